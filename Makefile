@@ -1,0 +1,47 @@
+# A thin front door; the work is in CMakeLists.txt and tools/.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+RELEASE := build/release
+
+.PHONY: help demo build test install format bench clean
+
+help:
+	@echo "make demo      install what is missing, build, and show what neap does"
+	@echo "make build     build the library and the command into $(RELEASE)"
+	@echo "make test      lint, then build and test with gcc, clang and the sanitizers"
+	@echo "make install   install below PREFIX=$(PREFIX) (DESTDIR is honoured)"
+	@echo "make format    apply .clang-format to every source"
+	@echo "make bench     list the benchmarks"
+	@echo "make clean     remove build/"
+
+demo: build
+	@tools/demo.sh
+
+build:
+	@tools/setup.sh build
+	@cmake -S . -B $(RELEASE) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	    -DCMAKE_INSTALL_PREFIX="$(PREFIX)" -DNEAP_WERROR=ON >/dev/null
+	@cmake --build $(RELEASE)
+
+test:
+	@tools/setup.sh test
+	@tools/run_tests.sh
+
+install: build
+	@DESTDIR="$(DESTDIR)" cmake --install $(RELEASE) --prefix "$(PREFIX)"
+
+format:
+	@tools/setup.sh test
+	@tools/check_format.sh --fix
+
+bench:
+	@if [ -d bench ]; then \
+	    find bench -maxdepth 2 -type f \( -name '*.sh' -o -name '*.py' \) | sort; \
+	else \
+	    echo "no bench/ folder yet"; \
+	fi
+
+clean:
+	@rm -rf build

@@ -1,0 +1,165 @@
+#include "args.h"
+
+#include "command.h"
+#include "options.h"
+#include "output.h"
+#include "suggest.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool takes(const cli_command *command, const cli_option *option)
+{
+    return option->group == CLI_GROUP_HELP || (command->groups & option->group) != 0;
+}
+
+/* The command's option of a name that has `length` characters, or NULL. */
+static const cli_option *find_option(const cli_command *command, const char *name, size_t length)
+{
+    for (const cli_option *option = cli_options; option->name; option++)
+        if (takes(command, option) && strlen(option->name) == length &&
+            memcmp(option->name, name, length) == 0)
+            return option;
+    return NULL;
+}
+
+static const cli_option *find_letter(const cli_command *command, char letter)
+{
+    for (const cli_option *option = cli_options; option->name; option++)
+        if (takes(command, option) && option->letter == letter)
+            return option;
+    return NULL;
+}
+
+/* A command that takes an option which this one does not. */
+static const cli_command *who_takes(const char *name)
+{
+    for (const cli_command *const *other = cli_commands; *other; other++)
+        if (find_option(*other, name, strlen(name)))
+            return *other;
+    return NULL;
+}
+
+static int unknown_option(const cli_command *command, char *argument)
+{
+    argument[strcspn(argument, "=")] = '\0';
+    const char *name = argument + strspn(argument, "-");
+    const cli_command *other = who_takes(name);
+    if (other)
+        return cli_fail(CLI_BAD_INPUT, "%s takes no --%s (%s does); see neap help %s",
+                        command->name, name, other->name, command->name);
+    cli_suggestion suggestion;
+    cli_suggestion_begin(&suggestion, name);
+    for (const cli_option *option = cli_options; option->name; option++)
+        if (takes(command, option))
+            cli_suggestion_offer(&suggestion, option->name);
+    if (suggestion.best)
+        return cli_fail(CLI_BAD_INPUT, "%s has no option %s; did you mean --%s?", command->name,
+                        argument, suggestion.best);
+    return cli_fail(CLI_BAD_INPUT, "%s has no option %s; see neap help %s", command->name, argument,
+                    command->name);
+}
+
+/* Where parsing stands. */
+typedef struct parser {
+    const cli_command *command;
+    cli_settings *settings;
+    char **next, **end;
+} parser;
+
+/* Gives the option its value: `attached`, or the next argument. */
+static int apply_option(parser *p, const cli_option *option, char *attached)
+{
+    char *value = attached;
+    if (!option->argument && attached)
+        return cli_fail(CLI_BAD_INPUT, "--%s takes no value", option->name);
+    if (option->argument && !value) {
+        if (p->next == p->end || strncmp(*p->next, "--", 2) == 0)
+            return cli_fail(CLI_BAD_INPUT, "--%s needs a value: --%s %s", option->name,
+                            option->name, option->argument);
+        value = *p->next++;
+    }
+    if (value && *value == '\0')
+        return cli_fail(CLI_BAD_INPUT, "--%s needs a value that is not empty: --%s %s",
+                        option->name, option->name, option->argument);
+    return option->apply(p->settings, value);
+}
+
+static int parse_option(parser *p, char *argument)
+{
+    if (argument[1] == '-') {
+        char *name = argument + 2;
+        size_t length = strcspn(name, "=");
+        const cli_option *option = find_option(p->command, name, length);
+        if (!option)
+            return unknown_option(p->command, argument);
+        return apply_option(p, option, name[length] == '=' ? name + length + 1 : NULL);
+    }
+    const cli_option *option = find_letter(p->command, argument[1]);
+    if (!option)
+        return unknown_option(p->command, argument);
+    char *attached = argument[2] == '\0' ? NULL : argument + 2;
+    return apply_option(p, option, attached && *attached == '=' ? attached + 1 : attached);
+}
+
+static int check_operands(const cli_command *command, const cli_settings *settings)
+{
+    if (settings->n_operands < command->least_operands)
+        return cli_fail(CLI_BAD_INPUT, "%s needs %s; see neap help %s", command->name,
+                        command->operands, command->name);
+    if (settings->n_operands > command->most_operands)
+        return cli_fail(CLI_BAD_INPUT, "%s takes no \"%s\" after %s; see neap help %s",
+                        command->name, settings->operands[command->most_operands],
+                        command->most_operands ? command->operands : "its name", command->name);
+    return CLI_OK;
+}
+
+int cli_args_parse(const cli_command *command, int count, char **arguments, cli_settings *settings)
+{
+    parser p = {command, settings, arguments, arguments + count};
+    bool options = true;
+    while (p.next < p.end) {
+        char *argument = *p.next++;
+        if (options && strcmp(argument, "--") == 0) {
+            options = false;
+        } else if (options && argument[0] == '-' && argument[1] != '\0') {
+            int code = parse_option(&p, argument);
+            if (code != CLI_OK)
+                return code;
+        } else {
+            settings->operands[settings->n_operands++] = argument;
+        }
+    }
+    return settings->help ? CLI_OK : check_operands(command, settings);
+}
+
+void cli_args_help(const cli_command *command, cli_buffer *out)
+{
+    static const size_t HELP_COLUMN = 28;
+    const char *section = "";
+    for (const cli_option *option = cli_options; option->name; option++) {
+        if (!takes(command, option))
+            continue;
+        if (strcmp(section, option->section) != 0) {
+            section = option->section;
+            cli_buffer_text(out, "\n");
+            cli_styled(out, CLI_BOLD, "%s", section);
+            cli_buffer_text(out, "\n");
+        }
+        cli_text left;
+        char letter[5] = {0};
+        if (option->letter)
+            snprintf(letter, sizeof letter, "-%c, ", option->letter);
+        int length =
+            snprintf(left.chars, sizeof left.chars, "  %s--%s%s%s", letter, option->name,
+                     option->argument ? " " : "", option->argument ? option->argument : "");
+        cli_buffer_text(out, left.chars);
+        if ((size_t)length + 2 > HELP_COLUMN) {
+            cli_buffer_text(out, "\n");
+            length = 0;
+        }
+        cli_buffer_repeat(out, ' ', HELP_COLUMN - (size_t)length);
+        cli_wrap(out, option->help, HELP_COLUMN, HELP_COLUMN, (size_t)cli_width());
+        cli_buffer_text(out, "\n");
+    }
+}

@@ -1,0 +1,204 @@
+/* check.c - neap check: the judge's verdict on a plan. */
+
+#include "command.h"
+#include "json.h"
+#include "load.h"
+#include "output.h"
+
+#include <inttypes.h>
+#include <neap/check.h>
+#include <string.h>
+
+typedef struct judgement {
+    const cli_settings *settings;
+    const char *graph_path, *plan_path;
+    cli_loaded model;
+    neap_plan *plan;
+    int64_t budget; /* the one judged against; -1: none */
+    neap_verdict verdict;
+} judgement;
+
+/* ---- Judging ---- */
+
+static int read_plan(judgement *j)
+{
+    neap_diag diag;
+    if (neap_plan_read_file(NULL, j->plan_path, &j->plan, &diag) != NEAP_OK)
+        return cli_fail_diag(&diag);
+    const char *made_for = neap_plan_graph_name(j->plan);
+    const char *graph = neap_graph_name(j->model.graph);
+    if (j->settings->any_graph || strcmp(made_for, graph) == 0)
+        return CLI_OK;
+    return cli_fail(CLI_BAD_INPUT,
+                    "%s: is a plan for the graph \"%s\", not for \"%s\"; give that graph, or "
+                    "--any-graph to judge it anyway",
+                    j->plan_path, made_for, graph);
+}
+
+static int judge(judgement *j)
+{
+    neap_check_options options;
+    neap_check_options_init(&options);
+    if (j->budget < 0)
+        j->budget = neap_plan_budget(j->plan);
+    options.budget = j->budget < 0 ? INT64_MAX : j->budget;
+    if (j->model.link.out_bandwidth > 0)
+        options.link = &j->model.link;
+    neap_diag diag;
+    if (neap_check(NULL, j->model.graph, j->plan, &options, &j->verdict, &diag) != NEAP_OK)
+        return cli_fail_diag(&diag);
+    return CLI_OK;
+}
+
+/* ---- What it says ---- */
+
+static double base_time(const judgement *j)
+{
+    return neap_graph_seconds(j->model.graph, neap_graph_base_ticks(j->model.graph));
+}
+
+/* Beyond every op once; 0 where nothing takes time. */
+static double overhead(const judgement *j)
+{
+    double base = base_time(j);
+    return base > 0 ? j->verdict.time / base - 1 : 0;
+}
+
+/* "compute "conv1" (step 12)" */
+static void describe_step(const judgement *j, size_t index, cli_buffer *text)
+{
+    if (index >= neap_plan_step_count(j->plan))
+        return;
+    neap_step step = neap_plan_steps(j->plan)[index];
+    const neap_graph *graph = j->model.graph;
+    const char *name = "?";
+    if (step.kind == NEAP_COMPUTE && step.id < neap_graph_op_count(graph))
+        name = neap_graph_op(graph, step.id)->name;
+    else if (step.kind != NEAP_COMPUTE && step.id < neap_graph_value_count(graph))
+        name = neap_graph_value(graph, step.id)->name;
+    cli_buffer_print(text, "at step %zu, %s \"%s\"", index, neap_step_kind_name(step.kind), name);
+}
+
+static void add_figures(const judgement *j, cli_table *table)
+{
+    const neap_verdict *v = &j->verdict;
+    cli_text text, percent, other;
+    cli_buffer step = {0};
+    describe_step(j, v->peak_step, &step);
+    cli_fact(table, "budget", CLI_PLAIN, j->budget < 0 ? "none" : cli_bytes(&text, j->budget), "%s",
+             j->settings->budget ? "" : "the plan's own");
+    cli_fact(table, "peak", CLI_BOLD, cli_bytes(&text, v->peak_bytes), "%s", cli_buffer_get(&step));
+    cli_buffer_clear(&step);
+    if (v->has_arena)
+        cli_fact(table, "arena", CLI_PLAIN, cli_bytes(&text, v->arena_bytes),
+                 "no two live tensors overlap");
+    else
+        cli_fact(table, "arena", CLI_PLAIN, "none", "the plan has no addresses");
+    cli_fact(table, "time", CLI_PLAIN, cli_seconds(&text, v->time), "%s over %s for every op once",
+             cli_percent(&percent, overhead(j)), cli_seconds(&other, base_time(j)));
+    cli_fact(table, "recomputed", CLI_PLAIN, cli_format(&text, "%" PRIu64, v->recomputed_ops),
+             "beside %u ops, in %zu steps", neap_graph_op_count(j->model.graph),
+             neap_plan_step_count(j->plan));
+    if (v->offloaded_bytes > 0)
+        cli_fact(table, "moved", CLI_PLAIN, cli_bytes(&text, v->offloaded_bytes),
+                 "to the host, which holds %s at most", cli_bytes(&other, v->host_bytes));
+}
+
+static void add_verdict(const judgement *j, cli_buffer *out)
+{
+    cli_styled(out, CLI_GOOD, "accepted");
+    cli_styled(out, CLI_PLAIN, ": %s runs %s as planned by %s", j->plan_path,
+               neap_graph_name(j->model.graph), neap_plan_method(j->plan));
+    cli_buffer_text(out, "\n");
+    cli_table table;
+    cli_facts_init(&table);
+    add_figures(j, &table);
+    cli_table_finish(&table, out);
+}
+
+static void add_json(const judgement *j, cli_buffer *out)
+{
+    const neap_verdict *v = &j->verdict;
+    cli_json json;
+    cli_json_begin(&json, out);
+    cli_json_object(&json, NULL);
+    cli_json_string(&json, "graph", neap_graph_name(j->model.graph));
+    cli_json_string(&json, "method", neap_plan_method(j->plan));
+    cli_json_bool(&json, "accepted", v->accepted);
+    cli_json_string(&json, "reason", v->accepted ? NULL : v->reason);
+    cli_json_size(&json, "step", v->accepted || v->step == SIZE_MAX ? -1 : (int64_t)v->step);
+    cli_json_size(&json, "budget_bytes", j->budget);
+    cli_json_integer(&json, "peak_bytes", v->peak_bytes);
+    cli_json_size(&json, "peak_step", v->peak_step == SIZE_MAX ? -1 : (int64_t)v->peak_step);
+    cli_json_size(&json, "arena_bytes", v->has_arena ? v->arena_bytes : -1);
+    cli_json_real(&json, "time", v->time);
+    cli_json_real(&json, "base_time", base_time(j));
+    cli_json_real(&json, "overhead", overhead(j));
+    cli_json_integer(&json, "recomputed_ops", (int64_t)v->recomputed_ops);
+    cli_json_integer(&json, "offloaded_bytes", v->offloaded_bytes);
+    cli_json_integer(&json, "host_bytes", v->host_bytes);
+    cli_json_end_object(&json);
+}
+
+static int show(const judgement *j, cli_buffer *out)
+{
+    if (j->settings->json)
+        add_json(j, out);
+    else if (j->verdict.accepted)
+        add_verdict(j, out);
+    if (j->verdict.accepted)
+        return CLI_OK;
+    return cli_fail(CLI_BAD_INPUT, "%s: rejected: %s", j->plan_path, j->verdict.reason);
+}
+
+/* ---- The command ---- */
+
+static int run_check(const cli_settings *settings, cli_buffer *out)
+{
+    judgement j = {.settings = settings,
+                   .graph_path = settings->operands[0],
+                   .plan_path = settings->operands[1],
+                   .budget = -1};
+    if (strcmp(j.graph_path, "-") == 0 && strcmp(j.plan_path, "-") == 0)
+        return cli_fail(CLI_BAD_INPUT, "graph and plan cannot both come from standard input");
+    int code = cli_load(settings, j.graph_path, &j.model);
+    if (code == CLI_OK)
+        code = read_plan(&j);
+    if (code == CLI_OK)
+        code = cli_load_budget(&j.model, "budget", settings->budget, &j.budget);
+    if (code == CLI_OK)
+        code = judge(&j);
+    if (code == CLI_OK)
+        code = show(&j, out);
+    neap_plan_destroy(j.plan);
+    cli_loaded_clear(&j.model);
+    return code;
+}
+
+const cli_command cli_command_check = {
+    .name = "check",
+    .operands = "GRAPH PLAN",
+    .summary = "judge a plan: is it right, and what does it cost?",
+    .about =
+        "Replays a plan step by step against its graph: every input must be there, every output "
+        "must "
+        "be there at the end, no two live tensors may share an address, and memory may never pass "
+        "the budget (the plan's own unless --budget is given). The judge knows no planner, so "
+        "plans from other programs are as welcome. A plan that is rejected ends with exit status 2 "
+        "and "
+        "the reason.\n\n"
+        "GRAPH is a graph file or a built-in model with the options the plan was made with.",
+    .examples =
+        {
+            {"neap check graph.json plan.json", "the verdict, with peak, arena and time"},
+            {"neap check resnet50 plan.json --batch 64 --budget 5GiB",
+             "a plan for a built-in model, against a budget of your own"},
+            {"neap plan graph.json --budget 8GiB -o - | neap check graph.json - --json",
+             "in a pipe, for a script"},
+        },
+    .groups =
+        CLI_GROUPS_MODEL | CLI_GROUP_LINK | CLI_GROUP_BUDGET | CLI_GROUP_ANY_GRAPH | CLI_GROUP_JSON,
+    .least_operands = 2,
+    .most_operands = 2,
+    .run = run_check,
+};

@@ -1,0 +1,49 @@
+/*
+ * command.h - the subcommands. Each lies in a file of its own and describes itself here.
+ */
+#ifndef NEAP_CLI_COMMAND_H
+#define NEAP_CLI_COMMAND_H
+
+#include "args.h"
+#include "buffer.h"
+#include "options.h"
+
+typedef struct cli_example {
+    const char *line;
+    const char *meaning;
+} cli_example;
+
+enum { CLI_EXAMPLES = 3 };
+
+struct cli_command {
+    const char *name;
+    const char *operands; /* for the usage line: "MODEL" */
+    const char *summary;  /* a few words, for the overview */
+    const char *about;    /* what it does and why; paragraphs are kept */
+    cli_example examples[CLI_EXAMPLES];
+    unsigned groups; /* of options that it takes */
+    size_t least_operands, most_operands;
+    /* Adds to `out` what goes to stdout; returns an exit code, with the line on stderr written. */
+    int (*run)(const cli_settings *settings, cli_buffer *out);
+};
+
+extern const cli_command cli_command_models;
+extern const cli_command cli_command_methods;
+extern const cli_command cli_command_devices;
+extern const cli_command cli_command_graph;
+extern const cli_command cli_command_plan;
+extern const cli_command cli_command_check;
+extern const cli_command cli_command_compare;
+extern const cli_command cli_command_curve;
+
+/* In the order of the overview, ended by NULL. */
+extern const cli_command *const cli_commands[];
+
+const cli_command *cli_command_find(const char *name); /* NULL: none */
+/* The error line for a name that is no command. */
+int cli_command_unknown(const char *name);
+
+void cli_help_overview(cli_buffer *out);
+void cli_help_command(const cli_command *command, cli_buffer *out);
+
+#endif

@@ -1,0 +1,154 @@
+/* compare.c - neap compare: every method on one network, at one budget. */
+
+#include "command.h"
+#include "memory.h"
+#include "output.h"
+#include "report.h"
+
+typedef struct comparison {
+    cli_loaded model;
+    int64_t budget; /* -1: none */
+    cli_methods methods;
+    cli_result *results; /* one a method */
+    uint32_t n_done;     /* of them; fewer than methods after Ctrl-C */
+} comparison;
+
+static int solve(const cli_settings *settings, comparison *c)
+{
+    c->results = cli_memory_new(c->methods.count, sizeof *c->results);
+    if (!c->results)
+        return cli_fail_memory();
+    int code = CLI_OK;
+    cli_run run;
+    cli_run_begin(&run, settings, &c->model);
+    while (code == CLI_OK && c->n_done < c->methods.count && !cli_interrupted()) {
+        const char *name = c->methods.names[c->n_done];
+        cli_progress_part(&run.progress, name, c->n_done, c->methods.count);
+        code = cli_solve(&run, name, c->budget, settings->time_limit, &c->results[c->n_done]);
+        c->n_done++;
+    }
+    cli_run_end(&run);
+    return code;
+}
+
+/* The result with the best plan, or NULL. */
+static const cli_result *find_best(const comparison *c)
+{
+    const cli_result *best = NULL;
+    for (uint32_t i = 0; i < c->n_done; i++)
+        if (c->results[i].plan && (!best || cli_result_better(&c->results[i], best)))
+            best = &c->results[i];
+    return best;
+}
+
+static void add_table(const comparison *c, const cli_result *best, cli_buffer *out)
+{
+    cli_text natural, budget;
+    cli_report_title(out, &c->model);
+    cli_bytes(&natural, c->model.natural_peak);
+    if (c->budget >= 0)
+        cli_styled(out, CLI_PLAIN, ", budget %s", cli_bytes(&budget, c->budget));
+    else
+        cli_styled(out, CLI_PLAIN, ", no budget: each method at its own least");
+    cli_styled(out, CLI_DIM, " (the natural order needs %s)", natural.chars);
+    cli_buffer_text(out, "\n\n");
+
+    cli_table table;
+    cli_table_init(&table, cli_report_columns, CLI_REPORT_COLUMNS, 0);
+    for (uint32_t i = 0; i < c->n_done; i++)
+        cli_report_row(&table, &c->results[i], &c->results[i] == best);
+    cli_table_finish(&table, out);
+    if (best)
+        cli_styled(out, CLI_DIM, "* the fastest");
+    cli_buffer_text(out, best ? "\n" : "");
+}
+
+static void add_json(const comparison *c, cli_buffer *out)
+{
+    cli_json json;
+    cli_json_begin(&json, out);
+    cli_json_array(&json, NULL);
+    for (uint32_t i = 0; i < c->n_done; i++)
+        cli_report_json(&json, NULL, &c->model, &c->results[i], NULL);
+    cli_json_end_array(&json);
+}
+
+/* No method has a plan: which needs least? */
+static int nothing_fits(const comparison *c)
+{
+    const cli_result *lowest = NULL;
+    for (uint32_t i = 0; i < c->n_done; i++) {
+        const cli_result *result = &c->results[i];
+        if (result->solved && result->figures->least_budget > 0 &&
+            (!lowest || result->figures->least_budget < lowest->figures->least_budget))
+            lowest = result;
+    }
+    cli_text budget, least, size;
+    if (!lowest)
+        return cli_fail(CLI_INFEASIBLE, "no method here has a plan");
+    return cli_fail(CLI_INFEASIBLE,
+                    "budget %s is below the least these methods can do here, %s of %s; try "
+                    "--budget %s",
+                    cli_bytes(&budget, c->budget), cli_bytes(&least, lowest->figures->least_budget),
+                    lowest->method, cli_bytes_above(&size, lowest->figures->least_budget));
+}
+
+static int show(const cli_settings *settings, const comparison *c, cli_buffer *out)
+{
+    const cli_result *best = find_best(c);
+    if (settings->json)
+        add_json(c, out);
+    else
+        add_table(c, best, out);
+    if (cli_interrupted())
+        return cli_fail(CLI_FAILED, "interrupted: %u of %u methods were tried", c->n_done,
+                        c->methods.count);
+    return best ? CLI_OK : nothing_fits(c);
+}
+
+static int run_compare(const cli_settings *settings, cli_buffer *out)
+{
+    comparison c = {.budget = -1};
+    int code = cli_methods_read(settings->methods, &c.methods);
+    if (code == CLI_OK)
+        code = cli_methods_check_options(&c.methods, settings);
+    if (code == CLI_OK)
+        code = cli_load(settings, settings->operands[0], &c.model);
+    if (code == CLI_OK)
+        code = cli_load_budget(&c.model, "budget", settings->budget, &c.budget);
+    if (code == CLI_OK)
+        code = cli_load_natural_peak(&c.model);
+    if (code == CLI_OK)
+        code = solve(settings, &c);
+    if (code == CLI_OK)
+        code = show(settings, &c, out);
+    for (uint32_t i = 0; i < c.n_done; i++)
+        cli_result_clear(&c.results[i]);
+    cli_memory_release(c.results, c.methods.count, sizeof *c.results);
+    cli_methods_clear(&c.methods);
+    cli_loaded_clear(&c.model);
+    return code;
+}
+
+const cli_command cli_command_compare = {
+    .name = "compare",
+    .operands = "MODEL",
+    .summary = "all methods side by side at one budget",
+    .about =
+        "Plans MODEL by every method, or by those named, at the same budget, and puts the judge's "
+        "figures side by side: peak and arena (memory with addresses), time, overhead beyond "
+        "running "
+        "every op once, the gap to a time that no plan can beat, and how long planning took. The "
+        "fastest is marked. Without --budget each method shows the least memory it reaches.",
+    .examples =
+        {
+            {"neap compare resnet50 --batch 64 --budget 45%", "everything neap has, one table"},
+            {"neap compare gpt2 --budget 6GiB --methods sqrt,greedy,revolve", "three of them"},
+            {"neap compare graph.json --budget 8GiB --json", "an array, one object a method"},
+        },
+    .groups = CLI_GROUPS_MODEL | CLI_GROUP_LINK | CLI_GROUP_BUDGET | CLI_GROUP_METHODS |
+              CLI_GROUP_SOLVE | CLI_GROUP_JSON,
+    .least_operands = 1,
+    .most_operands = 1,
+    .run = run_compare,
+};

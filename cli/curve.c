@@ -1,0 +1,325 @@
+/* curve.c - neap curve: overhead against budget, a line a method. */
+
+#include "command.h"
+#include "files.h"
+#include "memory.h"
+#include "output.h"
+#include "report.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <neap/report.h>
+#include <string.h>
+
+static const char DEFAULT_FROM[] = "20%", DEFAULT_TO[] = "100%";
+enum { DEFAULT_POINTS = 9 };
+
+typedef struct curve {
+    const cli_settings *settings;
+    cli_loaded model;
+    cli_methods methods;
+    size_t n_budgets, budget_capacity;
+    int64_t *budgets;
+    size_t n_results, n_done; /* methods x budgets; done are fewer after Ctrl-C */
+    cli_result *results;      /* [budget][method] */
+} curve;
+
+/* ---- The budgets ---- */
+
+/* --points from --from to --to, evenly. */
+static int spread_budgets(curve *c)
+{
+    const cli_settings *s = c->settings;
+    int64_t from, to;
+    int code = cli_load_budget(&c->model, "from", s->from ? s->from : DEFAULT_FROM, &from);
+    if (code == CLI_OK)
+        code = cli_load_budget(&c->model, "to", s->to ? s->to : DEFAULT_TO, &to);
+    if (code != CLI_OK)
+        return code;
+    if (from >= to)
+        return cli_fail(CLI_BAD_INPUT, "--from %s is not below --to %s",
+                        s->from ? s->from : DEFAULT_FROM, s->to ? s->to : DEFAULT_TO);
+    c->n_budgets = s->points > 0 ? (size_t)s->points : DEFAULT_POINTS;
+    c->budget_capacity = c->n_budgets;
+    c->budgets = cli_memory_new(c->budget_capacity, sizeof *c->budgets);
+    if (!c->budgets)
+        return cli_fail_memory();
+    double step = (double)(to - from) / (double)(c->n_budgets - 1);
+    for (size_t i = 0; i + 1 < c->n_budgets; i++)
+        c->budgets[i] = from + (int64_t)floor(step * (double)i);
+    c->budgets[c->n_budgets - 1] = to;
+    return CLI_OK;
+}
+
+/* --budgets, sizes with commas between them. */
+static int list_budgets(curve *c)
+{
+    const char *text = c->settings->budgets;
+    c->budget_capacity = strlen(text);
+    c->budgets = cli_memory_new(c->budget_capacity, sizeof *c->budgets);
+    int code = c->budgets ? CLI_OK : cli_fail_memory();
+    cli_buffer size = {0};
+    while (*text && code == CLI_OK) {
+        size_t length = strcspn(text, ",");
+        size.length = 0;
+        cli_buffer_add(&size, text, length);
+        if (size.failed)
+            code = cli_fail_memory();
+        else if (length > 0)
+            code = cli_load_budget(&c->model, "budgets", size.data, &c->budgets[c->n_budgets++]);
+        text += length + (text[length] == ',');
+    }
+    cli_buffer_clear(&size);
+    if (code == CLI_OK && c->n_budgets == 0)
+        code = cli_fail(CLI_BAD_INPUT, "--budgets names none; write some, such as 30%%,50%%,8GiB");
+    return code;
+}
+
+static int read_budgets(curve *c)
+{
+    const cli_settings *s = c->settings;
+    if (!s->budgets)
+        return spread_budgets(c);
+    if (s->points > 0 || s->from || s->to)
+        return cli_fail(CLI_BAD_INPUT, "--budgets names every point; leave out --points, --from "
+                                       "and --to");
+    return list_budgets(c);
+}
+
+/* ---- Planning ---- */
+
+static int solve(curve *c)
+{
+    c->n_results = c->n_budgets * c->methods.count;
+    c->results = cli_memory_new(c->n_results, sizeof *c->results);
+    if (!c->results)
+        return cli_fail_memory();
+    int code = CLI_OK;
+    cli_run run;
+    cli_run_begin(&run, c->settings, &c->model);
+    while (code == CLI_OK && c->n_done < c->n_results && !cli_interrupted()) {
+        const char *name = c->methods.names[c->n_done % c->methods.count];
+        cli_progress_part(&run.progress, name, (uint32_t)c->n_done, (uint32_t)c->n_results);
+        code = cli_solve(&run, name, c->budgets[c->n_done / c->methods.count],
+                         c->settings->time_limit, &c->results[c->n_done]);
+        c->n_done++;
+    }
+    cli_run_end(&run);
+    return code;
+}
+
+/* The result of a method at a budget; NULL if it was not reached. */
+static const cli_result *result_at(const curve *c, size_t budget, size_t method)
+{
+    size_t index = budget * c->methods.count + method;
+    return index < c->n_done ? &c->results[index] : NULL;
+}
+
+/* The best plan of a budget, or NULL. */
+static const cli_result *best_at(const curve *c, size_t budget)
+{
+    const cli_result *best = NULL;
+    for (size_t m = 0; m < c->methods.count; m++) {
+        const cli_result *result = result_at(c, budget, m);
+        if (result && result->plan && (!best || cli_result_better(result, best)))
+            best = result;
+    }
+    return best;
+}
+
+/* ---- The table ---- */
+
+/* Overheads of the budgets first .. end-1, a column each. */
+static void add_block(const curve *c, size_t first, size_t end, cli_buffer *out)
+{
+    size_t n_columns = end - first + 1;
+    cli_column *columns = cli_memory_new(n_columns, sizeof *columns);
+    cli_text *titles = cli_memory_new(n_columns, sizeof *titles);
+    if (!columns || !titles) {
+        out->failed = true;
+        goto done;
+    }
+    columns[0] = (cli_column){"method", false};
+    for (size_t b = first; b < end; b++)
+        columns[b - first + 1] = (cli_column){cli_bytes(&titles[b - first], c->budgets[b]), true};
+    cli_table table;
+    cli_table_init(&table, columns, (uint32_t)n_columns, 0);
+    for (size_t m = 0; m < c->methods.count; m++) {
+        cli_cell(&table, CLI_PLAIN, "%s", c->methods.names[m]);
+        for (size_t b = first; b < end; b++) {
+            const cli_result *result = result_at(c, b, m);
+            cli_text text;
+            if (result && result->plan)
+                cli_cell(&table, result == best_at(c, b) ? CLI_GOOD : CLI_PLAIN, "%s",
+                         cli_percent(&text, result->figures->overhead));
+            else
+                cli_cell(&table, CLI_DIM, "%s", result ? "-" : "?");
+        }
+    }
+    cli_table_finish(&table, out);
+done:
+    cli_memory_release(columns, n_columns, sizeof *columns);
+    cli_memory_release(titles, n_columns, sizeof *titles);
+}
+
+static void add_table(const curve *c, cli_buffer *out)
+{
+    static const size_t NAME_WIDTH = 15, COLUMN_WIDTH = 10;
+    cli_text natural;
+    cli_report_title(out, &c->model);
+    cli_styled(out, CLI_PLAIN, ", overhead by budget");
+    cli_styled(out, CLI_DIM, " (the natural order needs %s; - does not fit)",
+               cli_bytes(&natural, c->model.natural_peak));
+    cli_buffer_text(out, "\n");
+    size_t per_block = ((size_t)cli_width() - NAME_WIDTH) / COLUMN_WIDTH;
+    for (size_t first = 0; first < c->n_budgets; first += per_block) {
+        size_t end = first + per_block < c->n_budgets ? first + per_block : c->n_budgets;
+        cli_buffer_text(out, "\n");
+        add_block(c, first, end, out);
+    }
+}
+
+/* ---- Files ---- */
+
+static void add_csv_row(const cli_result *result, cli_buffer *csv)
+{
+    const neap_figures *f = result->figures;
+    cli_buffer_print(csv, "%s,%" PRId64 ",%s,", result->method, result->budget,
+                     cli_result_status(result));
+    if (result->plan)
+        cli_buffer_print(csv,
+                         "%" PRId64 ",%" PRId64 ",%.15g,%.15g,%.15g,%.15g,%" PRIu64 ",%" PRId64,
+                         f->peak_bytes, f->arena_bytes, f->time, f->overhead, f->bound_time, f->gap,
+                         f->recomputed_ops, f->offloaded_bytes);
+    else
+        cli_buffer_text(csv, ",,,,,,,");
+    if (result->solved)
+        cli_buffer_print(csv, ",%.6g\n", f->solve_seconds);
+    else
+        cli_buffer_text(csv, ",\n");
+}
+
+static int write_csv(const curve *c, cli_buffer *out)
+{
+    cli_buffer csv = {0};
+    cli_buffer_text(&csv, "method,budget_bytes,status,peak_bytes,arena_bytes,time,overhead,"
+                          "bound_time,gap,recomputed_ops,offloaded_bytes,solve_seconds\n");
+    for (size_t i = 0; i < c->n_done; i++)
+        add_csv_row(&c->results[i], &csv);
+    int code = csv.failed ? cli_fail_memory()
+                          : cli_file_deliver(c->settings->csv, csv.data, csv.length, out);
+    cli_buffer_clear(&csv);
+    return code;
+}
+
+static int write_svg(const curve *c, cli_buffer *out)
+{
+    neap_curve_point *points = cli_memory_new(c->n_done, sizeof *points);
+    if (!points)
+        return cli_fail_memory();
+    for (size_t i = 0; i < c->n_done; i++) {
+        const cli_result *result = &c->results[i];
+        points[i] = (neap_curve_point){.method = result->method, .budget = result->budget};
+        if (result->plan) {
+            points[i].feasible = true;
+            points[i].peak = result->figures->peak_bytes;
+            points[i].overhead = result->figures->overhead;
+        }
+    }
+    neap_diag diag;
+    char *text;
+    size_t length;
+    int code;
+    if (neap_report_curve_svg(NULL, neap_graph_name(c->model.graph), points, c->n_done, &text,
+                              &length, &diag) != NEAP_OK) {
+        code = cli_fail_diag(&diag);
+    } else {
+        code = cli_file_deliver(c->settings->svg, text, length, out);
+        neap_release(NULL, text, length + 1);
+    }
+    cli_memory_release(points, c->n_done, sizeof *points);
+    return code;
+}
+
+/* ---- The command ---- */
+
+static int show(const curve *c, cli_buffer *out)
+{
+    const cli_settings *settings = c->settings;
+    int code = CLI_OK;
+    if (settings->csv)
+        code = write_csv(c, out);
+    if (code == CLI_OK && settings->svg)
+        code = write_svg(c, out);
+    if (code != CLI_OK)
+        return code;
+    if (settings->json) {
+        cli_json json;
+        cli_json_begin(&json, out);
+        cli_json_array(&json, NULL);
+        for (size_t i = 0; i < c->n_done; i++)
+            cli_report_json(&json, NULL, &c->model, &c->results[i], NULL);
+        cli_json_end_array(&json);
+    } else if (!cli_is_stdout(settings->csv) && !cli_is_stdout(settings->svg)) {
+        add_table(c, out);
+    }
+    if (cli_interrupted())
+        return cli_fail(CLI_FAILED, "interrupted: %zu of %zu points were tried", c->n_done,
+                        c->n_results);
+    for (size_t b = 0; b < c->n_budgets; b++)
+        if (best_at(c, b))
+            return CLI_OK;
+    return cli_fail(CLI_INFEASIBLE, "no method has a plan in any of these budgets; raise --to");
+}
+
+static int run_curve(const cli_settings *settings, cli_buffer *out)
+{
+    if (cli_is_stdout(settings->csv) + cli_is_stdout(settings->svg) + settings->json > 1)
+        return cli_fail(CLI_BAD_INPUT,
+                        "only one of --json, --csv - and --svg - can go to standard output");
+    curve c = {.settings = settings};
+    int code = cli_methods_read(settings->methods, &c.methods);
+    if (code == CLI_OK)
+        code = cli_methods_check_options(&c.methods, settings);
+    if (code == CLI_OK)
+        code = cli_load(settings, settings->operands[0], &c.model);
+    if (code == CLI_OK)
+        code = cli_load_natural_peak(&c.model);
+    if (code == CLI_OK)
+        code = read_budgets(&c);
+    if (code == CLI_OK)
+        code = solve(&c);
+    if (code == CLI_OK)
+        code = show(&c, out);
+    for (size_t i = 0; i < c.n_done; i++)
+        cli_result_clear(&c.results[i]);
+    cli_memory_release(c.results, c.n_results, sizeof *c.results);
+    cli_memory_release(c.budgets, c.budget_capacity, sizeof *c.budgets);
+    cli_methods_clear(&c.methods);
+    cli_loaded_clear(&c.model);
+    return code;
+}
+
+const cli_command cli_command_curve = {
+    .name = "curve",
+    .operands = "MODEL",
+    .summary = "what each budget costs: overhead against memory",
+    .about =
+        "Plans MODEL by every method, or by those named, at a range of budgets, and shows what "
+        "less "
+        "memory costs in time: the overhead beyond running every op once. Budgets are a list, or "
+        "points evenly spaced between two; percentages are of what training needs without a plan. "
+        "--csv has all figures, --svg a picture.",
+    .examples =
+        {
+            {"neap curve vgg16 --methods sqrt,greedy --svg vgg16.svg", "two curves as a picture"},
+            {"neap curve resnet50 --batch 64 --from 30% --points 5", "five budgets, every method"},
+            {"neap curve graph.json --budgets 4GiB,6GiB,8GiB --csv points.csv",
+             "these budgets, for a plot of your own"},
+        },
+    .groups = CLI_GROUPS_MODEL | CLI_GROUP_LINK | CLI_GROUP_METHODS | CLI_GROUP_SOLVE |
+              CLI_GROUP_CURVE | CLI_GROUP_JSON,
+    .least_operands = 1,
+    .most_operands = 1,
+    .run = run_curve,
+};

@@ -1,0 +1,185 @@
+/* devices.c - neap devices: whose times the built-in models can have. */
+
+#include "command.h"
+#include "json.h"
+#include "load.h"
+#include "output.h"
+
+#include <neap/cost.h>
+
+static const char *const MATH_NAMES[NEAP_MATH_COUNT] = {
+    [NEAP_MATH_F32] = "f32",   [NEAP_MATH_TF32] = "tf32", [NEAP_MATH_F16] = "f16",
+    [NEAP_MATH_BF16] = "bf16", [NEAP_MATH_F64] = "f64",
+};
+
+/* ---- JSON: the form --devices reads ---- */
+
+static void add_device_json(cli_json *json, const neap_device *device)
+{
+    cli_json_object(json, NULL);
+    cli_json_string(json, "name", device->name);
+    cli_json_string(json, "summary", device->summary);
+    cli_json_bool(json, "unit", device->unit);
+    cli_json_integer(json, "memory", device->memory);
+    cli_json_real(json, "bandwidth", device->bandwidth);
+    cli_json_object(json, "flops");
+    for (int math = 0; math < NEAP_MATH_COUNT; math++)
+        cli_json_real(json, MATH_NAMES[math], device->flops[math]);
+    cli_json_end_object(json);
+    cli_json_real(json, "compute_efficiency", device->compute_efficiency);
+    cli_json_real(json, "memory_efficiency", device->memory_efficiency);
+    cli_json_real(json, "launch", device->launch);
+    cli_json_real(json, "link_out", device->link_out);
+    cli_json_real(json, "link_in", device->link_in);
+    cli_json_real(json, "link_latency", device->link_latency);
+    cli_json_bool(json, "duplex", device->duplex);
+    cli_json_end_object(json);
+}
+
+/* ---- Text ---- */
+
+/* A rate in units of `unit`, "-" for none. */
+static const char *rate(cli_text *text, double number, double unit)
+{
+    if (!(number > 0))
+        return cli_format(text, "-");
+    return cli_format(text, "%.3g", number / unit);
+}
+
+static void add_row(cli_table *table, const neap_device *device)
+{
+    static const neap_math SHOWN[] = {NEAP_MATH_F32, NEAP_MATH_TF32, NEAP_MATH_F16, NEAP_MATH_BF16};
+    cli_text text;
+    cli_cell(table, CLI_BOLD, "%s", device->name);
+    cli_cell(table, CLI_PLAIN, "%s", rate(&text, (double)device->memory, 1e9));
+    cli_cell(table, CLI_PLAIN, "%s", rate(&text, device->bandwidth, 1e9));
+    for (size_t i = 0; i < sizeof SHOWN / sizeof SHOWN[0]; i++)
+        cli_cell(table, CLI_PLAIN, "%s", rate(&text, device->flops[SHOWN[i]], 1e12));
+    cli_cell(table, CLI_PLAIN, "%s", rate(&text, device->link_out, 1e9));
+    cli_cell(table, CLI_DIM, "%s", device->summary);
+}
+
+static void list_devices(const neap_devices *devices, cli_buffer *out)
+{
+    static const cli_column COLUMNS[] = {{"name", false}, {"GB", true},   {"GB/s", true},
+                                         {"f32", true},   {"tf32", true}, {"f16", true},
+                                         {"bf16", true},  {"link", true}, {"", false}};
+    cli_table table;
+    cli_table_init(&table, COLUMNS, 9, 0);
+    for (uint32_t i = 0; i < neap_devices_count(devices); i++)
+        add_row(&table, neap_devices_at(devices, i));
+    cli_table_finish(&table, out);
+    cli_styled(out, CLI_DIM,
+               "f32 to bf16: peak of products in TFLOP/s. link: to host memory, in "
+               "GB/s.");
+    cli_buffer_text(out, "\n");
+}
+
+static void add_link(cli_table *table, const neap_device *device)
+{
+    cli_text text, in, latency;
+    if (!(device->link_out > 0) || !(device->link_in > 0)) {
+        cli_fact(table, "link", CLI_PLAIN, "none", "%s", "");
+        return;
+    }
+    cli_fact(table, "link", CLI_PLAIN, cli_format(&text, "%.3g GB/s out", 1e-9 * device->link_out),
+             "%s in, %s each, %s", cli_format(&in, "%.3g GB/s", 1e-9 * device->link_in),
+             cli_seconds(&latency, device->link_latency),
+             device->duplex ? "both ways at once" : "one way at a time");
+}
+
+static void describe(const neap_device *device, cli_buffer *out)
+{
+    cli_text text;
+    cli_table table;
+    cli_styled(out, CLI_BOLD, "%s", device->name);
+    cli_styled(out, CLI_DIM, "  %s", device->summary);
+    cli_buffer_text(out, "\n");
+    cli_facts_init(&table);
+    cli_fact(&table, "memory", CLI_PLAIN,
+             device->memory > 0 ? cli_bytes(&text, device->memory) : "not said", "%s", "");
+    if (device->unit) {
+        cli_fact(&table, "times", CLI_PLAIN, "1 s an op", "views take none");
+    } else {
+        cli_fact(&table, "bandwidth", CLI_PLAIN,
+                 cli_format(&text, "%.4g GB/s", 1e-9 * device->bandwidth), "%.0f%% of it reached",
+                 100 * device->memory_efficiency);
+        for (int math = 0; math < NEAP_MATH_COUNT; math++)
+            if (device->flops[math] > 0)
+                cli_fact(&table, MATH_NAMES[math], CLI_PLAIN,
+                         cli_format(&text, "%.4g TFLOP/s", 1e-12 * device->flops[math]),
+                         "%.0f%% of it reached", 100 * device->compute_efficiency);
+        cli_fact(&table, "launch", CLI_PLAIN, cli_seconds(&text, device->launch),
+                 "what an op costs besides");
+    }
+    add_link(&table, device);
+    cli_table_finish(&table, out);
+}
+
+/* ---- The command ---- */
+
+static void print_all(const neap_devices *devices, bool as_json, cli_buffer *out)
+{
+    if (!as_json) {
+        list_devices(devices, out);
+        return;
+    }
+    cli_json json;
+    cli_json_begin(&json, out);
+    cli_json_array(&json, NULL);
+    for (uint32_t i = 0; i < neap_devices_count(devices); i++)
+        add_device_json(&json, neap_devices_at(devices, i));
+    cli_json_end_array(&json);
+}
+
+static int print_one(const neap_devices *devices, const char *name, bool as_json, cli_buffer *out)
+{
+    const neap_device *device = cli_find_device(devices, name);
+    if (!device)
+        return CLI_BAD_INPUT;
+    if (as_json) {
+        cli_json json;
+        cli_json_begin(&json, out);
+        add_device_json(&json, device);
+    } else {
+        describe(device, out);
+    }
+    return CLI_OK;
+}
+
+static int run_devices(const cli_settings *settings, cli_buffer *out)
+{
+    neap_devices *devices;
+    int code = cli_load_devices(settings, &devices);
+    if (code != CLI_OK)
+        return code;
+    if (settings->n_operands > 0)
+        code = print_one(devices, settings->operands[0], settings->json, out);
+    else
+        print_all(devices, settings->json, out);
+    neap_devices_destroy(devices);
+    return code;
+}
+
+const cli_command cli_command_devices = {
+    .name = "devices",
+    .operands = "[NAME]",
+    .summary = "list the devices whose times a graph can have",
+    .about =
+        "Lists the devices that --device knows. An op takes the longer of its arithmetic and its "
+        "memory traffic at the share of the device's peaks that kernels reach, and a launch "
+        "besides; the device \"unit\" gives every op one second. Add yours, or correct one of "
+        "these, "
+        "in a file for --devices or NEAP_DEVICES (several, with colons between them). Measured "
+        "times come in a graph file instead.",
+    .examples =
+        {
+            {"neap devices", "all of them"},
+            {"neap devices h200", "one, with its link to the host"},
+            {"neap devices --devices mine.json --json", "with those of a file, for a script"},
+        },
+    .groups = CLI_GROUP_DEVICES | CLI_GROUP_JSON,
+    .least_operands = 0,
+    .most_operands = 1,
+    .run = run_devices,
+};

@@ -1,0 +1,112 @@
+#include "explain.h"
+
+#include "output.h"
+
+#include <neap/graph.h>
+#include <string.h>
+
+/* Seconds for the search for a method that fits: for each, and in all. */
+static const double EACH_LIMIT = 2, ALL_LIMIT = 6;
+
+/* What the other methods can do in this budget. */
+typedef struct alternatives {
+    const char *fits; /* the fastest with a plan, or NULL */
+    double fits_time;
+    const char *lowest; /* the one that needs least, or NULL */
+    int64_t lowest_budget;
+} alternatives;
+
+static void consider(alternatives *found, const cli_result *result)
+{
+    if (!result->solved)
+        return;
+    const neap_figures *figures = result->figures;
+    if (result->plan && (!found->fits || figures->time < found->fits_time)) {
+        found->fits = result->method;
+        found->fits_time = figures->time;
+    }
+    if (!result->plan && figures->least_budget > 0 &&
+        (!found->lowest || figures->least_budget < found->lowest_budget)) {
+        found->lowest = result->method;
+        found->lowest_budget = figures->least_budget;
+    }
+}
+
+static int try_others(cli_run *run, const cli_result *failed, alternatives *found)
+{
+    double begin = cli_clock();
+    uint32_t count = neap_methods_count();
+    for (uint32_t i = 0; i < count; i++) {
+        if (cli_interrupted() || cli_clock() - begin > ALL_LIMIT)
+            break;
+        const char *name = neap_method_name(neap_methods_at(i));
+        if (strcmp(name, failed->method) == 0)
+            continue;
+        cli_progress_part(&run->progress, name, i, count);
+        cli_result result;
+        int code = cli_solve(run, name, failed->budget, EACH_LIMIT, &result);
+        if (code == CLI_OK)
+            consider(found, &result);
+        cli_result_clear(&result);
+        if (code != CLI_OK)
+            return code;
+    }
+    return CLI_OK;
+}
+
+/* "budget 3.00 GiB is below the least sqrt can do here, 3.41 GiB (op "conv5_bw")" */
+static void add_reason(const cli_run *run, const cli_result *failed, bool all_tried,
+                       cli_buffer *line)
+{
+    cli_text budget, least;
+    const neap_figures *figures = failed->figures;
+    cli_bytes(&budget, failed->budget);
+    if (figures->least_budget > 0) {
+        cli_bytes(&least, figures->least_budget);
+        if (all_tried)
+            cli_buffer_print(line, "budget %s is below the least any method can do here, %s of %s",
+                             budget.chars, least.chars, failed->method);
+        else
+            cli_buffer_print(line, "budget %s is below the least %s can do here, %s", budget.chars,
+                             failed->method, least.chars);
+        if (figures->blocking_op != NEAP_NONE)
+            cli_buffer_print(line, " (op \"%s\")",
+                             neap_graph_op(run->model->graph, figures->blocking_op)->name);
+    } else if (*neap_solution_message(failed->solution)) {
+        cli_buffer_text(line, neap_solution_message(failed->solution));
+    } else {
+        cli_buffer_print(line, "%s has no plan within %s", failed->method, budget.chars);
+    }
+}
+
+static void add_remedy(const cli_result *failed, const alternatives *found, cli_buffer *line)
+{
+    cli_text size;
+    int64_t least = failed->figures->least_budget;
+    if (found->fits) {
+        cli_buffer_print(line, "; try --method %s", found->fits);
+        if (least > 0)
+            cli_buffer_print(line, " or --budget %s", cli_bytes_above(&size, least));
+    } else if (found->lowest && (least <= 0 || found->lowest_budget < least)) {
+        cli_buffer_print(line, "; try --method %s --budget %s, the least of all methods",
+                         found->lowest, cli_bytes_above(&size, found->lowest_budget));
+    } else if (least > 0) {
+        cli_buffer_print(line, "; try --budget %s", cli_bytes_above(&size, least));
+    }
+}
+
+int cli_explain(cli_run *run, const cli_result *failed, bool all_tried, cli_buffer *line)
+{
+    cli_text size;
+    alternatives found = {0};
+    if (!all_tried) {
+        int code = try_others(run, failed, &found);
+        if (code != CLI_OK)
+            return code;
+    }
+    add_reason(run, failed, all_tried, line);
+    if (strcmp(failed->method, "store-all") != 0)
+        cli_buffer_print(line, "; store-all needs %s", cli_bytes(&size, run->model->natural_peak));
+    add_remedy(failed, &found, line);
+    return line->failed ? cli_fail_memory() : CLI_OK;
+}

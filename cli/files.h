@@ -1,0 +1,28 @@
+/*
+ * files.h - writing what a command made.
+ */
+#ifndef NEAP_CLI_FILES_H
+#define NEAP_CLI_FILES_H
+
+#include "buffer.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * Writes a file whole or not at all: an old one is replaced in one step, keeps its permissions, and
+ * stays as it was on failure. What is no ordinary file (/dev/null, a pipe) is written to. Returns
+ * an exit code, after the line on stderr if it is not CLI_OK.
+ */
+int cli_file_write(const char *path, const char *text, size_t length);
+
+/* Is it "-", standard output? A NULL path is not. */
+bool cli_is_stdout(const char *path);
+/* The same, but "-" adds the text to what the command prints. */
+int cli_file_deliver(const char *path, const char *text, size_t length, cli_buffer *out);
+
+/* Writes to standard output. A pipe whose reader has gone is no news to anyone: CLI_FAILED without
+ * a line. */
+int cli_stdout_write(const char *text, size_t length);
+
+#endif

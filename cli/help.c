@@ -1,0 +1,100 @@
+/* help.c - the list of commands, and what `neap help` prints. */
+
+#include "command.h"
+#include "output.h"
+#include "suggest.h"
+
+#include <string.h>
+
+const cli_command *const cli_commands[] = {
+    &cli_command_plan,    &cli_command_compare, &cli_command_curve,
+    &cli_command_check,   &cli_command_graph,   &cli_command_models,
+    &cli_command_methods, &cli_command_devices, NULL,
+};
+
+static const char ABOUT[] = "Give neap a network and a memory budget in bytes. It decides what to "
+                            "keep, what to recompute and "
+                            "what to move to host memory, gives every tensor an address, has an "
+                            "independent judge replay the "
+                            "result, and says how far that is from the best possible.";
+
+static const cli_example TRY[] = {
+    {"neap plan resnet50 --batch 64 --budget 45% --chart",
+     "train in 45% of the memory, and see where it goes"},
+    {"neap compare gpt2 --budget 60%", "every published method on one network"},
+    {"neap models", "the networks that come with neap"},
+};
+
+const cli_command *cli_command_find(const char *name)
+{
+    for (const cli_command *const *command = cli_commands; *command; command++)
+        if (strcmp((*command)->name, name) == 0)
+            return *command;
+    return NULL;
+}
+
+int cli_command_unknown(const char *name)
+{
+    cli_suggestion suggestion;
+    cli_suggestion_begin(&suggestion, name);
+    for (const cli_command *const *command = cli_commands; *command; command++)
+        cli_suggestion_offer(&suggestion, (*command)->name);
+    cli_suggestion_offer(&suggestion, "help");
+    if (suggestion.best)
+        return cli_fail(CLI_BAD_INPUT, "no command \"%s\"; did you mean %s?", name,
+                        suggestion.best);
+    return cli_fail(CLI_BAD_INPUT, "no command \"%s\"; neap help lists them", name);
+}
+
+static void add_heading(cli_buffer *out, const char *heading)
+{
+    cli_buffer_text(out, "\n");
+    cli_styled(out, CLI_BOLD, "%s", heading);
+    cli_buffer_text(out, "\n");
+}
+
+static void add_examples(cli_buffer *out, const char *heading, const cli_example *examples,
+                         size_t count)
+{
+    add_heading(out, heading);
+    for (size_t i = 0; i < count && examples[i].line; i++) {
+        cli_buffer_print(out, "  %s\n      ", examples[i].line);
+        cli_styled(out, CLI_DIM, "%s", examples[i].meaning);
+        cli_buffer_text(out, "\n");
+    }
+}
+
+void cli_help_overview(cli_buffer *out)
+{
+    static const cli_column COLUMNS[] = {{NULL, false}, {NULL, false}};
+    cli_styled(out, CLI_BOLD, "neap");
+    cli_buffer_text(out, " trains neural networks at the lowest high-water mark of memory\n\n");
+    cli_buffer_text(out, "Usage: neap COMMAND [OPTIONS]\n\n");
+    cli_wrap(out, ABOUT, 0, 0, (size_t)cli_width());
+    cli_buffer_text(out, "\n");
+
+    add_heading(out, "Commands");
+    cli_table table;
+    cli_table_init(&table, COLUMNS, 2, 2);
+    for (const cli_command *const *command = cli_commands; *command; command++) {
+        cli_cell(&table, CLI_PLAIN, "%s", (*command)->name);
+        cli_cell(&table, CLI_PLAIN, "%s", (*command)->summary);
+    }
+    cli_cell(&table, CLI_PLAIN, "help");
+    cli_cell(&table, CLI_PLAIN, "explain a command: neap help plan");
+    cli_table_finish(&table, out);
+
+    add_examples(out, "Try", TRY, sizeof TRY / sizeof TRY[0]);
+    add_heading(out, "Exit status");
+    cli_buffer_text(out, "  0 done; 2 bad input; 3 no plan in this budget; 1 anything else\n");
+}
+
+void cli_help_command(const cli_command *command, cli_buffer *out)
+{
+    cli_buffer_print(out, "Usage: neap %s%s%s [OPTIONS]\n\n", command->name,
+                     *command->operands ? " " : "", command->operands);
+    cli_wrap(out, command->about, 0, 0, (size_t)cli_width());
+    cli_buffer_text(out, "\n");
+    cli_args_help(command, out);
+    add_examples(out, "Examples", command->examples, CLI_EXAMPLES);
+}

@@ -1,0 +1,36 @@
+/*
+ * json.h - writes JSON into a buffer, two spaces a level.
+ *
+ * A key is NULL for an item of an array and for the outermost value. Strings are escaped; bytes
+ * that are not UTF-8 become U+FFFD. Numbers read back as the same double. What is not finite is
+ * null.
+ */
+#ifndef NEAP_CLI_JSON_H
+#define NEAP_CLI_JSON_H
+
+#include "buffer.h"
+
+#include <stdint.h>
+
+typedef struct cli_json {
+    cli_buffer *out;
+    int depth;
+    bool first; /* nothing stands in the innermost object or array yet */
+} cli_json;
+
+void cli_json_begin(cli_json *json, cli_buffer *out);
+void cli_json_object(cli_json *json, const char *key);
+void cli_json_end_object(cli_json *json);
+void cli_json_array(cli_json *json, const char *key);
+void cli_json_end_array(cli_json *json);
+
+void cli_json_string(cli_json *json, const char *key, const char *text); /* NULL is null */
+void cli_json_integer(cli_json *json, const char *key, int64_t number);
+void cli_json_size(cli_json *json, const char *key, int64_t bytes); /* negative is null */
+void cli_json_real(cli_json *json, const char *key, double number);
+void cli_json_bool(cli_json *json, const char *key, bool truth);
+void cli_json_null(cli_json *json, const char *key);
+/* A list of numbers, on one line. */
+void cli_json_integers(cli_json *json, const char *key, const int64_t *items, size_t count);
+
+#endif

@@ -1,0 +1,267 @@
+#include "load.h"
+
+#include "output.h"
+#include "suggest.h"
+#include "values.h"
+
+#include <math.h>
+#include <neap/planner.h>
+#include <neap/text.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char DEFAULT_DEVICE[] = "h200";
+
+/* ---- Devices ---- */
+
+/* NEAP_DEVICES: paths with colons between them. */
+static neap_status read_environment(neap_devices *devices, neap_diag *diag)
+{
+    const char *paths = getenv("NEAP_DEVICES");
+    neap_status status = NEAP_OK;
+    cli_buffer path = {0};
+    while (paths && *paths && status == NEAP_OK) {
+        size_t length = strcspn(paths, ":");
+        path.length = 0;
+        cli_buffer_add(&path, paths, length);
+        if (path.failed) {
+            status = diag->status = NEAP_NO_MEMORY;
+        } else if (length > 0) {
+            status = neap_devices_read_file(devices, path.data, diag);
+        }
+        paths += length + (paths[length] == ':');
+    }
+    cli_buffer_clear(&path);
+    return status;
+}
+
+int cli_load_devices(const cli_settings *settings, neap_devices **devices)
+{
+    neap_diag diag;
+    *devices = NULL;
+    neap_status status = neap_devices_create(NULL, devices, &diag);
+    if (status == NEAP_OK)
+        status = read_environment(*devices, &diag);
+    for (size_t i = 0; status == NEAP_OK && i < settings->n_device_files; i++)
+        status = neap_devices_read_file(*devices, settings->device_files[i], &diag);
+    if (status == NEAP_OK)
+        return CLI_OK;
+    neap_devices_destroy(*devices);
+    *devices = NULL;
+    return cli_fail_diag(&diag);
+}
+
+const neap_device *cli_find_device(const neap_devices *devices, const char *name)
+{
+    const neap_device *device = neap_devices_find(devices, name);
+    if (device)
+        return device;
+    cli_suggestion suggestion;
+    cli_suggestion_begin(&suggestion, name);
+    for (uint32_t i = 0; i < neap_devices_count(devices); i++)
+        cli_suggestion_offer(&suggestion, neap_devices_at(devices, i)->name);
+    if (suggestion.best)
+        cli_fail(CLI_BAD_INPUT, "no device \"%s\"; did you mean %s?", name, suggestion.best);
+    else
+        cli_fail(CLI_BAD_INPUT,
+                 "no device \"%s\"; neap devices lists them, --devices FILE adds yours", name);
+    return NULL;
+}
+
+/* ---- The graph ---- */
+
+/* A path has a slash or ends in .json; "-" is standard input. Another word is a model first. */
+static bool looks_like_path(const char *operand)
+{
+    size_t length = strlen(operand);
+    return strcmp(operand, "-") == 0 || strchr(operand, '/') ||
+           (length > 5 && strcmp(operand + length - 5, ".json") == 0);
+}
+
+static int unknown_model(const char *operand)
+{
+    const char *nearest = neap_models_nearest(operand);
+    if (nearest)
+        return cli_fail(CLI_BAD_INPUT, "no model and no file \"%s\"; did you mean %s?", operand,
+                        nearest);
+    return cli_fail(CLI_BAD_INPUT,
+                    "no model and no file \"%s\"; neap models lists the built-in ones", operand);
+}
+
+static int build_model(const cli_settings *settings, cli_loaded *loaded)
+{
+    neap_diag diag;
+    neap_model_options options;
+    neap_model_options_init(&options);
+    options.dtype = settings->dtype;
+    options.optimizer = settings->optimizer;
+    options.kernels = settings->kernels;
+    options.n_settings = settings->n_sizes;
+    options.settings = settings->sizes;
+    if (neap_model_build(NULL, loaded->model, &options, &loaded->graph, &diag) != NEAP_OK)
+        return cli_fail_diag(&diag);
+    return CLI_OK;
+}
+
+static int read_graph(const cli_settings *settings, const char *path, cli_loaded *loaded)
+{
+    if (settings->model_option)
+        return cli_fail(CLI_BAD_INPUT,
+                        "--%s is for built-in models; %s is a graph file, whose sizes are fixed",
+                        settings->model_option, path);
+    if (settings->has_math && !settings->device)
+        return cli_fail(CLI_BAD_INPUT,
+                        "--dtype says nothing about the graph file %s, which has times of its own; "
+                        "give --device too to replace them",
+                        path);
+    neap_diag diag;
+    if (neap_graph_read_file(NULL, path, &loaded->graph, &diag) != NEAP_OK)
+        return cli_fail_diag(&diag);
+    return CLI_OK;
+}
+
+static int load_graph(const cli_settings *settings, const char *operand, cli_loaded *loaded)
+{
+    if (!looks_like_path(operand)) {
+        loaded->model = neap_models_find(operand);
+        if (loaded->model)
+            return build_model(settings, loaded);
+        if (access(operand, F_OK) != 0)
+            return unknown_model(operand);
+    }
+    return read_graph(settings, operand, loaded);
+}
+
+/* Built-in models take their times from a device, files only if one is named. */
+static int apply_device(const cli_settings *settings, cli_loaded *loaded)
+{
+    const char *name = settings->device;
+    if (!name && loaded->model)
+        name = DEFAULT_DEVICE;
+    if (!name)
+        return CLI_OK;
+    int code = cli_load_devices(settings, &loaded->devices);
+    if (code != CLI_OK)
+        return code;
+    loaded->device = cli_find_device(loaded->devices, name);
+    if (!loaded->device)
+        return CLI_BAD_INPUT;
+    neap_diag diag;
+    if (neap_cost_apply(loaded->graph, loaded->device, settings->math, &diag) != NEAP_OK)
+        return cli_fail_diag(&diag);
+    return CLI_OK;
+}
+
+/* ---- The link ---- */
+
+static int device_link(cli_loaded *loaded)
+{
+    const neap_device *device = loaded->device;
+    if (!device)
+        return cli_fail(CLI_BAD_INPUT, "--link device needs --device NAME; or give a rate, such as "
+                                       "--link 12.2GB/s");
+    if (!(device->link_out > 0) || !(device->link_in > 0))
+        return cli_fail(CLI_BAD_INPUT,
+                        "--link device: %s has no link; give a rate, such as --link 12.2GB/s",
+                        device->name);
+    loaded->link.out_bandwidth = device->link_out;
+    loaded->link.in_bandwidth = device->link_in;
+    loaded->link.latency = device->link_latency;
+    loaded->link.duplex = device->duplex;
+    return CLI_OK;
+}
+
+/* One rate for both ways, or out and in with a comma between. */
+static int written_link(const char *text, cli_loaded *loaded)
+{
+    char out[64];
+    size_t length = strcspn(text, ",");
+    bool good = length < sizeof out;
+    if (good) {
+        memcpy(out, text, length);
+        out[length] = '\0';
+        const char *in = text[length] == ',' ? text + length + 1 : out;
+        good = cli_parse_bandwidth(out, &loaded->link.out_bandwidth) &&
+               cli_parse_bandwidth(in, &loaded->link.in_bandwidth);
+    }
+    if (good)
+        return CLI_OK;
+    return cli_fail(CLI_BAD_INPUT,
+                    "--link \"%s\" is no rate; write 12.2GB/s, or 12GB/s,13GB/s for out and in, or "
+                    "device",
+                    text);
+}
+
+static int load_link(const cli_settings *settings, cli_loaded *loaded)
+{
+    if (!settings->link && settings->link_option)
+        return cli_fail(CLI_BAD_INPUT, "--%s says nothing without --link, such as --link 12.2GB/s",
+                        settings->link_option);
+    if (!settings->link)
+        return CLI_OK;
+    int code = strcmp(settings->link, "device") == 0 ? device_link(loaded)
+                                                     : written_link(settings->link, loaded);
+    if (settings->duplex)
+        loaded->link.duplex = true;
+    if (settings->link_latency >= 0)
+        loaded->link.latency = settings->link_latency;
+    loaded->link.host_memory = settings->host_memory;
+    return code;
+}
+
+/* ---- All of it ---- */
+
+int cli_load(const cli_settings *settings, const char *operand, cli_loaded *loaded)
+{
+    *loaded = (cli_loaded){.natural_peak = -1};
+    int code = load_graph(settings, operand, loaded);
+    if (code == CLI_OK)
+        code = apply_device(settings, loaded);
+    if (code == CLI_OK)
+        code = load_link(settings, loaded);
+    if (code != CLI_OK)
+        cli_loaded_clear(loaded);
+    return code;
+}
+
+void cli_loaded_clear(cli_loaded *loaded)
+{
+    neap_graph_destroy(loaded->graph);
+    neap_devices_destroy(loaded->devices);
+    *loaded = (cli_loaded){.natural_peak = -1};
+}
+
+int cli_load_natural_peak(cli_loaded *loaded)
+{
+    neap_diag diag;
+    if (loaded->natural_peak < 0 &&
+        neap_natural_peak(NULL, loaded->graph, &loaded->natural_peak, &diag) != NEAP_OK)
+        return cli_fail_diag(&diag);
+    return CLI_OK;
+}
+
+int cli_load_budget(cli_loaded *loaded, const char *option, const char *text, int64_t *budget)
+{
+    static const char FORMS[] = "such as 8GiB, 5e9 (bytes) or 50% (of the natural-order peak)";
+    *budget = -1;
+    if (!text)
+        return CLI_OK;
+    double share;
+    if (cli_parse_percent(text, &share)) {
+        int code = cli_load_natural_peak(loaded);
+        if (code != CLI_OK)
+            return code;
+        double bytes = floor((double)loaded->natural_peak * share);
+        *budget = bytes < 9e18 ? (int64_t)bytes : INT64_MAX;
+        if (*budget > 0)
+            return CLI_OK;
+    } else if (neap_bytes_parse(text, budget, NULL) != NEAP_OK) {
+        return cli_fail(CLI_BAD_INPUT, "--%s \"%s\" is no size above 0; write one %s", option, text,
+                        FORMS);
+    }
+    if (*budget > 0)
+        return CLI_OK;
+    return cli_fail(CLI_BAD_INPUT, "--%s \"%s\" is 0 bytes; give a size above 0, %s", option, text,
+                    FORMS);
+}

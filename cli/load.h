@@ -1,0 +1,42 @@
+/*
+ * load.h - from the command line to a graph with times, a link and a budget.
+ */
+#ifndef NEAP_CLI_LOAD_H
+#define NEAP_CLI_LOAD_H
+
+#include "options.h"
+
+#include <neap/cost.h>
+#include <neap/graph.h>
+#include <neap/models.h>
+#include <neap/plan.h>
+
+/* All zero is nothing loaded. */
+typedef struct cli_loaded {
+    neap_graph *graph;
+    const neap_model *model; /* NULL: it came from a file */
+    neap_devices *devices;
+    const neap_device *device; /* NULL: the file's own times */
+    neap_link link;            /* all zero: none */
+    int64_t natural_peak;      /* of the natural order; -1 until asked for */
+} cli_loaded;
+
+/*
+ * Loads a model by its name, or a graph file by its path ("-" is standard input), gives it the
+ * device's times and reads the link. Returns an exit code, with the line on stderr written.
+ */
+int cli_load(const cli_settings *settings, const char *operand, cli_loaded *loaded);
+void cli_loaded_clear(cli_loaded *loaded);
+
+/* Fills in loaded->natural_peak. */
+int cli_load_natural_peak(cli_loaded *loaded);
+
+/* Reads a budget, "8GiB" or "50%"; a NULL text is -1, no budget. `option` is named in errors. */
+int cli_load_budget(cli_loaded *loaded, const char *option, const char *text, int64_t *budget);
+
+/* The built-in devices, those of NEAP_DEVICES and those of --devices. */
+int cli_load_devices(const cli_settings *settings, neap_devices **devices);
+/* NULL after an error line with a suggestion. */
+const neap_device *cli_find_device(const neap_devices *devices, const char *name);
+
+#endif

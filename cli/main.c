@@ -1,0 +1,105 @@
+/*
+ * main.c - the neap command: finds the subcommand, runs it, writes what it made.
+ */
+#include "command.h"
+#include "files.h"
+#include "output.h"
+
+#include <fcntl.h>
+#include <neap/version.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * A caller may have closed a standard stream. Its number must not go to a file of ours, where stray
+ * output would land; a stand-in that cannot be used takes it, so that using the stream is still an
+ * error.
+ */
+static void hold_standard_streams(void)
+{
+    for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
+        if (fcntl(stream, F_GETFD) < 0)
+            (void)!open("/dev/null", stream == STDOUT_FILENO ? O_RDONLY : O_WRONLY);
+}
+
+static bool is_one_of(const char *word, const char *a, const char *b)
+{
+    return strcmp(word, a) == 0 || strcmp(word, b) == 0;
+}
+
+/* neap help [COMMAND] */
+static int run_help(int count, char **arguments, cli_buffer *out)
+{
+    if (count > 1)
+        return cli_fail(CLI_BAD_INPUT, "help explains one command at a time: neap help %s",
+                        arguments[0]);
+    if (count == 0 || is_one_of(arguments[0], "help", "--help")) {
+        cli_help_overview(out);
+        return CLI_OK;
+    }
+    const cli_command *command = cli_command_find(arguments[0]);
+    if (!command)
+        return cli_command_unknown(arguments[0]);
+    cli_help_command(command, out);
+    return CLI_OK;
+}
+
+static int run_command(const char *name, int count, char **arguments, cli_buffer *out)
+{
+    const cli_command *command = cli_command_find(name);
+    if (!command)
+        return cli_command_unknown(name);
+    cli_settings settings;
+    if (!cli_settings_init(&settings, count))
+        return cli_fail_memory();
+    int code = cli_args_parse(command, count, arguments, &settings);
+    if (code == CLI_OK && settings.help)
+        cli_help_command(command, out);
+    else if (code == CLI_OK)
+        code = command->run(&settings, out);
+    cli_settings_clear(&settings);
+    return code;
+}
+
+static int run(int count, char **arguments, cli_buffer *out)
+{
+    if (count == 0) {
+        cli_buffer help = {0};
+        cli_help_overview(&help);
+        fputs(cli_buffer_get(&help), stderr);
+        cli_buffer_clear(&help);
+        return CLI_BAD_INPUT;
+    }
+    const char *word = arguments[0];
+    if (is_one_of(word, "--version", "-V")) {
+        cli_buffer_print(out, "neap %s\n", neap_version());
+        return CLI_OK;
+    }
+    if (is_one_of(word, "--help", "-h") || strcmp(word, "help") == 0)
+        return run_help(count - 1, arguments + 1, out);
+    if (word[0] == '-' && word[1] != '\0')
+        return cli_fail(CLI_BAD_INPUT,
+                        "%s: a command comes first, as in neap plan MODEL; neap help lists them",
+                        word);
+    return run_command(word, count - 1, arguments + 1, out);
+}
+
+int main(int argc, char **argv)
+{
+    hold_standard_streams();
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write */
+    cli_buffer out = {0};
+    int code = run(argc > 0 ? argc - 1 : 0, argv + 1, &out);
+    if (out.failed) {
+        code = cli_fail_memory();
+    } else if (out.length > 0) {
+        int written = cli_stdout_write(out.data, out.length);
+        if (written != CLI_OK)
+            code = written;
+    }
+    cli_buffer_clear(&out);
+    exit(code);
+}

@@ -1,0 +1,149 @@
+/* methods.c - neap methods: the planning methods, and the options of each. */
+
+#include "command.h"
+#include "json.h"
+#include "output.h"
+
+#include <neap/planner.h>
+#include <string.h>
+
+/* ---- JSON ---- */
+
+static void add_option_json(cli_json *json, const neap_option *option)
+{
+    static const char *const TYPES[] = {[NEAP_OPTION_INTEGER] = "integer",
+                                        [NEAP_OPTION_REAL] = "real",
+                                        [NEAP_OPTION_CHOICE] = "choice"};
+    cli_json_object(json, NULL);
+    cli_json_string(json, "name", option->name);
+    cli_json_string(json, "meaning", option->meaning);
+    cli_json_string(json, "type", TYPES[option->type]);
+    if (option->type == NEAP_OPTION_CHOICE) {
+        cli_json_string(json, "choices", option->choices);
+    } else {
+        cli_json_real(json, "default", option->default_value);
+        cli_json_real(json, "least", option->least);
+        cli_json_real(json, "most", option->most);
+    }
+    cli_json_end_object(json);
+}
+
+static void add_method_json(cli_json *json, const neap_method *method)
+{
+    cli_json_object(json, NULL);
+    cli_json_string(json, "name", neap_method_name(method));
+    cli_json_string(json, "summary", neap_method_summary(method));
+    cli_json_string(json, "source", neap_method_source(method));
+    cli_json_array(json, "options");
+    for (uint32_t i = 0; i < neap_method_option_count(method); i++)
+        add_option_json(json, neap_method_option_at(method, i));
+    cli_json_end_array(json);
+    cli_json_end_object(json);
+}
+
+/* ---- Text ---- */
+
+static void list_methods(cli_buffer *out)
+{
+    static const cli_column COLUMNS[] = {{"name", false}, {"what it does", false}};
+    cli_table table;
+    cli_table_init(&table, COLUMNS, 2, 0);
+    for (uint32_t i = 0; i < neap_methods_count(); i++) {
+        const neap_method *method = neap_methods_at(i);
+        cli_cell(&table, CLI_BOLD, "%s", neap_method_name(method));
+        cli_cell(&table, CLI_PLAIN, "%s", neap_method_summary(method));
+    }
+    cli_table_finish(&table, out);
+    cli_styled(out, CLI_DIM, "neap methods NAME has the paper and the options.");
+    cli_buffer_text(out, "\n");
+}
+
+static void add_options(const neap_method *method, cli_buffer *out)
+{
+    static const cli_column COLUMNS[] = {
+        {"option", false}, {"default", true}, {"from", true}, {"to", true}, {"", false}};
+    cli_table table;
+    cli_table_init(&table, COLUMNS, 5, 2);
+    for (uint32_t i = 0; i < neap_method_option_count(method); i++) {
+        const neap_option *option = neap_method_option_at(method, i);
+        cli_cell(&table, CLI_PLAIN, "--option %s=%s", option->name,
+                 option->type == NEAP_OPTION_CHOICE ? option->choices : "N");
+        if (option->type == NEAP_OPTION_CHOICE) {
+            cli_cell(&table, CLI_PLAIN, "%.*s", (int)strcspn(option->choices, "|"),
+                     option->choices);
+            cli_cell(&table, CLI_PLAIN, "%s", "");
+            cli_cell(&table, CLI_PLAIN, "%s", "");
+        } else {
+            cli_cell(&table, CLI_PLAIN, "%.10g", option->default_value);
+            cli_cell(&table, CLI_PLAIN, "%.10g", option->least);
+            cli_cell(&table, CLI_PLAIN, "%.10g", option->most);
+        }
+        cli_cell(&table, CLI_DIM, "%s", option->meaning);
+    }
+    cli_table_finish(&table, out);
+}
+
+static void describe(const neap_method *method, cli_buffer *out)
+{
+    size_t width = (size_t)cli_width();
+    cli_styled(out, CLI_BOLD, "%s", neap_method_name(method));
+    cli_buffer_text(out, "\n  ");
+    cli_wrap(out, neap_method_summary(method), 2, 2, width);
+    cli_buffer_text(out, "\n  ");
+    cli_wrap(out, neap_method_source(method), 2, 2, width);
+    cli_buffer_text(out, "\n\n");
+    if (neap_method_option_count(method) > 0)
+        add_options(method, out);
+    else
+        cli_buffer_text(out, "  It has no options.\n");
+}
+
+/* ---- The command ---- */
+
+static int run_methods(const cli_settings *settings, cli_buffer *out)
+{
+    cli_json json;
+    cli_json_begin(&json, out);
+    if (settings->n_operands > 0) {
+        const char *name = settings->operands[0];
+        const neap_method *method = neap_methods_find(name);
+        const char *nearest = method ? NULL : neap_methods_nearest(name);
+        if (nearest)
+            return cli_fail(CLI_BAD_INPUT, "no method \"%s\"; did you mean %s?", name, nearest);
+        if (!method)
+            return cli_fail(CLI_BAD_INPUT, "no method \"%s\"; neap methods lists them", name);
+        if (settings->json)
+            add_method_json(&json, method);
+        else
+            describe(method, out);
+    } else if (settings->json) {
+        cli_json_array(&json, NULL);
+        for (uint32_t i = 0; i < neap_methods_count(); i++)
+            add_method_json(&json, neap_methods_at(i));
+        cli_json_end_array(&json);
+    } else {
+        list_methods(out);
+    }
+    return CLI_OK;
+}
+
+const cli_command cli_command_methods = {
+    .name = "methods",
+    .operands = "[NAME]",
+    .summary = "list the planning methods, or describe one",
+    .about = "Lists the methods that can plan, for --method and --methods. All take the same "
+             "graphs, are "
+             "judged by the same judge and end in the same kind of plan. With a NAME: the paper it "
+             "comes "
+             "from, and its options, which --option sets.",
+    .examples =
+        {
+            {"neap methods", "all of them"},
+            {"neap methods sqrt", "one, with its source and options"},
+            {"neap methods --json", "for a script"},
+        },
+    .groups = CLI_GROUP_JSON,
+    .least_operands = 0,
+    .most_operands = 1,
+    .run = run_methods,
+};

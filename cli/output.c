@@ -1,0 +1,357 @@
+#include "output.h"
+
+#include "memory.h"
+
+#include <math.h>
+#include <neap/text.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* ---- Errors ---- */
+
+static bool is_control(char c)
+{
+    return (unsigned char)c < 0x20 || c == 0x7f;
+}
+
+int cli_fail(int code, const char *format, ...)
+{
+    char line[2048];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        line[0] = '\0';
+    for (char *c = line; *c; c++)
+        if (is_control(*c))
+            *c = '?';
+    fprintf(stderr, "neap: %s%s\n", line, length >= (int)sizeof line ? "..." : "");
+    return code;
+}
+
+int cli_fail_memory(void)
+{
+    return cli_fail(CLI_FAILED, "out of memory");
+}
+
+int cli_fail_diag(const neap_diag *diag)
+{
+    switch (diag->status) {
+    case NEAP_INVALID:
+    case NEAP_UNSUPPORTED:
+    case NEAP_IO:
+        return cli_fail(CLI_BAD_INPUT, "%s", diag->message);
+    case NEAP_NO_MEMORY:
+        return cli_fail_memory();
+    default:
+        return cli_fail(CLI_FAILED, "internal error: %s; please report it", diag->message);
+    }
+}
+
+int cli_fail_writing(const neap_diag *diag)
+{
+    if (diag->status == NEAP_IO)
+        return cli_fail(CLI_FAILED, "%s", diag->message);
+    return cli_fail_diag(diag);
+}
+
+/* ---- The terminal ---- */
+
+bool cli_colors(void)
+{
+    const char *terminal = getenv("TERM");
+    return isatty(STDOUT_FILENO) && !getenv("NO_COLOR") && terminal && *terminal &&
+           strcmp(terminal, "dumb") != 0;
+}
+
+bool cli_unicode(void)
+{
+    static const char *const NAMES[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
+        const char *locale = getenv(NAMES[i]);
+        if (!locale || !*locale)
+            continue;
+        const char *charset = strchr(locale, '.');
+        return charset &&
+               (strncasecmp(charset, ".utf-8", 6) == 0 || strncasecmp(charset, ".utf8", 5) == 0);
+    }
+    return true;
+}
+
+int cli_terminal_width(int stream)
+{
+    struct winsize size;
+    if (!isatty(stream) || ioctl(stream, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+        return 90;
+    return size.ws_col < 60 ? 60 : size.ws_col > 120 ? 120 : size.ws_col;
+}
+
+int cli_width(void)
+{
+    return cli_terminal_width(STDOUT_FILENO);
+}
+
+static const char *const STYLE_BEGIN[CLI_STYLE_COUNT] = {
+    [CLI_PLAIN] = "",        [CLI_BOLD] = "\033[1m", [CLI_DIM] = "\033[2m",
+    [CLI_GOOD] = "\033[32m", [CLI_BAD] = "\033[31m",
+};
+
+static void begin_style(cli_buffer *out, cli_style style)
+{
+    if (style != CLI_PLAIN && cli_colors())
+        cli_buffer_text(out, STYLE_BEGIN[style]);
+}
+
+static void end_style(cli_buffer *out, cli_style style)
+{
+    if (style != CLI_PLAIN && cli_colors())
+        cli_buffer_text(out, "\033[0m");
+}
+
+/* Adds formatted text, with what a hostile file could put into a name made harmless. */
+NEAP_PRINTF(2, 0)
+static void add_clean(cli_buffer *out, const char *format, va_list arguments)
+{
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    if (length <= 0)
+        return;
+    size_t start = out->length;
+    cli_buffer_repeat(out, ' ', (size_t)length);
+    if (out->failed)
+        return;
+    vsnprintf(out->data + start, (size_t)length + 1, format, arguments);
+    for (char *c = out->data + start; *c; c++)
+        if (is_control(*c))
+            *c = '?';
+}
+
+void cli_styled(cli_buffer *out, cli_style style, const char *format, ...)
+{
+    va_list arguments;
+    begin_style(out, style);
+    va_start(arguments, format);
+    add_clean(out, format, arguments);
+    va_end(arguments);
+    end_style(out, style);
+}
+
+size_t cli_text_width(const char *text)
+{
+    size_t width = 0;
+    for (; *text; text++)
+        width += ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
+}
+
+void cli_wrap(cli_buffer *out, const char *text, size_t column, size_t indent, size_t width)
+{
+    bool first = true; /* of its line */
+    while (*text) {
+        size_t length = strcspn(text, " \n");
+        size_t word = 0;
+        for (size_t i = 0; i < length; i++)
+            word += ((unsigned char)text[i] & 0xc0) != 0x80;
+        if (!first && column + 1 + word > width) {
+            cli_buffer_text(out, "\n");
+            cli_buffer_repeat(out, ' ', indent);
+            column = indent;
+            first = true;
+        }
+        if (!first) {
+            cli_buffer_text(out, " ");
+            column++;
+        }
+        cli_buffer_add(out, text, length);
+        column += word;
+        first = false;
+        text += length;
+        if (*text == ' ')
+            text++;
+        for (; *text == '\n'; text++) {
+            cli_buffer_text(out, "\n");
+            if (text[1] && text[1] != '\n')
+                cli_buffer_repeat(out, ' ', indent);
+            column = indent;
+            first = true;
+        }
+    }
+}
+
+/* ---- Tables ---- */
+
+void cli_table_init(cli_table *table, const cli_column *columns, uint32_t n_columns,
+                    uint32_t indent)
+{
+    *table = (cli_table){.n_columns = n_columns, .columns = columns, .indent = indent};
+    table->widths = cli_memory_new(n_columns, sizeof *table->widths);
+    if (!table->widths) {
+        table->cells.failed = true;
+        return;
+    }
+    for (uint32_t i = 0; i < n_columns; i++)
+        if (columns[i].title)
+            table->widths[i] = cli_text_width(columns[i].title);
+}
+
+NEAP_PRINTF(3, 0)
+static void put_cell(cli_table *table, cli_style style, const char *format, va_list arguments)
+{
+    if (table->cells.failed)
+        return;
+    char letter = (char)('a' + (int)style);
+    cli_buffer_add(&table->cells, &letter, 1);
+    size_t start = table->cells.length;
+    add_clean(&table->cells, format, arguments);
+    if (table->cells.failed)
+        return;
+    size_t width = cli_text_width(table->cells.data + start);
+    size_t *widest = &table->widths[table->n_cells % table->n_columns];
+    if (width > *widest)
+        *widest = width;
+    cli_buffer_add(&table->cells, "", 1);
+    table->n_cells++;
+}
+
+void cli_cell(cli_table *table, cli_style style, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    put_cell(table, style, format, arguments);
+    va_end(arguments);
+}
+
+static void add_cell(const cli_table *table, uint32_t column, cli_style style, const char *text,
+                     size_t start, cli_buffer *out)
+{
+    size_t padding = table->widths[column] - cli_text_width(text);
+    bool last = column + 1 == table->n_columns;
+    bool right = table->columns[column].right;
+    if (right)
+        cli_buffer_repeat(out, ' ', padding);
+    begin_style(out, style);
+    if (last && !right)
+        cli_wrap(out, text, start, start, (size_t)cli_width());
+    else
+        cli_buffer_text(out, text);
+    end_style(out, style);
+    if (!right && !last)
+        cli_buffer_repeat(out, ' ', padding);
+}
+
+/* Takes away what was padded in front of a line's end. */
+static void trim_line(cli_buffer *out)
+{
+    while (out->length > 0 && out->data[out->length - 1] == ' ')
+        out->data[--out->length] = '\0';
+}
+
+static void add_head(const cli_table *table, cli_buffer *out)
+{
+    size_t start = table->indent;
+    cli_buffer_repeat(out, ' ', table->indent);
+    for (uint32_t i = 0; i < table->n_columns; i++) {
+        add_cell(table, i, CLI_BOLD, table->columns[i].title, start, out);
+        cli_buffer_text(out, i + 1 < table->n_columns ? "  " : "");
+        start += table->widths[i] + 2;
+    }
+    trim_line(out);
+    cli_buffer_text(out, "\n");
+}
+
+void cli_table_finish(cli_table *table, cli_buffer *out)
+{
+    if (table->cells.failed) {
+        out->failed = true;
+    } else {
+        if (table->columns[0].title)
+            add_head(table, out);
+        const char *cell = cli_buffer_get(&table->cells);
+        size_t start = table->indent;
+        for (uint32_t i = 0; i < table->n_cells; i++) {
+            uint32_t column = i % table->n_columns;
+            if (column == 0) {
+                start = table->indent;
+                cli_buffer_repeat(out, ' ', start);
+            }
+            add_cell(table, column, (cli_style)(cell[0] - 'a'), cell + 1, start, out);
+            cli_buffer_text(out, column + 1 < table->n_columns ? "  " : "");
+            start += table->widths[column] + 2;
+            if (column + 1 == table->n_columns) {
+                trim_line(out);
+                cli_buffer_text(out, "\n");
+            }
+            cell += strlen(cell) + 1;
+        }
+    }
+    cli_memory_release(table->widths, table->n_columns, sizeof *table->widths);
+    cli_buffer_clear(&table->cells);
+}
+
+void cli_facts_init(cli_table *table)
+{
+    static const cli_column COLUMNS[] = {{NULL, false}, {NULL, false}, {NULL, false}};
+    cli_table_init(table, COLUMNS, 3, 2);
+}
+
+void cli_fact(cli_table *table, const char *name, cli_style style, const char *value,
+              const char *note, ...)
+{
+    cli_cell(table, CLI_DIM, "%s", name);
+    cli_cell(table, style, "%s", value);
+    va_list arguments;
+    va_start(arguments, note);
+    put_cell(table, CLI_DIM, note, arguments);
+    va_end(arguments);
+}
+
+/* ---- Numbers for people ---- */
+
+const char *cli_format(cli_text *text, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text->chars, sizeof text->chars, format, arguments);
+    va_end(arguments);
+    return text->chars;
+}
+
+const char *cli_bytes(cli_text *text, int64_t bytes)
+{
+    return neap_bytes_format(bytes, text->chars, sizeof text->chars);
+}
+
+const char *cli_bytes_above(cli_text *text, int64_t bytes)
+{
+    static const char *const UNITS[] = {"", "KiB", "MiB", "GiB", "TiB"};
+    size_t unit = 0;
+    double size = (double)bytes;
+    while (size >= 1024 && unit + 1 < sizeof UNITS / sizeof UNITS[0]) {
+        size /= 1024;
+        unit++;
+    }
+    if (unit == 0)
+        snprintf(text->chars, sizeof text->chars, "%lld", (long long)bytes);
+    else
+        snprintf(text->chars, sizeof text->chars, "%.2f%s", ceil(size * 100) / 100, UNITS[unit]);
+    return text->chars;
+}
+
+const char *cli_seconds(cli_text *text, double seconds)
+{
+    return neap_seconds_format(seconds, text->chars, sizeof text->chars);
+}
+
+const char *cli_percent(cli_text *text, double share)
+{
+    snprintf(text->chars, sizeof text->chars, "%+.2f%%", share * 100);
+    return text->chars;
+}

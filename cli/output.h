@@ -1,0 +1,105 @@
+/*
+ * output.h - what a person sees: errors, colours, wrapped text, tables.
+ *
+ * Colours appear only on a terminal, and never where NO_COLOR is set or TERM is "dumb" or missing.
+ * Text that is not on a terminal is 90 columns wide.
+ */
+#ifndef NEAP_CLI_OUTPUT_H
+#define NEAP_CLI_OUTPUT_H
+
+#include "buffer.h"
+
+#include <neap/status.h>
+#include <stdint.h>
+
+/* How the process ends. */
+enum {
+    CLI_OK = 0,        /* a plan, or whatever was asked for */
+    CLI_FAILED = 1,    /* no memory, output that cannot be written, a fault of neap's own */
+    CLI_BAD_INPUT = 2, /* a wrong option, an unreadable or broken file, a plan that is rejected */
+    CLI_INFEASIBLE = 3 /* no plan in this budget */
+};
+
+/* ---- Errors ---- */
+
+/* Writes one line "neap: ..." on stderr and returns `code`. Control characters become '?'. */
+int cli_fail(int code, const char *format, ...) NEAP_PRINTF(2, 3);
+int cli_fail_memory(void);
+/* The line and the exit code of a failed call of the library. */
+int cli_fail_diag(const neap_diag *diag);
+/* The same where an unwritable file is the output, not the input. */
+int cli_fail_writing(const neap_diag *diag);
+
+/* ---- The terminal ---- */
+
+bool cli_colors(void);
+/* May blocks and other drawing characters be used? Yes unless the locale is said to be another. */
+bool cli_unicode(void);
+/* Columns of a stream's terminal, 60 to 120; 90 where it is none. */
+int cli_terminal_width(int stream);
+/* Those of stdout. */
+int cli_width(void);
+
+typedef enum cli_style {
+    CLI_PLAIN = 0,
+    CLI_BOLD,
+    CLI_DIM,
+    CLI_GOOD, /* green */
+    CLI_BAD,  /* red */
+    CLI_STYLE_COUNT
+} cli_style;
+
+/* Text in a style, where there are colours. */
+void cli_styled(cli_buffer *out, cli_style style, const char *format, ...) NEAP_PRINTF(3, 4);
+/* Characters of a UTF-8 text. */
+size_t cli_text_width(const char *text);
+/*
+ * Adds text whose first line begins at column `column` and whose next ones are indented by
+ * `indent`, broken at spaces before `width`. '\n' begins a new line.
+ */
+void cli_wrap(cli_buffer *out, const char *text, size_t column, size_t indent, size_t width);
+
+/* ---- Tables ---- */
+
+typedef struct cli_column {
+    const char *title; /* of no column: a table without a head */
+    bool right;        /* numbers stand right */
+} cli_column;
+
+/* Cells are added row by row. The last column is wrapped when it stands left. */
+typedef struct cli_table {
+    uint32_t n_columns;
+    const cli_column *columns;
+    uint32_t n_cells;
+    uint32_t indent;
+    size_t *widths;
+    cli_buffer cells; /* one after another: a style as a letter, the text, a NUL */
+} cli_table;
+
+void cli_table_init(cli_table *table, const cli_column *columns, uint32_t n_columns,
+                    uint32_t indent);
+void cli_cell(cli_table *table, cli_style style, const char *format, ...) NEAP_PRINTF(3, 4);
+/* Adds the table to the output and releases it. */
+void cli_table_finish(cli_table *table, cli_buffer *out);
+
+/* A table of facts: a name, a value and a note on it a line. */
+void cli_facts_init(cli_table *table);
+void cli_fact(cli_table *table, const char *name, cli_style style, const char *value,
+              const char *note, ...) NEAP_PRINTF(5, 6);
+
+/* ---- Numbers for people ---- */
+
+/* One such text; functions that take a pointer to it return its characters. */
+typedef struct cli_text {
+    char chars[64];
+} cli_text;
+
+const char *cli_format(cli_text *text, const char *format, ...) NEAP_PRINTF(2, 3);
+const char *cli_bytes(cli_text *text, int64_t bytes);
+/* At least so many bytes, as --budget takes them: "3.42GiB". */
+const char *cli_bytes_above(cli_text *text, int64_t bytes);
+const char *cli_seconds(cli_text *text, double seconds);
+/* 0.125 is "+12.50%". */
+const char *cli_percent(cli_text *text, double share);
+
+#endif

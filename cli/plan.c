@@ -1,0 +1,257 @@
+/* plan.c - neap plan: one network, one budget, one plan. */
+
+#include "command.h"
+#include "explain.h"
+#include "files.h"
+#include "output.h"
+#include "report.h"
+
+#include <inttypes.h>
+#include <neap/neap.h>
+#include <string.h>
+
+/* What one `neap plan` is about. */
+typedef struct planning {
+    const cli_settings *settings;
+    cli_loaded model;
+    int64_t budget; /* -1: none */
+    cli_result result;
+    cli_buffer explanation; /* why there is no plan */
+} planning;
+
+/* ---- The summary ---- */
+
+static double percent_of(int64_t bytes, int64_t all)
+{
+    return all > 0 ? 100 * (double)bytes / (double)all : 100;
+}
+
+static void add_memory(cli_table *table, const planning *p)
+{
+    const neap_figures *figures = p->result.figures;
+    int64_t natural = p->model.natural_peak;
+    cli_text text, other;
+    if (p->budget >= 0)
+        cli_fact(table, "budget", CLI_PLAIN, cli_bytes(&text, p->budget),
+                 "%.1f%% of the %s that the natural order needs", percent_of(p->budget, natural),
+                 cli_bytes(&other, natural));
+    else
+        cli_fact(table, "budget", CLI_PLAIN, "none", "the natural order needs %s",
+                 cli_bytes(&other, natural));
+    cli_fact(table, "peak", CLI_BOLD, cli_bytes(&text, figures->peak_bytes),
+             "%.1f%% of the natural order's", percent_of(figures->peak_bytes, natural));
+    if (figures->arena_bytes >= 0)
+        cli_fact(table, "arena", CLI_PLAIN, cli_bytes(&text, figures->arena_bytes),
+                 "every address is below; %.2f%% lost to gaps",
+                 percent_of(figures->arena_bytes, figures->peak_bytes) - 100);
+}
+
+static void add_time(cli_table *table, const planning *p)
+{
+    const neap_figures *figures = p->result.figures;
+    cli_text text, other;
+    cli_fact(table, "time", CLI_PLAIN, cli_seconds(&text, figures->time), "%s for every op once",
+             cli_seconds(&other, figures->base_time));
+    cli_fact(table, "overhead", CLI_BOLD, cli_percent(&text, figures->overhead),
+             "%" PRIu64 " recomputations beside %u ops", figures->recomputed_ops,
+             neap_graph_op_count(p->model.graph));
+    if (figures->bound_time >= 0)
+        cli_fact(table, "bound", CLI_PLAIN, cli_seconds(&text, figures->bound_time),
+                 "no plan in this budget is faster; gap %.2f%%", 100 * figures->gap);
+    if (figures->offloaded_bytes > 0)
+        cli_fact(table, "moved", CLI_PLAIN, cli_bytes(&text, figures->offloaded_bytes),
+                 "to host memory");
+    cli_fact(table, "solved in", CLI_PLAIN, cli_seconds(&text, figures->solve_seconds), "%s", "");
+}
+
+static void add_summary(const planning *p, cli_buffer *out)
+{
+    const neap_method *method = neap_methods_find(p->result.method);
+    cli_table table;
+    cli_report_title(out, &p->model);
+    cli_buffer_text(out, "\n");
+    cli_facts_init(&table);
+    cli_fact(&table, "method", CLI_PLAIN, p->result.method, "%s",
+             method ? neap_method_summary(method) : "");
+    cli_fact(&table, "status", CLI_GOOD, cli_result_status(&p->result), "%s",
+             neap_solution_message(p->result.solution));
+    add_memory(&table, p);
+    add_time(&table, p);
+    if (p->settings->output)
+        cli_fact(&table, "written to", CLI_PLAIN, p->settings->output, "%zu steps",
+                 neap_plan_step_count(p->result.plan));
+    cli_table_finish(&table, out);
+}
+
+static int add_chart(const planning *p, cli_buffer *out)
+{
+    neap_diag diag;
+    neap_timeline timeline;
+    neap_link link = p->model.link;
+    neap_status status =
+        neap_timeline_build(NULL, p->model.graph, p->result.plan,
+                            link.out_bandwidth > 0 ? &link : NULL, &timeline, &diag);
+    if (status != NEAP_OK)
+        return cli_fail_diag(&diag);
+    neap_chart_options options;
+    neap_chart_options_init(&options);
+    options.color = cli_colors();
+    options.unicode = cli_unicode();
+    options.budget = p->budget;
+    options.natural_peak = p->model.natural_peak;
+    char *text;
+    size_t length;
+    status = neap_report_memory_chart(NULL, p->model.graph, p->result.plan, &timeline, &options,
+                                      &text, &length, &diag);
+    neap_timeline_clear(&timeline);
+    if (status != NEAP_OK)
+        return cli_fail_diag(&diag);
+    cli_buffer_text(out, "\n");
+    cli_buffer_add(out, text, length);
+    neap_release(NULL, text, length + 1);
+    return CLI_OK;
+}
+
+/* ---- The plan itself ---- */
+
+static int write_plan(const planning *p, cli_buffer *out)
+{
+    neap_diag diag;
+    char *text;
+    size_t length;
+    if (neap_plan_write_text(p->result.plan, NULL, &text, &length, &diag) != NEAP_OK)
+        return cli_fail_diag(&diag);
+    int code = cli_file_deliver(p->settings->output, text, length, out);
+    neap_release(NULL, text, length + 1);
+    return code;
+}
+
+static bool is_auto(const cli_settings *settings)
+{
+    return !settings->method || strcmp(settings->method, "auto") == 0;
+}
+
+/* Fills p->result, and p->explanation where there is no plan. */
+static int solve(planning *p)
+{
+    cli_methods methods;
+    int code = cli_methods_read(is_auto(p->settings) ? NULL : p->settings->method, &methods);
+    if (code != CLI_OK)
+        return code;
+    code = cli_methods_check_options(&methods, p->settings);
+    bool all_tried = is_auto(p->settings) && !neap_methods_find("neap");
+    cli_run run;
+    cli_run_begin(&run, p->settings, &p->model);
+    if (code == CLI_OK && is_auto(p->settings)) {
+        code = cli_solve_auto(&run, p->budget, &p->result);
+    } else if (code == CLI_OK) {
+        cli_progress_part(&run.progress, methods.names[0], 0, 0);
+        code = cli_solve(&run, methods.names[0], p->budget, p->settings->time_limit, &p->result);
+    }
+    if (code == CLI_OK && p->result.solved && p->result.figures->outcome == NEAP_INFEASIBLE)
+        code = cli_explain(&run, &p->result, all_tried, &p->explanation);
+    cli_run_end(&run);
+    cli_methods_clear(&methods);
+    return code;
+}
+
+/* The line and the exit code where there is no plan. */
+static int no_plan(const planning *p)
+{
+    const cli_result *result = &p->result;
+    if (!result->solved)
+        return cli_fail_diag(&result->note);
+    switch (result->figures->outcome) {
+    case NEAP_INFEASIBLE:
+        return cli_fail(CLI_INFEASIBLE, "%s", cli_buffer_get(&p->explanation));
+    case NEAP_TIME_LIMIT:
+        return cli_fail(CLI_FAILED,
+                        "%s found no plan within the time limit; raise --time-limit, or try "
+                        "another --method",
+                        result->method);
+    case NEAP_INTERRUPTED:
+        return cli_fail(CLI_FAILED, "interrupted before %s found a plan", result->method);
+    default:
+        return cli_fail(CLI_FAILED, "internal error: %s promises a plan and has none",
+                        result->method);
+    }
+}
+
+static int show(const planning *p, cli_buffer *out)
+{
+    const cli_settings *settings = p->settings;
+    int code = p->result.plan ? CLI_OK : no_plan(p);
+    if (code == CLI_OK && settings->output)
+        code = write_plan(p, out);
+    if (settings->json && (code == CLI_OK || code == CLI_INFEASIBLE)) {
+        cli_json json;
+        cli_json_begin(&json, out);
+        cli_report_json(&json, NULL, &p->model, &p->result,
+                        p->explanation.length ? p->explanation.data : NULL);
+    } else if (code == CLI_OK && !cli_is_stdout(settings->output)) {
+        add_summary(p, out);
+        if (settings->chart)
+            code = add_chart(p, out);
+        if (code != CLI_OK)
+            cli_buffer_clear(out);
+    }
+    return code;
+}
+
+static int run_plan(const cli_settings *settings, cli_buffer *out)
+{
+    if (settings->method && strchr(settings->method, ','))
+        return cli_fail(CLI_BAD_INPUT, "plan takes one --method; neap compare takes several");
+    if (settings->json && settings->chart)
+        return cli_fail(CLI_BAD_INPUT, "--json and --chart cannot both be printed; choose one");
+    if (cli_is_stdout(settings->output) && (settings->json || settings->chart))
+        return cli_fail(CLI_BAD_INPUT,
+                        "-o - puts the plan on standard output; leave out --%s, or "
+                        "write the plan to a file",
+                        settings->json ? "json" : "chart");
+    planning p = {.settings = settings};
+    int code = cli_load(settings, settings->operands[0], &p.model);
+    if (code == CLI_OK)
+        code = cli_load_budget(&p.model, "budget", settings->budget, &p.budget);
+    if (code == CLI_OK)
+        code = cli_load_natural_peak(&p.model);
+    if (code == CLI_OK)
+        code = solve(&p);
+    if (code == CLI_OK)
+        code = show(&p, out);
+    cli_result_clear(&p.result);
+    cli_buffer_clear(&p.explanation);
+    cli_loaded_clear(&p.model);
+    return code;
+}
+
+const cli_command cli_command_plan = {
+    .name = "plan",
+    .operands = "MODEL",
+    .summary = "fit a training step into a memory budget",
+    .about =
+        "Decides what to keep, what to recompute and what to move so that one training step of "
+        "MODEL "
+        "fits into --budget, and says what that costs: the overhead is time beyond running every "
+        "op once, the bound a time that no plan in this budget can beat. Every plan is replayed by "
+        "an independent judge, and every tensor has an address, so that the budget is the "
+        "memory really taken.\n\n"
+        "MODEL is a built-in network (neap models) or a graph file; - is standard input. Ctrl-C "
+        "ends "
+        "the search and keeps the best plan so far. If nothing fits, the exit status is 3 and the "
+        "message says what would.",
+    .examples =
+        {
+            {"neap plan resnet50 --batch 64 --budget 45% --chart",
+             "the fastest plan in 45% of what training needs, and memory over time"},
+            {"neap plan gpt2 --seq 1024 --budget 6GiB --method sqrt -o plan.json",
+             "by one method, written for a program that runs it"},
+            {"neap plan graph.json --budget 8GiB --link 12.2GB/s --json",
+             "a graph of your own, with transfers to the host, for a script"},
+        },
+    .groups = CLI_GROUPS_MODEL | CLI_GROUP_LINK | CLI_GROUP_BUDGET | CLI_GROUP_METHOD |
+              CLI_GROUP_SOLVE | CLI_GROUP_PLAN_OUT | CLI_GROUP_CHART | CLI_GROUP_JSON,
+    .least_operands = 1,
+    .most_operands = 1,
+    .run = run_plan,
+};

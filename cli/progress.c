@@ -1,0 +1,110 @@
+#include "progress.h"
+
+#include "output.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static atomic_int interrupts; /* lock-free: a signal handler may store it, any thread may load it */
+static struct sigaction old_action;
+
+static void on_interrupt(int signal_number)
+{
+    (void)signal_number;
+    atomic_store(&interrupts, 1);
+}
+
+bool cli_interrupted(void)
+{
+    return atomic_load(&interrupts) != 0;
+}
+
+double cli_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static bool cancelled(neap_progress *base)
+{
+    (void)base;
+    return cli_interrupted();
+}
+
+/* "[3/12] sqrt: layout  45%  best 1.23 s  bound 1.11 s  12.0 s" */
+static void compose(const cli_progress *progress, const neap_progress_event *event, double elapsed,
+                    cli_buffer *line)
+{
+    cli_text text;
+    if (progress->total > 1)
+        cli_buffer_print(line, "[%u/%u] ", progress->done + 1, progress->total);
+    if (progress->label)
+        cli_buffer_text(line, progress->label);
+    if (event && event->phase && (!progress->label || strcmp(event->phase, progress->label) != 0))
+        cli_buffer_print(line, "%s%s", progress->label ? ": " : "", event->phase);
+    if (event && event->fraction >= 0)
+        cli_buffer_print(line, "  %.0f%%", 100 * event->fraction);
+    if (event && event->best_time >= 0)
+        cli_buffer_print(line, "  best %s", cli_seconds(&text, event->best_time));
+    if (event && event->bound_time >= 0)
+        cli_buffer_print(line, "  bound %s", cli_seconds(&text, event->bound_time));
+    cli_buffer_print(line, "  %.0f s", elapsed);
+    cli_buffer_text(line, cli_interrupted() ? "  stopping" : "  (Ctrl-C keeps the best so far)");
+}
+
+static void show(cli_progress *progress, const neap_progress_event *event)
+{
+    double now = cli_clock();
+    if (!progress->on_terminal || now - progress->begin < 1 ||
+        (progress->shown >= 0 && now - progress->shown < 0.1))
+        return;
+    cli_buffer line = {0};
+    compose(progress, event, now - progress->begin, &line);
+    if (!line.failed) /* cut at the terminal's width, or its end would stay behind */
+        fprintf(stderr, "\r%.*s\033[K", cli_terminal_width(STDERR_FILENO) - 1, line.data);
+    fflush(stderr);
+    cli_buffer_clear(&line);
+    progress->shown = now;
+}
+
+static void report(neap_progress *base, const neap_progress_event *event)
+{
+    show((cli_progress *)base, event); /* base is its first member */
+}
+
+void cli_progress_begin(cli_progress *progress)
+{
+    const char *terminal = getenv("TERM");
+    *progress = (cli_progress){.base = {report, cancelled}, .begin = cli_clock(), .shown = -1};
+    progress->on_terminal =
+        isatty(STDERR_FILENO) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
+    struct sigaction action = {.sa_handler = on_interrupt};
+    sigemptyset(&action.sa_mask);
+    action.sa_flags = (int)(SA_RESETHAND | SA_RESTART);
+    sigaction(SIGINT, &action, &old_action);
+    if (old_action.sa_handler == SIG_IGN) /* a caller's wish, such as nohup's */
+        sigaction(SIGINT, &old_action, NULL);
+}
+
+void cli_progress_part(cli_progress *progress, const char *label, uint32_t done, uint32_t total)
+{
+    progress->label = label;
+    progress->done = done;
+    progress->total = total;
+    show(progress, NULL);
+}
+
+void cli_progress_end(cli_progress *progress)
+{
+    if (progress->shown >= 0) {
+        fputs("\r\033[K", stderr);
+        fflush(stderr);
+    }
+    sigaction(SIGINT, &old_action, NULL);
+}

@@ -1,0 +1,34 @@
+/*
+ * progress.h - one line on stderr while long work lasts, and Ctrl-C.
+ *
+ * The line appears only on a terminal and only after the first second. The first Ctrl-C asks the
+ * work to end with the best so far; a second one ends the process.
+ */
+#ifndef NEAP_CLI_PROGRESS_H
+#define NEAP_CLI_PROGRESS_H
+
+#include <neap/progress.h>
+#include <stdint.h>
+
+typedef struct cli_progress {
+    neap_progress base;
+    double begin; /* when the work began */
+    double shown; /* when the line was last written; negative: there is none */
+    bool on_terminal;
+    const char *label;    /* a method, or NULL */
+    uint32_t done, total; /* parts of the work; total 0: it has none */
+} cli_progress;
+
+/* Begins to listen for Ctrl-C. */
+void cli_progress_begin(cli_progress *progress);
+/* Says what comes next: part `done` of `total`. */
+void cli_progress_part(cli_progress *progress, const char *label, uint32_t done, uint32_t total);
+/* Takes the line away and stops listening. */
+void cli_progress_end(cli_progress *progress);
+
+/* Was there a Ctrl-C? */
+bool cli_interrupted(void);
+/* Seconds on a clock that only goes forward. */
+double cli_clock(void);
+
+#endif

@@ -1,0 +1,131 @@
+#include "report.h"
+
+#include <inttypes.h>
+
+/* ---- JSON ---- */
+
+static void add_figures(cli_json *json, const cli_result *result)
+{
+    const neap_figures *figures = result->figures;
+    bool has_plan = result->plan != NULL;
+    const double none = -1;
+    cli_json_size(json, "peak_bytes", has_plan ? figures->peak_bytes : -1);
+    cli_json_size(json, "arena_bytes", has_plan ? figures->arena_bytes : -1);
+    const struct {
+        const char *key;
+        double number;
+        bool exists;
+    } REALS[] = {
+        {"time", has_plan ? figures->time : none, has_plan},
+        {"base_time", figures->base_time, figures->base_time >= 0},
+        {"overhead", has_plan ? figures->overhead : none, has_plan},
+        {"bound_time", figures->bound_time, figures->bound_time >= 0},
+        {"gap", has_plan ? figures->gap : none, has_plan && figures->bound_time >= 0},
+        {"solve_seconds", figures->solve_seconds, true},
+    };
+    for (size_t i = 0; i < sizeof REALS / sizeof REALS[0]; i++) {
+        if (REALS[i].exists)
+            cli_json_real(json, REALS[i].key, REALS[i].number);
+        else
+            cli_json_null(json, REALS[i].key);
+    }
+    cli_json_size(json, "recomputed_ops", has_plan ? (int64_t)figures->recomputed_ops : -1);
+    cli_json_size(json, "offloaded_bytes", has_plan ? figures->offloaded_bytes : -1);
+}
+
+/* The same keys where a method could not even begin. */
+static void add_no_figures(cli_json *json)
+{
+    static const char *const KEYS[] = {"peak_bytes",     "arena_bytes",    "time", "base_time",
+                                       "overhead",       "bound_time",     "gap",  "solve_seconds",
+                                       "recomputed_ops", "offloaded_bytes"};
+    for (size_t i = 0; i < sizeof KEYS / sizeof KEYS[0]; i++)
+        cli_json_null(json, KEYS[i]);
+}
+
+static void add_extras(cli_json *json, const neap_solution *solution)
+{
+    for (uint32_t i = 0; i < neap_solution_extra_count(solution); i++) {
+        const neap_extra *extra = neap_solution_extra_at(solution, i);
+        if (extra->is_list)
+            cli_json_integers(json, extra->name, extra->items, extra->n_items);
+        else
+            cli_json_real(json, extra->name, extra->number);
+    }
+}
+
+static void add_infeasible(cli_json *json, const cli_loaded *model, const neap_figures *figures)
+{
+    cli_json_size(json, "least_budget_bytes", figures->least_budget);
+    const char *op = NULL;
+    if (figures->blocking_op != NEAP_NONE)
+        op = neap_graph_op(model->graph, figures->blocking_op)->name;
+    cli_json_string(json, "blocking_op", op);
+}
+
+void cli_report_json(cli_json *json, const char *key, const cli_loaded *model,
+                     const cli_result *result, const char *message)
+{
+    cli_json_object(json, key);
+    cli_json_string(json, "graph", neap_graph_name(model->graph));
+    cli_json_string(json, "method", result->method);
+    cli_json_string(json, "status", cli_result_status(result));
+    cli_json_size(json, "budget_bytes", result->budget);
+    cli_json_size(json, "natural_peak_bytes", model->natural_peak);
+    if (result->solved) {
+        add_figures(json, result);
+        add_extras(json, result->solution);
+        if (result->figures->outcome == NEAP_INFEASIBLE)
+            add_infeasible(json, model, result->figures);
+        if (!message && *neap_solution_message(result->solution))
+            message = neap_solution_message(result->solution);
+    } else {
+        add_no_figures(json);
+        message = result->note.message;
+    }
+    if (message)
+        cli_json_string(json, "message", message);
+    cli_json_end_object(json);
+}
+
+/* ---- Text ---- */
+
+void cli_report_title(cli_buffer *out, const cli_loaded *model)
+{
+    cli_styled(out, CLI_BOLD, "%s", neap_graph_name(model->graph));
+    if (model->device)
+        cli_styled(out, CLI_DIM, " on %s", model->device->name);
+}
+
+const cli_column cli_report_columns[CLI_REPORT_COLUMNS] = {
+    {"method", false}, {"status", false},    {"peak", true},
+    {"arena", true},   {"time", true},       {"overhead", true},
+    {"gap", true},     {"recomputed", true}, {"solved in", true},
+};
+
+void cli_report_row(cli_table *table, const cli_result *result, bool best)
+{
+    cli_text text;
+    const neap_figures *figures = result->figures;
+    cli_cell(table, best ? CLI_BOLD : CLI_PLAIN, "%s%s", result->method, best ? " *" : "");
+    cli_cell(table, result->plan ? CLI_GOOD : CLI_BAD, "%s", cli_result_status(result));
+    if (result->plan) {
+        cli_style style = best ? CLI_BOLD : CLI_PLAIN;
+        cli_cell(table, style, "%s", cli_bytes(&text, figures->peak_bytes));
+        cli_cell(table, style, "%s", cli_bytes(&text, figures->arena_bytes));
+        cli_cell(table, style, "%s", cli_seconds(&text, figures->time));
+        cli_cell(table, style, "%s", cli_percent(&text, figures->overhead));
+        cli_cell(table, style, "%.2f%%", 100 * figures->gap);
+        cli_cell(table, style, "%" PRIu64, figures->recomputed_ops);
+    } else {
+        bool known = result->solved && figures->least_budget > 0;
+        if (known)
+            cli_cell(table, CLI_DIM, ">= %s", cli_bytes(&text, figures->least_budget));
+        for (int i = known; i < 6; i++)
+            cli_cell(table, CLI_DIM, "-");
+    }
+    if (result->solved)
+        cli_cell(table, CLI_DIM, "%s", cli_seconds(&text, figures->solve_seconds));
+    else
+        cli_cell(table, CLI_DIM, "-");
+}

@@ -1,0 +1,27 @@
+/*
+ * report.h - results as JSON and as rows, the same wherever they appear.
+ */
+#ifndef NEAP_CLI_REPORT_H
+#define NEAP_CLI_REPORT_H
+
+#include "json.h"
+#include "output.h"
+#include "solve.h"
+
+/*
+ * One object with the figures of a result, and whatever else the method tells. What does not exist
+ * is null. `message` says why there is no plan; it may be NULL. model->natural_peak is known.
+ */
+void cli_report_json(cli_json *json, const char *key, const cli_loaded *model,
+                     const cli_result *result, const char *message);
+
+/* The head of every report: the graph's name and whose times it has. No newline. */
+void cli_report_title(cli_buffer *out, const cli_loaded *model);
+
+/* The figures of a result as cells: those of cli_report_columns. The best one of a table is marked.
+ */
+enum { CLI_REPORT_COLUMNS = 9 };
+extern const cli_column cli_report_columns[CLI_REPORT_COLUMNS];
+void cli_report_row(cli_table *table, const cli_result *result, bool best);
+
+#endif

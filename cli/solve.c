@@ -1,0 +1,257 @@
+#include "solve.h"
+
+#include "memory.h"
+#include "output.h"
+#include "suggest.h"
+
+#include <string.h>
+
+/* What `auto` gives each method where no --time-limit is given, in seconds. */
+static const double AUTO_LIMIT = 10;
+
+/* ---- Results ---- */
+
+void cli_result_clear(cli_result *result)
+{
+    neap_solution_destroy(result->solution);
+    *result = (cli_result){0};
+}
+
+const char *cli_result_status(const cli_result *result)
+{
+    return result->solved ? neap_outcome_name(result->figures->outcome) : "unsupported";
+}
+
+bool cli_result_better(const cli_result *a, const cli_result *b)
+{
+    if (!a->plan || !b->plan)
+        return a->plan && !b->plan;
+    if (a->figures->time < b->figures->time || a->figures->time > b->figures->time)
+        return a->figures->time < b->figures->time;
+    return a->figures->peak_bytes < b->figures->peak_bytes;
+}
+
+/* Of two results without a plan: does a need less? */
+static bool needs_less(const cli_result *a, const cli_result *b)
+{
+    int64_t least_a = a->solved ? a->figures->least_budget : -1;
+    int64_t least_b = b->solved ? b->figures->least_budget : -1;
+    if (least_a < 0 || least_b < 0)
+        return least_a >= 0 || (a->solved && !b->solved);
+    return least_a < least_b;
+}
+
+/* ---- One method ---- */
+
+void cli_run_begin(cli_run *run, const cli_settings *settings, const cli_loaded *model)
+{
+    *run = (cli_run){.settings = settings, .model = model};
+    cli_progress_begin(&run->progress);
+}
+
+void cli_run_end(cli_run *run)
+{
+    cli_progress_end(&run->progress);
+}
+
+static bool has_option(const neap_method *method, const char *name)
+{
+    for (uint32_t i = 0; i < neap_method_option_count(method); i++)
+        if (strcmp(neap_method_option_at(method, i)->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Those of the --option settings that a method has, into `options`; how many. */
+static uint32_t select_options(const cli_settings *settings, const char *name,
+                               neap_option_setting *options)
+{
+    const neap_method *method = neap_methods_find(name);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < settings->n_options; i++)
+        if (method && has_option(method, settings->options[i].name))
+            options[count++] = settings->options[i];
+    return count;
+}
+
+int cli_solve(cli_run *run, const char *method, int64_t budget, double time_limit,
+              cli_result *result)
+{
+    const cli_settings *settings = run->settings;
+    *result = (cli_result){.method = method, .budget = budget};
+    neap_option_setting *options = NULL;
+    if (settings->n_options > 0) {
+        options = cli_memory_new(settings->n_options, sizeof *options);
+        if (!options)
+            return cli_fail_memory();
+    }
+    neap_request request;
+    neap_request_init(&request, run->model->graph, method);
+    request.budget = budget;
+    request.link = run->model->link;
+    request.time_limit = time_limit;
+    request.threads = settings->threads;
+    request.seed = settings->seed;
+    request.alignment = settings->alignment;
+    request.n_options = options ? select_options(settings, method, options) : 0;
+    request.options = options;
+    request.progress = &run->progress.base;
+    neap_status status = neap_solve(NULL, &request, &result->solution, &result->note);
+    cli_memory_release(options, settings->n_options, sizeof *options);
+    if (status == NEAP_UNSUPPORTED)
+        return CLI_OK;
+    if (status != NEAP_OK)
+        return cli_fail_diag(&result->note);
+    result->solved = true;
+    result->figures = neap_solution_figures(result->solution);
+    result->plan = neap_solution_plan(result->solution);
+    return CLI_OK;
+}
+
+/* ---- The best of several ---- */
+
+/* Keeps the better of two in `best` and clears the other. */
+static void keep_better(cli_result *best, cli_result *other)
+{
+    bool better =
+        other->plan || best->plan ? cli_result_better(other, best) : needs_less(other, best);
+    if (better) {
+        cli_result old = *best;
+        *best = *other;
+        *other = old;
+    }
+    cli_result_clear(other);
+}
+
+static int solve_all(cli_run *run, int64_t budget, cli_result *best)
+{
+    double begin = cli_clock();
+    double limit = run->settings->time_limit;
+    uint32_t count = neap_methods_count();
+    for (uint32_t i = 0; i < count && !cli_interrupted(); i++) {
+        const char *name = neap_method_name(neap_methods_at(i));
+        if (strcmp(name, best->method) == 0)
+            continue;
+        double left = limit > 0 ? limit - (cli_clock() - begin) : AUTO_LIMIT;
+        if (left <= 0)
+            break;
+        cli_progress_part(&run->progress, name, i, count);
+        cli_result result;
+        int code = cli_solve(run, name, budget, left, &result);
+        if (code != CLI_OK) {
+            cli_result_clear(&result);
+            return code;
+        }
+        keep_better(best, &result);
+    }
+    return CLI_OK;
+}
+
+int cli_solve_auto(cli_run *run, int64_t budget, cli_result *result)
+{
+    double limit = run->settings->time_limit;
+    if (neap_methods_find("neap")) {
+        cli_progress_part(&run->progress, "neap", 0, 0);
+        return cli_solve(run, "neap", budget, limit, result);
+    }
+    int code = cli_solve(run, "store-all", budget, limit, result);
+    if (code != CLI_OK || result->plan)
+        return code;
+    return solve_all(run, budget, result);
+}
+
+/* ---- Which methods ---- */
+
+static int unknown_method(const char *name)
+{
+    const char *nearest = neap_methods_nearest(name);
+    if (nearest)
+        return cli_fail(CLI_BAD_INPUT, "no method \"%s\"; did you mean %s?", name, nearest);
+    return cli_fail(CLI_BAD_INPUT, "no method \"%s\"; neap methods lists them", name);
+}
+
+/* Adds the method named by the first `length` characters of a text. */
+static int add_method(cli_methods *methods, const char *text, size_t length)
+{
+    cli_buffer name = {0};
+    cli_buffer_add(&name, text, length);
+    if (name.failed)
+        return cli_fail_memory();
+    int code = CLI_OK;
+    const neap_method *method = neap_methods_find(name.data);
+    if (!method)
+        code = unknown_method(name.data);
+    else
+        methods->names[methods->count++] = neap_method_name(method);
+    cli_buffer_clear(&name);
+    return code;
+}
+
+int cli_methods_read(const char *text, cli_methods *methods)
+{
+    *methods = (cli_methods){.capacity = neap_methods_count()};
+    if (text)
+        methods->capacity =
+            (uint32_t)strlen(text); /* a name and its comma are longer than one each */
+    methods->names = cli_memory_new(methods->capacity, sizeof *methods->names);
+    if (!methods->names)
+        return cli_fail_memory();
+    if (!text)
+        for (uint32_t i = 0; i < methods->capacity; i++)
+            methods->names[methods->count++] = neap_method_name(neap_methods_at(i));
+    int code = CLI_OK;
+    while (text && *text && code == CLI_OK) {
+        size_t length = strcspn(text, ",");
+        if (length > 0)
+            code = add_method(methods, text, length);
+        text += length + (text[length] == ',');
+    }
+    if (code == CLI_OK && methods->count == 0)
+        code = cli_fail(CLI_BAD_INPUT, "--methods names no method; neap methods lists them");
+    if (code != CLI_OK)
+        cli_methods_clear(methods);
+    return code;
+}
+
+void cli_methods_clear(cli_methods *methods)
+{
+    cli_memory_release(methods->names, methods->capacity, sizeof *methods->names);
+    *methods = (cli_methods){0};
+}
+
+static bool anyone_has(const cli_methods *methods, const char *option)
+{
+    for (uint32_t i = 0; i < methods->count; i++)
+        if (has_option(neap_methods_find(methods->names[i]), option))
+            return true;
+    return false;
+}
+
+static void offer_options(cli_suggestion *suggestion, const cli_methods *methods)
+{
+    for (uint32_t i = 0; i < methods->count; i++) {
+        const neap_method *method = neap_methods_find(methods->names[i]);
+        for (uint32_t j = 0; j < neap_method_option_count(method); j++)
+            cli_suggestion_offer(suggestion, neap_method_option_at(method, j)->name);
+    }
+}
+
+int cli_methods_check_options(const cli_methods *methods, const cli_settings *settings)
+{
+    for (uint32_t i = 0; i < settings->n_options; i++) {
+        const char *option = settings->options[i].name;
+        if (anyone_has(methods, option))
+            continue;
+        const char *who = methods->count == 1 ? methods->names[0] : "no method here";
+        const char *has = methods->count == 1 ? "has no option" : "has an option";
+        cli_suggestion suggestion;
+        cli_suggestion_begin(&suggestion, option);
+        offer_options(&suggestion, methods);
+        if (suggestion.best)
+            return cli_fail(CLI_BAD_INPUT, "%s %s \"%s\"; did you mean %s?", who, has, option,
+                            suggestion.best);
+        return cli_fail(CLI_BAD_INPUT, "%s %s \"%s\"; neap methods NAME lists them", who, has,
+                        option);
+    }
+    return CLI_OK;
+}

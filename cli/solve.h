@@ -1,0 +1,67 @@
+/*
+ * solve.h - planning by a method, or by several: what plan, compare and curve share.
+ */
+#ifndef NEAP_CLI_SOLVE_H
+#define NEAP_CLI_SOLVE_H
+
+#include "load.h"
+#include "options.h"
+#include "progress.h"
+
+#include <neap/planner.h>
+
+/* What one method made of one budget. All zero is none. */
+typedef struct cli_result {
+    const char *method;
+    int64_t budget;              /* -1: none */
+    bool solved;                 /* false: the method cannot do this at all; `note` says why */
+    neap_solution *solution;     /* NULL unless solved */
+    const neap_figures *figures; /* of the solution */
+    const neap_plan *plan;       /* NULL: it has none */
+    neap_diag note;
+} cli_result;
+
+void cli_result_clear(cli_result *result);
+/* "feasible", ...; "unsupported" if not solved. */
+const char *cli_result_status(const cli_result *result);
+/* Is a the better plan: faster, or as fast with a lower peak? Any plan is better than none. */
+bool cli_result_better(const cli_result *a, const cli_result *b);
+
+/* Everything a run of methods needs. */
+typedef struct cli_run {
+    const cli_settings *settings;
+    const cli_loaded *model;
+    cli_progress progress;
+} cli_run;
+
+void cli_run_begin(cli_run *run, const cli_settings *settings, const cli_loaded *model);
+void cli_run_end(cli_run *run);
+
+/*
+ * Plans by one method. Of the --option settings it gets those that it has. A time limit of 0 is
+ * none. Only a failed call is a failure; a method that cannot do this (no link, say) leaves a
+ * result that is not solved.
+ */
+int cli_solve(cli_run *run, const char *method, int64_t budget, double time_limit,
+              cli_result *result);
+
+/*
+ * The method "auto": `neap` if there is such a method; else store-all if that fits, else the best
+ * of all. Where none has a plan, the result is that of the method which needs least.
+ */
+int cli_solve_auto(cli_run *run, int64_t budget, cli_result *result);
+
+/* ---- Which methods ---- */
+
+/* A list of methods: those named with commas between them, or all for NULL. */
+typedef struct cli_methods {
+    uint32_t count, capacity;
+    const char **names;
+} cli_methods;
+
+int cli_methods_read(const char *text, cli_methods *methods);
+void cli_methods_clear(cli_methods *methods);
+/* Is every --option one of at least one of these methods? */
+int cli_methods_check_options(const cli_methods *methods, const cli_settings *settings);
+
+#endif

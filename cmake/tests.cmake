@@ -1,0 +1,60 @@
+# Every tests/<kind>/test_<subject>.c is one cmocka program, built as <build>/tests/<kind>/test_<subject>.
+# <build>/tests.list names them for tools/run_tests.sh: one "kind-of-output name path" a line.
+
+set(NEAP_TEST_LIST "")
+
+function(neap_register_test target output name)
+  add_test(NAME ${name} COMMAND ${target})
+  string(APPEND NEAP_TEST_LIST "${output} ${name} $<TARGET_FILE:${target}>\n")
+  set(NEAP_TEST_LIST "${NEAP_TEST_LIST}" PARENT_SCOPE)
+endfunction()
+
+# --- public headers: each alone, twice in a row, in two files of one program ------------------
+
+include(cmake/header_selfcheck.cmake)
+
+# --- cmocka programs --------------------------------------------------------------------------
+
+file(GLOB NEAP_TEST_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*/test_*.c")
+file(GLOB NEAP_TEST_SUPPORT CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.c")
+list(REMOVE_ITEM NEAP_TEST_SOURCES ${NEAP_TEST_SUPPORT})
+
+if(NEAP_SOURCES AND NEAP_TEST_SOURCES)
+  find_package(PkgConfig REQUIRED)
+  pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+
+  add_library(neap_test_setting INTERFACE)
+  target_include_directories(
+    neap_test_setting INTERFACE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include"
+                                "${PROJECT_SOURCE_DIR}/tests/support")
+  target_compile_definitions(
+    neap_test_setting
+    INTERFACE "NEAP_CLI=\"${PROJECT_BINARY_DIR}/neap\"" "NEAP_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\""
+              "NEAP_SHARED_DIR=\"${CMAKE_SOURCE_DIR}/../shared\"")
+  target_link_libraries(neap_test_setting INTERFACE neap_options neap_static PkgConfig::CMOCKA)
+
+  if(NEAP_TEST_SUPPORT)
+    add_library(neap_test_support STATIC ${NEAP_TEST_SUPPORT})
+    target_link_libraries(neap_test_support PRIVATE neap_test_setting)
+  endif()
+
+  foreach(source IN LISTS NEAP_TEST_SOURCES)
+    get_filename_component(subject "${source}" NAME_WE)
+    get_filename_component(folder "${source}" DIRECTORY)
+    get_filename_component(kind "${folder}" NAME)
+    set(target "${kind}-${subject}")
+    add_executable(${target} "${source}")
+    set_target_properties(${target} PROPERTIES OUTPUT_NAME "${subject}" RUNTIME_OUTPUT_DIRECTORY
+                                               "${PROJECT_BINARY_DIR}/tests/${kind}")
+    if(TARGET neap_test_support)
+      target_link_libraries(${target} PRIVATE neap_test_support)
+    endif()
+    target_link_libraries(${target} PRIVATE neap_test_setting)
+    if(TARGET neap)
+      add_dependencies(${target} neap) # tests may start the command
+    endif()
+    neap_register_test(${target} cmocka "${kind}/${subject}")
+  endforeach()
+endif()
+
+file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/tests.list" CONTENT "${NEAP_TEST_LIST}")

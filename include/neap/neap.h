@@ -1,0 +1,25 @@
+/*
+ * neap/neap.h - all of neap. A tour: graph.h is the thing that is planned, network.h and models.h make one,
+ * cost.h gives it times, planner.h plans it, plan.h is the result, check.h the judge, layout.h the addresses,
+ * report.h the pictures.
+ */
+#ifndef NEAP_NEAP_H
+#define NEAP_NEAP_H
+
+#include <neap/allocator.h>
+#include <neap/chain.h>
+#include <neap/check.h>
+#include <neap/cost.h>
+#include <neap/graph.h>
+#include <neap/layout.h>
+#include <neap/models.h>
+#include <neap/network.h>
+#include <neap/plan.h>
+#include <neap/planner.h>
+#include <neap/progress.h>
+#include <neap/report.h>
+#include <neap/status.h>
+#include <neap/text.h>
+#include <neap/version.h>
+
+#endif

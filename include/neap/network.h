@@ -1,0 +1,240 @@
+/*
+ * neap/network.h - define a network by its layers; autodiff makes the training graph.
+ *
+ *     neap_network *net;
+ *     neap_network_create(NULL, "mlp", NEAP_F32, &net, &diag);
+ *     neap_tensor x = neap_net_input(net, "x", NEAP_F32, 2, (int64_t[]){64, 784});
+ *     neap_tensor t = neap_net_input(net, "labels", NEAP_I64, 1, (int64_t[]){64});
+ *     x = neap_net_relu(net, "relu1", neap_net_linear(net, "fc1", x, 256, true));
+ *     x = neap_net_linear(net, "fc2", x, 10, true);
+ *     neap_tensor loss = neap_net_cross_entropy(net, "loss", x, t);
+ *     neap_network_finish(net, loss, NULL, &graph, &diag);
+ *
+ * Errors are sticky: a layer that cannot be built (shapes that do not fit, no memory) returns NEAP_NONE,
+ * later calls on the network do nothing, and neap_network_finish reports the first error with the layer's name.
+ * So model code needs no checks.
+ *
+ * Tensors are row-major, images are N x C x H x W, sequences N x T x C. A shape is known at once
+ * (neap_net_shape), so that builders can compute with it.
+ *
+ * What the backward pass reads. The joint graph lists for each backward op exactly what its kernel
+ * needs (docs/ops.md has the whole table):
+ *     relu, relu6, sigmoid, tanh  its output          gelu          its input
+ *     max-pool                    its indices         avg-pool      nothing but the gradient
+ *     batch-norm, layer-norm      its input, scale and saved statistics
+ *     dropout                     its mask            embedding     the ids
+ *     convolution, linear         two ops: weight gradient (input), data gradient (weight)
+ *     attention (fused)           q, k, v, output, log-sum-exp of the scores (no probabilities)
+ *     cross-entropy               logits, labels, log-sum-exp
+ * Gradients of a tensor that is read several times are summed by `add` ops as they arrive. The gradient
+ * of the loss is an input of 1 element, `<loss>.grad`, so that a caller can scale it.
+ */
+#ifndef NEAP_NETWORK_H
+#define NEAP_NETWORK_H
+
+#include <neap/graph.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct neap_network neap_network;
+
+/* A tensor of one network. NEAP_NONE after an error. */
+typedef uint32_t neap_tensor;
+
+#define NEAP_MAX_RANK 6
+
+typedef enum neap_optimizer {
+    NEAP_OPTIMIZER_NONE = 0, /* gradients are the result; plain SGD needs no state either */
+    NEAP_OPTIMIZER_MOMENTUM, /* one buffer a parameter, as fixed memory */
+    NEAP_OPTIMIZER_ADAM      /* two buffers a parameter */
+} neap_optimizer;
+
+/*
+ * Which kernels the graph assumes. LEAN: neap's own. TORCH: those of PyTorch's eager kernels, which save more:
+ * max-pool indices of 8 bytes instead of 1, log-softmax and NLL loss as two ops each way instead of a fused
+ * cross-entropy, and, where a model says so, GELU composed of eight elementwise ops.
+ */
+typedef enum neap_kernels { NEAP_KERNELS_LEAN = 0, NEAP_KERNELS_TORCH } neap_kernels;
+
+NEAP_API neap_status neap_network_create(neap_allocator *allocator, const char *name,
+                                         neap_dtype dtype, neap_network **net, neap_diag *diag);
+NEAP_API void neap_network_destroy(neap_network *net);
+NEAP_API void neap_network_set_kernels(neap_network *net, neap_kernels kernels);
+NEAP_API neap_kernels neap_network_kernels(const neap_network *net);
+
+/* Names of what follows are prefixed with "<scope>." until the scope is left; scopes nest. */
+NEAP_API void neap_net_enter(neap_network *net, const char *format, ...) NEAP_PRINTF(2, 3);
+NEAP_API void neap_net_leave(neap_network *net);
+
+/* ---- Tensors from outside ---- */
+
+NEAP_API neap_tensor neap_net_input(neap_network *net, const char *name, neap_dtype dtype,
+                                    uint32_t rank, const int64_t *shape);
+/* A trained parameter of the network's type. */
+NEAP_API neap_tensor neap_net_parameter(neap_network *net, const char *name, uint32_t rank,
+                                        const int64_t *shape);
+/* Extent of a dimension (0 outermost); 0 after an error. */
+NEAP_API int64_t neap_net_dim(const neap_network *net, neap_tensor x, uint32_t dim);
+NEAP_API uint32_t neap_net_rank(const neap_network *net, neap_tensor x);
+/* True after an error: a builder's loop may stop early. */
+NEAP_API bool neap_network_failed(const neap_network *net);
+/* Records an error of the caller's own, as if a layer had failed (the first one wins). */
+NEAP_API void neap_network_fail(neap_network *net, const char *format, ...) NEAP_PRINTF(2, 3);
+
+/* ---- Layers with parameters ---- */
+
+typedef struct neap_conv2d {
+    int64_t channels;             /* of the output */
+    int64_t kernel_h, kernel_w;
+    int64_t stride_h, stride_w;   /* 0 means 1 */
+    int64_t pad_h, pad_w;
+    int64_t dilation;             /* 0 means 1 */
+    int64_t groups;               /* 0 means 1 */
+    int64_t output_pad;           /* transposed convolution only: extra rows and columns at the end */
+    bool bias;
+    bool relu;                    /* fused and in place: the output is that of the ReLU */
+} neap_conv2d;
+
+/* x: N x C x H x W. Parameters <name>.weight [channels, C/groups, kh, kw] and <name>.bias [channels]. */
+NEAP_API neap_tensor neap_net_conv2d(neap_network *net, const char *name, neap_tensor x,
+                                     const neap_conv2d *conv);
+/* Transposed: weight [C, channels/groups, kh, kw]; output (H-1)*stride - 2*pad + kernel + output_pad.
+   dilation and relu are not supported. */
+NEAP_API neap_tensor neap_net_conv_transpose2d(neap_network *net, const char *name, neap_tensor x,
+                                               const neap_conv2d *conv);
+/* x: ... x C -> ... x features. Weight [features, C], bias [features]. */
+NEAP_API neap_tensor neap_net_linear(neap_network *net, const char *name, neap_tensor x,
+                                     int64_t features, bool bias);
+/* The same with a weight that exists already (tied embeddings, unrolled loops); bias may be NEAP_NONE. */
+NEAP_API neap_tensor neap_net_linear_with(neap_network *net, const char *name, neap_tensor x,
+                                          neap_tensor weight, neap_tensor bias);
+/* Over N, H, W for each channel: weight and bias [C]. Outputs y; saves mean and inverse deviation [C]. */
+NEAP_API neap_tensor neap_net_batch_norm(neap_network *net, const char *name, neap_tensor x,
+                                         double epsilon);
+/* Over the last dimension: weight and bias [C]. Saves mean and inverse deviation per row. */
+NEAP_API neap_tensor neap_net_layer_norm(neap_network *net, const char *name, neap_tensor x,
+                                         double epsilon);
+/* ids: ... (i64 or i32) -> ... x features. Weight [rows, features]; *weight, if not NULL, gets it for tying. */
+NEAP_API neap_tensor neap_net_embedding(neap_network *net, const char *name, neap_tensor ids,
+                                        int64_t rows, int64_t features, neap_tensor *weight);
+
+/* ---- Layers without ---- */
+
+NEAP_API neap_tensor neap_net_relu(neap_network *net, const char *name, neap_tensor x);
+NEAP_API neap_tensor neap_net_relu6(neap_network *net, const char *name, neap_tensor x);
+NEAP_API neap_tensor neap_net_sigmoid(neap_network *net, const char *name, neap_tensor x);
+NEAP_API neap_tensor neap_net_tanh(neap_network *net, const char *name, neap_tensor x);
+/* The exact GELU (erf), or its tanh approximation. */
+NEAP_API neap_tensor neap_net_gelu(neap_network *net, const char *name, neap_tensor x,
+                                   bool tanh_form);
+/* Drops with probability p, scales by 1/(1-p); p = 0 returns x itself. Saves a mask of 1 byte an element. */
+NEAP_API neap_tensor neap_net_dropout(neap_network *net, const char *name, neap_tensor x, double p);
+
+typedef struct neap_pool2d {
+    int64_t kernel_h, kernel_w;
+    int64_t stride_h, stride_w; /* 0 means the kernel's size */
+    int64_t pad_h, pad_w;
+    bool ceil_mode;             /* a last, partial window counts */
+    bool count_include_pad;     /* average pooling: padding counts in the mean */
+} neap_pool2d;
+
+/* *indices, if not NULL, gets the saved indices (for unpooling). */
+NEAP_API neap_tensor neap_net_max_pool2d(neap_network *net, const char *name, neap_tensor x,
+                                         const neap_pool2d *pool, neap_tensor *indices);
+NEAP_API neap_tensor neap_net_avg_pool2d(neap_network *net, const char *name, neap_tensor x,
+                                         const neap_pool2d *pool);
+NEAP_API neap_tensor neap_net_adaptive_avg_pool2d(neap_network *net, const char *name,
+                                                  neap_tensor x, int64_t out_h, int64_t out_w);
+/* Puts x back where the pooling with these indices took it from; `like` has the shape of the result. */
+NEAP_API neap_tensor neap_net_max_unpool2d(neap_network *net, const char *name, neap_tensor x,
+                                           neap_tensor indices, neap_tensor like,
+                                           const neap_pool2d *pool);
+/* Bilinear (corners aligned or not) resize to out_h x out_w. */
+NEAP_API neap_tensor neap_net_upsample(neap_network *net, const char *name, neap_tensor x,
+                                       int64_t out_h, int64_t out_w, bool align_corners);
+/* Same shapes, or b's shape a suffix of a's (broadcast over the leading dimensions). */
+NEAP_API neap_tensor neap_net_add(neap_network *net, const char *name, neap_tensor a, neap_tensor b);
+NEAP_API neap_tensor neap_net_mul(neap_network *net, const char *name, neap_tensor a, neap_tensor b);
+/* factor * x + offset */
+NEAP_API neap_tensor neap_net_scale(neap_network *net, const char *name, neap_tensor x,
+                                    double factor, double offset);
+/* x to a power */
+NEAP_API neap_tensor neap_net_pow(neap_network *net, const char *name, neap_tensor x, double power);
+NEAP_API neap_tensor neap_net_concat(neap_network *net, const char *name, uint32_t count,
+                                     const neap_tensor *parts, uint32_t axis);
+/* A view: the elements begin..end-1 of an axis. */
+NEAP_API neap_tensor neap_net_slice(neap_network *net, const char *name, neap_tensor x,
+                                    uint32_t axis, int64_t begin, int64_t end);
+/* A view with another shape; one extent may be -1. */
+NEAP_API neap_tensor neap_net_reshape(neap_network *net, const char *name, neap_tensor x,
+                                      uint32_t rank, const int64_t *shape);
+/* A view: all dimensions from `axis` on become one. */
+NEAP_API neap_tensor neap_net_flatten(neap_network *net, const char *name, neap_tensor x,
+                                      uint32_t axis);
+/* A copy with two dimensions exchanged. */
+NEAP_API neap_tensor neap_net_transpose(neap_network *net, const char *name, neap_tensor x,
+                                        uint32_t axis_a, uint32_t axis_b);
+/* A copy repeated along new leading dimensions until it has the given shape (x's shape is its suffix). */
+NEAP_API neap_tensor neap_net_expand(neap_network *net, const char *name, neap_tensor x,
+                                     uint32_t rank, const int64_t *shape);
+
+/*
+ * Scaled dot-product attention, fused. Either q, k, v are N x T x C each, or q alone is packed N x T x 3C (k
+ * and v NEAP_NONE). Saves the log-sum-exp, N x heads x T floats. Dropout on the probabilities is replayed
+ * from the random state, not saved.
+ */
+NEAP_API neap_tensor neap_net_attention(neap_network *net, const char *name, neap_tensor q,
+                                        neap_tensor k, neap_tensor v, int64_t heads, bool causal,
+                                        double dropout);
+/*
+ * One LSTM step from the gates' pre-activations (a sum of x's and h's products, N x 4H, order i f g o) and
+ * the cell c (N x H): returns h, *c_next the new cell. Saves the activated gates.
+ */
+NEAP_API neap_tensor neap_net_lstm_cell(neap_network *net, const char *name, neap_tensor gates,
+                                        neap_tensor c, neap_tensor *c_next);
+
+/*
+ * The mean cross-entropy over all rows: logits N x K (or N x K x ..., classes in dimension 1), labels i64
+ * of the shape without K. Returns a scalar (rank 1, extent 1). One fused op each way, or log-softmax and NLL
+ * loss under NEAP_KERNELS_TORCH.
+ */
+NEAP_API neap_tensor neap_net_cross_entropy(neap_network *net, const char *name, neap_tensor logits,
+                                            neap_tensor labels);
+
+/* ---- The training graph ---- */
+
+typedef struct neap_training {
+    neap_optimizer optimizer; /* its state becomes fixed memory */
+    bool forward_only;        /* no backward pass: the loss is the only output */
+} neap_training;
+
+NEAP_API void neap_training_init(neap_training *training);
+
+/*
+ * Differentiates `loss` (a scalar) with respect to every parameter and hands over the joint graph: forward
+ * ops in the order they were defined, then backward ops. Its outputs are the loss and every parameter's
+ * gradient; every op carries its FLOPs and bytes moved, and time 0 until neap/cost.h gives it one.
+ * `training` may be NULL for the defaults. A parameter that the loss does not depend on is an error.
+ */
+NEAP_API neap_status neap_network_finish(neap_network *net, neap_tensor loss,
+                                         const neap_training *training, neap_graph **graph,
+                                         neap_diag *diag);
+
+/* ---- Counts ---- */
+
+/* What an op does, from its type, shapes and attributes alone. */
+typedef struct neap_op_count {
+    bool known;          /* false for types neap does not know, and values without shapes */
+    int64_t macs;        /* multiply-accumulates of convolutions and matrix products */
+    int64_t flops;       /* 2 x macs, and what the other arithmetic adds */
+    int64_t bytes_moved; /* every value read once and written once; 0 for views */
+} neap_op_count;
+
+NEAP_API neap_op_count neap_op_count_work(const neap_graph *graph, uint32_t op);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

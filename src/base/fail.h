@@ -1,0 +1,14 @@
+/* Failing: writes a caller's diagnostic and returns the status, so that `return neap_fail(...)` reads well. */
+#ifndef NEAP_BASE_FAIL_H
+#define NEAP_BASE_FAIL_H
+
+#include <neap/status.h>
+
+/* Formats the message into diag (may be NULL; too long ends in "...") and returns `status`. */
+neap_status neap_fail(neap_diag *diag, neap_status status, const char *format, ...)
+    NEAP_PRINTF(3, 4);
+
+/* The one message of every failed allocation. */
+neap_status neap_fail_no_memory(neap_diag *diag);
+
+#endif

@@ -1,0 +1,554 @@
+#include "base/json.h"
+
+#include "base/fail.h"
+
+#include <locale.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEEPEST 512 /* objects and arrays inside each other; nothing of ours passes 8 */
+
+void json_init(json_reader *r, neap_allocator *allocator, const char *source, const char *text,
+               size_t length, neap_diag *diag)
+{
+    *r = (json_reader){.source = source,
+                       .text = text,
+                       .at = text,
+                       .end = text + length,
+                       .status = NEAP_OK,
+                       .diag = diag};
+    neap_text_init(&r->scratch, allocator);
+}
+
+void json_clear(json_reader *r)
+{
+    neap_text_clear(&r->scratch);
+}
+
+bool json_ok(const json_reader *r)
+{
+    return r->status == NEAP_OK;
+}
+
+bool json_fail(json_reader *r, const char *format, ...)
+{
+    if (r->status != NEAP_OK)
+        return false;
+    size_t line = 1;
+    const char *line_start = r->text;
+    for (const char *c = r->text; c < r->at; c++)
+        if (*c == '\n') {
+            line++;
+            line_start = c + 1;
+        }
+    char message[NEAP_DIAG_CAPACITY];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    r->status = neap_fail(r->diag, NEAP_INVALID, "%s:%zu:%zu: %s", r->source, line,
+                          (size_t)(r->at - line_start) + 1, message);
+    return false;
+}
+
+static void skip_space(json_reader *r)
+{
+    while (r->at < r->end && (*r->at == ' ' || *r->at == '\n' || *r->at == '\t' || *r->at == '\r'))
+        r->at++;
+}
+
+/* The next significant character, not consumed; '\0' at the end of the text or after an error. */
+static char peek(json_reader *r)
+{
+    if (r->status != NEAP_OK)
+        return '\0';
+    skip_space(r);
+    return r->at < r->end ? *r->at : '\0';
+}
+
+static bool fail_expected(json_reader *r, const char *what)
+{
+    if (r->status != NEAP_OK)
+        return false;
+    skip_space(r);
+    if (r->at >= r->end)
+        return json_fail(r, "the text ends where %s should stand; the file is cut off", what);
+    return json_fail(r, "%s expected", what);
+}
+
+static bool begin(json_reader *r, char bracket, const char *what)
+{
+    if (peek(r) != bracket)
+        return fail_expected(r, what);
+    if (++r->depth > DEEPEST)
+        return json_fail(r, "nested deeper than %d", DEEPEST);
+    r->at++;
+    r->first = true;
+    return true;
+}
+
+/* Moves to the next member of an object or array; false at its closing bracket. */
+static bool next(json_reader *r, char closing, const char *what)
+{
+    char c = peek(r);
+    if (c == closing) {
+        r->at++;
+        r->depth--;
+        r->first = false;
+        return false;
+    }
+    if (r->first) {
+        r->first = false;
+        return r->status == NEAP_OK;
+    }
+    if (c != ',')
+        return fail_expected(r, what);
+    r->at++;
+    if (peek(r) == closing)
+        return json_fail(r, "no comma may stand before '%c'", closing);
+    return r->status == NEAP_OK;
+}
+
+bool json_begin_object(json_reader *r)
+{
+    return begin(r, '{', "an object '{'");
+}
+
+bool json_begin_array(json_reader *r)
+{
+    return begin(r, '[', "an array '['");
+}
+
+bool json_next_item(json_reader *r)
+{
+    return next(r, ']', "',' or ']'");
+}
+
+bool json_next_key(json_reader *r, json_string *key)
+{
+    if (!next(r, '}', "',' or '}'"))
+        return false;
+    *key = json_text(r);
+    if (peek(r) != ':')
+        return fail_expected(r, "':'");
+    r->at++;
+    return true;
+}
+
+void json_end(json_reader *r)
+{
+    if (peek(r) != '\0' || r->at < r->end)
+        json_fail(r, "nothing may follow the end of the object");
+}
+
+/* ---- Strings ---- */
+
+/* Length of the UTF-8 sequence at `at`, or 0 where it is not valid. */
+static size_t utf8_length(const char *at, const char *end)
+{
+    const unsigned char *s = (const unsigned char *)at;
+    size_t left = (size_t)(end - at);
+    if (s[0] < 0x80)
+        return 1;
+    if (s[0] < 0xc2 || s[0] > 0xf4)
+        return 0;
+    size_t length = s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+    if (left < length)
+        return 0;
+    for (size_t i = 1; i < length; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return length;
+}
+
+static bool read_hex4(json_reader *r, uint32_t *code)
+{
+    *code = 0;
+    for (int i = 0; i < 4; i++, r->at++) {
+        char c = r->at < r->end ? *r->at : '\0';
+        uint32_t digit;
+        if (c >= '0' && c <= '9')
+            digit = (uint32_t)(c - '0');
+        else if (c >= 'a' && c <= 'f')
+            digit = (uint32_t)(c - 'a') + 10;
+        else if (c >= 'A' && c <= 'F')
+            digit = (uint32_t)(c - 'A') + 10;
+        else
+            return json_fail(r, "four hexadecimal digits must follow \\u");
+        *code = *code * 16 + digit;
+    }
+    return true;
+}
+
+static void put_utf8(neap_text *out, uint32_t code)
+{
+    char bytes[4];
+    size_t length;
+    if (code < 0x80) {
+        bytes[0] = (char)code;
+        length = 1;
+    } else if (code < 0x800) {
+        bytes[0] = (char)(0xc0 | code >> 6);
+        length = 2;
+    } else if (code < 0x10000) {
+        bytes[0] = (char)(0xe0 | code >> 12);
+        length = 3;
+    } else {
+        bytes[0] = (char)(0xf0 | code >> 18);
+        length = 4;
+    }
+    for (size_t i = 1; i < length; i++)
+        bytes[i] = (char)(0x80 | ((code >> 6 * (length - 1 - i)) & 0x3f));
+    neap_text_append(out, bytes, length);
+}
+
+/* After "\u": one code point, from a surrogate pair if need be. */
+static bool read_unicode_escape(json_reader *r)
+{
+    uint32_t code, low;
+    if (!read_hex4(r, &code))
+        return false;
+    if (code >= 0xd800 && code < 0xdc00) {
+        if (r->end - r->at < 2 || r->at[0] != '\\' || r->at[1] != 'u')
+            return json_fail(r, "the second half of a surrogate pair is missing");
+        r->at += 2;
+        if (!read_hex4(r, &low))
+            return false;
+        if (low < 0xdc00 || low > 0xdfff)
+            return json_fail(r, "the second half of a surrogate pair is wrong");
+        code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+    } else if (code >= 0xdc00 && code < 0xe000) {
+        return json_fail(r, "half a surrogate pair");
+    }
+    if (code == 0)
+        return json_fail(r, "a string may not hold a NUL");
+    put_utf8(&r->scratch, code);
+    return true;
+}
+
+static bool read_escape(json_reader *r)
+{
+    static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
+    r->at++;
+    char c = r->at < r->end ? *r->at : '\0';
+    if (c == 'u') {
+        r->at++;
+        return read_unicode_escape(r);
+    }
+    const char *found = c ? strchr(letters, c) : NULL;
+    if (!found)
+        return json_fail(r, "unknown escape in a string");
+    neap_text_putc(&r->scratch, meanings[found - letters]);
+    r->at++;
+    return true;
+}
+
+/* One character that is not an escape: checked, not consumed. Its length, or 0 after an error. */
+static size_t plain_length(json_reader *r)
+{
+    if ((unsigned char)*r->at < 0x20)
+        return json_fail(r, "a control character in a string must be written \\u%04x",
+                         (unsigned)(unsigned char)*r->at);
+    size_t length = utf8_length(r->at, r->end);
+    if (length == 0)
+        json_fail(r, "a string is not valid UTF-8");
+    return length;
+}
+
+/* The slow path: from the first escape on, the string is put together in scratch. */
+static json_string read_escaped(json_reader *r, const char *start)
+{
+    r->scratch.length = 0;
+    neap_text_append(&r->scratch, start, (size_t)(r->at - start));
+    while (r->status == NEAP_OK && r->at < r->end && *r->at != '"') {
+        if (*r->at == '\\') {
+            read_escape(r);
+        } else {
+            size_t length = plain_length(r);
+            neap_text_append(&r->scratch, r->at, length);
+            r->at += length;
+        }
+    }
+    if (r->scratch.status != NEAP_OK && r->status == NEAP_OK)
+        r->status = neap_fail_no_memory(r->diag);
+    if (r->status == NEAP_OK && r->at >= r->end)
+        json_fail(r, "the text ends inside a string; the file is cut off");
+    if (r->status != NEAP_OK)
+        return (json_string){"", 0};
+    r->at++;
+    return (json_string){r->scratch.text, r->scratch.length};
+}
+
+json_string json_text(json_reader *r)
+{
+    if (peek(r) != '"') {
+        fail_expected(r, "a string");
+        return (json_string){"", 0};
+    }
+    const char *start = ++r->at;
+    while (r->at < r->end) {
+        if (*r->at == '"') {
+            size_t length = (size_t)(r->at - start);
+            r->at++;
+            return (json_string){start, length};
+        }
+        if (*r->at == '\\')
+            return read_escaped(r, start);
+        size_t length = plain_length(r);
+        if (length == 0)
+            return (json_string){"", 0};
+        r->at += length;
+    }
+    json_fail(r, "the text ends inside a string; the file is cut off");
+    return (json_string){"", 0};
+}
+
+/* ---- Numbers and words ---- */
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+typedef struct number {
+    const char *start;
+    size_t length;
+    bool real; /* has a fraction or an exponent */
+} number;
+
+static const char *skip_digits(const char *at, const char *end)
+{
+    while (at < end && is_digit(*at))
+        at++;
+    return at;
+}
+
+/* The extent of a number by JSON's grammar, not consumed. */
+static bool scan_number(json_reader *r, number *n)
+{
+    char c = peek(r);
+    if (c == 'N' || c == 'I' || (c == '-' && r->end - r->at > 1 && r->at[1] == 'I'))
+        return json_fail(r, "a finite number expected; NaN and Infinity are none");
+    if (c != '-' && !is_digit(c))
+        return fail_expected(r, "a number");
+    const char *at = r->at + (c == '-'), *digits = at;
+    n->start = r->at;
+    n->real = false;
+    at = skip_digits(at, r->end);
+    if (at == digits || (*digits == '0' && at - digits > 1))
+        return json_fail(r, "malformed number");
+    if (at < r->end && *at == '.') {
+        n->real = true;
+        digits = ++at;
+        at = skip_digits(at, r->end);
+        if (at == digits)
+            return json_fail(r, "digits must follow the decimal point");
+    }
+    if (at < r->end && (*at == 'e' || *at == 'E')) {
+        n->real = true;
+        at++;
+        if (at < r->end && (*at == '+' || *at == '-'))
+            at++;
+        digits = at;
+        at = skip_digits(at, r->end);
+        if (at == digits)
+            return json_fail(r, "digits must follow the exponent");
+    }
+    n->length = (size_t)(at - n->start);
+    return true;
+}
+
+/* strtod in any locale: the text is NUL- or delimiter-terminated, the point may have to be exchanged. */
+static double slow_double(json_reader *r, const number *n)
+{
+    r->scratch.length = 0;
+    const char *point = localeconv()->decimal_point;
+    for (size_t i = 0; i < n->length; i++)
+        if (n->start[i] == '.')
+            neap_text_puts(&r->scratch, point);
+        else
+            neap_text_putc(&r->scratch, n->start[i]);
+    if (r->scratch.status != NEAP_OK) {
+        r->status = neap_fail_no_memory(r->diag);
+        return 0;
+    }
+    return strtod(r->scratch.text, NULL);
+}
+
+/*
+ * Exact for up to 15 digits and a small power of ten, both exactly representable (Clinger's fast path);
+ * strtod for the rest.
+ */
+static double number_value(json_reader *r, const number *n)
+{
+    static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                    1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                    1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    const char *at = n->start, *end = n->start + n->length;
+    bool negative = *at == '-', after_point = false;
+    int64_t mantissa = 0;
+    int digits = 0, exponent = 0;
+    for (at += negative; at < end && *at != 'e' && *at != 'E'; at++) {
+        if (*at == '.') {
+            after_point = true;
+            continue;
+        }
+        if (digits > 0 || *at != '0')
+            digits++;
+        if (digits > 15)
+            return slow_double(r, n);
+        mantissa = mantissa * 10 + (*at - '0');
+        exponent -= after_point;
+    }
+    if (at < end) {
+        bool negative_exponent = *++at == '-';
+        at += *at == '-' || *at == '+';
+        int written = 0;
+        for (; at < end && written < 10000; at++)
+            written = written * 10 + (*at - '0');
+        exponent += negative_exponent ? -written : written;
+    }
+    if (exponent < -22 || exponent > 22)
+        return slow_double(r, n);
+    double value =
+        exponent < 0 ? (double)mantissa / powers[-exponent] : (double)mantissa * powers[exponent];
+    return negative ? -value : value;
+}
+
+double json_double(json_reader *r)
+{
+    number n;
+    if (!scan_number(r, &n))
+        return 0;
+    double value = number_value(r, &n);
+    if (!isfinite(value)) {
+        json_fail(r, "number out of range");
+        return 0;
+    }
+    r->at += n.length;
+    return value;
+}
+
+int64_t json_i64(json_reader *r)
+{
+    number n;
+    if (!scan_number(r, &n))
+        return 0;
+    int64_t value = 0;
+    bool negative = *n.start == '-';
+    if (n.real) {
+        double real = number_value(r, &n);
+        if (!(fabs(real) <= 9007199254740992.0) || real != floor(real)) {
+            json_fail(r, "a whole number expected");
+            return 0;
+        }
+        value = (int64_t)real;
+    } else {
+        for (size_t i = negative; i < n.length; i++) {
+            int digit = n.start[i] - '0';
+            if (value > (INT64_MAX - digit) / 10) {
+                json_fail(r, "number too large: at most %lld fits", (long long)INT64_MAX);
+                return 0;
+            }
+            value = value * 10 + digit;
+        }
+        value = negative ? -value : value;
+    }
+    r->at += n.length;
+    return value;
+}
+
+uint32_t json_u32(json_reader *r, uint32_t most)
+{
+    skip_space(r);
+    const char *start = r->at;
+    int64_t value = json_i64(r);
+    if (r->status == NEAP_OK && (value < 0 || value > most)) {
+        r->at = start;
+        json_fail(r, "a number from 0 to %lu expected, not %lld", (unsigned long)most,
+                  (long long)value);
+        return 0;
+    }
+    return (uint32_t)value;
+}
+
+static bool take_word(json_reader *r, const char *word)
+{
+    size_t length = strlen(word);
+    if ((size_t)(r->end - r->at) < length || memcmp(r->at, word, length) != 0)
+        return false;
+    r->at += length;
+    return true;
+}
+
+bool json_bool(json_reader *r)
+{
+    char c = peek(r);
+    if (c == 't' && take_word(r, "true"))
+        return true;
+    if (c == 'f' && take_word(r, "false"))
+        return false;
+    return fail_expected(r, "true or false");
+}
+
+bool json_peek_real(json_reader *r)
+{
+    number n;
+    char c = peek(r);
+    return (c == '-' || is_digit(c)) && scan_number(r, &n) && n.real;
+}
+
+bool json_peek_null(json_reader *r)
+{
+    return peek(r) == 'n';
+}
+
+void json_skip(json_reader *r, json_string *raw)
+{
+    peek(r);
+    const char *start = r->at;
+    json_string key;
+    number n;
+    switch (peek(r)) {
+    case '{':
+        json_begin_object(r);
+        while (json_next_key(r, &key))
+            json_skip(r, NULL);
+        break;
+    case '[':
+        json_begin_array(r);
+        while (json_next_item(r))
+            json_skip(r, NULL);
+        break;
+    case '"': json_text(r); break;
+    case 't':
+    case 'f': json_bool(r); break;
+    case 'n':
+        if (!take_word(r, "null"))
+            json_fail(r, "a value expected");
+        break;
+    default:
+        if (scan_number(r, &n))
+            r->at += n.length;
+    }
+    if (raw)
+        *raw = (json_string){start, r->status == NEAP_OK ? (size_t)(r->at - start) : 0};
+}
+
+bool json_key_is(json_string key, const char *name)
+{
+    return strlen(name) == key.length && memcmp(key.text, name, key.length) == 0;
+}
+
+void json_once(json_reader *r, uint32_t *seen, uint32_t bit, const char *name)
+{
+    if (*seen & bit)
+        json_fail(r, "\"%s\" is given twice", name);
+    *seen |= bit;
+}

@@ -1,0 +1,318 @@
+/* neap/graph.h: reading a graph, and what is derived once from its lists. */
+#include "graph/graph_internal.h"
+
+#include "base/checked.h"
+#include "base/fail.h"
+#include "base/memory.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MOST_TICKS 1e15 /* of one execution of all ops */
+#define MOST_SCALE 15   /* a tick is at least 10^-15 s */
+
+/* ---- Types ---- */
+
+static const struct {
+    const char *name;
+    int64_t bytes;
+} dtypes[] = {
+    [NEAP_DTYPE_UNKNOWN] = {"", 0}, [NEAP_F32] = {"f32", 4}, [NEAP_F16] = {"f16", 2},
+    [NEAP_BF16] = {"bf16", 2},      [NEAP_F64] = {"f64", 8}, [NEAP_I64] = {"i64", 8},
+    [NEAP_I32] = {"i32", 4},        [NEAP_U8] = {"u8", 1},
+};
+#define N_DTYPES (sizeof dtypes / sizeof *dtypes)
+
+const char *neap_dtype_name(neap_dtype dtype)
+{
+    return (size_t)dtype < N_DTYPES ? dtypes[dtype].name : "";
+}
+
+neap_dtype neap_dtype_from_name(const char *name)
+{
+    for (size_t i = 1; i < N_DTYPES; i++)
+        if (strcmp(name, dtypes[i].name) == 0)
+            return (neap_dtype)i;
+    return NEAP_DTYPE_UNKNOWN;
+}
+
+int64_t neap_dtype_bytes(neap_dtype dtype)
+{
+    return (size_t)dtype < N_DTYPES ? dtypes[dtype].bytes : 0;
+}
+
+/* ---- Accessors ---- */
+
+const char *neap_graph_name(const neap_graph *graph)
+{
+    return graph->name;
+}
+
+uint32_t neap_graph_op_count(const neap_graph *graph)
+{
+    return (uint32_t)graph->n_ops;
+}
+
+uint32_t neap_graph_value_count(const neap_graph *graph)
+{
+    return (uint32_t)graph->n_values;
+}
+
+const neap_op *neap_graph_op(const neap_graph *graph, uint32_t id)
+{
+    return &graph->ops[id];
+}
+
+const neap_value *neap_graph_value(const neap_graph *graph, uint32_t id)
+{
+    return &graph->values[id];
+}
+
+int64_t neap_graph_fixed_bytes(const neap_graph *graph)
+{
+    return graph->fixed_bytes;
+}
+
+int64_t neap_graph_base_bytes(const neap_graph *graph)
+{
+    return graph->base_bytes;
+}
+
+const uint32_t *neap_graph_outputs(const neap_graph *graph, uint32_t *count)
+{
+    *count = (uint32_t)graph->n_outputs;
+    return graph->outputs;
+}
+
+bool neap_graph_is_output(const neap_graph *graph, uint32_t value)
+{
+    return graph->is_output[value];
+}
+
+const uint32_t *neap_graph_readers(const neap_graph *graph, uint32_t value, uint32_t *count)
+{
+    *count = graph->reader_start[value + 1] - graph->reader_start[value];
+    return graph->readers + graph->reader_start[value];
+}
+
+int64_t neap_graph_ticks_per_second(const neap_graph *graph)
+{
+    return graph->ticks_per_second;
+}
+
+int64_t neap_graph_base_ticks(const neap_graph *graph)
+{
+    return graph->base_ticks;
+}
+
+int64_t neap_graph_least_ticks(const neap_graph *graph)
+{
+    return graph->least_ticks;
+}
+
+double neap_graph_seconds(const neap_graph *graph, int64_t ticks)
+{
+    return (double)ticks / (double)graph->ticks_per_second;
+}
+
+int64_t neap_graph_parameter_count(const neap_graph *graph)
+{
+    int64_t count = 0;
+    for (size_t v = 0; v < graph->n_values; v++) {
+        const neap_value *value = &graph->values[v];
+        if (strcmp(value->kind, NEAP_KIND_PARAMETER) != 0 || value->view_of != NEAP_NONE)
+            continue;
+        int64_t size = neap_dtype_bytes(value->dtype);
+        count += value->bytes / (size ? size : 4);
+    }
+    return count;
+}
+
+int64_t neap_op_attr_int(const neap_op *op, const char *name, int64_t fallback)
+{
+    for (uint32_t i = 0; i < op->n_attrs; i++)
+        if (strcmp(op->attrs[i].name, name) == 0)
+            return op->attrs[i].is_real ? (int64_t)op->attrs[i].real : op->attrs[i].integer;
+    return fallback;
+}
+
+double neap_op_attr_real(const neap_op *op, const char *name, double fallback)
+{
+    for (uint32_t i = 0; i < op->n_attrs; i++)
+        if (strcmp(op->attrs[i].name, name) == 0)
+            return op->attrs[i].is_real ? op->attrs[i].real : (double)op->attrs[i].integer;
+    return fallback;
+}
+
+void neap_graph_destroy(neap_graph *graph)
+{
+    if (!graph)
+        return;
+    neap_allocator *allocator = graph->allocator;
+    NEAP_DELETE(allocator, graph->value_capacity, graph->values);
+    NEAP_DELETE(allocator, graph->op_capacity, graph->ops);
+    NEAP_DELETE(allocator, graph->output_capacity, graph->outputs);
+    neap_arena_clear(&graph->arena);
+    NEAP_DELETE(allocator, 1, graph);
+}
+
+/* ---- Derivation ---- */
+
+/*
+ * Views may stand before what they are views of, and chains of them may be long: follow each to a value that
+ * is resolved, then resolve the way back. The validator has excluded cycles.
+ */
+void neap_graph_derive_storages(neap_graph *graph)
+{
+    for (size_t v = 0; v < graph->n_values; v++)
+        graph->values[v].storage = NEAP_NONE;
+    for (uint32_t v = 0; v < graph->n_values; v++) {
+        uint32_t root = v;
+        while (graph->values[root].storage == NEAP_NONE && graph->values[root].view_of != NEAP_NONE)
+            root = graph->values[root].view_of;
+        if (graph->values[root].storage != NEAP_NONE)
+            root = graph->values[root].storage;
+        for (uint32_t at = v; graph->values[at].storage == NEAP_NONE;) {
+            uint32_t next = graph->values[at].view_of;
+            graph->values[at].storage = root;
+            if (next != NEAP_NONE)
+                at = next;
+        }
+    }
+}
+
+static void derive_base_bytes(neap_graph *graph)
+{
+    /* A storage of the input values counts once: where its owner stands. */
+    graph->base_bytes = graph->fixed_bytes;
+    for (size_t v = 0; v < graph->n_values; v++)
+        if (graph->values[v].view_of == NEAP_NONE && graph->values[v].producer == NEAP_NONE)
+            graph->base_bytes += graph->values[v].bytes;
+}
+
+static bool derive_readers(neap_graph *graph)
+{
+    size_t n_reads = 0;
+    for (size_t o = 0; o < graph->n_ops; o++)
+        n_reads += graph->ops[o].n_inputs;
+    graph->reader_start = neap_arena_alloc(&graph->arena, graph->n_values + 1, sizeof(uint32_t));
+    graph->readers = neap_arena_alloc(&graph->arena, n_reads, sizeof(uint32_t));
+    uint32_t *last = neap_arena_alloc(&graph->arena, graph->n_values, sizeof(uint32_t));
+    if (!graph->reader_start || !graph->readers || !last || n_reads >= UINT32_MAX)
+        return false;
+    uint32_t *start = graph->reader_start;
+    /* Count each reader once, then place: last[v] is the last op seen reading v, plus one. */
+    for (uint32_t o = 0; o < graph->n_ops; o++)
+        for (uint32_t i = 0; i < graph->ops[o].n_inputs; i++) {
+            uint32_t v = graph->ops[o].inputs[i];
+            if (last[v] != o + 1)
+                start[v + 1]++;
+            last[v] = o + 1;
+        }
+    for (size_t v = 0; v < graph->n_values; v++)
+        start[v + 1] += start[v];
+    memset(last, 0, graph->n_values * sizeof *last);
+    for (uint32_t o = 0; o < graph->n_ops; o++)
+        for (uint32_t i = 0; i < graph->ops[o].n_inputs; i++) {
+            uint32_t v = graph->ops[o].inputs[i];
+            if (last[v] != o + 1)
+                graph->readers[start[v]++] = o;
+            last[v] = o + 1;
+        }
+    for (size_t v = graph->n_values; v > 0; v--)
+        start[v] = start[v - 1];
+    start[0] = 0;
+    return true;
+}
+
+static double longest_seconds(const neap_op *op)
+{
+    double longest = 0;
+    for (uint32_t k = 0; k < op->n_variants; k++)
+        if (op->variants[k].seconds > longest)
+            longest = op->variants[k].seconds;
+    return longest;
+}
+
+/* The power of ten that makes one execution of all ops at most MOST_TICKS; 0 if there is none. */
+static int64_t choose_ticks_per_second(const neap_graph *graph)
+{
+    double total = 0;
+    for (size_t o = 0; o < graph->n_ops; o++)
+        total += longest_seconds(&graph->ops[o]);
+    if (!(total <= MOST_TICKS))
+        return 0;
+    int64_t scale = 1;
+    for (int i = 0; i < MOST_SCALE && total * (double)scale * 10 <= MOST_TICKS; i++)
+        scale *= 10;
+    return scale;
+}
+
+static neap_status derive_ticks(neap_graph *graph, neap_diag *diag)
+{
+    int64_t scale = choose_ticks_per_second(graph);
+    if (scale == 0)
+        return neap_fail(diag, NEAP_INVALID,
+                         "the ops' times sum to more than 1e15 seconds; scale them down");
+    graph->ticks_per_second = scale;
+    graph->base_ticks = graph->least_ticks = 0;
+    for (size_t o = 0; o < graph->n_ops; o++) {
+        neap_op *op = &graph->ops[o];
+        neap_variant *variants =
+            neap_arena_copy(&graph->arena, op->variants, op->n_variants, sizeof *variants);
+        if (!variants)
+            return neap_fail_no_memory(diag);
+        int64_t least = INT64_MAX;
+        for (uint32_t k = 0; k < op->n_variants; k++) {
+            variants[k].ticks = llround(variants[k].seconds * (double)scale);
+            if (variants[k].ticks < least)
+                least = variants[k].ticks;
+        }
+        op->variants = variants;
+        graph->base_ticks += variants[0].ticks;
+        graph->least_ticks += least;
+    }
+    return NEAP_OK;
+}
+
+neap_status neap_graph_derive(neap_graph *graph, neap_diag *diag)
+{
+    for (size_t v = 0; v < graph->n_values; v++)
+        graph->values[v].producer = NEAP_NONE;
+    for (uint32_t o = 0; o < graph->n_ops; o++)
+        for (uint32_t i = 0; i < graph->ops[o].n_outputs; i++)
+            graph->values[graph->ops[o].outputs[i]].producer = o;
+    graph->is_output = neap_arena_alloc(&graph->arena, graph->n_values, sizeof(bool));
+    if (!graph->is_output || !derive_readers(graph))
+        return neap_fail_no_memory(diag);
+    for (size_t i = 0; i < graph->n_outputs; i++)
+        graph->is_output[graph->outputs[i]] = true;
+    derive_base_bytes(graph);
+    return derive_ticks(graph, diag);
+}
+
+neap_status neap_graph_set_variants(neap_graph *graph, const neap_variant *first_variants,
+                                    neap_diag *diag)
+{
+    double total = 0;
+    for (size_t o = 0; o < graph->n_ops; o++) {
+        double seconds = first_variants[o].seconds;
+        if (!(seconds >= 0) || !isfinite(seconds) || first_variants[o].workspace < 0)
+            return neap_fail(diag, NEAP_INVALID,
+                             "op %zu \"%s\": a time must be finite and 0 or more, not %g", o,
+                             graph->ops[o].name, seconds);
+        total += seconds;
+    }
+    if (!(total <= MOST_TICKS))
+        return neap_fail(diag, NEAP_INVALID, "the ops' times sum to more than 1e15 seconds");
+    neap_variant *variants =
+        neap_arena_copy(&graph->arena, first_variants, graph->n_ops, sizeof *variants);
+    if (!variants)
+        return neap_fail_no_memory(diag);
+    for (size_t o = 0; o < graph->n_ops; o++) {
+        graph->ops[o].variants = &variants[o];
+        graph->ops[o].n_variants = 1;
+        graph->ops[o].lists_variants = false;
+    }
+    return derive_ticks(graph, diag);
+}

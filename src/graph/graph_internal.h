@@ -1,0 +1,56 @@
+/* What stands behind neap_graph, for the rooms that build or re-cost one. Readers use neap/graph.h. */
+#ifndef NEAP_GRAPH_INTERNAL_H
+#define NEAP_GRAPH_INTERNAL_H
+
+#include "base/arena.h"
+
+#include <neap/graph.h>
+
+struct neap_graph {
+    neap_allocator *allocator;
+    neap_arena arena; /* names, shapes, id lists, variants, and all that is derived below */
+    const char *name;
+    const char *extra; /* unknown fields of the file, as JSON members; or NULL */
+    int64_t fixed_bytes;
+
+    neap_value *values;
+    size_t n_values, value_capacity;
+    neap_op *ops;
+    size_t n_ops, op_capacity;
+    uint32_t *outputs;
+    size_t n_outputs, output_capacity;
+
+    /* Derived by neap_graph_derive. */
+    bool *is_output;        /* per value */
+    uint32_t *reader_start; /* n_values + 1: the readers of v are readers[reader_start[v] ...] */
+    uint32_t *readers;
+    int64_t base_bytes;
+    int64_t ticks_per_second, base_ticks, least_ticks;
+};
+
+struct neap_graph_builder {
+    neap_allocator *allocator;
+    neap_graph *graph; /* under construction; NULL once handed over */
+};
+
+/* Enforces every rule of docs/formats.md on a graph whose lists are complete, and derives its storages. */
+neap_status neap_graph_validate(neap_graph *graph, neap_diag *diag);
+
+/* Finds the storage of every value; view_of ids are valid and without cycles. */
+void neap_graph_derive_storages(neap_graph *graph);
+
+/* Producers, readers, ticks of a valid graph. */
+neap_status neap_graph_derive(neap_graph *graph, neap_diag *diag);
+
+/*
+ * Replaces every op's variants by a single one: first_variants has one entry an op, of which seconds and
+ * workspace are read. NEAP_INVALID, and nothing changed, where a time is negative or not finite.
+ */
+neap_status neap_graph_set_variants(neap_graph *graph, const neap_variant *first_variants,
+                                    neap_diag *diag);
+
+/* The attribute of an op, or the fallback where it has none of that name. */
+int64_t neap_op_attr_int(const neap_op *op, const char *name, int64_t fallback);
+double neap_op_attr_real(const neap_op *op, const char *name, double fallback);
+
+#endif

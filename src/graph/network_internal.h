@@ -1,0 +1,171 @@
+/*
+ * What stands behind neap_network, and how an op type is defined.
+ *
+ * A network is a list of tensors and a list of nodes, first those of the forward pass as the caller defines
+ * them, then those that autodiff appends. An op type is an op_def, one line in ops.def, and lives with its
+ * layer function in a file of src/graph/ops/ (docs/adding-an-op.md).
+ */
+#ifndef NEAP_NETWORK_INTERNAL_H
+#define NEAP_NETWORK_INTERNAL_H
+
+#include "base/arena.h"
+#include "base/text_buffer.h"
+#include "graph/graph_internal.h"
+
+#include <neap/network.h>
+
+/* ---- Op types ---- */
+
+#define OP_VIEW_LIMIT 8 /* operands whose shapes a count looks at; ops may have more */
+
+typedef struct op_shape {
+    neap_dtype dtype;
+    uint32_t rank;
+    int64_t shape[NEAP_MAX_RANK];
+} op_shape;
+
+/* An op as its counting sees it: shapes and attributes alone. */
+typedef struct op_shapes {
+    op_shape inputs[OP_VIEW_LIMIT], outputs[OP_VIEW_LIMIT];
+    uint32_t n_inputs, n_outputs; /* as many as are filled in */
+    const neap_op *op;            /* for its attributes */
+} op_shapes;
+
+typedef struct net_node net_node;
+typedef struct op_def op_def;
+
+struct op_def {
+    const char *type;
+    bool view;     /* output 0 lives on the storage of input 0; moves no bytes, takes no time */
+    bool random;   /* a recomputation must replay its random state */
+    bool in_place; /* output 0 may take over the storage of input 0 */
+    int64_t flops_per_element; /* of output 0; for types without a count */
+    /* Adds macs and flops (not the bytes, unless it replaces them). NULL: flops_per_element only. */
+    void (*count)(const op_shapes *shapes, neap_op_count *count);
+    /* Emits the backward ops of a node. NULL: not differentiable. */
+    void (*backward)(neap_network *net, const net_node *node);
+};
+
+/* By name; NULL where neap has none such. */
+const op_def *op_def_find(const char *type);
+/* All types, for tests and documentation. */
+const op_def *op_def_at(size_t index, size_t *count);
+
+/* Products that stop at INT64_MAX instead of overflowing. */
+int64_t count_mul(int64_t a, int64_t b);
+int64_t count_add(int64_t a, int64_t b);
+int64_t count_elements(const op_shape *shape);
+
+/* ---- The network ---- */
+
+typedef struct net_tensor {
+    const char *name;
+    const char *kind;
+    neap_dtype dtype;
+    uint32_t rank;
+    int64_t shape[NEAP_MAX_RANK];
+    neap_tensor view_of;
+    bool needs_grad;      /* a parameter, or depends on one */
+    neap_tensor gradient; /* so far; NEAP_NONE while there is none */
+    uint32_t n_gradients; /* that were summed into it */
+} net_tensor;
+
+struct net_node {
+    const op_def *def;
+    const char *name;
+    neap_pass pass;
+    uint32_t n_inputs, n_outputs, n_attrs;
+    neap_tensor *inputs, *outputs;
+    neap_attr *attrs;
+};
+
+struct neap_network {
+    neap_allocator *allocator;
+    neap_arena arena;
+    const char *name;
+    neap_dtype dtype;
+    neap_kernels kernels;
+    neap_status status; /* sticky */
+    neap_diag diag;
+    neap_text scope;    /* "a.b." */
+    size_t *scope_lengths;
+    size_t n_scopes, scope_capacity;
+    net_tensor *tensors;
+    size_t n_tensors, tensor_capacity;
+    net_node *nodes;
+    size_t n_nodes, node_capacity;
+};
+
+/* ---- For layer functions ---- */
+
+/* A tensor of the network, or NULL after an error or for NEAP_NONE: then the layer returns NEAP_NONE. */
+const net_tensor *net_get(neap_network *net, neap_tensor x);
+/* Fails the network with "layer "scope.name": ...". Always returns NEAP_NONE. */
+neap_tensor net_fail(neap_network *net, const char *layer, const char *format, ...)
+    NEAP_PRINTF(3, 4);
+
+/* What a node is made of. Lists are copied. */
+typedef struct net_call {
+    const op_def *def;
+    const char *name; /* of the layer, without the scope */
+    uint32_t n_inputs;
+    const neap_tensor *inputs;
+    uint32_t n_attrs;
+    const neap_attr *attrs;
+} net_call;
+
+/*
+ * Appends a forward node with its first output of the given type and shape, named like the layer. More
+ * outputs are added with net_add_output, named "<layer>.<suffix>". Returns the output, or NEAP_NONE.
+ */
+neap_tensor net_add_node(neap_network *net, const net_call *call, neap_dtype dtype, uint32_t rank,
+                         const int64_t *shape);
+neap_tensor net_add_output(neap_network *net, const char *suffix, neap_dtype dtype, uint32_t rank,
+                           const int64_t *shape);
+/* "<layer>.<suffix>" as a parameter. */
+neap_tensor net_add_parameter(neap_network *net, const char *layer, const char *suffix,
+                              uint32_t rank, const int64_t *shape);
+
+#define ATTR_INT(key, value)  ((neap_attr){.name = (key), .integer = (value)})
+#define ATTR_REAL(key, value) ((neap_attr){.name = (key), .is_real = true, .real = (value)})
+
+/* ---- For backward functions ---- */
+
+/* The gradient of an output of the node; NEAP_NONE if the loss does not depend on it. */
+neap_tensor grad_of(const neap_network *net, const net_node *node, uint32_t output);
+bool grad_wanted(const neap_network *net, neap_tensor x);
+/*
+ * Appends the backward op `type` (named "<node>.<type>"), which reads `inputs` and produces a gradient for
+ * each of `targets` (those for which grad_wanted is false are left out); the node's attributes come along. Each
+ * gradient is added to its target's. Nothing happens if no target wants one.
+ */
+void grad_emit(neap_network *net, const net_node *node, const char *type, uint32_t n_inputs,
+               const neap_tensor *inputs, uint32_t n_targets, const neap_tensor *targets);
+/* The same with other attributes than the node's, for one target. */
+void grad_emit_with(neap_network *net, const net_node *node, const char *type, uint32_t n_inputs,
+                    const neap_tensor *inputs, neap_tensor target, uint32_t n_attrs,
+                    const neap_attr *attrs);
+/* A gradient that is not a tensor's own: an intermediate of the shape of `like`. */
+neap_tensor grad_emit_inner(neap_network *net, const net_node *node, const char *type,
+                            uint32_t n_inputs, const neap_tensor *inputs, neap_tensor like);
+/* Hands an existing gradient on, unchanged (additions). */
+void grad_give(neap_network *net, neap_tensor target, neap_tensor gradient);
+
+/* ---- Underneath both ---- */
+
+void net_fail_no_memory(neap_network *net);
+/* A tensor by its full name; NEAP_NONE after an error, as for a size that overflows. */
+neap_tensor net_new_tensor(neap_network *net, const char *name, const char *kind, neap_dtype dtype,
+                           uint32_t rank, const int64_t *shape);
+/* A node without outputs; NULL after an error. Valid until the next node is made. */
+net_node *net_new_node(neap_network *net, const op_def *def, const char *name, neap_pass pass,
+                       uint32_t n_inputs, const neap_tensor *inputs, uint32_t n_attrs,
+                       const neap_attr *attrs);
+neap_tensor net_new_node_output(neap_network *net, net_node *node, const char *name,
+                                const char *kind, neap_dtype dtype, uint32_t rank,
+                                const int64_t *shape);
+
+/* Appends the backward pass. */
+void net_differentiate(neap_network *net, neap_tensor loss);
+
+#endif

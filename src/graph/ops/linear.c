@@ -1,0 +1,85 @@
+/*
+ * Linear layers: y = x w^T + b over the last dimension.
+ *
+ *     linear(x, w [, b]) -> y
+ *     linear_bw_weight(dy, x) -> dw [, db]
+ *     linear_bw_data(dy, w) -> dx
+ */
+#include "graph/network_internal.h"
+
+#include <string.h>
+
+extern const op_def op_linear;
+
+neap_tensor neap_net_linear_with(neap_network *net, const char *name, neap_tensor x,
+                                 neap_tensor weight, neap_tensor bias)
+{
+    const net_tensor *input = net_get(net, x), *matrix = net_get(net, weight);
+    if (!input || !matrix)
+        return NEAP_NONE;
+    if (matrix->rank != 2 || input->shape[input->rank - 1] != matrix->shape[1])
+        return net_fail(net, name, "the weight must be [features, %lld]",
+                        (long long)input->shape[input->rank - 1]);
+    int64_t shape[NEAP_MAX_RANK];
+    memcpy(shape, input->shape, sizeof shape);
+    shape[input->rank - 1] = matrix->shape[0];
+    if (bias != NEAP_NONE) {
+        const net_tensor *vector = net_get(net, bias);
+        if (!vector)
+            return NEAP_NONE;
+        if (vector->rank != 1 || vector->shape[0] != matrix->shape[0])
+            return net_fail(net, name, "the bias must be [%lld]", (long long)matrix->shape[0]);
+    }
+    net_call call = {.def = &op_linear,
+                     .name = name,
+                     .n_inputs = bias == NEAP_NONE ? 2 : 3,
+                     .inputs = (neap_tensor[]){x, weight, bias},
+                     .n_attrs = 1,
+                     .attrs = &ATTR_INT("bias", bias != NEAP_NONE)};
+    return net_add_node(net, &call, net->dtype, input->rank, shape);
+}
+
+neap_tensor neap_net_linear(neap_network *net, const char *name, neap_tensor x, int64_t features,
+                            bool bias)
+{
+    const net_tensor *input = net_get(net, x);
+    if (!input)
+        return NEAP_NONE;
+    int64_t shape[2] = {features, input->shape[input->rank - 1]};
+    neap_tensor weight = net_add_parameter(net, name, "weight", 2, shape);
+    neap_tensor vector = bias ? net_add_parameter(net, name, "bias", 1, &features) : NEAP_NONE;
+    return neap_net_linear_with(net, name, x, weight, vector);
+}
+
+static void linear_backward(neap_network *net, const net_node *node)
+{
+    neap_tensor dy = grad_of(net, node, 0), x = node->inputs[0], weight = node->inputs[1];
+    grad_emit(net, node, "linear_bw_weight", 2, (neap_tensor[]){dy, x}, node->n_inputs - 1,
+              node->inputs + 1);
+    grad_emit(net, node, "linear_bw_data", 2, (neap_tensor[]){dy, weight}, 1, &x);
+}
+
+/* rows x features x inputs, whichever two of the three matrices are at hand. */
+static void count_forward(const op_shapes *s, neap_op_count *count)
+{
+    const op_shape *weight = &s->inputs[1];
+    count->macs = count_mul(count_elements(&s->outputs[0]), weight->shape[weight->rank - 1]);
+    count->flops = count_mul(count_elements(&s->outputs[0]), neap_op_attr_int(s->op, "bias", 0));
+}
+
+static void count_bw_data(const op_shapes *s, neap_op_count *count)
+{
+    const op_shape *weight = &s->inputs[1];
+    count->macs = count_mul(count_elements(&s->inputs[0]), weight->shape[weight->rank - 1]);
+}
+
+static void count_bw_weight(const op_shapes *s, neap_op_count *count)
+{
+    const op_shape *x = &s->inputs[1];
+    count->macs = count_mul(count_elements(&s->inputs[0]), x->shape[x->rank - 1]);
+    count->flops = s->n_outputs > 1 ? count_elements(&s->inputs[0]) : 0;
+}
+
+const op_def op_linear = {.type = "linear", .count = count_forward, .backward = linear_backward};
+const op_def op_linear_bw_data = {.type = "linear_bw_data", .count = count_bw_data};
+const op_def op_linear_bw_weight = {.type = "linear_bw_weight", .count = count_bw_weight};

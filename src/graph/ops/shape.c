@@ -1,0 +1,195 @@
+/*
+ * Ops that move or rename elements.
+ *
+ *     concat(parts...) -> y       backward: a slice (view) of dy for each part
+ *     slice(x) -> view            slice_bw(dy) -> dx, zero elsewhere
+ *     reshape(x) -> view          backward: reshape of dy
+ *     transpose(x) -> copy        backward: transpose of dy
+ *     expand(x) -> copy           reduce(dy) -> dx, summed over the leading dimensions
+ */
+#include "graph/network_internal.h"
+
+#include <string.h>
+
+extern const op_def op_concat, op_slice, op_reshape, op_transpose, op_expand;
+
+neap_tensor neap_net_concat(neap_network *net, const char *name, uint32_t count,
+                            const neap_tensor *parts, uint32_t axis)
+{
+    const net_tensor *first = count ? net_get(net, parts[0]) : NULL;
+    if (count == 0)
+        return net_fail(net, name, "nothing to concatenate");
+    if (!first)
+        return NEAP_NONE;
+    net_tensor whole = *first;
+    if (axis >= whole.rank)
+        return net_fail(net, name, "axis %u of %u dimensions", axis, whole.rank);
+    for (uint32_t i = 1; i < count; i++) {
+        const net_tensor *part = net_get(net, parts[i]);
+        if (!part)
+            return NEAP_NONE;
+        bool fits = part->rank == whole.rank;
+        for (uint32_t d = 0; fits && d < whole.rank; d++)
+            fits = d == axis || part->shape[d] == whole.shape[d];
+        if (!fits)
+            return net_fail(net, name, "part %u does not have the others' shape", i);
+        whole.shape[axis] = count_add(whole.shape[axis], part->shape[axis]);
+    }
+    net_call call = {.def = &op_concat,
+                     .name = name,
+                     .n_inputs = count,
+                     .inputs = parts,
+                     .n_attrs = 1,
+                     .attrs = &ATTR_INT("axis", axis)};
+    return net_add_node(net, &call, whole.dtype, whole.rank, whole.shape);
+}
+
+neap_tensor neap_net_slice(neap_network *net, const char *name, neap_tensor x, uint32_t axis,
+                           int64_t begin, int64_t end)
+{
+    const net_tensor *input = net_get(net, x);
+    if (!input)
+        return NEAP_NONE;
+    net_tensor part = *input;
+    if (axis >= part.rank || begin < 0 || end > part.shape[axis] || begin >= end)
+        return net_fail(net, name, "no elements %lld to %lld on axis %u", (long long)begin,
+                        (long long)end, axis);
+    part.shape[axis] = end - begin;
+    neap_attr attrs[] = {ATTR_INT("axis", axis), ATTR_INT("begin", begin), ATTR_INT("end", end)};
+    net_call call = {.def = &op_slice,
+                     .name = name,
+                     .n_inputs = 1,
+                     .inputs = &x,
+                     .n_attrs = 3,
+                     .attrs = attrs};
+    return net_add_node(net, &call, part.dtype, part.rank, part.shape);
+}
+
+neap_tensor neap_net_reshape(neap_network *net, const char *name, neap_tensor x, uint32_t rank,
+                             const int64_t *shape)
+{
+    const net_tensor *input = net_get(net, x);
+    if (!input)
+        return NEAP_NONE;
+    if (rank == 0 || rank > NEAP_MAX_RANK)
+        return net_fail(net, name, "a tensor has 1 to %d dimensions", NEAP_MAX_RANK);
+    op_shape before = {.rank = input->rank}, after = {.rank = rank};
+    memcpy(before.shape, input->shape, sizeof before.shape);
+    int64_t elements = count_elements(&before), known = 1;
+    uint32_t open = rank;
+    for (uint32_t d = 0; d < rank; d++) {
+        after.shape[d] = shape[d];
+        if (shape[d] == -1 && open == rank)
+            open = d;
+        else if (shape[d] < 1)
+            return net_fail(net, name, "an extent must be positive, or -1 once");
+        else
+            known = count_mul(known, shape[d]);
+    }
+    if (open < rank)
+        after.shape[open] = elements / known;
+    if (count_elements(&after) != elements)
+        return net_fail(net, name, "%lld elements do not fit the new shape", (long long)elements);
+    net_call call = {.def = &op_reshape, .name = name, .n_inputs = 1, .inputs = &x};
+    return net_add_node(net, &call, input->dtype, rank, after.shape);
+}
+
+neap_tensor neap_net_flatten(neap_network *net, const char *name, neap_tensor x, uint32_t axis)
+{
+    const net_tensor *input = net_get(net, x);
+    if (!input)
+        return NEAP_NONE;
+    if (axis >= input->rank)
+        return net_fail(net, name, "axis %u of %u dimensions", axis, input->rank);
+    int64_t shape[NEAP_MAX_RANK];
+    memcpy(shape, input->shape, sizeof shape);
+    shape[axis] = -1;
+    return neap_net_reshape(net, name, x, axis + 1, shape);
+}
+
+neap_tensor neap_net_transpose(neap_network *net, const char *name, neap_tensor x, uint32_t axis_a,
+                               uint32_t axis_b)
+{
+    const net_tensor *input = net_get(net, x);
+    if (!input)
+        return NEAP_NONE;
+    net_tensor turned = *input;
+    if (axis_a >= turned.rank || axis_b >= turned.rank)
+        return net_fail(net, name, "axes %u and %u of %u dimensions", axis_a, axis_b, turned.rank);
+    turned.shape[axis_a] = input->shape[axis_b];
+    turned.shape[axis_b] = input->shape[axis_a];
+    neap_attr attrs[] = {ATTR_INT("axis_a", axis_a), ATTR_INT("axis_b", axis_b)};
+    net_call call = {.def = &op_transpose,
+                     .name = name,
+                     .n_inputs = 1,
+                     .inputs = &x,
+                     .n_attrs = 2,
+                     .attrs = attrs};
+    return net_add_node(net, &call, turned.dtype, turned.rank, turned.shape);
+}
+
+neap_tensor neap_net_expand(neap_network *net, const char *name, neap_tensor x, uint32_t rank,
+                            const int64_t *shape)
+{
+    const net_tensor *input = net_get(net, x);
+    if (!input)
+        return NEAP_NONE;
+    if (rank > NEAP_MAX_RANK || rank <= input->rank ||
+        memcmp(shape + (rank - input->rank), input->shape, input->rank * sizeof *shape) != 0)
+        return net_fail(net, name, "the new shape must end in the old one and be longer");
+    net_call call = {.def = &op_expand, .name = name, .n_inputs = 1, .inputs = &x};
+    return net_add_node(net, &call, input->dtype, rank, shape);
+}
+
+/* ---- Backward ---- */
+
+static void concat_backward(neap_network *net, const net_node *node)
+{
+    neap_tensor dy = grad_of(net, node, 0);
+    int64_t axis = node->attrs[0].integer, begin = 0;
+    for (uint32_t i = 0; i < node->n_inputs && net->status == NEAP_OK; i++) {
+        int64_t end = begin + net->tensors[node->inputs[i]].shape[axis];
+        neap_attr attrs[] = {ATTR_INT("axis", axis), ATTR_INT("begin", begin),
+                             ATTR_INT("end", end)};
+        grad_emit_with(net, node, "slice", 1, &dy, node->inputs[i], 3, attrs);
+        begin = end;
+    }
+}
+
+static void unary_backward(neap_network *net, const net_node *node, const char *type)
+{
+    grad_emit(net, node, type, 1, (neap_tensor[]){grad_of(net, node, 0)}, 1, node->inputs);
+}
+
+static void slice_backward(neap_network *net, const net_node *node)
+{
+    unary_backward(net, node, "slice_bw");
+}
+
+static void reshape_backward(neap_network *net, const net_node *node)
+{
+    unary_backward(net, node, "reshape");
+}
+
+static void transpose_backward(neap_network *net, const net_node *node)
+{
+    unary_backward(net, node, "transpose");
+}
+
+static void expand_backward(neap_network *net, const net_node *node)
+{
+    unary_backward(net, node, "reduce");
+}
+
+static void count_reduce(const op_shapes *s, neap_op_count *count)
+{
+    count->flops = count_elements(&s->inputs[0]);
+}
+
+const op_def op_concat = {.type = "concat", .backward = concat_backward};
+const op_def op_slice = {.type = "slice", .view = true, .backward = slice_backward};
+const op_def op_slice_bw = {.type = "slice_bw"};
+const op_def op_reshape = {.type = "reshape", .view = true, .backward = reshape_backward};
+const op_def op_transpose = {.type = "transpose", .backward = transpose_backward};
+const op_def op_expand = {.type = "expand", .backward = expand_backward};
+const op_def op_reduce = {.type = "reduce", .count = count_reduce};

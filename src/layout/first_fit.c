@@ -1,0 +1,178 @@
+/*
+ * First fit by decreasing size, repeated with the order mended where it failed.
+ *
+ * One pass puts the instances, in an order, each at the lowest address that is free during all its
+ * life. The order by decreasing size (then lifetime) is within a percent of the live peak on nearly
+ * every training plan. What still ends too high is put earlier in the next pass (squeaky wheel
+ * optimization: Joslin and Clements, JAIR 10, 1999), in two ways: first, whatever ends above the
+ * bound goes to the front; then, from the start again, whatever ends at the best arena or above
+ * gains a weight, and weights go before sizes.
+ *
+ * A pass is O(n^2) at worst: every instance scans those placed before it, in order of address, up
+ * to its gap.
+ */
+#include "base/memory.h"
+#include "layout/place.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define EFFORT                                                                                     \
+    (INT64_C(200) * 1000 * 1000) /* instances scanned, in all; the first pass is free              \
+                                  */
+#define PASSES 200               /* of each way of mending */
+
+typedef struct placed {
+    size_t begin, end;   /* in time */
+    int64_t offset, top; /* in the arena */
+} placed;
+
+typedef struct ordered {
+    uint32_t weight; /* how often it was in the way */
+    size_t instance;
+    int64_t size;
+    size_t lifetime;
+} ordered;
+
+typedef struct search {
+    const neap_placing_problem *problem;
+    ordered *order, *spare;
+    placed *by_offset; /* what the pass has placed, sorted */
+    int64_t *offsets;  /* of the pass */
+    int64_t effort;    /* left */
+} search;
+
+static int compare(const void *left, const void *right)
+{
+    const ordered *a = left, *b = right;
+    if (a->weight != b->weight)
+        return a->weight > b->weight ? -1 : 1;
+    if (a->size != b->size)
+        return a->size > b->size ? -1 : 1;
+    if (a->lifetime != b->lifetime)
+        return a->lifetime > b->lifetime ? -1 : 1;
+    return (a->instance > b->instance) - (a->instance < b->instance);
+}
+
+static void order_by_size(search *s)
+{
+    for (size_t i = 0; i < s->problem->count; i++) {
+        const neap_instance *x = &s->problem->instances[i];
+        s->order[i] = (ordered){0, i, x->size, x->end - x->begin};
+    }
+    qsort(s->order, s->problem->count, sizeof *s->order, compare);
+}
+
+static void insert(placed *by_offset, size_t count, placed p)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (by_offset[middle].offset <= p.offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    memmove(by_offset + low + 1, by_offset + low, (count - low) * sizeof *by_offset);
+    by_offset[low] = p;
+}
+
+/* Places all in order and returns the arena. */
+static int64_t pass(search *s)
+{
+    int64_t arena = 0;
+    for (size_t k = 0; k < s->problem->count; k++) {
+        size_t instance = s->order[k].instance;
+        const neap_instance *x = &s->problem->instances[instance];
+        int64_t offset = 0;
+        size_t i = 0;
+        for (; i < k; i++) {
+            const placed *p = &s->by_offset[i];
+            if (p->begin >= x->end || p->end <= x->begin)
+                continue;
+            if (p->offset - offset >= x->size)
+                break;
+            if (p->top > offset)
+                offset = p->top;
+        }
+        s->effort -= (int64_t)i;
+        s->offsets[instance] = offset;
+        insert(s->by_offset, k, (placed){x->begin, x->end, offset, offset + x->size});
+        if (offset + x->size > arena)
+            arena = offset + x->size;
+    }
+    return arena;
+}
+
+static bool ends_at_or_above(const search *s, const ordered *o, int64_t level)
+{
+    return s->offsets[o->instance] + o->size >= level;
+}
+
+/* A stable partition: what ends above the bound comes first. */
+static void move_to_front(search *s)
+{
+    size_t n = s->problem->count, count = 0;
+    for (int high = 1; high >= 0; high--)
+        for (size_t k = 0; k < n; k++)
+            if (ends_at_or_above(s, &s->order[k], s->problem->least + 1) == high)
+                s->spare[count++] = s->order[k];
+    memcpy(s->order, s->spare, n * sizeof *s->order);
+}
+
+static void add_weight(search *s, int64_t level)
+{
+    for (size_t k = 0; k < s->problem->count; k++)
+        if (ends_at_or_above(s, &s->order[k], level))
+            s->order[k].weight++;
+    qsort(s->order, s->problem->count, sizeof *s->order, compare);
+}
+
+static bool is_over(const search *s, const neap_placing *best)
+{
+    return best->arena <= s->problem->least || s->effort <= 0 || neap_placing_cancelled(s->problem);
+}
+
+static void mend(search *s, bool by_weight, neap_placing *best)
+{
+    order_by_size(s);
+    for (int i = 0; i < PASSES; i++) {
+        int64_t arena = pass(s);
+        if (arena < best->arena) {
+            best->arena = arena;
+            memcpy(best->offsets, s->offsets, s->problem->count * sizeof *s->offsets);
+        }
+        if (is_over(s, best))
+            return;
+        if (by_weight)
+            add_weight(s, best->arena);
+        else
+            move_to_front(s);
+    }
+}
+
+neap_status neap_place_first_fit(const neap_placing_problem *problem, neap_placing *best,
+                                 neap_diag *diag)
+{
+    neap_allocator *allocator = problem->allocator;
+    size_t n = problem->count;
+    search s = {.problem = problem, .effort = EFFORT / 2};
+    neap_status status = NEAP_NEW(allocator, n, &s.order, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, n, &s.spare, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, n, &s.by_offset, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, n, &s.offsets, diag);
+    if (status == NEAP_OK && n > 0) {
+        mend(&s, false, best);
+        s.effort = EFFORT / 2;
+        if (!is_over(&s, best))
+            mend(&s, true, best);
+    }
+    NEAP_DELETE(allocator, n, s.offsets);
+    NEAP_DELETE(allocator, n, s.by_offset);
+    NEAP_DELETE(allocator, n, s.spare);
+    NEAP_DELETE(allocator, n, s.order);
+    return status;
+}

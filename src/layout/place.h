@@ -1,0 +1,44 @@
+/*
+ * Placing: offsets for instances, so that those live together do not overlap (dynamic storage
+ * allocation).
+ *
+ * A placer gets the best placing known so far and replaces it where it finds a smaller one. It
+ * stops when nothing is left to win or its effort is spent, which is counted in steps of work and
+ * not in seconds: the same problem always gives the same placing. To add one, write its file and
+ * call it in layout.c.
+ */
+#ifndef NEAP_LAYOUT_PLACE_H
+#define NEAP_LAYOUT_PLACE_H
+
+#include "layout/instances.h"
+
+#include <neap/progress.h>
+
+typedef struct neap_placing_problem {
+    const neap_instance *instances; /* of sizes above 0, whose sum fits in 63 bits */
+    size_t count;
+    int64_t least; /* the most bytes ever live together: no arena is smaller */
+    neap_allocator *allocator;
+    neap_progress *progress; /* may be NULL; a cancelled placer keeps what it has */
+} neap_placing_problem;
+
+typedef struct neap_placing {
+    int64_t *offsets; /* by instance */
+    int64_t arena;    /* the highest end; INT64_MAX before there is any placing */
+} neap_placing;
+
+/* first_fit.c: by decreasing size, each at the lowest address that is free all its life. O(n^2). */
+neap_status neap_place_first_fit(const neap_placing_problem *problem, neap_placing *best,
+                                 neap_diag *diag);
+
+/* in_time.c: in order of time, like an allocator, short-lived ones at the far end. O(n log n). */
+neap_status neap_place_in_time(const neap_placing_problem *problem, neap_placing *best,
+                               neap_diag *diag);
+
+static inline bool neap_placing_cancelled(const neap_placing_problem *problem)
+{
+    neap_progress *progress = problem->progress;
+    return progress && progress->cancelled && progress->cancelled(progress);
+}
+
+#endif

@@ -1,0 +1,18 @@
+/* What stands behind neap_plan. */
+#ifndef NEAP_PLAN_INTERNAL_H
+#define NEAP_PLAN_INTERNAL_H
+
+#include <neap/plan.h>
+
+struct neap_plan {
+    neap_allocator *allocator;
+    char *graph_name, *method; /* owned, NUL-terminated */
+    int64_t budget;            /* -1: none */
+    neap_step *steps;
+    size_t n_steps, step_capacity;
+    int64_t *offsets;
+    size_t n_offsets;
+    int64_t arena_bytes; /* -1 without offsets */
+};
+
+#endif

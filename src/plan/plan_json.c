@@ -1,0 +1,244 @@
+/* Plan files in and out (docs/formats.md). */
+#include "base/fail.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "plan/plan_internal.h"
+
+#include <string.h>
+
+/* ---- Reading ---- */
+
+static neap_step_kind read_kind(json_reader *r)
+{
+    json_string word = json_text(r);
+    for (neap_step_kind kind = NEAP_COMPUTE; kind <= NEAP_PREFETCH; kind++)
+        if (json_key_is(word, neap_step_kind_name(kind)))
+            return kind;
+    json_fail(r, "a step is \"compute\", \"free\", \"offload\" or \"prefetch\"");
+    return NEAP_COMPUTE;
+}
+
+/* ["compute", op], ["compute", op, variant], ["free", value], ... */
+static neap_step read_step(json_reader *r)
+{
+    neap_step step = {NEAP_COMPUTE, 0, 0};
+    int items = 0;
+    json_begin_array(r);
+    while (json_next_item(r)) {
+        if (items == 0)
+            step.kind = read_kind(r);
+        else if (items == 1)
+            step.id = json_u32(r, NEAP_NONE - 1);
+        else if (items == 2 && step.kind == NEAP_COMPUTE)
+            step.variant = json_u32(r, NEAP_NONE - 1);
+        else
+            json_fail(r, "a %s step has no more items", neap_step_kind_name(step.kind));
+        items++;
+    }
+    if (json_ok(r) && items < 2)
+        json_fail(r, "a step is [\"compute\", op], [\"free\", value] or the like");
+    return step;
+}
+
+static void read_steps(json_reader *r, neap_plan *plan)
+{
+    json_begin_array(r);
+    while (json_next_item(r)) {
+        neap_step step = read_step(r);
+        if (json_ok(r))
+            r->status = neap_plan_append(plan, step, r->diag);
+    }
+}
+
+/* An offset per storage instance, into a list that grows; null is no list. */
+static void read_offsets(json_reader *r, neap_allocator *allocator, int64_t **offsets,
+                         size_t *count, size_t *capacity)
+{
+    if (json_peek_null(r)) {
+        json_skip(r, NULL);
+        return;
+    }
+    json_begin_array(r);
+    while (json_next_item(r)) {
+        int64_t offset = json_i64(r);
+        if (json_ok(r))
+            r->status = NEAP_RESERVE(allocator, *count + 1, offsets, capacity, r->diag);
+        if (json_ok(r))
+            (*offsets)[(*count)++] = offset;
+    }
+}
+
+static void read_name(json_reader *r, neap_allocator *allocator, char **name)
+{
+    json_string text = json_text(r);
+    char *copy;
+    if (json_ok(r))
+        r->status = NEAP_NEW(allocator, text.length + 1, &copy, r->diag);
+    if (!json_ok(r))
+        return;
+    memcpy(copy, text.text, text.length);
+    NEAP_DELETE(allocator, strlen(*name) + 1, *name);
+    *name = copy;
+}
+
+static int64_t read_budget(json_reader *r)
+{
+    if (json_peek_null(r)) {
+        json_skip(r, NULL);
+        return -1;
+    }
+    int64_t budget = json_i64(r);
+    if (json_ok(r) && budget < 0)
+        json_fail(r, "\"budget_bytes\" may not be negative; leave it out for no budget");
+    return budget;
+}
+
+static void read_plan(json_reader *r, neap_plan *plan)
+{
+    enum { NEAP = 1, VERSION = 2, GRAPH = 4, METHOD = 8, BUDGET = 16, STEPS = 32, OFFSETS = 64,
+           ARENA = 128 };
+    neap_allocator *allocator = plan->allocator;
+    json_string key;
+    uint32_t seen = 0;
+    int64_t *offsets = NULL, arena = -1;
+    size_t n_offsets = 0, capacity = 0;
+    json_begin_object(r);
+    while (json_next_key(r, &key)) {
+        if (json_key_is(key, "neap")) {
+            json_once(r, &seen, NEAP, "neap");
+            if (!json_key_is(json_text(r), "plan"))
+                json_fail(r, "this is not a plan file: \"neap\" must be \"plan\"");
+        } else if (json_key_is(key, "version")) {
+            json_once(r, &seen, VERSION, "version");
+            if (json_i64(r) != 1)
+                json_fail(r, "only version 1 of the format is known");
+        } else if (json_key_is(key, "graph")) {
+            json_once(r, &seen, GRAPH, "graph");
+            read_name(r, allocator, &plan->graph_name);
+        } else if (json_key_is(key, "method")) {
+            json_once(r, &seen, METHOD, "method");
+            read_name(r, allocator, &plan->method);
+        } else if (json_key_is(key, "budget_bytes")) {
+            json_once(r, &seen, BUDGET, "budget_bytes");
+            plan->budget = read_budget(r);
+        } else if (json_key_is(key, "steps")) {
+            json_once(r, &seen, STEPS, "steps");
+            read_steps(r, plan);
+        } else if (json_key_is(key, "offsets")) {
+            json_once(r, &seen, OFFSETS, "offsets");
+            read_offsets(r, allocator, &offsets, &n_offsets, &capacity);
+        } else if (json_key_is(key, "arena_bytes")) {
+            json_once(r, &seen, ARENA, "arena_bytes");
+            arena = json_peek_null(r) ? (json_skip(r, NULL), -1) : json_i64(r);
+        } else {
+            json_skip(r, NULL);
+        }
+    }
+    if (!(seen & NEAP))
+        json_fail(r, "this is not a plan file: it has no \"neap\": \"plan\"");
+    if (!(seen & STEPS))
+        json_fail(r, "the plan has no \"steps\"");
+    if (n_offsets > 0 && arena < 0)
+        json_fail(r, "a plan with \"offsets\" needs \"arena_bytes\"");
+    json_end(r);
+    if (json_ok(r) && n_offsets > 0)
+        r->status = neap_plan_set_offsets(plan, offsets, n_offsets, arena, r->diag);
+    NEAP_DELETE(allocator, capacity, offsets);
+}
+
+neap_status neap_plan_read_text(neap_allocator *allocator, const char *text, size_t length,
+                                const char *source, neap_plan **result, neap_diag *diag)
+{
+    neap_plan *plan;
+    *result = NULL;
+    neap_status status = neap_plan_create(allocator, "", "", -1, &plan, diag);
+    if (status != NEAP_OK)
+        return status;
+    json_reader r;
+    json_init(&r, allocator, source, text, length, diag);
+    read_plan(&r, plan);
+    status = r.status;
+    json_clear(&r);
+    if (status == NEAP_OK)
+        *result = plan;
+    else
+        neap_plan_destroy(plan);
+    return status;
+}
+
+neap_status neap_plan_read_file(neap_allocator *allocator, const char *path, neap_plan **plan,
+                                neap_diag *diag)
+{
+    char *text;
+    size_t length;
+    *plan = NULL;
+    neap_status status = neap_file_read(allocator, path, &text, &length, diag);
+    if (status != NEAP_OK)
+        return status;
+    status = neap_plan_read_text(allocator, text, length,
+                                 strcmp(path, "-") == 0 ? "standard input" : path, plan, diag);
+    neap_release(allocator, text, length + 1);
+    return status;
+}
+
+/* ---- Writing ---- */
+
+static void write_step(neap_text *out, const neap_step *step)
+{
+    neap_text_puts(out, "[\"");
+    neap_text_puts(out, neap_step_kind_name(step->kind));
+    neap_text_puts(out, "\",");
+    neap_text_i64(out, step->id);
+    if (step->kind == NEAP_COMPUTE && step->variant) {
+        neap_text_putc(out, ',');
+        neap_text_i64(out, step->variant);
+    }
+    neap_text_putc(out, ']');
+}
+
+neap_status neap_plan_write_text(const neap_plan *plan, neap_allocator *allocator, char **text,
+                                 size_t *length, neap_diag *diag)
+{
+    neap_text out;
+    neap_text_init(&out, allocator);
+    neap_text_puts(&out, "{\"neap\":\"plan\",\"version\":1,\"graph\":");
+    neap_text_json_string(&out, plan->graph_name);
+    neap_text_puts(&out, ",\"method\":");
+    neap_text_json_string(&out, plan->method);
+    if (plan->budget >= 0) {
+        neap_text_puts(&out, ",\"budget_bytes\":");
+        neap_text_i64(&out, plan->budget);
+    }
+    neap_text_puts(&out, ",\n\"steps\":[");
+    for (size_t i = 0; i < plan->n_steps; i++) {
+        neap_text_puts(&out, i ? (i % 8 ? "," : ",\n") : "\n");
+        write_step(&out, &plan->steps[i]);
+    }
+    neap_text_putc(&out, ']');
+    if (plan->n_offsets) {
+        neap_text_puts(&out, ",\n\"arena_bytes\":");
+        neap_text_i64(&out, plan->arena_bytes);
+        neap_text_puts(&out, ",\n\"offsets\":[");
+        for (size_t i = 0; i < plan->n_offsets; i++) {
+            if (i)
+                neap_text_puts(&out, i % 16 ? "," : ",\n");
+            neap_text_i64(&out, plan->offsets[i]);
+        }
+        neap_text_putc(&out, ']');
+    }
+    neap_text_puts(&out, "}\n");
+    return neap_text_take(&out, text, length, diag);
+}
+
+neap_status neap_plan_write_file(const neap_plan *plan, const char *path, neap_diag *diag)
+{
+    char *text;
+    size_t length;
+    neap_status status = neap_plan_write_text(plan, plan->allocator, &text, &length, diag);
+    if (status != NEAP_OK)
+        return status;
+    status = neap_file_write(plan->allocator, path, text, length, diag);
+    neap_release(plan->allocator, text, length + 1);
+    return status;
+}

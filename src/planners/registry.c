@@ -1,0 +1,73 @@
+/* The list of methods. */
+#include "base/nearest.h"
+#include "planners/planner_internal.h"
+
+#include <string.h>
+
+#define X(name) extern const neap_method method_##name;
+#include "planners/planners.def"
+#undef X
+
+static const neap_method *const methods[] = {
+#define X(name) &method_##name,
+#include "planners/planners.def"
+#undef X
+};
+#define N_METHODS ((uint32_t)(sizeof methods / sizeof *methods))
+
+uint32_t neap_methods_count(void)
+{
+    return N_METHODS;
+}
+
+const neap_method *neap_methods_at(uint32_t index)
+{
+    return index < N_METHODS ? methods[index] : NULL;
+}
+
+const neap_method *neap_methods_find(const char *name)
+{
+    for (uint32_t i = 0; i < N_METHODS; i++)
+        if (strcmp(methods[i]->name, name) == 0)
+            return methods[i];
+    return NULL;
+}
+
+const char *neap_methods_nearest(const char *name)
+{
+    const char *best = NULL;
+    size_t best_distance = SIZE_MAX;
+    for (uint32_t i = 0; i < N_METHODS; i++) {
+        size_t distance = neap_edit_distance(name, methods[i]->name);
+        if (distance < best_distance && neap_is_near(name, methods[i]->name, distance)) {
+            best = methods[i]->name;
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+const char *neap_method_name(const neap_method *method)
+{
+    return method->name;
+}
+
+const char *neap_method_summary(const neap_method *method)
+{
+    return method->summary;
+}
+
+const char *neap_method_source(const neap_method *method)
+{
+    return method->source;
+}
+
+uint32_t neap_method_option_count(const neap_method *method)
+{
+    return method->n_options;
+}
+
+const neap_option *neap_method_option_at(const neap_method *method, uint32_t index)
+{
+    return index < method->n_options ? &method->options[index] : NULL;
+}

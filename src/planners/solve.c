@@ -1,0 +1,400 @@
+/* neap_solve: options in, a method's draft, then judge and layout; nothing unverified leaves. */
+#include "base/fail.h"
+#include "base/memory.h"
+#include "planners/planner_internal.h"
+
+#include <neap/layout.h>
+#include <neap/text.h>
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct neap_solution {
+    neap_allocator *allocator;
+    neap_figures figures;
+    draft draft;
+    char message[512];
+};
+
+const char *neap_outcome_name(neap_outcome outcome)
+{
+    static const char *const names[] = {"optimal", "feasible", "infeasible", "time_limit",
+                                        "interrupted"};
+    return (size_t)outcome < 5 ? names[outcome] : "unknown";
+}
+
+void neap_request_init(neap_request *request, const neap_graph *graph, const char *method)
+{
+    *request = (neap_request){.graph = graph, .method = method, .budget = -1, .alignment = 1};
+}
+
+/* ---- Options ---- */
+
+static neap_status set_choice(const neap_option *option, const char *value, double *result,
+                              neap_diag *diag)
+{
+    size_t length = strlen(value);
+    double index = 0;
+    for (const char *at = option->choices; at; index++) {
+        const char *end = strchr(at, '|');
+        size_t size = end ? (size_t)(end - at) : strlen(at);
+        if (size == length && memcmp(at, value, length) == 0) {
+            *result = index;
+            return NEAP_OK;
+        }
+        at = end ? end + 1 : NULL;
+    }
+    return neap_fail(diag, NEAP_INVALID, "option %s is one of %s, not \"%s\"", option->name,
+                     option->choices, value);
+}
+
+static neap_status set_number(const neap_option *option, const char *value, double *result,
+                              neap_diag *diag)
+{
+    char *end;
+    double number = strtod(value, &end);
+    bool whole = option->type != NEAP_OPTION_INTEGER || number == floor(number);
+    if (end == value || *end || !isfinite(number) || !whole || number < option->least ||
+        number > option->most)
+        return neap_fail(diag, NEAP_INVALID, "option %s takes a%s number from %.15g to %.15g, not \"%s\"",
+                         option->name, option->type == NEAP_OPTION_INTEGER ? " whole" : "",
+                         option->least, option->most, value);
+    *result = number;
+    return NEAP_OK;
+}
+
+static neap_status set_option(const neap_method *method, const neap_option_setting *setting,
+                              double *values, neap_diag *diag)
+{
+    for (uint32_t i = 0; i < method->n_options; i++) {
+        const neap_option *option = &method->options[i];
+        if (strcmp(option->name, setting->name) != 0)
+            continue;
+        return option->type == NEAP_OPTION_CHOICE
+                   ? set_choice(option, setting->value, &values[i], diag)
+                   : set_number(option, setting->value, &values[i], diag);
+    }
+    return neap_fail(diag, NEAP_INVALID, "method %s has no option \"%s\"; `neap methods %s` lists them",
+                     method->name, setting->name, method->name);
+}
+
+static neap_status set_options(const neap_method *method, const neap_request *request,
+                               double *values, neap_diag *diag)
+{
+    neap_status status = NEAP_OK;
+    for (uint32_t i = 0; i < method->n_options; i++)
+        values[i] = method->options[i].type == NEAP_OPTION_CHOICE ? 0
+                                                                  : method->options[i].default_value;
+    for (uint32_t i = 0; i < request->n_options && status == NEAP_OK; i++)
+        status = set_option(method, &request->options[i], values, diag);
+    return status;
+}
+
+static neap_status check_request(const neap_request *request, const neap_method **method,
+                                 neap_diag *diag)
+{
+    *method = neap_methods_find(request->method);
+    if (!*method) {
+        const char *near = neap_methods_nearest(request->method);
+        return neap_fail(diag, NEAP_INVALID, "there is no method \"%s\"%s%s%s; `neap methods` lists them",
+                         request->method, near ? "; did you mean " : "", near ? near : "",
+                         near ? "?" : "");
+    }
+    if (request->budget == 0 || request->budget < -1)
+        return neap_fail(diag, NEAP_INVALID,
+                         "a budget of %" PRId64 " bytes: it must be positive, like 8GiB",
+                         request->budget);
+    if (!(request->time_limit >= 0))
+        return neap_fail(diag, NEAP_INVALID, "a time limit is 0 (none) or more seconds");
+    if (request->alignment < 1)
+        return neap_fail(diag, NEAP_INVALID, "an alignment is 1 or more bytes");
+    return NEAP_OK;
+}
+
+/* ---- What holds for every method ---- */
+
+/* The most that a single op touches: inputs, outputs, its leanest workspace, each storage once. */
+static int64_t op_footprint(const neap_graph *graph, uint32_t id, uint32_t *mark)
+{
+    const neap_op *op = neap_graph_op(graph, id);
+    int64_t bytes = neap_graph_base_bytes(graph), workspace = INT64_MAX;
+    for (uint32_t k = 0; k < op->n_variants; k++)
+        if (op->variants[k].workspace < workspace)
+            workspace = op->variants[k].workspace;
+    for (uint32_t i = 0; i < op->n_inputs + op->n_outputs; i++) {
+        uint32_t value = i < op->n_inputs ? op->inputs[i] : op->outputs[i - op->n_inputs];
+        uint32_t storage = neap_graph_value(graph, value)->storage;
+        if (neap_graph_value(graph, storage)->producer == NEAP_NONE || mark[storage] == id + 1)
+            continue;
+        mark[storage] = id + 1;
+        bytes += neap_graph_value(graph, storage)->bytes;
+    }
+    return bytes + workspace;
+}
+
+/* No plan needs less than its largest op, nor than the outputs at the end. */
+static neap_status find_floor(neap_allocator *allocator, const neap_graph *graph, int64_t *floor_bytes,
+                              neap_diag *diag)
+{
+    uint32_t *mark, n_values = neap_graph_value_count(graph), n_outputs;
+    neap_status status = NEAP_NEW(allocator, n_values, &mark, diag);
+    if (status != NEAP_OK)
+        return status;
+    *floor_bytes = neap_graph_base_bytes(graph);
+    for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
+        int64_t bytes = op_footprint(graph, o, mark);
+        if (bytes > *floor_bytes)
+            *floor_bytes = bytes;
+    }
+    const uint32_t *outputs = neap_graph_outputs(graph, &n_outputs);
+    int64_t kept = neap_graph_base_bytes(graph);
+    for (uint32_t i = 0; i < n_outputs; i++) {
+        uint32_t storage = neap_graph_value(graph, outputs[i])->storage;
+        if (neap_graph_value(graph, storage)->producer != NEAP_NONE && mark[storage] != NEAP_NONE)
+            kept += neap_graph_value(graph, storage)->bytes;
+        mark[storage] = NEAP_NONE;
+    }
+    if (kept > *floor_bytes)
+        *floor_bytes = kept;
+    NEAP_DELETE(allocator, n_values, mark);
+    return NEAP_OK;
+}
+
+/* ---- Verification ---- */
+
+/* Judges the draft's plan without a budget and compares with what the method promised. */
+static neap_status judge(const planner *p, const draft *d, neap_verdict *verdict, neap_diag *diag)
+{
+    neap_check_options options;
+    neap_check_options_init(&options);
+    options.budget = INT64_MAX;
+    options.link = &p->request->link;
+    neap_status status = neap_check(p->allocator, p->graph, d->plan, &options, verdict, diag);
+    if (status != NEAP_OK)
+        return status;
+    if (!verdict->accepted)
+        return neap_fail(diag, NEAP_INTERNAL, "method %s made a plan that the judge rejects: %s",
+                         p->request->method, verdict->reason);
+    if (verdict->peak_bytes != d->predicted_peak || verdict->ticks != d->predicted_ticks)
+        return neap_fail(diag, NEAP_INTERNAL,
+                         "method %s predicts a peak of %" PRId64 " bytes and %" PRId64
+                         " ticks, the judge finds %" PRId64 " and %" PRId64,
+                         p->request->method, d->predicted_peak, d->predicted_ticks,
+                         verdict->peak_bytes, verdict->ticks);
+    return NEAP_OK;
+}
+
+/* Addresses; if they take more than the budget though the live bytes do not, the plan goes without. */
+static neap_status lay_out(const planner *p, neap_solution *solution, neap_diag *diag)
+{
+    neap_layout_options options;
+    neap_layout_options_init(&options);
+    options.alignment = p->request->alignment;
+    options.progress = p->request->progress;
+    neap_plan *plan = solution->draft.plan;
+    neap_status status = neap_layout_assign(p->allocator, p->graph, plan, &options, diag);
+    if (status != NEAP_OK)
+        return status;
+    solution->figures.arena_bytes = neap_plan_arena_bytes(plan);
+    if (solution->figures.arena_bytes <= p->budget) {
+        neap_verdict verdict;
+        status = judge(p, &solution->draft, &verdict, diag);
+        return status;
+    }
+    char peak[32], arena[32];
+    snprintf(solution->message, sizeof solution->message,
+             "live bytes fit (%s), but the addresses found take %s: the plan goes without addresses",
+             neap_bytes_format(solution->figures.peak_bytes, peak, sizeof peak),
+             neap_bytes_format(solution->figures.arena_bytes, arena, sizeof arena));
+    return neap_plan_set_offsets(plan, NULL, 0, -1, diag);
+}
+
+static void explain_infeasible(const planner *p, neap_solution *solution,
+                               const neap_verdict *verdict)
+{
+    neap_figures *f = &solution->figures;
+    char budget[32], least[32], floor_text[32];
+    f->outcome = NEAP_INFEASIBLE;
+    if (solution->draft.least_budget > 0)
+        f->least_budget = solution->draft.least_budget;
+    else if (verdict)
+        f->least_budget = verdict->peak_bytes;
+    if (verdict) {
+        const neap_step *step = &neap_plan_steps(solution->draft.plan)[verdict->peak_step];
+        if (step->kind == NEAP_COMPUTE)
+            f->blocking_op = step->id;
+    }
+    neap_bytes_format(p->budget, budget, sizeof budget);
+    neap_bytes_format(f->least_budget, least, sizeof least);
+    neap_bytes_format(f->floor_bytes, floor_text, sizeof floor_text);
+    const char *op = f->blocking_op == NEAP_NONE ? "" : neap_graph_op(p->graph, f->blocking_op)->name;
+    snprintf(solution->message, sizeof solution->message,
+             "budget %s is below the least %s can do, %s%s%.100s%s; no method can do less than %s",
+             budget, p->request->method, f->least_budget < 0 ? "unknown" : least,
+             *op ? " (op \"" : "", op, *op ? "\")" : "", floor_text);
+    neap_plan_destroy(solution->draft.plan);
+    solution->draft.plan = NULL;
+}
+
+static neap_status verify(const planner *p, neap_solution *solution, neap_diag *diag)
+{
+    neap_figures *f = &solution->figures;
+    draft *d = &solution->draft;
+    if (d->bound_ticks > neap_graph_least_ticks(p->graph))
+        f->bound_time = neap_graph_seconds(p->graph, d->bound_ticks);
+    if (!d->plan) {
+        if (!d->stopped)
+            explain_infeasible(p, solution, NULL);
+        return NEAP_OK;
+    }
+    neap_verdict verdict;
+    neap_status status = judge(p, d, &verdict, diag);
+    if (status != NEAP_OK)
+        return status;
+    if (verdict.peak_bytes > p->budget) {
+        explain_infeasible(p, solution, &verdict);
+        return NEAP_OK;
+    }
+    f->peak_bytes = verdict.peak_bytes;
+    f->time = verdict.time;
+    f->overhead = f->base_time > 0 ? verdict.time / f->base_time - 1 : 0;
+    f->gap = f->bound_time > 0 ? verdict.time / f->bound_time - 1 : 0;
+    f->recomputed_ops = verdict.recomputed_ops;
+    f->offloaded_bytes = verdict.offloaded_bytes;
+    bool fastest = d->proven_optimal || verdict.ticks == neap_graph_least_ticks(p->graph) ||
+                   (d->bound_ticks >= 0 && verdict.ticks <= d->bound_ticks);
+    if (fastest)
+        f->outcome = NEAP_OPTIMAL;
+    return lay_out(p, solution, diag);
+}
+
+static neap_outcome stop_reason(const planner *p)
+{
+    neap_progress *progress = p->request->progress;
+    bool cancelled = progress && progress->cancelled && progress->cancelled(progress);
+    return cancelled ? NEAP_INTERRUPTED : NEAP_TIME_LIMIT;
+}
+
+neap_status neap_solve(neap_allocator *allocator, const neap_request *request,
+                       neap_solution **result, neap_diag *diag)
+{
+    allocator = neap_allocator_or_system(allocator);
+    const neap_method *method;
+    neap_solution *solution = NULL;
+    double *options = NULL;
+    *result = NULL;
+    neap_status status = check_request(request, &method, diag);
+    if (status != NEAP_OK)
+        return status;
+    planner p = {.allocator = allocator,
+                 .request = request,
+                 .graph = request->graph,
+                 .budget = request->budget < 0 ? INT64_MAX : request->budget,
+                 .started = planner_now()};
+    status = NEAP_NEW(allocator, method->n_options, &options, diag);
+    if (status == NEAP_OK)
+        status = set_options(method, request, options, diag);
+    p.options = options;
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, 1, &solution, diag);
+    if (status != NEAP_OK)
+        goto done;
+
+    solution->allocator = allocator;
+    neap_arena_init(&solution->draft.arena, allocator);
+    solution->draft.bound_ticks = solution->draft.least_budget = -1;
+    solution->figures =
+        (neap_figures){.outcome = NEAP_FEASIBLE,
+                       .budget_bytes = request->budget,
+                       .peak_bytes = -1,
+                       .arena_bytes = -1,
+                       .time = -1,
+                       .base_time = neap_graph_seconds(p.graph, neap_graph_base_ticks(p.graph)),
+                       .overhead = -1,
+                       .bound_time = neap_graph_seconds(p.graph, neap_graph_least_ticks(p.graph)),
+                       .gap = -1,
+                       .least_budget = -1,
+                       .blocking_op = NEAP_NONE};
+    status = find_floor(allocator, p.graph, &solution->figures.floor_bytes, diag);
+    if (status == NEAP_OK)
+        status = method->plan(&p, &solution->draft, diag);
+    if (status == NEAP_OK) {
+        if (solution->draft.stopped)
+            solution->figures.outcome = stop_reason(&p);
+        status = verify(&p, solution, diag);
+    }
+    solution->figures.solve_seconds = planner_now() - p.started;
+done:
+    NEAP_DELETE(allocator, method->n_options, options);
+    if (status == NEAP_OK)
+        *result = solution;
+    else
+        neap_solution_destroy(solution);
+    return status;
+}
+
+/* ---- The solution ---- */
+
+void neap_solution_destroy(neap_solution *solution)
+{
+    if (!solution)
+        return;
+    neap_allocator *allocator = solution->allocator;
+    neap_plan_destroy(solution->draft.plan);
+    NEAP_DELETE(allocator, solution->draft.extra_capacity, solution->draft.extras);
+    neap_arena_clear(&solution->draft.arena);
+    NEAP_DELETE(allocator, 1, solution);
+}
+
+const neap_figures *neap_solution_figures(const neap_solution *solution)
+{
+    return &solution->figures;
+}
+
+const neap_plan *neap_solution_plan(const neap_solution *solution)
+{
+    return solution->draft.plan;
+}
+
+uint32_t neap_solution_extra_count(const neap_solution *solution)
+{
+    return solution->draft.n_extras;
+}
+
+const neap_extra *neap_solution_extra_at(const neap_solution *solution, uint32_t index)
+{
+    return index < solution->draft.n_extras ? &solution->draft.extras[index] : NULL;
+}
+
+const char *neap_solution_message(const neap_solution *solution)
+{
+    return solution->message;
+}
+
+neap_status neap_natural_peak(neap_allocator *allocator, const neap_graph *graph, int64_t *peak,
+                              neap_diag *diag)
+{
+    uint32_t n_ops = neap_graph_op_count(graph), *sequence;
+    neap_plan *plan = NULL;
+    neap_verdict verdict;
+    allocator = neap_allocator_or_system(allocator);
+    neap_status status = NEAP_NEW(allocator, n_ops, &sequence, diag);
+    if (status != NEAP_OK)
+        return status;
+    for (uint32_t o = 0; o < n_ops; o++)
+        sequence[o] = o;
+    status = neap_plan_from_sequence(allocator, graph, sequence, n_ops, NULL, "natural", -1, &plan,
+                                     diag);
+    NEAP_DELETE(allocator, n_ops, sequence);
+    if (status == NEAP_OK)
+        status = neap_check(allocator, graph, plan, NULL, &verdict, diag);
+    if (status == NEAP_OK && !verdict.accepted)
+        status = neap_fail(diag, NEAP_INTERNAL, "the natural order is rejected: %s", verdict.reason);
+    if (status == NEAP_OK)
+        *peak = verdict.peak_bytes;
+    neap_plan_destroy(plan);
+    return status;
+}

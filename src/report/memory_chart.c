@@ -1,0 +1,598 @@
+/*
+ * neap/report.h: memory over time, for a terminal.
+ *
+ *     vgg19, neap: peak 9.80 GiB, 137 ms, 3.1% of it recomputing                     caption
+ *      12 GiB ◆ natural peak 12.0 GiB
+ *             │─────────────────────────────────────────────── budget 10.0 GiB ─
+ *       8 GiB ┤           ▃▅███▆▂
+ *                ...                                                              the plot: cells
+ *           0 └────────────┬────────────┬────────────┬────────────┬──────────
+ *             0          25 ms        50 ms        75 ms       100 ms
+ *         ops FFFFFFFFFFFFFFFFFFFFFFFFFFFBBBBBBRRRBBBRRBBBBBBBBBBBBBBBBBBBBBB
+ *        copy >>>>>>>>>>>>>>                  <<<<<<<<<
+ *             F forward  B backward  R recomputing  > to the host  < back         legend
+ *
+ * A row's label names the value at its upper edge, so that 0 falls on the axis.
+ */
+#include "report/chart_columns.h"
+#include "report/clean_text.h"
+#include "report/round_ticks.h"
+#include "report/terminal_pen.h"
+
+#include "base/fail.h"
+#include "base/memory.h"
+
+#include <neap/report.h>
+#include <neap/text.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LEAST_WIDTH = 16, MOST_WIDTH = 1000, LEAST_HEIGHT = 2, MOST_HEIGHT = 200 };
+
+/* A budget or natural peak past so many times the plan's own peak would flatten the picture: it is
+   named at the top instead of drawn. */
+#define REACH 2.5
+
+typedef struct cell {
+    char glyph[4]; /* one character, padded with NULs */
+    uint8_t ink;
+    bool in_label;
+} cell;
+
+/* The scale of the y axis: a tick every `rows` rows, `step` units higher each. */
+typedef struct y_scale {
+    neap_byte_unit unit;
+    neap_round step;
+    int rows;
+    double row_bytes;
+} y_scale;
+
+/* What a column of the strips below the axis says. */
+typedef enum sign {
+    SIGN_FORWARD,
+    SIGN_BACKWARD,
+    SIGN_AGAIN,
+    SIGN_PARTLY_AGAIN,
+    SIGN_WAIT,
+    SIGN_OUT,
+    SIGN_IN,
+    SIGN_BOTH,
+    SIGN_NOTHING,
+    SIGN_COUNT
+} sign;
+
+static const struct {
+    const char *mark, *meaning;
+    neap_ink ink;
+} signs[SIGN_COUNT] = {
+    [SIGN_FORWARD] = {"F", "forward", NEAP_INK_FORWARD},
+    [SIGN_BACKWARD] = {"B", "backward", NEAP_INK_BACKWARD},
+    [SIGN_AGAIN] = {"R", "recomputing", NEAP_INK_AGAIN},
+    [SIGN_PARTLY_AGAIN] = {"r", "recomputing in part", NEAP_INK_AGAIN},
+    [SIGN_WAIT] = {NULL, "waiting", NEAP_INK_AXIS}, /* the mark is a glyph of the alphabet */
+    [SIGN_OUT] = {">", "to the host", NEAP_INK_COPY},
+    [SIGN_IN] = {"<", "back", NEAP_INK_COPY},
+    [SIGN_BOTH] = {"x", "both ways", NEAP_INK_COPY},
+    [SIGN_NOTHING] = {" ", "", NEAP_INK_AXIS},
+};
+
+typedef struct chart {
+    const neap_chart_options *options;
+    const neap_glyphs *glyphs;
+    const neap_graph *graph;
+    const neap_plan *plan;
+    const neap_timeline *timeline;
+    neap_chart_columns columns;
+    y_scale scale;
+    int gutter;                       /* characters before the axis */
+    cell *cells;                      /* height rows of width, the lowest first */
+    bool budget_named, natural_named; /* in the plot, so not in the legend */
+    bool over_drawn;                  /* some cell has the sign for what is above the budget */
+    bool used[SIGN_COUNT];            /* signs to be explained in the legend */
+    neap_pen pen;
+} chart;
+
+/* ---- The scale ---- */
+
+static bool in_reach(const chart *c, int64_t mark)
+{
+    return mark >= 0 && (double)mark <= REACH * (double)c->timeline->peak_bytes;
+}
+
+static int64_t highest(const chart *c)
+{
+    int64_t most = c->timeline->peak_bytes;
+    for (size_t i = 0; i < c->columns.count; i++)
+        if (c->columns.items[i].bytes > most)
+            most = c->columns.items[i].bytes;
+    int64_t marks[] = {c->options->budget, c->options->natural_peak};
+    for (size_t i = 0; i < 2; i++)
+        if (in_reach(c, marks[i]) && marks[i] > most)
+            most = marks[i];
+    return most > 0 ? most : 1;
+}
+
+/*
+ * Ticks are to stand on the edges of rows, so the top of the scale is step * height / rows: of all
+ * round steps and rows a tick, the pair that wastes the least of the height.
+ */
+static y_scale choose_scale(double most, int height)
+{
+    y_scale best = {.unit = neap_byte_unit_for(most)};
+    double most_units = most / best.unit.bytes;
+    int most_rows = height / 2 < 5 ? height / 2 : 5;
+    double best_top = INFINITY;
+    for (int rows = 2; rows <= (most_rows < 2 ? 2 : most_rows); rows++) {
+        neap_round step = neap_round_up(most_units * rows / height);
+        double top = step.step * height / rows;
+        if (top >= best_top * (1 - 1e-9))
+            continue;
+        best_top = top;
+        best.step = step;
+        best.rows = rows;
+        best.row_bytes = step.step * best.unit.bytes / rows;
+    }
+    return best;
+}
+
+/* The label of the row whose upper edge is `edge` rows above 0; "" where no tick stands. */
+static void row_label(const y_scale *scale, int edge, char *label, size_t capacity)
+{
+    label[0] = '\0';
+    if (edge % scale->rows != 0)
+        return;
+    double value = scale->step.step * (edge / scale->rows);
+    if (edge == 0)
+        snprintf(label, capacity, "0");
+    else
+        snprintf(label, capacity, "%.*f %s", scale->step.decimals, value, scale->unit.name);
+}
+
+static int gutter_for(const y_scale *scale, int height)
+{
+    int widest = 4; /* "copy" */
+    for (int edge = 0; edge <= height; edge++) {
+        char label[32];
+        row_label(scale, edge, label, sizeof label);
+        int width = (int)strlen(label);
+        widest = width > widest ? width : widest;
+    }
+    return widest + 1;
+}
+
+/* ---- The plot ---- */
+
+static cell *cell_at(const chart *c, int row, int column)
+{
+    return &c->cells[(size_t)row * c->columns.count + (size_t)column];
+}
+
+static void set_cell(cell *at, const char *glyph, neap_ink ink)
+{
+    memset(at->glyph, 0, sizeof at->glyph);
+    size_t length = strlen(glyph);
+    memcpy(at->glyph, glyph, length < sizeof at->glyph ? length : sizeof at->glyph - 1);
+    at->ink = (uint8_t)ink;
+}
+
+/* The row that a value falls into, an edge belonging to the row below it; *third is 0, 1, 2 up that
+ * row. */
+static int row_of(const chart *c, int64_t bytes, int *third)
+{
+    double rows = (double)bytes / c->scale.row_bytes;
+    int row = (int)ceil(rows) - 1;
+    if (row < 0)
+        row = 0;
+    if (row >= c->options->height)
+        row = c->options->height - 1;
+    int part = (int)ceil((rows - row) * 3) - 1;
+    *third = part < 0 ? 0 : part > 2 ? 2 : part;
+    return row;
+}
+
+/*
+ * A whole cell of the area. Where the memory is above the budget, the row of the budget's line is
+ * part of either side: blocks in colour show both, anything else takes the larger part.
+ */
+static void draw_full_cell(chart *c, int row, int column, int budget_row, int64_t budget_eighths)
+{
+    cell *at = cell_at(c, row, column);
+    bool above = row > budget_row || (row == budget_row && budget_eighths <= 4);
+    if (row == budget_row && budget_eighths < 8 && c->options->color && c->options->unicode)
+        set_cell(at, c->glyphs->area[budget_eighths], NEAP_INK_SPLIT);
+    else if (!above)
+        set_cell(at, c->glyphs->area[8], NEAP_INK_AREA);
+    else
+        set_cell(at, c->options->color ? c->glyphs->area[8] : c->glyphs->over, NEAP_INK_OVER);
+    c->over_drawn = c->over_drawn || (above && !c->options->color);
+}
+
+/* Heights are rounded down, so that what fits a budget never reaches past its line. */
+static int64_t eighths_of(const chart *c, int64_t bytes)
+{
+    return (int64_t)floor((double)bytes / c->scale.row_bytes * 8 * (1 + 1e-12));
+}
+
+static void draw_column(chart *c, int column)
+{
+    int64_t bytes = c->columns.items[column].bytes, budget = c->options->budget;
+    bool over = budget >= 0 && bytes > budget;
+    int third, budget_row = over ? row_of(c, budget, &third) : c->options->height;
+    int64_t budget_eighths = over ? eighths_of(c, budget) - 8 * (int64_t)budget_row : 8;
+    int64_t eighths = eighths_of(c, bytes);
+    if (eighths == 0 && bytes > 0)
+        eighths = 1;
+    for (int row = 0; row < c->options->height; row++, eighths -= 8)
+        if (eighths >= 8)
+            draw_full_cell(c, row, column, budget_row, budget_eighths);
+        else
+            set_cell(cell_at(c, row, column), c->glyphs->area[eighths > 0 ? eighths : 0],
+                     eighths <= 0                ? NEAP_INK_NONE
+                     : over && row >= budget_row ? NEAP_INK_OVER
+                                                 : NEAP_INK_AREA);
+}
+
+static bool is_empty(const cell *at)
+{
+    return !at->in_label && (at->ink == NEAP_INK_NONE || at->ink == NEAP_INK_BUDGET);
+}
+
+/* Writes a label over empty cells of a row, beginning at a column; false where the area is in the
+ * way. */
+static bool try_label(chart *c, int row, int column, const char *label, neap_ink ink)
+{
+    int length = (int)neap_text_characters(label);
+    if (column < 0 || column + length > c->options->width)
+        return false;
+    for (int i = 0; i < length; i++)
+        if (!is_empty(cell_at(c, row, column + i)))
+            return false;
+    for (int i = 0; i < length; i++) {
+        char glyph[4] = {0};
+        size_t bytes = 1;
+        glyph[0] = *label++;
+        while (bytes < 3 && ((unsigned char)*label & 0xc0) == 0x80)
+            glyph[bytes++] = *label++;
+        set_cell(cell_at(c, row, column + i), glyph, ink);
+        cell_at(c, row, column + i)->in_label = true;
+    }
+    return true;
+}
+
+/* A line where nothing stands, named at whichever end has room. */
+static void draw_budget(chart *c)
+{
+    char size[32], label[64];
+    neap_bytes_format(c->options->budget, size, sizeof size);
+    bool drawn = in_reach(c, c->options->budget);
+    int third, row = row_of(c, c->options->budget, &third);
+    for (int column = 0; drawn && column < c->options->width; column++)
+        if (is_empty(cell_at(c, row, column)))
+            set_cell(cell_at(c, row, column), c->glyphs->line[third], NEAP_INK_BUDGET);
+    snprintf(label, sizeof label, " budget %s%s%s ", size, drawn ? "" : " ",
+             drawn ? "" : c->glyphs->up);
+    int end = c->options->width - (int)neap_text_characters(label) - 1;
+    c->budget_named = try_label(c, row, end, label, NEAP_INK_BUDGET) ||
+                      try_label(c, row, 1, label, NEAP_INK_BUDGET);
+}
+
+static void draw_natural(chart *c)
+{
+    char size[32], label[64];
+    neap_bytes_format(c->options->natural_peak, size, sizeof size);
+    bool drawn = in_reach(c, c->options->natural_peak);
+    int third, row = row_of(c, c->options->natural_peak, &third);
+    snprintf(label, sizeof label, " natural peak %s%s%s ", size, drawn ? "" : " ",
+             drawn ? "" : c->glyphs->up);
+    c->natural_named = try_label(c, row, 0, label, NEAP_INK_NATURAL);
+}
+
+static neap_status draw_plot(chart *c, neap_diag *diag)
+{
+    size_t n_cells = c->columns.count * (size_t)c->options->height;
+    neap_status status = NEAP_NEW(c->pen.out.allocator, n_cells, &c->cells, diag);
+    if (status != NEAP_OK)
+        return status;
+    for (int column = 0; column < c->options->width; column++)
+        draw_column(c, column);
+    if (c->options->budget >= 0)
+        draw_budget(c);
+    if (c->options->natural_peak >= 0)
+        draw_natural(c);
+    return NEAP_OK;
+}
+
+static void write_plot(chart *c)
+{
+    int third, natural_row = -1;
+    if (in_reach(c, c->options->natural_peak))
+        natural_row = row_of(c, c->options->natural_peak, &third);
+    for (int row = c->options->height - 1; row >= 0; row--) {
+        char label[32];
+        row_label(&c->scale, row + 1, label, sizeof label);
+        neap_pen_spaces(&c->pen, c->gutter - 1 - (int)strlen(label));
+        neap_pen_put(&c->pen, NEAP_INK_AXIS, label);
+        neap_pen_spaces(&c->pen, 1);
+        if (row == natural_row)
+            neap_pen_put(&c->pen, NEAP_INK_NATURAL, c->glyphs->natural);
+        else
+            neap_pen_put(&c->pen, NEAP_INK_AXIS, label[0] ? c->glyphs->tick : c->glyphs->axis);
+        for (int column = 0; column < c->options->width; column++) {
+            const cell *at = cell_at(c, row, column);
+            if (at->ink == NEAP_INK_NONE)
+                neap_pen_spaces(&c->pen, 1);
+            else
+                neap_pen_put(&c->pen, (neap_ink)at->ink, at->glyph);
+        }
+        neap_pen_end_line(&c->pen);
+    }
+}
+
+/* ---- Below the plot ---- */
+
+typedef struct x_scale {
+    const char *unit;
+    double units; /* that the width stands for */
+    neap_round step;
+} x_scale;
+
+static x_scale choose_x_scale(const chart *c)
+{
+    x_scale x = {" steps", (double)c->columns.length, {0, 0}};
+    if (!c->columns.by_step) {
+        double seconds = neap_graph_seconds(c->graph, c->columns.length);
+        x.unit = seconds >= 1 ? " s" : seconds >= 1e-3 ? " ms" : seconds >= 1e-6 ? " us" : " ns";
+        x.units = seconds * (seconds >= 1      ? 1
+                             : seconds >= 1e-3 ? 1e3
+                             : seconds >= 1e-6 ? 1e6
+                                               : 1e9);
+    }
+    x.step = neap_round_up(x.units * 14 / c->options->width);
+    if (c->columns.by_step && x.step.decimals > 0)
+        x.step = neap_round_up(x.step.step < 1 ? 1 : 5); /* there is no half step */
+    return x;
+}
+
+static int x_column(const chart *c, const x_scale *x, int tick)
+{
+    return (int)floor(x->step.step * tick / x->units * c->options->width + 1e-9);
+}
+
+static void write_axis(chart *c, const x_scale *x)
+{
+    neap_pen_spaces(&c->pen, c->gutter - 2);
+    neap_pen_put(&c->pen, NEAP_INK_AXIS, "0 ");
+    neap_pen_put(&c->pen, NEAP_INK_AXIS, c->glyphs->corner);
+    int tick = 1;
+    for (int column = 0; column < c->options->width; column++) {
+        bool marked = column == x_column(c, x, tick);
+        neap_pen_put(&c->pen, NEAP_INK_AXIS, marked ? c->glyphs->floor_tick : c->glyphs->floor);
+        tick += marked;
+    }
+    neap_pen_end_line(&c->pen);
+    neap_pen_spaces(&c->pen, c->gutter + 1);
+    neap_pen_put(&c->pen, NEAP_INK_AXIS, "0");
+    int written = 1;
+    for (tick = 1; x_column(c, x, tick) < c->options->width; tick++) {
+        char label[40];
+        int length =
+            snprintf(label, sizeof label, "%.*f%s", x->step.decimals, x->step.step * tick, x->unit);
+        int start = x_column(c, x, tick) - length / 2;
+        if (start + length > c->options->width)
+            start = c->options->width - length;
+        if (start <= written)
+            continue;
+        neap_pen_spaces(&c->pen, start - written);
+        neap_pen_put(&c->pen, NEAP_INK_AXIS, label);
+        written = start + length;
+    }
+    neap_pen_end_line(&c->pen);
+}
+
+/* What fills the most of a column, if anything does. Waiting has to fill half: no op, however
+   short, is to vanish behind it. */
+static sign op_sign(const chart *c, const neap_chart_column *column)
+{
+    int most = NEAP_DOES_WAIT;
+    int64_t work = 0;
+    for (int i = 0; i < NEAP_DOES_WAIT; i++) {
+        work += column->share[i];
+        if (column->share[i] > 0 &&
+            (most == NEAP_DOES_WAIT || column->share[i] > column->share[most]))
+            most = i;
+    }
+    if (column->share[NEAP_DOES_WAIT] > work || most == NEAP_DOES_WAIT)
+        return c->columns.by_step ? SIGN_NOTHING : SIGN_WAIT;
+    if (most == NEAP_DOES_AGAIN)
+        return SIGN_AGAIN;
+    if (column->share[NEAP_DOES_AGAIN] > 0)
+        return SIGN_PARTLY_AGAIN;
+    return most == NEAP_DOES_BACKWARD ? SIGN_BACKWARD : SIGN_FORWARD;
+}
+
+static sign copy_sign(const chart *c, const neap_chart_column *column)
+{
+    (void)c;
+    if (column->copies_out)
+        return column->copies_in ? SIGN_BOTH : SIGN_OUT;
+    return column->copies_in ? SIGN_IN : SIGN_NOTHING;
+}
+
+static const char *mark_of(const chart *c, sign which)
+{
+    return which == SIGN_WAIT ? c->glyphs->wait : signs[which].mark;
+}
+
+/* A line of one sign a column; `title` has four characters. */
+static void write_strip(chart *c, const char *title,
+                        sign (*sign_of)(const chart *c, const neap_chart_column *column))
+{
+    neap_pen_spaces(&c->pen, c->gutter - 5);
+    neap_pen_put(&c->pen, NEAP_INK_AXIS, title);
+    neap_pen_spaces(&c->pen, 2);
+    for (int i = 0; i < c->options->width; i++) {
+        sign which = sign_of(c, &c->columns.items[i]);
+        c->used[which] = true;
+        neap_pen_put(&c->pen, signs[which].ink, mark_of(c, which));
+    }
+    neap_pen_end_line(&c->pen);
+}
+
+/* One entry of the legend; lines are broken between entries. */
+static void write_entry(chart *c, int *written, neap_ink ink, const char *mark, const char *meaning)
+{
+    int length = (int)(neap_text_characters(mark) + 1 + neap_text_characters(meaning));
+    if (*written > 0 && *written + 2 + length > c->options->width) {
+        neap_pen_end_line(&c->pen);
+        *written = 0;
+    }
+    neap_pen_spaces(&c->pen, *written == 0 ? c->gutter + 1 : 2);
+    *written += (*written == 0 ? 0 : 2) + length;
+    neap_pen_put(&c->pen, ink, mark);
+    neap_pen_put(&c->pen, NEAP_INK_AXIS, " ");
+    neap_pen_put(&c->pen, NEAP_INK_AXIS, meaning);
+}
+
+static void write_legend(chart *c)
+{
+    char size[32], meaning[64];
+    int written = 0;
+    for (int i = 0; i < SIGN_NOTHING; i++)
+        if (c->used[i])
+            write_entry(c, &written, signs[i].ink, mark_of(c, (sign)i), signs[i].meaning);
+    if (c->over_drawn)
+        write_entry(c, &written, NEAP_INK_OVER, c->glyphs->over, "over the budget");
+    if (c->options->budget >= 0 && !c->budget_named) {
+        snprintf(meaning, sizeof meaning, "budget %s",
+                 neap_bytes_format(c->options->budget, size, sizeof size));
+        write_entry(c, &written, NEAP_INK_BUDGET, c->glyphs->line[1], meaning);
+    }
+    if (c->options->natural_peak >= 0 && !c->natural_named) {
+        snprintf(meaning, sizeof meaning, "natural peak %s",
+                 neap_bytes_format(c->options->natural_peak, size, sizeof size));
+        write_entry(c, &written, NEAP_INK_NATURAL, c->glyphs->natural, meaning);
+    }
+    if (written > 0)
+        neap_pen_end_line(&c->pen);
+}
+
+/* ---- The caption ---- */
+
+static void append_times(const chart *c, neap_text *line)
+{
+    char text[40];
+    if (c->columns.by_step) {
+        neap_text_printf(line, ", %zu steps", c->timeline->n_steps);
+        return;
+    }
+    double all = (double)c->columns.length;
+    neap_text_printf(
+        line, ", %s",
+        neap_seconds_format(neap_graph_seconds(c->graph, c->columns.length), text, sizeof text));
+    if (c->columns.again > 0)
+        neap_text_printf(line, ", %.1f%% of it recomputing", 100 * (double)c->columns.again / all);
+    if (c->timeline->idle_ticks > 0)
+        neap_text_printf(line, ", %.1f%% waiting", 100 * (double)c->timeline->idle_ticks / all);
+}
+
+/* What stands behind the names. */
+static void append_facts(const chart *c, neap_text *line)
+{
+    char size[32];
+    int64_t peak = c->timeline->peak_bytes, budget = c->options->budget;
+    neap_text_printf(line, ": peak %s", neap_bytes_format(peak, size, sizeof size));
+    if (budget >= 0 && peak > budget)
+        neap_text_printf(line, " (%s over the budget)",
+                         neap_bytes_format(peak - budget, size, sizeof size));
+    append_times(c, line);
+}
+
+/* Where the line is too short for all, the names give way first. */
+static void write_caption(chart *c)
+{
+    neap_text names, facts;
+    neap_text_init(&names, c->pen.out.allocator);
+    neap_text_init(&facts, c->pen.out.allocator);
+    const char *method = neap_plan_method(c->plan);
+    neap_text_puts(&names, neap_graph_name(c->graph));
+    if (*method)
+        neap_text_printf(&names, ", %s", method);
+    append_facts(c, &facts);
+    if (names.status == NEAP_OK && facts.status == NEAP_OK) {
+        size_t room = (size_t)(c->gutter + 1 + c->options->width);
+        size_t needed = neap_text_characters(facts.text);
+        size_t for_names = needed + 8 <= room ? room - needed : 8;
+        size_t written = neap_text_clean(&c->pen.out, names.text, for_names, c->glyphs->ellipsis);
+        neap_text_clean(&c->pen.out, facts.text, room - written, c->glyphs->ellipsis);
+    } else {
+        c->pen.out.status = NEAP_NO_MEMORY;
+    }
+    neap_text_clear(&names);
+    neap_text_clear(&facts);
+    neap_pen_end_line(&c->pen);
+}
+
+/* ---- All of it ---- */
+
+void neap_chart_options_init(neap_chart_options *options)
+{
+    *options = (neap_chart_options){
+        .width = 72, .height = 12, .unicode = true, .budget = -1, .natural_peak = -1};
+}
+
+static neap_status write_chart(chart *c, char **text, size_t *length, neap_diag *diag)
+{
+    neap_status status = draw_plot(c, diag);
+    if (status != NEAP_OK)
+        return status;
+    x_scale x = choose_x_scale(c);
+    write_caption(c);
+    write_plot(c);
+    write_axis(c, &x);
+    write_strip(c, " ops", op_sign);
+    if (c->columns.copies)
+        write_strip(c, "copy", copy_sign);
+    write_legend(c);
+    return neap_text_take(&c->pen.out, text, length, diag);
+}
+
+neap_status neap_report_memory_chart(neap_allocator *allocator, const neap_graph *graph,
+                                     const neap_plan *plan, const neap_timeline *timeline,
+                                     const neap_chart_options *options, char **text, size_t *length,
+                                     neap_diag *diag)
+{
+    *text = NULL;
+    *length = 0;
+    neap_chart_options defaults;
+    neap_chart_options_init(&defaults);
+    chart c = {.options = options ? options : &defaults,
+               .graph = graph,
+               .plan = plan,
+               .timeline = timeline};
+    if (c.options->width < LEAST_WIDTH || c.options->width > MOST_WIDTH ||
+        c.options->height < LEAST_HEIGHT || c.options->height > MOST_HEIGHT)
+        return neap_fail(
+            diag, NEAP_INVALID,
+            "a chart of %d x %d characters; the width must be %d to %d, the height %d to "
+            "%d",
+            c.options->width, c.options->height, LEAST_WIDTH, MOST_WIDTH, LEAST_HEIGHT,
+            MOST_HEIGHT);
+    c.glyphs = c.options->unicode ? &neap_glyphs_unicode : &neap_glyphs_ascii;
+    allocator = neap_allocator_or_system(allocator);
+    neap_text_init(&c.pen.out, allocator);
+    c.pen.color = c.options->color;
+    size_t width = (size_t)c.options->width;
+    neap_status status =
+        neap_chart_columns_build(allocator, graph, plan, timeline, width, &c.columns, diag);
+    if (status != NEAP_OK)
+        return status;
+    c.scale = choose_scale((double)highest(&c), c.options->height);
+    c.gutter = gutter_for(&c.scale, c.options->height);
+    status = write_chart(&c, text, length, diag);
+    NEAP_DELETE(allocator, width * (size_t)c.options->height, c.cells);
+    neap_text_clear(&c.pen.out);
+    neap_chart_columns_clear(&c.columns);
+    return status;
+}

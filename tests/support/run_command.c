@@ -1,0 +1,252 @@
+#define _XOPEN_SOURCE 700 /* posix_openpt */
+
+#include "run_command.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- Files ---- */
+
+/* Reads from where the file stands to its end. */
+static char *read_stream(int file)
+{
+    size_t length = 0, capacity = 4096;
+    char *text = malloc(capacity);
+    assert_non_null(text);
+    for (;;) {
+        if (capacity - length < 2) {
+            capacity *= 2;
+            text = realloc(text, capacity);
+            assert_non_null(text);
+        }
+        ssize_t count = read(file, text + length, capacity - length - 1);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0) /* a terminal whose other end has gone is an error, and the end */
+            break;
+        length += (size_t)count;
+    }
+    text[length] = '\0';
+    return text;
+}
+
+char *read_text_file(const char *path)
+{
+    int file = open(path, O_RDONLY);
+    if (file < 0)
+        return NULL;
+    char *text = read_stream(file);
+    close(file);
+    return text;
+}
+
+void write_text_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    if (!file)
+        fail_msg("%s: %s", path, strerror(errno));
+    assert_int_not_equal(fputs(text, file), EOF);
+    assert_int_equal(fclose(file), 0);
+}
+
+char *join_path(const char *folder, const char *name)
+{
+    size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(size);
+    assert_non_null(path);
+    snprintf(path, size, "%s/%s", folder, name);
+    return path;
+}
+
+char *make_temporary_folder(void)
+{
+    const char *parent = getenv("TMPDIR");
+    char *folder = join_path(parent && *parent ? parent : "/tmp", "neap-test-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    return folder;
+}
+
+void remove_temporary_folder(char *folder)
+{
+    DIR *entries = opendir(folder);
+    assert_non_null(entries);
+    for (struct dirent *entry; (entry = readdir(entries));) {
+        char *path = join_path(folder, entry->d_name);
+        unlink(path); /* fails for . and .. */
+        free(path);
+    }
+    closedir(entries);
+    assert_int_equal(rmdir(folder), 0);
+    free(folder);
+}
+
+/* An anonymous file. */
+static int scratch_file(void)
+{
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    int copy = dup(fileno(file));
+    assert_true(copy >= 0);
+    fclose(file);
+    return copy;
+}
+
+/* ---- The program ---- */
+
+enum { MOST_WORDS = 64, MOST_VARIABLES = 8 };
+
+/* Cuts a line at blanks; words[0] is already there. */
+static void split_words(char *line, char **words)
+{
+    int count = 1;
+    for (char *word = line + strspn(line, " "); *word; word += strspn(word, " ")) {
+        assert_true(count + 1 < MOST_WORDS);
+        words[count++] = word;
+        word += strcspn(word, " ");
+        if (*word)
+            *word++ = '\0';
+    }
+    words[count] = NULL;
+}
+
+/* Does a pointer's worth of argv: execve wants char *, and writes to none of them. */
+static char *as_argument(const char *text)
+{
+    union {
+        const char *in;
+        char *out;
+    } pun = {text};
+    return pun.out;
+}
+
+static void build_environment(const char *extra, char *variables[MOST_VARIABLES + 1])
+{
+    static const char *const PASSED_ON[] = {"PATH", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS"};
+    static char texts[4][4096];
+    int count = 0;
+    variables[count++] = as_argument("LC_ALL=C.UTF-8");
+    if (!extra || strncmp(extra, "TERM=", 5) != 0)
+        variables[count++] = as_argument("TERM=xterm");
+    for (size_t i = 0; i < sizeof PASSED_ON / sizeof PASSED_ON[0]; i++) {
+        const char *value = getenv(PASSED_ON[i]);
+        if (!value)
+            continue;
+        snprintf(texts[i], sizeof texts[i], "%s=%s", PASSED_ON[i], value);
+        variables[count++] = texts[i];
+    }
+    if (extra)
+        variables[count++] = as_argument(extra);
+    variables[count] = NULL;
+}
+
+/* The parent's end of a terminal; *slave gets the program's. */
+static int open_terminal(int *slave)
+{
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    assert_true(master >= 0);
+    assert_int_equal(grantpt(master), 0);
+    assert_int_equal(unlockpt(master), 0);
+    *slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+    assert_true(*slave >= 0);
+    struct winsize size = {.ws_row = 40, .ws_col = 100};
+    assert_int_equal(ioctl(*slave, TIOCSWINSZ, &size), 0);
+    return master;
+}
+
+/* In the child: streams into place, then the program. */
+static void become(char **words, char **variables, const run_options *options, int in, int out,
+                   int err)
+{
+    if (options->folder && chdir(options->folder) != 0)
+        _exit(127);
+    dup2(in, STDIN_FILENO);
+    dup2(err, STDERR_FILENO);
+    if (options->closed_output)
+        close(STDOUT_FILENO);
+    else
+        dup2(out, STDOUT_FILENO);
+    long most = sysconf(_SC_OPEN_MAX);
+    for (int file = 3; file < (most > 0 && most < 256 ? (int)most : 256); file++)
+        close(file);
+    execve(words[0], words, variables);
+    _exit(127);
+}
+
+static int wait_for(pid_t child)
+{
+    int status;
+    while (waitpid(child, &status, 0) < 0)
+        assert_int_equal(errno, EINTR);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void run_line(const char *program, const char *line, const run_options *options,
+              run_result *result)
+{
+    static const run_options NONE;
+    if (!options)
+        options = &NONE;
+    char *copy = join_path("", line); /* "/line" */
+    char *words[MOST_WORDS], *variables[MOST_VARIABLES + 1];
+    words[0] = as_argument(program);
+    split_words(copy + 1, words);
+    build_environment(options->environment, variables);
+
+    int in = scratch_file(), err = scratch_file(), out, master = -1;
+    if (options->input) {
+        assert_int_equal(write(in, options->input, strlen(options->input)),
+                         (int)strlen(options->input));
+        lseek(in, 0, SEEK_SET);
+    }
+    if (options->terminal)
+        master = open_terminal(&out);
+    else if (options->output_path)
+        out = open(options->output_path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    else
+        out = scratch_file();
+    assert_true(out >= 0);
+
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        become(words, variables, options, in, out, err);
+    if (options->terminal) {
+        close(out);
+        result->out = read_stream(master);
+        close(master);
+        result->code = wait_for(child);
+    } else {
+        result->code = wait_for(child);
+        lseek(out, 0, SEEK_SET);
+        result->out = read_stream(out);
+        close(out);
+    }
+    lseek(err, 0, SEEK_SET);
+    result->err = read_stream(err);
+    close(err);
+    close(in);
+    free(copy);
+    if (result->code == 127)
+        fail_msg("%s cannot be started", program);
+}
+
+void run_result_clear(run_result *result)
+{
+    free(result->out);
+    free(result->err);
+    *result = (run_result){0};
+}

@@ -1,0 +1,79 @@
+#include "small_graphs.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+const char tiny_graph[] =
+    "{'neap': 'graph', 'version': 1, 'name': 'tiny', 'fixed_bytes': 4096,"
+    " 'values': [{'name': 'x', 'bytes': 100, 'kind': 'input'},"
+    "  {'name': 'h', 'bytes': 200, 'kind': 'activation'},"
+    "  {'name': 'hT', 'bytes': 0, 'kind': 'activation', 'view_of': 1},"
+    "  {'name': 'loss', 'bytes': 4, 'kind': 'activation'},"
+    "  {'name': 'dh', 'bytes': 200, 'kind': 'gradient'}],"
+    " 'ops': [{'name': 'fc', 'type': 'linear', 'pass': 'forward', 'inputs': [0], 'outputs': [1],"
+    "   'time': 0.001, 'workspace': 64,"
+    "   'variants': [{'time': 0.001, 'workspace': 64}, {'time': 0.002, 'workspace': 0}]},"
+    "  {'name': 'T', 'type': 'view', 'pass': 'forward', 'inputs': [1], 'outputs': [2],"
+    "   'time': 0, 'workspace': 0},"
+    "  {'name': 'loss', 'type': 'xent', 'pass': 'forward', 'inputs': [2], 'outputs': [3],"
+    "   'time': 0.001, 'workspace': 0},"
+    "  {'name': 'loss_bw', 'type': 'xent_bw', 'pass': 'backward', 'inputs': [2, 3],"
+    "   'outputs': [4], 'time': 0.001, 'workspace': 0}],"
+    " 'outputs': [3, 4]}";
+
+const char abc_graph[] =
+    "{'neap': 'graph', 'version': 1, 'name': 'abc', 'fixed_bytes': 0,"
+    " 'values': [{'name': 'x', 'bytes': 10, 'kind': 'input'},"
+    "  {'name': 'a', 'bytes': 100, 'kind': 'activation'},"
+    "  {'name': 'b', 'bytes': 200, 'kind': 'activation'},"
+    "  {'name': 'c', 'bytes': 50, 'kind': 'activation'}],"
+    " 'ops': [{'name': 'A', 'type': 'op', 'pass': 'forward', 'inputs': [0], 'outputs': [1],"
+    "   'time': 1, 'workspace': 0},"
+    "  {'name': 'B', 'type': 'op', 'pass': 'forward', 'inputs': [1], 'outputs': [2],"
+    "   'time': 1, 'workspace': 0},"
+    "  {'name': 'C', 'type': 'op', 'pass': 'forward', 'inputs': [1, 2], 'outputs': [3],"
+    "   'time': 1, 'workspace': 0}],"
+    " 'outputs': [3]}";
+
+neap_graph *graph_from(const char *json)
+{
+    size_t length = strlen(json);
+    char *text = malloc(length + 1);
+    assert_non_null(text);
+    for (size_t i = 0; i <= length; i++)
+        text[i] = json[i] == '\'' ? '"' : json[i];
+    neap_graph *graph = NULL;
+    neap_diag diag = {0};
+    neap_status status = neap_graph_read_text(NULL, text, length, "test", &graph, &diag);
+    free(text);
+    if (status != NEAP_OK)
+        fail_msg("%s", diag.message);
+    return graph;
+}
+
+neap_plan *plan_from(const char *steps)
+{
+    neap_plan *plan = NULL;
+    assert_int_equal(neap_plan_create(NULL, "test", "hand", -1, &plan, NULL), NEAP_OK);
+    for (const char *at = steps; *at;) {
+        static const char letters[] = "cfop";
+        const char *letter = strchr(letters, *at);
+        char *end;
+        assert_non_null(letter);
+        neap_step step = {(neap_step_kind)(letter - letters), 0, 0};
+        step.id = (uint32_t)strtoul(at + 1, &end, 10);
+        if (*end == '.')
+            step.variant = (uint32_t)strtoul(end + 1, &end, 10);
+        assert_int_equal(neap_plan_append(plan, step, NULL), NEAP_OK);
+        for (at = end; *at == ' ';)
+            at++;
+    }
+    return plan;
+}

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Lint, then build and run every test with gcc, with clang and under the sanitizers.
+#   NEAP_TEST_CONFIGS="gcc clang asan"  which builds to test
+#   NEAP_TEST_JOBS                      test programs run at the same time; all cores by default
+#   NEAP_TEST_TIMEOUT                   seconds one test program may take
+# A passing program shows its summary lines, a failing one everything; build/<config>/logs/ has all
+# of it. The last line is "N passed, M failed": lint checks and test programs over all builds.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+exec 2>&1
+
+configs=${NEAP_TEST_CONFIGS:-gcc clang asan}
+jobs=${NEAP_TEST_JOBS:-$(nproc)}
+export NEAP_TEST_TIMEOUT=${NEAP_TEST_TIMEOUT:-600}
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:detect_stack_use_after_return=1}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+
+passed=0
+failures=()
+
+record() { # NAME EXIT_STATUS
+    if [ "$2" -eq 0 ]; then
+        passed=$((passed + 1))
+        echo "ok      $1"
+    else
+        failures+=("$1")
+        echo "FAILED  $1"
+    fi
+}
+
+lint() { # NAME COMMAND...
+    local name=$1 status=0
+    shift
+    "$@" || status=$?
+    record "lint: $name" $status
+}
+
+# Configures and builds build/$1; prints the log only if that fails.
+build() {
+    local config=$1 log=build/$1/build.log
+    local options=(-DNEAP_WERROR=ON -DNEAP_BUILD_TESTS=ON)
+    case $config in
+        gcc) options+=(-DCMAKE_C_COMPILER=gcc) ;;
+        clang) options+=(-DCMAKE_C_COMPILER=clang) ;;
+        asan) options+=(-DCMAKE_C_COMPILER=gcc -DNEAP_SANITIZE=ON
+            -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g") ;;
+        *)
+            echo "NEAP_TEST_CONFIGS: no such build: $config (there are: gcc clang asan)"
+            return 1
+            ;;
+    esac
+    mkdir -p "build/$config"
+    if ! { cmake -S . -B "build/$config" -G Ninja --log-level=WARNING "${options[@]}" &&
+        cmake --build "build/$config" -- -k 0 --quiet; } >"$log" 2>&1; then
+        cat "$log"
+        return 1
+    fi
+}
+
+# Runs the test program of one line of tests.list, leaving <name>.log and <name>.status in $1.
+run_one() {
+    local logs=$1 output name program log status=0
+    read -r output name program <<<"$2"
+    log=$logs/${name//\//.}
+    export TMPDIR=$log.tmp
+    mkdir -p "$TMPDIR"
+    timeout "$NEAP_TEST_TIMEOUT" "$program" >"$log.log" 2>&1 </dev/null || status=$?
+    if [ $status -eq 124 ]; then
+        echo "stopped after $NEAP_TEST_TIMEOUT s" >>"$log.log"
+    elif [ $status -eq 0 ] && grep -q '^\[  FAILED  \]' "$log.log"; then
+        echo "exit status 0, but a test failed" >>"$log.log"
+        status=1
+    elif [ $status -eq 0 ] && [ "$output" = cmocka ] &&
+        ! grep -Eq '^\[  (PASSED|SKIPPED) +\] [1-9][0-9]* test\(s\)' "$log.log"; then
+        echo "exit status 0, but no test ran" >>"$log.log"
+        status=1
+    elif [ $status -ne 0 ]; then
+        echo "exit status $status" >>"$log.log"
+    fi
+    rm -rf "$TMPDIR"
+    echo $status >"$log.status"
+}
+export -f run_one
+
+test_config() {
+    local config=$1 output name program log status
+    local logs=$PWD/build/$config/logs list=build/$config/tests.list
+    echo
+    echo "== $config"
+    if ! build "$config"; then
+        record "$config: build" 1
+        return
+    fi
+    rm -rf "$logs"
+    mkdir -p "$logs"
+    xargs -r -d '\n' -P "$jobs" -n 1 bash -c 'run_one "$@"' run_one "$logs" <"$list" 2>/dev/null
+    while read -r output name program; do
+        log=$logs/${name//\//.}
+        status=$(cat "$log.status" 2>/dev/null || echo 1)
+        if [ "$status" -ne 0 ] || [ "$output" = plain ]; then
+            cat "$log.log"
+        else
+            awk '/^\[  PASSED  \]/ || (/^\[  SKIPPED \]/ && !seen[$0]++)' "$log.log"
+        fi
+        record "$config: $name" "$status"
+    done <"$list"
+    if ! grep -q '^cmocka ' "$list"; then
+        echo "tests/ holds no test that could be built"
+        record "$config: tests" 1
+    fi
+}
+
+echo "== lint"
+lint format tools/check_format.sh
+lint banned python3 tools/check_banned.py
+lint layers python3 tools/check_layers.py
+lint "the checks themselves" python3 tests/lint/test_lint.py
+for config in $configs; do
+    test_config "$config"
+done
+
+echo
+if [ ${#failures[@]} -gt 0 ]; then
+    echo "failed:"
+    printf '  %s\n' "${failures[@]}"
+fi
+echo "$passed passed, ${#failures[@]} failed"
+[ ${#failures[@]} -eq 0 ]
