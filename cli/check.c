@@ -107,8 +107,8 @@ static void add_figures(const judgement *j, cli_table *table)
 static void add_verdict(const judgement *j, cli_buffer *out)
 {
     cli_styled(out, CLI_GOOD, "accepted");
-    cli_styled(out, CLI_PLAIN, ": %s runs %s as planned by %s", j->plan_path,
-               neap_graph_name(j->model.graph), neap_plan_method(j->plan));
+    cli_styled(out, CLI_PLAIN, ": %s (%s) runs %s", j->plan_path, neap_plan_method(j->plan),
+               neap_graph_name(j->model.graph));
     cli_buffer_text(out, "\n");
     cli_table table;
     cli_facts_init(&table);
@@ -140,6 +140,16 @@ static void add_json(const judgement *j, cli_buffer *out)
     cli_json_end_object(&json);
 }
 
+/* Does it fail because nobody said how fast the link is? */
+static bool lacks_link(const judgement *j)
+{
+    size_t index = j->verdict.step;
+    if (j->settings->link || index >= neap_plan_step_count(j->plan))
+        return false;
+    neap_step_kind kind = neap_plan_steps(j->plan)[index].kind;
+    return kind == NEAP_OFFLOAD || kind == NEAP_PREFETCH;
+}
+
 static int show(const judgement *j, cli_buffer *out)
 {
     if (j->settings->json)
@@ -148,7 +158,8 @@ static int show(const judgement *j, cli_buffer *out)
         add_verdict(j, out);
     if (j->verdict.accepted)
         return CLI_OK;
-    return cli_fail(CLI_BAD_INPUT, "%s: rejected: %s", j->plan_path, j->verdict.reason);
+    return cli_fail(CLI_BAD_INPUT, "%s: rejected: %s%s", j->plan_path, j->verdict.reason,
+                    lacks_link(j) ? " (--link 12.2GB/s)" : "");
 }
 
 /* ---- The command ---- */

@@ -31,12 +31,20 @@ static int solve(const cli_settings *settings, comparison *c)
     return code;
 }
 
+/* Within a budget the faster plan is better; without one, that which needs less memory. */
+static bool is_better(const comparison *c, const cli_result *a, const cli_result *b)
+{
+    if (c->budget < 0 && a->figures->peak_bytes != b->figures->peak_bytes)
+        return a->figures->peak_bytes < b->figures->peak_bytes;
+    return cli_result_better(a, b);
+}
+
 /* The result with the best plan, or NULL. */
 static const cli_result *find_best(const comparison *c)
 {
     const cli_result *best = NULL;
     for (uint32_t i = 0; i < c->n_done; i++)
-        if (c->results[i].plan && (!best || cli_result_better(&c->results[i], best)))
+        if (c->results[i].plan && (!best || is_better(c, &c->results[i], best)))
             best = &c->results[i];
     return best;
 }
@@ -49,8 +57,8 @@ static void add_table(const comparison *c, const cli_result *best, cli_buffer *o
     if (c->budget >= 0)
         cli_styled(out, CLI_PLAIN, ", budget %s", cli_bytes(&budget, c->budget));
     else
-        cli_styled(out, CLI_PLAIN, ", no budget: each method at its own least");
-    cli_styled(out, CLI_DIM, " (the natural order needs %s)", natural.chars);
+        cli_styled(out, CLI_PLAIN, ", no budget: each method on its own");
+    cli_styled(out, CLI_DIM, " (%s without a plan)", natural.chars);
     cli_buffer_text(out, "\n\n");
 
     cli_table table;
@@ -59,7 +67,7 @@ static void add_table(const comparison *c, const cli_result *best, cli_buffer *o
         cli_report_row(&table, &c->results[i], &c->results[i] == best);
     cli_table_finish(&table, out);
     if (best)
-        cli_styled(out, CLI_DIM, "* the fastest");
+        cli_styled(out, CLI_DIM, "* %s", c->budget < 0 ? "the lowest peak" : "the fastest");
     cli_buffer_text(out, best ? "\n" : "");
 }
 
@@ -86,11 +94,12 @@ static int nothing_fits(const comparison *c)
     cli_text budget, least, size;
     if (!lowest)
         return cli_fail(CLI_INFEASIBLE, "no method here has a plan");
+    int64_t bytes = lowest->figures->least_budget;
+    cli_bytes_pair(&budget, c->budget, &least, bytes);
     return cli_fail(CLI_INFEASIBLE,
-                    "budget %s is below the least these methods can do here, %s of %s; try "
+                    "budget %s is below the least these methods can do here, %s by %s; try "
                     "--budget %s",
-                    cli_bytes(&budget, c->budget), cli_bytes(&least, lowest->figures->least_budget),
-                    lowest->method, cli_bytes_above(&size, lowest->figures->least_budget));
+                    budget.chars, least.chars, lowest->method, cli_bytes_above(&size, bytes));
 }
 
 static int show(const cli_settings *settings, const comparison *c, cli_buffer *out)
@@ -139,7 +148,9 @@ const cli_command cli_command_compare = {
         "figures side by side: peak and arena (memory with addresses), time, overhead beyond "
         "running "
         "every op once, the gap to a time that no plan can beat, and how long planning took. The "
-        "fastest is marked. Without --budget each method shows the least memory it reaches.",
+        "fastest is marked. Without --budget each method shows what it does on its own, and the "
+        "lowest "
+        "peak is marked.",
     .examples =
         {
             {"neap compare resnet50 --batch 64 --budget 45%", "everything neap has, one table"},

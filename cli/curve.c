@@ -168,10 +168,11 @@ static void add_table(const curve *c, cli_buffer *out)
     cli_text natural;
     cli_report_title(out, &c->model);
     cli_styled(out, CLI_PLAIN, ", overhead by budget");
-    cli_styled(out, CLI_DIM, " (the natural order needs %s; - does not fit)",
+    cli_styled(out, CLI_DIM, " (%s without a plan; - does not fit)",
                cli_bytes(&natural, c->model.natural_peak));
     cli_buffer_text(out, "\n");
-    size_t per_block = ((size_t)cli_width() - NAME_WIDTH) / COLUMN_WIDTH;
+    /* as many columns side by side as a terminal has room for */
+    size_t per_block = ((size_t)cli_table_width() - NAME_WIDTH) / COLUMN_WIDTH;
     for (size_t first = 0; first < c->n_budgets; first += per_block) {
         size_t end = first + per_block < c->n_budgets ? first + per_block : c->n_budgets;
         cli_buffer_text(out, "\n");

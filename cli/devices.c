@@ -43,7 +43,7 @@ static const char *rate(cli_text *text, double number, double unit)
 {
     if (!(number > 0))
         return cli_format(text, "-");
-    return cli_format(text, "%.3g", number / unit);
+    return cli_format(text, number / unit < 100 ? "%.3g" : "%.0f", number / unit);
 }
 
 static void add_row(cli_table *table, const neap_device *device)
@@ -90,14 +90,16 @@ static void add_link(cli_table *table, const neap_device *device)
 
 static void describe(const neap_device *device, cli_buffer *out)
 {
-    cli_text text;
+    cli_text text, size;
     cli_table table;
     cli_styled(out, CLI_BOLD, "%s", device->name);
     cli_styled(out, CLI_DIM, "  %s", device->summary);
     cli_buffer_text(out, "\n");
     cli_facts_init(&table);
-    cli_fact(&table, "memory", CLI_PLAIN,
-             device->memory > 0 ? cli_bytes(&text, device->memory) : "not said", "%s", "");
+    if (device->memory > 0)
+        cli_fact(&table, "memory", CLI_PLAIN,
+                 cli_format(&text, "%.4g GB", 1e-9 * (double)device->memory), "%s",
+                 cli_bytes(&size, device->memory));
     if (device->unit) {
         cli_fact(&table, "times", CLI_PLAIN, "1 s an op", "views take none");
     } else {

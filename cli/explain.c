@@ -62,9 +62,9 @@ static void add_reason(const cli_run *run, const cli_result *failed, bool all_tr
     const neap_figures *figures = failed->figures;
     cli_bytes(&budget, failed->budget);
     if (figures->least_budget > 0) {
-        cli_bytes(&least, figures->least_budget);
+        cli_bytes_pair(&budget, failed->budget, &least, figures->least_budget);
         if (all_tried)
-            cli_buffer_print(line, "budget %s is below the least any method can do here, %s of %s",
+            cli_buffer_print(line, "budget %s is below the least any method can do here, %s by %s",
                              budget.chars, least.chars, failed->method);
         else
             cli_buffer_print(line, "budget %s is below the least %s can do here, %s", budget.chars,

@@ -129,8 +129,9 @@ static void add_sizes(const summary *s, cli_table *table)
              s->n_forward, s->n_ops - s->n_forward);
     cli_fact(table, "stages", CLI_PLAIN, cli_format(&text, "%u", s->n_stages),
              "of the forward part, seen as a chain");
-    cli_fact(table, "parameters", CLI_PLAIN, cli_format(&text, "%.2f M", 1e-6 * parameters), "%s",
-             "");
+    if (parameters > 0)
+        cli_fact(table, "parameters", CLI_PLAIN, cli_format(&text, "%.2f M", 1e-6 * parameters),
+                 "%s", "");
     if (s->knows_macs)
         cli_fact(table, "forward work", CLI_PLAIN,
                  cli_format(&text, "%.2f GMAC", 1e-9 * (double)s->forward_macs),
@@ -146,7 +147,7 @@ static void add_costs(const summary *s, cli_table *table)
     cli_fact(table, "base memory", CLI_PLAIN, cli_bytes(&text, neap_graph_base_bytes(graph)),
              "inputs, parameters and fixed memory");
     cli_fact(table, "natural peak", CLI_BOLD, cli_bytes(&text, s->model->natural_peak),
-             "what training needs without a plan");
+             "what training takes without a plan");
     if (s->largest_op != NEAP_NONE)
         cli_fact(table, "largest op", CLI_PLAIN, cli_bytes(&text, s->largest_bytes),
                  "%s, with its inputs, outputs and workspace",

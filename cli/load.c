@@ -243,7 +243,8 @@ int cli_load_natural_peak(cli_loaded *loaded)
 
 int cli_load_budget(cli_loaded *loaded, const char *option, const char *text, int64_t *budget)
 {
-    static const char FORMS[] = "such as 8GiB, 5e9 (bytes) or 50% (of the natural-order peak)";
+    static const char FORMS[] =
+        "such as 8GiB, 5e9 (bytes) or 50% (of what training takes without a plan)";
     *budget = -1;
     if (!text)
         return CLI_OK;
@@ -257,8 +258,9 @@ int cli_load_budget(cli_loaded *loaded, const char *option, const char *text, in
         if (*budget > 0)
             return CLI_OK;
     } else if (neap_bytes_parse(text, budget, NULL) != NEAP_OK) {
-        return cli_fail(CLI_BAD_INPUT, "--%s \"%s\" is no size above 0; write one %s", option, text,
-                        FORMS);
+        return cli_fail(CLI_BAD_INPUT,
+                        "--%s \"%s\" is no size in bytes above 0 and below 2^63; write one %s",
+                        option, text, FORMS);
     }
     if (*budget > 0)
         return CLI_OK;

@@ -160,11 +160,11 @@ static void show_text(const neap_model *model, const model_figures *figures, cli
     cli_text text;
     cli_table table;
     cli_styled(out, CLI_BOLD, "%s", neap_model_name(model));
+    cli_styled(out, CLI_DIM, "  %s", neap_model_summary(model));
     cli_buffer_text(out, "\n");
     cli_facts_init(&table);
     cli_fact(&table, "parameters", CLI_PLAIN,
-             cli_format(&text, "%.2f M", 1e-6 * (double)figures->parameters), "%s",
-             neap_model_summary(model));
+             cli_format(&text, "%.2f M", 1e-6 * (double)figures->parameters), "%s", "");
     cli_fact(&table, "forward", CLI_PLAIN,
              cli_format(&text, "%.3f GMAC", 1e-9 * figures->forward_macs),
              "multiply-accumulates, one sample");

@@ -2,6 +2,8 @@
 
 #include "memory.h"
 
+#include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <neap/text.h>
 #include <stdarg.h>
@@ -87,14 +89,21 @@ bool cli_unicode(void)
 int cli_terminal_width(int stream)
 {
     struct winsize size;
-    if (!isatty(stream) || ioctl(stream, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
-        return 90;
-    return size.ws_col < 60 ? 60 : size.ws_col > 120 ? 120 : size.ws_col;
+    if (!isatty(stream))
+        return 0;
+    return ioctl(stream, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 int cli_width(void)
 {
-    return cli_terminal_width(STDOUT_FILENO);
+    int width = cli_terminal_width(STDOUT_FILENO);
+    return width == 0 ? 90 : width < 60 ? 60 : width > 120 ? 120 : width;
+}
+
+int cli_table_width(void)
+{
+    int width = cli_terminal_width(STDOUT_FILENO);
+    return width == 0 ? INT_MAX : width < 60 ? 60 : width;
 }
 
 static const char *const STYLE_BEGIN[CLI_STYLE_COUNT] = {
@@ -237,9 +246,11 @@ static void add_cell(const cli_table *table, uint32_t column, cli_style style, c
     bool right = table->columns[column].right;
     if (right)
         cli_buffer_repeat(out, ' ', padding);
+    if (*text == '\0')
+        style = CLI_PLAIN;
     begin_style(out, style);
     if (last && !right)
-        cli_wrap(out, text, start, start, (size_t)cli_width());
+        cli_wrap(out, text, start, start, (size_t)cli_table_width());
     else
         cli_buffer_text(out, text);
     end_style(out, style);
@@ -329,6 +340,16 @@ const char *cli_bytes(cli_text *text, int64_t bytes)
     return neap_bytes_format(bytes, text->chars, sizeof text->chars);
 }
 
+void cli_bytes_pair(cli_text *small, int64_t small_bytes, cli_text *large, int64_t large_bytes)
+{
+    cli_bytes(small, small_bytes);
+    cli_bytes(large, large_bytes);
+    if (small_bytes != large_bytes && strcmp(small->chars, large->chars) == 0) {
+        cli_format(small, "%" PRId64 " B", small_bytes);
+        cli_format(large, "%" PRId64 " B", large_bytes);
+    }
+}
+
 const char *cli_bytes_above(cli_text *text, int64_t bytes)
 {
     static const char *const UNITS[] = {"", "KiB", "MiB", "GiB", "TiB"};
@@ -339,10 +360,8 @@ const char *cli_bytes_above(cli_text *text, int64_t bytes)
         unit++;
     }
     if (unit == 0)
-        snprintf(text->chars, sizeof text->chars, "%lld", (long long)bytes);
-    else
-        snprintf(text->chars, sizeof text->chars, "%.2f%s", ceil(size * 100) / 100, UNITS[unit]);
-    return text->chars;
+        return cli_format(text, "%" PRId64, bytes);
+    return cli_format(text, "%.2f%s", ceil(size * 100) / 100, UNITS[unit]);
 }
 
 const char *cli_seconds(cli_text *text, double seconds)
@@ -352,6 +371,5 @@ const char *cli_seconds(cli_text *text, double seconds)
 
 const char *cli_percent(cli_text *text, double share)
 {
-    snprintf(text->chars, sizeof text->chars, "%+.2f%%", share * 100);
-    return text->chars;
+    return cli_format(text, "%+.2f%%", share * 100);
 }

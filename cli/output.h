@@ -35,10 +35,12 @@ int cli_fail_writing(const neap_diag *diag);
 bool cli_colors(void);
 /* May blocks and other drawing characters be used? Yes unless the locale is said to be another. */
 bool cli_unicode(void);
-/* Columns of a stream's terminal, 60 to 120; 90 where it is none. */
+/* Columns of a stream's terminal; 0 where it is none. */
 int cli_terminal_width(int stream);
-/* Those of stdout. */
+/* How wide running text on stdout is: 60 to 120 as the terminal has it; 90 without one. */
 int cli_width(void);
+/* How wide a table on stdout may be: as wide as the terminal; without one there is no limit. */
+int cli_table_width(void);
 
 typedef enum cli_style {
     CLI_PLAIN = 0,
@@ -66,7 +68,7 @@ typedef struct cli_column {
     bool right;        /* numbers stand right */
 } cli_column;
 
-/* Cells are added row by row. The last column is wrapped when it stands left. */
+/* Cells are added row by row. A last column that stands left is wrapped to the terminal. */
 typedef struct cli_table {
     uint32_t n_columns;
     const cli_column *columns;
@@ -96,6 +98,8 @@ typedef struct cli_text {
 
 const char *cli_format(cli_text *text, const char *format, ...) NEAP_PRINTF(2, 3);
 const char *cli_bytes(cli_text *text, int64_t bytes);
+/* A size and a larger one; to the byte if they would else look the same. */
+void cli_bytes_pair(cli_text *small, int64_t small_bytes, cli_text *large, int64_t large_bytes);
 /* At least so many bytes, as --budget takes them: "3.42GiB". */
 const char *cli_bytes_above(cli_text *text, int64_t bytes);
 const char *cli_seconds(cli_text *text, double seconds);

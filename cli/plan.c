@@ -31,18 +31,18 @@ static void add_memory(cli_table *table, const planning *p)
     const neap_figures *figures = p->result.figures;
     int64_t natural = p->model.natural_peak;
     cli_text text, other;
-    if (p->budget >= 0)
+    if (p->budget >= 0 && p->budget / 10 <= natural)
         cli_fact(table, "budget", CLI_PLAIN, cli_bytes(&text, p->budget),
-                 "%.1f%% of the %s that the natural order needs", percent_of(p->budget, natural),
-                 cli_bytes(&other, natural));
+                 "%.1f%% of the %s that training takes without a plan",
+                 percent_of(p->budget, natural), cli_bytes(&other, natural));
     else
-        cli_fact(table, "budget", CLI_PLAIN, "none", "the natural order needs %s",
-                 cli_bytes(&other, natural));
-    cli_fact(table, "peak", CLI_BOLD, cli_bytes(&text, figures->peak_bytes),
-             "%.1f%% of the natural order's", percent_of(figures->peak_bytes, natural));
+        cli_fact(table, "budget", CLI_PLAIN, p->budget < 0 ? "none" : cli_bytes(&text, p->budget),
+                 "training takes %s without a plan", cli_bytes(&other, natural));
+    cli_fact(table, "peak", CLI_BOLD, cli_bytes(&text, figures->peak_bytes), "%.1f%% of that",
+             percent_of(figures->peak_bytes, natural));
     if (figures->arena_bytes >= 0)
         cli_fact(table, "arena", CLI_PLAIN, cli_bytes(&text, figures->arena_bytes),
-                 "every address is below; %.2f%% lost to gaps",
+                 "with addresses; %.2f%% lost to gaps",
                  percent_of(figures->arena_bytes, figures->peak_bytes) - 100);
 }
 
@@ -180,22 +180,22 @@ static int no_plan(const planning *p)
 static int show(const planning *p, cli_buffer *out)
 {
     const cli_settings *settings = p->settings;
-    int code = p->result.plan ? CLI_OK : no_plan(p);
-    if (code == CLI_OK && settings->output)
+    int code = CLI_OK;
+    if (p->result.plan && settings->output)
         code = write_plan(p, out);
-    if (settings->json && (code == CLI_OK || code == CLI_INFEASIBLE)) {
+    if (code == CLI_OK && settings->json && p->result.solved) {
         cli_json json;
         cli_json_begin(&json, out);
         cli_report_json(&json, NULL, &p->model, &p->result,
                         p->explanation.length ? p->explanation.data : NULL);
-    } else if (code == CLI_OK && !cli_is_stdout(settings->output)) {
+    } else if (code == CLI_OK && p->result.plan && !cli_is_stdout(settings->output)) {
         add_summary(p, out);
         if (settings->chart)
             code = add_chart(p, out);
         if (code != CLI_OK)
             cli_buffer_clear(out);
     }
-    return code;
+    return p->result.plan ? code : no_plan(p);
 }
 
 static int run_plan(const cli_settings *settings, cli_buffer *out)

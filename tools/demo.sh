@@ -1,6 +1,50 @@
 #!/usr/bin/env bash
-# What a first visitor sees; `make demo` builds before it starts this.
+# What a first visitor sees: a real network planned, compared, drawn and checked.
+#   tools/demo.sh [NEAP]     the command to show; build/release/neap if not given
+# `make demo` builds before it starts this. Files go to a folder that is removed at the end.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-build/release/neap --help
+repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+neap=${1:-$repository/build/release/neap}
+if [ ! -x "$neap" ]; then
+    echo "demo: no command $neap; build it with: make build" >&2
+    exit 1
+fi
+neap=$(cd "$(dirname "$neap")" && pwd)/$(basename "$neap")
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+
+bold='' plain=''
+if [ -t 1 ] && [ -z "${NO_COLOR+set}" ] && [ "${TERM:-dumb}" != dumb ]; then
+    bold=$'\033[1m' plain=$'\033[0m'
+fi
+
+heading() {
+    printf '\n%s== %s%s\n' "$bold" "$1" "$plain"
+}
+
+# Shows a command as a person would type it, then runs it.
+show() {
+    printf '$ neap %s\n' "$*"
+    "$neap" "$@"
+}
+
+network=(resnet50 --batch 64)
+
+heading "ResNet-50, a batch of 64 images: what training takes"
+show graph "${network[@]}"
+
+heading "Every method, in 45% of that"
+show compare "${network[@]}" --budget 45%
+
+heading "The fastest plan, written to a file, and its memory over time"
+show plan "${network[@]}" --budget 45% --chart -o plan.json
+
+heading "Is that true? An independent judge replays the plan"
+show check "${network[@]}" plan.json
+
+heading "A budget that cannot be met says what could"
+show plan "${network[@]}" --budget 512MiB || true
+echo

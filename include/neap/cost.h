@@ -1,9 +1,9 @@
 /*
  * neap/cost.h - how long each op takes on which device.
  *
- * A roofline: an op takes the longer of its arithmetic over the device's rate and its bytes over the
- * memory's bandwidth, each times the share of the peak that real kernels reach, and a launch on top.
- * Views take no time. The named devices come from a small table; a file adds or replaces some:
+ * A roofline: an op takes the longer of its arithmetic over the device's rate and its bytes over
+ * the memory's bandwidth, each times the share of the peak that real kernels reach, and a launch on
+ * top. Views take no time. The named devices come from a small table; a file adds or replaces some:
  *
  *     {"neap": "devices", "version": 1, "devices": [
  *        {"name": "mygpu", "summary": "...", "memory": 24e9, "bandwidth": 900e9,
@@ -23,22 +23,28 @@ extern "C" {
 #endif
 
 /* What a multiplication runs in: a type, or f32 inputs rounded to tf32 by the matrix units. */
-typedef enum neap_math { NEAP_MATH_F32 = 0, NEAP_MATH_TF32, NEAP_MATH_F16, NEAP_MATH_BF16,
-                         NEAP_MATH_F64, NEAP_MATH_COUNT } neap_math;
+typedef enum neap_math {
+    NEAP_MATH_F32 = 0,
+    NEAP_MATH_TF32,
+    NEAP_MATH_F16,
+    NEAP_MATH_BF16,
+    NEAP_MATH_F64,
+    NEAP_MATH_COUNT
+} neap_math;
 
 typedef struct neap_device {
     const char *name;
     const char *summary;
-    bool unit;                          /* every op takes 1 second */
-    int64_t memory;                     /* bytes; 0 where it does not say */
-    double bandwidth;                   /* of device memory, bytes a second */
-    double flops[NEAP_MATH_COUNT];      /* peak of matrix products and convolutions; 0 not supported */
-    double compute_efficiency;          /* shares of the peaks that kernels reach */
+    bool unit;                     /* every op takes 1 second */
+    int64_t memory;                /* bytes; 0 where it does not say */
+    double bandwidth;              /* of device memory, bytes a second */
+    double flops[NEAP_MATH_COUNT]; /* peak of matrix products and convolutions; 0 not supported */
+    double compute_efficiency;     /* shares of the peaks that kernels reach */
     double memory_efficiency;
-    double launch;                      /* seconds an op costs besides */
-    double link_out, link_in;           /* host link, bytes a second; 0 none */
-    double link_latency;                /* seconds a transfer costs besides */
-    bool duplex;                        /* both ways at once */
+    double launch;            /* seconds an op costs besides */
+    double link_out, link_in; /* host link, bytes a second; 0 none */
+    double link_latency;      /* seconds a transfer costs besides */
+    bool duplex;              /* both ways at once */
 } neap_device;
 
 typedef struct neap_devices neap_devices;
@@ -46,8 +52,8 @@ typedef struct neap_devices neap_devices;
 /* The table of built-in devices. */
 NEAP_API neap_status neap_devices_create(neap_allocator *allocator, neap_devices **devices,
                                          neap_diag *diag);
-/* Adds the devices of a file; one of a known name replaces it. Fields not given are those of the old one,
-   or 0 / 1.0 for efficiencies. On an error nothing is added. */
+/* Adds the devices of a file; one of a known name replaces it. Fields not given are those of the
+   old one, or 0 / 1.0 for efficiencies. On an error nothing is added. */
 NEAP_API neap_status neap_devices_read_file(neap_devices *devices, const char *path,
                                             neap_diag *diag);
 NEAP_API uint32_t neap_devices_count(const neap_devices *devices);
@@ -56,9 +62,10 @@ NEAP_API const neap_device *neap_devices_find(const neap_devices *devices, const
 NEAP_API void neap_devices_destroy(neap_devices *devices);
 
 /*
- * Gives every op of the graph its time on a device, and drops variants measured elsewhere. `math` is the
- * arithmetic of f32 matrix products (NEAP_MATH_F32 or NEAP_MATH_TF32); other types run in their own.
- * NEAP_INVALID, and the graph unchanged, where an op has neither counts nor a known type and shapes.
+ * Gives every op of the graph its time on a device, and drops variants measured elsewhere. `math`
+ * is the arithmetic of f32 matrix products (NEAP_MATH_F32 or NEAP_MATH_TF32); other types run in
+ * their own. NEAP_INVALID, and the graph unchanged, where an op has neither counts nor a known type
+ * and shapes.
  */
 NEAP_API neap_status neap_cost_apply(neap_graph *graph, const neap_device *device, neap_math math,
                                      neap_diag *diag);

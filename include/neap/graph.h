@@ -2,9 +2,9 @@
  * neap/graph.h - the training graph: values, and the ops that produce and read them.
  *
  * One neap_graph holds one training step, forward and backward, as ops in an execution order (the
- * *natural order*). It is what every planner plans and every plan speaks of. A graph comes from a file
- * (neap_graph_read_file), from the network builder with its autodiff (neap/network.h), from a built-in
- * model (neap/models.h), or is put together op by op with a neap_graph_builder.
+ * *natural order*). It is what every planner plans and every plan speaks of. A graph comes from a
+ * file (neap_graph_read_file), from the network builder with its autodiff (neap/network.h), from a
+ * built-in model (neap/models.h), or is put together op by op with a neap_graph_builder.
  *
  * A graph is immutable but for its costs, which neap/cost.h replaces; it may be read from several
  * threads at once. Pointers obtained from it live as long as it does.
@@ -12,12 +12,14 @@
  * Ids are zero-based positions: op 0 runs first, value 0 is the first in the file. Sizes are bytes.
  *
  * Values, storages, inputs. A value that no op produces is an *input* (data, parameters): resident
- * throughout. A value with `view_of` owns no bytes: it lives on the storage of another value. The value at
- * the end of that chain is its `storage`, and a storage is live while any value on it is resident.
+ * throughout. A value with `view_of` owns no bytes: it lives on the storage of another value. The
+ * value at the end of that chain is its `storage`, and a storage is live while any value on it is
+ * resident.
  *
- * Time. A file gives seconds as decimal numbers. So that sums are exact and the same in whatever order
- * they are taken, neap counts time in *ticks*, whole numbers: `ticks_per_second` is a power of ten chosen for
- * each graph so that one execution of all ops takes at most 10^15 ticks (and a tick is never below 10^-15 s).
+ * Time. A file gives seconds as decimal numbers. So that sums are exact and the same in whatever
+ * order they are taken, neap counts time in *ticks*, whole numbers: `ticks_per_second` is a power
+ * of ten chosen for each graph so that one execution of all ops takes at most 10^15 ticks (and a
+ * tick is never below 10^-15 s).
  */
 #ifndef NEAP_GRAPH_H
 #define NEAP_GRAPH_H
@@ -84,14 +86,14 @@ typedef struct neap_variant {
 /* A named number that an op's kernel needs: a stride, a probability. */
 typedef struct neap_attr {
     const char *name;
-    bool is_real;    /* which of the two holds it */
+    bool is_real; /* which of the two holds it */
     int64_t integer;
     double real;
 } neap_attr;
 
 typedef struct neap_op {
     const char *name;
-    const char *type;             /* a type of neap/network.h, or any other word */
+    const char *type; /* a type of neap/network.h, or any other word */
     neap_pass pass;
     uint32_t n_inputs, n_outputs;
     const uint32_t *inputs;       /* values read; the same one may stand twice */
@@ -100,13 +102,13 @@ typedef struct neap_op {
     const neap_variant *variants; /* variants[0] is the op's own time and workspace */
     bool lists_variants;          /* the file had a list, even if of one */
     bool random;                  /* depends on a random state that a recomputation must replay */
-    uint32_t in_place_input;      /* value whose storage in_place_output may take over; or NEAP_NONE */
+    uint32_t in_place_input; /* value whose storage in_place_output may take over; or NEAP_NONE */
     uint32_t in_place_output;
-    int64_t flops;                /* floating-point operations; -1 where not known */
-    int64_t bytes_moved;          /* device memory read and written; -1 where not known */
+    int64_t flops;       /* floating-point operations; -1 where not known */
+    int64_t bytes_moved; /* device memory read and written; -1 where not known */
     uint32_t n_attrs;
     const neap_attr *attrs;
-    const char *extra;            /* as for values */
+    const char *extra; /* as for values */
 } neap_op;
 
 typedef struct neap_graph neap_graph;
@@ -121,11 +123,18 @@ NEAP_API const neap_value *neap_graph_value(const neap_graph *graph, uint32_t id
 NEAP_API int64_t neap_graph_fixed_bytes(const neap_graph *graph);
 /* Fixed bytes and all input storages: what is taken before the first op runs. */
 NEAP_API int64_t neap_graph_base_bytes(const neap_graph *graph);
+/*
+ * No plan needs less: the largest sum of base bytes and what one op touches, each storage once,
+ * with its leanest workspace. *op, if not NULL, gets that op; NEAP_NONE where the outputs at the
+ * end take more.
+ */
+NEAP_API int64_t neap_graph_floor_bytes(const neap_graph *graph, uint32_t *op);
 /* The values that must be resident at the end; *count of them. */
 NEAP_API const uint32_t *neap_graph_outputs(const neap_graph *graph, uint32_t *count);
 NEAP_API bool neap_graph_is_output(const neap_graph *graph, uint32_t value);
 /* The ops that read a value, in order, each once; *count of them. */
-NEAP_API const uint32_t *neap_graph_readers(const neap_graph *graph, uint32_t value, uint32_t *count);
+NEAP_API const uint32_t *neap_graph_readers(const neap_graph *graph, uint32_t value,
+                                            uint32_t *count);
 NEAP_API int64_t neap_graph_ticks_per_second(const neap_graph *graph);
 /* The sum of all ops' times by variant 0, in ticks: what a plan without recomputation takes. */
 NEAP_API int64_t neap_graph_base_ticks(const neap_graph *graph);
@@ -141,31 +150,33 @@ NEAP_API void neap_graph_destroy(neap_graph *graph); /* NULL is fine */
 /* ---- Files (docs/formats.md) ---- */
 
 /*
- * Reads a graph file; "-" is standard input. What is wrong with it is said in one line that begins with
- * the path and, for JSON errors, line and column. All rules of docs/formats.md are enforced.
+ * Reads a graph file; "-" is standard input. What is wrong with it is said in one line that begins
+ * with the path and, for JSON errors, line and column. All rules of docs/formats.md are enforced.
  */
 NEAP_API neap_status neap_graph_read_file(neap_allocator *allocator, const char *path,
                                           neap_graph **graph, neap_diag *diag);
 /* The same from memory; `source` stands for the path in messages. */
-NEAP_API neap_status neap_graph_read_text(neap_allocator *allocator, const char *text, size_t length,
-                                          const char *source, neap_graph **graph, neap_diag *diag);
+NEAP_API neap_status neap_graph_read_text(neap_allocator *allocator, const char *text,
+                                          size_t length, const char *source, neap_graph **graph,
+                                          neap_diag *diag);
 /*
- * Writes a graph file, replacing an old one atomically; "-" is standard output. Reading it back gives an
- * equal graph, and writing that one gives the same bytes.
+ * Writes a graph file, replacing an old one atomically; "-" is standard output. Reading it back
+ * gives an equal graph, and writing that one gives the same bytes.
  */
 NEAP_API neap_status neap_graph_write_file(const neap_graph *graph, const char *path,
                                            neap_diag *diag);
-/* The same into memory: *text holds *length bytes and a NUL, to be released as *length + 1 bytes. */
+/* The same into memory: *text holds *length bytes and a NUL, to be released as *length + 1 bytes.
+ */
 NEAP_API neap_status neap_graph_write_text(const neap_graph *graph, neap_allocator *allocator,
                                            char **text, size_t *length, neap_diag *diag);
 
 /* ---- Building one op by op ---- */
 
 typedef struct neap_value_desc {
-    const char *name;     /* NULL: "v<id>" */
-    const char *kind;     /* NULL: "activation" */
+    const char *name; /* NULL: "v<id>" */
+    const char *kind; /* NULL: "activation" */
     int64_t bytes;
-    uint32_t view_of;     /* NEAP_NONE for a value with its own storage */
+    uint32_t view_of; /* NEAP_NONE for a value with its own storage */
     neap_dtype dtype;
     uint32_t rank;
     const int64_t *shape;
@@ -173,23 +184,24 @@ typedef struct neap_value_desc {
 } neap_value_desc;
 
 typedef struct neap_op_desc {
-    const char *name;     /* NULL: "op<id>" */
-    const char *type;     /* NULL: "op" */
+    const char *name; /* NULL: "op<id>" */
+    const char *type; /* NULL: "op" */
     neap_pass pass;
     uint32_t n_inputs, n_outputs;
     const uint32_t *inputs, *outputs;
-    uint32_t n_variants;  /* 0: one variant of time 0 and no workspace */
+    uint32_t n_variants;          /* 0: one variant of time 0 and no workspace */
     const neap_variant *variants; /* ticks are ignored */
     bool lists_variants;
     bool random;
     uint32_t in_place_input, in_place_output; /* both NEAP_NONE if not in place */
-    int64_t flops, bytes_moved; /* -1 where not known */
+    int64_t flops, bytes_moved;               /* -1 where not known */
     uint32_t n_attrs;
     const neap_attr *attrs;
     const char *extra;
 } neap_op_desc;
 
-/* Fills in what an ordinary value or op has: no view, no shape, forward, not in place, unknown costs. */
+/* Fills in what an ordinary value or op has: no view, no shape, forward, not in place, unknown
+ * costs. */
 NEAP_API void neap_value_desc_init(neap_value_desc *desc);
 NEAP_API void neap_op_desc_init(neap_op_desc *desc);
 
@@ -208,10 +220,10 @@ NEAP_API neap_status neap_graph_builder_add_output(neap_graph_builder *builder, 
                                                    neap_diag *diag);
 NEAP_API void neap_graph_builder_set_fixed_bytes(neap_graph_builder *builder, int64_t bytes);
 /*
- * Checks everything and hands the graph over; the builder is then empty and only good for destroying.
- * NEAP_INVALID names the op or value: an unknown id, a value with two producers, an op that reads what a
- * later op produces (a cycle is written out), a view that owns bytes or whose storage its op does not touch,
- * a negative size or time, a sum of sizes or times that overflows.
+ * Checks everything and hands the graph over; the builder is then empty and only good for
+ * destroying. NEAP_INVALID names the op or value: an unknown id, a value with two producers, an op
+ * that reads what a later op produces (a cycle is written out), a view that owns bytes or whose
+ * storage its op does not touch, a negative size or time, a sum of sizes or times that overflows.
  */
 NEAP_API neap_status neap_graph_builder_finish(neap_graph_builder *builder, neap_graph **graph,
                                                neap_diag *diag);

@@ -1,9 +1,10 @@
 /*
  * neap/layout.h - an address for every storage of a plan.
  *
- * The arena begins with the graph's fixed bytes, then holds every storage instance (a storage from the step
- * that makes it live to the step that ends it) and every workspace while its op runs. What is
- * live together does not overlap; the judge proves it. Offsets are numbered as docs/formats.md says.
+ * The arena begins with the graph's fixed bytes, then holds every storage instance (a storage from
+ * the step that makes it live to the step that ends it) and every workspace while its op runs. What
+ * is live together does not overlap; the judge proves it. Offsets are numbered as docs/formats.md
+ * says.
  */
 #ifndef NEAP_LAYOUT_H
 #define NEAP_LAYOUT_H
@@ -16,7 +17,7 @@ extern "C" {
 #endif
 
 typedef struct neap_layout_options {
-    int64_t alignment;  /* every offset is a multiple; default 1 */
+    int64_t alignment; /* every offset is a multiple; default 1 */
     neap_progress *progress;
 } neap_layout_options;
 

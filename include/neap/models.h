@@ -1,8 +1,8 @@
 /*
  * neap/models.h - the built-in networks.
  *
- * Each is a builder over neap/network.h, found by name. neap_models_at lists them with what they take;
- * a parameter that is not set has the model's own default.
+ * Each is a builder over neap/network.h, found by name. neap_models_at lists them with what they
+ * take; a parameter that is not set has the model's own default.
  */
 #ifndef NEAP_MODELS_H
 #define NEAP_MODELS_H
@@ -32,7 +32,8 @@ NEAP_API const char *neap_models_nearest(const char *name);
 
 NEAP_API const char *neap_model_name(const neap_model *model);
 NEAP_API const char *neap_model_summary(const neap_model *model); /* one line */
-NEAP_API const char *neap_model_source(const neap_model *model);  /* the paper or the code it follows */
+NEAP_API const char *
+neap_model_source(const neap_model *model); /* the paper or the code it follows */
 NEAP_API uint32_t neap_model_param_count(const neap_model *model);
 NEAP_API const neap_model_param *neap_model_param_at(const neap_model *model, uint32_t index);
 
@@ -42,9 +43,9 @@ typedef struct neap_model_setting {
 } neap_model_setting;
 
 typedef struct neap_model_options {
-    neap_dtype dtype;             /* default NEAP_F32 */
-    neap_optimizer optimizer;     /* default none */
-    neap_kernels kernels;         /* default lean */
+    neap_dtype dtype;         /* default NEAP_F32 */
+    neap_optimizer optimizer; /* default none */
+    neap_kernels kernels;     /* default lean */
     bool forward_only;
     uint32_t n_settings;
     const neap_model_setting *settings;
@@ -53,8 +54,9 @@ typedef struct neap_model_options {
 NEAP_API void neap_model_options_init(neap_model_options *options);
 
 /*
- * The training graph of a model, with FLOPs and bytes but no times yet. NEAP_INVALID for a setting the
- * model does not have or that is out of its bounds (an image too small for the pools, say), with the bounds.
+ * The training graph of a model, with FLOPs and bytes but no times yet. NEAP_INVALID for a setting
+ * the model does not have or that is out of its bounds (an image too small for the pools, say),
+ * with the bounds.
  */
 NEAP_API neap_status neap_model_build(neap_allocator *allocator, const neap_model *model,
                                       const neap_model_options *options, neap_graph **graph,

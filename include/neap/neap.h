@@ -1,7 +1,7 @@
 /*
- * neap/neap.h - all of neap. A tour: graph.h is the thing that is planned, network.h and models.h make one,
- * cost.h gives it times, planner.h plans it, plan.h is the result, check.h the judge, layout.h the addresses,
- * report.h the pictures.
+ * neap/neap.h - all of neap. A tour: graph.h is the thing that is planned, network.h and models.h
+ * make one, cost.h gives it times, planner.h plans it, plan.h is the result, check.h the judge,
+ * layout.h the addresses, report.h the pictures.
  */
 #ifndef NEAP_NEAP_H
 #define NEAP_NEAP_H

@@ -10,9 +10,9 @@
  *     neap_tensor loss = neap_net_cross_entropy(net, "loss", x, t);
  *     neap_network_finish(net, loss, NULL, &graph, &diag);
  *
- * Errors are sticky: a layer that cannot be built (shapes that do not fit, no memory) returns NEAP_NONE,
- * later calls on the network do nothing, and neap_network_finish reports the first error with the layer's name.
- * So model code needs no checks.
+ * Errors are sticky: a layer that cannot be built (shapes that do not fit, no memory) returns
+ * NEAP_NONE, later calls on the network do nothing, and neap_network_finish reports the first error
+ * with the layer's name. So model code needs no checks.
  *
  * Tensors are row-major, images are N x C x H x W, sequences N x T x C. A shape is known at once
  * (neap_net_shape), so that builders can compute with it.
@@ -26,8 +26,8 @@
  *     convolution, linear         two ops: weight gradient (input), data gradient (weight)
  *     attention (fused)           q, k, v, output, log-sum-exp of the scores (no probabilities)
  *     cross-entropy               logits, labels, log-sum-exp
- * Gradients of a tensor that is read several times are summed by `add` ops as they arrive. The gradient
- * of the loss is an input of 1 element, `<loss>.grad`, so that a caller can scale it.
+ * Gradients of a tensor that is read several times are summed by `add` ops as they arrive. The
+ * gradient of the loss is an input of 1 element, `<loss>.grad`, so that a caller can scale it.
  */
 #ifndef NEAP_NETWORK_H
 #define NEAP_NETWORK_H
@@ -52,9 +52,10 @@ typedef enum neap_optimizer {
 } neap_optimizer;
 
 /*
- * Which kernels the graph assumes. LEAN: neap's own. TORCH: those of PyTorch's eager kernels, which save more:
- * max-pool indices of 8 bytes instead of 1, log-softmax and NLL loss as two ops each way instead of a fused
- * cross-entropy, and, where a model says so, GELU composed of eight elementwise ops.
+ * Which kernels the graph assumes. LEAN: neap's own. TORCH: those of PyTorch's eager kernels, which
+ * save more: max-pool indices of 8 bytes instead of 1, log-softmax and NLL loss as two ops each way
+ * instead of a fused cross-entropy, and, where a model says so, GELU composed of eight elementwise
+ * ops.
  */
 typedef enum neap_kernels { NEAP_KERNELS_LEAN = 0, NEAP_KERNELS_TORCH } neap_kernels;
 
@@ -86,37 +87,41 @@ NEAP_API void neap_network_fail(neap_network *net, const char *format, ...) NEAP
 /* ---- Layers with parameters ---- */
 
 typedef struct neap_conv2d {
-    int64_t channels;             /* of the output */
+    int64_t channels; /* of the output */
     int64_t kernel_h, kernel_w;
-    int64_t stride_h, stride_w;   /* 0 means 1 */
+    int64_t stride_h, stride_w; /* 0 means 1 */
     int64_t pad_h, pad_w;
-    int64_t dilation;             /* 0 means 1 */
-    int64_t groups;               /* 0 means 1 */
-    int64_t output_pad;           /* transposed convolution only: extra rows and columns at the end */
+    int64_t dilation;   /* 0 means 1 */
+    int64_t groups;     /* 0 means 1 */
+    int64_t output_pad; /* transposed convolution only: extra rows and columns at the end */
     bool bias;
-    bool relu;                    /* fused and in place: the output is that of the ReLU */
+    bool relu; /* fused and in place: the output is that of the ReLU */
 } neap_conv2d;
 
-/* x: N x C x H x W. Parameters <name>.weight [channels, C/groups, kh, kw] and <name>.bias [channels]. */
+/* x: N x C x H x W. Parameters <name>.weight [channels, C/groups, kh, kw] and <name>.bias
+ * [channels]. */
 NEAP_API neap_tensor neap_net_conv2d(neap_network *net, const char *name, neap_tensor x,
                                      const neap_conv2d *conv);
-/* Transposed: weight [C, channels/groups, kh, kw]; output (H-1)*stride - 2*pad + kernel + output_pad.
-   dilation and relu are not supported. */
+/* Transposed: weight [C, channels/groups, kh, kw]; output (H-1)*stride - 2*pad + kernel +
+   output_pad. dilation and relu are not supported. */
 NEAP_API neap_tensor neap_net_conv_transpose2d(neap_network *net, const char *name, neap_tensor x,
                                                const neap_conv2d *conv);
 /* x: ... x C -> ... x features. Weight [features, C], bias [features]. */
 NEAP_API neap_tensor neap_net_linear(neap_network *net, const char *name, neap_tensor x,
                                      int64_t features, bool bias);
-/* The same with a weight that exists already (tied embeddings, unrolled loops); bias may be NEAP_NONE. */
+/* The same with a weight that exists already (tied embeddings, unrolled loops); bias may be
+ * NEAP_NONE. */
 NEAP_API neap_tensor neap_net_linear_with(neap_network *net, const char *name, neap_tensor x,
                                           neap_tensor weight, neap_tensor bias);
-/* Over N, H, W for each channel: weight and bias [C]. Outputs y; saves mean and inverse deviation [C]. */
+/* Over N, H, W for each channel: weight and bias [C]. Outputs y; saves mean and inverse deviation
+ * [C]. */
 NEAP_API neap_tensor neap_net_batch_norm(neap_network *net, const char *name, neap_tensor x,
                                          double epsilon);
 /* Over the last dimension: weight and bias [C]. Saves mean and inverse deviation per row. */
 NEAP_API neap_tensor neap_net_layer_norm(neap_network *net, const char *name, neap_tensor x,
                                          double epsilon);
-/* ids: ... (i64 or i32) -> ... x features. Weight [rows, features]; *weight, if not NULL, gets it for tying. */
+/* ids: ... (i64 or i32) -> ... x features. Weight [rows, features]; *weight, if not NULL, gets it
+ * for tying. */
 NEAP_API neap_tensor neap_net_embedding(neap_network *net, const char *name, neap_tensor ids,
                                         int64_t rows, int64_t features, neap_tensor *weight);
 
@@ -129,15 +134,16 @@ NEAP_API neap_tensor neap_net_tanh(neap_network *net, const char *name, neap_ten
 /* The exact GELU (erf), or its tanh approximation. */
 NEAP_API neap_tensor neap_net_gelu(neap_network *net, const char *name, neap_tensor x,
                                    bool tanh_form);
-/* Drops with probability p, scales by 1/(1-p); p = 0 returns x itself. Saves a mask of 1 byte an element. */
+/* Drops with probability p, scales by 1/(1-p); p = 0 returns x itself. Saves a mask of 1 byte an
+ * element. */
 NEAP_API neap_tensor neap_net_dropout(neap_network *net, const char *name, neap_tensor x, double p);
 
 typedef struct neap_pool2d {
     int64_t kernel_h, kernel_w;
     int64_t stride_h, stride_w; /* 0 means the kernel's size */
     int64_t pad_h, pad_w;
-    bool ceil_mode;             /* a last, partial window counts */
-    bool count_include_pad;     /* average pooling: padding counts in the mean */
+    bool ceil_mode;         /* a last, partial window counts */
+    bool count_include_pad; /* average pooling: padding counts in the mean */
 } neap_pool2d;
 
 /* *indices, if not NULL, gets the saved indices (for unpooling). */
@@ -147,7 +153,8 @@ NEAP_API neap_tensor neap_net_avg_pool2d(neap_network *net, const char *name, ne
                                          const neap_pool2d *pool);
 NEAP_API neap_tensor neap_net_adaptive_avg_pool2d(neap_network *net, const char *name,
                                                   neap_tensor x, int64_t out_h, int64_t out_w);
-/* Puts x back where the pooling with these indices took it from; `like` has the shape of the result. */
+/* Puts x back where the pooling with these indices took it from; `like` has the shape of the
+ * result. */
 NEAP_API neap_tensor neap_net_max_unpool2d(neap_network *net, const char *name, neap_tensor x,
                                            neap_tensor indices, neap_tensor like,
                                            const neap_pool2d *pool);
@@ -155,8 +162,10 @@ NEAP_API neap_tensor neap_net_max_unpool2d(neap_network *net, const char *name, 
 NEAP_API neap_tensor neap_net_upsample(neap_network *net, const char *name, neap_tensor x,
                                        int64_t out_h, int64_t out_w, bool align_corners);
 /* Same shapes, or b's shape a suffix of a's (broadcast over the leading dimensions). */
-NEAP_API neap_tensor neap_net_add(neap_network *net, const char *name, neap_tensor a, neap_tensor b);
-NEAP_API neap_tensor neap_net_mul(neap_network *net, const char *name, neap_tensor a, neap_tensor b);
+NEAP_API neap_tensor neap_net_add(neap_network *net, const char *name, neap_tensor a,
+                                  neap_tensor b);
+NEAP_API neap_tensor neap_net_mul(neap_network *net, const char *name, neap_tensor a,
+                                  neap_tensor b);
 /* factor * x + offset */
 NEAP_API neap_tensor neap_net_scale(neap_network *net, const char *name, neap_tensor x,
                                     double factor, double offset);
@@ -167,6 +176,13 @@ NEAP_API neap_tensor neap_net_concat(neap_network *net, const char *name, uint32
 /* A view: the elements begin..end-1 of an axis. */
 NEAP_API neap_tensor neap_net_slice(neap_network *net, const char *name, neap_tensor x,
                                     uint32_t axis, int64_t begin, int64_t end);
+/*
+ * Views: an axis cut into `count` equal parts, parts[0 .. count-1]. The gradient of the whole is
+ * put together once, when all parts have theirs, so that an unrolled loop over T parts costs T, not
+ * T^2; every part must therefore matter to the loss.
+ */
+NEAP_API void neap_net_split(neap_network *net, const char *name, neap_tensor x, uint32_t axis,
+                             uint32_t count, neap_tensor *parts);
 /* A view with another shape; one extent may be -1. */
 NEAP_API neap_tensor neap_net_reshape(neap_network *net, const char *name, neap_tensor x,
                                       uint32_t rank, const int64_t *shape);
@@ -176,29 +192,30 @@ NEAP_API neap_tensor neap_net_flatten(neap_network *net, const char *name, neap_
 /* A copy with two dimensions exchanged. */
 NEAP_API neap_tensor neap_net_transpose(neap_network *net, const char *name, neap_tensor x,
                                         uint32_t axis_a, uint32_t axis_b);
-/* A copy repeated along new leading dimensions until it has the given shape (x's shape is its suffix). */
+/* A copy repeated along new leading dimensions until it has the given shape (x's shape is its
+ * suffix). */
 NEAP_API neap_tensor neap_net_expand(neap_network *net, const char *name, neap_tensor x,
                                      uint32_t rank, const int64_t *shape);
 
 /*
- * Scaled dot-product attention, fused. Either q, k, v are N x T x C each, or q alone is packed N x T x 3C (k
- * and v NEAP_NONE). Saves the log-sum-exp, N x heads x T floats. Dropout on the probabilities is replayed
- * from the random state, not saved.
+ * Scaled dot-product attention, fused. Either q, k, v are N x T x C each, or q alone is packed N x
+ * T x 3C (k and v NEAP_NONE). Saves the log-sum-exp, N x heads x T floats. Dropout on the
+ * probabilities is replayed from the random state, not saved.
  */
 NEAP_API neap_tensor neap_net_attention(neap_network *net, const char *name, neap_tensor q,
                                         neap_tensor k, neap_tensor v, int64_t heads, bool causal,
                                         double dropout);
 /*
- * One LSTM step from the gates' pre-activations (a sum of x's and h's products, N x 4H, order i f g o) and
- * the cell c (N x H): returns h, *c_next the new cell. Saves the activated gates.
+ * One LSTM step from the gates' pre-activations (a sum of x's and h's products, N x 4H, order i f g
+ * o) and the cell c (N x H): returns h, *c_next the new cell. Saves the activated gates.
  */
 NEAP_API neap_tensor neap_net_lstm_cell(neap_network *net, const char *name, neap_tensor gates,
                                         neap_tensor c, neap_tensor *c_next);
 
 /*
- * The mean cross-entropy over all rows: logits N x K (or N x K x ..., classes in dimension 1), labels i64
- * of the shape without K. Returns a scalar (rank 1, extent 1). One fused op each way, or log-softmax and NLL
- * loss under NEAP_KERNELS_TORCH.
+ * The mean cross-entropy over all rows: logits N x K (or N x K x ..., classes in dimension 1),
+ * labels i64 of the shape without K. Returns a scalar (rank 1, extent 1). One fused op each way, or
+ * log-softmax and NLL loss under NEAP_KERNELS_TORCH.
  */
 NEAP_API neap_tensor neap_net_cross_entropy(neap_network *net, const char *name, neap_tensor logits,
                                             neap_tensor labels);
@@ -213,10 +230,11 @@ typedef struct neap_training {
 NEAP_API void neap_training_init(neap_training *training);
 
 /*
- * Differentiates `loss` (a scalar) with respect to every parameter and hands over the joint graph: forward
- * ops in the order they were defined, then backward ops. Its outputs are the loss and every parameter's
- * gradient; every op carries its FLOPs and bytes moved, and time 0 until neap/cost.h gives it one.
- * `training` may be NULL for the defaults. A parameter that the loss does not depend on is an error.
+ * Differentiates `loss` (a scalar) with respect to every parameter and hands over the joint graph:
+ * forward ops in the order they were defined, then backward ops. Its outputs are the loss and every
+ * parameter's gradient; every op carries its FLOPs and bytes moved, and time 0 until neap/cost.h
+ * gives it one. `training` may be NULL for the defaults. A parameter that the loss does not depend
+ * on is an error.
  */
 NEAP_API neap_status neap_network_finish(neap_network *net, neap_tensor loss,
                                          const neap_training *training, neap_graph **graph,

@@ -1,8 +1,8 @@
 /*
  * neap/plan.h - a plan: the program that runs one training step in bounded memory.
  *
- * A plan is a list of steps on one compute stream with a copy engine beside it (docs/formats.md, and
- * docs/memory-model.md for what memory and time mean exactly):
+ * A plan is a list of steps on one compute stream with a copy engine beside it (docs/formats.md,
+ * and docs/memory-model.md for what memory and time mean exactly):
  *
  *     compute op [variant]   its inputs are resident, its outputs are not and become so
  *     free value             it leaves device memory; waits for a copy of it that is under way
@@ -45,7 +45,8 @@ typedef struct neap_link {
     int64_t host_memory;  /* most bytes held on the host; 0 or less: no limit */
 } neap_link;
 
-/* Ticks that a transfer of so many bytes takes, to the nearest; INT64_MAX where the bandwidth is 0. */
+/* Ticks that a transfer of so many bytes takes, to the nearest; INT64_MAX where the bandwidth is 0.
+ */
 NEAP_API int64_t neap_link_ticks(const neap_link *link, const neap_graph *graph, bool out,
                                  int64_t bytes);
 
@@ -64,7 +65,8 @@ NEAP_API int64_t neap_plan_budget(const neap_plan *plan); /* -1: none */
 NEAP_API size_t neap_plan_step_count(const neap_plan *plan);
 NEAP_API const neap_step *neap_plan_steps(const neap_plan *plan);
 
-/* Addresses, if the plan has them: *count offsets, one a storage instance (docs/formats.md). NULL if not. */
+/* Addresses, if the plan has them: *count offsets, one a storage instance (docs/formats.md). NULL
+ * if not. */
 NEAP_API const int64_t *neap_plan_offsets(const neap_plan *plan, size_t *count);
 /* The arena the offsets stand in; -1 without offsets. */
 NEAP_API int64_t neap_plan_arena_bytes(const neap_plan *plan);
@@ -73,10 +75,10 @@ NEAP_API neap_status neap_plan_set_offsets(neap_plan *plan, const int64_t *offse
                                            int64_t arena_bytes, neap_diag *diag);
 
 /*
- * Makes a plan from a *compute sequence*: ops in the order they run, an op as often as it is to be computed.
- * Frees follow from it: each value leaves right after its last use before its op runs again (at once if
- * nothing reads it). `variants` has one entry an op of the graph, or is NULL for variant 0 throughout.
- * NEAP_INVALID if an op's input would not be resident.
+ * Makes a plan from a *compute sequence*: ops in the order they run, an op as often as it is to be
+ * computed. Frees follow from it: each value leaves right after its last use before its op runs
+ * again (at once if nothing reads it). `variants` has one entry an op of the graph, or is NULL for
+ * variant 0 throughout. NEAP_INVALID if an op's input would not be resident.
  */
 NEAP_API neap_status neap_plan_from_sequence(neap_allocator *allocator, const neap_graph *graph,
                                              const uint32_t *sequence, size_t length,
@@ -85,14 +87,14 @@ NEAP_API neap_status neap_plan_from_sequence(neap_allocator *allocator, const ne
 
 /* ---- Files ---- */
 
-/* "-" is standard input. Only the form is checked here; whether the plan is right for a graph, neap/check.h says. */
+/* "-" is standard input. Only the form is checked here; whether the plan is right for a graph,
+ * neap/check.h says. */
 NEAP_API neap_status neap_plan_read_file(neap_allocator *allocator, const char *path,
                                          neap_plan **plan, neap_diag *diag);
 NEAP_API neap_status neap_plan_read_text(neap_allocator *allocator, const char *text, size_t length,
                                          const char *source, neap_plan **plan, neap_diag *diag);
 /* Replaces an old file atomically; "-" is standard output. */
-NEAP_API neap_status neap_plan_write_file(const neap_plan *plan, const char *path,
-                                          neap_diag *diag);
+NEAP_API neap_status neap_plan_write_file(const neap_plan *plan, const char *path, neap_diag *diag);
 NEAP_API neap_status neap_plan_write_text(const neap_plan *plan, neap_allocator *allocator,
                                           char **text, size_t *length, neap_diag *diag);
 
@@ -100,7 +102,8 @@ NEAP_API neap_status neap_plan_write_text(const neap_plan *plan, neap_allocator 
 
 typedef struct neap_timeline_step {
     int64_t begin, end;  /* ticks: of the computation or transfer; of the wait, for a free */
-    int64_t live_bytes;  /* while the step runs: fixed + inputs + live storages, outputs and workspace included */
+    int64_t live_bytes;  /* while the step runs: fixed + inputs + live storages, outputs and
+                            workspace included */
     int64_t after_bytes; /* when it is over */
 } neap_timeline_step;
 
@@ -108,15 +111,16 @@ typedef struct neap_timeline {
     size_t n_steps;
     const neap_timeline_step *steps;
     int64_t peak_bytes;
-    size_t peak_step;          /* the first step that reaches it */
-    int64_t compute_ticks;     /* the compute stream at work */
-    int64_t idle_ticks;        /* the compute stream waiting for copies */
+    size_t peak_step;            /* the first step that reaches it */
+    int64_t compute_ticks;       /* the compute stream at work */
+    int64_t idle_ticks;          /* the compute stream waiting for copies */
     int64_t out_ticks, in_ticks; /* the copy engines at work */
-    int64_t makespan_ticks;    /* the end of all */
+    int64_t makespan_ticks;      /* the end of all */
     neap_allocator *allocator;
 } neap_timeline;
 
-/* For a plan that the judge accepts; NEAP_INVALID names the first step that cannot be run. link may be NULL. */
+/* For a plan that the judge accepts; NEAP_INVALID names the first step that cannot be run. link may
+ * be NULL. */
 NEAP_API neap_status neap_timeline_build(neap_allocator *allocator, const neap_graph *graph,
                                          const neap_plan *plan, const neap_link *link,
                                          neap_timeline *timeline, neap_diag *diag);

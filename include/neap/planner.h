@@ -5,11 +5,12 @@
  *     neap_request_init(&request, graph, "sqrt");
  *     request.budget = 8LL << 30;
  *     neap_solution *solution;
- *     if (neap_solve(NULL, &request, &solution, &diag) == NEAP_OK && neap_solution_plan(solution)) ...
+ *     if (neap_solve(NULL, &request, &solution, &diag) == NEAP_OK && neap_solution_plan(solution))
+ * ...
  *
- * Outcome apart from status: the status says whether the call worked, the outcome what was found. Every plan that
- * comes out has passed the judge, and what the method predicted equals the judge's figures exactly; if not,
- * the call fails with NEAP_INTERNAL.
+ * Outcome apart from status: the status says whether the call worked, the outcome what was found.
+ * Every plan that comes out has passed the judge, and what the method predicted equals the judge's
+ * figures exactly; if not, the call fails with NEAP_INTERNAL.
  *
  * Methods are listed by neap_methods_at; each describes itself and its options.
  */
@@ -37,7 +38,11 @@ NEAP_API const char *neap_outcome_name(neap_outcome outcome);
 
 /* ---- The methods ---- */
 
-typedef enum neap_option_type { NEAP_OPTION_INTEGER = 0, NEAP_OPTION_REAL, NEAP_OPTION_CHOICE } neap_option_type;
+typedef enum neap_option_type {
+    NEAP_OPTION_INTEGER = 0,
+    NEAP_OPTION_REAL,
+    NEAP_OPTION_CHOICE
+} neap_option_type;
 
 /* An option describes itself. */
 typedef struct neap_option {
@@ -71,15 +76,15 @@ typedef struct neap_option_setting {
 typedef struct neap_request {
     const neap_graph *graph;
     const char *method;
-    int64_t budget;           /* bytes; -1: none */
-    neap_link link;           /* all zero: no transfers */
-    double time_limit;        /* seconds; 0: none */
-    int threads;              /* 0: as many as the machine has */
+    int64_t budget;    /* bytes; -1: none */
+    neap_link link;    /* all zero: no transfers */
+    double time_limit; /* seconds; 0: none */
+    int threads;       /* 0: as many as the machine has */
     uint64_t seed;
-    int64_t alignment;        /* of addresses; default 1 */
+    int64_t alignment; /* of addresses; default 1 */
     uint32_t n_options;
     const neap_option_setting *options; /* of the method */
-    neap_progress *progress;  /* may be NULL */
+    neap_progress *progress;            /* may be NULL */
 } neap_request;
 
 NEAP_API void neap_request_init(neap_request *request, const neap_graph *graph, const char *method);
@@ -90,32 +95,33 @@ typedef struct neap_solution neap_solution;
 typedef struct neap_extra {
     const char *name;
     bool is_list;
-    double number;          /* if not a list */
+    double number; /* if not a list */
     size_t n_items;
-    const int64_t *items;   /* if a list */
+    const int64_t *items; /* if a list */
 } neap_extra;
 
 typedef struct neap_figures {
     neap_outcome outcome;
-    int64_t budget_bytes;    /* -1: none */
-    int64_t peak_bytes;      /* these by the judge; -1 (or negative) where there is no plan */
+    int64_t budget_bytes; /* -1: none */
+    int64_t peak_bytes;   /* these by the judge; -1 (or negative) where there is no plan */
     int64_t arena_bytes;
     double time;
-    double base_time;        /* every op once, variant 0 */
-    double overhead;         /* time / base_time - 1 */
-    double bound_time;       /* proven: no plan in this budget is faster; the sum of fastest variants at least */
-    double gap;              /* time / bound_time - 1 */
+    double base_time;  /* every op once, variant 0 */
+    double overhead;   /* time / base_time - 1 */
+    double bound_time; /* proven: no plan in this budget is faster; the sum of fastest variants at
+                          least */
+    double gap;        /* time / bound_time - 1 */
     double solve_seconds;
     uint64_t recomputed_ops;
     int64_t offloaded_bytes;
-    int64_t floor_bytes;     /* no plan of any method needs less: the op that touches most, by itself */
-    int64_t least_budget;    /* when infeasible: the least this method can do; -1 unknown */
-    uint32_t blocking_op;    /* when infeasible: the op that sets that peak; NEAP_NONE unknown */
+    int64_t floor_bytes; /* no plan of any method needs less: the op that touches most, by itself */
+    int64_t least_budget; /* when infeasible: the least this method can do; -1 unknown */
+    uint32_t blocking_op; /* when infeasible: the op that sets that peak; NEAP_NONE unknown */
 } neap_figures;
 
 /*
- * Plans. NEAP_INVALID for an unknown method or option, a value out of bounds, or a budget of 0 or less other
- * than -1. The solution is the caller's to destroy.
+ * Plans. NEAP_INVALID for an unknown method or option, a value out of bounds, or a budget of 0 or
+ * less other than -1. The solution is the caller's to destroy.
  */
 NEAP_API neap_status neap_solve(neap_allocator *allocator, const neap_request *request,
                                 neap_solution **solution, neap_diag *diag);
@@ -128,8 +134,8 @@ NEAP_API const neap_extra *neap_solution_extra_at(const neap_solution *solution,
 /* One line for a person on why there is no plan, or on what else is worth knowing; "" otherwise. */
 NEAP_API const char *neap_solution_message(const neap_solution *solution);
 
-/* The peak of the natural order, each value freed after its last use, by the judge: what training needs without
-   a plan. Budgets in percent refer to it. */
+/* The peak of the natural order, each value freed after its last use, by the judge: what training
+   needs without a plan. Budgets in percent refer to it. */
 NEAP_API neap_status neap_natural_peak(neap_allocator *allocator, const neap_graph *graph,
                                        int64_t *peak, neap_diag *diag);
 

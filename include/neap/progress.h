@@ -2,8 +2,8 @@
  * neap/progress.h - how long work tells where it stands, and how it is asked to stop.
  *
  * A caller embeds a neap_progress in a struct of its own and passes its address. The library calls
- * `report` from the calling thread, a few times a second at most, and asks `cancelled` often; a call
- * that is cancelled ends soon with the best result so far, marked as interrupted.
+ * `report` from the calling thread, a few times a second at most, and asks `cancelled` often; a
+ * call that is cancelled ends soon with the best result so far, marked as interrupted.
  */
 #ifndef NEAP_PROGRESS_H
 #define NEAP_PROGRESS_H
@@ -16,11 +16,11 @@ extern "C" {
 #endif
 
 typedef struct neap_progress_event {
-    const char *phase;    /* what is being done, such as "sqrt" or "layout" */
-    double fraction;      /* 0 to 1, or negative where it cannot be known */
-    double seconds;       /* since the work began */
-    double best_time;     /* seconds of the best plan so far, or negative */
-    double bound_time;    /* seconds that no plan can beat, or negative */
+    const char *phase; /* what is being done, such as "sqrt" or "layout" */
+    double fraction;   /* 0 to 1, or negative where it cannot be known */
+    double seconds;    /* since the work began */
+    double best_time;  /* seconds of the best plan so far, or negative */
+    double bound_time; /* seconds that no plan can beat, or negative */
 } neap_progress_event;
 
 typedef struct neap_progress neap_progress;

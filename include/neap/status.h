@@ -1,12 +1,12 @@
 /*
  * neap/status.h - how a call says whether it worked.
  *
- * Every call that can fail returns a neap_status. NEAP_OK is 0. A call also takes a neap_diag, which
- * may be NULL; when the call fails it holds one line for a person: what was wrong, where, and what
- * would work. The library never prints, exits, aborts or traps a signal.
+ * Every call that can fail returns a neap_status. NEAP_OK is 0. A call also takes a neap_diag,
+ * which may be NULL; when the call fails it holds one line for a person: what was wrong, where, and
+ * what would work. The library never prints, exits, aborts or traps a signal.
  *
- * A status speaks of the call. Whether a *plan* was found is an outcome (neap/planner.h): "this budget
- * is infeasible" is a result of a call that worked.
+ * A status speaks of the call. Whether a *plan* was found is an outcome (neap/planner.h): "this
+ * budget is infeasible" is a result of a call that worked.
  */
 #ifndef NEAP_STATUS_H
 #define NEAP_STATUS_H

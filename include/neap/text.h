@@ -13,19 +13,20 @@ extern "C" {
 #endif
 
 /*
- * Reads a number of bytes: "8GiB", "1.5 MB", "5e9", "1024", "300k". KiB, MiB, GiB, TiB are powers of 1024;
- * kB, MB, GB, TB and k, M, G, T powers of 1000; case does not matter. A fraction of a byte is dropped.
- * NEAP_INVALID for anything else, for negative sizes and for those past 2^63-1.
+ * Reads a number of bytes: "8GiB", "1.5 MB", "5e9", "1024", "300k". KiB, MiB, GiB, TiB are powers
+ * of 1024; kB, MB, GB, TB and k, M, G, T powers of 1000; case does not matter. A fraction of a byte
+ * is dropped. NEAP_INVALID for anything else, for negative sizes and for those past 2^63-1.
  */
 NEAP_API neap_status neap_bytes_parse(const char *text, int64_t *bytes, neap_diag *diag);
 
 /*
- * Writes `bytes` for a person: "0 B", "512 B", "1.50 MiB", "10.4 GiB". At most three significant digits
- * after which comes a binary unit. Returns `buffer`.
+ * Writes `bytes` for a person: "0 B", "512 B", "1.50 MiB", "10.4 GiB". At most three significant
+ * digits after which comes a binary unit. Returns `buffer`.
  */
 NEAP_API char *neap_bytes_format(int64_t bytes, char *buffer, size_t capacity);
 
-/* Writes a duration for a person: "0 s", "12.3 us", "4.56 ms", "1.23 s", "2 h 05 min". Returns `buffer`. */
+/* Writes a duration for a person: "0 s", "12.3 us", "4.56 ms", "1.23 s", "2 h 05 min". Returns
+ * `buffer`. */
 NEAP_API char *neap_seconds_format(double seconds, char *buffer, size_t capacity);
 
 #ifdef __cplusplus

@@ -30,7 +30,8 @@ void neap_release(neap_allocator *allocator, void *block, size_t size)
         allocator->resize(allocator, block, size, 0);
 }
 
-/* The arguments named `array` are the addresses of typed pointers; memcpy keeps to the aliasing rules. */
+/* The arguments named `array` are the addresses of typed pointers; memcpy keeps to the aliasing
+ * rules. */
 static void *load_pointer(const void *array)
 {
     void *pointer;

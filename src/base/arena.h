@@ -15,7 +15,8 @@ typedef struct neap_arena {
 void neap_arena_init(neap_arena *arena, neap_allocator *allocator);
 void neap_arena_clear(neap_arena *arena);
 
-/* A zeroed block, aligned for any type, or NULL when out of memory. Size 0 gives a valid address. */
+/* A zeroed block, aligned for any type, or NULL when out of memory. Size 0 gives a valid address.
+ */
 void *neap_arena_alloc(neap_arena *arena, size_t count, size_t item_size);
 /* A copy of an array. */
 void *neap_arena_copy(neap_arena *arena, const void *items, size_t count, size_t item_size);

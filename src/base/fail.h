@@ -1,4 +1,5 @@
-/* Failing: writes a caller's diagnostic and returns the status, so that `return neap_fail(...)` reads well. */
+/* Failing: writes a caller's diagnostic and returns the status, so that `return neap_fail(...)`
+ * reads well. */
 #ifndef NEAP_BASE_FAIL_H
 #define NEAP_BASE_FAIL_H
 

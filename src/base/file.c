@@ -91,8 +91,8 @@ static neap_status replace(char *temporary, const char *path, const char *text, 
     int file = mkstemp(temporary);
     if (file < 0)
         return fail_file(diag, "write", path);
-    int failed = write_all(file, text, length) != 0 || fchmod(file, mode_for(path)) != 0 ||
-                 fsync(file) != 0;
+    int failed =
+        write_all(file, text, length) != 0 || fchmod(file, mode_for(path)) != 0 || fsync(file) != 0;
     int reason = errno;
     if (close(file) != 0 && !failed) {
         failed = 1;

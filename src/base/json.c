@@ -364,7 +364,8 @@ static bool scan_number(json_reader *r, number *n)
     return true;
 }
 
-/* strtod in any locale: the text is NUL- or delimiter-terminated, the point may have to be exchanged. */
+/* strtod in any locale: the text is NUL- or delimiter-terminated, the point may have to be
+ * exchanged. */
 static double slow_double(json_reader *r, const number *n)
 {
     r->scratch.length = 0;
@@ -382,8 +383,8 @@ static double slow_double(json_reader *r, const number *n)
 }
 
 /*
- * Exact for up to 15 digits and a small power of ten, both exactly representable (Clinger's fast path);
- * strtod for the rest.
+ * Exact for up to 15 digits and a small power of ten, both exactly representable (Clinger's fast
+ * path); strtod for the rest.
  */
 static double number_value(json_reader *r, const number *n)
 {
@@ -526,9 +527,13 @@ void json_skip(json_reader *r, json_string *raw)
         while (json_next_item(r))
             json_skip(r, NULL);
         break;
-    case '"': json_text(r); break;
+    case '"':
+        json_text(r);
+        break;
     case 't':
-    case 'f': json_bool(r); break;
+    case 'f':
+        json_bool(r);
+        break;
     case 'n':
         if (!take_word(r, "null"))
             json_fail(r, "a value expected");

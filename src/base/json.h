@@ -1,14 +1,14 @@
 /*
- * A pull reader for JSON text, strict (RFC 8259) and in one pass: no tree is built, so hostile input costs no
- * more memory than its own text, and every complaint can name its line and column.
+ * A pull reader for JSON text, strict (RFC 8259) and in one pass: no tree is built, so hostile
+ * input costs no more memory than its own text, and every complaint can name its line and column.
  *
  *     json_begin_object(r);
  *     while (json_next_key(r, &key))
  *         if (json_key_is(key, "bytes")) bytes = json_i64(r); else json_skip(r, NULL);
  *     json_end(r);
  *
- * Errors are sticky: after the first one every call returns at once with a zero, every loop ends, and
- * r->status tells. Texts are UTF-8, checked; a NUL in a string is refused.
+ * Errors are sticky: after the first one every call returns at once with a zero, every loop ends,
+ * and r->status tells. Texts are UTF-8, checked; a NUL in a string is refused.
  */
 #ifndef NEAP_BASE_JSON_H
 #define NEAP_BASE_JSON_H
@@ -42,7 +42,8 @@ bool json_fail(json_reader *r, const char *format, ...) NEAP_PRINTF(2, 3);
 bool json_ok(const json_reader *r);
 
 bool json_begin_object(json_reader *r);
-/* True with the next key, its value then to be read; false at the end of the object or after an error. */
+/* True with the next key, its value then to be read; false at the end of the object or after an
+ * error. */
 bool json_next_key(json_reader *r, json_string *key);
 bool json_begin_array(json_reader *r);
 bool json_next_item(json_reader *r);

@@ -1,8 +1,9 @@
 /*
  * Allocation for the library's own use: sizes are checked, failures come as a status.
  *
- * Two shapes cover nearly everything: a fixed array (neap_new_array / neap_delete_array) and a growing one
- * (neap_reserve, in a struct that keeps items, count and capacity). A NULL allocator is the system's.
+ * Two shapes cover nearly everything: a fixed array (neap_new_array / neap_delete_array) and a
+ * growing one (neap_reserve, in a struct that keeps items, count and capacity). A NULL allocator is
+ * the system's.
  */
 #ifndef NEAP_BASE_MEMORY_H
 #define NEAP_BASE_MEMORY_H
@@ -22,8 +23,9 @@ neap_status neap_new_array(neap_allocator *allocator, size_t count, size_t item_
 void neap_delete_array(neap_allocator *allocator, size_t count, size_t item_size, void *array);
 
 /*
- * Makes room for `needed` items in the growing array *(T **)array of *capacity items; grows by half at least,
- * new room is zeroed. On failure nothing changes. Release with neap_delete_array(capacity).
+ * Makes room for `needed` items in the growing array *(T **)array of *capacity items; grows by half
+ * at least, new room is zeroed. On failure nothing changes. Release with
+ * neap_delete_array(capacity).
  */
 neap_status neap_reserve(neap_allocator *allocator, size_t needed, size_t item_size, void *array,
                          size_t *capacity, neap_diag *diag);

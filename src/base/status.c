@@ -12,12 +12,18 @@ const char *neap_version(void)
 const char *neap_status_name(neap_status status)
 {
     switch (status) {
-    case NEAP_OK: return "ok";
-    case NEAP_INVALID: return "invalid";
-    case NEAP_NO_MEMORY: return "no_memory";
-    case NEAP_IO: return "io";
-    case NEAP_UNSUPPORTED: return "unsupported";
-    case NEAP_INTERNAL: return "internal";
+    case NEAP_OK:
+        return "ok";
+    case NEAP_INVALID:
+        return "invalid";
+    case NEAP_NO_MEMORY:
+        return "no_memory";
+    case NEAP_IO:
+        return "io";
+    case NEAP_UNSUPPORTED:
+        return "unsupported";
+    case NEAP_INTERNAL:
+        return "internal";
     }
     return "unknown";
 }

@@ -14,11 +14,20 @@ static const struct {
     const char *suffix;
     double factor;
 } units[] = {
-    {"", 1},       {"b", 1},
-    {"k", 1e3},    {"kb", 1e3},  {"kib", 1024.0},
-    {"m", 1e6},    {"mb", 1e6},  {"mib", 1048576.0},
-    {"g", 1e9},    {"gb", 1e9},  {"gib", 1073741824.0},
-    {"t", 1e12},   {"tb", 1e12}, {"tib", 1099511627776.0},
+    {"", 1},
+    {"b", 1},
+    {"k", 1e3},
+    {"kb", 1e3},
+    {"kib", 1024.0},
+    {"m", 1e6},
+    {"mb", 1e6},
+    {"mib", 1048576.0},
+    {"g", 1e9},
+    {"gb", 1e9},
+    {"gib", 1073741824.0},
+    {"t", 1e12},
+    {"tb", 1e12},
+    {"tib", 1099511627776.0},
 };
 
 static neap_status fail_size(const char *text, neap_diag *diag)

@@ -113,12 +113,23 @@ void neap_text_json_string(neap_text *buffer, const char *text)
         neap_text_append(buffer, plain, (size_t)(text - plain));
         plain = text + 1;
         switch (c) {
-        case '"': neap_text_puts(buffer, "\\\""); break;
-        case '\\': neap_text_puts(buffer, "\\\\"); break;
-        case '\n': neap_text_puts(buffer, "\\n"); break;
-        case '\t': neap_text_puts(buffer, "\\t"); break;
-        case '\r': neap_text_puts(buffer, "\\r"); break;
-        default: neap_text_printf(buffer, "\\u%04x", c);
+        case '"':
+            neap_text_puts(buffer, "\\\"");
+            break;
+        case '\\':
+            neap_text_puts(buffer, "\\\\");
+            break;
+        case '\n':
+            neap_text_puts(buffer, "\\n");
+            break;
+        case '\t':
+            neap_text_puts(buffer, "\\t");
+            break;
+        case '\r':
+            neap_text_puts(buffer, "\\r");
+            break;
+        default:
+            neap_text_printf(buffer, "\\u%04x", c);
         }
     }
     neap_text_append(buffer, plain, (size_t)(text - plain));

@@ -21,14 +21,15 @@ void neap_text_puts(neap_text *buffer, const char *text);
 void neap_text_putc(neap_text *buffer, char c);
 void neap_text_printf(neap_text *buffer, const char *format, ...) NEAP_PRINTF(2, 3);
 void neap_text_i64(neap_text *buffer, int64_t number);
-/* The shortest decimal text that reads back as the same double, in any locale. Finite numbers only. */
+/* The shortest decimal text that reads back as the same double, in any locale. Finite numbers only.
+ */
 void neap_text_double(neap_text *buffer, double number);
 /* A JSON string with its quotes. */
 void neap_text_json_string(neap_text *buffer, const char *text);
 
 /*
- * Hands the text over, exactly length + 1 bytes of the allocator, and empties the buffer; or, after an error,
- * fails and clears it.
+ * Hands the text over, exactly length + 1 bytes of the allocator, and empties the buffer; or, after
+ * an error, fails and clears it.
  */
 neap_status neap_text_take(neap_text *buffer, char **text, size_t *length, neap_diag *diag);
 

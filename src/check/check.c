@@ -251,13 +251,13 @@ static placement placed(const judge *j, size_t instance)
 {
     const arena *a = &j->arena;
     uint32_t owner = a->owner[instance];
-    int64_t at = a->offsets[instance];
+    int64_t at = a->offsets[instance], end = INT64_MAX;
+    neap_add_i64(at, a->size[instance], &end); /* offsets come from files */
     placement p;
     snprintf(p.text, sizeof p.text, "offset %zu puts the %s of %s at [%lld, %lld)", instance,
              owner == NEAP_NONE ? "workspace" : "storage",
              owner == NEAP_NONE ? op_label(j, j->now->id).text : value_label(j, owner).text,
-             (long long)at,
-             (long long)((unsigned long long)at + (unsigned long long)a->size[instance]));
+             (long long)at, (long long)end);
     return p;
 }
 

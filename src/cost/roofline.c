@@ -122,7 +122,7 @@ static neap_status time_of(const neap_graph *graph, uint32_t id, const neap_devi
         *seconds = is_view(graph, op) ? 0 : 1;
         return NEAP_OK;
     }
-    work w;
+    work w = {.flops = 0};
     neap_status status = work_of(graph, id, math, &w, diag);
     if (status != NEAP_OK || (w.flops == 0 && w.bytes == 0))
         return status;

@@ -1,6 +1,6 @@
 /*
- * Autodiff: walks the forward nodes backwards and lets each op type emit its backward ops. A tensor's gradient
- * is the sum of what its readers give, added up as they come.
+ * Autodiff: walks the forward nodes backwards and lets each op type emit its backward ops. A
+ * tensor's gradient is the sum of what its readers give, added up as they come.
  */
 #include "graph/network_internal.h"
 
@@ -36,13 +36,28 @@ bool grad_wanted(const neap_network *net, neap_tensor x)
     return net->status == NEAP_OK && x != NEAP_NONE && net->tensors[x].needs_grad;
 }
 
-/* Backward ops are named after the forward op: "conv1" gives "conv1.bw_data". */
-static const char *backward_name(neap_network *net, const net_node *node, const char *type)
+/* How many ops of a type the node has emitted already; they are the last ones, but for sums in
+ * between. */
+static uint32_t count_emitted(const neap_network *net, const net_node *node, const op_def *def)
+{
+    uint32_t count = 0;
+    for (size_t i = net->n_nodes; i-- > 0;) {
+        const net_node *made = &net->nodes[i];
+        if (made->pass == NEAP_FORWARD || (made->origin && made->origin != node->name))
+            break;
+        count += made->origin == node->name && made->def == def;
+    }
+    return count;
+}
+
+/* Backward ops are named after the forward op: "conv1" gives "conv1.bw_data"; a second one of a
+ * type gets a number. */
+static const char *backward_name(neap_network *net, const net_node *node, const op_def *def)
 {
     size_t prefix = strlen(node->def->type);
-    bool same = strncmp(type, node->def->type, prefix) == 0 && type[prefix] == '_';
-    const char *dotted = joined(net, ".", same ? type + prefix + 1 : type, 0);
-    return joined(net, node->name, dotted, 0);
+    bool same = strncmp(def->type, node->def->type, prefix) == 0 && def->type[prefix] == '_';
+    const char *dotted = joined(net, ".", same ? def->type + prefix + 1 : def->type, 0);
+    return joined(net, node->name, dotted, count_emitted(net, node, def));
 }
 
 static net_node *emit(neap_network *net, const net_node *node, const char *type, uint32_t n_inputs,
@@ -53,8 +68,11 @@ static net_node *emit(neap_network *net, const net_node *node, const char *type,
         neap_network_fail(net, "no op type \"%s\"", type);
         return NULL;
     }
-    return net_new_node(net, def, backward_name(net, node, type), NEAP_BACKWARD, n_inputs, inputs,
-                    n_attrs, attrs);
+    net_node *made = net_new_node(net, def, backward_name(net, node, def), NEAP_BACKWARD, n_inputs,
+                                  inputs, n_attrs, attrs);
+    if (made)
+        made->origin = node->name;
+    return made;
 }
 
 /* An output of the shape of `like`, named "<like>.grad", numbered from the second on. */
@@ -64,7 +82,7 @@ static neap_tensor emit_output(neap_network *net, net_node *made, neap_tensor li
     const char *name = joined(net, target.name, ".grad", target.n_gradients);
     net->tensors[like].n_gradients++;
     return net_new_node_output(net, made, name, NEAP_KIND_GRADIENT, target.dtype, target.rank,
-                           target.shape);
+                               target.shape);
 }
 
 void grad_give(neap_network *net, neap_tensor target, neap_tensor gradient)
@@ -76,12 +94,12 @@ void grad_give(neap_network *net, neap_tensor target, neap_tensor gradient)
         net->tensors[target].gradient = gradient;
         return;
     }
-    net_node *sum =
-        net_new_node(net, op_def_find("add"), joined(net, net->tensors[target].name, ".grad_sum",
-                                                 net->tensors[target].n_gradients),
-                 NEAP_BACKWARD, 2, (neap_tensor[]){old, gradient}, 0, NULL);
-    if (sum)
-        net->tensors[target].gradient = emit_output(net, sum, target);
+    net_node *sum = net_new_node(
+        net, op_def_find("add"),
+        joined(net, net->tensors[target].name, ".grad_sum", net->tensors[target].n_gradients),
+        NEAP_BACKWARD, 2, (neap_tensor[]){old, gradient}, 0, NULL);
+    neap_tensor total = sum ? emit_output(net, sum, target) : NEAP_NONE; /* moves the tensors */
+    net->tensors[target].gradient = total;
 }
 
 void grad_emit(neap_network *net, const net_node *node, const char *type, uint32_t n_inputs,
@@ -97,7 +115,8 @@ void grad_emit(neap_network *net, const net_node *node, const char *type, uint32
         return;
     neap_tensor gradients[OP_VIEW_LIMIT];
     for (uint32_t i = 0; i < n_targets; i++)
-        gradients[i] = grad_wanted(net, targets[i]) ? emit_output(net, made, targets[i]) : NEAP_NONE;
+        gradients[i] =
+            grad_wanted(net, targets[i]) ? emit_output(net, made, targets[i]) : NEAP_NONE;
     for (uint32_t i = 0; i < n_targets; i++)
         grad_give(net, targets[i], gradients[i]);
 }
@@ -134,7 +153,7 @@ void net_differentiate(neap_network *net, neap_tensor loss)
         return;
     }
     neap_tensor seed = net_new_tensor(net, joined(net, scalar->name, ".grad", 0), NEAP_KIND_INPUT,
-                                  scalar->dtype, 1, (int64_t[]){1});
+                                      scalar->dtype, 1, (int64_t[]){1});
     if (seed == NEAP_NONE)
         return;
     net->tensors[loss].gradient = seed;

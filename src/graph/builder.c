@@ -14,10 +14,8 @@ void neap_value_desc_init(neap_value_desc *desc)
 
 void neap_op_desc_init(neap_op_desc *desc)
 {
-    *desc = (neap_op_desc){.in_place_input = NEAP_NONE,
-                           .in_place_output = NEAP_NONE,
-                           .flops = -1,
-                           .bytes_moved = -1};
+    *desc = (neap_op_desc){
+        .in_place_input = NEAP_NONE, .in_place_output = NEAP_NONE, .flops = -1, .bytes_moved = -1};
 }
 
 neap_status neap_graph_builder_create(neap_allocator *allocator, const char *name,
@@ -107,8 +105,7 @@ neap_status neap_graph_builder_add_value(neap_graph_builder *builder, const neap
                         .rank = desc->rank,
                         .extra = copy_extra(&graph->arena, desc->extra)};
     if (desc->rank)
-        value.shape =
-            neap_arena_copy(&graph->arena, desc->shape, desc->rank, sizeof *desc->shape);
+        value.shape = neap_arena_copy(&graph->arena, desc->shape, desc->rank, sizeof *desc->shape);
     if (!value.name || !value.kind || (desc->extra && !value.extra) || (desc->rank && !value.shape))
         return neap_fail_no_memory(diag);
     if (id)
@@ -142,26 +139,26 @@ neap_status neap_graph_builder_add_op(neap_graph_builder *builder, const neap_op
         return status;
     uint32_t n_variants = desc->n_variants ? desc->n_variants : 1;
     const char *type = desc->type ? desc->type : "op";
-    neap_op op = {
-        .name = copy_name(arena, desc->name, "op", graph->n_ops),
-        .type = neap_arena_text(arena, type, strlen(type)),
-        .pass = desc->pass,
-        .n_inputs = desc->n_inputs,
-        .n_outputs = desc->n_outputs,
-        .inputs = neap_arena_copy(arena, desc->inputs, desc->n_inputs, sizeof *op.inputs),
-        .outputs = neap_arena_copy(arena, desc->outputs, desc->n_outputs, sizeof *op.outputs),
-        .n_variants = n_variants,
-        .variants = neap_arena_copy(arena, desc->n_variants ? desc->variants : &no_cost, n_variants,
-                                    sizeof *op.variants),
-        .lists_variants = desc->lists_variants || desc->n_variants > 1,
-        .random = desc->random,
-        .in_place_input = desc->in_place_input,
-        .in_place_output = desc->in_place_output,
-        .flops = desc->flops,
-        .bytes_moved = desc->bytes_moved,
-        .n_attrs = desc->n_attrs,
-        .attrs = copy_attrs(arena, desc),
-        .extra = copy_extra(arena, desc->extra)};
+    neap_op op = {.name = copy_name(arena, desc->name, "op", graph->n_ops),
+                  .type = neap_arena_text(arena, type, strlen(type)),
+                  .pass = desc->pass,
+                  .n_inputs = desc->n_inputs,
+                  .n_outputs = desc->n_outputs,
+                  .inputs = neap_arena_copy(arena, desc->inputs, desc->n_inputs, sizeof *op.inputs),
+                  .outputs =
+                      neap_arena_copy(arena, desc->outputs, desc->n_outputs, sizeof *op.outputs),
+                  .n_variants = n_variants,
+                  .variants = neap_arena_copy(arena, desc->n_variants ? desc->variants : &no_cost,
+                                              n_variants, sizeof *op.variants),
+                  .lists_variants = desc->lists_variants || desc->n_variants > 1,
+                  .random = desc->random,
+                  .in_place_input = desc->in_place_input,
+                  .in_place_output = desc->in_place_output,
+                  .flops = desc->flops,
+                  .bytes_moved = desc->bytes_moved,
+                  .n_attrs = desc->n_attrs,
+                  .attrs = copy_attrs(arena, desc),
+                  .extra = copy_extra(arena, desc->extra)};
     if (!op.name || !op.type || !op.inputs || !op.outputs || !op.variants || !op.attrs ||
         (desc->extra && !op.extra))
         return neap_fail_no_memory(diag);

@@ -1,9 +1,10 @@
 /*
  * The chain view: where does a single storage separate past from future?
  *
- * A storage crosses the boundary behind op p if it is produced at or before p and read by a forward op after p.
- * One pass over the storages adds each to the boundaries it crosses as a difference array, with the sum of
- * ids beside the count, so that a boundary crossed once knows by which. O(ops + values + reads).
+ * A storage crosses the boundary behind op p if it is produced at or before p and read by a forward
+ * op after p. One pass over the storages adds each to the boundaries it crosses as a difference
+ * array, with the sum of ids beside the count, so that a boundary crossed once knows by which.
+ * O(ops + values + reads).
  */
 #include "base/fail.h"
 #include "base/memory.h"
@@ -16,8 +17,9 @@
 #define SIDE_SPAN  4
 
 typedef struct reach {
-    uint32_t first, last; /* ops: where it is produced and where it is last read in the forward part */
-    bool forward;         /* produced in the forward part */
+    uint32_t first,
+        last;     /* ops: where it is produced and where it is last read in the forward part */
+    bool forward; /* produced in the forward part */
 } reach;
 
 static uint32_t count_forward(const neap_graph *graph)
@@ -49,7 +51,8 @@ static void find_reaches(const neap_graph *graph, uint32_t n_forward, reach *rea
 static bool is_side(const neap_value *value, const reach *r, int64_t forward_bytes,
                     uint32_t n_forward)
 {
-    return value->bytes <= forward_bytes / SIDE_SHARE && r->last - r->first >= n_forward / SIDE_SPAN;
+    return value->bytes <= forward_bytes / SIDE_SHARE &&
+           r->last - r->first >= n_forward / SIDE_SPAN;
 }
 
 typedef struct crossing {
@@ -81,7 +84,8 @@ static void find_crossings(const neap_graph *graph, uint32_t n_forward, const re
     }
 }
 
-/* Boundaries crossed by one storage; of several in a row with the same one (views of it), the last. */
+/* Boundaries crossed by one storage; of several in a row with the same one (views of it), the last.
+ */
 static void find_stages(neap_chain *chain, const crossing *crossings)
 {
     uint32_t begin = 0;

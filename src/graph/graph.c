@@ -78,6 +78,13 @@ int64_t neap_graph_base_bytes(const neap_graph *graph)
     return graph->base_bytes;
 }
 
+int64_t neap_graph_floor_bytes(const neap_graph *graph, uint32_t *op)
+{
+    if (op)
+        *op = graph->floor_op;
+    return graph->floor_bytes;
+}
+
 const uint32_t *neap_graph_outputs(const neap_graph *graph, uint32_t *count)
 {
     *count = (uint32_t)graph->n_outputs;
@@ -159,8 +166,8 @@ void neap_graph_destroy(neap_graph *graph)
 /* ---- Derivation ---- */
 
 /*
- * Views may stand before what they are views of, and chains of them may be long: follow each to a value that
- * is resolved, then resolve the way back. The validator has excluded cycles.
+ * Views may stand before what they are views of, and chains of them may be long: follow each to a
+ * value that is resolved, then resolve the way back. The validator has excluded cycles.
  */
 void neap_graph_derive_storages(neap_graph *graph)
 {
@@ -222,6 +229,43 @@ static bool derive_readers(neap_graph *graph)
     for (size_t v = graph->n_values; v > 0; v--)
         start[v] = start[v - 1];
     start[0] = 0;
+    return true;
+}
+
+/* Bytes of a value's storage, unless it is an input's or was counted under this mark before. */
+static int64_t new_bytes(const neap_graph *graph, uint32_t value, uint32_t *seen, uint32_t mark)
+{
+    uint32_t storage = graph->values[value].storage;
+    if (graph->values[storage].producer == NEAP_NONE || seen[storage] == mark)
+        return 0;
+    seen[storage] = mark;
+    return graph->values[storage].bytes;
+}
+
+static bool derive_floor(neap_graph *graph)
+{
+    uint32_t *seen = neap_arena_alloc(&graph->arena, graph->n_values, sizeof *seen);
+    if (!seen)
+        return false;
+    graph->floor_op = NEAP_NONE;
+    graph->floor_bytes = graph->base_bytes;
+    for (size_t i = 0; i < graph->n_outputs; i++)
+        graph->floor_bytes += new_bytes(graph, graph->outputs[i], seen, NEAP_NONE);
+    for (uint32_t o = 0; o < graph->n_ops; o++) {
+        const neap_op *op = &graph->ops[o];
+        int64_t workspace = op->variants[0].workspace, bytes = graph->base_bytes;
+        for (uint32_t k = 1; k < op->n_variants; k++)
+            if (op->variants[k].workspace < workspace)
+                workspace = op->variants[k].workspace;
+        for (uint32_t i = 0; i < op->n_inputs; i++)
+            bytes += new_bytes(graph, op->inputs[i], seen, o + 1);
+        for (uint32_t i = 0; i < op->n_outputs; i++)
+            bytes += new_bytes(graph, op->outputs[i], seen, o + 1);
+        if (bytes + workspace > graph->floor_bytes) {
+            graph->floor_bytes = bytes + workspace;
+            graph->floor_op = o;
+        }
+    }
     return true;
 }
 
@@ -288,6 +332,8 @@ neap_status neap_graph_derive(neap_graph *graph, neap_diag *diag)
     for (size_t i = 0; i < graph->n_outputs; i++)
         graph->is_output[graph->outputs[i]] = true;
     derive_base_bytes(graph);
+    if (!derive_floor(graph))
+        return neap_fail_no_memory(diag);
     return derive_ticks(graph, diag);
 }
 
@@ -314,5 +360,7 @@ neap_status neap_graph_set_variants(neap_graph *graph, const neap_variant *first
         graph->ops[o].n_variants = 1;
         graph->ops[o].lists_variants = false;
     }
+    if (!derive_floor(graph))
+        return neap_fail_no_memory(diag);
     return derive_ticks(graph, diag);
 }

@@ -1,4 +1,5 @@
-/* What stands behind neap_graph, for the rooms that build or re-cost one. Readers use neap/graph.h. */
+/* What stands behind neap_graph, for the rooms that build or re-cost one. Readers use neap/graph.h.
+ */
 #ifndef NEAP_GRAPH_INTERNAL_H
 #define NEAP_GRAPH_INTERNAL_H
 
@@ -24,7 +25,8 @@ struct neap_graph {
     bool *is_output;        /* per value */
     uint32_t *reader_start; /* n_values + 1: the readers of v are readers[reader_start[v] ...] */
     uint32_t *readers;
-    int64_t base_bytes;
+    int64_t base_bytes, floor_bytes;
+    uint32_t floor_op;
     int64_t ticks_per_second, base_ticks, least_ticks;
 };
 
@@ -33,7 +35,8 @@ struct neap_graph_builder {
     neap_graph *graph; /* under construction; NULL once handed over */
 };
 
-/* Enforces every rule of docs/formats.md on a graph whose lists are complete, and derives its storages. */
+/* Enforces every rule of docs/formats.md on a graph whose lists are complete, and derives its
+ * storages. */
 neap_status neap_graph_validate(neap_graph *graph, neap_diag *diag);
 
 /* Finds the storage of every value; view_of ids are valid and without cycles. */
@@ -43,8 +46,9 @@ void neap_graph_derive_storages(neap_graph *graph);
 neap_status neap_graph_derive(neap_graph *graph, neap_diag *diag);
 
 /*
- * Replaces every op's variants by a single one: first_variants has one entry an op, of which seconds and
- * workspace are read. NEAP_INVALID, and nothing changed, where a time is negative or not finite.
+ * Replaces every op's variants by a single one: first_variants has one entry an op, of which
+ * seconds and workspace are read. NEAP_INVALID, and nothing changed, where a time is negative or
+ * not finite.
  */
 neap_status neap_graph_set_variants(neap_graph *graph, const neap_variant *first_variants,
                                     neap_diag *diag);

@@ -256,10 +256,10 @@ static const struct {
     const char *name;
     enum op_field bit;
 } op_fields[] = {
-    {"name", OP_NAME},         {"type", OP_TYPE},         {"pass", OP_PASS},
-    {"inputs", OP_INPUTS},     {"outputs", OP_OUTPUTS},   {"time", OP_TIME},
+    {"name", OP_NAME},           {"type", OP_TYPE},         {"pass", OP_PASS},
+    {"inputs", OP_INPUTS},       {"outputs", OP_OUTPUTS},   {"time", OP_TIME},
     {"workspace", OP_WORKSPACE}, {"variants", OP_VARIANTS}, {"random", OP_RANDOM},
-    {"in_place", OP_IN_PLACE}, {"flops", OP_FLOPS},       {"bytes_moved", OP_MOVED},
+    {"in_place", OP_IN_PLACE},   {"flops", OP_FLOPS},       {"bytes_moved", OP_MOVED},
     {"attrs", OP_ATTRS},
 };
 
@@ -267,19 +267,45 @@ static void read_op_field(graph_reader *g, enum op_field field, neap_op_desc *op
 {
     json_reader *r = &g->json;
     switch (field) {
-    case OP_NAME: op->name = keep_text(g, json_text(r)); break;
-    case OP_TYPE: op->type = keep_text(g, json_text(r)); break;
-    case OP_PASS: op->pass = read_pass(r); break;
-    case OP_INPUTS: read_ids(g, &g->inputs); break;
-    case OP_OUTPUTS: read_ids(g, &g->outputs); break;
-    case OP_TIME: own->seconds = json_double(r); break;
-    case OP_WORKSPACE: own->workspace = json_i64(r); break;
-    case OP_VARIANTS: read_variants(g, op); break;
-    case OP_RANDOM: op->random = json_bool(r); break;
-    case OP_IN_PLACE: read_in_place(g, op); break;
-    case OP_FLOPS: op->flops = json_i64(r); break;
-    case OP_MOVED: op->bytes_moved = json_i64(r); break;
-    case OP_ATTRS: read_attrs(g, op); break;
+    case OP_NAME:
+        op->name = keep_text(g, json_text(r));
+        break;
+    case OP_TYPE:
+        op->type = keep_text(g, json_text(r));
+        break;
+    case OP_PASS:
+        op->pass = read_pass(r);
+        break;
+    case OP_INPUTS:
+        read_ids(g, &g->inputs);
+        break;
+    case OP_OUTPUTS:
+        read_ids(g, &g->outputs);
+        break;
+    case OP_TIME:
+        own->seconds = json_double(r);
+        break;
+    case OP_WORKSPACE:
+        own->workspace = json_i64(r);
+        break;
+    case OP_VARIANTS:
+        read_variants(g, op);
+        break;
+    case OP_RANDOM:
+        op->random = json_bool(r);
+        break;
+    case OP_IN_PLACE:
+        read_in_place(g, op);
+        break;
+    case OP_FLOPS:
+        op->flops = json_i64(r);
+        break;
+    case OP_MOVED:
+        op->bytes_moved = json_i64(r);
+        break;
+    case OP_ATTRS:
+        read_attrs(g, op);
+        break;
     }
 }
 
@@ -291,7 +317,8 @@ static void settle_variants(graph_reader *g, size_t id, neap_op_desc *op, const 
             return;
         g->variants[0] = *own;
         op->n_variants = 1;
-    } else if (g->variants[0].seconds != own->seconds || g->variants[0].workspace != own->workspace) {
+    } else if (g->variants[0].seconds != own->seconds ||
+               g->variants[0].workspace != own->workspace) {
         json_fail(&g->json, "op %zu: variant 0 must have the op's own time and workspace", id);
     }
     op->variants = g->variants;
@@ -337,8 +364,7 @@ static void read_outputs(graph_reader *g)
 {
     read_ids(g, &g->outputs);
     for (size_t i = 0; i < g->outputs.count && json_ok(&g->json); i++)
-        g->json.status =
-            neap_graph_builder_add_output(g->builder, g->outputs.ids[i], g->json.diag);
+        g->json.status = neap_graph_builder_add_output(g->builder, g->outputs.ids[i], g->json.diag);
 }
 
 static void read_graph(graph_reader *g)
@@ -394,7 +420,9 @@ static void read_graph(graph_reader *g)
         json_fail(r, "this is not a graph file: it has no \"neap\": \"graph\"");
     if (!(seen & VALUES) || !(seen & OPS) || !(seen & OUTPUTS))
         json_fail(r, "the graph has no \"%s\"",
-                  !(seen & VALUES) ? "values" : !(seen & OPS) ? "ops" : "outputs");
+                  !(seen & VALUES) ? "values"
+                  : !(seen & OPS)  ? "ops"
+                                   : "outputs");
     json_end(r);
     if (json_ok(r) && extra.length) {
         graph->extra = neap_arena_text(&graph->arena, extra.text, extra.length);

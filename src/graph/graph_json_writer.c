@@ -1,4 +1,5 @@
-/* Graph files out (docs/formats.md): one value or op a line, so that files can be read and compared. */
+/* Graph files out (docs/formats.md): one value or op a line, so that files can be read and
+ * compared. */
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text_buffer.h"
@@ -96,8 +97,8 @@ static void write_op(neap_text *out, const neap_op *op)
     write_named_text(out, "name", op->name);
     neap_text_putc(out, ',');
     write_named_text(out, "type", op->type);
-    neap_text_printf(out, ",\"pass\":\"%s\",\"inputs\":",
-                     op->pass == NEAP_BACKWARD ? "backward" : "forward");
+    neap_text_printf(
+        out, ",\"pass\":\"%s\",\"inputs\":", op->pass == NEAP_BACKWARD ? "backward" : "forward");
     write_ids(out, op->inputs, op->n_inputs);
     neap_text_puts(out, ",\"outputs\":");
     write_ids(out, op->outputs, op->n_outputs);

@@ -155,7 +155,8 @@ uint32_t neap_net_rank(const neap_network *net, neap_tensor x)
 /* "<scope><layer>.<suffix>"; the suffix may be NULL. */
 static const char *full_name(neap_network *net, const char *layer, const char *suffix)
 {
-    size_t scope = net->scope.length, length = strlen(layer), tail = suffix ? strlen(suffix) + 1 : 0;
+    size_t scope = net->scope.length, length = strlen(layer),
+           tail = suffix ? strlen(suffix) + 1 : 0;
     char *name = neap_arena_alloc(&net->arena, scope + length + tail + 1, 1);
     if (!name) {
         net_fail_no_memory(net);
@@ -171,8 +172,8 @@ static const char *full_name(neap_network *net, const char *layer, const char *s
     return name;
 }
 
-neap_tensor net_new_tensor(neap_network *net, const char *name, const char *kind,
-                              neap_dtype dtype, uint32_t rank, const int64_t *shape)
+neap_tensor net_new_tensor(neap_network *net, const char *name, const char *kind, neap_dtype dtype,
+                           uint32_t rank, const int64_t *shape)
 {
     if (net->status != NEAP_OK)
         return NEAP_NONE;
@@ -190,8 +191,8 @@ neap_tensor net_new_tensor(neap_network *net, const char *name, const char *kind
     for (uint32_t d = 0; d < rank; d++) {
         tensor.shape[d] = shape[d];
         if (shape[d] < 1) {
-            neap_network_fail(net, "\"%s\": dimension %u would be %lld, it must be at least 1", name,
-                              d, (long long)shape[d]);
+            neap_network_fail(net, "\"%s\": dimension %u would be %lld, it must be at least 1",
+                              name, d, (long long)shape[d]);
             return NEAP_NONE;
         }
         if (!neap_mul_i64(bytes, shape[d], &bytes)) {
@@ -225,7 +226,7 @@ neap_tensor net_add_parameter(neap_network *net, const char *layer, const char *
                               uint32_t rank, const int64_t *shape)
 {
     neap_tensor parameter = net_new_tensor(net, full_name(net, layer, suffix), NEAP_KIND_PARAMETER,
-                                       net->dtype, rank, shape);
+                                           net->dtype, rank, shape);
     if (parameter != NEAP_NONE)
         net->tensors[parameter].needs_grad = true;
     return parameter;
@@ -240,8 +241,8 @@ static bool is_float(neap_dtype dtype)
 
 /* Appends a node without outputs yet. */
 net_node *net_new_node(neap_network *net, const op_def *def, const char *name, neap_pass pass,
-                          uint32_t n_inputs, const neap_tensor *inputs, uint32_t n_attrs,
-                          const neap_attr *attrs)
+                       uint32_t n_inputs, const neap_tensor *inputs, uint32_t n_attrs,
+                       const neap_attr *attrs)
 {
     if (net->status != NEAP_OK)
         return NULL;
@@ -271,18 +272,36 @@ static bool any_needs_grad(const neap_network *net, const net_node *node)
     return false;
 }
 
+/* Lists start with OP_VIEW_LIMIT entries and double when full. */
+static bool make_room_for_output(neap_network *net, net_node *node)
+{
+    uint32_t count = node->n_outputs;
+    if (count < OP_VIEW_LIMIT || (count & (count - 1)) != 0)
+        return true;
+    neap_tensor *longer = neap_arena_alloc(&net->arena, (size_t)count * 2, sizeof *longer);
+    if (!longer) {
+        net_fail_no_memory(net);
+        return false;
+    }
+    memcpy(longer, node->outputs, count * sizeof *longer);
+    node->outputs = longer;
+    return true;
+}
+
 neap_tensor net_new_node_output(neap_network *net, net_node *node, const char *name,
-                                   const char *kind, neap_dtype dtype, uint32_t rank,
-                                   const int64_t *shape)
+                                const char *kind, neap_dtype dtype, uint32_t rank,
+                                const int64_t *shape)
 {
     neap_tensor output = net_new_tensor(net, name, kind, dtype, rank, shape);
     if (output == NEAP_NONE)
         return NEAP_NONE;
     net_tensor *tensor = &net->tensors[output];
-    if (node->def->view && node->n_outputs == 0)
+    if (node->def->view)
         tensor->view_of = node->inputs[0];
     tensor->needs_grad = node->pass == NEAP_FORWARD && node->def->backward && is_float(dtype) &&
                          any_needs_grad(net, node);
+    if (!make_room_for_output(net, node))
+        return NEAP_NONE;
     node->outputs[node->n_outputs++] = output;
     return output;
 }
@@ -295,7 +314,7 @@ neap_tensor net_add_node(neap_network *net, const net_call *call, neap_dtype dty
             return NEAP_NONE;
     const char *name = full_name(net, call->name, NULL);
     net_node *node = net_new_node(net, call->def, name, NEAP_FORWARD, call->n_inputs, call->inputs,
-                              call->n_attrs, call->attrs);
+                                  call->n_attrs, call->attrs);
     return node ? net_new_node_output(net, node, name, NEAP_KIND_ACTIVATION, dtype, rank, shape)
                 : NEAP_NONE;
 }

@@ -1,9 +1,9 @@
 /*
  * What stands behind neap_network, and how an op type is defined.
  *
- * A network is a list of tensors and a list of nodes, first those of the forward pass as the caller defines
- * them, then those that autodiff appends. An op type is an op_def, one line in ops.def, and lives with its
- * layer function in a file of src/graph/ops/ (docs/adding-an-op.md).
+ * A network is a list of tensors and a list of nodes, first those of the forward pass as the caller
+ * defines them, then those that autodiff appends. An op type is an op_def, one line in ops.def, and
+ * lives with its layer function in a file of src/graph/ops/ (docs/adding-an-op.md).
  */
 #ifndef NEAP_NETWORK_INTERNAL_H
 #define NEAP_NETWORK_INTERNAL_H
@@ -36,11 +36,12 @@ typedef struct op_def op_def;
 
 struct op_def {
     const char *type;
-    bool view;     /* output 0 lives on the storage of input 0; moves no bytes, takes no time */
+    bool view;     /* its outputs live on the storage of input 0; moves no bytes, takes no time */
     bool random;   /* a recomputation must replay its random state */
     bool in_place; /* output 0 may take over the storage of input 0 */
     int64_t flops_per_element; /* of output 0; for types without a count */
-    /* Adds macs and flops (not the bytes, unless it replaces them). NULL: flops_per_element only. */
+    /* Adds macs and flops (not the bytes, unless it replaces them). NULL: flops_per_element only.
+     */
     void (*count)(const op_shapes *shapes, neap_op_count *count);
     /* Emits the backward ops of a node. NULL: not differentiable. */
     void (*backward)(neap_network *net, const net_node *node);
@@ -73,6 +74,8 @@ typedef struct net_tensor {
 struct net_node {
     const op_def *def;
     const char *name;
+    const char
+        *origin; /* of a backward node: the name of the forward node it comes from; NULL for sums */
     neap_pass pass;
     uint32_t n_inputs, n_outputs, n_attrs;
     neap_tensor *inputs, *outputs;
@@ -87,7 +90,7 @@ struct neap_network {
     neap_kernels kernels;
     neap_status status; /* sticky */
     neap_diag diag;
-    neap_text scope;    /* "a.b." */
+    neap_text scope; /* "a.b." */
     size_t *scope_lengths;
     size_t n_scopes, scope_capacity;
     net_tensor *tensors;
@@ -98,7 +101,8 @@ struct neap_network {
 
 /* ---- For layer functions ---- */
 
-/* A tensor of the network, or NULL after an error or for NEAP_NONE: then the layer returns NEAP_NONE. */
+/* A tensor of the network, or NULL after an error or for NEAP_NONE: then the layer returns
+ * NEAP_NONE. */
 const net_tensor *net_get(neap_network *net, neap_tensor x);
 /* Fails the network with "layer "scope.name": ...". Always returns NEAP_NONE. */
 neap_tensor net_fail(neap_network *net, const char *layer, const char *format, ...)
@@ -115,8 +119,9 @@ typedef struct net_call {
 } net_call;
 
 /*
- * Appends a forward node with its first output of the given type and shape, named like the layer. More
- * outputs are added with net_add_output, named "<layer>.<suffix>". Returns the output, or NEAP_NONE.
+ * Appends a forward node with its first output of the given type and shape, named like the layer.
+ * More outputs are added with net_add_output, named "<layer>.<suffix>". Returns the output, or
+ * NEAP_NONE.
  */
 neap_tensor net_add_node(neap_network *net, const net_call *call, neap_dtype dtype, uint32_t rank,
                          const int64_t *shape);
@@ -135,9 +140,10 @@ neap_tensor net_add_parameter(neap_network *net, const char *layer, const char *
 neap_tensor grad_of(const neap_network *net, const net_node *node, uint32_t output);
 bool grad_wanted(const neap_network *net, neap_tensor x);
 /*
- * Appends the backward op `type` (named "<node>.<type>"), which reads `inputs` and produces a gradient for
- * each of `targets` (those for which grad_wanted is false are left out); the node's attributes come along. Each
- * gradient is added to its target's. Nothing happens if no target wants one.
+ * Appends the backward op `type` (named "<node>.<type>"), which reads `inputs` and produces a
+ * gradient for each of `targets` (those for which grad_wanted is false are left out); the node's
+ * attributes come along. Each gradient is added to its target's. Nothing happens if no target wants
+ * one.
  */
 void grad_emit(neap_network *net, const net_node *node, const char *type, uint32_t n_inputs,
                const neap_tensor *inputs, uint32_t n_targets, const neap_tensor *targets);

@@ -68,8 +68,8 @@ static bool get_shapes(const neap_graph *graph, const uint32_t *ids, uint32_t co
         op_shape shape;
         if (!get_shape(&graph->values[ids[i]], &shape))
             return false;
-        *bytes = count_add(*bytes,
-                           count_mul(count_elements(&shape), neap_dtype_bytes(shape.dtype)));
+        *bytes =
+            count_add(*bytes, count_mul(count_elements(&shape), neap_dtype_bytes(shape.dtype)));
         if (i < OP_VIEW_LIMIT)
             shapes[(*n_shapes)++] = shape;
     }

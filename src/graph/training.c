@@ -92,9 +92,12 @@ static int64_t optimizer_bytes(const neap_network *net, neap_optimizer optimizer
         if (is_parameter(&net->tensors[t]))
             parameters = count_add(parameters, tensor_bytes(&net->tensors[t]));
     switch (optimizer) {
-    case NEAP_OPTIMIZER_NONE: return 0;
-    case NEAP_OPTIMIZER_MOMENTUM: return parameters;
-    case NEAP_OPTIMIZER_ADAM: return count_mul(2, parameters);
+    case NEAP_OPTIMIZER_NONE:
+        return 0;
+    case NEAP_OPTIMIZER_MOMENTUM:
+        return parameters;
+    case NEAP_OPTIMIZER_ADAM:
+        return count_mul(2, parameters);
     }
     return 0;
 }

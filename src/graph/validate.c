@@ -96,9 +96,9 @@ static neap_status check_view_cycles(const validator *v)
             at = graph->values[at].view_of;
         }
         if (at != NEAP_NONE && done[at] == 2)
-            status = neap_fail(v->diag, NEAP_INVALID,
-                               VALUE_FORMAT ": is a view of itself, through view_of",
-                               VALUE_ARGS(v, at));
+            status =
+                neap_fail(v->diag, NEAP_INVALID,
+                          VALUE_FORMAT ": is a view of itself, through view_of", VALUE_ARGS(v, at));
         for (at = id; at != NEAP_NONE && done[at] == 2; at = graph->values[at].view_of)
             done[at] = 1;
     }
@@ -178,8 +178,8 @@ static neap_status find_producers(const validator *v)
         for (uint32_t i = 0; i < op->n_outputs; i++) {
             uint32_t out = op->outputs[i];
             if (v->producer[out] == o)
-                return neap_fail(v->diag, NEAP_INVALID, OP_FORMAT ": lists its output " VALUE_FORMAT
-                                                                  " twice",
+                return neap_fail(v->diag, NEAP_INVALID,
+                                 OP_FORMAT ": lists its output " VALUE_FORMAT " twice",
                                  OP_ARGS(v, o), VALUE_ARGS(v, out));
             if (v->producer[out] != NEAP_NONE)
                 return neap_fail(v->diag, NEAP_INVALID,
@@ -197,8 +197,9 @@ static neap_status find_producers(const validator *v)
 }
 
 /*
- * Op `reader` reads what the later op `writer` produces. If `writer` needs `reader` in turn, that is a cycle and
- * is written out; otherwise the order is wrong. Depth-first search from `writer` back to its inputs' producers.
+ * Op `reader` reads what the later op `writer` produces. If `writer` needs `reader` in turn, that
+ * is a cycle and is written out; otherwise the order is wrong. Depth-first search from `writer`
+ * back to its inputs' producers.
  */
 static neap_status fail_order(const validator *v, uint32_t reader, uint32_t writer, uint32_t value)
 {
@@ -261,7 +262,8 @@ static neap_status check_order(const validator *v)
     return NEAP_OK;
 }
 
-/* A view can only be made by an op that has its storage at hand; an input can only view an input. */
+/* A view can only be made by an op that has its storage at hand; an input can only view an input.
+ */
 static neap_status check_views(const validator *v)
 {
     const neap_graph *graph = v->graph;
@@ -285,8 +287,8 @@ static neap_status check_views(const validator *v)
                                           "not of " VALUE_FORMAT,
                              VALUE_ARGS(v, id), VALUE_ARGS(v, root));
         return neap_fail(v->diag, NEAP_INVALID,
-                         VALUE_FORMAT ": is a view on " VALUE_FORMAT
-                                      ", but " OP_FORMAT " neither reads nor produces that storage",
+                         VALUE_FORMAT ": is a view on " VALUE_FORMAT ", but " OP_FORMAT
+                                      " neither reads nor produces that storage",
                          VALUE_ARGS(v, id), VALUE_ARGS(v, root), OP_ARGS(v, maker));
     }
     return NEAP_OK;

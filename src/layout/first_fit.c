@@ -157,6 +157,8 @@ neap_status neap_place_first_fit(const neap_placing_problem *problem, neap_placi
     neap_allocator *allocator = problem->allocator;
     size_t n = problem->count;
     search s = {.problem = problem, .effort = EFFORT / 2};
+    if (n == 0)
+        return NEAP_OK;
     neap_status status = NEAP_NEW(allocator, n, &s.order, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, n, &s.spare, diag);
@@ -164,7 +166,7 @@ neap_status neap_place_first_fit(const neap_placing_problem *problem, neap_placi
         status = NEAP_NEW(allocator, n, &s.by_offset, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, n, &s.offsets, diag);
-    if (status == NEAP_OK && n > 0) {
+    if (status == NEAP_OK) {
         mend(&s, false, best);
         s.effort = EFFORT / 2;
         if (!is_over(&s, best))

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define EFFORT 4000000 /* instances placed, in all runs; the first run is free */
+
 typedef struct rule {
     bool tightest;      /* else the lowest */
     size_t short_lived; /* instances of at most so many steps go to the far end */
@@ -118,18 +120,14 @@ static void sort_moments(run_state *s)
     qsort(s->ends, n, sizeof *s->ends, compare);
 }
 
-/* A ten-thousandth is not worth another run. */
-static bool is_good(const neap_placing_problem *problem, const neap_placing *best)
-{
-    return best->arena - problem->least <= problem->least / 10000;
-}
-
 neap_status neap_place_in_time(const neap_placing_problem *problem, neap_placing *best,
                                neap_diag *diag)
 {
     neap_allocator *allocator = problem->allocator;
     size_t n = problem->count;
     run_state s = {.problem = problem};
+    if (n == 0)
+        return NEAP_OK;
     neap_status status = NEAP_NEW(allocator, n, &s.begins, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, n, &s.ends, diag);
@@ -141,8 +139,8 @@ neap_status neap_place_in_time(const neap_placing_problem *problem, neap_placing
     status = neap_gaps_init(&s.gaps, allocator, count_together(&s) + 1, diag);
     if (status != NEAP_OK)
         goto done;
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        if (is_good(problem, best) || (best->arena < INT64_MAX && neap_placing_cancelled(problem)))
+    for (size_t i = 0; i < sizeof rules / sizeof *rules && best->arena > problem->least; i++) {
+        if (best->arena < INT64_MAX && (i * n > EFFORT || neap_placing_cancelled(problem)))
             break;
         int64_t arena = run(&s, rules[i], best->arena);
         if (arena < best->arena) {

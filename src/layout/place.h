@@ -24,7 +24,7 @@ typedef struct neap_placing_problem {
 
 typedef struct neap_placing {
     int64_t *offsets; /* by instance */
-    int64_t arena;    /* the highest end; INT64_MAX before there is any placing */
+    int64_t arena;    /* the highest end; INT64_MAX before there is a placing of any instance */
 } neap_placing;
 
 /* first_fit.c: by decreasing size, each at the lowest address that is free all its life. O(n^2). */

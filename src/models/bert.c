@@ -8,9 +8,8 @@
 #include "models/blocks.h"
 
 #define LAYER_NORM_EPSILON 1e-12
-#define TRAINED_POSITIONS                                                                          \
-    512               /* rows of the position embedding, or as many as `seq` if that is more */
-#define TOKEN_TYPES 2 /* first and second sentence */
+#define TRAINED_POSITIONS  512 /* rows of the position embedding, unless `seq` is more */
+#define TOKEN_TYPES        2   /* first and second sentence */
 
 static const neap_model_param params[] = {
     PARAM_BATCH(16), PARAM_SEQ(512),     PARAM_LAYERS(12),  PARAM_HIDDEN(768),

@@ -16,7 +16,6 @@
  * "revolve" (2000) counts a step as f(i) repeated and reversed at once: b(i) recomputes what it
  * needs from a(i-1).
  */
-#include "base/fail.h"
 #include "models/blocks.h"
 
 static const neap_model_param params[] = {

@@ -7,8 +7,7 @@
 #include "models/blocks.h"
 
 #define LAYER_NORM_EPSILON 1e-5
-#define TRAINED_POSITIONS                                                                          \
-    1024 /* rows of the position embedding, or as many as `seq` if that is more */
+#define TRAINED_POSITIONS  1024 /* rows of the position embedding, unless `seq` is more */
 
 #define GPT2_PARAMS(layers, hidden, heads)                                                         \
     {                                                                                              \

@@ -72,10 +72,10 @@ static void unroll(neap_network *net, const model_args *args, neap_tensor words,
     const int64_t n_steps = neap_net_dim(net, words, 0);
     const int64_t flat[] = {neap_net_dim(net, words, 1), neap_net_dim(net, words, 2)};
     const int64_t stacked[] = {1, flat[0], flat[1]};
+    neap_net_split(net, "words", words, 0, (uint32_t)n_steps, tops); /* 1 x N x H each */
     for (int64_t t = 0; t < n_steps && !neap_network_failed(net); t++) {
         neap_net_enter(net, "t%" PRId64, t);
-        neap_tensor x = neap_net_slice(net, "word", words, 0, t, t + 1);
-        x = neap_net_reshape(net, "x", x, 2, flat);
+        neap_tensor x = neap_net_reshape(net, "x", tops[t], 2, flat);
         for (int64_t i = 0; i < n_layers; i++) {
             neap_net_enter(net, "lstm.%" PRId64, i);
             x = neap_net_dropout(net, "dropout", advance(net, &layers[i], x), drop);

@@ -63,8 +63,8 @@ void neap_plan_destroy(neap_plan *plan)
 
 neap_status neap_plan_append(neap_plan *plan, neap_step step, neap_diag *diag)
 {
-    neap_status status = NEAP_RESERVE(plan->allocator, plan->n_steps + 1, &plan->steps,
-                                      &plan->step_capacity, diag);
+    neap_status status =
+        NEAP_RESERVE(plan->allocator, plan->n_steps + 1, &plan->steps, &plan->step_capacity, diag);
     if (status == NEAP_OK)
         plan->steps[plan->n_steps++] = step;
     return status;

@@ -96,8 +96,16 @@ static int64_t read_budget(json_reader *r)
 
 static void read_plan(json_reader *r, neap_plan *plan)
 {
-    enum { NEAP = 1, VERSION = 2, GRAPH = 4, METHOD = 8, BUDGET = 16, STEPS = 32, OFFSETS = 64,
-           ARENA = 128 };
+    enum {
+        NEAP = 1,
+        VERSION = 2,
+        GRAPH = 4,
+        METHOD = 8,
+        BUDGET = 16,
+        STEPS = 32,
+        OFFSETS = 64,
+        ARENA = 128
+    };
     neap_allocator *allocator = plan->allocator;
     json_string key;
     uint32_t seen = 0;

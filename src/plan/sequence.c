@@ -1,10 +1,11 @@
 /*
  * neap_plan_from_sequence: frees follow from what is computed when.
  *
- * A value's *instance* lasts from a computation of its op to the next one, or to the end. It is freed after
- * the last step in between that reads it; an instance that nothing reads is freed at once, and the
- * last instance of an output is kept. One backward scan finds the last readers: going from the end to the
- * beginning, the first reader met of a value since its op's next computation is its last one.
+ * A value's *instance* lasts from a computation of its op to the next one, or to the end. It is
+ * freed after the last step in between that reads it; an instance that nothing reads is freed at
+ * once, and the last instance of an output is kept. One backward scan finds the last readers: going
+ * from the end to the beginning, the first reader met of a value since its op's next computation is
+ * its last one.
  */
 #include "base/fail.h"
 #include "base/memory.h"
@@ -19,10 +20,10 @@ typedef struct lowering {
     const uint32_t *sequence;
     size_t length;
     const uint32_t *variants;
-    bool *needed;       /* per value: read (or kept) later in the instance that ends here */
-    uint32_t *freed;    /* values freed behind each position, all in one list ... */
+    bool *needed;    /* per value: read (or kept) later in the instance that ends here */
+    uint32_t *freed; /* values freed behind each position, all in one list ... */
     size_t n_freed, freed_capacity;
-    size_t *freed_end;  /* ... which the backward scan fills from the last position to the first */
+    size_t *freed_end; /* ... which the backward scan fills from the last position to the first */
     bool *resident;
     neap_plan *plan;
     neap_diag *diag;
@@ -30,8 +31,8 @@ typedef struct lowering {
 
 static neap_status mark_freed(lowering *l, uint32_t value)
 {
-    neap_status status = NEAP_RESERVE(l->allocator, l->n_freed + 1, &l->freed, &l->freed_capacity,
-                                      l->diag);
+    neap_status status =
+        NEAP_RESERVE(l->allocator, l->n_freed + 1, &l->freed, &l->freed_capacity, l->diag);
     if (status == NEAP_OK)
         l->freed[l->n_freed++] = value;
     return status;
@@ -43,8 +44,8 @@ static neap_status find_frees(lowering *l)
     const neap_graph *graph = l->graph;
     neap_status status = NEAP_OK;
     for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
-        l->needed[v] = neap_graph_is_output(graph, v) ||
-                       neap_graph_value(graph, v)->producer == NEAP_NONE;
+        l->needed[v] =
+            neap_graph_is_output(graph, v) || neap_graph_value(graph, v)->producer == NEAP_NONE;
     for (size_t at = l->length; at-- > 0 && status == NEAP_OK;) {
         const neap_op *op = neap_graph_op(graph, l->sequence[at]);
         for (uint32_t i = 0; i < op->n_outputs && status == NEAP_OK; i++) {

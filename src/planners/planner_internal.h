@@ -1,9 +1,10 @@
 /*
  * How a method is written (docs/adding-a-method.md).
  *
- * A method is a file with one `const neap_method method_<name>` and a line in planners.def. Its `plan` function
- * gets a planner and fills in a draft; neap_solve does the rest: options are checked before, the plan is judged
- * and laid out behind it. A method that ends in a compute sequence calls planner_use_sequence and is done.
+ * A method is a file with one `const neap_method method_<name>` and a line in planners.def. Its
+ * `plan` function gets a planner and fills in a draft; neap_solve does the rest: options are
+ * checked before, the plan is judged and laid out behind it. A method that ends in a compute
+ * sequence calls planner_use_sequence and is done.
  */
 #ifndef NEAP_PLANNER_INTERNAL_H
 #define NEAP_PLANNER_INTERNAL_H
@@ -16,20 +17,20 @@ typedef struct planner {
     neap_allocator *allocator;
     const neap_request *request;
     const neap_graph *graph;
-    int64_t budget;      /* INT64_MAX: none */
+    int64_t budget;        /* INT64_MAX: none */
     const double *options; /* one a method's option: the number, or the index of the choice */
-    double started;      /* planner_now at the beginning */
+    double started;        /* planner_now at the beginning */
 } planner;
 
 /* What a method found. */
 typedef struct draft {
-    neap_arena arena;      /* of the extras */
-    neap_plan *plan;       /* NULL: none found at all */
+    neap_arena arena; /* of the extras */
+    neap_plan *plan;  /* NULL: none found at all */
     int64_t predicted_peak, predicted_ticks;
-    int64_t bound_ticks;   /* proven; -1: nothing beyond what neap_solve knows */
-    bool stopped;          /* cancelled or out of time: `plan` is the best so far */
-    bool proven_optimal;   /* no plan within the budget is faster */
-    int64_t least_budget;  /* where known better than the plan's own peak; -1 */
+    int64_t bound_ticks;  /* proven; -1: nothing beyond what neap_solve knows */
+    bool stopped;         /* cancelled or out of time: `plan` is the best so far */
+    bool proven_optimal;  /* no plan within the budget is faster */
+    int64_t least_budget; /* where known better than the plan's own peak; -1 */
     neap_extra *extras;
     uint32_t n_extras;
     size_t extra_capacity;
@@ -45,9 +46,9 @@ struct neap_method {
 };
 
 /*
- * Makes the draft's plan from a compute sequence: frees are placed, each op gets the fastest variant that fits
- * the budget wherever it runs (one for all its executions, so that a recomputation repeats its bits), and peak and
- * time are predicted by the timeline.
+ * Makes the draft's plan from a compute sequence: frees are placed, each op gets the fastest
+ * variant that fits the budget wherever it runs (one for all its executions, so that a
+ * recomputation repeats its bits), and peak and time are predicted by the timeline.
  */
 neap_status planner_use_sequence(const planner *p, draft *d, const uint32_t *sequence,
                                  size_t length, neap_diag *diag);

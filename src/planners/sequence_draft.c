@@ -21,17 +21,18 @@ bool planner_stopped(const planner *p)
            (limit > 0 && planner_now() - p->started > limit);
 }
 
-/* The fastest variant whose workspace fits into `room`; if none does, the one with the least workspace. */
+/* The fastest variant whose workspace fits into `room`; if none does, the one with the least
+ * workspace. */
 static uint32_t choose_variant(const neap_op *op, int64_t room)
 {
     uint32_t best = 0;
     for (uint32_t k = 1; k < op->n_variants; k++) {
         const neap_variant *a = &op->variants[k], *b = &op->variants[best];
         bool a_fits = a->workspace <= room, b_fits = b->workspace <= room;
-        bool better = a_fits != b_fits ? a_fits
-                      : a_fits         ? a->ticks < b->ticks ||
-                                     (a->ticks == b->ticks && a->workspace < b->workspace)
-                              : a->workspace < b->workspace;
+        bool better =
+            a_fits != b_fits ? a_fits
+            : a_fits ? a->ticks < b->ticks || (a->ticks == b->ticks && a->workspace < b->workspace)
+                     : a->workspace < b->workspace;
         if (better)
             best = k;
     }
@@ -71,8 +72,8 @@ static neap_status choose_variants(const planner *p, neap_plan *plan, neap_diag 
     }
     for (size_t s = 0; s < plan->n_steps; s++)
         if (plan->steps[s].kind == NEAP_COMPUTE)
-            plan->steps[s].variant = choose_variant(neap_graph_op(graph, plan->steps[s].id),
-                                                    room[plan->steps[s].id]);
+            plan->steps[s].variant =
+                choose_variant(neap_graph_op(graph, plan->steps[s].id), room[plan->steps[s].id]);
 done:
     neap_timeline_clear(&timeline);
     NEAP_DELETE(p->allocator, n_ops, room);

@@ -59,9 +59,10 @@ static neap_status set_number(const neap_option *option, const char *value, doub
     bool whole = option->type != NEAP_OPTION_INTEGER || number == floor(number);
     if (end == value || *end || !isfinite(number) || !whole || number < option->least ||
         number > option->most)
-        return neap_fail(diag, NEAP_INVALID, "option %s takes a%s number from %.15g to %.15g, not \"%s\"",
-                         option->name, option->type == NEAP_OPTION_INTEGER ? " whole" : "",
-                         option->least, option->most, value);
+        return neap_fail(diag, NEAP_INVALID,
+                         "option %s takes a%s number from %.15g to %.15g, not \"%s\"", option->name,
+                         option->type == NEAP_OPTION_INTEGER ? " whole" : "", option->least,
+                         option->most, value);
     *result = number;
     return NEAP_OK;
 }
@@ -77,8 +78,9 @@ static neap_status set_option(const neap_method *method, const neap_option_setti
                    ? set_choice(option, setting->value, &values[i], diag)
                    : set_number(option, setting->value, &values[i], diag);
     }
-    return neap_fail(diag, NEAP_INVALID, "method %s has no option \"%s\"; `neap methods %s` lists them",
-                     method->name, setting->name, method->name);
+    return neap_fail(diag, NEAP_INVALID,
+                     "method %s has no option \"%s\"; `neap methods %s` lists them", method->name,
+                     setting->name, method->name);
 }
 
 static neap_status set_options(const neap_method *method, const neap_request *request,
@@ -86,8 +88,8 @@ static neap_status set_options(const neap_method *method, const neap_request *re
 {
     neap_status status = NEAP_OK;
     for (uint32_t i = 0; i < method->n_options; i++)
-        values[i] = method->options[i].type == NEAP_OPTION_CHOICE ? 0
-                                                                  : method->options[i].default_value;
+        values[i] =
+            method->options[i].type == NEAP_OPTION_CHOICE ? 0 : method->options[i].default_value;
     for (uint32_t i = 0; i < request->n_options && status == NEAP_OK; i++)
         status = set_option(method, &request->options[i], values, diag);
     return status;
@@ -99,9 +101,9 @@ static neap_status check_request(const neap_request *request, const neap_method 
     *method = neap_methods_find(request->method);
     if (!*method) {
         const char *near = neap_methods_nearest(request->method);
-        return neap_fail(diag, NEAP_INVALID, "there is no method \"%s\"%s%s%s; `neap methods` lists them",
-                         request->method, near ? "; did you mean " : "", near ? near : "",
-                         near ? "?" : "");
+        return neap_fail(
+            diag, NEAP_INVALID, "there is no method \"%s\"%s%s%s; `neap methods` lists them",
+            request->method, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
     }
     if (request->budget == 0 || request->budget < -1)
         return neap_fail(diag, NEAP_INVALID,
@@ -111,55 +113,6 @@ static neap_status check_request(const neap_request *request, const neap_method 
         return neap_fail(diag, NEAP_INVALID, "a time limit is 0 (none) or more seconds");
     if (request->alignment < 1)
         return neap_fail(diag, NEAP_INVALID, "an alignment is 1 or more bytes");
-    return NEAP_OK;
-}
-
-/* ---- What holds for every method ---- */
-
-/* The most that a single op touches: inputs, outputs, its leanest workspace, each storage once. */
-static int64_t op_footprint(const neap_graph *graph, uint32_t id, uint32_t *mark)
-{
-    const neap_op *op = neap_graph_op(graph, id);
-    int64_t bytes = neap_graph_base_bytes(graph), workspace = INT64_MAX;
-    for (uint32_t k = 0; k < op->n_variants; k++)
-        if (op->variants[k].workspace < workspace)
-            workspace = op->variants[k].workspace;
-    for (uint32_t i = 0; i < op->n_inputs + op->n_outputs; i++) {
-        uint32_t value = i < op->n_inputs ? op->inputs[i] : op->outputs[i - op->n_inputs];
-        uint32_t storage = neap_graph_value(graph, value)->storage;
-        if (neap_graph_value(graph, storage)->producer == NEAP_NONE || mark[storage] == id + 1)
-            continue;
-        mark[storage] = id + 1;
-        bytes += neap_graph_value(graph, storage)->bytes;
-    }
-    return bytes + workspace;
-}
-
-/* No plan needs less than its largest op, nor than the outputs at the end. */
-static neap_status find_floor(neap_allocator *allocator, const neap_graph *graph, int64_t *floor_bytes,
-                              neap_diag *diag)
-{
-    uint32_t *mark, n_values = neap_graph_value_count(graph), n_outputs;
-    neap_status status = NEAP_NEW(allocator, n_values, &mark, diag);
-    if (status != NEAP_OK)
-        return status;
-    *floor_bytes = neap_graph_base_bytes(graph);
-    for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
-        int64_t bytes = op_footprint(graph, o, mark);
-        if (bytes > *floor_bytes)
-            *floor_bytes = bytes;
-    }
-    const uint32_t *outputs = neap_graph_outputs(graph, &n_outputs);
-    int64_t kept = neap_graph_base_bytes(graph);
-    for (uint32_t i = 0; i < n_outputs; i++) {
-        uint32_t storage = neap_graph_value(graph, outputs[i])->storage;
-        if (neap_graph_value(graph, storage)->producer != NEAP_NONE && mark[storage] != NEAP_NONE)
-            kept += neap_graph_value(graph, storage)->bytes;
-        mark[storage] = NEAP_NONE;
-    }
-    if (kept > *floor_bytes)
-        *floor_bytes = kept;
-    NEAP_DELETE(allocator, n_values, mark);
     return NEAP_OK;
 }
 
@@ -187,7 +140,8 @@ static neap_status judge(const planner *p, const draft *d, neap_verdict *verdict
     return NEAP_OK;
 }
 
-/* Addresses; if they take more than the budget though the live bytes do not, the plan goes without. */
+/* Addresses; if they take more than the budget though the live bytes do not, the plan goes without.
+ */
 static neap_status lay_out(const planner *p, neap_solution *solution, neap_diag *diag)
 {
     neap_layout_options options;
@@ -205,10 +159,11 @@ static neap_status lay_out(const planner *p, neap_solution *solution, neap_diag 
         return status;
     }
     char peak[32], arena[32];
-    snprintf(solution->message, sizeof solution->message,
-             "live bytes fit (%s), but the addresses found take %s: the plan goes without addresses",
-             neap_bytes_format(solution->figures.peak_bytes, peak, sizeof peak),
-             neap_bytes_format(solution->figures.arena_bytes, arena, sizeof arena));
+    snprintf(
+        solution->message, sizeof solution->message,
+        "live bytes fit (%s), but the addresses found take %s: the plan goes without addresses",
+        neap_bytes_format(solution->figures.peak_bytes, peak, sizeof peak),
+        neap_bytes_format(solution->figures.arena_bytes, arena, sizeof arena));
     return neap_plan_set_offsets(plan, NULL, 0, -1, diag);
 }
 
@@ -230,7 +185,8 @@ static void explain_infeasible(const planner *p, neap_solution *solution,
     neap_bytes_format(p->budget, budget, sizeof budget);
     neap_bytes_format(f->least_budget, least, sizeof least);
     neap_bytes_format(f->floor_bytes, floor_text, sizeof floor_text);
-    const char *op = f->blocking_op == NEAP_NONE ? "" : neap_graph_op(p->graph, f->blocking_op)->name;
+    const char *op =
+        f->blocking_op == NEAP_NONE ? "" : neap_graph_op(p->graph, f->blocking_op)->name;
     snprintf(solution->message, sizeof solution->message,
              "budget %s is below the least %s can do, %s%s%.100s%s; no method can do less than %s",
              budget, p->request->method, f->least_budget < 0 ? "unknown" : least,
@@ -316,11 +272,10 @@ neap_status neap_solve(neap_allocator *allocator, const neap_request *request,
                        .overhead = -1,
                        .bound_time = neap_graph_seconds(p.graph, neap_graph_least_ticks(p.graph)),
                        .gap = -1,
+                       .floor_bytes = neap_graph_floor_bytes(p.graph, NULL),
                        .least_budget = -1,
                        .blocking_op = NEAP_NONE};
-    status = find_floor(allocator, p.graph, &solution->figures.floor_bytes, diag);
-    if (status == NEAP_OK)
-        status = method->plan(&p, &solution->draft, diag);
+    status = method->plan(&p, &solution->draft, diag);
     if (status == NEAP_OK) {
         if (solution->draft.stopped)
             solution->figures.outcome = stop_reason(&p);
@@ -392,7 +347,8 @@ neap_status neap_natural_peak(neap_allocator *allocator, const neap_graph *graph
     if (status == NEAP_OK)
         status = neap_check(allocator, graph, plan, NULL, &verdict, diag);
     if (status == NEAP_OK && !verdict.accepted)
-        status = neap_fail(diag, NEAP_INTERNAL, "the natural order is rejected: %s", verdict.reason);
+        status =
+            neap_fail(diag, NEAP_INTERNAL, "the natural order is rejected: %s", verdict.reason);
     if (status == NEAP_OK)
         *peak = verdict.peak_bytes;
     neap_plan_destroy(plan);

@@ -167,7 +167,7 @@ static axis round_axis(double least, double most, int wanted)
 
 static void choose_axes(picture *p)
 {
-    double least = INFINITY, most = 0, low = 0, high = 1;
+    double least = HUGE_VAL, most = 0, low = 0, high = 1;
     for (size_t i = 0; i < p->n_entries; i++) {
         const neap_curve_point *point = p->entries[i].point;
         if (!point->feasible && p->n_feasible > 0)

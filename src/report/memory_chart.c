@@ -29,7 +29,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LEAST_WIDTH = 16, MOST_WIDTH = 1000, LEAST_HEIGHT = 2, MOST_HEIGHT = 200 };
+enum { LEAST_WIDTH = 24, MOST_WIDTH = 1000, LEAST_HEIGHT = 2, MOST_HEIGHT = 200 };
 
 /* A budget or natural peak past so many times the plan's own peak would flatten the picture: it is
    named at the top instead of drawn. */
@@ -123,7 +123,7 @@ static y_scale choose_scale(double most, int height)
     y_scale best = {.unit = neap_byte_unit_for(most)};
     double most_units = most / best.unit.bytes;
     int most_rows = height / 2 < 5 ? height / 2 : 5;
-    double best_top = INFINITY;
+    double best_top = HUGE_VAL;
     for (int rows = 2; rows <= (most_rows < 2 ? 2 : most_rows); rows++) {
         neap_round step = neap_round_up(most_units * rows / height);
         double top = step.step * height / rows;
@@ -286,7 +286,9 @@ static void draw_natural(chart *c)
     int third, row = row_of(c, c->options->natural_peak, &third);
     snprintf(label, sizeof label, " natural peak %s%s%s ", size, drawn ? "" : " ",
              drawn ? "" : c->glyphs->up);
-    c->natural_named = try_label(c, row, 0, label, NEAP_INK_NATURAL);
+    int end = c->options->width - (int)neap_text_characters(label);
+    c->natural_named = try_label(c, row, 0, label, NEAP_INK_NATURAL) ||
+                       try_label(c, row, end, label, NEAP_INK_NATURAL);
 }
 
 static neap_status draw_plot(chart *c, neap_diag *diag)
@@ -509,7 +511,7 @@ static void append_facts(const chart *c, neap_text *line)
     append_times(c, line);
 }
 
-/* Where the line is too short for all, the names give way first. */
+/* Where the line is too short for all, the names give way first, down to a third of it. */
 static void write_caption(chart *c)
 {
     neap_text names, facts;
@@ -523,7 +525,7 @@ static void write_caption(chart *c)
     if (names.status == NEAP_OK && facts.status == NEAP_OK) {
         size_t room = (size_t)(c->gutter + 1 + c->options->width);
         size_t needed = neap_text_characters(facts.text);
-        size_t for_names = needed + 8 <= room ? room - needed : 8;
+        size_t for_names = needed + room / 3 <= room ? room - needed : room / 3;
         size_t written = neap_text_clean(&c->pen.out, names.text, for_names, c->glyphs->ellipsis);
         neap_text_clean(&c->pen.out, facts.text, room - written, c->glyphs->ellipsis);
     } else {

@@ -1,9 +1,9 @@
 /*
  * golden.h - transcripts compared with files.
  *
- * A transcript is what a person at a terminal would see: each command after a "$", what it wrote, and its exit
- * status if that is not 0. It is compared with a golden file to the byte; with NEAP_UPDATE_GOLDEN=1 in the
- * environment the file is written instead.
+ * A transcript is what a person at a terminal would see: each command after a "$", what it wrote,
+ * and its exit status if that is not 0. It is compared with a golden file to the byte; with
+ * NEAP_UPDATE_GOLDEN=1 in the environment the file is written instead.
  */
 #ifndef NEAP_TEST_GOLDEN_H
 #define NEAP_TEST_GOLDEN_H
@@ -16,8 +16,8 @@ typedef struct transcript {
 } transcript;
 
 /*
- * Runs `program` with a line of words and adds the command as "$ neap <line>" with its results. What follows
- * "solve_seconds": or "solved in" is replaced, for it is never the same twice.
+ * Runs `program` with a line of words and adds the command as "$ neap <line>" with its results.
+ * What follows "solve_seconds": or "solved in" is replaced, for it is never the same twice.
  */
 void transcript_run(transcript *t, const char *program, const char *line,
                     const run_options *options);

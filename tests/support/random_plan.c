@@ -167,25 +167,18 @@ neap_plan *random_plan(random_source *random, const neap_graph *graph, size_t n_
     for (uint32_t v = 0; v < n_values; v++)
         w.resident[v] = neap_graph_value(graph, v)->producer == NEAP_NONE;
     uint32_t next = 0;
-    while (neap_plan_step_count(w.plan) < n_steps || next < n_ops) {
+    size_t tries = 0; /* there may be nowhere to wander */
+    while (next < n_ops || (neap_plan_step_count(w.plan) < n_steps && tries++ < 10 * n_steps)) {
         if (next < n_ops && chance(random, 40))
             compute(&w, next++);
         else
             wander(&w, transfers);
-        if (next == n_ops && n_values == 1)
-            break; /* nowhere to wander */
     }
     uint32_t n_outputs;
     const uint32_t *outputs = neap_graph_outputs(graph, &n_outputs);
-    /* Bringing one output back may free another: ops in order, so that the last word is right. */
-    for (bool again = true; again;) {
-        again = false;
-        for (uint32_t i = 0; i < n_outputs; i++)
-            if (!w.resident[outputs[i]]) {
-                compute(&w, neap_graph_value(graph, outputs[i])->producer);
-                again = true;
-            }
-    }
+    for (uint32_t i = 0; i < n_outputs; i++) /* what a computation frees it makes again */
+        if (!w.resident[outputs[i]])
+            compute(&w, neap_graph_value(graph, outputs[i])->producer);
     free(w.resident);
     free(w.on_host);
     free(w.computed);

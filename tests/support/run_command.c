@@ -132,13 +132,21 @@ static char *as_argument(const char *text)
     return pun.out;
 }
 
+/* Does "NAME=VALUE" set this variable? */
+static bool sets(const char *variable, const char *name)
+{
+    size_t length = strlen(name);
+    return variable && strncmp(variable, name, length) == 0 && variable[length] == '=';
+}
+
 static void build_environment(const char *extra, char *variables[MOST_VARIABLES + 1])
 {
     static const char *const PASSED_ON[] = {"PATH", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS"};
     static char texts[4][4096];
     int count = 0;
-    variables[count++] = as_argument("LC_ALL=C.UTF-8");
-    if (!extra || strncmp(extra, "TERM=", 5) != 0)
+    if (!sets(extra, "LC_ALL"))
+        variables[count++] = as_argument("LC_ALL=C.UTF-8");
+    if (!sets(extra, "TERM"))
         variables[count++] = as_argument("TERM=xterm");
     for (size_t i = 0; i < sizeof PASSED_ON / sizeof PASSED_ON[0]; i++) {
         const char *value = getenv(PASSED_ON[i]);
@@ -193,8 +201,7 @@ static int wait_for(pid_t child)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-void run_line(const char *program, const char *line, const run_options *options,
-              run_result *result)
+void run_line(const char *program, const char *line, const run_options *options, run_result *result)
 {
     static const run_options NONE;
     if (!options)

@@ -1,9 +1,9 @@
 /*
  * run_command.h - starts a program and keeps what it wrote and how it ended.
  *
- * The program sees a small environment of its own (PATH, TMPDIR and the sanitizers' settings are passed on;
- * LC_ALL is C.UTF-8, TERM is xterm), so that tests do not depend on who runs them. A program that cannot be
- * started at all fails the test.
+ * The program sees a small environment of its own (PATH, TMPDIR and the sanitizers' settings are
+ * passed on; LC_ALL is C.UTF-8, TERM is xterm), so that tests do not depend on who runs them. A
+ * program that cannot be started at all fails the test.
  */
 #ifndef NEAP_TEST_RUN_COMMAND_H
 #define NEAP_TEST_RUN_COMMAND_H
@@ -15,9 +15,10 @@ typedef struct run_options {
     const char *folder;      /* where it runs; NULL: here */
     const char *input;       /* its standard input; NULL: empty */
     const char *environment; /* one more "NAME=VALUE", or NULL */
-    const char *output_path; /* where its stdout goes instead of `out`, such as /dev/full; or NULL */
-    bool closed_output;      /* it starts without a stdout */
-    bool terminal;           /* its stdout is a terminal of 100 columns */
+    const char
+        *output_path;   /* where its stdout goes instead of `out`, such as /dev/full; or NULL */
+    bool closed_output; /* it starts without a stdout */
+    bool terminal;      /* its stdout is a terminal of 100 columns */
 } run_options;
 
 typedef struct run_result {
@@ -26,7 +27,8 @@ typedef struct run_result {
     char *err;
 } run_result;
 
-/* Runs `program` with the words of a line, which have no quotes: blanks separate them. options may be NULL. */
+/* Runs `program` with the words of a line, which have no quotes: blanks separate them. options may
+ * be NULL. */
 void run_line(const char *program, const char *line, const run_options *options,
               run_result *result);
 void run_result_clear(run_result *result);

@@ -94,10 +94,10 @@ neap_tensor neap_net_conv2d(neap_network *net, const char *name, neap_tensor x,
     if (!check_conv(net, name, x, conv))
         return NEAP_NONE;
     const net_tensor *input = net_get(net, x);
-    int64_t height = conv_extent(input->shape[2], conv->kernel_h, conv->stride_h, conv->pad_h,
-                                 conv->dilation);
-    int64_t width = conv_extent(input->shape[3], conv->kernel_w, conv->stride_w, conv->pad_w,
-                                conv->dilation);
+    int64_t height =
+        conv_extent(input->shape[2], conv->kernel_h, conv->stride_h, conv->pad_h, conv->dilation);
+    int64_t width =
+        conv_extent(input->shape[3], conv->kernel_w, conv->stride_w, conv->pad_w, conv->dilation);
     if (height < 1 || width < 1)
         return net_fail(net, name, "a %lld x %lld image is smaller than its %lld x %lld kernel",
                         (long long)input->shape[2], (long long)input->shape[3],
@@ -153,7 +153,8 @@ static void conv_transpose2d_backward(neap_network *net, const net_node *node)
 
 /* ---- Counts ---- */
 
-/* Elements of the convolution's output side times a weight's patch: its elements over its first extent. */
+/* Elements of the convolution's output side times a weight's patch: its elements over its first
+ * extent. */
 static int64_t conv_macs(const op_shape *outer, const op_shape *weight)
 {
     op_shape patch = *weight;

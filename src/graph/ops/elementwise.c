@@ -20,12 +20,8 @@ static neap_tensor unary(neap_network *net, const op_def *def, const char *name,
     if (!input)
         return NEAP_NONE;
     net_tensor like = *input;
-    net_call call = {.def = def,
-                     .name = name,
-                     .n_inputs = 1,
-                     .inputs = &x,
-                     .n_attrs = n_attrs,
-                     .attrs = attrs};
+    net_call call = {
+        .def = def, .name = name, .n_inputs = 1, .inputs = &x, .n_attrs = n_attrs, .attrs = attrs};
     return net_add_node(net, &call, like.dtype, like.rank, like.shape);
 }
 
@@ -82,15 +78,14 @@ neap_tensor neap_net_pow(neap_network *net, const char *name, neap_tensor x, dou
 /* Whether b's shape is a's, or its last dimensions. */
 static bool is_suffix(const net_tensor *a, const net_tensor *b)
 {
-    return b->rank <= a->rank && memcmp(a->shape + (a->rank - b->rank), b->shape,
-                                        b->rank * sizeof *b->shape) == 0;
+    return b->rank <= a->rank &&
+           memcmp(a->shape + (a->rank - b->rank), b->shape, b->rank * sizeof *b->shape) == 0;
 }
 
 static neap_tensor binary(neap_network *net, const op_def *def, const char *name, neap_tensor a,
                           neap_tensor b)
 {
-    net_call call = {
-        .def = def, .name = name, .n_inputs = 2, .inputs = (neap_tensor[]){a, b}};
+    net_call call = {.def = def, .name = name, .n_inputs = 2, .inputs = (neap_tensor[]){a, b}};
     net_tensor like = net->tensors[a];
     return net_add_node(net, &call, like.dtype, like.rank, like.shape);
 }
@@ -161,11 +156,12 @@ static void pow_backward(neap_network *net, const net_node *node)
 
 static void dropout_backward(neap_network *net, const net_node *node)
 {
-    grad_emit(net, node, "dropout_bw", 2,
-              (neap_tensor[]){grad_of(net, node, 0), node->outputs[1]}, 1, node->inputs);
+    grad_emit(net, node, "dropout_bw", 2, (neap_tensor[]){grad_of(net, node, 0), node->outputs[1]},
+              1, node->inputs);
 }
 
-/* Both terms get dy itself; one that was repeated along leading dimensions gets its sum over them. */
+/* Both terms get dy itself; one that was repeated along leading dimensions gets its sum over them.
+ */
 static void add_backward(neap_network *net, const net_node *node)
 {
     neap_tensor dy = grad_of(net, node, 0), a = node->inputs[0], b = node->inputs[1];
@@ -191,8 +187,8 @@ static void scale_backward(neap_network *net, const net_node *node)
 }
 
 #define ELEMENTWISE(name, flops, ...)                                                              \
-    const op_def op_##name = {.type = #name, .in_place = true, .flops_per_element = (flops),       \
-                              __VA_ARGS__}
+    const op_def op_##name = {                                                                     \
+        .type = #name, .in_place = true, .flops_per_element = (flops), __VA_ARGS__}
 
 ELEMENTWISE(relu, 1, .backward = relu_backward);
 ELEMENTWISE(relu_bw, 1, );

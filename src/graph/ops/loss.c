@@ -32,14 +32,12 @@ neap_tensor neap_net_cross_entropy(neap_network *net, const char *name, neap_ten
     if (!scores || !classes)
         return NEAP_NONE;
     if (!labels_fit(scores, classes))
-        return net_fail(net, name,
-                        "labels must be i64 of the logits' shape without the classes (dimension 1)");
+        return net_fail(
+            net, name, "labels must be i64 of the logits' shape without the classes (dimension 1)");
     net_tensor wide = *scores, rows = *classes;
     static const int64_t one[1] = {1};
-    net_call call = {.def = &op_xent,
-                     .name = name,
-                     .n_inputs = 2,
-                     .inputs = (neap_tensor[]){logits, labels}};
+    net_call call = {
+        .def = &op_xent, .name = name, .n_inputs = 2, .inputs = (neap_tensor[]){logits, labels}};
     if (net->kernels == NEAP_KERNELS_TORCH) {
         neap_net_enter(net, "%s", name);
         net_call half = {

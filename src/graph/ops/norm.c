@@ -5,8 +5,8 @@
  *     layer_norm(x, gamma, beta) -> y, mean, invstd       per row, over the last dimension
  *     *_bw(dy, x, gamma, mean, invstd) -> dx, dgamma, dbeta
  *
- * Statistics are saved in f32 whatever the network's type. Running averages for inference are no part of the
- * training graph.
+ * Statistics are saved in f32 whatever the network's type. Running averages for inference are no
+ * part of the training graph.
  */
 #include "graph/network_internal.h"
 

@@ -87,12 +87,8 @@ static neap_tensor add_image_op(neap_network *net, const op_def *def, const char
                                 neap_tensor x, uint32_t n_attrs, const neap_attr *attrs,
                                 const int64_t shape[4])
 {
-    net_call call = {.def = def,
-                     .name = name,
-                     .n_inputs = 1,
-                     .inputs = &x,
-                     .n_attrs = n_attrs,
-                     .attrs = attrs};
+    net_call call = {
+        .def = def, .name = name, .n_inputs = 1, .inputs = &x, .n_attrs = n_attrs, .attrs = attrs};
     return net_add_node(net, &call, net->tensors[x].dtype, 4, shape);
 }
 
@@ -214,15 +210,15 @@ static void upsample_backward(neap_network *net, const net_node *node)
 /* One comparison or addition an element of each window, on the pooled side. */
 static void count_window(const op_shapes *s, neap_op_count *count)
 {
-    int64_t window = count_mul(neap_op_attr_int(s->op, "kernel_h", 1),
-                               neap_op_attr_int(s->op, "kernel_w", 1));
+    int64_t window =
+        count_mul(neap_op_attr_int(s->op, "kernel_h", 1), neap_op_attr_int(s->op, "kernel_w", 1));
     count->flops = count_mul(count_elements(&s->outputs[0]), window);
 }
 
 static void count_window_bw(const op_shapes *s, neap_op_count *count)
 {
-    int64_t window = count_mul(neap_op_attr_int(s->op, "kernel_h", 1),
-                               neap_op_attr_int(s->op, "kernel_w", 1));
+    int64_t window =
+        count_mul(neap_op_attr_int(s->op, "kernel_h", 1), neap_op_attr_int(s->op, "kernel_w", 1));
     count->flops = count_mul(count_elements(&s->inputs[0]), window);
 }
 
@@ -252,9 +248,8 @@ const op_def op_max_pool2d_bw = {.type = "max_pool2d_bw", .count = count_scatter
 const op_def op_avg_pool2d = {
     .type = "avg_pool2d", .count = count_window, .backward = avg_pool2d_backward};
 const op_def op_avg_pool2d_bw = {.type = "avg_pool2d_bw", .count = count_window_bw};
-const op_def op_adaptive_avg_pool2d = {.type = "adaptive_avg_pool2d",
-                                       .count = count_larger,
-                                       .backward = adaptive_avg_pool2d_backward};
+const op_def op_adaptive_avg_pool2d = {
+    .type = "adaptive_avg_pool2d", .count = count_larger, .backward = adaptive_avg_pool2d_backward};
 const op_def op_adaptive_avg_pool2d_bw = {.type = "adaptive_avg_pool2d_bw", .count = count_larger};
 const op_def op_max_unpool2d = {.type = "max_unpool2d", .backward = max_unpool2d_backward};
 const op_def op_max_unpool2d_bw = {.type = "max_unpool2d_bw"};

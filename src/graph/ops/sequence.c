@@ -2,11 +2,12 @@
  * Ops of sequence models.
  *
  *     embedding(ids, w) -> y                      embedding_bw(dy, ids) -> dw
- *     attention(q, k, v | qkv) -> o, lse          attention_bw(do, q, k, v | qkv, o, lse) -> dq, dk, dv | dqkv
- *     lstm_cell(gates, c) -> h, c', act           lstm_cell_bw([dh,] [dc',] act, c, c') -> dgates [, dc]
+ *     attention(q, k, v | qkv) -> o, lse          attention_bw(do, q, k, v | qkv, o, lse) -> dq,
+ * dk, dv | dqkv lstm_cell(gates, c) -> h, c', act           lstm_cell_bw([dh,] [dc',] act, c, c')
+ * -> dgates [, dc]
  *
- * Attention is fused: the scores live in registers, backwards they are computed again from q, k and the saved
- * log-sum-exp (Dao et al., FlashAttention).
+ * Attention is fused: the scores live in registers, backwards they are computed again from q, k and
+ * the saved log-sum-exp (Dao et al., FlashAttention).
  */
 #include "graph/network_internal.h"
 
@@ -29,10 +30,8 @@ neap_tensor neap_net_embedding(neap_network *net, const char *name, neap_tensor 
     if (weight)
         *weight = table;
     shape.shape[shape.rank++] = features;
-    net_call call = {.def = &op_embedding,
-                     .name = name,
-                     .n_inputs = 2,
-                     .inputs = (neap_tensor[]){ids, table}};
+    net_call call = {
+        .def = &op_embedding, .name = name, .n_inputs = 2, .inputs = (neap_tensor[]){ids, table}};
     return net_add_node(net, &call, net->dtype, shape.rank, shape.shape);
 }
 
@@ -66,8 +65,7 @@ neap_tensor neap_net_attention(neap_network *net, const char *name, neap_tensor 
                      .n_attrs = 3,
                      .attrs = attrs};
     int64_t batch = query->shape[0], length = query->shape[1];
-    neap_tensor out =
-        net_add_node(net, &call, query->dtype, 3, (int64_t[]){batch, length, width});
+    neap_tensor out = net_add_node(net, &call, query->dtype, 3, (int64_t[]){batch, length, width});
     net_add_output(net, "lse", NEAP_F32, 3, (int64_t[]){batch, heads, length});
     return out;
 }
@@ -84,10 +82,8 @@ neap_tensor neap_net_lstm_cell(neap_network *net, const char *name, neap_tensor 
         return net_fail(net, name, "gates must be N x 4H for a cell of N x H");
     int64_t shape[2] = {cell->shape[0], cell->shape[1]}, wide[2] = {shape[0], 4 * shape[1]};
     neap_dtype dtype = cell->dtype;
-    net_call call = {.def = &op_lstm_cell,
-                     .name = name,
-                     .n_inputs = 2,
-                     .inputs = (neap_tensor[]){gates, c}};
+    net_call call = {
+        .def = &op_lstm_cell, .name = name, .n_inputs = 2, .inputs = (neap_tensor[]){gates, c}};
     neap_tensor h = net_add_node(net, &call, dtype, 2, shape);
     *c_next = net_add_output(net, "cell", dtype, 2, shape);
     net_add_output(net, "gates", dtype, 2, wide);
@@ -98,8 +94,8 @@ neap_tensor neap_net_lstm_cell(neap_network *net, const char *name, neap_tensor 
 
 static void embedding_backward(neap_network *net, const net_node *node)
 {
-    grad_emit(net, node, "embedding_bw", 2,
-              (neap_tensor[]){grad_of(net, node, 0), node->inputs[0]}, 1, node->inputs + 1);
+    grad_emit(net, node, "embedding_bw", 2, (neap_tensor[]){grad_of(net, node, 0), node->inputs[0]},
+              1, node->inputs + 1);
 }
 
 static void attention_backward(neap_network *net, const net_node *node)
@@ -114,7 +110,8 @@ static void attention_backward(neap_network *net, const net_node *node)
     grad_emit(net, node, "attention_bw", count, reads, node->n_inputs, node->inputs);
 }
 
-/* h or c' may not be used (the last step): then its gradient is not read, and the attributes say so. */
+/* h or c' may not be used (the last step): then its gradient is not read, and the attributes say
+ * so. */
 static void lstm_cell_backward(neap_network *net, const net_node *node)
 {
     neap_tensor reads[5], dh = grad_of(net, node, 0), dc = grad_of(net, node, 1);
@@ -140,8 +137,7 @@ static void count_embedding(const op_shapes *s, neap_op_count *count)
 {
     const op_shape *out = &s->outputs[0];
     int64_t rows = count_mul(count_elements(out), neap_dtype_bytes(out->dtype));
-    int64_t ids =
-        count_mul(count_elements(&s->inputs[0]), neap_dtype_bytes(s->inputs[0].dtype));
+    int64_t ids = count_mul(count_elements(&s->inputs[0]), neap_dtype_bytes(s->inputs[0].dtype));
     count->bytes_moved = count_add(count_mul(2, rows), ids);
 }
 
@@ -150,12 +146,13 @@ static void count_embedding_bw(const op_shapes *s, neap_op_count *count)
     count->flops = count_elements(&s->inputs[0]);
 }
 
-/* Multiply-accumulates of one product of the scores' shape: N x Tq x Tk x C; half of it under a causal mask. */
+/* Multiply-accumulates of one product of the scores' shape: N x Tq x Tk x C; half of it under a
+ * causal mask. */
 static int64_t score_macs(const op_shapes *s, const op_shape *query, const op_shape *key)
 {
     int64_t width = s->outputs[0].shape[2];
-    int64_t macs = count_mul(count_mul(query->shape[0], query->shape[1]),
-                             count_mul(key->shape[1], width));
+    int64_t macs =
+        count_mul(count_mul(query->shape[0], query->shape[1]), count_mul(key->shape[1], width));
     return neap_op_attr_int(s->op, "causal", 0) ? macs / 2 : macs;
 }
 
@@ -197,7 +194,8 @@ const op_def op_embedding = {
 const op_def op_embedding_bw = {.type = "embedding_bw", .count = count_embedding_bw};
 const op_def op_attention = {
     .type = "attention", .random = true, .count = count_attention, .backward = attention_backward};
-const op_def op_attention_bw = {.type = "attention_bw", .random = true, .count = count_attention_bw};
+const op_def op_attention_bw = {
+    .type = "attention_bw", .random = true, .count = count_attention_bw};
 const op_def op_lstm_cell = {
     .type = "lstm_cell", .count = count_lstm_cell, .backward = lstm_cell_backward};
 const op_def op_lstm_cell_bw = {.type = "lstm_cell_bw", .count = count_lstm_cell_bw};

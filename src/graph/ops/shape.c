@@ -3,15 +3,17 @@
  *
  *     concat(parts...) -> y       backward: a slice (view) of dy for each part
  *     slice(x) -> view            slice_bw(dy) -> dx, zero elsewhere
+ *     split(x) -> views           backward: concat of the parts' gradients
  *     reshape(x) -> view          backward: reshape of dy
  *     transpose(x) -> copy        backward: transpose of dy
  *     expand(x) -> copy           reduce(dy) -> dx, summed over the leading dimensions
  */
 #include "graph/network_internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
-extern const op_def op_concat, op_slice, op_reshape, op_transpose, op_expand;
+extern const op_def op_concat, op_slice, op_split, op_reshape, op_transpose, op_expand;
 
 neap_tensor neap_net_concat(neap_network *net, const char *name, uint32_t count,
                             const neap_tensor *parts, uint32_t axis)
@@ -56,13 +58,34 @@ neap_tensor neap_net_slice(neap_network *net, const char *name, neap_tensor x, u
                         (long long)end, axis);
     part.shape[axis] = end - begin;
     neap_attr attrs[] = {ATTR_INT("axis", axis), ATTR_INT("begin", begin), ATTR_INT("end", end)};
-    net_call call = {.def = &op_slice,
-                     .name = name,
-                     .n_inputs = 1,
-                     .inputs = &x,
-                     .n_attrs = 3,
-                     .attrs = attrs};
+    net_call call = {
+        .def = &op_slice, .name = name, .n_inputs = 1, .inputs = &x, .n_attrs = 3, .attrs = attrs};
     return net_add_node(net, &call, part.dtype, part.rank, part.shape);
+}
+
+void neap_net_split(neap_network *net, const char *name, neap_tensor x, uint32_t axis,
+                    uint32_t count, neap_tensor *parts)
+{
+    for (uint32_t i = 0; i < count; i++)
+        parts[i] = NEAP_NONE;
+    const net_tensor *input = net_get(net, x);
+    if (!input)
+        return;
+    net_tensor part = *input;
+    if (count == 0 || axis >= part.rank || part.shape[axis] % count) {
+        net_fail(net, name, "axis %u does not divide into %u equal parts", axis, count);
+        return;
+    }
+    part.shape[axis] /= count;
+    neap_attr attrs[] = {ATTR_INT("axis", axis)};
+    net_call call = {
+        .def = &op_split, .name = name, .n_inputs = 1, .inputs = &x, .n_attrs = 1, .attrs = attrs};
+    parts[0] = net_add_node(net, &call, part.dtype, part.rank, part.shape);
+    for (uint32_t i = 1; i < count; i++) {
+        char suffix[16];
+        snprintf(suffix, sizeof suffix, "%u", i);
+        parts[i] = net_add_output(net, suffix, part.dtype, part.rank, part.shape);
+    }
 }
 
 neap_tensor neap_net_reshape(neap_network *net, const char *name, neap_tensor x, uint32_t rank,
@@ -156,6 +179,24 @@ static void concat_backward(neap_network *net, const net_node *node)
     }
 }
 
+static void split_backward(neap_network *net, const net_node *node)
+{
+    neap_tensor *parts = neap_arena_alloc(&net->arena, node->n_outputs, sizeof *parts);
+    if (!parts) {
+        net_fail_no_memory(net);
+        return;
+    }
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        parts[i] = grad_of(net, node, i);
+        if (parts[i] == NEAP_NONE) {
+            neap_network_fail(net, "layer \"%s\": the loss does not depend on part %u of the split",
+                              node->name, i);
+            return;
+        }
+    }
+    grad_emit(net, node, "concat", node->n_outputs, parts, 1, node->inputs);
+}
+
 static void unary_backward(neap_network *net, const net_node *node, const char *type)
 {
     grad_emit(net, node, type, 1, (neap_tensor[]){grad_of(net, node, 0)}, 1, node->inputs);
@@ -189,6 +230,7 @@ static void count_reduce(const op_shapes *s, neap_op_count *count)
 const op_def op_concat = {.type = "concat", .backward = concat_backward};
 const op_def op_slice = {.type = "slice", .view = true, .backward = slice_backward};
 const op_def op_slice_bw = {.type = "slice_bw"};
+const op_def op_split = {.type = "split", .view = true, .backward = split_backward};
 const op_def op_reshape = {.type = "reshape", .view = true, .backward = reshape_backward};
 const op_def op_transpose = {.type = "transpose", .backward = transpose_backward};
 const op_def op_expand = {.type = "expand", .backward = expand_backward};

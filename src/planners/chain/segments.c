@@ -6,12 +6,12 @@ typedef struct segmenter {
     const neap_graph *graph;
     const neap_chain *chain;
     uint32_t n_ops, n_forward;
-    uint32_t *segment;      /* per forward op */
+    uint32_t *segment; /* per forward op */
     uint32_t n_segments;
-    bool *crosses;          /* per value: read by a forward op of a later segment */
-    bool *again;            /* per forward op: runs again in the backward pass */
-    uint32_t *segment_end;  /* per segment: its first op is the end of the one before */
-    bool *done;             /* per segment: recomputed already */
+    bool *crosses;         /* per value: read by a forward op of a later segment */
+    bool *again;           /* per forward op: runs again in the backward pass */
+    uint32_t *segment_end; /* per segment: its first op is the end of the one before */
+    bool *done;            /* per segment: recomputed already */
     uint32_t *sequence;
     size_t length;
 } segmenter;
@@ -46,8 +46,9 @@ static int64_t storage_bytes(const segmenter *s, uint32_t value)
 }
 
 /*
- * Whether an op stays done: it has an output that survives anyway, and its other outputs (a pool's indices, saved
- * statistics) are at most half as large, so that keeping them beats running it again.
+ * Whether an op stays done: it has an output that survives anyway, and its other outputs (a pool's
+ * indices, saved statistics) are at most half as large, so that keeping them beats running it
+ * again.
  */
 static bool stays_done(const segmenter *s, const neap_op *op)
 {
@@ -73,8 +74,8 @@ static void want_again(segmenter *s, uint32_t value)
 }
 
 /*
- * What the backward part reads runs again, and what that needs inside its segment. Ops are in execution order,
- * so one sweep from the last to the first closes the set.
+ * What the backward part reads runs again, and what that needs inside its segment. Ops are in
+ * execution order, so one sweep from the last to the first closes the set.
  */
 static void find_recomputed(segmenter *s)
 {

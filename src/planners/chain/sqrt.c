@@ -1,9 +1,9 @@
 /*
  * sqrt: a checkpoint every sqrt(n) stages.
  *
- * Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016), section 4: n layers in
- * segments of sqrt(n) keep O(sqrt(n)) values alive at the price of about one more forward pass. Here a layer is
- * a stage of the chain view, so that it runs on any graph.
+ * Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016), section 4:
+ * n layers in segments of sqrt(n) keep O(sqrt(n)) values alive at the price of about one more
+ * forward pass. Here a layer is a stage of the chain view, so that it runs on any graph.
  */
 #include "base/memory.h"
 #include "planners/chain/segments.h"

@@ -1,6 +1,6 @@
 /*
- * store-all: every op once, in the natural order; a value stays until its last use. What a framework does without
- * checkpointing, and the fastest plan there is wherever it fits.
+ * store-all: every op once, in the natural order; a value stays until its last use. What a
+ * framework does without checkpointing, and the fastest plan there is wherever it fits.
  */
 #include "base/memory.h"
 #include "planners/planner_internal.h"

@@ -1,0 +1,267 @@
+/* What each command does with good input, and with a budget that is too small. */
+
+#include "golden.h"
+#include "run_command.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GOLDEN(name) NEAP_SOURCE_DIR "/tests/cli/golden/" name ".txt"
+
+/* Eight layers of one byte and one second each: small enough to follow by hand. */
+#define CHAIN "chain --set layers=8 --device unit"
+
+static const run_options IN_DATA = {.folder = NEAP_SOURCE_DIR "/tests/cli/data"};
+
+static void check_lines(const char *const *lines, size_t count, const char *golden)
+{
+    transcript t = {0};
+    for (size_t i = 0; i < count; i++)
+        transcript_run(&t, NEAP_CLI, lines[i], &IN_DATA);
+    transcript_check(&t, golden);
+}
+
+#define CHECK_LINES(lines, golden) check_lines(lines, sizeof lines / sizeof lines[0], golden)
+
+static void plan(void **state)
+{
+    (void)state;
+    static const char *const LINES[] = {
+        "plan " CHAIN " --method store-all",
+        "plan " CHAIN " --method store-all --json",
+        "plan " CHAIN " --method sqrt --budget 80%",
+        "plan " CHAIN " --method sqrt --budget 80% --json",
+        "plan tiny.json --method store-all --json",
+        "plan tiny.json --method store-all --budget 150%",
+        "plan tiny.json --method store-all -o -",
+    };
+    CHECK_LINES(LINES, GOLDEN("plan"));
+}
+
+static void chart(void **state)
+{
+    (void)state;
+    static const char *const LINES[] = {"plan " CHAIN " --method sqrt --budget 80% --chart"};
+    CHECK_LINES(LINES, GOLDEN("chart"));
+}
+
+static void check(void **state)
+{
+    (void)state;
+    static const char *const LINES[] = {
+        "check tiny.json tiny.plan.json",
+        "check tiny.json tiny.plan.json --json",
+        "check tiny.json tiny.plan.json --budget 4400",
+        "check tiny.json tiny.plan.json --budget 4400 --json",
+        "check tiny.json other.plan.json",
+        "check tiny.json other.plan.json --any-graph",
+        "check tiny.json too_early.plan.json",
+        "check tiny.json over_budget.plan.json",
+        "check tiny.json over_budget.plan.json --budget 100%",
+        "check tiny.json offload.plan.json",
+        "check tiny.json offload.plan.json --link 1MB/s --link-latency 10us",
+        "check tiny.json offload.plan.json --link 1MB/s,2MB/s --duplex --host-memory 100",
+        "check tiny.json tiny.json",
+        "check tiny.plan.json tiny.json",
+        "check tiny.json missing.json",
+    };
+    CHECK_LINES(LINES, GOLDEN("check"));
+}
+
+static void graph(void **state)
+{
+    (void)state;
+    static const char *const LINES[] = {
+        "graph " CHAIN,
+        "graph " CHAIN " --json",
+        "graph tiny.json",
+        "graph tiny.json --json",
+        "graph hostile_name.json",
+        "graph hostile_name.json --json",
+        "graph chain --set layers=1 --device unit -o -",
+    };
+    CHECK_LINES(LINES, GOLDEN("graph"));
+}
+
+static void compare_and_curve(void **state)
+{
+    (void)state;
+    static const char *const LINES[] = {
+        "compare " CHAIN " --budget 80% --methods store-all,sqrt --json",
+        "compare " CHAIN " --methods store-all,sqrt --json",
+        "curve " CHAIN " --methods store-all,sqrt --budgets 60%,80%,100%",
+        "curve " CHAIN " --methods store-all,sqrt --points 12 --from 40%",
+        "curve " CHAIN " --methods sqrt --budgets 100% --json",
+    };
+    CHECK_LINES(LINES, GOLDEN("compare"));
+}
+
+static void infeasible(void **state)
+{
+    (void)state;
+    static const char *const LINES[] = {
+        "plan " CHAIN " --method store-all --budget 80%",
+        "plan " CHAIN " --method sqrt --budget 1",
+        "plan " CHAIN " --method sqrt --budget 1 --json",
+        "plan " CHAIN " --budget 1",
+        "compare " CHAIN " --budget 1 --methods store-all,sqrt --json",
+        "curve " CHAIN " --budgets 1,2 --methods store-all,sqrt",
+    };
+    run_result result;
+    for (size_t i = 0; i < sizeof LINES / sizeof LINES[0]; i++) {
+        run_line(NEAP_CLI, LINES[i], NULL, &result);
+        assert_int_equal(result.code, 3);
+        assert_memory_equal(result.err, "neap: ", 6);
+        assert_ptr_equal(strchr(result.err, '\n'), result.err + strlen(result.err) - 1);
+        run_result_clear(&result);
+    }
+}
+
+/* The message's advice is good advice. */
+static void the_suggested_budget_works(void **state)
+{
+    (void)state;
+    static const char *const MODELS[] = {CHAIN, "vgg16 --batch 2", "resnet18 --batch 2"};
+    for (size_t i = 0; i < sizeof MODELS / sizeof MODELS[0]; i++) {
+        char line[256];
+        run_result result;
+        snprintf(line, sizeof line, "plan %s --budget 1 --method sqrt", MODELS[i]);
+        run_line(NEAP_CLI, line, NULL, &result);
+        assert_int_equal(result.code, 3);
+        const char *try = strstr(result.err, "; try ");
+        assert_non_null(try);
+        try += strlen("; try ");
+        /* "--method X --budget SIZE, ..." or "--budget SIZE" */
+        size_t length = strcspn(try, ",\n");
+        snprintf(line, sizeof line, "plan %s %s%.*s", MODELS[i],
+                 strstr(try, "--method") ? "" : "--method sqrt ", (int)length, try);
+        run_result_clear(&result);
+        run_line(NEAP_CLI, line, NULL, &result);
+        if (result.code != 0)
+            fail_msg("neap %s: %s", line, result.err);
+        run_result_clear(&result);
+    }
+}
+
+static void auto_takes_store_all_where_it_fits_and_another_where_not(void **state)
+{
+    (void)state;
+    run_result result;
+    run_line(NEAP_CLI, "plan " CHAIN " --json", NULL, &result);
+    assert_int_equal(result.code, 0);
+    assert_non_null(strstr(result.out, "\"overhead\": 0,"));
+    run_result_clear(&result);
+    run_line(NEAP_CLI, "plan " CHAIN " --budget 80% --json", NULL, &result);
+    assert_int_equal(result.code, 0);
+    assert_null(strstr(result.out, "\"store-all\""));
+    run_result_clear(&result);
+}
+
+/* The number after "key": in a JSON text. */
+static double number_of(const char *json, const char *key)
+{
+    char quoted[64];
+    snprintf(quoted, sizeof quoted, "\"%s\": ", key);
+    const char *found = strstr(json, quoted);
+    assert_non_null(found);
+    return strtod(found + strlen(quoted), NULL);
+}
+
+static void a_plan_fits_its_budget_and_the_judge_agrees(void **state)
+{
+    (void)state;
+    char *folder = make_temporary_folder();
+    const run_options options = {.folder = folder};
+    run_result plan_result, verdict;
+    run_line(NEAP_CLI, "plan resnet50 --batch 4 --budget 80% --method sqrt --json -o plan.json",
+             &options, &plan_result);
+    assert_int_equal(plan_result.code, 0);
+    run_line(NEAP_CLI, "check resnet50 plan.json --batch 4 --json", &options, &verdict);
+    assert_int_equal(verdict.code, 0);
+    static const char *const KEYS[] = {"budget_bytes", "peak_bytes",     "arena_bytes",
+                                       "time",         "recomputed_ops", "base_time"};
+    for (size_t i = 0; i < sizeof KEYS / sizeof KEYS[0]; i++)
+        assert_true(number_of(plan_result.out, KEYS[i]) >= number_of(verdict.out, KEYS[i]) &&
+                    number_of(plan_result.out, KEYS[i]) <= number_of(verdict.out, KEYS[i]));
+    assert_true(number_of(verdict.out, "arena_bytes") <= number_of(verdict.out, "budget_bytes"));
+    run_result_clear(&plan_result);
+    run_result_clear(&verdict);
+    remove_temporary_folder(folder);
+}
+
+static void percentages_are_of_the_natural_peak(void **state)
+{
+    (void)state;
+    run_result whole, half;
+    run_line(NEAP_CLI, "plan vgg16 --batch 2 --budget 100% --json", NULL, &whole);
+    run_line(NEAP_CLI, "plan vgg16 --batch 2 --budget 250.5% --json", NULL, &half);
+    assert_int_equal(whole.code, 0);
+    assert_int_equal(half.code, 0);
+    int64_t natural = (int64_t)number_of(whole.out, "natural_peak_bytes");
+    assert_int_equal((int64_t)number_of(whole.out, "budget_bytes"), natural);
+    assert_int_equal((int64_t)number_of(half.out, "budget_bytes"),
+                     (int64_t)((double)natural * 2.505));
+    run_result_clear(&whole);
+    run_result_clear(&half);
+}
+
+static void models_take_their_options(void **state)
+{
+    (void)state;
+    static const char *const LINES[] = {
+        "graph unet --batch 1 --image 64x96 --json",
+        "graph gpt2 --batch 1 --seq 32 --set layers=2 --dtype bf16 --json",
+        "graph resnet18 --batch=2 --dtype=tf32 --optimizer=adam --kernels=torch --json",
+        "graph resnet18 --batch 2 --device mygpu --devices mine.devices.json --json",
+        "plan resnet18 --batch 2 --device h200 --link device --host-memory 1GiB --json",
+        "plan resnet18 --batch 2 --link 12.2GB/s,13e9 --duplex --link-latency 10us --json",
+        "plan resnet18 --batch 2 --time-limit 1min --threads 1 --seed 7 --alignment 256 --json",
+    };
+    for (size_t i = 0; i < sizeof LINES / sizeof LINES[0]; i++) {
+        run_result result;
+        run_line(NEAP_CLI, LINES[i], &IN_DATA, &result);
+        if (result.code != 0)
+            fail_msg("neap %s: %s", LINES[i], result.err);
+        assert_string_equal(result.err, "");
+        run_result_clear(&result);
+    }
+}
+
+static void devices_come_from_the_environment_too(void **state)
+{
+    (void)state;
+    run_result result;
+    const run_options options = {.folder = NEAP_SOURCE_DIR "/tests/cli/data",
+                                 .environment = "NEAP_DEVICES=:mine.devices.json:"};
+    run_line(NEAP_CLI, "devices mygpu", &options, &result);
+    assert_int_equal(result.code, 0);
+    assert_non_null(strstr(result.out, "a card of my own"));
+    run_result_clear(&result);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plan),
+        cmocka_unit_test(chart),
+        cmocka_unit_test(check),
+        cmocka_unit_test(graph),
+        cmocka_unit_test(compare_and_curve),
+        cmocka_unit_test(infeasible),
+        cmocka_unit_test(the_suggested_budget_works),
+        cmocka_unit_test(auto_takes_store_all_where_it_fits_and_another_where_not),
+        cmocka_unit_test(a_plan_fits_its_budget_and_the_judge_agrees),
+        cmocka_unit_test(percentages_are_of_the_natural_peak),
+        cmocka_unit_test(models_take_their_options),
+        cmocka_unit_test(devices_come_from_the_environment_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

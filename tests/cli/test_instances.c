@@ -1,0 +1,68 @@
+/* Every graph beside the project (shared/instances) is read, planned by store-all, and its plan
+ * checked. */
+
+#include "run_command.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INSTANCES NEAP_SHARED_DIR "/instances"
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+static void plan_and_check(const char *name, const char *folder)
+{
+    char line[1024];
+    run_result result;
+    const run_options options = {.folder = folder};
+    snprintf(line, sizeof line, "plan %s/%s --method store-all --budget 100%% -o plan.json",
+             INSTANCES, name);
+    run_line(NEAP_CLI, line, &options, &result);
+    if (result.code != 0)
+        fail_msg("%s: exit %d: %s", name, result.code, result.err);
+    run_result_clear(&result);
+    snprintf(line, sizeof line, "check %s/%s plan.json", INSTANCES, name);
+    run_line(NEAP_CLI, line, &options, &result);
+    if (result.code != 0 || strncmp(result.out, "accepted", 8) != 0)
+        fail_msg("%s: exit %d: %s%s", name, result.code, result.out, result.err);
+    run_result_clear(&result);
+}
+
+static void every_instance(void **state)
+{
+    (void)state;
+    DIR *entries = opendir(INSTANCES);
+    if (!entries) {
+        print_message("skipped: there is no %s\n", INSTANCES);
+        skip();
+    }
+    char *folder = make_temporary_folder();
+    int count = 0;
+    for (struct dirent *entry; (entry = readdir(entries));)
+        if (ends_with(entry->d_name, ".json")) {
+            plan_and_check(entry->d_name, folder);
+            count++;
+        }
+    closedir(entries);
+    remove_temporary_folder(folder);
+    print_message("%d instances planned and checked\n", count);
+    assert_true(count > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_instance)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
