@@ -1,10 +1,16 @@
 /*
  * The chain view: where does a single storage separate past from future?
  *
- * A storage crosses the boundary behind op p if it is produced at or before p and read by a forward
- * op after p. One pass over the storages adds each to the boundaries it crosses as a difference
- * array, with the sum of ids beside the count, so that a boundary crossed once knows by which.
- * O(ops + values + reads).
+ * Forward: a storage crosses the boundary behind op p if it is produced at or before p and read by a forward op
+ * after p. One pass over the storages adds each to the boundaries it crosses as a difference array, with the sum of
+ * ids beside the count, so that a boundary crossed once knows by which.
+ *
+ * Backward: for a cut behind stage i let `low` be the last backward op that reads something made after the cut, and
+ * `high` the first that reads something made before it (the cut storage aside). Any boundary between them will
+ * do; the one that the fewest bytes of gradients cross is taken. Where low > high the cut is dropped.
+ *
+ * O(ops + values + reads), but for the search of the best boundary, which looks at each backward op once a cut
+ * whose range holds it; ranges of different cuts hardly overlap.
  */
 #include "base/fail.h"
 #include "base/memory.h"
@@ -12,15 +18,33 @@
 
 #include <neap/chain.h>
 
-/* A side storage: small, and read over a long stretch. See neap/chain.h. */
+#include <string.h>
+
 #define SIDE_SHARE 1000
 #define SIDE_SPAN  4
 
 typedef struct reach {
-    uint32_t first,
-        last;     /* ops: where it is produced and where it is last read in the forward part */
-    bool forward; /* produced in the forward part */
+    uint32_t first, last; /* ops: where it is produced and where it is last read in the forward part */
+    bool forward;         /* produced in the forward part, and not on an input's storage */
 } reach;
+
+typedef struct crossing {
+    int64_t count;
+    int64_t id_sum;
+} crossing;
+
+typedef struct chain_builder {
+    neap_allocator *allocator;
+    const neap_graph *graph;
+    neap_chain *chain;
+    uint32_t n_ops, n_forward;
+    reach *reaches;           /* per storage */
+    crossing *crossings;      /* per forward op: the boundary behind it */
+    int64_t *gradient_bytes;  /* per op and one more: gradients alive when it begins */
+    uint32_t *stage_of;       /* per forward op */
+    uint32_t *low, *high;     /* per stage: the cut behind it */
+    uint32_t *seen;           /* per value: marks */
+} chain_builder;
 
 static uint32_t count_forward(const neap_graph *graph)
 {
@@ -30,17 +54,23 @@ static uint32_t count_forward(const neap_graph *graph)
     return n;
 }
 
-static void find_reaches(const neap_graph *graph, uint32_t n_forward, reach *reaches)
+static const neap_value *storage_of(const chain_builder *b, uint32_t value)
 {
-    for (uint32_t o = 0; o < n_forward; o++) {
+    return &b->graph->values[b->graph->values[value].storage];
+}
+
+/* ---- Forward cuts ---- */
+
+static void find_reaches(chain_builder *b)
+{
+    const neap_graph *graph = b->graph;
+    for (uint32_t o = 0; o < b->n_forward; o++) {
         const neap_op *op = &graph->ops[o];
         for (uint32_t i = 0; i < op->n_inputs; i++)
-            reaches[graph->values[op->inputs[i]].storage].last = o;
+            b->reaches[graph->values[op->inputs[i]].storage].last = o;
         for (uint32_t i = 0; i < op->n_outputs; i++) {
-            const neap_value *value = &graph->values[op->outputs[i]];
-            reach *r = &reaches[value->storage];
-            bool of_input = graph->values[value->storage].producer == NEAP_NONE;
-            if (r->forward || of_input)
+            reach *r = &b->reaches[graph->values[op->outputs[i]].storage];
+            if (r->forward || storage_of(b, op->outputs[i])->producer == NEAP_NONE)
                 continue;
             r->forward = true;
             r->first = r->last = o;
@@ -48,61 +78,252 @@ static void find_reaches(const neap_graph *graph, uint32_t n_forward, reach *rea
     }
 }
 
-static bool is_side(const neap_value *value, const reach *r, int64_t forward_bytes,
-                    uint32_t n_forward)
+static void find_sides(chain_builder *b)
 {
-    return value->bytes <= forward_bytes / SIDE_SHARE &&
-           r->last - r->first >= n_forward / SIDE_SPAN;
-}
-
-typedef struct crossing {
-    int64_t count;
-    int64_t id_sum;
-} crossing;
-
-/* crossings[p] describes the boundary behind op p once the differences are summed. */
-static void find_crossings(const neap_graph *graph, uint32_t n_forward, const reach *reaches,
-                           crossing *crossings)
-{
+    const neap_graph *graph = b->graph;
     int64_t forward_bytes = 0;
     for (size_t v = 0; v < graph->n_values; v++)
-        if (reaches[v].forward)
+        if (b->reaches[v].forward)
             forward_bytes += graph->values[v].bytes;
-    for (size_t v = 0; v < graph->n_values; v++) {
-        const reach *r = &reaches[v];
-        if (!r->forward || r->last == r->first ||
-            is_side(&graph->values[v], r, forward_bytes, n_forward))
-            continue;
-        crossings[r->first].count++;
-        crossings[r->first].id_sum += (int64_t)v;
-        crossings[r->last].count--;
-        crossings[r->last].id_sum -= (int64_t)v;
-    }
-    for (uint32_t p = 1; p < n_forward; p++) {
-        crossings[p].count += crossings[p - 1].count;
-        crossings[p].id_sum += crossings[p - 1].id_sum;
+    for (uint32_t v = 0; v < graph->n_values; v++) {
+        uint32_t storage = graph->values[v].storage;
+        const reach *r = &b->reaches[storage];
+        bool side = r->forward && graph->values[storage].bytes <= forward_bytes / SIDE_SHARE &&
+                    r->last - r->first >= b->n_forward / SIDE_SPAN && r->last > r->first + 1;
+        b->chain->is_side[v] = side || graph->values[storage].producer == NEAP_NONE;
+        if (side && storage == v)
+            b->chain->side_bytes += graph->values[v].bytes;
     }
 }
 
-/* Boundaries crossed by one storage; of several in a row with the same one (views of it), the last.
- */
-static void find_stages(neap_chain *chain, const crossing *crossings)
+static void find_crossings(chain_builder *b)
 {
-    uint32_t begin = 0;
-    chain->n_stages = 0;
-    for (uint32_t p = 0; p < chain->n_forward; p++) {
-        bool last = p + 1 == chain->n_forward;
-        if (!last && crossings[p].count != 1)
+    for (size_t v = 0; v < b->graph->n_values; v++) {
+        const reach *r = &b->reaches[v];
+        if (!r->forward || r->last == r->first || b->chain->is_side[v])
             continue;
-        uint32_t cut = last ? NEAP_NONE : (uint32_t)crossings[p].id_sum;
+        b->crossings[r->first].count++;
+        b->crossings[r->first].id_sum += (int64_t)v;
+        b->crossings[r->last].count--;
+        b->crossings[r->last].id_sum -= (int64_t)v;
+    }
+    for (uint32_t p = 1; p < b->n_forward; p++) {
+        b->crossings[p].count += b->crossings[p - 1].count;
+        b->crossings[p].id_sum += b->crossings[p - 1].id_sum;
+    }
+}
+
+/* Boundaries crossed by one storage; of several in a row with the same one (views of it), the last. */
+static void find_forward_stages(chain_builder *b)
+{
+    neap_chain *chain = b->chain;
+    uint32_t begin = 0;
+    for (uint32_t p = 0; p < b->n_forward; p++) {
+        bool last = p + 1 == b->n_forward;
+        if (!last && b->crossings[p].count != 1)
+            continue;
+        uint32_t cut = last ? NEAP_NONE : (uint32_t)b->crossings[p].id_sum;
         neap_stage *previous = chain->n_stages ? &chain->stages[chain->n_stages - 1] : NULL;
-        if (previous && !last && previous->cut == cut) {
+        if (previous && !last && previous->cut == cut)
             previous->end_op = p + 1;
-        } else {
-            chain->stages[chain->n_stages++] = (neap_stage){begin, p + 1, cut};
-        }
+        else
+            chain->stages[chain->n_stages++] =
+                (neap_stage){.first_op = begin, .end_op = p + 1, .cut = cut};
         begin = p + 1;
     }
+}
+
+static void number_stages(chain_builder *b)
+{
+    for (uint32_t i = 0; i < b->chain->n_stages; i++)
+        for (uint32_t o = b->chain->stages[i].first_op; o < b->chain->stages[i].end_op; o++)
+            b->stage_of[o] = i;
+}
+
+/* ---- Backward cuts ---- */
+
+/*
+ * For the cut behind each stage: low is one past the last backward op that reads a value of a later stage, high
+ * the first that reads one of this stage or an earlier one, other than the cut. A value of stage s bounds low for
+ * the cuts behind stages before s and high for those behind s and later ones: set where it is strongest, then
+ * carried over the stages.
+ */
+static void find_backward_ranges(chain_builder *b)
+{
+    const neap_graph *graph = b->graph;
+    neap_chain *chain = b->chain;
+    uint32_t n = chain->n_stages;
+    for (uint32_t i = 0; i < n; i++) {
+        b->low[i] = b->n_forward;
+        b->high[i] = b->n_ops;
+    }
+    for (uint32_t o = b->n_forward; o < b->n_ops; o++) {
+        const neap_op *op = &graph->ops[o];
+        for (uint32_t k = 0; k < op->n_inputs; k++) {
+            uint32_t value = op->inputs[k], maker = graph->values[value].producer;
+            if (maker == NEAP_NONE || maker >= b->n_forward || chain->is_side[value])
+                continue;
+            uint32_t stage = b->stage_of[maker];
+            if (stage > 0)
+                b->low[stage - 1] = o + 1;
+            /* The cut behind `stage` may be read after its boundary; the cuts behind later stages may not. */
+            bool is_cut = graph->values[value].storage == chain->stages[stage].cut;
+            uint32_t bounded = is_cut ? stage + 1 : stage;
+            if (bounded < n && o < b->high[bounded])
+                b->high[bounded] = o;
+        }
+    }
+    for (uint32_t i = n - 1; i-- > 0;)
+        if (b->low[i + 1] > b->low[i])
+            b->low[i] = b->low[i + 1];
+    for (uint32_t i = 1; i < n; i++)
+        if (b->high[i - 1] < b->high[i])
+            b->high[i] = b->high[i - 1];
+}
+
+/* gradient_bytes[o]: storages made in the backward part before op o that it or a later op reads. */
+static void find_gradient_bytes(chain_builder *b)
+{
+    const neap_graph *graph = b->graph;
+    for (uint32_t v = 0; v < graph->n_values; v++)
+        b->seen[v] = 0; /* per storage: one past its last reader in the backward part */
+    for (uint32_t o = b->n_forward; o < b->n_ops; o++)
+        for (uint32_t k = 0; k < graph->ops[o].n_inputs; k++)
+            b->seen[graph->values[graph->ops[o].inputs[k]].storage] = o;
+    for (uint32_t v = 0; v < graph->n_values; v++) {
+        uint32_t maker = graph->values[v].producer;
+        if (graph->values[v].view_of != NEAP_NONE || maker == NEAP_NONE || maker < b->n_forward ||
+            b->seen[v] <= maker)
+            continue;
+        b->gradient_bytes[maker + 1] += graph->values[v].bytes;
+        b->gradient_bytes[b->seen[v] + 1] -= graph->values[v].bytes;
+    }
+    for (uint32_t o = b->n_forward; o < b->n_ops; o++)
+        b->gradient_bytes[o + 1] += b->gradient_bytes[o];
+}
+
+/*
+ * Places the backward boundary of each cut, from the last stage to the first, and drops cuts that have none. The
+ * last stage has no cut: its backward ops begin with the backward part.
+ */
+static void place_backward_cuts(chain_builder *b)
+{
+    neap_chain *chain = b->chain;
+    uint32_t n = chain->n_stages, kept = n - 1, at = b->n_forward;
+    chain->stages[n - 1].first_backward = b->n_forward;
+    for (uint32_t i = n - 1; i-- > 0;) {
+        uint32_t low = b->low[i] > at ? b->low[i] : at, high = b->high[i];
+        if (low > high) { /* joined with the stage behind it */
+            chain->stages[kept].first_op = chain->stages[i].first_op;
+            continue;
+        }
+        uint32_t best = low;
+        for (uint32_t o = low + 1; o <= high; o++)
+            if (b->gradient_bytes[o] < b->gradient_bytes[best])
+                best = o;
+        at = best;
+        chain->stages[kept].end_backward = best;
+        kept--;
+        chain->stages[kept] = chain->stages[i];
+        chain->stages[kept].first_backward = best;
+        chain->stages[kept].gradient_bytes = b->gradient_bytes[best];
+    }
+    chain->stages[kept].end_backward = b->n_ops;
+    chain->n_stages = n - kept;
+    memmove(chain->stages, chain->stages + kept, chain->n_stages * sizeof *chain->stages);
+}
+
+/* ---- Sizes ---- */
+
+static void add_op(chain_builder *b, neap_stage *stage, uint32_t o, bool backward)
+{
+    const neap_op *op = &b->graph->ops[o];
+    *(backward ? &stage->backward_ticks : &stage->forward_ticks) += op->variants[0].ticks;
+    if (op->variants[0].workspace > stage->workspace)
+        stage->workspace = op->variants[0].workspace;
+    if (!backward)
+        return;
+    for (uint32_t k = 0; k < op->n_outputs; k++) {
+        uint32_t value = op->outputs[k];
+        if (b->graph->is_output[value])
+            stage->result_bytes += storage_of(b, value)->bytes;
+    }
+}
+
+/* Storages made by this stage, other than its cut, that its backward ops read; each once. */
+static void measure_saved(chain_builder *b, neap_stage *stage, uint32_t mark)
+{
+    for (uint32_t o = stage->first_backward; o < stage->end_backward; o++) {
+        const neap_op *op = &b->graph->ops[o];
+        for (uint32_t k = 0; k < op->n_inputs; k++) {
+            uint32_t storage = b->graph->values[op->inputs[k]].storage;
+            const reach *r = &b->reaches[storage];
+            bool inside = r->forward && r->first >= stage->first_op && r->first < stage->end_op;
+            if (!inside || storage == stage->cut || b->chain->is_side[storage] ||
+                b->seen[storage] == mark)
+                continue;
+            b->seen[storage] = mark;
+            stage->saved_bytes += b->graph->values[storage].bytes;
+        }
+    }
+}
+
+static int64_t data_bytes(const chain_builder *b)
+{
+    const neap_stage *first = &b->chain->stages[0];
+    int64_t bytes = 0;
+    for (uint32_t o = first->first_op; o < first->end_op; o++)
+        for (uint32_t k = 0; k < b->graph->ops[o].n_inputs; k++) {
+            uint32_t value = b->graph->ops[o].inputs[k];
+            if (strcmp(b->graph->values[value].kind, NEAP_KIND_INPUT) != 0 ||
+                b->seen[value] == NEAP_NONE)
+                continue;
+            b->seen[value] = NEAP_NONE;
+            bytes += b->graph->values[value].bytes;
+        }
+    return bytes;
+}
+
+static void measure_stages(chain_builder *b)
+{
+    neap_chain *chain = b->chain;
+    memset(b->seen, 0, b->graph->n_values * sizeof *b->seen);
+    chain->input_bytes = data_bytes(b);
+    int64_t entering = chain->input_bytes;
+    for (uint32_t i = 0; i < chain->n_stages; i++) {
+        neap_stage *stage = &chain->stages[i];
+        for (uint32_t o = stage->first_op; o < stage->end_op; o++)
+            add_op(b, stage, o, false);
+        for (uint32_t o = stage->first_backward; o < stage->end_backward; o++)
+            add_op(b, stage, o, true);
+        stage->input_bytes = entering;
+        stage->output_bytes = stage->cut == NEAP_NONE ? 0 : b->graph->values[stage->cut].bytes;
+        entering = stage->output_bytes;
+        measure_saved(b, stage, i + 1);
+    }
+}
+
+static neap_status allocate(chain_builder *b, neap_diag *diag)
+{
+    size_t n_values = b->graph->n_values, n_forward = b->n_forward;
+    neap_status status = NEAP_NEW(b->allocator, n_values, &b->reaches, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(b->allocator, n_forward, &b->crossings, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(b->allocator, (size_t)b->n_ops + 1, &b->gradient_bytes, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(b->allocator, n_forward, &b->stage_of, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(b->allocator, n_forward, &b->low, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(b->allocator, n_forward, &b->high, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(b->allocator, n_values, &b->seen, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(b->allocator, n_forward, &b->chain->stages, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(b->allocator, n_values, &b->chain->is_side, diag);
+    return status;
 }
 
 neap_status neap_chain_build(neap_allocator *allocator, const neap_graph *graph, neap_chain *chain,
@@ -110,27 +331,42 @@ neap_status neap_chain_build(neap_allocator *allocator, const neap_graph *graph,
 {
     allocator = neap_allocator_or_system(allocator);
     uint32_t n_forward = count_forward(graph);
-    *chain = (neap_chain){.n_forward = n_forward, .allocator = allocator};
-    reach *reaches = NULL;
-    crossing *crossings = NULL;
-    neap_status status = NEAP_NEW(allocator, graph->n_values, &reaches, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, n_forward, &crossings, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, n_forward, &chain->stages, diag);
-    if (status == NEAP_OK) {
-        find_reaches(graph, n_forward, reaches);
-        find_crossings(graph, n_forward, reaches, crossings);
-        find_stages(chain, crossings);
+    *chain = (neap_chain){
+        .n_forward = n_forward, .n_values = (uint32_t)graph->n_values, .allocator = allocator};
+    chain_builder b = {.allocator = allocator,
+                       .graph = graph,
+                       .chain = chain,
+                       .n_ops = (uint32_t)graph->n_ops,
+                       .n_forward = n_forward};
+    neap_status status = allocate(&b, diag);
+    if (status == NEAP_OK && n_forward > 0) {
+        find_reaches(&b);
+        find_sides(&b);
+        find_crossings(&b);
+        find_forward_stages(&b);
+        number_stages(&b);
+        find_backward_ranges(&b);
+        find_gradient_bytes(&b);
+        place_backward_cuts(&b);
+        measure_stages(&b);
     }
-    NEAP_DELETE(allocator, graph->n_values, reaches);
-    NEAP_DELETE(allocator, n_forward, crossings);
+    NEAP_DELETE(allocator, graph->n_values, b.reaches);
+    NEAP_DELETE(allocator, n_forward, b.crossings);
+    NEAP_DELETE(allocator, (size_t)b.n_ops + 1, b.gradient_bytes);
+    NEAP_DELETE(allocator, n_forward, b.stage_of);
+    NEAP_DELETE(allocator, n_forward, b.low);
+    NEAP_DELETE(allocator, n_forward, b.high);
+    NEAP_DELETE(allocator, graph->n_values, b.seen);
+    if (status != NEAP_OK)
+        neap_chain_clear(chain);
     return status;
 }
 
 void neap_chain_clear(neap_chain *chain)
 {
     NEAP_DELETE(chain->allocator, chain->n_forward, chain->stages);
+    NEAP_DELETE(chain->allocator, chain->n_values, chain->is_side);
     chain->stages = NULL;
+    chain->is_side = NULL;
     chain->n_stages = 0;
 }

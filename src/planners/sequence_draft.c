@@ -13,6 +13,21 @@ double planner_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+void planner_report(const planner *p, double fraction)
+{
+    neap_progress *progress = p->request->progress;
+    double now = planner_now();
+    if (!progress || !progress->report || now - *p->reported < 0.1)
+        return;
+    *p->reported = now;
+    neap_progress_event event = {.phase = p->request->method,
+                                 .fraction = fraction,
+                                 .seconds = now - p->started,
+                                 .best_time = -1,
+                                 .bound_time = -1};
+    progress->report(progress, &event);
+}
+
 bool planner_stopped(const planner *p)
 {
     neap_progress *progress = p->request->progress;

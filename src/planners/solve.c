@@ -245,7 +245,9 @@ neap_status neap_solve(neap_allocator *allocator, const neap_request *request,
     neap_status status = check_request(request, &method, diag);
     if (status != NEAP_OK)
         return status;
+    double reported = 0;
     planner p = {.allocator = allocator,
+                 .reported = &reported,
                  .request = request,
                  .graph = request->graph,
                  .budget = request->budget < 0 ? INT64_MAX : request->budget,

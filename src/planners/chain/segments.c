@@ -23,7 +23,8 @@ static void number_segments(segmenter *s, const bool *checkpoint)
         const neap_stage *stage = &s->chain->stages[i];
         for (uint32_t o = stage->first_op; o < stage->end_op; o++)
             s->segment[o] = s->n_segments;
-        if (checkpoint[i] || i + 1 == s->chain->n_stages)
+        bool last = i + 1 == s->chain->n_stages, last_cut = i + 2 == s->chain->n_stages;
+        if (last || (checkpoint[i] && !last_cut))
             s->segment_end[s->n_segments++] = stage->end_op;
     }
 }

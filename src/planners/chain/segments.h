@@ -8,7 +8,8 @@
 #include <neap/chain.h>
 
 /*
- * Stages are grouped into segments: a new one begins behind each stage s with checkpoint[s]. The
+ * Stages are grouped into segments: a new one begins behind each stage s with checkpoint[s]
+ * (n_stages entries; that of the last stage does not matter). The
  * forward part runs through; of each segment only what later segments read survives. Going
  * backwards, the first op that reads something dropped has the segment's forward ops run again,
  * those of them that the backward pass needs. The last segment is kept whole.

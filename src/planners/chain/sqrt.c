@@ -32,9 +32,10 @@ static neap_status plan_sqrt(const planner *p, draft *d, neap_diag *diag)
     if (status != NEAP_OK)
         goto done;
     n_stages = chain.n_stages;
+    uint32_t n = n_stages ? n_stages - 1 : 0; /* layers: the last stage is the loss */
     uint32_t length = (uint32_t)p->options[LENGTH];
     if (length == 0)
-        length = (uint32_t)lround(sqrt((double)n_stages));
+        length = (uint32_t)lround(sqrt((double)n));
     if (length == 0)
         length = 1;
     status = NEAP_NEW(p->allocator, n_stages, &checkpoint, diag);
@@ -42,8 +43,8 @@ static neap_status plan_sqrt(const planner *p, draft *d, neap_diag *diag)
         status = NEAP_NEW(p->allocator, n_stages, &list, diag);
     if (status != NEAP_OK)
         goto done;
-    for (uint32_t i = 0; i < n_stages; i++) {
-        checkpoint[i] = (i + 1) % length == 0 || i + 1 == n_stages;
+    for (uint32_t i = 0; i < n; i++) {
+        checkpoint[i] = (i + 1) % length == 0 || i + 1 == n;
         if (checkpoint[i])
             list[count++] = i + 1;
     }

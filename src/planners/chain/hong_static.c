@@ -1,0 +1,35 @@
+/*
+ * hong-static: the checkpoints with the least sum of checkpoints and largest segment.
+ *
+ * Hong, Tsai, Wang, Liu and Wu, "GPU Memory Usage Optimization for Backward Propagation in Deep
+ * Network Training", section 3: Algorithm 3 for the checkpoint selection problem, equation 6,
+ *
+ *     sum of d_i over C  +  max over segments of (sum of d_j in the segment),
+ *
+ * where C holds the checkpoints, 0 and n among them, and a segment what lies strictly between two
+ * of them. The formula assumes that checkpoints stay to the end and that gradients take nothing;
+ * `hong` is the better model of what happens. The minimum is exact, but not found by trying all
+ * O(n^2) segment sizes with a pass over the chain each, O(n^3), as the paper does: segment_term.c
+ * says how all but a few of them are spared.
+ */
+#include "planners/chain/segment_term.h"
+
+neap_status neap_hong_static(const least_peak_problem *problem, least_peak_answer *answer,
+                             neap_diag *diag)
+{
+    least_peak_problem plain = *problem;
+    plain.inner = NULL;
+    return neap_segment_term_search(&plain, answer, NULL, diag);
+}
+
+static neap_status plan_hong_static(const planner *p, draft *d, neap_diag *diag)
+{
+    return planner_use_least_peak(p, d, neap_hong_static, diag);
+}
+
+const neap_method method_hong_static = {
+    .name = "hong-static",
+    .summary = "least sum of checkpoints and largest segment, exact",
+    .source = "Hong et al., GPU Memory Usage Optimization for Backward Propagation, Algorithm 3",
+    .plan = plan_hong_static,
+};

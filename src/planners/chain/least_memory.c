@@ -1,0 +1,83 @@
+#include "planners/chain/least_memory.h"
+
+#include "base/memory.h"
+
+typedef struct least_table {
+    run_chooser base;
+    const stage_costs *costs;
+    size_t n;
+    int64_t *need;    /* n x n, row i */
+    uint32_t *choice; /* n x n: k as in schedule.h */
+} least_table;
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t need_at(const least_table *t, uint32_t i, uint32_t j)
+{
+    return t->need[i * t->n + j];
+}
+
+static int64_t results_between(const least_table *t, uint32_t i, uint32_t j)
+{
+    return t->costs->results_from[i] - t->costs->results_from[j + 1];
+}
+
+static void fill(least_table *t, uint32_t i, uint32_t j)
+{
+    const stage_cost *stage = t->costs->stage, *first = &stage[i];
+    int64_t gradient = stage[j].gradient, forward_peak = first->forward_peak;
+    int64_t best = most(gradient + first->save_peak,
+                        most(first->kept + need_at(t, i + 1, j),
+                             results_between(t, i + 1, j) + first->backward_peak));
+    uint32_t choice = i;
+    for (uint32_t k = i + 1; k <= j && gradient + forward_peak < best; k++) {
+        if (k > i + 1)
+            forward_peak = most(forward_peak, stage[k - 1].drop_peak);
+        int64_t need = most(gradient + forward_peak,
+                            most(stage[k - 1].output + need_at(t, k, j),
+                                 results_between(t, k, j) + need_at(t, i, k - 1)));
+        if (need < best) {
+            best = need;
+            choice = k;
+        }
+    }
+    t->need[i * t->n + j] = best;
+    t->choice[i * t->n + j] = choice;
+}
+
+static uint32_t choose(run_chooser *self, subchain whole, int64_t *right_memory,
+                       int64_t *left_memory)
+{
+    const least_table *t = (const least_table *)self;
+    *right_memory = *left_memory = 0;
+    return t->choice[whole.i * t->n + whole.j];
+}
+
+neap_status least_memory_schedule(const planner *p, const stage_costs *costs, schedule *s,
+                                  int64_t *bytes, neap_diag *diag)
+{
+    least_table t = {.base = {choose}, .costs = costs, .n = costs->n};
+    *s = (schedule){.allocator = p->allocator};
+    *bytes = costs->pinned_bytes;
+    if (t.n == 0)
+        return NEAP_OK;
+    neap_status status = NEAP_NEW(p->allocator, t.n * t.n, &t.need, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(p->allocator, t.n * t.n, &t.choice, diag);
+    if (status == NEAP_OK) {
+        for (uint32_t i = costs->n; i-- > 0;) {
+            const stage_cost *one = &costs->stage[i];
+            t.need[i * t.n + i] = most(one->gradient + one->again_peak, one->backward_peak);
+            for (uint32_t j = i + 1; j < costs->n; j++)
+                fill(&t, i, j);
+        }
+        *bytes += need_at(&t, 0, costs->n - 1);
+        status = schedule_build(p, costs, &t.base, 0, s, diag);
+    }
+    NEAP_DELETE(p->allocator, t.n * t.n, t.need);
+    NEAP_DELETE(p->allocator, t.n * t.n, t.choice);
+    return status;
+}

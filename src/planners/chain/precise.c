@@ -1,0 +1,46 @@
+/*
+ * precise: least time for a chain in a budget, with per-layer costs and memory in buckets of a chosen size.
+ *
+ * Butt, "Training deep networks with limited memory: precise optimal checkpointing" (thesis), Algorithm 3.4 with its
+ * misprints mended: the compute cost of one layer is alpha^b; the running sum in the quadratic fall-back (which the recursion
+ * contains already as the choice k = j-1); the forward tensor beta^f_k; the left subproblem B[i][k]. The thesis
+ * checkpoints the tensors between layers only. A stage of ours may need values made inside it for its backward; those are
+ * computed again with it or saved with it (`save` in schedule.h), whichever the recursion finds better. On the thesis's
+ * own chains, whose backward reads only the layer's input, that changes nothing.
+ */
+#include "planners/chain/budgeted.h"
+#include "planners/chain/slot_table.h"
+
+enum { BUCKET };
+
+static const neap_option options[] = {
+    [BUCKET] = {.name = "bucket",
+                .meaning = "bytes in a bucket; 0 divides the budget into 1000",
+                .type = NEAP_OPTION_INTEGER,
+                .least = 0,
+                .most = 9007199254740992.0,
+                .default_value = 0},
+};
+
+static neap_status find_schedule(const planner *p, draft *d, const stage_costs *costs,
+                                 int64_t memory, schedule *s, bool *found, neap_diag *diag)
+{
+    int64_t bucket = (int64_t)p->options[BUCKET];
+    if (bucket == 0)
+        bucket = memory / 1000 + 1;
+    return slot_table_find(p, d, costs, bucket, memory / bucket, s, found, diag);
+}
+
+static neap_status plan_precise(const planner *p, draft *d, neap_diag *diag)
+{
+    return planner_use_finder(p, d, find_schedule, diag);
+}
+
+const neap_method method_precise = {
+    .name = "precise",
+    .summary = "least time for a chain in the budget, per-layer costs, memory in buckets of bytes",
+    .source = "Butt, Training deep networks with limited memory: precise optimal checkpointing",
+    .n_options = sizeof options / sizeof *options,
+    .options = options,
+    .plan = plan_precise,
+};

@@ -1,0 +1,48 @@
+/*
+ * rotor: the optimal persistent schedule of a heterogeneous chain, memory in slots.
+ *
+ * Herrmann, Beaumont, Eyraud-Dubois, Hermann, Joly and Shilova, "Optimal checkpointing for heterogeneous chains: how to
+ * train deep neural networks with limited memory" (2019): a dynamic program over (first stage, last stage, memory) with
+ * three kinds of forward step, here forward (keep nothing but the output), checkpoint (keep the input) and save (keep what
+ * the backward needs). Memory is cut into equal slots, 500 by default as there, and sizes rounded up to them. Departures:
+ * parameters' gradients count as they accumulate, workspaces count, and the table is pruned (slot_table.c).
+ */
+#include "planners/chain/budgeted.h"
+#include "planners/chain/slot_table.h"
+
+enum { SLOTS };
+
+static const neap_option options[] = {
+    [SLOTS] = {.name = "slots",
+               .meaning = "equal parts that the budget is cut into; more are slower and closer to the optimum",
+               .type = NEAP_OPTION_INTEGER,
+               .least = 1,
+               .most = 1e8,
+               .default_value = 500},
+};
+
+static neap_status find_schedule(const planner *p, draft *d, const stage_costs *costs,
+                                 int64_t memory, schedule *s, bool *found, neap_diag *diag)
+{
+    int64_t slots = (int64_t)p->options[SLOTS];
+    int64_t slot_bytes = memory / slots;
+    if (slot_bytes == 0) {
+        slot_bytes = 1;
+        slots = memory;
+    }
+    return slot_table_find(p, d, costs, slot_bytes, slots, s, found, diag);
+}
+
+static neap_status plan_rotor(const planner *p, draft *d, neap_diag *diag)
+{
+    return planner_use_finder(p, d, find_schedule, diag);
+}
+
+const neap_method method_rotor = {
+    .name = "rotor",
+    .summary = "least time for a chain in the budget, memory in slots; any number of recomputations",
+    .source = "Herrmann et al. 2019, Optimal checkpointing for heterogeneous chains",
+    .n_options = sizeof options / sizeof *options,
+    .options = options,
+    .plan = plan_rotor,
+};

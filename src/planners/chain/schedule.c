@@ -1,0 +1,101 @@
+#include "planners/chain/schedule.h"
+
+#include "base/memory.h"
+
+static neap_status add_run(schedule *s, run_kind kind, uint32_t stage, neap_diag *diag)
+{
+    neap_status status = NEAP_RESERVE(s->allocator, s->n_runs + 1, &s->runs, &s->capacity, diag);
+    if (status == NEAP_OK)
+        s->runs[s->n_runs++] = (stage_run){kind, stage};
+    return status;
+}
+
+/* What is still to do, last first: a subchain, or (with `backward`) the backward run of stage i. */
+typedef struct chain_task {
+    subchain part;
+    bool backward;
+} chain_task;
+
+typedef struct task_stack {
+    chain_task *tasks;
+    size_t count, capacity;
+} task_stack;
+
+static neap_status push(schedule *s, task_stack *stack, chain_task task, neap_diag *diag)
+{
+    neap_status status =
+        NEAP_RESERVE(s->allocator, stack->count + 1, &stack->tasks, &stack->capacity, diag);
+    if (status == NEAP_OK)
+        stack->tasks[stack->count++] = task;
+    return status;
+}
+
+static neap_status unroll(schedule *s, task_stack *stack, run_chooser *chooser, chain_task next,
+                          neap_diag *diag)
+{
+    subchain part = next.part;
+    if (next.backward)
+        return add_run(s, RUN_BACKWARD, part.i, diag);
+    if (part.i == part.j) {
+        neap_status status = add_run(s, RUN_AGAIN, part.i, diag);
+        return status == NEAP_OK ? add_run(s, RUN_BACKWARD, part.i, diag) : status;
+    }
+    int64_t right = 0, left = 0;
+    uint32_t k = chooser->choose(chooser, part, &right, &left);
+    bool save = k == part.i;
+    chain_task after = {.part = {part.i, save ? part.i : k - 1, left}, .backward = save};
+    chain_task first = {.part = {save ? part.i + 1 : k, part.j, right}};
+    neap_status status = NEAP_OK;
+    for (uint32_t l = part.i; l < first.part.i && status == NEAP_OK; l++)
+        status = add_run(s, RUN_FORWARD, l, diag);
+    if (status == NEAP_OK)
+        status = push(s, stack, after, diag);
+    if (status == NEAP_OK)
+        status = push(s, stack, first, diag);
+    return status;
+}
+
+neap_status schedule_build(const planner *p, const stage_costs *costs, run_chooser *chooser,
+                           int64_t memory, schedule *s, neap_diag *diag)
+{
+    task_stack stack = {0};
+    *s = (schedule){.allocator = p->allocator};
+    neap_status status = NEAP_OK;
+    if (costs->n > 0)
+        status = push(s, &stack, (chain_task){.part = {0, costs->n - 1, memory}}, diag);
+    while (stack.count > 0 && status == NEAP_OK)
+        status = unroll(s, &stack, chooser, stack.tasks[--stack.count], diag);
+    NEAP_DELETE(p->allocator, stack.capacity, stack.tasks);
+    if (status != NEAP_OK)
+        schedule_clear(s);
+    return status;
+}
+
+void schedule_clear(schedule *s)
+{
+    NEAP_DELETE(s->allocator, s->capacity, s->runs);
+    s->runs = NULL;
+    s->n_runs = s->capacity = 0;
+}
+
+neap_status planner_use_schedule(const planner *p, draft *d, const neap_chain *chain,
+                                 const stage_costs *costs, const schedule *s, neap_diag *diag)
+{
+    uint32_t *sequence = NULL;
+    size_t length = 0, capacity = 0;
+    neap_status status = NEAP_OK;
+    for (size_t r = 0; r < s->n_runs && status == NEAP_OK; r++) {
+        const neap_stage *stage = &chain->stages[s->runs[r].stage];
+        run_kind kind = s->runs[r].kind;
+        uint32_t first = kind == RUN_BACKWARD ? stage->first_backward : stage->first_op;
+        uint32_t end = kind == RUN_BACKWARD ? stage->end_backward : stage->end_op;
+        status = NEAP_RESERVE(p->allocator, length + (end - first), &sequence, &capacity, diag);
+        for (uint32_t o = first; o < end && status == NEAP_OK; o++)
+            if (kind != RUN_AGAIN || costs->again[o])
+                sequence[length++] = o;
+    }
+    if (status == NEAP_OK)
+        status = planner_use_sequence(p, d, sequence, length, diag);
+    NEAP_DELETE(p->allocator, capacity, sequence);
+    return status;
+}

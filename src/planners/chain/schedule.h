@@ -1,0 +1,61 @@
+/*
+ * A recursive checkpointing schedule of a chain, and its lowering to a plan.
+ *
+ * A schedule is a list of runs of stages. The recursion that all budgeted chain methods share, for the subchain of stages
+ * i .. j with A(i-1) at hand and the gradient D(j) arrived (Herrmann et al. 2019, eq. 1 to 3; Butt 2020, eq. 3.1, is the
+ * case without `save`):
+ *
+ *     one stage:   again(i), backward(i)
+ *     save:        save(i), then i+1 .. j, then backward(i)
+ *     checkpoint:  forward(i .. k-1) keeping A(k-1), then k .. j, then free A(k-1), then i .. k-1
+ *
+ * Everything needed besides what the caller holds (A(i-1), outer checkpoints, results of stages behind j):
+ *
+ *     one stage:   max(|D(i)| + again_peak(i), backward_peak(i))
+ *     save:        max(|D(j)| + save_peak(i), kept(i) + need(i+1, j), results(i+1 .. j) + backward_peak(i))
+ *     checkpoint:  max(|D(j)| + peak of forward(i .. k-1), |A(k-1)| + need(k, j), results(k .. j) + need(i, k-1))
+ */
+#ifndef NEAP_PLANNERS_SCHEDULE_H
+#define NEAP_PLANNERS_SCHEDULE_H
+
+#include "planners/chain/stage_costs.h"
+
+typedef enum run_kind { RUN_FORWARD = 0, RUN_AGAIN, RUN_BACKWARD } run_kind;
+
+typedef struct stage_run {
+    run_kind kind;
+    uint32_t stage;
+} stage_run;
+
+typedef struct schedule {
+    neap_allocator *allocator;
+    stage_run *runs;
+    size_t n_runs, capacity;
+} schedule;
+
+/* What to do with a subchain: k = i: save (or, for i = j, the one stage); k > i: checkpoint A(k-1). */
+typedef struct subchain {
+    uint32_t i, j;
+    int64_t memory; /* whatever the method decides by */
+} subchain;
+
+/*
+ * Asked for each subchain of more than one stage: returns k, and the memory that the two parts get: `right` is k .. j
+ * (i+1 .. j after a save), `left` is i .. k-1.
+ */
+typedef struct run_chooser run_chooser;
+struct run_chooser {
+    uint32_t (*choose)(run_chooser *self, subchain whole, int64_t *right_memory, int64_t *left_memory);
+};
+
+/* Unrolls the choices for stages 0 .. n-1. Without recursion: chains may be long. */
+neap_status schedule_build(const planner *p, const stage_costs *costs, run_chooser *chooser,
+                           int64_t memory, schedule *schedule, neap_diag *diag);
+void schedule_clear(schedule *schedule);
+
+/* Makes the draft's plan from a schedule. */
+neap_status planner_use_schedule(const planner *p, draft *d, const neap_chain *chain,
+                                 const stage_costs *costs, const schedule *schedule,
+                                 neap_diag *diag);
+
+#endif

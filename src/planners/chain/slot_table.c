@@ -1,0 +1,322 @@
+/*
+ * See slot_table.h. For each subchain the candidates (save, or a checkpoint before stage k) are functions of the memory m:
+ *
+ *     candidate(m) = constant + right(m - a) + left(m - b)     for m >= start
+ *
+ * and the table is their minimum: one vector loop a candidate. Two facts keep it short. The table is nonincreasing in m. And
+ * a checkpoint before k computes the stages i .. k-1 a second time, so that candidate k is at least T0 plus their
+ * forward time, T0 being the time without recomputation; as k grows this bound grows, and the slots at which it could
+ * still win, those where the minimum so far is above it, end at a point that only moves left.
+ */
+#include "planners/chain/slot_table.h"
+
+#include "base/arena.h"
+#include "base/fail.h"
+#include "base/memory.h"
+
+#include <math.h>
+#include <string.h>
+
+#define NEVER INT32_MAX
+
+/* Time for lo .. hi slots; infinite below, values[hi - lo] above. */
+typedef struct cell {
+    int32_t lo, hi; /* lo NEVER: not within any memory that can be left for it */
+    const double *values;
+} cell;
+
+typedef struct slot_table {
+    neap_allocator *allocator;
+    const stage_costs *costs;
+    uint32_t n;
+    int64_t slot_bytes;
+    int32_t slots;
+    cell *cells; /* row i: j = i .. n-1 */
+    neap_arena values;
+    double *best; /* scratch: 0 .. slots */
+} slot_table;
+
+/* One way to do a subchain. */
+typedef struct candidate {
+    uint32_t k;
+    int32_t start;
+    int32_t a, b; /* slots taken from the right and the left part */
+    double constant;
+    const cell *right, *left; /* left is NULL for a save */
+} candidate;
+
+static cell *cell_at(const slot_table *t, uint32_t i, uint32_t j)
+{
+    size_t row = (size_t)i * t->n - (size_t)i * (i - 1) / 2; /* rows before i: n, n-1, ... */
+    return &t->cells[row + (j - i)];
+}
+
+static int32_t to_slots(const slot_table *t, int64_t bytes)
+{
+    int64_t slots = bytes / t->slot_bytes + (bytes % t->slot_bytes != 0);
+    return slots > t->slots ? t->slots + 1 : (int32_t)slots;
+}
+
+static int32_t most(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
+static int32_t plus(int32_t a, int32_t lo)
+{
+    return lo == NEVER ? NEVER : a + lo;
+}
+
+static int64_t results_between(const slot_table *t, uint32_t i, uint32_t j)
+{
+    return t->costs->results_from[i] - t->costs->results_from[j + 1];
+}
+
+static double value_at(const cell *c, int64_t m)
+{
+    if (c->lo == NEVER || m < c->lo)
+        return INFINITY;
+    return c->values[m < c->hi ? m - c->lo : c->hi - c->lo];
+}
+
+static candidate make_save(const slot_table *t, uint32_t i, uint32_t j)
+{
+    const stage_cost *cost = &t->costs->stage[i];
+    candidate c = {.k = i, .a = to_slots(t, cost->kept), .right = cell_at(t, i + 1, j)};
+    c.constant = (double)cost->forward_ticks + (double)cost->backward_ticks;
+    c.start = most(to_slots(t, t->costs->stage[j].gradient + cost->save_peak),
+                   to_slots(t, results_between(t, i + 1, j) + cost->backward_peak));
+    c.start = most(c.start, plus(c.a, c.right->lo));
+    return c;
+}
+
+/* `forward_peak`: of the stages i .. k-1. */
+static candidate make_checkpoint(const slot_table *t, uint32_t i, uint32_t j, uint32_t k,
+                                 int64_t forward_peak)
+{
+    const stage_costs *costs = t->costs;
+    candidate c = {.k = k,
+                   .a = to_slots(t, costs->stage[k - 1].output),
+                   .b = to_slots(t, results_between(t, k, j)),
+                   .right = cell_at(t, k, j),
+                   .left = cell_at(t, i, k - 1)};
+    c.constant = (double)(costs->forward_until[k] - costs->forward_until[i]);
+    c.start = to_slots(t, costs->stage[j].gradient + forward_peak);
+    c.start = most(c.start, most(plus(c.a, c.right->lo), plus(c.b, c.left->lo)));
+    return c;
+}
+
+static double candidate_at(const candidate *c, int64_t m)
+{
+    if (m < c->start)
+        return INFINITY;
+    return c->constant + value_at(c->right, m - c->a) + (c->left ? value_at(c->left, m - c->b) : 0);
+}
+
+/* best[m] = min(best[m], constant + right[m] + left[m]), and the same with one part, or none. */
+static void minimise(double *restrict best, const double *restrict right,
+                     const double *restrict left, double constant, int32_t count)
+{
+    for (int32_t m = 0; m < count; m++) {
+        double time = constant + right[m] + left[m];
+        best[m] = time < best[m] ? time : best[m];
+    }
+}
+
+static void minimise_one(double *restrict best, const double *restrict part, double constant,
+                         int32_t count)
+{
+    for (int32_t m = 0; m < count; m++) {
+        double time = constant + part[m];
+        best[m] = time < best[m] ? time : best[m];
+    }
+}
+
+static void minimise_constant(double *best, double constant, int32_t count)
+{
+    for (int32_t m = 0; m < count && best[m] > constant; m++)
+        best[m] = constant;
+}
+
+static int32_t clamp(int32_t m, int32_t least, int32_t greatest)
+{
+    return m < least ? least : m > greatest ? greatest : m;
+}
+
+/*
+ * The candidate at the slots start .. end - 1: first both parts change with m, then, once one has become constant, the
+ * other alone, then none.
+ */
+static void apply(double *best, const candidate *c, int32_t end)
+{
+    const cell *right = c->right, *left = c->left;
+    double right_last = right->values[right->hi - right->lo];
+    double left_last = left ? left->values[left->hi - left->lo] : 0;
+    int32_t right_end = clamp(right->hi + c->a, c->start, end);
+    int32_t left_end = left ? clamp(left->hi + c->b, c->start, end) : c->start;
+    int32_t both = right_end < left_end ? right_end : left_end;
+    int32_t either = right_end < left_end ? left_end : right_end;
+    if (both > c->start)
+        minimise(best + c->start, right->values + (c->start - c->a - right->lo),
+                 left->values + (c->start - c->b - left->lo), c->constant, both - c->start);
+    if (right_end > both)
+        minimise_one(best + both, right->values + (both - c->a - right->lo),
+                     c->constant + left_last, either - both);
+    else if (left_end > both)
+        minimise_one(best + both, left->values + (both - c->b - left->lo),
+                     c->constant + right_last, either - both);
+    minimise_constant(best + either, c->constant + left_last + right_last, end - either);
+}
+
+/* The most slots that can be left for a subchain: its entering cut and the results behind it are always there. */
+static int32_t most_slots(const slot_table *t, uint32_t i, uint32_t j)
+{
+    int32_t held = (i ? to_slots(t, t->costs->stage[i - 1].output) : 0) +
+                   to_slots(t, t->costs->results_from[j + 1]);
+    return t->slots - held;
+}
+
+static neap_status store(slot_table *t, cell *c, int32_t lo, int32_t cap, neap_diag *diag)
+{
+    int32_t hi = cap;
+    while (hi > lo && t->best[hi - 1] == t->best[hi])
+        hi--;
+    double *values = neap_arena_copy(&t->values, t->best + lo, (size_t)(hi - lo) + 1, sizeof *values);
+    if (!values)
+        return neap_fail_no_memory(diag);
+    *c = (cell){lo, hi, values};
+    return NEAP_OK;
+}
+
+static neap_status fill_single(slot_table *t, uint32_t i, neap_diag *diag)
+{
+    const stage_cost *cost = &t->costs->stage[i];
+    int32_t lo = most(to_slots(t, cost->gradient + cost->again_peak), to_slots(t, cost->backward_peak));
+    if (lo > most_slots(t, i, i)) {
+        cell_at(t, i, i)->lo = NEVER;
+        return NEAP_OK;
+    }
+    t->best[lo] = (double)cost->again_ticks + (double)cost->backward_ticks;
+    return store(t, cell_at(t, i, i), lo, lo, diag);
+}
+
+static neap_status fill(slot_table *t, uint32_t i, uint32_t j, double least, neap_diag *diag)
+{
+    const stage_costs *costs = t->costs;
+    cell *c = cell_at(t, i, j);
+    int32_t cap = most_slots(t, i, j), lo = NEVER;
+    for (int32_t m = 0; m <= cap; m++)
+        t->best[m] = INFINITY;
+    candidate save = make_save(t, i, j);
+    if (save.start <= cap) {
+        apply(t->best, &save, cap + 1);
+        lo = save.start;
+    }
+    int32_t open = cap; /* the last slot at which a later candidate may win */
+    int64_t forward_peak = costs->stage[i].forward_peak;
+    for (uint32_t k = i + 1; k <= j; k++) {
+        if (k > i + 1 && costs->stage[k - 1].drop_peak > forward_peak)
+            forward_peak = costs->stage[k - 1].drop_peak;
+        double bound = least + (double)(costs->forward_until[k - 1] - costs->forward_until[i]) +
+                       (double)costs->stage[k - 1].again_ticks;
+        while (open >= 0 && t->best[open] <= bound)
+            open--;
+        candidate at_k = make_checkpoint(t, i, j, k, forward_peak);
+        if (at_k.start > open)
+            continue;
+        apply(t->best, &at_k, open + 1);
+        lo = at_k.start < lo ? at_k.start : lo;
+    }
+    if (lo == NEVER) {
+        c->lo = NEVER;
+        return NEAP_OK;
+    }
+    return store(t, c, lo, cap, diag);
+}
+
+/* Rows from the last stage to the first, so that every part is there before the whole. */
+static neap_status fill_all(const planner *p, slot_table *t, bool *stopped, neap_diag *diag)
+{
+    neap_status status = NEAP_OK;
+    for (uint32_t i = t->n; i-- > 0 && status == NEAP_OK;) {
+        if (planner_stopped(p)) {
+            *stopped = true;
+            return NEAP_OK;
+        }
+        status = fill_single(t, i, diag);
+        double before = 0; /* forward and backward of the stages i .. j-1 */
+        for (uint32_t j = i + 1; j < t->n && status == NEAP_OK; j++) {
+            const stage_cost *last = &t->costs->stage[j - 1], *end = &t->costs->stage[j];
+            before += (double)last->forward_ticks + (double)last->backward_ticks;
+            status = fill(t, i, j,
+                          before + (double)end->again_ticks + (double)end->backward_ticks, diag);
+        }
+        planner_report(p, (double)(t->n - i) / (double)t->n);
+    }
+    return status;
+}
+
+/* ---- The schedule ---- */
+
+typedef struct table_chooser {
+    run_chooser base;
+    const slot_table *table;
+} table_chooser;
+
+/* The candidate with the table's value at this memory; the first of equals. */
+static uint32_t choose(run_chooser *self, subchain whole, int64_t *right_memory,
+                       int64_t *left_memory)
+{
+    const slot_table *t = ((table_chooser *)self)->table;
+    candidate best = make_save(t, whole.i, whole.j);
+    double best_time = candidate_at(&best, whole.memory);
+    int64_t forward_peak = t->costs->stage[whole.i].forward_peak;
+    for (uint32_t k = whole.i + 1; k <= whole.j; k++) {
+        if (k > whole.i + 1 && t->costs->stage[k - 1].drop_peak > forward_peak)
+            forward_peak = t->costs->stage[k - 1].drop_peak;
+        candidate at_k = make_checkpoint(t, whole.i, whole.j, k, forward_peak);
+        double time = candidate_at(&at_k, whole.memory);
+        if (time < best_time) {
+            best = at_k;
+            best_time = time;
+        }
+    }
+    *right_memory = whole.memory - best.a;
+    *left_memory = whole.memory - best.b;
+    return best.k;
+}
+
+neap_status slot_table_find(const planner *p, draft *d, const stage_costs *costs,
+                            int64_t slot_bytes, int64_t slots, schedule *s, bool *found,
+                            neap_diag *diag)
+{
+    neap_allocator *allocator = p->allocator;
+    size_t n = costs->n, n_cells = n * (n + 1) / 2;
+    *found = false;
+    if (slots > INT32_MAX / 4 || n > 100000)
+        return neap_fail(diag, NEAP_UNSUPPORTED,
+                         "%zu stages and %lld slots of memory are too many for a table; use larger "
+                         "slots, or the method pareto",
+                         n, (long long)slots);
+    slot_table t = {.allocator = allocator,
+                    .costs = costs,
+                    .n = costs->n,
+                    .slot_bytes = slot_bytes,
+                    .slots = (int32_t)slots};
+    neap_arena_init(&t.values, allocator);
+    neap_status status = NEAP_NEW(allocator, n_cells, &t.cells, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, (size_t)slots + 2, &t.best, diag);
+    if (status == NEAP_OK)
+        status = fill_all(p, &t, &d->stopped, diag);
+    if (status == NEAP_OK && !d->stopped && n > 0 &&
+        isfinite(value_at(cell_at(&t, 0, t.n - 1), slots))) {
+        table_chooser chooser = {.base = {choose}, .table = &t};
+        *found = true;
+        status = schedule_build(p, costs, &chooser.base, slots, s, diag);
+    }
+    NEAP_DELETE(allocator, n_cells, t.cells);
+    NEAP_DELETE(allocator, (size_t)slots + 2, t.best);
+    neap_arena_clear(&t.values);
+    return status;
+}

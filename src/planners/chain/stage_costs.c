@@ -1,0 +1,312 @@
+#include "planners/chain/stage_costs.h"
+
+#include "base/memory.h"
+
+#include <string.h>
+
+typedef struct tracer {
+    const neap_graph *graph;
+    const neap_chain *chain;
+    stage_costs *costs;
+    uint32_t *last_use;  /* per storage: position in the list being run, plus one */
+    uint32_t *live;      /* per storage: equal to `run` while it is live */
+    uint32_t *keep;      /* per storage: equal to `run` if it outlives the list */
+    bool *ignored;       /* per storage: not counted here */
+    uint32_t run;
+    int64_t bytes, peak;
+} tracer;
+
+static int64_t bytes_of(const tracer *t, uint32_t storage)
+{
+    return neap_graph_value(t->graph, storage)->bytes;
+}
+
+static uint32_t storage_of(const tracer *t, uint32_t value)
+{
+    return neap_graph_value(t->graph, value)->storage;
+}
+
+/* ---- Running a list of ops ---- */
+
+static void begin_run(tracer *t)
+{
+    t->run++;
+    t->bytes = t->peak = 0;
+}
+
+static void make_live(tracer *t, uint32_t storage)
+{
+    if (t->ignored[storage] || t->live[storage] == t->run)
+        return;
+    t->live[storage] = t->run;
+    t->bytes += bytes_of(t, storage);
+    if (t->bytes > t->peak)
+        t->peak = t->bytes;
+}
+
+static void make_dead(tracer *t, uint32_t storage)
+{
+    if (t->live[storage] != t->run || t->keep[storage] == t->run)
+        return;
+    t->live[storage] = 0;
+    t->bytes -= bytes_of(t, storage);
+}
+
+static void keep(tracer *t, uint32_t storage)
+{
+    t->keep[storage] = t->run;
+}
+
+static int64_t least_workspace(const neap_op *op)
+{
+    int64_t least = op->variants[0].workspace;
+    for (uint32_t k = 1; k < op->n_variants; k++)
+        if (op->variants[k].workspace < least)
+            least = op->variants[k].workspace;
+    return least;
+}
+
+/* Runs the ops first .. end - 1, those of them that `mask` (NULL: all) names; what is live and kept was said before. */
+static void run_ops(tracer *t, uint32_t first, uint32_t end, const bool *mask)
+{
+    for (uint32_t o = first; o < end; o++) {
+        const neap_op *op = neap_graph_op(t->graph, o);
+        if (mask && !mask[o])
+            continue;
+        for (uint32_t i = 0; i < op->n_inputs; i++)
+            t->last_use[storage_of(t, op->inputs[i])] = o;
+        for (uint32_t i = 0; i < op->n_outputs; i++)
+            t->last_use[storage_of(t, op->outputs[i])] = o;
+    }
+    for (uint32_t o = first; o < end; o++) {
+        const neap_op *op = neap_graph_op(t->graph, o);
+        if (mask && !mask[o])
+            continue;
+        for (uint32_t i = 0; i < op->n_outputs; i++) {
+            make_live(t, storage_of(t, op->outputs[i]));
+            if (neap_graph_is_output(t->graph, op->outputs[i]))
+                keep(t, storage_of(t, op->outputs[i]));
+        }
+        if (t->bytes + least_workspace(op) > t->peak)
+            t->peak = t->bytes + least_workspace(op);
+        for (uint32_t i = 0; i < op->n_inputs; i++)
+            if (t->last_use[storage_of(t, op->inputs[i])] == o)
+                make_dead(t, storage_of(t, op->inputs[i]));
+        for (uint32_t i = 0; i < op->n_outputs; i++)
+            if (t->last_use[storage_of(t, op->outputs[i])] == o)
+                make_dead(t, storage_of(t, op->outputs[i]));
+    }
+}
+
+/* ---- One stage ---- */
+
+static bool made_inside(const tracer *t, const neap_stage *stage, uint32_t value)
+{
+    uint32_t maker = neap_graph_value(t->graph, value)->producer;
+    return maker != NEAP_NONE && maker >= stage->first_op && maker < stage->end_op;
+}
+
+/* Calls `visit` for each storage of S(i). */
+static void for_saved(tracer *t, const neap_stage *stage, void (*visit)(tracer *, uint32_t))
+{
+    for (uint32_t o = stage->first_backward; o < stage->end_backward; o++) {
+        const neap_op *op = neap_graph_op(t->graph, o);
+        for (uint32_t i = 0; i < op->n_inputs; i++)
+            if (made_inside(t, stage, op->inputs[i]))
+                visit(t, storage_of(t, op->inputs[i]));
+    }
+}
+
+/* Which of its forward ops S(i) needs: one sweep backwards. All of them in the last stage, which runs them first here. */
+static void find_again(tracer *t, const neap_stage *stage, bool last)
+{
+    bool *again = t->costs->again;
+    begin_run(t);
+    for_saved(t, stage, keep);
+    for (uint32_t o = stage->end_op; o-- > stage->first_op;) {
+        const neap_op *op = neap_graph_op(t->graph, o);
+        for (uint32_t i = 0; i < op->n_outputs && !again[o]; i++)
+            again[o] = t->keep[storage_of(t, op->outputs[i])] == t->run;
+        again[o] = again[o] || last;
+        for (uint32_t i = 0; again[o] && i < op->n_inputs; i++)
+            if (made_inside(t, stage, op->inputs[i]))
+                keep(t, storage_of(t, op->inputs[i]));
+    }
+}
+
+/* Gradients that the stage reads and earlier backward ops made. */
+static void enter_gradients(tracer *t, const neap_stage *stage)
+{
+    for (uint32_t o = stage->first_backward; o < stage->end_backward; o++) {
+        const neap_op *op = neap_graph_op(t->graph, o);
+        for (uint32_t k = 0; k < op->n_inputs; k++) {
+            uint32_t maker = neap_graph_value(t->graph, op->inputs[k])->producer;
+            if (maker != NEAP_NONE && maker >= t->chain->n_forward && maker < stage->first_backward)
+                make_live(t, storage_of(t, op->inputs[k]));
+        }
+    }
+}
+
+/* Gradients that leave it: made by its backward ops and read by those of earlier stages. */
+static void keep_leaving_gradients(tracer *t, const neap_stage *stage)
+{
+    for (uint32_t o = stage->first_backward; o < stage->end_backward; o++) {
+        const neap_op *op = neap_graph_op(t->graph, o);
+        for (uint32_t k = 0; k < op->n_outputs; k++) {
+            uint32_t count;
+            const uint32_t *readers = neap_graph_readers(t->graph, op->outputs[k], &count);
+            if (count && readers[count - 1] >= stage->end_backward)
+                keep(t, storage_of(t, op->outputs[k]));
+        }
+    }
+}
+
+static void trace_stage(tracer *t, uint32_t i)
+{
+    const neap_stage *stage = &t->chain->stages[i];
+    stage_cost *cost = &t->costs->stage[i];
+    uint32_t entering = i ? t->chain->stages[i - 1].cut : NEAP_NONE;
+    int64_t input = i ? t->costs->stage[i - 1].output : 0;
+    bool last = i + 1 == t->chain->n_stages;
+    cost->output = stage->output_bytes;
+    cost->forward_ticks = stage->forward_ticks;
+    cost->backward_ticks = stage->backward_ticks;
+    find_again(t, stage, last);
+    for (uint32_t o = stage->first_op; o < stage->end_op; o++)
+        if (t->costs->again[o])
+            cost->again_ticks += neap_graph_op(t->graph, o)->variants[0].ticks;
+
+    for (int drop = 0; drop < 2; drop++) {
+        begin_run(t);
+        if (entering != NEAP_NONE) {
+            make_live(t, entering);
+            if (!drop)
+                keep(t, entering);
+        }
+        if (!last)
+            keep(t, stage->cut);
+        run_ops(t, stage->first_op, stage->end_op, NULL);
+        if (drop)
+            cost->drop_peak = t->peak;
+        else
+            cost->forward_peak = t->peak - input;
+    }
+
+    begin_run(t);
+    if (!last)
+        keep(t, stage->cut);
+    for_saved(t, stage, keep);
+    run_ops(t, stage->first_op, stage->end_op, NULL);
+    cost->save_peak = t->peak;
+    cost->kept = t->bytes;
+
+    begin_run(t);
+    for_saved(t, stage, keep);
+    run_ops(t, stage->first_op, stage->end_op, t->costs->again);
+    cost->again_peak = t->peak;
+
+    begin_run(t);
+    enter_gradients(t, stage);
+    cost->gradient = stage->gradient_bytes > t->bytes ? stage->gradient_bytes : t->bytes;
+    int64_t passing = cost->gradient - t->bytes; /* through, to earlier stages */
+    for_saved(t, stage, make_live);
+    int64_t before = t->bytes;
+    for (uint32_t o = stage->first_op; last && o < stage->end_op; o++) /* the loss itself */
+        for (uint32_t k = 0; k < neap_graph_op(t->graph, o)->n_outputs; k++)
+            if (neap_graph_is_output(t->graph, neap_graph_op(t->graph, o)->outputs[k])) {
+                make_live(t, storage_of(t, neap_graph_op(t->graph, o)->outputs[k]));
+                keep(t, storage_of(t, neap_graph_op(t->graph, o)->outputs[k]));
+            }
+    int64_t loss = t->bytes - before;
+    keep_leaving_gradients(t, stage);
+    run_ops(t, stage->first_backward, stage->end_backward, NULL);
+    cost->backward_peak = t->peak + passing;
+    cost->results = stage->result_bytes + loss;
+}
+
+/* ---- All stages ---- */
+
+/*
+ * What is counted once for all: side storages, the inputs', and outputs of the graph that the forward part makes before
+ * its last stage.
+ */
+static void find_ignored(tracer *t)
+{
+    const neap_chain *chain = t->chain;
+    uint32_t last_begin = chain->n_stages ? chain->stages[chain->n_stages - 1].first_op : 0;
+    t->costs->pinned_bytes = neap_graph_base_bytes(t->graph) + chain->side_bytes;
+    for (uint32_t v = 0; v < neap_graph_value_count(t->graph); v++) {
+        uint32_t storage = storage_of(t, v), maker = neap_graph_value(t->graph, v)->producer;
+        if (chain->is_side[v])
+            t->ignored[storage] = true;
+        if (!neap_graph_is_output(t->graph, v) || maker == NEAP_NONE || maker >= last_begin ||
+            t->ignored[storage])
+            continue;
+        t->ignored[storage] = true;
+        t->costs->pinned_bytes += bytes_of(t, storage);
+    }
+}
+
+static void sum_up(stage_costs *costs)
+{
+    for (uint32_t i = costs->n; i-- > 0;)
+        costs->results_from[i] = costs->results_from[i + 1] + costs->stage[i].results;
+    for (uint32_t i = 0; i < costs->n; i++)
+        costs->forward_until[i + 1] = costs->forward_until[i] + costs->stage[i].forward_ticks;
+}
+
+neap_status stage_costs_build(const planner *p, const neap_chain *chain, stage_costs *costs,
+                              neap_diag *diag)
+{
+    neap_allocator *allocator = p->allocator;
+    uint32_t n_values = neap_graph_value_count(p->graph);
+    *costs = (stage_costs){
+        .n = chain->n_stages, .n_forward = chain->n_forward, .allocator = allocator};
+    tracer t = {.graph = p->graph, .chain = chain, .costs = costs};
+    neap_status status = NEAP_NEW(allocator, costs->n, &costs->stage, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, (size_t)costs->n + 1, &costs->results_from, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, (size_t)costs->n + 1, &costs->forward_until, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, costs->n_forward, &costs->again, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, n_values, &t.last_use, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, n_values, &t.live, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, n_values, &t.keep, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, n_values, &t.ignored, diag);
+    if (status == NEAP_OK) {
+        find_ignored(&t);
+        for (uint32_t i = 0; i < costs->n; i++)
+            trace_stage(&t, i);
+        sum_up(costs);
+    }
+    NEAP_DELETE(allocator, n_values, t.last_use);
+    NEAP_DELETE(allocator, n_values, t.live);
+    NEAP_DELETE(allocator, n_values, t.keep);
+    NEAP_DELETE(allocator, n_values, t.ignored);
+    if (status != NEAP_OK)
+        stage_costs_clear(costs);
+    return status;
+}
+
+void stage_costs_clear(stage_costs *costs)
+{
+    neap_allocator *allocator = costs->allocator;
+    NEAP_DELETE(allocator, costs->n, costs->stage);
+    NEAP_DELETE(allocator, (size_t)costs->n + 1, costs->results_from);
+    NEAP_DELETE(allocator, (size_t)costs->n + 1, costs->forward_until);
+    NEAP_DELETE(allocator, costs->n_forward, costs->again);
+    *costs = (stage_costs){.allocator = allocator};
+}
+
+int64_t stage_costs_least_ticks(const stage_costs *costs, uint32_t i, uint32_t j)
+{
+    int64_t ticks = 0;
+    for (uint32_t l = i; l <= j; l++)
+        ticks += costs->stage[l].backward_ticks + costs->stage[l].forward_ticks;
+    return ticks;
+}

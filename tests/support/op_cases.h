@@ -1,0 +1,35 @@
+/*
+ * Small networks for tests of autodiff: every op type alone, in all its forms, and whole networks. Every input
+ * of an op under test is a parameter, so that its gradient is wanted, unless the case is about that.
+ */
+#ifndef NEAP_TESTS_OP_CASES_H
+#define NEAP_TESTS_OP_CASES_H
+
+#include <neap/network.h>
+
+typedef struct op_case {
+    const char *name; /* begins with the type of the op under test, which is called "op" */
+    neap_tensor (*build)(neap_network *net);
+    neap_kernels kernels;
+    neap_dtype dtype;
+} op_case;
+
+extern const op_case op_cases[];
+extern const size_t n_op_cases;
+extern const op_case network_cases[];
+extern const size_t n_network_cases;
+
+/*
+ * The training graph of a case. What the builder returns becomes a scalar, if it is not one, by the product
+ * with a parameter "probe.weight", after a reshape "flat"; so its gradient is that parameter.
+ */
+neap_graph *op_case_graph(const op_case *c);
+
+/* Rank and shape as two arguments. */
+#define SHAPE(...)                                                                                 \
+    (uint32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[])                    \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+
+#endif
