@@ -1,16 +1,20 @@
 /*
  * The chain view: where does a single storage separate past from future?
  *
- * Forward: a storage crosses the boundary behind op p if it is produced at or before p and read by a forward op
- * after p. One pass over the storages adds each to the boundaries it crosses as a difference array, with the sum of
- * ids beside the count, so that a boundary crossed once knows by which.
+ * Forward: a storage crosses the boundary behind op p if it is produced at or before p and read by
+ * a forward op after p. One pass over the storages adds each to the boundaries it crosses as a
+ * difference array, with the sum of ids beside the count, so that a boundary crossed once knows by
+ * which.
  *
- * Backward: for a cut behind stage i let `low` be the last backward op that reads something made after the cut, and
- * `high` the first that reads something made before it (the cut storage aside). Any boundary between them will
- * do; the one that the fewest bytes of gradients cross is taken. Where low > high the cut is dropped.
+ * Backward: for a cut behind stage i let `low` be the last backward op that reads something made
+ * after the cut, and `high` the first that reads something made before it (the cut storage aside).
+ * Any boundary between them is right; where low > high the cut is dropped. The one wanted is where
+ * the cut's own gradient has just been made: behind the ops that read parameters of later stages,
+ * if that can be, and where the gradients that cross are as large as the cut; of equals the first
+ * that leaves the stage behind some work.
  *
- * O(ops + values + reads), but for the search of the best boundary, which looks at each backward op once a cut
- * whose range holds it; ranges of different cuts hardly overlap.
+ * O(ops + values + reads), but for the search of the best boundary, which looks at each backward op
+ * once a cut whose range holds it; the ranges of different cuts hardly overlap.
  */
 #include "base/fail.h"
 #include "base/memory.h"
@@ -24,8 +28,9 @@
 #define SIDE_SPAN  4
 
 typedef struct reach {
-    uint32_t first, last; /* ops: where it is produced and where it is last read in the forward part */
-    bool forward;         /* produced in the forward part, and not on an input's storage */
+    uint32_t first,
+        last;     /* ops: where it is produced and where it is last read in the forward part */
+    bool forward; /* produced in the forward part, and not on an input's storage */
 } reach;
 
 typedef struct crossing {
@@ -38,12 +43,13 @@ typedef struct chain_builder {
     const neap_graph *graph;
     neap_chain *chain;
     uint32_t n_ops, n_forward;
-    reach *reaches;           /* per storage */
-    crossing *crossings;      /* per forward op: the boundary behind it */
-    int64_t *gradient_bytes;  /* per op and one more: gradients alive when it begins */
-    uint32_t *stage_of;       /* per forward op */
-    uint32_t *low, *high;     /* per stage: the cut behind it */
-    uint32_t *seen;           /* per value: marks */
+    reach *reaches;          /* per storage */
+    crossing *crossings;     /* per forward op: the boundary behind it */
+    int64_t *gradient_bytes; /* per op and one more: gradients alive when it begins */
+    uint32_t *stage_of;      /* per forward op */
+    uint32_t *low, *high;    /* per stage: the cut behind it */
+    uint32_t *wanted;        /* likewise: low, with parameters' readers */
+    uint32_t *seen;          /* per value: marks */
 } chain_builder;
 
 static uint32_t count_forward(const neap_graph *graph)
@@ -113,7 +119,8 @@ static void find_crossings(chain_builder *b)
     }
 }
 
-/* Boundaries crossed by one storage; of several in a row with the same one (views of it), the last. */
+/* Boundaries crossed by one storage; of several in a row with the same one (views of it), the last.
+ */
 static void find_forward_stages(chain_builder *b)
 {
     neap_chain *chain = b->chain;
@@ -142,40 +149,65 @@ static void number_stages(chain_builder *b)
 
 /* ---- Backward cuts ---- */
 
+/* seen[v]: for an input, one past the only stage that reads it in the forward part; 0 where there
+ * are several or none. */
+static void find_parameter_stages(chain_builder *b)
+{
+    const neap_graph *graph = b->graph;
+    memset(b->seen, 0, graph->n_values * sizeof *b->seen);
+    for (uint32_t o = 0; o < b->n_forward; o++)
+        for (uint32_t k = 0; k < graph->ops[o].n_inputs; k++) {
+            uint32_t storage = graph->values[graph->ops[o].inputs[k]].storage;
+            uint32_t stage = b->stage_of[o] + 1;
+            if (graph->values[storage].producer == NEAP_NONE)
+                b->seen[storage] =
+                    b->seen[storage] && b->seen[storage] != stage ? NEAP_NONE : stage;
+        }
+}
+
 /*
- * For the cut behind each stage: low is one past the last backward op that reads a value of a later stage, high
- * the first that reads one of this stage or an earlier one, other than the cut. A value of stage s bounds low for
- * the cuts behind stages before s and high for those behind s and later ones: set where it is strongest, then
- * carried over the stages.
+ * For the cut behind each stage: low is one past the last backward op that reads a value of a later
+ * stage, high the first that reads one of this stage or an earlier one, other than the cut. A value
+ * of stage s bounds low for the cuts behind stages before s and high for those behind s and later
+ * ones: set where it is strongest, then carried over the stages.
  */
 static void find_backward_ranges(chain_builder *b)
 {
     const neap_graph *graph = b->graph;
     neap_chain *chain = b->chain;
     uint32_t n = chain->n_stages;
+    find_parameter_stages(b);
     for (uint32_t i = 0; i < n; i++) {
-        b->low[i] = b->n_forward;
+        b->low[i] = b->wanted[i] = b->n_forward;
         b->high[i] = b->n_ops;
     }
     for (uint32_t o = b->n_forward; o < b->n_ops; o++) {
         const neap_op *op = &graph->ops[o];
         for (uint32_t k = 0; k < op->n_inputs; k++) {
-            uint32_t value = op->inputs[k], maker = graph->values[value].producer;
+            uint32_t value = op->inputs[k], storage = graph->values[value].storage;
+            uint32_t maker = graph->values[value].producer, parameter = b->seen[storage];
+            if (graph->values[storage].producer == NEAP_NONE && parameter > 1 &&
+                parameter != NEAP_NONE)
+                b->wanted[parameter - 2] = o + 1;
             if (maker == NEAP_NONE || maker >= b->n_forward || chain->is_side[value])
                 continue;
             uint32_t stage = b->stage_of[maker];
             if (stage > 0)
                 b->low[stage - 1] = o + 1;
-            /* The cut behind `stage` may be read after its boundary; the cuts behind later stages may not. */
-            bool is_cut = graph->values[value].storage == chain->stages[stage].cut;
+            /* The cut behind `stage` may be read after its boundary; the cuts behind later stages
+             * may not. */
+            bool is_cut = storage == chain->stages[stage].cut;
             uint32_t bounded = is_cut ? stage + 1 : stage;
             if (bounded < n && o < b->high[bounded])
                 b->high[bounded] = o;
         }
     }
-    for (uint32_t i = n - 1; i-- > 0;)
-        if (b->low[i + 1] > b->low[i])
+    for (uint32_t i = n; i-- > 0;) {
+        if (i + 1 < n && b->low[i + 1] > b->low[i])
             b->low[i] = b->low[i + 1];
+        if (b->low[i] > b->wanted[i])
+            b->wanted[i] = b->low[i];
+    }
     for (uint32_t i = 1; i < n; i++)
         if (b->high[i - 1] < b->high[i])
             b->high[i] = b->high[i - 1];
@@ -202,9 +234,40 @@ static void find_gradient_bytes(chain_builder *b)
         b->gradient_bytes[o + 1] += b->gradient_bytes[o];
 }
 
+static bool does_work(const chain_builder *b, uint32_t o)
+{
+    const neap_op *op = &b->graph->ops[o];
+    for (uint32_t k = 0; k < op->n_outputs; k++)
+        if (b->graph->values[op->outputs[k]].view_of == NEAP_NONE)
+            return true;
+    return false;
+}
+
+/* The best boundary in low .. high for a cut of so many bytes, the one behind it lying at `at`. */
+static uint32_t choose_boundary(const chain_builder *b, uint32_t at, uint32_t low, uint32_t high,
+                                int64_t bytes)
+{
+    uint32_t best = low;
+    int64_t best_excess = INT64_MAX;
+    bool works = false, best_works = false;
+    for (uint32_t o = at; o <= high; o++) {
+        int64_t excess = b->gradient_bytes[o] - bytes;
+        excess = excess < 0 ? -excess : excess;
+        if (o >= low && (excess < best_excess || (excess == best_excess && works && !best_works))) {
+            best = o;
+            best_excess = excess;
+            best_works = works;
+        }
+        if (excess == 0 && best_works && best == o)
+            break;
+        works = works || (o < high && does_work(b, o));
+    }
+    return best;
+}
+
 /*
- * Places the backward boundary of each cut, from the last stage to the first, and drops cuts that have none. The
- * last stage has no cut: its backward ops begin with the backward part.
+ * Places the backward boundary of each cut, from the last stage to the first, and drops cuts that
+ * have none. The last stage has no cut: its backward ops begin with the backward part.
  */
 static void place_backward_cuts(chain_builder *b)
 {
@@ -217,16 +280,14 @@ static void place_backward_cuts(chain_builder *b)
             chain->stages[kept].first_op = chain->stages[i].first_op;
             continue;
         }
-        uint32_t best = low;
-        for (uint32_t o = low + 1; o <= high; o++)
-            if (b->gradient_bytes[o] < b->gradient_bytes[best])
-                best = o;
-        at = best;
-        chain->stages[kept].end_backward = best;
+        if (b->wanted[i] > low && b->wanted[i] <= high)
+            low = b->wanted[i];
+        at = choose_boundary(b, at, low, high, b->graph->values[chain->stages[i].cut].bytes);
+        chain->stages[kept].end_backward = at;
         kept--;
         chain->stages[kept] = chain->stages[i];
-        chain->stages[kept].first_backward = best;
-        chain->stages[kept].gradient_bytes = b->gradient_bytes[best];
+        chain->stages[kept].first_backward = at;
+        chain->stages[kept].gradient_bytes = b->gradient_bytes[at];
     }
     chain->stages[kept].end_backward = b->n_ops;
     chain->n_stages = n - kept;
@@ -318,6 +379,8 @@ static neap_status allocate(chain_builder *b, neap_diag *diag)
     if (status == NEAP_OK)
         status = NEAP_NEW(b->allocator, n_forward, &b->high, diag);
     if (status == NEAP_OK)
+        status = NEAP_NEW(b->allocator, n_forward, &b->wanted, diag);
+    if (status == NEAP_OK)
         status = NEAP_NEW(b->allocator, n_values, &b->seen, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(b->allocator, n_forward, &b->chain->stages, diag);
@@ -356,6 +419,7 @@ neap_status neap_chain_build(neap_allocator *allocator, const neap_graph *graph,
     NEAP_DELETE(allocator, n_forward, b.stage_of);
     NEAP_DELETE(allocator, n_forward, b.low);
     NEAP_DELETE(allocator, n_forward, b.high);
+    NEAP_DELETE(allocator, n_forward, b.wanted);
     NEAP_DELETE(allocator, graph->n_values, b.seen);
     if (status != NEAP_OK)
         neap_chain_clear(chain);

@@ -20,7 +20,7 @@ typedef struct planner {
     int64_t budget;        /* INT64_MAX: none */
     const double *options; /* one a method's option: the number, or the index of the choice */
     double started;        /* planner_now at the beginning */
-    double *reported; /* when progress was last told */
+    double *reported;      /* when progress was last told */
 } planner;
 
 /* What a method found. */
@@ -62,7 +62,8 @@ neap_status draft_add_list(const planner *p, draft *d, const char *name, const i
 
 /* Seconds of a clock that only goes forward. */
 double planner_now(void);
-/* Tells the caller how far the work is, 0 to 1 (negative: not known); a few times a second at most. */
+/* Tells the caller how far the work is, 0 to 1 (negative: not known); a few times a second at most.
+ */
 void planner_report(const planner *p, double fraction);
 /* Whether to stop: the caller cancelled, or the time limit is over. */
 bool planner_stopped(const planner *p);

@@ -13,6 +13,7 @@
 #include "failing_allocator.h"
 
 #include <neap/chain.h>
+#include <neap/cost.h>
 #include <neap/models.h>
 #include <neap/planner.h>
 
@@ -21,8 +22,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const methods[] = {"greedy", "acg", "hong", "hong-quadratic", "hong-static"};
-enum { N_METHODS = sizeof methods / sizeof *methods };
+enum { GREEDY, ACG, HONG, HONG_QUADRATIC, HONG_STATIC, N_METHODS };
+
+static const char *const methods[N_METHODS] = {"greedy", "acg", "hong", "hong-quadratic",
+                                               "hong-static"};
 
 static const double MiB = 1 << 20;
 
@@ -193,7 +196,7 @@ static void test_batch_does_not_matter(void **state)
         neap_solution *a = solve(small, methods[m], -1), *b = solve(large, methods[m], -1);
         const neap_extra *x = extra(a, "checkpoints"), *y = extra(b, "checkpoints");
         assert_int_equal(x->n_items, y->n_items);
-        if (strcmp(methods[m], "greedy") != 0) /* it looks at the judged peak, weights included */
+        if (m != GREEDY) /* it looks at the judged peak, weights included */
             assert_memory_equal(x->items, y->items, x->n_items * sizeof *x->items);
         neap_solution_destroy(a);
         neap_solution_destroy(b);
@@ -219,35 +222,35 @@ static void test_every_model(void **state)
     for (uint32_t i = 0; i < neap_models_count(); i++) {
         const neap_model *model = neap_models_at(i);
         neap_graph *graph = build_small(model);
+        double objectives[N_METHODS];
         for (int m = 0; m < N_METHODS; m++) {
             neap_solution *solution = solve(graph, methods[m], -1);
             const neap_figures *f = neap_solution_figures(solution);
             assert_non_null(neap_solution_plan(solution)); /* so it has passed the judge */
             assert_true(f->peak_bytes >= f->floor_bytes);
-            assert_true(extra(solution, "objective")->number >= 0);
+            objectives[m] = extra(solution, "objective")->number;
+            assert_true(objectives[m] >= 0);
             const neap_extra *list = extra(solution, "checkpoints");
             for (size_t c = 1; c < list->n_items; c++)
                 assert_true(list->items[c - 1] < list->items[c]);
             neap_solution_destroy(solution);
         }
-        neap_graph_destroy(graph);
-    }
-}
-
-static void test_same_objective_everywhere(void **state)
-{
-    (void)state;
-    for (uint32_t i = 0; i < neap_models_count(); i++) {
-        neap_graph *graph = build_small(neap_models_at(i));
-        neap_solution *a = solve(graph, "hong", -1), *b = solve(graph, "hong-quadratic", -1);
-        assert_true(extra(a, "objective")->number == extra(b, "objective")->number);
-        neap_solution_destroy(a);
-        neap_solution_destroy(b);
+        assert_true(objectives[HONG] == objectives[HONG_QUADRATIC]);
         neap_graph_destroy(graph);
     }
 }
 
 /* ---- greedy ---- */
+
+static void give_times(neap_graph *graph)
+{
+    neap_devices *devices;
+    assert_int_equal(neap_devices_create(NULL, &devices, NULL), NEAP_OK);
+    const neap_device *device = neap_devices_find(devices, "h200");
+    assert_non_null(device);
+    assert_int_equal(neap_cost_apply(graph, device, NEAP_MATH_F32, NULL), NEAP_OK);
+    neap_devices_destroy(devices);
+}
 
 /* Without a budget the least peak of the sweep; with one, something at least as fast that fits. */
 static void test_greedy_uses_the_budget(void **state)
@@ -255,6 +258,7 @@ static void test_greedy_uses_the_budget(void **state)
     (void)state;
     neap_graph *graph = build_named("resnet50", "batch", 32);
     int64_t natural;
+    give_times(graph);
     assert_int_equal(neap_natural_peak(NULL, graph, &natural, NULL), NEAP_OK);
     neap_solution *least = solve(graph, "greedy", -1);
     int64_t least_peak = neap_solution_figures(least)->peak_bytes;
@@ -292,7 +296,7 @@ static void test_long_chains(void **state)
     for (int k = 0; k < 2; k++) {
         neap_graph *graph = build_named("chain", "layers", lengths[k]);
         for (int m = 0; m < N_METHODS; m++) {
-            if (k == 1 && strcmp(methods[m], "hong-quadratic") == 0)
+            if (k == 1 && m == HONG_QUADRATIC)
                 continue; /* test_stopping has it */
             neap_solution *solution = solve(graph, methods[m], -1);
             const neap_figures *f = neap_solution_figures(solution);
@@ -328,9 +332,10 @@ static void test_stopping(void **state)
         request.progress = &progress.base;
         assert_int_equal(neap_solve(NULL, &request, &solution, NULL), NEAP_OK);
         assert_non_null(neap_solution_plan(solution));
-        bool linear = strcmp(methods[m], "hong") == 0;
         assert_int_equal(neap_solution_figures(solution)->outcome,
-                         linear ? NEAP_FEASIBLE : NEAP_INTERRUPTED);
+                         m == HONG ? NEAP_FEASIBLE : NEAP_INTERRUPTED);
+        if (m != HONG_QUADRATIC) /* it keeps whatever it has not come to */
+            assert_true(neap_solution_figures(solution)->peak_bytes < 1000);
         neap_solution_destroy(solution);
     }
     neap_graph_destroy(graph);
@@ -368,7 +373,6 @@ int main(void)
         cmocka_unit_test(test_alexnet),
         cmocka_unit_test(test_batch_does_not_matter),
         cmocka_unit_test(test_every_model),
-        cmocka_unit_test(test_same_objective_everywhere),
         cmocka_unit_test(test_greedy_uses_the_budget),
         cmocka_unit_test(test_long_chains),
         cmocka_unit_test(test_stopping),

@@ -41,8 +41,11 @@ static neap_tensor many_parts(neap_network *net)
     enum { COUNT = 19 };
     neap_tensor parts[COUNT], x = neap_net_parameter(net, "x", SHAPE(2, COUNT));
     neap_net_split(net, "split", x, 1, COUNT, parts);
-    for (uint32_t i = 1; i < COUNT; i++)
+    for (uint32_t i = 1; i < COUNT; i++) {
+        neap_net_enter(net, "%u", i);
         parts[i] = neap_net_mul(net, "next", parts[i], parts[i - 1]);
+        neap_net_leave(net);
+    }
     return neap_net_concat(net, "concat", COUNT, parts, 0);
 }
 
@@ -83,7 +86,8 @@ static neap_tensor tied_transformer(neap_network *net)
     return neap_net_cross_entropy(net, "loss", x, labels_of(net, BATCH * LENGTH));
 }
 
-/* Three steps with the same two weights, from h and c that are data. Neither the last c nor the first h matters. */
+/* Three steps with the same two weights, from h and c that are data. Neither the last c nor the
+ * first h matters. */
 static neap_tensor unrolled_lstm(neap_network *net, bool by_cell)
 {
     enum { STEPS = 3, BATCH = 2, WIDTH = 2 };
@@ -93,7 +97,8 @@ static neap_tensor unrolled_lstm(neap_network *net, bool by_cell)
     neap_tensor h = neap_net_input(net, "h", NEAP_F32, SHAPE(BATCH, WIDTH));
     neap_tensor c = neap_net_input(net, "c", NEAP_F32, SHAPE(BATCH, WIDTH));
     neap_tensor ids = neap_net_input(net, "ids", NEAP_I32, SHAPE(STEPS, BATCH));
-    neap_net_split(net, "words", neap_net_embedding(net, "embed", ids, 4, 3, NULL), 0, STEPS, words);
+    neap_net_split(net, "words", neap_net_embedding(net, "embed", ids, 4, 3, NULL), 0, STEPS,
+                   words);
     for (int t = 0; t < STEPS; t++) {
         neap_net_enter(net, "t%d", t);
         neap_tensor x = neap_net_reshape(net, "x", words[t], SHAPE(BATCH, 3));
@@ -118,8 +123,13 @@ static neap_tensor lstm_by_cell(neap_network *net)
 /* An image to an image, with unpooling, a skip connection and a loss a pixel. */
 static neap_tensor segmentation(neap_network *net)
 {
-    const neap_conv2d conv = {
-        .channels = 2, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1, .bias = true, .relu = true};
+    const neap_conv2d conv = {.channels = 2,
+                              .kernel_h = 3,
+                              .kernel_w = 3,
+                              .pad_h = 1,
+                              .pad_w = 1,
+                              .bias = true,
+                              .relu = true};
     const neap_conv2d up = {
         .channels = 3, .kernel_h = 2, .kernel_w = 2, .stride_h = 2, .stride_w = 2, .bias = true};
     const neap_pool2d pool = {.kernel_h = 2, .kernel_w = 2};
@@ -139,7 +149,8 @@ static neap_tensor segmentation(neap_network *net)
 /* Depthwise convolution, pooling, a head. */
 static neap_tensor classifier(neap_network *net)
 {
-    const neap_conv2d deep = {.channels = 4, .kernel_h = 3, .kernel_w = 3, .stride_h = 2, .groups = 4};
+    const neap_conv2d deep = {
+        .channels = 4, .kernel_h = 3, .kernel_w = 3, .stride_h = 2, .groups = 4};
     const neap_conv2d wide = {.channels = 4, .kernel_h = 1, .kernel_w = 1};
     const neap_pool2d pool = {.kernel_h = 2, .kernel_w = 2, .stride_h = 1, .stride_w = 1};
     neap_tensor x = neap_net_input(net, "x", NEAP_F32, SHAPE(2, 2, 7, 6));

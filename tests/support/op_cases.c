@@ -63,8 +63,13 @@ static neap_tensor conv2d_plain(neap_network *net)
 
 static neap_tensor conv2d_relu(neap_network *net)
 {
-    const neap_conv2d conv = {
-        .channels = 3, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1, .bias = true, .relu = true};
+    const neap_conv2d conv = {.channels = 3,
+                              .kernel_h = 3,
+                              .kernel_w = 3,
+                              .pad_h = 1,
+                              .pad_w = 1,
+                              .bias = true,
+                              .relu = true};
     return neap_net_conv2d(net, "op", image(net, 2, 3, 3), &conv);
 }
 
@@ -429,12 +434,12 @@ static neap_tensor attention_to_itself(neap_network *net)
 static neap_tensor attend_partly(neap_network *net, bool dq, bool dk, bool dv)
 {
     static const int64_t shape[] = {1, 3, 4};
-    neap_tensor q = dq ? neap_net_parameter(net, "q", 3, shape)
-                       : neap_net_input(net, "q", NEAP_F32, 3, shape);
-    neap_tensor k = dk ? neap_net_parameter(net, "k", 3, shape)
-                       : neap_net_input(net, "k", NEAP_F32, 3, shape);
-    neap_tensor v = dv ? neap_net_parameter(net, "v", 3, shape)
-                       : neap_net_input(net, "v", NEAP_F32, 3, shape);
+    neap_tensor q =
+        dq ? neap_net_parameter(net, "q", 3, shape) : neap_net_input(net, "q", NEAP_F32, 3, shape);
+    neap_tensor k =
+        dk ? neap_net_parameter(net, "k", 3, shape) : neap_net_input(net, "k", NEAP_F32, 3, shape);
+    neap_tensor v =
+        dv ? neap_net_parameter(net, "v", 3, shape) : neap_net_input(net, "v", NEAP_F32, 3, shape);
     return neap_net_attention(net, "op", q, k, v, 2, false, 0);
 }
 

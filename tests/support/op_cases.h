@@ -1,6 +1,7 @@
 /*
- * Small networks for tests of autodiff: every op type alone, in all its forms, and whole networks. Every input
- * of an op under test is a parameter, so that its gradient is wanted, unless the case is about that.
+ * Small networks for tests of autodiff: every op type alone, in all its forms, and whole networks.
+ * Every input of an op under test is a parameter, so that its gradient is wanted, unless the case
+ * is about that.
  */
 #ifndef NEAP_TESTS_OP_CASES_H
 #define NEAP_TESTS_OP_CASES_H
@@ -20,8 +21,9 @@ extern const op_case network_cases[];
 extern const size_t n_network_cases;
 
 /*
- * The training graph of a case. What the builder returns becomes a scalar, if it is not one, by the product
- * with a parameter "probe.weight", after a reshape "flat"; so its gradient is that parameter.
+ * The training graph of a case. What the builder returns becomes a scalar, if it is not one, by the
+ * product with a parameter "probe.weight", after a reshape "flat"; so its gradient is that
+ * parameter.
  */
 neap_graph *op_case_graph(const op_case *c);
 

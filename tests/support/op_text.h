@@ -3,8 +3,10 @@
  *
  *     linear_bw_weight(dy, x) -> dweight f32[5,4], dbias f32[5] {bias=1} in place
  *
- * Values of the op under test, called "op", lose that prefix, and its output is y: "op" is y, "op.mask" mask.
- * "<value>.grad" is d<value>, the second one d<value>.1. Attributes that are those of `like` are "{same}".
+ * Values of the op under test, called "op", lose that prefix, and its output is y: "op" is y,
+ * "op.mask" mask.
+ * "<value>.grad" is d<value>, the second one d<value>.1. Attributes that are those of `like` are
+ * "{same}".
  */
 #ifndef NEAP_TESTS_OP_TEXT_H
 #define NEAP_TESTS_OP_TEXT_H

@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include <string.h>
+
 #define COUNT_OF(array)  ((uint32_t)(sizeof(array) / sizeof *(array)))
 #define PICK(w, array)   ((array)[random_below((w)->random, COUNT_OF(array))])
 #define CHANCE(w, share) (random_below((w)->random, 100) < (share))
@@ -56,7 +58,8 @@ static uint32_t add_value(writer *w, const char *kind, uint32_t view_of)
         desc.rank = random_below(w->random, 3);
         desc.shape = PICK(w, shapes);
         desc.extra = CHANCE(w, 20) ? PICK(w, odd_fields) : NULL;
-        if (CHANCE(w, 10) && kind != NEAP_KIND_INPUT && kind != NEAP_KIND_PARAMETER)
+        if (CHANCE(w, 10) && strcmp(kind, NEAP_KIND_INPUT) != 0 &&
+            strcmp(kind, NEAP_KIND_PARAMETER) != 0)
             desc.kind = "mine \"own\"";
     }
     assert_int_equal(neap_graph_builder_add_value(w->builder, &desc, &id, NULL), NEAP_OK);

@@ -225,8 +225,8 @@ static void norm_backward(const ref_call *call, bool by_channel)
     bool data = call->op->n_outputs == 3;
     ref_operands(call, data ? 5 : 4, data ? 3 : 2);
     const ref_tensor *rest = call->in + (data ? 3 : 2);
-    norm_bw n = {&call->in[0], &call->in[1], data ? &call->in[2] : NULL, rest, rest + 1,
-                 groups_of(&call->in[1], by_channel)};
+    norm_bw n = {&call->in[0], &call->in[1], data ? &call->in[2] : NULL,
+                 rest,         rest + 1,     groups_of(&call->in[1], by_channel)};
     ref_tensor *dgamma = call->out + (data ? 1 : 0), *dbeta = dgamma + 1;
     if (data)
         norm_bw_data(&n, &call->out[0]);

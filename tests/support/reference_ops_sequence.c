@@ -7,8 +7,8 @@
 /* ---- Shape ---- */
 
 /*
- * Copies `length` slices along an axis between a part and the whole that holds it from `begin` on. Seen from the
- * axis a tensor is outer x extent x inner.
+ * Copies `length` slices along an axis between a part and the whole that holds it from `begin` on.
+ * Seen from the axis a tensor is outer x extent x inner.
  */
 static void copy_part(const ref_tensor *part, const ref_tensor *whole, int64_t axis, int64_t begin,
                       bool into_whole)

@@ -25,7 +25,8 @@
 #define TWO     "kernel_h=2 kernel_w=2 stride_h=2 stride_w=2 pad_h=0 pad_w=0 "
 #define NO_CEIL "ceil_mode=0 count_include_pad=0"
 
-/* The ops of each case of op_cases.c, in order, written as op_text.h says. The probe is left out. */
+/* The ops of each case of op_cases.c, in order, written as op_text.h says. The probe is left out.
+ */
 static const struct row {
     const char *name;
     const char *ops;
@@ -152,14 +153,13 @@ static const struct row {
                           "avg_pool2d_bw(dy) -> dx f32[2,2,4,4] {same}\n"},
     {"adaptive_avg_pool2d", "adaptive_avg_pool2d(x) -> y f32[2,2,3,3]\n"
                             "adaptive_avg_pool2d_bw(dy) -> dx f32[2,2,5,4]\n"},
-    {"max_unpool2d",
-     "max_pool2d(big) -> pool f32[2,2,2,2], pool.indices u8[2,2,2,2] {same}\n"
-     "mul(pool, s) -> x f32[2,2,2,2] in place\n"
-     "max_unpool2d(x, pool.indices) -> y f32[2,2,4,4] {" TWO NO_CEIL "}\n"
-     "max_unpool2d_bw(dy, pool.indices) -> dx f32[2,2,2,2] {same}\n"
-     "mul(dx, s) -> dpool f32[2,2,2,2] in place\n"
-     "mul(dx, pool) -> ds f32[2,2,2,2] in place\n"
-     "max_pool2d_bw(dpool, pool.indices) -> dbig f32[2,2,4,4] {same}\n"},
+    {"max_unpool2d", "max_pool2d(big) -> pool f32[2,2,2,2], pool.indices u8[2,2,2,2] {same}\n"
+                     "mul(pool, s) -> x f32[2,2,2,2] in place\n"
+                     "max_unpool2d(x, pool.indices) -> y f32[2,2,4,4] {" TWO NO_CEIL "}\n"
+                     "max_unpool2d_bw(dy, pool.indices) -> dx f32[2,2,2,2] {same}\n"
+                     "mul(dx, s) -> dpool f32[2,2,2,2] in place\n"
+                     "mul(dx, pool) -> ds f32[2,2,2,2] in place\n"
+                     "max_pool2d_bw(dpool, pool.indices) -> dbig f32[2,2,4,4] {same}\n"},
     {"max_unpool2d, torch",
      "max_pool2d(big) -> pool f32[2,2,2,2], pool.indices i64[2,2,2,2] {same}\n"
      "mul(pool, s) -> x f32[2,2,2,2] in place\n"
@@ -313,7 +313,7 @@ static void test_backward_ops_are_those_of_the_table(void **state)
     assert_false(failed);
 }
 
-/* Whether some row has an op of the type in the given pass; a row's own op comes first or is named so. */
+/* Whether some case has an op of the type in the given pass. */
 static bool table_has(const char *type, neap_pass pass)
 {
     bool found = false;
@@ -356,8 +356,8 @@ static void check_results(const neap_graph *graph, const neap_op *op)
 {
     for (uint32_t i = 0; i < op->n_outputs; i++) {
         const neap_value *value = neap_graph_value(graph, op->outputs[i]);
-        assert_string_equal(value->kind, op->pass == NEAP_FORWARD ? NEAP_KIND_ACTIVATION
-                                                                  : NEAP_KIND_GRADIENT);
+        assert_string_equal(value->kind,
+                            op->pass == NEAP_FORWARD ? NEAP_KIND_ACTIVATION : NEAP_KIND_GRADIENT);
         int64_t bytes = neap_dtype_bytes(value->dtype);
         for (uint32_t d = 0; d < value->rank; d++)
             bytes *= value->shape[d];

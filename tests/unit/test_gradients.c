@@ -1,6 +1,6 @@
 /*
- * The backward pass is right, and reads no more than it needs. Graphs of op_cases.h run on the kernels of
- * reference_ops.h, which see only what the graph lists:
+ * The backward pass is right, and reads no more than it needs. Graphs of op_cases.h run on the
+ * kernels of reference_ops.h, which see only what the graph lists:
  *
  * - gradients equal finite differences of the forward pass, so the lists suffice;
  * - other contents for any one listed input change some result of its op, so none can be left out.
@@ -44,9 +44,10 @@ static void check_gradient(const ref_run *computed, ref_run *scratch, uint32_t p
     assert_int_equal(found->n, computed->values[parameter].n);
     for (int64_t i = 0; i < found->n; i++) {
         double *number = &scratch->values[parameter].at[i];
-        double slope =
-            1.25 * (loss_with(scratch, number, *number + step) -
-                    loss_with(scratch, number, *number - step)) / (2 * step);
+        double slope = 1.25 *
+                       (loss_with(scratch, number, *number + step) -
+                        loss_with(scratch, number, *number - step)) /
+                       (2 * step);
         if (!(fabs(found->at[i] - slope) <= 1e-7 * (1 + fabs(slope))))
             fail_msg("%s: d loss / d %s[%d] is %.12g, the graph says %.12g", name, p->name, (int)i,
                      slope, found->at[i]);
@@ -138,8 +139,8 @@ static void check_reads(const ref_run *run, const char *name)
 /* ---- Marks ---- */
 
 /*
- * In place: element k of the output depends on no element of the input but k, and both have the same bytes. So
- * a kernel may write it where it read it.
+ * In place: element k of the output depends on no element of the input but k, and both have the
+ * same bytes. So a kernel may write it where it read it.
  */
 static void check_in_place(const ref_run *run, const char *name)
 {

@@ -21,9 +21,9 @@
  *
  *   Not covered: the inside of a stage. The paper also divides a branched closed set between two
  * such vertices into its branches, and one that cannot be divided by its maximal split, and puts
- * checkpoints there; here a stage is kept or computed again as a whole, so that a network without
- * any cut (U-Net) is one segment. Side storages of the chain view (an attention mask) are held
- * throughout and stand outside the formula, as do parameters.
+ * checkpoints there; here a stage is kept or computed again as a whole, so that a network whose
+ * skips leave few cuts (U-Net) has few choices. Side storages of the chain view (an attention mask)
+ * are held throughout and stand outside the formula, as do parameters.
  */
 #include "planners/chain/segment_term.h"
 

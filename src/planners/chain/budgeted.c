@@ -2,9 +2,9 @@
 
 #include "planners/chain/least_memory.h"
 
-#define MOST_TRIES     6    /* with more memory than the budget, where the stages' costs are bounds */
-#define MOST_RETRIED   400  /* stages: longer chains take long enough once */
-#define MOST_TIGHTEST  4000 /* stages: the tightest schedule is O(n^3) */
+#define MOST_TRIES    6   /* with more memory than the budget, where the stages' costs are bounds */
+#define MOST_RETRIED  400 /* stages: longer chains take long enough once */
+#define MOST_TIGHTEST 4000 /* stages: the tightest schedule is O(n^3) */
 
 typedef struct search {
     const planner *p;
@@ -20,11 +20,10 @@ static int64_t enough(const stage_costs *costs)
     int64_t kept = costs->results_from[0], peak = 0;
     for (uint32_t i = 0; i < costs->n; i++) {
         const stage_cost *c = &costs->stage[i];
-        int64_t here = c->forward_peak > c->save_peak ? c->forward_peak : c->save_peak;
-        here = here > c->backward_peak ? here : c->backward_peak;
-        here += c->gradient + c->again_peak + c->drop_peak;
+        int64_t here = c->forward_peak[OWNED] + c->save_peak[OWNED] + c->again_peak[OWNED] +
+                       c->backward_peak[OWNED] + c->gradient + c->drop_peak;
         peak = here > peak ? here : peak;
-        kept += c->kept;
+        kept += c->kept[OWNED];
     }
     return kept + peak;
 }
@@ -74,8 +73,9 @@ static bool take_if_better(const planner *p, draft *d, draft *other)
 }
 
 /*
- * Where a stage has several ops its costs are upper bounds, and a plan may need less than promised. The room that is left is
- * offered to the method again; if the plan it then makes is too large, half of it.
+ * Where a stage has several ops its costs are upper bounds, and a plan may need less than promised.
+ * The room that is left is offered to the method again; if the plan it then makes is too large,
+ * half of it.
  */
 static neap_status use_spare_room(search *s, draft *d, int64_t memory)
 {

@@ -6,8 +6,8 @@ typedef struct least_table {
     run_chooser base;
     const stage_costs *costs;
     size_t n;
-    int64_t *need;    /* n x n, row i */
-    uint32_t *choice; /* n x n: k as in schedule.h */
+    int64_t *need;    /* modes x n x n, row i */
+    uint32_t *choice; /* likewise: k as in schedule.h */
 } least_table;
 
 static int64_t most(int64_t a, int64_t b)
@@ -15,9 +15,14 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static int64_t need_at(const least_table *t, uint32_t i, uint32_t j)
+static size_t place(const least_table *t, int mode, uint32_t i, uint32_t j)
 {
-    return t->need[i * t->n + j];
+    return ((size_t)mode * t->n + i) * t->n + j;
+}
+
+static int64_t need_at(const least_table *t, int mode, uint32_t i, uint32_t j)
+{
+    return t->need[place(t, mode, i, j)];
 }
 
 static int64_t results_between(const least_table *t, uint32_t i, uint32_t j)
@@ -25,27 +30,30 @@ static int64_t results_between(const least_table *t, uint32_t i, uint32_t j)
     return t->costs->results_from[i] - t->costs->results_from[j + 1];
 }
 
-static void fill(least_table *t, uint32_t i, uint32_t j)
+static void fill(least_table *t, int mode, uint32_t i, uint32_t j)
 {
     const stage_cost *stage = t->costs->stage, *first = &stage[i];
-    int64_t gradient = stage[j].gradient, forward_peak = first->forward_peak;
-    int64_t best = most(gradient + first->save_peak,
-                        most(first->kept + need_at(t, i + 1, j),
-                             results_between(t, i + 1, j) + first->backward_peak));
+    int64_t gradient = stage[j].gradient, hold = mode == OWNED ? first->input : 0;
+    int64_t forward_peak = first->forward_peak[mode];
+    int right_mode = first->output_saved ? HELD : OWNED;
+    int64_t kept = first->kept[mode] - (right_mode == OWNED ? first->output : 0);
+    int64_t best = most(gradient + first->save_peak[mode],
+                        most(kept + need_at(t, right_mode, i + 1, j),
+                             results_between(t, i + 1, j) + first->backward_peak[mode]));
     uint32_t choice = i;
     for (uint32_t k = i + 1; k <= j && gradient + forward_peak < best; k++) {
         if (k > i + 1)
-            forward_peak = most(forward_peak, stage[k - 1].drop_peak);
+            forward_peak = most(forward_peak, hold + stage[k - 1].drop_peak);
         int64_t need = most(gradient + forward_peak,
-                            most(stage[k - 1].output + need_at(t, k, j),
-                                 results_between(t, k, j) + need_at(t, i, k - 1)));
+                            most(hold + need_at(t, OWNED, k, j),
+                                 results_between(t, k, j) + need_at(t, mode, i, k - 1)));
         if (need < best) {
             best = need;
             choice = k;
         }
     }
-    t->need[i * t->n + j] = best;
-    t->choice[i * t->n + j] = choice;
+    t->need[place(t, mode, i, j)] = best;
+    t->choice[place(t, mode, i, j)] = choice;
 }
 
 static uint32_t choose(run_chooser *self, subchain whole, int64_t *right_memory,
@@ -53,7 +61,7 @@ static uint32_t choose(run_chooser *self, subchain whole, int64_t *right_memory,
 {
     const least_table *t = (const least_table *)self;
     *right_memory = *left_memory = 0;
-    return t->choice[whole.i * t->n + whole.j];
+    return t->choice[place(t, whole.mode, whole.i, whole.j)];
 }
 
 neap_status least_memory_schedule(const planner *p, const stage_costs *costs, schedule *s,
@@ -64,20 +72,22 @@ neap_status least_memory_schedule(const planner *p, const stage_costs *costs, sc
     *bytes = costs->pinned_bytes;
     if (t.n == 0)
         return NEAP_OK;
-    neap_status status = NEAP_NEW(p->allocator, t.n * t.n, &t.need, diag);
+    neap_status status = NEAP_NEW(p->allocator, N_MODES * t.n * t.n, &t.need, diag);
     if (status == NEAP_OK)
-        status = NEAP_NEW(p->allocator, t.n * t.n, &t.choice, diag);
+        status = NEAP_NEW(p->allocator, N_MODES * t.n * t.n, &t.choice, diag);
     if (status == NEAP_OK) {
-        for (uint32_t i = costs->n; i-- > 0;) {
-            const stage_cost *one = &costs->stage[i];
-            t.need[i * t.n + i] = most(one->gradient + one->again_peak, one->backward_peak);
-            for (uint32_t j = i + 1; j < costs->n; j++)
-                fill(&t, i, j);
-        }
-        *bytes += need_at(&t, 0, costs->n - 1);
+        for (uint32_t i = costs->n; i-- > 0;)
+            for (int mode = 0; mode < N_MODES; mode++) {
+                const stage_cost *one = &costs->stage[i];
+                t.need[place(&t, mode, i, i)] =
+                    most(one->gradient + one->again_peak[mode], one->backward_peak[mode]);
+                for (uint32_t j = i + 1; j < costs->n; j++)
+                    fill(&t, mode, i, j);
+            }
+        *bytes += need_at(&t, HELD, 0, costs->n - 1);
         status = schedule_build(p, costs, &t.base, 0, s, diag);
     }
-    NEAP_DELETE(p->allocator, t.n * t.n, t.need);
-    NEAP_DELETE(p->allocator, t.n * t.n, t.choice);
+    NEAP_DELETE(p->allocator, N_MODES * t.n * t.n, t.need);
+    NEAP_DELETE(p->allocator, N_MODES * t.n * t.n, t.choice);
     return status;
 }

@@ -1,6 +1,7 @@
 /*
- * The least memory that the recursion of schedule.h can do with: need(i, j) for every subchain, smallest first. O(n^3)
- * time, O(n^2) space, both small beside the methods that ask for it when a budget is too tight.
+ * The least memory that the recursion of schedule.h can do with: need(i, j) for every subchain,
+ * smallest first. O(n^3) time, O(n^2) space, both small beside the methods that ask for it when a
+ * budget is too tight.
  */
 #ifndef NEAP_PLANNERS_LEAST_MEMORY_H
 #define NEAP_PLANNERS_LEAST_MEMORY_H

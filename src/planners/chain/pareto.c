@@ -1,24 +1,29 @@
 /*
  * pareto: the optimum of the chain recursion with no buckets at all.
  *
- * Butt's section 5.3 asks for a method that does not discretise memory. Here each subchain i .. j has the front of its (memory,
- * time) pairs: time as a falling step function of memory. The recursion of schedule.h combines fronts without products: a
- * checkpoint before k needs, for a memory m, the best right part in m - a and the best left part in m - b, so that
+ * Butt's section 5.3 asks for a method that does not discretise memory. Here each subchain i .. j
+ * has the front of its (memory, time) pairs: time as a falling step function of memory. The
+ * recursion of schedule.h combines fronts without products: a checkpoint before k needs, for a
+ * memory m, the best right part in m - a and the best left part in m - b, so that
  *
  *     T(i, j, m) = min over k of  forward(i .. k-1) + T(k, j, m - a_k) + T(i, k-1, m - b_k)
  *
- * is a sum of two step functions, merged in linear time, and a minimum of j - i + 1 of them. Exact, in whole ticks and bytes.
+ * is a sum of two step functions, merged in linear time, and a minimum of j - i + 1 of them. Exact,
+ * in whole ticks and bytes.
  *
  * What keeps the fronts small:
- * - memory: nothing above what the budget can leave for the subchain (its entering cut and later results are taken);
- * - time: an upper bound U, from the dynamic program in slots. Any use of subchain i .. j costs at least the rest once, so a pair
- *   slower than U - rest is of no use; a subchain that does not end in the last stage is only ever run after its stages
- *   were run forward once before, which alone may be more than U allows: then it is never looked at;
- * - split points: a checkpoint before k repeats the stages i .. k-1, so it cannot win where the minimum so far is at most
- *   T0 plus their time; that point only moves to less memory as k grows.
+ * - memory: nothing above what the budget can leave for the subchain (its entering cut and later
+ * results are taken);
+ * - time: an upper bound U, from the dynamic program in slots. Any use of subchain i .. j costs at
+ * least the rest once, so a pair slower than U - rest is of no use; a subchain that does not end in
+ * the last stage is only ever run after its stages were run forward once before, which alone may be
+ * more than U allows: then it is never looked at;
+ * - split points: a checkpoint before k repeats the stages i .. k-1, so it cannot win where the
+ * minimum so far is at most T0 plus their time; that point only moves to less memory as k grows.
  *
- * With eps > 0 a front leaves out pairs that save less than d = eps * T0 / (2 n) over a pair with less memory. A schedule has at most
- * 2 n parts and each adds at most d, so the time is at most the optimum plus eps * T0, hence at most (1 + eps) times it.
+ * With eps > 0 a front leaves out pairs that save less than d = eps * T0 / (2 n) over a pair with
+ * less memory. A schedule has at most 2 n parts and each adds at most d, so the time is at most the
+ * optimum plus eps * T0, hence at most (1 + eps) times it.
  */
 #include "base/arena.h"
 #include "base/fail.h"
@@ -40,8 +45,8 @@ static const neap_option options[] = {
              .default_value = 0},
 };
 
-#define NEVER         INT64_MAX
-#define FIRST_SLOTS   400 /* of the table that gives the upper bound */
+#define NEVER       INT64_MAX
+#define FIRST_SLOTS 400 /* of the table that gives the upper bound */
 
 typedef struct point {
     int64_t memory, ticks; /* rising, falling */
@@ -64,10 +69,10 @@ typedef struct pareto {
     int64_t memory;       /* bytes for the whole chain */
     int64_t slack;        /* U - T0: time that may be spent on recomputation */
     int64_t step;         /* d of the head comment */
-    front *fronts;        /* row i: j = i .. n-1 */
+    front *fronts;        /* modes; rows i: j = i .. n-1 */
     int64_t *least_until; /* n + 1: forward and backward time of the stages before i */
     neap_arena arena;
-    points best, merged;  /* scratch */
+    points best, merged; /* scratch */
     neap_status status;
     neap_diag *diag;
 } pareto;
@@ -79,10 +84,10 @@ typedef struct option {
     const front *right, *left; /* left is NULL for a save */
 } option;
 
-static front *front_at(const pareto *t, uint32_t i, uint32_t j)
+static front *front_at(const pareto *t, int mode, uint32_t i, uint32_t j)
 {
-    size_t row = (size_t)i * t->n - (size_t)i * (i - 1) / 2;
-    return &t->fronts[row + (j - i)];
+    size_t n = t->n, row = (size_t)i * n - (size_t)i * (i - 1) / 2;
+    return &t->fronts[(size_t)mode * (n * (n + 1) / 2) + row + (j - i)];
 }
 
 static int64_t most(int64_t a, int64_t b)
@@ -112,9 +117,10 @@ static int64_t time_limit(const pareto *t, uint32_t i, uint32_t j)
     return least_ticks(t, i, j) + t->slack - spent;
 }
 
-static int64_t memory_limit(const pareto *t, uint32_t i, uint32_t j)
+static int64_t memory_limit(const pareto *t, int mode, uint32_t i, uint32_t j)
 {
-    return t->memory - (i ? t->costs->stage[i - 1].output : 0) - t->costs->results_from[j + 1];
+    return t->memory - (mode == HELD ? t->costs->stage[i].input : 0) -
+           t->costs->results_from[j + 1];
 }
 
 static int64_t first_memory(const front *f)
@@ -128,32 +134,48 @@ static int64_t later(int64_t start, int64_t taken, const front *part)
     return start == NEVER || first == NEVER ? NEVER : most(start, taken + first);
 }
 
-static option make_save(const pareto *t, uint32_t i, uint32_t j)
+static option make_save(const pareto *t, int mode, uint32_t i, uint32_t j)
 {
     const stage_cost *cost = &t->costs->stage[i];
+    int right_mode = cost->output_saved ? HELD : OWNED;
     option o = {.k = i,
-                .a = cost->kept,
+                .a = cost->kept[mode] - (right_mode == OWNED ? cost->output : 0),
                 .constant = cost->forward_ticks + cost->backward_ticks,
-                .right = front_at(t, i + 1, j)};
-    o.start = most(t->costs->stage[j].gradient + cost->save_peak,
-                   results_between(t, i + 1, j) + cost->backward_peak);
+                .right = front_at(t, right_mode, i + 1, j)};
+    o.start = most(t->costs->stage[j].gradient + cost->save_peak[mode],
+                   results_between(t, i + 1, j) + cost->backward_peak[mode]);
     o.start = later(o.start, o.a, o.right);
     return o;
 }
 
-static option make_checkpoint(const pareto *t, uint32_t i, uint32_t j, uint32_t k,
+/* A(i-1) while a checkpoint behind it is in use. */
+static int64_t held_input(const pareto *t, int mode, uint32_t i)
+{
+    return mode == OWNED ? t->costs->stage[i].input : 0;
+}
+
+/* `forward_peak`: of the stages i .. k-1. */
+static option make_checkpoint(const pareto *t, int mode, uint32_t i, uint32_t j, uint32_t k,
                               int64_t forward_peak)
 {
     const stage_costs *costs = t->costs;
     option o = {.k = k,
-                .a = costs->stage[k - 1].output,
+                .a = held_input(t, mode, i),
                 .b = results_between(t, k, j),
                 .constant = costs->forward_until[k] - costs->forward_until[i],
-                .right = front_at(t, k, j),
-                .left = front_at(t, i, k - 1)};
+                .right = front_at(t, OWNED, k, j),
+                .left = front_at(t, mode, i, k - 1)};
     o.start = later(costs->stage[j].gradient + forward_peak, o.a, o.right);
     o.start = later(o.start, o.b, o.left);
     return o;
+}
+
+/* Grows the peak of forward(i .. k-2) to that of forward(i .. k-1). */
+static int64_t extend_peak(const pareto *t, int mode, uint32_t i, uint32_t k, int64_t peak)
+{
+    if (k == i + 1)
+        return t->costs->stage[i].forward_peak[mode];
+    return most(peak, held_input(t, mode, i) + t->costs->stage[k - 1].drop_peak);
 }
 
 /* ---- Step functions ---- */
@@ -185,15 +207,15 @@ static void add_point(pareto *t, points *list, int64_t memory, int64_t ticks)
         return;
     }
     if (t->status == NEAP_OK)
-        t->status = NEAP_RESERVE(t->p->allocator, list->count + 1, &list->items, &list->capacity,
-                                 t->diag);
+        t->status =
+            NEAP_RESERVE(t->p->allocator, list->count + 1, &list->items, &list->capacity, t->diag);
     if (t->status == NEAP_OK)
         list->items[list->count++] = (point){memory, ticks};
 }
 
 /*
- * best = min(best, option), where the option is looked at for memories up to `end` only: beyond, best is known to be no
- * worse. Both are walked together from less to more memory.
+ * best = min(best, option), where the option is looked at for memories up to `end` only: beyond,
+ * best is known to be no worse. Both are walked together from less to more memory.
  */
 static void merge(pareto *t, const option *o, int64_t end, int64_t limit)
 {
@@ -241,42 +263,44 @@ static void store(pareto *t, front *f)
 
 /* ---- The table ---- */
 
-static void fill(pareto *t, uint32_t i, uint32_t j)
+static void fill(pareto *t, int mode, uint32_t i, uint32_t j)
 {
     const stage_costs *costs = t->costs;
-    int64_t limit = time_limit(t, i, j), cap = memory_limit(t, i, j), least = least_ticks(t, i, j);
+    int64_t limit = time_limit(t, i, j), least = least_ticks(t, i, j);
+    int64_t end = memory_limit(t, mode, i, j), forward_peak = 0;
     t->best.count = 0;
     if (limit < least)
         return;
-    option save = make_save(t, i, j);
+    option save = make_save(t, mode, i, j);
     if (save.start != NEVER)
-        merge(t, &save, cap, limit);
-    int64_t forward_peak = costs->stage[i].forward_peak, end = cap;
-    size_t open = t->best.count; /* points from here on beat every later option */
+        merge(t, &save, end, limit);
     for (uint32_t k = i + 1; k <= j && t->status == NEAP_OK; k++) {
-        if (k > i + 1)
-            forward_peak = most(forward_peak, costs->stage[k - 1].drop_peak);
         int64_t bound = least + costs->forward_until[k - 1] - costs->forward_until[i] +
                         costs->stage[k - 1].again_ticks;
-        if (bound > limit)
-            break; /* and so is every later one */
-        for (open = t->best.count; open > 0 && t->best.items[open - 1].ticks <= bound; open--)
-            end = t->best.items[open - 1].memory - 1;
-        option at_k = make_checkpoint(t, i, j, k, forward_peak);
+        if (costs->forward_until[k - 1] - costs->forward_until[i] > limit - least)
+            break; /* and so it is for every later one */
+        forward_peak = extend_peak(t, mode, i, k, forward_peak);
+        /* Memory from which on the minimum so far beats this option, and every later one. */
+        for (size_t at = t->best.count; at > 0 && t->best.items[at - 1].ticks <= bound; at--)
+            if (t->best.items[at - 1].memory <= end)
+                end = t->best.items[at - 1].memory - 1;
+        option at_k = make_checkpoint(t, mode, i, j, k, forward_peak);
         if (at_k.start <= end)
             merge(t, &at_k, end, limit);
     }
-    store(t, front_at(t, i, j));
+    store(t, front_at(t, mode, i, j));
 }
 
-static void fill_single(pareto *t, uint32_t i)
+static void fill_row(pareto *t, int mode, uint32_t i)
 {
     const stage_cost *cost = &t->costs->stage[i];
-    int64_t memory = most(cost->gradient + cost->again_peak, cost->backward_peak);
+    int64_t memory = most(cost->gradient + cost->again_peak[mode], cost->backward_peak[mode]);
     t->best.count = 0;
-    if (memory <= memory_limit(t, i, i) && least_ticks(t, i, i) <= time_limit(t, i, i))
+    if (memory <= memory_limit(t, mode, i, i) && least_ticks(t, i, i) <= time_limit(t, i, i))
         add_point(t, &t->best, memory, least_ticks(t, i, i));
-    store(t, front_at(t, i, i));
+    store(t, front_at(t, mode, i, i));
+    for (uint32_t j = i + 1; j < t->n && t->status == NEAP_OK; j++)
+        fill(t, mode, i, j);
 }
 
 /* ---- The schedule ---- */
@@ -312,13 +336,12 @@ static uint32_t choose(run_chooser *self, subchain whole, int64_t *right_memory,
                        int64_t *left_memory)
 {
     const pareto *t = ((front_chooser *)self)->t;
-    option best = make_save(t, whole.i, whole.j);
-    int64_t best_ticks = option_ticks(&best, whole.memory);
-    int64_t forward_peak = t->costs->stage[whole.i].forward_peak;
+    int mode = whole.mode;
+    option best = make_save(t, mode, whole.i, whole.j);
+    int64_t best_ticks = option_ticks(&best, whole.memory), forward_peak = 0;
     for (uint32_t k = whole.i + 1; k <= whole.j; k++) {
-        if (k > whole.i + 1)
-            forward_peak = most(forward_peak, t->costs->stage[k - 1].drop_peak);
-        option at_k = make_checkpoint(t, whole.i, whole.j, k, forward_peak);
+        forward_peak = extend_peak(t, mode, whole.i, k, forward_peak);
+        option at_k = make_checkpoint(t, mode, whole.i, whole.j, k, forward_peak);
         int64_t ticks = option_ticks(&at_k, whole.memory);
         if (ticks < best_ticks) {
             best = at_k;
@@ -349,8 +372,7 @@ static neap_status find_first(const planner *p, draft *d, const stage_costs *cos
                               schedule *s, bool *found, neap_diag *diag)
 {
     int64_t slots = memory < FIRST_SLOTS ? memory : FIRST_SLOTS, least;
-    neap_status status =
-        slot_table_find(p, d, costs, memory / slots, slots, s, found, diag);
+    neap_status status = slot_table_find(p, d, costs, memory / slots, slots, s, found, diag);
     if (status != NEAP_OK || *found || d->stopped)
         return status;
     status = least_memory_schedule(p, costs, s, &least, diag);
@@ -361,9 +383,10 @@ static neap_status find_first(const planner *p, draft *d, const stage_costs *cos
 static neap_status fill_all(pareto *t, draft *d)
 {
     for (uint32_t i = t->n; i-- > 0 && t->status == NEAP_OK && !d->stopped;) {
-        fill_single(t, i);
-        for (uint32_t j = i + 1; j < t->n && t->status == NEAP_OK; j++)
-            fill(t, i, j);
+        if (i == 0 || t->costs->stage[i - 1].output_saved)
+            fill_row(t, HELD, i);
+        if (i > 0)
+            fill_row(t, OWNED, i);
         d->stopped = planner_stopped(t->p);
         planner_report(t->p, (double)(t->n - i) / t->n);
     }
@@ -376,7 +399,7 @@ static neap_status find_schedule(const planner *p, draft *d, const stage_costs *
     neap_status status = find_first(p, d, costs, memory, s, found, diag);
     if (status != NEAP_OK || !*found)
         return status;
-    size_t n = costs->n, n_fronts = n * (n + 1) / 2;
+    size_t n = costs->n, n_fronts = N_MODES * (n * (n + 1) / 2);
     pareto t = {.p = p, .costs = costs, .n = costs->n, .memory = memory, .diag = diag};
     neap_arena_init(&t.arena, p->allocator);
     status = NEAP_NEW(p->allocator, n_fronts, &t.fronts, diag);
@@ -385,8 +408,8 @@ static neap_status find_schedule(const planner *p, draft *d, const stage_costs *
     if (status != NEAP_OK)
         goto done;
     for (uint32_t i = 0; i < t.n; i++)
-        t.least_until[i + 1] = t.least_until[i] + costs->stage[i].forward_ticks +
-                               costs->stage[i].backward_ticks;
+        t.least_until[i + 1] =
+            t.least_until[i] + costs->stage[i].forward_ticks + costs->stage[i].backward_ticks;
     int64_t least = least_ticks(&t, 0, t.n - 1);
     t.slack = schedule_ticks(costs, s) - least;
     t.step = (int64_t)(p->options[EPS] * (double)least / (2.0 * (double)n));

@@ -1,12 +1,14 @@
 /*
- * precise: least time for a chain in a budget, with per-layer costs and memory in buckets of a chosen size.
+ * precise: least time for a chain in a budget, with per-layer costs and memory in buckets of a
+ * chosen size.
  *
- * Butt, "Training deep networks with limited memory: precise optimal checkpointing" (thesis), Algorithm 3.4 with its
- * misprints mended: the compute cost of one layer is alpha^b; the running sum in the quadratic fall-back (which the recursion
- * contains already as the choice k = j-1); the forward tensor beta^f_k; the left subproblem B[i][k]. The thesis
- * checkpoints the tensors between layers only. A stage of ours may need values made inside it for its backward; those are
- * computed again with it or saved with it (`save` in schedule.h), whichever the recursion finds better. On the thesis's
- * own chains, whose backward reads only the layer's input, that changes nothing.
+ * Butt, "Training deep networks with limited memory: precise optimal checkpointing" (thesis),
+ * Algorithm 3.4 with its misprints mended: the compute cost of one layer is alpha^b; the running
+ * sum in the quadratic fall-back (which the recursion contains already as the choice k = j-1); the
+ * forward tensor beta^f_k; the left subproblem B[i][k]. The thesis checkpoints the tensors between
+ * layers only. A stage of ours may need values made inside it for its backward; those are computed
+ * again with it or saved with it (`save` in schedule.h), whichever the recursion finds better. On
+ * the thesis's own chains, whose backward reads only the layer's input, that changes nothing.
  */
 #include "planners/chain/budgeted.h"
 #include "planners/chain/slot_table.h"

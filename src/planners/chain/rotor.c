@@ -1,11 +1,13 @@
 /*
  * rotor: the optimal persistent schedule of a heterogeneous chain, memory in slots.
  *
- * Herrmann, Beaumont, Eyraud-Dubois, Hermann, Joly and Shilova, "Optimal checkpointing for heterogeneous chains: how to
- * train deep neural networks with limited memory" (2019): a dynamic program over (first stage, last stage, memory) with
- * three kinds of forward step, here forward (keep nothing but the output), checkpoint (keep the input) and save (keep what
- * the backward needs). Memory is cut into equal slots, 500 by default as there, and sizes rounded up to them. Departures:
- * parameters' gradients count as they accumulate, workspaces count, and the table is pruned (slot_table.c).
+ * Herrmann, Beaumont, Eyraud-Dubois, Hermann, Joly and Shilova, "Optimal checkpointing for
+ * heterogeneous chains: how to train deep neural networks with limited memory" (2019): a dynamic
+ * program over (first stage, last stage, memory) with three kinds of forward step, here forward
+ * (keep nothing but the output), checkpoint (keep the input) and save (keep what the backward
+ * needs). Memory is cut into equal slots, 500 by default as there, and sizes rounded up to them.
+ * Departures: parameters' gradients count as they accumulate, workspaces count, and the table is
+ * pruned (slot_table.c).
  */
 #include "planners/chain/budgeted.h"
 #include "planners/chain/slot_table.h"
@@ -13,12 +15,14 @@
 enum { SLOTS };
 
 static const neap_option options[] = {
-    [SLOTS] = {.name = "slots",
-               .meaning = "equal parts that the budget is cut into; more are slower and closer to the optimum",
-               .type = NEAP_OPTION_INTEGER,
-               .least = 1,
-               .most = 1e8,
-               .default_value = 500},
+    [SLOTS] =
+        {.name = "slots",
+         .meaning =
+             "equal parts that the budget is cut into; more are slower and closer to the optimum",
+         .type = NEAP_OPTION_INTEGER,
+         .least = 1,
+         .most = 1e8,
+         .default_value = 500},
 };
 
 static neap_status find_schedule(const planner *p, draft *d, const stage_costs *costs,
@@ -40,7 +44,8 @@ static neap_status plan_rotor(const planner *p, draft *d, neap_diag *diag)
 
 const neap_method method_rotor = {
     .name = "rotor",
-    .summary = "least time for a chain in the budget, memory in slots; any number of recomputations",
+    .summary =
+        "least time for a chain in the budget, memory in slots; any number of recomputations",
     .source = "Herrmann et al. 2019, Optimal checkpointing for heterogeneous chains",
     .n_options = sizeof options / sizeof *options,
     .options = options,

@@ -30,8 +30,8 @@ static neap_status push(schedule *s, task_stack *stack, chain_task task, neap_di
     return status;
 }
 
-static neap_status unroll(schedule *s, task_stack *stack, run_chooser *chooser, chain_task next,
-                          neap_diag *diag)
+static neap_status unroll(schedule *s, const stage_costs *costs, task_stack *stack,
+                          run_chooser *chooser, chain_task next, neap_diag *diag)
 {
     subchain part = next.part;
     if (next.backward)
@@ -43,8 +43,9 @@ static neap_status unroll(schedule *s, task_stack *stack, run_chooser *chooser, 
     int64_t right = 0, left = 0;
     uint32_t k = chooser->choose(chooser, part, &right, &left);
     bool save = k == part.i;
-    chain_task after = {.part = {part.i, save ? part.i : k - 1, left}, .backward = save};
-    chain_task first = {.part = {save ? part.i + 1 : k, part.j, right}};
+    int right_mode = save && costs->stage[part.i].output_saved ? HELD : OWNED;
+    chain_task after = {.part = {part.i, save ? part.i : k - 1, part.mode, left}, .backward = save};
+    chain_task first = {.part = {save ? part.i + 1 : k, part.j, right_mode, right}};
     neap_status status = NEAP_OK;
     for (uint32_t l = part.i; l < first.part.i && status == NEAP_OK; l++)
         status = add_run(s, RUN_FORWARD, l, diag);
@@ -62,9 +63,9 @@ neap_status schedule_build(const planner *p, const stage_costs *costs, run_choos
     *s = (schedule){.allocator = p->allocator};
     neap_status status = NEAP_OK;
     if (costs->n > 0)
-        status = push(s, &stack, (chain_task){.part = {0, costs->n - 1, memory}}, diag);
+        status = push(s, &stack, (chain_task){.part = {0, costs->n - 1, HELD, memory}}, diag);
     while (stack.count > 0 && status == NEAP_OK)
-        status = unroll(s, &stack, chooser, stack.tasks[--stack.count], diag);
+        status = unroll(s, costs, &stack, chooser, stack.tasks[--stack.count], diag);
     NEAP_DELETE(p->allocator, stack.capacity, stack.tasks);
     if (status != NEAP_OK)
         schedule_clear(s);

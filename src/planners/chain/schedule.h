@@ -1,19 +1,22 @@
 /*
  * A recursive checkpointing schedule of a chain, and its lowering to a plan.
  *
- * A schedule is a list of runs of stages. The recursion that all budgeted chain methods share, for the subchain of stages
- * i .. j with A(i-1) at hand and the gradient D(j) arrived (Herrmann et al. 2019, eq. 1 to 3; Butt 2020, eq. 3.1, is the
- * case without `save`):
+ * A schedule is a list of runs of stages. The recursion that all budgeted chain methods share, for
+ * the subchain of stages i .. j with A(i-1) at hand and the gradient D(j) arrived (Herrmann et al.
+ * 2019, eq. 1 to 3; Butt 2020, eq. 3.1, is the case without `save`):
  *
  *     one stage:   again(i), backward(i)
  *     save:        save(i), then i+1 .. j, then backward(i)
  *     checkpoint:  forward(i .. k-1) keeping A(k-1), then k .. j, then free A(k-1), then i .. k-1
  *
- * Everything needed besides what the caller holds (A(i-1), outer checkpoints, results of stages behind j):
+ * Memory, all told, besides what the caller holds (outer checkpoints, results of stages behind j,
+ * and A(i-1) itself in the mode HELD); r is the mode of the part after a save, HELD if the backward
+ * of i reads A(i) too, else OWNED; h is |A(i-1)| in the mode OWNED, else 0:
  *
  *     one stage:   max(|D(i)| + again_peak(i), backward_peak(i))
- *     save:        max(|D(j)| + save_peak(i), kept(i) + need(i+1, j), results(i+1 .. j) + backward_peak(i))
- *     checkpoint:  max(|D(j)| + peak of forward(i .. k-1), |A(k-1)| + need(k, j), results(k .. j) + need(i, k-1))
+ *     save:        max(|D(j)| + save_peak(i), kept(i) + need_r(i+1, j) [- |A(i)| if r is OWNED],
+ * results(i+1 .. j) + backward_peak(i)) checkpoint:  max(|D(j)| + forward_peak(i), |D(j)| + h +
+ * drop_peak(i+1 .. k-1), h + need_OWNED(k, j), results(k .. j) + need(i, k-1))
  */
 #ifndef NEAP_PLANNERS_SCHEDULE_H
 #define NEAP_PLANNERS_SCHEDULE_H
@@ -33,19 +36,22 @@ typedef struct schedule {
     size_t n_runs, capacity;
 } schedule;
 
-/* What to do with a subchain: k = i: save (or, for i = j, the one stage); k > i: checkpoint A(k-1). */
+/* What to do with a subchain: k = i: save (or, for i = j, the one stage); k > i: checkpoint A(k-1).
+ */
 typedef struct subchain {
     uint32_t i, j;
+    int mode;       /* HELD or OWNED: A(i-1) */
     int64_t memory; /* whatever the method decides by */
 } subchain;
 
 /*
- * Asked for each subchain of more than one stage: returns k, and the memory that the two parts get: `right` is k .. j
- * (i+1 .. j after a save), `left` is i .. k-1.
+ * Asked for each subchain of more than one stage: returns k, and the memory that the two parts get:
+ * `right` is k .. j (i+1 .. j after a save), `left` is i .. k-1.
  */
 typedef struct run_chooser run_chooser;
 struct run_chooser {
-    uint32_t (*choose)(run_chooser *self, subchain whole, int64_t *right_memory, int64_t *left_memory);
+    uint32_t (*choose)(run_chooser *self, subchain whole, int64_t *right_memory,
+                       int64_t *left_memory);
 };
 
 /* Unrolls the choices for stages 0 .. n-1. Without recursion: chains may be long. */

@@ -78,16 +78,20 @@ static int64_t shortest_path(search *s, int64_t most, int64_t *largest)
     return s->path[s->n];
 }
 
+/* How much a sweep asks of a better answer: best / 2^shift. A dozen paths do for the first, the
+   last leaves out nothing. */
+enum { COARSEST = 2, MIDDLE = 5, FINE = 8, EXACT = 63 };
+
 /*
  * Goes through all s from the largest to the smallest, leaving out those that cannot improve on
- * `best` by more than its share of 1/2^shift (shift 63: by anything at all). Returns false if asked
- * to stop.
+ * `best` by more than best / 2^shift. Returns false if asked to stop; the coarsest does not ask, so
+ * that there is a good answer.
  */
 static bool sweep(search *s, int shift)
 {
     int64_t most = s->through[s->n] > s->least ? s->through[s->n] : s->least;
     while (most >= s->least) {
-        if (s->problem->planner && planner_stopped(s->problem->planner))
+        if (shift != COARSEST && s->problem->planner && planner_stopped(s->problem->planner))
             return false;
         int64_t largest, stored = shortest_path(s, most, &largest);
         if (stored < s->best - largest) {
@@ -128,7 +132,7 @@ static void choose(search *s, least_peak_answer *answer)
 neap_status neap_segment_term_search(const least_peak_problem *problem, least_peak_answer *answer,
                                      segment_term_counts *counts, neap_diag *diag)
 {
-    static const int shifts[] = {2, 5, 8, 63};
+    static const int shifts[] = {COARSEST, MIDDLE, FINE, EXACT};
     neap_allocator *allocator = neap_allocator_or_system(problem->allocator);
     search s = {.problem = problem, .n = problem->n, .d = problem->d};
     size_t length = (size_t)problem->n + 1;

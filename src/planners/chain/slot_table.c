@@ -1,12 +1,14 @@
 /*
- * See slot_table.h. For each subchain the candidates (save, or a checkpoint before stage k) are functions of the memory m:
+ * See slot_table.h. For each subchain the candidates (save, or a checkpoint before stage k) are
+ * functions of the memory m:
  *
  *     candidate(m) = constant + right(m - a) + left(m - b)     for m >= start
  *
- * and the table is their minimum: one vector loop a candidate. Two facts keep it short. The table is nonincreasing in m. And
- * a checkpoint before k computes the stages i .. k-1 a second time, so that candidate k is at least T0 plus their
- * forward time, T0 being the time without recomputation; as k grows this bound grows, and the slots at which it could
- * still win, those where the minimum so far is above it, end at a point that only moves left.
+ * and the table is their minimum: one vector loop a candidate. Two facts keep it short. The table
+ * is nonincreasing in m. And a checkpoint before k computes the stages i .. k-1 a second time, so
+ * that candidate k is at least T0 plus their forward time, T0 being the time without recomputation;
+ * as k grows this bound grows, and the slots at which it could still win, those where the minimum
+ * so far is above it, end at a point that only moves left.
  */
 #include "planners/chain/slot_table.h"
 
@@ -31,7 +33,7 @@ typedef struct slot_table {
     uint32_t n;
     int64_t slot_bytes;
     int32_t slots;
-    cell *cells; /* row i: j = i .. n-1 */
+    cell *cells; /* modes; rows i: j = i .. n-1 */
     neap_arena values;
     double *best; /* scratch: 0 .. slots */
 } slot_table;
@@ -45,10 +47,10 @@ typedef struct candidate {
     const cell *right, *left; /* left is NULL for a save */
 } candidate;
 
-static cell *cell_at(const slot_table *t, uint32_t i, uint32_t j)
+static cell *cell_at(const slot_table *t, int mode, uint32_t i, uint32_t j)
 {
-    size_t row = (size_t)i * t->n - (size_t)i * (i - 1) / 2; /* rows before i: n, n-1, ... */
-    return &t->cells[row + (j - i)];
+    size_t n = t->n, row = (size_t)i * n - (size_t)i * (i - 1) / 2; /* rows before i: n, n-1, ... */
+    return &t->cells[(size_t)mode * (n * (n + 1) / 2) + row + (j - i)];
 }
 
 static int32_t to_slots(const slot_table *t, int64_t bytes)
@@ -79,31 +81,48 @@ static double value_at(const cell *c, int64_t m)
     return c->values[m < c->hi ? m - c->lo : c->hi - c->lo];
 }
 
-static candidate make_save(const slot_table *t, uint32_t i, uint32_t j)
+static candidate make_save(const slot_table *t, int mode, uint32_t i, uint32_t j)
 {
     const stage_cost *cost = &t->costs->stage[i];
-    candidate c = {.k = i, .a = to_slots(t, cost->kept), .right = cell_at(t, i + 1, j)};
+    int right_mode = cost->output_saved ? HELD : OWNED;
+    int64_t kept = cost->kept[mode] - (right_mode == OWNED ? cost->output : 0);
+    candidate c = {.k = i, .a = to_slots(t, kept), .right = cell_at(t, right_mode, i + 1, j)};
     c.constant = (double)cost->forward_ticks + (double)cost->backward_ticks;
-    c.start = most(to_slots(t, t->costs->stage[j].gradient + cost->save_peak),
-                   to_slots(t, results_between(t, i + 1, j) + cost->backward_peak));
+    c.start = most(to_slots(t, t->costs->stage[j].gradient + cost->save_peak[mode]),
+                   to_slots(t, results_between(t, i + 1, j) + cost->backward_peak[mode]));
     c.start = most(c.start, plus(c.a, c.right->lo));
     return c;
 }
 
+/* A(i-1) while a checkpoint behind it is in use. */
+static int64_t held_input(const slot_table *t, int mode, uint32_t i)
+{
+    return mode == OWNED ? t->costs->stage[i].input : 0;
+}
+
 /* `forward_peak`: of the stages i .. k-1. */
-static candidate make_checkpoint(const slot_table *t, uint32_t i, uint32_t j, uint32_t k,
+static candidate make_checkpoint(const slot_table *t, int mode, uint32_t i, uint32_t j, uint32_t k,
                                  int64_t forward_peak)
 {
     const stage_costs *costs = t->costs;
     candidate c = {.k = k,
-                   .a = to_slots(t, costs->stage[k - 1].output),
+                   .a = to_slots(t, held_input(t, mode, i)),
                    .b = to_slots(t, results_between(t, k, j)),
-                   .right = cell_at(t, k, j),
-                   .left = cell_at(t, i, k - 1)};
+                   .right = cell_at(t, OWNED, k, j),
+                   .left = cell_at(t, mode, i, k - 1)};
     c.constant = (double)(costs->forward_until[k] - costs->forward_until[i]);
     c.start = to_slots(t, costs->stage[j].gradient + forward_peak);
     c.start = most(c.start, most(plus(c.a, c.right->lo), plus(c.b, c.left->lo)));
     return c;
+}
+
+/* Grows the peak of forward(i .. k-2) to that of forward(i .. k-1). */
+static int64_t extend_peak(const slot_table *t, int mode, uint32_t i, uint32_t k, int64_t peak)
+{
+    if (k == i + 1)
+        return t->costs->stage[i].forward_peak[mode];
+    int64_t here = held_input(t, mode, i) + t->costs->stage[k - 1].drop_peak;
+    return here > peak ? here : peak;
 }
 
 static double candidate_at(const candidate *c, int64_t m)
@@ -144,8 +163,8 @@ static int32_t clamp(int32_t m, int32_t least, int32_t greatest)
 }
 
 /*
- * The candidate at the slots start .. end - 1: first both parts change with m, then, once one has become constant, the
- * other alone, then none.
+ * The candidate at the slots start .. end - 1: first both parts change with m, then, once one has
+ * become constant, the other alone, then none.
  */
 static void apply(double *best, const candidate *c, int32_t end)
 {
@@ -163,15 +182,16 @@ static void apply(double *best, const candidate *c, int32_t end)
         minimise_one(best + both, right->values + (both - c->a - right->lo),
                      c->constant + left_last, either - both);
     else if (left_end > both)
-        minimise_one(best + both, left->values + (both - c->b - left->lo),
-                     c->constant + right_last, either - both);
+        minimise_one(best + both, left->values + (both - c->b - left->lo), c->constant + right_last,
+                     either - both);
     minimise_constant(best + either, c->constant + left_last + right_last, end - either);
 }
 
-/* The most slots that can be left for a subchain: its entering cut and the results behind it are always there. */
-static int32_t most_slots(const slot_table *t, uint32_t i, uint32_t j)
+/* The most slots that can be left for a subchain: a held input and the results behind it are always
+ * there. */
+static int32_t most_slots(const slot_table *t, int mode, uint32_t i, uint32_t j)
 {
-    int32_t held = (i ? to_slots(t, t->costs->stage[i - 1].output) : 0) +
+    int32_t held = (mode == HELD ? to_slots(t, t->costs->stage[i].input) : 0) +
                    to_slots(t, t->costs->results_from[j + 1]);
     return t->slots - held;
 }
@@ -181,47 +201,50 @@ static neap_status store(slot_table *t, cell *c, int32_t lo, int32_t cap, neap_d
     int32_t hi = cap;
     while (hi > lo && t->best[hi - 1] == t->best[hi])
         hi--;
-    double *values = neap_arena_copy(&t->values, t->best + lo, (size_t)(hi - lo) + 1, sizeof *values);
+    double *values =
+        neap_arena_copy(&t->values, t->best + lo, (size_t)(hi - lo) + 1, sizeof *values);
     if (!values)
         return neap_fail_no_memory(diag);
     *c = (cell){lo, hi, values};
     return NEAP_OK;
 }
 
-static neap_status fill_single(slot_table *t, uint32_t i, neap_diag *diag)
+static neap_status fill_single(slot_table *t, int mode, uint32_t i, neap_diag *diag)
 {
     const stage_cost *cost = &t->costs->stage[i];
-    int32_t lo = most(to_slots(t, cost->gradient + cost->again_peak), to_slots(t, cost->backward_peak));
-    if (lo > most_slots(t, i, i)) {
-        cell_at(t, i, i)->lo = NEVER;
+    int32_t lo = most(to_slots(t, cost->gradient + cost->again_peak[mode]),
+                      to_slots(t, cost->backward_peak[mode]));
+    if (lo > most_slots(t, mode, i, i)) {
+        cell_at(t, mode, i, i)->lo = NEVER;
         return NEAP_OK;
     }
     t->best[lo] = (double)cost->again_ticks + (double)cost->backward_ticks;
-    return store(t, cell_at(t, i, i), lo, lo, diag);
+    return store(t, cell_at(t, mode, i, i), lo, lo, diag);
 }
 
-static neap_status fill(slot_table *t, uint32_t i, uint32_t j, double least, neap_diag *diag)
+/* `least`: the time without recomputation. */
+static neap_status fill(slot_table *t, int mode, uint32_t i, uint32_t j, double least,
+                        neap_diag *diag)
 {
     const stage_costs *costs = t->costs;
-    cell *c = cell_at(t, i, j);
-    int32_t cap = most_slots(t, i, j), lo = NEVER;
+    cell *c = cell_at(t, mode, i, j);
+    int32_t cap = most_slots(t, mode, i, j), lo = NEVER;
     for (int32_t m = 0; m <= cap; m++)
         t->best[m] = INFINITY;
-    candidate save = make_save(t, i, j);
+    candidate save = make_save(t, mode, i, j);
     if (save.start <= cap) {
         apply(t->best, &save, cap + 1);
         lo = save.start;
     }
     int32_t open = cap; /* the last slot at which a later candidate may win */
-    int64_t forward_peak = costs->stage[i].forward_peak;
+    int64_t forward_peak = 0;
     for (uint32_t k = i + 1; k <= j; k++) {
-        if (k > i + 1 && costs->stage[k - 1].drop_peak > forward_peak)
-            forward_peak = costs->stage[k - 1].drop_peak;
         double bound = least + (double)(costs->forward_until[k - 1] - costs->forward_until[i]) +
                        (double)costs->stage[k - 1].again_ticks;
+        forward_peak = extend_peak(t, mode, i, k, forward_peak);
         while (open >= 0 && t->best[open] <= bound)
             open--;
-        candidate at_k = make_checkpoint(t, i, j, k, forward_peak);
+        candidate at_k = make_checkpoint(t, mode, i, j, k, forward_peak);
         if (at_k.start > open)
             continue;
         apply(t->best, &at_k, open + 1);
@@ -234,6 +257,19 @@ static neap_status fill(slot_table *t, uint32_t i, uint32_t j, double least, nea
     return store(t, c, lo, cap, diag);
 }
 
+static neap_status fill_row(slot_table *t, int mode, uint32_t i, neap_diag *diag)
+{
+    double before = 0; /* forward and backward of the stages i .. j-1 */
+    neap_status status = fill_single(t, mode, i, diag);
+    for (uint32_t j = i + 1; j < t->n && status == NEAP_OK; j++) {
+        const stage_cost *last = &t->costs->stage[j - 1], *end = &t->costs->stage[j];
+        before += (double)last->forward_ticks + (double)last->backward_ticks;
+        double least = before + (double)end->again_ticks + (double)end->backward_ticks;
+        status = fill(t, mode, i, j, least, diag);
+    }
+    return status;
+}
+
 /* Rows from the last stage to the first, so that every part is there before the whole. */
 static neap_status fill_all(const planner *p, slot_table *t, bool *stopped, neap_diag *diag)
 {
@@ -243,14 +279,10 @@ static neap_status fill_all(const planner *p, slot_table *t, bool *stopped, neap
             *stopped = true;
             return NEAP_OK;
         }
-        status = fill_single(t, i, diag);
-        double before = 0; /* forward and backward of the stages i .. j-1 */
-        for (uint32_t j = i + 1; j < t->n && status == NEAP_OK; j++) {
-            const stage_cost *last = &t->costs->stage[j - 1], *end = &t->costs->stage[j];
-            before += (double)last->forward_ticks + (double)last->backward_ticks;
-            status = fill(t, i, j,
-                          before + (double)end->again_ticks + (double)end->backward_ticks, diag);
-        }
+        if (i == 0 || t->costs->stage[i - 1].output_saved)
+            status = fill_row(t, HELD, i, diag);
+        if (i > 0 && status == NEAP_OK)
+            status = fill_row(t, OWNED, i, diag);
         planner_report(p, (double)(t->n - i) / (double)t->n);
     }
     return status;
@@ -268,13 +300,13 @@ static uint32_t choose(run_chooser *self, subchain whole, int64_t *right_memory,
                        int64_t *left_memory)
 {
     const slot_table *t = ((table_chooser *)self)->table;
-    candidate best = make_save(t, whole.i, whole.j);
+    int mode = whole.mode;
+    candidate best = make_save(t, mode, whole.i, whole.j);
     double best_time = candidate_at(&best, whole.memory);
-    int64_t forward_peak = t->costs->stage[whole.i].forward_peak;
+    int64_t forward_peak = 0;
     for (uint32_t k = whole.i + 1; k <= whole.j; k++) {
-        if (k > whole.i + 1 && t->costs->stage[k - 1].drop_peak > forward_peak)
-            forward_peak = t->costs->stage[k - 1].drop_peak;
-        candidate at_k = make_checkpoint(t, whole.i, whole.j, k, forward_peak);
+        forward_peak = extend_peak(t, mode, whole.i, k, forward_peak);
+        candidate at_k = make_checkpoint(t, mode, whole.i, whole.j, k, forward_peak);
         double time = candidate_at(&at_k, whole.memory);
         if (time < best_time) {
             best = at_k;
@@ -291,7 +323,7 @@ neap_status slot_table_find(const planner *p, draft *d, const stage_costs *costs
                             neap_diag *diag)
 {
     neap_allocator *allocator = p->allocator;
-    size_t n = costs->n, n_cells = n * (n + 1) / 2;
+    size_t n = costs->n, n_cells = N_MODES * (n * (n + 1) / 2);
     *found = false;
     if (slots > INT32_MAX / 4 || n > 100000)
         return neap_fail(diag, NEAP_UNSUPPORTED,
@@ -310,7 +342,7 @@ neap_status slot_table_find(const planner *p, draft *d, const stage_costs *costs
     if (status == NEAP_OK)
         status = fill_all(p, &t, &d->stopped, diag);
     if (status == NEAP_OK && !d->stopped && n > 0 &&
-        isfinite(value_at(cell_at(&t, 0, t.n - 1), slots))) {
+        isfinite(value_at(cell_at(&t, HELD, 0, t.n - 1), slots))) {
         table_chooser chooser = {.base = {choose}, .table = &t};
         *found = true;
         status = schedule_build(p, costs, &chooser.base, slots, s, diag);

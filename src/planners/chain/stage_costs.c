@@ -8,10 +8,10 @@ typedef struct tracer {
     const neap_graph *graph;
     const neap_chain *chain;
     stage_costs *costs;
-    uint32_t *last_use;  /* per storage: position in the list being run, plus one */
-    uint32_t *live;      /* per storage: equal to `run` while it is live */
-    uint32_t *keep;      /* per storage: equal to `run` if it outlives the list */
-    bool *ignored;       /* per storage: not counted here */
+    uint32_t *last_use; /* per storage: position in the list being run, plus one */
+    uint32_t *live;     /* per storage: equal to `run` while it is live */
+    uint32_t *keep;     /* per storage: equal to `run` if it outlives the list */
+    bool *ignored;      /* per storage: not counted here */
     uint32_t run;
     int64_t bytes, peak;
 } tracer;
@@ -66,7 +66,8 @@ static int64_t least_workspace(const neap_op *op)
     return least;
 }
 
-/* Runs the ops first .. end - 1, those of them that `mask` (NULL: all) names; what is live and kept was said before. */
+/* Runs the ops first .. end - 1, those of them that `mask` (NULL: all) names; what is live and kept
+ * was said before. */
 static void run_ops(tracer *t, uint32_t first, uint32_t end, const bool *mask)
 {
     for (uint32_t o = first; o < end; o++) {
@@ -117,7 +118,8 @@ static void for_saved(tracer *t, const neap_stage *stage, void (*visit)(tracer *
     }
 }
 
-/* Which of its forward ops S(i) needs: one sweep backwards. All of them in the last stage, which runs them first here. */
+/* Which of its forward ops S(i) needs: one sweep backwards. All of them in the last stage, which
+ * runs them first here. */
 static void find_again(tracer *t, const neap_stage *stage, bool last)
 {
     bool *again = t->costs->again;
@@ -161,74 +163,128 @@ static void keep_leaving_gradients(tracer *t, const neap_stage *stage)
     }
 }
 
+static bool reads_storage(const tracer *t, uint32_t first, uint32_t end, uint32_t storage)
+{
+    for (uint32_t o = first; o < end; o++) {
+        const neap_op *op = neap_graph_op(t->graph, o);
+        for (uint32_t i = 0; i < op->n_inputs; i++)
+            if (storage_of(t, op->inputs[i]) == storage)
+                return true;
+    }
+    return false;
+}
+
+/* Puts A(i-1) in place; it outlives the run if `stays`. */
+static void enter_input(tracer *t, uint32_t entering, bool stays)
+{
+    if (entering == NEAP_NONE)
+        return;
+    make_live(t, entering);
+    if (stays)
+        keep(t, entering);
+}
+
+static int64_t trace_forward(tracer *t, const neap_stage *stage, uint32_t entering, bool stays)
+{
+    begin_run(t);
+    enter_input(t, entering, stays);
+    if (stage->cut != NEAP_NONE)
+        keep(t, stage->cut);
+    run_ops(t, stage->first_op, stage->end_op, NULL);
+    return t->peak;
+}
+
+/* The last stage's outputs of the graph (the loss) are there from its forward ops on. */
+static int64_t enter_loss(tracer *t, const neap_stage *stage)
+{
+    int64_t before = t->bytes;
+    if (stage->cut != NEAP_NONE)
+        return 0;
+    for (uint32_t o = stage->first_op; o < stage->end_op; o++) {
+        const neap_op *op = neap_graph_op(t->graph, o);
+        for (uint32_t k = 0; k < op->n_outputs; k++)
+            if (neap_graph_is_output(t->graph, op->outputs[k])) {
+                make_live(t, storage_of(t, op->outputs[k]));
+                keep(t, storage_of(t, op->outputs[k]));
+            }
+    }
+    return t->bytes - before;
+}
+
+static void trace_backward(tracer *t, const neap_stage *stage, uint32_t entering, int mode,
+                           bool reads_input)
+{
+    stage_cost *cost = &t->costs->stage[stage - t->chain->stages];
+    begin_run(t);
+    enter_gradients(t, stage);
+    cost->gradient = stage->gradient_bytes > t->bytes ? stage->gradient_bytes : t->bytes;
+    int64_t passing = cost->gradient - t->bytes; /* through, to earlier stages */
+    for_saved(t, stage, make_live);
+    if (reads_input)
+        enter_input(t, entering, mode == HELD);
+    cost->results = stage->result_bytes + enter_loss(t, stage);
+    keep_leaving_gradients(t, stage);
+    run_ops(t, stage->first_backward, stage->end_backward, NULL);
+    cost->backward_peak[mode] = t->peak + passing;
+}
+
+/* In HELD runs A(i-1) is put in place and taken off again, so that both modes run the same way. */
+static void trace_mode(tracer *t, const neap_stage *stage, uint32_t entering, int mode,
+                       bool reads_input)
+{
+    stage_cost *cost = &t->costs->stage[stage - t->chain->stages];
+    bool stays = mode == HELD || reads_input;
+    int64_t uncounted = mode == HELD ? cost->input : 0;
+    cost->forward_peak[mode] = trace_forward(t, stage, entering, true) - uncounted;
+
+    begin_run(t);
+    enter_input(t, entering, stays);
+    if (stage->cut != NEAP_NONE)
+        keep(t, stage->cut);
+    for_saved(t, stage, keep);
+    run_ops(t, stage->first_op, stage->end_op, NULL);
+    cost->save_peak[mode] = t->peak - uncounted;
+    cost->kept[mode] = t->bytes - uncounted;
+
+    begin_run(t);
+    enter_input(t, entering, stays);
+    for_saved(t, stage, keep);
+    run_ops(t, stage->first_op, stage->end_op, t->costs->again);
+    cost->again_peak[mode] = t->peak - uncounted;
+
+    trace_backward(t, stage, entering, mode, reads_input);
+    if (reads_input)
+        cost->backward_peak[mode] -= uncounted;
+}
+
 static void trace_stage(tracer *t, uint32_t i)
 {
     const neap_stage *stage = &t->chain->stages[i];
     stage_cost *cost = &t->costs->stage[i];
     uint32_t entering = i ? t->chain->stages[i - 1].cut : NEAP_NONE;
-    int64_t input = i ? t->costs->stage[i - 1].output : 0;
-    bool last = i + 1 == t->chain->n_stages;
+    bool last = stage->cut == NEAP_NONE;
+    bool reads_input = entering != NEAP_NONE &&
+                       reads_storage(t, stage->first_backward, stage->end_backward, entering);
+    cost->input = i ? t->costs->stage[i - 1].output : 0;
     cost->output = stage->output_bytes;
+    cost->output_saved =
+        !last && reads_storage(t, stage->first_backward, stage->end_backward, stage->cut);
     cost->forward_ticks = stage->forward_ticks;
     cost->backward_ticks = stage->backward_ticks;
     find_again(t, stage, last);
     for (uint32_t o = stage->first_op; o < stage->end_op; o++)
         if (t->costs->again[o])
             cost->again_ticks += neap_graph_op(t->graph, o)->variants[0].ticks;
-
-    for (int drop = 0; drop < 2; drop++) {
-        begin_run(t);
-        if (entering != NEAP_NONE) {
-            make_live(t, entering);
-            if (!drop)
-                keep(t, entering);
-        }
-        if (!last)
-            keep(t, stage->cut);
-        run_ops(t, stage->first_op, stage->end_op, NULL);
-        if (drop)
-            cost->drop_peak = t->peak;
-        else
-            cost->forward_peak = t->peak - input;
-    }
-
-    begin_run(t);
-    if (!last)
-        keep(t, stage->cut);
-    for_saved(t, stage, keep);
-    run_ops(t, stage->first_op, stage->end_op, NULL);
-    cost->save_peak = t->peak;
-    cost->kept = t->bytes;
-
-    begin_run(t);
-    for_saved(t, stage, keep);
-    run_ops(t, stage->first_op, stage->end_op, t->costs->again);
-    cost->again_peak = t->peak;
-
-    begin_run(t);
-    enter_gradients(t, stage);
-    cost->gradient = stage->gradient_bytes > t->bytes ? stage->gradient_bytes : t->bytes;
-    int64_t passing = cost->gradient - t->bytes; /* through, to earlier stages */
-    for_saved(t, stage, make_live);
-    int64_t before = t->bytes;
-    for (uint32_t o = stage->first_op; last && o < stage->end_op; o++) /* the loss itself */
-        for (uint32_t k = 0; k < neap_graph_op(t->graph, o)->n_outputs; k++)
-            if (neap_graph_is_output(t->graph, neap_graph_op(t->graph, o)->outputs[k])) {
-                make_live(t, storage_of(t, neap_graph_op(t->graph, o)->outputs[k]));
-                keep(t, storage_of(t, neap_graph_op(t->graph, o)->outputs[k]));
-            }
-    int64_t loss = t->bytes - before;
-    keep_leaving_gradients(t, stage);
-    run_ops(t, stage->first_backward, stage->end_backward, NULL);
-    cost->backward_peak = t->peak + passing;
-    cost->results = stage->result_bytes + loss;
+    cost->drop_peak = trace_forward(t, stage, entering, false);
+    for (int mode = 0; mode < N_MODES; mode++)
+        trace_mode(t, stage, entering, mode, reads_input);
 }
 
 /* ---- All stages ---- */
 
 /*
- * What is counted once for all: side storages, the inputs', and outputs of the graph that the forward part makes before
- * its last stage.
+ * What is counted once for all: side storages, the inputs', and outputs of the graph that the
+ * forward part makes before its last stage.
  */
 static void find_ignored(tracer *t)
 {
@@ -260,8 +316,8 @@ neap_status stage_costs_build(const planner *p, const neap_chain *chain, stage_c
 {
     neap_allocator *allocator = p->allocator;
     uint32_t n_values = neap_graph_value_count(p->graph);
-    *costs = (stage_costs){
-        .n = chain->n_stages, .n_forward = chain->n_forward, .allocator = allocator};
+    *costs =
+        (stage_costs){.n = chain->n_stages, .n_forward = chain->n_forward, .allocator = allocator};
     tracer t = {.graph = p->graph, .chain = chain, .costs = costs};
     neap_status status = NEAP_NEW(allocator, costs->n, &costs->stage, diag);
     if (status == NEAP_OK)
@@ -301,12 +357,4 @@ void stage_costs_clear(stage_costs *costs)
     NEAP_DELETE(allocator, (size_t)costs->n + 1, costs->forward_until);
     NEAP_DELETE(allocator, costs->n_forward, costs->again);
     *costs = (stage_costs){.allocator = allocator};
-}
-
-int64_t stage_costs_least_ticks(const stage_costs *costs, uint32_t i, uint32_t j)
-{
-    int64_t ticks = 0;
-    for (uint32_t l = i; l <= j; l++)
-        ticks += costs->stage[l].backward_ticks + costs->stage[l].forward_ticks;
-    return ticks;
 }

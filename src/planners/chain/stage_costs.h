@@ -1,17 +1,18 @@
 /*
  * The memory and time of the things one can do with a stage, found by running its ops on paper.
  *
- * Stages are 0 .. n-1; A(i) is what leaves stage i (its cut), S(i) what its backward ops read of what it makes inside,
- * D(i) the gradients that enter its backward ops. Bytes leave out what is there throughout: inputs, fixed memory,
- * side storages (together `pinned_bytes`), and the stage's own entering cut A(i-1).
+ * Stages are 0 .. n-1; A(i) is what leaves stage i (its cut), S(i) what its backward ops read of
+ * what it makes, D(i) the gradients that enter its backward ops. Bytes leave out what is there
+ * throughout (`pinned_bytes`): inputs, fixed memory, side storages.
  *
  *     forward   all its forward ops, keeping A(i)
  *     save      all its forward ops, keeping A(i) and S(i)
  *     again     those of its forward ops that S(i) needs, keeping S(i); for the last stage, all
  *     backward  its backward ops, from S(i) and D(i), keeping D(i-1) and the results
  *
- * Peaks are exact when a stage is one op each way, and otherwise an upper bound: a plan frees A(i-1) as soon as
- * it can, which may be inside the backward ops.
+ * What becomes of A(i-1) depends on who holds it. HELD: somebody else needs it later; it stays, and
+ * is not counted here. OWNED: it is counted, and freed after its last use in `save`, `again` or, if
+ * the backward ops read it, in `backward`.
  */
 #ifndef NEAP_PLANNERS_STAGE_COSTS_H
 #define NEAP_PLANNERS_STAGE_COSTS_H
@@ -20,17 +21,22 @@
 
 #include <neap/chain.h>
 
+enum { HELD = 0, OWNED = 1, N_MODES = 2 };
+
 typedef struct stage_cost {
     int64_t forward_ticks, again_ticks, backward_ticks;
-    int64_t output;       /* |A(i)| */
-    int64_t kept;         /* |A(i) and S(i)| together */
-    int64_t gradient;     /* |D(i)| */
-    int64_t results;      /* outputs of the graph it leaves behind */
-    int64_t forward_peak; /* A(i-1) stays, and is not counted */
-    int64_t drop_peak;    /* forward, A(i-1) counted, and freed after its last use */
-    int64_t save_peak;    /* A(i-1) stays, not counted; likewise below */
-    int64_t again_peak;
-    int64_t backward_peak; /* with S(i) and D(i) */
+    int64_t input;     /* |A(i-1)|; 0 for the first stage */
+    int64_t output;    /* |A(i)| */
+    bool output_saved; /* A(i) is part of S(i) */
+    int64_t gradient;  /* |D(i)| */
+    int64_t results;   /* outputs of the graph it leaves behind */
+    int64_t drop_peak; /* forward, A(i-1) counted and freed after its last use */
+    /* By mode. */
+    int64_t forward_peak[N_MODES]; /* A(i-1) stays */
+    int64_t save_peak[N_MODES];
+    int64_t kept[N_MODES]; /* after `save` */
+    int64_t again_peak[N_MODES];
+    int64_t backward_peak[N_MODES]; /* with S(i) and D(i) */
 } stage_cost;
 
 typedef struct stage_costs {
@@ -47,8 +53,5 @@ typedef struct stage_costs {
 neap_status stage_costs_build(const planner *p, const neap_chain *chain, stage_costs *costs,
                               neap_diag *diag);
 void stage_costs_clear(stage_costs *costs);
-
-/* Every stage's forward and backward time once: what a subchain i .. j takes at least. */
-int64_t stage_costs_least_ticks(const stage_costs *costs, uint32_t i, uint32_t j);
 
 #endif
