@@ -38,7 +38,7 @@ format:
 
 bench:
 	@if [ -d bench ]; then \
-	    find bench -maxdepth 2 -type f \( -name '*.sh' -o -name '*.py' \) | sort; \
+	    find bench -maxdepth 2 -type f -perm -u+x | sort; \
 	else \
 	    echo "no bench/ folder yet"; \
 	fi

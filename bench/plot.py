@@ -32,7 +32,7 @@ def readable(value):
     """A number as a person writes it: 1,500; 0.25; 3e-07."""
     if value == 0:
         return "0"
-    if 1e-3 <= abs(value) < 1e7:
+    if 1e-3 <= abs(value) < 1e10:
         text = f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}"
         return text
     return f"{value:.3g}"
@@ -93,9 +93,9 @@ class Axis:
             every = max(1, math.ceil((self.last - self.first) / 8))
             exponents = range(math.ceil(self.first - 1e-9), math.floor(self.last + 1e-9) + 1, every)
             return [(10.0**e, power(e)) for e in exponents]
-        count = math.floor((self.last - self.first) / self.step + 1e-9)
         start = math.ceil(self.first / self.step - 1e-9)
-        values = [round((start + i) * self.step, 12) for i in range(count + 1)]
+        end = math.floor(self.last / self.step + 1e-9)
+        values = [round(i * self.step, 12) for i in range(start, end + 1)]
         return [(v, readable(v)) for v in values]
 
     def minor(self):

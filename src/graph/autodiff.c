@@ -138,15 +138,18 @@ neap_tensor grad_emit_inner(neap_network *net, const net_node *node, const char 
                             uint32_t n_inputs, const neap_tensor *inputs, neap_tensor like)
 {
     net_node from = *node;
-    net_node *made = emit(net, &from, type, n_inputs, inputs, from.n_attrs, from.attrs);
+    net_node *made = emit(net, &from, type, n_inputs, inputs, 0, NULL);
     return made ? emit_output(net, made, like) : NEAP_NONE;
 }
 
 void net_differentiate(neap_network *net, neap_tensor loss)
 {
-    const net_tensor *scalar = net_get(net, loss);
-    if (!scalar)
+    const net_tensor *scalar = &net->tensors[loss];
+    if (net->differentiated) {
+        neap_network_fail(net, "the network is finished already");
         return;
+    }
+    net->differentiated = true;
     if (scalar->rank != 1 || scalar->shape[0] != 1 || !scalar->needs_grad) {
         neap_network_fail(net, "the loss \"%s\" must be one number that depends on a parameter",
                           scalar->name);

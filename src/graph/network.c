@@ -97,11 +97,19 @@ neap_tensor net_fail(neap_network *net, const char *layer, const char *format, .
 
 void neap_net_enter(neap_network *net, const char *format, ...)
 {
-    char name[256];
-    va_list arguments;
+    if (net->status != NEAP_OK)
+        return;
+    va_list arguments, again;
     va_start(arguments, format);
-    vsnprintf(name, sizeof name, format, arguments);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
     va_end(arguments);
+    char *name = length < 0 ? NULL : neap_arena_alloc(&net->arena, (size_t)length + 1, 1);
+    if (name)
+        vsnprintf(name, (size_t)length + 1, format, again);
+    else
+        net_fail_no_memory(net);
+    va_end(again);
     if (net->status != NEAP_OK)
         return;
     net->status = NEAP_RESERVE(net->allocator, net->n_scopes + 1, &net->scope_lengths,
@@ -129,12 +137,12 @@ void neap_net_leave(neap_network *net)
 
 /* ---- Tensors ---- */
 
-const net_tensor *net_get(neap_network *net, neap_tensor x)
+const net_tensor *net_get(neap_network *net, const char *layer, neap_tensor x)
 {
     if (net->status != NEAP_OK)
         return NULL;
     if (x >= net->n_tensors) {
-        neap_network_fail(net, "a layer reads a tensor that does not exist");
+        net_fail(net, layer, "reads a tensor that does not exist");
         return NULL;
     }
     return &net->tensors[x];
@@ -310,7 +318,7 @@ neap_tensor net_add_node(neap_network *net, const net_call *call, neap_dtype dty
                          const int64_t *shape)
 {
     for (uint32_t i = 0; i < call->n_inputs; i++)
-        if (!net_get(net, call->inputs[i]))
+        if (!net_get(net, call->name, call->inputs[i]))
             return NEAP_NONE;
     const char *name = full_name(net, call->name, NULL);
     net_node *node = net_new_node(net, call->def, name, NEAP_FORWARD, call->n_inputs, call->inputs,

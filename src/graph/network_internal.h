@@ -40,6 +40,7 @@ struct op_def {
     bool random;   /* a recomputation must replay its random state */
     bool in_place; /* output 0 may take over the storage of input 0 */
     int64_t flops_per_element; /* of output 0; for types without a count */
+    uint32_t least_inputs;     /* an op with fewer is not counted; 0: one */
     /* Adds macs and flops (not the bytes, unless it replaces them). NULL: flops_per_element only.
      */
     void (*count)(const op_shapes *shapes, neap_op_count *count);
@@ -88,7 +89,8 @@ struct neap_network {
     const char *name;
     neap_dtype dtype;
     neap_kernels kernels;
-    neap_status status; /* sticky */
+    bool differentiated; /* by neap_network_finish, once */
+    neap_status status;  /* sticky */
     neap_diag diag;
     neap_text scope; /* "a.b." */
     size_t *scope_lengths;
@@ -101,9 +103,11 @@ struct neap_network {
 
 /* ---- For layer functions ---- */
 
-/* A tensor of the network, or NULL after an error or for NEAP_NONE: then the layer returns
- * NEAP_NONE. */
-const net_tensor *net_get(neap_network *net, neap_tensor x);
+/*
+ * A tensor of the network, or NULL after an error: then the layer returns NEAP_NONE. One that does
+ * not exist is such an error, of the layer named.
+ */
+const net_tensor *net_get(neap_network *net, const char *layer, neap_tensor x);
 /* Fails the network with "layer "scope.name": ...". Always returns NEAP_NONE. */
 neap_tensor net_fail(neap_network *net, const char *layer, const char *format, ...)
     NEAP_PRINTF(3, 4);
@@ -151,7 +155,8 @@ void grad_emit(neap_network *net, const net_node *node, const char *type, uint32
 void grad_emit_with(neap_network *net, const net_node *node, const char *type, uint32_t n_inputs,
                     const neap_tensor *inputs, neap_tensor target, uint32_t n_attrs,
                     const neap_attr *attrs);
-/* A gradient that is not a tensor's own: an intermediate of the shape of `like`. */
+/* A gradient that is not a tensor's own: an intermediate of the shape of `like`, without
+ * attributes. */
 neap_tensor grad_emit_inner(neap_network *net, const net_node *node, const char *type,
                             uint32_t n_inputs, const neap_tensor *inputs, neap_tensor like);
 /* Hands an existing gradient on, unchanged (additions). */

@@ -65,7 +65,7 @@ static bool get_shapes(const neap_graph *graph, const uint32_t *ids, uint32_t co
 {
     *n_shapes = 0;
     for (uint32_t i = 0; i < count; i++) {
-        op_shape shape;
+        op_shape shape = {0};
         if (!get_shape(&graph->values[ids[i]], &shape))
             return false;
         *bytes =
@@ -82,7 +82,8 @@ neap_op_count neap_op_count_work(const neap_graph *graph, uint32_t id)
     const op_def *def = op_def_find(op->type);
     neap_op_count count = {0};
     op_shapes shapes = {.op = op};
-    if (!def || op->n_outputs == 0 ||
+    uint32_t least_inputs = def && def->least_inputs ? def->least_inputs : 1;
+    if (!def || op->n_inputs < least_inputs || op->n_outputs == 0 ||
         !get_shapes(graph, op->inputs, op->n_inputs, shapes.inputs, &shapes.n_inputs,
                     &count.bytes_moved) ||
         !get_shapes(graph, op->outputs, op->n_outputs, shapes.outputs, &shapes.n_outputs,

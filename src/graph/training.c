@@ -110,11 +110,11 @@ neap_status neap_network_finish(neap_network *net, neap_tensor loss, const neap_
     if (!training)
         training = &defaults;
     *graph = NULL;
-    if (!net_get(net, loss))
-        goto failed;
+    if (net->status == NEAP_OK && loss >= net->n_tensors)
+        neap_network_fail(net, "the loss is a tensor that does not exist");
     if (net->n_scopes > 0)
         neap_network_fail(net, "scope \"%s\" is entered but not left", net->scope.text);
-    if (!training->forward_only)
+    if (net->status == NEAP_OK && !training->forward_only)
         net_differentiate(net, loss);
     if (net->status != NEAP_OK)
         goto failed;

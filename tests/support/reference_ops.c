@@ -181,7 +181,7 @@ void ref_run_init(ref_run *run, const neap_graph *graph, uint64_t seed)
         *x = new_tensor(value);
         if (value->producer != NEAP_NONE)
             for (int64_t k = 0; k < x->n; k++)
-                x->at[k] = NAN;
+                x->at[k] = nan("");
         else if (is_loss_gradient(graph, value->name))
             x->at[0] = 1.25;
         else

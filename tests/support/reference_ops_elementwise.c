@@ -25,7 +25,7 @@ static void map2(const ref_call *call, binary *f)
         call->out[0].at[i] = f(call, call->in[0].at[i], call->in[1].at[i % call->in[1].n]);
 }
 
-/* One op: KERNEL(type, map or map2, its arguments, what an element becomes) */
+/* A kernel: UNARY(type, what x becomes), BINARY(type, its two operands, what they become). */
 #define UNARY(type, expression)                                                                    \
     static double type##_element(const ref_call *call, double x)                                   \
     {                                                                                              \
@@ -53,15 +53,15 @@ BINARY(relu_bw, dy, y, y > 0 ? dy : 0)
 UNARY(relu6, fmin(fmax(x, 0), 6))
 BINARY(relu6_bw, dy, y, y > 0 && y < 6 ? dy : 0)
 UNARY(sigmoid, 1 / (1 + exp(-x)))
-BINARY(sigmoid_bw, dy, y, dy *y *(1 - y))
+BINARY(sigmoid_bw, dy, y, (dy * y * (1 - y)))
 UNARY(tanh, tanh(x))
-BINARY(tanh_bw, dy, y, dy *(1 - y * y))
+BINARY(tanh_bw, dy, y, (dy * (1 - y * y)))
 UNARY(scale, ref_real(call, "factor") * x + ref_real(call, "offset"))
 UNARY(pow, pow(x, ref_real(call, "power")))
-BINARY(pow_bw, dy, x, dy *ref_real(call, "power") * pow(x, ref_real(call, "power") - 1))
+BINARY(pow_bw, dy, x, (dy * ref_real(call, "power") * pow(x, ref_real(call, "power") - 1)))
 BINARY(add, a, b, a + b)
-BINARY(mul, a, b, a *b)
-BINARY(dropout_bw, dy, mask, dy *mask / (1 - ref_real(call, "p")))
+BINARY(mul, a, b, (a * b))
+BINARY(dropout_bw, dy, mask, (dy * mask / (1 - ref_real(call, "p"))))
 
 /* x Phi(x), or Hendrycks and Gimpel's 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). */
 static double gelu_element(const ref_call *call, double x)

@@ -184,7 +184,7 @@ void ref_max_pool2d(const ref_call *call)
     ref_tensor *y = &call->out[0], *indices = &call->out[1];
     for (int64_t i = 0; i < y->n; i++) {
         window w = window_of(call, y, i);
-        y->at[i] = -INFINITY;
+        y->at[i] = -HUGE_VAL;
         for (int64_t k = 0; k < w.kernel_h * w.kernel_w; k++) {
             int64_t element = window_element(&w, x, k);
             if (element < 0 || x->at[element] <= y->at[i])

@@ -172,7 +172,7 @@ static void add_scaled(double *y, double factor, const double *x, int64_t n)
 static double score(const attention *a, int64_t n, int64_t h, int64_t i, int64_t j)
 {
     if (a->causal && j > i)
-        return -INFINITY;
+        return -HUGE_VAL;
     return dot(row(a, &a->q, n, h, i), row(a, &a->k, n, h, j), a->width) / sqrt((double)a->width);
 }
 

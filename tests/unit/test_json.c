@@ -516,6 +516,10 @@ static void test_i64(void **state)
         {"24e9", 24000000000},
         {"9007199254740991.0", 9007199254740991},
         {"9.007199254740992e15", 9007199254740992},
+        {"0e99", 0},
+        {"0.000e-99", 0},
+        {"120.50e1", 1205},
+        {"1000e-3", 1},
     };
     static const struct {
         const char *text, *message;
@@ -527,8 +531,7 @@ static void test_i64(void **state)
         {"0.5", "t:1:1: a whole number expected"},
         {"-1.25", "t:1:1: a whole number expected"},
         {"1e-1", "t:1:1: a whole number expected"},
-        {"1e400", "t:1:1: a whole number expected"},
-        {"1e19", "t:1:1: a whole number expected"},
+        {"1e-400", "t:1:1: a whole number expected"},
     };
     int64_t value;
     char message[NEAP_DIAG_CAPACITY];
@@ -550,12 +553,24 @@ static void test_i64_is_never_another_number(void **state)
     (void)state;
     int64_t value;
     char message[NEAP_DIAG_CAPACITY];
-    if (read_i64("9007199254740993.0", &value, message))
-        assert_int_equal(value, 9007199254740993);
-    if (read_i64("9007199254740993e0", &value, message))
-        assert_int_equal(value, 9007199254740993);
-    if (read_i64("-9007199254740993.0", &value, message))
-        assert_int_equal(value, -9007199254740993);
+    static const struct {
+        const char *text;
+        int64_t value; /* 0: not whole, or too large */
+    } cases[] = {
+        {"9007199254740993.0", 9007199254740993},
+        {"9007199254740993e0", 9007199254740993},
+        {"-9007199254740993.0", -9007199254740993},
+        {"9223372036854775807.0", INT64_MAX},
+        {"1e18", 1000000000000000000},
+        {"9007199254740991.4", 0},
+        {"1.00000000000000000001", 0},
+        {"9223372036854775808.0", 0},
+        {"1e19", 0},
+        {"1e400", 0},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++)
+        if (read_i64(cases[i].text, &value, message) && value != cases[i].value)
+            fail_msg("%s is read as %lld", cases[i].text, (long long)value);
 }
 
 static void test_i64_random(void **state)

@@ -57,7 +57,7 @@ static const struct expected {
     {"add", "op", 0, 12, 144},
     {"add, broadcast", "op", 0, 48, 4 * (48 + 12 + 48)},
     {"add, broadcast", "op.reduce", 0, 48, 4 * (48 + 12)},
-    {"add, itself", "op", 0, 12, 96}, /* read once */
+    {"add, itself", "op", 0, 12, 144}, /* an operand that stands twice counts twice */
     {"mul", "op", 0, 12, 144},
     {"mul", "op.mul.1", 0, 12, 144},
     {"scale", "op", 0, 24, 96},

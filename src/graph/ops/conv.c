@@ -33,28 +33,38 @@ static void conv_attrs(const neap_conv2d *conv, neap_attr attrs[N_CONV_ATTRS])
     memcpy(attrs, all, sizeof all);
 }
 
+/* Below 2^31, so that extents computed from them do not overflow. */
 static bool bad_numbers(const neap_conv2d *conv)
 {
-    return conv->channels < 1 || conv->kernel_h < 1 || conv->kernel_w < 1 || conv->stride_h < 0 ||
-           conv->stride_w < 0 || conv->pad_h < 0 || conv->pad_w < 0 || conv->dilation < 0 ||
-           conv->groups < 0 || conv->output_pad < 0;
+    const int64_t positive[] = {conv->channels, conv->kernel_h, conv->kernel_w};
+    const int64_t rest[] = {conv->stride_h, conv->stride_w, conv->pad_h,     conv->pad_w,
+                            conv->dilation, conv->groups,   conv->output_pad};
+    for (size_t i = 0; i < sizeof positive / sizeof *positive; i++)
+        if (positive[i] < 1 || positive[i] > INT32_MAX)
+            return true;
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
+        if (rest[i] < 0 || rest[i] > INT32_MAX)
+            return true;
+    return false;
 }
 
 /* Checks what both directions of convolution share; false after an error. */
 static bool check_conv(neap_network *net, const char *name, neap_tensor x, const neap_conv2d *conv)
 {
-    const net_tensor *input = net_get(net, x);
+    const net_tensor *input = net_get(net, name, x);
     if (!input)
         return false;
     if (input->rank != 4)
         return net_fail(net, name, "a convolution takes N x C x H x W, not rank %u", input->rank),
                false;
     if (bad_numbers(conv))
-        return net_fail(net, name, "channels and kernel must be positive, the rest not negative"),
+        return net_fail(net, name,
+                        "channels and kernel must be positive, the rest not negative, all below "
+                        "2^31"),
                false;
     int64_t groups = or_one(conv->groups);
     if (input->shape[1] % groups || conv->channels % groups)
-        return net_fail(net, name, "%lld groups divide neither %lld nor %lld channels",
+        return net_fail(net, name, "%lld groups must divide both %lld and %lld channels",
                         (long long)groups, (long long)input->shape[1], (long long)conv->channels),
                false;
     return true;
@@ -86,6 +96,14 @@ static int64_t conv_extent(int64_t extent, int64_t kernel, int64_t stride, int64
     return span < 0 ? 0 : span / or_one(stride) + 1;
 }
 
+/* At most INT64_MAX: no tensor is so large. */
+static int64_t transposed_extent(int64_t extent, int64_t kernel, int64_t stride, int64_t pad,
+                                 int64_t output_pad)
+{
+    int64_t spread = count_mul(extent - 1, or_one(stride)) - 2 * pad;
+    return count_add(spread, kernel + output_pad);
+}
+
 extern const op_def op_conv2d, op_conv_transpose2d;
 
 neap_tensor neap_net_conv2d(neap_network *net, const char *name, neap_tensor x,
@@ -93,7 +111,9 @@ neap_tensor neap_net_conv2d(neap_network *net, const char *name, neap_tensor x,
 {
     if (!check_conv(net, name, x, conv))
         return NEAP_NONE;
-    const net_tensor *input = net_get(net, x);
+    if (conv->output_pad)
+        return net_fail(net, name, "output_pad is for transposed convolutions");
+    const net_tensor *input = net_get(net, name, x);
     int64_t height =
         conv_extent(input->shape[2], conv->kernel_h, conv->stride_h, conv->pad_h, conv->dilation);
     int64_t width =
@@ -115,11 +135,11 @@ neap_tensor neap_net_conv_transpose2d(neap_network *net, const char *name, neap_
         return NEAP_NONE;
     if (conv->relu || conv->dilation > 1)
         return net_fail(net, name, "a transposed convolution takes neither relu nor dilation");
-    const net_tensor *input = net_get(net, x);
-    int64_t height = (input->shape[2] - 1) * or_one(conv->stride_h) - 2 * conv->pad_h +
-                     conv->kernel_h + conv->output_pad;
-    int64_t width = (input->shape[3] - 1) * or_one(conv->stride_w) - 2 * conv->pad_w +
-                    conv->kernel_w + conv->output_pad;
+    const net_tensor *input = net_get(net, name, x);
+    int64_t height = transposed_extent(input->shape[2], conv->kernel_h, conv->stride_h, conv->pad_h,
+                                       conv->output_pad);
+    int64_t width = transposed_extent(input->shape[3], conv->kernel_w, conv->stride_w, conv->pad_w,
+                                      conv->output_pad);
     int64_t weight[4] = {input->shape[1], conv->channels / or_one(conv->groups), conv->kernel_h,
                          conv->kernel_w};
     int64_t output[4] = {input->shape[0], conv->channels, height, width};
@@ -166,8 +186,8 @@ static void count_forward(const op_shapes *s, neap_op_count *count)
 {
     int64_t elements = count_elements(&s->outputs[0]);
     count->macs = conv_macs(&s->outputs[0], &s->inputs[1]);
-    count->flops = count_mul(elements, neap_op_attr_int(s->op, "bias", 0) +
-                                           neap_op_attr_int(s->op, "relu", 0));
+    count->flops = count_mul(elements, count_add(neap_op_attr_int(s->op, "bias", 0),
+                                                 neap_op_attr_int(s->op, "relu", 0)));
 }
 
 static void count_bw_data(const op_shapes *s, neap_op_count *count)
@@ -200,12 +220,17 @@ static void count_transposed_bw_weight(const op_shapes *s, neap_op_count *count)
     count->flops = s->n_outputs > 1 ? count_elements(&s->inputs[0]) : 0;
 }
 
-const op_def op_conv2d = {.type = "conv2d", .count = count_forward, .backward = conv2d_backward};
-const op_def op_conv2d_bw_data = {.type = "conv2d_bw_data", .count = count_bw_data};
-const op_def op_conv2d_bw_weight = {.type = "conv2d_bw_weight", .count = count_bw_weight};
-const op_def op_conv_transpose2d = {
-    .type = "conv_transpose2d", .count = count_transposed, .backward = conv_transpose2d_backward};
-const op_def op_conv_transpose2d_bw_data = {.type = "conv_transpose2d_bw_data",
-                                            .count = count_transposed_bw_data};
-const op_def op_conv_transpose2d_bw_weight = {.type = "conv_transpose2d_bw_weight",
-                                              .count = count_transposed_bw_weight};
+const op_def op_conv2d = {
+    .type = "conv2d", .least_inputs = 2, .count = count_forward, .backward = conv2d_backward};
+const op_def op_conv2d_bw_data = {
+    .type = "conv2d_bw_data", .least_inputs = 2, .count = count_bw_data};
+const op_def op_conv2d_bw_weight = {
+    .type = "conv2d_bw_weight", .least_inputs = 2, .count = count_bw_weight};
+const op_def op_conv_transpose2d = {.type = "conv_transpose2d",
+                                    .least_inputs = 2,
+                                    .count = count_transposed,
+                                    .backward = conv_transpose2d_backward};
+const op_def op_conv_transpose2d_bw_data = {
+    .type = "conv_transpose2d_bw_data", .least_inputs = 2, .count = count_transposed_bw_data};
+const op_def op_conv_transpose2d_bw_weight = {
+    .type = "conv_transpose2d_bw_weight", .least_inputs = 2, .count = count_transposed_bw_weight};

@@ -16,7 +16,7 @@
 static neap_tensor unary(neap_network *net, const op_def *def, const char *name, neap_tensor x,
                          uint32_t n_attrs, const neap_attr *attrs)
 {
-    const net_tensor *input = net_get(net, x);
+    const net_tensor *input = net_get(net, name, x);
     if (!input)
         return NEAP_NONE;
     net_tensor like = *input;
@@ -51,7 +51,7 @@ neap_tensor neap_net_dropout(neap_network *net, const char *name, neap_tensor x,
     if (p == 0)
         return x;
     neap_tensor y = unary(net, &op_dropout, name, x, 1, &ATTR_REAL("p", p));
-    const net_tensor *output = net_get(net, y);
+    const net_tensor *output = net_get(net, name, y);
     if (!output)
         return NEAP_NONE;
     net_tensor like = *output;
@@ -92,7 +92,7 @@ static neap_tensor binary(neap_network *net, const op_def *def, const char *name
 
 neap_tensor neap_net_add(neap_network *net, const char *name, neap_tensor a, neap_tensor b)
 {
-    const net_tensor *left = net_get(net, a), *right = net_get(net, b);
+    const net_tensor *left = net_get(net, name, a), *right = net_get(net, name, b);
     if (!left || !right)
         return NEAP_NONE;
     if (!is_suffix(left, right))
@@ -102,7 +102,7 @@ neap_tensor neap_net_add(neap_network *net, const char *name, neap_tensor a, nea
 
 neap_tensor neap_net_mul(neap_network *net, const char *name, neap_tensor a, neap_tensor b)
 {
-    const net_tensor *left = net_get(net, a), *right = net_get(net, b);
+    const net_tensor *left = net_get(net, name, a), *right = net_get(net, name, b);
     if (!left || !right)
         return NEAP_NONE;
     if (left->rank != right->rank || !is_suffix(left, right))

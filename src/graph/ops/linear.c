@@ -4,6 +4,8 @@
  *     linear(x, w [, b]) -> y
  *     linear_bw_weight(dy, x) -> dw [, db]
  *     linear_bw_data(dy, w) -> dx
+ *
+ * A bias whose weight wants no gradient gets its own by `reduce`.
  */
 #include "graph/network_internal.h"
 
@@ -14,7 +16,7 @@ extern const op_def op_linear;
 neap_tensor neap_net_linear_with(neap_network *net, const char *name, neap_tensor x,
                                  neap_tensor weight, neap_tensor bias)
 {
-    const net_tensor *input = net_get(net, x), *matrix = net_get(net, weight);
+    const net_tensor *input = net_get(net, name, x), *matrix = net_get(net, name, weight);
     if (!input || !matrix)
         return NEAP_NONE;
     if (matrix->rank != 2 || input->shape[input->rank - 1] != matrix->shape[1])
@@ -24,7 +26,7 @@ neap_tensor neap_net_linear_with(neap_network *net, const char *name, neap_tenso
     memcpy(shape, input->shape, sizeof shape);
     shape[input->rank - 1] = matrix->shape[0];
     if (bias != NEAP_NONE) {
-        const net_tensor *vector = net_get(net, bias);
+        const net_tensor *vector = net_get(net, name, bias);
         if (!vector)
             return NEAP_NONE;
         if (vector->rank != 1 || vector->shape[0] != matrix->shape[0])
@@ -42,7 +44,7 @@ neap_tensor neap_net_linear_with(neap_network *net, const char *name, neap_tenso
 neap_tensor neap_net_linear(neap_network *net, const char *name, neap_tensor x, int64_t features,
                             bool bias)
 {
-    const net_tensor *input = net_get(net, x);
+    const net_tensor *input = net_get(net, name, x);
     if (!input)
         return NEAP_NONE;
     int64_t shape[2] = {features, input->shape[input->rank - 1]};
@@ -54,32 +56,40 @@ neap_tensor neap_net_linear(neap_network *net, const char *name, neap_tensor x, 
 static void linear_backward(neap_network *net, const net_node *node)
 {
     neap_tensor dy = grad_of(net, node, 0), x = node->inputs[0], weight = node->inputs[1];
-    grad_emit(net, node, "linear_bw_weight", 2, (neap_tensor[]){dy, x}, node->n_inputs - 1,
-              node->inputs + 1);
+    if (grad_wanted(net, weight))
+        grad_emit(net, node, "linear_bw_weight", 2, (neap_tensor[]){dy, x}, node->n_inputs - 1,
+                  node->inputs + 1);
+    else if (node->n_inputs > 2) /* the bias alone does not need x */
+        grad_emit_with(net, node, "reduce", 1, &dy, node->inputs[2], 0, NULL);
     grad_emit(net, node, "linear_bw_data", 2, (neap_tensor[]){dy, weight}, 1, &x);
+}
+
+static int64_t last_extent(const op_shape *shape)
+{
+    return shape->shape[shape->rank - 1];
 }
 
 /* rows x features x inputs, whichever two of the three matrices are at hand. */
 static void count_forward(const op_shapes *s, neap_op_count *count)
 {
-    const op_shape *weight = &s->inputs[1];
-    count->macs = count_mul(count_elements(&s->outputs[0]), weight->shape[weight->rank - 1]);
+    count->macs = count_mul(count_elements(&s->outputs[0]), last_extent(&s->inputs[1]));
     count->flops = count_mul(count_elements(&s->outputs[0]), neap_op_attr_int(s->op, "bias", 0));
 }
 
 static void count_bw_data(const op_shapes *s, neap_op_count *count)
 {
-    const op_shape *weight = &s->inputs[1];
-    count->macs = count_mul(count_elements(&s->inputs[0]), weight->shape[weight->rank - 1]);
+    count->macs = count_mul(count_elements(&s->inputs[0]), last_extent(&s->inputs[1]));
 }
 
 static void count_bw_weight(const op_shapes *s, neap_op_count *count)
 {
-    const op_shape *x = &s->inputs[1];
-    count->macs = count_mul(count_elements(&s->inputs[0]), x->shape[x->rank - 1]);
+    count->macs = count_mul(count_elements(&s->inputs[0]), last_extent(&s->inputs[1]));
     count->flops = s->n_outputs > 1 ? count_elements(&s->inputs[0]) : 0;
 }
 
-const op_def op_linear = {.type = "linear", .count = count_forward, .backward = linear_backward};
-const op_def op_linear_bw_data = {.type = "linear_bw_data", .count = count_bw_data};
-const op_def op_linear_bw_weight = {.type = "linear_bw_weight", .count = count_bw_weight};
+const op_def op_linear = {
+    .type = "linear", .least_inputs = 2, .count = count_forward, .backward = linear_backward};
+const op_def op_linear_bw_data = {
+    .type = "linear_bw_data", .least_inputs = 2, .count = count_bw_data};
+const op_def op_linear_bw_weight = {
+    .type = "linear_bw_weight", .least_inputs = 2, .count = count_bw_weight};

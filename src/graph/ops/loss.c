@@ -28,7 +28,7 @@ static bool labels_fit(const net_tensor *logits, const net_tensor *labels)
 neap_tensor neap_net_cross_entropy(neap_network *net, const char *name, neap_tensor logits,
                                    neap_tensor labels)
 {
-    const net_tensor *scores = net_get(net, logits), *classes = net_get(net, labels);
+    const net_tensor *scores = net_get(net, name, logits), *classes = net_get(net, name, labels);
     if (!scores || !classes)
         return NEAP_NONE;
     if (!labels_fit(scores, classes))
@@ -90,6 +90,7 @@ static void count_nll(const op_shapes *s, neap_op_count *count)
     count->flops = rows;
     count->bytes_moved = count_mul(rows, neap_dtype_bytes(s->inputs[0].dtype) +
                                              neap_dtype_bytes(s->inputs[1].dtype));
+    count->bytes_moved = count_add(count->bytes_moved, neap_dtype_bytes(s->outputs[0].dtype));
 }
 
 const op_def op_xent = {.type = "xent", .count = count_softmax, .backward = xent_backward};
@@ -97,5 +98,6 @@ const op_def op_xent_bw = {.type = "xent_bw", .count = count_xent_bw};
 const op_def op_log_softmax = {
     .type = "log_softmax", .count = count_softmax, .backward = log_softmax_backward};
 const op_def op_log_softmax_bw = {.type = "log_softmax_bw", .flops_per_element = 3};
-const op_def op_nll = {.type = "nll", .count = count_nll, .backward = nll_backward};
+const op_def op_nll = {
+    .type = "nll", .least_inputs = 2, .count = count_nll, .backward = nll_backward};
 const op_def op_nll_bw = {.type = "nll_bw"};

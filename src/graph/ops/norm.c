@@ -4,6 +4,7 @@
  *     batch_norm(x, gamma, beta) -> y, mean, invstd       per channel, over N, H, W
  *     layer_norm(x, gamma, beta) -> y, mean, invstd       per row, over the last dimension
  *     *_bw(dy, x, gamma, mean, invstd) -> dx, dgamma, dbeta
+ *     *_bw(dy, x, mean, invstd) -> dgamma, dbeta          where dx is not wanted
  *
  * Statistics are saved in f32 whatever the network's type. Running averages for inference are no
  * part of the training graph.
@@ -20,7 +21,7 @@ static neap_tensor add_norm(neap_network *net, const op_def *def, const char *na
         return net_fail(net, name, "epsilon must be positive");
     neap_tensor inputs[3] = {x, net_add_parameter(net, name, "weight", 1, &channels),
                              net_add_parameter(net, name, "bias", 1, &channels)};
-    const net_tensor *input = net_get(net, x);
+    const net_tensor *input = net_get(net, name, x);
     if (!input)
         return NEAP_NONE;
     net_tensor like = *input;
@@ -40,7 +41,7 @@ extern const op_def op_batch_norm, op_layer_norm;
 
 neap_tensor neap_net_batch_norm(neap_network *net, const char *name, neap_tensor x, double epsilon)
 {
-    const net_tensor *input = net_get(net, x);
+    const net_tensor *input = net_get(net, name, x);
     if (!input)
         return NEAP_NONE;
     if (input->rank < 2)
@@ -51,7 +52,7 @@ neap_tensor neap_net_batch_norm(neap_network *net, const char *name, neap_tensor
 
 neap_tensor neap_net_layer_norm(neap_network *net, const char *name, neap_tensor x, double epsilon)
 {
-    const net_tensor *input = net_get(net, x);
+    const net_tensor *input = net_get(net, name, x);
     if (!input)
         return NEAP_NONE;
     net_tensor rows = *input;
@@ -63,9 +64,15 @@ neap_tensor neap_net_layer_norm(neap_network *net, const char *name, neap_tensor
 
 static void emit(neap_network *net, const net_node *node, const char *type)
 {
-    neap_tensor reads[5] = {grad_of(net, node, 0), node->inputs[0], node->inputs[1],
-                            node->outputs[1], node->outputs[2]};
-    grad_emit(net, node, type, 5, reads, 3, node->inputs);
+    neap_tensor reads[5];
+    uint32_t count = 0;
+    reads[count++] = grad_of(net, node, 0);
+    reads[count++] = node->inputs[0];
+    if (grad_wanted(net, node->inputs[0])) /* only dx needs gamma */
+        reads[count++] = node->inputs[1];
+    reads[count++] = node->outputs[1];
+    reads[count++] = node->outputs[2];
+    grad_emit(net, node, type, count, reads, 3, node->inputs);
 }
 
 static void batch_norm_backward(neap_network *net, const net_node *node)

@@ -48,9 +48,16 @@ static int64_t pool_extent(int64_t extent, int64_t kernel, int64_t stride, int64
     return windows;
 }
 
+/* Below 2^31, so that extents computed from them do not overflow. */
+static bool bad_side(int64_t kernel, int64_t stride, int64_t pad)
+{
+    return kernel < 1 || kernel > INT32_MAX || stride < 0 || stride > INT32_MAX || pad < 0 ||
+           pad > kernel / 2;
+}
+
 static const net_tensor *get_image(neap_network *net, const char *name, neap_tensor x)
 {
-    const net_tensor *input = net_get(net, x);
+    const net_tensor *input = net_get(net, name, x);
     if (input && input->rank != 4) {
         net_fail(net, name, "an image is N x C x H x W, not rank %u", input->rank);
         return NULL;
@@ -65,9 +72,8 @@ static bool pool_shape(neap_network *net, const char *name, neap_tensor x, const
     const net_tensor *input = get_image(net, name, x);
     if (!input)
         return false;
-    if (pool->kernel_h < 1 || pool->kernel_w < 1 || pool->stride_h < 0 || pool->stride_w < 0 ||
-        pool->pad_h < 0 || pool->pad_w < 0 || 2 * pool->pad_h > pool->kernel_h ||
-        2 * pool->pad_w > pool->kernel_w)
+    if (bad_side(pool->kernel_h, pool->stride_h, pool->pad_h) ||
+        bad_side(pool->kernel_w, pool->stride_w, pool->pad_w))
         return net_fail(net, name, "a pool's kernel must be positive, its padding at most half"),
                false;
     memcpy(shape, input->shape, 4 * sizeof *shape);
@@ -96,7 +102,7 @@ static neap_dtype index_type(const neap_network *net, const neap_pool2d *pool)
 {
     if (net->kernels == NEAP_KERNELS_TORCH)
         return NEAP_I64;
-    return pool->kernel_h <= 16 && pool->kernel_w <= 16 ? NEAP_U8 : NEAP_I32;
+    return count_mul(pool->kernel_h, pool->kernel_w) <= 256 ? NEAP_U8 : NEAP_I32;
 }
 
 extern const op_def op_max_pool2d, op_avg_pool2d, op_adaptive_avg_pool2d, op_max_unpool2d,
@@ -147,12 +153,16 @@ neap_tensor neap_net_max_unpool2d(neap_network *net, const char *name, neap_tens
                      *output = get_image(net, name, like);
     if (!input || !places || !output)
         return NEAP_NONE;
-    if (memcmp(input->shape, places->shape, sizeof(int64_t[4])) != 0 ||
-        output->shape[0] != input->shape[0] || output->shape[1] != input->shape[1])
-        return net_fail(net, name, "the input must have the shape of the pooled image");
-    neap_attr attrs[N_POOL_ATTRS];
-    int64_t shape[4];
+    int64_t pooled[4], shape[4];
     memcpy(shape, output->shape, sizeof shape);
+    if (!pool_shape(net, name, like, pool, pooled))
+        return NEAP_NONE;
+    if (memcmp(input->shape, places->shape, sizeof pooled) != 0 ||
+        memcmp(input->shape, pooled, sizeof pooled) != 0)
+        return net_fail(net, name, "the input must have the shape of the pooled image");
+    if (places->dtype != NEAP_U8 && places->dtype != NEAP_I32 && places->dtype != NEAP_I64)
+        return net_fail(net, name, "the indices must be those of a max-pool");
+    neap_attr attrs[N_POOL_ATTRS];
     pool_attrs(pool, attrs);
     net_call call = {.def = &op_max_unpool2d,
                      .name = name,

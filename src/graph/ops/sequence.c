@@ -1,10 +1,10 @@
 /*
  * Ops of sequence models.
  *
- *     embedding(ids, w) -> y                      embedding_bw(dy, ids) -> dw
- *     attention(q, k, v | qkv) -> o, lse          attention_bw(do, q, k, v | qkv, o, lse) -> dq,
- * dk, dv | dqkv lstm_cell(gates, c) -> h, c', act           lstm_cell_bw([dh,] [dc',] act, c, c')
- * -> dgates [, dc]
+ *     embedding(ids, w) -> y                 embedding_bw(dy, ids) -> dw
+ *     attention(q, k, v) -> o, lse           attention_bw(do, q, k, v, o, lse) -> dq, dk, dv
+ *     attention(qkv) -> o, lse               attention_bw(do, qkv, o, lse) -> dqkv
+ *     lstm_cell(gates, c) -> h, c', act      lstm_cell_bw([dh,] [dc',] act, c, c') -> dgates, dc
  *
  * Attention is fused: the scores live in registers, backwards they are computed again from q, k and
  * the saved log-sum-exp (Dao et al., FlashAttention).
@@ -20,7 +20,7 @@ neap_tensor neap_net_embedding(neap_network *net, const char *name, neap_tensor 
 {
     if (weight)
         *weight = NEAP_NONE;
-    const net_tensor *input = net_get(net, ids);
+    const net_tensor *input = net_get(net, name, ids);
     if (!input)
         return NEAP_NONE;
     net_tensor shape = *input;
@@ -39,9 +39,9 @@ neap_tensor neap_net_attention(neap_network *net, const char *name, neap_tensor 
                                neap_tensor v, int64_t heads, bool causal, double dropout)
 {
     bool packed = k == NEAP_NONE && v == NEAP_NONE;
-    const net_tensor *query = net_get(net, q);
-    const net_tensor *key = packed ? query : net_get(net, k);
-    const net_tensor *value = packed ? query : net_get(net, v);
+    const net_tensor *query = net_get(net, name, q);
+    const net_tensor *key = packed ? query : net_get(net, name, k);
+    const net_tensor *value = packed ? query : net_get(net, name, v);
     if (!query || !key || !value)
         return NEAP_NONE;
     int64_t width = packed ? query->shape[query->rank - 1] / 3 : query->shape[query->rank - 1];
@@ -74,11 +74,11 @@ neap_tensor neap_net_lstm_cell(neap_network *net, const char *name, neap_tensor 
                                neap_tensor c, neap_tensor *c_next)
 {
     *c_next = NEAP_NONE;
-    const net_tensor *four = net_get(net, gates), *cell = net_get(net, c);
+    const net_tensor *four = net_get(net, name, gates), *cell = net_get(net, name, c);
     if (!four || !cell)
         return NEAP_NONE;
     if (four->rank != 2 || cell->rank != 2 || four->shape[0] != cell->shape[0] ||
-        four->shape[1] != 4 * cell->shape[1])
+        four->shape[1] % 4 != 0 || four->shape[1] / 4 != cell->shape[1])
         return net_fail(net, name, "gates must be N x 4H for a cell of N x H");
     int64_t shape[2] = {cell->shape[0], cell->shape[1]}, wide[2] = {shape[0], 4 * shape[1]};
     neap_dtype dtype = cell->dtype;
@@ -98,20 +98,41 @@ static void embedding_backward(neap_network *net, const net_node *node)
               1, node->inputs + 1);
 }
 
+/*
+ * Where q, k and v do not all want a gradient, attributes say which do. dv = P^T do needs neither v
+ * nor the output.
+ */
 static void attention_backward(neap_network *net, const net_node *node)
 {
+    bool wants[3] = {false, false, false}, packed = node->n_inputs == 1;
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        wants[i] = grad_wanted(net, node->inputs[i]);
+    bool only_dv = !packed && !wants[0] && !wants[1];
     neap_tensor reads[6];
     uint32_t count = 0;
     reads[count++] = grad_of(net, node, 0);
-    for (uint32_t i = 0; i < node->n_inputs; i++)
+    for (uint32_t i = 0; i < (only_dv ? 2 : node->n_inputs); i++)
         reads[count++] = node->inputs[i];
-    reads[count++] = node->outputs[0];
+    if (!only_dv)
+        reads[count++] = node->outputs[0];
     reads[count++] = node->outputs[1];
-    grad_emit(net, node, "attention_bw", count, reads, node->n_inputs, node->inputs);
+    net_node marked = *node;
+    neap_attr attrs[6];
+    if (!packed && !(wants[0] && wants[1] && wants[2])) {
+        memcpy(attrs, node->attrs, sizeof(neap_attr[3]));
+        attrs[3] = ATTR_INT("wants_dq", wants[0]);
+        attrs[4] = ATTR_INT("wants_dk", wants[1]);
+        attrs[5] = ATTR_INT("wants_dv", wants[2]);
+        marked.attrs = attrs;
+        marked.n_attrs = 6;
+    }
+    grad_emit(net, &marked, "attention_bw", count, reads, node->n_inputs, node->inputs);
 }
 
-/* h or c' may not be used (the last step): then its gradient is not read, and the attributes say
- * so. */
+/*
+ * h or c' may not be used (the last step): then its gradient is not read, and the attributes say
+ * so. c is read for dgates only, c' with dh only.
+ */
 static void lstm_cell_backward(neap_network *net, const net_node *node)
 {
     neap_tensor reads[5], dh = grad_of(net, node, 0), dc = grad_of(net, node, 1);
@@ -121,8 +142,10 @@ static void lstm_cell_backward(neap_network *net, const net_node *node)
     if (dc != NEAP_NONE)
         reads[count++] = dc;
     reads[count++] = node->outputs[2];
-    reads[count++] = node->inputs[1];
-    reads[count++] = node->outputs[1];
+    if (grad_wanted(net, node->inputs[0])) /* for the forget gate's gradient */
+        reads[count++] = node->inputs[1];
+    if (dh != NEAP_NONE)
+        reads[count++] = node->outputs[1];
     net_node marked = *node;
     neap_attr attrs[] = {ATTR_INT("has_dh", dh != NEAP_NONE), ATTR_INT("has_dc", dc != NEAP_NONE)};
     marked.n_attrs = 2;
@@ -163,19 +186,19 @@ static void count_attention(const op_shapes *s, neap_op_count *count)
     int64_t product = score_macs(s, &s->inputs[0], key);
     int64_t heads = neap_op_attr_int(s->op, "heads", 1), width = s->outputs[0].shape[2];
     count->macs = count_mul(2, product);
-    count->flops = count_mul(5 * heads, product / (width ? width : 1));
+    count->flops = count_mul(count_mul(5, heads), product / (width ? width : 1));
 }
 
 /* The scores again, and four products: dv, dp, dq, dk. */
 static void count_attention_bw(const op_shapes *s, neap_op_count *count)
 {
-    bool packed = s->n_outputs == 1;
+    bool packed = s->inputs[1].shape[2] > s->inputs[0].shape[2];
     op_shapes narrow = *s;
     narrow.outputs[0] = s->inputs[0]; /* do is N x T x C */
     int64_t product = score_macs(&narrow, &s->inputs[0], packed ? &s->inputs[0] : &s->inputs[2]);
     int64_t heads = neap_op_attr_int(s->op, "heads", 1), width = s->inputs[0].shape[2];
     count->macs = count_mul(5, product);
-    count->flops = count_mul(8 * heads, product / (width ? width : 1));
+    count->flops = count_mul(count_mul(8, heads), product / (width ? width : 1));
 }
 
 /* Three sigmoids of 4, two tanh, four multiplications and additions. */
@@ -195,7 +218,7 @@ const op_def op_embedding_bw = {.type = "embedding_bw", .count = count_embedding
 const op_def op_attention = {
     .type = "attention", .random = true, .count = count_attention, .backward = attention_backward};
 const op_def op_attention_bw = {
-    .type = "attention_bw", .random = true, .count = count_attention_bw};
+    .type = "attention_bw", .least_inputs = 4, .random = true, .count = count_attention_bw};
 const op_def op_lstm_cell = {
     .type = "lstm_cell", .count = count_lstm_cell, .backward = lstm_cell_backward};
 const op_def op_lstm_cell_bw = {.type = "lstm_cell_bw", .count = count_lstm_cell_bw};

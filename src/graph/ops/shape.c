@@ -18,7 +18,7 @@ extern const op_def op_concat, op_slice, op_split, op_reshape, op_transpose, op_
 neap_tensor neap_net_concat(neap_network *net, const char *name, uint32_t count,
                             const neap_tensor *parts, uint32_t axis)
 {
-    const net_tensor *first = count ? net_get(net, parts[0]) : NULL;
+    const net_tensor *first = count ? net_get(net, name, parts[0]) : NULL;
     if (count == 0)
         return net_fail(net, name, "nothing to concatenate");
     if (!first)
@@ -27,7 +27,7 @@ neap_tensor neap_net_concat(neap_network *net, const char *name, uint32_t count,
     if (axis >= whole.rank)
         return net_fail(net, name, "axis %u of %u dimensions", axis, whole.rank);
     for (uint32_t i = 1; i < count; i++) {
-        const net_tensor *part = net_get(net, parts[i]);
+        const net_tensor *part = net_get(net, name, parts[i]);
         if (!part)
             return NEAP_NONE;
         bool fits = part->rank == whole.rank;
@@ -49,7 +49,7 @@ neap_tensor neap_net_concat(neap_network *net, const char *name, uint32_t count,
 neap_tensor neap_net_slice(neap_network *net, const char *name, neap_tensor x, uint32_t axis,
                            int64_t begin, int64_t end)
 {
-    const net_tensor *input = net_get(net, x);
+    const net_tensor *input = net_get(net, name, x);
     if (!input)
         return NEAP_NONE;
     net_tensor part = *input;
@@ -68,7 +68,7 @@ void neap_net_split(neap_network *net, const char *name, neap_tensor x, uint32_t
 {
     for (uint32_t i = 0; i < count; i++)
         parts[i] = NEAP_NONE;
-    const net_tensor *input = net_get(net, x);
+    const net_tensor *input = net_get(net, name, x);
     if (!input)
         return;
     net_tensor part = *input;
@@ -91,7 +91,7 @@ void neap_net_split(neap_network *net, const char *name, neap_tensor x, uint32_t
 neap_tensor neap_net_reshape(neap_network *net, const char *name, neap_tensor x, uint32_t rank,
                              const int64_t *shape)
 {
-    const net_tensor *input = net_get(net, x);
+    const net_tensor *input = net_get(net, name, x);
     if (!input)
         return NEAP_NONE;
     if (rank == 0 || rank > NEAP_MAX_RANK)
@@ -119,7 +119,7 @@ neap_tensor neap_net_reshape(neap_network *net, const char *name, neap_tensor x,
 
 neap_tensor neap_net_flatten(neap_network *net, const char *name, neap_tensor x, uint32_t axis)
 {
-    const net_tensor *input = net_get(net, x);
+    const net_tensor *input = net_get(net, name, x);
     if (!input)
         return NEAP_NONE;
     if (axis >= input->rank)
@@ -133,7 +133,7 @@ neap_tensor neap_net_flatten(neap_network *net, const char *name, neap_tensor x,
 neap_tensor neap_net_transpose(neap_network *net, const char *name, neap_tensor x, uint32_t axis_a,
                                uint32_t axis_b)
 {
-    const net_tensor *input = net_get(net, x);
+    const net_tensor *input = net_get(net, name, x);
     if (!input)
         return NEAP_NONE;
     net_tensor turned = *input;
@@ -154,7 +154,7 @@ neap_tensor neap_net_transpose(neap_network *net, const char *name, neap_tensor 
 neap_tensor neap_net_expand(neap_network *net, const char *name, neap_tensor x, uint32_t rank,
                             const int64_t *shape)
 {
-    const net_tensor *input = net_get(net, x);
+    const net_tensor *input = net_get(net, name, x);
     if (!input)
         return NEAP_NONE;
     if (rank > NEAP_MAX_RANK || rank <= input->rank ||

@@ -28,123 +28,153 @@
  * deque W has it, O(1) a step.
  *
  * Every layer enters and leaves Q and W once, and the sum in U follows the end of Q to the left:
- * O(n) time and memory, two comparisons or so a layer.
+ * O(n) time, two comparisons or so a layer. M is kept for what is in Q only, and Q and W are as
+ * long as a segment needs, so that the working set stays in cache: ten million layers take well
+ * under a second.
  */
 #include "planners/chain/least_peak.h"
 
 #include "base/memory.h"
 
-/* Indices that fall from `begin` to `end`; both ends move only forward in the array but for pops at
- * `end`. */
+#include <string.h>
+
+typedef struct entry {
+    uint64_t value; /* M(j) in Q, d_k in W */
+    uint32_t index;
+} entry;
+
+/*
+ * A deque of entries whose indices fall from items[begin], the right end, to items[end - 1], the
+ * left end. Entries come in at the left and go out at both ends.
+ */
 typedef struct falling {
-    uint32_t *items;
-    uint32_t begin, end;
+    entry *items;
+    size_t begin, end, capacity;
 } falling;
 
 typedef struct linear {
+    neap_allocator *allocator;
     const int64_t *d;
-    uint64_t *m;    /* M(i), for those i that are in Q */
     uint32_t *next; /* the checkpoint behind i */
-    falling q;      /* items[begin], the largest index, is the right end */
-    falling w;      /* indices k of i .. right - 1, d_k falling towards i: d of items[begin] is the
-                       maximum */
-    uint64_t sum;   /* of d_{i+1} .. d_right, where right is the right end of Q */
+    falling q;      /* M falls to the right */
+    falling w; /* d_k for k of i .. right - 1, falling to the left: the right end is the maximum */
+    uint64_t sum; /* of d_{i+1} .. d_right, where right is the right end of Q */
 } linear;
 
-static void push_window(linear *s, uint32_t i)
+static bool is_empty(const falling *f)
 {
-    falling *w = &s->w;
-    while (w->end > w->begin && s->d[w->items[w->end - 1]] <= s->d[i])
-        w->end--;
-    w->items[w->end++] = i;
+    return f->begin == f->end;
+}
+
+/* When the room is used up: moves everything to the front if that frees half of it, else asks for
+ * more. */
+static neap_status make_room(const linear *s, falling *f, neap_diag *diag)
+{
+    if (f->begin < f->capacity / 2 || f->capacity == 0)
+        return NEAP_RESERVE(s->allocator, f->capacity + 16, &f->items, &f->capacity, diag);
+    memmove(f->items, f->items + f->begin, (f->end - f->begin) * sizeof *f->items);
+    f->end -= f->begin;
+    f->begin = 0;
+    return NEAP_OK;
+}
+
+static neap_status push(const linear *s, falling *f, uint32_t index, uint64_t value,
+                        neap_diag *diag)
+{
+    if (f->end == f->capacity) {
+        neap_status status = make_room(s, f, diag);
+        if (status != NEAP_OK)
+            return status;
+    }
+    f->items[f->end++] = (entry){value, index};
+    return NEAP_OK;
+}
+
+static neap_status push_window(linear *s, uint32_t i, neap_diag *diag)
+{
+    uint64_t size = (uint64_t)s->d[i];
+    while (!is_empty(&s->w) && s->w.items[s->w.end - 1].value <= size)
+        s->w.end--;
+    return push(s, &s->w, i, size, diag);
 }
 
 /* Takes the right end out of Q; sum and window follow to the next. */
 static void drop_right(linear *s)
 {
-    uint32_t old = s->q.items[s->q.begin++];
-    if (s->q.begin == s->q.end)
+    uint32_t old = s->q.items[s->q.begin++].index;
+    if (is_empty(&s->q))
         return;
-    uint32_t right = s->q.items[s->q.begin];
+    uint32_t right = s->q.items[s->q.begin].index;
     for (uint32_t k = right + 1; k <= old; k++)
         s->sum -= (uint64_t)s->d[k];
-    while (s->w.items[s->w.begin] >= right)
+    while (s->w.items[s->w.begin].index >= right) /* the last, i, is less */
         s->w.begin++;
 }
 
-/* M(i), given Q for i + 1. */
-static uint64_t least_from(linear *s, uint32_t i, uint32_t *next)
+/* M(i), given Q for i + 1 and the window with i. */
+static uint64_t least_from(linear *s, uint32_t i)
 {
     uint64_t best = UINT64_MAX;
     s->sum += (uint64_t)s->d[i + 1];
-    push_window(s, i);
-    while (s->q.begin < s->q.end) {
-        uint32_t j = s->q.items[s->q.begin];
-        uint64_t u = s->sum + (uint64_t)s->d[s->w.items[s->w.begin]];
-        if (u < s->m[j]) {         /* left of the crossing: M(j) decides */
-            if (s->m[j] <= best) { /* a tie: more checkpoints, less to compute again */
-                best = s->m[j];
-                *next = j;
+    while (!is_empty(&s->q)) {
+        entry j = s->q.items[s->q.begin];
+        uint64_t u = s->sum + s->w.items[s->w.begin].value;
+        if (u < j.value) {         /* left of the crossing: M(j) decides */
+            if (j.value <= best) { /* a tie: more checkpoints, less to compute again */
+                best = j.value;
+                s->next[i] = j.index;
             }
             break;
         }
         best = u; /* right of it: U(i, j) decides, and falls from one j to the next */
-        *next = j;
+        s->next[i] = j.index;
         drop_right(s);
     }
     return best + (uint64_t)s->d[i];
 }
 
-/* Adds i at the left end, after taking out all that are no better. */
-static void push_left(linear *s, uint32_t i)
+/* Adds i to Q at the left, after taking out all that are no better. */
+static neap_status push_left(linear *s, uint32_t i, uint64_t m, neap_diag *diag)
 {
-    falling *q = &s->q;
-    while (q->end > q->begin && s->m[q->items[q->end - 1]] >= s->m[i])
-        q->end--;
-    if (q->end == q->begin) { /* i is the right end as well: the range before it is empty */
+    while (!is_empty(&s->q) && s->q.items[s->q.end - 1].value >= m)
+        s->q.end--;
+    if (is_empty(&s->q)) { /* i is the right end as well: the range before it is empty */
         s->sum = 0;
         s->w.begin = s->w.end = 0;
     }
-    q->items[q->end++] = i;
+    return push(s, &s->q, i, m, diag);
 }
 
 neap_status neap_hong_linear(const least_peak_problem *problem, least_peak_answer *answer,
                              neap_diag *diag)
 {
-    neap_allocator *allocator = neap_allocator_or_system(problem->allocator);
     const uint32_t n = problem->n;
-    const size_t length = (size_t)n + 1;
-    linear s = {.d = problem->d};
+    linear s = {.allocator = neap_allocator_or_system(problem->allocator), .d = problem->d};
     neap_status status = neap_least_peak_check(problem, diag);
     if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, length, &s.m, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, length, &s.next, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, length, &s.q.items, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, length, &s.w.items, diag);
+        status = NEAP_NEW(s.allocator, (size_t)n + 1, &s.next, diag);
     if (status != NEAP_OK)
         goto done;
 
-    s.m[n] = (uint64_t)s.d[n];
-    push_left(&s, n);
-    for (uint32_t i = n; i-- > 0;) {
-        s.m[i] = least_from(&s, i, &s.next[i]);
-        push_left(&s, i);
-    }
-    answer->objective = s.m[0];
+    answer->objective = (uint64_t)s.d[n];
     answer->stopped = false;
-    for (uint32_t i = 0, at = 0; i <= n; i++) {
+    status = push_left(&s, n, answer->objective, diag);
+    for (uint32_t i = n; status == NEAP_OK && i-- > 0;) {
+        status = push_window(&s, i, diag);
+        if (status == NEAP_OK) {
+            answer->objective = least_from(&s, i);
+            status = push_left(&s, i, answer->objective, diag);
+        }
+    }
+    for (uint32_t i = 0, at = 0; status == NEAP_OK && i <= n; i++) {
         answer->chosen[i] = i == at;
         if (i == at)
             at = s.next[i];
     }
 done:
-    NEAP_DELETE(allocator, length, s.m);
-    NEAP_DELETE(allocator, length, s.next);
-    NEAP_DELETE(allocator, length, s.q.items);
-    NEAP_DELETE(allocator, length, s.w.items);
+    NEAP_DELETE(s.allocator, (size_t)n + 1, s.next);
+    NEAP_DELETE(s.allocator, s.q.capacity, s.q.items);
+    NEAP_DELETE(s.allocator, s.w.capacity, s.w.items);
     return status;
 }
 

@@ -95,6 +95,14 @@ neap_status planner_use_schedule(const planner *p, draft *d, const neap_chain *c
             if (kind != RUN_AGAIN || costs->again[o])
                 sequence[length++] = o;
     }
+    if (status == NEAP_OK && chain->n_stages == 0) { /* no forward part: everything as it comes */
+        uint32_t n_ops = neap_graph_op_count(p->graph);
+        status = NEAP_RESERVE(p->allocator, n_ops, &sequence, &capacity, diag);
+        while (status == NEAP_OK && length < n_ops) {
+            sequence[length] = (uint32_t)length;
+            length++;
+        }
+    }
     if (status == NEAP_OK)
         status = planner_use_sequence(p, d, sequence, length, diag);
     NEAP_DELETE(p->allocator, capacity, sequence);

@@ -15,15 +15,20 @@
 #include "base/arena.h"
 #include "base/fail.h"
 #include "base/memory.h"
+#include "planners/chain/slot_kernels.h"
 
 #include <math.h>
 #include <string.h>
 
 #define NEVER INT32_MAX
+#define BLOCK       64 /* slots looked at together */
+#define COARSER     10 /* the first table has so many times fewer slots */
+#define MOST_STAGES 20000
 
-/* Time for lo .. hi slots; infinite below, values[hi - lo] above. */
+/* Time for lo .. hi slots; infinite below, `last` from hi on. */
 typedef struct cell {
     int32_t lo, hi; /* lo NEVER: not within any memory that can be left for it */
+    double last;
     const double *values;
 } cell;
 
@@ -33,9 +38,12 @@ typedef struct slot_table {
     uint32_t n;
     int64_t slot_bytes;
     int32_t slots;
-    cell *cells; /* modes; rows i: j = i .. n-1 */
+    cell *cells;   /* modes; rows i: j = i .. n-1: left parts are read along a row */
+    cell *columns; /* mode OWNED again; columns j: i = 0 .. j: right parts are read along a column */
     neap_arena values;
     double *best; /* scratch: 0 .. slots */
+    slot_kernels kernels;
+    double slack; /* time that recomputation may take in all; infinite if not known */
 } slot_table;
 
 /* One way to do a subchain. */
@@ -51,6 +59,11 @@ static cell *cell_at(const slot_table *t, int mode, uint32_t i, uint32_t j)
 {
     size_t n = t->n, row = (size_t)i * n - (size_t)i * (i - 1) / 2; /* rows before i: n, n-1, ... */
     return &t->cells[(size_t)mode * (n * (n + 1) / 2) + row + (j - i)];
+}
+
+static cell *column_at(const slot_table *t, uint32_t i, uint32_t j)
+{
+    return &t->columns[(size_t)j * (j + 1) / 2 + i];
 }
 
 static int32_t to_slots(const slot_table *t, int64_t bytes)
@@ -78,7 +91,7 @@ static double value_at(const cell *c, int64_t m)
 {
     if (c->lo == NEVER || m < c->lo)
         return INFINITY;
-    return c->values[m < c->hi ? m - c->lo : c->hi - c->lo];
+    return m < c->hi ? c->values[m - c->lo] : c->last;
 }
 
 static candidate make_save(const slot_table *t, int mode, uint32_t i, uint32_t j)
@@ -108,7 +121,7 @@ static candidate make_checkpoint(const slot_table *t, int mode, uint32_t i, uint
     candidate c = {.k = k,
                    .a = to_slots(t, held_input(t, mode, i)),
                    .b = to_slots(t, results_between(t, k, j)),
-                   .right = cell_at(t, OWNED, k, j),
+                   .right = column_at(t, k, j),
                    .left = cell_at(t, mode, i, k - 1)};
     c.constant = (double)(costs->forward_until[k] - costs->forward_until[i]);
     c.start = to_slots(t, costs->stage[j].gradient + forward_peak);
@@ -132,25 +145,6 @@ static double candidate_at(const candidate *c, int64_t m)
     return c->constant + value_at(c->right, m - c->a) + (c->left ? value_at(c->left, m - c->b) : 0);
 }
 
-/* best[m] = min(best[m], constant + right[m] + left[m]), and the same with one part, or none. */
-static void minimise(double *restrict best, const double *restrict right,
-                     const double *restrict left, double constant, int32_t count)
-{
-    for (int32_t m = 0; m < count; m++) {
-        double time = constant + right[m] + left[m];
-        best[m] = time < best[m] ? time : best[m];
-    }
-}
-
-static void minimise_one(double *restrict best, const double *restrict part, double constant,
-                         int32_t count)
-{
-    for (int32_t m = 0; m < count; m++) {
-        double time = constant + part[m];
-        best[m] = time < best[m] ? time : best[m];
-    }
-}
-
 static void minimise_constant(double *best, double constant, int32_t count)
 {
     for (int32_t m = 0; m < count && best[m] > constant; m++)
@@ -163,27 +157,52 @@ static int32_t clamp(int32_t m, int32_t least, int32_t greatest)
 }
 
 /*
- * The candidate at the slots start .. end - 1: first both parts change with m, then, once one has
- * become constant, the other alone, then none.
+ * A block of slots: the candidate falls with m, so it is nowhere below its value at the last slot, and the minimum so far is
+ * nowhere above its value at the first. Most candidates end here.
  */
-static void apply(double *best, const candidate *c, int32_t end)
+static void apply_block(const slot_table *t, double *best, const double *right, const double *left,
+                        double constant, int32_t count)
+{
+    double bound = constant + (right ? right[count - 1] : 0) + (left ? left[count - 1] : 0);
+    if (bound >= best[0])
+        return;
+    if (right && left)
+        t->kernels.two(best, right, left, constant, count);
+    else
+        t->kernels.one(best, right ? right : left, constant, count);
+}
+
+/* The slots begin .. end - 1, in blocks. A NULL part is constant there, and in `constant`. */
+static void apply_range(const slot_table *t, double *best, const candidate *c, bool right_moves,
+                        bool left_moves, double constant, int32_t begin, int32_t end)
+{
+    const double *right = right_moves ? c->right->values + (begin - c->a - c->right->lo) : NULL;
+    const double *left = left_moves ? c->left->values + (begin - c->b - c->left->lo) : NULL;
+    for (int32_t m = begin, at = 0; m < end; m += BLOCK, at += BLOCK)
+        apply_block(t, best + m, right ? right + at : NULL, left ? left + at : NULL, constant,
+                    end - m < BLOCK ? end - m : BLOCK);
+}
+
+/*
+ * The candidate at the slots start .. end - 1: first both parts change with m, then, once one has become constant, the
+ * other alone, then none.
+ */
+static void apply(const slot_table *t, double *best, const candidate *c, int32_t end)
 {
     const cell *right = c->right, *left = c->left;
-    double right_last = right->values[right->hi - right->lo];
-    double left_last = left ? left->values[left->hi - left->lo] : 0;
+    double right_last = right->last, left_last = left ? left->last : 0;
+    if (candidate_at(c, end - 1) >= best[c->start])
+        return; /* nowhere better */
     int32_t right_end = clamp(right->hi + c->a, c->start, end);
     int32_t left_end = left ? clamp(left->hi + c->b, c->start, end) : c->start;
     int32_t both = right_end < left_end ? right_end : left_end;
     int32_t either = right_end < left_end ? left_end : right_end;
     if (both > c->start)
-        minimise(best + c->start, right->values + (c->start - c->a - right->lo),
-                 left->values + (c->start - c->b - left->lo), c->constant, both - c->start);
+        apply_range(t, best, c, true, true, c->constant, c->start, both);
     if (right_end > both)
-        minimise_one(best + both, right->values + (both - c->a - right->lo),
-                     c->constant + left_last, either - both);
+        apply_range(t, best, c, true, false, c->constant + left_last, both, either);
     else if (left_end > both)
-        minimise_one(best + both, left->values + (both - c->b - left->lo), c->constant + right_last,
-                     either - both);
+        apply_range(t, best, c, false, true, c->constant + right_last, both, either);
     minimise_constant(best + either, c->constant + left_last + right_last, end - either);
 }
 
@@ -205,7 +224,7 @@ static neap_status store(slot_table *t, cell *c, int32_t lo, int32_t cap, neap_d
         neap_arena_copy(&t->values, t->best + lo, (size_t)(hi - lo) + 1, sizeof *values);
     if (!values)
         return neap_fail_no_memory(diag);
-    *c = (cell){lo, hi, values};
+    *c = (cell){lo, hi, values[hi - lo], values};
     return NEAP_OK;
 }
 
@@ -222,34 +241,58 @@ static neap_status fill_single(slot_table *t, int mode, uint32_t i, neap_diag *d
     return store(t, cell_at(t, mode, i, i), lo, lo, diag);
 }
 
-/* `least`: the time without recomputation. */
-static neap_status fill(slot_table *t, int mode, uint32_t i, uint32_t j, double least,
-                        neap_diag *diag)
+/* Time that a subchain may take to be of any use; `least` is that without recomputation. */
+static double time_limit(const slot_table *t, uint32_t i, uint32_t j, double least)
+{
+    double spent = 0;
+    if (j + 1 < t->n)
+        spent = (double)(t->costs->forward_until[j] - t->costs->forward_until[i]) +
+                (double)t->costs->stage[j].again_ticks;
+    return least + t->slack - spent;
+}
+
+/* The minimum of all candidates, into t->best; the last slot is `cap`. Returns the first slot at which there is one. */
+static int32_t minimise_candidates(slot_table *t, int mode, uint32_t i, uint32_t j, double least,
+                                   double limit, int32_t cap)
 {
     const stage_costs *costs = t->costs;
-    cell *c = cell_at(t, mode, i, j);
-    int32_t cap = most_slots(t, mode, i, j), lo = NEVER;
-    for (int32_t m = 0; m <= cap; m++)
-        t->best[m] = INFINITY;
+    int32_t lo = NEVER, open = cap; /* open: the last slot at which a later candidate may win */
+    int64_t forward_peak = 0;
     candidate save = make_save(t, mode, i, j);
     if (save.start <= cap) {
-        apply(t->best, &save, cap + 1);
+        apply(t, t->best, &save, cap + 1);
         lo = save.start;
     }
-    int32_t open = cap; /* the last slot at which a later candidate may win */
-    int64_t forward_peak = 0;
     for (uint32_t k = i + 1; k <= j; k++) {
         double bound = least + (double)(costs->forward_until[k - 1] - costs->forward_until[i]) +
                        (double)costs->stage[k - 1].again_ticks;
         forward_peak = extend_peak(t, mode, i, k, forward_peak);
         while (open >= 0 && t->best[open] <= bound)
             open--;
+        if (bound > limit)
+            break;
         candidate at_k = make_checkpoint(t, mode, i, j, k, forward_peak);
         if (at_k.start > open)
             continue;
-        apply(t->best, &at_k, open + 1);
+        apply(t, t->best, &at_k, open + 1);
         lo = at_k.start < lo ? at_k.start : lo;
     }
+    return lo;
+}
+
+static neap_status fill(slot_table *t, int mode, uint32_t i, uint32_t j, double least,
+                        neap_diag *diag)
+{
+    cell *c = cell_at(t, mode, i, j);
+    int32_t cap = most_slots(t, mode, i, j), lo = NEVER;
+    double limit = time_limit(t, i, j, least);
+    if (limit >= least) {
+        for (int32_t m = 0; m <= cap; m++)
+            t->best[m] = INFINITY;
+        lo = minimise_candidates(t, mode, i, j, least, limit, cap);
+    }
+    while (lo != NEVER && t->best[lo] > limit)
+        lo = lo < cap ? lo + 1 : NEVER;
     if (lo == NEVER) {
         c->lo = NEVER;
         return NEAP_OK;
@@ -267,6 +310,8 @@ static neap_status fill_row(slot_table *t, int mode, uint32_t i, neap_diag *diag
         double least = before + (double)end->again_ticks + (double)end->backward_ticks;
         status = fill(t, mode, i, j, least, diag);
     }
+    for (uint32_t j = i; mode == OWNED && j < t->n; j++)
+        *column_at(t, i, j) = *cell_at(t, OWNED, i, j);
     return status;
 }
 
@@ -318,37 +363,71 @@ static uint32_t choose(run_chooser *self, subchain whole, int64_t *right_memory,
     return best.k;
 }
 
-neap_status slot_table_find(const planner *p, draft *d, const stage_costs *costs,
-                            int64_t slot_bytes, int64_t slots, schedule *s, bool *found,
-                            neap_diag *diag)
+/* One table; *ticks gets the schedule's time. */
+static neap_status find_once(const planner *p, draft *d, const stage_costs *costs,
+                             int64_t slot_bytes, int64_t slots, double slack, schedule *s,
+                             bool *found, double *ticks, neap_diag *diag)
 {
     neap_allocator *allocator = p->allocator;
     size_t n = costs->n, n_cells = N_MODES * (n * (n + 1) / 2);
-    *found = false;
-    if (slots > INT32_MAX / 4 || n > 100000)
-        return neap_fail(diag, NEAP_UNSUPPORTED,
-                         "%zu stages and %lld slots of memory are too many for a table; use larger "
-                         "slots, or the method pareto",
-                         n, (long long)slots);
     slot_table t = {.allocator = allocator,
                     .costs = costs,
                     .n = costs->n,
                     .slot_bytes = slot_bytes,
-                    .slots = (int32_t)slots};
+                    .slots = (int32_t)slots,
+                    .kernels = slot_kernels_choose(),
+                    .slack = slack};
+    *found = false;
     neap_arena_init(&t.values, allocator);
     neap_status status = NEAP_NEW(allocator, n_cells, &t.cells, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, n_cells / N_MODES, &t.columns, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, (size_t)slots + 2, &t.best, diag);
     if (status == NEAP_OK)
         status = fill_all(p, &t, &d->stopped, diag);
-    if (status == NEAP_OK && !d->stopped && n > 0 &&
-        isfinite(value_at(cell_at(&t, HELD, 0, t.n - 1), slots))) {
+    if (status == NEAP_OK && !d->stopped && n > 0) {
+        *ticks = value_at(cell_at(&t, HELD, 0, t.n - 1), slots);
+        *found = isfinite(*ticks);
+    }
+    if (*found && s) {
         table_chooser chooser = {.base = {choose}, .table = &t};
-        *found = true;
         status = schedule_build(p, costs, &chooser.base, slots, s, diag);
     }
     NEAP_DELETE(allocator, n_cells, t.cells);
+    NEAP_DELETE(allocator, n_cells / N_MODES, t.columns);
     NEAP_DELETE(allocator, (size_t)slots + 2, t.best);
     neap_arena_clear(&t.values);
+    return status;
+}
+
+static double least_ticks(const stage_costs *costs)
+{
+    double ticks = 0;
+    for (uint32_t i = 0; i < costs->n; i++)
+        ticks += (double)costs->stage[i].forward_ticks + (double)costs->stage[i].backward_ticks;
+    return ticks;
+}
+
+neap_status slot_table_find(const planner *p, draft *d, const stage_costs *costs,
+                            int64_t slot_bytes, int64_t slots, schedule *s, bool *found,
+                            neap_diag *diag)
+{
+    double slack = INFINITY, ticks;
+    neap_status status = NEAP_OK;
+    *found = false;
+    if (slots > INT32_MAX / 4 || costs->n > MOST_STAGES)
+        return neap_fail(diag, NEAP_UNSUPPORTED,
+                         "%lu stages and %lld slots of memory are too many for a table; use larger "
+                         "slots",
+                         (unsigned long)costs->n, (long long)slots);
+    if (slots >= COARSER * COARSER) {
+        status = find_once(p, d, costs, slot_bytes * COARSER, slots / COARSER, slack, NULL, found,
+                           &ticks, diag);
+        if (*found)
+            slack = ticks - least_ticks(costs);
+    }
+    if (status == NEAP_OK && !d->stopped)
+        status = find_once(p, d, costs, slot_bytes, slots, slack, s, found, &ticks, diag);
     return status;
 }

@@ -1,0 +1,45 @@
+"""The memory models of Hong et al., "GPU Memory Usage Optimization for Backward Propagation in Deep Network
+Training", word for word, and their sets of checkpoints on the two networks.
+
+d is a list d_0 .. d_n; a set of checkpoints is a list as in their Table 2: 0 left out, n in.
+"""
+
+import json
+
+import common
+
+ALGORITHM_6 = [2, 4, 6, 9, 11, 14, 16, 19, 21, 23, 24]  # VGG-19
+ALGORITHM_3 = [3, 6, 24]  # and ACG's
+FIGURE_5 = [3, 11, 24]  # "our algorithm" in Figures 5 to 7
+SQRT = [5, 10, 15, 20, 24]
+ALEXNET_6 = [2, 4, 6, 8, 12, 14, 15]
+ALEXNET_3 = [2, 4, 12, 15]
+ALEXNET_SQRT = [4, 8, 12, 15]
+
+
+def sets_on(model, batch, sets):
+    """What bench/least_peak_set.c says of sets on a built-in model, as read from its JSON."""
+    words = [s if isinstance(s, str) else ",".join(map(str, s)) for s in sets]
+    return json.loads(common.output_of("least_peak_set", model, f"batch={batch}", *words))
+
+
+def equation_6(d, checkpoints):
+    ends = [0, *checkpoints]
+    segments = [sum(d[h + 1 : i]) for h, i in zip(ends, ends[1:])]
+    return sum(d[i] for i in ends) + max(segments, default=0)
+
+
+def equation_9(d, checkpoints):
+    return max(algorithm_4(d, checkpoints)[len(d) - 1 :])
+
+
+def algorithm_4(d, checkpoints):
+    """Memory in phases 1 .. 2n: at the end of a forward phase; in a backward one by equations 9 and 10."""
+    n, ends = len(d) - 1, [0, *checkpoints]
+    phases = [sum(d[c] for c in ends if c < i) + d[i] for i in range(1, n + 1)]
+    for i in range(n, 0, -1):
+        h = max(c for c in ends if c < i)
+        end = min(c for c in ends if c >= i)
+        stored = sum(d[c] for c in ends if c <= h)
+        phases.append(stored + sum(d[h + 1 : i + 1]) + max(d[h:end]))
+    return phases

@@ -1,0 +1,120 @@
+#include "planners/chain/equal_steps.h"
+
+#define FULL_SWEEP 100000 /* numbers times stages: up to here all are tried */
+#define NEIGHBOURS 4      /* tried on either side otherwise */
+
+typedef struct trial {
+    const planner *p;
+    draft *d;
+    const neap_chain *chain;
+    const stage_costs *costs;
+    const equal_steps *steps;
+    int64_t best; /* 0: none yet */
+    bool fits;    /* the last one tried */
+    neap_status status;
+    neap_diag *diag;
+} trial;
+
+int64_t equal_steps_default(uint32_t n)
+{
+    int64_t log = 1;
+    while (n >> (log + 1))
+        log++;
+    return log;
+}
+
+static bool is_better(const trial *t, const draft *a, const draft *b)
+{
+    bool a_fits = a->predicted_peak <= t->p->budget, b_fits = b->predicted_peak <= t->p->budget;
+    if (a_fits != b_fits)
+        return a_fits;
+    bool faster = a->predicted_ticks < b->predicted_ticks;
+    bool smaller = a->predicted_peak < b->predicted_peak;
+    if (a_fits)
+        return faster || (smaller && a->predicted_ticks == b->predicted_ticks);
+    return smaller || (faster && a->predicted_peak == b->predicted_peak);
+}
+
+/* Makes the plan for so many states and keeps it if it is the best so far. */
+static void try_states(trial *t, int64_t states)
+{
+    schedule s = {.allocator = t->p->allocator};
+    draft made = {.plan = NULL};
+    if (t->status != NEAP_OK || t->d->stopped)
+        return;
+    t->status = schedule_build(t->p, t->costs, t->steps->chooser, states, &s, t->diag);
+    if (t->status == NEAP_OK)
+        t->status = planner_use_schedule(t->p, &made, t->chain, t->costs, &s, t->diag);
+    schedule_clear(&s);
+    t->fits = t->status == NEAP_OK && made.predicted_peak <= t->p->budget;
+    if (t->status == NEAP_OK && (t->best == 0 || is_better(t, &made, t->d))) {
+        neap_plan_destroy(t->d->plan);
+        t->d->plan = made.plan;
+        t->d->predicted_peak = made.predicted_peak;
+        t->d->predicted_ticks = made.predicted_ticks;
+        t->best = states;
+    } else {
+        neap_plan_destroy(made.plan);
+    }
+    t->d->stopped = planner_stopped(t->p);
+}
+
+static void try_range(trial *t, int64_t least, int64_t most)
+{
+    least = least < t->steps->least ? t->steps->least : least;
+    most = most > t->steps->most ? t->steps->most : most;
+    for (int64_t states = least; states <= most && t->status == NEAP_OK && !t->d->stopped;
+         states++) {
+        try_states(t, states);
+        planner_report(t->p, (double)(states - least + 1) / (double)(most - least + 1));
+    }
+}
+
+/* The largest number that fits, if fitting ends once; or the least number there is. */
+static int64_t halve(trial *t)
+{
+    int64_t low = t->steps->least, high = t->steps->most;
+    while (low < high && t->status == NEAP_OK && !t->d->stopped) {
+        int64_t middle = low + (high - low + 1) / 2;
+        try_states(t, middle);
+        if (t->fits)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+neap_status equal_steps_try(const planner *p, draft *d, const neap_chain *chain,
+                            const stage_costs *costs, const equal_steps *steps, int64_t *states,
+                            neap_diag *diag)
+{
+    trial t = {.p = p, .d = d, .chain = chain, .costs = costs, .steps = steps, .diag = diag};
+    if (steps->besides)
+        try_states(&t, steps->besides);
+    if ((steps->most - steps->least) * costs->n <= FULL_SWEEP) {
+        try_range(&t, steps->least, steps->most);
+    } else {
+        int64_t found = halve(&t);
+        try_range(&t, found - NEIGHBOURS, found + NEIGHBOURS);
+    }
+    *states = t.best;
+    return t.status;
+}
+
+neap_status planner_use_equal_steps(const planner *p, draft *d, equal_steps_planner plan,
+                                    neap_diag *diag)
+{
+    neap_chain chain = {0};
+    stage_costs costs = {0};
+    neap_status status = neap_chain_build(p->allocator, p->graph, &chain, diag);
+    if (status != NEAP_OK)
+        return status;
+    status = stage_costs_build(p, &chain, &costs, diag);
+    if (status == NEAP_OK) {
+        status = plan(p, d, &chain, &costs, diag);
+        stage_costs_clear(&costs);
+    }
+    neap_chain_clear(&chain);
+    return status;
+}

@@ -1,0 +1,35 @@
+/* Built with -O3 (CMakeLists.txt), so that the loops become vector code; the results do not depend on the width. */
+#include "planners/chain/slot_kernels.h"
+
+#define KERNELS(suffix, attributes)                                                                \
+    attributes static void two_##suffix(double *restrict best, const double *restrict right,       \
+                                        const double *restrict left, double constant,              \
+                                        int32_t count)                                             \
+    {                                                                                              \
+        for (int32_t m = 0; m < count; m++) {                                                      \
+            double time = constant + right[m] + left[m];                                           \
+            best[m] = time < best[m] ? time : best[m];                                             \
+        }                                                                                          \
+    }                                                                                              \
+    attributes static void one_##suffix(double *restrict best, const double *restrict part,        \
+                                        double constant, int32_t count)                            \
+    {                                                                                              \
+        for (int32_t m = 0; m < count; m++) {                                                      \
+            double time = constant + part[m];                                                      \
+            best[m] = time < best[m] ? time : best[m];                                             \
+        }                                                                                          \
+    }
+
+KERNELS(plain, )
+#if defined(__x86_64__) && defined(__GNUC__)
+KERNELS(avx2, __attribute__((target("avx2"))))
+#endif
+
+slot_kernels slot_kernels_choose(void)
+{
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (__builtin_cpu_supports("avx2"))
+        return (slot_kernels){two_avx2, one_avx2};
+#endif
+    return (slot_kernels){two_plain, one_plain};
+}

@@ -1,0 +1,606 @@
+/*
+ * neap_solve: requests and what is said of wrong ones, outcomes and figures, and what holds for
+ * every method on real models.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "random_training.h"
+#include "small_graphs.h"
+
+#include <neap/models.h>
+#include <neap/planner.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+static neap_graph *build_model(const char *name, uint32_t n_settings,
+                               const neap_model_setting *settings)
+{
+    neap_model_options options;
+    neap_graph *graph;
+    neap_diag diag = {0};
+    neap_model_options_init(&options);
+    options.n_settings = n_settings;
+    options.settings = settings;
+    if (neap_model_build(NULL, neap_models_find(name), &options, &graph, &diag) != NEAP_OK)
+        fail_msg("%s: %s", name, diag.message);
+    return graph;
+}
+
+static neap_graph *unit_chain(int64_t layers)
+{
+    return build_model("chain", 1, &(neap_model_setting){"layers", layers});
+}
+
+/* NULL where the method does not do such graphs; any other failure fails the test. */
+static neap_solution *solve(const neap_graph *graph, const char *method, int64_t budget)
+{
+    neap_request request;
+    neap_solution *solution = NULL;
+    neap_diag diag = {0};
+    neap_request_init(&request, graph, method);
+    request.budget = budget;
+    neap_status status = neap_solve(NULL, &request, &solution, &diag);
+    if (status != NEAP_OK && status != NEAP_UNSUPPORTED)
+        fail_msg("%s on %s with %lld: %s", method, neap_graph_name(graph), (long long)budget,
+                 diag.message);
+    assert_true((status == NEAP_OK) == (solution != NULL));
+    return solution;
+}
+
+static const char *method_name(uint32_t index)
+{
+    return neap_method_name(neap_methods_at(index));
+}
+
+/* ---- The methods ---- */
+
+static void test_methods_describe_themselves(void **state)
+{
+    (void)state;
+    assert_true(neap_methods_count() >= 2);
+    assert_null(neap_methods_at(neap_methods_count()));
+    assert_null(neap_methods_find("no such method"));
+    for (uint32_t m = 0; m < neap_methods_count(); m++) {
+        const neap_method *method = neap_methods_at(m);
+        assert_ptr_equal(neap_methods_find(neap_method_name(method)), method);
+        assert_string_equal(neap_methods_nearest(neap_method_name(method)),
+                            neap_method_name(method));
+        assert_true(strlen(neap_method_summary(method)) > 10);
+        assert_null(strchr(neap_method_summary(method), '\n'));
+        assert_true(strlen(neap_method_source(method)) > 5);
+        assert_null(neap_method_option_at(method, neap_method_option_count(method)));
+        for (uint32_t i = 0; i < neap_method_option_count(method); i++) {
+            const neap_option *option = neap_method_option_at(method, i);
+            assert_true(*option->name && *option->meaning);
+            if (option->type == NEAP_OPTION_CHOICE) {
+                assert_non_null(strchr(option->choices, '|'));
+            } else {
+                assert_true(option->least <= option->default_value);
+                assert_true(option->default_value <= option->most);
+            }
+        }
+    }
+    assert_string_equal(neap_methods_nearest("sqr"), "sqrt");
+    assert_string_equal(neap_methods_nearest("store"), "store-all");
+    assert_null(neap_methods_nearest("xyzzyxyzzy"));
+}
+
+static void test_outcome_names(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"optimal",    "feasible",    "infeasible",
+                                        "time_limit", "interrupted", "unknown"};
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        assert_string_equal(neap_outcome_name((neap_outcome)i), names[i]);
+}
+
+/* ---- Requests ---- */
+
+static void refuse(const neap_request *request, const char *message)
+{
+    neap_solution *solution = (neap_solution *)&solution;
+    neap_diag diag = {0};
+    assert_int_equal(neap_solve(NULL, request, &solution, &diag), NEAP_INVALID);
+    assert_null(solution);
+    assert_string_equal(diag.message, message);
+}
+
+static void test_wrong_requests(void **state)
+{
+    (void)state;
+    neap_graph *graph = unit_chain(4);
+    neap_request request;
+    neap_request_init(&request, graph, "sqr");
+    refuse(&request, "there is no method \"sqr\"; did you mean sqrt?; `neap methods` lists them");
+    request.method = "qqqqqqqqqqqqqqqqqq";
+    refuse(&request, "there is no method \"qqqqqqqqqqqqqqqqqq\"; `neap methods` lists them");
+    request.method = "";
+    assert_int_equal(neap_solve(NULL, &request, &(neap_solution *){NULL}, NULL), NEAP_INVALID);
+    request.method = "sqrt";
+    request.budget = 0;
+    refuse(&request, "a budget of 0 bytes: it must be positive, like 8GiB");
+    request.budget = -2;
+    refuse(&request, "a budget of -2 bytes: it must be positive, like 8GiB");
+    request.budget = -1;
+    request.time_limit = -1;
+    refuse(&request, "a time limit is 0 (none) or more seconds");
+    request.time_limit = NAN;
+    refuse(&request, "a time limit is 0 (none) or more seconds");
+    request.time_limit = 0;
+    request.alignment = 0;
+    refuse(&request, "an alignment is 1 or more bytes");
+    neap_graph_destroy(graph);
+}
+
+static void test_unknown_options(void **state)
+{
+    (void)state;
+    neap_graph *graph = unit_chain(4);
+    neap_request request;
+    neap_option_setting settings[] = {{"length", "2"}, {"lenght", "2"}};
+    neap_request_init(&request, graph, "sqrt");
+    request.n_options = 2;
+    request.options = settings;
+    refuse(&request, "method sqrt has no option \"lenght\"; `neap methods sqrt` lists them");
+    request.method = "store-all";
+    refuse(&request,
+           "method store-all has no option \"length\"; `neap methods store-all` lists them");
+    neap_graph_destroy(graph);
+}
+
+static void expect_option(const neap_graph *graph, const char *method, const char *name,
+                          const char *value, bool accepted, const char *message)
+{
+    neap_option_setting setting = {name, value};
+    neap_request request;
+    neap_solution *solution;
+    neap_diag diag = {0};
+    neap_request_init(&request, graph, method);
+    request.n_options = 1;
+    request.options = &setting;
+    neap_status status = neap_solve(NULL, &request, &solution, &diag);
+    if (accepted && status != NEAP_OK && status != NEAP_UNSUPPORTED)
+        fail_msg("%s, %s = %s: %s", method, name, value, diag.message);
+    if (!accepted && status != NEAP_INVALID)
+        fail_msg("%s takes %s = \"%s\"", method, name, value);
+    if (!accepted && message)
+        assert_string_equal(diag.message, message);
+    neap_solution_destroy(solution);
+}
+
+static void try_number(const neap_graph *graph, const char *method, const neap_option *option)
+{
+    static const char *const never[] = {"", "a", "1x", "nan", "inf", "--1", "1 2"};
+    bool whole = option->type == NEAP_OPTION_INTEGER;
+    char text[64], message[256];
+    snprintf(text, sizeof text, "%.17g", option->default_value);
+    expect_option(graph, method, option->name, text, true, NULL);
+    snprintf(text, sizeof text, "%.17g", option->least);
+    expect_option(graph, method, option->name, text, true, NULL);
+    double outside[] = {option->least - 1, option->most + 1 + option->most / 1e9};
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof text, "%.17g", outside[i]);
+        snprintf(message, sizeof message,
+                 "option %s takes a%s number from %.15g to %.15g, not \"%s\"", option->name,
+                 whole ? " whole" : "", option->least, option->most, text);
+        expect_option(graph, method, option->name, text, false, message);
+    }
+    for (size_t i = 0; i < COUNT_OF(never); i++)
+        expect_option(graph, method, option->name, never[i], false, NULL);
+    if (whole)
+        expect_option(graph, method, option->name, "1.5", false, NULL);
+}
+
+static void try_choice(const neap_graph *graph, const char *method, const neap_option *option)
+{
+    char choices[256], message[512];
+    assert_true(strlen(option->choices) < sizeof choices);
+    strcpy(choices, option->choices);
+    for (char *choice = choices, *end; choice; choice = end) {
+        end = strchr(choice, '|');
+        if (end)
+            *end++ = '\0';
+        expect_option(graph, method, option->name, choice, true, NULL);
+    }
+    static const char *const never[] = {"", "nonsense", "|"};
+    for (size_t i = 0; i < COUNT_OF(never); i++) {
+        snprintf(message, sizeof message, "option %s is one of %s, not \"%s\"", option->name,
+                 option->choices, never[i]);
+        expect_option(graph, method, option->name, never[i], false, message);
+    }
+}
+
+static void test_every_option(void **state)
+{
+    (void)state;
+    neap_graph *graph = unit_chain(6);
+    for (uint32_t m = 0; m < neap_methods_count(); m++) {
+        const neap_method *method = neap_methods_at(m);
+        for (uint32_t i = 0; i < neap_method_option_count(method); i++) {
+            const neap_option *option = neap_method_option_at(method, i);
+            if (option->type == NEAP_OPTION_CHOICE)
+                try_choice(graph, neap_method_name(method), option);
+            else
+                try_number(graph, neap_method_name(method), option);
+        }
+    }
+    neap_graph_destroy(graph);
+}
+
+/* ---- Single methods ---- */
+
+static void test_store_all(void **state)
+{
+    (void)state;
+    neap_graph *graph = graph_from(abc_graph);
+    neap_solution *solution = solve(graph, "store-all", -1);
+    const neap_figures *f = neap_solution_figures(solution);
+    int64_t natural;
+    assert_int_equal(f->outcome, NEAP_OPTIMAL); /* every op once: nothing is faster */
+    assert_int_equal(f->budget_bytes, -1);
+    assert_int_equal(f->peak_bytes, 360);
+    assert_int_equal(f->floor_bytes, 360);
+    assert_int_equal(f->arena_bytes, 360);
+    assert_true(f->time == 3 && f->base_time == 3 && f->bound_time == 3);
+    assert_true(f->overhead == 0 && f->gap == 0 && f->solve_seconds >= 0);
+    assert_int_equal(f->recomputed_ops, 0);
+    assert_int_equal(f->offloaded_bytes, 0);
+    assert_int_equal(f->least_budget, -1);
+    assert_int_equal(f->blocking_op, NEAP_NONE);
+    assert_string_equal(neap_solution_message(solution), "");
+    assert_int_equal(neap_solution_extra_count(solution), 0);
+    assert_null(neap_solution_extra_at(solution, 0));
+    assert_string_equal(neap_plan_method(neap_solution_plan(solution)), "store-all");
+    assert_string_equal(neap_plan_graph_name(neap_solution_plan(solution)), "abc");
+    assert_int_equal(neap_natural_peak(NULL, graph, &natural, NULL), NEAP_OK);
+    assert_int_equal(natural, 360);
+    neap_solution_destroy(solution);
+    neap_solution_destroy(NULL);
+    neap_graph_destroy(graph);
+}
+
+static void test_infeasible(void **state)
+{
+    (void)state;
+    neap_graph *graph = graph_from(abc_graph);
+    neap_solution *solution = solve(graph, "store-all", 359);
+    const neap_figures *f = neap_solution_figures(solution);
+    assert_int_equal(f->outcome, NEAP_INFEASIBLE);
+    assert_null(neap_solution_plan(solution));
+    assert_int_equal(f->least_budget, 360);
+    assert_int_equal(f->blocking_op, 2);
+    assert_int_equal(f->floor_bytes, 360);
+    assert_int_equal(f->budget_bytes, 359);
+    assert_true(f->peak_bytes < 0 && f->arena_bytes < 0 && f->time < 0 && f->overhead < 0);
+    assert_string_equal(
+        neap_solution_message(solution),
+        "budget 359 B is below the least store-all can do, 360 B (op \"C\"); no method "
+        "can do less than 360 B");
+    neap_solution_destroy(solution);
+    neap_graph_destroy(graph);
+}
+
+/* Graphs without an op, or without a forward part, are graphs too. */
+static void test_odd_graphs(void **state)
+{
+    (void)state;
+    static const char *const graphs[] = {
+        "{'neap':'graph','version':1,'values':[],'ops':[],'outputs':[]}",
+        "{'neap':'graph','version':1,'values':[{'bytes':100}],'ops':[],'outputs':[0]}",
+        "{'neap':'graph','version':1,'values':[{'bytes':3}],'ops':[{'pass':'backward','inputs':[],"
+        "'outputs':[0],'time':1}],'outputs':[0]}",
+        "{'neap':'graph','version':1,'values':[],'ops':[{'inputs':[],'outputs':[],'time':0}],"
+        "'outputs':[]}",
+        "{'neap':'graph','version':1,'fixed_bytes':9,'values':[{'bytes':0},{'bytes':0}],'ops':["
+        "{'inputs':[],'outputs':[0],'time':0},{'pass':'backward','inputs':[0],'outputs':[1],"
+        "'time':0},{'inputs':[1],'outputs':[],'time':1}],'outputs':[]}",
+        "{'neap':'graph','version':1,'values':[{'bytes':9000000000000000000},"
+        "{'bytes':200000000000000000}],'ops':[{'inputs':[],'outputs':[0],'time':9e14},"
+        "{'pass':'backward','inputs':[0],'outputs':[1],'time':0}],'outputs':[1]}",
+    };
+    for (size_t i = 0; i < COUNT_OF(graphs); i++) {
+        neap_graph *graph = graph_from(graphs[i]);
+        int64_t floor_bytes = neap_graph_floor_bytes(graph, NULL);
+        for (uint32_t m = 0; m < neap_methods_count(); m++) {
+            const int64_t budgets[] = {-1, INT64_MAX, floor_bytes, floor_bytes - 1, 1};
+            for (size_t b = 0; b < COUNT_OF(budgets); b++) {
+                if (budgets[b] == 0 || budgets[b] < -1)
+                    continue;
+                neap_solution *solution = solve(graph, method_name(m), budgets[b]);
+                if (solution && budgets[b] > 0 && budgets[b] < floor_bytes)
+                    assert_null(neap_solution_plan(solution));
+                neap_solution_destroy(solution);
+            }
+        }
+        neap_graph_destroy(graph);
+    }
+}
+
+/* A message is one line, whatever the op is called. */
+static void test_message_with_odd_names(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"two\\nlines \\u001b[31m", "\xe2\x82\xac\xe2\x82\xac"};
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        char json[1024], name[512] = "";
+        for (int k = 0; k < 20; k++)
+            strcat(name, names[i]);
+        snprintf(
+            json, sizeof json,
+            "{'neap':'graph','version':1,'values':[{'bytes':9}],'ops':[{'name':'%s','inputs':[],"
+            "'outputs':[0],'time':0}],'outputs':[]}",
+            name);
+        neap_graph *graph = graph_from(json);
+        neap_solution *solution = solve(graph, "store-all", 5);
+        for (const char *c = neap_solution_message(solution); *c; c++) {
+            assert_true((unsigned char)*c >= 0x20);
+            if (strncmp(c, "\xe2\x82\xac", 3) == 0)
+                c += 2;
+            else
+                assert_true((unsigned char)*c < 0x7f); /* no character in pieces */
+        }
+        neap_solution_destroy(solution);
+        neap_graph_destroy(graph);
+    }
+}
+
+static void test_sqrt_checkpoints(void **state)
+{
+    (void)state;
+    static const int64_t expected[] = {5, 10, 15, 20, 24};
+    neap_graph *graph = build_model("hong-vgg19", 1, &(neap_model_setting){"batch", 2});
+    neap_solution *solution = solve(graph, "sqrt", -1);
+    assert_int_equal(neap_solution_extra_count(solution), 1);
+    const neap_extra *extra = neap_solution_extra_at(solution, 0);
+    assert_string_equal(extra->name, "checkpoints");
+    assert_true(extra->is_list);
+    assert_int_equal(extra->n_items, COUNT_OF(expected));
+    for (size_t i = 0; i < COUNT_OF(expected); i++)
+        assert_int_equal(extra->items[i], expected[i]);
+    assert_true(neap_solution_figures(solution)->recomputed_ops > 0);
+    neap_solution_destroy(solution);
+    neap_graph_destroy(graph);
+}
+
+/* The fastest variant that fits, at every execution of its op. */
+static void test_variants(void **state)
+{
+    (void)state;
+    neap_graph *graph = graph_from(
+        "{'neap':'graph','version':1,'values':[{'bytes':10,'kind':'input'},{'bytes':100}],'ops':["
+        "{'name':'A','inputs':[0],'outputs':[1],'time':1,'workspace':100,'variants':["
+        "{'time':1,'workspace':100},{'time':3,'workspace':20},{'time':2,'workspace':50}]}],"
+        "'outputs':[1]}");
+    static const struct {
+        int64_t budget;
+        int variant; /* -1: infeasible */
+        double time;
+    } cases[] = {{-1, 0, 1},  {1000, 0, 1}, {210, 0, 1},  {209, 2, 2}, {160, 2, 2},
+                 {159, 1, 3}, {130, 1, 3},  {129, -1, 0}, {1, -1, 0}};
+    for (uint32_t m = 0; m < neap_methods_count(); m++)
+        for (size_t i = 0; i < COUNT_OF(cases); i++) {
+            neap_solution *solution = solve(graph, method_name(m), cases[i].budget);
+            if (!solution)
+                continue;
+            const neap_figures *f = neap_solution_figures(solution);
+            const neap_plan *plan = neap_solution_plan(solution);
+            if (cases[i].variant < 0) {
+                assert_null(plan);
+                assert_int_equal(f->least_budget, 130);
+                assert_int_equal(f->blocking_op, 0);
+            } else {
+                assert_int_equal(neap_plan_steps(plan)[0].variant, cases[i].variant);
+                assert_true(f->time == cases[i].time);
+                assert_true(f->bound_time == 1 && f->base_time == 1);
+            }
+            neap_solution_destroy(solution);
+        }
+    neap_graph_destroy(graph);
+}
+
+/* ---- What holds for every method ---- */
+
+/* Small settings: the graphs matter, not their sizes. */
+static const struct small_model {
+    const char *name;
+    neap_model_setting settings[2];
+} small_models[] = {
+    {"hong-vgg19", {{"batch", 2}, {"image", 32}}},
+    {"hong-alexnet", {{"batch", 2}, {"batch", 2}}},
+    {"alexnet", {{"batch", 3}, {"batch", 3}}},
+    {"vgg11", {{"batch", 2}, {"image", 64}}},
+    {"resnet18", {{"batch", 2}, {"image", 64}}},
+    {"mobilenet_v2", {{"batch", 2}, {"image", 64}}},
+    {"unet", {{"batch", 1}, {"image", 64}}},
+    {"gpt2", {{"batch", 2}, {"layers", 3}}},
+    {"bert-base", {{"batch", 2}, {"layers", 2}}},
+    {"chain", {{"layers", 13}, {"reads_input", 1}}},
+    {"chain", {{"layers", 30}, {"reads_input", 0}}},
+};
+
+typedef void graph_check(const neap_graph *graph, const char *method);
+
+static void for_models_and_methods(graph_check *check)
+{
+    for (size_t i = 0; i < COUNT_OF(small_models); i++) {
+        neap_graph *graph = build_model(small_models[i].name, 2, small_models[i].settings);
+        for (uint32_t m = 0; m < neap_methods_count(); m++)
+            check(graph, method_name(m));
+        neap_graph_destroy(graph);
+    }
+}
+
+/* Its least budget is enough, and a byte less is not. */
+static void check_least_budget(const neap_graph *graph, const char *method)
+{
+    neap_solution *solution = solve(graph, method, 1);
+    if (!solution)
+        return;
+    const neap_figures *f = neap_solution_figures(solution);
+    int64_t least = f->least_budget;
+    assert_int_equal(f->outcome, NEAP_INFEASIBLE);
+    assert_null(neap_solution_plan(solution));
+    assert_true(strlen(neap_solution_message(solution)) > 0);
+    if (least < f->floor_bytes)
+        fail_msg("%s on %s: least budget %lld, floor %lld", method, neap_graph_name(graph),
+                 (long long)least, (long long)f->floor_bytes);
+    assert_true(f->blocking_op < neap_graph_op_count(graph));
+    neap_solution_destroy(solution);
+
+    solution = solve(graph, method, least);
+    f = neap_solution_figures(solution);
+    if (!neap_solution_plan(solution))
+        fail_msg("%s on %s: the least budget is %lld, but then %lld", method,
+                 neap_graph_name(graph), (long long)least, (long long)f->least_budget);
+    assert_int_equal(f->peak_bytes, least);
+    neap_solution_destroy(solution);
+
+    solution = solve(graph, method, least - 1);
+    f = neap_solution_figures(solution);
+    if (neap_solution_plan(solution))
+        fail_msg("%s on %s: the least budget is %lld, but %lld will do", method,
+                 neap_graph_name(graph), (long long)least, (long long)f->peak_bytes);
+    assert_int_equal(f->least_budget, least);
+    neap_solution_destroy(solution);
+}
+
+static void test_least_budget(void **state)
+{
+    (void)state;
+    for_models_and_methods(check_least_budget);
+}
+
+/* The same request gives the same plan, to the byte. */
+static void check_determinism(const neap_graph *graph, const char *method)
+{
+    int64_t peak = 0;
+    char *texts[2];
+    size_t lengths[2];
+    assert_int_equal(neap_natural_peak(NULL, graph, &peak, NULL), NEAP_OK);
+    for (int i = 0; i < 2; i++) {
+        neap_solution *solution = solve(graph, method, peak - peak / 8);
+        if (!solution || !neap_solution_plan(solution)) {
+            assert_int_equal(i, 0);
+            neap_solution_destroy(solution);
+            return;
+        }
+        assert_int_equal(
+            neap_plan_write_text(neap_solution_plan(solution), NULL, &texts[i], &lengths[i], NULL),
+            NEAP_OK);
+        neap_solution_destroy(solution);
+    }
+    if (strcmp(texts[0], texts[1]) != 0)
+        fail_msg("%s on %s: two plans for one request", method, neap_graph_name(graph));
+    for (int i = 0; i < 2; i++)
+        neap_release(NULL, texts[i], lengths[i] + 1);
+}
+
+static void test_determinism(void **state)
+{
+    (void)state;
+    for_models_and_methods(check_determinism);
+}
+
+/* The figures are the judge's. */
+static void check_figures(const neap_graph *graph, const char *method)
+{
+    neap_solution *solution = solve(graph, method, -1);
+    if (!solution)
+        return;
+    const neap_figures *f = neap_solution_figures(solution);
+    neap_verdict verdict;
+    assert_non_null(neap_solution_plan(solution));
+    assert_int_equal(neap_check(NULL, graph, neap_solution_plan(solution), NULL, &verdict, NULL),
+                     NEAP_OK);
+    assert_true(verdict.accepted && verdict.has_arena);
+    assert_int_equal(f->peak_bytes, verdict.peak_bytes);
+    assert_int_equal(f->arena_bytes, verdict.arena_bytes);
+    assert_true(f->arena_bytes >= f->peak_bytes && f->peak_bytes >= f->floor_bytes);
+    assert_true(f->time == verdict.time);
+    assert_int_equal(f->recomputed_ops, verdict.recomputed_ops);
+    assert_true(f->base_time == neap_graph_seconds(graph, neap_graph_base_ticks(graph)));
+    assert_true(f->time >= f->bound_time);
+    if (f->base_time > 0)
+        assert_true(fabs(f->overhead - (f->time / f->base_time - 1)) < 1e-12);
+    if (verdict.ticks == neap_graph_least_ticks(graph))
+        assert_int_equal(f->outcome, NEAP_OPTIMAL);
+    neap_solution_destroy(solution);
+}
+
+static void test_figures(void **state)
+{
+    (void)state;
+    for_models_and_methods(check_figures);
+}
+
+/* ---- Stopping ---- */
+
+static bool always(neap_progress *self)
+{
+    (void)self;
+    return true;
+}
+
+/* Cancelled from the start: an answer all the same, and what it claims is true. */
+static void check_cancelled(const neap_graph *graph, const char *method)
+{
+    neap_progress progress = {.cancelled = always};
+    neap_request request;
+    neap_solution *solution;
+    neap_diag diag = {0};
+    int64_t peak;
+    assert_int_equal(neap_natural_peak(NULL, graph, &peak, NULL), NEAP_OK);
+    neap_request_init(&request, graph, method);
+    request.budget = peak - peak / 10;
+    request.progress = &progress;
+    neap_status status = neap_solve(NULL, &request, &solution, &diag);
+    if (status == NEAP_UNSUPPORTED)
+        return;
+    if (status != NEAP_OK)
+        fail_msg("%s: %s", method, diag.message);
+    const neap_figures *f = neap_solution_figures(solution);
+    assert_true(f->outcome != NEAP_TIME_LIMIT);
+    if (neap_solution_plan(solution))
+        assert_true(f->peak_bytes <= request.budget);
+    else
+        assert_true(f->outcome == NEAP_INTERRUPTED || f->outcome == NEAP_INFEASIBLE);
+    neap_solution_destroy(solution);
+}
+
+static void test_cancelled(void **state)
+{
+    (void)state;
+    for_models_and_methods(check_cancelled);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_methods_describe_themselves),
+        cmocka_unit_test(test_outcome_names),
+        cmocka_unit_test(test_wrong_requests),
+        cmocka_unit_test(test_unknown_options),
+        cmocka_unit_test(test_every_option),
+        cmocka_unit_test(test_store_all),
+        cmocka_unit_test(test_infeasible),
+        cmocka_unit_test(test_odd_graphs),
+        cmocka_unit_test(test_message_with_odd_names),
+        cmocka_unit_test(test_sqrt_checkpoints),
+        cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_least_budget),
+        cmocka_unit_test(test_determinism),
+        cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_cancelled),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
