@@ -1,9 +1,10 @@
 #include "args.h"
 
+#include <neap/text.h>
+
 #include "command.h"
 #include "options.h"
 #include "output.h"
-#include "suggest.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -48,11 +49,11 @@ static int unknown_option(const cli_command *command, char *argument)
     if (other)
         return cli_fail(CLI_BAD_INPUT, "%s takes no --%s (%s does); see neap help %s",
                         command->name, name, other->name, command->name);
-    cli_suggestion suggestion;
-    cli_suggestion_begin(&suggestion, name);
+    neap_suggestion suggestion;
+    neap_suggestion_begin(&suggestion, name);
     for (const cli_option *option = cli_options; option->name; option++)
         if (takes(command, option))
-            cli_suggestion_offer(&suggestion, option->name);
+            neap_suggestion_offer(&suggestion, option->name);
     if (suggestion.best)
         return cli_fail(CLI_BAD_INPUT, "%s has no option %s; did you mean --%s?", command->name,
                         argument, suggestion.best);

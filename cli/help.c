@@ -2,7 +2,8 @@
 
 #include "command.h"
 #include "output.h"
-#include "suggest.h"
+
+#include <neap/text.h>
 
 #include <string.h>
 
@@ -35,11 +36,11 @@ const cli_command *cli_command_find(const char *name)
 
 int cli_command_unknown(const char *name)
 {
-    cli_suggestion suggestion;
-    cli_suggestion_begin(&suggestion, name);
+    neap_suggestion suggestion;
+    neap_suggestion_begin(&suggestion, name);
     for (const cli_command *const *command = cli_commands; *command; command++)
-        cli_suggestion_offer(&suggestion, (*command)->name);
-    cli_suggestion_offer(&suggestion, "help");
+        neap_suggestion_offer(&suggestion, (*command)->name);
+    neap_suggestion_offer(&suggestion, "help");
     if (suggestion.best)
         return cli_fail(CLI_BAD_INPUT, "no command \"%s\"; did you mean %s?", name,
                         suggestion.best);

@@ -1,7 +1,6 @@
 #include "load.h"
 
 #include "output.h"
-#include "suggest.h"
 #include "values.h"
 
 #include <math.h>
@@ -57,10 +56,10 @@ const neap_device *cli_find_device(const neap_devices *devices, const char *name
     const neap_device *device = neap_devices_find(devices, name);
     if (device)
         return device;
-    cli_suggestion suggestion;
-    cli_suggestion_begin(&suggestion, name);
+    neap_suggestion suggestion;
+    neap_suggestion_begin(&suggestion, name);
     for (uint32_t i = 0; i < neap_devices_count(devices); i++)
-        cli_suggestion_offer(&suggestion, neap_devices_at(devices, i)->name);
+        neap_suggestion_offer(&suggestion, neap_devices_at(devices, i)->name);
     if (suggestion.best)
         cli_fail(CLI_BAD_INPUT, "no device \"%s\"; did you mean %s?", name, suggestion.best);
     else

@@ -1,8 +1,9 @@
 #include "solve.h"
 
+#include <neap/text.h>
+
 #include "memory.h"
 #include "output.h"
-#include "suggest.h"
 
 #include <string.h>
 
@@ -227,12 +228,12 @@ static bool anyone_has(const cli_methods *methods, const char *option)
     return false;
 }
 
-static void offer_options(cli_suggestion *suggestion, const cli_methods *methods)
+static void offer_options(neap_suggestion *suggestion, const cli_methods *methods)
 {
     for (uint32_t i = 0; i < methods->count; i++) {
         const neap_method *method = neap_methods_find(methods->names[i]);
         for (uint32_t j = 0; j < neap_method_option_count(method); j++)
-            cli_suggestion_offer(suggestion, neap_method_option_at(method, j)->name);
+            neap_suggestion_offer(suggestion, neap_method_option_at(method, j)->name);
     }
 }
 
@@ -244,8 +245,8 @@ int cli_methods_check_options(const cli_methods *methods, const cli_settings *se
             continue;
         const char *who = methods->count == 1 ? methods->names[0] : "no method here";
         const char *has = methods->count == 1 ? "has no option" : "has an option";
-        cli_suggestion suggestion;
-        cli_suggestion_begin(&suggestion, option);
+        neap_suggestion suggestion;
+        neap_suggestion_begin(&suggestion, option);
         offer_options(&suggestion, methods);
         if (suggestion.best)
             return cli_fail(CLI_BAD_INPUT, "%s %s \"%s\"; did you mean %s?", who, has, option,

@@ -9,6 +9,10 @@
 neap_status neap_fail(neap_diag *diag, neap_status status, const char *format, ...)
     NEAP_PRINTF(3, 4);
 
+/* Makes a text that was cut short, or quotes what a file says, fit to be shown: no half of a
+   character at the end, no control characters. */
+void neap_make_presentable(char *text);
+
 /* The one message of every failed allocation. */
 neap_status neap_fail_no_memory(neap_diag *diag);
 

@@ -1,11 +1,18 @@
+/* realpath and mkstemp are X/Open functions. */
+#define _XOPEN_SOURCE 700
+
 #include "base/file.h"
 
 #include "base/fail.h"
 #include "base/memory.h"
 #include "base/text_buffer.h"
 
+#include <neap/text.h>
+
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,7 +122,10 @@ neap_status neap_file_write(neap_allocator *allocator, const char *path, const c
     if (strcmp(path, "-") == 0)
         return write_directly(STDOUT_FILENO, "standard output", text, length, diag);
     struct stat old;
-    if (stat(path, &old) == 0 && !S_ISREG(old.st_mode)) {
+    bool exists = stat(path, &old) == 0;
+    if (exists && S_ISDIR(old.st_mode))
+        return neap_fail(diag, NEAP_IO, "%s: is a folder; give the name of a file", path);
+    if (exists && !S_ISREG(old.st_mode)) {
         int file = open(path, O_WRONLY | O_CLOEXEC);
         if (file < 0)
             return fail_file(diag, "write", path);
@@ -123,13 +133,20 @@ neap_status neap_file_write(neap_allocator *allocator, const char *path, const c
         close(file);
         return status;
     }
+    char target[PATH_MAX]; /* a link stays one: what it points to is replaced */
+    const char *place = realpath(path, target) ? target : path;
     neap_text temporary;
     neap_text_init(&temporary, allocator);
-    neap_text_puts(&temporary, path);
+    neap_text_puts(&temporary, place);
     neap_text_puts(&temporary, ".XXXXXX");
     neap_status status = temporary.status == NEAP_OK
-                             ? replace(temporary.text, path, text, length, diag)
+                             ? replace(temporary.text, place, text, length, diag)
                              : neap_fail_no_memory(diag);
     neap_text_clear(&temporary);
     return status;
+}
+
+neap_status neap_file_replace(const char *path, const char *text, size_t length, neap_diag *diag)
+{
+    return neap_file_write(NULL, path, text, length, diag);
 }

@@ -436,32 +436,66 @@ double json_double(json_reader *r)
     return value;
 }
 
+/*
+ * The number as an integer, exactly: its digits up to the place of the decimal point once the
+ * exponent has moved it, and nothing but zeros behind. False if it is not whole, or too large: then
+ * *too_large tells.
+ */
+static bool number_integer(const number *n, int64_t *result, bool *too_large)
+{
+    const char *end = n->start + n->length, *first = n->start + (*n->start == '-');
+    const char *exponent_at = first;
+    int64_t whole = 0, exponent = 0, value = 0; /* whole: digits before the point */
+    while (exponent_at < end && *exponent_at != 'e' && *exponent_at != 'E')
+        exponent_at++;
+    for (const char *at = first; at < exponent_at && *at != '.'; at++)
+        whole++;
+    if (exponent_at < end) {
+        const char *at = exponent_at + 1;
+        bool negative = *at == '-';
+        for (at += *at == '-' || *at == '+'; at < end && exponent < 1000000; at++)
+            exponent = exponent * 10 + (*at - '0');
+        whole += negative ? -exponent : exponent;
+    }
+    *too_large = false;
+    for (const char *at = first; at < exponent_at; at++) {
+        if (*at == '.')
+            continue;
+        int digit = *at - '0';
+        if (whole-- <= 0) {
+            if (digit != 0)
+                return false;
+        } else if (value > (INT64_MAX - digit) / 10) {
+            *too_large = true;
+            return false;
+        } else {
+            value = value * 10 + digit;
+        }
+    }
+    for (; whole > 0 && value > 0; whole--) {
+        if (value > INT64_MAX / 10) {
+            *too_large = true;
+            return false;
+        }
+        value *= 10;
+    }
+    *result = *n->start == '-' ? -value : value;
+    return true;
+}
+
 int64_t json_i64(json_reader *r)
 {
     number n;
+    int64_t value = 0;
+    bool too_large;
     if (!scan_number(r, &n))
         return 0;
-    int64_t value = 0;
-    bool negative = *n.start == '-';
-    if (n.real) {
-        double real = number_value(r, &n);
-        if (!(fabs(real) <= 9007199254740992.0) || real != floor(real)) {
-            json_fail(r, "a whole number expected");
-            return 0;
-        }
-        value = (int64_t)real;
-    } else {
-        for (size_t i = negative; i < n.length; i++) {
-            int digit = n.start[i] - '0';
-            if (value > (INT64_MAX - digit) / 10) {
-                json_fail(r, "number too large: at most %lld fits", (long long)INT64_MAX);
-                return 0;
-            }
-            value = value * 10 + digit;
-        }
-        value = negative ? -value : value;
-    }
-    r->at += n.length;
+    if (number_integer(&n, &value, &too_large))
+        r->at += n.length;
+    else if (too_large)
+        json_fail(r, "number too large: at most %lld fits", (long long)INT64_MAX);
+    else
+        json_fail(r, "a whole number expected");
     return value;
 }
 

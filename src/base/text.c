@@ -1,4 +1,5 @@
 /* neap/text.h: sizes and durations as people write and read them. */
+#include "base/checked.h"
 #include "base/fail.h"
 
 #include <neap/text.h>
@@ -36,6 +37,16 @@ static neap_status fail_size(const char *text, neap_diag *diag)
                      "\"%s\" is not a size in bytes; write it like 8GiB, 1.5MB or 5e9", text);
 }
 
+/* A whole number of units, exactly; false if it is written otherwise, or is too large. */
+static bool parse_whole(const char *text, int64_t factor, const char *end, int64_t *bytes)
+{
+    int64_t number = 0;
+    for (; text < end && isdigit((unsigned char)*text); text++)
+        if (!neap_mul_i64(number, 10, &number) || !neap_add_i64(number, *text - '0', &number))
+            return false;
+    return text == end && neap_mul_i64(number, factor, bytes);
+}
+
 neap_status neap_bytes_parse(const char *text, int64_t *bytes, neap_diag *diag)
 {
     /* strtod alone would take "inf", "nan" and hexadecimal numbers. */
@@ -45,12 +56,18 @@ neap_status neap_bytes_parse(const char *text, int64_t *bytes, neap_diag *diag)
         return fail_size(text, diag);
     char *end;
     double number = strtod(text, &end);
+    const char *number_end = end;
     while (*end == ' ')
         end++;
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         if (strcasecmp(end, units[i].suffix) != 0)
             continue;
-        double size = floor(number * units[i].factor);
+        if (parse_whole(text, (int64_t)units[i].factor, number_end, bytes))
+            return NEAP_OK;
+        /* 1.001k is 1000.9999... in binary: what is a whole number but for rounding is that number.
+         */
+        double size = number * units[i].factor, whole = round(size);
+        size = fabs(size - whole) <= size * 1e-14 ? whole : floor(size);
         if (!(size < 9223372036854775808.0))
             return neap_fail(diag, NEAP_INVALID, "\"%s\" is more bytes than fit in 63 bits", text);
         *bytes = (int64_t)size;
@@ -62,7 +79,8 @@ neap_status neap_bytes_parse(const char *text, int64_t *bytes, neap_diag *diag)
 /* Three significant digits, as many after the point as that leaves. */
 static void format_scaled(double value, const char *unit, char *buffer, size_t capacity)
 {
-    int decimals = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+    double size = fabs(value);
+    int decimals = size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
     snprintf(buffer, capacity, "%.*f %s", decimals, value, unit);
 }
 
@@ -87,16 +105,16 @@ char *neap_seconds_format(double seconds, char *buffer, size_t capacity)
     double size = fabs(seconds);
     if (size == 0)
         snprintf(buffer, capacity, "0 s");
-    else if (size < 1e-6)
+    else if (size < 0.9995e-6)
         format_scaled(seconds * 1e9, "ns", buffer, capacity);
-    else if (size < 1e-3)
+    else if (size < 0.9995e-3)
         format_scaled(seconds * 1e6, "us", buffer, capacity);
-    else if (size < 1)
+    else if (size < 0.9995)
         format_scaled(seconds * 1e3, "ms", buffer, capacity);
     else if (size < 600)
         format_scaled(seconds, "s", buffer, capacity);
     else if (size < 360000)
-        snprintf(buffer, capacity, "%d h %02d min", (int)(size / 3600),
+        snprintf(buffer, capacity, "%s%d h %02d min", seconds < 0 ? "-" : "", (int)(size / 3600),
                  (int)(fmod(size, 3600) / 60));
     else
         snprintf(buffer, capacity, "%.3g s", seconds);

@@ -3,6 +3,7 @@
 #include "base/fail.h"
 #include "base/memory.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <locale.h>
 #include <math.h>
@@ -87,7 +88,9 @@ void neap_text_double(neap_text *buffer, double number)
         return;
     }
     char digits[40];
-    for (int precision = 15; precision <= 17; precision++) {
+    /* Fifteen digits always survive the way there and back, but for numbers so small that they have
+     * fewer. */
+    for (int precision = fabs(number) < DBL_MIN ? 1 : 15; precision <= 17; precision++) {
         snprintf(digits, sizeof digits, "%.*g", precision, number);
         if (strtod(digits, NULL) == number)
             break;

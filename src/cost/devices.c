@@ -4,9 +4,9 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "base/nearest.h"
 
 #include <neap/cost.h>
+#include <neap/text.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -180,14 +180,13 @@ static bool read_real_of(json_reader *r, json_string key, const real_field *fiel
     return false;
 }
 
-/* Keeps in *nearest the candidate that is fewest edits away from the name. */
-static void consider(const char *name, const char *candidate, const char **nearest, size_t *edits)
+#define SHOWN 64
+
+/* The beginning of a text of the file, to be quoted. */
+static void show(json_string text, char shown[SHOWN])
 {
-    size_t distance = neap_edit_distance(name, candidate);
-    if (distance < *edits && neap_is_near(name, candidate, distance)) {
-        *edits = distance;
-        *nearest = candidate;
-    }
+    snprintf(shown, SHOWN, "%.*s", text.length < SHOWN ? (int)text.length : SHOWN - 1, text.text);
+    neap_make_presentable(shown);
 }
 
 /* A misspelt field would otherwise leave a device that is quietly wrong. */
@@ -196,16 +195,16 @@ static void fail_unknown(json_reader *r, json_string key, const real_field *fiel
 {
     if (!json_ok(r))
         return;
-    char name[64];
-    snprintf(name, sizeof name, "%.*s", key.length < 63 ? (int)key.length : 63, key.text);
-    const char *nearest = NULL;
-    size_t edits = SIZE_MAX;
+    char name[SHOWN];
+    show(key, name);
+    neap_suggestion suggestion;
+    neap_suggestion_begin(&suggestion, name);
     for (size_t i = 0; i < count; i++)
-        consider(name, fields[i].name, &nearest, &edits);
+        neap_suggestion_offer(&suggestion, fields[i].name);
     for (size_t i = 0; others && i < OTHER_COUNT; i++)
-        consider(name, other_fields[i], &nearest, &edits);
-    if (nearest)
-        json_fail(r, "a device has no \"%s\"; did you mean \"%s\"?", name, nearest);
+        neap_suggestion_offer(&suggestion, other_fields[i]);
+    if (suggestion.best)
+        json_fail(r, "a device has no \"%s\"; did you mean \"%s\"?", name, suggestion.best);
     else
         json_fail(r, "a device has no \"%s\"", name);
 }
@@ -375,9 +374,10 @@ static void read_file_kind(json_reader *r)
     const char *start = value_start(r);
     json_string kind = json_text(r);
     if (json_ok(r) && !json_key_is(kind, "devices")) {
+        char shown[SHOWN];
+        show(kind, shown);
         r->at = start;
-        json_fail(r, "not a file of devices but of \"%.*s\"",
-                  kind.length < 64 ? (int)kind.length : 64, kind.text);
+        json_fail(r, "not a file of devices but of \"%s\"", shown);
     }
 }
 

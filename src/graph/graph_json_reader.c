@@ -45,10 +45,9 @@ static bool reserve(graph_reader *g, size_t needed, size_t item_size, void *arra
     return json_ok(&g->json);
 }
 
-/* Appends an unknown field to the current extra text, its value as it stands in the file. */
-static void keep_field(graph_reader *g, json_string key)
+/* Appends a field to the current extra text, its value as it stands in the file. */
+static void keep_named_field(graph_reader *g, const char *name)
 {
-    const char *name = keep_text(g, key);
     json_string raw;
     json_skip(&g->json, &raw);
     if (!json_ok(&g->json))
@@ -60,6 +59,14 @@ static void keep_field(graph_reader *g, json_string key)
     neap_text_append(&g->extra, raw.text, raw.length);
     if (g->extra.status != NEAP_OK)
         g->json.status = neap_fail_no_memory(g->json.diag);
+}
+
+/* The same for an unknown field; its key does not outlast the reading of its value. */
+static void keep_field(graph_reader *g, json_string key)
+{
+    const char *name = keep_text(g, key);
+    if (name)
+        keep_named_field(g, name);
 }
 
 static void read_ids(graph_reader *g, id_list *list)
@@ -88,14 +95,14 @@ static void read_shape(graph_reader *g, neap_value_desc *value)
 }
 
 /* A type of ours; any other word is kept as an unknown field. */
-static void read_dtype(graph_reader *g, json_string key, neap_value_desc *value)
+static void read_dtype(graph_reader *g, neap_value_desc *value)
 {
     const char *before = g->json.at;
     const char *name = keep_text(g, json_text(&g->json));
     value->dtype = name ? neap_dtype_from_name(name) : NEAP_DTYPE_UNKNOWN;
     if (value->dtype == NEAP_DTYPE_UNKNOWN && json_ok(&g->json)) {
         g->json.at = before;
-        keep_field(g, key);
+        keep_named_field(g, "dtype");
     }
 }
 
@@ -140,7 +147,7 @@ static void read_value(graph_reader *g, size_t id)
                 value.view_of = json_u32(r, NEAP_NONE - 1);
         } else if (json_key_is(key, "dtype")) {
             json_once(r, &seen, DTYPE, "dtype");
-            read_dtype(g, key, &value);
+            read_dtype(g, &value);
         } else if (json_key_is(key, "shape")) {
             json_once(r, &seen, SHAPE, "shape");
             read_shape(g, &value);
@@ -418,6 +425,8 @@ static void read_graph(graph_reader *g)
     }
     if (!(seen & NEAP))
         json_fail(r, "this is not a graph file: it has no \"neap\": \"graph\"");
+    if (!(seen & VERSION))
+        json_fail(r, "the graph has no \"version\": 1");
     if (!(seen & VALUES) || !(seen & OPS) || !(seen & OUTPUTS))
         json_fail(r, "the graph has no \"%s\"",
                   !(seen & VALUES) ? "values"

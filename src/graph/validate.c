@@ -262,36 +262,48 @@ static neap_status check_order(const validator *v)
     return NEAP_OK;
 }
 
-/* A view can only be made by an op that has its storage at hand; an input can only view an input.
+/* A view of an input may be an input; any other must be made by an op that has its storage at hand.
  */
-static neap_status check_views(const validator *v)
+static neap_status check_input_views(const validator *v)
 {
     const neap_graph *graph = v->graph;
     for (uint32_t id = 0; id < graph->n_values; id++) {
-        if (graph->values[id].view_of == NEAP_NONE)
-            continue;
-        uint32_t root = graph->values[id].storage, maker = v->producer[id];
-        bool found = maker == NEAP_NONE && v->producer[root] == NEAP_NONE;
-        if (maker != NEAP_NONE) {
-            const neap_op *op = &graph->ops[maker];
-            for (uint32_t i = 0; i < op->n_inputs && !found; i++)
-                found = graph->values[op->inputs[i]].storage == root;
-            for (uint32_t i = 0; i < op->n_outputs && !found; i++)
-                found = op->outputs[i] == root;
-        }
-        if (found)
-            continue;
-        if (maker == NEAP_NONE)
+        uint32_t root = graph->values[id].storage;
+        if (v->producer[id] == NEAP_NONE && v->producer[root] != NEAP_NONE)
             return neap_fail(v->diag, NEAP_INVALID,
                              VALUE_FORMAT ": no op produces it, so it must be a view of an input, "
                                           "not of " VALUE_FORMAT,
                              VALUE_ARGS(v, id), VALUE_ARGS(v, root));
-        return neap_fail(v->diag, NEAP_INVALID,
-                         VALUE_FORMAT ": is a view on " VALUE_FORMAT ", but " OP_FORMAT
-                                      " neither reads nor produces that storage",
-                         VALUE_ARGS(v, id), VALUE_ARGS(v, root), OP_ARGS(v, maker));
     }
     return NEAP_OK;
+}
+
+static neap_status check_views(const validator *v)
+{
+    const neap_graph *graph = v->graph;
+    uint32_t *touched; /* per storage: one past the last op that reads or produces it */
+    neap_status status = check_input_views(v);
+    if (status != NEAP_OK)
+        return status;
+    status = NEAP_NEW(graph->allocator, graph->n_values, &touched, v->diag);
+    for (uint32_t o = 0; o < graph->n_ops && status == NEAP_OK; o++) {
+        const neap_op *op = &graph->ops[o];
+        for (uint32_t i = 0; i < op->n_inputs; i++)
+            touched[graph->values[op->inputs[i]].storage] = o + 1;
+        for (uint32_t i = 0; i < op->n_outputs; i++)
+            if (graph->values[op->outputs[i]].view_of == NEAP_NONE)
+                touched[op->outputs[i]] = o + 1;
+        for (uint32_t i = 0; i < op->n_outputs && status == NEAP_OK; i++) {
+            uint32_t id = op->outputs[i], root = graph->values[id].storage;
+            if (touched[root] != o + 1)
+                status = neap_fail(v->diag, NEAP_INVALID,
+                                   VALUE_FORMAT ": is a view on " VALUE_FORMAT ", but " OP_FORMAT
+                                                " neither reads nor produces that storage",
+                                   VALUE_ARGS(v, id), VALUE_ARGS(v, root), OP_ARGS(v, o));
+        }
+    }
+    NEAP_DELETE(graph->allocator, graph->n_values, touched);
+    return status;
 }
 
 static neap_status check_outputs(const validator *v)

@@ -1,8 +1,9 @@
 /* The table of models, and neap_model_build: settings checked, network built, differentiated. */
 #include "base/fail.h"
-#include "base/nearest.h"
 #include "base/text_buffer.h"
 #include "models/models_internal.h"
+
+#include <neap/text.h>
 
 #include <inttypes.h>
 #include <string.h>
@@ -33,16 +34,11 @@ const neap_model *neap_models_find(const char *name)
 
 const char *neap_models_nearest(const char *name)
 {
-    const char *nearest = NULL;
-    size_t least = SIZE_MAX;
-    for (uint32_t i = 0; i < COUNT_OF(models); i++) {
-        size_t distance = neap_edit_distance(name, models[i].name);
-        if (distance < least && neap_is_near(name, models[i].name, distance)) {
-            least = distance;
-            nearest = models[i].name;
-        }
-    }
-    return nearest;
+    neap_suggestion suggestion;
+    neap_suggestion_begin(&suggestion, name);
+    for (uint32_t i = 0; i < COUNT_OF(models); i++)
+        neap_suggestion_offer(&suggestion, models[i].name);
+    return suggestion.best;
 }
 
 const char *neap_model_name(const neap_model *model)

@@ -145,6 +145,8 @@ static void read_plan(json_reader *r, neap_plan *plan)
     }
     if (!(seen & NEAP))
         json_fail(r, "this is not a plan file: it has no \"neap\": \"plan\"");
+    if (!(seen & VERSION))
+        json_fail(r, "the plan has no \"version\": 1");
     if (!(seen & STEPS))
         json_fail(r, "the plan has no \"steps\"");
     if (n_offsets > 0 && arena < 0)

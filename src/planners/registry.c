@@ -1,6 +1,7 @@
 /* The list of methods. */
-#include "base/nearest.h"
 #include "planners/planner_internal.h"
+
+#include <neap/text.h>
 
 #include <string.h>
 
@@ -35,16 +36,11 @@ const neap_method *neap_methods_find(const char *name)
 
 const char *neap_methods_nearest(const char *name)
 {
-    const char *best = NULL;
-    size_t best_distance = SIZE_MAX;
-    for (uint32_t i = 0; i < N_METHODS; i++) {
-        size_t distance = neap_edit_distance(name, methods[i]->name);
-        if (distance < best_distance && neap_is_near(name, methods[i]->name, distance)) {
-            best = methods[i]->name;
-            best_distance = distance;
-        }
-    }
-    return best;
+    neap_suggestion suggestion;
+    neap_suggestion_begin(&suggestion, name);
+    for (uint32_t i = 0; i < N_METHODS; i++)
+        neap_suggestion_offer(&suggestion, methods[i]->name);
+    return suggestion.best;
 }
 
 const char *neap_method_name(const neap_method *method)

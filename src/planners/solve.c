@@ -167,6 +167,16 @@ static neap_status lay_out(const planner *p, neap_solution *solution, neap_diag 
     return neap_plan_set_offsets(plan, NULL, 0, -1, diag);
 }
 
+/* Bytes of a name to show: at most 100, whole characters. */
+static int shown_length(const char *name)
+{
+    size_t length = strlen(name);
+    if (length > 100)
+        for (length = 100; length > 0 && ((unsigned char)name[length] & 0xc0) == 0x80;)
+            length--;
+    return (int)length;
+}
+
 static void explain_infeasible(const planner *p, neap_solution *solution,
                                const neap_verdict *verdict)
 {
@@ -177,7 +187,7 @@ static void explain_infeasible(const planner *p, neap_solution *solution,
         f->least_budget = solution->draft.least_budget;
     else if (verdict)
         f->least_budget = verdict->peak_bytes;
-    if (verdict) {
+    if (verdict && verdict->peak_step < neap_plan_step_count(solution->draft.plan)) {
         const neap_step *step = &neap_plan_steps(solution->draft.plan)[verdict->peak_step];
         if (step->kind == NEAP_COMPUTE)
             f->blocking_op = step->id;
@@ -188,9 +198,10 @@ static void explain_infeasible(const planner *p, neap_solution *solution,
     const char *op =
         f->blocking_op == NEAP_NONE ? "" : neap_graph_op(p->graph, f->blocking_op)->name;
     snprintf(solution->message, sizeof solution->message,
-             "budget %s is below the least %s can do, %s%s%.100s%s; no method can do less than %s",
+             "budget %s is below the least %s can do, %s%s%.*s%s; no method can do less than %s",
              budget, p->request->method, f->least_budget < 0 ? "unknown" : least,
-             *op ? " (op \"" : "", op, *op ? "\")" : "", floor_text);
+             *op ? " (op \"" : "", shown_length(op), op, *op ? "\")" : "", floor_text);
+    neap_make_presentable(solution->message);
     neap_plan_destroy(solution->draft.plan);
     solution->draft.plan = NULL;
 }

@@ -14,7 +14,6 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/nearest.h"
 #include "failing_allocator.h"
 #include "random_plan.h"
 #include "run_command.h"
@@ -496,48 +495,42 @@ static void test_seconds_format(void **state)
 
 /* ---- The nearest name ---- */
 
-static void test_edit_distance(void **state)
+static const char *suggest(const char *wrong, const char *const *names, size_t count)
+{
+    neap_suggestion suggestion;
+    neap_suggestion_begin(&suggestion, wrong);
+    for (size_t i = 0; i < count; i++)
+        neap_suggestion_offer(&suggestion, names[i]);
+    return suggestion.best;
+}
+
+static void test_suggestions(void **state)
 {
     (void)state;
+    static const char *const names[] = {"sqrt", "store-all", "resnet50", "resnet152", "vgg19"};
     static const struct {
-        const char *a, *b;
-        size_t distance;
+        const char *wrong, *meant;
     } cases[] = {
-        {"", "", 0},
-        {"a", "", 1},
-        {"abc", "abc", 0},
-        {"abc", "abd", 1},
-        {"abc", "ab", 1},
-        {"abc", "xabc", 1},
-        {"abc", "acb", 1}, /* neighbours swapped */
-        {"ab", "ba", 1},
-        {"kitten", "sitting", 3},
-        {"sqrt", "srqt", 1},
-        {"store-all", "storeall", 1},
-        {"resnet50", "vgg19", 8},
-        {"ca", "abc", 3}, /* optimal string alignment, not Damerau's full distance of 2 */
+        {"srqt", "sqrt"}, /* neighbours swapped */
+        {"sqr", "sqrt"},  /* one left out */
+        {"storeall", "store-all"},
+        {"resnet5", "resnet50"},
+        {"resnet1", "resnet152"}, /* an abbreviation */
+        {"vgg", "vgg19"},
+        {"quicksort", NULL},
+        {"", NULL},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        assert_int_equal(neap_edit_distance(cases[i].a, cases[i].b), cases[i].distance);
-        assert_int_equal(neap_edit_distance(cases[i].b, cases[i].a), cases[i].distance);
+        const char *found = suggest(cases[i].wrong, names, COUNT_OF(names));
+        if (cases[i].meant)
+            assert_string_equal(found, cases[i].meant);
+        else
+            assert_null(found);
     }
     char longer[200];
     memset(longer, 'x', sizeof longer);
     longer[199] = '\0';
-    assert_int_equal(neap_edit_distance(longer, ""), 64);
-    assert_int_equal(neap_edit_distance(longer, longer), 0);
-}
-
-static void test_is_near(void **state)
-{
-    (void)state;
-    assert_true(neap_is_near("sqr", "sqrt", 1));
-    assert_true(neap_is_near("x", "y", 1));
-    assert_false(neap_is_near("x", "yz", 2));
-    assert_true(neap_is_near("abcdef", "abcxyz", 3));
-    assert_false(neap_is_near("abcdef", "abwxyz", 4));
-    assert_true(neap_is_near("res", "resnet152", 6)); /* begins with it */
-    assert_false(neap_is_near("re", "resnet152", 7));
+    assert_null(suggest(longer, names, COUNT_OF(names)));
 }
 
 /* ---- Files ---- */
@@ -808,8 +801,7 @@ int main(void)
         cmocka_unit_test(test_bytes_format),
         cmocka_unit_test(test_bytes_format_random),
         cmocka_unit_test(test_seconds_format),
-        cmocka_unit_test(test_edit_distance),
-        cmocka_unit_test(test_is_near),
+        cmocka_unit_test(test_suggestions),
         cmocka_unit_test_setup_teardown(test_file_write_and_read, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_file_write_replaces, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_file_write_fails_halfway, make_folder, remove_folder),

@@ -1,4 +1,5 @@
-/* Built with -O3 (CMakeLists.txt), so that the loops become vector code; the results do not depend on the width. */
+/* Built with -O3 (CMakeLists.txt), so that the loops become vector code; the results do not depend
+ * on the width. */
 #include "planners/chain/slot_kernels.h"
 
 #define KERNELS(suffix, attributes)                                                                \

@@ -20,7 +20,7 @@
 #include <math.h>
 #include <string.h>
 
-#define NEVER INT32_MAX
+#define NEVER       INT32_MAX
 #define BLOCK       64 /* slots looked at together */
 #define COARSER     10 /* the first table has so many times fewer slots */
 #define MOST_STAGES 20000
@@ -38,8 +38,9 @@ typedef struct slot_table {
     uint32_t n;
     int64_t slot_bytes;
     int32_t slots;
-    cell *cells;   /* modes; rows i: j = i .. n-1: left parts are read along a row */
-    cell *columns; /* mode OWNED again; columns j: i = 0 .. j: right parts are read along a column */
+    cell *cells; /* modes; rows i: j = i .. n-1: left parts are read along a row */
+    cell
+        *columns; /* mode OWNED again; columns j: i = 0 .. j: right parts are read along a column */
     neap_arena values;
     double *best; /* scratch: 0 .. slots */
     slot_kernels kernels;
@@ -157,8 +158,8 @@ static int32_t clamp(int32_t m, int32_t least, int32_t greatest)
 }
 
 /*
- * A block of slots: the candidate falls with m, so it is nowhere below its value at the last slot, and the minimum so far is
- * nowhere above its value at the first. Most candidates end here.
+ * A block of slots: the candidate falls with m, so it is nowhere below its value at the last slot,
+ * and the minimum so far is nowhere above its value at the first. Most candidates end here.
  */
 static void apply_block(const slot_table *t, double *best, const double *right, const double *left,
                         double constant, int32_t count)
@@ -184,8 +185,8 @@ static void apply_range(const slot_table *t, double *best, const candidate *c, b
 }
 
 /*
- * The candidate at the slots start .. end - 1: first both parts change with m, then, once one has become constant, the
- * other alone, then none.
+ * The candidate at the slots start .. end - 1: first both parts change with m, then, once one has
+ * become constant, the other alone, then none.
  */
 static void apply(const slot_table *t, double *best, const candidate *c, int32_t end)
 {
@@ -251,7 +252,8 @@ static double time_limit(const slot_table *t, uint32_t i, uint32_t j, double lea
     return least + t->slack - spent;
 }
 
-/* The minimum of all candidates, into t->best; the last slot is `cap`. Returns the first slot at which there is one. */
+/* The minimum of all candidates, into t->best; the last slot is `cap`. Returns the first slot at
+ * which there is one. */
 static int32_t minimise_candidates(slot_table *t, int mode, uint32_t i, uint32_t j, double least,
                                    double limit, int32_t cap)
 {

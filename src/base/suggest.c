@@ -1,6 +1,6 @@
-#include "suggest.h"
+/* neap/text.h: the name that was probably meant. */
+#include <neap/text.h>
 
-#include <stddef.h>
 #include <string.h>
 
 enum { LONGEST = 40 }; /* a longer name is not a slip of the finger */
@@ -34,12 +34,12 @@ static unsigned edit_distance(const char *a, const char *b)
     return rows[n % 3][m];
 }
 
-void cli_suggestion_begin(cli_suggestion *suggestion, const char *wrong)
+void neap_suggestion_begin(neap_suggestion *suggestion, const char *wrong)
 {
-    *suggestion = (cli_suggestion){.wrong = wrong};
+    *suggestion = (neap_suggestion){.wrong = wrong};
 }
 
-void cli_suggestion_offer(cli_suggestion *suggestion, const char *candidate)
+void neap_suggestion_offer(neap_suggestion *suggestion, const char *candidate)
 {
     size_t length = strlen(suggestion->wrong), other = strlen(candidate);
     if (length > LONGEST || other > LONGEST)

@@ -1,0 +1,518 @@
+/*
+ * The budgeted chain methods against exhaustive search: on small random chains every tree of the
+ * recursion in planners/chain/schedule.h (save, checkpoint k, one stage) is lowered by code of its
+ * own, judged, and kept if no other is as small and as fast. pareto, precise with buckets of a byte
+ * and rotor with slots of a byte have to find exactly those, at every budget where the answer
+ * changes.
+ *
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=5000 test_chain_oracle     for other and more chains
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "planners/chain/stage_costs.h"
+#include "random_chain.h"
+
+#include <neap/check.h>
+#include <neap/planner.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Under a sanitizer there are fewer chains, and shorter ones. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SLOW 8
+#else
+#define SLOW 1
+#endif
+
+enum { MOST_CHOICES = 64 };
+
+static const char *const budgeted[] = {"pareto", "precise", "rotor", "gruslys", "revolve"};
+enum { N_BUDGETED = sizeof budgeted / sizeof *budgeted };
+
+static uint64_t number_from(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- Fronts ---- */
+
+typedef struct pair {
+    int64_t peak, ticks;
+} pair;
+
+/* Pairs none of which is both smaller and faster than another, by rising peak. */
+typedef struct front {
+    pair *pairs;
+    size_t count, capacity;
+} front;
+
+static void front_add(front *f, int64_t peak, int64_t ticks)
+{
+    size_t at = 0, end;
+    while (at < f->count && f->pairs[at].peak < peak)
+        at++;
+    if ((at > 0 && f->pairs[at - 1].ticks <= ticks) ||
+        (at < f->count && f->pairs[at].peak == peak && f->pairs[at].ticks <= ticks))
+        return;
+    for (end = at; end < f->count && f->pairs[end].ticks >= ticks; end++)
+        continue;
+    if (f->count == f->capacity) {
+        f->capacity = f->capacity ? 2 * f->capacity : 16;
+        f->pairs = realloc(f->pairs, f->capacity * sizeof *f->pairs);
+        assert_non_null(f->pairs);
+    }
+    memmove(&f->pairs[at + 1], &f->pairs[end], (f->count - end) * sizeof *f->pairs);
+    f->count += at + 1 - end;
+    f->pairs[at] = (pair){peak, ticks};
+}
+
+/* The least ticks within a budget; -1 if nothing fits. */
+static int64_t front_within(const front *f, int64_t budget)
+{
+    int64_t ticks = -1;
+    for (size_t i = 0; i < f->count && f->pairs[i].peak <= budget; i++)
+        ticks = f->pairs[i].ticks;
+    return ticks;
+}
+
+/* ---- Every tree of choices ---- */
+
+/* The choices of one tree in the order they are asked for, and how many there were to choose from.
+ */
+typedef struct walk {
+    uint32_t choice[MOST_CHOICES], options[MOST_CHOICES];
+    uint32_t count, at;
+} walk;
+
+static uint32_t ask(walk *w, uint32_t options)
+{
+    if (w->at == w->count) {
+        assert_true(w->count < MOST_CHOICES);
+        w->choice[w->count] = 0;
+        w->options[w->count++] = options;
+    }
+    return w->choice[w->at++];
+}
+
+static bool next_tree(walk *w)
+{
+    w->at = 0;
+    while (w->count > 0 && ++w->choice[w->count - 1] == w->options[w->count - 1])
+        w->count--;
+    return w->count > 0;
+}
+
+typedef struct oracle {
+    const neap_graph *graph;
+    const char *what; /* the recipe, for messages */
+    neap_chain chain;
+    stage_costs costs; /* the model of stage_costs.h, to compare with */
+    bool *again;       /* per forward op, found here */
+    bool exact;        /* every stage is one op each way */
+    walk w;
+    uint32_t *sequence;
+    size_t length, capacity;
+    front judged, modelled;
+    uint64_t n_trees;
+} oracle;
+
+static void emit(oracle *o, uint32_t first, uint32_t end, const bool *mask)
+{
+    for (uint32_t op = first; op < end; op++) {
+        if (mask && !mask[op])
+            continue;
+        if (o->length == o->capacity) {
+            o->capacity = o->capacity ? 2 * o->capacity : 256;
+            o->sequence = realloc(o->sequence, o->capacity * sizeof *o->sequence);
+            assert_non_null(o->sequence);
+        }
+        o->sequence[o->length++] = op;
+    }
+}
+
+static int64_t results_between(const oracle *o, uint32_t i, uint32_t j)
+{
+    return o->costs.results_from[i] - o->costs.results_from[j + 1];
+}
+
+/* Lowers i .. j by the walk's choices. Returns the memory that schedule.h says it needs. */
+static int64_t lower(oracle *o, uint32_t i, uint32_t j, int mode)
+{
+    const neap_stage *stage = o->chain.stages;
+    const stage_cost *cost = o->costs.stage;
+    int64_t need, gradient = cost[j].gradient;
+    if (i == j) {
+        emit(o, stage[i].first_op, stage[i].end_op, o->again);
+        emit(o, stage[i].first_backward, stage[i].end_backward, NULL);
+        return most(gradient + cost[i].again_peak[mode], cost[i].backward_peak[mode]);
+    }
+    uint32_t choice = ask(&o->w, j - i + 1);
+    if (choice == 0) {
+        int right = cost[i].output_saved ? HELD : OWNED;
+        emit(o, stage[i].first_op, stage[i].end_op, NULL);
+        need =
+            cost[i].kept[mode] - (right == OWNED ? cost[i].output : 0) + lower(o, i + 1, j, right);
+        emit(o, stage[i].first_backward, stage[i].end_backward, NULL);
+        need = most(need, gradient + cost[i].save_peak[mode]);
+        return most(need, results_between(o, i + 1, j) + cost[i].backward_peak[mode]);
+    }
+    uint32_t k = i + choice;
+    int64_t hold = mode == OWNED ? cost[i].input : 0;
+    need = gradient + cost[i].forward_peak[mode];
+    for (uint32_t l = i; l < k; l++) {
+        emit(o, stage[l].first_op, stage[l].end_op, NULL);
+        if (l > i)
+            need = most(need, gradient + hold + cost[l].drop_peak);
+    }
+    need = most(need, hold + lower(o, k, j, OWNED));
+    return most(need, results_between(o, k, j) + lower(o, i, k - 1, mode));
+}
+
+/* Which forward ops a stage's backward ops need again: those that make, however indirectly, what
+ * they read. */
+static void find_again(oracle *o)
+{
+    const neap_graph *g = o->graph;
+    uint32_t n_values = neap_graph_value_count(g);
+    bool *wanted = test_calloc(n_values + 1, sizeof *wanted);
+    for (uint32_t op = neap_graph_op_count(g); op-- > 0;) {
+        const neap_op *reader = neap_graph_op(g, op);
+        bool backward = op >= o->chain.n_forward;
+        const neap_stage *last = &o->chain.stages[o->chain.n_stages - 1];
+        for (uint32_t k = 0; !backward && k < reader->n_outputs; k++)
+            o->again[op] = o->again[op] || wanted[reader->outputs[k]];
+        if (!backward && op >= last->first_op)
+            o->again[op] = true;
+        for (uint32_t s = 0; s < o->chain.n_stages; s++) {
+            const neap_stage *stage = &o->chain.stages[s];
+            bool inside = backward ? op >= stage->first_backward && op < stage->end_backward
+                                   : o->again[op] && op >= stage->first_op && op < stage->end_op;
+            for (uint32_t k = 0; inside && k < reader->n_inputs; k++) {
+                uint32_t maker = neap_graph_value(g, reader->inputs[k])->producer;
+                if (maker != NEAP_NONE && maker >= stage->first_op && maker < stage->end_op)
+                    wanted[reader->inputs[k]] = true;
+            }
+        }
+    }
+    test_free(wanted);
+}
+
+static void judge_tree(oracle *o, int64_t need)
+{
+    neap_plan *plan;
+    neap_verdict verdict;
+    neap_check_options options;
+    neap_check_options_init(&options);
+    options.budget = INT64_MAX;
+    assert_int_equal(neap_plan_from_sequence(NULL, o->graph, o->sequence, o->length, NULL, "oracle",
+                                             -1, &plan, NULL),
+                     NEAP_OK);
+    assert_int_equal(neap_check(NULL, o->graph, plan, &options, &verdict, NULL), NEAP_OK);
+    if (!verdict.accepted)
+        fail_msg("a tree of the recursion is no plan: %s", verdict.reason);
+    neap_plan_destroy(plan);
+    need += o->costs.pinned_bytes;
+    if (o->exact ? verdict.peak_bytes != need : verdict.peak_bytes > need)
+        fail_msg("%s: a tree needs %" PRId64 " bytes by the model, %" PRId64 " by the judge",
+                 o->what, need, verdict.peak_bytes);
+    front_add(&o->judged, verdict.peak_bytes, verdict.ticks);
+    front_add(&o->modelled, need, verdict.ticks);
+    o->n_trees++;
+}
+
+static void search_all(oracle *o, const neap_graph *graph, const char *what)
+{
+    neap_allocator *allocator = neap_allocator_system();
+    planner p = {.allocator = allocator, .graph = graph, .budget = INT64_MAX};
+    *o = (oracle){.graph = graph, .what = what, .exact = true};
+    assert_int_equal(neap_chain_build(allocator, graph, &o->chain, NULL), NEAP_OK);
+    assert_int_equal(stage_costs_build(&p, &o->chain, &o->costs, NULL), NEAP_OK);
+    for (uint32_t i = 0; i < o->chain.n_stages; i++) {
+        const neap_stage *s = &o->chain.stages[i];
+        o->exact =
+            o->exact && s->end_op - s->first_op == 1 && s->end_backward - s->first_backward <= 1;
+    }
+    o->again = test_calloc(o->chain.n_forward, sizeof *o->again);
+    find_again(o);
+    do {
+        o->length = 0;
+        judge_tree(o, lower(o, 0, o->chain.n_stages - 1, HELD));
+    } while (next_tree(&o->w));
+}
+
+static void clear(oracle *o)
+{
+    stage_costs_clear(&o->costs);
+    neap_chain_clear(&o->chain);
+    test_free(o->again);
+    free(o->sequence);
+    free(o->judged.pairs);
+    free(o->modelled.pairs);
+}
+
+/* ---- The methods ---- */
+
+typedef struct answer {
+    bool found;
+    neap_outcome outcome;
+    int64_t peak, ticks; /* by the judge */
+    int64_t least;
+} answer;
+
+static answer solve(const neap_graph *graph, const char *method, const char *option, double value,
+                    int64_t budget)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.17g", value);
+    neap_option_setting setting = {option, text};
+    neap_request request;
+    neap_solution *solution;
+    neap_diag diag;
+    neap_request_init(&request, graph, method);
+    request.budget = budget;
+    request.n_options = option ? 1 : 0;
+    request.options = &setting;
+    if (neap_solve(NULL, &request, &solution, &diag) != NEAP_OK)
+        fail_msg("%s, budget %" PRId64 ": %s", method, budget, diag.message);
+    const neap_figures *figures = neap_solution_figures(solution);
+    const neap_plan *plan = neap_solution_plan(solution);
+    answer a = {.found = plan != NULL, .outcome = figures->outcome, .least = figures->least_budget};
+    if (plan) {
+        neap_verdict verdict;
+        assert_int_equal(neap_check(NULL, graph, plan, NULL, &verdict, NULL), NEAP_OK);
+        if (!verdict.accepted)
+            fail_msg("%s, budget %" PRId64 ": %s", method, budget, verdict.reason);
+        a.peak = verdict.peak_bytes;
+        a.ticks = verdict.ticks;
+        assert_true(budget < 0 || a.peak <= budget);
+    } else {
+        assert_int_equal(a.outcome, NEAP_INFEASIBLE);
+        assert_true(a.least > budget);
+    }
+    neap_solution_destroy(solution);
+    return a;
+}
+
+/* A method with everything in units of a byte. */
+static answer solve_exactly(const neap_graph *graph, const char *method, int64_t budget)
+{
+    if (strcmp(method, "precise") == 0)
+        return solve(graph, method, "bucket", 1, budget);
+    if (strcmp(method, "rotor") == 0)
+        return solve(graph, method, "slots", (double)budget, budget);
+    return solve(graph, method, NULL, 0, budget);
+}
+
+static void check_budget(const oracle *o, const char *method, int64_t budget)
+{
+    if (budget < 1)
+        return;
+    answer a = solve_exactly(o->graph, method, budget);
+    int64_t best = front_within(&o->judged, budget), promised = front_within(&o->modelled, budget);
+    int64_t ticks = a.found ? a.ticks : -1;
+    if (o->exact ? ticks != best : (best >= 0 && a.found && ticks < best))
+        fail_msg("%s: %s, budget %" PRId64 ": %" PRId64 " ticks, but the best tree takes %" PRId64,
+                 o->what, method, budget, ticks, best);
+    if (promised >= 0 && (!a.found || ticks > promised))
+        fail_msg("%s: %s, budget %" PRId64 ": %" PRId64 " ticks, but the model promises %" PRId64,
+                 o->what, method, budget, ticks, promised);
+    if (a.found)
+        return;
+    if (o->exact)
+        assert_int_equal(a.least, o->judged.pairs[0].peak);
+    answer at_least = solve_exactly(o->graph, method, a.least);
+    if (!at_least.found)
+        fail_msg("%s: %s says that %" PRId64 " bytes would do, but they do not", o->what, method,
+                 a.least);
+}
+
+static void check_eps(const oracle *o, int64_t budget)
+{
+    static const double allowed[] = {0.05, 0.2};
+    int64_t best = front_within(&o->judged, budget);
+    for (int e = 0; e < 2 && budget > 0; e++) {
+        answer a = solve(o->graph, "pareto", "eps", allowed[e], budget);
+        assert_int_equal(a.found, best >= 0);
+        if (a.found && (double)a.ticks > (1 + allowed[e]) * (double)best)
+            fail_msg("%s: pareto with eps %g, budget %" PRId64 ": %" PRId64 " ticks, best %" PRId64,
+                     o->what, allowed[e], budget, a.ticks, best);
+    }
+}
+
+typedef struct tally {
+    uint64_t chains, exact, trees, budgets;
+} tally;
+
+static void check_chain(random_source *random, const chain_recipe *recipe, tally *sum)
+{
+    oracle o;
+    const char *what = chain_recipe_text(recipe);
+    neap_graph *graph = random_chain(random, recipe);
+    search_all(&o, graph, what);
+    int64_t largest = o.judged.pairs[o.judged.count - 1].peak;
+    for (size_t i = 0; i < o.judged.count; i++)
+        for (int less = 0; less < 2; less++) {
+            int64_t budget = o.judged.pairs[i].peak - less;
+            check_budget(&o, "pareto", budget);
+            if (largest <= 4000) {
+                check_budget(&o, "precise", budget);
+                check_budget(&o, "rotor", budget);
+            }
+            if (o.exact)
+                check_eps(&o, budget);
+            sum->budgets++;
+        }
+    sum->chains++;
+    sum->exact += o.exact;
+    sum->trees += o.n_trees;
+    clear(&o);
+    neap_graph_destroy(graph);
+}
+
+static void report(const tally *sum)
+{
+    print_message("%" PRIu64 " chains, %" PRIu64 " of them one op a stage; %" PRIu64
+                  " trees, %" PRIu64 " budgets\n",
+                  sum->chains, sum->exact, sum->trees, sum->budgets);
+}
+
+static void test_methods_equal_exhaustive_search(void **state)
+{
+    (void)state;
+    uint64_t seed = number_from("NEAP_TEST_SEED", 1);
+    uint64_t count = number_from("NEAP_TEST_COUNT", 1200 / SLOW);
+    random_source random = {seed};
+    tally sum = {0};
+    print_message("seed %" PRIu64 ", %" PRIu64 " chains\n", seed, count);
+    for (uint64_t c = 0; c < count; c++) {
+        uint32_t longest = c % 40 == 0 ? 8 : c % 8 == 0 ? 6 : 5;
+        chain_recipe recipe = random_chain_recipe(&random, longest, random_below(&random, 10) < 3);
+        check_chain(&random, &recipe, &sum);
+    }
+    report(&sum);
+    assert_true(sum.exact > count / 3);
+}
+
+/* Ten layers are a million trees. */
+static void test_a_longer_chain(void **state)
+{
+    (void)state;
+    random_source random = {number_from("NEAP_TEST_SEED", 1) + 1000};
+    tally sum = {0};
+    chain_recipe recipe = random_chain_recipe(&random, 1, false);
+    recipe.layers = SLOW > 1 ? 7 : 10;
+    recipe.sizes = recipe.times = NUMBERS_SMALL;
+    recipe.mixed_reads = true;
+    check_chain(&random, &recipe, &sum);
+    report(&sum);
+}
+
+/* ---- Thousands of chains: what a method predicts is what the judge finds, or neap_solve fails
+ * ---- */
+
+static void test_predictions_hold(void **state)
+{
+    (void)state;
+    uint64_t seed = number_from("NEAP_TEST_SEED", 1);
+    uint64_t count = number_from("NEAP_TEST_COUNT", 4000 / SLOW), found = 0, asked = 0;
+    random_source random = {seed + 2000};
+    for (uint64_t c = 0; c < count; c++) {
+        chain_recipe recipe = random_chain_recipe(&random, c % 10 ? 10 : 40, c % 2);
+        neap_graph *graph = random_chain(&random, &recipe);
+        int64_t natural, floor_bytes = neap_graph_floor_bytes(graph, NULL);
+        assert_int_equal(neap_natural_peak(NULL, graph, &natural, NULL), NEAP_OK);
+        int64_t budget = floor_bytes + (natural - floor_bytes) * random_below(&random, 101) / 100;
+        for (int m = 0; m < N_BUDGETED && budget > 0; m++, asked++)
+            found += solve(graph, budgeted[m], NULL, 0, budget).found;
+        for (int m = 0; m < N_BUDGETED; m++)
+            assert_true(solve(graph, budgeted[m], NULL, 0, -1).found);
+        neap_graph_destroy(graph);
+    }
+    print_message("%" PRIu64 " of %" PRIu64 " questions have a plan\n", found, asked);
+    assert_true(found > asked / 4 && found < asked);
+}
+
+/* ---- The recursion against every schedule there is (tests/oracle/least.py): for information ----
+ */
+
+#define LEAST NEAP_SOURCE_DIR "/tests/oracle/least.py"
+
+/* The least time of any plan within the budget, in ticks. */
+static int64_t least_ticks(const neap_graph *graph, int64_t budget, const char *path)
+{
+    char command[1024], line[256] = "";
+    snprintf(command, sizeof command, "python3 -B '%s' '%s' %" PRId64, LEAST, path, budget);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    if (!fgets(line, sizeof line, pipe) || pclose(pipe) != 0)
+        fail_msg("failed: %s", command);
+    const char *time = strstr(line, "\"least_time\": ");
+    assert_non_null(time);
+    double seconds = strtod(time + strlen("\"least_time\": "), NULL);
+    double ticks = seconds * (double)neap_graph_ticks_per_second(graph);
+    return (int64_t)(ticks + 0.5);
+}
+
+static void test_how_often_the_recursion_is_optimal(void **state)
+{
+    (void)state;
+    if (system("python3 -c '' >/dev/null 2>&1") != 0) {
+        print_message("there is no python3 to run the oracle\n");
+        skip();
+    }
+    random_source random = {number_from("NEAP_TEST_SEED", 1) + 3000};
+    const char *tmp = getenv("TMPDIR");
+    char path[300];
+    snprintf(path, sizeof path, "%s/neap-chain-XXXXXX", tmp && tmp[0] ? tmp : "/tmp");
+    int file = mkstemp(path), asked = 0, reached = 0;
+    assert_true(file >= 0);
+    double most_above = 0;
+    for (int c = 0; c < 24 / SLOW; c++) {
+        oracle o;
+        chain_recipe recipe = random_chain_recipe(&random, 3, false);
+        recipe.sizes = NUMBERS_SMALL;
+        recipe.times = NUMBERS_SMALL;
+        neap_graph *graph = random_chain(&random, &recipe);
+        search_all(&o, graph, chain_recipe_text(&recipe));
+        assert_int_equal(neap_graph_write_file(graph, path, NULL), NEAP_OK);
+        for (size_t i = 0; i < o.judged.count; i++, asked++) {
+            pair p = o.judged.pairs[i];
+            int64_t ticks = least_ticks(graph, p.peak, path);
+            assert_true(p.ticks >= ticks);
+            reached += p.ticks == ticks;
+            double above = (double)p.ticks / (double)ticks - 1;
+            most_above = above > most_above ? above : most_above;
+        }
+        clear(&o);
+        neap_graph_destroy(graph);
+    }
+    remove(path);
+    print_message("the recursion reaches the optimum over all schedules in %d of %d budgets; at "
+                  "most %.0f%% above\n",
+                  reached, asked, 100 * most_above);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_methods_equal_exhaustive_search),
+        cmocka_unit_test(test_a_longer_chain),
+        cmocka_unit_test(test_predictions_hold),
+        cmocka_unit_test(test_how_often_the_recursion_is_optimal),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
