@@ -38,8 +38,9 @@ int cli_file_write(const char *path, const char *text, size_t length)
     struct stat old;
     if (neap_file_replace(path, text, length, &diag) == NEAP_OK)
         return CLI_OK;
-    bool is_folder = stat(path, &old) == 0 && S_ISDIR(old.st_mode);
-    return cli_fail(is_folder ? CLI_BAD_INPUT : CLI_FAILED, "%s", diag.message);
+    if (stat(path, &old) == 0 && S_ISDIR(old.st_mode))
+        return cli_fail(CLI_BAD_INPUT, "%s: is a folder; give the name of a file", path);
+    return cli_fail(CLI_FAILED, "%s", diag.message);
 }
 
 bool cli_is_stdout(const char *path)

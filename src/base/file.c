@@ -123,8 +123,10 @@ neap_status neap_file_write(neap_allocator *allocator, const char *path, const c
         return write_directly(STDOUT_FILENO, "standard output", text, length, diag);
     struct stat old;
     bool exists = stat(path, &old) == 0;
-    if (exists && S_ISDIR(old.st_mode))
-        return neap_fail(diag, NEAP_IO, "%s: is a folder; give the name of a file", path);
+    if (exists && S_ISDIR(old.st_mode)) {
+        errno = EISDIR;
+        return fail_file(diag, "write", path);
+    }
     if (exists && !S_ISREG(old.st_mode)) {
         int file = open(path, O_WRONLY | O_CLOEXEC);
         if (file < 0)

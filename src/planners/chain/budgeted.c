@@ -4,6 +4,7 @@
 
 #define MOST_TRIES    6   /* with more memory than the budget, where the stages' costs are bounds */
 #define MOST_RETRIED  400 /* stages: longer chains take long enough once */
+#define FEW_STAGES    100 /* of longer ones, once */
 #define MOST_TIGHTEST 4000 /* stages: the tightest schedule is O(n^3) */
 
 typedef struct search {
@@ -83,7 +84,8 @@ static neap_status use_spare_room(search *s, draft *d, int64_t memory)
     int64_t more = s->p->budget - d->predicted_peak;
     if (s->p->request->budget < 0 || s->chain.n_stages > MOST_RETRIED)
         return NEAP_OK;
-    for (int i = 0; i < MOST_TRIES && more > s->p->budget / 1000 && status == NEAP_OK; i++) {
+    int tries = s->chain.n_stages <= FEW_STAGES ? MOST_TRIES : 1;
+    for (int i = 0; i < tries && more > s->p->budget / 1000 && status == NEAP_OK; i++) {
         draft other = {0};
         status = try_memory(s, &other, memory + more);
         if (status == NEAP_OK && other.stopped) {

@@ -15,22 +15,34 @@
 #include "base/arena.h"
 #include "base/fail.h"
 #include "base/memory.h"
+#include "base/team.h"
 #include "planners/chain/slot_kernels.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
-#define NEVER       INT32_MAX
-#define BLOCK       64 /* slots looked at together */
-#define COARSER     10 /* the first table has so many times fewer slots */
-#define MOST_STAGES 20000
+#define NEVER        INT32_MAX
+#define BLOCKS       8  /* of slots, looked at together */
+#define COARSER      10 /* the first table has so many times fewer slots */
+#define MOST_STAGES  20000
+#define TILE         16  /* stages: what is near in the table is used together */
+#define LEAST_SHARED 256 /* stages: shorter chains are done before other threads have started */
 
 /* Time for lo .. hi slots; infinite below, `last` from hi on. */
 typedef struct cell {
     int32_t lo, hi; /* lo NEVER: not within any memory that can be left for it */
     double last;
     const double *values;
+    double coarse[BLOCKS]; /* time at the ends of the blocks: slots block - 1, 2 block - 1, ... */
 } cell;
+
+/* What a thread has for itself. */
+typedef struct slot_worker {
+    neap_arena values;
+    double *best; /* scratch: 0 .. slots */
+    bool failed;  /* out of memory */
+} slot_worker;
 
 typedef struct slot_table {
     neap_allocator *allocator;
@@ -38,13 +50,21 @@ typedef struct slot_table {
     uint32_t n;
     int64_t slot_bytes;
     int32_t slots;
-    cell *cells; /* modes; rows i: j = i .. n-1: left parts are read along a row */
+    int32_t block; /* slots in a block */
+    cell *cells;   /* modes; rows i: j = i .. n-1: left parts are read along a row */
     cell
         *columns; /* mode OWNED again; columns j: i = 0 .. j: right parts are read along a column */
-    neap_arena values;
-    double *best; /* scratch: 0 .. slots */
+    int64_t *least_until; /* n + 1: forward and backward time of the stages before i */
     slot_kernels kernels;
     double slack; /* time that recomputation may take in all; infinite if not known */
+    /* The job: subchains of one length are independent of each other. */
+    neap_job job;
+    const planner *p;
+    slot_worker *workers;
+    unsigned n_workers;
+    neap_shared_allocator shared; /* the workers', if there are several */
+    bool halted;                  /* stopped, or out of memory */
+    bool stopped;
 } slot_table;
 
 /* One way to do a subchain. */
@@ -157,54 +177,65 @@ static int32_t clamp(int32_t m, int32_t least, int32_t greatest)
     return m < least ? least : m > greatest ? greatest : m;
 }
 
-/*
- * A block of slots: the candidate falls with m, so it is nowhere below its value at the last slot,
- * and the minimum so far is nowhere above its value at the first. Most candidates end here.
+/* The slots begin .. end - 1, on which the parts that move are given; the others are in `constant`.
  */
-static void apply_block(const slot_table *t, double *best, const double *right, const double *left,
-                        double constant, int32_t count)
-{
-    double bound = constant + (right ? right[count - 1] : 0) + (left ? left[count - 1] : 0);
-    if (bound >= best[0])
-        return;
-    if (right && left)
-        t->kernels.two(best, right, left, constant, count);
-    else
-        t->kernels.one(best, right ? right : left, constant, count);
-}
-
-/* The slots begin .. end - 1, in blocks. A NULL part is constant there, and in `constant`. */
 static void apply_range(const slot_table *t, double *best, const candidate *c, bool right_moves,
                         bool left_moves, double constant, int32_t begin, int32_t end)
 {
     const double *right = right_moves ? c->right->values + (begin - c->a - c->right->lo) : NULL;
     const double *left = left_moves ? c->left->values + (begin - c->b - c->left->lo) : NULL;
-    for (int32_t m = begin, at = 0; m < end; m += BLOCK, at += BLOCK)
-        apply_block(t, best + m, right ? right + at : NULL, left ? left + at : NULL, constant,
-                    end - m < BLOCK ? end - m : BLOCK);
+    if (right && left)
+        t->kernels.two(best + begin, right, left, constant, end - begin);
+    else
+        t->kernels.one(best + begin, right ? right : left, constant, end - begin);
 }
 
 /*
- * The candidate at the slots start .. end - 1: first both parts change with m, then, once one has
+ * The candidate at the slots begin .. end - 1: first both parts change with m, then, once one has
  * become constant, the other alone, then none.
  */
-static void apply(const slot_table *t, double *best, const candidate *c, int32_t end)
+static void apply_exactly(const slot_table *t, double *best, const candidate *c, int32_t begin,
+                          int32_t end)
 {
     const cell *right = c->right, *left = c->left;
     double right_last = right->last, left_last = left ? left->last : 0;
-    if (candidate_at(c, end - 1) >= best[c->start])
-        return; /* nowhere better */
-    int32_t right_end = clamp(right->hi + c->a, c->start, end);
-    int32_t left_end = left ? clamp(left->hi + c->b, c->start, end) : c->start;
+    int32_t right_end = clamp(right->hi + c->a, begin, end);
+    int32_t left_end = left ? clamp(left->hi + c->b, begin, end) : begin;
     int32_t both = right_end < left_end ? right_end : left_end;
     int32_t either = right_end < left_end ? left_end : right_end;
-    if (both > c->start)
-        apply_range(t, best, c, true, true, c->constant, c->start, both);
+    if (both > begin)
+        apply_range(t, best, c, true, true, c->constant, begin, both);
     if (right_end > both)
         apply_range(t, best, c, true, false, c->constant + left_last, both, either);
     else if (left_end > both)
         apply_range(t, best, c, false, true, c->constant + right_last, both, either);
     minimise_constant(best + either, c->constant + left_last + right_last, end - either);
+}
+
+/* No more than the time of a part in m slots: that at the end of the block which holds m. */
+static double coarse_time(const slot_table *t, const cell *part, int32_t m)
+{
+    int32_t block = m / t->block;
+    return part->coarse[block < BLOCKS ? block : BLOCKS - 1];
+}
+
+/*
+ * The candidate at the slots start .. end - 1, block by block. It falls with m, so in a block it is
+ * nowhere below its time at the block's end, of which the parts' coarse times give a bound; the
+ * minimum so far is nowhere above its value at the block's first slot. Most candidates end here,
+ * without a look at their values.
+ */
+static void apply(const slot_table *t, double *best, const candidate *c, int32_t end)
+{
+    for (int32_t begin = c->start; begin < end;) {
+        int32_t block_end = (begin / t->block + 1) * t->block;
+        block_end = block_end < end ? block_end : end;
+        double bound = c->constant + coarse_time(t, c->right, block_end - 1 - c->a) +
+                       (c->left ? coarse_time(t, c->left, block_end - 1 - c->b) : 0);
+        if (bound < best[begin])
+            apply_exactly(t, best, c, begin, block_end);
+        begin = block_end;
+    }
 }
 
 /* The most slots that can be left for a subchain: a held input and the results behind it are always
@@ -216,30 +247,33 @@ static int32_t most_slots(const slot_table *t, int mode, uint32_t i, uint32_t j)
     return t->slots - held;
 }
 
-static neap_status store(slot_table *t, cell *c, int32_t lo, int32_t cap, neap_diag *diag)
+static void store(const slot_table *t, slot_worker *w, cell *c, int32_t lo, int32_t cap)
 {
     int32_t hi = cap;
-    while (hi > lo && t->best[hi - 1] == t->best[hi])
+    while (hi > lo && w->best[hi - 1] == w->best[hi])
         hi--;
     double *values =
-        neap_arena_copy(&t->values, t->best + lo, (size_t)(hi - lo) + 1, sizeof *values);
-    if (!values)
-        return neap_fail_no_memory(diag);
-    *c = (cell){lo, hi, values[hi - lo], values};
-    return NEAP_OK;
+        neap_arena_copy(&w->values, w->best + lo, (size_t)(hi - lo) + 1, sizeof *values);
+    if (!values) {
+        w->failed = true;
+        return;
+    }
+    *c = (cell){lo, hi, values[hi - lo], values, {0}};
+    for (int32_t i = 0; i < BLOCKS; i++)
+        c->coarse[i] = value_at(c, (int64_t)(i + 1) * t->block - 1);
 }
 
-static neap_status fill_single(slot_table *t, int mode, uint32_t i, neap_diag *diag)
+static void fill_single(const slot_table *t, slot_worker *w, int mode, uint32_t i)
 {
     const stage_cost *cost = &t->costs->stage[i];
     int32_t lo = most(to_slots(t, cost->gradient + cost->again_peak[mode]),
                       to_slots(t, cost->backward_peak[mode]));
     if (lo > most_slots(t, mode, i, i)) {
         cell_at(t, mode, i, i)->lo = NEVER;
-        return NEAP_OK;
+        return;
     }
-    t->best[lo] = (double)cost->again_ticks + (double)cost->backward_ticks;
-    return store(t, cell_at(t, mode, i, i), lo, lo, diag);
+    w->best[lo] = (double)cost->again_ticks + (double)cost->backward_ticks;
+    store(t, w, cell_at(t, mode, i, i), lo, lo);
 }
 
 /* Time that a subchain may take to be of any use; `least` is that without recomputation. */
@@ -252,87 +286,138 @@ static double time_limit(const slot_table *t, uint32_t i, uint32_t j, double lea
     return least + t->slack - spent;
 }
 
-/* The minimum of all candidates, into t->best; the last slot is `cap`. Returns the first slot at
+/* The minimum of all candidates, into w->best; the last slot is `cap`. Returns the first slot at
  * which there is one. */
-static int32_t minimise_candidates(slot_table *t, int mode, uint32_t i, uint32_t j, double least,
-                                   double limit, int32_t cap)
+static int32_t minimise_candidates(const slot_table *t, slot_worker *w, int mode, uint32_t i,
+                                   uint32_t j, double least, double limit, int32_t cap)
 {
     const stage_costs *costs = t->costs;
     int32_t lo = NEVER, open = cap; /* open: the last slot at which a later candidate may win */
     int64_t forward_peak = 0;
     candidate save = make_save(t, mode, i, j);
     if (save.start <= cap) {
-        apply(t, t->best, &save, cap + 1);
+        apply(t, w->best, &save, cap + 1);
         lo = save.start;
     }
     for (uint32_t k = i + 1; k <= j; k++) {
         double bound = least + (double)(costs->forward_until[k - 1] - costs->forward_until[i]) +
                        (double)costs->stage[k - 1].again_ticks;
         forward_peak = extend_peak(t, mode, i, k, forward_peak);
-        while (open >= 0 && t->best[open] <= bound)
+        while (open >= 0 && w->best[open] <= bound)
             open--;
         if (bound > limit)
             break;
         candidate at_k = make_checkpoint(t, mode, i, j, k, forward_peak);
         if (at_k.start > open)
             continue;
-        apply(t, t->best, &at_k, open + 1);
+        apply(t, w->best, &at_k, open + 1);
         lo = at_k.start < lo ? at_k.start : lo;
     }
     return lo;
 }
 
-static neap_status fill(slot_table *t, int mode, uint32_t i, uint32_t j, double least,
-                        neap_diag *diag)
+static void fill(const slot_table *t, slot_worker *w, int mode, uint32_t i, uint32_t j)
 {
     cell *c = cell_at(t, mode, i, j);
-    int32_t cap = most_slots(t, mode, i, j), lo = NEVER;
+    const stage_cost *end = &t->costs->stage[j];
+    double least =
+        (double)(t->least_until[j] - t->least_until[i] + end->again_ticks + end->backward_ticks);
     double limit = time_limit(t, i, j, least);
+    int32_t cap = most_slots(t, mode, i, j), lo = NEVER;
     if (limit >= least) {
         for (int32_t m = 0; m <= cap; m++)
-            t->best[m] = INFINITY;
-        lo = minimise_candidates(t, mode, i, j, least, limit, cap);
+            w->best[m] = INFINITY;
+        lo = minimise_candidates(t, w, mode, i, j, least, limit, cap);
     }
-    while (lo != NEVER && t->best[lo] > limit)
+    while (lo != NEVER && w->best[lo] > limit)
         lo = lo < cap ? lo + 1 : NEVER;
-    if (lo == NEVER) {
+    if (lo == NEVER)
         c->lo = NEVER;
-        return NEAP_OK;
-    }
-    return store(t, c, lo, cap, diag);
+    else
+        store(t, w, c, lo, cap);
 }
 
-static neap_status fill_row(slot_table *t, int mode, uint32_t i, neap_diag *diag)
+/* The subchain i .. j in the modes in which it can be asked for. */
+static void fill_modes(const slot_table *t, slot_worker *w, uint32_t i, uint32_t j)
 {
-    double before = 0; /* forward and backward of the stages i .. j-1 */
-    neap_status status = fill_single(t, mode, i, diag);
-    for (uint32_t j = i + 1; j < t->n && status == NEAP_OK; j++) {
-        const stage_cost *last = &t->costs->stage[j - 1], *end = &t->costs->stage[j];
-        before += (double)last->forward_ticks + (double)last->backward_ticks;
-        double least = before + (double)end->again_ticks + (double)end->backward_ticks;
-        status = fill(t, mode, i, j, least, diag);
+    for (int mode = 0; mode < N_MODES && !w->failed; mode++) {
+        if (mode == HELD ? i > 0 && !t->costs->stage[i - 1].output_saved : i == 0)
+            continue;
+        if (i == j)
+            fill_single(t, w, mode, i);
+        else
+            fill(t, w, mode, i, j);
     }
-    for (uint32_t j = i; mode == OWNED && j < t->n; j++)
-        *column_at(t, i, j) = *cell_at(t, OWNED, i, j);
-    return status;
+    *column_at(t, i, j) = *cell_at(t, OWNED, i, j);
 }
 
-/* Rows from the last stage to the first, so that every part is there before the whole. */
-static neap_status fill_all(const planner *p, slot_table *t, bool *stopped, neap_diag *diag)
+/* The subchains that begin in one tile of stages and end in another; each after its parts. */
+static void fill_tile(const slot_table *t, slot_worker *w, uint32_t tile, uint32_t first,
+                      uint32_t last)
 {
-    neap_status status = NEAP_OK;
-    for (uint32_t i = t->n; i-- > 0 && status == NEAP_OK;) {
-        if (planner_stopped(p)) {
-            *stopped = true;
-            return NEAP_OK;
+    uint32_t end_i = (first + 1) * tile < t->n ? (first + 1) * tile : t->n;
+    uint32_t end_j = (last + 1) * tile < t->n ? (last + 1) * tile : t->n;
+    for (uint32_t i = end_i; i-- > first * tile;)
+        for (uint32_t j = last * tile > i ? last * tile : i; j < end_j && !w->failed; j++)
+            fill_modes(t, w, i, j);
+}
+
+/* Tiles that are equally far apart do not need each other: the members share them, then go on to
+ * the next distance. */
+static void run_member(neap_job *self, neap_team *team, unsigned member)
+{
+    slot_table *t = (slot_table *)((char *)self - offsetof(slot_table, job));
+    unsigned members = neap_team_members(team);
+    uint32_t tile = TILE, n_tiles = (t->n + tile - 1) / tile;
+    for (uint32_t apart = 0; apart < n_tiles && !t->halted; apart++) {
+        for (uint32_t i = member; i < n_tiles - apart; i += members)
+            fill_tile(t, &t->workers[member], tile, i, i + apart);
+        neap_team_meet(team);
+        if (member == 0) {
+            t->stopped = planner_stopped(t->p);
+            t->halted = t->stopped;
+            for (unsigned other = 0; other < members; other++)
+                t->halted = t->halted || t->workers[other].failed;
+            planner_report(t->p, (double)apart / (double)n_tiles);
         }
-        if (i == 0 || t->costs->stage[i - 1].output_saved)
-            status = fill_row(t, HELD, i, diag);
-        if (i > 0 && status == NEAP_OK)
-            status = fill_row(t, OWNED, i, diag);
-        planner_report(p, (double)(t->n - i) / (double)t->n);
+        neap_team_meet(team);
+    }
+}
+
+static neap_status start_workers(slot_table *t, neap_diag *diag)
+{
+    neap_allocator *allocator = t->allocator;
+    unsigned members = t->n < LEAST_SHARED ? 1 : neap_team_size(t->p->request->threads, 16);
+    if (members > 1 && !neap_shared_allocator_init(&t->shared, allocator))
+        members = 1;
+    t->n_workers = members;
+    neap_status status = NEAP_NEW(allocator, members, &t->workers, diag);
+    for (unsigned i = 0; i < members && status == NEAP_OK; i++) {
+        neap_arena_init(&t->workers[i].values, members > 1 ? &t->shared.base : allocator);
+        status = NEAP_NEW(allocator, (size_t)t->slots + 2, &t->workers[i].best, diag);
     }
     return status;
+}
+
+static void end_workers(slot_table *t)
+{
+    for (unsigned i = 0; t->workers && i < t->n_workers; i++) {
+        NEAP_DELETE(t->allocator, (size_t)t->slots + 2, t->workers[i].best);
+        neap_arena_clear(&t->workers[i].values);
+    }
+    NEAP_DELETE(t->allocator, t->n_workers, t->workers);
+    if (t->n_workers > 1)
+        neap_shared_allocator_clear(&t->shared);
+}
+
+static neap_status fill_all(slot_table *t, bool *stopped, neap_diag *diag)
+{
+    for (uint32_t i = 0; i < t->n; i++)
+        t->least_until[i + 1] = t->least_until[i] + t->costs->stage[i].forward_ticks +
+                                t->costs->stage[i].backward_ticks;
+    neap_team_run(&t->job, t->n_workers);
+    *stopped = *stopped || t->stopped;
+    return t->halted && !t->stopped ? neap_fail_no_memory(diag) : NEAP_OK;
 }
 
 /* ---- The schedule ---- */
@@ -377,17 +462,21 @@ static neap_status find_once(const planner *p, draft *d, const stage_costs *cost
                     .n = costs->n,
                     .slot_bytes = slot_bytes,
                     .slots = (int32_t)slots,
+                    .block = (int32_t)slots / BLOCKS + 1,
                     .kernels = slot_kernels_choose(),
-                    .slack = slack};
+                    .slack = slack,
+                    .job = {run_member},
+                    .p = p};
     *found = false;
-    neap_arena_init(&t.values, allocator);
     neap_status status = NEAP_NEW(allocator, n_cells, &t.cells, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, n_cells / N_MODES, &t.columns, diag);
     if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, (size_t)slots + 2, &t.best, diag);
+        status = NEAP_NEW(allocator, n + 1, &t.least_until, diag);
     if (status == NEAP_OK)
-        status = fill_all(p, &t, &d->stopped, diag);
+        status = start_workers(&t, diag);
+    if (status == NEAP_OK)
+        status = fill_all(&t, &d->stopped, diag);
     if (status == NEAP_OK && !d->stopped && n > 0) {
         *ticks = value_at(cell_at(&t, HELD, 0, t.n - 1), slots);
         *found = isfinite(*ticks);
@@ -398,8 +487,8 @@ static neap_status find_once(const planner *p, draft *d, const stage_costs *cost
     }
     NEAP_DELETE(allocator, n_cells, t.cells);
     NEAP_DELETE(allocator, n_cells / N_MODES, t.columns);
-    NEAP_DELETE(allocator, (size_t)slots + 2, t.best);
-    neap_arena_clear(&t.values);
+    NEAP_DELETE(allocator, n + 1, t.least_until);
+    end_workers(&t);
     return status;
 }
 

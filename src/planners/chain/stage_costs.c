@@ -218,11 +218,11 @@ static void trace_backward(tracer *t, const neap_stage *stage, uint32_t entering
     begin_run(t);
     enter_gradients(t, stage);
     cost->gradient = stage->gradient_bytes > t->bytes ? stage->gradient_bytes : t->bytes;
-    int64_t passing = cost->gradient - t->bytes; /* through, to earlier stages */
+    int64_t passing = cost->gradient - t->bytes;                /* through, to earlier stages */
+    cost->results = stage->result_bytes + enter_loss(t, stage); /* before S(i), which may have it */
     for_saved(t, stage, make_live);
     if (reads_input)
         enter_input(t, entering, mode == HELD);
-    cost->results = stage->result_bytes + enter_loss(t, stage);
     keep_leaving_gradients(t, stage);
     run_ops(t, stage->first_backward, stage->end_backward, NULL);
     cost->backward_peak[mode] = t->peak + passing;
