@@ -340,12 +340,18 @@ static void write_devices(const char *path)
     write_text_file(path, text);
 }
 
+/* To be released with release_text. */
 static char *text_of(const neap_graph *graph)
 {
     char *text;
     size_t length;
     assert_int_equal(neap_graph_write_text(graph, NULL, &text, &length, NULL), NEAP_OK);
     return text;
+}
+
+static void release_text(char *text)
+{
+    neap_release(NULL, text, strlen(text) + 1);
 }
 
 /* Times replaced, or nothing at all. */
@@ -371,9 +377,9 @@ static neap_status apply_costs(rack *k)
         for (uint32_t o = 0; o < neap_graph_op_count(graph); o++)
             assert_true(neap_graph_op(graph, o)->variants[0].seconds == 0 ||
                         neap_graph_op(graph, o)->variants[0].ticks > 0);
-        free(after);
+        release_text(after);
     }
-    free(before);
+    release_text(before);
     neap_graph_destroy(graph);
     neap_devices_destroy(devices);
     return status;
@@ -391,7 +397,7 @@ static void test_costs(void **state)
         neap_graph *graph = random_training_graph(&random, 100, false);
         char *text = text_of(graph);
         torture(apply_costs, "costs", text);
-        free(text);
+        release_text(text);
         neap_graph_destroy(graph);
     }
     remove_temporary_folder(folder);
@@ -427,7 +433,7 @@ static void clear_training(training *t)
     neap_timeline_clear(&t->timeline);
     neap_plan_destroy(t->plan);
     neap_graph_destroy(t->graph);
-    free(t->plan_text);
+    release_text(t->plan_text);
 }
 
 static neap_status read_plan(rack *k)

@@ -415,6 +415,7 @@ static neap_status find_schedule(const planner *p, draft *d, const stage_costs *
     t.step = (int64_t)(p->options[EPS] * (double)least / (2.0 * (double)n));
     if (t.slack == 0)
         goto done; /* nothing is computed twice: optimal */
+    t.slack += 2 * (int64_t)n * t.step; /* thinned fronts may be slower than U by so much */
     status = fill_all(&t, d);
     if (status == NEAP_OK && !d->stopped) {
         front_chooser chooser = {.base = {choose}, .t = &t};

@@ -24,6 +24,7 @@
 
 #define NEVER        INT32_MAX
 #define BLOCKS       8  /* of slots, looked at together */
+#define PROBES       3  /* slots at which the best checkpoint is remembered for the next subchain */
 #define COARSER      10 /* the first table has so many times fewer slots */
 #define MOST_STAGES  20000
 #define TILE         16  /* stages: what is near in the table is used together */
@@ -34,7 +35,8 @@ typedef struct cell {
     int32_t lo, hi; /* lo NEVER: not within any memory that can be left for it */
     double last;
     const double *values;
-    double coarse[BLOCKS]; /* time at the ends of the blocks: slots block - 1, 2 block - 1, ... */
+    double coarse[BLOCKS];  /* time at the ends of the blocks: slots block - 1, 2 block - 1, ... */
+    uint32_t hints[PROBES]; /* the k that were best at some slots; i where it was to save */
 } cell;
 
 /* What a thread has for itself. */
@@ -50,8 +52,8 @@ typedef struct slot_table {
     uint32_t n;
     int64_t slot_bytes;
     int32_t slots;
-    int32_t block; /* slots in a block */
-    cell *cells;   /* modes; rows i: j = i .. n-1: left parts are read along a row */
+    int shift;   /* a block has 1 << shift slots */
+    cell *cells; /* modes; rows i: j = i .. n-1: left parts are read along a row */
     cell
         *columns; /* mode OWNED again; columns j: i = 0 .. j: right parts are read along a column */
     int64_t *least_until; /* n + 1: forward and backward time of the stages before i */
@@ -215,7 +217,7 @@ static void apply_exactly(const slot_table *t, double *best, const candidate *c,
 /* No more than the time of a part in m slots: that at the end of the block which holds m. */
 static double coarse_time(const slot_table *t, const cell *part, int32_t m)
 {
-    int32_t block = m / t->block;
+    int32_t block = m >> t->shift;
     return part->coarse[block < BLOCKS ? block : BLOCKS - 1];
 }
 
@@ -228,7 +230,7 @@ static double coarse_time(const slot_table *t, const cell *part, int32_t m)
 static void apply(const slot_table *t, double *best, const candidate *c, int32_t end)
 {
     for (int32_t begin = c->start; begin < end;) {
-        int32_t block_end = (begin / t->block + 1) * t->block;
+        int32_t block_end = ((begin >> t->shift) + 1) << t->shift;
         block_end = block_end < end ? block_end : end;
         double bound = c->constant + coarse_time(t, c->right, block_end - 1 - c->a) +
                        (c->left ? coarse_time(t, c->left, block_end - 1 - c->b) : 0);
@@ -258,9 +260,12 @@ static void store(const slot_table *t, slot_worker *w, cell *c, int32_t lo, int3
         w->failed = true;
         return;
     }
-    *c = (cell){lo, hi, values[hi - lo], values, {0}};
+    c->lo = lo;
+    c->hi = hi;
+    c->last = values[hi - lo];
+    c->values = values;
     for (int32_t i = 0; i < BLOCKS; i++)
-        c->coarse[i] = value_at(c, (int64_t)(i + 1) * t->block - 1);
+        c->coarse[i] = value_at(c, ((int64_t)(i + 1) << t->shift) - 1);
 }
 
 static void fill_single(const slot_table *t, slot_worker *w, int mode, uint32_t i)
@@ -286,19 +291,72 @@ static double time_limit(const slot_table *t, uint32_t i, uint32_t j, double lea
     return least + t->slack - spent;
 }
 
-/* The minimum of all candidates, into w->best; the last slot is `cap`. Returns the first slot at
- * which there is one. */
+/* Remembers which candidate has been best at a few slots. */
+typedef struct probes {
+    int32_t slots[PROBES];
+    double times[PROBES];
+    uint32_t k[PROBES];
+} probes;
+
+static void look(probes *p, const double *best, uint32_t k)
+{
+    for (int i = 0; i < PROBES; i++)
+        if (best[p->slots[i]] < p->times[i]) {
+            p->times[i] = best[p->slots[i]];
+            p->k[i] = k;
+        }
+}
+
+/* The candidate k over all slots up to `end`. Returns its first slot. */
+static int32_t apply_k(const slot_table *t, slot_worker *w, const candidate *c, int32_t end,
+                       probes *p)
+{
+    if (c->start >= end)
+        return NEVER;
+    apply(t, w->best, c, end);
+    look(p, w->best, c->k);
+    return c->start;
+}
+
+/* The peak of forward(i .. k-1). */
+static int64_t peak_until(const slot_table *t, int mode, uint32_t i, uint32_t k)
+{
+    int64_t peak = 0;
+    for (uint32_t l = i + 1; l <= k; l++)
+        peak = extend_peak(t, mode, i, l, peak);
+    return peak;
+}
+
+static int32_t least_slot(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+/*
+ * The minimum of all candidates, into w->best; the last slot is `cap`. Returns the first slot at
+ * which there is one. What was best for i .. j-1 goes first: with a good minimum at hand most
+ * others are rejected by their bounds.
+ */
 static int32_t minimise_candidates(const slot_table *t, slot_worker *w, int mode, uint32_t i,
                                    uint32_t j, double least, double limit, int32_t cap)
 {
     const stage_costs *costs = t->costs;
-    int32_t lo = NEVER, open = cap; /* open: the last slot at which a later candidate may win */
-    int64_t forward_peak = 0;
+    cell *c = cell_at(t, mode, i, j);
+    const cell *before = cell_at(t, mode, i, j - 1);
+    probes p = {.slots = {cap / 4, cap / 2, cap - cap / 8}};
+    for (int n = 0; n < PROBES; n++)
+        p.times[n] = INFINITY;
     candidate save = make_save(t, mode, i, j);
-    if (save.start <= cap) {
-        apply(t, w->best, &save, cap + 1);
-        lo = save.start;
+    int32_t lo = apply_k(t, w, &save, cap + 1, &p);
+    for (int n = 0; n < PROBES && before->lo != NEVER; n++) {
+        uint32_t k = before->hints[n];
+        if (k <= i || (n > 0 && k == before->hints[n - 1]))
+            continue;
+        candidate hinted = make_checkpoint(t, mode, i, j, k, peak_until(t, mode, i, k));
+        lo = least_slot(lo, apply_k(t, w, &hinted, cap + 1, &p));
     }
+    int32_t open = cap; /* the last slot at which a later candidate may win */
+    int64_t forward_peak = 0;
     for (uint32_t k = i + 1; k <= j; k++) {
         double bound = least + (double)(costs->forward_until[k - 1] - costs->forward_until[i]) +
                        (double)costs->stage[k - 1].again_ticks;
@@ -308,11 +366,9 @@ static int32_t minimise_candidates(const slot_table *t, slot_worker *w, int mode
         if (bound > limit)
             break;
         candidate at_k = make_checkpoint(t, mode, i, j, k, forward_peak);
-        if (at_k.start > open)
-            continue;
-        apply(t, w->best, &at_k, open + 1);
-        lo = at_k.start < lo ? at_k.start : lo;
+        lo = least_slot(lo, apply_k(t, w, &at_k, open + 1, &p));
     }
+    memcpy(c->hints, p.k, sizeof c->hints);
     return lo;
 }
 
@@ -462,11 +518,12 @@ static neap_status find_once(const planner *p, draft *d, const stage_costs *cost
                     .n = costs->n,
                     .slot_bytes = slot_bytes,
                     .slots = (int32_t)slots,
-                    .block = (int32_t)slots / BLOCKS + 1,
                     .kernels = slot_kernels_choose(),
                     .slack = slack,
                     .job = {run_member},
                     .p = p};
+    while ((int64_t)BLOCKS << t.shift <= slots)
+        t.shift++;
     *found = false;
     neap_status status = NEAP_NEW(allocator, n_cells, &t.cells, diag);
     if (status == NEAP_OK)
