@@ -488,8 +488,8 @@ static void test_seconds_format(void **state)
         assert_string_equal(buffer, cases[i].text);
     }
     assert_string_equal(neap_seconds_format(1.23, buffer, 4), "1.2");
-    neap_seconds_format(NAN, buffer, sizeof buffer);
-    neap_seconds_format(INFINITY, buffer, sizeof buffer);
+    neap_seconds_format((double)NAN, buffer, sizeof buffer);
+    neap_seconds_format(HUGE_VAL, buffer, sizeof buffer);
     neap_seconds_format(-1e300, buffer, sizeof buffer);
 }
 

@@ -219,7 +219,7 @@ static void test_builder_is_empty_after_finish(void **state)
 static void test_builder_refused(void **state)
 {
     (void)state;
-    static const double times[] = {NAN, INFINITY, -INFINITY, -1e-300};
+    static const double times[] = {(double)NAN, HUGE_VAL, -HUGE_VAL, -1e-300};
     static const char *const said[] = {"nan", "inf", "-inf", "-1e-300"};
     for (size_t i = 0; i < COUNT_OF(times); i++) {
         neap_graph_builder *builder = new_builder();

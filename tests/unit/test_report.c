@@ -558,7 +558,7 @@ static void test_svg_refuses_nonsense(void **state)
         {NULL, 1, true, 1, 0},
         {"m", -1, true, 1, 0},
         {"m", 1, true, 1, (double)NAN},
-        {"m", 1, true, 1, (double)INFINITY},
+        {"m", 1, true, 1, (double)HUGE_VAL},
     };
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         char *text;

@@ -134,7 +134,7 @@ static void test_wrong_requests(void **state)
     request.budget = -1;
     request.time_limit = -1;
     refuse(&request, "a time limit is 0 (none) or more seconds");
-    request.time_limit = NAN;
+    request.time_limit = (double)NAN;
     refuse(&request, "a time limit is 0 (none) or more seconds");
     request.time_limit = 0;
     request.alignment = 0;

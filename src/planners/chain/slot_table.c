@@ -113,7 +113,7 @@ static int64_t results_between(const slot_table *t, uint32_t i, uint32_t j)
 static double value_at(const cell *c, int64_t m)
 {
     if (c->lo == NEVER || m < c->lo)
-        return INFINITY;
+        return HUGE_VAL;
     return m < c->hi ? c->values[m - c->lo] : c->last;
 }
 
@@ -164,7 +164,7 @@ static int64_t extend_peak(const slot_table *t, int mode, uint32_t i, uint32_t k
 static double candidate_at(const candidate *c, int64_t m)
 {
     if (m < c->start)
-        return INFINITY;
+        return HUGE_VAL;
     return c->constant + value_at(c->right, m - c->a) + (c->left ? value_at(c->left, m - c->b) : 0);
 }
 
@@ -345,7 +345,7 @@ static int32_t minimise_candidates(const slot_table *t, slot_worker *w, int mode
     const cell *before = cell_at(t, mode, i, j - 1);
     probes p = {.slots = {cap / 4, cap / 2, cap - cap / 8}};
     for (int n = 0; n < PROBES; n++)
-        p.times[n] = INFINITY;
+        p.times[n] = HUGE_VAL;
     candidate save = make_save(t, mode, i, j);
     int32_t lo = apply_k(t, w, &save, cap + 1, &p);
     for (int n = 0; n < PROBES && before->lo != NEVER; n++) {
@@ -382,7 +382,7 @@ static void fill(const slot_table *t, slot_worker *w, int mode, uint32_t i, uint
     int32_t cap = most_slots(t, mode, i, j), lo = NEVER;
     if (limit >= least) {
         for (int32_t m = 0; m <= cap; m++)
-            w->best[m] = INFINITY;
+            w->best[m] = HUGE_VAL;
         lo = minimise_candidates(t, w, mode, i, j, least, limit, cap);
     }
     while (lo != NEVER && w->best[lo] > limit)
@@ -561,7 +561,7 @@ neap_status slot_table_find(const planner *p, draft *d, const stage_costs *costs
                             int64_t slot_bytes, int64_t slots, schedule *s, bool *found,
                             neap_diag *diag)
 {
-    double slack = INFINITY, ticks;
+    double slack = HUGE_VAL, ticks;
     neap_status status = NEAP_OK;
     *found = false;
     if (slots > INT32_MAX / 4 || costs->n > MOST_STAGES)
