@@ -351,16 +351,25 @@ neap_status neap_graph_set_variants(neap_graph *graph, const neap_variant *first
     }
     if (!(total <= MOST_TICKS))
         return neap_fail(diag, NEAP_INVALID, "the ops' times sum to more than 1e15 seconds");
+    const neap_graph before = *graph;
+    neap_op *old_ops = neap_arena_copy(&graph->arena, graph->ops, graph->n_ops, sizeof *old_ops);
     neap_variant *variants =
         neap_arena_copy(&graph->arena, first_variants, graph->n_ops, sizeof *variants);
-    if (!variants)
+    if (!variants || !old_ops)
         return neap_fail_no_memory(diag);
     for (size_t o = 0; o < graph->n_ops; o++) {
         graph->ops[o].variants = &variants[o];
         graph->ops[o].n_variants = 1;
         graph->ops[o].lists_variants = false;
     }
-    if (!derive_floor(graph))
-        return neap_fail_no_memory(diag);
-    return derive_ticks(graph, diag);
+    neap_status status = derive_ticks(graph, diag);
+    if (status == NEAP_OK && !derive_floor(graph))
+        status = neap_fail_no_memory(diag);
+    if (status != NEAP_OK) { /* as it was, but for what the arena has handed out */
+        neap_arena arena = graph->arena;
+        *graph = before;
+        graph->arena = arena;
+        memcpy(graph->ops, old_ops, graph->n_ops * sizeof *old_ops);
+    }
+    return status;
 }

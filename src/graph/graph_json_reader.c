@@ -433,11 +433,10 @@ static void read_graph(graph_reader *g)
                   : !(seen & OPS)  ? "ops"
                                    : "outputs");
     json_end(r);
-    if (json_ok(r) && extra.length) {
+    if (json_ok(r) && extra.length)
         graph->extra = neap_arena_text(&graph->arena, extra.text, extra.length);
-        if (!graph->extra || extra.status != NEAP_OK)
-            r->status = neap_fail_no_memory(r->diag);
-    }
+    if (json_ok(r) && (extra.status != NEAP_OK || (extra.length && !graph->extra)))
+        r->status = neap_fail_no_memory(r->diag);
     neap_text_clear(&extra);
 }
 

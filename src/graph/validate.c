@@ -240,8 +240,10 @@ static neap_status fail_order(const validator *v, uint32_t reader, uint32_t writ
             break;
     }
     neap_text_printf(&path, "%s\"%s\"", written == 8 ? "... -> " : "", graph->ops[reader].name);
-    status = neap_fail(v->diag, NEAP_INVALID, OP_FORMAT ": is part of a cycle: %s",
-                       OP_ARGS(v, reader), path.status == NEAP_OK ? path.text : "");
+    status = path.status == NEAP_OK
+                 ? neap_fail(v->diag, NEAP_INVALID, OP_FORMAT ": is part of a cycle: %s",
+                             OP_ARGS(v, reader), path.text)
+                 : neap_fail_no_memory(v->diag);
 done:
     neap_text_clear(&path);
     NEAP_DELETE(graph->allocator, graph->n_ops, needed_by);

@@ -355,18 +355,6 @@ static uint32_t choose(run_chooser *self, subchain whole, int64_t *right_memory,
 
 /* ---- The method ---- */
 
-static int64_t schedule_ticks(const stage_costs *costs, const schedule *s)
-{
-    int64_t ticks = 0;
-    for (size_t r = 0; r < s->n_runs; r++) {
-        const stage_cost *cost = &costs->stage[s->runs[r].stage];
-        ticks += s->runs[r].kind == RUN_FORWARD ? cost->forward_ticks
-                 : s->runs[r].kind == RUN_AGAIN ? cost->again_ticks
-                                                : cost->backward_ticks;
-    }
-    return ticks;
-}
-
 /* A first schedule, for its time: by slots, or the tightest one. */
 static neap_status find_first(const planner *p, draft *d, const stage_costs *costs, int64_t memory,
                               schedule *s, bool *found, neap_diag *diag)
@@ -414,7 +402,7 @@ static neap_status find_schedule(const planner *p, draft *d, const stage_costs *
     t.slack = schedule_ticks(costs, s) - least;
     t.step = (int64_t)(p->options[EPS] * (double)least / (2.0 * (double)n));
     if (t.slack == 0)
-        goto done; /* nothing is computed twice: optimal */
+        goto done;                      /* nothing is computed twice: optimal */
     t.slack += 2 * (int64_t)n * t.step; /* thinned fronts may be slower than U by so much */
     status = fill_all(&t, d);
     if (status == NEAP_OK && !d->stopped) {

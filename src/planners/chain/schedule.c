@@ -108,3 +108,15 @@ neap_status planner_use_schedule(const planner *p, draft *d, const neap_chain *c
     NEAP_DELETE(p->allocator, capacity, sequence);
     return status;
 }
+
+int64_t schedule_ticks(const stage_costs *costs, const schedule *s)
+{
+    int64_t ticks = 0;
+    for (size_t r = 0; r < s->n_runs; r++) {
+        const stage_cost *cost = &costs->stage[s->runs[r].stage];
+        ticks += s->runs[r].kind == RUN_FORWARD ? cost->forward_ticks
+                 : s->runs[r].kind == RUN_AGAIN ? cost->again_ticks
+                                                : cost->backward_ticks;
+    }
+    return ticks;
+}

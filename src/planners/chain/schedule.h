@@ -58,6 +58,8 @@ struct run_chooser {
 neap_status schedule_build(const planner *p, const stage_costs *costs, run_chooser *chooser,
                            int64_t memory, schedule *schedule, neap_diag *diag);
 void schedule_clear(schedule *schedule);
+/* The time of all its runs. */
+int64_t schedule_ticks(const stage_costs *costs, const schedule *schedule);
 
 /* Makes the draft's plan from a schedule. */
 neap_status planner_use_schedule(const planner *p, draft *d, const neap_chain *chain,

@@ -19,6 +19,13 @@
             double time = constant + part[m];                                                      \
             best[m] = time < best[m] ? time : best[m];                                             \
         }                                                                                          \
+    }                                                                                              \
+    attributes static void filter_##suffix(uint8_t *restrict pass, const float *restrict a,        \
+                                           const float *restrict b, const float *restrict c,       \
+                                           float limit, int32_t count)                             \
+    {                                                                                              \
+        for (int32_t k = 0; k < count; k++)                                                        \
+            pass[k] = a[k] + b[k] + c[k] < limit;                                                  \
     }
 
 KERNELS(plain, )
@@ -30,7 +37,7 @@ slot_kernels slot_kernels_choose(void)
 {
 #if defined(__x86_64__) && defined(__GNUC__)
     if (__builtin_cpu_supports("avx2"))
-        return (slot_kernels){two_avx2, one_avx2};
+        return (slot_kernels){two_avx2, one_avx2, filter_avx2};
 #endif
-    return (slot_kernels){two_plain, one_plain};
+    return (slot_kernels){two_plain, one_plain, filter_plain};
 }

@@ -11,9 +11,15 @@ typedef void (*slot_minimum_two)(double *restrict best, const double *restrict r
 typedef void (*slot_minimum_one)(double *restrict best, const double *restrict part,
                                  double constant, int32_t count);
 
+/* pass[k] = a[k] + b[k] + c[k] < limit, for k < count. */
+typedef void (*slot_filter)(uint8_t *restrict pass, const float *restrict a,
+                            const float *restrict b, const float *restrict c, float limit,
+                            int32_t count);
+
 typedef struct slot_kernels {
     slot_minimum_two two;
     slot_minimum_one one;
+    slot_filter filter;
 } slot_kernels;
 
 slot_kernels slot_kernels_choose(void);

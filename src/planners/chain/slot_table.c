@@ -4,11 +4,18 @@
  *
  *     candidate(m) = constant + right(m - a) + left(m - b)     for m >= start
  *
- * and the table is their minimum: one vector loop a candidate. Two facts keep it short. The table
- * is nonincreasing in m. And a checkpoint before k computes the stages i .. k-1 a second time, so
- * that candidate k is at least T0 plus their forward time, T0 being the time without recomputation;
- * as k grows this bound grows, and the slots at which it could still win, those where the minimum
- * so far is above it, end at a point that only moves left.
+ * and the table is their minimum. All of them fall as m grows. What keeps it fast:
+ *
+ * - Slots are looked at in blocks. In a block a candidate is nowhere below its time at the block's
+ * end, and the minimum so far nowhere above its value at the block's start. The parts' times at
+ * block ends lie side by side for all k (`left_bounds`, `right_bounds`), so that one vector loop
+ * tells which k can win in the block; few can, as what was best for i .. j-1 is tried first. Only
+ * those are looked at slot by slot.
+ * - A first table of groups of four stages (stage_groups.h) gives a schedule, hence a time that the
+ * best one does not pass: what a subchain cannot do within its share of that is left out. A
+ * subchain that does not end in the last stage is only run after its stages were run forward once
+ * before, which counts against the share.
+ * - Tiles of the table are shared among threads.
  */
 #include "planners/chain/slot_table.h"
 
@@ -17,33 +24,38 @@
 #include "base/memory.h"
 #include "base/team.h"
 #include "planners/chain/slot_kernels.h"
+#include "planners/chain/stage_groups.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
-#define NEVER        INT32_MAX
-#define BLOCKS       8  /* of slots, looked at together */
-#define PROBES       3  /* slots at which the best checkpoint is remembered for the next subchain */
-#define COARSER      10 /* the first table has so many times fewer slots */
-#define MOST_STAGES  20000
-#define TILE         16  /* stages: what is near in the table is used together */
-#define LEAST_SHARED 256 /* stages: shorter chains are done before other threads have started */
+#define NEVER         INT32_MAX
+#define BLOCK_SHIFT   4 /* a block has at least 16 slots */
+#define MOST_BLOCKS   64
+#define GROUP         4 /* stages taken together for a first schedule */
+#define LEAST_GROUPED 48
+#define MOST_STAGES   20000
+#define TILE          16  /* stages: what is near in the table is used together */
+#define LEAST_SHARED  256 /* stages: shorter chains are done before other threads have started */
 
 /* Time for lo .. hi slots; infinite below, `last` from hi on. */
 typedef struct cell {
     int32_t lo, hi; /* lo NEVER: not within any memory that can be left for it */
     double last;
     const double *values;
-    double coarse[BLOCKS];  /* time at the ends of the blocks: slots block - 1, 2 block - 1, ... */
-    uint32_t hints[PROBES]; /* the k that were best at some slots; i where it was to save */
 } cell;
 
 /* What a thread has for itself. */
 typedef struct slot_worker {
     neap_arena values;
-    double *best; /* scratch: 0 .. slots */
-    bool failed;  /* out of memory */
+    double *best;      /* scratch: 0 .. slots */
+    uint32_t *passing; /* n: the same as a list */
+    uint8_t *pass;     /* n: the k that may win in a block */
+    int64_t *peaks;    /* n: of forward(i .. k-1), for one i and mode */
+    uint32_t peaks_i;
+    int peaks_mode;
+    bool failed; /* out of memory */
 } slot_worker;
 
 typedef struct slot_table {
@@ -52,10 +64,14 @@ typedef struct slot_table {
     uint32_t n;
     int64_t slot_bytes;
     int32_t slots;
-    int shift;   /* a block has 1 << shift slots */
-    cell *cells; /* modes; rows i: j = i .. n-1: left parts are read along a row */
-    cell
-        *columns; /* mode OWNED again; columns j: i = 0 .. j: right parts are read along a column */
+    int shift; /* a block has 1 << shift slots */
+    uint32_t n_blocks;
+    cell *cells;        /* modes; rows i: j = i .. n-1 */
+    float *left_bounds; /* modes; rows i: blocks: j = i .. n-1: no more than the time in the block's
+                           last slot */
+    float *right_bounds;  /* mode OWNED; columns j: blocks: i = 0 .. j */
+    float *forward;       /* n + 1: forward time of the stages before i */
+    uint32_t *hints;      /* modes; i: blocks: the checkpoint k that won for the last j; 0: none */
     int64_t *least_until; /* n + 1: forward and backward time of the stages before i */
     slot_kernels kernels;
     double slack; /* time that recomputation may take in all; infinite if not known */
@@ -78,15 +94,29 @@ typedef struct candidate {
     const cell *right, *left; /* left is NULL for a save */
 } candidate;
 
-static cell *cell_at(const slot_table *t, int mode, uint32_t i, uint32_t j)
+/* Where row i begins in a triangle of rows of n, n-1, ... */
+static size_t row_start(const slot_table *t, int mode, uint32_t i)
 {
-    size_t n = t->n, row = (size_t)i * n - (size_t)i * (i - 1) / 2; /* rows before i: n, n-1, ... */
-    return &t->cells[(size_t)mode * (n * (n + 1) / 2) + row + (j - i)];
+    size_t n = t->n;
+    return (size_t)mode * (n * (n + 1) / 2) + (size_t)i * n - (size_t)i * (i - 1) / 2;
 }
 
-static cell *column_at(const slot_table *t, uint32_t i, uint32_t j)
+static cell *cell_at(const slot_table *t, int mode, uint32_t i, uint32_t j)
 {
-    return &t->columns[(size_t)j * (j + 1) / 2 + i];
+    return &t->cells[row_start(t, mode, i) + (j - i)];
+}
+
+/* Of the subchains i .. i, i .. i+1, ... in a block. */
+static float *left_bounds(const slot_table *t, int mode, uint32_t i, uint32_t block)
+{
+    return t->left_bounds + row_start(t, mode, i) * t->n_blocks + (size_t)block * (t->n - i);
+}
+
+/* Of the subchains 0 .. j, 1 .. j, ... in a block. */
+static float *right_bounds(const slot_table *t, uint32_t j, uint32_t block)
+{
+    size_t column = (size_t)j * (j + 1) / 2;
+    return t->right_bounds + column * t->n_blocks + (size_t)block * (j + 1);
 }
 
 static int32_t to_slots(const slot_table *t, int64_t bytes)
@@ -144,7 +174,7 @@ static candidate make_checkpoint(const slot_table *t, int mode, uint32_t i, uint
     candidate c = {.k = k,
                    .a = to_slots(t, held_input(t, mode, i)),
                    .b = to_slots(t, results_between(t, k, j)),
-                   .right = column_at(t, k, j),
+                   .right = cell_at(t, OWNED, k, j),
                    .left = cell_at(t, mode, i, k - 1)};
     c.constant = (double)(costs->forward_until[k] - costs->forward_until[i]);
     c.start = to_slots(t, costs->stage[j].gradient + forward_peak);
@@ -214,32 +244,6 @@ static void apply_exactly(const slot_table *t, double *best, const candidate *c,
     minimise_constant(best + either, c->constant + left_last + right_last, end - either);
 }
 
-/* No more than the time of a part in m slots: that at the end of the block which holds m. */
-static double coarse_time(const slot_table *t, const cell *part, int32_t m)
-{
-    int32_t block = m >> t->shift;
-    return part->coarse[block < BLOCKS ? block : BLOCKS - 1];
-}
-
-/*
- * The candidate at the slots start .. end - 1, block by block. It falls with m, so in a block it is
- * nowhere below its time at the block's end, of which the parts' coarse times give a bound; the
- * minimum so far is nowhere above its value at the block's first slot. Most candidates end here,
- * without a look at their values.
- */
-static void apply(const slot_table *t, double *best, const candidate *c, int32_t end)
-{
-    for (int32_t begin = c->start; begin < end;) {
-        int32_t block_end = ((begin >> t->shift) + 1) << t->shift;
-        block_end = block_end < end ? block_end : end;
-        double bound = c->constant + coarse_time(t, c->right, block_end - 1 - c->a) +
-                       (c->left ? coarse_time(t, c->left, block_end - 1 - c->b) : 0);
-        if (bound < best[begin])
-            apply_exactly(t, best, c, begin, block_end);
-        begin = block_end;
-    }
-}
-
 /* The most slots that can be left for a subchain: a held input and the results behind it are always
  * there. */
 static int32_t most_slots(const slot_table *t, int mode, uint32_t i, uint32_t j)
@@ -249,7 +253,7 @@ static int32_t most_slots(const slot_table *t, int mode, uint32_t i, uint32_t j)
     return t->slots - held;
 }
 
-static void store(const slot_table *t, slot_worker *w, cell *c, int32_t lo, int32_t cap)
+static void store(slot_worker *w, cell *c, int32_t lo, int32_t cap)
 {
     int32_t hi = cap;
     while (hi > lo && w->best[hi - 1] == w->best[hi])
@@ -264,8 +268,6 @@ static void store(const slot_table *t, slot_worker *w, cell *c, int32_t lo, int3
     c->hi = hi;
     c->last = values[hi - lo];
     c->values = values;
-    for (int32_t i = 0; i < BLOCKS; i++)
-        c->coarse[i] = value_at(c, ((int64_t)(i + 1) << t->shift) - 1);
 }
 
 static void fill_single(const slot_table *t, slot_worker *w, int mode, uint32_t i)
@@ -278,7 +280,7 @@ static void fill_single(const slot_table *t, slot_worker *w, int mode, uint32_t 
         return;
     }
     w->best[lo] = (double)cost->again_ticks + (double)cost->backward_ticks;
-    store(t, w, cell_at(t, mode, i, i), lo, lo);
+    store(w, cell_at(t, mode, i, i), lo, lo);
 }
 
 /* Time that a subchain may take to be of any use; `least` is that without recomputation. */
@@ -291,85 +293,129 @@ static double time_limit(const slot_table *t, uint32_t i, uint32_t j, double lea
     return least + t->slack - spent;
 }
 
-/* Remembers which candidate has been best at a few slots. */
-typedef struct probes {
-    int32_t slots[PROBES];
-    double times[PROBES];
-    uint32_t k[PROBES];
-} probes;
-
-static void look(probes *p, const double *best, uint32_t k)
+/* One candidate at the slots begin .. end - 1. */
+static void apply(const slot_table *t, slot_worker *w, const candidate *c, int32_t begin,
+                  int32_t end)
 {
-    for (int i = 0; i < PROBES; i++)
-        if (best[p->slots[i]] < p->times[i]) {
-            p->times[i] = best[p->slots[i]];
-            p->k[i] = k;
-        }
+    begin = most(begin, c->start);
+    if (begin < end && candidate_at(c, end - 1) < w->best[begin])
+        apply_exactly(t, w->best, c, begin, end);
 }
 
-/* The candidate k over all slots up to `end`. Returns its first slot. */
-static int32_t apply_k(const slot_table *t, slot_worker *w, const candidate *c, int32_t end,
-                       probes *p)
-{
-    if (c->start >= end)
-        return NEVER;
-    apply(t, w->best, c, end);
-    look(p, w->best, c->k);
-    return c->start;
-}
-
-/* The peak of forward(i .. k-1). */
-static int64_t peak_until(const slot_table *t, int mode, uint32_t i, uint32_t k)
+/* The peaks of forward(i .. k-1) for all k, kept for the next j. */
+static void find_peaks(const slot_table *t, slot_worker *w, int mode, uint32_t i)
 {
     int64_t peak = 0;
-    for (uint32_t l = i + 1; l <= k; l++)
-        peak = extend_peak(t, mode, i, l, peak);
-    return peak;
+    if (w->peaks_i == i && w->peaks_mode == mode)
+        return;
+    w->peaks_i = i;
+    w->peaks_mode = mode;
+    for (uint32_t k = i + 1; k < t->n; k++)
+        w->peaks[k] = peak = extend_peak(t, mode, i, k, peak);
 }
 
-static int32_t least_slot(int32_t a, int32_t b)
+/* The checkpoint before k in a block; if it becomes the best in the middle of it, *winner. */
+static void apply_checkpoint(const slot_table *t, slot_worker *w, int mode, uint32_t i, uint32_t j,
+                             uint32_t k, int32_t first, int32_t last, uint32_t *winner)
 {
-    return a < b ? a : b;
+    double *middle = &w->best[first + (last - first) / 2], before = *middle;
+    candidate c = make_checkpoint(t, mode, i, j, k, w->peaks[k]);
+    apply(t, w, &c, first, last + 1);
+    if (*middle < before)
+        *winner = k;
+}
+
+/* Sums of bounds below which a candidate may win in a block. Floats round: what is a millionth
+ * above is let through. */
+static float block_limit(const slot_table *t, const slot_worker *w, uint32_t i, int32_t first)
+{
+    return (float)((w->best[first] + (double)t->costs->forward_until[i]) * (1 + 1e-6));
+}
+
+/* The k - i - 1 that pass, as a list; returns how many, and the one with the least bound first. */
+static uint32_t list_passing(slot_worker *w, const float *forward, const float *right,
+                             const float *left, uint32_t count)
+{
+    uint32_t n_passing = 0;
+    float least = HUGE_VALF;
+    for (uint32_t n = 0; n < count; n++) {
+        uint64_t eight;
+        if (n % 8 == 0 && n + 8 <= count) {
+            memcpy(&eight, w->pass + n, sizeof eight);
+            if (eight == 0) {
+                n += 7;
+                continue;
+            }
+        }
+        if (!w->pass[n])
+            continue;
+        float bound = forward[n] + right[n] + left[n];
+        w->passing[n_passing] = n;
+        if (bound < least) {
+            least = bound;
+            w->passing[n_passing] = w->passing[0];
+            w->passing[0] = n;
+        }
+        n_passing++;
+    }
+    return n_passing;
 }
 
 /*
- * The minimum of all candidates, into w->best; the last slot is `cap`. Returns the first slot at
- * which there is one. What was best for i .. j-1 goes first: with a good minimum at hand most
- * others are rejected by their bounds.
+ * The checkpoints before i+1 .. i+count, in the block's slots first .. last. What won for the last
+ * j goes first, then the most promising of those that pass the filter, then the rest of them as far
+ * as they still pass.
  */
-static int32_t minimise_candidates(const slot_table *t, slot_worker *w, int mode, uint32_t i,
-                                   uint32_t j, double least, double limit, int32_t cap)
+static void apply_block(const slot_table *t, slot_worker *w, int mode, uint32_t i, uint32_t j,
+                        uint32_t count, int32_t first, int32_t last)
 {
-    const stage_costs *costs = t->costs;
-    cell *c = cell_at(t, mode, i, j);
-    const cell *before = cell_at(t, mode, i, j - 1);
-    probes p = {.slots = {cap / 4, cap / 2, cap - cap / 8}};
-    for (int n = 0; n < PROBES; n++)
-        p.times[n] = HUGE_VAL;
+    int32_t for_right = last - to_slots(t, held_input(t, mode, i));
+    uint32_t block = (uint32_t)(last >> t->shift);
+    uint32_t *hint = &t->hints[((size_t)mode * t->n + i) * t->n_blocks + block], winner = 0;
+    if (for_right < 0)
+        return;
+    if (*hint > i)
+        apply_checkpoint(t, w, mode, i, j, *hint, first, last, &winner);
+    const float *forward = t->forward + i + 1, *left = left_bounds(t, mode, i, block);
+    const float *right = right_bounds(t, j, (uint32_t)(for_right >> t->shift)) + i + 1;
+    float limit = block_limit(t, w, i, first);
+    t->kernels.filter(w->pass, forward, right, left, limit, (int32_t)count);
+    uint32_t n_passing = list_passing(w, forward, right, left, count);
+    for (uint32_t at = 0; at < n_passing; at++) {
+        uint32_t n = w->passing[at];
+        if (forward[n] + right[n] + left[n] < limit)
+            apply_checkpoint(t, w, mode, i, j, i + 1 + n, first, last, &winner);
+        limit = block_limit(t, w, i, first);
+    }
+    *hint = winner ? winner : *hint;
+}
+
+/* Checkpoints that repeat too much to be of use are the last ones; how many are left. */
+static uint32_t count_useful(const slot_table *t, uint32_t i, uint32_t j, double spare)
+{
+    uint32_t low = 0, high = j - i;
+    while (low < high) {
+        uint32_t middle = low + (high - low + 1) / 2;
+        if ((double)(t->costs->forward_until[i + middle - 1] - t->costs->forward_until[i]) > spare)
+            high = middle - 1;
+        else
+            low = middle;
+    }
+    return low;
+}
+
+/* The minimum of all candidates, into w->best; the last slot is `cap`. */
+static void minimise_candidates(const slot_table *t, slot_worker *w, int mode, uint32_t i,
+                                uint32_t j, double spare, int32_t cap)
+{
     candidate save = make_save(t, mode, i, j);
-    int32_t lo = apply_k(t, w, &save, cap + 1, &p);
-    for (int n = 0; n < PROBES && before->lo != NEVER; n++) {
-        uint32_t k = before->hints[n];
-        if (k <= i || (n > 0 && k == before->hints[n - 1]))
-            continue;
-        candidate hinted = make_checkpoint(t, mode, i, j, k, peak_until(t, mode, i, k));
-        lo = least_slot(lo, apply_k(t, w, &hinted, cap + 1, &p));
+    apply(t, w, &save, 0, cap + 1);
+    find_peaks(t, w, mode, i);
+    uint32_t count = count_useful(t, i, j, spare);
+    for (int32_t first = 0; first <= cap; first += 1 << t->shift) {
+        int32_t last = first + (1 << t->shift) - 1;
+        apply_block(t, w, mode, i, j, count, first, last < cap ? last : cap);
     }
-    int32_t open = cap; /* the last slot at which a later candidate may win */
-    int64_t forward_peak = 0;
-    for (uint32_t k = i + 1; k <= j; k++) {
-        double bound = least + (double)(costs->forward_until[k - 1] - costs->forward_until[i]) +
-                       (double)costs->stage[k - 1].again_ticks;
-        forward_peak = extend_peak(t, mode, i, k, forward_peak);
-        while (open >= 0 && w->best[open] <= bound)
-            open--;
-        if (bound > limit)
-            break;
-        candidate at_k = make_checkpoint(t, mode, i, j, k, forward_peak);
-        lo = least_slot(lo, apply_k(t, w, &at_k, open + 1, &p));
-    }
-    memcpy(c->hints, p.k, sizeof c->hints);
-    return lo;
 }
 
 static void fill(const slot_table *t, slot_worker *w, int mode, uint32_t i, uint32_t j)
@@ -383,14 +429,34 @@ static void fill(const slot_table *t, slot_worker *w, int mode, uint32_t i, uint
     if (limit >= least) {
         for (int32_t m = 0; m <= cap; m++)
             w->best[m] = HUGE_VAL;
-        lo = minimise_candidates(t, w, mode, i, j, least, limit, cap);
+        minimise_candidates(t, w, mode, i, j, limit - least, cap);
+        for (lo = 0; lo <= cap && !(w->best[lo] <= limit && isfinite(w->best[lo]));)
+            lo++;
+        lo = lo <= cap ? lo : NEVER;
     }
-    while (lo != NEVER && w->best[lo] > limit)
-        lo = lo < cap ? lo + 1 : NEVER;
     if (lo == NEVER)
         c->lo = NEVER;
     else
-        store(t, w, c, lo, cap);
+        store(w, c, lo, cap);
+}
+
+/* A float that is not above the number. */
+static float round_down(double number)
+{
+    float rounded = (float)number;
+    return (double)rounded > number ? nextafterf(rounded, 0) : rounded;
+}
+
+static void store_bounds(const slot_table *t, int mode, uint32_t i, uint32_t j)
+{
+    const cell *c = cell_at(t, mode, i, j);
+    for (uint32_t block = 0; block < t->n_blocks; block++) {
+        int64_t last = ((int64_t)(block + 1) << t->shift) - 1;
+        float bound = round_down(value_at(c, last));
+        left_bounds(t, mode, i, block)[j - i] = bound;
+        if (mode == OWNED)
+            right_bounds(t, j, block)[i] = bound;
+    }
 }
 
 /* The subchain i .. j in the modes in which it can be asked for. */
@@ -403,8 +469,9 @@ static void fill_modes(const slot_table *t, slot_worker *w, uint32_t i, uint32_t
             fill_single(t, w, mode, i);
         else
             fill(t, w, mode, i, j);
+        if (!w->failed)
+            store_bounds(t, mode, i, j);
     }
-    *column_at(t, i, j) = *cell_at(t, OWNED, i, j);
 }
 
 /* The subchains that begin in one tile of stages and end in another; each after its parts. */
@@ -450,7 +517,14 @@ static neap_status start_workers(slot_table *t, neap_diag *diag)
     neap_status status = NEAP_NEW(allocator, members, &t->workers, diag);
     for (unsigned i = 0; i < members && status == NEAP_OK; i++) {
         neap_arena_init(&t->workers[i].values, members > 1 ? &t->shared.base : allocator);
+        t->workers[i].peaks_i = NEAP_NONE;
         status = NEAP_NEW(allocator, (size_t)t->slots + 2, &t->workers[i].best, diag);
+        if (status == NEAP_OK)
+            status = NEAP_NEW(allocator, t->n, &t->workers[i].pass, diag);
+        if (status == NEAP_OK)
+            status = NEAP_NEW(allocator, t->n, &t->workers[i].passing, diag);
+        if (status == NEAP_OK)
+            status = NEAP_NEW(allocator, t->n, &t->workers[i].peaks, diag);
     }
     return status;
 }
@@ -459,6 +533,9 @@ static void end_workers(slot_table *t)
 {
     for (unsigned i = 0; t->workers && i < t->n_workers; i++) {
         NEAP_DELETE(t->allocator, (size_t)t->slots + 2, t->workers[i].best);
+        NEAP_DELETE(t->allocator, t->n, t->workers[i].pass);
+        NEAP_DELETE(t->allocator, t->n, t->workers[i].passing);
+        NEAP_DELETE(t->allocator, t->n, t->workers[i].peaks);
         neap_arena_clear(&t->workers[i].values);
     }
     NEAP_DELETE(t->allocator, t->n_workers, t->workers);
@@ -471,6 +548,8 @@ static neap_status fill_all(slot_table *t, bool *stopped, neap_diag *diag)
     for (uint32_t i = 0; i < t->n; i++)
         t->least_until[i + 1] = t->least_until[i] + t->costs->stage[i].forward_ticks +
                                 t->costs->stage[i].backward_ticks;
+    for (uint32_t i = 0; i <= t->n; i++)
+        t->forward[i] = round_down((double)t->costs->forward_until[i]);
     neap_team_run(&t->job, t->n_workers);
     *stopped = *stopped || t->stopped;
     return t->halted && !t->stopped ? neap_fail_no_memory(diag) : NEAP_OK;
@@ -522,12 +601,19 @@ static neap_status find_once(const planner *p, draft *d, const stage_costs *cost
                     .slack = slack,
                     .job = {run_member},
                     .p = p};
-    while ((int64_t)BLOCKS << t.shift <= slots)
+    for (t.shift = BLOCK_SHIFT; slots >> t.shift >= MOST_BLOCKS;)
         t.shift++;
+    t.n_blocks = (uint32_t)(slots >> t.shift) + 1;
     *found = false;
     neap_status status = NEAP_NEW(allocator, n_cells, &t.cells, diag);
     if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, n_cells / N_MODES, &t.columns, diag);
+        status = NEAP_NEW(allocator, n_cells * t.n_blocks, &t.left_bounds, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, n_cells / N_MODES * t.n_blocks, &t.right_bounds, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, n + 1, &t.forward, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, N_MODES * n * t.n_blocks, &t.hints, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, n + 1, &t.least_until, diag);
     if (status == NEAP_OK)
@@ -543,7 +629,10 @@ static neap_status find_once(const planner *p, draft *d, const stage_costs *cost
         status = schedule_build(p, costs, &chooser.base, slots, s, diag);
     }
     NEAP_DELETE(allocator, n_cells, t.cells);
-    NEAP_DELETE(allocator, n_cells / N_MODES, t.columns);
+    NEAP_DELETE(allocator, n_cells * t.n_blocks, t.left_bounds);
+    NEAP_DELETE(allocator, n_cells / N_MODES * t.n_blocks, t.right_bounds);
+    NEAP_DELETE(allocator, n + 1, t.forward);
+    NEAP_DELETE(allocator, N_MODES * n * t.n_blocks, t.hints);
     NEAP_DELETE(allocator, n + 1, t.least_until);
     end_workers(&t);
     return status;
@@ -557,25 +646,50 @@ static double least_ticks(const stage_costs *costs)
     return ticks;
 }
 
+/* A schedule of groups of stages, as one of the stages. */
+static neap_status find_grouped(const planner *p, draft *d, const stage_costs *costs,
+                                int64_t slot_bytes, int64_t slots, schedule *s, bool *found,
+                                neap_diag *diag)
+{
+    stage_costs groups;
+    neap_status status = stage_groups_build(costs, GROUP, &groups, diag);
+    if (status != NEAP_OK)
+        return status;
+    status = slot_table_find(p, d, &groups, slot_bytes, slots, s, found, diag);
+    if (status == NEAP_OK && *found)
+        status = stage_groups_expand(costs->n, GROUP, s, diag);
+    stage_costs_clear(&groups);
+    return status;
+}
+
 neap_status slot_table_find(const planner *p, draft *d, const stage_costs *costs,
                             int64_t slot_bytes, int64_t slots, schedule *s, bool *found,
                             neap_diag *diag)
 {
+    schedule better = {.allocator = p->allocator};
     double slack = HUGE_VAL, ticks;
+    bool is_better = false;
     neap_status status = NEAP_OK;
     *found = false;
+    *s = (schedule){.allocator = p->allocator};
     if (slots > INT32_MAX / 4 || costs->n > MOST_STAGES)
         return neap_fail(diag, NEAP_UNSUPPORTED,
                          "%lu stages and %lld slots of memory are too many for a table; use larger "
                          "slots",
                          (unsigned long)costs->n, (long long)slots);
-    if (slots >= COARSER * COARSER) {
-        status = find_once(p, d, costs, slot_bytes * COARSER, slots / COARSER, slack, NULL, found,
-                           &ticks, diag);
-        if (*found)
-            slack = ticks - least_ticks(costs);
-    }
+    if (costs->n >= LEAST_GROUPED)
+        status = find_grouped(p, d, costs, slot_bytes, slots, s, found, diag);
+    if (status == NEAP_OK && *found)
+        slack = (double)schedule_ticks(costs, s) - least_ticks(costs);
     if (status == NEAP_OK && !d->stopped)
-        status = find_once(p, d, costs, slot_bytes, slots, slack, s, found, &ticks, diag);
+        status =
+            find_once(p, d, costs, slot_bytes, slots, slack, &better, &is_better, &ticks, diag);
+    if (status == NEAP_OK && is_better) {
+        schedule_clear(s);
+        *s = better;
+        *found = true;
+    } else {
+        schedule_clear(&better);
+    }
     return status;
 }
