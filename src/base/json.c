@@ -483,6 +483,29 @@ static bool number_integer(const number *n, int64_t *result, bool *too_large)
     return true;
 }
 
+bool json_parse_number(const char *text, const char **end, double *value)
+{
+    char digits[64]; /* more of them change nothing that could be seen */
+    size_t length = strspn(text, "+-.0123456789eE"), skipped = 0;
+    if (text[0] == '.') {
+        digits[0] = '0';
+        skipped = 1;
+    }
+    if (length + skipped >= sizeof digits)
+        return false;
+    memcpy(digits + skipped, text, length);
+    digits[length + skipped] = '\0';
+    json_reader r;
+    json_init(&r, NULL, "", digits, length + skipped, NULL);
+    number n;
+    bool ok = scan_number(&r, &n);
+    *value = ok ? number_value(&r, &n) : 0;
+    *end = text + (ok ? n.length : skipped) - skipped;
+    ok = ok && json_ok(&r);
+    json_clear(&r);
+    return ok;
+}
+
 int64_t json_i64(json_reader *r)
 {
     number n;

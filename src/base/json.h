@@ -58,6 +58,11 @@ int64_t json_i64(json_reader *r);
 uint32_t json_u32(json_reader *r, uint32_t most);
 /* A finite number. */
 double json_double(json_reader *r);
+/*
+ * A decimal number at the beginning of a text, whatever the locale; *end gets where it ends. False
+ * if there is none, or it is not finite. Takes what JSON takes, and ".5".
+ */
+bool json_parse_number(const char *text, const char **end, double *value);
 /* Whether the next value is a number with a fraction or exponent. */
 bool json_peek_real(json_reader *r);
 bool json_peek_null(json_reader *r);

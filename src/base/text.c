@@ -1,13 +1,13 @@
 /* neap/text.h: sizes and durations as people write and read them. */
 #include "base/checked.h"
 #include "base/fail.h"
+#include "base/json.h"
 
 #include <neap/text.h>
 
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -49,13 +49,10 @@ static bool parse_whole(const char *text, int64_t factor, const char *end, int64
 
 neap_status neap_bytes_parse(const char *text, int64_t *bytes, neap_diag *diag)
 {
-    /* strtod alone would take "inf", "nan" and hexadecimal numbers. */
-    if (!isdigit((unsigned char)text[0]) && !(text[0] == '.' && isdigit((unsigned char)text[1])))
+    const char *end;
+    double number;
+    if (!json_parse_number(text, &end, &number) || number < 0 || text[0] == '-')
         return fail_size(text, diag);
-    if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
-        return fail_size(text, diag);
-    char *end;
-    double number = strtod(text, &end);
     const char *number_end = end;
     while (*end == ' ')
         end++;

@@ -65,6 +65,12 @@ static const neap_value *storage_of(const chain_builder *b, uint32_t value)
     return &b->graph->values[b->graph->values[value].storage];
 }
 
+static void clear_marks(chain_builder *b)
+{
+    for (size_t v = 0; v < b->graph->n_values; v++)
+        b->seen[v] = 0;
+}
+
 /* ---- Forward cuts ---- */
 
 static void find_reaches(chain_builder *b)
@@ -154,7 +160,7 @@ static void number_stages(chain_builder *b)
 static void find_parameter_stages(chain_builder *b)
 {
     const neap_graph *graph = b->graph;
-    memset(b->seen, 0, graph->n_values * sizeof *b->seen);
+    clear_marks(b);
     for (uint32_t o = 0; o < b->n_forward; o++)
         for (uint32_t k = 0; k < graph->ops[o].n_inputs; k++) {
             uint32_t storage = graph->values[graph->ops[o].inputs[k]].storage;
@@ -217,8 +223,7 @@ static void find_backward_ranges(chain_builder *b)
 static void find_gradient_bytes(chain_builder *b)
 {
     const neap_graph *graph = b->graph;
-    for (uint32_t v = 0; v < graph->n_values; v++)
-        b->seen[v] = 0; /* per storage: one past its last reader in the backward part */
+    clear_marks(b); /* seen[v]: of a storage, its last reader in the backward part */
     for (uint32_t o = b->n_forward; o < b->n_ops; o++)
         for (uint32_t k = 0; k < graph->ops[o].n_inputs; k++)
             b->seen[graph->values[graph->ops[o].inputs[k]].storage] = o;
@@ -348,7 +353,7 @@ static int64_t data_bytes(const chain_builder *b)
 static void measure_stages(chain_builder *b)
 {
     neap_chain *chain = b->chain;
-    memset(b->seen, 0, b->graph->n_values * sizeof *b->seen);
+    clear_marks(b);
     chain->input_bytes = data_bytes(b);
     int64_t entering = chain->input_bytes;
     for (uint32_t i = 0; i < chain->n_stages; i++) {

@@ -369,7 +369,8 @@ neap_status neap_graph_set_variants(neap_graph *graph, const neap_variant *first
         neap_arena arena = graph->arena;
         *graph = before;
         graph->arena = arena;
-        memcpy(graph->ops, old_ops, graph->n_ops * sizeof *old_ops);
+        if (graph->n_ops)
+            memcpy(graph->ops, old_ops, graph->n_ops * sizeof *old_ops);
     }
     return status;
 }

@@ -33,7 +33,8 @@ static neap_step read_step(json_reader *r)
         else if (items == 2 && step.kind == NEAP_COMPUTE)
             step.variant = json_u32(r, NEAP_NONE - 1);
         else
-            json_fail(r, "a %s step has no more items", neap_step_kind_name(step.kind));
+            json_fail(r, "no more items may follow in a step of kind \"%s\"",
+                      neap_step_kind_name(step.kind));
         items++;
     }
     if (json_ok(r) && items < 2)

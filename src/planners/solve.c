@@ -1,5 +1,6 @@
 /* neap_solve: options in, a method's draft, then judge and layout; nothing unverified leaves. */
 #include "base/fail.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "planners/planner_internal.h"
 
@@ -9,7 +10,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct neap_solution {
@@ -54,10 +54,11 @@ static neap_status set_choice(const neap_option *option, const char *value, doub
 static neap_status set_number(const neap_option *option, const char *value, double *result,
                               neap_diag *diag)
 {
-    char *end;
-    double number = strtod(value, &end);
+    const char *end = value;
+    double number = 0;
+    bool is_number = json_parse_number(value, &end, &number);
     bool whole = option->type != NEAP_OPTION_INTEGER || number == floor(number);
-    if (end == value || *end || !isfinite(number) || !whole || number < option->least ||
+    if (!is_number || *end || !isfinite(number) || !whole || number < option->least ||
         number > option->most)
         return neap_fail(diag, NEAP_INVALID,
                          "option %s takes a%s number from %.15g to %.15g, not \"%s\"", option->name,

@@ -135,9 +135,9 @@ static void choose_budgets(const neap_graph *graph, int64_t budgets[BUDGETS])
 }
 
 /*
- * Whether more memory never makes its plans slower. These three plan for stages; where a stage has
- * several ops its costs are upper bounds, and what is left of the budget is spent by trial, which
- * may do better with less. On plain chains they are monotone: see test_plain_chains.
+ * Whether more memory never makes its plans slower. These three plan for stages by their first
+ * variants; the kernels are chosen afterwards, by the room each op has, which may favour the plan
+ * for less memory. On plain chains they are monotone: see test_plain_chains.
  */
 static bool is_monotone(const char *method)
 {

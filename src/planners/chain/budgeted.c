@@ -1,10 +1,11 @@
 #include "planners/chain/budgeted.h"
 
+#include "base/checked.h"
 #include "planners/chain/least_memory.h"
 
-#define MOST_TRIES    6   /* with more memory than the budget, where the stages' costs are bounds */
-#define MOST_RETRIED  400 /* stages: longer chains take long enough once */
-#define FEW_STAGES    100 /* of longer ones, once */
+#define RUNGS         12   /* of the ladder, where the stages' costs are bounds */
+#define FEW_STAGES    100  /* longer chains have fewer rungs ... */
+#define MOST_RETRIED  400  /* ... and still longer ones none */
 #define MOST_TIGHTEST 4000 /* stages: the tightest schedule is O(n^3) */
 
 typedef struct search {
@@ -15,18 +16,27 @@ typedef struct search {
     neap_diag *diag;
 } search;
 
+static int64_t add_up(int64_t a, int64_t b)
+{
+    int64_t sum;
+    return neap_add_i64(a, b, &sum) ? sum : INT64_MAX;
+}
+
 /* Bytes with which everything can be saved: more is never of use. */
 static int64_t enough(const stage_costs *costs)
 {
     int64_t kept = costs->results_from[0], peak = 0;
     for (uint32_t i = 0; i < costs->n; i++) {
         const stage_cost *c = &costs->stage[i];
-        int64_t here = c->forward_peak[OWNED] + c->save_peak[OWNED] + c->again_peak[OWNED] +
-                       c->backward_peak[OWNED] + c->gradient + c->drop_peak;
+        const int64_t parts[] = {c->forward_peak[OWNED],  c->save_peak[OWNED], c->again_peak[OWNED],
+                                 c->backward_peak[OWNED], c->gradient,         c->drop_peak};
+        int64_t here = 0;
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+            here = add_up(here, parts[k]);
         peak = here > peak ? here : peak;
-        kept += c->kept[OWNED];
+        kept = add_up(kept, c->kept[OWNED]);
     }
-    return kept + peak;
+    return add_up(kept, peak);
 }
 
 /* Plans for so many bytes beyond the pinned ones; d->plan stays NULL if there is no schedule. */
@@ -58,7 +68,7 @@ static neap_status use_tightest(search *s, draft *d)
 }
 
 /* Takes over another plan if it fits and is faster; otherwise drops it. */
-static bool take_if_better(const planner *p, draft *d, draft *other)
+static void take_if_better(const planner *p, draft *d, draft *other)
 {
     bool better = other->plan && other->predicted_peak <= p->budget &&
                   other->predicted_ticks < d->predicted_ticks;
@@ -70,34 +80,43 @@ static bool take_if_better(const planner *p, draft *d, draft *other)
     } else {
         neap_plan_destroy(other->plan);
     }
-    return better;
+}
+
+/* The first rung above `memory` of a ladder that does not depend on the budget: `per_octave` of
+ * them between powers of two. */
+static int64_t next_rung(int64_t memory, int64_t per_octave)
+{
+    int64_t power = 1;
+    while (power <= memory / 2)
+        power *= 2;
+    int64_t rung = power;
+    for (int64_t k = 1; rung <= memory; k++)
+        rung = power + power / per_octave * k + power % per_octave * k / per_octave;
+    return rung;
 }
 
 /*
  * Where a stage has several ops its costs are upper bounds, and a plan may need less than promised.
- * The room that is left is offered to the method again; if the plan it then makes is too large,
- * half of it.
+ * So plans for a little more than the budget are made too, and the fastest that fits is taken. The
+ * memories tried are rungs of a fixed ladder: a larger budget is offered the same plans and more.
  */
-static neap_status use_spare_room(search *s, draft *d, int64_t memory)
+static neap_status climb(search *s, draft *d, int64_t memory)
 {
     neap_status status = NEAP_OK;
-    int64_t more = s->p->budget - d->predicted_peak;
-    if (s->p->request->budget < 0 || s->chain.n_stages > MOST_RETRIED)
+    bool few = s->chain.n_stages <= FEW_STAGES;
+    int64_t per_octave = few ? 4 * RUNGS : RUNGS;
+    if (s->p->request->budget < 0 || s->chain.n_stages > MOST_RETRIED || memory <= 0 ||
+        memory >= enough(&s->costs) || memory > INT64_MAX / 4)
         return NEAP_OK;
-    int tries = s->chain.n_stages <= FEW_STAGES ? MOST_TRIES : 1;
-    for (int i = 0; i < tries && more > s->p->budget / 1000 && status == NEAP_OK; i++) {
+    int64_t rung = next_rung(memory, per_octave), last = memory + memory / 3;
+    for (; rung <= last && status == NEAP_OK; rung = next_rung(rung, per_octave)) {
         draft other = {0};
-        status = try_memory(s, &other, memory + more);
-        if (status == NEAP_OK && other.stopped) {
+        status = try_memory(s, &other, rung);
+        if (status != NEAP_OK || other.stopped) {
             neap_plan_destroy(other.plan);
             break;
         }
-        if (take_if_better(s->p, d, &other)) {
-            memory += more;
-            more = s->p->budget - d->predicted_peak;
-        } else {
-            more /= 2;
-        }
+        take_if_better(s->p, d, &other);
     }
     return status;
 }
@@ -115,7 +134,7 @@ neap_status planner_use_finder(const planner *p, draft *d, schedule_finder find,
     if (status == NEAP_OK && !d->plan && s.costs.n <= MOST_TIGHTEST)
         status = use_tightest(&s, d);
     if (status == NEAP_OK && d->plan && !d->stopped && d->predicted_peak <= p->budget)
-        status = use_spare_room(&s, d, memory);
+        status = climb(&s, d, memory);
 done:
     if (s.costs.allocator)
         stage_costs_clear(&s.costs);

@@ -1,0 +1,73 @@
+"""Plans for the benches, by the built command: what one costs, and what making it took."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import common
+
+NEAP = os.path.join(common.BUILD, "neap")
+NO_PLAN = 3  # exit status: nothing fits the budget
+
+
+def run(*words):
+    """(exit status, what it printed, seconds, peak resident KiB) of a neap command."""
+    start = time.monotonic()
+    process = subprocess.Popen([NEAP, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    printed = process.stdout.read()
+    message = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    process.stdout.close()
+    process.stderr.close()
+    seconds = time.monotonic() - start
+    if process.returncode not in (0, NO_PLAN):
+        sys.exit(f"neap {' '.join(map(str, words))}: {message.decode().strip()}")
+    return process.returncode, printed.decode(), seconds, usage.ru_maxrss
+
+
+def plan(model, method, budget, *words, options=(), output=None):
+    """The figures of `neap plan` as a dictionary, with wall_seconds and rss_kib; time is None where nothing fits."""
+    command = ["plan", model, "--method", method, "--budget", budget, "--json", *words]
+    for option in options:
+        command += ["--option", option]
+    if output:
+        command += ["-o", output]
+    _, printed, seconds, rss = run(*command)
+    return {**json.loads(printed), "wall_seconds": seconds, "rss_kib": rss}
+
+
+def curve(model, methods, budgets, *words):
+    """{method: [time, or None where nothing fits, for each budget]}."""
+    path = os.path.join(common.BUILD, "curve.csv")
+    run("curve", model, "--methods", ",".join(methods), "--budgets", ",".join(map(str, budgets)),
+        "--csv", path, *words)  # fmt: skip
+    times = {method: [] for method in methods}
+    with open(path, encoding="utf-8") as file:
+        names = file.readline().strip().split(",")
+        for line in file:
+            fields = dict(zip(names, line.rstrip("\n").split(",")))
+            times[fields["method"]].append(float(fields["time"]) if fields["time"] else None)
+    os.remove(path)
+    return times
+
+
+def percent(share):
+    """0.0512 as +5.1%."""
+    return f"{100 * share:+.1f}%"
+
+
+def size(count):
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= scale:
+            return f"{count / scale:.3g} {unit}"
+    return f"{count} B"
+
+
+def duration(seconds):
+    for unit, scale in (("min", 60), ("s", 1), ("ms", 1e-3)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"
