@@ -105,8 +105,8 @@ static neap_status climb(search *s, draft *d, int64_t memory)
     neap_status status = NEAP_OK;
     bool few = s->chain.n_stages <= FEW_STAGES;
     int64_t per_octave = few ? 4 * RUNGS : RUNGS;
-    if (s->p->request->budget < 0 || s->chain.n_stages > MOST_RETRIED || memory <= 0 ||
-        memory >= enough(&s->costs) || memory > INT64_MAX / 4)
+    if (s->p->request->budget < 0 || s->costs.exact || s->chain.n_stages > MOST_RETRIED ||
+        memory <= 0 || memory >= enough(&s->costs) || memory > INT64_MAX / 4)
         return NEAP_OK;
     int64_t rung = next_rung(memory, per_octave), last = memory + memory / 3;
     for (; rung <= last && status == NEAP_OK; rung = next_rung(rung, per_octave)) {

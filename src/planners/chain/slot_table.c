@@ -11,8 +11,8 @@
  * block ends lie side by side for all k (`left_bounds`, `right_bounds`), so that one vector loop
  * tells which k can win in the block; few can, as what was best for i .. j-1 is tried first. Only
  * those are looked at slot by slot.
- * - A first table of groups of four stages (stage_groups.h) gives a schedule, hence a time that the
- * best one does not pass: what a subchain cannot do within its share of that is left out. A
+ * - A first table of groups of three stages (stage_groups.h) gives a schedule, hence a time that
+ * the best one does not pass: what a subchain cannot do within its share of that is left out. A
  * subchain that does not end in the last stage is only run after its stages were run forward once
  * before, which counts against the share.
  * - Tiles of the table are shared among threads.
@@ -33,11 +33,17 @@
 #define NEVER         INT32_MAX
 #define BLOCK_SHIFT   4 /* a block has at least 16 slots */
 #define MOST_BLOCKS   64
-#define GROUP         4 /* stages taken together for a first schedule */
+#define GROUP         3 /* stages taken together for a first schedule */
 #define LEAST_GROUPED 48
 #define MOST_STAGES   20000
 #define TILE          16  /* stages: what is near in the table is used together */
 #define LEAST_SHARED  256 /* stages: shorter chains are done before other threads have started */
+
+#if defined(__GNUC__)
+#define PREFETCH(address) __builtin_prefetch(address)
+#else
+#define PREFETCH(address) ((void)(address))
+#endif
 
 /* Time for lo .. hi slots; infinite below, `last` from hi on. */
 typedef struct cell {
@@ -361,6 +367,17 @@ static uint32_t list_passing(slot_worker *w, const float *forward, const float *
     return n_passing;
 }
 
+/* Values of candidates lie far apart: they are fetched a little ahead. */
+static void prefetch_values(const slot_table *t, int mode, uint32_t i, uint32_t j, uint32_t k,
+                            int32_t first, int32_t for_right)
+{
+    const cell *right = cell_at(t, OWNED, k, j), *left = cell_at(t, mode, i, k - 1);
+    if (right->lo <= for_right && for_right < right->hi)
+        PREFETCH(right->values + (for_right - right->lo));
+    if (left->lo <= first && first < left->hi)
+        PREFETCH(left->values + (first - left->lo));
+}
+
 /*
  * The checkpoints before i+1 .. i+count, in the block's slots first .. last. What won for the last
  * j goes first, then the most promising of those that pass the filter, then the rest of them as far
@@ -383,6 +400,10 @@ static void apply_block(const slot_table *t, slot_worker *w, int mode, uint32_t 
     uint32_t n_passing = list_passing(w, forward, right, left, count);
     for (uint32_t at = 0; at < n_passing; at++) {
         uint32_t n = w->passing[at];
+        if (at + 6 < n_passing)
+            PREFETCH(cell_at(t, OWNED, i + 1 + w->passing[at + 6], j));
+        if (at + 3 < n_passing)
+            prefetch_values(t, mode, i, j, i + 1 + w->passing[at + 3], first, for_right);
         if (forward[n] + right[n] + left[n] < limit)
             apply_checkpoint(t, w, mode, i, j, i + 1 + n, first, last, &winner);
         limit = block_limit(t, w, i, first);

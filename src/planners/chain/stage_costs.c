@@ -303,8 +303,14 @@ static void find_ignored(tracer *t)
     }
 }
 
-static void sum_up(stage_costs *costs)
+static void sum_up(stage_costs *costs, const neap_chain *chain)
 {
+    costs->exact = true;
+    for (uint32_t i = 0; i < chain->n_stages; i++) {
+        const neap_stage *s = &chain->stages[i];
+        costs->exact = costs->exact && s->end_op - s->first_op <= 1 &&
+                       s->end_backward - s->first_backward <= 1;
+    }
     for (uint32_t i = costs->n; i-- > 0;)
         costs->results_from[i] = costs->results_from[i + 1] + costs->stage[i].results;
     for (uint32_t i = 0; i < costs->n; i++)
@@ -338,7 +344,7 @@ neap_status stage_costs_build(const planner *p, const neap_chain *chain, stage_c
         find_ignored(&t);
         for (uint32_t i = 0; i < costs->n; i++)
             trace_stage(&t, i);
-        sum_up(costs);
+        sum_up(costs, chain);
     }
     NEAP_DELETE(allocator, n_values, t.last_use);
     NEAP_DELETE(allocator, n_values, t.live);

@@ -45,6 +45,7 @@ typedef struct stage_costs {
     int64_t *results_from;  /* n + 1: sum of the results of stages i and later */
     int64_t *forward_until; /* n + 1: sum of the forward times of stages before i */
     int64_t pinned_bytes;   /* taken throughout */
+    bool exact;             /* every stage is one op each way: the peaks are those of the plans */
     bool *again;            /* per forward op: part of `again` */
     uint32_t n_forward;
     neap_allocator *allocator;
