@@ -405,7 +405,7 @@ static void test_methods_equal_exhaustive_search(void **state)
 {
     (void)state;
     uint64_t seed = number_from("NEAP_TEST_SEED", 1);
-    uint64_t count = number_from("NEAP_TEST_COUNT", 1200 / SLOW);
+    uint64_t count = number_from("NEAP_TEST_COUNT", 1000 / SLOW);
     random_source random = {seed};
     tally sum = {0};
     print_message("seed %" PRIu64 ", %" PRIu64 " chains\n", seed, count);
@@ -440,7 +440,7 @@ static void test_predictions_hold(void **state)
 {
     (void)state;
     uint64_t seed = number_from("NEAP_TEST_SEED", 1);
-    uint64_t count = number_from("NEAP_TEST_COUNT", 4000 / SLOW), found = 0, asked = 0;
+    uint64_t count = number_from("NEAP_TEST_COUNT", 2000 / SLOW), found = 0, asked = 0;
     random_source random = {seed + 2000};
     for (uint64_t c = 0; c < count; c++) {
         chain_recipe recipe = random_chain_recipe(&random, c % 10 ? 10 : 40, c % 2);

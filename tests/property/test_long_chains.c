@@ -227,7 +227,7 @@ static void test_tables_stop(void **state)
 static void test_a_hundred_thousand_stages(void **state)
 {
     (void)state;
-    uint32_t layers = 100000 / SLOW;
+    uint32_t layers = 100000;
     random_source random = {seed()};
     chain_recipe recipe = {.layers = layers, .reads_output = true, .scale = 1};
     neap_graph *graph = random_chain(&random, &recipe);
