@@ -5,7 +5,7 @@
 
 #define RUNGS         12   /* of the ladder, where the stages' costs are bounds */
 #define FEW_STAGES    100  /* longer chains have fewer rungs ... */
-#define MOST_RETRIED  400  /* ... and still longer ones none */
+#define MOST_RETRIED  150  /* ... and still longer ones none */
 #define MOST_TIGHTEST 4000 /* stages: the tightest schedule is O(n^3) */
 
 typedef struct search {
