@@ -3,9 +3,8 @@
 #include "base/checked.h"
 #include "planners/chain/least_memory.h"
 
-#define RUNGS         12   /* of the ladder, where the stages' costs are bounds */
-#define FEW_STAGES    100  /* longer chains have fewer rungs ... */
-#define MOST_RETRIED  150  /* ... and still longer ones none */
+#define PER_OCTAVE    48   /* rungs of the ladder between a memory and its double */
+#define MOST_RETRIED  100  /* stages: longer chains take long enough once */
 #define MOST_TIGHTEST 4000 /* stages: the tightest schedule is O(n^3) */
 
 typedef struct search {
@@ -82,16 +81,15 @@ static void take_if_better(const planner *p, draft *d, draft *other)
     }
 }
 
-/* The first rung above `memory` of a ladder that does not depend on the budget: `per_octave` of
- * them between powers of two. */
-static int64_t next_rung(int64_t memory, int64_t per_octave)
+/* The first rung above `memory` of a ladder that does not depend on the budget. */
+static int64_t next_rung(int64_t memory)
 {
     int64_t power = 1;
     while (power <= memory / 2)
         power *= 2;
     int64_t rung = power;
     for (int64_t k = 1; rung <= memory; k++)
-        rung = power + power / per_octave * k + power % per_octave * k / per_octave;
+        rung = power + power / PER_OCTAVE * k + power % PER_OCTAVE * k / PER_OCTAVE;
     return rung;
 }
 
@@ -103,13 +101,11 @@ static int64_t next_rung(int64_t memory, int64_t per_octave)
 static neap_status climb(search *s, draft *d, int64_t memory)
 {
     neap_status status = NEAP_OK;
-    bool few = s->chain.n_stages <= FEW_STAGES;
-    int64_t per_octave = few ? 4 * RUNGS : RUNGS;
     if (s->p->request->budget < 0 || s->costs.exact || s->chain.n_stages > MOST_RETRIED ||
         memory <= 0 || memory >= enough(&s->costs) || memory > INT64_MAX / 4)
         return NEAP_OK;
-    int64_t rung = next_rung(memory, per_octave), last = memory + memory / 3;
-    for (; rung <= last && status == NEAP_OK; rung = next_rung(rung, per_octave)) {
+    int64_t rung = next_rung(memory), last = memory + memory / 3;
+    for (; rung <= last && status == NEAP_OK; rung = next_rung(rung)) {
         draft other = {0};
         status = try_memory(s, &other, rung);
         if (status != NEAP_OK || other.stopped) {

@@ -46,7 +46,7 @@ static const neap_option options[] = {
 };
 
 #define NEVER       INT64_MAX
-#define FIRST_SLOTS 400 /* of the table that gives the upper bound */
+#define FIRST_SLOTS 2000 /* of the table that gives the upper bound */
 
 typedef struct point {
     int64_t memory, ticks; /* rising, falling */
@@ -198,18 +198,22 @@ static int64_t next_memory(const walker *w)
     return w->at + 1 < w->f->count ? w->f->points[w->at + 1].memory + w->taken : NEVER;
 }
 
-static void add_point(pareto *t, points *list, int64_t memory, int64_t ticks)
+static bool reserve(pareto *t, points *list, size_t count)
 {
-    if (list->count && list->items[list->count - 1].ticks <= ticks)
-        return;
-    if (list->count && list->items[list->count - 1].memory == memory) {
-        list->items[list->count - 1].ticks = ticks;
-        return;
-    }
     if (t->status == NEAP_OK)
-        t->status =
-            NEAP_RESERVE(t->p->allocator, list->count + 1, &list->items, &list->capacity, t->diag);
-    if (t->status == NEAP_OK)
+        t->status = NEAP_RESERVE(t->p->allocator, count, &list->items, &list->capacity, t->diag);
+    return t->status == NEAP_OK;
+}
+
+/* A point with more memory than those before it, if it is faster; there is room for it. */
+static inline void add_point(points *list, int64_t memory, int64_t ticks)
+{
+    point *last = list->count ? &list->items[list->count - 1] : NULL;
+    if (last && last->ticks <= ticks)
+        return;
+    if (last && last->memory == memory)
+        last->ticks = ticks;
+    else
         list->items[list->count++] = (point){memory, ticks};
 }
 
@@ -223,9 +227,12 @@ static void merge(pareto *t, const option *o, int64_t end, int64_t limit)
     int64_t memory = o->start;
     size_t old = 0;
     t->merged.count = 0;
+    if (!reserve(t, &t->merged,
+                 t->best.count + o->right->count + (o->left ? o->left->count : 0) + 2))
+        return;
     while (memory <= end) {
         for (; old < t->best.count && t->best.items[old].memory <= memory; old++)
-            add_point(t, &t->merged, t->best.items[old].memory, t->best.items[old].ticks);
+            add_point(&t->merged, t->best.items[old].memory, t->best.items[old].ticks);
         walk_to(&right, memory);
         int64_t ticks = o->constant + o->right->points[right.at].ticks;
         int64_t next = next_memory(&right);
@@ -236,13 +243,13 @@ static void merge(pareto *t, const option *o, int64_t end, int64_t limit)
             next = other < next ? other : next;
         }
         if (ticks <= limit)
-            add_point(t, &t->merged, memory, ticks);
+            add_point(&t->merged, memory, ticks);
         if (next == NEVER)
             break;
         memory = next;
     }
     for (; old < t->best.count; old++)
-        add_point(t, &t->merged, t->best.items[old].memory, t->best.items[old].ticks);
+        add_point(&t->merged, t->best.items[old].memory, t->best.items[old].ticks);
     points swapped = t->best;
     t->best = t->merged;
     t->merged = swapped;
@@ -296,8 +303,9 @@ static void fill_row(pareto *t, int mode, uint32_t i)
     const stage_cost *cost = &t->costs->stage[i];
     int64_t memory = most(cost->gradient + cost->again_peak[mode], cost->backward_peak[mode]);
     t->best.count = 0;
-    if (memory <= memory_limit(t, mode, i, i) && least_ticks(t, i, i) <= time_limit(t, i, i))
-        add_point(t, &t->best, memory, least_ticks(t, i, i));
+    if (memory <= memory_limit(t, mode, i, i) && least_ticks(t, i, i) <= time_limit(t, i, i) &&
+        reserve(t, &t->best, 1))
+        add_point(&t->best, memory, least_ticks(t, i, i));
     store(t, front_at(t, mode, i, i));
     for (uint32_t j = i + 1; j < t->n && t->status == NEAP_OK; j++)
         fill(t, mode, i, j);

@@ -29,12 +29,8 @@ static neap_status find_schedule(const planner *p, draft *d, const stage_costs *
                                  int64_t memory, schedule *s, bool *found, neap_diag *diag)
 {
     int64_t slots = (int64_t)p->options[SLOTS];
-    int64_t slot_bytes = memory / slots;
-    if (slot_bytes == 0) {
-        slot_bytes = 1;
-        slots = memory;
-    }
-    return slot_table_find(p, d, costs, slot_bytes, slots, s, found, diag);
+    int64_t slot_bytes = memory / slots > 0 ? memory / slots : 1;
+    return slot_table_find(p, d, costs, slot_bytes, memory / slot_bytes, s, found, diag);
 }
 
 static neap_status plan_rotor(const planner *p, draft *d, neap_diag *diag)
