@@ -25,28 +25,22 @@ static int64_t need_at(const least_table *t, int mode, uint32_t i, uint32_t j)
     return t->need[place(t, mode, i, j)];
 }
 
-static int64_t results_between(const least_table *t, uint32_t i, uint32_t j)
-{
-    return t->costs->results_from[i] - t->costs->results_from[j + 1];
-}
-
 static void fill(least_table *t, int mode, uint32_t i, uint32_t j)
 {
     const stage_cost *stage = t->costs->stage, *first = &stage[i];
-    int64_t gradient = stage[j].gradient, hold = mode == OWNED ? first->input : 0;
+    int64_t gradient = stage[j].gradient, hold = stage_costs_held_input(t->costs, mode, i);
     int64_t forward_peak = first->forward_peak[mode];
     int right_mode = first->output_saved ? HELD : OWNED;
     int64_t kept = first->kept[mode] - (right_mode == OWNED ? first->output : 0);
     int64_t best = most(gradient + first->save_peak[mode],
                         most(kept + need_at(t, right_mode, i + 1, j),
-                             results_between(t, i + 1, j) + first->backward_peak[mode]));
+                             stage_costs_results(t->costs, i + 1, j) + first->backward_peak[mode]));
     uint32_t choice = i;
     for (uint32_t k = i + 1; k <= j && gradient + forward_peak < best; k++) {
-        if (k > i + 1)
-            forward_peak = most(forward_peak, hold + stage[k - 1].drop_peak);
+        forward_peak = stage_costs_extend_peak(t->costs, mode, i, k, forward_peak);
         int64_t need = most(gradient + forward_peak,
                             most(hold + need_at(t, OWNED, k, j),
-                                 results_between(t, k, j) + need_at(t, mode, i, k - 1)));
+                                 stage_costs_results(t->costs, k, j) + need_at(t, mode, i, k - 1)));
         if (need < best) {
             best = need;
             choice = k;

@@ -95,11 +95,6 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static int64_t results_between(const pareto *t, uint32_t i, uint32_t j)
-{
-    return t->costs->results_from[i] - t->costs->results_from[j + 1];
-}
-
 /* T0: stages i .. j without recomputation, the last one entered by `again`. */
 static int64_t least_ticks(const pareto *t, uint32_t i, uint32_t j)
 {
@@ -143,15 +138,9 @@ static option make_save(const pareto *t, int mode, uint32_t i, uint32_t j)
                 .constant = cost->forward_ticks + cost->backward_ticks,
                 .right = front_at(t, right_mode, i + 1, j)};
     o.start = most(t->costs->stage[j].gradient + cost->save_peak[mode],
-                   results_between(t, i + 1, j) + cost->backward_peak[mode]);
+                   stage_costs_results(t->costs, i + 1, j) + cost->backward_peak[mode]);
     o.start = later(o.start, o.a, o.right);
     return o;
-}
-
-/* A(i-1) while a checkpoint behind it is in use. */
-static int64_t held_input(const pareto *t, int mode, uint32_t i)
-{
-    return mode == OWNED ? t->costs->stage[i].input : 0;
 }
 
 /* `forward_peak`: of the stages i .. k-1. */
@@ -160,22 +149,14 @@ static option make_checkpoint(const pareto *t, int mode, uint32_t i, uint32_t j,
 {
     const stage_costs *costs = t->costs;
     option o = {.k = k,
-                .a = held_input(t, mode, i),
-                .b = results_between(t, k, j),
+                .a = stage_costs_held_input(t->costs, mode, i),
+                .b = stage_costs_results(t->costs, k, j),
                 .constant = costs->forward_until[k] - costs->forward_until[i],
                 .right = front_at(t, OWNED, k, j),
                 .left = front_at(t, mode, i, k - 1)};
     o.start = later(costs->stage[j].gradient + forward_peak, o.a, o.right);
     o.start = later(o.start, o.b, o.left);
     return o;
-}
-
-/* Grows the peak of forward(i .. k-2) to that of forward(i .. k-1). */
-static int64_t extend_peak(const pareto *t, int mode, uint32_t i, uint32_t k, int64_t peak)
-{
-    if (k == i + 1)
-        return t->costs->stage[i].forward_peak[mode];
-    return most(peak, held_input(t, mode, i) + t->costs->stage[k - 1].drop_peak);
 }
 
 /* ---- Step functions ---- */
@@ -286,7 +267,7 @@ static void fill(pareto *t, int mode, uint32_t i, uint32_t j)
                         costs->stage[k - 1].again_ticks;
         if (costs->forward_until[k - 1] - costs->forward_until[i] > limit - least)
             break; /* and so it is for every later one */
-        forward_peak = extend_peak(t, mode, i, k, forward_peak);
+        forward_peak = stage_costs_extend_peak(t->costs, mode, i, k, forward_peak);
         /* Memory from which on the minimum so far beats this option, and every later one. */
         for (size_t at = t->best.count; at > 0 && t->best.items[at - 1].ticks <= bound; at--)
             if (t->best.items[at - 1].memory <= end)
@@ -348,7 +329,7 @@ static uint32_t choose(run_chooser *self, subchain whole, int64_t *right_memory,
     option best = make_save(t, mode, whole.i, whole.j);
     int64_t best_ticks = option_ticks(&best, whole.memory), forward_peak = 0;
     for (uint32_t k = whole.i + 1; k <= whole.j; k++) {
-        forward_peak = extend_peak(t, mode, whole.i, k, forward_peak);
+        forward_peak = stage_costs_extend_peak(t->costs, mode, whole.i, k, forward_peak);
         option at_k = make_checkpoint(t, mode, whole.i, whole.j, k, forward_peak);
         int64_t ticks = option_ticks(&at_k, whole.memory);
         if (ticks < best_ticks) {

@@ -36,8 +36,8 @@
 #define GROUP         3 /* stages taken together for a first schedule */
 #define LEAST_GROUPED 48
 #define MOST_STAGES   20000
-#define TILE          16  /* stages: what is near in the table is used together */
-#define LEAST_SHARED  256 /* stages: shorter chains are done before other threads have started */
+#define TILE          16 /* stages: what is near in the table is used together */
+#define LEAST_SHARED  96 /* stages: shorter chains are done before other threads have started */
 
 #if defined(__GNUC__)
 #define PREFETCH(address) __builtin_prefetch(address)
@@ -141,11 +141,6 @@ static int32_t plus(int32_t a, int32_t lo)
     return lo == NEVER ? NEVER : a + lo;
 }
 
-static int64_t results_between(const slot_table *t, uint32_t i, uint32_t j)
-{
-    return t->costs->results_from[i] - t->costs->results_from[j + 1];
-}
-
 static double value_at(const cell *c, int64_t m)
 {
     if (c->lo == NEVER || m < c->lo)
@@ -160,16 +155,11 @@ static candidate make_save(const slot_table *t, int mode, uint32_t i, uint32_t j
     int64_t kept = cost->kept[mode] - (right_mode == OWNED ? cost->output : 0);
     candidate c = {.k = i, .a = to_slots(t, kept), .right = cell_at(t, right_mode, i + 1, j)};
     c.constant = (double)cost->forward_ticks + (double)cost->backward_ticks;
-    c.start = most(to_slots(t, t->costs->stage[j].gradient + cost->save_peak[mode]),
-                   to_slots(t, results_between(t, i + 1, j) + cost->backward_peak[mode]));
+    c.start =
+        most(to_slots(t, t->costs->stage[j].gradient + cost->save_peak[mode]),
+             to_slots(t, stage_costs_results(t->costs, i + 1, j) + cost->backward_peak[mode]));
     c.start = most(c.start, plus(c.a, c.right->lo));
     return c;
-}
-
-/* A(i-1) while a checkpoint behind it is in use. */
-static int64_t held_input(const slot_table *t, int mode, uint32_t i)
-{
-    return mode == OWNED ? t->costs->stage[i].input : 0;
 }
 
 /* `forward_peak`: of the stages i .. k-1. */
@@ -178,23 +168,14 @@ static candidate make_checkpoint(const slot_table *t, int mode, uint32_t i, uint
 {
     const stage_costs *costs = t->costs;
     candidate c = {.k = k,
-                   .a = to_slots(t, held_input(t, mode, i)),
-                   .b = to_slots(t, results_between(t, k, j)),
+                   .a = to_slots(t, stage_costs_held_input(t->costs, mode, i)),
+                   .b = to_slots(t, stage_costs_results(t->costs, k, j)),
                    .right = cell_at(t, OWNED, k, j),
                    .left = cell_at(t, mode, i, k - 1)};
     c.constant = (double)(costs->forward_until[k] - costs->forward_until[i]);
     c.start = to_slots(t, costs->stage[j].gradient + forward_peak);
     c.start = most(c.start, most(plus(c.a, c.right->lo), plus(c.b, c.left->lo)));
     return c;
-}
-
-/* Grows the peak of forward(i .. k-2) to that of forward(i .. k-1). */
-static int64_t extend_peak(const slot_table *t, int mode, uint32_t i, uint32_t k, int64_t peak)
-{
-    if (k == i + 1)
-        return t->costs->stage[i].forward_peak[mode];
-    int64_t here = held_input(t, mode, i) + t->costs->stage[k - 1].drop_peak;
-    return here > peak ? here : peak;
 }
 
 static double candidate_at(const candidate *c, int64_t m)
@@ -317,7 +298,7 @@ static void find_peaks(const slot_table *t, slot_worker *w, int mode, uint32_t i
     w->peaks_i = i;
     w->peaks_mode = mode;
     for (uint32_t k = i + 1; k < t->n; k++)
-        w->peaks[k] = peak = extend_peak(t, mode, i, k, peak);
+        w->peaks[k] = peak = stage_costs_extend_peak(t->costs, mode, i, k, peak);
 }
 
 /* The checkpoint before k in a block; if it becomes the best in the middle of it, *winner. */
@@ -386,7 +367,7 @@ static void prefetch_values(const slot_table *t, int mode, uint32_t i, uint32_t 
 static void apply_block(const slot_table *t, slot_worker *w, int mode, uint32_t i, uint32_t j,
                         uint32_t count, int32_t first, int32_t last)
 {
-    int32_t for_right = last - to_slots(t, held_input(t, mode, i));
+    int32_t for_right = last - to_slots(t, stage_costs_held_input(t->costs, mode, i));
     uint32_t block = (uint32_t)(last >> t->shift);
     uint32_t *hint = &t->hints[((size_t)mode * t->n + i) * t->n_blocks + block], winner = 0;
     if (for_right < 0)
@@ -593,7 +574,7 @@ static uint32_t choose(run_chooser *self, subchain whole, int64_t *right_memory,
     double best_time = candidate_at(&best, whole.memory);
     int64_t forward_peak = 0;
     for (uint32_t k = whole.i + 1; k <= whole.j; k++) {
-        forward_peak = extend_peak(t, mode, whole.i, k, forward_peak);
+        forward_peak = stage_costs_extend_peak(t->costs, mode, whole.i, k, forward_peak);
         candidate at_k = make_checkpoint(t, mode, whole.i, whole.j, k, forward_peak);
         double time = candidate_at(&at_k, whole.memory);
         if (time < best_time) {

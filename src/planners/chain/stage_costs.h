@@ -55,4 +55,28 @@ neap_status stage_costs_build(const planner *p, const neap_chain *chain, stage_c
                               neap_diag *diag);
 void stage_costs_clear(stage_costs *costs);
 
+/* ---- Terms of the recursion in schedule.h ---- */
+
+/* Results of the stages i .. j. */
+static inline int64_t stage_costs_results(const stage_costs *costs, uint32_t i, uint32_t j)
+{
+    return costs->results_from[i] - costs->results_from[j + 1];
+}
+
+/* A(i-1) while a checkpoint behind it is in use. */
+static inline int64_t stage_costs_held_input(const stage_costs *costs, int mode, uint32_t i)
+{
+    return mode == OWNED ? costs->stage[i].input : 0;
+}
+
+/* Grows the peak of forward(i .. k-2) to that of forward(i .. k-1). */
+static inline int64_t stage_costs_extend_peak(const stage_costs *costs, int mode, uint32_t i,
+                                              uint32_t k, int64_t peak)
+{
+    if (k == i + 1)
+        return costs->stage[i].forward_peak[mode];
+    int64_t here = stage_costs_held_input(costs, mode, i) + costs->stage[k - 1].drop_peak;
+    return here > peak ? here : peak;
+}
+
 #endif
