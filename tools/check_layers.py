@@ -61,6 +61,11 @@ POSIX = set(
     sys/wait.h""".split()
 )
 
+# Headers of other libraries, and the one file behind which each of them stays.
+OWNERS = {
+    "interfaces/highs_c_api.h": "src/planners/graph/highs_model.c",
+}
+
 LINE_LIMIT = 1000
 LINE_FOLDERS = ("include", "src", "cli", "python", "tests", "bench", "examples", "tools")
 LINE_SUFFIXES = (".c", ".h", ".cu", ".py")
@@ -139,6 +144,9 @@ def room_complaint(room, include):
 
 
 def source_complaint(path, include):
+    owner = OWNERS.get(include.name, path)
+    if owner != path:
+        return f"only {owner} may include it"
     return room_complaint(room_of(path), include)
 
 
