@@ -60,11 +60,18 @@ neap_status draft_add_number(const planner *p, draft *d, const char *name, doubl
 neap_status draft_add_list(const planner *p, draft *d, const char *name, const int64_t *items,
                            size_t count, neap_diag *diag);
 
+/* Another method with its defaults, on the same graph and budget, as a part of this one. */
+neap_status planner_run_method(const planner *p, const char *name, draft *d, neap_diag *diag);
+/* Releases a draft that goes no further. */
+void planner_clear_draft(const planner *p, draft *d);
+
 /* Seconds of a clock that only goes forward. */
 double planner_now(void);
 /* Tells the caller how far the work is, 0 to 1 (negative: not known); a few times a second at most.
  */
 void planner_report(const planner *p, double fraction);
+/* The same of a search: the best plan's ticks and those no plan can beat; negative if unknown. */
+void planner_report_search(const planner *p, int64_t best_ticks, int64_t bound_ticks);
 /* Whether to stop: the caller cancelled, or the time limit is over. */
 bool planner_stopped(const planner *p);
 

@@ -13,7 +13,7 @@ double planner_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-void planner_report(const planner *p, double fraction)
+static void report(const planner *p, double fraction, double best_time, double bound_time)
 {
     neap_progress *progress = p->request->progress;
     double now = planner_now();
@@ -23,9 +23,20 @@ void planner_report(const planner *p, double fraction)
     neap_progress_event event = {.phase = p->request->method,
                                  .fraction = fraction,
                                  .seconds = now - p->started,
-                                 .best_time = -1,
-                                 .bound_time = -1};
+                                 .best_time = best_time,
+                                 .bound_time = bound_time};
     progress->report(progress, &event);
+}
+
+void planner_report(const planner *p, double fraction)
+{
+    report(p, fraction, -1, -1);
+}
+
+void planner_report_search(const planner *p, int64_t best_ticks, int64_t bound_ticks)
+{
+    report(p, -1, best_ticks < 0 ? -1 : neap_graph_seconds(p->graph, best_ticks),
+           bound_ticks < 0 ? -1 : neap_graph_seconds(p->graph, bound_ticks));
 }
 
 bool planner_stopped(const planner *p)

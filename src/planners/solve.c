@@ -84,13 +84,18 @@ static neap_status set_option(const neap_method *method, const neap_option_setti
                      setting->name, method->name);
 }
 
+static void set_defaults(const neap_method *method, double *values)
+{
+    for (uint32_t i = 0; i < method->n_options; i++)
+        values[i] =
+            method->options[i].type == NEAP_OPTION_CHOICE ? 0 : method->options[i].default_value;
+}
+
 static neap_status set_options(const neap_method *method, const neap_request *request,
                                double *values, neap_diag *diag)
 {
     neap_status status = NEAP_OK;
-    for (uint32_t i = 0; i < method->n_options; i++)
-        values[i] =
-            method->options[i].type == NEAP_OPTION_CHOICE ? 0 : method->options[i].default_value;
+    set_defaults(method, values);
     for (uint32_t i = 0; i < request->n_options && status == NEAP_OK; i++)
         status = set_option(method, &request->options[i], values, diag);
     return status;
@@ -115,6 +120,31 @@ static neap_status check_request(const neap_request *request, const neap_method 
     if (request->alignment < 1)
         return neap_fail(diag, NEAP_INVALID, "an alignment is 1 or more bytes");
     return NEAP_OK;
+}
+
+neap_status planner_run_method(const planner *p, const char *name, draft *d, neap_diag *diag)
+{
+    const neap_method *method = neap_methods_find(name);
+    double *options;
+    neap_status status = NEAP_NEW(p->allocator, method->n_options, &options, diag);
+    if (status != NEAP_OK)
+        return status;
+    set_defaults(method, options);
+    planner part = *p;
+    part.options = options;
+    status = method->plan(&part, d, diag);
+    NEAP_DELETE(p->allocator, method->n_options, options);
+    return status;
+}
+
+void planner_clear_draft(const planner *p, draft *d)
+{
+    neap_plan_destroy(d->plan);
+    d->plan = NULL;
+    NEAP_DELETE(p->allocator, d->extra_capacity, d->extras);
+    d->extras = NULL;
+    d->extra_capacity = d->n_extras = 0;
+    neap_arena_clear(&d->arena);
 }
 
 /* ---- Verification ---- */

@@ -1,0 +1,263 @@
+/*
+ * checkmate: the best plan whose stages end with the first runs, by mixed-integer programming.
+ *
+ * Jain, Jain, Nrusimha, Gholami, Abbeel, Keutzer, Stoica and Gonzalez, "Checkmate: Breaking the
+ * Memory Wall with Optimal Tensor Rematerialization" (2020), problem (9), with HiGHS in place of
+ * Gurobi. The program is stage_model.h's. On the way to the answer:
+ *
+ * 1. quick methods give a first plan, and its time rules out running slow ops again;
+ * 2. the linear relaxation gives a bound, and its rounding better plans (two_phase.h);
+ * 3. a column whose reduced cost exceeds the distance between plan and bound is fixed: no better
+ *    plan has it otherwise. Few are left;
+ * 4. HiGHS solves what is left, looking only for better plans than the best so far.
+ *
+ * With form=unpartitioned the first runs may come in any stage (1a to 1f); with model=paper the
+ * program is written as it is printed, for the comparison of Appendix A (paper_model.h).
+ */
+#include "base/fail.h"
+#include "base/memory.h"
+#include "planners/graph/incumbent.h"
+#include "planners/graph/relaxation.h"
+#include "planners/graph/two_phase.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+enum { FORM, MOST_COLUMNS };
+
+static const neap_option options[] = {
+    [FORM] = {.name = "form",
+              .meaning = "whether stage t ends with the first run of op t, or ops run in any stage",
+              .type = NEAP_OPTION_CHOICE,
+              .choices = "partitioned|unpartitioned"},
+    [MOST_COLUMNS] = {.name = "most-columns",
+                      .meaning = "refuse a graph whose program would have more columns",
+                      .type = NEAP_OPTION_INTEGER,
+                      .least = 1,
+                      .most = 1e9,
+                      .default_value = 3e6},
+};
+
+typedef struct search {
+    const planner *p;
+    incumbent best;
+    relaxation relaxed;
+    int64_t bound_ticks;
+    bool optimal, infeasible, stopped;
+    neap_status status; /* of what callbacks did */
+    neap_diag *diag;
+} search;
+
+/* A graph too big is refused before anything is built. */
+static neap_status refuse_big(const planner *p, stage_form form, neap_diag *diag)
+{
+    stage_size size = stage_model_size(p->graph, form);
+    if ((double)size.columns <= p->options[MOST_COLUMNS])
+        return NEAP_OK;
+    return neap_fail(diag, NEAP_UNSUPPORTED,
+                     "%s has %" PRIu32 " ops: its program would have %.1f million columns and %.1f "
+                     "million rows, more than %s can solve (most-columns=%.0f); use ap-greedy, "
+                     "linear-greedy or, on a chain of blocks, rotor",
+                     neap_graph_name(p->graph), neap_graph_op_count(p->graph),
+                     (double)size.columns / 1e6, (double)size.rows / 1e6, p->request->method,
+                     p->options[MOST_COLUMNS]);
+}
+
+/* Offers what rounding the relaxation at several thresholds gives. */
+static neap_status round_relaxation(search *s, neap_diag *diag)
+{
+    static const double thresholds[] = {0.5, 0.3, 0.7, 0.1, 0.9};
+    stage_rows rows;
+    neap_status status = stage_rows_init(&rows, s->p->allocator, s->p->graph, diag);
+    for (size_t i = 0; i < sizeof thresholds / sizeof *thresholds && status == NEAP_OK; i++) {
+        rounding how = {.threshold = thresholds[i]};
+        stage_rows_restart(&rows);
+        status = two_phase_round(&s->relaxed.model, s->relaxed.values, &how, &rows, diag);
+        if (status == NEAP_OK)
+            status =
+                incumbent_offer_trimmed(&s->best, s->p, rows.sequence, rows.length, NULL, diag);
+    }
+    stage_rows_clear(&rows);
+    return status;
+}
+
+/* Below this objective a plan is better than the best so far: by a tick step, or by a tenth of a
+   millionth of the base time where steps are finer than a solver's arithmetic. */
+static double cutoff(const search *s)
+{
+    const stage_model *m = &s->relaxed.model;
+    if (s->best.ticks == INT64_MAX)
+        return HUGE_VAL;
+    double half_step = 0.5 * (double)graph_tick_step(s->p->graph) * m->ticks_scale;
+    return stage_model_objective(m, s->best.ticks) - fmax(half_step, 1e-4);
+}
+
+/* Fixes every column that no better plan has otherwise. */
+static void fix_columns(search *s)
+{
+    relaxation *x = &s->relaxed;
+    double gap = cutoff(s) - x->bound;
+    for (size_t j = 0; j < x->model.lp.n_columns && isfinite(gap); j++) {
+        if (x->reduced[j] > gap && x->model.lp.lower[j] <= 0)
+            x->model.lp.upper[j] = 0;
+        else if (-x->reduced[j] > gap && x->model.lp.upper[j] >= 1)
+            x->model.lp.lower[j] = 1;
+    }
+}
+
+static neap_status offer_values(search *s, const double *values, neap_diag *diag)
+{
+    const stage_model *m = &s->relaxed.model;
+    size_t length = stage_model_length(m, values);
+    uint32_t *sequence;
+    neap_status status = NEAP_NEW(s->p->allocator, length, &sequence, diag);
+    if (status != NEAP_OK)
+        return status;
+    stage_model_sequence(m, values, sequence);
+    status = incumbent_offer_trimmed(&s->best, s->p, sequence, length, NULL, diag);
+    NEAP_DELETE(s->p->allocator, length, sequence);
+    return status;
+}
+
+static bool stop(void *context)
+{
+    const search *s = context;
+    return s->status != NEAP_OK || planner_stopped(s->p);
+}
+
+static void show_progress(void *context, double best, double bound)
+{
+    search *s = context;
+    int64_t ticks = relaxation_bound_ticks(&s->relaxed.model, bound - 1e-6 * fabs(bound));
+    (void)best;
+    if (isfinite(bound) && ticks > s->bound_ticks)
+        s->bound_ticks = ticks;
+    planner_report_search(s->p, s->best.ticks == INT64_MAX ? -1 : s->best.ticks, s->bound_ticks);
+}
+
+static void take_found(void *context, const double *values)
+{
+    search *s = context;
+    if (s->status == NEAP_OK)
+        s->status = offer_values(s, values, s->diag);
+}
+
+/* One run of HiGHS on the program as it stands; *again where its answer broke rows that were
+   not in it. */
+static neap_status solve_once(search *s, bool *again, neap_diag *diag)
+{
+    const planner *p = s->p;
+    stage_model *m = &s->relaxed.model;
+    highs_watch watch = {s, stop, show_progress, take_found};
+    highs_model *highs = NULL;
+    highs_answer answer = {0};
+    double left = p->request->time_limit - (planner_now() - p->started);
+    double *start = NULL;
+    size_t added = 0;
+    bool covered = false;
+    *again = false;
+    neap_status status = NEAP_NEW(p->allocator, m->lp.n_columns, &start, diag);
+    if (status == NEAP_OK)
+        status = highs_model_create(p->allocator, &m->lp, true, &watch, &highs, diag);
+    if (status == NEAP_OK) {
+        bool expressible = s->best.ticks != INT64_MAX &&
+                           stage_model_values(m, s->best.sequence, s->best.length, NULL, start);
+        highs_settings settings = {
+            .seconds = p->request->time_limit > 0 ? fmax(left, 0.01) : 0,
+            .threads = p->request->threads,
+            .seed = p->request->seed,
+            .cutoff = cutoff(s),
+            .absolute_gap = 0.5e-4,
+            .start = expressible ? start : NULL,
+        };
+        status = highs_model_solve(highs, &settings, &answer, diag);
+    }
+    if (status == NEAP_OK)
+        status = s->status;
+    if (status != NEAP_OK)
+        goto done;
+    s->stopped = answer.outcome == HIGHS_STOPPED;
+    if (answer.has_solution && answer.outcome == HIGHS_SOLVED) {
+        status = stage_model_add_memory(m, highs_model_values(highs), 1e-9, &added, diag);
+        if (status == NEAP_OK)
+            status = stage_model_add_cover(m, highs_model_values(highs), &covered, diag);
+        *again = added > 0 || covered;
+        if (status == NEAP_OK && !*again)
+            status = offer_values(s, highs_model_values(highs), diag);
+    }
+    s->optimal = (answer.outcome == HIGHS_SOLVED && !*again) || answer.outcome == HIGHS_INFEASIBLE;
+done:
+    highs_model_destroy(highs);
+    NEAP_DELETE(p->allocator, m->lp.n_columns, start);
+    return status;
+}
+
+static neap_status solve_program(search *s, neap_diag *diag)
+{
+    bool complete, again = true;
+    fix_columns(s);
+    neap_status status = stage_model_add_all_memory(&s->relaxed.model, 10000000, &complete, diag);
+    while (again && status == NEAP_OK)
+        status = solve_once(s, &again, diag);
+    return status;
+}
+
+static neap_status run(search *s, neap_diag *diag)
+{
+    const planner *p = s->p;
+    stage_form form = (stage_form)p->options[FORM];
+    neap_status status = refuse_big(p, form, diag);
+    if (status == NEAP_OK)
+        status = incumbent_begin(&s->best, p, diag);
+    if (status != NEAP_OK)
+        return status;
+    if (s->best.ticks <= neap_graph_least_ticks(p->graph)) {
+        s->optimal = true;
+        return NEAP_OK;
+    }
+    if (p->budget < neap_graph_floor_bytes(p->graph, NULL))
+        return NEAP_OK;
+    stage_options model = {form, p->budget, s->best.ticks};
+    status = relaxation_solve(&s->relaxed, p, &model, s->best.ticks, diag);
+    s->bound_ticks = s->relaxed.bound_ticks;
+    if (status != NEAP_OK)
+        return status;
+    s->optimal = s->relaxed.outcome == HIGHS_INFEASIBLE;
+    s->stopped = s->relaxed.outcome == HIGHS_STOPPED;
+    if (s->relaxed.outcome != HIGHS_SOLVED && s->relaxed.outcome != HIGHS_GAVE_UP)
+        return NEAP_OK;
+    if (form == STAGE_PARTITIONED)
+        status = round_relaxation(s, diag);
+    s->optimal = s->best.ticks <= s->bound_ticks;
+    if (status == NEAP_OK && !s->optimal)
+        status = solve_program(s, diag);
+    return status;
+}
+
+static neap_status plan_checkmate(const planner *p, draft *d, neap_diag *diag)
+{
+    search s = {.p = p, .diag = diag, .bound_ticks = neap_graph_least_ticks(p->graph)};
+    incumbent_init(&s.best, p);
+    neap_status status = run(&s, diag);
+    if (status == NEAP_OK) {
+        bool found = s.best.ticks != INT64_MAX;
+        d->proven_optimal = s.optimal && found;
+        d->bound_ticks = d->proven_optimal ? s.best.ticks : s.bound_ticks;
+        d->stopped = s.stopped;
+        if (found || !s.stopped)
+            incumbent_take(&s.best, d);
+    }
+    relaxation_clear(&s.relaxed);
+    incumbent_clear(&s.best, p);
+    return status;
+}
+
+const neap_method method_checkmate = {
+    .name = "checkmate",
+    .summary = "least time in the budget for any graph, proven, by mixed-integer programming",
+    .source = "Jain et al. 2020, Checkmate, problem (9)",
+    .n_options = sizeof options / sizeof *options,
+    .options = options,
+    .plan = plan_checkmate,
+};

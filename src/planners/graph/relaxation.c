@@ -1,0 +1,112 @@
+#include "planners/graph/relaxation.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <string.h>
+
+int64_t graph_tick_step(const neap_graph *graph)
+{
+    int64_t step = 0;
+    for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
+        const neap_op *op = neap_graph_op(graph, o);
+        for (uint32_t q = 0; q < op->n_variants; q++)
+            for (int64_t other = op->variants[q].ticks; other != 0;) {
+                int64_t rest = step % other;
+                step = other;
+                other = rest;
+            }
+    }
+    return step > 0 ? step : 1;
+}
+
+int64_t relaxation_bound_ticks(const stage_model *m, double bound)
+{
+    int64_t least = neap_graph_least_ticks(m->graph), step = graph_tick_step(m->graph);
+    double extra = floor(bound / m->ticks_scale);
+    if (!(extra > 0) || extra > 1e17)
+        return least;
+    int64_t ticks = m->certain_ticks + (int64_t)extra;
+    ticks = (ticks + step - 1) / step * step;
+    return ticks > least ? ticks : least;
+}
+
+static bool stop(void *context)
+{
+    const relaxation *x = context;
+    planner_report_search(x->p, x->best_ticks, x->bound_ticks);
+    return planner_stopped(x->p);
+}
+
+/* Takes over what the last solve found out: any duals prove a bound. */
+static void note(relaxation *x)
+{
+    double bound = sparse_model_dual_bound(&x->model.lp, highs_model_duals(x->highs), x->reduced);
+    x->bound = bound;
+    int64_t ticks = relaxation_bound_ticks(&x->model, bound);
+    if (ticks > x->bound_ticks)
+        x->bound_ticks = ticks;
+}
+
+static neap_status solve_rounds(relaxation *x, neap_diag *diag)
+{
+    const planner *p = x->p;
+    size_t n_columns = x->model.lp.n_columns;
+    size_t added = 1;
+    neap_status status = NEAP_OK;
+    while (added > 0) {
+        double left = p->request->time_limit - (planner_now() - p->started);
+        highs_settings settings = {.seconds = p->request->time_limit > 0 ? fmax(left, 0.01) : 0,
+                                   .seed = p->request->seed};
+        highs_answer answer;
+        status = highs_model_solve(x->highs, &settings, &answer, diag);
+        if (status != NEAP_OK)
+            return status;
+        x->outcome = answer.outcome;
+        if (answer.outcome != HIGHS_SOLVED)
+            return NEAP_OK;
+        x->objective = answer.objective;
+        memcpy(x->values, highs_model_values(x->highs), n_columns * sizeof *x->values);
+        note(x);
+        status = stage_model_add_memory(&x->model, x->values, 1e-7, &added, diag);
+        if (status == NEAP_OK && added > 0)
+            status = highs_model_update(x->highs, &x->model.lp, diag);
+        if (status != NEAP_OK)
+            return status;
+    }
+    return NEAP_OK;
+}
+
+neap_status relaxation_solve(relaxation *x, const planner *p, const stage_options *options,
+                             int64_t best_ticks, neap_diag *diag)
+{
+    *x = (relaxation){.p = p,
+                      .best_ticks = best_ticks == INT64_MAX ? -1 : best_ticks,
+                      .bound_ticks = neap_graph_least_ticks(p->graph)};
+    x->watch = (highs_watch){.context = x, .stop = stop};
+    neap_status status = stage_model_build(&x->model, p->allocator, p->graph, options, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(p->allocator, x->model.lp.n_columns, &x->values, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(p->allocator, x->model.lp.n_columns, &x->reduced, diag);
+    size_t added;
+    if (status == NEAP_OK) /* the rows that keeping everything would break, one a stage */
+        status = stage_model_add_memory(&x->model, x->model.lp.upper, 0, &added, diag);
+    if (status == NEAP_OK)
+        status = highs_model_create(p->allocator, &x->model.lp, false, &x->watch, &x->highs, diag);
+    if (status == NEAP_OK)
+        status = solve_rounds(x, diag);
+    return status;
+}
+
+void relaxation_clear(relaxation *x)
+{
+    size_t n_columns = x->model.lp.n_columns;
+    highs_model_destroy(x->highs);
+    if (x->p) {
+        NEAP_DELETE(x->p->allocator, n_columns, x->values);
+        NEAP_DELETE(x->p->allocator, n_columns, x->reduced);
+    }
+    stage_model_clear(&x->model);
+    *x = (relaxation){0};
+}

@@ -1,0 +1,36 @@
+/*
+ * The linear relaxation of Checkmate's problem, solved with memory rows as they are needed, and the
+ * bound that it proves.
+ */
+#ifndef NEAP_PLANNERS_RELAXATION_H
+#define NEAP_PLANNERS_RELAXATION_H
+
+#include "planners/graph/highs_model.h"
+#include "planners/graph/stage_model.h"
+#include "planners/planner_internal.h"
+
+typedef struct relaxation {
+    stage_model model;
+    highs_model *highs;
+    highs_watch watch;
+    const planner *p;
+    int64_t best_ticks; /* shown as progress; -1: none */
+    highs_outcome outcome;
+    double objective;    /* of the relaxation, if solved; in the model's units */
+    int64_t bound_ticks; /* proven by the duals; the least ticks of the graph at least */
+    double *values;      /* of the columns, if solved; n_columns */
+    double *reduced;     /* reduced costs that go with the bound */
+    double bound;        /* the same bound in the model's units */
+} relaxation;
+
+/* Builds and solves. relaxation_clear is needed after a failure too. */
+neap_status relaxation_solve(relaxation *x, const planner *p, const stage_options *options,
+                             int64_t best_ticks, neap_diag *diag);
+void relaxation_clear(relaxation *x);
+
+/* A bound in the model's units as ticks: rounded up to what a sum of the ops' times can be. */
+int64_t relaxation_bound_ticks(const stage_model *m, double bound);
+/* The greatest common divisor of all ops' ticks: no two plans' times are nearer than this. */
+int64_t graph_tick_step(const neap_graph *graph);
+
+#endif
