@@ -9,6 +9,8 @@ transfers about half the time, so replay them with a link. The same seed and num
 whatever COUNT is. Every third plan or so carries offsets.
 
     random_graph(rng)           a graph: 2 to 9 ops, of both passes
+    random_training(rng)        a graph: 3 layers, a loss, the layers backward; sizes and times of a few units. Two of three
+                                have plans that trade time for memory; of random_graph's, one of four
     random_plan(rng, graph)     a legal plan for it
     mutated(rng, plan, graph)   the plan with one step, or one offset, dropped, swapped, duplicated or altered
 """
@@ -69,6 +71,50 @@ def random_graph(rng, name="random", max_ops=9):
         "ops": ops,
         "outputs": sorted(set(outputs) | set(last[:1])),
     }
+
+
+def random_training(rng, name="training", layers=3):
+    values, ops = [], []
+
+    def add_value(kind, size=None, view_of=None):
+        values.append({"name": "v%d" % len(values), "bytes": rng.randint(1, 8) if size is None else size, "kind": kind})
+        if view_of is not None:
+            values[-1]["view_of"] = view_of
+        return len(values) - 1
+
+    def add_op(kind, reads, outputs):
+        workspace = [rng.choice([0, 0, 0, 2, 5]) for _ in range(2)]
+        op = {"name": "op%d" % len(ops), "type": "layer", "pass": kind, "inputs": sorted(set(reads)), "outputs": outputs}
+        ms = rng.randint(1, 4)
+        op.update(time=ms / 1000, workspace=workspace[0])
+        if rng.random() < 0.2:
+            op["variants"] = [{"time": t / 1000, "workspace": w} for t, w in ((ms, workspace[0]), (ms + 1, workspace[1] // 2))]
+        ops.append(op)
+
+    made = [add_value("input", rng.randint(0, 2))]  # what each layer hands on, the data first
+    saved = []  # what each layer's backward op reads beside the gradient
+    for _ in range(layers):
+        reads = [made[-1]] + rng.sample(made, rng.random() < 0.3)  # at times a connection from further up
+        size, base = (0, made[-1]) if rng.random() < 0.15 else (None, None)
+        outputs = [add_value("activation", size, base)]
+        made.append(outputs[0])
+        if rng.random() < 0.25:
+            outputs.append(add_value("activation"))  # a mask, say
+        saved.append(rng.sample(reads[:1] + outputs, rng.randint(1, 2)))
+        add_op("forward", reads, outputs)
+    gradient = add_value("gradient")
+    add_op("backward", made[-1:], [gradient])
+    results = []
+    for needs in reversed(saved):
+        outputs = [add_value("gradient")]
+        if rng.random() < 0.3:
+            results.append(add_value("gradient", rng.randint(0, 2)))  # of the weights
+            outputs.append(results[-1])
+        add_op("backward", [gradient, *needs], outputs)
+        gradient = outputs[0]
+    fixed = rng.choice([0, 0, 10])
+    graph = {"neap": "graph", "version": 1, "name": name, "fixed_bytes": fixed, "values": values, "ops": ops}
+    return {**graph, "outputs": sorted({gradient, *results})}
 
 
 def add_costs(rng, op):

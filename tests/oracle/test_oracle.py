@@ -11,10 +11,12 @@ import sys
 import tempfile
 import traceback
 from fractions import Fraction
+from itertools import combinations, product
 
 import judge
 import least
 import random_graph
+import staged
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TINY_PLAN = [["compute", 0, 1], ["compute", 1], ["compute", 2], ["free", 1], ["compute", 3], ["free", 2]]
@@ -433,6 +435,298 @@ def test_least_plans_are_legal():
             expect(graph, steps, budget=budget, time=float(time), compute_time=float(time))
 
 
+# ---- stages
+
+def small(sizes, ops, outputs):
+    """A graph without inputs: ops are (reads, writes, seconds, workspace), or (reads, writes, [(seconds, workspace), ...])."""
+    listed = []
+    for reads, writes, *cost in ops:
+        variants = [{"time": time, "workspace": workspace} for time, workspace in (cost[0] if len(cost) == 1 else [cost])]
+        listed.append({"name": "op", "inputs": reads, "outputs": writes, **variants[0], "variants": variants})
+    values = [{"name": "v", "bytes": size} for size in sizes]
+    return {"neap": "graph", "version": 1, "name": "small", "values": values, "ops": listed, "outputs": outputs}
+
+
+def unit_chain(layers):
+    """Forward ops a1 .. an, the loss, backward ops: each reads the gradient and an activation. All sizes and times are 1."""
+    ops = [([k - 1] if k else [], [k], 1, 0) for k in range(layers + 1)]
+    ops += [([layers + k, layers - 1 - k], [layers + k + 1], 1, 0) for k in range(layers)]
+    return small([1] * (2 * layers + 1), ops, [2 * layers])
+
+
+def expect_curves(graph, partitioned, unpartitioned=None, any_order=None):
+    wanted = (partitioned, unpartitioned or partitioned, any_order or unpartitioned or partitioned)
+    for form, points in zip(staged.FORMS, wanted):
+        assert staged.curve(graph, form) == points, (form, staged.curve(graph, form))
+
+
+def test_staged_unit_chain():
+    # b3 runs beside a1 and a2: 5; beside a2: 4, and a1 comes again for b1; alone: 3, and then a1 and a2 come again
+    # for b2, a1 for b1
+    expect_curves(unit_chain(3), [(3, 10), (4, 8), (5, 7)])
+    assert staged.optimum(unit_chain(3), "partitioned", 2) is None
+
+
+def test_staged_unit_chain_of_the_paper():
+    # section 4.6: n = 17 at a budget of 4; both forms come to the same objective
+    for form in staged.FORMS:
+        assert staged.optimum(unit_chain(8), form, 4)[0] == 26, form
+    assert least.least_time(unit_chain(8), 4) == 26
+
+
+def test_staged_multi_output():
+    # u and w -> a (of u) -> b (of a and w) -> c (of b and u). With u held, a, w, b and u lie together at op 2: 370.
+    # Else op 0 runs again beside b: u comes, and w with it: 350
+    graph = small([100, 150, 20, 100, 1], [([], [0, 1], 1, 0), ([0], [2], 1, 0), ([2, 1], [3], 1, 0), ([3, 0], [4], 1, 0)], [4])
+    expect_curves(graph, [(350, 5), (370, 4)])
+    # the same if something else of op 0 is resident when u is wanted: w is freed, and comes again
+    graph["ops"][3]["inputs"] = [3, 0, 1]
+    graph["ops"][2]["inputs"] = [2]
+    # op 2 with a and b: 120, beside w: 270, beside u and w: 370; op 3 needs b, u, w, c: 351
+    expect_curves(graph, [(351, 5), (370, 4)])
+
+
+def test_staged_view_keeps_its_storage():
+    # h, its view hT -> s -> t, then t and hT -> c. To free h alone is to free nothing: at op 3 it is 310, or both come again
+    ops = [([], [0], 1, 0), ([0], [1], 1, 0), ([1], [2], 1, 0), ([2], [3], 1, 0), ([3, 1], [4], 1, 0)]
+    graph = small([100, 0, 10, 200, 1], ops, [4])
+    graph["values"][1]["view_of"] = 0
+    expect_curves(graph, [(301, 7), (310, 5)])
+    # if op 4 reads h too, op 0 comes again beside t, and hT is no more bytes
+    graph["ops"][4]["inputs"] = [3, 1, 0]
+    expect_curves(graph, [(301, 7), (310, 5)])
+    # a view of h that op 0 itself makes is resident with h, and has to go before h comes again
+    graph["ops"][0]["outputs"], graph["ops"][1] = [0, 1], {**graph["ops"][1], "outputs": []}
+    expect_curves(graph, [(301, 6), (310, 5)])
+
+
+def test_staged_workspace_decides():
+    # a -> b -> c, then a and c -> d; op 2 takes 200 of workspace, or 50 and three seconds
+    ops = [([], [0], 1, 0), ([0], [1], 1, 0), ([1], [2], 1, 200), ([0, 2], [3], 1, 0)]
+    sizes = [100, 10, 10, 1]
+    expect_curves(small(sizes, ops, [3]), [(220, 5), (320, 4)])
+    ops[2] = ([1], [2], [(1, 200), (3, 50)])
+    # the slow way: 170 beside a; with a again, 111 at op 3
+    expect_curves(small(sizes, ops, [3]), [(111, 7), (170, 6), (220, 5), (320, 4)])
+    ops[2] = ([1], [2], [(1, 200), (2, 50)])
+    # two seconds: as fast as to run op 0 again, and smaller
+    expect_curves(small(sizes, ops, [3]), [(111, 6), (170, 5), (320, 4)])
+
+
+def test_staged_one_variant_throughout():
+    # a -> b -> c, then a and c -> d. At 1000 bytes a has to come again beside c, where only the slow variant fits
+    ops = [([], [0], [(1, 600), (5, 0)]), ([0], [1], 1, 0), ([1], [2], 1, 0), ([0, 2], [3], 1, 0)]
+    graph = small([100, 500, 500, 1], ops, [3])
+    expect_curves(graph, [(1000, 13), (1100, 4)])
+    assert least.least_time(graph, 1000) == 9  # fast at first, then slow
+
+
+def test_staged_ops_without_a_trace():
+    # the check of a, op 1, makes nothing, and that of b, op 4, something that nobody wants: both run all the same
+    ops = [([], [0], 1, 0), ([0], [], 1, 7), ([0], [1], 1, 0), ([1], [2], 1, 0), ([1], [3], 1, 0)]
+    expect_curves(small([10, 10, 10, 5], ops, [2]), [(25, 5)], [(20, 5)])
+    # that is: a and b, then b and c, then, in the order given, the extra value beside both; or before c
+
+
+def test_staged_first_runs_in_order():
+    # a, b, c of a, d of b, e of c and d. In the order given b lies beside a, or one or both come again
+    ops = [([], [0], 1, 0), ([], [1], 1, 0), ([0], [2], 1, 0), ([1], [3], 1, 0), ([2, 3], [4], 1, 0)]
+    expect_curves(small([100, 100, 1, 1, 1], ops, [4]), [(102, 7), (200, 6), (201, 5)], [(102, 5)])
+
+
+def test_staged_too_few_stages():
+    # The pairs 0, 1 and 2, 3: the second op of a pair has room for its workspace only before the first has run. Five
+    # ops read the one pair and the other in turn, each the result of the last. 1; 0, 4; 3; 2, 5; 1; 0, 6 ...: ten
+    # ascending runs, for nine ops
+    ops = [([], [0], 1, 0), ([], [1], 1, 10), ([], [2], 1, 0), ([], [3], 1, 10)]
+    ops += [([j % 2 * 2, j % 2 * 2 + 1] + ([3 + j] if j else []), [4 + j], 1, 0) for j in range(5)]
+    graph = small([10] * 4 + [1] * 5, ops, [8])
+    assert staged.curve(graph, "any")[0] == (22, 15)
+    assert staged.optimum(graph, "unpartitioned", 22) is None
+    # without the last of them: eight runs, eight ops
+    graph = small([10] * 4 + [1] * 4, ops[:-1], [7])
+    assert staged.curve(graph, "any")[0] == staged.curve(graph, "unpartitioned")[0] == (22, 12)
+
+
+def test_staged_at_the_base_budget():
+    graph = small([0], [([], [0], 1, 0)], [0])
+    graph["fixed_bytes"] = 7
+    for form in staged.FORMS:
+        assert staged.optimum(graph, form, 7) == (1, 7, [["compute", 0, 0]]), form
+        assert staged.optimum(graph, form, 6) is None, form
+
+
+def by_tables(graph, form, assignment):
+    """Every (peak, time) of a form, the plainest way: Checkmate's tables R (what a stage runs) and S (what it gets from the one
+    before), all of them; each made into steps that free a value after its last use in a stage, and judged."""
+    g = least.as_graph(graph)
+    ops = range(len(g.reads))
+    made = [set(x) for x in g.writes]
+    needs = [set(x) - set(g.inputs) for x in g.reads]
+
+    def subsets(items):
+        return [set(c) for k in range(len(items) + 1) for c in combinations(sorted(items), k)]
+
+    def stages(t, here, done):
+        """The tables from stage t on: [(S_t, R_t), ...]; `here` is what there is at the end of the stage before."""
+        if t == len(ops):
+            if done == set(ops) and set(g.outputs) - set(g.inputs) <= here:
+                yield []
+            return
+        free_choice = ops if form == "unpartitioned" else range(t)
+        for kept, runs in product(subsets(here), subsets(free_choice)):
+            runs = sorted(runs | ({t} if form == "partitioned" else set()))
+            resident = set(kept)
+            for o in runs:
+                if needs[o] - resident or made[o] & resident:
+                    break
+                resident |= made[o]
+            else:
+                yield from ([(kept, runs)] + rest for rest in stages(t + 1, resident, done | set(runs)))
+
+    for table in stages(0, set(), set()):
+        steps, resident = [], set()
+        for (kept, runs), after in zip(table, [kept for kept, _ in table[1:]] + [set(g.outputs)]):
+            steps += [["free", v] for v in resident - kept]
+            resident = set(kept)
+            for i, o in enumerate(runs):
+                steps.append(["compute", o, assignment[o]])
+                used = set().union(after, *(needs[p] for p in runs[i + 1:]))
+                steps += [["free", v] for v in (resident | made[o]) - used]
+                resident = (resident | made[o]) & used
+        device = judge.Replay(g)
+        for step in steps:
+            device.step(step)
+        device.finish()
+        yield device.peak, device.compute_time
+
+
+def pareto(points):
+    best = []
+    for peak, time in sorted(set(points)):
+        if not best or time < best[-1][1]:
+            best.append((peak, time))
+    return best
+
+
+def test_staged_against_all_tables():
+    most_values = {("partitioned", 3): 6, ("partitioned", 4): 5, ("unpartitioned", 3): 3}  # more would take minutes
+    seen = dict.fromkeys(most_values, 0)
+    for seed in range(150):
+        rng = random.Random("tables/%d" % seed)
+        graph = random_graph.random_graph(rng, max_ops=4)
+        values, n = sum(len(op["outputs"]) for op in graph["ops"]), len(graph["ops"])
+        for form in staged.FORMS[:2]:
+            if values > most_values.get((form, n), 0):
+                continue
+            choices = product(*(range(len(op.get("variants", [0]))) for op in graph["ops"]))
+            points = pareto(p for assignment in choices for p in by_tables(graph, form, assignment))
+            assert staged.curve(graph, form) == points, (seed, form, points)
+            seen[form, n] += 1
+    assert min(seen.values()) >= 10, seen
+
+
+def relaxed_stages(graph, form, budget):
+    """The least time within a budget again, by relaxation. The state says everything: what is resident, which ops have run,
+    the stage and the last op in it."""
+    g = least.as_graph(graph)
+    n = len(g.reads)
+
+    def memory(resident):
+        return g.fixed + sum(g.bytes[s] for s in {g.root[v] for v in resident})
+
+    def moves(resident, done, stage, last):
+        if stage + 1 < n and (form == "unpartitioned" or last == stage):
+            yield 0, (resident, done, stage + 1, -1)
+        for v in resident - set(g.inputs):
+            yield 0, (resident - {v}, done, stage, last)
+        for o in range(last + 1, stage + 1 if form == "partitioned" else n):
+            made = resident | set(g.writes[o])
+            time, workspace = assignment[o]
+            if set(g.reads[o]) <= resident and not set(g.writes[o]) & resident and memory(made) + workspace <= budget:
+                yield time, (made, done | {o}, stage, o)
+
+    least_found = None
+    for assignment in product(*g.variants):
+        start = (frozenset(g.inputs), frozenset(), 0, -1)
+        best = {start: 0} if memory(start[0]) <= budget else {}
+        todo = list(best)
+        while todo:
+            state = todo.pop()
+            for time, new in moves(*state):
+                if new not in best or best[state] + time < best[new]:
+                    best[new] = best[state] + time
+                    todo.append(new)
+        ends = [time for (resident, done, stage, last), time in best.items()
+                if len(done) == n and set(g.outputs) <= resident and (form == "unpartitioned" or last == n - 1)]
+        least_found = min(ends + [least_found] * (least_found is not None), default=None)
+    return least_found
+
+
+def test_staged_against_plain_relaxation():
+    for seed in range(100):
+        rng = random.Random("relaxed stages/%d" % seed)
+        graph = random_graph.random_training(rng, layers=1) if seed % 2 else random_graph.random_graph(rng, max_ops=4)
+        if sum(len(op["outputs"]) for op in graph["ops"]) > 5:
+            continue
+        for form in staged.FORMS[:2]:
+            points = staged.curve(graph, form)
+            for (peak, time), time_below in zip(points, [None] + [time for _, time in points]):
+                assert relaxed_stages(graph, form, peak) == time, (seed, form, peak)
+                assert relaxed_stages(graph, form, peak - 1) == time_below, (seed, form, peak)
+
+
+def ascending_runs(ops):
+    runs = []
+    for o in ops:
+        if not runs or o <= runs[-1][-1]:
+            runs.append([])
+        runs[-1].append(o)
+    return runs
+
+
+def is_partitioned(ops, count):
+    """Whether the ops' first runs come in order and those between one and the next ascend."""
+    stage, last = 0, -1
+    for o in ops:
+        if o > stage or o <= last:
+            return False
+        stage, last = (stage + 1, -1) if o == stage else (stage, o)
+    return stage == count
+
+
+def test_staged_plans_are_legal():
+    for seed in range(120):
+        rng = random.Random("staged/%d" % seed)
+        graph = random_graph.random_training(rng, layers=2) if seed % 2 else random_graph.random_graph(rng, max_ops=6)
+        for form in staged.FORMS:
+            for peak, time in staged.curve(graph, form):
+                got, least_peak, steps = staged.optimum(graph, form, peak + rng.choice([0, 1]))
+                assert got <= time and least_peak <= peak + 1, (seed, form, peak)
+                expect(graph, steps, budget=least_peak, peak=least_peak, time=float(got))
+                order = [step[1] for step in steps if step[0] == "compute"]
+                assert form != "partitioned" or is_partitioned(order, len(graph["ops"])), (seed, order)
+                assert form == "any" or len(ascending_runs(order)) <= len(graph["ops"]), (seed, form, order)
+                assert len({tuple(step) for step in steps if step[0] == "compute"}) == len(graph["ops"]), (seed, steps)
+
+
+def test_staged_against_least():
+    """No form is better than the next, nor the last than plans that mix variants; without variants these are the same."""
+    for seed in range(300):
+        rng = random.Random("staged least/%d" % seed)
+        graph = random_graph.random_training(rng) if seed % 3 == 0 else random_graph.random_graph(rng, max_ops=6)
+        plain = seed % 2 == 0
+        for op in graph["ops"] if plain else []:
+            op.pop("variants", None)
+        curves = [staged.curve(graph, form) for form in staged.FORMS]
+        assert curves[2][0][0] == least.least_peak(graph), seed
+        for budget in {peak for curve in curves for peak, _ in curve}:
+            times = [min((time for peak, time in curve if peak <= budget), default=float("inf")) for curve in curves]
+            times.append(least.least_time(graph, budget))
+            assert times == sorted(times, reverse=True), (seed, budget, times)
+            assert not plain or times[2] == times[3], (seed, budget, times)
+
+
 # ---- random graphs and plans
 
 LINKS = [judge.Link(100000), judge.Link(100000, 30000, "0.0007"), judge.Link(100000, 30000, "0.0007", True)]
@@ -494,7 +788,7 @@ def command(script, *args):
 
 def test_commands():
     with tempfile.TemporaryDirectory() as folder:
-        graph, plan = os.path.join(folder, "g.json"), os.path.join(folder, "p.json")
+        graph, plan, tasks = (os.path.join(folder, name) for name in ("g.json", "p.json", "tasks"))
         steps = [["compute", 0], ["offload", 1], ["compute", 1], ["offload", 2], ["free", 1], ["prefetch", 1], ["compute", 2]]
         for path, data in ((graph, abc()), (plan, {"neap": "plan", "version": 1, "steps": steps})):
             with open(path, "w", encoding="utf-8") as file:
@@ -509,6 +803,17 @@ def test_commands():
         assert code == 1 and json.loads(out)["step"] == 1, out
         code, out = command("least.py", graph, 360)
         assert code == 0 and json.loads(out) == {"least_peak": 360, "least_time": 3}, out
+        code, out = command("staged.py", graph)
+        assert code == 0 and json.loads(out) == dict.fromkeys(staged.FORMS, [[360, 3]]), out
+        code, out = command("staged.py", graph, 359)
+        assert code == 0 and json.loads(out) == dict.fromkeys(staged.FORMS), out
+        with open(tasks, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps({"graph": g}) + "\n" for g in (abc(), unit_chain(3)))
+        code, out = command("staged_many.py", tasks)
+        chain = [3, 3, 10**16, 4, 8 * 10**15, 5, 7 * 10**15]
+        assert code == 0 and [[int(x) for x in line.split()] for line in out.splitlines()] == [[1, 360, 3 * 10**15] * 2, chain * 2], out
+        code, out = command("staged_many.py", tasks, "any")
+        assert code == 0 and out.startswith("1 360 3000000000000000\n"), out
         for count in (3, 5):
             assert command("random_graph.py", 1, count, os.path.join(folder, str(count)))[0] == 0
         assert sorted(os.listdir(os.path.join(folder, "3"))) == ["%03d.%s.json" % (n, k) for n in range(3) for k in ("graph", "plan")]
