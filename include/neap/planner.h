@@ -76,10 +76,12 @@ typedef struct neap_option_setting {
 typedef struct neap_request {
     const neap_graph *graph;
     const char *method;
-    int64_t budget;    /* bytes; -1: none */
-    neap_link link;    /* all zero: no transfers */
-    double time_limit; /* seconds; 0: none */
-    int threads;       /* 0: as many as the machine has */
+    int64_t budget;     /* bytes; -1: none */
+    neap_link link;     /* all zero: no transfers */
+    double time_limit;  /* seconds; 0: none */
+    double target_time; /* seconds: a plan this fast is good enough and slower ones are of no use;
+                           0: none. A method may stop at the first such plan. */
+    int threads;        /* 0: as many as the machine has */
     uint64_t seed;
     int64_t alignment; /* of addresses; default 1 */
     uint32_t n_options;
