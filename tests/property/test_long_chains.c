@@ -1,6 +1,7 @@
 /*
- * Chain methods on long chains: plans that are right and the same every time, that get no slower
- * when the budget grows, and no overflow where sizes come near 2^63.
+ * Chain methods, and those for any graph that begin with checkpoints of a chain, on long chains:
+ * plans that are right and the same every time, that get no slower when the budget grows, and no
+ * overflow where sizes come near 2^63.
  *
  *     NEAP_TEST_SEED=7 test_long_chains     for other chains
  */
@@ -35,6 +36,10 @@ typedef struct method_case {
 } method_case;
 
 static const method_case cases[] = {
+    {"ap-sqrt", NULL, NULL, true, false},
+    {"ap-greedy", NULL, NULL, true, false},
+    {"linear-sqrt", NULL, NULL, true, false},
+    {"linear-greedy", NULL, NULL, true, false},
     {"sqrt", NULL, NULL, true, false},
     {"greedy", NULL, NULL, false, false},
     {"acg", NULL, NULL, true, false},

@@ -1,0 +1,26 @@
+/*
+ * Chen et al.'s two heuristics on a graph's candidates for checkpoints: the bodies of ap-sqrt,
+ * ap-greedy, linear-sqrt and linear-greedy.
+ *
+ * Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016), as carried
+ * over by Jain et al., "Checkmate" (2020), section 6.1. On a chain, where the candidates are the
+ * cuts of the chain view, they choose what the methods `sqrt` and `greedy` choose.
+ */
+#ifndef NEAP_PLANNERS_CHEN_H
+#define NEAP_PLANNERS_CHEN_H
+
+#include "planners/graph/checkpoints.h"
+
+/* A checkpoint every `length` candidates (0: the square root of their number). */
+neap_status chen_use_sqrt(const planner *p, draft *d, candidate_rule rule, neap_diag *diag);
+/*
+ * Segments filled up to b bytes, the best of a sweep over b (see chain/greedy.c): without a budget
+ * the least peak, within one the fastest.
+ */
+neap_status chen_use_greedy(const planner *p, draft *d, candidate_rule rule, neap_diag *diag);
+
+/* Their options, one each. */
+extern const neap_option chen_sqrt_options[1];
+extern const neap_option chen_greedy_options[1];
+
+#endif

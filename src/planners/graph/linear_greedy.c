@@ -1,0 +1,19 @@
+/*
+ * linear-greedy: the forward ops that others read, as if they were a chain, in segments filled up
+ * to a size, for the best of several sizes; and the fewest recomputations for them.
+ */
+#include "planners/graph/chen.h"
+
+static neap_status plan_linear_greedy(const planner *p, draft *d, neap_diag *diag)
+{
+    return chen_use_greedy(p, d, EVERY_OP, diag);
+}
+
+const neap_method method_linear_greedy = {
+    .name = "linear-greedy",
+    .summary = "forward ops, as if they were a chain, in segments of a size, the best of a sweep",
+    .source = "Jain et al. 2020, Checkmate, Appendix B.2, after Chen et al. 2016",
+    .n_options = 1,
+    .options = chen_greedy_options,
+    .plan = plan_linear_greedy,
+};
