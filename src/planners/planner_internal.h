@@ -74,5 +74,7 @@ void planner_report(const planner *p, double fraction);
 void planner_report_search(const planner *p, int64_t best_ticks, int64_t bound_ticks);
 /* Whether to stop: the caller cancelled, or the time limit is over. */
 bool planner_stopped(const planner *p);
+/* Of the time limit, a little at least; 0: there is none. */
+double planner_seconds_left(const planner *p);
 
 #endif

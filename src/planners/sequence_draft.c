@@ -47,6 +47,12 @@ bool planner_stopped(const planner *p)
            (limit > 0 && planner_now() - p->started > limit);
 }
 
+double planner_seconds_left(const planner *p)
+{
+    double limit = p->request->time_limit, left = limit - (planner_now() - p->started);
+    return limit <= 0 ? 0 : left > 0.01 ? left : 0.01;
+}
+
 /* The fastest variant whose workspace fits into `room`; if none does, the one with the least
  * workspace. */
 static uint32_t choose_variant(const neap_op *op, int64_t room)

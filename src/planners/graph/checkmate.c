@@ -14,23 +14,27 @@
  * With form=unpartitioned the first runs may come in any stage (1a to 1f); with model=paper the
  * program is written as it is printed, for the comparison of Appendix A (paper_model.h).
  */
-#include "base/fail.h"
 #include "base/memory.h"
 #include "planners/graph/incumbent.h"
 #include "planners/graph/relaxation.h"
 #include "planners/graph/two_phase.h"
+#include "planners/search/stage_search.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 
-enum { FORM, MOST_COLUMNS };
+enum { FORM, ROUNDS, MOST_COLUMNS };
 
 static const neap_option options[] = {
     [FORM] = {.name = "form",
               .meaning = "whether stage t ends with the first run of op t, or ops run in any stage",
               .type = NEAP_OPTION_CHOICE,
               .choices = "partitioned|unpartitioned"},
+    [ROUNDS] = {.name = "rounds",
+                .meaning = "of the local search for a first plan",
+                .type = NEAP_OPTION_INTEGER,
+                .least = 0,
+                .most = 1e9,
+                .default_value = 1000},
     [MOST_COLUMNS] = {.name = "most-columns",
                       .meaning = "refuse a graph whose program would have more columns",
                       .type = NEAP_OPTION_INTEGER,
@@ -48,21 +52,6 @@ typedef struct search {
     neap_status status; /* of what callbacks did */
     neap_diag *diag;
 } search;
-
-/* A graph too big is refused before anything is built. */
-static neap_status refuse_big(const planner *p, stage_form form, neap_diag *diag)
-{
-    stage_size size = stage_model_size(p->graph, form);
-    if ((double)size.columns <= p->options[MOST_COLUMNS])
-        return NEAP_OK;
-    return neap_fail(diag, NEAP_UNSUPPORTED,
-                     "%s has %" PRIu32 " ops: its program would have %.1f million columns and %.1f "
-                     "million rows, more than %s can solve (most-columns=%.0f); use ap-greedy, "
-                     "linear-greedy or, on a chain of blocks, rotor",
-                     neap_graph_name(p->graph), neap_graph_op_count(p->graph),
-                     (double)size.columns / 1e6, (double)size.rows / 1e6, p->request->method,
-                     p->options[MOST_COLUMNS]);
-}
 
 /* Offers what rounding the relaxation at several thresholds gives. */
 static neap_status round_relaxation(search *s, neap_diag *diag)
@@ -143,6 +132,33 @@ static void take_found(void *context, const double *values)
         s->status = offer_values(s, values, s->diag);
 }
 
+/* The best plan so far as a start for HiGHS; where the program cannot express it, a row that asks
+   for a better one. */
+static neap_status set_start(search *s, double *start, bool *expressible, neap_diag *diag)
+{
+    stage_model *m = &s->relaxed.model;
+    *expressible = false;
+    if (s->best.ticks == INT64_MAX)
+        return NEAP_OK;
+    *expressible = stage_model_values(m, s->best.sequence, s->best.length, NULL, start);
+    return *expressible ? NEAP_OK : stage_model_add_cutoff(m, cutoff(s), diag);
+}
+
+/* Checks HiGHS's solution exactly; what it breaks becomes a row, and *again tells so. */
+static neap_status take_solution(search *s, const double *values, bool *again, neap_diag *diag)
+{
+    stage_model *m = &s->relaxed.model;
+    size_t added;
+    bool covered = false;
+    neap_status status = stage_model_add_memory(m, values, 1e-9, &added, diag);
+    if (status == NEAP_OK && added == 0)
+        status = stage_model_add_cover(m, values, &covered, diag);
+    *again = added > 0 || covered;
+    if (status == NEAP_OK && !*again)
+        status = offer_values(s, values, diag);
+    return status;
+}
+
 /* One run of HiGHS on the program as it stands; *again where its answer broke rows that were
    not in it. */
 static neap_status solve_once(search *s, bool *again, neap_diag *diag)
@@ -152,42 +168,27 @@ static neap_status solve_once(search *s, bool *again, neap_diag *diag)
     highs_watch watch = {s, stop, show_progress, take_found};
     highs_model *highs = NULL;
     highs_answer answer = {0};
-    double left = p->request->time_limit - (planner_now() - p->started);
     double *start = NULL;
-    size_t added = 0;
-    bool covered = false;
+    bool expressible = false;
     *again = false;
     neap_status status = NEAP_NEW(p->allocator, m->lp.n_columns, &start, diag);
     if (status == NEAP_OK)
+        status = set_start(s, start, &expressible, diag);
+    if (status == NEAP_OK)
         status = highs_model_create(p->allocator, &m->lp, true, &watch, &highs, diag);
     if (status == NEAP_OK) {
-        bool expressible = s->best.ticks != INT64_MAX &&
-                           stage_model_values(m, s->best.sequence, s->best.length, NULL, start);
-        highs_settings settings = {
-            .seconds = p->request->time_limit > 0 ? fmax(left, 0.01) : 0,
-            .threads = p->request->threads,
-            .seed = p->request->seed,
-            .cutoff = cutoff(s),
-            .absolute_gap = 0.5e-4,
-            .start = expressible ? start : NULL,
-        };
+        highs_settings settings = {.seconds = planner_seconds_left(p),
+                                   .seed = p->request->seed,
+                                   .absolute_gap = 0.5e-4,
+                                   .start = expressible ? start : NULL};
         status = highs_model_solve(highs, &settings, &answer, diag);
     }
     if (status == NEAP_OK)
         status = s->status;
-    if (status != NEAP_OK)
-        goto done;
+    if (status == NEAP_OK && answer.outcome == HIGHS_SOLVED && answer.has_solution)
+        status = take_solution(s, highs_model_values(highs), again, diag);
     s->stopped = answer.outcome == HIGHS_STOPPED;
-    if (answer.has_solution && answer.outcome == HIGHS_SOLVED) {
-        status = stage_model_add_memory(m, highs_model_values(highs), 1e-9, &added, diag);
-        if (status == NEAP_OK)
-            status = stage_model_add_cover(m, highs_model_values(highs), &covered, diag);
-        *again = added > 0 || covered;
-        if (status == NEAP_OK && !*again)
-            status = offer_values(s, highs_model_values(highs), diag);
-    }
-    s->optimal = (answer.outcome == HIGHS_SOLVED && !*again) || answer.outcome == HIGHS_INFEASIBLE;
-done:
+    s->optimal = !*again && (answer.outcome == HIGHS_SOLVED || answer.outcome == HIGHS_INFEASIBLE);
     highs_model_destroy(highs);
     NEAP_DELETE(p->allocator, m->lp.n_columns, start);
     return status;
@@ -197,7 +198,7 @@ static neap_status solve_program(search *s, neap_diag *diag)
 {
     bool complete, again = true;
     fix_columns(s);
-    neap_status status = stage_model_add_all_memory(&s->relaxed.model, 10000000, &complete, diag);
+    neap_status status = stage_model_add_all_memory(&s->relaxed.model, 300000, &complete, diag);
     while (again && status == NEAP_OK)
         status = solve_once(s, &again, diag);
     return status;
@@ -207,7 +208,7 @@ static neap_status run(search *s, neap_diag *diag)
 {
     const planner *p = s->p;
     stage_form form = (stage_form)p->options[FORM];
-    neap_status status = refuse_big(p, form, diag);
+    neap_status status = relaxation_refuse_big(p, form, p->options[MOST_COLUMNS], diag);
     if (status == NEAP_OK)
         status = incumbent_begin(&s->best, p, diag);
     if (status != NEAP_OK)
@@ -218,6 +219,9 @@ static neap_status run(search *s, neap_diag *diag)
     }
     if (p->budget < neap_graph_floor_bytes(p->graph, NULL))
         return NEAP_OK;
+    status = stage_search_improve(p, &s->best, (uint32_t)p->options[ROUNDS], diag);
+    if (status != NEAP_OK)
+        return status;
     stage_options model = {form, p->budget, s->best.ticks};
     status = relaxation_solve(&s->relaxed, p, &model, s->best.ticks, diag);
     s->bound_ticks = s->relaxed.bound_ticks;

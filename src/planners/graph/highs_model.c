@@ -197,8 +197,6 @@ static void configure(const highs_model *h, const highs_settings *settings)
     Highs_setIntOptionValue(highs, "threads", settings->threads);
     Highs_setIntOptionValue(highs, "random_seed", (HighsInt)(settings->seed & 0x7fffffff));
     if (h->integers) {
-        Highs_setDoubleOptionValue(highs, "objective_bound",
-                                   isfinite(settings->cutoff) ? settings->cutoff : infinity);
         Highs_setDoubleOptionValue(highs, "mip_abs_gap", settings->absolute_gap);
     } else {
         Highs_setStringOptionValue(highs, "solver", settings->interior_point ? "ipm" : "simplex");

@@ -26,7 +26,7 @@ typedef struct highs_watch {
 
 typedef enum highs_outcome {
     HIGHS_SOLVED = 0,
-    HIGHS_INFEASIBLE, /* nothing within the rows and the cutoff */
+    HIGHS_INFEASIBLE, /* nothing satisfies the rows */
     HIGHS_STOPPED,    /* by the watch or the time limit */
     HIGHS_GAVE_UP     /* numerical trouble: nothing is known */
 } highs_outcome;
@@ -42,7 +42,6 @@ typedef struct highs_settings {
     double seconds; /* 0: no limit */
     int threads;    /* 0: HiGHS's own choice */
     uint64_t seed;
-    double cutoff;       /* integer programs: only solutions below it; infinite: any */
     double absolute_gap; /* integer programs: good enough */
     const double *start; /* integer programs: a solution to begin with, or NULL */
     bool interior_point; /* linear programs: instead of the simplex method */

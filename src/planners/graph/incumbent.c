@@ -65,9 +65,14 @@ neap_status incumbent_offer_trimmed(incumbent *best, const planner *p, const uin
     if (status != NEAP_OK)
         return status;
     memcpy(copy, sequence, length * sizeof *sequence);
+    bool as_is = false, shorter = false;
     status = trim_sequence(p->allocator, p->graph, p->budget, copy, &trimmed, diag);
+    if (status == NEAP_OK && trimmed < length) /* less room may have cost it the fast variants */
+        status = incumbent_offer(best, p, sequence, length, &as_is, diag);
     if (status == NEAP_OK)
-        status = incumbent_offer(best, p, copy, trimmed, better, diag);
+        status = incumbent_offer(best, p, copy, trimmed, &shorter, diag);
+    if (better)
+        *better = as_is || shorter;
     NEAP_DELETE(p->allocator, length, copy);
     return status;
 }
@@ -90,7 +95,7 @@ static neap_status offer_plan(incumbent *best, const planner *p, const neap_plan
     return status;
 }
 
-static neap_status offer_natural(incumbent *best, const planner *p, neap_diag *diag)
+neap_status incumbent_offer_natural(incumbent *best, const planner *p, neap_diag *diag)
 {
     uint32_t n = neap_graph_op_count(p->graph), *sequence;
     neap_status status = NEAP_NEW(p->allocator, n, &sequence, diag);
@@ -107,7 +112,7 @@ neap_status incumbent_begin(incumbent *best, const planner *p, neap_diag *diag)
 {
     /* Quick ones on any graph; what they find is trimmed to the budget. */
     static const char *const quick[] = {"linear-greedy", "ap-greedy", "rotor"};
-    neap_status status = offer_natural(best, p, diag);
+    neap_status status = incumbent_offer_natural(best, p, diag);
     for (size_t i = 0; i < sizeof quick / sizeof *quick && status == NEAP_OK; i++) {
         if (best->ticks <= neap_graph_least_ticks(p->graph) || planner_stopped(p))
             break;

@@ -20,9 +20,12 @@ void incumbent_clear(incumbent *best, const planner *p);
 /* Looks at a compute sequence; *better (may be NULL) tells whether it is the best now. */
 neap_status incumbent_offer(incumbent *best, const planner *p, const uint32_t *sequence,
                             size_t length, bool *better, neap_diag *diag);
-/* The same after every recomputation that the budget does not need has gone. */
+/* The same, and what is left of it once every recomputation that the budget does not need has
+   gone: that is faster, but for ops whose fast variant then no longer fits. */
 neap_status incumbent_offer_trimmed(incumbent *best, const planner *p, const uint32_t *sequence,
                                     size_t length, bool *better, neap_diag *diag);
+/* Looks at the natural order. */
+neap_status incumbent_offer_natural(incumbent *best, const planner *p, neap_diag *diag);
 /* The natural order, and what the quick methods on this graph find. */
 neap_status incumbent_begin(incumbent *best, const planner *p, neap_diag *diag);
 /* Hands the plan over to the method's draft: the best, or where there is none the tightest. */

@@ -1,7 +1,9 @@
 #include "planners/graph/relaxation.h"
 
+#include "base/fail.h"
 #include "base/memory.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -31,6 +33,21 @@ int64_t relaxation_bound_ticks(const stage_model *m, double bound)
     return ticks > least ? ticks : least;
 }
 
+neap_status relaxation_refuse_big(const planner *p, stage_form form, double most_columns,
+                                  neap_diag *diag)
+{
+    stage_size size = stage_model_size(p->graph, form);
+    if ((double)size.columns <= most_columns)
+        return NEAP_OK;
+    return neap_fail(diag, NEAP_UNSUPPORTED,
+                     "%s has %" PRIu32 " ops: its program would have %.1f million columns and %.1f "
+                     "million rows, too many for %s (most-columns=%.0f); use linear-greedy or "
+                     "ap-greedy, or rotor for a chain of blocks",
+                     neap_graph_name(p->graph), neap_graph_op_count(p->graph),
+                     (double)size.columns / 1e6, (double)size.rows / 1e6, p->request->method,
+                     most_columns);
+}
+
 static bool stop(void *context)
 {
     const relaxation *x = context;
@@ -38,51 +55,20 @@ static bool stop(void *context)
     return planner_stopped(x->p);
 }
 
-/* Takes over what the last solve found out: any duals prove a bound. */
-static void note(relaxation *x)
+/* Takes over what the last solve found: any duals prove a bound. */
+static void note(relaxation *x, double objective)
 {
-    double bound = sparse_model_dual_bound(&x->model.lp, highs_model_duals(x->highs), x->reduced);
-    x->bound = bound;
-    int64_t ticks = relaxation_bound_ticks(&x->model, bound);
+    x->objective = objective;
+    memcpy(x->values, highs_model_values(x->highs), x->model.lp.n_columns * sizeof *x->values);
+    x->bound = sparse_model_dual_bound(&x->model.lp, highs_model_duals(x->highs), x->reduced);
+    int64_t ticks = relaxation_bound_ticks(&x->model, x->bound);
     if (ticks > x->bound_ticks)
         x->bound_ticks = ticks;
 }
 
-static neap_status solve_rounds(relaxation *x, neap_diag *diag)
+static neap_status build(relaxation *x, const planner *p, const stage_options *options,
+                         neap_diag *diag)
 {
-    const planner *p = x->p;
-    size_t n_columns = x->model.lp.n_columns;
-    size_t added = 1;
-    neap_status status = NEAP_OK;
-    while (added > 0) {
-        double left = p->request->time_limit - (planner_now() - p->started);
-        highs_settings settings = {.seconds = p->request->time_limit > 0 ? fmax(left, 0.01) : 0,
-                                   .seed = p->request->seed};
-        highs_answer answer;
-        status = highs_model_solve(x->highs, &settings, &answer, diag);
-        if (status != NEAP_OK)
-            return status;
-        x->outcome = answer.outcome;
-        if (answer.outcome != HIGHS_SOLVED)
-            return NEAP_OK;
-        x->objective = answer.objective;
-        memcpy(x->values, highs_model_values(x->highs), n_columns * sizeof *x->values);
-        note(x);
-        status = stage_model_add_memory(&x->model, x->values, 1e-7, &added, diag);
-        if (status == NEAP_OK && added > 0)
-            status = highs_model_update(x->highs, &x->model.lp, diag);
-        if (status != NEAP_OK)
-            return status;
-    }
-    return NEAP_OK;
-}
-
-neap_status relaxation_solve(relaxation *x, const planner *p, const stage_options *options,
-                             int64_t best_ticks, neap_diag *diag)
-{
-    *x = (relaxation){.p = p,
-                      .best_ticks = best_ticks == INT64_MAX ? -1 : best_ticks,
-                      .bound_ticks = neap_graph_least_ticks(p->graph)};
     x->watch = (highs_watch){.context = x, .stop = stop};
     neap_status status = stage_model_build(&x->model, p->allocator, p->graph, options, diag);
     if (status == NEAP_OK)
@@ -94,8 +80,30 @@ neap_status relaxation_solve(relaxation *x, const planner *p, const stage_option
         status = stage_model_add_memory(&x->model, x->model.lp.upper, 0, &added, diag);
     if (status == NEAP_OK)
         status = highs_model_create(p->allocator, &x->model.lp, false, &x->watch, &x->highs, diag);
-    if (status == NEAP_OK)
-        status = solve_rounds(x, diag);
+    return status;
+}
+
+neap_status relaxation_solve(relaxation *x, const planner *p, const stage_options *options,
+                             int64_t best_ticks, neap_diag *diag)
+{
+    *x = (relaxation){.p = p,
+                      .best_ticks = best_ticks == INT64_MAX ? -1 : best_ticks,
+                      .bound_ticks = neap_graph_least_ticks(p->graph)};
+    neap_status status = build(x, p, options, diag);
+    for (size_t added = 1; added > 0 && status == NEAP_OK;) {
+        highs_settings settings = {.seconds = planner_seconds_left(p), .seed = p->request->seed};
+        highs_answer answer;
+        status = highs_model_update(x->highs, &x->model.lp, diag);
+        if (status == NEAP_OK)
+            status = highs_model_solve(x->highs, &settings, &answer, diag);
+        if (status != NEAP_OK)
+            return status;
+        x->outcome = answer.outcome;
+        if (answer.outcome != HIGHS_SOLVED)
+            return NEAP_OK;
+        note(x, answer.objective);
+        status = stage_model_add_memory(&x->model, x->values, 1e-7, &added, diag);
+    }
     return status;
 }
 

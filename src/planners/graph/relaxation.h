@@ -23,7 +23,15 @@ typedef struct relaxation {
     double bound;        /* the same bound in the model's units */
 } relaxation;
 
-/* Builds and solves. relaxation_clear is needed after a failure too. */
+/* NEAP_UNSUPPORTED, with the size and what to use instead, for a graph whose program would have
+   more columns. Nothing is built. */
+neap_status relaxation_refuse_big(const planner *p, stage_form form, double most_columns,
+                                  neap_diag *diag);
+
+/*
+ * Builds and solves it. relaxation_clear is needed after a failure too. `best_ticks` is shown as
+ * progress; INT64_MAX: none.
+ */
 neap_status relaxation_solve(relaxation *x, const planner *p, const stage_options *options,
                              int64_t best_ticks, neap_diag *diag);
 void relaxation_clear(relaxation *x);

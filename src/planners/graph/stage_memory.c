@@ -1,4 +1,4 @@
-/* The memory rows of stage_model.h: found when they are violated, or all that could be. */
+/* Rows of stage_model.h that come later: memory, when it is violated or could be, and cutoffs. */
 #include "base/memory.h"
 #include "planners/graph/stage_model.h"
 
@@ -189,5 +189,14 @@ neap_status stage_model_add_cover(stage_model *m, const double *values, bool *ad
         m->lp.entry_value[e] = 1; /* a column that stood there twice is one column */
     sparse_row_end(&m->lp, -HUGE_VAL, (double)n - 1);
     *added = true;
+    return sparse_model_status(&m->lp, diag);
+}
+
+neap_status stage_model_add_cutoff(stage_model *m, double most, neap_diag *diag)
+{
+    sparse_row_begin(&m->lp);
+    for (size_t j = 0; j < m->lp.n_columns; j++)
+        sparse_row_add(&m->lp, (int32_t)j, m->lp.cost[j]);
+    sparse_row_end(&m->lp, -HUGE_VAL, most);
     return sparse_model_status(&m->lp, diag);
 }

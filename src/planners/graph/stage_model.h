@@ -115,6 +115,9 @@ neap_status stage_model_add_all_memory(stage_model *m, size_t most_entries, bool
 neap_status stage_model_add_cover(stage_model *m, const double *values, bool *added,
                                   neap_diag *diag);
 
+/* Adds the row that only objectives up to `most` satisfy. */
+neap_status stage_model_add_cutoff(stage_model *m, double most, neap_diag *diag);
+
 /* The compute sequence of a solution (columns above one half are 1); `sequence` has room for
    n_stages x n_ops entries at most, stage_model_length tells how many. */
 size_t stage_model_length(const stage_model *m, const double *values);
