@@ -57,7 +57,9 @@ static void add_time(cli_table *table, const planning *p)
              neap_graph_op_count(p->model.graph));
     if (figures->bound_time >= 0)
         cli_fact(table, "bound", CLI_PLAIN, cli_seconds(&text, figures->bound_time),
-                 "no plan in this budget is faster; gap %.2f%%", 100 * figures->gap);
+                 "no %s in this budget is faster; gap %.2f%%",
+                 strcmp(figures->bound_scope, "any") == 0 ? "plan" : "plan in stages",
+                 100 * figures->gap);
     if (figures->offloaded_bytes > 0)
         cli_fact(table, "moved", CLI_PLAIN, cli_bytes(&text, figures->offloaded_bytes),
                  "to host memory");

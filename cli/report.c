@@ -29,6 +29,7 @@ static void add_figures(cli_json *json, const cli_result *result)
         else
             cli_json_null(json, REALS[i].key);
     }
+    cli_json_string(json, "bound_scope", figures->bound_scope);
     cli_json_size(json, "recomputed_ops", has_plan ? (int64_t)figures->recomputed_ops : -1);
     cli_json_size(json, "offloaded_bytes", has_plan ? figures->offloaded_bytes : -1);
 }
@@ -36,9 +37,10 @@ static void add_figures(cli_json *json, const cli_result *result)
 /* The same keys where a method could not even begin. */
 static void add_no_figures(cli_json *json)
 {
-    static const char *const KEYS[] = {"peak_bytes",     "arena_bytes",    "time", "base_time",
-                                       "overhead",       "bound_time",     "gap",  "solve_seconds",
-                                       "recomputed_ops", "offloaded_bytes"};
+    static const char *const KEYS[] = {
+        "peak_bytes",     "arena_bytes", "time",          "base_time",   "overhead",
+        "bound_time",     "gap",         "solve_seconds", "bound_scope", "recomputed_ops",
+        "offloaded_bytes"};
     for (size_t i = 0; i < sizeof KEYS / sizeof KEYS[0]; i++)
         cli_json_null(json, KEYS[i]);
 }

@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 typedef enum neap_outcome {
-    NEAP_OPTIMAL = 0, /* proven: no plan within the budget is faster */
+    NEAP_OPTIMAL = 0, /* proven: no plan within the budget and of bound_scope is faster */
     NEAP_FEASIBLE,    /* a plan within the budget */
     NEAP_INFEASIBLE,  /* this method has none; see least_budget */
     NEAP_TIME_LIMIT,  /* stopped by the time limit; the best plan so far, if any */
@@ -110,9 +110,12 @@ typedef struct neap_figures {
     double time;
     double base_time;  /* every op once, variant 0 */
     double overhead;   /* time / base_time - 1 */
-    double bound_time; /* proven: no plan in this budget is faster; the sum of fastest variants at
-                          least */
-    double gap;        /* time / bound_time - 1 */
+    double bound_time; /* proven: no plan in this budget and of bound_scope is faster; the sum of
+                          fastest variants at least */
+    const char *bound_scope; /* "any": all plans; "staged": those whose recomputations between two
+                                first runs follow the graph's order, and first runs too;
+                                "passes": as many passes in the graph's order as there are ops */
+    double gap;              /* time / bound_time - 1 */
     double solve_seconds;
     uint64_t recomputed_ops;
     int64_t offloaded_bytes;

@@ -29,6 +29,7 @@ typedef struct draft {
     neap_plan *plan;  /* NULL: none found at all */
     int64_t predicted_peak, predicted_ticks;
     int64_t bound_ticks;  /* proven; -1: nothing beyond what neap_solve knows */
+    const char *scope;    /* of the bound and the proof (neap_figures.bound_scope); NULL: any */
     bool stopped;         /* cancelled or out of time: `plan` is the best so far */
     bool proven_optimal;  /* no plan within the budget is faster */
     int64_t least_budget; /* where known better than the plan's own peak; -1 */
@@ -74,6 +75,8 @@ void planner_report(const planner *p, double fraction);
 void planner_report_search(const planner *p, int64_t best_ticks, int64_t bound_ticks);
 /* Whether to stop: the caller cancelled, or the time limit is over. */
 bool planner_stopped(const planner *p);
+/* Ticks of the request's target_time; INT64_MAX without one. */
+int64_t planner_target_ticks(const planner *p);
 /* Of the time limit, a little at least; 0: there is none. */
 double planner_seconds_left(const planner *p);
 

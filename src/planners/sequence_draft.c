@@ -4,6 +4,7 @@
 #include "plan/plan_internal.h"
 #include "planners/planner_internal.h"
 
+#include <math.h>
 #include <time.h>
 
 double planner_now(void)
@@ -45,6 +46,12 @@ bool planner_stopped(const planner *p)
     double limit = p->request->time_limit;
     return (progress && progress->cancelled && progress->cancelled(progress)) ||
            (limit > 0 && planner_now() - p->started > limit);
+}
+
+int64_t planner_target_ticks(const planner *p)
+{
+    double ticks = p->request->target_time * (double)neap_graph_ticks_per_second(p->graph);
+    return p->request->target_time > 0 && ticks < 9e18 ? (int64_t)llround(ticks) : INT64_MAX;
 }
 
 double planner_seconds_left(const planner *p)

@@ -241,8 +241,10 @@ static neap_status verify(const planner *p, neap_solution *solution, neap_diag *
 {
     neap_figures *f = &solution->figures;
     draft *d = &solution->draft;
-    if (d->bound_ticks > neap_graph_least_ticks(p->graph))
+    if (d->bound_ticks > neap_graph_least_ticks(p->graph)) {
         f->bound_time = neap_graph_seconds(p->graph, d->bound_ticks);
+        f->bound_scope = d->scope ? d->scope : "any";
+    }
     if (!d->plan) {
         if (!d->stopped)
             explain_infeasible(p, solution, NULL);
@@ -315,6 +317,7 @@ neap_status neap_solve(neap_allocator *allocator, const neap_request *request,
                        .base_time = neap_graph_seconds(p.graph, neap_graph_base_ticks(p.graph)),
                        .overhead = -1,
                        .bound_time = neap_graph_seconds(p.graph, neap_graph_least_ticks(p.graph)),
+                       .bound_scope = "any",
                        .gap = -1,
                        .floor_bytes = neap_graph_floor_bytes(p.graph, NULL),
                        .least_budget = -1,

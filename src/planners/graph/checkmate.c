@@ -47,8 +47,11 @@ typedef struct search {
     const planner *p;
     incumbent best;
     relaxation relaxed;
+    int64_t target_ticks; /* INT64_MAX - 1 without a target */
+    int64_t model_cutoff; /* the program knows only plans faster than this */
     int64_t bound_ticks;
-    bool optimal, infeasible, stopped;
+    bool exhausted; /* nothing is faster than cutoff_ticks */
+    bool stopped;
     neap_status status; /* of what callbacks did */
     neap_diag *diag;
 } search;
@@ -71,15 +74,28 @@ static neap_status round_relaxation(search *s, neap_diag *diag)
     return status;
 }
 
-/* Below this objective a plan is better than the best so far: by a tick step, or by a tenth of a
-   millionth of the base time where steps are finer than a solver's arithmetic. */
+/* Only plans faster than this matter: than the best so far, and as fast as the target. */
+static int64_t cutoff_ticks(const search *s)
+{
+    return s->best.ticks <= s->target_ticks ? s->best.ticks : s->target_ticks + 1;
+}
+
+static bool is_good_enough(const search *s)
+{
+    bool has_target = s->target_ticks < INT64_MAX - 1;
+    return s->best.ticks <= neap_graph_least_ticks(s->p->graph) ||
+           (has_target && s->best.ticks <= s->target_ticks);
+}
+
+/* The objective that such plans stay below: by a tick step, or by a tenth of a millionth of the
+   base time where steps are finer than a solver's arithmetic. */
 static double cutoff(const search *s)
 {
     const stage_model *m = &s->relaxed.model;
-    if (s->best.ticks == INT64_MAX)
+    if (cutoff_ticks(s) == INT64_MAX)
         return HUGE_VAL;
     double half_step = 0.5 * (double)graph_tick_step(s->p->graph) * m->ticks_scale;
-    return stage_model_objective(m, s->best.ticks) - fmax(half_step, 1e-4);
+    return stage_model_objective(m, cutoff_ticks(s)) - fmax(half_step, 1e-4);
 }
 
 /* Fixes every column that no better plan has otherwise. */
@@ -112,7 +128,7 @@ static neap_status offer_values(search *s, const double *values, neap_diag *diag
 static bool stop(void *context)
 {
     const search *s = context;
-    return s->status != NEAP_OK || planner_stopped(s->p);
+    return s->status != NEAP_OK || is_good_enough(s) || planner_stopped(s->p);
 }
 
 static void show_progress(void *context, double best, double bound)
@@ -121,7 +137,7 @@ static void show_progress(void *context, double best, double bound)
     int64_t ticks = relaxation_bound_ticks(&s->relaxed.model, bound - 1e-6 * fabs(bound));
     (void)best;
     if (isfinite(bound) && ticks > s->bound_ticks)
-        s->bound_ticks = ticks;
+        s->bound_ticks = ticks < s->model_cutoff ? ticks : s->model_cutoff;
     planner_report_search(s->p, s->best.ticks == INT64_MAX ? -1 : s->best.ticks, s->bound_ticks);
 }
 
@@ -138,9 +154,10 @@ static neap_status set_start(search *s, double *start, bool *expressible, neap_d
 {
     stage_model *m = &s->relaxed.model;
     *expressible = false;
-    if (s->best.ticks == INT64_MAX)
+    if (cutoff_ticks(s) == INT64_MAX)
         return NEAP_OK;
-    *expressible = stage_model_values(m, s->best.sequence, s->best.length, NULL, start);
+    *expressible = cutoff_ticks(s) == s->best.ticks &&
+                   stage_model_values(m, s->best.sequence, s->best.length, NULL, start);
     return *expressible ? NEAP_OK : stage_model_add_cutoff(m, cutoff(s), diag);
 }
 
@@ -185,10 +202,12 @@ static neap_status solve_once(search *s, bool *again, neap_diag *diag)
     }
     if (status == NEAP_OK)
         status = s->status;
+    show_progress(s, answer.objective, answer.bound);
     if (status == NEAP_OK && answer.outcome == HIGHS_SOLVED && answer.has_solution)
         status = take_solution(s, highs_model_values(highs), again, diag);
     s->stopped = answer.outcome == HIGHS_STOPPED;
-    s->optimal = !*again && (answer.outcome == HIGHS_SOLVED || answer.outcome == HIGHS_INFEASIBLE);
+    s->exhausted =
+        !*again && (answer.outcome == HIGHS_SOLVED || answer.outcome == HIGHS_INFEASIBLE);
     highs_model_destroy(highs);
     NEAP_DELETE(p->allocator, m->lp.n_columns, start);
     return status;
@@ -213,45 +232,52 @@ static neap_status run(search *s, neap_diag *diag)
         status = incumbent_begin(&s->best, p, diag);
     if (status != NEAP_OK)
         return status;
-    if (s->best.ticks <= neap_graph_least_ticks(p->graph)) {
-        s->optimal = true;
-        return NEAP_OK;
-    }
-    if (p->budget < neap_graph_floor_bytes(p->graph, NULL))
+    if (is_good_enough(s) || p->budget < neap_graph_floor_bytes(p->graph, NULL))
         return NEAP_OK;
     status = stage_search_improve(p, &s->best, (uint32_t)p->options[ROUNDS], diag);
-    if (status != NEAP_OK)
+    if (status != NEAP_OK || is_good_enough(s))
         return status;
-    stage_options model = {form, p->budget, s->best.ticks};
+    s->model_cutoff = cutoff_ticks(s);
+    stage_options model = {form, p->budget, s->model_cutoff};
     status = relaxation_solve(&s->relaxed, p, &model, s->best.ticks, diag);
-    s->bound_ticks = s->relaxed.bound_ticks;
-    if (status != NEAP_OK)
-        return status;
-    s->optimal = s->relaxed.outcome == HIGHS_INFEASIBLE;
+    s->bound_ticks =
+        s->relaxed.bound_ticks < s->model_cutoff ? s->relaxed.bound_ticks : s->model_cutoff;
+    s->exhausted = s->relaxed.outcome == HIGHS_INFEASIBLE;
     s->stopped = s->relaxed.outcome == HIGHS_STOPPED;
-    if (s->relaxed.outcome != HIGHS_SOLVED && s->relaxed.outcome != HIGHS_GAVE_UP)
-        return NEAP_OK;
-    if (form == STAGE_PARTITIONED)
+    if (status != NEAP_OK || s->exhausted || s->stopped)
+        return status;
+    if (form == STAGE_PARTITIONED && s->relaxed.outcome == HIGHS_SOLVED)
         status = round_relaxation(s, diag);
-    s->optimal = s->best.ticks <= s->bound_ticks;
-    if (status == NEAP_OK && !s->optimal)
+    s->exhausted = s->best.ticks <= s->bound_ticks;
+    if (status == NEAP_OK && !s->exhausted && !is_good_enough(s))
         status = solve_program(s, diag);
     return status;
+}
+
+static void finish(search *s, draft *d)
+{
+    bool found = s->best.ticks != INT64_MAX;
+    if (s->exhausted && cutoff_ticks(s) != INT64_MAX)
+        s->bound_ticks = cutoff_ticks(s);
+    d->bound_ticks = s->bound_ticks;
+    d->scope = s->p->options[FORM] == STAGE_PARTITIONED ? "staged" : "passes";
+    d->proven_optimal = found && s->best.ticks <= s->bound_ticks;
+    d->stopped = s->stopped && !is_good_enough(s);
+    if (found || !s->stopped)
+        incumbent_take(&s->best, d);
 }
 
 static neap_status plan_checkmate(const planner *p, draft *d, neap_diag *diag)
 {
     search s = {.p = p, .diag = diag, .bound_ticks = neap_graph_least_ticks(p->graph)};
+    int64_t target = planner_target_ticks(p);
+    s.target_ticks = target < INT64_MAX ? target : INT64_MAX - 1;
     incumbent_init(&s.best, p);
     neap_status status = run(&s, diag);
-    if (status == NEAP_OK) {
-        bool found = s.best.ticks != INT64_MAX;
-        d->proven_optimal = s.optimal && found;
-        d->bound_ticks = d->proven_optimal ? s.best.ticks : s.bound_ticks;
-        d->stopped = s.stopped;
-        if (found || !s.stopped)
-            incumbent_take(&s.best, d);
-    }
+    if (status == NEAP_OK && s.best.ticks == INT64_MAX)
+        status = stage_search_tighten(p, &s.best, diag);
+    if (status == NEAP_OK)
+        finish(&s, d);
     relaxation_clear(&s.relaxed);
     incumbent_clear(&s.best, p);
     return status;

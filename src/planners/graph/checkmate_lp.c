@@ -259,10 +259,11 @@ static void finish(rounder *r, draft *d)
     bool found = best->ticks != INT64_MAX;
     if (r->is_bounded)
         d->bound_ticks = r->bound_ticks < r->first.ticks ? r->bound_ticks : r->first.ticks;
+    d->scope = "staged";
     d->proven_optimal = found && r->proven;
     d->stopped = planner_stopped(r->p);
     if (found || !d->stopped)
-        incumbent_take(found || r->rounded.tightest.plan == NULL ? best : &r->rounded, d);
+        incumbent_take(best, d);
 }
 
 static neap_status plan_checkmate_lp(const planner *p, draft *d, neap_diag *diag)
@@ -274,6 +275,8 @@ static neap_status plan_checkmate_lp(const planner *p, draft *d, neap_diag *diag
     incumbent_init(&r.first, p);
     incumbent_init(&r.rounded, p);
     neap_status status = run(&r, diag);
+    if (status == NEAP_OK && r.first.ticks == INT64_MAX && r.rounded.ticks == INT64_MAX)
+        status = stage_search_tighten(p, &r.first, diag);
     if (status == NEAP_OK)
         status = tell(&r, d, diag);
     if (status == NEAP_OK)

@@ -393,6 +393,43 @@ neap_status stage_search_improve(const planner *p, incumbent *best, uint32_t rou
     return status;
 }
 
+/* One plan within `budget`, from the natural order; *found false where repair fails. */
+static neap_status reach(const planner *p, incumbent *best, int64_t budget, bool *found,
+                         neap_diag *diag)
+{
+    stage_search x;
+    *found = false;
+    neap_status status = open_search(&x, p, diag);
+    x.room = budget - neap_graph_base_bytes(p->graph);
+    if (status == NEAP_OK)
+        status = repair(&x, found);
+    if (status == NEAP_OK && *found)
+        status = offer(&x, best);
+    close_search(&x);
+    return status;
+}
+
+neap_status stage_search_tighten(const planner *p, incumbent *best, neap_diag *diag)
+{
+    int64_t low = neap_graph_floor_bytes(p->graph, NULL) - 1;
+    neap_status status = NEAP_OK;
+    if (!is_searchable(p) || !best->tightest.plan)
+        return NEAP_OK;
+    int64_t high = best->tightest.predicted_peak;
+    while (high - low > 1 + high / 10000 && status == NEAP_OK && !planner_stopped(p)) {
+        int64_t middle = low + (high - low) / 2;
+        bool found;
+        status = reach(p, best, middle, &found, diag);
+        if (found)
+            high = middle;
+        else
+            low = middle;
+        if (best->tightest.predicted_peak < high)
+            high = best->tightest.predicted_peak;
+    }
+    return status;
+}
+
 /* Takes over a sequence's recomputations. */
 static neap_status load(stage_search *x, const uint32_t *sequence, size_t length)
 {

@@ -31,6 +31,10 @@
 neap_status stage_search_improve(const planner *p, incumbent *best, uint32_t rounds,
                                  neap_diag *diag);
 
+/* For a budget in which nothing was found: looks for the least peak that repair can reach, by
+   bisection, and leaves that plan as the incumbent's tightest. */
+neap_status stage_search_tighten(const planner *p, incumbent *best, neap_diag *diag);
+
 /*
  * Makes a compute sequence in stages fit the budget by further drops, prunes it and offers the
  * result. Of a sequence that is not in stages, runs out of order count for the stage they stand in.
