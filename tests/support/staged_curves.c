@@ -1,0 +1,94 @@
+#include "staged_curves.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "run_command.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ORACLE NEAP_SOURCE_DIR "/tests/oracle"
+
+void need_staged_oracle(void)
+{
+    if (system("python3 -c '' >/dev/null 2>&1") == 0)
+        return;
+    print_message("there is no python3 to run the oracle\n");
+    skip();
+}
+
+static void write_graph(FILE *file, const neap_graph *graph)
+{
+    char *text;
+    size_t length;
+    assert_int_equal(neap_graph_write_text(graph, NULL, &text, &length, NULL), NEAP_OK);
+    for (char *c = text; *c; c++)
+        *c = *c == '\n' ? ' ' : *c;
+    fprintf(file, "{\"graph\":%s}\n", text);
+    neap_release(NULL, text, length + 1);
+}
+
+/* The next number of the oracle's answer. */
+static int64_t next_number(FILE *file)
+{
+    char word[32];
+    assert_int_equal(fscanf(file, "%31s", word), 1);
+    return strtoll(word, NULL, 10);
+}
+
+static void read_curve(FILE *file, const neap_graph *graph, staged_curve *curve)
+{
+    int64_t unit = 1000000000000000 / neap_graph_ticks_per_second(graph);
+    curve->count = (size_t)next_number(file);
+    curve->points = calloc(curve->count + 1, sizeof *curve->points);
+    assert_non_null(curve->points);
+    for (size_t i = 0; i < curve->count; i++) {
+        curve->points[i].peak = next_number(file);
+        int64_t time = next_number(file);
+        assert_true(time % unit == 0);
+        curve->points[i].ticks = time / unit;
+    }
+}
+
+staged_curve *staged_curves(neap_graph *const *graphs, size_t count, const char *form)
+{
+    staged_curve *curves = calloc(count + 1, sizeof *curves);
+    char *folder = make_temporary_folder(), *path = join_path(folder, "graphs");
+    char command[1024];
+    FILE *file = fopen(path, "w");
+    assert_true(curves && file);
+    for (size_t i = 0; i < count; i++)
+        write_graph(file, graphs[i]);
+    assert_int_equal(fclose(file), 0);
+    snprintf(command, sizeof command, "python3 -B '%s/staged_many.py' '%s' %s", ORACLE, path, form);
+    fflush(NULL);
+    FILE *oracle = popen(command, "r");
+    assert_non_null(oracle);
+    for (size_t i = 0; i < count; i++)
+        read_curve(oracle, graphs[i], &curves[i]);
+    assert_int_equal(pclose(oracle), 0);
+    free(path);
+    remove_temporary_folder(folder);
+    return curves;
+}
+
+void staged_curves_free(staged_curve *curves, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free(curves[i].points);
+    free(curves);
+}
+
+int64_t staged_ticks(const staged_curve *curve, int64_t budget)
+{
+    int64_t ticks = -1;
+    for (size_t i = 0; i < curve->count && curve->points[i].peak <= budget; i++)
+        ticks = curve->points[i].ticks;
+    return ticks;
+}
