@@ -1,0 +1,369 @@
+/*
+ * paper_model: the program as printed has the oracle's optimum in every budget, and a relaxation
+ * that is not above it; Appendix A's integrality gaps; what the paper does not have is refused.
+ *
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=3000 test_paper_model     for other, and more, graphs
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "failing_allocator.h"
+#include "planners/graph/paper_model.h"
+#include "random_plan.h"
+#include "small_graphs.h"
+#include "staged_curves.h"
+
+#include <neap/models.h>
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SHARE 3
+#else
+#define SHARE 1
+#endif
+
+#define COUNT_OF(array) ((uint32_t)(sizeof(array) / sizeof *(array)))
+
+static uint64_t setting(const char *name, uint64_t fallback)
+{
+    const char *value = getenv(name);
+    return value ? strtoull(value, NULL, 10) : fallback;
+}
+
+static void need_highs(void)
+{
+    if (NEAP_HAS_HIGHS)
+        return;
+    print_message("this build has no HiGHS\n");
+    skip();
+}
+
+/* A planner outside of neap_solve. */
+typedef struct bare_planner {
+    neap_request request;
+    double reported;
+    planner p;
+} bare_planner;
+
+static void bare_planner_init(bare_planner *b, const neap_graph *graph, int64_t budget)
+{
+    neap_request_init(&b->request, graph, "paper");
+    b->request.budget = budget == INT64_MAX ? -1 : budget;
+    b->reported = 0;
+    b->p = (planner){.allocator = neap_allocator_system(),
+                     .request = &b->request,
+                     .graph = graph,
+                     .budget = budget,
+                     .started = planner_now(),
+                     .reported = &b->reported};
+}
+
+/* ---- Random graphs of the paper's kind ---- */
+
+static uint32_t add_value(neap_graph_builder *builder, random_source *random, const char *kind)
+{
+    static const int64_t sizes[] = {0, 1, 1, 2, 3, 5, 8, 13, 40};
+    neap_value_desc desc;
+    uint32_t id;
+    neap_value_desc_init(&desc);
+    desc.kind = kind;
+    desc.bytes = sizes[random_below(random, COUNT_OF(sizes))];
+    assert_int_equal(neap_graph_builder_add_value(builder, &desc, &id, NULL), NEAP_OK);
+    return id;
+}
+
+/* An op reads the one before it most times, and any others; the same value perhaps twice. */
+static void add_op(neap_graph_builder *builder, random_source *random, uint32_t input,
+                   const uint32_t *made, uint32_t n_made, uint32_t output)
+{
+    static const double times[] = {0, 1, 1, 1, 2, 3, 0.5};
+    const neap_variant variant = {.seconds = times[random_below(random, COUNT_OF(times))]};
+    uint32_t inputs[8], count = 0;
+    neap_op_desc desc;
+    neap_op_desc_init(&desc);
+    if (n_made == 0 || random_below(random, 4) == 0)
+        inputs[count++] = input;
+    if (n_made > 0 && random_below(random, 4) > 0)
+        inputs[count++] = made[n_made - 1];
+    for (uint32_t extra = random_below(random, 3); n_made > 0 && extra > 0; extra--)
+        inputs[count++] = made[random_below(random, n_made)];
+    desc.n_inputs = count;
+    desc.inputs = inputs;
+    desc.n_outputs = 1;
+    desc.outputs = &output;
+    desc.n_variants = 1;
+    desc.variants = &variant;
+    assert_int_equal(neap_graph_builder_add_op(builder, &desc, NULL, NULL), NEAP_OK);
+}
+
+static neap_graph *random_paper_graph(random_source *random, uint32_t most_ops)
+{
+    neap_graph_builder *builder;
+    neap_graph *graph;
+    neap_diag diag = {0};
+    uint32_t n = 1 + random_below(random, most_ops), made[8];
+    assert_true(most_ops <= COUNT_OF(made));
+    assert_int_equal(neap_graph_builder_create(NULL, "paper", &builder, NULL), NEAP_OK);
+    uint32_t input = add_value(builder, random, NEAP_KIND_INPUT);
+    uint32_t outputs = random_below(random, 3); /* 0: the last alone, as in the paper */
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t output = add_value(builder, random, NEAP_KIND_ACTIVATION);
+        add_op(builder, random, input, made, k, output);
+        made[k] = output;
+        if (k + 1 == n ? outputs < 2 : outputs > 0 && random_below(random, 3) == 0)
+            assert_int_equal(neap_graph_builder_add_output(builder, output, NULL), NEAP_OK);
+    }
+    if (random_below(random, 3) == 0)
+        neap_graph_builder_set_fixed_bytes(builder, random_below(random, 30));
+    if (neap_graph_builder_finish(builder, &graph, &diag) != NEAP_OK)
+        fail_msg("%s", diag.message);
+    neap_graph_builder_destroy(builder);
+    return graph;
+}
+
+/* ---- Against the oracle ---- */
+
+static void show(const neap_graph *graph)
+{
+    char *text;
+    size_t length;
+    if (neap_graph_write_text(graph, NULL, &text, &length, NULL) != NEAP_OK)
+        return;
+    print_error("%s\n", text);
+    neap_release(NULL, text, length + 1);
+}
+
+/* What is wrong with the answer, or NULL. */
+static const char *fault_of(const paper_answer *a, const incumbent *best, int64_t expected)
+{
+    if (expected < 0)
+        return a->outcome == HIGHS_INFEASIBLE && best->ticks == INT64_MAX ? NULL : "nothing fits";
+    if (a->relaxed != HIGHS_SOLVED || a->outcome != HIGHS_SOLVED)
+        return "not solved";
+    double slack = 1e-6 * (1 + (double)expected);
+    if (a->ticks != expected || best->ticks != expected || a->bound_ticks != expected)
+        return "another optimum";
+    if (a->lp_ticks > (double)expected + slack)
+        return "the relaxation is above the optimum";
+    if (a->lp_bound > a->lp_ticks + slack || a->lp_bound < a->lp_ticks - 1e-3 * (double)expected)
+        return "the proven bound is not the relaxation's value";
+    return NULL;
+}
+
+static void check_budget(const neap_graph *graph, bool partitioned, int64_t budget,
+                         int64_t expected)
+{
+    bare_planner b;
+    incumbent best;
+    paper_answer answer;
+    neap_diag diag = {0};
+    if (budget < 1)
+        return;
+    bare_planner_init(&b, graph, budget);
+    incumbent_init(&best, &b.p);
+    if (paper_model_solve(&b.p, partitioned, &best, &answer, &diag) != NEAP_OK)
+        fail_msg("%s", diag.message);
+    const char *fault = fault_of(&answer, &best, expected);
+    if (fault) {
+        show(graph);
+        fail_msg("%s within %" PRId64 ": %s: %" PRId64 " ticks (outcome %d), relaxation %.17g, "
+                 "bound %.17g, plan %" PRId64 ", expected %" PRId64,
+                 partitioned ? "partitioned" : "unpartitioned", budget, fault, answer.ticks,
+                 answer.outcome, answer.lp_ticks, answer.lp_bound, best.ticks, expected);
+    }
+    incumbent_clear(&best, &b.p);
+}
+
+static void check_form(random_source *random, size_t count, uint32_t most_ops, bool partitioned)
+{
+    neap_graph **graphs = calloc(count, sizeof *graphs);
+    assert_non_null(graphs);
+    for (size_t i = 0; i < count; i++)
+        graphs[i] = random_paper_graph(random, most_ops);
+    staged_curve *curves =
+        staged_curves(graphs, count, partitioned ? "partitioned" : "unpartitioned");
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < curves[i].count; k++) {
+            const staged_point *at = &curves[i].points[k];
+            check_budget(graphs[i], partitioned, at->peak, at->ticks);
+            check_budget(graphs[i], partitioned, at->peak - 1,
+                         staged_ticks(&curves[i], at->peak - 1));
+        }
+        if (i % 10 == 0)
+            check_budget(graphs[i], partitioned, INT64_MAX,
+                         curves[i].points[curves[i].count - 1].ticks);
+        neap_graph_destroy(graphs[i]);
+    }
+    staged_curves_free(curves, count);
+    free(graphs);
+}
+
+static void test_partitioned(void **state)
+{
+    (void)state;
+    need_highs();
+    need_staged_oracle();
+    random_source random = {setting("NEAP_TEST_SEED", 20240811)};
+    size_t count = (size_t)setting("NEAP_TEST_COUNT", 600 / SHARE);
+    print_message("seed %" PRIu64 ", %zu graphs\n", random.state, count);
+    check_form(&random, count, 6, true);
+}
+
+static void test_unpartitioned(void **state)
+{
+    (void)state;
+    need_highs();
+    need_staged_oracle();
+    random_source random = {setting("NEAP_TEST_SEED", 20240812)};
+    size_t count = (size_t)setting("NEAP_TEST_COUNT", 300 / SHARE);
+    print_message("seed %" PRIu64 ", %zu graphs\n", random.state, count);
+    check_form(&random, count, 4, false);
+}
+
+/* ---- Appendix A ---- */
+
+static neap_graph *unit_chain(int64_t layers)
+{
+    const neap_model_setting layers_of = {"layers", layers};
+    neap_model_options options;
+    neap_graph *graph;
+    neap_model_options_init(&options);
+    options.n_settings = 1;
+    options.settings = &layers_of;
+    assert_int_equal(neap_model_build(NULL, neap_models_find("chain"), &options, &graph, NULL),
+                     NEAP_OK);
+    return graph;
+}
+
+static double relaxed_seconds(const planner *p, bool partitioned)
+{
+    paper_answer answer;
+    assert_int_equal(paper_model_relax(p, partitioned, &answer, NULL), NEAP_OK);
+    assert_int_equal(answer.relaxed, HIGHS_SOLVED);
+    assert_true(answer.columns <= paper_model_columns(p->graph, partitioned));
+    assert_true(fabs(answer.lp_ticks - answer.lp_bound) <= 1e-9 * answer.lp_ticks);
+    return answer.lp_ticks / (double)neap_graph_ticks_per_second(p->graph);
+}
+
+/* 8 layers, budget 4: 26 is best, 1.18 and 21.56 times what the relaxations say. */
+static void test_appendix_a(void **state)
+{
+    (void)state;
+    need_highs();
+    neap_graph *graph = unit_chain(8);
+    bare_planner b;
+    incumbent best;
+    paper_answer answer;
+    bare_planner_init(&b, graph, 4);
+    incumbent_init(&best, &b.p);
+    double partitioned = relaxed_seconds(&b.p, true), unpartitioned = relaxed_seconds(&b.p, false);
+    assert_true(fabs(partitioned - 22) < 1e-6);
+    assert_true(fabs(26 / unpartitioned - 21.557) < 1e-3);
+    assert_int_equal(paper_model_solve(&b.p, true, &best, &answer, NULL), NEAP_OK);
+    assert_int_equal(answer.outcome, HIGHS_SOLVED);
+    assert_true(answer.ticks == 26 * neap_graph_ticks_per_second(graph));
+    assert_true(best.ticks == answer.ticks && best.draft.predicted_peak == 4);
+    incumbent_clear(&best, &b.p);
+    neap_graph_destroy(graph);
+}
+
+/* Out of time: what is known by then is said, and nothing else. */
+static void test_time_limit(void **state)
+{
+    (void)state;
+    need_highs();
+    neap_graph *graph = unit_chain(12);
+    bare_planner b;
+    incumbent best;
+    paper_answer answer;
+    bare_planner_init(&b, graph, 4);
+    incumbent_init(&best, &b.p);
+    b.request.time_limit = 0.5;
+    assert_int_equal(paper_model_solve(&b.p, false, &best, &answer, NULL), NEAP_OK);
+    assert_int_equal(answer.outcome, HIGHS_STOPPED);
+    assert_true(answer.ticks == -1);
+    assert_true(answer.bound_ticks >= neap_graph_least_ticks(graph));
+    assert_true(answer.bound >= answer.lp_bound);
+    assert_true(best.ticks >= answer.bound_ticks);
+    incumbent_clear(&best, &b.p);
+    neap_graph_destroy(graph);
+}
+
+/* ---- What the paper does not have ---- */
+
+static void expect_refusal(const char *json, const char *what)
+{
+    neap_graph *graph = graph_from(json);
+    paper_model model;
+    neap_diag diag = {0};
+    assert_int_equal(paper_model_build(&model, neap_allocator_system(), graph, 100, true, &diag),
+                     NEAP_UNSUPPORTED);
+    if (strncmp(diag.message, what, strlen(what)) != 0 ||
+        !strstr(diag.message, "the default model handles this graph"))
+        fail_msg("%s", diag.message);
+    paper_model_clear(&model);
+    neap_graph_destroy(graph);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    expect_refusal("{'neap':'graph','version':1,'values':[{'bytes':1},{'bytes':1}],'ops':["
+                   "{'inputs':[],'outputs':[0,1],'time':1}],'outputs':[0]}",
+                   "op 0 \"op0\" has several outputs: ");
+    expect_refusal("{'neap':'graph','version':1,'values':[{'bytes':1},{'bytes':1}],'ops':["
+                   "{'inputs':[0],'outputs':[1],'time':1},{'name':'log','inputs':[1],'outputs':[],"
+                   "'time':1}],'outputs':[1]}",
+                   "op 1 \"log\" has no output: ");
+    expect_refusal("{'neap':'graph','version':1,'values':[{'bytes':1},{'bytes':0,'view_of':0}],"
+                   "'ops':[{'inputs':[0],'outputs':[1],'time':1}],'outputs':[1]}",
+                   "op 0 \"op0\" makes a view: ");
+    expect_refusal("{'neap':'graph','version':1,'values':[{'bytes':1}],'ops':[{'inputs':[],"
+                   "'outputs':[0],'time':1,'workspace':3}],'outputs':[0]}",
+                   "op 0 \"op0\" takes workspace: ");
+    expect_refusal("{'neap':'graph','version':1,'values':[{'bytes':1}],'ops':[{'inputs':[],"
+                   "'outputs':[0],'time':1,'variants':[{'time':1},{'time':2}]}],'outputs':[0]}",
+                   "op 0 \"op0\" has several variants: ");
+}
+
+static void test_out_of_memory(void **state)
+{
+    (void)state;
+    neap_graph *graph = unit_chain(3);
+    failing_allocator memory;
+    paper_model model;
+    failing_allocator_init(&memory);
+    assert_int_equal(paper_model_build(&model, &memory.base, graph, 4, false, NULL), NEAP_OK);
+    paper_model_clear(&model);
+    size_t calls = memory.calls;
+    for (size_t i = 0; i < calls; i++) {
+        failing_allocator_init(&memory);
+        memory.fail_from = i;
+        memory.fail_end = i + 1;
+        assert_int_equal(paper_model_build(&model, &memory.base, graph, 4, false, NULL),
+                         NEAP_NO_MEMORY);
+        paper_model_clear(&model);
+        paper_model_clear(&model);
+        assert_int_equal(memory.live_blocks, 0);
+        assert_null(memory.fault);
+    }
+    neap_graph_destroy(graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_partitioned), cmocka_unit_test(test_unpartitioned),
+        cmocka_unit_test(test_appendix_a),  cmocka_unit_test(test_time_limit),
+        cmocka_unit_test(test_refusals),    cmocka_unit_test(test_out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
