@@ -267,6 +267,22 @@ static void finish(search *s, draft *d)
         incumbent_take(&s->best, d);
 }
 
+/* The relaxation's value as a time, and how large the program was. */
+static neap_status tell(const search *s, draft *d, neap_diag *diag)
+{
+    const relaxation *x = &s->relaxed;
+    if (!x->highs || x->outcome != HIGHS_SOLVED)
+        return NEAP_OK;
+    double lp_ticks = (double)x->model.certain_ticks + x->objective / x->model.ticks_scale;
+    double tick = 1 / (double)neap_graph_ticks_per_second(s->p->graph);
+    neap_status status = draft_add_number(s->p, d, "lp_time", lp_ticks * tick, diag);
+    if (status == NEAP_OK)
+        status = draft_add_number(s->p, d, "columns", (double)x->model.lp.n_columns, diag);
+    if (status == NEAP_OK)
+        status = draft_add_number(s->p, d, "rows", (double)x->model.lp.n_rows, diag);
+    return status;
+}
+
 static neap_status plan_checkmate(const planner *p, draft *d, neap_diag *diag)
 {
     search s = {.p = p, .diag = diag, .bound_ticks = neap_graph_least_ticks(p->graph)};
@@ -276,6 +292,8 @@ static neap_status plan_checkmate(const planner *p, draft *d, neap_diag *diag)
     neap_status status = run(&s, diag);
     if (status == NEAP_OK && s.best.ticks == INT64_MAX)
         status = stage_search_tighten(p, &s.best, diag);
+    if (status == NEAP_OK)
+        status = tell(&s, d, diag);
     if (status == NEAP_OK)
         finish(&s, d);
     relaxation_clear(&s.relaxed);

@@ -10,6 +10,9 @@
    rarely, and looking for them everywhere costs most of the time. */
 #define MOST_NEEDED 48
 
+/* Small graphs are searched through sooner. */
+#define ROUNDS_AN_OP 10u
+
 typedef struct change {
     slot at;
     bool inserted;
@@ -332,9 +335,17 @@ static neap_status one_round(stage_search *x, double heat, int64_t *current, int
     return NEAP_OK;
 }
 
+static bool is_time_up(const planner *p)
+{
+    double limit = p->request->time_limit;
+    return planner_stopped(p) || (limit > 0 && planner_now() - p->started > limit / 3);
+}
+
 static neap_status search(stage_search *x, incumbent *best, uint32_t rounds)
 {
     bool repaired, improved;
+    if (rounds > ROUNDS_AN_OP * x->state.n_ops)
+        rounds = ROUNDS_AN_OP * x->state.n_ops;
     neap_status status = repair(x, &repaired);
     if (status != NEAP_OK || !repaired)
         return status;
@@ -343,11 +354,14 @@ static neap_status search(stage_search *x, incumbent *best, uint32_t rounds)
     if (status == NEAP_OK)
         status = offer(x, best);
     int64_t current = x->state.total_ticks, least = current;
-    for (uint32_t r = 0; r < rounds && status == NEAP_OK && !planner_stopped(x->p); r++) {
+    int64_t target = x->p->request->target_time > 0 ? planner_target_ticks(x->p) : -1;
+    for (uint32_t r = 0; r < rounds && status == NEAP_OK && !is_time_up(x->p); r++) {
         double heat = 0.004 * (1 - (double)r / rounds);
         status = one_round(x, heat, &current, &least, &improved);
         if (status == NEAP_OK && improved)
             status = offer(x, best);
+        if (best->ticks <= target)
+            break;
         planner_report_search(x->p, best->ticks == INT64_MAX ? -1 : best->ticks, -1);
     }
     return status;

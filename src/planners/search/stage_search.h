@@ -25,8 +25,9 @@
 #define STAGE_SEARCH_MOST_OPS 4000
 
 /*
- * Improves on the incumbent, from the natural order, in so many rounds at most; fewer when the
- * planner is stopped. Same seed, same plan.
+ * Improves on the incumbent, from the natural order, in so many rounds at most; fewer on small
+ * graphs, when the planner is stopped, or when a third of its time limit is over. Same seed, same
+ * plan.
  */
 neap_status stage_search_improve(const planner *p, incumbent *best, uint32_t rounds,
                                  neap_diag *diag);
