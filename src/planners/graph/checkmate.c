@@ -11,24 +11,34 @@
  *    plan has it otherwise. Few are left;
  * 4. HiGHS solves what is left, looking only for better plans than the best so far.
  *
- * With form=unpartitioned the first runs may come in any stage (1a to 1f); with model=paper the
- * program is written as it is printed, for the comparison of Appendix A (paper_model.h).
+ * With form=unpartitioned the first runs may come in any stage (1a to 1f). The program is then
+ * weak, so graphs small enough are searched through for the best of all plans (resident_search.h)
+ * first. With model=paper the program is written as it is printed and left to HiGHS from nothing,
+ * for the comparison of Appendix A (paper_model.h).
  */
+#include "base/fail.h"
 #include "base/memory.h"
 #include "planners/graph/incumbent.h"
+#include "planners/graph/paper_model.h"
 #include "planners/graph/relaxation.h"
+#include "planners/graph/resident_search.h"
 #include "planners/graph/two_phase.h"
 #include "planners/search/stage_search.h"
 
 #include <math.h>
 
-enum { FORM, ROUNDS, MOST_COLUMNS };
+enum { FORM, MODEL, ROUNDS, MOST_COLUMNS };
+enum { GAPS, PAPER };
 
 static const neap_option options[] = {
     [FORM] = {.name = "form",
               .meaning = "whether stage t ends with the first run of op t, or ops run in any stage",
               .type = NEAP_OPTION_CHOICE,
               .choices = "partitioned|unpartitioned"},
+    [MODEL] = {.name = "model",
+               .meaning = "neap's own way to write the program, or the paper's with no help",
+               .type = NEAP_OPTION_CHOICE,
+               .choices = "gaps|paper"},
     [ROUNDS] = {.name = "rounds",
                 .meaning = "of the local search for a first plan",
                 .type = NEAP_OPTION_INTEGER,
@@ -43,6 +53,9 @@ static const neap_option options[] = {
                       .default_value = 3e6},
 };
 
+/* Of the search through all plans; about 100 bytes each. */
+#define MOST_STATES 3000000
+
 typedef struct search {
     const planner *p;
     incumbent best;
@@ -50,8 +63,10 @@ typedef struct search {
     int64_t target_ticks; /* INT64_MAX - 1 without a target */
     int64_t model_cutoff; /* the program knows only plans faster than this */
     int64_t bound_ticks;
-    bool exhausted; /* nothing is faster than cutoff_ticks */
+    const char *scope; /* of which plans that is true */
+    bool exhausted;    /* nothing is faster than cutoff_ticks */
     bool stopped;
+    double lp_ticks;    /* of the printed program's relaxation; -1: not solved */
     neap_status status; /* of what callbacks did */
     neap_diag *diag;
 } search;
@@ -223,10 +238,46 @@ static neap_status solve_program(search *s, neap_diag *diag)
     return status;
 }
 
+/* The best of all plans, where the graph is small enough to look at them. */
+static neap_status search_residents(search *s, neap_diag *diag)
+{
+    resident_answer answer = {0};
+    neap_status status = resident_search(s->p, MOST_STATES, cutoff_ticks(s), &answer, diag);
+    if (status == NEAP_OK && answer.outcome == RESIDENT_SOLVED)
+        status = incumbent_offer(&s->best, s->p, answer.sequence, answer.length, NULL, diag);
+    if (status == NEAP_OK &&
+        (answer.outcome == RESIDENT_SOLVED || answer.outcome == RESIDENT_NONE)) {
+        s->exhausted = true;
+        s->scope = "any";
+    }
+    s->stopped = answer.outcome == RESIDENT_STOPPED;
+    resident_answer_clear(s->p, &answer);
+    return status;
+}
+
+/* The printed program, from nothing. */
+static neap_status run_paper(search *s, bool partitioned, neap_diag *diag)
+{
+    paper_answer answer = {0};
+    double most = s->p->options[MOST_COLUMNS];
+    if ((double)paper_model_columns(s->p->graph, partitioned) > most)
+        return neap_fail(diag, NEAP_UNSUPPORTED,
+                         "the printed program would have %.1f million columns (most-columns=%.0f)",
+                         (double)paper_model_columns(s->p->graph, partitioned) / 1e6, most);
+    neap_status status = paper_model_solve(s->p, partitioned, &s->best, &answer, diag);
+    s->bound_ticks = answer.bound_ticks > s->bound_ticks ? answer.bound_ticks : s->bound_ticks;
+    s->exhausted = answer.outcome == HIGHS_SOLVED || answer.outcome == HIGHS_INFEASIBLE;
+    s->stopped = answer.outcome == HIGHS_STOPPED;
+    s->lp_ticks = answer.relaxed == HIGHS_SOLVED ? answer.lp_ticks : -1;
+    return status;
+}
+
 static neap_status run(search *s, neap_diag *diag)
 {
     const planner *p = s->p;
     stage_form form = (stage_form)p->options[FORM];
+    if (p->options[MODEL] == PAPER)
+        return run_paper(s, form == STAGE_PARTITIONED, diag);
     neap_status status = relaxation_refuse_big(p, form, p->options[MOST_COLUMNS], diag);
     if (status == NEAP_OK)
         status = incumbent_begin(&s->best, p, diag);
@@ -236,6 +287,10 @@ static neap_status run(search *s, neap_diag *diag)
         return NEAP_OK;
     status = stage_search_improve(p, &s->best, (uint32_t)p->options[ROUNDS], diag);
     if (status != NEAP_OK || is_good_enough(s))
+        return status;
+    if (form == STAGE_UNPARTITIONED)
+        status = search_residents(s, diag);
+    if (status != NEAP_OK || s->exhausted || s->stopped)
         return status;
     s->model_cutoff = cutoff_ticks(s);
     stage_options model = {form, p->budget, s->model_cutoff};
@@ -260,7 +315,7 @@ static void finish(search *s, draft *d)
     if (s->exhausted && cutoff_ticks(s) != INT64_MAX)
         s->bound_ticks = cutoff_ticks(s);
     d->bound_ticks = s->bound_ticks;
-    d->scope = s->p->options[FORM] == STAGE_PARTITIONED ? "staged" : "passes";
+    d->scope = s->scope;
     d->proven_optimal = found && s->best.ticks <= s->bound_ticks;
     d->stopped = s->stopped && !is_good_enough(s);
     if (found || !s->stopped)
@@ -271,21 +326,27 @@ static void finish(search *s, draft *d)
 static neap_status tell(const search *s, draft *d, neap_diag *diag)
 {
     const relaxation *x = &s->relaxed;
-    if (!x->highs || x->outcome != HIGHS_SOLVED)
-        return NEAP_OK;
-    double lp_ticks = (double)x->model.certain_ticks + x->objective / x->model.ticks_scale;
-    double tick = 1 / (double)neap_graph_ticks_per_second(s->p->graph);
-    neap_status status = draft_add_number(s->p, d, "lp_time", lp_ticks * tick, diag);
-    if (status == NEAP_OK)
+    bool solved = x->highs && x->outcome == HIGHS_SOLVED;
+    double lp_ticks = s->lp_ticks, tick = 1 / (double)neap_graph_ticks_per_second(s->p->graph);
+    neap_status status = NEAP_OK;
+    if (solved)
+        lp_ticks = (double)x->model.certain_ticks + x->objective / x->model.ticks_scale;
+    if (lp_ticks >= 0)
+        status = draft_add_number(s->p, d, "lp_time", lp_ticks * tick, diag);
+    if (status == NEAP_OK && solved)
         status = draft_add_number(s->p, d, "columns", (double)x->model.lp.n_columns, diag);
-    if (status == NEAP_OK)
+    if (status == NEAP_OK && solved)
         status = draft_add_number(s->p, d, "rows", (double)x->model.lp.n_rows, diag);
     return status;
 }
 
 static neap_status plan_checkmate(const planner *p, draft *d, neap_diag *diag)
 {
-    search s = {.p = p, .diag = diag, .bound_ticks = neap_graph_least_ticks(p->graph)};
+    search s = {.p = p,
+                .diag = diag,
+                .bound_ticks = neap_graph_least_ticks(p->graph),
+                .lp_ticks = -1,
+                .scope = p->options[FORM] == STAGE_PARTITIONED ? "staged" : "passes"};
     int64_t target = planner_target_ticks(p);
     s.target_ticks = target < INT64_MAX ? target : INT64_MAX - 1;
     incumbent_init(&s.best, p);
