@@ -5,6 +5,7 @@
 #include "load.h"
 #include "output.h"
 
+#include <math.h>
 #include <neap/cost.h>
 
 static const char *const MATH_NAMES[NEAP_MATH_COUNT] = {
@@ -43,6 +44,8 @@ static const char *rate(cli_text *text, double number, double unit)
 {
     if (!(number > 0))
         return cli_format(text, "-");
+    if (isinf(number))
+        return cli_format(text, "any");
     return cli_format(text, number / unit < 100 ? "%.3g" : "%.0f", number / unit);
 }
 
@@ -103,9 +106,12 @@ static void describe(const neap_device *device, cli_buffer *out)
     if (device->unit) {
         cli_fact(&table, "times", CLI_PLAIN, "1 s an op", "views take none");
     } else {
-        cli_fact(&table, "bandwidth", CLI_PLAIN,
-                 cli_format(&text, "%.4g GB/s", 1e-9 * device->bandwidth), "%.0f%% of it reached",
-                 100 * device->memory_efficiency);
+        if (isinf(device->bandwidth))
+            cli_fact(&table, "bandwidth", CLI_PLAIN, "no limit", "memory traffic takes no time");
+        else
+            cli_fact(&table, "bandwidth", CLI_PLAIN,
+                     cli_format(&text, "%.4g GB/s", 1e-9 * device->bandwidth),
+                     "%.0f%% of it reached", 100 * device->memory_efficiency);
         for (int math = 0; math < NEAP_MATH_COUNT; math++)
             if (device->flops[math] > 0)
                 cli_fact(&table, MATH_NAMES[math], CLI_PLAIN,
@@ -170,7 +176,8 @@ const cli_command cli_command_devices = {
     .about =
         "Lists the devices that --device knows. An op takes the longer of its arithmetic and its "
         "memory traffic at the share of the device's peaks that kernels reach, and a launch "
-        "besides; the device \"unit\" gives every op one second. Add yours, or correct one of "
+        "besides; the device \"flops\" counts arithmetic alone, a second for 10^12 operations, and "
+        "\"unit\" gives every op one second. Add yours, or correct one of "
         "these, "
         "in a file for --devices or NEAP_DEVICES (several, with colons between them). Measured "
         "times come in a graph file instead.",

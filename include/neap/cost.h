@@ -11,7 +11,9 @@
  *         "compute_efficiency": 0.6, "memory_efficiency": 0.8, "launch": 5e-6,
  *         "link_out": 12e9, "link_in": 12e9, "link_latency": 1e-5, "duplex": true}]}
  *
- * The device "unit" gives every op time 1 and every view 0. Measured times come in a graph file.
+ * A bandwidth of null is one without limit: memory traffic takes no time. The device "flops" has
+ * it, and 1 s for 10^12 floating-point operations; "unit" gives every op time 1 and every view 0.
+ * Measured times come in a graph file.
  */
 #ifndef NEAP_COST_H
 #define NEAP_COST_H
@@ -37,7 +39,7 @@ typedef struct neap_device {
     const char *summary;
     bool unit;                     /* every op takes 1 second */
     int64_t memory;                /* bytes; 0 where it does not say */
-    double bandwidth;              /* of device memory, bytes a second */
+    double bandwidth;              /* of device memory, bytes a second; HUGE_VAL: no limit */
     double flops[NEAP_MATH_COUNT]; /* peak of matrix products and convolutions; 0 not supported */
     double compute_efficiency;     /* shares of the peaks that kernels reach */
     double memory_efficiency;

@@ -8,6 +8,7 @@
 #include <neap/cost.h>
 #include <neap/text.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -154,6 +155,11 @@ static const char *value_start(json_reader *r)
 static void read_real(json_reader *r, const real_field *field, neap_device *device)
 {
     const char *start = value_start(r);
+    if (field->offset == offsetof(neap_device, bandwidth) && json_peek_null(r)) {
+        json_skip(r, NULL);
+        device->bandwidth = HUGE_VAL;
+        return;
+    }
     double value = json_double(r);
     if (!json_ok(r))
         return;

@@ -90,10 +90,16 @@ static void no_command_shows_the_overview_on_stderr(void **state)
 static void lists_and_details(void **state)
 {
     (void)state;
-    static const char *const LINES[] = {
-        "devices",           "devices h200",       "devices unit --json",
-        "methods store-all", "methods sqrt",       "methods store-all --json",
-        "models chain",      "models chain --json"};
+    static const char *const LINES[] = {"devices",
+                                        "devices h200",
+                                        "devices unit --json",
+                                        "devices flops",
+                                        "devices flops --json",
+                                        "methods store-all",
+                                        "methods sqrt",
+                                        "methods store-all --json",
+                                        "models chain",
+                                        "models chain --json"};
     transcript t = {0};
     for (size_t i = 0; i < sizeof LINES / sizeof LINES[0]; i++)
         transcript_run(&t, NEAP_CLI, LINES[i], NULL);

@@ -211,8 +211,8 @@ static neap_devices *new_table(void)
 static void test_built_in_devices(void **state)
 {
     (void)state;
-    static const char *const names[] = {"p100", "v100", "rtx3090",  "a100",
-                                        "h100", "h200", "cpu-core", "unit"};
+    static const char *const names[] = {"p100", "v100",     "rtx3090", "a100", "h100",
+                                        "h200", "cpu-core", "flops",   "unit"};
     neap_devices *devices = new_table();
     assert_int_equal(neap_devices_count(devices), COUNT_OF(names));
     for (uint32_t i = 0; i < COUNT_OF(names); i++) {
@@ -227,7 +227,8 @@ static void test_built_in_devices(void **state)
         assert_true(device->bandwidth > 1e9 && device->flops[NEAP_MATH_F32] > 1e9);
         assert_true(device->compute_efficiency > 0 && device->compute_efficiency <= 1);
         assert_true(device->memory_efficiency > 0 && device->memory_efficiency <= 1);
-        assert_true(device->launch > 0 && device->launch < 1e-4);
+        assert_true(device->launch < 1e-4);
+        assert_int_equal(device->launch > 0, strcmp(names[i], "flops") != 0);
     }
     assert_true(neap_devices_find(devices, "v100")->link_out == 12.2e9); /* Beaumont et al. */
     assert_true(neap_devices_find(devices, "h200")->link_in == 55e9);
@@ -251,6 +252,24 @@ static void test_unit_device(void **state)
     assert_int_equal(op_named(graph, "fc")->variants[0].workspace, 64);
     assert_seconds(neap_graph_seconds(graph, neap_graph_base_ticks(graph)), 3);
     neap_graph_destroy(graph);
+    neap_devices_destroy(devices);
+}
+
+/* Arithmetic alone, in whatever type: 27,648 and 512 flop (see above). */
+static void test_flops_device(void **state)
+{
+    (void)state;
+    static const neap_dtype types[] = {NEAP_F32, NEAP_F16, NEAP_BF16, NEAP_F64};
+    neap_devices *devices = new_table();
+    const neap_device *flops = neap_devices_find(devices, "flops");
+    for (size_t i = 0; i < COUNT_OF(types); i++) {
+        neap_graph *graph = small_network(types[i]);
+        assert_int_equal(neap_cost_apply(graph, flops, NEAP_MATH_TF32, NULL), NEAP_OK);
+        assert_true(fabs(seconds_of(graph, "conv") - 27648e-12) < 1e-18);
+        assert_true(fabs(seconds_of(graph, "relu") - 512e-12) < 1e-18);
+        assert_true(seconds_of(graph, "flat") == 0);
+        neap_graph_destroy(graph);
+    }
     neap_devices_destroy(devices);
 }
 
@@ -301,6 +320,11 @@ static void test_file_adds_a_device(void **state)
     assert_true(mine->compute_efficiency == 0.6 && mine->memory_efficiency == 0.8);
     assert_true(mine->launch == 5e-6 && mine->link_out == 12e9 && mine->link_in == 13e9);
     assert_true(mine->link_latency == 1e-5 && mine->duplex && !mine->unit);
+    assert_int_equal(
+        read_text(devices, FILE_OF("{'name': 'free', 'bandwidth': null, 'flops': {'f32': 1e12}}"),
+                  &diag),
+        NEAP_OK);
+    assert_true(isinf(neap_devices_find(devices, "free")->bandwidth));
     const neap_device *less = neap_devices_find(devices, "less");
     assert_string_equal(less->summary, "");
     assert_true(less->compute_efficiency == 1 && less->memory_efficiency == 1);
@@ -368,6 +392,8 @@ static const struct {
     {FILE_OF("{'name': 'x', 'bandwidth': 1e999}"), "out of range"},
     {FILE_OF("{'name': 'x', 'bandwidth': NaN}"), "finite number"},
     {FILE_OF("{'name': 'x', 'bandwidth': '1'}"), "a number expected"},
+    {FILE_OF("{'name': 'x', 'bandwidth': nil}"), ""},
+    {FILE_OF("{'name': 'x', 'launch': null}"), "a number expected"},
     {FILE_OF("{'name': 'x', 'memory': -1}"), "\"memory\" must be at least 0"},
     {FILE_OF("{'name': 'x', 'memory': 1.5}"), "a whole number expected"},
     {FILE_OF("{'name': 'x', 'compute_efficiency': 0}"),
@@ -437,11 +463,12 @@ static void test_every_allocation_may_fail(void **state)
         neap_devices *devices = NULL;
         status = neap_devices_create(&allocator.base, &devices, NULL);
         if (status == NEAP_OK) {
+            uint32_t before = neap_devices_count(devices);
             status = read_text(devices,
                                FILE_OF("{'name': 'esc\\u0061ped', " GOOD "}, {'name': 'y', " GOOD
                                        "}, {'name': 'a100', 'launch': 0}"),
                                NULL);
-            assert_int_equal(neap_devices_count(devices), status == NEAP_OK ? 10 : 8);
+            assert_int_equal(neap_devices_count(devices), before + (status == NEAP_OK ? 2 : 0));
             assert_int_equal(neap_devices_find(devices, "a100")->launch == 0, status == NEAP_OK);
             neap_devices_destroy(devices);
         } else {
@@ -465,6 +492,7 @@ int main(void)
         cmocka_unit_test(test_bad_arguments),
         cmocka_unit_test(test_built_in_devices),
         cmocka_unit_test(test_unit_device),
+        cmocka_unit_test(test_flops_device),
         cmocka_unit_test(test_file_adds_a_device),
         cmocka_unit_test(test_file_replaces_a_device),
         cmocka_unit_test(test_malformed_files_change_nothing),
