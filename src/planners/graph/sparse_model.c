@@ -82,7 +82,8 @@ void sparse_row_add(sparse_model *m, int32_t column, double coefficient)
 void sparse_row_end(sparse_model *m, double lower, double upper)
 {
     size_t r = m->n_rows;
-    if (m->failed || (size_t)m->row_start[r] == m->n_entries ||
+    bool idle = lower <= 0 && upper >= 0; /* without entries: what holds anyway */
+    if (m->failed || (idle && (size_t)m->row_start[r] == m->n_entries) ||
         !ROOM(m, r + 1, row_lower, row_lower_capacity) ||
         !ROOM(m, r + 1, row_upper, row_upper_capacity))
         return;

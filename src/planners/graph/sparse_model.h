@@ -52,7 +52,7 @@ int32_t sparse_column(sparse_model *m, double lower, double upper, double cost, 
 void sparse_row_begin(sparse_model *m);
 /* Coefficients of one column add up. */
 void sparse_row_add(sparse_model *m, int32_t column, double coefficient);
-/* An empty row is dropped. */
+/* An empty row is dropped, unless it says that there is no solution: 0 is not within its sides. */
 void sparse_row_end(sparse_model *m, double lower, double upper);
 
 #endif
