@@ -104,21 +104,24 @@ static void find_repeatable(builder *b)
     }
 }
 
-/* The most scratch bytes, workspace and outputs that nothing reads, of an op. */
-static int64_t passing_bytes(const builder *b, uint32_t k)
+/*
+ * The most scratch bytes of an op: its workspace, and outputs that nothing could use any more when
+ * it runs for the sake of others (`last`: per storage, the last stage of a use).
+ */
+static int64_t passing_bytes(const builder *b, uint32_t k, const uint32_t *last)
 {
     const neap_op *op = neap_graph_op(b->graph, k);
-    int64_t workspace = 0, unread = 0;
+    int64_t workspace = 0, unused = 0;
     for (uint32_t q = 0; q < op->n_variants; q++)
         if (op->variants[q].workspace > workspace)
             workspace = op->variants[q].workspace;
     for (uint32_t i = 0; i < op->n_outputs; i++) {
-        uint32_t n_readers;
-        neap_graph_readers(b->graph, op->outputs[i], &n_readers);
-        if (n_readers == 0)
-            unread += neap_graph_value(b->graph, op->outputs[i])->bytes;
+        uint32_t s = neap_graph_value(b->graph, op->outputs[i])->storage;
+        const neap_value *storage = neap_graph_value(b->graph, s);
+        if (storage->producer != NEAP_NONE && last[s] < b->latest[k])
+            unused += storage->bytes;
     }
-    return workspace + unread;
+    return workspace + unused;
 }
 
 /* A stage is ample if all storages that could be live in it fit, and the worst op's scratch. */
@@ -156,7 +159,7 @@ static neap_status find_ample_stages(builder *b)
     }
     int64_t live = 0, passing = 0;
     for (uint32_t t = 0; t < m->n_stages; t++) {
-        int64_t own = passing_bytes(b, t);
+        int64_t own = passing_bytes(b, t, last);
         passing = own > passing ? own : passing;
         live += change[t];
         b->stage_is_ample[t] = live + passing <= m->room;
