@@ -35,6 +35,7 @@ extern const cli_command cli_command_plan;
 extern const cli_command cli_command_check;
 extern const cli_command cli_command_compare;
 extern const cli_command cli_command_curve;
+extern const cli_command cli_command_max_batch;
 
 /* In the order of the overview, ended by NULL. */
 extern const cli_command *const cli_commands[];

@@ -1,5 +1,6 @@
 #include "load.h"
 
+#include "memory.h"
 #include "output.h"
 #include "values.h"
 
@@ -88,19 +89,49 @@ static int unknown_model(const char *operand)
                     "no model and no file \"%s\"; neap models lists the built-in ones", operand);
 }
 
-static int build_model(const cli_settings *settings, cli_loaded *loaded)
+static neap_status build_with(const cli_settings *settings, const neap_model *model,
+                              const neap_model_setting *sizes, uint32_t n_sizes, neap_graph **graph,
+                              neap_diag *diag)
 {
-    neap_diag diag;
     neap_model_options options;
     neap_model_options_init(&options);
     options.dtype = settings->dtype;
     options.optimizer = settings->optimizer;
     options.kernels = settings->kernels;
-    options.n_settings = settings->n_sizes;
-    options.settings = settings->sizes;
-    if (neap_model_build(NULL, loaded->model, &options, &loaded->graph, &diag) != NEAP_OK)
+    options.n_settings = n_sizes;
+    options.settings = sizes;
+    return neap_model_build(NULL, model, &options, graph, diag);
+}
+
+static int build_model(const cli_settings *settings, cli_loaded *loaded)
+{
+    neap_diag diag;
+    if (build_with(settings, loaded->model, settings->sizes, settings->n_sizes, &loaded->graph,
+                   &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
     return CLI_OK;
+}
+
+neap_status cli_load_batch(const cli_settings *settings, const cli_loaded *loaded, int64_t batch,
+                           neap_graph **graph, neap_diag *diag)
+{
+    uint32_t count = settings->n_sizes + 1;
+    neap_model_setting *sizes = cli_memory_new(count, sizeof *sizes);
+    *graph = NULL;
+    if (!sizes)
+        return diag->status = NEAP_NO_MEMORY;
+    if (settings->n_sizes > 0)
+        memcpy(sizes, settings->sizes, settings->n_sizes * sizeof *sizes);
+    sizes[settings->n_sizes] = (neap_model_setting){"batch", batch};
+    neap_status status = build_with(settings, loaded->model, sizes, count, graph, diag);
+    cli_memory_release(sizes, count, sizeof *sizes);
+    if (status == NEAP_OK)
+        status = neap_cost_apply(*graph, loaded->device, settings->math, diag);
+    if (status != NEAP_OK) {
+        neap_graph_destroy(*graph);
+        *graph = NULL;
+    }
+    return status;
 }
 
 static int read_graph(const cli_settings *settings, const char *path, cli_loaded *loaded)

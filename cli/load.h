@@ -28,6 +28,10 @@ typedef struct cli_loaded {
 int cli_load(const cli_settings *settings, const char *operand, cli_loaded *loaded);
 void cli_loaded_clear(cli_loaded *loaded);
 
+/* The graph of a built-in model that is loaded, with the same settings but another batch. */
+neap_status cli_load_batch(const cli_settings *settings, const cli_loaded *loaded, int64_t batch,
+                           neap_graph **graph, neap_diag *diag);
+
 /* Fills in loaded->natural_peak. */
 int cli_load_natural_peak(cli_loaded *loaded);
 

@@ -12,8 +12,11 @@
 bool cli_settings_init(cli_settings *settings, int argument_count)
 {
     size_t capacity = 2 * (size_t)argument_count + 2; /* --image makes two sizes */
-    *settings =
-        (cli_settings){.capacity = capacity, .dtype = NEAP_F32, .link_latency = -1, .alignment = 1};
+    *settings = (cli_settings){.capacity = capacity,
+                               .dtype = NEAP_F32,
+                               .link_latency = -1,
+                               .alignment = 1,
+                               .extra_forward = 1};
     settings->operands = cli_memory_new(capacity, sizeof *settings->operands);
     settings->sizes = cli_memory_new(capacity, sizeof *settings->sizes);
     settings->device_files = cli_memory_new(capacity, sizeof *settings->device_files);
@@ -320,6 +323,30 @@ static int apply_to(cli_settings *s, char *value)
     return CLI_OK;
 }
 
+/* ---- Max-batch ---- */
+
+static int apply_extra_forward(cli_settings *s, char *value)
+{
+    s->extra_forward = -1;
+    if (strcmp(value, "any") == 0 ||
+        (cli_parse_real(value, &s->extra_forward) && s->extra_forward >= 0))
+        return CLI_OK;
+    return cli_fail(CLI_BAD_INPUT,
+                    "--extra-forward \"%s\" is no number of forward passes, such as 1 or 0.5; any "
+                    "is no limit",
+                    value);
+}
+
+static int apply_batch_of(cli_settings *s, char *value)
+{
+    return parse_count("batch-of", value, 1, &s->batch_of);
+}
+
+static int apply_beyond(cli_settings *s, char *value)
+{
+    return parse_count("beyond", value, 0, &s->beyond);
+}
+
 /* ---- Output ---- */
 
 static int apply_output(cli_settings *s, char *value)
@@ -382,6 +409,20 @@ const cli_option cli_options[] = {
     {"method", 0, "NAME", CLI_GROUP_METHOD, PLAN_SECTION,
      "how to plan (see neap methods); auto, the default, takes the fastest plan it finds",
      apply_method},
+    {"budget", 0, "SIZE", CLI_GROUP_MAX_BATCH, PLAN_SECTION,
+     "memory for the whole step: 16GB, 8GiB, 5e9", apply_budget},
+    {"method", 0, "A,B,...", CLI_GROUP_MAX_BATCH, PLAN_SECTION,
+     "how to plan (see neap methods): one, several, all, or auto, the default, as for plan",
+     apply_method},
+    {"extra-forward", 0, "X", CLI_GROUP_MAX_BATCH, PLAN_SECTION,
+     "how much longer than every op once a step may take, in forward passes: 1 by default; any is "
+     "no limit",
+     apply_extra_forward},
+    {"batch-of", 0, "N", CLI_GROUP_MAX_BATCH, PLAN_SECTION,
+     "the batch that a graph file was made for: what is no parameter grows with the batch",
+     apply_batch_of},
+    {"beyond", 0, "N", CLI_GROUP_MAX_BATCH, PLAN_SECTION,
+     "try so many batches past the first that fails; 0 by default", apply_beyond},
     {"methods", 0, "A,B,...", CLI_GROUP_METHODS, PLAN_SECTION, "these methods only; all by default",
      apply_methods},
     {"budgets", 0, "A,B,...", CLI_GROUP_CURVE, PLAN_SECTION, "these budgets, such as 30%,50%,8GiB",
@@ -406,7 +447,7 @@ const cli_option cli_options[] = {
     {"any-graph", 0, NULL, CLI_GROUP_ANY_GRAPH, PLAN_SECTION,
      "judge the plan even if it was made for a graph of another name", apply_any_graph},
 
-    {"batch", 0, "N", CLI_GROUP_MODEL, MODEL_SECTION, "images or sequences in a batch",
+    {"batch", 0, "N", CLI_GROUP_BATCH, MODEL_SECTION, "images or sequences in a batch",
      apply_batch},
     {"image", 0, "H[xW]", CLI_GROUP_MODEL, MODEL_SECTION, "image size in pixels: 224, 416x608",
      apply_image},

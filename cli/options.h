@@ -29,8 +29,10 @@ enum {
     CLI_GROUP_GRAPH_OUT = 1 << 12,
     CLI_GROUP_PLAN_OUT = 1 << 13,
     CLI_GROUP_ANY_GRAPH = 1 << 14,
+    CLI_GROUP_MAX_BATCH = 1 << 15,
+    CLI_GROUP_BATCH = 1 << 16,
     /* What every command that takes a MODEL takes. */
-    CLI_GROUPS_MODEL = CLI_GROUP_MODEL | CLI_GROUP_DEVICE | CLI_GROUP_DEVICES
+    CLI_GROUPS_MODEL = CLI_GROUP_MODEL | CLI_GROUP_BATCH | CLI_GROUP_DEVICE | CLI_GROUP_DEVICES
 };
 
 /* Texts point into argv. Lists have room for as many entries as there are arguments. */
@@ -70,7 +72,10 @@ struct cli_settings {
     int64_t alignment;
     const char *methods; /* a list with commas; NULL: all */
     const char *budgets, *from, *to;
-    int64_t points; /* 0: not given */
+    int64_t points;       /* 0: not given */
+    double extra_forward; /* forward passes; negative: no limit */
+    int64_t batch_of;     /* the batch of a graph file; 0: not given */
+    int64_t beyond;       /* batches past the first that fails */
 
     /* output */
     const char *output, *csv, *svg; /* paths; NULL: none */

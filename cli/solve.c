@@ -63,9 +63,8 @@ static bool has_option(const neap_method *method, const char *name)
     return false;
 }
 
-/* Those of the --option settings that a method has, into `options`; how many. */
-static uint32_t select_options(const cli_settings *settings, const char *name,
-                               neap_option_setting *options)
+uint32_t cli_select_options(const cli_settings *settings, const char *name,
+                            neap_option_setting *options)
 {
     const neap_method *method = neap_methods_find(name);
     uint32_t count = 0;
@@ -94,7 +93,7 @@ int cli_solve(cli_run *run, const char *method, int64_t budget, double time_limi
     request.threads = settings->threads;
     request.seed = settings->seed;
     request.alignment = settings->alignment;
-    request.n_options = options ? select_options(settings, method, options) : 0;
+    request.n_options = options ? cli_select_options(settings, method, options) : 0;
     request.options = options;
     request.progress = &run->progress.base;
     neap_status status = neap_solve(NULL, &request, &result->solution, &result->note);

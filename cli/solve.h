@@ -45,6 +45,11 @@ void cli_run_end(cli_run *run);
 int cli_solve(cli_run *run, const char *method, int64_t budget, double time_limit,
               cli_result *result);
 
+/* Those of the --option settings that a method has, into `options`, which has room for all; how
+   many. */
+uint32_t cli_select_options(const cli_settings *settings, const char *method,
+                            neap_option_setting *options);
+
 /*
  * The method "auto": `neap` if there is such a method; else store-all if that fits, else the best
  * of all. Where none has a plan, the result is that of the method which needs least.

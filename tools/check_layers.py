@@ -44,6 +44,7 @@ PUBLIC_HEADERS = {
     "check.h": "check",
     "layout.h": "layout",
     "planner.h": "planners",
+    "batch.h": "planners",
     "run.h": "run",
     "report.h": "report",
 }

@@ -1,12 +1,13 @@
 /*
  * neap/neap.h - all of neap. A tour: graph.h is the thing that is planned, network.h and models.h
- * make one, cost.h gives it times, planner.h plans it, plan.h is the result, check.h the judge,
- * layout.h the addresses, report.h the pictures.
+ * make one, cost.h gives it times, planner.h plans it, batch.h finds how large its batch can be,
+ * plan.h is the result, check.h the judge, layout.h the addresses, report.h the pictures.
  */
 #ifndef NEAP_NEAP_H
 #define NEAP_NEAP_H
 
 #include <neap/allocator.h>
+#include <neap/batch.h>
 #include <neap/chain.h>
 #include <neap/check.h>
 #include <neap/cost.h>

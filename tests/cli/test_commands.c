@@ -104,6 +104,76 @@ static void compare_and_curve(void **state)
     CHECK_LINES(LINES, GOLDEN("compare"));
 }
 
+static void max_batch(void **state)
+{
+    (void)state;
+    static const char *const LINES[] = {
+        "max-batch alexnet --image 64 --device unit --budget 520MB --method sqrt --json",
+        "max-batch alexnet --image 64 --device flops --budget 520MB --method sqrt --json "
+        "--extra-forward 0.1 --beyond 1",
+        "max-batch tiny.json --batch-of 2 --budget 5KiB --method store-all --json",
+        "max-batch tiny.json --batch-of 2 --budget 4200 --method store-all --json",
+        "max-batch tiny.json --batch-of 2 --budget 4200 --method store-all,sqrt",
+        "max-batch resnet18 --budget 1MB --method greedy",
+    };
+    CHECK_LINES(LINES, GOLDEN("max_batch"));
+}
+
+/* The table: one row a method, the largest marked. */
+static void max_batch_table(void **state)
+{
+    (void)state;
+    run_result result;
+    run_line(NEAP_CLI, "max-batch tiny.json --batch-of 2 --budget 5KiB --method store-all,sqrt",
+             &IN_DATA, &result);
+    assert_int_equal(result.code, 0);
+    assert_string_equal(result.err, "");
+    static const char *const PARTS[] = {
+        "tiny, the largest batch in 5.00 KiB (at most 1 forward pass more than every op once)\n",
+        "\nmethod       batch  to store-all      peak     arena  overhead  proven       solves  "
+        "solved in\n",
+        "\nstore-all *      5         1.00x  4.94 KiB  4.94 KiB    +0.00%  all methods       1  ",
+        "\nsqrt             5         1.00x  4.94 KiB  4.94 KiB    +0.00%  all methods       1  ",
+        "\nproven: whose plans cannot do the next batch. * the largest\n"};
+    for (size_t i = 0; i < sizeof PARTS / sizeof PARTS[0]; i++)
+        if (!strstr(result.out, PARTS[i]))
+            fail_msg("no \"%s\" in\n%s", PARTS[i], result.out);
+    run_result_clear(&result);
+}
+
+/* The number after "key": in a JSON text. */
+static double number_of(const char *json, const char *key)
+{
+    char quoted[64];
+    snprintf(quoted, sizeof quoted, "\"%s\": ", key);
+    const char *found = strstr(json, quoted);
+    assert_non_null(found);
+    return strtod(found + strlen(quoted), NULL);
+}
+
+/* What max-batch finds, plan confirms: at that batch and not at the next. */
+static void max_batch_agrees_with_plan(void **state)
+{
+    (void)state;
+    run_result result;
+    run_line(NEAP_CLI,
+             "max-batch resnet18 --image 64 --budget 300MB --method greedy --json --extra-forward "
+             "any",
+             NULL, &result);
+    assert_int_equal(result.code, 0);
+    int batch = (int)number_of(result.out, "batch");
+    run_result_clear(&result);
+    for (int more = 0; more <= 1; more++) {
+        char line[128];
+        snprintf(line, sizeof line,
+                 "plan resnet18 --image 64 --budget 300MB --method greedy --batch %d",
+                 batch + more);
+        run_line(NEAP_CLI, line, NULL, &result);
+        assert_int_equal(result.code, more ? 3 : 0);
+        run_result_clear(&result);
+    }
+}
+
 static void infeasible(void **state)
 {
     (void)state;
@@ -163,16 +233,6 @@ static void auto_takes_store_all_where_it_fits_and_another_where_not(void **stat
     assert_int_equal(result.code, 0);
     assert_null(strstr(result.out, "\"store-all\""));
     run_result_clear(&result);
-}
-
-/* The number after "key": in a JSON text. */
-static double number_of(const char *json, const char *key)
-{
-    char quoted[64];
-    snprintf(quoted, sizeof quoted, "\"%s\": ", key);
-    const char *found = strstr(json, quoted);
-    assert_non_null(found);
-    return strtod(found + strlen(quoted), NULL);
 }
 
 static void a_plan_fits_its_budget_and_the_judge_agrees(void **state)
@@ -255,6 +315,9 @@ int main(void)
         cmocka_unit_test(check),
         cmocka_unit_test(graph),
         cmocka_unit_test(compare_and_curve),
+        cmocka_unit_test(max_batch),
+        cmocka_unit_test(max_batch_table),
+        cmocka_unit_test(max_batch_agrees_with_plan),
         cmocka_unit_test(infeasible),
         cmocka_unit_test(the_suggested_budget_works),
         cmocka_unit_test(auto_takes_store_all_where_it_fits_and_another_where_not),

@@ -15,7 +15,7 @@
 
 #define GOLDEN(name) NEAP_SOURCE_DIR "/tests/cli/golden/" name ".txt"
 
-static const char *const COMMANDS[] = {"plan",  "compare", "curve",   "check",
+static const char *const COMMANDS[] = {"plan",  "compare", "curve",   "max-batch", "check",
                                        "graph", "models",  "methods", "devices"};
 
 static void every_help_text(void **state)
@@ -202,6 +202,22 @@ static void usage_errors(void **state)
         "curve chain --points 1",
         "curve chain --from 60% --to 50%",
         "curve chain --csv - --json",
+        "max-batch alexnet",
+        "max-batch alexnet --budget 50%",
+        "max-batch alexnet --budget 0",
+        "max-batch alexnet --budget 1GB --batch 8",
+        "max-batch alexnet --budget 1GB --set batch=8",
+        "max-batch alexnet --budget 1GB --set batches=8",
+        "max-batch alexnet --budget 1GB --batch-of 8",
+        "max-batch alexnet --budget 1GB --method sqr",
+        "max-batch alexnet --budget 1GB --method sqrt --option points=3",
+        "max-batch alexnet --budget 1GB --extra-forward -1",
+        "max-batch alexnet --budget 1GB --extra-forward much",
+        "max-batch chain --budget 1GB",
+        "max-batch tiny.json --budget 1GB",
+        "max-batch tiny.json --budget 1GB --batch-of 0",
+        "max-batch tiny.json --budget 1GB --batch 4",
+        "plan alexnet --batch-of 4",
         "check tiny.json",
         "check - -",
         "plan tiny.json --batch 8",
