@@ -55,9 +55,14 @@ typedef enum neap_optimizer {
  * Which kernels the graph assumes. LEAN: neap's own. TORCH: those of PyTorch's eager kernels, which
  * save more: max-pool indices of 8 bytes instead of 1, log-softmax and NLL loss as two ops each way
  * instead of a fused cross-entropy, and, where a model says so, GELU composed of eight elementwise
- * ops.
+ * ops. LAYER: a layer's backward reads all that the layer read and made, whether it needs it or
+ * not, as Checkmate takes it from Keras.
  */
-typedef enum neap_kernels { NEAP_KERNELS_LEAN = 0, NEAP_KERNELS_TORCH } neap_kernels;
+typedef enum neap_kernels {
+    NEAP_KERNELS_LEAN = 0,
+    NEAP_KERNELS_TORCH,
+    NEAP_KERNELS_LAYER
+} neap_kernels;
 
 NEAP_API neap_status neap_network_create(neap_allocator *allocator, const char *name,
                                          neap_dtype dtype, neap_network **net, neap_diag *diag);
@@ -196,6 +201,9 @@ NEAP_API neap_tensor neap_net_transpose(neap_network *net, const char *name, nea
  * suffix). */
 NEAP_API neap_tensor neap_net_expand(neap_network *net, const char *name, neap_tensor x,
                                      uint32_t rank, const int64_t *shape);
+/* A copy of N x C x H x W with so many rows and columns of zeros around each image. */
+NEAP_API neap_tensor neap_net_pad2d(neap_network *net, const char *name, neap_tensor x, int64_t top,
+                                    int64_t bottom, int64_t left, int64_t right);
 
 /*
  * Scaled dot-product attention, fused. Either q, k, v are N x T x C each, or q alone is packed N x

@@ -60,10 +60,40 @@ static const char *backward_name(neap_network *net, const net_node *node, const 
     return joined(net, node->name, dotted, count_emitted(net, node, def));
 }
 
+static void add_once(neap_tensor *list, uint32_t *n, neap_tensor x)
+{
+    for (uint32_t i = 0; i < *n; i++)
+        if (list[i] == x)
+            return;
+    list[(*n)++] = x;
+}
+
+/* What a backward op reads, and behind it all that its layer read and made. */
+static const neap_tensor *whole_layer(neap_network *net, const net_node *node,
+                                      const neap_tensor *inputs, uint32_t *n_inputs)
+{
+    uint32_t n = 0, most = *n_inputs + node->n_inputs + node->n_outputs;
+    neap_tensor *list = neap_arena_alloc(&net->arena, most, sizeof *list);
+    if (!list) {
+        net_fail_no_memory(net);
+        return inputs;
+    }
+    for (; n < *n_inputs; n++)
+        list[n] = inputs[n];
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        add_once(list, &n, node->inputs[i]);
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        add_once(list, &n, node->outputs[i]);
+    *n_inputs = n;
+    return list;
+}
+
 static net_node *emit(neap_network *net, const net_node *node, const char *type, uint32_t n_inputs,
                       const neap_tensor *inputs, uint32_t n_attrs, const neap_attr *attrs)
 {
     const op_def *def = op_def_find(type);
+    if (net->kernels == NEAP_KERNELS_LAYER)
+        inputs = whole_layer(net, node, inputs, &n_inputs);
     if (!def) {
         neap_network_fail(net, "no op type \"%s\"", type);
         return NULL;

@@ -10,10 +10,10 @@
 #include "models/blocks.h"
 
 /* A 3 x 3 convolution of each channel by itself. */
-static neap_conv2d depthwise(const neap_network *net, neap_tensor x, int64_t stride)
+static neap_conv2d depthwise(const neap_network *net, neap_tensor x, int64_t stride, int64_t pad)
 {
     const int64_t channels = neap_net_dim(net, x, 1);
-    neap_conv2d conv = square_conv(channels, 3, stride, 1);
+    neap_conv2d conv = square_conv(channels, 3, stride, pad);
     conv.groups = channels;
     return conv;
 }
@@ -25,12 +25,24 @@ static const neap_model_param v1_params[] = {
     PARAM_IMAGE(224, 1),
     PARAM_IMAGE_W,
     PARAM_CLASSES(1000),
+    {"keras", "1: a layer of its own pads for each stride of 2, as in Keras", 0, 0, 1},
 };
 
-static neap_tensor separable_conv(neap_network *net, neap_tensor x, int64_t channels,
-                                  int64_t stride)
+#define LEAST_KERAS_IMAGE 32 /* halved five times */
+
+/* Keras pads for a stride of 2 at the bottom and the right alone, which no convolution can do. */
+static neap_tensor pad_as_keras(neap_network *net, const char *name, neap_tensor x)
 {
-    x = neap_block_conv_bn(net, "dw.conv", "dw.bn", x, depthwise(net, x, stride));
+    return neap_net_pad2d(net, name, x, 0, 1, 0, 1);
+}
+
+static neap_tensor separable_conv(neap_network *net, neap_tensor x, int64_t channels,
+                                  int64_t stride, bool keras)
+{
+    const bool padded = keras && stride == 2;
+    if (padded)
+        x = pad_as_keras(net, "dw.pad", x);
+    x = neap_block_conv_bn(net, "dw.conv", "dw.bn", x, depthwise(net, x, stride, padded ? 0 : 1));
     x = neap_net_relu(net, "dw.relu", x);
     x = neap_block_conv_bn(net, "pw.conv", "pw.bn", x, square_conv(channels, 1, 1, 0));
     return neap_net_relu(net, "pw.relu", x);
@@ -44,14 +56,26 @@ static neap_tensor build_v1(neap_network *net, const model_args *args)
     } rows[] = {{64, 1, 1},  {128, 2, 1}, {128, 1, 1},  {256, 2, 1}, {256, 1, 1},
                 {512, 2, 1}, {512, 1, 5}, {1024, 2, 1}, {1024, 1, 1}};
 
+    const bool keras = neap_model_get(args, "keras") != 0;
+    if (keras &&
+        (image_height(args) < LEAST_KERAS_IMAGE || image_width(args) < LEAST_KERAS_IMAGE)) {
+        neap_network_fail(net,
+                          "an image of %" PRId64 " x %" PRId64
+                          " is too small for Keras's padding: it needs %d x %d, or set keras to 0",
+                          image_height(args), image_width(args), LEAST_KERAS_IMAGE,
+                          LEAST_KERAS_IMAGE);
+        return NEAP_NONE;
+    }
     neap_tensor x = neap_block_images(net, args);
-    x = neap_block_conv_bn(net, "stem.conv", "stem.bn", x, square_conv(32, 3, 2, 1));
+    if (keras)
+        x = pad_as_keras(net, "stem.pad", x);
+    x = neap_block_conv_bn(net, "stem.conv", "stem.bn", x, square_conv(32, 3, 2, keras ? 0 : 1));
     x = neap_net_relu(net, "stem.relu", x);
     int block = 0;
     for (uint32_t r = 0; r < COUNT_OF(rows); r++) {
         for (int i = 0; i < rows[r].repeat; i++) {
             neap_net_enter(net, "block%d", ++block);
-            x = separable_conv(net, x, rows[r].channels, rows[r].stride);
+            x = separable_conv(net, x, rows[r].channels, rows[r].stride, keras);
             neap_net_leave(net);
         }
     }
@@ -93,7 +117,7 @@ static neap_tensor inverted_residual(neap_network *net, neap_tensor x, int64_t e
         neap_net_leave(net);
     }
     neap_net_enter(net, "%d", index++);
-    y = conv_bn_relu6(net, y, depthwise(net, y, stride));
+    y = conv_bn_relu6(net, y, depthwise(net, y, stride, 1));
     neap_net_leave(net);
     y = neap_block_conv_bn(net, numbered("", index).text, numbered("", index + 1).text, y,
                            square_conv(channels, 1, 1, 0));

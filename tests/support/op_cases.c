@@ -376,6 +376,19 @@ static neap_tensor expand(neap_network *net)
     return neap_net_expand(net, "op", neap_net_parameter(net, "x", SHAPE(3)), SHAPE(2, 2, 3));
 }
 
+static neap_tensor pad2d(neap_network *net)
+{
+    return neap_net_pad2d(net, "op", image(net, 2, 3, 2), 0, 1, 2, 3);
+}
+
+/* Data wants no gradient, what is made of it neither. */
+static neap_tensor pad2d_on_data(neap_network *net)
+{
+    neap_tensor x = neap_net_input(net, "x", NEAP_F32, SHAPE(1, 2, 2, 2));
+    return neap_net_mul(net, "product", neap_net_pad2d(net, "op", x, 1, 0, 0, 1),
+                        neap_net_parameter(net, "s", SHAPE(1, 2, 3, 3)));
+}
+
 /* ---- Sequences ---- */
 
 /* 12 ids of 5 rows: some repeat. */
@@ -571,6 +584,8 @@ const op_case op_cases[] = {
     {"reshape, flatten", reshape_flatten, LEAN, IN_F32},
     {"transpose", transpose, LEAN, IN_F32},
     {"expand", expand, LEAN, IN_F32},
+    {"pad2d", pad2d, LEAN, IN_F32},
+    {"pad2d, on data", pad2d_on_data, LEAN, IN_F32},
     {"embedding", embedding, LEAN, IN_F32},
     {"attention", attention, LEAN, IN_F32},
     {"attention, causal", attention_causal, LEAN, IN_F32},

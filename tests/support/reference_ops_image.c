@@ -1,6 +1,6 @@
 /*
- * Reference kernels of convolutions, pooling and resizing. Forward and backward of each family
- * share one walk over its terms: a convolution's products, a window's elements, a pixel's
+ * Reference kernels of convolutions, padding, pooling and resizing. Forward and backward of each
+ * family share one walk over its terms: a convolution's products, a window's elements, a pixel's
  * neighbours.
  */
 #include "reference_ops.h"
@@ -146,6 +146,38 @@ void ref_conv_transpose2d_bw_weight(const ref_call *call)
     conv_terms t = {&call->in[1], &call->in[0], &call->out[0]};
     walk_conv(call, &t, in_weight, call->out[0].at);
     sum_channels(call);
+}
+
+/* ---- Padding ---- */
+
+/* Copies an image's elements between itself and the middle of the padded one. */
+static void copy_middle(const ref_call *call, const ref_tensor *image, const ref_tensor *padded,
+                        bool into_padded)
+{
+    int64_t height = image->shape[2], width = image->shape[3];
+    int64_t top = ref_int(call, "top"), left = ref_int(call, "left");
+    assert_int_equal(padded->shape[2], height + top + ref_int(call, "bottom"));
+    assert_int_equal(padded->shape[3], width + left + ref_int(call, "right"));
+    for (int64_t i = 0; i < image->n; i++) {
+        int64_t row = i / width, plane = row / height;
+        int64_t to = (plane * padded->shape[2] + row % height + top) * padded->shape[3] + i % width;
+        if (into_padded)
+            padded->at[to + left] = image->at[i];
+        else
+            image->at[i] = padded->at[to + left];
+    }
+}
+
+void ref_pad2d(const ref_call *call)
+{
+    ref_operands(call, 1, 1);
+    copy_middle(call, &call->in[0], &call->out[0], true);
+}
+
+void ref_pad2d_bw(const ref_call *call)
+{
+    ref_operands(call, 1, 1);
+    copy_middle(call, &call->out[0], &call->in[0], false);
 }
 
 /* ---- Windows ---- */

@@ -199,6 +199,11 @@ static const struct row {
                   "transpose(dy) -> dx f32[2,3,4,2] {same}\n"},
     {"expand", "expand(x) -> y f32[2,2,3]\n"
                "reduce(dy) -> dx f32[3]\n"},
+    {"pad2d", "pad2d(x) -> y f32[2,2,4,7] {top=0 bottom=1 left=2 right=3}\n"
+              "pad2d_bw(dy) -> dx f32[2,2,3,2] {same}\n"},
+    {"pad2d, on data", "pad2d(x) -> y f32[1,2,3,3] {top=1 bottom=0 left=0 right=1}\n"
+                       "mul(y, s) -> product f32[1,2,3,3] in place\n"
+                       "mul(dproduct, y) -> ds f32[1,2,3,3] in place\n"},
     {"embedding", "embedding(ids, weight) -> y f32[3,4,3]\n"
                   "embedding_bw(dy, ids) -> dweight f32[5,3]\n"},
     {"attention",

@@ -12,6 +12,8 @@
 #include <neap/chain.h>
 #include <neap/models.h>
 
+#include "graph/network_internal.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -317,7 +319,7 @@ static void test_smallest_sizes(void **state)
     (void)state;
     for (uint32_t i = 0; i < neap_models_count(); i++) {
         const neap_model *model = neap_models_at(i);
-        for (int kernels = NEAP_KERNELS_LEAN; kernels <= NEAP_KERNELS_TORCH; kernels++) {
+        for (int kernels = NEAP_KERNELS_LEAN; kernels <= NEAP_KERNELS_LAYER; kernels++) {
             check_smallest(model, NEAP_F32, (neap_kernels)kernels);
             check_smallest(model, NEAP_BF16, (neap_kernels)kernels);
         }
@@ -379,6 +381,23 @@ static int64_t bytes_of(const neap_graph *graph, const char *name)
     return -1;
 }
 
+static const neap_op *op_named(const neap_graph *graph, const char *name)
+{
+    for (uint32_t i = 0; i < neap_graph_op_count(graph); i++)
+        if (strcmp(neap_graph_op(graph, i)->name, name) == 0)
+            return neap_graph_op(graph, i);
+    fail_msg("%s has no op \"%s\"", neap_graph_name(graph), name);
+    return NULL;
+}
+
+static uint32_t count_type(const neap_graph *graph, const char *type)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < neap_graph_op_count(graph); i++)
+        count += strcmp(neap_graph_op(graph, i)->type, type) == 0;
+    return count;
+}
+
 static void test_settings_take_effect(void **state)
 {
     (void)state;
@@ -416,6 +435,49 @@ static void test_settings_take_effect(void **state)
     graph = build("lstm", &s);
     assert_int_equal(neap_graph_parameter_count(graph), 19775200 - 650 * 10000);
     neap_graph_destroy(graph);
+}
+
+/* Keras pads by a layer before each stride of 2: sizes, parameters and products stay. */
+static void test_mobilenet_v1_as_keras_has_it(void **state)
+{
+    (void)state;
+    settings s = {0};
+    set(&s, "batch", 1);
+    neap_graph *plain = build("mobilenet_v1", &s);
+    set(&s, "keras", 1);
+    neap_graph *graph = build("mobilenet_v1", &s);
+    assert_int_equal(neap_graph_parameter_count(graph), neap_graph_parameter_count(plain));
+    assert_true(forward_gmacs(graph, NULL) == forward_gmacs(plain, NULL));
+
+    static const struct {
+        const char *pad, *conv;
+        int64_t channels, side; /* before the padding */
+    } pads[] = {{"stem.pad", "stem.conv", 3, 224},
+                {"block2.dw.pad", "block2.dw.conv", 64, 112},
+                {"block4.dw.pad", "block4.dw.conv", 128, 56},
+                {"block6.dw.pad", "block6.dw.conv", 256, 28},
+                {"block12.dw.pad", "block12.dw.conv", 512, 14}};
+    for (size_t i = 0; i < COUNT_OF(pads); i++) {
+        int64_t side = pads[i].side;
+        assert_int_equal(bytes_of(graph, pads[i].pad),
+                         4 * pads[i].channels * (side + 1) * (side + 1));
+        assert_int_equal(bytes_of(graph, pads[i].conv), bytes_of(plain, pads[i].conv));
+        const neap_op *conv = op_named(graph, pads[i].conv);
+        assert_int_equal(neap_op_attr_int(conv, "stride_h", 0), 2);
+        assert_int_equal(neap_op_attr_int(conv, "pad_h", -1), 0);
+        assert_int_equal(neap_op_attr_int(conv, "pad_w", -1), 0);
+    }
+    assert_int_equal(bytes_of(graph, "block13.pw.relu"), 4 * 1024 * 7 * 7);
+    assert_int_equal(count_type(plain, "pad2d"), 0);
+    assert_int_equal(count_type(graph, "pad2d"), COUNT_OF(pads));
+    assert_int_equal(count_type(graph, "pad2d_bw"), COUNT_OF(pads) - 1); /* not of the images */
+    neap_graph_destroy(graph);
+    neap_graph_destroy(plain);
+
+    set(&s, "image", 32); /* the least: 16, 8, 4, 2, 1 */
+    neap_graph_destroy(build("mobilenet_v1", &s));
+    set(&s, "image_w", 31);
+    refuse("mobilenet_v1", &s, "mobilenet_v1|32 x 31|Keras|32 x 32|keras to 0");
 }
 
 static void test_dropout_off_leaves_no_random_op(void **state)
@@ -457,6 +519,83 @@ static void test_bad_settings_are_refused(void **state)
     refuse_one("vit_b_16", "image", 225, "vit_b_16|image 225|multiple of 16|224 and 240");
     refuse_one("inception_v3", "image", 298, "inception_v3|298 x 298|auxiliary|299");
     refuse_one("gpt2", "heads", 5, "gpt2|hidden 768|heads 5");
+}
+
+/* ---- Kernels ---- */
+
+static bool reads(const neap_op *op, uint32_t value)
+{
+    for (uint32_t i = 0; i < op->n_inputs; i++)
+        if (op->inputs[i] == value)
+            return true;
+    return false;
+}
+
+/* The forward op whose name, and a dot, the backward op's begins with: the longest. */
+static const neap_op *layer_of(const neap_graph *graph, const neap_op *backward)
+{
+    const neap_op *layer = NULL;
+    size_t longest = 0;
+    for (uint32_t i = 0; i < neap_graph_op_count(graph); i++) {
+        const neap_op *op = neap_graph_op(graph, i);
+        size_t length = strlen(op->name);
+        if (op->pass == NEAP_FORWARD && length > longest &&
+            strncmp(op->name, backward->name, length) == 0 && backward->name[length] == '.') {
+            layer = op;
+            longest = length;
+        }
+    }
+    return layer;
+}
+
+static neap_graph *build_small(const char *name, neap_kernels kernels)
+{
+    settings s = {0};
+    set(&s, "batch", 1);
+    set_if_taken(&s, find(name), "keras", 1);
+    set_if_taken(&s, find(name), "layers", 1);
+    neap_model_options options;
+    neap_model_options_init(&options);
+    options.kernels = kernels;
+    return build_with(name, &s, options);
+}
+
+/* The same ops as lean kernels; each backward op reads all that its layer read and made besides. */
+static void check_layer_kernels(const char *name)
+{
+    neap_graph *lean = build_small(name, NEAP_KERNELS_LEAN);
+    neap_graph *graph = build_small(name, NEAP_KERNELS_LAYER);
+    uint32_t more = 0;
+    assert_int_equal(neap_graph_op_count(graph), neap_graph_op_count(lean));
+    for (uint32_t i = 0; i < neap_graph_op_count(graph); i++) {
+        const neap_op *op = neap_graph_op(graph, i), *before = neap_graph_op(lean, i);
+        assert_string_equal(op->name, before->name);
+        assert_int_equal(op->flops, before->flops);
+        assert_true(op->n_inputs >= before->n_inputs);
+        for (uint32_t k = 0; k < before->n_inputs; k++)
+            assert_int_equal(op->inputs[k], before->inputs[k]);
+        more += op->n_inputs - before->n_inputs;
+        const neap_op *layer = op->pass == NEAP_BACKWARD ? layer_of(graph, op) : NULL;
+        if (!layer || strstr(op->name, ".grad_sum")) { /* a sum of gradients has no layer */
+            assert_int_equal(op->n_inputs, before->n_inputs);
+            continue;
+        }
+        for (uint32_t k = 0; k < layer->n_inputs; k++)
+            assert_true(reads(op, layer->inputs[k]));
+        for (uint32_t k = 0; k < layer->n_outputs; k++)
+            assert_true(reads(op, layer->outputs[k]));
+    }
+    assert_true(more > 0);
+    neap_graph_destroy(graph);
+    neap_graph_destroy(lean);
+}
+
+static void test_layer_kernels_read_the_whole_layer(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"vgg16", "mobilenet_v1", "resnet18", "gpt2", "unet"};
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        check_layer_kernels(names[i]);
 }
 
 /* ---- The chains of Hong et al.: errata.md has the figures ---- */
@@ -650,8 +789,10 @@ int main(void)
         cmocka_unit_test(test_defaults_build_fast),
         cmocka_unit_test(test_forward_only),
         cmocka_unit_test(test_settings_take_effect),
+        cmocka_unit_test(test_mobilenet_v1_as_keras_has_it),
         cmocka_unit_test(test_dropout_off_leaves_no_random_op),
         cmocka_unit_test(test_bad_settings_are_refused),
+        cmocka_unit_test(test_layer_kernels_read_the_whole_layer),
         cmocka_unit_test(test_hong_vgg19),
         cmocka_unit_test(test_hong_alexnet),
         cmocka_unit_test(test_chain),

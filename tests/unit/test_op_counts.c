@@ -92,6 +92,8 @@ static const struct expected {
     {"transpose", "op", 0, 0, 4 * (48 + 48)},
     {"expand", "op", 0, 0, 4 * (3 + 12)},
     {"expand", "op.reduce", 0, 12, 4 * (12 + 3)},
+    {"pad2d", "op", 0, 0, 4 * (24 + 112)},
+    {"pad2d", "op.bw", 0, 0, 4 * (112 + 24)},
     /* 12 ids, rows of 3: each row is read and written */
     {"embedding", "op", 0, 0, 8 * 12 + 4 * (36 + 36)},
     {"embedding", "op.bw", 0, 36, 4 * 36 + 8 * 12 + 4 * 15},

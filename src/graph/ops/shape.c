@@ -7,13 +7,14 @@
  *     reshape(x) -> view          backward: reshape of dy
  *     transpose(x) -> copy        backward: transpose of dy
  *     expand(x) -> copy           reduce(dy) -> dx, summed over the leading dimensions
+ *     pad2d(x) -> copy            pad2d_bw(dy) -> dx, dy without the border
  */
 #include "graph/network_internal.h"
 
 #include <stdio.h>
 #include <string.h>
 
-extern const op_def op_concat, op_slice, op_split, op_reshape, op_transpose, op_expand;
+extern const op_def op_concat, op_slice, op_split, op_reshape, op_transpose, op_expand, op_pad2d;
 
 neap_tensor neap_net_concat(neap_network *net, const char *name, uint32_t count,
                             const neap_tensor *parts, uint32_t axis)
@@ -164,6 +165,26 @@ neap_tensor neap_net_expand(neap_network *net, const char *name, neap_tensor x, 
     return net_add_node(net, &call, input->dtype, rank, shape);
 }
 
+neap_tensor neap_net_pad2d(neap_network *net, const char *name, neap_tensor x, int64_t top,
+                           int64_t bottom, int64_t left, int64_t right)
+{
+    const net_tensor *input = net_get(net, name, x);
+    if (!input)
+        return NEAP_NONE;
+    if (input->rank != 4)
+        return net_fail(net, name, "an image is N x C x H x W, not rank %u", input->rank);
+    if (top < 0 || bottom < 0 || left < 0 || right < 0)
+        return net_fail(net, name, "padding must not be negative");
+    int64_t shape[4] = {input->shape[0], input->shape[1],
+                        count_add(input->shape[2], count_add(top, bottom)),
+                        count_add(input->shape[3], count_add(left, right))};
+    neap_attr attrs[] = {ATTR_INT("top", top), ATTR_INT("bottom", bottom), ATTR_INT("left", left),
+                         ATTR_INT("right", right)};
+    net_call call = {
+        .def = &op_pad2d, .name = name, .n_inputs = 1, .inputs = &x, .n_attrs = 4, .attrs = attrs};
+    return net_add_node(net, &call, input->dtype, 4, shape);
+}
+
 /* ---- Backward ---- */
 
 static void concat_backward(neap_network *net, const net_node *node)
@@ -222,6 +243,11 @@ static void expand_backward(neap_network *net, const net_node *node)
     unary_backward(net, node, "reduce");
 }
 
+static void pad2d_backward(neap_network *net, const net_node *node)
+{
+    unary_backward(net, node, "pad2d_bw");
+}
+
 static void count_reduce(const op_shapes *s, neap_op_count *count)
 {
     count->flops = count_elements(&s->inputs[0]);
@@ -235,3 +261,5 @@ const op_def op_reshape = {.type = "reshape", .view = true, .backward = reshape_
 const op_def op_transpose = {.type = "transpose", .backward = transpose_backward};
 const op_def op_expand = {.type = "expand", .backward = expand_backward};
 const op_def op_reduce = {.type = "reduce", .count = count_reduce};
+const op_def op_pad2d = {.type = "pad2d", .backward = pad2d_backward};
+const op_def op_pad2d_bw = {.type = "pad2d_bw"};
