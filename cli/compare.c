@@ -24,7 +24,8 @@ static int solve(const cli_settings *settings, comparison *c)
     while (code == CLI_OK && c->n_done < c->methods.count && !cli_interrupted()) {
         const char *name = c->methods.names[c->n_done];
         cli_progress_part(&run.progress, name, c->n_done, c->methods.count);
-        code = cli_solve(&run, name, c->budget, settings->time_limit, &c->results[c->n_done]);
+        code =
+            cli_solve(&run, name, c->budget, cli_limit_of_many(settings), &c->results[c->n_done]);
         c->n_done++;
     }
     cli_run_end(&run);

@@ -101,7 +101,7 @@ static int solve(curve *c)
         const char *name = c->methods.names[c->n_done % c->methods.count];
         cli_progress_part(&run.progress, name, (uint32_t)c->n_done, (uint32_t)c->n_results);
         code = cli_solve(&run, name, c->budgets[c->n_done / c->methods.count],
-                         c->settings->time_limit, &c->results[c->n_done]);
+                         cli_limit_of_many(c->settings), &c->results[c->n_done]);
         c->n_done++;
     }
     cli_run_end(&run);

@@ -181,10 +181,12 @@ static int apply_optimizer(cli_settings *s, char *value)
 
 static int apply_kernels(cli_settings *s, char *value)
 {
-    int choice = find_choice("kernels", "lean|torch", value);
+    static const neap_kernels KERNELS[] = {NEAP_KERNELS_LEAN, NEAP_KERNELS_TORCH,
+                                           NEAP_KERNELS_LAYER};
+    int choice = find_choice("kernels", "lean|torch|layer", value);
     if (choice < 0)
         return CLI_BAD_INPUT;
-    s->kernels = choice == 0 ? NEAP_KERNELS_LEAN : NEAP_KERNELS_TORCH;
+    s->kernels = KERNELS[choice];
     note_model_option(s, "kernels");
     return CLI_OK;
 }
@@ -436,7 +438,9 @@ const cli_option cli_options[] = {
     {"option", 0, "NAME=VALUE", CLI_GROUP_SOLVE, PLAN_SECTION,
      "an option of the method (neap methods NAME lists them); may be repeated", apply_option},
     {"time-limit", 0, "TIME", CLI_GROUP_SOLVE, PLAN_SECTION,
-     "stop a method after 30s, 5min, ... and take its best plan so far", apply_time_limit},
+     "stop a method after 30s, 5min, ... and take its best plan so far; 10s where many plans are "
+     "made, else none by default",
+     apply_time_limit},
     {"threads", 0, "N", CLI_GROUP_SOLVE, PLAN_SECTION,
      "threads to plan with; 0, the default, is all there are; the plan does not depend on it",
      apply_threads},
@@ -459,7 +463,8 @@ const cli_option cli_options[] = {
     {"optimizer", 0, "NAME", CLI_GROUP_MODEL, MODEL_SECTION,
      "whose state takes memory too: none (the default), sgd, momentum or adam", apply_optimizer},
     {"kernels", 0, "WHOSE", CLI_GROUP_MODEL, MODEL_SECTION,
-     "lean (the default), or torch: PyTorch's, which keep more for the backward pass",
+     "lean (the default), torch: PyTorch's, which keep more for the backward pass, or layer: a "
+     "layer's backward reads all that it read and made, as Checkmate assumes",
      apply_kernels},
 
     {"device", 0, "NAME", CLI_GROUP_DEVICE, DEVICE_SECTION,

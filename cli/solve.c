@@ -7,8 +7,13 @@
 
 #include <string.h>
 
-/* What `auto` gives each method where no --time-limit is given, in seconds. */
-static const double AUTO_LIMIT = 10;
+/* Where many plans are made and no --time-limit is given, what each gets, in seconds. */
+static const double LIMIT_OF_MANY = 10;
+
+double cli_limit_of_many(const cli_settings *settings)
+{
+    return settings->time_limit > 0 ? settings->time_limit : LIMIT_OF_MANY;
+}
 
 /* ---- Results ---- */
 
@@ -130,9 +135,9 @@ static int solve_all(cli_run *run, int64_t budget, cli_result *best)
     uint32_t count = neap_methods_count();
     for (uint32_t i = 0; i < count && !cli_interrupted(); i++) {
         const char *name = neap_method_name(neap_methods_at(i));
-        if (strcmp(name, best->method) == 0)
-            continue;
-        double left = limit > 0 ? limit - (cli_clock() - begin) : AUTO_LIMIT;
+        if (strcmp(name, best->method) == 0 || strcmp(name, "checkmate-lp") == 0)
+            continue; /* the latter's plans and bounds are part of checkmate's */
+        double left = limit > 0 ? limit - (cli_clock() - begin) : LIMIT_OF_MANY;
         if (left <= 0)
             break;
         cli_progress_part(&run->progress, name, i, count);

@@ -37,6 +37,9 @@ typedef struct cli_run {
 void cli_run_begin(cli_run *run, const cli_settings *settings, const cli_loaded *model);
 void cli_run_end(cli_run *run);
 
+/* The --time-limit, or 10 s: what a plan gets where many are made. */
+double cli_limit_of_many(const cli_settings *settings);
+
 /*
  * Plans by one method. Of the --option settings it gets those that it has. A time limit of 0 is
  * none. Only a failed call is a failure; a method that cannot do this (no link, say) leaves a

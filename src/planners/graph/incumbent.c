@@ -38,15 +38,18 @@ neap_status incumbent_offer(incumbent *best, const planner *p, const uint32_t *s
     neap_status status = NEAP_RESERVE(p->allocator, length, &best->sequence, &best->capacity, diag);
     if (status == NEAP_OK)
         status = planner_use_sequence(p, &offered, sequence, length, diag);
-    if (status != NEAP_OK)
+    if (status != NEAP_OK) {
+        neap_plan_destroy(offered.plan);
         return status;
+    }
     bool fits = offered.predicted_peak <= p->budget;
     if (fits && offered.predicted_ticks < best->ticks) {
         if (better)
             *better = true;
         best->ticks = offered.predicted_ticks;
         best->length = length;
-        memmove(best->sequence, sequence, length * sizeof *sequence);
+        if (length > 0)
+            memmove(best->sequence, sequence, length * sizeof *sequence);
         replace(&best->draft, &offered);
     } else if (!fits &&
                (!best->tightest.plan || offered.predicted_peak < best->tightest.predicted_peak)) {
@@ -64,7 +67,8 @@ neap_status incumbent_offer_trimmed(incumbent *best, const planner *p, const uin
     neap_status status = NEAP_NEW(p->allocator, length, &copy, diag);
     if (status != NEAP_OK)
         return status;
-    memcpy(copy, sequence, length * sizeof *sequence);
+    if (length > 0)
+        memcpy(copy, sequence, length * sizeof *sequence);
     bool as_is = false, shorter = false;
     status = trim_sequence(p->allocator, p->graph, p->budget, copy, &trimmed, diag);
     if (status == NEAP_OK && trimmed < length) /* less room may have cost it the fast variants */

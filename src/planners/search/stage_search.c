@@ -430,7 +430,7 @@ neap_status stage_search_tighten(const planner *p, incumbent *best, neap_diag *d
     if (!is_searchable(p) || !best->tightest.plan)
         return NEAP_OK;
     int64_t high = best->tightest.predicted_peak;
-    while (high - low > 1 + high / 10000 && status == NEAP_OK && !planner_stopped(p)) {
+    while (high - low > 1 && status == NEAP_OK && !planner_stopped(p)) {
         int64_t middle = low + (high - low) / 2;
         bool found;
         status = reach(p, best, middle, &found, diag);
