@@ -109,8 +109,8 @@ static void max_batch(void **state)
     (void)state;
     static const char *const LINES[] = {
         "max-batch alexnet --image 64 --device unit --budget 520MB --method sqrt --json",
-        "max-batch alexnet --image 64 --device flops --budget 520MB --method sqrt --json "
-        "--extra-forward 0.1 --beyond 1",
+        ("max-batch alexnet --image 64 --device flops --budget 520MB --method sqrt --json "
+         "--extra-forward 0.1 --beyond 1"),
         "max-batch tiny.json --batch-of 2 --budget 5KiB --method store-all --json",
         "max-batch tiny.json --batch-of 2 --budget 4200 --method store-all --json",
         "max-batch tiny.json --batch-of 2 --budget 4200 --method store-all,sqrt",
@@ -130,8 +130,8 @@ static void max_batch_table(void **state)
     assert_string_equal(result.err, "");
     static const char *const PARTS[] = {
         "tiny, the largest batch in 5.00 KiB (at most 1 forward pass more than every op once)\n",
-        "\nmethod       batch  to store-all      peak     arena  overhead  proven       solves  "
-        "solved in\n",
+        ("\nmethod       batch  to store-all      peak     arena  overhead  proven       solves  "
+         "solved in\n"),
         "\nstore-all *      5         1.00x  4.94 KiB  4.94 KiB    +0.00%  all methods       1  ",
         "\nsqrt             5         1.00x  4.94 KiB  4.94 KiB    +0.00%  all methods       1  ",
         "\nproven: whose plans cannot do the next batch. * the largest\n"};

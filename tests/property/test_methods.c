@@ -137,13 +137,13 @@ static void choose_budgets(const neap_graph *graph, int64_t budgets[BUDGETS])
 }
 
 /*
- * Whether more memory never makes its plans slower. These three plan for stages by their first
+ * Whether more memory never makes its plans slower. The first three plan for stages by their first
  * variants; the kernels are chosen afterwards, by the room each op has, which may favour the plan
- * for less memory. On plain chains they are monotone: see test_plain_chains.
+ * for less memory. On plain chains they are monotone: see test_plain_chains. checkmate-lp rounds.
  */
 static bool is_monotone(const char *method)
 {
-    static const char *const exceptions[] = {"rotor", "precise", "pareto"};
+    static const char *const exceptions[] = {"rotor", "precise", "pareto", "checkmate-lp"};
     for (size_t i = 0; i < COUNT_OF(exceptions); i++)
         if (strcmp(method, exceptions[i]) == 0)
             return false;
