@@ -9,9 +9,6 @@
 #include <neap/batch.h>
 #include <string.h>
 
-/* What each method gets where none is named and no --time-limit is given, in seconds. */
-static const double ALL_LIMIT = 30;
-
 /* What one method made of it. All zero is nothing. */
 typedef struct row {
     bool solved; /* false: the method cannot do this at all; `note` says why */
@@ -44,7 +41,7 @@ static int read_budget(max_batch *m)
     return cli_load_budget(&m->model, "budget", text, &m->budget);
 }
 
-/* Named are one, several, or with "all" and "auto" more than a person has patience for. */
+/* One method has the time it wants; of several, or all, each has a share of a person's patience. */
 static int read_methods(max_batch *m)
 {
     const char *text = m->settings->method;
@@ -54,12 +51,10 @@ static int read_methods(max_batch *m)
         text = "neap";
     else if (all)
         text = NULL;
-    m->time_limit = m->settings->time_limit;
-    if (!text && m->time_limit <= 0)
-        m->time_limit = ALL_LIMIT;
     int code = cli_methods_read(text, &m->methods);
     if (code == CLI_OK)
         code = cli_methods_check_options(&m->methods, m->settings);
+    m->time_limit = m->methods.count > 1 ? cli_limit_of_many(m->settings) : m->settings->time_limit;
     return code;
 }
 
@@ -406,8 +401,9 @@ const cli_command cli_command_max_batch = {
         "tried is built, planned and judged. The answer is a batch with such a plan, where the "
         "next "
         "one has none; \"proven\" says of whose plans that is certain: of this method's, of all "
-        "there are, or of none, when time was up. Without --method all are asked, each for 30 s "
-        "unless --time-limit says otherwise.\n\n"
+        "there are, or of none, when time was up. Without --method all are asked; the time limit "
+        "is "
+        "for all batches that one method tries.\n\n"
         "MODEL is a built-in network (neap models) or a graph file. A file has one batch, which "
         "--batch-of names: parameters and their gradients keep their sizes, other sizes and all "
         "times grow with the batch. If not even batch 1 fits, the exit status is 3 and the message "

@@ -3,7 +3,7 @@
  *
  * Jain et al., "Checkmate" (2020), section 6.4. The cost constraint (10) is a target for each
  * solve; the batch is no variable of a program but searched from outside, so that every method can
- * be asked. Their estimate (11) tells where to look: most searches take three to eight solves. With
+ * be asked. Their estimate (11) tells where to look: most searches take two to eight solves. With
  * s store-all's largest batch and c the last of which no single op is over the budget, both found
  * without a solve, no search takes more than 2 + 4 log2(c - s).
  */
@@ -182,6 +182,13 @@ static bool can_guess(const search *s)
     return s->guess > s->low && s->guess < s->high;
 }
 
+/* After a batch that fits: is the guess far above? Else the method has made use of the budget, and
+   its peak tells nothing of larger batches. */
+static bool is_leap(const search *s)
+{
+    return can_guess(s) && s->guess - s->low >= (s->high - s->low) / 8;
+}
+
 /* ---- One trial after another ---- */
 
 /*
@@ -319,8 +326,10 @@ static neap_status narrow(search *s, neap_diag *diag)
         int64_t next = guessed ? s->guess : s->low + (s->high - s->low) / 2;
         guesses = guessed ? guesses + 1 : 0;
         status = step(s, next, share_of_time(s, trials_left(s)), diag);
-        if (status == NEAP_OK && guessed && s->low == next && !can_guess(s))
+        if (s->low == next && guessed && !can_guess(s))
             s->guess = next + 1;
+        else if (s->low == next && !guessed && !is_leap(s))
+            s->guess = 0;
     }
     return status;
 }
@@ -335,6 +344,8 @@ static neap_status close_interval(search *s, int64_t first, bool is_store_all, n
     neap_status status = step(s, first, share_of_time(s, trials_left(s) + 2), diag);
     if (is_store_all)
         s->guess = first + 1;
+    else if (s->low == first && !is_leap(s))
+        s->guess = 0;
     if (status == NEAP_OK && !s->ended && s->low == first && s->low + 1 < s->high && !can_guess(s))
         status = step(s, s->high - 1, share_of_time(s, 4), diag);
     return status == NEAP_OK ? narrow(s, diag) : status;
@@ -342,13 +353,13 @@ static neap_status close_interval(search *s, int64_t first, bool is_store_all, n
 
 /* ---- After that ---- */
 
-/* The batch above the answer was stopped, and there is time for a longer look at it. */
+/* The batch above the answer was stopped, and there is time left for a longer look at it. */
 static bool deserves_another(const search *s)
 {
     const neap_batch_trial *t = trial_of(s->result, s->high);
     bool limited = s->request->time_limit > 0 && t && t->time_limit > 0;
     return limited && !s->ended && t->verdict == NEAP_BATCH_STOPPED &&
-           share_of_time(s, 1) >= 2 * t->time_limit;
+           share_of_time(s, 1) > 1.1 * t->time_limit;
 }
 
 /* The last batch that `beyond` lets be tried. */

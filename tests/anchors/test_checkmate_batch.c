@@ -284,6 +284,8 @@ static void expect(network *net, const char *method, int64_t batch, neap_batch_p
         fail_msg("%s: %lld, proven %s; not %lld, proven %s", method, (long long)result.batch,
                  neap_batch_proof_name(result.proof), (long long)batch,
                  neap_batch_proof_name(proof));
+    if (result.n_solved > 4)
+        fail_msg("%s: %u solves", method, result.n_solved);
     neap_batch_result_clear(&result);
 }
 
