@@ -32,6 +32,8 @@ typedef struct builder {
     const neap_graph *graph;
     sparse_model *lp;
     neap_diag *diag;
+    bool integer_gaps;    /* they are whole if R is; saying so gives HiGHS more to work with, which
+                             pays on all but small graphs */
     int64_t spare_ticks;  /* what a plan may take beyond the certain ticks */
     int64_t *least_ticks; /* per op, over its variants */
     bool *can_repeat;     /* per op */
@@ -370,7 +372,7 @@ static void choose_gaps(builder *b, size_t n, bool single_output)
             continue;
         bool goes_on = i > 0 && !b->refs[i].makes && single_output && i + 1 < n &&
                        is_ample(b, &b->refs[i], &b->refs[i + 1]);
-        b->gaps[i] = goes_on ? b->gaps[i - 1] : sparse_column(b->lp, 0, 1, 0, true);
+        b->gaps[i] = goes_on ? b->gaps[i - 1] : sparse_column(b->lp, 0, 1, 0, b->integer_gaps);
     }
 }
 
@@ -709,7 +711,7 @@ neap_status stage_model_build(stage_model *m, neap_allocator *allocator, const n
                        .n_stages = n,
                        .room = options->budget - neap_graph_base_bytes(graph)};
     sparse_model_init(&m->lp, allocator);
-    builder b = {.m = m, .graph = graph, .lp = &m->lp, .diag = diag};
+    builder b = {.m = m, .graph = graph, .lp = &m->lp, .diag = diag, .integer_gaps = n > 40};
     neap_status status = allocate(&b);
     if (status == NEAP_OK)
         status = choose_variants(&b);
