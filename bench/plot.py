@@ -1,4 +1,4 @@
-"""Line plots as self-contained SVG, for the benches: lines, markers, log axes, a legend.
+"""Pictures as self-contained SVG, for the benches: line plots, bars, and matrices of marked cells.
 
     figure = Plot("time against layers", x="layers", y="seconds", log_x=True, log_y=True)
     figure.line("hong", layers, seconds)
@@ -6,7 +6,8 @@
     write("growth.svg", figure)               # several plots stand below each other
 
 A series is told by colour, marker and dash, so that a picture holds in grey print; each marker shows
-its numbers as a tooltip. Points with a y of None break a line. Standard library only.
+its numbers as a tooltip. Points with a y of None break a line. Bars has groups of bars, Matrices panels side by
+side. Standard library only.
 """
 
 import html
@@ -247,6 +248,120 @@ class Plot:
             if marker:
                 yield self._marker(index, left + SWATCH / 2, y, color)
             yield f'<text x="{left + SWATCH + 8}" y="{y + 4}">{html.escape(name)}</text>'
+
+
+class Bars:
+    """Groups of bars, one of each series in each group, with a label above each.
+
+    series(name, [(height or None, label) for each group]); a colour of its own if it should have one
+    """
+
+    BAR, GAP = 22, 26  # widths of a bar and of the room between groups
+    TURNED = 26  # room above the highest bar, for its label
+
+    def __init__(self, title, groups, y=""):
+        self.title, self.groups, self.y_label, self.all = title, groups, y, []
+
+    def series(self, name, bars, color=None):
+        self.all.append((name, bars, color or COLORS[len(self.all) % len(COLORS)]))
+
+    def _width(self):
+        return len(self.groups) * (len(self.all) * self.BAR + self.GAP) + self.GAP
+
+    def size(self):
+        longest = max((len(name) for name, _, _ in self.all), default=0)
+        return LEFT + self._width() + LEGEND_GAP + SWATCH + 8 + longest * CHARACTER + 8, TOP + HEIGHT + BOTTOM
+
+    def svg(self, top):
+        heights = [height for _, bars, _ in self.all for height, _ in bars]
+        axis = Axis([*heights, 0], False, least=0)
+        right, bottom, room = LEFT + self._width(), TOP + HEIGHT, HEIGHT - self.TURNED
+        parts = [f'<g transform="translate(0 {top})">']
+        parts.append(f'<text x="{LEFT}" y="26" font-size="15" font-weight="bold">{html.escape(self.title)}</text>')
+        for value, label in axis.ticks():
+            y = number(bottom - room * axis.share(value))
+            parts.append(f'<path d="M{LEFT} {y}H{right}" stroke="#ddd"/>')
+            parts.append(f'<text x="{LEFT - 8}" y="{y}" dy="4" text-anchor="end">{label}</text>')
+        for at, group in enumerate(self.groups):
+            left = LEFT + self.GAP + at * (len(self.all) * self.BAR + self.GAP)
+            middle = number(left + len(self.all) * self.BAR / 2)
+            parts.append(f'<text x="{middle}" y="{bottom + 18}" text-anchor="middle">{html.escape(group)}</text>')
+            for index, (name, bars, color) in enumerate(self.all):
+                parts += self._bar(left + index * self.BAR, bottom, room, axis, color, name, *bars[at])
+        parts.append(f'<path d="M{LEFT} {TOP}V{bottom}H{right}" fill="none" stroke="#444"/>')
+        parts.append(
+            f'<text transform="translate(20 {TOP + HEIGHT / 2}) rotate(-90)" '
+            f'text-anchor="middle">{html.escape(self.y_label)}</text>'
+        )
+        for index, (name, _, color) in enumerate(self.all):
+            y = TOP + 10 + index * LEGEND_ROW
+            box = f'x="{right + LEGEND_GAP}" y="{y - 7}" width="{SWATCH}" height="14"'
+            parts.append(f'<rect {box} fill="{color}" stroke="#444"/>')
+            parts.append(f'<text x="{right + LEGEND_GAP + SWATCH + 8}" y="{y + 4}">{html.escape(name)}</text>')
+        parts.append("</g>")
+        return parts
+
+    def _bar(self, x, bottom, room, axis, color, name, height, label):
+        if height is None:
+            return
+        y = bottom - room * axis.share(height)
+        box = f'x="{number(x)}" y="{number(y)}" width="{self.BAR - 2}" height="{number(bottom - y)}"'
+        title = f"<title>{html.escape(f'{name}: {label}')}</title>"
+        yield f'<rect {box} fill="{color}" stroke="#444">{title}</rect>'
+        at = f"translate({number(x + self.BAR / 2 + 3)} {number(y - 4)}) rotate(-90)"
+        yield f'<text transform="{at}" font-size="10">{html.escape(str(label))}</text>'
+
+
+class Matrices:
+    """Panels side by side, each a matrix whose cells are empty, or marked in the colour of a kind.
+
+    panel(title, n_rows, n_columns, {kind: [(row, column), ...]}); row 0 is at the top.
+    """
+
+    SIDE, GAP = 340, 40  # of a panel, and between two
+
+    def __init__(self, title, kinds, x="", y=""):
+        self.title, self.kinds, self.x_label, self.y_label, self.panels = title, kinds, x, y, []
+
+    def panel(self, title, n_rows, n_columns, cells):
+        self.panels.append((title, n_rows, n_columns, cells))
+
+    def size(self):
+        return LEFT + len(self.panels) * (self.SIDE + self.GAP), TOP + 26 + self.SIDE + 90
+
+    def svg(self, top):
+        parts = [f'<g transform="translate(0 {top})">']
+        parts.append(f'<text x="{LEFT}" y="26" font-size="15" font-weight="bold">{html.escape(self.title)}</text>')
+        above = TOP + 26
+        for index, (title, n_rows, n_columns, cells) in enumerate(self.panels):
+            left = LEFT + index * (self.SIDE + self.GAP)
+            middle = left + self.SIDE / 2
+            parts.append(f'<text x="{middle}" y="{above - 10}" text-anchor="middle">{html.escape(title)}</text>')
+            scale = f"scale({self.SIDE / n_columns:.5f} {self.SIDE / n_rows:.5f})"
+            parts.append(f'<g transform="translate({left} {above}) {scale}">')
+            for kind, color in zip(self.kinds, COLORS):
+                path = "".join(f"M{column} {row}h1v1h-1z" for row, column in cells.get(kind, ()))
+                parts.append(f'<path d="{path}" fill="{color}"/>')
+            parts.append("</g>")
+            frame = f'x="{left}" y="{above}" width="{self.SIDE}" height="{self.SIDE}"'
+            parts.append(f'<rect {frame} fill="none" stroke="#444"/>')
+            for text, x, anchor in ((1, left, "start"), (n_columns, left + self.SIDE, "end")):
+                parts.append(f'<text x="{x}" y="{above + self.SIDE + 16}" text-anchor="{anchor}">{text}</text>')
+            for text, y in ((1, above + 10), (n_rows, above + self.SIDE)):
+                parts.append(f'<text x="{left - 5}" y="{y}" text-anchor="end">{text}</text>')
+            label = html.escape(self.x_label)
+            parts.append(f'<text x="{middle}" y="{above + self.SIDE + 34}" text-anchor="middle">{label}</text>')
+        parts.append(
+            f'<text transform="translate(30 {above + self.SIDE / 2}) rotate(-90)" '
+            f'text-anchor="middle">{html.escape(self.y_label)}</text>'
+        )
+        x, y = LEFT, above + self.SIDE + 62
+        for kind, color in zip(self.kinds, COLORS):
+            parts.append(f'<rect x="{number(x)}" y="{y - 10}" width="12" height="12" fill="{color}"/>')
+            parts.append(f'<text x="{number(x + 18)}" y="{y}">{html.escape(kind)}</text>')
+            x += 18 + CHARACTER * len(kind) + 24
+        parts.append("</g>")
+        return parts
 
 
 def write(path, *plots):
