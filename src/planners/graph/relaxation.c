@@ -59,7 +59,8 @@ static bool stop(void *context)
 static void note(relaxation *x, double objective)
 {
     x->objective = objective;
-    memcpy(x->values, highs_model_values(x->highs), x->model.lp.n_columns * sizeof *x->values);
+    if (x->model.lp.n_columns > 0)
+        memcpy(x->values, highs_model_values(x->highs), x->model.lp.n_columns * sizeof *x->values);
     x->bound = sparse_model_dual_bound(&x->model.lp, highs_model_duals(x->highs), x->reduced);
     int64_t ticks = relaxation_bound_ticks(&x->model, x->bound);
     if (ticks > x->bound_ticks)
