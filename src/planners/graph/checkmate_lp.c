@@ -9,8 +9,8 @@
  * Beyond the paper, each of which an option turns off: quick methods give a first plan, and its
  * time rules out running slow ops again, which tightens the relaxation a lot (start); a rounding
  * that does not fit is made to by further drops, and recomputations that the budget does not need
- * are taken out (mend). The plan is the best of all; `rounded_time` tells what rounding alone
- * reached.
+ * are taken out (mend). The plan is the best of all; `rounded_time` tells what roundings reached,
+ * mended or not.
  *
  * The relaxation without an allowance is solved first: its value, or the first plan's time if that
  * is less, is a proven bound.
@@ -80,7 +80,8 @@ typedef struct rounder {
     stage_rows rows;
     uint64_t random;
     int64_t bound_ticks;
-    bool is_bounded; /* by the relaxation without an allowance */
+    bool is_bounded; /* by the relaxation without an allowance ... */
+    bool lp_solved;  /* ... which was solved to its end */
     bool proven;     /* nothing is faster than the first plan */
     double best_eps;
     int64_t *sample_ticks, *sample_peaks; /* of randomized rounding: all draws, as they fell */
@@ -144,6 +145,7 @@ static neap_status try_eps(rounder *r, double eps, bool *fits, neap_diag *diag)
     if (eps == 0 && status == NEAP_OK && r->relaxed.outcome != HIGHS_GAVE_UP) {
         r->bound_ticks = r->relaxed.bound_ticks;
         r->is_bounded = true;
+        r->lp_solved = r->relaxed.outcome == HIGHS_SOLVED;
         r->proven = r->relaxed.outcome == HIGHS_INFEASIBLE;
     }
     if (status != NEAP_OK || r->relaxed.outcome != HIGHS_SOLVED)
@@ -237,7 +239,7 @@ static neap_status tell(const rounder *r, draft *d, neap_diag *diag)
 {
     const neap_graph *graph = r->p->graph;
     neap_status status = NEAP_OK;
-    if (r->is_bounded)
+    if (r->lp_solved)
         status =
             draft_add_number(r->p, d, "lp_time", neap_graph_seconds(graph, r->bound_ticks), diag);
     if (status == NEAP_OK && r->rounded.ticks != INT64_MAX) {
