@@ -201,6 +201,12 @@ static size_t list_repetitions(const neap_graph *graph, const uint32_t *sequence
     return n;
 }
 
+/* Whether all runs of the one's op were tried before those of the other's. */
+static bool comes_before(const repetition *a, const repetition *b)
+{
+    return a->ticks > b->ticks || (a->ticks == b->ticks && a->op < b->op);
+}
+
 /* Into x->candidate: the sequence without one recomputation and what only it read. */
 static size_t leave_out(trimmer *x, const uint32_t *sequence, size_t length, const repetition *out)
 {
@@ -212,8 +218,8 @@ static size_t leave_out(trimmer *x, const uint32_t *sequence, size_t length, con
     return drop_unread(x, x->candidate, n);
 }
 
-/* One round over all recomputations. What does not fit once would not fit later, with more
-   resident, so the round goes on behind it. */
+/* One round over all recomputations. What does not fit is left for the next one: it may fit once
+   others have gone that ran where its value would stay. */
 static neap_status trim_round(trimmer *x, int64_t budget, repetition *list, uint32_t *runs,
                               uint32_t *sequence, size_t *length, neap_diag *diag)
 {
@@ -224,9 +230,12 @@ static neap_status trim_round(trimmer *x, int64_t budget, repetition *list, uint
         int64_t peak;
         status = measure(x, x->candidate, tried, &peak, diag);
         if (status == NEAP_OK && peak <= budget) {
+            repetition out = list[c];
             memcpy(sequence, x->candidate, tried * sizeof *sequence);
             *length = tried;
             n = list_repetitions(x->graph, sequence, *length, runs, list);
+            for (c = 0; c < n && comes_before(&list[c], &out);) /* others may have gone along */
+                c++;
         } else {
             c++;
         }
@@ -248,7 +257,10 @@ neap_status trim_sequence(neap_allocator *allocator, const neap_graph *graph, in
         status = NEAP_NEW(allocator, n_ops, &runs, diag);
     if (status == NEAP_OK) {
         *length = drop_unread(&x, sequence, *length);
-        status = trim_round(&x, budget, list, runs, sequence, length, diag);
+        for (size_t before = capacity + 1; *length < before && status == NEAP_OK;) {
+            before = *length; /* the rounds behind the first are short */
+            status = trim_round(&x, budget, list, runs, sequence, length, diag);
+        }
     }
     trimmer_clear(&x);
     NEAP_DELETE(allocator, capacity, list);

@@ -1,0 +1,242 @@
+/*
+ * two_phase: whatever the relaxation says, its rounding is a plan in stages; a plan that is whole
+ * already is rounded to one as fast, and the same random numbers give the same plan.
+ *
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_two_phase     for other, and more, graphs
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "failing_allocator.h"
+#include "planners/graph/highs_model.h"
+#include "planners/graph/two_phase.h"
+#include "random_stages.h"
+#include "random_training.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SHARE 5 /* of the graphs: the rest would take too long */
+#else
+#define SHARE 1
+#endif
+
+static uint64_t setting(const char *name, uint64_t fallback)
+{
+    const char *value = getenv(name);
+    return value ? strtoull(value, NULL, 10) : fallback;
+}
+
+/* A graph, a sequence in stages, and the program within the sequence's peak. */
+typedef struct sample {
+    neap_graph *graph;
+    uint32_t *sequence;
+    size_t length;
+    neap_verdict verdict;
+    stage_model m;
+    stage_rows rows;
+    double *values; /* room for one a column */
+} sample;
+
+static void sample_init(sample *s, random_source *random)
+{
+    s->graph = random_below(random, 3) ? random_training_graph(random, 6, false)
+                                       : random_graph(random, 12);
+    s->sequence = random_stages(random, s->graph, &s->length);
+    s->verdict = judge_sequence(s->graph, s->sequence, s->length, NULL);
+    const stage_options options = {STAGE_PARTITIONED, s->verdict.peak_bytes, INT64_MAX};
+    assert_int_equal(stage_model_build(&s->m, neap_allocator_system(), s->graph, &options, NULL),
+                     NEAP_OK);
+    assert_int_equal(stage_rows_init(&s->rows, NULL, s->graph, NULL), NEAP_OK);
+    s->values = calloc(s->m.lp.n_columns + 1, sizeof *s->values);
+    assert_non_null(s->values);
+}
+
+static void sample_clear(sample *s)
+{
+    stage_rows_clear(&s->rows);
+    stage_model_clear(&s->m);
+    free(s->values);
+    free(s->sequence);
+    neap_graph_destroy(s->graph);
+}
+
+/* Stage t ends with op t; before it come other ops, each once, in order. */
+static void check_stages(const sample *s)
+{
+    uint32_t stage = 0;
+    int64_t last = -1;
+    for (size_t i = 0; i < s->rows.length; i++) {
+        uint32_t op = s->rows.sequence[i];
+        assert_true(op > last && op <= stage);
+        last = op == stage ? -1 : (int64_t)op;
+        stage += op == stage;
+    }
+    assert_int_equal(stage, neap_graph_op_count(s->graph));
+}
+
+static neap_verdict round_it(sample *s, double threshold, uint64_t *random)
+{
+    const rounding how = {.threshold = threshold, .random = random};
+    stage_rows_restart(&s->rows);
+    assert_int_equal(two_phase_round(&s->m, s->values, &how, &s->rows, NULL), NEAP_OK);
+    check_stages(s);
+    return judge_sequence(s->graph, s->rows.sequence, s->rows.length, NULL);
+}
+
+static void draw_values(random_source *random, sample *s)
+{
+    uint32_t whole = random_below(random, 101);
+    for (size_t j = 0; j < s->m.lp.n_columns; j++)
+        s->values[j] = random_below(random, 100) < whole ? random_below(random, 2)
+                                                         : random_below(random, 1001) / 1000.0;
+}
+
+static void test_any_values(void **state)
+{
+    (void)state;
+    random_source random = {setting("NEAP_TEST_SEED", 20240921)};
+    uint64_t count = setting("NEAP_TEST_COUNT", 3000 / SHARE), again = 0;
+    print_message("seed %" PRIu64 ", %" PRIu64 " graphs\n", random.state, count);
+    for (uint64_t i = 0; i < count; i++) {
+        sample s;
+        sample_init(&s, &random);
+        draw_values(&random, &s);
+        neap_verdict most = round_it(&s, 1, NULL); /* keeps what is certain, computes the rest */
+        neap_verdict least = round_it(&s, 0, NULL);
+        neap_verdict middle = round_it(&s, random_below(&random, 1001) / 1000.0, NULL);
+        again += least.recomputed_ops < most.recomputed_ops;
+        assert_true(least.accepted && most.accepted && middle.accepted);
+        sample_clear(&s);
+    }
+    assert_true(again > count / 4);
+}
+
+static void test_random(void **state)
+{
+    (void)state;
+    random_source random = {setting("NEAP_TEST_SEED", 20240922)};
+    uint64_t count = setting("NEAP_TEST_COUNT", 1500 / SHARE), differ = 0;
+    print_message("seed %" PRIu64 ", %" PRIu64 " graphs\n", random.state, count);
+    for (uint64_t i = 0; i < count; i++) {
+        sample s;
+        uint64_t one = i, same = i, other = i + 1000000;
+        sample_init(&s, &random);
+        draw_values(&random, &s);
+        neap_verdict first = round_it(&s, 0, &one);
+        neap_verdict second = round_it(&s, 0, &same);
+        assert_true(first.ticks == second.ticks && first.peak_bytes == second.peak_bytes);
+        assert_true(one == same);
+        neap_verdict third = round_it(&s, 0, &other);
+        differ += first.ticks != third.ticks || first.peak_bytes != third.peak_bytes;
+        /* Of whole numbers chance makes nothing else. */
+        for (size_t j = 0; j < s.m.lp.n_columns; j++)
+            s.values[j] = random_below(&random, 2);
+        first = round_it(&s, 0, &one);
+        second = round_it(&s, 0.5, NULL);
+        assert_true(first.ticks == second.ticks && first.peak_bytes == second.peak_bytes);
+        sample_clear(&s);
+    }
+    assert_true(differ > count / 10);
+}
+
+/* The fewest runs for what a plan keeps are no more than its own. */
+static void test_plans(void **state)
+{
+    (void)state;
+    random_source random = {setting("NEAP_TEST_SEED", 20240923)};
+    uint64_t count = setting("NEAP_TEST_COUNT", 3000 / SHARE), known = 0;
+    print_message("seed %" PRIu64 ", %" PRIu64 " graphs\n", random.state, count);
+    for (uint64_t i = 0; i < count; i++) {
+        sample s;
+        sample_init(&s, &random);
+        if (stage_model_values(&s.m, s.sequence, s.length, NULL, s.values)) {
+            known++;
+            assert_true(round_it(&s, 0.5, NULL).ticks <= s.verdict.ticks);
+            assert_true(s.rows.length <= s.length);
+        }
+        sample_clear(&s);
+    }
+    assert_true(known > count / 5);
+}
+
+/* What it is for. */
+static void test_relaxations(void **state)
+{
+    (void)state;
+    if (!NEAP_HAS_HIGHS) {
+        print_message("this build has no HiGHS\n");
+        skip();
+    }
+    static const highs_watch nothing = {0};
+    const highs_settings settings = {0};
+    random_source random = {setting("NEAP_TEST_SEED", 20240924)};
+    uint64_t count = setting("NEAP_TEST_COUNT", 300 / SHARE);
+    print_message("seed %" PRIu64 ", %" PRIu64 " graphs\n", random.state, count);
+    for (uint64_t i = 0; i < count; i++) {
+        sample s;
+        highs_model *h;
+        highs_answer answer;
+        bool complete;
+        sample_init(&s, &random);
+        assert_int_equal(stage_model_add_all_memory(&s.m, SIZE_MAX, &complete, NULL), NEAP_OK);
+        assert_int_equal(
+            highs_model_create(neap_allocator_system(), &s.m.lp, false, &nothing, &h, NULL),
+            NEAP_OK);
+        assert_int_equal(highs_model_solve(h, &settings, &answer, NULL), NEAP_OK);
+        if (answer.outcome == HIGHS_SOLVED && s.m.lp.n_columns > 0) {
+            memcpy(s.values, highs_model_values(h), s.m.lp.n_columns * sizeof *s.values);
+            uint64_t number = i;
+            round_it(&s, 0, NULL);
+            round_it(&s, 1, NULL);
+            round_it(&s, 0, &number);
+        }
+        highs_model_destroy(h);
+        sample_clear(&s);
+    }
+}
+
+static void test_failing(void **state)
+{
+    (void)state;
+    random_source random = {20240925};
+    const rounding how = {.threshold = 0.5};
+    bool failed = true;
+    sample s;
+    sample_init(&s, &random);
+    draw_values(&random, &s);
+    for (size_t from = 0; failed; from++) {
+        stage_rows rows;
+        failing_allocator memory;
+        failing_allocator_init(&memory);
+        memory.fail_from = from;
+        memory.fail_end = from + 1;
+        s.m.allocator = &memory.base;
+        neap_status status = stage_rows_init(&rows, &memory.base, s.graph, NULL);
+        if (status == NEAP_OK)
+            status = two_phase_round(&s.m, s.values, &how, &rows, NULL);
+        stage_rows_clear(&rows);
+        failed = memory.failed;
+        assert_int_equal(status, failed ? NEAP_NO_MEMORY : NEAP_OK);
+        assert_null(memory.fault);
+        assert_int_equal(memory.live_blocks, 0);
+    }
+    s.m.allocator = neap_allocator_system();
+    sample_clear(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_any_values), cmocka_unit_test(test_random),
+        cmocka_unit_test(test_plans),      cmocka_unit_test(test_relaxations),
+        cmocka_unit_test(test_failing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
