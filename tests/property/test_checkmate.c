@@ -342,8 +342,7 @@ static void test_old_cases(void **state)
     need_highs();
     for (size_t i = 0; i < sizeof old_cases / sizeof *old_cases; i++) {
         neap_graph *graph = graph_from(old_cases[i].json);
-        int64_t ticks =
-            old_cases[i].milliseconds * (neap_graph_ticks_per_second(graph) / 1000);
+        int64_t ticks = old_cases[i].milliseconds * (neap_graph_ticks_per_second(graph) / 1000);
         check_method(graph, "partitioned", old_cases[i].budget, ticks);
         check_method(graph, "unpartitioned", old_cases[i].budget, ticks);
         neap_graph_destroy(graph);
