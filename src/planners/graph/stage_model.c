@@ -273,7 +273,7 @@ static neap_status add_cover(builder *b, int32_t column, uint32_t from, uint32_t
 /* x <= y for columns or constants; nothing where it holds anyway. */
 static void add_at_most(builder *b, int32_t x, int32_t y)
 {
-    if (x == STAGE_ZERO || y == STAGE_ONE || x == y)
+    if (x == STAGE_ZERO || y == STAGE_ONE || x == y || b->lp->failed)
         return;
     if (y == STAGE_ZERO) {
         b->lp->upper[x] = 0;

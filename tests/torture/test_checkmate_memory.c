@@ -1,0 +1,203 @@
+/*
+ * checkmate when every allocation fails once, in turn, and then every one from it on:
+ * NEAP_NO_MEMORY and no leak, also where HiGHS is at work and calls back. The graphs are such that
+ * the program has to be solved: neither the first plans nor the relaxation tell the answer.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "failing_allocator.h"
+#include "planners/graph/stage_model.h"
+#include "random_stages.h"
+#include "random_training.h"
+
+#include <neap/planner.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct subject {
+    const neap_graph *graph;
+    int64_t budget;
+    const char *form;
+} subject;
+
+typedef neap_status operation(const subject *s, neap_allocator *allocator, neap_diag *diag);
+
+/* Returns whether an allocation failed on the way. */
+static bool run_once(operation *run, const subject *s, size_t from, size_t end)
+{
+    failing_allocator memory;
+    neap_diag diag = {0};
+    failing_allocator_init(&memory);
+    memory.fail_from = from;
+    memory.fail_end = end;
+    neap_status status = run(s, &memory.base, &diag);
+    if (memory.fault)
+        fail_msg("allocation %zu: %s", from, memory.fault);
+    if (memory.live_blocks || memory.live_bytes)
+        fail_msg("allocation %zu: %zu blocks leaked, %zu bytes", from, memory.live_blocks,
+                 memory.live_bytes);
+    if (status != (memory.failed ? NEAP_NO_MEMORY : NEAP_OK))
+        fail_msg("allocation %zu: %s, \"%s\"", from, neap_status_name(status), diag.message);
+    if (memory.failed && !strstr(diag.message, "out of memory"))
+        fail_msg("allocation %zu: says \"%s\"", from, diag.message);
+    return memory.failed;
+}
+
+/* Returns how many allocations there are. */
+static size_t torture(operation *run, const subject *s)
+{
+    size_t from = 0;
+    while (run_once(run, s, from, from + 1))
+        from++;
+    size_t count = from;
+    for (from = 0; run_once(run, s, from, SIZE_MAX); from += 1 + from / 20)
+        ;
+    assert_true(count > 0);
+    return count;
+}
+
+/* ---- The method ---- */
+
+static neap_status solve(const subject *s, neap_allocator *allocator, neap_diag *diag)
+{
+    const neap_option_setting options[] = {{"form", s->form}, {"rounds", "1"}};
+    neap_request request;
+    neap_solution *solution = (neap_solution *)&request;
+    neap_request_init(&request, s->graph, "checkmate");
+    request.budget = s->budget;
+    request.n_options = 2;
+    request.options = options;
+    neap_status status = neap_solve(allocator, &request, &solution, diag);
+    assert_true((solution != NULL) == (status == NEAP_OK));
+    neap_solution_destroy(solution);
+    return status;
+}
+
+/* Whether the relaxation is solved, but its value is not that of the best plan. */
+static bool needs_program(const subject *s)
+{
+    const neap_option_setting option = {"rounds", "1"};
+    neap_request request;
+    neap_solution *solution;
+    bool needs = false;
+    neap_request_init(&request, s->graph, "checkmate");
+    request.budget = s->budget;
+    request.n_options = 1;
+    request.options = &option;
+    assert_int_equal(neap_solve(NULL, &request, &solution, NULL), NEAP_OK);
+    for (uint32_t i = 0; i < neap_solution_extra_count(solution); i++) {
+        const neap_extra *extra = neap_solution_extra_at(solution, i);
+        if (strcmp(extra->name, "lp_time") == 0)
+            needs = extra->number < 0.95 * neap_solution_figures(solution)->time;
+    }
+    neap_solution_destroy(solution);
+    return needs;
+}
+
+/* The next such graph, and a budget for it. */
+static neap_graph *draw_subject(random_source *random, subject *s)
+{
+    for (;;) {
+        neap_graph *graph = random_training_graph(random, 4, false);
+        int64_t least = neap_graph_floor_bytes(graph, NULL), peak;
+        assert_int_equal(neap_natural_peak(NULL, graph, &peak, NULL), NEAP_OK);
+        s->graph = graph;
+        for (s->budget = peak - 1; s->budget > least && s->budget > 0;
+             s->budget -= 1 + (peak - least) / 5)
+            if (needs_program(s))
+                return graph;
+        neap_graph_destroy(graph);
+    }
+}
+
+static void test_method(void **state)
+{
+    (void)state;
+    if (!NEAP_HAS_HIGHS) {
+        print_message("this build has no HiGHS\n");
+        skip();
+    }
+    random_source random = {20240941};
+    for (int i = 0; i < 4; i++) {
+        subject s = {.form = "partitioned"};
+        neap_graph *graph = draw_subject(&random, &s);
+        size_t count = torture(solve, &s);
+        s.form = "unpartitioned";
+        print_message("%" PRIu32 " ops: %zu allocations, %zu unpartitioned\n",
+                      neap_graph_op_count(graph), count, torture(solve, &s));
+        s.form = "partitioned"; /* and a plan for too little */
+        s.budget =
+            neap_graph_floor_bytes(graph, NULL) > 1 ? neap_graph_floor_bytes(graph, NULL) - 1 : 1;
+        torture(solve, &s);
+        neap_graph_destroy(graph);
+    }
+}
+
+/* ---- Its program ---- */
+
+/* All of it: built, a sequence set in, every kind of row added. */
+static neap_status write_program(const subject *s, neap_allocator *allocator, neap_diag *diag)
+{
+    uint32_t n_ops = neap_graph_op_count(s->graph), *natural = calloc(n_ops, sizeof *natural);
+    stage_form form = strcmp(s->form, "partitioned") == 0 ? STAGE_PARTITIONED : STAGE_UNPARTITIONED;
+    const stage_options options = {form, s->budget, INT64_MAX};
+    stage_model m;
+    double *values = NULL;
+    size_t added;
+    bool flag;
+    assert_non_null(natural);
+    for (uint32_t o = 0; o < n_ops; o++)
+        natural[o] = o;
+    neap_status status = stage_model_build(&m, allocator, s->graph, &options, diag);
+    if (status == NEAP_OK) {
+        values = calloc(m.lp.n_columns + 1, sizeof *values);
+        assert_non_null(values);
+        assert_true(stage_model_values(&m, natural, n_ops, NULL, values));
+        status = stage_model_add_memory(&m, values, 0, &added, diag);
+    }
+    if (status == NEAP_OK)
+        status = stage_model_add_cover(&m, values, &flag, diag);
+    if (status == NEAP_OK)
+        status = stage_model_add_cutoff(&m, 1000, diag);
+    if (status == NEAP_OK)
+        status = stage_model_add_all_memory(&m, SIZE_MAX, &flag, diag);
+    stage_model_clear(&m);
+    free(values);
+    free(natural);
+    return status;
+}
+
+static void test_program(void **state)
+{
+    (void)state;
+    random_source random = {20240942};
+    for (int i = 0; i < 40; i++) {
+        subject s = {.form = i % 2 ? "partitioned" : "unpartitioned"};
+        neap_graph *graph =
+            i % 4 < 2 ? random_graph(&random, 8) : random_training_graph(&random, 4, false);
+        size_t length;
+        uint32_t *sequence = random_stages(&random, graph, &length);
+        s.graph = graph;
+        s.budget = judge_sequence(graph, sequence, length, NULL).peak_bytes;
+        free(sequence);
+        print_message("%" PRIu32 " ops: %zu allocations\n", neap_graph_op_count(graph),
+                      torture(write_program, &s));
+        neap_graph_destroy(graph);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_method),
+        cmocka_unit_test(test_program),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
