@@ -334,6 +334,12 @@ static const old_case old_cases[] = {
      "{'pass':'backward','inputs':[1,2,3],'outputs':[4],'time':0.004},"
      "{'pass':'backward','inputs':[0,4],'outputs':[5],'time':0.002}],'outputs':[5]}",
      11, 15},
+    /* The fast variants take no time at all, the one that fits a second: costs need a scale. */
+    {"{'neap':'graph','version':1,'values':[{'bytes':484},{'bytes':100},{'bytes':0,'view_of':1}],"
+     "'ops':[{'inputs':[0],'outputs':[1],'time':0},{'inputs':[1],'outputs':[2],'time':0.001,"
+     "'workspace':300,'variants':[{'time':0.001,'workspace':300},{'time':1,'workspace':64},"
+     "{'time':0,'workspace':300}]}],'outputs':[1,2]}",
+     883, 1000},
 };
 
 static void test_old_cases(void **state)

@@ -473,7 +473,8 @@ static neap_status add_shared_items(builder *b, int64_t bytes)
         b->events[n++] = (event){b->covers[i].from, b->covers[i].column, true};
         b->events[n++] = (event){b->covers[i].to + 1, b->covers[i].column, false};
     }
-    qsort(b->events, n, sizeof *b->events, compare_events);
+    if (n > 0)
+        qsort(b->events, n, sizeof *b->events, compare_events);
     b->n_active = 0;
     for (size_t i = 0; i < n && status == NEAP_OK;) {
         uint32_t slot = b->events[i].slot;
@@ -686,11 +687,25 @@ static void release(builder *b)
     NEAP_DELETE(a, b->active_capacity, b->active);
 }
 
+/* Of all variants worth having. Where it is far above the least ticks, it sets the scale, so that
+   costs stay within what a solver takes. */
+static int64_t slowest_ticks(const builder *b)
+{
+    const stage_model *m = b->m;
+    int64_t slowest = 0;
+    for (uint32_t k = 0; k < m->n_ops; k++)
+        for (uint32_t i = m->variant_start[k]; i < m->variant_start[k + 1]; i++) {
+            int64_t ticks = neap_graph_op(b->graph, k)->variants[m->variants[i]].ticks;
+            slowest = ticks > slowest ? ticks : slowest;
+        }
+    return slowest;
+}
+
 static void set_scales(builder *b, const stage_options *options)
 {
     stage_model *m = b->m;
     int64_t base = neap_graph_least_ticks(b->graph), certain = 0;
-    m->ticks_scale = base > 0 ? 1000.0 / (double)base : 1;
+    m->ticks_scale = 1000.0 / fmax((double)base, fmax(1e-6 * (double)slowest_ticks(b), 1));
     m->bytes_scale = m->room > 0 ? 1000.0 / (double)m->room : 1;
     for (uint32_t k = 0; k < m->n_ops && m->form == STAGE_PARTITIONED; k++)
         if (m->variant_start[k + 1] - m->variant_start[k] == 1)

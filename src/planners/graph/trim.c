@@ -248,6 +248,8 @@ neap_status trim_sequence(neap_allocator *allocator, const neap_graph *graph, in
 {
     trimmer x;
     size_t capacity = *length;
+    if (capacity == 0)
+        return NEAP_OK;
     uint32_t n_ops = neap_graph_op_count(graph), *runs = NULL;
     repetition *list = NULL;
     neap_status status = trimmer_init(&x, allocator, graph, capacity, diag);

@@ -46,7 +46,8 @@ neap_status two_phase_round(const stage_model *m, const double *values, const ro
                 wanted[row.n_wanted++] = v;
         }
         status = stage_rows_append(rows, &row, diag);
-        memcpy(kept, next, n_values * sizeof *kept);
+        if (n_values > 0)
+            memcpy(kept, next, n_values * sizeof *kept);
     }
     NEAP_DELETE(m->allocator, n_values, kept);
     NEAP_DELETE(m->allocator, n_values, next);

@@ -339,7 +339,7 @@ static neap_status write_stage(writer *w, uint32_t t, const uint32_t *ops, size_
     }
     for (size_t i = begin; i < *w->length; i++)
         w->listed[(*w->sequence)[i]] = false;
-    if (status == NEAP_OK)
+    if (status == NEAP_OK && *w->length > begin)
         qsort(*w->sequence + begin, *w->length - begin, sizeof **w->sequence, ascending);
     return status;
 }
