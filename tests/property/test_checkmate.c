@@ -21,6 +21,7 @@
 #include "staged_curves.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +45,7 @@ static void need_highs(void)
     skip();
 }
 
-/* For messages: the graph on one line. */
+/* For messages: the graph on one line, which is longer than what print_error prints. */
 static void show(const neap_graph *graph)
 {
     char *text;
@@ -53,7 +54,7 @@ static void show(const neap_graph *graph)
         return;
     for (char *c = text; *c; c++)
         *c = *c == '\n' ? ' ' : *c;
-    print_error("%s\n", text);
+    fprintf(stderr, "%s\n", text);
     neap_release(NULL, text, length + 1);
 }
 
