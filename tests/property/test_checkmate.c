@@ -133,6 +133,9 @@ static int64_t ticks_of(const neap_graph *graph, double seconds)
     return (int64_t)(seconds * (double)neap_graph_ticks_per_second(graph) + 0.5);
 }
 
+/* Plans that are not said to be the best: HiGHS gives up at times, where numbers are near. */
+static uint64_t unproven;
+
 /* A plan of the method may be faster than the best in stages, for it begins with others. */
 static void check_plan(const neap_graph *graph, const char *form, int64_t budget, int64_t least,
                        const neap_solution *solution)
@@ -148,8 +151,9 @@ static void check_plan(const neap_graph *graph, const char *form, int64_t budget
     NEED(graph, least < 0 || verdict.ticks <= least,
          "%s within %" PRId64 ": %" PRId64 " ticks, but %" PRId64 " can be had", form, budget,
          verdict.ticks, least);
-    NEED(graph, f->outcome == NEAP_OPTIMAL, "%s within %" PRId64 ": %s", form, budget,
-         neap_outcome_name(f->outcome));
+    NEED(graph, f->outcome == NEAP_OPTIMAL || f->outcome == NEAP_FEASIBLE,
+         "%s within %" PRId64 ": %s", form, budget, neap_outcome_name(f->outcome));
+    unproven += f->outcome == NEAP_FEASIBLE;
     NEED(graph, ticks_of(graph, f->bound_time) <= verdict.ticks,
          "%s within %" PRId64 ": the bound is above the plan", form, budget);
 }
@@ -178,7 +182,10 @@ static void test_form(const char *form, uint64_t seed, size_t count, uint32_t mo
     need_staged_oracle();
     random_source random = {setting("NEAP_TEST_SEED", seed)};
     cases c = draw_cases(&random, (size_t)setting("NEAP_TEST_COUNT", count), most_layers, form);
-    print_message("%" PRIu64 " budgets\n", ask_all(&c, form, check_method));
+    unproven = 0;
+    uint64_t asked = ask_all(&c, form, check_method);
+    print_message("%" PRIu64 " budgets, %" PRIu64 " answers not proven\n", asked, unproven);
+    assert_true(unproven <= asked / 1000);
     cases_clear(&c);
 }
 
