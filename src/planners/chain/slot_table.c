@@ -262,6 +262,7 @@ static void fill_single(const slot_table *t, slot_worker *w, int mode, uint32_t 
     const stage_cost *cost = &t->costs->stage[i];
     int32_t lo = most(to_slots(t, cost->gradient + cost->again_peak[mode]),
                       to_slots(t, cost->backward_peak[mode]));
+    lo = most(lo, 0); /* peaks beyond what is held may be negative: then nothing is needed */
     if (lo > most_slots(t, mode, i, i)) {
         cell_at(t, mode, i, i)->lo = NEVER;
         return;
