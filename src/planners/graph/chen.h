@@ -14,13 +14,12 @@
 /* A checkpoint every `length` candidates (0: the square root of their number). */
 neap_status chen_use_sqrt(const planner *p, draft *d, candidate_rule rule, neap_diag *diag);
 /*
- * Segments filled up to b bytes, the best of a sweep over b (see chain/greedy.c): without a budget
- * the least peak, within one the fastest.
+ * Segments filled up to b bytes, the best of a sweep over b (search/size_sweep.h, whose options are
+ * the method's): without a budget the least peak, within one the fastest.
  */
 neap_status chen_use_greedy(const planner *p, draft *d, candidate_rule rule, neap_diag *diag);
 
-/* Their options, one each. */
+/* Of the first. */
 extern const neap_option chen_sqrt_options[1];
-extern const neap_option chen_greedy_options[1];
 
 #endif

@@ -3,6 +3,7 @@
  * to a size, for the best of several sizes; and the fewest recomputations for them.
  */
 #include "planners/graph/chen.h"
+#include "planners/search/size_sweep.h"
 
 static neap_status plan_linear_greedy(const planner *p, draft *d, neap_diag *diag)
 {
@@ -14,6 +15,6 @@ const neap_method method_linear_greedy = {
     .summary = "forward ops, as if they were a chain, in segments of a size, the best of a sweep",
     .source = "Jain et al. 2020, Checkmate, Appendix B.2, after Chen et al. 2016",
     .n_options = 1,
-    .options = chen_greedy_options,
+    .options = size_sweep_options,
     .plan = plan_linear_greedy,
 };
