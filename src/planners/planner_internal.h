@@ -33,6 +33,9 @@ typedef struct draft {
     bool stopped;         /* cancelled or out of time: `plan` is the best so far */
     bool proven_optimal;  /* no plan within the budget is faster */
     int64_t least_budget; /* where known better than the plan's own peak; -1 */
+    uint32_t blocking_op; /* without a plan: the op that sets the least budget, */
+    bool has_blocking_op; /* if the method knows */
+    const char *reason;   /* without a plan: what is short if not the budget; or NULL */
     neap_extra *extras;
     uint32_t n_extras;
     size_t extra_capacity;

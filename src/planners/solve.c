@@ -222,16 +222,21 @@ static void explain_infeasible(const planner *p, neap_solution *solution,
         const neap_step *step = &neap_plan_steps(solution->draft.plan)[verdict->peak_step];
         if (step->kind == NEAP_COMPUTE)
             f->blocking_op = step->id;
+    } else if (solution->draft.has_blocking_op) {
+        f->blocking_op = solution->draft.blocking_op;
     }
     neap_bytes_format(p->budget, budget, sizeof budget);
     neap_bytes_format(f->least_budget, least, sizeof least);
     neap_bytes_format(f->floor_bytes, floor_text, sizeof floor_text);
     const char *op =
         f->blocking_op == NEAP_NONE ? "" : neap_graph_op(p->graph, f->blocking_op)->name;
-    snprintf(solution->message, sizeof solution->message,
-             "budget %s is below the least %s can do, %s%s%.*s%s; no method can do less than %s",
-             budget, p->request->method, f->least_budget < 0 ? "unknown" : least,
-             *op ? " (op \"" : "", shown_length(op), op, *op ? "\")" : "", floor_text);
+    const char *reason = solution->draft.reason;
+    snprintf(
+        solution->message, sizeof solution->message,
+        "%s%sbudget %s is below the least %s can do, %s%s%.*s%s; no method can do less than %s",
+        reason ? reason : "", reason ? "; " : "", budget, p->request->method,
+        f->least_budget < 0 ? "unknown" : least, *op ? " (op \"" : "", shown_length(op), op,
+        *op ? "\")" : "", floor_text);
     neap_make_presentable(solution->message);
     neap_plan_destroy(solution->draft.plan);
     solution->draft.plan = NULL;

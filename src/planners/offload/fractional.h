@@ -1,0 +1,38 @@
+/*
+ * Section 4's relaxation: any part of a parcel may leave, and memory is released and reserved as
+ * the bytes flow. Lemmas 1 and 2: it is best to send the first bytes, and no more of them than
+ * M_peak - M_GPU; Theorem 2: sending them as early, and bringing them back as late as possible, is
+ * optimal. So the optimum is a simulation of two flows, one forward in time from the start and one
+ * backward from the end, and of how they meet (section 5.2.2).
+ */
+#ifndef NEAP_OFFLOAD_FRACTIONAL_H
+#define NEAP_OFFLOAD_FRACTIONAL_H
+
+#include "planners/offload/offload_problem.h"
+
+/*
+ * Where the two flows of a schedule meet, at the turn: what is left to send when the forward pass
+ * ends, in bytes, or how long nothing was sent; and the same of the backward pass, seen from its
+ * end. Bytes are those of the flow's own direction.
+ */
+typedef struct offload_meeting {
+    double sent, backlog; /* bytes gone at the turn; bytes still to send */
+    double slack;         /* ticks without anything to send, up to the turn */
+    double back, back_backlog, back_slack;
+} offload_meeting;
+
+/* Bytes a tick, out and in. */
+double offload_rate(const offload_problem *problem, bool out);
+
+/* The idle time between the passes, eqs. 9 and 10, in ticks. `need` is per op. */
+double offload_meeting_idle(const offload_problem *problem, const int64_t *need,
+                            const offload_meeting *meeting);
+
+/* The optimum of the relaxation, in ticks, for what ops need by the chosen variants; negative where
+ * the budget is below the floor. */
+double offload_fractional_ticks(const offload_problem *problem);
+
+/* The same as a bound on every plan that computes each op once in the graph's order. */
+int64_t offload_fractional_bound(const offload_problem *problem);
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * offload-greedy: the first activations leave, as many as the peak exceeds the budget.
+ *
+ * Beaumont, Eyraud-Dubois and Shilova, "Optimal GPU-CPU Offloading Strategies for Deep Neural
+ * Network Training" (2020), section 4: Theorem 2's optimum of the fractional relaxation
+ * (fractional.h), rounded up to whole activations, and the no-wait, ordered schedule of those. The
+ * relaxation's own optimum is told as `fractional_time`.
+ */
+#include "planners/offload/fractional.h"
+#include "planners/offload/offload_method.h"
+
+enum { GRAIN };
+
+static const neap_option options[] = {[GRAIN] = OFFLOAD_GRAIN_OPTION};
+
+/* Where a graph is no chain, the first units need not be away at its peak: more are added until it
+ * fits. */
+static void choose_first_units(offload_search *s)
+{
+    int64_t excess = s->problem.peak - s->problem.budget, away = 0;
+    for (uint32_t u = 0; u < s->problem.n_units; u++) {
+        offload_set_unit(s, u, true);
+        for (uint32_t i = s->problem.unit_first[u]; i < s->problem.unit_first[u + 1]; i++)
+            away += s->problem.parcels[i].bytes;
+        if (away >= excess && offload_search_try(s).fits)
+            return;
+    }
+}
+
+static neap_status plan_offload_greedy(const planner *p, draft *d, neap_diag *diag)
+{
+    offload_search s;
+    neap_status status = offload_search_begin(p, (offload_grain)p->options[GRAIN], &s, diag);
+    if (status != NEAP_OK)
+        return status;
+    if (offload_search_needed(&s))
+        choose_first_units(&s);
+    status = offload_search_finish(&s, d, diag);
+    double ticks = offload_fractional_ticks(&s.problem);
+    if (status == NEAP_OK && ticks >= 0)
+        status = draft_add_number(p, d, "fractional_time",
+                                  ticks / (double)neap_graph_ticks_per_second(p->graph), diag);
+    offload_search_end(&s);
+    return status;
+}
+
+const neap_method method_offload_greedy = {
+    .name = "offload-greedy",
+    .summary = "move the first activations to the host, as many as the peak exceeds the budget",
+    .source = "Beaumont, Eyraud-Dubois and Shilova 2020, Theorem 2",
+    .n_options = sizeof options / sizeof *options,
+    .options = options,
+    .plan = plan_offload_greedy,
+};

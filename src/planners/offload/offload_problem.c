@@ -1,0 +1,483 @@
+/* Parcels, units and memory of Problem 1, from the graph and its natural order. */
+#include "planners/offload/offload_problem.h"
+
+#include "base/fail.h"
+#include "base/memory.h"
+
+#include <neap/chain.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+static neap_status take(offload_problem *problem, size_t count, size_t size, void *array,
+                        neap_diag *diag)
+{
+    void *block = neap_arena_alloc(&problem->arena, count, size);
+    *(void **)array = block;
+    return block ? NEAP_OK : neap_fail_no_memory(diag);
+}
+
+#define TAKE(problem, count, array, diag)                                                          \
+    take((problem), (count), sizeof **(array), (array), (diag))
+
+/* ---- The natural order ---- */
+
+static uint32_t fastest(const neap_op *op)
+{
+    uint32_t best = 0;
+    for (uint32_t k = 1; k < op->n_variants; k++)
+        if (op->variants[k].ticks < op->variants[best].ticks ||
+            (op->variants[k].ticks == op->variants[best].ticks &&
+             op->variants[k].workspace < op->variants[best].workspace))
+            best = k;
+    return best;
+}
+
+/* need[k] without the op's workspace, which depends on the variant. */
+static neap_status trace_natural(offload_problem *problem, neap_diag *diag)
+{
+    const planner *p = problem->planner;
+    uint32_t *sequence = NULL;
+    neap_timeline timeline = {0};
+    neap_status status = TAKE(problem, problem->n_ops, &sequence, diag);
+    for (uint32_t k = 0; status == NEAP_OK && k < problem->n_ops; k++)
+        sequence[k] = k;
+    if (status == NEAP_OK)
+        status = neap_plan_from_sequence(p->allocator, p->graph, sequence, problem->n_ops, NULL,
+                                         p->request->method, p->request->budget, &problem->natural,
+                                         diag);
+    if (status == NEAP_OK)
+        status =
+            neap_timeline_build(p->allocator, p->graph, problem->natural, NULL, &timeline, diag);
+    for (size_t s = 0; s < timeline.n_steps; s++) {
+        const neap_step *step = &neap_plan_steps(problem->natural)[s];
+        if (step->kind == NEAP_COMPUTE)
+            problem->need[step->id] = timeline.steps[s].live_bytes -
+                                      neap_graph_op(p->graph, step->id)->variants[0].workspace;
+    }
+    neap_timeline_clear(&timeline);
+    return status;
+}
+
+static uint32_t find_turn(const offload_problem *problem)
+{
+    uint32_t most = 0;
+    for (uint32_t k = 0; k < problem->n_ops; k++) {
+        if (neap_graph_op(problem->graph, k)->pass == NEAP_BACKWARD)
+            return k;
+        if (problem->need[k] > problem->need[most])
+            most = k;
+    }
+    return most;
+}
+
+/* ---- Parcels ---- */
+
+typedef struct span {
+    uint32_t left, needed; /* of a storage; NEAP_NONE: none */
+} span;
+
+static void touch(const offload_problem *problem, span *spans, uint32_t value, uint32_t op)
+{
+    span *s = &spans[neap_graph_value(problem->graph, value)->storage];
+    if (op < problem->turn)
+        s->left = op; /* ops come in order */
+    else if (s->needed == NEAP_NONE)
+        s->needed = op;
+}
+
+static bool is_read_behind(const offload_problem *problem, uint32_t value)
+{
+    uint32_t count;
+    const uint32_t *readers = neap_graph_readers(problem->graph, value, &count);
+    return count > 0 && readers[count - 1] >= problem->turn;
+}
+
+typedef struct storage_values {
+    const uint32_t *values; /* on one storage, made before the turn, in the order they are made */
+    uint32_t count;
+} storage_values;
+
+static bool contains(const uint32_t *ids, uint32_t count, uint32_t id)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+/* A view op that takes no time and reads nothing but `have` and inputs of the graph. */
+static bool is_free_view(const offload_problem *problem, uint32_t id, const uint32_t *have,
+                         uint32_t n_have, uint32_t storage)
+{
+    const neap_op *op = neap_graph_op(problem->graph, id);
+    const neap_variant *v = &op->variants[problem->variants[id]];
+    bool is_free = v->ticks == 0 && v->workspace == 0 && !op->random;
+    for (uint32_t i = 0; i < op->n_inputs && is_free; i++)
+        is_free = contains(have, n_have, op->inputs[i]) ||
+                  neap_graph_value(problem->graph, op->inputs[i])->producer == NEAP_NONE;
+    for (uint32_t i = 0; i < op->n_outputs && is_free; i++)
+        is_free = neap_graph_value(problem->graph, op->outputs[i])->storage == storage;
+    return is_free;
+}
+
+/*
+ * Whether all values that are read behind the turn can be had from `carried` alone. Fills in what
+ * has to run again; `have` and `ops` have room for as many entries as the storage has values, and
+ * ops that make several at once count once.
+ */
+static bool can_carry(const offload_problem *problem, const storage_values *on, uint32_t carried,
+                      uint32_t *have, uint32_t *ops, uint32_t *n_ops)
+{
+    uint32_t n_have = 1, storage = neap_graph_value(problem->graph, carried)->storage;
+    have[0] = carried;
+    *n_ops = 0;
+    for (uint32_t i = 0; i < on->count; i++) {
+        uint32_t value = on->values[i];
+        uint32_t producer = neap_graph_value(problem->graph, value)->producer;
+        if (value == carried || contains(have, n_have, value) ||
+            !is_free_view(problem, producer, have, n_have, storage))
+            continue;
+        const neap_op *op = neap_graph_op(problem->graph, producer);
+        if (contains(op->outputs, op->n_outputs, carried))
+            continue;
+        ops[(*n_ops)++] = producer;
+        for (uint32_t o = 0; o < op->n_outputs; o++)
+            have[n_have++] = op->outputs[o];
+    }
+    for (uint32_t i = 0; i < on->count; i++)
+        if (is_read_behind(problem, on->values[i]) && !contains(have, n_have, on->values[i]))
+            return false;
+    return true;
+}
+
+/* Drops ops that make nothing that is read behind the turn or by an op that stays. */
+static uint32_t drop_unused(const offload_problem *problem, uint32_t *ops, uint32_t n_ops)
+{
+    uint32_t end = n_ops;
+    for (uint32_t i = n_ops; i-- > 0;) {
+        const neap_op *op = neap_graph_op(problem->graph, ops[i]);
+        bool used = false;
+        for (uint32_t o = 0; o < op->n_outputs && !used; o++) {
+            used = is_read_behind(problem, op->outputs[o]);
+            for (uint32_t later = i + 1; later < end && !used; later++) {
+                const neap_op *reader = neap_graph_op(problem->graph, ops[later]);
+                used = contains(reader->inputs, reader->n_inputs, op->outputs[o]);
+            }
+        }
+        if (used)
+            continue;
+        for (uint32_t later = i + 1; later < end; later++)
+            ops[later - 1] = ops[later];
+        end--;
+    }
+    return end;
+}
+
+static neap_status set_kept(offload_problem *problem, const storage_values *on, parcel *x,
+                            neap_diag *diag)
+{
+    uint32_t *kept;
+    neap_status status = TAKE(problem, on->count, &kept, diag);
+    if (status != NEAP_OK)
+        return status;
+    x->value_read = is_read_behind(problem, x->value);
+    x->kept = kept;
+    kept[x->n_kept++] = x->value;
+    for (uint32_t i = 0; i < on->count; i++)
+        if (on->values[i] != x->value && is_read_behind(problem, on->values[i]))
+            kept[x->n_kept++] = on->values[i];
+    return NEAP_OK;
+}
+
+/* Makes a parcel of the storage, if it can travel as one value. */
+static neap_status add_parcel(offload_problem *problem, uint32_t storage, const span *s,
+                              const storage_values *on, neap_diag *diag)
+{
+    uint32_t *have, *ops, n_ops = 0, carried = NEAP_NONE, n_read = 0, only = NEAP_NONE;
+    for (uint32_t i = 0; i < on->count; i++)
+        if (is_read_behind(problem, on->values[i])) {
+            only = on->values[i];
+            n_read++;
+        }
+    if (n_read == 0)
+        return NEAP_OK;
+    neap_status status = TAKE(problem, on->count, &have, diag);
+    if (status == NEAP_OK)
+        status = TAKE(problem, on->count, &ops, diag);
+    if (status != NEAP_OK)
+        return status;
+    if (n_read == 1)
+        carried = only;
+    for (uint32_t i = 0; i < on->count && carried == NEAP_NONE; i++)
+        if (can_carry(problem, on, on->values[i], have, ops, &n_ops))
+            carried = on->values[i];
+    if (carried == NEAP_NONE)
+        return NEAP_OK;
+    parcel *x = &problem->parcels[problem->n_parcels];
+    *x = (parcel){.value = carried,
+                  .storage = storage,
+                  .bytes = neap_graph_value(problem->graph, storage)->bytes,
+                  .made = neap_graph_value(problem->graph, carried)->producer,
+                  .left = s->left,
+                  .needed = s->needed,
+                  .n_rebuilt = drop_unused(problem, ops, n_ops),
+                  .rebuilt = ops};
+    x->out_ticks = neap_link_ticks(&problem->link, problem->graph, true, x->bytes);
+    x->in_ticks = neap_link_ticks(&problem->link, problem->graph, false, x->bytes);
+    if (x->out_ticks > INT64_MAX / 4 - problem->total_ticks ||
+        x->in_ticks > INT64_MAX / 4 - problem->total_ticks)
+        return NEAP_OK; /* no link that way, or as good as none */
+    problem->n_parcels++;
+    return set_kept(problem, on, x, diag);
+}
+
+static int compare_parcels(const void *a, const void *b)
+{
+    const parcel *x = a, *y = b;
+    if (x->left != y->left)
+        return x->left < y->left ? -1 : 1;
+    if (x->made != y->made)
+        return x->made < y->made ? -1 : 1;
+    return x->storage < y->storage ? -1 : x->storage > y->storage;
+}
+
+static neap_status find_parcels(offload_problem *problem, neap_diag *diag)
+{
+    const neap_graph *graph = problem->graph;
+    uint32_t n_values = neap_graph_value_count(graph), *first, *next, *values;
+    span *spans;
+    bool *stays;
+    neap_status status = TAKE(problem, n_values, &spans, diag);
+    if (status == NEAP_OK)
+        status = TAKE(problem, (size_t)n_values + 1, &first, diag);
+    if (status == NEAP_OK)
+        status = TAKE(problem, n_values, &next, diag);
+    if (status == NEAP_OK)
+        status = TAKE(problem, n_values, &values, diag);
+    if (status == NEAP_OK)
+        status = TAKE(problem, n_values, &stays, diag);
+    if (status == NEAP_OK)
+        status = TAKE(problem, n_values, &problem->parcels, diag);
+    if (status == NEAP_OK)
+        status = TAKE(problem, n_values, &problem->parcel_of, diag);
+    if (status != NEAP_OK)
+        return status;
+    for (uint32_t v = 0; v < n_values; v++) {
+        spans[v] = (span){NEAP_NONE, NEAP_NONE};
+        problem->parcel_of[v] = NEAP_NONE;
+        if (neap_graph_is_output(graph, v))
+            stays[neap_graph_value(graph, v)->storage] = true;
+    }
+    for (uint32_t k = 0; k < problem->n_ops; k++) {
+        const neap_op *op = neap_graph_op(graph, k);
+        for (uint32_t i = 0; i < op->n_inputs; i++)
+            touch(problem, spans, op->inputs[i], k);
+        for (uint32_t i = 0; i < op->n_outputs; i++) {
+            touch(problem, spans, op->outputs[i], k);
+            if (k < problem->turn)
+                first[neap_graph_value(graph, op->outputs[i])->storage + 1]++;
+        }
+    }
+    for (uint32_t v = 0; v < n_values; v++) {
+        first[v + 1] += first[v];
+        next[v] = first[v];
+    }
+    for (uint32_t k = 0; k < problem->turn; k++) {
+        const neap_op *op = neap_graph_op(graph, k);
+        for (uint32_t i = 0; i < op->n_outputs; i++)
+            values[next[neap_graph_value(graph, op->outputs[i])->storage]++] = op->outputs[i];
+    }
+    for (uint32_t s = 0; s < n_values && status == NEAP_OK; s++) {
+        const neap_value *value = neap_graph_value(graph, s);
+        storage_values on = {&values[first[s]], first[s + 1] - first[s]};
+        bool travels = value->storage == s && value->producer != NEAP_NONE && value->bytes > 0 &&
+                       value->producer < problem->turn && !stays[s] && spans[s].needed != NEAP_NONE;
+        if (travels)
+            status = add_parcel(problem, s, &spans[s], &on, diag);
+    }
+    if (problem->n_parcels > 0)
+        qsort(problem->parcels, problem->n_parcels, sizeof *problem->parcels, compare_parcels);
+    for (uint32_t i = 0; i < problem->n_parcels; i++) {
+        problem->parcel_of[problem->parcels[i].storage] = i;
+        problem->total_bytes += problem->parcels[i].bytes;
+        problem->made_bytes[problem->parcels[i].made] += problem->parcels[i].bytes;
+        problem->needed_bytes[problem->parcels[i].needed] += problem->parcels[i].bytes;
+    }
+    for (uint32_t v = 0; v < n_values; v++)
+        problem->parcel_of[v] = problem->parcel_of[neap_graph_value(graph, v)->storage];
+    return status;
+}
+
+/* ---- Memory ---- */
+
+/* Bytes that can be away at each op: those of parcels that have left and are not yet needed. */
+static neap_status sum_absent(offload_problem *problem, int64_t **absent, neap_diag *diag)
+{
+    neap_status status = TAKE(problem, (size_t)problem->n_ops + 1, absent, diag);
+    for (uint32_t i = 0; status == NEAP_OK && i < problem->n_parcels; i++) {
+        (*absent)[problem->parcels[i].left + 1] += problem->parcels[i].bytes;
+        (*absent)[problem->parcels[i].needed] -= problem->parcels[i].bytes;
+    }
+    for (uint32_t k = 0; status == NEAP_OK && k < problem->n_ops; k++)
+        (*absent)[k + 1] += (*absent)[k];
+    return status;
+}
+
+static uint32_t leanest(const neap_op *op)
+{
+    uint32_t least = 0;
+    for (uint32_t k = 1; k < op->n_variants; k++)
+        if (op->variants[k].workspace < op->variants[least].workspace)
+            least = k;
+    return least;
+}
+
+/* The fastest variant whose workspace fits into the room, or the one with least. */
+static uint32_t fitting(const neap_op *op, int64_t room)
+{
+    uint32_t best = NEAP_NONE;
+    for (uint32_t k = 0; k < op->n_variants; k++) {
+        const neap_variant *v = &op->variants[k];
+        if (v->workspace <= room &&
+            (best == NEAP_NONE || v->ticks < op->variants[best].ticks ||
+             (v->ticks == op->variants[best].ticks && v->workspace < op->variants[best].workspace)))
+            best = k;
+    }
+    return best == NEAP_NONE ? leanest(op) : best;
+}
+
+static neap_status settle_memory(offload_problem *problem, neap_diag *diag)
+{
+    int64_t *absent;
+    neap_status status = sum_absent(problem, &absent, diag);
+    if (status != NEAP_OK)
+        return status;
+    problem->total_ticks = 0;
+    for (uint32_t k = 0; k < problem->n_ops; k++) {
+        const neap_op *op = neap_graph_op(problem->graph, k);
+        problem->variants[k] = fitting(op, problem->budget - (problem->need[k] - absent[k]));
+        const neap_variant *v = &op->variants[problem->variants[k]];
+        problem->ticks[k] = v->ticks;
+        problem->total_ticks += v->ticks;
+        problem->least_need[k] = problem->need[k] + op->variants[leanest(op)].workspace;
+        if (problem->least_need[k] > problem->least_peak)
+            problem->least_peak = problem->least_need[k];
+        problem->need[k] += v->workspace;
+        if (problem->need[k] > problem->peak) {
+            problem->peak = problem->need[k];
+            problem->peak_op = k;
+        }
+        if (problem->need[k] - absent[k] > problem->floor) {
+            problem->floor = problem->need[k] - absent[k];
+            problem->floor_op = k;
+        }
+    }
+    return NEAP_OK;
+}
+
+/* ---- Units ---- */
+
+static neap_status group_by_stage(offload_problem *problem, neap_diag *diag)
+{
+    neap_chain chain;
+    neap_status status =
+        neap_chain_build(problem->planner->allocator, problem->graph, &chain, diag);
+    uint32_t stage = 0, last = NEAP_NONE;
+    if (status != NEAP_OK)
+        return status;
+    problem->n_units = 0;
+    for (uint32_t i = 0; i < problem->n_parcels; i++) {
+        while (stage + 1 < chain.n_stages && problem->parcels[i].left >= chain.stages[stage].end_op)
+            stage++;
+        if (stage != last)
+            problem->unit_first[problem->n_units++] = i;
+        last = stage;
+        problem->parcels[i].unit = problem->n_units - 1;
+    }
+    problem->unit_first[problem->n_units] = problem->n_parcels;
+    neap_chain_clear(&chain);
+    return NEAP_OK;
+}
+
+static neap_status make_units(offload_problem *problem, offload_grain grain, neap_diag *diag)
+{
+    neap_status status = TAKE(problem, (size_t)problem->n_parcels + 1, &problem->unit_first, diag);
+    if (status != NEAP_OK || grain == OFFLOAD_STAGES)
+        return status == NEAP_OK ? group_by_stage(problem, diag) : status;
+    problem->n_units = problem->n_parcels;
+    for (uint32_t i = 0; i <= problem->n_parcels; i++)
+        problem->unit_first[i] = i;
+    for (uint32_t i = 0; i < problem->n_parcels; i++)
+        problem->parcels[i].unit = i;
+    return NEAP_OK;
+}
+
+neap_status offload_problem_build(const planner *p, offload_grain grain, offload_problem *problem,
+                                  neap_diag *diag)
+{
+    *problem = (offload_problem){.planner = p,
+                                 .graph = p->graph,
+                                 .link = p->request->link,
+                                 .budget = p->budget,
+                                 .n_ops = neap_graph_op_count(p->graph),
+                                 .total_ticks = neap_graph_base_ticks(p->graph)};
+    neap_arena_init(&problem->arena, p->allocator);
+    neap_status status = TAKE(problem, problem->n_ops, &problem->need, diag);
+    if (status == NEAP_OK)
+        status = TAKE(problem, problem->n_ops, &problem->least_need, diag);
+    if (status == NEAP_OK)
+        status = TAKE(problem, problem->n_ops, &problem->made_bytes, diag);
+    if (status == NEAP_OK)
+        status = TAKE(problem, problem->n_ops, &problem->needed_bytes, diag);
+    if (status == NEAP_OK)
+        status = TAKE(problem, problem->n_ops, &problem->ticks, diag);
+    if (status == NEAP_OK)
+        status = TAKE(problem, problem->n_ops, &problem->variants, diag);
+    if (status == NEAP_OK)
+        status = trace_natural(problem, diag);
+    if (status == NEAP_OK) {
+        problem->turn = find_turn(problem);
+        for (uint32_t k = 0; k < problem->n_ops; k++)
+            problem->variants[k] = fastest(neap_graph_op(p->graph, k));
+        status = find_parcels(problem, diag);
+    }
+    if (status == NEAP_OK)
+        status = settle_memory(problem, diag);
+    if (status == NEAP_OK)
+        status = make_units(problem, grain, diag);
+    bool linked = problem->link.out_bandwidth > 0 && problem->link.in_bandwidth > 0;
+    if (status == NEAP_OK && !linked && problem->peak > problem->budget)
+        status = neap_fail(diag, NEAP_UNSUPPORTED,
+                           "method %s moves tensors to host memory and back and needs a link with "
+                           "bandwidth both ways, such as --link 12.2GB/s or --link device",
+                           p->request->method);
+    if (status != NEAP_OK)
+        offload_problem_clear(problem);
+    return status;
+}
+
+void offload_problem_clear(offload_problem *problem)
+{
+    neap_plan_destroy(problem->natural);
+    problem->natural = NULL;
+    neap_arena_clear(&problem->arena);
+}
+
+/* ---- Bounds ---- */
+
+int64_t offload_lower_bound(const offload_problem *problem)
+{
+    int64_t away = problem->least_peak - problem->budget;
+    if (away <= 0 || problem->n_parcels == 0)
+        return problem->total_ticks;
+    /* Each parcel's transfers are rounded to a tick: the sum may be short of this by half a tick
+       each. */
+    double per_second = (double)neap_graph_ticks_per_second(problem->graph);
+    double out = (double)away / problem->link.out_bandwidth * per_second;
+    double in = (double)away / problem->link.in_bandwidth * per_second;
+    double both = problem->link.duplex ? (out > in ? out : in) : out + in;
+    double ticks = floor(both * (1 - 1e-12) - (double)problem->n_parcels);
+    return ticks > (double)problem->total_ticks && ticks < 9e18 ? (int64_t)ticks
+                                                                : problem->total_ticks;
+}

@@ -1,0 +1,514 @@
+/*
+ * The simulator: one pass over the ops, with the transfers that happen before each.
+ *
+ * Copies out run first in, first out, so those in flight end in order: a list of the parcels that
+ * are copied but not released tells what an op may wait for. For copies in, a profile of the bytes
+ * per op, all chosen parcels away and those fetched back, tells from which op on the next one fits
+ * (found once, from its use backwards: the profile changes only by copies in before it).
+ *
+ * O(ops + parcels) and the ops that parcels are back before they are used.
+ */
+#include "planners/offload/offload_schedule.h"
+
+#include "base/fail.h"
+#include "base/memory.h"
+#include "plan/plan_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum place { STAYS = 0, CHOSEN, LEAVING, AWAY, BACK };
+
+typedef struct move {
+    uint32_t position; /* the op before which it happens */
+    uint32_t parcel;
+    neap_step_kind kind;
+} move;
+
+struct offload_simulator {
+    const offload_problem *problem;
+    neap_arena arena;
+    int64_t *profile;    /* per op, and one more */
+    uint8_t *place;      /* per parcel */
+    bool *dropped;       /* per parcel: its copy would not end before it is needed */
+    int64_t *copy_end;   /* per parcel: of its copy out */
+    uint32_t *next;      /* per parcel: the one copied out after it, of those not released */
+    uint32_t *due;       /* parcels by ascending `needed`; of equals the later in order first */
+    uint32_t *due_first; /* per op, and one more: of due */
+    uint32_t *out, *in;  /* a choice to fill in */
+    move *moves;         /* of the last run, if recorded */
+    size_t n_moves, most_moves;
+};
+
+static neap_status take(offload_simulator *sim, size_t count, size_t size, void *array,
+                        neap_diag *diag)
+{
+    void *block = neap_arena_alloc(&sim->arena, count, size);
+    *(void **)array = block;
+    return block ? NEAP_OK : neap_fail_no_memory(diag);
+}
+
+#define TAKE(sim, count, array, diag) take((sim), (count), sizeof **(array), (array), (diag))
+
+static void sort_by_need(offload_simulator *sim)
+{
+    const offload_problem *problem = sim->problem;
+    uint32_t *first = sim->due_first;
+    for (uint32_t i = 0; i < problem->n_parcels; i++)
+        first[problem->parcels[i].needed + 1]++;
+    for (uint32_t k = 0; k < problem->n_ops; k++)
+        first[k + 1] += first[k];
+    for (uint32_t i = 0; i < problem->n_parcels; i++)
+        sim->due[--first[problem->parcels[i].needed + 1]] = i;
+    /* Filled from behind, first[k + 1] has come down to where k begins. */
+    for (uint32_t k = 0; k < problem->n_ops; k++)
+        first[k] = first[k + 1];
+    first[problem->n_ops] = problem->n_parcels;
+}
+
+neap_status offload_simulator_create(const offload_problem *problem, offload_simulator **simulator,
+                                     neap_diag *diag)
+{
+    neap_allocator *allocator = problem->planner->allocator;
+    size_t n = problem->n_parcels, n_ops = problem->n_ops;
+    neap_status status = NEAP_NEW(allocator, 1, simulator, diag);
+    if (status != NEAP_OK)
+        return status;
+    offload_simulator *sim = *simulator;
+    sim->problem = problem;
+    sim->most_moves = 3 * n;
+    neap_arena_init(&sim->arena, allocator);
+    status = TAKE(sim, n_ops + 1, &sim->profile, diag);
+    if (status == NEAP_OK)
+        status = TAKE(sim, n, &sim->place, diag);
+    if (status == NEAP_OK)
+        status = TAKE(sim, n, &sim->dropped, diag);
+    if (status == NEAP_OK)
+        status = TAKE(sim, n, &sim->copy_end, diag);
+    if (status == NEAP_OK)
+        status = TAKE(sim, n, &sim->next, diag);
+    if (status == NEAP_OK)
+        status = TAKE(sim, n, &sim->due, diag);
+    if (status == NEAP_OK)
+        status = TAKE(sim, n_ops + 2, &sim->due_first, diag);
+    if (status == NEAP_OK)
+        status = TAKE(sim, n, &sim->out, diag);
+    if (status == NEAP_OK)
+        status = TAKE(sim, n, &sim->in, diag);
+    if (status == NEAP_OK)
+        status = TAKE(sim, sim->most_moves, &sim->moves, diag);
+    if (status == NEAP_OK)
+        sort_by_need(sim);
+    else
+        offload_simulator_destroy(sim);
+    return status;
+}
+
+void offload_simulator_destroy(offload_simulator *simulator)
+{
+    if (!simulator)
+        return;
+    neap_allocator *allocator = simulator->problem->planner->allocator;
+    neap_arena_clear(&simulator->arena);
+    NEAP_DELETE(allocator, 1, simulator);
+}
+
+/* ---- One run ---- */
+
+typedef struct run {
+    offload_simulator *sim;
+    const offload_choice *choice;
+    bool record;
+    int64_t clock;
+    int64_t out_free, in_free; /* when the engines are; the same where there is one */
+    int64_t memory_waits;
+    int64_t away_bytes;   /* of parcels that are AWAY */
+    uint32_t first, last; /* parcels copied out and not released: a list by `next` */
+    uint32_t next_out, next_in;
+    uint32_t earliest; /* the op before which the next copy in fits; NEAP_NONE: not known */
+} run;
+
+static void note(run *r, uint32_t position, uint32_t i, neap_step_kind kind)
+{
+    if (r->record)
+        r->sim->moves[r->sim->n_moves++] = (move){.position = position, .parcel = i, .kind = kind};
+}
+
+static bool is_taken(const run *r, uint32_t i)
+{
+    return !r->sim->dropped[i];
+}
+
+/* Parcels made before op k start to leave, as far as the order of the copies allows. */
+static void start_copies_out(run *r, uint32_t k)
+{
+    const offload_problem *problem = r->sim->problem;
+    for (; r->next_out < r->choice->n; r->next_out++) {
+        uint32_t i = r->choice->out[r->next_out];
+        const parcel *x = &problem->parcels[i];
+        if (!is_taken(r, i))
+            continue;
+        if (x->made >= k)
+            return;
+        int64_t *engine = &r->out_free;
+        int64_t begin = *engine > r->clock ? *engine : r->clock;
+        *engine = r->sim->copy_end[i] = begin + x->out_ticks;
+        if (!problem->link.duplex)
+            r->in_free = *engine;
+        r->sim->place[i] = LEAVING;
+        r->sim->next[i] = NEAP_NONE;
+        if (r->last == NEAP_NONE)
+            r->first = i;
+        else
+            r->sim->next[r->last] = i;
+        r->last = i;
+        note(r, k, i, NEAP_OFFLOAD);
+    }
+}
+
+/* Releases parcels before op k until `bytes` are away or all are whose copies end by `until`; the
+ * clock waits for those it needs. */
+static void release(run *r, uint32_t k, int64_t bytes, int64_t until)
+{
+    offload_simulator *sim = r->sim;
+    uint32_t before = NEAP_NONE, i = r->first;
+    while (i != NEAP_NONE && sim->copy_end[i] <= until && r->away_bytes < bytes) {
+        const parcel *x = &sim->problem->parcels[i];
+        uint32_t next = sim->next[i];
+        if (x->left < k) {
+            if (sim->copy_end[i] > r->clock) {
+                r->memory_waits += sim->copy_end[i] - r->clock;
+                r->clock = sim->copy_end[i];
+            }
+            sim->place[i] = AWAY;
+            r->away_bytes += x->bytes;
+            *(before == NEAP_NONE ? &r->first : &sim->next[before]) = next;
+            if (next == NEAP_NONE)
+                r->last = before;
+            note(r, k, i, NEAP_FREE);
+        } else {
+            before = i;
+        }
+        i = next;
+    }
+}
+
+/* From which op on parcel i can be back, the ones fetched before it counted. */
+static uint32_t find_earliest(const run *r, uint32_t i, uint32_t k)
+{
+    const offload_problem *problem = r->sim->problem;
+    int64_t most = problem->budget - problem->parcels[i].bytes;
+    uint32_t from = problem->parcels[i].needed;
+    while (from > k && r->sim->profile[from - 1] <= most)
+        from--;
+    return from;
+}
+
+static int64_t start_copy_in(run *r, uint32_t i, uint32_t k)
+{
+    offload_simulator *sim = r->sim;
+    const offload_problem *problem = sim->problem;
+    const parcel *x = &problem->parcels[i];
+    int64_t begin = r->in_free > r->clock ? r->in_free : r->clock;
+    r->in_free = sim->copy_end[i] = begin + x->in_ticks;
+    if (!problem->link.duplex)
+        r->out_free = r->in_free;
+    for (uint32_t j = k; j < x->needed; j++)
+        sim->profile[j] += x->bytes;
+    sim->place[i] = BACK;
+    r->away_bytes -= x->bytes;
+    r->next_in++;
+    r->earliest = NEAP_NONE;
+    note(r, k, i, NEAP_PREFETCH);
+    return r->in_free;
+}
+
+/*
+ * Copies in before op k: those that it reads, and any behind them whose turn it is and that would
+ * begin before the op ends. False if the op cannot get its memory.
+ */
+static bool start_copies_in(run *r, uint32_t k)
+{
+    offload_simulator *sim = r->sim;
+    const offload_problem *problem = sim->problem;
+    uint32_t n_due = 0;
+    int64_t ready = 0; /* when what the op reads is there */
+    for (uint32_t d = sim->due_first[k]; d < sim->due_first[k + 1]; d++) {
+        uint32_t i = sim->due[d];
+        n_due += sim->place[i] == AWAY;
+        if (sim->place[i] == BACK && sim->copy_end[i] > ready)
+            ready = sim->copy_end[i];
+    }
+    while (r->next_in < r->choice->n) {
+        uint32_t i = r->choice->in[r->next_in];
+        const parcel *x = &problem->parcels[i];
+        if (!is_taken(r, i) || (x->needed < k && sim->place[i] != AWAY)) {
+            r->next_in++;
+            r->earliest = NEAP_NONE;
+            continue;
+        }
+        if (sim->place[i] != AWAY)
+            break;
+        int64_t engine = r->in_free > r->clock ? r->in_free : r->clock;
+        int64_t start = ready > r->clock ? ready : r->clock;
+        if (n_due == 0 && (r->choice->fetch_at ? r->choice->fetch_at[i] > k
+                                               : engine >= start + problem->ticks[k]))
+            break; /* it is not to start yet, or no sooner than before the next op */
+        if (r->earliest == NEAP_NONE)
+            r->earliest = find_earliest(r, i, k);
+        if (k < r->earliest && k < x->needed) {
+            if (r->choice->fetch_at)
+                return false;
+            break;
+        }
+        int64_t away = problem->need[k] + x->bytes - problem->budget;
+        if (r->away_bytes < away) {
+            if (n_due == 0 && !r->choice->fetch_at && !(r->choice->insist && r->choice->insist[i]))
+                break;
+            release(r, k, away, INT64_MAX);
+            if (r->away_bytes < away) {
+                if (n_due == 0)
+                    break;
+                return false;
+            }
+        }
+        int64_t end = start_copy_in(r, i, k);
+        if (x->needed == k) {
+            n_due--;
+            if (end > ready)
+                ready = end;
+        }
+    }
+    if (ready > r->clock)
+        r->clock = ready;
+    return n_due == 0;
+}
+
+static bool drop_late(run *r, uint32_t k)
+{
+    offload_simulator *sim = r->sim;
+    bool late = false;
+    for (uint32_t d = sim->due_first[k]; d < sim->due_first[k + 1]; d++) {
+        uint32_t i = sim->due[d];
+        if (sim->place[i] == CHOSEN || sim->place[i] == LEAVING) {
+            sim->dropped[i] = true;
+            late = true;
+        }
+    }
+    return late;
+}
+
+static void set_profile(run *r)
+{
+    offload_simulator *sim = r->sim;
+    const offload_problem *problem = sim->problem;
+    int64_t *profile = sim->profile, away = 0;
+    memset(profile, 0, (problem->n_ops + 1) * sizeof *profile);
+    for (uint32_t c = 0; c < r->choice->n; c++) {
+        uint32_t i = r->choice->out[c];
+        if (!is_taken(r, i))
+            continue;
+        profile[problem->parcels[i].left + 1] += problem->parcels[i].bytes;
+        profile[problem->parcels[i].needed] -= problem->parcels[i].bytes;
+        sim->place[i] = CHOSEN;
+    }
+    for (uint32_t k = 0; k < problem->n_ops; k++) {
+        away += profile[k];
+        profile[k] = problem->need[k] - away;
+    }
+}
+
+/* True when the run is through; false when a parcel was dropped and it must begin again. */
+static bool run_once(offload_simulator *sim, const offload_choice *choice, bool record,
+                     offload_result *result)
+{
+    const offload_problem *problem = sim->problem;
+    run r = {.sim = sim,
+             .choice = choice,
+             .record = record,
+             .first = NEAP_NONE,
+             .last = NEAP_NONE,
+             .earliest = NEAP_NONE};
+    sim->n_moves = 0;
+    if (problem->n_parcels > 0)
+        memset(sim->place, STAYS, problem->n_parcels * sizeof *sim->place);
+    set_profile(&r);
+    *result = (offload_result){.blocked = NEAP_NONE};
+    for (uint32_t k = 0; k < problem->n_ops; k++) {
+        start_copies_out(&r, k);
+        release(&r, k, INT64_MAX, r.clock);
+        if (drop_late(&r, k))
+            return false;
+        int64_t away = problem->need[k] - problem->budget;
+        release(&r, k, away, INT64_MAX);
+        if (r.away_bytes < away || !start_copies_in(&r, k) || r.away_bytes < away) {
+            result->blocked = k;
+            return true;
+        }
+        r.clock += problem->ticks[k];
+    }
+    result->fits = true;
+    result->ticks = r.clock;
+    result->idle_ticks = r.clock - problem->total_ticks;
+    result->memory_waits = r.memory_waits;
+    return true;
+}
+
+static offload_result simulate(offload_simulator *sim, const offload_choice *choice, bool record)
+{
+    const offload_problem *problem = sim->problem;
+    offload_result result;
+    if (problem->n_parcels > 0)
+        memset(sim->dropped, 0, problem->n_parcels * sizeof *sim->dropped);
+    while (!run_once(sim, choice, record, &result))
+        continue;
+    for (uint32_t c = 0; c < choice->n; c++)
+        if (!sim->dropped[choice->out[c]])
+            result.host_bytes += problem->parcels[choice->out[c]].bytes;
+    if (problem->link.host_memory > 0 && result.host_bytes > problem->link.host_memory)
+        result.fits = false;
+    return result;
+}
+
+offload_result offload_simulate(offload_simulator *simulator, const offload_choice *choice)
+{
+    return simulate(simulator, choice, false);
+}
+
+void offload_order(const offload_simulator *simulator, const bool *away, offload_choice *choice)
+{
+    const offload_problem *problem = simulator->problem;
+    choice->n = 0;
+    for (uint32_t i = 0; i < problem->n_parcels; i++)
+        if (away[i])
+            choice->out[choice->n++] = i;
+    choice->n = 0;
+    for (uint32_t d = 0; d < problem->n_parcels; d++)
+        if (away[simulator->due[d]])
+            choice->in[choice->n++] = simulator->due[d];
+}
+
+offload_result offload_simulate_ordered(offload_simulator *simulator, const bool *away,
+                                        offload_choice *choice)
+{
+    *choice = (offload_choice){.out = simulator->out, .in = simulator->in};
+    offload_order(simulator, away, choice);
+    return simulate(simulator, choice, false);
+}
+
+/* ---- The plan ---- */
+
+typedef struct writer {
+    const offload_simulator *sim;
+    neap_plan *plan;
+    neap_status status;
+    neap_diag *diag;
+} writer;
+
+static void put(writer *w, neap_step_kind kind, uint32_t id, uint32_t variant)
+{
+    if (w->status == NEAP_OK)
+        w->status = neap_plan_append(
+            w->plan, (neap_step){.kind = kind, .id = id, .variant = variant}, w->diag);
+}
+
+static void put_move(writer *w, const move *m)
+{
+    const parcel *x = &w->sim->problem->parcels[m->parcel];
+    if (m->kind != NEAP_FREE) {
+        put(w, m->kind, x->value, 0);
+        return;
+    }
+    for (uint32_t i = 0; i < x->n_kept; i++)
+        put(w, NEAP_FREE, x->kept[i], 0);
+}
+
+static bool is_kept(const parcel *x, uint32_t value)
+{
+    for (uint32_t i = 0; i < x->n_kept; i++)
+        if (x->kept[i] == value)
+            return true;
+    return false;
+}
+
+/* The view ops of a parcel that is back; what nothing reads any more goes. */
+static void put_rebuilt(writer *w, const parcel *x)
+{
+    const offload_problem *problem = w->sim->problem;
+    for (uint32_t i = 0; i < x->n_rebuilt; i++)
+        put(w, NEAP_COMPUTE, x->rebuilt[i], problem->variants[x->rebuilt[i]]);
+    for (uint32_t i = 0; i < x->n_rebuilt; i++) {
+        const neap_op *op = neap_graph_op(problem->graph, x->rebuilt[i]);
+        for (uint32_t o = 0; o < op->n_outputs; o++)
+            if (!is_kept(x, op->outputs[o]))
+                put(w, NEAP_FREE, op->outputs[o], 0);
+    }
+    if (!x->value_read)
+        put(w, NEAP_FREE, x->value, 0);
+}
+
+/* A value that travels for others, though nothing behind the turn reads it, stays till it leaves.
+ */
+static bool is_held(const writer *w, uint32_t value)
+{
+    const offload_simulator *sim = w->sim;
+    uint32_t i = sim->problem->parcel_of[value];
+    return i != NEAP_NONE && sim->place[i] == BACK && sim->problem->parcels[i].value == value &&
+           !sim->problem->parcels[i].value_read;
+}
+
+static void put_steps(writer *w)
+{
+    const offload_simulator *sim = w->sim;
+    const offload_problem *problem = sim->problem;
+    const neap_step *natural = neap_plan_steps(problem->natural);
+    size_t n_steps = neap_plan_step_count(problem->natural), m = 0;
+    for (size_t s = 0; s < n_steps; s++) {
+        uint32_t k = natural[s].id;
+        if (natural[s].kind == NEAP_FREE) {
+            if (!is_held(w, k))
+                put(w, NEAP_FREE, k, 0);
+            continue;
+        }
+        for (; m < sim->n_moves && sim->moves[m].position <= k; m++)
+            put_move(w, &sim->moves[m]);
+        for (uint32_t d = sim->due_first[k]; d < sim->due_first[k + 1]; d++)
+            if (sim->place[sim->due[d]] == BACK)
+                put_rebuilt(w, &problem->parcels[sim->due[d]]);
+        put(w, NEAP_COMPUTE, k, problem->variants[k]);
+    }
+}
+
+neap_status offload_use_choice(offload_simulator *simulator, const offload_choice *choice, draft *d,
+                               neap_diag *diag)
+{
+    const offload_problem *problem = simulator->problem;
+    const planner *p = problem->planner;
+    neap_timeline timeline = {0};
+    offload_result result = simulate(simulator, choice, true);
+    neap_status status = NEAP_OK;
+    if (!result.fits)
+        return neap_fail(diag, NEAP_INTERNAL, "a choice of tensors to offload does not fit");
+    neap_plan_destroy(d->plan);
+    d->plan = NULL;
+    status = neap_plan_create(p->allocator, neap_graph_name(p->graph), p->request->method,
+                              p->request->budget, &d->plan, diag);
+    if (status == NEAP_OK) {
+        writer w = {.sim = simulator, .plan = d->plan, .diag = diag};
+        put_steps(&w);
+        status = w.status;
+    }
+    if (status == NEAP_OK)
+        status =
+            neap_timeline_build(p->allocator, p->graph, d->plan, &problem->link, &timeline, diag);
+    if (status == NEAP_OK && timeline.makespan_ticks != result.ticks)
+        status = neap_fail(diag, NEAP_INTERNAL,
+                           "the offloading schedule takes %lld ticks, its plan %lld",
+                           (long long)result.ticks, (long long)timeline.makespan_ticks);
+    if (status == NEAP_OK) {
+        d->predicted_peak = timeline.peak_bytes;
+        d->predicted_ticks = timeline.makespan_ticks;
+    }
+    neap_timeline_clear(&timeline);
+    return status;
+}

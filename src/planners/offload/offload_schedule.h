@@ -1,0 +1,64 @@
+/*
+ * The no-wait schedule of Proposition 1, as a plan sees it: which parcels leave and in which order
+ * the transfers run is given; every computation and transfer then happens as early as it can, as
+ * soon as its data and enough memory are there.
+ *
+ * - A copy out starts when the parcel is made and the engine is free. The parcel's memory is
+ *   released when the copy has ended and the last op before the turn has read it.
+ * - An op that lacks memory waits for copies out to end, in their order, until it has enough.
+ * - A copy in starts as soon as the engine is free and its memory can be reserved, and it can only
+ *   if every op from there to the parcel's use still fits: what is fetched too early would block
+ *   the computation.
+ *
+ * The plan's list of steps is in time order, but for one thing that its language cannot say: memory
+ * that a copy out releases in the middle of a computation is there for a copy in only when that
+ * computation ends.
+ */
+#ifndef NEAP_OFFLOAD_SCHEDULE_H
+#define NEAP_OFFLOAD_SCHEDULE_H
+
+#include "planners/offload/offload_problem.h"
+
+/* What a schedule is made of. Parcels by number. */
+typedef struct offload_choice {
+    uint32_t n;      /* parcels that leave */
+    uint32_t *out;   /* n of them, in the order of their copies out */
+    uint32_t *in;    /* the same n, in the order of their copies in */
+    uint8_t *insist; /* per parcel of the problem: its copy in waits for nothing but copies out,
+                        and computations wait with it; NULL: none does */
+    const uint32_t *fetch_at; /* per parcel: the op before which its copy in starts, whether or not
+                                 the engine is free; NULL: as early as it can. */
+} offload_choice;
+
+typedef struct offload_result {
+    bool fits;            /* else the rest is unset but for `blocked` */
+    int64_t ticks;        /* the makespan */
+    int64_t idle_ticks;   /* of the compute stream */
+    int64_t memory_waits; /* of these, in ticks, for memory that copies out release */
+    int64_t host_bytes;
+    uint32_t blocked; /* the op that could not get its memory */
+} offload_result;
+
+/* Working memory of the simulator; one a thread. */
+typedef struct offload_simulator offload_simulator;
+
+neap_status offload_simulator_create(const offload_problem *problem, offload_simulator **simulator,
+                                     neap_diag *diag);
+void offload_simulator_destroy(offload_simulator *simulator);
+
+/* The no-wait schedule's makespan. */
+offload_result offload_simulate(offload_simulator *simulator, const offload_choice *choice);
+
+/* The order of section 4.1: copies out in the parcels' order, copies in by what is needed first,
+ * which on a chain is the reverse. `away` has a flag per parcel; the choice's lists have room. */
+void offload_order(const offload_simulator *simulator, const bool *away, offload_choice *choice);
+/* The makespan of that order, which is left in *choice; its lists are the simulator's own and hold
+ * until the next call. */
+offload_result offload_simulate_ordered(offload_simulator *simulator, const bool *away,
+                                        offload_choice *choice);
+
+/* The same as a draft's plan, with peak and time as the timeline predicts them. */
+neap_status offload_use_choice(offload_simulator *simulator, const offload_choice *choice, draft *d,
+                               neap_diag *diag);
+
+#endif
