@@ -1,0 +1,693 @@
+/* Algorithm 1: the dynamic program, its pruning and its rounding. */
+#include "planners/offload/fractional_communications.h"
+
+#include "base/fail.h"
+#include "base/memory.h"
+#include "planners/offload/fractional.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- The course: what lies between two units, in memory units of a slot ---- */
+
+/* A row of ops without a unit between them. */
+typedef struct reach {
+    double span; /* what the link moves while they run */
+    double wait; /* the most of c_k less the span before op k; -HUGE_VAL: no op */
+    double most; /* the most of c_k */
+} reach;
+
+typedef struct course_unit {
+    double size;
+    uint32_t left, needed; /* ops; by descending `needed`, as the dynamic program wants it */
+    double before;         /* c of the op `left`, which the unit itself cannot help */
+    reach forward;         /* from the op `left` to the next unit's */
+    reach backward;        /* from the unit before down to the op `needed` */
+    double forward_ahead, backward_ahead; /* the same as `wait`, of all that is ahead */
+    double most_ahead;                    /* the most that must be gone, of all ops ahead */
+    double ticks_ahead;                   /* of all ops ahead */
+} course_unit;
+
+typedef struct course {
+    const offload_problem *problem;
+    neap_arena arena;
+    double slot;    /* bytes */
+    double out, in; /* slots a tick */
+    uint32_t n;     /* units */
+    course_unit *units;
+    reach first, last; /* before the first unit; behind the last one, backward */
+    double *gone;      /* per op: c_k, what must be gone, in slots */
+    double *bytes_can; /* per op: bytes of the units that can be away */
+    double *span;      /* per op: what the link moves while it runs */
+    double limit;      /* the budget in slots */
+} course;
+
+static void reach_begin(reach *r)
+{
+    *r = (reach){.span = 0, .wait = -HUGE_VAL, .most = -HUGE_VAL};
+}
+
+static void reach_add(reach *r, double gone, double span, bool waits)
+{
+    if (waits) {
+        r->wait = fmax(r->wait, gone - r->span);
+        r->most = fmax(r->most, gone);
+    }
+    r->span += span;
+}
+
+static void set_unit_ops(course *c)
+{
+    const offload_problem *problem = c->problem;
+    uint32_t needed = problem->n_ops;
+    for (uint32_t u = 0; u < c->n; u++) {
+        course_unit *unit = &c->units[u];
+        unit->left = 0;
+        for (uint32_t i = problem->unit_first[u]; i < problem->unit_first[u + 1]; i++) {
+            if (problem->parcels[i].left > unit->left)
+                unit->left = problem->parcels[i].left;
+            if (problem->parcels[i].needed < needed)
+                needed = problem->parcels[i].needed;
+        }
+        unit->needed = needed;
+    }
+}
+
+static double unit_bytes(const offload_problem *problem, uint32_t u)
+{
+    double bytes = 0;
+    for (uint32_t i = problem->unit_first[u]; i < problem->unit_first[u + 1]; i++)
+        bytes += (double)problem->parcels[i].bytes;
+    return bytes;
+}
+
+/*
+ * Section 5.3.2: spans are rounded down in their partial sums, sizes at first up in theirs, and
+ * what can never leave up. Without slots nothing is rounded.
+ */
+static void set_sizes(course *c, bool rounded)
+{
+    double sum = 0, before = 0;
+    for (uint32_t u = 0; u < c->n; u++) {
+        sum += unit_bytes(c->problem, u) / c->slot;
+        double now = rounded ? ceil(sum - 1e-9) : sum;
+        c->units[u].size = rounded ? now - before : unit_bytes(c->problem, u) / c->slot;
+        before = now;
+    }
+}
+
+static void set_spans(course *c, uint32_t begin, uint32_t end, double rate, bool rounded)
+{
+    double sum = 0, before = 0;
+    for (uint32_t k = begin; k < end; k++) {
+        double ticks = (double)c->problem->ticks[k];
+        sum += rate * ticks;
+        double now = rounded ? floor(sum + 1e-9) : sum;
+        c->span[k] = rounded ? now - before : rate * ticks;
+        before = now;
+    }
+}
+
+/* c_k, from the sizes as they are rounded now. */
+static void set_gone(course *c, bool rounded)
+{
+    const offload_problem *problem = c->problem;
+    double *slots = c->gone, *bytes = c->bytes_can, slots_sum = 0, bytes_sum = 0;
+    for (uint32_t k = 0; k <= problem->n_ops; k++)
+        slots[k] = bytes[k] = 0;
+    for (uint32_t u = 0; u < c->n; u++) {
+        const course_unit *unit = &c->units[u];
+        if (unit->left + 1 >= unit->needed)
+            continue;
+        slots[unit->left + 1] += unit->size;
+        slots[unit->needed] -= unit->size;
+        bytes[unit->left + 1] += unit_bytes(problem, u);
+        bytes[unit->needed] -= unit_bytes(problem, u);
+    }
+    for (uint32_t k = 0; k < problem->n_ops; k++) {
+        slots_sum += slots[k];
+        bytes_sum += bytes[k];
+        bytes[k] = bytes_sum;
+        double rest = (double)problem->need[k] - bytes_sum;
+        slots[k] = (double)problem->need[k] - (double)problem->budget;
+        if (rounded) {
+            slots[k] = slots_sum + ceil(rest / c->slot - 1e-9) - c->limit;
+            /* What fits with all units away really does, whatever the rounding. */
+            if (rest <= (double)problem->budget && slots[k] > slots_sum)
+                slots[k] = slots_sum;
+        }
+    }
+}
+
+static void set_reaches(course *c)
+{
+    const offload_problem *problem = c->problem;
+    uint32_t turn = problem->turn, n_ops = problem->n_ops;
+    reach_begin(&c->first);
+    for (uint32_t k = 0; k < (c->n ? c->units[0].left : turn); k++)
+        reach_add(&c->first, c->gone[k], c->span[k], true);
+    for (uint32_t u = 0; u < c->n; u++) {
+        course_unit *unit = &c->units[u];
+        uint32_t end = u + 1 < c->n ? c->units[u + 1].left : turn;
+        bool opens = u == 0 || c->units[u - 1].left < unit->left;
+        unit->before = opens ? c->gone[unit->left] : -HUGE_VAL;
+        reach_begin(&unit->forward);
+        for (uint32_t k = unit->left; k < end; k++)
+            reach_add(&unit->forward, c->gone[k], c->span[k], k > unit->left);
+        reach_begin(&unit->backward);
+        for (uint32_t k = u ? c->units[u - 1].needed : n_ops; k-- > unit->needed;)
+            reach_add(&unit->backward, c->gone[k], c->span[k], true);
+    }
+    reach_begin(&c->last);
+    for (uint32_t k = c->n ? c->units[c->n - 1].needed : n_ops; k-- > turn;)
+        reach_add(&c->last, c->gone[k], c->span[k], true);
+
+    double forward = -HUGE_VAL, backward = c->last.wait, most = c->last.most, ticks = 0;
+    for (uint32_t k = turn; k < (c->n ? c->units[c->n - 1].needed : n_ops); k++)
+        ticks += (double)problem->ticks[k];
+    for (uint32_t u = c->n; u-- > 0;) {
+        course_unit *unit = &c->units[u];
+        uint32_t end = u + 1 < c->n ? c->units[u + 1].left : turn;
+        forward = fmax(unit->before, fmax(unit->forward.wait, forward - unit->forward.span));
+        backward = fmax(unit->backward.wait, backward - unit->backward.span);
+        most = fmax(most, fmax(unit->before, fmax(unit->forward.most, unit->backward.most)));
+        for (uint32_t k = unit->left; k < end; k++)
+            ticks += (double)problem->ticks[k];
+        for (uint32_t k = unit->needed; k < (u ? c->units[u - 1].needed : n_ops); k++)
+            ticks += (double)problem->ticks[k];
+        unit->forward_ahead = forward;
+        unit->backward_ahead = backward;
+        unit->most_ahead = most;
+        unit->ticks_ahead = ticks;
+    }
+}
+
+static neap_status course_build(const offload_problem *problem, uint32_t slots, course *c,
+                                neap_diag *diag)
+{
+    *c = (course){.problem = problem, .n = problem->n_units, .slot = 1};
+    neap_arena_init(&c->arena, problem->planner->allocator);
+    c->units = neap_arena_alloc(&c->arena, c->n, sizeof *c->units);
+    c->gone = neap_arena_alloc(&c->arena, (size_t)problem->n_ops + 1, sizeof *c->gone);
+    c->bytes_can = neap_arena_alloc(&c->arena, (size_t)problem->n_ops + 1, sizeof *c->bytes_can);
+    c->span = neap_arena_alloc(&c->arena, problem->n_ops, sizeof *c->span);
+    if (!c->units || !c->gone || !c->bytes_can || !c->span) {
+        neap_arena_clear(&c->arena);
+        return neap_fail_no_memory(diag);
+    }
+    /* The paper's slot is a share of the budget. Where far more than the budget must leave, a
+       share of that, for the same number of states. */
+    double scale = fmax((double)problem->budget, (double)(problem->peak - problem->budget));
+    if (slots > 0)
+        c->slot = scale / slots;
+    c->limit = floor((double)problem->budget / c->slot + 1e-9);
+    c->out = offload_rate(problem, true) / c->slot;
+    c->in = offload_rate(problem, false) / c->slot;
+    set_unit_ops(c);
+    set_sizes(c, slots > 0);
+    set_spans(c, 0, problem->turn, c->out, slots > 0);
+    set_spans(c, problem->turn, problem->n_ops, c->in, slots > 0);
+    set_gone(c, slots > 0);
+    set_reaches(c);
+    return NEAP_OK;
+}
+
+/* ---- States ---- */
+
+typedef struct state {
+    double q;        /* selected so far */
+    double out, in;  /* Delta_F and Delta_B: to move, or less than 0: what could have been */
+    double idle;     /* ticks */
+    double bound;    /* of the idle ticks of any completion */
+    uint32_t parent; /* in the table before, shifted by one; the lowest bit: the unit left */
+} state;
+
+/* Passes the ops of a reach; false where they need more gone than is selected. */
+static bool pass(const reach *r, double q, double *delta, double rate, double *idle)
+{
+    if (r->most > q)
+        return false;
+    double backlog = fmax(*delta, 0), wait = fmax(0, r->wait - (q - backlog));
+    *idle += wait / rate;
+    *delta = (wait > 0 ? backlog : *delta) - wait - r->span;
+    return true;
+}
+
+/* The state behind a unit; false where none is. */
+static bool step(const course *c, const course_unit *unit, const state *from, bool leaves,
+                 state *to)
+{
+    *to = *from;
+    double short_of = unit->before - (from->q - fmax(from->out, 0));
+    if (unit->before > from->q)
+        return false;
+    if (short_of > 0) {
+        to->idle += short_of / c->out;
+        to->out = fmax(from->out, 0) - short_of;
+    }
+    if (!pass(&unit->backward, from->q, &to->in, c->in, &to->idle))
+        return false;
+    if (leaves) {
+        to->q += unit->size;
+        to->out = fmax(to->out, 0) + unit->size;
+        to->in = fmax(to->in, 0) + unit->size;
+    }
+    return pass(&unit->forward, to->q, &to->out, c->out, &to->idle);
+}
+
+/* What the idle ticks of any completion are at least; `ahead` is the unit to decide upon next. */
+static double bound_of(const course *c, const course_unit *ahead, const state *s)
+{
+    double out = fmax(s->out, 0), in = fmax(s->in, 0);
+    double more = fmax(0, ahead->most_ahead - s->q);
+    double away = (out + more) / c->out, back = (in + more) / c->in;
+    double work = c->problem->link.duplex ? fmax(away, back) : away + back;
+    double waits = fmax(0, ahead->forward_ahead - (s->q - out)) / c->out +
+                   fmax(0, ahead->backward_ahead - (s->q - in)) / c->in;
+    return s->idle + fmax(waits, work - ahead->ticks_ahead);
+}
+
+/* ---- How the two passes meet ---- */
+
+/* The early and late ops that may see transfers of the other pass, as far as they can matter. */
+static double meeting_idle(const course *c, const state *s)
+{
+    const offload_problem *problem = c->problem;
+    double out = fmax(s->out, 0), in = fmax(s->in, 0), idle = 0;
+    double slack_in = s->in < 0 ? -s->in / c->in : 0, slack_out = s->out < 0 ? -s->out / c->out : 0;
+    double sent = s->q - out, back = s->q - in;
+    if (out > 0) {
+        double spent = 0;
+        for (uint32_t k = problem->turn; k < problem->n_ops && spent < slack_in; k++) {
+            idle = fmax(idle, (c->gone[k] - sent) / c->out - spent);
+            spent += c->span[k] / c->in;
+        }
+    }
+    if (in > 0) {
+        double spent = 0;
+        for (uint32_t k = problem->turn; k-- > 0 && spent < slack_out;) {
+            idle = fmax(idle, (c->gone[k] - back) / c->in - spent);
+            spent += c->span[k] / c->out;
+        }
+    }
+    if (problem->link.duplex || (out <= 0 && in <= 0))
+        return idle;
+    double slack = out > 0 && in > 0 ? 0 : out > 0 ? slack_in : slack_out;
+    return fmax(idle, out / c->out + in / c->in - slack);
+}
+
+/* The idle ticks of a state behind all units; HUGE_VAL where the ops at the turn do not fit. */
+static double finish(const course *c, const state *s)
+{
+    state end = *s;
+    if (!pass(&c->last, end.q, &end.in, c->in, &end.idle))
+        return HUGE_VAL;
+    return end.idle + meeting_idle(c, &end);
+}
+
+static state start_of(const course *c)
+{
+    return (state){.out = -c->first.span};
+}
+
+/* The idle ticks of one selection; HUGE_VAL where it does not fit. */
+static double selection_idle(const course *c, const bool *away)
+{
+    state s = start_of(c), next;
+    if (c->first.most > 0)
+        return HUGE_VAL;
+    for (uint32_t u = 0; u < c->n; u++) {
+        if (!step(c, &c->units[u], &s, away[u], &next))
+            return HUGE_VAL;
+        s = next;
+    }
+    return finish(c, &s);
+}
+
+/* ---- Tables ---- */
+
+typedef struct table {
+    state *states;
+    size_t n, capacity;
+    uint32_t *slots; /* by hash: a state's number and one; 0: free */
+    size_t n_slots;  /* a power of two */
+} table;
+
+typedef struct program {
+    const course *c;
+    const communications_options *options;
+    neap_allocator *allocator;
+    table now, next;
+    uint32_t *parents; /* of all tables, one behind the other */
+    size_t n_parents, parent_capacity;
+    size_t *first; /* per unit and one more: of parents */
+    double cutoff; /* idle ticks that a selection is known to reach */
+    bool exact;
+    neap_diag *diag;
+} program;
+
+static size_t hash_state(const state *s)
+{
+    uint64_t h = 0, bits[3];
+    double keys[3] = {s->q + 0.0, s->out + 0.0, s->in + 0.0};
+    memcpy(bits, keys, sizeof bits);
+    for (int i = 0; i < 3; i++) {
+        h = (h ^ bits[i]) * 0x9e3779b97f4a7c15u;
+        h ^= h >> 29;
+    }
+    return (size_t)h;
+}
+
+static neap_status table_rehash(program *g, table *t)
+{
+    size_t n = t->n_slots ? 2 * t->n_slots : 1024;
+    uint32_t *slots;
+    neap_status status = NEAP_NEW(g->allocator, n, &slots, g->diag);
+    if (status != NEAP_OK)
+        return status;
+    NEAP_DELETE(g->allocator, t->n_slots, t->slots);
+    t->slots = slots;
+    t->n_slots = n;
+    for (size_t i = 0; i < t->n; i++) {
+        size_t at = hash_state(&t->states[i]) & (n - 1);
+        while (slots[at])
+            at = (at + 1) & (n - 1);
+        slots[at] = (uint32_t)i + 1;
+    }
+    return NEAP_OK;
+}
+
+static bool same_double(double a, double b)
+{
+    return !(a < b) && !(a > b);
+}
+
+/* Idle_{i+1}(M_F, Delta_F, Delta_B) <- min(...) */
+static neap_status table_put(program *g, table *t, const state *s)
+{
+    if (2 * (t->n + 1) > t->n_slots) {
+        neap_status status = table_rehash(g, t);
+        if (status != NEAP_OK)
+            return status;
+    }
+    size_t at = hash_state(s) & (t->n_slots - 1);
+    for (; t->slots[at]; at = (at + 1) & (t->n_slots - 1)) {
+        state *old = &t->states[t->slots[at] - 1];
+        if (!same_double(old->q, s->q) || !same_double(old->out, s->out) ||
+            !same_double(old->in, s->in))
+            continue;
+        if (s->idle < old->idle)
+            *old = *s;
+        return NEAP_OK;
+    }
+    neap_status status = NEAP_RESERVE(g->allocator, t->n + 1, &t->states, &t->capacity, g->diag);
+    if (status != NEAP_OK)
+        return status;
+    t->states[t->n++] = *s;
+    t->slots[at] = (uint32_t)t->n;
+    return NEAP_OK;
+}
+
+static void table_clear(table *t)
+{
+    t->n = 0;
+    if (t->n_slots > 0)
+        memset(t->slots, 0, t->n_slots * sizeof *t->slots);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const state *x = a, *y = b;
+    if (!same_double(x->q, y->q))
+        return x->q > y->q ? -1 : 1;
+    if (!same_double(x->out, y->out))
+        return x->out < y->out ? -1 : 1;
+    if (!same_double(x->in, y->in))
+        return x->in < y->in ? -1 : 1;
+    return x->idle < y->idle ? -1 : x->idle > y->idle;
+}
+
+static int by_bound(const void *a, const void *b)
+{
+    const state *x = a, *y = b;
+    if (!same_double(x->bound, y->bound))
+        return x->bound < y->bound ? -1 : 1;
+    return by_size(a, b);
+}
+
+/*
+ * A state that has as much selected as another, and no more to move either way, and no more idle
+ * time, is at least as good whatever follows. Of those with the same q, and against a few states of
+ * more.
+ */
+static void drop_dominated(table *t)
+{
+    enum { LOOK = 64 };
+    if (t->n > 0)
+        qsort(t->states, t->n, sizeof *t->states, by_size);
+    size_t kept = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        const state *s = &t->states[i];
+        bool dominated = false;
+        for (size_t j = kept; j-- > 0 && kept - j <= LOOK && !dominated;) {
+            const state *o = &t->states[j];
+            dominated = o->out <= s->out && o->in <= s->in && o->idle <= s->idle;
+        }
+        if (!dominated)
+            t->states[kept++] = *s;
+    }
+    t->n = kept;
+}
+
+static neap_status keep_parents(program *g, uint32_t u)
+{
+    neap_status status = NEAP_RESERVE(g->allocator, g->n_parents + g->next.n, &g->parents,
+                                      &g->parent_capacity, g->diag);
+    if (status != NEAP_OK)
+        return status;
+    g->first[u] = g->n_parents;
+    for (size_t i = 0; i < g->next.n; i++)
+        g->parents[g->n_parents++] = g->next.states[i].parent;
+    return NEAP_OK;
+}
+
+/* One unit: Idle_i into Idle_{i+1}. */
+static neap_status pass_unit(program *g, uint32_t u)
+{
+    const course *c = g->c;
+    neap_status status = NEAP_OK;
+    table_clear(&g->next);
+    for (size_t i = 0; i < g->now.n && status == NEAP_OK; i++)
+        for (uint32_t leaves = 0; leaves < 2 && status == NEAP_OK; leaves++) {
+            state to;
+            if (!step(c, &c->units[u], &g->now.states[i], leaves, &to))
+                continue;
+            to.parent = (uint32_t)i << 1 | leaves;
+            to.bound = u + 1 < c->n ? bound_of(c, &c->units[u + 1], &to) : to.idle;
+            if (to.bound < g->cutoff)
+                status = table_put(g, &g->next, &to);
+        }
+    if (status != NEAP_OK)
+        return status;
+    drop_dominated(&g->next);
+    size_t most = g->options->most_states;
+    if (most > 0 && g->next.n > most) {
+        qsort(g->next.states, g->next.n, sizeof *g->next.states, by_bound);
+        g->next.n = most;
+        g->exact = false;
+    }
+    return keep_parents(g, u);
+}
+
+static void backtrack(const program *g, uint32_t at, bool *away)
+{
+    for (uint32_t u = g->c->n; u-- > 0;) {
+        uint32_t parent = g->parents[g->first[u] + at];
+        away[u] = parent & 1;
+        at = parent >> 1;
+    }
+}
+
+static neap_status run_program(program *g, bool *away, communications_answer *answer)
+{
+    const course *c = g->c;
+    const planner *p = c->problem->planner;
+    state begin = start_of(c);
+    neap_status status = table_put(g, &g->now, &begin);
+    g->n_parents = 0;
+    g->exact = true;
+    for (uint32_t u = 0; u < c->n && status == NEAP_OK; u++) {
+        status = pass_unit(g, u);
+        table swap = g->now;
+        g->now = g->next;
+        g->next = swap;
+        answer->n_states += g->now.n;
+        planner_report(p, (double)(u + 1) / c->n);
+        if (planner_stopped(p)) {
+            answer->stopped = true;
+            return status;
+        }
+    }
+    uint32_t best = NEAP_NONE;
+    for (size_t i = 0; i < g->now.n && status == NEAP_OK; i++) {
+        double idle = finish(c, &g->now.states[i]);
+        if (idle < g->cutoff) {
+            g->cutoff = idle;
+            best = (uint32_t)i;
+        }
+    }
+    if (status == NEAP_OK && best != NEAP_NONE)
+        backtrack(g, best, away);
+    answer->exact = g->exact;
+    return status;
+}
+
+static void program_clear(program *g)
+{
+    NEAP_DELETE(g->allocator, g->now.capacity, g->now.states);
+    NEAP_DELETE(g->allocator, g->now.n_slots, g->now.slots);
+    NEAP_DELETE(g->allocator, g->next.capacity, g->next.states);
+    NEAP_DELETE(g->allocator, g->next.n_slots, g->next.slots);
+    NEAP_DELETE(g->allocator, g->parent_capacity, g->parents);
+}
+
+/*
+ * A first selection, for the cutoff: the first units, as few as do; then without those it can do
+ * without, the largest idle times apart. `away` has a flag per unit.
+ */
+static double start_selection(const course *c, bool *away)
+{
+    double best = HUGE_VAL;
+    for (uint32_t u = 0; u < c->n; u++)
+        away[u] = false;
+    for (uint32_t u = 0; u < c->n && best >= HUGE_VAL; u++) {
+        away[u] = true;
+        best = selection_idle(c, away);
+    }
+    for (uint32_t u = c->n; u-- > 0 && best < HUGE_VAL;) {
+        if (!away[u])
+            continue;
+        away[u] = false;
+        double idle = selection_idle(c, away);
+        if (idle <= best)
+            best = idle;
+        else
+            away[u] = true;
+    }
+    return best;
+}
+
+static neap_status solve_course(const course *c, const communications_options *options, bool *away,
+                                communications_answer *answer, neap_diag *diag)
+{
+    program g = {
+        .c = c, .options = options, .allocator = c->problem->planner->allocator, .diag = diag};
+    answer->found = false;
+    if (c->first.most > 0)
+        return NEAP_OK;
+    g.cutoff = start_selection(c, away);
+    neap_status status = NEAP_NEW(g.allocator, (size_t)c->n + 1, &g.first, diag);
+    if (status == NEAP_OK && g.cutoff > 0)
+        status = run_program(&g, away, answer);
+    else
+        answer->exact = true;
+    answer->found = g.cutoff < HUGE_VAL;
+    answer->ticks = (double)c->problem->total_ticks + g.cutoff;
+    NEAP_DELETE(g.allocator, (size_t)c->n + 1, g.first);
+    program_clear(&g);
+    return status;
+}
+
+/* ---- Rounding ---- */
+
+/* The first op that really lacks memory with this selection; NEAP_NONE if none does. */
+static uint32_t find_short(const course *c, const bool *away)
+{
+    const offload_problem *problem = c->problem;
+    double *sum = c->bytes_can;
+    for (uint32_t k = 0; k <= problem->n_ops; k++)
+        sum[k] = 0;
+    for (uint32_t u = 0; u < c->n; u++)
+        if (away[u])
+            for (uint32_t i = problem->unit_first[u]; i < problem->unit_first[u + 1]; i++) {
+                sum[problem->parcels[i].left + 1] += (double)problem->parcels[i].bytes;
+                sum[problem->parcels[i].needed] -= (double)problem->parcels[i].bytes;
+            }
+    double gone = 0;
+    for (uint32_t k = 0; k < problem->n_ops; k++) {
+        gone += sum[k];
+        if ((double)problem->need[k] - gone > (double)problem->budget)
+            return k;
+    }
+    return NEAP_NONE;
+}
+
+/*
+ * Section 5.3.2's step: the size that is below the real one, but closest to it, becomes one slot
+ * more; of the units that stay at an op that lacks memory, until the rounded account shows it.
+ */
+static bool raise_sizes(course *c, const bool *away, uint32_t op)
+{
+    const offload_problem *problem = c->problem;
+    double real = 0, rounded = 0;
+    for (uint32_t u = 0; u < c->n; u++)
+        if (!away[u] && c->units[u].left < op && op < c->units[u].needed) {
+            real += unit_bytes(problem, u) / c->slot;
+            rounded += c->units[u].size;
+        }
+    bool raised = false;
+    while (rounded < real || !raised) {
+        uint32_t best = NEAP_NONE;
+        double closest = HUGE_VAL;
+        for (uint32_t u = 0; u < c->n; u++) {
+            double below = unit_bytes(problem, u) / c->slot - c->units[u].size;
+            if (!away[u] && c->units[u].left < op && op < c->units[u].needed && below > 1e-9 &&
+                below < closest) {
+                closest = below;
+                best = u;
+            }
+        }
+        if (best == NEAP_NONE)
+            return raised;
+        c->units[best].size++;
+        rounded++;
+        raised = true;
+    }
+    return raised;
+}
+
+neap_status fractional_communications_solve(const offload_problem *problem,
+                                            const communications_options *options, bool *away,
+                                            communications_answer *answer, neap_diag *diag)
+{
+    enum { ROUNDS = 30 };
+    course c;
+    *answer = (communications_answer){0};
+    neap_status status = course_build(problem, options->slots, &c, diag);
+    if (status != NEAP_OK)
+        return status;
+    for (; status == NEAP_OK && answer->n_rounds < ROUNDS; answer->n_rounds++) {
+        status = solve_course(&c, options, away, answer, diag);
+        uint32_t op = status == NEAP_OK && answer->found ? find_short(&c, away) : NEAP_NONE;
+        if (op == NEAP_NONE || options->slots == 0 || answer->stopped || !raise_sizes(&c, away, op))
+            break;
+        set_gone(&c, true);
+        set_reaches(&c);
+    }
+    neap_arena_clear(&c.arena);
+    return status;
+}
+
+neap_status fractional_communications_time(const offload_problem *problem, const bool *away,
+                                           double *ticks, neap_diag *diag)
+{
+    course c;
+    neap_status status = course_build(problem, 0, &c, diag);
+    if (status != NEAP_OK)
+        return status;
+    double idle = selection_idle(&c, away);
+    *ticks = idle < HUGE_VAL ? (double)problem->total_ticks + idle : -1;
+    neap_arena_clear(&c.arena);
+    return NEAP_OK;
+}

@@ -1,0 +1,95 @@
+/*
+ * offload-dp: which activations leave, by dynamic programming.
+ *
+ * Beaumont, Eyraud-Dubois and Shilova, "Optimal GPU-CPU Offloading Strategies for Deep Neural
+ * Network Training" (2020), section 5: the optimal selection for fractional communications by
+ * Algorithm 1 (fractional_communications.h), with memory in slots, then the no-wait, ordered
+ * schedule that moves exactly those, whole. With slots=0 nothing is rounded, and
+ * `fractional_communications_time` is the relaxation's optimum.
+ */
+#include "base/fail.h"
+#include "planners/offload/fractional_communications.h"
+#include "planners/offload/offload_method.h"
+
+enum { GRAIN, SLOTS, STATES };
+
+static const neap_option options[] = {
+    [GRAIN] = OFFLOAD_GRAIN_OPTION,
+    [SLOTS] = {.name = "slots",
+               .meaning = "parts that memory is counted in; 0 counts bytes, which takes long",
+               .type = NEAP_OPTION_INTEGER,
+               .least = 0,
+               .most = 1000000,
+               .default_value = 500},
+    [STATES] = {.name = "states",
+                .meaning = "most states kept after each activation; 0 keeps all",
+                .type = NEAP_OPTION_INTEGER,
+                .least = 0,
+                .most = 100000000,
+                .default_value = 4000},
+};
+
+/* Units that stay are added, in order, where the rounding left a selection a little short. */
+static void try_selection(offload_search *s, const bool *away)
+{
+    uint32_t n = s->problem.n_units;
+    for (uint32_t u = 0; u < n; u++)
+        offload_set_unit(s, u, away[u]);
+    for (uint32_t u = 0; !offload_search_try(s).fits; u++) {
+        while (u < n && s->away[s->problem.unit_first[u]])
+            u++;
+        if (u >= n)
+            return;
+        offload_set_unit(s, u, true);
+    }
+}
+
+static neap_status choose(const planner *p, offload_search *s, communications_answer *answer,
+                          neap_diag *diag)
+{
+    communications_options how = {.slots = (uint32_t)p->options[SLOTS],
+                                  .most_states = (size_t)p->options[STATES]};
+    bool *away = neap_arena_alloc(&s->problem.arena, s->problem.n_units, sizeof *away);
+    if (!away)
+        return neap_fail_no_memory(diag);
+    neap_status status = fractional_communications_solve(&s->problem, &how, away, answer, diag);
+    if (status == NEAP_OK) {
+        try_selection(s, away);
+        s->stopped = answer->stopped;
+    }
+    return status;
+}
+
+static neap_status plan_offload_dp(const planner *p, draft *d, neap_diag *diag)
+{
+    offload_search s;
+    communications_answer answer = {0};
+    neap_status status = offload_search_begin(p, (offload_grain)p->options[GRAIN], &s, diag);
+    if (status != NEAP_OK)
+        return status;
+    bool needed = offload_search_needed(&s);
+    if (needed)
+        status = choose(p, &s, &answer, diag);
+    if (status == NEAP_OK)
+        status = offload_search_finish(&s, d, diag);
+    double ticks = needed ? answer.ticks : (double)s.problem.total_ticks;
+    bool optimal = !needed || (answer.found && answer.exact && p->options[SLOTS] <= 0);
+    if (status == NEAP_OK && optimal && s.problem.floor <= s.problem.budget)
+        status = draft_add_number(p, d, "fractional_communications_time",
+                                  ticks / (double)neap_graph_ticks_per_second(p->graph), diag);
+    if (status == NEAP_OK && needed)
+        status = draft_add_number(p, d, "states", (double)answer.n_states, diag);
+    if (status == NEAP_OK && needed)
+        status = draft_add_number(p, d, "rounds", answer.n_rounds + 1.0, diag);
+    offload_search_end(&s);
+    return status;
+}
+
+const neap_method method_offload_dp = {
+    .name = "offload-dp",
+    .summary = "choose the activations that move to the host by dynamic programming",
+    .source = "Beaumont, Eyraud-Dubois and Shilova 2020, Algorithm 1",
+    .n_options = sizeof options / sizeof *options,
+    .options = options,
+    .plan = plan_offload_dp,
+};
