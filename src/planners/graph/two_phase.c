@@ -1,17 +1,9 @@
 #include "planners/graph/two_phase.h"
 
 #include "base/memory.h"
+#include "base/random.h"
 
 #include <string.h>
-
-/* SplitMix64 (Steele, Lea and Flood 2014), as a number from 0 to 1. */
-static double draw(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
-}
 
 /* Row t of S. */
 static void round_row(const stage_model *m, const double *values, const rounding *how, uint32_t t,
@@ -20,7 +12,8 @@ static void round_row(const stage_model *m, const double *values, const rounding
     uint32_t n_values = neap_graph_value_count(m->graph);
     for (uint32_t v = 0; v < n_values; v++) {
         int32_t column = t < m->n_stages ? m->kept[(size_t)t * n_values + v] : STAGE_ZERO;
-        double threshold = how->random && column >= 0 ? draw(how->random) : how->threshold;
+        double threshold =
+            how->random && column >= 0 ? neap_random_real(how->random) : how->threshold;
         kept[v] = column == STAGE_ONE || (column >= 0 && values[column] > threshold);
     }
 }

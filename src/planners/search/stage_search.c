@@ -1,6 +1,7 @@
 #include "planners/search/stage_search.h"
 
 #include "base/memory.h"
+#include "base/random.h"
 #include "planners/search/stage_runs.h"
 
 #include <math.h>
@@ -42,25 +43,6 @@ typedef struct stage_search {
     int64_t *overflow; /* per stage */
     neap_diag *diag;
 } stage_search;
-
-/* SplitMix64 (Steele, Lea and Flood 2014). */
-static uint64_t next_random(stage_search *x)
-{
-    uint64_t z = x->random += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-}
-
-static double uniform(stage_search *x)
-{
-    return (double)(next_random(x) >> 11) * 0x1p-53;
-}
-
-static uint32_t below(stage_search *x, uint32_t n)
-{
-    return (uint32_t)((next_random(x) >> 32) * n >> 32);
-}
 
 /* ---- Changes that can be taken back ---- */
 
@@ -163,7 +145,7 @@ static void consider_drop(stage_search *x, uint32_t s, slot peak, drop *best)
     if (!slot_before(peak, at) || !slot_before(at, use))
         return;
     double gain = relief(x, slot_next(t.before), slot_previous(at), storage->bytes) *
-                  (1 + x->noise * uniform(x));
+                  (1 + x->noise * neap_random_real(&x->random));
     double epsilon = 1e-6 * (double)neap_graph_least_ticks(state->graph) + 1;
     double most = best->score > 0 ? gain / best->score - epsilon : 1e18;
     drop d = {0};
@@ -251,7 +233,7 @@ static neap_status list_repeated(stage_search *x, size_t *count)
                 NEAP_RESERVE(x->p->allocator, n + 1, &x->list, &x->list_capacity, x->diag);
             if (status != NEAP_OK)
                 return status;
-            double key = (double)state->ticks[k] * (1 + x->noise * uniform(x));
+            double key = (double)state->ticks[k] * (1 + x->noise * neap_random_real(&x->random));
             x->list[n++] = (candidate){key, {state->runs[k].stages[i], k}};
         }
     *count = n;
@@ -281,17 +263,19 @@ static neap_status ruin(stage_search *x)
     neap_status status = list_repeated(x, &n);
     if (status != NEAP_OK || n == 0)
         return status;
-    slot centre = x->list[below(x, (uint32_t)n)].at;
-    uint32_t kind = below(x, 10), n_ops = x->state.n_ops;
-    uint32_t width = 1 + below(x, 2 + n_ops / (2 + below(x, 20)));
-    double share = kind < 8 ? 0.4 + 0.6 * uniform(x) : 0.05 + 0.25 * uniform(x);
+    slot centre = x->list[neap_random_below(&x->random, (uint32_t)n)].at;
+    uint32_t kind = neap_random_below(&x->random, 10), n_ops = x->state.n_ops;
+    uint32_t width =
+        1 + neap_random_below(&x->random, 2 + n_ops / (2 + neap_random_below(&x->random, 20)));
+    double share = kind < 8 ? 0.4 + 0.6 * neap_random_real(&x->random)
+                            : 0.05 + 0.25 * neap_random_real(&x->random);
     for (size_t i = 0; i < n && status == NEAP_OK; i++) {
         slot at = x->list[i].at;
         uint32_t away =
             kind < 5   ? at.stage > centre.stage ? at.stage - centre.stage : centre.stage - at.stage
             : kind < 8 ? at.op > centre.op ? at.op - centre.op : centre.op - at.op
                        : 0;
-        if (away <= width && uniform(x) < share)
+        if (away <= width && neap_random_real(&x->random) < share)
             status = take_out(x, at);
     }
     return status;
@@ -315,7 +299,7 @@ static neap_status one_round(stage_search *x, double heat, int64_t *current, int
 {
     bool repaired = false;
     *improved = false;
-    x->noise = 0.1 + 0.9 * uniform(x);
+    x->noise = 0.1 + 0.9 * neap_random_real(&x->random);
     neap_status status = ruin(x);
     if (status == NEAP_OK)
         status = repair(x, &repaired);
@@ -325,7 +309,7 @@ static neap_status one_round(stage_search *x, double heat, int64_t *current, int
         return status;
     int64_t ticks = x->state.total_ticks;
     double overhead = (double)(*current - neap_graph_least_ticks(x->state.graph));
-    double limit = (double)*current - heat * overhead * log(1e-9 + uniform(x));
+    double limit = (double)*current - heat * overhead * log(1e-9 + neap_random_real(&x->random));
     if (!repaired || (double)ticks > limit)
         return take_back(x, 0);
     x->n_journal = 0;
