@@ -23,7 +23,8 @@ neap_status offload_search_begin(const planner *p, offload_grain grain, offload_
     s->best.out = neap_arena_alloc(arena, n, sizeof *s->best.out);
     s->best.in = neap_arena_alloc(arena, n, sizeof *s->best.in);
     s->best.insist = neap_arena_alloc(arena, n, sizeof *s->best.insist);
-    if (!s->away || !s->best.out || !s->best.in || !s->best.insist)
+    s->absent = neap_arena_alloc(arena, (size_t)s->problem.n_ops + 1, sizeof *s->absent);
+    if (!s->absent || !s->away || !s->best.out || !s->best.in || !s->best.insist)
         status = neap_fail_no_memory(diag);
     else
         status = offload_simulator_create(&s->problem, &s->simulator, diag);
@@ -50,6 +51,24 @@ void offload_set_unit(offload_search *s, uint32_t unit, bool away)
 {
     for (uint32_t i = s->problem.unit_first[unit]; i < s->problem.unit_first[unit + 1]; i++)
         s->away[i] = away;
+}
+
+bool offload_search_enough(offload_search *s)
+{
+    const offload_problem *problem = &s->problem;
+    int64_t away = 0;
+    memset(s->absent, 0, ((size_t)problem->n_ops + 1) * sizeof *s->absent);
+    for (uint32_t i = 0; i < problem->n_parcels; i++)
+        if (s->away[i]) {
+            s->absent[problem->parcels[i].left + 1] += problem->parcels[i].bytes;
+            s->absent[problem->parcels[i].needed] -= problem->parcels[i].bytes;
+        }
+    for (uint32_t k = 0; k < problem->n_ops; k++) {
+        away += s->absent[k];
+        if (problem->need[k] - away > problem->budget)
+            return false;
+    }
+    return true;
 }
 
 static bool is_better(const offload_result *a, const offload_result *b)

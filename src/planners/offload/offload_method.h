@@ -22,7 +22,8 @@ typedef struct offload_search {
     offload_choice best;   /* found so far; its lists are the search's own */
     offload_result result; /* of it; fits: there is one */
     uint64_t n_tried;
-    bool stopped; /* the method was interrupted */
+    bool stopped;    /* the method was interrupted */
+    int64_t *absent; /* per op, and one more: scratch */
 } offload_search;
 
 neap_status offload_search_begin(const planner *p, offload_grain grain, offload_search *s,
@@ -34,6 +35,10 @@ bool offload_search_needed(const offload_search *s);
 
 /* Sets s->away for all parcels of a unit. */
 void offload_set_unit(offload_search *s, uint32_t unit, bool away);
+
+/* Whether every op has its memory once all of s->away has left. Without that no schedule of the
+ * selection fits; it takes a small part of the time of a simulation. */
+bool offload_search_enough(offload_search *s);
 
 /* Simulates the no-wait, ordered schedule of s->away and keeps it if it is the best: least time,
  * then least bytes on the host. Its result is returned. */

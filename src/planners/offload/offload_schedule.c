@@ -345,6 +345,10 @@ static bool run_once(offload_simulator *sim, const offload_choice *choice, bool 
             result->blocked = k;
             return true;
         }
+        if (problem->need[k] - r.away_bytes > result->peak_bytes) {
+            result->peak_bytes = problem->need[k] - r.away_bytes;
+            result->peak_op = k;
+        }
         r.clock += problem->ticks[k];
     }
     result->fits = true;
