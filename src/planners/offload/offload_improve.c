@@ -1,0 +1,220 @@
+/*
+ * Annealing on the simulator. A candidate differs from the current choice in one or two parcels:
+ * one leaves or stays, two change roles, one moves in the order of the copies, or its copy in
+ * becomes one that computations wait for. Parcels of similar size and neighbours in time change
+ * roles more often than others, because what a schedule lacks is usually a small thing at one
+ * place.
+ */
+#include "planners/offload/offload_improve.h"
+
+#include "base/fail.h"
+#include "base/random.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct climber {
+    offload_search *s;
+    const offload_problem *problem;
+    uint64_t random;
+    offload_choice now, trial;
+    offload_result result; /* of now */
+    bool *away;            /* per parcel: it leaves, in `trial` */
+    uint32_t *need_rank;   /* per parcel: its place among all by what is needed first */
+} climber;
+
+static neap_status take_choice(offload_search *s, offload_choice *choice, neap_diag *diag)
+{
+    neap_arena *arena = &s->problem.arena;
+    uint32_t n = s->problem.n_parcels;
+    choice->out = neap_arena_alloc(arena, n, sizeof *choice->out);
+    choice->in = neap_arena_alloc(arena, n, sizeof *choice->in);
+    choice->insist = neap_arena_alloc(arena, n, sizeof *choice->insist);
+    return choice->out && choice->in && choice->insist ? NEAP_OK : neap_fail_no_memory(diag);
+}
+
+static void copy_choice(const climber *c, offload_choice *to, const offload_choice *from)
+{
+    to->n = from->n;
+    if (from->n > 0) {
+        memcpy(to->out, from->out, from->n * sizeof *from->out);
+        memcpy(to->in, from->in, from->n * sizeof *from->in);
+    }
+    if (c->problem->n_parcels > 0)
+        memcpy(to->insist, from->insist, c->problem->n_parcels * sizeof *from->insist);
+}
+
+/* ---- Moves ---- */
+
+static uint32_t place_of(const uint32_t *list, uint32_t n, uint32_t i)
+{
+    uint32_t at = 0;
+    while (at < n && list[at] != i)
+        at++;
+    return at;
+}
+
+static void take_out(uint32_t *list, uint32_t n, uint32_t i)
+{
+    uint32_t at = place_of(list, n, i);
+    memmove(&list[at], &list[at + 1], (n - at - 1) * sizeof *list);
+}
+
+static void put_in(uint32_t *list, uint32_t n, uint32_t at, uint32_t i)
+{
+    memmove(&list[at + 1], &list[at], (n - at) * sizeof *list);
+    list[at] = i;
+}
+
+static void stay(climber *c, uint32_t i)
+{
+    take_out(c->trial.out, c->trial.n, i);
+    take_out(c->trial.in, c->trial.n, i);
+    c->trial.n--;
+    c->trial.insist[i] = 0;
+    c->away[i] = false;
+}
+
+/* Leaves at its place in the order of section 4.1. */
+static void leave(climber *c, uint32_t i)
+{
+    uint32_t at = 0, n = c->trial.n;
+    while (at < n && c->trial.out[at] < i)
+        at++;
+    put_in(c->trial.out, n, at, i);
+    for (at = 0; at < n && c->need_rank[c->trial.in[at]] < c->need_rank[i];)
+        at++;
+    put_in(c->trial.in, n, at, i);
+    c->trial.n++;
+    c->away[i] = true;
+}
+
+static uint32_t draw(climber *c, uint32_t n)
+{
+    return neap_random_below(&c->random, n);
+}
+
+/* A parcel near i, before or behind it. */
+static uint32_t near(climber *c, uint32_t i)
+{
+    uint32_t n = c->problem->n_parcels, reach = 1 + draw(c, 1 + (n < 24 ? n : 24));
+    uint32_t by = 1 + draw(c, reach);
+    return draw(c, 2) ? (i + by) % n : (i + n - by % n) % n;
+}
+
+static void shift(climber *c, uint32_t *list)
+{
+    uint32_t n = c->trial.n, from = draw(c, n), i = list[from];
+    uint32_t reach = 1 + draw(c, n < 8 ? n : 8);
+    memmove(&list[from], &list[from + 1], (n - from - 1) * sizeof *list);
+    uint32_t to = draw(c, 2) ? from + reach : from >= reach ? from - reach : 0;
+    put_in(list, n - 1, to < n - 1 ? to : n - 1, i);
+}
+
+/* Changes the trial; false if the change drawn is none. */
+static bool change(climber *c)
+{
+    uint32_t n = c->problem->n_parcels, kind = draw(c, 16), i = draw(c, n);
+    if (kind < 4) {
+        c->away[i] ? stay(c, i) : leave(c, i);
+        return true;
+    }
+    if (kind < 9) {
+        uint32_t j = kind < 7 ? near(c, i) : draw(c, n);
+        if (c->away[i] == c->away[j])
+            return false;
+        if (c->away[j]) {
+            uint32_t swap = i;
+            i = j;
+            j = swap;
+        }
+        stay(c, i);
+        leave(c, j);
+        return true;
+    }
+    if (c->trial.n == 0)
+        return false;
+    if (kind < 14) {
+        if (c->trial.n < 2)
+            return false;
+        shift(c, kind < 11 ? c->trial.out : c->trial.in);
+        return true;
+    }
+    i = c->trial.out[draw(c, c->trial.n)];
+    c->trial.insist[i] = !c->trial.insist[i];
+    return true;
+}
+
+static void reset_trial(climber *c)
+{
+    copy_choice(c, &c->trial, &c->now);
+    if (c->problem->n_parcels > 0)
+        memset(c->away, 0, c->problem->n_parcels * sizeof *c->away);
+    for (uint32_t a = 0; a < c->now.n; a++)
+        c->away[c->now.out[a]] = true;
+}
+
+/* ---- The search ---- */
+
+static void climb(climber *c, uint64_t candidates, int64_t good_enough)
+{
+    offload_search *s = c->s;
+    const planner *p = c->problem->planner;
+    for (uint64_t step = 0; step < candidates && s->result.ticks > good_enough; step++) {
+        reset_trial(c);
+        bool changed = change(c);
+        if (draw(c, 4) == 0)
+            changed |= change(c);
+        if (!changed)
+            continue;
+        offload_result result = offload_simulate(s->simulator, &c->trial);
+        if ((step & 63) == 0) {
+            planner_report_search(p, s->result.ticks, good_enough);
+            if (planner_stopped(p)) {
+                s->stopped = true;
+                return;
+            }
+        }
+        s->n_tried++;
+        if (!result.fits)
+            continue;
+        double heat = 0.03 * (1 - (double)step / (double)candidates);
+        double excess = (double)(s->result.ticks - good_enough);
+        double limit =
+            (double)c->result.ticks - heat * excess * log(1e-9 + neap_random_real(&c->random));
+        if ((double)result.ticks > limit)
+            continue;
+        offload_choice old = c->now;
+        c->now = c->trial;
+        c->trial = old;
+        c->result = result;
+        offload_search_offer(s, &c->now, result);
+    }
+}
+
+neap_status offload_improve(offload_search *s, uint64_t candidates, int64_t good_enough,
+                            neap_diag *diag)
+{
+    const offload_problem *problem = &s->problem;
+    uint32_t n = problem->n_parcels;
+    if (!s->result.fits || n == 0)
+        return NEAP_OK;
+    climber c = {
+        .s = s, .problem = problem, .random = problem->planner->request->seed, .result = s->result};
+    neap_status status = take_choice(s, &c.now, diag);
+    if (status == NEAP_OK)
+        status = take_choice(s, &c.trial, diag);
+    if (status != NEAP_OK)
+        return status;
+    c.away = neap_arena_alloc(&s->problem.arena, n, sizeof *c.away);
+    c.need_rank = neap_arena_alloc(&s->problem.arena, n, sizeof *c.need_rank);
+    if (!c.away || !c.need_rank)
+        return neap_fail_no_memory(diag);
+    memset(c.away, 1, n * sizeof *c.away);
+    offload_order(s->simulator, c.away, &c.trial);
+    for (uint32_t rank = 0; rank < n; rank++)
+        c.need_rank[c.trial.in[rank]] = rank;
+    copy_choice(&c, &c.now, &s->best);
+    climb(&c, candidates, good_enough);
+    return NEAP_OK;
+}
