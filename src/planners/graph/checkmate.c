@@ -45,12 +45,7 @@ static const neap_option options[] = {
                 .least = 0,
                 .most = 1e9,
                 .default_value = 1000},
-    [MOST_COLUMNS] = {.name = "most-columns",
-                      .meaning = "refuse a graph whose program would have more columns",
-                      .type = NEAP_OPTION_INTEGER,
-                      .least = 1,
-                      .most = 1e9,
-                      .default_value = 3e6},
+    [MOST_COLUMNS] = RELAXATION_MOST_COLUMNS,
 };
 
 /* Of the search through all plans; about 100 bytes each. */
@@ -318,8 +313,7 @@ static void finish(search *s, draft *d)
     d->scope = s->scope;
     d->proven_optimal = found && s->best.ticks <= s->bound_ticks;
     d->stopped = s->stopped && !is_good_enough(s);
-    if (found || !s->stopped)
-        incumbent_take(&s->best, d);
+    incumbent_take(&s->best, d);
 }
 
 /* The relaxation's value as a time, and how large the program was. */

@@ -61,12 +61,7 @@ static const neap_option options[] = {
               .meaning = "whether roundings are repaired to the budget and trimmed",
               .type = NEAP_OPTION_CHOICE,
               .choices = "yes|no"},
-    [MOST_COLUMNS] = {.name = "most-columns",
-                      .meaning = "refuse a graph whose program would have more columns",
-                      .type = NEAP_OPTION_INTEGER,
-                      .least = 1,
-                      .most = 1e9,
-                      .default_value = 3e6},
+    [MOST_COLUMNS] = RELAXATION_MOST_COLUMNS,
 };
 
 /* Rounds of the local search for the first plan: its time need not be the best. */
@@ -264,8 +259,7 @@ static void finish(rounder *r, draft *d)
     d->scope = "staged";
     d->proven_optimal = found && r->proven;
     d->stopped = planner_stopped(r->p);
-    if (found || !d->stopped)
-        incumbent_take(best, d);
+    incumbent_take(best, d);
 }
 
 static neap_status plan_checkmate_lp(const planner *p, draft *d, neap_diag *diag)

@@ -132,5 +132,6 @@ neap_status incumbent_begin(incumbent *best, const planner *p, neap_diag *diag)
 
 void incumbent_take(incumbent *best, draft *d)
 {
-    replace(d, best->draft.plan ? &best->draft : &best->tightest);
+    if (best->draft.plan || !d->stopped)
+        replace(d, best->draft.plan ? &best->draft : &best->tightest);
 }

@@ -28,7 +28,11 @@ neap_status incumbent_offer_trimmed(incumbent *best, const planner *p, const uin
 neap_status incumbent_offer_natural(incumbent *best, const planner *p, neap_diag *diag);
 /* The natural order, and what the quick methods on this graph find. */
 neap_status incumbent_begin(incumbent *best, const planner *p, neap_diag *diag);
-/* Hands the plan over to the method's draft: the best, or where there is none the tightest. */
+/*
+ * Hands the plan over to the method's draft: the best, or where there is none the tightest, which
+ * tells what budget would do. Of a search that was `stopped` only the best: there may be tighter
+ * plans than it came to.
+ */
 void incumbent_take(incumbent *best, draft *d);
 
 #endif

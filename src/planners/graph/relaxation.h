@@ -23,6 +23,13 @@ typedef struct relaxation {
     double bound;        /* the same bound in the model's units */
 } relaxation;
 
+/* The option of methods that solve it: what relaxation_refuse_big gets. */
+#define RELAXATION_MOST_COLUMNS                                                                    \
+    {                                                                                              \
+        .name = "most-columns", .meaning = "refuse a graph whose program would have more columns", \
+        .type = NEAP_OPTION_INTEGER, .least = 1, .most = 1e9, .default_value = 3e6                 \
+    }
+
 /* NEAP_UNSUPPORTED, with the size and what to use instead, for a graph whose program would have
    more columns. Nothing is built. */
 neap_status relaxation_refuse_big(const planner *p, stage_form form, double most_columns,
