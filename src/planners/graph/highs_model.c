@@ -36,24 +36,42 @@ double sparse_model_dual_bound(const sparse_model *m, const double *duals, doubl
 #if NEAP_HAS_HIGHS
 
 #include <interfaces/highs_c_api.h>
+#include <stdio.h>
+#include <string.h>
 #include <threads.h>
+
+enum { LOG_ERROR = 5 }; /* HighsLogType::kError, which the C interface does not name */
 
 struct highs_model {
     neap_allocator *allocator;
     void *highs;
     bool integers; /* else the relaxation */
     size_t n_columns, n_rows, row_capacity;
+    bool zero_fits; /* 0 lies within every row */
     const highs_watch *watch;
     HighsInt *integrality;
     double *values; /* n_columns */
     double *duals;  /* row_capacity */
     thrd_t caller;  /* progress is told from its own thread only */
     bool was_stopped;
+    char complaint[200]; /* HiGHS's last word on what is wrong; empty: none */
 };
 
-static neap_status solver_failed(neap_diag *diag, const char *what)
+static neap_status solver_failed(const highs_model *h, const char *what, neap_diag *diag)
 {
-    return neap_fail(diag, NEAP_NO_MEMORY, "HiGHS could not %s: most likely out of memory", what);
+    return neap_fail(diag, NEAP_INTERNAL, "HiGHS could not %s: %s", what,
+                     h->complaint[0] ? h->complaint : "it does not say why");
+}
+
+/* Keeps what HiGHS complains of: "ERROR:   Column 3 has ..." and a newline. */
+static void note_complaint(highs_model *h, const char *message)
+{
+    static const char mark[] = "ERROR:";
+    if (strncmp(message, mark, sizeof mark - 1) == 0)
+        message += sizeof mark - 1;
+    message += strspn(message, " ");
+    snprintf(h->complaint, sizeof h->complaint, "%.*s", (int)strcspn(message, "\n"), message);
+    neap_make_presentable(h->complaint);
 }
 
 static void on_event(int type, const char *message, const HighsCallbackDataOut *out,
@@ -61,7 +79,11 @@ static void on_event(int type, const char *message, const HighsCallbackDataOut *
 {
     highs_model *h = data;
     const highs_watch *watch = h->watch;
-    (void)message;
+    if (type == kHighsCallbackLogging) {
+        if (out->log_type == LOG_ERROR && thrd_equal(h->caller, thrd_current()))
+            note_complaint(h, message);
+        return;
+    }
     if (type == kHighsCallbackMipImprovingSolution) {
         if (watch->found && out->mip_solution)
             watch->found(watch->context, out->mip_solution);
@@ -86,26 +108,36 @@ static HighsInt pass(highs_model *h, const sparse_model *m)
                          h->integrality);
 }
 
+/* Whether rows that have no columns, from `first` on, are satisfied. */
+static bool zero_satisfies(const sparse_model *m, size_t first)
+{
+    for (size_t r = first; r < m->n_rows; r++)
+        if (!(m->row_lower[r] <= 0 && m->row_upper[r] >= 0))
+            return false;
+    return true;
+}
+
 static neap_status set_up(highs_model *h, const sparse_model *m, neap_diag *diag)
 {
-    static const HighsInt events[] = {kHighsCallbackSimplexInterrupt, kHighsCallbackIpmInterrupt,
-                                      kHighsCallbackMipInterrupt,
+    static const HighsInt events[] = {kHighsCallbackLogging, kHighsCallbackSimplexInterrupt,
+                                      kHighsCallbackIpmInterrupt, kHighsCallbackMipInterrupt,
                                       kHighsCallbackMipImprovingSolution};
     h->highs = Highs_create();
     if (!h->highs)
         return neap_fail_no_memory(diag);
-    Highs_setBoolOptionValue(h->highs, "output_flag", 0);
-    Highs_setStringOptionValue(h->highs, "parallel", "off"); /* the same answer on any machine */
-    Highs_setDoubleOptionValue(h->highs, "mip_rel_gap", 0);
+    Highs_setBoolOptionValue(h->highs, "log_to_console", 0); /* on_event hears it all the same */
     Highs_setCallback(h->highs, on_event, h);
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         Highs_startCallback(h->highs, events[i]);
+    Highs_setStringOptionValue(h->highs, "parallel", "off"); /* the same answer on any machine */
+    Highs_setDoubleOptionValue(h->highs, "mip_rel_gap", 0);
     for (size_t j = 0; j < m->n_columns; j++)
         h->integrality[j] =
             h->integers && m->is_integer[j] ? kHighsVarTypeInteger : kHighsVarTypeContinuous;
     if (pass(h, m) == kHighsStatusError)
-        return solver_failed(diag, "take the model");
+        return solver_failed(h, "take the model", diag);
     h->n_rows = m->n_rows;
+    h->zero_fits = zero_satisfies(m, 0);
     return NEAP_OK;
 }
 
@@ -152,6 +184,7 @@ neap_status highs_model_update(highs_model *h, const sparse_model *m, neap_diag 
 {
     size_t first = h->n_rows, added = m->n_rows - first;
     HighsInt *starts = NULL;
+    h->complaint[0] = '\0';
     neap_status status = NEAP_RESERVE(h->allocator, m->n_rows, &h->duals, &h->row_capacity, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(h->allocator, added, &starts, diag);
@@ -164,20 +197,23 @@ neap_status highs_model_update(highs_model *h, const sparse_model *m, neap_diag 
         Highs_addRows(h->highs, (HighsInt)added, m->row_lower + first, m->row_upper + first,
                       (HighsInt)(m->n_entries - offset), starts, m->entry_column + offset,
                       m->entry_value + offset) == kHighsStatusError)
-        status = solver_failed(diag, "take more rows");
+        status = solver_failed(h, "take more rows", diag);
     NEAP_DELETE(h->allocator, added, starts);
-    if (status == NEAP_OK && Highs_changeColsBoundsByRange(h->highs, 0, (HighsInt)h->n_columns - 1,
-                                                           m->lower, m->upper) == kHighsStatusError)
-        status = solver_failed(diag, "change bounds");
-    if (status == NEAP_OK)
+    if (status == NEAP_OK && h->n_columns > 0 &&
+        Highs_changeColsBoundsByRange(h->highs, 0, (HighsInt)h->n_columns - 1, m->lower,
+                                      m->upper) == kHighsStatusError)
+        status = solver_failed(h, "change bounds", diag);
+    if (status == NEAP_OK) {
+        h->zero_fits = h->zero_fits && zero_satisfies(m, first);
         h->n_rows = m->n_rows;
+    }
     return status;
 }
 
 static highs_outcome outcome_of(const highs_model *h)
 {
     HighsInt status = Highs_getModelStatus(h->highs);
-    if (status == kHighsModelStatusOptimal || status == kHighsModelStatusModelEmpty)
+    if (status == kHighsModelStatusOptimal)
         return HIGHS_SOLVED;
     if (status == kHighsModelStatusInfeasible || status == kHighsModelStatusObjectiveBound)
         return HIGHS_INFEASIBLE;
@@ -203,14 +239,31 @@ static void configure(const highs_model *h, const highs_settings *settings)
     }
 }
 
+/* A model without columns, which HiGHS calls empty whatever its rows say. */
+static void solve_empty(highs_model *h, highs_answer *answer)
+{
+    *answer = (highs_answer){.outcome = h->zero_fits ? HIGHS_SOLVED : HIGHS_INFEASIBLE,
+                             .has_solution = h->zero_fits,
+                             .bound = -HUGE_VAL};
+    if (h->integers)
+        answer->bound = h->zero_fits ? 0 : HUGE_VAL;
+    for (size_t r = 0; r < h->n_rows; r++)
+        h->duals[r] = 0;
+}
+
 neap_status highs_model_solve(highs_model *h, const highs_settings *settings, highs_answer *answer,
                               neap_diag *diag)
 {
     h->was_stopped = false;
+    h->complaint[0] = '\0';
+    if (h->n_columns == 0) {
+        solve_empty(h, answer);
+        return NEAP_OK;
+    }
     configure(h, settings);
     if (settings->start &&
         Highs_setSolution(h->highs, settings->start, NULL, NULL, NULL) == kHighsStatusError)
-        return solver_failed(diag, "take a first solution");
+        return solver_failed(h, "take a first solution", diag);
     HighsInt status = Highs_run(h->highs);
     *answer = (highs_answer){.outcome = outcome_of(h), .bound = -HUGE_VAL};
     if (status == kHighsStatusError && answer->outcome == HIGHS_SOLVED)
@@ -224,7 +277,7 @@ neap_status highs_model_solve(highs_model *h, const highs_settings *settings, hi
         Highs_getDoubleInfoValue(h->highs, "mip_dual_bound", &bound) == kHighsStatusOk)
         answer->bound = bound;
     if (Highs_getSolution(h->highs, h->values, NULL, NULL, h->duals) == kHighsStatusError)
-        return solver_failed(diag, "give its solution");
+        return solver_failed(h, "give its solution", diag);
     return NEAP_OK;
 }
 

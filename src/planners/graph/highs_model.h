@@ -55,7 +55,8 @@ void highs_model_destroy(highs_model *h);
 /* Hands over the rows that `m` has beyond those HiGHS has already, and all column bounds. */
 neap_status highs_model_update(highs_model *h, const sparse_model *m, neap_diag *diag);
 
-/* A second solve of a relaxation goes on from where the last one ended. */
+/* A second solve of a relaxation goes on from where the last one ended. A model without columns is
+   solved if 0 lies within every row. NEAP_INTERNAL, with HiGHS's own words, if it refuses. */
 neap_status highs_model_solve(highs_model *h, const highs_settings *settings, highs_answer *answer,
                               neap_diag *diag);
 
