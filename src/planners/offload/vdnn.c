@@ -1,0 +1,132 @@
+/*
+ * vdnn: moves what ops that compute long read.
+ *
+ * Rhu et al., "vDNN" (2016), and Shriram, Garg and Kulkarni, "Dynamic memory management for
+ * GPU-based training of deep neural networks" (vDNN++, 2019), move the inputs of all convolutions,
+ * or of every other one, because a convolution computes long enough to hide the transfers. Here as
+ * in section 6.1 of Beaumont, Eyraud-Dubois and Shilova, "Optimal GPU-CPU Offloading Strategies"
+ * (2020), which asks no layer for its type: for every threshold on u_F / |x|, the time of the
+ * forward op that reads an activation over its bytes, the no-wait, ordered schedule that moves all
+ * activations at or above it, and the one that moves half of them; the best of all these.
+ *
+ * Half is every other one in the order of the network. The paper does not say which: here both the
+ * first, third, ... and the second, fourth, ... are tried.
+ */
+#include "base/fail.h"
+#include "planners/offload/offload_method.h"
+
+#include <stdlib.h>
+
+enum { GRAIN };
+
+/* Selections to simulate at most: where there are more, thresholds are thinned out evenly. The
+ * largest networks have some 1,200 activations, and then each simulation takes tens of
+ * microseconds. */
+enum { MOST_SIMULATIONS = 6000 };
+
+static const neap_option options[] = {[GRAIN] = OFFLOAD_GRAIN_OPTION};
+
+typedef struct candidate {
+    double ratio; /* u_F / |x| */
+    uint32_t unit;
+} candidate;
+
+static int compare_candidates(const void *a, const void *b)
+{
+    const candidate *x = a, *y = b;
+    if (x->ratio != y->ratio)
+        return x->ratio > y->ratio ? -1 : 1;
+    return x->unit < y->unit ? -1 : x->unit > y->unit;
+}
+
+/* A unit of one parcel is read by the op `left`; the ops of a stage's unit are those from its first
+ * parcel's to its last's. */
+static double ratio_of(const offload_problem *problem, uint32_t unit)
+{
+    uint32_t first = problem->unit_first[unit], end = problem->unit_first[unit + 1];
+    int64_t ticks = 0, bytes = 0;
+    for (uint32_t k = problem->parcels[first].left; k <= problem->parcels[end - 1].left; k++)
+        ticks += problem->ticks[k];
+    for (uint32_t i = first; i < end; i++)
+        bytes += problem->parcels[i].bytes;
+    return (double)ticks / (double)bytes;
+}
+
+typedef enum share { ALL = 0, ODD, EVEN, N_SHARES } share;
+
+/* Marks the share of the selected units and simulates it, if it is enough. */
+static void try_share(offload_search *s, const bool *selected, share which)
+{
+    uint32_t rank = 0;
+    for (uint32_t u = 0; u < s->problem.n_units; u++) {
+        bool away = selected[u];
+        if (selected[u] && which != ALL)
+            away = (rank++ % 2 == 0) == (which == ODD);
+        offload_set_unit(s, u, away);
+    }
+    if (offload_search_enough(s))
+        offload_search_try(s);
+}
+
+/* Where candidate c ends a group of equal ratios, there is a threshold behind it. */
+static bool is_threshold(const candidate *order, uint32_t n, uint32_t c)
+{
+    return c + 1 == n || order[c + 1].ratio != order[c].ratio;
+}
+
+static void sweep(offload_search *s, const candidate *order, bool *selected)
+{
+    const planner *p = s->problem.planner;
+    uint32_t n = s->problem.n_units, n_thresholds = 0, rank = 0;
+    for (uint32_t c = 0; c < n; c++)
+        n_thresholds += is_threshold(order, n, c);
+    uint32_t step = 1 + n_thresholds * N_SHARES / MOST_SIMULATIONS;
+    for (uint32_t c = 0; c < n && !s->stopped; c++) {
+        selected[order[c].unit] = true;
+        if (!is_threshold(order, n, c))
+            continue;
+        bool skipped =
+            rank++ % step != 0 && c + 1 < n; /* the last one, all units, is always tried */
+        for (share which = ALL; which < N_SHARES && !skipped; which++)
+            try_share(s, selected, which);
+        planner_report(p, (double)(c + 1) / n);
+        s->stopped = planner_stopped(p) && c + 1 < n;
+    }
+}
+
+static neap_status choose(offload_search *s, neap_diag *diag)
+{
+    uint32_t n = s->problem.n_units;
+    candidate *order = neap_arena_alloc(&s->problem.arena, n, sizeof *order);
+    bool *selected = neap_arena_alloc(&s->problem.arena, n, sizeof *selected);
+    if (!order || !selected)
+        return neap_fail_no_memory(diag);
+    for (uint32_t u = 0; u < n; u++)
+        order[u] = (candidate){.ratio = ratio_of(&s->problem, u), .unit = u};
+    qsort(order, n, sizeof *order, compare_candidates);
+    sweep(s, order, selected);
+    return NEAP_OK;
+}
+
+static neap_status plan_vdnn(const planner *p, draft *d, neap_diag *diag)
+{
+    offload_search s;
+    neap_status status = offload_search_begin(p, (offload_grain)p->options[GRAIN], &s, diag);
+    if (status != NEAP_OK)
+        return status;
+    if (offload_search_needed(&s))
+        status = choose(&s, diag);
+    if (status == NEAP_OK)
+        status = offload_search_finish(&s, d, diag);
+    offload_search_end(&s);
+    return status;
+}
+
+const neap_method method_vdnn = {
+    .name = "vdnn",
+    .summary = "move the activations that long computations read, all or every other one",
+    .source = "Rhu et al. 2016; Shriram, Garg and Kulkarni 2019; as in Beaumont et al. 2020",
+    .n_options = sizeof options / sizeof *options,
+    .options = options,
+    .plan = plan_vdnn,
+};
