@@ -97,10 +97,12 @@ neap_status offload_simulator_create(const offload_problem *problem, offload_sim
         status = TAKE(sim, n, &sim->in, diag);
     if (status == NEAP_OK)
         status = TAKE(sim, sim->most_moves, &sim->moves, diag);
-    if (status == NEAP_OK)
+    if (status == NEAP_OK) {
         sort_by_need(sim);
-    else
+    } else {
         offload_simulator_destroy(sim);
+        *simulator = NULL;
+    }
     return status;
 }
 
@@ -126,6 +128,7 @@ typedef struct run {
     uint32_t first, last; /* parcels copied out and not released: a list by `next` */
     uint32_t next_out, next_in;
     uint32_t earliest; /* the op before which the next copy in fits; NEAP_NONE: not known */
+    bool fetching;     /* the memory of a copy in has been looked for */
 } run;
 
 static void note(run *r, uint32_t position, uint32_t i, neap_step_kind kind)
@@ -254,6 +257,7 @@ static bool start_copies_in(run *r, uint32_t k)
         if (n_due == 0 && (r->choice->fetch_at ? r->choice->fetch_at[i] > k
                                                : engine >= start + problem->ticks[k]))
             break; /* it is not to start yet, or no sooner than before the next op */
+        r->fetching = true;
         if (r->earliest == NEAP_NONE)
             r->earliest = find_earliest(r, i, k);
         if (k < r->earliest && k < x->needed) {
@@ -284,6 +288,39 @@ static bool start_copies_in(run *r, uint32_t k)
     return n_due == 0;
 }
 
+/*
+ * Forgets a parcel that is late, as if it had never been chosen. That is exact while its copy has
+ * not begun and no copy in was considered: those behind it in the queue have not begun either, so
+ * nothing that happened so far depends on it. False if it is too late for that.
+ */
+static bool forget(run *r, uint32_t i)
+{
+    offload_simulator *sim = r->sim;
+    const parcel *parcels = sim->problem->parcels;
+    if (r->record || r->fetching)
+        return false;
+    if (sim->place[i] == LEAVING) {
+        int64_t engine = sim->copy_end[i] - parcels[i].out_ticks;
+        uint32_t before = NEAP_NONE;
+        if (engine <= r->clock)
+            return false;
+        for (uint32_t j = r->first; j != i; j = sim->next[j])
+            before = j;
+        *(before == NEAP_NONE ? &r->first : &sim->next[before]) = sim->next[i];
+        if (r->last == i)
+            r->last = before;
+        for (uint32_t j = sim->next[i]; j != NEAP_NONE; j = sim->next[j])
+            engine = sim->copy_end[j] = engine + parcels[j].out_ticks;
+        r->out_free = engine;
+        if (!sim->problem->link.duplex)
+            r->in_free = engine;
+    }
+    sim->place[i] = STAYS;
+    return true;
+}
+
+/* Whether a parcel that op k needs cannot have left before, and the run must begin again without
+ * it. */
 static bool drop_late(run *r, uint32_t k)
 {
     offload_simulator *sim = r->sim;
@@ -292,7 +329,7 @@ static bool drop_late(run *r, uint32_t k)
         uint32_t i = sim->due[d];
         if (sim->place[i] == CHOSEN || sim->place[i] == LEAVING) {
             sim->dropped[i] = true;
-            late = true;
+            late |= !forget(r, i);
         }
     }
     return late;
