@@ -6,8 +6,8 @@
     write("growth.svg", figure)               # several plots stand below each other
 
 A series is told by colour, marker and dash, so that a picture holds in grey print; each marker shows
-its numbers as a tooltip. Points with a y of None break a line. Bars has groups of bars, Matrices panels side by
-side. Standard library only.
+its numbers as a tooltip. Points with a y of None break a line. Panels has many small plots, Bars groups of bars,
+Matrices panels side by side. Standard library only.
 """
 
 import html
@@ -21,6 +21,7 @@ DASHES = ("", "7 4", "2 4", "9 3 2 3")
 WIDTH, HEIGHT = 620, 340  # of the plotting area
 LEFT, TOP, BOTTOM = 84, 54, 60
 LEGEND_GAP, LEGEND_ROW, SWATCH = 22, 21, 30
+SIDE, TITLE = 24, 40  # of Panels: room for the y label and the title
 CHARACTER = 6.9  # width of one at font size 12, about
 
 
@@ -115,6 +116,10 @@ class Plot:
     y_ticks, lists of (value, label), replace the round numbers.
     """
 
+    width, height = WIDTH, HEIGHT
+    left, top, bottom = LEFT, TOP, BOTTOM  # around the plotting area
+    title_size, title_gap, marker_scale, own_legend = 15, 28, 1, True
+
     def __init__(self, title, x="", y="", log_x=False, log_y=False, **limits):
         self.title, self.x_label, self.y_label = title, x, y
         self.log_x, self.log_y, self.limits = log_x, log_y, limits
@@ -140,9 +145,11 @@ class Plot:
     # ---- Drawing ----
 
     def size(self):
+        return self.left + self.width + max(self.legend_width(), 24) + 8, self.top + self.height + self.bottom
+
+    def legend_width(self):
         longest = max((len(series[0]) for series in self.series), default=0)
-        legend = LEGEND_GAP + SWATCH + 8 + longest * CHARACTER if longest else 0
-        return LEFT + WIDTH + max(legend, 24) + 8, TOP + HEIGHT + BOTTOM
+        return LEGEND_GAP + SWATCH + 8 + longest * CHARACTER if longest else 0
 
     def svg(self, top):
         """The elements of this plot, moved down by `top`."""
@@ -155,44 +162,46 @@ class Plot:
         parts += self._frame()
         for index, series in enumerate(self.series):
             parts += self._series(index, *series)
-        parts += self._legend()
+        if self.own_legend:
+            parts += self.legend(self.left + self.width + LEGEND_GAP, self.top + 10)
         parts.append("</g>")
         return parts
 
     def _place(self, x, y):
-        return LEFT + WIDTH * self.ax.share(x), TOP + HEIGHT * (1 - self.ay.share(y))
+        return self.left + self.width * self.ax.share(x), self.top + self.height * (1 - self.ay.share(y))
 
     def _frame(self):
-        right, bottom = LEFT + WIDTH, TOP + HEIGHT
-        yield f'<text x="{LEFT}" y="26" font-size="15" font-weight="bold">{html.escape(self.title)}</text>'
+        right, bottom = self.left + self.width, self.top + self.height
+        place = f'x="{self.left}" y="{self.top - self.title_gap}" font-size="{self.title_size}"'
+        yield f'<text {place} font-weight="bold">{html.escape(self.title)}</text>'
         for value in self.ax.minor():
-            x = number(LEFT + WIDTH * self.ax.share(value))
-            yield f'<path d="M{x} {TOP}V{bottom}" stroke="#f2f2f2"/>'
+            x = number(self.left + self.width * self.ax.share(value))
+            yield f'<path d="M{x} {self.top}V{bottom}" stroke="#f2f2f2"/>'
         for value in self.ay.minor():
-            y = number(TOP + HEIGHT * (1 - self.ay.share(value)))
-            yield f'<path d="M{LEFT} {y}H{right}" stroke="#f2f2f2"/>'
+            y = number(self.top + self.height * (1 - self.ay.share(value)))
+            yield f'<path d="M{self.left} {y}H{right}" stroke="#f2f2f2"/>'
         for value, label in self.ax.ticks():
-            x = number(LEFT + WIDTH * self.ax.share(value))
-            yield f'<path d="M{x} {TOP}V{bottom}" stroke="#ddd"/>'
+            x = number(self.left + self.width * self.ax.share(value))
+            yield f'<path d="M{x} {self.top}V{bottom}" stroke="#ddd"/>'
             yield f'<text x="{x}" y="{bottom + 18}" text-anchor="middle">{label}</text>'
         for value, label in self.ay.ticks():
-            y = TOP + HEIGHT * (1 - self.ay.share(value))
-            yield f'<path d="M{LEFT} {number(y)}H{right}" stroke="#ddd"/>'
-            yield f'<text x="{LEFT - 8}" y="{number(y + 4)}" text-anchor="end">{label}</text>'
-        yield f'<path d="M{LEFT} {TOP}V{bottom}H{right}" fill="none" stroke="#444"/>'
-        yield f'<text x="{LEFT + WIDTH / 2}" y="{bottom + 42}" text-anchor="middle">{html.escape(self.x_label)}</text>'
+            y = self.top + self.height * (1 - self.ay.share(value))
+            yield f'<path d="M{self.left} {number(y)}H{right}" stroke="#ddd"/>'
+            yield f'<text x="{self.left - 8}" y="{number(y + 4)}" text-anchor="end">{label}</text>'
+        yield f'<path d="M{self.left} {self.top}V{bottom}H{right}" fill="none" stroke="#444"/>'
+        yield f'<text x="{self.left + self.width / 2}" y="{bottom + 42}" text-anchor="middle">{html.escape(self.x_label)}</text>'
         yield (
-            f'<text transform="translate(20 {TOP + HEIGHT / 2}) rotate(-90)" '
+            f'<text transform="translate(20 {self.top + self.height / 2}) rotate(-90)" '
             f'text-anchor="middle">{html.escape(self.y_label)}</text>'
         )
         for value, text in self.levels:
-            y = TOP + HEIGHT * (1 - self.ay.share(value))
-            yield f'<path d="M{LEFT} {number(y)}H{right}" stroke="#666" stroke-dasharray="1 3"/>'
+            y = self.top + self.height * (1 - self.ay.share(value))
+            yield f'<path d="M{self.left} {number(y)}H{right}" stroke="#666" stroke-dasharray="1 3"/>'
             yield f'<text x="{right - 4}" y="{number(y - 4)}" text-anchor="end" fill="#666">{html.escape(text)}</text>'
         for value, text in self.uprights:
-            x = LEFT + WIDTH * self.ax.share(value)
-            yield f'<path d="M{number(x)} {TOP}V{bottom}" stroke="#666" stroke-dasharray="1 3"/>'
-            yield f'<text x="{number(x)}" y="{TOP - 5}" text-anchor="middle" fill="#666">{html.escape(text)}</text>'
+            x = self.left + self.width * self.ax.share(value)
+            yield f'<path d="M{number(x)} {self.top}V{bottom}" stroke="#666" stroke-dasharray="1 3"/>'
+            yield f'<text x="{number(x)}" y="{self.top - 5}" text-anchor="middle" fill="#666">{html.escape(text)}</text>'
 
     def _style(self, index, dash, color):
         dash = DASHES[index // len(COLORS) % len(DASHES) if dash is None else dash]
@@ -218,8 +227,11 @@ class Plot:
             if y is None:
                 continue
             text = html.escape(f"{name}: {readable(x)}, {readable(y)}")
-            shape = self._marker(index, *self._place(x, y), color)
-            yield f"<g>{shape}<title>{text}</title></g>"
+            at, scaled = self._place(x, y), ""
+            if self.marker_scale != 1:
+                scaled = f' transform="translate({number(at[0])} {number(at[1])}) scale({self.marker_scale})"'
+                at = 0, 0
+            yield f"<g{scaled}>{self._marker(index, *at, color)}<title>{text}</title></g>"
 
     @staticmethod
     def _marker(index, x, y, color):
@@ -238,16 +250,74 @@ class Plot:
             return f'<path d="M{number(x - r)} {number(y - r)}l{2 * r} {2 * r}m0 {-2 * r}l{-2 * r} {2 * r}" {stroke}/>'
         return f'<path d="M{number(x - 4.4)} {number(y)}h8.8m-4.4 -4.4v8.8" {stroke}/>'
 
-    def _legend(self):
-        left = LEFT + WIDTH + LEGEND_GAP
+    def legend(self, left, top):
         for index, (name, _, marker, line, dash, color, _) in enumerate(self.series):
-            y = TOP + 10 + index * LEGEND_ROW
+            y = top + index * LEGEND_ROW
             color, dashes = self._style(index, dash, color)
             if line:
                 yield f'<path d="M{left} {y}h{SWATCH}" stroke="{color}" stroke-width="1.8"{dashes}/>'
             if marker:
                 yield self._marker(index, left + SWATCH / 2, y, color)
             yield f'<text x="{left + SWATCH + 8}" y="{y + 4}">{html.escape(name)}</text>'
+
+
+class Panel(Plot):
+    """A small plot, one of many in Panels; what the axes mean is said once, there."""
+
+    width, height = 190, 120
+    left, top, bottom = 52, 34, 30
+    title_size, title_gap, marker_scale, own_legend = 12, 9, 0.7, False
+
+    def size(self):
+        return self.left + self.width + 12, self.top + self.height + self.bottom
+
+
+class Panels:
+    """Rows of small plots under one title, with the legend of the first at the right of them all.
+
+    row(panels): the next row, of Panel or None where there is none.
+    """
+
+    GAP = 10  # below the last row, for what the axes mean
+
+    def __init__(self, title, x="", y=""):
+        self.title, self.x_label, self.y_label, self.rows = title, x, y, []
+
+    def row(self, panels):
+        self.rows.append(panels)
+
+    def _first(self):
+        return next(panel for row in self.rows for panel in row if panel)
+
+    def _area(self):
+        """(width, height) of the panels together, and of one of them."""
+        width, height = self._first().size()
+        return width * max(map(len, self.rows)), height * len(self.rows), width, height
+
+    def size(self):
+        width, height, _, _ = self._area()
+        return SIDE + width + self._first().legend_width() + 8, TITLE + height + self.GAP + 30
+
+    def svg(self, top):
+        all_wide, all_high, wide, high = self._area()
+        parts = [f'<g transform="translate(0 {top})">']
+        parts.append(f'<text x="{SIDE + 8}" y="26" font-size="15" font-weight="bold">{html.escape(self.title)}</text>')
+        for i, row in enumerate(self.rows):
+            for j, panel in enumerate(row):
+                if panel:
+                    parts.append(f'<g transform="translate({SIDE + j * wide} {TITLE + i * high})">')
+                    parts += panel.svg(0)
+                    parts.append("</g>")
+        middle = number(SIDE + all_wide / 2)
+        label = html.escape(self.x_label)
+        parts.append(f'<text x="{middle}" y="{TITLE + all_high + self.GAP + 8}" text-anchor="middle">{label}</text>')
+        parts.append(
+            f'<text transform="translate(20 {number(TITLE + all_high / 2)}) rotate(-90)" '
+            f'text-anchor="middle">{html.escape(self.y_label)}</text>'
+        )
+        parts += self._first().legend(SIDE + all_wide + LEGEND_GAP, TITLE + self._first().top + 10)
+        parts.append("</g>")
+        return parts
 
 
 class Bars:
