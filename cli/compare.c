@@ -119,7 +119,7 @@ static int show(const cli_settings *settings, const comparison *c, cli_buffer *o
 static int run_compare(const cli_settings *settings, cli_buffer *out)
 {
     comparison c = {.budget = -1};
-    int code = cli_methods_read(settings->methods, &c.methods);
+    int code = cli_methods_read(settings->methods, settings->link != NULL, &c.methods);
     if (code == CLI_OK)
         code = cli_methods_check_options(&c.methods, settings);
     if (code == CLI_OK)

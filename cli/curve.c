@@ -279,7 +279,7 @@ static int run_curve(const cli_settings *settings, cli_buffer *out)
         return cli_fail(CLI_BAD_INPUT,
                         "only one of --json, --csv - and --svg - can go to standard output");
     curve c = {.settings = settings};
-    int code = cli_methods_read(settings->methods, &c.methods);
+    int code = cli_methods_read(settings->methods, settings->link != NULL, &c.methods);
     if (code == CLI_OK)
         code = cli_methods_check_options(&c.methods, settings);
     if (code == CLI_OK)

@@ -40,7 +40,7 @@ static int try_others(cli_run *run, const cli_result *failed, alternatives *foun
         if (cli_interrupted() || cli_clock() - begin > ALL_LIMIT)
             break;
         const char *name = neap_method_name(neap_methods_at(i));
-        if (strcmp(name, failed->method) == 0)
+        if (strcmp(name, failed->method) == 0 || !cli_can_run(run->model, neap_methods_at(i)))
             continue;
         cli_progress_part(&run->progress, name, i, count);
         cli_result result;

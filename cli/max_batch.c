@@ -51,7 +51,7 @@ static int read_methods(max_batch *m)
         text = "neap";
     else if (all)
         text = NULL;
-    int code = cli_methods_read(text, &m->methods);
+    int code = cli_methods_read(text, m->settings->link != NULL, &m->methods);
     if (code == CLI_OK)
         code = cli_methods_check_options(&m->methods, m->settings);
     m->time_limit = m->methods.count > 1 ? cli_limit_of_many(m->settings) : m->settings->time_limit;

@@ -137,7 +137,8 @@ static bool is_auto(const cli_settings *settings)
 static int solve(planning *p)
 {
     cli_methods methods;
-    int code = cli_methods_read(is_auto(p->settings) ? NULL : p->settings->method, &methods);
+    int code = cli_methods_read(is_auto(p->settings) ? NULL : p->settings->method,
+                                p->settings->link != NULL, &methods);
     if (code != CLI_OK)
         return code;
     code = cli_methods_check_options(&methods, p->settings);

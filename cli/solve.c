@@ -113,6 +113,11 @@ int cli_solve(cli_run *run, const char *method, int64_t budget, double time_limi
     return CLI_OK;
 }
 
+bool cli_can_run(const cli_loaded *model, const neap_method *method)
+{
+    return !neap_method_needs_link(method) || model->link.out_bandwidth > 0;
+}
+
 /* ---- The best of several ---- */
 
 /* Keeps the better of two in `best` and clears the other. */
@@ -134,9 +139,11 @@ static int solve_all(cli_run *run, int64_t budget, cli_result *best)
     double limit = run->settings->time_limit;
     uint32_t count = neap_methods_count();
     for (uint32_t i = 0; i < count && !cli_interrupted(); i++) {
-        const char *name = neap_method_name(neap_methods_at(i));
-        if (strcmp(name, best->method) == 0 || strcmp(name, "checkmate-lp") == 0)
-            continue; /* the latter's plans and bounds are part of checkmate's */
+        const neap_method *method = neap_methods_at(i);
+        const char *name = neap_method_name(method);
+        if (strcmp(name, best->method) == 0 || neap_method_part_of(method) ||
+            !cli_can_run(run->model, method))
+            continue;
         double left = limit > 0 ? limit - (cli_clock() - begin) : LIMIT_OF_MANY;
         if (left <= 0)
             break;
@@ -192,7 +199,7 @@ static int add_method(cli_methods *methods, const char *text, size_t length)
     return code;
 }
 
-int cli_methods_read(const char *text, cli_methods *methods)
+int cli_methods_read(const char *text, bool linked, cli_methods *methods)
 {
     *methods = (cli_methods){.capacity = neap_methods_count()};
     if (text)
@@ -203,7 +210,8 @@ int cli_methods_read(const char *text, cli_methods *methods)
         return cli_fail_memory();
     if (!text)
         for (uint32_t i = 0; i < methods->capacity; i++)
-            methods->names[methods->count++] = neap_method_name(neap_methods_at(i));
+            if (linked || !neap_method_needs_link(neap_methods_at(i)))
+                methods->names[methods->count++] = neap_method_name(neap_methods_at(i));
     int code = CLI_OK;
     while (text && *text && code == CLI_OK) {
         size_t length = strcspn(text, ",");

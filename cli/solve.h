@@ -53,6 +53,9 @@ int cli_solve(cli_run *run, const char *method, int64_t budget, double time_limi
 uint32_t cli_select_options(const cli_settings *settings, const char *method,
                             neap_option_setting *options);
 
+/* Whether a method that needs a link has one. */
+bool cli_can_run(const cli_loaded *model, const neap_method *method);
+
 /*
  * The method "auto": `neap` if there is such a method; else store-all if that fits, else the best
  * of all. Where none has a plan, the result is that of the method which needs least.
@@ -67,7 +70,8 @@ typedef struct cli_methods {
     const char **names;
 } cli_methods;
 
-int cli_methods_read(const char *text, cli_methods *methods);
+/* For NULL, without those that need a link unless there is one. */
+int cli_methods_read(const char *text, bool linked, cli_methods *methods);
 void cli_methods_clear(cli_methods *methods);
 /* Is every --option one of at least one of these methods? */
 int cli_methods_check_options(const cli_methods *methods, const cli_settings *settings);

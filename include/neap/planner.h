@@ -63,6 +63,11 @@ NEAP_API const char *neap_methods_nearest(const char *name);
 NEAP_API const char *neap_method_name(const neap_method *method);
 NEAP_API const char *neap_method_summary(const neap_method *method); /* one line */
 NEAP_API const char *neap_method_source(const neap_method *method);  /* the paper */
+/* Whether it moves values to host memory: without a link (neap_request.link) with bandwidth both
+   ways it is NEAP_UNSUPPORTED. */
+NEAP_API bool neap_method_needs_link(const neap_method *method);
+/* The method that begins with this one's plan and so is never worse; NULL: none. */
+NEAP_API const char *neap_method_part_of(const neap_method *method);
 NEAP_API uint32_t neap_method_option_count(const neap_method *method);
 NEAP_API const neap_option *neap_method_option_at(const neap_method *method, uint32_t index);
 

@@ -46,7 +46,7 @@ void neap_suggestion_offer(neap_suggestion *suggestion, const char *candidate)
         return;
     unsigned distance = edit_distance(suggestion->wrong, candidate);
     unsigned allowed = length <= 3 ? 1 : 1 + (unsigned)length / 4;
-    if (length >= 3 && strncmp(candidate, suggestion->wrong, length) == 0)
+    if (distance > 0 && length >= 3 && strncmp(candidate, suggestion->wrong, length) == 0)
         distance = 1; /* an abbreviation */
     if (distance <= allowed && (!suggestion->best || distance < suggestion->distance)) {
         suggestion->best = candidate;

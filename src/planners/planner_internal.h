@@ -47,6 +47,8 @@ struct neap_method {
     const char *source;
     uint32_t n_options;
     const neap_option *options;
+    bool needs_link;     /* neap_solve sees to it that there is one, both ways */
+    const char *part_of; /* neap_method_part_of */
     neap_status (*plan)(const planner *p, draft *d, neap_diag *diag);
 };
 

@@ -58,6 +58,16 @@ const char *neap_method_source(const neap_method *method)
     return method->source;
 }
 
+bool neap_method_needs_link(const neap_method *method)
+{
+    return method->needs_link;
+}
+
+const char *neap_method_part_of(const neap_method *method)
+{
+    return method->part_of;
+}
+
 uint32_t neap_method_option_count(const neap_method *method)
 {
     return method->n_options;

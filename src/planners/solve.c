@@ -115,6 +115,12 @@ static neap_status check_request(const neap_request *request, const neap_method 
         return neap_fail(diag, NEAP_INVALID,
                          "a budget of %" PRId64 " bytes: it must be positive, like 8GiB",
                          request->budget);
+    bool linked = request->link.out_bandwidth > 0 && request->link.in_bandwidth > 0;
+    if ((*method)->needs_link && !linked)
+        return neap_fail(diag, NEAP_UNSUPPORTED,
+                         "method %s moves tensors to host memory and back and needs a link with "
+                         "bandwidth both ways, such as --link 12.2GB/s or --link device",
+                         request->method);
     if (!(request->time_limit >= 0))
         return neap_fail(diag, NEAP_INVALID, "a time limit is 0 (none) or more seconds");
     if (request->alignment < 1)

@@ -3,6 +3,7 @@
  * neap/graph.h, is written and read without loss, and can be planned.
  */
 #include "fuzz.h"
+#include "method_link.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -95,6 +96,7 @@ static void graph_check_method(const neap_graph *graph, const char *method, int6
     neap_solution *solution;
     neap_diag diag = {0};
     neap_request_init(&request, graph, method);
+    request.link = method_link(method);
     request.budget = budget;
     neap_status status = neap_solve(NULL, &request, &solution, &diag);
     if (status == NEAP_UNSUPPORTED) { /* revolve and the like want a chain of equal steps */

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "failing_allocator.h"
+#include "method_link.h"
 #include "op_cases.h"
 #include "random_training.h"
 #include "run_command.h"
@@ -590,6 +591,7 @@ static neap_status solve(rack *k)
     neap_request request;
     neap_solution *solution = (neap_solution *)k;
     neap_request_init(&request, c->graph, c->method);
+    request.link = method_link(c->method);
     request.budget = c->budget;
     arm(k);
     neap_status status = neap_solve(memory(k), &request, &solution, &k->diag);
@@ -608,6 +610,7 @@ static void torture_method(const neap_graph *graph, const char *method)
         neap_request request;
         neap_solution *solution;
         neap_request_init(&request, graph, method);
+        request.link = method_link(method);
         request.budget = budgets[i];
         neap_status expected = neap_solve(NULL, &request, &solution, NULL);
         neap_solution_destroy(solution);

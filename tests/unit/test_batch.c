@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "failing_allocator.h"
+#include "method_link.h"
 #include "small_graphs.h"
 
 #include <neap/batch.h>
@@ -98,6 +99,7 @@ static neap_batch_request request_for(subject *s, const char *method, int64_t bu
     neap_batch_request request;
     neap_batch_request_init(&request, graph_of, s, method);
     request.solve.budget = budget;
+    request.solve.link = method_link(method);
     request.most = MOST;
     return request;
 }

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "method_link.h"
 #include "random_training.h"
 #include "small_graphs.h"
 
@@ -48,6 +49,7 @@ static neap_solution *solve(const neap_graph *graph, const char *method, int64_t
     neap_solution *solution = NULL;
     neap_diag diag = {0};
     neap_request_init(&request, graph, method);
+    request.link = method_link(method);
     request.budget = budget;
     neap_status status = neap_solve(NULL, &request, &solution, &diag);
     if (status != NEAP_OK && status != NEAP_UNSUPPORTED)
@@ -166,6 +168,7 @@ static void expect_option(const neap_graph *graph, const char *method, const cha
     neap_solution *solution;
     neap_diag diag = {0};
     neap_request_init(&request, graph, method);
+    request.link = method_link(method);
     request.n_options = 1;
     request.options = &setting;
     neap_status status = neap_solve(NULL, &request, &solution, &diag);
@@ -569,6 +572,7 @@ static void check_cancelled(const neap_graph *graph, const char *method)
     int64_t peak;
     assert_int_equal(neap_natural_peak(NULL, graph, &peak, NULL), NEAP_OK);
     neap_request_init(&request, graph, method);
+    request.link = method_link(method);
     request.budget = peak - peak / 10;
     request.progress = &progress;
     neap_status status = neap_solve(NULL, &request, &solution, &diag);

@@ -292,5 +292,6 @@ const neap_method method_checkmate_lp = {
     .source = "Jain et al. 2020, Checkmate, section 5",
     .n_options = sizeof options / sizeof *options,
     .options = options,
+    .part_of = "checkmate",
     .plan = plan_checkmate_lp,
 };

@@ -87,5 +87,6 @@ const neap_method method_offload = {
     .source = "neap, after Beaumont, Eyraud-Dubois and Shilova 2020",
     .n_options = sizeof options / sizeof *options,
     .options = options,
+    .needs_link = true,
     .plan = plan_offload,
 };

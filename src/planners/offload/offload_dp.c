@@ -91,5 +91,7 @@ const neap_method method_offload_dp = {
     .source = "Beaumont, Eyraud-Dubois and Shilova 2020, Algorithm 1",
     .n_options = sizeof options / sizeof *options,
     .options = options,
+    .needs_link = true,
+    .part_of = "offload",
     .plan = plan_offload_dp,
 };

@@ -50,5 +50,7 @@ const neap_method method_offload_greedy = {
     .source = "Beaumont, Eyraud-Dubois and Shilova 2020, Theorem 2",
     .n_options = sizeof options / sizeof *options,
     .options = options,
+    .needs_link = true,
+    .part_of = "offload",
     .plan = plan_offload_greedy,
 };

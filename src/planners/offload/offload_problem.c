@@ -225,9 +225,10 @@ static neap_status add_parcel(offload_problem *problem, uint32_t storage, const 
                   .rebuilt = ops};
     x->out_ticks = neap_link_ticks(&problem->link, problem->graph, true, x->bytes);
     x->in_ticks = neap_link_ticks(&problem->link, problem->graph, false, x->bytes);
-    if (x->out_ticks > INT64_MAX / 4 - problem->total_ticks ||
-        x->in_ticks > INT64_MAX / 4 - problem->total_ticks)
-        return NEAP_OK; /* no link that way, or as good as none */
+    int64_t most = INT64_MAX / 4 - problem->total_ticks - problem->transfer_ticks;
+    if (x->out_ticks > most / 2 || x->in_ticks > most / 2)
+        return NEAP_OK; /* the link is as good as none: with all transfers time would overflow */
+    problem->transfer_ticks += x->out_ticks + x->in_ticks;
     problem->n_parcels++;
     return set_kept(problem, on, x, diag);
 }
@@ -446,12 +447,6 @@ neap_status offload_problem_build(const planner *p, offload_grain grain, offload
         status = settle_memory(problem, diag);
     if (status == NEAP_OK)
         status = make_units(problem, grain, diag);
-    bool linked = problem->link.out_bandwidth > 0 && problem->link.in_bandwidth > 0;
-    if (status == NEAP_OK && !linked && problem->peak > problem->budget)
-        status = neap_fail(diag, NEAP_UNSUPPORTED,
-                           "method %s moves tensors to host memory and back and needs a link with "
-                           "bandwidth both ways, such as --link 12.2GB/s or --link device",
-                           p->request->method);
     if (status != NEAP_OK)
         offload_problem_clear(problem);
     return status;

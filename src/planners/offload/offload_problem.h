@@ -60,15 +60,15 @@ typedef struct offload_problem {
     uint32_t peak_op;
     int64_t floor; /* what is needed with all parcels away: no selection fits less */
     uint32_t floor_op;
-    int64_t total_ticks; /* of all ops */
-    int64_t total_bytes; /* of all parcels */
-    neap_arena arena;    /* of all the arrays */
+    int64_t total_ticks;    /* of all ops */
+    int64_t total_bytes;    /* of all parcels */
+    int64_t transfer_ticks; /* of all their transfers */
+    neap_arena arena;       /* of all the arrays */
 } offload_problem;
 
 /* Whether methods decide on single storages or on all that a stage of the chain view keeps. */
 typedef enum offload_grain { OFFLOAD_STORAGES = 0, OFFLOAD_STAGES } offload_grain;
 
-/* NEAP_UNSUPPORTED where there is no link and the budget is below the natural peak. */
 neap_status offload_problem_build(const planner *p, offload_grain grain, offload_problem *problem,
                                   neap_diag *diag);
 void offload_problem_clear(offload_problem *problem);

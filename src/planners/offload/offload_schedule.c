@@ -127,8 +127,10 @@ typedef struct run {
     int64_t away_bytes;   /* of parcels that are AWAY */
     uint32_t first, last; /* parcels copied out and not released: a list by `next` */
     uint32_t next_out, next_in;
-    uint32_t earliest; /* the op before which the next copy in fits; NEAP_NONE: not known */
-    bool fetching;     /* the memory of a copy in has been looked for */
+    uint32_t earliest;    /* the op before which the next copy in fits; NEAP_NONE: not known */
+    uint32_t first_fetch; /* of the choice's fetch_at, the least; 0 without */
+    bool fetching;        /* a copy in has been considered, or would have been but for another that
+                             stands before it */
 } run;
 
 static void note(run *r, uint32_t position, uint32_t i, neap_step_kind kind)
@@ -250,10 +252,13 @@ static bool start_copies_in(run *r, uint32_t k)
             r->earliest = NEAP_NONE;
             continue;
         }
-        if (sim->place[i] != AWAY)
-            break;
         int64_t engine = r->in_free > r->clock ? r->in_free : r->clock;
         int64_t start = ready > r->clock ? ready : r->clock;
+        if (sim->place[i] != AWAY) {
+            bool idle = r->choice->fetch_at || engine < start + problem->ticks[k];
+            r->fetching |= idle && r->away_bytes > 0 && k >= r->first_fetch;
+            break;
+        }
         if (n_due == 0 && (r->choice->fetch_at ? r->choice->fetch_at[i] > k
                                                : engine >= start + problem->ticks[k]))
             break; /* it is not to start yet, or no sooner than before the next op */
@@ -290,8 +295,8 @@ static bool start_copies_in(run *r, uint32_t k)
 
 /*
  * Forgets a parcel that is late, as if it had never been chosen. That is exact while its copy has
- * not begun and no copy in was considered: those behind it in the queue have not begun either, so
- * nothing that happened so far depends on it. False if it is too late for that.
+ * not begun and there was no time for a copy in: those behind it in the queue have not begun
+ * either, so nothing that happened so far depends on it. False if it is too late for that.
  */
 static bool forget(run *r, uint32_t i)
 {
@@ -370,6 +375,9 @@ static bool run_once(offload_simulator *sim, const offload_choice *choice, bool 
     if (problem->n_parcels > 0)
         memset(sim->place, STAYS, problem->n_parcels * sizeof *sim->place);
     set_profile(&r);
+    for (uint32_t c = 0; choice->fetch_at && c < choice->n; c++)
+        if (c == 0 || choice->fetch_at[choice->in[c]] < r.first_fetch)
+            r.first_fetch = choice->fetch_at[choice->in[c]];
     *result = (offload_result){.blocked = NEAP_NONE};
     for (uint32_t k = 0; k < problem->n_ops; k++) {
         start_copies_out(&r, k);
@@ -401,8 +409,10 @@ static offload_result simulate(offload_simulator *sim, const offload_choice *cho
     offload_result result;
     if (problem->n_parcels > 0)
         memset(sim->dropped, 0, problem->n_parcels * sizeof *sim->dropped);
+    uint32_t runs = 1;
     while (!run_once(sim, choice, record, &result))
-        continue;
+        runs++;
+    result.runs = runs;
     for (uint32_t c = 0; c < choice->n; c++)
         if (!sim->dropped[choice->out[c]])
             result.host_bytes += problem->parcels[choice->out[c]].bytes;
