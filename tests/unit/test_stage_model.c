@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "planners/graph/highs_model.h"
+#include "planners/graph/relaxation.h"
 #include "planners/graph/stage_model.h"
 #include "random_stages.h"
 #include "random_training.h"
@@ -20,6 +21,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -413,12 +415,40 @@ static void test_empty_rows(void **state)
     sparse_model_clear(&m);
 }
 
+/* ---- Tick steps ---- */
+
+/* A variant that takes three seconds, beside one of two. */
+static int64_t step_with(const char *workspace)
+{
+    char json[400];
+    snprintf(json, sizeof json,
+             "{'neap':'graph','version':1,'values':[{'bytes':1},{'bytes':1}],'ops':["
+             "{'inputs':[],'outputs':[0],'time':4},{'inputs':[0],'outputs':[1],'time':2,"
+             "'workspace':5,'variants':[{'time':2,'workspace':5},{'time':3,'workspace':%s}]}],"
+             "'outputs':[1]}",
+             workspace);
+    neap_graph *graph = graph_from(json);
+    int64_t step = graph_tick_step(graph), second = neap_graph_ticks_per_second(graph);
+    assert_true(step % second == 0);
+    neap_graph_destroy(graph);
+    return step / second;
+}
+
+/* Times of plans are apart by what the variants that plans need are. */
+static void test_tick_steps(void **state)
+{
+    (void)state;
+    assert_int_equal(step_with("4"), 1);
+    assert_int_equal(step_with("5"), 2);
+    assert_int_equal(step_with("6"), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_partitioned),       cmocka_unit_test(test_unpartitioned),
         cmocka_unit_test(test_what_is_ruled_out), cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_empty_rows),
+        cmocka_unit_test(test_empty_rows),        cmocka_unit_test(test_tick_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

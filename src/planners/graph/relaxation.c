@@ -7,17 +7,24 @@
 #include <math.h>
 #include <string.h>
 
+static int64_t greatest_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
 int64_t graph_tick_step(const neap_graph *graph)
 {
     int64_t step = 0;
     for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
         const neap_op *op = neap_graph_op(graph, o);
         for (uint32_t q = 0; q < op->n_variants; q++)
-            for (int64_t other = op->variants[q].ticks; other != 0;) {
-                int64_t rest = step % other;
-                step = other;
-                other = rest;
-            }
+            if (!stage_variant_is_dominated(op, q))
+                step = greatest_divisor(step, op->variants[q].ticks);
     }
     return step > 0 ? step : 1;
 }

@@ -45,7 +45,8 @@ void relaxation_clear(relaxation *x);
 
 /* A bound in the model's units as ticks: rounded up to what a sum of the ops' times can be. */
 int64_t relaxation_bound_ticks(const stage_model *m, double bound);
-/* The greatest common divisor of all ops' ticks: no two plans' times are nearer than this. */
+/* The greatest common divisor of the ticks of all variants worth having: the times of no two plans
+   of those are nearer than this. */
 int64_t graph_tick_step(const neap_graph *graph);
 
 #endif

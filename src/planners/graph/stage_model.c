@@ -542,14 +542,14 @@ done:
 
 /* ---- Variants and workspaces ---- */
 
-/* Whether another variant is at least as good in both ways (the first of equals stays). */
-static bool is_dominated(const neap_op *op, uint32_t q)
+bool stage_variant_is_dominated(const neap_op *op, uint32_t variant)
 {
-    const neap_variant *own = &op->variants[q];
+    const neap_variant *own = &op->variants[variant];
     for (uint32_t o = 0; o < op->n_variants; o++) {
         const neap_variant *other = &op->variants[o];
-        bool better = other->ticks < own->ticks || other->workspace < own->workspace || o < q;
-        if (o != q && other->ticks <= own->ticks && other->workspace <= own->workspace && better)
+        bool better = other->ticks < own->ticks || other->workspace < own->workspace || o < variant;
+        if (o != variant && other->ticks <= own->ticks && other->workspace <= own->workspace &&
+            better)
             return true;
     }
     return false;
@@ -571,7 +571,7 @@ static neap_status choose_variants(builder *b)
         for (uint32_t q = 0; q < op->n_variants; q++) {
             if (op->variants[q].ticks < b->least_ticks[k])
                 b->least_ticks[k] = op->variants[q].ticks;
-            if (!is_dominated(op, q))
+            if (!stage_variant_is_dominated(op, q))
                 m->variants[kept++] = q;
         }
     }

@@ -82,6 +82,10 @@ typedef struct stage_options {
     int64_t cutoff_ticks; /* only plans faster than this matter; INT64_MAX: all */
 } stage_options;
 
+/* Whether another variant of the op is at least as good in time and workspace (of equals the first
+   is the better): no plan needs it. */
+bool stage_variant_is_dominated(const neap_op *op, uint32_t variant);
+
 /* Columns and rows without those of memory, by an upper bound: to refuse before building. */
 typedef struct stage_size {
     uint64_t columns, rows;
