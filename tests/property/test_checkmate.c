@@ -113,16 +113,20 @@ static uint64_t ask_all(const cases *c, const char *form, question *ask)
 
 /* ---- The method ---- */
 
-static neap_solution *solve(const neap_graph *graph, const char *form, int64_t budget)
+/* With a target (ticks; 0: none) the local search for a first plan is left out: it would often be
+   fast enough, and the program would have nothing to say. */
+static neap_solution *solve(const neap_graph *graph, const char *form, int64_t budget,
+                            int64_t target)
 {
-    const neap_option_setting option = {"form", form};
+    const neap_option_setting options[] = {{"form", form}, {"rounds", "0"}};
     neap_request request;
     neap_solution *solution;
     neap_diag diag = {0};
     neap_request_init(&request, graph, "checkmate");
     request.budget = budget;
-    request.n_options = 1;
-    request.options = &option;
+    request.target_time = neap_graph_seconds(graph, target);
+    request.n_options = target > 0 ? 2 : 1;
+    request.options = options;
     neap_status status = neap_solve(NULL, &request, &solution, &diag);
     NEED(graph, status == NEAP_OK, "%s within %" PRId64 ": %s", form, budget, diag.message);
     return solution;
@@ -160,7 +164,7 @@ static void check_plan(const neap_graph *graph, const char *form, int64_t budget
 
 static void check_method(const neap_graph *graph, const char *form, int64_t budget, int64_t least)
 {
-    neap_solution *solution = solve(graph, form, budget);
+    neap_solution *solution = solve(graph, form, budget, 0);
     const neap_figures *f = neap_solution_figures(solution);
     if (neap_solution_plan(solution)) {
         check_plan(graph, form, budget, least, solution);
@@ -174,6 +178,25 @@ static void check_method(const neap_graph *graph, const char *form, int64_t budg
              "%s: least budget %" PRId64 " within %" PRId64, form, f->least_budget, budget);
     }
     neap_solution_destroy(solution);
+}
+
+/* The best plan as the target: it is found. A tick less is one that nothing in stages reaches, and
+   a bound says no more than that. */
+static void check_target(const neap_graph *graph, const char *form, int64_t budget, int64_t least)
+{
+    if (least < 2)
+        return;
+    for (int64_t target = least; target >= least - 1; target--) {
+        neap_solution *solution = solve(graph, form, budget, target);
+        const neap_figures *f = neap_solution_figures(solution);
+        bool reached = f->time >= 0 && ticks_of(graph, f->time) <= target;
+        NEED(graph, target < least || reached,
+             "%s within %" PRId64 ": the target of %" PRId64 " ticks is not reached", form, budget,
+             target);
+        NEED(graph, reached || ticks_of(graph, f->bound_time) <= least,
+             "%s within %" PRId64 ": the bound is above %" PRId64 " ticks", form, budget, least);
+        neap_solution_destroy(solution);
+    }
 }
 
 static void test_form(const char *form, uint64_t seed, size_t count, uint32_t most_layers)
@@ -199,6 +222,18 @@ static void test_unpartitioned(void **state)
 {
     (void)state;
     test_form("unpartitioned", 20240932, 600 / SHARE, 3);
+}
+
+static void test_targets(void **state)
+{
+    (void)state;
+    need_highs();
+    need_staged_oracle();
+    random_source random = {setting("NEAP_TEST_SEED", 20240935)};
+    cases c =
+        draw_cases(&random, (size_t)setting("NEAP_TEST_COUNT", 500 / SHARE), 3, "partitioned");
+    print_message("%" PRIu64 " budgets\n", ask_all(&c, "partitioned", check_target));
+    cases_clear(&c);
 }
 
 /* ---- The program ---- */
@@ -387,9 +422,13 @@ static void test_passing_outputs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_partitioned),         cmocka_unit_test(test_unpartitioned),
-        cmocka_unit_test(test_partitioned_program), cmocka_unit_test(test_unpartitioned_program),
-        cmocka_unit_test(test_old_cases),           cmocka_unit_test(test_passing_outputs),
+        cmocka_unit_test(test_partitioned),
+        cmocka_unit_test(test_unpartitioned),
+        cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_partitioned_program),
+        cmocka_unit_test(test_unpartitioned_program),
+        cmocka_unit_test(test_old_cases),
+        cmocka_unit_test(test_passing_outputs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

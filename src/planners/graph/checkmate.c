@@ -97,15 +97,24 @@ static bool is_good_enough(const search *s)
            (has_target && s->best.ticks <= s->target_ticks);
 }
 
-/* The objective that such plans stay below: by a tick step, or by a tenth of a millionth of the
-   base time where steps are finer than a solver's arithmetic. */
+/* Less than the objectives of plans of different times are apart: half a tick step, or a tenth of a
+   millionth of the base time where steps are finer than a solver's arithmetic. */
+static double margin(const search *s)
+{
+    return fmax(0.5 * (double)graph_tick_step(s->p->graph) * s->relaxed.model.ticks_scale, 1e-4);
+}
+
+/* The objective that such plans stay below. They may take as long as the target, and the target
+   need not be a time that plans have. */
 static double cutoff(const search *s)
 {
     const stage_model *m = &s->relaxed.model;
+    int64_t step = graph_tick_step(s->p->graph);
     if (cutoff_ticks(s) == INT64_MAX)
         return HUGE_VAL;
-    double half_step = 0.5 * (double)graph_tick_step(s->p->graph) * m->ticks_scale;
-    return stage_model_objective(m, cutoff_ticks(s)) - fmax(half_step, 1e-4);
+    if (s->best.ticks <= s->target_ticks)
+        return stage_model_objective(m, s->best.ticks) - margin(s);
+    return stage_model_objective(m, s->target_ticks / step * step) + margin(s);
 }
 
 /* Fixes every column that no better plan has otherwise. */
@@ -206,7 +215,7 @@ static neap_status solve_once(search *s, bool *again, neap_diag *diag)
     if (status == NEAP_OK) {
         highs_settings settings = {.seconds = planner_seconds_left(p),
                                    .seed = p->request->seed,
-                                   .absolute_gap = 0.5e-4,
+                                   .absolute_gap = 0.5 * margin(s),
                                    .start = expressible ? start : NULL};
         status = highs_model_solve(highs, &settings, &answer, diag);
     }
@@ -298,7 +307,7 @@ static neap_status run(search *s, neap_diag *diag)
         return status;
     if (form == STAGE_PARTITIONED && s->relaxed.outcome == HIGHS_SOLVED)
         status = round_relaxation(s, diag);
-    s->exhausted = s->best.ticks <= s->bound_ticks;
+    s->exhausted = cutoff_ticks(s) <= s->bound_ticks || s->relaxed.bound >= cutoff(s);
     if (status == NEAP_OK && !s->exhausted && !is_good_enough(s))
         status = solve_program(s, diag);
     return status;
