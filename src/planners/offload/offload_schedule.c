@@ -32,6 +32,7 @@ struct offload_simulator {
     uint8_t *place;      /* per parcel */
     bool *dropped;       /* per parcel: its copy would not end before it is needed */
     int64_t *copy_end;   /* per parcel: of its copy out */
+    uint32_t *gone_at;   /* per parcel: the op before which it was released */
     uint32_t *next;      /* per parcel: the one copied out after it, of those not released */
     uint32_t *due;       /* parcels by ascending `needed`; of equals the later in order first */
     uint32_t *due_first; /* per op, and one more: of due */
@@ -86,6 +87,8 @@ neap_status offload_simulator_create(const offload_problem *problem, offload_sim
     if (status == NEAP_OK)
         status = TAKE(sim, n, &sim->copy_end, diag);
     if (status == NEAP_OK)
+        status = TAKE(sim, n, &sim->gone_at, diag);
+    if (status == NEAP_OK)
         status = TAKE(sim, n, &sim->next, diag);
     if (status == NEAP_OK)
         status = TAKE(sim, n, &sim->due, diag);
@@ -129,8 +132,9 @@ typedef struct run {
     uint32_t next_out, next_in;
     uint32_t earliest;    /* the op before which the next copy in fits; NEAP_NONE: not known */
     uint32_t first_fetch; /* of the choice's fetch_at, the least; 0 without */
-    bool fetching;        /* a copy in has been considered, or would have been but for another that
-                             stands before it */
+    bool fetching;        /* a copy in has been considered */
+    uint32_t idle_end;    /* behind the last op where one would have been, but the parcel was not
+                             away; 0: there is none */
 } run;
 
 static void note(run *r, uint32_t position, uint32_t i, neap_step_kind kind)
@@ -186,6 +190,7 @@ static void release(run *r, uint32_t k, int64_t bytes, int64_t until)
                 r->clock = sim->copy_end[i];
             }
             sim->place[i] = AWAY;
+            sim->gone_at[i] = k;
             r->away_bytes += x->bytes;
             *(before == NEAP_NONE ? &r->first : &sim->next[before]) = next;
             if (next == NEAP_NONE)
@@ -256,7 +261,8 @@ static bool start_copies_in(run *r, uint32_t k)
         int64_t start = ready > r->clock ? ready : r->clock;
         if (sim->place[i] != AWAY) {
             bool idle = r->choice->fetch_at || engine < start + problem->ticks[k];
-            r->fetching |= idle && r->away_bytes > 0 && k >= r->first_fetch;
+            if (idle && k >= r->first_fetch)
+                r->idle_end = k + 1;
             break;
         }
         if (n_due == 0 && (r->choice->fetch_at ? r->choice->fetch_at[i] > k
@@ -293,16 +299,28 @@ static bool start_copies_in(run *r, uint32_t k)
     return n_due == 0;
 }
 
+/* Whether a copy in would have started before now, had those that are dropped not stood before it.
+ */
+static bool missed_copy_in(const run *r)
+{
+    for (uint32_t c = r->next_in; c < r->choice->n; c++) {
+        uint32_t i = r->choice->in[c];
+        if (is_taken(r, i))
+            return r->sim->place[i] == AWAY && r->sim->gone_at[i] < r->idle_end;
+    }
+    return false;
+}
+
 /*
  * Forgets a parcel that is late, as if it had never been chosen. That is exact while its copy has
- * not begun and there was no time for a copy in: those behind it in the queue have not begun
- * either, so nothing that happened so far depends on it. False if it is too late for that.
+ * not begun and no copy in depends on it: those behind it in the queue have not begun either, so
+ * nothing that happened so far would have been different. False if it is too late for that.
  */
 static bool forget(run *r, uint32_t i)
 {
     offload_simulator *sim = r->sim;
     const parcel *parcels = sim->problem->parcels;
-    if (r->record || r->fetching)
+    if (r->record || r->fetching || missed_copy_in(r))
         return false;
     if (sim->place[i] == LEAVING) {
         int64_t engine = sim->copy_end[i] - parcels[i].out_ticks;
@@ -409,10 +427,8 @@ static offload_result simulate(offload_simulator *sim, const offload_choice *cho
     offload_result result;
     if (problem->n_parcels > 0)
         memset(sim->dropped, 0, problem->n_parcels * sizeof *sim->dropped);
-    uint32_t runs = 1;
     while (!run_once(sim, choice, record, &result))
-        runs++;
-    result.runs = runs;
+        continue;
     for (uint32_t c = 0; c < choice->n; c++)
         if (!sim->dropped[choice->out[c]])
             result.host_bytes += problem->parcels[choice->out[c]].bytes;
