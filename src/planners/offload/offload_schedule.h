@@ -39,7 +39,6 @@ typedef struct offload_result {
     int64_t peak_bytes; /* of the device */
     uint32_t peak_op;
     uint32_t blocked; /* the op that could not get its memory */
-    uint32_t runs;    /* through all ops, that it took to find out */
 } offload_result;
 
 /* Working memory of the simulator; one a thread. */
