@@ -128,5 +128,6 @@ const neap_method method_vdnn = {
     .source = "Rhu et al. 2016; Shriram, Garg and Kulkarni 2019; as in Beaumont et al. 2020",
     .n_options = sizeof options / sizeof *options,
     .options = options,
+    .needs_link = true,
     .plan = plan_vdnn,
 };
