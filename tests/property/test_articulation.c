@@ -14,6 +14,7 @@
 #include "planners/graph/articulation.h"
 #include "random_chain.h"
 #include "random_training.h"
+#include "settings.h"
 #include "small_graphs.h"
 
 #include <neap/models.h>
@@ -21,12 +22,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-static uint64_t setting(const char *name, uint64_t fallback)
-{
-    const char *value = getenv(name);
-    return value ? strtoull(value, NULL, 10) : fallback;
-}
 
 /* ---- By taking away ---- */
 

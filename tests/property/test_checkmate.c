@@ -13,15 +13,16 @@
 
 #include <cmocka.h>
 
+#include "bare_planner.h"
 #include "planners/graph/highs_model.h"
 #include "planners/graph/incumbent.h"
 #include "planners/graph/stage_model.h"
-#include "random_training.h"
+#include "settings.h"
+#include "show_graph.h"
 #include "small_graphs.h"
 #include "staged_curves.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,86 +31,6 @@
 #else
 #define SHARE 1
 #endif
-
-static uint64_t setting(const char *name, uint64_t fallback)
-{
-    const char *value = getenv(name);
-    return value ? strtoull(value, NULL, 10) : fallback;
-}
-
-static void need_highs(void)
-{
-    if (NEAP_HAS_HIGHS)
-        return;
-    print_message("this build has no HiGHS\n");
-    skip();
-}
-
-/* For messages: the graph on one line, which is longer than what print_error prints. */
-static void show(const neap_graph *graph)
-{
-    char *text;
-    size_t length;
-    if (neap_graph_write_text(graph, NULL, &text, &length, NULL) != NEAP_OK)
-        return;
-    for (char *c = text; *c; c++)
-        *c = *c == '\n' ? ' ' : *c;
-    fprintf(stderr, "%s\n", text);
-    neap_release(NULL, text, length + 1);
-}
-
-#define NEED(graph, condition, ...)                                                                \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            show(graph);                                                                           \
-            fail_msg(__VA_ARGS__);                                                                 \
-        }                                                                                          \
-    } while (0)
-
-/* ---- Graphs and their curves ---- */
-
-typedef struct cases {
-    size_t count;
-    neap_graph **graphs;
-    staged_curve *curves;
-} cases;
-
-/* Of up to 2 most_layers + 1 ops: of three graphs two of training, one of anything. */
-static cases draw_cases(random_source *random, size_t count, uint32_t most_layers, const char *form)
-{
-    cases c = {count, calloc(count, sizeof *c.graphs), NULL};
-    assert_non_null(c.graphs);
-    print_message("seed %" PRIu64 ", %zu graphs\n", random->state, count);
-    for (size_t i = 0; i < count; i++)
-        c.graphs[i] = i % 3 ? random_training_graph(random, most_layers, false)
-                            : random_graph(random, 2 * most_layers + 1);
-    c.curves = staged_curves(c.graphs, count, form);
-    return c;
-}
-
-static void cases_clear(cases *c)
-{
-    staged_curves_free(c->curves, c->count);
-    for (size_t i = 0; i < c->count; i++)
-        neap_graph_destroy(c->graphs[i]);
-    free(c->graphs);
-}
-
-/* Something to ask within a budget: `least` ticks are the best of the form, -1: nothing fits. */
-typedef void question(const neap_graph *graph, const char *form, int64_t budget, int64_t least);
-
-/* At each point and a byte below. */
-static uint64_t ask_all(const cases *c, const char *form, question *ask)
-{
-    uint64_t asked = 0;
-    for (size_t i = 0; i < c->count; i++)
-        for (size_t k = 0; k < c->curves[i].count; k++) {
-            int64_t peak = c->curves[i].points[k].peak;
-            for (int64_t budget = peak; budget >= 1 && budget >= peak - 1; budget--, asked++)
-                ask(c->graphs[i], form, budget, staged_ticks(&c->curves[i], budget));
-        }
-    return asked;
-}
 
 /* ---- The method ---- */
 
@@ -203,13 +124,12 @@ static void test_form(const char *form, uint64_t seed, size_t count, uint32_t mo
 {
     need_highs();
     need_staged_oracle();
-    random_source random = {setting("NEAP_TEST_SEED", seed)};
-    cases c = draw_cases(&random, (size_t)setting("NEAP_TEST_COUNT", count), most_layers, form);
+    staged_cases c = staged_cases_draw(seed, count, draw_mixed, most_layers, form);
     unproven = 0;
-    uint64_t asked = ask_all(&c, form, check_method);
+    uint64_t asked = staged_ask(&c, 1, check_method);
     print_message("%" PRIu64 " budgets, %" PRIu64 " answers not proven\n", asked, unproven);
     assert_true(unproven <= asked / 1000);
-    cases_clear(&c);
+    staged_cases_clear(&c);
 }
 
 static void test_partitioned(void **state)
@@ -229,33 +149,12 @@ static void test_targets(void **state)
     (void)state;
     need_highs();
     need_staged_oracle();
-    random_source random = {setting("NEAP_TEST_SEED", 20240935)};
-    cases c =
-        draw_cases(&random, (size_t)setting("NEAP_TEST_COUNT", 500 / SHARE), 3, "partitioned");
-    print_message("%" PRIu64 " budgets\n", ask_all(&c, "partitioned", check_target));
-    cases_clear(&c);
+    staged_cases c = staged_cases_draw(20240935, 500 / SHARE, draw_mixed, 3, "partitioned");
+    print_message("%" PRIu64 " budgets\n", staged_ask(&c, 1, check_target));
+    staged_cases_clear(&c);
 }
 
 /* ---- The program ---- */
-
-/* A planner outside of neap_solve. */
-typedef struct bare_planner {
-    neap_request request;
-    double reported;
-    planner p;
-} bare_planner;
-
-static void bare_planner_init(bare_planner *b, const neap_graph *graph, int64_t budget)
-{
-    neap_request_init(&b->request, graph, "checkmate");
-    b->reported = 0;
-    b->p = (planner){.allocator = neap_allocator_system(),
-                     .request = &b->request,
-                     .graph = graph,
-                     .budget = budget,
-                     .started = planner_now(),
-                     .reported = &b->reported};
-}
 
 /* The ticks of the plan that a solution of the program is. */
 static int64_t plan_ticks(const stage_model *m, const double *values, int64_t budget)
@@ -288,15 +187,11 @@ static int64_t program_ticks(const neap_graph *graph, const stage_options *optio
     neap_allocator *system = neap_allocator_system();
     assert_int_equal(stage_model_build(&m, system, graph, options, NULL), NEAP_OK);
     assert_int_equal(stage_model_add_all_memory(&m, SIZE_MAX, &complete, NULL), NEAP_OK);
-    if (m.lp.n_columns == 0) { /* nothing to decide */
-        ticks = stage_model_satisfied(&m, NULL, 0) ? plan_ticks(&m, NULL, options->budget) : -1;
-    } else {
-        assert_int_equal(highs_model_create(system, &m.lp, true, &nothing, &h, NULL), NEAP_OK);
-        assert_int_equal(highs_model_solve(h, &settings, &answer, NULL), NEAP_OK);
-        assert_true(answer.outcome == HIGHS_SOLVED || answer.outcome == HIGHS_INFEASIBLE);
-        if (answer.outcome == HIGHS_SOLVED)
-            ticks = plan_ticks(&m, highs_model_values(h), options->budget);
-    }
+    assert_int_equal(highs_model_create(system, &m.lp, true, &nothing, &h, NULL), NEAP_OK);
+    assert_int_equal(highs_model_solve(h, &settings, &answer, NULL), NEAP_OK);
+    assert_true(answer.outcome == HIGHS_SOLVED || answer.outcome == HIGHS_INFEASIBLE);
+    if (answer.outcome == HIGHS_SOLVED)
+        ticks = plan_ticks(&m, highs_model_values(h), options->budget);
     highs_model_destroy(h);
     stage_model_clear(&m);
     return ticks;
@@ -331,10 +226,9 @@ static void test_program(const char *form, uint64_t seed, size_t count, uint32_t
 {
     need_highs();
     need_staged_oracle();
-    random_source random = {setting("NEAP_TEST_SEED", seed)};
-    cases c = draw_cases(&random, (size_t)setting("NEAP_TEST_COUNT", count), most_layers, form);
-    print_message("%" PRIu64 " budgets\n", ask_all(&c, form, check_program));
-    cases_clear(&c);
+    staged_cases c = staged_cases_draw(seed, count, draw_mixed, most_layers, form);
+    print_message("%" PRIu64 " budgets\n", staged_ask(&c, 1, check_program));
+    staged_cases_clear(&c);
 }
 
 static void test_partitioned_program(void **state)

@@ -28,6 +28,7 @@
 #include "planners/graph/checkpoints.h"
 #include "random_chain.h"
 #include "random_training.h"
+#include "settings.h"
 #include "small_graphs.h"
 
 #include <neap/models.h>
@@ -44,12 +45,6 @@
 #endif
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
-static uint64_t setting(const char *name, uint64_t fallback)
-{
-    const char *value = getenv(name);
-    return value ? strtoull(value, NULL, 10) : fallback;
-}
 
 static neap_graph *build(const char *name, uint32_t n_settings, const neap_model_setting *settings)
 {

@@ -13,6 +13,9 @@
 #include "method_link.h"
 #include "random_training.h"
 #include "run_command.h"
+#include "settings.h"
+#include "show_graph.h"
+#include "staged_curves.h"
 
 #include <neap/models.h>
 #include <neap/planner.h>
@@ -31,38 +34,10 @@
 #define SHARE 1
 #endif
 
-/* NEAP_TEST_SEED and NEAP_TEST_COUNT change what is drawn, and how much. */
-static uint64_t setting(const char *name, uint64_t fallback)
-{
-    const char *value = getenv(name);
-    return value ? strtoull(value, NULL, 10) : fallback;
-}
-
 static const char *method_name(uint32_t index)
 {
     return neap_method_name(neap_methods_at(index));
 }
-
-/* For messages: the graph on one line. */
-static void show(const neap_graph *graph)
-{
-    char *text;
-    size_t length;
-    if (neap_graph_write_text(graph, NULL, &text, &length, NULL) != NEAP_OK)
-        return;
-    for (char *c = text; *c; c++)
-        *c = *c == '\n' ? ' ' : *c;
-    print_error("%s\n", text);
-    neap_release(NULL, text, length + 1);
-}
-
-#define NEED(graph, condition, ...)                                                                \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            show(graph);                                                                           \
-            fail_msg(__VA_ARGS__);                                                                 \
-        }                                                                                          \
-    } while (0)
 
 /* ---- One solution ---- */
 
@@ -396,10 +371,7 @@ static void check_task(const task *t, const char *line)
 static void test_against_the_optimum(void **state)
 {
     (void)state;
-    if (system("python3 -c '' >/dev/null 2>&1") != 0) {
-        print_message("there is no python3 to run the oracle\n");
-        skip();
-    }
+    need_staged_oracle();
     random_source random = {setting("NEAP_TEST_SEED", 20240615)};
     size_t n_tasks = (size_t)setting("NEAP_TEST_COUNT", TINY);
     print_message("seed %" PRIu64 ", %zu graphs\n", random.state, n_tasks);

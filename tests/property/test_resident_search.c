@@ -11,17 +11,14 @@
 
 #include <cmocka.h>
 
+#include "bare_planner.h"
 #include "failing_allocator.h"
 #include "planners/graph/incumbent.h"
 #include "planners/graph/resident_search.h"
-#include "random_training.h"
 #include "small_graphs.h"
 #include "staged_curves.h"
 
-#include <neap/models.h>
-
 #include <inttypes.h>
-#include <stdlib.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define SHARE 3
@@ -30,44 +27,6 @@
 #endif
 
 enum { MOST_STATES = 1000000 };
-
-static uint64_t setting(const char *name, uint64_t fallback)
-{
-    const char *value = getenv(name);
-    return value ? strtoull(value, NULL, 10) : fallback;
-}
-
-/* A planner outside of neap_solve. */
-typedef struct bare_planner {
-    neap_request request;
-    double reported;
-    planner p;
-} bare_planner;
-
-static void bare_planner_init(bare_planner *b, const neap_graph *graph, int64_t budget)
-{
-    neap_request_init(&b->request, graph, "resident");
-    b->reported = 0;
-    b->p = (planner){.allocator = neap_allocator_system(),
-                     .request = &b->request,
-                     .graph = graph,
-                     .budget = budget,
-                     .started = planner_now(),
-                     .reported = &b->reported};
-}
-
-static neap_graph *unit_chain(int64_t layers)
-{
-    const neap_model_setting setting_of = {"layers", layers};
-    neap_model_options options;
-    neap_graph *graph;
-    neap_model_options_init(&options);
-    options.n_settings = 1;
-    options.settings = &setting_of;
-    assert_int_equal(neap_model_build(NULL, neap_models_find("chain"), &options, &graph, NULL),
-                     NEAP_OK);
-    return graph;
-}
 
 static int64_t seconds_of(const neap_graph *graph, int64_t ticks)
 {
@@ -87,10 +46,12 @@ static void check_sequence(const planner *p, const resident_answer *answer)
     incumbent_clear(&best, p);
 }
 
-static void check_budget(const neap_graph *graph, int64_t budget, int64_t expected)
+static void check_budget(const neap_graph *graph, const char *form, int64_t budget,
+                         int64_t expected)
 {
     bare_planner b;
     resident_answer answer;
+    (void)form;
     bare_planner_init(&b, graph, budget);
     assert_int_equal(resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL), NEAP_OK);
     assert_int_equal(answer.outcome, expected < 0 ? RESIDENT_NONE : RESIDENT_SOLVED);
@@ -134,27 +95,15 @@ static void test_against_the_oracle(void **state)
 {
     (void)state;
     need_staged_oracle();
-    random_source random = {setting("NEAP_TEST_SEED", 20240801)};
-    size_t count = (size_t)setting("NEAP_TEST_COUNT", 1200 / SHARE);
-    print_message("seed %" PRIu64 ", %zu graphs\n", random.state, count);
-    neap_graph **graphs = calloc(count, sizeof *graphs);
-    assert_non_null(graphs);
-    for (size_t i = 0; i < count; i++)
-        graphs[i] = i % 3 ? random_training_graph(&random, 2, false) : random_graph(&random, 5);
-    staged_curve *curves = staged_curves(graphs, count, "any");
-    for (size_t i = 0; i < count; i++) {
-        for (size_t k = 0; k < curves[i].count; k++) {
-            const staged_point *at = &curves[i].points[k];
-            check_budget(graphs[i], at->peak, at->ticks);
-            check_budget(graphs[i], at->peak - 1, staged_ticks(&curves[i], at->peak - 1));
-        }
-        check_budget(graphs[i], INT64_MAX, curves[i].points[curves[i].count - 1].ticks);
+    staged_cases c = staged_cases_draw(20240801, 1200 / SHARE, draw_mixed, 2, "any");
+    staged_ask(&c, INT64_MIN, check_budget);
+    for (size_t i = 0; i < c.count; i++) {
+        const staged_curve *curve = &c.curves[i];
+        check_budget(c.graphs[i], "any", INT64_MAX, curve->points[curve->count - 1].ticks);
         if (i % 10 == 0)
-            check_caps(graphs[i], curves[i].points[0].peak, curves[i].points[0].ticks);
-        neap_graph_destroy(graphs[i]);
+            check_caps(c.graphs[i], curve->points[0].peak, curve->points[0].ticks);
     }
-    staged_curves_free(curves, count);
-    free(graphs);
+    staged_cases_clear(&c);
 }
 
 /* ---- By hand ---- */

@@ -14,6 +14,7 @@
 #include "failing_allocator.h"
 #include "planners/graph/stage_rows.h"
 #include "random_training.h"
+#include "settings.h"
 #include "small_graphs.h"
 
 #include <neap/check.h>
@@ -22,12 +23,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-static uint64_t setting(const char *name, uint64_t fallback)
-{
-    const char *value = getenv(name);
-    return value ? strtoull(value, NULL, 10) : fallback;
-}
 
 /* ---- One row, against all sets of ops ---- */
 

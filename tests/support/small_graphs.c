@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include <neap/models.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,6 +57,19 @@ neap_graph *graph_from(const char *json)
     free(text);
     if (status != NEAP_OK)
         fail_msg("%s", diag.message);
+    return graph;
+}
+
+neap_graph *unit_chain(int64_t layers)
+{
+    const neap_model_setting setting = {"layers", layers};
+    neap_model_options options;
+    neap_graph *graph;
+    neap_model_options_init(&options);
+    options.n_settings = 1;
+    options.settings = &setting;
+    assert_int_equal(neap_model_build(NULL, neap_models_find("chain"), &options, &graph, NULL),
+                     NEAP_OK);
     return graph;
 }
 

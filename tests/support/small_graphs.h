@@ -15,6 +15,10 @@ extern const char abc_graph[];
 /* Reads JSON in which ' stands for ". The test fails if it is not a graph. */
 neap_graph *graph_from(const char *json);
 
+/* The model `chain` with so many layers: every op takes a second, every value a byte but the data
+ * none. */
+neap_graph *unit_chain(int64_t layers);
+
 /* Steps such as "c0.1 f3 o2 p2": compute op 0 by variant 1, free value 3, offload, prefetch
  * value 2. */
 neap_plan *plan_from(const char *steps);

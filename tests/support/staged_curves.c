@@ -7,8 +7,11 @@
 
 #include <cmocka.h>
 
+#include "random_training.h"
 #include "run_command.h"
+#include "settings.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,4 +94,45 @@ int64_t staged_ticks(const staged_curve *curve, int64_t budget)
     for (size_t i = 0; i < curve->count && curve->points[i].peak <= budget; i++)
         ticks = curve->points[i].ticks;
     return ticks;
+}
+
+/* ---- Questions about many graphs ---- */
+
+neap_graph *draw_mixed(random_source *random, size_t i, uint32_t size)
+{
+    return i % 3 ? random_training_graph(random, size, false) : random_graph(random, 2 * size + 1);
+}
+
+staged_cases staged_cases_draw(uint64_t seed, size_t count, staged_recipe *draw, uint32_t size,
+                               const char *form)
+{
+    random_source random = {setting("NEAP_TEST_SEED", seed)};
+    staged_cases c = {.form = form, .count = (size_t)setting("NEAP_TEST_COUNT", count)};
+    c.graphs = calloc(c.count + 1, sizeof *c.graphs);
+    assert_non_null(c.graphs);
+    print_message("seed %" PRIu64 ", %zu graphs\n", random.state, c.count);
+    for (size_t i = 0; i < c.count; i++)
+        c.graphs[i] = draw(&random, i, size);
+    c.curves = staged_curves(c.graphs, c.count, form);
+    return c;
+}
+
+void staged_cases_clear(staged_cases *c)
+{
+    staged_curves_free(c->curves, c->count);
+    for (size_t i = 0; i < c->count; i++)
+        neap_graph_destroy(c->graphs[i]);
+    free(c->graphs);
+}
+
+uint64_t staged_ask(const staged_cases *c, int64_t lowest, staged_question *ask)
+{
+    uint64_t asked = 0;
+    for (size_t i = 0; i < c->count; i++)
+        for (size_t k = 0; k < c->curves[i].count; k++) {
+            int64_t peak = c->curves[i].points[k].peak;
+            for (int64_t budget = peak; budget >= lowest && budget >= peak - 1; budget--, asked++)
+                ask(c->graphs[i], c->form, budget, staged_ticks(&c->curves[i], budget));
+        }
+    return asked;
 }

@@ -10,17 +10,10 @@
 #include <cmocka.h>
 
 #include "planners/graph/highs_model.h"
+#include "settings.h"
 
 #include <math.h>
 #include <string.h>
-
-static void need_highs(void)
-{
-    if (NEAP_HAS_HIGHS)
-        return;
-    print_message("this build has no HiGHS\n");
-    skip();
-}
 
 static const highs_watch nobody = {0};
 

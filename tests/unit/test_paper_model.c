@@ -11,17 +11,17 @@
 
 #include <cmocka.h>
 
+#include "bare_planner.h"
 #include "failing_allocator.h"
 #include "planners/graph/paper_model.h"
 #include "random_plan.h"
+#include "settings.h"
+#include "show_graph.h"
 #include "small_graphs.h"
 #include "staged_curves.h"
 
-#include <neap/models.h>
-
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -31,40 +31,6 @@
 #endif
 
 #define COUNT_OF(array) ((uint32_t)(sizeof(array) / sizeof *(array)))
-
-static uint64_t setting(const char *name, uint64_t fallback)
-{
-    const char *value = getenv(name);
-    return value ? strtoull(value, NULL, 10) : fallback;
-}
-
-static void need_highs(void)
-{
-    if (NEAP_HAS_HIGHS)
-        return;
-    print_message("this build has no HiGHS\n");
-    skip();
-}
-
-/* A planner outside of neap_solve. */
-typedef struct bare_planner {
-    neap_request request;
-    double reported;
-    planner p;
-} bare_planner;
-
-static void bare_planner_init(bare_planner *b, const neap_graph *graph, int64_t budget)
-{
-    neap_request_init(&b->request, graph, "paper");
-    b->request.budget = budget == INT64_MAX ? -1 : budget;
-    b->reported = 0;
-    b->p = (planner){.allocator = neap_allocator_system(),
-                     .request = &b->request,
-                     .graph = graph,
-                     .budget = budget,
-                     .started = planner_now(),
-                     .reported = &b->reported};
-}
 
 /* ---- Random graphs of the paper's kind ---- */
 
@@ -104,8 +70,9 @@ static void add_op(neap_graph_builder *builder, random_source *random, uint32_t 
     assert_int_equal(neap_graph_builder_add_op(builder, &desc, NULL, NULL), NEAP_OK);
 }
 
-static neap_graph *random_paper_graph(random_source *random, uint32_t most_ops)
+static neap_graph *draw_paper_graph(random_source *random, size_t i, uint32_t most_ops)
 {
+    (void)i;
     neap_graph_builder *builder;
     neap_graph *graph;
     neap_diag diag = {0};
@@ -131,16 +98,6 @@ static neap_graph *random_paper_graph(random_source *random, uint32_t most_ops)
 
 /* ---- Against the oracle ---- */
 
-static void show(const neap_graph *graph)
-{
-    char *text;
-    size_t length;
-    if (neap_graph_write_text(graph, NULL, &text, &length, NULL) != NEAP_OK)
-        return;
-    print_error("%s\n", text);
-    neap_release(NULL, text, length + 1);
-}
-
 /* What is wrong with the answer, or NULL. */
 static const char *fault_of(const paper_answer *a, const incumbent *best, int64_t expected)
 {
@@ -158,90 +115,51 @@ static const char *fault_of(const paper_answer *a, const incumbent *best, int64_
     return NULL;
 }
 
-static void check_budget(const neap_graph *graph, bool partitioned, int64_t budget,
+static void check_budget(const neap_graph *graph, const char *form, int64_t budget,
                          int64_t expected)
 {
+    bool partitioned = strcmp(form, "partitioned") == 0;
     bare_planner b;
     incumbent best;
     paper_answer answer;
     neap_diag diag = {0};
-    if (budget < 1)
-        return;
     bare_planner_init(&b, graph, budget);
     incumbent_init(&best, &b.p);
     if (paper_model_solve(&b.p, partitioned, &best, &answer, &diag) != NEAP_OK)
         fail_msg("%s", diag.message);
     const char *fault = fault_of(&answer, &best, expected);
-    if (fault) {
-        show(graph);
-        fail_msg("%s within %" PRId64 ": %s: %" PRId64 " ticks (outcome %d), relaxation %.17g, "
-                 "bound %.17g, plan %" PRId64 ", expected %" PRId64,
-                 partitioned ? "partitioned" : "unpartitioned", budget, fault, answer.ticks,
-                 answer.outcome, answer.lp_ticks, answer.lp_bound, best.ticks, expected);
-    }
+    NEED(graph, !fault,
+         "%s within %" PRId64 ": %s: %" PRId64 " ticks (outcome %d), relaxation %.17g, "
+         "bound %.17g, plan %" PRId64 ", expected %" PRId64,
+         form, budget, fault, answer.ticks, answer.outcome, answer.lp_ticks, answer.lp_bound,
+         best.ticks, expected);
     incumbent_clear(&best, &b.p);
 }
 
-static void check_form(random_source *random, size_t count, uint32_t most_ops, bool partitioned)
+static void check_form(uint64_t seed, size_t count, uint32_t most_ops, const char *form)
 {
-    neap_graph **graphs = calloc(count, sizeof *graphs);
-    assert_non_null(graphs);
-    for (size_t i = 0; i < count; i++)
-        graphs[i] = random_paper_graph(random, most_ops);
-    staged_curve *curves =
-        staged_curves(graphs, count, partitioned ? "partitioned" : "unpartitioned");
-    for (size_t i = 0; i < count; i++) {
-        for (size_t k = 0; k < curves[i].count; k++) {
-            const staged_point *at = &curves[i].points[k];
-            check_budget(graphs[i], partitioned, at->peak, at->ticks);
-            check_budget(graphs[i], partitioned, at->peak - 1,
-                         staged_ticks(&curves[i], at->peak - 1));
-        }
-        if (i % 10 == 0)
-            check_budget(graphs[i], partitioned, INT64_MAX,
-                         curves[i].points[curves[i].count - 1].ticks);
-        neap_graph_destroy(graphs[i]);
-    }
-    staged_curves_free(curves, count);
-    free(graphs);
+    need_highs();
+    need_staged_oracle();
+    staged_cases c = staged_cases_draw(seed, count, draw_paper_graph, most_ops, form);
+    staged_ask(&c, 1, check_budget);
+    for (size_t i = 0; i < c.count; i += 10)
+        check_budget(c.graphs[i], form, INT64_MAX, c.curves[i].points[c.curves[i].count - 1].ticks);
+    staged_cases_clear(&c);
 }
 
 static void test_partitioned(void **state)
 {
     (void)state;
-    need_highs();
-    need_staged_oracle();
-    random_source random = {setting("NEAP_TEST_SEED", 20240811)};
-    size_t count = (size_t)setting("NEAP_TEST_COUNT", 600 / SHARE);
-    print_message("seed %" PRIu64 ", %zu graphs\n", random.state, count);
-    check_form(&random, count, 6, true);
+    check_form(20240811, 600 / SHARE, 6, "partitioned");
 }
 
 static void test_unpartitioned(void **state)
 {
     (void)state;
-    need_highs();
-    need_staged_oracle();
-    random_source random = {setting("NEAP_TEST_SEED", 20240812)};
-    size_t count = (size_t)setting("NEAP_TEST_COUNT", 300 / SHARE);
-    print_message("seed %" PRIu64 ", %zu graphs\n", random.state, count);
-    check_form(&random, count, 4, false);
+    check_form(20240812, 300 / SHARE, 4, "unpartitioned");
 }
 
 /* ---- Appendix A ---- */
-
-static neap_graph *unit_chain(int64_t layers)
-{
-    const neap_model_setting layers_of = {"layers", layers};
-    neap_model_options options;
-    neap_graph *graph;
-    neap_model_options_init(&options);
-    options.n_settings = 1;
-    options.settings = &layers_of;
-    assert_int_equal(neap_model_build(NULL, neap_models_find("chain"), &options, &graph, NULL),
-                     NEAP_OK);
-    return graph;
-}
 
 static double relaxed_seconds(const planner *p, bool partitioned)
 {

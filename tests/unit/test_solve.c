@@ -37,11 +37,6 @@ static neap_graph *build_model(const char *name, uint32_t n_settings,
     return graph;
 }
 
-static neap_graph *unit_chain(int64_t layers)
-{
-    return build_model("chain", 1, &(neap_model_setting){"layers", layers});
-}
-
 /* NULL where the method does not do such graphs; any other failure fails the test. */
 static neap_solution *solve(const neap_graph *graph, const char *method, int64_t budget)
 {

@@ -17,6 +17,7 @@
 #include "planners/graph/stage_model.h"
 #include "random_stages.h"
 #include "random_training.h"
+#include "settings.h"
 #include "small_graphs.h"
 
 #include <inttypes.h>
@@ -30,12 +31,6 @@
 #else
 #define SHARE 1
 #endif
-
-static uint64_t setting(const char *name, uint64_t fallback)
-{
-    const char *value = getenv(name);
-    return value ? strtoull(value, NULL, 10) : fallback;
-}
 
 static void build(stage_model *m, const neap_graph *graph, stage_form form, int64_t budget,
                   int64_t cutoff)

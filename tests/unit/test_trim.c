@@ -15,6 +15,7 @@
 #include "planners/graph/trim.h"
 #include "random_stages.h"
 #include "random_training.h"
+#include "settings.h"
 #include "small_graphs.h"
 
 #include <neap/planner.h>
@@ -28,12 +29,6 @@
 #else
 #define SHARE 1
 #endif
-
-static uint64_t setting(const char *name, uint64_t fallback)
-{
-    const char *value = getenv(name);
-    return value ? strtoull(value, NULL, 10) : fallback;
-}
 
 static neap_graph *draw_graph(random_source *random)
 {

@@ -16,6 +16,7 @@
 #include "planners/graph/two_phase.h"
 #include "random_stages.h"
 #include "random_training.h"
+#include "settings.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -26,12 +27,6 @@
 #else
 #define SHARE 1
 #endif
-
-static uint64_t setting(const char *name, uint64_t fallback)
-{
-    const char *value = getenv(name);
-    return value ? strtoull(value, NULL, 10) : fallback;
-}
 
 /* A graph, a sequence in stages, and the program within the sequence's peak. */
 typedef struct sample {

@@ -1,0 +1,16 @@
+/* A planner outside of neap_solve, for tests of what methods are made of. */
+#ifndef NEAP_TESTS_BARE_PLANNER_H
+#define NEAP_TESTS_BARE_PLANNER_H
+
+#include "planners/planner_internal.h"
+
+typedef struct bare_planner {
+    neap_request request;
+    double reported;
+    planner p; /* without options */
+} bare_planner;
+
+/* It is not to be moved afterwards. INT64_MAX: no budget. */
+void bare_planner_init(bare_planner *b, const neap_graph *graph, int64_t budget);
+
+#endif
