@@ -41,6 +41,7 @@ typedef struct course {
     double *bytes_can; /* per op: bytes of the units that can be away */
     double *span;      /* per op: what the link moves while it runs */
     double limit;      /* the budget in slots */
+    double price;      /* ticks for the square of a size */
 } course;
 
 static void reach_begin(reach *r)
@@ -183,9 +184,11 @@ static void set_reaches(course *c)
     }
 }
 
-static neap_status course_build(const offload_problem *problem, uint32_t slots, course *c,
-                                neap_diag *diag)
+static neap_status course_build(const offload_problem *problem,
+                                const communications_options *options, course *c, neap_diag *diag)
 {
+    uint32_t slots = options->slots;
+    double largest = 0;
     *c = (course){.problem = problem, .n = problem->n_units, .slot = 1};
     neap_arena_init(&c->arena, problem->planner->allocator);
     c->units = neap_arena_alloc(&c->arena, c->n, sizeof *c->units);
@@ -206,6 +209,9 @@ static neap_status course_build(const offload_problem *problem, uint32_t slots, 
     c->in = offload_rate(problem, false) / c->slot;
     set_unit_ops(c);
     set_sizes(c, slots > 0);
+    for (uint32_t u = 0; u < c->n; u++)
+        largest = fmax(largest, c->units[u].size);
+    c->price = largest > 0 ? options->price / c->out / largest : 0;
     set_spans(c, 0, problem->turn, c->out, slots > 0);
     set_spans(c, problem->turn, problem->n_ops, c->in, slots > 0);
     set_gone(c, slots > 0);
@@ -218,7 +224,7 @@ static neap_status course_build(const offload_problem *problem, uint32_t slots, 
 typedef struct state {
     double q;        /* selected so far */
     double out, in;  /* Delta_F and Delta_B: to move, or less than 0: what could have been */
-    double idle;     /* ticks */
+    double idle;     /* ticks, and the price of what leaves */
     double bound;    /* of the idle ticks of any completion */
     uint32_t parent; /* in the table before, shifted by one; the lowest bit: the unit left */
 } state;
@@ -250,6 +256,7 @@ static bool step(const course *c, const course_unit *unit, const state *from, bo
         return false;
     if (leaves) {
         to->q += unit->size;
+        to->idle += c->price * unit->size * unit->size;
         to->out = fmax(to->out, 0) + unit->size;
         to->in = fmax(to->in, 0) + unit->size;
     }
@@ -588,10 +595,9 @@ static neap_status solve_course(const course *c, const communications_options *o
         return NEAP_OK;
     g.cutoff = start_selection(c, away);
     neap_status status = NEAP_NEW(g.allocator, (size_t)c->n + 1, &g.first, diag);
+    answer->exact = true;
     if (status == NEAP_OK && g.cutoff > 0)
         status = run_program(&g, away, answer);
-    else
-        answer->exact = true;
     answer->found = g.cutoff < HUGE_VAL;
     answer->ticks = (double)c->problem->total_ticks + g.cutoff;
     NEAP_DELETE(g.allocator, (size_t)c->n + 1, g.first);
@@ -664,10 +670,11 @@ neap_status fractional_communications_solve(const offload_problem *problem,
     enum { ROUNDS = 30 };
     course c;
     *answer = (communications_answer){0};
-    neap_status status = course_build(problem, options->slots, &c, diag);
+    neap_status status = course_build(problem, options, &c, diag);
     if (status != NEAP_OK)
         return status;
-    for (; status == NEAP_OK && answer->n_rounds < ROUNDS; answer->n_rounds++) {
+    uint32_t most = options->most_rounds ? options->most_rounds : ROUNDS;
+    for (; status == NEAP_OK && answer->n_rounds < most; answer->n_rounds++) {
         status = solve_course(&c, options, away, answer, diag);
         uint32_t op = status == NEAP_OK && answer->found ? find_short(&c, away) : NEAP_NONE;
         if (op == NEAP_NONE || options->slots == 0 || answer->stopped || !raise_sizes(&c, away, op))
@@ -683,7 +690,7 @@ neap_status fractional_communications_time(const offload_problem *problem, const
                                            double *ticks, neap_diag *diag)
 {
     course c;
-    neap_status status = course_build(problem, 0, &c, diag);
+    neap_status status = course_build(problem, &(communications_options){.slots = 0}, &c, diag);
     if (status != NEAP_OK)
         return status;
     double idle = selection_idle(&c, away);

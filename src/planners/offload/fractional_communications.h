@@ -14,9 +14,17 @@
 
 #include "planners/offload/offload_problem.h"
 
+/*
+ * Many selections are equally good, or nearly, when transfers can be interrupted. For whole
+ * transfers, which hold all their memory till they end, small units are the better choice: a price
+ * of p adds p times its own transfer time for the largest unit, and less, by their share of its
+ * size, for others.
+ */
 typedef struct communications_options {
-    uint32_t slots;     /* S of section 5.3.2; 0: exact */
-    size_t most_states; /* kept per unit, those with the least bounds; 0: all */
+    double price;         /* 0: the paper's relaxation */
+    uint32_t slots;       /* S of section 5.3.2; 0: exact */
+    uint32_t most_rounds; /* of the rounding of 5.3.2; 0: as many as it takes, within reason */
+    size_t most_states;   /* kept per unit, those with the least bounds; 0: all */
 } communications_options;
 
 typedef struct communications_answer {

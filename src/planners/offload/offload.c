@@ -64,14 +64,12 @@ static neap_status plan_offload(const planner *p, draft *d, neap_diag *diag)
     if (status != NEAP_OK)
         return status;
     if (offload_search_needed(&s)) {
-        int64_t paper = offload_lower_bound(&s.problem);
-        int64_t fluid = offload_fractional_bound(&s.problem);
         uint64_t candidates = p->options[CANDIDATES] > 0 ? (uint64_t)p->options[CANDIDATES]
                                                          : default_candidates(&s.problem);
         try_first(&s);
         status = try_dynamic_program(&s, diag);
         if (status == NEAP_OK)
-            status = offload_improve(&s, candidates, paper > fluid ? paper : fluid, diag);
+            status = offload_improve(&s, candidates, diag);
     }
     if (status == NEAP_OK)
         status = offload_search_finish(&s, d, diag);

@@ -11,7 +11,7 @@
 #include "planners/offload/fractional_communications.h"
 #include "planners/offload/offload_method.h"
 
-enum { GRAIN, SLOTS, STATES };
+enum { GRAIN, SLOTS, STATES, PRICES };
 
 static const neap_option options[] = {
     [GRAIN] = OFFLOAD_GRAIN_OPTION,
@@ -27,6 +27,11 @@ static const neap_option options[] = {
                 .least = 0,
                 .most = 100000000,
                 .default_value = 4000},
+    [PRICES] = {.name = "small",
+                .meaning = "also tries selections that prefer small tensors, which are better for "
+                           "whole transfers; no: the paper's alone",
+                .type = NEAP_OPTION_CHOICE,
+                .choices = "yes|no"},
 };
 
 /* Units that stay are added, in order, where the rounding left a selection a little short. */
@@ -44,18 +49,33 @@ static void try_selection(offload_search *s, const bool *away)
     }
 }
 
+/* The paper's selection, and those with a price on large units; `answer` is the paper's. */
 static neap_status choose(const planner *p, offload_search *s, communications_answer *answer,
                           neap_diag *diag)
 {
-    communications_options how = {.slots = (uint32_t)p->options[SLOTS],
-                                  .most_states = (size_t)p->options[STATES]};
+    static const double prices[] = {0, 0.01, 0.1, 0.5};
+    enum { FEW_STATES = 300, FEW_ROUNDS = 2 }; /* with a price bounds prune little */
+    size_t n_prices = p->options[PRICES] > 0 ? 1 : sizeof prices / sizeof *prices;
+    neap_status status = NEAP_OK;
     bool *away = neap_arena_alloc(&s->problem.arena, s->problem.n_units, sizeof *away);
     if (!away)
         return neap_fail_no_memory(diag);
-    neap_status status = fractional_communications_solve(&s->problem, &how, away, answer, diag);
-    if (status == NEAP_OK) {
-        try_selection(s, away);
-        s->stopped = answer->stopped;
+    for (size_t i = 0; i < n_prices && status == NEAP_OK && !s->stopped; i++) {
+        if (s->result.fits && s->result.ticks <= s->bound)
+            break;
+        communications_options how = {.price = prices[i],
+                                      .slots = (uint32_t)p->options[SLOTS],
+                                      .most_rounds = i > 0 ? FEW_ROUNDS : 0,
+                                      .most_states = (size_t)p->options[STATES]};
+        if (i > 0 && (how.most_states == 0 || how.most_states > FEW_STATES))
+            how.most_states = FEW_STATES;
+        communications_answer other;
+        status = fractional_communications_solve(&s->problem, &how, away, &other, diag);
+        if (status == NEAP_OK)
+            try_selection(s, away);
+        s->stopped = other.stopped;
+        if (i == 0)
+            *answer = other;
     }
     return status;
 }

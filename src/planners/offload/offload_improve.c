@@ -156,11 +156,11 @@ static void reset_trial(climber *c)
 
 /* ---- The search ---- */
 
-static void climb(climber *c, uint64_t candidates, int64_t good_enough)
+static void climb(climber *c, uint64_t candidates)
 {
     offload_search *s = c->s;
     const planner *p = c->problem->planner;
-    for (uint64_t step = 0; step < candidates && s->result.ticks > good_enough; step++) {
+    for (uint64_t step = 0; step < candidates && s->result.ticks > s->bound; step++) {
         reset_trial(c);
         bool changed = change(c);
         if (draw(c, 4) == 0)
@@ -169,7 +169,7 @@ static void climb(climber *c, uint64_t candidates, int64_t good_enough)
             continue;
         offload_result result = offload_simulate(s->simulator, &c->trial);
         if ((step & 63) == 0) {
-            planner_report_search(p, s->result.ticks, good_enough);
+            planner_report_search(p, s->result.ticks, s->bound);
             if (planner_stopped(p)) {
                 s->stopped = true;
                 return;
@@ -179,7 +179,7 @@ static void climb(climber *c, uint64_t candidates, int64_t good_enough)
         if (!result.fits)
             continue;
         double heat = 0.03 * (1 - (double)step / (double)candidates);
-        double excess = (double)(s->result.ticks - good_enough);
+        double excess = (double)(s->result.ticks - s->bound);
         double limit =
             (double)c->result.ticks - heat * excess * log(1e-9 + neap_random_real(&c->random));
         if ((double)result.ticks > limit)
@@ -192,8 +192,7 @@ static void climb(climber *c, uint64_t candidates, int64_t good_enough)
     }
 }
 
-neap_status offload_improve(offload_search *s, uint64_t candidates, int64_t good_enough,
-                            neap_diag *diag)
+neap_status offload_improve(offload_search *s, uint64_t candidates, neap_diag *diag)
 {
     const offload_problem *problem = &s->problem;
     uint32_t n = problem->n_parcels;
@@ -215,6 +214,6 @@ neap_status offload_improve(offload_search *s, uint64_t candidates, int64_t good
     for (uint32_t rank = 0; rank < n; rank++)
         c.need_rank[c.trial.in[rank]] = rank;
     copy_choice(&c, &c.now, &s->best);
-    climb(&c, candidates, good_enough);
+    climb(&c, candidates);
     return NEAP_OK;
 }

@@ -9,10 +9,9 @@
 #include "planners/offload/offload_method.h"
 
 /*
- * Goes on from the best choice of the search, in so many candidates at most; fewer when a schedule
- * of `good_enough` ticks is found or the planner is stopped. Same seed, same result.
+ * Goes on from the best choice of the search, in so many candidates at most; fewer when the bound
+ * is reached or the planner is stopped. Same seed, same result.
  */
-neap_status offload_improve(offload_search *s, uint64_t candidates, int64_t good_enough,
-                            neap_diag *diag);
+neap_status offload_improve(offload_search *s, uint64_t candidates, neap_diag *diag);
 
 #endif

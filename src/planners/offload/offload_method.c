@@ -18,6 +18,9 @@ neap_status offload_search_begin(const planner *p, offload_grain grain, offload_
     if (status != NEAP_OK)
         return status;
     size_t n = s->problem.n_parcels;
+    int64_t paper = offload_lower_bound(&s->problem);
+    int64_t fluid = offload_fractional_bound(&s->problem);
+    s->bound = paper > fluid ? paper : fluid;
     neap_arena *arena = &s->problem.arena;
     s->away = neap_arena_alloc(arena, n, sizeof *s->away);
     s->best.out = neap_arena_alloc(arena, n, sizeof *s->best.out);
@@ -148,13 +151,13 @@ neap_status offload_search_finish(offload_search *s, draft *d, neap_diag *diag)
     const planner *p = problem->planner;
     d->stopped = s->stopped;
     d->scope = "once";
-    int64_t paper = offload_lower_bound(problem), fluid = offload_fractional_bound(problem);
-    d->bound_ticks = paper > fluid ? paper : fluid;
+    double paper = neap_graph_seconds(p->graph, offload_lower_bound(problem));
+    d->bound_ticks = s->bound;
     if (!s->result.fits)
         return s->stopped ? NEAP_OK : explain(s, d, diag);
     neap_status status = offload_use_choice(s->simulator, &s->best, d, diag);
     if (status == NEAP_OK)
-        status = draft_add_number(p, d, "lower_bound", neap_graph_seconds(p->graph, paper), diag);
+        status = draft_add_number(p, d, "lower_bound", paper, diag);
     if (status == NEAP_OK)
         status = draft_add_number(p, d, "moved_tensors", s->best.n, diag);
     return status;

@@ -21,6 +21,7 @@ typedef struct offload_search {
     bool *away;            /* per parcel: a selection to try */
     offload_choice best;   /* found so far; its lists are the search's own */
     offload_result result; /* of it; fits: there is one */
+    int64_t bound;         /* ticks: no schedule is faster */
     uint64_t n_tried;
     bool stopped;    /* the method was interrupted */
     int64_t *absent; /* per op, and one more: scratch */
