@@ -33,7 +33,8 @@ struct offload_simulator {
     bool *dropped;       /* per parcel: its copy would not end before it is needed */
     int64_t *copy_end;   /* per parcel: of its copy out */
     uint32_t *gone_at;   /* per parcel: the op before which it was released */
-    uint32_t *next;      /* per parcel: the one copied out after it, of those not released */
+    uint32_t *next;      /* per parcel: the one copied out after it, of those not released, */
+    uint32_t *previous;  /* and the one before it */
     uint32_t *due;       /* parcels by ascending `needed`; of equals the later in order first */
     uint32_t *due_first; /* per op, and one more: of due */
     uint32_t *out, *in;  /* a choice to fill in */
@@ -91,6 +92,8 @@ neap_status offload_simulator_create(const offload_problem *problem, offload_sim
     if (status == NEAP_OK)
         status = TAKE(sim, n, &sim->next, diag);
     if (status == NEAP_OK)
+        status = TAKE(sim, n, &sim->previous, diag);
+    if (status == NEAP_OK)
         status = TAKE(sim, n, &sim->due, diag);
     if (status == NEAP_OK)
         status = TAKE(sim, n_ops + 2, &sim->due_first, diag);
@@ -124,6 +127,7 @@ typedef struct run {
     offload_simulator *sim;
     const offload_choice *choice;
     bool record;
+    bool roomy; /* the budget is enough for all at once: no need of a profile */
     int64_t clock;
     int64_t out_free, in_free; /* when the engines are; the same where there is one */
     int64_t memory_waits;
@@ -148,6 +152,22 @@ static bool is_taken(const run *r, uint32_t i)
     return !r->sim->dropped[i];
 }
 
+/* The list of parcels that are copied out and not released. */
+static void attach(run *r, uint32_t i)
+{
+    r->sim->next[i] = NEAP_NONE;
+    r->sim->previous[i] = r->last;
+    *(r->last == NEAP_NONE ? &r->first : &r->sim->next[r->last]) = i;
+    r->last = i;
+}
+
+static void detach(run *r, uint32_t i)
+{
+    uint32_t next = r->sim->next[i], previous = r->sim->previous[i];
+    *(previous == NEAP_NONE ? &r->first : &r->sim->next[previous]) = next;
+    *(next == NEAP_NONE ? &r->last : &r->sim->previous[next]) = previous;
+}
+
 /* Parcels made before op k start to leave, as far as the order of the copies allows. */
 static void start_copies_out(run *r, uint32_t k)
 {
@@ -165,12 +185,7 @@ static void start_copies_out(run *r, uint32_t k)
         if (!problem->link.duplex)
             r->in_free = *engine;
         r->sim->place[i] = LEAVING;
-        r->sim->next[i] = NEAP_NONE;
-        if (r->last == NEAP_NONE)
-            r->first = i;
-        else
-            r->sim->next[r->last] = i;
-        r->last = i;
+        attach(r, i);
         note(r, k, i, NEAP_OFFLOAD);
     }
 }
@@ -180,7 +195,7 @@ static void start_copies_out(run *r, uint32_t k)
 static void release(run *r, uint32_t k, int64_t bytes, int64_t until)
 {
     offload_simulator *sim = r->sim;
-    uint32_t before = NEAP_NONE, i = r->first;
+    uint32_t i = r->first;
     while (i != NEAP_NONE && sim->copy_end[i] <= until && r->away_bytes < bytes) {
         const parcel *x = &sim->problem->parcels[i];
         uint32_t next = sim->next[i];
@@ -192,12 +207,8 @@ static void release(run *r, uint32_t k, int64_t bytes, int64_t until)
             sim->place[i] = AWAY;
             sim->gone_at[i] = k;
             r->away_bytes += x->bytes;
-            *(before == NEAP_NONE ? &r->first : &sim->next[before]) = next;
-            if (next == NEAP_NONE)
-                r->last = before;
+            detach(r, i);
             note(r, k, i, NEAP_FREE);
-        } else {
-            before = i;
         }
         i = next;
     }
@@ -208,7 +219,7 @@ static uint32_t find_earliest(const run *r, uint32_t i, uint32_t k)
 {
     const offload_problem *problem = r->sim->problem;
     int64_t most = problem->budget - problem->parcels[i].bytes;
-    uint32_t from = problem->parcels[i].needed;
+    uint32_t from = r->roomy ? k : problem->parcels[i].needed;
     while (from > k && r->sim->profile[from - 1] <= most)
         from--;
     return from;
@@ -223,7 +234,7 @@ static int64_t start_copy_in(run *r, uint32_t i, uint32_t k)
     r->in_free = sim->copy_end[i] = begin + x->in_ticks;
     if (!problem->link.duplex)
         r->out_free = r->in_free;
-    for (uint32_t j = k; j < x->needed; j++)
+    for (uint32_t j = k; j < x->needed && !r->roomy; j++)
         sim->profile[j] += x->bytes;
     sim->place[i] = BACK;
     r->away_bytes -= x->bytes;
@@ -324,14 +335,9 @@ static bool forget(run *r, uint32_t i)
         return false;
     if (sim->place[i] == LEAVING) {
         int64_t engine = sim->copy_end[i] - parcels[i].out_ticks;
-        uint32_t before = NEAP_NONE;
         if (engine <= r->clock)
             return false;
-        for (uint32_t j = r->first; j != i; j = sim->next[j])
-            before = j;
-        *(before == NEAP_NONE ? &r->first : &sim->next[before]) = sim->next[i];
-        if (r->last == i)
-            r->last = before;
+        detach(r, i);
         for (uint32_t j = sim->next[i]; j != NEAP_NONE; j = sim->next[j])
             engine = sim->copy_end[j] = engine + parcels[j].out_ticks;
         r->out_free = engine;
@@ -386,6 +392,7 @@ static bool run_once(offload_simulator *sim, const offload_choice *choice, bool 
     run r = {.sim = sim,
              .choice = choice,
              .record = record,
+             .roomy = problem->peak <= problem->budget,
              .first = NEAP_NONE,
              .last = NEAP_NONE,
              .earliest = NEAP_NONE};
