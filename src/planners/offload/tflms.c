@@ -1,0 +1,267 @@
+/*
+ * tflms: the first tensors leave, and come back a number of ops before they are needed.
+ *
+ * Le, Imai, Negishi and Kawachiya, "TFLMS: Large Model Support in TensorFlow by Graph Rewriting"
+ * (2018), inserts copies into the graph and has two parameters: how many tensors are moved, here
+ * the first ones, and how many layers ahead of its use a tensor is fetched. A graph can say that
+ * one op comes after another, but not that an op waits until memory is free: a schedule in which a
+ * computation waits for a copy out to release its memory (offload_result.memory_waits) is none of
+ * this method's. As in section 6.1 of Beaumont, Eyraud-Dubois and Shilova, "Optimal GPU-CPU
+ * Offloading Strategies" (2020), it is the best over the values of both parameters.
+ *
+ * A layer is an op here, and no copy in begins before the turn, whatever the distance.
+ *
+ * All pairs of values are tried where they are few. Else distances are 1, 2, 3, 4, 6, 8, 12, ...,
+ * and numbers of tensors are thinned out evenly, then tried one by one around the best.
+ *
+ * Whether a pair works is a question of its peak: without waits for memory a schedule does not
+ * depend on the budget. So where none works, the least peak of all is the budget to ask for.
+ */
+#include "base/fail.h"
+#include "planners/offload/offload_method.h"
+
+#include <string.h>
+
+enum { GRAIN, TENSORS, AHEAD };
+
+static const neap_option options[] = {
+    [GRAIN] = OFFLOAD_GRAIN_OPTION,
+    [TENSORS] = {.name = "tensors",
+                 .meaning = "how many are moved, the first ones; 0: the number that is best",
+                 .type = NEAP_OPTION_INTEGER,
+                 .most = 1e9},
+    [AHEAD] = {.name = "ahead",
+               .meaning =
+                   "by how many ops a tensor is fetched before the one that needs it; 0: the "
+                   "number that is best",
+               .type = NEAP_OPTION_INTEGER,
+               .most = 1e9},
+};
+
+/* All pairs are tried if that takes no more than so many steps of the simulator, which are ops and
+ * parcels; a tenth of a second and more. */
+static const double MOST_STEPS = 1e7;
+/* Else, numbers of tensors for each distance. */
+enum { COARSE_NUMBERS = 33 };
+
+typedef struct sweep {
+    offload_search *s;
+    int64_t budget; /* the problem's has no limit meanwhile */
+    offload_choice choice;
+    uint32_t *fetch_at[2]; /* one that is swept, one of the best */
+    bool every;            /* all pairs */
+    uint32_t best_ahead;   /* of the best */
+    offload_result least;  /* the one of least peak */
+} sweep;
+
+/* ---- One pair ---- */
+
+static void select_first(offload_search *s, uint32_t n_units)
+{
+    for (uint32_t u = 0; u < s->problem.n_units; u++)
+        offload_set_unit(s, u, u < n_units);
+}
+
+static bool is_lower(const offload_result *a, const offload_result *b)
+{
+    return a->fits && (!b->fits || a->peak_bytes < b->peak_bytes);
+}
+
+/* The fastest within the budget, or if there is none yet the one nearest to it. */
+static bool is_nearer(const sweep *x, const offload_result *a, const offload_result *b)
+{
+    if (!a->fits || !b->fits || a->peak_bytes > x->budget || b->peak_bytes > x->budget)
+        return is_lower(a, b);
+    return a->ticks < b->ticks;
+}
+
+/* Whether this is the best of its distance so far. */
+static bool try_number(sweep *x, uint32_t n_units, offload_result *best)
+{
+    offload_search *s = x->s;
+    select_first(s, n_units);
+    offload_order(s->simulator, s->away, &x->choice);
+    offload_result result = offload_simulate(s->simulator, &x->choice);
+    if (is_lower(&result, &x->least))
+        x->least = result;
+    if (result.fits && result.peak_bytes <= x->budget)
+        offload_search_offer(s, &x->choice, result);
+    bool is_best = is_nearer(x, &result, best);
+    if (is_best)
+        *best = result;
+    return is_best;
+}
+
+/* ---- All of them ---- */
+
+static void try_numbers(sweep *x, uint32_t fixed)
+{
+    uint32_t n = x->s->problem.n_units, middle = 0;
+    offload_result best = {0};
+    if (fixed > 0) {
+        try_number(x, fixed < n ? fixed : n, &best);
+        return;
+    }
+    uint32_t step = x->every ? 1 : 1 + n / COARSE_NUMBERS;
+    for (uint32_t i = 0; i < n; i += step)
+        if (try_number(x, n - i, &best))
+            middle = n - i;
+    for (uint32_t i = 1; best.fits && i < step; i++) {
+        if (middle > i)
+            try_number(x, middle - i, &best);
+        if (middle + i < n)
+            try_number(x, middle + i, &best);
+    }
+}
+
+static uint32_t next_distance(const sweep *x, uint32_t ahead)
+{
+    if (x->every || ahead < 4)
+        return ahead + 1;
+    bool is_power = (ahead & (ahead - 1)) == 0; /* 4, 6, 8, 12, 16, ... */
+    return is_power ? ahead + ahead / 2 : ahead / 3 * 4;
+}
+
+static void set_distance(sweep *x, uint32_t ahead)
+{
+    const offload_search *s = x->s;
+    uint32_t *fetch_at = x->fetch_at[s->best.fetch_at == x->fetch_at[0]];
+    for (uint32_t i = 0; i < s->problem.n_parcels; i++) {
+        uint32_t needed = s->problem.parcels[i].needed, turn = s->problem.turn;
+        fetch_at[i] = needed - turn > ahead ? needed - ahead : turn;
+    }
+    x->choice.fetch_at = fetch_at;
+}
+
+static void sweep_all(sweep *x)
+{
+    offload_search *s = x->s;
+    const planner *p = s->problem.planner;
+    uint32_t n_behind = s->problem.n_ops - s->problem.turn;
+    uint32_t fixed_number = (uint32_t)p->options[TENSORS], fixed = (uint32_t)p->options[AHEAD];
+    double pairs = (fixed_number > 0 ? 1 : (double)s->problem.n_units) * (fixed > 0 ? 1 : n_behind);
+    x->every = pairs * ((double)s->problem.n_ops + s->problem.n_parcels) <= MOST_STEPS;
+    for (uint32_t ahead = fixed > 0 ? fixed : 1; !s->stopped;) {
+        set_distance(x, ahead);
+        try_numbers(x, fixed_number);
+        if (s->best.fetch_at == x->choice.fetch_at)
+            x->best_ahead = ahead;
+        ahead = next_distance(x, ahead);
+        if (fixed > 0 || ahead > n_behind)
+            break;
+        planner_report(p, (double)ahead / n_behind);
+        s->stopped = planner_stopped(p);
+    }
+}
+
+/* Tries what there is to try; *ahead is the distance of the best, *least what comes nearest. */
+static neap_status search(offload_search *s, offload_result *least, uint32_t *ahead,
+                          neap_diag *diag)
+{
+    neap_arena *arena = &s->problem.arena;
+    size_t n = s->problem.n_parcels;
+    sweep x = {.s = s, .budget = s->problem.budget};
+    x.choice.out = neap_arena_alloc(arena, n, sizeof *x.choice.out);
+    x.choice.in = neap_arena_alloc(arena, n, sizeof *x.choice.in);
+    for (int i = 0; i < 2; i++)
+        x.fetch_at[i] = neap_arena_alloc(arena, n, sizeof *x.fetch_at[i]);
+    if (!x.choice.out || !x.choice.in || !x.fetch_at[0] || !x.fetch_at[1])
+        return neap_fail_no_memory(diag);
+    s->problem.budget = INT64_MAX / 2;
+    sweep_all(&x);
+    s->problem.budget = x.budget;
+    *ahead = x.best_ahead;
+    /* Or nothing is moved. */
+    *least = (offload_result){
+        .fits = true, .peak_bytes = s->problem.peak, .peak_op = s->problem.peak_op};
+    if (is_lower(&x.least, least))
+        *least = x.least;
+    return NEAP_OK;
+}
+
+/* ---- Why there is none ---- */
+
+/* Raises *least until the method has a plan in it: in a larger budget ops may run by kernels with
+ * more workspace. */
+static neap_status raise_least(offload_search *s, offload_result *least, neap_diag *diag)
+{
+    planner asked = *s->problem.planner;
+    bool fits = false;
+    uint32_t ahead;
+    neap_status status = NEAP_OK;
+    while (status == NEAP_OK && !fits && !s->stopped) {
+        offload_search other;
+        asked.budget = least->peak_bytes;
+        status = offload_search_begin(&asked, (offload_grain)asked.options[GRAIN], &other, diag);
+        if (status != NEAP_OK)
+            return status;
+        if (!other.result.fits)
+            status = search(&other, least, &ahead, diag);
+        fits = other.result.fits;
+        s->stopped = other.stopped;
+        offload_search_end(&other);
+    }
+    least->peak_bytes = asked.budget;
+    return status;
+}
+
+/* What offload-greedy does. */
+static bool can_wait(offload_search *s)
+{
+    offload_choice choice;
+    bool fits = false;
+    for (uint32_t n = 1; n <= s->problem.n_units && !fits; n++) {
+        select_first(s, n);
+        fits = offload_search_enough(s) &&
+               offload_simulate_ordered(s->simulator, s->away, &choice).fits;
+    }
+    return fits;
+}
+
+static neap_status explain(offload_search *s, offload_result *least, draft *d, neap_diag *diag)
+{
+    if (!can_wait(s))
+        return NEAP_OK; /* offload_search_finish has said why */
+    neap_status status = raise_least(s, least, diag);
+    if (status != NEAP_OK || s->stopped)
+        return status;
+    static const char text[] = "the link does not free memory in time for every op, and tflms lets "
+                               "none wait for it; offload-greedy does, and has a plan";
+    d->reason = neap_arena_text(&d->arena, text, strlen(text));
+    d->least_budget = least->peak_bytes;
+    d->blocking_op = least->peak_op;
+    d->has_blocking_op = true;
+    return d->reason ? NEAP_OK : neap_fail_no_memory(diag);
+}
+
+static neap_status plan_tflms(const planner *p, draft *d, neap_diag *diag)
+{
+    offload_search s;
+    offload_result least;
+    uint32_t ahead = 0;
+    neap_status status = offload_search_begin(p, (offload_grain)p->options[GRAIN], &s, diag);
+    if (status != NEAP_OK)
+        return status;
+    bool needed = offload_search_needed(&s);
+    if (needed)
+        status = search(&s, &least, &ahead, diag);
+    if (status == NEAP_OK)
+        status = offload_search_finish(&s, d, diag);
+    if (status == NEAP_OK && needed && !s.result.fits && !s.stopped)
+        status = explain(&s, &least, d, diag);
+    if (status == NEAP_OK && ahead > 0)
+        status = draft_add_number(p, d, "ahead", ahead, diag);
+    d->stopped = s.stopped;
+    offload_search_end(&s);
+    return status;
+}
+
+const neap_method method_tflms = {
+    .name = "tflms",
+    .summary = "move the first tensors, fetch them a number of ops ahead, never wait for memory",
+    .source = "Le, Imai, Negishi and Kawachiya 2018",
+    .n_options = sizeof options / sizeof *options,
+    .options = options,
+    .needs_link = true,
+    .plan = plan_tflms,
+};
