@@ -272,7 +272,9 @@ static double bound_of(const course *c, const course_unit *ahead, const state *s
     double work = c->problem->link.duplex ? fmax(away, back) : away + back;
     double waits = fmax(0, ahead->forward_ahead - (s->q - out)) / c->out +
                    fmax(0, ahead->backward_ahead - (s->q - in)) / c->in;
-    return s->idle + fmax(waits, work - ahead->ticks_ahead);
+    /* What is to move can also use the time in which the link had nothing to do, on either side. */
+    double room = ahead->ticks_ahead + fmax(0, -s->out) / c->out + fmax(0, -s->in) / c->in;
+    return s->idle + fmax(waits, work - room);
 }
 
 /* ---- How the two passes meet ---- */
