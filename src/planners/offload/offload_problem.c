@@ -49,8 +49,12 @@ static neap_status trace_natural(offload_problem *problem, neap_diag *diag)
     if (status == NEAP_OK)
         status =
             neap_timeline_build(p->allocator, p->graph, problem->natural, NULL, &timeline, diag);
+    int64_t live = neap_graph_base_bytes(p->graph);
     for (size_t s = 0; s < timeline.n_steps; s++) {
         const neap_step *step = &neap_plan_steps(problem->natural)[s];
+        if (step->kind == NEAP_COMPUTE)
+            problem->before[step->id] = live;
+        live = timeline.steps[s].after_bytes;
         if (step->kind == NEAP_COMPUTE)
             problem->need[step->id] = timeline.steps[s].live_bytes -
                                       neap_graph_op(p->graph, step->id)->variants[0].workspace;
@@ -425,6 +429,8 @@ neap_status offload_problem_build(const planner *p, offload_grain grain, offload
                                  .total_ticks = neap_graph_base_ticks(p->graph)};
     neap_arena_init(&problem->arena, p->allocator);
     neap_status status = TAKE(problem, problem->n_ops, &problem->need, diag);
+    if (status == NEAP_OK)
+        status = TAKE(problem, problem->n_ops, &problem->before, diag);
     if (status == NEAP_OK)
         status = TAKE(problem, problem->n_ops, &problem->least_need, diag);
     if (status == NEAP_OK)

@@ -54,9 +54,10 @@ typedef struct offload_problem {
     int64_t *made_bytes, *needed_bytes; /* per op: of the parcels made there, and needed there */
     uint32_t *parcel_of;                /* per value: the parcel of its storage, or NEAP_NONE */
     neap_plan *natural;                 /* every op once, frees where they fall */
-    int64_t *least_need;                /* the same by the variant of least workspace */
-    int64_t peak;                       /* M_peak: the most of need */
-    int64_t least_peak;                 /* the most of least_need: what bounds may speak of */
+    int64_t *before;     /* the same just before it, without its outputs and workspace */
+    int64_t *least_need; /* the same by the variant of least workspace */
+    int64_t peak;        /* M_peak: the most of need */
+    int64_t least_peak;  /* the most of least_need: what bounds may speak of */
     uint32_t peak_op;
     int64_t floor; /* what is needed with all parcels away: no selection fits less */
     uint32_t floor_op;

@@ -244,70 +244,92 @@ static int64_t start_copy_in(run *r, uint32_t i, uint32_t k)
     return r->in_free;
 }
 
+/* The next parcel to fetch, or NEAP_NONE; those not taken are passed over. */
+static uint32_t next_in(run *r, uint32_t k)
+{
+    for (; r->next_in < r->choice->n; r->next_in++, r->earliest = NEAP_NONE) {
+        uint32_t i = r->choice->in[r->next_in];
+        bool over = r->sim->problem->parcels[i].needed < k && r->sim->place[i] != AWAY;
+        if (is_taken(r, i) && !over)
+            return i;
+    }
+    return NEAP_NONE;
+}
+
+/* Whether parcel i may be back from op k on, for all that the ops up to its use need. */
+static bool may_return(run *r, uint32_t i, uint32_t k)
+{
+    r->fetching = true;
+    if (r->earliest == NEAP_NONE)
+        r->earliest = find_earliest(r, i, k);
+    return k >= r->earliest || k >= r->sim->problem->parcels[i].needed;
+}
+
 /*
- * Copies in before op k: those that it reads, and any behind them whose turn it is and that would
- * begin before the op ends. False if the op cannot get its memory.
+ * Copies in of what op k reads, and of what comes before in the order. They may start as soon as
+ * there is room beside what is live between the ops; the op's own memory may have to wait longer.
+ * *ready is when all that the op reads has arrived. False if that cannot be.
  */
-static bool start_copies_in(run *r, uint32_t k)
+static bool fetch_due(run *r, uint32_t k, int64_t *ready)
 {
     offload_simulator *sim = r->sim;
     const offload_problem *problem = sim->problem;
     uint32_t n_due = 0;
-    int64_t ready = 0; /* when what the op reads is there */
+    *ready = 0;
     for (uint32_t d = sim->due_first[k]; d < sim->due_first[k + 1]; d++) {
         uint32_t i = sim->due[d];
         n_due += sim->place[i] == AWAY;
-        if (sim->place[i] == BACK && sim->copy_end[i] > ready)
-            ready = sim->copy_end[i];
+        if (sim->place[i] == BACK && sim->copy_end[i] > *ready)
+            *ready = sim->copy_end[i];
     }
-    while (r->next_in < r->choice->n) {
-        uint32_t i = r->choice->in[r->next_in];
-        const parcel *x = &problem->parcels[i];
-        if (!is_taken(r, i) || (x->needed < k && sim->place[i] != AWAY)) {
-            r->next_in++;
-            r->earliest = NEAP_NONE;
-            continue;
+    while (n_due > 0) {
+        uint32_t i = next_in(r, k);
+        if (i == NEAP_NONE || sim->place[i] != AWAY || !may_return(r, i, k))
+            return false;
+        int64_t away = problem->before[k] + problem->parcels[i].bytes - problem->budget;
+        release(r, k, away, INT64_MAX);
+        if (r->away_bytes < away)
+            return false;
+        int64_t end = start_copy_in(r, i, k);
+        if (problem->parcels[i].needed == k) {
+            n_due--;
+            *ready = end > *ready ? end : *ready;
         }
+    }
+    return true;
+}
+
+/* Copies in whose turn it is and that would begin before op k ends, if there is room beside it.
+ * False if one that is to start now cannot. */
+static bool fetch_more(run *r, uint32_t k, int64_t ready)
+{
+    offload_simulator *sim = r->sim;
+    const offload_problem *problem = sim->problem;
+    const offload_choice *choice = r->choice;
+    for (uint32_t i; (i = next_in(r, k)) != NEAP_NONE;) {
         int64_t engine = r->in_free > r->clock ? r->in_free : r->clock;
         int64_t start = ready > r->clock ? ready : r->clock;
+        bool in_time = engine < start + problem->ticks[k];
         if (sim->place[i] != AWAY) {
-            bool idle = r->choice->fetch_at || engine < start + problem->ticks[k];
-            if (idle && k >= r->first_fetch)
+            if ((choice->fetch_at || in_time) && k >= r->first_fetch)
                 r->idle_end = k + 1;
-            break;
+            return true;
         }
-        if (n_due == 0 && (r->choice->fetch_at ? r->choice->fetch_at[i] > k
-                                               : engine >= start + problem->ticks[k]))
-            break; /* it is not to start yet, or no sooner than before the next op */
-        r->fetching = true;
-        if (r->earliest == NEAP_NONE)
-            r->earliest = find_earliest(r, i, k);
-        if (k < r->earliest && k < x->needed) {
-            if (r->choice->fetch_at)
-                return false;
-            break;
-        }
-        int64_t away = problem->need[k] + x->bytes - problem->budget;
+        if (choice->fetch_at ? choice->fetch_at[i] > k : !in_time)
+            return true; /* it is not to start yet, or no sooner than before the next op */
+        if (!may_return(r, i, k))
+            return !choice->fetch_at;
+        int64_t away = problem->need[k] + problem->parcels[i].bytes - problem->budget;
         if (r->away_bytes < away) {
-            if (n_due == 0 && !r->choice->fetch_at && !(r->choice->insist && r->choice->insist[i]))
-                break;
+            if (!choice->fetch_at && !(choice->insist && choice->insist[i]))
+                return true;
             release(r, k, away, INT64_MAX);
-            if (r->away_bytes < away) {
-                if (n_due == 0)
-                    break;
-                return false;
-            }
+            if (r->away_bytes < away)
+                return true;
         }
-        int64_t end = start_copy_in(r, i, k);
-        if (x->needed == k) {
-            n_due--;
-            if (end > ready)
-                ready = end;
-        }
+        start_copy_in(r, i, k);
     }
-    if (ready > r->clock)
-        r->clock = ready;
-    return n_due == 0;
+    return true;
 }
 
 /* Whether a copy in would have started before now, had those that are dropped not stood before it.
@@ -409,12 +431,15 @@ static bool run_once(offload_simulator *sim, const offload_choice *choice, bool 
         release(&r, k, INT64_MAX, r.clock);
         if (drop_late(&r, k))
             return false;
-        int64_t away = problem->need[k] - problem->budget;
+        int64_t away = problem->need[k] - problem->budget, ready;
+        bool fits = fetch_due(&r, k, &ready);
         release(&r, k, away, INT64_MAX);
-        if (r.away_bytes < away || !start_copies_in(&r, k) || r.away_bytes < away) {
+        if (!fits || r.away_bytes < away || !fetch_more(&r, k, ready)) {
             result->blocked = k;
             return true;
         }
+        if (ready > r.clock)
+            r.clock = ready;
         if (problem->need[k] - r.away_bytes > result->peak_bytes) {
             result->peak_bytes = problem->need[k] - r.away_bytes;
             result->peak_op = k;
