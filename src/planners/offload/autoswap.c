@@ -1,0 +1,285 @@
+/*
+ * autoswap: parcels leave in the order of a weighted sum of four scores of their absence, until
+ * the rest fits; the weights are found by Bayesian optimisation (weight_search.h).
+ *
+ * Zhang, Yeung, Shu, He and Wang, "Efficient Memory Management for GPU-based Deep Learning Systems"
+ * (2019). A parcel is absent from the end of the last op before the turn that touches it to the
+ * beginning of the first behind it that does, as if nothing waited. Its scores:
+ *
+ * - DOA, duration of absence: that time less what its two transfers take;
+ * - AOA, area of absence: DOA times bytes, or DOA over bytes where DOA is negative;
+ * - WDOA, weighted: the bytes by which the load exceeds the budget, summed over that time;
+ * - SWDOA, submodular: the same on the load that is left when those selected before it, one by one
+ *   and each the largest, have gone.
+ *
+ * Each is scaled to the range from 0 to 1. A unit of several parcels counts as one tensor, absent
+ * while all of them are. The paper adds parcels until the load fits and schedules their transfers;
+ * here that is the no-wait, ordered schedule, and if it does not fit more are added.
+ */
+#include "base/fail.h"
+#include "planners/offload/offload_method.h"
+#include "planners/offload/weight_search.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { GRAIN, EVALUATIONS };
+
+static const neap_option options[] = {
+    [GRAIN] = OFFLOAD_GRAIN_OPTION,
+    [EVALUATIONS] = {.name = "evaluations",
+                     .meaning = "weights to try; the first four are each score alone",
+                     .type = NEAP_OPTION_INTEGER,
+                     .least = 1,
+                     .most = 200,
+                     .default_value = 60},
+};
+
+enum score { DOA = 0, AOA, WDOA, SWDOA };
+_Static_assert(SWDOA + 1 == N_WEIGHTS, "a weight for each score");
+
+static const char *const weight_names[N_WEIGHTS] = {"weight_doa", "weight_aoa", "weight_wdoa",
+                                                    "weight_swdoa"};
+
+typedef struct swappable {
+    int64_t bytes, transfer_ticks; /* out and in */
+    uint32_t left, needed;         /* absent behind the one, until the other */
+    double scores[N_WEIGHTS];
+} swappable;
+
+typedef struct ranked {
+    double priority;
+    uint32_t unit;
+} ranked;
+
+typedef struct autoswap {
+    offload_search s;
+    swappable *units;
+    ranked *order;  /* of units, the first to go first */
+    int64_t *load;  /* per op: what is left while units are selected for SWDOA */
+    double *before; /* per op, and one more: the sum of ticks, or of excess, before it */
+    bool *selected; /* per unit, for SWDOA */
+    double slowest; /* ticks if all happens one after another */
+    double best_weights[N_WEIGHTS];
+} autoswap;
+
+/* ---- Scores ---- */
+
+static void describe_units(autoswap *x)
+{
+    const offload_problem *problem = &x->s.problem;
+    x->slowest = (double)problem->total_ticks;
+    for (uint32_t u = 0; u < problem->n_units; u++) {
+        swappable *unit = &x->units[u];
+        unit->needed = problem->n_ops;
+        for (uint32_t i = problem->unit_first[u]; i < problem->unit_first[u + 1]; i++) {
+            const parcel *part = &problem->parcels[i];
+            unit->bytes += part->bytes;
+            unit->transfer_ticks += part->out_ticks + part->in_ticks;
+            unit->left = part->left > unit->left ? part->left : unit->left;
+            unit->needed = part->needed < unit->needed ? part->needed : unit->needed;
+        }
+        x->slowest += (double)unit->transfer_ticks;
+    }
+}
+
+static void score_durations(autoswap *x)
+{
+    const offload_problem *problem = &x->s.problem;
+    for (uint32_t k = 0; k < problem->n_ops; k++)
+        x->before[k + 1] = x->before[k] + (double)problem->ticks[k];
+    for (uint32_t u = 0; u < problem->n_units; u++) {
+        swappable *unit = &x->units[u];
+        double duration =
+            x->before[unit->needed] - x->before[unit->left + 1] - (double)unit->transfer_ticks;
+        unit->scores[DOA] = duration;
+        unit->scores[AOA] =
+            duration >= 0 ? duration * (double)unit->bytes : duration / (double)unit->bytes;
+    }
+}
+
+/* Byte-ticks above the budget; false if there are none. */
+static bool sum_excess(autoswap *x)
+{
+    const offload_problem *problem = &x->s.problem;
+    for (uint32_t k = 0; k < problem->n_ops; k++) {
+        int64_t excess = x->load[k] - problem->budget;
+        x->before[k + 1] =
+            x->before[k] + (excess > 0 ? (double)excess * (double)problem->ticks[k] : 0);
+    }
+    return x->before[problem->n_ops] > 0;
+}
+
+static double excess_during(const autoswap *x, uint32_t u)
+{
+    return x->before[x->units[u].needed] - x->before[x->units[u].left + 1];
+}
+
+static void take_from_load(autoswap *x, uint32_t u)
+{
+    const offload_problem *problem = &x->s.problem;
+    for (uint32_t i = problem->unit_first[u]; i < problem->unit_first[u + 1]; i++)
+        for (uint32_t k = problem->parcels[i].left + 1; k < problem->parcels[i].needed; k++)
+            x->load[k] -= problem->parcels[i].bytes;
+}
+
+/* O(units (units + ops)). Those that are not needed any more have a SWDOA of 0. */
+static void score_excess(autoswap *x)
+{
+    const offload_problem *problem = &x->s.problem;
+    uint32_t n = problem->n_units;
+    memcpy(x->load, problem->need, problem->n_ops * sizeof *x->load);
+    sum_excess(x);
+    for (uint32_t u = 0; u < n; u++)
+        x->units[u].scores[WDOA] = excess_during(x, u);
+    for (uint32_t count = 0; count < n && sum_excess(x); count++) {
+        uint32_t most = NEAP_NONE;
+        double most_excess = 0;
+        for (uint32_t u = 0; u < n; u++)
+            if (!x->selected[u] && excess_during(x, u) > most_excess) {
+                most_excess = excess_during(x, u);
+                most = u;
+            }
+        if (most == NEAP_NONE)
+            break;
+        x->units[most].scores[SWDOA] = most_excess;
+        x->selected[most] = true;
+        take_from_load(x, most);
+    }
+}
+
+static void normalise(autoswap *x)
+{
+    uint32_t n = x->s.problem.n_units;
+    for (int i = 0; i < N_WEIGHTS; i++) {
+        double least = x->units[0].scores[i], most = least;
+        for (uint32_t u = 0; u < n; u++) {
+            double score = x->units[u].scores[i];
+            least = score < least ? score : least;
+            most = score > most ? score : most;
+        }
+        for (uint32_t u = 0; u < n; u++) {
+            double *score = &x->units[u].scores[i];
+            *score = most > least ? (*score - least) / (most - least) : 0;
+        }
+    }
+}
+
+/* ---- Selections ---- */
+
+static int compare_ranked(const void *a, const void *b)
+{
+    const ranked *x = a, *y = b;
+    if (x->priority != y->priority)
+        return x->priority > y->priority ? -1 : 1;
+    return x->unit < y->unit ? -1 : x->unit > y->unit;
+}
+
+static void rank_units(autoswap *x, const double weights[N_WEIGHTS])
+{
+    uint32_t n = x->s.problem.n_units;
+    for (uint32_t u = 0; u < n; u++) {
+        x->order[u] = (ranked){.unit = u};
+        for (int i = 0; i < N_WEIGHTS; i++)
+            x->order[u].priority += weights[i] * x->units[u].scores[i];
+    }
+    qsort(x->order, n, sizeof *x->order, compare_ranked);
+}
+
+static bool first_are_enough(autoswap *x, uint32_t count)
+{
+    for (uint32_t c = 0; c < x->s.problem.n_units; c++)
+        offload_set_unit(&x->s, x->order[c].unit, c < count);
+    return offload_search_enough(&x->s);
+}
+
+/* Ticks of the schedule that these weights lead to. */
+static double evaluate(autoswap *x, const double weights[N_WEIGHTS])
+{
+    uint32_t few = 0, enough = x->s.problem.n_units;
+    rank_units(x, weights);
+    while (enough - few > 1) { /* with all it is enough: the budget is not below the floor */
+        uint32_t middle = few + (enough - few) / 2;
+        *(first_are_enough(x, middle) ? &enough : &few) = middle;
+    }
+    first_are_enough(x, enough);
+    offload_result result = offload_search_try(&x->s);
+    while (!result.fits && enough < x->s.problem.n_units) {
+        offload_set_unit(&x->s, x->order[enough++].unit, true);
+        result = offload_search_try(&x->s);
+    }
+    return result.fits ? (double)result.ticks : x->slowest;
+}
+
+static neap_status choose(autoswap *x, neap_diag *diag)
+{
+    const planner *p = x->s.problem.planner;
+    uint32_t count = (uint32_t)p->options[EVALUATIONS];
+    weight_search search;
+    double weights[N_WEIGHTS], least = x->slowest;
+    neap_status status =
+        weight_search_init(&search, &x->s.problem.arena, count, p->request->seed, diag);
+    for (uint32_t i = 0; i < count && status == NEAP_OK && !x->s.stopped; i++) {
+        weight_search_next(&search, weights);
+        double ticks = evaluate(x, weights);
+        weight_search_tell(&search, weights, ticks);
+        if (i == 0 || ticks < least) {
+            least = ticks;
+            memcpy(x->best_weights, weights, sizeof weights);
+        }
+        if (least <= (double)x->s.problem.total_ticks)
+            break; /* nothing waits */
+        planner_report(p, (double)(i + 1) / count);
+        x->s.stopped = planner_stopped(p) && i + 1 < count;
+    }
+    return status;
+}
+
+/* ---- The method ---- */
+
+static neap_status prepare(autoswap *x, neap_diag *diag)
+{
+    neap_arena *arena = &x->s.problem.arena;
+    size_t n = x->s.problem.n_units, n_ops = x->s.problem.n_ops;
+    x->units = neap_arena_alloc(arena, n, sizeof *x->units);
+    x->order = neap_arena_alloc(arena, n, sizeof *x->order);
+    x->load = neap_arena_alloc(arena, n_ops, sizeof *x->load);
+    x->before = neap_arena_alloc(arena, n_ops + 1, sizeof *x->before);
+    x->selected = neap_arena_alloc(arena, n, sizeof *x->selected);
+    if (!x->units || !x->order || !x->load || !x->before || !x->selected)
+        return neap_fail_no_memory(diag);
+    describe_units(x);
+    score_durations(x);
+    score_excess(x);
+    normalise(x);
+    return NEAP_OK;
+}
+
+static neap_status plan_autoswap(const planner *p, draft *d, neap_diag *diag)
+{
+    autoswap x = {0};
+    neap_status status = offload_search_begin(p, (offload_grain)p->options[GRAIN], &x.s, diag);
+    if (status != NEAP_OK)
+        return status;
+    bool needed = offload_search_needed(&x.s);
+    if (needed)
+        status = prepare(&x, diag);
+    if (needed && status == NEAP_OK)
+        status = choose(&x, diag);
+    if (status == NEAP_OK)
+        status = offload_search_finish(&x.s, d, diag);
+    for (int i = 0; i < N_WEIGHTS && needed && status == NEAP_OK; i++)
+        status = draft_add_number(p, d, weight_names[i], x.best_weights[i], diag);
+    offload_search_end(&x.s);
+    return status;
+}
+
+const neap_method method_autoswap = {
+    .name = "autoswap",
+    .summary = "move tensors by four scores of their absence, weighted by Bayesian optimisation",
+    .source = "Zhang, Yeung, Shu, He and Wang 2019",
+    .n_options = sizeof options / sizeof *options,
+    .options = options,
+    .needs_link = true,
+    .plan = plan_autoswap,
+};

@@ -1,0 +1,189 @@
+/* A Gaussian process on the simplex, and the expected improvement over it. */
+#include "planners/offload/weight_search.h"
+
+#include "base/fail.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { N_CANDIDATES = 256 };
+
+/* Costs are steps of the weights, not smooth: the process need not go through each. */
+static const double NOISE = 1e-3;
+static const double LENGTHS[] = {0.1, 0.2, 0.4, 0.8};
+
+neap_status weight_search_init(weight_search *search, neap_arena *arena, uint32_t most,
+                               uint64_t seed, neap_diag *diag)
+{
+    size_t n = most;
+    *search = (weight_search){.most = most, .random = seed};
+    search->tried = neap_arena_alloc(arena, n, sizeof *search->tried);
+    search->costs = neap_arena_alloc(arena, n, sizeof *search->costs);
+    search->standard = neap_arena_alloc(arena, n, sizeof *search->standard);
+    search->factor = neap_arena_alloc(arena, n * n, sizeof *search->factor);
+    search->trial = neap_arena_alloc(arena, n * n, sizeof *search->trial);
+    search->solved = neap_arena_alloc(arena, n, sizeof *search->solved);
+    search->column = neap_arena_alloc(arena, n, sizeof *search->column);
+    bool complete = search->tried && search->costs && search->standard && search->factor &&
+                    search->trial && search->solved && search->column;
+    return complete ? NEAP_OK : neap_fail_no_memory(diag);
+}
+
+void weight_search_tell(weight_search *search, const double weights[N_WEIGHTS], double cost)
+{
+    if (search->count == search->most)
+        return;
+    memcpy(search->tried[search->count], weights, sizeof *search->tried);
+    search->costs[search->count++] = cost;
+}
+
+/* ---- Random weights ---- */
+
+/* 0 < x <= 1 */
+static double draw(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return (double)(((z ^ (z >> 31)) >> 11) + 1) * 0x1p-53;
+}
+
+/* Uniform on the simplex: exponential variables over their sum. */
+static void draw_weights(weight_search *search, double weights[N_WEIGHTS])
+{
+    double sum = 0;
+    for (int i = 0; i < N_WEIGHTS; i++)
+        sum += weights[i] = -log(draw(&search->random));
+    for (int i = 0; i < N_WEIGHTS; i++)
+        weights[i] = sum > 0 ? weights[i] / sum : 1.0 / N_WEIGHTS;
+}
+
+/* ---- The process ---- */
+
+static double kernel(const double *a, const double *b, double length)
+{
+    double square = 0;
+    for (int i = 0; i < N_WEIGHTS; i++)
+        square += (a[i] - b[i]) * (a[i] - b[i]);
+    return exp(-square / (2 * length * length));
+}
+
+/* False if all costs are the same. */
+static bool standardise(weight_search *search)
+{
+    double mean = 0, variance = 0;
+    for (uint32_t i = 0; i < search->count; i++)
+        mean += search->costs[i] / search->count;
+    for (uint32_t i = 0; i < search->count; i++)
+        variance += (search->costs[i] - mean) * (search->costs[i] - mean) / search->count;
+    double deviation = sqrt(variance);
+    for (uint32_t i = 0; i < search->count; i++)
+        search->standard[i] = deviation > 0 ? (search->costs[i] - mean) / deviation : 0;
+    return deviation > 0;
+}
+
+/* L, row by row, of the kernel matrix. The noise on its diagonal keeps it positive definite. */
+static void factorise(const weight_search *search, double length, double *factor)
+{
+    uint32_t n = search->count;
+    for (uint32_t i = 0; i < n; i++) {
+        double *row = &factor[(size_t)i * n];
+        for (uint32_t j = 0; j <= i; j++) {
+            const double *other = &factor[(size_t)j * n];
+            double sum = kernel(search->tried[i], search->tried[j], length) + (i == j ? NOISE : 0);
+            for (uint32_t k = 0; k < j; k++)
+                sum -= row[k] * other[k];
+            row[j] = i == j ? sqrt(fmax(sum, NOISE / 2)) : sum / other[j];
+        }
+    }
+}
+
+/* x = L^-1 x */
+static void solve_lower(const double *factor, uint32_t n, double *x)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < i; k++)
+            x[i] -= factor[(size_t)i * n + k] * x[k];
+        x[i] /= factor[(size_t)i * n + i];
+    }
+}
+
+/* x = L^-T x */
+static void solve_upper(const double *factor, uint32_t n, double *x)
+{
+    for (uint32_t i = n; i-- > 0;) {
+        x[i] /= factor[(size_t)i * n + i];
+        for (uint32_t k = 0; k < i; k++)
+            x[k] -= factor[(size_t)i * n + k] * x[i];
+    }
+}
+
+/* The length of the largest likelihood; leaves its factor and `solved`. */
+static double fit(weight_search *search)
+{
+    uint32_t n = search->count;
+    double best = -HUGE_VAL, best_length = LENGTHS[0];
+    for (size_t l = 0; l < sizeof LENGTHS / sizeof *LENGTHS; l++) {
+        double likelihood = 0;
+        factorise(search, LENGTHS[l], search->trial);
+        memcpy(search->column, search->standard, n * sizeof *search->column);
+        solve_lower(search->trial, n, search->column);
+        for (uint32_t i = 0; i < n; i++)
+            likelihood -=
+                search->column[i] * search->column[i] / 2 + log(search->trial[(size_t)i * n + i]);
+        if (likelihood <= best)
+            continue;
+        best = likelihood;
+        best_length = LENGTHS[l];
+        double *factor = search->factor, *solved = search->solved;
+        search->factor = search->trial;
+        search->trial = factor;
+        search->solved = search->column;
+        search->column = solved;
+    }
+    solve_upper(search->factor, n, search->solved);
+    return best_length;
+}
+
+/* Of costs below `least`, in standard units. */
+static double expected_improvement(weight_search *search, const double weights[N_WEIGHTS],
+                                   double length, double least)
+{
+    uint32_t n = search->count;
+    double mean = 0, variance = 1 + NOISE;
+    for (uint32_t i = 0; i < n; i++) {
+        search->column[i] = kernel(weights, search->tried[i], length);
+        mean += search->column[i] * search->solved[i];
+    }
+    solve_lower(search->factor, n, search->column);
+    for (uint32_t i = 0; i < n; i++)
+        variance -= search->column[i] * search->column[i];
+    double deviation = sqrt(fmax(variance, 1e-12)), z = (least - mean) / deviation;
+    double below = erfc(-z * 0.70710678118654752) / 2;      /* the normal distribution */
+    double density = exp(-z * z / 2) * 0.39894228040143268; /* its density */
+    return deviation * (z * below + density);
+}
+
+void weight_search_next(weight_search *search, double weights[N_WEIGHTS])
+{
+    if (search->count < N_WEIGHTS) {
+        for (uint32_t i = 0; i < N_WEIGHTS; i++)
+            weights[i] = i == search->count;
+        return;
+    }
+    draw_weights(search, weights);
+    if (!standardise(search))
+        return;
+    double length = fit(search), least = 0, best = -HUGE_VAL;
+    for (uint32_t i = 0; i < search->count; i++)
+        least = fmin(least, search->standard[i]);
+    for (int c = 0; c < N_CANDIDATES; c++) {
+        double candidate[N_WEIGHTS];
+        draw_weights(search, candidate);
+        double improvement = expected_improvement(search, candidate, length, least);
+        if (improvement <= best)
+            continue;
+        best = improvement;
+        memcpy(weights, candidate, sizeof candidate);
+    }
+}

@@ -1,0 +1,46 @@
+/*
+ * Bayesian optimisation of weights that sum up to one: which weights to try next, given what those
+ * tried so far cost.
+ *
+ * The first to try are the pure ones, each weight alone. Then a Gaussian process with the kernel
+ * exp(-|w - w'|^2 / 2 l^2), l by likelihood, is fitted to the costs, and the next weights are those
+ * of the largest expected improvement among random ones (Jones, Schonlau and Welch 1998). The same
+ * seed and costs give the same weights.
+ *
+ *     weight_search search;
+ *     status = weight_search_init(&search, arena, most, seed, diag);
+ *     for (uint32_t i = 0; i < most; i++) {
+ *         weight_search_next(&search, weights);
+ *         weight_search_tell(&search, weights, ... cost ...);
+ *     }
+ */
+#ifndef NEAP_OFFLOAD_WEIGHT_SEARCH_H
+#define NEAP_OFFLOAD_WEIGHT_SEARCH_H
+
+#include "base/arena.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { N_WEIGHTS = 4 };
+
+typedef struct weight_search {
+    uint32_t most, count;       /* trials */
+    double (*tried)[N_WEIGHTS]; /* count of them */
+    double *costs;              /* of each */
+    double *standard;           /* costs with mean 0 and deviation 1 */
+    double *factor, *trial;     /* most x most: L of the kernel matrix L L^T, and one to compare */
+    double *solved;             /* the kernel matrix's inverse times `standard` */
+    double *column;             /* scratch */
+    uint64_t random;
+} weight_search;
+
+/* Its memory is the arena's. */
+neap_status weight_search_init(weight_search *search, neap_arena *arena, uint32_t most,
+                               uint64_t seed, neap_diag *diag);
+/* O(trials^3). */
+void weight_search_next(weight_search *search, double weights[N_WEIGHTS]);
+/* At most `most` times. */
+void weight_search_tell(weight_search *search, const double weights[N_WEIGHTS], double cost);
+
+#endif
