@@ -60,7 +60,10 @@ static void add_reason(const cli_run *run, const cli_result *failed, bool all_tr
 {
     cli_text budget, least;
     const neap_figures *figures = failed->figures;
+    const char *shortage = neap_solution_shortage(failed->solution);
     cli_bytes(&budget, failed->budget);
+    if (*shortage && figures->least_budget > 0)
+        cli_buffer_print(line, "%s; ", shortage);
     if (figures->least_budget > 0) {
         cli_bytes_pair(&budget, failed->budget, &least, figures->least_budget);
         if (all_tried)

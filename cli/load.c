@@ -215,8 +215,13 @@ static int written_link(const char *text, cli_loaded *loaded)
         good = cli_parse_bandwidth(out, &loaded->link.out_bandwidth) &&
                cli_parse_bandwidth(in, &loaded->link.in_bandwidth);
     }
-    if (good)
+    if (good && loaded->link.out_bandwidth > 0 && loaded->link.in_bandwidth > 0)
         return CLI_OK;
+    if (good)
+        return cli_fail(CLI_BAD_INPUT,
+                        "--link \"%s\": at 0 bytes a second nothing moves; write 12.2GB/s, say, or "
+                        "leave --link out",
+                        text);
     return cli_fail(CLI_BAD_INPUT,
                     "--link \"%s\" is no rate; write 12.2GB/s, or 12GB/s,13GB/s for out and in, or "
                     "device",

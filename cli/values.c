@@ -97,7 +97,7 @@ bool cli_parse_bandwidth(const char *text, double *bandwidth)
     memcpy(size, text, length);
     size[length] = '\0';
     int64_t bytes;
-    if (neap_bytes_parse(size, &bytes, NULL) != NEAP_OK || bytes <= 0)
+    if (neap_bytes_parse(size, &bytes, NULL) != NEAP_OK || bytes < 0)
         return false;
     *bandwidth = (double)bytes;
     return true;

@@ -119,7 +119,8 @@ typedef struct neap_figures {
                           fastest variants at least */
     const char *bound_scope; /* "any": all plans; "staged": those whose recomputations between two
                                 first runs follow the graph's order, and first runs too;
-                                "passes": as many passes in the graph's order as there are ops */
+                                "passes": as many passes in the graph's order as there are ops;
+                                "once": those that run each op once, in the graph's order */
     double gap;              /* time / bound_time - 1 */
     double solve_seconds;
     uint64_t recomputed_ops;
@@ -141,6 +142,8 @@ NEAP_API const neap_figures *neap_solution_figures(const neap_solution *solution
 NEAP_API const neap_plan *neap_solution_plan(const neap_solution *solution);
 NEAP_API uint32_t neap_solution_extra_count(const neap_solution *solution);
 NEAP_API const neap_extra *neap_solution_extra_at(const neap_solution *solution, uint32_t index);
+/* Without a plan: what is short, if it is not the budget alone; "" otherwise. */
+NEAP_API const char *neap_solution_shortage(const neap_solution *solution);
 /* One line for a person on why there is no plan, or on what else is worth knowing; "" otherwise. */
 NEAP_API const char *neap_solution_message(const neap_solution *solution);
 

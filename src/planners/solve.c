@@ -382,6 +382,11 @@ const neap_extra *neap_solution_extra_at(const neap_solution *solution, uint32_t
     return index < solution->draft.n_extras ? &solution->draft.extras[index] : NULL;
 }
 
+const char *neap_solution_shortage(const neap_solution *solution)
+{
+    return solution->draft.reason ? solution->draft.reason : "";
+}
+
 const char *neap_solution_message(const neap_solution *solution)
 {
     return solution->message;

@@ -8,7 +8,45 @@
 #include <neap/text.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+static int64_t unit_bytes(const offload_problem *problem, uint32_t unit)
+{
+    int64_t bytes = 0;
+    for (uint32_t i = problem->unit_first[unit]; i < problem->unit_first[unit + 1]; i++)
+        bytes += problem->parcels[i].bytes;
+    return bytes;
+}
+
+typedef struct sized_unit {
+    int64_t bytes;
+    uint32_t unit;
+} sized_unit;
+
+static int compare_sizes(const void *a, const void *b)
+{
+    const sized_unit *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return x->unit < y->unit ? -1 : x->unit > y->unit;
+}
+
+static neap_status sort_by_size(offload_search *s, neap_diag *diag)
+{
+    uint32_t n = s->problem.n_units;
+    sized_unit *order = neap_arena_alloc(&s->problem.arena, n, sizeof *order);
+    s->by_size = neap_arena_alloc(&s->problem.arena, n, sizeof *s->by_size);
+    if (!order || !s->by_size)
+        return neap_fail_no_memory(diag);
+    for (uint32_t u = 0; u < n; u++)
+        order[u] = (sized_unit){unit_bytes(&s->problem, u), u};
+    if (n > 0)
+        qsort(order, n, sizeof *order, compare_sizes);
+    for (uint32_t u = 0; u < n; u++)
+        s->by_size[u] = order[u].unit;
+    return NEAP_OK;
+}
 
 neap_status offload_search_begin(const planner *p, offload_grain grain, offload_search *s,
                                  neap_diag *diag)
@@ -31,6 +69,8 @@ neap_status offload_search_begin(const planner *p, offload_grain grain, offload_
         status = neap_fail_no_memory(diag);
     else
         status = offload_simulator_create(&s->problem, &s->simulator, diag);
+    if (status == NEAP_OK)
+        status = sort_by_size(s, diag);
     if (status == NEAP_OK && s->problem.peak <= s->problem.budget)
         offload_search_try(s); /* nothing needs to leave */
     if (status != NEAP_OK)
@@ -105,40 +145,91 @@ offload_result offload_search_try(offload_search *s)
     return result;
 }
 
-/* ---- Why there is none ---- */
+/* ---- As little as will do ---- */
 
-/* The least budget that leaves at most the host's memory away, if that is what is short: what must
- * be away at the peak fits there. */
-static int64_t least_budget(const offload_problem *problem)
+/* Adds the unit's bytes to what is spare at the ops that it is away for; false where a sum is
+ * negative. */
+static bool add_spare(const offload_problem *problem, uint32_t unit, int64_t sign, int64_t *spare)
 {
-    int64_t least = problem->floor, host = problem->link.host_memory;
-    if (host > 0 && problem->peak - host > least)
-        least = problem->peak - host;
-    return least;
+    bool enough = true;
+    for (uint32_t i = problem->unit_first[unit]; i < problem->unit_first[unit + 1]; i++) {
+        const parcel *x = &problem->parcels[i];
+        for (uint32_t k = x->left + 1; k < x->needed; k++) {
+            spare[k] += sign * x->bytes;
+            enough &= spare[k] >= 0;
+        }
+    }
+    return enough;
 }
 
-static neap_status explain(const offload_search *s, draft *d, neap_diag *diag)
+bool offload_cover(offload_search *s, int64_t budget)
 {
     const offload_problem *problem = &s->problem;
-    int64_t host = problem->link.host_memory, least = least_budget(problem);
-    bool host_is_short = host > 0 && least > problem->floor;
-    if (problem->budget >= problem->floor && !host_is_short && host > 0 &&
-        problem->total_bytes > host)
-        host_is_short = true;
-    d->blocking_op = host_is_short ? problem->peak_op : problem->floor_op;
-    d->has_blocking_op = true;
-    if (problem->budget < problem->floor && !host_is_short) {
-        d->least_budget = problem->floor;
-        return NEAP_OK;
+    int64_t *spare = s->absent;
+    bool enough = true;
+    for (uint32_t k = 0; k < problem->n_ops; k++)
+        spare[k] = budget - problem->need[k];
+    for (uint32_t u = 0; u < problem->n_units; u++) {
+        offload_set_unit(s, u, true);
+        add_spare(problem, u, 1, spare);
     }
-    if (!host_is_short)
-        return NEAP_OK; /* a selection exists, but this method does not find it */
+    for (uint32_t k = 0; k < problem->n_ops; k++)
+        enough &= spare[k] >= 0;
+    for (uint32_t r = 0; r < problem->n_units && enough; r++) {
+        uint32_t unit = s->by_size[r];
+        if (add_spare(problem, unit, -1, spare))
+            offload_set_unit(s, unit, false);
+        else
+            add_spare(problem, unit, 1, spare);
+    }
+    return enough;
+}
+
+/* ---- Why there is none ---- */
+
+static int64_t bytes_away(const offload_search *s)
+{
+    int64_t bytes = 0;
+    for (uint32_t i = 0; i < s->problem.n_parcels; i++)
+        bytes += s->away[i] ? s->problem.parcels[i].bytes : 0;
+    return bytes;
+}
+
+static bool host_is_enough(offload_search *s, int64_t budget)
+{
+    return offload_cover(s, budget) && bytes_away(s) <= s->problem.link.host_memory;
+}
+
+/* The least budget for which a selection is found that the host can hold, by bisection. */
+static int64_t least_for_host(offload_search *s)
+{
+    int64_t low = s->problem.floor - 1, high = s->problem.peak;
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        if (host_is_enough(s, middle))
+            high = middle;
+        else
+            low = middle;
+    }
+    return high;
+}
+
+static neap_status explain(offload_search *s, draft *d, neap_diag *diag)
+{
+    const offload_problem *problem = &s->problem;
+    bool limited = problem->link.host_memory > 0;
+    d->has_blocking_op = true;
+    d->blocking_op = problem->floor_op;
+    if (problem->budget < problem->floor || limited)
+        d->least_budget = limited ? least_for_host(s) : problem->floor;
+    if (!limited || problem->budget < problem->floor)
+        return NEAP_OK;
     char away[32], limit[32], text[160];
-    snprintf(text, sizeof text,
-             "the host may hold %s, and at least %s must be there at this budget",
-             neap_bytes_format(host, limit, sizeof limit),
-             neap_bytes_format(problem->peak - problem->budget, away, sizeof away));
-    d->least_budget = least;
+    d->blocking_op = problem->peak_op;
+    offload_cover(s, problem->budget);
+    snprintf(text, sizeof text, "the host may hold %s, and in this budget %s must go there",
+             neap_bytes_format(problem->link.host_memory, limit, sizeof limit),
+             neap_bytes_format(bytes_away(s), away, sizeof away));
     d->reason = neap_arena_text(&d->arena, text, strlen(text));
     return d->reason ? NEAP_OK : neap_fail_no_memory(diag);
 }
@@ -153,6 +244,10 @@ neap_status offload_search_finish(offload_search *s, draft *d, neap_diag *diag)
     d->scope = "once";
     double paper = neap_graph_seconds(p->graph, offload_lower_bound(problem));
     d->bound_ticks = s->bound;
+    /* Where the host's memory is short, a method's own selection may be too much for it. */
+    if (!s->result.fits && offload_search_needed(s) && problem->link.host_memory > 0 &&
+        offload_cover(s, problem->budget))
+        offload_search_try(s);
     if (!s->result.fits)
         return s->stopped ? NEAP_OK : explain(s, d, diag);
     neap_status status = offload_use_choice(s->simulator, &s->best, d, diag);

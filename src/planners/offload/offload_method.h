@@ -23,8 +23,9 @@ typedef struct offload_search {
     offload_result result; /* of it; fits: there is one */
     int64_t bound;         /* ticks: no schedule is faster */
     uint64_t n_tried;
-    bool stopped;    /* the method was interrupted */
-    int64_t *absent; /* per op, and one more: scratch */
+    bool stopped;      /* the method was interrupted */
+    int64_t *absent;   /* per op, and one more: scratch */
+    uint32_t *by_size; /* units, the largest first */
 } offload_search;
 
 neap_status offload_search_begin(const planner *p, offload_grain grain, offload_search *s,
@@ -46,6 +47,12 @@ bool offload_search_enough(offload_search *s);
 offload_result offload_search_try(offload_search *s);
 /* The same for a choice with orders of its own; `result` is what the simulator said of it. */
 void offload_search_offer(offload_search *s, const offload_choice *choice, offload_result result);
+
+/*
+ * Selects as little as will do, in s->away: of all units the largest stay, as long as the rest is
+ * enough for every op within the budget. False where even all are not.
+ */
+bool offload_cover(offload_search *s, int64_t budget);
 
 /* The best as the draft's plan with bounds and figures, or why there is none. */
 neap_status offload_search_finish(offload_search *s, draft *d, neap_diag *diag);
