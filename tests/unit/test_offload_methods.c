@@ -165,10 +165,11 @@ static void test_tflms_does_not_wait(void **state)
     solution = solve(graph, "offload-greedy", 250, NULL, 0);
     assert_non_null(neap_solution_plan(solution));
     neap_solution_destroy(solution);
-    /* Below what b2 and b3 read no method can help, and waiting is not the point. */
+    /* Less than f4 needs no method can do, and waiting is not the point; still tflms needs more. */
     solution = solve(graph, "tflms", 199, NULL, 0);
     assert_null(neap_solution_plan(solution));
     assert_null(strstr(neap_solution_message(solution), "wait"));
+    assert_int_equal(neap_solution_figures(solution)->least_budget, 350);
     neap_solution_destroy(solution);
     neap_graph_destroy(graph);
 }

@@ -182,7 +182,7 @@ static neap_status search(offload_search *s, offload_result *least, uint32_t *ah
 /* ---- Why there is none ---- */
 
 /* Raises *least until the method has a plan in it: in a larger budget ops may run by kernels with
- * more workspace. */
+ * more workspace, and the floor is what methods need that wait. */
 static neap_status raise_least(offload_search *s, offload_result *least, neap_diag *diag)
 {
     planner asked = *s->problem.planner;
@@ -218,36 +218,36 @@ static bool can_wait(offload_search *s)
     return fits;
 }
 
+/* Behind offload_search_finish, which says what every method lacks: what this one does. */
 static neap_status explain(offload_search *s, offload_result *least, draft *d, neap_diag *diag)
 {
-    if (!can_wait(s))
-        return NEAP_OK; /* offload_search_finish has said why */
+    static const char text[] = "the link does not free memory in time for every op, and tflms lets "
+                               "none wait for it; offload-greedy does, and has a plan";
+    bool waits = offload_search_needed(s) && can_wait(s);
     neap_status status = raise_least(s, least, diag);
     if (status != NEAP_OK || s->stopped)
         return status;
-    static const char text[] = "the link does not free memory in time for every op, and tflms lets "
-                               "none wait for it; offload-greedy does, and has a plan";
-    d->reason = neap_arena_text(&d->arena, text, strlen(text));
     d->least_budget = least->peak_bytes;
     d->blocking_op = least->peak_op;
     d->has_blocking_op = true;
-    return d->reason ? NEAP_OK : neap_fail_no_memory(diag);
+    if (waits)
+        d->reason = neap_arena_text(&d->arena, text, strlen(text));
+    return waits && !d->reason ? neap_fail_no_memory(diag) : NEAP_OK;
 }
 
 static neap_status plan_tflms(const planner *p, draft *d, neap_diag *diag)
 {
     offload_search s;
-    offload_result least;
     uint32_t ahead = 0;
     neap_status status = offload_search_begin(p, (offload_grain)p->options[GRAIN], &s, diag);
     if (status != NEAP_OK)
         return status;
-    bool needed = offload_search_needed(&s);
-    if (needed)
+    offload_result least = {.peak_bytes = s.problem.floor, .peak_op = s.problem.floor_op};
+    if (offload_search_needed(&s))
         status = search(&s, &least, &ahead, diag);
     if (status == NEAP_OK)
         status = offload_search_finish(&s, d, diag);
-    if (status == NEAP_OK && needed && !s.result.fits && !s.stopped)
+    if (status == NEAP_OK && !s.result.fits && !s.stopped)
         status = explain(&s, &least, d, diag);
     if (status == NEAP_OK && ahead > 0)
         status = draft_add_number(p, d, "ahead", ahead, diag);
