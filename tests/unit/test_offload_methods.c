@@ -193,6 +193,31 @@ static void test_tflms_options(void **state)
     neap_graph_destroy(graph);
 }
 
+/* A host that holds one tensor is enough where nothing waits, and does not make tflms wait. */
+static void test_small_host(void **state)
+{
+    (void)state;
+    static const char *const methods[] = {"vdnn", "autoswap", "tflms"};
+    for (int waits = 0; waits < 2; waits++) {
+        neap_graph *graph = four_layers(waits ? "0.5" : "2", 0);
+        for (size_t m = 0; m < COUNT_OF(methods); m++) {
+            neap_request request;
+            neap_solution *solution;
+            neap_request_init(&request, graph, methods[m]);
+            request.budget = 200;
+            request.link =
+                (neap_link){.out_bandwidth = 100, .in_bandwidth = 100, .host_memory = 100};
+            assert_int_equal(neap_solve(NULL, &request, &solution, NULL), NEAP_OK);
+            bool found = neap_solution_plan(solution) != NULL;
+            assert_int_equal(found, !waits || strcmp(methods[m], "tflms") != 0);
+            if (found)
+                assert_int_equal(neap_solution_figures(solution)->offloaded_bytes, 100);
+            neap_solution_destroy(solution);
+        }
+        neap_graph_destroy(graph);
+    }
+}
+
 /* ---- Weights ---- */
 
 /* The lowest point of a bowl is found, in the same steps every time. */
@@ -269,6 +294,7 @@ int main(void)
         cmocka_unit_test(test_waiting_for_memory),
         cmocka_unit_test(test_tflms_does_not_wait),
         cmocka_unit_test(test_tflms_options),
+        cmocka_unit_test(test_small_host),
         cmocka_unit_test(test_weight_search),
         cmocka_unit_test(test_weight_search_without_a_slope),
     };

@@ -124,6 +124,8 @@ static bool is_better(const offload_result *a, const offload_result *b)
 void offload_search_offer(offload_search *s, const offload_choice *choice, offload_result result)
 {
     s->n_tried++;
+    if (s->never_waits && result.memory_waits > 0)
+        return;
     if (!is_better(&result, &s->result))
         return;
     s->result = result;

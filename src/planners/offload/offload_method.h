@@ -24,6 +24,7 @@ typedef struct offload_search {
     int64_t bound;         /* ticks: no schedule is faster */
     uint64_t n_tried;
     bool stopped;      /* the method was interrupted */
+    bool never_waits;  /* a schedule with memory_waits is none of the method's */
     int64_t *absent;   /* per op, and one more: scratch */
     uint32_t *by_size; /* units, the largest first */
 } offload_search;

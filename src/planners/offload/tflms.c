@@ -242,6 +242,7 @@ static neap_status plan_tflms(const planner *p, draft *d, neap_diag *diag)
     neap_status status = offload_search_begin(p, (offload_grain)p->options[GRAIN], &s, diag);
     if (status != NEAP_OK)
         return status;
+    s.never_waits = true;
     offload_result least = {.peak_bytes = s.problem.floor, .peak_op = s.problem.floor_op};
     if (offload_search_needed(&s))
         status = search(&s, &least, &ahead, diag);
