@@ -5,14 +5,12 @@
  * are copied but not released tells what an op may wait for. For copies in, a profile of the bytes
  * per op, all chosen parcels away and those fetched back, tells from which op on the next one fits
  * (found once, from its use backwards: the profile changes only by copies in before it).
- *
- * O(ops + parcels) and the ops that parcels are back before they are used.
  */
 #include "planners/offload/offload_schedule.h"
 
 #include "base/fail.h"
 #include "base/memory.h"
-#include "plan/plan_internal.h"
+#include "planners/offload/block_profile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +26,7 @@ typedef struct move {
 struct offload_simulator {
     const offload_problem *problem;
     neap_arena arena;
-    int64_t *profile;    /* per op, and one more */
+    block_profile profile;
     uint8_t *place;      /* per parcel */
     bool *dropped;       /* per parcel: its copy would not end before it is needed */
     int64_t *copy_end;   /* per parcel: of its copy out */
@@ -80,7 +78,7 @@ neap_status offload_simulator_create(const offload_problem *problem, offload_sim
     sim->problem = problem;
     sim->most_moves = 3 * n;
     neap_arena_init(&sim->arena, allocator);
-    status = TAKE(sim, n_ops + 1, &sim->profile, diag);
+    status = block_profile_init(&sim->profile, &sim->arena, problem->n_ops + 1, diag);
     if (status == NEAP_OK)
         status = TAKE(sim, n, &sim->place, diag);
     if (status == NEAP_OK)
@@ -219,10 +217,9 @@ static uint32_t find_earliest(const run *r, uint32_t i, uint32_t k)
 {
     const offload_problem *problem = r->sim->problem;
     int64_t most = problem->budget - problem->parcels[i].bytes;
-    uint32_t from = r->roomy ? k : problem->parcels[i].needed;
-    while (from > k && r->sim->profile[from - 1] <= most)
-        from--;
-    return from;
+    if (r->roomy)
+        return k;
+    return block_profile_kept_from(&r->sim->profile, k, problem->parcels[i].needed, most);
 }
 
 static int64_t start_copy_in(run *r, uint32_t i, uint32_t k)
@@ -234,8 +231,8 @@ static int64_t start_copy_in(run *r, uint32_t i, uint32_t k)
     r->in_free = sim->copy_end[i] = begin + x->in_ticks;
     if (!problem->link.duplex)
         r->out_free = r->in_free;
-    for (uint32_t j = k; j < x->needed && !r->roomy; j++)
-        sim->profile[j] += x->bytes;
+    if (!r->roomy)
+        block_profile_add(&sim->profile, k, x->needed, x->bytes);
     sim->place[i] = BACK;
     r->away_bytes -= x->bytes;
     r->next_in++;
@@ -390,7 +387,7 @@ static void set_profile(run *r)
 {
     offload_simulator *sim = r->sim;
     const offload_problem *problem = sim->problem;
-    int64_t *profile = sim->profile, away = 0;
+    int64_t *profile = sim->profile.bytes, away = 0;
     memset(profile, 0, (problem->n_ops + 1) * sizeof *profile);
     for (uint32_t c = 0; c < r->choice->n; c++) {
         uint32_t i = r->choice->out[c];
@@ -404,6 +401,7 @@ static void set_profile(run *r)
         away += profile[k];
         profile[k] = problem->need[k] - away;
     }
+    block_profile_start(&sim->profile);
 }
 
 /* True when the run is through; false when a parcel was dropped and it must begin again. */
