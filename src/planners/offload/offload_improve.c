@@ -154,6 +154,97 @@ static void reset_trial(climber *c)
         c->away[c->now.out[a]] = true;
 }
 
+/* ---- Few parcels: every selection ---- */
+
+enum { FEW = 11, BEST = 24 };
+
+typedef struct selection {
+    uint32_t mask;
+    int64_t ticks;
+} selection;
+
+static bool is_done(const climber *c)
+{
+    return c->s->result.ticks <= c->s->bound;
+}
+
+static void swap(uint32_t *list, uint32_t a, uint32_t b)
+{
+    uint32_t i = list[a];
+    list[a] = list[b];
+    list[b] = i;
+}
+
+/* Keeps the change just made to the trial if it is faster. */
+static bool try_change(climber *c, offload_result *best)
+{
+    offload_result result = offload_simulate(c->s->simulator, &c->trial);
+    bool better = result.fits && (!best->fits || result.ticks < best->ticks);
+    if (better)
+        *best = result;
+    return better;
+}
+
+/* Exchanges any two in either order, or lets a copy in be waited for, as long as that helps. */
+static void descend(climber *c, offload_result *best)
+{
+    uint32_t n = c->trial.n;
+    for (bool better = true; better && !is_done(c);) {
+        better = false;
+        for (uint32_t a = 0; a < n; a++) {
+            for (uint32_t b = 0; b < a; b++)
+                for (int way = 0; way < 2; way++) {
+                    uint32_t *list = way ? c->trial.in : c->trial.out;
+                    swap(list, a, b);
+                    if (try_change(c, best))
+                        better = true;
+                    else
+                        swap(list, a, b);
+                }
+            uint8_t *insist = &c->trial.insist[c->trial.out[a]];
+            *insist = !*insist;
+            if (try_change(c, best))
+                better = true;
+            else
+                *insist = !*insist;
+        }
+        offload_search_offer(c->s, &c->trial, *best);
+    }
+}
+
+static void select_mask(climber *c, uint32_t mask)
+{
+    for (uint32_t i = 0; i < c->problem->n_parcels; i++) {
+        c->away[i] = mask >> i & 1;
+        c->trial.insist[i] = 0;
+    }
+    offload_order(c->s->simulator, c->away, &c->trial);
+}
+
+/* All selections in the paper's order, then the orders of the best of them. */
+static void try_all(climber *c)
+{
+    selection best[BEST + 1];
+    uint32_t n_best = 0;
+    for (uint32_t mask = 1; mask < 1u << c->problem->n_parcels && !is_done(c); mask++) {
+        select_mask(c, mask);
+        offload_result result = offload_simulate(c->s->simulator, &c->trial);
+        offload_search_offer(c->s, &c->trial, result);
+        if (!result.fits)
+            continue;
+        uint32_t at = n_best;
+        for (; at > 0 && best[at - 1].ticks > result.ticks; at--)
+            best[at] = best[at - 1];
+        best[at] = (selection){mask, result.ticks};
+        n_best += n_best < BEST;
+    }
+    for (uint32_t i = 0; i < n_best && !is_done(c); i++) {
+        select_mask(c, best[i].mask);
+        offload_result result = offload_simulate(c->s->simulator, &c->trial);
+        descend(c, &result);
+    }
+}
+
 /* ---- The search ---- */
 
 static void climb(climber *c, uint64_t candidates)
@@ -213,7 +304,13 @@ neap_status offload_improve(offload_search *s, uint64_t candidates, neap_diag *d
     offload_order(s->simulator, c.away, &c.trial);
     for (uint32_t rank = 0; rank < n; rank++)
         c.need_rank[c.trial.in[rank]] = rank;
-    copy_choice(&c, &c.now, &s->best);
-    climb(&c, candidates);
+    if (n <= FEW)
+        try_all(&c);
+    /* From the best, and again from what was found: the second time starts warm, elsewhere. */
+    for (int half = 0; half < 2 && !s->stopped; half++) {
+        copy_choice(&c, &c.now, &s->best);
+        c.result = s->result;
+        climb(&c, candidates / 2);
+    }
     return NEAP_OK;
 }

@@ -296,6 +296,31 @@ static bool fetch_due(run *r, uint32_t k, int64_t *ready)
     return true;
 }
 
+/*
+ * With an engine each way, copies out are still in flight when parcel i could come back, and an op
+ * that counts on their memory would wait for them. Whether one would, as far as can be seen now:
+ * all copies out have begun, and nothing else waits.
+ */
+static bool is_in_the_way(const run *r, uint32_t i, uint32_t k)
+{
+    const offload_simulator *sim = r->sim;
+    const offload_problem *problem = sim->problem;
+    if (!problem->link.duplex || (r->first == NEAP_NONE && r->next_out == r->choice->n))
+        return false;
+    if (r->next_out < r->choice->n)
+        return true;
+    int64_t clock = r->clock, away = r->away_bytes - problem->parcels[i].bytes;
+    uint32_t flying = r->first;
+    for (uint32_t j = k; j < problem->parcels[i].needed && flying != NEAP_NONE; j++) {
+        for (; flying != NEAP_NONE && sim->copy_end[flying] <= clock; flying = sim->next[flying])
+            away += problem->parcels[flying].bytes;
+        if (problem->need[j] - away > problem->budget)
+            return true;
+        clock += problem->ticks[j];
+    }
+    return false;
+}
+
 /* Copies in whose turn it is and that would begin before op k ends, if there is room beside it.
  * False if one that is to start now cannot. */
 static bool fetch_more(run *r, uint32_t k, int64_t ready)
@@ -317,8 +342,11 @@ static bool fetch_more(run *r, uint32_t k, int64_t ready)
         if (!may_return(r, i, k))
             return !choice->fetch_at;
         int64_t away = problem->need[k] + problem->parcels[i].bytes - problem->budget;
+        bool insists = choice->fetch_at || (choice->insist && choice->insist[i]);
+        if (!insists && is_in_the_way(r, i, k))
+            return true;
         if (r->away_bytes < away) {
-            if (!choice->fetch_at && !(choice->insist && choice->insist[i]))
+            if (!insists)
                 return true;
             release(r, k, away, INT64_MAX);
             if (r->away_bytes < away)

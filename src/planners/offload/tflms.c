@@ -181,23 +181,32 @@ static neap_status search(offload_search *s, offload_result *least, uint32_t *ah
 
 /* ---- Why there is none ---- */
 
-/* Raises *least until the method has a plan in it: in a larger budget ops may run by kernels with
- * more workspace, and the floor is what methods need that wait. */
+/*
+ * Raises *least until the method has a plan in it: in a larger budget ops may run by kernels with
+ * more workspace, and the floor is what methods need that wait. Where the kernels are those of the
+ * last search, its least is right.
+ */
 static neap_status raise_least(offload_search *s, offload_result *least, neap_diag *diag)
 {
     planner asked = *s->problem.planner;
-    bool fits = false;
-    uint32_t ahead;
-    neap_status status = NEAP_OK;
+    uint32_t ahead, n_ops = s->problem.n_ops;
+    bool fits = false, searched = offload_search_needed(s);
+    uint32_t *kernels =
+        neap_arena_copy(&s->problem.arena, s->problem.variants, n_ops, sizeof *kernels);
+    neap_status status = kernels ? NEAP_OK : neap_fail_no_memory(diag);
     while (status == NEAP_OK && !fits && !s->stopped) {
         offload_search other;
         asked.budget = least->peak_bytes;
         status = offload_search_begin(&asked, (offload_grain)asked.options[GRAIN], &other, diag);
         if (status != NEAP_OK)
             return status;
-        if (!other.result.fits)
+        size_t size = n_ops * sizeof *kernels;
+        bool same = searched && memcmp(kernels, other.problem.variants, size) == 0;
+        if (!same && !other.result.fits)
             status = search(&other, least, &ahead, diag);
-        fits = other.result.fits;
+        memcpy(kernels, other.problem.variants, size);
+        searched = true;
+        fits = same || other.result.fits;
         s->stopped = other.stopped;
         offload_search_end(&other);
     }
