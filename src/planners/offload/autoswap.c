@@ -281,5 +281,6 @@ const neap_method method_autoswap = {
     .n_options = sizeof options / sizeof *options,
     .options = options,
     .needs_link = true,
+    .part_of = "offload",
     .plan = plan_autoswap,
 };

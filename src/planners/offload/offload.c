@@ -7,9 +7,11 @@
  * when the lower bound is reached.
  */
 #include "base/fail.h"
-#include "planners/offload/fractional.h"
-#include "planners/offload/fractional_communications.h"
 #include "planners/offload/offload_improve.h"
+
+#include <string.h>
+
+extern const neap_method method_offload;
 
 enum { CANDIDATES };
 
@@ -23,38 +25,67 @@ static const neap_option options[] = {
                     .default_value = 0},
 };
 
-/* The first units, as few as do. */
-static void try_first(offload_search *s)
+/* The schedule of another method's plan, read off its steps. */
+static neap_status offer_plan(offload_search *s, const neap_plan *plan, neap_diag *diag)
 {
-    int64_t excess = s->problem.peak - s->problem.budget, away = 0;
-    for (uint32_t u = 0; u < s->problem.n_units; u++) {
-        offload_set_unit(s, u, true);
-        away += s->problem.parcels[u].bytes;
-        if (away >= excess && offload_search_try(s).fits)
-            return;
+    const offload_problem *problem = &s->problem;
+    neap_arena *arena = &s->problem.arena;
+    uint32_t n = problem->n_parcels, n_out = 0, n_in = 0, op = 0;
+    uint32_t *out = neap_arena_alloc(arena, n, sizeof *out);
+    uint32_t *in = neap_arena_alloc(arena, n, sizeof *in);
+    uint32_t *fetch_at = neap_arena_alloc(arena, n, sizeof *fetch_at);
+    if (!out || !in || !fetch_at)
+        return neap_fail_no_memory(diag);
+    const neap_step *steps = neap_plan_steps(plan);
+    for (size_t i = 0; i < neap_plan_step_count(plan); i++) {
+        uint32_t x = steps[i].kind == NEAP_COMPUTE ? 0 : problem->parcel_of[steps[i].id];
+        if (steps[i].kind == NEAP_COMPUTE && steps[i].id >= op) {
+            op = steps[i].id + 1;
+        } else if (steps[i].kind == NEAP_OFFLOAD) {
+            out[n_out++] = x;
+        } else if (steps[i].kind == NEAP_PREFETCH) {
+            fetch_at[x] = op;
+            in[n_in++] = x;
+        }
     }
+    offload_choice choice = {.n = n_out, .out = out, .in = in};
+    offload_search_offer(s, &choice, offload_simulate(s->simulator, &choice));
+    choice.fetch_at = fetch_at;
+    offload_search_offer(s, &choice, offload_simulate(s->simulator, &choice));
+    return NEAP_OK;
 }
 
-static neap_status try_dynamic_program(offload_search *s, neap_diag *diag)
+static neap_status try_method(offload_search *s, const char *name, neap_diag *diag)
 {
-    communications_options how = {.slots = 500, .most_states = 1000};
-    communications_answer answer;
-    bool *away = neap_arena_alloc(&s->problem.arena, s->problem.n_units, sizeof *away);
-    if (!away)
-        return neap_fail_no_memory(diag);
-    neap_status status = fractional_communications_solve(&s->problem, &how, away, &answer, diag);
-    if (status == NEAP_OK && answer.found) {
-        for (uint32_t u = 0; u < s->problem.n_units; u++)
-            offload_set_unit(s, u, away[u]);
-        offload_search_try(s);
+    const planner *p = s->problem.planner;
+    draft found = {0};
+    neap_arena_init(&found.arena, p->allocator);
+    neap_status status = planner_run_method(p, name, &found, diag);
+    if (status == NEAP_OK && found.plan)
+        status = offer_plan(s, found.plan, diag);
+    planner_clear_draft(p, &found);
+    return status;
+}
+
+/* The selections of all methods that this one stands for. */
+static neap_status try_methods(offload_search *s, neap_diag *diag)
+{
+    neap_status status = NEAP_OK;
+    for (uint32_t m = 0; m < neap_methods_count() && status == NEAP_OK; m++) {
+        const neap_method *method = neap_methods_at(m);
+        bool is_part = method->part_of && strcmp(method->part_of, method_offload.name) == 0;
+        if (s->result.fits && s->result.ticks <= s->bound)
+            break;
+        if (is_part && !planner_stopped(s->problem.planner))
+            status = try_method(s, method->name, diag);
     }
     return status;
 }
 
 static uint64_t default_candidates(const offload_problem *problem)
 {
-    uint64_t by_size = 30000000 / (problem->n_ops + 20 * (uint64_t)problem->n_parcels + 1);
-    return by_size < 20000 ? by_size : 20000;
+    uint64_t by_size = 24000000 / (problem->n_ops + 1);
+    return by_size < 60000 ? by_size : 60000;
 }
 
 static neap_status plan_offload(const planner *p, draft *d, neap_diag *diag)
@@ -66,8 +97,9 @@ static neap_status plan_offload(const planner *p, draft *d, neap_diag *diag)
     if (offload_search_needed(&s)) {
         uint64_t candidates = p->options[CANDIDATES] > 0 ? (uint64_t)p->options[CANDIDATES]
                                                          : default_candidates(&s.problem);
-        try_first(&s);
-        status = try_dynamic_program(&s, diag);
+        if (offload_cover(&s, s.problem.budget))
+            offload_search_try(&s);
+        status = try_methods(&s, diag);
         if (status == NEAP_OK)
             status = offload_improve(&s, candidates, diag);
     }

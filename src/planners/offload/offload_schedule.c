@@ -328,7 +328,7 @@ static bool fetch_more(run *r, uint32_t k, int64_t ready)
     offload_simulator *sim = r->sim;
     const offload_problem *problem = sim->problem;
     const offload_choice *choice = r->choice;
-    for (uint32_t i; (i = next_in(r, k)) != NEAP_NONE;) {
+    for (uint32_t i; r->next_in < choice->n && (i = next_in(r, k)) != NEAP_NONE;) {
         int64_t engine = r->in_free > r->clock ? r->in_free : r->clock;
         int64_t start = ready > r->clock ? ready : r->clock;
         bool in_time = engine < start + problem->ticks[k];
@@ -453,13 +453,17 @@ static bool run_once(offload_simulator *sim, const offload_choice *choice, bool 
             r.first_fetch = choice->fetch_at[choice->in[c]];
     *result = (offload_result){.blocked = NEAP_NONE};
     for (uint32_t k = 0; k < problem->n_ops; k++) {
+        int64_t away = problem->need[k] - problem->budget, ready = 0;
+        bool is_due = sim->due_first[k] < sim->due_first[k + 1], fits = true;
         start_copies_out(&r, k);
-        release(&r, k, INT64_MAX, r.clock);
-        if (drop_late(&r, k))
+        if (r.first != NEAP_NONE)
+            release(&r, k, INT64_MAX, r.clock);
+        if (is_due && drop_late(&r, k))
             return false;
-        int64_t away = problem->need[k] - problem->budget, ready;
-        bool fits = fetch_due(&r, k, &ready);
-        release(&r, k, away, INT64_MAX);
+        if (is_due)
+            fits = fetch_due(&r, k, &ready);
+        if (r.away_bytes < away)
+            release(&r, k, away, INT64_MAX);
         if (!fits || r.away_bytes < away || !fetch_more(&r, k, ready)) {
             result->blocked = k;
             return true;

@@ -273,5 +273,6 @@ const neap_method method_tflms = {
     .n_options = sizeof options / sizeof *options,
     .options = options,
     .needs_link = true,
+    .part_of = "offload",
     .plan = plan_tflms,
 };

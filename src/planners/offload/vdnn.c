@@ -129,5 +129,6 @@ const neap_method method_vdnn = {
     .n_options = sizeof options / sizeof *options,
     .options = options,
     .needs_link = true,
+    .part_of = "offload",
     .plan = plan_vdnn,
 };
