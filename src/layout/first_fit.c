@@ -22,10 +22,15 @@
                                   */
 #define PASSES 200               /* of each way of mending */
 
-typedef struct placed {
-    size_t begin, end;   /* in time */
-    int64_t offset, top; /* in the arena */
-} placed;
+/* What the pass has placed, sorted by offset: most of it is passed over for its time alone, so that
+   stands by itself. */
+typedef struct life {
+    uint32_t begin, end;
+} life;
+
+typedef struct place {
+    int64_t offset, top;
+} place;
 
 typedef struct ordered {
     uint32_t weight; /* how often it was in the way */
@@ -37,9 +42,10 @@ typedef struct ordered {
 typedef struct search {
     const neap_placing_problem *problem;
     ordered *order, *spare;
-    placed *by_offset; /* what the pass has placed, sorted */
-    int64_t *offsets;  /* of the pass */
-    int64_t effort;    /* left */
+    life *lives;
+    place *places;
+    int64_t *offsets; /* of the pass */
+    int64_t effort;   /* left */
 } search;
 
 static int compare(const void *left, const void *right)
@@ -63,18 +69,20 @@ static void order_by_size(search *s)
     qsort(s->order, s->problem->count, sizeof *s->order, compare);
 }
 
-static void insert(placed *by_offset, size_t count, placed p)
+static void insert(search *s, size_t count, life when, place where)
 {
     size_t low = 0, high = count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (by_offset[middle].offset <= p.offset)
+        if (s->places[middle].offset <= where.offset)
             low = middle + 1;
         else
             high = middle;
     }
-    memmove(by_offset + low + 1, by_offset + low, (count - low) * sizeof *by_offset);
-    by_offset[low] = p;
+    memmove(s->places + low + 1, s->places + low, (count - low) * sizeof *s->places);
+    memmove(s->lives + low + 1, s->lives + low, (count - low) * sizeof *s->lives);
+    s->places[low] = where;
+    s->lives[low] = when;
 }
 
 /* Places all in order and returns the arena. */
@@ -84,20 +92,20 @@ static int64_t pass(search *s)
     for (size_t k = 0; k < s->problem->count; k++) {
         size_t instance = s->order[k].instance;
         const neap_instance *x = &s->problem->instances[instance];
+        life when = {(uint32_t)x->begin, (uint32_t)x->end};
         int64_t offset = 0;
         size_t i = 0;
         for (; i < k; i++) {
-            const placed *p = &s->by_offset[i];
-            if (p->begin >= x->end || p->end <= x->begin)
+            if ((s->lives[i].begin >= when.end) | (s->lives[i].end <= when.begin))
                 continue;
-            if (p->offset - offset >= x->size)
+            if (s->places[i].offset - offset >= x->size)
                 break;
-            if (p->top > offset)
-                offset = p->top;
+            if (s->places[i].top > offset)
+                offset = s->places[i].top;
         }
         s->effort -= (int64_t)i;
         s->offsets[instance] = offset;
-        insert(s->by_offset, k, (placed){x->begin, x->end, offset, offset + x->size});
+        insert(s, k, when, (place){offset, offset + x->size});
         if (offset + x->size > arena)
             arena = offset + x->size;
     }
@@ -163,7 +171,9 @@ neap_status neap_place_first_fit(const neap_placing_problem *problem, neap_placi
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, n, &s.spare, diag);
     if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, n, &s.by_offset, diag);
+        status = NEAP_NEW(allocator, n, &s.lives, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, n, &s.places, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, n, &s.offsets, diag);
     if (status == NEAP_OK) {
@@ -173,7 +183,8 @@ neap_status neap_place_first_fit(const neap_placing_problem *problem, neap_placi
             mend(&s, true, best);
     }
     NEAP_DELETE(allocator, n, s.offsets);
-    NEAP_DELETE(allocator, n, s.by_offset);
+    NEAP_DELETE(allocator, n, s.places);
+    NEAP_DELETE(allocator, n, s.lives);
     NEAP_DELETE(allocator, n, s.spare);
     NEAP_DELETE(allocator, n, s.order);
     return status;

@@ -21,6 +21,7 @@ typedef struct planner {
     const double *options; /* one a method's option: the number, or the index of the choice */
     double started;        /* planner_now at the beginning */
     double *reported;      /* when progress was last told */
+    bool as_part;          /* another method asks: where there is no plan, it does not matter why */
 } planner;
 
 /* What a method found. */

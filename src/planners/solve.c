@@ -138,6 +138,7 @@ neap_status planner_run_method(const planner *p, const char *name, draft *d, nea
     set_defaults(method, options);
     planner part = *p;
     part.options = options;
+    part.as_part = true;
     status = method->plan(&part, d, diag);
     NEAP_DELETE(p->allocator, method->n_options, options);
     return status;

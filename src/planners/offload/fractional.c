@@ -87,20 +87,32 @@ double offload_meeting_idle(const offload_problem *problem, const int64_t *need,
     return later(idle, work - slack);
 }
 
+/* The flow up to the turn. */
+static flow flow_out(const offload_problem *problem, const int64_t *need, double limit)
+{
+    flow forward = {.rate = offload_rate(problem, true), .limit = limit};
+    for (uint32_t k = 0; k < problem->turn; k++) {
+        pass_op(&forward, (double)(need[k] - problem->budget), (double)problem->ticks[k]);
+        offer(&forward, problem->made_bytes[k]);
+    }
+    return forward;
+}
+
+bool offload_must_wait(const offload_problem *problem)
+{
+    return flow_out(problem, problem->need, (double)problem->total_bytes).idle > 0;
+}
+
 static double solve(const offload_problem *problem, const int64_t *need, int64_t peak)
 {
     double limit = peak > problem->budget ? (double)(peak - problem->budget) : 0;
-    flow forward = {.rate = offload_rate(problem, true), .limit = limit};
     flow backward = {.rate = offload_rate(problem, false), .limit = limit};
-    double budget = (double)problem->budget, ticks = (double)problem->total_ticks;
+    double ticks = (double)problem->total_ticks;
     if (limit <= 0)
         return ticks;
-    for (uint32_t k = 0; k < problem->turn; k++) {
-        pass_op(&forward, (double)need[k] - budget, (double)problem->ticks[k]);
-        offer(&forward, problem->made_bytes[k]);
-    }
+    flow forward = flow_out(problem, need, limit);
     for (uint32_t k = problem->n_ops; k-- > problem->turn;) {
-        pass_op(&backward, (double)need[k] - budget, (double)problem->ticks[k]);
+        pass_op(&backward, (double)(need[k] - problem->budget), (double)problem->ticks[k]);
         offer(&backward, problem->needed_bytes[k]);
     }
     offload_meeting meeting = {.sent = forward.sent,

@@ -28,6 +28,9 @@ double offload_rate(const offload_problem *problem, bool out);
 double offload_meeting_idle(const offload_problem *problem, const int64_t *need,
                             const offload_meeting *meeting);
 
+/* Whether some op before the turn must wait for memory, however fast it is freed. */
+bool offload_must_wait(const offload_problem *problem);
+
 /* The optimum of the relaxation, in ticks, for what ops need by the chosen variants; negative where
  * the budget is below the floor. */
 double offload_fractional_ticks(const offload_problem *problem);

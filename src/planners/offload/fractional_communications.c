@@ -563,20 +563,21 @@ static void program_clear(program *g)
 
 /*
  * A first selection, for the cutoff: the first units, as few as do; then without those it can do
- * without, the largest idle times apart. `away` has a flag per unit.
+ * without. `away` has a flag per unit.
  */
 static double start_selection(const course *c, bool *away)
 {
-    double best = HUGE_VAL;
-    for (uint32_t u = 0; u < c->n; u++)
-        away[u] = false;
-    for (uint32_t u = 0; u < c->n && best >= HUGE_VAL; u++) {
-        away[u] = true;
-        best = selection_idle(c, away);
+    uint32_t few = 0, enough = c->n;
+    while (enough - few > 1) {
+        uint32_t middle = few + (enough - few) / 2;
+        for (uint32_t u = 0; u < c->n; u++)
+            away[u] = u < middle;
+        *(selection_idle(c, away) < HUGE_VAL ? &enough : &few) = middle;
     }
-    for (uint32_t u = c->n; u-- > 0 && best < HUGE_VAL;) {
-        if (!away[u])
-            continue;
+    for (uint32_t u = 0; u < c->n; u++)
+        away[u] = u < enough;
+    double best = selection_idle(c, away);
+    for (uint32_t u = enough; u-- > 0 && best < HUGE_VAL;) {
         away[u] = false;
         double idle = selection_idle(c, away);
         if (idle <= best)
@@ -665,22 +666,32 @@ static bool raise_sizes(course *c, const bool *away, uint32_t op)
     return raised;
 }
 
+/* Every size rounded up: what fits by these always does. */
+static void raise_all(course *c)
+{
+    for (uint32_t u = 0; u < c->n; u++)
+        c->units[u].size = ceil(unit_bytes(c->problem, u) / c->slot - 1e-9);
+}
+
 neap_status fractional_communications_solve(const offload_problem *problem,
                                             const communications_options *options, bool *away,
                                             communications_answer *answer, neap_diag *diag)
 {
-    enum { ROUNDS = 30 };
+    enum { ROUNDS = 8 };
     course c;
     *answer = (communications_answer){0};
     neap_status status = course_build(problem, options, &c, diag);
     if (status != NEAP_OK)
         return status;
     uint32_t most = options->most_rounds ? options->most_rounds : ROUNDS;
-    for (; status == NEAP_OK && answer->n_rounds < most; answer->n_rounds++) {
+    while (status == NEAP_OK) {
         status = solve_course(&c, options, away, answer, diag);
         uint32_t op = status == NEAP_OK && answer->found ? find_short(&c, away) : NEAP_NONE;
-        if (op == NEAP_NONE || options->slots == 0 || answer->stopped || !raise_sizes(&c, away, op))
+        if (op == NEAP_NONE || options->slots == 0 || answer->stopped ||
+            ++answer->n_rounds >= most || !raise_sizes(&c, away, op))
             break;
+        if (answer->n_rounds + 1 == ROUNDS)
+            raise_all(&c);
         set_gone(&c, true);
         set_reaches(&c);
     }

@@ -84,7 +84,7 @@ static neap_status try_methods(offload_search *s, neap_diag *diag)
 
 static uint64_t default_candidates(const offload_problem *problem)
 {
-    uint64_t by_size = 24000000 / (problem->n_ops + 1);
+    uint64_t by_size = 9000000 / (problem->n_ops + 1);
     return by_size < 60000 ? by_size : 60000;
 }
 

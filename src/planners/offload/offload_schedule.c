@@ -29,6 +29,7 @@ struct offload_simulator {
     block_profile profile;
     uint8_t *place;      /* per parcel */
     bool *dropped;       /* per parcel: its copy would not end before it is needed */
+    uint32_t *made;      /* per parcel: the problem's, close together */
     int64_t *copy_end;   /* per parcel: of its copy out */
     uint32_t *gone_at;   /* per parcel: the op before which it was released */
     uint32_t *next;      /* per parcel: the one copied out after it, of those not released, */
@@ -84,6 +85,8 @@ neap_status offload_simulator_create(const offload_problem *problem, offload_sim
     if (status == NEAP_OK)
         status = TAKE(sim, n, &sim->dropped, diag);
     if (status == NEAP_OK)
+        status = TAKE(sim, n, &sim->made, diag);
+    if (status == NEAP_OK)
         status = TAKE(sim, n, &sim->copy_end, diag);
     if (status == NEAP_OK)
         status = TAKE(sim, n, &sim->gone_at, diag);
@@ -103,6 +106,8 @@ neap_status offload_simulator_create(const offload_problem *problem, offload_sim
         status = TAKE(sim, sim->most_moves, &sim->moves, diag);
     if (status == NEAP_OK) {
         sort_by_need(sim);
+        for (uint32_t i = 0; i < problem->n_parcels; i++)
+            sim->made[i] = problem->parcels[i].made;
     } else {
         offload_simulator_destroy(sim);
         *simulator = NULL;
@@ -432,6 +437,33 @@ static void set_profile(run *r)
     block_profile_start(&sim->profile);
 }
 
+/*
+ * Whether op k just runs: no copy starts before it or can be released, nothing is due, and there is
+ * memory. Most ops are such, and the loop is quick over them.
+ */
+static bool is_quiet(run *r, uint32_t k)
+{
+    const offload_simulator *sim = r->sim;
+    const offload_problem *problem = sim->problem;
+    const offload_choice *choice = r->choice;
+    if (problem->need[k] - problem->budget > r->away_bytes ||
+        sim->due_first[k] < sim->due_first[k + 1] || choice->fetch_at)
+        return false;
+    if (r->next_out < choice->n && sim->made[choice->out[r->next_out]] < k)
+        return false;
+    if (r->first != NEAP_NONE && sim->copy_end[r->first] <= r->clock)
+        return false;
+    if (r->next_in == choice->n)
+        return true;
+    uint32_t head = choice->in[r->next_in];
+    bool in_time = (r->in_free > r->clock ? r->in_free : r->clock) < r->clock + problem->ticks[k];
+    if (sim->place[head] == AWAY || sim->dropped[head])
+        return !in_time && !sim->dropped[head];
+    if (in_time)
+        r->idle_end = k + 1;
+    return true;
+}
+
 /* True when the run is through; false when a parcel was dropped and it must begin again. */
 static bool run_once(offload_simulator *sim, const offload_choice *choice, bool record,
                      offload_result *result)
@@ -453,6 +485,10 @@ static bool run_once(offload_simulator *sim, const offload_choice *choice, bool 
             r.first_fetch = choice->fetch_at[choice->in[c]];
     *result = (offload_result){.blocked = NEAP_NONE};
     for (uint32_t k = 0; k < problem->n_ops; k++) {
+        if (is_quiet(&r, k)) {
+            r.clock += problem->ticks[k];
+            continue;
+        }
         int64_t away = problem->need[k] - problem->budget, ready = 0;
         bool is_due = sim->due_first[k] < sim->due_first[k + 1], fits = true;
         start_copies_out(&r, k);

@@ -18,6 +18,7 @@
  * depend on the budget. So where none works, the least peak of all is the budget to ask for.
  */
 #include "base/fail.h"
+#include "planners/offload/fractional.h"
 #include "planners/offload/offload_method.h"
 
 #include <string.h>
@@ -253,11 +254,11 @@ static neap_status plan_tflms(const planner *p, draft *d, neap_diag *diag)
         return status;
     s.never_waits = true;
     offload_result least = {.peak_bytes = s.problem.floor, .peak_op = s.problem.floor_op};
-    if (offload_search_needed(&s))
+    if (offload_search_needed(&s) && !(p->as_part && offload_must_wait(&s.problem)))
         status = search(&s, &least, &ahead, diag);
     if (status == NEAP_OK)
         status = offload_search_finish(&s, d, diag);
-    if (status == NEAP_OK && !s.result.fits && !s.stopped)
+    if (status == NEAP_OK && !s.result.fits && !s.stopped && !p->as_part)
         status = explain(&s, &least, d, diag);
     if (status == NEAP_OK && ahead > 0)
         status = draft_add_number(p, d, "ahead", ahead, diag);
