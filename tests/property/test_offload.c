@@ -36,13 +36,10 @@
 
 enum { MOST_BUDGETS = 5, MOST_NODES = 40000 };
 
-/* On each kind of link `offload` is to have the best plan at this many of a hundred budgets. */
-#define LEAST_BEST 99.0
-
-/* How much slower than the best plan it may be: on the link of the paper, and on others, where its
- * search is less at home. */
-#define MOST_SLOWER       0.02
-#define MOST_SLOWER_OTHER 0.05
+/* On each kind of link `offload` is to have the best plan at this many of a hundred budgets, and
+ * never to be slower by more than this part. */
+#define LEAST_BEST  99.0
+#define MOST_SLOWER 0.02
 
 static bool is_known(const char *method)
 {
@@ -568,7 +565,7 @@ static void test_methods_against_the_best_plan(void **state)
 {
     (void)state;
     uint64_t seed = setting("NEAP_TEST_SEED", 1);
-    uint64_t count = setting("NEAP_TEST_COUNT", 400 / SLOW);
+    uint64_t count = setting("NEAP_TEST_COUNT", 160 / SLOW);
     random_source random = {seed + 3000};
     tally sums[N_LINK_KINDS] = {0};
     print_message("seed %" PRIu64 ", %" PRIu64 " chains\n", seed, count);
@@ -586,8 +583,7 @@ static void test_methods_against_the_best_plan(void **state)
     for (int kind = 0; kind < N_LINK_KINDS; kind++) {
         const tally *sum = &sums[kind];
         report(sum, link_kind_name((link_kind)kind));
-        good = good && percent(sum->best, sum->asked) >= LEAST_BEST &&
-               sum->worst <= (kind == LINK_HALF ? MOST_SLOWER : MOST_SLOWER_OTHER);
+        good = good && percent(sum->best, sum->asked) >= LEAST_BEST && sum->worst <= MOST_SLOWER;
     }
     assert_true(good || !is_known("offload"));
 }
@@ -598,7 +594,7 @@ static void test_same_plan(void **state)
 {
     (void)state;
     random_source random = {setting("NEAP_TEST_SEED", 1) + 4000};
-    for (int c = 0; c < 40 / SLOW; c++) {
+    for (int c = 0; c < 20 / SLOW; c++) {
         question q =
             draw_question(&random, 2 + random_below(&random, 6), (link_kind)(c % N_LINK_KINDS));
         int64_t budget = q.budgets[random_below(&random, q.n_budgets)];
