@@ -20,6 +20,7 @@ typedef struct climber {
     offload_choice now, trial;
     offload_result result; /* of now */
     bool *away;            /* per parcel: it leaves, in `trial` */
+    double heat;           /* at the beginning, as a share of the distance to the bound */
     uint32_t *need_rank;   /* per parcel: its place among all by what is needed first */
 } climber;
 
@@ -30,7 +31,9 @@ static neap_status take_choice(offload_search *s, offload_choice *choice, neap_d
     choice->out = neap_arena_alloc(arena, n, sizeof *choice->out);
     choice->in = neap_arena_alloc(arena, n, sizeof *choice->in);
     choice->insist = neap_arena_alloc(arena, n, sizeof *choice->insist);
-    return choice->out && choice->in && choice->insist ? NEAP_OK : neap_fail_no_memory(diag);
+    choice->hold = neap_arena_alloc(arena, n, sizeof *choice->hold);
+    return choice->out && choice->in && choice->insist && choice->hold ? NEAP_OK
+                                                                       : neap_fail_no_memory(diag);
 }
 
 static void copy_choice(const climber *c, offload_choice *to, const offload_choice *from)
@@ -40,8 +43,10 @@ static void copy_choice(const climber *c, offload_choice *to, const offload_choi
         memcpy(to->out, from->out, from->n * sizeof *from->out);
         memcpy(to->in, from->in, from->n * sizeof *from->in);
     }
-    if (c->problem->n_parcels > 0)
+    if (c->problem->n_parcels > 0) {
         memcpy(to->insist, from->insist, c->problem->n_parcels * sizeof *from->insist);
+        memcpy(to->hold, from->hold, c->problem->n_parcels * sizeof *from->hold);
+    }
 }
 
 /* ---- Moves ---- */
@@ -72,6 +77,7 @@ static void stay(climber *c, uint32_t i)
     take_out(c->trial.in, c->trial.n, i);
     c->trial.n--;
     c->trial.insist[i] = 0;
+    c->trial.hold[i] = 0;
     c->away[i] = false;
 }
 
@@ -141,7 +147,12 @@ static bool change(climber *c)
         return true;
     }
     i = c->trial.out[draw(c, c->trial.n)];
-    c->trial.insist[i] = !c->trial.insist[i];
+    if (kind == 14) {
+        c->trial.insist[i] = (uint8_t)((c->trial.insist[i] + 1 + draw(c, 2)) % 3);
+    } else {
+        const parcel *x = &c->problem->parcels[i];
+        c->trial.hold[i] = c->trial.hold[i] ? 0 : x->made + 1 + draw(c, x->needed - x->made);
+    }
     return true;
 }
 
@@ -156,7 +167,7 @@ static void reset_trial(climber *c)
 
 /* ---- Few parcels: every selection ---- */
 
-enum { FEW = 11, BEST = 24 };
+enum { FEW = 11, BEST = 64 };
 
 typedef struct selection {
     uint32_t mask;
@@ -185,7 +196,24 @@ static bool try_change(climber *c, offload_result *best)
     return better;
 }
 
-/* Exchanges any two in either order, or lets a copy in be waited for, as long as that helps. */
+static bool try_holds(climber *c, uint32_t i, offload_result *best)
+{
+    const parcel *x = &c->problem->parcels[i];
+    uint32_t held = c->trial.hold[i];
+    bool better = false;
+    for (uint32_t k = x->made + 1; k < x->needed; k++) {
+        c->trial.hold[i] = k;
+        if (try_change(c, best)) {
+            held = k;
+            better = true;
+        }
+    }
+    c->trial.hold[i] = held;
+    return better;
+}
+
+/* Exchanges any two in either order, lets a copy in be waited for or a copy out be held back, as
+ * long as that helps. */
 static void descend(climber *c, offload_result *best)
 {
     uint32_t n = c->trial.n;
@@ -202,11 +230,15 @@ static void descend(climber *c, offload_result *best)
                         swap(list, a, b);
                 }
             uint8_t *insist = &c->trial.insist[c->trial.out[a]];
-            *insist = !*insist;
-            if (try_change(c, best))
-                better = true;
-            else
-                *insist = !*insist;
+            for (uint8_t i = 0, old = *insist; i < 3; i++) {
+                *insist = i;
+                if (i != old && try_change(c, best)) {
+                    better = true;
+                    break;
+                }
+                *insist = old;
+            }
+            better |= try_holds(c, c->trial.out[a], best);
         }
         offload_search_offer(c->s, &c->trial, *best);
     }
@@ -217,6 +249,7 @@ static void select_mask(climber *c, uint32_t mask)
     for (uint32_t i = 0; i < c->problem->n_parcels; i++) {
         c->away[i] = mask >> i & 1;
         c->trial.insist[i] = 0;
+        c->trial.hold[i] = 0;
     }
     offload_order(c->s->simulator, c->away, &c->trial);
 }
@@ -269,7 +302,7 @@ static void climb(climber *c, uint64_t candidates)
         s->n_tried++;
         if (!result.fits)
             continue;
-        double heat = 0.03 * (1 - (double)step / (double)candidates);
+        double heat = c->heat * (1 - (double)step / (double)candidates);
         double excess = (double)(s->result.ticks - s->bound);
         double limit =
             (double)c->result.ticks - heat * excess * log(1e-9 + neap_random_real(&c->random));
@@ -306,11 +339,14 @@ neap_status offload_improve(offload_search *s, uint64_t candidates, neap_diag *d
         c.need_rank[c.trial.in[rank]] = rank;
     if (n <= FEW)
         try_all(&c);
-    /* From the best, and again from what was found: the second time starts warm, elsewhere. */
-    for (int half = 0; half < 2 && !s->stopped; half++) {
+    /* From the best, and again from what was found: warm again, so elsewhere. Small problems have
+       room for more and warmer starts. */
+    uint32_t starts = n <= FEW ? 8 : 2;
+    c.heat = n <= FEW ? 0.3 : 0.03;
+    for (uint32_t start = 0; start < starts && !s->stopped; start++) {
         copy_choice(&c, &c.now, &s->best);
         c.result = s->result;
-        climb(&c, candidates / 2);
+        climb(&c, candidates / starts);
     }
     return NEAP_OK;
 }

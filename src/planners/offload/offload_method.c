@@ -64,8 +64,9 @@ neap_status offload_search_begin(const planner *p, offload_grain grain, offload_
     s->best.out = neap_arena_alloc(arena, n, sizeof *s->best.out);
     s->best.in = neap_arena_alloc(arena, n, sizeof *s->best.in);
     s->best.insist = neap_arena_alloc(arena, n, sizeof *s->best.insist);
+    s->best.hold = neap_arena_alloc(arena, n, sizeof *s->best.hold);
     s->absent = neap_arena_alloc(arena, (size_t)s->problem.n_ops + 1, sizeof *s->absent);
-    if (!s->absent || !s->away || !s->best.out || !s->best.in || !s->best.insist)
+    if (!s->absent || !s->away || !s->best.out || !s->best.in || !s->best.insist || !s->best.hold)
         status = neap_fail_no_memory(diag);
     else
         status = offload_simulator_create(&s->problem, &s->simulator, diag);
@@ -135,8 +136,10 @@ void offload_search_offer(offload_search *s, const offload_choice *choice, offlo
         memmove(s->best.out, choice->out, choice->n * sizeof *choice->out);
         memmove(s->best.in, choice->in, choice->n * sizeof *choice->in);
     }
-    for (uint32_t i = 0; i < s->problem.n_parcels; i++)
+    for (uint32_t i = 0; i < s->problem.n_parcels; i++) {
         s->best.insist[i] = choice->insist ? choice->insist[i] : 0;
+        s->best.hold[i] = choice->hold ? choice->hold[i] : 0;
+    }
 }
 
 offload_result offload_search_try(offload_search *s)

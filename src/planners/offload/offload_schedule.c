@@ -171,8 +171,15 @@ static void detach(run *r, uint32_t i)
     *(next == NEAP_NONE ? &r->last : &r->sim->previous[next]) = previous;
 }
 
-/* Parcels made before op k start to leave, as far as the order of the copies allows. */
-static void start_copies_out(run *r, uint32_t k)
+/* The op before which parcel i's copy out is held back, or 0. */
+static uint32_t held_to(const run *r, uint32_t i)
+{
+    return r->choice->hold ? r->choice->hold[i] : 0;
+}
+
+/* Parcels made before op k start to leave, as far as the order of the copies allows; those held
+ * back only behind the copies in. */
+static void start_copies_out(run *r, uint32_t k, bool behind)
 {
     const offload_problem *problem = r->sim->problem;
     for (; r->next_out < r->choice->n; r->next_out++) {
@@ -180,7 +187,8 @@ static void start_copies_out(run *r, uint32_t k)
         const parcel *x = &problem->parcels[i];
         if (!is_taken(r, i))
             continue;
-        if (x->made >= k)
+        uint32_t held = held_to(r, i);
+        if (x->made >= k || held > k || (held > 0 && !behind))
             return;
         int64_t *engine = &r->out_free;
         int64_t begin = *engine > r->clock ? *engine : r->clock;
@@ -310,9 +318,10 @@ static bool is_in_the_way(const run *r, uint32_t i, uint32_t k)
 {
     const offload_simulator *sim = r->sim;
     const offload_problem *problem = sim->problem;
-    if (!problem->link.duplex || (r->first == NEAP_NONE && r->next_out == r->choice->n))
+    bool all_begun = r->next_out == r->choice->n || held_to(r, r->choice->out[r->next_out]) > 0;
+    if (!problem->link.duplex || (r->first == NEAP_NONE && all_begun))
         return false;
-    if (r->next_out < r->choice->n)
+    if (!all_begun)
         return true;
     int64_t clock = r->clock, away = r->away_bytes - problem->parcels[i].bytes;
     uint32_t flying = r->first;
@@ -347,12 +356,15 @@ static bool fetch_more(run *r, uint32_t k, int64_t ready)
         if (!may_return(r, i, k))
             return !choice->fetch_at;
         int64_t away = problem->need[k] + problem->parcels[i].bytes - problem->budget;
-        bool insists = choice->fetch_at || (choice->insist && choice->insist[i]);
+        uint8_t insist = choice->insist ? choice->insist[i] : 0;
+        bool insists = choice->fetch_at || insist;
         if (!insists && is_in_the_way(r, i, k))
             return true;
         if (r->away_bytes < away) {
             if (!insists)
                 return true;
+            if (insist == OFFLOAD_AT_ONCE)
+                away = problem->before[k] + problem->parcels[i].bytes - problem->budget;
             release(r, k, away, INT64_MAX);
             if (r->away_bytes < away)
                 return true;
@@ -449,7 +461,8 @@ static bool is_quiet(run *r, uint32_t k)
     if (problem->need[k] - problem->budget > r->away_bytes ||
         sim->due_first[k] < sim->due_first[k + 1] || choice->fetch_at)
         return false;
-    if (r->next_out < choice->n && sim->made[choice->out[r->next_out]] < k)
+    if (r->next_out < choice->n && sim->made[choice->out[r->next_out]] < k &&
+        held_to(r, choice->out[r->next_out]) <= k)
         return false;
     if (r->first != NEAP_NONE && sim->copy_end[r->first] <= r->clock)
         return false;
@@ -491,7 +504,7 @@ static bool run_once(offload_simulator *sim, const offload_choice *choice, bool 
         }
         int64_t away = problem->need[k] - problem->budget, ready = 0;
         bool is_due = sim->due_first[k] < sim->due_first[k + 1], fits = true;
-        start_copies_out(&r, k);
+        start_copies_out(&r, k, false);
         if (r.first != NEAP_NONE)
             release(&r, k, INT64_MAX, r.clock);
         if (is_due && drop_late(&r, k))
@@ -504,6 +517,14 @@ static bool run_once(offload_simulator *sim, const offload_choice *choice, bool 
             result->blocked = k;
             return true;
         }
+        if (r.away_bytes < away)
+            release(&r, k, away, INT64_MAX); /* for a copy in that is insisted on */
+        if (r.away_bytes < away) {
+            result->blocked = k;
+            return true;
+        }
+        if (choice->hold)
+            start_copies_out(&r, k, true);
         if (ready > r.clock)
             r.clock = ready;
         if (problem->need[k] - r.away_bytes > result->peak_bytes) {

@@ -19,13 +19,25 @@
 
 #include "planners/offload/offload_problem.h"
 
+/*
+ * A copy in normally starts where the next op has its memory beside it without waiting. It may be
+ * worth more: then the op waits for copies out to end, and the copy in starts when there is room
+ * for both, or as soon as there is room for it alone.
+ */
+typedef enum offload_insistence {
+    OFFLOAD_PATIENT = 0,
+    OFFLOAD_WITH_OP,
+    OFFLOAD_AT_ONCE
+} offload_insistence;
+
 /* What a schedule is made of. Parcels by number. */
 typedef struct offload_choice {
     uint32_t n;      /* parcels that leave */
     uint32_t *out;   /* n of them, in the order of their copies out */
     uint32_t *in;    /* the same n, in the order of their copies in */
-    uint8_t *insist; /* per parcel of the problem: its copy in waits for nothing but copies out,
-                        and computations wait with it; NULL: none does */
+    uint8_t *insist; /* per parcel: an offload_insistence; NULL: all 0 */
+    uint32_t *hold; /* per parcel: its copy out starts no sooner than before this op, and behind the
+                       copies in there; 0: as early as it can. NULL: all 0 */
     const uint32_t *fetch_at; /* per parcel: the op before which its copy in starts, whether or not
                                  the engine is free; NULL: as early as it can. */
 } offload_choice;
