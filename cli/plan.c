@@ -51,7 +51,7 @@ static const char *plans_of(const char *scope)
 {
     if (strcmp(scope, "any") == 0)
         return "plan";
-    return strcmp(scope, "once") == 0 ? "plan that runs each op once, in order," : "plan in stages";
+    return strcmp(scope, "once") == 0 ? "plan that only moves activations" : "plan in stages";
 }
 
 static void add_time(cli_table *table, const planning *p)

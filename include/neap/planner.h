@@ -120,7 +120,8 @@ typedef struct neap_figures {
     const char *bound_scope; /* "any": all plans; "staged": those whose recomputations between two
                                 first runs follow the graph's order, and first runs too;
                                 "passes": as many passes in the graph's order as there are ops;
-                                "once": those that run each op once, in the graph's order */
+                                "once": those that run each op once, in the graph's order, and move
+                                only what the forward pass made */
     double gap;              /* time / bound_time - 1 */
     double solve_seconds;
     uint64_t recomputed_ops;
