@@ -76,7 +76,7 @@ static void stay(climber *c, uint32_t i)
     take_out(c->trial.out, c->trial.n, i);
     take_out(c->trial.in, c->trial.n, i);
     c->trial.n--;
-    c->trial.insist[i] = 0;
+    c->trial.insist[i] = (offload_insistence){0};
     c->trial.hold[i] = 0;
     c->away[i] = false;
 }
@@ -148,7 +148,9 @@ static bool change(climber *c)
     }
     i = c->trial.out[draw(c, c->trial.n)];
     if (kind == 14) {
-        c->trial.insist[i] = (uint8_t)((c->trial.insist[i] + 1 + draw(c, 2)) % 3);
+        const parcel *x = &c->problem->parcels[i];
+        c->trial.insist[i].how = (offload_patience)((c->trial.insist[i].how + 1 + draw(c, 2)) % 3);
+        c->trial.insist[i].from = draw(c, 2) ? 0 : x->left + 1 + draw(c, x->needed - x->left);
     } else {
         const parcel *x = &c->problem->parcels[i];
         c->trial.hold[i] = c->trial.hold[i] ? 0 : x->made + 1 + draw(c, x->needed - x->made);
@@ -196,6 +198,25 @@ static bool try_change(climber *c, offload_result *best)
     return better;
 }
 
+static bool try_insistence(climber *c, uint32_t i, offload_result *best)
+{
+    const parcel *x = &c->problem->parcels[i];
+    offload_insistence *insist = &c->trial.insist[i], kept = *insist;
+    bool better = false;
+    for (offload_patience how = OFFLOAD_PATIENT; how <= OFFLOAD_AT_ONCE; how++)
+        for (uint32_t from = x->left + 1; from < x->needed; from++) {
+            *insist = (offload_insistence){from, how};
+            if (try_change(c, best)) {
+                kept = *insist;
+                better = true;
+            }
+            if (how == OFFLOAD_PATIENT)
+                break;
+        }
+    *insist = kept;
+    return better;
+}
+
 static bool try_holds(climber *c, uint32_t i, offload_result *best)
 {
     const parcel *x = &c->problem->parcels[i];
@@ -229,15 +250,7 @@ static void descend(climber *c, offload_result *best)
                     else
                         swap(list, a, b);
                 }
-            uint8_t *insist = &c->trial.insist[c->trial.out[a]];
-            for (uint8_t i = 0, old = *insist; i < 3; i++) {
-                *insist = i;
-                if (i != old && try_change(c, best)) {
-                    better = true;
-                    break;
-                }
-                *insist = old;
-            }
+            better |= try_insistence(c, c->trial.out[a], best);
             better |= try_holds(c, c->trial.out[a], best);
         }
         offload_search_offer(c->s, &c->trial, *best);
@@ -248,7 +261,7 @@ static void select_mask(climber *c, uint32_t mask)
 {
     for (uint32_t i = 0; i < c->problem->n_parcels; i++) {
         c->away[i] = mask >> i & 1;
-        c->trial.insist[i] = 0;
+        c->trial.insist[i] = (offload_insistence){0};
         c->trial.hold[i] = 0;
     }
     offload_order(c->s->simulator, c->away, &c->trial);

@@ -137,7 +137,7 @@ void offload_search_offer(offload_search *s, const offload_choice *choice, offlo
         memmove(s->best.in, choice->in, choice->n * sizeof *choice->in);
     }
     for (uint32_t i = 0; i < s->problem.n_parcels; i++) {
-        s->best.insist[i] = choice->insist ? choice->insist[i] : 0;
+        s->best.insist[i] = choice->insist ? choice->insist[i] : (offload_insistence){0};
         s->best.hold[i] = choice->hold ? choice->hold[i] : 0;
     }
 }

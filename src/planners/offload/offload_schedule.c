@@ -356,14 +356,16 @@ static bool fetch_more(run *r, uint32_t k, int64_t ready)
         if (!may_return(r, i, k))
             return !choice->fetch_at;
         int64_t away = problem->need[k] + problem->parcels[i].bytes - problem->budget;
-        uint8_t insist = choice->insist ? choice->insist[i] : 0;
-        bool insists = choice->fetch_at || insist;
+        offload_patience how = OFFLOAD_PATIENT;
+        if (choice->insist && choice->insist[i].from <= k)
+            how = choice->insist[i].how;
+        bool insists = choice->fetch_at || how != OFFLOAD_PATIENT;
         if (!insists && is_in_the_way(r, i, k))
             return true;
         if (r->away_bytes < away) {
             if (!insists)
                 return true;
-            if (insist == OFFLOAD_AT_ONCE)
+            if (how == OFFLOAD_AT_ONCE)
                 away = problem->before[k] + problem->parcels[i].bytes - problem->budget;
             release(r, k, away, INT64_MAX);
             if (r->away_bytes < away)

@@ -24,18 +24,23 @@
  * worth more: then the op waits for copies out to end, and the copy in starts when there is room
  * for both, or as soon as there is room for it alone.
  */
-typedef enum offload_insistence {
+typedef enum offload_patience {
     OFFLOAD_PATIENT = 0,
     OFFLOAD_WITH_OP,
     OFFLOAD_AT_ONCE
+} offload_patience;
+
+typedef struct offload_insistence {
+    uint32_t from; /* the op from which on it holds */
+    offload_patience how;
 } offload_insistence;
 
 /* What a schedule is made of. Parcels by number. */
 typedef struct offload_choice {
-    uint32_t n;      /* parcels that leave */
-    uint32_t *out;   /* n of them, in the order of their copies out */
-    uint32_t *in;    /* the same n, in the order of their copies in */
-    uint8_t *insist; /* per parcel: an offload_insistence; NULL: all 0 */
+    uint32_t n;                 /* parcels that leave */
+    uint32_t *out;              /* n of them, in the order of their copies out */
+    uint32_t *in;               /* the same n, in the order of their copies in */
+    offload_insistence *insist; /* per parcel; NULL: all are patient */
     uint32_t *hold; /* per parcel: its copy out starts no sooner than before this op, and behind the
                        copies in there; 0: as early as it can. NULL: all 0 */
     const uint32_t *fetch_at; /* per parcel: the op before which its copy in starts, whether or not
