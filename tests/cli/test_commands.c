@@ -53,6 +53,24 @@ static void chart(void **state)
     CHECK_LINES(LINES, GOLDEN("chart"));
 }
 
+/* Transfers to the host: plans, and what is short. */
+static void offload(void **state)
+{
+    (void)state;
+    static const char *const LINES[] = {
+        "plan " CHAIN " --method offload-greedy --budget 6 --link 1B/s",
+        "plan " CHAIN " --method offload-dp --budget 6 --link 1B/s --option slots=0 --json",
+        "plan " CHAIN " --method offload --budget 4 --link 1B/s --duplex --json",
+        "plan " CHAIN " --method offload --budget 8 --link 4B/s -o -",
+        "plan " CHAIN " --method offload --budget 6",
+        "plan " CHAIN " --method offload --budget 2 --link 1B/s",
+        "plan " CHAIN " --method offload --budget 5 --link 1B/s --host-memory 2B",
+        "plan " CHAIN " --method tflms --budget 6 --link 1B/s",
+        "methods offload-dp",
+    };
+    CHECK_LINES(LINES, GOLDEN("offload"));
+}
+
 static void check(void **state)
 {
     (void)state;
@@ -312,6 +330,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plan),
         cmocka_unit_test(chart),
+        cmocka_unit_test(offload),
         cmocka_unit_test(check),
         cmocka_unit_test(graph),
         cmocka_unit_test(compare_and_curve),
