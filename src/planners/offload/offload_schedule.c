@@ -399,6 +399,10 @@ static bool forget(run *r, uint32_t i)
     const parcel *parcels = sim->problem->parcels;
     if (r->record || r->fetching || missed_copy_in(r))
         return false;
+    /* Where copies out are held back, it matters before which op the others would have begun. */
+    for (uint32_t c = 0; r->choice->hold && c < r->choice->n; c++)
+        if (r->choice->hold[r->choice->out[c]] > 0)
+            return false;
     if (sim->place[i] == LEAVING) {
         int64_t engine = sim->copy_end[i] - parcels[i].out_ticks;
         if (engine <= r->clock)
@@ -463,9 +467,11 @@ static bool is_quiet(run *r, uint32_t k)
     if (problem->need[k] - problem->budget > r->away_bytes ||
         sim->due_first[k] < sim->due_first[k + 1] || choice->fetch_at)
         return false;
-    if (r->next_out < choice->n && sim->made[choice->out[r->next_out]] < k &&
-        held_to(r, choice->out[r->next_out]) <= k)
-        return false;
+    if (r->next_out < choice->n) {
+        uint32_t next = choice->out[r->next_out];
+        if (sim->dropped[next] || (sim->made[next] < k && held_to(r, next) <= k))
+            return false;
+    }
     if (r->first != NEAP_NONE && sim->copy_end[r->first] <= r->clock)
         return false;
     if (r->next_in == choice->n)
