@@ -45,6 +45,9 @@ show plan "${network[@]}" --budget 45% --chart -o plan.json
 heading "Is that true? An independent judge replays the plan"
 show check "${network[@]}" plan.json
 
+heading "The same budget by moving activations to host memory and back, nothing computed twice"
+show plan "${network[@]}" --budget 45% --link device --method offload
+
 heading "A budget that cannot be met says what could"
 show plan "${network[@]}" --budget 512MiB || true
 echo
