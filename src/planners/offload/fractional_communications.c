@@ -343,6 +343,8 @@ typedef struct table {
     size_t n_slots;  /* a power of two */
 } table;
 
+enum { MOST_STATES = 20000000 }; /* about 2 GB of them */
+
 typedef struct program {
     const course *c;
     const communications_options *options;
@@ -410,6 +412,11 @@ static neap_status table_put(program *g, table *t, const state *s)
             *old = *s;
         return NEAP_OK;
     }
+    if (t->n >= MOST_STATES)
+        return neap_fail(g->diag, NEAP_UNSUPPORTED,
+                         "%s: more than %d states behind one tensor; count memory in slots "
+                         "(--option slots=500) or keep fewer (--option states=4000)",
+                         g->c->problem->planner->request->method, (int)MOST_STATES);
     neap_status status = NEAP_RESERVE(g->allocator, t->n + 1, &t->states, &t->capacity, g->diag);
     if (status != NEAP_OK)
         return status;
@@ -487,7 +494,9 @@ static neap_status pass_unit(program *g, uint32_t u)
     const course *c = g->c;
     neap_status status = NEAP_OK;
     table_clear(&g->next);
-    for (size_t i = 0; i < g->now.n && status == NEAP_OK; i++)
+    for (size_t i = 0; i < g->now.n && status == NEAP_OK; i++) {
+        if (i % 65536 == 65535 && planner_stopped(c->problem->planner))
+            break; /* what is lost does not matter: the caller stops too */
         for (uint32_t leaves = 0; leaves < 2 && status == NEAP_OK; leaves++) {
             state to;
             if (!step(c, &c->units[u], &g->now.states[i], leaves, &to))
@@ -497,6 +506,7 @@ static neap_status pass_unit(program *g, uint32_t u)
             if (to.bound < g->cutoff)
                 status = table_put(g, &g->next, &to);
         }
+    }
     if (status != NEAP_OK)
         return status;
     drop_dominated(&g->next);
