@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define EFFORT                                                                                     \
-    (INT64_C(200) * 1000 * 1000) /* instances scanned, in all; the first pass is free              \
+    (INT64_C(80) * 1000 * 1000) /* instances scanned, in all; the first pass is free              \
                                   */
 #define PASSES 200               /* of each way of mending */
 
