@@ -84,7 +84,7 @@ static neap_status try_methods(offload_search *s, neap_diag *diag)
 
 static uint64_t default_candidates(const offload_problem *problem)
 {
-    uint64_t by_size = 6000000 / (problem->n_ops + 1);
+    uint64_t by_size = 7000000 / (problem->n_ops + 1);
     uint64_t by_parcels = 10000 + 2500 * (uint64_t)problem->n_parcels;
     return by_size < by_parcels ? by_size : by_parcels;
 }

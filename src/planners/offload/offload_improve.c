@@ -337,6 +337,7 @@ neap_status offload_improve(offload_search *s, uint64_t candidates, neap_diag *d
         return NEAP_OK;
     climber c = {
         .s = s, .problem = problem, .random = problem->planner->request->seed, .result = s->result};
+    c.now.strict = c.trial.strict = true; /* what would stay anyway is not worth a candidate */
     neap_status status = take_choice(s, &c.now, diag);
     if (status == NEAP_OK)
         status = take_choice(s, &c.trial, diag);
@@ -358,7 +359,7 @@ neap_status offload_improve(offload_search *s, uint64_t candidates, neap_diag *d
     c.heat = n <= FEW ? 0.3 : 0.03;
     for (uint32_t start = 0; start < starts && !s->stopped; start++) {
         copy_choice(&c, &c.now, &s->best);
-        c.result = s->result;
+        c.result = offload_prune(s->simulator, &c.now);
         climb(&c, candidates / starts);
     }
     return NEAP_OK;

@@ -397,7 +397,7 @@ static bool forget(run *r, uint32_t i)
 {
     offload_simulator *sim = r->sim;
     const parcel *parcels = sim->problem->parcels;
-    if (r->record || r->fetching || missed_copy_in(r))
+    if (r->record || r->fetching || r->choice->strict || missed_copy_in(r))
         return false;
     /* Where copies out are held back, it matters before which op the others would have begun. */
     for (uint32_t c = 0; r->choice->hold && c < r->choice->n; c++)
@@ -515,8 +515,10 @@ static bool run_once(offload_simulator *sim, const offload_choice *choice, bool 
         start_copies_out(&r, k, false);
         if (r.first != NEAP_NONE)
             release(&r, k, INT64_MAX, r.clock);
-        if (is_due && drop_late(&r, k))
-            return false;
+        if (is_due && drop_late(&r, k)) {
+            result->blocked = k;
+            return choice->strict;
+        }
         if (is_due)
             fits = fetch_due(&r, k, &ready);
         if (r.away_bytes < away)
@@ -567,6 +569,23 @@ static offload_result simulate(offload_simulator *sim, const offload_choice *cho
 offload_result offload_simulate(offload_simulator *simulator, const offload_choice *choice)
 {
     return simulate(simulator, choice, false);
+}
+
+offload_result offload_prune(offload_simulator *simulator, offload_choice *choice)
+{
+    bool strict = choice->strict;
+    choice->strict = false;
+    offload_result result = simulate(simulator, choice, false);
+    uint32_t n_out = 0, n_in = 0;
+    for (uint32_t c = 0; c < choice->n; c++) {
+        if (!simulator->dropped[choice->out[c]])
+            choice->out[n_out++] = choice->out[c];
+        if (!simulator->dropped[choice->in[c]])
+            choice->in[n_in++] = choice->in[c];
+    }
+    choice->n = n_out;
+    choice->strict = strict;
+    return result;
 }
 
 void offload_order(const offload_simulator *simulator, const bool *away, offload_choice *choice)

@@ -43,6 +43,8 @@ typedef struct offload_choice {
     offload_insistence *insist; /* per parcel; NULL: all are patient */
     uint32_t *hold; /* per parcel: its copy out starts no sooner than before this op, and behind the
                        copies in there; 0: as early as it can. NULL: all 0 */
+    bool strict;    /* a parcel whose copy out would not end before it is needed makes the schedule
+                       unfit; else it stays, as if it were not chosen */
     const uint32_t *fetch_at; /* per parcel: the op before which its copy in starts, whether or not
                                  the engine is free; NULL: as early as it can. */
 } offload_choice;
@@ -67,6 +69,9 @@ void offload_simulator_destroy(offload_simulator *simulator);
 
 /* The no-wait schedule's makespan. */
 offload_result offload_simulate(offload_simulator *simulator, const offload_choice *choice);
+
+/* Leaves the parcels out of the choice that would stay, and returns what it then takes. */
+offload_result offload_prune(offload_simulator *simulator, offload_choice *choice);
 
 /* The order of section 4.1: copies out in the parcels' order, copies in by what is needed first,
  * which on a chain is the reverse. `away` has a flag per parcel; the choice's lists have room. */
