@@ -485,9 +485,39 @@ static bool is_quiet(run *r, uint32_t k)
     return true;
 }
 
-/* True when the run is through; false when a parcel was dropped and it must begin again. */
-static bool run_once(offload_simulator *sim, const offload_choice *choice, bool record,
-                     offload_result *result)
+typedef enum verdict { RUNS = 0, BLOCKED, LATE } verdict;
+
+/* Op k with all that happens before it; LATE: it needs a parcel that has not left. */
+static verdict run_op(run *r, uint32_t k)
+{
+    const offload_simulator *sim = r->sim;
+    const offload_problem *problem = sim->problem;
+    int64_t away = problem->need[k] - problem->budget, ready = 0;
+    bool is_due = sim->due_first[k] < sim->due_first[k + 1];
+    start_copies_out(r, k, false);
+    if (r->first != NEAP_NONE)
+        release(r, k, INT64_MAX, r->clock);
+    if (is_due && drop_late(r, k))
+        return LATE;
+    if (is_due && !fetch_due(r, k, &ready))
+        return BLOCKED;
+    release(r, k, away, INT64_MAX);
+    if (r->away_bytes < away || !fetch_more(r, k, ready))
+        return BLOCKED;
+    release(r, k, away, INT64_MAX); /* for a copy in that is insisted on */
+    if (r->away_bytes < away)
+        return BLOCKED;
+    if (r->choice->hold)
+        start_copies_out(r, k, true);
+    if (ready > r->clock)
+        r->clock = ready;
+    r->clock += problem->ticks[k];
+    return RUNS;
+}
+
+/* LATE where a parcel was dropped: the run must begin again without it. */
+static verdict run_once(offload_simulator *sim, const offload_choice *choice, bool record,
+                        offload_result *result)
 {
     const offload_problem *problem = sim->problem;
     run r = {.sim = sim,
@@ -497,6 +527,7 @@ static bool run_once(offload_simulator *sim, const offload_choice *choice, bool 
              .first = NEAP_NONE,
              .last = NEAP_NONE,
              .earliest = NEAP_NONE};
+    verdict found = RUNS;
     sim->n_moves = 0;
     if (problem->n_parcels > 0)
         memset(sim->place, STAYS, problem->n_parcels * sizeof *sim->place);
@@ -510,44 +541,21 @@ static bool run_once(offload_simulator *sim, const offload_choice *choice, bool 
             r.clock += problem->ticks[k];
             continue;
         }
-        int64_t away = problem->need[k] - problem->budget, ready = 0;
-        bool is_due = sim->due_first[k] < sim->due_first[k + 1], fits = true;
-        start_copies_out(&r, k, false);
-        if (r.first != NEAP_NONE)
-            release(&r, k, INT64_MAX, r.clock);
-        if (is_due && drop_late(&r, k)) {
+        found = run_op(&r, k);
+        if (found != RUNS) {
             result->blocked = k;
-            return choice->strict;
+            return found;
         }
-        if (is_due)
-            fits = fetch_due(&r, k, &ready);
-        if (r.away_bytes < away)
-            release(&r, k, away, INT64_MAX);
-        if (!fits || r.away_bytes < away || !fetch_more(&r, k, ready)) {
-            result->blocked = k;
-            return true;
-        }
-        if (r.away_bytes < away)
-            release(&r, k, away, INT64_MAX); /* for a copy in that is insisted on */
-        if (r.away_bytes < away) {
-            result->blocked = k;
-            return true;
-        }
-        if (choice->hold)
-            start_copies_out(&r, k, true);
-        if (ready > r.clock)
-            r.clock = ready;
         if (problem->need[k] - r.away_bytes > result->peak_bytes) {
             result->peak_bytes = problem->need[k] - r.away_bytes;
             result->peak_op = k;
         }
-        r.clock += problem->ticks[k];
     }
     result->fits = true;
     result->ticks = r.clock;
     result->idle_ticks = r.clock - problem->total_ticks;
     result->memory_waits = r.memory_waits;
-    return true;
+    return RUNS;
 }
 
 static offload_result simulate(offload_simulator *sim, const offload_choice *choice, bool record)
@@ -556,7 +564,7 @@ static offload_result simulate(offload_simulator *sim, const offload_choice *cho
     offload_result result;
     if (problem->n_parcels > 0)
         memset(sim->dropped, 0, problem->n_parcels * sizeof *sim->dropped);
-    while (!run_once(sim, choice, record, &result))
+    while (run_once(sim, choice, record, &result) == LATE && !choice->strict)
         continue;
     for (uint32_t c = 0; c < choice->n; c++)
         if (!sim->dropped[choice->out[c]])

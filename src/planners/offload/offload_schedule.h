@@ -55,7 +55,7 @@ typedef struct offload_result {
     int64_t idle_ticks;   /* of the compute stream */
     int64_t memory_waits; /* of these, in ticks, for memory that copies out release */
     int64_t host_bytes;
-    int64_t peak_bytes; /* of the device */
+    int64_t peak_bytes; /* of the device; known only with fetch_at, when every op is looked at */
     uint32_t peak_op;
     uint32_t blocked; /* the op that could not get its memory */
 } offload_result;
