@@ -1,9 +1,9 @@
 /*
  * Annealing on the simulator. A candidate differs from the current choice in one or two parcels:
- * one leaves or stays, two change roles, one moves in the order of the copies, or its copy in
- * becomes one that computations wait for. Parcels of similar size and neighbours in time change
- * roles more often than others, because what a schedule lacks is usually a small thing at one
- * place.
+ * one leaves or stays, two change roles, one moves in the order of the copies, its copy in
+ * becomes one that computations wait for, or its copy out is held back. Parcels of similar size and
+ * neighbours in time change roles more often than others, because what a schedule lacks is usually
+ * a small thing at one place.
  */
 #include "planners/offload/offload_improve.h"
 
@@ -360,6 +360,8 @@ neap_status offload_improve(offload_search *s, uint64_t candidates, neap_diag *d
     for (uint32_t start = 0; start < starts && !s->stopped; start++) {
         copy_choice(&c, &c.now, &s->best);
         c.result = offload_prune(s->simulator, &c.now);
+        if (!c.result.fits) /* it did with copies in at fixed ops: anything is better */
+            c.result.ticks = INT64_MAX / 4;
         climb(&c, candidates / starts);
     }
     return NEAP_OK;
