@@ -17,10 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EFFORT                                                                                     \
-    (INT64_C(80) * 1000 * 1000) /* instances scanned, in all; the first pass is free              \
-                                  */
-#define PASSES 200               /* of each way of mending */
+/* Instances scanned, in all; the first pass is free. */
+#define EFFORT (INT64_C(80) * 1000 * 1000)
+/* Of each way of mending. */
+#define PASSES 200
 
 /* What the pass has placed, sorted by offset: most of it is passed over for its time alone, so that
    stands by itself. */
