@@ -86,21 +86,30 @@ bool cli_parse_percent(const char *text, double *share)
     return strcmp(rest, "%") == 0;
 }
 
+/* A size a second. The number need not be whole, so the unit alone is read as a size. */
 bool cli_parse_bandwidth(const char *text, double *bandwidth)
 {
-    char size[64];
-    size_t length = strlen(text);
-    if (length >= 2 && strcmp(text + length - 2, "/s") == 0)
+    char unit[32] = "1";
+    const char *rest = scan_real(text, bandwidth);
+    if (!rest || *bandwidth < 0)
+        return false;
+    rest += *rest == ' ';
+    size_t length = strlen(rest);
+    if (length >= 2 && strcmp(rest + length - 2, "/s") == 0)
         length -= 2;
-    if (length == 0 || length >= sizeof size)
+    if (length >= sizeof unit - 1)
         return false;
-    memcpy(size, text, length);
-    size[length] = '\0';
+    memcpy(unit + 1, rest, length);
+    unit[length + 1] = '\0';
     int64_t bytes;
-    if (neap_bytes_parse(size, &bytes, NULL) != NEAP_OK || bytes < 0)
+    if (neap_bytes_parse(unit, &bytes, NULL) != NEAP_OK ||
+        (length > 0 && strchr("0123456789.", *rest)))
         return false;
-    *bandwidth = (double)bytes;
-    return true;
+    *bandwidth *= (double)bytes;
+    double whole = round(*bandwidth); /* 12.2 GB is a whole number of bytes */
+    if (fabs(whole - *bandwidth) < 1e-12 * whole)
+        *bandwidth = whole;
+    return isfinite(*bandwidth);
 }
 
 bool cli_parse_image(const char *text, int64_t *height, int64_t *width)

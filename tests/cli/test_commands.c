@@ -62,6 +62,7 @@ static void offload(void **state)
         "plan " CHAIN " --method offload-dp --budget 6 --link 1B/s --option slots=0 --json",
         "plan " CHAIN " --method offload --budget 4 --link 1B/s --duplex --json",
         "plan " CHAIN " --method offload --budget 8 --link 4B/s -o -",
+        "plan " CHAIN " --method offload-dp --budget 6 --link 0.5B/s,0.75B/s --json",
         "plan " CHAIN " --method offload --budget 6",
         "plan " CHAIN " --method offload --budget 2 --link 1B/s",
         "plan " CHAIN " --method offload --budget 5 --link 1B/s --host-memory 2B",
