@@ -29,6 +29,11 @@ typedef struct course_unit {
     double ticks_ahead;                   /* of all ops ahead */
 } course_unit;
 
+typedef struct shortfall {
+    double below; /* slots that the rounded size is below the real one */
+    uint32_t unit;
+} shortfall;
+
 typedef struct course {
     const offload_problem *problem;
     neap_arena arena;
@@ -36,12 +41,13 @@ typedef struct course {
     double out, in; /* slots a tick */
     uint32_t n;     /* units */
     course_unit *units;
-    reach first, last; /* before the first unit; behind the last one, backward */
-    double *gone;      /* per op: c_k, what must be gone, in slots */
-    double *bytes_can; /* per op: bytes of the units that can be away */
-    double *span;      /* per op: what the link moves while it runs */
-    double limit;      /* the budget in slots */
-    double price;      /* ticks for the square of a size */
+    shortfall *shortfalls; /* scratch, per unit */
+    reach first, last;     /* before the first unit; behind the last one, backward */
+    double *gone;          /* per op: c_k, what must be gone, in slots */
+    double *bytes_can;     /* per op: bytes of the units that can be away */
+    double *span;          /* per op: what the link moves while it runs */
+    double limit;          /* the budget in slots */
+    double price;          /* ticks for the square of a size */
 } course;
 
 static void reach_begin(reach *r)
@@ -192,10 +198,11 @@ static neap_status course_build(const offload_problem *problem,
     *c = (course){.problem = problem, .n = problem->n_units, .slot = 1};
     neap_arena_init(&c->arena, problem->planner->allocator);
     c->units = neap_arena_alloc(&c->arena, c->n, sizeof *c->units);
+    c->shortfalls = neap_arena_alloc(&c->arena, c->n, sizeof *c->shortfalls);
     c->gone = neap_arena_alloc(&c->arena, (size_t)problem->n_ops + 1, sizeof *c->gone);
     c->bytes_can = neap_arena_alloc(&c->arena, (size_t)problem->n_ops + 1, sizeof *c->bytes_can);
     c->span = neap_arena_alloc(&c->arena, problem->n_ops, sizeof *c->span);
-    if (!c->units || !c->gone || !c->bytes_can || !c->span) {
+    if (!c->units || !c->shortfalls || !c->gone || !c->bytes_can || !c->span) {
         neap_arena_clear(&c->arena);
         return neap_fail_no_memory(diag);
     }
@@ -587,7 +594,8 @@ static double start_selection(const course *c, bool *away)
     for (uint32_t u = 0; u < c->n; u++)
         away[u] = u < enough;
     double best = selection_idle(c, away);
-    for (uint32_t u = enough; u-- > 0 && best < HUGE_VAL;) {
+    uint32_t tries = 1 + 4000000 / (c->n + 1); /* each reads all units */
+    for (uint32_t u = enough; u-- > 0 && best < HUGE_VAL && tries-- > 0;) {
         away[u] = false;
         double idle = selection_idle(c, away);
         if (idle <= best)
@@ -642,45 +650,42 @@ static uint32_t find_short(const course *c, const bool *away)
     return NEAP_NONE;
 }
 
+/* Every size rounded up: what fits by these always does. */
+static void raise_all(course *c)
+{
+    for (uint32_t u = 0; u < c->n; u++)
+        c->units[u].size = ceil(unit_bytes(c->problem, u) / c->slot - 1e-9);
+}
+
+static int by_shortfall(const void *a, const void *b)
+{
+    const shortfall *x = a, *y = b;
+    if (!same_double(x->below, y->below))
+        return x->below < y->below ? -1 : 1;
+    return x->unit < y->unit ? -1 : x->unit > y->unit;
+}
+
 /*
  * Section 5.3.2's step: the size that is below the real one, but closest to it, becomes one slot
  * more; of the units that stay at an op that lacks memory, until the rounded account shows it.
  */
 static bool raise_sizes(course *c, const bool *away, uint32_t op)
 {
-    const offload_problem *problem = c->problem;
-    double real = 0, rounded = 0;
-    for (uint32_t u = 0; u < c->n; u++)
-        if (!away[u] && c->units[u].left < op && op < c->units[u].needed) {
-            real += unit_bytes(problem, u) / c->slot;
-            rounded += c->units[u].size;
-        }
-    bool raised = false;
-    while (rounded < real || !raised) {
-        uint32_t best = NEAP_NONE;
-        double closest = HUGE_VAL;
-        for (uint32_t u = 0; u < c->n; u++) {
-            double below = unit_bytes(problem, u) / c->slot - c->units[u].size;
-            if (!away[u] && c->units[u].left < op && op < c->units[u].needed && below > 1e-9 &&
-                below < closest) {
-                closest = below;
-                best = u;
-            }
-        }
-        if (best == NEAP_NONE)
-            return raised;
-        c->units[best].size++;
-        rounded++;
-        raised = true;
+    double short_of = 0;
+    uint32_t n = 0, raised = 0;
+    for (uint32_t u = 0; u < c->n; u++) {
+        if (away[u] || c->units[u].left >= op || op >= c->units[u].needed)
+            continue;
+        double below = unit_bytes(c->problem, u) / c->slot - c->units[u].size;
+        short_of += below;
+        if (below > 1e-9)
+            c->shortfalls[n++] = (shortfall){below, u};
     }
-    return raised;
-}
-
-/* Every size rounded up: what fits by these always does. */
-static void raise_all(course *c)
-{
-    for (uint32_t u = 0; u < c->n; u++)
-        c->units[u].size = ceil(unit_bytes(c->problem, u) / c->slot - 1e-9);
+    if (n > 0)
+        qsort(c->shortfalls, n, sizeof *c->shortfalls, by_shortfall);
+    for (; raised < n && (short_of > 0 || raised == 0); raised++, short_of--)
+        c->units[c->shortfalls[raised].unit].size++;
+    return raised > 0;
 }
 
 neap_status fractional_communications_solve(const offload_problem *problem,
