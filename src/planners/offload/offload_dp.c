@@ -61,8 +61,8 @@ static neap_status choose(const planner *p, offload_search *s, communications_an
     if (!away)
         return neap_fail_no_memory(diag);
     for (size_t i = 0; i < n_prices && status == NEAP_OK && !s->stopped; i++) {
-        if (s->result.fits && s->result.ticks <= s->bound)
-            break;
+        if (s->result.fits && s->result.ticks - s->bound <= s->bound / 1000)
+            break; /* little is left to win */
         communications_options how = {.price = prices[i],
                                       .slots = (uint32_t)p->options[SLOTS],
                                       .most_rounds = i > 0 ? FEW_ROUNDS : 0,
