@@ -25,8 +25,31 @@ static const neap_option options[] = {
                     .default_value = 0},
 };
 
+/* The best few of the schedules to start from, by their times. */
+enum { MOST_STARTS = 3 };
+
+typedef struct start_list {
+    offload_start best[MOST_STARTS + 1];
+    uint32_t n;
+} start_list;
+
+static void add_start(start_list *list, const offload_choice *choice, const offload_result *result)
+{
+    uint32_t at = list->n;
+    for (uint32_t i = 0; i < list->n; i++)
+        if (list->best[i].ticks == result->ticks)
+            return; /* as good as the same */
+    if (!result->fits)
+        return;
+    for (; at > 0 && list->best[at - 1].ticks > result->ticks; at--)
+        list->best[at] = list->best[at - 1];
+    list->best[at] = (offload_start){*choice, result->ticks};
+    list->n += list->n < MOST_STARTS;
+}
+
 /* The schedule of another method's plan, read off its steps. */
-static neap_status offer_plan(offload_search *s, const neap_plan *plan, neap_diag *diag)
+static neap_status offer_plan(offload_search *s, const neap_plan *plan, start_list *list,
+                              neap_diag *diag)
 {
     const offload_problem *problem = &s->problem;
     neap_arena *arena = &s->problem.arena;
@@ -49,26 +72,29 @@ static neap_status offer_plan(offload_search *s, const neap_plan *plan, neap_dia
         }
     }
     offload_choice choice = {.n = n_out, .out = out, .in = in};
-    offload_search_offer(s, &choice, offload_simulate(s->simulator, &choice));
+    offload_result result = offload_simulate(s->simulator, &choice);
+    offload_search_offer(s, &choice, result);
+    add_start(list, &choice, &result);
     choice.fetch_at = fetch_at;
     offload_search_offer(s, &choice, offload_simulate(s->simulator, &choice));
     return NEAP_OK;
 }
 
-static neap_status try_method(offload_search *s, const char *name, neap_diag *diag)
+static neap_status try_method(offload_search *s, const char *name, start_list *list,
+                              neap_diag *diag)
 {
     const planner *p = s->problem.planner;
     draft found = {0};
     neap_arena_init(&found.arena, p->allocator);
     neap_status status = planner_run_method(p, name, &found, diag);
     if (status == NEAP_OK && found.plan)
-        status = offer_plan(s, found.plan, diag);
+        status = offer_plan(s, found.plan, list, diag);
     planner_clear_draft(p, &found);
     return status;
 }
 
 /* The selections of all methods that this one stands for. */
-static neap_status try_methods(offload_search *s, neap_diag *diag)
+static neap_status try_methods(offload_search *s, start_list *list, neap_diag *diag)
 {
     neap_status status = NEAP_OK;
     for (uint32_t m = 0; m < neap_methods_count() && status == NEAP_OK; m++) {
@@ -77,14 +103,14 @@ static neap_status try_methods(offload_search *s, neap_diag *diag)
         if (s->result.fits && s->result.ticks <= s->bound)
             break;
         if (is_part && !planner_stopped(s->problem.planner))
-            status = try_method(s, method->name, diag);
+            status = try_method(s, method->name, list, diag);
     }
     return status;
 }
 
 static uint64_t default_candidates(const offload_problem *problem)
 {
-    uint64_t by_size = 7000000 / (problem->n_ops + 1);
+    uint64_t by_size = 800 + 7000000 / (problem->n_ops + 1);
     uint64_t by_parcels = 10000 + 2500 * (uint64_t)problem->n_parcels;
     return by_size < by_parcels ? by_size : by_parcels;
 }
@@ -98,11 +124,12 @@ static neap_status plan_offload(const planner *p, draft *d, neap_diag *diag)
     if (offload_search_needed(&s)) {
         uint64_t candidates = p->options[CANDIDATES] > 0 ? (uint64_t)p->options[CANDIDATES]
                                                          : default_candidates(&s.problem);
+        start_list list = {0};
         if (offload_cover(&s, s.problem.budget))
             offload_search_try(&s);
-        status = try_methods(&s, diag);
+        status = try_methods(&s, &list, diag);
         if (status == NEAP_OK)
-            status = offload_improve(&s, candidates, diag);
+            status = offload_improve(&s, list.best, list.n, candidates, diag);
     }
     if (status == NEAP_OK)
         status = offload_search_finish(&s, d, diag);

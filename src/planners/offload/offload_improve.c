@@ -44,8 +44,8 @@ static void copy_choice(const climber *c, offload_choice *to, const offload_choi
         memcpy(to->in, from->in, from->n * sizeof *from->in);
     }
     if (c->problem->n_parcels > 0) {
-        memcpy(to->insist, from->insist, c->problem->n_parcels * sizeof *from->insist);
-        memcpy(to->hold, from->hold, c->problem->n_parcels * sizeof *from->hold);
+        memmove(to->insist, from->insist, c->problem->n_parcels * sizeof *from->insist);
+        memmove(to->hold, from->hold, c->problem->n_parcels * sizeof *from->hold);
     }
 }
 
@@ -329,7 +329,26 @@ static void climb(climber *c, uint64_t candidates)
     }
 }
 
-neap_status offload_improve(offload_search *s, uint64_t candidates, neap_diag *diag)
+/* Fewer candidates than this are no use to a start. */
+enum { LEAST_RUN = 1500 };
+
+/* Begins with a choice of this search or another method's, which says nothing of holds. */
+static void start_from(climber *c, const offload_choice *from)
+{
+    uint32_t n = c->problem->n_parcels;
+    memset(c->now.insist, 0, n * sizeof *c->now.insist);
+    memset(c->now.hold, 0, n * sizeof *c->now.hold);
+    offload_choice whole = *from;
+    whole.insist = from->insist ? from->insist : c->now.insist;
+    whole.hold = from->hold ? from->hold : c->now.hold;
+    copy_choice(c, &c->now, &whole);
+    c->result = offload_prune(c->s->simulator, &c->now);
+    if (!c->result.fits) /* it did with copies in at fixed ops: anything is better */
+        c->result.ticks = INT64_MAX / 4;
+}
+
+neap_status offload_improve(offload_search *s, const offload_start *starts, uint32_t n_starts,
+                            uint64_t candidates, neap_diag *diag)
 {
     const offload_problem *problem = &s->problem;
     uint32_t n = problem->n_parcels;
@@ -353,16 +372,15 @@ neap_status offload_improve(offload_search *s, uint64_t candidates, neap_diag *d
         c.need_rank[c.trial.in[rank]] = rank;
     if (n <= FEW)
         try_all(&c);
-    /* From the best, and again from what was found: warm again, so elsewhere. Small problems have
-       room for more and warmer starts. */
-    uint32_t starts = n <= FEW ? 8 : 2;
+    /* From each start, then from the best of all: it is warm again, so the search goes elsewhere.
+       Small problems have room for more and warmer runs. */
+    uint32_t again = n <= FEW ? 8 : 1;
+    if (n_starts > candidates / LEAST_RUN)
+        n_starts = (uint32_t)(candidates / LEAST_RUN);
     c.heat = n <= FEW ? 0.3 : 0.03;
-    for (uint32_t start = 0; start < starts && !s->stopped; start++) {
-        copy_choice(&c, &c.now, &s->best);
-        c.result = offload_prune(s->simulator, &c.now);
-        if (!c.result.fits) /* it did with copies in at fixed ops: anything is better */
-            c.result.ticks = INT64_MAX / 4;
-        climb(&c, candidates / starts);
+    for (uint32_t i = 0; i < n_starts + again && !s->stopped; i++) {
+        start_from(&c, i < n_starts ? &starts[i].choice : &s->best);
+        climb(&c, candidates / (n_starts + again));
     }
     return NEAP_OK;
 }

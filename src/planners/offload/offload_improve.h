@@ -8,10 +8,18 @@
 
 #include "planners/offload/offload_method.h"
 
+/* Where a search may begin: another method's choice, without copies in at fixed ops. */
+typedef struct offload_start {
+    offload_choice choice;
+    int64_t ticks;
+} offload_start;
+
 /*
- * Goes on from the best choice of the search, in so many candidates at most; fewer when the bound
+ * Goes on from the given starts, each with a share of the candidates, and from the best choice of
+ * the search, in so many candidates at most; fewer when the bound
  * is reached or the planner is stopped. Same seed, same result.
  */
-neap_status offload_improve(offload_search *s, uint64_t candidates, neap_diag *diag);
+neap_status offload_improve(offload_search *s, const offload_start *starts, uint32_t n_starts,
+                            uint64_t candidates, neap_diag *diag);
 
 #endif
