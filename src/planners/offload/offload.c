@@ -110,7 +110,7 @@ static neap_status try_methods(offload_search *s, start_list *list, neap_diag *d
 
 static uint64_t default_candidates(const offload_problem *problem)
 {
-    uint64_t by_size = 800 + 7000000 / (problem->n_ops + 1);
+    uint64_t by_size = 800 + 5500000 / (problem->n_ops + 1);
     uint64_t by_parcels = 10000 + 2500 * (uint64_t)problem->n_parcels;
     return by_size < by_parcels ? by_size : by_parcels;
 }
