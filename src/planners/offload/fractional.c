@@ -56,16 +56,15 @@ static double later(double a, double b)
     return a > b ? a : b;
 }
 
-double offload_meeting_idle(const offload_problem *problem, const int64_t *need,
-                            const offload_meeting *m)
+double offload_meeting_idle(const offload_problem *problem, offload_gone *gone, const void *context,
+                            double out, double in, const offload_meeting *m)
 {
-    double out = offload_rate(problem, true), in = offload_rate(problem, false), idle = 0;
-    double budget = (double)problem->budget;
+    double idle = 0;
     /* Copies out may go on during the first backward ops, as far as these have their memory. */
     if (m->backlog > 0) {
         double spent = 0;
         for (uint32_t k = problem->turn; k < problem->n_ops && spent < m->back_slack; k++) {
-            idle = later(idle, ((double)need[k] - budget - m->sent) / out - spent);
+            idle = later(idle, (gone(context, k) - m->sent) / out - spent);
             spent += (double)problem->ticks[k];
         }
     }
@@ -73,7 +72,7 @@ double offload_meeting_idle(const offload_problem *problem, const int64_t *need,
     if (m->back_backlog > 0) {
         double spent = 0;
         for (uint32_t k = problem->turn; k-- > 0 && spent < m->slack;) {
-            idle = later(idle, ((double)need[k] - budget - m->back) / in - spent);
+            idle = later(idle, (gone(context, k) - m->back) / in - spent);
             spent += (double)problem->ticks[k];
         }
     }
@@ -103,6 +102,17 @@ bool offload_must_wait(const offload_problem *problem)
     return flow_out(problem, problem->need, (double)problem->total_bytes).idle > 0;
 }
 
+typedef struct excess {
+    const int64_t *need;
+    int64_t budget;
+} excess;
+
+static double excess_at(const void *context, uint32_t k)
+{
+    const excess *x = context;
+    return (double)(x->need[k] - x->budget);
+}
+
 static double solve(const offload_problem *problem, const int64_t *need, int64_t peak)
 {
     double limit = peak > problem->budget ? (double)(peak - problem->budget) : 0;
@@ -121,7 +131,9 @@ static double solve(const offload_problem *problem, const int64_t *need, int64_t
                                .back = backward.sent,
                                .back_backlog = limit - backward.sent,
                                .back_slack = backward.slack};
-    return ticks + forward.idle + backward.idle + offload_meeting_idle(problem, need, &meeting);
+    excess over = {need, problem->budget};
+    return ticks + forward.idle + backward.idle +
+           offload_meeting_idle(problem, excess_at, &over, forward.rate, backward.rate, &meeting);
 }
 
 double offload_fractional_ticks(const offload_problem *problem)

@@ -24,9 +24,13 @@ typedef struct offload_meeting {
 /* Bytes a tick, out and in. */
 double offload_rate(const offload_problem *problem, bool out);
 
-/* The idle time between the passes, eqs. 9 and 10, in ticks. `need` is per op. */
-double offload_meeting_idle(const offload_problem *problem, const int64_t *need,
-                            const offload_meeting *meeting);
+/* What must be gone while op k runs. */
+typedef double offload_gone(const void *context, uint32_t k);
+
+/* The idle time between the passes, eqs. 9 and 10, in ticks. The rates are in the units a tick that
+ * `gone` and the meeting count in. */
+double offload_meeting_idle(const offload_problem *problem, offload_gone *gone, const void *context,
+                            double out, double in, const offload_meeting *meeting);
 
 /* Whether some op before the turn must wait for memory, however fast it is freed. */
 bool offload_must_wait(const offload_problem *problem);

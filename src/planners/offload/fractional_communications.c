@@ -286,31 +286,22 @@ static double bound_of(const course *c, const course_unit *ahead, const state *s
 
 /* ---- How the two passes meet ---- */
 
-/* The early and late ops that may see transfers of the other pass, as far as they can matter. */
+static double gone_at(const void *context, uint32_t k)
+{
+    const course *c = context;
+    return c->gone[k];
+}
+
 static double meeting_idle(const course *c, const state *s)
 {
-    const offload_problem *problem = c->problem;
-    double out = fmax(s->out, 0), in = fmax(s->in, 0), idle = 0;
-    double slack_in = s->in < 0 ? -s->in / c->in : 0, slack_out = s->out < 0 ? -s->out / c->out : 0;
-    double sent = s->q - out, back = s->q - in;
-    if (out > 0) {
-        double spent = 0;
-        for (uint32_t k = problem->turn; k < problem->n_ops && spent < slack_in; k++) {
-            idle = fmax(idle, (c->gone[k] - sent) / c->out - spent);
-            spent += c->span[k] / c->in;
-        }
-    }
-    if (in > 0) {
-        double spent = 0;
-        for (uint32_t k = problem->turn; k-- > 0 && spent < slack_out;) {
-            idle = fmax(idle, (c->gone[k] - back) / c->in - spent);
-            spent += c->span[k] / c->out;
-        }
-    }
-    if (problem->link.duplex || (out <= 0 && in <= 0))
-        return idle;
-    double slack = out > 0 && in > 0 ? 0 : out > 0 ? slack_in : slack_out;
-    return fmax(idle, out / c->out + in / c->in - slack);
+    double out = fmax(s->out, 0), in = fmax(s->in, 0);
+    offload_meeting meeting = {.sent = s->q - out,
+                               .backlog = out,
+                               .slack = fmax(0, -s->out) / c->out,
+                               .back = s->q - in,
+                               .back_backlog = in,
+                               .back_slack = fmax(0, -s->in) / c->in};
+    return offload_meeting_idle(c->problem, gone_at, c, c->out, c->in, &meeting);
 }
 
 /* The idle ticks of a state behind all units; HUGE_VAL where the ops at the turn do not fit. */
@@ -712,17 +703,4 @@ neap_status fractional_communications_solve(const offload_problem *problem,
     }
     neap_arena_clear(&c.arena);
     return status;
-}
-
-neap_status fractional_communications_time(const offload_problem *problem, const bool *away,
-                                           double *ticks, neap_diag *diag)
-{
-    course c;
-    neap_status status = course_build(problem, &(communications_options){.slots = 0}, &c, diag);
-    if (status != NEAP_OK)
-        return status;
-    double idle = selection_idle(&c, away);
-    *ticks = idle < HUGE_VAL ? (double)problem->total_ticks + idle : -1;
-    neap_arena_clear(&c.arena);
-    return NEAP_OK;
 }

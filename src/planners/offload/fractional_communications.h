@@ -41,9 +41,4 @@ neap_status fractional_communications_solve(const offload_problem *problem,
                                             const communications_options *options, bool *away,
                                             communications_answer *answer, neap_diag *diag);
 
-/* The relaxation's time for a given selection of units, in ticks; negative where it does not fit.
- */
-neap_status fractional_communications_time(const offload_problem *problem, const bool *away,
-                                           double *ticks, neap_diag *diag);
-
 #endif

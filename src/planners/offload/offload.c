@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-extern const neap_method method_offload;
+static const char NAME[] = "offload";
 
 enum { CANDIDATES };
 
@@ -99,7 +99,7 @@ static neap_status try_methods(offload_search *s, start_list *list, neap_diag *d
     neap_status status = NEAP_OK;
     for (uint32_t m = 0; m < neap_methods_count() && status == NEAP_OK; m++) {
         const neap_method *method = neap_methods_at(m);
-        bool is_part = method->part_of && strcmp(method->part_of, method_offload.name) == 0;
+        bool is_part = method->part_of && strcmp(method->part_of, NAME) == 0;
         if (s->result.fits && s->result.ticks <= s->bound)
             break;
         if (is_part && !planner_stopped(s->problem.planner))
@@ -140,7 +140,7 @@ static neap_status plan_offload(const planner *p, draft *d, neap_diag *diag)
 }
 
 const neap_method method_offload = {
-    .name = "offload",
+    .name = NAME,
     .summary = "the best of the offloading methods, improved by local search on the schedule",
     .source = "neap, after Beaumont, Eyraud-Dubois and Shilova 2020",
     .n_options = sizeof options / sizeof *options,
