@@ -20,14 +20,19 @@ highs_wheels=(
 missing=()
 fetch_highs=false
 
-# need PACKAGE command NAME | file PATH | module PKG_CONFIG_NAME | pip
+# need PACKAGE command NAME | file PATH | module PKG_CONFIG_NAME | pip | openmp COMPILER
 need() {
     case $2 in
         command) command -v "$3" >/dev/null || missing+=("$1") ;;
         file) [ -e "$3" ] || missing+=("$1") ;;
         module) pkg-config --exists "$3" 2>/dev/null || missing+=("$1") ;;
         pip) find_pip || missing+=("$1") ;;
+        openmp) has_openmp "$3" || missing+=("$1") ;;
     esac
+}
+
+has_openmp() {
+    echo '#include <omp.h>' | "$1" -fopenmp -x c -fsyntax-only - 2>/dev/null
 }
 
 # Sets `python` to one that has pip; the first on the path may be without.
@@ -50,6 +55,7 @@ need_for_build() {
     need cmake command cmake
     need ninja-build command ninja
     need pkg-config command pkg-config
+    need libdnnl-dev file /usr/include/oneapi/dnnl/dnnl.h
     if ! has_highs; then
         fetch_highs=true
         need python3-pip pip
@@ -60,6 +66,7 @@ need_for_test() {
     need_for_build
     need clang command clang
     need clang-format command clang-format
+    need libomp-dev openmp clang
     need python3 command python3
     need libcmocka-dev module cmocka
 }

@@ -19,6 +19,7 @@
 #include <neap/planner.h>
 #include <neap/progress.h>
 #include <neap/report.h>
+#include <neap/run.h>
 #include <neap/status.h>
 #include <neap/text.h>
 #include <neap/version.h>

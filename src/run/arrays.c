@@ -1,0 +1,268 @@
+/* Strides of every value of a graph. */
+#include "run/arrays.h"
+
+#include "base/fail.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+/* ---- One array ---- */
+
+int64_t run_array_elements(const run_array *array)
+{
+    int64_t elements = 1;
+    for (uint32_t d = 0; d < array->rank; d++)
+        elements *= array->shape[d];
+    return elements;
+}
+
+/* Strides of an array whose dimensions lie in memory in the given order, innermost last. */
+static void set_strides(run_array *array, const uint32_t *order)
+{
+    int64_t stride = 1;
+    for (uint32_t i = array->rank; i-- > 0;) {
+        array->strides[order[i]] = stride;
+        stride *= array->shape[order[i]];
+    }
+}
+
+static const uint32_t plain_order[NEAP_MAX_RANK] = {0, 1, 2, 3, 4, 5};
+static const uint32_t channels_last_order[NEAP_MAX_RANK] = {0, 2, 3, 1, 4, 5};
+
+void run_array_set_plain(run_array *array)
+{
+    set_strides(array, plain_order);
+}
+
+void run_array_set_channels_last(run_array *array)
+{
+    set_strides(array, array->rank == 4 ? channels_last_order : plain_order);
+}
+
+bool run_array_same_strides(const run_array *a, const run_array *b)
+{
+    if (a->rank != b->rank)
+        return false;
+    for (uint32_t d = 0; d < a->rank; d++)
+        if (a->shape[d] != b->shape[d] || (a->shape[d] > 1 && a->strides[d] != b->strides[d]))
+            return false;
+    return true;
+}
+
+bool run_array_is_plain(const run_array *array)
+{
+    run_array plain = *array;
+    run_array_set_plain(&plain);
+    return run_array_same_strides(array, &plain);
+}
+
+bool run_array_is_channels_last(const run_array *array)
+{
+    run_array like = *array;
+    run_array_set_channels_last(&like);
+    return array->rank == 4 && run_array_same_strides(array, &like);
+}
+
+bool run_array_is_dense(const run_array *array)
+{
+    bool used[NEAP_MAX_RANK] = {false};
+    int64_t expected = 1;
+    for (uint32_t placed = 0; placed < array->rank; placed++) {
+        uint32_t next = array->rank;
+        for (uint32_t d = 0; d < array->rank && next == array->rank; d++)
+            if (!used[d] && (array->shape[d] == 1 || array->strides[d] == expected))
+                next = d;
+        if (next == array->rank)
+            return false;
+        used[next] = true;
+        expected *= array->shape[next];
+    }
+    return true;
+}
+
+/* ---- Views ---- */
+
+/*
+ * Strides for another shape of the same elements in row-major order of the old shape. False where
+ * none express it: old dimensions that become one must be evenly spaced in memory.
+ */
+static bool reshape_strides(const run_array *old, run_array *view)
+{
+    uint32_t from = 0, to = 0;
+    while (from < old->rank || to < view->rank) {
+        uint32_t first_from = from, first_to = to;
+        int64_t have = 1, want = 1;
+        if (from < old->rank)
+            have = old->shape[from++];
+        if (to < view->rank)
+            want = view->shape[to++];
+        while (have != want) {
+            if (have < want && from < old->rank)
+                have *= old->shape[from++];
+            else if (to < view->rank)
+                want *= view->shape[to++];
+            else
+                return false;
+        }
+        int64_t stride = 1, expected = -1;
+        for (uint32_t d = from; d-- > first_from;) {
+            if (old->shape[d] == 1)
+                continue;
+            if (expected < 0)
+                stride = old->strides[d];
+            else if (old->strides[d] != expected)
+                return false;
+            expected = old->strides[d] * old->shape[d];
+        }
+        for (uint32_t d = to; d-- > first_to;) {
+            view->strides[d] = stride;
+            stride *= view->shape[d];
+        }
+    }
+    return true;
+}
+
+typedef struct shaper {
+    const neap_graph *graph;
+    run_arrays *arrays;
+    bool *plain; /* by storage: channels-last will not do */
+    bool channels_last;
+    neap_diag *diag;
+} shaper;
+
+static uint32_t output_index(const neap_op *op, uint32_t value)
+{
+    uint32_t i = 0;
+    while (op->outputs[i] != value)
+        i++;
+    return i;
+}
+
+/* A part of an axis: the view has its own shape and the whole's strides. */
+static void set_part(const run_arrays *arrays, uint32_t whole, uint32_t value, int64_t axis,
+                     int64_t begin)
+{
+    const run_array *from = &arrays->items[whole];
+    run_array *view = &arrays->items[value];
+    memcpy(view->strides, from->strides, sizeof view->strides);
+    arrays->begins[value] =
+        arrays->begins[whole] + begin * from->strides[axis] * neap_dtype_bytes(view->dtype);
+}
+
+/* False if no strides express the view. */
+static bool set_view(const shaper *s, uint32_t value)
+{
+    const neap_value *v = neap_graph_value(s->graph, value);
+    run_array *view = &s->arrays->items[value];
+    if (v->producer == NEAP_NONE) { /* an input on an input's storage: the same elements */
+        s->arrays->begins[value] = s->arrays->begins[v->view_of];
+        return reshape_strides(&s->arrays->items[v->view_of], view);
+    }
+    const neap_op *op = neap_graph_op(s->graph, v->producer);
+    uint32_t whole = op->inputs[0];
+    int64_t axis = run_spec_int(&(run_spec){.op = op}, "axis", 0);
+    if (strcmp(op->type, "slice") == 0) {
+        set_part(s->arrays, whole, value, axis, run_spec_int(&(run_spec){.op = op}, "begin", 0));
+        return true;
+    }
+    if (strcmp(op->type, "split") == 0) {
+        set_part(s->arrays, whole, value, axis, output_index(op, value) * view->shape[axis]);
+        return true;
+    }
+    s->arrays->begins[value] = s->arrays->begins[whole];
+    return reshape_strides(&s->arrays->items[whole], view);
+}
+
+static neap_status check_value(const neap_value *value, neap_diag *diag)
+{
+    if (value->dtype == NEAP_DTYPE_UNKNOWN || value->rank == 0 || value->rank > NEAP_MAX_RANK)
+        return neap_fail(diag, NEAP_UNSUPPORTED,
+                         "value \"%s\" has no type or shape: only graphs that say both can run",
+                         value->name);
+    int64_t bytes = neap_dtype_bytes(value->dtype);
+    for (uint32_t d = 0; d < value->rank; d++)
+        if (value->shape[d] < 1 || value->shape[d] > INT64_MAX / bytes)
+            return neap_fail(diag, NEAP_UNSUPPORTED, "value \"%s\": its shape is not one to run",
+                             value->name);
+        else
+            bytes *= value->shape[d];
+    if (value->view_of == NEAP_NONE && value->bytes != bytes)
+        return neap_fail(diag, NEAP_UNSUPPORTED,
+                         "value \"%s\" has %lld bytes, its shape takes %lld", value->name,
+                         (long long)value->bytes, (long long)bytes);
+    return NEAP_OK;
+}
+
+static bool is_image(const neap_graph *graph, uint32_t value)
+{
+    const neap_value *v = neap_graph_value(graph, value);
+    return v->rank == 4 && strcmp(v->kind, NEAP_KIND_PARAMETER) != 0 &&
+           !(strcmp(v->kind, NEAP_KIND_GRADIENT) == 0 && neap_graph_is_output(graph, value));
+}
+
+static neap_status shape_value(const shaper *s, uint32_t value, bool *again)
+{
+    const neap_value *v = neap_graph_value(s->graph, value);
+    run_array *array = &s->arrays->items[value];
+    *array = (run_array){.dtype = v->dtype, .rank = v->rank};
+    memcpy(array->shape, v->shape, v->rank * sizeof *v->shape);
+    if (v->view_of == NEAP_NONE) {
+        if (s->channels_last && !s->plain[value] && is_image(s->graph, value))
+            run_array_set_channels_last(array);
+        else
+            run_array_set_plain(array);
+        return NEAP_OK;
+    }
+    if (set_view(s, value))
+        return NEAP_OK;
+    if (s->plain[v->storage])
+        return neap_fail(s->diag, NEAP_UNSUPPORTED,
+                         "value \"%s\" is a view that cannot be expressed by strides", v->name);
+    s->plain[v->storage] = *again = true;
+    return NEAP_OK;
+}
+
+/* Inputs first, then what ops make in the graph's order: a view's whole is there before it. */
+static neap_status shape_all(const shaper *s, bool *again)
+{
+    neap_status status = NEAP_OK;
+    *again = false;
+    for (int views = 0; views < 2; views++)
+        for (uint32_t v = 0; v < s->arrays->count && status == NEAP_OK; v++) {
+            const neap_value *value = neap_graph_value(s->graph, v);
+            if (value->producer == NEAP_NONE && (value->view_of != NEAP_NONE) == views)
+                status = shape_value(s, v, again);
+        }
+    for (uint32_t o = 0; o < neap_graph_op_count(s->graph); o++)
+        for (uint32_t i = 0; i < neap_graph_op(s->graph, o)->n_outputs && status == NEAP_OK; i++)
+            status = shape_value(s, neap_graph_op(s->graph, o)->outputs[i], again);
+    return status;
+}
+
+neap_status run_arrays_init(neap_allocator *allocator, const neap_graph *graph, bool channels_last,
+                            run_arrays *arrays, neap_diag *diag)
+{
+    uint32_t count = neap_graph_value_count(graph);
+    *arrays = (run_arrays){.count = count, .allocator = allocator};
+    shaper s = {.graph = graph, .arrays = arrays, .channels_last = channels_last, .diag = diag};
+    neap_status status = NEAP_OK;
+    for (uint32_t v = 0; v < count && status == NEAP_OK; v++)
+        status = check_value(neap_graph_value(graph, v), diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, count, &arrays->items, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, count, &arrays->begins, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, count, &s.plain, diag);
+    for (bool again = true; again && status == NEAP_OK;)
+        status = shape_all(&s, &again);
+    NEAP_DELETE(allocator, count, s.plain);
+    return status;
+}
+
+void run_arrays_clear(run_arrays *arrays)
+{
+    NEAP_DELETE(arrays->allocator, arrays->count, arrays->items);
+    NEAP_DELETE(arrays->allocator, arrays->count, arrays->begins);
+    memset(arrays, 0, sizeof *arrays);
+}
