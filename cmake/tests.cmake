@@ -30,7 +30,8 @@ if(NEAP_SOURCES AND NEAP_TEST_SOURCES)
   target_compile_definitions(
     neap_test_setting
     INTERFACE "NEAP_CLI=\"${PROJECT_BINARY_DIR}/neap\"" "NEAP_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\""
-              "NEAP_SHARED_DIR=\"${CMAKE_SOURCE_DIR}/../shared\"" NEAP_HAS_HIGHS=${NEAP_HAS_HIGHS})
+              "NEAP_SHARED_DIR=\"${CMAKE_SOURCE_DIR}/../shared\"" NEAP_HAS_HIGHS=${NEAP_HAS_HIGHS}
+              NEAP_HAS_ONEDNN=${NEAP_HAS_ONEDNN})
   target_link_libraries(neap_test_setting INTERFACE neap_options neap_static PkgConfig::CMOCKA)
 
   if(NEAP_TEST_SUPPORT)

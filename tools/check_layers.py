@@ -65,6 +65,7 @@ POSIX = set(
 # Headers of other libraries, and the one file behind which each of them stays.
 OWNERS = {
     "interfaces/highs_c_api.h": "src/planners/graph/highs_model.c",
+    "oneapi/dnnl/dnnl.h": "src/run/backends/onednn/dnnl_api.c",
 }
 
 LINE_LIMIT = 1000

@@ -1,0 +1,158 @@
+/* The onednn backend: the table of its ops, and what they share. */
+#include "run/backends/onednn/onednn.h"
+
+#include "base/fail.h"
+#include "base/memory.h"
+#include "run/backends/onednn/dnnl_api.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct row {
+    const char *type;
+    const onednn_op *op;
+} rows[] = {
+#define X(type) {#type, &onednn_op_##type},
+#include "run/backends/onednn/dnnl_ops.def"
+#include "run/backends/onednn/omp_ops.def"
+#undef X
+    {NULL, NULL},
+};
+
+static const onednn_op *find(const run_spec *spec)
+{
+    const struct row *row = rows;
+    while (row->type && strcmp(row->type, spec->op->type) != 0)
+        row++;
+    return row->op;
+}
+
+const char *onednn_op_name(const run_spec *spec)
+{
+    return spec->op->name && *spec->op->name ? spec->op->name : spec->op->type;
+}
+
+bool onednn_is_f32(const run_spec *spec, neap_diag *diag)
+{
+    const run_array *first[2] = {spec->op->n_inputs ? &spec->in[0] : NULL,
+                                 spec->op->n_outputs ? &spec->out[0] : NULL};
+    for (int i = 0; i < 2; i++)
+        if (first[i] && first[i]->dtype != NEAP_F32) {
+            neap_fail(diag, NEAP_UNSUPPORTED,
+                      "op \"%s\": the onednn backend computes in f32; backend ref may do",
+                      onednn_op_name(spec));
+            return false;
+        }
+    return true;
+}
+
+/* ---- Kernels ---- */
+
+static void delete_kernel(run_kernel *self)
+{
+    onednn_kernel *kernel = (onednn_kernel *)self;
+    neap_delete_array(kernel->allocator, 1, kernel->bytes, kernel);
+}
+
+neap_status onednn_new_kernel(neap_backend *backend, size_t bytes,
+                              neap_status (*run)(const run_kernel *, const run_args *, neap_diag *),
+                              void *kernel, neap_diag *diag)
+{
+    onednn_kernel *made;
+    neap_status status = neap_new_array(backend->allocator, 1, bytes, &made, diag);
+    if (status == NEAP_OK) {
+        made->base = (run_kernel){run, delete_kernel};
+        made->allocator = backend->allocator;
+        made->bytes = bytes;
+        made->threads = backend->threads;
+        *(onednn_kernel **)kernel = made;
+    }
+    return status;
+}
+
+/* ---- The backend ---- */
+
+/* "model name" of /proc/cpuinfo, or "" */
+static void read_processor(char *name, size_t capacity)
+{
+    *name = 0;
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    char line[256];
+    while (file && !*name && fgets(line, sizeof line, file)) {
+        const char *colon = strchr(line, ':');
+        if (colon && strncmp(line, "model name", 10) == 0)
+            snprintf(name, capacity, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
+    }
+    if (file)
+        fclose(file);
+}
+
+static neap_status onednn_open(neap_allocator *allocator, int threads, neap_backend **backend,
+                               neap_diag *diag)
+{
+    onednn_backend *opened;
+    neap_status status = NEAP_NEW(allocator, 1, &opened, diag);
+    if (status == NEAP_OK)
+        status = dnnl_api_open(allocator, threads, &opened->api, diag);
+    if (status != NEAP_OK) {
+        NEAP_DELETE(allocator, 1, opened);
+        return status;
+    }
+    char processor[80];
+    read_processor(processor, sizeof processor);
+    snprintf(opened->base.machine, sizeof opened->base.machine, "onednn %s, %s, %s, %d thread%s",
+             dnnl_api_version(opened->api), *processor ? processor : "unnamed processor",
+             dnnl_api_isa(), threads, threads == 1 ? "" : "s");
+    *backend = &opened->base;
+    return NEAP_OK;
+}
+
+static void onednn_close(neap_backend *backend)
+{
+    onednn_backend *opened = (onednn_backend *)backend;
+    dnnl_api_close(opened->api);
+    NEAP_DELETE(backend->allocator, 1, opened);
+}
+
+static bool onednn_supports_op(neap_backend *backend, const run_spec *spec, neap_diag *diag)
+{
+    const onednn_op *op = find(spec);
+    if (!op) {
+        neap_fail(diag, NEAP_UNSUPPORTED, "op \"%s\": the onednn backend has no kernel for %s",
+                  onednn_op_name(spec), spec->op->type);
+        return false;
+    }
+    return op->supports ? op->supports(backend, spec, diag) : onednn_is_f32(spec, diag);
+}
+
+static neap_status onednn_variants(neap_backend *backend, const run_spec *spec, int64_t *workspaces,
+                                   uint32_t *count, neap_diag *diag)
+{
+    if (!onednn_supports_op(backend, spec, diag))
+        return NEAP_UNSUPPORTED;
+    const onednn_op *op = find(spec);
+    if (op->variants)
+        return op->variants(backend, spec, workspaces, count, diag);
+    workspaces[0] = 0;
+    *count = 1;
+    return NEAP_OK;
+}
+
+static neap_status onednn_prepare(neap_backend *backend, const run_spec *spec, run_kernel **kernel,
+                                  neap_diag *diag)
+{
+    if (!onednn_supports_op(backend, spec, diag))
+        return NEAP_UNSUPPORTED;
+    return find(spec)->prepare(backend, spec, kernel, diag);
+}
+
+const run_backend_type run_backend_onednn = {
+    .name = "onednn",
+    .summary = "oneDNN's kernels and vectorised loops on all cores of the processor, f32",
+    .channels_last = true,
+    .open = onednn_open,
+    .close = onednn_close,
+    .supports_op = onednn_supports_op,
+    .variants = onednn_variants,
+    .prepare = onednn_prepare,
+};
