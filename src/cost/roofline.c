@@ -163,7 +163,7 @@ neap_status neap_cost_apply(neap_graph *graph, const neap_device *device, neap_m
         status = time_of(graph, i, device, math, &variants[i].seconds, diag);
     }
     if (status == NEAP_OK)
-        status = neap_graph_set_variants(graph, variants, diag);
+        status = neap_graph_set_variants(graph, variants, NULL, diag);
     NEAP_DELETE(graph->allocator, n_ops, variants);
     return status;
 }

@@ -337,32 +337,49 @@ neap_status neap_graph_derive(neap_graph *graph, neap_diag *diag)
     return derive_ticks(graph, diag);
 }
 
-neap_status neap_graph_set_variants(neap_graph *graph, const neap_variant *first_variants,
-                                    neap_diag *diag)
+/* A bound on the sum that the ticks are chosen by: every op's slowest. */
+static neap_status check_variants(const neap_graph *graph, const neap_variant *variants,
+                                  const uint32_t *counts, size_t *n_variants, neap_diag *diag)
 {
     double total = 0;
+    size_t next = 0;
     for (size_t o = 0; o < graph->n_ops; o++) {
-        double seconds = first_variants[o].seconds;
-        if (!(seconds >= 0) || !isfinite(seconds) || first_variants[o].workspace < 0)
-            return neap_fail(diag, NEAP_INVALID,
-                             "op %zu \"%s\": a time must be finite and 0 or more, not %g", o,
-                             graph->ops[o].name, seconds);
-        total += seconds;
+        double longest = 0;
+        for (uint32_t k = 0; k < (counts ? counts[o] : 1); k++, next++) {
+            double seconds = variants[next].seconds;
+            if (!(seconds >= 0) || !isfinite(seconds) || variants[next].workspace < 0)
+                return neap_fail(diag, NEAP_INVALID,
+                                 "op %zu \"%s\": a time must be finite and 0 or more, not %g", o,
+                                 graph->ops[o].name, seconds);
+            longest = fmax(longest, seconds);
+        }
+        total += longest;
     }
+    *n_variants = next;
     if (!(total <= MOST_TICKS))
         return neap_fail(diag, NEAP_INVALID, "the ops' times sum to more than 1e15 seconds");
+    return NEAP_OK;
+}
+
+neap_status neap_graph_set_variants(neap_graph *graph, const neap_variant *variants,
+                                    const uint32_t *counts, neap_diag *diag)
+{
+    size_t n_variants = 0, next = 0;
+    neap_status status = check_variants(graph, variants, counts, &n_variants, diag);
+    if (status != NEAP_OK)
+        return status;
     const neap_graph before = *graph;
     neap_op *old_ops = neap_arena_copy(&graph->arena, graph->ops, graph->n_ops, sizeof *old_ops);
-    neap_variant *variants =
-        neap_arena_copy(&graph->arena, first_variants, graph->n_ops, sizeof *variants);
-    if (!variants || !old_ops)
+    neap_variant *kept = neap_arena_copy(&graph->arena, variants, n_variants, sizeof *kept);
+    if (!kept || !old_ops)
         return neap_fail_no_memory(diag);
     for (size_t o = 0; o < graph->n_ops; o++) {
-        graph->ops[o].variants = &variants[o];
-        graph->ops[o].n_variants = 1;
-        graph->ops[o].lists_variants = false;
+        graph->ops[o].variants = &kept[next];
+        graph->ops[o].n_variants = counts ? counts[o] : 1;
+        graph->ops[o].lists_variants = graph->ops[o].n_variants > 1;
+        next += graph->ops[o].n_variants;
     }
-    neap_status status = derive_ticks(graph, diag);
+    status = derive_ticks(graph, diag);
     if (status == NEAP_OK && !derive_floor(graph))
         status = neap_fail_no_memory(diag);
     if (status != NEAP_OK) { /* as it was, but for what the arena has handed out */

@@ -46,12 +46,12 @@ void neap_graph_derive_storages(neap_graph *graph);
 neap_status neap_graph_derive(neap_graph *graph, neap_diag *diag);
 
 /*
- * Replaces every op's variants by a single one: first_variants has one entry an op, of which
- * seconds and workspace are read. NEAP_INVALID, and nothing changed, where a time is negative or
- * not finite.
+ * Replaces every op's variants: counts[o] of them for op o, one after the other in `variants`, of
+ * which seconds and workspace are read. NULL counts: one each. NEAP_INVALID, and nothing changed,
+ * where a time is negative or not finite.
  */
-neap_status neap_graph_set_variants(neap_graph *graph, const neap_variant *first_variants,
-                                    neap_diag *diag);
+neap_status neap_graph_set_variants(neap_graph *graph, const neap_variant *variants,
+                                    const uint32_t *counts, neap_diag *diag);
 
 /* The attribute of an op, or the fallback where it has none of that name. */
 int64_t neap_op_attr_int(const neap_op *op, const char *name, int64_t fallback);

@@ -1,0 +1,51 @@
+/* Memory with guard pages. */
+#include "run/block.h"
+
+#include "base/fail.h"
+
+#include <neap/text.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MAP_ANONYMOUS
+#define MAP_ANONYMOUS 0x20 /* Linux; strict POSIX headers leave it out */
+#endif
+
+static neap_status fail_pages(int64_t bytes, neap_diag *diag)
+{
+    char size[32];
+    return neap_fail(diag, NEAP_NO_MEMORY, "out of memory: no %s in one piece for the arena",
+                     neap_bytes_format(bytes, size, sizeof size));
+}
+
+neap_status run_block_create(int64_t bytes, run_block *block, neap_diag *diag)
+{
+    memset(block, 0, sizeof *block);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (bytes < 0 || (uint64_t)bytes > SIZE_MAX / 2 - 4 * page)
+        return fail_pages(bytes, diag);
+    size_t rounded = bytes ? ((size_t)bytes + 63) / 64 * 64 : 64;
+    size_t inner = (rounded + page - 1) / page * page;
+    void *pages = mmap(NULL, inner + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED)
+        return fail_pages(bytes, diag);
+    if (mprotect((unsigned char *)pages + page, inner, PROT_READ | PROT_WRITE) != 0) {
+        munmap(pages, inner + 2 * page);
+        return fail_pages(bytes, diag);
+    }
+    *block = (run_block){.data = (unsigned char *)pages + page + (inner - rounded),
+                         .bytes = bytes,
+                         .pages = pages,
+                         .page_bytes = inner + 2 * page};
+    return NEAP_OK;
+}
+
+void run_block_destroy(run_block *block)
+{
+    if (block->pages)
+        munmap(block->pages, block->page_bytes);
+    memset(block, 0, sizeof *block);
+}

@@ -1,0 +1,150 @@
+/* Threads that copy. */
+#include "run/copier.h"
+
+#include "base/fail.h"
+#include "base/memory.h"
+
+#include <pthread.h>
+#include <string.h>
+
+typedef struct job {
+    void *to;
+    const void *from;
+    size_t bytes;
+    run_ticket after;
+} job;
+
+typedef struct lane {
+    run_copier *copier;
+    unsigned index;
+    pthread_t thread;
+    bool running;
+    job *jobs; /* a ring */
+    uint64_t given, done;
+} lane;
+
+struct run_copier {
+    neap_allocator *allocator;
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* a copy was given or has ended, or it is over */
+    bool over;
+    unsigned n_lanes;
+    size_t capacity;
+    lane lanes[2];
+};
+
+static bool has_ended(const run_copier *copier, run_ticket ticket)
+{
+    return copier->lanes[ticket.lane].done >= ticket.number;
+}
+
+/* The next job of a lane, once its turn has come; false when it is over. Under the lock. */
+static bool next_job(lane *l, job *next)
+{
+    run_copier *copier = l->copier;
+    for (;;) {
+        if (l->done < l->given) {
+            *next = l->jobs[l->done % copier->capacity];
+            if (has_ended(copier, next->after))
+                return true;
+        } else if (copier->over) {
+            return false;
+        }
+        pthread_cond_wait(&copier->changed, &copier->lock);
+    }
+}
+
+static void *run_lane(void *context)
+{
+    lane *l = context;
+    run_copier *copier = l->copier;
+    job next;
+    pthread_mutex_lock(&copier->lock);
+    while (next_job(l, &next)) {
+        pthread_mutex_unlock(&copier->lock);
+        memcpy(next.to, next.from, next.bytes);
+        pthread_mutex_lock(&copier->lock);
+        l->done++;
+        pthread_cond_broadcast(&copier->changed);
+    }
+    pthread_mutex_unlock(&copier->lock);
+    return NULL;
+}
+
+static neap_status start_lane(run_copier *copier, unsigned index, neap_diag *diag)
+{
+    lane *l = &copier->lanes[index];
+    *l = (lane){.copier = copier, .index = index};
+    neap_status status = NEAP_NEW(copier->allocator, copier->capacity, &l->jobs, diag);
+    if (status != NEAP_OK)
+        return status;
+    if (pthread_create(&l->thread, NULL, run_lane, l) != 0)
+        return neap_fail(diag, NEAP_NO_MEMORY, "out of memory: no thread for copies to the host");
+    l->running = true;
+    return NEAP_OK;
+}
+
+neap_status run_copier_create(neap_allocator *allocator, bool duplex, size_t capacity,
+                              run_copier **result, neap_diag *diag)
+{
+    run_copier *copier;
+    neap_status status = NEAP_NEW(allocator, 1, &copier, diag);
+    if (status != NEAP_OK)
+        return status;
+    copier->allocator = allocator;
+    copier->n_lanes = duplex ? 2 : 1;
+    copier->capacity = capacity ? capacity : 1;
+    pthread_mutex_init(&copier->lock, NULL); /* neither fails on Linux */
+    pthread_cond_init(&copier->changed, NULL);
+    for (unsigned i = 0; i < copier->n_lanes && status == NEAP_OK; i++)
+        status = start_lane(copier, i, diag);
+    if (status == NEAP_OK)
+        *result = copier;
+    else
+        run_copier_destroy(copier);
+    return status;
+}
+
+void run_copier_destroy(run_copier *copier)
+{
+    if (!copier)
+        return;
+    pthread_mutex_lock(&copier->lock);
+    copier->over = true;
+    pthread_cond_broadcast(&copier->changed);
+    pthread_mutex_unlock(&copier->lock);
+    for (unsigned i = 0; i < copier->n_lanes; i++) {
+        if (copier->lanes[i].running)
+            pthread_join(copier->lanes[i].thread, NULL);
+        NEAP_DELETE(copier->allocator, copier->capacity, copier->lanes[i].jobs);
+    }
+    pthread_cond_destroy(&copier->changed);
+    pthread_mutex_destroy(&copier->lock);
+    NEAP_DELETE(copier->allocator, 1, copier);
+}
+
+run_ticket run_copier_start(run_copier *copier, run_direction direction, void *to, const void *from,
+                            size_t bytes, run_ticket after)
+{
+    lane *l = &copier->lanes[copier->n_lanes == 2 ? direction : 0];
+    pthread_mutex_lock(&copier->lock);
+    while (l->given - l->done >= copier->capacity)
+        pthread_cond_wait(&copier->changed, &copier->lock);
+    l->jobs[l->given++ % copier->capacity] = (job){to, from, bytes, after};
+    run_ticket ticket = {.number = l->given, .lane = l->index};
+    pthread_cond_broadcast(&copier->changed);
+    pthread_mutex_unlock(&copier->lock);
+    return ticket;
+}
+
+bool run_copier_wait(run_copier *copier, run_ticket ticket)
+{
+    if (ticket.number == 0)
+        return false;
+    pthread_mutex_lock(&copier->lock);
+    bool waits = !has_ended(copier, ticket);
+    while (!has_ended(copier, ticket))
+        pthread_cond_wait(&copier->changed, &copier->lock);
+    pthread_mutex_unlock(&copier->lock);
+    return waits;
+}

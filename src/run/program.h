@@ -1,0 +1,53 @@
+/*
+ * A plan made ready to run: every step with its kernel and the addresses it works on.
+ *
+ * Addresses are known before the first step, for the plan places every instance of a storage. So a
+ * step costs nothing but its kernel, and what could be wrong with a plan is found here.
+ */
+#ifndef NEAP_RUN_PROGRAM_H
+#define NEAP_RUN_PROGRAM_H
+
+#include "base/arena.h"
+#include "run/specs.h"
+
+#include <neap/plan.h>
+
+typedef struct run_action {
+    neap_step_kind kind;
+    uint32_t id;              /* the op or value */
+    const run_kernel *kernel; /* compute: NULL for a view */
+    const void **in;          /* compute: addresses of the operands */
+    void **out;
+    void *workspace;
+    uint64_t salt;       /* compute, random ops: the seed of the step is mixed with it */
+    unsigned char *data; /* others: the storage; NULL for a free that leaves it live */
+    int64_t bytes;
+    int64_t host; /* transfers: where in the host's arena */
+} run_action;
+
+typedef struct run_program {
+    run_action *actions;
+    size_t count;
+    unsigned char **finals; /* by value: the first element at the end, if it is resident then */
+    int64_t host_bytes;
+    size_t n_transfers;
+    neap_arena memory; /* finals, and the lists of addresses */
+    neap_allocator *allocator;
+} run_program;
+
+/* Finds the kernel of an op by a variant. */
+typedef struct run_kernels run_kernels;
+struct run_kernels {
+    neap_status (*find)(run_kernels *self, uint32_t op, uint32_t variant, const run_kernel **kernel,
+                        neap_diag *diag);
+};
+
+/*
+ * `plan` has offsets for the arena at `base`. NEAP_INVALID names the first step that cannot be run.
+ * Clear it in any case.
+ */
+neap_status run_program_init(const run_specs *specs, const neap_plan *plan, run_kernels *kernels,
+                             unsigned char *base, run_program *program, neap_diag *diag);
+void run_program_clear(run_program *program);
+
+#endif

@@ -1,0 +1,401 @@
+/* The executor: one arena, the plan's steps in order, copies beside them. */
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/memory.h"
+#include "run/block.h"
+#include "run/copier.h"
+#include "run/program.h"
+
+#include <neap/layout.h>
+
+#include <string.h>
+
+/* Kernels by signature and variant. */
+typedef struct kernel_table {
+    run_kernels base;
+    run_specs *specs;
+    neap_backend *backend;
+    run_kernel **items; /* by the first op alike and the variant */
+    size_t count;
+} kernel_table;
+
+struct neap_runner {
+    neap_allocator *allocator;
+    const neap_graph *graph;
+    neap_backend *backend;
+    neap_run_options options;
+    neap_plan *placed; /* the plan with addresses found here; NULL if it had its own */
+    run_specs specs;
+    kernel_table kernels;
+    run_block arena, host;
+    run_program program;
+    run_copier *copier;                 /* NULL without transfers */
+    run_ticket *copies_in, *copies_out; /* by storage: the last ones */
+    double *step_seconds;
+};
+
+/* ---- Kernels ---- */
+
+static neap_status check_workspace(kernel_table *table, const run_spec *spec, neap_diag *diag)
+{
+    int64_t workspaces[RUN_MOST_VARIANTS];
+    uint32_t count = 0;
+    neap_status status =
+        table->backend->type->variants(table->backend, spec, workspaces, &count, diag);
+    if (status != NEAP_OK)
+        return status;
+    if (spec->variant < count &&
+        workspaces[spec->variant] <= spec->op->variants[spec->variant].workspace)
+        return NEAP_OK;
+    return neap_fail(diag, NEAP_INVALID,
+                     "op \"%s\": the graph's variants are not those of backend %s; fit or profile "
+                     "it for this backend, then plan again",
+                     spec->op->name, table->backend->type->name);
+}
+
+static neap_status find_kernel(run_kernels *self, uint32_t op, uint32_t variant,
+                               const run_kernel **kernel, neap_diag *diag)
+{
+    kernel_table *table = (kernel_table *)self;
+    if (variant >= RUN_MOST_VARIANTS)
+        return neap_fail(diag, NEAP_INVALID, "backends have at most %d variants",
+                         RUN_MOST_VARIANTS);
+    run_kernel **slot =
+        &table->items[(size_t)table->specs->alike[op] * RUN_MOST_VARIANTS + variant];
+    neap_status status = NEAP_OK;
+    if (!*slot) {
+        run_spec spec = run_specs_at(table->specs, op, variant);
+        status = check_workspace(table, &spec, diag);
+        if (status == NEAP_OK)
+            status = table->backend->type->prepare(table->backend, &spec, slot, diag);
+    }
+    *kernel = *slot;
+    return status;
+}
+
+static void clear_kernels(kernel_table *table, neap_allocator *allocator)
+{
+    for (size_t i = 0; table->items && i < table->count; i++)
+        if (table->items[i])
+            table->items[i]->destroy(table->items[i]);
+    NEAP_DELETE(allocator, table->count, table->items);
+}
+
+/* ---- Creating ---- */
+
+void neap_run_options_init(neap_run_options *options)
+{
+    *options = (neap_run_options){.poison = false};
+#ifndef NDEBUG
+    options->poison = true;
+#endif
+}
+
+static bool has_addresses(const neap_plan *plan)
+{
+    size_t count;
+    const int64_t *offsets = neap_plan_offsets(plan, &count);
+    for (size_t i = 0; offsets && i < count; i++)
+        if (offsets[i] % NEAP_RUN_ALIGNMENT != 0)
+            return false;
+    return offsets != NULL;
+}
+
+static neap_status place(neap_runner *runner, const neap_plan *plan, neap_diag *diag)
+{
+    neap_status status =
+        neap_plan_create(runner->allocator, neap_plan_graph_name(plan), neap_plan_method(plan),
+                         neap_plan_budget(plan), &runner->placed, diag);
+    const neap_step *steps = neap_plan_steps(plan);
+    for (size_t i = 0; i < neap_plan_step_count(plan) && status == NEAP_OK; i++)
+        status = neap_plan_append(runner->placed, steps[i], diag);
+    if (status != NEAP_OK)
+        return status;
+    neap_layout_options options;
+    neap_layout_options_init(&options);
+    options.alignment = NEAP_RUN_ALIGNMENT;
+    return neap_layout_assign(runner->allocator, runner->graph, runner->placed, &options, diag);
+}
+
+static neap_status prepare_copies(neap_runner *runner, neap_diag *diag)
+{
+    uint32_t n_values = neap_graph_value_count(runner->graph);
+    neap_status status = run_block_create(runner->program.host_bytes, &runner->host, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(runner->allocator, n_values, &runner->copies_in, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(runner->allocator, n_values, &runner->copies_out, diag);
+    if (status == NEAP_OK)
+        status = run_copier_create(runner->allocator, runner->options.duplex,
+                                   runner->program.n_transfers, &runner->copier, diag);
+    return status;
+}
+
+static neap_status prepare(neap_runner *runner, const neap_plan *plan, neap_diag *diag)
+{
+    neap_status status =
+        run_specs_init(runner->allocator, runner->graph, runner->backend, &runner->specs, diag);
+    if (status == NEAP_OK)
+        status = run_specs_check(&runner->specs, runner->backend, diag);
+    if (status == NEAP_OK && !has_addresses(plan)) {
+        status = place(runner, plan, diag);
+        plan = runner->placed;
+    }
+    runner->kernels =
+        (kernel_table){.base = {find_kernel},
+                       .specs = &runner->specs,
+                       .backend = runner->backend,
+                       .count = (size_t)neap_graph_op_count(runner->graph) * RUN_MOST_VARIANTS};
+    if (status == NEAP_OK)
+        status = NEAP_NEW(runner->allocator, runner->kernels.count, &runner->kernels.items, diag);
+    if (status == NEAP_OK)
+        status = run_block_create(neap_plan_arena_bytes(plan), &runner->arena, diag);
+    if (status == NEAP_OK)
+        status = run_program_init(&runner->specs, plan, &runner->kernels.base, runner->arena.data,
+                                  &runner->program, diag);
+    if (status == NEAP_OK && runner->program.n_transfers > 0)
+        status = prepare_copies(runner, diag);
+    if (status == NEAP_OK && runner->options.measure)
+        status = NEAP_NEW(runner->allocator, runner->program.count, &runner->step_seconds, diag);
+    return status;
+}
+
+neap_status neap_runner_create(neap_allocator *allocator, const neap_graph *graph,
+                               const neap_plan *plan, neap_backend *backend,
+                               const neap_run_options *options, neap_runner **result,
+                               neap_diag *diag)
+{
+    neap_runner *runner;
+    allocator = neap_allocator_or_system(allocator);
+    neap_status status = NEAP_NEW(allocator, 1, &runner, diag);
+    if (status != NEAP_OK)
+        return status;
+    runner->allocator = allocator;
+    runner->graph = graph;
+    runner->backend = backend;
+    if (options)
+        runner->options = *options;
+    else
+        neap_run_options_init(&runner->options);
+    status = prepare(runner, plan, diag);
+    if (status == NEAP_OK)
+        *result = runner;
+    else
+        neap_runner_destroy(runner);
+    return status;
+}
+
+void neap_runner_destroy(neap_runner *runner)
+{
+    if (!runner)
+        return;
+    neap_allocator *allocator = runner->allocator;
+    uint32_t n_values = neap_graph_value_count(runner->graph);
+    run_copier_destroy(runner->copier);
+    NEAP_DELETE(allocator, n_values, runner->copies_in);
+    NEAP_DELETE(allocator, n_values, runner->copies_out);
+    NEAP_DELETE(allocator, runner->program.count, runner->step_seconds);
+    if (runner->program.allocator)
+        run_program_clear(&runner->program);
+    clear_kernels(&runner->kernels, allocator);
+    run_specs_clear(&runner->specs);
+    neap_plan_destroy(runner->placed);
+    run_block_destroy(&runner->arena);
+    run_block_destroy(&runner->host);
+    NEAP_DELETE(allocator, 1, runner);
+}
+
+int64_t neap_runner_arena_bytes(const neap_runner *runner)
+{
+    return runner->arena.bytes;
+}
+
+int64_t neap_runner_host_bytes(const neap_runner *runner)
+{
+    return runner->host.bytes;
+}
+
+void *neap_runner_fixed(neap_runner *runner, int64_t *bytes)
+{
+    *bytes = neap_graph_fixed_bytes(runner->graph);
+    return runner->arena.data;
+}
+
+/* ---- Running ---- */
+
+/* Copies that must have ended before an op touches the storage of a value. */
+static bool wait_for(neap_runner *runner, uint32_t value, bool writes)
+{
+    uint32_t storage = neap_graph_value(runner->graph, value)->storage;
+    bool waited = run_copier_wait(runner->copier, runner->copies_in[storage]);
+    return (writes && run_copier_wait(runner->copier, runner->copies_out[storage])) || waited;
+}
+
+static void wait_for_operands(neap_runner *runner, uint32_t id, neap_run_report *report)
+{
+    const neap_op *op = neap_graph_op(runner->graph, id);
+    double begin = neap_clock_seconds();
+    bool waited = false;
+    for (uint32_t i = 0; i < op->n_inputs; i++)
+        waited |= wait_for(runner, op->inputs[i], false);
+    for (uint32_t i = 0; i < op->n_outputs; i++)
+        waited |= wait_for(runner, op->outputs[i], true);
+    if (waited)
+        report->wait_seconds += neap_clock_seconds() - begin;
+}
+
+static neap_status compute(neap_runner *runner, const run_action *action, uint64_t seed,
+                           neap_run_report *report, neap_diag *diag)
+{
+    if (!action->kernel)
+        return NEAP_OK;
+    if (runner->copier)
+        wait_for_operands(runner, action->id, report);
+    run_args args = {.in = action->in,
+                     .out = action->out,
+                     .workspace = action->workspace,
+                     .seed = action->salt ? run_random(seed, action->salt) : 0};
+    report->computed++;
+    return action->kernel->run(action->kernel, &args, diag);
+}
+
+static void end_life(neap_runner *runner, const run_action *action, neap_run_report *report)
+{
+    if (runner->copier) {
+        double begin = neap_clock_seconds();
+        if (wait_for(runner, action->id, true))
+            report->wait_seconds += neap_clock_seconds() - begin;
+    }
+    if (runner->options.poison && action->data)
+        memset(action->data, 0xff, (size_t)action->bytes); /* a NaN in every float */
+}
+
+static void transfer(neap_runner *runner, const run_action *action, neap_run_report *report)
+{
+    uint32_t storage = neap_graph_value(runner->graph, action->id)->storage;
+    unsigned char *host = runner->host.data + action->host;
+    size_t bytes = (size_t)action->bytes;
+    report->transferred += bytes;
+    if (action->kind == NEAP_OFFLOAD)
+        runner->copies_out[storage] = run_copier_start(runner->copier, RUN_OUT, host, action->data,
+                                                       bytes, runner->copies_in[storage]);
+    else
+        runner->copies_in[storage] = run_copier_start(runner->copier, RUN_IN, action->data, host,
+                                                      bytes, runner->copies_out[storage]);
+}
+
+static neap_status act(neap_runner *runner, const run_action *action, uint64_t seed,
+                       neap_run_report *report, neap_diag *diag)
+{
+    switch (action->kind) {
+    case NEAP_COMPUTE:
+        return compute(runner, action, seed, report, diag);
+    case NEAP_FREE:
+        end_life(runner, action, report);
+        return NEAP_OK;
+    case NEAP_OFFLOAD:
+    case NEAP_PREFETCH:
+        transfer(runner, action, report);
+    }
+    return NEAP_OK;
+}
+
+static void end_copies(neap_runner *runner)
+{
+    for (uint32_t v = 0; runner->copier && v < neap_graph_value_count(runner->graph); v++)
+        wait_for(runner, v, true);
+}
+
+neap_status neap_runner_step(neap_runner *runner, uint64_t seed, neap_run_report *report,
+                             neap_diag *diag)
+{
+    neap_run_report ours = {.seconds = 0};
+    double begin = neap_clock_seconds(), last = begin;
+    neap_status status = NEAP_OK;
+    for (size_t i = 0; i < runner->program.count && status == NEAP_OK; i++) {
+        status = act(runner, &runner->program.actions[i], seed, &ours, diag);
+        if (runner->step_seconds) {
+            double now = neap_clock_seconds();
+            runner->step_seconds[i] = now - last;
+            last = now;
+        }
+    }
+    end_copies(runner);
+    ours.seconds = neap_clock_seconds() - begin;
+    if (report)
+        *report = ours;
+    return status;
+}
+
+const double *neap_runner_step_seconds(const neap_runner *runner)
+{
+    return runner->step_seconds;
+}
+
+/* ---- Arrays ---- */
+
+neap_status neap_runner_array(neap_runner *runner, uint32_t value, neap_array *array,
+                              neap_diag *diag)
+{
+    if (value >= neap_graph_value_count(runner->graph))
+        return neap_fail(diag, NEAP_INVALID, "there is no value %lu", (unsigned long)value);
+    const neap_value *v = neap_graph_value(runner->graph, value);
+    if (v->producer != NEAP_NONE && !neap_graph_is_output(runner->graph, value))
+        return neap_fail(diag, NEAP_INVALID, "value \"%s\" is neither an input nor an output",
+                         v->name);
+    const run_array *like = &runner->specs.arrays.items[value];
+    *array = (neap_array){.data = runner->program.finals[value],
+                          .dtype = like->dtype,
+                          .rank = like->rank,
+                          .shape = like->shape,
+                          .strides = like->strides,
+                          .elements = run_array_elements(like),
+                          .plain = run_array_is_plain(like)};
+    return NEAP_OK;
+}
+
+/* Elements of a row-major walk, one by one or, where it is plain, all at once. */
+static void copy_elements(const neap_array *array, unsigned char *plain, bool in)
+{
+    size_t size = (size_t)neap_dtype_bytes(array->dtype);
+    unsigned char *data = array->data;
+    int64_t at[NEAP_MAX_RANK] = {0}, place = 0;
+    if (array->plain) {
+        memcpy(in ? data : plain, in ? plain : data, size * (size_t)array->elements);
+        return;
+    }
+    for (int64_t i = 0; i < array->elements; i++, plain += size) {
+        unsigned char *element = data + (size_t)place * size;
+        memcpy(in ? element : plain, in ? plain : element, size);
+        for (uint32_t d = array->rank; d-- > 0;) {
+            place += array->strides[d];
+            if (++at[d] < array->shape[d])
+                break;
+            place -= array->strides[d] * array->shape[d];
+            at[d] = 0;
+        }
+    }
+}
+
+neap_status neap_runner_write(neap_runner *runner, uint32_t value, const void *elements,
+                              neap_diag *diag)
+{
+    neap_array array;
+    neap_status status = neap_runner_array(runner, value, &array, diag);
+    if (status != NEAP_OK)
+        return status;
+    if (neap_graph_value(runner->graph, value)->producer != NEAP_NONE)
+        return neap_fail(diag, NEAP_INVALID, "value \"%s\" is no input",
+                         neap_graph_value(runner->graph, value)->name);
+    copy_elements(&array, (unsigned char *)(uintptr_t)elements, true);
+    return NEAP_OK;
+}
+
+neap_status neap_runner_read(neap_runner *runner, uint32_t value, void *elements, neap_diag *diag)
+{
+    neap_array array;
+    neap_status status = neap_runner_array(runner, value, &array, diag);
+    if (status == NEAP_OK)
+        copy_elements(&array, elements, false);
+    return status;
+}

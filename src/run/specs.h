@@ -1,0 +1,36 @@
+/*
+ * The kernels a graph needs: for every op its spec, and which ops share one.
+ *
+ * Two ops share a kernel, and a measured time, when their signatures are the same: type,
+ * attributes, and the type, shape and strides of every operand.
+ */
+#ifndef NEAP_RUN_SPECS_H
+#define NEAP_RUN_SPECS_H
+
+#include "base/text_buffer.h"
+#include "run/arrays.h"
+
+typedef struct run_specs {
+    const neap_graph *graph;
+    run_arrays arrays;
+    run_array *operands; /* of the spec last asked for */
+    size_t n_operands;
+    uint32_t *alike; /* by op: the first op of the same signature */
+    neap_allocator *allocator;
+} run_specs;
+
+/* Clear it in any case. */
+neap_status run_specs_init(neap_allocator *allocator, const neap_graph *graph,
+                           const neap_backend *backend, run_specs *specs, neap_diag *diag);
+void run_specs_clear(run_specs *specs);
+
+/* Valid until the next call. */
+run_spec run_specs_at(run_specs *specs, uint32_t op, uint32_t variant);
+/* Whether the op only renames elements: it has no kernel and takes no time. */
+bool run_specs_is_view(const run_specs *specs, uint32_t op);
+/* Appends "conv2d pad_h=1 ... f32[16,3,224,224] ... -> ...", without the variant. */
+void run_spec_sign(const run_spec *spec, neap_text *text);
+/* NEAP_UNSUPPORTED names the op that the backend has no kernel for. */
+neap_status run_specs_check(run_specs *specs, neap_backend *backend, neap_diag *diag);
+
+#endif

@@ -1,0 +1,101 @@
+/* Variants and workspaces of a graph's ops, as the backend has them. */
+#include "run/variants.h"
+
+#include "base/memory.h"
+#include "graph/graph_internal.h"
+
+#include <string.h>
+
+static neap_status ask(run_specs *specs, neap_backend *backend, uint32_t op, int64_t *workspaces,
+                       uint32_t *count, neap_diag *diag)
+{
+    *count = 1;
+    workspaces[0] = 0;
+    if (run_specs_is_view(specs, op))
+        return NEAP_OK;
+    run_spec spec = run_specs_at(specs, op, 0);
+    return backend->type->variants(backend, &spec, workspaces, count, diag);
+}
+
+static neap_status add(run_specs *specs, neap_backend *backend, run_variants *variants, uint32_t op,
+                       neap_diag *diag)
+{
+    int64_t workspaces[RUN_MOST_VARIANTS];
+    uint32_t count;
+    neap_status status = ask(specs, backend, op, workspaces, &count, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(variants->allocator, variants->n_items + count, &variants->items,
+                              &variants->item_capacity, diag);
+    if (status != NEAP_OK)
+        return status;
+    variants->counts[op] = count;
+    variants->begins[op] = variants->n_items;
+    for (uint32_t k = 0; k < count; k++)
+        variants->items[variants->n_items++] = (neap_variant){.workspace = workspaces[k]};
+    return NEAP_OK;
+}
+
+neap_status run_variants_init(run_specs *specs, neap_backend *backend, run_variants *variants,
+                              neap_diag *diag)
+{
+    uint32_t n_ops = neap_graph_op_count(specs->graph);
+    *variants = (run_variants){.n_ops = n_ops, .allocator = specs->allocator};
+    neap_status status = run_specs_check(specs, backend, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(specs->allocator, n_ops, &variants->counts, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(specs->allocator, n_ops, &variants->begins, diag);
+    for (uint32_t op = 0; op < n_ops && status == NEAP_OK; op++) {
+        uint32_t first = specs->alike[op];
+        if (first == op) {
+            status = add(specs, backend, variants, op, diag);
+        } else {
+            variants->counts[op] = variants->counts[first];
+            variants->begins[op] = variants->begins[first];
+        }
+    }
+    return status;
+}
+
+void run_variants_clear(run_variants *variants)
+{
+    NEAP_DELETE(variants->allocator, variants->n_ops, variants->counts);
+    NEAP_DELETE(variants->allocator, variants->n_ops, variants->begins);
+    NEAP_DELETE(variants->allocator, variants->item_capacity, variants->items);
+    memset(variants, 0, sizeof *variants);
+}
+
+neap_status run_variants_apply(const run_variants *variants, bool keep_times, neap_graph *graph,
+                               neap_diag *diag)
+{
+    neap_variant *all;
+    size_t count = 0, next = 0;
+    for (uint32_t op = 0; op < variants->n_ops; op++)
+        count += variants->counts[op];
+    neap_status status = NEAP_NEW(variants->allocator, count, &all, diag);
+    if (status != NEAP_OK)
+        return status;
+    for (uint32_t op = 0; op < variants->n_ops; op++)
+        for (uint32_t k = 0; k < variants->counts[op]; k++, next++) {
+            all[next] = variants->items[variants->begins[op] + k];
+            if (keep_times)
+                all[next].seconds = neap_graph_op(graph, op)->variants[0].seconds;
+        }
+    status = neap_graph_set_variants(graph, all, variants->counts, diag);
+    NEAP_DELETE(variants->allocator, count, all);
+    return status;
+}
+
+neap_status neap_backend_fit(neap_backend *backend, neap_graph *graph, neap_diag *diag)
+{
+    run_specs specs;
+    run_variants variants = {.allocator = backend->allocator};
+    neap_status status = run_specs_init(backend->allocator, graph, backend, &specs, diag);
+    if (status == NEAP_OK)
+        status = run_variants_init(&specs, backend, &variants, diag);
+    if (status == NEAP_OK)
+        status = run_variants_apply(&variants, true, graph, diag);
+    run_variants_clear(&variants);
+    run_specs_clear(&specs);
+    return status;
+}
