@@ -88,7 +88,8 @@ typedef struct neap_profile_report {
     bool interrupted;    /* by the caller */
     double worst_spread; /* the largest (75th - 25th percentile) / median among the measured, of
                             those that take at least a hundredth of the step */
-    const char *cache_trouble; /* why the cache could not be read or written, for a person; or "" */
+    char cache_trouble[NEAP_DIAG_CAPACITY]; /* why the cache could not be read or written, for a
+                                               person; or "" */
 } neap_profile_report;
 
 /*

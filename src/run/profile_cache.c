@@ -1,0 +1,255 @@
+/* The file of measured times. */
+#include "run/profile_cache.h"
+
+#include "base/fail.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void profile_cache_init(profile_cache *cache, neap_allocator *allocator)
+{
+    *cache = (profile_cache){.allocator = allocator};
+    neap_arena_init(&cache->arena, allocator);
+}
+
+void profile_cache_clear(profile_cache *cache)
+{
+    NEAP_DELETE(cache->allocator, cache->capacity, cache->entries);
+    NEAP_DELETE(cache->allocator, cache->n_slots, cache->slots);
+    neap_arena_clear(&cache->arena);
+    profile_cache_init(cache, cache->allocator);
+}
+
+/* ---- Finding ---- */
+
+static uint64_t hash_more(uint64_t hash, const char *text)
+{
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* The slot of an entry, or the empty one where it would go. */
+static size_t find_slot(const profile_cache *cache, const char *machine, const char *op,
+                        uint32_t variant)
+{
+    uint64_t hash = hash_more(hash_more(UINT64_C(0xcbf29ce484222325) + variant, machine), op);
+    size_t slot = (hash ^ (hash >> 31)) & (cache->n_slots - 1);
+    while (cache->slots[slot]) {
+        const profile_entry *entry = &cache->entries[cache->slots[slot] - 1];
+        if (entry->variant == variant && strcmp(entry->op, op) == 0 &&
+            strcmp(entry->machine, machine) == 0)
+            break;
+        slot = (slot + 1) & (cache->n_slots - 1);
+    }
+    return slot;
+}
+
+const profile_entry *profile_cache_find(const profile_cache *cache, const char *machine,
+                                        const char *op, uint32_t variant, int64_t workspace)
+{
+    if (cache->n_slots == 0)
+        return NULL;
+    uint32_t position = cache->slots[find_slot(cache, machine, op, variant)];
+    const profile_entry *entry = position ? &cache->entries[position - 1] : NULL;
+    return entry && entry->workspace == workspace ? entry : NULL;
+}
+
+static neap_status grow_table(profile_cache *cache, neap_diag *diag)
+{
+    profile_cache larger = *cache;
+    larger.n_slots = cache->n_slots ? 2 * cache->n_slots : 64;
+    neap_status status = NEAP_NEW(cache->allocator, larger.n_slots, &larger.slots, diag);
+    if (status != NEAP_OK)
+        return status;
+    for (size_t i = 0; i < cache->count; i++) {
+        const profile_entry *entry = &cache->entries[i];
+        larger.slots[find_slot(&larger, entry->machine, entry->op, entry->variant)] =
+            (uint32_t)i + 1;
+    }
+    NEAP_DELETE(cache->allocator, cache->n_slots, cache->slots);
+    *cache = larger;
+    return NEAP_OK;
+}
+
+neap_status profile_cache_put(profile_cache *cache, const profile_entry *entry, neap_diag *diag)
+{
+    neap_status status = NEAP_OK;
+    if (2 * (cache->count + 1) > cache->n_slots)
+        status = grow_table(cache, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(cache->allocator, cache->count + 1, &cache->entries, &cache->capacity,
+                              diag);
+    if (status != NEAP_OK)
+        return status;
+    size_t slot = find_slot(cache, entry->machine, entry->op, entry->variant);
+    if (cache->slots[slot]) {
+        profile_entry *old = &cache->entries[cache->slots[slot] - 1];
+        old->workspace = entry->workspace;
+        old->seconds = entry->seconds;
+        old->spread = entry->spread;
+        return NEAP_OK;
+    }
+    profile_entry copy = *entry;
+    copy.machine = neap_arena_text(&cache->arena, entry->machine, strlen(entry->machine));
+    copy.op = neap_arena_text(&cache->arena, entry->op, strlen(entry->op));
+    if (!copy.machine || !copy.op)
+        return neap_fail_no_memory(diag);
+    cache->entries[cache->count++] = copy;
+    cache->slots[slot] = (uint32_t)cache->count;
+    return NEAP_OK;
+}
+
+/* ---- Reading ---- */
+
+enum { SEEN_MACHINE = 1, SEEN_OP = 2, SEEN_VARIANT = 4, SEEN_WORKSPACE = 8, SEEN_SECONDS = 16 };
+
+static const char *keep_text(profile_cache *cache, json_reader *r)
+{
+    json_string text = json_text(r);
+    const char *kept = neap_arena_text(&cache->arena, text.text, text.length);
+    if (!kept && json_ok(r))
+        r->status = neap_fail_no_memory(r->diag);
+    return kept;
+}
+
+static void read_entry(profile_cache *cache, json_reader *r)
+{
+    profile_entry entry = {.machine = ""};
+    uint32_t seen = 0;
+    json_string key;
+    json_begin_object(r);
+    while (json_next_key(r, &key)) {
+        if (json_key_is(key, "machine")) {
+            json_once(r, &seen, SEEN_MACHINE, "machine");
+            entry.machine = keep_text(cache, r);
+        } else if (json_key_is(key, "op")) {
+            json_once(r, &seen, SEEN_OP, "op");
+            entry.op = keep_text(cache, r);
+        } else if (json_key_is(key, "variant")) {
+            json_once(r, &seen, SEEN_VARIANT, "variant");
+            entry.variant = json_u32(r, 1000);
+        } else if (json_key_is(key, "workspace")) {
+            json_once(r, &seen, SEEN_WORKSPACE, "workspace");
+            entry.workspace = json_i64(r);
+        } else if (json_key_is(key, "seconds")) {
+            json_once(r, &seen, SEEN_SECONDS, "seconds");
+            entry.seconds = json_double(r);
+        } else if (json_key_is(key, "spread")) {
+            entry.spread = json_double(r);
+        } else {
+            json_skip(r, NULL);
+        }
+    }
+    if (!json_ok(r))
+        return;
+    if (seen != 31)
+        json_fail(r, "an entry has machine, op, variant, workspace and seconds");
+    else if (entry.workspace < 0 || entry.seconds < 0)
+        json_fail(r, "workspace and seconds must be 0 or more");
+    else
+        r->status = profile_cache_put(cache, &entry, r->diag);
+}
+
+static void read_all(profile_cache *cache, json_reader *r)
+{
+    json_string key;
+    bool is_profile = false;
+    json_begin_object(r);
+    while (json_next_key(r, &key)) {
+        if (json_key_is(key, "neap")) {
+            json_string kind = json_text(r);
+            is_profile = kind.length == 7 && memcmp(kind.text, "profile", 7) == 0;
+        } else if (json_key_is(key, "version")) {
+            int64_t version = json_i64(r);
+            if (json_ok(r) && version != 1)
+                json_fail(r, "this is version %lld; version 1 is known", (long long)version);
+        } else if (json_key_is(key, "entries")) {
+            json_begin_array(r);
+            while (json_next_item(r))
+                read_entry(cache, r);
+        } else {
+            json_skip(r, NULL);
+        }
+    }
+    json_end(r);
+    if (json_ok(r) && !is_profile)
+        json_fail(r, "not a file of measured times: it lacks \"neap\": \"profile\"");
+}
+
+neap_status profile_cache_read(profile_cache *cache, const char *path, neap_diag *diag)
+{
+    char *text;
+    size_t length;
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        return NEAP_OK;
+    neap_status status = neap_file_read(cache->allocator, path, &text, &length, diag);
+    if (status != NEAP_OK)
+        return status;
+    json_reader r;
+    json_init(&r, cache->allocator, path, text, length, diag);
+    read_all(cache, &r);
+    status = r.status;
+    json_clear(&r);
+    NEAP_DELETE(cache->allocator, length + 1, text);
+    return status;
+}
+
+/* ---- Writing ---- */
+
+static void write_entry(const profile_entry *entry, neap_text *text)
+{
+    neap_text_puts(text, "{\"machine\": ");
+    neap_text_json_string(text, entry->machine);
+    neap_text_puts(text, ", \"op\": ");
+    neap_text_json_string(text, entry->op);
+    neap_text_printf(text, ", \"variant\": %lu, \"workspace\": ", (unsigned long)entry->variant);
+    neap_text_i64(text, entry->workspace);
+    neap_text_puts(text, ", \"seconds\": ");
+    neap_text_double(text, entry->seconds);
+    neap_text_puts(text, ", \"spread\": ");
+    neap_text_double(text, entry->spread);
+    neap_text_putc(text, '}');
+}
+
+/* All folders of a path; whether that worked, writing the file will tell. */
+static neap_status make_folders(neap_allocator *allocator, const char *path, neap_diag *diag)
+{
+    size_t size = strlen(path) + 1;
+    char *part;
+    neap_status status = NEAP_NEW(allocator, size, &part, diag);
+    if (status != NEAP_OK)
+        return status;
+    for (const char *slash = strchr(path + (*path == '/'), '/'); slash;
+         slash = strchr(slash + 1, '/')) {
+        memcpy(part, path, (size_t)(slash - path));
+        part[slash - path] = '\0';
+        mkdir(part, 0777);
+    }
+    NEAP_DELETE(allocator, size, part);
+    return NEAP_OK;
+}
+
+neap_status profile_cache_write(const profile_cache *cache, const char *path, neap_diag *diag)
+{
+    neap_text text;
+    neap_text_init(&text, cache->allocator);
+    neap_text_puts(&text, "{\"neap\": \"profile\", \"version\": 1, \"entries\": [");
+    for (size_t i = 0; i < cache->count; i++) {
+        neap_text_puts(&text, i ? ",\n" : "\n");
+        write_entry(&cache->entries[i], &text);
+    }
+    neap_text_puts(&text, "\n]}\n");
+    neap_status status = text.status == NEAP_OK ? NEAP_OK : neap_fail_no_memory(diag);
+    if (status == NEAP_OK)
+        status = make_folders(cache->allocator, path, diag);
+    if (status == NEAP_OK)
+        status = neap_file_write(cache->allocator, path, text.text, text.length, diag);
+    neap_text_clear(&text);
+    return status;
+}

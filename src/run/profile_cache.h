@@ -1,0 +1,43 @@
+/*
+ * Measured times in a file: {"neap": "profile", "version": 1, "entries": [{"machine": ..., "op":
+ * the signature, "variant": 0, "workspace": bytes, "seconds": ..., "spread": ...}, ...]}.
+ */
+#ifndef NEAP_RUN_PROFILE_CACHE_H
+#define NEAP_RUN_PROFILE_CACHE_H
+
+#include "base/arena.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct profile_entry {
+    const char *machine, *op;
+    uint32_t variant;
+    int64_t workspace;
+    double seconds, spread;
+} profile_entry;
+
+typedef struct profile_cache {
+    profile_entry *entries; /* in the order they came */
+    size_t count, capacity;
+    uint32_t *slots; /* a hash table of positions + 1; 0: empty */
+    size_t n_slots;  /* a power of two, or 0 */
+    neap_arena arena;
+    neap_allocator *allocator;
+} profile_cache;
+
+void profile_cache_init(profile_cache *cache, neap_allocator *allocator);
+void profile_cache_clear(profile_cache *cache);
+
+/* A missing file is an empty one. On failure the cache has what was read before. */
+neap_status profile_cache_read(profile_cache *cache, const char *path, neap_diag *diag);
+/* Replaces the file atomically, and makes the folder it is in. */
+neap_status profile_cache_write(const profile_cache *cache, const char *path, neap_diag *diag);
+
+/* NULL where there is none, or it had another workspace. */
+const profile_entry *profile_cache_find(const profile_cache *cache, const char *machine,
+                                        const char *op, uint32_t variant, int64_t workspace);
+/* Adds or replaces; texts are copied. */
+neap_status profile_cache_put(profile_cache *cache, const profile_entry *entry, neap_diag *diag);
+
+#endif
