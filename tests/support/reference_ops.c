@@ -1,4 +1,4 @@
-/* The interpreter of reference_ops.h. The kernels are in reference_ops_*.c. */
+/* The interpreter of reference_ops.h. */
 #include "reference_ops.h"
 
 #include <setjmp.h>
@@ -11,70 +11,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const struct {
-    const char *type;
-    ref_kernel *run;
-} kernels[] = {
-#define X(type) {#type, ref_##type},
-#include "graph/ops.def"
-#undef X
-};
-
-static ref_kernel *kernel_of(const neap_op *op)
-{
-    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-        if (strcmp(kernels[i].type, op->type) == 0)
-            return kernels[i].run;
-    fail_msg("op \"%s\": no reference kernel for \"%s\"", op->name, op->type);
-    return NULL;
-}
-
-/* ---- For kernels ---- */
-
-static const neap_attr *attr_of(const ref_call *call, const char *name, bool is_real)
-{
-    for (uint32_t i = 0; i < call->op->n_attrs; i++)
-        if (strcmp(call->op->attrs[i].name, name) == 0 && call->op->attrs[i].is_real == is_real)
-            return &call->op->attrs[i];
-    fail_msg("op \"%s\" (%s) lacks the attribute \"%s\"", call->op->name, call->op->type, name);
-    return NULL;
-}
-
-int64_t ref_int(const ref_call *call, const char *name)
-{
-    return attr_of(call, name, false)->integer;
-}
-
-double ref_real(const ref_call *call, const char *name)
-{
-    return attr_of(call, name, true)->real;
-}
-
-double ref_random(const ref_call *call, int64_t index)
-{
-    if (!call->op->random)
-        fail_msg("op \"%s\" (%s) draws random numbers but is not marked", call->op->name,
-                 call->op->type);
-    random_source random = {call->seed ^ ((uint64_t)index * UINT64_C(0x9E3779B97F4A7C15))};
-    return random_below(&random, 1u << 20) / (double)(1u << 20);
-}
-
-void ref_operands(const ref_call *call, uint32_t n_inputs, uint32_t n_outputs)
-{
-    if (call->op->n_inputs != n_inputs || call->op->n_outputs != n_outputs)
-        fail_msg("op \"%s\" (%s) reads %u and writes %u values, its kernel %u and %u",
-                 call->op->name, call->op->type, call->op->n_inputs, call->op->n_outputs, n_inputs,
-                 n_outputs);
-}
-
-int64_t ref_extent(const ref_tensor *x, uint32_t first, uint32_t last)
-{
-    int64_t extent = 1;
-    for (uint32_t d = first; d < last; d++)
-        extent *= x->shape[d];
-    return extent;
-}
 
 /* ---- Values ---- */
 
@@ -114,45 +50,60 @@ static double uniform(random_source *random, double low, double high)
     return low + (high - low) * (random_below(random, 1u << 30) / (double)(1u << 30));
 }
 
-static int64_t attr_or_one(const neap_op *op, const char *name)
+/* What an operand is to the kernels: floats are doubles. */
+static run_array array_of(const ref_tensor *x)
 {
-    for (uint32_t i = 0; i < op->n_attrs; i++)
-        if (strcmp(op->attrs[i].name, name) == 0)
-            return op->attrs[i].integer;
-    return 1;
+    run_array array = {.dtype = is_float(x->dtype) ? NEAP_F64 : x->dtype, .rank = x->rank};
+    memcpy(array.shape, x->shape, sizeof array.shape);
+    run_array_set_plain(&array);
+    return array;
+}
+
+/* An op with its operands' arrays, for the length of one call. */
+typedef struct op_arrays {
+    run_spec spec;
+    run_array *in, *out;
+} op_arrays;
+
+static op_arrays arrays_of(const ref_run *run, uint32_t id)
+{
+    const neap_op *op = neap_graph_op(run->graph, id);
+    op_arrays a = {.in = calloc(op->n_inputs, sizeof *a.in),
+                   .out = calloc(op->n_outputs, sizeof *a.out)};
+    assert_non_null(a.in);
+    assert_non_null(a.out);
+    for (uint32_t i = 0; i < op->n_inputs; i++)
+        a.in[i] = array_of(&run->values[op->inputs[i]]);
+    for (uint32_t i = 0; i < op->n_outputs; i++)
+        a.out[i] = array_of(&run->values[op->outputs[i]]);
+    a.spec = (run_spec){.op = op, .in = a.in, .out = a.out};
+    return a;
+}
+
+static void clear_arrays(op_arrays *a)
+{
+    free(a->in);
+    free(a->out);
 }
 
 /* Numbers below this are plausible for the integers that an op reads as input i. */
-static int64_t integer_limit(const neap_graph *graph, const neap_op *op, uint32_t i)
+static int64_t integer_limit(const ref_run *run, uint32_t id, uint32_t i)
 {
-    const neap_value *read = neap_graph_value(graph, op->inputs[i]);
-    const neap_value *first = neap_graph_value(graph, op->inputs[0]);
-    const neap_value *output = neap_graph_value(graph, op->outputs[0]);
-    if (strcmp(op->type, "embedding") == 0)
-        return neap_graph_value(graph, op->inputs[1])->shape[0];
-    if (strcmp(op->type, "embedding_bw") == 0)
-        return output->shape[0];
-    if (strcmp(op->type, "dropout_bw") == 0)
-        return 2;
-    if (strcmp(op->type, "xent") == 0 || strcmp(op->type, "nll") == 0)
-        return first->shape[1];
-    if (strcmp(op->type, "xent_bw") == 0 || strcmp(op->type, "nll_bw") == 0)
-        return output->shape[1];
-    if (read->dtype != NEAP_I64)
-        return attr_or_one(op, "kernel_h") * attr_or_one(op, "kernel_w");
-    const neap_value *image = strcmp(op->type, "max_unpool2d_bw") == 0 ? first : output;
-    return image->shape[2] * image->shape[3];
+    op_arrays a = arrays_of(run, id);
+    int64_t limit = ref_integer_limit(&a.spec, i);
+    clear_arrays(&a);
+    return limit;
 }
 
-static void fill_input(const neap_graph *graph, uint32_t value, ref_tensor *x,
-                       random_source *random)
+static void fill_input(const ref_run *run, uint32_t value, ref_tensor *x, random_source *random)
 {
+    const neap_graph *graph = run->graph;
     uint32_t n_readers;
     const uint32_t *readers = neap_graph_readers(graph, value, &n_readers);
     const neap_op *reader = n_readers ? neap_graph_op(graph, readers[0]) : NULL;
     for (uint32_t i = 0; reader && !is_float(x->dtype) && i < reader->n_inputs; i++)
         if (reader->inputs[i] == value) {
-            int64_t limit = integer_limit(graph, reader, i);
+            int64_t limit = integer_limit(run, readers[0], i);
             for (int64_t k = 0; k < x->n; k++)
                 x->at[k] = random_below(random, (uint32_t)limit);
         }
@@ -168,6 +119,22 @@ static bool is_loss_gradient(const neap_graph *graph, const char *name)
     return strncmp(name, loss, strlen(loss)) == 0 && strcmp(name + strlen(loss), ".grad") == 0;
 }
 
+static void prepare_kernels(ref_run *run)
+{
+    neap_diag diag = {0};
+    uint32_t count = neap_graph_op_count(run->graph);
+    run->kernels = calloc(count, sizeof *run->kernels);
+    assert_non_null(run->kernels);
+    if (neap_backend_open(NULL, "ref", 1, &run->backend, &diag) != NEAP_OK)
+        fail_msg("%s", diag.message);
+    for (uint32_t id = 0; id < count; id++) {
+        op_arrays a = arrays_of(run, id);
+        if (run_backend_ref.prepare(run->backend, &a.spec, &run->kernels[id], &diag) != NEAP_OK)
+            fail_msg("%s", diag.message);
+        clear_arrays(&a);
+    }
+}
+
 void ref_run_init(ref_run *run, const neap_graph *graph, uint64_t seed)
 {
     random_source random = {seed};
@@ -175,22 +142,28 @@ void ref_run_init(ref_run *run, const neap_graph *graph, uint64_t seed)
     run->graph = graph;
     run->values = calloc(count, sizeof *run->values);
     assert_non_null(run->values);
+    for (uint32_t v = 0; v < count; v++)
+        run->values[v] = new_tensor(neap_graph_value(graph, v));
     for (uint32_t v = 0; v < count; v++) {
         const neap_value *value = neap_graph_value(graph, v);
         ref_tensor *x = &run->values[v];
-        *x = new_tensor(value);
         if (value->producer != NEAP_NONE)
             for (int64_t k = 0; k < x->n; k++)
                 x->at[k] = nan("");
         else if (is_loss_gradient(graph, value->name))
             x->at[0] = 1.25;
         else
-            fill_input(graph, v, x, &random);
+            fill_input(run, v, x, &random);
     }
+    prepare_kernels(run);
 }
 
 void ref_run_clear(ref_run *run)
 {
+    for (uint32_t id = 0; id < neap_graph_op_count(run->graph); id++)
+        run->kernels[id]->destroy(run->kernels[id]);
+    neap_backend_close(run->backend);
+    free(run->kernels);
     for (uint32_t v = 0; v < neap_graph_value_count(run->graph); v++)
         ref_clear(&run->values[v]);
     free(run->values);
@@ -210,13 +183,60 @@ static uint64_t seed_of(const neap_op *op)
     return hash;
 }
 
+/* The elements as the kernels take them: doubles as they are, integers as integers. */
+static void *packed(const ref_tensor *x)
+{
+    if (is_float(x->dtype))
+        return x->at;
+    void *all = calloc((size_t)x->n, (size_t)neap_dtype_bytes(x->dtype));
+    assert_non_null(all);
+    for (int64_t k = 0; k < x->n; k++)
+        if (x->dtype == NEAP_I64)
+            ((int64_t *)all)[k] = (int64_t)x->at[k];
+        else if (x->dtype == NEAP_I32)
+            ((int32_t *)all)[k] = (int32_t)x->at[k];
+        else
+            ((uint8_t *)all)[k] = (uint8_t)x->at[k];
+    return all;
+}
+
+/* Takes elements back from there. */
+static void unpack(ref_tensor *x, void *all)
+{
+    if (is_float(x->dtype))
+        return;
+    for (int64_t k = 0; k < x->n; k++)
+        if (x->dtype == NEAP_I64)
+            x->at[k] = (double)((int64_t *)all)[k];
+        else
+            x->at[k] = x->dtype == NEAP_I32 ? ((int32_t *)all)[k] : ((uint8_t *)all)[k];
+    free(all);
+}
+
 void ref_run_op(const ref_run *run, uint32_t id, const ref_tensor *in, ref_tensor *out)
 {
     const neap_op *op = neap_graph_op(run->graph, id);
-    for (uint32_t i = 0; i < op->n_outputs; i++)
+    neap_diag diag = {0};
+    const void **from = calloc(op->n_inputs, sizeof *from);
+    void **to = calloc(op->n_outputs, sizeof *to);
+    assert_non_null(from);
+    assert_non_null(to);
+    for (uint32_t i = 0; i < op->n_inputs; i++)
+        from[i] = packed(&in[i]);
+    for (uint32_t i = 0; i < op->n_outputs; i++) {
         out[i] = new_tensor(neap_graph_value(run->graph, op->outputs[i]));
-    ref_call call = {.op = op, .in = in, .out = out, .seed = op->random ? seed_of(op) : 0};
-    kernel_of(op)(&call);
+        to[i] = packed(&out[i]);
+    }
+    run_args args = {.in = from, .out = to, .seed = op->random ? seed_of(op) : 0};
+    if (run->kernels[id]->run(run->kernels[id], &args, &diag) != NEAP_OK)
+        fail_msg("%s", diag.message);
+    for (uint32_t i = 0; i < op->n_inputs; i++)
+        if (from[i] != in[i].at)
+            free((void *)(uintptr_t)from[i]);
+    for (uint32_t i = 0; i < op->n_outputs; i++)
+        unpack(&out[i], to[i]);
+    free(from);
+    free(to);
 }
 
 static void run_in_graph(ref_run *run, uint32_t id)
@@ -245,8 +265,7 @@ void ref_run_pass(ref_run *run, neap_pass pass)
 
 void ref_scramble(const ref_run *run, uint32_t id, uint32_t i, ref_tensor *x, random_source *random)
 {
-    const neap_op *op = neap_graph_op(run->graph, id);
-    int64_t limit = is_float(x->dtype) ? 0 : integer_limit(run->graph, op, i);
+    int64_t limit = is_float(x->dtype) ? 0 : integer_limit(run, id, i);
     bool differs = false;
     assert_int_not_equal(limit, 1);
     while (!differs)

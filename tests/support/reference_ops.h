@@ -1,6 +1,5 @@
 /*
- * Naive kernels of every op type in double precision, and an interpreter that runs graphs with
- * them.
+ * An interpreter that runs graphs on the ref backend in double precision.
  *
  * A kernel sees the values its op lists, the op's attributes and nothing else: a graph that comes
  * out right lists all that its kernels need. Every value holds doubles, whatever its type says;
@@ -10,47 +9,15 @@
 #define NEAP_TESTS_REFERENCE_OPS_H
 
 #include "random_plan.h"
+#include "run/backends/ref/ref.h"
 
 #include <neap/network.h>
-
-typedef struct ref_tensor {
-    neap_dtype dtype;
-    uint32_t rank;
-    int64_t shape[NEAP_MAX_RANK];
-    int64_t n;  /* elements */
-    double *at; /* n of them, row-major */
-} ref_tensor;
-
-typedef struct ref_call {
-    const neap_op *op;
-    const ref_tensor *in; /* op->n_inputs */
-    ref_tensor *out;      /* op->n_outputs, all zeros */
-    uint64_t seed;        /* of the random state that an op marked random draws from */
-} ref_call;
-
-/* ---- For kernels ---- */
-
-typedef void ref_kernel(const ref_call *call);
-
-#define X(type) ref_kernel ref_##type;
-#include "graph/ops.def"
-#undef X
-
-/* An attribute; the test fails if the op does not carry it. */
-int64_t ref_int(const ref_call *call, const char *name);
-double ref_real(const ref_call *call, const char *name);
-/* A number in [0, 1) from the op's random state; the test fails if the op is not marked random. */
-double ref_random(const ref_call *call, int64_t index);
-/* Fails the test unless the op has so many operands. */
-void ref_operands(const ref_call *call, uint32_t n_inputs, uint32_t n_outputs);
-/* Product of the extents from dimension `first` up to but not including `last`. */
-int64_t ref_extent(const ref_tensor *x, uint32_t first, uint32_t last);
-
-/* ---- For tests ---- */
 
 typedef struct ref_run {
     const neap_graph *graph;
     ref_tensor *values; /* per value of the graph */
+    neap_backend *backend;
+    run_kernel **kernels; /* per op */
 } ref_run;
 
 /*

@@ -1,5 +1,5 @@
 /* Reference kernels of shape ops, embeddings, attention, LSTM cells and losses. */
-#include "reference_ops.h"
+#include "run/backends/ref/ref.h"
 
 #include <math.h>
 #include <string.h>
@@ -26,7 +26,6 @@ static void copy_part(const ref_tensor *part, const ref_tensor *whole, int64_t a
 void ref_concat(const ref_call *call)
 {
     int64_t axis = ref_int(call, "axis"), begin = 0;
-    ref_operands(call, call->op->n_inputs, 1);
     for (uint32_t i = 0; i < call->op->n_inputs; i++) {
         copy_part(&call->in[i], &call->out[0], axis, begin, true);
         begin += call->in[i].shape[axis];
@@ -36,7 +35,6 @@ void ref_concat(const ref_call *call)
 void ref_split(const ref_call *call)
 {
     int64_t axis = ref_int(call, "axis"), begin = 0;
-    ref_operands(call, 1, call->op->n_outputs);
     for (uint32_t i = 0; i < call->op->n_outputs; i++) {
         copy_part(&call->out[i], &call->in[0], axis, begin, false);
         begin += call->out[i].shape[axis];
@@ -45,25 +43,21 @@ void ref_split(const ref_call *call)
 
 void ref_slice(const ref_call *call)
 {
-    ref_operands(call, 1, 1);
     copy_part(&call->out[0], &call->in[0], ref_int(call, "axis"), ref_int(call, "begin"), false);
 }
 
 void ref_slice_bw(const ref_call *call)
 {
-    ref_operands(call, 1, 1);
     copy_part(&call->in[0], &call->out[0], ref_int(call, "axis"), ref_int(call, "begin"), true);
 }
 
 void ref_reshape(const ref_call *call)
 {
-    ref_operands(call, 1, 1);
     memcpy(call->out[0].at, call->in[0].at, (size_t)call->in[0].n * sizeof(double));
 }
 
 void ref_transpose(const ref_call *call)
 {
-    ref_operands(call, 1, 1);
     const ref_tensor *x = &call->in[0], *y = &call->out[0];
     int64_t a = ref_int(call, "axis_a"), b = ref_int(call, "axis_b"), at[NEAP_MAX_RANK];
     for (int64_t i = 0; i < x->n; i++) {
@@ -81,23 +75,21 @@ void ref_transpose(const ref_call *call)
 
 void ref_expand(const ref_call *call)
 {
-    ref_operands(call, 1, 1);
-    for (int64_t i = 0; i < call->out[0].n; i++)
-        call->out[0].at[i] = call->in[0].at[i % call->in[0].n];
+    for (int64_t first = 0; first < call->out[0].n; first += call->in[0].n)
+        memcpy(call->out[0].at + first, call->in[0].at, (size_t)call->in[0].n * sizeof(double));
 }
 
 void ref_reduce(const ref_call *call)
 {
-    ref_operands(call, 1, 1);
-    for (int64_t i = 0; i < call->in[0].n; i++)
-        call->out[0].at[i % call->out[0].n] += call->in[0].at[i];
+    for (int64_t first = 0; first < call->in[0].n; first += call->out[0].n)
+        for (int64_t i = 0; i < call->out[0].n; i++)
+            call->out[0].at[i] += call->in[0].at[first + i];
 }
 
 /* ---- Embedding ---- */
 
 void ref_embedding(const ref_call *call)
 {
-    ref_operands(call, 2, 1);
     int64_t features = call->in[1].shape[1];
     for (int64_t i = 0; i < call->out[0].n; i++)
         call->out[0].at[i] =
@@ -106,7 +98,6 @@ void ref_embedding(const ref_call *call)
 
 void ref_embedding_bw(const ref_call *call)
 {
-    ref_operands(call, 2, 1);
     int64_t features = call->out[0].shape[1];
     for (int64_t i = 0; i < call->in[0].n; i++)
         call->out[0].at[(int64_t)call->in[1].at[i / features] * features + i % features] +=
@@ -182,25 +173,34 @@ static double kept(const attention *a, int64_t n, int64_t h, int64_t i, int64_t 
     if (a->dropout == 0)
         return 1;
     int64_t index = ((n * a->heads + h) * a->q.length + i) * a->k.length + j;
-    return ref_random(a->call, index) >= a->dropout ? 1 / (1 - a->dropout) : 0;
+    double draw = (double)run_random_real(a->call->seed, (uint64_t)index);
+    return draw < a->dropout ? 0 : 1 / (1 - a->dropout);
+}
+
+/* log sum exp of a query's scores. */
+static double row_lse(const attention *a, int64_t n, int64_t h, int64_t i)
+{
+    double largest = -HUGE_VAL, sum = 0;
+    for (int64_t j = 0; j < a->k.length; j++)
+        largest = fmax(largest, score(a, n, h, i, j));
+    for (int64_t j = 0; j < a->k.length; j++)
+        sum += exp(score(a, n, h, i, j) - largest);
+    return largest + log(sum);
 }
 
 void ref_attention(const ref_call *call)
 {
-    ref_operands(call, call->op->n_inputs == 1 ? 1 : 3, 2);
     attention a = attention_of(call, call->in, call->op->n_inputs == 1);
     rows o = rows_of(&call->out[0], 0, 1);
     for (int64_t n = 0; n < a.batch; n++)
         for (int64_t h = 0; h < a.heads; h++)
             for (int64_t i = 0; i < a.q.length; i++) {
-                double sum = 0;
-                for (int64_t j = 0; j < a.k.length; j++)
-                    sum += exp(score(&a, n, h, i, j));
+                double lse = row_lse(&a, n, h, i);
                 for (int64_t j = 0; j < a.k.length; j++)
                     add_scaled(row(&a, &o, n, h, i),
-                               exp(score(&a, n, h, i, j)) / sum * kept(&a, n, h, i, j),
+                               exp(score(&a, n, h, i, j) - lse) * kept(&a, n, h, i, j),
                                row(&a, &a.v, n, h, j), a.width);
-                call->out[1].at[(n * a.heads + h) * a.q.length + i] = log(sum);
+                call->out[1].at[(n * a.heads + h) * a.q.length + i] = lse;
             }
 }
 
@@ -215,7 +215,6 @@ static attention_gradients gradients_of(const ref_call *call, bool packed)
     if (packed) {
         g = (attention_gradients){rows_of(&call->out[0], 0, 3), rows_of(&call->out[0], 1, 3),
                                   rows_of(&call->out[0], 2, 3)};
-        ref_operands(call, 4, 1);
         return g;
     }
     bool all = call->op->n_outputs == 3; /* fewer say which */
@@ -226,7 +225,6 @@ static attention_gradients gradients_of(const ref_call *call, bool packed)
         g.k = rows_of(&call->out[count++], 0, 1);
     if (all || ref_int(call, "wants_dv"))
         g.v = rows_of(&call->out[count++], 0, 1);
-    ref_operands(call, g.q.base || g.k.base ? 6 : 4, count); /* dv alone reads neither v nor o */
     return g;
 }
 
@@ -281,7 +279,6 @@ static double sigmoid(double x)
 
 void ref_lstm_cell(const ref_call *call)
 {
-    ref_operands(call, 2, 3);
     int64_t width = call->in[1].shape[1];
     for (int64_t k = 0; k < call->in[1].n; k++) {
         const double *gates = call->in[0].at + k / width * 4 * width + k % width;
@@ -319,7 +316,6 @@ static lstm_bw lstm_operands(const ref_call *call)
         l.c = in++->at;
     if (l.dh)
         l.c_next = in++->at;
-    ref_operands(call, (uint32_t)(in - call->in), (uint32_t)(out - call->out));
     return l;
 }
 
@@ -358,15 +354,16 @@ static double log_sum_exp(const ref_tensor *logits, int64_t r)
 {
     int64_t step;
     const double *first = logits_of(logits, r, &step);
-    double sum = 0;
+    double largest = -HUGE_VAL, sum = 0;
     for (int64_t k = 0; k < logits->shape[1]; k++)
-        sum += exp(first[k * step]);
-    return log(sum);
+        largest = fmax(largest, first[k * step]);
+    for (int64_t k = 0; k < logits->shape[1]; k++)
+        sum += exp(first[k * step] - largest);
+    return largest + log(sum);
 }
 
 void ref_xent(const ref_call *call)
 {
-    ref_operands(call, 2, 2);
     const ref_tensor *labels = &call->in[1];
     for (int64_t r = 0; r < labels->n; r++) {
         int64_t step;
@@ -378,7 +375,6 @@ void ref_xent(const ref_call *call)
 
 void ref_xent_bw(const ref_call *call)
 {
-    ref_operands(call, 4, 1);
     const ref_tensor *logits = &call->in[1], *labels = &call->in[2], *lse = &call->in[3];
     for (int64_t r = 0; r < labels->n; r++) {
         int64_t step;
@@ -393,19 +389,18 @@ void ref_xent_bw(const ref_call *call)
 
 void ref_log_softmax(const ref_call *call)
 {
-    ref_operands(call, 1, 1);
     const ref_tensor *x = &call->in[0];
     for (int64_t r = 0; r < x->n / x->shape[1]; r++) {
         int64_t step;
         const double *first = logits_of(x, r, &step);
+        double lse = log_sum_exp(x, r);
         for (int64_t k = 0; k < x->shape[1]; k++)
-            call->out[0].at[first - x->at + k * step] = first[k * step] - log_sum_exp(x, r);
+            call->out[0].at[first - x->at + k * step] = first[k * step] - lse;
     }
 }
 
 void ref_log_softmax_bw(const ref_call *call)
 {
-    ref_operands(call, 2, 1);
     const ref_tensor *dy = &call->in[0], *y = &call->in[1];
     for (int64_t r = 0; r < y->n / y->shape[1]; r++) {
         int64_t step;
@@ -422,7 +417,6 @@ void ref_log_softmax_bw(const ref_call *call)
 
 void ref_nll(const ref_call *call)
 {
-    ref_operands(call, 2, 1);
     const ref_tensor *labels = &call->in[1];
     for (int64_t r = 0; r < labels->n; r++) {
         int64_t step;
@@ -433,7 +427,6 @@ void ref_nll(const ref_call *call)
 
 void ref_nll_bw(const ref_call *call)
 {
-    ref_operands(call, 2, 1);
     const ref_tensor *labels = &call->in[1];
     for (int64_t r = 0; r < labels->n; r++) {
         int64_t step, offset = logits_of(&call->out[0], r, &step) - call->out[0].at;
