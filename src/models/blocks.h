@@ -71,6 +71,13 @@ static inline double dropout_rate(const model_args *args)
     return (double)neap_model_get(args, "dropout_percent") / 100.0;
 }
 
+/* A layer's usual channels or hidden features by the setting `width`: at least one. */
+static inline int64_t scaled(const model_args *args, int64_t channels)
+{
+    const int64_t rounded = (channels * neap_model_get(args, "width") + 50) / 100;
+    return rounded > 0 ? rounded : 1;
+}
+
 /* False, and the network has failed, unless height and width are multiples. */
 bool neap_block_image_multiple_of(neap_network *net, const model_args *args, int64_t multiple);
 /* False, and the network has failed, unless the heads share the hidden features evenly. */

@@ -6,10 +6,7 @@
 #include "models/blocks.h"
 
 static const neap_model_param params[] = {
-    PARAM_BATCH(32),
-    PARAM_IMAGE(224, 29),
-    PARAM_IMAGE_W,
-    PARAM_CLASSES(1000),
+    PARAM_BATCH(32), PARAM_IMAGE(224, 29), PARAM_IMAGE_W, PARAM_CLASSES(1000), PARAM_WIDTH,
 };
 
 #define N_BLOCKS        4
@@ -77,15 +74,18 @@ static neap_tensor transition(neap_network *net, neap_tensor x)
     return neap_net_avg_pool2d(net, "pool", neap_net_conv2d(net, "conv", x, &conv), &pool);
 }
 
-static neap_tensor build_features(neap_network *net, const struct densenet *config, neap_tensor x)
+static neap_tensor build_features(neap_network *net, const model_args *args, neap_tensor x)
 {
+    const struct densenet *config = find_config(args->model->variant);
+    const int64_t growth = scaled(args, config->growth);
     const neap_pool2d pool = square_pool(3, 2, 1);
     neap_net_enter(net, "features");
-    x = neap_block_conv_bn(net, "conv0", "norm0", x, square_conv(config->stem, 7, 2, 3));
+    x = neap_block_conv_bn(net, "conv0", "norm0", x,
+                           square_conv(scaled(args, config->stem), 7, 2, 3));
     x = neap_net_max_pool2d(net, "pool0", neap_net_relu(net, "relu0", x), &pool, NULL);
     for (int block = 0; block < N_BLOCKS; block++) {
         neap_net_enter(net, "denseblock%d", block + 1);
-        x = dense_block(net, x, config->layers[block], config->growth);
+        x = dense_block(net, x, config->layers[block], growth);
         neap_net_leave(net);
         if (block + 1 < N_BLOCKS) {
             neap_net_enter(net, "transition%d", block + 1);
@@ -100,8 +100,7 @@ static neap_tensor build_features(neap_network *net, const struct densenet *conf
 
 static neap_tensor build(neap_network *net, const model_args *args)
 {
-    neap_tensor x =
-        build_features(net, find_config(args->model->variant), neap_block_images(net, args));
+    neap_tensor x = build_features(net, args, neap_block_images(net, args));
     x = neap_block_global_pool(net, "avgpool", neap_net_relu(net, "relu", x));
     x = neap_net_linear(net, "classifier", x, neap_model_get(args, "classes"), true);
     return neap_block_class_loss(net, x);

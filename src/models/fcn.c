@@ -10,8 +10,9 @@
 #define LEAST_IMAGE (1 << N_STAGES)
 
 static const neap_model_param params[] = {
-    PARAM_BATCH(8),    PARAM_IMAGE(416, LEAST_IMAGE), PARAM_IMAGE_W, PARAM_CLASSES(21),
-    PARAM_DROPOUT(50),
+    PARAM_BATCH(8),    PARAM_IMAGE(416, LEAST_IMAGE),
+    PARAM_IMAGE_W,     PARAM_CLASSES(21),
+    PARAM_DROPOUT(50), PARAM_WIDTH,
 };
 
 static neap_tensor conv_relu(neap_network *net, const char *name, const char *relu_name,
@@ -22,7 +23,8 @@ static neap_tensor conv_relu(neap_network *net, const char *name, const char *re
 }
 
 /* The five stages of VGG-16; pools[s] is what leaves stage s. */
-static void build_features(neap_network *net, neap_tensor x, neap_tensor pools[N_STAGES])
+static void build_features(neap_network *net, const model_args *args, neap_tensor x,
+                           neap_tensor pools[N_STAGES])
 {
     static const int convs[N_STAGES] = {2, 2, 3, 3, 3};
     static const int64_t channels[N_STAGES] = {64, 128, 256, 512, 512};
@@ -31,7 +33,7 @@ static void build_features(neap_network *net, neap_tensor x, neap_tensor pools[N
         neap_net_enter(net, "stage%d", s + 1);
         for (int i = 1; i <= convs[s]; i++)
             x = conv_relu(net, numbered("conv", i).text, numbered("relu", i).text, x,
-                          square_conv(channels[s], 3, 1, 1));
+                          square_conv(scaled(args, channels[s]), 3, 1, 1));
         x = pools[s] = neap_net_max_pool2d(net, "pool", x, &pool, NULL);
         neap_net_leave(net);
     }
@@ -51,11 +53,12 @@ static neap_tensor build(neap_network *net, const model_args *args)
     const double drop = dropout_rate(args);
     const neap_conv2d score = square_conv_bias(neap_model_get(args, "classes"), 1, 1, 0);
     neap_tensor pools[N_STAGES];
-    build_features(net, neap_block_images(net, args), pools);
+    build_features(net, args, neap_block_images(net, args), pools);
 
-    neap_tensor x = conv_relu(net, "fc6", "relu6", pools[4], square_conv(4096, 7, 1, 3));
+    neap_tensor x =
+        conv_relu(net, "fc6", "relu6", pools[4], square_conv(scaled(args, 4096), 7, 1, 3));
     x = neap_net_dropout(net, "drop6", x, drop);
-    x = conv_relu(net, "fc7", "relu7", x, square_conv(4096, 1, 1, 0));
+    x = conv_relu(net, "fc7", "relu7", x, square_conv(scaled(args, 4096), 1, 1, 0));
     x = neap_net_dropout(net, "drop7", x, drop);
     x = neap_net_conv2d(net, "score_fr", x, &score);
 

@@ -43,10 +43,7 @@ static neap_tensor fc_last(neap_network *net, const char *name, neap_tensor x,
 /* ---- VGG-19 ---- */
 
 static const neap_model_param vgg19_params[] = {
-    PARAM_BATCH(128),
-    PARAM_IMAGE(224, 32),
-    PARAM_IMAGE_W,
-    PARAM_CLASSES(1000),
+    PARAM_BATCH(128), PARAM_IMAGE(224, 32), PARAM_IMAGE_W, PARAM_CLASSES(1000), PARAM_WIDTH,
 };
 
 static neap_tensor build_vgg19(neap_network *net, const model_args *args)
@@ -62,12 +59,12 @@ static neap_tensor build_vgg19(neap_network *net, const model_args *args)
         neap_net_enter(net, "stage%" PRIu32, s + 1);
         for (int i = 1; i <= stages[s].convs; i++)
             x = conv_relu(net, numbered("conv", i).text, x,
-                          square_conv(stages[s].channels, 3, 1, 1));
+                          square_conv(scaled(args, stages[s].channels), 3, 1, 1));
         x = neap_net_max_pool2d(net, "pool", x, &pool, NULL);
         neap_net_leave(net);
     }
-    x = fc_relu(net, "fc1", x, 4096);
-    x = fc_relu(net, "fc2", x, 4096);
+    x = fc_relu(net, "fc1", x, scaled(args, 4096));
+    x = fc_relu(net, "fc2", x, scaled(args, 4096));
     x = fc_last(net, "fc3", x, args); /* d_24 */
     return neap_block_class_loss(net, x);
 }
@@ -86,33 +83,34 @@ static const neap_model_param alexnet_params[] = {
     PARAM_IMAGE_W,
     PARAM_CLASSES(1000),
     {"dropout_percent", "values dropped in training, in percent", 50, 1, 99},
+    PARAM_WIDTH,
 };
 
 /* The convolutions and pools: d_1 .. d_8. */
-static neap_tensor build_alexnet_features(neap_network *net, neap_tensor x)
+static neap_tensor build_alexnet_features(neap_network *net, const model_args *args, neap_tensor x)
 {
     const neap_pool2d pool = square_pool(2, 2, 0);
-    x = conv_relu(net, "conv1", x, square_conv(64, 11, 4, 5));
+    x = conv_relu(net, "conv1", x, square_conv(scaled(args, 64), 11, 4, 5));
     x = neap_net_max_pool2d(net, "pool1", x, &pool, NULL);
-    x = conv_relu(net, "conv2", x, square_conv(192, 5, 1, 2));
+    x = conv_relu(net, "conv2", x, square_conv(scaled(args, 192), 5, 1, 2));
     x = neap_net_max_pool2d(net, "pool2", x, &pool, NULL);
-    x = conv_relu(net, "conv3", x, square_conv(384, 3, 1, 1));
-    x = conv_relu(net, "conv4", x, square_conv(256, 3, 1, 1));
-    x = conv_relu(net, "conv5", x, square_conv(256, 3, 1, 1));
+    x = conv_relu(net, "conv3", x, square_conv(scaled(args, 384), 3, 1, 1));
+    x = conv_relu(net, "conv4", x, square_conv(scaled(args, 256), 3, 1, 1));
+    x = conv_relu(net, "conv5", x, square_conv(scaled(args, 256), 3, 1, 1));
     return neap_net_max_pool2d(net, "pool3", x, &pool, NULL);
 }
 
 static neap_tensor build_alexnet(neap_network *net, const model_args *args)
 {
     const double drop = dropout_rate(args);
-    neap_tensor x = build_alexnet_features(net, neap_block_images(net, args));
+    neap_tensor x = build_alexnet_features(net, args, neap_block_images(net, args));
     x = neap_net_adaptive_avg_pool2d(net, "avgpool", x, 6, 6); /* d_9 */
     /* The paper counts Flatten as a candidate with data of its own: a copy. */
     x = neap_net_concat(net, "flatten", 1, &x, 1); /* d_10 */
     x = neap_net_dropout(net, "dropout1", x, drop);
-    x = fc_relu(net, "fc1", x, 4096);
+    x = fc_relu(net, "fc1", x, scaled(args, 4096));
     x = neap_net_dropout(net, "dropout2", x, drop);
-    x = fc_relu(net, "fc2", x, 4096);
+    x = fc_relu(net, "fc2", x, scaled(args, 4096));
     x = fc_last(net, "fc3", x, args); /* d_15 */
     return neap_block_class_loss(net, x);
 }

@@ -17,6 +17,7 @@ static const neap_model_param params[] = {
     PARAM_IMAGE_W,
     PARAM_CLASSES(1000),
     PARAM_DROPOUT(50),
+    PARAM_WIDTH,
     {"aux", "1: with the auxiliary head, for images of 299 pixels and more", 1, 0, 1},
 };
 
@@ -37,9 +38,9 @@ static neap_tensor conv_bn_relu(neap_network *net, const char *name, neap_tensor
     return x;
 }
 
-static neap_tensor run_step(neap_network *net, neap_tensor x, const step *s)
+static neap_tensor run_step(neap_network *net, const model_args *args, neap_tensor x, const step *s)
 {
-    const neap_conv2d conv = {.channels = s->channels,
+    const neap_conv2d conv = {.channels = scaled(args, s->channels),
                               .kernel_h = s->kernel_h,
                               .kernel_w = s->kernel_w,
                               .stride_h = s->stride,
@@ -49,22 +50,24 @@ static neap_tensor run_step(neap_network *net, neap_tensor x, const step *s)
     return conv_bn_relu(net, s->name, x, conv);
 }
 
-static neap_tensor run_steps(neap_network *net, neap_tensor x, uint32_t count, const step *steps)
+static neap_tensor run_steps(neap_network *net, const model_args *args, neap_tensor x,
+                             uint32_t count, const step *steps)
 {
     for (uint32_t i = 0; i < count; i++)
-        x = run_step(net, x, &steps[i]);
+        x = run_step(net, args, x, &steps[i]);
     return x;
 }
 
-#define BRANCH(net, x, steps) run_steps((net), (x), COUNT_OF(steps), (steps))
+#define BRANCH(net, args, x, steps) run_steps((net), (args), (x), COUNT_OF(steps), (steps))
 
 /* The branch of a 3 x 3 average and a 1 x 1 convolution. */
-static neap_tensor pool_branch(neap_network *net, neap_tensor x, int64_t channels)
+static neap_tensor pool_branch(neap_network *net, const model_args *args, neap_tensor x,
+                               int64_t channels)
 {
     neap_pool2d pool = square_pool(3, 1, 1);
     pool.count_include_pad = true;
     x = neap_net_avg_pool2d(net, "avg_pool", x, &pool);
-    return run_step(net, x, &(step){"branch_pool", channels, 1, 1, 1});
+    return run_step(net, args, x, &(step){"branch_pool", channels, 1, 1, 1});
 }
 
 static neap_tensor halving_pool(neap_network *net, neap_tensor x)
@@ -76,7 +79,8 @@ static neap_tensor halving_pool(neap_network *net, neap_tensor x)
 #define CONCAT(net, name, parts) neap_net_concat((net), (name), COUNT_OF(parts), (parts), 1)
 
 /* 1 x 1, 5 x 5, two 3 x 3 and a pool: figure 5 of the paper. */
-static neap_tensor module_a(neap_network *net, neap_tensor x, int64_t pool_channels)
+static neap_tensor module_a(neap_network *net, const model_args *args, neap_tensor x,
+                            int64_t pool_channels)
 {
     static const step b1[] = {{"branch1x1", 64, 1, 1, 1}};
     static const step b5[] = {{"branch5x5_1", 48, 1, 1, 1}, {"branch5x5_2", 64, 5, 5, 1}};
@@ -84,29 +88,29 @@ static neap_tensor module_a(neap_network *net, neap_tensor x, int64_t pool_chann
                               {"branch3x3dbl_2", 96, 3, 3, 1},
                               {"branch3x3dbl_3", 96, 3, 3, 1}};
     neap_tensor branches[4];
-    branches[0] = BRANCH(net, x, b1);
-    branches[1] = BRANCH(net, x, b5);
-    branches[2] = BRANCH(net, x, b3);
-    branches[3] = pool_branch(net, x, pool_channels);
+    branches[0] = BRANCH(net, args, x, b1);
+    branches[1] = BRANCH(net, args, x, b5);
+    branches[2] = BRANCH(net, args, x, b3);
+    branches[3] = pool_branch(net, args, x, pool_channels);
     return CONCAT(net, "cat", branches);
 }
 
 /* From 35 x 35 to 17 x 17: figure 10. */
-static neap_tensor module_b(neap_network *net, neap_tensor x)
+static neap_tensor module_b(neap_network *net, const model_args *args, neap_tensor x)
 {
     static const step b3[] = {{"branch3x3", 384, 3, 3, 2}};
     static const step b33[] = {{"branch3x3dbl_1", 64, 1, 1, 1},
                                {"branch3x3dbl_2", 96, 3, 3, 1},
                                {"branch3x3dbl_3", 96, 3, 3, 2}};
     neap_tensor branches[3];
-    branches[0] = BRANCH(net, x, b3);
-    branches[1] = BRANCH(net, x, b33);
+    branches[0] = BRANCH(net, args, x, b3);
+    branches[1] = BRANCH(net, args, x, b33);
     branches[2] = halving_pool(net, x);
     return CONCAT(net, "cat", branches);
 }
 
 /* 7 x 7 kernels as 1 x 7 and 7 x 1, with `width` channels between: figure 6. */
-static neap_tensor module_c(neap_network *net, neap_tensor x, int64_t width)
+static neap_tensor module_c(neap_network *net, const model_args *args, neap_tensor x, int64_t width)
 {
     const step b1[] = {{"branch1x1", 192, 1, 1, 1}};
     const step b7[] = {{"branch7x7_1", width, 1, 1, 1},
@@ -118,15 +122,15 @@ static neap_tensor module_c(neap_network *net, neap_tensor x, int64_t width)
                         {"branch7x7dbl_4", width, 7, 1, 1},
                         {"branch7x7dbl_5", 192, 1, 7, 1}};
     neap_tensor branches[4];
-    branches[0] = BRANCH(net, x, b1);
-    branches[1] = BRANCH(net, x, b7);
-    branches[2] = BRANCH(net, x, b77);
-    branches[3] = pool_branch(net, x, 192);
+    branches[0] = BRANCH(net, args, x, b1);
+    branches[1] = BRANCH(net, args, x, b7);
+    branches[2] = BRANCH(net, args, x, b77);
+    branches[3] = pool_branch(net, args, x, 192);
     return CONCAT(net, "cat", branches);
 }
 
 /* From 17 x 17 to 8 x 8. */
-static neap_tensor module_d(neap_network *net, neap_tensor x)
+static neap_tensor module_d(neap_network *net, const model_args *args, neap_tensor x)
 {
     static const step b3[] = {{"branch3x3_1", 192, 1, 1, 1}, {"branch3x3_2", 320, 3, 3, 2}};
     static const step b7[] = {{"branch7x7x3_1", 192, 1, 1, 1},
@@ -134,24 +138,24 @@ static neap_tensor module_d(neap_network *net, neap_tensor x)
                               {"branch7x7x3_3", 192, 7, 1, 1},
                               {"branch7x7x3_4", 192, 3, 3, 2}};
     neap_tensor branches[3];
-    branches[0] = BRANCH(net, x, b3);
-    branches[1] = BRANCH(net, x, b7);
+    branches[0] = BRANCH(net, args, x, b3);
+    branches[1] = BRANCH(net, args, x, b7);
     branches[2] = halving_pool(net, x);
     return CONCAT(net, "cat", branches);
 }
 
 /* x through a 1 x 3 and a 3 x 1 convolution, side by side. */
-static neap_tensor split_3x3(neap_network *net, const char *name, neap_tensor x, const step *row,
-                             const step *column)
+static neap_tensor split_3x3(neap_network *net, const model_args *args, const char *name,
+                             neap_tensor x, const step *row, const step *column)
 {
     neap_tensor halves[2];
-    halves[0] = run_step(net, x, row);
-    halves[1] = run_step(net, x, column);
+    halves[0] = run_step(net, args, x, row);
+    halves[1] = run_step(net, args, x, column);
     return CONCAT(net, name, halves);
 }
 
 /* 1 x 1, a split 3 x 3, a 3 x 3 and a split one, and a pool: figure 7. */
-static neap_tensor module_e(neap_network *net, neap_tensor x)
+static neap_tensor module_e(neap_network *net, const model_args *args, neap_tensor x)
 {
     static const step b1[] = {{"branch1x1", 320, 1, 1, 1}};
     static const step b3[] = {{"branch3x3_1", 384, 1, 1, 1}};
@@ -162,28 +166,30 @@ static neap_tensor module_e(neap_network *net, neap_tensor x)
     static const step b33_column = {"branch3x3dbl_3b", 384, 3, 1, 1};
 
     neap_tensor branches[4];
-    branches[0] = BRANCH(net, x, b1);
-    branches[1] = split_3x3(net, "branch3x3.cat", BRANCH(net, x, b3), &b3_row, &b3_column);
-    branches[2] = split_3x3(net, "branch3x3dbl.cat", BRANCH(net, x, b33), &b33_row, &b33_column);
-    branches[3] = pool_branch(net, x, 192);
+    branches[0] = BRANCH(net, args, x, b1);
+    branches[1] =
+        split_3x3(net, args, "branch3x3.cat", BRANCH(net, args, x, b3), &b3_row, &b3_column);
+    branches[2] =
+        split_3x3(net, args, "branch3x3dbl.cat", BRANCH(net, args, x, b33), &b33_row, &b33_column);
+    branches[3] = pool_branch(net, args, x, 192);
     return CONCAT(net, "cat", branches);
 }
 
 /* From 299 x 299 x 3 to 35 x 35 x 192. */
-static neap_tensor build_stem(neap_network *net, neap_tensor x)
+static neap_tensor build_stem(neap_network *net, const model_args *args, neap_tensor x)
 {
     const neap_pool2d pool = square_pool(3, 2, 0);
-    x = conv_bn_relu(net, "Conv2d_1a_3x3", x, square_conv(32, 3, 2, 0));
-    x = conv_bn_relu(net, "Conv2d_2a_3x3", x, square_conv(32, 3, 1, 0));
-    x = conv_bn_relu(net, "Conv2d_2b_3x3", x, square_conv(64, 3, 1, 1));
+    x = conv_bn_relu(net, "Conv2d_1a_3x3", x, square_conv(scaled(args, 32), 3, 2, 0));
+    x = conv_bn_relu(net, "Conv2d_2a_3x3", x, square_conv(scaled(args, 32), 3, 1, 0));
+    x = conv_bn_relu(net, "Conv2d_2b_3x3", x, square_conv(scaled(args, 64), 3, 1, 1));
     x = neap_net_max_pool2d(net, "maxpool1", x, &pool, NULL);
-    x = conv_bn_relu(net, "Conv2d_3b_1x1", x, square_conv(80, 1, 1, 0));
-    x = conv_bn_relu(net, "Conv2d_4a_3x3", x, square_conv(192, 3, 1, 0));
+    x = conv_bn_relu(net, "Conv2d_3b_1x1", x, square_conv(scaled(args, 80), 1, 1, 0));
+    x = conv_bn_relu(net, "Conv2d_4a_3x3", x, square_conv(scaled(args, 192), 3, 1, 0));
     return neap_net_max_pool2d(net, "maxpool2", x, &pool, NULL);
 }
 
 /* The modules up to the auxiliary head's fork: 17 x 17 x 768. */
-static neap_tensor build_trunk(neap_network *net, neap_tensor x)
+static neap_tensor build_trunk(neap_network *net, const model_args *args, neap_tensor x)
 {
     static const struct {
         const char *name;
@@ -196,15 +202,15 @@ static neap_tensor build_trunk(neap_network *net, neap_tensor x)
 
     for (uint32_t i = 0; i < COUNT_OF(a); i++) {
         neap_net_enter(net, "%s", a[i].name);
-        x = module_a(net, x, a[i].pool_channels);
+        x = module_a(net, args, x, a[i].pool_channels);
         neap_net_leave(net);
     }
     neap_net_enter(net, "Mixed_6a");
-    x = module_b(net, x);
+    x = module_b(net, args, x);
     neap_net_leave(net);
     for (uint32_t i = 0; i < COUNT_OF(c); i++) {
         neap_net_enter(net, "%s", c[i].name);
-        x = module_c(net, x, c[i].width);
+        x = module_c(net, args, x, c[i].width);
         neap_net_leave(net);
     }
     return x;
@@ -214,11 +220,11 @@ static neap_tensor build_trunk(neap_network *net, neap_tensor x)
 static neap_tensor build_main_head(neap_network *net, const model_args *args, neap_tensor x)
 {
     neap_net_enter(net, "Mixed_7a");
-    x = module_d(net, x);
+    x = module_d(net, args, x);
     neap_net_leave(net);
     for (const char *name = "bc"; *name; name++) {
         neap_net_enter(net, "Mixed_7%c", *name);
-        x = module_e(net, x);
+        x = module_e(net, args, x);
         neap_net_leave(net);
     }
     x = neap_net_adaptive_avg_pool2d(net, "avgpool", x, 1, 1);
@@ -232,8 +238,8 @@ static neap_tensor build_aux_head(neap_network *net, const model_args *args, nea
     const neap_pool2d pool = square_pool(5, 3, 0);
     neap_net_enter(net, "AuxLogits");
     x = neap_net_avg_pool2d(net, "avg_pool", x, &pool);
-    x = conv_bn_relu(net, "conv0", x, square_conv(128, 1, 1, 0));
-    x = conv_bn_relu(net, "conv1", x, square_conv(768, 5, 1, 0));
+    x = conv_bn_relu(net, "conv0", x, square_conv(scaled(args, 128), 1, 1, 0));
+    x = conv_bn_relu(net, "conv1", x, square_conv(scaled(args, 768), 5, 1, 0));
     x = neap_block_global_pool(net, "global_pool", x);
     x = neap_net_linear(net, "fc", x, neap_model_get(args, "classes"), true);
     neap_net_leave(net);
@@ -253,7 +259,7 @@ static neap_tensor build(neap_network *net, const model_args *args)
     const int64_t batch = neap_model_get(args, "batch");
     neap_tensor x = neap_block_images(net, args);
     neap_tensor labels = neap_net_input(net, "labels", NEAP_I64, 1, &batch);
-    x = build_trunk(net, build_stem(net, x));
+    x = build_trunk(net, args, build_stem(net, args, x));
     neap_tensor aux_logits = aux ? build_aux_head(net, args, x) : NEAP_NONE;
     neap_tensor logits = build_main_head(net, args, x);
     if (!aux)

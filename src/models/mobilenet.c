@@ -3,9 +3,11 @@
  * 1).
  *
  *   v1: Howard et al., "MobileNets: efficient convolutional neural networks for mobile vision
- * applications" (2017), table 1, width 1, ReLU. v2: Sandler, Howard, Zhu, Zhmoginov and Chen,
- * "MobileNetV2: inverted residuals and linear bottlenecks" (2018), as torchvision has it, width 1,
- * ReLU6.
+ * applications" (2017), table 1, ReLU. v2: Sandler, Howard, Zhu, Zhmoginov and Chen,
+ * "MobileNetV2: inverted residuals and linear bottlenecks" (2018), as torchvision has it, ReLU6.
+ *
+ * `width` is the papers' multiplier, of every layer; torchvision leaves the last convolution of a
+ * narrow v2 as it is and rounds to multiples of 8.
  */
 #include "models/blocks.h"
 
@@ -25,6 +27,7 @@ static const neap_model_param v1_params[] = {
     PARAM_IMAGE(224, 1),
     PARAM_IMAGE_W,
     PARAM_CLASSES(1000),
+    PARAM_WIDTH,
     {"keras", "1: a layer of its own pads for each stride of 2, as in Keras", 0, 0, 1},
 };
 
@@ -69,13 +72,14 @@ static neap_tensor build_v1(neap_network *net, const model_args *args)
     neap_tensor x = neap_block_images(net, args);
     if (keras)
         x = pad_as_keras(net, "stem.pad", x);
-    x = neap_block_conv_bn(net, "stem.conv", "stem.bn", x, square_conv(32, 3, 2, keras ? 0 : 1));
+    x = neap_block_conv_bn(net, "stem.conv", "stem.bn", x,
+                           square_conv(scaled(args, 32), 3, 2, keras ? 0 : 1));
     x = neap_net_relu(net, "stem.relu", x);
     int block = 0;
     for (uint32_t r = 0; r < COUNT_OF(rows); r++) {
         for (int i = 0; i < rows[r].repeat; i++) {
             neap_net_enter(net, "block%d", ++block);
-            x = separable_conv(net, x, rows[r].channels, rows[r].stride, keras);
+            x = separable_conv(net, x, scaled(args, rows[r].channels), rows[r].stride, keras);
             neap_net_leave(net);
         }
     }
@@ -93,7 +97,8 @@ const model_family neap_family_mobilenet_v1 = {
 /* ---- v2 ---- */
 
 static const neap_model_param v2_params[] = {
-    PARAM_BATCH(32), PARAM_IMAGE(224, 1), PARAM_IMAGE_W, PARAM_CLASSES(1000), PARAM_DROPOUT(20),
+    PARAM_BATCH(32),     PARAM_IMAGE(224, 1), PARAM_IMAGE_W,
+    PARAM_CLASSES(1000), PARAM_DROPOUT(20),   PARAM_WIDTH,
 };
 
 /* torchvision's Conv2dNormActivation: convolution 0, normalization 1, activation 2 of a scope. */
@@ -102,10 +107,9 @@ static neap_tensor conv_bn_relu6(neap_network *net, neap_tensor x, neap_conv2d c
     return neap_net_relu6(net, "2", neap_block_conv_bn(net, "0", "1", x, conv));
 }
 
-/* Widens to `expand` times the channels, filters each, narrows again; adds its input where shapes
- * allow. */
+/* Widens to `expand` times the channels, filters each, narrows again. */
 static neap_tensor inverted_residual(neap_network *net, neap_tensor x, int64_t expand,
-                                     int64_t channels, int64_t stride)
+                                     int64_t channels, int64_t stride, bool residual)
 {
     const int64_t width = neap_net_dim(net, x, 1);
     int index = 0;
@@ -122,7 +126,7 @@ static neap_tensor inverted_residual(neap_network *net, neap_tensor x, int64_t e
     y = neap_block_conv_bn(net, numbered("", index).text, numbered("", index + 1).text, y,
                            square_conv(channels, 1, 1, 0));
     neap_net_leave(net);
-    return stride == 1 && width == channels ? neap_net_add(net, "add", x, y) : y;
+    return residual ? neap_net_add(net, "add", x, y) : y;
 }
 
 static neap_tensor build_v2(neap_network *net, const model_args *args)
@@ -137,18 +141,18 @@ static neap_tensor build_v2(neap_network *net, const model_args *args)
     neap_tensor x = neap_block_images(net, args);
     int index = 0;
     neap_net_enter(net, "features.%d", index++);
-    x = conv_bn_relu6(net, x, square_conv(32, 3, 2, 1));
+    x = conv_bn_relu6(net, x, square_conv(scaled(args, 32), 3, 2, 1));
     neap_net_leave(net);
     for (uint32_t r = 0; r < COUNT_OF(rows); r++) {
         for (int i = 0; i < rows[r].repeat; i++) {
             neap_net_enter(net, "features.%d", index++);
-            x = inverted_residual(net, x, rows[r].expand, rows[r].channels,
-                                  i == 0 ? rows[r].stride : 1);
+            x = inverted_residual(net, x, rows[r].expand, scaled(args, rows[r].channels),
+                                  i == 0 ? rows[r].stride : 1, i > 0);
             neap_net_leave(net);
         }
     }
     neap_net_enter(net, "features.%d", index);
-    x = conv_bn_relu6(net, x, square_conv(1280, 1, 1, 0));
+    x = conv_bn_relu6(net, x, square_conv(scaled(args, 1280), 1, 1, 0));
     neap_net_leave(net);
 
     x = neap_block_global_pool(net, "avgpool", x);

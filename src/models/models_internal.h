@@ -55,6 +55,7 @@ int64_t neap_model_get(const model_args *args, const char *name);
 #define PARAM_IMAGE(value, smallest) \
     {"image", "height of the images, in pixels", (value), (smallest), 1 << 14}
 #define PARAM_IMAGE_W {"image_w", "width of the images, in pixels; 0: that of `image`", 0, 0, 1 << 14}
+#define PARAM_WIDTH   {"width", "channels and hidden features, in percent of the usual", 100, 1, 400}
 /* clang-format on */
 
 #define COUNT_OF(array)   ((uint32_t)(sizeof(array) / sizeof *(array)))

@@ -5,10 +5,7 @@
 #include "models/blocks.h"
 
 static const neap_model_param params[] = {
-    PARAM_BATCH(32),
-    PARAM_IMAGE(224, 1),
-    PARAM_IMAGE_W,
-    PARAM_CLASSES(1000),
+    PARAM_BATCH(32), PARAM_IMAGE(224, 1), PARAM_IMAGE_W, PARAM_CLASSES(1000), PARAM_WIDTH,
 };
 
 #define N_STAGES 4
@@ -66,13 +63,13 @@ static neap_tensor build(neap_network *net, const model_args *args)
     const neap_pool2d pool = square_pool(3, 2, 1);
 
     neap_tensor x = neap_block_images(net, args);
-    x = neap_block_conv_bn(net, "conv1", "bn1", x, square_conv(64, 7, 2, 3));
+    x = neap_block_conv_bn(net, "conv1", "bn1", x, square_conv(scaled(args, 64), 7, 2, 3));
     x = neap_net_relu(net, "relu", x);
     x = neap_net_max_pool2d(net, "maxpool", x, &pool, NULL);
     for (int stage = 0; stage < N_STAGES; stage++) {
         for (int block = 0; block < config->blocks[stage]; block++) {
             neap_net_enter(net, "layer%d.%d", stage + 1, block);
-            x = residual_block(net, config, x, INT64_C(64) << stage,
+            x = residual_block(net, config, x, scaled(args, INT64_C(64) << stage),
                                stage > 0 && block == 0 ? 2 : 1);
             neap_net_leave(net);
         }

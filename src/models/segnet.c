@@ -10,10 +10,7 @@
 #define LEAST_IMAGE (1 << N_STAGES)
 
 static const neap_model_param params[] = {
-    PARAM_BATCH(8),
-    PARAM_IMAGE(416, LEAST_IMAGE),
-    PARAM_IMAGE_W,
-    PARAM_CLASSES(21),
+    PARAM_BATCH(8), PARAM_IMAGE(416, LEAST_IMAGE), PARAM_IMAGE_W, PARAM_CLASSES(21), PARAM_WIDTH,
 };
 
 static const int stage_convs[N_STAGES] = {2, 2, 3, 3, 3};
@@ -36,7 +33,7 @@ static neap_tensor build(neap_network *net, const model_args *args)
     for (int s = 0; s < N_STAGES; s++) {
         neap_net_enter(net, "encoder%d", s + 1);
         for (int i = 1; i <= stage_convs[s]; i++)
-            x = conv_bn_relu(net, i, x, stage_channels[s]);
+            x = conv_bn_relu(net, i, x, scaled(args, stage_channels[s]));
         pooled[s] = x;
         x = neap_net_max_pool2d(net, "pool", x, &pool, &indices[s]);
         neap_net_leave(net);
@@ -45,10 +42,10 @@ static neap_tensor build(neap_network *net, const model_args *args)
         neap_net_enter(net, "decoder%d", s + 1);
         x = neap_net_max_unpool2d(net, "unpool", x, indices[s], pooled[s], &pool);
         for (int i = stage_convs[s]; i > 1; i--)
-            x = conv_bn_relu(net, i, x, stage_channels[s]);
+            x = conv_bn_relu(net, i, x, scaled(args, stage_channels[s]));
         /* The last one hands over as many channels as the stage below has; the very last, the
          * scores. */
-        x = s > 0 ? conv_bn_relu(net, 1, x, stage_channels[s - 1])
+        x = s > 0 ? conv_bn_relu(net, 1, x, scaled(args, stage_channels[s - 1]))
                   : neap_net_conv2d(net, "score", x, &score);
         neap_net_leave(net);
     }

@@ -10,10 +10,7 @@
 #define LEAST_FACTOR (1 << N_LEVELS)
 
 static const neap_model_param params[] = {
-    PARAM_BATCH(8),
-    PARAM_IMAGE(416, LEAST_FACTOR),
-    PARAM_IMAGE_W,
-    PARAM_CLASSES(2),
+    PARAM_BATCH(8), PARAM_IMAGE(416, LEAST_FACTOR), PARAM_IMAGE_W, PARAM_CLASSES(2), PARAM_WIDTH,
 };
 
 /* Two 3 x 3 convolutions, each normalized, with ReLU. */
@@ -27,10 +24,9 @@ static neap_tensor double_conv(neap_network *net, neap_tensor x, int64_t channel
     return x;
 }
 
-/* Doubles height and width, halves the channels, and joins the skip of that size. */
-static neap_tensor up(neap_network *net, neap_tensor x, neap_tensor skip)
+/* Doubles height and width, goes down to `channels`, and joins the skip of that size. */
+static neap_tensor up(neap_network *net, neap_tensor x, neap_tensor skip, int64_t channels)
 {
-    const int64_t channels = neap_net_dim(net, x, 1) / 2;
     const neap_conv2d conv = square_conv_bias(channels, 2, 2, 0);
     x = neap_net_conv_transpose2d(net, "up", x, &conv);
     const neap_tensor parts[] = {skip, x};
@@ -48,18 +44,18 @@ static neap_tensor build(neap_network *net, const model_args *args)
 
     neap_tensor x = neap_block_images(net, args);
     neap_net_enter(net, "inc");
-    x = double_conv(net, x, 64);
+    x = double_conv(net, x, scaled(args, 64));
     neap_net_leave(net);
     for (int level = 0; level < N_LEVELS; level++) {
         skips[level] = x;
         neap_net_enter(net, "down%d", level + 1);
         x = neap_net_max_pool2d(net, "pool", x, &pool, NULL);
-        x = double_conv(net, x, INT64_C(128) << level);
+        x = double_conv(net, x, scaled(args, INT64_C(128) << level));
         neap_net_leave(net);
     }
     for (int level = N_LEVELS; level-- > 0;) {
         neap_net_enter(net, "up%d", N_LEVELS - level);
-        x = up(net, x, skips[level]);
+        x = up(net, x, skips[level], scaled(args, INT64_C(64) << level));
         neap_net_leave(net);
     }
     return neap_block_pixel_loss(net, neap_net_conv2d(net, "outc.conv", x, &out));

@@ -6,9 +6,13 @@
 #include "models/blocks.h"
 
 static const neap_model_param params[] = {
-    PARAM_BATCH(32),   PARAM_IMAGE(224, 32),
-    PARAM_IMAGE_W,     PARAM_CLASSES(1000),
-    PARAM_DROPOUT(50), {"batch_norm", "1: batch normalization after each convolution", 0, 0, 1},
+    PARAM_BATCH(32),
+    PARAM_IMAGE(224, 32),
+    PARAM_IMAGE_W,
+    PARAM_CLASSES(1000),
+    PARAM_DROPOUT(50),
+    PARAM_WIDTH,
+    {"batch_norm", "1: batch normalization after each convolution", 0, 0, 1},
 };
 
 #define N_STAGES 5
@@ -33,14 +37,15 @@ static const struct vgg *find_config(int64_t depth)
     return &configs[i];
 }
 
-static neap_tensor build_features(neap_network *net, const struct vgg *config, neap_tensor x,
-                                  bool batch_norm)
+static neap_tensor build_features(neap_network *net, const model_args *args, neap_tensor x)
 {
+    const struct vgg *config = find_config(args->model->variant);
+    const bool batch_norm = neap_model_get(args, "batch_norm") != 0;
     const neap_pool2d pool = square_pool(2, 2, 0);
     int index = 0;
     neap_net_enter(net, "features");
     for (int stage = 0; stage < N_STAGES; stage++) {
-        const neap_conv2d conv = square_conv_bias(stage_channels[stage], 3, 1, 1);
+        const neap_conv2d conv = square_conv_bias(scaled(args, stage_channels[stage]), 3, 1, 1);
         for (int i = 0; i < config->convs[stage]; i++) {
             x = neap_net_conv2d(net, numbered("", index++).text, x, &conv);
             if (batch_norm)
@@ -56,16 +61,15 @@ static neap_tensor build_features(neap_network *net, const struct vgg *config, n
 static neap_tensor build(neap_network *net, const model_args *args)
 {
     const double drop = dropout_rate(args);
-    neap_tensor x =
-        build_features(net, find_config(args->model->variant), neap_block_images(net, args),
-                       neap_model_get(args, "batch_norm") != 0);
+    const int64_t hidden = scaled(args, 4096);
+    neap_tensor x = build_features(net, args, neap_block_images(net, args));
     x = neap_net_adaptive_avg_pool2d(net, "avgpool", x, 7, 7);
     x = neap_net_flatten(net, "flatten", x, 1);
 
     neap_net_enter(net, "classifier");
-    x = neap_net_relu(net, "1", neap_net_linear(net, "0", x, 4096, true));
+    x = neap_net_relu(net, "1", neap_net_linear(net, "0", x, hidden, true));
     x = neap_net_dropout(net, "2", x, drop);
-    x = neap_net_relu(net, "4", neap_net_linear(net, "3", x, 4096, true));
+    x = neap_net_relu(net, "4", neap_net_linear(net, "3", x, hidden, true));
     x = neap_net_dropout(net, "5", x, drop);
     x = neap_net_linear(net, "6", x, neap_model_get(args, "classes"), true);
     neap_net_leave(net);

@@ -521,6 +521,84 @@ static void test_bad_settings_are_refused(void **state)
     refuse_one("gpt2", "heads", 5, "gpt2|hidden 768|heads 5");
 }
 
+/* ---- Width ---- */
+
+/* A model at the smallest sizes it takes, `width` percent wide. */
+static neap_graph *build_narrow(const neap_model *model, int64_t width)
+{
+    settings s = {0};
+    set(&s, "batch", 1);
+    set(&s, "classes", 3);
+    set_if_taken(&s, model, "aux", 0); /* which wants large images */
+    set(&s, "image", param_of(model, "image")->least);
+    set(&s, "width", width);
+    return build(neap_model_name(model), &s);
+}
+
+/* Narrow or wide, a network has the same ops; parameters grow with the width. */
+static void check_widths(const neap_model *model)
+{
+    static const int64_t widths[] = {1, 5, 10, 25, 100, 400};
+    const char *name = neap_model_name(model);
+    uint32_t n_ops = 0;
+    int64_t parameters = 0;
+    for (size_t i = 0; i < COUNT_OF(widths); i++) {
+        neap_graph *graph = build_narrow(model, widths[i]);
+        check_outputs(name, graph);
+        check_names(name, graph);
+        if (i > 0 && neap_graph_op_count(graph) != n_ops)
+            fail_msg("%s: %u ops at width %lld, not %u", name, neap_graph_op_count(graph),
+                     (long long)widths[i], n_ops);
+        n_ops = neap_graph_op_count(graph);
+        if (neap_graph_parameter_count(graph) <= parameters)
+            fail_msg("%s: at width %lld there are no more parameters", name, (long long)widths[i]);
+        parameters = neap_graph_parameter_count(graph);
+        neap_graph_destroy(graph);
+    }
+}
+
+static void test_widths(void **state)
+{
+    (void)state;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < neap_models_count(); i++) {
+        const neap_model *model = neap_models_at(i);
+        if (!param_of(model, "image") || !param_of(model, "classes") || param_of(model, "heads"))
+            continue;
+        assert_non_null(param_of(model, "width"));
+        check_widths(model);
+        count++;
+    }
+    assert_int_equal(count, 21);
+}
+
+static int64_t parameters_at_width(const char *name, int64_t width)
+{
+    settings s = {0};
+    set(&s, "width", width);
+    neap_graph *graph = build(name, &s);
+    int64_t count = neap_graph_parameter_count(graph);
+    neap_graph_destroy(graph);
+    return count;
+}
+
+static void test_parameters_by_width(void **state)
+{
+    (void)state;
+    /* Keras's MobileNet with alpha 0.25, 0.5 and 0.75: what it trains of it. */
+    assert_int_equal(parameters_at_width("mobilenet_v1", 25), 470072);
+    assert_int_equal(parameters_at_width("mobilenet_v1", 50), 1331592);
+    assert_int_equal(parameters_at_width("mobilenet_v1", 75), 2585560);
+    /* Channels 3, 10, 19, 13, 13, and 205 features twice: rounded to the nearest. */
+    assert_int_equal(parameters_at_width("alexnet", 5),
+                     (11 * 11 * 3 * 3 + 3) + (5 * 5 * 3 * 10 + 10) + (3 * 3 * 10 * 19 + 19) +
+                         (3 * 3 * 19 * 13 + 13) + (3 * 3 * 13 * 13 + 13) + (36 * 13 * 205 + 205) +
+                         (205 * 205 + 205) + (205 * 1000 + 1000));
+    for (size_t i = 0; i < COUNT_OF(expected); i++)
+        if (param_of(find(expected[i].name), "width"))
+            assert_int_equal(parameters_at_width(expected[i].name, 100), expected[i].parameters);
+}
+
 /* ---- Kernels ---- */
 
 static bool reads(const neap_op *op, uint32_t value)
@@ -792,6 +870,8 @@ int main(void)
         cmocka_unit_test(test_mobilenet_v1_as_keras_has_it),
         cmocka_unit_test(test_dropout_off_leaves_no_random_op),
         cmocka_unit_test(test_bad_settings_are_refused),
+        cmocka_unit_test(test_widths),
+        cmocka_unit_test(test_parameters_by_width),
         cmocka_unit_test(test_layer_kernels_read_the_whole_layer),
         cmocka_unit_test(test_hong_vgg19),
         cmocka_unit_test(test_hong_alexnet),
