@@ -1,0 +1,709 @@
+/*
+ * Every backend against the reference: each op type, forward and backward, in random networks with
+ * random sizes, attributes and strides.
+ *
+ * Results are those of the ref backend in double precision on the same operands: to the bit where
+ * elements are only moved or compared, within a share of the sum of absolute terms where they are
+ * added up, and of the largest result elsewhere. A kernel must say the same again with other
+ * garbage in workspace and results, at other addresses, with its spec gone; it may write nothing
+ * but its results, and no operand.
+ *
+ * NEAP_TEST_SEED and NEAP_TEST_COUNT (networks a kind); the first argument selects tests by a
+ * pattern, as in "onednn: conv*".
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/text_buffer.h"
+#include "random_ops.h"
+#include "run/arrays.h"
+#include "run/backends/ref/ref.h"
+#include "run/specs.h"
+#include "settings.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOLERANCE 1e-5
+#define RED_ZONE  192 /* bytes on either side of what a kernel may touch */
+
+/* ---- Arrays ---- */
+
+typedef struct tensor {
+    run_array array; /* plain */
+    int64_t n;
+    void *data;
+} tensor;
+
+static void *allocate(size_t bytes)
+{
+    void *block = malloc(bytes ? bytes : 1);
+    assert_non_null(block);
+    return block;
+}
+
+static size_t item_bytes(const run_array *array)
+{
+    return (size_t)neap_dtype_bytes(array->dtype);
+}
+
+static bool is_float(neap_dtype dtype)
+{
+    return dtype == NEAP_F32 || dtype == NEAP_F64;
+}
+
+static tensor new_tensor(const neap_value *value, neap_dtype dtype)
+{
+    tensor t = {.array = {.dtype = dtype, .rank = value->rank}};
+    memcpy(t.array.shape, value->shape, value->rank * sizeof *value->shape);
+    run_array_set_plain(&t.array);
+    t.n = run_array_elements(&t.array);
+    t.data = allocate((size_t)t.n * item_bytes(&t.array));
+    return t;
+}
+
+static double number_at(const tensor *t, int64_t i)
+{
+    switch (t->array.dtype) {
+    case NEAP_F32:
+        return (double)((const float *)t->data)[i];
+    case NEAP_F64:
+        return ((const double *)t->data)[i];
+    case NEAP_I64:
+        return (double)((const int64_t *)t->data)[i];
+    case NEAP_I32:
+        return ((const int32_t *)t->data)[i];
+    default:
+        return ((const uint8_t *)t->data)[i];
+    }
+}
+
+static void set_number(tensor *t, int64_t i, double number)
+{
+    switch (t->array.dtype) {
+    case NEAP_F32:
+        ((float *)t->data)[i] = (float)number;
+        break;
+    case NEAP_F64:
+        ((double *)t->data)[i] = number;
+        break;
+    case NEAP_I64:
+        ((int64_t *)t->data)[i] = (int64_t)number;
+        break;
+    case NEAP_I32:
+        ((int32_t *)t->data)[i] = (int32_t)number;
+        break;
+    default:
+        ((uint8_t *)t->data)[i] = (uint8_t)number;
+    }
+}
+
+/* ---- An op and what the reference makes of it ---- */
+
+typedef struct op_run {
+    const neap_graph *graph;
+    const neap_op *op;
+    uint64_t seed;
+    const tensor *in;  /* op->n_inputs */
+    tensor *out;       /* op->n_outputs: doubles where the graph has floats */
+    tensor *magnitude; /* of each element of out: errors are shares of it */
+} op_run;
+
+typedef enum measure {
+    EXACT,  /* elements are moved, compared, chosen */
+    SUMS,   /* of products: the sum of their absolute values is the measure */
+    SMOOTH, /* anything else: the largest result of the array is */
+} measure;
+
+static measure measure_of(const char *type)
+{
+    static const char *const exact[] = {"relu",       "relu_bw",         "relu6",  "relu6_bw",
+                                        "max_pool2d", "max_unpool2d",    "concat", "transpose",
+                                        "slice_bw",   "max_unpool2d_bw", "expand", "pad2d",
+                                        "pad2d_bw",   "embedding"};
+    static const char *const sums[] = {"conv",          "linear",      "add",      "mul",
+                                       "reduce",        "avg_pool2d",  "adaptive", "dropout",
+                                       "max_pool2d_bw", "embedding_bw"};
+    for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
+        if (strcmp(type, exact[i]) == 0)
+            return EXACT;
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
+        if (strncmp(type, sums[i], strlen(sums[i])) == 0)
+            return SUMS;
+    return SMOOTH;
+}
+
+static void run_reference(neap_backend *ref, const op_run *run, const tensor *in, tensor *out)
+{
+    run_array arrays[64];
+    const void *from[32];
+    void *to[32];
+    run_kernel *kernel;
+    neap_diag diag = {0};
+    assert_true(run->op->n_inputs <= 32 && run->op->n_outputs <= 32);
+    for (uint32_t i = 0; i < run->op->n_inputs; i++) {
+        arrays[i] = in[i].array;
+        from[i] = in[i].data;
+    }
+    for (uint32_t i = 0; i < run->op->n_outputs; i++) {
+        arrays[32 + i] = out[i].array;
+        to[i] = out[i].data;
+    }
+    run_spec spec = {.op = run->op, .in = arrays, .out = arrays + 32};
+    if (run_backend_ref.prepare(ref, &spec, &kernel, &diag) != NEAP_OK)
+        fail_msg("%s", diag.message);
+    run_args args = {.in = from, .out = to, .seed = run->seed};
+    if (kernel->run(kernel, &args, &diag) != NEAP_OK)
+        fail_msg("%s", diag.message);
+    kernel->destroy(kernel);
+}
+
+static tensor absolute(const tensor *t)
+{
+    tensor copy = *t;
+    copy.data = allocate((size_t)t->n * item_bytes(&t->array));
+    memcpy(copy.data, t->data, (size_t)t->n * item_bytes(&t->array));
+    for (int64_t i = 0; is_float(t->array.dtype) && i < t->n; i++)
+        set_number(&copy, i, fabs(number_at(t, i)));
+    return copy;
+}
+
+/* Results and magnitudes. */
+static void ask_reference(neap_backend *ref, const op_run *run)
+{
+    tensor in[32];
+    run_reference(ref, run, run->in, run->out);
+    if (measure_of(run->op->type) == SUMS) {
+        for (uint32_t i = 0; i < run->op->n_inputs; i++)
+            in[i] = absolute(&run->in[i]);
+        run_reference(ref, run, in, run->magnitude);
+        for (uint32_t i = 0; i < run->op->n_inputs; i++)
+            free(in[i].data);
+        return;
+    }
+    for (uint32_t i = 0; i < run->op->n_outputs; i++) {
+        double largest = 0;
+        for (int64_t k = 0; k < run->out[i].n; k++)
+            largest = fmax(largest, fabs(number_at(&run->out[i], k)));
+        for (int64_t k = 0; k < run->out[i].n; k++)
+            set_number(&run->magnitude[i], k, largest);
+    }
+}
+
+/* ---- Operands somewhere in memory ---- */
+
+typedef struct placed {
+    run_array array;
+    unsigned char *block, *before; /* the block, and what stood there */
+    size_t bytes;
+    unsigned char *first; /* element 0, 0, ... */
+} placed;
+
+static int64_t offset_of(const run_array *array, int64_t element)
+{
+    int64_t offset = 0;
+    for (uint32_t d = array->rank; d-- > 0; element /= array->shape[d])
+        offset += element % array->shape[d] * array->strides[d];
+    return offset;
+}
+
+static void fill_garbage(unsigned char *bytes, size_t count, random_source *garbage)
+{
+    if (!garbage)
+        memset(bytes, 0xFF, count);
+    for (size_t i = 0; garbage && i < count; i++)
+        bytes[i] = (unsigned char)random_below(garbage, 256);
+}
+
+/*
+ * Strides for an array, and how many elements the array that it is a view of has, how many before
+ * it. Parameters and their gradients are plain.
+ */
+static run_array some_layout(const run_array *plain, bool keep_plain, random_source *random,
+                             int64_t *elements, int64_t *begin)
+{
+    run_array array = *plain, whole = *plain;
+    bool part = !keep_plain && random_below(random, 3) == 0;
+    *begin = 0;
+    for (uint32_t d = 0; part && d < whole.rank; d++)
+        whole.shape[d] += random_below(random, 2) * random_below(random, 4);
+    if (!keep_plain && random_below(random, 2))
+        run_array_set_channels_last(&whole);
+    else
+        run_array_set_plain(&whole);
+    for (uint32_t d = 0; d < whole.rank; d++)
+        *begin += random_below(random, (uint32_t)(whole.shape[d] - array.shape[d] + 1)) *
+                  whole.strides[d];
+    memcpy(array.strides, whole.strides, sizeof array.strides);
+    *elements = run_array_elements(&whole);
+    return array;
+}
+
+/* A block for an operand with garbage in and around it. Aligned as an arena's are, where it is no
+   view, and no better. */
+static void place(placed *p, random_source *layout, random_source *garbage, const run_array *plain,
+                  bool keep_plain)
+{
+    int64_t elements, begin;
+    p->array = some_layout(plain, keep_plain, layout, &elements, &begin);
+    p->bytes = 2 * RED_ZONE + (size_t)elements * item_bytes(plain);
+    size_t whole = (p->bytes + 127) / 128 * 128;
+    p->block = aligned_alloc(128, whole);
+    p->before = allocate(p->bytes);
+    assert_non_null(p->block);
+    fill_garbage(p->block, p->bytes, garbage);
+    p->first = p->block + RED_ZONE + (size_t)begin * item_bytes(plain);
+}
+
+static void put_elements(placed *p, const tensor *t)
+{
+    size_t size = item_bytes(&p->array);
+    for (int64_t i = 0; i < t->n; i++)
+        memcpy(p->first + offset_of(&p->array, i) * (int64_t)size,
+               (const unsigned char *)t->data + (size_t)i * size, size);
+}
+
+static void get_elements(const placed *p, unsigned char *dense)
+{
+    size_t size = item_bytes(&p->array);
+    for (int64_t i = 0; i < run_array_elements(&p->array); i++)
+        memcpy(dense + (size_t)i * size, p->first + offset_of(&p->array, i) * (int64_t)size, size);
+}
+
+/* Whether all bytes are as they were; those of elements too, unless they are results. */
+static bool untouched(const placed *p, bool result)
+{
+    size_t size = item_bytes(&p->array);
+    for (int64_t i = 0; result && i < run_array_elements(&p->array); i++) {
+        int64_t at = p->first - p->block + offset_of(&p->array, i) * (int64_t)size;
+        memcpy(p->before + at, p->block + at, size);
+    }
+    return memcmp(p->before, p->block, p->bytes) == 0;
+}
+
+static void clear_placed(placed *p)
+{
+    free(p->block);
+    free(p->before);
+}
+
+/* ---- One op on one backend ---- */
+
+typedef struct trial {
+    const op_run *run;
+    neap_backend *backend;
+    const char *name; /* of the kind of network */
+    uint64_t seed;    /* of the network */
+    uint32_t variant;
+    uint64_t layout; /* seed of the operands' layouts */
+    char sign[1024];
+} trial;
+
+static void fail_trial(const trial *t, const char *format, ...) NEAP_PRINTF(2, 3);
+
+static void fail_trial(const trial *t, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    fail_msg("%s\n  op \"%s\", variant %u of %s with %d threads: %s\n  from \"%s\" of seed %llu",
+             text, t->run->op->name, t->variant, neap_backend_name(t->backend),
+             neap_backend_threads(t->backend), t->sign, t->name, (unsigned long long)t->seed);
+}
+
+/* Parameters and their gradients: a matter of the graph, as in run/arrays.c. */
+static bool stays_plain(const neap_graph *graph, uint32_t value)
+{
+    return strcmp(neap_graph_value(graph, value)->kind, NEAP_KIND_PARAMETER) == 0 ||
+           neap_graph_is_output(graph, value);
+}
+
+typedef struct operands {
+    placed *in, *out;
+    unsigned char *workspace, *workspace_block;
+    size_t workspace_bytes;
+} operands;
+
+static operands place_all(const trial *t, int64_t workspace, random_source *garbage)
+{
+    const op_run *run = t->run;
+    random_source layout = {t->layout};
+    operands o = {.in = allocate(run->op->n_inputs * sizeof *o.in),
+                  .out = allocate(run->op->n_outputs * sizeof *o.out),
+                  .workspace_bytes = (size_t)workspace};
+    for (uint32_t i = 0; i < run->op->n_inputs; i++) {
+        place(&o.in[i], &layout, garbage, &run->in[i].array,
+              stays_plain(run->graph, run->op->inputs[i]));
+        put_elements(&o.in[i], &run->in[i]);
+        memcpy(o.in[i].before, o.in[i].block, o.in[i].bytes);
+    }
+    for (uint32_t i = 0; i < run->op->n_outputs; i++) {
+        run_array like = run->out[i].array;
+        like.dtype = neap_graph_value(run->graph, run->op->outputs[i])->dtype;
+        place(&o.out[i], &layout, garbage, &like, stays_plain(run->graph, run->op->outputs[i]));
+        memcpy(o.out[i].before, o.out[i].block, o.out[i].bytes);
+    }
+    o.workspace_block = aligned_alloc(128, (o.workspace_bytes + 2 * RED_ZONE + 127) / 128 * 128);
+    assert_non_null(o.workspace_block);
+    memset(o.workspace_block, 0xAB, o.workspace_bytes + 2 * RED_ZONE);
+    o.workspace = o.workspace_block + RED_ZONE;
+    fill_garbage(o.workspace, o.workspace_bytes, garbage);
+    return o;
+}
+
+static void clear_operands(const trial *t, operands *o)
+{
+    for (uint32_t i = 0; i < t->run->op->n_inputs; i++)
+        clear_placed(&o->in[i]);
+    for (uint32_t i = 0; i < t->run->op->n_outputs; i++)
+        clear_placed(&o->out[i]);
+    free(o->in);
+    free(o->out);
+    free(o->workspace_block);
+}
+
+static void check_memory(const trial *t, const operands *o)
+{
+    for (uint32_t i = 0; i < t->run->op->n_inputs; i++)
+        if (!untouched(&o->in[i], false))
+            fail_trial(t, "its operand %u is not what it was, or the memory around it", i);
+    for (uint32_t i = 0; i < t->run->op->n_outputs; i++)
+        if (!untouched(&o->out[i], true))
+            fail_trial(t, "it writes outside of its result %u", i);
+    for (size_t i = 0; i < RED_ZONE; i++)
+        if (o->workspace_block[i] != 0xAB || o->workspace[o->workspace_bytes + i] != 0xAB)
+            fail_trial(t, "it writes outside of its workspace of %zu bytes", o->workspace_bytes);
+}
+
+static void check_numbers(const trial *t, uint32_t output, const unsigned char *dense)
+{
+    const tensor *wanted = &t->run->out[output], *size = &t->run->magnitude[output];
+    double share =
+        measure_of(t->run->op->type) == EXACT || !is_float(wanted->array.dtype) ? 0 : TOLERANCE;
+    tensor found = {.array = wanted->array, .n = wanted->n};
+    found.array.dtype = neap_graph_value(t->run->graph, t->run->op->outputs[output])->dtype;
+    found.data = allocate((size_t)found.n * item_bytes(&found.array));
+    memcpy(found.data, dense, (size_t)found.n * item_bytes(&found.array));
+    for (int64_t i = 0; i < wanted->n; i++) {
+        double is = number_at(&found, i), should = number_at(wanted, i);
+        if (!(fabs(is - should) <= share * number_at(size, i) + (share > 0 ? 1e-30 : 0)))
+            fail_trial(
+                t, "element %lld of its result %u is %.9g; it should be %.9g, give or take %.2g",
+                (long long)i, output, is, should, share * number_at(size, i));
+    }
+    free(found.data);
+}
+
+/* Runs the kernel with the given garbage around; the results, one after the other. */
+static unsigned char *run_once(const trial *t, const run_kernel *kernel, int64_t workspace,
+                               random_source *garbage, size_t *bytes)
+{
+    const void *from[32];
+    void *to[32];
+    neap_diag diag = {0};
+    operands o = place_all(t, workspace, garbage);
+    size_t filled = 0;
+    *bytes = 0;
+    for (uint32_t i = 0; i < t->run->op->n_inputs; i++)
+        from[i] = o.in[i].first;
+    for (uint32_t i = 0; i < t->run->op->n_outputs; i++) {
+        to[i] = o.out[i].first;
+        *bytes += (size_t)run_array_elements(&o.out[i].array) * item_bytes(&o.out[i].array);
+    }
+    run_args args = {
+        .in = from, .out = to, .workspace = workspace ? o.workspace : NULL, .seed = t->run->seed};
+    if (kernel->run(kernel, &args, &diag) != NEAP_OK)
+        fail_trial(t, "it fails: %s", diag.message);
+    check_memory(t, &o);
+    unsigned char *results = allocate(*bytes);
+    for (uint32_t i = 0; i < t->run->op->n_outputs; i++) {
+        get_elements(&o.out[i], results + filled);
+        check_numbers(t, i, results + filled);
+        filled += (size_t)run_array_elements(&o.out[i].array) * item_bytes(&o.out[i].array);
+    }
+    clear_operands(t, &o);
+    return results;
+}
+
+/* A spec whose memory can be taken away again. */
+typedef struct lent_spec {
+    run_spec spec;
+    neap_op op;
+    neap_attr *attrs;
+    run_array *in, *out;
+} lent_spec;
+
+static void lend_spec(lent_spec *lent, const trial *t)
+{
+    const op_run *run = t->run;
+    operands o = place_all(t, 0, NULL); /* for the layouts */
+    lent->op = *run->op;
+    lent->attrs = allocate(run->op->n_attrs * sizeof *lent->attrs);
+    for (uint32_t i = 0; i < run->op->n_attrs; i++) {
+        size_t length = strlen(run->op->attrs[i].name) + 1;
+        char *name = allocate(length);
+        memcpy(name, run->op->attrs[i].name, length);
+        lent->attrs[i] = run->op->attrs[i];
+        lent->attrs[i].name = name;
+    }
+    lent->op.attrs = lent->attrs;
+    lent->in = allocate(run->op->n_inputs * sizeof *lent->in);
+    lent->out = allocate(run->op->n_outputs * sizeof *lent->out);
+    for (uint32_t i = 0; i < run->op->n_inputs; i++)
+        lent->in[i] = o.in[i].array;
+    for (uint32_t i = 0; i < run->op->n_outputs; i++)
+        lent->out[i] = o.out[i].array;
+    clear_operands(t, &o);
+    lent->spec =
+        (run_spec){.op = &lent->op, .in = lent->in, .out = lent->out, .variant = t->variant};
+}
+
+static void take_back(lent_spec *lent)
+{
+    for (uint32_t i = 0; i < lent->op.n_attrs; i++) {
+        char *name = (char *)(uintptr_t)lent->attrs[i].name;
+        memset(name, '?', strlen(name));
+        free(name);
+    }
+    free(lent->attrs);
+    free(lent->in);
+    free(lent->out);
+    memset(lent, 0, sizeof *lent);
+}
+
+static void sign_trial(trial *t, const run_spec *spec)
+{
+    neap_text text;
+    neap_text_init(&text, NULL);
+    run_spec_sign(spec, &text);
+    snprintf(t->sign, sizeof t->sign, "%s", text.text);
+    neap_text_clear(&text);
+}
+
+static uint64_t unsupported; /* ops of this kind of network that the backend refused */
+
+/* How many variants there are, and their workspaces: the same whenever it is asked. 0 if the
+   backend has no kernel. */
+static uint32_t ask_variants(trial *t, int64_t workspaces[RUN_MOST_VARIANTS])
+{
+    const run_backend_type *type = t->backend->type;
+    int64_t again[RUN_MOST_VARIANTS];
+    uint32_t count, count_again;
+    lent_spec lent;
+    neap_diag diag = {0};
+    lend_spec(&lent, t);
+    sign_trial(t, &lent.spec);
+    if (!type->supports_op(t->backend, &lent.spec, &diag)) {
+        if (unsupported++ == 0)
+            print_message("not supported: %s\n", diag.message);
+        take_back(&lent);
+        return 0;
+    }
+    if (type->variants(t->backend, &lent.spec, workspaces, &count, &diag) != NEAP_OK ||
+        type->variants(t->backend, &lent.spec, again, &count_again, &diag) != NEAP_OK)
+        fail_trial(t, "no variants: %s", diag.message);
+    assert_in_range(count, 1, RUN_MOST_VARIANTS);
+    assert_int_equal(count, count_again);
+    assert_memory_equal(workspaces, again, count * sizeof *again);
+    take_back(&lent);
+    return count;
+}
+
+static void try_variant(trial *t, int64_t workspace, random_source *random)
+{
+    lent_spec lent;
+    neap_diag diag = {0};
+    run_kernel *kernel;
+    assert_true(workspace >= 0);
+    lend_spec(&lent, t);
+    if (t->backend->type->prepare(t->backend, &lent.spec, &kernel, &diag) != NEAP_OK)
+        fail_trial(t, "it cannot be prepared: %s", diag.message);
+    take_back(&lent);
+    size_t bytes;
+    unsigned char *once = run_once(t, kernel, workspace, NULL, &bytes);
+    unsigned char *twice = run_once(t, kernel, workspace, random, &bytes);
+    if (memcmp(once, twice, bytes) != 0)
+        fail_trial(t, "a second run does not give the same bits");
+    free(once);
+    free(twice);
+    kernel->destroy(kernel);
+}
+
+/* ---- One network ---- */
+
+#define MOST_OPEN 2
+
+typedef struct family {
+    const random_op *op;
+    const char *backend;
+    char name[64];
+} family;
+
+static const char *const types[] = {
+#define X(type) #type,
+#include "graph/ops.def"
+#undef X
+};
+#define N_TYPES (sizeof types / sizeof *types)
+
+static uint64_t runs[N_TYPES]; /* kernels that were tried, of all backends */
+
+static void count_run(const char *type)
+{
+    for (size_t i = 0; i < N_TYPES; i++)
+        if (strcmp(types[i], type) == 0)
+            runs[i]++;
+}
+
+/* Ids and labels below what their reader takes. */
+static void fill_input(const neap_graph *graph, uint32_t value, tensor *all, random_source *random)
+{
+    uint32_t count;
+    int64_t limit = 0;
+    const uint32_t *readers = neap_graph_readers(graph, value, &count);
+    const neap_op *reader = count ? neap_graph_op(graph, readers[0]) : NULL;
+    for (uint32_t i = 0; reader && !is_float(all[value].array.dtype) && i < reader->n_inputs; i++) {
+        run_array in[32], out[32];
+        for (uint32_t k = 0; k < reader->n_inputs; k++)
+            in[k] = all[reader->inputs[k]].array;
+        for (uint32_t k = 0; k < reader->n_outputs; k++)
+            out[k] = all[reader->outputs[k]].array;
+        if (reader->inputs[i] == value)
+            limit = ref_integer_limit(&(run_spec){.op = reader, .in = in, .out = out}, i);
+    }
+    for (int64_t i = 0; i < all[value].n; i++)
+        set_number(&all[value], i,
+                   limit ? random_below(random, (uint32_t)limit)
+                         : 3.0 * random_below(random, 1u << 23) / (double)(1u << 23) - 1.5);
+}
+
+static bool is_view_op(const char *type)
+{
+    return strcmp(type, "slice") == 0 || strcmp(type, "split") == 0 || strcmp(type, "reshape") == 0;
+}
+
+/* Runs the op by the reference, and on the backend; the values get the reference's results. */
+static void try_op(trial *t, neap_backend *ref, const neap_op *op, tensor *values,
+                   random_source *random)
+{
+    tensor in[32], out[32], magnitude[32];
+    const neap_graph *graph = t->run->graph;
+    op_run run = {.graph = graph,
+                  .op = op,
+                  .seed = t->seed + 17,
+                  .in = in,
+                  .out = out,
+                  .magnitude = magnitude};
+    assert_true(op->n_inputs <= 32 && op->n_outputs <= 32);
+    for (uint32_t i = 0; i < op->n_inputs; i++)
+        in[i] = values[op->inputs[i]];
+    for (uint32_t i = 0; i < op->n_outputs; i++) {
+        const neap_value *value = neap_graph_value(graph, op->outputs[i]);
+        out[i] = new_tensor(value, is_float(value->dtype) ? NEAP_F64 : value->dtype);
+        magnitude[i] = new_tensor(value, is_float(value->dtype) ? NEAP_F64 : value->dtype);
+    }
+    ask_reference(ref, &run);
+    t->run = &run;
+    int64_t workspaces[RUN_MOST_VARIANTS];
+    t->variant = 0;
+    t->layout = ((uint64_t)random_below(random, 1u << 30) << 20) + random_below(random, 1u << 20);
+    uint32_t count = is_view_op(op->type) ? 0 : ask_variants(t, workspaces);
+    for (t->variant = 0; t->variant < count; t->variant++) {
+        try_variant(t, workspaces[t->variant], random);
+        count_run(op->type);
+    }
+    for (uint32_t i = 0; i < op->n_outputs; i++) {
+        for (int64_t k = 0; k < out[i].n; k++)
+            set_number(&values[op->outputs[i]], k, number_at(&out[i], k));
+        free(out[i].data);
+        free(magnitude[i].data);
+    }
+}
+
+static void try_network(const family *f, neap_backend *backend, neap_backend *ref, uint64_t seed)
+{
+    random_source random = {seed};
+    neap_graph *graph = random_op_graph(f->op, &random);
+    uint32_t n_values = neap_graph_value_count(graph);
+    tensor *values = allocate(n_values * sizeof *values);
+    for (uint32_t v = 0; v < n_values; v++)
+        values[v] = new_tensor(neap_graph_value(graph, v), neap_graph_value(graph, v)->dtype);
+    for (uint32_t v = 0; v < n_values; v++)
+        if (neap_graph_value(graph, v)->producer == NEAP_NONE)
+            fill_input(graph, v, values, &random);
+    for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
+        op_run none = {.graph = graph};
+        trial t = {.run = &none, .backend = backend, .name = f->op->name, .seed = seed};
+        try_op(&t, ref, neap_graph_op(graph, o), values, &random);
+    }
+    for (uint32_t v = 0; v < n_values; v++)
+        free(values[v].data);
+    free(values);
+    neap_graph_destroy(graph);
+}
+
+static void test_family(void **state)
+{
+    const family *f = *state;
+    uint64_t seed = setting("NEAP_TEST_SEED", 20240801), count = setting("NEAP_TEST_COUNT", 25);
+    neap_backend *ref, *open[MOST_OPEN];
+    neap_diag diag = {0};
+    assert_int_equal(neap_backend_open(NULL, "ref", 1, &ref, &diag), NEAP_OK);
+    for (int i = 0; i < MOST_OPEN; i++)
+        if (neap_backend_open(NULL, f->backend, i + 1, &open[i], &diag) != NEAP_OK)
+            fail_msg("%s", diag.message);
+    unsupported = 0;
+    for (uint64_t i = 0; i < count; i++)
+        try_network(f, open[i % MOST_OPEN], ref, seed + i);
+    for (int i = 0; i < MOST_OPEN; i++)
+        neap_backend_close(open[i]);
+    neap_backend_close(ref);
+    if (unsupported) {
+        print_message("%llu ops were not supported\n", (unsigned long long)unsupported);
+        skip();
+    }
+}
+
+/* Views have no kernels. Everything else must have been there. */
+static void test_all_types(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_TYPES; i++)
+        if (runs[i] == 0 && !is_view_op(types[i]))
+            fail_msg("no network had the op type %s", types[i]);
+}
+
+int main(int argc, char **argv)
+{
+    uint32_t n_backends = neap_backends_count();
+    size_t count = 0;
+    family *families = calloc(n_backends * n_random_ops, sizeof *families);
+    struct CMUnitTest *tests = calloc(n_backends * n_random_ops + 1, sizeof *tests);
+    int failed = 1;
+    for (uint32_t b = 0; families && tests && b < n_backends; b++)
+        for (size_t i = 0; i < n_random_ops && strcmp(neap_backends_name(b), "null") != 0; i++) {
+            family *f = &families[count];
+            *f = (family){.op = &random_ops[i], .backend = neap_backends_name(b)};
+            snprintf(f->name, sizeof f->name, "%s: %s", f->backend, f->op->name);
+            tests[count++] =
+                (struct CMUnitTest){.name = f->name, .test_func = test_family, .initial_state = f};
+        }
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    if (families && tests) {
+        tests[count++] =
+            (struct CMUnitTest){.name = "every op type was run", .test_func = test_all_types};
+        failed = _cmocka_run_group_tests("backends", tests, count, NULL, NULL);
+    }
+    free(tests);
+    free(families);
+    return failed;
+}

@@ -1,0 +1,506 @@
+/* Random networks around one op: one function a kind. */
+#include "random_ops.h"
+
+#include "op_cases.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+neap_graph *random_op_graph(const random_op *op, random_source *random)
+{
+    neap_network *net;
+    neap_graph *graph;
+    neap_diag diag = {0};
+    assert_int_equal(neap_network_create(NULL, op->name, NEAP_F32, &net, &diag), NEAP_OK);
+    neap_network_set_kernels(net, random_below(random, 2) ? NEAP_KERNELS_TORCH : NEAP_KERNELS_LEAN);
+    neap_tensor y = op->build(net, random);
+    if (neap_net_rank(net, y) != 1 || neap_net_dim(net, y, 0) != 1) {
+        y = neap_net_reshape(net, "flat", y, SHAPE(-1));
+        neap_tensor weight =
+            neap_net_parameter(net, "probe.weight", SHAPE(1, neap_net_dim(net, y, 0)));
+        y = neap_net_linear_with(net, "probe", y, weight, NEAP_NONE);
+    }
+    if (neap_network_finish(net, y, NULL, &graph, &diag) != NEAP_OK)
+        fail_msg("%s: %s", op->name, diag.message);
+    neap_network_destroy(net);
+    return graph;
+}
+
+/* ---- Numbers ---- */
+
+static int64_t from_to(random_source *random, int64_t low, int64_t high)
+{
+    return low + random_below(random, (uint32_t)(high - low + 1));
+}
+
+static bool coin(random_source *random)
+{
+    return random_below(random, 2);
+}
+
+static bool one_in(random_source *random, uint32_t chances)
+{
+    return random_below(random, chances) == 0;
+}
+
+/* Odd ones, ones that fill vectors, and ones that just do not. */
+static int64_t channels(random_source *random)
+{
+    static const int64_t all[] = {1, 2, 3, 4, 5, 8, 16, 17, 24, 32, 33, 48, 64};
+    return all[random_below(random, sizeof all / sizeof *all)];
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- Tensors ---- */
+
+/* A tensor that is neither parameter nor data. */
+static neap_tensor activation(neap_network *net, const char *name, uint32_t rank,
+                              const int64_t *shape)
+{
+    neap_net_enter(net, "%s", name);
+    neap_tensor x = neap_net_parameter(net, "source", rank, shape);
+    x = neap_net_scale(net, "copy", x, 1, 0);
+    neap_net_leave(net);
+    return x;
+}
+
+static neap_tensor image(neap_network *net, random_source *random, int64_t depth, int64_t height,
+                         int64_t width)
+{
+    return activation(net, "x", SHAPE(from_to(random, 1, 3), depth, height, width));
+}
+
+static neap_tensor some_image(neap_network *net, random_source *random)
+{
+    int64_t depth = channels(random), side = depth > 16 ? 9 : 20;
+    return image(net, random, depth, from_to(random, 1, side), from_to(random, 1, side));
+}
+
+/* Up to 4 dimensions of a few elements; now and then a long vector or an image. */
+static neap_tensor some_tensor(neap_network *net, random_source *random, const char *name)
+{
+    int64_t shape[4];
+    uint32_t rank = (uint32_t)from_to(random, 1, 4);
+    for (uint32_t d = 0; d < rank; d++)
+        shape[d] = from_to(random, 1, 9);
+    if (one_in(random, 4))
+        shape[rank - 1] = from_to(random, 1, 700);
+    return activation(net, name, rank, shape);
+}
+
+static neap_tensor another_like(neap_network *net, const char *name, neap_tensor x)
+{
+    int64_t shape[NEAP_MAX_RANK];
+    for (uint32_t d = 0; d < neap_net_rank(net, x); d++)
+        shape[d] = neap_net_dim(net, x, d);
+    return activation(net, name, neap_net_rank(net, x), shape);
+}
+
+/* ---- Convolution ---- */
+
+static int64_t kernel_side(random_source *random)
+{
+    static const int64_t all[] = {1, 1, 2, 3, 3, 3, 4, 5, 7};
+    return all[random_below(random, sizeof all / sizeof *all)];
+}
+
+static neap_conv2d some_conv(random_source *random)
+{
+    neap_conv2d conv = {.kernel_h = kernel_side(random), .bias = coin(random)};
+    conv.kernel_w = coin(random) ? conv.kernel_h : kernel_side(random);
+    conv.stride_h = from_to(random, 1, 3);
+    conv.stride_w = coin(random) ? conv.stride_h : from_to(random, 1, 3);
+    conv.pad_h = from_to(random, 0, conv.kernel_h / 2 + one_in(random, 4));
+    conv.pad_w = from_to(random, 0, conv.kernel_w / 2 + one_in(random, 4));
+    return conv;
+}
+
+static neap_tensor conv2d_of(neap_network *net, random_source *random, neap_conv2d conv,
+                             int64_t depth)
+{
+    int64_t dilation = conv.dilation ? conv.dilation : 1;
+    int64_t height = dilation * (conv.kernel_h - 1) + 1 - 2 * conv.pad_h;
+    int64_t width = dilation * (conv.kernel_w - 1) + 1 - 2 * conv.pad_w;
+    neap_tensor x = image(net, random, depth, (height < 1 ? 1 : height) + from_to(random, 0, 11),
+                          (width < 1 ? 1 : width) + from_to(random, 0, 11));
+    return neap_net_conv2d(net, "op", x, &conv);
+}
+
+static neap_tensor conv2d(neap_network *net, random_source *random)
+{
+    neap_conv2d conv = some_conv(random);
+    conv.channels = channels(random);
+    conv.dilation = one_in(random, 3) ? from_to(random, 2, 3) : 1;
+    conv.relu = one_in(random, 3);
+    return conv2d_of(net, random, conv, channels(random));
+}
+
+static neap_tensor conv2d_groups(neap_network *net, random_source *random)
+{
+    neap_conv2d conv = some_conv(random);
+    conv.groups = from_to(random, 2, 4);
+    conv.channels = conv.groups * from_to(random, 1, 9);
+    conv.dilation = from_to(random, 1, 2);
+    return conv2d_of(net, random, conv, conv.groups * from_to(random, 1, 9));
+}
+
+static neap_tensor conv2d_depthwise(neap_network *net, random_source *random)
+{
+    neap_conv2d conv = some_conv(random);
+    conv.groups = channels(random);
+    conv.channels = conv.groups * (one_in(random, 4) ? 2 : 1);
+    conv.relu = one_in(random, 4);
+    return conv2d_of(net, random, conv, conv.groups);
+}
+
+/* Two ways through one op: the sum of their gradients, and no gradient for data. */
+static neap_tensor conv2d_on_data(neap_network *net, random_source *random)
+{
+    neap_conv2d conv = {.channels = channels(random), .kernel_h = 3, .kernel_w = 3, .bias = true};
+    neap_tensor x = neap_net_input(net, "x", NEAP_F32, SHAPE(2, 3, from_to(random, 3, 20), 14));
+    return neap_net_conv2d(net, "op", x, &conv);
+}
+
+static neap_tensor conv_transpose2d(neap_network *net, random_source *random)
+{
+    neap_conv2d conv = some_conv(random);
+    conv.pad_h = least(conv.pad_h, (conv.kernel_h - 1) / 2);
+    conv.pad_w = least(conv.pad_w, (conv.kernel_w - 1) / 2);
+    conv.groups = one_in(random, 3) ? from_to(random, 2, 3) : 1;
+    conv.channels = conv.groups * from_to(random, 1, 17);
+    conv.output_pad = random_below(random, (uint32_t)least(conv.stride_h, conv.stride_w));
+    neap_tensor x = image(net, random, conv.groups * from_to(random, 1, 17), from_to(random, 1, 9),
+                          from_to(random, 1, 9));
+    return neap_net_conv_transpose2d(net, "op", x, &conv);
+}
+
+/* ---- Linear ---- */
+
+static neap_tensor linear(neap_network *net, random_source *random)
+{
+    neap_tensor x = some_tensor(net, random, "x");
+    return neap_net_linear(net, "op", x, channels(random), coin(random));
+}
+
+/* One weight, read twice. */
+static neap_tensor linear_shared(neap_network *net, random_source *random)
+{
+    int64_t width = channels(random);
+    neap_tensor weight = neap_net_parameter(net, "w", SHAPE(width, width));
+    neap_tensor bias = neap_net_parameter(net, "b", SHAPE(width));
+    neap_tensor x = activation(net, "x", SHAPE(from_to(random, 1, 40), width));
+    x = neap_net_linear_with(net, "first", x, weight, coin(random) ? bias : NEAP_NONE);
+    return neap_net_linear_with(net, "second", x, weight, bias);
+}
+
+/* ---- Elementwise ---- */
+
+static neap_tensor curves(neap_network *net, random_source *random)
+{
+    neap_tensor x = some_tensor(net, random, "x");
+    switch (random_below(random, 6)) {
+    case 0:
+        return neap_net_relu(net, "op", x);
+    case 1:
+        return neap_net_relu6(net, "op", neap_net_scale(net, "wide", x, 6, 3));
+    case 2:
+        return neap_net_sigmoid(net, "op", x);
+    case 3:
+        return neap_net_tanh(net, "op", x);
+    case 4:
+        return neap_net_gelu(net, "op", neap_net_scale(net, "wide", x, 3, 0), coin(random));
+    default:
+        return neap_net_dropout(net, "op", x, 0.1 * (double)from_to(random, 1, 9));
+    }
+}
+
+static neap_tensor powers(neap_network *net, random_source *random)
+{
+    static const double all[] = {0.5, 1, 2, 3, -1};
+    neap_tensor x = some_tensor(net, random, "x");
+    double power = all[random_below(random, 5)];
+    if (power != 2 && power != 3) /* those take negative numbers as well */
+        x = neap_net_scale(net, "positive", neap_net_sigmoid(net, "s", x), 1, 0.5);
+    return neap_net_pow(net, "op", x, power);
+}
+
+static neap_tensor sums(neap_network *net, random_source *random)
+{
+    neap_tensor a = some_tensor(net, random, "a");
+    uint32_t rank = neap_net_rank(net, a), keep = (uint32_t)from_to(random, 1, rank);
+    int64_t shape[NEAP_MAX_RANK];
+    for (uint32_t d = 0; d < keep; d++)
+        shape[d] = neap_net_dim(net, a, rank - keep + d);
+    neap_tensor b = activation(net, "b", keep, shape);
+    return neap_net_add(net, "op", a, b);
+}
+
+static neap_tensor products(neap_network *net, random_source *random)
+{
+    neap_tensor a = some_tensor(net, random, "a");
+    neap_tensor b = one_in(random, 4) ? a : another_like(net, "b", a);
+    return neap_net_scale(net, "scale", neap_net_mul(net, "op", a, b), -1.5, 0.25);
+}
+
+/* ---- Normalisation ---- */
+
+static neap_tensor batch_norm(neap_network *net, random_source *random)
+{
+    if (one_in(random, 4))
+        return neap_net_batch_norm(
+            net, "op", activation(net, "x", SHAPE(from_to(random, 2, 40), channels(random))), 1e-5);
+    neap_tensor x =
+        image(net, random, channels(random), from_to(random, 2, 9), from_to(random, 2, 17));
+    return neap_net_batch_norm(net, "op", x, coin(random) ? 1e-5 : 1e-3);
+}
+
+static neap_tensor layer_norm(neap_network *net, random_source *random)
+{
+    int64_t width = one_in(random, 3) ? from_to(random, 2, 300) : channels(random) + 1;
+    neap_tensor x = coin(random) ? activation(net, "x", SHAPE(from_to(random, 1, 5), 3, width))
+                                 : activation(net, "x", SHAPE(from_to(random, 1, 40), width));
+    return neap_net_layer_norm(net, "op", x, coin(random) ? 1e-5 : 1e-3);
+}
+
+static neap_tensor norm_on_data(neap_network *net, random_source *random)
+{
+    neap_tensor x = neap_net_input(net, "x", NEAP_F32, SHAPE(5, channels(random) + 1));
+    return coin(random) ? neap_net_batch_norm(net, "op", x, 1e-3)
+                        : neap_net_layer_norm(net, "op", x, 1e-3);
+}
+
+/* ---- Pooling ---- */
+
+static neap_pool2d some_pool(random_source *random)
+{
+    neap_pool2d pool = {.kernel_h = from_to(random, 1, 4), .ceil_mode = coin(random)};
+    pool.kernel_w = coin(random) ? pool.kernel_h : from_to(random, 1, 4);
+    pool.stride_h = from_to(random, 1, 3);
+    pool.stride_w = coin(random) ? pool.stride_h : from_to(random, 1, 3);
+    pool.pad_h = from_to(random, 0, pool.kernel_h / 2);
+    pool.pad_w = from_to(random, 0, pool.kernel_w / 2);
+    pool.count_include_pad = coin(random);
+    return pool;
+}
+
+static neap_tensor pooled_image(neap_network *net, random_source *random, const neap_pool2d *pool)
+{
+    return image(net, random, channels(random), pool->kernel_h + from_to(random, 0, 9),
+                 pool->kernel_w + from_to(random, 0, 9));
+}
+
+/* After a ReLU there are ties. */
+static neap_tensor max_pool2d(neap_network *net, random_source *random)
+{
+    neap_pool2d pool = some_pool(random);
+    if (one_in(random, 8))
+        pool = (neap_pool2d){.kernel_h = 17, .kernel_w = 16}; /* more than a byte can count */
+    neap_tensor x = pooled_image(net, random, &pool);
+    return neap_net_max_pool2d(net, "op", coin(random) ? x : neap_net_relu(net, "relu", x), &pool,
+                               NULL);
+}
+
+static neap_tensor avg_pool2d(neap_network *net, random_source *random)
+{
+    neap_pool2d pool = some_pool(random);
+    return neap_net_avg_pool2d(net, "op", pooled_image(net, random, &pool), &pool);
+}
+
+static neap_tensor max_unpool2d(neap_network *net, random_source *random)
+{
+    neap_pool2d pool = {.kernel_h = from_to(random, 1, 3), .kernel_w = from_to(random, 2, 3)};
+    neap_tensor indices, big = pooled_image(net, random, &pool);
+    neap_tensor small = neap_net_max_pool2d(net, "pool", big, &pool, &indices);
+    neap_tensor x = neap_net_mul(net, "product", small, another_like(net, "s", small));
+    return neap_net_max_unpool2d(net, "op", x, indices, big, &pool);
+}
+
+static neap_tensor resample(neap_network *net, random_source *random)
+{
+    neap_tensor x = some_image(net, random);
+    int64_t height = from_to(random, 1, 15), width = from_to(random, 1, 15);
+    if (coin(random))
+        return neap_net_upsample(net, "op", x, height, width, coin(random));
+    if (one_in(random, 3))
+        height = width = 1;
+    return neap_net_adaptive_avg_pool2d(net, "op", x, height, width);
+}
+
+/* ---- Shape ---- */
+
+static neap_tensor concat(neap_network *net, random_source *random)
+{
+    neap_tensor parts[5];
+    uint32_t count = (uint32_t)from_to(random, 1, 5), rank = (uint32_t)from_to(random, 1, 4);
+    uint32_t axis = random_below(random, rank);
+    int64_t shape[4];
+    for (uint32_t d = 0; d < rank; d++)
+        shape[d] = from_to(random, 1, 8);
+    for (uint32_t i = 0; i < count; i++) {
+        neap_net_enter(net, "%u", i);
+        shape[axis] = from_to(random, 1, 20);
+        parts[i] = activation(net, "part", rank, shape);
+        neap_net_leave(net);
+    }
+    return neap_net_concat(net, "op", count, parts, axis);
+}
+
+static neap_tensor slice(neap_network *net, random_source *random)
+{
+    neap_tensor x = some_tensor(net, random, "x");
+    uint32_t axis = random_below(random, neap_net_rank(net, x));
+    int64_t extent = neap_net_dim(net, x, axis), begin = from_to(random, 0, extent - 1);
+    x = neap_net_slice(net, "op", x, axis, begin, from_to(random, begin + 1, extent));
+    return neap_net_tanh(net, "tanh", x);
+}
+
+static neap_tensor split(neap_network *net, random_source *random)
+{
+    neap_tensor parts[3];
+    neap_tensor x =
+        activation(net, "x", SHAPE(from_to(random, 1, 9), 3 * from_to(random, 1, 9), 4));
+    neap_net_split(net, "op", x, 1, 3, parts);
+    neap_tensor y = neap_net_mul(net, "two", parts[0], parts[1]);
+    return neap_net_add(net, "three", y, parts[2]);
+}
+
+static neap_tensor transpose(neap_network *net, random_source *random)
+{
+    neap_tensor x = some_tensor(net, random, "x");
+    uint32_t rank = neap_net_rank(net, x);
+    return neap_net_transpose(net, "op", x, random_below(random, rank), random_below(random, rank));
+}
+
+static neap_tensor expand(neap_network *net, random_source *random)
+{
+    int64_t shape[4];
+    uint32_t rank = (uint32_t)from_to(random, 2, 4), more = (uint32_t)from_to(random, 1, rank - 1);
+    for (uint32_t d = 0; d < rank; d++)
+        shape[d] = from_to(random, 1, 17);
+    neap_tensor x = activation(net, "x", rank - more, shape + more);
+    return neap_net_expand(net, "op", x, rank, shape);
+}
+
+static neap_tensor pad2d(neap_network *net, random_source *random)
+{
+    return neap_net_pad2d(net, "op", some_image(net, random), from_to(random, 0, 3),
+                          from_to(random, 0, 3), from_to(random, 0, 3), from_to(random, 0, 3));
+}
+
+/* ---- Sequences ---- */
+
+static neap_tensor embedding(neap_network *net, random_source *random)
+{
+    neap_tensor ids = neap_net_input(net, "ids", coin(random) ? NEAP_I64 : NEAP_I32,
+                                     SHAPE(from_to(random, 1, 9), from_to(random, 1, 9)));
+    return neap_net_embedding(net, "op", ids, from_to(random, 1, 60), channels(random), NULL);
+}
+
+static neap_tensor attention(neap_network *net, random_source *random)
+{
+    int64_t heads = from_to(random, 1, 4), width = heads * from_to(random, 1, 17);
+    int64_t batch = from_to(random, 1, 3), length = from_to(random, 1, 20);
+    bool causal = coin(random);
+    double dropout = one_in(random, 3) ? 0.3 : 0;
+    if (coin(random)) {
+        neap_tensor qkv = activation(net, "qkv", SHAPE(batch, length, 3 * width));
+        return neap_net_attention(net, "op", qkv, NEAP_NONE, NEAP_NONE, heads, causal, dropout);
+    }
+    neap_tensor q = activation(net, "q", SHAPE(batch, length, width));
+    if (one_in(random, 4))
+        return neap_net_attention(net, "op", q, q, q, heads, causal, dropout);
+    int64_t keys = causal ? length : from_to(random, 1, 20);
+    neap_tensor k = activation(net, "k", SHAPE(batch, keys, width));
+    neap_tensor v = activation(net, "v", SHAPE(batch, keys, width));
+    return neap_net_attention(net, "op", q, k, v, heads, causal, dropout);
+}
+
+/* Only some of q, k and v want a gradient. */
+static neap_tensor attention_partly(neap_network *net, random_source *random)
+{
+    static const char *const names[3] = {"q", "k", "v"};
+    neap_tensor all[3];
+    uint32_t wanted = (uint32_t)from_to(random, 1, 6);
+    for (uint32_t i = 0; i < 3; i++)
+        all[i] = wanted >> i & 1 ? activation(net, names[i], SHAPE(2, 5, 12))
+                                 : neap_net_input(net, names[i], NEAP_F32, SHAPE(2, 5, 12));
+    return neap_net_attention(net, "op", all[0], all[1], all[2], 3, coin(random),
+                              coin(random) ? 0.2 : 0);
+}
+
+static neap_tensor lstm_cell(neap_network *net, random_source *random)
+{
+    int64_t batch = from_to(random, 1, 9), width = channels(random);
+    uint32_t data = random_below(random, 5); /* the gates, the cell or, mostly, neither */
+    neap_tensor c_next;
+    neap_tensor gates = data == 0 ? neap_net_input(net, "gates", NEAP_F32, SHAPE(batch, 4 * width))
+                                  : activation(net, "gates", SHAPE(batch, 4 * width));
+    neap_tensor c = data == 1 ? neap_net_input(net, "c", NEAP_F32, SHAPE(batch, width))
+                              : activation(net, "c", SHAPE(batch, width));
+    neap_tensor h = neap_net_lstm_cell(net, "op", gates, c, &c_next);
+    switch (random_below(random, 3)) {
+    case 0:
+        return h;
+    case 1:
+        return c_next;
+    default:
+        return neap_net_concat(net, "both", 2, (neap_tensor[]){h, c_next}, 1);
+    }
+}
+
+/* ---- Losses ---- */
+
+static neap_tensor cross_entropy(neap_network *net, random_source *random)
+{
+    neap_dtype type = coin(random) ? NEAP_I64 : NEAP_I32;
+    int64_t classes = one_in(random, 3) ? from_to(random, 2, 400) : from_to(random, 2, 20);
+    if (one_in(random, 3)) {
+        neap_tensor x = activation(net, "x", SHAPE(2, least(classes, 20), 3, 5));
+        neap_tensor labels = neap_net_input(net, "labels", type, SHAPE(2, 3, 5));
+        return neap_net_cross_entropy(net, "op", x, labels);
+    }
+    int64_t rows = from_to(random, 1, 30);
+    neap_tensor x = neap_net_scale(net, "wide", activation(net, "x", SHAPE(rows, classes)), 4, 0);
+    return neap_net_cross_entropy(net, "op", x, neap_net_input(net, "labels", type, SHAPE(rows)));
+}
+
+const random_op random_ops[] = {
+    {"conv2d", conv2d},
+    {"conv2d in groups", conv2d_groups},
+    {"conv2d, depthwise", conv2d_depthwise},
+    {"conv2d on data", conv2d_on_data},
+    {"conv_transpose2d", conv_transpose2d},
+    {"linear", linear},
+    {"linear, shared", linear_shared},
+    {"curves", curves},
+    {"powers", powers},
+    {"sums", sums},
+    {"products", products},
+    {"batch_norm", batch_norm},
+    {"layer_norm", layer_norm},
+    {"norm on data", norm_on_data},
+    {"max_pool2d", max_pool2d},
+    {"avg_pool2d", avg_pool2d},
+    {"max_unpool2d", max_unpool2d},
+    {"resample", resample},
+    {"concat", concat},
+    {"slice", slice},
+    {"split", split},
+    {"transpose", transpose},
+    {"expand", expand},
+    {"pad2d", pad2d},
+    {"embedding", embedding},
+    {"attention", attention},
+    {"attention, partly", attention_partly},
+    {"lstm_cell", lstm_cell},
+    {"cross_entropy", cross_entropy},
+};
+const size_t n_random_ops = sizeof random_ops / sizeof *random_ops;
