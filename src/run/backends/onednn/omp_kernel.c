@@ -1,6 +1,8 @@
 /* Runs the parts of kernels that are loops of our own, on OpenMP's threads. */
 #include "run/backends/onednn/omp_kernel.h"
 
+#include "base/fail.h"
+
 #include <stddef.h>
 
 /* Below that many bytes of operands, waking the other threads takes longer than the work. */
@@ -86,4 +88,15 @@ neap_status omp_variants(neap_backend *backend, const run_spec *spec, const omp_
     workspaces[0] = op->workspace ? op->workspace(spec, backend->threads) : 0;
     *count = 1;
     return NEAP_OK;
+}
+
+bool omp_result_is_f32(neap_backend *backend, const run_spec *spec, neap_diag *diag)
+{
+    (void)backend;
+    if (spec->out[0].dtype == NEAP_F32)
+        return true;
+    neap_fail(diag, NEAP_UNSUPPORTED,
+              "op \"%s\": the onednn backend computes in f32; backend ref may do",
+              onednn_op_name(spec));
+    return false;
 }

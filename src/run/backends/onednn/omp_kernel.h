@@ -42,6 +42,9 @@ neap_status omp_prepare(neap_backend *backend, const run_spec *spec, const omp_o
 neap_status omp_variants(neap_backend *backend, const run_spec *spec, const omp_op *op,
                          int64_t *workspaces, uint32_t *count);
 
+/* For ops whose first operand is not a float. */
+bool omp_result_is_f32(neap_backend *backend, const run_spec *spec, neap_diag *diag);
+
 #define OMP_OP(type, ...)                                                                          \
     static const omp_op omp_op_##type = __VA_ARGS__;                                               \
     static bool supports_##type(neap_backend *backend, const run_spec *spec, neap_diag *diag)      \
