@@ -25,6 +25,7 @@ ROOMS = {
     "layout": ("plan", "graph", "base"),
     "planners": ("plan", "cost", "layout", "check", "graph", "base"),
     "run": ("plan", "layout", "cost", "graph", "base"),
+    "train": ("run", "planners", "plan", "layout", "cost", "graph", "models", "base"),
     "report": ("plan", "check", "graph", "base"),
 }
 
@@ -46,6 +47,7 @@ PUBLIC_HEADERS = {
     "planner.h": "planners",
     "batch.h": "planners",
     "run.h": "run",
+    "optimizer.h": "train",
     "report.h": "report",
 }
 UMBRELLA = "neap.h"  # includes them all; for cli/, tests/ and examples/

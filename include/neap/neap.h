@@ -1,7 +1,8 @@
 /*
  * neap/neap.h - all of neap. A tour: graph.h is the thing that is planned, network.h and models.h
  * make one, cost.h gives it times, planner.h plans it, batch.h finds how large its batch can be,
- * plan.h is the result, check.h the judge, layout.h the addresses, report.h the pictures.
+ * plan.h is the result, check.h the judge, layout.h the addresses, report.h the pictures;
+ * optimizer.h is what training does with gradients.
  */
 #ifndef NEAP_NEAP_H
 #define NEAP_NEAP_H
@@ -15,6 +16,7 @@
 #include <neap/layout.h>
 #include <neap/models.h>
 #include <neap/network.h>
+#include <neap/optimizer.h>
 #include <neap/plan.h>
 #include <neap/planner.h>
 #include <neap/progress.h>
