@@ -47,7 +47,9 @@ PUBLIC_HEADERS = {
     "planner.h": "planners",
     "batch.h": "planners",
     "run.h": "run",
+    "data.h": "train",
     "optimizer.h": "train",
+    "safetensors.h": "train",
     "report.h": "report",
 }
 UMBRELLA = "neap.h"  # includes them all; for cli/, tests/ and examples/
@@ -68,6 +70,7 @@ POSIX = set(
 OWNERS = {
     "interfaces/highs_c_api.h": "src/planners/graph/highs_model.c",
     "oneapi/dnnl/dnnl.h": "src/run/backends/onednn/dnnl_api.c",
+    "png.h": "src/train/png_image.c",
 }
 
 LINE_LIMIT = 1000
