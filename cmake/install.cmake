@@ -31,6 +31,11 @@ if(NEAP_HIGHS)
   endif()
 endif()
 
+set(NEAP_PC_PNG "")
+if(NEAP_HAS_PNG)
+  set(NEAP_PC_PNG "libpng")
+endif()
+
 install(TARGETS neap_shared neap_static EXPORT neap-targets)
 if(TARGET neap)
   install(TARGETS neap)

@@ -25,6 +25,7 @@ ROOMS = {
     "layout": ("plan", "graph", "base"),
     "planners": ("plan", "cost", "layout", "check", "graph", "base"),
     "run": ("plan", "layout", "cost", "graph", "base"),
+    "train": ("run", "planners", "plan", "layout", "cost", "graph", "models", "base"),
     "report": ("plan", "check", "graph", "base"),
 }
 
@@ -46,6 +47,9 @@ PUBLIC_HEADERS = {
     "planner.h": "planners",
     "batch.h": "planners",
     "run.h": "run",
+    "data.h": "train",
+    "optimizer.h": "train",
+    "safetensors.h": "train",
     "report.h": "report",
 }
 UMBRELLA = "neap.h"  # includes them all; for cli/, tests/ and examples/
@@ -66,6 +70,7 @@ POSIX = set(
 OWNERS = {
     "interfaces/highs_c_api.h": "src/planners/graph/highs_model.c",
     "oneapi/dnnl/dnnl.h": "src/run/backends/onednn/dnnl_api.c",
+    "png.h": "src/train/png_image.c",
 }
 
 LINE_LIMIT = 1000

@@ -56,6 +56,7 @@ need_for_build() {
     need ninja-build command ninja
     need pkg-config command pkg-config
     need libdnnl-dev file /usr/include/oneapi/dnnl/dnnl.h
+    need libpng-dev module libpng
     if ! has_highs; then
         fetch_highs=true
         need python3-pip pip

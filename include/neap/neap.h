@@ -1,7 +1,8 @@
 /*
  * neap/neap.h - all of neap. A tour: graph.h is the thing that is planned, network.h and models.h
  * make one, cost.h gives it times, planner.h plans it, batch.h finds how large its batch can be,
- * plan.h is the result, check.h the judge, layout.h the addresses, report.h the pictures.
+ * plan.h is the result, check.h the judge, layout.h the addresses, report.h the pictures; data.h,
+ * optimizer.h and safetensors.h are what training takes in, does with gradients and leaves behind.
  */
 #ifndef NEAP_NEAP_H
 #define NEAP_NEAP_H
@@ -11,15 +12,18 @@
 #include <neap/chain.h>
 #include <neap/check.h>
 #include <neap/cost.h>
+#include <neap/data.h>
 #include <neap/graph.h>
 #include <neap/layout.h>
 #include <neap/models.h>
 #include <neap/network.h>
+#include <neap/optimizer.h>
 #include <neap/plan.h>
 #include <neap/planner.h>
 #include <neap/progress.h>
 #include <neap/report.h>
 #include <neap/run.h>
+#include <neap/safetensors.h>
 #include <neap/status.h>
 #include <neap/text.h>
 #include <neap/version.h>

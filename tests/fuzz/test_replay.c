@@ -33,6 +33,9 @@ static void fail_input(const char *file, int line, const char *condition);
 #define LLVMFuzzerTestOneInput fuzz_devices
 #include "fuzz_devices.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_safetensors
+#include "fuzz_safetensors.c"
+#undef LLVMFuzzerTestOneInput
 
 typedef int target(const uint8_t *data, size_t size);
 
@@ -191,12 +194,19 @@ static void test_devices(void **state)
     replay("devices", fuzz_devices, 30);
 }
 
+static void test_safetensors(void **state)
+{
+    (void)state;
+    replay("safetensors", fuzz_safetensors, 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_graph),
         cmocka_unit_test(test_plan),
         cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_safetensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
