@@ -33,7 +33,7 @@ endif()
 
 set(NEAP_PC_PNG "")
 if(NEAP_HAS_PNG)
-  set(NEAP_PC_PNG "libpng")
+  set(NEAP_PC_PNG "-lpng")
 endif()
 
 install(TARGETS neap_shared neap_static EXPORT neap-targets)
