@@ -36,6 +36,8 @@ extern const cli_command cli_command_check;
 extern const cli_command cli_command_compare;
 extern const cli_command cli_command_curve;
 extern const cli_command cli_command_max_batch;
+extern const cli_command cli_command_profile;
+extern const cli_command cli_command_train;
 
 /* In the order of the overview, ended by NULL. */
 extern const cli_command *const cli_commands[];

@@ -8,11 +8,9 @@
 #include <string.h>
 
 const cli_command *const cli_commands[] = {
-    &cli_command_plan,    &cli_command_compare,
-    &cli_command_curve,   &cli_command_max_batch,
-    &cli_command_check,   &cli_command_graph,
-    &cli_command_models,  &cli_command_methods,
-    &cli_command_devices, NULL,
+    &cli_command_plan,    &cli_command_train,     &cli_command_compare, &cli_command_curve,
+    &cli_command_profile, &cli_command_max_batch, &cli_command_check,   &cli_command_graph,
+    &cli_command_models,  &cli_command_methods,   &cli_command_devices, NULL,
 };
 
 static const char ABOUT[] = "Give neap a network and a memory budget in bytes. It decides what to "

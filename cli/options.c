@@ -2,6 +2,7 @@
 
 #include "memory.h"
 #include "output.h"
+#include "train_options.h"
 #include "values.h"
 
 #include <neap/text.h>
@@ -15,6 +16,9 @@ bool cli_settings_init(cli_settings *settings, int argument_count)
     *settings = (cli_settings){.capacity = capacity,
                                .dtype = NEAP_F32,
                                .link_latency = -1,
+                               .steps = 10,
+                               .learning_rate = -1,
+                               .momentum = -1,
                                .alignment = 1,
                                .extra_forward = 1};
     settings->operands = cli_memory_new(capacity, sizeof *settings->operands);
@@ -175,6 +179,7 @@ static int apply_optimizer(cli_settings *s, char *value)
     if (choice < 0)
         return CLI_BAD_INPUT;
     s->optimizer = OPTIMIZERS[choice];
+    s->has_optimizer = true;
     note_model_option(s, "optimizer");
     return CLI_OK;
 }
@@ -403,6 +408,8 @@ static int apply_help(cli_settings *s, char *value)
 #define DEVICE_SECTION "Times"
 #define LINK_SECTION   "Host memory"
 #define PLAN_SECTION   "Planning"
+#define RUN_SECTION    "Kernels"
+#define TRAIN_SECTION  "Training"
 #define OUTPUT_SECTION "Output"
 
 const cli_option cli_options[] = {
@@ -442,10 +449,12 @@ const cli_option cli_options[] = {
      "made, else none by default",
      apply_time_limit},
     {"threads", 0, "N", CLI_GROUP_SOLVE, PLAN_SECTION,
-     "threads to plan with; 0, the default, is all there are; the plan does not depend on it",
+     "threads to plan with, and to train; 0, the default, is all there are; the plan does not "
+     "depend "
+     "on it",
      apply_threads},
-    {"seed", 0, "N", CLI_GROUP_SOLVE, PLAN_SECTION, "for methods that draw lots; 0 by default",
-     apply_seed},
+    {"seed", 0, "N", CLI_GROUP_SOLVE, PLAN_SECTION,
+     "for methods that draw lots, and for all that training draws; 0 by default", apply_seed},
     {"alignment", 0, "BYTES", CLI_GROUP_SOLVE, PLAN_SECTION,
      "every address is a multiple of it; 1 by default", apply_alignment},
     {"any-graph", 0, NULL, CLI_GROUP_ANY_GRAPH, PLAN_SECTION,
@@ -485,6 +494,55 @@ const cli_option cli_options[] = {
     {"host-memory", 0, "SIZE", CLI_GROUP_LINK, LINK_SECTION, "the most the host may hold",
      apply_host_memory},
 
+    {"steps", 0, "N", CLI_GROUP_TRAIN, TRAIN_SECTION, "steps to train: 10 by default",
+     cli_apply_steps},
+    {"data", 0, "SPEC", CLI_GROUP_TRAIN, TRAIN_SECTION,
+     "synthetic (the default), mnist:DIR, cifar10:DIR, or images:DIR with a folder of PNG or PPM "
+     "files for each class",
+     cli_apply_data},
+    {"rate", 0, "X", CLI_GROUP_TRAIN, TRAIN_SECTION,
+     "the learning rate: 0.01 by default, 0.001 with adam", cli_apply_rate},
+    {"momentum", 0, "X", CLI_GROUP_TRAIN, TRAIN_SECTION,
+     "of the optimizer momentum, which is the default: 0.9", cli_apply_momentum},
+    {"weight-decay", 0, "X", CLI_GROUP_TRAIN, TRAIN_SECTION, "0 by default",
+     cli_apply_weight_decay},
+    {"warmup", 0, "N", CLI_GROUP_TRAIN, TRAIN_SECTION,
+     "steps in which the learning rate grows to its value; 0 by default", cli_apply_warmup},
+    {"cosine", 0, NULL, CLI_GROUP_TRAIN, TRAIN_SECTION,
+     "then let it fall to 0 at the last step, along a cosine", cli_apply_cosine},
+    {"plan", 0, "FILE", CLI_GROUP_TRAIN, TRAIN_SECTION,
+     "train by this plan (neap train with the same options made it: --save-plan) instead of making "
+     "one",
+     cli_apply_plan_file},
+    {"save", 0, "FILE", CLI_GROUP_TRAIN, TRAIN_SECTION,
+     "write a checkpoint (safetensors) at the end; an old file is replaced in one step",
+     cli_apply_save},
+    {"save-every", 0, "N", CLI_GROUP_TRAIN, TRAIN_SECTION, "and after every N steps",
+     cli_apply_save_every},
+    {"resume", 0, "FILE", CLI_GROUP_TRAIN, TRAIN_SECTION,
+     "go on from a checkpoint, as if training had not stopped", cli_apply_resume},
+    {"verify", 0, NULL, CLI_GROUP_TRAIN, TRAIN_SECTION,
+     "train the steps with and without the plan and compare losses, gradients and weights to the "
+     "bit",
+     cli_apply_verify},
+    {"poison", 0, NULL, CLI_GROUP_TRAIN, TRAIN_SECTION,
+     "fill what is freed with NaNs, so that using it shows", cli_apply_poison},
+
+    {"backend", 0, "NAME", CLI_GROUP_BACKEND, RUN_SECTION,
+     "whose kernels: onednn (the default where neap was built with it), ref, or null, which "
+     "computes nothing",
+     cli_apply_backend},
+    {"profile-cache", 0, "FILE", CLI_GROUP_BACKEND, RUN_SECTION,
+     "where measured times are kept; ~/.cache/neap/profile.json by default, none for no file",
+     cli_apply_profile_cache},
+    {"fresh", 0, NULL, CLI_GROUP_BACKEND, RUN_SECTION, "measure again what is kept there",
+     cli_apply_fresh},
+
+    {"save-plan", 0, "FILE", CLI_GROUP_TRAIN, OUTPUT_SECTION, "write the plan", apply_output},
+    {"threads", 0, "N", CLI_GROUP_PROFILE_OUT, RUN_SECTION,
+     "threads that run a kernel; 0, the default, is all there are", apply_threads},
+    {"output", 'o', "FILE", CLI_GROUP_PROFILE_OUT, OUTPUT_SECTION,
+     "write the graph with measured times; - is standard output", apply_output},
     {"output", 'o', "FILE", CLI_GROUP_GRAPH_OUT, OUTPUT_SECTION,
      "write the graph, with times; - is standard output", apply_output},
     {"output", 'o', "FILE", CLI_GROUP_PLAN_OUT, OUTPUT_SECTION,

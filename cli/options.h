@@ -31,6 +31,9 @@ enum {
     CLI_GROUP_ANY_GRAPH = 1 << 14,
     CLI_GROUP_MAX_BATCH = 1 << 15,
     CLI_GROUP_BATCH = 1 << 16,
+    CLI_GROUP_BACKEND = 1 << 17, /* whose kernels, and their measured times */
+    CLI_GROUP_TRAIN = 1 << 18,
+    CLI_GROUP_PROFILE_OUT = 1 << 19,
     /* What every command that takes a MODEL takes. */
     CLI_GROUPS_MODEL = CLI_GROUP_MODEL | CLI_GROUP_BATCH | CLI_GROUP_DEVICE | CLI_GROUP_DEVICES
 };
@@ -49,6 +52,7 @@ struct cli_settings {
     neap_math math;
     bool has_math; /* --dtype f32 or tf32, which says something about a graph file too */
     neap_optimizer optimizer;
+    bool has_optimizer; /* given */
     neap_kernels kernels;
 
     /* device and link */
@@ -76,6 +80,23 @@ struct cli_settings {
     double extra_forward; /* forward passes; negative: no limit */
     int64_t batch_of;     /* the batch of a graph file; 0: not given */
     int64_t beyond;       /* batches past the first that fails */
+
+    /* running */
+    const char *backend;       /* NULL: the default one */
+    const char *profile_cache; /* a path, or "none"; NULL: the default one */
+    bool fresh;                /* measure again what the cache has */
+
+    /* training */
+    int64_t steps;
+    const char *data;      /* NULL: synthetic */
+    const char *plan_file; /* NULL: plan it now */
+    double learning_rate;  /* negative: not given */
+    double momentum;       /* negative: not given */
+    double weight_decay;
+    int64_t warmup;
+    bool cosine, verify, poison;
+    const char *save, *resume; /* paths; NULL: none */
+    int64_t save_every;        /* 0: only at the end */
 
     /* output */
     const char *output, *csv, *svg; /* paths; NULL: none */

@@ -1,23 +1,14 @@
 /* plan.c - neap plan: one network, one budget, one plan. */
 
 #include "command.h"
-#include "explain.h"
 #include "files.h"
 #include "output.h"
+#include "planning.h"
 #include "report.h"
 
 #include <inttypes.h>
 #include <neap/neap.h>
 #include <string.h>
-
-/* What one `neap plan` is about. */
-typedef struct planning {
-    const cli_settings *settings;
-    cli_loaded model;
-    int64_t budget; /* -1: none */
-    cli_result result;
-    cli_buffer explanation; /* why there is no plan */
-} planning;
 
 /* ---- The summary ---- */
 
@@ -26,7 +17,7 @@ static double percent_of(int64_t bytes, int64_t all)
     return all > 0 ? 100 * (double)bytes / (double)all : 100;
 }
 
-static void add_memory(cli_table *table, const planning *p)
+static void add_memory(cli_table *table, const cli_planning *p)
 {
     const neap_figures *figures = p->result.figures;
     int64_t natural = p->model.natural_peak;
@@ -54,7 +45,7 @@ static const char *plans_of(const char *scope)
     return strcmp(scope, "once") == 0 ? "plan that only moves activations" : "plan in stages";
 }
 
-static void add_time(cli_table *table, const planning *p)
+static void add_time(cli_table *table, const cli_planning *p)
 {
     const neap_figures *figures = p->result.figures;
     cli_text text, other;
@@ -73,7 +64,7 @@ static void add_time(cli_table *table, const planning *p)
     cli_fact(table, "solved in", CLI_PLAIN, cli_seconds(&text, figures->solve_seconds), "%s", "");
 }
 
-static void add_summary(const planning *p, cli_buffer *out)
+static void add_summary(const cli_planning *p, cli_buffer *out)
 {
     const neap_method *method = neap_methods_find(p->result.method);
     cli_table table;
@@ -92,7 +83,7 @@ static void add_summary(const planning *p, cli_buffer *out)
     cli_table_finish(&table, out);
 }
 
-static int add_chart(const planning *p, cli_buffer *out)
+static int add_chart(const cli_planning *p, cli_buffer *out)
 {
     neap_diag diag;
     neap_timeline timeline;
@@ -123,7 +114,7 @@ static int add_chart(const planning *p, cli_buffer *out)
 
 /* ---- The plan itself ---- */
 
-static int write_plan(const planning *p, cli_buffer *out)
+static int write_plan(const cli_planning *p, cli_buffer *out)
 {
     neap_diag diag;
     char *text;
@@ -135,59 +126,7 @@ static int write_plan(const planning *p, cli_buffer *out)
     return code;
 }
 
-static bool is_auto(const cli_settings *settings)
-{
-    return !settings->method || strcmp(settings->method, "auto") == 0;
-}
-
-/* Fills p->result, and p->explanation where there is no plan. */
-static int solve(planning *p)
-{
-    cli_methods methods;
-    int code = cli_methods_read(is_auto(p->settings) ? NULL : p->settings->method,
-                                p->settings->link != NULL, &methods);
-    if (code != CLI_OK)
-        return code;
-    code = cli_methods_check_options(&methods, p->settings);
-    bool all_tried = is_auto(p->settings) && !neap_methods_find("neap");
-    cli_run run;
-    cli_run_begin(&run, p->settings, &p->model);
-    if (code == CLI_OK && is_auto(p->settings)) {
-        code = cli_solve_auto(&run, p->budget, &p->result);
-    } else if (code == CLI_OK) {
-        cli_progress_part(&run.progress, methods.names[0], 0, 0);
-        code = cli_solve(&run, methods.names[0], p->budget, p->settings->time_limit, &p->result);
-    }
-    if (code == CLI_OK && p->result.solved && p->result.figures->outcome == NEAP_INFEASIBLE)
-        code = cli_explain(&run, &p->result, all_tried, &p->explanation);
-    cli_run_end(&run);
-    cli_methods_clear(&methods);
-    return code;
-}
-
-/* The line and the exit code where there is no plan. */
-static int no_plan(const planning *p)
-{
-    const cli_result *result = &p->result;
-    if (!result->solved)
-        return cli_fail_diag(&result->note);
-    switch (result->figures->outcome) {
-    case NEAP_INFEASIBLE:
-        return cli_fail(CLI_INFEASIBLE, "%s", cli_buffer_get(&p->explanation));
-    case NEAP_TIME_LIMIT:
-        return cli_fail(CLI_FAILED,
-                        "%s found no plan within the time limit; raise --time-limit, or try "
-                        "another --method",
-                        result->method);
-    case NEAP_INTERRUPTED:
-        return cli_fail(CLI_FAILED, "interrupted before %s found a plan", result->method);
-    default:
-        return cli_fail(CLI_FAILED, "internal error: %s promises a plan and has none",
-                        result->method);
-    }
-}
-
-static int show(const planning *p, cli_buffer *out)
+static int show(const cli_planning *p, cli_buffer *out)
 {
     const cli_settings *settings = p->settings;
     int code = CLI_OK;
@@ -205,7 +144,7 @@ static int show(const planning *p, cli_buffer *out)
         if (code != CLI_OK)
             cli_buffer_clear(out);
     }
-    return p->result.plan ? code : no_plan(p);
+    return p->result.plan ? code : cli_planning_fail(p);
 }
 
 static int run_plan(const cli_settings *settings, cli_buffer *out)
@@ -219,19 +158,17 @@ static int run_plan(const cli_settings *settings, cli_buffer *out)
                         "-o - puts the plan on standard output; leave out --%s, or "
                         "write the plan to a file",
                         settings->json ? "json" : "chart");
-    planning p = {.settings = settings};
+    cli_planning p = {.settings = settings};
     int code = cli_load(settings, settings->operands[0], &p.model);
     if (code == CLI_OK)
         code = cli_load_budget(&p.model, "budget", settings->budget, &p.budget);
     if (code == CLI_OK)
         code = cli_load_natural_peak(&p.model);
     if (code == CLI_OK)
-        code = solve(&p);
+        code = cli_planning_solve(&p);
     if (code == CLI_OK)
         code = show(&p, out);
-    cli_result_clear(&p.result);
-    cli_buffer_clear(&p.explanation);
-    cli_loaded_clear(&p.model);
+    cli_planning_clear(&p);
     return code;
 }
 

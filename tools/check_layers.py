@@ -47,6 +47,7 @@ PUBLIC_HEADERS = {
     "planner.h": "planners",
     "batch.h": "planners",
     "run.h": "run",
+    "train.h": "train",
     "data.h": "train",
     "optimizer.h": "train",
     "safetensors.h": "train",

@@ -76,6 +76,7 @@ typedef struct neap_profile_options {
     double seconds_per_op;   /* a kernel slower than that is not run more often than 3 times;
                                 default 0.5 */
     const char *cache;       /* a file of measured ops to take times from and add to; NULL: none */
+    bool refresh;            /* measure again what it has */
     neap_progress *progress; /* may be NULL */
 } neap_profile_options;
 

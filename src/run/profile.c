@@ -196,7 +196,9 @@ static neap_status find_time(meter *m, uint32_t op, uint32_t k)
     neap_variant *variant = &m->variants.items[item];
     const char *machine = m->backend->machine;
     const profile_entry *known =
-        profile_cache_find(&m->cache, machine, m->sign.text, k, variant->workspace);
+        m->options->refresh
+            ? NULL
+            : profile_cache_find(&m->cache, machine, m->sign.text, k, variant->workspace);
     m->report.kernels++;
     if (known) {
         variant->seconds = known->seconds;

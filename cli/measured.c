@@ -1,0 +1,67 @@
+#include "measured.h"
+
+#include "output.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The file of measured times: as asked for, or where such files belong. False: none. */
+static bool cache_path(const cli_settings *settings, cli_buffer *path)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (settings->profile_cache)
+        cli_buffer_text(path, settings->profile_cache);
+    else if (cache && *cache)
+        cli_buffer_print(path, "%s/neap/profile.json", cache);
+    else if (home && *home)
+        cli_buffer_print(path, "%s/.cache/neap/profile.json", home);
+    return path->length > 0 && !path->failed && strcmp(path->data, "none") != 0;
+}
+
+static int profile(const cli_settings *settings, cli_loaded *model, cli_progress *progress,
+                   cli_measured *measured)
+{
+    cli_buffer path = {0};
+    neap_profile_options options;
+    neap_diag diag;
+    neap_profile_options_init(&options);
+    options.cache = cache_path(settings, &path) ? path.data : NULL;
+    options.refresh = settings->fresh;
+    options.progress = &progress->base;
+    cli_progress_part(progress, "measuring kernels", 0, 0);
+    neap_status status =
+        neap_profile(NULL, model->graph, measured->backend, &options, &measured->profile, &diag);
+    cli_buffer_clear(&path);
+    if (status != NEAP_OK)
+        return cli_fail_diag(&diag);
+    if (measured->profile.interrupted)
+        return cli_fail(CLI_FAILED,
+                        "interrupted while measuring kernels; those that were measured "
+                        "are kept%s",
+                        options.cache ? "" : " nowhere: there is no --profile-cache");
+    if (*measured->profile.cache_trouble)
+        cli_fail(CLI_OK, "measured times are not kept: %s", measured->profile.cache_trouble);
+    model->device = NULL; /* the times are no longer its own */
+    model->natural_peak = -1;
+    return CLI_OK;
+}
+
+int cli_measure(const cli_settings *settings, cli_loaded *model, cli_progress *progress,
+                cli_measured *measured)
+{
+    neap_diag diag;
+    const char *name = settings->backend ? settings->backend : neap_backends_default();
+    *measured = (cli_measured){0};
+    if (neap_backend_open(NULL, name, settings->threads, &measured->backend, &diag) != NEAP_OK)
+        return cli_fail_diag(&diag);
+    int code = profile(settings, model, progress, measured);
+    if (code != CLI_OK)
+        cli_measured_clear(measured);
+    return code;
+}
+
+void cli_measured_clear(cli_measured *measured)
+{
+    neap_backend_close(measured->backend);
+    *measured = (cli_measured){0};
+}

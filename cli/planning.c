@@ -1,0 +1,63 @@
+#include "planning.h"
+
+#include "explain.h"
+#include "output.h"
+
+#include <string.h>
+
+static bool is_auto(const cli_settings *settings)
+{
+    return !settings->method || strcmp(settings->method, "auto") == 0;
+}
+
+int cli_planning_solve(cli_planning *p)
+{
+    cli_methods methods;
+    int code = cli_methods_read(is_auto(p->settings) ? NULL : p->settings->method,
+                                p->settings->link != NULL, &methods);
+    if (code != CLI_OK)
+        return code;
+    code = cli_methods_check_options(&methods, p->settings);
+    bool all_tried = is_auto(p->settings) && !neap_methods_find("neap");
+    cli_run run;
+    cli_run_begin(&run, p->settings, &p->model);
+    if (code == CLI_OK && is_auto(p->settings)) {
+        code = cli_solve_auto(&run, p->budget, &p->result);
+    } else if (code == CLI_OK) {
+        cli_progress_part(&run.progress, methods.names[0], 0, 0);
+        code = cli_solve(&run, methods.names[0], p->budget, p->settings->time_limit, &p->result);
+    }
+    if (code == CLI_OK && p->result.solved && p->result.figures->outcome == NEAP_INFEASIBLE)
+        code = cli_explain(&run, &p->result, all_tried, &p->explanation);
+    cli_run_end(&run);
+    cli_methods_clear(&methods);
+    return code;
+}
+
+int cli_planning_fail(const cli_planning *p)
+{
+    const cli_result *result = &p->result;
+    if (!result->solved)
+        return cli_fail_diag(&result->note);
+    switch (result->figures->outcome) {
+    case NEAP_INFEASIBLE:
+        return cli_fail(CLI_INFEASIBLE, "%s", cli_buffer_get(&p->explanation));
+    case NEAP_TIME_LIMIT:
+        return cli_fail(CLI_FAILED,
+                        "%s found no plan within the time limit; raise --time-limit, or try "
+                        "another --method",
+                        result->method);
+    case NEAP_INTERRUPTED:
+        return cli_fail(CLI_FAILED, "interrupted before %s found a plan", result->method);
+    default:
+        return cli_fail(CLI_FAILED, "internal error: %s promises a plan and has none",
+                        result->method);
+    }
+}
+
+void cli_planning_clear(cli_planning *p)
+{
+    cli_result_clear(&p->result);
+    cli_buffer_clear(&p->explanation);
+    cli_loaded_clear(&p->model);
+}

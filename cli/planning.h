@@ -1,0 +1,24 @@
+/*
+ * planning.h - one network, one budget, one plan: what plan and train share.
+ */
+#ifndef NEAP_CLI_PLANNING_H
+#define NEAP_CLI_PLANNING_H
+
+#include "buffer.h"
+#include "solve.h"
+
+typedef struct cli_planning {
+    const cli_settings *settings;
+    cli_loaded model; /* its natural_peak is known */
+    int64_t budget;   /* -1: none */
+    cli_result result;
+    cli_buffer explanation; /* why there is no plan */
+} cli_planning;
+
+/* Fills in `result`, and `explanation` where there is no plan. */
+int cli_planning_solve(cli_planning *planning);
+/* The line and the exit code where there is no plan. */
+int cli_planning_fail(const cli_planning *planning);
+void cli_planning_clear(cli_planning *planning);
+
+#endif

@@ -1,0 +1,518 @@
+/* train.c - neap train: measure, plan, lay out, run. */
+
+#include "command.h"
+#include "files.h"
+#include "json.h"
+#include "measured.h"
+#include "output.h"
+#include "planning.h"
+#include "report.h"
+
+#include <neap/check.h>
+#include <neap/train.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Where --time-limit is not given, what planning gets, in seconds. */
+static const double PLANNING_LIMIT = 10;
+
+typedef struct training {
+    cli_settings settings; /* with what training takes for granted */
+    cli_planning planning;
+    cli_measured measured;
+    neap_plan *read_plan;  /* of --plan; NULL: planned here */
+    const neap_plan *plan; /* that is trained by */
+    double predicted;      /* seconds of a step by it */
+    int64_t peak, arena;
+    neap_train_options options;
+    neap_trainer *trainer;
+    int64_t batch;
+    int64_t first; /* steps done before, by a checkpoint */
+    int64_t done;  /* steps done now */
+    double first_loss, last_loss;
+    double run_seconds, all_seconds;
+    double fastest; /* step, without data and update */
+    bool live;      /* a line on the terminal that is written again and again */
+} training;
+
+/* The arena may be too large for the machine: how large is worth saying. */
+static int fail_run(const neap_diag *diag)
+{
+    return diag->status == NEAP_NO_MEMORY ? cli_fail(CLI_FAILED, "%s", diag->message)
+                                          : cli_fail_diag(diag);
+}
+
+/* ---- Planning ---- */
+
+static int read_plan(training *t)
+{
+    neap_diag diag;
+    neap_verdict verdict;
+    neap_check_options options;
+    const char *path = t->settings.plan_file;
+    if (neap_plan_read_file(NULL, path, &t->read_plan, &diag) != NEAP_OK)
+        return cli_fail_diag(&diag);
+    neap_check_options_init(&options);
+    options.budget = t->planning.budget < 0 ? -1 : t->planning.budget;
+    options.link = t->planning.model.link.out_bandwidth > 0 ? &t->planning.model.link : NULL;
+    if (neap_check(NULL, t->planning.model.graph, t->read_plan, &options, &verdict, &diag) !=
+        NEAP_OK)
+        return cli_fail_diag(&diag);
+    if (!verdict.accepted)
+        return cli_fail(CLI_BAD_INPUT, "%s is no plan for this training: %s", path, verdict.reason);
+    t->plan = t->read_plan;
+    t->predicted = verdict.time;
+    t->peak = verdict.peak_bytes;
+    return CLI_OK;
+}
+
+static int write_plan(const training *t)
+{
+    neap_diag diag;
+    if (t->settings.output && neap_plan_write_file(t->plan, t->settings.output, &diag) != NEAP_OK)
+        return cli_fail_writing(&diag);
+    return CLI_OK;
+}
+
+static int make_plan(training *t)
+{
+    cli_planning *p = &t->planning;
+    if (p->budget < 0 && !t->settings.method)
+        t->settings.method = "store-all";
+    int code = cli_planning_solve(p);
+    if (code != CLI_OK)
+        return code;
+    if (!p->result.plan)
+        return cli_planning_fail(p);
+    if (cli_interrupted())
+        return cli_fail(CLI_FAILED, "interrupted while planning; nothing was trained");
+    t->plan = p->result.plan;
+    t->predicted = p->result.figures->time;
+    t->peak = p->result.figures->peak_bytes;
+    return write_plan(t);
+}
+
+/* ---- What it says before ---- */
+
+static int64_t batch_of(const training *t)
+{
+    for (uint32_t i = 0; i < t->settings.n_sizes; i++)
+        if (strcmp(t->settings.sizes[i].name, "batch") == 0)
+            return t->settings.sizes[i].value;
+    const neap_model *model = t->planning.model.model;
+    for (uint32_t i = 0; model && i < neap_model_param_count(model); i++)
+        if (strcmp(neap_model_param_at(model, i)->name, "batch") == 0)
+            return neap_model_param_at(model, i)->default_value;
+    const neap_graph *graph = t->planning.model.graph;
+    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++) {
+        const neap_value *value = neap_graph_value(graph, v);
+        if (strcmp(value->kind, NEAP_KIND_INPUT) == 0 && value->rank > 1)
+            return value->shape[0];
+    }
+    return 1;
+}
+
+static void add_memory(const training *t, cli_table *table)
+{
+    int64_t natural = t->planning.model.natural_peak;
+    cli_text text, other;
+    if (t->planning.budget >= 0)
+        cli_fact(table, "budget", CLI_PLAIN, cli_bytes(&text, t->planning.budget),
+                 "%s without a plan", cli_bytes(&other, natural));
+    cli_fact(table, "arena", CLI_BOLD, cli_bytes(&text, t->arena),
+             "%.1f%% of that without a plan; live at most %s",
+             natural > 0 ? 100 * (double)t->arena / (double)natural : 100,
+             cli_bytes(&other, t->peak));
+    if (neap_runner_host_bytes(neap_trainer_runner(t->trainer)) > 0)
+        cli_fact(table, "host", CLI_PLAIN,
+                 cli_bytes(&text, neap_runner_host_bytes(neap_trainer_runner(t->trainer))),
+                 "for what is moved away and back");
+}
+
+static int say_plan(const training *t)
+{
+    const neap_graph *graph = t->planning.model.graph;
+    double base = neap_graph_seconds(graph, neap_graph_base_ticks(graph));
+    cli_buffer out = {0};
+    cli_table table;
+    cli_text text, other;
+    cli_report_title(&out, &t->planning.model);
+    cli_buffer_text(&out, "\n");
+    cli_facts_init(&table);
+    cli_fact(&table, "backend", CLI_PLAIN, neap_backend_name(t->measured.backend), "%s",
+             neap_backend_machine(t->measured.backend));
+    cli_fact(&table, "method", CLI_PLAIN, neap_plan_method(t->plan), "%s",
+             t->planning.result.solution ? neap_solution_message(t->planning.result.solution)
+                                         : "as the file says");
+    add_memory(t, &table);
+    cli_fact(&table, "step", CLI_PLAIN, cli_seconds(&text, t->predicted),
+             "as measured kernels predict; %s on every op once",
+             cli_percent(&other, base > 0 ? t->predicted / base - 1 : 0));
+    cli_table_finish(&table, &out);
+    int code = out.failed ? cli_fail_memory() : cli_stdout_write(out.data, out.length);
+    cli_buffer_clear(&out);
+    return code;
+}
+
+/* ---- Training ---- */
+
+static double mean_seconds(const training *t)
+{
+    return t->done > 0 ? t->run_seconds / (double)t->done : 0;
+}
+
+/* "step 12/50  loss 2.3026  31.2 samples/s  step 0.512 s, +1.2% on the plan  arena 600 MiB" */
+static void compose(const training *t, const neap_train_report *report, cli_buffer *line)
+{
+    cli_text step, arena, over;
+    double all = report->run.seconds + report->data_seconds + report->update_seconds;
+    cli_buffer_print(line, "step %lld/%lld  loss %.4f  %.1f samples/s  step %s",
+                     (long long)report->step, (long long)(t->first + t->settings.steps),
+                     report->loss, all > 0 ? (double)t->batch / all : 0,
+                     cli_seconds(&step, report->run.seconds));
+    if (t->predicted > 0)
+        cli_buffer_print(line, ", %s on the plan's",
+                         cli_percent(&over, report->run.seconds / t->predicted - 1));
+    cli_buffer_print(line, "  arena %s", cli_bytes(&arena, t->arena));
+}
+
+static bool worth_a_line(const training *t)
+{
+    int64_t every = t->settings.steps > 20 ? t->settings.steps / 20 : 1;
+    return !t->settings.json &&
+           (t->done == 1 || t->done == t->settings.steps || t->done % every == 0);
+}
+
+static int say_step(const training *t, const neap_train_report *report)
+{
+    int code = CLI_OK;
+    cli_buffer line = {0};
+    if (!t->live && !worth_a_line(t))
+        return CLI_OK;
+    compose(t, report, &line);
+    if (line.failed) {
+        code = cli_fail_memory();
+    } else if (t->live) {
+        fprintf(stderr, "\r%.*s\033[K", cli_terminal_width(STDERR_FILENO) - 1, line.data);
+        fflush(stderr);
+    } else {
+        cli_buffer_text(&line, "\n");
+        code = cli_stdout_write(line.data, line.length);
+    }
+    cli_buffer_clear(&line);
+    return code;
+}
+
+static int save(training *t)
+{
+    neap_diag diag;
+    if (neap_trainer_save(t->trainer, t->settings.save, &diag) == NEAP_OK)
+        return CLI_OK;
+    return cli_fail_writing(&diag);
+}
+
+static void count_step(training *t, const neap_train_report *report)
+{
+    if (t->done == 0)
+        t->first_loss = report->loss;
+    t->last_loss = report->loss;
+    t->done++;
+    t->run_seconds += report->run.seconds;
+    t->all_seconds += report->run.seconds + report->data_seconds + report->update_seconds;
+    if (t->done == 1 || report->run.seconds < t->fastest)
+        t->fastest = report->run.seconds;
+}
+
+static int train(training *t)
+{
+    int code = CLI_OK;
+    neap_diag diag;
+    neap_train_report report;
+    while (code == CLI_OK && t->done < t->settings.steps && !cli_interrupted()) {
+        if (neap_trainer_step(t->trainer, &report, &diag) != NEAP_OK) {
+            code = fail_run(&diag);
+            break;
+        }
+        count_step(t, &report);
+        code = say_step(t, &report);
+        bool due = t->settings.save_every > 0 && report.step % t->settings.save_every == 0;
+        if (code == CLI_OK && t->settings.save && due && t->done < t->settings.steps)
+            code = save(t);
+    }
+    if (t->live && t->done > 0)
+        fputs("\n", stderr);
+    if (code == CLI_OK && t->settings.save && t->done > 0)
+        code = save(t);
+    return code;
+}
+
+/* ---- What it says after ---- */
+
+static int64_t resident_peak(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : -1;
+}
+
+static void add_json(const training *t, cli_buffer *out)
+{
+    const neap_graph *graph = t->planning.model.graph;
+    cli_json json;
+    cli_json_begin(&json, out);
+    cli_json_object(&json, NULL);
+    cli_json_string(&json, "graph", neap_graph_name(graph));
+    cli_json_string(&json, "backend", neap_backend_name(t->measured.backend));
+    cli_json_string(&json, "machine", neap_backend_machine(t->measured.backend));
+    cli_json_string(&json, "method", neap_plan_method(t->plan));
+    cli_json_size(&json, "budget_bytes", t->planning.budget);
+    cli_json_integer(&json, "natural_peak_bytes", t->planning.model.natural_peak);
+    cli_json_integer(&json, "peak_bytes", t->peak);
+    cli_json_integer(&json, "arena_bytes", t->arena);
+    cli_json_integer(&json, "host_bytes", neap_runner_host_bytes(neap_trainer_runner(t->trainer)));
+    cli_json_size(&json, "resident_peak_bytes", resident_peak());
+    cli_json_real(&json, "base_time", neap_graph_seconds(graph, neap_graph_base_ticks(graph)));
+    cli_json_real(&json, "predicted_time", t->predicted);
+    cli_json_real(&json, "step_time", mean_seconds(t));
+    cli_json_real(&json, "fastest_step_time", t->fastest);
+    cli_json_real(&json, "seconds", t->all_seconds);
+    cli_json_integer(&json, "batch", t->batch);
+    cli_json_integer(&json, "first_step", t->first + 1);
+    cli_json_integer(&json, "steps", t->done);
+    cli_json_real(&json, "first_loss", t->first_loss);
+    cli_json_real(&json, "last_loss", t->last_loss);
+    cli_json_string(&json, "saved", t->settings.save);
+    cli_json_end_object(&json);
+}
+
+static void add_summary(const training *t, cli_buffer *out)
+{
+    cli_text step, over;
+    cli_buffer_print(out, "%lld steps, loss %.4f to %.4f; %.2f samples/s; a step takes %s",
+                     (long long)t->done, t->first_loss, t->last_loss,
+                     t->all_seconds > 0 ? (double)(t->done * t->batch) / t->all_seconds : 0,
+                     cli_seconds(&step, mean_seconds(t)));
+    if (t->predicted > 0)
+        cli_buffer_print(out, ", %s on the plan's",
+                         cli_percent(&over, mean_seconds(t) / t->predicted - 1));
+    cli_buffer_text(out, "\n");
+    if (t->settings.save)
+        cli_buffer_print(out, "written to %s\n", t->settings.save);
+}
+
+static int finish(const training *t, cli_buffer *out)
+{
+    if (t->settings.json)
+        add_json(t, out);
+    else if (t->done > 0)
+        add_summary(t, out);
+    if (t->done == t->settings.steps)
+        return CLI_OK;
+    return cli_fail(CLI_FAILED, "interrupted after step %lld of %lld%s%s",
+                    (long long)(t->first + t->done), (long long)(t->first + t->settings.steps),
+                    t->settings.save && t->done > 0 ? "; --resume goes on from " : "",
+                    t->settings.save && t->done > 0 ? t->settings.save : "");
+}
+
+static int start(training *t)
+{
+    neap_diag diag;
+    if (neap_trainer_create(NULL, t->planning.model.graph, t->plan, t->measured.backend,
+                            &t->options, &t->trainer, &diag) != NEAP_OK)
+        return fail_run(&diag);
+    t->arena = neap_runner_arena_bytes(neap_trainer_runner(t->trainer));
+    if (t->settings.resume && neap_trainer_resume(t->trainer, t->settings.resume, &diag) != NEAP_OK)
+        return cli_fail_diag(&diag);
+    t->first = neap_trainer_steps(t->trainer);
+    t->live = !t->settings.json && isatty(STDERR_FILENO) && cli_terminal_width(STDERR_FILENO) > 0;
+    return t->settings.json ? CLI_OK : say_plan(t);
+}
+
+/* ---- Verifying ---- */
+
+static void add_verdict(const neap_verify_report *report, cli_buffer *out)
+{
+    cli_text plan, plain, plan_time, plain_time;
+    cli_buffer_print(out, "%s: %lld steps, %llu losses, gradients and weights compared\n",
+                     report->equal ? "equal to the bit" : "NOT equal", (long long)report->steps,
+                     (unsigned long long)report->compared);
+    cli_buffer_print(out, "  with the plan   arena %s, a step in %s\n",
+                     cli_bytes(&plan, report->plan_arena),
+                     cli_seconds(&plan_time, report->plan_seconds));
+    cli_buffer_print(out, "  without         arena %s, a step in %s\n",
+                     cli_bytes(&plain, report->plain_arena),
+                     cli_seconds(&plain_time, report->plain_seconds));
+}
+
+static void add_verdict_json(const neap_verify_report *report, cli_buffer *out)
+{
+    cli_json json;
+    cli_json_begin(&json, out);
+    cli_json_object(&json, NULL);
+    cli_json_bool(&json, "equal", report->equal);
+    cli_json_integer(&json, "steps", report->steps);
+    cli_json_integer(&json, "compared", (int64_t)report->compared);
+    cli_json_real(&json, "last_loss", report->loss);
+    cli_json_integer(&json, "plan_arena_bytes", report->plan_arena);
+    cli_json_integer(&json, "plain_arena_bytes", report->plain_arena);
+    cli_json_real(&json, "plan_step_time", report->plan_seconds);
+    cli_json_real(&json, "plain_step_time", report->plain_seconds);
+    cli_json_end_object(&json);
+}
+
+static int verify(training *t, cli_progress *progress, cli_buffer *out)
+{
+    neap_diag diag;
+    neap_verify_report report;
+    cli_progress_part(progress, "verifying", 0, 0);
+    if (neap_train_verify(NULL, t->planning.model.graph, t->plan, t->measured.backend, &t->options,
+                          t->settings.steps, &progress->base, &report, &diag) != NEAP_OK)
+        return fail_run(&diag);
+    if (t->settings.json)
+        add_verdict_json(&report, out);
+    else
+        add_verdict(&report, out);
+    if (report.interrupted)
+        return cli_fail(CLI_FAILED, "interrupted: %lld of %lld steps were compared",
+                        (long long)report.steps, (long long)t->settings.steps);
+    if (!report.equal)
+        return cli_fail(CLI_FAILED, "step %lld: %s differs; please report it",
+                        (long long)report.differs_step, report.differs);
+    return CLI_OK;
+}
+
+/* ---- The command ---- */
+
+static void set_options(training *t)
+{
+    const cli_settings *s = &t->settings;
+    bool adam = s->optimizer == NEAP_OPTIMIZER_ADAM;
+    neap_train_options *o = &t->options;
+    neap_train_options_init(o);
+    o->optimizer = s->optimizer;
+    if (s->momentum >= 0)
+        o->sgd.momentum = s->momentum;
+    o->sgd.weight_decay = o->adam.weight_decay = s->weight_decay;
+    o->rate.kind = s->cosine ? NEAP_LR_COSINE : NEAP_LR_CONSTANT;
+    o->rate.peak = s->learning_rate >= 0 ? s->learning_rate : adam ? 0.001 : 0.01;
+    o->rate.warmup = s->warmup;
+    o->rate.steps = s->steps;
+    o->seed = s->seed;
+    if (s->data)
+        o->data = s->data;
+    o->run.poison = o->run.poison || s->poison;
+    o->run.duplex = t->planning.model.link.duplex;
+}
+
+static int check_settings(const cli_settings *s)
+{
+    if (s->save_every > 0 && !s->save)
+        return cli_fail(CLI_BAD_INPUT, "--save-every needs --save FILE");
+    if (s->verify && (s->save || s->resume))
+        return cli_fail(CLI_BAD_INPUT, "--verify trains twice from the beginning; leave out --%s",
+                        s->save ? "save" : "resume");
+    if (s->momentum >= 0 && s->has_optimizer && s->optimizer != NEAP_OPTIMIZER_MOMENTUM)
+        return cli_fail(CLI_BAD_INPUT, "--momentum is for --optimizer momentum");
+    if (s->plan_file && s->output)
+        return cli_fail(CLI_BAD_INPUT, "--plan and --save-plan cannot both be given");
+    if (s->method && strchr(s->method, ','))
+        return cli_fail(CLI_BAD_INPUT, "train takes one --method; neap compare takes several");
+    return CLI_OK;
+}
+
+/* A graph file has fixed memory for as many numbers a parameter as its optimizer keeps. */
+static neap_optimizer optimizer_of(const neap_graph *graph)
+{
+    int64_t fixed = neap_graph_fixed_bytes(graph);
+    int64_t parameters = 4 * neap_graph_parameter_count(graph);
+    if (parameters == 0 || fixed < parameters)
+        return NEAP_OPTIMIZER_NONE;
+    return fixed < 2 * parameters ? NEAP_OPTIMIZER_MOMENTUM : NEAP_OPTIMIZER_ADAM;
+}
+
+static int prepare(training *t, cli_progress *progress)
+{
+    cli_planning *p = &t->planning;
+    p->settings = &t->settings;
+    int code = cli_load(&t->settings, t->settings.operands[0], &p->model);
+    if (code == CLI_OK && !p->model.model)
+        t->settings.optimizer = optimizer_of(p->model.graph);
+    if (code == CLI_OK)
+        code = cli_measure(&t->settings, &p->model, progress, &t->measured);
+    if (code == CLI_OK)
+        code = cli_load_natural_peak(&p->model);
+    if (code == CLI_OK)
+        code = cli_load_budget(&p->model, "budget", t->settings.budget, &p->budget);
+    return code;
+}
+
+static int run_train(const cli_settings *settings, cli_buffer *out)
+{
+    training t = {.settings = *settings};
+    cli_progress progress;
+    int code = check_settings(settings);
+    if (code != CLI_OK)
+        return code;
+    if (!settings->has_optimizer)
+        t.settings.optimizer = NEAP_OPTIMIZER_MOMENTUM;
+    if (!(settings->time_limit > 0))
+        t.settings.time_limit = PLANNING_LIMIT;
+    t.settings.alignment = NEAP_RUN_ALIGNMENT;
+    cli_progress_begin(&progress);
+    code = prepare(&t, &progress);
+    cli_progress_end(&progress);
+    if (code == CLI_OK)
+        code = settings->plan_file ? read_plan(&t) : make_plan(&t);
+    cli_progress_begin(&progress);
+    if (code == CLI_OK) {
+        t.batch = batch_of(&t);
+        set_options(&t);
+        if (settings->verify)
+            code = verify(&t, &progress, out);
+        else
+            code = start(&t);
+    }
+    if (code == CLI_OK && !settings->verify)
+        code = train(&t);
+    cli_progress_end(&progress);
+    if (code == CLI_OK && !settings->verify)
+        code = finish(&t, out);
+    neap_trainer_destroy(t.trainer);
+    neap_plan_destroy(t.read_plan);
+    cli_planning_clear(&t.planning);
+    cli_measured_clear(&t.measured);
+    return code;
+}
+
+const cli_command cli_command_train = {
+    .name = "train",
+    .operands = "MODEL",
+    .summary = "train a network within a memory budget, for real",
+    .about =
+        "Measures the kernels of MODEL on this machine (or takes their times from the last time), "
+        "plans a training step within --budget, and trains: in one arena of exactly the planned "
+        "size, every tensor at its planned address. Results do not depend on the plan: they are "
+        "those of training without one, to the bit, which --verify shows.\n\n"
+        "Without --budget every op runs once. A seed decides everything that is drawn: weights, "
+        "batches, dropout. Checkpoints are safetensors files, replaced in one step, so that "
+        "stopping at any moment loses at most the steps since the last; --resume goes on as if "
+        "nothing had been. Ctrl-C ends after the current step and saves.",
+    .examples =
+        {
+            {"neap train resnet50 --batch 16 --budget 600MiB --steps 50",
+             "50 steps on made-up pictures, in 600 MiB"},
+            {"neap train resnet18 --image 32 --set classes=10 --data cifar10:DIR --save "
+             "net.safetensors",
+             "on real ones, kept at the end"},
+            {"neap train unet --batch 2 --budget 40% --steps 2 --verify",
+             "the same bits with and without the plan?"},
+        },
+    .groups = CLI_GROUP_MODEL | CLI_GROUP_BATCH | CLI_GROUP_LINK | CLI_GROUP_BUDGET |
+              CLI_GROUP_METHOD | CLI_GROUP_SOLVE | CLI_GROUP_BACKEND | CLI_GROUP_TRAIN |
+              CLI_GROUP_JSON,
+    .least_operands = 1,
+    .most_operands = 1,
+    .run = run_train,
+};

@@ -1,0 +1,248 @@
+/*
+ * Feeds a graph: which input wants what is read off the ops that read it.
+ *
+ *     f32, rank 4           images, one sample after another
+ *     i64, read by a loss   labels: of images, one each, or one a pixel; of tokens, what follows
+ *     i64, read by an embedding   tokens; positions and token types by their names
+ *     f32, one element, named after the loss      its gradient, 1
+ *     any other f32         zeros (the first state of a recurrent network)
+ */
+#include "base/fail.h"
+#include "base/memory.h"
+#include "train/trainer_internal.h"
+
+#include <string.h>
+
+typedef enum input_role {
+    ROLE_IMAGES,
+    ROLE_LABELS,
+    ROLE_TOKENS,
+    ROLE_POSITIONS,
+    ROLE_TYPES,
+    ROLE_LOSS_GRADIENT,
+    ROLE_ZEROS,
+    ROLE_PARAMETER,
+    ROLE_UNKNOWN
+} input_role;
+
+static const neap_op *first_reader(const neap_graph *graph, uint32_t value)
+{
+    uint32_t count;
+    const uint32_t *readers = neap_graph_readers(graph, value, &count);
+    return count ? neap_graph_op(graph, readers[0]) : NULL;
+}
+
+static bool is_loss_gradient(const neap_graph *graph, const char *name)
+{
+    uint32_t count;
+    const char *loss = neap_graph_value(graph, neap_graph_outputs(graph, &count)[0])->name;
+    size_t length = strlen(loss);
+    return strncmp(name, loss, length) == 0 && strcmp(name + length, ".grad") == 0;
+}
+
+static input_role integer_role(const neap_graph *graph, uint32_t id)
+{
+    const neap_value *value = neap_graph_value(graph, id);
+    const neap_op *reader = first_reader(graph, id);
+    if (!reader || value->dtype != NEAP_I64)
+        return ROLE_UNKNOWN;
+    if (strcmp(reader->type, "xent") == 0 || strcmp(reader->type, "nll") == 0)
+        return ROLE_LABELS;
+    if (strcmp(reader->type, "embedding") != 0)
+        return ROLE_UNKNOWN;
+    if (strstr(value->name, "position"))
+        return ROLE_POSITIONS;
+    return strstr(value->name, "type") ? ROLE_TYPES : ROLE_TOKENS;
+}
+
+static input_role role_of(const neap_graph *graph, uint32_t id)
+{
+    const neap_value *value = neap_graph_value(graph, id);
+    if (strcmp(value->kind, NEAP_KIND_PARAMETER) == 0)
+        return ROLE_PARAMETER;
+    if (value->dtype != NEAP_F32)
+        return integer_role(graph, id);
+    if (value->rank == 1 && value->shape[0] == 1 && is_loss_gradient(graph, value->name))
+        return ROLE_LOSS_GRADIENT;
+    return value->rank == 4 ? ROLE_IMAGES : ROLE_ZEROS;
+}
+
+/* Labels and tokens are below this. */
+static int64_t limit_of(const neap_graph *graph, uint32_t id)
+{
+    const neap_op *reader = first_reader(graph, id);
+    if (strcmp(reader->type, "embedding") == 0)
+        return neap_graph_value(graph, reader->inputs[1])->shape[0];
+    return neap_graph_value(graph, reader->inputs[0])->shape[1]; /* logits N x K x ... */
+}
+
+static uint32_t find_role(const neap_graph *graph, input_role role)
+{
+    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
+        if (neap_graph_value(graph, v)->producer == NEAP_NONE && role_of(graph, v) == role)
+            return v;
+    return NEAP_NONE;
+}
+
+static int64_t elements_of(const neap_value *value)
+{
+    int64_t elements = 1;
+    for (uint32_t d = 0; d < value->rank; d++)
+        elements *= value->shape[d];
+    return elements;
+}
+
+/* ---- Opening ---- */
+
+static neap_status open_images(neap_trainer *t, uint32_t images, uint32_t labels, neap_diag *diag)
+{
+    const neap_value *v = neap_graph_value(t->graph, images);
+    neap_dataset_shape wanted = {
+        .channels = v->shape[1], .height = v->shape[2], .width = v->shape[3], .classes = 2};
+    if (labels != NEAP_NONE) {
+        wanted.classes = limit_of(t->graph, labels);
+        const neap_value *l = neap_graph_value(t->graph, labels);
+        bool one_each = l->rank == 1 && l->shape[0] == v->shape[0];
+        if (!one_each && strcmp(t->options.data, "synthetic") != 0)
+            return neap_fail(diag, NEAP_UNSUPPORTED,
+                             "\"%s\" wants a label for every pixel; only synthetic data has them",
+                             neap_graph_name(t->graph));
+    }
+    neap_status status =
+        neap_dataset_open(t->allocator, t->options.data, &wanted, &t->dataset, diag);
+    t->sample_count = elements_of(v) / v->shape[0];
+    if (status == NEAP_OK)
+        status = NEAP_NEW(t->allocator, (size_t)t->sample_count, &t->sample, diag);
+    return status;
+}
+
+neap_status train_inputs_open(neap_trainer *t, neap_diag *diag)
+{
+    uint32_t unknown = find_role(t->graph, ROLE_UNKNOWN);
+    if (unknown != NEAP_NONE)
+        return neap_fail(diag, NEAP_UNSUPPORTED,
+                         "input \"%s\": neap does not know what to feed it with",
+                         neap_graph_value(t->graph, unknown)->name);
+    uint32_t images = find_role(t->graph, ROLE_IMAGES), tokens = find_role(t->graph, ROLE_TOKENS);
+    if (tokens != NEAP_NONE) {
+        if (strcmp(t->options.data, "synthetic") != 0)
+            return neap_fail(diag, NEAP_UNSUPPORTED,
+                             "\"%s\" reads tokens; of those there is synthetic data alone",
+                             neap_graph_name(t->graph));
+        t->token_count = elements_of(neap_graph_value(t->graph, tokens));
+        return NEAP_NEW(t->allocator, 2 * (size_t)t->token_count, &t->tokens, diag);
+    }
+    return images == NEAP_NONE ? NEAP_OK
+                               : open_images(t, images, find_role(t->graph, ROLE_LABELS), diag);
+}
+
+void train_inputs_close(neap_trainer *t)
+{
+    neap_dataset_close(t->dataset);
+    NEAP_DELETE(t->allocator, (size_t)t->sample_count, t->sample);
+    NEAP_DELETE(t->allocator, 2 * (size_t)t->token_count, t->tokens);
+}
+
+/* ---- Filling ---- */
+
+/* One sample into its place, whatever the strides. */
+static void write_sample(const neap_array *array, int64_t n, const float *sample)
+{
+    const int64_t *s = array->strides;
+    float *base = (float *)array->data + n * s[0];
+    for (int64_t c = 0; c < array->shape[1]; c++)
+        for (int64_t h = 0; h < array->shape[2]; h++)
+            for (int64_t w = 0; w < array->shape[3]; w++)
+                base[c * s[1] + h * s[2] + w * s[3]] = *sample++;
+}
+
+/* A label for an image, or for every pixel: the four quarters of an image are of four classes. */
+static void write_label(const neap_array *labels, int64_t n, int64_t batch, int64_t classes,
+                        int64_t label)
+{
+    int64_t each = labels->elements / batch, *at = (int64_t *)labels->data + n * each;
+    int64_t height = labels->rank == 3 ? labels->shape[1] : 1, width = each / height;
+    if (labels->rank != 3) {
+        for (int64_t i = 0; i < each; i++)
+            at[i] = label;
+        return;
+    }
+    for (int64_t h = 0; h < height; h++)
+        for (int64_t w = 0; w < width; w++)
+            at[h * width + w] = (label + 2 * (2 * h / height) + 2 * w / width) % classes;
+}
+
+static neap_status fill_images(neap_trainer *t, uint32_t images, uint32_t labels, int64_t step,
+                               neap_diag *diag)
+{
+    neap_array pictures, classes = {.elements = 0};
+    neap_status status = neap_runner_array(t->runner, images, &pictures, diag);
+    if (status == NEAP_OK && labels != NEAP_NONE)
+        status = neap_runner_array(t->runner, labels, &classes, diag);
+    int64_t batch = status == NEAP_OK ? pictures.shape[0] : 0;
+    for (int64_t n = 0; n < batch && status == NEAP_OK; n++) {
+        int64_t label = 0;
+        status = neap_dataset_batch(t->dataset, t->options.seed, step * batch + n, 1, t->sample,
+                                    &label, diag);
+        if (status != NEAP_OK)
+            return status;
+        write_sample(&pictures, n, t->sample);
+        if (labels != NEAP_NONE)
+            write_label(&classes, n, batch, limit_of(t->graph, labels), label);
+    }
+    return status;
+}
+
+static neap_status fill_tokens(neap_trainer *t, uint32_t tokens, uint32_t labels, int64_t step,
+                               neap_diag *diag)
+{
+    const neap_value *v = neap_graph_value(t->graph, tokens);
+    int64_t rows = v->shape[0], limit = limit_of(t->graph, tokens);
+    if (labels != NEAP_NONE && limit_of(t->graph, labels) < limit)
+        limit = limit_of(t->graph, labels);
+    neap_status status = neap_synthetic_ids(t->options.seed, step, rows, t->token_count / rows,
+                                            limit, t->tokens, t->tokens + t->token_count, diag);
+    if (status == NEAP_OK)
+        status = neap_runner_write(t->runner, tokens, t->tokens, diag);
+    if (status != NEAP_OK || labels == NEAP_NONE)
+        return status;
+    if (elements_of(neap_graph_value(t->graph, labels)) != t->token_count)
+        return neap_fail(diag, NEAP_UNSUPPORTED, "\"%s\" does not have a label for every token",
+                         neap_graph_name(t->graph));
+    return neap_runner_write(t->runner, labels, t->tokens + t->token_count, diag);
+}
+
+/* What does not change from step to step. */
+static neap_status fill_constant(neap_trainer *t, uint32_t value, input_role role, neap_diag *diag)
+{
+    neap_array array;
+    neap_status status = neap_runner_array(t->runner, value, &array, diag);
+    if (status != NEAP_OK)
+        return status;
+    for (int64_t i = 0; i < array.elements; i++)
+        if (role == ROLE_POSITIONS)
+            ((int64_t *)array.data)[i] = i % limit_of(t->graph, value);
+        else if (role == ROLE_TYPES)
+            ((int64_t *)array.data)[i] = 0;
+        else
+            ((float *)array.data)[i] = role == ROLE_LOSS_GRADIENT ? 1 : 0;
+    return NEAP_OK;
+}
+
+neap_status train_inputs_fill(neap_trainer *t, int64_t step, neap_diag *diag)
+{
+    uint32_t labels = find_role(t->graph, ROLE_LABELS);
+    neap_status status = NEAP_OK;
+    for (uint32_t v = 0; v < neap_graph_value_count(t->graph) && status == NEAP_OK; v++) {
+        if (neap_graph_value(t->graph, v)->producer != NEAP_NONE)
+            continue;
+        input_role role = role_of(t->graph, v);
+        if (role == ROLE_IMAGES)
+            status = fill_images(t, v, labels, step, diag);
+        else if (role == ROLE_TOKENS)
+            status = fill_tokens(t, v, labels, step, diag);
+        else if (role != ROLE_LABELS && role != ROLE_PARAMETER)
+            status = fill_constant(t, v, role, diag);
+    }
+    return status;
+}

@@ -1,0 +1,227 @@
+/* The same steps with and without the plan, compared to the bit by hashes of all arrays. */
+#include "base/fail.h"
+#include "base/memory.h"
+#include "run/backend.h"
+#include "train/trainer_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct digest {
+    uint64_t a, b;
+} digest;
+
+/* Two hashes of 64 bits with different multipliers. */
+static digest digest_of(const float *numbers, int64_t count)
+{
+    digest d = {UINT64_C(0x9e3779b97f4a7c15), UINT64_C(0xd1b54a32d192ed03)};
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &numbers[i], sizeof bits);
+        d.a = (d.a ^ bits) * UINT64_C(0x100000001b3);
+        d.b = (d.b + bits) * UINT64_C(0xff51afd7ed558ccd);
+        d.b ^= d.b >> 29;
+    }
+    return d;
+}
+
+/* What one of the two runs made of every step: loss, gradients, weights. */
+typedef struct record {
+    digest *digests; /* steps x (1 + 2 n_parameters) */
+    double *seconds; /* by step */
+    int64_t steps;   /* done */
+    int64_t arena;
+    double loss;
+} record;
+
+typedef struct verifier {
+    neap_allocator *allocator;
+    const neap_graph *graph;
+    neap_backend *backend;
+    const neap_train_options *options;
+    int64_t steps;
+    uint32_t n_parameters;
+    neap_progress *progress;
+    neap_diag *diag;
+} verifier;
+
+static size_t per_step(const verifier *v)
+{
+    return 1 + 2 * (size_t)v->n_parameters;
+}
+
+static void take_digests(const neap_trainer *t, digest *at)
+{
+    *at++ = digest_of(t->loss, 1);
+    for (uint32_t i = 0; i < t->n_parameters; i++) {
+        *at++ = digest_of(t->parameters[i].gradient, t->parameters[i].count);
+        *at++ = digest_of(t->parameters[i].weights, t->parameters[i].count);
+    }
+}
+
+static bool stopped(const verifier *v, const char *phase, int64_t step)
+{
+    neap_progress *p = v->progress;
+    neap_progress_event event = {.phase = phase,
+                                 .fraction = (double)step / (double)v->steps,
+                                 .best_time = -1,
+                                 .bound_time = -1};
+    if (p && p->report)
+        p->report(p, &event);
+    return p && p->cancelled && p->cancelled(p);
+}
+
+static neap_status train(const verifier *v, const neap_plan *plan, const char *phase, int64_t steps,
+                         record *r)
+{
+    neap_trainer *t = NULL;
+    neap_train_report report;
+    neap_status status =
+        neap_trainer_create(v->allocator, v->graph, plan, v->backend, v->options, &t, v->diag);
+    if (status == NEAP_OK)
+        r->arena = neap_runner_arena_bytes(t->runner);
+    while (status == NEAP_OK && r->steps < steps && !stopped(v, phase, r->steps)) {
+        status = neap_trainer_step(t, &report, v->diag);
+        if (status != NEAP_OK)
+            break;
+        take_digests(t, r->digests + (size_t)r->steps * per_step(v));
+        r->seconds[r->steps++] = report.run.seconds;
+        r->loss = report.loss;
+    }
+    neap_trainer_destroy(t);
+    return status;
+}
+
+/* ---- The plain plan ---- */
+
+/* Every op once, in the graph's order, by the variants that the plan has for them. */
+static neap_status make_plain(const verifier *v, const neap_plan *plan, neap_plan **plain)
+{
+    uint32_t n_ops = neap_graph_op_count(v->graph), *sequence = NULL, *variants = NULL;
+    const neap_step *steps = neap_plan_steps(plan);
+    neap_status status = NEAP_NEW(v->allocator, n_ops, &sequence, v->diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(v->allocator, n_ops, &variants, v->diag);
+    if (status == NEAP_OK) {
+        for (uint32_t o = 0; o < n_ops; o++)
+            sequence[o] = o;
+        for (size_t i = 0; i < neap_plan_step_count(plan); i++)
+            if (steps[i].kind == NEAP_COMPUTE && steps[i].id < n_ops)
+                variants[steps[i].id] = steps[i].variant;
+        status = neap_plan_from_sequence(v->allocator, v->graph, sequence, n_ops, variants,
+                                         "store-all", -1, plain, v->diag);
+    }
+    NEAP_DELETE(v->allocator, n_ops, variants);
+    NEAP_DELETE(v->allocator, n_ops, sequence);
+    return status;
+}
+
+/* ---- Comparing ---- */
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *numbers, int64_t count)
+{
+    if (count == 0)
+        return 0;
+    qsort(numbers, (size_t)count, sizeof *numbers, compare_doubles);
+    return numbers[count / 2];
+}
+
+static const char *parameter_name(const verifier *v, size_t index)
+{
+    for (uint32_t i = 0; i < neap_graph_value_count(v->graph); i++) {
+        const neap_value *value = neap_graph_value(v->graph, i);
+        if (value->producer == NEAP_NONE && strcmp(value->kind, NEAP_KIND_PARAMETER) == 0 &&
+            index-- == 0)
+            return value->name;
+    }
+    return "";
+}
+
+static void name_difference(const verifier *v, size_t at, char *text, size_t size)
+{
+    if (at == 0)
+        snprintf(text, size, "the loss");
+    else
+        snprintf(text, size, "the %s of %s", at % 2 ? "gradient" : "weights",
+                 parameter_name(v, (at - 1) / 2));
+    neap_make_presentable(text);
+}
+
+static void compare(const verifier *v, const record *a, const record *b, neap_verify_report *report)
+{
+    size_t each = per_step(v), count = (size_t)report->steps * each;
+    report->compared = count;
+    report->equal = true;
+    for (size_t i = 0; i < count && report->equal; i++)
+        if (a->digests[i].a != b->digests[i].a || a->digests[i].b != b->digests[i].b) {
+            report->equal = false;
+            report->differs_step = (int64_t)(i / each) + 1;
+            name_difference(v, i % each, report->differs, sizeof report->differs);
+        }
+}
+
+static neap_status make_record(const verifier *v, record *r)
+{
+    neap_status status =
+        NEAP_NEW(v->allocator, (size_t)v->steps * per_step(v), &r->digests, v->diag);
+    return status == NEAP_OK ? NEAP_NEW(v->allocator, (size_t)v->steps, &r->seconds, v->diag)
+                             : status;
+}
+
+static void clear_record(const verifier *v, record *r)
+{
+    NEAP_DELETE(v->allocator, (size_t)v->steps * per_step(v), r->digests);
+    NEAP_DELETE(v->allocator, (size_t)v->steps, r->seconds);
+}
+
+neap_status neap_train_verify(neap_allocator *allocator, const neap_graph *graph,
+                              const neap_plan *plan, neap_backend *backend,
+                              const neap_train_options *options, int64_t steps,
+                              neap_progress *progress, neap_verify_report *report, neap_diag *diag)
+{
+    verifier v = {.allocator = neap_allocator_or_system(allocator),
+                  .graph = graph,
+                  .backend = backend,
+                  .options = options,
+                  .steps = steps,
+                  .progress = progress,
+                  .diag = diag};
+    neap_plan *plain = NULL;
+    record planned = {.steps = 0}, natural = {.steps = 0};
+    uint32_t n_outputs;
+    if (steps < 1)
+        return neap_fail(diag, NEAP_INVALID, "verifying takes 1 step or more");
+    neap_graph_outputs(graph, &n_outputs);
+    v.n_parameters = n_outputs ? n_outputs - 1 : 0;
+    memset(report, 0, sizeof *report);
+    neap_status status = make_record(&v, &planned);
+    if (status == NEAP_OK)
+        status = make_record(&v, &natural);
+    if (status == NEAP_OK)
+        status = make_plain(&v, plan, &plain);
+    if (status == NEAP_OK)
+        status = train(&v, plan, "with the plan", steps, &planned);
+    if (status == NEAP_OK)
+        status = train(&v, plain, "without", planned.steps, &natural);
+    if (status == NEAP_OK) {
+        report->steps = natural.steps;
+        report->interrupted = natural.steps < steps;
+        report->loss = planned.loss;
+        report->plan_arena = planned.arena;
+        report->plain_arena = natural.arena;
+        compare(&v, &planned, &natural, report);
+        report->plan_seconds = median(planned.seconds, planned.steps);
+        report->plain_seconds = median(natural.seconds, natural.steps);
+    }
+    neap_plan_destroy(plain);
+    clear_record(&v, &natural);
+    clear_record(&v, &planned);
+    return status;
+}
