@@ -494,8 +494,8 @@ const cli_option cli_options[] = {
     {"host-memory", 0, "SIZE", CLI_GROUP_LINK, LINK_SECTION, "the most the host may hold",
      apply_host_memory},
 
-    {"steps", 0, "N", CLI_GROUP_TRAIN, TRAIN_SECTION, "steps to train: 10 by default",
-     cli_apply_steps},
+    {"steps", 0, "N", CLI_GROUP_TRAIN, TRAIN_SECTION,
+     "steps in all, those before --resume included: 10 by default", cli_apply_steps},
     {"data", 0, "SPEC", CLI_GROUP_TRAIN, TRAIN_SECTION,
      "synthetic (the default), mnist:DIR, cifar10:DIR, or images:DIR with a folder of PNG or PPM "
      "files for each class",

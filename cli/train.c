@@ -170,20 +170,24 @@ static void compose(const training *t, const neap_train_report *report, cli_buff
     cli_text step, arena, over;
     double all = report->run.seconds + report->data_seconds + report->update_seconds;
     cli_buffer_print(line, "step %lld/%lld  loss %.4f  %.1f samples/s  step %s",
-                     (long long)report->step, (long long)(t->first + t->settings.steps),
-                     report->loss, all > 0 ? (double)t->batch / all : 0,
-                     cli_seconds(&step, report->run.seconds));
+                     (long long)report->step, (long long)t->settings.steps, report->loss,
+                     all > 0 ? (double)t->batch / all : 0, cli_seconds(&step, report->run.seconds));
     if (t->predicted > 0)
         cli_buffer_print(line, ", %s on the plan's",
                          cli_percent(&over, report->run.seconds / t->predicted - 1));
     cli_buffer_print(line, "  arena %s", cli_bytes(&arena, t->arena));
 }
 
+/* Steps still to do. */
+static int64_t left(const training *t)
+{
+    return t->settings.steps - t->first - t->done;
+}
+
 static bool worth_a_line(const training *t)
 {
     int64_t every = t->settings.steps > 20 ? t->settings.steps / 20 : 1;
-    return !t->settings.json &&
-           (t->done == 1 || t->done == t->settings.steps || t->done % every == 0);
+    return !t->settings.json && (t->done == 1 || left(t) == 0 || t->done % every == 0);
 }
 
 static int say_step(const training *t, const neap_train_report *report)
@@ -231,7 +235,7 @@ static int train(training *t)
     int code = CLI_OK;
     neap_diag diag;
     neap_train_report report;
-    while (code == CLI_OK && t->done < t->settings.steps && !cli_interrupted()) {
+    while (code == CLI_OK && left(t) > 0 && !cli_interrupted()) {
         if (neap_trainer_step(t->trainer, &report, &diag) != NEAP_OK) {
             code = fail_run(&diag);
             break;
@@ -239,7 +243,7 @@ static int train(training *t)
         count_step(t, &report);
         code = say_step(t, &report);
         bool due = t->settings.save_every > 0 && report.step % t->settings.save_every == 0;
-        if (code == CLI_OK && t->settings.save && due && t->done < t->settings.steps)
+        if (code == CLI_OK && t->settings.save && due && left(t) > 0)
             code = save(t);
     }
     if (t->live && t->done > 0)
@@ -308,10 +312,10 @@ static int finish(const training *t, cli_buffer *out)
         add_json(t, out);
     else if (t->done > 0)
         add_summary(t, out);
-    if (t->done == t->settings.steps)
+    if (left(t) <= 0)
         return CLI_OK;
     return cli_fail(CLI_FAILED, "interrupted after step %lld of %lld%s%s",
-                    (long long)(t->first + t->done), (long long)(t->first + t->settings.steps),
+                    (long long)(t->first + t->done), (long long)t->settings.steps,
                     t->settings.save && t->done > 0 ? "; --resume goes on from " : "",
                     t->settings.save && t->done > 0 ? t->settings.save : "");
 }
@@ -326,6 +330,10 @@ static int start(training *t)
     if (t->settings.resume && neap_trainer_resume(t->trainer, t->settings.resume, &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
     t->first = neap_trainer_steps(t->trainer);
+    if (left(t) <= 0)
+        return cli_fail(CLI_BAD_INPUT,
+                        "%s has %lld steps done already; --steps says how many there are in all",
+                        t->settings.resume, (long long)t->first);
     t->live = !t->settings.json && isatty(STDERR_FILENO) && cli_terminal_width(STDERR_FILENO) > 0;
     return t->settings.json ? CLI_OK : say_plan(t);
 }

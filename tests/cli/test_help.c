@@ -15,8 +15,9 @@
 
 #define GOLDEN(name) NEAP_SOURCE_DIR "/tests/cli/golden/" name ".txt"
 
-static const char *const COMMANDS[] = {"plan",  "compare", "curve",   "max-batch", "check",
-                                       "graph", "models",  "methods", "devices"};
+static const char *const COMMANDS[] = {"plan",   "train",     "profile", "compare",
+                                       "curve",  "max-batch", "check",   "graph",
+                                       "models", "methods",   "devices"};
 
 static void every_help_text(void **state)
 {
