@@ -18,7 +18,7 @@
 #include <string.h>
 
 /* Instances scanned, in all; the first pass is free. */
-#define EFFORT (INT64_C(80) * 1000 * 1000)
+#define EFFORT (INT64_C(20) * 1000 * 1000)
 /* Of each way of mending. */
 #define PASSES 200
 
@@ -123,7 +123,7 @@ static void move_to_front(search *s)
     size_t n = s->problem->count, count = 0;
     for (int high = 1; high >= 0; high--)
         for (size_t k = 0; k < n; k++)
-            if (ends_at_or_above(s, &s->order[k], s->problem->least + 1) == high)
+            if (ends_at_or_above(s, &s->order[k], s->problem->target + 1) == high)
                 s->spare[count++] = s->order[k];
     memcpy(s->order, s->spare, n * sizeof *s->order);
 }
@@ -138,7 +138,8 @@ static void add_weight(search *s, int64_t level)
 
 static bool is_over(const search *s, const neap_placing *best)
 {
-    return best->arena <= s->problem->least || s->effort <= 0 || neap_placing_cancelled(s->problem);
+    return best->arena <= s->problem->target || s->effort <= 0 ||
+           neap_placing_cancelled(s->problem);
 }
 
 static void mend(search *s, bool by_weight, neap_placing *best)

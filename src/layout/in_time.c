@@ -139,7 +139,7 @@ neap_status neap_place_in_time(const neap_placing_problem *problem, neap_placing
     status = neap_gaps_init(&s.gaps, allocator, count_together(&s) + 1, diag);
     if (status != NEAP_OK)
         goto done;
-    for (size_t i = 0; i < sizeof rules / sizeof *rules && best->arena > problem->least; i++) {
+    for (size_t i = 0; i < sizeof rules / sizeof *rules && best->arena > problem->target; i++) {
         if (best->arena < INT64_MAX && (i * n > EFFORT || neap_placing_cancelled(problem)))
             break;
         int64_t arena = run(&s, rules[i], best->arena);

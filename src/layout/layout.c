@@ -14,9 +14,6 @@
 
 #include <string.h>
 
-/* Above this many instances first fit, which is quadratic, would take seconds. */
-#define FEW 30000
-
 /* What comes and goes: the instances to be placed, and their numbers in the plan. */
 typedef struct movables {
     neap_instance *items;
@@ -26,7 +23,7 @@ typedef struct movables {
 
 void neap_layout_options_init(neap_layout_options *options)
 {
-    *options = (neap_layout_options){.alignment = 1, .progress = NULL};
+    *options = (neap_layout_options){.alignment = 1, .target = -1, .progress = NULL};
 }
 
 static bool round_up(int64_t size, int64_t alignment, int64_t *result)
@@ -94,15 +91,14 @@ static neap_status find_least(const neap_placing_problem *p, size_t n_steps, int
     return NEAP_OK;
 }
 
-static neap_status place(const neap_placing_problem *problem, neap_placing *best, neap_diag *diag)
+/* The target is the whole arena's, the problem begins where the inputs end. */
+static neap_status place_within(neap_placing_problem *problem, int64_t target, int64_t base,
+                                neap_placing *best, neap_diag *diag)
 {
-    best->arena = problem->count == 0 ? 0 : INT64_MAX;
-    neap_status status = NEAP_OK;
-    if (problem->count <= FEW)
-        status = neap_place_first_fit(problem, best, diag);
-    if (status == NEAP_OK && best->arena > problem->least)
-        status = neap_place_in_time(problem, best, diag);
-    return status;
+    problem->target = problem->least;
+    if (target >= base && target - base > problem->least)
+        problem->target = target - base;
+    return neap_place(problem, best, diag);
 }
 
 /* Puts the parts together: the arena ends where its highest instance does, its true size taken. */
@@ -154,7 +150,7 @@ neap_status neap_layout_assign(neap_allocator *allocator, const neap_graph *grap
     problem.count = m.count;
     status = find_least(&problem, neap_plan_step_count(plan), &problem.least, diag);
     if (status == NEAP_OK)
-        status = place(&problem, &best, diag);
+        status = place_within(&problem, options ? options->target : -1, base, &best, diag);
     if (status == NEAP_OK)
         status = store(&all, &m, &best, base, fixed, offsets, plan, diag);
 done:

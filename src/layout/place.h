@@ -5,7 +5,7 @@
  * A placer gets the best placing known so far and replaces it where it finds a smaller one. It
  * stops when nothing is left to win or its effort is spent, which is counted in steps of work and
  * not in seconds: the same problem always gives the same placing. To add one, write its file and
- * call it in layout.c.
+ * call it in place.c.
  */
 #ifndef NEAP_LAYOUT_PLACE_H
 #define NEAP_LAYOUT_PLACE_H
@@ -17,7 +17,8 @@
 typedef struct neap_placing_problem {
     const neap_instance *instances; /* of sizes above 0, whose sum fits in 63 bits */
     size_t count;
-    int64_t least; /* the most bytes ever live together: no arena is smaller */
+    int64_t least;  /* the most bytes ever live together: no arena is smaller */
+    int64_t target; /* an arena this small is good enough; at least `least` */
     neap_allocator *allocator;
     neap_progress *progress; /* may be NULL; a cancelled placer keeps what it has */
 } neap_placing_problem;
@@ -25,7 +26,11 @@ typedef struct neap_placing_problem {
 typedef struct neap_placing {
     int64_t *offsets; /* by instance */
     int64_t arena;    /* the highest end; INT64_MAX before there is a placing of any instance */
+    int64_t bound; /* proven: no arena is smaller; at least problem.least once neap_place is done */
 } neap_placing;
+
+/* place.c: all of them in turn; `best` needs only room for the offsets. */
+neap_status neap_place(const neap_placing_problem *problem, neap_placing *best, neap_diag *diag);
 
 /* first_fit.c: by decreasing size, each at the lowest address that is free all its life. O(n^2). */
 neap_status neap_place_first_fit(const neap_placing_problem *problem, neap_placing *best,
@@ -33,6 +38,11 @@ neap_status neap_place_first_fit(const neap_placing_problem *problem, neap_placi
 
 /* in_time.c: in order of time, like an allocator, short-lived ones at the far end. O(n log n). */
 neap_status neap_place_in_time(const neap_placing_problem *problem, neap_placing *best,
+                               neap_diag *diag);
+
+/* squeeze.c: ever smaller arenas, by a search that is complete on small problems and finds the live
+   peak on most plans. */
+neap_status neap_place_squeeze(const neap_placing_problem *problem, neap_placing *best,
                                neap_diag *diag);
 
 static inline bool neap_placing_cancelled(const neap_placing_problem *problem)

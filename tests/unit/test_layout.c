@@ -232,7 +232,7 @@ static void expect_sound(const neap_placing_problem *p, const neap_placing *plac
 static void test_placers_at_random(void **state)
 {
     (void)state;
-    static placer *const placers[] = {neap_place_first_fit, neap_place_in_time};
+    static placer *const placers[] = {neap_place_first_fit, neap_place_in_time, neap_place_squeeze};
     enum { MOST = 60, STEPS = 50 };
     for (uint64_t seed = 1; seed <= 300; seed++) {
         random_source random = {seed};
@@ -247,12 +247,13 @@ static void test_placers_at_random(void **state)
         }
         neap_placing_problem p = {
             .instances = instances, .count = count, .least = most_live(instances, count, STEPS)};
+        p.target = p.least;
         for (size_t k = 0; k < COUNT_OF(placers); k++) {
-            neap_placing placing = {offsets, count ? INT64_MAX : 0};
+            neap_placing placing = {.offsets = offsets, .arena = count ? INT64_MAX : 0};
             assert_int_equal(placers[k](&p, &placing, NULL), NEAP_OK);
             expect_sound(&p, &placing);
             int64_t arena = placing.arena; /* a placer only improves what it is given */
-            assert_int_equal(placers[1 - k](&p, &placing, NULL), NEAP_OK);
+            assert_int_equal(placers[(k + 1) % COUNT_OF(placers)](&p, &placing, NULL), NEAP_OK);
             expect_sound(&p, &placing);
             assert_true(placing.arena <= arena);
         }
@@ -272,8 +273,8 @@ static void test_nested_lifetimes_are_placed_perfectly(void **state)
         instances[i] = (neap_instance){(int64_t)(1 + i * 37 % 101), i, 2 * DEPTH - i};
         sum += instances[i].size;
     }
-    neap_placing_problem p = {.instances = instances, .count = DEPTH, .least = sum};
-    neap_placing placing = {offsets, INT64_MAX};
+    neap_placing_problem p = {.instances = instances, .count = DEPTH, .least = sum, .target = sum};
+    neap_placing placing = {.offsets = offsets, .arena = INT64_MAX};
     assert_int_equal(neap_place_first_fit(&p, &placing, NULL), NEAP_OK);
     assert_int_equal(placing.arena, sum);
     placing.arena = INT64_MAX;

@@ -1,0 +1,19 @@
+/* The placers in turn, the quick ones first, until the target is reached. */
+#include "layout/place.h"
+
+/* Above this many instances first fit, which is quadratic, would take seconds. */
+#define FEW 30000
+
+neap_status neap_place(const neap_placing_problem *problem, neap_placing *best, neap_diag *diag)
+{
+    best->arena = problem->count == 0 ? 0 : INT64_MAX;
+    best->bound = problem->least;
+    neap_status status = NEAP_OK;
+    if (problem->count <= FEW)
+        status = neap_place_first_fit(problem, best, diag);
+    if (status == NEAP_OK && best->arena > problem->target)
+        status = neap_place_in_time(problem, best, diag);
+    if (status == NEAP_OK && best->arena > problem->target)
+        status = neap_place_squeeze(problem, best, diag);
+    return status;
+}

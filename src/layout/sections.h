@@ -1,0 +1,34 @@
+/*
+ * The instances of a placing problem by sections of time.
+ *
+ * A section is a moment at which no more instances are live than together with those of a moment
+ * beside it: what is live at any moment is live at one section at least, and every instance lives
+ * during a row of sections. Two instances meet if and only if their rows do. There are at most as
+ * many sections as instances.
+ */
+#ifndef NEAP_LAYOUT_SECTIONS_H
+#define NEAP_LAYOUT_SECTIONS_H
+
+#include "layout/instances.h"
+
+typedef struct neap_item {
+    int64_t size;
+    uint32_t begin, end; /* sections begin .. end - 1 */
+    size_t steps;        /* of its life */
+} neap_item;
+
+typedef struct neap_sections {
+    neap_item *items; /* by instance */
+    size_t n_items, n_sections;
+    size_t *first;       /* n_sections + 1: the items that begin in section s are */
+    uint32_t *beginning; /* beginning[first[s]] .. beginning[first[s + 1] - 1] */
+    size_t n_lives;      /* sections of all items, summed up */
+    neap_allocator *allocator;
+} neap_sections;
+
+/* O(n log n). Clear it in any case. */
+neap_status neap_sections_init(neap_sections *sections, neap_allocator *allocator,
+                               const neap_instance *instances, size_t count, neap_diag *diag);
+void neap_sections_clear(neap_sections *sections);
+
+#endif
