@@ -512,7 +512,7 @@ const cli_command cli_command_train = {
             {"neap train resnet50 --batch 16 --budget 600MiB --steps 50",
              "50 steps on made-up pictures, in 600 MiB"},
             {"neap train resnet18 --image 32 --set classes=10 --data cifar10:DIR --save "
-             "net.safetensors",
+             "net.st",
              "on real ones, kept at the end"},
             {"neap train unet --batch 2 --budget 40% --steps 2 --verify",
              "the same bits with and without the plan?"},
