@@ -4,6 +4,7 @@
 #include "files.h"
 #include "json.h"
 #include "measured.h"
+#include "memory.h"
 #include "output.h"
 #include "planning.h"
 #include "report.h"
@@ -19,6 +20,9 @@
 /* Where --time-limit is not given, what planning gets, in seconds. */
 static const double PLANNING_LIMIT = 10;
 
+/* Of so many last steps the times are kept. */
+enum { MOST_STEP_TIMES = 10000 };
+
 typedef struct training {
     cli_settings settings; /* with what training takes for granted */
     cli_planning planning;
@@ -33,9 +37,10 @@ typedef struct training {
     int64_t first; /* steps done before, by a checkpoint */
     int64_t done;  /* steps done now */
     double first_loss, last_loss;
-    double run_seconds, all_seconds;
-    double fastest; /* step, without data and update */
-    bool live;      /* a line on the terminal that is written again and again */
+    double *step_seconds; /* of the last steps, without data and update */
+    size_t step_capacity;
+    double all_seconds;
+    bool live; /* a line on the terminal that is written again and again */
 } training;
 
 /* The arena may be too large for the machine: how large is worth saying. */
@@ -159,9 +164,20 @@ static int say_plan(const training *t)
 
 /* ---- Training ---- */
 
-static double mean_seconds(const training *t)
+static int compare_doubles(const void *a, const void *b)
 {
-    return t->done > 0 ? t->run_seconds / (double)t->done : 0;
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* What a step takes: the median. Sorts the list. */
+static double typical_seconds(const training *t)
+{
+    size_t count = (size_t)t->done < t->step_capacity ? (size_t)t->done : t->step_capacity;
+    if (count == 0)
+        return 0;
+    qsort(t->step_seconds, count, sizeof *t->step_seconds, compare_doubles);
+    return t->step_seconds[count / 2];
 }
 
 /* "step 12/50  loss 2.3026  31.2 samples/s  step 0.512 s, +1.2% on the plan  arena 600 MiB" */
@@ -223,11 +239,8 @@ static void count_step(training *t, const neap_train_report *report)
     if (t->done == 0)
         t->first_loss = report->loss;
     t->last_loss = report->loss;
-    t->done++;
-    t->run_seconds += report->run.seconds;
+    t->step_seconds[(size_t)t->done++ % t->step_capacity] = report->run.seconds;
     t->all_seconds += report->run.seconds + report->data_seconds + report->update_seconds;
-    if (t->done == 1 || report->run.seconds < t->fastest)
-        t->fastest = report->run.seconds;
 }
 
 static int train(training *t)
@@ -279,8 +292,7 @@ static void add_json(const training *t, cli_buffer *out)
     cli_json_size(&json, "resident_peak_bytes", resident_peak());
     cli_json_real(&json, "base_time", neap_graph_seconds(graph, neap_graph_base_ticks(graph)));
     cli_json_real(&json, "predicted_time", t->predicted);
-    cli_json_real(&json, "step_time", mean_seconds(t));
-    cli_json_real(&json, "fastest_step_time", t->fastest);
+    cli_json_real(&json, "step_time", typical_seconds(t));
     cli_json_real(&json, "seconds", t->all_seconds);
     cli_json_integer(&json, "batch", t->batch);
     cli_json_integer(&json, "first_step", t->first + 1);
@@ -294,13 +306,13 @@ static void add_json(const training *t, cli_buffer *out)
 static void add_summary(const training *t, cli_buffer *out)
 {
     cli_text step, over;
+    double typical = typical_seconds(t);
     cli_buffer_print(out, "%lld steps, loss %.4f to %.4f; %.2f samples/s; a step takes %s",
                      (long long)t->done, t->first_loss, t->last_loss,
                      t->all_seconds > 0 ? (double)(t->done * t->batch) / t->all_seconds : 0,
-                     cli_seconds(&step, mean_seconds(t)));
+                     cli_seconds(&step, typical));
     if (t->predicted > 0)
-        cli_buffer_print(out, ", %s on the plan's",
-                         cli_percent(&over, mean_seconds(t) / t->predicted - 1));
+        cli_buffer_print(out, ", %s on the plan's", cli_percent(&over, typical / t->predicted - 1));
     cli_buffer_text(out, "\n");
     if (t->settings.save)
         cli_buffer_print(out, "written to %s\n", t->settings.save);
@@ -334,6 +346,10 @@ static int start(training *t)
         return cli_fail(CLI_BAD_INPUT,
                         "%s has %lld steps done already; --steps says how many there are in all",
                         t->settings.resume, (long long)t->first);
+    t->step_capacity = left(t) < MOST_STEP_TIMES ? (size_t)left(t) : MOST_STEP_TIMES;
+    t->step_seconds = cli_memory_new(t->step_capacity, sizeof *t->step_seconds);
+    if (!t->step_seconds)
+        return cli_fail_memory();
     t->live = !t->settings.json && isatty(STDERR_FILENO) && cli_terminal_width(STDERR_FILENO) > 0;
     return t->settings.json ? CLI_OK : say_plan(t);
 }
@@ -487,6 +503,7 @@ static int run_train(const cli_settings *settings, cli_buffer *out)
     cli_progress_end(&progress);
     if (code == CLI_OK && !settings->verify)
         code = finish(&t, out);
+    cli_memory_release(t.step_seconds, t.step_capacity, sizeof *t.step_seconds);
     neap_trainer_destroy(t.trainer);
     neap_plan_destroy(t.read_plan);
     cli_planning_clear(&t.planning);
