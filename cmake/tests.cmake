@@ -13,6 +13,17 @@ endfunction()
 
 include(cmake/header_selfcheck.cmake)
 
+# --- examples/: built as a user builds them, against the shared library ------------------------
+
+file(GLOB NEAP_EXAMPLES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.c")
+foreach(source IN LISTS NEAP_EXAMPLES)
+  get_filename_component(name "${source}" NAME_WE)
+  add_executable(example-${name} "${source}")
+  set_target_properties(example-${name} PROPERTIES OUTPUT_NAME "${name}" RUNTIME_OUTPUT_DIRECTORY
+                                                   "${PROJECT_BINARY_DIR}/examples")
+  target_link_libraries(example-${name} PRIVATE neap_options neap_shared)
+endforeach()
+
 # --- cmocka programs --------------------------------------------------------------------------
 
 file(GLOB NEAP_TEST_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*/test_*.c")
@@ -29,7 +40,8 @@ if(NEAP_SOURCES AND NEAP_TEST_SOURCES)
                                 "${PROJECT_SOURCE_DIR}/tests/support")
   target_compile_definitions(
     neap_test_setting
-    INTERFACE "NEAP_CLI=\"${PROJECT_BINARY_DIR}/neap\"" "NEAP_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\""
+    INTERFACE "NEAP_CLI=\"${PROJECT_BINARY_DIR}/neap\"" "NEAP_BINARY_DIR=\"${PROJECT_BINARY_DIR}\""
+              "NEAP_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\""
               "NEAP_SHARED_DIR=\"${CMAKE_SOURCE_DIR}/../shared\"" NEAP_HAS_HIGHS=${NEAP_HAS_HIGHS}
               NEAP_HAS_ONEDNN=${NEAP_HAS_ONEDNN}
               NEAP_HAS_PNG=${NEAP_HAS_PNG})

@@ -101,7 +101,7 @@ struct run_backend_type {
                         neap_diag *diag);
     void (*close)(neap_backend *backend);
 
-    /* Whether there is a kernel for it. If not, diag says why, and what would do. */
+    /* Whether there is a kernel for it. If not, diag names the op and says why. */
     bool (*supports_op)(neap_backend *backend, const run_spec *spec, neap_diag *diag);
     /*
      * The workspace of each variant in bytes: *count of them, at most RUN_MOST_VARIANTS, at least

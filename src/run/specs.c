@@ -157,8 +157,7 @@ neap_status run_specs_check(run_specs *specs, neap_backend *backend, neap_diag *
         run_spec spec = run_specs_at(specs, o, 0);
         neap_diag why = {.message = ""};
         if (!backend->type->supports_op(backend, &spec, &why))
-            return neap_fail(diag, NEAP_UNSUPPORTED, "op \"%s\": backend %s has no %s: %s",
-                             spec.op->name, backend->type->name, spec.op->type, why.message);
+            return neap_fail(diag, NEAP_UNSUPPORTED, "%s", why.message);
     }
     return NEAP_OK;
 }
