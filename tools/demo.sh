@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a first visitor sees: a real network planned, compared, drawn and checked.
+# What a first visitor sees: a real network planned, compared, drawn, checked, and trained.
 #   tools/demo.sh [NEAP]     the command to show; build/release/neap if not given
 # `make demo` builds before it starts this. Files go to a folder that is removed at the end.
 set -euo pipefail
@@ -50,4 +50,11 @@ show plan "${network[@]}" --budget 45% --link device --method offload
 
 heading "A budget that cannot be met says what could"
 show plan "${network[@]}" --budget 512MiB || true
+
+heading "For real, on this machine: ResNet-50 trained in half the memory that it takes without a plan"
+training=(resnet50 --batch 8 --image 128 --optimizer sgd --budget 50% --method rotor)
+show train "${training[@]}" --steps 5
+
+heading "And the bits are those of training without the plan"
+show train "${training[@]}" --steps 2 --verify
 echo
