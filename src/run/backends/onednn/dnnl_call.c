@@ -1,0 +1,214 @@
+/* Kernels on oneDNN's primitives. */
+#include "run/backends/onednn/dnnl_call.h"
+
+#include "base/fail.h"
+#include "base/memory.h"
+
+#define ALIGNMENT 64
+
+typedef struct call_operand {
+    bool is_result;
+    uint32_t index;
+    int64_t place;               /* in the workspace, of the copy; -1: used where it lies */
+    dnnl_api_primitive *reorder; /* makes or takes the copy, unless its rows are uneven */
+    bool uneven;
+    omp_rows rows;
+} call_operand;
+
+typedef struct call {
+    run_kernel base;
+    neap_allocator *allocator;
+    int threads;
+    dnnl_api_primitive *primitive;
+    call_operand operands[DNNL_OPERAND_SCRATCH];
+    bool used[DNNL_OPERAND_SCRATCH];
+    int64_t scratch; /* place in the workspace, shared by all primitives and the bias */
+    int64_t workspace;
+    dnnl_bias_work bias_work;
+    omp_rows bias_rows;
+} call;
+
+static void destroy(run_kernel *self)
+{
+    call *made = (call *)self;
+    for (int i = 0; i < DNNL_OPERAND_SCRATCH; i++)
+        dnnl_api_destroy(made->operands[i].reorder);
+    dnnl_api_destroy(made->primitive);
+    NEAP_DELETE(made->allocator, 1, made);
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t reserve(int64_t *end, int64_t bytes)
+{
+    int64_t place = *end;
+    *end += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return place;
+}
+
+/* Gives an operand a place in the workspace if the primitive wants it to lie otherwise. */
+static neap_status place_operand(call *made, const dnnl_choice *choice, dnnl_operand operand,
+                                 neap_diag *diag)
+{
+    const dnnl_source *source = &choice->sources[operand];
+    call_operand *placed = &made->operands[operand];
+    *placed = (call_operand){.is_result = source->is_result,
+                             .index = source->index,
+                             .place = -1,
+                             .uneven = source->uneven,
+                             .rows = source->rows};
+    made->used[operand] = choice->problem.operands[operand].rank > 0;
+    if (!made->used[operand] ||
+        (!source->uneven && dnnl_api_lies(made->primitive, operand, &source->ours)))
+        return NEAP_OK;
+    placed->place = reserve(&made->workspace, dnnl_api_bytes(made->primitive, operand));
+    if (source->uneven)
+        return NEAP_OK;
+    return dnnl_api_describe_reorder(made->primitive, operand, &source->ours, !source->is_result,
+                                     &placed->reorder, diag);
+}
+
+static neap_status place_all(call *made, const dnnl_choice *choice, neap_diag *diag)
+{
+    neap_status status = NEAP_OK;
+    int64_t scratch = dnnl_api_bytes(made->primitive, DNNL_OPERAND_SCRATCH);
+    for (int i = 0; i < DNNL_OPERAND_SCRATCH && status == NEAP_OK; i++) {
+        status = place_operand(made, choice, (dnnl_operand)i, diag);
+        if (status == NEAP_OK && made->operands[i].reorder)
+            scratch =
+                larger(scratch, dnnl_api_bytes(made->operands[i].reorder, DNNL_OPERAND_SCRATCH));
+    }
+    if (made->bias_work == DNNL_BIAS_SUM)
+        scratch = larger(scratch, omp_rows_sum_bytes(&made->bias_rows, made->threads));
+    made->scratch = reserve(&made->workspace, scratch);
+    return status;
+}
+
+static neap_status describe(neap_backend *backend, const dnnl_choice *choice, call **kernel,
+                            neap_diag *diag)
+{
+    call *made;
+    neap_status status = NEAP_NEW(backend->allocator, 1, &made, diag);
+    if (status != NEAP_OK)
+        return status;
+    made->base.destroy = destroy;
+    made->allocator = backend->allocator;
+    made->threads = backend->threads;
+    made->bias_work = choice->bias_work;
+    made->bias_rows = choice->bias_rows;
+    status = dnnl_api_describe(onednn_api(backend), &choice->problem, choice->implementation,
+                               &made->primitive, diag);
+    if (status == NEAP_OK && !made->primitive)
+        status = neap_fail(diag, NEAP_UNSUPPORTED, "oneDNN has no kernel for op \"%s\"",
+                           choice->problem.name);
+    if (status == NEAP_OK)
+        status = place_all(made, choice, diag);
+    if (status == NEAP_OK)
+        *kernel = made;
+    else
+        destroy(&made->base);
+    return status;
+}
+
+neap_status dnnl_call_workspace(neap_backend *backend, const dnnl_choice *choice, int64_t *bytes,
+                                neap_diag *diag)
+{
+    call *made;
+    neap_status status = describe(backend, choice, &made, diag);
+    if (status == NEAP_OK) {
+        *bytes = made->workspace;
+        destroy(&made->base);
+    }
+    return status;
+}
+
+/* ---- Running ---- */
+
+static char *at(const run_args *args, int64_t place)
+{
+    return (char *)args->workspace + place;
+}
+
+/* The library takes operands and results alike as void *; it writes to results only. */
+static void *address(const call_operand *operand, const run_args *args)
+{
+    union {
+        const void *read;
+        void *write;
+    } either;
+    if (operand->is_result)
+        either.write = args->out[operand->index];
+    else
+        either.read = args->in[operand->index];
+    return either.write;
+}
+
+static neap_status run_reorder(const call *made, const call_operand *operand, const run_args *args,
+                               neap_diag *diag)
+{
+    void *ours = address(operand, args), *theirs = at(args, operand->place);
+    if (operand->uneven) {
+        omp_rows_copy(&operand->rows, made->threads, ours, theirs, !operand->is_result);
+        return NEAP_OK;
+    }
+    void *addresses[DNNL_OPERANDS] = {
+        [DNNL_OPERAND_SRC] = operand->is_result ? theirs : ours,
+        [DNNL_OPERAND_DST] = operand->is_result ? ours : theirs,
+        [DNNL_OPERAND_SCRATCH] = at(args, made->scratch),
+    };
+    return dnnl_api_run(operand->reorder, addresses, diag);
+}
+
+static neap_status run_reorders(const call *made, bool of_results, const run_args *args,
+                                neap_diag *diag)
+{
+    neap_status status = NEAP_OK;
+    for (int i = 0; i < DNNL_OPERAND_SCRATCH && status == NEAP_OK; i++)
+        if (made->operands[i].place >= 0 && made->operands[i].is_result == of_results)
+            status = run_reorder(made, &made->operands[i], args, diag);
+    return status;
+}
+
+static neap_status run(const run_kernel *self, const run_args *args, neap_diag *diag)
+{
+    const call *made = (const call *)self;
+    void *addresses[DNNL_OPERANDS] = {[DNNL_OPERAND_SCRATCH] = at(args, made->scratch)};
+    for (int i = 0; i < DNNL_OPERAND_SCRATCH; i++)
+        if (made->used[i])
+            addresses[i] = made->operands[i].place < 0 ? address(&made->operands[i], args)
+                                                       : at(args, made->operands[i].place);
+    neap_status status = run_reorders(made, false, args, diag);
+    if (status == NEAP_OK)
+        status = dnnl_api_run(made->primitive, addresses, diag);
+    if (status == NEAP_OK)
+        status = run_reorders(made, true, args, diag);
+    if (status == NEAP_OK && made->bias_work == DNNL_BIAS_ADD)
+        omp_rows_add(&made->bias_rows, made->threads, args->out[0], args->in[2]);
+    else if (status == NEAP_OK && made->bias_work == DNNL_BIAS_SUM)
+        omp_rows_sum(&made->bias_rows, made->threads, args->in[0], args->out[1],
+                     at(args, made->scratch));
+    return status;
+}
+
+neap_status dnnl_call_prepare(neap_backend *backend, const dnnl_choice *choice, run_kernel **kernel,
+                              neap_diag *diag)
+{
+    call *made;
+    neap_status status = describe(backend, choice, &made, diag);
+    if (status != NEAP_OK)
+        return status;
+    made->base.run = run;
+    for (int i = 0; i < DNNL_OPERAND_SCRATCH && status == NEAP_OK; i++)
+        if (made->operands[i].reorder)
+            status = dnnl_api_compile(made->operands[i].reorder, diag);
+    if (status == NEAP_OK)
+        status = dnnl_api_compile(made->primitive, diag);
+    if (status == NEAP_OK)
+        *kernel = &made->base;
+    else
+        destroy(&made->base);
+    return status;
+}
