@@ -17,7 +17,7 @@ typedef struct attention {
 /* A part's scratch, in the order it lies in its workspace. */
 typedef struct scratch {
     float *keys;    /* strips x D: k^T in strips */
-    float *values;  /* strips x padded; where v cannot be used as it is */
+    float *values;  /* strips x padded */
     float *queries; /* block x padded, scaled */
     float *scores;  /* block x strips */
     float *results; /* block x padded */
@@ -133,14 +133,17 @@ static void attention_work(const omp_task *task)
     int64_t blocks = (s->queries + s->block - 1) / s->block, packed = -1;
     scratch l = layout(s, NULL);
     l = layout(s, (float *)task->args->workspace + task->part * l.floats);
-    omp_gemm_b v = {0};
+    omp_gemm_b v = {l.values, s->padded, OMP_GEMM_STRIP};
     omp_range share = omp_share(task, s->batch * s->heads * blocks, 1);
     for (int64_t i = share.begin; i < share.end; i++) {
         int64_t n = i / blocks / s->heads, head = i / blocks % s->heads;
         if (i / blocks != packed) { /* a new head */
             packed = i / blocks;
-            attention_pack(s, l.keys, attention_in(task, s, &p->k, n, head));
-            v = attention_right_side(s, l.values, attention_in(task, s, &p->v, n, head), s->keys);
+            attention_copy_rows(s, l.values, attention_in(task, s, &p->k, n, head), 0, s->keys,
+                                s->keys, 1);
+            attention_pack(s, l.keys, l.values);
+            attention_copy_rows(s, l.values, attention_in(task, s, &p->v, n, head), 0, s->keys,
+                                s->keys, 1);
         }
         attend_block(p, task, &l, v, n, head, i % blocks * s->block);
     }

@@ -74,12 +74,8 @@ static inline int64_t attention_round_up(int64_t n, int64_t to)
 /* Rows from `first` on, times a factor: `count` of them, and zeros up to `total`. */
 void attention_copy_rows(const attention_shape *s, float *to, attention_rows from, int64_t first,
                          int64_t count, int64_t total, float factor);
-/* All keys' rows as strips of their transpose: strips x D x OMP_GEMM_STRIP. */
-void attention_pack(const attention_shape *s, float *to, attention_rows from);
-/* Rows as the right side of a product: where they are if they have no gaps and need no padding,
-   else copied to scratch. */
-omp_gemm_b attention_right_side(const attention_shape *s, float *scratch, attention_rows from,
-                                int64_t count);
+/* All keys' rows, from scratch, as strips of their transpose: strips x D x OMP_GEMM_STRIP. */
+void attention_pack(const attention_shape *s, float *to, const float *rows);
 /* From scratch: `count` rows times a factor. */
 void attention_write_rows(const attention_shape *s, float *to, int64_t row, int64_t step,
                           const float *from, int64_t count, float factor);

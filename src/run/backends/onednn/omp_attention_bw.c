@@ -22,7 +22,7 @@ typedef struct attention_bw {
 /* A part's scratch, in the order it lies in its workspace. */
 typedef struct scratch {
     float *keys, *values;     /* strips x D: k^T and v^T in strips */
-    float *key_rows;          /* strips x padded; where k cannot be used as it is */
+    float *key_rows;          /* strips x padded: k; v before, on its way */
     float *d_keys, *d_values; /* strips x padded */
     float *queries, *d_o;     /* block x padded; queries are scaled */
     float *scores, *d_scores; /* block x strips */
@@ -139,7 +139,7 @@ static void block_scores(const attention_bw *p, const omp_task *task, const scra
 }
 
 static void block_gradients(const attention_bw *p, const omp_task *task, const scratch *l,
-                            omp_gemm_b keys, const place *at)
+                            const place *at)
 {
     const attention_shape *s = &p->shape;
     if (p->dv.there)
@@ -152,7 +152,8 @@ static void block_gradients(const attention_bw *p, const omp_task *task, const s
                 (omp_gemm_c){l->d_keys, s->padded, true}, at->keys, s->padded, at->rows);
     if (!p->dq.there)
         return;
-    s->gemm((omp_gemm_a){l->d_scores, s->strips, 1}, keys,
+    s->gemm((omp_gemm_a){l->d_scores, s->strips, 1},
+            (omp_gemm_b){l->key_rows, s->padded, OMP_GEMM_STRIP},
             (omp_gemm_c){l->d_queries, s->padded, false}, at->rows, s->padded,
             at->keys < s->keys ? at->keys : s->keys);
     float *dq = omp_out(task, p->dq.index) + attention_begin(s, &p->dq, at->n, at->head);
@@ -173,13 +174,14 @@ static void one_head(const attention_bw *p, const omp_task *task, const scratch 
                      int64_t head)
 {
     const attention_shape *s = &p->shape;
-    attention_rows k = attention_in(task, s, &p->k, n, head);
-    omp_gemm_b keys = {0};
-    attention_pack(s, l->keys, k);
-    if (p->scores)
-        attention_pack(s, l->values, attention_in(task, s, &p->v, n, head));
-    if (p->dq.there)
-        keys = attention_right_side(s, l->key_rows, k, s->keys);
+    if (p->scores) {
+        attention_copy_rows(s, l->key_rows, attention_in(task, s, &p->v, n, head), 0, s->keys,
+                            s->keys, 1);
+        attention_pack(s, l->values, l->key_rows);
+    }
+    attention_copy_rows(s, l->key_rows, attention_in(task, s, &p->k, n, head), 0, s->keys, s->keys,
+                        1);
+    attention_pack(s, l->keys, l->key_rows);
     for (int64_t i = 0; i < s->strips * s->padded; i++)
         l->d_keys[i] = l->d_values[i] = 0;
     for (int64_t first = 0; first < s->queries; first += s->block) {
@@ -191,7 +193,7 @@ static void one_head(const attention_bw *p, const omp_task *task, const scratch 
                     .rows = attention_round_up(count, OMP_GEMM_ROWS),
                     .keys = attention_round_up(attention_keys(s, first + count), OMP_GEMM_COLUMNS)};
         block_scores(p, task, l, &at);
-        block_gradients(p, task, l, keys, &at);
+        block_gradients(p, task, l, &at);
     }
     write_gradient(p, task, &p->dk, l->d_keys, n, head);
     write_gradient(p, task, &p->dv, l->d_values, n, head);
