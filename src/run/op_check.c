@@ -16,6 +16,8 @@ typedef struct checker {
 } checker;
 
 /* The first complaint counts. */
+static void complain(checker *c, const char *format, ...) NEAP_PRINTF(2, 3);
+
 static void complain(checker *c, const char *format, ...)
 {
     char text[256];

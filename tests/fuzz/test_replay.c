@@ -36,6 +36,9 @@ static void fail_input(const char *file, int line, const char *condition);
 #define LLVMFuzzerTestOneInput fuzz_safetensors
 #include "fuzz_safetensors.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_picture
+#include "fuzz_picture.c"
+#undef LLVMFuzzerTestOneInput
 
 typedef int target(const uint8_t *data, size_t size);
 
@@ -200,13 +203,18 @@ static void test_safetensors(void **state)
     replay("safetensors", fuzz_safetensors, 100);
 }
 
+static void test_picture(void **state)
+{
+    (void)state;
+    replay("picture", fuzz_picture, 200);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_graph),
-        cmocka_unit_test(test_plan),
-        cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_safetensors),
+        cmocka_unit_test(test_graph),   cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_devices), cmocka_unit_test(test_safetensors),
+        cmocka_unit_test(test_picture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

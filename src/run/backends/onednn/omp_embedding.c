@@ -93,8 +93,8 @@ static void embedding_work(const omp_task *task)
 
 /* ---- Backward ---- */
 
-OMP_CLONES static void add_row(float *restrict sum, int64_t sum_step, const float *restrict x,
-                               int64_t x_step, int64_t n)
+OMP_CLONES static void add_gradient_row(float *restrict sum, int64_t sum_step,
+                                        const float *restrict x, int64_t x_step, int64_t n)
 {
     if (sum_step == 1 && x_step == 1) {
 #pragma omp simd
@@ -117,10 +117,11 @@ static void add_block(const omp_task *task, const omp_walk *walk, const int64_t 
         for (int64_t i = 0; i < length; i++) {
             int64_t id = omp_integer(task->args->in[1], p->type,
                                      at[0] + r * omp_row_step(walk, 0) + i * omp_step(walk, 0));
-            add_row(omp_out(task, 0) + id * p->table.strides[0] + columns->begin * step, step,
-                    omp_in(task, 0) + at[1] + r * omp_row_step(walk, 1) + i * omp_step(walk, 1) +
-                        columns->begin * p->step,
-                    p->step, columns->end - columns->begin);
+            add_gradient_row(omp_out(task, 0) + id * p->table.strides[0] + columns->begin * step,
+                             step,
+                             omp_in(task, 0) + at[1] + r * omp_row_step(walk, 1) +
+                                 i * omp_step(walk, 1) + columns->begin * p->step,
+                             p->step, columns->end - columns->begin);
         }
 }
 

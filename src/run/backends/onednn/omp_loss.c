@@ -23,7 +23,7 @@ typedef struct loss {
 #define LANES 16
 
 /* Lanes by hand: comparisons of floats do not become vector code by themselves. */
-OMP_CLONES static float row_max(const float *x, int64_t step, int64_t n)
+OMP_CLONES static float class_max(const float *x, int64_t step, int64_t n)
 {
     float max = x[0], lane[LANES];
     int64_t i = 0;
@@ -75,7 +75,7 @@ OMP_CLONES static double row_sum(const float *x, int64_t step, int64_t n)
 
 static double row_lse(const float *x, int64_t step, int64_t n)
 {
-    float max = row_max(x, step, n);
+    float max = class_max(x, step, n);
     return (double)max + log(row_sum_exp(x, step, n, max));
 }
 

@@ -21,7 +21,8 @@
 
 /*
  * Compiled for several generations of processors, the best chosen at load time. The sanitizers'
- * run-time is not up when that choice is made, so not under them.
+ * run-time is not up when that choice is made, so not under them. clang makes symbols of the whole
+ * program of such functions, also of static ones: no two may have one name.
  */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
