@@ -510,7 +510,7 @@ static uint32_t ask_variants(trial *t, int64_t workspaces[RUN_MOST_VARIANTS])
 {
     const run_backend_type *type = t->backend->type;
     int64_t again[RUN_MOST_VARIANTS];
-    uint32_t count, count_again;
+    uint32_t count = 0, count_again = 0;
     lent_spec lent;
     neap_diag diag = {0};
     lend_spec(&lent, t);
