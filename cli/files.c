@@ -1,3 +1,5 @@
+#define _XOPEN_SOURCE 700 /* realpath */
+
 #include "files.h"
 
 #include "output.h"
@@ -5,6 +7,8 @@
 #include <neap/text.h>
 
 #include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -32,6 +36,11 @@ int cli_stdout_write(const char *text, size_t length)
     return cli_fail(CLI_FAILED, "cannot write to standard output: %s", strerror(errno));
 }
 
+static int fail_folder(const char *path)
+{
+    return cli_fail(CLI_BAD_INPUT, "%s: is a folder; give the name of a file", path);
+}
+
 int cli_file_write(const char *path, const char *text, size_t length)
 {
     neap_diag diag;
@@ -39,8 +48,42 @@ int cli_file_write(const char *path, const char *text, size_t length)
     if (neap_file_replace(path, text, length, &diag) == NEAP_OK)
         return CLI_OK;
     if (stat(path, &old) == 0 && S_ISDIR(old.st_mode))
-        return cli_fail(CLI_BAD_INPUT, "%s: is a folder; give the name of a file", path);
+        return fail_folder(path);
     return cli_fail(CLI_FAILED, "%s", diag.message);
+}
+
+/* The file is made in its folder, under another name at first: that has to be allowed. */
+static int check_folder(const char *path)
+{
+    cli_buffer folder = {0};
+    const char *slash = strrchr(path, '/');
+    int code = CLI_OK;
+    if (slash)
+        cli_buffer_add(&folder, path, slash == path ? 1 : (size_t)(slash - path));
+    else
+        cli_buffer_text(&folder, ".");
+    if (folder.failed)
+        code = cli_fail_memory();
+    else if (access(folder.data, W_OK | X_OK) != 0)
+        code = cli_fail(CLI_FAILED, "cannot write %s: folder %s: %s", path, folder.data,
+                        strerror(errno));
+    cli_buffer_clear(&folder);
+    return code;
+}
+
+int cli_file_check(const char *path)
+{
+    struct stat old;
+    char target[PATH_MAX];
+    if (stat(path, &old) != 0)
+        return check_folder(path);
+    if (S_ISDIR(old.st_mode))
+        return fail_folder(path);
+    if (S_ISREG(old.st_mode))
+        return check_folder(realpath(path, target) ? target : path);
+    return access(path, W_OK) == 0
+               ? CLI_OK
+               : cli_fail(CLI_FAILED, "cannot write %s: %s", path, strerror(errno));
 }
 
 bool cli_is_stdout(const char *path)

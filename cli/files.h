@@ -16,6 +16,12 @@
  */
 int cli_file_write(const char *path, const char *text, size_t length);
 
+/*
+ * Before long work whose result goes to a file: could it be written? An exit code as above. Nothing
+ * is written; a disk may still become full.
+ */
+int cli_file_check(const char *path);
+
 /* Is it "-", standard output? A NULL path is not. */
 bool cli_is_stdout(const char *path);
 /* The same, but "-" adds the text to what the command prints. */

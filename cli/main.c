@@ -91,6 +91,7 @@ int main(int argc, char **argv)
 {
     hold_standard_streams();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write */
+    signal(SIGXFSZ, SIG_IGN); /* and so is a file past the limit of ulimit -f */
     cli_buffer out = {0};
     int code = run(argc > 0 ? argc - 1 : 0, argv + 1, &out);
     if (out.failed) {

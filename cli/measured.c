@@ -31,16 +31,17 @@ static int profile(const cli_settings *settings, cli_loaded *model, cli_progress
     cli_progress_part(progress, "measuring kernels", 0, 0);
     neap_status status =
         neap_profile(NULL, model->graph, measured->backend, &options, &measured->profile, &diag);
+    bool has_cache = options.cache != NULL;
     cli_buffer_clear(&path);
     if (status != NEAP_OK)
         return cli_fail_diag(&diag);
-    if (measured->profile.interrupted)
-        return cli_fail(CLI_FAILED,
-                        "interrupted while measuring kernels; those that were measured "
-                        "are kept%s",
-                        options.cache ? "" : " nowhere: there is no --profile-cache");
     if (*measured->profile.cache_trouble)
         cli_fail(CLI_OK, "measured times are not kept: %s", measured->profile.cache_trouble);
+    if (measured->profile.interrupted)
+        return cli_fail(CLI_FAILED, "interrupted while measuring kernels%s",
+                        *measured->profile.cache_trouble ? ""
+                        : has_cache ? "; the times of those that were measured are kept"
+                                    : "; without a --profile-cache nothing is kept");
     model->device = NULL; /* the times are no longer its own */
     model->natural_peak = -1;
     return CLI_OK;

@@ -10,6 +10,8 @@
 #include "report.h"
 
 #include <neap/check.h>
+#include <neap/data.h>
+#include <neap/safetensors.h>
 #include <neap/train.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,14 +54,16 @@ static int fail_run(const neap_diag *diag)
 
 /* ---- Planning ---- */
 
-static int read_plan(training *t)
+static int judge_plan(training *t)
 {
     neap_diag diag;
     neap_verdict verdict;
     neap_check_options options;
-    const char *path = t->settings.plan_file;
-    if (neap_plan_read_file(NULL, path, &t->read_plan, &diag) != NEAP_OK)
-        return cli_fail_diag(&diag);
+    const char *path = t->settings.plan_file, *made_for = neap_plan_graph_name(t->read_plan);
+    const char *graph = neap_graph_name(t->planning.model.graph);
+    if (strcmp(made_for, graph) != 0)
+        return cli_fail(CLI_BAD_INPUT, "%s is a plan for \"%s\", not for \"%s\"", path, made_for,
+                        graph);
     neap_check_options_init(&options);
     options.budget = t->planning.budget < 0 ? -1 : t->planning.budget;
     options.link = t->planning.model.link.out_bandwidth > 0 ? &t->planning.model.link : NULL;
@@ -307,8 +311,8 @@ static void add_summary(const training *t, cli_buffer *out)
 {
     cli_text step, over;
     double typical = typical_seconds(t);
-    cli_buffer_print(out, "%lld steps, loss %.4f to %.4f; %.2f samples/s; a step takes %s",
-                     (long long)t->done, t->first_loss, t->last_loss,
+    cli_buffer_print(out, "%lld step%s, loss %.4f to %.4f; %.2f samples/s; a step takes %s",
+                     (long long)t->done, t->done == 1 ? "" : "s", t->first_loss, t->last_loss,
                      t->all_seconds > 0 ? (double)(t->done * t->batch) / t->all_seconds : 0,
                      cli_seconds(&step, typical));
     if (t->predicted > 0)
@@ -359,9 +363,9 @@ static int start(training *t)
 static void add_verdict(const neap_verify_report *report, cli_buffer *out)
 {
     cli_text plan, plain, plan_time, plain_time;
-    cli_buffer_print(out, "%s: %lld steps, %llu losses, gradients and weights compared\n",
+    cli_buffer_print(out, "%s: %lld step%s, %llu losses, gradients and weights compared\n",
                      report->equal ? "equal to the bit" : "NOT equal", (long long)report->steps,
-                     (unsigned long long)report->compared);
+                     report->steps == 1 ? "" : "s", (unsigned long long)report->compared);
     cli_buffer_print(out, "  with the plan   arena %s, a step in %s\n",
                      cli_bytes(&plan, report->plan_arena),
                      cli_seconds(&plan_time, report->plan_seconds));
@@ -394,6 +398,8 @@ static int verify(training *t, cli_progress *progress, cli_buffer *out)
     if (neap_train_verify(NULL, t->planning.model.graph, t->plan, t->measured.backend, &t->options,
                           t->settings.steps, &progress->base, &report, &diag) != NEAP_OK)
         return fail_run(&diag);
+    if (report.interrupted && report.steps == 0)
+        return cli_fail(CLI_FAILED, "interrupted before a step was compared");
     if (t->settings.json)
         add_verdict_json(&report, out);
     else
@@ -441,9 +447,42 @@ static int check_settings(const cli_settings *s)
         return cli_fail(CLI_BAD_INPUT, "--momentum is for --optimizer momentum");
     if (s->plan_file && s->output)
         return cli_fail(CLI_BAD_INPUT, "--plan and --save-plan cannot both be given");
+    if (cli_is_stdout(s->save) || cli_is_stdout(s->output))
+        return cli_fail(CLI_BAD_INPUT,
+                        "--%s takes the name of a file; standard output is for "
+                        "what train says",
+                        cli_is_stdout(s->save) ? "save" : "save-plan");
     if (s->method && strchr(s->method, ','))
         return cli_fail(CLI_BAD_INPUT, "train takes one --method; neap compare takes several");
     return CLI_OK;
+}
+
+/* What can be said of files is said before kernels are measured, which takes a while. */
+static int check_files(training *t)
+{
+    const cli_settings *s = &t->settings;
+    neap_diag diag;
+    int code = CLI_OK;
+    if (s->save)
+        code = cli_file_check(s->save);
+    if (code == CLI_OK && s->output)
+        code = cli_file_check(s->output);
+    if (code == CLI_OK && s->data) {
+        neap_dataset *dataset;
+        if (neap_dataset_open(NULL, s->data, NULL, &dataset, &diag) != NEAP_OK)
+            return cli_fail_diag(&diag);
+        neap_dataset_close(dataset);
+    }
+    if (code == CLI_OK && s->resume) {
+        neap_safetensors *checkpoint;
+        if (neap_safetensors_open(NULL, s->resume, &checkpoint, &diag) != NEAP_OK)
+            return cli_fail_diag(&diag);
+        neap_safetensors_close(checkpoint);
+    }
+    if (code == CLI_OK && s->plan_file &&
+        neap_plan_read_file(NULL, s->plan_file, &t->read_plan, &diag) != NEAP_OK)
+        return cli_fail_diag(&diag);
+    return code;
 }
 
 /* A graph file has fixed memory for as many numbers a parameter as its optimizer keeps. */
@@ -484,11 +523,13 @@ static int run_train(const cli_settings *settings, cli_buffer *out)
     if (!(settings->time_limit > 0))
         t.settings.time_limit = PLANNING_LIMIT;
     t.settings.alignment = NEAP_RUN_ALIGNMENT;
+    code = check_files(&t);
     cli_progress_begin(&progress);
-    code = prepare(&t, &progress);
+    if (code == CLI_OK)
+        code = prepare(&t, &progress);
     cli_progress_end(&progress);
     if (code == CLI_OK)
-        code = settings->plan_file ? read_plan(&t) : make_plan(&t);
+        code = t.read_plan ? judge_plan(&t) : make_plan(&t);
     cli_progress_begin(&progress);
     if (code == CLI_OK) {
         t.batch = batch_of(&t);

@@ -3,6 +3,8 @@
 #include "output.h"
 #include "values.h"
 
+#include <string.h>
+
 static int parse_steps(const char *option, const char *value, int64_t least, int64_t *number)
 {
     if (cli_parse_integer(value, number) && *number >= least && *number <= INT64_MAX / 4)
@@ -26,6 +28,8 @@ int cli_apply_backend(cli_settings *s, char *value)
 
 int cli_apply_profile_cache(cli_settings *s, char *value)
 {
+    if (strcmp(value, "-") == 0)
+        return cli_fail(CLI_BAD_INPUT, "--profile-cache takes the name of a file, or none");
     s->profile_cache = value;
     return CLI_OK;
 }

@@ -107,6 +107,15 @@ static void lay_set(const run_spec *spec, unsigned char *at, void **addresses)
 
 /* ---- One kernel ---- */
 
+/* Asked before every run: one of a large kernel may take seconds. */
+static bool is_cancelled(meter *m)
+{
+    neap_progress *progress = m->options->progress;
+    if (progress && progress->cancelled && progress->cancelled(progress))
+        m->report.interrupted = true;
+    return m->report.interrupted;
+}
+
 static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -127,8 +136,9 @@ static neap_status run_once(const meter *m, const run_spec *spec, const run_kern
     return status;
 }
 
-/* The median of some runs, and the quarter-to-three-quarter distance over it. */
-static neap_status time_kernel(const meter *m, const run_spec *spec, const run_kernel *kernel,
+/* The median of some runs, and the quarter-to-three-quarter distance over it; neither when
+   cancelled. */
+static neap_status time_kernel(meter *m, const run_spec *spec, const run_kernel *kernel,
                                int64_t sets, double *median, double *spread)
 {
     double times[MOST_RUNS], total = 0, ignored;
@@ -140,6 +150,8 @@ static neap_status time_kernel(const meter *m, const run_spec *spec, const run_k
     while (status == NEAP_OK && n < MOST_RUNS && (n < least || total < LEAST_MEASURED)) {
         if (n >= 3 && total / n > m->options->seconds_per_op)
             break;
+        if (is_cancelled(m))
+            return NEAP_OK;
         status = run_once(m, spec, kernel, set++ % sets, &times[n]);
         total += times[n++];
     }
@@ -151,7 +163,7 @@ static neap_status time_kernel(const meter *m, const run_spec *spec, const run_k
     return NEAP_OK;
 }
 
-static neap_status measure(const meter *m, const run_spec *spec, int64_t workspace, double *median,
+static neap_status measure(meter *m, const run_spec *spec, int64_t workspace, double *median,
                            double *spread)
 {
     int64_t bytes = operand_bytes(spec), sets = set_count(bytes);
@@ -169,12 +181,6 @@ static neap_status measure(const meter *m, const run_spec *spec, int64_t workspa
 }
 
 /* ---- All kernels of a graph ---- */
-
-static bool cancelled(const meter *m)
-{
-    neap_progress *progress = m->options->progress;
-    return progress && progress->cancelled && progress->cancelled(progress);
-}
 
 static void tell(const meter *m, uint32_t done)
 {
@@ -208,9 +214,9 @@ static neap_status find_time(meter *m, uint32_t op, uint32_t k)
     run_spec spec = run_specs_at(m->specs, op, k);
     neap_status status =
         measure(m, &spec, variant->workspace, &variant->seconds, &m->spreads[item]);
-    m->report.measured++;
-    if (status != NEAP_OK)
+    if (status != NEAP_OK || m->report.interrupted)
         return status;
+    m->report.measured++;
     profile_entry entry = {.machine = machine,
                            .op = m->sign.text,
                            .variant = k,
@@ -237,10 +243,8 @@ static neap_status find_times(meter *m)
         if (m->sign.status != NEAP_OK)
             return neap_fail_no_memory(m->diag);
         for (uint32_t k = 0; k < m->variants.counts[op] && status == NEAP_OK; k++) {
-            if (cancelled(m)) {
-                m->report.interrupted = true;
+            if (is_cancelled(m))
                 return NEAP_OK;
-            }
             tell(m, m->report.kernels);
             status = find_time(m, op, k);
         }
@@ -286,12 +290,13 @@ static void find_worst_spread(meter *m, const neap_graph *graph)
     }
 }
 
-/* A cache that cannot be used is told of and does not fail the call. */
+/* A cache that cannot be used is told of and does not fail the call. A file that could not be read
+   is not written either: it may be something else, and precious. */
 static void use_cache(meter *m, bool write)
 {
     neap_diag trouble = {.message = ""};
     const char *path = m->options->cache;
-    if (!path || (write && m->report.measured == 0))
+    if (!path || (write && (m->report.measured == 0 || *m->report.cache_trouble)))
         return;
     neap_status status = write ? profile_cache_write(&m->cache, path, &trouble)
                                : profile_cache_read(&m->cache, path, &trouble);

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 void profile_cache_init(profile_cache *cache, neap_allocator *allocator)
 {
@@ -109,6 +108,9 @@ neap_status profile_cache_put(profile_cache *cache, const profile_entry *entry, 
 
 enum { SEEN_MACHINE = 1, SEEN_OP = 2, SEEN_VARIANT = 4, SEEN_WORKSPACE = 8, SEEN_SECONDS = 16 };
 
+/* Of a kernel: more is no measurement, and would spoil a graph's clock. */
+static const double MOST_SECONDS = 1e6;
+
 static const char *keep_text(profile_cache *cache, json_reader *r)
 {
     json_string text = json_text(r);
@@ -150,8 +152,10 @@ static void read_entry(profile_cache *cache, json_reader *r)
         return;
     if (seen != 31)
         json_fail(r, "an entry has machine, op, variant, workspace and seconds");
-    else if (entry.workspace < 0 || entry.seconds < 0)
-        json_fail(r, "workspace and seconds must be 0 or more");
+    else if (entry.workspace < 0 || entry.spread < 0)
+        json_fail(r, "workspace and spread must be 0 or more");
+    else if (entry.seconds < 0 || entry.seconds > MOST_SECONDS)
+        json_fail(r, "seconds must be from 0 to %.0f", MOST_SECONDS);
     else
         r->status = profile_cache_put(cache, &entry, r->diag);
 }
@@ -186,8 +190,11 @@ neap_status profile_cache_read(profile_cache *cache, const char *path, neap_diag
 {
     char *text;
     size_t length;
-    if (access(path, F_OK) != 0 && errno == ENOENT)
+    struct stat facts;
+    if (stat(path, &facts) != 0 && errno == ENOENT)
         return NEAP_OK;
+    if (stat(path, &facts) == 0 && !S_ISREG(facts.st_mode)) /* a pipe would be waited for */
+        return neap_fail(diag, NEAP_IO, "%s is not an ordinary file", path);
     neap_status status = neap_file_read(cache->allocator, path, &text, &length, diag);
     if (status != NEAP_OK)
         return status;

@@ -1,4 +1,5 @@
 /* The same steps with and without the plan, compared to the bit by hashes of all arrays. */
+#include "base/checked.h"
 #include "base/fail.h"
 #include "base/memory.h"
 #include "run/backend.h"
@@ -196,10 +197,13 @@ neap_status neap_train_verify(neap_allocator *allocator, const neap_graph *graph
     neap_plan *plain = NULL;
     record planned = {.steps = 0}, natural = {.steps = 0};
     uint32_t n_outputs;
+    size_t digests;
     if (steps < 1)
         return neap_fail(diag, NEAP_INVALID, "verifying takes 1 step or more");
     neap_graph_outputs(graph, &n_outputs);
     v.n_parameters = n_outputs ? n_outputs - 1 : 0;
+    if (!neap_mul_size((size_t)steps, per_step(&v), &digests))
+        return neap_fail_no_memory(diag);
     memset(report, 0, sizeof *report);
     neap_status status = make_record(&v, &planned);
     if (status == NEAP_OK)

@@ -11,11 +11,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- Files ---- */
@@ -180,6 +182,7 @@ static void become(char **words, char **variables, const run_options *options, i
 {
     if (options->folder && chdir(options->folder) != 0)
         _exit(127);
+    signal(SIGINT, SIG_DFL); /* a shell has its background jobs ignore it */
     dup2(in, STDIN_FILENO);
     dup2(err, STDERR_FILENO);
     if (options->closed_output)
@@ -201,7 +204,7 @@ static int wait_for(pid_t child)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-void run_line(const char *program, const char *line, const run_options *options, run_result *result)
+void run_start(const char *program, const char *line, const run_options *options, run_child *child)
 {
     static const run_options NONE;
     if (!options)
@@ -227,28 +230,134 @@ void run_line(const char *program, const char *line, const run_options *options,
     assert_true(out >= 0);
 
     fflush(NULL);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0)
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
         become(words, variables, options, in, out, err);
-    if (options->terminal) {
+    if (options->terminal)
         close(out);
-        result->out = read_stream(master);
-        close(master);
-        result->code = wait_for(child);
-    } else {
-        result->code = wait_for(child);
-        lseek(out, 0, SEEK_SET);
-        result->out = read_stream(out);
-        close(out);
-    }
-    lseek(err, 0, SEEK_SET);
-    result->err = read_stream(err);
-    close(err);
     close(in);
     free(copy);
+    *child = (run_child){.pid = pid,
+                         .out = options->terminal ? master : out,
+                         .err = err,
+                         .terminal = options->terminal};
+}
+
+void run_finish(run_child *child, run_result *result)
+{
+    if (child->terminal)
+        result->out = read_stream(child->out);
+    if (!child->ended)
+        child->code = wait_for(child->pid);
+    if (!child->terminal) {
+        lseek(child->out, 0, SEEK_SET);
+        result->out = read_stream(child->out);
+    }
+    lseek(child->err, 0, SEEK_SET);
+    result->err = read_stream(child->err);
+    result->code = child->code;
+    close(child->out);
+    close(child->err);
     if (result->code == 127)
-        fail_msg("%s cannot be started", program);
+        fail_msg("the program cannot be started");
+}
+
+void run_line(const char *program, const char *line, const run_options *options, run_result *result)
+{
+    run_child child;
+    run_start(program, line, options, &child);
+    run_finish(&child, result);
+}
+
+/* ---- Watching ---- */
+
+typedef bool condition(const run_child *child, const char *text, int number);
+
+static bool has_ended(run_child *child)
+{
+    int status;
+    if (!child->ended && waitpid(child->pid, &status, WNOHANG) == child->pid) {
+        child->ended = true;
+        child->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+    return child->ended;
+}
+
+static bool wait_until(run_child *child, condition *holds, const char *text, int number)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (int i = 0; i < 30000; i++) {
+        if (holds(child, text, number))
+            return true;
+        if (has_ended(child))
+            return holds(child, text, number);
+        nanosleep(&pause, NULL);
+    }
+    return false;
+}
+
+static bool has_written(const run_child *child, const char *text, int number)
+{
+    (void)number;
+    char path[64]; /* opened anew: the program's own place in the file stays where it is */
+    snprintf(path, sizeof path, "/proc/self/fd/%d", child->out);
+    char *written = read_text_file(path);
+    bool found = written && strstr(written, text);
+    free(written);
+    return found;
+}
+
+static char *read_proc(const run_child *child, const char *name)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", child->pid, name);
+    return read_text_file(path);
+}
+
+static bool has_computed(const run_child *child, const char *text, int number)
+{
+    (void)text;
+    char *facts = read_proc(child, "stat");
+    const char *at = facts ? strrchr(facts, ')') : NULL; /* behind the program's name */
+    for (int field = 2; at && field < 14; field++)
+        at = strchr(at + 1, ' ');
+    char *next = NULL;
+    long long ticks = at ? strtoll(at, &next, 10) : 0; /* user, then system */
+    ticks += next ? strtoll(next, NULL, 10) : 0;
+    free(facts);
+    return ticks * 1000 / sysconf(_SC_CLK_TCK) >= number;
+}
+
+static bool has_handler(const run_child *child, const char *text, int number)
+{
+    (void)text;
+    char *facts = read_proc(child, "status");
+    const char *caught = facts ? strstr(facts, "SigCgt:") : NULL;
+    unsigned long long mask = caught ? strtoull(caught + 7, NULL, 16) : 0;
+    free(facts);
+    return mask >> (number - 1) & 1;
+}
+
+bool run_wait_output(run_child *child, const char *text)
+{
+    return wait_until(child, has_written, text, 0);
+}
+
+bool run_wait_cpu(run_child *child, int milliseconds)
+{
+    return wait_until(child, has_computed, NULL, milliseconds);
+}
+
+bool run_wait_handler(run_child *child, int signal_number)
+{
+    return wait_until(child, has_handler, NULL, signal_number);
+}
+
+void run_signal(const run_child *child, int signal_number)
+{
+    if (!child->ended)
+        assert_int_equal(kill(child->pid, signal_number), 0);
 }
 
 void run_result_clear(run_result *result)

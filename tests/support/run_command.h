@@ -33,6 +33,26 @@ void run_line(const char *program, const char *line, const run_options *options,
               run_result *result);
 void run_result_clear(run_result *result);
 
+/* ---- A program that is watched while it runs ---- */
+
+typedef struct run_child {
+    int pid;
+    int out, err; /* files of what it writes; `out` is the other end of its terminal */
+    bool terminal;
+    bool ended;
+    int code; /* once it has ended */
+} run_child;
+
+void run_start(const char *program, const char *line, const run_options *options, run_child *child);
+/* Each waits at most half a minute and says whether it came so: a line on stdout with this text;
+ * this much processor time, in milliseconds; a handler for the signal. Not for terminals. */
+bool run_wait_output(run_child *child, const char *text);
+bool run_wait_cpu(run_child *child, int milliseconds);
+bool run_wait_handler(run_child *child, int signal_number);
+void run_signal(const run_child *child, int signal_number);
+/* Waits until it ends. */
+void run_finish(run_child *child, run_result *result);
+
 /* A new empty folder below TMPDIR, whose path the caller frees. */
 char *make_temporary_folder(void);
 /* Removes it and the files in it. */

@@ -1,0 +1,377 @@
+/* neap train: what it trains, what it says, and what it refuses. */
+
+#include "golden.h"
+#include "json_fields.h"
+#include "picture_files.h"
+#include "run_command.h"
+#include "small_trainings.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DATA NEAP_SOURCE_DIR "/tests/cli/data"
+
+static run_options here; /* in the folder that all tests share */
+
+static int make_folder(void **state)
+{
+    *state = make_temporary_folder();
+    here.folder = *state;
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    remove_folder_tree(*state);
+    return 0;
+}
+
+/* Runs neap; any exit status but this fails the test. */
+static void run(const char *line, int code, run_result *result)
+{
+    run_line(NEAP_CLI, line, &here, result);
+    if (result->code != code)
+        fail_msg("neap %s: exit %d\n%s%s", line, result->code, result->out, result->err);
+}
+
+static void expect_field(const char *json, const char *name, const char *expected)
+{
+    char *value = json_field(json, name);
+    assert_string_equal(value, expected);
+    free(value);
+}
+
+/* The last loss, to all its digits, of a training with --json. */
+static char *last_loss(const char *line)
+{
+    run_result result;
+    run(line, 0, &result);
+    assert_string_equal(result.err, "");
+    char *loss = json_field(result.out, "last_loss");
+    run_result_clear(&result);
+    return loss;
+}
+
+static void expect_losses(const char *a, const char *b, bool equal)
+{
+    char *one = last_loss(a), *other = last_loss(b);
+    if ((strcmp(one, other) == 0) != equal)
+        fail_msg("%s: loss %s\n%s: loss %s", a, one, b, other);
+    free(one);
+    free(other);
+}
+
+/* ---- Training ---- */
+
+static void without_a_budget(void **state)
+{
+    (void)state;
+    run_result result;
+    run("train " SMALL_GPT2 "--steps 3 --json", 0, &result);
+    expect_field(result.out, "backend", "\"ref\"");
+    expect_field(result.out, "method", "\"store-all\"");
+    expect_field(result.out, "budget_bytes", "null");
+    expect_field(result.out, "batch", "8");
+    expect_field(result.out, "first_step", "1");
+    expect_field(result.out, "steps", "3");
+    expect_field(result.out, "host_bytes", "0");
+    expect_field(result.out, "saved", "null");
+    double peak = json_number(result.out, "peak_bytes");
+    assert_true(peak > 0 && peak <= json_number(result.out, "arena_bytes"));
+    assert_true(json_number(result.out, "predicted_time") > 0);
+    assert_true(json_number(result.out, "step_time") > 0);
+    assert_true(fabs(json_number(result.out, "first_loss") - log(50)) < 0.5); /* knows nothing */
+    assert_true(json_number(result.out, "last_loss") < json_number(result.out, "first_loss"));
+    run_result_clear(&result);
+}
+
+static void what_a_person_sees(void **state)
+{
+    (void)state;
+    static const char *const PARTS[] = {
+        "gpt2_b8\n",        "backend  ref",   "method   store-all", "\nstep 1/3  loss 3.",
+        "\nstep 2/3  loss", "\nstep 3/3  l",  " samples/s",         "\n3 steps, loss 3.",
+        "  arena ",         "% of that with", "live at most",
+    };
+    run_result result;
+    run("train " SMALL_GPT2 "--steps 3", 0, &result);
+    for (size_t i = 0; i < sizeof PARTS / sizeof PARTS[0]; i++)
+        if (!strstr(result.out, PARTS[i]))
+            fail_msg("\"%s\" is missing: %s", PARTS[i], result.out);
+    run_result_clear(&result);
+    run("train " SMALL_LSTM "--steps 100", 0, &result); /* not a line for each */
+    assert_non_null(strstr(result.out, "\nstep 1/100 "));
+    assert_null(strstr(result.out, "\nstep 2/100 "));
+    assert_non_null(strstr(result.out, "\nstep 5/100 "));
+    assert_non_null(strstr(result.out, "\nstep 100/100 "));
+    run_result_clear(&result);
+}
+
+static void a_budget_holds_and_changes_nothing(void **state)
+{
+    (void)state;
+    run_result result;
+    run("train " SMALL_GPT2_TIGHT "--steps 3 --json", 0, &result);
+    double budget = json_number(result.out, "budget_bytes");
+    double arena = json_number(result.out, "arena_bytes");
+    assert_true(arena <= budget && budget < json_number(result.out, "natural_peak_bytes"));
+    assert_true(json_number(result.out, "predicted_time") > json_number(result.out, "base_time"));
+    run_result_clear(&result);
+    expect_losses("train " SMALL_GPT2 "--steps 3 --json",
+                  "train " SMALL_GPT2_TIGHT "--steps 3 --json", true);
+}
+
+static void every_optimizer_verifies(void **state)
+{
+    (void)state;
+    static const char *const OPTIMIZERS[] = {"none", "sgd", "momentum", "adam"};
+    for (size_t i = 0; i < sizeof OPTIMIZERS / sizeof OPTIMIZERS[0]; i++) {
+        char line[512];
+        run_result result;
+        snprintf(line, sizeof line, "train %s--optimizer %s --poison --steps 2 --verify",
+                 SMALL_GPT2_TIGHT, OPTIMIZERS[i]);
+        run(line, 0, &result);
+        assert_non_null(strstr(result.out, "equal to the bit: 2 steps"));
+        run_result_clear(&result);
+    }
+    static const char *const LINES[] = {
+        "train " SMALL_RESNET "--budget 99% --method greedy --steps 1 --verify --json",
+        "train " SMALL_GPT2 "--method offload --budget 75% --link 1GB/s --steps 2 --verify --json",
+    };
+    for (size_t i = 0; i < sizeof LINES / sizeof LINES[0]; i++) {
+        run_result result;
+        run(LINES[i], 0, &result);
+        expect_field(result.out, "equal", "true");
+        assert_true(json_number(result.out, "compared") > 0);
+        assert_true(json_number(result.out, "plan_arena_bytes") <
+                    json_number(result.out, "plain_arena_bytes"));
+        run_result_clear(&result);
+    }
+}
+
+/* Options that change what is computed change the loss, the others do not. */
+static void what_the_losses_depend_on(void **state)
+{
+    (void)state;
+    static const char BASE[] = "train " SMALL_VGG "--steps 4 --json";
+    static const struct {
+        const char *more;
+        bool equal;
+    } CASES[] = {
+        {"", true},
+        {" --seed 0", true},
+        {" --seed 1", false},
+        {" --seed 18446744073709551615", false},
+        {" --budget 100% --method greedy", true},
+        {" --threads 1", true},
+        {" --momentum 0.9", true},
+        {" --momentum 0.5", false},
+        {" --optimizer sgd", false},
+        {" --optimizer adam", false},
+        {" --rate 0.01", true},
+        {" --rate 0.02", false},
+        {" --weight-decay 0.1", false},
+        {" --warmup 3", false},
+        {" --cosine", false},
+        {" --data synthetic", true},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char line[512];
+        snprintf(line, sizeof line, "%s%s", BASE, CASES[i].more);
+        expect_losses(BASE, line, CASES[i].equal);
+    }
+}
+
+static void a_training_that_explodes_is_still_json(void **state)
+{
+    (void)state;
+    run_result result;
+    run("train " SMALL_GPT2 "--rate 1e30 --steps 3 --json", 0, &result);
+    expect_field(result.out, "last_loss", "null");
+    run_result_clear(&result);
+}
+
+static void a_saved_plan_trains_again(void **state)
+{
+    (void)state;
+    run_result first, again;
+    run("train " SMALL_GPT2_TIGHT "--steps 2 --save-plan gpt2.plan.json --json", 0, &first);
+    run("train " SMALL_GPT2 "--steps 2 --plan gpt2.plan.json --json", 0, &again);
+    static const char *const SAME[] = {"method",    "peak_bytes",     "arena_bytes",
+                                       "last_loss", "predicted_time", "natural_peak_bytes"};
+    for (size_t i = 0; i < sizeof SAME / sizeof SAME[0]; i++) {
+        char *value = json_field(first.out, SAME[i]);
+        expect_field(again.out, SAME[i], value);
+        free(value);
+    }
+    run_result_clear(&first);
+    run_result_clear(&again);
+    run("train " SMALL_RESNET "--plan gpt2.plan.json", 2, &again);
+    assert_string_equal(
+        again.err, "neap: gpt2.plan.json is a plan for \"gpt2_b8\", not for \"resnet18_b2\"\n");
+    run_result_clear(&again);
+    run("train " SMALL_GPT2 "--plan gpt2.plan.json --budget 100KiB", 2, &again);
+    assert_non_null(strstr(again.err, "the budget is 100 KiB"));
+    run_result_clear(&again);
+    run("train " SMALL_GPT2 "--set layers=1 --plan gpt2.plan.json", 2, &again); /* the same name */
+    assert_non_null(strstr(again.err, "is no plan for this training: "));
+    run_result_clear(&again);
+}
+
+/* ---- Data ---- */
+
+static void files_of_pictures(void **state)
+{
+    char *mnist = make_subfolder(*state, "mnist"), *cifar10 = make_subfolder(*state, "cifar10");
+    char *images = make_subfolder(*state, "images");
+    write_mnist(mnist, 12, 28, 28, 10);
+    write_cifar10(cifar10, 2);
+    write_image_folders(images);
+    static const char *const SPECS[] = {"mnist:mnist", "cifar10:cifar10", "images:images"};
+    for (size_t i = 0; i < sizeof SPECS / sizeof SPECS[0]; i++) {
+        char line[512];
+        snprintf(line, sizeof line, "train " SMALL_RESNET "--steps 3 --json --data %s", SPECS[i]);
+        expect_losses(line, line, true);
+        expect_losses(line, "train " SMALL_RESNET "--steps 3 --json", false);
+    }
+    run_result result;
+    run("train resnet18 --set width=10 --set classes=4 --image 32" KERNELS "--data mnist:mnist", 2,
+        &result);
+    assert_non_null(strstr(result.err, "classes"));
+    run_result_clear(&result);
+    run("train " SMALL_GPT2 "--data mnist:mnist", 2, &result);
+    assert_string_equal(result.err,
+                        "neap: \"gpt2_b8\" reads tokens; of those there is synthetic data alone\n");
+    run_result_clear(&result);
+    run("train unet --set width=2 --image 32 --batch 1" KERNELS "--data images:images", 2, &result);
+    assert_non_null(strstr(result.err, "wants a label for every pixel"));
+    run_result_clear(&result);
+
+    /* A picture that breaks while training: the step says so, and what was saved stays. */
+    char *broken = join_path(images, "a/red.ppm");
+    write_text_file(broken, "P6 2 2 255\n...");
+    run("train " SMALL_RESNET "--steps 9 --data images:images", 2, &result);
+    assert_non_null(strstr(result.err, "red.ppm"));
+    run_result_clear(&result);
+    free(broken);
+    free(mnist);
+    free(cifar10);
+    free(images);
+}
+
+/* ---- Refusals ---- */
+
+/* One line each, before anything is measured. */
+static void refused(void **state)
+{
+    static const char *const LINES[] = {
+        "train",
+        "train resnet8",
+        "train gpt2 --steps 0",
+        "train gpt2 --steps 1e3",
+        "train gpt2 --save-every 2",
+        "train gpt2 --save net.st --save-every 0",
+        "train gpt2 --verify --save net.st",
+        "train gpt2 --verify --resume net.st",
+        "train gpt2 --optimizer adam --momentum 0.5",
+        "train gpt2 --momentum -1",
+        "train gpt2 --rate inf",
+        "train gpt2 --warmup -1",
+        "train gpt2 --method greedy,sqrt",
+        "train gpt2 --plan a --save-plan b",
+        "train gpt2 --data nothing",
+        "train gpt2 --data mnist:nowhere",
+        "train gpt2 --data images:.",
+        "train gpt2 --save -",
+        "train gpt2 --save-plan -",
+        "train gpt2 --save nowhere/net.st",
+        "train gpt2 --save .",
+        "train gpt2 --save-plan nowhere/plan.json",
+        "train gpt2 --resume nowhere.st",
+        "train gpt2 --resume .",
+        "train gpt2 --plan nowhere.json",
+        "train gpt2 --profile-cache -",
+        "train gpt2 --backend ref --dtype f16",
+        "train chain --backend ref",
+        "train " DATA "/tiny.json --backend ref",
+        "train " DATA "/malformed.json --backend ref",
+    };
+    transcript t = {0};
+    char *folder = make_subfolder(*state, "refused");
+    const run_options options = {.folder = folder, .environment = "XDG_CACHE_HOME=cache"};
+    for (size_t i = 0; i < sizeof LINES / sizeof LINES[0]; i++)
+        transcript_run(&t, NEAP_CLI, LINES[i], &options);
+    for (char *at; (at = strstr(t.text, NEAP_SOURCE_DIR "/"));) { /* wherever neap lies */
+        size_t rest = strlen(at + sizeof NEAP_SOURCE_DIR) + 1;
+        memmove(at, at + sizeof NEAP_SOURCE_DIR, rest);
+        t.length -= sizeof NEAP_SOURCE_DIR;
+    }
+    transcript_check(&t, NEAP_SOURCE_DIR "/tests/cli/golden/train.txt");
+    char *cache = join_path(folder, "cache");
+    assert_null(read_text_file(cache));
+    free(cache);
+    free(folder);
+}
+
+static void an_unknown_backend_is_told_which_there_are(void **state)
+{
+    (void)state;
+    run_result result;
+    run("train gpt2 --backend cuda", 2, &result);
+    assert_non_null(strstr(result.err, "no backend \"cuda\" in this build; it has null, ref"));
+    run_result_clear(&result);
+}
+
+static void the_least_budget_is_told_and_works(void **state)
+{
+    (void)state;
+    run_result result;
+    run("train " SMALL_LSTM "--method greedy --budget 1KiB", 3, &result);
+    assert_string_equal(result.out, "");
+    const char *advice = strstr(result.err, "; try ");
+    assert_non_null(advice);
+    char line[512];
+    snprintf(line, sizeof line, "train " SMALL_LSTM "--steps 1 --time-limit 2 %.*s",
+             (int)strcspn(advice + 6, ",\n"), advice + 6);
+    run_result_clear(&result);
+    run(line, 0, &result);
+    run_result_clear(&result);
+}
+
+static void a_reader_that_leaves_ends_the_training(void **state)
+{
+    (void)state;
+    run_result result;
+    const run_options full = {.folder = here.folder, .output_path = "/dev/full"};
+    run_line(NEAP_CLI, "train " SMALL_LSTM "--steps 1000000 --save never.st", &full, &result);
+    assert_int_equal(result.code, 1);
+    assert_non_null(strstr(result.err, "cannot write to standard output"));
+    run_result_clear(&result);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_a_budget),
+        cmocka_unit_test(what_a_person_sees),
+        cmocka_unit_test(a_budget_holds_and_changes_nothing),
+        cmocka_unit_test(every_optimizer_verifies),
+        cmocka_unit_test(what_the_losses_depend_on),
+        cmocka_unit_test(a_training_that_explodes_is_still_json),
+        cmocka_unit_test(a_saved_plan_trains_again),
+        cmocka_unit_test(files_of_pictures),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(an_unknown_backend_is_told_which_there_are),
+        cmocka_unit_test(the_least_budget_is_told_and_works),
+        cmocka_unit_test(a_reader_that_leaves_ends_the_training),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
