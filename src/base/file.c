@@ -173,8 +173,9 @@ static void sync_folder(const char *folder)
     close(file);
 }
 
-static neap_status replace(draft *d, const char *path, const neap_file_piece *pieces,
-                           size_t n_pieces, neap_diag *diag)
+/* `path` is what the caller calls it, for messages; `place` is where it is. */
+static neap_status replace(draft *d, const char *path, const char *place,
+                           const neap_file_piece *pieces, size_t n_pieces, neap_diag *diag)
 {
     begin_draft(d);
     if (d->file < 0)
@@ -182,8 +183,8 @@ static neap_status replace(draft *d, const char *path, const neap_file_piece *pi
     /* Naming and renaming stand together: what is between them is what being killed can leave
      * behind. Once fsync is through, close has nothing to tell. */
     bool failed = write_all(d->file, pieces, n_pieces) != 0 ||
-                  fchmod(d->file, mode_for(path)) != 0 || fsync(d->file) != 0 ||
-                  name_draft(d) != 0 || rename(d->temporary.text, path) != 0;
+                  fchmod(d->file, mode_for(place)) != 0 || fsync(d->file) != 0 ||
+                  name_draft(d) != 0 || rename(d->temporary.text, place) != 0;
     int reason = errno;
     close(d->file);
     if (!failed) {
@@ -224,7 +225,7 @@ neap_status neap_file_write_pieces(neap_allocator *allocator, const char *path,
     neap_text_puts(&d.temporary, place);
     neap_text_puts(&d.temporary, ".XXXXXX");
     neap_status status = d.folder.status == NEAP_OK && d.temporary.status == NEAP_OK
-                             ? replace(&d, place, pieces, n_pieces, diag)
+                             ? replace(&d, path, place, pieces, n_pieces, diag)
                              : neap_fail_no_memory(diag);
     neap_text_clear(&d.folder);
     neap_text_clear(&d.temporary);

@@ -1,0 +1,436 @@
+/*
+ * Checkpoints of neap train: going on is exact to the bit, what is broken is refused, and whatever
+ * happens while one is written, the old one or the new one is there.
+ */
+#include "picture_files.h"
+#include "random_plan.h"
+#include "run_command.h"
+#include "small_trainings.h"
+
+#include <neap/status.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static run_options here; /* in the folder that all tests share */
+
+static int make_folder(void **state)
+{
+    *state = make_temporary_folder();
+    here.folder = *state;
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    remove_folder_tree(*state);
+    return 0;
+}
+
+/* Runs neap train with what is given; any exit status but this fails the test. */
+static void train(run_result *result, int code, const char *network, const char *format, ...)
+    NEAP_PRINTF(4, 5);
+
+static void train(run_result *result, int code, const char *network, const char *format, ...)
+{
+    char rest[512], line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(rest, sizeof rest, format, arguments);
+    va_end(arguments);
+    snprintf(line, sizeof line, "train %s%s", network, rest);
+    run_line(NEAP_CLI, line, &here, result);
+    if (result->code != code)
+        fail_msg("neap %s: exit %d\n%s%s", line, result->code, result->out, result->err);
+}
+
+#define TRAIN(network, ...)                                                                        \
+    do {                                                                                           \
+        run_result train_result;                                                                   \
+        train(&train_result, 0, network, __VA_ARGS__);                                             \
+        run_result_clear(&train_result);                                                           \
+    } while (0)
+
+/* ---- Files of the folder ---- */
+
+static unsigned char *contents(const char *name, size_t *size)
+{
+    char *path = join_path(here.folder, name);
+    unsigned char *bytes = read_file_bytes(path, size);
+    free(path);
+    return bytes;
+}
+
+static void put(const char *name, const void *bytes, size_t size)
+{
+    char *path = join_path(here.folder, name);
+    write_file_bytes(path, bytes, size);
+    free(path);
+}
+
+static bool exists(const char *name)
+{
+    char *path = join_path(here.folder, name);
+    bool there = access(path, F_OK) == 0;
+    free(path);
+    return there;
+}
+
+static void expect_same_bytes(const char *a, const char *b)
+{
+    size_t size, other;
+    unsigned char *one = contents(a, &size), *two = contents(b, &other);
+    if (size != other || memcmp(one, two, size) != 0)
+        fail_msg("%s (%zu bytes) and %s (%zu) differ", a, size, b, other);
+    free(one);
+    free(two);
+}
+
+static void expect_other_bytes(const char *a, const char *b)
+{
+    size_t size, other;
+    unsigned char *one = contents(a, &size), *two = contents(b, &other);
+    assert_true(size != other || memcmp(one, two, size) != 0);
+    free(one);
+    free(two);
+}
+
+/* Names in the folder that begin with this one and go on: drafts. */
+static int drafts(const char *name)
+{
+    DIR *entries = opendir(here.folder);
+    int count = 0;
+    assert_non_null(entries);
+    for (struct dirent *entry; (entry = readdir(entries));)
+        count +=
+            strncmp(entry->d_name, name, strlen(name)) == 0 && strlen(entry->d_name) > strlen(name);
+    closedir(entries);
+    return count;
+}
+
+/* ---- Going on ---- */
+
+/* A training in one go and one in parts, the later ones by other plans, write the same file. */
+static void going_on_is_exact(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *network, *tight, *options;
+    } CASES[] = {
+        {SMALL_GPT2, SMALL_GPT2_TIGHT, "--optimizer sgd"},
+        {SMALL_GPT2, SMALL_GPT2_TIGHT, "--optimizer momentum --weight-decay 0.01"},
+        {SMALL_GPT2_TIGHT, SMALL_GPT2, "--optimizer adam --warmup 4"},
+        {SMALL_VGG, SMALL_VGG, "--optimizer adam --weight-decay 0.1"}, /* with dropout */
+        {SMALL_RESNET, SMALL_RESNET, "--momentum 0.5 --poison"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        const char *options = CASES[i].options;
+        TRAIN(CASES[i].network, "%s --seed 7 --steps 5 --save whole.st", options);
+        TRAIN(CASES[i].network, "%s --seed 7 --steps 2 --save parts.st", options);
+        expect_other_bytes("whole.st", "parts.st");
+        /* the seed is the file's */
+        TRAIN(CASES[i].tight, "%s --steps 4 --resume parts.st --save parts.st", options);
+        TRAIN(CASES[i].network, "%s --steps 5 --resume parts.st --save parts.st", options);
+        expect_same_bytes("whole.st", "parts.st");
+        TRAIN(CASES[i].network, "%s --seed 8 --steps 5 --save other.st", options);
+        expect_other_bytes("whole.st", "other.st");
+    }
+}
+
+static void saving_on_the_way_changes_nothing(void **state)
+{
+    (void)state;
+    run_result result;
+    TRAIN(SMALL_VGG, "--steps 5 --save whole.st");
+    train(&result, 0, SMALL_VGG, "--steps 5 --save every.st --save-every 2");
+    assert_non_null(strstr(result.out, "\nwritten to every.st\n"));
+    run_result_clear(&result);
+    expect_same_bytes("whole.st", "every.st");
+    train(&result, 2, SMALL_VGG, "--steps 5 --resume every.st");
+    assert_string_equal(result.err, "neap: every.st has 5 steps done already; --steps says how "
+                                    "many there are in all\n");
+    run_result_clear(&result);
+    assert_int_equal(drafts("every.st"), 0);
+}
+
+/* ---- What is refused ---- */
+
+/* Resuming from "bad.st" is refused with one line that has this in it, and changes no file. */
+static void expect_refusal(const char *network, const char *what)
+{
+    run_result result;
+    put("kept.st", "precious", 8);
+    train(&result, 2, network, "--steps 9 --resume bad.st --save kept.st");
+    assert_string_equal(result.out, "");
+    const char *end = strchr(result.err, '\n');
+    if (memcmp(result.err, "neap: ", 6) != 0 || !end || end[1] || !strstr(result.err, "bad.st") ||
+        (what && !strstr(result.err, what)))
+        fail_msg("not one line on bad.st%s%s: %s", what ? " with " : "", what ? what : "",
+                 result.err);
+    run_result_clear(&result);
+    size_t size;
+    unsigned char *kept = contents("kept.st", &size);
+    assert_int_equal(size, 8);
+    assert_memory_equal(kept, "precious", 8);
+    free(kept);
+}
+
+static void cut_off_anywhere(void **state)
+{
+    (void)state;
+    size_t size, header = 0;
+    TRAIN(SMALL_LSTM, "--steps 1 --save good.st");
+    unsigned char *bytes = contents("good.st", &size);
+    for (size_t i = 8; i-- > 0;)
+        header = header << 8 | bytes[i];
+    assert_true(header > 100 && 8 + header < size);
+    size_t cuts[64], count = 0;
+    for (size_t i = 0; i <= 9; i++)
+        cuts[count++] = i;
+    for (size_t i = 1; i < 8; i++)
+        cuts[count++] = 8 + header * i / 8;
+    for (size_t i = 0; i < 3; i++)
+        cuts[count++] = 8 + header - 1 + i;
+    for (size_t i = 1; i < 8; i++)
+        cuts[count++] = 8 + header + (size - 8 - header) * i / 8 / 4 * 4;
+    cuts[count++] = size - 4;
+    cuts[count++] = size - 1;
+    for (size_t i = 0; i < count; i++) {
+        put("bad.st", bytes, cuts[i]);
+        expect_refusal(SMALL_LSTM, NULL);
+    }
+    unsigned char *longer = malloc(size + 1);
+    assert_non_null(longer);
+    memcpy(longer, bytes, size);
+    longer[size] = 0;
+    put("bad.st", longer, size + 1);
+    expect_refusal(SMALL_LSTM, NULL);
+    free(longer);
+    free(bytes);
+}
+
+/* The checkpoint with a text of its header replaced by another of the same length. */
+static void put_changed(const unsigned char *bytes, size_t size, const char *from, const char *to)
+{
+    unsigned char *copy = malloc(size);
+    size_t length = strlen(from);
+    bool found = false;
+    assert_non_null(copy);
+    assert_int_equal(length, strlen(to));
+    memcpy(copy, bytes, size);
+    for (size_t i = 8; i + length <= size && !found; i++)
+        if (memcmp(copy + i, from, length) == 0) {
+            memcpy(copy + i, to, length);
+            found = true;
+        }
+    if (!found)
+        fail_msg("the header has no %s", from);
+    put("bad.st", copy, size);
+    free(copy);
+}
+
+static void a_header_that_says_something_else(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from, *to, *said;
+    } CASES[] = {
+        {"\"step\":\"1\"", "\"step\":\"x\"", "does not say its step"},
+        {"\"step\":\"1\"", "\"step\":\"\"}", NULL},
+        {"\"step\":\"1\"", "\"stop\":\"1\"", "does not say its step"},
+        {"\"seed\":\"0\"", "\"seed\":\"-\"", "does not say its seed"},
+        {"\"optimizer\":\"", "\"optimiser\":\"", "names no optimizer"},
+        {"\"optimizer\":\"momentum\"", "\"optimizer\":\"momentun\"", "momentun"},
+        {"\"__metadata__\"", "\"__metedata__\"", NULL},
+        {"\"F32\"", "\"F16\"", NULL},
+        {"\"F32\"", "\"I32\"", "another shape or type has"},
+        {"\"F32\"", "\"X32\"", NULL},
+        {"\"shape\":[", "\"shope\":[", NULL},
+        {"\"data_offsets\":[0", "\"data_offsets\":[4", NULL},
+        {"\"optimizer.momentum.", "\"optimizer.nomentum.", "it lacks \"optimizer.momentum."},
+        {"{", "[", NULL},
+        {"\"", "\xff", NULL},
+    };
+    size_t size;
+    TRAIN(SMALL_LSTM, "--steps 1 --save good.st");
+    unsigned char *bytes = contents("good.st", &size);
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        put_changed(bytes, size, CASES[i].from, CASES[i].to);
+        expect_refusal(SMALL_LSTM, CASES[i].said);
+    }
+    free(bytes);
+}
+
+static void a_file_of_another_training(void **state)
+{
+    (void)state;
+    run_result result;
+    TRAIN(SMALL_VGG, "--steps 1 --save bad.st");
+    expect_refusal(SMALL_LSTM, "is no checkpoint of lstm");
+    expect_refusal(SMALL_VGG "--set classes=11 ", "another shape or type has");
+    expect_refusal(SMALL_VGG "--optimizer adam ",
+                   "was trained with the optimizer momentum; resume with that, not with adam");
+    expect_refusal(SMALL_VGG "--optimizer none ", "was trained with the optimizer momentum");
+    put("bad.st", "", 0);
+    expect_refusal(SMALL_LSTM, NULL);
+    put("bad.st", "\0\0\0\0\0\0\0\x80{}", 10); /* a header of 2^63 bytes */
+    expect_refusal(SMALL_LSTM, NULL);
+    put("bad.st", "\2\0\0\0\0\0\0\0{}", 10);
+    expect_refusal(SMALL_LSTM, "names no optimizer");
+    train(&result, 2, SMALL_LSTM, "--steps 9 --resume /dev/null");
+    assert_string_equal(result.err, "neap: cannot read /dev/null: not an ordinary file\n");
+    run_result_clear(&result);
+}
+
+/* ---- Where it cannot be written ---- */
+
+/* neap under a limit on the size of files, in KiB: a disk that becomes full. */
+static void train_limited(run_result *result, int limit, const char *network, const char *rest)
+{
+    char line[1024];
+    int begin = snprintf(line, sizeof line, "-c ulimit\t-f\t%d;exec\t%s\ttrain\t", limit, NEAP_CLI);
+    snprintf(line + begin, sizeof line - (size_t)begin, "%s%s", network, rest);
+    for (char *c = line + begin; *c; c++)
+        if (*c == ' ')
+            *c = '\t'; /* one word to run_line, several to the shell */
+    run_line("/bin/bash", line, &here, result);
+}
+
+static void a_full_disk_leaves_the_old_file(void **state)
+{
+    (void)state;
+    run_result result;
+    TRAIN(SMALL_GPT2, "--steps 1 --save full.st");
+    TRAIN(SMALL_GPT2, "--steps 1 --save copy.st");
+    expect_same_bytes("full.st", "copy.st");
+    static const int LIMITS[] = {1, 100, 460};
+    for (size_t i = 0; i < sizeof LIMITS / sizeof LIMITS[0]; i++) {
+        train_limited(&result, LIMITS[i], SMALL_GPT2,
+                      "--steps 4 --resume full.st --save full.st --save-every 1 --json");
+        assert_int_equal(result.code, 1);
+        assert_string_equal(result.out, "");
+        assert_non_null(
+            strstr(result.err, "neap: cannot write full.st: File too large; it takes "));
+        assert_non_null(strstr(result.err, "an earlier file is unchanged\n"));
+        run_result_clear(&result);
+        expect_same_bytes("full.st", "copy.st");
+        train_limited(&result, LIMITS[i], SMALL_GPT2, "--steps 1 --save new.st --json");
+        assert_int_equal(result.code, 1);
+        run_result_clear(&result);
+        assert_false(exists("new.st"));
+        assert_int_equal(drafts("full.st") + drafts("new.st"), 0);
+    }
+    TRAIN(SMALL_GPT2, "--steps 4 --resume full.st --save full.st"); /* with room again */
+    TRAIN(SMALL_GPT2, "--steps 4 --save copy.st");
+    expect_same_bytes("full.st", "copy.st");
+    train(&result, 1, SMALL_LSTM, "--steps 1 --save /dev/full");
+    assert_non_null(strstr(result.err, "cannot write /dev/full: No space left on device"));
+    run_result_clear(&result);
+}
+
+/* Not after hours of training, but before the first kernel is measured. */
+static void a_place_that_cannot_be_written_is_found_at_once(void **state)
+{
+    (void)state;
+    run_result result;
+    char *folder = join_path(here.folder, "locked");
+    assert_int_equal(mkdir(folder, 0555), 0);
+    train(&result, 1, SMALL_LSTM, "--save nowhere/net.st --profile-cache unused.json");
+    assert_string_equal(result.out, "");
+    assert_string_equal(result.err,
+                        "neap: cannot write nowhere/net.st: folder nowhere: No such file or "
+                        "directory\n");
+    run_result_clear(&result);
+    if (geteuid() != 0) { /* who may do everything is not stopped */
+        train(&result, 1, SMALL_LSTM, "--save locked/net.st --profile-cache unused.json");
+        assert_string_equal(result.out, "");
+        assert_non_null(strstr(result.err, "folder locked: Permission denied"));
+        run_result_clear(&result);
+    }
+    assert_false(exists("unused.json"));
+    assert_int_equal(rmdir(folder), 0);
+    free(folder);
+}
+
+/* ---- Killed ---- */
+
+#define KILLED                                                                                     \
+    "gpt2 --set layers=2 --set hidden=32 --set heads=2 --set vocab=50 --seq 16 --batch 4" KERNELS  \
+    "--steps 30 --cosine --optimizer adam "
+
+/* Trains on, or from the beginning where nothing was saved yet, to the last step. */
+static void finish_killed(void)
+{
+    run_result result;
+    run_line(NEAP_CLI,
+             exists("killed.st") ? "train " KILLED "--save killed.st --resume killed.st"
+                                 : "train " KILLED "--save killed.st",
+             &here, &result);
+    if (result.code != 0 && !strstr(result.err, "has 30 steps done already"))
+        fail_msg("exit %d: %s", result.code, result.err);
+    run_result_clear(&result);
+}
+
+/* Killed while it trains and saves, again and again, from where it was killed the last time. */
+static void killed_at_any_moment(void **state)
+{
+    (void)state;
+    random_source random = {20260115};
+    int killed = 0;
+    char *path = join_path(here.folder, "killed.st");
+    print_message("seed %llu\n", (unsigned long long)random.state);
+    TRAIN(KILLED, "--save whole.st");
+    for (int life = 0; life < 12; life++) {
+        run_child child;
+        run_result result;
+        run_start(NEAP_CLI,
+                  exists("killed.st") ? "train " KILLED
+                                        "--save killed.st --save-every 1 --resume killed.st"
+                                      : "train " KILLED "--save killed.st --save-every 1",
+                  &here, &child);
+        bool begun = run_wait_output(&child, "\nstep ");
+        struct timespec pause = {.tv_nsec = (long)random_below(&random, 40000) * 1000};
+        nanosleep(&pause, NULL);
+        run_signal(&child, SIGKILL);
+        run_finish(&child, &result);
+        bool cut_short = result.code == 128 + SIGKILL;
+        assert_true(cut_short || !begun || result.code == 0);
+        killed += cut_short;
+        run_result_clear(&result);
+        if (!cut_short || life % 4 == 3) {
+            finish_killed();
+            expect_same_bytes("whole.st", "killed.st");
+            unlink(path);
+        }
+    }
+    print_message("killed %d times\n", killed);
+    assert_true(killed > 0);
+    free(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(going_on_is_exact),
+        cmocka_unit_test(saving_on_the_way_changes_nothing),
+        cmocka_unit_test(cut_off_anywhere),
+        cmocka_unit_test(a_header_that_says_something_else),
+        cmocka_unit_test(a_file_of_another_training),
+        cmocka_unit_test(a_full_disk_leaves_the_old_file),
+        cmocka_unit_test(a_place_that_cannot_be_written_is_found_at_once),
+        cmocka_unit_test(killed_at_any_moment),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
