@@ -12,6 +12,7 @@
 
 static atomic_int interrupts; /* lock-free: a signal handler may store it, any thread may load it */
 static struct sigaction old_action;
+static int held; /* how many have begun and not ended: the outermost sets the handler */
 
 static void on_interrupt(int signal_number)
 {
@@ -78,18 +79,25 @@ static void report(neap_progress *base, const neap_progress_event *event)
     show((cli_progress *)base, event); /* base is its first member */
 }
 
-void cli_progress_begin(cli_progress *progress)
+/* Once: the next Ctrl-C ends the process. */
+static void catch_interrupts(void)
 {
-    const char *terminal = getenv("TERM");
-    *progress = (cli_progress){.base = {report, cancelled}, .begin = cli_clock(), .shown = -1};
-    progress->on_terminal =
-        isatty(STDERR_FILENO) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
     struct sigaction action = {.sa_handler = on_interrupt};
     sigemptyset(&action.sa_mask);
     action.sa_flags = (int)(SA_RESETHAND | SA_RESTART);
     sigaction(SIGINT, &action, &old_action);
     if (old_action.sa_handler == SIG_IGN) /* a caller's wish, such as nohup's */
         sigaction(SIGINT, &old_action, NULL);
+}
+
+void cli_progress_begin(cli_progress *progress)
+{
+    const char *terminal = getenv("TERM");
+    *progress = (cli_progress){.base = {report, cancelled}, .begin = cli_clock(), .shown = -1};
+    progress->on_terminal =
+        isatty(STDERR_FILENO) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
+    if (held++ == 0)
+        catch_interrupts();
 }
 
 void cli_progress_part(cli_progress *progress, const char *label, uint32_t done, uint32_t total)
@@ -106,5 +114,6 @@ void cli_progress_end(cli_progress *progress)
         fputs("\r\033[K", stderr);
         fflush(stderr);
     }
-    sigaction(SIGINT, &old_action, NULL);
+    if (--held == 0)
+        sigaction(SIGINT, &old_action, NULL);
 }

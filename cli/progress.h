@@ -19,7 +19,7 @@ typedef struct cli_progress {
     uint32_t done, total; /* parts of the work; total 0: it has none */
 } cli_progress;
 
-/* Begins to listen for Ctrl-C. */
+/* Begins to listen for Ctrl-C. May be nested: the outermost does the listening. */
 void cli_progress_begin(cli_progress *progress);
 /* Says what comes next: part `done` of `total`. */
 void cli_progress_part(cli_progress *progress, const char *label, uint32_t done, uint32_t total);

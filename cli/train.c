@@ -514,7 +514,7 @@ static int prepare(training *t, cli_progress *progress)
 static int run_train(const cli_settings *settings, cli_buffer *out)
 {
     training t = {.settings = *settings};
-    cli_progress progress;
+    cli_progress whole, progress; /* the first so that Ctrl-C is heard between the parts, too */
     int code = check_settings(settings);
     if (code != CLI_OK)
         return code;
@@ -523,6 +523,7 @@ static int run_train(const cli_settings *settings, cli_buffer *out)
     if (!(settings->time_limit > 0))
         t.settings.time_limit = PLANNING_LIMIT;
     t.settings.alignment = NEAP_RUN_ALIGNMENT;
+    cli_progress_begin(&whole);
     code = check_files(&t);
     cli_progress_begin(&progress);
     if (code == CLI_OK)
@@ -542,6 +543,7 @@ static int run_train(const cli_settings *settings, cli_buffer *out)
     if (code == CLI_OK && !settings->verify)
         code = train(&t);
     cli_progress_end(&progress);
+    cli_progress_end(&whole);
     if (code == CLI_OK && !settings->verify)
         code = finish(&t, out);
     cli_memory_release(t.step_seconds, t.step_capacity, sizeof *t.step_seconds);
