@@ -39,6 +39,9 @@ static void fail_input(const char *file, int line, const char *condition);
 #define LLVMFuzzerTestOneInput fuzz_picture
 #include "fuzz_picture.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput fuzz_profile
+#include "fuzz_profile.c"
+#undef LLVMFuzzerTestOneInput
 
 typedef int target(const uint8_t *data, size_t size);
 
@@ -209,12 +212,18 @@ static void test_picture(void **state)
     replay("picture", fuzz_picture, 200);
 }
 
+static void test_profile(void **state)
+{
+    (void)state;
+    replay("profile", fuzz_profile, 30);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_graph),   cmocka_unit_test(test_plan),
         cmocka_unit_test(test_devices), cmocka_unit_test(test_safetensors),
-        cmocka_unit_test(test_picture),
+        cmocka_unit_test(test_picture), cmocka_unit_test(test_profile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,386 @@
+/* neap profile, and the file of measured times that it shares with neap train. */
+
+#include "json_fields.h"
+#include "picture_files.h"
+#include "run_command.h"
+#include "small_trainings.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The fewest kernels. */
+#define LSTM "lstm --set hidden=8 --set layers=1 --set vocab=20 --seq 8 --batch 2 --backend ref "
+
+static run_options here; /* in the folder that all tests share */
+
+static int make_folder(void **state)
+{
+    *state = make_temporary_folder();
+    here.folder = *state;
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    remove_folder_tree(*state);
+    return 0;
+}
+
+/* Runs neap; any exit status but 0 fails the test. */
+static void run(const char *line, run_result *result)
+{
+    run_line(NEAP_CLI, line, &here, result);
+    if (result->code != 0)
+        fail_msg("neap %s: exit %d\n%s%s", line, result->code, result->out, result->err);
+}
+
+/* A number of what a command with --json says, and nothing on stderr. */
+static double number_of(const char *line, const char *name)
+{
+    run_result result;
+    run(line, &result);
+    assert_string_equal(result.err, "");
+    double number = json_number(result.out, name);
+    run_result_clear(&result);
+    return number;
+}
+
+static char *text_of(const char *name)
+{
+    char *path = join_path(here.folder, name), *text = read_text_file(path);
+    free(path);
+    return text;
+}
+
+static void put_text(const char *name, const char *text)
+{
+    char *path = join_path(here.folder, name);
+    write_text_file(path, text);
+    free(path);
+}
+
+static void expect_text(const char *name, const char *expected)
+{
+    char *text = text_of(name);
+    assert_non_null(text);
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+/* ---- What it says ---- */
+
+static void a_table(void **state)
+{
+    (void)state;
+    static const char *const PARTS[] = {"resnet18_b2\n", "backend  ref",          "step ",
+                                        "every op once", "measured now, ",        "spread ",
+                                        "\n  conv2d ",   "\n  conv2d_bw_weight ", "%"};
+    run_result result;
+    run("profile " SMALL_RESNET, &result);
+    for (size_t i = 0; i < sizeof PARTS / sizeof PARTS[0]; i++)
+        if (!strstr(result.out, PARTS[i]))
+            fail_msg("\"%s\" is missing: %s", PARTS[i], result.out);
+    run_result_clear(&result);
+}
+
+static void fields(void **state)
+{
+    (void)state;
+    run_result result;
+    run("profile " SMALL_LSTM "--json", &result);
+    double kernels = json_number(result.out, "kernels"), ops = 0, time = 0;
+    assert_true(kernels > 5);
+    assert_true(json_number(result.out, "measured") <= kernels);
+    assert_true(json_number(result.out, "seconds") >= 0);
+    assert_true(json_number(result.out, "worst_spread") >= 0);
+    const char *types = strstr(result.out, "\"types\": [");
+    assert_non_null(types);
+    for (const char *at = types; (at = strstr(at, "\"type\": ")); at++) {
+        ops += json_number(at, "ops");
+        time += json_number(at, "time");
+        assert_true(json_number(at, "workspace") >= 0 && json_number(at, "variants") >= 1);
+    }
+    double base = json_number(result.out, "base_time");
+    assert_true(ops >= kernels && time > 0.999 * base && time < 1.001 * base);
+    run_result_clear(&result);
+}
+
+static void the_graph_is_one_for_every_command(void **state)
+{
+    (void)state;
+    run_result result, other;
+    run("profile " SMALL_RESNET "-o resnet.json", &result);
+    assert_non_null(strstr(result.out, "measured now"));
+    run_result_clear(&result);
+    run("profile " SMALL_RESNET "-o -", &result);
+    expect_text("resnet.json", result.out);
+    run_result_clear(&result);
+    run("graph resnet.json", &result);
+    run_result_clear(&result);
+
+    double base = number_of("profile " SMALL_RESNET "--json", "base_time");
+    double planned = number_of("plan resnet.json --method store-all --json", "base_time");
+    assert_true(planned > 0.999 * base && planned < 1.001 * base);
+    run("plan resnet.json --method greedy --json", &result);
+    run_result_clear(&result);
+
+    run("train resnet.json" KERNELS "--steps 2 --json", &result);
+    run("train " SMALL_RESNET "--optimizer none --steps 2 --json", &other);
+    char *loss = json_field(result.out, "last_loss"), *same = json_field(other.out, "last_loss");
+    assert_string_equal(loss, same);
+    free(loss);
+    free(same);
+    run_result_clear(&result);
+    run_result_clear(&other);
+}
+
+static void what_cannot_be_written_is_told_first(void **state)
+{
+    (void)state;
+    run_result result;
+    run_line(NEAP_CLI, "profile " LSTM "--profile-cache unused.json -o nowhere/graph.json", &here,
+             &result);
+    assert_int_equal(result.code, 1);
+    assert_string_equal(result.out, "");
+    assert_non_null(strstr(result.err, "nowhere/graph.json: folder nowhere: No such file"));
+    run_result_clear(&result);
+    run_line(NEAP_CLI, "profile " LSTM "--profile-cache unused.json -o - --json", &here, &result);
+    assert_int_equal(result.code, 2);
+    run_result_clear(&result);
+    assert_null(text_of("unused.json"));
+}
+
+/* ---- Times that are kept ---- */
+
+static void the_second_time_nothing_is_measured(void **state)
+{
+    (void)state;
+    static const char LINE[] = "profile " LSTM "--profile-cache second.json --json";
+    double kernels = number_of(LINE, "kernels");
+    char *first = text_of("second.json");
+    assert_non_null(first);
+    assert_true(number_of(LINE, "measured") == 0);
+    assert_true(number_of(LINE, "kernels") == kernels);
+    expect_text("second.json", first);          /* not even written */
+    double base = number_of(LINE, "base_time"); /* train takes them, too */
+    double taken =
+        number_of("train " LSTM "--profile-cache second.json --steps 1 --json", "base_time");
+    assert_true(taken > 0.999 * base && taken < 1.001 * base);
+    assert_true(number_of("profile " LSTM "--profile-cache second.json --json --fresh",
+                          "measured") == kernels);
+    char *again = text_of("second.json");
+    assert_string_not_equal(first, again);
+    size_t lines = 0, before = 0;
+    for (const char *c = again; *c; c++)
+        lines += *c == '\n';
+    for (const char *c = first; *c; c++)
+        before += *c == '\n';
+    assert_int_equal(lines, before); /* replaced, not added */
+    free(first);
+    free(again);
+}
+
+static void other_machines_keep_theirs(void **state)
+{
+    (void)state;
+    static const char ENTRY[] =
+        "{\"machine\": \"a machine \\\"far\\\" away\", \"op\": \"relu f32[1] -> f32[1]\", "
+        "\"variant\": 0, \"workspace\": 0, \"seconds\": 2.5, \"spread\": 0.125}";
+    char text[512];
+    snprintf(text, sizeof text, "{\"neap\": \"profile\", \"version\": 1, \"entries\": [\n%s\n]}\n",
+             ENTRY);
+    put_text("far.json", text);
+    assert_true(number_of("profile " LSTM "--profile-cache far.json --json", "measured") > 0);
+    char *now = text_of("far.json");
+    assert_non_null(strstr(now, ENTRY));
+    free(now);
+}
+
+static void threads_have_their_own(void **state)
+{
+    (void)state;
+    if (!NEAP_HAS_ONEDNN)
+        skip();
+#define ONEDNN(threads)                                                                            \
+    "profile gpt2 --set layers=1 --set hidden=32 --set heads=2 --set vocab=50 --seq 16 --batch 2 " \
+    "--backend onednn --profile-cache threads.json --json --threads " threads
+    run_result one, two;
+    run_line(NEAP_CLI, ONEDNN("1"), &here, &one);
+    if (strstr(one.err, "the onednn backend has no kernel"))
+        skip();
+    assert_int_equal(one.code, 0);
+    run(ONEDNN("2"), &two);
+    assert_true(json_number(one.out, "measured") == json_number(one.out, "kernels"));
+    assert_true(json_number(two.out, "measured") == json_number(two.out, "kernels"));
+    char *machine = json_field(one.out, "machine"), *other = json_field(two.out, "machine");
+    assert_string_not_equal(machine, other);
+    free(machine);
+    free(other);
+    run_result_clear(&one);
+    run_result_clear(&two);
+    assert_true(number_of(ONEDNN("1"), "measured") == 0);
+    assert_true(number_of(ONEDNN("2"), "measured") == 0);
+}
+
+/* ---- Files that are no such thing ---- */
+
+/* Both commands go on, say it in one line, and leave the file alone. */
+static void broken_files(void **state)
+{
+    (void)state;
+    static const char *const TEXTS[] = {
+        "",
+        "my diary\n",
+        "{\"neap\": \"graph\", \"version\": 1, \"values\": [], \"ops\": []}\n",
+        "{\"neap\": \"profile\", \"version\": 2, \"entries\": []}",
+        "{\"neap\": \"profile\", \"version\": 1, \"entries\": [{\"machine\": \"ref\", \"op\": \"r",
+        "{\"neap\": \"profile\", \"version\": 1, \"entries\": [{}]}",
+        ("{\"neap\": \"profile\", \"version\": 1, \"entries\": [{\"machine\": \"ref\", \"op\": "
+         "\"x\", \"variant\": 0, \"workspace\": 0, \"seconds\": 1e300}]}"),
+        ("{\"neap\": \"profile\", \"version\": 1, \"entries\": [{\"machine\": \"ref\", \"op\": "
+         "\"x\", \"variant\": 0, \"workspace\": -1, \"seconds\": 1}]}"),
+    };
+    for (size_t i = 0; i < sizeof TEXTS / sizeof TEXTS[0]; i++) {
+        static const char *const LINES[] = {
+            "profile " LSTM "--profile-cache broken.json --json",
+            "train " LSTM "--profile-cache broken.json --steps 1 --json",
+        };
+        put_text("broken.json", TEXTS[i]);
+        for (size_t k = 0; k < sizeof LINES / sizeof LINES[0]; k++) {
+            run_result result;
+            run(LINES[k], &result);
+            const char *end = strchr(result.err, '\n');
+            if (strncmp(result.err, "neap: measured times are not kept: broken.json:", 47) != 0 ||
+                !end || end[1])
+                fail_msg("text %zu: %s", i, result.err);
+            run_result_clear(&result);
+            expect_text("broken.json", TEXTS[i]);
+        }
+    }
+}
+
+static void places_that_cannot_be_used(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *said;
+    } CASES[] = {
+        {"/proc/nowhere/profile.json", "No such file or directory"},
+        {"plain/profile.json", "Not a directory"},
+        {".", "not an ordinary file"},
+        {"/dev/zero", "not an ordinary file"},
+        {"pipe", "not an ordinary file"},
+    };
+    char *pipe = join_path(here.folder, "pipe");
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    free(pipe);
+    put_text("plain", "");
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char line[256];
+        run_result result;
+        snprintf(line, sizeof line, "train " LSTM "--steps 1 --json --profile-cache %s",
+                 CASES[i].path);
+        run(line, &result);
+        if (strncmp(result.err, "neap: measured times are not kept: ", 35) != 0 ||
+            !strstr(result.err, CASES[i].said) || !strstr(result.err, CASES[i].path))
+            fail_msg("%s: %s", CASES[i].path, result.err);
+        run_result_clear(&result);
+    }
+}
+
+/* A limit on the size of files stands for a full disk. */
+static void a_full_disk_leaves_the_old_times(void **state)
+{
+    (void)state;
+    run_result result;
+    run("profile " LSTM "--profile-cache full.json --json", &result);
+    run_result_clear(&result);
+    char *before = text_of("full.json");
+    char line[512];
+    int begin = snprintf(line, sizeof line, "-c ulimit\t-f\t1;exec\t%s\t", NEAP_CLI);
+    snprintf(line + begin, sizeof line - (size_t)begin,
+             "train " LSTM "--profile-cache full.json --fresh --steps 1 --json");
+    for (char *c = line + begin; *c; c++)
+        if (*c == ' ')
+            *c = '\t'; /* one word to run_line, several to the shell */
+    run_line("/bin/bash", line, &here, &result);
+    assert_int_equal(result.code, 0);
+    assert_string_equal(
+        result.err, "neap: measured times are not kept: cannot write full.json: File too large\n");
+    run_result_clear(&result);
+    expect_text("full.json", before);
+    free(before);
+    DIR *entries = opendir(here.folder);
+    assert_non_null(entries);
+    for (struct dirent *entry; (entry = readdir(entries));)
+        assert_true(strncmp(entry->d_name, "full.json.", 10) != 0);
+    closedir(entries);
+}
+
+/* ---- Where it lies ---- */
+
+static void where_such_files_belong(void **state)
+{
+    (void)state;
+    static const char LINE[] = "profile " LSTM "--json";
+    static const struct {
+        const char *environment, *folders[3];
+    } CASES[] = {
+        {"XDG_CACHE_HOME=xdg", {"xdg/neap", "xdg", NULL}},
+        {"HOME=home", {"home/.cache/neap", "home/.cache", "home"}},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        const run_options options = {.folder = here.folder, .environment = CASES[i].environment};
+        for (int again = 0; again < 2; again++) {
+            run_result result;
+            run_line(NEAP_CLI, LINE, &options, &result);
+            assert_int_equal(result.code, 0);
+            assert_string_equal(result.err, "");
+            assert_true((json_number(result.out, "measured") == 0) == again);
+            run_result_clear(&result);
+        }
+        char *folder = join_path(here.folder, CASES[i].folders[0]);
+        char *file = join_path(folder, "profile.json");
+        assert_int_equal(unlink(file), 0);
+        for (size_t k = 0; k < 3 && CASES[i].folders[k]; k++) {
+            char *made = join_path(here.folder, CASES[i].folders[k]);
+            assert_int_equal(rmdir(made), 0);
+            free(made);
+        }
+        free(file);
+        free(folder);
+    }
+    /* Neither: nothing is kept, and that is no trouble. */
+    assert_true(number_of(LINE, "measured") > 0);
+    assert_true(number_of(LINE, "measured") > 0);
+    assert_true(number_of("profile " LSTM "--json --profile-cache none", "measured") > 0);
+    assert_null(text_of("none"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_table),
+        cmocka_unit_test(fields),
+        cmocka_unit_test(the_graph_is_one_for_every_command),
+        cmocka_unit_test(what_cannot_be_written_is_told_first),
+        cmocka_unit_test(the_second_time_nothing_is_measured),
+        cmocka_unit_test(other_machines_keep_theirs),
+        cmocka_unit_test(threads_have_their_own),
+        cmocka_unit_test(broken_files),
+        cmocka_unit_test(places_that_cannot_be_used),
+        cmocka_unit_test(a_full_disk_leaves_the_old_times),
+        cmocka_unit_test(where_such_files_belong),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
