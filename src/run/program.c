@@ -14,10 +14,11 @@ typedef struct compiler {
     unsigned char *base;
     const int64_t *offsets;
     size_t n_offsets, next_offset;
-    bool *resident;           /* by value */
-    uint32_t *holders;        /* by storage: the resident values on it */
-    unsigned char **storages; /* by storage: where it is while it is live */
-    int64_t *hosts;           /* by value: where its copy is on the host, or -1 */
+    int64_t fixed_bytes, arena_bytes; /* what the plan places lies between */
+    bool *resident;                   /* by value */
+    uint32_t *holders;                /* by storage: the resident values on it */
+    unsigned char **storages;         /* by storage: where it is while it is live */
+    int64_t *hosts;                   /* by value: where its copy is on the host, or -1 */
     neap_diag *diag;
 } compiler;
 
@@ -27,11 +28,18 @@ static neap_status fail_step(const compiler *c, const neap_step *step, size_t at
                      neap_step_kind_name(step->kind), (unsigned long)step->id, why);
 }
 
-static neap_status take_offset(compiler *c, unsigned char **address)
+/* The next offset, for so many bytes. Overlaps are the judge's to find. */
+static neap_status take_offset(compiler *c, int64_t bytes, unsigned char **address)
 {
     if (c->next_offset == c->n_offsets)
         return neap_fail(c->diag, NEAP_INVALID, "plan: it has too few offsets");
-    *address = c->base + c->offsets[c->next_offset++];
+    int64_t offset = c->offsets[c->next_offset];
+    if (offset < c->fixed_bytes || offset > c->arena_bytes || bytes > c->arena_bytes - offset)
+        return neap_fail(c->diag, NEAP_INVALID,
+                         "plan: offset %zu puts %lld bytes outside the arena", c->next_offset,
+                         (long long)bytes);
+    *address = c->base + offset;
+    c->next_offset++;
     return NEAP_OK;
 }
 
@@ -39,7 +47,9 @@ static neap_status arrive(compiler *c, uint32_t value)
 {
     uint32_t storage = neap_graph_value(c->graph, value)->storage;
     c->resident[value] = true;
-    return c->holders[storage]++ > 0 ? NEAP_OK : take_offset(c, &c->storages[storage]);
+    if (c->holders[storage]++ > 0)
+        return NEAP_OK;
+    return take_offset(c, neap_graph_value(c->graph, storage)->bytes, &c->storages[storage]);
 }
 
 static unsigned char *address_of(const compiler *c, uint32_t value)
@@ -91,7 +101,7 @@ static neap_status compile_compute(compiler *c, const neap_step *step, size_t at
     }
     unsigned char *workspace = NULL;
     if (status == NEAP_OK && op->variants[step->variant].workspace > 0)
-        status = take_offset(c, &workspace);
+        status = take_offset(c, op->variants[step->variant].workspace, &workspace);
     if (status != NEAP_OK || run_specs_is_view(c->specs, step->id))
         return status;
     action->workspace = workspace;
@@ -188,6 +198,8 @@ neap_status run_program_init(const run_specs *specs, const neap_plan *plan, run_
                   .kernels = kernels,
                   .program = program,
                   .base = base,
+                  .fixed_bytes = neap_graph_fixed_bytes(specs->graph),
+                  .arena_bytes = neap_plan_arena_bytes(plan),
                   .diag = diag};
     c.offsets = neap_plan_offsets(plan, &c.n_offsets);
     *program = (run_program){.count = neap_plan_step_count(plan), .allocator = allocator};
