@@ -38,7 +38,20 @@ static bool cancelled(neap_progress *base)
     return cli_interrupted();
 }
 
-/* "[3/12] sqrt: layout  45%  best 1.23 s  bound 1.11 s  12.0 s" */
+enum { BAR_WIDTH = 20 };
+
+/* "[=========           ] 45%" */
+static void add_bar(double fraction, cli_buffer *line)
+{
+    double share = fraction < 1 ? fraction : 1;
+    size_t filled = (size_t)(share * BAR_WIDTH);
+    cli_buffer_text(line, "  [");
+    cli_buffer_repeat(line, '=', filled);
+    cli_buffer_repeat(line, ' ', BAR_WIDTH - filled);
+    cli_buffer_print(line, "] %.0f%%", 100 * share);
+}
+
+/* "[3/12] sqrt: layout  [=========           ] 45%  best 1.23 s  bound 1.11 s  12.0 s" */
 static void compose(const cli_progress *progress, const neap_progress_event *event, double elapsed,
                     cli_buffer *line)
 {
@@ -50,7 +63,7 @@ static void compose(const cli_progress *progress, const neap_progress_event *eve
     if (event && event->phase && (!progress->label || strcmp(event->phase, progress->label) != 0))
         cli_buffer_print(line, "%s%s", progress->label ? ": " : "", event->phase);
     if (event && event->fraction >= 0)
-        cli_buffer_print(line, "  %.0f%%", 100 * event->fraction);
+        add_bar(event->fraction, line);
     if (event && event->best_time >= 0)
         cli_buffer_print(line, "  best %s", cli_seconds(&text, event->best_time));
     if (event && event->bound_time >= 0)
