@@ -177,22 +177,31 @@ static desc_ref operand(const question *q, dnnl_operand operand)
     return q->problem->operands[operand].rank ? ref(&q->descs[operand]) : NULL;
 }
 
-static dnnl_status_t set_attributes(const dnnl_problem *problem, dnnl_primitive_attr_t *attributes)
+/* What is done to a result besides. */
+typedef enum post_work { POST_NOTHING, POST_RELU, POST_ADD } post_work;
+
+static dnnl_status_t append(dnnl_post_ops_t ops, post_work post)
+{
+#if DNNL_VERSION_MAJOR >= 3
+    return post == POST_RELU ? dnnl_post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0, 0)
+                             : dnnl_post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef);
+#else
+    return post == POST_RELU ? dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_relu, 0, 0)
+                             : dnnl_post_ops_append_sum(ops, 1);
+#endif
+}
+
+static dnnl_status_t set_attributes(post_work post, dnnl_primitive_attr_t *attributes)
 {
     dnnl_post_ops_t ops = NULL;
     dnnl_status_t status = dnnl_primitive_attr_create(attributes);
     if (status == dnnl_success)
         status = dnnl_primitive_attr_set_scratchpad_mode(*attributes, dnnl_scratchpad_mode_user);
-    if (status != dnnl_success || !problem || !problem->relu)
+    if (status != dnnl_success || post == POST_NOTHING)
         return status;
     status = dnnl_post_ops_create(&ops);
-#if DNNL_VERSION_MAJOR >= 3
     if (status == dnnl_success)
-        status = dnnl_post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0, 0);
-#else
-    if (status == dnnl_success)
-        status = dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_relu, 0, 0);
-#endif
+        status = append(ops, post);
     if (status == dnnl_success)
         status = dnnl_primitive_attr_set_post_ops(*attributes, ops);
     if (ops)
@@ -215,7 +224,9 @@ static dnnl_status_t pose(const dnnl_problem *problem, question *q)
     for (int i = 0; i < DNNL_OPERAND_SCRATCH && status == dnnl_success; i++)
         if (problem->operands[i].rank)
             status = make_desc(&problem->operands[i], &q->descs[i]);
-    return status == dnnl_success ? set_attributes(problem, &q->attributes) : status;
+    return status == dnnl_success
+               ? set_attributes(problem->relu ? POST_RELU : POST_NOTHING, &q->attributes)
+               : status;
 }
 
 static void withdraw(question *q)
@@ -421,7 +432,7 @@ done:
 }
 
 neap_status dnnl_api_describe_reorder(const dnnl_api_primitive *of, dnnl_operand operand,
-                                      const dnnl_layout *ours, bool into,
+                                      const dnnl_layout *ours, dnnl_copy_way way,
                                       dnnl_api_primitive **primitive, neap_diag *diag)
 {
     dnnl_api *api = of->api;
@@ -435,9 +446,12 @@ neap_status dnnl_api_describe_reorder(const dnnl_api_primitive *of, dnnl_operand
     int before = use_threads(api->threads);
     neap_status status = new_primitive(api, &made, diag);
     if (status == NEAP_OK)
-        status = status_of(set_attributes(NULL, &attributes), "attributes", diag);
+        status =
+            status_of(set_attributes(way == DNNL_COPY_ADD ? POST_ADD : POST_NOTHING, &attributes),
+                      "attributes", diag);
     if (status != NEAP_OK)
         goto done;
+    bool into = way == DNNL_COPY_IN;
     desc_ref theirs = desc_of(of, operand);
     result = dnnl_reorder_primitive_desc_create(&made->description, into ? ref(&desc) : theirs,
                                                 api->engine, into ? theirs : ref(&desc),

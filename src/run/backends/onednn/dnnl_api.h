@@ -63,10 +63,15 @@ typedef struct dnnl_api_primitive dnnl_api_primitive;
  */
 neap_status dnnl_api_describe(dnnl_api *api, const dnnl_problem *problem, int index,
                               dnnl_api_primitive **primitive, neap_diag *diag);
-/* Describes a copy between a layout of ours and that of a primitive's operand: `into` it or out of
-   it. Its operands are SRC and DST. */
+typedef enum dnnl_copy_way {
+    DNNL_COPY_IN,  /* from a layout of ours into that of a primitive's operand */
+    DNNL_COPY_OUT, /* back */
+    DNNL_COPY_ADD  /* back, added to what is there */
+} dnnl_copy_way;
+
+/* Describes a copy. Its operands are SRC and DST. */
 neap_status dnnl_api_describe_reorder(const dnnl_api_primitive *of, dnnl_operand operand,
-                                      const dnnl_layout *ours, bool into,
+                                      const dnnl_layout *ours, dnnl_copy_way way,
                                       dnnl_api_primitive **primitive, neap_diag *diag);
 void dnnl_api_destroy(dnnl_api_primitive *primitive); /* NULL is fine */
 

@@ -11,6 +11,8 @@ typedef struct call_operand {
     uint32_t index;
     int64_t place;               /* in the workspace, of the copy; -1: used where it lies */
     dnnl_api_primitive *reorder; /* makes or takes the copy, unless its rows are uneven */
+    dnnl_api_primitive *adder;   /* the same for a result that every part adds to */
+    int64_t part_bytes;          /* from one part of it to the next; 0: it has no parts */
     bool uneven;
     omp_rows rows;
 } call_operand;
@@ -19,6 +21,7 @@ typedef struct call {
     run_kernel base;
     neap_allocator *allocator;
     int threads;
+    int64_t parts;
     dnnl_api_primitive *primitive;
     call_operand operands[DNNL_OPERAND_SCRATCH];
     bool used[DNNL_OPERAND_SCRATCH];
@@ -31,8 +34,10 @@ typedef struct call {
 static void destroy(run_kernel *self)
 {
     call *made = (call *)self;
-    for (int i = 0; i < DNNL_OPERAND_SCRATCH; i++)
+    for (int i = 0; i < DNNL_OPERAND_SCRATCH; i++) {
         dnnl_api_destroy(made->operands[i].reorder);
+        dnnl_api_destroy(made->operands[i].adder);
+    }
     dnnl_api_destroy(made->primitive);
     NEAP_DELETE(made->allocator, 1, made);
 }
@@ -49,7 +54,17 @@ static int64_t reserve(int64_t *end, int64_t bytes)
     return place;
 }
 
-/* Gives an operand a place in the workspace if the primitive wants it to lie otherwise. */
+/* The layout of one part of an operand of ours. */
+static dnnl_layout part_of(const dnnl_choice *choice, dnnl_operand operand)
+{
+    dnnl_layout part = choice->sources[operand].ours;
+    if (operand == DNNL_OPERAND_SRC || operand == DNNL_OPERAND_DST)
+        part.shape[0] /= choice->parts;
+    return part;
+}
+
+/* Gives an operand a place in the workspace if the primitive wants it to lie otherwise, or if parts
+   must be added up. */
 static neap_status place_operand(call *made, const dnnl_choice *choice, dnnl_operand operand,
                                  neap_diag *diag)
 {
@@ -61,25 +76,40 @@ static neap_status place_operand(call *made, const dnnl_choice *choice, dnnl_ope
                              .uneven = source->uneven,
                              .rows = source->rows};
     made->used[operand] = choice->problem.operands[operand].rank > 0;
-    if (!made->used[operand] ||
-        (!source->uneven && dnnl_api_lies(made->primitive, operand, &source->ours)))
+    if (!made->used[operand])
+        return NEAP_OK;
+    const dnnl_layout part = part_of(choice, operand);
+    bool has_parts = operand == DNNL_OPERAND_SRC || operand == DNNL_OPERAND_DST;
+    bool adds = choice->parts > 1 && source->is_result && !has_parts;
+    if (choice->parts > 1 && has_parts)
+        placed->part_bytes = part.shape[0] * part.strides[0] * (int64_t)sizeof(float);
+    if (!adds && !source->uneven && dnnl_api_lies(made->primitive, operand, &part))
         return NEAP_OK;
     placed->place = reserve(&made->workspace, dnnl_api_bytes(made->primitive, operand));
     if (source->uneven)
         return NEAP_OK;
-    return dnnl_api_describe_reorder(made->primitive, operand, &source->ours, !source->is_result,
-                                     &placed->reorder, diag);
+    neap_status status = dnnl_api_describe_reorder(made->primitive, operand, &part,
+                                                   source->is_result ? DNNL_COPY_OUT : DNNL_COPY_IN,
+                                                   &placed->reorder, diag);
+    if (status == NEAP_OK && adds)
+        status = dnnl_api_describe_reorder(made->primitive, operand, &part, DNNL_COPY_ADD,
+                                           &placed->adder, diag);
+    return status;
+}
+
+static int64_t scratch_of(const dnnl_api_primitive *primitive)
+{
+    return primitive ? dnnl_api_bytes(primitive, DNNL_OPERAND_SCRATCH) : 0;
 }
 
 static neap_status place_all(call *made, const dnnl_choice *choice, neap_diag *diag)
 {
     neap_status status = NEAP_OK;
-    int64_t scratch = dnnl_api_bytes(made->primitive, DNNL_OPERAND_SCRATCH);
+    int64_t scratch = scratch_of(made->primitive);
     for (int i = 0; i < DNNL_OPERAND_SCRATCH && status == NEAP_OK; i++) {
         status = place_operand(made, choice, (dnnl_operand)i, diag);
-        if (status == NEAP_OK && made->operands[i].reorder)
-            scratch =
-                larger(scratch, dnnl_api_bytes(made->operands[i].reorder, DNNL_OPERAND_SCRATCH));
+        scratch = larger(scratch, scratch_of(made->operands[i].reorder));
+        scratch = larger(scratch, scratch_of(made->operands[i].adder));
     }
     if (made->bias_work == DNNL_BIAS_SUM)
         scratch = larger(scratch, omp_rows_sum_bytes(&made->bias_rows, made->threads));
@@ -97,6 +127,7 @@ static neap_status describe(neap_backend *backend, const dnnl_choice *choice, ca
     made->base.destroy = destroy;
     made->allocator = backend->allocator;
     made->threads = backend->threads;
+    made->parts = choice->parts;
     made->bias_work = choice->bias_work;
     made->bias_rows = choice->bias_rows;
     status = dnnl_api_describe(onednn_api(backend), &choice->problem, choice->implementation,
@@ -133,7 +164,7 @@ static char *at(const run_args *args, int64_t place)
 }
 
 /* The library takes operands and results alike as void *; it writes to results only. */
-static void *address(const call_operand *operand, const run_args *args)
+static void *address(const call_operand *operand, const run_args *args, int64_t part)
 {
     union {
         const void *read;
@@ -143,13 +174,13 @@ static void *address(const call_operand *operand, const run_args *args)
         either.write = args->out[operand->index];
     else
         either.read = args->in[operand->index];
-    return either.write;
+    return (char *)either.write + part * operand->part_bytes;
 }
 
-static neap_status run_reorder(const call *made, const call_operand *operand, const run_args *args,
-                               neap_diag *diag)
+static neap_status copy(const call *made, const call_operand *operand, const run_args *args,
+                        int64_t part, neap_diag *diag)
 {
-    void *ours = address(operand, args), *theirs = at(args, operand->place);
+    void *ours = address(operand, args, part), *theirs = at(args, operand->place);
     if (operand->uneven) {
         omp_rows_copy(&operand->rows, made->threads, ours, theirs, !operand->is_result);
         return NEAP_OK;
@@ -159,32 +190,45 @@ static neap_status run_reorder(const call *made, const call_operand *operand, co
         [DNNL_OPERAND_DST] = operand->is_result ? ours : theirs,
         [DNNL_OPERAND_SCRATCH] = at(args, made->scratch),
     };
-    return dnnl_api_run(operand->reorder, addresses, diag);
+    return dnnl_api_run(part > 0 && operand->adder ? operand->adder : operand->reorder, addresses,
+                        diag);
 }
 
-static neap_status run_reorders(const call *made, bool of_results, const run_args *args,
-                                neap_diag *diag)
+/* Copies operands in or results out. What has no parts is copied in once. */
+static neap_status copy_all(const call *made, bool results, const run_args *args, int64_t part,
+                            neap_diag *diag)
 {
     neap_status status = NEAP_OK;
-    for (int i = 0; i < DNNL_OPERAND_SCRATCH && status == NEAP_OK; i++)
-        if (made->operands[i].place >= 0 && made->operands[i].is_result == of_results)
-            status = run_reorder(made, &made->operands[i], args, diag);
+    for (int i = 0; i < DNNL_OPERAND_SCRATCH && status == NEAP_OK; i++) {
+        const call_operand *operand = &made->operands[i];
+        if (made->used[i] && operand->place >= 0 && operand->is_result == results &&
+            (results || part == 0 || operand->part_bytes))
+            status = copy(made, operand, args, part, diag);
+    }
+    return status;
+}
+
+static neap_status run_part(const call *made, const run_args *args, int64_t part, neap_diag *diag)
+{
+    void *addresses[DNNL_OPERANDS] = {[DNNL_OPERAND_SCRATCH] = at(args, made->scratch)};
+    for (int i = 0; i < DNNL_OPERAND_SCRATCH; i++)
+        if (made->used[i])
+            addresses[i] = made->operands[i].place < 0 ? address(&made->operands[i], args, part)
+                                                       : at(args, made->operands[i].place);
+    neap_status status = copy_all(made, false, args, part, diag);
+    if (status == NEAP_OK)
+        status = dnnl_api_run(made->primitive, addresses, diag);
+    if (status == NEAP_OK)
+        status = copy_all(made, true, args, part, diag);
     return status;
 }
 
 static neap_status run(const run_kernel *self, const run_args *args, neap_diag *diag)
 {
     const call *made = (const call *)self;
-    void *addresses[DNNL_OPERANDS] = {[DNNL_OPERAND_SCRATCH] = at(args, made->scratch)};
-    for (int i = 0; i < DNNL_OPERAND_SCRATCH; i++)
-        if (made->used[i])
-            addresses[i] = made->operands[i].place < 0 ? address(&made->operands[i], args)
-                                                       : at(args, made->operands[i].place);
-    neap_status status = run_reorders(made, false, args, diag);
-    if (status == NEAP_OK)
-        status = dnnl_api_run(made->primitive, addresses, diag);
-    if (status == NEAP_OK)
-        status = run_reorders(made, true, args, diag);
+    neap_status status = NEAP_OK;
+    for (int64_t part = 0; part < made->parts && status == NEAP_OK; part++)
+        status = run_part(made, args, part, diag);
     if (status == NEAP_OK && made->bias_work == DNNL_BIAS_ADD)
         omp_rows_add(&made->bias_rows, made->threads, args->out[0], args->in[2]);
     else if (status == NEAP_OK && made->bias_work == DNNL_BIAS_SUM)
@@ -201,9 +245,12 @@ neap_status dnnl_call_prepare(neap_backend *backend, const dnnl_choice *choice, 
     if (status != NEAP_OK)
         return status;
     made->base.run = run;
-    for (int i = 0; i < DNNL_OPERAND_SCRATCH && status == NEAP_OK; i++)
+    for (int i = 0; i < DNNL_OPERAND_SCRATCH && status == NEAP_OK; i++) {
         if (made->operands[i].reorder)
             status = dnnl_api_compile(made->operands[i].reorder, diag);
+        if (status == NEAP_OK && made->operands[i].adder)
+            status = dnnl_api_compile(made->operands[i].adder, diag);
+    }
     if (status == NEAP_OK)
         status = dnnl_api_compile(made->primitive, diag);
     if (status == NEAP_OK)

@@ -28,6 +28,8 @@ typedef enum dnnl_bias_work {
 typedef struct dnnl_choice {
     dnnl_problem problem;
     int implementation; /* number in the library's order */
+    int64_t parts;      /* the problem is one of so many equal parts of the batch, done in turn, so
+                           that copies of images take less room; sources are of the whole */
     dnnl_source sources[DNNL_OPERAND_SCRATCH];
     dnnl_bias_work bias_work;
     omp_rows bias_rows; /* of what the bias is added to, or summed from */

@@ -10,7 +10,8 @@
  *
  * Variants are the library's direct implementations of the processor's best instruction set, and
  * Winograd's algorithm for 3 x 3 kernels, which takes 2.25 times fewer multiplications on images
- * blocked by channels: copies of them, in the workspace.
+ * blocked by channels: copies of them, in the workspace. A few images are done at a time, so that
+ * the copies are small and are read from the cache.
  */
 #include "base/fail.h"
 #include "run/backends/onednn/dnnl_call.h"
@@ -118,7 +119,8 @@ static void pose(const run_spec *spec, const conv_side *side, dnnl_choice *choic
     const run_array *src = array_of(spec, side->src_is_result, side->src),
                     *weight = array_of(spec, side->weights_is_result, side->weights),
                     *dst = array_of(spec, side->dst_is_result, side->dst);
-    *choice = (dnnl_choice){.problem = {.kind = side->kind, .name = onednn_op_name(spec)}};
+    *choice =
+        (dnnl_choice){.problem = {.kind = side->kind, .name = onednn_op_name(spec)}, .parts = 1};
     dnnl_layout matrix = weights(weight, run_spec_int(spec, "groups", 1));
     choice->sources[DNNL_OPERAND_SRC] =
         (dnnl_source){.is_result = side->src_is_result, .index = side->src, .ours = image(src)};
@@ -155,6 +157,25 @@ static bool is_winograd_fast(const dnnl_problem *problem)
     return dst->shape[2] * dst->shape[3] >= 14 * 14;
 }
 
+#define COPIED_BYTES (32 << 20)
+
+/* Cuts the batch into parts whose copies take about COPIED_BYTES. */
+static void cut(dnnl_choice *choice)
+{
+    dnnl_layout *src = &choice->problem.operands[DNNL_OPERAND_SRC],
+                *dst = &choice->problem.operands[DNNL_OPERAND_DST];
+    int64_t image = 0, images = src->shape[0];
+    for (int i = 0; i < 2; i++) {
+        const dnnl_layout *layout = i ? dst : src;
+        image += layout->shape[1] * layout->shape[2] * layout->shape[3] * (int64_t)sizeof(float);
+    }
+    int64_t parts = 1;
+    while (parts < images && (images % parts || images / parts * image > COPIED_BYTES))
+        parts++;
+    choice->parts = parts;
+    src->shape[0] = dst->shape[0] = images / parts;
+}
+
 static neap_status add_winograd(neap_backend *backend, const dnnl_choice *direct,
                                 dnnl_choice *choices, uint32_t *count, neap_diag *diag)
 {
@@ -163,6 +184,7 @@ static neap_status add_winograd(neap_backend *backend, const dnnl_choice *direct
     choice.implementation = 0;
     choice.problem.operands[DNNL_OPERAND_SRC].free = true;
     choice.problem.operands[DNNL_OPERAND_DST].free = true;
+    cut(&choice);
     dnnl_api_primitive *primitive;
     neap_status status =
         dnnl_api_describe(onednn_api(backend), &choice.problem, 0, &primitive, diag);

@@ -55,7 +55,8 @@ static void set_operand(const run_spec *spec, dnnl_operand operand, matrix of, d
 
 static void pose(const run_spec *spec, matrix src, matrix weights, matrix dst, dnnl_choice *choice)
 {
-    *choice = (dnnl_choice){.problem = {.kind = DNNL_MATMUL, .name = onednn_op_name(spec)}};
+    *choice =
+        (dnnl_choice){.problem = {.kind = DNNL_MATMUL, .name = onednn_op_name(spec)}, .parts = 1};
     set_operand(spec, DNNL_OPERAND_SRC, src, choice);
     set_operand(spec, DNNL_OPERAND_WEIGHTS, weights, choice);
     set_operand(spec, DNNL_OPERAND_DST, dst, choice);
