@@ -22,6 +22,7 @@
 #include <neap/cost.h>
 #include <neap/layout.h>
 #include <neap/planner.h>
+#include <neap/train.h>
 
 #include <inttypes.h>
 #include <math.h>
@@ -94,24 +95,17 @@ static void set_times(neap_graph *graph, const char *device)
     neap_devices_destroy(devices);
 }
 
-/* False, having said why, where the backend lacks a kernel. */
-static bool begin_subject(const small_network *network, neap_backend *backend, const char *device,
-                          subject *s)
+static subject begin_subject(const small_network *network, neap_backend *backend,
+                             neap_optimizer optimizer, const char *device)
 {
+    subject s = {.network = network, .backend = backend};
     neap_diag diag;
-    *s = (subject){.network = network, .backend = backend};
-    s->graph = small_network_build(network, NEAP_OPTIMIZER_NONE);
-    set_times(s->graph, device);
-    neap_status status = neap_backend_fit(backend, s->graph, &diag);
-    if (status == NEAP_UNSUPPORTED) {
-        print_message("%s: %s\n", network->name, diag.message);
-        neap_graph_destroy(s->graph);
-        return false;
-    }
-    if (status != NEAP_OK)
+    s.graph = small_network_build(network, optimizer);
+    set_times(s.graph, device);
+    if (neap_backend_fit(backend, s.graph, &diag) != NEAP_OK)
         fail_msg("%s: %s", network->name, diag.message);
-    assert_int_equal(neap_natural_peak(NULL, s->graph, &s->natural_peak, &diag), NEAP_OK);
-    return true;
+    assert_int_equal(neap_natural_peak(NULL, s.graph, &s.natural_peak, &diag), NEAP_OK);
+    return s;
 }
 
 static void end_subject(subject *s)
@@ -446,17 +440,14 @@ static void check_some(uint32_t index, drawer *d, tally *by_method)
         /* More threads take longer where other programs run too: one network has them. */
         neap_backend *backend = open_backend(neap_backends_name(index), i > 0);
         const char *device = devices[random_below(&d->random, 3)];
-        subject s;
-        if (begin_subject(small_networks_at(i), backend, device, &s)) {
-            if (is_for(s.graph, i, index, setting("NEAP_TEST_SEED", 0))) {
-                uint32_t ran = try_some(&s, d, by_method);
-                print_message("%-8s %-20s %4u ops, %u plans run, %5.2f s\n",
-                              neap_backend_name(backend), s.network->name,
-                              (unsigned)neap_graph_op_count(s.graph), (unsigned)ran,
-                              seconds_now() - begin);
-            }
-            end_subject(&s);
+        subject s = begin_subject(small_networks_at(i), backend, NEAP_OPTIMIZER_NONE, device);
+        if (is_for(s.graph, i, index, setting("NEAP_TEST_SEED", 0))) {
+            uint32_t ran = try_some(&s, d, by_method);
+            print_message("%-8s %-20s %4u ops, %u plans run, %5.2f s\n", neap_backend_name(backend),
+                          s.network->name, (unsigned)neap_graph_op_count(s.graph), (unsigned)ran,
+                          seconds_now() - begin);
         }
+        end_subject(&s);
         neap_backend_close(backend);
     }
 }
@@ -465,8 +456,8 @@ static void check_some(uint32_t index, drawer *d, tally *by_method)
 static void check_missing(tally *by_method)
 {
     neap_backend *backend = open_backend("ref", 1);
-    subject s;
-    assert_true(begin_subject(small_networks_find("hong-alexnet"), backend, "unit", &s));
+    subject s =
+        begin_subject(small_networks_find("hong-alexnet"), backend, NEAP_OPTIMIZER_NONE, "unit");
     for (uint32_t m = 0; m < neap_methods_count(); m++) {
         if (by_method[m].plans == 0)
             try_method(&s, m, 0, BUDGETS, false, &by_method[m]);
@@ -496,6 +487,57 @@ static void test_some_pairs(void **state)
     check_missing(by_method);
     free(by_method);
     free(d.deck);
+}
+
+/* ---- The trainer ---- */
+
+/* Data, updates and all, by the library's own comparison. */
+static void verify(const small_network *network, const char *backend_name, neap_optimizer optimizer,
+                   const char *method)
+{
+    neap_backend *backend = open_backend(backend_name, 1);
+    subject s = begin_subject(network, backend, optimizer, "unit");
+    uint32_t m = 0;
+    while (strcmp(method_name(m), method) != 0)
+        m++;
+    neap_solution *solution = solve(&s, m, least_budget(&s, m, true), true);
+    assert_true(solution && neap_solution_plan(solution));
+    neap_train_options options;
+    neap_verify_report report;
+    neap_diag diag;
+    neap_train_options_init(&options);
+    options.optimizer = optimizer;
+    options.run = run_options(true);
+    if (neap_train_verify(NULL, s.graph, neap_solution_plan(solution), backend, &options, 3, NULL,
+                          &report, &diag) != NEAP_OK)
+        fail_msg("%s on %s by %s: %s", network->name, backend_name, method, diag.message);
+    if (!report.equal)
+        fail_msg("%s on %s by %s, step %" PRId64 ": %s", network->name, backend_name, method,
+                 report.differs_step, report.differs);
+    assert_int_equal(report.steps, 3);
+    assert_true(isfinite(report.loss));
+    neap_solution_destroy(solution);
+    end_subject(&s);
+    neap_backend_close(backend);
+}
+
+static void test_training(void **state)
+{
+    (void)state;
+    static const neap_optimizer optimizers[] = {NEAP_OPTIMIZER_NONE, NEAP_OPTIMIZER_MOMENTUM,
+                                                NEAP_OPTIMIZER_ADAM};
+    static const char *const plans[] = {"linear-greedy", "sqrt", "hong", "offload-greedy", "vdnn"};
+    random_source random = {setting("NEAP_TEST_SEED", 20240731) + 1};
+    for (uint32_t i = 0; i < neap_backends_count(); i++)
+        for (int k = 0; has_kernels(neap_backends_name(i)) && k < 3; k++) {
+            const small_network *network;
+            do
+                network = small_networks_at(random_below(&random, small_networks_count()));
+            while (strncmp(network->name, "densenet", 8) == 0); /* they take long */
+            const char *method = plans[random_below(&random, 5)];
+            print_message("%s on %s by %s\n", network->name, neap_backends_name(i), method);
+            verify(network, neap_backends_name(i), optimizers[k], method);
+        }
 }
 
 /* ---- All ---- */
@@ -547,9 +589,8 @@ static uint32_t check_all(neap_backend *backend)
     for (uint32_t i = 0; i < small_networks_count(); i++) {
         double begin = seconds_now();
         tally row = {0};
-        subject s;
-        if (!begin_subject(small_networks_at(i), backend, i % 2 ? "unit" : "h200", &s))
-            continue;
+        subject s = begin_subject(small_networks_at(i), backend, NEAP_OPTIMIZER_NONE,
+                                  i % 2 ? "unit" : "h200");
         printf("%-20s %4u", s.network->name, (unsigned)neap_graph_op_count(s.graph));
         for (uint32_t m = 0; m < neap_methods_count(); m++) {
             tally cell = {0};
@@ -603,6 +644,7 @@ int main(void)
     const struct CMUnitTest some[] = {
         cmocka_unit_test(test_every_model_is_there),
         cmocka_unit_test(test_some_pairs),
+        cmocka_unit_test(test_training),
     };
     const struct CMUnitTest all[] = {cmocka_unit_test(test_all_pairs)};
     const char *which = getenv("NEAP_BIT_IDENTITY");
