@@ -17,8 +17,13 @@ highs_wheels=(
     sha256:d1a3c1742d6fae36a3a18e0c7500530e46de5faa1a42dee65677bf0ae80acda3 # aarch64
 )
 
+# Headers of oneDNN 3, to see that the backend compiles against them; the system has release 2.
+dnnl3_version=2024.2.1
+dnnl3_wheels=(sha256:063d42c2fb14c0c21d3425029557ca8d4dd258d57eee36e3e890ac9058647001)
+
 missing=()
 fetch_highs=false
+fetch_dnnl3=false
 
 # need PACKAGE command NAME | file PATH | module PKG_CONFIG_NAME | pip | openmp COMPILER
 need() {
@@ -70,6 +75,10 @@ need_for_test() {
     need libomp-dev openmp clang
     need python3 command python3
     need libcmocka-dev module cmocka
+    if [ ! -d "$deps/onednn-headers-$dnnl3_version" ]; then
+        fetch_dnnl3=true
+        need python3-pip pip
+    fi
 }
 
 install_missing() {
@@ -99,41 +108,69 @@ apt() {
     fi
 }
 
-# Leaves in $deps/highs-VERSION what of the wheel highsbox a C program needs. The folder appears
-# complete or not at all, whoever else is at it.
-unpack_highs() {
-    local final=$deps/highs-$highs_version
-    echo "setup: fetching HiGHS $highs_version into $final"
+# fetch_wheel PROJECT VERSION HASHES...: leaves the wheel in a new folder $scratch below $deps. False,
+# with the reason in $log, where that fails.
+fetch_wheel() {
+    local project=$1 version=$2
+    shift 2
     mkdir -p "$deps"
-    scratch=$(mktemp -d "$deps/.highs.XXXXXX")
-    echo "highsbox==$highs_version ${highs_wheels[*]/#/--hash=}" >"$scratch/requirements"
-    if ! "$python" -m pip download --quiet --disable-pip-version-check --retries 2 --no-deps \
+    scratch=$(mktemp -d "$deps/.$project.XXXXXX")
+    echo "$project==$version ${*/#/--hash=}" >"$scratch/requirements"
+    "$python" -m pip download --quiet --disable-pip-version-check --retries 2 --no-deps \
         --only-binary=:all: --require-hashes --requirement "$scratch/requirements" \
-        --dest "$scratch" >"$log" 2>&1; then
-        echo "setup: no HiGHS, and pip could not fetch highsbox $highs_version:" \
-            "$(grep -m 1 ERROR "$log" || tail -n 1 "$log"); see docs/dependencies.md" >&2
-        exit 1
-    fi
-    "$python" - "$scratch"/*.whl "$scratch/highs" <<'END'
+        --dest "$scratch" >"$log" 2>&1
+}
+
+why_not() {
+    grep -m 1 ERROR "$log" || tail -n 1 "$log"
+}
+
+# unpack FINAL STRIP FILES...: moves what of the fetched wheel is wanted to the folder FINAL, without
+# the leading part STRIP of a name. The first file says where in the wheel they are. The folder
+# appears complete or not at all, whoever else is at it.
+unpack() {
+    "$python" - "$scratch"/*.whl "$scratch/wanted" "${@:2}" <<'END'
 import os, sys, zipfile
 
-wanted = (
-    "lib/libhighs.so",
-    "include/highs/HConfig.h",
-    "include/highs/interfaces/highs_c_api.h",
-    "include/highs/lp_data/HighsCallbackStruct.h",
-    "include/highs/util/HighsInt.h",
-    "share/doc/HIGHS/LICENSE.txt",
-)
-with zipfile.ZipFile(sys.argv[1]) as wheel:
+path, folder, strip, *wanted = sys.argv[1:]
+with zipfile.ZipFile(path) as wheel:
     (top,) = [n[: -len(wanted[0])] for n in wheel.namelist() if n.endswith("/" + wanted[0])]
     for name in wanted:
-        path = os.path.join(sys.argv[2], name.replace("share/doc/HIGHS/", ""))
+        path = os.path.join(folder, name.removeprefix(strip))
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as file:
             file.write(wheel.read(top + name))
 END
-    mv -T "$scratch/highs" "$final" 2>/dev/null || [ -d "$final" ]
+    mv -T "$scratch/wanted" "$1" 2>/dev/null || [ -d "$1" ]
+    rm -rf "$scratch"
+}
+
+# What of the wheel highsbox a C program needs.
+unpack_highs() {
+    local final=$deps/highs-$highs_version
+    echo "setup: fetching HiGHS $highs_version into $final"
+    if ! fetch_wheel highsbox "$highs_version" "${highs_wheels[@]}"; then
+        echo "setup: no HiGHS, and pip could not fetch highsbox $highs_version:" \
+            "$(why_not); see docs/dependencies.md" >&2
+        exit 1
+    fi
+    unpack "$final" share/doc/HIGHS/ lib/libhighs.so include/highs/HConfig.h \
+        include/highs/interfaces/highs_c_api.h include/highs/lp_data/HighsCallbackStruct.h \
+        include/highs/util/HighsInt.h share/doc/HIGHS/LICENSE.txt
+}
+
+# The tests do without, if they must: one check less.
+unpack_dnnl3() {
+    local final=$deps/onednn-headers-$dnnl3_version
+    echo "setup: fetching the headers of oneDNN 3 into $final"
+    if ! fetch_wheel onednn-devel "$dnnl3_version" "${dnnl3_wheels[@]}"; then
+        echo "setup: pip could not fetch onednn-devel $dnnl3_version: $(why_not);" \
+            "the tests will not compile against oneDNN 3" >&2
+        return
+    fi
+    unpack "$final" share/doc/onednn/ include/oneapi/dnnl/dnnl.h \
+        include/oneapi/dnnl/dnnl_{common,common_types,config,types,version}.h \
+        share/doc/onednn/LICENSE
 }
 
 case ${1:-test} in
@@ -144,13 +181,18 @@ case ${1:-test} in
         exit 2
         ;;
 esac
-[ ${#missing[@]} -gt 0 ] || $fetch_highs || exit 0
+[ ${#missing[@]} -gt 0 ] || $fetch_highs || $fetch_dnnl3 || exit 0
 
 log=$(mktemp)
 scratch=
 trap 'rm -rf "$log" "$scratch"' EXIT
 [ ${#missing[@]} -eq 0 ] || install_missing
-if $fetch_highs && ! has_highs; then # pkg-config may have come just now
+if $fetch_highs || $fetch_dnnl3; then
     find_pip || { echo "setup: no python3 with pip" >&2; exit 1; }
+fi
+if $fetch_highs && ! has_highs; then # pkg-config may have come just now
     unpack_highs
+fi
+if $fetch_dnnl3; then
+    unpack_dnnl3
 fi

@@ -12,6 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The tests' compilation against another release must not see the system's. */
+#ifdef NEAP_ONEDNN_EXPECTED
+_Static_assert(DNNL_VERSION_MAJOR == NEAP_ONEDNN_EXPECTED, "the headers of another release");
+#endif
+
 struct dnnl_api {
     neap_allocator *allocator;
     int threads;
