@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NONE SIZE_MAX
+#define NONE       SIZE_MAX
+#define NO_SECTION UINT32_MAX
 
 /* Items that nothing else meets any more. Open parts form a list, which is never changed, only
    continued: to go back is to forget the newer ones. */
@@ -26,7 +27,7 @@ struct neap_decision {
 };
 
 struct neap_ranked {
-    double key[3];
+    double key[4];
     uint32_t item;
 };
 
@@ -37,6 +38,8 @@ neap_status neap_ascending_init(neap_ascending *a, neap_allocator *allocator,
     memset(a, 0, sizeof *a);
     a->allocator = allocator;
     neap_status status = neap_bounds_init(&a->bounds, allocator, sections, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, n, &a->weight, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, n, &a->rank, diag);
     if (status == NEAP_OK)
@@ -69,6 +72,7 @@ void neap_ascending_clear(neap_ascending *a)
     NEAP_DELETE(a->allocator, a->bounds.sections->n_sections, a->piece_of);
     NEAP_DELETE(a->allocator, n, a->items);
     NEAP_DELETE(a->allocator, n, a->rank);
+    NEAP_DELETE(a->allocator, n, a->weight);
     neap_bounds_clear(&a->bounds);
 }
 
@@ -77,7 +81,7 @@ void neap_ascending_clear(neap_ascending *a)
 static int compare(const void *left, const void *right)
 {
     const neap_ranked *a = left, *b = right;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         if (a->key[i] != b->key[i])
             return a->key[i] > b->key[i] ? -1 : 1;
     return (a->item > b->item) - (a->item < b->item);
@@ -96,15 +100,15 @@ static neap_ranked keys_of(neap_ascending *a, uint32_t item)
 {
     const neap_item *x = &a->bounds.sections->items[item];
     double life = (double)x->steps, area = life * (double)x->size;
-    double pressure = pressure_on(&a->bounds, x);
+    double pressure = pressure_on(&a->bounds, x), weight = a->way.learns ? a->weight[item] : 0;
     a->bounds.work += x->end - x->begin;
-    switch (a->order) {
+    switch (a->way.order) {
     case NEAP_BY_PRESSURE_AREA:
-        return (neap_ranked){{pressure, area, life}, item};
+        return (neap_ranked){{weight, pressure, area, life}, item};
     case NEAP_BY_PRESSURE_LIFE:
-        return (neap_ranked){{pressure, life, area}, item};
+        return (neap_ranked){{weight, pressure, life, area}, item};
     default:
-        return (neap_ranked){{life, area, pressure}, item};
+        return (neap_ranked){{weight, life, area, pressure}, item};
     }
 }
 
@@ -207,30 +211,57 @@ static neap_status continue_without(neap_ascending *a, neap_part part, const nea
 
 /* ---- Decisions ---- */
 
-/* The lowest that can be next, by rank; moves it to the end of its part. */
+/* The least end of any item of a part, were it placed now: none can be next at or above it. */
+static int64_t least_end(const neap_bounds *b, const uint32_t *items, size_t count)
+{
+    int64_t least = INT64_MAX;
+    for (size_t i = 0; i < count; i++) {
+        int64_t end = b->top[items[i]] + b->sections->items[items[i]].size;
+        if (end < least)
+            least = end;
+    }
+    return least;
+}
+
+static bool is_before(const neap_ascending *a, uint32_t x, uint32_t y)
+{
+    const int64_t *top = a->bounds.top;
+    if (!a->way.learns && top[x] != top[y])
+        return top[x] < top[y];
+    return a->rank[x] < a->rank[y];
+}
+
+/* The first that can be next; moves it to the end of its part. */
 static bool choose(neap_ascending *a, const neap_part *part, uint32_t *chosen)
 {
     const neap_bounds *b = &a->bounds;
     uint32_t *items = a->items + part->first;
-    int64_t least_end = INT64_MAX;
+    int64_t limit = least_end(b, items, part->count);
     size_t best = NONE;
     for (size_t i = 0; i < part->count; i++) {
         uint32_t x = items[i];
-        int64_t end = b->top[x] + b->sections->items[x].size;
-        if (end < least_end)
-            least_end = end;
-        if (b->low[x] == b->top[x] &&
-            (best == NONE || b->top[x] < b->top[items[best]] ||
-             (b->top[x] == b->top[items[best]] && a->rank[x] < a->rank[items[best]])))
+        if (b->low[x] == b->top[x] && b->top[x] < limit &&
+            (best == NONE || is_before(a, x, items[best])))
             best = i;
     }
-    a->bounds.work += (int64_t)part->count;
-    if (best == NONE || b->top[items[best]] >= least_end)
+    a->bounds.work += 2 * (int64_t)part->count;
+    if (best == NONE)
         return false;
     *chosen = items[best];
     items[best] = items[part->count - 1];
     items[part->count - 1] = *chosen;
     return true;
+}
+
+/* What did not fit together is to be placed earlier the next time. */
+static void learn(neap_ascending *a)
+{
+    const neap_bounds *b = &a->bounds;
+    if (!a->way.learns || b->tight == NO_SECTION)
+        return;
+    const uint32_t *members = b->members + b->first[b->tight];
+    for (uint32_t i = 0; i < b->n_members[b->tight]; i++)
+        a->weight[members[i]] += 1 / (double)b->n_members[b->tight];
 }
 
 /* Takes the latest decision back and rules it out. Whether that alone exceeds the capacity: *fits.
@@ -247,7 +278,7 @@ static neap_status revoke(neap_ascending *a, bool *fits, neap_diag *diag)
  * Decides what is next in a part and continues the list of open parts. Where nothing can be, goes
  * back to the decision that made the part, and so on; *refuted if there is none.
  */
-static neap_status decide(neap_ascending *a, size_t *list, bool *refuted, int64_t *tries,
+static neap_status decide(neap_ascending *a, size_t *list, bool *refuted, int64_t *failures,
                           neap_diag *diag)
 {
     size_t part = *list;
@@ -267,11 +298,13 @@ static neap_status decide(neap_ascending *a, size_t *list, bool *refuted, int64_
         }
         a->decisions[a->n_decisions++] =
             (neap_decision){part, item, a->n_parts, neap_bounds_here(&a->bounds)};
-        ++*tries;
+        a->bounds.tight = NO_SECTION;
         status = neap_bounds_place(&a->bounds, item, &fits, diag);
         if (status == NEAP_OK && fits)
             return continue_without(a, a->parts[part], &a->bounds.sections->items[item], list,
                                     diag);
+        ++*failures;
+        learn(a);
         if (status == NEAP_OK)
             status = revoke(a, &fits, diag);
     }
@@ -294,18 +327,18 @@ static bool can_fit(const neap_bounds *b)
     return true;
 }
 
-neap_status neap_ascending_run(neap_ascending *a, int64_t capacity, neap_ascending_order order,
-                               int64_t most_tries, int64_t most_work, neap_progress *progress,
+neap_status neap_ascending_run(neap_ascending *a, int64_t capacity, neap_ascending_way way,
+                               int64_t most_work, neap_progress *progress,
                                neap_ascending_outcome *outcome, neap_diag *diag)
 {
     const neap_sections *s = a->bounds.sections;
     size_t list = NONE;
-    int64_t tries = 0;
+    int64_t failures = 0, decided = 0;
     bool refuted = false;
     neap_bounds_undo(&a->bounds, (neap_bounds_mark){0, 0});
     a->bounds.capacity = capacity;
     a->bounds.work = 0;
-    a->order = order;
+    a->way = way;
     a->n_parts = a->n_decisions = 0;
     *outcome = NEAP_REFUTED;
     if (!can_fit(&a->bounds))
@@ -314,14 +347,12 @@ neap_status neap_ascending_run(neap_ascending *a, int64_t capacity, neap_ascendi
     neap_status status = neap_bounds_reserve(&a->bounds, diag);
     if (status == NEAP_OK && whole.count > 0)
         status = divide(a, whole, &list, diag);
-    for (; status == NEAP_OK && list != NONE;) {
-        *outcome = NEAP_SPENT;
-        if (tries >= most_tries || a->bounds.work >= most_work ||
-            (tries % 256 == 0 && is_cancelled(progress)))
+    *outcome = NEAP_SPENT;
+    for (; status == NEAP_OK && list != NONE && !refuted; decided++) {
+        if (failures >= way.most_failures || a->bounds.work >= most_work ||
+            (decided % 256 == 0 && is_cancelled(progress)))
             return NEAP_OK;
-        status = decide(a, &list, &refuted, &tries, diag);
-        if (refuted)
-            break;
+        status = decide(a, &list, &refuted, &failures, diag);
     }
     *outcome = refuted ? NEAP_REFUTED : NEAP_PLACED;
     return status;

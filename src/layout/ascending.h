@@ -14,7 +14,9 @@
  *     problems of their own. The tightest is solved first, and where one has no solution, what was
  *     decided in the others is not tried otherwise.
  * Among equally low items an order decides (neap_ascending_order); it is made anew where a problem
- * falls apart.
+ * falls apart. Any item that the gap rule admits may be tried first: where
+ * the lowest leads nowhere, weights decide that are learned from failures (Boussemart et al., ECAI
+ * 2004).
  *
  * The order of placing, the gap rule, the division in time and the orders are those of MiniMalloc
  * (Moffitt, ASPLOS 2023); ruling out, where theirs leaves the bound as it was, lifts it here.
@@ -35,6 +37,14 @@ typedef enum neap_ascending_order {
     NEAP_ASCENDING_ORDERS
 } neap_ascending_order;
 
+typedef struct neap_ascending_way {
+    neap_ascending_order order;
+    /* Not the lowest item but the first by rank is tried, and items that were in a section that did
+       not fit rank before all others: not a way to walk through, but to start again and again. */
+    bool learns;
+    int64_t most_failures; /* then it gives up */
+} neap_ascending_way;
+
 typedef enum neap_ascending_outcome {
     NEAP_PLACED,  /* all are: their tops are their offsets */
     NEAP_REFUTED, /* no placing has this capacity */
@@ -47,7 +57,8 @@ typedef struct neap_ranked neap_ranked;
 
 typedef struct neap_ascending {
     neap_bounds bounds;
-    neap_ascending_order order;
+    neap_ascending_way way;
+    double *weight;     /* by item: how often it was in the way, over all runs */
     int64_t *rank;      /* by item */
     uint32_t *items;    /* all; those of a part lie together */
     uint32_t *piece_of; /* by section: of the part that is being divided */
@@ -66,9 +77,9 @@ neap_status neap_ascending_init(neap_ascending *search, neap_allocator *allocato
                                 const neap_sections *sections, neap_diag *diag);
 void neap_ascending_clear(neap_ascending *search);
 
-/* Searches, for at most so many placings tried and so much work (bounds.work). */
-neap_status neap_ascending_run(neap_ascending *search, int64_t capacity, neap_ascending_order order,
-                               int64_t most_tries, int64_t most_work, neap_progress *progress,
+/* Searches, for at most so much work (bounds.work). */
+neap_status neap_ascending_run(neap_ascending *search, int64_t capacity, neap_ascending_way way,
+                               int64_t most_work, neap_progress *progress,
                                neap_ascending_outcome *outcome, neap_diag *diag);
 
 #endif

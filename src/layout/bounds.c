@@ -171,8 +171,10 @@ static bool sections_fit(neap_bounds *b, range r)
     for (uint32_t k = r.begin; k < r.end; k++) {
         uint32_t item = b->witness[k];
         bool holds = !b->is_placed[item] && b->low[item] <= b->capacity - b->rest[k];
-        if (!holds && !find_witness(b, k))
+        if (!holds && !find_witness(b, k)) {
+            b->tight = k;
             return false;
+        }
     }
     return true;
 }

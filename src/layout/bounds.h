@@ -44,7 +44,8 @@ typedef struct neap_bounds {
     uint32_t *seat;      /* of an item among the members of a section */
     neap_bounds_change *changes;
     size_t n_changes, change_capacity;
-    int64_t work; /* done: items and sections looked at */
+    uint32_t tight; /* the section that did not fit, where the last call failed for one */
+    int64_t work;   /* done: items and sections looked at */
     neap_allocator *allocator;
 } neap_bounds;
 

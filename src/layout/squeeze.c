@@ -1,12 +1,13 @@
 /*
  * Ever smaller arenas, by the ascending search (ascending.h).
  *
- * First the least there can be is tried, the live peak (or the target, where one is good enough):
- * most plans have a placing that small and the search walks into it nearly without an error.
- * Otherwise the capacity is bisected between the largest that failed and the best placing known.
- * Each capacity is tried with several orders in turn, with twice as many tries each time round. A
- * capacity that was refuted is out of the question; if the bisection ends by refuting the one below
- * the best, the best is proven to be the least.
+ * First the least there can be is tried, the live peak: most plans have a placing that small and
+ * the search walks into it nearly without an error. Then the target, where one is good enough; then
+ * the capacity is bisected between the largest that failed and the best placing known. Each
+ * capacity is tried by walks in several orders, ever longer, and between them by learning: short
+ * searches, each of which begins with what was in the way before. A capacity that was refuted is
+ * out of the question; if the bisection ends by refuting the one below the best, the best is proven
+ * to be the least.
  */
 #include "base/memory.h"
 #include "layout/ascending.h"
@@ -14,8 +15,14 @@
 
 #include <string.h>
 
-/* Work (bounds.h) in all, and for one capacity. */
+/* Work (bounds.h) in all. */
 #define EFFORT (INT64_C(300) * 1000 * 1000)
+/* Failures from which to learn before starting again. */
+#define LESSON 300
+/* Above this many instances a thousandth is not worth the search. */
+#define SMALL 200
+/* Work of learning for one of walking. */
+#define SHARE 3
 /* Sections of all instances together: above, the lists of bounds.h would not be small. */
 #define MOST_LIVES (INT64_C(12) * 1000 * 1000)
 
@@ -49,42 +56,68 @@ static void keep(squeeze *s)
     }
 }
 
-/* One capacity with all orders, in rounds of doubling length. */
+static neap_status run(squeeze *s, int64_t capacity, neap_ascending_way way, int64_t *effort,
+                       neap_ascending_outcome *outcome, neap_diag *diag)
+{
+    neap_status status =
+        neap_ascending_run(&s->search, capacity, way, *effort, s->problem->progress, outcome, diag);
+    *effort -= s->search.bounds.work;
+    s->effort -= s->search.bounds.work;
+    return status;
+}
+
+/* Whether one capacity is decided: the walks in all orders, ever longer, and between them as much
+   work of learning. */
 static neap_status try_capacity(squeeze *s, int64_t capacity, int64_t effort,
                                 neap_ascending_outcome *outcome, neap_diag *diag)
 {
-    int64_t tries = 2 * (int64_t)s->problem->count;
+    neap_status status = NEAP_OK;
+    int64_t length = (int64_t)s->problem->count;
     *outcome = NEAP_SPENT;
-    for (;; tries *= 2)
-        for (int order = 0; order < NEAP_ASCENDING_ORDERS; order++) {
-            neap_status status =
-                neap_ascending_run(&s->search, capacity, (neap_ascending_order)order, tries, effort,
-                                   s->problem->progress, outcome, diag);
-            effort -= s->search.bounds.work;
-            s->effort -= s->search.bounds.work;
-            if (status != NEAP_OK || *outcome != NEAP_SPENT || effort <= 0 ||
-                neap_placing_cancelled(s->problem))
-                return status;
-        }
+    for (int turn = 0; effort > 0 && status == NEAP_OK && *outcome == NEAP_SPENT; turn++) {
+        neap_ascending_way walk = {.order = (neap_ascending_order)(turn % NEAP_ASCENDING_ORDERS),
+                                   .most_failures = length};
+        neap_ascending_way lesson = {.order = walk.order, .learns = true, .most_failures = LESSON};
+        int64_t before = effort;
+        status = run(s, capacity, walk, &effort, outcome, diag);
+        int64_t until = effort - SHARE * (before - effort);
+        while (effort > 0 && effort > until && status == NEAP_OK && *outcome == NEAP_SPENT)
+            status = run(s, capacity, lesson, &effort, outcome, diag);
+        if (turn % NEAP_ASCENDING_ORDERS == NEAP_ASCENDING_ORDERS - 1)
+            length *= 2;
+        if (neap_placing_cancelled(s->problem))
+            break;
+    }
+    return status;
 }
 
-static neap_status bisect(squeeze *s, neap_diag *diag)
+/* Tries a capacity with a share of the effort; *failed is the largest that failed. */
+static neap_status step(squeeze *s, int64_t capacity, int share, int64_t *failed, neap_diag *diag)
 {
-    int64_t capacity = s->problem->target, failed = capacity - s->unit;
-    neap_status status = NEAP_OK;
-    while (status == NEAP_OK && s->effort > 0 && s->best->arena > capacity &&
-           !neap_placing_cancelled(s->problem)) {
-        neap_ascending_outcome outcome;
-        status = try_capacity(s, capacity, s->effort / 2 + 1, &outcome, diag);
-        if (status == NEAP_OK && outcome == NEAP_PLACED)
-            keep(s);
-        else
-            failed = capacity;
-        if (status == NEAP_OK && outcome == NEAP_REFUTED && capacity >= s->best->bound)
-            s->best->bound = capacity + s->unit;
-        capacity = failed + (s->best->arena - failed) / s->unit / 2 * s->unit;
-        if (capacity <= failed)
-            capacity = failed + s->unit;
+    neap_ascending_outcome outcome;
+    neap_status status = try_capacity(s, capacity, EFFORT / share, &outcome, diag);
+    if (status != NEAP_OK)
+        return status;
+    if (outcome == NEAP_PLACED)
+        keep(s);
+    else
+        *failed = capacity;
+    if (outcome == NEAP_REFUTED && capacity >= s->best->bound)
+        s->best->bound = capacity + s->unit;
+    return NEAP_OK;
+}
+
+static neap_status squeeze_down(squeeze *s, neap_diag *diag)
+{
+    int64_t least = s->problem->least, target = s->problem->target, failed = least - s->unit;
+    int64_t close = s->problem->count <= SMALL ? s->unit : least / 1000 + s->unit;
+    neap_status status = step(s, least, 5, &failed, diag);
+    if (status == NEAP_OK && s->best->arena > target && target > failed)
+        status = step(s, target, 4, &failed, diag);
+    while (status == NEAP_OK && s->effort > 0 && s->best->arena > target &&
+           s->best->arena - failed > close && !neap_placing_cancelled(s->problem)) {
+        int64_t half = (s->best->arena - failed) / s->unit / 2 * s->unit;
+        status = step(s, failed + (half > 0 ? half : s->unit), 8, &failed, diag);
     }
     return status;
 }
@@ -101,7 +134,7 @@ neap_status neap_place_squeeze(const neap_placing_problem *problem, neap_placing
             s.unit = common_divisor(s.unit, problem->instances[i].size);
         status = neap_ascending_init(&s.search, problem->allocator, &sections, diag);
         if (status == NEAP_OK)
-            status = bisect(&s, diag);
+            status = squeeze_down(&s, diag);
         neap_ascending_clear(&s.search);
     }
     neap_sections_clear(&sections);

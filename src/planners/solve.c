@@ -178,33 +178,6 @@ static neap_status judge(const planner *p, const draft *d, neap_verdict *verdict
     return NEAP_OK;
 }
 
-/* Addresses; if they take more than the budget though the live bytes do not, the plan goes without.
- */
-static neap_status lay_out(const planner *p, neap_solution *solution, neap_diag *diag)
-{
-    neap_layout_options options;
-    neap_layout_options_init(&options);
-    options.alignment = p->request->alignment;
-    options.progress = p->request->progress;
-    neap_plan *plan = solution->draft.plan;
-    neap_status status = neap_layout_assign(p->allocator, p->graph, plan, &options, diag);
-    if (status != NEAP_OK)
-        return status;
-    solution->figures.arena_bytes = neap_plan_arena_bytes(plan);
-    if (solution->figures.arena_bytes <= p->budget) {
-        neap_verdict verdict;
-        status = judge(p, &solution->draft, &verdict, diag);
-        return status;
-    }
-    char peak[32], arena[32];
-    snprintf(
-        solution->message, sizeof solution->message,
-        "live bytes fit (%s), but the addresses found take %s: the plan goes without addresses",
-        neap_bytes_format(solution->figures.peak_bytes, peak, sizeof peak),
-        neap_bytes_format(solution->figures.arena_bytes, arena, sizeof arena));
-    return neap_plan_set_offsets(plan, NULL, 0, -1, diag);
-}
-
 /* Bytes of a name to show: at most 100, whole characters. */
 static int shown_length(const char *name)
 {
@@ -249,14 +222,160 @@ static void explain_infeasible(const planner *p, neap_solution *solution,
     solution->draft.plan = NULL;
 }
 
+/* ---- Addresses ---- */
+
+/* Lays a draft's plan out. *fits: the arena does not exceed the budget. */
+static neap_status lay_out(const planner *p, const draft *d, bool *fits, neap_diag *diag)
+{
+    neap_layout_options options;
+    neap_layout_options_init(&options);
+    options.alignment = p->request->alignment;
+    options.progress = p->request->progress;
+    options.target = p->request->budget;
+    neap_status status = neap_layout_assign(p->allocator, p->graph, d->plan, &options, diag);
+    *fits = status == NEAP_OK && neap_plan_arena_bytes(d->plan) <= p->budget;
+    return status;
+}
+
+/* What one more planning, within fewer bytes, came to. */
+typedef struct attempt {
+    int64_t allowed; /* live bytes */
+    draft draft;
+    bool found, fits; /* a plan of so few live bytes; its arena, too */
+} attempt;
+
+static neap_status plan_within(const planner *p, attempt *a, neap_diag *diag)
+{
+    planner tighter = *p;
+    tighter.budget = a->allowed;
+    neap_arena_init(&a->draft.arena, p->allocator);
+    a->draft.bound_ticks = a->draft.least_budget = -1;
+    neap_status status = neap_methods_find(p->request->method)->plan(&tighter, &a->draft, diag);
+    if (status != NEAP_OK || !a->draft.plan)
+        return status;
+    neap_verdict verdict;
+    status = judge(p, &a->draft, &verdict, diag);
+    a->found = status == NEAP_OK && verdict.peak_bytes <= a->allowed;
+    return a->found ? lay_out(p, &a->draft, &a->fits, diag) : status;
+}
+
+/* Takes an attempt's plan. What was proven of the budget by the first planning stays; what was
+   proven of fewer bytes says nothing about it. */
+static void adopt(const planner *p, draft *first, attempt *a)
+{
+    draft d = a->draft;
+    d.bound_ticks = first->bound_ticks;
+    if (first->proven_optimal && first->predicted_ticks > d.bound_ticks)
+        d.bound_ticks = first->predicted_ticks;
+    d.proven_optimal = false;
+    d.scope = first->scope;
+    d.stopped = d.stopped || first->stopped;
+    planner_clear_draft(p, first);
+    *first = d;
+}
+
+/* How often to plan again. */
+#define TIGHTENINGS 5
+
+/*
+ * The addresses of the first plan take more than the budget: plans again, within as many bytes less
+ * as were missing, until the addresses fit. Where a method has no plan that small, halfway back.
+ */
+static neap_status tighten(const planner *p, draft *first, int64_t *allowed, neap_diag *diag)
+{
+    int64_t most = first->predicted_peak, least = neap_graph_floor_bytes(p->graph, NULL) - 1;
+    int64_t arena = neap_plan_arena_bytes(first->plan);
+    neap_status status = NEAP_OK;
+    *allowed = -1;
+    for (int i = 0; i < TIGHTENINGS && *allowed < 0 && !planner_stopped(p); i++) {
+        attempt a = {.allowed = most - (arena - p->budget)};
+        if (a.allowed <= least)
+            a.allowed = least + (most - least) / 2;
+        if (a.allowed <= least)
+            break;
+        status = plan_within(p, &a, diag);
+        if (status == NEAP_OK && a.fits) {
+            *allowed = a.allowed;
+            adopt(p, first, &a);
+            break;
+        }
+        if (a.found) {
+            most = a.draft.predicted_peak;
+            arena = neap_plan_arena_bytes(a.draft.plan);
+        } else {
+            least = a.allowed;
+        }
+        planner_clear_draft(p, &a.draft);
+        if (status != NEAP_OK)
+            break;
+    }
+    return status;
+}
+
+/* A budget is one on the arena: tightens the plan until its addresses fit; if that fails it goes
+   without. */
+static neap_status give_addresses(const planner *p, neap_solution *solution, neap_diag *diag)
+{
+    draft *d = &solution->draft;
+    char peak_text[32], arena_text[32], budget_text[32];
+    bool fits;
+    neap_status status = lay_out(p, d, &fits, diag);
+    if (status != NEAP_OK || fits)
+        return status;
+    int64_t peak = d->predicted_peak, arena = neap_plan_arena_bytes(d->plan), allowed;
+    status = tighten(p, d, &allowed, diag);
+    if (status != NEAP_OK)
+        return status;
+    neap_bytes_format(p->budget, budget_text, sizeof budget_text);
+    if (allowed >= 0) {
+        snprintf(solution->message, sizeof solution->message,
+                 "addresses needed %.2g%% more than the live bytes: planned within %s so that the "
+                 "arena fits %s",
+                 100 * (double)(arena - peak) / (double)peak,
+                 neap_bytes_format(allowed, peak_text, sizeof peak_text), budget_text);
+        return NEAP_OK;
+    }
+    solution->figures.arena_bytes = arena;
+    snprintf(
+        solution->message, sizeof solution->message,
+        "live bytes fit (%s), but the addresses found take %s: the plan goes without addresses",
+        neap_bytes_format(peak, peak_text, sizeof peak_text),
+        neap_bytes_format(arena, arena_text, sizeof arena_text));
+    return neap_plan_set_offsets(d->plan, NULL, 0, -1, diag);
+}
+
+static void set_bound(const planner *p, neap_solution *solution)
+{
+    const draft *d = &solution->draft;
+    if (d->bound_ticks <= neap_graph_least_ticks(p->graph))
+        return;
+    solution->figures.bound_time = neap_graph_seconds(p->graph, d->bound_ticks);
+    solution->figures.bound_scope = d->scope ? d->scope : "any";
+}
+
+static void set_figures(const planner *p, neap_solution *solution, const neap_verdict *verdict)
+{
+    const draft *d = &solution->draft;
+    neap_figures *f = &solution->figures;
+    set_bound(p, solution);
+    if (verdict->has_arena)
+        f->arena_bytes = verdict->arena_bytes;
+    f->peak_bytes = verdict->peak_bytes;
+    f->time = verdict->time;
+    f->overhead = f->base_time > 0 ? verdict->time / f->base_time - 1 : 0;
+    f->gap = f->bound_time > 0 ? verdict->time / f->bound_time - 1 : 0;
+    f->recomputed_ops = verdict->recomputed_ops;
+    f->offloaded_bytes = verdict->offloaded_bytes;
+    bool fastest = d->proven_optimal || verdict->ticks == neap_graph_least_ticks(p->graph) ||
+                   (d->bound_ticks >= 0 && verdict->ticks <= d->bound_ticks);
+    if (fastest)
+        f->outcome = NEAP_OPTIMAL;
+}
+
 static neap_status verify(const planner *p, neap_solution *solution, neap_diag *diag)
 {
-    neap_figures *f = &solution->figures;
     draft *d = &solution->draft;
-    if (d->bound_ticks > neap_graph_least_ticks(p->graph)) {
-        f->bound_time = neap_graph_seconds(p->graph, d->bound_ticks);
-        f->bound_scope = d->scope ? d->scope : "any";
-    }
+    set_bound(p, solution);
     if (!d->plan) {
         if (!d->stopped)
             explain_infeasible(p, solution, NULL);
@@ -270,17 +389,12 @@ static neap_status verify(const planner *p, neap_solution *solution, neap_diag *
         explain_infeasible(p, solution, &verdict);
         return NEAP_OK;
     }
-    f->peak_bytes = verdict.peak_bytes;
-    f->time = verdict.time;
-    f->overhead = f->base_time > 0 ? verdict.time / f->base_time - 1 : 0;
-    f->gap = f->bound_time > 0 ? verdict.time / f->bound_time - 1 : 0;
-    f->recomputed_ops = verdict.recomputed_ops;
-    f->offloaded_bytes = verdict.offloaded_bytes;
-    bool fastest = d->proven_optimal || verdict.ticks == neap_graph_least_ticks(p->graph) ||
-                   (d->bound_ticks >= 0 && verdict.ticks <= d->bound_ticks);
-    if (fastest)
-        f->outcome = NEAP_OPTIMAL;
-    return lay_out(p, solution, diag);
+    status = give_addresses(p, solution, diag);
+    if (status == NEAP_OK)
+        status = judge(p, d, &verdict, diag);
+    if (status == NEAP_OK)
+        set_figures(p, solution, &verdict);
+    return status;
 }
 
 static neap_outcome stop_reason(const planner *p)

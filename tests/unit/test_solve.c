@@ -13,6 +13,7 @@
 #include "random_training.h"
 #include "small_graphs.h"
 
+#include <neap/cost.h>
 #include <neap/models.h>
 #include <neap/planner.h>
 
@@ -551,6 +552,60 @@ static void test_figures(void **state)
 
 /* ---- Stopping ---- */
 
+static void set_times(neap_graph *graph)
+{
+    neap_devices *devices;
+    assert_int_equal(neap_devices_create(NULL, &devices, NULL), NEAP_OK);
+    assert_int_equal(
+        neap_cost_apply(graph, neap_devices_find(devices, "h200"), NEAP_MATH_F32, NULL), NEAP_OK);
+    neap_devices_destroy(devices);
+}
+
+/* Where addresses take more than the live bytes, the plan is made again with fewer of them. */
+static void test_a_budget_is_one_on_the_arena(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *method;
+        int share; /* of what training takes without a plan, percent */
+    } cases[] = {
+        {"resnet18", "vdnn", 60}, {"resnet18", "offload-greedy", 62}, {"unet", "vdnn", 50}};
+    unsigned tightened = 0;
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        for (int64_t alignment = 1; alignment <= 64; alignment += 63) {
+            neap_graph *graph = build_model(cases[i].model, 0, NULL);
+            set_times(graph);
+            int64_t natural;
+            assert_int_equal(neap_natural_peak(NULL, graph, &natural, NULL), NEAP_OK);
+            neap_request request;
+            neap_solution *solution;
+            neap_request_init(&request, graph, cases[i].method);
+            request.link = (neap_link){.out_bandwidth = 12e9, .in_bandwidth = 12e9};
+            request.budget = natural / 100 * cases[i].share;
+            request.alignment = alignment;
+            assert_int_equal(neap_solve(NULL, &request, &solution, NULL), NEAP_OK);
+            const neap_figures *f = neap_solution_figures(solution);
+            const neap_plan *plan = neap_solution_plan(solution);
+            print_message("%s %s: %s\n", cases[i].model, cases[i].method,
+                          neap_solution_message(solution));
+            assert_non_null(plan);
+            assert_int_equal(neap_plan_arena_bytes(plan), f->arena_bytes);
+            assert_true(f->arena_bytes >= f->peak_bytes && f->arena_bytes <= request.budget);
+            assert_int_equal(neap_plan_budget(plan), request.budget);
+            assert_true(f->bound_time <= f->time);
+            assert_true(f->outcome != NEAP_OPTIMAL || f->time <= f->bound_time);
+            tightened += strncmp(neap_solution_message(solution), "addresses needed ", 17) == 0;
+            size_t count;
+            const int64_t *offsets = neap_plan_offsets(plan, &count);
+            for (size_t k = 0; k < count; k++)
+                assert_int_equal(offsets[k] % alignment, 0);
+            neap_solution_destroy(solution);
+            neap_graph_destroy(graph);
+        }
+    }
+    assert_true(tightened > 0);
+}
+
 static bool always(neap_progress *self)
 {
     (void)self;
@@ -611,6 +666,7 @@ int main(void)
         cmocka_unit_test(test_least_budget),
         cmocka_unit_test(test_determinism),
         cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_a_budget_is_one_on_the_arena),
         cmocka_unit_test(test_cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
