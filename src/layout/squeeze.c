@@ -91,11 +91,12 @@ static neap_status try_capacity(squeeze *s, int64_t capacity, int64_t effort,
     return status;
 }
 
-/* Tries a capacity with a share of the effort; *failed is the largest that failed. */
-static neap_status step(squeeze *s, int64_t capacity, int share, int64_t *failed, neap_diag *diag)
+/* Tries a capacity; *failed is the largest that failed. */
+static neap_status step(squeeze *s, int64_t capacity, int64_t effort, int64_t *failed,
+                        neap_diag *diag)
 {
     neap_ascending_outcome outcome;
-    neap_status status = try_capacity(s, capacity, EFFORT / share, &outcome, diag);
+    neap_status status = try_capacity(s, capacity, effort, &outcome, diag);
     if (status != NEAP_OK)
         return status;
     if (outcome == NEAP_PLACED)
@@ -110,14 +111,16 @@ static neap_status step(squeeze *s, int64_t capacity, int share, int64_t *failed
 static neap_status squeeze_down(squeeze *s, neap_diag *diag)
 {
     int64_t least = s->problem->least, target = s->problem->target, failed = least - s->unit;
+    /* The walks that find the live peak at once are as long as there are instances. */
+    int64_t first = EFFORT / 5 + (int64_t)s->problem->count * (EFFORT / 5 / 1000);
     int64_t close = s->problem->count <= SMALL ? s->unit : least / 1000 + s->unit;
-    neap_status status = step(s, least, 5, &failed, diag);
+    neap_status status = step(s, least, first, &failed, diag);
     if (status == NEAP_OK && s->best->arena > target && target > failed)
-        status = step(s, target, 4, &failed, diag);
+        status = step(s, target, EFFORT / 4, &failed, diag);
     while (status == NEAP_OK && s->effort > 0 && s->best->arena > target &&
            s->best->arena - failed > close && !neap_placing_cancelled(s->problem)) {
         int64_t half = (s->best->arena - failed) / s->unit / 2 * s->unit;
-        status = step(s, failed + (half > 0 ? half : s->unit), 8, &failed, diag);
+        status = step(s, failed + (half > 0 ? half : s->unit), EFFORT / 8, &failed, diag);
     }
     return status;
 }
@@ -125,7 +128,9 @@ static neap_status squeeze_down(squeeze *s, neap_diag *diag)
 neap_status neap_place_squeeze(const neap_placing_problem *problem, neap_placing *best,
                                neap_diag *diag)
 {
-    squeeze s = {.problem = problem, .best = best, .effort = EFFORT, .unit = 0};
+    squeeze s = {.problem = problem,
+                 .best = best,
+                 .effort = EFFORT + (int64_t)problem->count * (EFFORT / 5 / 1000)};
     neap_sections sections;
     neap_status status =
         neap_sections_init(&sections, problem->allocator, problem->instances, problem->count, diag);
