@@ -247,27 +247,39 @@ static void count_step(training *t, const neap_train_report *report)
     t->all_seconds += report->run.seconds + report->data_seconds + report->update_seconds;
 }
 
+/* At the end, also of a training that failed: the weights are those after its last whole step. */
+static int save_last(training *t, int code)
+{
+    int saved = save(t);
+    if (code == CLI_OK || saved != CLI_OK)
+        return code == CLI_OK ? saved : code;
+    return cli_fail(code, "what was trained up to step %lld is in %s",
+                    (long long)(t->first + t->done), t->settings.save);
+}
+
 static int train(training *t)
 {
     int code = CLI_OK;
+    bool failed = false, can_save = t->settings.save != NULL;
     neap_diag diag;
     neap_train_report report;
     while (code == CLI_OK && left(t) > 0 && !cli_interrupted()) {
-        if (neap_trainer_step(t->trainer, &report, &diag) != NEAP_OK) {
-            code = fail_run(&diag);
+        failed = neap_trainer_step(t->trainer, &report, &diag) != NEAP_OK;
+        if (failed)
             break;
-        }
         count_step(t, &report);
         code = say_step(t, &report);
         bool due = t->settings.save_every > 0 && report.step % t->settings.save_every == 0;
-        if (code == CLI_OK && t->settings.save && due && left(t) > 0)
+        if (code == CLI_OK && can_save && due && left(t) > 0) {
             code = save(t);
+            can_save = code == CLI_OK;
+        }
     }
     if (t->live && t->done > 0)
         fputs("\n", stderr);
-    if (code == CLI_OK && t->settings.save && t->done > 0)
-        code = save(t);
-    return code;
+    if (failed)
+        code = fail_run(&diag);
+    return can_save && t->done > 0 ? save_last(t, code) : code;
 }
 
 /* ---- What it says after ---- */

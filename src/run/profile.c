@@ -298,7 +298,7 @@ static void use_cache(meter *m, bool write)
     const char *path = m->options->cache;
     if (!path || (write && (m->report.measured == 0 || *m->report.cache_trouble)))
         return;
-    neap_status status = write ? profile_cache_write(&m->cache, path, &trouble)
+    neap_status status = write ? profile_cache_update(&m->cache, path, &trouble)
                                : profile_cache_read(&m->cache, path, &trouble);
     if (status != NEAP_OK && !*m->report.cache_trouble)
         snprintf(m->report.cache_trouble, sizeof m->report.cache_trouble, "%s", trouble.message);

@@ -260,3 +260,17 @@ neap_status profile_cache_write(const profile_cache *cache, const char *path, ne
     neap_text_clear(&text);
     return status;
 }
+
+/* Two that update at the same moment can still lose the times of one: they are measured again. */
+neap_status profile_cache_update(const profile_cache *cache, const char *path, neap_diag *diag)
+{
+    profile_cache all;
+    profile_cache_init(&all, cache->allocator);
+    neap_status status = profile_cache_read(&all, path, diag);
+    for (size_t i = 0; i < cache->count && status == NEAP_OK; i++)
+        status = profile_cache_put(&all, &cache->entries[i], diag);
+    if (status == NEAP_OK)
+        status = profile_cache_write(&all, path, diag);
+    profile_cache_clear(&all);
+    return status;
+}

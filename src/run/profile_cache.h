@@ -33,6 +33,8 @@ void profile_cache_clear(profile_cache *cache);
 neap_status profile_cache_read(profile_cache *cache, const char *path, neap_diag *diag);
 /* Replaces the file atomically, and makes the folder it is in. */
 neap_status profile_cache_write(const profile_cache *cache, const char *path, neap_diag *diag);
+/* The same, but what others have written to the file since it was read stays in it. */
+neap_status profile_cache_update(const profile_cache *cache, const char *path, neap_diag *diag);
 
 /* NULL where there is none, or it had another workspace. */
 const profile_entry *profile_cache_find(const profile_cache *cache, const char *machine,

@@ -258,8 +258,18 @@ static void files_of_pictures(void **state)
     /* A picture that breaks while training: the step says so, and what was saved stays. */
     char *broken = join_path(images, "a/red.ppm");
     write_text_file(broken, "P6 2 2 255\n...");
-    run("train " SMALL_RESNET "--steps 9 --data images:images", 2, &result);
+    run("train " SMALL_RESNET "--batch 1 --seed 1 --steps 9 --data images:images --save part.st", 2,
+        &result);
     assert_non_null(strstr(result.err, "red.ppm"));
+    int step = 0;
+    const char *told = strstr(result.err, "\nneap: what was trained up to step ");
+    assert_true(told &&
+                sscanf(told, "\nneap: what was trained up to step %d is in part.st\n", &step) == 1);
+    run_result_clear(&result);
+    char line[512];
+    snprintf(line, sizeof line, "train " SMALL_RESNET "--batch 1 --steps %d --resume part.st",
+             step + 1);
+    run(line, 0, &result);
     run_result_clear(&result);
     free(broken);
     free(mnist);
