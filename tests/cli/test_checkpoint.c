@@ -5,7 +5,7 @@
 #include "picture_files.h"
 #include "random_plan.h"
 #include "run_command.h"
-#include "small_trainings.h"
+#include "training_lines.h"
 
 #include <neap/status.h>
 

@@ -3,7 +3,7 @@
 #include "json_fields.h"
 #include "picture_files.h"
 #include "run_command.h"
-#include "small_trainings.h"
+#include "training_lines.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

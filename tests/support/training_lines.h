@@ -2,12 +2,13 @@
  * Networks that train in milliseconds a step on plain C kernels, as a command line has them. Tests
  * of one program share a folder and, in it, the file of measured times.
  */
-#ifndef NEAP_TESTS_SMALL_TRAININGS_H
-#define NEAP_TESTS_SMALL_TRAININGS_H
+#ifndef NEAP_TESTS_TRAINING_LINES_H
+#define NEAP_TESTS_TRAINING_LINES_H
 
 #define KERNELS " --backend ref --profile-cache profile.json "
 #define SMALL_GPT2                                                                                 \
-    "gpt2 --set layers=2 --set hidden=32 --set heads=2 --set vocab=50 --seq 32 --batch 8" KERNELS
+    "gpt2 --set layers=2 --set hidden=32 --set heads=2 --set vocab=50 --seq 32 --batch 8 "         \
+    "--set dropout_percent=10" KERNELS
 #define SMALL_RESNET "resnet18 --set width=10 --set classes=10 --image 32 --batch 2" KERNELS
 #define SMALL_VGG    "vgg11 --set width=5 --set classes=10 --image 32 --batch 2" KERNELS
 #define SMALL_LSTM   "lstm --set hidden=8 --set layers=1 --set vocab=20 --seq 8 --batch 2" KERNELS

@@ -1,0 +1,254 @@
+/* neap/train.h: what a trainer refuses, and checkpoints as a program uses them. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "picture_files.h"
+#include "run_command.h"
+#include "small_networks.h"
+
+#include <neap/planner.h>
+#include <neap/safetensors.h>
+#include <neap/train.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A network, its backend and the plan that computes every op once. */
+typedef struct setting {
+    neap_graph *graph;
+    neap_backend *backend;
+    neap_solution *solution;
+    neap_train_options options;
+    char *folder;
+} setting;
+
+static void open_setting(setting *s, const char *network, neap_optimizer optimizer)
+{
+    neap_diag diag;
+    s->graph = small_network_build(small_networks_find(network), optimizer);
+    assert_int_equal(neap_backend_open(NULL, "ref", 1, &s->backend, &diag), NEAP_OK);
+    assert_int_equal(neap_backend_fit(s->backend, s->graph, &diag), NEAP_OK);
+    neap_request request;
+    neap_request_init(&request, s->graph, "store-all");
+    request.alignment = NEAP_RUN_ALIGNMENT;
+    assert_int_equal(neap_solve(NULL, &request, &s->solution, &diag), NEAP_OK);
+    neap_train_options_init(&s->options);
+    s->options.optimizer = optimizer;
+    s->options.rate.peak = 0.01;
+    s->folder = make_temporary_folder();
+}
+
+static void close_setting(setting *s)
+{
+    neap_solution_destroy(s->solution);
+    neap_backend_close(s->backend);
+    neap_graph_destroy(s->graph);
+    remove_folder_tree(s->folder);
+}
+
+static neap_trainer *create(const setting *s, uint64_t seed)
+{
+    neap_diag diag;
+    neap_trainer *trainer;
+    neap_train_options options = s->options;
+    options.seed = seed;
+    if (neap_trainer_create(NULL, s->graph, neap_solution_plan(s->solution), s->backend, &options,
+                            &trainer, &diag) != NEAP_OK)
+        fail_msg("%s", diag.message);
+    return trainer;
+}
+
+static double step(neap_trainer *trainer)
+{
+    neap_diag diag;
+    neap_train_report report;
+    int64_t before = neap_trainer_steps(trainer);
+    if (neap_trainer_step(trainer, &report, &diag) != NEAP_OK)
+        fail_msg("%s", diag.message);
+    assert_int_equal(report.step, before + 1);
+    assert_int_equal(neap_trainer_steps(trainer), before + 1);
+    return report.loss;
+}
+
+static void expect_equal(double a, double b)
+{
+    assert_memory_equal(&a, &b, sizeof a);
+}
+
+/* ---- Checkpoints ---- */
+
+static void a_checkpoint_is_a_file_for_everyone(void **state)
+{
+    (void)state;
+    setting s;
+    neap_diag diag;
+    neap_safetensors *file;
+    open_setting(&s, "gpt2", NEAP_OPTIMIZER_ADAM);
+    char *path = join_path(s.folder, "net.st");
+    neap_trainer *trainer = create(&s, UINT64_MAX);
+    step(trainer);
+    assert_int_equal(neap_trainer_save(trainer, path, &diag), NEAP_OK);
+    assert_int_equal(neap_safetensors_open(NULL, path, &file, &diag), NEAP_OK);
+    assert_string_equal(neap_safetensors_metadata(file, "optimizer"), "adam");
+    assert_string_equal(neap_safetensors_metadata(file, "step"), "1");
+    assert_string_equal(neap_safetensors_metadata(file, "seed"), "18446744073709551615");
+    assert_string_equal(neap_safetensors_metadata(file, "network"), neap_graph_name(s.graph));
+    uint32_t parameters = 0;
+    for (uint32_t v = 0; v < neap_graph_value_count(s.graph); v++) {
+        const neap_value *value = neap_graph_value(s.graph, v);
+        if (strcmp(value->kind, NEAP_KIND_PARAMETER) != 0)
+            continue;
+        static const char *const PREFIXES[] = {"", "optimizer.m.", "optimizer.v."};
+        for (int i = 0; i < 3; i++) {
+            char name[256];
+            snprintf(name, sizeof name, "%s%s", PREFIXES[i], value->name);
+            const neap_safetensors_entry *entry = neap_safetensors_find(file, name);
+            assert_non_null(entry);
+            assert_int_equal(entry->bytes, value->bytes);
+            assert_int_equal(entry->rank, value->rank);
+        }
+        parameters++;
+    }
+    assert_int_equal(neap_safetensors_count(file), 3 * parameters);
+    neap_safetensors_close(file);
+    neap_trainer_destroy(trainer);
+    free(path);
+    close_setting(&s);
+}
+
+/* A trainer that could not resume is as it was; one that could is the one that saved. */
+static void resuming_is_all_or_nothing(void **state)
+{
+    (void)state;
+    setting s;
+    neap_diag diag;
+    open_setting(&s, "gpt2", NEAP_OPTIMIZER_MOMENTUM);
+    char *good = join_path(s.folder, "good.st"), *bad = join_path(s.folder, "bad.st");
+    neap_trainer *first = create(&s, 5), *second = create(&s, 6), *third = create(&s, 6);
+    step(first);
+    step(first);
+    assert_int_equal(neap_trainer_save(first, good, &diag), NEAP_OK);
+    size_t size;
+    unsigned char *bytes = read_file_bytes(good, &size);
+    static const char *const SPOILED[] = {
+        "\"step\":", "\"seed\":", "\"optimizer\":", "\"optimizer.momentum."};
+    for (size_t i = 0; i < sizeof SPOILED / sizeof SPOILED[0]; i++) {
+        size_t at = 8;
+        while (memcmp(bytes + at, SPOILED[i], strlen(SPOILED[i])) != 0)
+            at++;
+        bytes[at + 1] = 'X';
+        write_file_bytes(bad, bytes, size);
+        bytes[at + 1] = (unsigned char)SPOILED[i][1];
+        assert_int_equal(neap_trainer_resume(second, bad, &diag), NEAP_INVALID);
+        assert_non_null(strstr(diag.message, "bad.st"));
+    }
+    write_file_bytes(bad, bytes, size - 1);
+    assert_int_equal(neap_trainer_resume(second, bad, &diag), NEAP_INVALID);
+    assert_int_equal(neap_trainer_resume(second, s.folder, &diag), NEAP_IO);
+    assert_int_equal(neap_trainer_steps(second), 0);
+    assert_int_equal(neap_trainer_seed(second), 6);
+    expect_equal(step(second), step(third));
+    expect_equal(step(second), step(third));
+
+    assert_int_equal(neap_trainer_resume(second, good, &diag), NEAP_OK);
+    assert_int_equal(neap_trainer_steps(second), 2);
+    assert_int_equal(neap_trainer_seed(second), 5);
+    for (int i = 0; i < 3; i++)
+        expect_equal(step(second), step(first));
+    free(bytes);
+    free(good);
+    free(bad);
+    neap_trainer_destroy(first);
+    neap_trainer_destroy(second);
+    neap_trainer_destroy(third);
+    close_setting(&s);
+}
+
+/* ---- What is refused ---- */
+
+static void expect_no_trainer(const setting *s, neap_status status, const char *said)
+{
+    neap_diag diag = {.message = ""};
+    neap_trainer *trainer = NULL;
+    assert_int_equal(neap_trainer_create(NULL, s->graph, neap_solution_plan(s->solution),
+                                         s->backend, &s->options, &trainer, &diag),
+                     status);
+    assert_null(trainer);
+    if (!strstr(diag.message, said))
+        fail_msg("not a word of \"%s\": %s", said, diag.message);
+}
+
+static void options_that_cannot_be(void **state)
+{
+    (void)state;
+    setting s;
+    open_setting(&s, "gpt2", NEAP_OPTIMIZER_MOMENTUM);
+    const neap_train_options good = s.options;
+    s.options.optimizer = NEAP_OPTIMIZER_ADAM;
+    expect_no_trainer(&s, NEAP_INVALID, "build it for this optimizer");
+    s.options = good;
+    s.options.rate.peak = -1;
+    expect_no_trainer(&s, NEAP_INVALID, "");
+    s.options = good;
+    s.options.sgd.momentum = -0.5;
+    expect_no_trainer(&s, NEAP_INVALID, "momentum");
+    s.options = good;
+    s.options.data = "cifar10:/nowhere";
+    expect_no_trainer(&s, NEAP_UNSUPPORTED, "reads tokens");
+    close_setting(&s);
+}
+
+/* ---- Verifying ---- */
+
+typedef struct impatient {
+    neap_progress base;
+    int patience; /* how often it is asked before it says stop */
+} impatient;
+
+static bool has_enough(neap_progress *base)
+{
+    return ((impatient *)base)->patience-- <= 0;
+}
+
+static void verifying_can_be_stopped(void **state)
+{
+    (void)state;
+    setting s;
+    neap_diag diag;
+    neap_verify_report report;
+    open_setting(&s, "gpt2", NEAP_OPTIMIZER_MOMENTUM);
+    const neap_plan *plan = neap_solution_plan(s.solution);
+    assert_int_equal(
+        neap_train_verify(NULL, s.graph, plan, s.backend, &s.options, 0, NULL, &report, &diag),
+        NEAP_INVALID);
+    assert_int_equal(neap_train_verify(NULL, s.graph, plan, s.backend, &s.options, INT64_MAX, NULL,
+                                       &report, &diag),
+                     NEAP_NO_MEMORY);
+    for (int patience = 0; patience < 6; patience++) {
+        impatient progress = {.base = {.cancelled = has_enough}, .patience = patience};
+        assert_int_equal(neap_train_verify(NULL, s.graph, plan, s.backend, &s.options, 2,
+                                           &progress.base, &report, &diag),
+                         NEAP_OK);
+        assert_true(report.equal);
+        assert_int_equal(report.interrupted, patience < 4);
+        assert_int_equal(report.steps, patience < 2 ? 0 : patience < 4 ? patience - 2 : 2);
+    }
+    close_setting(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_checkpoint_is_a_file_for_everyone),
+        cmocka_unit_test(resuming_is_all_or_nothing),
+        cmocka_unit_test(options_that_cannot_be),
+        cmocka_unit_test(verifying_can_be_stopped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
