@@ -97,8 +97,9 @@ typedef struct neap_profile_report {
  * Measures every distinct op of a graph on a backend, each variant, and gives the graph those
  * times and workspaces. Operands are in memory that was not used just before, as in a training
  * step. An op's signature (type, attributes, shapes, strides) and the backend's machine line are
- * the key in the cache. When cancelled the report says so: the graph is as it was, the cache has
- * what was measured. options and report may be NULL.
+ * the key in the cache; what others add to it meanwhile stays, a file of another kind is left as it
+ * is. When cancelled the report says so: the graph is as it was, the cache has what was measured.
+ * options and report may be NULL.
  */
 NEAP_API neap_status neap_profile(neap_allocator *allocator, neap_graph *graph,
                                   neap_backend *backend, const neap_profile_options *options,
