@@ -37,16 +37,16 @@ OMP_INLINE float omp_with_sign(float a, float b)
     return omp_from_bits(omp_to_bits(a) | (omp_to_bits(b) & 0x80000000u));
 }
 
-/* 2^n for n from -126 to 127. */
+/* 2^n for n from -126 to 127; else anything. */
 OMP_INLINE float omp_power_of_two(int32_t n)
 {
-    return omp_from_bits((uint32_t)(n + 127) << 23);
+    return omp_from_bits(((uint32_t)n + 127) << 23);
 }
 
 /*
  * e^x = 2^n e^r with n the nearest integer to x / ln 2, so |r| < 0.35, and a polynomial for e^r.
  * Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits. 2^n in two factors reaches
- * the subnormal numbers and infinity. Not a number stays that.
+ * the subnormal numbers and infinity. What is not a number stays that in p, whatever n is then.
  */
 OMP_INLINE float omp_exp(float x)
 {
@@ -63,9 +63,7 @@ OMP_INLINE float omp_exp(float x)
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.0f;
     int32_t whole = (int32_t)(omp_to_bits(t) - omp_to_bits(magic)), half = whole >> 1;
-    half = half < -100 ? -100 : half > 100 ? 100 : half; /* of what is not a number: any */
-    whole = whole - half < -126 ? -126 : whole - half > 127 ? 127 : whole - half;
-    return p * omp_power_of_two(half) * omp_power_of_two(whole);
+    return p * omp_power_of_two(half) * omp_power_of_two(whole - half);
 }
 
 OMP_INLINE float omp_sigmoid(float x)

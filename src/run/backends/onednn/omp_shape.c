@@ -50,16 +50,17 @@ static void plan_zeros(boxes *list, int parts, const run_array *to, int64_t to_b
 
 /* ---- Work ---- */
 
-#define TILE 16
+#define TILE_ROWS    16 /* a line of the source's memory */
+#define TILE_COLUMNS 8  /* lines that fit in one set of a cache, should they fall on one */
 
-/* Columns of the source are rows of the result: square tiles keep both in the nearest cache. */
+/* Columns of the source are rows of the result: tiles keep both in the nearest cache. */
 OMP_CLONES static void copy_tiles(float *y, const float *x, int64_t y_row, int64_t x_column,
                                   int64_t rows, int64_t length)
 {
-    for (int64_t r = 0; r < rows; r += TILE)
-        for (int64_t i = 0; i < length; i += TILE) {
-            int64_t r_end = r + TILE < rows ? r + TILE : rows;
-            int64_t i_end = i + TILE < length ? i + TILE : length;
+    for (int64_t r = 0; r < rows; r += TILE_ROWS)
+        for (int64_t i = 0; i < length; i += TILE_COLUMNS) {
+            int64_t r_end = r + TILE_ROWS < rows ? r + TILE_ROWS : rows;
+            int64_t i_end = i + TILE_COLUMNS < length ? i + TILE_COLUMNS : length;
             for (int64_t q = r; q < r_end; q++)
                 for (int64_t k = i; k < i_end; k++)
                     y[q * y_row + k] = x[q + k * x_column];
