@@ -11,7 +11,10 @@
 #include <unistd.h>
 
 static atomic_int interrupts; /* lock-free: a signal handler may store it, any thread may load it */
-static struct sigaction old_action;
+/* Ctrl-C, and what a scheduler sends before it kills. */
+static const int SIGNALS[] = {SIGINT, SIGTERM};
+enum { N_SIGNALS = sizeof SIGNALS / sizeof SIGNALS[0] };
+static struct sigaction old_actions[N_SIGNALS];
 static int held; /* how many have begun and not ended: the outermost sets the handler */
 
 static void on_interrupt(int signal_number)
@@ -98,9 +101,11 @@ static void catch_interrupts(void)
     struct sigaction action = {.sa_handler = on_interrupt};
     sigemptyset(&action.sa_mask);
     action.sa_flags = (int)(SA_RESETHAND | SA_RESTART);
-    sigaction(SIGINT, &action, &old_action);
-    if (old_action.sa_handler == SIG_IGN) /* a caller's wish, such as nohup's */
-        sigaction(SIGINT, &old_action, NULL);
+    for (int i = 0; i < N_SIGNALS; i++) {
+        sigaction(SIGNALS[i], &action, &old_actions[i]);
+        if (old_actions[i].sa_handler == SIG_IGN) /* a caller's wish, such as nohup's */
+            sigaction(SIGNALS[i], &old_actions[i], NULL);
+    }
 }
 
 void cli_progress_begin(cli_progress *progress)
@@ -127,6 +132,8 @@ void cli_progress_end(cli_progress *progress)
         fputs("\r\033[K", stderr);
         fflush(stderr);
     }
-    if (--held == 0)
-        sigaction(SIGINT, &old_action, NULL);
+    if (--held > 0)
+        return;
+    for (int i = 0; i < N_SIGNALS; i++)
+        sigaction(SIGNALS[i], &old_actions[i], NULL);
 }

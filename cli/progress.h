@@ -1,8 +1,8 @@
 /*
  * progress.h - one line on stderr while long work lasts, and Ctrl-C.
  *
- * The line appears only on a terminal and only after the first second. The first Ctrl-C asks the
- * work to end with the best so far; a second one ends the process.
+ * The line appears only on a terminal and only after the first second. The first Ctrl-C (or
+ * SIGTERM) asks the work to end with the best so far; a second one ends the process.
  */
 #ifndef NEAP_CLI_PROGRESS_H
 #define NEAP_CLI_PROGRESS_H

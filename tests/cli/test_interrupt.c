@@ -195,7 +195,7 @@ static void while_training(void **state)
         run_result result;
         run_start(NEAP_CLI, LINES[i], &here, &child);
         assert_true(run_wait_output(&child, "\nstep 1/"));
-        run_signal(&child, SIGINT);
+        run_signal(&child, i == 0 ? SIGINT : SIGTERM);
         run_finish(&child, &result);
         int step = 0;
         char expected[128], line[512];
