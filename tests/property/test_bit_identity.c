@@ -5,7 +5,8 @@
  *
  * All of that takes minutes, so each run of this test draws from it: every network, every method,
  * some of their pairs (NEAP_TEST_SEED; NEAP_TEST_COUNT pairs a network). With NEAP_BIT_IDENTITY=all
- * it goes through every pair and prints a table: bench/bit_identity. NEAP_TEST_THREADS is for that.
+ * it goes through every pair and prints a table: bench/bit_identity. NEAP_TEST_THREADS is for that;
+ * NEAP_TEST_BACKEND and NEAP_TEST_NETWORK, a part of the name, choose some of it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -359,9 +360,16 @@ static void try_method(subject *s, uint32_t method, int first, int end, tally *r
 
 /* ---- Backends ---- */
 
-static bool has_kernels(const char *backend)
+static bool is_chosen(const char *variable, const char *name)
 {
-    return strcmp(backend, "null") != 0;
+    const char *part = getenv(variable);
+    return !part || strstr(name, part);
+}
+
+/* Whether to run on it: it has kernels. */
+static bool computes(const char *backend)
+{
+    return strcmp(backend, "null") != 0 && is_chosen("NEAP_TEST_BACKEND", backend);
 }
 
 static neap_backend *open_backend(const char *name, int threads)
@@ -445,6 +453,8 @@ static void check_some(uint32_t index, drawer *d, tally *by_method)
 {
     static const char *const devices[] = {"unit", "h200", "flops"};
     for (uint32_t i = 0; i < small_networks_count(); i++) {
+        if (!is_chosen("NEAP_TEST_NETWORK", small_networks_at(i)->name))
+            continue;
         double begin = seconds_now();
         /* More threads take longer where other programs run too: one network has them. */
         neap_backend *backend = open_backend(neap_backends_name(index), i > 0);
@@ -491,11 +501,59 @@ static void test_some_pairs(void **state)
         d.deck[i] = i;
     shuffle(&d);
     for (uint32_t i = 0; i < neap_backends_count(); i++)
-        if (has_kernels(neap_backends_name(i)))
+        if (computes(neap_backends_name(i)))
             check_some(i, &d, by_method);
     check_missing(by_method);
     free(by_method);
     free(d.deck);
+}
+
+/* ---- Plans that no method makes ---- */
+
+/* The same steps, each op by one variant throughout: results depend on that. */
+static neap_plan *with_variants(const neap_graph *graph, const neap_plan *plan, uint32_t choice)
+{
+    neap_plan *copy;
+    assert_int_equal(
+        neap_plan_create(NULL, neap_plan_graph_name(plan), neap_plan_method(plan), -1, &copy, NULL),
+        NEAP_OK);
+    for (size_t i = 0; i < neap_plan_step_count(plan); i++) {
+        neap_step step = neap_plan_steps(plan)[i];
+        if (step.kind == NEAP_COMPUTE)
+            step.variant = (step.id + choice) % neap_graph_op(graph, step.id)->n_variants;
+        assert_int_equal(neap_plan_append(copy, step, NULL), NEAP_OK);
+    }
+    return copy;
+}
+
+/* Values leave and come back without need, parts of a storage one by one, whatever is legal. */
+static void check_random_plans(const char *network, const char *backend_name, random_source *random)
+{
+    neap_backend *backend = open_backend(backend_name, 1);
+    subject s = begin_subject(small_networks_find(network), backend, NEAP_OPTIMIZER_NONE, "unit");
+    uint32_t choice = random_below(random, 60);
+    for (int i = 0; i < 4; i++) {
+        neap_plan *any = random_plan(random, s.graph, 3 * neap_graph_op_count(s.graph), i > 0);
+        neap_plan *plan = with_variants(s.graph, any, choice);
+        place(&s, plan);
+        assert_true(trains_alike(&s, plan, i == 2));
+        neap_plan_destroy(plan);
+        neap_plan_destroy(any);
+    }
+    end_subject(&s);
+    neap_backend_close(backend);
+}
+
+static void test_random_plans(void **state)
+{
+    (void)state;
+    static const char *const networks[] = {"hong-alexnet", "resnet18", "unet",
+                                           "segnet",       "lstm",     "vit_b_16"};
+    random_source random = {setting("NEAP_TEST_SEED", 20240731) + 2};
+    for (uint32_t i = 0; i < neap_backends_count(); i++)
+        for (size_t k = 0; k < sizeof networks / sizeof *networks; k++)
+            if (computes(neap_backends_name(i)))
+                check_random_plans(networks[k], neap_backends_name(i), &random);
 }
 
 /* ---- The trainer ---- */
@@ -538,7 +596,7 @@ static void test_training(void **state)
     static const char *const plans[] = {"linear-greedy", "sqrt", "hong", "offload-greedy", "vdnn"};
     random_source random = {setting("NEAP_TEST_SEED", 20240731) + 1};
     for (uint32_t i = 0; i < neap_backends_count(); i++)
-        for (int k = 0; has_kernels(neap_backends_name(i)) && k < 3; k++) {
+        for (int k = 0; computes(neap_backends_name(i)) && k < 3; k++) {
             const small_network *network;
             do
                 network = small_networks_at(random_below(&random, small_networks_count()));
@@ -591,6 +649,8 @@ static uint32_t check_all(neap_backend *backend)
     tally all = {0};
     print_head(neap_backend_name(backend));
     for (uint32_t i = 0; i < small_networks_count(); i++) {
+        if (!is_chosen("NEAP_TEST_NETWORK", small_networks_at(i)->name))
+            continue;
         double begin = seconds_now();
         tally row = {0};
         subject s = begin_subject(small_networks_at(i), backend, NEAP_OPTIMIZER_NONE,
@@ -622,7 +682,7 @@ static void test_all_pairs(void **state)
     (void)state;
     uint32_t differ = 0;
     for (uint32_t i = 0; i < neap_backends_count(); i++)
-        if (has_kernels(neap_backends_name(i))) {
+        if (computes(neap_backends_name(i))) {
             neap_backend *backend =
                 open_backend(neap_backends_name(i), (int)setting("NEAP_TEST_THREADS", 0));
             differ += check_all(backend);
@@ -648,6 +708,7 @@ int main(void)
     const struct CMUnitTest some[] = {
         cmocka_unit_test(test_every_model_is_there),
         cmocka_unit_test(test_some_pairs),
+        cmocka_unit_test(test_random_plans),
         cmocka_unit_test(test_training),
     };
     const struct CMUnitTest all[] = {cmocka_unit_test(test_all_pairs)};
