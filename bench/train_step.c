@@ -1,14 +1,13 @@
 /*
  * Training steps of a built-in network, everything kept, timed.
  *
- *     train_step MODEL BATCH THREADS [STEPS [VARIANT]]
+ *     train_step MODEL BATCH THREADS [STEPS]
  *
  * With STEPS, runs so many and prints the seconds by op type, each op's best of all steps. Without,
- * runs one step for each line of input and prints its seconds, so that a script can take turns with
- * another program. Kernels are measured first and the fastest taken; with VARIANT, that one, or an
- * op's last. Parameters and data are random, of the usual size.
+ * runs one step for each line of input and prints its seconds and those of the processor, so that a
+ * script can take turns with another program. Every op runs its variant 0. Parameters and data are
+ * random, of the usual size.
  */
-#include <neap/cost.h>
 #include <neap/models.h>
 #include <neap/planner.h>
 #include <neap/run.h>
@@ -17,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static neap_diag diag;
 
@@ -117,17 +117,14 @@ static void run_many(neap_runner *runner, const neap_graph *graph, const neap_pl
     free(best);
 }
 
-/* The natural order again, every op in the variant asked for. */
-static neap_plan *with_variant(const neap_graph *graph, const neap_plan *plan, uint32_t variant)
+/* The natural order again, every op in variant 0: planners would take those that need least. */
+static neap_plan *with_variant_0(const neap_plan *plan)
 {
     neap_plan *made;
     must(neap_plan_create(NULL, neap_plan_graph_name(plan), "given", -1, &made, &diag));
     for (size_t i = 0; i < neap_plan_step_count(plan); i++) {
         neap_step step = neap_plan_steps(plan)[i];
-        if (step.kind == NEAP_COMPUTE) {
-            uint32_t count = neap_graph_op(graph, step.id)->n_variants;
-            step.variant = variant < count ? variant : count - 1;
-        }
+        step.variant = 0;
         must(neap_plan_append(made, step, &diag));
     }
     return made;
@@ -136,7 +133,7 @@ static neap_plan *with_variant(const neap_graph *graph, const neap_plan *plan, u
 int main(int argc, char **argv)
 {
     if (argc < 4) {
-        fprintf(stderr, "usage: train_step MODEL BATCH THREADS [STEPS [VARIANT]]\n");
+        fprintf(stderr, "usage: train_step MODEL BATCH THREADS [STEPS]\n");
         return 2;
     }
     neap_backend *backend;
@@ -154,18 +151,13 @@ int main(int argc, char **argv)
     }
     must(neap_model_build(NULL, neap_models_find(argv[1]), &model, &graph, &diag));
     must(neap_backend_open(NULL, "onednn", (int)strtol(argv[3], NULL, 10), &backend, &diag));
-    if (argc > 5)
-        must(neap_backend_fit(backend, graph, &diag));
-    else
-        must(neap_profile(NULL, graph, backend, NULL, NULL, &diag));
+    must(neap_backend_fit(backend, graph, &diag));
     neap_request request;
     neap_request_init(&request, graph, "store-all");
     request.alignment = NEAP_RUN_ALIGNMENT;
     must(neap_solve(NULL, &request, &solution, &diag));
-    const neap_plan *plan = neap_solution_plan(solution);
-    neap_plan *own = NULL;
-    if (argc > 5)
-        plan = own = with_variant(graph, plan, (uint32_t)strtol(argv[5], NULL, 10));
+    neap_plan *plan = with_variant_0(neap_solution_plan(solution));
+    neap_solution_destroy(solution);
     neap_run_options options;
     neap_run_options_init(&options);
     options.measure = argc > 4;
@@ -179,13 +171,13 @@ int main(int argc, char **argv)
     for (int c; argc == 4 && (c = getchar()) != EOF;)
         if (c == '\n') {
             neap_run_report report;
+            clock_t begin = clock();
             must(neap_runner_step(runner, 1, &report, &diag));
-            printf("%.6f\n", report.seconds);
+            printf("%.6f %.6f\n", report.seconds, (double)(clock() - begin) / CLOCKS_PER_SEC);
             fflush(stdout);
         }
     neap_runner_destroy(runner);
-    neap_plan_destroy(own);
-    neap_solution_destroy(solution);
+    neap_plan_destroy(plan);
     neap_graph_destroy(graph);
     neap_backend_close(backend);
     return 0;
