@@ -33,7 +33,7 @@
 #include <time.h>
 
 #define STEPS      2
-#define TIME_LIMIT 0.5 /* seconds that a method may search */
+#define TIME_LIMIT 0.4 /* seconds that a method may search */
 
 /* Above that, programs are too large to be solved in the time. */
 #define MOST_PROGRAM_OPS 130
@@ -446,7 +446,7 @@ static uint32_t try_some(subject *s, drawer *d, tally *by_method)
 /* Networks that take long go to one backend after the other. */
 static bool is_for(const neap_graph *graph, uint32_t network, uint32_t backend, uint64_t seed)
 {
-    return neap_graph_op_count(graph) < 700 || (network + backend + seed) % 2 == 0;
+    return neap_graph_op_count(graph) < 300 || (network + backend + seed) % 2 == 0;
 }
 
 static void check_some(uint32_t index, drawer *d, tally *by_method)
@@ -532,7 +532,7 @@ static void check_random_plans(const char *network, const char *backend_name, ra
     neap_backend *backend = open_backend(backend_name, 1);
     subject s = begin_subject(small_networks_find(network), backend, NEAP_OPTIMIZER_NONE, "unit");
     uint32_t choice = random_below(random, 60);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 3; i++) {
         neap_plan *any = random_plan(random, s.graph, 3 * neap_graph_op_count(s.graph), i > 0);
         neap_plan *plan = with_variants(s.graph, any, choice);
         place(&s, plan);
@@ -591,12 +591,11 @@ static void verify(const small_network *network, const char *backend_name, neap_
 static void test_training(void **state)
 {
     (void)state;
-    static const neap_optimizer optimizers[] = {NEAP_OPTIMIZER_NONE, NEAP_OPTIMIZER_MOMENTUM,
-                                                NEAP_OPTIMIZER_ADAM};
+    static const neap_optimizer optimizers[] = {NEAP_OPTIMIZER_MOMENTUM, NEAP_OPTIMIZER_ADAM};
     static const char *const plans[] = {"linear-greedy", "sqrt", "hong", "offload-greedy", "vdnn"};
     random_source random = {setting("NEAP_TEST_SEED", 20240731) + 1};
     for (uint32_t i = 0; i < neap_backends_count(); i++)
-        for (int k = 0; computes(neap_backends_name(i)) && k < 3; k++) {
+        for (int k = 0; computes(neap_backends_name(i)) && k < 2; k++) {
             const small_network *network;
             do
                 network = small_networks_at(random_below(&random, small_networks_count()));
