@@ -14,6 +14,7 @@ jobs=${NEAP_TEST_JOBS:-$(nproc)}
 export NEAP_TEST_TIMEOUT=${NEAP_TEST_TIMEOUT:-600}
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:detect_stack_use_after_return=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive} # tests share cores; spinning threads take them
 
 passed=0
 failures=()

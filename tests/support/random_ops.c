@@ -161,7 +161,21 @@ static neap_tensor conv2d_depthwise(neap_network *net, random_source *random)
     return conv2d_of(net, random, conv, conv.groups);
 }
 
-/* Two ways through one op: the sum of their gradients, and no gradient for data. */
+/* The shortcuts of residual networks. Where rows and columns have other strides, or channels do not
+   fill vectors, oneDNN 2.6 writes past its scratch. */
+static neap_tensor conv2d_pointwise(neap_network *net, random_source *random)
+{
+    const neap_conv2d conv = {.channels = 16,
+                              .kernel_h = 1,
+                              .kernel_w = 1,
+                              .stride_h = coin(random) ? 1 : 2,
+                              .stride_w = coin(random) ? 3 : 2,
+                              .bias = coin(random)};
+    neap_tensor x = activation(net, "x", SHAPE(1, from_to(random, 4, 8), 9, 12));
+    return neap_net_conv2d(net, "op", x, &conv);
+}
+
+/* No gradient for data. */
 static neap_tensor conv2d_on_data(neap_network *net, random_source *random)
 {
     neap_conv2d conv = {.channels = channels(random), .kernel_h = 3, .kernel_w = 3, .bias = true};
@@ -476,6 +490,7 @@ const random_op random_ops[] = {
     {"conv2d", conv2d},
     {"conv2d in groups", conv2d_groups},
     {"conv2d, depthwise", conv2d_depthwise},
+    {"conv2d of 1 x 1", conv2d_pointwise},
     {"conv2d on data", conv2d_on_data},
     {"conv_transpose2d", conv_transpose2d},
     {"linear", linear},
