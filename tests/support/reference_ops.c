@@ -140,6 +140,7 @@ void ref_run_init(ref_run *run, const neap_graph *graph, uint64_t seed)
     random_source random = {seed};
     uint32_t count = neap_graph_value_count(graph);
     run->graph = graph;
+    run->seed = seed;
     run->values = calloc(count, sizeof *run->values);
     assert_non_null(run->values);
     for (uint32_t v = 0; v < count; v++)
@@ -172,7 +173,7 @@ void ref_run_clear(ref_run *run)
 /* ---- Ops ---- */
 
 /* A backward op replays the random state of its forward op, which its name begins with. */
-static uint64_t seed_of(const neap_op *op)
+static uint64_t salt_of(const neap_op *op)
 {
     size_t length = strlen(op->name);
     if (length > 3 && strcmp(op->name + length - 3, ".bw") == 0)
@@ -227,7 +228,8 @@ void ref_run_op(const ref_run *run, uint32_t id, const ref_tensor *in, ref_tenso
         out[i] = new_tensor(neap_graph_value(run->graph, op->outputs[i]));
         to[i] = packed(&out[i]);
     }
-    run_args args = {.in = from, .out = to, .seed = op->random ? seed_of(op) : 0};
+    run_args args = {
+        .in = from, .out = to, .seed = op->random ? run_random(run->seed, salt_of(op)) : 0};
     if (run->kernels[id]->run(run->kernels[id], &args, &diag) != NEAP_OK)
         fail_msg("%s", diag.message);
     for (uint32_t i = 0; i < op->n_inputs; i++)

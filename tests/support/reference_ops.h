@@ -18,6 +18,7 @@ typedef struct ref_run {
     ref_tensor *values; /* per value of the graph */
     neap_backend *backend;
     run_kernel **kernels; /* per op */
+    uint64_t seed;        /* of the step: random ops draw from it and their names, as a runner's */
 } ref_run;
 
 /*
