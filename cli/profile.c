@@ -198,8 +198,8 @@ const cli_command cli_command_profile = {
     .summary = "measure a network's kernels on this machine",
     .about =
         "Runs every distinct op of MODEL on a backend, each variant of it, and says how long they "
-        "take: the median of several runs after a warm-up, on operands that the caches have "
-        "forgotten. With -o the training graph is written with these times and the workspaces the "
+        "take: the median of several runs after a warm-up, kernels taking turns as in a training "
+        "step. With -o the training graph is written with these times and the workspaces the "
         "kernels ask for, and every other command takes it as MODEL. Times are kept by op and "
         "machine, so that the next network measures only what is new; Ctrl-C loses nothing.",
     .examples =

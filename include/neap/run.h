@@ -95,7 +95,7 @@ typedef struct neap_profile_report {
 
 /*
  * Measures every distinct op of a graph on a backend, each variant, and gives the graph those
- * times and workspaces. Operands are in memory that was not used just before, as in a training
+ * times and workspaces. Kernels take turns, so that caches are as in a training
  * step. An op's signature (type, attributes, shapes, strides) and the backend's machine line are
  * the key in the cache; what others add to it meanwhile stays, a file of another kind is left as it
  * is. When cancelled the report says so: the graph is as it was, the cache has what was measured.

@@ -1,6 +1,7 @@
 /*
- * A block of memory for an arena, between two guard pages: a kernel that writes past either end is
- * stopped at once. The pages come zeroed and take real memory when they are first touched.
+ * A block of memory for an arena, between two guard pages: a kernel that writes past its end is
+ * stopped at once, one that writes before its beginning where its page begins. The pages come
+ * zeroed and take real memory when they are first touched.
  */
 #ifndef NEAP_RUN_BLOCK_H
 #define NEAP_RUN_BLOCK_H

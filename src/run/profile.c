@@ -1,9 +1,10 @@
 /*
  * Measures kernels.
  *
- * A kernel runs on operands of its own. In a training step they were made a while ago and lie in
- * main memory or the last cache, so as many sets of operands as fill RING bytes take turns. Times
- * are medians: whatever else the machine does makes single runs longer, never shorter.
+ * In a training step a kernel meets caches that others have used since, and operands of which some
+ * were just made. So kernels take turns, a group of them in rounds, on inputs that are written
+ * anew before each run. A machine's speed also drifts within seconds, and in rounds that meets all
+ * of them alike. Times are medians.
  */
 #include "base/clock.h"
 #include "base/fail.h"
@@ -16,10 +17,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RING           (INT64_C(64) << 20) /* bytes of operands that take turns */
-#define MOST_SETS      16
+#define GROUP          64   /* kernels that take turns, at most */
+#define ROUND_SECONDS  0.05 /* in which each of them runs once, unless there is but one */
 #define MOST_RUNS      31
+#define LEAST_RUNS     3     /* of a slow kernel */
 #define LEAST_MEASURED 0.004 /* seconds of runs that count, unless they are many */
+
+/* A kernel that is being measured. */
+typedef struct sampling {
+    uint32_t op, variant;
+    run_kernel *kernel;
+    double times[MOST_RUNS];
+    int count;
+    double total;
+} sampling;
 
 typedef struct meter {
     neap_allocator *allocator;
@@ -29,7 +40,11 @@ typedef struct meter {
     run_specs *specs;
     run_variants variants;
     double *spreads;  /* by item of variants */
-    void **addresses; /* of every set, n_operands each */
+    void **addresses; /* of one kernel's operands */
+    sampling *group;
+    size_t n_group;
+    double group_seconds; /* of a round */
+    uint32_t done;        /* kernels whose times are known */
     profile_cache cache;
     neap_text sign;
     neap_profile_report report;
@@ -69,12 +84,6 @@ static int64_t operand_bytes(const run_spec *spec)
     return bytes;
 }
 
-static int64_t set_count(int64_t bytes)
-{
-    int64_t sets = bytes > 0 ? RING / bytes : 1;
-    return sets < 1 ? 1 : sets > MOST_SETS ? MOST_SETS : sets;
-}
-
 /* Ordinary numbers: neither zeros, which some kernels skip, nor tiny ones, which are slow.
    Integers are zeros, which are ids, labels and positions of any kind. */
 static void fill(const run_array *array, unsigned char *at)
@@ -89,20 +98,17 @@ static void fill(const run_array *array, unsigned char *at)
         numbers[i] = (float)((i * 2654435761u >> 7) % 255) * (1 / 127.0f) - 0.99f;
 }
 
-/* The addresses of a set, inputs first, and its contents. */
-static void lay_set(const run_spec *spec, unsigned char *at, void **addresses)
+/* Addresses for the operands, inputs first; and inputs with contents, the first one last: of a
+   backward op that is the gradient, which was just made. */
+static void lay_operands(const run_spec *spec, unsigned char *at, void **addresses)
 {
     uint32_t n_inputs = spec->op->n_inputs;
-    for (uint32_t i = 0; i < n_inputs; i++) {
-        fill(&spec->in[i], at);
+    for (uint32_t i = 0; i < n_inputs + spec->op->n_outputs; i++) {
         addresses[i] = at;
-        at += rounded(span(&spec->in[i]));
+        at += rounded(span(i < n_inputs ? &spec->in[i] : &spec->out[i - n_inputs]));
     }
-    for (uint32_t i = 0; i < spec->op->n_outputs; i++) {
-        memset(at, 0, (size_t)span(&spec->out[i]));
-        addresses[n_inputs + i] = at;
-        at += rounded(span(&spec->out[i]));
-    }
+    for (uint32_t i = n_inputs; i-- > 0;)
+        fill(&spec->in[i], addresses[i]);
 }
 
 /* ---- One kernel ---- */
@@ -122,108 +128,171 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static neap_status run_once(const meter *m, const run_spec *spec, const run_kernel *kernel,
-                            int64_t set, double *seconds)
+static neap_variant *variant_of(const meter *m, const sampling *x)
 {
-    void **addresses = m->addresses + (size_t)set * m->specs->n_operands;
-    run_args args = {.in = (const void *const *)addresses,
-                     .out = addresses + spec->op->n_inputs,
+    return &m->variants.items[m->variants.begins[x->op] + x->variant];
+}
+
+static neap_status run_once(const meter *m, const sampling *x, double *seconds)
+{
+    run_spec spec = run_specs_at(m->specs, x->op, x->variant);
+    lay_operands(&spec, m->block.data + rounded(variant_of(m, x)->workspace), m->addresses);
+    run_args args = {.in = (const void *const *)m->addresses,
+                     .out = m->addresses + spec.op->n_inputs,
                      .workspace = m->block.data,
                      .seed = 1};
     double begin = neap_clock_seconds();
-    neap_status status = kernel->run(kernel, &args, m->diag);
+    neap_status status = x->kernel->run(x->kernel, &args, m->diag);
     *seconds = neap_clock_seconds() - begin;
     return status;
 }
 
-/* The median of some runs, and the quarter-to-three-quarter distance over it; neither when
-   cancelled. */
-static neap_status time_kernel(meter *m, const run_spec *spec, const run_kernel *kernel,
-                               int64_t sets, double *median, double *spread)
+static bool wants_more(const meter *m, const sampling *x)
 {
-    double times[MOST_RUNS], total = 0, ignored;
-    int n = 0, least = m->options->repetitions < MOST_RUNS ? m->options->repetitions : MOST_RUNS;
-    int64_t set = 0;
-    neap_status status = NEAP_OK;
-    for (int i = 0; i < m->options->warmups && status == NEAP_OK; i++)
-        status = run_once(m, spec, kernel, set++ % sets, &ignored);
-    while (status == NEAP_OK && n < MOST_RUNS && (n < least || total < LEAST_MEASURED)) {
-        if (n >= 3 && total / n > m->options->seconds_per_op)
-            break;
-        if (is_cancelled(m))
-            return NEAP_OK;
-        status = run_once(m, spec, kernel, set++ % sets, &times[n]);
-        total += times[n++];
-    }
-    if (status != NEAP_OK || n == 0)
-        return status;
-    qsort(times, (size_t)n, sizeof *times, compare_doubles);
-    *median = n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
-    *spread = *median > 0 ? (times[(3 * n) / 4] - times[n / 4]) / *median : 0;
-    return NEAP_OK;
+    int wanted = m->options->repetitions;
+    if (x->count >= MOST_RUNS)
+        return false;
+    if (x->count >= LEAST_RUNS && x->total > x->count * m->options->seconds_per_op)
+        return false;
+    return x->count < wanted || x->count < 1 || x->total < LEAST_MEASURED;
 }
 
-static neap_status measure(meter *m, const run_spec *spec, int64_t workspace, double *median,
-                           double *spread)
+/* The median, and the distance between the quartiles over it. */
+static void summarize(sampling *x, double *median, double *spread)
 {
-    int64_t bytes = operand_bytes(spec), sets = set_count(bytes);
-    run_kernel *kernel = NULL;
-    neap_status status = m->backend->type->prepare(m->backend, spec, &kernel, m->diag);
-    if (status != NEAP_OK)
-        return status;
-    memset(m->block.data, 0, (size_t)workspace);
-    for (int64_t set = 0; set < sets; set++)
-        lay_set(spec, m->block.data + rounded(workspace) + set * bytes,
-                m->addresses + (size_t)set * m->specs->n_operands);
-    status = time_kernel(m, spec, kernel, sets, median, spread);
-    kernel->destroy(kernel);
-    return status;
+    size_t n = (size_t)x->count;
+    qsort(x->times, n, sizeof *x->times, compare_doubles);
+    *median = n % 2 ? x->times[n / 2] : (x->times[n / 2 - 1] + x->times[n / 2]) / 2;
+    *spread = *median > 0 ? (x->times[(3 * n) / 4] - x->times[n / 4]) / *median : 0;
 }
 
-/* ---- All kernels of a graph ---- */
+/* ---- A group of kernels ---- */
 
-static void tell(const meter *m, uint32_t done)
+static void tell(const meter *m, double of_group)
 {
     neap_progress *progress = m->options->progress;
     if (!progress || !progress->report)
         return;
+    double done = m->done + of_group * (double)m->n_group;
     neap_progress_event event = {.phase = "profile",
-                                 .fraction = m->n_kernels ? (double)done / m->n_kernels : 1,
+                                 .fraction = m->n_kernels ? done / m->n_kernels : 1,
                                  .seconds = neap_clock_seconds() - m->begun,
                                  .best_time = -1,
                                  .bound_time = -1};
     progress->report(progress, &event);
 }
 
-/* The time of one variant, from the cache or measured. */
+/* One run of each kernel that wants more; *any says whether there was one. */
+static neap_status run_round(meter *m, int round, bool *any)
+{
+    double planned = m->options->repetitions > 1 ? m->options->repetitions : 1;
+    *any = false;
+    for (size_t i = 0; i < m->n_group; i++) {
+        sampling *x = &m->group[i];
+        double seconds, share = (round + (double)i / (double)m->n_group) / planned;
+        if (!wants_more(m, x))
+            continue;
+        if (is_cancelled(m))
+            return NEAP_OK;
+        tell(m, share < 1 ? share : 1);
+        neap_status status = run_once(m, x, &seconds);
+        if (status != NEAP_OK)
+            return status;
+        *any = true;
+        x->times[x->count++] = seconds;
+        x->total += seconds;
+    }
+    return NEAP_OK;
+}
+
+/* Notes the times of a group; when it was cancelled, of what was run often enough. */
+static neap_status note_times(meter *m)
+{
+    neap_status status = NEAP_OK;
+    for (size_t i = 0; i < m->n_group && status == NEAP_OK; i++) {
+        sampling *x = &m->group[i];
+        if (x->count == 0 || (m->report.interrupted && x->count < LEAST_RUNS))
+            continue;
+        neap_variant *variant = variant_of(m, x);
+        double *spread = &m->spreads[variant - m->variants.items];
+        summarize(x, &variant->seconds, spread);
+        m->report.measured++;
+        run_spec spec = run_specs_at(m->specs, x->op, x->variant);
+        m->sign.length = 0;
+        run_spec_sign(&spec, &m->sign);
+        if (m->sign.status != NEAP_OK)
+            return neap_fail_no_memory(m->diag);
+        profile_entry entry = {.machine = m->backend->machine,
+                               .op = m->sign.text,
+                               .variant = x->variant,
+                               .workspace = variant->workspace,
+                               .seconds = variant->seconds,
+                               .spread = *spread};
+        status = profile_cache_put(&m->cache, &entry, m->diag);
+    }
+    return status;
+}
+
+static void clear_group(meter *m)
+{
+    for (size_t i = 0; i < m->n_group; i++)
+        m->group[i].kernel->destroy(m->group[i].kernel);
+    m->n_group = 0;
+    m->group_seconds = 0;
+}
+
+static neap_status measure_group(meter *m)
+{
+    neap_status status = NEAP_OK;
+    bool any = m->n_group > 0;
+    for (int round = 0; any && status == NEAP_OK && !m->report.interrupted; round++)
+        status = run_round(m, round, &any);
+    if (status == NEAP_OK)
+        status = note_times(m);
+    m->done += (uint32_t)m->n_group;
+    clear_group(m);
+    return status;
+}
+
+/* Warms a kernel up and adds it to the group, which is measured first if this makes its rounds too
+   long. */
+static neap_status join_group(meter *m, uint32_t op, uint32_t k)
+{
+    sampling x = {.op = op, .variant = k};
+    double seconds = 0;
+    run_spec spec = run_specs_at(m->specs, op, k);
+    neap_status status = m->backend->type->prepare(m->backend, &spec, &x.kernel, m->diag);
+    if (status != NEAP_OK)
+        return status;
+    for (int i = 0; i < m->options->warmups && status == NEAP_OK; i++)
+        status = run_once(m, &x, &seconds);
+    bool full = m->n_group == GROUP || m->group_seconds + seconds > ROUND_SECONDS;
+    if (status == NEAP_OK && full)
+        status = measure_group(m);
+    m->group[m->n_group++] = x; /* there is room, also after a failure */
+    m->group_seconds += seconds;
+    return status;
+}
+
+/* ---- All kernels of a graph ---- */
+
+/* The time of one variant: from the cache, or later with the group it joins. */
 static neap_status find_time(meter *m, uint32_t op, uint32_t k)
 {
     size_t item = m->variants.begins[op] + k;
     neap_variant *variant = &m->variants.items[item];
-    const char *machine = m->backend->machine;
-    const profile_entry *known =
-        m->options->refresh
-            ? NULL
-            : profile_cache_find(&m->cache, machine, m->sign.text, k, variant->workspace);
+    const profile_entry *known = m->options->refresh
+                                     ? NULL
+                                     : profile_cache_find(&m->cache, m->backend->machine,
+                                                          m->sign.text, k, variant->workspace);
     m->report.kernels++;
     if (known) {
         variant->seconds = known->seconds;
         m->spreads[item] = known->spread;
+        m->done++;
         return NEAP_OK;
     }
-    run_spec spec = run_specs_at(m->specs, op, k);
-    neap_status status =
-        measure(m, &spec, variant->workspace, &variant->seconds, &m->spreads[item]);
-    if (status != NEAP_OK || m->report.interrupted)
-        return status;
-    m->report.measured++;
-    profile_entry entry = {.machine = machine,
-                           .op = m->sign.text,
-                           .variant = k,
-                           .workspace = variant->workspace,
-                           .seconds = variant->seconds,
-                           .spread = m->spreads[item]};
-    return profile_cache_put(&m->cache, &entry, m->diag);
+    return join_group(m, op, k);
 }
 
 static bool has_kernels(const meter *m, uint32_t op)
@@ -231,29 +300,62 @@ static bool has_kernels(const meter *m, uint32_t op)
     return m->specs->alike[op] == op && !run_specs_is_view(m->specs, op);
 }
 
-static neap_status find_times(meter *m)
+/* An op that has kernels of its own, and how much work it is. */
+typedef struct errand {
+    double work;
+    uint32_t op;
+} errand;
+
+static int less_work_first(const void *a, const void *b)
+{
+    const errand *x = a, *y = b;
+    if (x->work > y->work || x->work < y->work)
+        return x->work > y->work ? 1 : -1;
+    return (x->op > y->op) - (x->op < y->op);
+}
+
+static neap_status find_times_of(meter *m, uint32_t op)
 {
     neap_status status = NEAP_OK;
-    for (uint32_t op = 0; op < m->variants.n_ops && status == NEAP_OK; op++) {
-        if (!has_kernels(m, op))
-            continue;
+    for (uint32_t k = 0; k < m->variants.counts[op] && status == NEAP_OK; k++) {
+        if (is_cancelled(m))
+            return NEAP_OK;
         run_spec spec = run_specs_at(m->specs, op, 0);
         m->sign.length = 0;
         run_spec_sign(&spec, &m->sign);
         if (m->sign.status != NEAP_OK)
             return neap_fail_no_memory(m->diag);
-        for (uint32_t k = 0; k < m->variants.counts[op] && status == NEAP_OK; k++) {
-            if (is_cancelled(m))
-                return NEAP_OK;
-            tell(m, m->report.kernels);
-            status = find_time(m, op, k);
-        }
+        status = find_time(m, op, k);
     }
-    tell(m, m->n_kernels);
     return status;
 }
 
-/* Room for the largest set of operands, or many of smaller ones, and the workspace before them. */
+/* From the least work to the most: kernels that take turns take similar times, and stopping in the
+   middle of long ones loses no short ones. */
+static neap_status find_times(meter *m)
+{
+    errand *errands;
+    size_t count = 0;
+    neap_status status = NEAP_NEW(m->allocator, m->variants.n_ops, &errands, m->diag);
+    if (status != NEAP_OK)
+        return status;
+    for (uint32_t op = 0; op < m->variants.n_ops; op++) {
+        const neap_op *o = neap_graph_op(m->specs->graph, op);
+        if (has_kernels(m, op))
+            errands[count++] = (errand){(double)o->flops + (double)o->bytes_moved, op};
+    }
+    if (count > 1)
+        qsort(errands, count, sizeof *errands, less_work_first);
+    for (size_t i = 0; i < count && status == NEAP_OK && !m->report.interrupted; i++)
+        status = find_times_of(m, errands[i].op);
+    NEAP_DELETE(m->allocator, m->variants.n_ops, errands);
+    if (status == NEAP_OK)
+        status = measure_group(m);
+    tell(m, 1);
+    return status;
+}
+
+/* Room for the largest operands, and the workspace before them. */
 static neap_status make_room(meter *m)
 {
     int64_t most = 0;
@@ -266,13 +368,15 @@ static neap_status make_room(meter *m)
             const neap_variant *variant = &m->variants.items[m->variants.begins[op] + k];
             workspace = variant->workspace > workspace ? variant->workspace : workspace;
         }
-        bytes = rounded(workspace) + bytes * set_count(bytes);
+        bytes += rounded(workspace);
         most = bytes > most ? bytes : most;
         m->n_kernels += m->variants.counts[op];
     }
     neap_status status = run_block_create(most, &m->block, m->diag);
     if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, MOST_SETS * m->specs->n_operands, &m->addresses, m->diag);
+        status = NEAP_NEW(m->allocator, m->specs->n_operands, &m->addresses, m->diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(m->allocator, GROUP + 1, &m->group, m->diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(m->allocator, m->variants.n_items, &m->spreads, m->diag);
     return status;
@@ -346,7 +450,9 @@ neap_status neap_profile(neap_allocator *allocator, neap_graph *graph, neap_back
     if (report)
         *report = m.report;
     NEAP_DELETE(allocator, m.variants.n_items, m.spreads);
-    NEAP_DELETE(allocator, MOST_SETS * specs.n_operands, m.addresses);
+    NEAP_DELETE(allocator, specs.n_operands, m.addresses);
+    clear_group(&m);
+    NEAP_DELETE(allocator, GROUP + 1, m.group);
     run_block_destroy(&m.block);
     run_variants_clear(&m.variants);
     run_specs_clear(&specs);

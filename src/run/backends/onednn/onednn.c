@@ -1,5 +1,6 @@
 /* The onednn backend: the table of its ops, and what they share. */
 #include "run/backends/onednn/onednn.h"
+#include "run/op_check.h"
 
 #include "base/fail.h"
 #include "base/memory.h"
@@ -122,6 +123,8 @@ static bool onednn_supports_op(neap_backend *backend, const run_spec *spec, neap
                   onednn_op_name(spec), spec->op->type);
         return false;
     }
+    if (run_check_op(spec, diag) != NEAP_OK)
+        return false;
     return op->supports ? op->supports(backend, spec, diag) : onednn_is_f32(spec, diag);
 }
 
