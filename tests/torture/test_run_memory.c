@@ -187,7 +187,8 @@ static neap_status verify(rack *k)
     neap_train_options_init(&options);
     neap_status status = neap_train_verify(&k->memory.base, k->graph, k->plan, k->backend, &options,
                                            1, NULL, &report, &k->diag);
-    assert_true(status != NEAP_OK || report.equal);
+    bool computes = strcmp(neap_backend_name(k->backend), "null") != 0; /* or results are chance */
+    assert_true(status != NEAP_OK || report.equal || !computes);
     return status;
 }
 
