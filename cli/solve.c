@@ -28,10 +28,18 @@ const char *cli_result_status(const cli_result *result)
     return result->solved ? neap_outcome_name(result->figures->outcome) : "unsupported";
 }
 
+bool cli_result_has_addresses(const cli_result *result)
+{
+    size_t count;
+    return result->plan && neap_plan_offsets(result->plan, &count) != NULL;
+}
+
 bool cli_result_better(const cli_result *a, const cli_result *b)
 {
     if (!a->plan || !b->plan)
         return a->plan && !b->plan;
+    if (cli_result_has_addresses(a) != cli_result_has_addresses(b))
+        return cli_result_has_addresses(a);
     if (a->figures->time < b->figures->time || a->figures->time > b->figures->time)
         return a->figures->time < b->figures->time;
     return a->figures->peak_bytes < b->figures->peak_bytes;

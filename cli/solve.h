@@ -24,7 +24,10 @@ typedef struct cli_result {
 void cli_result_clear(cli_result *result);
 /* "feasible", ...; "unsupported" if not solved. */
 const char *cli_result_status(const cli_result *result);
-/* Is a the better plan: faster, or as fast with a lower peak? Any plan is better than none. */
+/* Has it a plan whose arena is within the budget? */
+bool cli_result_has_addresses(const cli_result *result);
+/* Is a the better plan: faster, or as fast with a lower peak? One with addresses is better than one
+   without, any plan better than none. */
 bool cli_result_better(const cli_result *a, const cli_result *b);
 
 /* Everything a run of methods needs. */

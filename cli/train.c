@@ -355,6 +355,14 @@ static int start(training *t)
                             &t->options, &t->trainer, &diag) != NEAP_OK)
         return fail_run(&diag);
     t->arena = neap_runner_arena_bytes(neap_trainer_runner(t->trainer));
+    if (t->planning.budget >= 0 && t->arena > t->planning.budget) {
+        cli_text arena, above;
+        return cli_fail(CLI_INFEASIBLE,
+                        "the plan of %s fits the budget, but with addresses it takes %s; try "
+                        "--budget %s, another --method, or more --time-limit",
+                        neap_plan_method(t->plan), cli_bytes(&arena, t->arena),
+                        cli_bytes_above(&above, t->arena));
+    }
     if (t->settings.resume && neap_trainer_resume(t->trainer, t->settings.resume, &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
     t->first = neap_trainer_steps(t->trainer);
