@@ -246,8 +246,14 @@ typedef struct attempt {
 
 static neap_status plan_within(const planner *p, attempt *a, neap_diag *diag)
 {
+    neap_request request = *p->request;
     planner tighter = *p;
     tighter.budget = a->allowed;
+    tighter.request = &request;
+    if (request.time_limit > 0) { /* half of what is left: the next one may be needed, too */
+        double spent = planner_now() - p->started;
+        request.time_limit = spent + (request.time_limit - spent) / 2;
+    }
     neap_arena_init(&a->draft.arena, p->allocator);
     a->draft.bound_ticks = a->draft.least_budget = -1;
     neap_status status = neap_methods_find(p->request->method)->plan(&tighter, &a->draft, diag);
@@ -274,8 +280,9 @@ static void adopt(const planner *p, draft *first, attempt *a)
     *first = d;
 }
 
-/* How often to plan again. */
+/* How often to plan again, and how much of a time limit goes to planning the first time. */
 #define TIGHTENINGS 5
+#define FIRST_SHARE 0.7
 
 /*
  * The addresses of the first plan take more than the budget: plans again, within as many bytes less
@@ -397,6 +404,18 @@ static neap_status verify(const planner *p, neap_solution *solution, neap_diag *
     return status;
 }
 
+/* The first planning leaves some of the time for addresses that do not fit. */
+static neap_status plan_first(const planner *p, const neap_method *method, draft *d,
+                              neap_diag *diag)
+{
+    neap_request request = *p->request;
+    planner first = *p;
+    first.request = &request;
+    if (p->budget < INT64_MAX)
+        request.time_limit *= FIRST_SHARE;
+    return method->plan(&first, d, diag);
+}
+
 static neap_outcome stop_reason(const planner *p)
 {
     neap_progress *progress = p->request->progress;
@@ -448,7 +467,7 @@ neap_status neap_solve(neap_allocator *allocator, const neap_request *request,
                        .floor_bytes = neap_graph_floor_bytes(p.graph, NULL),
                        .least_budget = -1,
                        .blocking_op = NEAP_NONE};
-    status = method->plan(&p, &solution->draft, diag);
+    status = plan_first(&p, method, &solution->draft, diag);
     if (status == NEAP_OK) {
         if (solution->draft.stopped)
             solution->figures.outcome = stop_reason(&p);
