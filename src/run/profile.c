@@ -3,8 +3,8 @@
  *
  * In a training step a kernel meets caches that others have used since, and operands of which some
  * were just made. So kernels take turns, a group of them in rounds, on inputs that are written
- * anew before each run. A machine's speed also drifts within seconds, and in rounds that meets all
- * of them alike. Times are medians.
+ * anew before each round. A machine's speed also drifts within seconds, and in rounds that meets
+ * all of them alike. Times are medians.
  */
 #include "base/clock.h"
 #include "base/fail.h"
@@ -17,7 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GROUP          64   /* kernels that take turns, at most */
+#define GROUP          64                   /* kernels that take turns, at most */
+#define GROUP_BYTES    (INT64_C(256) << 20) /* of their operands, unless there is but one */
 #define ROUND_SECONDS  0.05 /* in which each of them runs once, unless there is but one */
 #define MOST_RUNS      31
 #define LEAST_RUNS     3     /* of a slow kernel */
@@ -27,6 +28,7 @@
 typedef struct sampling {
     uint32_t op, variant;
     run_kernel *kernel;
+    int64_t begin; /* of its operands, in the block */
     double times[MOST_RUNS];
     int count;
     double total;
@@ -39,8 +41,10 @@ typedef struct meter {
     run_block block;
     run_specs *specs;
     run_variants variants;
-    double *spreads;  /* by item of variants */
-    void **addresses; /* of one kernel's operands */
+    double *spreads;   /* by item of variants */
+    void **addresses;  /* of the operands of each kernel of the group */
+    int64_t workspace; /* the largest; it comes first in the block */
+    int64_t group_bytes;
     sampling *group;
     size_t n_group;
     double group_seconds; /* of a round */
@@ -133,12 +137,22 @@ static neap_variant *variant_of(const meter *m, const sampling *x)
     return &m->variants.items[m->variants.begins[x->op] + x->variant];
 }
 
-static neap_status run_once(const meter *m, const sampling *x, double *seconds)
+static void **addresses_of(const meter *m, const sampling *x)
+{
+    return m->addresses + (size_t)(x - m->group) * m->specs->n_operands;
+}
+
+static void lay(const meter *m, const sampling *x)
 {
     run_spec spec = run_specs_at(m->specs, x->op, x->variant);
-    lay_operands(&spec, m->block.data + rounded(variant_of(m, x)->workspace), m->addresses);
-    run_args args = {.in = (const void *const *)m->addresses,
-                     .out = m->addresses + spec.op->n_inputs,
+    lay_operands(&spec, m->block.data + m->workspace + x->begin, addresses_of(m, x));
+}
+
+static neap_status run_once(const meter *m, const sampling *x, double *seconds)
+{
+    void **addresses = addresses_of(m, x);
+    run_args args = {.in = (const void *const *)addresses,
+                     .out = addresses + neap_graph_op(m->specs->graph, x->op)->n_inputs,
                      .workspace = m->block.data,
                      .seed = 1};
     double begin = neap_clock_seconds();
@@ -182,19 +196,26 @@ static void tell(const meter *m, double of_group)
     progress->report(progress, &event);
 }
 
-/* One run of each kernel that wants more; *any says whether there was one. */
+/*
+ * One run of each kernel that wants more, one right after the other as in a training step, so that
+ * no thread has gone to sleep meanwhile; another one begins each time. *any says whether there was
+ * one.
+ */
 static neap_status run_round(meter *m, int round, bool *any)
 {
     double planned = m->options->repetitions > 1 ? m->options->repetitions : 1;
     *any = false;
+    for (size_t i = 0; i < m->n_group; i++)
+        if (wants_more(m, &m->group[i]))
+            lay(m, &m->group[i]);
+    tell(m, round < planned ? round / planned : 1);
     for (size_t i = 0; i < m->n_group; i++) {
-        sampling *x = &m->group[i];
-        double seconds, share = (round + (double)i / (double)m->n_group) / planned;
+        sampling *x = &m->group[(i + (size_t)round) % m->n_group];
+        double seconds;
         if (!wants_more(m, x))
             continue;
         if (is_cancelled(m))
             return NEAP_OK;
-        tell(m, share < 1 ? share : 1);
         neap_status status = run_once(m, x, &seconds);
         if (status != NEAP_OK)
             return status;
@@ -239,6 +260,7 @@ static void clear_group(meter *m)
         m->group[i].kernel->destroy(m->group[i].kernel);
     m->n_group = 0;
     m->group_seconds = 0;
+    m->group_bytes = 0;
 }
 
 static neap_status measure_group(meter *m)
@@ -254,24 +276,31 @@ static neap_status measure_group(meter *m)
     return status;
 }
 
-/* Warms a kernel up and adds it to the group, which is measured first if this makes its rounds too
-   long. */
+/* Adds a kernel to the group and warms it up; the group before it is measured first if with this
+   one its rounds would be too long or its operands too many. */
 static neap_status join_group(meter *m, uint32_t op, uint32_t k)
 {
-    sampling x = {.op = op, .variant = k};
     double seconds = 0;
     run_spec spec = run_specs_at(m->specs, op, k);
-    neap_status status = m->backend->type->prepare(m->backend, &spec, &x.kernel, m->diag);
+    int64_t bytes = operand_bytes(&spec);
+    neap_status status = NEAP_OK;
+    if (m->n_group == GROUP || (m->n_group > 0 && m->group_bytes + bytes > GROUP_BYTES))
+        status = measure_group(m);
+    if (status != NEAP_OK || m->report.interrupted)
+        return status;
+    sampling *x = &m->group[m->n_group];
+    *x = (sampling){.op = op, .variant = k, .begin = m->group_bytes};
+    spec = run_specs_at(m->specs, op, k); /* measuring asked for others */
+    status = m->backend->type->prepare(m->backend, &spec, &x->kernel, m->diag);
     if (status != NEAP_OK)
         return status;
+    m->n_group++;
+    m->group_bytes += bytes;
+    lay(m, x);
     for (int i = 0; i < m->options->warmups && status == NEAP_OK; i++)
-        status = run_once(m, &x, &seconds);
-    bool full = m->n_group == GROUP || m->group_seconds + seconds > ROUND_SECONDS;
-    if (status == NEAP_OK && full)
-        status = measure_group(m);
-    m->group[m->n_group++] = x; /* there is room, also after a failure */
+        status = run_once(m, x, &seconds);
     m->group_seconds += seconds;
-    return status;
+    return status == NEAP_OK && m->group_seconds > ROUND_SECONDS ? measure_group(m) : status;
 }
 
 /* ---- All kernels of a graph ---- */
@@ -355,7 +384,7 @@ static neap_status find_times(meter *m)
     return status;
 }
 
-/* Room for the largest operands, and the workspace before them. */
+/* Room for the largest workspace, and behind it for the operands of a group. */
 static neap_status make_room(meter *m)
 {
     int64_t most = 0;
@@ -363,20 +392,20 @@ static neap_status make_room(meter *m)
         if (!has_kernels(m, op))
             continue;
         run_spec spec = run_specs_at(m->specs, op, 0);
-        int64_t bytes = operand_bytes(&spec), workspace = 0;
-        for (uint32_t k = 0; k < m->variants.counts[op]; k++) {
-            const neap_variant *variant = &m->variants.items[m->variants.begins[op] + k];
-            workspace = variant->workspace > workspace ? variant->workspace : workspace;
-        }
-        bytes += rounded(workspace);
+        int64_t bytes = operand_bytes(&spec);
         most = bytes > most ? bytes : most;
+        for (uint32_t k = 0; k < m->variants.counts[op]; k++) {
+            int64_t workspace = m->variants.items[m->variants.begins[op] + k].workspace;
+            m->workspace = rounded(workspace) > m->workspace ? rounded(workspace) : m->workspace;
+        }
         m->n_kernels += m->variants.counts[op];
     }
+    most = m->workspace + (most > GROUP_BYTES ? most : GROUP_BYTES);
     neap_status status = run_block_create(most, &m->block, m->diag);
     if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, m->specs->n_operands, &m->addresses, m->diag);
+        status = NEAP_NEW(m->allocator, GROUP * m->specs->n_operands, &m->addresses, m->diag);
     if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, GROUP + 1, &m->group, m->diag);
+        status = NEAP_NEW(m->allocator, GROUP, &m->group, m->diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(m->allocator, m->variants.n_items, &m->spreads, m->diag);
     return status;
@@ -450,9 +479,9 @@ neap_status neap_profile(neap_allocator *allocator, neap_graph *graph, neap_back
     if (report)
         *report = m.report;
     NEAP_DELETE(allocator, m.variants.n_items, m.spreads);
-    NEAP_DELETE(allocator, specs.n_operands, m.addresses);
+    NEAP_DELETE(allocator, GROUP * specs.n_operands, m.addresses);
     clear_group(&m);
-    NEAP_DELETE(allocator, GROUP + 1, m.group);
+    NEAP_DELETE(allocator, GROUP, m.group);
     run_block_destroy(&m.block);
     run_variants_clear(&m.variants);
     run_specs_clear(&specs);
