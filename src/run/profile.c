@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GROUP          64                   /* kernels that take turns, at most */
-#define GROUP_BYTES    (INT64_C(256) << 20) /* of their operands, unless there is but one */
+#define GROUP          64                  /* kernels that take turns, at most */
+#define GROUP_BYTES    (INT64_C(32) << 20) /* of their operands, unless there is but one */
 #define ROUND_SECONDS  0.05 /* in which each of them runs once, unless there is but one */
 #define MOST_RUNS      31
 #define LEAST_RUNS     3     /* of a slow kernel */
