@@ -98,3 +98,15 @@ int cli_file_deliver(const char *path, const char *text, size_t length, cli_buff
     cli_buffer_add(out, text, length);
     return CLI_OK;
 }
+
+int cli_graph_deliver(const char *path, const neap_graph *graph, cli_buffer *out)
+{
+    neap_diag diag;
+    char *text;
+    size_t length;
+    if (neap_graph_write_text(graph, NULL, &text, &length, &diag) != NEAP_OK)
+        return cli_fail_diag(&diag);
+    int code = cli_file_deliver(path, text, length, out);
+    neap_release(NULL, text, length + 1);
+    return code;
+}

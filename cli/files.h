@@ -6,6 +6,7 @@
 
 #include "buffer.h"
 
+#include <neap/graph.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -26,6 +27,8 @@ int cli_file_check(const char *path);
 bool cli_is_stdout(const char *path);
 /* The same, but "-" adds the text to what the command prints. */
 int cli_file_deliver(const char *path, const char *text, size_t length, cli_buffer *out);
+/* A graph, likewise. */
+int cli_graph_deliver(const char *path, const neap_graph *graph, cli_buffer *out);
 
 /* Writes to standard output. A pipe whose reader has gone is no news to anyone: CLI_FAILED without
  * a line. */

@@ -210,18 +210,6 @@ static void add_json(const summary *s, cli_buffer *out)
 
 /* ---- The command ---- */
 
-static int write_graph(const cli_settings *settings, const neap_graph *graph, cli_buffer *out)
-{
-    neap_diag diag;
-    char *text;
-    size_t length;
-    if (neap_graph_write_text(graph, NULL, &text, &length, &diag) != NEAP_OK)
-        return cli_fail_diag(&diag);
-    int code = cli_file_deliver(settings->output, text, length, out);
-    neap_release(NULL, text, length + 1);
-    return code;
-}
-
 static int run_graph(const cli_settings *settings, cli_buffer *out)
 {
     if (cli_is_stdout(settings->output) && settings->json)
@@ -231,7 +219,7 @@ static int run_graph(const cli_settings *settings, cli_buffer *out)
     summary s = {0};
     int code = cli_load(settings, settings->operands[0], &model);
     if (code == CLI_OK && settings->output)
-        code = write_graph(settings, model.graph, out);
+        code = cli_graph_deliver(settings->output, model.graph, out);
     if (code == CLI_OK && (!settings->output || settings->json)) {
         code = summarize(&model, &s);
         if (code == CLI_OK && settings->json)

@@ -138,25 +138,13 @@ static void add_json(const cli_loaded *model, const cli_measured *measured, cons
     cli_json_end_object(&json);
 }
 
-static int write_graph(const cli_settings *settings, const neap_graph *graph, cli_buffer *out)
-{
-    neap_diag diag;
-    char *text;
-    size_t length;
-    if (neap_graph_write_text(graph, NULL, &text, &length, &diag) != NEAP_OK)
-        return cli_fail_diag(&diag);
-    int code = cli_file_deliver(settings->output, text, length, out);
-    neap_release(NULL, text, length + 1);
-    return code;
-}
-
 static int show(const cli_settings *settings, const cli_loaded *model, const cli_measured *measured,
                 cli_buffer *out)
 {
     totals t = {0};
     int code = add_up(model->graph, &t);
     if (code == CLI_OK && settings->output)
-        code = write_graph(settings, model->graph, out);
+        code = cli_graph_deliver(settings->output, model->graph, out);
     if (code == CLI_OK && settings->json) {
         add_json(model, measured, &t, out);
     } else if (code == CLI_OK && !cli_is_stdout(settings->output)) {

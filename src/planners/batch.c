@@ -9,6 +9,7 @@
  */
 #include <neap/batch.h>
 
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/memory.h"
 #include "planners/planner_internal.h"
@@ -55,7 +56,7 @@ static void forward_report(neap_progress *self, const neap_progress_event *event
     batch_progress *progress = (batch_progress *)self; /* base is its first member */
     neap_progress_event told = *event;
     told.phase = progress->phase;
-    told.seconds = planner_now() - progress->begun;
+    told.seconds = neap_clock_seconds() - progress->begun;
     progress->outer->report(progress->outer, &told);
 }
 
@@ -200,7 +201,7 @@ static neap_status try_batch(search *s, neap_batch_trial *t, neap_solution **sol
                              neap_diag *diag)
 {
     const neap_batch_request *request = s->request;
-    double begun = planner_now();
+    double begun = neap_clock_seconds();
     neap_graph *graph = NULL;
     *solution = NULL;
     neap_status status = request->graph_of(request->context, t->batch, &graph, diag);
@@ -231,7 +232,7 @@ static neap_status try_batch(search *s, neap_batch_trial *t, neap_solution **sol
         *solution = NULL;
     }
     neap_graph_destroy(graph);
-    t->seconds = planner_now() - begun;
+    t->seconds = neap_clock_seconds() - begun;
     return status;
 }
 
@@ -243,7 +244,7 @@ static bool cancelled(const search *s)
 
 static double seconds_left(const search *s)
 {
-    return s->request->time_limit - (planner_now() - s->begun);
+    return s->request->time_limit - (neap_clock_seconds() - s->begun);
 }
 
 /* How many more trials bisection would take. */
@@ -484,7 +485,7 @@ static void begin(search *s)
 {
     const neap_batch_request *request = s->request;
     neap_progress *outer = request->solve.progress;
-    s->begun = planner_now();
+    s->begun = neap_clock_seconds();
     s->low = request->least - 1;
     s->solve = request->solve;
     s->progress = (batch_progress){.outer = outer, .begun = s->begun};
@@ -502,7 +503,7 @@ static void conclude(search *s)
     result->batch = s->low < s->request->least ? 0 : s->low;
     result->next = next ? next->verdict : NEAP_BATCH_STOPPED;
     result->proof = next ? next->proof : NEAP_BATCH_UNPROVEN;
-    result->seconds = planner_now() - s->begun;
+    result->seconds = neap_clock_seconds() - s->begun;
 }
 
 neap_status neap_batch_search(neap_allocator *allocator, const neap_batch_request *request,

@@ -19,7 +19,7 @@ typedef struct planner {
     const neap_graph *graph;
     int64_t budget;        /* INT64_MAX: none */
     const double *options; /* one a method's option: the number, or the index of the choice */
-    double started;        /* planner_now at the beginning */
+    double started;        /* neap_clock_seconds at the beginning */
     double *reported;      /* when progress was last told */
     bool as_part;          /* another method asks: where there is no plan, it does not matter why */
 } planner;
@@ -72,8 +72,6 @@ neap_status planner_run_method(const planner *p, const char *name, draft *d, nea
 /* Releases a draft that goes no further. */
 void planner_clear_draft(const planner *p, draft *d);
 
-/* Seconds of a clock that only goes forward. */
-double planner_now(void);
 /* Tells the caller how far the work is, 0 to 1 (negative: not known); a few times a second at most.
  */
 void planner_report(const planner *p, double fraction);

@@ -1,23 +1,16 @@
 /* From a compute sequence to a draft: frees, kernel variants, prediction. */
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/memory.h"
 #include "plan/plan_internal.h"
 #include "planners/planner_internal.h"
 
 #include <math.h>
-#include <time.h>
-
-double planner_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static void report(const planner *p, double fraction, double best_time, double bound_time)
 {
     neap_progress *progress = p->request->progress;
-    double now = planner_now();
+    double now = neap_clock_seconds();
     if (!progress || !progress->report || now - *p->reported < 0.1)
         return;
     *p->reported = now;
@@ -45,7 +38,7 @@ bool planner_stopped(const planner *p)
     neap_progress *progress = p->request->progress;
     double limit = p->request->time_limit;
     return (progress && progress->cancelled && progress->cancelled(progress)) ||
-           (limit > 0 && planner_now() - p->started > limit);
+           (limit > 0 && neap_clock_seconds() - p->started > limit);
 }
 
 int64_t planner_target_ticks(const planner *p)
@@ -56,7 +49,7 @@ int64_t planner_target_ticks(const planner *p)
 
 double planner_seconds_left(const planner *p)
 {
-    double limit = p->request->time_limit, left = limit - (planner_now() - p->started);
+    double limit = p->request->time_limit, left = limit - (neap_clock_seconds() - p->started);
     return limit <= 0 ? 0 : left > 0.01 ? left : 0.01;
 }
 

@@ -1,4 +1,5 @@
 /* neap_solve: options in, a method's draft, then judge and layout; nothing unverified leaves. */
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -251,7 +252,7 @@ static neap_status plan_within(const planner *p, attempt *a, neap_diag *diag)
     tighter.budget = a->allowed;
     tighter.request = &request;
     if (request.time_limit > 0) { /* half of what is left: the next one may be needed, too */
-        double spent = planner_now() - p->started;
+        double spent = neap_clock_seconds() - p->started;
         request.time_limit = spent + (request.time_limit - spent) / 2;
     }
     neap_arena_init(&a->draft.arena, p->allocator);
@@ -440,7 +441,7 @@ neap_status neap_solve(neap_allocator *allocator, const neap_request *request,
                  .request = request,
                  .graph = request->graph,
                  .budget = request->budget < 0 ? INT64_MAX : request->budget,
-                 .started = planner_now()};
+                 .started = neap_clock_seconds()};
     status = NEAP_NEW(allocator, method->n_options, &options, diag);
     if (status == NEAP_OK)
         status = set_options(method, request, options, diag);
@@ -473,7 +474,7 @@ neap_status neap_solve(neap_allocator *allocator, const neap_request *request,
             solution->figures.outcome = stop_reason(&p);
         status = verify(&p, solution, diag);
     }
-    solution->figures.solve_seconds = planner_now() - p.started;
+    solution->figures.solve_seconds = neap_clock_seconds() - p.started;
 done:
     NEAP_DELETE(allocator, method->n_options, options);
     if (status == NEAP_OK)

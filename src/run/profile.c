@@ -226,6 +226,15 @@ static neap_status run_round(meter *m, int round, bool *any)
     return NEAP_OK;
 }
 
+/* The signature of an op, into m->sign. */
+static neap_status sign(meter *m, uint32_t op)
+{
+    run_spec spec = run_specs_at(m->specs, op, 0);
+    m->sign.length = 0;
+    run_spec_sign(&spec, &m->sign);
+    return m->sign.status == NEAP_OK ? NEAP_OK : neap_fail_no_memory(m->diag);
+}
+
 /* Notes the times of a group; when it was cancelled, of what was run often enough. */
 static neap_status note_times(meter *m)
 {
@@ -238,11 +247,9 @@ static neap_status note_times(meter *m)
         double *spread = &m->spreads[variant - m->variants.items];
         summarize(x, &variant->seconds, spread);
         m->report.measured++;
-        run_spec spec = run_specs_at(m->specs, x->op, x->variant);
-        m->sign.length = 0;
-        run_spec_sign(&spec, &m->sign);
-        if (m->sign.status != NEAP_OK)
-            return neap_fail_no_memory(m->diag);
+        status = sign(m, x->op);
+        if (status != NEAP_OK)
+            return status;
         profile_entry entry = {.machine = m->backend->machine,
                                .op = m->sign.text,
                                .variant = x->variant,
@@ -349,12 +356,9 @@ static neap_status find_times_of(meter *m, uint32_t op)
     for (uint32_t k = 0; k < m->variants.counts[op] && status == NEAP_OK; k++) {
         if (is_cancelled(m))
             return NEAP_OK;
-        run_spec spec = run_specs_at(m->specs, op, 0);
-        m->sign.length = 0;
-        run_spec_sign(&spec, &m->sign);
-        if (m->sign.status != NEAP_OK)
-            return neap_fail_no_memory(m->diag);
-        status = find_time(m, op, k);
+        status = sign(m, op);
+        if (status == NEAP_OK)
+            status = find_time(m, op, k);
     }
     return status;
 }

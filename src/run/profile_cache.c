@@ -3,6 +3,7 @@
 
 #include "base/fail.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/memory.h"
 
@@ -26,18 +27,12 @@ void profile_cache_clear(profile_cache *cache)
 
 /* ---- Finding ---- */
 
-static uint64_t hash_more(uint64_t hash, const char *text)
-{
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 /* The slot of an entry, or the empty one where it would go. */
 static size_t find_slot(const profile_cache *cache, const char *machine, const char *op,
                         uint32_t variant)
 {
-    uint64_t hash = hash_more(hash_more(UINT64_C(0xcbf29ce484222325) + variant, machine), op);
+    uint64_t hash = neap_hash_bytes(NEAP_HASH_BEGIN + variant, machine, strlen(machine));
+    hash = neap_hash_bytes(hash, op, strlen(op));
     size_t slot = (hash ^ (hash >> 31)) & (cache->n_slots - 1);
     while (cache->slots[slot]) {
         const profile_entry *entry = &cache->entries[cache->slots[slot] - 1];

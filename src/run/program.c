@@ -2,6 +2,7 @@
 #include "run/program.h"
 
 #include "base/fail.h"
+#include "base/hash.h"
 #include "base/memory.h"
 
 #include <string.h>
@@ -63,10 +64,7 @@ static uint64_t salt_of(const neap_op *op)
     size_t length = strlen(op->name);
     if (length > 3 && strcmp(op->name + length - 3, ".bw") == 0)
         length -= 3;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (unsigned char)op->name[i]) * UINT64_C(0x100000001b3);
-    return hash;
+    return neap_hash_bytes(NEAP_HASH_BEGIN, op->name, length);
 }
 
 static neap_status compile_operands(compiler *c, const neap_op *op, run_action *action)

@@ -2,6 +2,7 @@
 #include "run/specs.h"
 
 #include "base/fail.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "graph/network_internal.h"
 
@@ -58,14 +59,6 @@ void run_spec_sign(const run_spec *spec, neap_text *text)
         sign_array(&spec->out[i], text);
 }
 
-static uint64_t hash_text(const neap_text *text)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (size_t i = 0; i < text->length; i++)
-        hash = (hash ^ (unsigned char)text->text[i]) * UINT64_C(0x100000001b3);
-    return hash ^ (hash >> 29);
-}
-
 /* The signatures seen so far, in a table of twice as many slots as ops. */
 typedef struct sign_table {
     uint32_t *ops; /* by slot, or NEAP_NONE */
@@ -82,7 +75,8 @@ static neap_status find_alike(run_specs *specs, sign_table *table, uint32_t op, 
     run_spec_sign(&spec, text);
     if (text->status != NEAP_OK)
         return neap_fail_no_memory(diag);
-    size_t slot = hash_text(text) & (table->n_slots - 1);
+    uint64_t hash = neap_hash_bytes(NEAP_HASH_BEGIN, text->text, text->length);
+    size_t slot = (hash ^ (hash >> 29)) & (table->n_slots - 1);
     while (table->ops[slot] != NEAP_NONE && strcmp(table->signs[slot], text->text) != 0)
         slot = (slot + 1) & (table->n_slots - 1);
     if (table->ops[slot] == NEAP_NONE) {

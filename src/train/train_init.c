@@ -4,6 +4,7 @@
  * Scales of normalisations begin at 1, biases at 0. Embeddings and other tables are small; products
  * keep the variance of what they read (He et al. 2015 before a ReLU, LeCun et al. 1998 elsewhere).
  */
+#include "base/hash.h"
 #include "graph/graph_internal.h"
 #include "run/backend.h"
 #include "train/trainer_internal.h"
@@ -44,10 +45,7 @@ static double bound_of(const neap_graph *graph, const train_parameter *p)
 
 static uint64_t seed_of(uint64_t seed, const char *name)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
-    return run_random(seed, hash);
+    return run_random(seed, neap_hash_bytes(NEAP_HASH_BEGIN, name, strlen(name)));
 }
 
 void train_init_parameter(const neap_graph *graph, uint64_t seed, const train_parameter *p)

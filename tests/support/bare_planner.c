@@ -1,4 +1,5 @@
 #include "bare_planner.h"
+#include "base/clock.h"
 
 void bare_planner_init(bare_planner *b, const neap_graph *graph, int64_t budget)
 {
@@ -9,6 +10,6 @@ void bare_planner_init(bare_planner *b, const neap_graph *graph, int64_t budget)
                      .request = &b->request,
                      .graph = graph,
                      .budget = budget,
-                     .started = planner_now(),
+                     .started = neap_clock_seconds(),
                      .reported = &b->reported};
 }

@@ -1,5 +1,6 @@
 /* Building and solving the program of paper_model.h; names as in the paper, section 4. */
 #include "planners/graph/paper_model.h"
+#include "base/clock.h"
 
 #include "base/fail.h"
 #include "base/memory.h"
@@ -450,7 +451,7 @@ static neap_status solve_relaxation(search *s, neap_diag *diag)
     highs_settings settings = {.seconds = planner_seconds_left(p), .seed = p->request->seed};
     highs_model *highs = NULL;
     highs_answer answer = {0};
-    double *reduced = NULL, started = planner_now();
+    double *reduced = NULL, started = neap_clock_seconds();
     neap_status status = NEAP_NEW(p->allocator, s->model.lp.n_columns, &reduced, diag);
     if (status == NEAP_OK)
         status = highs_model_create(p->allocator, &s->model.lp, false, &watch, &highs, diag);
@@ -458,7 +459,7 @@ static neap_status solve_relaxation(search *s, neap_diag *diag)
         status = highs_model_solve(highs, &settings, &answer, diag);
     if (status == NEAP_OK) {
         s->answer->relaxed = answer.outcome;
-        s->answer->lp_seconds = planner_now() - started;
+        s->answer->lp_seconds = neap_clock_seconds() - started;
         if (answer.outcome == HIGHS_SOLVED) {
             double bound = sparse_model_dual_bound(&s->model.lp, highs_model_duals(highs), reduced);
             s->answer->lp_ticks = ticks_of(s, answer.objective);
@@ -489,7 +490,7 @@ static neap_status solve_program(search *s, neap_diag *diag)
     highs_watch watch = {s, stop, show_progress, take_found};
     highs_model *highs = NULL;
     highs_answer answer = {0};
-    double started = planner_now();
+    double started = neap_clock_seconds();
     double half_step = 0.5 * (double)graph_tick_step(p->graph) * s->model.ticks_scale;
     neap_status status = highs_model_create(p->allocator, &s->model.lp, true, &watch, &highs, diag);
     if (status == NEAP_OK) {
@@ -502,7 +503,7 @@ static neap_status solve_program(search *s, neap_diag *diag)
         status = s->status;
     if (status == NEAP_OK) {
         s->answer->outcome = answer.outcome;
-        s->answer->seconds = planner_now() - started;
+        s->answer->seconds = neap_clock_seconds() - started;
         if (isfinite(answer.bound))
             s->answer->bound = fmax(s->answer->bound, ticks_of(s, answer.bound));
         if (answer.outcome == HIGHS_SOLVED)

@@ -1,4 +1,5 @@
 #include "planners/search/stage_search.h"
+#include "base/clock.h"
 
 #include "base/memory.h"
 #include "base/random.h"
@@ -322,7 +323,7 @@ static neap_status one_round(stage_search *x, double heat, int64_t *current, int
 static bool is_time_up(const planner *p)
 {
     double limit = p->request->time_limit;
-    return planner_stopped(p) || (limit > 0 && planner_now() - p->started > limit / 3);
+    return planner_stopped(p) || (limit > 0 && neap_clock_seconds() - p->started > limit / 3);
 }
 
 static neap_status search(stage_search *x, incumbent *best, uint32_t rounds)

@@ -1,0 +1,18 @@
+/* A hash of text: FNV-1a, 64 bits. Equal everywhere and for ever; no defence against malice. */
+#ifndef NEAP_BASE_HASH_H
+#define NEAP_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define NEAP_HASH_BEGIN UINT64_C(0xcbf29ce484222325)
+
+/* Goes on from the hash of what came before, NEAP_HASH_BEGIN at first. */
+static inline uint64_t neap_hash_bytes(uint64_t hash, const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+#endif
