@@ -13,11 +13,12 @@ const cli_command *const cli_commands[] = {
     &cli_command_models,  &cli_command_methods,   &cli_command_devices, NULL,
 };
 
-static const char ABOUT[] = "Give neap a network and a memory budget in bytes. It decides what to "
-                            "keep, what to recompute and "
-                            "what to move to host memory, gives every tensor an address, has an "
-                            "independent judge replay the "
-                            "result, and says how far that is from the best possible.";
+static const char ABOUT[] =
+    "Give neap a network and a memory budget in bytes. It decides what to "
+    "keep, what to recompute and "
+    "what to move to host memory, gives every tensor an address, has an "
+    "independent judge replay the "
+    "result, says how far that is from the best possible, and trains by it.";
 
 static const cli_example TRY[] = {
     {"neap plan resnet50 --batch 64 --budget 45% --chart",

@@ -1,7 +1,7 @@
 /*
  * Pooling of images.
  *
- * Work is shared out by rows of pixels of the result. A pixel's channels are done together, in
+ * Work is shared out by pixels of the result. A pixel's channels are done together, in
  * vectors where they lie next to each other. Backward, a pixel of the image gathers from the
  * windows that it is in: no element is written twice, so the order of additions is always the same.
  */
@@ -9,15 +9,24 @@
 #include "run/backends/onednn/onednn.h"
 
 #include <math.h>
+#include <string.h>
 
 #define BLOCK 64 /* channels done at a time, in registers and on the stack */
 
-typedef struct pool_kernel {
+typedef struct pool_kernel pool_kernel;
+
+/* Does `count` channels, at most BLOCK, of pixel h, w of image n of the result. */
+typedef void pool_chunk(const pool_kernel *k, const run_args *args, int64_t n, int64_t h, int64_t w,
+                        int64_t first, int64_t count);
+
+struct pool_kernel {
     onednn_kernel base;
+    pool_chunk *chunk;
     run_array image, pooled, indices;
+    int64_t shape[4]; /* of the result */
     int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
     bool count_padding, adaptive;
-} pool_kernel;
+};
 
 /* ---- Windows ---- */
 
@@ -140,10 +149,12 @@ static inline void store(float *restrict to, const float *restrict from, int64_t
 
 /* The first of the largest in window oh, ow, of `count` channels from c on. */
 OMP_CLONES
-static void max_chunk(const pool_kernel *k, const float *restrict x, float *restrict y,
-                      void *restrict indices, int64_t n, int64_t oh, int64_t ow, int64_t first,
-                      int64_t count)
+static void max_chunk(const pool_kernel *k, const run_args *args, int64_t n, int64_t oh, int64_t ow,
+                      int64_t first, int64_t count)
 {
+    const float *restrict x = args->in[0];
+    float *restrict y = args->out[0];
+    void *restrict indices = args->out[1];
     float best[BLOCK], value[BLOCK];
     int32_t index[BLOCK];
     for (int64_t c = 0; c < BLOCK; c++) {
@@ -172,29 +183,14 @@ static void max_chunk(const pool_kernel *k, const float *restrict x, float *rest
                   count, index);
 }
 
-static neap_status run_max(const run_kernel *self, const run_args *args, neap_diag *diag)
-{
-    (void)diag;
-    const pool_kernel *k = (const pool_kernel *)self;
-    const int64_t *shape = k->pooled.shape;
-#pragma omp parallel num_threads(k->base.threads)
-    {
-        omp_range r = omp_my_range(shape[0] * shape[2], 1);
-        for (int64_t row = r.begin; row < r.end; row++)
-            for (int64_t ow = 0; ow < shape[3]; ow++)
-                for (int64_t c = 0; c < shape[1]; c += BLOCK)
-                    max_chunk(k, args->in[0], args->out[0], args->out[1], row / shape[2],
-                              row % shape[2], ow, c, least(BLOCK, shape[1] - c));
-    }
-    return NEAP_OK;
-}
-
 /* What the windows over pixel h, w took from it: the sum of their gradients. */
 OMP_CLONES
-static void gather_chunk(const pool_kernel *k, const float *restrict dy,
-                         const void *restrict indices, float *restrict dx, int64_t n, int64_t h,
+static void gather_chunk(const pool_kernel *k, const run_args *args, int64_t n, int64_t h,
                          int64_t w, int64_t first, int64_t count)
 {
+    const float *restrict dy = args->in[0];
+    const void *restrict indices = args->in[1];
+    float *restrict dx = args->out[0];
     float sum[BLOCK], value[BLOCK];
     int32_t index[BLOCK];
     for (int64_t c = 0; c < BLOCK; c++) {
@@ -216,23 +212,6 @@ static void gather_chunk(const pool_kernel *k, const float *restrict dy,
         }
     int64_t to = channel_stride(&k->image);
     store(dx + pixel(&k->image, n, h, w) + first * to, sum, count, to);
-}
-
-static neap_status run_gather(const run_kernel *self, const run_args *args, neap_diag *diag)
-{
-    (void)diag;
-    const pool_kernel *k = (const pool_kernel *)self;
-    const int64_t *shape = k->image.shape;
-#pragma omp parallel num_threads(k->base.threads)
-    {
-        omp_range r = omp_my_range(shape[0] * shape[2], 1);
-        for (int64_t row = r.begin; row < r.end; row++)
-            for (int64_t w = 0; w < shape[3]; w++)
-                for (int64_t c = 0; c < shape[1]; c += BLOCK)
-                    gather_chunk(k, args->in[0], args->in[1], args->out[0], row / shape[2],
-                                 row % shape[2], w, c, least(BLOCK, shape[1] - c));
-    }
-    return NEAP_OK;
 }
 
 /* ---- Average pooling ---- */
@@ -274,9 +253,11 @@ static extent mean_windows_over(const pool_kernel *k, int d, int64_t i)
 }
 
 OMP_CLONES
-static void mean_chunk(const pool_kernel *k, const float *restrict x, float *restrict y, int64_t n,
-                       int64_t oh, int64_t ow, int64_t first, int64_t count)
+static void mean_chunk(const pool_kernel *k, const run_args *args, int64_t n, int64_t oh,
+                       int64_t ow, int64_t first, int64_t count)
 {
+    const float *restrict x = args->in[0];
+    float *restrict y = args->out[0];
     float sum[BLOCK], value[BLOCK];
     for (int64_t c = 0; c < BLOCK; c++)
         sum[c] = value[c] = 0;
@@ -294,26 +275,12 @@ static void mean_chunk(const pool_kernel *k, const float *restrict x, float *res
     store(y + pixel(&k->pooled, n, oh, ow) + first * to, sum, count, to);
 }
 
-static neap_status run_mean(const run_kernel *self, const run_args *args, neap_diag *diag)
-{
-    (void)diag;
-    const pool_kernel *k = (const pool_kernel *)self;
-    const int64_t *shape = k->pooled.shape;
-#pragma omp parallel num_threads(k->base.threads)
-    {
-        omp_range r = omp_my_range(shape[0] * shape[2] * shape[3], 1);
-        for (int64_t at = r.begin; at < r.end; at++)
-            for (int64_t c = 0; c < shape[1]; c += BLOCK)
-                mean_chunk(k, args->in[0], args->out[0], at / shape[3] / shape[2],
-                           at / shape[3] % shape[2], at % shape[3], c, least(BLOCK, shape[1] - c));
-    }
-    return NEAP_OK;
-}
-
 OMP_CLONES
-static void spread_chunk(const pool_kernel *k, const float *restrict dy, float *restrict dx,
-                         int64_t n, int64_t h, int64_t w, int64_t first, int64_t count)
+static void spread_chunk(const pool_kernel *k, const run_args *args, int64_t n, int64_t h,
+                         int64_t w, int64_t first, int64_t count)
 {
+    const float *restrict dy = args->in[0];
+    float *restrict dx = args->out[0];
     float sum[BLOCK], value[BLOCK];
     for (int64_t c = 0; c < BLOCK; c++)
         sum[c] = value[c] = 0;
@@ -329,36 +296,36 @@ static void spread_chunk(const pool_kernel *k, const float *restrict dy, float *
     store(dx + pixel(&k->image, n, h, w) + first * to, sum, count, to);
 }
 
-static neap_status run_spread(const run_kernel *self, const run_args *args, neap_diag *diag)
+/* ---- The ops ---- */
+
+static neap_status run_pool(const run_kernel *self, const run_args *args, neap_diag *diag)
 {
     (void)diag;
     const pool_kernel *k = (const pool_kernel *)self;
-    const int64_t *shape = k->image.shape;
+    const int64_t *shape = k->shape;
 #pragma omp parallel num_threads(k->base.threads)
     {
-        omp_range r = omp_my_range(shape[0] * shape[2], 1);
-        for (int64_t row = r.begin; row < r.end; row++)
-            for (int64_t w = 0; w < shape[3]; w++)
-                for (int64_t c = 0; c < shape[1]; c += BLOCK)
-                    spread_chunk(k, args->in[0], args->out[0], row / shape[2], row % shape[2], w, c,
-                                 least(BLOCK, shape[1] - c));
+        omp_range r = omp_my_range(shape[0] * shape[2] * shape[3], 1);
+        for (int64_t at = r.begin; at < r.end; at++)
+            for (int64_t c = 0; c < shape[1]; c += BLOCK)
+                k->chunk(k, args, at / shape[3] / shape[2], at / shape[3] % shape[2], at % shape[3],
+                         c, least(BLOCK, shape[1] - c));
     }
     return NEAP_OK;
 }
 
-/* ---- The ops ---- */
-
 static neap_status make(neap_backend *backend, const run_spec *spec, const run_array *image,
-                        const run_array *pooled, const run_array *indices,
-                        neap_status (*run)(const run_kernel *, const run_args *, neap_diag *),
+                        const run_array *pooled, const run_array *indices, pool_chunk *chunk,
                         run_kernel **kernel, neap_diag *diag)
 {
     pool_kernel *k;
-    neap_status status = ONEDNN_NEW_KERNEL(backend, run, &k, diag);
+    neap_status status = ONEDNN_NEW_KERNEL(backend, run_pool, &k, diag);
     if (status != NEAP_OK)
         return status;
+    k->chunk = chunk;
     k->image = *image;
     k->pooled = *pooled;
+    memcpy(k->shape, spec->out[0].shape, sizeof k->shape);
     if (indices)
         k->indices = *indices;
     k->kernel_h = run_spec_int(spec, "kernel_h", 1);
@@ -368,24 +335,22 @@ static neap_status make(neap_backend *backend, const run_spec *spec, const run_a
     k->pad_h = run_spec_int(spec, "pad_h", 0);
     k->pad_w = run_spec_int(spec, "pad_w", 0);
     k->count_padding = run_spec_int(spec, "count_include_pad", 0);
-    k->adaptive = run == run_mean || run == run_spread
-                      ? spec->op->n_attrs == 0 || run_spec_int(spec, "kernel_h", 0) == 0
-                      : false;
+    k->adaptive = !indices && run_spec_int(spec, "kernel_h", 0) == 0;
     *kernel = &k->base.base;
     return NEAP_OK;
 }
 
-#define POOL_OP(type, image, pooled, indices, run)                                                 \
+#define POOL_OP(type, image, pooled, indices, chunk)                                               \
     static neap_status type##_prepare(neap_backend *backend, const run_spec *spec,                 \
                                       run_kernel **kernel, neap_diag *diag)                        \
     {                                                                                              \
-        return make(backend, spec, image, pooled, indices, run, kernel, diag);                     \
+        return make(backend, spec, image, pooled, indices, chunk, kernel, diag);                   \
     }                                                                                              \
     const onednn_op onednn_op_##type = {.prepare = type##_prepare};
 
-POOL_OP(max_pool2d, &spec->in[0], &spec->out[0], &spec->out[1], run_max)
-POOL_OP(max_pool2d_bw, &spec->out[0], &spec->in[0], &spec->in[1], run_gather)
-POOL_OP(avg_pool2d, &spec->in[0], &spec->out[0], NULL, run_mean)
-POOL_OP(avg_pool2d_bw, &spec->out[0], &spec->in[0], NULL, run_spread)
-POOL_OP(adaptive_avg_pool2d, &spec->in[0], &spec->out[0], NULL, run_mean)
-POOL_OP(adaptive_avg_pool2d_bw, &spec->out[0], &spec->in[0], NULL, run_spread)
+POOL_OP(max_pool2d, &spec->in[0], &spec->out[0], &spec->out[1], max_chunk)
+POOL_OP(max_pool2d_bw, &spec->out[0], &spec->in[0], &spec->in[1], gather_chunk)
+POOL_OP(avg_pool2d, &spec->in[0], &spec->out[0], NULL, mean_chunk)
+POOL_OP(avg_pool2d_bw, &spec->out[0], &spec->in[0], NULL, spread_chunk)
+POOL_OP(adaptive_avg_pool2d, &spec->in[0], &spec->out[0], NULL, mean_chunk)
+POOL_OP(adaptive_avg_pool2d_bw, &spec->out[0], &spec->in[0], NULL, spread_chunk)
