@@ -66,6 +66,8 @@ NEAP_API const char *neap_method_source(const neap_method *method);  /* the pape
 /* Whether it moves values to host memory: without a link (neap_request.link) with bandwidth both
    ways it is NEAP_UNSUPPORTED. */
 NEAP_API bool neap_method_needs_link(const neap_method *method);
+/* Whether it knows objectives other than time, pins, and plans to start from. */
+NEAP_API bool neap_method_takes_wishes(const neap_method *method);
 /* The method that begins with this one's plan and so is never worse; NULL: none. */
 NEAP_API const char *neap_method_part_of(const neap_method *method);
 NEAP_API uint32_t neap_method_option_count(const neap_method *method);
@@ -77,6 +79,23 @@ typedef struct neap_option_setting {
     const char *name;
     const char *value; /* as text */
 } neap_option_setting;
+
+typedef enum neap_objective {
+    NEAP_LEAST_TIME = 0, /* within the budget */
+    NEAP_LEAST_PEAK      /* whatever the time; within the budget, if there is one */
+} neap_objective;
+
+/* A wish about tensors, by name. */
+typedef enum neap_pin_kind {
+    NEAP_PIN_KEEP = 0,     /* resident from its making to its last use */
+    NEAP_PIN_NO_RECOMPUTE, /* made once */
+    NEAP_PIN_NO_OFFLOAD    /* never copied to the host */
+} neap_pin_kind;
+
+typedef struct neap_pin {
+    neap_pin_kind kind;
+    const char *pattern; /* of names of values, or of ops for all that they make; `*` and `?` */
+} neap_pin;
 
 typedef struct neap_request {
     const neap_graph *graph;
@@ -92,6 +111,12 @@ typedef struct neap_request {
     uint32_t n_options;
     const neap_option_setting *options; /* of the method */
     neap_progress *progress;            /* may be NULL */
+    double gap; /* a plan proven to be within this of the best is good enough: 0.01 is 1% */
+    /* Of methods that take wishes (neap_method_takes_wishes); others are NEAP_UNSUPPORTED. */
+    neap_objective objective;
+    uint32_t n_pins;
+    const neap_pin *pins;
+    const neap_plan *start; /* a plan for this graph, of any budget, to begin with; or NULL */
 } neap_request;
 
 NEAP_API void neap_request_init(neap_request *request, const neap_graph *graph, const char *method);

@@ -49,6 +49,7 @@ struct neap_method {
     uint32_t n_options;
     const neap_option *options;
     bool needs_link;     /* neap_solve sees to it that there is one, both ways */
+    bool takes_wishes;   /* neap_method_takes_wishes */
     const char *part_of; /* neap_method_part_of */
     neap_status (*plan)(const planner *p, draft *d, neap_diag *diag);
 };

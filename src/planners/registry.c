@@ -58,6 +58,11 @@ const char *neap_method_source(const neap_method *method)
     return method->source;
 }
 
+bool neap_method_takes_wishes(const neap_method *method)
+{
+    return method->takes_wishes;
+}
+
 bool neap_method_needs_link(const neap_method *method)
 {
     return method->needs_link;

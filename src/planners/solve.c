@@ -122,6 +122,14 @@ static neap_status check_request(const neap_request *request, const neap_method 
                          "method %s moves tensors to host memory and back and needs a link with "
                          "bandwidth both ways, such as --link 12.2GB/s or --link device",
                          request->method);
+    bool wishes = request->objective != NEAP_LEAST_TIME || request->n_pins > 0 || request->start;
+    if (wishes && !(*method)->takes_wishes)
+        return neap_fail(diag, NEAP_UNSUPPORTED,
+                         "method %s takes no objective but time, no pins and no plan to start "
+                         "from; method neap does",
+                         request->method);
+    if (!(request->gap >= 0))
+        return neap_fail(diag, NEAP_INVALID, "a gap is 0 or more, 0.01 for 1%%");
     if (!(request->time_limit >= 0))
         return neap_fail(diag, NEAP_INVALID, "a time limit is 0 (none) or more seconds");
     if (request->alignment < 1)

@@ -1,0 +1,341 @@
+#include "planners/neap/problem.h"
+
+#include "base/fail.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Which ops are tasks ---- */
+
+static bool is_input(const neap_graph *graph, uint32_t value)
+{
+    uint32_t storage = neap_graph_value(graph, value)->storage;
+    return neap_graph_value(graph, storage)->producer == NEAP_NONE;
+}
+
+static bool costs_nothing(const neap_op *op)
+{
+    for (uint32_t i = 0; i < op->n_variants; i++)
+        if (op->variants[i].ticks == 0 && op->variants[i].workspace == 0)
+            return true;
+    return false;
+}
+
+/* Only views, all on one storage, made of that storage (and inputs) alone. */
+static bool is_free_view(const neap_graph *graph, const neap_op *op)
+{
+    if (op->n_outputs == 0 || !costs_nothing(op))
+        return false;
+    uint32_t storage = neap_graph_value(graph, op->outputs[0])->storage;
+    for (uint32_t i = 0; i < op->n_outputs; i++) {
+        const neap_value *value = neap_graph_value(graph, op->outputs[i]);
+        if (value->storage == op->outputs[i] || value->storage != storage)
+            return false;
+    }
+    for (uint32_t i = 0; i < op->n_inputs; i++)
+        if (neap_graph_value(graph, op->inputs[i])->storage != storage &&
+            !is_input(graph, op->inputs[i]))
+            return false;
+    return true;
+}
+
+/* A view that its op makes on another op's storage, at some cost. */
+static bool is_costly_view(const problem *x, uint32_t value)
+{
+    const neap_value *v = neap_graph_value(x->graph, value);
+    return v->storage != value && v->producer != NEAP_NONE &&
+           x->task_of_op[v->producer] != NEAP_NONE &&
+           neap_graph_value(x->graph, v->storage)->producer != v->producer;
+}
+
+/* ---- Building ---- */
+
+#define TAKE(x, count, array) ((array) = neap_arena_alloc(&(x)->arena, (count), sizeof *(array)))
+
+static bool number_tasks(problem *x)
+{
+    uint32_t n_ops = neap_graph_op_count(x->graph);
+    if (!TAKE(x, n_ops, x->task_of_op) || !TAKE(x, n_ops, x->task_op))
+        return false;
+    for (uint32_t o = 0; o < n_ops; o++) {
+        x->task_of_op[o] = NEAP_NONE;
+        if (is_free_view(x->graph, neap_graph_op(x->graph, o)))
+            continue;
+        x->task_of_op[o] = x->n_tasks;
+        x->task_op[x->n_tasks++] = o;
+    }
+    return true;
+}
+
+static void add_tensor(problem *x, uint32_t value)
+{
+    const neap_value *v = neap_graph_value(x->graph, value);
+    uint32_t t = x->n_tensors++;
+    x->tensor_of_value[value] = t;
+    x->tensor_value[t] = value;
+    x->bytes[t] = v->storage == value ? v->bytes : 0;
+    x->producer[t] = x->task_of_op[v->producer];
+}
+
+/* Roots and costly views are tensors; free views and an op's views of its own storages are not. */
+static bool number_tensors(problem *x)
+{
+    const neap_graph *graph = x->graph;
+    uint32_t n_values = neap_graph_value_count(graph);
+    if (!TAKE(x, n_values, x->tensor_of_value) || !TAKE(x, n_values, x->tensor_value) ||
+        !TAKE(x, n_values, x->bytes) || !TAKE(x, n_values, x->producer) ||
+        !TAKE(x, n_values, x->is_output) || !TAKE(x, n_values, x->pins))
+        return false;
+    for (uint32_t v = 0; v < n_values; v++)
+        x->tensor_of_value[v] = NEAP_NONE;
+    for (uint32_t v = 0; v < n_values; v++) {
+        const neap_value *value = neap_graph_value(graph, v);
+        if ((value->storage == v && value->producer != NEAP_NONE) || is_costly_view(x, v))
+            add_tensor(x, v);
+    }
+    for (uint32_t v = 0; v < n_values; v++) {
+        uint32_t storage = neap_graph_value(graph, v)->storage;
+        if (x->tensor_of_value[v] == NEAP_NONE)
+            x->tensor_of_value[v] = x->tensor_of_value[storage];
+        else if (storage != v) {
+            x->pins[x->tensor_of_value[v]] = TENSOR_NO_RECOMPUTE | TENSOR_NO_OFFLOAD;
+            if (x->tensor_of_value[storage] != NEAP_NONE)
+                x->pins[x->tensor_of_value[storage]] = TENSOR_NO_RECOMPUTE | TENSOR_NO_OFFLOAD;
+        }
+    }
+    return true;
+}
+
+static int ascending(const void *left, const void *right)
+{
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* Sorts items[from ..] and takes doubles out; returns the end. */
+static uint32_t sort_unique(uint32_t *items, uint32_t from, uint32_t end)
+{
+    if (end - from < 2)
+        return end;
+    qsort(items + from, end - from, sizeof *items, ascending);
+    uint32_t kept = from + 1;
+    for (uint32_t i = from + 1; i < end; i++)
+        if (items[i] != items[kept - 1])
+            items[kept++] = items[i];
+    return kept;
+}
+
+/* The tensors behind a value: its own, and the storage's where it is a costly view. */
+static uint32_t tensors_of(const problem *x, uint32_t value, uint32_t found[2])
+{
+    uint32_t n = 0, own = x->tensor_of_value[value];
+    if (own != NEAP_NONE)
+        found[n++] = own;
+    uint32_t root = x->tensor_of_value[neap_graph_value(x->graph, value)->storage];
+    if (root != NEAP_NONE && root != own)
+        found[n++] = root;
+    return n;
+}
+
+static bool list_tensors(problem *x)
+{
+    size_t n_items = 0;
+    for (uint32_t k = 0; k < x->n_tasks; k++) {
+        const neap_op *op = neap_graph_op(x->graph, x->task_op[k]);
+        n_items += 2 * ((size_t)op->n_inputs + op->n_outputs);
+    }
+    if (!TAKE(x, (size_t)x->n_tasks + 1, x->makes.start) ||
+        !TAKE(x, (size_t)x->n_tasks + 1, x->reads.start) || !TAKE(x, n_items, x->makes.items) ||
+        !TAKE(x, n_items, x->reads.items) || !TAKE(x, x->n_tasks, x->made_bytes) ||
+        !TAKE(x, x->n_tasks, x->read_bytes))
+        return false;
+    uint32_t n_makes = 0, n_reads = 0, found[2];
+    for (uint32_t k = 0; k < x->n_tasks; k++) {
+        const neap_op *op = neap_graph_op(x->graph, x->task_op[k]);
+        for (uint32_t i = 0; i < op->n_outputs; i++)
+            for (uint32_t j = tensors_of(x, op->outputs[i], found); j-- > 0;) {
+                if (x->producer[found[j]] == k)
+                    x->makes.items[n_makes++] = found[j];
+                else
+                    x->reads.items[n_reads++] = found[j];
+            }
+        for (uint32_t i = 0; i < op->n_inputs; i++)
+            for (uint32_t j = tensors_of(x, op->inputs[i], found); j-- > 0;)
+                x->reads.items[n_reads++] = found[j];
+        x->makes.start[k + 1] = n_makes = sort_unique(x->makes.items, x->makes.start[k], n_makes);
+        x->reads.start[k + 1] = n_reads = sort_unique(x->reads.items, x->reads.start[k], n_reads);
+        for (uint32_t i = x->makes.start[k]; i < n_makes; i++)
+            x->made_bytes[k] += x->bytes[x->makes.items[i]];
+        for (uint32_t i = x->reads.start[k]; i < n_reads; i++)
+            x->read_bytes[k] += x->bytes[x->reads.items[i]];
+    }
+    return true;
+}
+
+static bool list_readers(problem *x)
+{
+    uint32_t n_reads = x->reads.start[x->n_tasks];
+    uint32_t *at;
+    if (!TAKE(x, (size_t)x->n_tensors + 1, x->readers.start) ||
+        !TAKE(x, n_reads, x->readers.items) || !TAKE(x, x->n_tensors, at))
+        return false;
+    for (uint32_t i = 0; i < n_reads; i++)
+        x->readers.start[x->reads.items[i] + 1]++;
+    for (uint32_t t = 0; t < x->n_tensors; t++) {
+        x->readers.start[t + 1] += x->readers.start[t];
+        at[t] = x->readers.start[t];
+    }
+    for (uint32_t k = 0; k < x->n_tasks; k++)
+        for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++)
+            x->readers.items[at[x->reads.items[i]]++] = k;
+    return true;
+}
+
+static void mark_outputs(problem *x)
+{
+    uint32_t n_outputs, found[2];
+    const uint32_t *outputs = neap_graph_outputs(x->graph, &n_outputs);
+    for (uint32_t i = 0; i < n_outputs; i++)
+        for (uint32_t j = tensors_of(x, outputs[i], found); j-- > 0;)
+            x->is_output[found[j]] = true;
+}
+
+/* ---- Variants ---- */
+
+static int faster(const void *left, const void *right)
+{
+    const task_variant *a = left, *b = right;
+    if (a->ticks != b->ticks)
+        return a->ticks < b->ticks ? -1 : 1;
+    if (a->workspace != b->workspace)
+        return a->workspace < b->workspace ? -1 : 1;
+    return (a->index > b->index) - (a->index < b->index);
+}
+
+static bool list_variants(problem *x)
+{
+    size_t n_items = 0;
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < x->n_tasks; k++)
+        n_items += neap_graph_op(x->graph, x->task_op[k])->n_variants;
+    if (!TAKE(x, n_items, x->variants) || !TAKE(x, (size_t)x->n_tasks + 1, x->variant_start))
+        return false;
+    for (uint32_t k = 0; k < x->n_tasks; k++) {
+        const neap_op *op = neap_graph_op(x->graph, x->task_op[k]);
+        task_variant *all = &x->variants[n];
+        for (uint32_t i = 0; i < op->n_variants; i++)
+            all[i] = (task_variant){op->variants[i].ticks, op->variants[i].workspace, i};
+        qsort(all, op->n_variants, sizeof *all, faster);
+        uint32_t kept = 1;
+        for (uint32_t i = 1; i < op->n_variants; i++)
+            if (all[i].workspace < all[kept - 1].workspace)
+                all[kept++] = all[i];
+        n += kept;
+        x->variant_start[k + 1] = n;
+    }
+    return true;
+}
+
+/* ---- Pins ---- */
+
+/* `*` stands for any characters, `?` for one. */
+static bool name_matches(const char *pattern, const char *name)
+{
+    const char *star = NULL, *retry = NULL;
+    while (*name) {
+        if (*pattern == '*') {
+            star = pattern++;
+            retry = name;
+        } else if (*pattern == '?' || *pattern == *name) {
+            pattern++;
+            name++;
+        } else if (star) {
+            pattern = star + 1;
+            name = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return *pattern == '\0';
+}
+
+static uint8_t pin_flags(neap_pin_kind kind)
+{
+    switch (kind) {
+    case NEAP_PIN_NO_RECOMPUTE:
+        return TENSOR_NO_RECOMPUTE;
+    case NEAP_PIN_NO_OFFLOAD:
+        return TENSOR_NO_OFFLOAD;
+    case NEAP_PIN_KEEP:
+        break;
+    }
+    return TENSOR_NO_RECOMPUTE | TENSOR_NO_OFFLOAD;
+}
+
+static neap_status apply_pin(problem *x, const neap_pin *pin, neap_diag *diag)
+{
+    static const char *const names[] = {"keep", "never recompute", "never offload"};
+    const neap_graph *graph = x->graph;
+    uint8_t flags = pin_flags(pin->kind);
+    bool any = false;
+    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++) {
+        const neap_value *value = neap_graph_value(graph, v);
+        if (!name_matches(pin->pattern, value->name))
+            continue;
+        any = true;
+        if (x->tensor_of_value[v] != NEAP_NONE)
+            x->pins[x->tensor_of_value[v]] |= flags;
+    }
+    for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
+        const neap_op *op = neap_graph_op(graph, o);
+        if (!name_matches(pin->pattern, op->name))
+            continue;
+        any = true;
+        for (uint32_t i = 0; i < op->n_outputs; i++)
+            if (x->tensor_of_value[op->outputs[i]] != NEAP_NONE)
+                x->pins[x->tensor_of_value[op->outputs[i]]] |= flags;
+    }
+    if (!any)
+        return neap_fail(diag, NEAP_INVALID,
+                         "%s \"%s\": no op or value has such a name; `*` and `?` stand for any "
+                         "characters",
+                         names[pin->kind < 3 ? pin->kind : 0], pin->pattern);
+    return NEAP_OK;
+}
+
+/* A task runs again for all it makes, or for nothing of it. */
+static void spread_pins(problem *x)
+{
+    for (uint32_t k = 0; k < x->n_tasks; k++) {
+        uint8_t flags = 0;
+        for (uint32_t i = x->makes.start[k]; i < x->makes.start[k + 1]; i++)
+            flags |= x->pins[x->makes.items[i]] & TENSOR_NO_RECOMPUTE;
+        for (uint32_t i = x->makes.start[k]; i < x->makes.start[k + 1]; i++)
+            x->pins[x->makes.items[i]] |= flags;
+    }
+}
+
+/* ---- All of it ---- */
+
+neap_status problem_init(problem *x, neap_allocator *allocator, const neap_request *request,
+                         neap_diag *diag)
+{
+    *x = (problem){.graph = request->graph, .base_bytes = neap_graph_base_bytes(request->graph)};
+    neap_arena_init(&x->arena, allocator);
+    if (!number_tasks(x) || !number_tensors(x) || !list_tensors(x) || !list_readers(x) ||
+        !list_variants(x))
+        return neap_fail_no_memory(diag);
+    mark_outputs(x);
+    neap_status status = NEAP_OK;
+    for (uint32_t i = 0; i < request->n_pins && status == NEAP_OK; i++)
+        status = apply_pin(x, &request->pins[i], diag);
+    spread_pins(x);
+    return status;
+}
+
+void problem_clear(problem *x)
+{
+    neap_arena_clear(&x->arena);
+}

@@ -1,0 +1,57 @@
+/*
+ * When tensors leave for the host and come back, given what is computed in which order.
+ *
+ * A *compute list* is the compute stream: tasks in the order they run, one as often as it is to
+ * run. A *transfer* is a tensor that is away between two neighbouring touches of one instance: the
+ * computations at positions `after` and `before` of the list touch it, none between them does, and
+ * it is not made anew between them. (The end of the list, position n, touches the graph's outputs.)
+ *
+ * Memory: `room[p]` is what is left of the budget while position p runs if every transferred tensor
+ * is away at all positions strictly between its `after` and its `before`; never negative. A
+ * tensor that leaves late (its copy needs time) or comes back early (so that its reader need not
+ * wait) takes room there, and the schedule decides who gets it.
+ *
+ * The plan that emit.h makes of it has, just before position p: the frees of transfers with
+ * `freed` == p, in the order of the transfers; the prefetches with `fetched` == p, by `before`;
+ * then the computation; then the offloads with `after` == p, in the order of the transfers. So the
+ * tensor takes room at the positions after + 1 .. freed - 1 and fetched .. before - 1, and after <
+ * freed <= fetched <= before.
+ */
+#ifndef NEAP_PLANNERS_NEAP_TRANSFERS_H
+#define NEAP_PLANNERS_NEAP_TRANSFERS_H
+
+#include "planners/neap/problem.h"
+
+typedef struct compute_list {
+    uint32_t n;
+    const uint32_t *tasks;
+    const uint32_t *choice; /* by task: which of its variants, counted from variant_start */
+} compute_list;
+
+typedef struct transfer {
+    uint32_t tensor;
+    uint32_t after, before; /* given */
+    bool copies_out;        /* given: false where an earlier transfer has left a copy on the host */
+    bool stays;             /* found: there is room for it all the way, nothing is moved */
+    uint32_t freed, fetched; /* found, unless it stays */
+} transfer;
+
+typedef struct transfer_scratch transfer_scratch; /* working space, kept between calls */
+
+neap_status transfer_scratch_create(neap_allocator *allocator, const problem *x,
+                                    const neap_link *link, transfer_scratch **scratch,
+                                    neap_diag *diag);
+void transfer_scratch_destroy(transfer_scratch *scratch);
+
+/*
+ * Decides `stays`, `freed` and `fetched` of all transfers (sorted by `after`) such that the room
+ * suffices everywhere and the makespan is as short as a quick method can make it; *ticks gets that
+ * makespan, exactly as the judge counts it for the plan described above. Costs O(n + transfers) or
+ * little more: it is called thousands of times. A transfer whose host copy would come from another
+ * one that stays makes the copy itself.
+ */
+neap_status transfers_schedule(transfer_scratch *scratch, const compute_list *list,
+                               const int64_t *room, uint32_t n_transfers, transfer *transfers,
+                               int64_t *ticks, neap_diag *diag);
+
+#endif
