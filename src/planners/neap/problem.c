@@ -39,13 +39,22 @@ static bool is_free_view(const neap_graph *graph, const neap_op *op)
     return true;
 }
 
-/* A view that its op makes on another op's storage, at some cost. */
+/* A view that a task makes on another op's storage. */
 static bool is_costly_view(const problem *x, uint32_t value)
 {
     const neap_value *v = neap_graph_value(x->graph, value);
     return v->storage != value && v->producer != NEAP_NONE &&
            x->task_of_op[v->producer] != NEAP_NONE &&
            neap_graph_value(x->graph, v->storage)->producer != v->producer;
+}
+
+/* A view of a costly view cannot be made again wherever it is needed: it is costly too. */
+static bool reads_costly_view(const problem *x, const neap_op *op)
+{
+    for (uint32_t i = 0; i < op->n_inputs; i++)
+        if (is_costly_view(x, op->inputs[i]))
+            return true;
+    return false;
 }
 
 /* ---- Building ---- */
@@ -59,7 +68,8 @@ static bool number_tasks(problem *x)
         return false;
     for (uint32_t o = 0; o < n_ops; o++) {
         x->task_of_op[o] = NEAP_NONE;
-        if (is_free_view(x->graph, neap_graph_op(x->graph, o)))
+        const neap_op *op = neap_graph_op(x->graph, o);
+        if (is_free_view(x->graph, op) && !reads_costly_view(x, op))
             continue;
         x->task_of_op[o] = x->n_tasks;
         x->task_op[x->n_tasks++] = o;
@@ -102,6 +112,10 @@ static bool number_tensors(problem *x)
             if (x->tensor_of_value[storage] != NEAP_NONE)
                 x->pins[x->tensor_of_value[storage]] = TENSOR_NO_RECOMPUTE | TENSOR_NO_OFFLOAD;
         }
+        /* What is fetched is the owner; a view that came with it would not come back. */
+        if (storage != v && neap_graph_value(graph, v)->producer != NEAP_NONE &&
+            neap_graph_value(graph, v)->producer == neap_graph_value(graph, storage)->producer)
+            x->pins[x->tensor_of_value[v]] |= TENSOR_NO_OFFLOAD;
     }
     return true;
 }

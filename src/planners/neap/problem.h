@@ -6,8 +6,10 @@
  * one storage, in no time and without workspace, are no tasks: a reader of the view reads the
  * tensor, and the plan makes the view again wherever it is needed (emit.h).
  *
- * A view that does cost something is a tensor of 0 bytes that is never made again; the storage it
- * lies on is then never dropped either, and whoever reads the view reads both.
+ * A view that does cost something, or that is made of one that does, is a tensor of 0 bytes that is
+ * never made again; the storage it lies on is then never dropped either, and whoever reads the view
+ * reads both. A tensor that an op makes together with a view of it is not copied to the host: only
+ * the owner of a storage would come back.
  *
  * A task's variants stand from the fastest to the leanest; those that another one beats in time and
  * workspace are left out.
