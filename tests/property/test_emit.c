@@ -1,0 +1,290 @@
+/*
+ * emit_plan on random lists: the judge accepts the plan, and its peak and time are those of a plain
+ * recount of the list.
+ *
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_emit     for other, and more, graphs
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "planners/neap/emit.h"
+#include "random_training.h"
+#include "settings.h"
+
+#include <neap/check.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_ENTRIES = 400, MOST_TENSORS = 200, MOST_TRANSFERS = 64 };
+
+/* A list and its transfers, and who is where. */
+typedef struct sample {
+    neap_graph *graph;
+    neap_request request;
+    problem x;
+    uint32_t tasks[MOST_ENTRIES], choice[MOST_ENTRIES];
+    compute_list list;
+    transfer transfers[MOST_TRANSFERS];
+    uint32_t n_transfers;
+    bool live[MOST_TENSORS][MOST_ENTRIES + 1]; /* by tensor, at each position and the end */
+} sample;
+
+static bool touches(const sample *s, uint32_t position, uint32_t tensor)
+{
+    const problem *x = &s->x;
+    if (position == s->list.n)
+        return x->is_output[tensor];
+    uint32_t k = s->list.tasks[position];
+    if (x->producer[tensor] == k)
+        return true;
+    for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++)
+        if (x->reads.items[i] == tensor)
+            return true;
+    return false;
+}
+
+static bool makes(const sample *s, uint32_t position, uint32_t tensor)
+{
+    return position < s->list.n && s->x.producer[tensor] == s->list.tasks[position];
+}
+
+/* The next position that touches the tensor, unless it makes it anew; NEAP_NONE: none. */
+static uint32_t next_touch(const sample *s, uint32_t position, uint32_t tensor)
+{
+    for (uint32_t p = position + 1; p <= s->list.n; p++) {
+        if (makes(s, p, tensor))
+            return NEAP_NONE;
+        if (touches(s, p, tensor))
+            return p;
+    }
+    return NEAP_NONE;
+}
+
+/* ---- Drawing ---- */
+
+static bool can_run_again(const problem *x, uint32_t task)
+{
+    for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++)
+        if (!tensor_can_recompute(x, x->makes.items[i]))
+            return false;
+    return true;
+}
+
+/* Every task after those it reads from, in any such order; some run again, at any time later. */
+static void draw_list(sample *s, random_source *random)
+{
+    const problem *x = &s->x;
+    bool *done = calloc(x->n_tasks + 1, sizeof *done);
+    uint32_t n_done = 0, n = 0, again = random_below(random, 60), jump = random_below(random, 80);
+    assert_non_null(done);
+    while (n_done < x->n_tasks) {
+        uint32_t k = random_below(random, x->n_tasks);
+        if (random_below(random, 100) >= jump)
+            for (k = 0; done[k];)
+                k++;
+        bool ready = n < MOST_ENTRIES - x->n_tasks || !done[k];
+        if (done[k])
+            ready = ready && random_below(random, 100) < again && can_run_again(x, k);
+        for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++)
+            ready = ready && done[x->producer[x->reads.items[i]]];
+        if (!ready)
+            continue;
+        n_done += !done[k];
+        done[k] = true;
+        s->tasks[n++] = k;
+    }
+    free(done);
+    for (uint32_t k = 0; k < x->n_tasks; k++)
+        s->choice[k] = random_below(random, x->variant_start[k + 1] - x->variant_start[k]);
+    s->list = (compute_list){.n = n, .tasks = s->tasks, .choice = s->choice};
+}
+
+static void note_stays(sample *s)
+{
+    memset(s->live, 0, sizeof s->live);
+    for (uint32_t t = 0; t < s->x.n_tensors; t++)
+        for (uint32_t p = 0; p < s->list.n; p++)
+            if (touches(s, p, t)) {
+                uint32_t next = next_touch(s, p, t);
+                for (uint32_t q = p; q <= (next == NEAP_NONE ? p : next); q++)
+                    s->live[t][q] = true;
+            }
+}
+
+static int by_after(const void *left, const void *right)
+{
+    const transfer *a = left, *b = right;
+    return (a->after > b->after) - (a->after < b->after);
+}
+
+/* Anywhere a tensor waits for its next touch; tensors that wait for nothing in between too. */
+static void draw_transfers(sample *s, random_source *random)
+{
+    uint32_t share = random_below(random, 100);
+    s->n_transfers = 0;
+    for (uint32_t t = 0; t < s->x.n_tensors; t++) {
+        for (uint32_t p = 0; p < s->list.n && s->n_transfers < MOST_TRANSFERS; p++) {
+            uint32_t next = touches(s, p, t) ? next_touch(s, p, t) : NEAP_NONE;
+            if (next == NEAP_NONE || !tensor_can_offload(&s->x, t) ||
+                random_below(random, 100) >= share)
+                continue;
+            uint32_t freed = p + 1 + random_below(random, next - p);
+            uint32_t fetched = freed + random_below(random, next - freed + 1);
+            s->transfers[s->n_transfers++] =
+                (transfer){.tensor = t,
+                           .after = p,
+                           .before = next,
+                           .copies_out = random_below(random, 2),
+                           .stays = random_below(random, 5) == 0,
+                           .freed = freed,
+                           .fetched = fetched};
+        }
+    }
+    qsort(s->transfers, s->n_transfers, sizeof *s->transfers, by_after);
+}
+
+/* False: too large. */
+static bool draw_sample(sample *s, random_source *random)
+{
+    memset(s, 0, sizeof *s);
+    s->graph = random_below(random, 2) ? random_graph(random, 40)
+                                       : random_training_graph(random, 20, false);
+    neap_request_init(&s->request, s->graph, "neap");
+    assert_int_equal(problem_init(&s->x, NULL, &s->request, NULL), NEAP_OK);
+    if (s->x.n_tensors > MOST_TENSORS || s->x.n_tasks > MOST_ENTRIES / 2)
+        return false;
+    draw_list(s, random);
+    note_stays(s);
+    return true;
+}
+
+static void clear_sample(sample *s)
+{
+    problem_clear(&s->x);
+    neap_graph_destroy(s->graph);
+}
+
+/* ---- The plain recount ---- */
+
+static void send_away(sample *s)
+{
+    for (uint32_t i = 0; i < s->n_transfers; i++) {
+        const transfer *t = &s->transfers[i];
+        for (uint32_t p = t->freed; p < t->fetched && !t->stays; p++)
+            s->live[t->tensor][p] = false;
+    }
+}
+
+static const task_variant *variant_at(const sample *s, uint32_t position)
+{
+    uint32_t k = s->list.tasks[position];
+    return &s->x.variants[s->x.variant_start[k] + s->choice[k]];
+}
+
+static int64_t bytes_at(const sample *s, uint32_t position)
+{
+    int64_t bytes = s->x.base_bytes;
+    for (uint32_t t = 0; t < s->x.n_tensors; t++)
+        bytes += s->live[t][position] ? s->x.bytes[t] : 0;
+    return position < s->list.n ? bytes + variant_at(s, position)->workspace : bytes;
+}
+
+static int64_t peak_of(const sample *s)
+{
+    int64_t peak = s->x.base_bytes;
+    for (uint32_t p = 0; p <= s->list.n; p++)
+        peak = bytes_at(s, p) > peak ? bytes_at(s, p) : peak;
+    return peak;
+}
+
+static int64_t work_of(const sample *s)
+{
+    int64_t ticks = 0;
+    for (uint32_t p = 0; p < s->list.n; p++)
+        ticks += variant_at(s, p)->ticks;
+    return ticks;
+}
+
+static neap_plan *emit(const sample *s)
+{
+    neap_diag diag = {0};
+    neap_plan *plan;
+    if (emit_plan(NULL, &s->x, &s->request, &s->list, s->n_transfers, s->transfers, &plan, &diag) !=
+        NEAP_OK)
+        fail_msg("%s", diag.message);
+    return plan;
+}
+
+static neap_verdict judge(const sample *s, const neap_plan *plan, const neap_link *link)
+{
+    neap_check_options options;
+    neap_verdict verdict;
+    neap_check_options_init(&options);
+    options.link = link;
+    assert_int_equal(neap_check(NULL, s->graph, plan, &options, &verdict, NULL), NEAP_OK);
+    if (!verdict.accepted)
+        fail_msg("%s", verdict.reason);
+    return verdict;
+}
+
+/* ---- Tests ---- */
+
+static void test_lists(void **state)
+{
+    (void)state;
+    random_source random = {setting("NEAP_TEST_SEED", 20250101)};
+    uint64_t count = setting("NEAP_TEST_COUNT", 500);
+    print_message("seed %" PRIu64 ", %" PRIu64 " graphs\n", random.state, count);
+    sample *s = malloc(sizeof *s);
+    assert_non_null(s);
+    for (uint64_t i = 0; i < count; i++) {
+        if (draw_sample(s, &random)) {
+            neap_plan *plan = emit(s);
+            neap_verdict verdict = judge(s, plan, NULL);
+            assert_int_equal(verdict.peak_bytes, peak_of(s));
+            assert_int_equal(verdict.ticks, work_of(s));
+            neap_plan_destroy(plan);
+        }
+        clear_sample(s);
+    }
+    free(s);
+}
+
+static void test_transfers(void **state)
+{
+    (void)state;
+    random_source random = {setting("NEAP_TEST_SEED", 20250102)};
+    uint64_t count = setting("NEAP_TEST_COUNT", 500);
+    const neap_link link = {.out_bandwidth = 20, .in_bandwidth = 30, .latency = 0.25};
+    print_message("seed %" PRIu64 ", %" PRIu64 " graphs\n", random.state, count);
+    sample *s = malloc(sizeof *s);
+    assert_non_null(s);
+    for (uint64_t i = 0; i < count; i++) {
+        if (draw_sample(s, &random)) {
+            draw_transfers(s, &random);
+            send_away(s);
+            neap_plan *plan = emit(s);
+            neap_verdict verdict = judge(s, plan, &link);
+            assert_int_equal(verdict.peak_bytes, peak_of(s));
+            assert_int_equal(verdict.compute_ticks, work_of(s));
+            neap_plan_destroy(plan);
+        }
+        clear_sample(s);
+    }
+    free(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_transfers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
