@@ -1,6 +1,6 @@
 /*
- * emit_plan on random lists: the judge accepts the plan, and its peak and time are those of a plain
- * recount of the list.
+ * emit_plan on random lists: the judge accepts the plan, its peak and time are those of a plain
+ * recount of the list, and read_plan finds the list in it.
  *
  *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_emit     for other, and more, graphs
  */
@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/memory.h"
 #include "planners/neap/emit.h"
 #include "random_training.h"
 #include "settings.h"
@@ -136,14 +137,13 @@ static void draw_transfers(sample *s, random_source *random)
                 continue;
             uint32_t freed = p + 1 + random_below(random, next - p);
             uint32_t fetched = freed + random_below(random, next - freed + 1);
-            s->transfers[s->n_transfers++] =
-                (transfer){.tensor = t,
-                           .after = p,
-                           .before = next,
-                           .copies_out = random_below(random, 2),
-                           .stays = random_below(random, 5) == 0,
-                           .freed = freed,
-                           .fetched = fetched};
+            s->transfers[s->n_transfers++] = (transfer){.tensor = t,
+                                                        .after = p,
+                                                        .before = next,
+                                                        .copies_out = random_below(random, 2),
+                                                        .stays = random_below(random, 5) == 0,
+                                                        .freed = freed,
+                                                        .fetched = fetched};
         }
     }
     qsort(s->transfers, s->n_transfers, sizeof *s->transfers, by_after);
@@ -233,6 +233,63 @@ static neap_verdict judge(const sample *s, const neap_plan *plan, const neap_lin
     return verdict;
 }
 
+/* ---- Reading back ---- */
+
+static int by_after_and_tensor(const void *left, const void *right)
+{
+    const transfer *a = left, *b = right;
+    if (a->after != b->after)
+        return a->after < b->after ? -1 : 1;
+    return (a->tensor > b->tensor) - (a->tensor < b->tensor);
+}
+
+/* The transfers that move something, as they do. */
+static uint32_t real_transfers(const sample *s, transfer *real)
+{
+    bool on_host[MOST_TENSORS] = {false};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n_transfers; i++) {
+        if (s->transfers[i].stays)
+            continue;
+        real[n] = s->transfers[i];
+        real[n].copies_out |= !on_host[real[n].tensor];
+        on_host[real[n++].tensor] = true;
+    }
+    return n;
+}
+
+static void check_reading(const sample *s, const neap_plan *plan)
+{
+    uint32_t *tasks = NULL, n, choice[MOST_ENTRIES], n_transfers;
+    size_t capacity = 0, transfer_capacity = 0;
+    transfer *transfers = NULL, real[MOST_TRANSFERS];
+    assert_int_equal(read_plan(NULL, &s->x, plan, &tasks, &n, &capacity, choice, &transfers,
+                               &n_transfers, &transfer_capacity, NULL),
+                     NEAP_OK);
+    assert_int_equal(n, s->list.n);
+    for (uint32_t p = 0; p < n; p++) {
+        assert_int_equal(tasks[p], s->tasks[p]);
+        assert_int_equal(choice[tasks[p]], s->choice[tasks[p]]);
+    }
+    assert_int_equal(n_transfers, real_transfers(s, real));
+    for (uint32_t i = 1; i < n_transfers; i++)
+        assert_true(transfers[i - 1].after <= transfers[i].after);
+    qsort(real, n_transfers, sizeof *real, by_after_and_tensor);
+    if (n_transfers)
+        qsort(transfers, n_transfers, sizeof *transfers, by_after_and_tensor);
+    for (uint32_t i = 0; i < n_transfers; i++) {
+        assert_int_equal(transfers[i].tensor, real[i].tensor);
+        assert_int_equal(transfers[i].after, real[i].after);
+        assert_int_equal(transfers[i].before, real[i].before);
+        assert_int_equal(transfers[i].copies_out, real[i].copies_out);
+        assert_false(transfers[i].stays);
+        assert_int_equal(transfers[i].freed, real[i].freed);
+        assert_int_equal(transfers[i].fetched, real[i].fetched);
+    }
+    NEAP_DELETE(neap_allocator_system(), capacity, tasks);
+    NEAP_DELETE(neap_allocator_system(), transfer_capacity, transfers);
+}
+
 /* ---- Tests ---- */
 
 static void test_lists(void **state)
@@ -249,6 +306,7 @@ static void test_lists(void **state)
             neap_verdict verdict = judge(s, plan, NULL);
             assert_int_equal(verdict.peak_bytes, peak_of(s));
             assert_int_equal(verdict.ticks, work_of(s));
+            check_reading(s, plan);
             neap_plan_destroy(plan);
         }
         clear_sample(s);
@@ -273,6 +331,7 @@ static void test_transfers(void **state)
             neap_verdict verdict = judge(s, plan, &link);
             assert_int_equal(verdict.peak_bytes, peak_of(s));
             assert_int_equal(verdict.compute_ticks, work_of(s));
+            check_reading(s, plan);
             neap_plan_destroy(plan);
         }
         clear_sample(s);
@@ -280,11 +339,48 @@ static void test_transfers(void **state)
     free(s);
 }
 
+/* Plans that others made: what is read of them is a legal list again. */
+static void test_foreign_plans(void **state)
+{
+    (void)state;
+    random_source random = {setting("NEAP_TEST_SEED", 20250103)};
+    uint64_t count = setting("NEAP_TEST_COUNT", 500);
+    const neap_link link = {.out_bandwidth = 20, .in_bandwidth = 30, .duplex = true};
+    print_message("seed %" PRIu64 ", %" PRIu64 " plans\n", random.state, count);
+    for (uint64_t i = 0; i < count; i++) {
+        neap_graph *graph =
+            i % 2 ? random_graph(&random, 12) : random_training_graph(&random, 6, false);
+        neap_plan *foreign = random_plan(&random, graph, 60, i % 4 < 2), *plan;
+        sample s = {.graph = graph};
+        uint32_t *tasks = NULL, n_transfers;
+        size_t capacity = 0, transfer_capacity = 0;
+        transfer *transfers = NULL;
+        neap_diag diag = {0};
+        neap_request_init(&s.request, graph, "neap");
+        assert_int_equal(problem_init(&s.x, NULL, &s.request, NULL), NEAP_OK);
+        assert_int_equal(read_plan(NULL, &s.x, foreign, &tasks, &s.list.n, &capacity, s.choice,
+                                   &transfers, &n_transfers, &transfer_capacity, NULL),
+                         NEAP_OK);
+        s.list.tasks = tasks;
+        s.list.choice = s.choice;
+        if (emit_plan(NULL, &s.x, &s.request, &s.list, n_transfers, transfers, &plan, &diag) !=
+            NEAP_OK)
+            fail_msg("plan %" PRIu64 ": %s", i, diag.message);
+        judge(&s, plan, &link);
+        NEAP_DELETE(neap_allocator_system(), capacity, tasks);
+        NEAP_DELETE(neap_allocator_system(), transfer_capacity, transfers);
+        neap_plan_destroy(plan);
+        neap_plan_destroy(foreign);
+        clear_sample(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_transfers),
+        cmocka_unit_test(test_foreign_plans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,8 +125,8 @@ static bool sort_transfers(emission *e)
     if (n == 0)
         return true;
     if (!TAKE(e, n_places, e->freed) || !TAKE(e, n, e->freed_next) ||
-        !TAKE(e, n_places, e->fetched) || !TAKE(e, n, e->fetched_next) ||
-        !TAKE(e, n_places, due) || !TAKE(e, n, due_next) || !TAKE(e, e->x->n_tensors, e->on_host))
+        !TAKE(e, n_places, e->fetched) || !TAKE(e, n, e->fetched_next) || !TAKE(e, n_places, due) ||
+        !TAKE(e, n, due_next) || !TAKE(e, e->x->n_tensors, e->on_host))
         return false;
     fill_none(e->freed, n_places);
     fill_none(e->fetched, n_places);
