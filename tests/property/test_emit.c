@@ -339,6 +339,71 @@ static void test_transfers(void **state)
     free(s);
 }
 
+/* Room as transfers_schedule wants it, under a budget that is at times more than it takes. */
+static int64_t draw_room(sample *s, random_source *random, int64_t *room)
+{
+    for (uint32_t i = 0; i < s->n_transfers; i++) {
+        s->transfers[i].stays = false;
+        s->transfers[i].freed = s->transfers[i].after + 1;
+        s->transfers[i].fetched = s->transfers[i].before;
+    }
+    send_away(s);
+    int64_t budget = peak_of(s) + random_below(random, 3) * random_below(random, 100);
+    for (uint32_t p = 0; p < s->list.n; p++)
+        room[p] = budget - bytes_at(s, p);
+    return budget;
+}
+
+static neap_link draw_link(random_source *random)
+{
+    static const double speeds[] = {5, 20, 50, 1000};
+    return (neap_link){.out_bandwidth = speeds[random_below(random, 4)],
+                       .in_bandwidth = speeds[random_below(random, 4)],
+                       .latency = random_below(random, 2) * 0.25,
+                       .duplex = random_below(random, 2),
+                       .host_memory = random_below(random, 4) ? 0 : random_below(random, 500)};
+}
+
+static void check_schedule(sample *s, random_source *random, const neap_link *given)
+{
+    transfer_scratch *scratch;
+    neap_link link = *given;
+    int64_t room[MOST_ENTRIES], budget = draw_room(s, random, room), ticks;
+    assert_int_equal(transfer_scratch_create(NULL, &s->x, &link, &scratch, NULL), NEAP_OK);
+    assert_int_equal(
+        transfers_schedule(scratch, &s->list, room, s->n_transfers, s->transfers, &ticks, NULL),
+        NEAP_OK);
+    transfer_scratch_destroy(scratch);
+    link.host_memory = 0;
+    neap_plan *plan = emit(s);
+    neap_verdict verdict = judge(s, plan, &link);
+    assert_true(verdict.peak_bytes <= budget);
+    if (given->host_memory > 0 && verdict.host_bytes > given->host_memory)
+        assert_int_equal(ticks, INT64_MAX);
+    else
+        assert_int_equal(ticks, verdict.ticks);
+    neap_plan_destroy(plan);
+}
+
+static void test_schedules(void **state)
+{
+    (void)state;
+    random_source random = {setting("NEAP_TEST_SEED", 20250104)};
+    uint64_t count = setting("NEAP_TEST_COUNT", 500);
+    print_message("seed %" PRIu64 ", %" PRIu64 " graphs\n", random.state, count);
+    sample *s = malloc(sizeof *s);
+    assert_non_null(s);
+    for (uint64_t i = 0; i < count; i++) {
+        if (draw_sample(s, &random)) {
+            neap_link link = draw_link(&random);
+            draw_transfers(s, &random);
+            check_schedule(s, &random, &link);
+        }
+        clear_sample(s);
+    }
+    free(s);
+}
+
 /* Plans that others made: what is read of them is a legal list again. */
 static void test_foreign_plans(void **state)
 {
@@ -380,6 +445,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_transfers),
+        cmocka_unit_test(test_schedules),
         cmocka_unit_test(test_foreign_plans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,462 @@
+/*
+ * transfers_schedule: a pass from the back decides how early tensors come back, a pass from the
+ * front, with the judge's clocks, how late they leave.
+ *
+ * Seen from the back, fetching is like leaving seen from the front: a copy begins when its reader
+ * is passed, in order, holds the tensor's memory until it has ended, and where the room is short
+ * time stands still until the oldest has. What is fetched no earlier than that arrives in time if
+ * the engine is free; so the pass from the back finds the latest positions that are early enough.
+ *
+ * Both passes want room around the turn from the forward to the backward pass. Who is first gets
+ * it: an attempt gives the right to one side from some position on, and the best attempt counts. A
+ * tensor that would be back as soon as it has left stays; without its copies the others are faster,
+ * so the attempt is made again.
+ */
+#include "planners/neap/transfers.h"
+
+#include "base/checked.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+enum { MOST_ROUNDS = 6 };
+
+/* What an attempt finds. */
+typedef struct outcome {
+    uint32_t freed, fetched;
+    bool stays;
+} outcome;
+
+struct transfer_scratch {
+    neap_allocator *allocator;
+    const problem *x;
+    bool duplex;
+    int64_t host_memory;           /* 0: no limit */
+    int64_t *out_ticks, *in_ticks; /* by tensor */
+    uint32_t *copied, stamp;       /* by tensor: the stamp of the pass that copied it out */
+    /* by position */
+    int64_t *ticks;
+    int64_t *free;  /* room beside those that stay */
+    int64_t *left;  /* room beside those and the early fetches */
+    int64_t *holds; /* what late frees would take if nothing was fetched */
+    uint32_t *place;
+    size_t ticks_capacity, free_capacity, left_capacity, holds_capacity, place_capacity;
+    /* by transfer */
+    uint32_t *due;   /* by `before` */
+    uint32_t *queue; /* copies that hold memory, first in, first out */
+    int64_t *end;    /* of its last copy */
+    outcome *best;
+    size_t due_capacity, queue_capacity, end_capacity, best_capacity;
+};
+
+/* One call. */
+typedef struct schedule {
+    transfer_scratch *s;
+    const compute_list *list;
+    const int64_t *room;
+    transfer *transfers;
+    uint32_t n_transfers;
+    uint32_t split; /* before it late frees get the room first, from it on early fetches */
+} schedule;
+
+neap_status transfer_scratch_create(neap_allocator *allocator, const problem *x,
+                                    const neap_link *link, transfer_scratch **scratch,
+                                    neap_diag *diag)
+{
+    allocator = neap_allocator_or_system(allocator);
+    transfer_scratch *s;
+    *scratch = NULL;
+    neap_status status = NEAP_NEW(allocator, 1, &s, diag);
+    if (status != NEAP_OK)
+        return status;
+    s->allocator = allocator;
+    s->x = x;
+    s->duplex = link->duplex;
+    s->host_memory = link->host_memory;
+    status = NEAP_NEW(allocator, x->n_tensors, &s->out_ticks, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, x->n_tensors, &s->in_ticks, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, x->n_tensors, &s->copied, diag);
+    if (status != NEAP_OK) {
+        transfer_scratch_destroy(s);
+        return status;
+    }
+    for (uint32_t t = 0; t < x->n_tensors; t++) {
+        s->out_ticks[t] = neap_link_ticks(link, x->graph, true, x->bytes[t]);
+        s->in_ticks[t] = neap_link_ticks(link, x->graph, false, x->bytes[t]);
+    }
+    *scratch = s;
+    return NEAP_OK;
+}
+
+void transfer_scratch_destroy(transfer_scratch *s)
+{
+    if (!s)
+        return;
+    NEAP_DELETE(s->allocator, s->x->n_tensors, s->out_ticks);
+    NEAP_DELETE(s->allocator, s->x->n_tensors, s->in_ticks);
+    NEAP_DELETE(s->allocator, s->x->n_tensors, s->copied);
+    NEAP_DELETE(s->allocator, s->ticks_capacity, s->ticks);
+    NEAP_DELETE(s->allocator, s->free_capacity, s->free);
+    NEAP_DELETE(s->allocator, s->left_capacity, s->left);
+    NEAP_DELETE(s->allocator, s->holds_capacity, s->holds);
+    NEAP_DELETE(s->allocator, s->place_capacity, s->place);
+    NEAP_DELETE(s->allocator, s->due_capacity, s->due);
+    NEAP_DELETE(s->allocator, s->queue_capacity, s->queue);
+    NEAP_DELETE(s->allocator, s->end_capacity, s->end);
+    NEAP_DELETE(s->allocator, s->best_capacity, s->best);
+    NEAP_DELETE(s->allocator, 1, s);
+}
+
+/* ---- Getting ready ---- */
+
+static neap_status reserve(transfer_scratch *s, uint32_t n, uint32_t n_transfers, neap_diag *diag)
+{
+    neap_allocator *allocator = s->allocator;
+    size_t places = (size_t)n + 2;
+    neap_status status = NEAP_RESERVE(allocator, places, &s->ticks, &s->ticks_capacity, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(allocator, places, &s->free, &s->free_capacity, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(allocator, places, &s->left, &s->left_capacity, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(allocator, places, &s->holds, &s->holds_capacity, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(allocator, places, &s->place, &s->place_capacity, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(allocator, n_transfers, &s->due, &s->due_capacity, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(allocator, n_transfers, &s->queue, &s->queue_capacity, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(allocator, n_transfers, &s->end, &s->end_capacity, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(allocator, n_transfers, &s->best, &s->best_capacity, diag);
+    return status;
+}
+
+/* Sums up the list's time. */
+static int64_t load_ticks(const schedule *c)
+{
+    const problem *x = c->s->x;
+    int64_t work = 0;
+    for (uint32_t p = 0; p < c->list->n; p++) {
+        uint32_t k = c->list->tasks[p], choice = c->list->choice ? c->list->choice[k] : 0;
+        c->s->ticks[p] = x->variants[x->variant_start[k] + choice].ticks;
+        if (!neap_add_i64(work, c->s->ticks[p], &work))
+            return INT64_MAX;
+    }
+    return work;
+}
+
+static void sort_by_need(const schedule *c)
+{
+    uint32_t *place = c->s->place, sum = 0;
+    memset(place, 0, ((size_t)c->list->n + 2) * sizeof *place);
+    for (uint32_t i = 0; i < c->n_transfers; i++)
+        place[c->transfers[i].before]++;
+    for (uint32_t p = 0; p <= c->list->n; p++) {
+        uint32_t count = place[p];
+        place[p] = sum;
+        sum += count;
+    }
+    for (uint32_t i = 0; i < c->n_transfers; i++)
+        c->s->due[place[c->transfers[i].before]++] = i;
+}
+
+/* Whether no clock can pass 2^63. */
+static bool is_countable(const schedule *c, int64_t work)
+{
+    const transfer_scratch *s = c->s;
+    bool fine = work < INT64_MAX;
+    for (uint32_t i = 0; i < c->n_transfers && fine; i++) {
+        uint32_t t = c->transfers[i].tensor;
+        fine = neap_add_i64(work, s->out_ticks[t], &work) &&
+               neap_add_i64(work, s->in_ticks[t], &work) && work < INT64_MAX;
+    }
+    return fine;
+}
+
+/* ---- From the back ---- */
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Room beside those that stay. */
+static void find_free(const schedule *c)
+{
+    const problem *x = c->s->x;
+    int64_t *taken = c->s->free, sum = 0;
+    uint32_t n = c->list->n;
+    memset(taken, 0, ((size_t)n + 1) * sizeof *taken);
+    for (uint32_t i = 0; i < c->n_transfers; i++) {
+        const transfer *t = &c->transfers[i];
+        if (!t->stays)
+            continue;
+        taken[t->after + 1] += x->bytes[t->tensor];
+        taken[t->before] -= x->bytes[t->tensor];
+    }
+    for (uint32_t p = 0; p < n; p++) {
+        sum += taken[p];
+        taken[p] = c->room[p] - sum;
+    }
+}
+
+/* Decides `fetched`, and that what would come back at once stays; leaves `left`. */
+static void pass_back(const schedule *c)
+{
+    transfer_scratch *s = c->s;
+    const int64_t *bytes = s->x->bytes;
+    uint32_t head = 0, tail = 0, next_due = c->n_transfers, next_after = c->n_transfers;
+    int64_t clock = 0, engine = 0, held = 0;
+    for (uint32_t p = c->list->n; p-- > 0;) {
+        for (; next_due > 0 && c->transfers[s->due[next_due - 1]].before > p; next_due--) {
+            uint32_t i = s->due[next_due - 1];
+            transfer *t = &c->transfers[i];
+            if (t->stays)
+                continue;
+            s->end[i] = engine = later(clock, engine) + s->in_ticks[t->tensor];
+            s->queue[tail++] = i;
+            held += bytes[t->tensor];
+            t->fetched = NEAP_NONE;
+        }
+        int64_t room = s->free[p] - (p < c->split ? s->holds[p] : 0);
+        for (; next_after > 0 && c->transfers[next_after - 1].after >= p; next_after--) {
+            transfer *t = &c->transfers[next_after - 1];
+            if (t->stays || t->fetched != NEAP_NONE)
+                continue;
+            t->stays = true; /* it has the room all the way */
+            held -= bytes[t->tensor];
+        }
+        while (head < tail) {
+            transfer *t = &c->transfers[s->queue[head]];
+            if (!t->stays) {
+                if (s->end[s->queue[head]] > clock && held <= room)
+                    break;
+                clock = later(clock, s->end[s->queue[head]]);
+                held -= bytes[t->tensor];
+                t->fetched = p + 1;
+            }
+            head++;
+        }
+        s->left[p] = s->free[p] - held;
+        clock += s->ticks[p];
+    }
+}
+
+/* ---- From the front ---- */
+
+typedef struct clocks {
+    int64_t clock, engine[2];
+    int64_t held; /* by copies out that have not been freed */
+    uint32_t head, tail;
+} clocks;
+
+static void leave(const schedule *c, clocks *k, uint32_t i)
+{
+    transfer_scratch *s = c->s;
+    transfer *t = &c->transfers[i];
+    bool copies = t->copies_out || s->copied[t->tensor] != s->stamp;
+    s->copied[t->tensor] = s->stamp;
+    t->freed = t->after + 1;
+    if (!copies)
+        return;
+    t->freed = NEAP_NONE;
+    s->end[i] = k->engine[0] = later(k->clock, k->engine[0]) + s->out_ticks[t->tensor];
+    s->queue[k->tail++] = i;
+    k->held += s->x->bytes[t->tensor];
+}
+
+/* Frees the oldest copy before position p. */
+static void free_oldest(const schedule *c, clocks *k, uint32_t p)
+{
+    uint32_t i = c->s->queue[k->head++];
+    k->clock = later(k->clock, c->s->end[i]);
+    k->held -= c->s->x->bytes[c->transfers[i].tensor];
+    c->transfers[i].freed = p;
+}
+
+static void free_ended(const schedule *c, clocks *k, uint32_t p, int64_t room)
+{
+    while (k->head < k->tail && (k->held > room || c->s->end[c->s->queue[k->head]] <= k->clock))
+        free_oldest(c, k, p);
+}
+
+/* Starts the fetches of position p; returns the first of `due` that is not fetched. */
+static uint32_t fetch(const schedule *c, clocks *k, uint32_t p, uint32_t next)
+{
+    transfer_scratch *s = c->s;
+    uint32_t first = next;
+    for (; next < c->n_transfers; next++) {
+        const transfer *t = &c->transfers[s->due[next]];
+        if (!t->stays && t->fetched != p)
+            break;
+        while (!t->stays && t->freed == NEAP_NONE)
+            free_oldest(c, k, p);
+    }
+    int64_t *engine = &k->engine[s->duplex];
+    for (uint32_t d = first; d < next; d++) {
+        const transfer *t = &c->transfers[s->due[d]];
+        if (!t->stays)
+            s->end[s->due[d]] = *engine = later(k->clock, *engine) + s->in_ticks[t->tensor];
+    }
+    return next;
+}
+
+/* The plan's makespan, with `fetched` as it stands; decides `freed`. */
+static int64_t pass_front(const schedule *c)
+{
+    transfer_scratch *s = c->s;
+    clocks k = {0};
+    uint32_t n = c->list->n, next_after = 0, next_fetch = 0, next_due = 0;
+    s->stamp++;
+    for (uint32_t p = 0; p <= n; p++) {
+        free_ended(c, &k, p, p < n ? s->left[p] : INT64_MAX);
+        next_fetch = fetch(c, &k, p, next_fetch);
+        for (; next_due < c->n_transfers; next_due++) {
+            const transfer *t = &c->transfers[s->due[next_due]];
+            if (t->before > p)
+                break;
+            if (!t->stays)
+                k.clock = later(k.clock, s->end[s->due[next_due]]);
+        }
+        if (p == n)
+            break;
+        k.clock += s->ticks[p];
+        for (; next_after < c->n_transfers && c->transfers[next_after].after <= p; next_after++)
+            if (!c->transfers[next_after].stays)
+                leave(c, &k, next_after);
+    }
+    return later(k.clock, later(k.engine[0], k.engine[1]));
+}
+
+/* What copies out would hold before each position if nothing was fetched. */
+static void find_holds(const schedule *c)
+{
+    transfer_scratch *s = c->s;
+    clocks k = {0};
+    uint32_t n = c->list->n, next_after = 0;
+    s->stamp++;
+    for (uint32_t p = 0; p < n; p++) {
+        free_ended(c, &k, p, s->free[p]);
+        s->holds[p] = k.held;
+        k.clock += s->ticks[p];
+        for (; next_after < c->n_transfers && c->transfers[next_after].after <= p; next_after++)
+            if (!c->transfers[next_after].stays)
+                leave(c, &k, next_after);
+    }
+}
+
+/* ---- Attempts ---- */
+
+static int64_t attempt(const schedule *c)
+{
+    find_free(c);
+    if (c->split > 0)
+        find_holds(c);
+    pass_back(c);
+    return pass_front(c);
+}
+
+/* What is fetched as soon as it has left need not leave. */
+static bool keep_useless(const schedule *c)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < c->n_transfers; i++) {
+        transfer *t = &c->transfers[i];
+        if (t->stays || t->freed < t->fetched)
+            continue;
+        t->stays = any = true;
+    }
+    return any;
+}
+
+static void save(const schedule *c)
+{
+    for (uint32_t i = 0; i < c->n_transfers; i++) {
+        const transfer *t = &c->transfers[i];
+        c->s->best[i] = (outcome){t->freed, t->fetched, t->stays};
+    }
+}
+
+static void restore(const schedule *c)
+{
+    for (uint32_t i = 0; i < c->n_transfers; i++) {
+        transfer *t = &c->transfers[i];
+        t->freed = c->s->best[i].freed;
+        t->fetched = c->s->best[i].fetched;
+        t->stays = c->s->best[i].stays;
+    }
+}
+
+static bool exceeds_host(const schedule *c)
+{
+    transfer_scratch *s = c->s;
+    int64_t bytes = 0;
+    if (s->host_memory <= 0)
+        return false;
+    s->stamp++;
+    for (uint32_t i = 0; i < c->n_transfers; i++) {
+        uint32_t tensor = c->transfers[i].tensor;
+        if (c->transfers[i].stays || s->copied[tensor] == s->stamp)
+            continue;
+        s->copied[tensor] = s->stamp;
+        if (!neap_add_i64(bytes, s->x->bytes[tensor], &bytes) || bytes > s->host_memory)
+            return true;
+    }
+    return false;
+}
+
+/* With the given split, until nothing more stays. */
+static void improve(schedule *c, uint32_t split, int64_t work, int64_t *best)
+{
+    c->split = split;
+    for (uint32_t i = 0; i < c->n_transfers; i++)
+        c->transfers[i].stays = c->transfers[i].after + 1 >= c->transfers[i].before;
+    for (int round = 0; round < MOST_ROUNDS; round++) {
+        int64_t ticks = attempt(c);
+        if (ticks < *best) {
+            *best = ticks;
+            save(c);
+        }
+        if (*best == work || !keep_useless(c))
+            return;
+    }
+}
+
+neap_status transfers_schedule(transfer_scratch *scratch, const compute_list *list,
+                               const int64_t *room, uint32_t n_transfers, transfer *transfers,
+                               int64_t *ticks, neap_diag *diag)
+{
+    schedule c = {.s = scratch,
+                  .list = list,
+                  .room = room,
+                  .transfers = transfers,
+                  .n_transfers = n_transfers};
+    neap_status status = reserve(scratch, list->n, n_transfers, diag);
+    if (status != NEAP_OK)
+        return status;
+    int64_t work = load_ticks(&c);
+    *ticks = work;
+    if (n_transfers == 0)
+        return NEAP_OK;
+    *ticks = INT64_MAX;
+    if (!is_countable(&c, work)) {
+        for (uint32_t i = 0; i < n_transfers; i++) {
+            transfers[i].stays = false;
+            transfers[i].freed = transfers[i].after + 1;
+            transfers[i].fetched = transfers[i].before;
+        }
+        return NEAP_OK;
+    }
+    sort_by_need(&c);
+    const uint32_t splits[] = {0, list->n, list->n / 2};
+    for (size_t i = 0; i<sizeof splits / sizeof *splits && * ticks> work; i++)
+        improve(&c, splits[i], work, ticks);
+    restore(&c);
+    if (exceeds_host(&c))
+        *ticks = INT64_MAX;
+    return NEAP_OK;
+}
