@@ -130,11 +130,15 @@ static void draw_transfers(sample *s, random_source *random)
     uint32_t share = random_below(random, 100);
     s->n_transfers = 0;
     for (uint32_t t = 0; t < s->x.n_tensors; t++) {
+        uint32_t last = 0; /* the first touch since it was made or fetched */
         for (uint32_t p = 0; p < s->list.n && s->n_transfers < MOST_TRANSFERS; p++) {
             uint32_t next = touches(s, p, t) ? next_touch(s, p, t) : NEAP_NONE;
+            if (makes(s, p, t))
+                last = p;
             if (next == NEAP_NONE || !tensor_can_offload(&s->x, t) ||
                 random_below(random, 100) >= share)
                 continue;
+            uint32_t copied = random_below(random, 2) ? p : last;
             uint32_t freed = p + 1 + random_below(random, next - p);
             uint32_t fetched = freed + random_below(random, next - freed + 1);
             s->transfers[s->n_transfers++] = (transfer){.tensor = t,
@@ -142,8 +146,10 @@ static void draw_transfers(sample *s, random_source *random)
                                                         .before = next,
                                                         .copies_out = random_below(random, 2),
                                                         .stays = random_below(random, 5) == 0,
+                                                        .copied = copied,
                                                         .freed = freed,
                                                         .fetched = fetched};
+            last = next;
         }
     }
     qsort(s->transfers, s->n_transfers, sizeof *s->transfers, by_after);
@@ -283,6 +289,8 @@ static void check_reading(const sample *s, const neap_plan *plan)
         assert_int_equal(transfers[i].before, real[i].before);
         assert_int_equal(transfers[i].copies_out, real[i].copies_out);
         assert_false(transfers[i].stays);
+        if (real[i].copies_out)
+            assert_int_equal(transfers[i].copied, real[i].copied);
         assert_int_equal(transfers[i].freed, real[i].freed);
         assert_int_equal(transfers[i].fetched, real[i].fetched);
     }
@@ -344,6 +352,7 @@ static int64_t draw_room(sample *s, random_source *random, int64_t *room)
 {
     for (uint32_t i = 0; i < s->n_transfers; i++) {
         s->transfers[i].stays = false;
+        s->transfers[i].copied = s->transfers[i].after;
         s->transfers[i].freed = s->transfers[i].after + 1;
         s->transfers[i].fetched = s->transfers[i].before;
     }

@@ -29,8 +29,7 @@ typedef struct emission {
     uint32_t *left, *left_end;    /* tensors that leave behind each position, the last first */
     uint32_t *ops;                /* a stack: ops to run, each for the one below it */
     /* transfers at each position, n + 1 of them, and the next there */
-    uint32_t *freed, *freed_next, *fetched, *fetched_next;
-    bool *on_host; /* by tensor */
+    uint32_t *copied, *copied_next, *freed, *freed_next, *fetched, *fetched_next;
 } emission;
 
 #define TAKE(e, count, array) ((array) = neap_arena_alloc(&(e)->arena, (count), sizeof *(array)))
@@ -118,40 +117,58 @@ static bool find_idle_views(emission *e)
 
 /* ---- Which transfers act at which position ---- */
 
+/* Puts transfer i before the others of its position. */
+static void add_first(uint32_t *places, uint32_t *next, uint32_t place, uint32_t i)
+{
+    next[i] = places[place];
+    places[place] = i;
+}
+
+/* Which transfers copy out: a copy that an earlier one left is enough, unless it stays. */
+static bool list_copies(emission *e)
+{
+    bool *on_host;
+    uint32_t n = e->n_transfers, n_copies = 0, *copies;
+    if (!TAKE(e, e->x->n_tensors, on_host) || !TAKE(e, n, copies))
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        const transfer *t = &e->transfers[i];
+        if (t->stays || (!t->copies_out && on_host[t->tensor]))
+            continue;
+        on_host[t->tensor] = true;
+        copies[n_copies++] = i;
+    }
+    while (n_copies-- > 0)
+        add_first(e->copied, e->copied_next, e->transfers[copies[n_copies]].copied,
+                  copies[n_copies]);
+    return true;
+}
+
 static bool sort_transfers(emission *e)
 {
     size_t n_places = (size_t)e->list->n + 1;
     uint32_t n = e->n_transfers, *due, *due_next;
     if (n == 0)
         return true;
-    if (!TAKE(e, n_places, e->freed) || !TAKE(e, n, e->freed_next) ||
+    if (!TAKE(e, n_places, e->copied) || !TAKE(e, n, e->copied_next) ||
+        !TAKE(e, n_places, e->freed) || !TAKE(e, n, e->freed_next) ||
         !TAKE(e, n_places, e->fetched) || !TAKE(e, n, e->fetched_next) || !TAKE(e, n_places, due) ||
-        !TAKE(e, n, due_next) || !TAKE(e, e->x->n_tensors, e->on_host))
+        !TAKE(e, n, due_next))
         return false;
+    fill_none(e->copied, n_places);
     fill_none(e->freed, n_places);
     fill_none(e->fetched, n_places);
     fill_none(due, n_places);
-    for (uint32_t i = n; i-- > 0;) {
-        const transfer *t = &e->transfers[i];
-        if (t->stays)
-            continue;
-        e->freed_next[i] = e->freed[t->freed];
-        e->freed[t->freed] = i;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        const transfer *t = &e->transfers[i];
-        if (t->stays)
-            continue;
-        due_next[i] = due[t->before];
-        due[t->before] = i;
-    }
+    for (uint32_t i = n; i-- > 0;)
+        if (!e->transfers[i].stays)
+            add_first(e->freed, e->freed_next, e->transfers[i].freed, i);
+    for (uint32_t i = 0; i < n; i++)
+        if (!e->transfers[i].stays)
+            add_first(due, due_next, e->transfers[i].before, i);
     for (size_t p = n_places; p-- > 0;) /* the last due first: lists end up in order */
-        for (uint32_t i = due[p]; i != NEAP_NONE; i = due_next[i]) {
-            uint32_t at = e->transfers[i].fetched;
-            e->fetched_next[i] = e->fetched[at];
-            e->fetched[at] = i;
-        }
-    return true;
+        for (uint32_t i = due[p]; i != NEAP_NONE; i = due_next[i])
+            add_first(e->fetched, e->fetched_next, e->transfers[i].fetched, i);
+    return list_copies(e);
 }
 
 /* ---- Steps ---- */
@@ -277,18 +294,14 @@ static neap_status write_arrivals(emission *e, uint32_t p)
     return status;
 }
 
-/* What leaves behind a position; *next is the first transfer that is not behind. */
-static neap_status write_departures(emission *e, uint32_t p, uint32_t *next)
+/* What leaves behind a position. */
+static neap_status write_departures(emission *e, uint32_t p)
 {
     neap_status status = NEAP_OK;
-    for (; *next < e->n_transfers && e->transfers[*next].after <= p && status == NEAP_OK;
-         (*next)++) {
-        const transfer *t = &e->transfers[*next];
-        if (t->stays || (!t->copies_out && e->on_host[t->tensor]))
-            continue;
-        e->on_host[t->tensor] = true;
-        status = neap_plan_append(
-            e->plan, (neap_step){NEAP_OFFLOAD, e->x->tensor_value[t->tensor], 0}, e->diag);
+    uint32_t copy = e->n_transfers > 0 ? e->copied[p] : NEAP_NONE;
+    for (; copy != NEAP_NONE && status == NEAP_OK; copy = e->copied_next[copy]) {
+        uint32_t value = e->x->tensor_value[e->transfers[copy].tensor];
+        status = neap_plan_append(e->plan, (neap_step){NEAP_OFFLOAD, value, 0}, e->diag);
     }
     uint32_t begin = p + 1 < e->list->n ? e->left_end[p + 1] : 0;
     for (uint32_t i = begin; i < e->left_end[p] && status == NEAP_OK; i++)
@@ -314,14 +327,13 @@ static neap_status write_rest(emission *e)
 
 static neap_status write_steps(emission *e)
 {
-    uint32_t next = 0;
     neap_status status = NEAP_OK;
     for (uint32_t p = 0; p < e->list->n && status == NEAP_OK; p++) {
         status = write_arrivals(e, p);
         if (status == NEAP_OK)
             status = write_task(e, e->list->tasks[p]);
         if (status == NEAP_OK)
-            status = write_departures(e, p, &next);
+            status = write_departures(e, p);
     }
     if (status == NEAP_OK)
         status = write_arrivals(e, e->list->n);

@@ -18,7 +18,7 @@ typedef struct whereabouts {
     bool is_copied;     /* to the host since it was made or fetched */
     bool on_host;       /* by a transfer that was noted */
     size_t order;       /* the step of that copy, or else of the free */
-    uint32_t freed, fetched;
+    uint32_t copied, freed, fetched;
 } whereabouts;
 
 typedef struct ordered_transfer {
@@ -59,10 +59,12 @@ static neap_status note_transfer(reading *r, uint32_t tensor, uint32_t before)
                               r->diag);
         if (status != NEAP_OK)
             return status;
+        uint32_t copied = w->is_copied && w->copied < w->touched ? w->copied : w->touched;
         r->found[r->n_found++] = (ordered_transfer){{.tensor = tensor,
                                                      .after = w->touched,
                                                      .before = before,
                                                      .copies_out = w->is_copied || !w->on_host,
+                                                     .copied = copied,
                                                      .freed = w->freed,
                                                      .fetched = w->fetched},
                                                     w->order};
@@ -150,6 +152,7 @@ static void read_offload(reading *r, uint32_t value, size_t at)
         return;
     r->tensors[t].is_copied = true;
     r->tensors[t].order = at;
+    r->tensors[t].copied = r->n - 1;
 }
 
 static void read_prefetch(reading *r, uint32_t value)

@@ -21,9 +21,11 @@
 
 enum { MOST_ROUNDS = 6 };
 
+enum { COPIES_NOT = 0, COPIES, COPIES_LATE };
+
 /* What an attempt finds. */
 typedef struct outcome {
-    uint32_t freed, fetched;
+    uint32_t copied, freed, fetched;
     bool stays;
 } outcome;
 
@@ -41,12 +43,18 @@ struct transfer_scratch {
     int64_t *holds; /* what late frees would take if nothing was fetched */
     uint32_t *place;
     size_t ticks_capacity, free_capacity, left_capacity, holds_capacity, place_capacity;
+    uint32_t *last_made; /* by task: where it has run last */
     /* by transfer */
-    uint32_t *due;   /* by `before` */
+    uint32_t *made;    /* the position that made the instance */
+    uint32_t *by_made; /* in the order of that */
+    uint32_t *due;     /* by `before` */
+    uint32_t *heap;
+    uint8_t *copies; /* whether it copies out: one of the above */
     uint32_t *queue; /* copies that hold memory, first in, first out */
     int64_t *end;    /* of its last copy */
     outcome *best;
-    size_t due_capacity, queue_capacity, end_capacity, best_capacity;
+    size_t made_capacity, by_made_capacity, due_capacity, heap_capacity, copies_capacity,
+        queue_capacity, end_capacity, best_capacity;
 };
 
 /* One call. */
@@ -78,6 +86,8 @@ neap_status transfer_scratch_create(neap_allocator *allocator, const problem *x,
         status = NEAP_NEW(allocator, x->n_tensors, &s->in_ticks, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, x->n_tensors, &s->copied, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, x->n_tasks, &s->last_made, diag);
     if (status != NEAP_OK) {
         transfer_scratch_destroy(s);
         return status;
@@ -97,11 +107,16 @@ void transfer_scratch_destroy(transfer_scratch *s)
     NEAP_DELETE(s->allocator, s->x->n_tensors, s->out_ticks);
     NEAP_DELETE(s->allocator, s->x->n_tensors, s->in_ticks);
     NEAP_DELETE(s->allocator, s->x->n_tensors, s->copied);
+    NEAP_DELETE(s->allocator, s->x->n_tasks, s->last_made);
     NEAP_DELETE(s->allocator, s->ticks_capacity, s->ticks);
     NEAP_DELETE(s->allocator, s->free_capacity, s->free);
     NEAP_DELETE(s->allocator, s->left_capacity, s->left);
     NEAP_DELETE(s->allocator, s->holds_capacity, s->holds);
     NEAP_DELETE(s->allocator, s->place_capacity, s->place);
+    NEAP_DELETE(s->allocator, s->made_capacity, s->made);
+    NEAP_DELETE(s->allocator, s->by_made_capacity, s->by_made);
+    NEAP_DELETE(s->allocator, s->heap_capacity, s->heap);
+    NEAP_DELETE(s->allocator, s->copies_capacity, s->copies);
     NEAP_DELETE(s->allocator, s->due_capacity, s->due);
     NEAP_DELETE(s->allocator, s->queue_capacity, s->queue);
     NEAP_DELETE(s->allocator, s->end_capacity, s->end);
@@ -124,6 +139,14 @@ static neap_status reserve(transfer_scratch *s, uint32_t n, uint32_t n_transfers
         status = NEAP_RESERVE(allocator, places, &s->holds, &s->holds_capacity, diag);
     if (status == NEAP_OK)
         status = NEAP_RESERVE(allocator, places, &s->place, &s->place_capacity, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(allocator, n_transfers, &s->made, &s->made_capacity, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(allocator, n_transfers, &s->by_made, &s->by_made_capacity, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(allocator, n_transfers, &s->heap, &s->heap_capacity, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(allocator, n_transfers, &s->copies, &s->copies_capacity, diag);
     if (status == NEAP_OK)
         status = NEAP_RESERVE(allocator, n_transfers, &s->due, &s->due_capacity, diag);
     if (status == NEAP_OK)
@@ -149,19 +172,35 @@ static int64_t load_ticks(const schedule *c)
     return work;
 }
 
-static void sort_by_need(const schedule *c)
+/* `order` gets the transfers by ascending key, equal ones as they stand; keys up to n. */
+static void sort_by(const schedule *c, const uint32_t *key, uint32_t *order)
 {
     uint32_t *place = c->s->place, sum = 0;
-    memset(place, 0, ((size_t)c->list->n + 2) * sizeof *place);
+    memset(place, 0, ((size_t)c->list->n + 1) * sizeof *place);
     for (uint32_t i = 0; i < c->n_transfers; i++)
-        place[c->transfers[i].before]++;
+        place[key[i]]++;
     for (uint32_t p = 0; p <= c->list->n; p++) {
         uint32_t count = place[p];
         place[p] = sum;
         sum += count;
     }
     for (uint32_t i = 0; i < c->n_transfers; i++)
-        c->s->due[place[c->transfers[i].before]++] = i;
+        order[place[key[i]]++] = i;
+}
+
+static void sort_transfers(const schedule *c)
+{
+    transfer_scratch *s = c->s;
+    uint32_t next = 0, *before = s->queue; /* not in use yet */
+    for (uint32_t p = 0; p < c->list->n; p++) {
+        s->last_made[c->list->tasks[p]] = p;
+        for (; next < c->n_transfers && c->transfers[next].after <= p; next++)
+            s->made[next] = s->last_made[s->x->producer[c->transfers[next].tensor]];
+    }
+    for (uint32_t i = 0; i < c->n_transfers; i++)
+        before[i] = c->transfers[i].before;
+    sort_by(c, before, s->due);
+    sort_by(c, s->made, s->by_made);
 }
 
 /* Whether no clock can pass 2^63. */
@@ -250,23 +289,89 @@ static void pass_back(const schedule *c)
 
 typedef struct clocks {
     int64_t clock, engine[2];
-    int64_t held; /* by copies out that have not been freed */
-    uint32_t head, tail;
+    int64_t held;        /* by copies out whose tensors are to be freed */
+    uint32_t head, tail; /* of the queue of these, by the end of the copy */
+    uint32_t n_ready;    /* of a heap of transfers, the first to leave on top: copies to begin */
+    uint32_t next_made, next_after, next_fetch, next_due;
 } clocks;
 
-static void leave(const schedule *c, clocks *k, uint32_t i)
+/* Which transfers copy out: a copy that an earlier one left is enough, unless it stays. A second
+ * copy of an instance waits until the first transfer is over. */
+static void find_copies(const schedule *c)
+{
+    transfer_scratch *s = c->s;
+    s->stamp++;
+    for (uint32_t i = 0; i < c->n_transfers; i++) {
+        const transfer *t = &c->transfers[i];
+        bool is_first = s->copied[t->tensor] != s->stamp;
+        s->copies[i] = t->stays        ? COPIES_NOT
+                       : is_first      ? COPIES
+                       : t->copies_out ? COPIES_LATE
+                                       : COPIES_NOT;
+        if (!t->stays)
+            s->copied[t->tensor] = s->stamp;
+    }
+}
+
+static void push_ready(const schedule *c, clocks *k, uint32_t i)
+{
+    uint32_t *heap = c->s->heap, at = k->n_ready++;
+    for (; at > 0 && heap[(at - 1) / 2] > i; at = (at - 1) / 2)
+        heap[at] = heap[(at - 1) / 2];
+    heap[at] = i;
+}
+
+static uint32_t pop_ready(const schedule *c, clocks *k)
+{
+    uint32_t *heap = c->s->heap, top = heap[0], last = heap[--k->n_ready], at = 0;
+    for (uint32_t child; (child = 2 * at + 1) < k->n_ready; at = child) {
+        if (child + 1 < k->n_ready && heap[child + 1] < heap[child])
+            child++;
+        if (heap[child] > last)
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = last;
+    return top;
+}
+
+/* Behind position p the tensor is to be freed. */
+static void leave(const schedule *c, clocks *k, uint32_t i, uint32_t p)
 {
     transfer_scratch *s = c->s;
     transfer *t = &c->transfers[i];
-    bool copies = t->copies_out || s->copied[t->tensor] != s->stamp;
-    s->copied[t->tensor] = s->stamp;
-    t->freed = t->after + 1;
-    if (!copies)
+    t->freed = p + 1;
+    if (s->copies[i] == COPIES_NOT || s->end[i] <= k->clock)
         return;
     t->freed = NEAP_NONE;
-    s->end[i] = k->engine[0] = later(k->clock, k->engine[0]) + s->out_ticks[t->tensor];
-    s->queue[k->tail++] = i;
+    uint32_t at = k->tail++;
+    for (; at > k->head && s->end[s->queue[at - 1]] > s->end[i]; at--)
+        s->queue[at] = s->queue[at - 1];
+    s->queue[at] = i;
     k->held += s->x->bytes[t->tensor];
+}
+
+/* Copies out that begin behind position p, and what is to be freed from there on. */
+static void depart(const schedule *c, clocks *k, uint32_t p)
+{
+    transfer_scratch *s = c->s;
+    const transfer *all = c->transfers;
+    uint32_t first = k->next_after;
+    for (; k->next_made < c->n_transfers && s->made[s->by_made[k->next_made]] <= p; k->next_made++)
+        if (s->copies[s->by_made[k->next_made]] == COPIES)
+            push_ready(c, k, s->by_made[k->next_made]);
+    for (; k->next_after < c->n_transfers && all[k->next_after].after <= p; k->next_after++)
+        if (s->copies[k->next_after] == COPIES_LATE)
+            push_ready(c, k, k->next_after);
+    int64_t next = p + 1 < c->list->n ? k->clock + s->ticks[p + 1] : k->clock;
+    while (k->n_ready > 0 && (s->heap[0] < k->next_after || k->engine[0] < next)) {
+        uint32_t i = pop_ready(c, k);
+        s->end[i] = k->engine[0] = later(k->clock, k->engine[0]) + s->out_ticks[all[i].tensor];
+        c->transfers[i].copied = p;
+    }
+    for (uint32_t i = first; i < k->next_after; i++)
+        if (!all[i].stays)
+            leave(c, k, i, p);
 }
 
 /* Frees the oldest copy before position p. */
@@ -284,51 +389,48 @@ static void free_ended(const schedule *c, clocks *k, uint32_t p, int64_t room)
         free_oldest(c, k, p);
 }
 
-/* Starts the fetches of position p; returns the first of `due` that is not fetched. */
-static uint32_t fetch(const schedule *c, clocks *k, uint32_t p, uint32_t next)
+/* Starts the fetches before position p, and waits for those that it reads. */
+static void fetch(const schedule *c, clocks *k, uint32_t p)
 {
     transfer_scratch *s = c->s;
-    uint32_t first = next;
-    for (; next < c->n_transfers; next++) {
-        const transfer *t = &c->transfers[s->due[next]];
+    uint32_t first = k->next_fetch;
+    for (; k->next_fetch < c->n_transfers; k->next_fetch++) {
+        const transfer *t = &c->transfers[s->due[k->next_fetch]];
         if (!t->stays && t->fetched != p)
             break;
         while (!t->stays && t->freed == NEAP_NONE)
             free_oldest(c, k, p);
     }
     int64_t *engine = &k->engine[s->duplex];
-    for (uint32_t d = first; d < next; d++) {
+    for (uint32_t d = first; d < k->next_fetch; d++) {
         const transfer *t = &c->transfers[s->due[d]];
         if (!t->stays)
             s->end[s->due[d]] = *engine = later(k->clock, *engine) + s->in_ticks[t->tensor];
     }
-    return next;
+    for (; k->next_due < k->next_fetch; k->next_due++) {
+        const transfer *t = &c->transfers[s->due[k->next_due]];
+        if (t->before > p)
+            break;
+        if (!t->stays)
+            k->clock = later(k->clock, s->end[s->due[k->next_due]]);
+    }
 }
 
-/* The plan's makespan, with `fetched` as it stands; decides `freed`. */
+/* The plan's makespan, with `fetched` as it stands; decides `copied` and `freed`. */
 static int64_t pass_front(const schedule *c)
 {
     transfer_scratch *s = c->s;
     clocks k = {0};
-    uint32_t n = c->list->n, next_after = 0, next_fetch = 0, next_due = 0;
-    s->stamp++;
-    for (uint32_t p = 0; p <= n; p++) {
-        free_ended(c, &k, p, p < n ? s->left[p] : INT64_MAX);
-        next_fetch = fetch(c, &k, p, next_fetch);
-        for (; next_due < c->n_transfers; next_due++) {
-            const transfer *t = &c->transfers[s->due[next_due]];
-            if (t->before > p)
-                break;
-            if (!t->stays)
-                k.clock = later(k.clock, s->end[s->due[next_due]]);
-        }
-        if (p == n)
-            break;
+    uint32_t n = c->list->n;
+    find_copies(c);
+    for (uint32_t p = 0; p < n; p++) {
+        free_ended(c, &k, p, s->left[p]);
+        fetch(c, &k, p);
         k.clock += s->ticks[p];
-        for (; next_after < c->n_transfers && c->transfers[next_after].after <= p; next_after++)
-            if (!c->transfers[next_after].stays)
-                leave(c, &k, next_after);
+        depart(c, &k, p);
     }
+    free_ended(c, &k, n, INT64_MAX);
+    fetch(c, &k, n);
     return later(k.clock, later(k.engine[0], k.engine[1]));
 }
 
@@ -337,15 +439,12 @@ static void find_holds(const schedule *c)
 {
     transfer_scratch *s = c->s;
     clocks k = {0};
-    uint32_t n = c->list->n, next_after = 0;
-    s->stamp++;
-    for (uint32_t p = 0; p < n; p++) {
+    find_copies(c);
+    for (uint32_t p = 0; p < c->list->n; p++) {
         free_ended(c, &k, p, s->free[p]);
         s->holds[p] = k.held;
         k.clock += s->ticks[p];
-        for (; next_after < c->n_transfers && c->transfers[next_after].after <= p; next_after++)
-            if (!c->transfers[next_after].stays)
-                leave(c, &k, next_after);
+        depart(c, &k, p);
     }
 }
 
@@ -377,7 +476,7 @@ static void save(const schedule *c)
 {
     for (uint32_t i = 0; i < c->n_transfers; i++) {
         const transfer *t = &c->transfers[i];
-        c->s->best[i] = (outcome){t->freed, t->fetched, t->stays};
+        c->s->best[i] = (outcome){t->copied, t->freed, t->fetched, t->stays};
     }
 }
 
@@ -385,6 +484,7 @@ static void restore(const schedule *c)
 {
     for (uint32_t i = 0; i < c->n_transfers; i++) {
         transfer *t = &c->transfers[i];
+        t->copied = c->s->best[i].copied;
         t->freed = c->s->best[i].freed;
         t->fetched = c->s->best[i].fetched;
         t->stays = c->s->best[i].stays;
@@ -446,12 +546,13 @@ neap_status transfers_schedule(transfer_scratch *scratch, const compute_list *li
     if (!is_countable(&c, work)) {
         for (uint32_t i = 0; i < n_transfers; i++) {
             transfers[i].stays = false;
+            transfers[i].copied = transfers[i].after;
             transfers[i].freed = transfers[i].after + 1;
             transfers[i].fetched = transfers[i].before;
         }
         return NEAP_OK;
     }
-    sort_by_need(&c);
+    sort_transfers(&c);
     const uint32_t splits[] = {0, list->n, list->n / 2};
     for (size_t i = 0; i<sizeof splits / sizeof *splits && * ticks> work; i++)
         improve(&c, splits[i], work, ticks);

@@ -13,9 +13,9 @@
  *
  * The plan that emit.h makes of it has, just before position p: the frees of transfers with
  * `freed` == p, in the order of the transfers; the prefetches with `fetched` == p, by `before`;
- * then the computation; then the offloads with `after` == p, in the order of the transfers. So the
+ * then the computation; then the offloads with `copied` == p, in the order of the transfers. So the
  * tensor takes room at the positions after + 1 .. freed - 1 and fetched .. before - 1, and after <
- * freed <= fetched <= before.
+ * freed <= fetched <= before. Its copy may begin as soon as it is made: copied <= after.
  */
 #ifndef NEAP_PLANNERS_NEAP_TRANSFERS_H
 #define NEAP_PLANNERS_NEAP_TRANSFERS_H
@@ -33,6 +33,7 @@ typedef struct transfer {
     uint32_t after, before; /* given */
     bool copies_out;        /* given: false where an earlier transfer has left a copy on the host */
     bool stays;             /* found: there is room for it all the way, nothing is moved */
+    uint32_t copied;        /* found, unless it stays or makes no copy */
     uint32_t freed, fetched; /* found, unless it stays */
 } transfer;
 
@@ -44,11 +45,11 @@ neap_status transfer_scratch_create(neap_allocator *allocator, const problem *x,
 void transfer_scratch_destroy(transfer_scratch *scratch);
 
 /*
- * Decides `stays`, `freed` and `fetched` of all transfers (sorted by `after`) such that the room
- * suffices everywhere and the makespan is as short as a quick method can make it; *ticks gets that
- * makespan, exactly as the judge counts it for the plan described above. Costs O(n + transfers) or
- * little more: it is called thousands of times. A transfer whose host copy would come from another
- * one that stays makes the copy itself.
+ * Decides `stays`, `copied`, `freed` and `fetched` of all transfers (sorted by `after`) such that
+ * the room suffices everywhere and the makespan is as short as a quick method can make it; *ticks
+ * gets that makespan, exactly as the judge counts it for the plan described above. Costs O(n +
+ * transfers) or little more: it is called thousands of times. A transfer whose host copy would come
+ * from another one that stays makes the copy itself.
  */
 neap_status transfers_schedule(transfer_scratch *scratch, const compute_list *list,
                                const int64_t *room, uint32_t n_transfers, transfer *transfers,
