@@ -1,0 +1,125 @@
+/*
+ * Lists, transfers and plans (planners/neap) when every allocation fails once, in turn, and then
+ * every one from it on: NEAP_NO_MEMORY and no leak.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "failing_allocator.h"
+#include "planners/neap/emit.h"
+#include "random_training.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What read_plan finds. */
+typedef struct reading {
+    uint32_t *tasks, n, *choice, n_transfers;
+    transfer *transfers;
+    size_t capacity, transfer_capacity;
+} reading;
+
+static neap_status schedule_and_emit(neap_allocator *allocator, const problem *x,
+                                     const neap_request *request, reading *r, neap_diag *diag)
+{
+    const compute_list list = {.n = r->n, .tasks = r->tasks, .choice = r->choice};
+    int64_t *room = calloc((size_t)r->n + 1, sizeof *room), ticks;
+    transfer_scratch *scratch = (transfer_scratch *)room;
+    neap_plan *plan = (neap_plan *)room;
+    assert_non_null(room);
+    neap_status status = transfer_scratch_create(allocator, x, &request->link, &scratch, diag);
+    if (status == NEAP_OK)
+        status =
+            transfers_schedule(scratch, &list, room, r->n_transfers, r->transfers, &ticks, diag);
+    if (status == NEAP_OK) { /* the second time nothing is allocated */
+        size_t before = ((failing_allocator *)allocator)->calls;
+        assert_int_equal(
+            transfers_schedule(scratch, &list, room, r->n_transfers, r->transfers, &ticks, diag),
+            NEAP_OK);
+        assert_int_equal(((failing_allocator *)allocator)->calls, before);
+    }
+    transfer_scratch_destroy(scratch);
+    if (status == NEAP_OK) {
+        status = emit_plan(allocator, x, request, &list, r->n_transfers, r->transfers, &plan, diag);
+        assert_true((plan != NULL) == (status == NEAP_OK));
+        neap_plan_destroy(plan);
+    }
+    free(room);
+    return status;
+}
+
+static neap_status run_all(neap_allocator *allocator, const neap_request *request, neap_diag *diag)
+{
+    problem x;
+    reading r = {0};
+    neap_status status = problem_init(&x, allocator, request, diag);
+    if (status == NEAP_OK) {
+        r.choice = calloc(x.n_tasks + 1, sizeof *r.choice);
+        assert_non_null(r.choice);
+        status = read_plan(allocator, &x, request->start, &r.tasks, &r.n, &r.capacity, r.choice,
+                           &r.transfers, &r.n_transfers, &r.transfer_capacity, diag);
+    }
+    if (status == NEAP_OK)
+        status = schedule_and_emit(allocator, &x, request, &r, diag);
+    NEAP_DELETE(allocator, r.capacity, r.tasks);
+    NEAP_DELETE(allocator, r.transfer_capacity, r.transfers);
+    free(r.choice);
+    problem_clear(&x);
+    return status;
+}
+
+/* Returns whether an allocation failed on the way. */
+static bool run_once(const neap_request *request, size_t from, size_t end)
+{
+    failing_allocator memory;
+    neap_diag diag = {0};
+    failing_allocator_init(&memory);
+    memory.fail_from = from;
+    memory.fail_end = end;
+    neap_status status = run_all(&memory.base, request, &diag);
+    if (memory.fault)
+        fail_msg("allocation %zu: %s", from, memory.fault);
+    if (memory.live_blocks || memory.live_bytes)
+        fail_msg("allocation %zu: %zu blocks leaked, %zu bytes", from, memory.live_blocks,
+                 memory.live_bytes);
+    if (status != (memory.failed ? NEAP_NO_MEMORY : NEAP_OK))
+        fail_msg("allocation %zu: %s, \"%s\"", from, neap_status_name(status), diag.message);
+    return memory.failed;
+}
+
+static void test_all(void **state)
+{
+    (void)state;
+    random_source random = {20250105};
+    for (int i = 0; i < 20; i++) {
+        neap_graph *graph = random_training_graph(&random, 12, false);
+        neap_plan *plan = random_plan(&random, graph, 80, true);
+        neap_request request;
+        neap_request_init(&request, graph, "neap");
+        request.start = plan;
+        request.link = (neap_link){.out_bandwidth = 10, .in_bandwidth = 10, .duplex = i % 2};
+        size_t count = 0;
+        while (run_once(&request, count, count + 1))
+            count++;
+        for (size_t from = 0; run_once(&request, from, SIZE_MAX); from++)
+            ;
+        assert_true(count > 0);
+        print_message("%" PRIu32 " ops: %zu allocations\n", neap_graph_op_count(graph), count);
+        neap_plan_destroy(plan);
+        neap_graph_destroy(graph);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
