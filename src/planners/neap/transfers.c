@@ -509,12 +509,38 @@ static bool exceeds_host(const schedule *c)
     return false;
 }
 
+/* Keeps what has room all the way, the last to leave first; leaves `free`. */
+static void keep_what_fits(const schedule *c)
+{
+    transfer_scratch *s = c->s;
+    uint32_t tight = 0; /* where one did not fit: the next will most likely not either */
+    find_free(c);
+    for (uint32_t i = c->n_transfers; i-- > 0;) {
+        transfer *t = &c->transfers[i];
+        int64_t bytes = s->x->bytes[t->tensor];
+        if (t->stays || (t->after < tight && tight < t->before && s->free[tight] < bytes))
+            continue;
+        uint32_t p = t->after + 1;
+        while (p < t->before && s->free[p] >= bytes)
+            p++;
+        if (p < t->before) {
+            tight = p;
+            continue;
+        }
+        t->stays = true;
+        for (p = t->after + 1; p < t->before; p++)
+            s->free[p] -= bytes;
+    }
+}
+
 /* With the given split, until nothing more stays. */
-static void improve(schedule *c, uint32_t split, int64_t work, int64_t *best)
+static void improve(schedule *c, uint32_t split, bool keeps, int64_t work, int64_t *best)
 {
     c->split = split;
     for (uint32_t i = 0; i < c->n_transfers; i++)
         c->transfers[i].stays = c->transfers[i].after + 1 >= c->transfers[i].before;
+    if (keeps)
+        keep_what_fits(c);
     for (int round = 0; round < MOST_ROUNDS; round++) {
         int64_t ticks = attempt(c);
         if (ticks < *best) {
@@ -553,9 +579,13 @@ neap_status transfers_schedule(transfer_scratch *scratch, const compute_list *li
         return NEAP_OK;
     }
     sort_transfers(&c);
-    const uint32_t splits[] = {0, list->n, list->n / 2};
-    for (size_t i = 0; i<sizeof splits / sizeof *splits && * ticks> work; i++)
-        improve(&c, splits[i], work, ticks);
+    improve(&c, 0, false, work, ticks);
+    if (*ticks > work)
+        improve(&c, 0, true, work, ticks);
+    if (*ticks > work)
+        improve(&c, list->n, true, work, ticks);
+    if (*ticks > work)
+        improve(&c, list->n, false, work, ticks);
     restore(&c);
     if (exceeds_host(&c))
         *ticks = INT64_MAX;
