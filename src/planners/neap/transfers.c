@@ -7,10 +7,10 @@
  * time stands still until the oldest has. What is fetched no earlier than that arrives in time if
  * the engine is free; so the pass from the back finds the latest positions that are early enough.
  *
- * Both passes want room around the turn from the forward to the backward pass. Who is first gets
- * it: an attempt gives the right to one side from some position on, and the best attempt counts. A
- * tensor that would be back as soon as it has left stays; without its copies the others are faster,
- * so the attempt is made again.
+ * Where both want the same room, those that come back get it; the other way round was never better
+ * by more than a trifle. A tensor that would be back as soon as it has left stays; without its
+ * copies the others are faster, so the attempt is made again. Where the first attempt waits, a
+ * second one first keeps all that has room all the way: then less is moved, but with less slack.
  */
 #include "planners/neap/transfers.h"
 
@@ -38,11 +38,10 @@ struct transfer_scratch {
     uint32_t *copied, stamp;       /* by tensor: the stamp of the pass that copied it out */
     /* by position */
     int64_t *ticks;
-    int64_t *free;  /* room beside those that stay */
-    int64_t *left;  /* room beside those and the early fetches */
-    int64_t *holds; /* what late frees would take if nothing was fetched */
+    int64_t *free; /* room beside those that stay */
+    int64_t *left; /* room beside those and the early fetches */
     uint32_t *place;
-    size_t ticks_capacity, free_capacity, left_capacity, holds_capacity, place_capacity;
+    size_t ticks_capacity, free_capacity, left_capacity, place_capacity;
     uint32_t *last_made; /* by task: where it has run last */
     /* by transfer */
     uint32_t *made;    /* the position that made the instance */
@@ -64,7 +63,6 @@ typedef struct schedule {
     const int64_t *room;
     transfer *transfers;
     uint32_t n_transfers;
-    uint32_t split; /* before it late frees get the room first, from it on early fetches */
 } schedule;
 
 neap_status transfer_scratch_create(neap_allocator *allocator, const problem *x,
@@ -111,7 +109,6 @@ void transfer_scratch_destroy(transfer_scratch *s)
     NEAP_DELETE(s->allocator, s->ticks_capacity, s->ticks);
     NEAP_DELETE(s->allocator, s->free_capacity, s->free);
     NEAP_DELETE(s->allocator, s->left_capacity, s->left);
-    NEAP_DELETE(s->allocator, s->holds_capacity, s->holds);
     NEAP_DELETE(s->allocator, s->place_capacity, s->place);
     NEAP_DELETE(s->allocator, s->made_capacity, s->made);
     NEAP_DELETE(s->allocator, s->by_made_capacity, s->by_made);
@@ -135,8 +132,6 @@ static neap_status reserve(transfer_scratch *s, uint32_t n, uint32_t n_transfers
         status = NEAP_RESERVE(allocator, places, &s->free, &s->free_capacity, diag);
     if (status == NEAP_OK)
         status = NEAP_RESERVE(allocator, places, &s->left, &s->left_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(allocator, places, &s->holds, &s->holds_capacity, diag);
     if (status == NEAP_OK)
         status = NEAP_RESERVE(allocator, places, &s->place, &s->place_capacity, diag);
     if (status == NEAP_OK)
@@ -261,7 +256,6 @@ static void pass_back(const schedule *c)
             held += bytes[t->tensor];
             t->fetched = NEAP_NONE;
         }
-        int64_t room = s->free[p] - (p < c->split ? s->holds[p] : 0);
         for (; next_after > 0 && c->transfers[next_after - 1].after >= p; next_after--) {
             transfer *t = &c->transfers[next_after - 1];
             if (t->stays || t->fetched != NEAP_NONE)
@@ -272,7 +266,7 @@ static void pass_back(const schedule *c)
         while (head < tail) {
             transfer *t = &c->transfers[s->queue[head]];
             if (!t->stays) {
-                if (s->end[s->queue[head]] > clock && held <= room)
+                if (s->end[s->queue[head]] > clock && held <= s->free[p])
                     break;
                 clock = later(clock, s->end[s->queue[head]]);
                 held -= bytes[t->tensor];
@@ -434,27 +428,11 @@ static int64_t pass_front(const schedule *c)
     return later(k.clock, later(k.engine[0], k.engine[1]));
 }
 
-/* What copies out would hold before each position if nothing was fetched. */
-static void find_holds(const schedule *c)
-{
-    transfer_scratch *s = c->s;
-    clocks k = {0};
-    find_copies(c);
-    for (uint32_t p = 0; p < c->list->n; p++) {
-        free_ended(c, &k, p, s->free[p]);
-        s->holds[p] = k.held;
-        k.clock += s->ticks[p];
-        depart(c, &k, p);
-    }
-}
-
 /* ---- Attempts ---- */
 
 static int64_t attempt(const schedule *c)
 {
     find_free(c);
-    if (c->split > 0)
-        find_holds(c);
     pass_back(c);
     return pass_front(c);
 }
@@ -509,11 +487,19 @@ static bool exceeds_host(const schedule *c)
     return false;
 }
 
+/* Keeps what would not be away at any position. */
+static void keep_short(const schedule *c)
+{
+    for (uint32_t i = 0; i < c->n_transfers; i++)
+        c->transfers[i].stays = c->transfers[i].after + 1 >= c->transfers[i].before;
+}
+
 /* Keeps what has room all the way, the last to leave first; leaves `free`. */
 static void keep_what_fits(const schedule *c)
 {
     transfer_scratch *s = c->s;
     uint32_t tight = 0; /* where one did not fit: the next will most likely not either */
+    keep_short(c);
     find_free(c);
     for (uint32_t i = c->n_transfers; i-- > 0;) {
         transfer *t = &c->transfers[i];
@@ -533,23 +519,16 @@ static void keep_what_fits(const schedule *c)
     }
 }
 
-/* With the given split, until nothing more stays. */
-static void improve(schedule *c, uint32_t split, bool keeps, int64_t work, int64_t *best)
+/* Tries with those that stay, until no more of them do. */
+static void improve(const schedule *c, int rounds, int64_t work, int64_t *best)
 {
-    c->split = split;
-    for (uint32_t i = 0; i < c->n_transfers; i++)
-        c->transfers[i].stays = c->transfers[i].after + 1 >= c->transfers[i].before;
-    if (keeps)
-        keep_what_fits(c);
-    for (int round = 0; round < MOST_ROUNDS; round++) {
+    do {
         int64_t ticks = attempt(c);
         if (ticks < *best) {
             *best = ticks;
             save(c);
         }
-        if (*best == work || !keep_useless(c))
-            return;
-    }
+    } while (*best > work && --rounds > 0 && keep_useless(c));
 }
 
 neap_status transfers_schedule(transfer_scratch *scratch, const compute_list *list,
@@ -579,13 +558,12 @@ neap_status transfers_schedule(transfer_scratch *scratch, const compute_list *li
         return NEAP_OK;
     }
     sort_transfers(&c);
-    improve(&c, 0, false, work, ticks);
-    if (*ticks > work)
-        improve(&c, 0, true, work, ticks);
-    if (*ticks > work)
-        improve(&c, list->n, true, work, ticks);
-    if (*ticks > work)
-        improve(&c, list->n, false, work, ticks);
+    keep_short(&c);
+    improve(&c, 1, work, ticks);
+    if (*ticks > work) {
+        keep_what_fits(&c);
+        improve(&c, MOST_ROUNDS, work, ticks);
+    }
     restore(&c);
     if (exceeds_host(&c))
         *ticks = INT64_MAX;
