@@ -1,6 +1,7 @@
 /*
  * emit_plan on random lists: the judge accepts the plan, its peak and time are those of a plain
- * recount of the list, and read_plan finds the list in it.
+ * recount of the list, and read_plan finds the list in it. transfers_schedule: it says what the
+ * judge says, and the plan stays within the memory it was given.
  *
  *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_emit     for other, and more, graphs
  */

@@ -20,8 +20,9 @@ neap_status emit_plan(neap_allocator *allocator, const problem *x, const neap_re
 /*
  * The inverse, for a plan of the same graph that the judge accepts: its computations as a list
  * (tasks into *tasks, *n of them, *capacity reserved; choice[] by task) and its transfers, sorted
- * by `after`. A variant that the problem leaves out counts as the fastest with no more workspace,
- * and where executions differ in variant the leanest counts.
+ * by `after`. Copies that nothing reads, and those of tensors that may not be copied (problem.h),
+ * are left out: such a tensor counts as there. A variant that the problem leaves out counts as the
+ * fastest with no more workspace, and where executions differ in variant the leanest counts.
  */
 neap_status read_plan(neap_allocator *allocator, const problem *x, const neap_plan *plan,
                       uint32_t **tasks, uint32_t *n, size_t *capacity, uint32_t *choice,

@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-enum { MOST_ROUNDS = 6 };
+enum { MOST_ROUNDS = 6, BLOCK = 32 };
 
 enum { COPIES_NOT = 0, COPIES, COPIES_LATE };
 
@@ -41,7 +41,9 @@ struct transfer_scratch {
     int64_t *free; /* room beside those that stay */
     int64_t *left; /* room beside those and the early fetches */
     uint32_t *place;
-    size_t ticks_capacity, free_capacity, left_capacity, place_capacity;
+    int64_t *least, *lowered; /* by block of positions */
+    size_t ticks_capacity, free_capacity, left_capacity, place_capacity, least_capacity,
+        lowered_capacity;
     uint32_t *last_made; /* by task: where it has run last */
     /* by transfer */
     uint32_t *made;    /* the position that made the instance */
@@ -110,6 +112,8 @@ void transfer_scratch_destroy(transfer_scratch *s)
     NEAP_DELETE(s->allocator, s->free_capacity, s->free);
     NEAP_DELETE(s->allocator, s->left_capacity, s->left);
     NEAP_DELETE(s->allocator, s->place_capacity, s->place);
+    NEAP_DELETE(s->allocator, s->least_capacity, s->least);
+    NEAP_DELETE(s->allocator, s->lowered_capacity, s->lowered);
     NEAP_DELETE(s->allocator, s->made_capacity, s->made);
     NEAP_DELETE(s->allocator, s->by_made_capacity, s->by_made);
     NEAP_DELETE(s->allocator, s->heap_capacity, s->heap);
@@ -134,6 +138,11 @@ static neap_status reserve(transfer_scratch *s, uint32_t n, uint32_t n_transfers
         status = NEAP_RESERVE(allocator, places, &s->left, &s->left_capacity, diag);
     if (status == NEAP_OK)
         status = NEAP_RESERVE(allocator, places, &s->place, &s->place_capacity, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(allocator, places / BLOCK + 1, &s->least, &s->least_capacity, diag);
+    if (status == NEAP_OK)
+        status =
+            NEAP_RESERVE(allocator, places / BLOCK + 1, &s->lowered, &s->lowered_capacity, diag);
     if (status == NEAP_OK)
         status = NEAP_RESERVE(allocator, n_transfers, &s->made, &s->made_capacity, diag);
     if (status == NEAP_OK)
@@ -494,28 +503,76 @@ static void keep_short(const schedule *c)
         c->transfers[i].stays = c->transfers[i].after + 1 >= c->transfers[i].before;
 }
 
-/* Keeps what has room all the way, the last to leave first; leaves `free`. */
+/*
+ * `free` in blocks of BLOCK positions: `least` is the least of a block, `lowered` what is to be
+ * taken from all of it, and already is from `least`.
+ */
+static void build_blocks(const schedule *c)
+{
+    transfer_scratch *s = c->s;
+    for (uint32_t b = 0, p = 0; p < c->list->n; b++) {
+        s->least[b] = INT64_MAX;
+        s->lowered[b] = 0;
+        for (; p < c->list->n && p / BLOCK == b; p++)
+            s->least[b] = s->free[p] < s->least[b] ? s->free[p] : s->least[b];
+    }
+}
+
+/* The first position from `p` on, before `end`, with less room than `bytes`; or `end`. */
+static uint32_t find_tight(const transfer_scratch *s, uint32_t p, uint32_t end, int64_t bytes)
+{
+    while (p < end) {
+        uint32_t b = p / BLOCK, stop = (b + 1) * BLOCK < end ? (b + 1) * BLOCK : end;
+        if (s->least[b] >= bytes) {
+            p = stop;
+            continue;
+        }
+        for (; p < stop; p++)
+            if (s->free[p] - s->lowered[b] < bytes)
+                return p;
+    }
+    return end;
+}
+
+static void take_room(transfer_scratch *s, uint32_t p, uint32_t end, int64_t bytes)
+{
+    while (p < end) {
+        uint32_t b = p / BLOCK, stop = (b + 1) * BLOCK < end ? (b + 1) * BLOCK : end;
+        if (stop - p == BLOCK) {
+            s->lowered[b] += bytes;
+            s->least[b] -= bytes;
+            p = stop;
+            continue;
+        }
+        for (; p < stop; p++) {
+            s->free[p] -= bytes;
+            int64_t room = s->free[p] - s->lowered[b];
+            s->least[b] = room < s->least[b] ? room : s->least[b];
+        }
+    }
+}
+
+/* Keeps what has room all the way, the last to leave first. */
 static void keep_what_fits(const schedule *c)
 {
     transfer_scratch *s = c->s;
     uint32_t tight = 0; /* where one did not fit: the next will most likely not either */
     keep_short(c);
     find_free(c);
+    build_blocks(c);
     for (uint32_t i = c->n_transfers; i-- > 0;) {
         transfer *t = &c->transfers[i];
         int64_t bytes = s->x->bytes[t->tensor];
-        if (t->stays || (t->after < tight && tight < t->before && s->free[tight] < bytes))
+        if (t->stays || (t->after < tight && tight < t->before &&
+                         s->free[tight] - s->lowered[tight / BLOCK] < bytes))
             continue;
-        uint32_t p = t->after + 1;
-        while (p < t->before && s->free[p] >= bytes)
-            p++;
+        uint32_t p = find_tight(s, t->after + 1, t->before, bytes);
         if (p < t->before) {
             tight = p;
             continue;
         }
         t->stays = true;
-        for (p = t->after + 1; p < t->before; p++)
-            s->free[p] -= bytes;
+        take_room(s, t->after + 1, t->before, bytes);
     }
 }
 
