@@ -4,9 +4,11 @@
 #include "planners/neap/search.h"
 #include <math.h>
 
-enum { MOST_BROUGHT = 24 }; /* runs that one drop may bring along */
-
-#define TOO_DEAR 1e300
+enum {
+    MOST_BROUGHT = 24, /* runs that one drop may bring along */
+    MOST_TRIED = 24,   /* drops that are tried before one is taken */
+    MOST_SETBACKS = 8  /* times that the best one makes it worse */
+};
 
 /* ---- What is overfull ---- */
 
@@ -39,7 +41,11 @@ static void choose_samples(search *s)
     for (uint32_t i = 1; i < n; i++)
         if (s->all[i].bytes > s->all[worst].bytes)
             worst = i;
-    if (s->focus) { s->n_samples = 1; s->samples[0] = s->all[s->focus==1?worst:s->focus==2?0:n-1]; return; }
+    if (s->focus) {
+        s->n_samples = 1;
+        s->samples[0] = s->all[s->focus == 1 ? worst : s->focus == 2 ? 0 : n - 1];
+        return;
+    }
     for (uint32_t k = 0; k < s->n_samples; k++) {
         uint32_t from = (uint32_t)((uint64_t)k * n / s->n_samples);
         uint32_t to = (uint32_t)((uint64_t)(k + 1) * n / s->n_samples);
@@ -65,28 +71,6 @@ static bool can_extend(const search *s, uint32_t tensor, uint32_t at, uint32_t b
                                  s->budget - s->x->bytes[tensor]);
 }
 
-/*
- * Ticks of making a tensor again before an item, with all that is not there and cannot be held.
- * *left counts down the runs that it may take; past them it is too dear.
- */
-static double cost_of_making(const search *s, uint32_t tensor, uint32_t before, uint32_t place,
-                             uint32_t *left)
-{
-    const problem *x = s->x;
-    uint32_t task = x->producer[tensor], at;
-    double ticks = (double)x->variants[x->variant_start[task] + s->q.choice[task]].ticks;
-    --*left;
-    for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
-        uint32_t read = x->reads.items[i];
-        if (x->bytes[read] == 0 || is_there(s, read, place, &at) || can_extend(s, read, at, before))
-            continue;
-        if (*left == 0 || !tensor_can_recompute(x, read))
-            return TOO_DEAR;
-        ticks += cost_of_making(s, read, before, place, left);
-    }
-    return ticks;
-}
-
 /* Makes a tensor before an item. */
 static void make(search *s, uint32_t tensor, uint32_t before, uint32_t *left)
 {
@@ -106,13 +90,12 @@ static void make(search *s, uint32_t tensor, uint32_t before, uint32_t *left)
 
 /* ---- Which drop ---- */
 
-static double noisy(search *s, double score, uint32_t tensor)
+/* The factor of a tensor's scores: one for all of an iteration, or a new one each time. */
+static double mood_of(search *s, uint32_t tensor)
 {
     uint64_t state = s->moods ^ (tensor * UINT64_C(0x9e3779b97f4a7c15));
-    if (!s->persistent) state = s->random;
-    double sum = -6; for (int k=0;k<12;k++) sum += neap_random_real(&state);
-    if (!s->persistent) s->random = state;
-    return score * exp(s->noise * sum);
+    double number = neap_random_real(s->moody ? &s->random : &state);
+    return s->noise > 0 ? exp(s->noise * (2 * number - 1)) : 1;
 }
 
 /* Overflow that emptying the gap between two places removes. */
@@ -122,18 +105,7 @@ static double relief(const search *s, int64_t bytes, uint32_t from, uint32_t to)
     for (uint32_t i = 0; i < s->n_samples; i++)
         if (s->samples[i].place > from && s->samples[i].place < to)
             sum += (double)(bytes < s->samples[i].bytes ? bytes : s->samples[i].bytes);
-    return sum;
-}
-
-/* Overflow that the run before a use has itself. */
-static double overflow_of_run(const search *s, uint32_t tensor, uint32_t use)
-{
-    const sequence *q = &s->q;
-    uint32_t task = s->x->producer[tensor];
-    int64_t bytes = sequence_bytes(q, use) - sequence_own_bytes(q, use) - s->x->bytes[tensor] +
-                    s->x->made_bytes[task] +
-                    s->x->variants[s->x->variant_start[task] + q->choice[task]].workspace;
-    return bytes > s->budget ? (double)(bytes - s->budget) : 0;
+    return sum * s->n_overfull / s->n_samples;
 }
 
 static bool add_drop(search *s, drop d)
@@ -144,6 +116,26 @@ static bool add_drop(search *s, drop d)
         return false;
     s->drops[s->n_drops++] = d;
     return true;
+}
+
+/* A gap empties, too, when its last use comes before the overfull item, or its making behind. */
+static bool consider_moves(search *s, uint32_t tensor, uint32_t at, double gain, double mood)
+{
+    const ref_list *list = &s->q.refs[tensor];
+    const ref *from = &list->refs[at - 1], *to = &list->refs[at];
+    bool ends = at + 1 >= list->n || list->refs[at + 1].makes || list->refs[at + 1].away;
+    drop d = {.tensor = tensor, .mood = mood, .score = gain / (1 + s->move_cost)};
+    uint32_t sample = 0;
+    while (s->samples[sample].place <= sequence_place(&s->q, from->item))
+        sample++;
+    d.kind = DROP_MOVE;
+    d.moved = to->item;
+    d.use = s->samples[sample].item;
+    if (ends && search_can_move(s, d.moved, d.use) && !add_drop(s, d))
+        return false;
+    d.moved = from->item;
+    d.use = to->item;
+    return !from->makes || !search_can_move(s, d.moved, d.use) || add_drop(s, d);
 }
 
 /* The gaps of a tensor that some sample lies in. */
@@ -165,56 +157,97 @@ static bool consider(search *s, uint32_t tensor)
             continue;
         uint32_t task = s->x->producer[tensor];
         double ticks = (double)s->x->variants[s->x->variant_start[task] + q->choice[task]].ticks;
-        gain = noisy(s, gain, tensor);
-        if (!add_drop(s, (drop){tensor, use, gain, gain / (ticks + 1), false}))
+        double mood = mood_of(s, tensor);
+        if (tensor_can_recompute(s->x, tensor) &&
+            !add_drop(s, (drop){.kind = DROP_REMAKE,
+                                .tensor = tensor,
+                                .use = use,
+                                .mood = mood,
+                                .score = mood * gain / (ticks + 1)}))
+            return false;
+        if (s->moving && !consider_moves(s, tensor, j, gain * mood, mood))
             return false;
     }
     return true;
 }
 
-/* The score of a drop, until now an estimate from above. */
-static void rate(const search *s, drop *d)
+/* ---- Trying ---- */
+
+/* All bytes too many, over all items. */
+static double overflow(const search *s)
 {
-    uint32_t left = MOST_BROUGHT;
-    double bad = overflow_of_run(s, d->tensor, d->use);
-    double cost =
-        cost_of_making(s, d->tensor, d->use, sequence_place(&s->q, d->use), &left);
-    double gain = d->gain > 2 * bad ? d->gain - bad : d->gain / (2 + bad / d->gain);
-    d->score = gain / (cost + 1);
-    d->rated = true;
+    const sequence *q = &s->q;
+    double sum = 0;
+    for (uint32_t r = 0; r < q->n_blocks; r++) {
+        if (q->most[r] <= s->budget)
+            continue;
+        const item_block *block = &q->blocks[q->block_at[r]];
+        int64_t room = s->budget - q->addition[r];
+        for (uint32_t i = 0; i < block->n; i++)
+            if (block->bytes[i] > room)
+                sum += (double)(block->bytes[i] - room);
+    }
+    return sum;
 }
 
-/* Few need to be rated: those whose estimates are above the best score. */
-static drop *best_drop(search *s)
+static void apply(search *s, const drop *d)
 {
-    drop *best;
-    do {
-        best = NULL;
+    uint32_t left = MOST_BROUGHT;
+    if (d->kind == DROP_REMAKE)
+        make(s, d->tensor, d->use, &left);
+    else
+        search_move(s, d->moved, d->use);
+}
+
+/* Scores a drop by trying it. */
+static void rate(search *s, drop *d, double before)
+{
+    size_t mark = s->q.n_changes;
+    int64_t ticks = s->q.ticks;
+    apply(s, d);
+    double gain = before - overflow(s);
+    double cost = (double)(s->q.ticks - ticks) + 1 + (d->kind == DROP_REMAKE ? 0 : s->move_cost);
+    d->score = (gain > 0 ? gain / cost : gain * cost - 1) * d->mood;
+    if (s->q.ticks > s->most_ticks)
+        d->score = -1e300;
+    sequence_undo(&s->q, mark);
+}
+
+/*
+ * Few need to be tried: those whose estimates, which leave out what else has to be made, are above
+ * the best score.
+ */
+static const drop *best_drop(search *s)
+{
+    double before = overflow(s);
+    for (uint32_t tried = 0;; tried++) {
+        drop *best = NULL;
         for (uint32_t i = 0; i < s->n_drops; i++)
-            if (!best || s->drops[i].score > best->score)
+            if ((!best || s->drops[i].score > best->score) &&
+                (tried < MOST_TRIED || s->drops[i].tried))
                 best = &s->drops[i];
-        if (!best || best->rated)
+        if (!best || best->tried || s->q.out_of_memory)
             return best;
-        rate(s, best);
-    } while (true);
+        rate(s, best, before);
+        best->tried = true;
+    }
 }
 
 bool search_repair(search *s)
 {
-    uint32_t steps = 0, most_steps = 100 + 8 * s->x->n_tasks;
+    uint32_t steps = 0, most_steps = 100 + 4 * s->x->n_tasks, setbacks = 0;
     while (sequence_most(&s->q) > s->budget) {
         if (++steps > most_steps || s->q.ticks > s->most_ticks || !collect(s))
             return false;
         choose_samples(s);
         s->n_drops = 0;
-        for (uint32_t i = 0; i < s->n_droppable; i++)
+        for (uint32_t i = 0; i < s->n_droppable && (i < s->n_large || s->n_drops == 0); i++)
             if (!consider(s, s->droppable[i]))
                 return false;
         const drop *best = best_drop(s);
-        if (!best)
+        if (!best || best->score <= -1e299 || (best->score <= 0 && ++setbacks > MOST_SETBACKS))
             return false;
-        uint32_t left = MOST_BROUGHT;
-        make(s, best->tensor, best->use, &left);
+        apply(s, best);
         if (s->q.out_of_memory)
             return false;
     }

@@ -8,7 +8,45 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    ATTEMPTS = 12,  /* to fit a level */
+    PATIENCE = 300, /* iterations without improvement before runs may move */
+};
+
 /* ---- Beginning and end ---- */
+
+static int larger(const void *left, const void *right)
+{
+    const ranked *a = left, *b = right;
+    if (a->rank > b->rank || a->rank < b->rank)
+        return a->rank > b->rank ? -1 : 1;
+    return (a->item > b->item) - (a->item < b->item);
+}
+
+static neap_status list_droppable(search *s, neap_diag *diag)
+{
+    const problem *x = s->x;
+    double all = 0, sum = 0;
+    neap_status status =
+        NEAP_RESERVE(s->allocator, (size_t)x->n_tensors, &s->ranks, &s->rank_capacity, diag);
+    if (status != NEAP_OK)
+        return status;
+    for (uint32_t t = 0; t < x->n_tensors; t++) {
+        if (x->bytes[t] == 0)
+            continue;
+        s->ranks[s->n_droppable++] = (ranked){(double)x->bytes[t], t};
+        all += (double)x->bytes[t];
+    }
+    if (s->n_droppable > 1)
+        qsort(s->ranks, s->n_droppable, sizeof *s->ranks, larger);
+    for (uint32_t i = 0; i < s->n_droppable; i++) {
+        s->droppable[i] = s->ranks[i].item;
+        if (sum < 0.999 * all)
+            s->n_large = i + 1;
+        sum += s->ranks[i].rank;
+    }
+    return NEAP_OK;
+}
 
 neap_status search_init(search *s, neap_allocator *allocator, const problem *x, int64_t budget,
                         uint64_t seed, neap_diag *diag)
@@ -25,10 +63,7 @@ neap_status search_init(search *s, neap_allocator *allocator, const problem *x, 
         status = NEAP_NEW(allocator, x->n_tasks, &s->best_choice, diag);
     if (status != NEAP_OK)
         return status;
-    for (uint32_t t = 0; t < x->n_tensors; t++)
-        if (x->bytes[t] > 0 && tensor_can_recompute(x, t))
-            s->droppable[s->n_droppable++] = t;
-    return NEAP_OK;
+    return list_droppable(s, diag);
 }
 
 void search_clear(search *s)
@@ -49,7 +84,7 @@ void search_clear(search *s)
 static neap_status keep_if_better(search *s, neap_diag *diag)
 {
     if (s->found && s->q.ticks >= s->best_ticks)
-        return NEAP_OK;
+        return NEAP_OK; /* what does not fit is kept as long as nothing else is */
     neap_status status =
         NEAP_RESERVE(s->allocator, (size_t)s->q.length, &s->best, &s->best_capacity, diag);
     if (status != NEAP_OK)
@@ -58,28 +93,15 @@ static neap_status keep_if_better(search *s, neap_diag *diag)
     s->n_best = s->q.length;
     memcpy(s->best_choice, s->q.choice, s->x->n_tasks * sizeof *s->best_choice);
     s->best_ticks = s->q.ticks;
+    s->best_peak = sequence_most(&s->q) + s->x->base_bytes;
     s->found = true;
+    if (s->iterations > s->improved + PATIENCE)
+        s->improved = s->iterations - PATIENCE; /* what helped goes on */
+    else
+        s->improved = s->iterations;
     return NEAP_OK;
 }
 
-/* ---- The first schedule ---- */
-
-neap_status search_construct(search *s, neap_diag *diag)
-{
-    s->noise = 0;
-    s->most_ticks = INT64_MAX;
-    bool fits = search_repair(s);
-    if (s->q.out_of_memory)
-        return neap_fail_no_memory(diag);
-    if (!fits)
-        return NEAP_OK;
-    search_prune(s);
-    sequence_commit(&s->q);
-    s->current_ticks = s->q.ticks;
-    return keep_if_better(s, diag);
-}
-
-static double P(const char*n,double d){const char*v=getenv(n);return v?atof(v):d;}
 /* ---- Ruin ---- */
 
 /* Some run of a task that runs more than once; NEAP_NONE: there is none. */
@@ -101,7 +123,7 @@ static void ruin_window(search *s, uint32_t center)
     sequence *q = &s->q;
     uint32_t width = 1 + neap_random_below(&s->random, 1 + q->length / 8);
     double share = 0.3 + 0.7 * neap_random_real(&s->random);
-    uint32_t id = center, most = 1 + neap_random_below(&s->random, (uint32_t)P("RR",12));
+    uint32_t id = center, most = 1 + neap_random_below(&s->random, 8);
     for (uint32_t k = 0; k < width / 2 && sequence_previous(q, id) != NEAP_NONE; k++)
         id = sequence_previous(q, id);
     for (uint32_t k = 0; k < width && id != q->end && most > 0; k++) {
@@ -119,7 +141,7 @@ static void ruin_window(search *s, uint32_t center)
 static void ruin_across(search *s, uint32_t center)
 {
     sequence *q = &s->q;
-    uint32_t place = sequence_place(q, center), most = 1 + neap_random_below(&s->random, (uint32_t)P("RR2",8));
+    uint32_t place = sequence_place(q, center), most = 1 + neap_random_below(&s->random, 8);
     uint32_t from = neap_random_below(&s->random, q->n_items);
     if (place == 0)
         return;
@@ -138,35 +160,97 @@ static void ruin_across(search *s, uint32_t center)
     }
 }
 
-/* ---- Iterations ---- */
-
-static bool iterate(search *s)
+static void ruin(search *s)
 {
     uint32_t center = random_rerun(s);
-    if (center == NEAP_NONE)
-        return false;
-    static double TT=-1,NN; if(TT<0){TT=P("TT",2e-5);NN=P("NN",0.6);}
-    double temperature = TT * (double)s->current_ticks;
+    if (s->moving && neap_random_below(&s->random, 2) > 0) {
+        search_shuffle(s, center != NEAP_NONE ? center : search_random_item(s));
+        center = random_rerun(s);
+    }
+    if (center != NEAP_NONE && neap_random_below(&s->random, 3) > 0)
+        ruin_window(s, center);
+    else if (center != NEAP_NONE)
+        ruin_across(s, center);
+}
+
+/* ---- The first schedule ---- */
+
+/* Makes the schedule fit a level, in a few random ways if need be. */
+static bool reach(search *s, int64_t level)
+{
+    s->budget = level;
+    s->most_ticks = INT64_MAX;
+    for (uint32_t attempt = 0; attempt < ATTEMPTS && !s->q.out_of_memory; attempt++) {
+        s->moods = neap_random_bits(&s->random);
+        s->noise = attempt < 2 ? 0 : 3 * neap_random_real(&s->random);
+        s->moody = attempt % 2 == 0;
+        s->moving = attempt > 0;
+        s->focus = attempt < 4 ? 0 : (int)neap_random_below(&s->random, 4);
+        s->move_cost = 0.2 * neap_random_real(&s->random) * (double)s->q.ticks / s->q.length;
+        if (attempt > 3)
+            ruin(s);
+        if (search_repair(s)) {
+            search_prune(s);
+            sequence_commit(&s->q);
+            return !s->q.out_of_memory;
+        }
+        sequence_undo(&s->q, 0);
+    }
+    return false;
+}
+
+/* Straight to the budget or, where that fails, down to it step by step. */
+static void descend(search *s, int64_t budget, bool (*stop)(void *context), void *context)
+{
+    int64_t level = sequence_most(&s->q), step = level - budget;
+    while (level > budget && !stop(context)) {
+        int64_t next = level - step > budget ? level - step : budget;
+        if (reach(s, next)) {
+            level = sequence_most(&s->q);
+            step += step / 2;
+        } else if (s->q.out_of_memory || step <= level / 4096 + 1) {
+            break;
+        } else {
+            step /= 4;
+        }
+    }
+    s->budget = budget;
+}
+
+neap_status search_construct(search *s, bool (*stop)(void *context), void *context, neap_diag *diag)
+{
+    descend(s, s->budget, stop, context);
+    if (s->q.out_of_memory)
+        return neap_fail_no_memory(diag);
+    s->current_ticks = s->q.ticks;
+    return keep_if_better(s, diag);
+}
+
+/* ---- Iterations ---- */
+
+static void iterate(search *s)
+{
+    double temperature = 3e-5 * (double)s->current_ticks;
     double slack = -log(1 - neap_random_real(&s->random)) * temperature;
     int64_t accepted = s->current_ticks + (int64_t)slack;
     s->most_ticks = accepted + s->current_ticks / 50;
-    s->noise = NN * neap_random_real(&s->random);
-    s->moods=neap_random_bits(&s->random); s->persistent = neap_random_real(&s->random) < P("PP",0.5);
- s->focus = neap_random_real(&s->random) < P("FF",0) ? (int) neap_random_below(&s->random,3)+1:0;
-    if (neap_random_below(&s->random, 3) > 0)
-        ruin_window(s, center);
-    else
-        ruin_across(s, center);
+    s->noise = 2.5 * neap_random_real(&s->random);
+    s->moods = neap_random_bits(&s->random);
+    s->moody = neap_random_below(&s->random, 2) == 0;
+    s->focus =
+        neap_random_below(&s->random, 3) == 0 ? 1 + (int)neap_random_below(&s->random, 3) : 0;
+    s->moving = s->iterations - s->improved > PATIENCE && neap_random_below(&s->random, 2) == 0;
+    s->move_cost = 0.2 * neap_random_real(&s->random) * (double)s->current_ticks / s->q.length;
+    ruin(s);
     bool fits = search_repair(s);
     if (fits)
         search_prune(s);
     if (!fits || s->q.ticks > accepted || s->q.out_of_memory) {
         sequence_undo(&s->q, 0);
-        return true;
+        return;
     }
     sequence_commit(&s->q);
     s->current_ticks = s->q.ticks;
-    return true;
 }
 
 neap_status search_iterate(search *s, uint32_t iterations, bool (*stop)(void *context),
@@ -175,8 +259,7 @@ neap_status search_iterate(search *s, uint32_t iterations, bool (*stop)(void *co
     neap_status status = NEAP_OK;
     for (uint32_t i = 0; i < iterations && status == NEAP_OK && !stop(context); i++) {
         s->iterations++;
-        if (!iterate(s))
-            break;
+        iterate(s);
         if (s->q.out_of_memory)
             return neap_fail_no_memory(diag);
         status = keep_if_better(s, diag);
