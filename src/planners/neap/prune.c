@@ -68,6 +68,31 @@ static void try_removing(search *s, uint32_t id)
         sequence_undo(&s->q, mark);
 }
 
+/* Back to a faster variant, the fastest that fits. */
+static void try_faster(search *s, uint32_t task)
+{
+    uint32_t now = s->q.choice[task];
+    size_t mark = s->q.n_changes;
+    for (uint32_t v = 0; v < now; v++) {
+        sequence_set_variant(&s->q, task, v);
+        if (sequence_most(&s->q) <= s->budget)
+            return;
+        sequence_undo(&s->q, mark);
+    }
+}
+
+/* What fits stays on the device. */
+static void bring_back(search *s)
+{
+    for (uint32_t t = 0; t < s->x->n_tensors && s->q.n_away > 0; t++)
+        for (uint32_t i = 1; i < s->q.refs[t].n; i++) {
+            const ref *r = s->q.refs[t].refs;
+            if (r[i].away &&
+                sequence_fits_between(&s->q, r[i - 1].item, r[i].item, s->budget - s->x->bytes[t]))
+                sequence_set_away(&s->q, t, r[i].item, false);
+        }
+}
+
 static int by_rank(const void *left, const void *right)
 {
     const ranked *a = left, *b = right;
@@ -76,26 +101,40 @@ static int by_rank(const void *left, const void *right)
     return (a->item > b->item) - (a->item < b->item);
 }
 
+/* A run or, counted from n_items on, a task: how much time going back on it saves. */
+static void add_rank(search *s, uint32_t *n, uint32_t id, double ticks)
+{
+    double noise = 1 + 0.5 * (s->noise < 1 ? s->noise : 1) * (2 * neap_random_real(&s->random) - 1);
+    s->ranks[(*n)++] = (ranked){(ticks + 1) * noise, id};
+}
+
 void search_prune(search *s)
 {
+    const problem *x = s->x;
     sequence *q = &s->q;
     neap_diag diag;
-    ranked *ranks = NULL;
-    uint32_t n = 0;
-    if (NEAP_RESERVE(s->allocator, (size_t)q->n_items, &s->ranks, &s->rank_capacity, &diag) !=
-        NEAP_OK)
+    uint32_t n = 0, n_items = q->n_items;
+    if (NEAP_RESERVE(s->allocator, (size_t)n_items + x->n_tasks, &s->ranks, &s->rank_capacity,
+                     &diag) != NEAP_OK)
         return;
-    ranks = s->ranks;
-    for (uint32_t i = 0; i < q->n_items; i++) {
+    for (uint32_t i = 0; i < n_items; i++) {
         uint32_t task = q->items[i].task;
-        if (task == NEAP_NONE || q->runs[task] < 2)
-            continue;
-        double ticks = (double)s->x->variants[s->x->variant_start[task] + q->choice[task]].ticks;
-        ranks[n++] =
-            (ranked){(ticks + 1) * (1 + s->noise * (2 * neap_random_real(&s->random) - 1)), i};
+        if (task != NEAP_NONE && q->runs[task] > 1)
+            add_rank(s, &n, i, (double)x->variants[x->variant_start[task] + q->choice[task]].ticks);
+    }
+    for (uint32_t t = 0; t < x->n_tasks; t++) {
+        const task_variant *variants = &x->variants[x->variant_start[t]];
+        if (q->choice[t] > 0)
+            add_rank(s, &n, n_items + t,
+                     (double)(variants[q->choice[t]].ticks - variants[0].ticks) * q->runs[t]);
     }
     if (n > 1)
-        qsort(ranks, n, sizeof *ranks, by_rank);
-    for (uint32_t i = 0; i < n; i++)
-        try_removing(s, ranks[i].item);
+        qsort(s->ranks, n, sizeof *s->ranks, by_rank);
+    for (uint32_t i = 0; i < n; i++) {
+        if (s->ranks[i].item < n_items)
+            try_removing(s, s->ranks[i].item);
+        else
+            try_faster(s, s->ranks[i].item - n_items);
+    }
+    bring_back(s);
 }

@@ -138,6 +138,49 @@ static bool consider_moves(search *s, uint32_t tensor, uint32_t at, double gain,
     return !from->makes || !search_can_move(s, d.moved, d.use) || add_drop(s, d);
 }
 
+/* Ticks of copying a tensor out and in again, at the price of the iteration. */
+static double cost_of_sending(const search *s, uint32_t tensor)
+{
+    const ref_list *list = &s->q.refs[tensor];
+    bool copied = false;
+    for (uint32_t i = 1; i < list->n && s->q.n_away > 0; i++)
+        copied = copied || list->refs[i].away;
+    double out = (double)neap_link_ticks(s->link, s->x->graph, true, s->x->bytes[tensor]);
+    double in = (double)neap_link_ticks(s->link, s->x->graph, false, s->x->bytes[tensor]);
+    return s->send_price * (in + (copied ? 0 : out));
+}
+
+static bool consider_sending(search *s, uint32_t tensor, uint32_t use, double gain, double mood)
+{
+    if (!tensor_can_offload(s->x, tensor))
+        return true;
+    double cost = cost_of_sending(s, tensor);
+    return add_drop(s, (drop){.kind = DROP_AWAY,
+                              .tensor = tensor,
+                              .use = use,
+                              .mood = mood,
+                              .score = gain / (cost + 1)});
+}
+
+/* A leaner variant of a task that runs where too much is in use. */
+static bool consider_variant(search *s, const overfull *sample)
+{
+    const problem *x = s->x;
+    uint32_t task = s->q.items[sample->item].task;
+    if (task == NEAP_NONE)
+        return true;
+    uint32_t now = x->variant_start[task] + s->q.choice[task];
+    if (now + 1 >= x->variant_start[task + 1])
+        return true;
+    double saved = (double)(x->variants[now].workspace - x->variants[now + 1].workspace);
+    double ticks = (double)(x->variants[now + 1].ticks - x->variants[now].ticks) * s->q.runs[task];
+    double gain = saved < (double)sample->bytes ? saved : (double)sample->bytes;
+    double mood = mood_of(s, x->n_tensors + task);
+    return add_drop(
+        s,
+        (drop){.kind = DROP_LEAN, .moved = task, .mood = mood, .score = gain * mood / (ticks + 1)});
+}
+
 /* The gaps of a tensor that some sample lies in. */
 static bool consider(search *s, uint32_t tensor)
 {
@@ -158,6 +201,8 @@ static bool consider(search *s, uint32_t tensor)
         uint32_t task = s->x->producer[tensor];
         double ticks = (double)s->x->variants[s->x->variant_start[task] + q->choice[task]].ticks;
         double mood = mood_of(s, tensor);
+        if (s->sending && !consider_sending(s, tensor, use, gain * mood, mood))
+            return false;
         if (tensor_can_recompute(s->x, tensor) &&
             !add_drop(s, (drop){.kind = DROP_REMAKE,
                                 .tensor = tensor,
@@ -193,10 +238,28 @@ static double overflow(const search *s)
 static void apply(search *s, const drop *d)
 {
     uint32_t left = MOST_BROUGHT;
-    if (d->kind == DROP_REMAKE)
+    switch (d->kind) {
+    case DROP_REMAKE:
         make(s, d->tensor, d->use, &left);
-    else
+        break;
+    case DROP_AWAY:
+        sequence_set_away(&s->q, d->tensor, d->use, true);
+        break;
+    case DROP_MOVE:
         search_move(s, d->moved, d->use);
+        break;
+    case DROP_LEAN:
+        sequence_set_variant(&s->q, d->moved, s->q.choice[d->moved] + 1);
+        break;
+    }
+}
+
+/* What it costs beside the ticks of the compute stream. */
+static double extra_cost(const search *s, const drop *d)
+{
+    return d->kind == DROP_MOVE   ? s->move_cost
+           : d->kind == DROP_AWAY ? cost_of_sending(s, d->tensor)
+                                  : 0;
 }
 
 /* Scores a drop by trying it. */
@@ -204,9 +267,10 @@ static void rate(search *s, drop *d, double before)
 {
     size_t mark = s->q.n_changes;
     int64_t ticks = s->q.ticks;
+    double extra = extra_cost(s, d);
     apply(s, d);
     double gain = before - overflow(s);
-    double cost = (double)(s->q.ticks - ticks) + 1 + (d->kind == DROP_REMAKE ? 0 : s->move_cost);
+    double cost = (double)(s->q.ticks - ticks) + 1 + extra;
     d->score = (gain > 0 ? gain / cost : gain * cost - 1) * d->mood;
     if (s->q.ticks > s->most_ticks)
         d->score = -1e300;
@@ -243,6 +307,9 @@ bool search_repair(search *s)
         s->n_drops = 0;
         for (uint32_t i = 0; i < s->n_droppable && (i < s->n_large || s->n_drops == 0); i++)
             if (!consider(s, s->droppable[i]))
+                return false;
+        for (uint32_t i = 0; i < s->n_samples; i++)
+            if (!consider_variant(s, &s->samples[i]))
                 return false;
         const drop *best = best_drop(s);
         if (!best || best->score <= -1e299 || (best->score <= 0 && ++setbacks > MOST_SETBACKS))

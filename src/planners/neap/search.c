@@ -49,18 +49,19 @@ static neap_status list_droppable(search *s, neap_diag *diag)
 }
 
 neap_status search_init(search *s, neap_allocator *allocator, const problem *x, int64_t budget,
-                        uint64_t seed, neap_diag *diag)
+                        const neap_link *link, uint64_t seed, neap_diag *diag)
 {
     *s = (search){.allocator = allocator,
                   .x = x,
+                  .link = link,
                   .budget = budget - x->base_bytes,
                   .random = seed,
                   .most_ticks = INT64_MAX};
     neap_status status = sequence_init(&s->q, allocator, x, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, x->n_tensors, &s->droppable, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, x->n_tasks, &s->best_choice, diag);
+    if (status == NEAP_OK && link)
+        status = transfer_scratch_create(allocator, x, link, &s->scratch, diag);
     if (status != NEAP_OK)
         return status;
     return list_droppable(s, diag);
@@ -70,36 +71,17 @@ void search_clear(search *s)
 {
     neap_allocator *a = s->allocator;
     sequence_clear(&s->q);
-    if (s->x) {
+    if (s->x)
         NEAP_DELETE(a, s->x->n_tensors, s->droppable);
-        NEAP_DELETE(a, s->x->n_tasks, s->best_choice);
-    }
+    search_plan_clear(a, s->x, &s->best);
+    search_plan_clear(a, s->x, &s->trial);
+    transfer_scratch_destroy(s->scratch);
+    NEAP_DELETE(a, s->place_capacity, s->place_of);
+    NEAP_DELETE(a, s->room_capacity, s->room);
     NEAP_DELETE(a, s->all_capacity, s->all);
     NEAP_DELETE(a, s->drop_capacity, s->drops);
     NEAP_DELETE(a, s->rank_capacity, s->ranks);
-    NEAP_DELETE(a, s->best_capacity, s->best);
     *s = (search){0};
-}
-
-static neap_status keep_if_better(search *s, neap_diag *diag)
-{
-    if (s->found && s->q.ticks >= s->best_ticks)
-        return NEAP_OK; /* what does not fit is kept as long as nothing else is */
-    neap_status status =
-        NEAP_RESERVE(s->allocator, (size_t)s->q.length, &s->best, &s->best_capacity, diag);
-    if (status != NEAP_OK)
-        return status;
-    sequence_list(&s->q, s->best, NULL);
-    s->n_best = s->q.length;
-    memcpy(s->best_choice, s->q.choice, s->x->n_tasks * sizeof *s->best_choice);
-    s->best_ticks = s->q.ticks;
-    s->best_peak = sequence_most(&s->q) + s->x->base_bytes;
-    s->found = true;
-    if (s->iterations > s->improved + PATIENCE)
-        s->improved = s->iterations - PATIENCE; /* what helped goes on */
-    else
-        s->improved = s->iterations;
-    return NEAP_OK;
 }
 
 /* ---- Ruin ---- */
@@ -117,6 +99,19 @@ static uint32_t random_rerun(search *s)
     return NEAP_NONE;
 }
 
+/* What an item reads stays in memory before it. */
+static void bring_back(search *s, uint32_t id)
+{
+    const problem *x = s->x;
+    uint32_t task = s->q.items[id].task;
+    for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
+        uint32_t tensor = x->reads.items[i];
+        uint32_t at = sequence_find_ref(&s->q, tensor, sequence_place(&s->q, id));
+        if (s->q.refs[tensor].refs[at].away)
+            sequence_set_away(&s->q, tensor, id, false);
+    }
+}
+
 /* Takes out runs around one of them. */
 static void ruin_window(search *s, uint32_t center)
 {
@@ -129,6 +124,8 @@ static void ruin_window(search *s, uint32_t center)
     for (uint32_t k = 0; k < width && id != q->end && most > 0; k++) {
         uint32_t next = sequence_next(q, id), task = q->items[id].task;
         bool chosen = id == center || neap_random_real(&s->random) < share;
+        if (chosen && q->n_away > 0)
+            bring_back(s, id);
         if (q->runs[task] > 1 && chosen && sequence_can_remove(q, id)) {
             sequence_remove(q, id);
             most--;
@@ -163,10 +160,14 @@ static void ruin_across(search *s, uint32_t center)
 static void ruin(search *s)
 {
     uint32_t center = random_rerun(s);
+    if (s->q.n_away > 0 && (center == NEAP_NONE || neap_random_below(&s->random, 2) > 0))
+        center = search_random_item(s);
     if (s->moving && neap_random_below(&s->random, 2) > 0) {
         search_shuffle(s, center != NEAP_NONE ? center : search_random_item(s));
-        center = random_rerun(s);
+        center = s->q.n_away > 0 ? search_random_item(s) : random_rerun(s);
     }
+    if (center == s->q.end)
+        return;
     if (center != NEAP_NONE && neap_random_below(&s->random, 3) > 0)
         ruin_window(s, center);
     else if (center != NEAP_NONE)
@@ -222,13 +223,17 @@ neap_status search_construct(search *s, bool (*stop)(void *context), void *conte
     descend(s, s->budget, stop, context);
     if (s->q.out_of_memory)
         return neap_fail_no_memory(diag);
-    s->current_ticks = s->q.ticks;
-    return keep_if_better(s, diag);
+    neap_status status = NEAP_OK;
+    s->trial.ticks = s->q.ticks;
+    if (sequence_most(&s->q) <= s->budget)
+        status = search_evaluate(s, diag);
+    s->current_ticks = s->trial.ticks;
+    return status == NEAP_OK ? search_keep(s, diag) : status;
 }
 
 /* ---- Iterations ---- */
 
-static void iterate(search *s)
+static neap_status iterate(search *s, neap_diag *diag)
 {
     double temperature = 3e-5 * (double)s->current_ticks;
     double slack = -log(1 - neap_random_real(&s->random)) * temperature;
@@ -239,18 +244,29 @@ static void iterate(search *s)
     s->moody = neap_random_below(&s->random, 2) == 0;
     s->focus =
         neap_random_below(&s->random, 3) == 0 ? 1 + (int)neap_random_below(&s->random, 3) : 0;
+    s->sending = s->link && neap_random_below(&s->random, 4) > 0;
+    s->send_price = neap_random_real(&s->random);
+    s->send_price *= s->send_price;
     s->moving = s->iterations - s->improved > PATIENCE && neap_random_below(&s->random, 2) == 0;
     s->move_cost = 0.2 * neap_random_real(&s->random) * (double)s->current_ticks / s->q.length;
     ruin(s);
     bool fits = search_repair(s);
-    if (fits)
+    neap_status status = NEAP_OK;
+    if (fits) {
         search_prune(s);
-    if (!fits || s->q.ticks > accepted || s->q.out_of_memory) {
+        fits = s->q.ticks <= accepted;
+    }
+    if (fits)
+        status = search_evaluate(s, diag);
+    if (!fits || s->trial.ticks > accepted || s->q.out_of_memory || status != NEAP_OK) {
         sequence_undo(&s->q, 0);
-        return;
+        return status;
     }
     sequence_commit(&s->q);
-    s->current_ticks = s->q.ticks;
+    if (s->trial.ticks < s->best.ticks)
+        s->improved = s->iterations - (s->moving ? PATIENCE : 0); /* what helps goes on */
+    s->current_ticks = s->trial.ticks;
+    return NEAP_OK;
 }
 
 neap_status search_iterate(search *s, uint32_t iterations, bool (*stop)(void *context),
@@ -259,10 +275,11 @@ neap_status search_iterate(search *s, uint32_t iterations, bool (*stop)(void *co
     neap_status status = NEAP_OK;
     for (uint32_t i = 0; i < iterations && status == NEAP_OK && !stop(context); i++) {
         s->iterations++;
-        iterate(s);
+        status = iterate(s, diag);
         if (s->q.out_of_memory)
             return neap_fail_no_memory(diag);
-        status = keep_if_better(s, diag);
+        if (status == NEAP_OK)
+            status = search_keep(s, diag);
     }
     return status;
 }

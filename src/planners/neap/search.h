@@ -19,15 +19,20 @@ typedef struct overfull {
     int64_t bytes; /* too many */
 } overfull;
 
-/* A way to empty a gap: the tensor is made again before its use, or a run moves. */
-typedef enum drop_kind { DROP_REMAKE = 0, DROP_MOVE } drop_kind;
+/* Ways to relieve an overfull item. */
+typedef enum drop_kind {
+    DROP_REMAKE = 0, /* the tensor is made again before its use */
+    DROP_AWAY,       /* it goes to the host until its use */
+    DROP_MOVE,       /* a run moves before `use` */
+    DROP_LEAN        /* a task takes its next leaner variant */
+} drop_kind;
 
 typedef struct drop {
     drop_kind kind;
     uint32_t tensor, use; /* the item behind the gap; or before which the moved one comes */
-    uint32_t moved;
-    double mood;  /* noise */
-    double score; /* overflow removed for the time: an estimate until it has been tried */
+    uint32_t moved;       /* item; or the task of a variant */
+    double mood;          /* noise */
+    double score;         /* overflow removed for the time: an estimate until it has been tried */
     bool tried;
 } drop;
 
@@ -36,44 +41,63 @@ typedef struct ranked {
     uint32_t item;
 } ranked;
 
+/* A schedule put by. */
+typedef struct search_plan {
+    bool found;
+    int64_t ticks; /* the makespan */
+    int64_t peak;  /* all bytes */
+    uint32_t *tasks, n;
+    size_t capacity;
+    uint32_t *choice; /* by task */
+    transfer *transfers;
+    uint32_t n_transfers;
+    size_t transfer_capacity;
+} search_plan;
+
 typedef struct search {
     neap_allocator *allocator;
     const problem *x;
+    const neap_link *link; /* NULL: nothing goes to the host */
+    transfer_scratch *scratch;
     sequence q;
     int64_t budget; /* for tensors and workspaces alone */
     uint64_t random;
-    bool moving;      /* runs may change their places */
-    double move_cost; /* ticks that a move counts for */
-    uint64_t moods;
-    bool moody;
-    int focus;
-    double noise;                     /* of scores: 0 is none */
-    int64_t most_ticks;               /* a repair that takes more is given up */
+    /* of an iteration */
+    double noise;       /* of scores: 0 is none */
+    uint64_t moods;     /* which noise */
+    bool moody;         /* new noise each time, not one a tensor */
+    bool moving;        /* runs may change their places */
+    double move_cost;   /* ticks that a move counts for */
+    bool sending;       /* tensors may go to the host */
+    double send_price;  /* ticks of the compute stream that a tick of a copy counts for */
+    int focus;          /* 0: on all samples; else on the worst, first or last overfull item */
+    int64_t most_ticks; /* a repair that takes more is given up */
+    /* candidates and scratch */
     uint32_t *droppable, n_droppable; /* tensors, largest first */
     uint32_t n_large; /* of these, without the small ones that make up a thousandth of all bytes */
     overfull samples[MOST_SAMPLES];
     uint32_t n_samples;
     uint32_t n_overfull; /* all of them */
-    overfull *all;       /* scratch */
+    overfull *all;
     size_t all_capacity;
     drop *drops;
     uint32_t n_drops;
     size_t drop_capacity;
-    ranked *ranks; /* scratch of prune */
+    ranked *ranks; /* of prune */
     size_t rank_capacity;
+    uint32_t *place_of; /* by item: its position in the list */
+    size_t place_capacity;
+    int64_t *room;
+    size_t room_capacity;
+    search_plan trial; /* the schedule at hand, as a list */
     int64_t current_ticks;
-    /* the best so far */
-    bool found;
-    int64_t best_ticks, best_peak; /* all bytes */
-    uint32_t *best, n_best;
-    size_t best_capacity;
-    uint32_t *best_choice; /* by task */
+    search_plan best;
     uint64_t iterations, improved;
 } search;
 
 /* Clear also after a failure. budget: all bytes. */
 neap_status search_init(search *s, neap_allocator *allocator, const problem *x, int64_t budget,
-                        uint64_t seed, neap_diag *diag);
+                        const neap_link *link, uint64_t seed, neap_diag *diag);
 void search_clear(search *s);
 
 /* The first schedule, by repair and prune from what the sequence holds; where it cannot be made to
@@ -84,7 +108,21 @@ neap_status search_construct(search *s, bool (*stop)(void *context), void *conte
 neap_status search_iterate(search *s, uint32_t iterations, bool (*stop)(void *context),
                            void *context, neap_diag *diag);
 
+/* Goes on from a schedule. */
+neap_status search_start_from(search *s, const search_plan *plan, neap_diag *diag);
+/* Keeps what the sequence holds if it is the best within the budget or, before there is any, at
+   all. */
+neap_status search_keep(search *s, neap_diag *diag);
+
+neap_status search_plan_copy(neap_allocator *allocator, const problem *x, search_plan *to,
+                             const search_plan *from, neap_diag *diag);
+void search_plan_clear(neap_allocator *allocator, const problem *x, search_plan *plan);
+
 /* ---- Its parts ---- */
+
+/* The makespan of what the sequence holds, with copies to the host scheduled (evaluate.c), into
+   s->trial. */
+neap_status search_evaluate(search *s, neap_diag *diag);
 
 /* False: it got stuck, ran out of memory or takes too long. */
 bool search_repair(search *s);

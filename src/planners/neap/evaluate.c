@@ -1,0 +1,169 @@
+/* What a sequence takes in time, copies to the host included, and schedules put by. */
+#include "base/memory.h"
+#include "planners/neap/search.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Schedules put by ---- */
+
+neap_status search_plan_copy(neap_allocator *allocator, const problem *x, search_plan *to,
+                             const search_plan *from, neap_diag *diag)
+{
+    neap_status status = NEAP_OK;
+    if (!to->choice)
+        status = NEAP_NEW(allocator, x->n_tasks, &to->choice, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(allocator, (size_t)from->n, &to->tasks, &to->capacity, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(allocator, (size_t)from->n_transfers, &to->transfers,
+                              &to->transfer_capacity, diag);
+    if (status != NEAP_OK)
+        return status;
+    to->found = from->found;
+    to->ticks = from->ticks;
+    to->peak = from->peak;
+    to->n = from->n;
+    to->n_transfers = from->n_transfers;
+    for (uint32_t i = 0; i < from->n; i++)
+        to->tasks[i] = from->tasks[i];
+    for (uint32_t i = 0; i < from->n_transfers; i++)
+        to->transfers[i] = from->transfers[i];
+    for (uint32_t t = 0; t < x->n_tasks; t++)
+        to->choice[t] = from->choice[t];
+    return NEAP_OK;
+}
+
+void search_plan_clear(neap_allocator *allocator, const problem *x, search_plan *plan)
+{
+    NEAP_DELETE(allocator, plan->capacity, plan->tasks);
+    NEAP_DELETE(allocator, plan->transfer_capacity, plan->transfers);
+    if (x)
+        NEAP_DELETE(allocator, x->n_tasks, plan->choice);
+    *plan = (search_plan){0};
+}
+
+/* ---- The sequence as a list ---- */
+
+/* Where every item stands. */
+static void number_items(search *s)
+{
+    const sequence *q = &s->q;
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < q->n_blocks; r++) {
+        const item_block *block = &q->blocks[q->block_at[r]];
+        for (uint32_t i = 0; i < block->n; i++)
+            s->place_of[block->items[i]] = n++;
+    }
+}
+
+static int by_after(const void *left, const void *right)
+{
+    const transfer *a = left, *b = right;
+    if (a->after != b->after)
+        return a->after < b->after ? -1 : 1;
+    return (a->tensor > b->tensor) - (a->tensor < b->tensor);
+}
+
+static void list_transfers(search *s)
+{
+    const sequence *q = &s->q;
+    search_plan *trial = &s->trial;
+    trial->n_transfers = 0;
+    for (uint32_t t = 0; t < s->x->n_tensors && trial->n_transfers < q->n_away; t++) {
+        const ref_list *list = &q->refs[t];
+        bool copied = false;
+        for (uint32_t i = 1; i < list->n; i++) {
+            if (!list->refs[i].away)
+                continue;
+            trial->transfers[trial->n_transfers++] =
+                (transfer){.tensor = t,
+                           .after = s->place_of[list->refs[i - 1].item],
+                           .before = s->place_of[list->refs[i].item],
+                           .copies_out = !copied};
+            copied = true;
+        }
+    }
+    if (trial->n_transfers > 1)
+        qsort(trial->transfers, trial->n_transfers, sizeof *trial->transfers, by_after);
+}
+
+static neap_status reserve(search *s, neap_diag *diag)
+{
+    const sequence *q = &s->q;
+    search_plan *trial = &s->trial;
+    neap_status status = NEAP_OK;
+    if (!trial->choice)
+        status = NEAP_NEW(s->allocator, s->x->n_tasks, &trial->choice, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(s->allocator, (size_t)q->length + 1, &trial->tasks, &trial->capacity,
+                              diag);
+    if (status == NEAP_OK)
+        status =
+            NEAP_RESERVE(s->allocator, (size_t)q->length + 1, &s->room, &s->room_capacity, diag);
+    if (status == NEAP_OK)
+        status =
+            NEAP_RESERVE(s->allocator, (size_t)q->n_items, &s->place_of, &s->place_capacity, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(s->allocator, (size_t)q->n_away, &trial->transfers,
+                              &trial->transfer_capacity, diag);
+    return status;
+}
+
+neap_status search_evaluate(search *s, neap_diag *diag)
+{
+    const sequence *q = &s->q;
+    search_plan *trial = &s->trial;
+    trial->ticks = q->ticks;
+    trial->n_transfers = 0;
+    if (q->n_away == 0)
+        return NEAP_OK;
+    neap_status status = reserve(s, diag);
+    if (status != NEAP_OK)
+        return status;
+    sequence_list(q, trial->tasks, s->room);
+    for (uint32_t i = 0; i <= q->length; i++)
+        s->room[i] = s->budget - s->room[i];
+    number_items(s);
+    list_transfers(s);
+    compute_list list = {.n = q->length, .tasks = trial->tasks, .choice = q->choice};
+    return transfers_schedule(s->scratch, &list, s->room, trial->n_transfers, trial->transfers,
+                              &trial->ticks, diag);
+}
+
+neap_status search_keep(search *s, neap_diag *diag)
+{
+    int64_t peak = sequence_most(&s->q) + s->x->base_bytes;
+    int64_t budget = s->budget + s->x->base_bytes;
+    if (s->best.found &&
+        (s->best.peak <= budget ? peak > budget || s->current_ticks >= s->best.ticks
+                                : peak >= s->best.peak))
+        return NEAP_OK;
+    neap_status status = reserve(s, diag);
+    if (status == NEAP_OK && peak <= budget)
+        status = search_evaluate(s, diag); /* for the transfers */
+    if (status != NEAP_OK)
+        return status;
+    search_plan *trial = &s->trial;
+    sequence_list(&s->q, trial->tasks, NULL);
+    trial->n = s->q.length;
+    trial->peak = peak;
+    trial->found = true;
+    memcpy(trial->choice, s->q.choice, s->x->n_tasks * sizeof *trial->choice);
+    return search_plan_copy(s->allocator, s->x, &s->best, trial, diag);
+}
+
+neap_status search_start_from(search *s, const search_plan *plan, neap_diag *diag)
+{
+    compute_list list = {.n = plan->n, .tasks = plan->tasks, .choice = plan->choice};
+    neap_status status =
+        sequence_load(&s->q, &list, s->link ? plan->n_transfers : 0, plan->transfers, diag);
+    if (status != NEAP_OK)
+        return status;
+    if (sequence_most(&s->q) <= s->budget)
+        status = search_evaluate(s, diag);
+    else
+        s->trial.ticks = s->q.ticks;
+    s->current_ticks = s->trial.ticks;
+    return status;
+}
