@@ -5,6 +5,8 @@
 #include "output.h"
 #include "report.h"
 
+#include <string.h>
+
 typedef struct comparison {
     cli_loaded model;
     int64_t budget; /* -1: none */
@@ -50,6 +52,21 @@ static const cli_result *find_best(const comparison *c)
     return best;
 }
 
+/* Bounds that speak of fewer than all plans: of which, for each method that has one. */
+static void add_scopes(const comparison *c, cli_buffer *out)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < c->n_done; i++) {
+        const cli_result *result = &c->results[i];
+        if (!result->plan || strcmp(result->figures->bound_scope, "any") == 0)
+            continue;
+        cli_styled(out, CLI_DIM, "%s %s: %s", any ? ";" : "gap: to plans in any order, but for",
+                   result->method, cli_scope_words(result->figures->bound_scope));
+        any = true;
+    }
+    cli_buffer_text(out, any ? "\n" : "");
+}
+
 static void add_table(const comparison *c, const cli_result *best, cli_buffer *out)
 {
     cli_text natural, budget;
@@ -70,6 +87,7 @@ static void add_table(const comparison *c, const cli_result *best, cli_buffer *o
     if (best)
         cli_styled(out, CLI_DIM, "* %s", c->budget < 0 ? "the lowest peak" : "the fastest");
     cli_buffer_text(out, best ? "\n" : "");
+    add_scopes(c, out);
 }
 
 static void add_json(const comparison *c, cli_buffer *out)
@@ -92,15 +110,22 @@ static int nothing_fits(const comparison *c)
             (!lowest || result->figures->least_budget < lowest->figures->least_budget))
             lowest = result;
     }
-    cli_text budget, least, size;
     if (!lowest)
         return cli_fail(CLI_INFEASIBLE, "no method here has a plan");
-    int64_t bytes = lowest->figures->least_budget;
-    cli_bytes_pair(&budget, c->budget, &least, bytes);
-    return cli_fail(CLI_INFEASIBLE,
-                    "budget %s is below the least these methods can do here, %s by %s; try "
-                    "--budget %s",
-                    budget.chars, least.chars, lowest->method, cli_bytes_above(&size, bytes));
+    cli_text budget, least, size;
+    const neap_figures *figures = lowest->figures;
+    cli_bytes_pair(&budget, c->budget, &least, figures->least_budget);
+    cli_buffer line = {0};
+    cli_buffer_print(&line, "budget %s is below the least these methods can do here, %s by %s",
+                     budget.chars, least.chars, lowest->method);
+    cli_report_op(&line, c->model.graph, figures->blocking_op);
+    cli_buffer_print(&line, "; no plan takes less than %s",
+                     cli_bytes(&least, figures->floor_bytes));
+    cli_report_op(&line, c->model.graph, figures->floor_op);
+    int code = cli_fail(CLI_INFEASIBLE, "%s; try --budget %s", cli_buffer_get(&line),
+                        cli_bytes_above(&size, figures->least_budget));
+    cli_buffer_clear(&line);
+    return code;
 }
 
 static int show(const cli_settings *settings, const comparison *c, cli_buffer *out)

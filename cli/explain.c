@@ -1,6 +1,7 @@
 #include "explain.h"
 
 #include "output.h"
+#include "report.h"
 
 #include <neap/graph.h>
 #include <string.h>
@@ -72,14 +73,24 @@ static void add_reason(const cli_run *run, const cli_result *failed, bool all_tr
         else
             cli_buffer_print(line, "budget %s is below the least %s can do here, %s", budget.chars,
                              failed->method, least.chars);
-        if (figures->blocking_op != NEAP_NONE)
-            cli_buffer_print(line, " (op \"%s\")",
-                             neap_graph_op(run->model->graph, figures->blocking_op)->name);
+        cli_report_op(line, run->model->graph, figures->blocking_op);
     } else if (*neap_solution_message(failed->solution)) {
         cli_buffer_text(line, neap_solution_message(failed->solution));
     } else {
         cli_buffer_print(line, "%s has no plan within %s", failed->method, budget.chars);
     }
+}
+
+/* "; no plan takes less than 2.90 GiB (op "conv1")" */
+static void add_floor(const cli_run *run, const cli_result *failed, cli_buffer *line)
+{
+    cli_text floor_text;
+    const neap_figures *figures = failed->figures;
+    if (figures->least_budget <= 0) /* the library's message, which says it */
+        return;
+    cli_buffer_print(line, "; no plan takes less than %s",
+                     cli_bytes(&floor_text, figures->floor_bytes));
+    cli_report_op(line, run->model->graph, figures->floor_op);
 }
 
 static void add_remedy(const cli_result *failed, const alternatives *found, cli_buffer *line)
@@ -108,6 +119,7 @@ int cli_explain(cli_run *run, const cli_result *failed, bool all_tried, cli_buff
             return code;
     }
     add_reason(run, failed, all_tried, line);
+    add_floor(run, failed, line);
     if (strcmp(failed->method, "store-all") != 0)
         cli_buffer_print(line, "; store-all needs %s", cli_bytes(&size, run->model->natural_peak));
     add_remedy(failed, &found, line);

@@ -37,14 +37,6 @@ static void add_memory(cli_table *table, const cli_planning *p)
                  percent_of(figures->arena_bytes, figures->peak_bytes) - 100);
 }
 
-/* The plans that a bound speaks of (neap_figures.bound_scope). */
-static const char *plans_of(const char *scope)
-{
-    if (strcmp(scope, "any") == 0)
-        return "plan";
-    return strcmp(scope, "once") == 0 ? "plan that only moves activations" : "plan in stages";
-}
-
 static void add_time(cli_table *table, const cli_planning *p)
 {
     const neap_figures *figures = p->result.figures;
@@ -56,8 +48,8 @@ static void add_time(cli_table *table, const cli_planning *p)
              neap_graph_op_count(p->model.graph));
     if (figures->bound_time >= 0)
         cli_fact(table, "bound", CLI_PLAIN, cli_seconds(&text, figures->bound_time),
-                 "no %s in this budget is faster; gap %.2f%%", plans_of(figures->bound_scope),
-                 100 * figures->gap);
+                 "no plan in this budget is faster (%s); gap %.2f%%",
+                 cli_scope_words(figures->bound_scope), 100 * figures->gap);
     if (figures->offloaded_bytes > 0)
         cli_fact(table, "moved", CLI_PLAIN, cli_bytes(&text, figures->offloaded_bytes),
                  "to host memory");

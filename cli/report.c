@@ -1,6 +1,7 @@
 #include "report.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* ---- JSON ---- */
 
@@ -56,13 +57,17 @@ static void add_extras(cli_json *json, const neap_solution *solution)
     }
 }
 
+static void add_op(cli_json *json, const char *key, const cli_loaded *model, uint32_t op)
+{
+    cli_json_string(json, key, op == NEAP_NONE ? NULL : neap_graph_op(model->graph, op)->name);
+}
+
 static void add_infeasible(cli_json *json, const cli_loaded *model, const neap_figures *figures)
 {
     cli_json_size(json, "least_budget_bytes", figures->least_budget);
-    const char *op = NULL;
-    if (figures->blocking_op != NEAP_NONE)
-        op = neap_graph_op(model->graph, figures->blocking_op)->name;
-    cli_json_string(json, "blocking_op", op);
+    add_op(json, "blocking_op", model, figures->blocking_op);
+    cli_json_size(json, "floor_bytes", figures->floor_bytes);
+    add_op(json, "floor_op", model, figures->floor_op);
 }
 
 void cli_report_json(cli_json *json, const char *key, const cli_loaded *model,
@@ -91,6 +96,27 @@ void cli_report_json(cli_json *json, const char *key, const cli_loaded *model,
 }
 
 /* ---- Text ---- */
+
+const char *cli_scope_words(const char *scope)
+{
+    static const char *const WORDS[][2] = {
+        {"any", "any order"},
+        {"order", "fixed order"},
+        {"staged", "fixed order, in stages"},
+        {"passes", "passes in fixed order"},
+        {"once", "fixed order, only moving activations"},
+    };
+    for (size_t i = 0; i < sizeof WORDS / sizeof WORDS[0]; i++)
+        if (strcmp(scope, WORDS[i][0]) == 0)
+            return WORDS[i][1];
+    return scope;
+}
+
+void cli_report_op(cli_buffer *line, const neap_graph *graph, uint32_t op)
+{
+    if (op != NEAP_NONE)
+        cli_buffer_print(line, " (op \"%s\")", neap_graph_op(graph, op)->name);
+}
 
 void cli_report_title(cli_buffer *out, const cli_loaded *model)
 {

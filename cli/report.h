@@ -15,6 +15,12 @@
 void cli_report_json(cli_json *json, const char *key, const cli_loaded *model,
                      const cli_result *result, const char *message);
 
+/* The plans that a bound speaks of (neap_figures.bound_scope), in words: "any order". */
+const char *cli_scope_words(const char *scope);
+
+/* Adds ` (op "conv5_bw")`; nothing for NEAP_NONE. */
+void cli_report_op(cli_buffer *line, const neap_graph *graph, uint32_t op);
+
 /* The head of every report: the graph's name and whose times it has. No newline. */
 void cli_report_title(cli_buffer *out, const cli_loaded *model);
 

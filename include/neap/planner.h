@@ -26,7 +26,8 @@ extern "C" {
 #endif
 
 typedef enum neap_outcome {
-    NEAP_OPTIMAL = 0, /* proven: no plan within the budget and of bound_scope is faster */
+    NEAP_OPTIMAL = 0, /* proven: no plan within the budget and of bound_scope is faster; with the
+                         objective NEAP_LEAST_PEAK: none has a lower peak */
     NEAP_FEASIBLE,    /* a plan within the budget */
     NEAP_INFEASIBLE,  /* this method has none; see least_budget */
     NEAP_TIME_LIMIT,  /* stopped by the time limit; the best plan so far, if any */
@@ -142,7 +143,8 @@ typedef struct neap_figures {
     double overhead;   /* time / base_time - 1 */
     double bound_time; /* proven: no plan in this budget and of bound_scope is faster; the sum of
                           fastest variants at least */
-    const char *bound_scope; /* "any": all plans; "staged": those whose recomputations between two
+    const char *bound_scope; /* "any": all plans; "order": those whose ops run for the first time in
+                                the graph's order; "staged": those whose recomputations between two
                                 first runs follow the graph's order, and first runs too;
                                 "passes": as many passes in the graph's order as there are ops;
                                 "once": those that run each op once, in the graph's order, and move
@@ -151,7 +153,8 @@ typedef struct neap_figures {
     double solve_seconds;
     uint64_t recomputed_ops;
     int64_t offloaded_bytes;
-    int64_t floor_bytes; /* no plan of any method needs less: the op that touches most, by itself */
+    int64_t floor_bytes;  /* no plan of any method needs less (neap_graph_floor_bytes) */
+    uint32_t floor_op;    /* the op that touches so much by itself; NEAP_NONE: the outputs do */
     int64_t least_budget; /* when infeasible: the least this method can do; -1 unknown */
     uint32_t blocking_op; /* when infeasible: the op that sets that peak; NEAP_NONE unknown */
 } neap_figures;

@@ -32,7 +32,8 @@ typedef struct draft {
     int64_t bound_ticks;  /* proven; -1: nothing beyond what neap_solve knows */
     const char *scope;    /* of the bound and the proof (neap_figures.bound_scope); NULL: any */
     bool stopped;         /* cancelled or out of time: `plan` is the best so far */
-    bool proven_optimal;  /* no plan within the budget is faster */
+    bool proven_optimal;  /* no plan within the budget is faster, or has a lower peak if that is the
+                             request's objective */
     int64_t least_budget; /* where known better than the plan's own peak; -1 */
     uint32_t blocking_op; /* without a plan: the op that sets the least budget, */
     bool has_blocking_op; /* if the method knows */

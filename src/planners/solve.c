@@ -17,7 +17,7 @@ struct neap_solution {
     neap_allocator *allocator;
     neap_figures figures;
     draft draft;
-    char message[512];
+    char message[768];
 };
 
 const char *neap_outcome_name(neap_outcome outcome)
@@ -197,11 +197,36 @@ static int shown_length(const char *name)
     return (int)length;
 }
 
+/* ` (op "conv5_bw")`, or "" for NEAP_NONE. */
+static void name_op(const neap_graph *graph, uint32_t op, char *text, size_t capacity)
+{
+    const char *name = op == NEAP_NONE ? "" : neap_graph_op(graph, op)->name;
+    text[0] = '\0';
+    if (op != NEAP_NONE)
+        snprintf(text, capacity, " (op \"%.*s\")", shown_length(name), name);
+}
+
+static void write_shortage(const planner *p, neap_solution *solution)
+{
+    const neap_figures *f = &solution->figures;
+    const char *reason = solution->draft.reason;
+    char budget[32], least[32], lowest[32], op[128], floor_op[128];
+    neap_bytes_format(p->budget, budget, sizeof budget);
+    neap_bytes_format(f->least_budget, least, sizeof least);
+    neap_bytes_format(f->floor_bytes, lowest, sizeof lowest);
+    name_op(p->graph, f->blocking_op, op, sizeof op);
+    name_op(p->graph, f->floor_op, floor_op, sizeof floor_op);
+    snprintf(solution->message, sizeof solution->message,
+             "%s%sbudget %s is below the least %s can do, %s%s; no method can do less than %s%s",
+             reason ? reason : "", reason ? "; " : "", budget, p->request->method,
+             f->least_budget < 0 ? "unknown" : least, op, lowest, floor_op);
+    neap_make_presentable(solution->message);
+}
+
 static void explain_infeasible(const planner *p, neap_solution *solution,
                                const neap_verdict *verdict)
 {
     neap_figures *f = &solution->figures;
-    char budget[32], least[32], floor_text[32];
     f->outcome = NEAP_INFEASIBLE;
     if (solution->draft.least_budget > 0)
         f->least_budget = solution->draft.least_budget;
@@ -214,19 +239,7 @@ static void explain_infeasible(const planner *p, neap_solution *solution,
     } else if (solution->draft.has_blocking_op) {
         f->blocking_op = solution->draft.blocking_op;
     }
-    neap_bytes_format(p->budget, budget, sizeof budget);
-    neap_bytes_format(f->least_budget, least, sizeof least);
-    neap_bytes_format(f->floor_bytes, floor_text, sizeof floor_text);
-    const char *op =
-        f->blocking_op == NEAP_NONE ? "" : neap_graph_op(p->graph, f->blocking_op)->name;
-    const char *reason = solution->draft.reason;
-    snprintf(
-        solution->message, sizeof solution->message,
-        "%s%sbudget %s is below the least %s can do, %s%s%.*s%s; no method can do less than %s",
-        reason ? reason : "", reason ? "; " : "", budget, p->request->method,
-        f->least_budget < 0 ? "unknown" : least, *op ? " (op \"" : "", shown_length(op), op,
-        *op ? "\")" : "", floor_text);
-    neap_make_presentable(solution->message);
+    write_shortage(p, solution);
     neap_plan_destroy(solution->draft.plan);
     solution->draft.plan = NULL;
 }
@@ -280,7 +293,8 @@ static void adopt(const planner *p, draft *first, attempt *a)
 {
     draft d = a->draft;
     d.bound_ticks = first->bound_ticks;
-    if (first->proven_optimal && first->predicted_ticks > d.bound_ticks)
+    bool fastest = first->proven_optimal && p->request->objective == NEAP_LEAST_TIME;
+    if (fastest && first->predicted_ticks > d.bound_ticks)
         d.bound_ticks = first->predicted_ticks;
     d.proven_optimal = false;
     d.scope = first->scope;
@@ -382,9 +396,13 @@ static void set_figures(const planner *p, neap_solution *solution, const neap_ve
     f->gap = f->bound_time > 0 ? verdict->time / f->bound_time - 1 : 0;
     f->recomputed_ops = verdict->recomputed_ops;
     f->offloaded_bytes = verdict->offloaded_bytes;
-    bool fastest = d->proven_optimal || verdict->ticks == neap_graph_least_ticks(p->graph) ||
-                   (d->bound_ticks >= 0 && verdict->ticks <= d->bound_ticks);
-    if (fastest)
+    bool best = d->proven_optimal;
+    if (p->request->objective == NEAP_LEAST_PEAK)
+        best = best || verdict->peak_bytes <= f->floor_bytes;
+    else
+        best = best || verdict->ticks == neap_graph_least_ticks(p->graph) ||
+               (d->bound_ticks >= 0 && verdict->ticks <= d->bound_ticks);
+    if (best)
         f->outcome = NEAP_OPTIMAL;
 }
 
@@ -473,9 +491,9 @@ neap_status neap_solve(neap_allocator *allocator, const neap_request *request,
                        .bound_time = neap_graph_seconds(p.graph, neap_graph_least_ticks(p.graph)),
                        .bound_scope = "any",
                        .gap = -1,
-                       .floor_bytes = neap_graph_floor_bytes(p.graph, NULL),
                        .least_budget = -1,
                        .blocking_op = NEAP_NONE};
+    solution->figures.floor_bytes = neap_graph_floor_bytes(p.graph, &solution->figures.floor_op);
     status = plan_first(&p, method, &solution->draft, diag);
     if (status == NEAP_OK) {
         if (solution->draft.stopped)

@@ -158,7 +158,7 @@ static void test_tflms_does_not_wait(void **state)
         neap_solution_message(solution),
         "the link does not free memory in time for every op, and tflms lets none wait for it; "
         "offload-greedy does, and has a plan; budget 250 B is below the least tflms can do, 350 B "
-        "(op \"f4\"); no method can do less than 250 B");
+        "(op \"f4\"); no method can do less than 250 B (op \"f4\")");
     neap_solution_destroy(solution);
     expect(graph, "tflms", 350, 7.5, 100);
 

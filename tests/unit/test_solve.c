@@ -279,12 +279,13 @@ static void test_infeasible(void **state)
     assert_int_equal(f->least_budget, 360);
     assert_int_equal(f->blocking_op, 2);
     assert_int_equal(f->floor_bytes, 360);
+    assert_int_equal(f->floor_op, 2);
     assert_int_equal(f->budget_bytes, 359);
     assert_true(f->peak_bytes < 0 && f->arena_bytes < 0 && f->time < 0 && f->overhead < 0);
     assert_string_equal(
         neap_solution_message(solution),
         "budget 359 B is below the least store-all can do, 360 B (op \"C\"); no method "
-        "can do less than 360 B");
+        "can do less than 360 B (op \"C\")");
     neap_solution_destroy(solution);
     neap_graph_destroy(graph);
 }
