@@ -46,6 +46,7 @@ PUBLIC_HEADERS = {
     "layout.h": "layout",
     "planner.h": "planners",
     "batch.h": "planners",
+    "curve.h": "planners",
     "run.h": "run",
     "train.h": "train",
     "data.h": "train",

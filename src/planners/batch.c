@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/memory.h"
+#include "planners/part_progress.h"
 #include "planners/planner_internal.h"
 
 #include <inttypes.h>
@@ -42,37 +43,13 @@ const char *neap_batch_proof_name(neap_batch_proof proof)
     return (size_t)proof < 3 ? names[proof] : "unknown";
 }
 
-/* ---- Progress: that of the solves, with the batch as the phase ---- */
-
-typedef struct batch_progress {
-    neap_progress base;
-    neap_progress *outer;
-    double begun;
-    char phase[40];
-} batch_progress;
-
-static void forward_report(neap_progress *self, const neap_progress_event *event)
-{
-    batch_progress *progress = (batch_progress *)self; /* base is its first member */
-    neap_progress_event told = *event;
-    told.phase = progress->phase;
-    told.seconds = neap_clock_seconds() - progress->begun;
-    progress->outer->report(progress->outer, &told);
-}
-
-static bool forward_cancelled(neap_progress *self)
-{
-    batch_progress *progress = (batch_progress *)self;
-    return progress->outer->cancelled(progress->outer);
-}
-
 /* ---- The search ---- */
 
 typedef struct search {
     neap_allocator *allocator;
     const neap_batch_request *request;
     neap_request solve; /* of the method that is asked now */
-    batch_progress progress;
+    part_progress progress;
     neap_batch_result *result;
     double begun;
     int64_t ceiling; /* the least batch of which one op alone is over the budget; most + 1: none */
@@ -438,7 +415,9 @@ static neap_status is_too_much(const search *s, const neap_graph *graph, bool *f
     neap_batch_trial trial = {.target_time = target_of(s->request, graph)};
     request.graph = graph;
     request.method = "store-all";
-    request.n_options = 0;
+    request.n_options = request.n_pins = 0; /* it keeps everything anyway */
+    request.objective = NEAP_LEAST_TIME;
+    request.start = NULL;
     request.time_limit = 0;
     status = neap_solve(s->allocator, &request, &solution, diag);
     if (status == NEAP_OK) {
@@ -484,15 +463,10 @@ static neap_status find_first(const search *s, excluding *reason, int64_t end, i
 static void begin(search *s)
 {
     const neap_batch_request *request = s->request;
-    neap_progress *outer = request->solve.progress;
     s->begun = neap_clock_seconds();
     s->low = request->least - 1;
     s->solve = request->solve;
-    s->progress = (batch_progress){.outer = outer, .begun = s->begun};
-    if (outer && outer->report)
-        s->progress.base.report = forward_report;
-    if (outer && outer->cancelled)
-        s->progress.base.cancelled = forward_cancelled;
+    part_progress_init(&s->progress, request->solve.progress, s->begun);
     s->solve.progress = &s->progress.base;
 }
 

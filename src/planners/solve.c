@@ -3,7 +3,7 @@
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "planners/planner_internal.h"
+#include "planners/solution_internal.h"
 
 #include <neap/layout.h>
 #include <neap/text.h>
@@ -12,13 +12,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-struct neap_solution {
-    neap_allocator *allocator;
-    neap_figures figures;
-    draft draft;
-    char message[768];
-};
 
 const char *neap_outcome_name(neap_outcome outcome)
 {
