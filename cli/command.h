@@ -13,7 +13,7 @@ typedef struct cli_example {
     const char *meaning;
 } cli_example;
 
-enum { CLI_EXAMPLES = 3 };
+enum { CLI_EXAMPLES = 4 };
 
 struct cli_command {
     const char *name;

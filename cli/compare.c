@@ -8,6 +8,7 @@
 #include <string.h>
 
 typedef struct comparison {
+    bool by_peak; /* the lowest is the best; else the fastest */
     cli_loaded model;
     int64_t budget; /* -1: none */
     cli_methods methods;
@@ -34,10 +35,11 @@ static int solve(const cli_settings *settings, comparison *c)
     return code;
 }
 
-/* Within a budget the faster plan is better; without one, that which needs less memory. */
+/* Within a budget the faster plan is better; without one, or by wish, that which needs less memory.
+ */
 static bool is_better(const comparison *c, const cli_result *a, const cli_result *b)
 {
-    if (c->budget < 0 && a->figures->peak_bytes != b->figures->peak_bytes)
+    if (c->by_peak && a->figures->peak_bytes != b->figures->peak_bytes)
         return a->figures->peak_bytes < b->figures->peak_bytes;
     return cli_result_better(a, b);
 }
@@ -85,7 +87,7 @@ static void add_table(const comparison *c, const cli_result *best, cli_buffer *o
         cli_report_row(&table, &c->results[i], &c->results[i] == best);
     cli_table_finish(&table, out);
     if (best)
-        cli_styled(out, CLI_DIM, "* %s", c->budget < 0 ? "the lowest peak" : "the fastest");
+        cli_styled(out, CLI_DIM, "* %s", c->by_peak ? "the lowest peak" : "the fastest");
     cli_buffer_text(out, best ? "\n" : "");
     add_scopes(c, out);
 }
@@ -119,9 +121,8 @@ static int nothing_fits(const comparison *c)
     cli_buffer_print(&line, "budget %s is below the least these methods can do here, %s by %s",
                      budget.chars, least.chars, lowest->method);
     cli_report_op(&line, c->model.graph, figures->blocking_op);
-    cli_buffer_print(&line, "; no plan takes less than %s",
-                     cli_bytes(&least, figures->floor_bytes));
-    cli_report_op(&line, c->model.graph, figures->floor_op);
+    cli_buffer_text(&line, "; ");
+    cli_report_floor(&line, c->model.graph, figures);
     int code = cli_fail(CLI_INFEASIBLE, "%s; try --budget %s", cli_buffer_get(&line),
                         cli_bytes_above(&size, figures->least_budget));
     cli_buffer_clear(&line);
@@ -144,13 +145,18 @@ static int show(const cli_settings *settings, const comparison *c, cli_buffer *o
 static int run_compare(const cli_settings *settings, cli_buffer *out)
 {
     comparison c = {.budget = -1};
-    int code = cli_methods_read(settings->methods, settings->link != NULL, &c.methods);
+    if (settings->objective == CLI_OBJECTIVE_BATCH)
+        return cli_fail(CLI_BAD_INPUT,
+                        "compare has no --objective batch; neap max-batch --method all compares "
+                        "methods by it");
+    int code = cli_methods_read(settings->methods, settings, &c.methods);
     if (code == CLI_OK)
         code = cli_methods_check_options(&c.methods, settings);
     if (code == CLI_OK)
         code = cli_load(settings, settings->operands[0], &c.model);
     if (code == CLI_OK)
         code = cli_load_budget(&c.model, "budget", settings->budget, &c.budget);
+    c.by_peak = c.budget < 0 || settings->objective == CLI_OBJECTIVE_PEAK;
     if (code == CLI_OK)
         code = cli_load_natural_peak(&c.model);
     if (code == CLI_OK)
@@ -176,7 +182,9 @@ const cli_command cli_command_compare = {
         "every op once, the gap to a time that no plan can beat, and how long planning took. The "
         "fastest is marked. Without --budget each method shows what it does on its own, and the "
         "lowest "
-        "peak is marked.",
+        "peak is marked. With wishes (--objective peak, --keep, --start, ...) only methods that "
+        "take "
+        "them are asked.",
     .examples =
         {
             {"neap compare resnet50 --batch 64 --budget 45%", "everything neap has, one table"},
@@ -184,7 +192,7 @@ const cli_command cli_command_compare = {
             {"neap compare graph.json --budget 8GiB --json", "an array, one object a method"},
         },
     .groups = CLI_GROUPS_MODEL | CLI_GROUP_LINK | CLI_GROUP_BUDGET | CLI_GROUP_METHODS |
-              CLI_GROUP_SOLVE | CLI_GROUP_JSON,
+              CLI_GROUP_OBJECTIVE | CLI_GROUP_WISHES | CLI_GROUP_SOLVE | CLI_GROUP_JSON,
     .least_operands = 1,
     .most_operands = 1,
     .run = run_compare,

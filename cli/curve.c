@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <neap/curve.h>
 #include <neap/report.h>
 #include <string.h>
 
@@ -20,8 +21,9 @@ typedef struct curve {
     cli_methods methods;
     size_t n_budgets, budget_capacity;
     int64_t *budgets;
-    size_t n_results, n_done; /* methods x budgets; done are fewer after Ctrl-C */
-    cli_result *results;      /* [budget][method] */
+    size_t n_results;    /* methods x budgets */
+    cli_result *results; /* [budget][method] */
+    uint32_t n_done;     /* methods; fewer than all after Ctrl-C */
 } curve;
 
 /* ---- The budgets ---- */
@@ -88,31 +90,63 @@ static int read_budgets(curve *c)
 
 /* ---- Planning ---- */
 
+/* The points of one method. */
+static int set_points(curve *c, uint32_t method, neap_status status, neap_solution **solutions,
+                      const neap_diag *diag)
+{
+    if (status != NEAP_OK && status != NEAP_UNSUPPORTED)
+        return cli_fail_diag(diag);
+    int code = CLI_OK;
+    for (size_t b = 0; b < c->n_budgets; b++) {
+        cli_result *result = &c->results[b * c->methods.count + method];
+        *result = (cli_result){
+            .method = c->methods.names[method], .budget = c->budgets[b], .note = *diag};
+        code = cli_result_set(result, status, solutions[b]);
+    }
+    return code;
+}
+
+static int solve_method(curve *c, cli_run *run, uint32_t method, neap_solution **solutions)
+{
+    neap_request request;
+    neap_diag diag = {0};
+    int code = cli_request_init(run, c->methods.names[method], &request);
+    if (code != CLI_OK)
+        return code;
+    request.time_limit = cli_limit_of_many(c->settings) * (double)c->n_budgets;
+    neap_status status =
+        neap_curve_solve(NULL, &request, c->budgets, c->n_budgets, solutions, &diag);
+    return set_points(c, method, status, solutions, &diag);
+}
+
 static int solve(curve *c)
 {
     c->n_results = c->n_budgets * c->methods.count;
     c->results = cli_memory_new(c->n_results, sizeof *c->results);
-    if (!c->results)
-        return cli_fail_memory();
-    int code = CLI_OK;
+    neap_solution **solutions = cli_memory_new(c->n_budgets, sizeof(neap_solution *));
+    int code = c->results && solutions ? CLI_OK : cli_fail_memory();
     cli_run run;
     cli_run_begin(&run, c->settings, &c->model);
-    while (code == CLI_OK && c->n_done < c->n_results && !cli_interrupted()) {
-        const char *name = c->methods.names[c->n_done % c->methods.count];
-        cli_progress_part(&run.progress, name, (uint32_t)c->n_done, (uint32_t)c->n_results);
-        code = cli_solve(&run, name, c->budgets[c->n_done / c->methods.count],
-                         cli_limit_of_many(c->settings), &c->results[c->n_done]);
+    while (code == CLI_OK && c->n_done < c->methods.count && !cli_interrupted()) {
+        cli_progress_part(&run.progress, c->methods.names[c->n_done], c->n_done, c->methods.count);
+        code = solve_method(c, &run, c->n_done, solutions);
         c->n_done++;
     }
     cli_run_end(&run);
+    cli_memory_release(solutions, c->n_budgets, sizeof(neap_solution *));
     return code;
 }
 
 /* The result of a method at a budget; NULL if it was not reached. */
 static const cli_result *result_at(const curve *c, size_t budget, size_t method)
 {
-    size_t index = budget * c->methods.count + method;
-    return index < c->n_done ? &c->results[index] : NULL;
+    return method < c->n_done ? &c->results[budget * c->methods.count + method] : NULL;
+}
+
+/* The same of all results in their order, budget by budget. */
+static const cli_result *nth_result(const curve *c, size_t index)
+{
+    return result_at(c, index / c->methods.count, index % c->methods.count);
 }
 
 /* The best plan of a budget, or NULL. */
@@ -205,8 +239,9 @@ static int write_csv(const curve *c, cli_buffer *out)
     cli_buffer csv = {0};
     cli_buffer_text(&csv, "method,budget_bytes,status,peak_bytes,arena_bytes,time,overhead,"
                           "bound_time,gap,recomputed_ops,offloaded_bytes,solve_seconds\n");
-    for (size_t i = 0; i < c->n_done; i++)
-        add_csv_row(&c->results[i], &csv);
+    for (size_t i = 0; i < c->n_results; i++)
+        if (nth_result(c, i))
+            add_csv_row(nth_result(c, i), &csv);
     int code = csv.failed ? cli_fail_memory()
                           : cli_file_deliver(c->settings->csv, csv.data, csv.length, out);
     cli_buffer_clear(&csv);
@@ -215,30 +250,34 @@ static int write_csv(const curve *c, cli_buffer *out)
 
 static int write_svg(const curve *c, cli_buffer *out)
 {
-    neap_curve_point *points = cli_memory_new(c->n_done, sizeof *points);
+    size_t count = 0;
+    neap_curve_point *points = cli_memory_new(c->n_results, sizeof *points);
     if (!points)
         return cli_fail_memory();
-    for (size_t i = 0; i < c->n_done; i++) {
-        const cli_result *result = &c->results[i];
-        points[i] = (neap_curve_point){.method = result->method, .budget = result->budget};
+    for (size_t i = 0; i < c->n_results; i++) {
+        const cli_result *result = nth_result(c, i);
+        if (!result)
+            continue;
+        neap_curve_point *point = &points[count++];
+        *point = (neap_curve_point){.method = result->method, .budget = result->budget};
         if (result->plan) {
-            points[i].feasible = true;
-            points[i].peak = result->figures->peak_bytes;
-            points[i].overhead = result->figures->overhead;
+            point->feasible = true;
+            point->peak = result->figures->peak_bytes;
+            point->overhead = result->figures->overhead;
         }
     }
     neap_diag diag;
     char *text;
     size_t length;
     int code;
-    if (neap_report_curve_svg(NULL, neap_graph_name(c->model.graph), points, c->n_done, &text,
-                              &length, &diag) != NEAP_OK) {
+    if (neap_report_curve_svg(NULL, neap_graph_name(c->model.graph), points, count, &text, &length,
+                              &diag) != NEAP_OK) {
         code = cli_fail_diag(&diag);
     } else {
         code = cli_file_deliver(c->settings->svg, text, length, out);
         neap_release(NULL, text, length + 1);
     }
-    cli_memory_release(points, c->n_done, sizeof *points);
+    cli_memory_release(points, c->n_results, sizeof *points);
     return code;
 }
 
@@ -258,15 +297,16 @@ static int show(const curve *c, cli_buffer *out)
         cli_json json;
         cli_json_begin(&json, out);
         cli_json_array(&json, NULL);
-        for (size_t i = 0; i < c->n_done; i++)
-            cli_report_json(&json, NULL, &c->model, &c->results[i], NULL);
+        for (size_t i = 0; i < c->n_results; i++)
+            if (nth_result(c, i))
+                cli_report_json(&json, NULL, &c->model, nth_result(c, i), NULL);
         cli_json_end_array(&json);
     } else if (!cli_is_stdout(settings->csv) && !cli_is_stdout(settings->svg)) {
         add_table(c, out);
     }
     if (cli_interrupted())
-        return cli_fail(CLI_FAILED, "interrupted: %zu of %zu points were tried", c->n_done,
-                        c->n_results);
+        return cli_fail(CLI_FAILED, "interrupted: %u of %u methods were tried", c->n_done,
+                        c->methods.count);
     for (size_t b = 0; b < c->n_budgets; b++)
         if (best_at(c, b))
             return CLI_OK;
@@ -279,7 +319,7 @@ static int run_curve(const cli_settings *settings, cli_buffer *out)
         return cli_fail(CLI_BAD_INPUT,
                         "only one of --json, --csv - and --svg - can go to standard output");
     curve c = {.settings = settings};
-    int code = cli_methods_read(settings->methods, settings->link != NULL, &c.methods);
+    int code = cli_methods_read(settings->methods, settings, &c.methods);
     if (code == CLI_OK)
         code = cli_methods_check_options(&c.methods, settings);
     if (code == CLI_OK)
@@ -292,7 +332,7 @@ static int run_curve(const cli_settings *settings, cli_buffer *out)
         code = solve(&c);
     if (code == CLI_OK)
         code = show(&c, out);
-    for (size_t i = 0; i < c.n_done; i++)
+    for (size_t i = 0; i < c.n_results && c.results; i++)
         cli_result_clear(&c.results[i]);
     cli_memory_release(c.results, c.n_results, sizeof *c.results);
     cli_memory_release(c.budgets, c.budget_capacity, sizeof *c.budgets);
@@ -310,7 +350,10 @@ const cli_command cli_command_curve = {
         "less "
         "memory costs in time: the overhead beyond running every op once. Budgets are a list, or "
         "points evenly spaced between two; percentages are of what training needs without a plan. "
-        "--csv has all figures, --svg a picture.",
+        "More memory never costs more: where a method does worse with it, the plan for less is "
+        "taken. --time-limit is for a point; what easy ones leave goes to the others. --csv has "
+        "all "
+        "figures, --svg a picture.",
     .examples =
         {
             {"neap curve vgg16 --methods sqrt,greedy --svg vgg16.svg", "two curves as a picture"},
@@ -318,8 +361,8 @@ const cli_command cli_command_curve = {
             {"neap curve graph.json --budgets 4GiB,6GiB,8GiB --csv points.csv",
              "these budgets, for a plot of your own"},
         },
-    .groups = CLI_GROUPS_MODEL | CLI_GROUP_LINK | CLI_GROUP_METHODS | CLI_GROUP_SOLVE |
-              CLI_GROUP_CURVE | CLI_GROUP_JSON,
+    .groups = CLI_GROUPS_MODEL | CLI_GROUP_LINK | CLI_GROUP_METHODS | CLI_GROUP_WISHES |
+              CLI_GROUP_SOLVE | CLI_GROUP_CURVE | CLI_GROUP_JSON,
     .least_operands = 1,
     .most_operands = 1,
     .run = run_curve,

@@ -81,18 +81,6 @@ static void add_reason(const cli_run *run, const cli_result *failed, bool all_tr
     }
 }
 
-/* "; no plan takes less than 2.90 GiB (op "conv1")" */
-static void add_floor(const cli_run *run, const cli_result *failed, cli_buffer *line)
-{
-    cli_text floor_text;
-    const neap_figures *figures = failed->figures;
-    if (figures->least_budget <= 0) /* the library's message, which says it */
-        return;
-    cli_buffer_print(line, "; no plan takes less than %s",
-                     cli_bytes(&floor_text, figures->floor_bytes));
-    cli_report_op(line, run->model->graph, figures->floor_op);
-}
-
 static void add_remedy(const cli_result *failed, const alternatives *found, cli_buffer *line)
 {
     cli_text size;
@@ -114,12 +102,16 @@ int cli_explain(cli_run *run, const cli_result *failed, bool all_tried, cli_buff
     cli_text size;
     alternatives found = {0};
     if (!all_tried) {
+        run->progress.logs = false; /* what was asked for is over */
         int code = try_others(run, failed, &found);
         if (code != CLI_OK)
             return code;
     }
     add_reason(run, failed, all_tried, line);
-    add_floor(run, failed, line);
+    if (failed->figures->least_budget > 0) { /* else the library's message has said it */
+        cli_buffer_text(line, "; ");
+        cli_report_floor(line, run->model->graph, failed->figures);
+    }
     if (strcmp(failed->method, "store-all") != 0)
         cli_buffer_print(line, "; store-all needs %s", cli_bytes(&size, run->model->natural_peak));
     add_remedy(failed, &found, line);

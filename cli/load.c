@@ -245,16 +245,46 @@ static int load_link(const cli_settings *settings, cli_loaded *loaded)
     return code;
 }
 
+/* ---- A plan to start from ---- */
+
+/* Its addresses do not matter, nor what budget it was made for: only that it computes the graph. */
+static int load_start(const cli_settings *settings, cli_loaded *loaded)
+{
+    const char *path = settings->start;
+    neap_diag diag;
+    neap_verdict verdict;
+    neap_check_options options;
+    if (!path)
+        return CLI_OK;
+    neap_check_options_init(&options);
+    options.budget = INT64_MAX;
+    options.link = loaded->link.out_bandwidth > 0 ? &loaded->link : NULL;
+    if (neap_plan_read_file(NULL, path, &loaded->start, &diag) != NEAP_OK ||
+        neap_plan_set_offsets(loaded->start, NULL, 0, -1, &diag) != NEAP_OK ||
+        neap_check(NULL, loaded->graph, loaded->start, &options, &verdict, &diag) != NEAP_OK)
+        return cli_fail_diag(&diag);
+    if (verdict.accepted)
+        return CLI_OK;
+    const char *made_for = neap_plan_graph_name(loaded->start);
+    bool other = strcmp(made_for, neap_graph_name(loaded->graph)) != 0;
+    return cli_fail(CLI_BAD_INPUT, "--start %s: rejected: %s%s%s%s", path, verdict.reason,
+                    other ? "; it is a plan for \"" : "", other ? made_for : "", other ? "\"" : "");
+}
+
 /* ---- All of it ---- */
 
 int cli_load(const cli_settings *settings, const char *operand, cli_loaded *loaded)
 {
     *loaded = (cli_loaded){.natural_peak = -1};
+    if (settings->start && strcmp(settings->start, "-") == 0 && strcmp(operand, "-") == 0)
+        return cli_fail(CLI_BAD_INPUT, "graph and --start cannot both come from standard input");
     int code = load_graph(settings, operand, loaded);
     if (code == CLI_OK)
         code = apply_device(settings, loaded);
     if (code == CLI_OK)
         code = load_link(settings, loaded);
+    if (code == CLI_OK)
+        code = load_start(settings, loaded);
     if (code != CLI_OK)
         cli_loaded_clear(loaded);
     return code;
@@ -264,6 +294,7 @@ void cli_loaded_clear(cli_loaded *loaded)
 {
     neap_graph_destroy(loaded->graph);
     neap_devices_destroy(loaded->devices);
+    neap_plan_destroy(loaded->start);
     *loaded = (cli_loaded){.natural_peak = -1};
 }
 

@@ -19,11 +19,13 @@ typedef struct cli_loaded {
     const neap_device *device; /* NULL: the file's own times */
     neap_link link;            /* all zero: none */
     int64_t natural_peak;      /* of the natural order; -1 until asked for */
+    neap_plan *start;          /* of --start, without addresses; NULL: none */
 } cli_loaded;
 
 /*
  * Loads a model by its name, or a graph file by its path ("-" is standard input), gives it the
- * device's times and reads the link. Returns an exit code, with the line on stderr written.
+ * device's times, reads the link and a plan to start from, which is judged. Returns an exit code,
+ * with the line on stderr written.
  */
 int cli_load(const cli_settings *settings, const char *operand, cli_loaded *loaded);
 void cli_loaded_clear(cli_loaded *loaded);

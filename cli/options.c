@@ -25,7 +25,9 @@ bool cli_settings_init(cli_settings *settings, int argument_count)
     settings->sizes = cli_memory_new(capacity, sizeof *settings->sizes);
     settings->device_files = cli_memory_new(capacity, sizeof *settings->device_files);
     settings->options = cli_memory_new(capacity, sizeof *settings->options);
-    if (settings->operands && settings->sizes && settings->device_files && settings->options)
+    settings->pins = cli_memory_new(capacity, sizeof *settings->pins);
+    if (settings->operands && settings->sizes && settings->device_files && settings->options &&
+        settings->pins)
         return true;
     cli_settings_clear(settings);
     return false;
@@ -38,6 +40,7 @@ void cli_settings_clear(cli_settings *settings)
     cli_memory_release(settings->sizes, capacity, sizeof *settings->sizes);
     cli_memory_release(settings->device_files, capacity, sizeof *settings->device_files);
     cli_memory_release(settings->options, capacity, sizeof *settings->options);
+    cli_memory_release(settings->pins, capacity, sizeof *settings->pins);
     *settings = (cli_settings){0};
 }
 
@@ -302,6 +305,67 @@ static int apply_alignment(cli_settings *s, char *value)
     return parse_count("alignment", value, 1, &s->alignment);
 }
 
+static int apply_log(cli_settings *s, char *value)
+{
+    (void)value;
+    s->log = true;
+    return CLI_OK;
+}
+
+/* ---- What the plan is to be like ---- */
+
+static int apply_gap(cli_settings *s, char *value)
+{
+    if (cli_parse_percent(value, &s->gap) ||
+        (cli_parse_real(value, &s->gap) && s->gap >= 0 && s->gap < 1))
+        return CLI_OK;
+    return cli_fail(CLI_BAD_INPUT, "--gap \"%s\" is no share, such as 1%% or 0.01", value);
+}
+
+static void note_wish(cli_settings *s, const char *name)
+{
+    if (!s->wish)
+        s->wish = name;
+}
+
+static int apply_objective(cli_settings *s, char *value)
+{
+    int choice = find_choice("objective", "time|peak|batch", value);
+    if (choice < 0)
+        return CLI_BAD_INPUT;
+    s->objective = (cli_objective)choice;
+    return CLI_OK;
+}
+
+static int add_pin(cli_settings *s, const char *name, neap_pin_kind kind, const char *pattern)
+{
+    note_wish(s, name);
+    s->pins[s->n_pins++] = (neap_pin){kind, pattern};
+    return CLI_OK;
+}
+
+static int apply_keep(cli_settings *s, char *value)
+{
+    return add_pin(s, "keep", NEAP_PIN_KEEP, value);
+}
+
+static int apply_never_recompute(cli_settings *s, char *value)
+{
+    return add_pin(s, "never-recompute", NEAP_PIN_NO_RECOMPUTE, value);
+}
+
+static int apply_never_offload(cli_settings *s, char *value)
+{
+    return add_pin(s, "never-offload", NEAP_PIN_NO_OFFLOAD, value);
+}
+
+static int apply_start(cli_settings *s, char *value)
+{
+    note_wish(s, "start");
+    s->start = value;
+    return CLI_OK;
+}
+
 /* ---- Curve ---- */
 
 static int apply_budgets(cli_settings *s, char *value)
@@ -334,6 +398,7 @@ static int apply_to(cli_settings *s, char *value)
 
 static int apply_extra_forward(cli_settings *s, char *value)
 {
+    s->batch_option = "extra-forward";
     s->extra_forward = -1;
     if (strcmp(value, "any") == 0 ||
         (cli_parse_real(value, &s->extra_forward) && s->extra_forward >= 0))
@@ -346,11 +411,13 @@ static int apply_extra_forward(cli_settings *s, char *value)
 
 static int apply_batch_of(cli_settings *s, char *value)
 {
+    s->batch_option = "batch-of";
     return parse_count("batch-of", value, 1, &s->batch_of);
 }
 
 static int apply_beyond(cli_settings *s, char *value)
 {
+    s->batch_option = "beyond";
     return parse_count("beyond", value, 0, &s->beyond);
 }
 
@@ -408,6 +475,7 @@ static int apply_help(cli_settings *s, char *value)
 #define DEVICE_SECTION "Times"
 #define LINK_SECTION   "Host memory"
 #define PLAN_SECTION   "Planning"
+#define BATCH_SECTION  "The largest batch"
 #define RUN_SECTION    "Kernels"
 #define TRAIN_SECTION  "Training"
 #define OUTPUT_SECTION "Output"
@@ -418,20 +486,15 @@ const cli_option cli_options[] = {
     {"method", 0, "NAME", CLI_GROUP_METHOD, PLAN_SECTION,
      "how to plan (see neap methods); auto, the default, takes the fastest plan it finds",
      apply_method},
+    {"objective", 0, "WHAT", CLI_GROUP_OBJECTIVE, PLAN_SECTION,
+     "the best in time within the budget (the default), in peak, for which no budget is needed, or "
+     "in batch: the largest that fits (plan only; neap help max-batch)",
+     apply_objective},
     {"budget", 0, "SIZE", CLI_GROUP_MAX_BATCH, PLAN_SECTION,
      "memory for the whole step: 16GB, 8GiB, 5e9", apply_budget},
     {"method", 0, "A,B,...", CLI_GROUP_MAX_BATCH, PLAN_SECTION,
      "how to plan (see neap methods): one, several, all, or auto, the default, as for plan",
      apply_method},
-    {"extra-forward", 0, "X", CLI_GROUP_MAX_BATCH, PLAN_SECTION,
-     "how much longer than every op once a step may take, in forward passes: 1 by default; any is "
-     "no limit",
-     apply_extra_forward},
-    {"batch-of", 0, "N", CLI_GROUP_MAX_BATCH, PLAN_SECTION,
-     "the batch that a graph file was made for: what is no parameter grows with the batch",
-     apply_batch_of},
-    {"beyond", 0, "N", CLI_GROUP_MAX_BATCH, PLAN_SECTION,
-     "try so many batches past the first that fails; 0 by default", apply_beyond},
     {"methods", 0, "A,B,...", CLI_GROUP_METHODS, PLAN_SECTION, "these methods only; all by default",
      apply_methods},
     {"budgets", 0, "A,B,...", CLI_GROUP_CURVE, PLAN_SECTION, "these budgets, such as 30%,50%,8GiB",
@@ -442,12 +505,27 @@ const cli_option cli_options[] = {
      apply_from},
     {"to", 0, "SIZE", CLI_GROUP_CURVE, PLAN_SECTION, "the largest of them: 100% by default",
      apply_to},
+    {"keep", 0, "PATTERN", CLI_GROUP_WISHES, PLAN_SECTION,
+     "keep tensors of such names, or all that ops of such names make, in memory to their last use; "
+     "* and ? stand for any characters; may be repeated",
+     apply_keep},
+    {"never-recompute", 0, "PATTERN", CLI_GROUP_WISHES, PLAN_SECTION,
+     "likewise: make them once; may be repeated", apply_never_recompute},
+    {"never-offload", 0, "PATTERN", CLI_GROUP_WISHES, PLAN_SECTION,
+     "likewise: never move them to host memory; may be repeated", apply_never_offload},
+    {"start", 0, "PLAN", CLI_GROUP_WISHES, PLAN_SECTION,
+     "begin with this plan for the same graph, whatever its budget", apply_start},
+    {"gap", 0, "SHARE", CLI_GROUP_WISHES, PLAN_SECTION,
+     "good enough is a plan proven to be within 1%, 0.005, ... of the fastest; 0 by default",
+     apply_gap},
     {"option", 0, "NAME=VALUE", CLI_GROUP_SOLVE, PLAN_SECTION,
      "an option of the method (neap methods NAME lists them); may be repeated", apply_option},
     {"time-limit", 0, "TIME", CLI_GROUP_SOLVE, PLAN_SECTION,
      "stop a method after 30s, 5min, ... and take its best plan so far; 10s where many plans are "
      "made, else none by default",
      apply_time_limit},
+    {"log", 0, NULL, CLI_GROUP_SOLVE, PLAN_SECTION,
+     "write a line on stderr whenever the best plan or the bound improves", apply_log},
     {"threads", 0, "N", CLI_GROUP_SOLVE, PLAN_SECTION,
      "threads to plan with, and to train; 0, the default, is all there are; the plan does not "
      "depend "
@@ -459,6 +537,16 @@ const cli_option cli_options[] = {
      "every address is a multiple of it; 1 by default", apply_alignment},
     {"any-graph", 0, NULL, CLI_GROUP_ANY_GRAPH, PLAN_SECTION,
      "judge the plan even if it was made for a graph of another name", apply_any_graph},
+
+    {"extra-forward", 0, "X", CLI_GROUP_BATCHES, BATCH_SECTION,
+     "how much longer than every op once a step with it may take, in forward passes: 1 by default; "
+     "any is no limit",
+     apply_extra_forward},
+    {"batch-of", 0, "N", CLI_GROUP_BATCHES, BATCH_SECTION,
+     "the batch that a graph file was made for: what is no parameter grows with the batch",
+     apply_batch_of},
+    {"beyond", 0, "N", CLI_GROUP_BATCHES, BATCH_SECTION,
+     "try so many batches past the first that fails; 0 by default", apply_beyond},
 
     {"batch", 0, "N", CLI_GROUP_BATCH, MODEL_SECTION, "images or sequences in a batch",
      apply_batch},

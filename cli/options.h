@@ -34,9 +34,19 @@ enum {
     CLI_GROUP_BACKEND = 1 << 17, /* whose kernels, and their measured times */
     CLI_GROUP_TRAIN = 1 << 18,
     CLI_GROUP_PROFILE_OUT = 1 << 19,
+    CLI_GROUP_OBJECTIVE = 1 << 20,
+    CLI_GROUP_WISHES = 1 << 21,  /* about tensors, and what to begin with */
+    CLI_GROUP_BATCHES = 1 << 22, /* how to look for the largest batch */
     /* What every command that takes a MODEL takes. */
     CLI_GROUPS_MODEL = CLI_GROUP_MODEL | CLI_GROUP_BATCH | CLI_GROUP_DEVICE | CLI_GROUP_DEVICES
 };
+
+/* What a plan is to be best in. */
+typedef enum cli_objective {
+    CLI_OBJECTIVE_TIME = 0,
+    CLI_OBJECTIVE_PEAK,
+    CLI_OBJECTIVE_BATCH /* the largest that fits */
+} cli_objective;
 
 /* Texts point into argv. Lists have room for as many entries as there are arguments. */
 struct cli_settings {
@@ -71,15 +81,23 @@ struct cli_settings {
     neap_option_setting *options;
     uint32_t n_options;
     double time_limit; /* 0: none */
+    double gap;        /* 0.01 is 1% */
+    cli_objective objective;
+    neap_pin *pins;
+    uint32_t n_pins;
+    const char *start; /* a plan's path; NULL: none */
+    const char *wish;  /* the first option given that only methods that take wishes do, or NULL */
+    bool log;
     int threads;
     uint64_t seed;
     int64_t alignment;
     const char *methods; /* a list with commas; NULL: all */
     const char *budgets, *from, *to;
-    int64_t points;       /* 0: not given */
-    double extra_forward; /* forward passes; negative: no limit */
-    int64_t batch_of;     /* the batch of a graph file; 0: not given */
-    int64_t beyond;       /* batches past the first that fails */
+    int64_t points;           /* 0: not given */
+    double extra_forward;     /* forward passes; negative: no limit */
+    int64_t batch_of;         /* the batch of a graph file; 0: not given */
+    int64_t beyond;           /* batches past the first that fails */
+    const char *batch_option; /* one of these three that was given, or NULL */
 
     /* running */
     const char *backend;       /* NULL: the default one */

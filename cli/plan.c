@@ -1,5 +1,6 @@
 /* plan.c - neap plan: one network, one budget, one plan. */
 
+#include "batch_search.h"
 #include "command.h"
 #include "files.h"
 #include "output.h"
@@ -17,11 +18,28 @@ static double percent_of(int64_t bytes, int64_t all)
     return all > 0 ? 100 * (double)bytes / (double)all : 100;
 }
 
+/* Where the peak is the objective: how far it is from what no plan can beat. */
+static void add_floor(cli_table *table, const cli_planning *p)
+{
+    const neap_figures *figures = p->result.figures;
+    cli_text text;
+    cli_buffer note = {0};
+    cli_report_floor(&note, p->model.graph, figures);
+    cli_buffer_print(&note, "; gap %.2f%%",
+                     percent_of(figures->peak_bytes, figures->floor_bytes) - 100);
+    cli_fact(table, "floor", CLI_PLAIN, cli_bytes(&text, figures->floor_bytes), "%s",
+             cli_buffer_get(&note));
+    cli_buffer_clear(&note);
+}
+
 static void add_memory(cli_table *table, const cli_planning *p)
 {
     const neap_figures *figures = p->result.figures;
     int64_t natural = p->model.natural_peak;
     cli_text text, other;
+    if (p->result.batch > 0)
+        cli_fact(table, "batch", CLI_BOLD, cli_format(&text, "%" PRId64, p->result.batch), "%s",
+                 p->batch_note);
     if (p->budget >= 0 && p->budget / 10 <= natural)
         cli_fact(table, "budget", CLI_PLAIN, cli_bytes(&text, p->budget),
                  "%.1f%% of the %s that training takes without a plan",
@@ -31,6 +49,8 @@ static void add_memory(cli_table *table, const cli_planning *p)
                  "training takes %s without a plan", cli_bytes(&other, natural));
     cli_fact(table, "peak", CLI_BOLD, cli_bytes(&text, figures->peak_bytes), "%.1f%% of that",
              percent_of(figures->peak_bytes, natural));
+    if (p->settings->objective == CLI_OBJECTIVE_PEAK)
+        add_floor(table, p);
     if (figures->arena_bytes >= 0)
         cli_fact(table, "arena", CLI_PLAIN, cli_bytes(&text, figures->arena_bytes),
                  "with addresses; %.2f%% lost to gaps",
@@ -139,8 +159,66 @@ static int show(const cli_planning *p, cli_buffer *out)
     return p->result.plan ? code : cli_planning_fail(p);
 }
 
-static int run_plan(const cli_settings *settings, cli_buffer *out)
+/* ---- The largest batch ---- */
+
+/* Its graph takes the place of the model's own, its plan is the result. */
+static int take_batch(cli_planning *p, cli_batch_search *search, cli_batch_row *best)
 {
+    static const char *const NOTES[] = {
+        "the largest found; the next one was not ruled out",
+        "the largest: this method has no plan for the next one",
+        "the largest: no method has a plan for the next one",
+    };
+    neap_diag diag;
+    neap_graph *graph;
+    if (cli_batch_graph(search, best->result.batch, &graph, &diag) != NEAP_OK)
+        return cli_fail_diag(&diag);
+    p->model = search->model;
+    search->model = (cli_loaded){.natural_peak = -1};
+    neap_graph_destroy(p->model.graph);
+    p->model.graph = graph;
+    p->model.natural_peak = -1;
+    p->budget = search->budget;
+    p->batch_note = NOTES[best->result.proof];
+    p->result = (cli_result){.method = search->methods.names[best - search->rows],
+                             .budget = search->budget,
+                             .batch = best->result.batch};
+    int code = cli_result_set(&p->result, NEAP_OK, best->result.solution);
+    best->result.solution = NULL;
+    return code == CLI_OK ? cli_load_natural_peak(&p->model) : code;
+}
+
+static int plan_batch(cli_planning *p)
+{
+    cli_batch_search search = {
+        .settings = p->settings, .who = "--objective batch", .batch_option = "--batch "};
+    int code = cli_batch_search_run(&search);
+    cli_batch_row *best = code == CLI_OK ? cli_batch_search_best(&search) : NULL;
+    if (best)
+        code = take_batch(p, &search, best);
+    else if (code == CLI_OK)
+        code = cli_interrupted() ? cli_fail(CLI_FAILED, "interrupted before a batch was found")
+                                 : cli_batch_search_fail(&search);
+    cli_batch_search_clear(&search);
+    return code;
+}
+
+/* ---- The command ---- */
+
+static int plan_model(cli_planning *p)
+{
+    const cli_settings *settings = p->settings;
+    int code = cli_load(settings, settings->operands[0], &p->model);
+    if (code == CLI_OK)
+        code = cli_load_budget(&p->model, "budget", settings->budget, &p->budget);
+    if (code == CLI_OK)
+        code = cli_load_natural_peak(&p->model);
+    return code == CLI_OK ? cli_planning_solve(p) : code;
+}
+
+static int check_settings(const cli_settings *settings)
+{
+    bool batch = settings->objective == CLI_OBJECTIVE_BATCH;
     if (settings->method && strchr(settings->method, ','))
         return cli_fail(CLI_BAD_INPUT, "plan takes one --method; neap compare takes several");
     if (settings->json && settings->chart)
@@ -150,14 +228,21 @@ static int run_plan(const cli_settings *settings, cli_buffer *out)
                         "-o - puts the plan on standard output; leave out --%s, or "
                         "write the plan to a file",
                         settings->json ? "json" : "chart");
+    if (settings->batch_option && !batch)
+        return cli_fail(CLI_BAD_INPUT, "--%s says nothing without --objective batch",
+                        settings->batch_option);
+    if (settings->start && batch)
+        return cli_fail(CLI_BAD_INPUT, "--start is a plan of one batch; leave it out, or "
+                                       "--objective batch");
+    return CLI_OK;
+}
+
+static int run_plan(const cli_settings *settings, cli_buffer *out)
+{
     cli_planning p = {.settings = settings};
-    int code = cli_load(settings, settings->operands[0], &p.model);
+    int code = check_settings(settings);
     if (code == CLI_OK)
-        code = cli_load_budget(&p.model, "budget", settings->budget, &p.budget);
-    if (code == CLI_OK)
-        code = cli_load_natural_peak(&p.model);
-    if (code == CLI_OK)
-        code = cli_planning_solve(&p);
+        code = settings->objective == CLI_OBJECTIVE_BATCH ? plan_batch(&p) : plan_model(&p);
     if (code == CLI_OK)
         code = show(&p, out);
     cli_planning_clear(&p);
@@ -177,7 +262,10 @@ const cli_command cli_command_plan = {
         "memory really taken.\n\n"
         "MODEL is a built-in network (neap models) or a graph file; - is standard input. Ctrl-C "
         "ends "
-        "the search and keeps the best plan so far. If nothing fits, the exit status is 3 and the "
+        "the search and keeps the best plan so far; --log shows how it goes. --objective peak "
+        "plans "
+        "for the least memory whatever the time, --objective batch for the largest batch in the "
+        "budget. If nothing fits, the exit status is 3 and the "
         "message says what would.",
     .examples =
         {
@@ -187,9 +275,12 @@ const cli_command cli_command_plan = {
              "by one method, written for a program that runs it"},
             {"neap plan graph.json --budget 8GiB --link 12.2GB/s --json",
              "a graph of your own, with transfers to the host, for a script"},
+            {"neap plan vgg16 --budget 8GiB --objective batch --method rotor -o plan.json",
+             "the largest batch in 8 GiB, and its plan"},
         },
     .groups = CLI_GROUPS_MODEL | CLI_GROUP_LINK | CLI_GROUP_BUDGET | CLI_GROUP_METHOD |
-              CLI_GROUP_SOLVE | CLI_GROUP_PLAN_OUT | CLI_GROUP_CHART | CLI_GROUP_JSON,
+              CLI_GROUP_OBJECTIVE | CLI_GROUP_BATCHES | CLI_GROUP_WISHES | CLI_GROUP_SOLVE |
+              CLI_GROUP_PLAN_OUT | CLI_GROUP_CHART | CLI_GROUP_JSON,
     .least_operands = 1,
     .most_operands = 1,
     .run = run_plan,

@@ -13,8 +13,8 @@ static bool is_auto(const cli_settings *settings)
 int cli_planning_solve(cli_planning *p)
 {
     cli_methods methods;
-    int code = cli_methods_read(is_auto(p->settings) ? NULL : p->settings->method,
-                                p->settings->link != NULL, &methods);
+    int code =
+        cli_methods_read(is_auto(p->settings) ? NULL : p->settings->method, p->settings, &methods);
     if (code != CLI_OK)
         return code;
     code = cli_methods_check_options(&methods, p->settings);

@@ -12,6 +12,7 @@ typedef struct cli_planning {
     cli_loaded model; /* its natural_peak is known */
     int64_t budget;   /* -1: none */
     cli_result result;
+    const char *batch_note; /* on result.batch */
     cli_buffer explanation; /* why there is no plan */
 } cli_planning;
 

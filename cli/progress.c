@@ -90,9 +90,41 @@ static void show(cli_progress *progress, const neap_progress_event *event)
     progress->shown = now;
 }
 
+/* "[3/12] sqrt, budget 2.59 GiB", as far as there is more than one. */
+static void name_section(const cli_progress *progress, const neap_progress_event *event,
+                         cli_buffer *title)
+{
+    bool several = progress->total > 1;
+    bool phased = event->phase && progress->label && strcmp(event->phase, progress->label) != 0;
+    if (several)
+        cli_buffer_print(title, "[%u/%u] %s", progress->done + 1, progress->total, progress->label);
+    if (phased)
+        cli_buffer_print(title, "%s%s", several ? ", " : "", event->phase);
+}
+
+static void write_log(cli_progress *progress, const neap_progress_event *event)
+{
+    if (event->best_time < 0 && event->bound_time < 0)
+        return;
+    cli_buffer title = {0}, lines = {0};
+    name_section(progress, event, &title);
+    cli_solve_log_section(&progress->log, cli_buffer_get(&title));
+    cli_solve_log_add(&progress->log, cli_clock() - progress->begin, event->best_time,
+                      event->bound_time, event->fraction >= 1, &lines);
+    if (lines.length > 0 && !lines.failed) {
+        fprintf(stderr, "%s%s", progress->shown >= 0 ? "\r\033[K" : "", lines.data);
+        fflush(stderr);
+    }
+    cli_buffer_clear(&title);
+    cli_buffer_clear(&lines);
+}
+
 static void report(neap_progress *base, const neap_progress_event *event)
 {
-    show((cli_progress *)base, event); /* base is its first member */
+    cli_progress *progress = (cli_progress *)base; /* base is its first member */
+    if (progress->logs)
+        write_log(progress, event);
+    show(progress, event);
 }
 
 /* Once: the next Ctrl-C ends the process. */
@@ -116,6 +148,12 @@ void cli_progress_begin(cli_progress *progress)
         isatty(STDERR_FILENO) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
     if (held++ == 0)
         catch_interrupts();
+}
+
+void cli_progress_log(cli_progress *progress, double base_time)
+{
+    progress->logs = true;
+    cli_solve_log_init(&progress->log, base_time);
 }
 
 void cli_progress_part(cli_progress *progress, const char *label, uint32_t done, uint32_t total)

@@ -1,11 +1,14 @@
 /*
  * progress.h - one line on stderr while long work lasts, and Ctrl-C.
  *
- * The line appears only on a terminal and only after the first second. The first Ctrl-C (or
- * SIGTERM) asks the work to end with the best so far; a second one ends the process.
+ * The line appears only on a terminal and only after the first second. With a log, lines about the
+ * search are written besides, terminal or not. The first Ctrl-C (or SIGTERM) asks the work to end
+ * with the best so far; a second one ends the process.
  */
 #ifndef NEAP_CLI_PROGRESS_H
 #define NEAP_CLI_PROGRESS_H
+
+#include "solve_log.h"
 
 #include <neap/progress.h>
 #include <stdint.h>
@@ -17,10 +20,14 @@ typedef struct cli_progress {
     bool on_terminal;
     const char *label;    /* a method, or NULL */
     uint32_t done, total; /* parts of the work; total 0: it has none */
+    bool logs;
+    cli_solve_log log;
 } cli_progress;
 
 /* Begins to listen for Ctrl-C. May be nested: the outermost does the listening. */
 void cli_progress_begin(cli_progress *progress);
+/* Keeps a log of the search. base_time: every op once, in seconds; 0: unknown. */
+void cli_progress_log(cli_progress *progress, double base_time);
 /* Says what comes next: part `done` of `total`. */
 void cli_progress_part(cli_progress *progress, const char *label, uint32_t done, uint32_t total);
 /* Takes the line away and stops listening. */

@@ -66,6 +66,10 @@ static void add_infeasible(cli_json *json, const cli_loaded *model, const neap_f
 {
     cli_json_size(json, "least_budget_bytes", figures->least_budget);
     add_op(json, "blocking_op", model, figures->blocking_op);
+}
+
+static void add_floor(cli_json *json, const cli_loaded *model, const neap_figures *figures)
+{
     cli_json_size(json, "floor_bytes", figures->floor_bytes);
     add_op(json, "floor_op", model, figures->floor_op);
 }
@@ -77,6 +81,8 @@ void cli_report_json(cli_json *json, const char *key, const cli_loaded *model,
     cli_json_string(json, "graph", neap_graph_name(model->graph));
     cli_json_string(json, "method", result->method);
     cli_json_string(json, "status", cli_result_status(result));
+    if (result->batch > 0)
+        cli_json_integer(json, "batch", result->batch);
     cli_json_size(json, "budget_bytes", result->budget);
     cli_json_size(json, "natural_peak_bytes", model->natural_peak);
     if (result->solved) {
@@ -84,6 +90,8 @@ void cli_report_json(cli_json *json, const char *key, const cli_loaded *model,
         add_extras(json, result->solution);
         if (result->figures->outcome == NEAP_INFEASIBLE)
             add_infeasible(json, model, result->figures);
+        if (result->by_peak || result->figures->outcome == NEAP_INFEASIBLE)
+            add_floor(json, model, result->figures);
         if (!message && *neap_solution_message(result->solution))
             message = neap_solution_message(result->solution);
     } else {
@@ -116,6 +124,15 @@ void cli_report_op(cli_buffer *line, const neap_graph *graph, uint32_t op)
 {
     if (op != NEAP_NONE)
         cli_buffer_print(line, " (op \"%s\")", neap_graph_op(graph, op)->name);
+}
+
+void cli_report_floor(cli_buffer *line, const neap_graph *graph, const neap_figures *figures)
+{
+    cli_text text;
+    cli_buffer_print(line, "no plan takes less than %s", cli_bytes(&text, figures->floor_bytes));
+    if (figures->floor_op == NEAP_NONE)
+        cli_buffer_text(line, " (the outputs)");
+    cli_report_op(line, graph, figures->floor_op);
 }
 
 void cli_report_title(cli_buffer *out, const cli_loaded *model)

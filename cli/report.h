@@ -21,6 +21,9 @@ const char *cli_scope_words(const char *scope);
 /* Adds ` (op "conv5_bw")`; nothing for NEAP_NONE. */
 void cli_report_op(cli_buffer *line, const neap_graph *graph, uint32_t op);
 
+/* Adds `no plan takes less than 2.90 GiB (op "conv1")`. */
+void cli_report_floor(cli_buffer *line, const neap_graph *graph, const neap_figures *figures);
+
 /* The head of every report: the graph's name and whose times it has. No newline. */
 void cli_report_title(cli_buffer *out, const cli_loaded *model);
 

@@ -61,10 +61,14 @@ void cli_run_begin(cli_run *run, const cli_settings *settings, const cli_loaded 
 {
     *run = (cli_run){.settings = settings, .model = model};
     cli_progress_begin(&run->progress);
+    if (settings->log)
+        cli_progress_log(&run->progress,
+                         neap_graph_seconds(model->graph, neap_graph_base_ticks(model->graph)));
 }
 
 void cli_run_end(cli_run *run)
 {
+    cli_memory_release(run->options, run->settings->n_options, sizeof *run->options);
     cli_progress_end(&run->progress);
 }
 
@@ -76,8 +80,9 @@ static bool has_option(const neap_method *method, const char *name)
     return false;
 }
 
-uint32_t cli_select_options(const cli_settings *settings, const char *name,
-                            neap_option_setting *options)
+/* Those of the --option settings that a method has, into `options`; how many. */
+static uint32_t select_options(const cli_settings *settings, const char *name,
+                               neap_option_setting *options)
 {
     const neap_method *method = neap_methods_find(name);
     uint32_t count = 0;
@@ -87,38 +92,60 @@ uint32_t cli_select_options(const cli_settings *settings, const char *name,
     return count;
 }
 
-int cli_solve(cli_run *run, const char *method, int64_t budget, double time_limit,
-              cli_result *result)
+int cli_request_init(cli_run *run, const char *method, neap_request *request)
 {
     const cli_settings *settings = run->settings;
-    *result = (cli_result){.method = method, .budget = budget};
-    neap_option_setting *options = NULL;
-    if (settings->n_options > 0) {
-        options = cli_memory_new(settings->n_options, sizeof *options);
-        if (!options)
+    neap_request_init(request, run->model->graph, method);
+    if (settings->n_options > 0 && !run->options) {
+        run->options = cli_memory_new(settings->n_options, sizeof *run->options);
+        if (!run->options)
             return cli_fail_memory();
     }
-    neap_request request;
-    neap_request_init(&request, run->model->graph, method);
-    request.budget = budget;
-    request.link = run->model->link;
-    request.time_limit = time_limit;
-    request.threads = settings->threads;
-    request.seed = settings->seed;
-    request.alignment = settings->alignment;
-    request.n_options = options ? cli_select_options(settings, method, options) : 0;
-    request.options = options;
-    request.progress = &run->progress.base;
-    neap_status status = neap_solve(NULL, &request, &result->solution, &result->note);
-    cli_memory_release(options, settings->n_options, sizeof *options);
+    if (settings->n_options > 0)
+        request->n_options = select_options(settings, method, run->options);
+    request->options = run->options;
+    request->link = run->model->link;
+    request->threads = settings->threads;
+    request->seed = settings->seed;
+    request->alignment = settings->alignment;
+    request->gap = settings->gap;
+    if (settings->objective == CLI_OBJECTIVE_PEAK) /* the largest batch is a search of its own */
+        request->objective = NEAP_LEAST_PEAK;
+    request->n_pins = settings->n_pins;
+    request->pins = settings->pins;
+    request->start = run->model->start;
+    request->progress = &run->progress.base;
+    return CLI_OK;
+}
+
+int cli_result_set(cli_result *result, neap_status status, neap_solution *solution)
+{
     if (status == NEAP_UNSUPPORTED)
         return CLI_OK;
     if (status != NEAP_OK)
         return cli_fail_diag(&result->note);
     result->solved = true;
-    result->figures = neap_solution_figures(result->solution);
-    result->plan = neap_solution_plan(result->solution);
+    result->solution = solution;
+    result->figures = neap_solution_figures(solution);
+    result->plan = neap_solution_plan(solution);
     return CLI_OK;
+}
+
+int cli_solve(cli_run *run, const char *method, int64_t budget, double time_limit,
+              cli_result *result)
+{
+    neap_request request;
+    neap_solution *solution = NULL;
+    *result = (cli_result){.method = method,
+                           .budget = budget,
+                           .by_peak = run->settings->objective == CLI_OBJECTIVE_PEAK};
+    int code = cli_request_init(run, method, &request);
+    if (code != CLI_OK)
+        return code;
+    request.budget = budget;
+    request.time_limit = time_limit;
+    neap_status status = neap_solve(NULL, &request, &solution, &result->note);
+    return cli_result_set(result, status, solution);
 }
 
 bool cli_can_run(const cli_loaded *model, const neap_method *method)
@@ -207,7 +234,50 @@ static int add_method(cli_methods *methods, const char *text, size_t length)
     return code;
 }
 
-int cli_methods_read(const char *text, bool linked, cli_methods *methods)
+/* An option given that only methods that take wishes do, or NULL. */
+static const char *wish_of(const cli_settings *settings)
+{
+    if (!settings->wish && settings->objective == CLI_OBJECTIVE_PEAK)
+        return "objective peak";
+    return settings->wish;
+}
+
+/* Which take wishes: the first of them, or NULL. */
+static const char *who_takes_wishes(void)
+{
+    for (uint32_t i = 0; i < neap_methods_count(); i++)
+        if (neap_method_takes_wishes(neap_methods_at(i)))
+            return neap_method_name(neap_methods_at(i));
+    return NULL;
+}
+
+static int check_wishes(const cli_methods *methods, const cli_settings *settings)
+{
+    const char *wish = wish_of(settings), *who = who_takes_wishes();
+    for (uint32_t i = 0; wish && i < methods->count; i++) {
+        if (neap_method_takes_wishes(neap_methods_find(methods->names[i])))
+            continue;
+        if (who)
+            return cli_fail(CLI_BAD_INPUT, "%s takes no --%s; %s does", methods->names[i], wish,
+                            who);
+        return cli_fail(CLI_BAD_INPUT, "%s takes no --%s, nor does any other method here",
+                        methods->names[i], wish);
+    }
+    return CLI_OK;
+}
+
+static void add_all_methods(cli_methods *methods, const cli_settings *settings)
+{
+    for (uint32_t i = 0; i < neap_methods_count(); i++) {
+        const neap_method *method = neap_methods_at(i);
+        bool linked = settings->link || !neap_method_needs_link(method);
+        bool willing = !wish_of(settings) || neap_method_takes_wishes(method);
+        if (linked && willing)
+            methods->names[methods->count++] = neap_method_name(method);
+    }
+}
+
+int cli_methods_read(const char *text, const cli_settings *settings, cli_methods *methods)
 {
     *methods = (cli_methods){.capacity = neap_methods_count()};
     if (text)
@@ -217,9 +287,7 @@ int cli_methods_read(const char *text, bool linked, cli_methods *methods)
     if (!methods->names)
         return cli_fail_memory();
     if (!text)
-        for (uint32_t i = 0; i < methods->capacity; i++)
-            if (linked || !neap_method_needs_link(neap_methods_at(i)))
-                methods->names[methods->count++] = neap_method_name(neap_methods_at(i));
+        add_all_methods(methods, settings);
     int code = CLI_OK;
     while (text && *text && code == CLI_OK) {
         size_t length = strcspn(text, ",");
@@ -227,7 +295,9 @@ int cli_methods_read(const char *text, bool linked, cli_methods *methods)
             code = add_method(methods, text, length);
         text += length + (text[length] == ',');
     }
-    if (code == CLI_OK && methods->count == 0)
+    if (code == CLI_OK && methods->count == 0 && !text)
+        code = cli_fail(CLI_BAD_INPUT, "no method here takes --%s", wish_of(settings));
+    else if (code == CLI_OK && methods->count == 0)
         code = cli_fail(CLI_BAD_INPUT, "--methods names no method; neap methods lists them");
     if (code != CLI_OK)
         cli_methods_clear(methods);
@@ -274,5 +344,5 @@ int cli_methods_check_options(const cli_methods *methods, const cli_settings *se
         return cli_fail(CLI_BAD_INPUT, "%s %s \"%s\"; neap methods NAME lists them", who, has,
                         option);
     }
-    return CLI_OK;
+    return check_wishes(methods, settings);
 }

@@ -18,6 +18,8 @@ typedef struct cli_result {
     neap_solution *solution;     /* NULL unless solved */
     const neap_figures *figures; /* of the solution */
     const neap_plan *plan;       /* NULL: it has none */
+    int64_t batch;               /* that was looked for; 0: it was given */
+    bool by_peak;                /* the objective was the least peak */
     neap_diag note;
 } cli_result;
 
@@ -35,6 +37,7 @@ typedef struct cli_run {
     const cli_settings *settings;
     const cli_loaded *model;
     cli_progress progress;
+    neap_option_setting *options; /* those of the last request's method */
 } cli_run;
 
 void cli_run_begin(cli_run *run, const cli_settings *settings, const cli_loaded *model);
@@ -43,6 +46,13 @@ void cli_run_end(cli_run *run);
 /* The --time-limit, or 10 s: what a plan gets where many are made. */
 double cli_limit_of_many(const cli_settings *settings);
 
+/* A request of a method with what the command line says of planning, and no budget. Of the --option
+   settings it gets those that the method has. It holds until the next one. */
+int cli_request_init(cli_run *run, const char *method, neap_request *request);
+
+/* What a request came to, the solution included; only a failed call is a failure, as below. */
+int cli_result_set(cli_result *result, neap_status status, neap_solution *solution);
+
 /*
  * Plans by one method. Of the --option settings it gets those that it has. A time limit of 0 is
  * none. Only a failed call is a failure; a method that cannot do this (no link, say) leaves a
@@ -50,11 +60,6 @@ double cli_limit_of_many(const cli_settings *settings);
  */
 int cli_solve(cli_run *run, const char *method, int64_t budget, double time_limit,
               cli_result *result);
-
-/* Those of the --option settings that a method has, into `options`, which has room for all; how
-   many. */
-uint32_t cli_select_options(const cli_settings *settings, const char *method,
-                            neap_option_setting *options);
 
 /* Whether a method that needs a link has one. */
 bool cli_can_run(const cli_loaded *model, const neap_method *method);
@@ -73,10 +78,11 @@ typedef struct cli_methods {
     const char **names;
 } cli_methods;
 
-/* For NULL, without those that need a link unless there is one. */
-int cli_methods_read(const char *text, bool linked, cli_methods *methods);
+/* For NULL, without those that need a link unless there is one, and without those that take no
+   wishes if there are any. */
+int cli_methods_read(const char *text, const cli_settings *settings, cli_methods *methods);
 void cli_methods_clear(cli_methods *methods);
-/* Is every --option one of at least one of these methods? */
+/* Is every --option one of at least one of these methods, and do all take the wishes there are? */
 int cli_methods_check_options(const cli_methods *methods, const cli_settings *settings);
 
 #endif

@@ -89,7 +89,8 @@ static int write_plan(const training *t)
 static int make_plan(training *t)
 {
     cli_planning *p = &t->planning;
-    if (p->budget < 0 && !t->settings.method)
+    bool wishes = t->settings.wish || t->settings.objective != CLI_OBJECTIVE_TIME;
+    if (p->budget < 0 && !t->settings.method && !wishes)
         t->settings.method = "store-all";
     int code = cli_planning_solve(p);
     if (code != CLI_OK)
@@ -465,6 +466,12 @@ static int check_settings(const cli_settings *s)
                         s->save ? "save" : "resume");
     if (s->momentum >= 0 && s->has_optimizer && s->optimizer != NEAP_OPTIMIZER_MOMENTUM)
         return cli_fail(CLI_BAD_INPUT, "--momentum is for --optimizer momentum");
+    if (s->objective == CLI_OBJECTIVE_BATCH)
+        return cli_fail(CLI_BAD_INPUT, "train takes its batch from --batch; neap max-batch finds "
+                                       "the largest");
+    if (s->plan_file && (s->wish || s->objective != CLI_OBJECTIVE_TIME))
+        return cli_fail(CLI_BAD_INPUT, "--plan is a plan already; leave out --%s",
+                        s->wish ? s->wish : "objective");
     if (s->plan_file && s->output)
         return cli_fail(CLI_BAD_INPUT, "--plan and --save-plan cannot both be given");
     if (cli_is_stdout(s->save) || cli_is_stdout(s->output))
@@ -613,8 +620,8 @@ const cli_command cli_command_train = {
              "the same bits with and without the plan?"},
         },
     .groups = CLI_GROUP_MODEL | CLI_GROUP_BATCH | CLI_GROUP_LINK | CLI_GROUP_BUDGET |
-              CLI_GROUP_METHOD | CLI_GROUP_SOLVE | CLI_GROUP_BACKEND | CLI_GROUP_TRAIN |
-              CLI_GROUP_JSON,
+              CLI_GROUP_METHOD | CLI_GROUP_OBJECTIVE | CLI_GROUP_WISHES | CLI_GROUP_SOLVE |
+              CLI_GROUP_BACKEND | CLI_GROUP_TRAIN | CLI_GROUP_JSON,
     .least_operands = 1,
     .most_operands = 1,
     .run = run_train,

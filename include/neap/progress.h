@@ -2,8 +2,9 @@
  * neap/progress.h - how long work tells where it stands, and how it is asked to stop.
  *
  * A caller embeds a neap_progress in a struct of its own and passes its address. The library calls
- * `report` from the calling thread, a few times a second at most, and asks `cancelled` often; a
- * call that is cancelled ends soon with the best result so far, marked as interrupted.
+ * `report` from the calling thread, a few times a second at most and once more at the end of each
+ * plan's making (fraction 1, its time and bound), and asks `cancelled` often; a call that is
+ * cancelled ends soon with the best result so far, marked as interrupted.
  */
 #ifndef NEAP_PROGRESS_H
 #define NEAP_PROGRESS_H

@@ -209,6 +209,8 @@ static void write_shortage(const planner *p, neap_solution *solution)
     neap_bytes_format(f->floor_bytes, lowest, sizeof lowest);
     name_op(p->graph, f->blocking_op, op, sizeof op);
     name_op(p->graph, f->floor_op, floor_op, sizeof floor_op);
+    if (f->floor_op == NEAP_NONE)
+        snprintf(floor_op, sizeof floor_op, " (the outputs)");
     snprintf(solution->message, sizeof solution->message,
              "%s%sbudget %s is below the least %s can do, %s%s; no method can do less than %s%s",
              reason ? reason : "", reason ? "; " : "", budget, p->request->method,
@@ -443,6 +445,19 @@ static neap_outcome stop_reason(const planner *p)
     return cancelled ? NEAP_INTERRUPTED : NEAP_TIME_LIMIT;
 }
 
+/* The last word to who listens, however lately it heard. */
+static void report_end(const planner *p, const neap_figures *f)
+{
+    neap_progress *progress = p->request->progress;
+    const neap_progress_event event = {.phase = p->request->method,
+                                       .fraction = 1,
+                                       .seconds = f->solve_seconds,
+                                       .best_time = f->time,
+                                       .bound_time = f->bound_time};
+    if (progress && progress->report)
+        progress->report(progress, &event);
+}
+
 neap_status neap_solve(neap_allocator *allocator, const neap_request *request,
                        neap_solution **result, neap_diag *diag)
 {
@@ -454,7 +469,7 @@ neap_status neap_solve(neap_allocator *allocator, const neap_request *request,
     neap_status status = check_request(request, &method, diag);
     if (status != NEAP_OK)
         return status;
-    double reported = 0;
+    double reported = -1; /* not yet */
     planner p = {.allocator = allocator,
                  .reported = &reported,
                  .request = request,
@@ -494,6 +509,8 @@ neap_status neap_solve(neap_allocator *allocator, const neap_request *request,
         status = verify(&p, solution, diag);
     }
     solution->figures.solve_seconds = neap_clock_seconds() - p.started;
+    if (status == NEAP_OK)
+        report_end(&p, &solution->figures);
 done:
     NEAP_DELETE(allocator, method->n_options, options);
     if (status == NEAP_OK)

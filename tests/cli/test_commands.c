@@ -119,6 +119,7 @@ static void compare_and_curve(void **state)
         "curve " CHAIN " --methods store-all,sqrt --budgets 60%,80%,100%",
         "curve " CHAIN " --methods store-all,sqrt --points 12 --from 40%",
         "curve " CHAIN " --methods sqrt --budgets 100% --json",
+        "curve " CHAIN " --methods pareto --budgets 100%,30%,50% --json",
     };
     CHECK_LINES(LINES, GOLDEN("compare"));
 }
@@ -134,6 +135,10 @@ static void max_batch(void **state)
         "max-batch tiny.json --batch-of 2 --budget 4200 --method store-all --json",
         "max-batch tiny.json --batch-of 2 --budget 4200 --method store-all,sqrt",
         "max-batch resnet18 --budget 1MB --method greedy",
+        ("plan alexnet --image 64 --device unit --budget 520MB --objective batch --method sqrt "
+         "--json"),
+        "plan tiny.json --budget 5KiB --objective batch --batch-of 2 --method store-all",
+        "plan resnet18 --budget 1MB --objective batch --method greedy",
     };
     CHECK_LINES(LINES, GOLDEN("max_batch"));
 }

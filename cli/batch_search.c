@@ -1,0 +1,198 @@
+#include "batch_search.h"
+
+#include "memory.h"
+#include "output.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- What is asked ---- */
+
+/* A size that has nothing to do with batches: there is no step yet of which it could be a part. */
+static int read_budget(cli_batch_search *m)
+{
+    const char *text = m->settings->budget;
+    if (!text)
+        return cli_fail(CLI_BAD_INPUT, "%s needs a --budget, such as 16GB", m->who);
+    if (strchr(text, '%'))
+        return cli_fail(CLI_BAD_INPUT, "--budget %s: of which batch? %s takes a size, such as 16GB",
+                        text, m->who);
+    return cli_load_budget(&m->model, "budget", text, &m->budget);
+}
+
+/* One method has the time it wants; of several, or all, each has a share of a person's patience. */
+static int read_methods(cli_batch_search *m)
+{
+    const char *text = m->settings->method;
+    bool is_auto = !text || strcmp(text, "auto") == 0;
+    bool all = is_auto || strcmp(text, "all") == 0;
+    if (is_auto && neap_methods_find("neap"))
+        text = "neap";
+    else if (all)
+        text = NULL;
+    int code = cli_methods_read(text, m->settings, &m->methods);
+    if (code == CLI_OK)
+        code = cli_methods_check_options(&m->methods, m->settings);
+    m->time_limit = m->methods.count > 1 ? cli_limit_of_many(m->settings) : m->settings->time_limit;
+    return code;
+}
+
+/* The batch is what is looked for; a file's is known to its owner alone. */
+static int check_batch(cli_batch_search *m)
+{
+    const cli_settings *s = m->settings;
+    const neap_model *model = m->model.model;
+    for (uint32_t i = 0; i < s->n_sizes; i++)
+        if (strcmp(s->sizes[i].name, "batch") == 0)
+            return cli_fail(CLI_BAD_INPUT, "the batch is what %s finds; leave out %s%" PRId64,
+                            m->who, m->batch_option, s->sizes[i].value);
+    if (!model && s->batch_of < 1)
+        return cli_fail(CLI_BAD_INPUT,
+                        "%s was made for one batch; say which with --batch-of N, and its sizes and "
+                        "times grow from there",
+                        s->operands[0]);
+    m->most = INT64_C(1) << 20;
+    if (!model)
+        return CLI_OK;
+    if (s->batch_of > 0)
+        return cli_fail(CLI_BAD_INPUT, "--batch-of is for graph files; %s knows its own sizes",
+                        s->operands[0]);
+    for (uint32_t i = 0; i < neap_model_param_count(model); i++) {
+        const neap_model_param *param = neap_model_param_at(model, i);
+        if (strcmp(param->name, "batch") == 0) {
+            m->most = param->most;
+            return CLI_OK;
+        }
+    }
+    return cli_fail(CLI_BAD_INPUT, "%s has no batch", neap_model_name(model));
+}
+
+/* ---- The search ---- */
+
+neap_status cli_batch_graph(void *context, int64_t batch, neap_graph **graph, neap_diag *diag)
+{
+    const cli_batch_search *m = context;
+    if (m->model.model)
+        return cli_load_batch(m->settings, &m->model, batch, graph, diag);
+    return neap_batch_scale(NULL, m->model.graph, m->settings->batch_of, batch, graph, diag);
+}
+
+static int search(cli_batch_search *m, cli_run *run, const char *method, cli_batch_row *r)
+{
+    const cli_settings *s = m->settings;
+    neap_batch_request request;
+    neap_batch_request_init(&request, cli_batch_graph, m, method);
+    int code = cli_request_init(run, method, &request.solve);
+    if (code != CLI_OK)
+        return code;
+    request.solve.budget = m->budget;
+    request.extra_forward = s->extra_forward;
+    request.most = m->most;
+    request.time_limit = m->time_limit;
+    request.beyond = s->beyond;
+    neap_status status = neap_batch_search(NULL, &request, &r->result, &r->note);
+    r->solved = status == NEAP_OK;
+    return r->solved || status == NEAP_UNSUPPORTED ? CLI_OK : cli_fail_diag(&r->note);
+}
+
+static int search_all(cli_batch_search *m)
+{
+    m->rows = cli_memory_new(m->methods.count, sizeof *m->rows);
+    if (!m->rows)
+        return cli_fail_memory();
+    int code = CLI_OK;
+    cli_run run;
+    cli_run_begin(&run, m->settings, &m->model);
+    if (m->settings->log)
+        cli_progress_log(&run.progress, 0); /* every batch has times of its own */
+    while (code == CLI_OK && m->n_done < m->methods.count && !cli_interrupted()) {
+        const char *name = m->methods.names[m->n_done];
+        cli_progress_part(&run.progress, name, m->n_done, m->methods.count);
+        code = search(m, &run, name, &m->rows[m->n_done]);
+        m->n_done++;
+    }
+    cli_run_end(&run);
+    return code;
+}
+
+cli_batch_row *cli_batch_search_best(const cli_batch_search *m)
+{
+    cli_batch_row *best = NULL;
+    for (uint32_t i = 0; i < m->n_done; i++)
+        if (m->rows[i].result.batch > (best ? best->result.batch : 0))
+            best = &m->rows[i];
+    return best;
+}
+
+/* ---- Nothing fits ---- */
+
+/* The trial of batch 1, or NULL. */
+static const neap_batch_trial *first_batch(const cli_batch_row *r)
+{
+    for (size_t i = r->result.n_trials; i-- > 0;)
+        if (r->result.trials[i].batch == 1)
+            return &r->result.trials[i];
+    return NULL;
+}
+
+int cli_batch_search_fail(const cli_batch_search *m)
+{
+    const char *lowest = NULL, *slow = NULL;
+    int64_t bytes = INT64_MAX;
+    bool stopped = false;
+    for (uint32_t i = 0; i < m->n_done; i++) {
+        const neap_batch_trial *t = first_batch(&m->rows[i]);
+        if (t && t->peak_bytes >= 0)
+            slow = m->methods.names[i];
+        if (t && t->least_budget > 0 && t->least_budget < bytes) {
+            bytes = t->least_budget;
+            lowest = m->methods.names[i];
+        }
+        stopped = stopped || (m->rows[i].solved && (!t || t->verdict == NEAP_BATCH_STOPPED));
+    }
+    cli_text budget, least, size;
+    if (m->n_done == 1 && !m->rows[0].solved)
+        return cli_fail_diag(&m->rows[0].note);
+    if (slow)
+        return cli_fail(
+            CLI_INFEASIBLE,
+            "batch 1 fits into %s by %s, but takes more than %.4g forward pass%s longer "
+            "than every op once; raise --extra-forward",
+            cli_bytes(&budget, m->budget), slow, m->settings->extra_forward,
+            m->settings->extra_forward > 1 ? "es" : "");
+    if (stopped)
+        return cli_fail(CLI_FAILED, "no batch was found within the time limit; raise --time-limit, "
+                                    "or try another --method");
+    if (!lowest)
+        return cli_fail(CLI_INFEASIBLE, "no method here has a plan at batch 1");
+    cli_bytes_pair(&budget, m->budget, &least, bytes);
+    return cli_fail(CLI_INFEASIBLE,
+                    "budget %s is below what batch 1 takes, %s by %s; try --budget %s",
+                    budget.chars, least.chars, lowest, cli_bytes_above(&size, bytes));
+}
+
+/* ---- All of it ---- */
+
+int cli_batch_search_run(cli_batch_search *m)
+{
+    const cli_settings *settings = m->settings;
+    int code = read_methods(m);
+    if (code == CLI_OK)
+        code = cli_load(settings, settings->operands[0], &m->model);
+    if (code == CLI_OK)
+        code = check_batch(m);
+    if (code == CLI_OK)
+        code = read_budget(m);
+    if (code == CLI_OK)
+        code = search_all(m);
+    return code;
+}
+
+void cli_batch_search_clear(cli_batch_search *m)
+{
+    for (uint32_t i = 0; i < m->n_done; i++)
+        neap_batch_result_clear(&m->rows[i].result);
+    cli_memory_release(m->rows, m->methods.count, sizeof *m->rows);
+    cli_methods_clear(&m->methods);
+    cli_loaded_clear(&m->model);
+}
