@@ -2,6 +2,7 @@
 
 #include "memory.h"
 #include "output.h"
+#include "report.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -135,7 +136,37 @@ static const neap_batch_trial *first_batch(const cli_batch_row *r)
     return NULL;
 }
 
-int cli_batch_search_fail(const cli_batch_search *m)
+/* What no plan can do with less at batch 1. */
+static int add_floor(cli_batch_search *m, cli_buffer *line)
+{
+    neap_diag diag;
+    neap_graph *graph;
+    neap_figures figures = {0};
+    if (cli_batch_graph(m, 1, &graph, &diag) != NEAP_OK)
+        return cli_fail_diag(&diag);
+    figures.floor_bytes = neap_graph_floor_bytes(graph, &figures.floor_op);
+    cli_buffer_text(line, "; ");
+    cli_report_floor(line, graph, &figures);
+    neap_graph_destroy(graph);
+    return CLI_OK;
+}
+
+static int too_little(cli_batch_search *m, int64_t bytes, const char *lowest)
+{
+    cli_text budget, least, size;
+    cli_bytes_pair(&budget, m->budget, &least, bytes);
+    cli_buffer line = {0};
+    int code = add_floor(m, &line);
+    if (code == CLI_OK)
+        code = cli_fail(CLI_INFEASIBLE,
+                        "budget %s is below what batch 1 takes, %s by %s%s; try --budget %s",
+                        budget.chars, least.chars, lowest, cli_buffer_get(&line),
+                        cli_bytes_above(&size, bytes));
+    cli_buffer_clear(&line);
+    return code;
+}
+
+int cli_batch_search_fail(cli_batch_search *m)
 {
     const char *lowest = NULL, *slow = NULL;
     int64_t bytes = INT64_MAX;
@@ -150,7 +181,7 @@ int cli_batch_search_fail(const cli_batch_search *m)
         }
         stopped = stopped || (m->rows[i].solved && (!t || t->verdict == NEAP_BATCH_STOPPED));
     }
-    cli_text budget, least, size;
+    cli_text budget;
     if (m->n_done == 1 && !m->rows[0].solved)
         return cli_fail_diag(&m->rows[0].note);
     if (slow)
@@ -165,10 +196,7 @@ int cli_batch_search_fail(const cli_batch_search *m)
                                     "or try another --method");
     if (!lowest)
         return cli_fail(CLI_INFEASIBLE, "no method here has a plan at batch 1");
-    cli_bytes_pair(&budget, m->budget, &least, bytes);
-    return cli_fail(CLI_INFEASIBLE,
-                    "budget %s is below what batch 1 takes, %s by %s; try --budget %s",
-                    budget.chars, least.chars, lowest, cli_bytes_above(&size, bytes));
+    return too_little(m, bytes, lowest);
 }
 
 /* ---- All of it ---- */

@@ -35,7 +35,7 @@ void cli_batch_search_clear(cli_batch_search *search);
 /* The row with the largest batch, the first of them; NULL: none fits. */
 cli_batch_row *cli_batch_search_best(const cli_batch_search *search);
 /* The line and the exit code where none does. */
-int cli_batch_search_fail(const cli_batch_search *search);
+int cli_batch_search_fail(cli_batch_search *search);
 
 /* The graph of a batch, with the model's settings; or the file's, scaled. `context` is the search.
  */

@@ -1,6 +1,7 @@
 /* compare.c - neap compare: every method on one network, at one budget. */
 
 #include "command.h"
+#include "explain.h"
 #include "memory.h"
 #include "output.h"
 #include "report.h"
@@ -102,33 +103,6 @@ static void add_json(const comparison *c, cli_buffer *out)
     cli_json_end_array(&json);
 }
 
-/* No method has a plan: which needs least? */
-static int nothing_fits(const comparison *c)
-{
-    const cli_result *lowest = NULL;
-    for (uint32_t i = 0; i < c->n_done; i++) {
-        const cli_result *result = &c->results[i];
-        if (result->solved && result->figures->least_budget > 0 &&
-            (!lowest || result->figures->least_budget < lowest->figures->least_budget))
-            lowest = result;
-    }
-    if (!lowest)
-        return cli_fail(CLI_INFEASIBLE, "no method here has a plan");
-    cli_text budget, least, size;
-    const neap_figures *figures = lowest->figures;
-    cli_bytes_pair(&budget, c->budget, &least, figures->least_budget);
-    cli_buffer line = {0};
-    cli_buffer_print(&line, "budget %s is below the least these methods can do here, %s by %s",
-                     budget.chars, least.chars, lowest->method);
-    cli_report_op(&line, c->model.graph, figures->blocking_op);
-    cli_buffer_text(&line, "; ");
-    cli_report_floor(&line, c->model.graph, figures);
-    int code = cli_fail(CLI_INFEASIBLE, "%s; try --budget %s", cli_buffer_get(&line),
-                        cli_bytes_above(&size, figures->least_budget));
-    cli_buffer_clear(&line);
-    return code;
-}
-
 static int show(const cli_settings *settings, const comparison *c, cli_buffer *out)
 {
     const cli_result *best = find_best(c);
@@ -139,7 +113,7 @@ static int show(const cli_settings *settings, const comparison *c, cli_buffer *o
     if (cli_interrupted())
         return cli_fail(CLI_FAILED, "interrupted: %u of %u methods were tried", c->n_done,
                         c->methods.count);
-    return best ? CLI_OK : nothing_fits(c);
+    return best ? CLI_OK : cli_explain_all(&c->model, c->results, c->n_done, c->budget);
 }
 
 static int run_compare(const cli_settings *settings, cli_buffer *out)

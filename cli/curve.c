@@ -1,6 +1,7 @@
 /* curve.c - neap curve: overhead against budget, a line a method. */
 
 #include "command.h"
+#include "explain.h"
 #include "files.h"
 #include "memory.h"
 #include "output.h"
@@ -310,7 +311,7 @@ static int show(const curve *c, cli_buffer *out)
     for (size_t b = 0; b < c->n_budgets; b++)
         if (best_at(c, b))
             return CLI_OK;
-    return cli_fail(CLI_INFEASIBLE, "no method has a plan in any of these budgets; raise --to");
+    return cli_explain_all(&c->model, c->results, c->n_results, -1);
 }
 
 static int run_curve(const cli_settings *settings, cli_buffer *out)

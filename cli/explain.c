@@ -117,3 +117,43 @@ int cli_explain(cli_run *run, const cli_result *failed, bool all_tried, cli_buff
     add_remedy(failed, &found, line);
     return line->failed ? cli_fail_memory() : CLI_OK;
 }
+
+/* ---- Several methods ---- */
+
+static const cli_result *find_lowest(const cli_result *results, size_t count)
+{
+    const cli_result *lowest = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const cli_result *result = &results[i];
+        if (result->solved && result->figures->least_budget > 0 &&
+            (!lowest || result->figures->least_budget < lowest->figures->least_budget))
+            lowest = result;
+    }
+    return lowest;
+}
+
+int cli_explain_all(const cli_loaded *model, const cli_result *results, size_t count,
+                    int64_t budget)
+{
+    const cli_result *lowest = find_lowest(results, count);
+    if (!lowest)
+        return cli_fail(CLI_INFEASIBLE, "no method here has a plan");
+    cli_text given, least, size;
+    cli_buffer line = {0};
+    int64_t bytes = lowest->figures->least_budget;
+    cli_bytes_pair(&given, budget < 0 ? bytes : budget, &least, bytes);
+    if (budget < 0)
+        cli_buffer_text(&line, "all budgets are");
+    else
+        cli_buffer_print(&line, "budget %s is", given.chars);
+    cli_buffer_print(&line, " below the least these methods can do here, %s by %s", least.chars,
+                     lowest->method);
+    cli_report_op(&line, model->graph, lowest->figures->blocking_op);
+    cli_buffer_text(&line, "; ");
+    cli_report_floor(&line, model->graph, lowest->figures);
+    int code = line.failed ? cli_fail_memory()
+                           : cli_fail(CLI_INFEASIBLE, "%s; try --%s %s", line.data,
+                                      budget < 0 ? "to" : "budget", cli_bytes_above(&size, bytes));
+    cli_buffer_clear(&line);
+    return code;
+}

@@ -13,4 +13,9 @@
  */
 int cli_explain(cli_run *run, const cli_result *failed, bool all_tried, cli_buffer *line);
 
+/* The line and the exit code where none of several results has a plan: which needs least. Results
+   that are all zero count for nothing. budget: of them all, or -1 where each has another. */
+int cli_explain_all(const cli_loaded *model, const cli_result *results, size_t count,
+                    int64_t budget);
+
 #endif

@@ -161,7 +161,7 @@ static void add_json(const cli_batch_search *m, cli_buffer *out)
 
 /* ---- The command ---- */
 
-static int show(const cli_batch_search *m, cli_buffer *out)
+static int show(cli_batch_search *m, cli_buffer *out)
 {
     const cli_batch_row *best = cli_batch_search_best(m);
     if (m->settings->json)
