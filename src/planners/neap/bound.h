@@ -17,7 +17,8 @@ typedef struct bound bound;
 typedef struct bound_figures {
     int64_t any_ticks, order_ticks;
     bool done;            /* nothing is left to try */
-    bool infeasible;      /* no plan in the graph's order fits at all */
+    bool infeasible;      /* no plan in the graph's order fits at all, whatever the ticks say */
+    bool none_fits;       /* nor does any other */
     uint32_t position;    /* the task before whose first run the best cut lies; NEAP_NONE: none */
     const uint8_t *fates; /* by tensor: what the best cut does with it */
 } bound_figures;

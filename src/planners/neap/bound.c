@@ -1,0 +1,273 @@
+#include "planners/neap/bound.h"
+
+#include "planners/neap/cut.h"
+
+#include "base/fail.h"
+#include "base/memory.h"
+
+#include <math.h>
+
+enum {
+    FIRST_BLOCKS = 16,
+    SLICE_WORK = 2000000,          /* some hundredths of a second */
+    MOST_POSITIONS = 1000,         /* of one scope */
+    MOST_POSITION_WORK = 400000000 /* some seconds */
+};
+
+/* A run of positions in the list of tight ones. Its heaviest has been tried. */
+typedef struct block {
+    uint32_t begin, end;
+    uint32_t heaviest; /* in the list */
+    double estimate;
+    double price;
+    bool tried;
+} block;
+
+/* Best-first search for the position of the best cut: where a cut proves much, its neighbours are
+   tried next. */
+typedef struct position_search {
+    cut_scope scope;
+    block *blocks;
+    size_t n_blocks, capacity;
+    int64_t best_ticks;
+    double best_price;
+    uint32_t best_position;
+    uint32_t n_tried;
+    uint64_t work;
+    bool done;
+} position_search;
+
+struct bound {
+    neap_allocator *allocator;
+    neap_arena arena;
+    const problem *x;
+    int64_t budget;
+    cut *cut;
+    uint32_t n_tight;
+    uint32_t *tight;  /* tasks during which the natural order exceeds the budget, ascending */
+    int64_t *natural; /* by task: bytes in the natural order */
+    position_search search[2]; /* by scope */
+    uint8_t *fates;
+    bound_figures figures;
+};
+
+/* ---- Positions ---- */
+
+/* Every tensor from its making to its last use. */
+static void natural_bytes(const problem *x, int64_t *bytes)
+{
+    for (uint32_t s = 0; s < x->n_tensors; s++) {
+        uint32_t last = x->producer[s];
+        if (x->readers.start[s + 1] > x->readers.start[s])
+            last = x->readers.items[x->readers.start[s + 1] - 1];
+        bytes[x->producer[s]] += x->bytes[s];
+        if (!x->is_output[s] && last + 1 < x->n_tasks)
+            bytes[last + 1] -= x->bytes[s];
+    }
+    for (uint32_t k = 1; k < x->n_tasks; k++)
+        bytes[k] += bytes[k - 1];
+}
+
+static void list_tight(bound *b)
+{
+    const problem *x = b->x;
+    natural_bytes(x, b->natural);
+    for (uint32_t k = 0; k < x->n_tasks; k++) {
+        b->natural[k] += x->base_bytes + x->variants[x->variant_start[k]].workspace;
+        if (b->natural[k] > b->budget)
+            b->tight[b->n_tight++] = k;
+    }
+}
+
+static neap_status add_block(bound *b, position_search *s, uint32_t begin, uint32_t end,
+                             double estimate, double price, neap_diag *diag)
+{
+    neap_status status =
+        NEAP_RESERVE(b->allocator, s->n_blocks + 1, &s->blocks, &s->capacity, diag);
+    if (status != NEAP_OK || begin >= end)
+        return status;
+    block new = {begin, end, begin, estimate, price, false};
+    for (uint32_t i = begin; i < end; i++)
+        if (b->natural[b->tight[i]] > b->natural[b->tight[new.heaviest]])
+            new.heaviest = i;
+    s->blocks[s->n_blocks++] = new;
+    return NEAP_OK;
+}
+
+static neap_status add_first_blocks(bound *b, position_search *s, neap_diag *diag)
+{
+    neap_status status = NEAP_OK;
+    uint64_t n = b->n_tight;
+    for (uint64_t i = 0; i < FIRST_BLOCKS && status == NEAP_OK; i++)
+        status = add_block(b, s, (uint32_t)(n * i / FIRST_BLOCKS),
+                           (uint32_t)(n * (i + 1) / FIRST_BLOCKS), HUGE_VAL, 0, diag);
+    s->best_ticks = b->figures.any_ticks;
+    s->best_position = NEAP_NONE;
+    s->done = n == 0;
+    return status;
+}
+
+/* ---- Whole life ---- */
+
+static neap_status set_up(bound *b, const neap_link *link, neap_diag *diag)
+{
+    const problem *x = b->x;
+    b->tight = neap_arena_alloc(&b->arena, x->n_tasks, sizeof *b->tight);
+    b->natural = neap_arena_alloc(&b->arena, x->n_tasks, sizeof *b->natural);
+    b->fates = neap_arena_alloc(&b->arena, x->n_tensors, sizeof *b->fates);
+    if (!b->tight || !b->natural || !b->fates)
+        return neap_fail_no_memory(diag);
+    if (!link || !(link->out_bandwidth > 0 && link->in_bandwidth > 0))
+        list_tight(b);
+    int64_t least = 0;
+    for (uint32_t k = 0; k < x->n_tasks; k++)
+        least += task_ticks(x, k);
+    b->figures = (bound_figures){.any_ticks = least,
+                                 .order_ticks = least,
+                                 .done = b->n_tight == 0,
+                                 .position = NEAP_NONE,
+                                 .fates = b->fates};
+    neap_status status = cut_create(b->allocator, x, b->budget, link, &b->cut, diag);
+    for (int i = 0; i < 2 && status == NEAP_OK; i++) {
+        b->search[i].scope = (cut_scope)i;
+        status = add_first_blocks(b, &b->search[i], diag);
+    }
+    return status;
+}
+
+neap_status bound_create(neap_allocator *allocator, const problem *x, int64_t budget,
+                         const neap_link *link, bound **result, neap_diag *diag)
+{
+    bound *b;
+    *result = NULL;
+    neap_status status = NEAP_NEW(allocator, 1, &b, diag);
+    if (status != NEAP_OK)
+        return status;
+    b->allocator = allocator;
+    b->x = x;
+    b->budget = budget;
+    neap_arena_init(&b->arena, allocator);
+    status = set_up(b, link, diag);
+    if (status == NEAP_OK)
+        *result = b;
+    else
+        bound_destroy(b);
+    return status;
+}
+
+void bound_destroy(bound *b)
+{
+    if (!b)
+        return;
+    cut_destroy(b->cut);
+    for (int i = 0; i < 2; i++)
+        NEAP_DELETE(b->allocator, b->search[i].capacity, b->search[i].blocks);
+    neap_arena_clear(&b->arena);
+    NEAP_DELETE(b->allocator, 1, b);
+}
+
+const bound_figures *bound_state(const bound *b)
+{
+    return &b->figures;
+}
+
+/* ---- Improving ---- */
+
+static void take_answer(bound *b, position_search *s, uint32_t task, const cut_answer *answer)
+{
+    if (answer->infeasible) {
+        b->figures.infeasible = true;
+        b->figures.none_fits |= s->scope == CUT_ANY_ORDER;
+        b->figures.done = true;
+        return;
+    }
+    if (answer->ticks <= s->best_ticks)
+        return;
+    s->best_ticks = answer->ticks;
+    s->best_price = answer->price;
+    s->best_position = task;
+    if (s->scope == CUT_ANY_ORDER)
+        b->figures.any_ticks = answer->ticks;
+    if (answer->ticks > b->figures.order_ticks) {
+        b->figures.order_ticks = answer->ticks;
+        b->figures.position = task;
+        cut_fates(b->cut, b->fates);
+    }
+}
+
+/* Index of the most promising block that is untried or can be split; n_blocks: none. */
+static size_t best_block(const position_search *s)
+{
+    size_t best = s->n_blocks;
+    for (size_t i = 0; i < s->n_blocks; i++) {
+        const block *k = &s->blocks[i];
+        if (k->tried && k->end - k->begin <= 1)
+            continue;
+        if (best == s->n_blocks || k->estimate > s->blocks[best].estimate)
+            best = i;
+    }
+    return best;
+}
+
+/* The heaviest position is known: what lies on both sides of it becomes two blocks each. */
+static neap_status split_block(bound *b, position_search *s, size_t index, neap_diag *diag)
+{
+    block k = s->blocks[index];
+    s->blocks[index] = s->blocks[--s->n_blocks];
+    uint32_t left = k.begin + (k.heaviest - k.begin) / 2;
+    uint32_t right = k.heaviest + 1 + (k.end - k.heaviest - 1) / 2;
+    const uint32_t ends[] = {k.begin, left, k.heaviest, k.heaviest + 1, right, k.end};
+    neap_status status = NEAP_OK;
+    for (int i = 0; i < 5 && status == NEAP_OK; i++)
+        if (i != 2)
+            status = add_block(b, s, ends[i], ends[i + 1], k.estimate, k.price, diag);
+    return status;
+}
+
+/* One position, or one block more. */
+static neap_status step_positions(bound *b, position_search *s, const cut_watch *watch,
+                                  neap_diag *diag)
+{
+    size_t index = best_block(s);
+    if (index == s->n_blocks || s->n_tried >= MOST_POSITIONS || s->work > MOST_POSITION_WORK) {
+        s->done = true;
+        return NEAP_OK;
+    }
+    block *k = &s->blocks[index];
+    if (k->tried)
+        return split_block(b, s, index, diag);
+    uint32_t task = b->tight[k->heaviest];
+    uint64_t before = cut_work(b->cut);
+    double price = k->price > 0 ? k->price : s->best_price;
+    cut_answer answer;
+    neap_status status =
+        cut_solve(b->cut, task, s->scope, price, s->best_ticks, watch, &answer, diag);
+    if (status != NEAP_OK)
+        return status;
+    take_answer(b, s, task, &answer);
+    k->tried = !answer.stopped;
+    k->estimate = answer.estimate;
+    k->price = answer.price;
+    s->n_tried++;
+    s->work += cut_work(b->cut) - before;
+    return NEAP_OK;
+}
+
+static bool is_stopped(const cut_watch *watch)
+{
+    return watch->stop && watch->stop(watch->context);
+}
+
+neap_status bound_improve(bound *b, bool (*stop)(void *context), void *context, neap_diag *diag)
+{
+    const cut_watch watch = {stop, context};
+    uint64_t end = cut_work(b->cut) + SLICE_WORK;
+    neap_status status = NEAP_OK;
+    while (status == NEAP_OK && !b->figures.done && cut_work(b->cut) < end && !is_stopped(&watch)) {
+        position_search *order = &b->search[CUT_GRAPH_ORDER], *any = &b->search[CUT_ANY_ORDER];
+        position_search *s = any->done || (!order->done && order->work <= any->work) ? order : any;
+        status = step_positions(b, s, &watch, diag);
+        b->figures.done = b->figures.done || (order->done && any->done);
+    }
+    return status;
+}

@@ -1,0 +1,487 @@
+#include "planners/neap/cut.h"
+
+#include "planners/neap/max_flow.h"
+
+#include "base/fail.h"
+#include "base/memory.h"
+
+#include <math.h>
+
+enum { PAST = 1, FUTURE = 2 };                      /* tasks */
+enum { UNTOUCHED = 0, NEEDED, DEMANDED, RESIDENT }; /* tensors, see build_network */
+enum { MOST_PRICES = 40 };
+
+static const int64_t INFINITE = INT64_C(1) << 62;
+
+static const double DOWN = 1 - 0x1p-50, UP = 1 + 0x1p-50; /* beyond the roundings of a product */
+
+/* A tensor that is kept (or moved) where its arc is cut. */
+typedef struct cut_item {
+    uint32_t tensor, arc, from, to;
+} cut_item;
+
+/* A task that runs again where its arc is cut. */
+typedef struct cut_rerun {
+    uint32_t task, arc, node;
+} cut_rerun;
+
+/* Of one cut: ticks of what runs again, bytes kept. The time is then at least
+   least ticks + ticks + price * (bytes - room), whatever the price. */
+typedef struct cut_line {
+    int64_t ticks, bytes;
+} cut_line;
+
+struct cut {
+    neap_allocator *allocator;
+    neap_arena arena;
+    const problem *x;
+    int64_t budget, least_ticks;
+    bool *can_recompute; /* by tensor */
+    uint8_t *role;       /* by task */
+    uint32_t *task_node; /* by task; NEAP_NONE: not in the network */
+    uint8_t *state;      /* by tensor */
+    uint32_t *tensor_node;
+    uint8_t *fates;
+    uint32_t *stack; /* of tensors or tasks */
+    max_flow flow;
+    cut_item *items;
+    cut_rerun *reruns;
+    size_t n_items, item_capacity, n_reruns, rerun_capacity;
+    /* of the present network */
+    int64_t room;  /* for what is not certainly resident */
+    int64_t bytes; /* of all that is wanted: what is kept if nothing runs again */
+    int shift;     /* capacities are ticks * 2^shift */
+    int64_t limit; /* of a capacity */
+    uint64_t work;
+};
+
+/* ---- Whole life ---- */
+
+#define TAKE(c, count, array) ((array) = neap_arena_alloc(&(c)->arena, (count), sizeof *(array)))
+
+/* Views that cost something pin their storage, and their task, for the method's sake only. */
+static void find_recomputable(cut *c)
+{
+    const problem *x = c->x;
+    bool *pinned_by_views = (bool *)c->role; /* by task, for the moment */
+    for (uint32_t s = 0; s < x->n_tensors; s++) {
+        uint32_t root = neap_graph_value(x->graph, x->tensor_value[s])->storage;
+        if (root == x->tensor_value[s])
+            continue;
+        pinned_by_views[x->producer[s]] = true;
+        if (x->tensor_of_value[root] != NEAP_NONE)
+            pinned_by_views[x->producer[x->tensor_of_value[root]]] = true;
+    }
+    for (uint32_t s = 0; s < x->n_tensors; s++)
+        c->can_recompute[s] = tensor_can_recompute(x, s) || pinned_by_views[x->producer[s]];
+}
+
+neap_status cut_create(neap_allocator *allocator, const problem *x, int64_t budget,
+                       const neap_link *link, cut **result, neap_diag *diag)
+{
+    cut *c;
+    *result = NULL;
+    neap_status status = NEAP_NEW(allocator, 1, &c, diag);
+    if (status != NEAP_OK)
+        return status;
+    (void)link;
+    c->allocator = allocator;
+    c->x = x;
+    c->budget = budget;
+    neap_arena_init(&c->arena, allocator);
+    max_flow_init(&c->flow, allocator);
+    size_t most = x->n_tasks > x->n_tensors ? x->n_tasks : x->n_tensors;
+    if (!TAKE(c, x->n_tensors, c->can_recompute) || !TAKE(c, x->n_tasks, c->role) ||
+        !TAKE(c, x->n_tasks, c->task_node) || !TAKE(c, x->n_tensors, c->state) ||
+        !TAKE(c, x->n_tensors, c->tensor_node) || !TAKE(c, x->n_tensors, c->fates) ||
+        !TAKE(c, most, c->stack)) {
+        cut_destroy(c);
+        return neap_fail_no_memory(diag);
+    }
+    find_recomputable(c);
+    for (uint32_t k = 0; k < x->n_tasks; k++)
+        c->least_ticks += task_ticks(x, k);
+    *result = c;
+    return NEAP_OK;
+}
+
+void cut_destroy(cut *c)
+{
+    if (!c)
+        return;
+    max_flow_clear(&c->flow);
+    NEAP_DELETE(c->allocator, c->item_capacity, c->items);
+    NEAP_DELETE(c->allocator, c->rerun_capacity, c->reruns);
+    neap_arena_clear(&c->arena);
+    NEAP_DELETE(c->allocator, 1, c);
+}
+
+const bool *cut_recomputable(const cut *c)
+{
+    return c->can_recompute;
+}
+
+uint64_t cut_work(const cut *c)
+{
+    return c->work + c->flow.total_work;
+}
+
+void cut_fates(const cut *c, uint8_t *fates)
+{
+    for (uint32_t s = 0; s < c->x->n_tensors; s++)
+        fates[s] = c->fates[s];
+}
+
+/* ---- Past and future ---- */
+
+static void mark_ancestors(cut *c, uint32_t task)
+{
+    const problem *x = c->x;
+    uint32_t depth = 0;
+    c->stack[depth++] = task;
+    while (depth > 0) {
+        uint32_t k = c->stack[--depth];
+        for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++) {
+            uint32_t p = x->producer[x->reads.items[i]];
+            if (c->role[p] == 0) {
+                c->role[p] = PAST;
+                c->stack[depth++] = p;
+            }
+        }
+    }
+}
+
+static void mark_descendants(cut *c, uint32_t task)
+{
+    const problem *x = c->x;
+    uint32_t depth = 0;
+    c->stack[depth++] = task;
+    while (depth > 0) {
+        uint32_t k = c->stack[--depth];
+        for (uint32_t i = x->makes.start[k]; i < x->makes.start[k + 1]; i++) {
+            uint32_t s = x->makes.items[i];
+            for (uint32_t j = x->readers.start[s]; j < x->readers.start[s + 1]; j++)
+                if (c->role[x->readers.items[j]] == 0) {
+                    c->role[x->readers.items[j]] = FUTURE;
+                    c->stack[depth++] = x->readers.items[j];
+                }
+        }
+    }
+}
+
+/* Which tasks have certainly run before the task's first run, and which certainly have not. */
+static void mark_roles(cut *c, uint32_t task, cut_scope scope)
+{
+    for (uint32_t k = 0; k < c->x->n_tasks; k++)
+        c->role[k] = 0;
+    if (scope == CUT_GRAPH_ORDER) {
+        for (uint32_t k = 0; k < c->x->n_tasks; k++)
+            c->role[k] = k < task ? PAST : FUTURE;
+    } else {
+        mark_ancestors(c, task);
+        mark_descendants(c, task);
+        c->role[task] = FUTURE;
+    }
+}
+
+/* ---- The network ---- */
+
+/* Demanded: in the network, or (without a choice) out of the room. */
+static neap_status demand(cut *c, uint32_t tensor, uint32_t *depth, neap_diag *diag)
+{
+    const problem *x = c->x;
+    c->state[tensor] = c->state[tensor] == NEEDED ? NEEDED : DEMANDED;
+    if (x->bytes[tensor] == 0)
+        return NEAP_OK;
+    uint32_t p = x->producer[tensor];
+    bool certain = c->state[tensor] == NEEDED;
+    c->bytes += certain ? x->bytes[tensor] : 0;
+    uint32_t from = FLOW_SOURCE, to = FLOW_SINK, arc;
+    neap_status status = NEAP_OK;
+    if (c->can_recompute[tensor]) {
+        if (c->task_node[p] == NEAP_NONE) {
+            status = max_flow_add_node(&c->flow, &c->task_node[p], diag);
+            c->stack[(*depth)++] = p;
+        }
+        to = c->task_node[p];
+    } else if (certain) {
+        c->room -= x->bytes[tensor];
+        c->bytes -= x->bytes[tensor];
+        return NEAP_OK;
+    }
+    if (!certain && status == NEAP_OK) {
+        status = max_flow_add_node(&c->flow, &c->tensor_node[tensor], diag);
+        from = c->tensor_node[tensor];
+    }
+    if (status == NEAP_OK)
+        status = max_flow_add_arc(&c->flow, from, to, 0, &arc, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(c->allocator, c->n_items + 1, &c->items, &c->item_capacity, diag);
+    if (status == NEAP_OK)
+        c->items[c->n_items++] = (cut_item){tensor, arc, from, to};
+    return status;
+}
+
+/* What the task reads when it runs again. */
+static neap_status demand_reads(cut *c, uint32_t task, uint32_t *depth, neap_diag *diag)
+{
+    const problem *x = c->x;
+    uint32_t node = c->task_node[task], arc;
+    neap_status status = max_flow_add_arc(&c->flow, node, FLOW_SINK, 0, &arc, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(c->allocator, c->n_reruns + 1, &c->reruns, &c->rerun_capacity, diag);
+    if (status == NEAP_OK)
+        c->reruns[c->n_reruns++] = (cut_rerun){task, arc, node};
+    for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1] && status == NEAP_OK;
+         i++) {
+        uint32_t s = x->reads.items[i];
+        if (c->state[s] == UNTOUCHED)
+            status = demand(c, s, depth, diag);
+        if (status == NEAP_OK && c->state[s] == DEMANDED && x->bytes[s] > 0)
+            status = max_flow_add_arc(&c->flow, node, c->tensor_node[s], INFINITE, NULL, diag);
+    }
+    return status;
+}
+
+/* Tensors of the past that the future, or the end, reads. */
+static void mark_needed(cut *c, uint32_t task)
+{
+    const problem *x = c->x;
+    for (uint32_t s = 0; s < x->n_tensors; s++) {
+        c->state[s] = UNTOUCHED;
+        if (c->role[x->producer[s]] == PAST && x->is_output[s])
+            c->state[s] = NEEDED;
+    }
+    for (uint32_t k = 0; k < x->n_tasks; k++)
+        if (c->role[k] == FUTURE)
+            for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++)
+                if (c->role[x->producer[x->reads.items[i]]] == PAST)
+                    c->state[x->reads.items[i]] = NEEDED;
+    for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)
+        c->state[x->reads.items[i]] = RESIDENT;
+}
+
+/*
+ * A node on the source's side: a tensor that is demanded, a task that runs again. Needed tensors
+ * are demanded in any case: they are the source itself. An arc from a tensor to its task is cut
+ * when the tensor is kept; an arc from a task to the sink when it runs again; and a task that runs
+ * again demands what it reads.
+ */
+static neap_status build_network(cut *c, uint32_t task, cut_scope scope, neap_diag *diag)
+{
+    const problem *x = c->x;
+    uint32_t depth = 0;
+    mark_roles(c, task, scope);
+    mark_needed(c, task);
+    c->n_items = c->n_reruns = 0;
+    c->work += x->n_tasks + x->n_tensors + x->reads.start[x->n_tasks];
+    c->bytes = 0;
+    c->room = c->budget - x->base_bytes - x->made_bytes[task] - x->read_bytes[task];
+    for (uint32_t k = 0; k < x->n_tasks; k++)
+        c->task_node[k] = NEAP_NONE;
+    neap_status status = max_flow_reset(&c->flow, diag);
+    for (uint32_t s = 0; s < x->n_tensors && status == NEAP_OK; s++)
+        if (c->state[s] == NEEDED) {
+            status = demand(c, s, &depth, diag);
+            while (depth > 0 && status == NEAP_OK)
+                status = demand_reads(c, c->stack[--depth], &depth, diag);
+        }
+    return status;
+}
+
+/* Sums of capacities must stay below 2^62, and those of ticks are exact where they can be. */
+static void choose_scale(cut *c)
+{
+    int64_t ticks = 1;
+    int bits = 2;
+    for (size_t i = 0; i < c->n_reruns; i++)
+        ticks += task_ticks(c->x, c->reruns[i].task);
+    for (size_t n = c->flow.n_arcs; n > 0; n /= 2)
+        bits++;
+    c->limit = INT64_C(1) << (62 - bits);
+    c->shift = 0;
+    while (c->shift < 10 && ticks << (c->shift + 1) < c->limit)
+        c->shift++;
+    while (ticks >> -c->shift > c->limit)
+        c->shift--;
+}
+
+/* ---- Prices ---- */
+
+static int64_t scaled_down(const cut *c, double ticks)
+{
+    double scaled = floor(ldexp(ticks, c->shift) * DOWN);
+    return scaled < (double)c->limit ? (int64_t)scaled : c->limit;
+}
+
+static void set_capacities(cut *c, double price)
+{
+    for (size_t i = 0; i < c->n_items; i++) {
+        const cut_item *item = &c->items[i];
+        c->flow.capacity[item->arc] = scaled_down(c, price * (double)c->x->bytes[item->tensor]);
+    }
+    for (size_t i = 0; i < c->n_reruns; i++) {
+        int64_t ticks = task_ticks(c->x, c->reruns[i].task);
+        c->flow.capacity[c->reruns[i].arc] = c->shift >= 0 ? ticks << c->shift : ticks >> -c->shift;
+    }
+}
+
+static cut_line read_cut(const cut *c)
+{
+    cut_line line = {0};
+    for (size_t i = 0; i < c->n_items; i++)
+        if (max_flow_before_cut(&c->flow, c->items[i].from) &&
+            !max_flow_before_cut(&c->flow, c->items[i].to))
+            line.bytes += c->x->bytes[c->items[i].tensor];
+    for (size_t i = 0; i < c->n_reruns; i++)
+        if (max_flow_before_cut(&c->flow, c->reruns[i].node))
+            line.ticks += task_ticks(c->x, c->reruns[i].task);
+    return line;
+}
+
+static void note_fates(cut *c)
+{
+    const problem *x = c->x;
+    for (uint32_t s = 0; s < x->n_tensors; s++) {
+        uint32_t node = c->task_node[x->producer[s]];
+        bool again = node != NEAP_NONE && max_flow_before_cut(&c->flow, node);
+        c->fates[s] = again && c->state[s] != RESIDENT ? FATE_RECOMPUTE : FATE_KEEP;
+    }
+}
+
+/* Ticks beyond the least that the price proves for a room; never negative. */
+static int64_t proven_ticks(const cut *c, int64_t flow, double price, int64_t room)
+{
+    double paid = ceil(ldexp(price * (double)room, c->shift) * UP);
+    if (!(paid < (double)flow))
+        return 0;
+    int64_t rest = flow - (int64_t)paid;
+    if (c->shift < 0)
+        return rest << -c->shift;
+    return (rest + (INT64_C(1) << c->shift) - 1) >> c->shift;
+}
+
+/* The line of what is kept where all that can runs again. */
+static cut_line all_again(const cut *c)
+{
+    cut_line line = {0};
+    for (size_t i = 0; i < c->n_items; i++)
+        if (c->items[i].to == FLOW_SINK)
+            line.bytes += c->x->bytes[c->items[i].tensor];
+    for (size_t i = 0; i < c->n_reruns; i++)
+        line.ticks += task_ticks(c->x, c->reruns[i].task);
+    return line;
+}
+
+/* The line of the least that must be kept. */
+static cut_line least_bytes(cut *c, const cut_watch *watch, bool *stopped)
+{
+    for (size_t i = 0; i < c->n_items; i++)
+        c->flow.capacity[c->items[i].arc] = c->x->bytes[c->items[i].tensor];
+    for (size_t i = 0; i < c->n_reruns; i++)
+        c->flow.capacity[c->reruns[i].arc] = 0;
+    max_flow_solve(&c->flow, watch->stop, watch->context, stopped);
+    return *stopped ? (cut_line){0, INT64_MAX} : read_cut(c);
+}
+
+/* Where two lines, one of them over the room and one not, meet. */
+static double meeting_price(const cut_line *over, const cut_line *under)
+{
+    return (double)(under->ticks - over->ticks) / (double)(over->bytes - under->bytes);
+}
+
+static double value_at(const cut_line *line, double price, int64_t room)
+{
+    return (double)line->ticks + price * (double)(line->bytes - room);
+}
+
+/*
+ * The best price for a room: between a line that keeps too much and one that does not, where they
+ * meet, until nothing lies below (Newton's method on a concave function).
+ */
+static void search_prices(cut *c, int64_t room, double price, int64_t worthless,
+                          const cut_watch *watch, cut_answer *answer)
+{
+    cut_line over = {0, c->bytes}, under = all_again(c);
+    *answer = (cut_answer){.price = price};
+    if (over.bytes <= room) {
+        answer->is_slack = true;
+        for (uint32_t s = 0; s < c->x->n_tensors; s++)
+            c->fates[s] = FATE_KEEP;
+        return;
+    }
+    if (under.bytes > room) {
+        under = least_bytes(c, watch, &answer->stopped);
+        answer->infeasible = under.bytes > room && !answer->stopped;
+        if (under.bytes > room)
+            return;
+    }
+    if (!(price > 0))
+        price = meeting_price(&over, &under);
+    for (int i = 0; i < MOST_PRICES; i++) {
+        set_capacities(c, price);
+        int64_t flow = max_flow_solve(&c->flow, watch->stop, watch->context, &answer->stopped);
+        int64_t ticks = proven_ticks(c, flow, price, room);
+        if (ticks > answer->ticks) {
+            answer->ticks = ticks;
+            answer->price = price;
+        }
+        if (answer->stopped)
+            return;
+        cut_line line = read_cut(c);
+        if (line.bytes <= room)
+            note_fates(c);
+        cut_line *side = line.bytes > room ? &over : &under;
+        if (line.bytes == side->bytes && line.ticks == side->ticks && i > 0)
+            return; /* no line lies below the two */
+        *side = line;
+        price = meeting_price(&over, &under);
+        answer->estimate = value_at(&under, price, room);
+        if (answer->estimate <= (double)answer->ticks || answer->estimate < (double)worthless)
+            return;
+    }
+}
+
+/* ---- A task ---- */
+
+/* The slower variants of the task leave more room. */
+static void search_variants(cut *c, uint32_t task, double price, int64_t worthless,
+                            const cut_watch *watch, cut_answer *answer)
+{
+    const problem *x = c->x;
+    int64_t fastest = task_ticks(x, task);
+    *answer = (cut_answer){.ticks = INT64_MAX, .infeasible = true, .price = price};
+    for (uint32_t v = x->variant_start[task]; v < x->variant_start[task + 1]; v++) {
+        const task_variant *variant = &x->variants[v];
+        int64_t room = c->room - variant->workspace, more = variant->ticks - fastest;
+        cut_answer one;
+        if (room < 0 || more >= answer->ticks)
+            continue;
+        search_prices(c, room, price, worthless - more, watch, &one);
+        if (one.infeasible)
+            continue;
+        one.ticks += more;
+        one.estimate += (double)more;
+        if (one.ticks < answer->ticks)
+            *answer = one;
+        if (answer->ticks <= worthless || one.stopped) {
+            answer->ticks = v + 1 < x->variant_start[task + 1] ? 0 : answer->ticks;
+            break; /* the others might prove less */
+        }
+    }
+}
+
+neap_status cut_solve(cut *c, uint32_t task, cut_scope scope, double price, int64_t worthless,
+                      const cut_watch *watch, cut_answer *answer, neap_diag *diag)
+{
+    neap_status status = build_network(c, task, scope, diag);
+    if (status != NEAP_OK)
+        return status;
+    choose_scale(c);
+    search_variants(c, task, price, worthless - c->least_ticks, watch, answer);
+    if (!answer->infeasible) {
+        answer->ticks += c->least_ticks;
+        answer->estimate += (double)c->least_ticks;
+    }
+    return NEAP_OK;
+}

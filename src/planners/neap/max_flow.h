@@ -1,0 +1,57 @@
+/*
+ * Maximum flow, and the minimum cut behind it: push-relabel, highest label first, with global
+ * relabeling (Goldberg and Tarjan 1988; Cherkassky and Goldberg 1997).
+ *
+ * Only the first phase runs: a preflow whose excess at the sink is the value of a minimum cut. What
+ * has reached the sink when a caller stops early is still no more than that value.
+ *
+ * Capacities are whole numbers; the sum of those that leave the source is below 2^63. The network
+ * is built once and may be solved again with other capacities.
+ */
+#ifndef NEAP_PLANNERS_NEAP_MAX_FLOW_H
+#define NEAP_PLANNERS_NEAP_MAX_FLOW_H
+
+#include <neap/allocator.h>
+#include <neap/status.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { FLOW_SOURCE = 0, FLOW_SINK = 1, FLOW_FIRST_FREE = 2 };
+
+/* Arcs come in pairs: e and e ^ 1 go opposite ways. */
+typedef struct max_flow {
+    neap_allocator *allocator;
+    uint32_t n_nodes, n_arcs;
+    int64_t *capacity; /* by arc; of the even ones, set by the caller before each solve */
+    uint32_t *to;
+    /* Its own. By arc: */
+    int64_t *residual;
+    uint32_t *next;
+    /* By node: */
+    uint32_t *first, *current, *label, *next_active, *queue;
+    int64_t *excess;
+    uint32_t *active; /* by label: the first active node */
+    size_t capacity_capacity, to_capacity, residual_capacity, next_capacity;
+    size_t first_capacity, current_capacity, label_capacity, next_active_capacity, queue_capacity;
+    size_t excess_capacity, active_capacity;
+    uint32_t highest;
+    uint64_t work;       /* since the last global relabeling */
+    uint64_t total_work; /* of all solves */
+} max_flow;
+
+void max_flow_init(max_flow *f, neap_allocator *allocator);
+void max_flow_clear(max_flow *f);
+/* Takes all arcs and nodes away but source and sink. Needed before the first arc too. */
+neap_status max_flow_reset(max_flow *f, neap_diag *diag);
+
+neap_status max_flow_add_node(max_flow *f, uint32_t *node, neap_diag *diag);
+/* Sets *arc (even) unless it is NULL. */
+neap_status max_flow_add_arc(max_flow *f, uint32_t from, uint32_t to, int64_t capacity,
+                             uint32_t *arc, neap_diag *diag);
+
+/* The value of a minimum cut, or of a preflow where `stop` said so (*stopped). */
+int64_t max_flow_solve(max_flow *f, bool (*stop)(void *context), void *context, bool *stopped);
+/* After a solve that was not stopped: which side of the cut with the most nodes before it. */
+bool max_flow_before_cut(const max_flow *f, uint32_t node);
+
+#endif

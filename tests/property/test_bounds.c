@@ -1,0 +1,339 @@
+/*
+ * Bounds on the time of plans: on random graphs no plan of any method, and no random one, is
+ * faster; they grow as the budget shrinks, and where everything fits they are the sum of least
+ * times. Single cuts are held against all subsets of what could be kept.
+ *
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=3000 test_bounds     for other, and more, graphs
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "planners/neap/cut.h"
+#include "random_stages.h"
+#include "random_training.h"
+#include "settings.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SHARE 4
+#else
+#define SHARE 1
+#endif
+
+/* ---- What is tested ---- */
+
+static void open_problem(problem *x, const neap_graph *graph)
+{
+    neap_request request;
+    neap_request_init(&request, graph, "pareto");
+    assert_int_equal(problem_init(x, NULL, &request, NULL), NEAP_OK);
+}
+
+static bound_figures bounds_of(const problem *x, int64_t budget, const neap_link *link)
+{
+    bound *b;
+    assert_int_equal(bound_create(NULL, x, budget, link, &b, NULL), NEAP_OK);
+    int64_t least = neap_graph_least_ticks(x->graph);
+    bound_figures last = *bound_state(b);
+    assert_true(last.any_ticks == least && last.order_ticks == least);
+    while (!bound_state(b)->done) {
+        assert_int_equal(bound_improve(b, NULL, NULL, NULL), NEAP_OK);
+        const bound_figures *now = bound_state(b);
+        assert_true(now->any_ticks >= last.any_ticks && now->order_ticks >= last.order_ticks);
+        assert_true(now->any_ticks <= now->order_ticks);
+        last = *now;
+    }
+    last.fates = NULL;
+    bound_destroy(b);
+    return last;
+}
+
+/* ---- Plans ---- */
+
+/* Whether the tasks run for the first time in the graph's order. */
+static bool in_order(const problem *x, const neap_plan *plan)
+{
+    const neap_step *steps = neap_plan_steps(plan);
+    uint32_t next = 0;
+    for (size_t i = 0; i < neap_plan_step_count(plan); i++) {
+        if (steps[i].kind != NEAP_COMPUTE || x->task_of_op[steps[i].id] == NEAP_NONE)
+            continue;
+        if (x->task_of_op[steps[i].id] > next)
+            return false;
+        next += x->task_of_op[steps[i].id] == next;
+    }
+    return true;
+}
+
+static neap_verdict judge(const neap_graph *graph, const neap_plan *plan, const neap_link *link)
+{
+    neap_check_options options;
+    neap_verdict verdict;
+    neap_check_options_init(&options);
+    options.budget = INT64_MAX;
+    options.link = link;
+    assert_int_equal(neap_check(NULL, graph, plan, &options, &verdict, NULL), NEAP_OK);
+    assert_true(verdict.accepted);
+    return verdict;
+}
+
+static void check_plan(const problem *x, const neap_plan *plan, const neap_verdict *verdict,
+                       const bound_figures *bounds, const char *what)
+{
+    if (bounds->none_fits || verdict->ticks < bounds->any_ticks)
+        fail_msg("%s takes %" PRId64 " ticks, but the bound is %" PRId64 "%s", what, verdict->ticks,
+                 bounds->any_ticks, bounds->none_fits ? ", none fits" : "");
+    if (in_order(x, plan) && (bounds->infeasible || verdict->ticks < bounds->order_ticks))
+        fail_msg("%s, in order, takes %" PRId64 " ticks, but the bound is %" PRId64 "%s", what,
+                 verdict->ticks, bounds->order_ticks, bounds->infeasible ? ", none fits" : "");
+}
+
+static neap_graph *draw(random_source *random, uint64_t i)
+{
+    return i % 3 == 0 ? random_graph(random, 10)
+                      : random_training_graph(random, 1 + (uint32_t)(i % 4), false);
+}
+
+static uint64_t first_seed(void)
+{
+    return setting("NEAP_TEST_SEED", 20241001);
+}
+
+/* Random plans, also in other orders than the graph's and with transfers. */
+static void check_random_plans(bool transfers)
+{
+    uint64_t count = setting("NEAP_TEST_COUNT", 3000 / SHARE);
+    for (uint64_t i = 0; i < count; i++) {
+        random_source random = {first_seed() + i};
+        neap_graph *graph = draw(&random, i);
+        problem x;
+        open_problem(&x, graph);
+        const neap_link link = {.out_bandwidth = 1 + random_below(&random, 40),
+                                .in_bandwidth = 1 + random_below(&random, 40),
+                                .duplex = random_below(&random, 2)};
+        const neap_link *used = transfers ? &link : NULL;
+        neap_plan *plan = random_plan(&random, graph, random_below(&random, 30), transfers);
+        neap_verdict verdict = judge(graph, plan, used);
+        bound_figures bounds = bounds_of(&x, verdict.peak_bytes, used);
+        check_plan(&x, plan, &verdict, &bounds, "a random plan");
+        neap_plan_destroy(plan);
+        problem_clear(&x);
+        neap_graph_destroy(graph);
+    }
+}
+
+static void test_random_plans(void **state)
+{
+    (void)state;
+    check_random_plans(false);
+}
+
+static void test_random_transfers(void **state)
+{
+    (void)state;
+    check_random_plans(true);
+}
+
+static void check_method(const problem *x, const char *method, int64_t budget,
+                         const bound_figures *bounds)
+{
+    neap_request request;
+    neap_solution *solution;
+    neap_request_init(&request, x->graph, method);
+    request.budget = budget;
+    request.time_limit = 2;
+    assert_int_equal(neap_solve(NULL, &request, &solution, NULL), NEAP_OK);
+    const neap_plan *plan = neap_solution_plan(solution);
+    if (plan) {
+        neap_verdict verdict = judge(x->graph, plan, NULL);
+        assert_true(verdict.peak_bytes <= budget);
+        check_plan(x, plan, &verdict, bounds, method);
+    }
+    neap_solution_destroy(solution);
+}
+
+/* The plans of exact methods, from the least budget to what the natural order takes. */
+static void test_methods(void **state)
+{
+    (void)state;
+    uint64_t count = setting("NEAP_TEST_COUNT", 150 / SHARE);
+    for (uint64_t i = 0; i < count; i++) {
+        random_source random = {first_seed() + i};
+        neap_graph *graph = draw(&random, i);
+        problem x;
+        int64_t peak, floor = neap_graph_floor_bytes(graph, NULL);
+        bound_figures last = {0};
+        open_problem(&x, graph);
+        assert_int_equal(neap_natural_peak(NULL, graph, &peak, NULL), NEAP_OK);
+        for (int64_t budget = peak; budget >= floor && budget > 0;
+             budget -= 1 + (peak - floor) / 6) {
+            bound_figures bounds = bounds_of(&x, budget, NULL);
+            assert_true(last.infeasible <= bounds.infeasible && last.none_fits <= bounds.none_fits);
+            assert_true(bounds.infeasible || last.any_ticks <= bounds.any_ticks);
+            assert_true(bounds.infeasible || last.order_ticks <= bounds.order_ticks);
+            check_method(&x, "pareto", budget, &bounds);
+            if (NEAP_HAS_HIGHS)
+                check_method(&x, "checkmate", budget, &bounds);
+            last = bounds;
+        }
+        bound_figures bounds = bounds_of(&x, INT64_MAX / 2, NULL);
+        assert_true(bounds.order_ticks == neap_graph_least_ticks(graph));
+        problem_clear(&x);
+        neap_graph_destroy(graph);
+    }
+}
+
+/* ---- Single cuts, by all subsets ---- */
+
+typedef struct subsets {
+    const problem *x;
+    const bool *can_recompute;
+    uint32_t task;
+    bool is_past[64], is_future[64]; /* by task */
+    bool kept[64];                   /* by tensor */
+    bool again[64];                  /* by task */
+} subsets;
+
+static bool make_available(subsets *q, uint32_t tensor, int64_t *ticks)
+{
+    const problem *x = q->x;
+    uint32_t p = x->producer[tensor];
+    if (q->kept[tensor] || q->again[p])
+        return true;
+    if (!q->can_recompute[tensor])
+        return false;
+    q->again[p] = true;
+    *ticks += task_ticks(x, p);
+    for (uint32_t i = x->reads.start[p]; i < x->reads.start[p + 1]; i++)
+        if (!make_available(q, x->reads.items[i], ticks))
+            return false;
+    return true;
+}
+
+/* Ticks on top of all first runs with this variant of the task; -1: it cannot be. */
+static int64_t ticks_of_subset(subsets *q)
+{
+    const problem *x = q->x;
+    int64_t ticks = 0;
+    for (uint32_t k = 0; k < x->n_tasks; k++)
+        q->again[k] = false;
+    for (uint32_t s = 0; s < x->n_tensors; s++)
+        if (q->is_past[x->producer[s]] && x->is_output[s] && !make_available(q, s, &ticks))
+            return -1;
+    for (uint32_t k = 0; k < x->n_tasks; k++)
+        for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1] && q->is_future[k]; i++)
+            if (q->is_past[x->producer[x->reads.items[i]]] &&
+                !make_available(q, x->reads.items[i], &ticks))
+                return -1;
+    return ticks;
+}
+
+static void mark_past(subsets *q, uint32_t task)
+{
+    const problem *x = q->x;
+    for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
+        uint32_t p = x->producer[x->reads.items[i]];
+        q->is_past[p] = true;
+        mark_past(q, p);
+    }
+}
+
+static void mark_roles(subsets *q, cut_scope scope)
+{
+    const problem *x = q->x;
+    for (uint32_t k = 0; k < x->n_tasks; k++) {
+        q->is_past[k] = scope == CUT_GRAPH_ORDER && k < q->task;
+        q->is_future[k] = scope == CUT_GRAPH_ORDER ? k >= q->task : k == q->task;
+    }
+    if (scope == CUT_GRAPH_ORDER)
+        return;
+    mark_past(q, q->task);
+    for (uint32_t k = q->task + 1; k < x->n_tasks; k++)
+        for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++)
+            q->is_future[k] |= q->is_future[x->producer[x->reads.items[i]]];
+}
+
+/* The least over all subsets and variants; -1: none fits. */
+static int64_t least_by_subsets(subsets *q, int64_t budget)
+{
+    const problem *x = q->x;
+    int64_t best = -1;
+    for (uint32_t set = 0; set < UINT32_C(1) << x->n_tensors; set++) {
+        int64_t room = budget - x->base_bytes - x->made_bytes[q->task];
+        bool sensible = true;
+        for (uint32_t s = 0; s < x->n_tensors; s++) {
+            q->kept[s] = set >> s & 1;
+            room -= q->kept[s] ? x->bytes[s] : 0;
+            sensible = sensible && (!q->kept[s] || q->is_past[x->producer[s]]);
+        }
+        for (uint32_t i = x->reads.start[q->task]; i < x->reads.start[q->task + 1]; i++)
+            sensible = sensible && q->kept[x->reads.items[i]];
+        int64_t ticks = sensible && room >= 0 ? ticks_of_subset(q) : -1;
+        for (uint32_t v = x->variant_start[q->task]; v < x->variant_start[q->task + 1]; v++) {
+            int64_t all = ticks + x->variants[v].ticks - task_ticks(x, q->task);
+            if (ticks >= 0 && x->variants[v].workspace <= room && (best < 0 || all < best))
+                best = all;
+        }
+    }
+    return best < 0 ? -1 : best + neap_graph_least_ticks(x->graph);
+}
+
+static void check_cuts(const problem *x, int64_t budget)
+{
+    static const cut_watch watch;
+    subsets q = {.x = x};
+    cut *c;
+    assert_int_equal(cut_create(NULL, x, budget, NULL, &c, NULL), NEAP_OK);
+    q.can_recompute = cut_recomputable(c);
+    for (uint32_t k = 0; k < x->n_tasks; k++)
+        for (int scope = 0; scope < 2; scope++) {
+            cut_answer answer;
+            q.task = k;
+            mark_roles(&q, (cut_scope)scope);
+            int64_t least = least_by_subsets(&q, budget);
+            assert_int_equal(
+                cut_solve(c, k, (cut_scope)scope, 0, INT64_MIN / 2, &watch, &answer, NULL),
+                NEAP_OK);
+            assert_true(answer.infeasible == (least < 0));
+            if (least >= 0 && answer.ticks > least)
+                fail_msg("at task %" PRIu32 ": %" PRId64 " ticks, but %" PRId64 " can be had", k,
+                         answer.ticks, least);
+        }
+    cut_destroy(c);
+}
+
+static void test_cuts(void **state)
+{
+    (void)state;
+    uint64_t count = setting("NEAP_TEST_COUNT", 400 / SHARE);
+    for (uint64_t i = 0; i < count; i++) {
+        random_source random = {first_seed() + i};
+        neap_graph *graph =
+            i % 2 ? random_graph(&random, 8) : random_training_graph(&random, 3, false);
+        problem x;
+        int64_t peak, floor = neap_graph_floor_bytes(graph, NULL);
+        open_problem(&x, graph);
+        assert_int_equal(neap_natural_peak(NULL, graph, &peak, NULL), NEAP_OK);
+        for (int part = 0; part < 4 && x.n_tensors <= 12; part++)
+            check_cuts(&x, floor - 1 + (peak - floor) * part / 4);
+        problem_clear(&x);
+        neap_graph_destroy(graph);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_plans),
+        cmocka_unit_test(test_random_transfers),
+        cmocka_unit_test(test_methods),
+        cmocka_unit_test(test_cuts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
