@@ -1,16 +1,20 @@
 #include "planners/neap/bound.h"
 
-#include "planners/neap/cut.h"
+#include "planners/neap/cut_program.h"
 
 #include "base/fail.h"
 #include "base/memory.h"
 
 #include <math.h>
+#include <string.h>
 
 enum {
+    MOST_MOMENTS = 40, /* of a program */
+    FIRST_EFFORT = 400,
+    MOST_EFFORT = 20000,
     FIRST_BLOCKS = 16,
     SLICE_WORK = 2000000,          /* some hundredths of a second */
-    MOST_POSITIONS = 1000,         /* of one scope */
+    MOST_POSITIONS = 400,          /* of one scope */
     MOST_POSITION_WORK = 400000000 /* some seconds */
 };
 
@@ -37,6 +41,17 @@ typedef struct position_search {
     bool done;
 } position_search;
 
+/* Programs of more and more moments: each where the last one's solution holds too much. */
+typedef struct program_search {
+    cut_program *program;
+    uint32_t moments[MOST_MOMENTS], n_moments;
+    uint32_t chain[MOST_MOMENTS + 1], n_chain; /* those that follow each other in any order */
+    uint32_t n_solved;                         /* n_chain of the last program in any order */
+    uint64_t effort;                           /* of one program */
+    bool any_next; /* the order of the graph has been solved, any is next */
+    bool done;
+} program_search;
+
 struct bound {
     neap_allocator *allocator;
     neap_arena arena;
@@ -47,6 +62,8 @@ struct bound {
     uint32_t *tight;  /* tasks during which the natural order exceeds the budget, ascending */
     int64_t *natural; /* by task: bytes in the natural order */
     position_search search[2]; /* by scope */
+    program_search programs;
+    int64_t grain; /* the times of all plans are multiples of it */
     uint8_t *fates;
     bound_figures figures;
 };
@@ -107,6 +124,19 @@ static neap_status add_first_blocks(bound *b, position_search *s, neap_diag *dia
     return status;
 }
 
+/* The greatest common divisor of all times. */
+static int64_t find_grain(const problem *x)
+{
+    int64_t grain = 0;
+    for (uint32_t v = 0; v < x->variant_start[x->n_tasks]; v++)
+        for (int64_t rest = x->variants[v].ticks; rest != 0;) {
+            int64_t next = grain % rest;
+            grain = rest;
+            rest = next;
+        }
+    return grain > 0 ? grain : 1;
+}
+
 /* ---- Whole life ---- */
 
 static neap_status set_up(bound *b, const neap_link *link, neap_diag *diag)
@@ -128,6 +158,11 @@ static neap_status set_up(bound *b, const neap_link *link, neap_diag *diag)
                                  .position = NEAP_NONE,
                                  .fates = b->fates};
     neap_status status = cut_create(b->allocator, x, b->budget, link, &b->cut, diag);
+    if (status == NEAP_OK)
+        status = program_create(b->allocator, x, b->budget, cut_recomputable(b->cut),
+                                &b->programs.program, diag);
+    b->programs.effort = FIRST_EFFORT;
+    b->grain = find_grain(x);
     for (int i = 0; i < 2 && status == NEAP_OK; i++) {
         b->search[i].scope = (cut_scope)i;
         status = add_first_blocks(b, &b->search[i], diag);
@@ -159,6 +194,7 @@ void bound_destroy(bound *b)
 {
     if (!b)
         return;
+    program_destroy(b->programs.program);
     cut_destroy(b->cut);
     for (int i = 0; i < 2; i++)
         NEAP_DELETE(b->allocator, b->search[i].capacity, b->search[i].blocks);
@@ -173,6 +209,25 @@ const bound_figures *bound_state(const bound *b)
 
 /* ---- Improving ---- */
 
+/* The first multiple of the grain. */
+static int64_t whole_ticks(const bound *b, int64_t ticks)
+{
+    int64_t more = (b->grain - ticks % b->grain) % b->grain;
+    return ticks < INT64_MAX - b->grain ? ticks + more : ticks;
+}
+
+/* Whether it is more than what was known of plans in the graph's order. */
+static bool take_ticks(bound *b, cut_scope scope, int64_t ticks)
+{
+    ticks = whole_ticks(b, ticks);
+    if (scope == CUT_ANY_ORDER && ticks > b->figures.any_ticks)
+        b->figures.any_ticks = ticks;
+    if (ticks <= b->figures.order_ticks)
+        return false;
+    b->figures.order_ticks = ticks;
+    return true;
+}
+
 static void take_answer(bound *b, position_search *s, uint32_t task, const cut_answer *answer)
 {
     if (answer->infeasible) {
@@ -186,10 +241,7 @@ static void take_answer(bound *b, position_search *s, uint32_t task, const cut_a
     s->best_ticks = answer->ticks;
     s->best_price = answer->price;
     s->best_position = task;
-    if (s->scope == CUT_ANY_ORDER)
-        b->figures.any_ticks = answer->ticks;
-    if (answer->ticks > b->figures.order_ticks) {
-        b->figures.order_ticks = answer->ticks;
+    if (take_ticks(b, s->scope, answer->ticks)) {
         b->figures.position = task;
         cut_fates(b->cut, b->fates);
     }
@@ -258,16 +310,139 @@ static bool is_stopped(const cut_watch *watch)
     return watch->stop && watch->stop(watch->context);
 }
 
+/* ---- Programs ---- */
+
+/* Whether b follows a in every order. */
+static neap_status follows(const bound *b, uint32_t first, uint32_t second, bool *result,
+                           neap_diag *diag)
+{
+    const problem *x = b->x;
+    bool *reached;
+    *result = false;
+    neap_status status = NEAP_NEW(b->allocator, x->n_tasks, &reached, diag);
+    if (status != NEAP_OK)
+        return status;
+    reached[first] = true;
+    for (uint32_t k = first + 1; k <= second; k++)
+        for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1] && !reached[k]; i++)
+            reached[k] = reached[x->producer[x->reads.items[i]]];
+    *result = reached[second];
+    NEAP_DELETE(b->allocator, x->n_tasks, reached);
+    return NEAP_OK;
+}
+
+static void insert(uint32_t *sorted, uint32_t *n, uint32_t task)
+{
+    uint32_t i = (*n)++;
+    for (; i > 0 && sorted[i - 1] > task; i--)
+        sorted[i] = sorted[i - 1];
+    sorted[i] = task;
+}
+
+/* Into the moments; into the chain too, if it is comparable with all of it. */
+static neap_status add_moment(const bound *b, program_search *p, uint32_t task, bool to_moments,
+                              neap_diag *diag)
+{
+    bool fits = true;
+    neap_status status = NEAP_OK;
+    for (uint32_t i = 0; i < p->n_chain && fits && status == NEAP_OK; i++) {
+        uint32_t other = p->chain[i];
+        status = task < other ? follows(b, task, other, &fits, diag)
+                              : follows(b, other, task, &fits, diag);
+        fits = fits && task != other;
+    }
+    if (fits && status == NEAP_OK)
+        insert(p->chain, &p->n_chain, task);
+    if (to_moments)
+        insert(p->moments, &p->n_moments, task);
+    return status;
+}
+
+static neap_status first_moments(bound *b, neap_diag *diag)
+{
+    program_search *p = &b->programs;
+    uint32_t any = b->search[CUT_ANY_ORDER].best_position, order = b->figures.position;
+    neap_status status = NEAP_OK;
+    if (any != NEAP_NONE && any != order)
+        status = add_moment(b, p, any, false, diag);
+    if (order != NEAP_NONE && status == NEAP_OK)
+        status = add_moment(b, p, order, true, diag);
+    return status;
+}
+
+/* After a program in the graph's order: one moment more, or more effort, or the end. */
+static neap_status next_program(bound *b, const program_answer *answer, neap_diag *diag)
+{
+    program_search *p = &b->programs;
+    if (answer->columns == 0) {
+        p->done = true;
+    } else if (!answer->solved) {
+        p->effort *= 4;
+        p->done = p->effort > MOST_EFFORT;
+    } else if (answer->overfull == NEAP_NONE || p->n_moments == MOST_MOMENTS) {
+        p->done = true;
+    } else {
+        return add_moment(b, p, answer->overfull, true, diag);
+    }
+    return NEAP_OK;
+}
+
+static neap_status step_programs(bound *b, const cut_watch *watch, neap_diag *diag)
+{
+    program_search *p = &b->programs;
+    neap_status status = NEAP_OK;
+    program_answer answer;
+    if (p->n_moments + p->n_chain == 0)
+        status = first_moments(b, diag);
+    cut_scope scope = p->any_next ? CUT_ANY_ORDER : CUT_GRAPH_ORDER;
+    const uint32_t *tasks = p->any_next ? p->chain : p->moments;
+    uint32_t n = p->any_next ? p->n_chain : p->n_moments;
+    p->done = p->done || p->n_moments == 0;
+    if (status != NEAP_OK || n == 0)
+        return status;
+    status = program_solve(p->program, scope, tasks, n, true, p->effort, watch, &answer, diag);
+    if (status == NEAP_UNSUPPORTED) {
+        p->done = true; /* without HiGHS single cuts are all there is */
+        p->any_next = false;
+        return NEAP_OK;
+    }
+    if (status != NEAP_OK)
+        return status;
+    if (take_ticks(b, scope, answer.ticks) && answer.fates)
+        memcpy(b->fates, answer.fates, b->x->n_tensors);
+    if (is_stopped(watch))
+        return NEAP_OK;
+    p->n_solved = scope == CUT_ANY_ORDER ? n : p->n_solved;
+    if (scope == CUT_GRAPH_ORDER)
+        status = next_program(b, &answer, diag);
+    p->any_next = scope == CUT_GRAPH_ORDER && p->n_chain > p->n_solved;
+    return status;
+}
+
+/* ---- A slice ---- */
+
+static neap_status step(bound *b, const cut_watch *watch, neap_diag *diag)
+{
+    position_search *order = &b->search[CUT_GRAPH_ORDER], *any = &b->search[CUT_ANY_ORDER];
+    if (!order->done && (any->done || order->work <= any->work))
+        return step_positions(b, order, watch, diag);
+    if (!any->done)
+        return step_positions(b, any, watch, diag);
+    neap_status status = step_programs(b, watch, diag);
+    b->figures.done = b->programs.done && !b->programs.any_next;
+    return status;
+}
+
 neap_status bound_improve(bound *b, bool (*stop)(void *context), void *context, neap_diag *diag)
 {
     const cut_watch watch = {stop, context};
     uint64_t end = cut_work(b->cut) + SLICE_WORK;
     neap_status status = NEAP_OK;
-    while (status == NEAP_OK && !b->figures.done && cut_work(b->cut) < end && !is_stopped(&watch)) {
-        position_search *order = &b->search[CUT_GRAPH_ORDER], *any = &b->search[CUT_ANY_ORDER];
-        position_search *s = any->done || (!order->done && order->work <= any->work) ? order : any;
-        status = step_positions(b, s, &watch, diag);
-        b->figures.done = b->figures.done || (order->done && any->done);
+    bool cuts = true;
+    while (status == NEAP_OK && cuts && !b->figures.done && cut_work(b->cut) < end &&
+           !is_stopped(&watch)) {
+        cuts = !b->search[0].done || !b->search[1].done;
+        status = step(b, &watch, diag);
     }
     return status;
 }

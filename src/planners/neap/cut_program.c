@@ -1,0 +1,599 @@
+#include "planners/neap/cut_program.h"
+
+#include "planners/graph/highs_model.h"
+
+#include "base/fail.h"
+#include "base/memory.h"
+
+#include <float.h>
+#include <math.h>
+
+enum { UNKNOWN = 0, PAST, FUTURE }; /* the first run of a task, seen from a moment */
+enum { MOST_RESIDENT = 20000 };     /* columns of that kind: HiGHS takes seconds */
+enum { FREE = -1, ALWAYS = -2 };    /* in the place of a column: at hand at no cost; resident */
+
+/* Windows that follow each other. */
+typedef struct span {
+    uint32_t begin, last;
+} span;
+
+struct cut_program {
+    neap_allocator *allocator;
+    neap_arena arena; /* of one program */
+    const problem *x;
+    const bool *can_recompute;
+    int64_t budget, least_ticks;
+    sparse_model lp;
+    int bytes_shift, ticks_shift; /* coefficients are bytes * 2^bytes_shift: exact */
+    /* of the present program */
+    uint32_t n_windows;
+    const uint32_t *moments;
+    int64_t tiny;      /* smaller tensors are kept at no cost */
+    uint8_t *role;     /* [window][task] */
+    bool *wanted;      /* [window][tensor] */
+    int32_t *resident; /* [window][tensor]: column, FREE, ALWAYS */
+    uint32_t n_spans;
+    span *spans;
+    uint32_t *span; /* [first window][last window] */
+    int32_t *again; /* [span][task]: column, FREE: it does not run again */
+    uint32_t *stack;
+    uint8_t *fates; /* by tensor */
+};
+
+neap_status program_create(neap_allocator *allocator, const problem *x, int64_t budget,
+                           const bool *can_recompute, cut_program **result, neap_diag *diag)
+{
+    cut_program *g;
+    *result = NULL;
+    neap_status status = NEAP_NEW(allocator, 1, &g, diag);
+    if (status != NEAP_OK)
+        return status;
+    g->allocator = allocator;
+    g->x = x;
+    g->budget = budget;
+    g->can_recompute = can_recompute;
+    neap_arena_init(&g->arena, allocator);
+    sparse_model_init(&g->lp, allocator);
+    for (uint32_t k = 0; k < x->n_tasks; k++)
+        g->least_ticks += task_ticks(x, k);
+    *result = g;
+    return NEAP_OK;
+}
+
+void program_destroy(cut_program *g)
+{
+    if (!g)
+        return;
+    sparse_model_clear(&g->lp);
+    neap_arena_clear(&g->arena);
+    NEAP_DELETE(g->allocator, 1, g);
+}
+
+/* ---- Roles ---- */
+
+static uint8_t *roles_at(const cut_program *g, uint32_t w)
+{
+    return g->role + (size_t)w * g->x->n_tasks;
+}
+
+static void mark_any_order(cut_program *g, uint32_t w)
+{
+    const problem *x = g->x;
+    uint8_t *role = roles_at(g, w);
+    uint32_t task = g->moments[w];
+    role[task] = FUTURE;
+    for (uint32_t k = task; k-- > 0;) /* readers follow their makers */
+        for (uint32_t i = x->makes.start[k]; i < x->makes.start[k + 1]; i++) {
+            uint32_t s = x->makes.items[i];
+            for (uint32_t j = x->readers.start[s]; j < x->readers.start[s + 1]; j++)
+                if (x->readers.items[j] == task || role[x->readers.items[j]] == PAST)
+                    role[k] = PAST;
+        }
+    for (uint32_t k = task + 1; k < x->n_tasks; k++)
+        for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++)
+            if (role[x->producer[x->reads.items[i]]] == FUTURE)
+                role[k] = FUTURE;
+}
+
+static void mark_roles(cut_program *g, cut_scope scope)
+{
+    for (uint32_t w = 0; w < g->n_windows; w++) {
+        if (scope == CUT_ANY_ORDER) {
+            mark_any_order(g, w);
+            continue;
+        }
+        for (uint32_t k = 0; k < g->x->n_tasks; k++)
+            roles_at(g, w)[k] = k < g->moments[w] ? PAST : FUTURE;
+    }
+}
+
+/* The first window from w on by whose end the task has certainly run; it has not before w. */
+static uint32_t last_window(const cut_program *g, uint32_t task, uint32_t w)
+{
+    while (w + 1 < g->n_windows && roles_at(g, w + 1)[task] != PAST)
+        w++;
+    return w;
+}
+
+/* ---- What is wanted ---- */
+
+static size_t cell(const cut_program *g, uint32_t w, uint32_t tensor)
+{
+    return (size_t)w * g->x->n_tensors + tensor;
+}
+
+/* Wants a tensor of the past in a window, and what making it again would read. */
+static void want(cut_program *g, uint32_t w, uint32_t tensor)
+{
+    const problem *x = g->x;
+    uint32_t depth = 0;
+    if (g->wanted[cell(g, w, tensor)] || x->bytes[tensor] <= g->tiny ||
+        roles_at(g, w)[x->producer[tensor]] != PAST)
+        return;
+    g->wanted[cell(g, w, tensor)] = true;
+    g->stack[depth++] = tensor;
+    while (depth > 0) {
+        uint32_t s = g->stack[--depth], p = x->producer[s];
+        for (uint32_t i = x->reads.start[p]; i < x->reads.start[p + 1] && g->can_recompute[s];
+             i++) {
+            uint32_t q = x->reads.items[i];
+            if (g->wanted[cell(g, w, q)] || x->bytes[q] <= g->tiny)
+                continue;
+            g->wanted[cell(g, w, q)] = true;
+            g->stack[depth++] = q;
+        }
+    }
+}
+
+static void mark_wanted(cut_program *g)
+{
+    const problem *x = g->x;
+    for (uint32_t w = g->n_windows; w-- > 0;) {
+        for (uint32_t k = 0; k < x->n_tasks; k++)
+            for (uint32_t i = x->reads.start[k];
+                 i < x->reads.start[k + 1] && roles_at(g, w)[k] == FUTURE; i++)
+                want(g, w, x->reads.items[i]);
+        for (uint32_t s = 0; s < x->n_tensors; s++)
+            if (x->is_output[s] || (w + 1 < g->n_windows && g->wanted[cell(g, w + 1, s)]))
+                want(g, w, s);
+    }
+}
+
+/* ---- The program ---- */
+
+/* A run of windows. */
+static uint32_t span_of(const cut_program *g, uint32_t begin, uint32_t last)
+{
+    return g->span[(size_t)begin * g->n_windows + last];
+}
+
+static void add_span(cut_program *g, uint32_t begin, uint32_t last)
+{
+    g->spans[g->n_spans] = (span){begin, last};
+    g->span[(size_t)begin * g->n_windows + last] = g->n_spans++;
+}
+
+/* Single windows, and those that reach to the end; for another run stands the least of these that
+   contains it. */
+static void list_spans(cut_program *g)
+{
+    uint32_t n = g->n_windows;
+    g->n_spans = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        add_span(g, i, n - 1);
+        for (uint32_t j = i; j + 1 < n; j++)
+            g->span[(size_t)i * n + j] = span_of(g, i, n - 1);
+        if (i + 1 < n)
+            add_span(g, i, i);
+    }
+}
+
+static int32_t *again_in(const cut_program *g, uint32_t i)
+{
+    return g->again + (size_t)i * g->x->n_tasks;
+}
+
+static void add_columns(cut_program *g)
+{
+    const problem *x = g->x;
+    for (uint32_t w = 0; w < g->n_windows; w++) {
+        for (uint32_t s = 0; s < x->n_tensors; s++)
+            g->resident[cell(g, w, s)] =
+                g->wanted[cell(g, w, s)] ? sparse_column(&g->lp, 0, 1, 0, true) : FREE;
+        uint32_t task = g->moments[w];
+        for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)
+            if (g->wanted[cell(g, w, x->reads.items[i])])
+                g->resident[cell(g, w, x->reads.items[i])] = ALWAYS;
+    }
+    for (uint32_t i = 0; i < g->n_spans; i++) {
+        const span *run = &g->spans[i];
+        for (uint32_t k = 0; k < x->n_tasks; k++)
+            again_in(g, i)[k] = FREE;
+        for (uint32_t s = 0; s < x->n_tensors; s++) {
+            uint32_t p = x->producer[s];
+            double ticks = ldexp((double)task_ticks(x, p), g->ticks_shift);
+            if (g->wanted[cell(g, run->begin, s)] && g->can_recompute[s] &&
+                again_in(g, i)[p] == FREE)
+                again_in(g, i)[p] =
+                    sparse_column(&g->lp, 0, 1, run->begin == run->last ? ticks : 0, true);
+        }
+    }
+}
+
+/* resident(s, first window) + again(maker of s, span) >= column, or >= 1. */
+static void row_at_hand(cut_program *g, uint32_t i, uint32_t s, int32_t column)
+{
+    int32_t resident = g->resident[cell(g, g->spans[i].begin, s)];
+    int32_t again = again_in(g, i)[g->x->producer[s]];
+    if (resident < 0)
+        return;
+    sparse_row_begin(&g->lp);
+    sparse_row_add(&g->lp, resident, 1);
+    if (again >= 0 && g->can_recompute[s])
+        sparse_row_add(&g->lp, again, 1);
+    if (column >= 0)
+        sparse_row_add(&g->lp, column, -1);
+    sparse_row_end(&g->lp, column >= 0 ? 0 : 1, HUGE_VAL);
+}
+
+/* What first runs, and the end, read. */
+static void add_needs(cut_program *g, uint32_t w)
+{
+    const problem *x = g->x;
+    uint32_t *until = g->stack; /* by tensor: the first window by whose end it was read */
+    for (uint32_t s = 0; s < x->n_tensors; s++)
+        until[s] = x->is_output[s] ? g->n_windows - 1 : NEAP_NONE;
+    for (uint32_t k = 0; k < x->n_tasks; k++) {
+        if (roles_at(g, w)[k] != FUTURE)
+            continue;
+        uint32_t last = last_window(g, k, w);
+        for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++)
+            if (until[x->reads.items[i]] == NEAP_NONE || until[x->reads.items[i]] > last)
+                until[x->reads.items[i]] = last;
+    }
+    for (uint32_t s = 0; s < x->n_tensors; s++)
+        if (until[s] != NEAP_NONE && g->resident[cell(g, w, s)] >= 0)
+            row_at_hand(g, span_of(g, w, until[s]), s, FREE);
+}
+
+static void row_at_most(cut_program *g, int32_t small, int32_t large, int32_t more)
+{
+    if (small < 0 || large < 0)
+        return;
+    sparse_row_begin(&g->lp);
+    sparse_row_add(&g->lp, large, 1);
+    if (more >= 0)
+        sparse_row_add(&g->lp, more, 1);
+    sparse_row_add(&g->lp, small, -1);
+    sparse_row_end(&g->lp, 0, HUGE_VAL);
+}
+
+/* Who runs again in a span does so in a part of it. */
+static void add_parts(cut_program *g, uint32_t i)
+{
+    const span *run = &g->spans[i];
+    if (run->begin == run->last)
+        return;
+    const int32_t *whole = again_in(g, i);
+    const int32_t *first = again_in(g, span_of(g, run->begin, run->begin));
+    const int32_t *later = again_in(g, span_of(g, run->begin + 1, run->last));
+    for (uint32_t k = 0; k < g->x->n_tasks; k++) {
+        row_at_most(g, whole[k], first[k], later[k]);
+        row_at_most(g, later[k], whole[k], FREE);
+        row_at_most(g, first[k], whole[k], FREE);
+    }
+}
+
+static void add_span_rows(cut_program *g, uint32_t i)
+{
+    const problem *x = g->x;
+    uint32_t next = g->spans[i].last + 1;
+    for (uint32_t k = 0; k < x->n_tasks; k++)
+        for (uint32_t j = x->reads.start[k]; j < x->reads.start[k + 1] && again_in(g, i)[k] >= 0;
+             j++)
+            row_at_hand(g, i, x->reads.items[j], again_in(g, i)[k]);
+    for (uint32_t s = 0; s < x->n_tensors && next < g->n_windows; s++) {
+        int32_t after = g->resident[cell(g, next, s)];
+        if (after != FREE)
+            row_at_hand(g, i, s, after == ALWAYS ? FREE : after);
+    }
+    add_parts(g, i);
+}
+
+static int64_t room_at(const cut_program *g, uint32_t w)
+{
+    const problem *x = g->x;
+    uint32_t task = g->moments[w];
+    return g->budget - x->base_bytes - x->made_bytes[task] - x->read_bytes[task] -
+           task_workspace(x, task);
+}
+
+static void add_memory_row(cut_program *g, uint32_t w)
+{
+    sparse_row_begin(&g->lp);
+    for (uint32_t s = 0; s < g->x->n_tensors; s++)
+        if (g->resident[cell(g, w, s)] >= 0)
+            sparse_row_add(&g->lp, g->resident[cell(g, w, s)],
+                           ldexp((double)g->x->bytes[s], g->bytes_shift));
+    /* A little more than the room: what fits exactly is not to be lost to HiGHS's tolerances. */
+    sparse_row_end(&g->lp, -HUGE_VAL, ldexp((double)room_at(g, w), g->bytes_shift) + 1e-5);
+}
+
+#define TAKE(g, count, array) ((array) = neap_arena_alloc(&(g)->arena, (count), sizeof *(array)))
+
+static bool is_too_large(const cut_program *g)
+{
+    size_t cells = (size_t)g->n_windows * g->x->n_tensors, count = 0;
+    for (size_t i = 0; i < cells; i++)
+        count += g->wanted[i];
+    return count > MOST_RESIDENT;
+}
+
+/* Without columns where there would be too many. */
+static neap_status build(cut_program *g, cut_scope scope, neap_diag *diag)
+{
+    const problem *x = g->x;
+    size_t windows = g->n_windows;
+    neap_arena_clear(&g->arena);
+    neap_arena_init(&g->arena, g->allocator);
+    sparse_model_clear(&g->lp);
+    sparse_model_init(&g->lp, g->allocator);
+    if (!TAKE(g, windows * x->n_tasks, g->role) || !TAKE(g, windows * x->n_tensors, g->wanted) ||
+        !TAKE(g, windows * x->n_tensors, g->resident) || !TAKE(g, windows * windows, g->span) ||
+        !TAKE(g, 2 * windows, g->spans) || !TAKE(g, x->n_tensors, g->stack) ||
+        !TAKE(g, x->n_tensors, g->fates))
+        return neap_fail_no_memory(diag);
+    list_spans(g);
+    if (!TAKE(g, (size_t)g->n_spans * x->n_tasks, g->again))
+        return neap_fail_no_memory(diag);
+    g->tiny = g->budget / 20000;
+    g->bytes_shift = 8 - ilogb((double)g->budget + 1);
+    g->ticks_shift = 10 - ilogb((double)g->least_ticks + 1);
+    mark_roles(g, scope);
+    mark_wanted(g);
+    if (is_too_large(g))
+        return NEAP_OK;
+    add_columns(g);
+    for (uint32_t w = 0; w < g->n_windows; w++) {
+        add_memory_row(g, w);
+        add_needs(g, w);
+    }
+    for (uint32_t i = 0; i < g->n_spans; i++)
+        add_span_rows(g, i);
+    return sparse_model_status(&g->lp, diag);
+}
+
+/* ---- What is proven ---- */
+
+/*
+ * Weak duality: whatever the multipliers are, the sum of multiplier times side and of the least
+ * that reduced costs can come to is no more than the objective. Lowered by a bound on the rounding
+ * of as many additions.
+ */
+static neap_status dual_bound(const cut_program *g, const double *duals, double *proven,
+                              neap_diag *diag)
+{
+    const sparse_model *m = &g->lp;
+    long double *cost, sum = 0, magnitude = 0;
+    neap_status status = NEAP_NEW(g->allocator, m->n_columns, &cost, diag);
+    if (status != NEAP_OK)
+        return status;
+    for (size_t j = 0; j < m->n_columns; j++) {
+        cost[j] = (long double)m->cost[j];
+        magnitude += cost[j];
+    }
+    for (size_t r = 0; r < m->n_rows; r++) {
+        double side = duals[r] > 0 ? m->row_lower[r] : m->row_upper[r];
+        if (duals[r] == 0 || !isfinite(side) || !isfinite(duals[r]))
+            continue;
+        long double dual = (long double)duals[r];
+        sum += dual * (long double)side;
+        magnitude += fabsl(dual * (long double)side);
+        for (int32_t e = m->row_start[r]; e < m->row_start[r + 1]; e++) {
+            long double part = dual * (long double)m->entry_value[e];
+            cost[m->entry_column[e]] -= part;
+            magnitude += fabsl(part);
+        }
+    }
+    for (size_t j = 0; j < m->n_columns; j++)
+        sum +=
+            cost[j] < 0 ? cost[j] * (long double)m->upper[j] : cost[j] * (long double)m->lower[j];
+    size_t terms = 2 * (m->n_rows + m->n_columns + m->n_entries) + 64;
+    *proven = (double)(sum - 2 * (long double)terms * LDBL_EPSILON * magnitude) * (1 - 0x1p-50);
+    NEAP_DELETE(g->allocator, m->n_columns, cost);
+    return NEAP_OK;
+}
+
+static int64_t ticks_of(const cut_program *g, double objective)
+{
+    double ticks = ceil(ldexp(objective, -g->ticks_shift));
+    return g->least_ticks + (ticks > 0 && ticks < 0x1p62 ? (int64_t)ticks : 0);
+}
+
+/* ---- What is still too much ---- */
+
+/*
+ * The solution as a plan in the graph's order: what runs again in a window does so just before it
+ * is first needed there. Time 2k is just before the first run of task k, 2k + 1 is that run.
+ */
+typedef struct lazy_plan {
+    const double *values;
+    uint32_t w, begin, end; /* window w - 1, or the time before the first moment: its tasks */
+    uint32_t *again_at;     /* by task: when it runs again in the window; NEAP_NONE: it does not */
+    int64_t *load;          /* by time: what begins to be live, less what ends */
+} lazy_plan;
+
+static bool is_resident(const cut_program *g, const lazy_plan *z, uint32_t w, uint32_t s)
+{
+    int32_t column = g->resident[cell(g, w, s)];
+    return column == ALWAYS || (column >= 0 && z->values[column] > 0.5);
+}
+
+static bool runs_again(const cut_program *g, const lazy_plan *z, uint32_t task)
+{
+    if (z->w == 0 || task >= z->begin)
+        return false;
+    int32_t column = again_in(g, span_of(g, z->w - 1, z->w - 1))[task];
+    return column >= 0 && z->values[column] > 0.5;
+}
+
+/* When the tensor is first and last needed within the window: by runs in it, or at its end. */
+static void find_uses(const cut_program *g, const lazy_plan *z, uint32_t s, uint32_t *first,
+                      uint32_t *last)
+{
+    const problem *x = g->x;
+    *first = NEAP_NONE;
+    *last = 0;
+    for (uint32_t i = x->readers.start[s]; i < x->readers.start[s + 1]; i++) {
+        uint32_t k = x->readers.items[i], at = NEAP_NONE;
+        if (k < z->begin)
+            at = z->again_at[k];
+        else if (k < z->end)
+            at = 2 * k + 1;
+        if (at == NEAP_NONE)
+            continue;
+        *first = at < *first ? at : *first;
+        *last = at > *last ? at : *last;
+    }
+    if (z->w < g->n_windows ? is_resident(g, z, z->w, s) : x->is_output[s]) {
+        *last = 2 * z->end;
+        *first = *first < *last ? *first : *last;
+    }
+}
+
+static void add_window_load(const cut_program *g, lazy_plan *z)
+{
+    const problem *x = g->x;
+    for (uint32_t k = z->end; k-- > 0;) { /* whoever reads it stands behind it */
+        z->again_at[k] = NEAP_NONE;
+        bool again = runs_again(g, z, k);
+        uint32_t first, last, at = 2 * z->end;
+        for (uint32_t i = x->makes.start[k]; i < x->makes.start[k + 1] && again; i++) {
+            find_uses(g, z, x->makes.items[i], &first, &last);
+            at = first < at && !is_resident(g, z, z->w - 1, x->makes.items[i]) ? first : at;
+        }
+        if (again)
+            z->again_at[k] = at & ~UINT32_C(1);
+        for (uint32_t i = x->makes.start[k]; i < x->makes.start[k + 1]; i++) {
+            uint32_t s = x->makes.items[i], from = 2 * z->begin;
+            find_uses(g, z, s, &first, &last);
+            if (k >= z->begin)
+                from = 2 * k + 1;
+            else if (!is_resident(g, z, z->w - 1, s))
+                from = z->again_at[k];
+            if (x->bytes[s] <= g->tiny || from == NEAP_NONE || last < from)
+                continue;
+            z->load[from] += x->bytes[s];
+            z->load[last + 1] -= x->bytes[s];
+        }
+    }
+}
+
+static bool is_moment(const cut_program *g, uint32_t task)
+{
+    for (uint32_t w = 0; w < g->n_windows; w++)
+        if (g->moments[w] == task)
+            return true;
+    return false;
+}
+
+/* The first run that exceeds the budget most under the solution; NEAP_NONE: none does. */
+static neap_status find_overfull(cut_program *g, const double *values, uint32_t *task,
+                                 neap_diag *diag)
+{
+    const problem *x = g->x;
+    lazy_plan z = {.values = values};
+    int64_t level = x->base_bytes, most = 0;
+    *task = NEAP_NONE;
+    if (!TAKE(g, x->n_tasks, z.again_at) || !TAKE(g, 2 * (size_t)x->n_tasks + 2, z.load))
+        return neap_fail_no_memory(diag);
+    for (z.w = 0; z.w <= g->n_windows; z.w++) {
+        z.begin = z.w > 0 ? g->moments[z.w - 1] : 0;
+        z.end = z.w < g->n_windows ? g->moments[z.w] : x->n_tasks;
+        add_window_load(g, &z);
+    }
+    for (uint32_t k = 0; k < x->n_tasks; k++) {
+        level += z.load[2 * (size_t)k] + z.load[2 * (size_t)k + 1];
+        int64_t over = level + task_workspace(x, k) - g->budget;
+        if (over > most && !is_moment(g, k)) {
+            most = over;
+            *task = k;
+        }
+    }
+    return NEAP_OK;
+}
+
+static void note_fates(cut_program *g, const double *values)
+{
+    const problem *x = g->x;
+    for (uint32_t i = 0; i < g->n_spans; i++)
+        for (uint32_t s = 0; s < x->n_tensors; s++) {
+            int32_t column = again_in(g, i)[x->producer[s]];
+            if (column >= 0 && values[column] > 0.5)
+                g->fates[s] = FATE_RECOMPUTE;
+        }
+}
+
+/* ---- Solving ---- */
+
+typedef struct patience {
+    const cut_watch *watch;
+    uint64_t left; /* of the times HiGHS asks: the same on every machine */
+} patience;
+
+static bool lost_patience(void *context)
+{
+    patience *p = context;
+    if (p->left == 0 || (p->watch->stop && p->watch->stop(p->watch->context)))
+        return true;
+    p->left--;
+    return false;
+}
+
+/* From HiGHS's answer to ticks. What it says of integer programs holds up to its tolerances. */
+static neap_status prove(const cut_program *g, const highs_model *h, const highs_answer *found,
+                         bool integers, int64_t *ticks, neap_diag *diag)
+{
+    double proven = 0;
+    neap_status status = NEAP_OK;
+    if (!integers)
+        status = dual_bound(g, highs_model_duals(h), &proven, diag);
+    else if (found->bound > 0 && isfinite(found->bound))
+        proven = found->bound - 1e-5 * (1 + found->bound);
+    *ticks = ticks_of(g, proven);
+    return status;
+}
+
+neap_status program_solve(cut_program *g, cut_scope scope, const uint32_t *tasks, uint32_t n_tasks,
+                          bool integers, uint64_t effort, const cut_watch *watch,
+                          program_answer *answer, neap_diag *diag)
+{
+    highs_model *h = NULL;
+    patience patient = {watch, effort};
+    const highs_watch listen = {.context = &patient, .stop = lost_patience};
+    const highs_settings settings = {.threads = 1};
+    highs_answer found;
+    g->moments = tasks;
+    g->n_windows = n_tasks;
+    *answer = (program_answer){.ticks = g->least_ticks, .overfull = NEAP_NONE};
+    neap_status status = build(g, scope, diag);
+    if (status != NEAP_OK || g->lp.n_columns == 0)
+        return status;
+    status = highs_model_create(g->allocator, &g->lp, integers, &listen, &h, diag);
+    if (status == NEAP_OK)
+        status = highs_model_solve(h, &settings, &found, diag);
+    if (status == NEAP_OK)
+        status = prove(g, h, &found, integers, &answer->ticks, diag);
+    if (status == NEAP_OK) {
+        answer->solved = found.outcome == HIGHS_SOLVED;
+        answer->effort = effort - patient.left;
+        answer->columns = g->lp.n_columns;
+        if (scope == CUT_GRAPH_ORDER && found.has_solution) {
+            status = find_overfull(g, highs_model_values(h), &answer->overfull, diag);
+            note_fates(g, highs_model_values(h));
+            answer->fates = g->fates;
+        }
+    }
+    highs_model_destroy(h);
+    return status;
+}
