@@ -147,8 +147,9 @@ static neap_status set_up(bound *b, const neap_link *link, neap_diag *diag)
     b->fates = neap_arena_alloc(&b->arena, x->n_tensors, sizeof *b->fates);
     if (!b->tight || !b->natural || !b->fates)
         return neap_fail_no_memory(diag);
-    if (!link || !(link->out_bandwidth > 0 && link->in_bandwidth > 0))
-        list_tight(b);
+    list_tight(b);
+    if (link && link->out_bandwidth > 0 && link->in_bandwidth > 0)
+        b->programs.done = true; /* they know nothing of transfers */
     int64_t least = 0;
     for (uint32_t k = 0; k < x->n_tasks; k++)
         least += task_ticks(x, k);
@@ -162,7 +163,7 @@ static neap_status set_up(bound *b, const neap_link *link, neap_diag *diag)
         status = program_create(b->allocator, x, b->budget, cut_recomputable(b->cut),
                                 &b->programs.program, diag);
     b->programs.effort = FIRST_EFFORT;
-    b->grain = find_grain(x);
+    b->grain = b->programs.done ? 1 : find_grain(x);
     for (int i = 0; i < 2 && status == NEAP_OK; i++) {
         b->search[i].scope = (cut_scope)i;
         status = add_first_blocks(b, &b->search[i], diag);
@@ -428,7 +429,9 @@ static neap_status step(bound *b, const cut_watch *watch, neap_diag *diag)
         return step_positions(b, order, watch, diag);
     if (!any->done)
         return step_positions(b, any, watch, diag);
-    neap_status status = step_programs(b, watch, diag);
+    neap_status status = b->programs.done && !b->programs.any_next
+                             ? NEAP_OK
+                             : step_programs(b, watch, diag);
     b->figures.done = b->programs.done && !b->programs.any_next;
     return status;
 }

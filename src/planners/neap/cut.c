@@ -1,6 +1,7 @@
 #include "planners/neap/cut.h"
 
 #include "planners/neap/max_flow.h"
+#include "planners/neap/price_master.h"
 
 #include "base/fail.h"
 #include "base/memory.h"
@@ -9,7 +10,7 @@
 
 enum { PAST = 1, FUTURE = 2 };                      /* tasks */
 enum { UNTOUCHED = 0, NEEDED, DEMANDED, RESIDENT }; /* tensors, see build_network */
-enum { MOST_PRICES = 40 };
+enum { MOST_PRICES = 40, MOST_LINES = 60 };
 
 static const int64_t INFINITE = INT64_C(1) << 62;
 
@@ -25,18 +26,29 @@ typedef struct cut_rerun {
     uint32_t task, arc, node;
 } cut_rerun;
 
-/* Of one cut: ticks of what runs again, bytes kept. The time is then at least
-   least ticks + ticks + price * (bytes - room), whatever the price. */
+/* Of one cut: ticks of what runs again, bytes kept, ticks of copies of what is on the host. Without
+   a link the time is then at least least ticks + ticks + price * (bytes - room), whatever the
+   price. */
 typedef struct cut_line {
-    int64_t ticks, bytes;
+    int64_t ticks, bytes, in, out;
 } cut_line;
+
+/* Of bytes, and the shares of the inequalities that bound the time: all computation; computation up
+   to the task, then copies in; copies out, then computation from the task on; copies out, the task,
+   copies in. The shares add up to 1 at most. */
+typedef struct cut_prices {
+    double bytes, weights[MASTER_TIMES];
+} cut_prices;
+
+enum { BY_ALL = 0, BY_COPIES_IN, BY_COPIES_OUT, BY_COPIES };
 
 struct cut {
     neap_allocator *allocator;
     neap_arena arena;
     const problem *x;
     int64_t budget, least_ticks;
-    bool *can_recompute; /* by tensor */
+    bool *can_recompute;  /* by tensor */
+    int64_t *in, *out;   /* by tensor: ticks of a copy; NULL without a link, -1: it may not leave */
     uint8_t *role;       /* by task */
     uint32_t *task_node; /* by task; NEAP_NONE: not in the network */
     uint8_t *state;      /* by tensor */
@@ -48,7 +60,8 @@ struct cut {
     cut_rerun *reruns;
     size_t n_items, item_capacity, n_reruns, rerun_capacity;
     /* of the present network */
-    int64_t room;  /* for what is not certainly resident */
+    int64_t base[MASTER_TIMES]; /* least ticks of the inequalities */
+    int64_t room;               /* for what is not certainly resident */
     int64_t bytes; /* of all that is wanted: what is kept if nothing runs again */
     int shift;     /* capacities are ticks * 2^shift */
     int64_t limit; /* of a capacity */
@@ -72,8 +85,33 @@ static void find_recomputable(cut *c)
         if (x->tensor_of_value[root] != NEAP_NONE)
             pinned_by_views[x->producer[x->tensor_of_value[root]]] = true;
     }
-    for (uint32_t s = 0; s < x->n_tensors; s++)
-        c->can_recompute[s] = tensor_can_recompute(x, s) || pinned_by_views[x->producer[s]];
+    for (uint32_t s = 0; s < x->n_tensors; s++) {
+        bool by_views = pinned_by_views[x->producer[s]];
+        c->can_recompute[s] = tensor_can_recompute(x, s) || by_views;
+        if (c->in && !tensor_can_offload(x, s) && !by_views)
+            c->in[s] = c->out[s] = -1;
+    }
+}
+
+/* Less than the truth where it is past all reason: sums must not overflow. */
+static int64_t copy_ticks(const cut *c, const neap_link *link, bool out, uint32_t tensor)
+{
+    static const int64_t most = INT64_C(1) << 40;
+    int64_t ticks = neap_link_ticks(link, c->x->graph, out, c->x->bytes[tensor]);
+    return ticks < c->least_ticks + most ? ticks : c->least_ticks + most;
+}
+
+static bool find_copies(cut *c, const neap_link *link)
+{
+    if (!link || !(link->in_bandwidth > 0) || !(link->out_bandwidth > 0))
+        return true;
+    if (!TAKE(c, c->x->n_tensors, c->in) || !TAKE(c, c->x->n_tensors, c->out))
+        return false;
+    for (uint32_t s = 0; s < c->x->n_tensors; s++) {
+        c->in[s] = copy_ticks(c, link, false, s);
+        c->out[s] = copy_ticks(c, link, true, s);
+    }
+    return true;
 }
 
 neap_status cut_create(neap_allocator *allocator, const problem *x, int64_t budget,
@@ -84,23 +122,22 @@ neap_status cut_create(neap_allocator *allocator, const problem *x, int64_t budg
     neap_status status = NEAP_NEW(allocator, 1, &c, diag);
     if (status != NEAP_OK)
         return status;
-    (void)link;
     c->allocator = allocator;
     c->x = x;
     c->budget = budget;
+    for (uint32_t k = 0; k < x->n_tasks; k++)
+        c->least_ticks += task_ticks(x, k);
     neap_arena_init(&c->arena, allocator);
     max_flow_init(&c->flow, allocator);
     size_t most = x->n_tasks > x->n_tensors ? x->n_tasks : x->n_tensors;
     if (!TAKE(c, x->n_tensors, c->can_recompute) || !TAKE(c, x->n_tasks, c->role) ||
         !TAKE(c, x->n_tasks, c->task_node) || !TAKE(c, x->n_tensors, c->state) ||
         !TAKE(c, x->n_tensors, c->tensor_node) || !TAKE(c, x->n_tensors, c->fates) ||
-        !TAKE(c, most, c->stack)) {
+        !TAKE(c, most, c->stack) || !find_copies(c, link)) {
         cut_destroy(c);
         return neap_fail_no_memory(diag);
     }
     find_recomputable(c);
-    for (uint32_t k = 0; k < x->n_tasks; k++)
-        c->least_ticks += task_ticks(x, k);
     *result = c;
     return NEAP_OK;
 }
@@ -186,6 +223,11 @@ static void mark_roles(cut *c, uint32_t task, cut_scope scope)
 
 /* ---- The network ---- */
 
+static bool can_leave(const cut *c, uint32_t tensor)
+{
+    return c->in && c->in[tensor] >= 0;
+}
+
 /* Demanded: in the network, or (without a choice) out of the room. */
 static neap_status demand(cut *c, uint32_t tensor, uint32_t *depth, neap_diag *diag)
 {
@@ -204,7 +246,7 @@ static neap_status demand(cut *c, uint32_t tensor, uint32_t *depth, neap_diag *d
             c->stack[(*depth)++] = p;
         }
         to = c->task_node[p];
-    } else if (certain) {
+    } else if (certain && !can_leave(c, tensor)) {
         c->room -= x->bytes[tensor];
         c->bytes -= x->bytes[tensor];
         return NEAP_OK;
@@ -277,6 +319,13 @@ static neap_status build_network(cut *c, uint32_t task, cut_scope scope, neap_di
     c->work += x->n_tasks + x->n_tensors + x->reads.start[x->n_tasks];
     c->bytes = 0;
     c->room = c->budget - x->base_bytes - x->made_bytes[task] - x->read_bytes[task];
+    c->base[BY_ALL] = c->least_ticks;
+    c->base[BY_COPIES_IN] = c->base[BY_COPIES] = task_ticks(x, task);
+    c->base[BY_COPIES_OUT] = 0;
+    for (uint32_t k = 0; k < x->n_tasks; k++) {
+        c->base[BY_COPIES_IN] += c->role[k] == PAST ? task_ticks(x, k) : 0;
+        c->base[BY_COPIES_OUT] += c->role[k] == FUTURE ? task_ticks(x, k) : 0;
+    }
     for (uint32_t k = 0; k < x->n_tasks; k++)
         c->task_node[k] = NEAP_NONE;
     neap_status status = max_flow_reset(&c->flow, diag);
@@ -292,10 +341,8 @@ static neap_status build_network(cut *c, uint32_t task, cut_scope scope, neap_di
 /* Sums of capacities must stay below 2^62, and those of ticks are exact where they can be. */
 static void choose_scale(cut *c)
 {
-    int64_t ticks = 1;
+    int64_t ticks = c->least_ticks + 1;
     int bits = 2;
-    for (size_t i = 0; i < c->n_reruns; i++)
-        ticks += task_ticks(c->x, c->reruns[i].task);
     for (size_t n = c->flow.n_arcs; n > 0; n /= 2)
         bits++;
     c->limit = INT64_C(1) << (62 - bits);
@@ -314,32 +361,59 @@ static int64_t scaled_down(const cut *c, double ticks)
     return scaled < (double)c->limit ? (int64_t)scaled : c->limit;
 }
 
-static void set_capacities(cut *c, double price)
+/* What it costs to have the tensor on the host; infinite if it may not leave. */
+static double leaving_cost(const cut *c, const cut_prices *prices, uint32_t tensor)
 {
+    const double *w = prices->weights;
+    if (!can_leave(c, tensor))
+        return HUGE_VAL;
+    return (w[BY_COPIES_IN] + w[BY_COPIES]) * (double)c->in[tensor] +
+           (w[BY_COPIES_OUT] + w[BY_COPIES]) * (double)c->out[tensor];
+}
+
+static bool leaves(const cut *c, const cut_prices *prices, uint32_t tensor)
+{
+    return leaving_cost(c, prices, tensor) < prices->bytes * (double)c->x->bytes[tensor];
+}
+
+static void set_capacities(cut *c, const cut_prices *prices)
+{
+    double again = prices->weights[BY_ALL] + prices->weights[BY_COPIES_OUT];
     for (size_t i = 0; i < c->n_items; i++) {
-        const cut_item *item = &c->items[i];
-        c->flow.capacity[item->arc] = scaled_down(c, price * (double)c->x->bytes[item->tensor]);
+        uint32_t s = c->items[i].tensor;
+        double keep = prices->bytes * (double)c->x->bytes[s], leave = leaving_cost(c, prices, s);
+        c->flow.capacity[c->items[i].arc] = scaled_down(c, keep < leave ? keep : leave);
     }
     for (size_t i = 0; i < c->n_reruns; i++) {
         int64_t ticks = task_ticks(c->x, c->reruns[i].task);
-        c->flow.capacity[c->reruns[i].arc] = c->shift >= 0 ? ticks << c->shift : ticks >> -c->shift;
+        int64_t exact = c->shift >= 0 ? ticks << c->shift : ticks >> -c->shift;
+        c->flow.capacity[c->reruns[i].arc] =
+            again == 1 ? exact : scaled_down(c, again * (double)ticks);
     }
 }
 
-static cut_line read_cut(const cut *c)
+static cut_line read_cut(const cut *c, const cut_prices *prices)
 {
     cut_line line = {0};
-    for (size_t i = 0; i < c->n_items; i++)
-        if (max_flow_before_cut(&c->flow, c->items[i].from) &&
-            !max_flow_before_cut(&c->flow, c->items[i].to))
-            line.bytes += c->x->bytes[c->items[i].tensor];
+    for (size_t i = 0; i < c->n_items; i++) {
+        uint32_t s = c->items[i].tensor;
+        if (!max_flow_before_cut(&c->flow, c->items[i].from) ||
+            max_flow_before_cut(&c->flow, c->items[i].to))
+            continue;
+        if (leaves(c, prices, s)) {
+            line.in += c->in[s];
+            line.out += c->out[s];
+        } else {
+            line.bytes += c->x->bytes[s];
+        }
+    }
     for (size_t i = 0; i < c->n_reruns; i++)
         if (max_flow_before_cut(&c->flow, c->reruns[i].node))
             line.ticks += task_ticks(c->x, c->reruns[i].task);
     return line;
 }
 
-static void note_fates(cut *c)
+static void note_fates(cut *c, const cut_prices *prices)
 {
     const problem *x = c->x;
     for (uint32_t s = 0; s < x->n_tensors; s++) {
@@ -347,6 +421,10 @@ static void note_fates(cut *c)
         bool again = node != NEAP_NONE && max_flow_before_cut(&c->flow, node);
         c->fates[s] = again && c->state[s] != RESIDENT ? FATE_RECOMPUTE : FATE_KEEP;
     }
+    for (size_t i = 0; i < c->n_items; i++)
+        if (max_flow_before_cut(&c->flow, c->items[i].from) &&
+            !max_flow_before_cut(&c->flow, c->items[i].to) && leaves(c, prices, c->items[i].tensor))
+            c->fates[c->items[i].tensor] = FATE_OFFLOAD;
 }
 
 /* Ticks beyond the least that the price proves for a room; never negative. */
@@ -361,27 +439,37 @@ static int64_t proven_ticks(const cut *c, int64_t flow, double price, int64_t ro
     return (rest + (INT64_C(1) << c->shift) - 1) >> c->shift;
 }
 
-/* The line of what is kept where all that can runs again. */
+/* The line where all that can runs again, and the rest leaves where it can. */
 static cut_line all_again(const cut *c)
 {
     cut_line line = {0};
-    for (size_t i = 0; i < c->n_items; i++)
-        if (c->items[i].to == FLOW_SINK)
-            line.bytes += c->x->bytes[c->items[i].tensor];
+    for (size_t i = 0; i < c->n_items; i++) {
+        uint32_t s = c->items[i].tensor;
+        if (c->items[i].to != FLOW_SINK)
+            continue;
+        if (can_leave(c, s)) {
+            line.in += c->in[s];
+            line.out += c->out[s];
+        } else {
+            line.bytes += c->x->bytes[s];
+        }
+    }
     for (size_t i = 0; i < c->n_reruns; i++)
         line.ticks += task_ticks(c->x, c->reruns[i].task);
     return line;
 }
 
-/* The line of the least that must be kept. */
+/* The line of the least that must be kept, if time is worth nothing. */
 static cut_line least_bytes(cut *c, const cut_watch *watch, bool *stopped)
 {
+    static const cut_prices prices = {.bytes = 1};
     for (size_t i = 0; i < c->n_items; i++)
-        c->flow.capacity[c->items[i].arc] = c->x->bytes[c->items[i].tensor];
+        c->flow.capacity[c->items[i].arc] =
+            can_leave(c, c->items[i].tensor) ? 0 : c->x->bytes[c->items[i].tensor];
     for (size_t i = 0; i < c->n_reruns; i++)
         c->flow.capacity[c->reruns[i].arc] = 0;
     max_flow_solve(&c->flow, watch->stop, watch->context, stopped);
-    return *stopped ? (cut_line){0, INT64_MAX} : read_cut(c);
+    return *stopped ? (cut_line){.bytes = INT64_MAX} : read_cut(c, &prices);
 }
 
 /* Where two lines, one of them over the room and one not, meet. */
@@ -399,27 +487,15 @@ static double value_at(const cut_line *line, double price, int64_t room)
  * The best price for a room: between a line that keeps too much and one that does not, where they
  * meet, until nothing lies below (Newton's method on a concave function).
  */
-static void search_prices(cut *c, int64_t room, double price, int64_t worthless,
+static void search_prices(cut *c, int64_t room, cut_line under, double price, int64_t worthless,
                           const cut_watch *watch, cut_answer *answer)
 {
-    cut_line over = {0, c->bytes}, under = all_again(c);
-    *answer = (cut_answer){.price = price};
-    if (over.bytes <= room) {
-        answer->is_slack = true;
-        for (uint32_t s = 0; s < c->x->n_tensors; s++)
-            c->fates[s] = FATE_KEEP;
-        return;
-    }
-    if (under.bytes > room) {
-        under = least_bytes(c, watch, &answer->stopped);
-        answer->infeasible = under.bytes > room && !answer->stopped;
-        if (under.bytes > room)
-            return;
-    }
+    cut_line over = {.bytes = c->bytes};
     if (!(price > 0))
         price = meeting_price(&over, &under);
     for (int i = 0; i < MOST_PRICES; i++) {
-        set_capacities(c, price);
+        const cut_prices prices = {.bytes = price, .weights = {1}};
+        set_capacities(c, &prices);
         int64_t flow = max_flow_solve(&c->flow, watch->stop, watch->context, &answer->stopped);
         int64_t ticks = proven_ticks(c, flow, price, room);
         if (ticks > answer->ticks) {
@@ -428,9 +504,9 @@ static void search_prices(cut *c, int64_t room, double price, int64_t worthless,
         }
         if (answer->stopped)
             return;
-        cut_line line = read_cut(c);
+        cut_line line = read_cut(c, &prices);
         if (line.bytes <= room)
-            note_fates(c);
+            note_fates(c, &prices);
         cut_line *side = line.bytes > room ? &over : &under;
         if (line.bytes == side->bytes && line.ticks == side->ticks && i > 0)
             return; /* no line lies below the two */
@@ -440,6 +516,98 @@ static void search_prices(cut *c, int64_t room, double price, int64_t worthless,
         if (answer->estimate <= (double)answer->ticks || answer->estimate < (double)worthless)
             return;
     }
+}
+
+/* ---- With a link ---- */
+
+static master_line master_line_of(const cut_line *line)
+{
+    return (master_line){.ticks = {[BY_ALL] = line->ticks,
+                                   [BY_COPIES_IN] = line->in,
+                                   [BY_COPIES_OUT] = line->out + line->ticks,
+                                   [BY_COPIES] = line->in + line->out},
+                         .bytes = line->bytes};
+}
+
+/* Weights as multiples of 2^-30, rounded down: their exact sum is 1 at most. */
+static cut_prices prices_of(const price_master *m)
+{
+    cut_prices prices = {.bytes = m->price};
+    double sum = 0;
+    for (int i = 0; i < MASTER_TIMES; i++) {
+        prices.weights[i] = ldexp(floor(ldexp(fmin(m->weights[i], 1), 30)), -30);
+        sum += prices.weights[i]; /* exact */
+    }
+    for (int i = 0; i < MASTER_TIMES && sum > 1; i++) {
+        double less = fmin(prices.weights[i], sum - 1);
+        prices.weights[i] -= less;
+        sum -= less;
+    }
+    return prices;
+}
+
+/* What the prices prove beyond the least ticks; never negative. */
+static int64_t proven_with_link(const cut *c, int64_t flow, const cut_prices *prices, int64_t room)
+{
+    int64_t most = INT64_C(1) << 61, sum = flow < most ? flow : most;
+    for (int i = 0; i < MASTER_TIMES; i++)
+        sum += scaled_down(c, prices->weights[i] * (double)c->base[i]);
+    double paid = ceil(ldexp(prices->bytes * (double)room, c->shift) * UP);
+    if (!(paid < (double)sum))
+        return 0;
+    int64_t rest = sum - (int64_t)paid;
+    int64_t ticks = c->shift < 0 ? rest << -c->shift
+                                 : (rest + (INT64_C(1) << c->shift) - 1) >> c->shift;
+    return ticks > c->least_ticks ? ticks - c->least_ticks : 0;
+}
+
+static void search_with_link(cut *c, int64_t room, cut_line under, int64_t worthless,
+                             const cut_watch *watch, cut_answer *answer)
+{
+    price_master master;
+    master_line line = master_line_of(&under);
+    bool better = master_begin(&master, c->base, room, &line);
+    for (int i = 0; i < MOST_LINES && better; i++) {
+        cut_prices prices = prices_of(&master);
+        set_capacities(c, &prices);
+        int64_t flow = max_flow_solve(&c->flow, watch->stop, watch->context, &answer->stopped);
+        int64_t ticks = proven_with_link(c, flow, &prices, room);
+        answer->ticks = ticks > answer->ticks ? ticks : answer->ticks;
+        if (answer->stopped)
+            return;
+        cut_line next = read_cut(c, &prices);
+        if (next.bytes <= room)
+            note_fates(c, &prices);
+        line = master_line_of(&next);
+        better = master_add(&master, &line);
+        answer->estimate = master.time - (double)c->least_ticks;
+        better = better && answer->estimate > (double)answer->ticks &&
+                 answer->estimate >= (double)worthless;
+    }
+}
+
+/* What a room for the task proves. */
+static void search_room(cut *c, int64_t room, double price, int64_t worthless,
+                        const cut_watch *watch, cut_answer *answer)
+{
+    *answer = (cut_answer){.price = price};
+    if (c->bytes <= room) {
+        answer->is_slack = true;
+        for (uint32_t s = 0; s < c->x->n_tensors; s++)
+            c->fates[s] = FATE_KEEP;
+        return;
+    }
+    cut_line under = all_again(c);
+    if (under.bytes > room) {
+        under = least_bytes(c, watch, &answer->stopped);
+        answer->infeasible = under.bytes > room && !answer->stopped;
+        if (under.bytes > room)
+            return;
+    }
+    if (c->in)
+        search_with_link(c, room, under, worthless, watch, answer);
+    else
+        search_prices(c, room, under, price, worthless, watch, answer);
 }
 
 /* ---- A task ---- */
@@ -457,7 +625,7 @@ static void search_variants(cut *c, uint32_t task, double price, int64_t worthle
         cut_answer one;
         if (room < 0 || more >= answer->ticks)
             continue;
-        search_prices(c, room, price, worthless - more, watch, &one);
+        search_room(c, room, price, worthless - more, watch, &one);
         if (one.infeasible)
             continue;
         one.ticks += more;

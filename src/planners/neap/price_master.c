@@ -1,0 +1,142 @@
+#include "planners/neap/price_master.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { N = MASTER_ROWS, BYTES_ROW = MASTER_TIMES, ONE_ROW = MASTER_TIMES + 1 };
+
+static const double TOLERANCE = 1e-10;
+
+/*
+ * Rows: T - sum of ticks - slack = base for each time; sum of bytes + slack = room; the shares of
+ * the lines add up to 1.
+ */
+
+/* Solves B x = right (B by columns), or x B = right where `left`; false: singular. */
+static bool solve(const price_master *m, const double right[N], bool left, double x[N])
+{
+    double a[N][N + 1];
+    for (int i = 0; i < N; i++) {
+        for (int j = 0; j < N; j++)
+            a[i][j] = left ? m->basis[i][j] : m->basis[j][i];
+        a[i][N] = right[i];
+    }
+    for (int k = 0; k < N; k++) {
+        int pivot = k;
+        for (int i = k + 1; i < N; i++)
+            pivot = fabs(a[i][k]) > fabs(a[pivot][k]) ? i : pivot;
+        if (fabs(a[pivot][k]) < 1e-13)
+            return false;
+        for (int j = 0; j <= N; j++) {
+            double other = a[k][j];
+            a[k][j] = a[pivot][j];
+            a[pivot][j] = other;
+        }
+        for (int i = 0; i < N; i++)
+            for (int j = N; j >= k && i != k; j--)
+                a[i][j] -= a[i][k] / a[k][k] * a[k][j];
+    }
+    for (int i = 0; i < N; i++)
+        x[i] = a[i][N] / a[i][i];
+    return true;
+}
+
+static void column_of(const price_master *m, const master_line *line, double column[N])
+{
+    for (int i = 0; i < MASTER_TIMES; i++)
+        column[i] = -(double)line->ticks[i] / m->tick_unit;
+    column[BYTES_ROW] = (double)line->bytes / m->byte_unit;
+    column[ONE_ROW] = 1;
+}
+
+/* Sets values and prices; false: numerical trouble. */
+static bool price(price_master *m, double duals[N])
+{
+    double cost[N];
+    for (int i = 0; i < N; i++)
+        cost[i] = m->is_time[i];
+    if (!solve(m, m->side, false, m->values) || !solve(m, cost, true, duals))
+        return false;
+    m->time = 0;
+    for (int i = 0; i < N; i++)
+        m->time += m->is_time[i] ? m->values[i] * m->tick_unit : 0;
+    for (int i = 0; i < MASTER_TIMES; i++)
+        m->weights[i] = duals[i] > 0 ? duals[i] : 0;
+    m->price = duals[BYTES_ROW] < 0 ? -duals[BYTES_ROW] * m->tick_unit / m->byte_unit : 0;
+    m->line_price = duals[ONE_ROW];
+    return true;
+}
+
+/* Takes a column into the basis for the one that reaches zero first. */
+static bool enter(price_master *m, const double column[N], double duals[N])
+{
+    double step[N];
+    int leaving = -1;
+    if (!solve(m, column, false, step))
+        return false;
+    for (int i = 0; i < N; i++)
+        if (step[i] > 1e-9 && !m->is_time[i] &&
+            (leaving < 0 || m->values[i] * step[leaving] < m->values[leaving] * step[i]))
+            leaving = i;
+    if (leaving < 0)
+        return false;
+    memcpy(m->basis[leaving], column, sizeof m->basis[leaving]);
+    return price(m, duals);
+}
+
+/* Slacks with a negative price come in first, so that all prices are those of a dual solution. */
+static bool clear_slacks(price_master *m, double duals[N])
+{
+    for (int round = 0; round < 50; round++) {
+        double column[N] = {0};
+        int worst = -1;
+        for (int i = 0; i <= BYTES_ROW; i++) {
+            double reduced = i == BYTES_ROW ? -duals[i] : duals[i];
+            if (reduced < -TOLERANCE && (worst < 0 || reduced < column[worst])) {
+                column[i] = reduced;
+                worst = i;
+            }
+        }
+        if (worst < 0)
+            return true;
+        memset(column, 0, sizeof column);
+        column[worst] = worst == BYTES_ROW ? 1 : -1;
+        if (!enter(m, column, duals))
+            return false;
+    }
+    return true;
+}
+
+bool master_begin(price_master *m, const int64_t base[MASTER_TIMES], int64_t room,
+                  const master_line *line)
+{
+    double duals[N];
+    int largest = 0;
+    *m = (price_master){.tick_unit = (double)base[0] + 1, .byte_unit = (double)room + 1};
+    for (int i = 0; i < MASTER_TIMES; i++) {
+        m->side[i] = (double)base[i] / m->tick_unit;
+        m->basis[i][i] = -1;
+        if (base[i] + line->ticks[i] > base[largest] + line->ticks[largest])
+            largest = i;
+    }
+    m->side[BYTES_ROW] = (double)room / m->byte_unit;
+    m->side[ONE_ROW] = 1;
+    m->basis[BYTES_ROW][BYTES_ROW] = 1;
+    column_of(m, line, m->basis[ONE_ROW]);
+    for (int i = 0; i < N; i++) /* in the place of the tightest slack: T itself */
+        m->basis[largest][i] = i < MASTER_TIMES;
+    m->is_time[largest] = true;
+    return price(m, duals) && clear_slacks(m, duals);
+}
+
+bool master_add(price_master *m, const master_line *line)
+{
+    double column[N], duals[N], reduced = -m->line_price;
+    column_of(m, line, column);
+    for (int i = 0; i < MASTER_TIMES; i++)
+        reduced += m->weights[i] * -column[i];
+    reduced += m->price * m->byte_unit / m->tick_unit * column[BYTES_ROW];
+    if (reduced > -TOLERANCE)
+        return false;
+    return enter(m, column, duals) && clear_slacks(m, duals);
+}
