@@ -141,17 +141,18 @@ static void test_random_transfers(void **state)
 }
 
 static void check_method(const problem *x, const char *method, int64_t budget,
-                         const bound_figures *bounds)
+                         const neap_link *link, const bound_figures *bounds)
 {
     neap_request request;
     neap_solution *solution;
     neap_request_init(&request, x->graph, method);
     request.budget = budget;
     request.time_limit = 2;
+    request.link = *link;
     assert_int_equal(neap_solve(NULL, &request, &solution, NULL), NEAP_OK);
     const neap_plan *plan = neap_solution_plan(solution);
     if (plan) {
-        neap_verdict verdict = judge(x->graph, plan, NULL);
+        neap_verdict verdict = judge(x->graph, plan, link);
         assert_true(verdict.peak_bytes <= budget);
         check_plan(x, plan, &verdict, bounds, method);
     }
@@ -182,6 +183,7 @@ static void check_smaller_budget(const problem *x, int64_t budget, int64_t *last
 static void test_methods(void **state)
 {
     (void)state;
+    static const neap_link no_link;
     uint64_t count = setting("NEAP_TEST_COUNT", 150 / SHARE);
     for (uint64_t i = 0; i < count; i++) {
         random_source random = {first_seed() + i};
@@ -197,10 +199,17 @@ static void test_methods(void **state)
             bound_figures bounds = bounds_of(&x, budget, NULL);
             assert_true(last.infeasible <= bounds.infeasible && last.none_fits <= bounds.none_fits);
             check_smaller_budget(&x, budget, &last_cuts);
-            check_method(&x, "pareto", budget, &bounds);
+            check_method(&x, "pareto", budget, &no_link, &bounds);
             if (NEAP_HAS_HIGHS)
-                check_method(&x, "checkmate", budget, &bounds);
+                check_method(&x, "checkmate", budget, &no_link, &bounds);
             last = bounds;
+            const neap_link link = {.out_bandwidth = 1 + random_below(&random, 40),
+                                    .in_bandwidth = 1 + random_below(&random, 40),
+                                    .duplex = random_below(&random, 2)};
+            bound_figures moving = bounds_of(&x, budget, &link);
+            assert_true(moving.any_ticks <= bounds.any_ticks || bounds.infeasible);
+            check_method(&x, "offload", budget, &link, &moving);
+            check_method(&x, "pareto", budget, &no_link, &moving);
         }
         bound_figures bounds = bounds_of(&x, INT64_MAX / 2, NULL);
         assert_true(bounds.order_ticks == neap_graph_least_ticks(graph));
@@ -216,7 +225,8 @@ typedef struct subsets {
     const bool *can_recompute;
     uint32_t task;
     bool is_past[64], is_future[64]; /* by task */
-    bool kept[64];                   /* by tensor */
+    bool kept[64], away[64];         /* by tensor */
+    const neap_link *link;           /* or NULL */
     bool again[64];                  /* by task */
 } subsets;
 
@@ -224,7 +234,7 @@ static bool make_available(subsets *q, uint32_t tensor, int64_t *ticks)
 {
     const problem *x = q->x;
     uint32_t p = x->producer[tensor];
-    if (q->kept[tensor] || q->again[p])
+    if (q->kept[tensor] || q->away[tensor] || q->again[p])
         return true;
     if (!q->can_recompute[tensor])
         return false;
@@ -279,37 +289,76 @@ static void mark_roles(subsets *q, cut_scope scope)
             q->is_future[k] |= q->is_future[x->producer[x->reads.items[i]]];
 }
 
-/* The least over all subsets and variants; -1: none fits. */
+/* The least time that a choice allows with a variant. */
+static int64_t time_of(const subsets *q, int64_t again, const task_variant *variant)
+{
+    const problem *x = q->x;
+    int64_t more = variant->ticks - task_ticks(x, q->task), in = 0, out = 0;
+    int64_t before = variant->ticks, after = more;
+    for (uint32_t s = 0; s < x->n_tensors; s++)
+        if (q->away[s]) {
+            in += neap_link_ticks(q->link, x->graph, false, x->bytes[s]);
+            out += neap_link_ticks(q->link, x->graph, true, x->bytes[s]);
+        }
+    for (uint32_t k = 0; k < x->n_tasks; k++) {
+        before += q->is_past[k] ? task_ticks(x, k) : 0;
+        after += q->is_future[k] ? task_ticks(x, k) : 0;
+    }
+    const int64_t times[] = {neap_graph_least_ticks(x->graph) + more + again, before + in,
+                             out + after + again, out + variant->ticks + in};
+    int64_t most = 0;
+    for (int i = 0; i < 4; i++)
+        most = times[i] > most ? times[i] : most;
+    return most;
+}
+
+/* Kept, away or dropped: the choice of that number. Returns the bytes kept; -1: nonsense. */
+static int64_t choose(subsets *q, uint32_t number)
+{
+    const problem *x = q->x;
+    int64_t bytes = 0;
+    uint32_t ways = q->link ? 3 : 2;
+    for (uint32_t s = 0; s < x->n_tensors; s++, number /= ways) {
+        q->kept[s] = number % ways == 1;
+        q->away[s] = number % ways == 2;
+        bytes += q->kept[s] ? x->bytes[s] : 0;
+        if (number % ways > 0 && !q->is_past[x->producer[s]])
+            return -1;
+    }
+    for (uint32_t i = x->reads.start[q->task]; i < x->reads.start[q->task + 1]; i++)
+        if (!q->kept[x->reads.items[i]])
+            return -1;
+    return bytes;
+}
+
+/* The least over all choices and variants; -1: none fits. */
 static int64_t least_by_subsets(subsets *q, int64_t budget)
 {
     const problem *x = q->x;
     int64_t best = -1;
-    for (uint32_t set = 0; set < UINT32_C(1) << x->n_tensors; set++) {
-        int64_t room = budget - x->base_bytes - x->made_bytes[q->task];
-        bool sensible = true;
-        for (uint32_t s = 0; s < x->n_tensors; s++) {
-            q->kept[s] = set >> s & 1;
-            room -= q->kept[s] ? x->bytes[s] : 0;
-            sensible = sensible && (!q->kept[s] || q->is_past[x->producer[s]]);
-        }
-        for (uint32_t i = x->reads.start[q->task]; i < x->reads.start[q->task + 1]; i++)
-            sensible = sensible && q->kept[x->reads.items[i]];
-        int64_t ticks = sensible && room >= 0 ? ticks_of_subset(q) : -1;
+    uint32_t n_choices = 1;
+    for (uint32_t s = 0; s < x->n_tensors; s++)
+        n_choices *= q->link ? 3 : 2;
+    for (uint32_t number = 0; number < n_choices; number++) {
+        int64_t bytes = choose(q, number);
+        int64_t room = budget - x->base_bytes - x->made_bytes[q->task] - bytes;
+        int64_t again = bytes >= 0 && room >= 0 ? ticks_of_subset(q) : -1;
         for (uint32_t v = x->variant_start[q->task]; v < x->variant_start[q->task + 1]; v++) {
-            int64_t all = ticks + x->variants[v].ticks - task_ticks(x, q->task);
-            if (ticks >= 0 && x->variants[v].workspace <= room && (best < 0 || all < best))
-                best = all;
+            if (again < 0 || x->variants[v].workspace > room)
+                continue;
+            int64_t time = time_of(q, again, &x->variants[v]);
+            best = best < 0 || time < best ? time : best;
         }
     }
-    return best < 0 ? -1 : best + neap_graph_least_ticks(x->graph);
+    return best;
 }
 
-static void check_cuts(const problem *x, int64_t budget)
+static void check_cuts(const problem *x, int64_t budget, const neap_link *link)
 {
     static const cut_watch watch;
-    subsets q = {.x = x};
+    subsets q = {.x = x, .link = link};
     cut *c;
-    assert_int_equal(cut_create(NULL, x, budget, NULL, &c, NULL), NEAP_OK);
+    assert_int_equal(cut_create(NULL, x, budget, link, &c, NULL), NEAP_OK);
     q.can_recompute = cut_recomputable(c);
     for (uint32_t k = 0; k < x->n_tasks; k++)
         for (int scope = 0; scope < 2; scope++) {
@@ -340,8 +389,14 @@ static void test_cuts(void **state)
         int64_t peak, floor = neap_graph_floor_bytes(graph, NULL);
         open_problem(&x, graph);
         assert_int_equal(neap_natural_peak(NULL, graph, &peak, NULL), NEAP_OK);
-        for (int part = 0; part < 4 && x.n_tensors <= 12; part++)
-            check_cuts(&x, floor - 1 + (peak - floor) * part / 4);
+        for (int part = 0; part < 4 && x.n_tensors <= 11; part++) {
+            const neap_link link = {.out_bandwidth = 1 + random_below(&random, 40),
+                                    .in_bandwidth = 1 + random_below(&random, 40)};
+            int64_t budget = floor - 1 + (peak - floor) * part / 4;
+            check_cuts(&x, budget, NULL);
+            if (x.n_tensors <= 7)
+                check_cuts(&x, budget, &link);
+        }
         problem_clear(&x);
         neap_graph_destroy(graph);
     }

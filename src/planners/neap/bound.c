@@ -429,9 +429,8 @@ static neap_status step(bound *b, const cut_watch *watch, neap_diag *diag)
         return step_positions(b, order, watch, diag);
     if (!any->done)
         return step_positions(b, any, watch, diag);
-    neap_status status = b->programs.done && !b->programs.any_next
-                             ? NEAP_OK
-                             : step_programs(b, watch, diag);
+    neap_status status =
+        b->programs.done && !b->programs.any_next ? NEAP_OK : step_programs(b, watch, diag);
     b->figures.done = b->programs.done && !b->programs.any_next;
     return status;
 }

@@ -47,7 +47,7 @@ struct cut {
     neap_arena arena;
     const problem *x;
     int64_t budget, least_ticks;
-    bool *can_recompute;  /* by tensor */
+    bool *can_recompute; /* by tensor */
     int64_t *in, *out;   /* by tensor: ticks of a copy; NULL without a link, -1: it may not leave */
     uint8_t *role;       /* by task */
     uint32_t *task_node; /* by task; NEAP_NONE: not in the network */
@@ -62,9 +62,9 @@ struct cut {
     /* of the present network */
     int64_t base[MASTER_TIMES]; /* least ticks of the inequalities */
     int64_t room;               /* for what is not certainly resident */
-    int64_t bytes; /* of all that is wanted: what is kept if nothing runs again */
-    int shift;     /* capacities are ticks * 2^shift */
-    int64_t limit; /* of a capacity */
+    int64_t bytes;              /* of all that is wanted: what is kept if nothing runs again */
+    int shift;                  /* capacities are ticks * 2^shift */
+    int64_t limit;              /* of a capacity */
     uint64_t work;
 };
 
@@ -556,8 +556,8 @@ static int64_t proven_with_link(const cut *c, int64_t flow, const cut_prices *pr
     if (!(paid < (double)sum))
         return 0;
     int64_t rest = sum - (int64_t)paid;
-    int64_t ticks = c->shift < 0 ? rest << -c->shift
-                                 : (rest + (INT64_C(1) << c->shift) - 1) >> c->shift;
+    int64_t ticks =
+        c->shift < 0 ? rest << -c->shift : (rest + (INT64_C(1) << c->shift) - 1) >> c->shift;
     return ticks > c->least_ticks ? ticks - c->least_ticks : 0;
 }
 
