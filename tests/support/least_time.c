@@ -37,9 +37,9 @@
  * other's stale and due ones among its own: whatever follows the one may follow the other, no
  * later.
  *
- * The bound of a state: the clock and each op's fastest time that has not run; the engine that
- * fetches and all that is due; the ends of the transfers. It never falls along a move, and is the
- * makespan at the end; so the first complete state that comes up is a fastest.
+ * The bound of a state: the clock and the times of the ops that must still run; the engine that
+ * fetches and all that is due; the ends of the transfers. No plan that goes on from there is
+ * faster, and for a complete state it is the makespan; so the first that comes up is a fastest.
  */
 #include "least_time.h"
 
@@ -69,7 +69,7 @@ typedef struct choice {
 typedef struct space {
     const neap_graph *graph;
     least_time_options options;
-    int64_t budget;
+    int64_t budget, most_ticks;      /* slower plans are of no use */
     uint32_t n_ops, n_values;        /* only those that ops make */
     uint32_t ids[MOST_TIMED_VALUES]; /* their values in the graph */
     int64_t base;                    /* bytes live throughout */
@@ -176,7 +176,7 @@ static void add_storage(space *p, uint32_t storage, bool timeless)
 static space space_of(const neap_graph *graph, int64_t budget, const least_time_options *options,
                       bool timeless)
 {
-    space p = {.graph = graph, .options = *options, .budget = budget};
+    space p = {.graph = graph, .options = *options, .budget = budget, .most_ticks = INT64_MAX};
     p.n_ops = neap_graph_op_count(graph);
     p.base = neap_graph_base_bytes(graph);
     assert_true(p.n_ops <= MOST_TIMED_OPS);
@@ -247,12 +247,31 @@ static bool is_complete(const space *p, const state *s)
     return s->done == p->all_ops && without(p->outputs, s->resident) == 0 && s->due == 0;
 }
 
+/* What no plan can do without from here: the ops that have not run, and those to run again for
+ * what they or the outputs need, which is neither resident nor on the host. */
+static set missing_ops(const space *p, const state *s)
+{
+    set missing = without(p->all_ops, s->done), needed = p->outputs;
+    for (uint32_t o = p->n_ops; o-- > 0;) { /* readers come before what they read */
+        set gone = without(without(p->writes[o], s->resident), s->host);
+        if (needed & gone)
+            missing = join(missing, bit(o));
+        if (missing & bit(o))
+            needed = join(needed, p->reads[o]);
+    }
+    return missing;
+}
+
 static int64_t bound_of(const space *p, const state *s)
 {
     int64_t computed = s->clock, fetched = later(s->clock, s->engine[IN]);
-    for (uint32_t o = 0; o < p->n_ops; o++)
-        if (!(s->done & bit(o)))
-            computed += p->fastest[o];
+    set missing = missing_ops(p, s);
+    for (uint32_t o = 0; o < p->n_ops; o++) {
+        bool is_chosen = (s->done & bit(o)) && !p->options.mixed_variants;
+        int64_t ticks = p->choices[o][(s->chosen >> (2 * o)) & 3].ticks;
+        if (missing & bit(o))
+            computed += is_chosen ? ticks : p->fastest[o];
+    }
     for (uint32_t v = 0; v < p->n_values; v++)
         if (s->due & bit(v))
             fetched += p->ticks[IN][v];
@@ -349,6 +368,9 @@ static void make_room(search *s)
 /* Keeps a state unless one there is as good, and marks those it is as good as. */
 static void offer(search *s, state *new)
 {
+    new->bound = bound_of(s->p, new);
+    if (new->bound > s->p->most_ticks)
+        return;
     make_room(s);
     uint32_t *head = bucket_of(s, new);
     for (uint32_t i = *head; i != NOWHERE; i = s->states[i].alike) {
@@ -363,7 +385,6 @@ static void offer(search *s, state *new)
         s->gave_up = true;
         return;
     }
-    new->bound = bound_of(s->p, new);
     new->alike = *head;
     new->useless = false;
     *head = s->count;
@@ -611,17 +632,26 @@ static least_time_answer explore(const space *p)
 
 /*
  * Where nothing takes time all clocks are 0, and few states are to be seen: whether there is a plan
- * at all is asked there, before the clocks of a link multiply them.
+ * at all is asked there, before the clocks of a link multiply them. And the best plan that moves
+ * nothing, which is soon found, limits how late a state with transfers may be.
  */
 least_time_answer least_time_search(const neap_graph *graph, int64_t budget,
                                     const least_time_options *options)
 {
-    least_time_options asked = options ? *options : (least_time_options){0}, plain = asked;
-    plain.want_plan = false;
-    space timeless = space_of(graph, budget, &plain, true);
+    least_time_options asked = options ? *options : (least_time_options){0}, unmoved = asked;
+    unmoved.want_plan = false;
+    space timeless = space_of(graph, budget, &unmoved, true);
     least_time_answer answer = explore(&timeless);
     if (!answer.found)
         return answer;
     space timed = space_of(graph, budget, &asked, false);
+    if (timed.movable) {
+        unmoved.link = (neap_link){0};
+        space still = space_of(graph, budget, &unmoved, false);
+        answer = explore(&still);
+        if (answer.gave_up)
+            return answer;
+        timed.most_ticks = answer.found ? answer.ticks : INT64_MAX;
+    }
     return explore(&timed);
 }
