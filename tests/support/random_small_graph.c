@@ -236,13 +236,14 @@ static void draw_training(draft *d, uint32_t n_ops)
     add_output(d, newest);
 }
 
-neap_graph *random_small_graph(random_source *random, uint32_t most_ops, unsigned flags)
+/* ---- Both ---- */
+
+static neap_graph *draw_graph(random_source *random, uint32_t most_ops, unsigned flags)
 {
     draft d = {.random = random, .flags = flags};
     neap_graph *graph;
     neap_diag diag = {0};
     uint32_t n_ops = 2 + random_below(random, most_ops - 1);
-    assert_true(most_ops >= 2 && most_ops <= 7);
     assert_int_equal(neap_graph_builder_create(NULL, "small", &d.builder, NULL), NEAP_OK);
     if (flags & SMALL_TRAINING)
         draw_training(&d, n_ops);
@@ -254,6 +255,25 @@ neap_graph *random_small_graph(random_source *random, uint32_t most_ops, unsigne
     neap_graph_builder_destroy(d.builder);
     if (status != NEAP_OK)
         fail_msg("%s", diag.message);
+    return graph;
+}
+
+static bool leaves_a_choice(const neap_graph *graph)
+{
+    int64_t natural;
+    assert_int_equal(neap_natural_peak(NULL, graph, &natural, NULL), NEAP_OK);
+    return natural > neap_graph_floor_bytes(graph, NULL);
+}
+
+neap_graph *random_small_graph(random_source *random, uint32_t most_ops, unsigned flags)
+{
+    enum { TRIES = 4 };
+    assert_true(most_ops >= 2 && most_ops <= 7);
+    neap_graph *graph = draw_graph(random, most_ops, flags);
+    for (int i = 1; i < TRIES && !leaves_a_choice(graph); i++) {
+        neap_graph_destroy(graph);
+        graph = draw_graph(random, most_ops, flags);
+    }
     return graph;
 }
 
