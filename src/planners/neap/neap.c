@@ -1,0 +1,289 @@
+/*
+ * neap: keep, recompute, offload, kernel and order, all at once, with a bound beside it.
+ *
+ * Several streams of search (search.h) start from different schedules, and a bound (bound.h) is
+ * proven beside them. Work goes in rounds: in each, every stream does so many iterations and the
+ * bound one slice, on as many threads as there are. Between rounds the best plan and the bound are
+ * compared, and a stream that lags goes on from the best one's schedule. What a round does depends
+ * on nothing but the seed, so without a time limit the plan is the same on any number of threads.
+ */
+#include "base/fail.h"
+#include "base/memory.h"
+#include "base/team.h"
+#include "planners/neap/bound.h"
+#include "planners/neap/emit.h"
+#include "planners/neap/search.h"
+#include "planners/planner_internal.h"
+
+#include <neap/check.h>
+
+#include <stdatomic.h>
+
+enum {
+    STREAMS = 4,
+    EXCHANGE = 3 /* rounds between two looks at whether a stream lags */
+};
+
+enum { EFFORT };
+
+static const neap_option options[] = {
+    [EFFORT] = {.name = "effort",
+                .meaning = "how long to search where no time limit says so: rounds, and a third of "
+                           "them in vain is enough",
+                .type = NEAP_OPTION_INTEGER,
+                .least = 1,
+                .most = 1e6,
+                .default_value = 120},
+};
+
+typedef struct neap_run {
+    neap_job job;
+    const planner *p;
+    neap_allocator *allocator; /* may be used by all threads */
+    problem x;
+    search streams[STREAMS];
+    bound *bound;
+    int64_t bound_ticks; /* of the best plan's kind, when it was last looked at */
+    const char *scope;
+    uint32_t iterations; /* of a stream in a round */
+    uint32_t round, last_improved;
+    bool bounding;
+    atomic_uint next; /* job of the round */
+    neap_status status[STREAMS + 1];
+    neap_diag diags[STREAMS + 1];
+    search_plan best;
+} neap_run;
+
+/* ---- A round ---- */
+
+static bool stopped(void *context)
+{
+    const neap_run *run = context;
+    return planner_stopped(run->p);
+}
+
+static neap_status run_stream(neap_run *run, uint32_t k)
+{
+    search *s = &run->streams[k];
+    if (run->round == 0)
+        return search_construct(s, stopped, run, &run->diags[k]);
+    return search_iterate(s, run->iterations, stopped, run, &run->diags[k]);
+}
+
+static void take_jobs(neap_job *self, neap_team *team, unsigned member)
+{
+    neap_run *run = (neap_run *)self;
+    (void)team;
+    (void)member;
+    uint32_t k;
+    while ((k = atomic_fetch_add(&run->next, 1)) <= STREAMS) {
+        if (k > 0)
+            run->status[k] = run_stream(run, k - 1);
+        else if (run->bounding)
+            run->status[k] = bound_improve(run->bound, stopped, run, &run->diags[STREAMS]);
+    }
+}
+
+static neap_status do_round(neap_run *run, neap_diag *diag)
+{
+    atomic_store(&run->next, 0);
+    neap_team_run(&run->job, neap_team_size(run->p->request->threads, STREAMS + 1));
+    for (uint32_t k = 0; k <= STREAMS; k++)
+        if (run->status[k] != NEAP_OK) {
+            *diag = run->diags[k > 0 ? k - 1 : STREAMS];
+            return run->status[k];
+        }
+    return NEAP_OK;
+}
+
+/* ---- Between rounds ---- */
+
+static bool fits(const neap_run *run, const search_plan *plan)
+{
+    return plan->found && plan->peak <= run->p->budget;
+}
+
+static bool is_better(const neap_run *run, const search_plan *a, const search_plan *b)
+{
+    if (!a->found || !b->found)
+        return a->found && !b->found;
+    if (fits(run, a) != fits(run, b))
+        return fits(run, a);
+    if (!fits(run, a))
+        return a->peak < b->peak;
+    return a->ticks != b->ticks ? a->ticks < b->ticks : a->peak < b->peak;
+}
+
+/* Whether ops run for the first time in the graph's order. */
+static neap_status is_in_order(const neap_run *run, const search_plan *plan, bool *in_order,
+                               neap_diag *diag)
+{
+    uint32_t next = 0;
+    bool *seen;
+    neap_status status = NEAP_NEW(run->allocator, run->x.n_tasks, &seen, diag);
+    *in_order = true;
+    for (uint32_t i = 0; i < plan->n && status == NEAP_OK; i++) {
+        if (seen[plan->tasks[i]])
+            continue;
+        seen[plan->tasks[i]] = true;
+        *in_order = *in_order && plan->tasks[i] == next++;
+    }
+    NEAP_DELETE(run->allocator, run->x.n_tasks, seen);
+    return status;
+}
+
+static neap_status look_at_bound(neap_run *run, neap_diag *diag)
+{
+    const bound_figures *figures = bound_state(run->bound);
+    bool in_order = false;
+    neap_status status = NEAP_OK;
+    if (run->best.found && figures->order_ticks > figures->any_ticks)
+        status = is_in_order(run, &run->best, &in_order, diag);
+    run->bound_ticks = in_order ? figures->order_ticks : figures->any_ticks;
+    run->scope = in_order ? "order" : "any";
+    run->bounding = !figures->done;
+    return status;
+}
+
+/* The best of all; and a stream that lags takes it over, one a round. */
+static neap_status compare_streams(neap_run *run, neap_diag *diag)
+{
+    neap_status status = NEAP_OK;
+    for (uint32_t k = 0; k < STREAMS && status == NEAP_OK; k++)
+        if (is_better(run, &run->streams[k].best, &run->best)) {
+            run->last_improved = run->round;
+            status =
+                search_plan_copy(run->allocator, &run->x, &run->best, &run->streams[k].best, diag);
+        }
+    search *turn = &run->streams[run->round % STREAMS];
+    if (status == NEAP_OK && run->best.found && run->round % EXCHANGE == 0 &&
+        turn->current_ticks > run->best.ticks)
+        status = search_start_from(turn, &run->best, diag);
+    return status;
+}
+
+static bool is_good_enough(const neap_run *run)
+{
+    int64_t target = planner_target_ticks(run->p);
+    double time = (double)run->best.ticks, least = (double)run->bound_ticks;
+    return fits(run, &run->best) &&
+           (run->best.ticks <= run->bound_ticks || time <= least * (1 + run->p->request->gap) ||
+            (target < INT64_MAX && run->best.ticks <= target));
+}
+
+/* ---- The whole ---- */
+
+static neap_status search_rounds(neap_run *run, neap_diag *diag)
+{
+    uint32_t rounds = (uint32_t)run->p->options[EFFORT];
+    neap_status status = NEAP_OK;
+    for (run->round = 0; run->round <= rounds && status == NEAP_OK; run->round++) {
+        status = do_round(run, diag);
+        if (status == NEAP_OK)
+            status = compare_streams(run, diag);
+        if (status == NEAP_OK)
+            status = look_at_bound(run, diag);
+        if (status != NEAP_OK || is_good_enough(run) || planner_stopped(run->p))
+            break;
+        planner_report_search(run->p, fits(run, &run->best) ? run->best.ticks : -1,
+                              run->bound_ticks);
+        bool limited = run->p->request->time_limit > 0;
+        if (!limited && run->round > run->last_improved + rounds / 3 && !run->bounding)
+            break;
+        if (limited)
+            rounds = UINT32_MAX - 1;
+    }
+    return status;
+}
+
+static neap_status write_draft(neap_run *run, draft *d, neap_diag *diag)
+{
+    const planner *p = run->p;
+    const search_plan *best = &run->best;
+    const bound_figures *figures = bound_state(run->bound);
+    neap_timeline timeline = {0};
+    d->bound_ticks = run->bound_ticks;
+    d->scope = run->scope;
+    d->stopped = planner_stopped(p);
+    if (!best->found)
+        return NEAP_OK;
+    compute_list list = {.n = best->n, .tasks = best->tasks, .choice = best->choice};
+    neap_status status = emit_plan(p->allocator, &run->x, p->request, &list, best->n_transfers,
+                                   best->transfers, &d->plan, diag);
+    if (status == NEAP_OK)
+        status = neap_timeline_build(p->allocator, p->graph, d->plan, &p->request->link, &timeline,
+                                     diag);
+    if (status == NEAP_OK && fits(run, best) && timeline.makespan_ticks != best->ticks)
+        status = neap_fail(diag, NEAP_INTERNAL, "the search counts other ticks than the timeline");
+    d->predicted_peak = timeline.peak_bytes;
+    d->predicted_ticks = timeline.makespan_ticks;
+    neap_timeline_clear(&timeline);
+    if (status == NEAP_OK)
+        status = draft_add_number(p, d, "any_order_bound",
+                                  neap_graph_seconds(p->graph, figures->any_ticks), diag);
+    if (status == NEAP_OK)
+        status = draft_add_number(p, d, "fixed_order_bound",
+                                  neap_graph_seconds(p->graph, figures->order_ticks), diag);
+    return status;
+}
+
+static neap_status begin(neap_run *run, neap_diag *diag)
+{
+    const planner *p = run->p;
+    const neap_link *link = p->request->link.out_bandwidth > 0 && p->request->link.in_bandwidth > 0
+                                ? &p->request->link
+                                : NULL;
+    neap_status status = problem_init(&run->x, run->allocator, p->request, diag);
+    if (status == NEAP_OK)
+        status = bound_create(run->allocator, &run->x, p->budget, link, &run->bound, diag);
+    for (uint32_t k = 0; k < STREAMS && status == NEAP_OK; k++)
+        status = search_init(&run->streams[k], run->allocator, &run->x, p->budget, link,
+                             p->request->seed * STREAMS + k, diag);
+    uint32_t n = run->x.n_tasks + 1;
+    run->iterations = 20 + (n < 100 ? 10 * n : 100000 / n);
+    run->bounding = true;
+    return status;
+}
+
+static neap_status plan_with(neap_run *run, draft *d, neap_diag *diag)
+{
+    neap_status status = begin(run, diag);
+    if (status == NEAP_OK)
+        status = search_rounds(run, diag);
+    if (status == NEAP_OK)
+        status = write_draft(run, d, diag);
+    for (uint32_t k = 0; k < STREAMS; k++)
+        search_clear(&run->streams[k]);
+    search_plan_clear(run->allocator, &run->x, &run->best);
+    bound_destroy(run->bound);
+    problem_clear(&run->x);
+    return status;
+}
+
+static neap_status plan_neap(const planner *p, draft *d, neap_diag *diag)
+{
+    neap_shared_allocator shared;
+    neap_run *run;
+    if (!neap_shared_allocator_init(&shared, p->allocator))
+        return neap_fail_no_memory(diag);
+    neap_status status = NEAP_NEW(&shared.base, 1, &run, diag);
+    if (status == NEAP_OK) {
+        run->job.run = take_jobs;
+        run->p = p;
+        run->allocator = &shared.base;
+        status = plan_with(run, d, diag);
+    }
+    NEAP_DELETE(&shared.base, 1, run);
+    neap_shared_allocator_clear(&shared);
+    return status;
+}
+
+const neap_method method_neap = {
+    .name = "neap",
+    .summary = "keep, recompute, offload, kernels and order together, with a proven bound",
+    .source = "neap's own; bounds in docs/bounds.md",
+    .n_options = sizeof options / sizeof *options,
+    .options = options,
+    .takes_wishes = true,
+    .plan = plan_neap,
+};
