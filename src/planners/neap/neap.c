@@ -45,7 +45,10 @@ typedef struct neap_run {
     bound *bound;
     int64_t bound_ticks; /* of the best plan's kind, when it was last looked at */
     const char *scope;
-    uint32_t iterations; /* of a stream in a round */
+    const uint8_t *fates; /* of a cut to follow in the next round; or NULL */
+    uint32_t position;    /* of it */
+    int64_t followed;     /* the bound that it had */
+    uint32_t iterations;  /* of a stream in a round */
     uint32_t round, last_improved;
     bool bounding;
     atomic_uint next; /* job of the round */
@@ -62,11 +65,26 @@ static bool stopped(void *context)
     return planner_stopped(run->p);
 }
 
+/* A stream begins anew with what the bound's best cut suggests, if that is any good. */
+static neap_status follow_cut(neap_run *run, uint32_t k)
+{
+    search *s = &run->streams[k];
+    neap_diag *diag = &run->diags[k];
+    neap_status status = search_follow(s, run->fates, run->position, diag);
+    if (status == NEAP_OK)
+        status = search_construct(s, stopped, run, diag);
+    if (status == NEAP_OK && sequence_most(&s->q) > s->budget && s->best.found)
+        status = search_start_from(s, &s->best, diag);
+    return status;
+}
+
 static neap_status run_stream(neap_run *run, uint32_t k)
 {
     search *s = &run->streams[k];
     if (run->round == 0)
         return search_construct(s, stopped, run, &run->diags[k]);
+    if (run->fates && k == run->round % STREAMS)
+        return follow_cut(run, k);
     return search_iterate(s, run->iterations, stopped, run, &run->diags[k]);
 }
 
@@ -142,6 +160,11 @@ static neap_status look_at_bound(neap_run *run, neap_diag *diag)
     run->bound_ticks = in_order ? figures->order_ticks : figures->any_ticks;
     run->scope = in_order ? "order" : "any";
     run->bounding = !figures->done;
+    bool news = figures->position != NEAP_NONE && figures->order_ticks > run->followed;
+    run->fates = news ? figures->fates : NULL;
+    run->position = figures->position;
+    if (news)
+        run->followed = figures->order_ticks;
     return status;
 }
 

@@ -9,6 +9,7 @@
 #ifndef NEAP_PLANNERS_NEAP_SEARCH_H
 #define NEAP_PLANNERS_NEAP_SEARCH_H
 
+#include "planners/neap/bound.h"
 #include "planners/neap/sequence.h"
 
 enum { MOST_SAMPLES = 32 };
@@ -108,6 +109,8 @@ neap_status search_construct(search *s, bool (*stop)(void *context), void *conte
 neap_status search_iterate(search *s, uint32_t iterations, bool (*stop)(void *context),
                            void *context, neap_diag *diag);
 
+/* Loads the schedule that a cut suggests (follow.c); search_construct makes it fit. */
+neap_status search_follow(search *s, const uint8_t *fates, uint32_t position, neap_diag *diag);
 /* Goes on from a schedule. */
 neap_status search_start_from(search *s, const search_plan *plan, neap_diag *diag);
 /* Keeps what the sequence holds if it is the best within the budget or, before there is any, at

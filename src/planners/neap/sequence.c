@@ -558,24 +558,34 @@ neap_status sequence_load(sequence *q, const compute_list *list, uint32_t n_tran
     return NEAP_OK;
 }
 
-neap_status sequence_init(sequence *q, neap_allocator *allocator, const problem *x, neap_diag *diag)
+neap_status sequence_load_natural(sequence *q, neap_diag *diag)
 {
-    *q = (sequence){.allocator = allocator, .x = x};
+    const problem *x = q->x;
     uint32_t *natural;
-    neap_status status = NEAP_NEW(allocator, x->n_tasks, &q->runs, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, x->n_tasks, &q->choice, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, x->n_tensors, &q->refs, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, x->n_tasks, &natural, diag);
+    neap_status status = NEAP_NEW(q->allocator, x->n_tasks, &natural, diag);
     if (status != NEAP_OK)
         return status;
     for (uint32_t t = 0; t < x->n_tasks; t++)
         natural[t] = t;
     status = sequence_load(q, &(compute_list){.n = x->n_tasks, .tasks = natural}, 0, NULL, diag);
-    NEAP_DELETE(allocator, x->n_tasks, natural);
+    NEAP_DELETE(q->allocator, x->n_tasks, natural);
     return status;
+}
+
+uint32_t sequence_item_of(const sequence *q, uint32_t task)
+{
+    return q->x->n_tasks > task ? task + 1 : q->end; /* the end is item 0 */
+}
+
+neap_status sequence_init(sequence *q, neap_allocator *allocator, const problem *x, neap_diag *diag)
+{
+    *q = (sequence){.allocator = allocator, .x = x};
+    neap_status status = NEAP_NEW(allocator, x->n_tasks, &q->runs, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, x->n_tasks, &q->choice, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, x->n_tensors, &q->refs, diag);
+    return status == NEAP_OK ? sequence_load_natural(q, diag) : status;
 }
 
 void sequence_clear(sequence *q)

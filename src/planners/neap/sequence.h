@@ -90,6 +90,10 @@ void sequence_clear(sequence *q);
 /* Replaces the whole by a list (read_plan gives one): legal, every task at least once. */
 neap_status sequence_load(sequence *q, const compute_list *list, uint32_t n_transfers,
                           const transfer *transfers, neap_diag *diag);
+/* Every task once, in the graph's order, by its fastest variant; then, until something changes, a
+   task's item. */
+neap_status sequence_load_natural(sequence *q, neap_diag *diag);
+uint32_t sequence_item_of(const sequence *q, uint32_t task);
 /* Into tasks[length] and, if not NULL, bytes[length + 1], the end's included. */
 void sequence_list(const sequence *q, uint32_t *tasks, int64_t *bytes);
 
