@@ -75,10 +75,8 @@ void cli_solve_log_add(cli_solve_log *log, double seconds, double best, double b
 {
     if (best < 0 || (log->best >= 0 && log->best < best)) /* what was known stays known */
         best = log->best;
-    if (bound < log->bound)
-        bound = log->bound;
     bool better = best >= 0 && (log->best < 0 || best < log->best);
-    bool new = better || bound > log->bound;
+    bool new = better || bound > log->bound || (bound >= 0 && bound < log->bound);
     bool due = log->shown < 0 || seconds - log->shown >= PAUSE;
     if ((new && (due || at_end)) || (at_end && log->shown < 0))
         add_line(log, seconds, best, bound, lines);

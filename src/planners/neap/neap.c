@@ -17,12 +17,16 @@
 
 #include <neap/check.h>
 
+#include <math.h>
 #include <stdatomic.h>
 
 enum {
     STREAMS = 4,
     EXCHANGE = 3 /* rounds between two looks at whether a stream lags */
 };
+
+/* Closer to the bound there is nothing to gain. */
+static const double CLOSE = 1e-5;
 
 enum { EFFORT };
 
@@ -178,7 +182,7 @@ static neap_status compare_streams(neap_run *run, neap_diag *diag)
             status =
                 search_plan_copy(run->allocator, &run->x, &run->best, &run->streams[k].best, diag);
         }
-    search *turn = &run->streams[run->round % STREAMS];
+    search *turn = &run->streams[run->round / EXCHANGE % (STREAMS / 2)]; /* not the restless */
     if (status == NEAP_OK && run->best.found && run->round % EXCHANGE == 0 &&
         turn->current_ticks > run->best.ticks)
         status = search_start_from(turn, &run->best, diag);
@@ -190,8 +194,15 @@ static bool is_good_enough(const neap_run *run)
     int64_t target = planner_target_ticks(run->p);
     double time = (double)run->best.ticks, least = (double)run->bound_ticks;
     return fits(run, &run->best) &&
-           (run->best.ticks <= run->bound_ticks || time <= least * (1 + run->p->request->gap) ||
+           (run->best.ticks <= run->bound_ticks || time <= least * (1 + fmax(run->p->request->gap, CLOSE)) ||
             (target < INT64_MAX && run->best.ticks <= target));
+}
+
+/* No plan fits, and the one at hand takes no more than any must. */
+static bool is_hopeless(const neap_run *run)
+{
+    int64_t floor = neap_graph_floor_bytes(run->p->graph, NULL);
+    return run->p->budget < floor && run->best.found && run->best.peak <= floor;
 }
 
 /* ---- The whole ---- */
@@ -206,7 +217,8 @@ static neap_status search_rounds(neap_run *run, neap_diag *diag)
             status = compare_streams(run, diag);
         if (status == NEAP_OK)
             status = look_at_bound(run, diag);
-        if (status != NEAP_OK || is_good_enough(run) || planner_stopped(run->p))
+        if (status != NEAP_OK || is_good_enough(run) || is_hopeless(run) ||
+            planner_stopped(run->p))
             break;
         planner_report_search(run->p, fits(run, &run->best) ? run->best.ticks : -1,
                               run->bound_ticks);
@@ -259,9 +271,14 @@ static neap_status begin(neap_run *run, neap_diag *diag)
     neap_status status = problem_init(&run->x, run->allocator, p->request, diag);
     if (status == NEAP_OK)
         status = bound_create(run->allocator, &run->x, p->budget, link, &run->bound, diag);
+    /* Where no plan can fit, the least peak is sought. */
+    int64_t floor = neap_graph_floor_bytes(p->graph, NULL);
+    int64_t budget = p->budget > floor ? p->budget : floor;
     for (uint32_t k = 0; k < STREAMS && status == NEAP_OK; k++)
-        status = search_init(&run->streams[k], run->allocator, &run->x, p->budget, link,
+        status = search_init(&run->streams[k], run->allocator, &run->x, budget, link,
                              p->request->seed * STREAMS + k, diag);
+    for (uint32_t k = STREAMS / 2; k < STREAMS; k++)
+        run->streams[k].restless = true;
     uint32_t n = run->x.n_tasks + 1;
     run->iterations = 20 + (n < 100 ? 10 * n : 100000 / n);
     run->bounding = true;

@@ -1,4 +1,5 @@
 /* Runs that change their place: the order of computations is the search's to choose, too. */
+#include "base/memory.h"
 #include "base/random.h"
 #include "planners/neap/search.h"
 
@@ -99,4 +100,41 @@ void search_shuffle(search *s, uint32_t center)
         if (search_can_move(s, id, to))
             search_move(s, id, to);
     }
+}
+
+/* ---- Any order ---- */
+
+/* Puts tasks whose inputs are all there, one after the other, into the list. */
+static void draw_order(search *s, uint32_t *list, uint32_t *missing, uint32_t *ready)
+{
+    const problem *x = s->x;
+    uint32_t n = 0, n_ready = 0;
+    for (uint32_t k = 0; k < x->n_tasks; k++) {
+        missing[k] = x->reads.start[k + 1] - x->reads.start[k];
+        if (missing[k] == 0)
+            ready[n_ready++] = k;
+    }
+    while (n_ready > 0) {
+        uint32_t pick = neap_random_below(&s->random, n_ready), task = ready[pick];
+        ready[pick] = ready[--n_ready];
+        list[n++] = task;
+        for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
+            uint32_t tensor = x->makes.items[i];
+            for (uint32_t j = x->readers.start[tensor]; j < x->readers.start[tensor + 1]; j++)
+                if (--missing[x->readers.items[j]] == 0)
+                    ready[n_ready++] = x->readers.items[j];
+        }
+    }
+}
+
+neap_status search_load_random(search *s, neap_diag *diag)
+{
+    uint32_t n = s->x->n_tasks, *scratch;
+    neap_status status = NEAP_NEW(s->allocator, 3 * (size_t)n, &scratch, diag);
+    if (status != NEAP_OK)
+        return status;
+    draw_order(s, scratch, scratch + n, scratch + 2 * n);
+    status = sequence_load(&s->q, &(compute_list){.n = n, .tasks = scratch}, 0, NULL, diag);
+    NEAP_DELETE(s->allocator, 3 * (size_t)n, scratch);
+    return status;
 }

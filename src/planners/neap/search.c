@@ -183,9 +183,11 @@ static bool reach(search *s, int64_t level)
     s->most_ticks = INT64_MAX;
     for (uint32_t attempt = 0; attempt < ATTEMPTS && !s->q.out_of_memory; attempt++) {
         s->moods = neap_random_bits(&s->random);
-        s->noise = attempt < 2 ? 0 : 3 * neap_random_real(&s->random);
+        s->noise = attempt < 2 && s->restarts == 0 ? 0 : 3 * neap_random_real(&s->random);
         s->moody = attempt % 2 == 0;
         s->moving = attempt > 0;
+        s->sending = s->link && neap_random_below(&s->random, 4) > 0;
+        s->send_price = neap_random_real(&s->random);
         s->focus = attempt < 4 ? 0 : (int)neap_random_below(&s->random, 4);
         s->move_cost = 0.2 * neap_random_real(&s->random) * (double)s->q.ticks / s->q.length;
         if (attempt > 3)
@@ -212,7 +214,7 @@ static void descend(search *s, int64_t budget, bool (*stop)(void *context), void
         } else if (s->q.out_of_memory || step <= level / 4096 + 1) {
             break;
         } else {
-            step /= 4;
+            step = step > 4 ? step / 4 : 1;
         }
     }
     s->budget = budget;
@@ -263,10 +265,29 @@ static neap_status iterate(search *s, neap_diag *diag)
         return status;
     }
     sequence_commit(&s->q);
+    if (s->trial.ticks < s->best.ticks || s->trial.ticks < s->current_ticks)
+        s->renewed = s->iterations;
     if (s->trial.ticks < s->best.ticks)
         s->improved = s->iterations - (s->moving ? PATIENCE : 0); /* what helps goes on */
     s->current_ticks = s->trial.ticks;
     return NEAP_OK;
+}
+
+/* Begins anew: in the graph's order or, more often, in another one. */
+static neap_status restart(search *s, bool (*stop)(void *context), void *context, neap_diag *diag)
+{
+    neap_status status = neap_random_below(&s->random, 3) == 0
+                             ? sequence_load_natural(&s->q, diag)
+                             : search_load_random(s, diag);
+    s->restarts++;
+    s->improved = s->renewed = s->iterations;
+    return status == NEAP_OK ? search_construct(s, stop, context, diag) : status;
+}
+
+/* Long enough without a better plan to begin anew. */
+static bool is_stuck(const search *s)
+{
+    return s->restless && s->iterations - s->renewed > 100 + 20 * (uint64_t)s->x->n_tasks;
 }
 
 neap_status search_iterate(search *s, uint32_t iterations, bool (*stop)(void *context),
@@ -275,6 +296,15 @@ neap_status search_iterate(search *s, uint32_t iterations, bool (*stop)(void *co
     neap_status status = NEAP_OK;
     for (uint32_t i = 0; i < iterations && status == NEAP_OK && !stop(context); i++) {
         s->iterations++;
+        if (is_stuck(s)) {
+            status = restart(s, stop, context, diag);
+            continue;
+        }
+        if (sequence_most(&s->q) > s->budget) {
+            status = search_construct(s, stop, context, diag);
+            i += ATTEMPTS;
+            continue;
+        }
         status = iterate(s, diag);
         if (s->q.out_of_memory)
             return neap_fail_no_memory(diag);

@@ -93,7 +93,9 @@ typedef struct search {
     search_plan trial; /* the schedule at hand, as a list */
     int64_t current_ticks;
     search_plan best;
-    uint64_t iterations, improved;
+    bool restless; /* begins anew when it does not get on */
+    uint64_t restarts;
+    uint64_t iterations, improved, renewed; /* the last two: when it last got on */
 } search;
 
 /* Clear also after a failure. budget: all bytes. */
@@ -137,6 +139,8 @@ uint32_t search_move(search *s, uint32_t id, uint32_t before);
 uint32_t search_random_item(search *s);
 /* Gives some runs around an item other places. */
 void search_shuffle(search *s, uint32_t center);
+/* Loads each task once, in a random order. */
+neap_status search_load_random(search *s, neap_diag *diag);
 /* Takes out a run and what only it needed. */
 void search_remove(search *s, uint32_t id);
 
