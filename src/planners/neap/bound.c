@@ -14,7 +14,7 @@ enum {
     MOST_EFFORT = 20000,
     FIRST_BLOCKS = 16,
     SLICE_WORK = 2000000,          /* some hundredths of a second */
-    MOST_POSITIONS = 400,          /* of one scope */
+    MOST_POSITIONS = 200,          /* of one scope */
     MOST_POSITION_WORK = 400000000 /* some seconds */
 };
 
