@@ -5,7 +5,6 @@
 #include "base/fail.h"
 #include "base/memory.h"
 
-#include <math.h>
 #include <string.h>
 
 enum {
@@ -13,9 +12,10 @@ enum {
     FIRST_EFFORT = 400,
     MOST_EFFORT = 20000,
     FIRST_BLOCKS = 16,
-    SLICE_WORK = 2000000,          /* some hundredths of a second */
-    MOST_POSITIONS = 200,          /* of one scope */
-    MOST_POSITION_WORK = 400000000 /* some seconds */
+    SLICE_WORK = 2000000, /* some hundredths of a second */
+    LEAST_POSITIONS = 6,
+    MOST_POSITIONS = 200,         /* of one scope */
+    MOST_POSITION_WORK = 60000000 /* half a second or so */
 };
 
 /* A run of positions in the list of tight ones. Its heaviest has been tried. */
@@ -111,13 +111,16 @@ static neap_status add_block(bound *b, position_search *s, uint32_t begin, uint3
     return NEAP_OK;
 }
 
+/* They all come before what has been tried, the heaviest first. */
 static neap_status add_first_blocks(bound *b, position_search *s, neap_diag *diag)
 {
     neap_status status = NEAP_OK;
     uint64_t n = b->n_tight;
     for (uint64_t i = 0; i < FIRST_BLOCKS && status == NEAP_OK; i++)
         status = add_block(b, s, (uint32_t)(n * i / FIRST_BLOCKS),
-                           (uint32_t)(n * (i + 1) / FIRST_BLOCKS), HUGE_VAL, 0, diag);
+                           (uint32_t)(n * (i + 1) / FIRST_BLOCKS), 0, 0, diag);
+    for (size_t i = 0; i < s->n_blocks; i++)
+        s->blocks[i].estimate = 1e30 * (double)b->natural[b->tight[s->blocks[i].heaviest]];
     s->best_ticks = b->figures.any_ticks;
     s->best_position = NEAP_NONE;
     s->done = n == 0;
@@ -282,7 +285,8 @@ static neap_status step_positions(bound *b, position_search *s, const cut_watch 
                                   neap_diag *diag)
 {
     size_t index = best_block(s);
-    if (index == s->n_blocks || s->n_tried >= MOST_POSITIONS || s->work > MOST_POSITION_WORK) {
+    bool enough = s->n_tried >= LEAST_POSITIONS && s->work > MOST_POSITION_WORK;
+    if (index == s->n_blocks || s->n_tried >= MOST_POSITIONS || enough) {
         s->done = true;
         return NEAP_OK;
     }

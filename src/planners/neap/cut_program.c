@@ -9,7 +9,7 @@
 #include <math.h>
 
 enum { UNKNOWN = 0, PAST, FUTURE }; /* the first run of a task, seen from a moment */
-enum { MOST_RESIDENT = 20000 };     /* columns of that kind: HiGHS takes seconds */
+enum { MOST_RESIDENT = 8000 };      /* columns of that kind: HiGHS takes seconds */
 enum { FREE = -1, ALWAYS = -2 };    /* in the place of a column: at hand at no cost; resident */
 
 /* Windows that follow each other. */

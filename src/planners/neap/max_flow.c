@@ -2,7 +2,7 @@
 
 #include "base/memory.h"
 
-enum { STOP_CHECK_EVERY = 1 << 16 }; /* pushes and relabels */
+enum { STOP_CHECK_EVERY = 1 << 12 }; /* nodes */
 
 void max_flow_init(max_flow *f, neap_allocator *allocator)
 {
