@@ -405,7 +405,7 @@ static neap_status step_programs(bound *b, const cut_watch *watch, neap_diag *di
     p->done = p->done || p->n_moments == 0;
     if (status != NEAP_OK || n == 0)
         return status;
-    status = program_solve(p->program, scope, tasks, n, true, p->effort, watch, &answer, diag);
+    status = program_solve(p->program, scope, tasks, n, p->effort, watch, &answer, diag);
     if (status == NEAP_UNSUPPORTED) {
         p->done = true; /* without HiGHS single cuts are all there is */
         p->any_next = false;

@@ -349,7 +349,7 @@ static void choose_scale(cut *c)
     c->shift = 0;
     while (c->shift < 10 && ticks << (c->shift + 1) < c->limit)
         c->shift++;
-    while (ticks >> -c->shift > c->limit)
+    while (c->shift <= 0 && ticks >> -c->shift > c->limit)
         c->shift--;
 }
 

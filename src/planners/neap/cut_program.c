@@ -5,7 +5,6 @@
 #include "base/fail.h"
 #include "base/memory.h"
 
-#include <float.h>
 #include <math.h>
 
 enum { UNKNOWN = 0, PAST, FUTURE }; /* the first run of a task, seen from a moment */
@@ -365,48 +364,10 @@ static neap_status build(cut_program *g, cut_scope scope, neap_diag *diag)
 
 /* ---- What is proven ---- */
 
-/*
- * Weak duality: whatever the multipliers are, the sum of multiplier times side and of the least
- * that reduced costs can come to is no more than the objective. Lowered by a bound on the rounding
- * of as many additions.
- */
-static neap_status dual_bound(const cut_program *g, const double *duals, double *proven,
-                              neap_diag *diag)
+/* From HiGHS's bound to ticks. It is true up to HiGHS's tolerances. */
+static int64_t proven_ticks(const cut_program *g, double objective)
 {
-    const sparse_model *m = &g->lp;
-    long double *cost, sum = 0, magnitude = 0;
-    neap_status status = NEAP_NEW(g->allocator, m->n_columns, &cost, diag);
-    if (status != NEAP_OK)
-        return status;
-    for (size_t j = 0; j < m->n_columns; j++) {
-        cost[j] = (long double)m->cost[j];
-        magnitude += cost[j];
-    }
-    for (size_t r = 0; r < m->n_rows; r++) {
-        double side = duals[r] > 0 ? m->row_lower[r] : m->row_upper[r];
-        if (duals[r] == 0 || !isfinite(side) || !isfinite(duals[r]))
-            continue;
-        long double dual = (long double)duals[r];
-        sum += dual * (long double)side;
-        magnitude += fabsl(dual * (long double)side);
-        for (int32_t e = m->row_start[r]; e < m->row_start[r + 1]; e++) {
-            long double part = dual * (long double)m->entry_value[e];
-            cost[m->entry_column[e]] -= part;
-            magnitude += fabsl(part);
-        }
-    }
-    for (size_t j = 0; j < m->n_columns; j++)
-        sum +=
-            cost[j] < 0 ? cost[j] * (long double)m->upper[j] : cost[j] * (long double)m->lower[j];
-    size_t terms = 2 * (m->n_rows + m->n_columns + m->n_entries) + 64;
-    *proven = (double)(sum - 2 * (long double)terms * LDBL_EPSILON * magnitude) * (1 - 0x1p-50);
-    NEAP_DELETE(g->allocator, m->n_columns, cost);
-    return NEAP_OK;
-}
-
-static int64_t ticks_of(const cut_program *g, double objective)
-{
-    double ticks = ceil(ldexp(objective, -g->ticks_shift));
+    double ticks = ceil(ldexp(objective - 1e-5 * (1 + objective), -g->ticks_shift));
     return g->least_ticks + (ticks > 0 && ticks < 0x1p62 ? (int64_t)ticks : 0);
 }
 
@@ -550,23 +511,9 @@ static bool lost_patience(void *context)
     return false;
 }
 
-/* From HiGHS's answer to ticks. What it says of integer programs holds up to its tolerances. */
-static neap_status prove(const cut_program *g, const highs_model *h, const highs_answer *found,
-                         bool integers, int64_t *ticks, neap_diag *diag)
-{
-    double proven = 0;
-    neap_status status = NEAP_OK;
-    if (!integers)
-        status = dual_bound(g, highs_model_duals(h), &proven, diag);
-    else if (found->bound > 0 && isfinite(found->bound))
-        proven = found->bound - 1e-5 * (1 + found->bound);
-    *ticks = ticks_of(g, proven);
-    return status;
-}
-
 neap_status program_solve(cut_program *g, cut_scope scope, const uint32_t *tasks, uint32_t n_tasks,
-                          bool integers, uint64_t effort, const cut_watch *watch,
-                          program_answer *answer, neap_diag *diag)
+                          uint64_t effort, const cut_watch *watch, program_answer *answer,
+                          neap_diag *diag)
 {
     highs_model *h = NULL;
     patience patient = {watch, effort};
@@ -579,12 +526,11 @@ neap_status program_solve(cut_program *g, cut_scope scope, const uint32_t *tasks
     neap_status status = build(g, scope, diag);
     if (status != NEAP_OK || g->lp.n_columns == 0)
         return status;
-    status = highs_model_create(g->allocator, &g->lp, integers, &listen, &h, diag);
+    status = highs_model_create(g->allocator, &g->lp, true, &listen, &h, diag);
     if (status == NEAP_OK)
         status = highs_model_solve(h, &settings, &found, diag);
-    if (status == NEAP_OK)
-        status = prove(g, h, &found, integers, &answer->ticks, diag);
     if (status == NEAP_OK) {
+        answer->ticks = proven_ticks(g, found.bound);
         answer->solved = found.outcome == HIGHS_SOLVED;
         answer->effort = effort - patient.left;
         answer->columns = g->lp.n_columns;

@@ -1,6 +1,6 @@
 /*
- * The least time of any plan by what memory can hold at several moments, as a linear or integer
- * program (docs/bounds.md).
+ * The least time of any plan by what memory can hold at several moments, as an integer program
+ * (docs/bounds.md).
  *
  * The moments are the first runs of tasks t_1, t_2, ..., each of which certainly follows the one
  * before; window k is the time from t_k to t_k+1, the last one reaches to the end. Columns say
@@ -11,7 +11,8 @@
  *     1                  <= at_hand(s, k)    for all that is read by a first run in window k
  *     sum of bytes(s) * resident(s, k) <= room(k)
  *
- * With one moment the linear program is the single cut (cut.h) at its best price.
+ * and more of the kind for runs of windows, so that its linear relaxation is never weaker than the
+ * single cuts (cut.h) at the same moments.
  */
 #ifndef NEAP_PLANNERS_NEAP_CUT_PROGRAM_H
 #define NEAP_PLANNERS_NEAP_CUT_PROGRAM_H
@@ -38,7 +39,7 @@ void program_destroy(cut_program *g);
 /* The bound by these moments (ascending tasks; in any order: each an ancestor of the next). Ends
    after so much effort, counted in what is the same on every machine. */
 neap_status program_solve(cut_program *g, cut_scope scope, const uint32_t *tasks, uint32_t n_tasks,
-                          bool integers, uint64_t effort, const cut_watch *watch,
-                          program_answer *answer, neap_diag *diag);
+                          uint64_t effort, const cut_watch *watch, program_answer *answer,
+                          neap_diag *diag);
 
 #endif
