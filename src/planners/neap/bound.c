@@ -381,7 +381,7 @@ static neap_status next_program(bound *b, const program_answer *answer, neap_dia
     program_search *p = &b->programs;
     if (answer->columns == 0) {
         p->done = true;
-    } else if (!answer->solved) {
+    } else if (answer->stopped) {
         p->effort *= 4;
         p->done = p->effort > MOST_EFFORT;
     } else if (answer->overfull == NEAP_NONE || p->n_moments == MOST_MOMENTS) {
@@ -406,8 +406,8 @@ static neap_status step_programs(bound *b, const cut_watch *watch, neap_diag *di
     if (status != NEAP_OK || n == 0)
         return status;
     status = program_solve(p->program, scope, tasks, n, p->effort, watch, &answer, diag);
-    if (status == NEAP_UNSUPPORTED) {
-        p->done = true; /* without HiGHS single cuts are all there is */
+    if (status == NEAP_UNSUPPORTED || status == NEAP_INTERNAL) {
+        p->done = true; /* without HiGHS, or if it refuses, single cuts are all there is */
         p->any_next = false;
         return NEAP_OK;
     }

@@ -531,7 +531,7 @@ neap_status program_solve(cut_program *g, cut_scope scope, const uint32_t *tasks
         status = highs_model_solve(h, &settings, &found, diag);
     if (status == NEAP_OK) {
         answer->ticks = proven_ticks(g, found.bound);
-        answer->solved = found.outcome == HIGHS_SOLVED;
+        answer->stopped = found.outcome == HIGHS_STOPPED;
         answer->effort = effort - patient.left;
         answer->columns = g->lp.n_columns;
         if (scope == CUT_GRAPH_ORDER && found.has_solution) {

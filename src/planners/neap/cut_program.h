@@ -23,7 +23,7 @@ typedef struct cut_program cut_program;
 
 typedef struct program_answer {
     int64_t ticks;        /* no plan is faster */
-    bool solved;          /* else it was stopped on the way */
+    bool stopped;         /* on the way: more effort may prove more */
     uint32_t overfull;    /* graph's order: a task at whose first run the solution holds most beyond
                              the budget; NEAP_NONE: none, or no solution */
     const uint8_t *fates; /* graph's order: by tensor; NULL: no solution. The program's own */
