@@ -285,7 +285,7 @@ static bool is_alike(const state *a, const state *b)
 }
 
 /* Whether `a` is as good as `b`, which is alike. What ended before b's clock delays nothing. */
-static bool is_as_good(const space *p, const state *a, const state *b)
+static bool is_no_later(const space *p, const state *a, const state *b)
 {
     if (a->clock > b->clock || without(b->fresh, a->fresh) || without(a->stale, b->stale) ||
         without(a->due, b->due))
@@ -299,6 +299,11 @@ static bool is_as_good(const space *p, const state *a, const state *b)
             return false;
     }
     return true;
+}
+
+static bool is_as_good(const space *p, const state *a, const state *b)
+{
+    return is_no_later(p, a, b) && (!p->options.equals_only || is_no_later(p, b, a));
 }
 
 static uint32_t *bucket_of(const search *all, const state *s)
@@ -410,6 +415,10 @@ static state after_frees(const search *s, uint32_t before, set freed)
 /* Forgets copies that have ended, and what is not to be offloaded or fetched anyway. */
 static void settle(const space *p, state *s)
 {
+    if (p->options.every_place) {
+        s->fresh = p->movable;
+        s->stale = s->due = 0;
+    }
     s->fresh = (set)(s->fresh & without(s->resident, s->host));
     s->stale = (set)(s->stale & without(s->host, s->resident));
     for (uint32_t v = 0; v < p->n_values; v++)

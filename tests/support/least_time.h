@@ -19,6 +19,8 @@ typedef struct least_time_options {
     bool fixed_order;     /* first runs in the graph's order */
     bool mixed_variants;  /* each run of an op by any variant; else all of them by the same */
     bool want_plan;       /* and not the time alone */
+    bool every_place;     /* no rule about where transfers stand: slower, to test those rules */
+    bool equals_only;     /* no state is left out but for an equal one: likewise */
     uint32_t most_states; /* it gives up past these; 0: two million */
 } least_time_options;
 
