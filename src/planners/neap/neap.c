@@ -17,7 +17,6 @@
 
 #include <neap/check.h>
 
-#include <math.h>
 #include <stdatomic.h>
 
 enum {
@@ -189,12 +188,15 @@ static neap_status compare_streams(neap_run *run, neap_diag *diag)
     return status;
 }
 
+/* Next to what no plan can beat, or as good as the caller wants it. A plan that is the best in the
+   graph's order may still be beaten in another. */
 static bool is_good_enough(const neap_run *run)
 {
     int64_t target = planner_target_ticks(run->p);
-    double time = (double)run->best.ticks, least = (double)run->bound_ticks;
+    double ticks = (double)run->best.ticks, gap = run->p->request->gap;
     return fits(run, &run->best) &&
-           (run->best.ticks <= run->bound_ticks || time <= least * (1 + fmax(run->p->request->gap, CLOSE)) ||
+           (ticks <= (double)bound_state(run->bound)->any_ticks * (1 + CLOSE) ||
+            (gap > 0 && ticks <= (double)run->bound_ticks * (1 + gap)) ||
             (target < INT64_MAX && run->best.ticks <= target));
 }
 

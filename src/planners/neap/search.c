@@ -56,6 +56,7 @@ neap_status search_init(search *s, neap_allocator *allocator, const problem *x, 
                   .link = link,
                   .budget = budget - x->base_bytes,
                   .random = seed,
+                  .local_ticks = INT64_MAX,
                   .most_ticks = INT64_MAX};
     neap_status status = sequence_init(&s->q, allocator, x, diag);
     if (status == NEAP_OK)
@@ -109,6 +110,22 @@ static void bring_back(search *s, uint32_t id)
         uint32_t at = sequence_find_ref(&s->q, tensor, sequence_place(&s->q, id));
         if (s->q.refs[tensor].refs[at].away)
             sequence_set_away(&s->q, tensor, id, false);
+    }
+}
+
+/* Some tensors that are away stay. */
+static void ruin_sent(search *s)
+{
+    uint32_t n = s->x->n_tensors, from = neap_random_below(&s->random, n);
+    uint32_t most = 1 + neap_random_below(&s->random, 8);
+    for (uint32_t k = 0; k < n && most > 0 && s->q.n_away > 0; k++) {
+        uint32_t tensor = (from + k) % n;
+        const ref_list *list = &s->q.refs[tensor];
+        for (uint32_t i = 1; i < list->n && most > 0; i++)
+            if (list->refs[i].away) {
+                sequence_set_away(&s->q, tensor, list->refs[i].item, false);
+                most--;
+            }
     }
 }
 
@@ -166,6 +183,8 @@ static void ruin(search *s)
         search_shuffle(s, center != NEAP_NONE ? center : search_random_item(s));
         center = s->q.n_away > 0 ? search_random_item(s) : random_rerun(s);
     }
+    if (s->q.n_away > 0 && neap_random_below(&s->random, 2) == 0)
+        ruin_sent(s);
     if (center == s->q.end)
         return;
     if (center != NEAP_NONE && neap_random_below(&s->random, 3) > 0)
@@ -187,7 +206,7 @@ static bool reach(search *s, int64_t level)
         s->moody = attempt % 2 == 0;
         s->moving = attempt > 0;
         s->sending = s->link && neap_random_below(&s->random, 4) > 0;
-        s->send_price = neap_random_real(&s->random);
+        s->send_price = 1.5 * neap_random_real(&s->random);
         s->focus = attempt < 4 ? 0 : (int)neap_random_below(&s->random, 4);
         s->move_cost = 0.2 * neap_random_real(&s->random) * (double)s->q.ticks / s->q.length;
         if (attempt > 3)
@@ -247,8 +266,9 @@ static neap_status iterate(search *s, neap_diag *diag)
     s->focus =
         neap_random_below(&s->random, 3) == 0 ? 1 + (int)neap_random_below(&s->random, 3) : 0;
     s->sending = s->link && neap_random_below(&s->random, 4) > 0;
-    s->send_price = neap_random_real(&s->random);
-    s->send_price *= s->send_price;
+    s->send_price = 1.5 * neap_random_real(&s->random);
+    if (neap_random_below(&s->random, 2) == 0)
+        s->send_price *= s->send_price / 2;
     s->moving = s->iterations - s->improved > PATIENCE && neap_random_below(&s->random, 2) == 0;
     s->move_cost = 0.2 * neap_random_real(&s->random) * (double)s->current_ticks / s->q.length;
     ruin(s);
@@ -265,8 +285,10 @@ static neap_status iterate(search *s, neap_diag *diag)
         return status;
     }
     sequence_commit(&s->q);
-    if (s->trial.ticks < s->best.ticks || s->trial.ticks < s->current_ticks)
+    if (s->trial.ticks < s->local_ticks) {
+        s->local_ticks = s->trial.ticks;
         s->renewed = s->iterations;
+    }
     if (s->trial.ticks < s->best.ticks)
         s->improved = s->iterations - (s->moving ? PATIENCE : 0); /* what helps goes on */
     s->current_ticks = s->trial.ticks;
@@ -281,13 +303,14 @@ static neap_status restart(search *s, bool (*stop)(void *context), void *context
                              : search_load_random(s, diag);
     s->restarts++;
     s->improved = s->renewed = s->iterations;
+    s->local_ticks = INT64_MAX;
     return status == NEAP_OK ? search_construct(s, stop, context, diag) : status;
 }
 
 /* Long enough without a better plan to begin anew. */
 static bool is_stuck(const search *s)
 {
-    return s->restless && s->iterations - s->renewed > 100 + 20 * (uint64_t)s->x->n_tasks;
+    return s->restless && s->iterations - s->renewed > 20 + 10 * (uint64_t)s->x->n_tasks;
 }
 
 neap_status search_iterate(search *s, uint32_t iterations, bool (*stop)(void *context),

@@ -95,6 +95,7 @@ typedef struct search {
     search_plan best;
     bool restless; /* begins anew when it does not get on */
     uint64_t restarts;
+    int64_t local_ticks; /* the best since then */
     uint64_t iterations, improved, renewed; /* the last two: when it last got on */
 } search;
 
