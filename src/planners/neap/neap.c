@@ -282,7 +282,7 @@ static neap_status begin(neap_run *run, neap_diag *diag)
     for (uint32_t k = STREAMS / 2; k < STREAMS; k++)
         run->streams[k].restless = true;
     uint32_t n = run->x.n_tasks + 1;
-    run->iterations = 20 + (n < 100 ? 10 * n : 100000 / n);
+    run->iterations = 20 + (n < 400 ? 250 : 100000 / n);
     run->bounding = true;
     return status;
 }

@@ -81,8 +81,7 @@ static void try_faster(search *s, uint32_t task)
     }
 }
 
-/* What fits stays on the device. */
-static void bring_back(search *s)
+void search_bring_back(search *s)
 {
     for (uint32_t t = 0; t < s->x->n_tensors && s->q.n_away > 0; t++)
         for (uint32_t i = 1; i < s->q.refs[t].n; i++) {
@@ -136,5 +135,4 @@ void search_prune(search *s)
         else
             try_faster(s, s->ranks[i].item - n_items);
     }
-    bring_back(s);
 }

@@ -129,6 +129,25 @@ static void ruin_sent(search *s)
     }
 }
 
+/* A tensor goes away although nothing is overfull: others may then leave later and return earlier.
+ */
+static void send_one(search *s)
+{
+    uint32_t n = s->x->n_tensors, from = neap_random_below(&s->random, n);
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t tensor = (from + k) % n;
+        const ref_list *list = &s->q.refs[tensor];
+        if (list->n < 2 || !tensor_can_offload(s->x, tensor))
+            continue;
+        uint32_t at = 1 + neap_random_below(&s->random, list->n - 1);
+        const ref *r = &list->refs[at];
+        if (r->makes || r->away || sequence_next(&s->q, list->refs[at - 1].item) == r->item)
+            continue;
+        sequence_set_away(&s->q, tensor, r->item, true);
+        return;
+    }
+}
+
 /* Takes out runs around one of them. */
 static void ruin_window(search *s, uint32_t center)
 {
@@ -185,6 +204,8 @@ static void ruin(search *s)
     }
     if (s->q.n_away > 0 && neap_random_below(&s->random, 2) == 0)
         ruin_sent(s);
+    if (s->q.n_away > 0 && s->sending && neap_random_below(&s->random, 4) == 0)
+        send_one(s);
     if (center == s->q.end)
         return;
     if (center != NEAP_NONE && neap_random_below(&s->random, 3) > 0)
@@ -254,6 +275,26 @@ neap_status search_construct(search *s, bool (*stop)(void *context), void *conte
 
 /* ---- Iterations ---- */
 
+/* The makespan, with those tensors back on the device for which there is room, unless that makes
+   others late. */
+static neap_status settle(search *s, neap_diag *diag)
+{
+    neap_status status = search_evaluate(s, diag);
+    if (status != NEAP_OK || s->q.n_away == 0)
+        return status;
+    size_t mark = s->q.n_changes;
+    int64_t ticks = s->trial.ticks;
+    search_bring_back(s);
+    if (s->q.n_changes == mark)
+        return NEAP_OK;
+    status = search_evaluate(s, diag);
+    if (status == NEAP_OK && s->trial.ticks > ticks) {
+        sequence_undo(&s->q, mark);
+        s->trial.ticks = ticks;
+    }
+    return status;
+}
+
 static neap_status iterate(search *s, neap_diag *diag)
 {
     double temperature = 3e-5 * (double)s->current_ticks;
@@ -279,7 +320,7 @@ static neap_status iterate(search *s, neap_diag *diag)
         fits = s->q.ticks <= accepted;
     }
     if (fits)
-        status = search_evaluate(s, diag);
+        status = settle(s, diag);
     if (!fits || s->trial.ticks > accepted || s->q.out_of_memory || status != NEAP_OK) {
         sequence_undo(&s->q, 0);
         return status;

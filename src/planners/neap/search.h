@@ -142,6 +142,8 @@ uint32_t search_random_item(search *s);
 void search_shuffle(search *s, uint32_t center);
 /* Loads each task once, in a random order. */
 neap_status search_load_random(search *s, neap_diag *diag);
+/* Tensors that are away stay on the device where they fit. */
+void search_bring_back(search *s);
 /* Takes out a run and what only it needed. */
 void search_remove(search *s, uint32_t id);
 

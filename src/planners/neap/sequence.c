@@ -305,12 +305,38 @@ static bool log_change(sequence *q, change c)
     return true;
 }
 
+static int64_t away_bytes(const sequence *q, uint32_t tensor, uint32_t id)
+{
+    uint32_t at = sequence_find_ref(q, tensor, sequence_place(q, id));
+    return q->refs[tensor].refs[at].away ? q->x->bytes[tensor] : 0;
+}
+
+/* Bytes that come back just before an item. */
+static int64_t returning_bytes(const sequence *q, uint32_t id)
+{
+    const problem *x = q->x;
+    uint32_t task = q->items[id].task;
+    int64_t sum = 0;
+    if (q->n_away == 0)
+        return 0;
+    if (task != NEAP_NONE) {
+        for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)
+            sum += away_bytes(q, x->reads.items[i], id);
+        return sum;
+    }
+    for (uint32_t t = 0; t < x->n_tensors; t++)
+        if (x->is_output[t])
+            sum += away_bytes(q, t, id);
+    return sum;
+}
+
 /* Everything is reserved, uses behind what it makes are not away. */
 static void put_in(sequence *q, uint32_t id, uint32_t task, uint32_t before)
 {
     const problem *x = q->x;
     q->items[id].task = task;
-    int64_t bytes = sequence_bytes(q, before) - sequence_own_bytes(q, before) + own_bytes(q, task);
+    int64_t bytes = sequence_bytes(q, before) - sequence_own_bytes(q, before) -
+                    returning_bytes(q, before) + own_bytes(q, task);
     uint32_t number = q->items[before].block;
     if (q->blocks[number].n == SEQUENCE_BLOCK) {
         split(q, number);
