@@ -18,11 +18,15 @@
 #include <neap/check.h>
 
 #include <stdatomic.h>
+#include <string.h>
 
 enum {
     STREAMS = 4,
     EXCHANGE = 3 /* rounds between two looks at whether a stream lags */
 };
+
+/* In graphs of more tasks a first cut comes before the first schedule, which follows it. */
+enum { MANY = 2000 };
 
 /* Closer to the bound there is nothing to gain. */
 static const double CLOSE = 1e-5;
@@ -48,10 +52,11 @@ typedef struct neap_run {
     bound *bound;
     int64_t bound_ticks; /* of the best plan's kind, when it was last looked at */
     const char *scope;
-    const uint8_t *fates; /* of a cut to follow in the next round; or NULL */
-    uint32_t position;    /* of it */
-    int64_t followed;     /* the bound that it had */
-    uint32_t iterations;  /* of a stream in a round */
+    uint8_t *fates; /* of the cut to follow in the next round, if `following` */
+    bool following;
+    uint32_t position;   /* of it */
+    int64_t followed;    /* the bound that it had */
+    uint32_t iterations; /* of a stream in a round */
     uint32_t round, last_improved;
     bool bounding;
     atomic_uint next; /* job of the round */
@@ -84,10 +89,10 @@ static neap_status follow_cut(neap_run *run, uint32_t k)
 static neap_status run_stream(neap_run *run, uint32_t k)
 {
     search *s = &run->streams[k];
-    if (run->round == 0)
-        return search_construct(s, stopped, run, &run->diags[k]);
-    if (run->fates && k == run->round % STREAMS)
+    if (run->following && (k == run->round % STREAMS || !s->best.found))
         return follow_cut(run, k);
+    if (!s->best.found)
+        return search_construct(s, stopped, run, &run->diags[k]);
     return search_iterate(s, run->iterations, stopped, run, &run->diags[k]);
 }
 
@@ -98,9 +103,10 @@ static void take_jobs(neap_job *self, neap_team *team, unsigned member)
     (void)member;
     uint32_t k;
     while ((k = atomic_fetch_add(&run->next, 1)) <= STREAMS) {
-        if (k > 0)
+        bool waits = run->round == 0 && run->x.n_tasks > MANY;
+        if (k > 0 && !waits)
             run->status[k] = run_stream(run, k - 1);
-        else if (run->bounding)
+        else if (k == 0 && run->bounding)
             run->status[k] = bound_improve(run->bound, stopped, run, &run->diags[STREAMS]);
     }
 }
@@ -163,11 +169,12 @@ static neap_status look_at_bound(neap_run *run, neap_diag *diag)
     run->bound_ticks = in_order ? figures->order_ticks : figures->any_ticks;
     run->scope = in_order ? "order" : "any";
     run->bounding = !figures->done;
-    bool news = figures->position != NEAP_NONE && figures->order_ticks > run->followed;
-    run->fates = news ? figures->fates : NULL;
+    run->following = figures->position != NEAP_NONE && figures->order_ticks > run->followed;
     run->position = figures->position;
-    if (news)
+    if (run->following) { /* the bound goes on and changes its own */
         run->followed = figures->order_ticks;
+        memcpy(run->fates, figures->fates, run->x.n_tensors * sizeof *run->fates);
+    }
     return status;
 }
 
@@ -219,8 +226,7 @@ static neap_status search_rounds(neap_run *run, neap_diag *diag)
             status = compare_streams(run, diag);
         if (status == NEAP_OK)
             status = look_at_bound(run, diag);
-        if (status != NEAP_OK || is_good_enough(run) || is_hopeless(run) ||
-            planner_stopped(run->p))
+        if (status != NEAP_OK || is_good_enough(run) || is_hopeless(run) || planner_stopped(run->p))
             break;
         planner_report_search(run->p, fits(run, &run->best) ? run->best.ticks : -1,
                               run->bound_ticks);
@@ -281,6 +287,10 @@ static neap_status begin(neap_run *run, neap_diag *diag)
                              p->request->seed * STREAMS + k, diag);
     for (uint32_t k = STREAMS / 2; k < STREAMS; k++)
         run->streams[k].restless = true;
+    for (uint32_t k = 1; k < STREAMS; k++)
+        run->streams[k].restarts = 1; /* with noise from the start */
+    if (status == NEAP_OK)
+        status = NEAP_NEW(run->allocator, run->x.n_tensors, &run->fates, diag);
     uint32_t n = run->x.n_tasks + 1;
     run->iterations = 20 + (n < 400 ? 250 : 100000 / n);
     run->bounding = true;
@@ -297,6 +307,7 @@ static neap_status plan_with(neap_run *run, draft *d, neap_diag *diag)
     for (uint32_t k = 0; k < STREAMS; k++)
         search_clear(&run->streams[k]);
     search_plan_clear(run->allocator, &run->x, &run->best);
+    NEAP_DELETE(run->allocator, run->x.n_tensors, run->fates);
     bound_destroy(run->bound);
     problem_clear(&run->x);
     return status;

@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+enum { MOST_PRUNED = 4096 }; /* runs that an iteration looks at */
+
 /* A run of which nothing is used before it is made again. */
 static bool is_useless(const search *s, uint32_t id)
 {
@@ -107,25 +109,46 @@ static void add_rank(search *s, uint32_t *n, uint32_t id, double ticks)
     s->ranks[(*n)++] = (ranked){(ticks + 1) * noise, id};
 }
 
+/* Runs that may go: all or, in a long sequence, those that have just been put in and some others.
+ */
+static uint32_t list_reruns(search *s)
+{
+    const problem *x = s->x;
+    const sequence *q = &s->q;
+    bool some = s->hasty && q->n_items > MOST_PRUNED;
+    uint32_t n = 0, count = some ? MOST_PRUNED / 4 : q->n_items;
+    uint32_t from = some ? neap_random_below(&s->random, q->n_items) : 0;
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t id = from + k < q->n_items ? from + k : from + k - q->n_items;
+        uint32_t task = q->items[id].task;
+        if (task != NEAP_NONE && q->runs[task] > 1)
+            add_rank(s, &n, id,
+                     (double)x->variants[x->variant_start[task] + q->choice[task]].ticks);
+    }
+    for (size_t i = 0; i < q->n_changes && some && n < MOST_PRUNED; i++) {
+        const change *c = &q->journal[i];
+        if (c->kind == CHANGE_INSERT && q->items[c->id].task != NEAP_NONE)
+            add_rank(s, &n, c->id, (double)task_ticks(x, q->items[c->id].task));
+    }
+    return n;
+}
+
 void search_prune(search *s)
 {
     const problem *x = s->x;
     sequence *q = &s->q;
     neap_diag diag;
-    uint32_t n = 0, n_items = q->n_items;
-    if (NEAP_RESERVE(s->allocator, (size_t)n_items + x->n_tasks, &s->ranks, &s->rank_capacity,
-                     &diag) != NEAP_OK)
+    uint32_t n_items = q->n_items;
+    if (NEAP_RESERVE(s->allocator, (size_t)n_items + MOST_PRUNED + x->n_tasks, &s->ranks,
+                     &s->rank_capacity, &diag) != NEAP_OK)
         return;
-    for (uint32_t i = 0; i < n_items; i++) {
-        uint32_t task = q->items[i].task;
-        if (task != NEAP_NONE && q->runs[task] > 1)
-            add_rank(s, &n, i, (double)x->variants[x->variant_start[task] + q->choice[task]].ticks);
-    }
-    for (uint32_t t = 0; t < x->n_tasks; t++) {
-        const task_variant *variants = &x->variants[x->variant_start[t]];
-        if (q->choice[t] > 0)
-            add_rank(s, &n, n_items + t,
-                     (double)(variants[q->choice[t]].ticks - variants[0].ticks) * q->runs[t]);
+    uint32_t n = list_reruns(s);
+    for (uint32_t i = 0; i < s->n_flexible; i++) {
+        uint32_t task = s->flexible[i];
+        const task_variant *variants = &x->variants[x->variant_start[task]];
+        if (q->choice[task] > 0)
+            add_rank(s, &n, n_items + task,
+                     (double)(variants[q->choice[task]].ticks - variants[0].ticks) * q->runs[task]);
     }
     if (n > 1)
         qsort(s->ranks, n, sizeof *s->ranks, by_rank);

@@ -5,9 +5,10 @@
 #include <math.h>
 
 enum {
-    MOST_BROUGHT = 24, /* runs that one drop may bring along */
-    MOST_TRIED = 24,   /* drops that are tried before one is taken */
-    MOST_SETBACKS = 8  /* times that the best one makes it worse */
+    MOST_CONSIDERED = 2500, /* tensors that are looked at before one is dropped */
+    MOST_BROUGHT = 24,      /* runs that one drop may bring along */
+    MOST_TRIED = 24,        /* drops that are tried before one is taken */
+    MOST_SETBACKS = 8       /* times that the best one makes it worse */
 };
 
 /* ---- What is overfull ---- */
@@ -205,6 +206,21 @@ static bool consider(search *s, uint32_t tensor)
     return true;
 }
 
+/* All large tensors or, where there are very many, some spread over them. The small ones where
+   nothing else helps. */
+static bool consider_tensors(search *s)
+{
+    uint32_t step = 1 + s->n_large / MOST_CONSIDERED;
+    uint32_t first = step > 1 ? neap_random_below(&s->random, step) : 0;
+    for (uint32_t i = first; i < s->n_large; i += step)
+        if (!consider(s, s->droppable[i]))
+            return false;
+    for (uint32_t i = 0; i < s->n_droppable && s->n_drops == 0; i++)
+        if (!consider(s, s->droppable[i]))
+            return false;
+    return true;
+}
+
 /* ---- Trying ---- */
 
 /* All bytes too many, over all items. */
@@ -311,9 +327,8 @@ bool search_repair(search *s)
             return false;
         choose_samples(s);
         s->n_drops = 0;
-        for (uint32_t i = 0; i < s->n_droppable && (i < s->n_large || s->n_drops == 0); i++)
-            if (!consider(s, s->droppable[i]))
-                return false;
+        if (!consider_tensors(s))
+            return false;
         for (uint32_t i = 0; i < s->n_samples; i++)
             if (!consider_variant(s, &s->samples[i]))
                 return false;

@@ -61,10 +61,15 @@ neap_status search_init(search *s, neap_allocator *allocator, const problem *x, 
     neap_status status = sequence_init(&s->q, allocator, x, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, x->n_tensors, &s->droppable, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, x->n_tasks, &s->flexible, diag);
     if (status == NEAP_OK && link)
         status = transfer_scratch_create(allocator, x, link, &s->scratch, diag);
     if (status != NEAP_OK)
         return status;
+    for (uint32_t t = 0; t < x->n_tasks; t++)
+        if (x->variant_start[t + 1] - x->variant_start[t] > 1)
+            s->flexible[s->n_flexible++] = t;
     return list_droppable(s, diag);
 }
 
@@ -72,8 +77,10 @@ void search_clear(search *s)
 {
     neap_allocator *a = s->allocator;
     sequence_clear(&s->q);
-    if (s->x)
+    if (s->x) {
         NEAP_DELETE(a, s->x->n_tensors, s->droppable);
+        NEAP_DELETE(a, s->x->n_tasks, s->flexible);
+    }
     search_plan_clear(a, s->x, &s->best);
     search_plan_clear(a, s->x, &s->trial);
     transfer_scratch_destroy(s->scratch);
@@ -152,7 +159,7 @@ static void send_one(search *s)
 static void ruin_window(search *s, uint32_t center)
 {
     sequence *q = &s->q;
-    uint32_t width = 1 + neap_random_below(&s->random, 1 + q->length / 8);
+    uint32_t width = 1 + neap_random_below(&s->random, q->length < 4096 ? 1 + q->length / 8 : 512);
     double share = 0.3 + 0.7 * neap_random_real(&s->random);
     uint32_t id = center, most = 1 + neap_random_below(&s->random, 8);
     for (uint32_t k = 0; k < width / 2 && sequence_previous(q, id) != NEAP_NONE; k++)
@@ -221,6 +228,7 @@ static bool reach(search *s, int64_t level)
 {
     s->budget = level;
     s->most_ticks = INT64_MAX;
+    s->hasty = false;
     for (uint32_t attempt = 0; attempt < ATTEMPTS && !s->q.out_of_memory; attempt++) {
         s->moods = neap_random_bits(&s->random);
         s->noise = attempt < 2 && s->restarts == 0 ? 0 : 3 * neap_random_real(&s->random);
@@ -301,6 +309,7 @@ static neap_status iterate(search *s, neap_diag *diag)
     double slack = -log(1 - neap_random_real(&s->random)) * temperature;
     int64_t accepted = s->current_ticks + (int64_t)slack;
     s->most_ticks = accepted + s->current_ticks / 50;
+    s->hasty = true;
     s->noise = 2.5 * neap_random_real(&s->random);
     s->moods = neap_random_bits(&s->random);
     s->moody = neap_random_below(&s->random, 2) == 0;
@@ -339,9 +348,8 @@ static neap_status iterate(search *s, neap_diag *diag)
 /* Begins anew: in the graph's order or, more often, in another one. */
 static neap_status restart(search *s, bool (*stop)(void *context), void *context, neap_diag *diag)
 {
-    neap_status status = neap_random_below(&s->random, 3) == 0
-                             ? sequence_load_natural(&s->q, diag)
-                             : search_load_random(s, diag);
+    neap_status status = neap_random_below(&s->random, 3) == 0 ? sequence_load_natural(&s->q, diag)
+                                                               : search_load_random(s, diag);
     s->restarts++;
     s->improved = s->renewed = s->iterations;
     s->local_ticks = INT64_MAX;

@@ -72,9 +72,11 @@ typedef struct search {
     bool sending;       /* tensors may go to the host */
     double send_price;  /* ticks of the compute stream that a tick of a copy counts for */
     int focus;          /* 0: on all samples; else on the worst, first or last overfull item */
+    bool hasty;         /* prune looks at a part of a long sequence only */
     int64_t most_ticks; /* a repair that takes more is given up */
     /* candidates and scratch */
     uint32_t *droppable, n_droppable; /* tensors, largest first */
+    uint32_t *flexible, n_flexible;   /* tasks that have variants */
     uint32_t n_large; /* of these, without the small ones that make up a thousandth of all bytes */
     overfull samples[MOST_SAMPLES];
     uint32_t n_samples;
@@ -95,7 +97,7 @@ typedef struct search {
     search_plan best;
     bool restless; /* begins anew when it does not get on */
     uint64_t restarts;
-    int64_t local_ticks; /* the best since then */
+    int64_t local_ticks;                    /* the best since then */
     uint64_t iterations, improved, renewed; /* the last two: when it last got on */
 } search;
 
