@@ -11,6 +11,7 @@
  * Prints JSON: columns, rows, relaxation and its seconds, outcome, optimum, best plan found, bound,
  * seconds. Times are in seconds of the graph; null where nothing is known.
  */
+#include "base/clock.h"
 #include "planners/graph/paper_model.h"
 #include "planners/graph/resident_search.h"
 #include "planners/graph/stage_model.h"
@@ -70,11 +71,11 @@ static highs_answer solve(search *s, bool integers, double *seconds)
     highs_settings settings = {.seconds = planner_seconds_left(s->p), .absolute_gap = 1e-4};
     highs_model *highs;
     highs_answer answer;
-    double started = planner_now();
+    double started = neap_clock_seconds();
     check(highs_model_create(s->p->allocator, &s->model.lp, integers, &watch, &highs, s->diag),
           s->diag);
     check(highs_model_solve(highs, &settings, &answer, s->diag), s->diag);
-    *seconds = planner_now() - started;
+    *seconds = neap_clock_seconds() - started;
     if (integers && answer.outcome == HIGHS_SOLVED)
         take(s, highs_model_values(highs));
     highs_model_destroy(highs);
@@ -129,9 +130,9 @@ static figures solve_paper(const planner *p, bool partitioned, incumbent *best, 
 static figures search_any(const planner *p, incumbent *best, neap_diag *diag)
 {
     resident_answer a;
-    double started = planner_now();
+    double started = neap_clock_seconds();
     check(resident_search(p, 5000000, INT64_MAX, &a, diag), diag);
-    figures f = {.relaxation = -1, .seconds = planner_now() - started};
+    figures f = {.relaxation = -1, .seconds = neap_clock_seconds() - started};
     static const char *const words[] = {"solved", "infeasible", "gave up", "stopped"};
     f.outcome = words[a.outcome];
     f.optimum = (double)a.ticks;
@@ -183,7 +184,7 @@ int main(int argc, char **argv)
                  .graph = graph,
                  .budget = request.budget,
                  .reported = &reported,
-                 .started = planner_now()};
+                 .started = neap_clock_seconds()};
     bool partitioned = strcmp(argv[4], "partitioned") == 0;
     incumbent best;
     incumbent_init(&best, &p);
