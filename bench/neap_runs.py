@@ -130,7 +130,7 @@ def figures(command, words, limit):
     except ValueError:
         killed = seconds >= most
         message = f"did not end within {most:.0f} s" if killed else (log.strip().splitlines() or [f"exit status {status}"])[-1]
-        found = {"status": "killed" if killed else "failed", "time": None, "message": message}
+        found = {"status": "killed" if killed else "failed", "time": None, "message": message, "solve_seconds": seconds}
     return {**found, "wall_seconds": seconds, "rss_kib": rss, "log": log}
 
 
@@ -207,9 +207,9 @@ def percent(share):
     return "-" if share is None else f"{100 * share + 0.0:.2f}"
 
 
-def why_not(plan):
-    """In a few words, why there is no plan."""
+def why_not(plan, with_op=True):
+    """In a few words, why there is no plan: the least that would do, and the op that needs it."""
     if plan["status"] == "infeasible" and plan.get("least_budget_bytes"):
-        op = plan.get("blocking_op")
+        op = plan.get("blocking_op") if with_op else None
         return f">= {plans.size(plan['least_budget_bytes'])}" + (f" ({op})" if op else "")
     return plan["status"].replace("_", " ")
