@@ -23,6 +23,7 @@ void max_flow_clear(max_flow *f)
     NEAP_DELETE(a, f->queue_capacity, f->queue);
     NEAP_DELETE(a, f->excess_capacity, f->excess);
     NEAP_DELETE(a, f->active_capacity, f->active);
+    NEAP_DELETE(a, f->count_capacity, f->count);
     max_flow_init(f, a);
 }
 
@@ -42,6 +43,8 @@ static neap_status reserve_nodes(max_flow *f, size_t n, neap_diag *diag)
         status = NEAP_RESERVE(a, n, &f->excess, &f->excess_capacity, diag);
     if (status == NEAP_OK)
         status = NEAP_RESERVE(a, n + 1, &f->active, &f->active_capacity, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(a, n + 1, &f->count, &f->count_capacity, diag);
     return status;
 }
 
@@ -112,8 +115,10 @@ static void relabel_all(max_flow *f)
         f->label[v] = n;
         f->current[v] = f->first[v];
         f->active[v] = UINT32_MAX;
+        f->count[v] = 0;
     }
     f->active[n] = UINT32_MAX;
+    f->count[n] = 0;
     f->highest = 0;
     f->label[FLOW_SINK] = 0;
     f->queue[tail++] = FLOW_SINK;
@@ -124,6 +129,7 @@ static void relabel_all(max_flow *f)
             if (f->label[u] < n || f->residual[e ^ 1] == 0 || u == FLOW_SOURCE)
                 continue;
             f->label[u] = f->label[v] + 1;
+            f->count[f->label[u]]++;
             f->queue[tail++] = u;
             if (f->excess[u] > 0)
                 activate(f, u);
@@ -146,10 +152,23 @@ static void push(max_flow *f, uint32_t v, uint32_t arc)
         activate(f, u);
 }
 
+/* No node has this label: nothing from above it reaches the sink any more. */
+static void leave_gap(max_flow *f, uint32_t label, uint32_t v)
+{
+    for (uint32_t l = label + 1; l <= f->highest; l++)
+        f->active[l] = UINT32_MAX;
+    f->highest = label;
+    f->label[v] = f->n_nodes;
+}
+
 /* To just above the lowest node that takes something. */
 static void relabel(max_flow *f, uint32_t v)
 {
     uint32_t lowest = f->n_nodes;
+    if (--f->count[f->label[v]] == 0) {
+        leave_gap(f, f->label[v], v);
+        return;
+    }
     for (uint32_t e = f->first[v]; e != UINT32_MAX; e = f->next[e]) {
         f->work++;
         if (f->residual[e] > 0 && f->label[f->to[e]] + 1 < lowest) {
@@ -158,6 +177,7 @@ static void relabel(max_flow *f, uint32_t v)
         }
     }
     f->label[v] = lowest;
+    f->count[lowest]++;
     f->work += 12;
 }
 

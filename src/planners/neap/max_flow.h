@@ -30,10 +30,11 @@ typedef struct max_flow {
     /* By node: */
     uint32_t *first, *current, *label, *next_active, *queue;
     int64_t *excess;
-    uint32_t *active; /* by label: the first active node */
+    uint32_t *active; /* by label: the first active node, */
+    uint32_t *count;  /* and how many nodes there are */
     size_t capacity_capacity, to_capacity, residual_capacity, next_capacity;
     size_t first_capacity, current_capacity, label_capacity, next_active_capacity, queue_capacity;
-    size_t excess_capacity, active_capacity;
+    size_t excess_capacity, active_capacity, count_capacity;
     uint32_t highest;
     uint64_t work;       /* since the last global relabeling */
     uint64_t total_work; /* of all solves */
