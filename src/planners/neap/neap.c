@@ -80,7 +80,7 @@ static neap_status follow_cut(neap_run *run, uint32_t k)
     neap_diag *diag = &run->diags[k];
     neap_status status = search_follow(s, run->fates, run->position, diag);
     if (status == NEAP_OK)
-        status = search_construct(s, stopped, run, diag);
+        status = search_construct(s, diag);
     if (status == NEAP_OK && sequence_most(&s->q) > s->budget && s->best.found)
         status = search_start_from(s, &s->best, diag);
     return status;
@@ -92,8 +92,8 @@ static neap_status run_stream(neap_run *run, uint32_t k)
     if (run->following && (k == run->round % STREAMS || !s->best.found))
         return follow_cut(run, k);
     if (!s->best.found)
-        return search_construct(s, stopped, run, &run->diags[k]);
-    return search_iterate(s, run->iterations, stopped, run, &run->diags[k]);
+        return search_construct(s, &run->diags[k]);
+    return search_iterate(s, run->iterations, &run->diags[k]);
 }
 
 static void take_jobs(neap_job *self, neap_team *team, unsigned member)
@@ -285,6 +285,8 @@ static neap_status begin(neap_run *run, neap_diag *diag)
     for (uint32_t k = 0; k < STREAMS && status == NEAP_OK; k++)
         status = search_init(&run->streams[k], run->allocator, &run->x, budget, link,
                              p->request->seed * STREAMS + k, diag);
+    for (uint32_t k = 0; k < STREAMS; k++)
+        search_set_stop(&run->streams[k], stopped, run);
     for (uint32_t k = STREAMS / 2; k < STREAMS; k++)
         run->streams[k].restless = true;
     for (uint32_t k = 1; k < STREAMS; k++)

@@ -323,7 +323,8 @@ bool search_repair(search *s)
 {
     uint32_t steps = 0, most_steps = 100 + 4 * s->x->n_tasks, setbacks = 0;
     while (sequence_most(&s->q) > s->budget) {
-        if (++steps > most_steps || s->q.ticks > s->most_ticks || !collect(s))
+        if (++steps > most_steps || s->q.ticks > s->most_ticks || s->stop(s->stop_context) ||
+            !collect(s))
             return false;
         choose_samples(s);
         s->n_drops = 0;

@@ -48,12 +48,19 @@ static neap_status list_droppable(search *s, neap_diag *diag)
     return NEAP_OK;
 }
 
+static bool never(void *context)
+{
+    (void)context;
+    return false;
+}
+
 neap_status search_init(search *s, neap_allocator *allocator, const problem *x, int64_t budget,
                         const neap_link *link, uint64_t seed, neap_diag *diag)
 {
     *s = (search){.allocator = allocator,
                   .x = x,
                   .link = link,
+                  .stop = never,
                   .budget = budget - x->base_bytes,
                   .random = seed,
                   .local_ticks = INT64_MAX,
@@ -71,6 +78,12 @@ neap_status search_init(search *s, neap_allocator *allocator, const problem *x, 
         if (x->variant_start[t + 1] - x->variant_start[t] > 1)
             s->flexible[s->n_flexible++] = t;
     return list_droppable(s, diag);
+}
+
+void search_set_stop(search *s, bool (*stop)(void *context), void *context)
+{
+    s->stop = stop;
+    s->stop_context = context;
 }
 
 void search_clear(search *s)
@@ -229,7 +242,8 @@ static bool reach(search *s, int64_t level)
     s->budget = level;
     s->most_ticks = INT64_MAX;
     s->hasty = false;
-    for (uint32_t attempt = 0; attempt < ATTEMPTS && !s->q.out_of_memory; attempt++) {
+    for (uint32_t attempt = 0;
+         attempt < ATTEMPTS && !s->q.out_of_memory && !s->stop(s->stop_context); attempt++) {
         s->moods = neap_random_bits(&s->random);
         s->noise = attempt < 2 && s->restarts == 0 ? 0 : 3 * neap_random_real(&s->random);
         s->moody = attempt % 2 == 0;
@@ -251,10 +265,10 @@ static bool reach(search *s, int64_t level)
 }
 
 /* Straight to the budget or, where that fails, down to it step by step. */
-static void descend(search *s, int64_t budget, bool (*stop)(void *context), void *context)
+static void descend(search *s, int64_t budget)
 {
     int64_t level = sequence_most(&s->q), step = level - budget;
-    while (level > budget && !stop(context)) {
+    while (level > budget && !s->stop(s->stop_context)) {
         int64_t next = level - step > budget ? level - step : budget;
         if (reach(s, next)) {
             level = sequence_most(&s->q);
@@ -268,9 +282,9 @@ static void descend(search *s, int64_t budget, bool (*stop)(void *context), void
     s->budget = budget;
 }
 
-neap_status search_construct(search *s, bool (*stop)(void *context), void *context, neap_diag *diag)
+neap_status search_construct(search *s, neap_diag *diag)
 {
-    descend(s, s->budget, stop, context);
+    descend(s, s->budget);
     if (s->q.out_of_memory)
         return neap_fail_no_memory(diag);
     neap_status status = NEAP_OK;
@@ -346,14 +360,14 @@ static neap_status iterate(search *s, neap_diag *diag)
 }
 
 /* Begins anew: in the graph's order or, more often, in another one. */
-static neap_status restart(search *s, bool (*stop)(void *context), void *context, neap_diag *diag)
+static neap_status restart(search *s, neap_diag *diag)
 {
     neap_status status = neap_random_below(&s->random, 3) == 0 ? sequence_load_natural(&s->q, diag)
                                                                : search_load_random(s, diag);
     s->restarts++;
     s->improved = s->renewed = s->iterations;
     s->local_ticks = INT64_MAX;
-    return status == NEAP_OK ? search_construct(s, stop, context, diag) : status;
+    return status == NEAP_OK ? search_construct(s, diag) : status;
 }
 
 /* Long enough without a better plan to begin anew. */
@@ -362,18 +376,17 @@ static bool is_stuck(const search *s)
     return s->restless && s->iterations - s->renewed > 20 + 10 * (uint64_t)s->x->n_tasks;
 }
 
-neap_status search_iterate(search *s, uint32_t iterations, bool (*stop)(void *context),
-                           void *context, neap_diag *diag)
+neap_status search_iterate(search *s, uint32_t iterations, neap_diag *diag)
 {
     neap_status status = NEAP_OK;
-    for (uint32_t i = 0; i < iterations && status == NEAP_OK && !stop(context); i++) {
+    for (uint32_t i = 0; i < iterations && status == NEAP_OK && !s->stop(s->stop_context); i++) {
         s->iterations++;
         if (is_stuck(s)) {
-            status = restart(s, stop, context, diag);
+            status = restart(s, diag);
             continue;
         }
         if (sequence_most(&s->q) > s->budget) {
-            status = search_construct(s, stop, context, diag);
+            status = search_construct(s, diag);
             i += ATTEMPTS;
             continue;
         }

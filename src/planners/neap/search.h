@@ -60,6 +60,8 @@ typedef struct search {
     const problem *x;
     const neap_link *link; /* NULL: nothing goes to the host */
     transfer_scratch *scratch;
+    bool (*stop)(void *context); /* asked often */
+    void *stop_context;
     sequence q;
     int64_t budget; /* for tensors and workspaces alone */
     uint64_t random;
@@ -104,15 +106,15 @@ typedef struct search {
 /* Clear also after a failure. budget: all bytes. */
 neap_status search_init(search *s, neap_allocator *allocator, const problem *x, int64_t budget,
                         const neap_link *link, uint64_t seed, neap_diag *diag);
+/* Whom to ask whether to stop; before any of the rest. */
+void search_set_stop(search *s, bool (*stop)(void *context), void *context);
 void search_clear(search *s);
 
 /* The first schedule, by repair and prune from what the sequence holds; where it cannot be made to
    fit, the least peak found, in `best`. */
-neap_status search_construct(search *s, bool (*stop)(void *context), void *context,
-                             neap_diag *diag);
+neap_status search_construct(search *s, neap_diag *diag);
 /* So many iterations, or until told to stop. */
-neap_status search_iterate(search *s, uint32_t iterations, bool (*stop)(void *context),
-                           void *context, neap_diag *diag);
+neap_status search_iterate(search *s, uint32_t iterations, neap_diag *diag);
 
 /* Loads the schedule that a cut suggests (follow.c); search_construct makes it fit. */
 neap_status search_follow(search *s, const uint8_t *fates, uint32_t position, neap_diag *diag);
