@@ -64,7 +64,7 @@ struct bound {
     position_search search[2]; /* by scope */
     program_search programs;
     int64_t grain; /* the times of all plans are multiples of it */
-    uint8_t *fates;
+    uint8_t *fates, *loose;
     bound_figures figures;
 };
 
@@ -148,7 +148,8 @@ static neap_status set_up(bound *b, const neap_link *link, neap_diag *diag)
     b->tight = neap_arena_alloc(&b->arena, x->n_tasks, sizeof *b->tight);
     b->natural = neap_arena_alloc(&b->arena, x->n_tasks, sizeof *b->natural);
     b->fates = neap_arena_alloc(&b->arena, x->n_tensors, sizeof *b->fates);
-    if (!b->tight || !b->natural || !b->fates)
+    b->loose = neap_arena_alloc(&b->arena, x->n_tensors, sizeof *b->loose);
+    if (!b->tight || !b->natural || !b->fates || !b->loose)
         return neap_fail_no_memory(diag);
     list_tight(b);
     if (link && link->out_bandwidth > 0 && link->in_bandwidth > 0)
@@ -160,7 +161,8 @@ static neap_status set_up(bound *b, const neap_link *link, neap_diag *diag)
                                  .order_ticks = least,
                                  .done = b->n_tight == 0,
                                  .position = NEAP_NONE,
-                                 .fates = b->fates};
+                                 .fates = b->fates,
+                                 .loose = b->loose};
     neap_status status = cut_create(b->allocator, x, b->budget, link, &b->cut, diag);
     if (status == NEAP_OK)
         status = program_create(b->allocator, x, b->budget, cut_recomputable(b->cut),
@@ -247,7 +249,7 @@ static void take_answer(bound *b, position_search *s, uint32_t task, const cut_a
     s->best_position = task;
     if (take_ticks(b, s->scope, answer->ticks)) {
         b->figures.position = task;
-        cut_fates(b->cut, b->fates);
+        cut_fates(b->cut, b->fates, b->loose);
     }
 }
 
@@ -413,8 +415,10 @@ static neap_status step_programs(bound *b, const cut_watch *watch, neap_diag *di
     }
     if (status != NEAP_OK)
         return status;
-    if (take_ticks(b, scope, answer.ticks) && answer.fates)
+    if (take_ticks(b, scope, answer.ticks) && answer.fates) {
         memcpy(b->fates, answer.fates, b->x->n_tensors);
+        memcpy(b->loose, answer.fates, b->x->n_tensors);
+    }
     if (is_stopped(watch))
         return NEAP_OK;
     p->n_solved = scope == CUT_ANY_ORDER ? n : p->n_solved;

@@ -21,6 +21,7 @@ typedef struct bound_figures {
     bool none_fits;       /* nor does any other */
     uint32_t position;    /* the task before whose first run the best cut lies; NEAP_NONE: none */
     const uint8_t *fates; /* by tensor: what the best cut does with it */
+    const uint8_t *loose; /* and what the next one does, which keeps a little too much */
 } bound_figures;
 
 /* link: NULL or without bandwidth for plans without transfers. */

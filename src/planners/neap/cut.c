@@ -53,7 +53,8 @@ struct cut {
     uint32_t *task_node; /* by task; NEAP_NONE: not in the network */
     uint8_t *state;      /* by tensor */
     uint32_t *tensor_node;
-    uint8_t *fates;
+    uint8_t *fates;  /* of the cut that fits, */
+    uint8_t *loose;  /* and of the one that keeps a little too much */
     uint32_t *stack; /* of tensors or tasks */
     max_flow flow;
     cut_item *items;
@@ -133,7 +134,7 @@ neap_status cut_create(neap_allocator *allocator, const problem *x, int64_t budg
     if (!TAKE(c, x->n_tensors, c->can_recompute) || !TAKE(c, x->n_tasks, c->role) ||
         !TAKE(c, x->n_tasks, c->task_node) || !TAKE(c, x->n_tensors, c->state) ||
         !TAKE(c, x->n_tensors, c->tensor_node) || !TAKE(c, x->n_tensors, c->fates) ||
-        !TAKE(c, most, c->stack) || !find_copies(c, link)) {
+        !TAKE(c, x->n_tensors, c->loose) || !TAKE(c, most, c->stack) || !find_copies(c, link)) {
         cut_destroy(c);
         return neap_fail_no_memory(diag);
     }
@@ -163,10 +164,12 @@ uint64_t cut_work(const cut *c)
     return c->work + c->flow.total_work;
 }
 
-void cut_fates(const cut *c, uint8_t *fates)
+void cut_fates(const cut *c, uint8_t *fates, uint8_t *loose)
 {
-    for (uint32_t s = 0; s < c->x->n_tensors; s++)
+    for (uint32_t s = 0; s < c->x->n_tensors; s++) {
         fates[s] = c->fates[s];
+        loose[s] = c->loose[s];
+    }
 }
 
 /* ---- Past and future ---- */
@@ -413,18 +416,18 @@ static cut_line read_cut(const cut *c, const cut_prices *prices)
     return line;
 }
 
-static void note_fates(cut *c, const cut_prices *prices)
+static void note_fates(cut *c, const cut_prices *prices, uint8_t *fates)
 {
     const problem *x = c->x;
     for (uint32_t s = 0; s < x->n_tensors; s++) {
         uint32_t node = c->task_node[x->producer[s]];
         bool again = node != NEAP_NONE && max_flow_before_cut(&c->flow, node);
-        c->fates[s] = again && c->state[s] != RESIDENT ? FATE_RECOMPUTE : FATE_KEEP;
+        fates[s] = again && c->state[s] != RESIDENT ? FATE_RECOMPUTE : FATE_KEEP;
     }
     for (size_t i = 0; i < c->n_items; i++)
         if (max_flow_before_cut(&c->flow, c->items[i].from) &&
             !max_flow_before_cut(&c->flow, c->items[i].to) && leaves(c, prices, c->items[i].tensor))
-            c->fates[c->items[i].tensor] = FATE_OFFLOAD;
+            fates[c->items[i].tensor] = FATE_OFFLOAD;
 }
 
 /* Ticks beyond the least that the price proves for a room; never negative. */
@@ -505,8 +508,7 @@ static void search_prices(cut *c, int64_t room, cut_line under, double price, in
         if (answer->stopped)
             return;
         cut_line line = read_cut(c, &prices);
-        if (line.bytes <= room)
-            note_fates(c, &prices);
+        note_fates(c, &prices, line.bytes <= room ? c->fates : c->loose);
         cut_line *side = line.bytes > room ? &over : &under;
         if (line.bytes == side->bytes && line.ticks == side->ticks && i > 0)
             return; /* no line lies below the two */
@@ -576,13 +578,24 @@ static void search_with_link(cut *c, int64_t room, cut_line under, int64_t worth
         if (answer->stopped)
             return;
         cut_line next = read_cut(c, &prices);
-        if (next.bytes <= room)
-            note_fates(c, &prices);
+        note_fates(c, &prices, next.bytes <= room ? c->fates : c->loose);
         line = master_line_of(&next);
         better = master_add(&master, &line);
         answer->estimate = master.time - (double)c->least_ticks;
         better = better && answer->estimate > (double)answer->ticks &&
                  answer->estimate >= (double)worthless;
+    }
+}
+
+/* Before there is any cut: make all again that can be, or keep all. */
+static void forget_fates(cut *c)
+{
+    const problem *x = c->x;
+    for (uint32_t s = 0; s < x->n_tensors; s++) {
+        bool again = c->task_node[x->producer[s]] != NEAP_NONE && c->state[s] != RESIDENT &&
+                     c->can_recompute[s];
+        c->fates[s] = again ? FATE_RECOMPUTE : FATE_KEEP;
+        c->loose[s] = FATE_KEEP;
     }
 }
 
@@ -594,9 +607,10 @@ static void search_room(cut *c, int64_t room, double price, int64_t worthless,
     if (c->bytes <= room) {
         answer->is_slack = true;
         for (uint32_t s = 0; s < c->x->n_tensors; s++)
-            c->fates[s] = FATE_KEEP;
+            c->fates[s] = c->loose[s] = FATE_KEEP;
         return;
     }
+    forget_fates(c);
     cut_line under = all_again(c);
     if (under.bytes > room) {
         under = least_bytes(c, watch, &answer->stopped);

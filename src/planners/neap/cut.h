@@ -44,8 +44,9 @@ neap_status cut_solve(cut *c, uint32_t task, cut_scope scope, double price, int6
 /* Work done so far, in steps of some nanoseconds: the same on every machine. */
 uint64_t cut_work(const cut *c);
 
-/* Writes what the last cut that fits the memory does with each tensor. */
-void cut_fates(const cut *c, uint8_t *fates);
+/* Writes what the last cut that fits the memory does with each tensor, and the last that does not.
+ */
+void cut_fates(const cut *c, uint8_t *fates, uint8_t *loose);
 
 /* Whether plans may drop the tensor and make it again: where it or its task's views are pinned for
    the sake of the method alone, other plans do. By tensor; the cut's own. */

@@ -11,9 +11,11 @@
 
 #include <stdlib.h>
 
+enum { MIXTURES = 10 }; /* that are tried of two cuts */
+
 typedef struct follower {
     search *s;
-    const uint8_t *fates;
+    uint8_t *fates;
     uint32_t moment; /* item */
 } follower;
 
@@ -69,31 +71,66 @@ static uint32_t list_waiting(follower *f)
     return n;
 }
 
-neap_status search_follow(search *s, const uint8_t *fates, uint32_t position, neap_diag *diag)
+/* Builds the schedule of f->fates. */
+static neap_status build(follower *f, uint32_t position, neap_diag *diag)
 {
-    const problem *x = s->x;
-    follower f = {.s = s, .fates = fates};
+    search *s = f->s;
     neap_status status = sequence_load_natural(&s->q, diag);
-    if (status == NEAP_OK)
-        status =
-            NEAP_RESERVE(s->allocator, (size_t)x->n_tensors, &s->ranks, &s->rank_capacity, diag);
     if (status != NEAP_OK)
         return status;
-    f.moment = sequence_item_of(&s->q, position);
-    uint32_t n = list_waiting(&f);
+    f->moment = sequence_item_of(&s->q, position);
+    uint32_t n = list_waiting(f);
     for (uint32_t i = 0; i < n && !s->q.out_of_memory; i++) {
         uint32_t tensor = s->ranks[i].item;
-        uint32_t at = sequence_find_ref(&s->q, tensor, sequence_place(&s->q, f.moment));
+        uint32_t at = sequence_find_ref(&s->q, tensor, sequence_place(&s->q, f->moment));
         const ref *next = &s->q.refs[tensor].refs[at];
         if (next->makes)
             continue; /* another one brought it along */
-        if (fates[tensor] == FATE_RECOMPUTE)
-            remake(&f, tensor, next->item);
-        else if (s->link && tensor_can_offload(x, tensor))
+        if (f->fates[tensor] == FATE_RECOMPUTE)
+            remake(f, tensor, next->item);
+        else if (s->link && tensor_can_offload(s->x, tensor))
             sequence_set_away(&s->q, tensor, next->item, true);
     }
     if (s->q.out_of_memory)
         return neap_fail_no_memory(diag);
     sequence_commit(&s->q);
     return NEAP_OK;
+}
+
+/* In each of so many parts of the tasks before the moment, the looser cut's fates for a share, the
+   other's for the rest. */
+static void mix(follower *f, const search_cut *cut, const search_mixture *mixture, double share)
+{
+    const problem *x = f->s->x;
+    uint64_t n = (uint64_t)cut->position + 1;
+    for (uint32_t t = 0; t < x->n_tensors; t++) {
+        double phase = (double)((uint64_t)x->producer[t] * mixture->parts % n) / (double)n;
+        bool loose = mixture->early ? phase < share : phase >= 1 - share;
+        f->fates[t] = loose ? cut->loose[t] : cut->fates[t];
+    }
+}
+
+neap_status search_follow(search *s, const search_cut *cut, const search_mixture *mixture,
+                          neap_diag *diag)
+{
+    const problem *x = s->x;
+    follower f = {.s = s};
+    neap_status status =
+        NEAP_RESERVE(s->allocator, (size_t)x->n_tensors, &s->ranks, &s->rank_capacity, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(s->allocator, x->n_tensors, &f.fates, diag);
+    double low = 0, high = 1, share = 1; /* as much of the looser cut as fits at that moment */
+    for (int i = 0; i < MIXTURES && status == NEAP_OK && high > low; i++) {
+        mix(&f, cut, mixture, share);
+        status = build(&f, cut->position, diag);
+        bool fits = status == NEAP_OK && sequence_bytes(&s->q, f.moment) <= s->budget;
+        *(fits ? &low : &high) = share;
+        share = (low + high) / 2;
+    }
+    if (status == NEAP_OK) {
+        mix(&f, cut, mixture, low);
+        status = build(&f, cut->position, diag);
+    }
+    NEAP_DELETE(s->allocator, x->n_tensors, f.fates);
+    return status;
 }

@@ -52,9 +52,8 @@ typedef struct neap_run {
     bound *bound;
     int64_t bound_ticks; /* of the best plan's kind, when it was last looked at */
     const char *scope;
-    uint8_t *fates; /* of the cut to follow in the next round, if `following` */
+    search_cut cut; /* to follow in the next round, if `following` */
     bool following;
-    uint32_t position;   /* of it */
     int64_t followed;    /* the bound that it had */
     uint32_t iterations; /* of a stream in a round */
     uint32_t round, last_improved;
@@ -76,9 +75,10 @@ static bool stopped(void *context)
 /* A stream begins anew with what the bound's best cut suggests, if that is any good. */
 static neap_status follow_cut(neap_run *run, uint32_t k)
 {
+    static const search_mixture mixtures[STREAMS] = {{1, true}, {1, false}, {8, true}, {64, true}};
     search *s = &run->streams[k];
     neap_diag *diag = &run->diags[k];
-    neap_status status = search_follow(s, run->fates, run->position, diag);
+    neap_status status = search_follow(s, &run->cut, &mixtures[k], diag);
     if (status == NEAP_OK)
         status = search_construct(s, diag);
     if (status == NEAP_OK && sequence_most(&s->q) > s->budget && s->best.found)
@@ -170,10 +170,11 @@ static neap_status look_at_bound(neap_run *run, neap_diag *diag)
     run->scope = in_order ? "order" : "any";
     run->bounding = !figures->done;
     run->following = figures->position != NEAP_NONE && figures->order_ticks > run->followed;
-    run->position = figures->position;
+    run->cut.position = figures->position;
     if (run->following) { /* the bound goes on and changes its own */
         run->followed = figures->order_ticks;
-        memcpy(run->fates, figures->fates, run->x.n_tensors * sizeof *run->fates);
+        memcpy(run->cut.fates, figures->fates, run->x.n_tensors);
+        memcpy(run->cut.loose, figures->loose, run->x.n_tensors);
     }
     return status;
 }
@@ -292,7 +293,9 @@ static neap_status begin(neap_run *run, neap_diag *diag)
     for (uint32_t k = 1; k < STREAMS; k++)
         run->streams[k].restarts = 1; /* with noise from the start */
     if (status == NEAP_OK)
-        status = NEAP_NEW(run->allocator, run->x.n_tensors, &run->fates, diag);
+        status = NEAP_NEW(run->allocator, run->x.n_tensors, &run->cut.fates, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(run->allocator, run->x.n_tensors, &run->cut.loose, diag);
     uint32_t n = run->x.n_tasks + 1;
     run->iterations = 20 + (n < 400 ? 250 : 100000 / n);
     run->bounding = true;
@@ -309,7 +312,8 @@ static neap_status plan_with(neap_run *run, draft *d, neap_diag *diag)
     for (uint32_t k = 0; k < STREAMS; k++)
         search_clear(&run->streams[k]);
     search_plan_clear(run->allocator, &run->x, &run->best);
-    NEAP_DELETE(run->allocator, run->x.n_tensors, run->fates);
+    NEAP_DELETE(run->allocator, run->x.n_tensors, run->cut.fates);
+    NEAP_DELETE(run->allocator, run->x.n_tensors, run->cut.loose);
     bound_destroy(run->bound);
     problem_clear(&run->x);
     return status;

@@ -116,8 +116,21 @@ neap_status search_construct(search *s, neap_diag *diag);
 /* So many iterations, or until told to stop. */
 neap_status search_iterate(search *s, uint32_t iterations, neap_diag *diag);
 
-/* Loads the schedule that a cut suggests (follow.c); search_construct makes it fit. */
-neap_status search_follow(search *s, const uint8_t *fates, uint32_t position, neap_diag *diag);
+/* Two cuts just before a task's first run: one fits, one keeps too much (bound_figures). */
+typedef struct search_cut {
+    uint32_t position;
+    uint8_t *fates, *loose;
+} search_cut;
+
+/* How to mix them: in each of so many parts the second one for what is made early, or late. */
+typedef struct search_mixture {
+    uint32_t parts;
+    bool early;
+} search_mixture;
+
+/* Loads the schedule that the cuts suggest (follow.c); search_construct makes it fit. */
+neap_status search_follow(search *s, const search_cut *cut, const search_mixture *mixture,
+                          neap_diag *diag);
 /* Goes on from a schedule. */
 neap_status search_start_from(search *s, const search_plan *plan, neap_diag *diag);
 /* Keeps what the sequence holds if it is the best within the budget or, before there is any, at
