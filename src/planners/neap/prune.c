@@ -140,8 +140,10 @@ void search_prune(search *s)
     neap_diag diag;
     uint32_t n_items = q->n_items;
     if (NEAP_RESERVE(s->allocator, (size_t)n_items + MOST_PRUNED + x->n_tasks, &s->ranks,
-                     &s->rank_capacity, &diag) != NEAP_OK)
+                     &s->rank_capacity, &diag) != NEAP_OK) {
+        q->out_of_memory = true;
         return;
+    }
     uint32_t n = list_reruns(s);
     for (uint32_t i = 0; i < s->n_flexible; i++) {
         uint32_t task = s->flexible[i];

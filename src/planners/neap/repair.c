@@ -22,8 +22,10 @@ static bool collect(search *s)
         if (q->most[r] <= s->budget)
             continue;
         if (NEAP_RESERVE(s->allocator, (size_t)s->n_overfull + SEQUENCE_BLOCK, &s->all,
-                         &s->all_capacity, &diag) != NEAP_OK)
+                         &s->all_capacity, &diag) != NEAP_OK) {
+            s->q.out_of_memory = true;
             return false;
+        }
         const item_block *block = &q->blocks[q->block_at[r]];
         for (uint32_t i = 0; i < block->n; i++) {
             int64_t over = block->bytes[i] + q->addition[r] - s->budget;
@@ -102,8 +104,10 @@ static bool add_drop(search *s, drop d)
 {
     neap_diag diag;
     if (NEAP_RESERVE(s->allocator, (size_t)s->n_drops + 1, &s->drops, &s->drop_capacity, &diag) !=
-        NEAP_OK)
+        NEAP_OK) {
+        s->q.out_of_memory = true;
         return false;
+    }
     s->drops[s->n_drops++] = d;
     return true;
 }

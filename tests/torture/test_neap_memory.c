@@ -1,0 +1,170 @@
+/*
+ * The method `neap` when every allocation fails once, in turn, and then every one from it on:
+ * NEAP_NO_MEMORY, no leak, and nothing of the caller's is changed. With and without a link, with
+ * variants, pins, a plan to start from and the least peak as the objective.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "failing_allocator.h"
+#include "random_small_graph.h"
+#include "random_training.h"
+
+#include <neap/planner.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SHARE 4 /* of the failures from one on */
+#else
+#define SHARE 1
+#endif
+
+/* Returns whether an allocation failed on the way. */
+static bool run_once(const neap_request *request, size_t from, size_t end)
+{
+    failing_allocator memory;
+    neap_diag diag = {0};
+    neap_solution *solution = (neap_solution *)&memory;
+    failing_allocator_init(&memory);
+    memory.fail_from = from;
+    memory.fail_end = end;
+    neap_status status = neap_solve(&memory.base, request, &solution, &diag);
+    assert_true((solution != NULL) == (status == NEAP_OK));
+    neap_solution_destroy(solution);
+    if (memory.fault)
+        fail_msg("allocation %zu: %s", from, memory.fault);
+    if (memory.live_blocks || memory.live_bytes)
+        fail_msg("allocation %zu: %zu blocks leaked, %zu bytes", from, memory.live_blocks,
+                 memory.live_bytes);
+    if (status != (memory.failed ? NEAP_NO_MEMORY : NEAP_OK))
+        fail_msg("allocation %zu: %s, \"%s\"", from, neap_status_name(status), diag.message);
+    if (memory.failed && !strstr(diag.message, "out of memory"))
+        fail_msg("allocation %zu: says \"%s\"", from, diag.message);
+    return memory.failed;
+}
+
+static char *text_of(const neap_plan *plan, size_t *length)
+{
+    char *text = NULL;
+    *length = 0;
+    if (plan)
+        assert_int_equal(neap_plan_write_text(plan, NULL, &text, length, NULL), NEAP_OK);
+    return text;
+}
+
+static void torture(const neap_request *request)
+{
+    size_t count = 0, length, length_after;
+    char *start = text_of(request->start, &length);
+    while (run_once(request, count, count + 1))
+        count++;
+    assert_true(count > 0);
+    for (size_t from = 0; run_once(request, from, SIZE_MAX); from += 1 + from / (100 / SHARE))
+        ;
+    char *after = text_of(request->start, &length_after);
+    assert_int_equal(length, length_after);
+    assert_true(!start || strcmp(start, after) == 0);
+    neap_release(NULL, start, start ? length + 1 : 0);
+    neap_release(NULL, after, after ? length_after + 1 : 0);
+    print_message("%" PRIu32 " ops: %zu allocations\n", neap_graph_op_count(request->graph), count);
+}
+
+/* Half way from the floor to the natural peak, by one thread: which allocation fails is the same
+   every time. */
+static neap_request ask(const neap_graph *graph)
+{
+    static const neap_option_setting briefly = {"effort", "2"};
+    neap_request request;
+    int64_t peak, least = neap_graph_floor_bytes(graph, NULL);
+    assert_int_equal(neap_natural_peak(NULL, graph, &peak, NULL), NEAP_OK);
+    neap_request_init(&request, graph, "neap");
+    request.budget = least + (peak - least) / 2;
+    request.budget = request.budget > 0 ? request.budget : 1;
+    request.n_options = 1;
+    request.options = &briefly;
+    request.threads = 1;
+    return request;
+}
+
+static const neap_link SLOW_LINK = {.out_bandwidth = 7, .in_bandwidth = 11};
+
+static void test_computing(void **state)
+{
+    (void)state;
+    random_source random = {20250601};
+    for (int i = 0; i < 3; i++) {
+        neap_graph *graph = random_training_graph(&random, 3, false);
+        neap_request request = ask(graph);
+        torture(&request);
+        neap_graph_destroy(graph);
+    }
+}
+
+static void test_variants(void **state)
+{
+    (void)state;
+    random_source random = {20250602};
+    for (int i = 0; i < 3; i++) {
+        neap_graph *graph = random_small_graph(&random, 7, SMALL_TRAINING | SMALL_VARIANTS);
+        neap_request request = ask(graph);
+        torture(&request);
+        neap_graph_destroy(graph);
+    }
+}
+
+static void test_link(void **state)
+{
+    (void)state;
+    random_source random = {20250603};
+    for (int i = 0; i < 3; i++) {
+        neap_graph *graph = random_training_graph(&random, 3, false);
+        neap_request request = ask(graph);
+        request.link = SLOW_LINK;
+        torture(&request);
+        neap_graph_destroy(graph);
+    }
+}
+
+/* Pins, a start, and the least peak; within a budget that is too small, too. */
+static void test_wishes(void **state)
+{
+    (void)state;
+    random_source random = {20250604};
+    for (int i = 0; i < 4; i++) {
+        neap_graph *graph = random_training_graph(&random, 3, false);
+        neap_plan *plan = random_plan(&random, graph, 20, true);
+        const neap_pin pins[] = {
+            {NEAP_PIN_KEEP, neap_graph_op(graph, 0)->name},
+            {NEAP_PIN_NO_OFFLOAD, "*1"},
+        };
+        neap_request request = ask(graph);
+        request.link = SLOW_LINK;
+        request.start = plan;
+        request.pins = pins;
+        request.n_pins = i % 2 ? 1 : 0;
+        request.objective = i == 2 ? NEAP_LEAST_PEAK : NEAP_LEAST_TIME;
+        if (i == 3)
+            request.budget = 1;
+        torture(&request);
+        neap_plan_destroy(plan);
+        neap_graph_destroy(graph);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_computing),
+        cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_link),
+        cmocka_unit_test(test_wishes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
