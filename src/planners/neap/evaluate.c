@@ -121,9 +121,11 @@ neap_status search_evaluate(search *s, neap_diag *diag)
     neap_status status = reserve(s, diag);
     if (status != NEAP_OK)
         return status;
+    /* What does not fit yet is scheduled within the bytes that it takes. */
+    int64_t most = sequence_most(q), level = most > s->budget ? most : s->budget;
     sequence_list(q, trial->tasks, s->room);
     for (uint32_t i = 0; i <= q->length; i++)
-        s->room[i] = s->budget - s->room[i];
+        s->room[i] = level - s->room[i];
     number_items(s);
     list_transfers(s);
     compute_list list = {.n = q->length, .tasks = trial->tasks, .choice = q->choice};
@@ -140,7 +142,7 @@ neap_status search_keep(search *s, neap_diag *diag)
                                 : peak >= s->best.peak))
         return NEAP_OK;
     neap_status status = reserve(s, diag);
-    if (status == NEAP_OK && peak <= budget)
+    if (status == NEAP_OK)
         status = search_evaluate(s, diag); /* for the transfers */
     if (status != NEAP_OK)
         return status;
@@ -160,10 +162,7 @@ neap_status search_start_from(search *s, const search_plan *plan, neap_diag *dia
         sequence_load(&s->q, &list, s->link ? plan->n_transfers : 0, plan->transfers, diag);
     if (status != NEAP_OK)
         return status;
-    if (sequence_most(&s->q) <= s->budget)
-        status = search_evaluate(s, diag);
-    else
-        s->trial.ticks = s->q.ticks;
+    status = search_evaluate(s, diag);
     s->current_ticks = s->trial.ticks;
     return status;
 }

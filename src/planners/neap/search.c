@@ -287,10 +287,7 @@ neap_status search_construct(search *s, neap_diag *diag)
     descend(s, s->budget);
     if (s->q.out_of_memory)
         return neap_fail_no_memory(diag);
-    neap_status status = NEAP_OK;
-    s->trial.ticks = s->q.ticks;
-    if (sequence_most(&s->q) <= s->budget)
-        status = search_evaluate(s, diag);
+    neap_status status = search_evaluate(s, diag);
     s->current_ticks = s->trial.ticks;
     return status == NEAP_OK ? search_keep(s, diag) : status;
 }
