@@ -12,7 +12,7 @@
 #include "base/team.h"
 #include "planners/neap/bound.h"
 #include "planners/neap/emit.h"
-#include "planners/neap/search.h"
+#include "planners/neap/start.h"
 #include "planners/planner_internal.h"
 
 #include <neap/check.h>
@@ -48,7 +48,12 @@ typedef struct neap_run {
     const planner *p;
     neap_allocator *allocator; /* may be used by all threads */
     problem x;
+    start_plan start;
+    int64_t floor;  /* bytes that every plan takes */
+    int64_t within; /* bytes that a plan is to fit; where the least peak is sought, the floor first
+                       and then the least found */
     search streams[STREAMS];
+    const neap_link *link; /* NULL: there is none */
     bound *bound;
     int64_t bound_ticks; /* of the best plan's kind, when it was last looked at */
     const char *scope;
@@ -86,9 +91,19 @@ static neap_status follow_cut(neap_run *run, uint32_t k)
     return status;
 }
 
+/* The first stream begins with the caller's plan. */
+static neap_status begin_with_start(neap_run *run)
+{
+    search *s = &run->streams[0];
+    neap_status status = search_start_from(s, &run->start.schedule, &run->diags[0]);
+    return status == NEAP_OK ? search_construct(s, stopped, run, &run->diags[0]) : status;
+}
+
 static neap_status run_stream(neap_run *run, uint32_t k)
 {
     search *s = &run->streams[k];
+    if (k == 0 && run->start.schedule.found && !s->best.found)
+        return begin_with_start(run);
     if (run->following && (k == run->round % STREAMS || !s->best.found))
         return follow_cut(run, k);
     if (!s->best.found)
@@ -103,7 +118,7 @@ static void take_jobs(neap_job *self, neap_team *team, unsigned member)
     (void)member;
     uint32_t k;
     while ((k = atomic_fetch_add(&run->next, 1)) <= STREAMS) {
-        bool waits = run->round == 0 && run->x.n_tasks > MANY;
+        bool waits = run->round == 0 && run->x.n_tasks > MANY && run->bounding;
         if (k > 0 && !waits)
             run->status[k] = run_stream(run, k - 1);
         else if (k == 0 && run->bounding)
@@ -127,7 +142,7 @@ static neap_status do_round(neap_run *run, neap_diag *diag)
 
 static bool fits(const neap_run *run, const search_plan *plan)
 {
-    return plan->found && plan->peak <= run->p->budget;
+    return plan->found && plan->peak <= run->within;
 }
 
 static bool is_better(const neap_run *run, const search_plan *a, const search_plan *b)
@@ -179,6 +194,13 @@ static neap_status look_at_bound(neap_run *run, neap_diag *diag)
     return status;
 }
 
+/* Behind the best: too large and larger, or slower. */
+static bool lags(const neap_run *run, const search *s)
+{
+    int64_t peak = sequence_most(&s->q) + run->x.base_bytes;
+    return peak > run->within ? peak > run->best.peak : s->current_ticks > run->best.ticks;
+}
+
 /* The best of all; and a stream that lags takes it over, one a round. */
 static neap_status compare_streams(neap_run *run, neap_diag *diag)
 {
@@ -190,8 +212,7 @@ static neap_status compare_streams(neap_run *run, neap_diag *diag)
                 search_plan_copy(run->allocator, &run->x, &run->best, &run->streams[k].best, diag);
         }
     search *turn = &run->streams[run->round / EXCHANGE % (STREAMS / 2)]; /* not the restless */
-    if (status == NEAP_OK && run->best.found && run->round % EXCHANGE == 0 &&
-        turn->current_ticks > run->best.ticks)
+    if (status == NEAP_OK && run->best.found && run->round % EXCHANGE == 0 && lags(run, turn))
         status = search_start_from(turn, &run->best, diag);
     return status;
 }
@@ -211,8 +232,65 @@ static bool is_good_enough(const neap_run *run)
 /* No plan fits, and the one at hand takes no more than any must. */
 static bool is_hopeless(const neap_run *run)
 {
-    int64_t floor = neap_graph_floor_bytes(run->p->graph, NULL);
-    return run->p->budget < floor && run->best.found && run->best.peak <= floor;
+    return run->p->budget < run->floor && run->best.found && run->best.peak <= run->floor;
+}
+
+/* ---- The least peak ---- */
+
+static bool seeks_peak(const neap_run *run)
+{
+    return run->p->request->objective == NEAP_LEAST_PEAK;
+}
+
+/* As low as it gets, as low as the caller wants it, or half of the time is over. */
+static bool is_low_enough(const neap_run *run)
+{
+    const planner *p = run->p;
+    double wanted = (double)run->floor * (1 + p->request->gap);
+    return fits(run, &run->best) || (run->best.found && (double)run->best.peak <= wanted) ||
+           planner_stopped(p) ||
+           (p->request->time_limit > 0 && planner_seconds_left(p) < p->request->time_limit / 2);
+}
+
+/* From here on it is the time that counts, within the least peak found. */
+static neap_status stay_within_peak(neap_run *run, neap_diag *diag)
+{
+    run->within = run->best.peak;
+    run->last_improved = 0;
+    bound_destroy(run->bound);
+    run->bound = NULL;
+    neap_status status =
+        bound_create(run->allocator, &run->x, run->within, run->link, &run->bound, diag);
+    for (uint32_t k = 0; k < STREAMS && status == NEAP_OK; k++) {
+        search *s = &run->streams[k];
+        s->budget = run->within - run->x.base_bytes;
+        status = search_start_from(s, &run->best, diag);
+        if (status == NEAP_OK)
+            status = search_plan_copy(run->allocator, &run->x, &s->best, &run->best, diag);
+    }
+    run->bounding = true;
+    return status;
+}
+
+/* All streams go down as far as they can; a fourth of the effort in vain is enough. */
+static neap_status search_peak(neap_run *run, neap_diag *diag)
+{
+    uint32_t patience = 1 + (uint32_t)run->p->options[EFFORT] / 4;
+    neap_status status = NEAP_OK;
+    run->within = run->floor;
+    run->bounding = false;
+    for (run->round = 0; status == NEAP_OK; run->round++) {
+        status = do_round(run, diag);
+        if (status == NEAP_OK)
+            status = compare_streams(run, diag);
+        if (status != NEAP_OK || is_low_enough(run) ||
+            run->round > run->last_improved + patience)
+            break;
+        planner_report_search(run->p, -1, -1);
+    }
+    if (status == NEAP_OK && run->best.found)
+        status = stay_within_peak(run, diag);
+    return status;
 }
 
 /* ---- The whole ---- */
@@ -240,32 +318,58 @@ static neap_status search_rounds(neap_run *run, neap_diag *diag)
     return status;
 }
 
-static neap_status write_draft(neap_run *run, draft *d, neap_diag *diag)
+/* The plan that the caller began with is still the best: its copies may be timed better than the
+   search does it, or its variants change from run to run. */
+static bool is_start_best(const neap_run *run)
+{
+    const search_plan *best = &run->best;
+    search_plan start = {true, .ticks = run->start.ticks, .peak = run->start.peak};
+    if (!run->start.given || !run->start.as_wished)
+        return false;
+    if (seeks_peak(run) && best->found && start.peak != best->peak)
+        return start.peak < best->peak;
+    return is_better(run, &start, best);
+}
+
+static neap_status write_plan(neap_run *run, draft *d, neap_diag *diag)
 {
     const planner *p = run->p;
     const search_plan *best = &run->best;
-    const bound_figures *figures = bound_state(run->bound);
-    neap_timeline timeline = {0};
-    d->bound_ticks = run->bound_ticks;
-    d->scope = run->scope;
-    d->stopped = planner_stopped(p);
-    if (!best->found)
-        return NEAP_OK;
     compute_list list = {.n = best->n, .tasks = best->tasks, .choice = best->choice};
-    neap_status status = emit_plan(p->allocator, &run->x, p->request, &list, best->n_transfers,
-                                   best->transfers, &d->plan, diag);
+    neap_timeline timeline = {0};
+    bool from_start = is_start_best(run);
+    neap_status status =
+        from_start ? start_copy(&run->start, p->allocator, &run->x, p->request, &d->plan, diag)
+                   : emit_plan(p->allocator, &run->x, p->request, &list, best->n_transfers,
+                               best->transfers, &d->plan, diag);
     if (status == NEAP_OK)
         status = neap_timeline_build(p->allocator, p->graph, d->plan, &p->request->link, &timeline,
                                      diag);
-    if (status == NEAP_OK && fits(run, best) && timeline.makespan_ticks != best->ticks)
+    if (status == NEAP_OK && !from_start && fits(run, best) &&
+        timeline.makespan_ticks != best->ticks)
         status = neap_fail(diag, NEAP_INTERNAL, "the search counts other ticks than the timeline");
     d->predicted_peak = timeline.peak_bytes;
     d->predicted_ticks = timeline.makespan_ticks;
     neap_timeline_clear(&timeline);
-    if (status == NEAP_OK)
+    return status;
+}
+
+static neap_status write_draft(neap_run *run, draft *d, neap_diag *diag)
+{
+    const planner *p = run->p;
+    const bound_figures *figures = bound_state(run->bound);
+    d->stopped = planner_stopped(p);
+    if (!seeks_peak(run)) { /* else the bound is one of plans within the least peak found */
+        d->bound_ticks = run->bound_ticks;
+        d->scope = run->scope;
+    }
+    if (!run->best.found && !is_start_best(run))
+        return NEAP_OK;
+    neap_status status = write_plan(run, d, diag);
+    if (status == NEAP_OK && !seeks_peak(run))
         status = draft_add_number(p, d, "any_order_bound",
                                   neap_graph_seconds(p->graph, figures->any_ticks), diag);
-    if (status == NEAP_OK)
+    if (status == NEAP_OK && !seeks_peak(run))
         status = draft_add_number(p, d, "fixed_order_bound",
                                   neap_graph_seconds(p->graph, figures->order_ticks), diag);
     return status;
@@ -274,17 +378,20 @@ static neap_status write_draft(neap_run *run, draft *d, neap_diag *diag)
 static neap_status begin(neap_run *run, neap_diag *diag)
 {
     const planner *p = run->p;
-    const neap_link *link = p->request->link.out_bandwidth > 0 && p->request->link.in_bandwidth > 0
-                                ? &p->request->link
-                                : NULL;
+    const neap_link *link = &p->request->link;
+    run->link = link->out_bandwidth > 0 && link->in_bandwidth > 0 ? link : NULL;
+    run->floor = neap_graph_floor_bytes(p->graph, NULL);
+    run->within = p->budget;
     neap_status status = problem_init(&run->x, run->allocator, p->request, diag);
     if (status == NEAP_OK)
-        status = bound_create(run->allocator, &run->x, p->budget, link, &run->bound, diag);
+        status = start_read(&run->start, run->allocator, &run->x, p->request, diag);
+    if (status == NEAP_OK)
+        status = bound_create(run->allocator, &run->x, p->budget, run->link, &run->bound, diag);
     /* Where no plan can fit, the least peak is sought. */
-    int64_t floor = neap_graph_floor_bytes(p->graph, NULL);
-    int64_t budget = p->budget > floor ? p->budget : floor;
+    bool down = seeks_peak(run) || p->budget < run->floor;
+    int64_t budget = down ? run->floor : p->budget;
     for (uint32_t k = 0; k < STREAMS && status == NEAP_OK; k++)
-        status = search_init(&run->streams[k], run->allocator, &run->x, budget, link,
+        status = search_init(&run->streams[k], run->allocator, &run->x, budget, run->link,
                              p->request->seed * STREAMS + k, diag);
     for (uint32_t k = 0; k < STREAMS; k++)
         search_set_stop(&run->streams[k], stopped, run);
@@ -305,6 +412,8 @@ static neap_status begin(neap_run *run, neap_diag *diag)
 static neap_status plan_with(neap_run *run, draft *d, neap_diag *diag)
 {
     neap_status status = begin(run, diag);
+    if (status == NEAP_OK && seeks_peak(run))
+        status = search_peak(run, diag);
     if (status == NEAP_OK)
         status = search_rounds(run, diag);
     if (status == NEAP_OK)
@@ -315,6 +424,7 @@ static neap_status plan_with(neap_run *run, draft *d, neap_diag *diag)
     NEAP_DELETE(run->allocator, run->x.n_tensors, run->cut.fates);
     NEAP_DELETE(run->allocator, run->x.n_tensors, run->cut.loose);
     bound_destroy(run->bound);
+    start_clear(&run->start, run->allocator, &run->x);
     problem_clear(&run->x);
     return status;
 }
