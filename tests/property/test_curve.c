@@ -145,6 +145,7 @@ static void check_curve(const neap_graph *graph, const char *method, const int64
     neap_diag diag = {0};
     neap_request_init(&request, graph, method);
     request.link = method_link(method);
+    search_briefly(&request);
     neap_status status = neap_curve_solve(NULL, &request, budgets, POINTS, solutions, &diag);
     if (status == NEAP_UNSUPPORTED) {
         for (int i = 0; i < POINTS; i++)
@@ -267,6 +268,7 @@ static void test_cancelled(void **state)
         neap_request_init(&request, graph, method);
         request.link = method_link(method);
         request.progress = &l.base;
+        search_briefly(&request);
         neap_status status = neap_curve_solve(NULL, &request, budgets, POINTS, solutions, NULL);
         assert_true(status == NEAP_OK || status == NEAP_UNSUPPORTED);
         for (int i = 0; i < POINTS && status == NEAP_OK; i++)

@@ -77,6 +77,7 @@ static result run(const neap_graph *graph, const char *method, int64_t budget)
     neap_request_init(&request, graph, method);
     request.budget = budget;
     request.link = method_link(method);
+    search_briefly(&request);
     neap_status status = neap_solve(NULL, &request, &solution, &diag);
     if (status == NEAP_UNSUPPORTED)
         return r;

@@ -1,8 +1,13 @@
-/* A link for methods that need one, so that every method runs wherever all are tested. */
+/*
+ * A link for methods that need one, so that every method runs wherever all are tested; and little
+ * time for those that would search long.
+ */
 #ifndef NEAP_TESTS_METHOD_LINK_H
 #define NEAP_TESTS_METHOD_LINK_H
 
 #include <neap/planner.h>
+
+#include <string.h>
 
 static inline bool method_moves(const char *method)
 {
@@ -15,6 +20,18 @@ static inline neap_link method_link(const char *method)
 {
     return method_moves(method) ? (neap_link){.out_bandwidth = 7, .in_bandwidth = 11}
                                 : (neap_link){0};
+}
+
+/* A method that searches as long as it is told to (its option `effort`) does so but a little. */
+static inline void search_briefly(neap_request *request)
+{
+    static const neap_option_setting briefly = {"effort", "4"};
+    const neap_method *method = neap_methods_find(request->method);
+    for (uint32_t i = 0; method && i < neap_method_option_count(method); i++)
+        if (strcmp(neap_method_option_at(method, i)->name, briefly.name) == 0) {
+            request->n_options = 1;
+            request->options = &briefly;
+        }
 }
 
 #endif

@@ -39,7 +39,8 @@ static void remake(follower *f, uint32_t tensor, uint32_t before)
     uint32_t task = x->producer[tensor];
     for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
         uint32_t read = x->reads.items[i];
-        if (f->fates[read] == FATE_RECOMPUTE && !is_made_since(f, read, before))
+        if (f->fates[read] == FATE_RECOMPUTE && tensor_can_recompute(x, read) &&
+            !is_made_since(f, read, before))
             remake(f, read, before);
     }
     sequence_insert(&f->s->q, task, before);
@@ -86,6 +87,8 @@ static neap_status build(follower *f, uint32_t position, neap_diag *diag)
         const ref *next = &s->q.refs[tensor].refs[at];
         if (next->makes)
             continue; /* another one brought it along */
+        if (f->fates[tensor] == FATE_RECOMPUTE && !tensor_can_recompute(s->x, tensor))
+            continue; /* a bound of all plans lets it go, this search does not (problem.h) */
         if (f->fates[tensor] == FATE_RECOMPUTE)
             remake(f, tensor, next->item);
         else if (s->link && tensor_can_offload(s->x, tensor))

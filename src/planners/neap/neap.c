@@ -96,7 +96,7 @@ static neap_status begin_with_start(neap_run *run)
 {
     search *s = &run->streams[0];
     neap_status status = search_start_from(s, &run->start.schedule, &run->diags[0]);
-    return status == NEAP_OK ? search_construct(s, stopped, run, &run->diags[0]) : status;
+    return status == NEAP_OK ? search_construct(s, &run->diags[0]) : status;
 }
 
 static neap_status run_stream(neap_run *run, uint32_t k)

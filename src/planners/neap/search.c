@@ -244,6 +244,7 @@ static bool reach(search *s, int64_t level)
     s->hasty = false;
     for (uint32_t attempt = 0;
          attempt < ATTEMPTS && !s->q.out_of_memory && !s->stop(s->stop_context); attempt++) {
+        s->attempts++;
         s->moods = neap_random_bits(&s->random);
         s->noise = attempt < 2 && s->restarts == 0 ? 0 : 3 * neap_random_real(&s->random);
         s->moody = attempt % 2 == 0;
@@ -272,7 +273,7 @@ static void descend(search *s, int64_t budget)
         int64_t next = level - step > budget ? level - step : budget;
         if (reach(s, next)) {
             level = sequence_most(&s->q);
-            step += step / 2;
+            step += (step + 1) / 2;
         } else if (s->q.out_of_memory || step <= level / 4096 + 1) {
             break;
         } else {
@@ -376,15 +377,15 @@ static bool is_stuck(const search *s)
 neap_status search_iterate(search *s, uint32_t iterations, neap_diag *diag)
 {
     neap_status status = NEAP_OK;
-    for (uint32_t i = 0; i < iterations && status == NEAP_OK && !s->stop(s->stop_context); i++) {
+    for (uint64_t i = 0; i < iterations && status == NEAP_OK && !s->stop(s->stop_context); i++) {
         s->iterations++;
-        if (is_stuck(s)) {
-            status = restart(s, diag);
-            continue;
-        }
-        if (sequence_most(&s->q) > s->budget) {
-            status = search_construct(s, diag);
-            i += ATTEMPTS;
+        if (is_stuck(s) || sequence_most(&s->q) > s->budget) {
+            uint64_t attempts = s->attempts;
+            status = is_stuck(s) ? restart(s, diag) : search_construct(s, diag);
+            if (sequence_most(&s->q) > s->budget) { /* in vain, and not for nothing */
+                i += s->attempts - attempts;
+                s->iterations += s->attempts - attempts;
+            }
             continue;
         }
         status = iterate(s, diag);

@@ -99,6 +99,7 @@ typedef struct search {
     search_plan best;
     bool restless; /* begins anew when it does not get on */
     uint64_t restarts;
+    uint64_t attempts;                      /* to fit a level */
     int64_t local_ticks;                    /* the best since then */
     uint64_t iterations, improved, renewed; /* the last two: when it last got on */
 } search;
