@@ -18,6 +18,7 @@
 #include "random_training.h"
 #include "settings.h"
 #include "show_graph.h"
+#include "small_graphs.h"
 
 #include <neap/planner.h>
 
@@ -186,6 +187,40 @@ static void test_pins(void **state)
 {
     (void)state;
     on_graphs(check_pins, 8, 300, 20250501);
+}
+
+/* A view is made once if that is wished for: what it lies on stays then, or else it would have to be
+   made again when that comes back from the host. */
+static void test_a_pinned_view(void **state)
+{
+    (void)state;
+    neap_graph *graph = graph_from(
+        "{'neap':'graph','version':1,'name':'view','values':[{'name':'x','bytes':1,'kind':'input'},"
+        "{'name':'h','bytes':100},{'name':'hT','bytes':100,'view_of':1},{'name':'a','bytes':90},"
+        "{'name':'b','bytes':90},{'name':'c','bytes':1},{'name':'d','bytes':1}],'ops':["
+        "{'name':'make','inputs':[0],'outputs':[1],'time':50},"
+        "{'name':'view','inputs':[1],'outputs':[2],'time':0},"
+        "{'name':'a','inputs':[2],'outputs':[3],'time':5},"
+        "{'name':'b','inputs':[3],'outputs':[4],'time':5},"
+        "{'name':'c','inputs':[4],'outputs':[5],'time':5},"
+        "{'name':'d','inputs':[2,5],'outputs':[6],'time':5}],'outputs':[6]}");
+    static const neap_pin pin = {.kind = NEAP_PIN_NO_RECOMPUTE, .pattern = "view"};
+    neap_request request = ask(graph, 0);
+    request.link = (neap_link){.out_bandwidth = 100, .in_bandwidth = 100};
+    neap_solution *solution = solve(&request);
+    assert_non_null(neap_solution_plan(solution));
+    assert_int_equal(count_steps(neap_solution_plan(solution), NEAP_COMPUTE, 1), 2);
+    neap_solution_destroy(solution);
+    request.n_pins = 1;
+    request.pins = &pin;
+    solution = solve(&request);
+    assert_int_equal(neap_solution_figures(solution)->outcome, NEAP_INFEASIBLE);
+    neap_solution_destroy(solution);
+    request.budget = -1;
+    solution = solve(&request);
+    assert_int_equal(count_steps(neap_solution_plan(solution), NEAP_COMPUTE, 1), 1);
+    neap_solution_destroy(solution);
+    neap_graph_destroy(graph);
 }
 
 static void test_pins_of_no_name(void **state)
@@ -592,6 +627,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pins),           cmocka_unit_test(test_pins_of_no_name),
+        cmocka_unit_test(test_a_pinned_view),
         cmocka_unit_test(test_starts),         cmocka_unit_test(test_pinned_starts),
         cmocka_unit_test(test_wrong_starts),   cmocka_unit_test(test_threads),
         cmocka_unit_test(test_gap),            cmocka_unit_test(test_cancelled),

@@ -25,7 +25,7 @@ static inline neap_link method_link(const char *method)
 /* A method that searches as long as it is told to (its option `effort`) does so but a little. */
 static inline void search_briefly(neap_request *request)
 {
-    static const neap_option_setting briefly = {"effort", "4"};
+    static const neap_option_setting briefly = {"effort", "2"};
     const neap_method *method = neap_methods_find(request->method);
     for (uint32_t i = 0; method && i < neap_method_option_count(method); i++)
         if (strcmp(neap_method_option_at(method, i)->name, briefly.name) == 0) {

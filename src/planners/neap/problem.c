@@ -288,6 +288,18 @@ static uint8_t pin_flags(neap_pin_kind kind)
     return TENSOR_NO_RECOMPUTE | TENSOR_NO_OFFLOAD;
 }
 
+/* A view is made again whenever what it lies on comes back: one that is to be made once keeps that
+   from going. */
+static void pin_value(problem *x, uint32_t value, uint8_t flags)
+{
+    uint32_t producer = neap_graph_value(x->graph, value)->producer;
+    if (x->tensor_of_value[value] == NEAP_NONE)
+        return;
+    if ((flags & TENSOR_NO_RECOMPUTE) && x->task_of_op[producer] == NEAP_NONE)
+        flags |= TENSOR_NO_OFFLOAD;
+    x->pins[x->tensor_of_value[value]] |= flags;
+}
+
 static neap_status apply_pin(problem *x, const neap_pin *pin, neap_diag *diag)
 {
     static const char *const names[] = {"keep", "never recompute", "never offload"};
@@ -299,8 +311,7 @@ static neap_status apply_pin(problem *x, const neap_pin *pin, neap_diag *diag)
         if (!name_matches(pin->pattern, value->name))
             continue;
         any = true;
-        if (x->tensor_of_value[v] != NEAP_NONE)
-            x->pins[x->tensor_of_value[v]] |= flags;
+        pin_value(x, v, flags);
     }
     for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
         const neap_op *op = neap_graph_op(graph, o);
@@ -308,8 +319,7 @@ static neap_status apply_pin(problem *x, const neap_pin *pin, neap_diag *diag)
             continue;
         any = true;
         for (uint32_t i = 0; i < op->n_outputs; i++)
-            if (x->tensor_of_value[op->outputs[i]] != NEAP_NONE)
-                x->pins[x->tensor_of_value[op->outputs[i]]] |= flags;
+            pin_value(x, op->outputs[i], flags);
     }
     if (!any)
         return neap_fail(diag, NEAP_INVALID,
