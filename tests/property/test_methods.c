@@ -182,7 +182,8 @@ static void sweep(uint32_t most_layers, uint64_t count)
         uint64_t turn = most_layers <= 5 ? 5 : 9;
         for (uint32_t m = 0; m < neap_methods_count(); m++) {
             const char *method = method_name(m);
-            bool seldom = (solves_programs(method) && !small) || (searches(method) && i % turn != 0);
+            bool seldom =
+                (solves_programs(method) && !small) || (searches(method) && i % turn != 0);
             if (!seldom)
                 check_sweep(graph, method);
         }

@@ -128,7 +128,8 @@ static bool leaves_early(const neap_graph *graph, const neap_plan *plan, uint32_
     bool gone = false;
     for (size_t i = 0; i < neap_plan_step_count(plan); i++) {
         gone = gone || (steps[i].kind == NEAP_FREE && steps[i].id == value);
-        if (gone && steps[i].kind == NEAP_COMPUTE && reads(neap_graph_op(graph, steps[i].id), value))
+        if (gone && steps[i].kind == NEAP_COMPUTE &&
+            reads(neap_graph_op(graph, steps[i].id), value))
             return true;
     }
     return gone && neap_graph_is_output(graph, value);
@@ -189,8 +190,8 @@ static void test_pins(void **state)
     on_graphs(check_pins, 8, 300, 20250501);
 }
 
-/* A view is made once if that is wished for: what it lies on stays then, or else it would have to be
-   made again when that comes back from the host. */
+/* A view is made once if that is wished for: what it lies on stays then, or else it would have to
+   be made again when that comes back from the host. */
 static void test_a_pinned_view(void **state)
 {
     (void)state;
@@ -263,7 +264,8 @@ static void check_start(const neap_request *request)
     neap_solution_destroy(solution);
 }
 
-/* Begins with another method's plan for any budget, or with a random one that copies to the host. */
+/* Begins with another method's plan for any budget, or with a random one that copies to the host.
+ */
 static void check_starts(const neap_graph *graph, random_source *random, uint64_t index)
 {
     static const char *const methods[] = {"store-all", "ap-greedy", "rotor", "pareto",
@@ -341,8 +343,8 @@ static void test_wrong_starts(void **state)
     neap_plan *plan;
     assert_int_equal(neap_plan_create(NULL, "training", "hand", -1, &plan, NULL), NEAP_OK);
     for (uint32_t o = 1; o < neap_graph_op_count(graph); o++)
-        assert_int_equal(
-            neap_plan_append(plan, (neap_step){.kind = NEAP_COMPUTE, .id = o}, NULL), NEAP_OK);
+        assert_int_equal(neap_plan_append(plan, (neap_step){.kind = NEAP_COMPUTE, .id = o}, NULL),
+                         NEAP_OK);
     request.start = plan;
     assert_int_equal(neap_solve(NULL, &request, &solution, &diag), NEAP_INVALID);
     assert_non_null(strstr(diag.message, "the plan to start from is rejected: "));
@@ -482,6 +484,12 @@ static void check_cancelled(const neap_graph *graph, random_source *random, uint
     NEED(graph, has_plan || outcome == NEAP_INTERRUPTED || outcome == NEAP_INFEASIBLE,
          "no plan, but %s", neap_outcome_name(outcome));
     NEED(graph, outcome != NEAP_TIME_LIMIT, "there is no time limit");
+    neap_solution_destroy(solution);
+    if (outcome != NEAP_INFEASIBLE)
+        return;
+    l = (listener){.base = {.cancelled = is_impatient}, .patience = UINT32_MAX};
+    solution = solve(&request);
+    NEED(graph, !neap_solution_plan(solution), "said to be infeasible, but there is a plan");
     neap_solution_destroy(solution);
 }
 
@@ -626,13 +634,12 @@ static void test_tiny_least_peak(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pins),           cmocka_unit_test(test_pins_of_no_name),
-        cmocka_unit_test(test_a_pinned_view),
-        cmocka_unit_test(test_starts),         cmocka_unit_test(test_pinned_starts),
-        cmocka_unit_test(test_wrong_starts),   cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_gap),            cmocka_unit_test(test_cancelled),
-        cmocka_unit_test(test_time_limit),     cmocka_unit_test(test_least_peak),
-        cmocka_unit_test(test_tiny_least_peak),
+        cmocka_unit_test(test_pins),          cmocka_unit_test(test_pins_of_no_name),
+        cmocka_unit_test(test_a_pinned_view), cmocka_unit_test(test_starts),
+        cmocka_unit_test(test_pinned_starts), cmocka_unit_test(test_wrong_starts),
+        cmocka_unit_test(test_threads),       cmocka_unit_test(test_gap),
+        cmocka_unit_test(test_cancelled),     cmocka_unit_test(test_time_limit),
+        cmocka_unit_test(test_least_peak),    cmocka_unit_test(test_tiny_least_peak),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,6 +101,7 @@ static neap_batch_request request_for(subject *s, const char *method, int64_t bu
     request.solve.budget = budget;
     request.solve.link = method_link(method);
     request.most = MOST;
+    search_briefly(&request.solve);
     return request;
 }
 

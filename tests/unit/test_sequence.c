@@ -112,8 +112,7 @@ static void count_tensor(const problem *x, const plain *p, uint32_t tensor, int6
         if (t != NO_TOUCH || waited_for)
             bytes[place] += x->bytes[tensor];
         if (t != NO_TOUCH)
-            waited_for =
-                t == USE && find_absence(p, tensor, p->entries[place].id) == NEAP_NONE;
+            waited_for = t == USE && find_absence(p, tensor, p->entries[place].id) == NEAP_NONE;
     }
 }
 
@@ -253,7 +252,8 @@ static bool can_insert(const pair *s, uint32_t task, uint32_t place)
 static void insert(pair *s)
 {
     plain *p = &s->list;
-    uint32_t task = random_below(s->random, s->x.n_tasks), place = random_below(s->random, p->n + 1);
+    uint32_t task = random_below(s->random, s->x.n_tasks),
+             place = random_below(s->random, p->n + 1);
     if (!can_insert(s, task, place))
         return;
     uint32_t id = sequence_insert(&s->q, task, p->entries[place].id);
@@ -273,7 +273,8 @@ static void insert(pair *s)
     p->n++;
 }
 
-/* It runs elsewhere, and what it makes has been made before or is not used before it is made anew. */
+/* It runs elsewhere, and what it makes has been made before or is not used before it is made anew.
+ */
 static bool can_remove(const pair *s, uint32_t place)
 {
     const problem *x = &s->x;

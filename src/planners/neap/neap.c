@@ -283,8 +283,7 @@ static neap_status search_peak(neap_run *run, neap_diag *diag)
         status = do_round(run, diag);
         if (status == NEAP_OK)
             status = compare_streams(run, diag);
-        if (status != NEAP_OK || is_low_enough(run) ||
-            run->round > run->last_improved + patience)
+        if (status != NEAP_OK || is_low_enough(run) || run->round > run->last_improved + patience)
             break;
         planner_report_search(run->p, -1, -1);
     }
@@ -309,7 +308,8 @@ static neap_status search_rounds(neap_run *run, neap_diag *diag)
             break;
         planner_report_search(run->p, fits(run, &run->best) ? run->best.ticks : -1,
                               run->bound_ticks);
-        bool limited = run->p->request->time_limit > 0;
+        /* As long as the time allows; but where nothing fits, no longer than without a limit. */
+        bool limited = run->p->request->time_limit > 0 && fits(run, &run->best);
         if (!limited && run->round > run->last_improved + rounds / 3 && !run->bounding)
             break;
         if (limited)
@@ -354,6 +354,20 @@ static neap_status write_plan(neap_run *run, draft *d, neap_diag *diag)
     return status;
 }
 
+/* There is nothing at all, or it was stopped before it had what fits: that says nothing about
+   whether there is such a plan, unless it is known that none can be. */
+static bool is_undecided(const neap_run *run, const draft *d)
+{
+    const planner *p = run->p;
+    bool has_start = is_start_best(run);
+    if (!run->best.found && !has_start)
+        return true;
+    int64_t peak = has_start ? run->start.peak : run->best.peak;
+    bool none_fits =
+        p->budget < run->floor || (!seeks_peak(run) && bound_state(run->bound)->none_fits);
+    return d->stopped && peak > p->budget && !none_fits;
+}
+
 static neap_status write_draft(neap_run *run, draft *d, neap_diag *diag)
 {
     const planner *p = run->p;
@@ -363,7 +377,7 @@ static neap_status write_draft(neap_run *run, draft *d, neap_diag *diag)
         d->bound_ticks = run->bound_ticks;
         d->scope = run->scope;
     }
-    if (!run->best.found && !is_start_best(run))
+    if (is_undecided(run, d))
         return NEAP_OK;
     neap_status status = write_plan(run, d, diag);
     if (status == NEAP_OK && !seeks_peak(run))

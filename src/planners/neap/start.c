@@ -52,7 +52,8 @@ static neap_status compare_with_pins(start_plan *start, neap_allocator *allocato
     bool *ran;
     neap_status status = NEAP_NEW(allocator, n_ops, &ran, diag);
     start->as_wished = status == NEAP_OK;
-    size_t count = status == NEAP_OK && request->n_pins > 0 ? neap_plan_step_count(start->given) : 0;
+    size_t count =
+        status == NEAP_OK && request->n_pins > 0 ? neap_plan_step_count(start->given) : 0;
     for (size_t i = 0; i < count; i++) {
         if (steps[i].kind == NEAP_OFFLOAD && (pins_of(x, steps[i].id) & TENSOR_NO_OFFLOAD))
             start->as_wished = false;
