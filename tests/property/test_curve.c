@@ -145,7 +145,7 @@ static void check_curve(const neap_graph *graph, const char *method, const int64
     neap_diag diag = {0};
     neap_request_init(&request, graph, method);
     request.link = method_link(method);
-    search_briefly(&request);
+    search_least(&request);
     neap_status status = neap_curve_solve(NULL, &request, budgets, POINTS, solutions, &diag);
     if (status == NEAP_UNSUPPORTED) {
         for (int i = 0; i < POINTS; i++)

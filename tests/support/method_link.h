@@ -22,16 +22,29 @@ static inline neap_link method_link(const char *method)
                                 : (neap_link){0};
 }
 
-/* A method that searches as long as it is told to (its option `effort`) does so but a little. */
-static inline void search_briefly(neap_request *request)
+static inline void set_effort(neap_request *request, const neap_option_setting *effort)
 {
-    static const neap_option_setting briefly = {"effort", "2"};
     const neap_method *method = neap_methods_find(request->method);
     for (uint32_t i = 0; method && i < neap_method_option_count(method); i++)
-        if (strcmp(neap_method_option_at(method, i)->name, briefly.name) == 0) {
+        if (strcmp(neap_method_option_at(method, i)->name, effort->name) == 0) {
             request->n_options = 1;
-            request->options = &briefly;
+            request->options = effort;
         }
+}
+
+/* A method that searches as long as it is told to (its option `effort`) does so but a little:
+   enough to find again what it has found once. */
+static inline void search_briefly(neap_request *request)
+{
+    static const neap_option_setting effort = {"effort", "20"};
+    set_effort(request, &effort);
+}
+
+/* As little as it can. */
+static inline void search_least(neap_request *request)
+{
+    static const neap_option_setting effort = {"effort", "1"};
+    set_effort(request, &effort);
 }
 
 #endif

@@ -593,7 +593,7 @@ static neap_status solve(rack *k)
     neap_request_init(&request, c->graph, c->method);
     request.link = method_link(c->method);
     request.budget = c->budget;
-    search_briefly(&request);
+    search_least(&request);
     arm(k);
     neap_status status = neap_solve(memory(k), &request, &solution, &k->diag);
     assert_true((solution != NULL) == (status == NEAP_OK));
@@ -613,7 +613,7 @@ static void torture_method(const neap_graph *graph, const char *method)
         neap_request_init(&request, graph, method);
         request.link = method_link(method);
         request.budget = budgets[i];
-        search_briefly(&request);
+        search_least(&request);
         neap_status expected = neap_solve(NULL, &request, &solution, NULL);
         neap_solution_destroy(solution);
         torture_for(solve, method, &c, expected);
