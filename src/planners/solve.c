@@ -256,7 +256,8 @@ static neap_status lay_out(const planner *p, const draft *d, bool *fits, neap_di
 
 /* What one more planning, within fewer bytes, came to. */
 typedef struct attempt {
-    int64_t allowed; /* live bytes */
+    int64_t allowed;        /* live bytes */
+    const neap_plan *start; /* the plan so far, to begin with */
     draft draft;
     bool found, fits; /* a plan of so few live bytes; its arena, too */
 } attempt;
@@ -267,6 +268,8 @@ static neap_status plan_within(const planner *p, attempt *a, neap_diag *diag)
     planner tighter = *p;
     tighter.budget = a->allowed;
     tighter.request = &request;
+    if (neap_methods_find(request.method)->takes_wishes)
+        request.start = a->start;
     if (request.time_limit > 0) { /* half of what is left: the next one may be needed, too */
         double spent = neap_clock_seconds() - p->started;
         request.time_limit = spent + (request.time_limit - spent) / 2;
@@ -301,6 +304,7 @@ static void adopt(const planner *p, draft *first, attempt *a)
 /* How often to plan again, and how much of a time limit goes to planning the first time. */
 #define TIGHTENINGS 5
 #define FIRST_SHARE 0.7
+#define LONG_SHARE  0.9 /* where a plan to start from makes the next one quick */
 
 /*
  * The addresses of the first plan take more than the budget: plans again, within as many bytes less
@@ -310,10 +314,11 @@ static neap_status tighten(const planner *p, draft *first, int64_t *allowed, nea
 {
     int64_t most = first->predicted_peak, least = neap_graph_floor_bytes(p->graph, NULL) - 1;
     int64_t arena = neap_plan_arena_bytes(first->plan);
-    neap_status status = NEAP_OK;
+    neap_status status = neap_plan_set_offsets(first->plan, NULL, 0, -1, diag); /* no good */
     *allowed = -1;
-    for (int i = 0; i < TIGHTENINGS && *allowed < 0 && !planner_stopped(p); i++) {
-        attempt a = {.allowed = most - (arena - p->budget)};
+    for (int i = 0; status == NEAP_OK && i < TIGHTENINGS && *allowed < 0 && !planner_stopped(p);
+         i++) {
+        attempt a = {.allowed = most - (arena - p->budget), .start = first->plan};
         if (a.allowed <= least)
             a.allowed = least + (most - least) / 2;
         if (a.allowed <= least)
@@ -434,7 +439,7 @@ static neap_status plan_first(const planner *p, const neap_method *method, draft
     planner first = *p;
     first.request = &request;
     if (p->budget < INT64_MAX)
-        request.time_limit *= FIRST_SHARE;
+        request.time_limit *= method->takes_wishes ? LONG_SHARE : FIRST_SHARE;
     return method->plan(&first, d, diag);
 }
 

@@ -6,11 +6,12 @@
  * bound one slice, on as many threads as there are. Between rounds the best plan and the bound are
  * compared, and a stream that lags goes on from the best one's schedule. What a round does depends
  * on nothing but the seed, so without a time limit the plan is the same on any number of threads.
+ * With one, the bound has a thread of its own, and nobody waits for it.
  */
 #include "base/fail.h"
 #include "base/memory.h"
 #include "base/team.h"
-#include "planners/neap/bound.h"
+#include "planners/neap/bound_beside.h"
 #include "planners/neap/emit.h"
 #include "planners/neap/start.h"
 #include "planners/planner_internal.h"
@@ -21,7 +22,7 @@
 #include <string.h>
 
 enum {
-    STREAMS = 4,
+    STREAMS = 4, /* at most; an even number */
     EXCHANGE = 3 /* rounds between two looks at whether a stream lags */
 };
 
@@ -52,10 +53,14 @@ typedef struct neap_run {
     int64_t floor;  /* bytes that every plan takes */
     int64_t within; /* bytes that a plan is to fit; where the least peak is sought, the floor first
                        and then the least found */
+    uint32_t n_streams;
     search streams[STREAMS];
     const neap_link *link; /* NULL: there is none */
     bound *bound;
-    int64_t bound_ticks; /* of the best plan's kind, when it was last looked at */
+    bound_beside beside; /* where it has its own thread */
+    search_cut told;     /* its arrays */
+    int64_t any_ticks;   /* that no plan beats, when it was last looked at */
+    int64_t bound_ticks; /* of the best plan's kind, likewise */
     const char *scope;
     search_cut cut; /* to follow in the next round, if `following` */
     bool following;
@@ -80,10 +85,10 @@ static bool stopped(void *context)
 /* A stream begins anew with what the bound's best cut suggests, if that is any good. */
 static neap_status follow_cut(neap_run *run, uint32_t k)
 {
-    static const search_mixture mixtures[STREAMS] = {{1, true}, {1, false}, {8, true}, {64, true}};
+    static const search_mixture mixtures[STREAMS] = {{8, true}, {1, false}, {1, true}, {64, true}};
     search *s = &run->streams[k];
     neap_diag *diag = &run->diags[k];
-    neap_status status = search_follow(s, &run->cut, &mixtures[k], diag);
+    neap_status status = search_follow(s, &run->cut, &mixtures[(k + run->round) % STREAMS], diag);
     if (status == NEAP_OK)
         status = search_construct(s, diag);
     if (status == NEAP_OK && sequence_most(&s->q) > s->budget && s->best.found)
@@ -104,7 +109,7 @@ static neap_status run_stream(neap_run *run, uint32_t k)
     search *s = &run->streams[k];
     if (k == 0 && run->start.schedule.found && !s->best.found)
         return begin_with_start(run);
-    if (run->following && (k == run->round % STREAMS || !s->best.found))
+    if (run->following && (k == run->round % run->n_streams || !s->best.found))
         return follow_cut(run, k);
     if (!s->best.found)
         return search_construct(s, &run->diags[k]);
@@ -117,11 +122,11 @@ static void take_jobs(neap_job *self, neap_team *team, unsigned member)
     (void)team;
     (void)member;
     uint32_t k;
-    while ((k = atomic_fetch_add(&run->next, 1)) <= STREAMS) {
+    while ((k = atomic_fetch_add(&run->next, 1)) <= run->n_streams) {
         bool waits = run->round == 0 && run->x.n_tasks > MANY && run->bounding;
         if (k > 0 && !waits)
             run->status[k] = run_stream(run, k - 1);
-        else if (k == 0 && run->bounding)
+        else if (k == 0 && run->bounding && !run->beside.runs)
             run->status[k] = bound_improve(run->bound, stopped, run, &run->diags[STREAMS]);
     }
 }
@@ -129,8 +134,9 @@ static void take_jobs(neap_job *self, neap_team *team, unsigned member)
 static neap_status do_round(neap_run *run, neap_diag *diag)
 {
     atomic_store(&run->next, 0);
-    neap_team_run(&run->job, neap_team_size(run->p->request->threads, STREAMS + 1));
-    for (uint32_t k = 0; k <= STREAMS; k++)
+    unsigned threads = neap_team_size(run->p->request->threads, run->n_streams + 1);
+    neap_team_run(&run->job, threads - (threads > 1 && run->bounding && run->beside.runs));
+    for (uint32_t k = 0; k <= run->n_streams; k++)
         if (run->status[k] != NEAP_OK) {
             *diag = run->diags[k > 0 ? k - 1 : STREAMS];
             return run->status[k];
@@ -174,24 +180,43 @@ static neap_status is_in_order(const neap_run *run, const search_plan *plan, boo
     return status;
 }
 
+/* What is proven, and a new cut to follow. */
+static bound_figures read_bound(neap_run *run)
+{
+    if (run->beside.runs)
+        return bound_beside_look(&run->beside, run->cut.fates, run->cut.loose, &run->following);
+    bound_figures figures = *bound_state(run->bound);
+    run->following = figures.position != NEAP_NONE && figures.order_ticks > run->followed;
+    if (run->following) { /* the bound goes on and changes its own */
+        memcpy(run->cut.fates, figures.fates, run->x.n_tensors);
+        memcpy(run->cut.loose, figures.loose, run->x.n_tensors);
+    }
+    return figures;
+}
+
 static neap_status look_at_bound(neap_run *run, neap_diag *diag)
 {
-    const bound_figures *figures = bound_state(run->bound);
+    bound_figures figures = read_bound(run);
     bool in_order = false;
     neap_status status = NEAP_OK;
-    if (run->best.found && figures->order_ticks > figures->any_ticks)
+    if (run->best.found && figures.order_ticks > figures.any_ticks)
         status = is_in_order(run, &run->best, &in_order, diag);
-    run->bound_ticks = in_order ? figures->order_ticks : figures->any_ticks;
+    run->any_ticks = figures.any_ticks;
+    run->bound_ticks = in_order ? figures.order_ticks : figures.any_ticks;
     run->scope = in_order ? "order" : "any";
-    run->bounding = !figures->done;
-    run->following = figures->position != NEAP_NONE && figures->order_ticks > run->followed;
-    run->cut.position = figures->position;
-    if (run->following) { /* the bound goes on and changes its own */
-        run->followed = figures->order_ticks;
-        memcpy(run->cut.fates, figures->fates, run->x.n_tensors);
-        memcpy(run->cut.loose, figures->loose, run->x.n_tensors);
-    }
+    run->bounding = !figures.done;
+    run->cut.position = figures.position;
+    run->followed = figures.order_ticks;
     return status;
+}
+
+/* The bound gets its own thread, if there are two and results depend on the time anyway. */
+static void let_bound_go(neap_run *run)
+{
+    const neap_request *request = run->p->request;
+    if (request->time_limit > 0 && neap_team_size(request->threads, 2) > 1 && run->bounding)
+        bound_beside_begin(&run->beside, run->bound, &run->x, run->told.fates, run->told.loose,
+                           stopped, run);
 }
 
 /* Behind the best: too large and larger, or slower. */
@@ -205,13 +230,14 @@ static bool lags(const neap_run *run, const search *s)
 static neap_status compare_streams(neap_run *run, neap_diag *diag)
 {
     neap_status status = NEAP_OK;
-    for (uint32_t k = 0; k < STREAMS && status == NEAP_OK; k++)
+    for (uint32_t k = 0; k < run->n_streams && status == NEAP_OK; k++)
         if (is_better(run, &run->streams[k].best, &run->best)) {
             run->last_improved = run->round;
             status =
                 search_plan_copy(run->allocator, &run->x, &run->best, &run->streams[k].best, diag);
         }
-    search *turn = &run->streams[run->round / EXCHANGE % (STREAMS / 2)]; /* not the restless */
+    search *turn =
+        &run->streams[run->round / EXCHANGE % (run->n_streams / 2)]; /* not the restless */
     if (status == NEAP_OK && run->best.found && run->round % EXCHANGE == 0 && lags(run, turn))
         status = search_start_from(turn, &run->best, diag);
     return status;
@@ -223,10 +249,9 @@ static bool is_good_enough(const neap_run *run)
 {
     int64_t target = planner_target_ticks(run->p);
     double ticks = (double)run->best.ticks, gap = run->p->request->gap;
-    return fits(run, &run->best) &&
-           (ticks <= (double)bound_state(run->bound)->any_ticks * (1 + CLOSE) ||
-            (gap > 0 && ticks <= (double)run->bound_ticks * (1 + gap)) ||
-            (target < INT64_MAX && run->best.ticks <= target));
+    return fits(run, &run->best) && (ticks <= (double)run->any_ticks * (1 + CLOSE) ||
+                                     (gap > 0 && ticks <= (double)run->bound_ticks * (1 + gap)) ||
+                                     (target < INT64_MAX && run->best.ticks <= target));
 }
 
 /* No plan fits, and the one at hand takes no more than any must. */
@@ -261,7 +286,7 @@ static neap_status stay_within_peak(neap_run *run, neap_diag *diag)
     run->bound = NULL;
     neap_status status =
         bound_create(run->allocator, &run->x, run->within, run->link, &run->bound, diag);
-    for (uint32_t k = 0; k < STREAMS && status == NEAP_OK; k++) {
+    for (uint32_t k = 0; k < run->n_streams && status == NEAP_OK; k++) {
         search *s = &run->streams[k];
         s->budget = run->within - run->x.base_bytes;
         status = search_start_from(s, &run->best, diag);
@@ -314,8 +339,14 @@ static neap_status search_rounds(neap_run *run, neap_diag *diag)
             break;
         if (limited)
             rounds = UINT32_MAX - 1;
+        if (run->round == 0)
+            let_bound_go(run);
     }
-    return status;
+    neap_diag other;
+    neap_status ended = bound_beside_end(&run->beside, status == NEAP_OK ? diag : &other);
+    if (status == NEAP_OK)
+        status = ended;
+    return status == NEAP_OK ? look_at_bound(run, diag) : status;
 }
 
 /* The plan that the caller began with is still the best: its copies may be timed better than the
@@ -396,6 +427,9 @@ static neap_status begin(neap_run *run, neap_diag *diag)
     run->link = link->out_bandwidth > 0 && link->in_bandwidth > 0 ? link : NULL;
     run->floor = neap_graph_floor_bytes(p->graph, NULL);
     run->within = p->budget;
+    /* Few long streams are better than many short ones, but threads should not idle. */
+    bool limited = p->request->time_limit > 0;
+    run->n_streams = limited && neap_team_size(p->request->threads, STREAMS) < 3 ? 2 : STREAMS;
     neap_status status = problem_init(&run->x, run->allocator, p->request, diag);
     if (status == NEAP_OK)
         status = start_read(&run->start, run->allocator, &run->x, p->request, diag);
@@ -404,19 +438,23 @@ static neap_status begin(neap_run *run, neap_diag *diag)
     /* Where no plan can fit, the least peak is sought. */
     bool down = seeks_peak(run) || p->budget < run->floor;
     int64_t budget = down ? run->floor : p->budget;
-    for (uint32_t k = 0; k < STREAMS && status == NEAP_OK; k++)
+    for (uint32_t k = 0; k < run->n_streams && status == NEAP_OK; k++)
         status = search_init(&run->streams[k], run->allocator, &run->x, budget, run->link,
                              p->request->seed * STREAMS + k, diag);
-    for (uint32_t k = 0; k < STREAMS; k++)
+    for (uint32_t k = 0; k < run->n_streams; k++)
         search_set_stop(&run->streams[k], stopped, run);
-    for (uint32_t k = STREAMS / 2; k < STREAMS; k++)
+    for (uint32_t k = run->n_streams / 2; k < run->n_streams; k++)
         run->streams[k].restless = true;
-    for (uint32_t k = 1; k < STREAMS; k++)
+    for (uint32_t k = 1; k < run->n_streams; k++)
         run->streams[k].restarts = 1; /* with noise from the start */
     if (status == NEAP_OK)
         status = NEAP_NEW(run->allocator, run->x.n_tensors, &run->cut.fates, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(run->allocator, run->x.n_tensors, &run->cut.loose, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(run->allocator, run->x.n_tensors, &run->told.fates, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(run->allocator, run->x.n_tensors, &run->told.loose, diag);
     uint32_t n = run->x.n_tasks + 1;
     run->iterations = 20 + (n < 400 ? 250 : 100000 / n);
     run->bounding = true;
@@ -437,6 +475,8 @@ static neap_status plan_with(neap_run *run, draft *d, neap_diag *diag)
     search_plan_clear(run->allocator, &run->x, &run->best);
     NEAP_DELETE(run->allocator, run->x.n_tensors, run->cut.fates);
     NEAP_DELETE(run->allocator, run->x.n_tensors, run->cut.loose);
+    NEAP_DELETE(run->allocator, run->x.n_tensors, run->told.fates);
+    NEAP_DELETE(run->allocator, run->x.n_tensors, run->told.loose);
     bound_destroy(run->bound);
     start_clear(&run->start, run->allocator, &run->x);
     problem_clear(&run->x);

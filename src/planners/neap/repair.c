@@ -181,6 +181,9 @@ static bool consider(search *s, uint32_t tensor)
     const sequence *q = &s->q;
     const ref_list *list = &q->refs[tensor];
     uint32_t first = s->samples[0].place, last = s->samples[s->n_samples - 1].place;
+    if (list->n < 2 || sequence_place(q, list->refs[0].item) >= last ||
+        sequence_place(q, list->refs[list->n - 1].item) <= first)
+        return true;
     uint32_t j = sequence_find_ref(q, tensor, first);
     for (j = j > 0 ? j : 1; j < list->n; j++) {
         uint32_t from = sequence_place(q, list->refs[j - 1].item);
