@@ -41,7 +41,7 @@ static const neap_option options[] = {
                 .type = NEAP_OPTION_INTEGER,
                 .least = 1,
                 .most = 1e6,
-                .default_value = 120},
+                .default_value = 40},
 };
 
 typedef struct neap_run {
@@ -455,8 +455,7 @@ static neap_status begin(neap_run *run, neap_diag *diag)
         status = NEAP_NEW(run->allocator, run->x.n_tensors, &run->told.fates, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(run->allocator, run->x.n_tensors, &run->told.loose, diag);
-    uint32_t n = run->x.n_tasks + 1;
-    run->iterations = 20 + (n < 400 ? 250 : 100000 / n);
+    run->iterations = 20 + 100000 / (run->x.n_tasks + 100);
     run->bounding = true;
     return status;
 }
