@@ -219,7 +219,7 @@ static void test_plain_chains(void **state)
                 neap_model_build(NULL, neap_models_find("chain"), &options, &graph, NULL), NEAP_OK);
             for (uint32_t m = 0; m < neap_methods_count(); m++) {
                 result last = {0};
-                if (n > 5 && solves_programs(method_name(m)))
+                if (n > 5 && (solves_programs(method_name(m)) || searches(method_name(m))))
                     continue;
                 for (int64_t budget = 1; budget <= n + 4; budget++) {
                     result r = run(graph, method_name(m), budget);
@@ -266,17 +266,17 @@ typedef struct task {
 } task;
 
 /* The oracle knows no transfers: methods that move have tests of their own. */
-static bool is_tried(const char *method, bool programs)
+static bool is_tried(const char *method, bool slow)
 {
-    return !method_moves(method) && (programs || !solves_programs(method));
+    return !method_moves(method) && (slow || !(solves_programs(method) || searches(method)));
 }
 
-static void run_tiny(task *t, bool programs)
+static void run_tiny(task *t, bool slow)
 {
     int64_t budgets[BUDGETS];
     choose_budgets(t->graph, budgets);
     for (uint32_t m = 0; m < neap_methods_count(); m++)
-        for (int i = is_tried(method_name(m), programs) ? 0 : BUDGETS; i < BUDGETS;
+        for (int i = is_tried(method_name(m), slow) ? 0 : BUDGETS; i < BUDGETS;
              i += 4) { /* the floor, the middle, none */
             result r = run(t->graph, method_name(m), budgets[i]);
             if (!r.supported || t->count == MOST_RESULTS)

@@ -197,7 +197,7 @@ static void test_a_pinned_view(void **state)
     (void)state;
     neap_graph *graph = graph_from(
         "{'neap':'graph','version':1,'name':'view','values':[{'name':'x','bytes':1,'kind':'input'},"
-        "{'name':'h','bytes':100},{'name':'hT','bytes':100,'view_of':1},{'name':'a','bytes':90},"
+        "{'name':'h','bytes':100},{'name':'hT','bytes':0,'view_of':1},{'name':'a','bytes':90},"
         "{'name':'b','bytes':90},{'name':'c','bytes':1},{'name':'d','bytes':1}],'ops':["
         "{'name':'make','inputs':[0],'outputs':[1],'time':50},"
         "{'name':'view','inputs':[1],'outputs':[2],'time':0},"
