@@ -9,8 +9,9 @@
 #include <string.h>
 
 enum {
-    ATTEMPTS = 12,  /* to fit a level */
-    PATIENCE = 300, /* iterations without improvement before runs may move */
+    ATTEMPTS = 12,    /* to fit a level */
+    ATTEMPT_COST = 8, /* iterations that one takes as long as */
+    PATIENCE = 300,   /* iterations without improvement before runs may move */
 };
 
 /* ---- Beginning and end ---- */
@@ -383,8 +384,8 @@ neap_status search_iterate(search *s, uint32_t iterations, neap_diag *diag)
             uint64_t attempts = s->attempts;
             status = is_stuck(s) ? restart(s, diag) : search_construct(s, diag);
             if (sequence_most(&s->q) > s->budget) { /* in vain, and not for nothing */
-                i += s->attempts - attempts;
-                s->iterations += s->attempts - attempts;
+                i += ATTEMPT_COST * (s->attempts - attempts);
+                s->iterations += ATTEMPT_COST * (s->attempts - attempts);
             }
             continue;
         }
