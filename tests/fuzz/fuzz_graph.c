@@ -98,7 +98,7 @@ static void graph_check_method(const neap_graph *graph, const char *method, int6
     neap_request_init(&request, graph, method);
     request.link = method_link(method);
     request.budget = budget;
-    search_briefly(&request);
+    search_least(&request);
     neap_status status = neap_solve(NULL, &request, &solution, &diag);
     if (status == NEAP_UNSUPPORTED) { /* revolve and the like want a chain of equal steps */
         fuzz_check_line(diag.message);

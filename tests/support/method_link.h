@@ -36,7 +36,7 @@ static inline void set_effort(neap_request *request, const neap_option_setting *
    enough to find again what it has found once. */
 static inline void search_briefly(neap_request *request)
 {
-    static const neap_option_setting effort = {"effort", "20"};
+    static const neap_option_setting effort = {"effort", "10"};
     set_effort(request, &effort);
 }
 

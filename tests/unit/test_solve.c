@@ -47,7 +47,7 @@ static neap_solution *solve(const neap_graph *graph, const char *method, int64_t
     neap_request_init(&request, graph, method);
     request.link = method_link(method);
     request.budget = budget;
-    search_briefly(&request);
+    search_least(&request);
     neap_status status = neap_solve(NULL, &request, &solution, &diag);
     if (status != NEAP_OK && status != NEAP_UNSUPPORTED)
         fail_msg("%s on %s with %lld: %s", method, neap_graph_name(graph), (long long)budget,
@@ -436,12 +436,20 @@ static bool solves_programs(const char *method)
     return strncmp(method, "checkmate", 9) == 0;
 }
 
+/* How large a graph may be for a method to be quick. */
+static uint32_t quick_ops(const char *method)
+{
+    if (solves_programs(method))
+        return 30;
+    return neap_method_takes_wishes(neap_methods_find(method)) ? 100 : UINT32_MAX;
+}
+
 static void for_models_and_methods(graph_check *check, size_t n_models)
 {
     for (size_t i = 0; i < n_models; i++) {
         neap_graph *graph = build_model(small_models[i].name, 2, small_models[i].settings);
         for (uint32_t m = 0; m < neap_methods_count(); m++)
-            if (neap_graph_op_count(graph) <= 30 || !solves_programs(method_name(m)))
+            if (neap_graph_op_count(graph) <= quick_ops(method_name(m)))
                 check(graph, method_name(m));
         neap_graph_destroy(graph);
     }
