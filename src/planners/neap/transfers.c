@@ -26,6 +26,7 @@ enum { COPIES_NOT = 0, COPIES, COPIES_LATE };
 /* What an attempt finds. */
 typedef struct outcome {
     uint32_t copied, freed, fetched;
+    uint32_t copy_turn, free_turn, fetch_turn;
     bool stays;
 } outcome;
 
@@ -296,6 +297,7 @@ typedef struct clocks {
     uint32_t head, tail; /* of the queue of these, by the end of the copy */
     uint32_t n_ready;    /* of a heap of transfers, the first to leave on top: copies to begin */
     uint32_t next_made, next_after, next_fetch, next_due;
+    uint32_t turn; /* of the next step */
 } clocks;
 
 /* Which transfers copy out: a copy that an earlier one left is enough, unless it stays. A second
@@ -343,9 +345,11 @@ static void leave(const schedule *c, clocks *k, uint32_t i, uint32_t p)
 {
     transfer_scratch *s = c->s;
     transfer *t = &c->transfers[i];
-    t->freed = p + 1;
-    if (s->copies[i] == COPIES_NOT || s->end[i] <= k->clock)
+    if (s->copies[i] == COPIES_NOT || s->end[i] <= k->clock) {
+        t->freed = p + 1;
+        t->free_turn = k->turn++;
         return;
+    }
     t->freed = NEAP_NONE;
     uint32_t at = k->tail++;
     for (; at > k->head && s->end[s->queue[at - 1]] > s->end[i]; at--)
@@ -371,6 +375,7 @@ static void depart(const schedule *c, clocks *k, uint32_t p)
         uint32_t i = pop_ready(c, k);
         s->end[i] = k->engine[0] = later(k->clock, k->engine[0]) + s->out_ticks[all[i].tensor];
         c->transfers[i].copied = p;
+        c->transfers[i].copy_turn = k->turn++;
     }
     for (uint32_t i = first; i < k->next_after; i++)
         if (!all[i].stays)
@@ -384,32 +389,60 @@ static void free_oldest(const schedule *c, clocks *k, uint32_t p)
     k->clock = later(k->clock, c->s->end[i]);
     k->held -= c->s->x->bytes[c->transfers[i].tensor];
     c->transfers[i].freed = p;
+    c->transfers[i].free_turn = k->turn++;
 }
 
-static void free_ended(const schedule *c, clocks *k, uint32_t p, int64_t room)
+static void free_ended(const schedule *c, clocks *k, uint32_t p)
 {
-    while (k->head < k->tail && (k->held > room || c->s->end[c->s->queue[k->head]] <= k->clock))
+    while (k->head < k->tail && c->s->end[c->s->queue[k->head]] <= k->clock)
         free_oldest(c, k, p);
 }
 
-/* Starts the fetches before position p, and waits for those that it reads. */
-static void fetch(const schedule *c, clocks *k, uint32_t p)
+/* What the computation at p makes and scratches: room that is there just before it. */
+static int64_t own_bytes(const schedule *c, uint32_t p)
+{
+    const problem *x = c->s->x;
+    if (p >= c->list->n)
+        return 0;
+    uint32_t task = c->list->tasks[p], choice = c->list->choice ? c->list->choice[task] : 0;
+    return x->made_bytes[task] + x->variants[x->variant_start[task] + choice].workspace;
+}
+
+static void start_fetch(const schedule *c, clocks *k, uint32_t i)
 {
     transfer_scratch *s = c->s;
-    uint32_t first = k->next_fetch;
-    for (; k->next_fetch < c->n_transfers; k->next_fetch++) {
-        const transfer *t = &c->transfers[s->due[k->next_fetch]];
+    int64_t *engine = &k->engine[s->duplex];
+    s->end[i] = *engine = later(k->clock, *engine) + s->in_ticks[c->transfers[i].tensor];
+    c->transfers[i].fetch_turn = k->turn++;
+}
+
+/* Starts the fetches before position p, each as soon as there is room, between the frees that p
+ * needs, and waits for those that it reads. */
+static void arrive(const schedule *c, clocks *k, uint32_t p, int64_t room)
+{
+    transfer_scratch *s = c->s;
+    uint32_t end = k->next_fetch;
+    int64_t coming = 0;
+    for (; end < c->n_transfers; end++) {
+        const transfer *t = &c->transfers[s->due[end]];
         if (!t->stays && t->fetched != p)
             break;
-        while (!t->stays && t->freed == NEAP_NONE)
+        coming += t->stays ? 0 : s->x->bytes[t->tensor];
+    }
+    free_ended(c, k, p);
+    int64_t before = room + own_bytes(c, p); /* where all of them have come */
+    while (k->next_fetch < end) {
+        const transfer *t = &c->transfers[s->due[k->next_fetch]];
+        int64_t bytes = t->stays ? 0 : s->x->bytes[t->tensor];
+        while (!t->stays && (t->freed == NEAP_NONE || k->held > before + coming - bytes))
             free_oldest(c, k, p);
-    }
-    int64_t *engine = &k->engine[s->duplex];
-    for (uint32_t d = first; d < k->next_fetch; d++) {
-        const transfer *t = &c->transfers[s->due[d]];
         if (!t->stays)
-            s->end[s->due[d]] = *engine = later(k->clock, *engine) + s->in_ticks[t->tensor];
+            start_fetch(c, k, s->due[k->next_fetch]);
+        coming -= bytes;
+        k->next_fetch++;
     }
+    while (k->held > room)
+        free_oldest(c, k, p);
     for (; k->next_due < k->next_fetch; k->next_due++) {
         const transfer *t = &c->transfers[s->due[k->next_due]];
         if (t->before > p)
@@ -427,13 +460,11 @@ static int64_t pass_front(const schedule *c)
     uint32_t n = c->list->n;
     find_copies(c);
     for (uint32_t p = 0; p < n; p++) {
-        free_ended(c, &k, p, s->left[p]);
-        fetch(c, &k, p);
+        arrive(c, &k, p, s->left[p]);
         k.clock += s->ticks[p];
         depart(c, &k, p);
     }
-    free_ended(c, &k, n, INT64_MAX);
-    fetch(c, &k, n);
+    arrive(c, &k, n, INT64_MAX / 2); /* none but the outputs are left */
     return later(k.clock, later(k.engine[0], k.engine[1]));
 }
 
@@ -463,7 +494,8 @@ static void save(const schedule *c)
 {
     for (uint32_t i = 0; i < c->n_transfers; i++) {
         const transfer *t = &c->transfers[i];
-        c->s->best[i] = (outcome){t->copied, t->freed, t->fetched, t->stays};
+        c->s->best[i] = (outcome){t->copied,    t->freed,      t->fetched, t->copy_turn,
+                                  t->free_turn, t->fetch_turn, t->stays};
     }
 }
 
@@ -474,6 +506,9 @@ static void restore(const schedule *c)
         t->copied = c->s->best[i].copied;
         t->freed = c->s->best[i].freed;
         t->fetched = c->s->best[i].fetched;
+        t->copy_turn = c->s->best[i].copy_turn;
+        t->free_turn = c->s->best[i].free_turn;
+        t->fetch_turn = c->s->best[i].fetch_turn;
         t->stays = c->s->best[i].stays;
     }
 }
@@ -611,6 +646,7 @@ neap_status transfers_schedule(transfer_scratch *scratch, const compute_list *li
             transfers[i].copied = transfers[i].after;
             transfers[i].freed = transfers[i].after + 1;
             transfers[i].fetched = transfers[i].before;
+            transfers[i].copy_turn = transfers[i].free_turn = transfers[i].fetch_turn = 0;
         }
         return NEAP_OK;
     }
