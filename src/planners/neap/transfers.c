@@ -41,9 +41,11 @@ struct transfer_scratch {
     int64_t *ticks;
     int64_t *free; /* room beside those that stay */
     int64_t *left; /* room beside those and the early fetches */
+    int64_t *leaving; /* bytes there of those that are to leave, as the last pass from the front
+                         had it */
     uint32_t *place;
     int64_t *least, *lowered; /* by block of positions */
-    size_t ticks_capacity, free_capacity, left_capacity, place_capacity, least_capacity,
+    size_t ticks_capacity, free_capacity, left_capacity, leaving_capacity, place_capacity, least_capacity,
         lowered_capacity;
     uint32_t *last_made; /* by task: where it has run last */
     /* by transfer */
@@ -112,6 +114,7 @@ void transfer_scratch_destroy(transfer_scratch *s)
     NEAP_DELETE(s->allocator, s->ticks_capacity, s->ticks);
     NEAP_DELETE(s->allocator, s->free_capacity, s->free);
     NEAP_DELETE(s->allocator, s->left_capacity, s->left);
+    NEAP_DELETE(s->allocator, s->leaving_capacity, s->leaving);
     NEAP_DELETE(s->allocator, s->place_capacity, s->place);
     NEAP_DELETE(s->allocator, s->least_capacity, s->least);
     NEAP_DELETE(s->allocator, s->lowered_capacity, s->lowered);
@@ -137,6 +140,8 @@ static neap_status reserve(transfer_scratch *s, uint32_t n, uint32_t n_transfers
         status = NEAP_RESERVE(allocator, places, &s->free, &s->free_capacity, diag);
     if (status == NEAP_OK)
         status = NEAP_RESERVE(allocator, places, &s->left, &s->left_capacity, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(allocator, places, &s->leaving, &s->leaving_capacity, diag);
     if (status == NEAP_OK)
         status = NEAP_RESERVE(allocator, places, &s->place, &s->place_capacity, diag);
     if (status == NEAP_OK)
@@ -248,8 +253,9 @@ static void find_free(const schedule *c)
     }
 }
 
-/* Decides `fetched`, and that what would come back at once stays; leaves `left`. */
-static void pass_back(const schedule *c)
+/* Decides `fetched`, and that what would come back at once stays, beside those that leave if these
+ * go first; leaves `left`. */
+static void pass_back(const schedule *c, bool after_leaving)
 {
     transfer_scratch *s = c->s;
     const int64_t *bytes = s->x->bytes;
@@ -273,10 +279,11 @@ static void pass_back(const schedule *c)
             t->stays = true; /* it has the room all the way */
             held -= bytes[t->tensor];
         }
+        int64_t room = s->free[p] - (after_leaving ? s->leaving[p] : 0);
         while (head < tail) {
             transfer *t = &c->transfers[s->queue[head]];
             if (!t->stays) {
-                if (s->end[s->queue[head]] > clock && held <= s->free[p])
+                if (s->end[s->queue[head]] > clock && held <= room)
                     break;
                 clock = later(clock, s->end[s->queue[head]]);
                 held -= bytes[t->tensor];
@@ -461,6 +468,7 @@ static int64_t pass_front(const schedule *c)
     find_copies(c);
     for (uint32_t p = 0; p < n; p++) {
         arrive(c, &k, p, s->left[p]);
+        s->leaving[p] = k.held;
         k.clock += s->ticks[p];
         depart(c, &k, p);
     }
@@ -473,7 +481,20 @@ static int64_t pass_front(const schedule *c)
 static int64_t attempt(const schedule *c)
 {
     find_free(c);
-    pass_back(c);
+    pass_back(c, false);
+    return pass_front(c);
+}
+
+/* Those that leave get the room, as if the others came back when they are read. */
+static int64_t attempt_leaving_first(const schedule *c)
+{
+    transfer_scratch *s = c->s;
+    find_free(c);
+    for (uint32_t i = 0; i < c->n_transfers; i++)
+        c->transfers[i].fetched = c->transfers[i].before;
+    memcpy(s->left, s->free, c->list->n * sizeof *s->left);
+    pass_front(c);
+    pass_back(c, true);
     return pass_front(c);
 }
 
@@ -656,6 +677,14 @@ neap_status transfers_schedule(transfer_scratch *scratch, const compute_list *li
     if (*ticks > work) {
         keep_what_fits(&c);
         improve(&c, MOST_ROUNDS, work, ticks);
+    }
+    if (*ticks > work) {
+        keep_short(&c);
+        int64_t found = attempt_leaving_first(&c);
+        if (found < *ticks) {
+            *ticks = found;
+            save(&c);
+        }
     }
     restore(&c);
     if (exceeds_host(&c))
