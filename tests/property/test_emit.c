@@ -381,7 +381,8 @@ static void check_schedule(sample *s, random_source *random, const neap_link *gi
     int64_t room[MOST_ENTRIES], budget = draw_room(s, random, room), ticks;
     assert_int_equal(transfer_scratch_create(NULL, &s->x, &link, &scratch, NULL), NEAP_OK);
     assert_int_equal(
-        transfers_schedule(scratch, &s->list, room, s->n_transfers, s->transfers, &ticks, NULL),
+        transfers_schedule(scratch, &s->list, room, s->n_transfers, s->transfers,
+                           random_below(random, 2) ? random_below(random, 1000) : 0, &ticks, NULL),
         NEAP_OK);
     transfer_scratch_destroy(scratch);
     link.host_memory = 0;

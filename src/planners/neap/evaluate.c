@@ -130,7 +130,7 @@ neap_status search_evaluate(search *s, neap_diag *diag)
     list_transfers(s);
     compute_list list = {.n = q->length, .tasks = trial->tasks, .choice = q->choice};
     return transfers_schedule(s->scratch, &list, s->room, trial->n_transfers, trial->transfers,
-                              &trial->ticks, diag);
+                              s->moods, &trial->ticks, diag);
 }
 
 neap_status search_keep(search *s, neap_diag *diag)

@@ -16,6 +16,7 @@
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "base/random.h"
 
 #include <string.h>
 
@@ -53,11 +54,12 @@ struct transfer_scratch {
     uint32_t *by_made; /* in the order of that */
     uint32_t *due;     /* by `before` */
     uint32_t *heap;
+    uint32_t *rank; /* copies out begin by this, where they can */
     uint8_t *copies; /* whether it copies out: one of the above */
     uint32_t *queue; /* copies that hold memory, first in, first out */
     int64_t *end;    /* of its last copy */
     outcome *best;
-    size_t made_capacity, by_made_capacity, due_capacity, heap_capacity, copies_capacity,
+    size_t made_capacity, by_made_capacity, due_capacity, heap_capacity, rank_capacity, copies_capacity,
         queue_capacity, end_capacity, best_capacity;
 };
 
@@ -68,6 +70,7 @@ typedef struct schedule {
     const int64_t *room;
     transfer *transfers;
     uint32_t n_transfers;
+    bool fetches_first; /* on an engine for both ways, before copies out that begin there, too */
 } schedule;
 
 neap_status transfer_scratch_create(neap_allocator *allocator, const problem *x,
@@ -121,6 +124,7 @@ void transfer_scratch_destroy(transfer_scratch *s)
     NEAP_DELETE(s->allocator, s->made_capacity, s->made);
     NEAP_DELETE(s->allocator, s->by_made_capacity, s->by_made);
     NEAP_DELETE(s->allocator, s->heap_capacity, s->heap);
+    NEAP_DELETE(s->allocator, s->rank_capacity, s->rank);
     NEAP_DELETE(s->allocator, s->copies_capacity, s->copies);
     NEAP_DELETE(s->allocator, s->due_capacity, s->due);
     NEAP_DELETE(s->allocator, s->queue_capacity, s->queue);
@@ -155,6 +159,8 @@ static neap_status reserve(transfer_scratch *s, uint32_t n, uint32_t n_transfers
         status = NEAP_RESERVE(allocator, n_transfers, &s->by_made, &s->by_made_capacity, diag);
     if (status == NEAP_OK)
         status = NEAP_RESERVE(allocator, n_transfers, &s->heap, &s->heap_capacity, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(allocator, n_transfers, &s->rank, &s->rank_capacity, diag);
     if (status == NEAP_OK)
         status = NEAP_RESERVE(allocator, n_transfers, &s->copies, &s->copies_capacity, diag);
     if (status == NEAP_OK)
@@ -302,7 +308,8 @@ typedef struct clocks {
     int64_t clock, engine[2];
     int64_t held;        /* by copies out whose tensors are to be freed */
     uint32_t head, tail; /* of the queue of these, by the end of the copy */
-    uint32_t n_ready;    /* of a heap of transfers, the first to leave on top: copies to begin */
+    uint32_t n_ready;    /* of a heap of transfers by rank: copies to begin */
+    uint32_t n_urgent;   /* of those whose tensors are to leave now, copies to begin */
     uint32_t next_made, next_after, next_fetch, next_due;
     uint32_t turn; /* of the next step */
 } clocks;
@@ -314,7 +321,8 @@ static void find_copies(const schedule *c)
     transfer_scratch *s = c->s;
     s->stamp++;
     for (uint32_t i = 0; i < c->n_transfers; i++) {
-        const transfer *t = &c->transfers[i];
+        transfer *t = &c->transfers[i];
+        t->copied = t->freed = NEAP_NONE;
         bool is_first = s->copied[t->tensor] != s->stamp;
         s->copies[i] = t->stays        ? COPIES_NOT
                        : is_first      ? COPIES
@@ -327,19 +335,20 @@ static void find_copies(const schedule *c)
 
 static void push_ready(const schedule *c, clocks *k, uint32_t i)
 {
-    uint32_t *heap = c->s->heap, at = k->n_ready++;
-    for (; at > 0 && heap[(at - 1) / 2] > i; at = (at - 1) / 2)
+    uint32_t *heap = c->s->heap, *rank = c->s->rank, at = k->n_ready++;
+    for (; at > 0 && rank[heap[(at - 1) / 2]] > rank[i]; at = (at - 1) / 2)
         heap[at] = heap[(at - 1) / 2];
     heap[at] = i;
 }
 
 static uint32_t pop_ready(const schedule *c, clocks *k)
 {
-    uint32_t *heap = c->s->heap, top = heap[0], last = heap[--k->n_ready], at = 0;
+    uint32_t *heap = c->s->heap, *rank = c->s->rank, at = 0;
+    uint32_t top = heap[0], last = heap[--k->n_ready];
     for (uint32_t child; (child = 2 * at + 1) < k->n_ready; at = child) {
-        if (child + 1 < k->n_ready && heap[child + 1] < heap[child])
+        if (child + 1 < k->n_ready && rank[heap[child + 1]] < rank[heap[child]])
             child++;
-        if (heap[child] > last)
+        if (rank[heap[child]] > rank[last])
             break;
         heap[at] = heap[child];
     }
@@ -363,30 +372,6 @@ static void leave(const schedule *c, clocks *k, uint32_t i, uint32_t p)
         s->queue[at] = s->queue[at - 1];
     s->queue[at] = i;
     k->held += s->x->bytes[t->tensor];
-}
-
-/* Copies out that begin behind position p, and what is to be freed from there on. */
-static void depart(const schedule *c, clocks *k, uint32_t p)
-{
-    transfer_scratch *s = c->s;
-    const transfer *all = c->transfers;
-    uint32_t first = k->next_after;
-    for (; k->next_made < c->n_transfers && s->made[s->by_made[k->next_made]] <= p; k->next_made++)
-        if (s->copies[s->by_made[k->next_made]] == COPIES)
-            push_ready(c, k, s->by_made[k->next_made]);
-    for (; k->next_after < c->n_transfers && all[k->next_after].after <= p; k->next_after++)
-        if (s->copies[k->next_after] == COPIES_LATE)
-            push_ready(c, k, k->next_after);
-    int64_t next = p + 1 < c->list->n ? k->clock + s->ticks[p + 1] : k->clock;
-    while (k->n_ready > 0 && (s->heap[0] < k->next_after || k->engine[0] < next)) {
-        uint32_t i = pop_ready(c, k);
-        s->end[i] = k->engine[0] = later(k->clock, k->engine[0]) + s->out_ticks[all[i].tensor];
-        c->transfers[i].copied = p;
-        c->transfers[i].copy_turn = k->turn++;
-    }
-    for (uint32_t i = first; i < k->next_after; i++)
-        if (!all[i].stays)
-            leave(c, k, i, p);
 }
 
 /* Frees the oldest copy before position p. */
@@ -423,32 +408,58 @@ static void start_fetch(const schedule *c, clocks *k, uint32_t i)
     c->transfers[i].fetch_turn = k->turn++;
 }
 
-/* Starts the fetches before position p, each as soon as there is room, between the frees that p
- * needs, and waits for those that it reads. */
-static void arrive(const schedule *c, clocks *k, uint32_t p, int64_t room)
+/* The fetches that start before position p are due[next_fetch] .. due[end - 1]; their bytes. */
+static int64_t find_coming(const schedule *c, const clocks *k, uint32_t p, uint32_t *end)
 {
-    transfer_scratch *s = c->s;
-    uint32_t end = k->next_fetch;
-    int64_t coming = 0;
-    for (; end < c->n_transfers; end++) {
-        const transfer *t = &c->transfers[s->due[end]];
+    int64_t bytes = 0;
+    for (*end = k->next_fetch; *end < c->n_transfers; ++*end) {
+        const transfer *t = &c->transfers[c->s->due[*end]];
         if (!t->stays && t->fetched != p)
             break;
-        coming += t->stays ? 0 : s->x->bytes[t->tensor];
+        bytes += t->stays ? 0 : c->s->x->bytes[t->tensor];
     }
-    free_ended(c, k, p);
-    int64_t before = room + own_bytes(c, p); /* where all of them have come */
-    while (k->next_fetch < end) {
-        const transfer *t = &c->transfers[s->due[k->next_fetch]];
-        int64_t bytes = t->stays ? 0 : s->x->bytes[t->tensor];
-        while (!t->stays && (t->freed == NEAP_NONE || k->held > before + coming - bytes))
+    return bytes;
+}
+
+/* Room while position p runs, beside all but those that leave; at the end it is enough. */
+static int64_t room_at(const schedule *c, uint32_t p)
+{
+    return p < c->list->n ? c->s->left[p] : INT64_MAX / 2;
+}
+
+/* Starts the fetches before position p, in order, that fit beside those that leave: `waiting` bytes
+ * of these are not held yet. Frees what they need, if that is wanted; else stops there. */
+static void start_fetches(const schedule *c, clocks *k, uint32_t p, int64_t waiting, bool wait)
+{
+    transfer_scratch *s = c->s;
+    uint32_t end;
+    int64_t coming = find_coming(c, k, p, &end);
+    if (k->next_fetch == end)
+        return;
+    int64_t room = room_at(c, p) + own_bytes(c, p) + coming - waiting;
+    for (; k->next_fetch < end; k->next_fetch++) {
+        uint32_t i = s->due[k->next_fetch];
+        const transfer *t = &c->transfers[i];
+        if (t->stays)
+            continue;
+        room -= s->x->bytes[t->tensor];
+        while (t->freed == NEAP_NONE || k->held > room) {
+            if (!wait)
+                return;
             free_oldest(c, k, p);
-        if (!t->stays)
-            start_fetch(c, k, s->due[k->next_fetch]);
-        coming -= bytes;
-        k->next_fetch++;
+        }
+        start_fetch(c, k, i);
     }
-    while (k->held > room)
+}
+
+/* Starts the fetches before position p, each as soon as there is room, between the frees that p
+ * needs, and waits for those that it reads. */
+static void arrive(const schedule *c, clocks *k, uint32_t p)
+{
+    transfer_scratch *s = c->s;
+    free_ended(c, k, p);
+    start_fetches(c, k, p, 0, true);
+    while (k->held > room_at(c, p))
         free_oldest(c, k, p);
     for (; k->next_due < k->next_fetch; k->next_due++) {
         const transfer *t = &c->transfers[s->due[k->next_due]];
@@ -459,6 +470,54 @@ static void arrive(const schedule *c, clocks *k, uint32_t p, int64_t room)
     }
 }
 
+/* Makes ready what can be copied out from behind position p on. */
+static void make_ready(const schedule *c, clocks *k, uint32_t p)
+{
+    transfer_scratch *s = c->s;
+    for (; k->next_made < c->n_transfers && s->made[s->by_made[k->next_made]] <= p; k->next_made++)
+        if (s->copies[s->by_made[k->next_made]] == COPIES)
+            push_ready(c, k, s->by_made[k->next_made]);
+    for (; k->next_after < c->n_transfers && c->transfers[k->next_after].after <= p;
+         k->next_after++) {
+        if (s->copies[k->next_after] == COPIES_LATE)
+            push_ready(c, k, k->next_after);
+        k->n_urgent +=
+            s->copies[k->next_after] != COPIES_NOT && c->transfers[k->next_after].copied > p;
+    }
+}
+
+/* Copies out that begin behind position p, and what is to be freed from there on. */
+static void depart(const schedule *c, clocks *k, uint32_t p)
+{
+    transfer_scratch *s = c->s;
+    uint32_t first = k->next_after;
+    int64_t waiting = 0;
+    make_ready(c, k, p);
+    for (uint32_t i = first; i < k->next_after; i++) {
+        const transfer *t = &c->transfers[i];
+        if (s->copies[i] != COPIES_NOT && t->copied > p)
+            waiting += s->x->bytes[t->tensor];
+        else if (!t->stays)
+            leave(c, k, i, p);
+    }
+    if (c->fetches_first && k->n_ready > 0) {
+        free_ended(c, k, p + 1);
+        start_fetches(c, k, p + 1, waiting, false);
+    }
+    int64_t next = p + 1 < c->list->n ? k->clock + s->ticks[p + 1] : k->clock;
+    while (k->n_ready > 0 && (k->n_urgent > 0 || k->engine[0] < next)) {
+        uint32_t i = pop_ready(c, k);
+        transfer *t = &c->transfers[i];
+        s->end[i] = k->engine[0] = later(k->clock, k->engine[0]) + s->out_ticks[t->tensor];
+        t->copied = p;
+        t->copy_turn = k->turn++;
+        k->n_urgent -= i < k->next_after;
+    }
+    for (uint32_t i = first; i < k->next_after; i++)
+        if (s->copies[i] != COPIES_NOT && c->transfers[i].copied == p)
+            leave(c, k, i, p);
+}
+
 /* The plan's makespan, with `fetched` as it stands; decides `copied` and `freed`. */
 static int64_t pass_front(const schedule *c)
 {
@@ -467,12 +526,12 @@ static int64_t pass_front(const schedule *c)
     uint32_t n = c->list->n;
     find_copies(c);
     for (uint32_t p = 0; p < n; p++) {
-        arrive(c, &k, p, s->left[p]);
+        arrive(c, &k, p);
         s->leaving[p] = k.held;
         k.clock += s->ticks[p];
         depart(c, &k, p);
     }
-    arrive(c, &k, n, INT64_MAX / 2); /* none but the outputs are left */
+    arrive(c, &k, n);
     return later(k.clock, later(k.engine[0], k.engine[1]));
 }
 
@@ -608,8 +667,8 @@ static void take_room(transfer_scratch *s, uint32_t p, uint32_t end, int64_t byt
     }
 }
 
-/* Keeps what has room all the way, the last to leave first. */
-static void keep_what_fits(const schedule *c)
+/* Keeps what has room all the way, the last to leave first; not all of it, where drawn. */
+static void keep_what_fits(const schedule *c, uint64_t *random)
 {
     transfer_scratch *s = c->s;
     uint32_t tight = 0; /* where one did not fit: the next will most likely not either */
@@ -620,7 +679,8 @@ static void keep_what_fits(const schedule *c)
         transfer *t = &c->transfers[i];
         int64_t bytes = s->x->bytes[t->tensor];
         if (t->stays || (t->after < tight && tight < t->before &&
-                         s->free[tight] - s->lowered[tight / BLOCK] < bytes))
+                         s->free[tight] - s->lowered[tight / BLOCK] < bytes) ||
+            (random && neap_random_below(random, 3) == 0))
             continue;
         uint32_t p = find_tight(s, t->after + 1, t->before, bytes);
         if (p < t->before) {
@@ -644,9 +704,34 @@ static void improve(const schedule *c, int rounds, int64_t work, int64_t *best)
     } while (*best > work && --rounds > 0 && keep_useless(c));
 }
 
+static void rank_copies(const schedule *c, uint64_t *random, uint32_t window)
+{
+    for (uint32_t i = 0; i < c->n_transfers; i++)
+        c->s->rank[i] = i + (window > 1 ? neap_random_below(random, window) : 0);
+}
+
+/* Some way to do it. */
+static void wander(schedule *c, uint64_t random, int64_t *best)
+{
+    uint32_t window = 1;
+    while (window < 2 * c->n_transfers && neap_random_below(&random, 3) > 0)
+        window *= 2;
+    rank_copies(c, &random, window);
+    c->fetches_first = !c->s->duplex && neap_random_below(&random, 2) == 0;
+    if (neap_random_below(&random, 2) == 0)
+        keep_short(c);
+    else
+        keep_what_fits(c, &random);
+    int64_t ticks = neap_random_below(&random, 2) ? attempt(c) : attempt_leaving_first(c);
+    if (ticks < *best) {
+        *best = ticks;
+        save(c);
+    }
+}
+
 neap_status transfers_schedule(transfer_scratch *scratch, const compute_list *list,
                                const int64_t *room, uint32_t n_transfers, transfer *transfers,
-                               int64_t *ticks, neap_diag *diag)
+                               uint64_t mood, int64_t *ticks, neap_diag *diag)
 {
     schedule c = {.s = scratch,
                   .list = list,
@@ -672,10 +757,11 @@ neap_status transfers_schedule(transfer_scratch *scratch, const compute_list *li
         return NEAP_OK;
     }
     sort_transfers(&c);
+    rank_copies(&c, NULL, 1);
     keep_short(&c);
     improve(&c, 1, work, ticks);
     if (*ticks > work) {
-        keep_what_fits(&c);
+        keep_what_fits(&c, NULL);
         improve(&c, MOST_ROUNDS, work, ticks);
     }
     if (*ticks > work) {
@@ -686,6 +772,8 @@ neap_status transfers_schedule(transfer_scratch *scratch, const compute_list *li
             save(&c);
         }
     }
+    if (*ticks > work && mood != 0)
+        wander(&c, mood, ticks);
     restore(&c);
     if (exceeds_host(&c))
         *ticks = INT64_MAX;

@@ -53,9 +53,12 @@ void transfer_scratch_destroy(transfer_scratch *scratch);
  * gets that makespan, exactly as the judge counts it for the plan described above. Costs O(n +
  * transfers) or little more: it is called thousands of times. A transfer whose host copy would come
  * from another one that stays makes the copy itself.
+ *
+ * A `mood` other than 0 draws one more way to do it, by chance; the best counts. Who asks again and
+ * again about the same or much the same finds what no rule does.
  */
 neap_status transfers_schedule(transfer_scratch *scratch, const compute_list *list,
                                const int64_t *room, uint32_t n_transfers, transfer *transfers,
-                               int64_t *ticks, neap_diag *diag);
+                               uint64_t mood, int64_t *ticks, neap_diag *diag);
 
 #endif
