@@ -144,9 +144,10 @@ neap_status search_keep(search *s, neap_diag *diag)
     neap_status status = reserve(s, diag);
     if (status == NEAP_OK)
         status = search_evaluate(s, diag); /* for the transfers */
-    if (status != NEAP_OK)
-        return status;
     search_plan *trial = &s->trial;
+    if (status != NEAP_OK || (s->best.found && s->best.peak <= budget && peak <= budget &&
+                              trial->ticks >= s->best.ticks)) /* in another mood it was better */
+        return status;
     sequence_list(&s->q, trial->tasks, NULL);
     trial->n = s->q.length;
     trial->peak = peak;

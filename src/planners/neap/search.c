@@ -337,7 +337,9 @@ static neap_status iterate(search *s, neap_diag *diag)
     bool fits = search_repair(s);
     neap_status status = NEAP_OK;
     if (fits) {
-        search_prune(s);
+        /* Runs that only make room for others to leave later look useless. */
+        if (s->q.n_away == 0 || neap_random_below(&s->random, 4) > 0)
+            search_prune(s);
         fits = s->q.ticks <= accepted;
     }
     if (fits)
