@@ -7,10 +7,12 @@
  * time stands still until the oldest has. What is fetched no earlier than that arrives in time if
  * the engine is free; so the pass from the back finds the latest positions that are early enough.
  *
- * Where both want the same room, those that come back get it; the other way round was never better
- * by more than a trifle. A tensor that would be back as soon as it has left stays; without its
- * copies the others are faster, so the attempt is made again. Where the first attempt waits, a
- * second one first keeps all that has room all the way: then less is moved, but with less slack.
+ * Where both want the same room, those that come back get it. A tensor that would be back as soon
+ * as it has left stays; without its copies the others are faster, so the attempt is made again.
+ * Where the first attempt waits, a second one first keeps all that has room all the way: then less
+ * is moved, but with less slack. In a third one those that leave get the room: a tensor may go for
+ * no other reason than that another need not wait. A last one draws what it does by chance: who
+ * stays, who gets the room, and in which order copies begin.
  */
 #include "planners/neap/transfers.h"
 
@@ -40,27 +42,27 @@ struct transfer_scratch {
     uint32_t *copied, stamp;       /* by tensor: the stamp of the pass that copied it out */
     /* by position */
     int64_t *ticks;
-    int64_t *free; /* room beside those that stay */
-    int64_t *left; /* room beside those and the early fetches */
+    int64_t *free;    /* room beside those that stay */
+    int64_t *left;    /* room beside those and the early fetches */
     int64_t *leaving; /* bytes there of those that are to leave, as the last pass from the front
                          had it */
     uint32_t *place;
     int64_t *least, *lowered; /* by block of positions */
-    size_t ticks_capacity, free_capacity, left_capacity, leaving_capacity, place_capacity, least_capacity,
-        lowered_capacity;
+    size_t ticks_capacity, free_capacity, left_capacity, leaving_capacity, place_capacity,
+        least_capacity, lowered_capacity;
     uint32_t *last_made; /* by task: where it has run last */
     /* by transfer */
     uint32_t *made;    /* the position that made the instance */
     uint32_t *by_made; /* in the order of that */
     uint32_t *due;     /* by `before` */
     uint32_t *heap;
-    uint32_t *rank; /* copies out begin by this, where they can */
+    uint32_t *rank;  /* copies out begin by this, where they can */
     uint8_t *copies; /* whether it copies out: one of the above */
     uint32_t *queue; /* copies that hold memory, first in, first out */
     int64_t *end;    /* of its last copy */
     outcome *best;
-    size_t made_capacity, by_made_capacity, due_capacity, heap_capacity, rank_capacity, copies_capacity,
-        queue_capacity, end_capacity, best_capacity;
+    size_t made_capacity, by_made_capacity, due_capacity, heap_capacity, rank_capacity,
+        copies_capacity, queue_capacity, end_capacity, best_capacity;
 };
 
 /* One call. */
@@ -678,8 +680,9 @@ static void keep_what_fits(const schedule *c, uint64_t *random)
     for (uint32_t i = c->n_transfers; i-- > 0;) {
         transfer *t = &c->transfers[i];
         int64_t bytes = s->x->bytes[t->tensor];
-        if (t->stays || (t->after < tight && tight < t->before &&
-                         s->free[tight] - s->lowered[tight / BLOCK] < bytes) ||
+        if (t->stays ||
+            (t->after < tight && tight < t->before &&
+             s->free[tight] - s->lowered[tight / BLOCK] < bytes) ||
             (random && neap_random_below(random, 3) == 0))
             continue;
         uint32_t p = find_tight(s, t->after + 1, t->before, bytes);
@@ -710,6 +713,21 @@ static void rank_copies(const schedule *c, uint64_t *random, uint32_t window)
         c->s->rank[i] = i + (window > 1 ? neap_random_below(random, window) : 0);
 }
 
+/* Those that are due at one position come back in any order. */
+static void shuffle_due(const schedule *c, uint64_t *random)
+{
+    uint32_t *due = c->s->due;
+    for (uint32_t first = 0, i = 1; i < c->n_transfers; i++) {
+        if (c->transfers[due[i]].before != c->transfers[due[first]].before) {
+            first = i;
+            continue;
+        }
+        uint32_t other = first + neap_random_below(random, i - first + 1), moved = due[i];
+        due[i] = due[other];
+        due[other] = moved;
+    }
+}
+
 /* Some way to do it. */
 static void wander(schedule *c, uint64_t random, int64_t *best)
 {
@@ -717,6 +735,8 @@ static void wander(schedule *c, uint64_t random, int64_t *best)
     while (window < 2 * c->n_transfers && neap_random_below(&random, 3) > 0)
         window *= 2;
     rank_copies(c, &random, window);
+    if (neap_random_below(&random, 2) == 0)
+        shuffle_due(c, &random);
     c->fetches_first = !c->s->duplex && neap_random_below(&random, 2) == 0;
     if (neap_random_below(&random, 2) == 0)
         keep_short(c);

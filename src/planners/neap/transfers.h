@@ -36,7 +36,7 @@ typedef struct transfer {
     bool copies_out;        /* given: false where an earlier transfer has left a copy on the host */
     bool stays;             /* found: there is room for it all the way, nothing is moved */
     uint32_t copied;        /* found, unless it stays or makes no copy */
-    uint32_t freed, fetched; /* found, unless it stays */
+    uint32_t freed, fetched;                   /* found, unless it stays */
     uint32_t copy_turn, free_turn, fetch_turn; /* found with these */
 } transfer;
 
