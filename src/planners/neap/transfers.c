@@ -445,7 +445,7 @@ static void start_fetches(const schedule *c, clocks *k, uint32_t p, int64_t wait
         if (t->stays)
             continue;
         room -= s->x->bytes[t->tensor];
-        while (t->freed == NEAP_NONE || k->held > room) {
+        while (k->head < k->tail && (t->freed == NEAP_NONE || k->held > room)) {
             if (!wait)
                 return;
             free_oldest(c, k, p);
@@ -461,7 +461,7 @@ static void arrive(const schedule *c, clocks *k, uint32_t p)
     transfer_scratch *s = c->s;
     free_ended(c, k, p);
     start_fetches(c, k, p, 0, true);
-    while (k->held > room_at(c, p))
+    while (k->head < k->tail && k->held > room_at(c, p))
         free_oldest(c, k, p);
     for (; k->next_due < k->next_fetch; k->next_due++) {
         const transfer *t = &c->transfers[s->due[k->next_due]];
