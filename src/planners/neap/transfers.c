@@ -445,11 +445,10 @@ static void start_fetches(const schedule *c, clocks *k, uint32_t p, int64_t wait
         if (t->stays)
             continue;
         room -= s->x->bytes[t->tensor];
-        while (k->head < k->tail && (t->freed == NEAP_NONE || k->held > room)) {
-            if (!wait)
-                return;
+        if (!wait && (t->freed == NEAP_NONE || k->held > room))
+            return;
+        while (k->head < k->tail && (t->freed == NEAP_NONE || k->held > room))
             free_oldest(c, k, p);
-        }
         start_fetch(c, k, i);
     }
 }
