@@ -374,15 +374,42 @@ static neap_link draw_link(random_source *random)
                        .host_memory = random_below(random, 4) ? 0 : random_below(random, 500)};
 }
 
+/* What is read of a plan makes the same plan again, the order of its copies and frees included. */
+static void check_again(sample *s, const neap_plan *plan)
+{
+    sample again = *s;
+    uint32_t *tasks = NULL;
+    size_t capacity = 0, transfer_capacity = 0, n = neap_plan_step_count(plan);
+    transfer *transfers = NULL;
+    neap_plan *other;
+    assert_int_equal(read_plan(NULL, &s->x, plan, &tasks, &again.list.n, &capacity, again.choice,
+                               &transfers, &again.n_transfers, &transfer_capacity, NULL),
+                     NEAP_OK);
+    again.list.tasks = tasks;
+    again.list.choice = again.choice;
+    assert_int_equal(emit_plan(NULL, &s->x, &s->request, &again.list, again.n_transfers, transfers,
+                               &other, NULL),
+                     NEAP_OK);
+    assert_int_equal(neap_plan_step_count(other), n);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(neap_plan_steps(other)[i].kind, neap_plan_steps(plan)[i].kind);
+        assert_int_equal(neap_plan_steps(other)[i].id, neap_plan_steps(plan)[i].id);
+    }
+    NEAP_DELETE(neap_allocator_system(), capacity, tasks);
+    NEAP_DELETE(neap_allocator_system(), transfer_capacity, transfers);
+    neap_plan_destroy(other);
+}
+
 static void check_schedule(sample *s, random_source *random, const neap_link *given)
 {
     transfer_scratch *scratch;
     neap_link link = *given;
     int64_t room[MOST_ENTRIES], budget = draw_room(s, random, room), ticks;
     assert_int_equal(transfer_scratch_create(NULL, &s->x, &link, &scratch, NULL), NEAP_OK);
-    assert_int_equal(
-        transfers_schedule(scratch, &s->list, room, s->n_transfers, s->transfers, &ticks, NULL),
-        NEAP_OK);
+    assert_int_equal(transfers_schedule(scratch, &s->list, room, s->n_transfers, s->transfers,
+                                        random_below(random, 2) ? random_below(random, 1000) : 0,
+                                        &ticks, NULL),
+                     NEAP_OK);
     transfer_scratch_destroy(scratch);
     link.host_memory = 0;
     neap_plan *plan = emit(s);
@@ -392,6 +419,7 @@ static void check_schedule(sample *s, random_source *random, const neap_link *gi
         assert_int_equal(ticks, INT64_MAX);
     else
         assert_int_equal(ticks, verdict.ticks);
+    check_again(s, plan);
     neap_plan_destroy(plan);
 }
 

@@ -36,11 +36,11 @@ static neap_status schedule_and_emit(neap_allocator *allocator, const problem *x
     neap_status status = transfer_scratch_create(allocator, x, &request->link, &scratch, diag);
     if (status == NEAP_OK)
         status =
-            transfers_schedule(scratch, &list, room, r->n_transfers, r->transfers, &ticks, diag);
+            transfers_schedule(scratch, &list, room, r->n_transfers, r->transfers, 1, &ticks, diag);
     if (status == NEAP_OK) { /* the second time nothing is allocated */
         size_t before = ((failing_allocator *)allocator)->calls;
         assert_int_equal(
-            transfers_schedule(scratch, &list, room, r->n_transfers, r->transfers, &ticks, diag),
+            transfers_schedule(scratch, &list, room, r->n_transfers, r->transfers, 1, &ticks, diag),
             NEAP_OK);
         assert_int_equal(((failing_allocator *)allocator)->calls, before);
     }

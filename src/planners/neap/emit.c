@@ -13,6 +13,14 @@
 #include "base/fail.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+
+/* A step of a transfer. */
+typedef struct event {
+    uint32_t place, turn; /* it stands just before the computation at this position */
+    neap_step_kind kind;
+    uint32_t transfer;
+} event;
 
 typedef struct emission {
     const problem *x;
@@ -28,8 +36,8 @@ typedef struct emission {
     uint32_t *idle, *idle_beside; /* by tensor, by op: views that nothing needs */
     uint32_t *left, *left_end;    /* tensors that leave behind each position, the last first */
     uint32_t *ops;                /* a stack: ops to run, each for the one below it */
-    /* transfers at each position, n + 1 of them, and the next there */
-    uint32_t *copied, *copied_next, *freed, *freed_next, *fetched, *fetched_next;
+    event *events;                /* in the order of the plan */
+    uint32_t n_events, next_event;
 } emission;
 
 #define TAKE(e, count, array) ((array) = neap_arena_alloc(&(e)->arena, (count), sizeof *(array)))
@@ -117,58 +125,40 @@ static bool find_idle_views(emission *e)
 
 /* ---- Which transfers act at which position ---- */
 
-/* Puts transfer i before the others of its position. */
-static void add_first(uint32_t *places, uint32_t *next, uint32_t place, uint32_t i)
+static int by_turn(const void *left, const void *right)
 {
-    next[i] = places[place];
-    places[place] = i;
+    static const int order[] = {[NEAP_OFFLOAD] = 0, [NEAP_FREE] = 1, [NEAP_PREFETCH] = 2};
+    const event *a = left, *b = right;
+    if (a->place != b->place)
+        return a->place < b->place ? -1 : 1;
+    if (a->turn != b->turn)
+        return a->turn < b->turn ? -1 : 1;
+    if (a->kind != b->kind)
+        return order[a->kind] - order[b->kind];
+    return (a->transfer > b->transfer) - (a->transfer < b->transfer);
 }
 
-/* Which transfers copy out: a copy that an earlier one left is enough, unless it stays. */
-static bool list_copies(emission *e)
+/* Of a tensor that an earlier transfer has copied out, the copy is enough, unless that one stays.
+ */
+static bool list_events(emission *e)
 {
     bool *on_host;
-    uint32_t n = e->n_transfers, n_copies = 0, *copies;
-    if (!TAKE(e, e->x->n_tensors, on_host) || !TAKE(e, n, copies))
-        return false;
-    for (uint32_t i = 0; i < n; i++) {
-        const transfer *t = &e->transfers[i];
-        if (t->stays || (!t->copies_out && on_host[t->tensor]))
-            continue;
-        on_host[t->tensor] = true;
-        copies[n_copies++] = i;
-    }
-    while (n_copies-- > 0)
-        add_first(e->copied, e->copied_next, e->transfers[copies[n_copies]].copied,
-                  copies[n_copies]);
-    return true;
-}
-
-static bool sort_transfers(emission *e)
-{
-    size_t n_places = (size_t)e->list->n + 1;
-    uint32_t n = e->n_transfers, *due, *due_next;
-    if (n == 0)
+    if (e->n_transfers == 0)
         return true;
-    if (!TAKE(e, n_places, e->copied) || !TAKE(e, n, e->copied_next) ||
-        !TAKE(e, n_places, e->freed) || !TAKE(e, n, e->freed_next) ||
-        !TAKE(e, n_places, e->fetched) || !TAKE(e, n, e->fetched_next) || !TAKE(e, n_places, due) ||
-        !TAKE(e, n, due_next))
+    if (!TAKE(e, e->x->n_tensors, on_host) || !TAKE(e, 3 * (size_t)e->n_transfers, e->events))
         return false;
-    fill_none(e->copied, n_places);
-    fill_none(e->freed, n_places);
-    fill_none(e->fetched, n_places);
-    fill_none(due, n_places);
-    for (uint32_t i = n; i-- > 0;)
-        if (!e->transfers[i].stays)
-            add_first(e->freed, e->freed_next, e->transfers[i].freed, i);
-    for (uint32_t i = 0; i < n; i++)
-        if (!e->transfers[i].stays)
-            add_first(due, due_next, e->transfers[i].before, i);
-    for (size_t p = n_places; p-- > 0;) /* the last due first: lists end up in order */
-        for (uint32_t i = due[p]; i != NEAP_NONE; i = due_next[i])
-            add_first(e->fetched, e->fetched_next, e->transfers[i].fetched, i);
-    return list_copies(e);
+    for (uint32_t i = 0; i < e->n_transfers; i++) {
+        const transfer *t = &e->transfers[i];
+        if (t->stays)
+            continue;
+        if (t->copies_out || !on_host[t->tensor])
+            e->events[e->n_events++] = (event){t->copied + 1, t->copy_turn, NEAP_OFFLOAD, i};
+        on_host[t->tensor] = true;
+        e->events[e->n_events++] = (event){t->freed, t->free_turn, NEAP_FREE, i};
+        e->events[e->n_events++] = (event){t->fetched, t->fetch_turn, NEAP_PREFETCH, i};
+    }
+    qsort(e->events, e->n_events, sizeof *e->events, by_turn);
+    return true;
 }
 
 /* ---- Steps ---- */
@@ -278,31 +268,29 @@ static neap_status write_task(emission *e, uint32_t task)
 }
 
 /* What transfers do just before a position. */
-static neap_status write_arrivals(emission *e, uint32_t p)
+static neap_status write_events(emission *e, uint32_t p)
 {
-    const problem *x = e->x;
     neap_status status = NEAP_OK;
-    if (e->n_transfers == 0)
-        return status;
-    for (uint32_t i = e->freed[p]; i != NEAP_NONE && status == NEAP_OK; i = e->freed_next[i])
-        status = write_free(e, e->transfers[i].tensor);
-    for (uint32_t i = e->fetched[p]; i != NEAP_NONE && status == NEAP_OK; i = e->fetched_next[i]) {
-        uint32_t value = x->tensor_value[e->transfers[i].tensor];
-        status = neap_plan_append(e->plan, (neap_step){NEAP_PREFETCH, value, 0}, e->diag);
-        set_resident(e, value);
+    for (; e->next_event < e->n_events && status == NEAP_OK; e->next_event++) {
+        const event *now = &e->events[e->next_event];
+        if (now->place > p)
+            break;
+        uint32_t tensor = e->transfers[now->transfer].tensor, value = e->x->tensor_value[tensor];
+        if (now->kind == NEAP_FREE) {
+            status = write_free(e, tensor);
+            continue;
+        }
+        status = neap_plan_append(e->plan, (neap_step){now->kind, value, 0}, e->diag);
+        if (now->kind == NEAP_PREFETCH)
+            set_resident(e, value);
     }
     return status;
 }
 
-/* What leaves behind a position. */
+/* What is touched last at a position leaves behind it. */
 static neap_status write_departures(emission *e, uint32_t p)
 {
     neap_status status = NEAP_OK;
-    uint32_t copy = e->n_transfers > 0 ? e->copied[p] : NEAP_NONE;
-    for (; copy != NEAP_NONE && status == NEAP_OK; copy = e->copied_next[copy]) {
-        uint32_t value = e->x->tensor_value[e->transfers[copy].tensor];
-        status = neap_plan_append(e->plan, (neap_step){NEAP_OFFLOAD, value, 0}, e->diag);
-    }
     uint32_t begin = p + 1 < e->list->n ? e->left_end[p + 1] : 0;
     for (uint32_t i = begin; i < e->left_end[p] && status == NEAP_OK; i++)
         status = write_free(e, e->left[i]);
@@ -329,14 +317,14 @@ static neap_status write_steps(emission *e)
 {
     neap_status status = NEAP_OK;
     for (uint32_t p = 0; p < e->list->n && status == NEAP_OK; p++) {
-        status = write_arrivals(e, p);
+        status = write_events(e, p);
         if (status == NEAP_OK)
             status = write_task(e, e->list->tasks[p]);
         if (status == NEAP_OK)
             status = write_departures(e, p);
     }
     if (status == NEAP_OK)
-        status = write_arrivals(e, e->list->n);
+        status = write_events(e, e->list->n);
     if (status == NEAP_OK)
         status = write_rest(e);
     return status;
@@ -355,7 +343,7 @@ static bool prepare(emission *e)
     for (uint32_t v = 0; v < n_values; v++)
         e->resident[v] = neap_graph_value(graph, v)->producer == NEAP_NONE;
     fill_none(e->on_tensor, x->n_tensors);
-    return find_last_touches(e) && find_idle_views(e) && sort_transfers(e);
+    return find_last_touches(e) && find_idle_views(e) && list_events(e);
 }
 
 neap_status emit_plan(neap_allocator *allocator, const problem *x, const neap_request *request,

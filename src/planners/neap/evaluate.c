@@ -130,7 +130,7 @@ neap_status search_evaluate(search *s, neap_diag *diag)
     list_transfers(s);
     compute_list list = {.n = q->length, .tasks = trial->tasks, .choice = q->choice};
     return transfers_schedule(s->scratch, &list, s->room, trial->n_transfers, trial->transfers,
-                              &trial->ticks, diag);
+                              s->moods, &trial->ticks, diag);
 }
 
 neap_status search_keep(search *s, neap_diag *diag)
@@ -144,9 +144,10 @@ neap_status search_keep(search *s, neap_diag *diag)
     neap_status status = reserve(s, diag);
     if (status == NEAP_OK)
         status = search_evaluate(s, diag); /* for the transfers */
-    if (status != NEAP_OK)
-        return status;
     search_plan *trial = &s->trial;
+    if (status != NEAP_OK || (s->best.found && s->best.peak <= budget && peak <= budget &&
+                              trial->ticks >= s->best.ticks)) /* in another mood it was better */
+        return status;
     sequence_list(&s->q, trial->tasks, NULL);
     trial->n = s->q.length;
     trial->peak = peak;

@@ -17,14 +17,9 @@ typedef struct whereabouts {
     bool has_left;      /* `freed` and `fetched` tell when; cleared by the next touch */
     bool is_copied;     /* to the host since it was made or fetched */
     bool on_host;       /* by a transfer that was noted */
-    size_t order;       /* the step of that copy, or else of the free */
     uint32_t copied, freed, fetched;
+    uint32_t copy_turn, free_turn, fetch_turn; /* steps */
 } whereabouts;
-
-typedef struct ordered_transfer {
-    transfer t;
-    size_t order;
-} ordered_transfer;
 
 typedef struct reading {
     const problem *x;
@@ -34,7 +29,7 @@ typedef struct reading {
     whereabouts *tensors;
     uint32_t *tasks, n;
     size_t capacity;
-    ordered_transfer *found;
+    transfer *found;
     uint32_t n_found;
     size_t found_capacity;
 } reading;
@@ -60,14 +55,16 @@ static neap_status note_transfer(reading *r, uint32_t tensor, uint32_t before)
         if (status != NEAP_OK)
             return status;
         uint32_t copied = w->is_copied && w->copied < w->touched ? w->copied : w->touched;
-        r->found[r->n_found++] = (ordered_transfer){{.tensor = tensor,
-                                                     .after = w->touched,
-                                                     .before = before,
-                                                     .copies_out = w->is_copied || !w->on_host,
-                                                     .copied = copied,
-                                                     .freed = w->freed,
-                                                     .fetched = w->fetched},
-                                                    w->order};
+        r->found[r->n_found++] = (transfer){.tensor = tensor,
+                                            .after = w->touched,
+                                            .before = before,
+                                            .copies_out = w->is_copied || !w->on_host,
+                                            .copied = copied,
+                                            .freed = w->freed,
+                                            .fetched = w->fetched,
+                                            .copy_turn = w->is_copied ? w->copy_turn : w->free_turn,
+                                            .free_turn = w->free_turn,
+                                            .fetch_turn = w->fetch_turn};
         w->on_host = true;
     }
     if (w->has_left)
@@ -130,7 +127,7 @@ static neap_status read_compute(reading *r, const neap_step *step, uint32_t *cho
     return NEAP_OK;
 }
 
-static void read_free(reading *r, uint32_t value, size_t at)
+static void read_free(reading *r, uint32_t value, uint32_t at)
 {
     uint32_t t = tensor_below(r->x, value);
     if (t == NEAP_NONE || --r->tensors[t].residents > 0)
@@ -141,26 +138,26 @@ static void read_free(reading *r, uint32_t value, size_t at)
         return;
     w->has_left = true;
     w->freed = r->n;
-    if (!w->is_copied)
-        w->order = at;
+    w->free_turn = at;
 }
 
-static void read_offload(reading *r, uint32_t value, size_t at)
+static void read_offload(reading *r, uint32_t value, uint32_t at)
 {
     uint32_t t = tensor_below(r->x, value);
     if (t == NEAP_NONE || r->tensors[t].is_copied || r->tensors[t].has_left)
         return;
     r->tensors[t].is_copied = true;
-    r->tensors[t].order = at;
+    r->tensors[t].copy_turn = at;
     r->tensors[t].copied = r->n - 1;
 }
 
-static void read_prefetch(reading *r, uint32_t value)
+static void read_prefetch(reading *r, uint32_t value, uint32_t at)
 {
     uint32_t t = tensor_below(r->x, value);
     if (t != NEAP_NONE && r->tensors[t].residents == 0) {
         r->tensors[t].is_back = true;
         r->tensors[t].fetched = r->n;
+        r->tensors[t].fetch_turn = at;
     }
     arrive(r, value);
 }
@@ -169,7 +166,7 @@ static neap_status read_steps(reading *r, const neap_plan *plan, uint32_t *choic
 {
     const neap_step *steps = neap_plan_steps(plan);
     neap_status status = NEAP_OK;
-    for (size_t i = 0; i < neap_plan_step_count(plan) && status == NEAP_OK; i++) {
+    for (uint32_t i = 0; i < neap_plan_step_count(plan) && status == NEAP_OK; i++) {
         switch (steps[i].kind) {
         case NEAP_COMPUTE:
             status = read_compute(r, &steps[i], choice);
@@ -181,7 +178,7 @@ static neap_status read_steps(reading *r, const neap_plan *plan, uint32_t *choic
             read_offload(r, steps[i].id, i);
             break;
         case NEAP_PREFETCH:
-            read_prefetch(r, steps[i].id);
+            read_prefetch(r, steps[i].id, i);
             break;
         }
     }
@@ -193,10 +190,10 @@ static neap_status read_steps(reading *r, const neap_plan *plan, uint32_t *choic
 
 static int by_order(const void *left, const void *right)
 {
-    const ordered_transfer *a = left, *b = right;
-    if (a->t.after != b->t.after)
-        return a->t.after < b->t.after ? -1 : 1;
-    return (a->order > b->order) - (a->order < b->order);
+    const transfer *a = left, *b = right;
+    if (a->after != b->after)
+        return a->after < b->after ? -1 : 1;
+    return (a->copy_turn > b->copy_turn) - (a->copy_turn < b->copy_turn);
 }
 
 /* Hands everything over. */
@@ -209,7 +206,7 @@ static neap_status hand_over(reading *r, transfer **transfers, uint32_t *n_trans
     if (r->n_found)
         qsort(r->found, r->n_found, sizeof *r->found, by_order);
     for (uint32_t i = 0; i < r->n_found; i++)
-        (*transfers)[i] = r->found[i].t;
+        (*transfers)[i] = r->found[i];
     *n_transfers = r->n_found;
     return NEAP_OK;
 }

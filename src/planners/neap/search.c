@@ -321,6 +321,7 @@ static neap_status iterate(search *s, neap_diag *diag)
     double temperature = 3e-5 * (double)s->current_ticks;
     double slack = -log(1 - neap_random_real(&s->random)) * temperature;
     int64_t accepted = s->current_ticks + (int64_t)slack;
+    double all = (double)s->current_ticks, waiting = all - (double)s->q.ticks;
     s->most_ticks = accepted + s->current_ticks / 50;
     s->hasty = true;
     s->noise = 2.5 * neap_random_real(&s->random);
@@ -338,7 +339,9 @@ static neap_status iterate(search *s, neap_diag *diag)
     bool fits = search_repair(s);
     neap_status status = NEAP_OK;
     if (fits) {
-        search_prune(s);
+        /* Where copies are waited for, runs that seem useless may let others leave later. */
+        if (s->q.n_away == 0 || neap_random_real(&s->random) * all >= waiting)
+            search_prune(s);
         fits = s->q.ticks <= accepted;
     }
     if (fits)

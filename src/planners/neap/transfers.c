@@ -7,15 +7,18 @@
  * time stands still until the oldest has. What is fetched no earlier than that arrives in time if
  * the engine is free; so the pass from the back finds the latest positions that are early enough.
  *
- * Where both want the same room, those that come back get it; the other way round was never better
- * by more than a trifle. A tensor that would be back as soon as it has left stays; without its
- * copies the others are faster, so the attempt is made again. Where the first attempt waits, a
- * second one first keeps all that has room all the way: then less is moved, but with less slack.
+ * Where both want the same room, those that come back get it. A tensor that would be back as soon
+ * as it has left stays; without its copies the others are faster, so the attempt is made again.
+ * Where the first attempt waits, a second one first keeps all that has room all the way: then less
+ * is moved, but with less slack. In a third one those that leave get the room: a tensor may go for
+ * no other reason than that another need not wait. A last one draws what it does by chance: who
+ * stays, who gets the room, and in which order copies begin.
  */
 #include "planners/neap/transfers.h"
 
 #include "base/checked.h"
 #include "base/memory.h"
+#include "base/random.h"
 
 #include <string.h>
 
@@ -26,6 +29,7 @@ enum { COPIES_NOT = 0, COPIES, COPIES_LATE };
 /* What an attempt finds. */
 typedef struct outcome {
     uint32_t copied, freed, fetched;
+    uint32_t copy_turn, free_turn, fetch_turn;
     bool stays;
 } outcome;
 
@@ -38,24 +42,27 @@ struct transfer_scratch {
     uint32_t *copied, stamp;       /* by tensor: the stamp of the pass that copied it out */
     /* by position */
     int64_t *ticks;
-    int64_t *free; /* room beside those that stay */
-    int64_t *left; /* room beside those and the early fetches */
+    int64_t *free;    /* room beside those that stay */
+    int64_t *left;    /* room beside those and the early fetches */
+    int64_t *leaving; /* bytes there of those that are to leave, as the last pass from the front
+                         had it */
     uint32_t *place;
     int64_t *least, *lowered; /* by block of positions */
-    size_t ticks_capacity, free_capacity, left_capacity, place_capacity, least_capacity,
-        lowered_capacity;
+    size_t ticks_capacity, free_capacity, left_capacity, leaving_capacity, place_capacity,
+        least_capacity, lowered_capacity;
     uint32_t *last_made; /* by task: where it has run last */
     /* by transfer */
     uint32_t *made;    /* the position that made the instance */
     uint32_t *by_made; /* in the order of that */
     uint32_t *due;     /* by `before` */
     uint32_t *heap;
+    uint32_t *rank;  /* copies out begin by this, where they can */
     uint8_t *copies; /* whether it copies out: one of the above */
     uint32_t *queue; /* copies that hold memory, first in, first out */
     int64_t *end;    /* of its last copy */
     outcome *best;
-    size_t made_capacity, by_made_capacity, due_capacity, heap_capacity, copies_capacity,
-        queue_capacity, end_capacity, best_capacity;
+    size_t made_capacity, by_made_capacity, due_capacity, heap_capacity, rank_capacity,
+        copies_capacity, queue_capacity, end_capacity, best_capacity;
 };
 
 /* One call. */
@@ -65,6 +72,7 @@ typedef struct schedule {
     const int64_t *room;
     transfer *transfers;
     uint32_t n_transfers;
+    bool fetches_first; /* on an engine for both ways, before copies out that begin there, too */
 } schedule;
 
 neap_status transfer_scratch_create(neap_allocator *allocator, const problem *x,
@@ -111,12 +119,14 @@ void transfer_scratch_destroy(transfer_scratch *s)
     NEAP_DELETE(s->allocator, s->ticks_capacity, s->ticks);
     NEAP_DELETE(s->allocator, s->free_capacity, s->free);
     NEAP_DELETE(s->allocator, s->left_capacity, s->left);
+    NEAP_DELETE(s->allocator, s->leaving_capacity, s->leaving);
     NEAP_DELETE(s->allocator, s->place_capacity, s->place);
     NEAP_DELETE(s->allocator, s->least_capacity, s->least);
     NEAP_DELETE(s->allocator, s->lowered_capacity, s->lowered);
     NEAP_DELETE(s->allocator, s->made_capacity, s->made);
     NEAP_DELETE(s->allocator, s->by_made_capacity, s->by_made);
     NEAP_DELETE(s->allocator, s->heap_capacity, s->heap);
+    NEAP_DELETE(s->allocator, s->rank_capacity, s->rank);
     NEAP_DELETE(s->allocator, s->copies_capacity, s->copies);
     NEAP_DELETE(s->allocator, s->due_capacity, s->due);
     NEAP_DELETE(s->allocator, s->queue_capacity, s->queue);
@@ -137,6 +147,8 @@ static neap_status reserve(transfer_scratch *s, uint32_t n, uint32_t n_transfers
     if (status == NEAP_OK)
         status = NEAP_RESERVE(allocator, places, &s->left, &s->left_capacity, diag);
     if (status == NEAP_OK)
+        status = NEAP_RESERVE(allocator, places, &s->leaving, &s->leaving_capacity, diag);
+    if (status == NEAP_OK)
         status = NEAP_RESERVE(allocator, places, &s->place, &s->place_capacity, diag);
     if (status == NEAP_OK)
         status = NEAP_RESERVE(allocator, places / BLOCK + 1, &s->least, &s->least_capacity, diag);
@@ -149,6 +161,8 @@ static neap_status reserve(transfer_scratch *s, uint32_t n, uint32_t n_transfers
         status = NEAP_RESERVE(allocator, n_transfers, &s->by_made, &s->by_made_capacity, diag);
     if (status == NEAP_OK)
         status = NEAP_RESERVE(allocator, n_transfers, &s->heap, &s->heap_capacity, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(allocator, n_transfers, &s->rank, &s->rank_capacity, diag);
     if (status == NEAP_OK)
         status = NEAP_RESERVE(allocator, n_transfers, &s->copies, &s->copies_capacity, diag);
     if (status == NEAP_OK)
@@ -247,8 +261,9 @@ static void find_free(const schedule *c)
     }
 }
 
-/* Decides `fetched`, and that what would come back at once stays; leaves `left`. */
-static void pass_back(const schedule *c)
+/* Decides `fetched`, and that what would come back at once stays, beside those that leave if these
+ * go first; leaves `left`. */
+static void pass_back(const schedule *c, bool after_leaving)
 {
     transfer_scratch *s = c->s;
     const int64_t *bytes = s->x->bytes;
@@ -272,10 +287,11 @@ static void pass_back(const schedule *c)
             t->stays = true; /* it has the room all the way */
             held -= bytes[t->tensor];
         }
+        int64_t room = s->free[p] - (after_leaving ? s->leaving[p] : 0);
         while (head < tail) {
             transfer *t = &c->transfers[s->queue[head]];
             if (!t->stays) {
-                if (s->end[s->queue[head]] > clock && held <= s->free[p])
+                if (s->end[s->queue[head]] > clock && held <= room)
                     break;
                 clock = later(clock, s->end[s->queue[head]]);
                 held -= bytes[t->tensor];
@@ -294,8 +310,10 @@ typedef struct clocks {
     int64_t clock, engine[2];
     int64_t held;        /* by copies out whose tensors are to be freed */
     uint32_t head, tail; /* of the queue of these, by the end of the copy */
-    uint32_t n_ready;    /* of a heap of transfers, the first to leave on top: copies to begin */
+    uint32_t n_ready;    /* of a heap of transfers by rank: copies to begin */
+    uint32_t n_urgent;   /* of those whose tensors are to leave now, copies to begin */
     uint32_t next_made, next_after, next_fetch, next_due;
+    uint32_t turn; /* of the next step */
 } clocks;
 
 /* Which transfers copy out: a copy that an earlier one left is enough, unless it stays. A second
@@ -305,7 +323,8 @@ static void find_copies(const schedule *c)
     transfer_scratch *s = c->s;
     s->stamp++;
     for (uint32_t i = 0; i < c->n_transfers; i++) {
-        const transfer *t = &c->transfers[i];
+        transfer *t = &c->transfers[i];
+        t->copied = t->freed = NEAP_NONE;
         bool is_first = s->copied[t->tensor] != s->stamp;
         s->copies[i] = t->stays        ? COPIES_NOT
                        : is_first      ? COPIES
@@ -318,19 +337,20 @@ static void find_copies(const schedule *c)
 
 static void push_ready(const schedule *c, clocks *k, uint32_t i)
 {
-    uint32_t *heap = c->s->heap, at = k->n_ready++;
-    for (; at > 0 && heap[(at - 1) / 2] > i; at = (at - 1) / 2)
+    uint32_t *heap = c->s->heap, *rank = c->s->rank, at = k->n_ready++;
+    for (; at > 0 && rank[heap[(at - 1) / 2]] > rank[i]; at = (at - 1) / 2)
         heap[at] = heap[(at - 1) / 2];
     heap[at] = i;
 }
 
 static uint32_t pop_ready(const schedule *c, clocks *k)
 {
-    uint32_t *heap = c->s->heap, top = heap[0], last = heap[--k->n_ready], at = 0;
+    uint32_t *heap = c->s->heap, *rank = c->s->rank, at = 0;
+    uint32_t top = heap[0], last = heap[--k->n_ready];
     for (uint32_t child; (child = 2 * at + 1) < k->n_ready; at = child) {
-        if (child + 1 < k->n_ready && heap[child + 1] < heap[child])
+        if (child + 1 < k->n_ready && rank[heap[child + 1]] < rank[heap[child]])
             child++;
-        if (heap[child] > last)
+        if (rank[heap[child]] > rank[last])
             break;
         heap[at] = heap[child];
     }
@@ -343,38 +363,17 @@ static void leave(const schedule *c, clocks *k, uint32_t i, uint32_t p)
 {
     transfer_scratch *s = c->s;
     transfer *t = &c->transfers[i];
-    t->freed = p + 1;
-    if (s->copies[i] == COPIES_NOT || s->end[i] <= k->clock)
+    if (s->copies[i] == COPIES_NOT || s->end[i] <= k->clock) {
+        t->freed = p + 1;
+        t->free_turn = k->turn++;
         return;
+    }
     t->freed = NEAP_NONE;
     uint32_t at = k->tail++;
     for (; at > k->head && s->end[s->queue[at - 1]] > s->end[i]; at--)
         s->queue[at] = s->queue[at - 1];
     s->queue[at] = i;
     k->held += s->x->bytes[t->tensor];
-}
-
-/* Copies out that begin behind position p, and what is to be freed from there on. */
-static void depart(const schedule *c, clocks *k, uint32_t p)
-{
-    transfer_scratch *s = c->s;
-    const transfer *all = c->transfers;
-    uint32_t first = k->next_after;
-    for (; k->next_made < c->n_transfers && s->made[s->by_made[k->next_made]] <= p; k->next_made++)
-        if (s->copies[s->by_made[k->next_made]] == COPIES)
-            push_ready(c, k, s->by_made[k->next_made]);
-    for (; k->next_after < c->n_transfers && all[k->next_after].after <= p; k->next_after++)
-        if (s->copies[k->next_after] == COPIES_LATE)
-            push_ready(c, k, k->next_after);
-    int64_t next = p + 1 < c->list->n ? k->clock + s->ticks[p + 1] : k->clock;
-    while (k->n_ready > 0 && (s->heap[0] < k->next_after || k->engine[0] < next)) {
-        uint32_t i = pop_ready(c, k);
-        s->end[i] = k->engine[0] = later(k->clock, k->engine[0]) + s->out_ticks[all[i].tensor];
-        c->transfers[i].copied = p;
-    }
-    for (uint32_t i = first; i < k->next_after; i++)
-        if (!all[i].stays)
-            leave(c, k, i, p);
 }
 
 /* Frees the oldest copy before position p. */
@@ -384,32 +383,85 @@ static void free_oldest(const schedule *c, clocks *k, uint32_t p)
     k->clock = later(k->clock, c->s->end[i]);
     k->held -= c->s->x->bytes[c->transfers[i].tensor];
     c->transfers[i].freed = p;
+    c->transfers[i].free_turn = k->turn++;
 }
 
-static void free_ended(const schedule *c, clocks *k, uint32_t p, int64_t room)
+static void free_ended(const schedule *c, clocks *k, uint32_t p)
 {
-    while (k->head < k->tail && (k->held > room || c->s->end[c->s->queue[k->head]] <= k->clock))
+    while (k->head < k->tail && c->s->end[c->s->queue[k->head]] <= k->clock)
         free_oldest(c, k, p);
 }
 
-/* Starts the fetches before position p, and waits for those that it reads. */
-static void fetch(const schedule *c, clocks *k, uint32_t p)
+/* What the computation at p makes and scratches: room that is there just before it. */
+static int64_t own_bytes(const schedule *c, uint32_t p)
+{
+    const problem *x = c->s->x;
+    if (p >= c->list->n)
+        return 0;
+    uint32_t task = c->list->tasks[p], choice = c->list->choice ? c->list->choice[task] : 0;
+    return x->made_bytes[task] + x->variants[x->variant_start[task] + choice].workspace;
+}
+
+static void start_fetch(const schedule *c, clocks *k, uint32_t i)
 {
     transfer_scratch *s = c->s;
-    uint32_t first = k->next_fetch;
-    for (; k->next_fetch < c->n_transfers; k->next_fetch++) {
-        const transfer *t = &c->transfers[s->due[k->next_fetch]];
+    int64_t *engine = &k->engine[s->duplex];
+    s->end[i] = *engine = later(k->clock, *engine) + s->in_ticks[c->transfers[i].tensor];
+    c->transfers[i].fetch_turn = k->turn++;
+}
+
+/* The fetches that start before position p are due[next_fetch] .. due[end - 1]; their bytes. */
+static int64_t find_coming(const schedule *c, const clocks *k, uint32_t p, uint32_t *end)
+{
+    int64_t bytes = 0;
+    for (*end = k->next_fetch; *end < c->n_transfers; ++*end) {
+        const transfer *t = &c->transfers[c->s->due[*end]];
         if (!t->stays && t->fetched != p)
             break;
-        while (!t->stays && t->freed == NEAP_NONE)
+        bytes += t->stays ? 0 : c->s->x->bytes[t->tensor];
+    }
+    return bytes;
+}
+
+/* Room while position p runs, beside all but those that leave; at the end it is enough. */
+static int64_t room_at(const schedule *c, uint32_t p)
+{
+    return p < c->list->n ? c->s->left[p] : INT64_MAX / 2;
+}
+
+/* Starts the fetches before position p, in order, that fit beside those that leave: `waiting` bytes
+ * of these are not held yet. Frees what they need, if that is wanted; else stops there. */
+static void start_fetches(const schedule *c, clocks *k, uint32_t p, int64_t waiting, bool wait)
+{
+    transfer_scratch *s = c->s;
+    uint32_t end;
+    int64_t coming = find_coming(c, k, p, &end);
+    if (k->next_fetch == end)
+        return;
+    int64_t room = room_at(c, p) + own_bytes(c, p) + coming - waiting;
+    for (; k->next_fetch < end; k->next_fetch++) {
+        uint32_t i = s->due[k->next_fetch];
+        const transfer *t = &c->transfers[i];
+        if (t->stays)
+            continue;
+        room -= s->x->bytes[t->tensor];
+        if (!wait && (t->freed == NEAP_NONE || k->held > room))
+            return;
+        while (k->head < k->tail && (t->freed == NEAP_NONE || k->held > room))
             free_oldest(c, k, p);
+        start_fetch(c, k, i);
     }
-    int64_t *engine = &k->engine[s->duplex];
-    for (uint32_t d = first; d < k->next_fetch; d++) {
-        const transfer *t = &c->transfers[s->due[d]];
-        if (!t->stays)
-            s->end[s->due[d]] = *engine = later(k->clock, *engine) + s->in_ticks[t->tensor];
-    }
+}
+
+/* Starts the fetches before position p, each as soon as there is room, between the frees that p
+ * needs, and waits for those that it reads. */
+static void arrive(const schedule *c, clocks *k, uint32_t p)
+{
+    transfer_scratch *s = c->s;
+    free_ended(c, k, p);
+    start_fetches(c, k, p, 0, true);
+    while (k->head < k->tail && k->held > room_at(c, p))
+        free_oldest(c, k, p);
     for (; k->next_due < k->next_fetch; k->next_due++) {
         const transfer *t = &c->transfers[s->due[k->next_due]];
         if (t->before > p)
@@ -417,6 +469,54 @@ static void fetch(const schedule *c, clocks *k, uint32_t p)
         if (!t->stays)
             k->clock = later(k->clock, s->end[s->due[k->next_due]]);
     }
+}
+
+/* Makes ready what can be copied out from behind position p on. */
+static void make_ready(const schedule *c, clocks *k, uint32_t p)
+{
+    transfer_scratch *s = c->s;
+    for (; k->next_made < c->n_transfers && s->made[s->by_made[k->next_made]] <= p; k->next_made++)
+        if (s->copies[s->by_made[k->next_made]] == COPIES)
+            push_ready(c, k, s->by_made[k->next_made]);
+    for (; k->next_after < c->n_transfers && c->transfers[k->next_after].after <= p;
+         k->next_after++) {
+        if (s->copies[k->next_after] == COPIES_LATE)
+            push_ready(c, k, k->next_after);
+        k->n_urgent +=
+            s->copies[k->next_after] != COPIES_NOT && c->transfers[k->next_after].copied > p;
+    }
+}
+
+/* Copies out that begin behind position p, and what is to be freed from there on. */
+static void depart(const schedule *c, clocks *k, uint32_t p)
+{
+    transfer_scratch *s = c->s;
+    uint32_t first = k->next_after;
+    int64_t waiting = 0;
+    make_ready(c, k, p);
+    for (uint32_t i = first; i < k->next_after; i++) {
+        const transfer *t = &c->transfers[i];
+        if (s->copies[i] != COPIES_NOT && t->copied > p)
+            waiting += s->x->bytes[t->tensor];
+        else if (!t->stays)
+            leave(c, k, i, p);
+    }
+    if (c->fetches_first && k->n_ready > 0) {
+        free_ended(c, k, p + 1);
+        start_fetches(c, k, p + 1, waiting, false);
+    }
+    int64_t next = p + 1 < c->list->n ? k->clock + s->ticks[p + 1] : k->clock;
+    while (k->n_ready > 0 && (k->n_urgent > 0 || k->engine[0] < next)) {
+        uint32_t i = pop_ready(c, k);
+        transfer *t = &c->transfers[i];
+        s->end[i] = k->engine[0] = later(k->clock, k->engine[0]) + s->out_ticks[t->tensor];
+        t->copied = p;
+        t->copy_turn = k->turn++;
+        k->n_urgent -= i < k->next_after;
+    }
+    for (uint32_t i = first; i < k->next_after; i++)
+        if (s->copies[i] != COPIES_NOT && c->transfers[i].copied == p)
+            leave(c, k, i, p);
 }
 
 /* The plan's makespan, with `fetched` as it stands; decides `copied` and `freed`. */
@@ -427,13 +527,12 @@ static int64_t pass_front(const schedule *c)
     uint32_t n = c->list->n;
     find_copies(c);
     for (uint32_t p = 0; p < n; p++) {
-        free_ended(c, &k, p, s->left[p]);
-        fetch(c, &k, p);
+        arrive(c, &k, p);
+        s->leaving[p] = k.held;
         k.clock += s->ticks[p];
         depart(c, &k, p);
     }
-    free_ended(c, &k, n, INT64_MAX);
-    fetch(c, &k, n);
+    arrive(c, &k, n);
     return later(k.clock, later(k.engine[0], k.engine[1]));
 }
 
@@ -442,7 +541,20 @@ static int64_t pass_front(const schedule *c)
 static int64_t attempt(const schedule *c)
 {
     find_free(c);
-    pass_back(c);
+    pass_back(c, false);
+    return pass_front(c);
+}
+
+/* Those that leave get the room, as if the others came back when they are read. */
+static int64_t attempt_leaving_first(const schedule *c)
+{
+    transfer_scratch *s = c->s;
+    find_free(c);
+    for (uint32_t i = 0; i < c->n_transfers; i++)
+        c->transfers[i].fetched = c->transfers[i].before;
+    memcpy(s->left, s->free, c->list->n * sizeof *s->left);
+    pass_front(c);
+    pass_back(c, true);
     return pass_front(c);
 }
 
@@ -463,7 +575,8 @@ static void save(const schedule *c)
 {
     for (uint32_t i = 0; i < c->n_transfers; i++) {
         const transfer *t = &c->transfers[i];
-        c->s->best[i] = (outcome){t->copied, t->freed, t->fetched, t->stays};
+        c->s->best[i] = (outcome){t->copied,    t->freed,      t->fetched, t->copy_turn,
+                                  t->free_turn, t->fetch_turn, t->stays};
     }
 }
 
@@ -474,6 +587,9 @@ static void restore(const schedule *c)
         t->copied = c->s->best[i].copied;
         t->freed = c->s->best[i].freed;
         t->fetched = c->s->best[i].fetched;
+        t->copy_turn = c->s->best[i].copy_turn;
+        t->free_turn = c->s->best[i].free_turn;
+        t->fetch_turn = c->s->best[i].fetch_turn;
         t->stays = c->s->best[i].stays;
     }
 }
@@ -552,8 +668,8 @@ static void take_room(transfer_scratch *s, uint32_t p, uint32_t end, int64_t byt
     }
 }
 
-/* Keeps what has room all the way, the last to leave first. */
-static void keep_what_fits(const schedule *c)
+/* Keeps what has room all the way, the last to leave first; not all of it, where drawn. */
+static void keep_what_fits(const schedule *c, uint64_t *random)
 {
     transfer_scratch *s = c->s;
     uint32_t tight = 0; /* where one did not fit: the next will most likely not either */
@@ -563,8 +679,10 @@ static void keep_what_fits(const schedule *c)
     for (uint32_t i = c->n_transfers; i-- > 0;) {
         transfer *t = &c->transfers[i];
         int64_t bytes = s->x->bytes[t->tensor];
-        if (t->stays || (t->after < tight && tight < t->before &&
-                         s->free[tight] - s->lowered[tight / BLOCK] < bytes))
+        if (t->stays ||
+            (t->after < tight && tight < t->before &&
+             s->free[tight] - s->lowered[tight / BLOCK] < bytes) ||
+            (random && neap_random_below(random, 3) == 0))
             continue;
         uint32_t p = find_tight(s, t->after + 1, t->before, bytes);
         if (p < t->before) {
@@ -588,9 +706,51 @@ static void improve(const schedule *c, int rounds, int64_t work, int64_t *best)
     } while (*best > work && --rounds > 0 && keep_useless(c));
 }
 
+static void rank_copies(const schedule *c, uint64_t *random, uint32_t window)
+{
+    for (uint32_t i = 0; i < c->n_transfers; i++)
+        c->s->rank[i] = i + (window > 1 ? neap_random_below(random, window) : 0);
+}
+
+/* Those that are due at one position come back in any order. */
+static void shuffle_due(const schedule *c, uint64_t *random)
+{
+    uint32_t *due = c->s->due;
+    for (uint32_t first = 0, i = 1; i < c->n_transfers; i++) {
+        if (c->transfers[due[i]].before != c->transfers[due[first]].before) {
+            first = i;
+            continue;
+        }
+        uint32_t other = first + neap_random_below(random, i - first + 1), moved = due[i];
+        due[i] = due[other];
+        due[other] = moved;
+    }
+}
+
+/* Some way to do it. */
+static void wander(schedule *c, uint64_t random, int64_t *best)
+{
+    uint32_t window = 1;
+    while (window < 2 * c->n_transfers && neap_random_below(&random, 3) > 0)
+        window *= 2;
+    rank_copies(c, &random, window);
+    if (neap_random_below(&random, 2) == 0)
+        shuffle_due(c, &random);
+    c->fetches_first = !c->s->duplex && neap_random_below(&random, 2) == 0;
+    if (neap_random_below(&random, 2) == 0)
+        keep_short(c);
+    else
+        keep_what_fits(c, &random);
+    int64_t ticks = neap_random_below(&random, 2) ? attempt(c) : attempt_leaving_first(c);
+    if (ticks < *best) {
+        *best = ticks;
+        save(c);
+    }
+}
+
 neap_status transfers_schedule(transfer_scratch *scratch, const compute_list *list,
                                const int64_t *room, uint32_t n_transfers, transfer *transfers,
-                               int64_t *ticks, neap_diag *diag)
+                               uint64_t mood, int64_t *ticks, neap_diag *diag)
 {
     schedule c = {.s = scratch,
                   .list = list,
@@ -611,16 +771,28 @@ neap_status transfers_schedule(transfer_scratch *scratch, const compute_list *li
             transfers[i].copied = transfers[i].after;
             transfers[i].freed = transfers[i].after + 1;
             transfers[i].fetched = transfers[i].before;
+            transfers[i].copy_turn = transfers[i].free_turn = transfers[i].fetch_turn = 0;
         }
         return NEAP_OK;
     }
     sort_transfers(&c);
+    rank_copies(&c, NULL, 1);
     keep_short(&c);
     improve(&c, 1, work, ticks);
     if (*ticks > work) {
-        keep_what_fits(&c);
+        keep_what_fits(&c, NULL);
         improve(&c, MOST_ROUNDS, work, ticks);
     }
+    if (*ticks > work) {
+        keep_short(&c);
+        int64_t found = attempt_leaving_first(&c);
+        if (found < *ticks) {
+            *ticks = found;
+            save(&c);
+        }
+    }
+    if (*ticks > work && mood != 0)
+        wander(&c, mood, ticks);
     restore(&c);
     if (exceeds_host(&c))
         *ticks = INT64_MAX;

@@ -11,11 +11,13 @@
  * tensor that leaves late (its copy needs time) or comes back early (so that its reader need not
  * wait) takes room there, and the schedule decides who gets it.
  *
- * The plan that emit.h makes of it has, just before position p: the frees of transfers with
- * `freed` == p, in the order of the transfers; the prefetches with `fetched` == p, by `before`;
- * then the computation; then the offloads with `copied` == p, in the order of the transfers. So the
- * tensor takes room at the positions after + 1 .. freed - 1 and fetched .. before - 1, and after <
- * freed <= fetched <= before. Its copy may begin as soon as it is made: copied <= after.
+ * The plan that emit.h makes of it has, just before position p: the offloads with `copied` == p -
+ * 1, the frees with `freed` == p and the prefetches with `fetched` == p, all by their *turns*
+ * (those of one turn in this order, and then in that of the transfers); then the computation. So
+ * the tensor takes room at the positions after + 1 .. freed - 1 and fetched .. before - 1, and
+ * after < freed <= fetched <= before. Its copy may begin as soon as it is made: copied <= after. A
+ * prefetch may have its turn before a free that waits for a copy: what position p makes and
+ * scratches is not there yet, so that there is more room just before it than while it runs.
  */
 #ifndef NEAP_PLANNERS_NEAP_TRANSFERS_H
 #define NEAP_PLANNERS_NEAP_TRANSFERS_H
@@ -34,7 +36,8 @@ typedef struct transfer {
     bool copies_out;        /* given: false where an earlier transfer has left a copy on the host */
     bool stays;             /* found: there is room for it all the way, nothing is moved */
     uint32_t copied;        /* found, unless it stays or makes no copy */
-    uint32_t freed, fetched; /* found, unless it stays */
+    uint32_t freed, fetched;                   /* found, unless it stays */
+    uint32_t copy_turn, free_turn, fetch_turn; /* found with these */
 } transfer;
 
 typedef struct transfer_scratch transfer_scratch; /* working space, kept between calls */
@@ -50,9 +53,12 @@ void transfer_scratch_destroy(transfer_scratch *scratch);
  * gets that makespan, exactly as the judge counts it for the plan described above. Costs O(n +
  * transfers) or little more: it is called thousands of times. A transfer whose host copy would come
  * from another one that stays makes the copy itself.
+ *
+ * A `mood` other than 0 draws one more way to do it, by chance; the best counts. Who asks again and
+ * again about the same or much the same finds what no rule does.
  */
 neap_status transfers_schedule(transfer_scratch *scratch, const compute_list *list,
                                const int64_t *room, uint32_t n_transfers, transfer *transfers,
-                               int64_t *ticks, neap_diag *diag);
+                               uint64_t mood, int64_t *ticks, neap_diag *diag);
 
 #endif
