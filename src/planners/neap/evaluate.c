@@ -3,7 +3,6 @@
 #include "planners/neap/search.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- Schedules put by ---- */
 
@@ -152,7 +151,8 @@ neap_status search_keep(search *s, neap_diag *diag)
     trial->n = s->q.length;
     trial->peak = peak;
     trial->found = true;
-    memcpy(trial->choice, s->q.choice, s->x->n_tasks * sizeof *trial->choice);
+    for (uint32_t t = 0; t < s->x->n_tasks; t++)
+        trial->choice[t] = s->q.choice[t];
     return search_plan_copy(s->allocator, s->x, &s->best, trial, diag);
 }
 
