@@ -31,7 +31,7 @@
 
 #define METHOD "neap"
 
-enum { COUNT = 120 / SHARE, MOST_BUDGETS = 4, MOST_STATES = 60000, PERCENT_NEEDED = 99 };
+enum { COUNT = 60 / SHARE, MOST_BUDGETS = 4, MOST_STATES = 60000, PERCENT_NEEDED = 99 };
 
 /* ---- Families of graphs and links ---- */
 
