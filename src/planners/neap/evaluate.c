@@ -147,6 +147,8 @@ neap_status search_keep(search *s, neap_diag *diag)
     if (status != NEAP_OK || (s->best.found && s->best.peak <= budget && peak <= budget &&
                               trial->ticks >= s->best.ticks)) /* in another mood it was better */
         return status;
+    if (trial->ticks == INT64_MAX)
+        return NEAP_OK; /* it takes more host memory than there is */
     sequence_list(&s->q, trial->tasks, NULL);
     trial->n = s->q.length;
     trial->peak = peak;

@@ -318,11 +318,12 @@ static neap_status settle(search *s, neap_diag *diag)
 
 static neap_status iterate(search *s, neap_diag *diag)
 {
-    double temperature = 3e-5 * (double)s->current_ticks;
-    double slack = -log(1 - neap_random_real(&s->random)) * temperature;
-    int64_t accepted = s->current_ticks + (int64_t)slack;
+    /* Where the copies take more host memory than there is, the time is INT64_MAX. */
+    int64_t current = s->current_ticks < INT64_MAX / 4 ? s->current_ticks : INT64_MAX / 4;
+    double slack = -log(1 - neap_random_real(&s->random)) * 3e-5 * (double)current;
+    int64_t accepted = current + (int64_t)slack;
     double all = (double)s->current_ticks, waiting = all - (double)s->q.ticks;
-    s->most_ticks = accepted + s->current_ticks / 50;
+    s->most_ticks = accepted + current / 50;
     s->hasty = true;
     s->noise = 2.5 * neap_random_real(&s->random);
     s->moods = neap_random_bits(&s->random);
