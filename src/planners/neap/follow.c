@@ -46,14 +46,6 @@ static void remake(follower *f, uint32_t tensor, uint32_t before)
     sequence_insert(&f->s->q, task, before);
 }
 
-static int by_place(const void *left, const void *right)
-{
-    const ranked *a = left, *b = right;
-    if (a->rank > b->rank || a->rank < b->rank)
-        return a->rank < b->rank ? -1 : 1;
-    return (a->item > b->item) - (a->item < b->item);
-}
-
 /* The tensors that the cut lets go and that wait at the moment, by their next uses. */
 static uint32_t list_waiting(follower *f)
 {
@@ -68,7 +60,7 @@ static uint32_t list_waiting(follower *f)
         s->ranks[n++] = (ranked){(double)sequence_place(&s->q, list->refs[at].item), t};
     }
     if (n > 1)
-        qsort(s->ranks, n, sizeof *s->ranks, by_place);
+        qsort(s->ranks, n, sizeof *s->ranks, ranked_up);
     return n;
 }
 

@@ -45,14 +45,14 @@ static bool is_needed(const search *s, uint32_t id)
     for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
         const ref_list *list = &q->refs[x->reads.items[i]];
         uint32_t at = sequence_find_ref(q, x->reads.items[i], place) + 1;
-        if (at >= list->n || list->refs[at].makes || list->refs[at].away)
+        if (!ref_is_held(list, at))
             return false;
     }
     for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
         uint32_t tensor = x->makes.items[i];
         const ref_list *list = &q->refs[tensor];
         uint32_t at = sequence_find_ref(q, tensor, place);
-        if (at == 0 || at + 1 >= list->n || list->refs[at + 1].makes || list->refs[at + 1].away)
+        if (at == 0 || !ref_is_held(list, at + 1))
             continue;
         if (!sequence_fits_between(q, list->refs[at - 1].item, id, s->budget - x->bytes[tensor]))
             return true;
@@ -94,14 +94,6 @@ void search_bring_back(search *s)
         }
 }
 
-static int by_rank(const void *left, const void *right)
-{
-    const ranked *a = left, *b = right;
-    if (a->rank > b->rank || a->rank < b->rank)
-        return a->rank > b->rank ? -1 : 1;
-    return (a->item > b->item) - (a->item < b->item);
-}
-
 /* A run or, counted from n_items on, a task: how much time going back on it saves. */
 static void add_rank(search *s, uint32_t *n, uint32_t id, double ticks)
 {
@@ -122,8 +114,7 @@ static uint32_t list_reruns(search *s)
         uint32_t id = from + k < q->n_items ? from + k : from + k - q->n_items;
         uint32_t task = q->items[id].task;
         if (task != NEAP_NONE && q->runs[task] > 1)
-            add_rank(s, &n, id,
-                     (double)x->variants[x->variant_start[task] + q->choice[task]].ticks);
+            add_rank(s, &n, id, (double)sequence_ticks(q, task));
     }
     for (size_t i = 0; i < q->n_changes && some && n < MOST_PRUNED; i++) {
         const change *c = &q->journal[i];
@@ -153,7 +144,7 @@ void search_prune(search *s)
                      (double)(variants[q->choice[task]].ticks - variants[0].ticks) * q->runs[task]);
     }
     if (n > 1)
-        qsort(s->ranks, n, sizeof *s->ranks, by_rank);
+        qsort(s->ranks, n, sizeof *s->ranks, ranked_down);
     for (uint32_t i = 0; i < n; i++) {
         if (s->ranks[i].item < n_items)
             try_removing(s, s->ranks[i].item);

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "planners/neap/search.h"
+
 #include <math.h>
 
 enum {
@@ -44,9 +45,10 @@ static void choose_samples(search *s)
     for (uint32_t i = 1; i < n; i++)
         if (s->all[i].bytes > s->all[worst].bytes)
             worst = i;
-    if (s->focus) {
+    if (s->focus != FOCUS_ALL) {
+        uint32_t one = s->focus == FOCUS_WORST ? worst : s->focus == FOCUS_FIRST ? 0 : n - 1;
         s->n_samples = 1;
-        s->samples[0] = s->all[s->focus == 1 ? worst : s->focus == 2 ? 0 : n - 1];
+        s->samples[0] = s->all[one];
         return;
     }
     for (uint32_t k = 0; k < s->n_samples; k++) {
@@ -64,8 +66,8 @@ static bool is_better_made(const search *s, uint32_t tensor, uint32_t id)
 {
     const ref_list *list = &s->q.refs[tensor];
     uint32_t at = sequence_find_ref(&s->q, tensor, sequence_place(&s->q, id));
-    bool held = at + 1 < list->n && !list->refs[at + 1].makes && !list->refs[at + 1].away;
-    return !held && s->x->bytes[tensor] > 0 && tensor_can_recompute(s->x, tensor) &&
+    return !ref_is_held(list, at + 1) && s->x->bytes[tensor] > 0 &&
+           tensor_can_recompute(s->x, tensor) &&
            !sequence_fits_between(&s->q, list->refs[at - 1].item, id, s->budget);
 }
 
@@ -117,7 +119,7 @@ static bool consider_moves(search *s, uint32_t tensor, uint32_t at, double gain,
 {
     const ref_list *list = &s->q.refs[tensor];
     const ref *from = &list->refs[at - 1], *to = &list->refs[at];
-    bool ends = at + 1 >= list->n || list->refs[at + 1].makes || list->refs[at + 1].away;
+    bool ends = !ref_is_held(list, at + 1);
     drop d = {.tensor = tensor, .mood = mood, .score = gain / (1 + s->move_cost)};
     uint32_t sample = 0;
     while (s->samples[sample].place <= sequence_place(&s->q, from->item))
@@ -189,14 +191,14 @@ static bool consider(search *s, uint32_t tensor)
         uint32_t from = sequence_place(q, list->refs[j - 1].item);
         if (from >= last)
             break;
-        if (list->refs[j].makes || list->refs[j].away)
+        if (!ref_is_held(list, j))
             continue;
         uint32_t use = list->refs[j].item, to = sequence_place(q, use);
         double gain = relief(s, s->x->bytes[tensor], from, to);
         if (gain <= 0)
             continue;
         uint32_t task = s->x->producer[tensor];
-        double ticks = (double)s->x->variants[s->x->variant_start[task] + q->choice[task]].ticks;
+        double ticks = (double)sequence_ticks(q, task);
         double mood = mood_of(s, tensor);
         if (s->sending && !consider_sending(s, tensor, use, gain * mood, mood))
             return false;

@@ -14,15 +14,25 @@ enum {
     PATIENCE = 300,   /* iterations without improvement before runs may move */
 };
 
-/* ---- Beginning and end ---- */
+/* ---- Ranks ---- */
 
-static int larger(const void *left, const void *right)
+int ranked_up(const void *left, const void *right)
+{
+    const ranked *a = left, *b = right;
+    if (a->rank > b->rank || a->rank < b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    return (a->item > b->item) - (a->item < b->item);
+}
+
+int ranked_down(const void *left, const void *right)
 {
     const ranked *a = left, *b = right;
     if (a->rank > b->rank || a->rank < b->rank)
         return a->rank > b->rank ? -1 : 1;
     return (a->item > b->item) - (a->item < b->item);
 }
+
+/* ---- Beginning and end ---- */
 
 static neap_status list_droppable(search *s, neap_diag *diag)
 {
@@ -39,7 +49,7 @@ static neap_status list_droppable(search *s, neap_diag *diag)
         all += (double)x->bytes[t];
     }
     if (s->n_droppable > 1)
-        qsort(s->ranks, s->n_droppable, sizeof *s->ranks, larger);
+        qsort(s->ranks, s->n_droppable, sizeof *s->ranks, ranked_down);
     for (uint32_t i = 0; i < s->n_droppable; i++) {
         s->droppable[i] = s->ranks[i].item;
         if (sum < 0.999 * all)
@@ -252,7 +262,7 @@ static bool reach(search *s, int64_t level)
         s->moving = attempt > 0;
         s->sending = s->link && neap_random_below(&s->random, 4) > 0;
         s->send_price = 1.5 * neap_random_real(&s->random);
-        s->focus = attempt < 4 ? 0 : (int)neap_random_below(&s->random, 4);
+        s->focus = attempt < 4 ? FOCUS_ALL : neap_random_below(&s->random, 4);
         s->move_cost = 0.2 * neap_random_real(&s->random) * (double)s->q.ticks / s->q.length;
         if (attempt > 3)
             ruin(s);
@@ -329,7 +339,7 @@ static neap_status iterate(search *s, neap_diag *diag)
     s->moods = neap_random_bits(&s->random);
     s->moody = neap_random_below(&s->random, 2) == 0;
     s->focus =
-        neap_random_below(&s->random, 3) == 0 ? 1 + (int)neap_random_below(&s->random, 3) : 0;
+        neap_random_below(&s->random, 3) == 0 ? 1 + neap_random_below(&s->random, 3) : FOCUS_ALL;
     s->sending = s->link && neap_random_below(&s->random, 4) > 0;
     s->send_price = 1.5 * neap_random_real(&s->random);
     if (neap_random_below(&s->random, 2) == 0)

@@ -42,6 +42,13 @@ typedef struct ranked {
     uint32_t item;
 } ranked;
 
+/* For qsort: from the highest rank, or from the lowest. */
+int ranked_down(const void *left, const void *right);
+int ranked_up(const void *left, const void *right);
+
+/* Which overfull items a repair looks at. */
+typedef enum search_focus { FOCUS_ALL = 0, FOCUS_WORST, FOCUS_FIRST, FOCUS_LAST } search_focus;
+
 /* A schedule put by. */
 typedef struct search_plan {
     bool found;
@@ -66,14 +73,14 @@ typedef struct search {
     int64_t budget; /* for tensors and workspaces alone */
     uint64_t random;
     /* of an iteration */
-    double noise;       /* of scores: 0 is none */
-    uint64_t moods;     /* which noise */
-    bool moody;         /* new noise each time, not one a tensor */
-    bool moving;        /* runs may change their places */
-    double move_cost;   /* ticks that a move counts for */
-    bool sending;       /* tensors may go to the host */
-    double send_price;  /* ticks of the compute stream that a tick of a copy counts for */
-    int focus;          /* 0: on all samples; else on the worst, first or last overfull item */
+    double noise;      /* of scores: 0 is none */
+    uint64_t moods;    /* which noise */
+    bool moody;        /* new noise each time, not one a tensor */
+    bool moving;       /* runs may change their places */
+    double move_cost;  /* ticks that a move counts for */
+    bool sending;      /* tensors may go to the host */
+    double send_price; /* ticks of the compute stream that a tick of a copy counts for */
+    search_focus focus;
     bool hasty;         /* prune looks at a part of a long sequence only */
     int64_t most_ticks; /* a repair that takes more is given up */
     /* candidates and scratch */

@@ -219,12 +219,6 @@ static void take_ref(ref_list *list, uint32_t at)
     memmove(&list->refs[at], &list->refs[at + 1], (list->n - at) * sizeof *list->refs);
 }
 
-/* The gap before refs[at] is occupied. */
-static bool is_held(const ref_list *list, uint32_t at)
-{
-    return at < list->n && !list->refs[at].makes && !list->refs[at].away;
-}
-
 /* The item makes a tensor: a later use no longer waits since the touch before. sign 1: it is put
    in; -1: taken out. The item's own bytes count the tensor where it runs. refs[at] is the item's
    own. */
@@ -232,7 +226,7 @@ static void count_make(sequence *q, uint32_t tensor, uint32_t at, int64_t sign)
 {
     const ref_list *list = &q->refs[tensor];
     uint32_t place = sequence_place(q, list->refs[at].item);
-    if (!is_held(list, at + 1))
+    if (!ref_is_held(list, at + 1))
         return;
     if (at > 0)
         add(q, sequence_place(q, list->refs[at - 1].item) + 1, place, -sign * q->x->bytes[tensor]);
@@ -244,7 +238,7 @@ static void count_make(sequence *q, uint32_t tensor, uint32_t at, int64_t sign)
 static void count_use(sequence *q, uint32_t tensor, uint32_t at, int64_t sign)
 {
     const ref_list *list = &q->refs[tensor];
-    if (at == 0 || is_held(list, at + 1))
+    if (at == 0 || ref_is_held(list, at + 1))
         return;
     add(q, sequence_place(q, list->refs[at - 1].item) + 1, sequence_place(q, list->refs[at].item),
         sign * q->x->bytes[tensor]);
@@ -263,11 +257,6 @@ static int64_t own_bytes(const sequence *q, uint32_t task)
 int64_t sequence_own_bytes(const sequence *q, uint32_t id)
 {
     return own_bytes(q, q->items[id].task);
-}
-
-static int64_t ticks_of(const sequence *q, uint32_t task)
-{
-    return q->x->variants[q->x->variant_start[task] + q->choice[task]].ticks;
 }
 
 /* Everything that an insertion may need, so that it cannot fail half way. */
@@ -357,7 +346,7 @@ static void put_in(sequence *q, uint32_t id, uint32_t task, uint32_t before)
     }
     q->runs[task]++;
     q->length++;
-    q->ticks += ticks_of(q, task);
+    q->ticks += sequence_ticks(q, task);
 }
 
 static void take_out(sequence *q, uint32_t id)
@@ -376,7 +365,7 @@ static void take_out(sequence *q, uint32_t id)
     }
     q->runs[task]--;
     q->length--;
-    q->ticks -= ticks_of(q, task);
+    q->ticks -= sequence_ticks(q, task);
     take_from_block(q, id);
     q->items[id].task = NEAP_NONE;
 }
@@ -448,10 +437,10 @@ void sequence_remove(sequence *q, uint32_t id)
 static void change_variant(sequence *q, uint32_t task, uint32_t variant)
 {
     const problem *x = q->x;
-    int64_t old_own = own_bytes(q, task), old_ticks = ticks_of(q, task);
+    int64_t old_own = own_bytes(q, task), old_ticks = sequence_ticks(q, task);
     q->choice[task] = variant;
     int64_t more = own_bytes(q, task) - old_own;
-    q->ticks += (ticks_of(q, task) - old_ticks) * q->runs[task];
+    q->ticks += (sequence_ticks(q, task) - old_ticks) * q->runs[task];
     if (more == 0 || q->runs[task] == 0)
         return;
     if (x->makes.start[task] < x->makes.start[task + 1]) {

@@ -113,6 +113,18 @@ uint32_t sequence_previous(const sequence *q, uint32_t id); /* NEAP_NONE: of the
  */
 uint32_t sequence_find_ref(const sequence *q, uint32_t tensor, uint32_t place);
 
+/* Whether the tensor waits in memory in the gap before its ref of an index. */
+static inline bool ref_is_held(const ref_list *list, uint32_t at)
+{
+    return at < list->n && !list->refs[at].makes && !list->refs[at].away;
+}
+
+/* Ticks of a run of the task. */
+static inline int64_t sequence_ticks(const sequence *q, uint32_t task)
+{
+    return q->x->variants[q->x->variant_start[task] + q->choice[task]].ticks;
+}
+
 /* ---- Bytes ---- */
 
 static inline int64_t sequence_bytes(const sequence *q, uint32_t id)
