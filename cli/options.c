@@ -527,9 +527,8 @@ const cli_option cli_options[] = {
     {"log", 0, NULL, CLI_GROUP_SOLVE, PLAN_SECTION,
      "write a line on stderr whenever the best plan or the bound improves", apply_log},
     {"threads", 0, "N", CLI_GROUP_SOLVE, PLAN_SECTION,
-     "threads to plan with, and to train; 0, the default, is all there are; the plan does not "
-     "depend "
-     "on it",
+     "threads to plan with, and to train; 0, the default, is all there are; without a time limit "
+     "the plan does not depend on it",
      apply_threads},
     {"seed", 0, "N", CLI_GROUP_SOLVE, PLAN_SECTION,
      "for methods that draw lots, and for all that training draws; 0 by default", apply_seed},

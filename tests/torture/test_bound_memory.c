@@ -9,12 +9,11 @@
 
 #include <cmocka.h>
 
-#include "failing_allocator.h"
 #include "planners/neap/bound.h"
 #include "random_training.h"
+#include "torture.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 typedef struct subject {
     const neap_graph *graph;
@@ -22,8 +21,9 @@ typedef struct subject {
     const neap_link *link;
 } subject;
 
-static neap_status find_bounds(const subject *s, neap_allocator *allocator, neap_diag *diag)
+static neap_status find_bounds(const void *subject_of, neap_allocator *allocator, neap_diag *diag)
 {
+    const subject *s = subject_of;
     neap_request request;
     problem x;
     bound *b = NULL;
@@ -41,38 +41,6 @@ static neap_status find_bounds(const subject *s, neap_allocator *allocator, neap
     return status;
 }
 
-/* Returns whether an allocation failed on the way. */
-static bool run_once(const subject *s, size_t from, size_t end)
-{
-    failing_allocator memory;
-    neap_diag diag = {0};
-    failing_allocator_init(&memory);
-    memory.fail_from = from;
-    memory.fail_end = end;
-    neap_status status = find_bounds(s, &memory.base, &diag);
-    if (memory.fault)
-        fail_msg("allocation %zu: %s", from, memory.fault);
-    if (memory.live_blocks || memory.live_bytes)
-        fail_msg("allocation %zu: %zu blocks leaked, %zu bytes", from, memory.live_blocks,
-                 memory.live_bytes);
-    if (status != (memory.failed ? NEAP_NO_MEMORY : NEAP_OK))
-        fail_msg("allocation %zu: %s, \"%s\"", from, neap_status_name(status), diag.message);
-    if (memory.failed && !strstr(diag.message, "out of memory"))
-        fail_msg("allocation %zu: says \"%s\"", from, diag.message);
-    return memory.failed;
-}
-
-static void torture(const subject *s)
-{
-    size_t from = 0;
-    while (run_once(s, from, from + 1))
-        from++;
-    assert_true(from > 0);
-    print_message("%" PRIu32 " ops: %zu allocations\n", neap_graph_op_count(s->graph), from);
-    for (from = 0; run_once(s, from, SIZE_MAX); from += 1 + from / 20)
-        ;
-}
-
 static void test_bounds(void **state)
 {
     (void)state;
@@ -83,7 +51,8 @@ static void test_bounds(void **state)
         int64_t peak, least = neap_graph_floor_bytes(graph, NULL);
         assert_int_equal(neap_natural_peak(NULL, graph, &peak, NULL), NEAP_OK);
         const subject s = {graph, least + (peak - least) * (i % 3) / 4, i % 2 ? &link : NULL};
-        torture(&s);
+        print_message("%" PRIu32 " ops: %zu allocations\n", neap_graph_op_count(graph),
+                      torture_memory(find_bounds, &s, 20));
         neap_graph_destroy(graph);
     }
 }

@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "failing_allocator.h"
 #include "planners/graph/stage_model.h"
 #include "random_stages.h"
 #include "random_training.h"
+#include "torture.h"
 
 #include <neap/planner.h>
 
@@ -27,46 +27,11 @@ typedef struct subject {
     const char *form;
 } subject;
 
-typedef neap_status operation(const subject *s, neap_allocator *allocator, neap_diag *diag);
-
-/* Returns whether an allocation failed on the way. */
-static bool run_once(operation *run, const subject *s, size_t from, size_t end)
-{
-    failing_allocator memory;
-    neap_diag diag = {0};
-    failing_allocator_init(&memory);
-    memory.fail_from = from;
-    memory.fail_end = end;
-    neap_status status = run(s, &memory.base, &diag);
-    if (memory.fault)
-        fail_msg("allocation %zu: %s", from, memory.fault);
-    if (memory.live_blocks || memory.live_bytes)
-        fail_msg("allocation %zu: %zu blocks leaked, %zu bytes", from, memory.live_blocks,
-                 memory.live_bytes);
-    if (status != (memory.failed ? NEAP_NO_MEMORY : NEAP_OK))
-        fail_msg("allocation %zu: %s, \"%s\"", from, neap_status_name(status), diag.message);
-    if (memory.failed && !strstr(diag.message, "out of memory"))
-        fail_msg("allocation %zu: says \"%s\"", from, diag.message);
-    return memory.failed;
-}
-
-/* Returns how many allocations there are. */
-static size_t torture(operation *run, const subject *s)
-{
-    size_t from = 0;
-    while (run_once(run, s, from, from + 1))
-        from++;
-    size_t count = from;
-    for (from = 0; run_once(run, s, from, SIZE_MAX); from += 1 + from / 20)
-        ;
-    assert_true(count > 0);
-    return count;
-}
-
 /* ---- The method ---- */
 
-static neap_status solve(const subject *s, neap_allocator *allocator, neap_diag *diag)
+static neap_status solve(const void *subject_of, neap_allocator *allocator, neap_diag *diag)
 {
+    const subject *s = subject_of;
     const neap_option_setting options[] = {{"form", s->form}, {"rounds", "1"}};
     neap_request request;
     neap_solution *solution = (neap_solution *)&request;
@@ -128,14 +93,14 @@ static void test_method(void **state)
     for (int i = 0; i < 4; i++) {
         subject s = {.form = "partitioned"};
         neap_graph *graph = draw_subject(&random, &s);
-        size_t count = torture(solve, &s);
+        size_t count = torture_memory(solve, &s, 20);
         s.form = "unpartitioned";
         print_message("%" PRIu32 " ops: %zu allocations, %zu unpartitioned\n",
-                      neap_graph_op_count(graph), count, torture(solve, &s));
+                      neap_graph_op_count(graph), count, torture_memory(solve, &s, 20));
         s.form = "partitioned"; /* and a plan for too little */
         s.budget =
             neap_graph_floor_bytes(graph, NULL) > 1 ? neap_graph_floor_bytes(graph, NULL) - 1 : 1;
-        torture(solve, &s);
+        torture_memory(solve, &s, 20);
         neap_graph_destroy(graph);
     }
 }
@@ -143,8 +108,9 @@ static void test_method(void **state)
 /* ---- Its program ---- */
 
 /* All of it: built, a sequence set in, every kind of row added. */
-static neap_status write_program(const subject *s, neap_allocator *allocator, neap_diag *diag)
+static neap_status write_program(const void *subject_of, neap_allocator *allocator, neap_diag *diag)
 {
+    const subject *s = subject_of;
     uint32_t n_ops = neap_graph_op_count(s->graph), *natural = calloc(n_ops, sizeof *natural);
     stage_form form = strcmp(s->form, "partitioned") == 0 ? STAGE_PARTITIONED : STAGE_UNPARTITIONED;
     const stage_options options = {form, s->budget, INT64_MAX};
@@ -188,7 +154,7 @@ static void test_program(void **state)
         s.budget = judge_sequence(graph, sequence, length, NULL).peak_bytes;
         free(sequence);
         print_message("%" PRIu32 " ops: %zu allocations\n", neap_graph_op_count(graph),
-                      torture(write_program, &s));
+                      torture_memory(write_program, &s, 20));
         neap_graph_destroy(graph);
     }
 }

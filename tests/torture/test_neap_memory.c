@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "failing_allocator.h"
 #include "random_small_graph.h"
 #include "random_training.h"
+#include "torture.h"
 
 #include <neap/planner.h>
 
@@ -26,28 +26,14 @@
 #define SHARE 1
 #endif
 
-/* Returns whether an allocation failed on the way. */
-static bool run_once(const neap_request *request, size_t from, size_t end)
+static neap_status solve(const void *subject, neap_allocator *allocator, neap_diag *diag)
 {
-    failing_allocator memory;
-    neap_diag diag = {0};
-    neap_solution *solution = (neap_solution *)&memory;
-    failing_allocator_init(&memory);
-    memory.fail_from = from;
-    memory.fail_end = end;
-    neap_status status = neap_solve(&memory.base, request, &solution, &diag);
+    const neap_request *request = subject;
+    neap_solution *solution = (neap_solution *)&request;
+    neap_status status = neap_solve(allocator, request, &solution, diag);
     assert_true((solution != NULL) == (status == NEAP_OK));
     neap_solution_destroy(solution);
-    if (memory.fault)
-        fail_msg("allocation %zu: %s", from, memory.fault);
-    if (memory.live_blocks || memory.live_bytes)
-        fail_msg("allocation %zu: %zu blocks leaked, %zu bytes", from, memory.live_blocks,
-                 memory.live_bytes);
-    if (status != (memory.failed ? NEAP_NO_MEMORY : NEAP_OK))
-        fail_msg("allocation %zu: %s, \"%s\"", from, neap_status_name(status), diag.message);
-    if (memory.failed && !strstr(diag.message, "out of memory"))
-        fail_msg("allocation %zu: says \"%s\"", from, diag.message);
-    return memory.failed;
+    return status;
 }
 
 static char *text_of(const neap_plan *plan, size_t *length)
@@ -61,13 +47,9 @@ static char *text_of(const neap_plan *plan, size_t *length)
 
 static void torture(const neap_request *request)
 {
-    size_t count = 0, length, length_after;
+    size_t length, length_after;
     char *start = text_of(request->start, &length);
-    while (run_once(request, count, count + 1))
-        count++;
-    assert_true(count > 0);
-    for (size_t from = 0; run_once(request, from, SIZE_MAX); from += 1 + from / (100 / SHARE))
-        ;
+    size_t count = torture_memory(solve, request, 100 / SHARE);
     char *after = text_of(request->start, &length_after);
     assert_int_equal(length, length_after);
     assert_true(!start || strcmp(start, after) == 0);

@@ -13,6 +13,7 @@
 #include "failing_allocator.h"
 #include "planners/neap/emit.h"
 #include "random_training.h"
+#include "torture.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -54,8 +55,9 @@ static neap_status schedule_and_emit(neap_allocator *allocator, const problem *x
     return status;
 }
 
-static neap_status run_all(neap_allocator *allocator, const neap_request *request, neap_diag *diag)
+static neap_status run_all(const void *subject, neap_allocator *allocator, neap_diag *diag)
 {
+    const neap_request *request = subject;
     problem x;
     reading r = {0};
     neap_status status = problem_init(&x, allocator, request, diag);
@@ -74,25 +76,6 @@ static neap_status run_all(neap_allocator *allocator, const neap_request *reques
     return status;
 }
 
-/* Returns whether an allocation failed on the way. */
-static bool run_once(const neap_request *request, size_t from, size_t end)
-{
-    failing_allocator memory;
-    neap_diag diag = {0};
-    failing_allocator_init(&memory);
-    memory.fail_from = from;
-    memory.fail_end = end;
-    neap_status status = run_all(&memory.base, request, &diag);
-    if (memory.fault)
-        fail_msg("allocation %zu: %s", from, memory.fault);
-    if (memory.live_blocks || memory.live_bytes)
-        fail_msg("allocation %zu: %zu blocks leaked, %zu bytes", from, memory.live_blocks,
-                 memory.live_bytes);
-    if (status != (memory.failed ? NEAP_NO_MEMORY : NEAP_OK))
-        fail_msg("allocation %zu: %s, \"%s\"", from, neap_status_name(status), diag.message);
-    return memory.failed;
-}
-
 static void test_all(void **state)
 {
     (void)state;
@@ -104,13 +87,8 @@ static void test_all(void **state)
         neap_request_init(&request, graph, "neap");
         request.start = plan;
         request.link = (neap_link){.out_bandwidth = 10, .in_bandwidth = 10, .duplex = i % 2};
-        size_t count = 0;
-        while (run_once(&request, count, count + 1))
-            count++;
-        for (size_t from = 0; run_once(&request, from, SIZE_MAX); from++)
-            ;
-        assert_true(count > 0);
-        print_message("%" PRIu32 " ops: %zu allocations\n", neap_graph_op_count(graph), count);
+        print_message("%" PRIu32 " ops: %zu allocations\n", neap_graph_op_count(graph),
+                      torture_memory(run_all, &request, SIZE_MAX));
         neap_plan_destroy(plan);
         neap_graph_destroy(graph);
     }
