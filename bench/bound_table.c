@@ -57,17 +57,17 @@ static void measure(const neap_graph *graph, const problem *x, const char *budge
     int64_t budget = budget_of(graph, budget_text), least = neap_graph_least_ticks(graph);
     double begin = neap_clock_seconds(), end = begin + seconds;
     printf("%s (%" PRId64 " bytes)\n", budget_text, budget);
-    check(bound_create(NULL, x, budget, link, &b, &diag), &diag);
-    bound_figures last = *bound_state(b);
-    while (!bound_state(b)->done && neap_clock_seconds() < end) {
-        check(bound_improve(b, is_over, &end, &diag), &diag);
-        const bound_figures *f = bound_state(b);
+    check(neap_bound_create(NULL, x, budget, link, &b, &diag), &diag);
+    bound_figures last = *neap_bound_state(b);
+    while (!neap_bound_state(b)->done && neap_clock_seconds() < end) {
+        check(neap_bound_improve(b, is_over, &end, &diag), &diag);
+        const bound_figures *f = neap_bound_state(b);
         if (f->any_ticks != last.any_ticks || f->order_ticks != last.order_ticks)
             print_line(f, least, neap_clock_seconds() - begin);
         last = *f;
     }
     print_line(&last, least, neap_clock_seconds() - begin);
-    bound_destroy(b);
+    neap_bound_destroy(b);
 }
 
 int main(int argc, char **argv)
@@ -88,11 +88,11 @@ int main(int argc, char **argv)
     }
     check(neap_graph_read_file(NULL, argv[2], &graph, &diag), &diag);
     neap_request_init(&request, graph, "neap");
-    check(problem_init(&x, NULL, &request, &diag), &diag);
+    check(neap_problem_init(&x, NULL, &request, &diag), &diag);
     printf("%s: %u tasks, %u tensors\n", argv[2], x.n_tasks, x.n_tensors);
     for (int i = 3; i < argc; i++)
         measure(graph, &x, argv[i], &link, atof(argv[1]));
-    problem_clear(&x);
+    neap_problem_clear(&x);
     neap_graph_destroy(graph);
     return 0;
 }

@@ -12,9 +12,9 @@
  * seconds. Times are in seconds of the graph; null where nothing is known.
  */
 #include "base/clock.h"
-#include "planners/graph/paper_model.h"
-#include "planners/graph/resident_search.h"
-#include "planners/graph/stage_model.h"
+#include "planners/checkmate/paper_model.h"
+#include "planners/checkmate/resident_search.h"
+#include "planners/checkmate/stage_model.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -51,12 +51,12 @@ typedef struct search {
 static void take(void *context, const double *values)
 {
     search *s = context;
-    size_t length = stage_model_length(&s->model, values);
+    size_t length = neap_stage_model_length(&s->model, values);
     uint32_t *sequence = calloc(length, sizeof *sequence);
     if (!sequence)
         exit(1);
-    stage_model_sequence(&s->model, values, sequence);
-    check(incumbent_offer_trimmed(s->best, s->p, sequence, length, NULL, s->diag), s->diag);
+    neap_stage_model_sequence(&s->model, values, sequence);
+    check(neap_incumbent_offer_trimmed(s->best, s->p, sequence, length, NULL, s->diag), s->diag);
     free(sequence);
 }
 
@@ -68,17 +68,17 @@ static double ticks_of(const search *s, double objective)
 static highs_answer solve(search *s, bool integers, double *seconds)
 {
     highs_watch watch = {.context = s, .found = take};
-    highs_settings settings = {.seconds = planner_seconds_left(s->p), .absolute_gap = 1e-4};
+    highs_settings settings = {.seconds = neap_planner_seconds_left(s->p), .absolute_gap = 1e-4};
     highs_model *highs;
     highs_answer answer;
     double started = neap_clock_seconds();
-    check(highs_model_create(s->p->allocator, &s->model.lp, integers, &watch, &highs, s->diag),
+    check(neap_highs_model_create(s->p->allocator, &s->model.lp, integers, &watch, &highs, s->diag),
           s->diag);
-    check(highs_model_solve(highs, &settings, &answer, s->diag), s->diag);
+    check(neap_highs_model_solve(highs, &settings, &answer, s->diag), s->diag);
     *seconds = neap_clock_seconds() - started;
     if (integers && answer.outcome == HIGHS_SOLVED)
-        take(s, highs_model_values(highs));
-    highs_model_destroy(highs);
+        take(s, neap_highs_model_values(highs));
+    neap_highs_model_destroy(highs);
     return answer;
 }
 
@@ -88,8 +88,8 @@ static figures solve_gaps(const planner *p, stage_form form, incumbent *best, ne
     stage_options options = {form, p->budget, INT64_MAX};
     figures f = {.outcome = outcomes[HIGHS_STOPPED], .relaxation = -1, .optimum = -1, .bound = -1};
     bool complete;
-    check(stage_model_build(&s.model, p->allocator, p->graph, &options, diag), diag);
-    check(stage_model_add_all_memory(&s.model, SIZE_MAX, &complete, diag), diag);
+    check(neap_stage_model_build(&s.model, p->allocator, p->graph, &options, diag), diag);
+    check(neap_stage_model_add_all_memory(&s.model, SIZE_MAX, &complete, diag), diag);
     f.columns = s.model.lp.n_columns;
     f.rows = s.model.lp.n_rows;
     highs_answer answer = solve(&s, false, &f.relaxation_seconds);
@@ -103,7 +103,7 @@ static figures solve_gaps(const planner *p, stage_form form, incumbent *best, ne
             f.optimum = ticks_of(&s, answer.objective);
     }
     f.outcome = outcomes[answer.outcome];
-    stage_model_clear(&s.model);
+    neap_stage_model_clear(&s.model);
     return f;
 }
 
@@ -113,9 +113,9 @@ static figures solve_paper(const planner *p, bool partitioned, incumbent *best, 
 {
     paper_answer a;
     if (p->request->time_limit > 0)
-        check(paper_model_solve(p, partitioned, best, &a, diag), diag);
+        check(neap_paper_model_solve(p, partitioned, best, &a, diag), diag);
     else
-        check(paper_model_relax(p, partitioned, &a, diag), diag);
+        check(neap_paper_model_relax(p, partitioned, &a, diag), diag);
     bool relaxed = a.relaxed == HIGHS_SOLVED;
     return (figures){.columns = a.columns,
                      .rows = a.rows,
@@ -131,7 +131,7 @@ static figures search_any(const planner *p, incumbent *best, neap_diag *diag)
 {
     resident_answer a;
     double started = neap_clock_seconds();
-    check(resident_search(p, 5000000, INT64_MAX, &a, diag), diag);
+    check(neap_resident_search(p, 5000000, INT64_MAX, &a, diag), diag);
     figures f = {.relaxation = -1, .seconds = neap_clock_seconds() - started};
     static const char *const words[] = {"solved", "infeasible", "gave up", "stopped"};
     f.outcome = words[a.outcome];
@@ -139,8 +139,8 @@ static figures search_any(const planner *p, incumbent *best, neap_diag *diag)
     f.bound = a.outcome == RESIDENT_NONE ? -1 : (double)a.bound_ticks;
     f.columns = a.states;
     if (a.outcome == RESIDENT_SOLVED)
-        check(incumbent_offer(best, p, a.sequence, a.length, NULL, diag), diag);
-    resident_answer_clear(p, &a);
+        check(neap_incumbent_offer(best, p, a.sequence, a.length, NULL, diag), diag);
+    neap_resident_answer_clear(p, &a);
     return f;
 }
 
@@ -187,14 +187,14 @@ int main(int argc, char **argv)
                  .started = neap_clock_seconds()};
     bool partitioned = strcmp(argv[4], "partitioned") == 0;
     incumbent best;
-    incumbent_init(&best, &p);
+    neap_incumbent_init(&best, &p);
     figures f =
         strcmp(argv[3], "any") == 0 ? search_any(&p, &best, &diag)
         : strcmp(argv[3], "paper") == 0
             ? solve_paper(&p, partitioned, &best, &diag)
             : solve_gaps(&p, partitioned ? STAGE_PARTITIONED : STAGE_UNPARTITIONED, &best, &diag);
     print(&f, &p, &best);
-    incumbent_clear(&best, &p);
+    neap_incumbent_clear(&best, &p);
     neap_graph_destroy(graph);
     return 0;
 }

@@ -92,7 +92,7 @@ static void build(bench *b, const char *name, char *settings_text)
                            .request = &b->request,
                            .graph = b->graph,
                            .budget = INT64_MAX};
-    check(planner_view_build(&b->planner, &b->view, &diag), &diag);
+    check(neap_planner_view_build(&b->planner, &b->view, &diag), &diag);
     b->chosen = new_items((size_t)b->view.n + 1, sizeof *b->chosen);
     b->phase = new_items(2 * (size_t)b->view.n + 1, sizeof *b->phase);
 }
@@ -210,7 +210,7 @@ static int64_t judge(bench *b)
     neap_diag diag = {0};
     neap_verdict verdict;
     draft d = {.least_budget = -1};
-    check(planner_view_lower(&b->planner, &d, &b->view, b->chosen, &diag), &diag);
+    check(neap_planner_view_lower(&b->planner, &d, &b->view, b->chosen, &diag), &diag);
     check(neap_check(NULL, b->graph, d.plan, NULL, &verdict, &diag), &diag);
     if (!verdict.accepted) {
         fprintf(stderr, "the judge rejects the plan: %s\n", verdict.reason);
@@ -261,7 +261,7 @@ int main(int argc, char **argv)
     printf("]}\n");
     free(b.chosen);
     free(b.phase);
-    planner_view_clear(&b.planner, &b.view);
+    neap_planner_view_clear(&b.planner, &b.view);
     neap_graph_destroy(b.graph);
     return 0;
 }

@@ -2,7 +2,7 @@
 
 #include "memory.h"
 #include "output.h"
-#include "values.h"
+#include "parse_values.h"
 
 #include <math.h>
 #include <neap/planner.h>

@@ -2,8 +2,8 @@
 
 #include "memory.h"
 #include "output.h"
+#include "parse_values.h"
 #include "train_options.h"
-#include "values.h"
 
 #include <neap/text.h>
 #include <string.h>
@@ -322,10 +322,10 @@ static int apply_gap(cli_settings *s, char *value)
     return cli_fail(CLI_BAD_INPUT, "--gap \"%s\" is no share, such as 1%% or 0.01", value);
 }
 
-static void note_wish(cli_settings *s, const char *name)
+static void note_constraint(cli_settings *s, const char *name)
 {
-    if (!s->wish)
-        s->wish = name;
+    if (!s->constraint)
+        s->constraint = name;
 }
 
 static int apply_objective(cli_settings *s, char *value)
@@ -339,7 +339,7 @@ static int apply_objective(cli_settings *s, char *value)
 
 static int add_pin(cli_settings *s, const char *name, neap_pin_kind kind, const char *pattern)
 {
-    note_wish(s, name);
+    note_constraint(s, name);
     s->pins[s->n_pins++] = (neap_pin){kind, pattern};
     return CLI_OK;
 }
@@ -361,7 +361,7 @@ static int apply_never_offload(cli_settings *s, char *value)
 
 static int apply_start(cli_settings *s, char *value)
 {
-    note_wish(s, "start");
+    note_constraint(s, "start");
     s->start = value;
     return CLI_OK;
 }

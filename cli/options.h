@@ -86,7 +86,8 @@ struct cli_settings {
     neap_pin *pins;
     uint32_t n_pins;
     const char *start; /* a plan's path; NULL: none */
-    const char *wish;  /* the first option given that only methods that take wishes do, or NULL */
+    const char
+        *constraint; /* the first option given that only methods that take wishes do, or NULL */
     bool log;
     int threads;
     uint64_t seed;

@@ -235,33 +235,33 @@ static int add_method(cli_methods *methods, const char *text, size_t length)
 }
 
 /* An option given that only methods that take wishes do, or NULL. */
-static const char *wish_of(const cli_settings *settings)
+static const char *constraint_of(const cli_settings *settings)
 {
-    if (!settings->wish && settings->objective == CLI_OBJECTIVE_PEAK)
+    if (!settings->constraint && settings->objective == CLI_OBJECTIVE_PEAK)
         return "objective peak";
-    return settings->wish;
+    return settings->constraint;
 }
 
 /* Which take wishes: the first of them, or NULL. */
-static const char *who_takes_wishes(void)
+static const char *who_takes_constraints(void)
 {
     for (uint32_t i = 0; i < neap_methods_count(); i++)
-        if (neap_method_takes_wishes(neap_methods_at(i)))
+        if (neap_method_takes_constraints(neap_methods_at(i)))
             return neap_method_name(neap_methods_at(i));
     return NULL;
 }
 
-static int check_wishes(const cli_methods *methods, const cli_settings *settings)
+static int check_constraints(const cli_methods *methods, const cli_settings *settings)
 {
-    const char *wish = wish_of(settings), *who = who_takes_wishes();
-    for (uint32_t i = 0; wish && i < methods->count; i++) {
-        if (neap_method_takes_wishes(neap_methods_find(methods->names[i])))
+    const char *constraint = constraint_of(settings), *who = who_takes_constraints();
+    for (uint32_t i = 0; constraint && i < methods->count; i++) {
+        if (neap_method_takes_constraints(neap_methods_find(methods->names[i])))
             continue;
         if (who)
-            return cli_fail(CLI_BAD_INPUT, "%s takes no --%s; %s does", methods->names[i], wish,
-                            who);
+            return cli_fail(CLI_BAD_INPUT, "%s takes no --%s; %s does", methods->names[i],
+                            constraint, who);
         return cli_fail(CLI_BAD_INPUT, "%s takes no --%s, nor does any other method here",
-                        methods->names[i], wish);
+                        methods->names[i], constraint);
     }
     return CLI_OK;
 }
@@ -271,7 +271,7 @@ static void add_all_methods(cli_methods *methods, const cli_settings *settings)
     for (uint32_t i = 0; i < neap_methods_count(); i++) {
         const neap_method *method = neap_methods_at(i);
         bool linked = settings->link || !neap_method_needs_link(method);
-        bool willing = !wish_of(settings) || neap_method_takes_wishes(method);
+        bool willing = !constraint_of(settings) || neap_method_takes_constraints(method);
         if (linked && willing)
             methods->names[methods->count++] = neap_method_name(method);
     }
@@ -296,7 +296,7 @@ int cli_methods_read(const char *text, const cli_settings *settings, cli_methods
         text += length + (text[length] == ',');
     }
     if (code == CLI_OK && methods->count == 0 && !text)
-        code = cli_fail(CLI_BAD_INPUT, "no method here takes --%s", wish_of(settings));
+        code = cli_fail(CLI_BAD_INPUT, "no method here takes --%s", constraint_of(settings));
     else if (code == CLI_OK && methods->count == 0)
         code = cli_fail(CLI_BAD_INPUT, "--methods names no method; neap methods lists them");
     if (code != CLI_OK)
@@ -344,5 +344,5 @@ int cli_methods_check_options(const cli_methods *methods, const cli_settings *se
         return cli_fail(CLI_BAD_INPUT, "%s %s \"%s\"; neap methods NAME lists them", who, has,
                         option);
     }
-    return check_wishes(methods, settings);
+    return check_constraints(methods, settings);
 }

@@ -89,8 +89,8 @@ static int write_plan(const training *t)
 static int make_plan(training *t)
 {
     cli_planning *p = &t->planning;
-    bool wishes = t->settings.wish || t->settings.objective != CLI_OBJECTIVE_TIME;
-    if (p->budget < 0 && !t->settings.method && !wishes)
+    bool constrained = t->settings.constraint || t->settings.objective != CLI_OBJECTIVE_TIME;
+    if (p->budget < 0 && !t->settings.method && !constrained)
         t->settings.method = "store-all";
     int code = cli_planning_solve(p);
     if (code != CLI_OK)
@@ -469,9 +469,9 @@ static int check_settings(const cli_settings *s)
     if (s->objective == CLI_OBJECTIVE_BATCH)
         return cli_fail(CLI_BAD_INPUT, "train takes its batch from --batch; neap max-batch finds "
                                        "the largest");
-    if (s->plan_file && (s->wish || s->objective != CLI_OBJECTIVE_TIME))
+    if (s->plan_file && (s->constraint || s->objective != CLI_OBJECTIVE_TIME))
         return cli_fail(CLI_BAD_INPUT, "--plan is a plan already; leave out --%s",
-                        s->wish ? s->wish : "objective");
+                        s->constraint ? s->constraint : "objective");
     if (s->plan_file && s->output)
         return cli_fail(CLI_BAD_INPUT, "--plan and --save-plan cannot both be given");
     if (cli_is_stdout(s->save) || cli_is_stdout(s->output))

@@ -1,7 +1,7 @@
 #include "train_options.h"
 
 #include "output.h"
-#include "values.h"
+#include "parse_values.h"
 
 #include <string.h>
 

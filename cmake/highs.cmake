@@ -72,7 +72,7 @@ message(STATUS "HiGHS: ${highs_library}")
 
 # What its header does to a C file that includes it: a static function is declared and never defined, and some
 # constants are not static, which would be symbols of libneap.a that are not ours.
-set(highs_user "${PROJECT_SOURCE_DIR}/src/planners/graph/highs_model.c")
+set(highs_user "${PROJECT_SOURCE_DIR}/src/lp/highs_model.c")
 set_property(SOURCE "${highs_user}" APPEND PROPERTY COMPILE_OPTIONS -Wno-unused-function)
 foreach(constant IN ITEMS StrategyLight StrategyFromLpRowPriority StrategyFromLpColPriority BoundFree BoundLower
                           BoundUpper BoundBoxed StatusNotInConflict StatusMaybeInConflict StatusInConflict)

@@ -3,7 +3,8 @@
 
     tools/check_layers.py [ROOT]
 
-A room is a folder of src/, with all its subfolders. CONTRIBUTING.md explains the table.
+A room is a folder of src/, or of src/planners/, with all its subfolders. CONTRIBUTING.md explains
+the table.
 """
 
 import os
@@ -23,9 +24,15 @@ ROOMS = {
     "plan": ("graph", "base"),
     "check": ("graph", "plan", "base"),
     "layout": ("plan", "graph", "base"),
-    "planners": ("plan", "cost", "layout", "check", "graph", "base"),
+    "lp": ("base",),
+    "planners/common": ("check", "plan", "graph", "base"),
+    "planners/chain": ("planners/common", "check", "plan", "graph", "base"),
+    "planners/offload": ("planners/common", "check", "plan", "graph", "base"),
+    "planners/neap": ("planners/common", "lp", "check", "plan", "graph", "base"),
+    "planners/checkmate": ("planners/common", "lp", "check", "plan", "graph", "base"),
+    "solve": ("planners/common", "layout", "check", "cost", "plan", "graph", "base"),
     "run": ("plan", "layout", "cost", "graph", "base"),
-    "train": ("run", "planners", "plan", "layout", "cost", "graph", "models", "base"),
+    "train": ("run", "solve", "plan", "layout", "cost", "graph", "models", "base"),
     "report": ("plan", "check", "graph", "base"),
 }
 
@@ -44,9 +51,9 @@ PUBLIC_HEADERS = {
     "plan.h": "plan",
     "check.h": "check",
     "layout.h": "layout",
-    "planner.h": "planners",
-    "batch.h": "planners",
-    "curve.h": "planners",
+    "planner.h": "planners/common",
+    "batch.h": "solve",
+    "curve.h": "solve",
     "run.h": "run",
     "train.h": "train",
     "data.h": "train",
@@ -70,7 +77,7 @@ POSIX = set(
 
 # Headers of other libraries, and the one file behind which each of them stays.
 OWNERS = {
-    "interfaces/highs_c_api.h": "src/planners/graph/highs_model.c",
+    "interfaces/highs_c_api.h": "src/lp/highs_model.c",
     "oneapi/dnnl/dnnl.h": "src/run/backends/onednn/dnnl_api.c",
     "png.h": "src/train/png_image.c",
 }
@@ -102,7 +109,7 @@ class Include:
             return "include/" + self.name
         if ".." in self.name.split("/"):
             return candidates[0]
-        return "src/" + self.name if self.name.split("/")[0] in ROOMS and "/" in self.name else None
+        return "src/" + self.name if room_of("src/" + self.name) else None
 
     def __str__(self):
         return f"<{self.name}>" if self.angled else f'"{self.name}"'
@@ -124,8 +131,11 @@ def includes(root, path):
 def room_of(file):
     """The room of src/<room>/... or include/neap/<header>; None if it has none."""
     parts = file.split("/")
-    if parts[0] == "src" and len(parts) > 2 and parts[1] in ROOMS:
-        return parts[1]
+    if parts[0] == "src":
+        for depth in (2, 1):
+            room = "/".join(parts[1 : 1 + depth])
+            if len(parts) > 1 + depth and room in ROOMS:
+                return room
     if parts[:2] == ["include", "neap"] and len(parts) == 3:
         return PUBLIC_HEADERS.get(parts[2])
     return None

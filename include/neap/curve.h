@@ -18,8 +18,8 @@
  *   for the smaller ones too, if it speaks of the same plans (bound_scope) or of all; gaps follow,
  *   and a plan that meets such a bound is optimal.
  *
- * Work is shared with methods that take wishes (neap_method_takes_wishes): budgets are solved from
- * the smallest to the largest, each beginning with the plan of the one before, or with the
+ * Work is shared with methods that take wishes (neap_method_takes_constraints): budgets are solved
+ * from the smallest to the largest, each beginning with the plan of the one before, or with the
  * request's own start where that is faster and fits.
  */
 #ifndef NEAP_CURVE_H

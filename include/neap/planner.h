@@ -68,7 +68,7 @@ NEAP_API const char *neap_method_source(const neap_method *method);  /* the pape
    ways it is NEAP_UNSUPPORTED. */
 NEAP_API bool neap_method_needs_link(const neap_method *method);
 /* Whether it knows objectives other than time, pins, and plans to start from. */
-NEAP_API bool neap_method_takes_wishes(const neap_method *method);
+NEAP_API bool neap_method_takes_constraints(const neap_method *method);
 /* The method that begins with this one's plan and so is never worse; NULL: none. */
 NEAP_API const char *neap_method_part_of(const neap_method *method);
 NEAP_API uint32_t neap_method_option_count(const neap_method *method);
@@ -113,7 +113,7 @@ typedef struct neap_request {
     const neap_option_setting *options; /* of the method */
     neap_progress *progress;            /* may be NULL */
     double gap; /* a plan proven to be within this of the best is good enough: 0.01 is 1% */
-    /* Of methods that take wishes (neap_method_takes_wishes); others are NEAP_UNSUPPORTED. */
+    /* Of methods that take wishes (neap_method_takes_constraints); others are NEAP_UNSUPPORTED. */
     neap_objective objective;
     uint32_t n_pins;
     const neap_pin *pins;

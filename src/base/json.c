@@ -11,8 +11,8 @@
 
 #define DEEPEST 512 /* objects and arrays inside each other; nothing of ours passes 8 */
 
-void json_init(json_reader *r, neap_allocator *allocator, const char *source, const char *text,
-               size_t length, neap_diag *diag)
+void neap_json_init(json_reader *r, neap_allocator *allocator, const char *source, const char *text,
+                    size_t length, neap_diag *diag)
 {
     *r = (json_reader){.source = source,
                        .text = text,
@@ -23,17 +23,17 @@ void json_init(json_reader *r, neap_allocator *allocator, const char *source, co
     neap_text_init(&r->scratch, allocator);
 }
 
-void json_clear(json_reader *r)
+void neap_json_clear(json_reader *r)
 {
     neap_text_clear(&r->scratch);
 }
 
-bool json_ok(const json_reader *r)
+bool neap_json_ok(const json_reader *r)
 {
     return r->status == NEAP_OK;
 }
 
-bool json_fail(json_reader *r, const char *format, ...)
+bool neap_json_fail(json_reader *r, const char *format, ...)
 {
     if (r->status != NEAP_OK)
         return false;
@@ -75,8 +75,8 @@ static bool fail_expected(json_reader *r, const char *what)
         return false;
     skip_space(r);
     if (r->at >= r->end)
-        return json_fail(r, "the text ends where %s should stand; the file is cut off", what);
-    return json_fail(r, "%s expected", what);
+        return neap_json_fail(r, "the text ends where %s should stand; the file is cut off", what);
+    return neap_json_fail(r, "%s expected", what);
 }
 
 static bool begin(json_reader *r, char bracket, const char *what)
@@ -84,7 +84,7 @@ static bool begin(json_reader *r, char bracket, const char *what)
     if (peek(r) != bracket)
         return fail_expected(r, what);
     if (++r->depth > DEEPEST)
-        return json_fail(r, "nested deeper than %d", DEEPEST);
+        return neap_json_fail(r, "nested deeper than %d", DEEPEST);
     r->at++;
     r->first = true;
     return true;
@@ -108,40 +108,40 @@ static bool next(json_reader *r, char closing, const char *what)
         return fail_expected(r, what);
     r->at++;
     if (peek(r) == closing)
-        return json_fail(r, "no comma may stand before '%c'", closing);
+        return neap_json_fail(r, "no comma may stand before '%c'", closing);
     return r->status == NEAP_OK;
 }
 
-bool json_begin_object(json_reader *r)
+bool neap_json_begin_object(json_reader *r)
 {
     return begin(r, '{', "an object '{'");
 }
 
-bool json_begin_array(json_reader *r)
+bool neap_json_begin_array(json_reader *r)
 {
     return begin(r, '[', "an array '['");
 }
 
-bool json_next_item(json_reader *r)
+bool neap_json_next_item(json_reader *r)
 {
     return next(r, ']', "',' or ']'");
 }
 
-bool json_next_key(json_reader *r, json_string *key)
+bool neap_json_next_key(json_reader *r, json_string *key)
 {
     if (!next(r, '}', "',' or '}'"))
         return false;
-    *key = json_text(r);
+    *key = neap_json_text(r);
     if (peek(r) != ':')
         return fail_expected(r, "':'");
     r->at++;
     return true;
 }
 
-void json_end(json_reader *r)
+void neap_json_end(json_reader *r)
 {
     if (peek(r) != '\0' || r->at < r->end)
-        json_fail(r, "nothing may follow the end of the object");
+        neap_json_fail(r, "nothing may follow the end of the object");
 }
 
 /* ---- Strings ---- */
@@ -180,7 +180,7 @@ static bool read_hex4(json_reader *r, uint32_t *code)
         else if (c >= 'A' && c <= 'F')
             digit = (uint32_t)(c - 'A') + 10;
         else
-            return json_fail(r, "four hexadecimal digits must follow \\u");
+            return neap_json_fail(r, "four hexadecimal digits must follow \\u");
         *code = *code * 16 + digit;
     }
     return true;
@@ -216,18 +216,18 @@ static bool read_unicode_escape(json_reader *r)
         return false;
     if (code >= 0xd800 && code < 0xdc00) {
         if (r->end - r->at < 2 || r->at[0] != '\\' || r->at[1] != 'u')
-            return json_fail(r, "the second half of a surrogate pair is missing");
+            return neap_json_fail(r, "the second half of a surrogate pair is missing");
         r->at += 2;
         if (!read_hex4(r, &low))
             return false;
         if (low < 0xdc00 || low > 0xdfff)
-            return json_fail(r, "the second half of a surrogate pair is wrong");
+            return neap_json_fail(r, "the second half of a surrogate pair is wrong");
         code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
     } else if (code >= 0xdc00 && code < 0xe000) {
-        return json_fail(r, "half a surrogate pair");
+        return neap_json_fail(r, "half a surrogate pair");
     }
     if (code == 0)
-        return json_fail(r, "a string may not hold a NUL");
+        return neap_json_fail(r, "a string may not hold a NUL");
     put_utf8(&r->scratch, code);
     return true;
 }
@@ -243,7 +243,7 @@ static bool read_escape(json_reader *r)
     }
     const char *found = c ? strchr(letters, c) : NULL;
     if (!found)
-        return json_fail(r, "unknown escape in a string");
+        return neap_json_fail(r, "unknown escape in a string");
     neap_text_putc(&r->scratch, meanings[found - letters]);
     r->at++;
     return true;
@@ -253,11 +253,11 @@ static bool read_escape(json_reader *r)
 static size_t plain_length(json_reader *r)
 {
     if ((unsigned char)*r->at < 0x20)
-        return json_fail(r, "a control character in a string must be written \\u%04x",
-                         (unsigned)(unsigned char)*r->at);
+        return neap_json_fail(r, "a control character in a string must be written \\u%04x",
+                              (unsigned)(unsigned char)*r->at);
     size_t length = utf8_length(r->at, r->end);
     if (length == 0)
-        json_fail(r, "a string is not valid UTF-8");
+        neap_json_fail(r, "a string is not valid UTF-8");
     return length;
 }
 
@@ -278,14 +278,14 @@ static json_string read_escaped(json_reader *r, const char *start)
     if (r->scratch.status != NEAP_OK && r->status == NEAP_OK)
         r->status = neap_fail_no_memory(r->diag);
     if (r->status == NEAP_OK && r->at >= r->end)
-        json_fail(r, "the text ends inside a string; the file is cut off");
+        neap_json_fail(r, "the text ends inside a string; the file is cut off");
     if (r->status != NEAP_OK)
         return (json_string){"", 0};
     r->at++;
     return (json_string){r->scratch.text, r->scratch.length};
 }
 
-json_string json_text(json_reader *r)
+json_string neap_json_text(json_reader *r)
 {
     if (peek(r) != '"') {
         fail_expected(r, "a string");
@@ -305,7 +305,7 @@ json_string json_text(json_reader *r)
             return (json_string){"", 0};
         r->at += length;
     }
-    json_fail(r, "the text ends inside a string; the file is cut off");
+    neap_json_fail(r, "the text ends inside a string; the file is cut off");
     return (json_string){"", 0};
 }
 
@@ -334,7 +334,7 @@ static bool scan_number(json_reader *r, number *n)
 {
     char c = peek(r);
     if (c == 'N' || c == 'I' || (c == '-' && r->end - r->at > 1 && r->at[1] == 'I'))
-        return json_fail(r, "a finite number expected; NaN and Infinity are none");
+        return neap_json_fail(r, "a finite number expected; NaN and Infinity are none");
     if (c != '-' && !is_digit(c))
         return fail_expected(r, "a number");
     const char *at = r->at + (c == '-'), *digits = at;
@@ -342,13 +342,13 @@ static bool scan_number(json_reader *r, number *n)
     n->real = false;
     at = skip_digits(at, r->end);
     if (at == digits || (*digits == '0' && at - digits > 1))
-        return json_fail(r, "malformed number");
+        return neap_json_fail(r, "malformed number");
     if (at < r->end && *at == '.') {
         n->real = true;
         digits = ++at;
         at = skip_digits(at, r->end);
         if (at == digits)
-            return json_fail(r, "digits must follow the decimal point");
+            return neap_json_fail(r, "digits must follow the decimal point");
     }
     if (at < r->end && (*at == 'e' || *at == 'E')) {
         n->real = true;
@@ -358,7 +358,7 @@ static bool scan_number(json_reader *r, number *n)
         digits = at;
         at = skip_digits(at, r->end);
         if (at == digits)
-            return json_fail(r, "digits must follow the exponent");
+            return neap_json_fail(r, "digits must follow the exponent");
     }
     n->length = (size_t)(at - n->start);
     return true;
@@ -422,14 +422,14 @@ static double number_value(json_reader *r, const number *n)
     return negative ? -value : value;
 }
 
-double json_double(json_reader *r)
+double neap_json_double(json_reader *r)
 {
     number n;
     if (!scan_number(r, &n))
         return 0;
     double value = number_value(r, &n);
     if (!isfinite(value)) {
-        json_fail(r, "number out of range");
+        neap_json_fail(r, "number out of range");
         return 0;
     }
     r->at += n.length;
@@ -483,7 +483,7 @@ static bool number_integer(const number *n, int64_t *result, bool *too_large)
     return true;
 }
 
-bool json_parse_number(const char *text, const char **end, double *value)
+bool neap_json_parse_number(const char *text, const char **end, double *value)
 {
     char digits[64]; /* more of them change nothing that could be seen */
     size_t length = strspn(text, "+-.0123456789eE"), skipped = 0;
@@ -496,17 +496,17 @@ bool json_parse_number(const char *text, const char **end, double *value)
     memcpy(digits + skipped, text, length);
     digits[length + skipped] = '\0';
     json_reader r;
-    json_init(&r, NULL, "", digits, length + skipped, NULL);
+    neap_json_init(&r, NULL, "", digits, length + skipped, NULL);
     number n;
     bool ok = scan_number(&r, &n);
     *value = ok ? number_value(&r, &n) : 0;
     *end = text + (ok ? n.length : skipped) - skipped;
-    ok = ok && json_ok(&r);
-    json_clear(&r);
+    ok = ok && neap_json_ok(&r);
+    neap_json_clear(&r);
     return ok;
 }
 
-int64_t json_i64(json_reader *r)
+int64_t neap_json_i64(json_reader *r)
 {
     number n;
     int64_t value = 0;
@@ -516,21 +516,21 @@ int64_t json_i64(json_reader *r)
     if (number_integer(&n, &value, &too_large))
         r->at += n.length;
     else if (too_large)
-        json_fail(r, "number too large: at most %lld fits", (long long)INT64_MAX);
+        neap_json_fail(r, "number too large: at most %lld fits", (long long)INT64_MAX);
     else
-        json_fail(r, "a whole number expected");
+        neap_json_fail(r, "a whole number expected");
     return value;
 }
 
-uint32_t json_u32(json_reader *r, uint32_t most)
+uint32_t neap_json_u32(json_reader *r, uint32_t most)
 {
     skip_space(r);
     const char *start = r->at;
-    int64_t value = json_i64(r);
+    int64_t value = neap_json_i64(r);
     if (r->status == NEAP_OK && (value < 0 || value > most)) {
         r->at = start;
-        json_fail(r, "a number from 0 to %lu expected, not %lld", (unsigned long)most,
-                  (long long)value);
+        neap_json_fail(r, "a number from 0 to %lu expected, not %lld", (unsigned long)most,
+                       (long long)value);
         return 0;
     }
     return (uint32_t)value;
@@ -545,7 +545,7 @@ static bool take_word(json_reader *r, const char *word)
     return true;
 }
 
-bool json_bool(json_reader *r)
+bool neap_json_bool(json_reader *r)
 {
     char c = peek(r);
     if (c == 't' && take_word(r, "true"))
@@ -555,19 +555,19 @@ bool json_bool(json_reader *r)
     return fail_expected(r, "true or false");
 }
 
-bool json_peek_real(json_reader *r)
+bool neap_json_peek_real(json_reader *r)
 {
     number n;
     char c = peek(r);
     return (c == '-' || is_digit(c)) && scan_number(r, &n) && n.real;
 }
 
-bool json_peek_null(json_reader *r)
+bool neap_json_peek_null(json_reader *r)
 {
     return peek(r) == 'n';
 }
 
-void json_skip(json_reader *r, json_string *raw)
+void neap_json_skip(json_reader *r, json_string *raw)
 {
     peek(r);
     const char *start = r->at;
@@ -575,25 +575,25 @@ void json_skip(json_reader *r, json_string *raw)
     number n;
     switch (peek(r)) {
     case '{':
-        json_begin_object(r);
-        while (json_next_key(r, &key))
-            json_skip(r, NULL);
+        neap_json_begin_object(r);
+        while (neap_json_next_key(r, &key))
+            neap_json_skip(r, NULL);
         break;
     case '[':
-        json_begin_array(r);
-        while (json_next_item(r))
-            json_skip(r, NULL);
+        neap_json_begin_array(r);
+        while (neap_json_next_item(r))
+            neap_json_skip(r, NULL);
         break;
     case '"':
-        json_text(r);
+        neap_json_text(r);
         break;
     case 't':
     case 'f':
-        json_bool(r);
+        neap_json_bool(r);
         break;
     case 'n':
         if (!take_word(r, "null"))
-            json_fail(r, "a value expected");
+            neap_json_fail(r, "a value expected");
         break;
     default:
         if (scan_number(r, &n))
@@ -603,14 +603,14 @@ void json_skip(json_reader *r, json_string *raw)
         *raw = (json_string){start, r->status == NEAP_OK ? (size_t)(r->at - start) : 0};
 }
 
-bool json_key_is(json_string key, const char *name)
+bool neap_json_key_is(json_string key, const char *name)
 {
     return strlen(name) == key.length && memcmp(key.text, name, key.length) == 0;
 }
 
-void json_once(json_reader *r, uint32_t *seen, uint32_t bit, const char *name)
+void neap_json_once(json_reader *r, uint32_t *seen, uint32_t bit, const char *name)
 {
     if (*seen & bit)
-        json_fail(r, "\"%s\" is given twice", name);
+        neap_json_fail(r, "\"%s\" is given twice", name);
     *seen |= bit;
 }

@@ -2,10 +2,10 @@
  * A pull reader for JSON text, strict (RFC 8259) and in one pass: no tree is built, so hostile
  * input costs no more memory than its own text, and every complaint can name its line and column.
  *
- *     json_begin_object(r);
- *     while (json_next_key(r, &key))
- *         if (json_key_is(key, "bytes")) bytes = json_i64(r); else json_skip(r, NULL);
- *     json_end(r);
+ *     neap_json_begin_object(r);
+ *     while (neap_json_next_key(r, &key))
+ *         if (neap_json_key_is(key, "bytes")) bytes = neap_json_i64(r); else neap_json_skip(r,
+ * NULL); neap_json_end(r);
  *
  * Errors are sticky: after the first one every call returns at once with a zero, every loop ends,
  * and r->status tells. Texts are UTF-8, checked; a NUL in a string is refused.
@@ -33,44 +33,44 @@ typedef struct json_string {
     size_t length;
 } json_string;
 
-void json_init(json_reader *r, neap_allocator *allocator, const char *source, const char *text,
-               size_t length, neap_diag *diag);
-void json_clear(json_reader *r);
+void neap_json_init(json_reader *r, neap_allocator *allocator, const char *source, const char *text,
+                    size_t length, neap_diag *diag);
+void neap_json_clear(json_reader *r);
 
 /* Records an error at the current place: "source:line:column: message". Always returns false. */
-bool json_fail(json_reader *r, const char *format, ...) NEAP_PRINTF(2, 3);
-bool json_ok(const json_reader *r);
+bool neap_json_fail(json_reader *r, const char *format, ...) NEAP_PRINTF(2, 3);
+bool neap_json_ok(const json_reader *r);
 
-bool json_begin_object(json_reader *r);
+bool neap_json_begin_object(json_reader *r);
 /* True with the next key, its value then to be read; false at the end of the object or after an
  * error. */
-bool json_next_key(json_reader *r, json_string *key);
-bool json_begin_array(json_reader *r);
-bool json_next_item(json_reader *r);
+bool neap_json_next_key(json_reader *r, json_string *key);
+bool neap_json_begin_array(json_reader *r);
+bool neap_json_next_item(json_reader *r);
 /* Nothing but white space may follow. */
-void json_end(json_reader *r);
+void neap_json_end(json_reader *r);
 
-json_string json_text(json_reader *r);
-bool json_bool(json_reader *r);
+json_string neap_json_text(json_reader *r);
+bool neap_json_bool(json_reader *r);
 /* A whole number; also written 1e3 or 4.0 if it is whole. */
-int64_t json_i64(json_reader *r);
+int64_t neap_json_i64(json_reader *r);
 /* A whole number from 0 to `most`. */
-uint32_t json_u32(json_reader *r, uint32_t most);
+uint32_t neap_json_u32(json_reader *r, uint32_t most);
 /* A finite number. */
-double json_double(json_reader *r);
+double neap_json_double(json_reader *r);
 /*
  * A decimal number at the beginning of a text, whatever the locale; *end gets where it ends. False
  * if there is none, or it is not finite. Takes what JSON takes, and ".5".
  */
-bool json_parse_number(const char *text, const char **end, double *value);
+bool neap_json_parse_number(const char *text, const char **end, double *value);
 /* Whether the next value is a number with a fraction or exponent. */
-bool json_peek_real(json_reader *r);
-bool json_peek_null(json_reader *r);
+bool neap_json_peek_real(json_reader *r);
+bool neap_json_peek_null(json_reader *r);
 /* Reads any value; *raw, if not NULL, gets its text. */
-void json_skip(json_reader *r, json_string *raw);
+void neap_json_skip(json_reader *r, json_string *raw);
 
-bool json_key_is(json_string key, const char *name);
+bool neap_json_key_is(json_string key, const char *name);
 /* Marks a field as seen; an error if it was already. */
-void json_once(json_reader *r, uint32_t *seen, uint32_t bit, const char *name);
+void neap_json_once(json_reader *r, uint32_t *seen, uint32_t bit, const char *name);
 
 #endif

@@ -51,7 +51,7 @@ neap_status neap_bytes_parse(const char *text, int64_t *bytes, neap_diag *diag)
 {
     const char *end;
     double number;
-    if (!json_parse_number(text, &end, &number) || number < 0 || text[0] == '-')
+    if (!neap_json_parse_number(text, &end, &number) || number < 0 || text[0] == '-')
         return fail_size(text, diag);
     const char *number_end = end;
     while (*end == ' ')

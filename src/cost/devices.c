@@ -148,25 +148,25 @@ static double *real_at(neap_device *device, const real_field *field)
 /* Where the next value begins: r->at goes back there for a complaint about it. */
 static const char *value_start(json_reader *r)
 {
-    (void)json_peek_null(r); /* skips white space */
+    (void)neap_json_peek_null(r); /* skips white space */
     return r->at;
 }
 
 static void read_real(json_reader *r, const real_field *field, neap_device *device)
 {
     const char *start = value_start(r);
-    if (field->offset == offsetof(neap_device, bandwidth) && json_peek_null(r)) {
-        json_skip(r, NULL);
+    if (field->offset == offsetof(neap_device, bandwidth) && neap_json_peek_null(r)) {
+        neap_json_skip(r, NULL);
         device->bandwidth = HUGE_VAL;
         return;
     }
-    double value = json_double(r);
-    if (!json_ok(r))
+    double value = neap_json_double(r);
+    if (!neap_json_ok(r))
         return;
     if (value < 0 || (field->positive && value == 0) || value > field->most) {
         r->at = start;
-        json_fail(r, "\"%s\" must be %s 0 and at most %g %s", field->name,
-                  field->positive ? "more than" : "at least", field->most, field->unit);
+        neap_json_fail(r, "\"%s\" must be %s 0 and at most %g %s", field->name,
+                       field->positive ? "more than" : "at least", field->most, field->unit);
         return;
     }
     *real_at(device, field) = value;
@@ -177,9 +177,9 @@ static bool read_real_of(json_reader *r, json_string key, const real_field *fiel
                          neap_device *device, uint32_t *seen)
 {
     for (size_t i = 0; i < count; i++) {
-        if (!json_key_is(key, fields[i].name))
+        if (!neap_json_key_is(key, fields[i].name))
             continue;
-        json_once(r, seen, 1u << i, fields[i].name);
+        neap_json_once(r, seen, 1u << i, fields[i].name);
         read_real(r, &fields[i], device);
         return true;
     }
@@ -199,7 +199,7 @@ static void show(json_string text, char shown[SHOWN])
 static void fail_unknown(json_reader *r, json_string key, const real_field *fields, size_t count,
                          bool others)
 {
-    if (!json_ok(r))
+    if (!neap_json_ok(r))
         return;
     char name[SHOWN];
     show(key, name);
@@ -210,24 +210,24 @@ static void fail_unknown(json_reader *r, json_string key, const real_field *fiel
     for (size_t i = 0; others && i < OTHER_COUNT; i++)
         neap_suggestion_offer(&suggestion, other_fields[i]);
     if (suggestion.best)
-        json_fail(r, "a device has no \"%s\"; did you mean \"%s\"?", name, suggestion.best);
+        neap_json_fail(r, "a device has no \"%s\"; did you mean \"%s\"?", name, suggestion.best);
     else
-        json_fail(r, "a device has no \"%s\"", name);
+        neap_json_fail(r, "a device has no \"%s\"", name);
 }
 
 static void read_rates(json_reader *r, entry *e)
 {
     json_string key;
-    json_begin_object(r);
-    while (json_next_key(r, &key))
+    neap_json_begin_object(r);
+    while (neap_json_next_key(r, &key))
         if (!read_real_of(r, key, rate_fields, NEAP_MATH_COUNT, &e->device, &e->seen_rates))
             fail_unknown(r, key, rate_fields, NEAP_MATH_COUNT, false);
 }
 
 static const char *read_text(json_reader *r, neap_arena *arena)
 {
-    json_string text = json_text(r);
-    if (!json_ok(r))
+    json_string text = neap_json_text(r);
+    if (!neap_json_ok(r))
         return "";
     char *copy = neap_arena_text(arena, text.text, text.length);
     if (!copy)
@@ -241,7 +241,7 @@ static void read_name(json_reader *r, neap_arena *arena, const char **name)
 {
     const char *start = value_start(r);
     *name = read_text(r, arena);
-    if (!json_ok(r))
+    if (!neap_json_ok(r))
         return;
     size_t length = strlen(*name);
     bool plain = length > 0 && length <= 64;
@@ -249,23 +249,23 @@ static void read_name(json_reader *r, neap_arena *arena, const char **name)
         plain = plain && (unsigned char)*c > ' ' && *c != 0x7f;
     if (!plain) {
         r->at = start;
-        json_fail(r, "a device's name must have 1 to 64 bytes and no space");
+        neap_json_fail(r, "a device's name must have 1 to 64 bytes and no space");
     }
 }
 
 static void read_memory(json_reader *r, neap_device *device)
 {
     const char *start = value_start(r);
-    device->memory = json_i64(r);
-    if (json_ok(r) && device->memory < 0) {
+    device->memory = neap_json_i64(r);
+    if (neap_json_ok(r) && device->memory < 0) {
         r->at = start;
-        json_fail(r, "\"memory\" must be at least 0 bytes");
+        neap_json_fail(r, "\"memory\" must be at least 0 bytes");
     }
 }
 
 static void read_other(json_reader *r, neap_arena *arena, int field, entry *e)
 {
-    json_once(r, &e->seen_others, 1u << field, other_fields[field]);
+    neap_json_once(r, &e->seen_others, 1u << field, other_fields[field]);
     switch (field) {
     case NAME:
         read_name(r, arena, &e->device.name);
@@ -280,7 +280,7 @@ static void read_other(json_reader *r, neap_arena *arena, int field, entry *e)
         read_rates(r, e);
         break;
     case DUPLEX:
-        e->device.duplex = json_bool(r);
+        e->device.duplex = neap_json_bool(r);
         break;
     }
 }
@@ -290,7 +290,7 @@ static void read_field(json_reader *r, neap_arena *arena, json_string key, entry
     if (read_real_of(r, key, real_fields, COUNT_OF(real_fields), &e->device, &e->seen_reals))
         return;
     for (int i = 0; i < OTHER_COUNT; i++)
-        if (json_key_is(key, other_fields[i])) {
+        if (neap_json_key_is(key, other_fields[i])) {
             read_other(r, arena, i, e);
             return;
         }
@@ -325,14 +325,14 @@ static void check_device(json_reader *r, const neap_device *device)
     for (size_t i = 0; i < NEAP_MATH_COUNT; i++)
         fastest = device->flops[i] > fastest ? device->flops[i] : fastest;
     if (!device->unit && device->bandwidth == 0)
-        json_fail(r, "device \"%s\" needs a \"bandwidth\"", device->name);
+        neap_json_fail(r, "device \"%s\" needs a \"bandwidth\"", device->name);
     else if (!device->unit && fastest == 0)
-        json_fail(r, "device \"%s\" needs \"flops\" with at least one rate", device->name);
+        neap_json_fail(r, "device \"%s\" needs \"flops\" with at least one rate", device->name);
     else if ((device->link_out == 0) != (device->link_in == 0))
-        json_fail(r,
-                  "device \"%s\" has a host link one way only; give both \"link_out\" and "
-                  "\"link_in\"",
-                  device->name);
+        neap_json_fail(r,
+                       "device \"%s\" has a host link one way only; give both \"link_out\" and "
+                       "\"link_in\"",
+                       device->name);
 }
 
 /* A growing list of devices that lie in an arena. */
@@ -346,19 +346,19 @@ static void read_device(json_reader *r, neap_devices *devices, device_list *adde
     const char *start = value_start(r);
     entry e = {.seen_reals = 0};
     json_string key;
-    json_begin_object(r);
-    while (json_next_key(r, &key))
+    neap_json_begin_object(r);
+    while (neap_json_next_key(r, &key))
         read_field(r, &devices->arena, key, &e);
-    if (!json_ok(r))
+    if (!neap_json_ok(r))
         return;
     const char *end = r->at;
     r->at = start; /* for complaints about the whole */
     if (!e.device.name) {
-        json_fail(r, "the device has no \"name\"");
+        neap_json_fail(r, "the device has no \"name\"");
         return;
     }
     if (position(added->items, added->count, e.device.name) < added->count) {
-        json_fail(r, "device \"%s\" is given twice", e.device.name);
+        neap_json_fail(r, "device \"%s\" is given twice", e.device.name);
         return;
     }
     const neap_device *old = neap_devices_find(devices, e.device.name);
@@ -372,28 +372,29 @@ static void read_device(json_reader *r, neap_devices *devices, device_list *adde
     merge(&e, device);
     check_device(r, device);
     added->items[added->count++] = device;
-    r->at = json_ok(r) ? end : r->at;
+    r->at = neap_json_ok(r) ? end : r->at;
 }
 
 static void read_file_kind(json_reader *r)
 {
     const char *start = value_start(r);
-    json_string kind = json_text(r);
-    if (json_ok(r) && !json_key_is(kind, "devices")) {
+    json_string kind = neap_json_text(r);
+    if (neap_json_ok(r) && !neap_json_key_is(kind, "devices")) {
         char shown[SHOWN];
         show(kind, shown);
         r->at = start;
-        json_fail(r, "not a file of devices but of \"%s\"", shown);
+        neap_json_fail(r, "not a file of devices but of \"%s\"", shown);
     }
 }
 
 static void read_version(json_reader *r)
 {
     const char *start = value_start(r);
-    int64_t version = json_i64(r);
-    if (json_ok(r) && version != 1) {
+    int64_t version = neap_json_i64(r);
+    if (neap_json_ok(r) && version != 1) {
         r->at = start;
-        json_fail(r, "version %lld of device files; this neap reads version 1", (long long)version);
+        neap_json_fail(r, "version %lld of device files; this neap reads version 1",
+                       (long long)version);
     }
 }
 
@@ -403,33 +404,34 @@ static void read_devices(json_reader *r, neap_devices *devices, device_list *add
     uint32_t seen = 0;
     const char *start = value_start(r);
     json_string key;
-    json_begin_object(r);
-    while (json_next_key(r, &key)) {
-        if (json_key_is(key, "neap")) {
-            json_once(r, &seen, KIND, "neap");
+    neap_json_begin_object(r);
+    while (neap_json_next_key(r, &key)) {
+        if (neap_json_key_is(key, "neap")) {
+            neap_json_once(r, &seen, KIND, "neap");
             read_file_kind(r);
-        } else if (json_key_is(key, "version")) {
-            json_once(r, &seen, VERSION, "version");
+        } else if (neap_json_key_is(key, "version")) {
+            neap_json_once(r, &seen, VERSION, "version");
             read_version(r);
-        } else if (json_key_is(key, "devices")) {
-            json_once(r, &seen, DEVICES, "devices");
-            json_begin_array(r);
-            while (json_next_item(r))
+        } else if (neap_json_key_is(key, "devices")) {
+            neap_json_once(r, &seen, DEVICES, "devices");
+            neap_json_begin_array(r);
+            while (neap_json_next_item(r))
                 read_device(r, devices, added);
         } else {
-            json_skip(r, NULL);
+            neap_json_skip(r, NULL);
         }
     }
-    json_end(r);
-    if (!json_ok(r) || seen == (KIND | VERSION | DEVICES))
+    neap_json_end(r);
+    if (!neap_json_ok(r) || seen == (KIND | VERSION | DEVICES))
         return;
     r->at = start;
-    json_fail(r,
-              "a file of devices begins {\"neap\": \"devices\", \"version\": 1, \"devices\": [; "
-              "\"%s\" is missing",
-              !(seen & KIND)      ? "neap"
-              : !(seen & VERSION) ? "version"
-                                  : "devices");
+    neap_json_fail(
+        r,
+        "a file of devices begins {\"neap\": \"devices\", \"version\": 1, \"devices\": [; "
+        "\"%s\" is missing",
+        !(seen & KIND)      ? "neap"
+        : !(seen & VERSION) ? "version"
+                            : "devices");
 }
 
 /* Takes over a list that was read to its end; the room is made first, so it is all or nothing. */
@@ -456,12 +458,12 @@ neap_status neap_devices_read_file(neap_devices *devices, const char *path, neap
         return status;
     device_list added = {NULL, 0, 0};
     json_reader r;
-    json_init(&r, devices->allocator, path, text, length, diag);
+    neap_json_init(&r, devices->allocator, path, text, length, diag);
     read_devices(&r, devices, &added);
     status = r.status;
     if (status == NEAP_OK)
         status = commit(devices, &added, diag);
-    json_clear(&r);
+    neap_json_clear(&r);
     NEAP_DELETE(devices->allocator, added.capacity, added.items);
     neap_release(devices->allocator, text, length + 1);
     return status;

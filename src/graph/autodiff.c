@@ -15,7 +15,7 @@ static const char *joined(neap_network *net, const char *a, const char *b, uint3
     size_t first = strlen(a), second = strlen(b), third = strlen(digits);
     char *name = neap_arena_alloc(&net->arena, first + second + third + 1, 1);
     if (!name) {
-        net_fail_no_memory(net);
+        neap_net_fail_no_memory(net);
         return "";
     }
     memcpy(name, a, first);
@@ -24,14 +24,14 @@ static const char *joined(neap_network *net, const char *a, const char *b, uint3
     return name;
 }
 
-neap_tensor grad_of(const neap_network *net, const net_node *node, uint32_t output)
+neap_tensor neap_grad_of(const neap_network *net, const net_node *node, uint32_t output)
 {
     return net->status == NEAP_OK && output < node->n_outputs
                ? net->tensors[node->outputs[output]].gradient
                : NEAP_NONE;
 }
 
-bool grad_wanted(const neap_network *net, neap_tensor x)
+bool neap_grad_wanted(const neap_network *net, neap_tensor x)
 {
     return net->status == NEAP_OK && x != NEAP_NONE && net->tensors[x].needs_grad;
 }
@@ -75,7 +75,7 @@ static const neap_tensor *whole_layer(neap_network *net, const net_node *node,
     uint32_t n = 0, most = *n_inputs + node->n_inputs + node->n_outputs;
     neap_tensor *list = neap_arena_alloc(&net->arena, most, sizeof *list);
     if (!list) {
-        net_fail_no_memory(net);
+        neap_net_fail_no_memory(net);
         return inputs;
     }
     for (; n < *n_inputs; n++)
@@ -91,15 +91,15 @@ static const neap_tensor *whole_layer(neap_network *net, const net_node *node,
 static net_node *emit(neap_network *net, const net_node *node, const char *type, uint32_t n_inputs,
                       const neap_tensor *inputs, uint32_t n_attrs, const neap_attr *attrs)
 {
-    const op_def *def = op_def_find(type);
+    const op_def *def = neap_op_def_find(type);
     if (net->kernels == NEAP_KERNELS_LAYER)
         inputs = whole_layer(net, node, inputs, &n_inputs);
     if (!def) {
         neap_network_fail(net, "no op type \"%s\"", type);
         return NULL;
     }
-    net_node *made = net_new_node(net, def, backward_name(net, node, def), NEAP_BACKWARD, n_inputs,
-                                  inputs, n_attrs, attrs);
+    net_node *made = neap_net_new_node(net, def, backward_name(net, node, def), NEAP_BACKWARD,
+                                       n_inputs, inputs, n_attrs, attrs);
     if (made)
         made->origin = node->name;
     return made;
@@ -111,34 +111,34 @@ static neap_tensor emit_output(neap_network *net, net_node *made, neap_tensor li
     net_tensor target = net->tensors[like];
     const char *name = joined(net, target.name, ".grad", target.n_gradients);
     net->tensors[like].n_gradients++;
-    return net_new_node_output(net, made, name, NEAP_KIND_GRADIENT, target.dtype, target.rank,
-                               target.shape);
+    return neap_net_new_node_output(net, made, name, NEAP_KIND_GRADIENT, target.dtype, target.rank,
+                                    target.shape);
 }
 
-void grad_give(neap_network *net, neap_tensor target, neap_tensor gradient)
+void neap_grad_give(neap_network *net, neap_tensor target, neap_tensor gradient)
 {
-    if (!grad_wanted(net, target) || gradient == NEAP_NONE)
+    if (!neap_grad_wanted(net, target) || gradient == NEAP_NONE)
         return;
     neap_tensor old = net->tensors[target].gradient;
     if (old == NEAP_NONE) {
         net->tensors[target].gradient = gradient;
         return;
     }
-    net_node *sum = net_new_node(
-        net, op_def_find("add"),
+    net_node *sum = neap_net_new_node(
+        net, neap_op_def_find("add"),
         joined(net, net->tensors[target].name, ".grad_sum", net->tensors[target].n_gradients),
         NEAP_BACKWARD, 2, (neap_tensor[]){old, gradient}, 0, NULL);
     neap_tensor total = sum ? emit_output(net, sum, target) : NEAP_NONE; /* moves the tensors */
     net->tensors[target].gradient = total;
 }
 
-void grad_emit(neap_network *net, const net_node *node, const char *type, uint32_t n_inputs,
-               const neap_tensor *inputs, uint32_t n_targets, const neap_tensor *targets)
+void neap_grad_emit(neap_network *net, const net_node *node, const char *type, uint32_t n_inputs,
+                    const neap_tensor *inputs, uint32_t n_targets, const neap_tensor *targets)
 {
     net_node from = *node; /* the list of nodes moves as it grows */
     bool any = false;
     for (uint32_t i = 0; i < n_targets; i++)
-        any = any || grad_wanted(net, targets[i]);
+        any = any || neap_grad_wanted(net, targets[i]);
     net_node *made =
         any ? emit(net, &from, type, n_inputs, inputs, from.n_attrs, from.attrs) : NULL;
     if (!made)
@@ -146,33 +146,33 @@ void grad_emit(neap_network *net, const net_node *node, const char *type, uint32
     neap_tensor gradients[OP_VIEW_LIMIT];
     for (uint32_t i = 0; i < n_targets; i++)
         gradients[i] =
-            grad_wanted(net, targets[i]) ? emit_output(net, made, targets[i]) : NEAP_NONE;
+            neap_grad_wanted(net, targets[i]) ? emit_output(net, made, targets[i]) : NEAP_NONE;
     for (uint32_t i = 0; i < n_targets; i++)
-        grad_give(net, targets[i], gradients[i]);
+        neap_grad_give(net, targets[i], gradients[i]);
 }
 
-void grad_emit_with(neap_network *net, const net_node *node, const char *type, uint32_t n_inputs,
-                    const neap_tensor *inputs, neap_tensor target, uint32_t n_attrs,
-                    const neap_attr *attrs)
+void neap_grad_emit_with(neap_network *net, const net_node *node, const char *type,
+                         uint32_t n_inputs, const neap_tensor *inputs, neap_tensor target,
+                         uint32_t n_attrs, const neap_attr *attrs)
 {
     net_node from = *node;
     from.attrs = NULL;
-    if (!grad_wanted(net, target))
+    if (!neap_grad_wanted(net, target))
         return;
     net_node *made = emit(net, &from, type, n_inputs, inputs, n_attrs, attrs);
     if (made)
-        grad_give(net, target, emit_output(net, made, target));
+        neap_grad_give(net, target, emit_output(net, made, target));
 }
 
-neap_tensor grad_emit_inner(neap_network *net, const net_node *node, const char *type,
-                            uint32_t n_inputs, const neap_tensor *inputs, neap_tensor like)
+neap_tensor neap_grad_emit_inner(neap_network *net, const net_node *node, const char *type,
+                                 uint32_t n_inputs, const neap_tensor *inputs, neap_tensor like)
 {
     net_node from = *node;
     net_node *made = emit(net, &from, type, n_inputs, inputs, 0, NULL);
     return made ? emit_output(net, made, like) : NEAP_NONE;
 }
 
-void net_differentiate(neap_network *net, neap_tensor loss)
+void neap_net_differentiate(neap_network *net, neap_tensor loss)
 {
     const net_tensor *scalar = &net->tensors[loss];
     if (net->differentiated) {
@@ -185,8 +185,8 @@ void net_differentiate(neap_network *net, neap_tensor loss)
                           scalar->name);
         return;
     }
-    neap_tensor seed = net_new_tensor(net, joined(net, scalar->name, ".grad", 0), NEAP_KIND_INPUT,
-                                      scalar->dtype, 1, (int64_t[]){1});
+    neap_tensor seed = neap_net_new_tensor(net, joined(net, scalar->name, ".grad", 0),
+                                           NEAP_KIND_INPUT, scalar->dtype, 1, (int64_t[]){1});
     if (seed == NEAP_NONE)
         return;
     net->tensors[loss].gradient = seed;

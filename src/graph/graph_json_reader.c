@@ -39,18 +39,18 @@ static const char *keep_text(graph_reader *g, json_string text)
 
 static bool reserve(graph_reader *g, size_t needed, size_t item_size, void *array, size_t *capacity)
 {
-    if (json_ok(&g->json))
+    if (neap_json_ok(&g->json))
         g->json.status =
             neap_reserve(g->allocator, needed, item_size, array, capacity, g->json.diag);
-    return json_ok(&g->json);
+    return neap_json_ok(&g->json);
 }
 
 /* Appends a field to the current extra text, its value as it stands in the file. */
 static void keep_named_field(graph_reader *g, const char *name)
 {
     json_string raw;
-    json_skip(&g->json, &raw);
-    if (!json_ok(&g->json))
+    neap_json_skip(&g->json, &raw);
+    if (!neap_json_ok(&g->json))
         return;
     if (g->extra.length)
         neap_text_putc(&g->extra, ',');
@@ -72,9 +72,9 @@ static void keep_field(graph_reader *g, json_string key)
 static void read_ids(graph_reader *g, id_list *list)
 {
     list->count = 0;
-    json_begin_array(&g->json);
-    while (json_next_item(&g->json)) {
-        uint32_t id = json_u32(&g->json, NEAP_NONE - 1);
+    neap_json_begin_array(&g->json);
+    while (neap_json_next_item(&g->json)) {
+        uint32_t id = neap_json_u32(&g->json, NEAP_NONE - 1);
         if (!reserve(g, list->count + 1, sizeof id, &list->ids, &list->capacity))
             return;
         list->ids[list->count++] = id;
@@ -83,10 +83,10 @@ static void read_ids(graph_reader *g, id_list *list)
 
 static void read_shape(graph_reader *g, neap_value_desc *value)
 {
-    json_begin_array(&g->json);
+    neap_json_begin_array(&g->json);
     value->rank = 0;
-    while (json_next_item(&g->json)) {
-        int64_t extent = json_i64(&g->json);
+    while (neap_json_next_item(&g->json)) {
+        int64_t extent = neap_json_i64(&g->json);
         if (!reserve(g, value->rank + 1, sizeof extent, &g->shape, &g->shape_capacity))
             return;
         g->shape[value->rank++] = extent;
@@ -98,9 +98,9 @@ static void read_shape(graph_reader *g, neap_value_desc *value)
 static void read_dtype(graph_reader *g, neap_value_desc *value)
 {
     const char *before = g->json.at;
-    const char *name = keep_text(g, json_text(&g->json));
+    const char *name = keep_text(g, neap_json_text(&g->json));
     value->dtype = name ? neap_dtype_from_name(name) : NEAP_DTYPE_UNKNOWN;
-    if (value->dtype == NEAP_DTYPE_UNKNOWN && json_ok(&g->json)) {
+    if (value->dtype == NEAP_DTYPE_UNKNOWN && neap_json_ok(&g->json)) {
         g->json.at = before;
         keep_named_field(g, "dtype");
     }
@@ -110,14 +110,14 @@ static void begin_item(graph_reader *g)
 {
     neap_arena_clear(&g->texts);
     g->extra.length = 0;
-    json_begin_object(&g->json);
+    neap_json_begin_object(&g->json);
 }
 
 static void require(graph_reader *g, uint32_t seen, uint32_t bit, const char *what, size_t id,
                     const char *field)
 {
     if (!(seen & bit))
-        json_fail(&g->json, "%s %zu has no \"%s\"", what, id, field);
+        neap_json_fail(&g->json, "%s %zu has no \"%s\"", what, id, field);
 }
 
 static void read_value(graph_reader *g, size_t id)
@@ -129,27 +129,27 @@ static void read_value(graph_reader *g, size_t id)
     neap_value_desc value;
     neap_value_desc_init(&value);
     begin_item(g);
-    while (json_next_key(r, &key)) {
-        if (json_key_is(key, "name")) {
-            json_once(r, &seen, NAME, "name");
-            value.name = keep_text(g, json_text(r));
-        } else if (json_key_is(key, "bytes")) {
-            json_once(r, &seen, BYTES, "bytes");
-            value.bytes = json_i64(r);
-        } else if (json_key_is(key, "kind")) {
-            json_once(r, &seen, KIND, "kind");
-            value.kind = keep_text(g, json_text(r));
-        } else if (json_key_is(key, "view_of")) {
-            json_once(r, &seen, VIEW, "view_of");
-            if (json_peek_null(r))
-                json_skip(r, NULL);
+    while (neap_json_next_key(r, &key)) {
+        if (neap_json_key_is(key, "name")) {
+            neap_json_once(r, &seen, NAME, "name");
+            value.name = keep_text(g, neap_json_text(r));
+        } else if (neap_json_key_is(key, "bytes")) {
+            neap_json_once(r, &seen, BYTES, "bytes");
+            value.bytes = neap_json_i64(r);
+        } else if (neap_json_key_is(key, "kind")) {
+            neap_json_once(r, &seen, KIND, "kind");
+            value.kind = keep_text(g, neap_json_text(r));
+        } else if (neap_json_key_is(key, "view_of")) {
+            neap_json_once(r, &seen, VIEW, "view_of");
+            if (neap_json_peek_null(r))
+                neap_json_skip(r, NULL);
             else
-                value.view_of = json_u32(r, NEAP_NONE - 1);
-        } else if (json_key_is(key, "dtype")) {
-            json_once(r, &seen, DTYPE, "dtype");
+                value.view_of = neap_json_u32(r, NEAP_NONE - 1);
+        } else if (neap_json_key_is(key, "dtype")) {
+            neap_json_once(r, &seen, DTYPE, "dtype");
             read_dtype(g, &value);
-        } else if (json_key_is(key, "shape")) {
-            json_once(r, &seen, SHAPE, "shape");
+        } else if (neap_json_key_is(key, "shape")) {
+            neap_json_once(r, &seen, SHAPE, "shape");
             read_shape(g, &value);
         } else {
             keep_field(g, key);
@@ -157,7 +157,7 @@ static void read_value(graph_reader *g, size_t id)
     }
     require(g, seen, BYTES, "value", id, "bytes");
     value.extra = g->extra.length ? g->extra.text : NULL;
-    if (json_ok(r))
+    if (neap_json_ok(r))
         r->status = neap_graph_builder_add_value(g->builder, &value, NULL, r->diag);
 }
 
@@ -168,51 +168,51 @@ static neap_variant read_variant(graph_reader *g)
     json_string key;
     uint32_t seen = 0;
     neap_variant variant = {0, 0, 0};
-    json_begin_object(r);
-    while (json_next_key(r, &key)) {
-        if (json_key_is(key, "time")) {
-            json_once(r, &seen, TIME, "time");
-            variant.seconds = json_double(r);
-        } else if (json_key_is(key, "workspace")) {
-            json_once(r, &seen, WORKSPACE, "workspace");
-            variant.workspace = json_i64(r);
+    neap_json_begin_object(r);
+    while (neap_json_next_key(r, &key)) {
+        if (neap_json_key_is(key, "time")) {
+            neap_json_once(r, &seen, TIME, "time");
+            variant.seconds = neap_json_double(r);
+        } else if (neap_json_key_is(key, "workspace")) {
+            neap_json_once(r, &seen, WORKSPACE, "workspace");
+            variant.workspace = neap_json_i64(r);
         } else {
-            json_skip(r, NULL);
+            neap_json_skip(r, NULL);
         }
     }
     if (!(seen & TIME))
-        json_fail(r, "a variant has no \"time\"");
+        neap_json_fail(r, "a variant has no \"time\"");
     return variant;
 }
 
 static void read_variants(graph_reader *g, neap_op_desc *op)
 {
-    json_begin_array(&g->json);
+    neap_json_begin_array(&g->json);
     op->lists_variants = true;
     op->n_variants = 0;
-    while (json_next_item(&g->json)) {
+    while (neap_json_next_item(&g->json)) {
         neap_variant variant = read_variant(g);
         if (!reserve(g, op->n_variants + 1, sizeof variant, &g->variants, &g->variant_capacity))
             return;
         g->variants[op->n_variants++] = variant;
     }
-    if (json_ok(&g->json) && op->n_variants == 0)
-        json_fail(&g->json, "\"variants\" may not be empty: variant 0 is the op itself");
+    if (neap_json_ok(&g->json) && op->n_variants == 0)
+        neap_json_fail(&g->json, "\"variants\" may not be empty: variant 0 is the op itself");
 }
 
 static void read_attrs(graph_reader *g, neap_op_desc *op)
 {
     json_reader *r = &g->json;
     json_string key;
-    json_begin_object(r);
+    neap_json_begin_object(r);
     op->n_attrs = 0;
-    while (json_next_key(r, &key)) {
+    while (neap_json_next_key(r, &key)) {
         neap_attr attr = {.name = keep_text(g, key)};
-        attr.is_real = json_peek_real(r);
+        attr.is_real = neap_json_peek_real(r);
         if (attr.is_real)
-            attr.real = json_double(r);
+            attr.real = neap_json_double(r);
         else
-            attr.integer = json_i64(r);
+            attr.integer = neap_json_i64(r);
         if (!reserve(g, op->n_attrs + 1, sizeof attr, &g->attrs, &g->attr_capacity))
             return;
         g->attrs[op->n_attrs++] = attr;
@@ -222,21 +222,21 @@ static void read_attrs(graph_reader *g, neap_op_desc *op)
 
 static neap_pass read_pass(json_reader *r)
 {
-    json_string pass = json_text(r);
-    if (json_key_is(pass, "backward"))
+    json_string pass = neap_json_text(r);
+    if (neap_json_key_is(pass, "backward"))
         return NEAP_BACKWARD;
-    if (json_ok(r) && !json_key_is(pass, "forward"))
-        json_fail(r, "\"pass\" must be \"forward\" or \"backward\"");
+    if (neap_json_ok(r) && !neap_json_key_is(pass, "forward"))
+        neap_json_fail(r, "\"pass\" must be \"forward\" or \"backward\"");
     return NEAP_FORWARD;
 }
 
 static void read_in_place(graph_reader *g, neap_op_desc *op)
 {
     read_ids(g, &g->pair);
-    if (!json_ok(&g->json))
+    if (!neap_json_ok(&g->json))
         return;
     if (g->pair.count != 2) {
-        json_fail(&g->json, "\"in_place\" takes two value ids: [input, output]");
+        neap_json_fail(&g->json, "\"in_place\" takes two value ids: [input, output]");
         return;
     }
     op->in_place_input = g->pair.ids[0];
@@ -275,10 +275,10 @@ static void read_op_field(graph_reader *g, enum op_field field, neap_op_desc *op
     json_reader *r = &g->json;
     switch (field) {
     case OP_NAME:
-        op->name = keep_text(g, json_text(r));
+        op->name = keep_text(g, neap_json_text(r));
         break;
     case OP_TYPE:
-        op->type = keep_text(g, json_text(r));
+        op->type = keep_text(g, neap_json_text(r));
         break;
     case OP_PASS:
         op->pass = read_pass(r);
@@ -290,25 +290,25 @@ static void read_op_field(graph_reader *g, enum op_field field, neap_op_desc *op
         read_ids(g, &g->outputs);
         break;
     case OP_TIME:
-        own->seconds = json_double(r);
+        own->seconds = neap_json_double(r);
         break;
     case OP_WORKSPACE:
-        own->workspace = json_i64(r);
+        own->workspace = neap_json_i64(r);
         break;
     case OP_VARIANTS:
         read_variants(g, op);
         break;
     case OP_RANDOM:
-        op->random = json_bool(r);
+        op->random = neap_json_bool(r);
         break;
     case OP_IN_PLACE:
         read_in_place(g, op);
         break;
     case OP_FLOPS:
-        op->flops = json_i64(r);
+        op->flops = neap_json_i64(r);
         break;
     case OP_MOVED:
-        op->bytes_moved = json_i64(r);
+        op->bytes_moved = neap_json_i64(r);
         break;
     case OP_ATTRS:
         read_attrs(g, op);
@@ -326,7 +326,7 @@ static void settle_variants(graph_reader *g, size_t id, neap_op_desc *op, const 
         op->n_variants = 1;
     } else if (g->variants[0].seconds != own->seconds ||
                g->variants[0].workspace != own->workspace) {
-        json_fail(&g->json, "op %zu: variant 0 must have the op's own time and workspace", id);
+        neap_json_fail(&g->json, "op %zu: variant 0 must have the op's own time and workspace", id);
     }
     op->variants = g->variants;
 }
@@ -341,21 +341,21 @@ static void read_op(graph_reader *g, size_t id)
     neap_op_desc_init(&op);
     g->inputs.count = g->outputs.count = 0;
     begin_item(g);
-    while (json_next_key(r, &key)) {
+    while (neap_json_next_key(r, &key)) {
         size_t f = 0, n_fields = sizeof op_fields / sizeof *op_fields;
-        while (f < n_fields && !json_key_is(key, op_fields[f].name))
+        while (f < n_fields && !neap_json_key_is(key, op_fields[f].name))
             f++;
         if (f == n_fields) {
             keep_field(g, key);
         } else {
-            json_once(r, &seen, op_fields[f].bit, op_fields[f].name);
+            neap_json_once(r, &seen, op_fields[f].bit, op_fields[f].name);
             read_op_field(g, op_fields[f].bit, &op, &own);
         }
     }
     require(g, seen, OP_INPUTS, "op", id, "inputs");
     require(g, seen, OP_OUTPUTS, "op", id, "outputs");
     require(g, seen, OP_TIME, "op", id, "time");
-    if (!json_ok(r))
+    if (!neap_json_ok(r))
         return;
     settle_variants(g, id, &op, &own);
     op.inputs = g->inputs.ids;
@@ -363,14 +363,14 @@ static void read_op(graph_reader *g, size_t id)
     op.outputs = g->outputs.ids;
     op.n_outputs = (uint32_t)g->outputs.count;
     op.extra = g->extra.length ? g->extra.text : NULL;
-    if (json_ok(r))
+    if (neap_json_ok(r))
         r->status = neap_graph_builder_add_op(g->builder, &op, NULL, r->diag);
 }
 
 static void read_outputs(graph_reader *g)
 {
     read_ids(g, &g->outputs);
-    for (size_t i = 0; i < g->outputs.count && json_ok(&g->json); i++)
+    for (size_t i = 0; i < g->outputs.count && neap_json_ok(&g->json); i++)
         g->json.status = neap_graph_builder_add_output(g->builder, g->outputs.ids[i], g->json.diag);
 }
 
@@ -383,37 +383,37 @@ static void read_graph(graph_reader *g)
     uint32_t seen = 0;
     neap_text extra; /* of the graph itself: g->extra is used by the values and ops in between */
     neap_text_init(&extra, g->allocator);
-    json_begin_object(r);
-    while (json_next_key(r, &key)) {
-        if (json_key_is(key, "neap")) {
-            json_once(r, &seen, NEAP, "neap");
-            if (!json_key_is(json_text(r), "graph"))
-                json_fail(r, "this is not a graph file: \"neap\" must be \"graph\"");
-        } else if (json_key_is(key, "version")) {
-            json_once(r, &seen, VERSION, "version");
-            if (json_i64(r) != 1)
-                json_fail(r, "only version 1 of the format is known");
-        } else if (json_key_is(key, "name")) {
-            json_once(r, &seen, NAME, "name");
-            json_string name = json_text(r);
+    neap_json_begin_object(r);
+    while (neap_json_next_key(r, &key)) {
+        if (neap_json_key_is(key, "neap")) {
+            neap_json_once(r, &seen, NEAP, "neap");
+            if (!neap_json_key_is(neap_json_text(r), "graph"))
+                neap_json_fail(r, "this is not a graph file: \"neap\" must be \"graph\"");
+        } else if (neap_json_key_is(key, "version")) {
+            neap_json_once(r, &seen, VERSION, "version");
+            if (neap_json_i64(r) != 1)
+                neap_json_fail(r, "only version 1 of the format is known");
+        } else if (neap_json_key_is(key, "name")) {
+            neap_json_once(r, &seen, NAME, "name");
+            json_string name = neap_json_text(r);
             graph->name = neap_arena_text(&graph->arena, name.text, name.length);
             if (!graph->name)
                 r->status = neap_fail_no_memory(r->diag);
-        } else if (json_key_is(key, "fixed_bytes")) {
-            json_once(r, &seen, FIXED, "fixed_bytes");
-            graph->fixed_bytes = json_i64(r);
-        } else if (json_key_is(key, "values")) {
-            json_once(r, &seen, VALUES, "values");
-            json_begin_array(r);
-            for (size_t id = 0; json_next_item(r); id++)
+        } else if (neap_json_key_is(key, "fixed_bytes")) {
+            neap_json_once(r, &seen, FIXED, "fixed_bytes");
+            graph->fixed_bytes = neap_json_i64(r);
+        } else if (neap_json_key_is(key, "values")) {
+            neap_json_once(r, &seen, VALUES, "values");
+            neap_json_begin_array(r);
+            for (size_t id = 0; neap_json_next_item(r); id++)
                 read_value(g, id);
-        } else if (json_key_is(key, "ops")) {
-            json_once(r, &seen, OPS, "ops");
-            json_begin_array(r);
-            for (size_t id = 0; json_next_item(r); id++)
+        } else if (neap_json_key_is(key, "ops")) {
+            neap_json_once(r, &seen, OPS, "ops");
+            neap_json_begin_array(r);
+            for (size_t id = 0; neap_json_next_item(r); id++)
                 read_op(g, id);
-        } else if (json_key_is(key, "outputs")) {
-            json_once(r, &seen, OUTPUTS, "outputs");
+        } else if (neap_json_key_is(key, "outputs")) {
+            neap_json_once(r, &seen, OUTPUTS, "outputs");
             read_outputs(g);
         } else {
             g->extra.length = 0;
@@ -424,18 +424,18 @@ static void read_graph(graph_reader *g)
         }
     }
     if (!(seen & NEAP))
-        json_fail(r, "this is not a graph file: it has no \"neap\": \"graph\"");
+        neap_json_fail(r, "this is not a graph file: it has no \"neap\": \"graph\"");
     if (!(seen & VERSION))
-        json_fail(r, "the graph has no \"version\": 1");
+        neap_json_fail(r, "the graph has no \"version\": 1");
     if (!(seen & VALUES) || !(seen & OPS) || !(seen & OUTPUTS))
-        json_fail(r, "the graph has no \"%s\"",
-                  !(seen & VALUES) ? "values"
-                  : !(seen & OPS)  ? "ops"
-                                   : "outputs");
-    json_end(r);
-    if (json_ok(r) && extra.length)
+        neap_json_fail(r, "the graph has no \"%s\"",
+                       !(seen & VALUES) ? "values"
+                       : !(seen & OPS)  ? "ops"
+                                        : "outputs");
+    neap_json_end(r);
+    if (neap_json_ok(r) && extra.length)
         graph->extra = neap_arena_text(&graph->arena, extra.text, extra.length);
-    if (json_ok(r) && (extra.status != NEAP_OK || (extra.length && !graph->extra)))
+    if (neap_json_ok(r) && (extra.status != NEAP_OK || (extra.length && !graph->extra)))
         r->status = neap_fail_no_memory(r->diag);
     neap_text_clear(&extra);
 }
@@ -443,7 +443,7 @@ static void read_graph(graph_reader *g)
 static void clear_reader(graph_reader *g)
 {
     neap_graph_builder_destroy(g->builder);
-    json_clear(&g->json);
+    neap_json_clear(&g->json);
     neap_arena_clear(&g->texts);
     neap_text_clear(&g->extra);
     NEAP_DELETE(g->allocator, g->inputs.capacity, g->inputs.ids);
@@ -459,7 +459,7 @@ neap_status neap_graph_read_text(neap_allocator *allocator, const char *text, si
 {
     graph_reader g = {.allocator = neap_allocator_or_system(allocator)};
     *graph = NULL;
-    json_init(&g.json, allocator, source, text, length, diag);
+    neap_json_init(&g.json, allocator, source, text, length, diag);
     neap_arena_init(&g.texts, allocator);
     neap_text_init(&g.extra, allocator);
     neap_status status = neap_graph_builder_create(allocator, "graph", &g.builder, diag);

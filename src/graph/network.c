@@ -63,7 +63,7 @@ bool neap_network_failed(const neap_network *net)
     return net->status != NEAP_OK;
 }
 
-void net_fail_no_memory(neap_network *net)
+void neap_net_fail_no_memory(neap_network *net)
 {
     if (net->status == NEAP_OK)
         net->status = neap_fail_no_memory(&net->diag);
@@ -81,7 +81,7 @@ void neap_network_fail(neap_network *net, const char *format, ...)
     net->status = neap_fail(&net->diag, NEAP_INVALID, "%s: %s", net->name, message);
 }
 
-neap_tensor net_fail(neap_network *net, const char *layer, const char *format, ...)
+neap_tensor neap_net_fail(neap_network *net, const char *layer, const char *format, ...)
 {
     char message[NEAP_DIAG_CAPACITY];
     va_list arguments;
@@ -108,7 +108,7 @@ void neap_net_enter(neap_network *net, const char *format, ...)
     if (name)
         vsnprintf(name, (size_t)length + 1, format, again);
     else
-        net_fail_no_memory(net);
+        neap_net_fail_no_memory(net);
     va_end(again);
     if (net->status != NEAP_OK)
         return;
@@ -120,7 +120,7 @@ void neap_net_enter(neap_network *net, const char *format, ...)
     neap_text_puts(&net->scope, name);
     neap_text_putc(&net->scope, '.');
     if (net->scope.status != NEAP_OK)
-        net_fail_no_memory(net);
+        neap_net_fail_no_memory(net);
 }
 
 void neap_net_leave(neap_network *net)
@@ -137,12 +137,12 @@ void neap_net_leave(neap_network *net)
 
 /* ---- Tensors ---- */
 
-const net_tensor *net_get(neap_network *net, const char *layer, neap_tensor x)
+const net_tensor *neap_net_get(neap_network *net, const char *layer, neap_tensor x)
 {
     if (net->status != NEAP_OK)
         return NULL;
     if (x >= net->n_tensors) {
-        net_fail(net, layer, "reads a tensor that does not exist");
+        neap_net_fail(net, layer, "reads a tensor that does not exist");
         return NULL;
     }
     return &net->tensors[x];
@@ -167,7 +167,7 @@ static const char *full_name(neap_network *net, const char *layer, const char *s
            tail = suffix ? strlen(suffix) + 1 : 0;
     char *name = neap_arena_alloc(&net->arena, scope + length + tail + 1, 1);
     if (!name) {
-        net_fail_no_memory(net);
+        neap_net_fail_no_memory(net);
         return "";
     }
     if (scope)
@@ -180,8 +180,8 @@ static const char *full_name(neap_network *net, const char *layer, const char *s
     return name;
 }
 
-neap_tensor net_new_tensor(neap_network *net, const char *name, const char *kind, neap_dtype dtype,
-                           uint32_t rank, const int64_t *shape)
+neap_tensor neap_net_new_tensor(neap_network *net, const char *name, const char *kind,
+                                neap_dtype dtype, uint32_t rank, const int64_t *shape)
 {
     if (net->status != NEAP_OK)
         return NEAP_NONE;
@@ -211,7 +211,7 @@ neap_tensor net_new_tensor(neap_network *net, const char *name, const char *kind
     neap_status status = NEAP_RESERVE(net->allocator, net->n_tensors + 1, &net->tensors,
                                       &net->tensor_capacity, &net->diag);
     if (status != NEAP_OK || net->n_tensors >= NEAP_NONE - 1) {
-        net_fail_no_memory(net);
+        neap_net_fail_no_memory(net);
         return NEAP_NONE;
     }
     net->tensors[net->n_tensors] = tensor;
@@ -221,20 +221,21 @@ neap_tensor net_new_tensor(neap_network *net, const char *name, const char *kind
 neap_tensor neap_net_input(neap_network *net, const char *name, neap_dtype dtype, uint32_t rank,
                            const int64_t *shape)
 {
-    return net_new_tensor(net, full_name(net, name, NULL), NEAP_KIND_INPUT, dtype, rank, shape);
+    return neap_net_new_tensor(net, full_name(net, name, NULL), NEAP_KIND_INPUT, dtype, rank,
+                               shape);
 }
 
 neap_tensor neap_net_parameter(neap_network *net, const char *name, uint32_t rank,
                                const int64_t *shape)
 {
-    return net_add_parameter(net, name, NULL, rank, shape);
+    return neap_net_add_parameter(net, name, NULL, rank, shape);
 }
 
-neap_tensor net_add_parameter(neap_network *net, const char *layer, const char *suffix,
-                              uint32_t rank, const int64_t *shape)
+neap_tensor neap_net_add_parameter(neap_network *net, const char *layer, const char *suffix,
+                                   uint32_t rank, const int64_t *shape)
 {
-    neap_tensor parameter = net_new_tensor(net, full_name(net, layer, suffix), NEAP_KIND_PARAMETER,
-                                           net->dtype, rank, shape);
+    neap_tensor parameter = neap_net_new_tensor(net, full_name(net, layer, suffix),
+                                                NEAP_KIND_PARAMETER, net->dtype, rank, shape);
     if (parameter != NEAP_NONE)
         net->tensors[parameter].needs_grad = true;
     return parameter;
@@ -248,9 +249,9 @@ static bool is_float(neap_dtype dtype)
 }
 
 /* Appends a node without outputs yet. */
-net_node *net_new_node(neap_network *net, const op_def *def, const char *name, neap_pass pass,
-                       uint32_t n_inputs, const neap_tensor *inputs, uint32_t n_attrs,
-                       const neap_attr *attrs)
+net_node *neap_net_new_node(neap_network *net, const op_def *def, const char *name, neap_pass pass,
+                            uint32_t n_inputs, const neap_tensor *inputs, uint32_t n_attrs,
+                            const neap_attr *attrs)
 {
     if (net->status != NEAP_OK)
         return NULL;
@@ -265,7 +266,7 @@ net_node *net_new_node(neap_network *net, const op_def *def, const char *name, n
                      .attrs = neap_arena_copy(&net->arena, attrs, n_attrs, sizeof *attrs),
                      .outputs = neap_arena_alloc(&net->arena, OP_VIEW_LIMIT, sizeof *node.outputs)};
     if (status != NEAP_OK || !node.inputs || !node.attrs || !node.outputs) {
-        net_fail_no_memory(net);
+        neap_net_fail_no_memory(net);
         return NULL;
     }
     net->nodes[net->n_nodes] = node;
@@ -288,7 +289,7 @@ static bool make_room_for_output(neap_network *net, net_node *node)
         return true;
     neap_tensor *longer = neap_arena_alloc(&net->arena, (size_t)count * 2, sizeof *longer);
     if (!longer) {
-        net_fail_no_memory(net);
+        neap_net_fail_no_memory(net);
         return false;
     }
     memcpy(longer, node->outputs, count * sizeof *longer);
@@ -296,11 +297,11 @@ static bool make_room_for_output(neap_network *net, net_node *node)
     return true;
 }
 
-neap_tensor net_new_node_output(neap_network *net, net_node *node, const char *name,
-                                const char *kind, neap_dtype dtype, uint32_t rank,
-                                const int64_t *shape)
+neap_tensor neap_net_new_node_output(neap_network *net, net_node *node, const char *name,
+                                     const char *kind, neap_dtype dtype, uint32_t rank,
+                                     const int64_t *shape)
 {
-    neap_tensor output = net_new_tensor(net, name, kind, dtype, rank, shape);
+    neap_tensor output = neap_net_new_tensor(net, name, kind, dtype, rank, shape);
     if (output == NEAP_NONE)
         return NEAP_NONE;
     net_tensor *tensor = &net->tensors[output];
@@ -314,21 +315,22 @@ neap_tensor net_new_node_output(neap_network *net, net_node *node, const char *n
     return output;
 }
 
-neap_tensor net_add_node(neap_network *net, const net_call *call, neap_dtype dtype, uint32_t rank,
-                         const int64_t *shape)
+neap_tensor neap_net_add_node(neap_network *net, const net_call *call, neap_dtype dtype,
+                              uint32_t rank, const int64_t *shape)
 {
     for (uint32_t i = 0; i < call->n_inputs; i++)
-        if (!net_get(net, call->name, call->inputs[i]))
+        if (!neap_net_get(net, call->name, call->inputs[i]))
             return NEAP_NONE;
     const char *name = full_name(net, call->name, NULL);
-    net_node *node = net_new_node(net, call->def, name, NEAP_FORWARD, call->n_inputs, call->inputs,
-                                  call->n_attrs, call->attrs);
-    return node ? net_new_node_output(net, node, name, NEAP_KIND_ACTIVATION, dtype, rank, shape)
-                : NEAP_NONE;
+    net_node *node = neap_net_new_node(net, call->def, name, NEAP_FORWARD, call->n_inputs,
+                                       call->inputs, call->n_attrs, call->attrs);
+    return node
+               ? neap_net_new_node_output(net, node, name, NEAP_KIND_ACTIVATION, dtype, rank, shape)
+               : NEAP_NONE;
 }
 
-neap_tensor net_add_output(neap_network *net, const char *suffix, neap_dtype dtype, uint32_t rank,
-                           const int64_t *shape)
+neap_tensor neap_net_add_output(neap_network *net, const char *suffix, neap_dtype dtype,
+                                uint32_t rank, const int64_t *shape)
 {
     if (net->status != NEAP_OK)
         return NEAP_NONE;
@@ -336,11 +338,11 @@ neap_tensor net_add_output(neap_network *net, const char *suffix, neap_dtype dty
     size_t length = strlen(node->name), tail = strlen(suffix);
     char *name = neap_arena_alloc(&net->arena, length + tail + 2, 1);
     if (!name) {
-        net_fail_no_memory(net);
+        neap_net_fail_no_memory(net);
         return NEAP_NONE;
     }
     memcpy(name, node->name, length);
     name[length] = '.';
     memcpy(name + length + 1, suffix, tail);
-    return net_new_node_output(net, node, name, NEAP_KIND_ACTIVATION, dtype, rank, shape);
+    return neap_net_new_node_output(net, node, name, NEAP_KIND_ACTIVATION, dtype, rank, shape);
 }

@@ -49,14 +49,14 @@ struct op_def {
 };
 
 /* By name; NULL where neap has none such. */
-const op_def *op_def_find(const char *type);
+const op_def *neap_op_def_find(const char *type);
 /* All types, for tests and documentation. */
-const op_def *op_def_at(size_t index, size_t *count);
+const op_def *neap_op_def_at(size_t index, size_t *count);
 
 /* Products that stop at INT64_MAX instead of overflowing. */
-int64_t count_mul(int64_t a, int64_t b);
-int64_t count_add(int64_t a, int64_t b);
-int64_t count_elements(const op_shape *shape);
+int64_t neap_count_mul(int64_t a, int64_t b);
+int64_t neap_count_add(int64_t a, int64_t b);
+int64_t neap_count_elements(const op_shape *shape);
 
 /* ---- The network ---- */
 
@@ -107,9 +107,9 @@ struct neap_network {
  * A tensor of the network, or NULL after an error: then the layer returns NEAP_NONE. One that does
  * not exist is such an error, of the layer named.
  */
-const net_tensor *net_get(neap_network *net, const char *layer, neap_tensor x);
+const net_tensor *neap_net_get(neap_network *net, const char *layer, neap_tensor x);
 /* Fails the network with "layer "scope.name": ...". Always returns NEAP_NONE. */
-neap_tensor net_fail(neap_network *net, const char *layer, const char *format, ...)
+neap_tensor neap_net_fail(neap_network *net, const char *layer, const char *format, ...)
     NEAP_PRINTF(3, 4);
 
 /* What a node is made of. Lists are copied. */
@@ -124,16 +124,16 @@ typedef struct net_call {
 
 /*
  * Appends a forward node with its first output of the given type and shape, named like the layer.
- * More outputs are added with net_add_output, named "<layer>.<suffix>". Returns the output, or
+ * More outputs are added with neap_net_add_output, named "<layer>.<suffix>". Returns the output, or
  * NEAP_NONE.
  */
-neap_tensor net_add_node(neap_network *net, const net_call *call, neap_dtype dtype, uint32_t rank,
-                         const int64_t *shape);
-neap_tensor net_add_output(neap_network *net, const char *suffix, neap_dtype dtype, uint32_t rank,
-                           const int64_t *shape);
-/* "<layer>.<suffix>" as a parameter. */
-neap_tensor net_add_parameter(neap_network *net, const char *layer, const char *suffix,
+neap_tensor neap_net_add_node(neap_network *net, const net_call *call, neap_dtype dtype,
                               uint32_t rank, const int64_t *shape);
+neap_tensor neap_net_add_output(neap_network *net, const char *suffix, neap_dtype dtype,
+                                uint32_t rank, const int64_t *shape);
+/* "<layer>.<suffix>" as a parameter. */
+neap_tensor neap_net_add_parameter(neap_network *net, const char *layer, const char *suffix,
+                                   uint32_t rank, const int64_t *shape);
 
 #define ATTR_INT(key, value)  ((neap_attr){.name = (key), .integer = (value)})
 #define ATTR_REAL(key, value) ((neap_attr){.name = (key), .is_real = true, .real = (value)})
@@ -141,42 +141,42 @@ neap_tensor net_add_parameter(neap_network *net, const char *layer, const char *
 /* ---- For backward functions ---- */
 
 /* The gradient of an output of the node; NEAP_NONE if the loss does not depend on it. */
-neap_tensor grad_of(const neap_network *net, const net_node *node, uint32_t output);
-bool grad_wanted(const neap_network *net, neap_tensor x);
+neap_tensor neap_grad_of(const neap_network *net, const net_node *node, uint32_t output);
+bool neap_grad_wanted(const neap_network *net, neap_tensor x);
 /*
  * Appends the backward op `type` (named "<node>.<type>"), which reads `inputs` and produces a
- * gradient for each of `targets` (those for which grad_wanted is false are left out); the node's
- * attributes come along. Each gradient is added to its target's. Nothing happens if no target wants
- * one.
+ * gradient for each of `targets` (those for which neap_grad_wanted is false are left out); the
+ * node's attributes come along. Each gradient is added to its target's. Nothing happens if no
+ * target wants one.
  */
-void grad_emit(neap_network *net, const net_node *node, const char *type, uint32_t n_inputs,
-               const neap_tensor *inputs, uint32_t n_targets, const neap_tensor *targets);
+void neap_grad_emit(neap_network *net, const net_node *node, const char *type, uint32_t n_inputs,
+                    const neap_tensor *inputs, uint32_t n_targets, const neap_tensor *targets);
 /* The same with other attributes than the node's, for one target. */
-void grad_emit_with(neap_network *net, const net_node *node, const char *type, uint32_t n_inputs,
-                    const neap_tensor *inputs, neap_tensor target, uint32_t n_attrs,
-                    const neap_attr *attrs);
+void neap_grad_emit_with(neap_network *net, const net_node *node, const char *type,
+                         uint32_t n_inputs, const neap_tensor *inputs, neap_tensor target,
+                         uint32_t n_attrs, const neap_attr *attrs);
 /* A gradient that is not a tensor's own: an intermediate of the shape of `like`, without
  * attributes. */
-neap_tensor grad_emit_inner(neap_network *net, const net_node *node, const char *type,
-                            uint32_t n_inputs, const neap_tensor *inputs, neap_tensor like);
+neap_tensor neap_grad_emit_inner(neap_network *net, const net_node *node, const char *type,
+                                 uint32_t n_inputs, const neap_tensor *inputs, neap_tensor like);
 /* Hands an existing gradient on, unchanged (additions). */
-void grad_give(neap_network *net, neap_tensor target, neap_tensor gradient);
+void neap_grad_give(neap_network *net, neap_tensor target, neap_tensor gradient);
 
 /* ---- Underneath both ---- */
 
-void net_fail_no_memory(neap_network *net);
+void neap_net_fail_no_memory(neap_network *net);
 /* A tensor by its full name; NEAP_NONE after an error, as for a size that overflows. */
-neap_tensor net_new_tensor(neap_network *net, const char *name, const char *kind, neap_dtype dtype,
-                           uint32_t rank, const int64_t *shape);
+neap_tensor neap_net_new_tensor(neap_network *net, const char *name, const char *kind,
+                                neap_dtype dtype, uint32_t rank, const int64_t *shape);
 /* A node without outputs; NULL after an error. Valid until the next node is made. */
-net_node *net_new_node(neap_network *net, const op_def *def, const char *name, neap_pass pass,
-                       uint32_t n_inputs, const neap_tensor *inputs, uint32_t n_attrs,
-                       const neap_attr *attrs);
-neap_tensor net_new_node_output(neap_network *net, net_node *node, const char *name,
-                                const char *kind, neap_dtype dtype, uint32_t rank,
-                                const int64_t *shape);
+net_node *neap_net_new_node(neap_network *net, const op_def *def, const char *name, neap_pass pass,
+                            uint32_t n_inputs, const neap_tensor *inputs, uint32_t n_attrs,
+                            const neap_attr *attrs);
+neap_tensor neap_net_new_node_output(neap_network *net, net_node *node, const char *name,
+                                     const char *kind, neap_dtype dtype, uint32_t rank,
+                                     const int64_t *shape);
 
 /* Appends the backward pass. */
-void net_differentiate(neap_network *net, neap_tensor loss);
+void neap_net_differentiate(neap_network *net, neap_tensor loss);
 
 #endif

@@ -4,18 +4,18 @@
 
 #include <string.h>
 
-#define X(type) extern const op_def op_##type;
+#define X(type) extern const op_def neap_op_##type;
 #include "graph/ops.def"
 #undef X
 
 static const op_def *const table[] = {
-#define X(type) &op_##type,
+#define X(type) &neap_op_##type,
 #include "graph/ops.def"
 #undef X
 };
 #define N_TYPES (sizeof table / sizeof *table)
 
-const op_def *op_def_find(const char *type)
+const op_def *neap_op_def_find(const char *type)
 {
     for (size_t i = 0; i < N_TYPES; i++)
         if (strcmp(table[i]->type, type) == 0)
@@ -23,29 +23,29 @@ const op_def *op_def_find(const char *type)
     return NULL;
 }
 
-const op_def *op_def_at(size_t index, size_t *count)
+const op_def *neap_op_def_at(size_t index, size_t *count)
 {
     *count = N_TYPES;
     return index < N_TYPES ? table[index] : NULL;
 }
 
-int64_t count_mul(int64_t a, int64_t b)
+int64_t neap_count_mul(int64_t a, int64_t b)
 {
     int64_t product;
     return neap_mul_i64(a, b, &product) ? product : INT64_MAX;
 }
 
-int64_t count_add(int64_t a, int64_t b)
+int64_t neap_count_add(int64_t a, int64_t b)
 {
     int64_t sum;
     return neap_add_i64(a, b, &sum) ? sum : INT64_MAX;
 }
 
-int64_t count_elements(const op_shape *shape)
+int64_t neap_count_elements(const op_shape *shape)
 {
     int64_t elements = 1;
     for (uint32_t d = 0; d < shape->rank; d++)
-        elements = count_mul(elements, shape->shape[d]);
+        elements = neap_count_mul(elements, shape->shape[d]);
     return elements;
 }
 
@@ -68,8 +68,8 @@ static bool get_shapes(const neap_graph *graph, const uint32_t *ids, uint32_t co
         op_shape shape = {0};
         if (!get_shape(&graph->values[ids[i]], &shape))
             return false;
-        *bytes =
-            count_add(*bytes, count_mul(count_elements(&shape), neap_dtype_bytes(shape.dtype)));
+        *bytes = neap_count_add(
+            *bytes, neap_count_mul(neap_count_elements(&shape), neap_dtype_bytes(shape.dtype)));
         if (i < OP_VIEW_LIMIT)
             shapes[(*n_shapes)++] = shape;
     }
@@ -79,7 +79,7 @@ static bool get_shapes(const neap_graph *graph, const uint32_t *ids, uint32_t co
 neap_op_count neap_op_count_work(const neap_graph *graph, uint32_t id)
 {
     const neap_op *op = &graph->ops[id];
-    const op_def *def = op_def_find(op->type);
+    const op_def *def = neap_op_def_find(op->type);
     neap_op_count count = {0};
     op_shapes shapes = {.op = op};
     uint32_t least_inputs = def && def->least_inputs ? def->least_inputs : 1;
@@ -94,9 +94,10 @@ neap_op_count neap_op_count_work(const neap_graph *graph, uint32_t id)
         count.bytes_moved = 0;
     } else if (def->count) {
         def->count(&shapes, &count);
-        count.flops = count_add(count.flops, count_mul(2, count.macs));
+        count.flops = neap_count_add(count.flops, neap_count_mul(2, count.macs));
     } else {
-        count.flops = count_mul(def->flops_per_element, count_elements(&shapes.outputs[0]));
+        count.flops =
+            neap_count_mul(def->flops_per_element, neap_count_elements(&shapes.outputs[0]));
     }
     return count;
 }

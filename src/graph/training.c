@@ -90,14 +90,14 @@ static int64_t optimizer_bytes(const neap_network *net, neap_optimizer optimizer
     int64_t parameters = 0;
     for (size_t t = 0; t < net->n_tensors; t++)
         if (is_parameter(&net->tensors[t]))
-            parameters = count_add(parameters, tensor_bytes(&net->tensors[t]));
+            parameters = neap_count_add(parameters, tensor_bytes(&net->tensors[t]));
     switch (optimizer) {
     case NEAP_OPTIMIZER_NONE:
         return 0;
     case NEAP_OPTIMIZER_MOMENTUM:
         return parameters;
     case NEAP_OPTIMIZER_ADAM:
-        return count_mul(2, parameters);
+        return neap_count_mul(2, parameters);
     }
     return 0;
 }
@@ -115,7 +115,7 @@ neap_status neap_network_finish(neap_network *net, neap_tensor loss, const neap_
     if (net->n_scopes > 0)
         neap_network_fail(net, "scope \"%s\" is entered but not left", net->scope.text);
     if (net->status == NEAP_OK && !training->forward_only)
-        net_differentiate(net, loss);
+        neap_net_differentiate(net, loss);
     if (net->status != NEAP_OK)
         goto failed;
 

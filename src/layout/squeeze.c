@@ -10,7 +10,7 @@
  * to be the least.
  */
 #include "base/memory.h"
-#include "layout/ascending.h"
+#include "layout/offset_search.h"
 #include "layout/place.h"
 
 #include <string.h>

@@ -11,11 +11,11 @@
 
 static neap_step_kind read_kind(json_reader *r)
 {
-    json_string word = json_text(r);
+    json_string word = neap_json_text(r);
     for (neap_step_kind kind = NEAP_COMPUTE; kind <= NEAP_PREFETCH; kind++)
-        if (json_key_is(word, neap_step_kind_name(kind)))
+        if (neap_json_key_is(word, neap_step_kind_name(kind)))
             return kind;
-    json_fail(r, "a step is \"compute\", \"free\", \"offload\" or \"prefetch\"");
+    neap_json_fail(r, "a step is \"compute\", \"free\", \"offload\" or \"prefetch\"");
     return NEAP_COMPUTE;
 }
 
@@ -24,30 +24,30 @@ static neap_step read_step(json_reader *r)
 {
     neap_step step = {NEAP_COMPUTE, 0, 0};
     int items = 0;
-    json_begin_array(r);
-    while (json_next_item(r)) {
+    neap_json_begin_array(r);
+    while (neap_json_next_item(r)) {
         if (items == 0)
             step.kind = read_kind(r);
         else if (items == 1)
-            step.id = json_u32(r, NEAP_NONE - 1);
+            step.id = neap_json_u32(r, NEAP_NONE - 1);
         else if (items == 2 && step.kind == NEAP_COMPUTE)
-            step.variant = json_u32(r, NEAP_NONE - 1);
+            step.variant = neap_json_u32(r, NEAP_NONE - 1);
         else
-            json_fail(r, "no more items may follow in a step of kind \"%s\"",
-                      neap_step_kind_name(step.kind));
+            neap_json_fail(r, "no more items may follow in a step of kind \"%s\"",
+                           neap_step_kind_name(step.kind));
         items++;
     }
-    if (json_ok(r) && items < 2)
-        json_fail(r, "a step is [\"compute\", op], [\"free\", value] or the like");
+    if (neap_json_ok(r) && items < 2)
+        neap_json_fail(r, "a step is [\"compute\", op], [\"free\", value] or the like");
     return step;
 }
 
 static void read_steps(json_reader *r, neap_plan *plan)
 {
-    json_begin_array(r);
-    while (json_next_item(r)) {
+    neap_json_begin_array(r);
+    while (neap_json_next_item(r)) {
         neap_step step = read_step(r);
-        if (json_ok(r))
+        if (neap_json_ok(r))
             r->status = neap_plan_append(plan, step, r->diag);
     }
 }
@@ -56,27 +56,27 @@ static void read_steps(json_reader *r, neap_plan *plan)
 static void read_offsets(json_reader *r, neap_allocator *allocator, int64_t **offsets,
                          size_t *count, size_t *capacity)
 {
-    if (json_peek_null(r)) {
-        json_skip(r, NULL);
+    if (neap_json_peek_null(r)) {
+        neap_json_skip(r, NULL);
         return;
     }
-    json_begin_array(r);
-    while (json_next_item(r)) {
-        int64_t offset = json_i64(r);
-        if (json_ok(r))
+    neap_json_begin_array(r);
+    while (neap_json_next_item(r)) {
+        int64_t offset = neap_json_i64(r);
+        if (neap_json_ok(r))
             r->status = NEAP_RESERVE(allocator, *count + 1, offsets, capacity, r->diag);
-        if (json_ok(r))
+        if (neap_json_ok(r))
             (*offsets)[(*count)++] = offset;
     }
 }
 
 static void read_name(json_reader *r, neap_allocator *allocator, char **name)
 {
-    json_string text = json_text(r);
+    json_string text = neap_json_text(r);
     char *copy;
-    if (json_ok(r))
+    if (neap_json_ok(r))
         r->status = NEAP_NEW(allocator, text.length + 1, &copy, r->diag);
-    if (!json_ok(r))
+    if (!neap_json_ok(r))
         return;
     memcpy(copy, text.text, text.length);
     NEAP_DELETE(allocator, strlen(*name) + 1, *name);
@@ -85,13 +85,13 @@ static void read_name(json_reader *r, neap_allocator *allocator, char **name)
 
 static int64_t read_budget(json_reader *r)
 {
-    if (json_peek_null(r)) {
-        json_skip(r, NULL);
+    if (neap_json_peek_null(r)) {
+        neap_json_skip(r, NULL);
         return -1;
     }
-    int64_t budget = json_i64(r);
-    if (json_ok(r) && budget < 0)
-        json_fail(r, "\"budget_bytes\" may not be negative; leave it out for no budget");
+    int64_t budget = neap_json_i64(r);
+    if (neap_json_ok(r) && budget < 0)
+        neap_json_fail(r, "\"budget_bytes\" may not be negative; leave it out for no budget");
     return budget;
 }
 
@@ -112,48 +112,48 @@ static void read_plan(json_reader *r, neap_plan *plan)
     uint32_t seen = 0;
     int64_t *offsets = NULL, arena = -1;
     size_t n_offsets = 0, capacity = 0;
-    json_begin_object(r);
-    while (json_next_key(r, &key)) {
-        if (json_key_is(key, "neap")) {
-            json_once(r, &seen, NEAP, "neap");
-            if (!json_key_is(json_text(r), "plan"))
-                json_fail(r, "this is not a plan file: \"neap\" must be \"plan\"");
-        } else if (json_key_is(key, "version")) {
-            json_once(r, &seen, VERSION, "version");
-            if (json_i64(r) != 1)
-                json_fail(r, "only version 1 of the format is known");
-        } else if (json_key_is(key, "graph")) {
-            json_once(r, &seen, GRAPH, "graph");
+    neap_json_begin_object(r);
+    while (neap_json_next_key(r, &key)) {
+        if (neap_json_key_is(key, "neap")) {
+            neap_json_once(r, &seen, NEAP, "neap");
+            if (!neap_json_key_is(neap_json_text(r), "plan"))
+                neap_json_fail(r, "this is not a plan file: \"neap\" must be \"plan\"");
+        } else if (neap_json_key_is(key, "version")) {
+            neap_json_once(r, &seen, VERSION, "version");
+            if (neap_json_i64(r) != 1)
+                neap_json_fail(r, "only version 1 of the format is known");
+        } else if (neap_json_key_is(key, "graph")) {
+            neap_json_once(r, &seen, GRAPH, "graph");
             read_name(r, allocator, &plan->graph_name);
-        } else if (json_key_is(key, "method")) {
-            json_once(r, &seen, METHOD, "method");
+        } else if (neap_json_key_is(key, "method")) {
+            neap_json_once(r, &seen, METHOD, "method");
             read_name(r, allocator, &plan->method);
-        } else if (json_key_is(key, "budget_bytes")) {
-            json_once(r, &seen, BUDGET, "budget_bytes");
+        } else if (neap_json_key_is(key, "budget_bytes")) {
+            neap_json_once(r, &seen, BUDGET, "budget_bytes");
             plan->budget = read_budget(r);
-        } else if (json_key_is(key, "steps")) {
-            json_once(r, &seen, STEPS, "steps");
+        } else if (neap_json_key_is(key, "steps")) {
+            neap_json_once(r, &seen, STEPS, "steps");
             read_steps(r, plan);
-        } else if (json_key_is(key, "offsets")) {
-            json_once(r, &seen, OFFSETS, "offsets");
+        } else if (neap_json_key_is(key, "offsets")) {
+            neap_json_once(r, &seen, OFFSETS, "offsets");
             read_offsets(r, allocator, &offsets, &n_offsets, &capacity);
-        } else if (json_key_is(key, "arena_bytes")) {
-            json_once(r, &seen, ARENA, "arena_bytes");
-            arena = json_peek_null(r) ? (json_skip(r, NULL), -1) : json_i64(r);
+        } else if (neap_json_key_is(key, "arena_bytes")) {
+            neap_json_once(r, &seen, ARENA, "arena_bytes");
+            arena = neap_json_peek_null(r) ? (neap_json_skip(r, NULL), -1) : neap_json_i64(r);
         } else {
-            json_skip(r, NULL);
+            neap_json_skip(r, NULL);
         }
     }
     if (!(seen & NEAP))
-        json_fail(r, "this is not a plan file: it has no \"neap\": \"plan\"");
+        neap_json_fail(r, "this is not a plan file: it has no \"neap\": \"plan\"");
     if (!(seen & VERSION))
-        json_fail(r, "the plan has no \"version\": 1");
+        neap_json_fail(r, "the plan has no \"version\": 1");
     if (!(seen & STEPS))
-        json_fail(r, "the plan has no \"steps\"");
+        neap_json_fail(r, "the plan has no \"steps\"");
     if (n_offsets > 0 && arena < 0)
-        json_fail(r, "a plan with \"offsets\" needs \"arena_bytes\"");
-    json_end(r);
-    if (json_ok(r) && n_offsets > 0)
+        neap_json_fail(r, "a plan with \"offsets\" needs \"arena_bytes\"");
+    neap_json_end(r);
+    if (neap_json_ok(r) && n_offsets > 0)
         r->status = neap_plan_set_offsets(plan, offsets, n_offsets, arena, r->diag);
     NEAP_DELETE(allocator, capacity, offsets);
 }
@@ -167,10 +167,10 @@ neap_status neap_plan_read_text(neap_allocator *allocator, const char *text, siz
     if (status != NEAP_OK)
         return status;
     json_reader r;
-    json_init(&r, allocator, source, text, length, diag);
+    neap_json_init(&r, allocator, source, text, length, diag);
     read_plan(&r, plan);
     status = r.status;
-    json_clear(&r);
+    neap_json_clear(&r);
     if (status == NEAP_OK)
         *result = plan;
     else

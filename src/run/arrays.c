@@ -8,7 +8,7 @@
 
 /* ---- One array ---- */
 
-int64_t run_array_elements(const run_array *array)
+int64_t neap_run_array_elements(const run_array *array)
 {
     int64_t elements = 1;
     for (uint32_t d = 0; d < array->rank; d++)
@@ -29,17 +29,17 @@ static void set_strides(run_array *array, const uint32_t *order)
 static const uint32_t plain_order[NEAP_MAX_RANK] = {0, 1, 2, 3, 4, 5};
 static const uint32_t channels_last_order[NEAP_MAX_RANK] = {0, 2, 3, 1, 4, 5};
 
-void run_array_set_plain(run_array *array)
+void neap_run_array_set_plain(run_array *array)
 {
     set_strides(array, plain_order);
 }
 
-void run_array_set_channels_last(run_array *array)
+void neap_run_array_set_channels_last(run_array *array)
 {
     set_strides(array, array->rank == 4 ? channels_last_order : plain_order);
 }
 
-bool run_array_same_strides(const run_array *a, const run_array *b)
+bool neap_run_array_same_strides(const run_array *a, const run_array *b)
 {
     if (a->rank != b->rank)
         return false;
@@ -49,21 +49,21 @@ bool run_array_same_strides(const run_array *a, const run_array *b)
     return true;
 }
 
-bool run_array_is_plain(const run_array *array)
+bool neap_run_array_is_plain(const run_array *array)
 {
     run_array plain = *array;
-    run_array_set_plain(&plain);
-    return run_array_same_strides(array, &plain);
+    neap_run_array_set_plain(&plain);
+    return neap_run_array_same_strides(array, &plain);
 }
 
-bool run_array_is_channels_last(const run_array *array)
+bool neap_run_array_is_channels_last(const run_array *array)
 {
     run_array like = *array;
-    run_array_set_channels_last(&like);
-    return array->rank == 4 && run_array_same_strides(array, &like);
+    neap_run_array_set_channels_last(&like);
+    return array->rank == 4 && neap_run_array_same_strides(array, &like);
 }
 
-bool run_array_is_dense(const run_array *array)
+bool neap_run_array_is_dense(const run_array *array)
 {
     bool used[NEAP_MAX_RANK] = {false};
     int64_t expected = 1;
@@ -160,9 +160,10 @@ static bool set_view(const shaper *s, uint32_t value)
     }
     const neap_op *op = neap_graph_op(s->graph, v->producer);
     uint32_t whole = op->inputs[0];
-    int64_t axis = run_spec_int(&(run_spec){.op = op}, "axis", 0);
+    int64_t axis = neap_run_spec_int(&(run_spec){.op = op}, "axis", 0);
     if (strcmp(op->type, "slice") == 0) {
-        set_part(s->arrays, whole, value, axis, run_spec_int(&(run_spec){.op = op}, "begin", 0));
+        set_part(s->arrays, whole, value, axis,
+                 neap_run_spec_int(&(run_spec){.op = op}, "begin", 0));
         return true;
     }
     if (strcmp(op->type, "split") == 0) {
@@ -208,9 +209,9 @@ static neap_status shape_value(const shaper *s, uint32_t value, bool *again)
     memcpy(array->shape, v->shape, v->rank * sizeof *v->shape);
     if (v->view_of == NEAP_NONE) {
         if (s->channels_last && !s->plain[value] && is_image(s->graph, value))
-            run_array_set_channels_last(array);
+            neap_run_array_set_channels_last(array);
         else
-            run_array_set_plain(array);
+            neap_run_array_set_plain(array);
         return NEAP_OK;
     }
     if (set_view(s, value))
@@ -239,8 +240,8 @@ static neap_status shape_all(const shaper *s, bool *again)
     return status;
 }
 
-neap_status run_arrays_init(neap_allocator *allocator, const neap_graph *graph, bool channels_last,
-                            run_arrays *arrays, neap_diag *diag)
+neap_status neap_run_arrays_init(neap_allocator *allocator, const neap_graph *graph,
+                                 bool channels_last, run_arrays *arrays, neap_diag *diag)
 {
     uint32_t count = neap_graph_value_count(graph);
     *arrays = (run_arrays){.count = count, .allocator = allocator};
@@ -260,7 +261,7 @@ neap_status run_arrays_init(neap_allocator *allocator, const neap_graph *graph, 
     return status;
 }
 
-void run_arrays_clear(run_arrays *arrays)
+void neap_run_arrays_clear(run_arrays *arrays)
 {
     NEAP_DELETE(arrays->allocator, arrays->count, arrays->items);
     NEAP_DELETE(arrays->allocator, arrays->count, arrays->begins);

@@ -22,8 +22,8 @@ typedef struct run_arrays {
  * NEAP_UNSUPPORTED names a value whose type or shape is not known, whose bytes are not those of its
  * shape, or a view that no strides express. Clear it in any case.
  */
-neap_status run_arrays_init(neap_allocator *allocator, const neap_graph *graph, bool channels_last,
-                            run_arrays *arrays, neap_diag *diag);
-void run_arrays_clear(run_arrays *arrays);
+neap_status neap_run_arrays_init(neap_allocator *allocator, const neap_graph *graph,
+                                 bool channels_last, run_arrays *arrays, neap_diag *diag);
+void neap_run_arrays_clear(run_arrays *arrays);
 
 #endif

@@ -40,18 +40,18 @@ typedef struct run_array {
     int64_t strides[NEAP_MAX_RANK]; /* in elements; of an extent of 1, any */
 } run_array;
 
-int64_t run_array_elements(const run_array *array);
+int64_t neap_run_array_elements(const run_array *array);
 /* Row-major without gaps. */
-bool run_array_is_plain(const run_array *array);
+bool neap_run_array_is_plain(const run_array *array);
 /* Rank 4, channels innermost without gaps: N x H x W x C in memory. */
-bool run_array_is_channels_last(const run_array *array);
+bool neap_run_array_is_channels_last(const run_array *array);
 /* Every element of a block of memory once, in whatever order: elementwise kernels may then walk
-   both arrays flat if run_array_same_strides too. */
-bool run_array_is_dense(const run_array *array);
-bool run_array_same_strides(const run_array *a, const run_array *b);
+   both arrays flat if neap_run_array_same_strides too. */
+bool neap_run_array_is_dense(const run_array *array);
+bool neap_run_array_same_strides(const run_array *a, const run_array *b);
 /* Strides for a shape: row-major, or channels-last where the rank is 4. */
-void run_array_set_plain(run_array *array);
-void run_array_set_channels_last(run_array *array);
+void neap_run_array_set_plain(run_array *array);
+void neap_run_array_set_channels_last(run_array *array);
 
 /* Which kernel is wanted. Valid during the call only. */
 typedef struct run_spec {
@@ -62,8 +62,8 @@ typedef struct run_spec {
 } run_spec;
 
 /* An attribute of the op, or `otherwise` where it has none of that name. */
-int64_t run_spec_int(const run_spec *spec, const char *name, int64_t otherwise);
-double run_spec_real(const run_spec *spec, const char *name, double otherwise);
+int64_t neap_run_spec_int(const run_spec *spec, const char *name, int64_t otherwise);
+double neap_run_spec_real(const run_spec *spec, const char *name, double otherwise);
 
 /* Where the operands are, for one run. Each address is that of the element 0, 0, ... */
 typedef struct run_args {
@@ -131,7 +131,7 @@ static inline float run_random_real(uint64_t seed, uint64_t index)
     return (float)(run_random(seed, index) >> 40) * 0x1p-24f;
 }
 
-#define X(name) extern const run_backend_type run_backend_##name;
+#define X(name) extern const run_backend_type neap_run_backend_##name;
 #include "run/backends.def"
 #undef X
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 static const run_backend_type *const backends[] = {
-#define X(name) &run_backend_##name,
+#define X(name) &neap_run_backend_##name,
 #include "run/backends.def"
 #undef X
 };
@@ -90,12 +90,12 @@ int neap_backend_threads(const neap_backend *backend)
     return backend->threads;
 }
 
-int64_t run_spec_int(const run_spec *spec, const char *name, int64_t otherwise)
+int64_t neap_run_spec_int(const run_spec *spec, const char *name, int64_t otherwise)
 {
     return neap_op_attr_int(spec->op, name, otherwise);
 }
 
-double run_spec_real(const run_spec *spec, const char *name, double otherwise)
+double neap_run_spec_real(const run_spec *spec, const char *name, double otherwise)
 {
     return neap_op_attr_real(spec->op, name, otherwise);
 }

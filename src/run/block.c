@@ -21,7 +21,7 @@ static neap_status fail_pages(int64_t bytes, neap_diag *diag)
                      neap_bytes_format(bytes, size, sizeof size));
 }
 
-neap_status run_block_create(int64_t bytes, run_block *block, neap_diag *diag)
+neap_status neap_run_block_create(int64_t bytes, run_block *block, neap_diag *diag)
 {
     memset(block, 0, sizeof *block);
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -43,7 +43,7 @@ neap_status run_block_create(int64_t bytes, run_block *block, neap_diag *diag)
     return NEAP_OK;
 }
 
-void run_block_destroy(run_block *block)
+void neap_run_block_destroy(run_block *block)
 {
     if (block->pages)
         munmap(block->pages, block->page_bytes);

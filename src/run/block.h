@@ -18,7 +18,7 @@ typedef struct run_block {
 } run_block;
 
 /* NEAP_NO_MEMORY says how much was asked for. A block of 0 bytes is one of 64. */
-neap_status run_block_create(int64_t bytes, run_block *block, neap_diag *diag);
-void run_block_destroy(run_block *block); /* one that was never created is fine, if zeroed */
+neap_status neap_run_block_create(int64_t bytes, run_block *block, neap_diag *diag);
+void neap_run_block_destroy(run_block *block); /* one that was never created is fine, if zeroed */
 
 #endif

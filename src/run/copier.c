@@ -84,8 +84,8 @@ static neap_status start_lane(run_copier *copier, unsigned index, neap_diag *dia
     return NEAP_OK;
 }
 
-neap_status run_copier_create(neap_allocator *allocator, bool duplex, size_t capacity,
-                              run_copier **result, neap_diag *diag)
+neap_status neap_run_copier_create(neap_allocator *allocator, bool duplex, size_t capacity,
+                                   run_copier **result, neap_diag *diag)
 {
     run_copier *copier;
     neap_status status = NEAP_NEW(allocator, 1, &copier, diag);
@@ -101,11 +101,11 @@ neap_status run_copier_create(neap_allocator *allocator, bool duplex, size_t cap
     if (status == NEAP_OK)
         *result = copier;
     else
-        run_copier_destroy(copier);
+        neap_run_copier_destroy(copier);
     return status;
 }
 
-void run_copier_destroy(run_copier *copier)
+void neap_run_copier_destroy(run_copier *copier)
 {
     if (!copier)
         return;
@@ -123,8 +123,8 @@ void run_copier_destroy(run_copier *copier)
     NEAP_DELETE(copier->allocator, 1, copier);
 }
 
-run_ticket run_copier_start(run_copier *copier, run_direction direction, void *to, const void *from,
-                            size_t bytes, run_ticket after)
+run_ticket neap_run_copier_start(run_copier *copier, run_direction direction, void *to,
+                                 const void *from, size_t bytes, run_ticket after)
 {
     lane *l = &copier->lanes[copier->n_lanes == 2 ? direction : 0];
     pthread_mutex_lock(&copier->lock);
@@ -137,7 +137,7 @@ run_ticket run_copier_start(run_copier *copier, run_direction direction, void *t
     return ticket;
 }
 
-bool run_copier_wait(run_copier *copier, run_ticket ticket)
+bool neap_run_copier_wait(run_copier *copier, run_ticket ticket)
 {
     if (ticket.number == 0)
         return false;

@@ -23,15 +23,15 @@ typedef struct run_ticket {
 typedef enum run_direction { RUN_OUT = 0, RUN_IN = 1 } run_direction;
 
 /* `capacity`: the most copies that may be under way at once. */
-neap_status run_copier_create(neap_allocator *allocator, bool duplex, size_t capacity,
-                              run_copier **copier, neap_diag *diag);
+neap_status neap_run_copier_create(neap_allocator *allocator, bool duplex, size_t capacity,
+                                   run_copier **copier, neap_diag *diag);
 /* Ends all copies first. */
-void run_copier_destroy(run_copier *copier);
+void neap_run_copier_destroy(run_copier *copier);
 
 /* Starts a copy, after another one has ended. */
-run_ticket run_copier_start(run_copier *copier, run_direction direction, void *to, const void *from,
-                            size_t bytes, run_ticket after);
+run_ticket neap_run_copier_start(run_copier *copier, run_direction direction, void *to,
+                                 const void *from, size_t bytes, run_ticket after);
 /* Returns when it has ended. True if that was not yet so. */
-bool run_copier_wait(run_copier *copier, run_ticket ticket);
+bool neap_run_copier_wait(run_copier *copier, run_ticket ticket);
 
 #endif

@@ -54,7 +54,7 @@ static bool has_attr(const checker *c, const char *name)
 /* An attribute that must be there, from `least` to 2^31 - 1; `least` where it is not. */
 static int64_t number(checker *c, const char *name, int64_t least)
 {
-    int64_t value = run_spec_int(c->spec, name, least);
+    int64_t value = neap_run_spec_int(c->spec, name, least);
     if (!has_attr(c, name))
         complain(c, "lacks the attribute \"%s\"", name);
     else if (value < least || value > INT32_MAX)
@@ -72,7 +72,7 @@ static void real(checker *c, const char *name)
 static void probability(checker *c, const char *name)
 {
     real(c, name);
-    double p = run_spec_real(c->spec, name, 0);
+    double p = neap_run_spec_real(c->spec, name, 0);
     if (!(p >= 0 && p < 1))
         complain(c, "\"%s\" is %g", name, p);
     else if (p > 0 && !c->spec->op->random)
@@ -379,7 +379,7 @@ static void statistics(checker *c, const run_array *x, const run_array *s, bool 
     if (batch)
         vector(c, s, channels);
     else if (!c->failed)
-        extent(c, run_array_elements(s), run_array_elements(x) / channels);
+        extent(c, neap_run_array_elements(s), neap_run_array_elements(x) / channels);
 }
 
 static void norm(checker *c, bool batch)
@@ -614,7 +614,7 @@ static void slice_bw(checker *c)
 static void reshape(checker *c)
 {
     if (counts(c, 1, 1))
-        extent(c, run_array_elements(&c->out[0]), run_array_elements(&c->in[0]));
+        extent(c, neap_run_array_elements(&c->out[0]), neap_run_array_elements(&c->in[0]));
 }
 
 static void transpose(checker *c)
@@ -722,9 +722,9 @@ static void attention_bw(checker *c)
     bool packed = c->n_in == 4 && c->in[0].rank == 3 && c->in[1].rank == 3 &&
                   c->in[1].shape[2] == 3 * c->in[0].shape[2];
     bool all = c->n_out == 3 || packed;
-    bool dq = all || run_spec_int(c->spec, "wants_dq", 0);
-    bool dk = all || run_spec_int(c->spec, "wants_dk", 0);
-    bool dv = all || run_spec_int(c->spec, "wants_dv", 0);
+    bool dq = all || neap_run_spec_int(c->spec, "wants_dq", 0);
+    bool dk = all || neap_run_spec_int(c->spec, "wants_dk", 0);
+    bool dv = all || neap_run_spec_int(c->spec, "wants_dv", 0);
     if (!counts(c, packed ? 4 : dq || dk ? 6 : 4, packed ? 1 : (uint32_t)dq + dk + dv))
         return;
     const run_array *q = &c->in[1], *k = &c->in[packed ? 1 : 2], *out = c->out;
@@ -791,7 +791,7 @@ static void lstm_cell_bw(checker *c)
 
 static void scalar(checker *c, const run_array *x)
 {
-    extent(c, run_array_elements(x), 1);
+    extent(c, neap_run_array_elements(x), 1);
 }
 
 /* Rows are the logits' dimensions without the classes, dimension 1. */
@@ -928,7 +928,7 @@ static const struct {
     {"nll_bw", nll_bw},
 };
 
-neap_status run_check_op(const run_spec *spec, neap_diag *diag)
+neap_status neap_run_check_op(const run_spec *spec, neap_diag *diag)
 {
     checker c = {.spec = spec,
                  .in = spec->in,

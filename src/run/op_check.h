@@ -12,6 +12,6 @@
  * NEAP_OK, or NEAP_UNSUPPORTED with what does not fit. Floats may be of any floating type, each
  * operand of its own: which ones a backend has kernels for is its own affair.
  */
-neap_status run_check_op(const run_spec *spec, neap_diag *diag);
+neap_status neap_run_check_op(const run_spec *spec, neap_diag *diag);
 
 #endif

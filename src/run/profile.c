@@ -144,7 +144,7 @@ static void **addresses_of(const meter *m, const sampling *x)
 
 static void lay(const meter *m, const sampling *x)
 {
-    run_spec spec = run_specs_at(m->specs, x->op, x->variant);
+    run_spec spec = neap_run_specs_at(m->specs, x->op, x->variant);
     lay_operands(&spec, m->block.data + m->workspace + x->begin, addresses_of(m, x));
 }
 
@@ -229,9 +229,9 @@ static neap_status run_round(meter *m, int round, bool *any)
 /* The signature of an op, into m->sign. */
 static neap_status sign(meter *m, uint32_t op)
 {
-    run_spec spec = run_specs_at(m->specs, op, 0);
+    run_spec spec = neap_run_specs_at(m->specs, op, 0);
     m->sign.length = 0;
-    run_spec_sign(&spec, &m->sign);
+    neap_run_spec_sign(&spec, &m->sign);
     return m->sign.status == NEAP_OK ? NEAP_OK : neap_fail_no_memory(m->diag);
 }
 
@@ -256,7 +256,7 @@ static neap_status note_times(meter *m)
                                .workspace = variant->workspace,
                                .seconds = variant->seconds,
                                .spread = *spread};
-        status = profile_cache_put(&m->cache, &entry, m->diag);
+        status = neap_profile_cache_put(&m->cache, &entry, m->diag);
     }
     return status;
 }
@@ -288,7 +288,7 @@ static neap_status measure_group(meter *m)
 static neap_status join_group(meter *m, uint32_t op, uint32_t k)
 {
     double seconds = 0;
-    run_spec spec = run_specs_at(m->specs, op, k);
+    run_spec spec = neap_run_specs_at(m->specs, op, k);
     int64_t bytes = operand_bytes(&spec);
     neap_status status = NEAP_OK;
     if (m->n_group == GROUP || (m->n_group > 0 && m->group_bytes + bytes > GROUP_BYTES))
@@ -297,7 +297,7 @@ static neap_status join_group(meter *m, uint32_t op, uint32_t k)
         return status;
     sampling *x = &m->group[m->n_group];
     *x = (sampling){.op = op, .variant = k, .begin = m->group_bytes};
-    spec = run_specs_at(m->specs, op, k); /* measuring asked for others */
+    spec = neap_run_specs_at(m->specs, op, k); /* measuring asked for others */
     status = m->backend->type->prepare(m->backend, &spec, &x->kernel, m->diag);
     if (status != NEAP_OK)
         return status;
@@ -319,8 +319,8 @@ static neap_status find_time(meter *m, uint32_t op, uint32_t k)
     neap_variant *variant = &m->variants.items[item];
     const profile_entry *known = m->options->refresh
                                      ? NULL
-                                     : profile_cache_find(&m->cache, m->backend->machine,
-                                                          m->sign.text, k, variant->workspace);
+                                     : neap_profile_cache_find(&m->cache, m->backend->machine,
+                                                               m->sign.text, k, variant->workspace);
     m->report.kernels++;
     if (known) {
         variant->seconds = known->seconds;
@@ -333,7 +333,7 @@ static neap_status find_time(meter *m, uint32_t op, uint32_t k)
 
 static bool has_kernels(const meter *m, uint32_t op)
 {
-    return m->specs->alike[op] == op && !run_specs_is_view(m->specs, op);
+    return m->specs->alike[op] == op && !neap_run_specs_is_view(m->specs, op);
 }
 
 /* An op that has kernels of its own, and how much work it is. */
@@ -395,7 +395,7 @@ static neap_status make_room(meter *m)
     for (uint32_t op = 0; op < m->variants.n_ops; op++) {
         if (!has_kernels(m, op))
             continue;
-        run_spec spec = run_specs_at(m->specs, op, 0);
+        run_spec spec = neap_run_specs_at(m->specs, op, 0);
         int64_t bytes = operand_bytes(&spec);
         most = bytes > most ? bytes : most;
         for (uint32_t k = 0; k < m->variants.counts[op]; k++) {
@@ -405,7 +405,7 @@ static neap_status make_room(meter *m)
         m->n_kernels += m->variants.counts[op];
     }
     most = m->workspace + (most > GROUP_BYTES ? most : GROUP_BYTES);
-    neap_status status = run_block_create(most, &m->block, m->diag);
+    neap_status status = neap_run_block_create(most, &m->block, m->diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(m->allocator, GROUP * m->specs->n_operands, &m->addresses, m->diag);
     if (status == NEAP_OK)
@@ -435,15 +435,15 @@ static void use_cache(meter *m, bool write)
     const char *path = m->options->cache;
     if (!path || (write && (m->report.measured == 0 || *m->report.cache_trouble)))
         return;
-    neap_status status = write ? profile_cache_update(&m->cache, path, &trouble)
-                               : profile_cache_read(&m->cache, path, &trouble);
+    neap_status status = write ? neap_profile_cache_update(&m->cache, path, &trouble)
+                               : neap_profile_cache_read(&m->cache, path, &trouble);
     if (status != NEAP_OK && !*m->report.cache_trouble)
         snprintf(m->report.cache_trouble, sizeof m->report.cache_trouble, "%s", trouble.message);
 }
 
 static neap_status profile(meter *m, neap_graph *graph)
 {
-    neap_status status = run_variants_init(m->specs, m->backend, &m->variants, m->diag);
+    neap_status status = neap_run_variants_init(m->specs, m->backend, &m->variants, m->diag);
     if (status == NEAP_OK)
         status = make_room(m);
     if (status != NEAP_OK)
@@ -453,7 +453,7 @@ static neap_status profile(meter *m, neap_graph *graph)
     use_cache(m, true);
     if (status != NEAP_OK || m->report.interrupted)
         return status;
-    status = run_variants_apply(&m->variants, false, graph, m->diag);
+    status = neap_run_variants_apply(&m->variants, false, graph, m->diag);
     if (status == NEAP_OK)
         find_worst_spread(m, graph);
     return status;
@@ -474,9 +474,9 @@ neap_status neap_profile(neap_allocator *allocator, neap_graph *graph, neap_back
                .variants = {.allocator = allocator},
                .begun = neap_clock_seconds(),
                .diag = diag};
-    profile_cache_init(&m.cache, allocator);
+    neap_profile_cache_init(&m.cache, allocator);
     neap_text_init(&m.sign, allocator);
-    neap_status status = run_specs_init(allocator, graph, backend, &specs, diag);
+    neap_status status = neap_run_specs_init(allocator, graph, backend, &specs, diag);
     if (status == NEAP_OK)
         status = profile(&m, graph);
     m.report.seconds = neap_clock_seconds() - m.begun;
@@ -486,10 +486,10 @@ neap_status neap_profile(neap_allocator *allocator, neap_graph *graph, neap_back
     NEAP_DELETE(allocator, GROUP * specs.n_operands, m.addresses);
     clear_group(&m);
     NEAP_DELETE(allocator, GROUP, m.group);
-    run_block_destroy(&m.block);
-    run_variants_clear(&m.variants);
-    run_specs_clear(&specs);
+    neap_run_block_destroy(&m.block);
+    neap_run_variants_clear(&m.variants);
+    neap_run_specs_clear(&specs);
     neap_text_clear(&m.sign);
-    profile_cache_clear(&m.cache);
+    neap_profile_cache_clear(&m.cache);
     return status;
 }

@@ -11,18 +11,18 @@
 #include <string.h>
 #include <sys/stat.h>
 
-void profile_cache_init(profile_cache *cache, neap_allocator *allocator)
+void neap_profile_cache_init(profile_cache *cache, neap_allocator *allocator)
 {
     *cache = (profile_cache){.allocator = allocator};
     neap_arena_init(&cache->arena, allocator);
 }
 
-void profile_cache_clear(profile_cache *cache)
+void neap_profile_cache_clear(profile_cache *cache)
 {
     NEAP_DELETE(cache->allocator, cache->capacity, cache->entries);
     NEAP_DELETE(cache->allocator, cache->n_slots, cache->slots);
     neap_arena_clear(&cache->arena);
-    profile_cache_init(cache, cache->allocator);
+    neap_profile_cache_init(cache, cache->allocator);
 }
 
 /* ---- Finding ---- */
@@ -44,8 +44,8 @@ static size_t find_slot(const profile_cache *cache, const char *machine, const c
     return slot;
 }
 
-const profile_entry *profile_cache_find(const profile_cache *cache, const char *machine,
-                                        const char *op, uint32_t variant, int64_t workspace)
+const profile_entry *neap_profile_cache_find(const profile_cache *cache, const char *machine,
+                                             const char *op, uint32_t variant, int64_t workspace)
 {
     if (cache->n_slots == 0)
         return NULL;
@@ -71,7 +71,8 @@ static neap_status grow_table(profile_cache *cache, neap_diag *diag)
     return NEAP_OK;
 }
 
-neap_status profile_cache_put(profile_cache *cache, const profile_entry *entry, neap_diag *diag)
+neap_status neap_profile_cache_put(profile_cache *cache, const profile_entry *entry,
+                                   neap_diag *diag)
 {
     neap_status status = NEAP_OK;
     if (2 * (cache->count + 1) > cache->n_slots)
@@ -108,9 +109,9 @@ static const double MOST_SECONDS = 1e6;
 
 static const char *keep_text(profile_cache *cache, json_reader *r)
 {
-    json_string text = json_text(r);
+    json_string text = neap_json_text(r);
     const char *kept = neap_arena_text(&cache->arena, text.text, text.length);
-    if (!kept && json_ok(r))
+    if (!kept && neap_json_ok(r))
         r->status = neap_fail_no_memory(r->diag);
     return kept;
 }
@@ -120,68 +121,68 @@ static void read_entry(profile_cache *cache, json_reader *r)
     profile_entry entry = {.machine = ""};
     uint32_t seen = 0;
     json_string key;
-    json_begin_object(r);
-    while (json_next_key(r, &key)) {
-        if (json_key_is(key, "machine")) {
-            json_once(r, &seen, SEEN_MACHINE, "machine");
+    neap_json_begin_object(r);
+    while (neap_json_next_key(r, &key)) {
+        if (neap_json_key_is(key, "machine")) {
+            neap_json_once(r, &seen, SEEN_MACHINE, "machine");
             entry.machine = keep_text(cache, r);
-        } else if (json_key_is(key, "op")) {
-            json_once(r, &seen, SEEN_OP, "op");
+        } else if (neap_json_key_is(key, "op")) {
+            neap_json_once(r, &seen, SEEN_OP, "op");
             entry.op = keep_text(cache, r);
-        } else if (json_key_is(key, "variant")) {
-            json_once(r, &seen, SEEN_VARIANT, "variant");
-            entry.variant = json_u32(r, 1000);
-        } else if (json_key_is(key, "workspace")) {
-            json_once(r, &seen, SEEN_WORKSPACE, "workspace");
-            entry.workspace = json_i64(r);
-        } else if (json_key_is(key, "seconds")) {
-            json_once(r, &seen, SEEN_SECONDS, "seconds");
-            entry.seconds = json_double(r);
-        } else if (json_key_is(key, "spread")) {
-            entry.spread = json_double(r);
+        } else if (neap_json_key_is(key, "variant")) {
+            neap_json_once(r, &seen, SEEN_VARIANT, "variant");
+            entry.variant = neap_json_u32(r, 1000);
+        } else if (neap_json_key_is(key, "workspace")) {
+            neap_json_once(r, &seen, SEEN_WORKSPACE, "workspace");
+            entry.workspace = neap_json_i64(r);
+        } else if (neap_json_key_is(key, "seconds")) {
+            neap_json_once(r, &seen, SEEN_SECONDS, "seconds");
+            entry.seconds = neap_json_double(r);
+        } else if (neap_json_key_is(key, "spread")) {
+            entry.spread = neap_json_double(r);
         } else {
-            json_skip(r, NULL);
+            neap_json_skip(r, NULL);
         }
     }
-    if (!json_ok(r))
+    if (!neap_json_ok(r))
         return;
     if (seen != 31)
-        json_fail(r, "an entry has machine, op, variant, workspace and seconds");
+        neap_json_fail(r, "an entry has machine, op, variant, workspace and seconds");
     else if (entry.workspace < 0 || entry.spread < 0)
-        json_fail(r, "workspace and spread must be 0 or more");
+        neap_json_fail(r, "workspace and spread must be 0 or more");
     else if (entry.seconds < 0 || entry.seconds > MOST_SECONDS)
-        json_fail(r, "seconds must be from 0 to %.0f", MOST_SECONDS);
+        neap_json_fail(r, "seconds must be from 0 to %.0f", MOST_SECONDS);
     else
-        r->status = profile_cache_put(cache, &entry, r->diag);
+        r->status = neap_profile_cache_put(cache, &entry, r->diag);
 }
 
 static void read_all(profile_cache *cache, json_reader *r)
 {
     json_string key;
     bool is_profile = false;
-    json_begin_object(r);
-    while (json_next_key(r, &key)) {
-        if (json_key_is(key, "neap")) {
-            json_string kind = json_text(r);
+    neap_json_begin_object(r);
+    while (neap_json_next_key(r, &key)) {
+        if (neap_json_key_is(key, "neap")) {
+            json_string kind = neap_json_text(r);
             is_profile = kind.length == 7 && memcmp(kind.text, "profile", 7) == 0;
-        } else if (json_key_is(key, "version")) {
-            int64_t version = json_i64(r);
-            if (json_ok(r) && version != 1)
-                json_fail(r, "this is version %lld; version 1 is known", (long long)version);
-        } else if (json_key_is(key, "entries")) {
-            json_begin_array(r);
-            while (json_next_item(r))
+        } else if (neap_json_key_is(key, "version")) {
+            int64_t version = neap_json_i64(r);
+            if (neap_json_ok(r) && version != 1)
+                neap_json_fail(r, "this is version %lld; version 1 is known", (long long)version);
+        } else if (neap_json_key_is(key, "entries")) {
+            neap_json_begin_array(r);
+            while (neap_json_next_item(r))
                 read_entry(cache, r);
         } else {
-            json_skip(r, NULL);
+            neap_json_skip(r, NULL);
         }
     }
-    json_end(r);
-    if (json_ok(r) && !is_profile)
-        json_fail(r, "not a file of measured times: it lacks \"neap\": \"profile\"");
+    neap_json_end(r);
+    if (neap_json_ok(r) && !is_profile)
+        neap_json_fail(r, "not a file of measured times: it lacks \"neap\": \"profile\"");
 }
 
-neap_status profile_cache_read(profile_cache *cache, const char *path, neap_diag *diag)
+neap_status neap_profile_cache_read(profile_cache *cache, const char *path, neap_diag *diag)
 {
     char *text;
     size_t length;
@@ -194,10 +195,10 @@ neap_status profile_cache_read(profile_cache *cache, const char *path, neap_diag
     if (status != NEAP_OK)
         return status;
     json_reader r;
-    json_init(&r, cache->allocator, path, text, length, diag);
+    neap_json_init(&r, cache->allocator, path, text, length, diag);
     read_all(cache, &r);
     status = r.status;
-    json_clear(&r);
+    neap_json_clear(&r);
     NEAP_DELETE(cache->allocator, length + 1, text);
     return status;
 }
@@ -237,7 +238,7 @@ static neap_status make_folders(neap_allocator *allocator, const char *path, nea
     return NEAP_OK;
 }
 
-neap_status profile_cache_write(const profile_cache *cache, const char *path, neap_diag *diag)
+neap_status neap_profile_cache_write(const profile_cache *cache, const char *path, neap_diag *diag)
 {
     neap_text text;
     neap_text_init(&text, cache->allocator);
@@ -257,15 +258,15 @@ neap_status profile_cache_write(const profile_cache *cache, const char *path, ne
 }
 
 /* Two that update at the same moment can still lose the times of one: they are measured again. */
-neap_status profile_cache_update(const profile_cache *cache, const char *path, neap_diag *diag)
+neap_status neap_profile_cache_update(const profile_cache *cache, const char *path, neap_diag *diag)
 {
     profile_cache all;
-    profile_cache_init(&all, cache->allocator);
-    neap_status status = profile_cache_read(&all, path, diag);
+    neap_profile_cache_init(&all, cache->allocator);
+    neap_status status = neap_profile_cache_read(&all, path, diag);
     for (size_t i = 0; i < cache->count && status == NEAP_OK; i++)
-        status = profile_cache_put(&all, &cache->entries[i], diag);
+        status = neap_profile_cache_put(&all, &cache->entries[i], diag);
     if (status == NEAP_OK)
-        status = profile_cache_write(&all, path, diag);
-    profile_cache_clear(&all);
+        status = neap_profile_cache_write(&all, path, diag);
+    neap_profile_cache_clear(&all);
     return status;
 }

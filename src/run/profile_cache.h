@@ -26,20 +26,22 @@ typedef struct profile_cache {
     neap_allocator *allocator;
 } profile_cache;
 
-void profile_cache_init(profile_cache *cache, neap_allocator *allocator);
-void profile_cache_clear(profile_cache *cache);
+void neap_profile_cache_init(profile_cache *cache, neap_allocator *allocator);
+void neap_profile_cache_clear(profile_cache *cache);
 
 /* A missing file is an empty one. On failure the cache has what was read before. */
-neap_status profile_cache_read(profile_cache *cache, const char *path, neap_diag *diag);
+neap_status neap_profile_cache_read(profile_cache *cache, const char *path, neap_diag *diag);
 /* Replaces the file atomically, and makes the folder it is in. */
-neap_status profile_cache_write(const profile_cache *cache, const char *path, neap_diag *diag);
+neap_status neap_profile_cache_write(const profile_cache *cache, const char *path, neap_diag *diag);
 /* The same, but what others have written to the file since it was read stays in it. */
-neap_status profile_cache_update(const profile_cache *cache, const char *path, neap_diag *diag);
+neap_status neap_profile_cache_update(const profile_cache *cache, const char *path,
+                                      neap_diag *diag);
 
 /* NULL where there is none, or it had another workspace. */
-const profile_entry *profile_cache_find(const profile_cache *cache, const char *machine,
-                                        const char *op, uint32_t variant, int64_t workspace);
+const profile_entry *neap_profile_cache_find(const profile_cache *cache, const char *machine,
+                                             const char *op, uint32_t variant, int64_t workspace);
 /* Adds or replaces; texts are copied. */
-neap_status profile_cache_put(profile_cache *cache, const profile_entry *entry, neap_diag *diag);
+neap_status neap_profile_cache_put(profile_cache *cache, const profile_entry *entry,
+                                   neap_diag *diag);
 
 #endif

@@ -100,7 +100,7 @@ static neap_status compile_compute(compiler *c, const neap_step *step, size_t at
     unsigned char *workspace = NULL;
     if (status == NEAP_OK && op->variants[step->variant].workspace > 0)
         status = take_offset(c, op->variants[step->variant].workspace, &workspace);
-    if (status != NEAP_OK || run_specs_is_view(c->specs, step->id))
+    if (status != NEAP_OK || neap_run_specs_is_view(c->specs, step->id))
         return status;
     action->workspace = workspace;
     action->salt = op->random ? salt_of(op) : 0;
@@ -186,8 +186,9 @@ static neap_status compile_all(compiler *c, const neap_plan *plan)
     return status;
 }
 
-neap_status run_program_init(const run_specs *specs, const neap_plan *plan, run_kernels *kernels,
-                             unsigned char *base, run_program *program, neap_diag *diag)
+neap_status neap_run_program_init(const run_specs *specs, const neap_plan *plan,
+                                  run_kernels *kernels, unsigned char *base, run_program *program,
+                                  neap_diag *diag)
 {
     neap_allocator *allocator = specs->allocator;
     uint32_t n_values = neap_graph_value_count(specs->graph);
@@ -223,7 +224,7 @@ neap_status run_program_init(const run_specs *specs, const neap_plan *plan, run_
     return status;
 }
 
-void run_program_clear(run_program *program)
+void neap_run_program_clear(run_program *program)
 {
     NEAP_DELETE(program->allocator, program->count, program->actions);
     neap_arena_clear(&program->memory);

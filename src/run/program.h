@@ -46,8 +46,9 @@ struct run_kernels {
  * `plan` has offsets for the arena at `base`. NEAP_INVALID names the first step that cannot be run.
  * Clear it in any case.
  */
-neap_status run_program_init(const run_specs *specs, const neap_plan *plan, run_kernels *kernels,
-                             unsigned char *base, run_program *program, neap_diag *diag);
-void run_program_clear(run_program *program);
+neap_status neap_run_program_init(const run_specs *specs, const neap_plan *plan,
+                                  run_kernels *kernels, unsigned char *base, run_program *program,
+                                  neap_diag *diag);
+void neap_run_program_clear(run_program *program);
 
 #endif

@@ -64,7 +64,7 @@ static neap_status find_kernel(run_kernels *self, uint32_t op, uint32_t variant,
         &table->items[(size_t)table->specs->alike[op] * RUN_MOST_VARIANTS + variant];
     neap_status status = NEAP_OK;
     if (!*slot) {
-        run_spec spec = run_specs_at(table->specs, op, variant);
+        run_spec spec = neap_run_specs_at(table->specs, op, variant);
         status = check_workspace(table, &spec, diag);
         if (status == NEAP_OK)
             status = table->backend->type->prepare(table->backend, &spec, slot, diag);
@@ -120,23 +120,23 @@ static neap_status place(neap_runner *runner, const neap_plan *plan, neap_diag *
 static neap_status prepare_copies(neap_runner *runner, neap_diag *diag)
 {
     uint32_t n_values = neap_graph_value_count(runner->graph);
-    neap_status status = run_block_create(runner->program.host_bytes, &runner->host, diag);
+    neap_status status = neap_run_block_create(runner->program.host_bytes, &runner->host, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(runner->allocator, n_values, &runner->copies_in, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(runner->allocator, n_values, &runner->copies_out, diag);
     if (status == NEAP_OK)
-        status = run_copier_create(runner->allocator, runner->options.duplex,
-                                   runner->program.n_transfers, &runner->copier, diag);
+        status = neap_run_copier_create(runner->allocator, runner->options.duplex,
+                                        runner->program.n_transfers, &runner->copier, diag);
     return status;
 }
 
 static neap_status prepare(neap_runner *runner, const neap_plan *plan, neap_diag *diag)
 {
-    neap_status status =
-        run_specs_init(runner->allocator, runner->graph, runner->backend, &runner->specs, diag);
+    neap_status status = neap_run_specs_init(runner->allocator, runner->graph, runner->backend,
+                                             &runner->specs, diag);
     if (status == NEAP_OK)
-        status = run_specs_check(&runner->specs, runner->backend, diag);
+        status = neap_run_specs_check(&runner->specs, runner->backend, diag);
     if (status == NEAP_OK && !has_addresses(plan)) {
         status = place(runner, plan, diag);
         plan = runner->placed;
@@ -149,10 +149,10 @@ static neap_status prepare(neap_runner *runner, const neap_plan *plan, neap_diag
     if (status == NEAP_OK)
         status = NEAP_NEW(runner->allocator, runner->kernels.count, &runner->kernels.items, diag);
     if (status == NEAP_OK)
-        status = run_block_create(neap_plan_arena_bytes(plan), &runner->arena, diag);
+        status = neap_run_block_create(neap_plan_arena_bytes(plan), &runner->arena, diag);
     if (status == NEAP_OK)
-        status = run_program_init(&runner->specs, plan, &runner->kernels.base, runner->arena.data,
-                                  &runner->program, diag);
+        status = neap_run_program_init(&runner->specs, plan, &runner->kernels.base,
+                                       runner->arena.data, &runner->program, diag);
     if (status == NEAP_OK && runner->program.n_transfers > 0)
         status = prepare_copies(runner, diag);
     if (status == NEAP_OK && runner->options.measure)
@@ -191,17 +191,17 @@ void neap_runner_destroy(neap_runner *runner)
         return;
     neap_allocator *allocator = runner->allocator;
     uint32_t n_values = neap_graph_value_count(runner->graph);
-    run_copier_destroy(runner->copier);
+    neap_run_copier_destroy(runner->copier);
     NEAP_DELETE(allocator, n_values, runner->copies_in);
     NEAP_DELETE(allocator, n_values, runner->copies_out);
     NEAP_DELETE(allocator, runner->program.count, runner->step_seconds);
     if (runner->program.allocator)
-        run_program_clear(&runner->program);
+        neap_run_program_clear(&runner->program);
     clear_kernels(&runner->kernels, allocator);
-    run_specs_clear(&runner->specs);
+    neap_run_specs_clear(&runner->specs);
     neap_plan_destroy(runner->placed);
-    run_block_destroy(&runner->arena);
-    run_block_destroy(&runner->host);
+    neap_run_block_destroy(&runner->arena);
+    neap_run_block_destroy(&runner->host);
     NEAP_DELETE(allocator, 1, runner);
 }
 
@@ -227,8 +227,8 @@ void *neap_runner_fixed(neap_runner *runner, int64_t *bytes)
 static bool wait_for(neap_runner *runner, uint32_t value, bool writes)
 {
     uint32_t storage = neap_graph_value(runner->graph, value)->storage;
-    bool waited = run_copier_wait(runner->copier, runner->copies_in[storage]);
-    return (writes && run_copier_wait(runner->copier, runner->copies_out[storage])) || waited;
+    bool waited = neap_run_copier_wait(runner->copier, runner->copies_in[storage]);
+    return (writes && neap_run_copier_wait(runner->copier, runner->copies_out[storage])) || waited;
 }
 
 static void wait_for_operands(neap_runner *runner, uint32_t id, neap_run_report *report)
@@ -277,11 +277,11 @@ static void transfer(neap_runner *runner, const run_action *action, neap_run_rep
     size_t bytes = (size_t)action->bytes;
     report->transferred += bytes;
     if (action->kind == NEAP_OFFLOAD)
-        runner->copies_out[storage] = run_copier_start(runner->copier, RUN_OUT, host, action->data,
-                                                       bytes, runner->copies_in[storage]);
+        runner->copies_out[storage] = neap_run_copier_start(
+            runner->copier, RUN_OUT, host, action->data, bytes, runner->copies_in[storage]);
     else
-        runner->copies_in[storage] = run_copier_start(runner->copier, RUN_IN, action->data, host,
-                                                      bytes, runner->copies_out[storage]);
+        runner->copies_in[storage] = neap_run_copier_start(
+            runner->copier, RUN_IN, action->data, host, bytes, runner->copies_out[storage]);
 }
 
 static neap_status act(neap_runner *runner, const run_action *action, uint64_t seed,
@@ -349,8 +349,8 @@ neap_status neap_runner_array(neap_runner *runner, uint32_t value, neap_array *a
                           .rank = like->rank,
                           .shape = like->shape,
                           .strides = like->strides,
-                          .elements = run_array_elements(like),
-                          .plain = run_array_is_plain(like)};
+                          .elements = neap_run_array_elements(like),
+                          .plain = neap_run_array_is_plain(like)};
     return NEAP_OK;
 }
 

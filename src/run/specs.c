@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-run_spec run_specs_at(run_specs *specs, uint32_t id, uint32_t variant)
+run_spec neap_run_specs_at(run_specs *specs, uint32_t id, uint32_t variant)
 {
     const neap_op *op = neap_graph_op(specs->graph, id);
     for (uint32_t i = 0; i < op->n_inputs; i++)
@@ -20,9 +20,9 @@ run_spec run_specs_at(run_specs *specs, uint32_t id, uint32_t variant)
         .op = op, .in = specs->operands, .out = specs->operands + op->n_inputs, .variant = variant};
 }
 
-bool run_specs_is_view(const run_specs *specs, uint32_t id)
+bool neap_run_specs_is_view(const run_specs *specs, uint32_t id)
 {
-    const op_def *def = op_def_find(neap_graph_op(specs->graph, id)->type);
+    const op_def *def = neap_op_def_find(neap_graph_op(specs->graph, id)->type);
     return def && def->view;
 }
 
@@ -34,14 +34,14 @@ static void sign_array(const run_array *array, neap_text *text)
     for (uint32_t d = 0; d < array->rank; d++)
         neap_text_printf(text, "%s%" PRId64, d ? "," : "", array->shape[d]);
     neap_text_putc(text, ']');
-    if (run_array_is_plain(array))
+    if (neap_run_array_is_plain(array))
         return;
     for (uint32_t d = 0; d < array->rank; d++)
         neap_text_printf(text, "%c%" PRId64, d ? ',' : '@',
                          array->shape[d] == 1 ? 0 : array->strides[d]);
 }
 
-void run_spec_sign(const run_spec *spec, neap_text *text)
+void neap_run_spec_sign(const run_spec *spec, neap_text *text)
 {
     const neap_op *op = spec->op;
     neap_text_puts(text, op->type);
@@ -70,9 +70,9 @@ typedef struct sign_table {
 static neap_status find_alike(run_specs *specs, sign_table *table, uint32_t op, neap_text *text,
                               neap_diag *diag)
 {
-    run_spec spec = run_specs_at(specs, op, 0);
+    run_spec spec = neap_run_specs_at(specs, op, 0);
     text->length = 0;
-    run_spec_sign(&spec, text);
+    neap_run_spec_sign(&spec, text);
     if (text->status != NEAP_OK)
         return neap_fail_no_memory(diag);
     uint64_t hash = neap_hash_bytes(NEAP_HASH_BEGIN, text->text, text->length);
@@ -114,8 +114,8 @@ static neap_status find_all_alike(run_specs *specs, neap_diag *diag)
 
 /* ---- All of a graph ---- */
 
-neap_status run_specs_init(neap_allocator *allocator, const neap_graph *graph,
-                           const neap_backend *backend, run_specs *specs, neap_diag *diag)
+neap_status neap_run_specs_init(neap_allocator *allocator, const neap_graph *graph,
+                                const neap_backend *backend, run_specs *specs, neap_diag *diag)
 {
     uint32_t n_ops = neap_graph_op_count(graph);
     *specs = (run_specs){.graph = graph, .allocator = allocator};
@@ -125,7 +125,7 @@ neap_status run_specs_init(neap_allocator *allocator, const neap_graph *graph,
             specs->n_operands = (size_t)op->n_inputs + op->n_outputs;
     }
     neap_status status =
-        run_arrays_init(allocator, graph, backend->type->channels_last, &specs->arrays, diag);
+        neap_run_arrays_init(allocator, graph, backend->type->channels_last, &specs->arrays, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, specs->n_operands, &specs->operands, diag);
     if (status == NEAP_OK)
@@ -135,20 +135,20 @@ neap_status run_specs_init(neap_allocator *allocator, const neap_graph *graph,
     return status;
 }
 
-void run_specs_clear(run_specs *specs)
+void neap_run_specs_clear(run_specs *specs)
 {
-    run_arrays_clear(&specs->arrays);
+    neap_run_arrays_clear(&specs->arrays);
     NEAP_DELETE(specs->allocator, specs->n_operands, specs->operands);
     NEAP_DELETE(specs->allocator, neap_graph_op_count(specs->graph), specs->alike);
     memset(specs, 0, sizeof *specs);
 }
 
-neap_status run_specs_check(run_specs *specs, neap_backend *backend, neap_diag *diag)
+neap_status neap_run_specs_check(run_specs *specs, neap_backend *backend, neap_diag *diag)
 {
     for (uint32_t o = 0; o < neap_graph_op_count(specs->graph); o++) {
-        if (specs->alike[o] != o || run_specs_is_view(specs, o))
+        if (specs->alike[o] != o || neap_run_specs_is_view(specs, o))
             continue;
-        run_spec spec = run_specs_at(specs, o, 0);
+        run_spec spec = neap_run_specs_at(specs, o, 0);
         neap_diag why = {.message = ""};
         if (!backend->type->supports_op(backend, &spec, &why))
             return neap_fail(diag, NEAP_UNSUPPORTED, "%s", why.message);
@@ -159,9 +159,9 @@ neap_status run_specs_check(run_specs *specs, neap_backend *backend, neap_diag *
 neap_status neap_backend_check(neap_backend *backend, const neap_graph *graph, neap_diag *diag)
 {
     run_specs specs;
-    neap_status status = run_specs_init(backend->allocator, graph, backend, &specs, diag);
+    neap_status status = neap_run_specs_init(backend->allocator, graph, backend, &specs, diag);
     if (status == NEAP_OK)
-        status = run_specs_check(&specs, backend, diag);
-    run_specs_clear(&specs);
+        status = neap_run_specs_check(&specs, backend, diag);
+    neap_run_specs_clear(&specs);
     return status;
 }

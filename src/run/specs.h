@@ -20,17 +20,17 @@ typedef struct run_specs {
 } run_specs;
 
 /* Clear it in any case. */
-neap_status run_specs_init(neap_allocator *allocator, const neap_graph *graph,
-                           const neap_backend *backend, run_specs *specs, neap_diag *diag);
-void run_specs_clear(run_specs *specs);
+neap_status neap_run_specs_init(neap_allocator *allocator, const neap_graph *graph,
+                                const neap_backend *backend, run_specs *specs, neap_diag *diag);
+void neap_run_specs_clear(run_specs *specs);
 
 /* Valid until the next call. */
-run_spec run_specs_at(run_specs *specs, uint32_t op, uint32_t variant);
+run_spec neap_run_specs_at(run_specs *specs, uint32_t op, uint32_t variant);
 /* Whether the op only renames elements: it has no kernel and takes no time. */
-bool run_specs_is_view(const run_specs *specs, uint32_t op);
+bool neap_run_specs_is_view(const run_specs *specs, uint32_t op);
 /* Appends "conv2d pad_h=1 ... f32[16,3,224,224] ... -> ...", without the variant. */
-void run_spec_sign(const run_spec *spec, neap_text *text);
+void neap_run_spec_sign(const run_spec *spec, neap_text *text);
 /* NEAP_UNSUPPORTED names the op that the backend has no kernel for. */
-neap_status run_specs_check(run_specs *specs, neap_backend *backend, neap_diag *diag);
+neap_status neap_run_specs_check(run_specs *specs, neap_backend *backend, neap_diag *diag);
 
 #endif

@@ -11,9 +11,9 @@ static neap_status ask(run_specs *specs, neap_backend *backend, uint32_t op, int
 {
     *count = 1;
     workspaces[0] = 0;
-    if (run_specs_is_view(specs, op))
+    if (neap_run_specs_is_view(specs, op))
         return NEAP_OK;
-    run_spec spec = run_specs_at(specs, op, 0);
+    run_spec spec = neap_run_specs_at(specs, op, 0);
     return backend->type->variants(backend, &spec, workspaces, count, diag);
 }
 
@@ -35,12 +35,12 @@ static neap_status add(run_specs *specs, neap_backend *backend, run_variants *va
     return NEAP_OK;
 }
 
-neap_status run_variants_init(run_specs *specs, neap_backend *backend, run_variants *variants,
-                              neap_diag *diag)
+neap_status neap_run_variants_init(run_specs *specs, neap_backend *backend, run_variants *variants,
+                                   neap_diag *diag)
 {
     uint32_t n_ops = neap_graph_op_count(specs->graph);
     *variants = (run_variants){.n_ops = n_ops, .allocator = specs->allocator};
-    neap_status status = run_specs_check(specs, backend, diag);
+    neap_status status = neap_run_specs_check(specs, backend, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(specs->allocator, n_ops, &variants->counts, diag);
     if (status == NEAP_OK)
@@ -57,7 +57,7 @@ neap_status run_variants_init(run_specs *specs, neap_backend *backend, run_varia
     return status;
 }
 
-void run_variants_clear(run_variants *variants)
+void neap_run_variants_clear(run_variants *variants)
 {
     NEAP_DELETE(variants->allocator, variants->n_ops, variants->counts);
     NEAP_DELETE(variants->allocator, variants->n_ops, variants->begins);
@@ -65,8 +65,8 @@ void run_variants_clear(run_variants *variants)
     memset(variants, 0, sizeof *variants);
 }
 
-neap_status run_variants_apply(const run_variants *variants, bool keep_times, neap_graph *graph,
-                               neap_diag *diag)
+neap_status neap_run_variants_apply(const run_variants *variants, bool keep_times,
+                                    neap_graph *graph, neap_diag *diag)
 {
     neap_variant *all;
     size_t count = 0, next = 0;
@@ -90,12 +90,12 @@ neap_status neap_backend_fit(neap_backend *backend, neap_graph *graph, neap_diag
 {
     run_specs specs;
     run_variants variants = {.allocator = backend->allocator};
-    neap_status status = run_specs_init(backend->allocator, graph, backend, &specs, diag);
+    neap_status status = neap_run_specs_init(backend->allocator, graph, backend, &specs, diag);
     if (status == NEAP_OK)
-        status = run_variants_init(&specs, backend, &variants, diag);
+        status = neap_run_variants_init(&specs, backend, &variants, diag);
     if (status == NEAP_OK)
-        status = run_variants_apply(&variants, true, graph, diag);
-    run_variants_clear(&variants);
-    run_specs_clear(&specs);
+        status = neap_run_variants_apply(&variants, true, graph, diag);
+    neap_run_variants_clear(&variants);
+    neap_run_specs_clear(&specs);
     return status;
 }

@@ -14,11 +14,11 @@ typedef struct run_variants {
 } run_variants;
 
 /* Asks about every distinct op; views get one variant that takes nothing. Clear it in any case. */
-neap_status run_variants_init(run_specs *specs, neap_backend *backend, run_variants *variants,
-                              neap_diag *diag);
-void run_variants_clear(run_variants *variants);
+neap_status neap_run_variants_init(run_specs *specs, neap_backend *backend, run_variants *variants,
+                                   neap_diag *diag);
+void neap_run_variants_clear(run_variants *variants);
 /* Gives them to the graph; with keep_times, all of an op with the time of its old variant 0. */
-neap_status run_variants_apply(const run_variants *variants, bool keep_times, neap_graph *graph,
-                               neap_diag *diag);
+neap_status neap_run_variants_apply(const run_variants *variants, bool keep_times,
+                                    neap_graph *graph, neap_diag *diag);
 
 #endif

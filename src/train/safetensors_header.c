@@ -37,34 +37,34 @@ typedef struct header_reader {
 static const char *keep_text(header_reader *r, json_string text)
 {
     const char *copy = neap_arena_text(&r->header->arena, text.text, text.length);
-    if (!copy && json_ok(&r->json))
+    if (!copy && neap_json_ok(&r->json))
         r->json.status = neap_fail_no_memory(r->json.diag);
     return copy;
 }
 
 static const neap_safetensors_dtype *read_dtype(header_reader *r)
 {
-    json_string name = json_text(&r->json);
+    json_string name = neap_json_text(&r->json);
     for (size_t i = 0; i < N_DTYPES; i++)
-        if (json_key_is(name, dtypes[i].name))
+        if (neap_json_key_is(name, dtypes[i].name))
             return &dtypes[i];
     if (name.length > 40) /* no half of a character in a message */
         name = (json_string){"...", 3};
-    json_fail(&r->json, "no dtype of the format, such as F32 or I64, is called \"%.*s\"",
-              (int)name.length, name.text);
+    neap_json_fail(&r->json, "no dtype of the format, such as F32 or I64, is called \"%.*s\"",
+                   (int)name.length, name.text);
     return NULL;
 }
 
 static void read_shape(header_reader *r, neap_safetensors_entry *entry)
 {
     size_t rank = 0;
-    json_begin_array(&r->json);
-    while (json_next_item(&r->json)) {
-        int64_t extent = json_i64(&r->json);
-        if (!json_ok(&r->json))
+    neap_json_begin_array(&r->json);
+    while (neap_json_next_item(&r->json)) {
+        int64_t extent = neap_json_i64(&r->json);
+        if (!neap_json_ok(&r->json))
             return;
         if (extent < 0) {
-            json_fail(&r->json, "a shape has no extent below 0");
+            neap_json_fail(&r->json, "a shape has no extent below 0");
             return;
         }
         neap_status status = NEAP_RESERVE(r->header->allocator, rank + 1, &r->extents,
@@ -75,7 +75,7 @@ static void read_shape(header_reader *r, neap_safetensors_entry *entry)
         }
         r->extents[rank++] = extent;
     }
-    if (!json_ok(&r->json) || rank == 0)
+    if (!neap_json_ok(&r->json) || rank == 0)
         return;
     entry->rank = (uint32_t)rank; /* fits: the header is at most 100 MB */
     entry->shape = neap_arena_copy(&r->header->arena, r->extents, rank, sizeof *r->extents);
@@ -88,22 +88,24 @@ static void read_offsets(header_reader *r, neap_safetensors_entry *entry)
     json_reader *json = &r->json;
     int64_t ends[2] = {0, 0};
     int count = 0;
-    json_begin_array(json);
-    while (json_next_item(json) && count < 3) {
-        int64_t offset = json_i64(json);
+    neap_json_begin_array(json);
+    while (neap_json_next_item(json) && count < 3) {
+        int64_t offset = neap_json_i64(json);
         if (count < 2)
             ends[count] = offset;
         count++;
     }
-    if (!json_ok(json))
+    if (!neap_json_ok(json))
         return;
     if (count != 2)
-        json_fail(json, "data_offsets has two numbers, the begin and the end");
+        neap_json_fail(json, "data_offsets has two numbers, the begin and the end");
     else if (ends[0] < 0 || ends[1] < ends[0])
-        json_fail(json, "data_offsets must be a begin of 0 or more and an end that is not before");
+        neap_json_fail(json,
+                       "data_offsets must be a begin of 0 or more and an end that is not before");
     else if (ends[1] > r->data_bytes)
-        json_fail(json, "data_offsets end at %lld, but the file has %lld bytes of data; cut off?",
-                  (long long)ends[1], (long long)r->data_bytes);
+        neap_json_fail(json,
+                       "data_offsets end at %lld, but the file has %lld bytes of data; cut off?",
+                       (long long)ends[1], (long long)r->data_bytes);
     entry->offset = r->data_start + ends[0];
     entry->bytes = ends[1] - ends[0];
 }
@@ -114,12 +116,12 @@ static void check_size(header_reader *r, const neap_safetensors_dtype *dtype,
     int64_t bytes = dtype->bytes;
     for (uint32_t i = 0; i < entry->rank; i++)
         if (!neap_mul_i64(bytes, entry->shape[i], &bytes)) {
-            json_fail(&r->json, "the shape of \"%s\" is past 2^63 bytes", entry->name);
+            neap_json_fail(&r->json, "the shape of \"%s\" is past 2^63 bytes", entry->name);
             return;
         }
     if (bytes != entry->bytes)
-        json_fail(&r->json, "\"%s\" has %lld bytes of data, but its shape of %s makes %lld",
-                  entry->name, (long long)entry->bytes, dtype->name, (long long)bytes);
+        neap_json_fail(&r->json, "\"%s\" has %lld bytes of data, but its shape of %s makes %lld",
+                       entry->name, (long long)entry->bytes, dtype->name, (long long)bytes);
 }
 
 static void read_entry(header_reader *r, json_string key)
@@ -131,30 +133,30 @@ static void read_entry(header_reader *r, json_string key)
     const neap_safetensors_dtype *dtype = NULL;
     uint32_t seen = 0;
     json_string field;
-    json_begin_object(json);
-    while (json_next_key(json, &field))
-        if (json_key_is(field, "dtype")) {
-            json_once(json, &seen, DTYPE_SEEN, "dtype");
+    neap_json_begin_object(json);
+    while (neap_json_next_key(json, &field))
+        if (neap_json_key_is(field, "dtype")) {
+            neap_json_once(json, &seen, DTYPE_SEEN, "dtype");
             dtype = read_dtype(r);
-        } else if (json_key_is(field, "shape")) {
-            json_once(json, &seen, SHAPE_SEEN, "shape");
+        } else if (neap_json_key_is(field, "shape")) {
+            neap_json_once(json, &seen, SHAPE_SEEN, "shape");
             read_shape(r, &entry);
-        } else if (json_key_is(field, "data_offsets")) {
-            json_once(json, &seen, OFFSETS_SEEN, "data_offsets");
+        } else if (neap_json_key_is(field, "data_offsets")) {
+            neap_json_once(json, &seen, OFFSETS_SEEN, "data_offsets");
             read_offsets(r, &entry);
         } else {
-            json_skip(json, NULL);
+            neap_json_skip(json, NULL);
         }
-    if (!json_ok(json))
+    if (!neap_json_ok(json))
         return;
     if (seen != ALL_SEEN || !dtype) {
-        json_fail(json, "\"%s\" lacks its dtype, shape or data_offsets", entry.name);
+        neap_json_fail(json, "\"%s\" lacks its dtype, shape or data_offsets", entry.name);
         return;
     }
     entry.dtype = dtype->dtype;
     entry.dtype_name = dtype->name;
     check_size(r, dtype, &entry);
-    if (!json_ok(json))
+    if (!neap_json_ok(json))
         return;
     neap_status status = NEAP_RESERVE(header->allocator, header->n_entries + 1, &header->entries,
                                       &header->entry_capacity, json->diag);
@@ -171,12 +173,12 @@ static void read_metadata(header_reader *r)
     neap_safetensors_header *header = r->header;
     json_reader *json = &r->json;
     json_string key;
-    json_begin_object(json);
-    while (json_next_key(json, &key)) {
+    neap_json_begin_object(json);
+    while (neap_json_next_key(json, &key)) {
         neap_metadata item;
         item.key = keep_text(r, key);
-        item.value = keep_text(r, json_text(json));
-        if (!json_ok(json))
+        item.value = keep_text(r, neap_json_text(json));
+        if (!neap_json_ok(json))
             return;
         neap_status status =
             NEAP_RESERVE(header->allocator, header->n_metadata + 1, &header->metadata,
@@ -194,16 +196,16 @@ static void read_all(header_reader *r)
     json_reader *json = &r->json;
     json_string key;
     uint32_t seen = 0;
-    json_begin_object(json);
-    while (json_next_key(json, &key))
-        if (json_key_is(key, "__metadata__")) {
-            json_once(json, &seen, 1, "__metadata__");
+    neap_json_begin_object(json);
+    while (neap_json_next_key(json, &key))
+        if (neap_json_key_is(key, "__metadata__")) {
+            neap_json_once(json, &seen, 1, "__metadata__");
             read_metadata(r);
         } else {
             read_entry(r, key);
         }
-    if (json_ok(json))
-        json_end(json);
+    if (neap_json_ok(json))
+        neap_json_end(json);
 }
 
 static int by_name(const void *a, const void *b)
@@ -277,10 +279,10 @@ neap_status neap_safetensors_header_read(neap_safetensors_header *header, neap_a
     header_reader r = {.header = header,
                        .data_start = NEAP_SAFETENSORS_LENGTH_BYTES + (int64_t)length,
                        .data_bytes = data_bytes};
-    json_init(&r.json, allocator, source, text, length, diag);
+    neap_json_init(&r.json, allocator, source, text, length, diag);
     read_all(&r);
     neap_status status = r.json.status;
-    json_clear(&r.json);
+    neap_json_clear(&r.json);
     NEAP_DELETE(allocator, r.extent_capacity, r.extents);
     if (status == NEAP_OK)
         status = check_names(header, source, diag);

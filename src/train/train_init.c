@@ -48,7 +48,7 @@ static uint64_t seed_of(uint64_t seed, const char *name)
     return run_random(seed, neap_hash_bytes(NEAP_HASH_BEGIN, name, strlen(name)));
 }
 
-void train_init_parameter(const neap_graph *graph, uint64_t seed, const train_parameter *p)
+void neap_train_init_parameter(const neap_graph *graph, uint64_t seed, const train_parameter *p)
 {
     if (p->rank == 1) {
         float value = ends_with(p->name, "weight") ? 1 : 0;

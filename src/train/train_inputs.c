@@ -116,7 +116,7 @@ static neap_status open_images(neap_trainer *t, uint32_t images, uint32_t labels
     return status;
 }
 
-neap_status train_inputs_open(neap_trainer *t, neap_diag *diag)
+neap_status neap_train_inputs_open(neap_trainer *t, neap_diag *diag)
 {
     uint32_t unknown = find_role(t->graph, ROLE_UNKNOWN);
     if (unknown != NEAP_NONE)
@@ -136,7 +136,7 @@ neap_status train_inputs_open(neap_trainer *t, neap_diag *diag)
                                : open_images(t, images, find_role(t->graph, ROLE_LABELS), diag);
 }
 
-void train_inputs_close(neap_trainer *t)
+void neap_train_inputs_close(neap_trainer *t)
 {
     neap_dataset_close(t->dataset);
     NEAP_DELETE(t->allocator, (size_t)t->sample_count, t->sample);
@@ -229,7 +229,7 @@ static neap_status fill_constant(neap_trainer *t, uint32_t value, input_role rol
     return NEAP_OK;
 }
 
-neap_status train_inputs_fill(neap_trainer *t, int64_t step, neap_diag *diag)
+neap_status neap_train_inputs_fill(neap_trainer *t, int64_t step, neap_diag *diag)
 {
     uint32_t labels = find_role(t->graph, ROLE_LABELS);
     neap_status status = NEAP_OK;

@@ -123,7 +123,7 @@ static neap_status prepare(neap_trainer *t, const neap_plan *plan, neap_backend 
 {
     neap_status status = check_options(&t->options, diag);
     if (status == NEAP_OK)
-        status = train_inputs_open(t, diag);
+        status = neap_train_inputs_open(t, diag);
     if (status == NEAP_OK)
         status = neap_runner_create(t->allocator, t->graph, plan, backend, &t->options.run,
                                     &t->runner, diag);
@@ -132,7 +132,7 @@ static neap_status prepare(neap_trainer *t, const neap_plan *plan, neap_backend 
     if (status == NEAP_OK)
         status = bind_state(t, diag);
     for (uint32_t i = 0; i < t->n_parameters && status == NEAP_OK; i++)
-        train_init_parameter(t->graph, t->options.seed, &t->parameters[i]);
+        neap_train_init_parameter(t->graph, t->options.seed, &t->parameters[i]);
     return status;
 }
 
@@ -165,7 +165,7 @@ void neap_trainer_destroy(neap_trainer *t)
 {
     if (!t)
         return;
-    train_inputs_close(t);
+    neap_train_inputs_close(t);
     neap_runner_destroy(t->runner);
     NEAP_DELETE(t->allocator, t->n_parameters, t->parameters);
     NEAP_DELETE(t->allocator, 1, t);
@@ -237,7 +237,7 @@ neap_status neap_trainer_step(neap_trainer *t, neap_train_report *report, neap_d
 {
     neap_train_report ours = {.step = t->steps + 1};
     double begin = neap_clock_seconds();
-    neap_status status = train_inputs_fill(t, t->steps, diag);
+    neap_status status = neap_train_inputs_fill(t, t->steps, diag);
     ours.data_seconds = neap_clock_seconds() - begin;
     if (status == NEAP_OK)
         status = neap_runner_step(t->runner, run_random(t->options.seed, (uint64_t)t->steps),

@@ -37,14 +37,15 @@ struct neap_trainer {
 /* ---- train_inputs.c ---- */
 
 /* Opens the data set and makes room for samples, as the graph's inputs need. */
-neap_status train_inputs_open(neap_trainer *trainer, neap_diag *diag);
-void train_inputs_close(neap_trainer *trainer);
+neap_status neap_train_inputs_open(neap_trainer *trainer, neap_diag *diag);
+void neap_train_inputs_close(neap_trainer *trainer);
 /* Fills every input that is no parameter with what step `step` (from 0) trains on. */
-neap_status train_inputs_fill(neap_trainer *trainer, int64_t step, neap_diag *diag);
+neap_status neap_train_inputs_fill(neap_trainer *trainer, int64_t step, neap_diag *diag);
 
 /* ---- train_init.c ---- */
 
 /* The weights that training begins with. */
-void train_init_parameter(const neap_graph *graph, uint64_t seed, const train_parameter *parameter);
+void neap_train_init_parameter(const neap_graph *graph, uint64_t seed,
+                               const train_parameter *parameter);
 
 #endif

@@ -17,10 +17,12 @@ static void profile_check_entries(const profile_cache *cache)
         const profile_entry *e = &cache->entries[i];
         FUZZ_CHECK(e->machine && e->op && e->variant <= 1000 && e->workspace >= 0);
         FUZZ_CHECK(e->seconds >= 0 && e->seconds <= 1e6 && e->spread >= 0);
-        FUZZ_CHECK(profile_cache_find(cache, e->machine, e->op, e->variant, e->workspace) == e);
-        FUZZ_CHECK(!profile_cache_find(cache, e->machine, e->op, e->variant, e->workspace ^ 1));
+        FUZZ_CHECK(neap_profile_cache_find(cache, e->machine, e->op, e->variant, e->workspace) ==
+                   e);
+        FUZZ_CHECK(
+            !neap_profile_cache_find(cache, e->machine, e->op, e->variant, e->workspace ^ 1));
     }
-    FUZZ_CHECK(!profile_cache_find(cache, "no machine", "no op", 0, 0));
+    FUZZ_CHECK(!neap_profile_cache_find(cache, "no machine", "no op", 0, 0));
 }
 
 static void profile_write_again(const profile_cache *cache)
@@ -31,9 +33,9 @@ static void profile_write_again(const profile_cache *cache)
     profile_cache again;
     FUZZ_CHECK(made >= 0);
     close(made);
-    profile_cache_init(&again, neap_allocator_system());
-    FUZZ_CHECK(profile_cache_write(cache, path, &diag) == NEAP_OK);
-    FUZZ_CHECK(profile_cache_read(&again, path, &diag) == NEAP_OK);
+    neap_profile_cache_init(&again, neap_allocator_system());
+    FUZZ_CHECK(neap_profile_cache_write(cache, path, &diag) == NEAP_OK);
+    FUZZ_CHECK(neap_profile_cache_read(&again, path, &diag) == NEAP_OK);
     unlink(path);
     FUZZ_CHECK(again.count == cache->count);
     for (size_t i = 0; i < cache->count; i++) {
@@ -43,7 +45,7 @@ static void profile_write_again(const profile_cache *cache)
         FUZZ_CHECK(memcmp(&a->seconds, &b->seconds, sizeof a->seconds) == 0);
         FUZZ_CHECK(memcmp(&a->spread, &b->spread, sizeof a->spread) == 0);
     }
-    profile_cache_clear(&again);
+    neap_profile_cache_clear(&again);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -55,14 +57,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(file != NULL);
     FUZZ_CHECK(fwrite(data, 1, size, file) == size && fflush(file) == 0);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(file));
-    profile_cache_init(&cache, neap_allocator_system());
-    neap_status status = profile_cache_read(&cache, path, &diag);
+    neap_profile_cache_init(&cache, neap_allocator_system());
+    neap_status status = neap_profile_cache_read(&cache, path, &diag);
     fclose(file);
     profile_check_entries(&cache);
     if (status == NEAP_OK)
         profile_write_again(&cache);
     else
         fuzz_check_refusal(status, &diag, path);
-    profile_cache_clear(&cache);
+    neap_profile_cache_clear(&cache);
     return 0;
 }

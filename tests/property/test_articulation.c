@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "planners/graph/articulation.h"
+#include "planners/checkmate/articulation.h"
 #include "random_chain.h"
 #include "random_training.h"
 #include "settings.h"
@@ -111,7 +111,7 @@ static uint32_t check_points(const neap_graph *graph, bool compare)
     brute b = {graph, &chain, malloc((chain.n_forward + (size_t)1) * sizeof *b.label)};
     assert_non_null(b.label);
     memset(is_point, 1, n_values + 1);
-    assert_int_equal(articulation_find(NULL, graph, &chain, is_point, NULL), NEAP_OK);
+    assert_int_equal(neap_articulation_find(NULL, graph, &chain, is_point, NULL), NEAP_OK);
     for (uint32_t v = 0; v < n_values; v++) {
         if (compare && is_point[v] != is_point_by_hand(&b, v))
             fail_msg("%s: value %" PRIu32 " is%s found to be a point", neap_graph_name(graph), v,
@@ -233,7 +233,7 @@ static const char *points_of(const char *ops)
         fail_msg("%s", diag.message);
     neap_graph_builder_destroy(builder);
     assert_int_equal(neap_chain_build(NULL, graph, &chain, NULL), NEAP_OK);
-    assert_int_equal(articulation_find(NULL, graph, &chain, is_point, NULL), NEAP_OK);
+    assert_int_equal(neap_articulation_find(NULL, graph, &chain, is_point, NULL), NEAP_OK);
     char *end = text;
     for (int v = 0; v < 10; v++)
         if (is_point[v])

@@ -66,8 +66,8 @@ static tensor new_tensor(const neap_value *value, neap_dtype dtype)
 {
     tensor t = {.array = {.dtype = dtype, .rank = value->rank}};
     memcpy(t.array.shape, value->shape, value->rank * sizeof *value->shape);
-    run_array_set_plain(&t.array);
-    t.n = run_array_elements(&t.array);
+    neap_run_array_set_plain(&t.array);
+    t.n = neap_run_array_elements(&t.array);
     t.data = allocate((size_t)t.n * item_bytes(&t.array));
     return t;
 }
@@ -165,7 +165,7 @@ static void run_reference(neap_backend *ref, const op_run *run, const tensor *in
         to[i] = out[i].data;
     }
     run_spec spec = {.op = run->op, .in = arrays, .out = arrays + 32};
-    if (run_backend_ref.prepare(ref, &spec, &kernel, &diag) != NEAP_OK)
+    if (neap_run_backend_ref.prepare(ref, &spec, &kernel, &diag) != NEAP_OK)
         fail_msg("%s", diag.message);
     run_args args = {.in = from, .out = to, .seed = run->seed};
     if (kernel->run(kernel, &args, &diag) != NEAP_OK)
@@ -246,8 +246,8 @@ typedef void row_visit(placed *p, int64_t offset, int64_t element, int64_t count
 static void visit_rows(placed *p, row_visit *visit, void *other)
 {
     const run_array *array = &p->array;
-    int64_t n = run_array_elements(array), row = array->shape[array->rank - 1];
-    if (run_array_is_plain(array))
+    int64_t n = neap_run_array_elements(array), row = array->shape[array->rank - 1];
+    if (neap_run_array_is_plain(array))
         row = n;
     else if (array->strides[array->rank - 1] != 1)
         row = 1;
@@ -264,7 +264,7 @@ static run_block new_block(size_t bytes)
 {
     run_block block = {0};
     neap_diag diag = {0};
-    if (run_block_create((int64_t)bytes, &block, &diag) != NEAP_OK)
+    if (neap_run_block_create((int64_t)bytes, &block, &diag) != NEAP_OK)
         fail_msg("%s", diag.message);
     return block;
 }
@@ -297,14 +297,14 @@ static run_array some_layout(const run_array *plain, bool keep_plain, random_sou
     for (uint32_t d = 0; part && d < whole.rank; d++)
         whole.shape[d] += random_below(random, 2) * random_below(random, 4);
     if (!keep_plain && random_below(random, 2))
-        run_array_set_channels_last(&whole);
+        neap_run_array_set_channels_last(&whole);
     else
-        run_array_set_plain(&whole);
+        neap_run_array_set_plain(&whole);
     for (uint32_t d = 0; d < whole.rank; d++)
         *begin += random_below(random, (uint32_t)(whole.shape[d] - array.shape[d] + 1)) *
                   whole.strides[d];
     memcpy(array.strides, whole.strides, sizeof array.strides);
-    *elements = run_array_elements(&whole);
+    *elements = neap_run_array_elements(&whole);
     return array;
 }
 
@@ -358,7 +358,7 @@ static bool untouched(placed *p, bool result)
 
 static void clear_placed(placed *p)
 {
-    run_block_destroy(&p->memory);
+    neap_run_block_destroy(&p->memory);
     free(p->before);
 }
 
@@ -436,7 +436,7 @@ static void clear_operands(const trial *t, operands *o)
         clear_placed(&o->out[i]);
     free(o->in);
     free(o->out);
-    run_block_destroy(&o->memory);
+    neap_run_block_destroy(&o->memory);
 }
 
 static void check_memory(const trial *t, const operands *o)
@@ -485,7 +485,7 @@ static unsigned char *run_once(const trial *t, const run_kernel *kernel, int64_t
         from[i] = o.in[i].first;
     for (uint32_t i = 0; i < t->run->op->n_outputs; i++) {
         to[i] = o.out[i].first;
-        *bytes += (size_t)run_array_elements(&o.out[i].array) * item_bytes(&o.out[i].array);
+        *bytes += (size_t)neap_run_array_elements(&o.out[i].array) * item_bytes(&o.out[i].array);
     }
     run_args args = {
         .in = from, .out = to, .workspace = workspace ? o.workspace : NULL, .seed = t->run->seed};
@@ -496,7 +496,7 @@ static unsigned char *run_once(const trial *t, const run_kernel *kernel, int64_t
     for (uint32_t i = 0; i < t->run->op->n_outputs; i++) {
         visit_rows(&o.out[i], get_row, results + filled);
         check_numbers(t, i, results + filled);
-        filled += (size_t)run_array_elements(&o.out[i].array) * item_bytes(&o.out[i].array);
+        filled += (size_t)neap_run_array_elements(&o.out[i].array) * item_bytes(&o.out[i].array);
     }
     clear_operands(t, &o);
     return results;
@@ -564,7 +564,7 @@ static void sign_trial(trial *t, const run_spec *spec)
 {
     neap_text text;
     neap_text_init(&text, NULL);
-    run_spec_sign(spec, &text);
+    neap_run_spec_sign(spec, &text);
     snprintf(t->sign, sizeof t->sign, "%s", text.text);
     neap_text_clear(&text);
 }
@@ -653,7 +653,7 @@ static void fill_input(const neap_graph *graph, uint32_t value, tensor *all, ran
         for (uint32_t k = 0; k < reader->n_outputs; k++)
             out[k] = all[reader->outputs[k]].array;
         if (reader->inputs[i] == value)
-            limit = ref_integer_limit(&(run_spec){.op = reader, .in = in, .out = out}, i);
+            limit = neap_ref_integer_limit(&(run_spec){.op = reader, .in = in, .out = out}, i);
     }
     for (int64_t i = 0; i < all[value].n; i++)
         set_number(&all[value], i,

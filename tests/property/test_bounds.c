@@ -32,25 +32,25 @@ static void open_problem(problem *x, const neap_graph *graph)
 {
     neap_request request;
     neap_request_init(&request, graph, "pareto");
-    assert_int_equal(problem_init(x, NULL, &request, NULL), NEAP_OK);
+    assert_int_equal(neap_problem_init(x, NULL, &request, NULL), NEAP_OK);
 }
 
 static bound_figures bounds_of(const problem *x, int64_t budget, const neap_link *link)
 {
     bound *b;
-    assert_int_equal(bound_create(NULL, x, budget, link, &b, NULL), NEAP_OK);
+    assert_int_equal(neap_bound_create(NULL, x, budget, link, &b, NULL), NEAP_OK);
     int64_t least = neap_graph_least_ticks(x->graph);
-    bound_figures last = *bound_state(b);
+    bound_figures last = *neap_bound_state(b);
     assert_true(last.any_ticks == least && last.order_ticks == least);
-    while (!bound_state(b)->done) {
-        assert_int_equal(bound_improve(b, NULL, NULL, NULL), NEAP_OK);
-        const bound_figures *now = bound_state(b);
+    while (!neap_bound_state(b)->done) {
+        assert_int_equal(neap_bound_improve(b, NULL, NULL, NULL), NEAP_OK);
+        const bound_figures *now = neap_bound_state(b);
         assert_true(now->any_ticks >= last.any_ticks && now->order_ticks >= last.order_ticks);
         assert_true(now->any_ticks <= now->order_ticks);
         last = *now;
     }
     last.fates = NULL;
-    bound_destroy(b);
+    neap_bound_destroy(b);
     return last;
 }
 
@@ -123,7 +123,7 @@ static void check_random_plans(bool transfers)
         bound_figures bounds = bounds_of(&x, verdict.peak_bytes, used);
         check_plan(&x, plan, &verdict, &bounds, "a random plan");
         neap_plan_destroy(plan);
-        problem_clear(&x);
+        neap_problem_clear(&x);
         neap_graph_destroy(graph);
     }
 }
@@ -166,15 +166,16 @@ static void check_smaller_budget(const problem *x, int64_t budget, int64_t *last
     static const cut_watch watch;
     int64_t best = 0;
     cut *c;
-    assert_int_equal(cut_create(NULL, x, budget, NULL, &c, NULL), NEAP_OK);
+    assert_int_equal(neap_cut_create(NULL, x, budget, NULL, &c, NULL), NEAP_OK);
     for (uint32_t k = 0; k < x->n_tasks; k++) {
         cut_answer answer;
-        assert_int_equal(cut_solve(c, k, CUT_GRAPH_ORDER, 0, INT64_MIN / 2, &watch, &answer, NULL),
-                         NEAP_OK);
+        assert_int_equal(
+            neap_cut_solve(c, k, CUT_GRAPH_ORDER, 0, INT64_MIN / 2, &watch, &answer, NULL),
+            NEAP_OK);
         int64_t ticks = answer.infeasible ? INT64_MAX : answer.ticks;
         best = ticks > best ? ticks : best;
     }
-    cut_destroy(c);
+    neap_cut_destroy(c);
     assert_true(best >= *last - 1 - *last / 1000000000000);
     *last = best;
 }
@@ -213,7 +214,7 @@ static void test_methods(void **state)
         }
         bound_figures bounds = bounds_of(&x, INT64_MAX / 2, NULL);
         assert_true(bounds.order_ticks == neap_graph_least_ticks(graph));
-        problem_clear(&x);
+        neap_problem_clear(&x);
         neap_graph_destroy(graph);
     }
 }
@@ -358,8 +359,8 @@ static void check_cuts(const problem *x, int64_t budget, const neap_link *link)
     static const cut_watch watch;
     subsets q = {.x = x, .link = link};
     cut *c;
-    assert_int_equal(cut_create(NULL, x, budget, link, &c, NULL), NEAP_OK);
-    q.can_recompute = cut_recomputable(c);
+    assert_int_equal(neap_cut_create(NULL, x, budget, link, &c, NULL), NEAP_OK);
+    q.can_recompute = neap_cut_recomputable(c);
     for (uint32_t k = 0; k < x->n_tasks; k++)
         for (int scope = 0; scope < 2; scope++) {
             cut_answer answer;
@@ -367,14 +368,14 @@ static void check_cuts(const problem *x, int64_t budget, const neap_link *link)
             mark_roles(&q, (cut_scope)scope);
             int64_t least = least_by_subsets(&q, budget);
             assert_int_equal(
-                cut_solve(c, k, (cut_scope)scope, 0, INT64_MIN / 2, &watch, &answer, NULL),
+                neap_cut_solve(c, k, (cut_scope)scope, 0, INT64_MIN / 2, &watch, &answer, NULL),
                 NEAP_OK);
             assert_true(answer.infeasible == (least < 0));
             if (least >= 0 && answer.ticks > least)
                 fail_msg("at task %" PRIu32 ": %" PRId64 " ticks, but %" PRId64 " can be had", k,
                          answer.ticks, least);
         }
-    cut_destroy(c);
+    neap_cut_destroy(c);
 }
 
 static void test_cuts(void **state)
@@ -397,7 +398,7 @@ static void test_cuts(void **state)
             if (x.n_tensors <= 7)
                 check_cuts(&x, budget, &link);
         }
-        problem_clear(&x);
+        neap_problem_clear(&x);
         neap_graph_destroy(graph);
     }
 }

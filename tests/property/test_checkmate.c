@@ -14,9 +14,9 @@
 #include <cmocka.h>
 
 #include "bare_planner.h"
-#include "planners/graph/highs_model.h"
-#include "planners/graph/incumbent.h"
-#include "planners/graph/stage_model.h"
+#include "lp/highs_model.h"
+#include "planners/checkmate/stage_model.h"
+#include "planners/common/incumbent.h"
 #include "settings.h"
 #include "show_graph.h"
 #include "small_graphs.h"
@@ -161,15 +161,15 @@ static int64_t plan_ticks(const stage_model *m, const double *values, int64_t bu
 {
     bare_planner b;
     incumbent best;
-    size_t length = stage_model_length(m, values);
+    size_t length = neap_stage_model_length(m, values);
     uint32_t *sequence = malloc((length + 1) * sizeof *sequence);
     assert_non_null(sequence);
-    stage_model_sequence(m, values, sequence);
+    neap_stage_model_sequence(m, values, sequence);
     bare_planner_init(&b, m->graph, budget);
-    incumbent_init(&best, &b.p);
-    assert_int_equal(incumbent_offer(&best, &b.p, sequence, length, NULL, NULL), NEAP_OK);
+    neap_incumbent_init(&best, &b.p);
+    assert_int_equal(neap_incumbent_offer(&best, &b.p, sequence, length, NULL, NULL), NEAP_OK);
     int64_t ticks = best.ticks;
-    incumbent_clear(&best, &b.p);
+    neap_incumbent_clear(&best, &b.p);
     free(sequence);
     return ticks;
 }
@@ -185,15 +185,15 @@ static int64_t program_ticks(const neap_graph *graph, const stage_options *optio
     bool complete;
     int64_t ticks = -1;
     neap_allocator *system = neap_allocator_system();
-    assert_int_equal(stage_model_build(&m, system, graph, options, NULL), NEAP_OK);
-    assert_int_equal(stage_model_add_all_memory(&m, SIZE_MAX, &complete, NULL), NEAP_OK);
-    assert_int_equal(highs_model_create(system, &m.lp, true, &nothing, &h, NULL), NEAP_OK);
-    assert_int_equal(highs_model_solve(h, &settings, &answer, NULL), NEAP_OK);
+    assert_int_equal(neap_stage_model_build(&m, system, graph, options, NULL), NEAP_OK);
+    assert_int_equal(neap_stage_model_add_all_memory(&m, SIZE_MAX, &complete, NULL), NEAP_OK);
+    assert_int_equal(neap_highs_model_create(system, &m.lp, true, &nothing, &h, NULL), NEAP_OK);
+    assert_int_equal(neap_highs_model_solve(h, &settings, &answer, NULL), NEAP_OK);
     assert_true(answer.outcome == HIGHS_SOLVED || answer.outcome == HIGHS_INFEASIBLE);
     if (answer.outcome == HIGHS_SOLVED)
-        ticks = plan_ticks(&m, highs_model_values(h), options->budget);
-    highs_model_destroy(h);
-    stage_model_clear(&m);
+        ticks = plan_ticks(&m, neap_highs_model_values(h), options->budget);
+    neap_highs_model_destroy(h);
+    neap_stage_model_clear(&m);
     return ticks;
 }
 

@@ -25,7 +25,7 @@
 #include <cmocka.h>
 
 #include "planners/chain/least_peak.h"
-#include "planners/graph/checkpoints.h"
+#include "planners/checkmate/checkpoints.h"
 #include "random_chain.h"
 #include "random_training.h"
 #include "settings.h"
@@ -128,11 +128,11 @@ static bool is_chain(const neap_graph *graph, candidate_rule rule)
     const planner p = {.allocator = neap_allocator_system(), .graph = graph};
     checkpoints c;
     least_peak_view view;
-    assert_int_equal(checkpoints_build(&p, rule, &c, NULL), NEAP_OK);
-    assert_int_equal(planner_view_build(&p, &view, NULL), NEAP_OK);
+    assert_int_equal(neap_checkpoints_build(&p, rule, &c, NULL), NEAP_OK);
+    assert_int_equal(neap_planner_view_build(&p, &view, NULL), NEAP_OK);
     bool same = same_candidates(&c, &view);
-    planner_view_clear(&p, &view);
-    checkpoints_clear(&c);
+    neap_planner_view_clear(&p, &view);
+    neap_checkpoints_clear(&c);
     return same;
 }
 

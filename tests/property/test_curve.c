@@ -122,7 +122,7 @@ static void check_gain(const neap_request *request, int64_t budget, const neap_s
     neap_request alone = *request;
     neap_solution *own;
     alone.budget = budget;
-    if (neap_method_takes_wishes(neap_methods_find(request->method)))
+    if (neap_method_takes_constraints(neap_methods_find(request->method)))
         return;
     assert_int_equal(neap_solve(NULL, &alone, &own, NULL), NEAP_OK);
     const neap_figures *f = neap_solution_figures(solution), *g = neap_solution_figures(own);

@@ -1,7 +1,8 @@
 /*
- * emit_plan on random lists: the judge accepts the plan, its peak and time are those of a plain
- * recount of the list, and read_plan finds the list in it. transfers_schedule: it says what the
- * judge says, and the plan stays within the memory it was given.
+ * neap_schedule_to_plan on random lists: the judge accepts the plan, its peak and time are those of
+ * a plain recount of the list, and neap_plan_to_schedule finds the list in it.
+ * neap_transfers_schedule: it says what the judge says, and the plan stays within the memory it was
+ * given.
  *
  *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_emit     for other, and more, graphs
  */
@@ -13,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
-#include "planners/neap/emit.h"
+#include "planners/neap/plan_conversion.h"
 #include "random_training.h"
 #include "settings.h"
 
@@ -163,7 +164,7 @@ static bool draw_sample(sample *s, random_source *random)
     s->graph = random_below(random, 2) ? random_graph(random, 40)
                                        : random_training_graph(random, 20, false);
     neap_request_init(&s->request, s->graph, "neap");
-    assert_int_equal(problem_init(&s->x, NULL, &s->request, NULL), NEAP_OK);
+    assert_int_equal(neap_problem_init(&s->x, NULL, &s->request, NULL), NEAP_OK);
     if (s->x.n_tensors > MOST_TENSORS || s->x.n_tasks > MOST_ENTRIES / 2)
         return false;
     draw_list(s, random);
@@ -173,7 +174,7 @@ static bool draw_sample(sample *s, random_source *random)
 
 static void clear_sample(sample *s)
 {
-    problem_clear(&s->x);
+    neap_problem_clear(&s->x);
     neap_graph_destroy(s->graph);
 }
 
@@ -222,8 +223,8 @@ static neap_plan *emit(const sample *s)
 {
     neap_diag diag = {0};
     neap_plan *plan;
-    if (emit_plan(NULL, &s->x, &s->request, &s->list, s->n_transfers, s->transfers, &plan, &diag) !=
-        NEAP_OK)
+    if (neap_schedule_to_plan(NULL, &s->x, &s->request, &s->list, s->n_transfers, s->transfers,
+                              &plan, &diag) != NEAP_OK)
         fail_msg("%s", diag.message);
     return plan;
 }
@@ -270,8 +271,8 @@ static void check_reading(const sample *s, const neap_plan *plan)
     uint32_t *tasks = NULL, n, choice[MOST_ENTRIES], n_transfers;
     size_t capacity = 0, transfer_capacity = 0;
     transfer *transfers = NULL, real[MOST_TRANSFERS];
-    assert_int_equal(read_plan(NULL, &s->x, plan, &tasks, &n, &capacity, choice, &transfers,
-                               &n_transfers, &transfer_capacity, NULL),
+    assert_int_equal(neap_plan_to_schedule(NULL, &s->x, plan, &tasks, &n, &capacity, choice,
+                                           &transfers, &n_transfers, &transfer_capacity, NULL),
                      NEAP_OK);
     assert_int_equal(n, s->list.n);
     for (uint32_t p = 0; p < n; p++) {
@@ -348,7 +349,7 @@ static void test_transfers(void **state)
     free(s);
 }
 
-/* Room as transfers_schedule wants it, under a budget that is at times more than it takes. */
+/* Room as neap_transfers_schedule wants it, under a budget that is at times more than it takes. */
 static int64_t draw_room(sample *s, random_source *random, int64_t *room)
 {
     for (uint32_t i = 0; i < s->n_transfers; i++) {
@@ -382,13 +383,14 @@ static void check_again(sample *s, const neap_plan *plan)
     size_t capacity = 0, transfer_capacity = 0, n = neap_plan_step_count(plan);
     transfer *transfers = NULL;
     neap_plan *other;
-    assert_int_equal(read_plan(NULL, &s->x, plan, &tasks, &again.list.n, &capacity, again.choice,
-                               &transfers, &again.n_transfers, &transfer_capacity, NULL),
+    assert_int_equal(neap_plan_to_schedule(NULL, &s->x, plan, &tasks, &again.list.n, &capacity,
+                                           again.choice, &transfers, &again.n_transfers,
+                                           &transfer_capacity, NULL),
                      NEAP_OK);
     again.list.tasks = tasks;
     again.list.choice = again.choice;
-    assert_int_equal(emit_plan(NULL, &s->x, &s->request, &again.list, again.n_transfers, transfers,
-                               &other, NULL),
+    assert_int_equal(neap_schedule_to_plan(NULL, &s->x, &s->request, &again.list, again.n_transfers,
+                                           transfers, &other, NULL),
                      NEAP_OK);
     assert_int_equal(neap_plan_step_count(other), n);
     for (size_t i = 0; i < n; i++) {
@@ -405,12 +407,12 @@ static void check_schedule(sample *s, random_source *random, const neap_link *gi
     transfer_scratch *scratch;
     neap_link link = *given;
     int64_t room[MOST_ENTRIES], budget = draw_room(s, random, room), ticks;
-    assert_int_equal(transfer_scratch_create(NULL, &s->x, &link, &scratch, NULL), NEAP_OK);
-    assert_int_equal(transfers_schedule(scratch, &s->list, room, s->n_transfers, s->transfers,
-                                        random_below(random, 2) ? random_below(random, 1000) : 0,
-                                        &ticks, NULL),
+    assert_int_equal(neap_transfer_scratch_create(NULL, &s->x, &link, &scratch, NULL), NEAP_OK);
+    assert_int_equal(neap_transfers_schedule(
+                         scratch, &s->list, room, s->n_transfers, s->transfers,
+                         random_below(random, 2) ? random_below(random, 1000) : 0, &ticks, NULL),
                      NEAP_OK);
-    transfer_scratch_destroy(scratch);
+    neap_transfer_scratch_destroy(scratch);
     link.host_memory = 0;
     neap_plan *plan = emit(s);
     neap_verdict verdict = judge(s, plan, &link);
@@ -460,14 +462,15 @@ static void test_foreign_plans(void **state)
         transfer *transfers = NULL;
         neap_diag diag = {0};
         neap_request_init(&s.request, graph, "neap");
-        assert_int_equal(problem_init(&s.x, NULL, &s.request, NULL), NEAP_OK);
-        assert_int_equal(read_plan(NULL, &s.x, foreign, &tasks, &s.list.n, &capacity, s.choice,
-                                   &transfers, &n_transfers, &transfer_capacity, NULL),
+        assert_int_equal(neap_problem_init(&s.x, NULL, &s.request, NULL), NEAP_OK);
+        assert_int_equal(neap_plan_to_schedule(NULL, &s.x, foreign, &tasks, &s.list.n, &capacity,
+                                               s.choice, &transfers, &n_transfers,
+                                               &transfer_capacity, NULL),
                          NEAP_OK);
         s.list.tasks = tasks;
         s.list.choice = s.choice;
-        if (emit_plan(NULL, &s.x, &s.request, &s.list, n_transfers, transfers, &plan, &diag) !=
-            NEAP_OK)
+        if (neap_schedule_to_plan(NULL, &s.x, &s.request, &s.list, n_transfers, transfers, &plan,
+                                  &diag) != NEAP_OK)
             fail_msg("plan %" PRIu64 ": %s", i, diag.message);
         judge(&s, plan, &link);
         NEAP_DELETE(neap_allocator_system(), capacity, tasks);

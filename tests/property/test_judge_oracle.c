@@ -41,40 +41,40 @@ static judgement read_judgement(const char *text)
     json_reader r;
     json_string key;
     neap_diag diag = {0};
-    json_init(&r, NULL, "judge_many.py", text, strlen(text), &diag);
-    json_begin_object(&r);
-    while (json_next_key(&r, &key)) {
-        if (json_key_is(key, "number"))
-            j.number = json_u32(&r, UINT32_MAX);
-        else if (json_key_is(key, "out"))
-            j.link.out_bandwidth = json_double(&r);
-        else if (json_key_is(key, "in"))
-            j.link.in_bandwidth = json_double(&r);
-        else if (json_key_is(key, "latency"))
-            j.link.latency = json_double(&r);
-        else if (json_key_is(key, "duplex"))
-            j.link.duplex = json_bool(&r);
-        else if (json_key_is(key, "budget"))
-            j.budget = json_i64(&r);
-        else if (json_key_is(key, "ok"))
-            j.ok = json_bool(&r);
-        else if (json_key_is(key, "step"))
-            j.step = json_i64(&r);
-        else if (json_key_is(key, "peak"))
-            j.peak = json_i64(&r);
-        else if (json_key_is(key, "time"))
-            j.time = json_double(&r);
-        else if (json_key_is(key, "compute_time"))
-            j.compute_time = json_double(&r);
-        else if (json_key_is(key, "recomputed"))
-            j.recomputed = json_i64(&r);
-        else if (json_key_is(key, "offloaded_bytes"))
-            j.offloaded = json_i64(&r);
+    neap_json_init(&r, NULL, "judge_many.py", text, strlen(text), &diag);
+    neap_json_begin_object(&r);
+    while (neap_json_next_key(&r, &key)) {
+        if (neap_json_key_is(key, "number"))
+            j.number = neap_json_u32(&r, UINT32_MAX);
+        else if (neap_json_key_is(key, "out"))
+            j.link.out_bandwidth = neap_json_double(&r);
+        else if (neap_json_key_is(key, "in"))
+            j.link.in_bandwidth = neap_json_double(&r);
+        else if (neap_json_key_is(key, "latency"))
+            j.link.latency = neap_json_double(&r);
+        else if (neap_json_key_is(key, "duplex"))
+            j.link.duplex = neap_json_bool(&r);
+        else if (neap_json_key_is(key, "budget"))
+            j.budget = neap_json_i64(&r);
+        else if (neap_json_key_is(key, "ok"))
+            j.ok = neap_json_bool(&r);
+        else if (neap_json_key_is(key, "step"))
+            j.step = neap_json_i64(&r);
+        else if (neap_json_key_is(key, "peak"))
+            j.peak = neap_json_i64(&r);
+        else if (neap_json_key_is(key, "time"))
+            j.time = neap_json_double(&r);
+        else if (neap_json_key_is(key, "compute_time"))
+            j.compute_time = neap_json_double(&r);
+        else if (neap_json_key_is(key, "recomputed"))
+            j.recomputed = neap_json_i64(&r);
+        else if (neap_json_key_is(key, "offloaded_bytes"))
+            j.offloaded = neap_json_i64(&r);
         else
-            json_fail(&r, "an unknown field");
+            neap_json_fail(&r, "an unknown field");
     }
-    json_end(&r);
-    json_clear(&r);
+    neap_json_end(&r);
+    neap_json_clear(&r);
     if (r.status != NEAP_OK)
         fail_msg("%s", diag.message);
     return j;

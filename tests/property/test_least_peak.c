@@ -14,6 +14,7 @@
 
 #include "failing_allocator.h"
 #include "planners/chain/segment_term.h"
+#include "planners/common/size_sweep.h"
 #include "random_plan.h"
 
 #include <inttypes.h>

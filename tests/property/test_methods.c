@@ -141,7 +141,7 @@ static bool solves_programs(const char *method)
    many in tests of its own. */
 static bool searches(const char *method)
 {
-    return neap_method_takes_wishes(neap_methods_find(method));
+    return neap_method_takes_constraints(neap_methods_find(method));
 }
 
 static void check_sweep(const neap_graph *graph, const char *method)

@@ -1,6 +1,6 @@
 /*
- * resident_search: on tiny graphs its plans are those of tests/oracle/staged.py in every budget; it
- * knows when there is none, gives up when it is told to, and what it says then holds.
+ * neap_resident_search: on tiny graphs its plans are those of tests/oracle/staged.py in every
+ * budget; it knows when there is none, gives up when it is told to, and what it says then holds.
  *
  *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=3000 test_resident_search     for other, and more, graphs
  */
@@ -13,8 +13,8 @@
 
 #include "bare_planner.h"
 #include "failing_allocator.h"
-#include "planners/graph/incumbent.h"
-#include "planners/graph/resident_search.h"
+#include "planners/checkmate/resident_search.h"
+#include "planners/common/incumbent.h"
 #include "small_graphs.h"
 #include "staged_curves.h"
 
@@ -39,11 +39,11 @@ static int64_t seconds_of(const neap_graph *graph, int64_t ticks)
 static void check_sequence(const planner *p, const resident_answer *answer)
 {
     incumbent best;
-    incumbent_init(&best, p);
-    assert_int_equal(incumbent_offer(&best, p, answer->sequence, answer->length, NULL, NULL),
+    neap_incumbent_init(&best, p);
+    assert_int_equal(neap_incumbent_offer(&best, p, answer->sequence, answer->length, NULL, NULL),
                      NEAP_OK);
     assert_true(best.ticks == answer->ticks);
-    incumbent_clear(&best, p);
+    neap_incumbent_clear(&best, p);
 }
 
 static void check_budget(const neap_graph *graph, const char *form, int64_t budget,
@@ -53,7 +53,7 @@ static void check_budget(const neap_graph *graph, const char *form, int64_t budg
     resident_answer answer;
     (void)form;
     bare_planner_init(&b, graph, budget);
-    assert_int_equal(resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL), NEAP_OK);
+    assert_int_equal(neap_resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL), NEAP_OK);
     assert_int_equal(answer.outcome, expected < 0 ? RESIDENT_NONE : RESIDENT_SOLVED);
     if (answer.ticks != expected)
         fail_msg("%" PRId64 " ticks within %" PRId64 " bytes, but %" PRId64 " can be had",
@@ -61,15 +61,16 @@ static void check_budget(const neap_graph *graph, const char *form, int64_t budg
     if (expected >= 0) {
         assert_true(answer.bound_ticks == expected);
         check_sequence(&b.p, &answer);
-        resident_answer_clear(&b.p, &answer);
+        neap_resident_answer_clear(&b.p, &answer);
         /* The cutoff is the first time that is of no use. */
-        assert_int_equal(resident_search(&b.p, MOST_STATES, expected, &answer, NULL), NEAP_OK);
+        assert_int_equal(neap_resident_search(&b.p, MOST_STATES, expected, &answer, NULL), NEAP_OK);
         assert_int_equal(answer.outcome, RESIDENT_NONE);
         assert_true(answer.bound_ticks == expected && answer.ticks == -1);
-        assert_int_equal(resident_search(&b.p, MOST_STATES, expected + 1, &answer, NULL), NEAP_OK);
+        assert_int_equal(neap_resident_search(&b.p, MOST_STATES, expected + 1, &answer, NULL),
+                         NEAP_OK);
         assert_true(answer.outcome == RESIDENT_SOLVED && answer.ticks == expected);
     }
-    resident_answer_clear(&b.p, &answer);
+    neap_resident_answer_clear(&b.p, &answer);
 }
 
 /* With few states it gives up, and its bound is one; with enough of them it does not. */
@@ -81,12 +82,12 @@ static void check_caps(const neap_graph *graph, int64_t budget, int64_t expected
     bare_planner_init(&b, graph, budget);
     for (size_t most = 1; gave_up; most += 1 + most / 2) {
         resident_answer answer;
-        assert_int_equal(resident_search(&b.p, most, INT64_MAX, &answer, NULL), NEAP_OK);
+        assert_int_equal(neap_resident_search(&b.p, most, INT64_MAX, &answer, NULL), NEAP_OK);
         assert_true(answer.bound_ticks >= last);
         assert_true(expected < 0 || answer.bound_ticks <= expected);
         last = answer.bound_ticks;
         gave_up = answer.outcome == RESIDENT_GAVE_UP;
-        resident_answer_clear(&b.p, &answer);
+        neap_resident_answer_clear(&b.p, &answer);
     }
     assert_true(expected < 0 || last == expected);
 }
@@ -118,12 +119,13 @@ static void test_unit_chain(void **state)
         bare_planner b;
         resident_answer answer;
         bare_planner_init(&b, graph, budget);
-        assert_int_equal(resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL), NEAP_OK);
+        assert_int_equal(neap_resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL),
+                         NEAP_OK);
         int64_t found = answer.ticks < 0 ? -1 : seconds_of(graph, answer.ticks);
         if (found != times[budget])
             fail_msg("%" PRId64 " within %" PRId64, found, budget);
         assert_true(answer.states < 40000);
-        resident_answer_clear(&b.p, &answer);
+        neap_resident_answer_clear(&b.p, &answer);
     }
     neap_graph_destroy(graph);
 }
@@ -145,12 +147,12 @@ static void test_one_variant_an_op(void **state)
     bare_planner b;
     resident_answer answer;
     bare_planner_init(&b, graph, 8);
-    assert_int_equal(resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL), NEAP_OK);
+    assert_int_equal(neap_resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL), NEAP_OK);
     assert_int_equal(answer.outcome, RESIDENT_SOLVED);
     assert_int_equal(answer.length, 5);
     assert_int_equal(seconds_of(graph, answer.ticks), 9); /* 3 + 1 + 1 + 3 + 1, not 1 + ... */
     check_sequence(&b.p, &answer);
-    resident_answer_clear(&b.p, &answer);
+    neap_resident_answer_clear(&b.p, &answer);
     neap_graph_destroy(graph);
 }
 
@@ -161,23 +163,23 @@ static void test_too_big_and_stopped(void **state)
     bare_planner b;
     resident_answer answer;
     bare_planner_init(&b, bigger, 1000);
-    assert_int_equal(resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL), NEAP_OK);
+    assert_int_equal(neap_resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL), NEAP_OK);
     assert_int_equal(answer.outcome, RESIDENT_GAVE_UP);
     assert_true(answer.bound_ticks == neap_graph_least_ticks(bigger));
-    resident_answer_clear(&b.p, &answer);
+    neap_resident_answer_clear(&b.p, &answer);
 
     bare_planner_init(&b, graph, 1000);
-    assert_int_equal(resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL), NEAP_OK);
+    assert_int_equal(neap_resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL), NEAP_OK);
     assert_int_equal(answer.outcome, RESIDENT_SOLVED);
     assert_true(answer.ticks == neap_graph_least_ticks(graph));
-    resident_answer_clear(&b.p, &answer);
+    neap_resident_answer_clear(&b.p, &answer);
 
     bare_planner_init(&b, graph, 8);
     b.request.time_limit = 1e-9;
-    assert_int_equal(resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL), NEAP_OK);
+    assert_int_equal(neap_resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL), NEAP_OK);
     assert_int_equal(answer.outcome, RESIDENT_STOPPED);
     assert_true(answer.bound_ticks >= neap_graph_least_ticks(graph));
-    resident_answer_clear(&b.p, &answer);
+    neap_resident_answer_clear(&b.p, &answer);
     neap_graph_destroy(graph);
     neap_graph_destroy(bigger);
 }
@@ -192,17 +194,17 @@ static void test_out_of_memory(void **state)
     resident_answer answer;
     bare_planner_init(&b, graph, 5);
     b.p.allocator = &memory.base;
-    assert_int_equal(resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL), NEAP_OK);
+    assert_int_equal(neap_resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL), NEAP_OK);
     assert_int_equal(answer.outcome, RESIDENT_SOLVED);
-    resident_answer_clear(&b.p, &answer);
+    neap_resident_answer_clear(&b.p, &answer);
     size_t calls = memory.calls;
     for (size_t i = 0; i < calls; i++) {
         failing_allocator_init(&memory);
         memory.fail_from = i;
         memory.fail_end = i + 1;
-        assert_int_equal(resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL),
+        assert_int_equal(neap_resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL),
                          NEAP_NO_MEMORY);
-        resident_answer_clear(&b.p, &answer);
+        neap_resident_answer_clear(&b.p, &answer);
         assert_int_equal(memory.live_blocks, 0);
         assert_null(memory.fault);
     }

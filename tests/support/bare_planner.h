@@ -2,7 +2,7 @@
 #ifndef NEAP_TESTS_BARE_PLANNER_H
 #define NEAP_TESTS_BARE_PLANNER_H
 
-#include "planners/planner_internal.h"
+#include "planners/common/planner.h"
 
 typedef struct bare_planner {
     neap_request request;

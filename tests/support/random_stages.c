@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "planners/graph/stage_rows.h"
+#include "planners/checkmate/stage_rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,21 +44,21 @@ uint32_t *random_stages(random_source *random, const neap_graph *graph, size_t *
     uint32_t *wanted = calloc(n_values + 1, sizeof *wanted), share = random_below(random, 101);
     stage_rows rows;
     assert_true(before && next && wanted);
-    assert_int_equal(stage_rows_init(&rows, NULL, graph, NULL), NEAP_OK);
+    assert_int_equal(neap_stage_rows_init(&rows, NULL, graph, NULL), NEAP_OK);
     for (uint32_t t = 0; t < neap_graph_op_count(graph); t++) {
         stage_row row = {.op = t,
-                         .is_resident = stage_residence_of_bools,
+                         .is_resident = neap_stage_residence_of_bools,
                          .context = before,
                          .wanted = wanted,
                          .n_wanted = draw_row(random, graph, t, share, next, wanted)};
-        assert_int_equal(stage_rows_append(&rows, &row, NULL), NEAP_OK);
+        assert_int_equal(neap_stage_rows_append(&rows, &row, NULL), NEAP_OK);
         memcpy(before, next, n_values * sizeof *before);
     }
     uint32_t *sequence = malloc((rows.length + 1) * sizeof *sequence);
     assert_non_null(sequence);
     memcpy(sequence, rows.sequence, rows.length * sizeof *sequence);
     *length = rows.length;
-    stage_rows_clear(&rows);
+    neap_stage_rows_clear(&rows);
     free(before);
     free(next);
     free(wanted);

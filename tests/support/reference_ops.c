@@ -19,7 +19,7 @@ static ref_tensor new_tensor(const neap_value *value)
     ref_tensor x = {.dtype = value->dtype, .rank = value->rank};
     assert_in_range(value->rank, 1, NEAP_MAX_RANK);
     memcpy(x.shape, value->shape, value->rank * sizeof *x.shape);
-    x.n = ref_extent(&x, 0, x.rank);
+    x.n = neap_ref_extent(&x, 0, x.rank);
     x.at = calloc((size_t)x.n, sizeof *x.at);
     assert_non_null(x.at);
     return x;
@@ -55,7 +55,7 @@ static run_array array_of(const ref_tensor *x)
 {
     run_array array = {.dtype = is_float(x->dtype) ? NEAP_F64 : x->dtype, .rank = x->rank};
     memcpy(array.shape, x->shape, sizeof array.shape);
-    run_array_set_plain(&array);
+    neap_run_array_set_plain(&array);
     return array;
 }
 
@@ -90,7 +90,7 @@ static void clear_arrays(op_arrays *a)
 static int64_t integer_limit(const ref_run *run, uint32_t id, uint32_t i)
 {
     op_arrays a = arrays_of(run, id);
-    int64_t limit = ref_integer_limit(&a.spec, i);
+    int64_t limit = neap_ref_integer_limit(&a.spec, i);
     clear_arrays(&a);
     return limit;
 }
@@ -129,7 +129,8 @@ static void prepare_kernels(ref_run *run)
         fail_msg("%s", diag.message);
     for (uint32_t id = 0; id < count; id++) {
         op_arrays a = arrays_of(run, id);
-        if (run_backend_ref.prepare(run->backend, &a.spec, &run->kernels[id], &diag) != NEAP_OK)
+        if (neap_run_backend_ref.prepare(run->backend, &a.spec, &run->kernels[id], &diag) !=
+            NEAP_OK)
             fail_msg("%s", diag.message);
         clear_arrays(&a);
     }

@@ -28,16 +28,16 @@ static neap_status find_bounds(const void *subject_of, neap_allocator *allocator
     problem x;
     bound *b = NULL;
     neap_request_init(&request, s->graph, "pareto");
-    neap_status status = problem_init(&x, allocator, &request, diag);
+    neap_status status = neap_problem_init(&x, allocator, &request, diag);
     if (status == NEAP_OK) {
         b = (bound *)&x;
-        status = bound_create(allocator, &x, s->budget, s->link, &b, diag);
+        status = neap_bound_create(allocator, &x, s->budget, s->link, &b, diag);
         assert_true((b != NULL) == (status == NEAP_OK));
     }
-    while (status == NEAP_OK && !bound_state(b)->done)
-        status = bound_improve(b, NULL, NULL, diag);
-    bound_destroy(b);
-    problem_clear(&x);
+    while (status == NEAP_OK && !neap_bound_state(b)->done)
+        status = neap_bound_improve(b, NULL, NULL, diag);
+    neap_bound_destroy(b);
+    neap_problem_clear(&x);
     return status;
 }
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "planners/graph/stage_model.h"
+#include "planners/checkmate/stage_model.h"
 #include "random_stages.h"
 #include "random_training.h"
 #include "torture.h"
@@ -121,20 +121,20 @@ static neap_status write_program(const void *subject_of, neap_allocator *allocat
     assert_non_null(natural);
     for (uint32_t o = 0; o < n_ops; o++)
         natural[o] = o;
-    neap_status status = stage_model_build(&m, allocator, s->graph, &options, diag);
+    neap_status status = neap_stage_model_build(&m, allocator, s->graph, &options, diag);
     if (status == NEAP_OK) {
         values = calloc(m.lp.n_columns + 1, sizeof *values);
         assert_non_null(values);
-        assert_true(stage_model_values(&m, natural, n_ops, NULL, values));
-        status = stage_model_add_memory(&m, values, 0, &added, diag);
+        assert_true(neap_stage_model_values(&m, natural, n_ops, NULL, values));
+        status = neap_stage_model_add_memory(&m, values, 0, &added, diag);
     }
     if (status == NEAP_OK)
-        status = stage_model_add_cover(&m, values, &flag, diag);
+        status = neap_stage_model_add_cover(&m, values, &flag, diag);
     if (status == NEAP_OK)
-        status = stage_model_add_cutoff(&m, 1000, diag);
+        status = neap_stage_model_add_cutoff(&m, 1000, diag);
     if (status == NEAP_OK)
-        status = stage_model_add_all_memory(&m, SIZE_MAX, &flag, diag);
-    stage_model_clear(&m);
+        status = neap_stage_model_add_all_memory(&m, SIZE_MAX, &flag, diag);
+    neap_stage_model_clear(&m);
     free(values);
     free(natural);
     return status;

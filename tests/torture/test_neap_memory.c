@@ -115,7 +115,7 @@ static void test_link(void **state)
 }
 
 /* Pins, a start, and the least peak; within a budget that is too small, too. */
-static void test_wishes(void **state)
+static void test_constraints(void **state)
 {
     (void)state;
     random_source random = {20250604};
@@ -146,7 +146,7 @@ int main(void)
         cmocka_unit_test(test_computing),
         cmocka_unit_test(test_variants),
         cmocka_unit_test(test_link),
-        cmocka_unit_test(test_wishes),
+        cmocka_unit_test(test_constraints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 
 #include "base/memory.h"
 #include "failing_allocator.h"
-#include "planners/neap/emit.h"
+#include "planners/neap/plan_conversion.h"
 #include "random_training.h"
 #include "torture.h"
 
@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What read_plan finds. */
+/* What neap_plan_to_schedule finds. */
 typedef struct reading {
     uint32_t *tasks, n, *choice, n_transfers;
     transfer *transfers;
@@ -34,20 +34,21 @@ static neap_status schedule_and_emit(neap_allocator *allocator, const problem *x
     transfer_scratch *scratch = (transfer_scratch *)room;
     neap_plan *plan = (neap_plan *)room;
     assert_non_null(room);
-    neap_status status = transfer_scratch_create(allocator, x, &request->link, &scratch, diag);
+    neap_status status = neap_transfer_scratch_create(allocator, x, &request->link, &scratch, diag);
     if (status == NEAP_OK)
-        status =
-            transfers_schedule(scratch, &list, room, r->n_transfers, r->transfers, 1, &ticks, diag);
+        status = neap_transfers_schedule(scratch, &list, room, r->n_transfers, r->transfers, 1,
+                                         &ticks, diag);
     if (status == NEAP_OK) { /* the second time nothing is allocated */
         size_t before = ((failing_allocator *)allocator)->calls;
-        assert_int_equal(
-            transfers_schedule(scratch, &list, room, r->n_transfers, r->transfers, 1, &ticks, diag),
-            NEAP_OK);
+        assert_int_equal(neap_transfers_schedule(scratch, &list, room, r->n_transfers, r->transfers,
+                                                 1, &ticks, diag),
+                         NEAP_OK);
         assert_int_equal(((failing_allocator *)allocator)->calls, before);
     }
-    transfer_scratch_destroy(scratch);
+    neap_transfer_scratch_destroy(scratch);
     if (status == NEAP_OK) {
-        status = emit_plan(allocator, x, request, &list, r->n_transfers, r->transfers, &plan, diag);
+        status = neap_schedule_to_plan(allocator, x, request, &list, r->n_transfers, r->transfers,
+                                       &plan, diag);
         assert_true((plan != NULL) == (status == NEAP_OK));
         neap_plan_destroy(plan);
     }
@@ -60,19 +61,20 @@ static neap_status run_all(const void *subject, neap_allocator *allocator, neap_
     const neap_request *request = subject;
     problem x;
     reading r = {0};
-    neap_status status = problem_init(&x, allocator, request, diag);
+    neap_status status = neap_problem_init(&x, allocator, request, diag);
     if (status == NEAP_OK) {
         r.choice = calloc(x.n_tasks + 1, sizeof *r.choice);
         assert_non_null(r.choice);
-        status = read_plan(allocator, &x, request->start, &r.tasks, &r.n, &r.capacity, r.choice,
-                           &r.transfers, &r.n_transfers, &r.transfer_capacity, diag);
+        status = neap_plan_to_schedule(allocator, &x, request->start, &r.tasks, &r.n, &r.capacity,
+                                       r.choice, &r.transfers, &r.n_transfers, &r.transfer_capacity,
+                                       diag);
     }
     if (status == NEAP_OK)
         status = schedule_and_emit(allocator, &x, request, &r, diag);
     NEAP_DELETE(allocator, r.capacity, r.tasks);
     NEAP_DELETE(allocator, r.transfer_capacity, r.transfers);
     free(r.choice);
-    problem_clear(&x);
+    neap_problem_clear(&x);
     return status;
 }
 

@@ -338,7 +338,7 @@ static void test_every_type_is_in_the_table(void **state)
     (void)state;
     size_t count = 1;
     for (size_t i = 0; i < count; i++) {
-        const op_def *def = op_def_at(i, &count);
+        const op_def *def = neap_op_def_at(i, &count);
         if (!table_has(def->type, def->backward ? NEAP_FORWARD : NEAP_BACKWARD))
             fail_msg("no case of tests/support/op_cases.c has the op type \"%s\"", def->type);
     }
@@ -441,7 +441,7 @@ static void test_the_document_has_a_row_for_every_type(void **state)
     assert_non_null(document);
     size_t count = 1, n_rows = 0;
     for (size_t i = 0; i < count; i++) {
-        const op_def *def = op_def_at(i, &count);
+        const op_def *def = neap_op_def_at(i, &count);
         const char *row = row_of(document, def->type);
         if (!row)
             fail_msg("docs/ops.md has no row for \"%s\"", def->type);

@@ -20,7 +20,7 @@ static run_copier *create(bool duplex, size_t capacity)
 {
     run_copier *copier = NULL;
     neap_diag diag;
-    if (run_copier_create(neap_allocator_or_system(NULL), duplex, capacity, &copier, &diag) !=
+    if (neap_run_copier_create(neap_allocator_or_system(NULL), duplex, capacity, &copier, &diag) !=
         NEAP_OK)
         fail_msg("%s", diag.message);
     return copier;
@@ -43,16 +43,16 @@ static void go_to_and_fro(bool duplex, size_t capacity)
     for (int i = 0; i <= CHAIN; i++)
         blocks[i] = block(i ? 0 : 0x5a);
     for (int i = 0; i < CHAIN; i++)
-        last = run_copier_start(copier, i % 2 ? RUN_IN : RUN_OUT, blocks[i + 1], blocks[i], BYTES,
-                                last);
-    run_copier_wait(copier, last);
-    assert_false(run_copier_wait(copier, last)); /* it has ended */
+        last = neap_run_copier_start(copier, i % 2 ? RUN_IN : RUN_OUT, blocks[i + 1], blocks[i],
+                                     BYTES, last);
+    neap_run_copier_wait(copier, last);
+    assert_false(neap_run_copier_wait(copier, last)); /* it has ended */
     for (int i = 0; i <= CHAIN; i++) {
         for (int k = 0; k < BYTES; k++)
             assert_int_equal(blocks[i][k], 0x5a);
         free(blocks[i]);
     }
-    run_copier_destroy(copier);
+    neap_run_copier_destroy(copier);
 }
 
 static void test_copies_wait_for_one_another(void **state)
@@ -79,15 +79,15 @@ static void test_a_lane_keeps_its_order(void **state)
     run_ticket last = NO_ONE;
     for (int i = 0; i < 64; i++) {
         from[i] = block(i + 1);
-        last = run_copier_start(copier, RUN_IN, to, from[i], BYTES, NO_ONE);
+        last = neap_run_copier_start(copier, RUN_IN, to, from[i], BYTES, NO_ONE);
     }
-    run_copier_wait(copier, last);
+    neap_run_copier_wait(copier, last);
     assert_int_equal(to[0], 64);
     assert_int_equal(to[BYTES - 1], 64);
     for (int i = 0; i < 64; i++)
         free(from[i]);
     free(to);
-    run_copier_destroy(copier);
+    neap_run_copier_destroy(copier);
 }
 
 static void test_destroying_ends_all_copies(void **state)
@@ -98,9 +98,9 @@ static void test_destroying_ends_all_copies(void **state)
         unsigned char *from = block(7), *to[16];
         for (int i = 0; i < 16; i++) {
             to[i] = block(0);
-            run_copier_start(copier, i % 2 ? RUN_IN : RUN_OUT, to[i], from, BYTES, NO_ONE);
+            neap_run_copier_start(copier, i % 2 ? RUN_IN : RUN_OUT, to[i], from, BYTES, NO_ONE);
         }
-        run_copier_destroy(copier);
+        neap_run_copier_destroy(copier);
         for (int i = 0; i < 16; i++) {
             assert_memory_equal(to[i], from, BYTES);
             free(to[i]);
@@ -114,11 +114,11 @@ static void test_nothing_to_wait_for(void **state)
     (void)state;
     run_copier *copier = create(true, 1);
     unsigned char byte = 1, other = 2;
-    assert_false(run_copier_wait(copier, NO_ONE));
-    run_copier_wait(copier, run_copier_start(copier, RUN_OUT, &other, &byte, 0, NO_ONE));
+    assert_false(neap_run_copier_wait(copier, NO_ONE));
+    neap_run_copier_wait(copier, neap_run_copier_start(copier, RUN_OUT, &other, &byte, 0, NO_ONE));
     assert_int_equal(other, 2); /* no bytes */
-    run_copier_destroy(copier);
-    run_copier_destroy(NULL);
+    neap_run_copier_destroy(copier);
+    neap_run_copier_destroy(NULL);
 }
 
 int main(void)

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "planners/graph/highs_model.h"
+#include "lp/highs_model.h"
 #include "settings.h"
 
 #include <math.h>
@@ -20,8 +20,8 @@ static const highs_watch nobody = {0};
 static highs_model *create(const sparse_model *m, bool integers)
 {
     highs_model *h;
-    assert_int_equal(highs_model_create(neap_allocator_system(), m, integers, &nobody, &h, NULL),
-                     NEAP_OK);
+    assert_int_equal(
+        neap_highs_model_create(neap_allocator_system(), m, integers, &nobody, &h, NULL), NEAP_OK);
     return h;
 }
 
@@ -29,16 +29,16 @@ static highs_answer solve(highs_model *h)
 {
     const highs_settings settings = {.seconds = 10};
     highs_answer answer;
-    assert_int_equal(highs_model_solve(h, &settings, &answer, NULL), NEAP_OK);
+    assert_int_equal(neap_highs_model_solve(h, &settings, &answer, NULL), NEAP_OK);
     return answer;
 }
 
-/* A row as it is, which sparse_row_end would drop where 0 lies within its sides. */
+/* A row as it is, which neap_sparse_row_end would drop where 0 lies within its sides. */
 static void add_empty_row(sparse_model *m, double lower, double upper)
 {
-    sparse_row_begin(m);
-    sparse_row_end(m, 1, 1);
-    assert_int_equal(sparse_model_status(m, NULL), NEAP_OK);
+    neap_sparse_row_begin(m);
+    neap_sparse_row_end(m, 1, 1);
+    assert_int_equal(neap_sparse_model_status(m, NULL), NEAP_OK);
     m->row_lower[m->n_rows - 1] = lower;
     m->row_upper[m->n_rows - 1] = upper;
 }
@@ -66,7 +66,7 @@ static void test_no_columns(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int integers = 0; integers < 2; integers++) {
             sparse_model m;
-            sparse_model_init(&m, neap_allocator_system());
+            neap_sparse_model_init(&m, neap_allocator_system());
             add_empty_row(&m, -1, 1);
             add_empty_row(&m, rows[i].lower, rows[i].upper);
             highs_model *h = create(&m, integers);
@@ -77,8 +77,8 @@ static void test_no_columns(void **state)
                 assert_int_equal(answer.outcome, HIGHS_INFEASIBLE);
                 assert_false(answer.has_solution);
             }
-            highs_model_destroy(h);
-            sparse_model_clear(&m);
+            neap_highs_model_destroy(h);
+            neap_sparse_model_clear(&m);
         }
 }
 
@@ -88,19 +88,19 @@ static void test_no_columns_but_more_rows(void **state)
     (void)state;
     need_highs();
     sparse_model m;
-    sparse_model_init(&m, neap_allocator_system());
+    neap_sparse_model_init(&m, neap_allocator_system());
     highs_model *h = create(&m, false);
     highs_answer answer = solve(h);
     expect_solved(&answer, false);
     for (int i = 0; i < 3; i++) {
         add_empty_row(&m, -1, i < 1 ? 1 : -0.5); /* the second cannot be had, whatever follows */
-        assert_int_equal(highs_model_update(h, &m, NULL), NEAP_OK);
+        assert_int_equal(neap_highs_model_update(h, &m, NULL), NEAP_OK);
         answer = solve(h);
         assert_int_equal(answer.outcome, i < 1 ? HIGHS_SOLVED : HIGHS_INFEASIBLE);
-        assert_true(sparse_model_dual_bound(&m, highs_model_duals(h), NULL) <= 0);
+        assert_true(neap_sparse_model_dual_bound(&m, neap_highs_model_duals(h), NULL) <= 0);
     }
-    highs_model_destroy(h);
-    sparse_model_clear(&m);
+    neap_highs_model_destroy(h);
+    neap_sparse_model_clear(&m);
 }
 
 /* The other way round: columns, none of which a row holds back. */
@@ -110,16 +110,16 @@ static void test_no_rows(void **state)
     need_highs();
     for (int integers = 0; integers < 2; integers++) {
         sparse_model m;
-        sparse_model_init(&m, neap_allocator_system());
-        sparse_column(&m, 0, 1, -2, true);
-        sparse_column(&m, 0, 1, 3, true);
+        neap_sparse_model_init(&m, neap_allocator_system());
+        neap_sparse_column(&m, 0, 1, -2, true);
+        neap_sparse_column(&m, 0, 1, 3, true);
         highs_model *h = create(&m, integers);
         highs_answer answer = solve(h);
         assert_int_equal(answer.outcome, HIGHS_SOLVED);
         assert_true(answer.has_solution && answer.objective == -2);
-        assert_true(highs_model_values(h)[0] == 1 && highs_model_values(h)[1] == 0);
-        highs_model_destroy(h);
-        sparse_model_clear(&m);
+        assert_true(neap_highs_model_values(h)[0] == 1 && neap_highs_model_values(h)[1] == 0);
+        neap_highs_model_destroy(h);
+        neap_sparse_model_clear(&m);
     }
 }
 
@@ -141,12 +141,13 @@ static void test_complaints(void **state)
     sparse_model m;
     highs_model *h;
     neap_diag diag = {0};
-    sparse_model_init(&m, neap_allocator_system());
-    sparse_column(&m, 0, 1, 1, false);
-    assert_int_equal(sparse_model_status(&m, NULL), NEAP_OK);
+    neap_sparse_model_init(&m, neap_allocator_system());
+    neap_sparse_column(&m, 0, 1, 1, false);
+    assert_int_equal(neap_sparse_model_status(&m, NULL), NEAP_OK);
     m.lower[0] = HUGE_VAL;
-    assert_int_equal(highs_model_create(neap_allocator_system(), &m, false, &nobody, &h, &diag),
-                     NEAP_INTERNAL);
+    assert_int_equal(
+        neap_highs_model_create(neap_allocator_system(), &m, false, &nobody, &h, &diag),
+        NEAP_INTERNAL);
     assert_null(h);
     expect_complaint(&diag, "HiGHS could not take the model: ", "inf");
 
@@ -154,20 +155,20 @@ static void test_complaints(void **state)
     h = create(&m, false);
     m.lower[0] = HUGE_VAL;
     diag = (neap_diag){0};
-    assert_int_equal(highs_model_update(h, &m, &diag), NEAP_INTERNAL);
+    assert_int_equal(neap_highs_model_update(h, &m, &diag), NEAP_INTERNAL);
     expect_complaint(&diag, "HiGHS could not change bounds: ", "inf");
     m.lower[0] = 0;
-    assert_int_equal(highs_model_update(h, &m, NULL), NEAP_OK);
+    assert_int_equal(neap_highs_model_update(h, &m, NULL), NEAP_OK);
 
-    sparse_row_begin(&m);
-    sparse_row_add(&m, 0, 1);
-    sparse_row_end(&m, 0, 1);
+    neap_sparse_row_begin(&m);
+    neap_sparse_row_add(&m, 0, 1);
+    neap_sparse_row_end(&m, 0, 1);
     m.row_lower[0] = HUGE_VAL;
     diag = (neap_diag){0};
-    assert_int_equal(highs_model_update(h, &m, &diag), NEAP_INTERNAL);
+    assert_int_equal(neap_highs_model_update(h, &m, &diag), NEAP_INTERNAL);
     expect_complaint(&diag, "HiGHS could not take more rows: ", "inf");
-    highs_model_destroy(h);
-    sparse_model_clear(&m);
+    neap_highs_model_destroy(h);
+    neap_sparse_model_clear(&m);
 }
 
 int main(void)

@@ -34,7 +34,7 @@ static void open_bytes(opened *o, const char *text, size_t length)
     *o = (opened){.copy = malloc(length + (length == 0))};
     assert_non_null(o->copy);
     memcpy(o->copy, text, length);
-    json_init(&o->r, NULL, "t", o->copy, length, &o->diag);
+    neap_json_init(&o->r, NULL, "t", o->copy, length, &o->diag);
 }
 
 static void open_text(opened *o, const char *text)
@@ -44,7 +44,7 @@ static void open_text(opened *o, const char *text)
 
 static void close_text(opened *o)
 {
-    json_clear(&o->r);
+    neap_json_clear(&o->r);
     free(o->copy);
 }
 
@@ -53,9 +53,9 @@ static bool parses(const char *text, size_t length, const char *message)
 {
     opened o;
     open_bytes(&o, text, length);
-    json_skip(&o.r, NULL);
-    json_end(&o.r);
-    bool ok = json_ok(&o.r);
+    neap_json_skip(&o.r, NULL);
+    neap_json_end(&o.r);
+    bool ok = neap_json_ok(&o.r);
     if (!ok) {
         assert_int_equal(o.r.status, NEAP_INVALID);
         assert_int_equal(o.diag.status, NEAP_INVALID);
@@ -216,26 +216,26 @@ static void test_rejects_nul_bytes(void **state)
 static void read_sample(json_reader *r)
 {
     json_string key;
-    json_begin_object(r);
-    while (json_next_key(r, &key)) {
-        if (json_key_is(key, "text"))
-            json_text(r);
-        else if (json_key_is(key, "whole"))
-            json_i64(r);
-        else if (json_key_is(key, "real"))
-            json_double(r);
-        else if (json_key_is(key, "id"))
-            json_u32(r, 100);
-        else if (json_key_is(key, "flag"))
-            json_bool(r);
-        else if (json_key_is(key, "list")) {
-            json_begin_array(r);
-            while (json_next_item(r))
-                json_i64(r);
+    neap_json_begin_object(r);
+    while (neap_json_next_key(r, &key)) {
+        if (neap_json_key_is(key, "text"))
+            neap_json_text(r);
+        else if (neap_json_key_is(key, "whole"))
+            neap_json_i64(r);
+        else if (neap_json_key_is(key, "real"))
+            neap_json_double(r);
+        else if (neap_json_key_is(key, "id"))
+            neap_json_u32(r, 100);
+        else if (neap_json_key_is(key, "flag"))
+            neap_json_bool(r);
+        else if (neap_json_key_is(key, "list")) {
+            neap_json_begin_array(r);
+            while (neap_json_next_item(r))
+                neap_json_i64(r);
         } else
-            json_skip(r, NULL);
+            neap_json_skip(r, NULL);
     }
-    json_end(r);
+    neap_json_end(r);
 }
 
 static const char sample[] =
@@ -251,7 +251,7 @@ static void test_every_truncation_is_refused(void **state)
     open_bytes(&o, sample, length);
     read_sample(&o.r);
     assert_string_equal(o.diag.message, "");
-    assert_true(json_ok(&o.r));
+    assert_true(neap_json_ok(&o.r));
     close_text(&o);
     for (size_t cut = 0; cut < length; cut++) {
         assert_false(parses(sample, cut, NULL));
@@ -275,8 +275,8 @@ static void test_every_byte_damaged(void **state)
             opened o;
             open_bytes(&o, text, sizeof sample - 1);
             read_sample(&o.r);
-            assert_true(json_ok(&o.r) || o.r.status == NEAP_INVALID);
-            assert_true(json_ok(&o.r) == (o.diag.message[0] == '\0'));
+            assert_true(neap_json_ok(&o.r) || o.r.status == NEAP_INVALID);
+            assert_true(neap_json_ok(&o.r) == (o.diag.message[0] == '\0'));
             close_text(&o);
         }
 }
@@ -329,30 +329,30 @@ static void test_errors_are_sticky(void **state)
     json_string key = {"untouched", 9}, raw;
     uint32_t seen = 0;
     open_text(&o, "[x, 5, true, \"a\", {}, []]");
-    assert_true(json_begin_array(&o.r));
-    assert_true(json_next_item(&o.r));
-    assert_int_equal(json_i64(&o.r), 0);
-    assert_false(json_ok(&o.r));
+    assert_true(neap_json_begin_array(&o.r));
+    assert_true(neap_json_next_item(&o.r));
+    assert_int_equal(neap_json_i64(&o.r), 0);
+    assert_false(neap_json_ok(&o.r));
     char first[NEAP_DIAG_CAPACITY];
     strcpy(first, o.diag.message);
     assert_string_equal(first, "t:1:2: a number expected");
-    assert_false(json_next_item(&o.r));
-    assert_int_equal(json_i64(&o.r), 0);
-    assert_int_equal(json_u32(&o.r, 9), 0);
-    assert_true(json_double(&o.r) == 0);
-    assert_false(json_bool(&o.r));
-    assert_int_equal(json_text(&o.r).length, 0);
-    assert_false(json_begin_object(&o.r));
-    assert_false(json_begin_array(&o.r));
-    assert_false(json_next_key(&o.r, &key));
-    assert_false(json_peek_real(&o.r));
-    assert_false(json_peek_null(&o.r));
-    json_skip(&o.r, &raw);
+    assert_false(neap_json_next_item(&o.r));
+    assert_int_equal(neap_json_i64(&o.r), 0);
+    assert_int_equal(neap_json_u32(&o.r, 9), 0);
+    assert_true(neap_json_double(&o.r) == 0);
+    assert_false(neap_json_bool(&o.r));
+    assert_int_equal(neap_json_text(&o.r).length, 0);
+    assert_false(neap_json_begin_object(&o.r));
+    assert_false(neap_json_begin_array(&o.r));
+    assert_false(neap_json_next_key(&o.r, &key));
+    assert_false(neap_json_peek_real(&o.r));
+    assert_false(neap_json_peek_null(&o.r));
+    neap_json_skip(&o.r, &raw);
     assert_int_equal(raw.length, 0);
-    json_once(&o.r, &seen, 1, "a");
-    json_once(&o.r, &seen, 1, "a");
-    json_end(&o.r);
-    assert_false(json_fail(&o.r, "another"));
+    neap_json_once(&o.r, &seen, 1, "a");
+    neap_json_once(&o.r, &seen, 1, "a");
+    neap_json_end(&o.r);
+    assert_false(neap_json_fail(&o.r, "another"));
     assert_string_equal(o.diag.message, first);
     close_text(&o);
 }
@@ -361,10 +361,10 @@ static void test_without_a_diagnostic(void **state)
 {
     (void)state;
     json_reader r;
-    json_init(&r, NULL, "t", "[}", 2, NULL);
-    json_skip(&r, NULL);
+    neap_json_init(&r, NULL, "t", "[}", 2, NULL);
+    neap_json_skip(&r, NULL);
     assert_int_equal(r.status, NEAP_INVALID);
-    json_clear(&r);
+    neap_json_clear(&r);
 }
 
 static void test_wrong_types(void **state)
@@ -372,27 +372,27 @@ static void test_wrong_types(void **state)
     (void)state;
     opened o;
     open_text(&o, "\"1\"");
-    json_i64(&o.r);
+    neap_json_i64(&o.r);
     assert_string_equal(o.diag.message, "t:1:1: a number expected");
     close_text(&o);
     open_text(&o, " 1");
-    json_text(&o.r);
+    neap_json_text(&o.r);
     assert_string_equal(o.diag.message, "t:1:2: a string expected");
     close_text(&o);
     open_text(&o, "1");
-    json_bool(&o.r);
+    neap_json_bool(&o.r);
     assert_string_equal(o.diag.message, "t:1:1: true or false expected");
     close_text(&o);
     open_text(&o, "[]");
-    json_begin_object(&o.r);
+    neap_json_begin_object(&o.r);
     assert_string_equal(o.diag.message, "t:1:1: an object '{' expected");
     close_text(&o);
     open_text(&o, "{}");
-    json_begin_array(&o.r);
+    neap_json_begin_array(&o.r);
     assert_string_equal(o.diag.message, "t:1:1: an array '[' expected");
     close_text(&o);
     open_text(&o, "");
-    json_begin_object(&o.r);
+    neap_json_begin_object(&o.r);
     assert_string_equal(
         o.diag.message,
         "t:1:1: the text ends where an object '{' should stand; the file is cut off");
@@ -413,11 +413,11 @@ static void test_peeking(void **state)
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         opened o;
         open_text(&o, cases[i].text);
-        assert_true(json_peek_real(&o.r) == cases[i].real);
-        assert_true(json_peek_null(&o.r) == cases[i].null);
-        json_skip(&o.r, NULL); /* nothing was consumed */
-        json_end(&o.r);
-        assert_true(json_ok(&o.r));
+        assert_true(neap_json_peek_real(&o.r) == cases[i].real);
+        assert_true(neap_json_peek_null(&o.r) == cases[i].null);
+        neap_json_skip(&o.r, NULL); /* nothing was consumed */
+        neap_json_end(&o.r);
+        assert_true(neap_json_ok(&o.r));
         close_text(&o);
     }
 }
@@ -435,16 +435,16 @@ static void test_skip_gives_the_text(void **state)
         json_string raw;
         snprintf(text, sizeof text, "[ %s , 7]", values[i]);
         open_text(&o, text);
-        json_begin_array(&o.r);
-        assert_true(json_next_item(&o.r));
-        json_skip(&o.r, &raw);
+        neap_json_begin_array(&o.r);
+        assert_true(neap_json_next_item(&o.r));
+        neap_json_skip(&o.r, &raw);
         assert_int_equal(raw.length, strlen(values[i]));
         assert_memory_equal(raw.text, values[i], raw.length);
-        assert_true(json_next_item(&o.r));
-        assert_int_equal(json_i64(&o.r), 7);
-        assert_false(json_next_item(&o.r));
-        json_end(&o.r);
-        assert_true(json_ok(&o.r));
+        assert_true(neap_json_next_item(&o.r));
+        assert_int_equal(neap_json_i64(&o.r), 7);
+        assert_false(neap_json_next_item(&o.r));
+        neap_json_end(&o.r);
+        assert_true(neap_json_ok(&o.r));
         close_text(&o);
     }
 }
@@ -456,10 +456,11 @@ static void test_once(void **state)
     json_string key;
     uint32_t seen = 0;
     open_text(&o, "{\"a\": 1,\n \"b\": 2, \"a\": 3}");
-    json_begin_object(&o.r);
-    while (json_next_key(&o.r, &key)) {
-        json_once(&o.r, &seen, json_key_is(key, "a") ? 1 : 2, json_key_is(key, "a") ? "a" : "b");
-        json_i64(&o.r);
+    neap_json_begin_object(&o.r);
+    while (neap_json_next_key(&o.r, &key)) {
+        neap_json_once(&o.r, &seen, neap_json_key_is(key, "a") ? 1 : 2,
+                       neap_json_key_is(key, "a") ? "a" : "b");
+        neap_json_i64(&o.r);
     }
     assert_string_equal(o.diag.message, "t:2:14: \"a\" is given twice");
     assert_int_equal(seen, 3);
@@ -470,11 +471,11 @@ static void test_key_is(void **state)
 {
     (void)state;
     json_string key = {"bytes_moved", 5};
-    assert_true(json_key_is(key, "bytes"));
-    assert_false(json_key_is(key, "byte"));
-    assert_false(json_key_is(key, "bytes_moved"));
-    assert_false(json_key_is(key, "bytez"));
-    assert_true(json_key_is((json_string){"", 0}, ""));
+    assert_true(neap_json_key_is(key, "bytes"));
+    assert_false(neap_json_key_is(key, "byte"));
+    assert_false(neap_json_key_is(key, "bytes_moved"));
+    assert_false(neap_json_key_is(key, "bytez"));
+    assert_true(neap_json_key_is((json_string){"", 0}, ""));
 }
 
 /* ---- Whole numbers ---- */
@@ -483,9 +484,9 @@ static bool read_i64(const char *text, int64_t *value, char *message)
 {
     opened o;
     open_text(&o, text);
-    *value = json_i64(&o.r);
-    json_end(&o.r);
-    bool ok = json_ok(&o.r);
+    *value = neap_json_i64(&o.r);
+    neap_json_end(&o.r);
+    bool ok = neap_json_ok(&o.r);
     strcpy(message, o.diag.message);
     close_text(&o);
     return ok;
@@ -611,7 +612,7 @@ static void test_u32(void **state)
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         opened o;
         open_text(&o, cases[i].text);
-        uint32_t value = json_u32(&o.r, cases[i].most);
+        uint32_t value = neap_json_u32(&o.r, cases[i].most);
         assert_string_equal(o.diag.message, cases[i].message ? cases[i].message : "");
         assert_true(value == (cases[i].message ? 0 : (uint32_t)strtod(cases[i].text, NULL)));
         close_text(&o);
@@ -626,10 +627,10 @@ static void check_double(const char *text)
     opened o;
     double expected = strtod(text, NULL);
     open_text(&o, text);
-    double value = json_double(&o.r);
-    json_end(&o.r);
+    double value = neap_json_double(&o.r);
+    neap_json_end(&o.r);
     if (isfinite(expected)) {
-        if (!json_ok(&o.r) || memcmp(&value, &expected, sizeof value) != 0)
+        if (!neap_json_ok(&o.r) || memcmp(&value, &expected, sizeof value) != 0)
             fail_msg("%s: read as %.17g, not %.17g; %s", text, value, expected, o.diag.message);
     } else {
         assert_string_equal(o.diag.message, "t:1:1: number out of range");
@@ -762,9 +763,9 @@ static void check_string(const char *text, size_t length, const char *expected, 
 {
     opened o;
     open_bytes(&o, text, length);
-    json_string string = json_text(&o.r);
-    json_end(&o.r);
-    if (!json_ok(&o.r))
+    json_string string = neap_json_text(&o.r);
+    neap_json_end(&o.r);
+    if (!neap_json_ok(&o.r))
         fail_msg("%.*s: %s", (int)length, text, o.diag.message);
     assert_int_equal(string.length, size);
     assert_memory_equal(string.text, expected, size);

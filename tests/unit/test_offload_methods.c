@@ -236,10 +236,10 @@ static double minimise(uint64_t seed, double trace[60])
     weight_search search;
     double least = HUGE_VAL;
     neap_arena_init(&arena, neap_allocator_system());
-    assert_int_equal(weight_search_init(&search, &arena, 60, seed, NULL), NEAP_OK);
+    assert_int_equal(neap_weight_search_init(&search, &arena, 60, seed, NULL), NEAP_OK);
     for (int i = 0; i < 60; i++) {
         double weights[N_WEIGHTS], sum = 0;
-        weight_search_next(&search, weights);
+        neap_weight_search_next(&search, weights);
         for (int k = 0; k < N_WEIGHTS; k++) {
             assert_true(weights[k] >= 0);
             if (i < N_WEIGHTS)
@@ -249,7 +249,7 @@ static double minimise(uint64_t seed, double trace[60])
         assert_true(fabs(sum - 1) < 1e-12);
         trace[i] = bowl(weights);
         least = fmin(least, trace[i]);
-        weight_search_tell(&search, weights, trace[i]);
+        neap_weight_search_tell(&search, weights, trace[i]);
     }
     neap_arena_clear(&arena);
     return least / 1e12 - 1;
@@ -276,10 +276,10 @@ static void test_weight_search_without_a_slope(void **state)
     weight_search search;
     double weights[N_WEIGHTS];
     neap_arena_init(&arena, neap_allocator_system());
-    assert_int_equal(weight_search_init(&search, &arena, 20, 7, NULL), NEAP_OK);
+    assert_int_equal(neap_weight_search_init(&search, &arena, 20, 7, NULL), NEAP_OK);
     for (int i = 0; i < 21; i++) { /* one more than there is room for */
-        weight_search_next(&search, weights);
-        weight_search_tell(&search, weights, 3);
+        neap_weight_search_next(&search, weights);
+        neap_weight_search_tell(&search, weights, 3);
     }
     assert_int_equal(search.count, 20);
     for (int k = 0; k < N_WEIGHTS; k++)

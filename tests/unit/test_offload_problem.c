@@ -30,7 +30,7 @@ static void begin(bare_planner *b, offload_search *s, const neap_graph *graph, i
 {
     bare_planner_init(b, graph, budget);
     b->request.link = LINK;
-    assert_int_equal(offload_search_begin(&b->p, grain, s, NULL), NEAP_OK);
+    assert_int_equal(neap_offload_search_begin(&b->p, grain, s, NULL), NEAP_OK);
 }
 
 /* ---- Parcels ---- */
@@ -79,7 +79,7 @@ static void test_views_travel_with_their_storage(void **state)
     assert_int_equal(problem->peak, 231);
     assert_int_equal(problem->floor, 148);
     assert_int_equal(problem->floor_op, 3);
-    offload_search_end(&s);
+    neap_offload_search_end(&s);
     neap_graph_destroy(graph);
 }
 
@@ -120,7 +120,7 @@ static void test_units_are_stages(void **state)
     for (uint32_t u = 0; u < s.problem.n_units; u++)
         for (uint32_t i = s.problem.unit_first[u]; i < s.problem.unit_first[u + 1]; i++)
             assert_int_equal(s.problem.parcels[i].unit, u);
-    offload_search_end(&s);
+    neap_offload_search_end(&s);
     neap_graph_destroy(graph);
 }
 
@@ -136,16 +136,16 @@ static void test_profile_in_blocks(void **state)
         uint32_t n = 1 + (uint32_t)random_below(&random, 300);
         block_profile p;
         neap_arena_init(&arena, neap_allocator_system());
-        assert_int_equal(block_profile_init(&p, &arena, n, NULL), NEAP_OK);
+        assert_int_equal(neap_block_profile_init(&p, &arena, n, NULL), NEAP_OK);
         for (uint32_t i = 0; i < n; i++)
             p.bytes[i] = plain[i] = (int64_t)random_below(&random, 100);
-        block_profile_start(&p);
+        neap_block_profile_start(&p);
         for (int step = 0; step < 60; step++) {
             uint32_t from = (uint32_t)random_below(&random, n + 1);
             uint32_t end = from + (uint32_t)random_below(&random, n + 1 - from);
             int64_t bytes = (int64_t)random_below(&random, 60);
             if (step % 2 == 0) {
-                block_profile_add(&p, from, end, bytes);
+                neap_block_profile_add(&p, from, end, bytes);
                 for (uint32_t i = from; i < end; i++)
                     plain[i] += bytes;
                 continue;
@@ -154,7 +154,7 @@ static void test_profile_in_blocks(void **state)
             uint32_t expected = end;
             while (expected > from && plain[expected - 1] <= level)
                 expected--;
-            assert_int_equal(block_profile_kept_from(&p, from, end, level), expected);
+            assert_int_equal(neap_block_profile_kept_from(&p, from, end, level), expected);
         }
         neap_arena_clear(&arena);
     }
@@ -182,13 +182,14 @@ static bool is_enough(const offload_search *s)
 /* The least selection is enough, and nothing of it can stay. */
 static void check_cover(const neap_graph *graph, offload_search *s)
 {
-    NEED(graph, offload_cover(s, s->problem.budget), "all parcels are not enough");
-    NEED(graph, is_enough(s) && offload_search_enough(s), "the least selection is not enough");
+    NEED(graph, neap_offload_cover(s, s->problem.budget), "all parcels are not enough");
+    NEED(graph, is_enough(s) && neap_offload_search_enough(s), "the least selection is not enough");
     for (uint32_t i = 0; i < s->problem.n_parcels; i++) {
         if (!s->away[i])
             continue;
         s->away[i] = false;
-        NEED(graph, !is_enough(s) && !offload_search_enough(s), "parcel %" PRIu32 " could stay", i);
+        NEED(graph, !is_enough(s) && !neap_offload_search_enough(s),
+             "parcel %" PRIu32 " could stay", i);
         s->away[i] = true;
     }
 }
@@ -208,7 +209,7 @@ static void check_random_choice(const neap_graph *graph, bare_planner *b, offloa
                                          (offload_patience)random_below(random, 3)};
     }
     offload_choice choice = {.out = out, .in = in, .hold = hold, .insist = insist};
-    offload_order(s->simulator, s->away, &choice);
+    neap_offload_order(s->simulator, s->away, &choice);
     for (uint32_t i = 1; i < choice.n; i++)
         for (int way = 0; way < 2; way++) {
             uint32_t *list = way ? in : out, j = (uint32_t)random_below(random, i + 1);
@@ -218,14 +219,14 @@ static void check_random_choice(const neap_graph *graph, bare_planner *b, offloa
                 list[j] = value;
             }
         }
-    offload_result result = offload_simulate(s->simulator, &choice);
+    offload_result result = neap_offload_simulate(s->simulator, &choice);
     if (!result.fits)
         return;
     draft d = {0};
     neap_diag diag = {0};
     neap_check_options options;
     neap_verdict verdict;
-    if (offload_use_choice(s->simulator, &choice, &d, &diag) != NEAP_OK) {
+    if (neap_offload_use_choice(s->simulator, &choice, &d, &diag) != NEAP_OK) {
         show_graph(graph);
         fail_msg("%s", diag.message);
     }
@@ -252,7 +253,7 @@ static void test_random_graphs(void **state)
         assert_int_equal(neap_natural_peak(NULL, graph, &peak, NULL), NEAP_OK);
         begin(&b, &s, graph, INT64_MAX, OFFLOAD_STORAGES);
         int64_t least = s.problem.floor;
-        offload_search_end(&s);
+        neap_offload_search_end(&s);
         for (int64_t part = 0; part <= 3; part++) {
             begin(&b, &s, graph, least + (peak - least) * part / 3, OFFLOAD_STORAGES);
             s.problem.link.duplex = b.request.link.duplex = i % 2;
@@ -260,7 +261,7 @@ static void test_random_graphs(void **state)
                 check_cover(graph, &s);
             for (int trial = 0; trial < 10; trial++)
                 check_random_choice(graph, &b, &s, &random);
-            offload_search_end(&s);
+            neap_offload_search_end(&s);
         }
         neap_graph_destroy(graph);
     }

@@ -46,7 +46,7 @@ static neap_graph *build(int64_t images, int64_t channels, int64_t size)
 static void *block_of(const run_array *array)
 {
     void *block = NULL;
-    size_t bytes = (size_t)(run_array_elements(array) * neap_dtype_bytes(array->dtype));
+    size_t bytes = (size_t)(neap_run_array_elements(array) * neap_dtype_bytes(array->dtype));
     assert_int_equal(posix_memalign(&block, 64, bytes), 0);
     memset(block, 0xff, bytes); /* not numbers */
     return block;
@@ -84,14 +84,14 @@ static double difference(const float *a, const float *b, int64_t count)
 static uint32_t compare_variants(neap_backend *backend, run_specs *specs, uint32_t op)
 {
     neap_diag diag;
-    run_spec spec = run_specs_at(specs, op, 0);
+    run_spec spec = neap_run_specs_at(specs, op, 0);
     int64_t workspaces[RUN_MOST_VARIANTS];
     uint32_t count;
     void *in[3], *out[RUN_MOST_VARIANTS][2];
     uint64_t random = 7;
     for (uint32_t i = 0; i < spec.op->n_inputs; i++) {
         in[i] = block_of(&spec.in[i]);
-        for (int64_t j = 0; j < run_array_elements(&spec.in[i]); j++)
+        for (int64_t j = 0; j < neap_run_array_elements(&spec.in[i]); j++)
             ((float *)in[i])[j] = (float)neap_random_real(&random) - 0.5f;
     }
     assert_int_equal(backend->type->variants(backend, &spec, workspaces, &count, &diag), NEAP_OK);
@@ -99,7 +99,7 @@ static uint32_t compare_variants(neap_backend *backend, run_specs *specs, uint32
         spec.variant = v;
         run_variant(backend, spec, workspaces[v], in, out[v]);
         for (uint32_t i = 0; i < spec.op->n_outputs; i++) {
-            double apart = difference(out[0][i], out[v][i], run_array_elements(&spec.out[i]));
+            double apart = difference(out[0][i], out[v][i], neap_run_array_elements(&spec.out[i]));
             if (!(apart < 3e-5))
                 print_message("%s, result %u: variant %u is %g from variant 0\n", spec.op->type, i,
                               v, apart);
@@ -121,11 +121,12 @@ static void compare_all(int64_t images, int64_t channels, int64_t size, int thre
     run_specs specs;
     neap_graph *graph = build(images, channels, size);
     assert_int_equal(neap_backend_open(NULL, "onednn", threads, &backend, &diag), NEAP_OK);
-    assert_int_equal(run_specs_init(backend->allocator, graph, backend, &specs, &diag), NEAP_OK);
+    assert_int_equal(neap_run_specs_init(backend->allocator, graph, backend, &specs, &diag),
+                     NEAP_OK);
     for (uint32_t o = 0; o < neap_graph_op_count(graph); o++)
         if (strncmp(neap_graph_op(graph, o)->type, "conv2d", 6) == 0)
             assert_true(compare_variants(backend, &specs, o) >= 1);
-    run_specs_clear(&specs);
+    neap_run_specs_clear(&specs);
     neap_backend_close(backend);
     neap_graph_destroy(graph);
 }

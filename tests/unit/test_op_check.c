@@ -44,7 +44,7 @@ static void set_up(patient *p, const neap_graph *graph, const neap_op *op)
         array->dtype = half ? NEAP_F32 : value->dtype;
         array->rank = value->rank;
         memcpy(array->shape, value->shape, value->rank * sizeof *value->shape);
-        run_array_set_plain(array);
+        neap_run_array_set_plain(array);
     }
 }
 
@@ -52,7 +52,7 @@ static void set_up(patient *p, const neap_graph *graph, const neap_op *op)
 static void *new_elements(const run_array *array)
 {
     void *elements =
-        calloc((size_t)run_array_elements(array), (size_t)neap_dtype_bytes(array->dtype));
+        calloc((size_t)neap_run_array_elements(array), (size_t)neap_dtype_bytes(array->dtype));
     assert_non_null(elements);
     return elements;
 }
@@ -67,7 +67,7 @@ static void run(neap_backend *backend, const patient *p, const run_spec *spec)
         in[i] = all[i] = new_elements(&spec->in[i]);
     for (uint32_t i = 0; i < p->op.n_outputs; i++)
         out[i] = all[MOST + i] = new_elements(&spec->out[i]);
-    if (run_backend_ref.prepare(backend, spec, &kernel, &diag) != NEAP_OK)
+    if (neap_run_backend_ref.prepare(backend, spec, &kernel, &diag) != NEAP_OK)
         fail_msg("%s", diag.message);
     if (kernel->run(kernel, &(run_args){.in = in, .out = out}, &diag) != NEAP_OK)
         fail_msg("%s", diag.message);
@@ -82,9 +82,9 @@ static bool try_patient(neap_backend *backend, patient *p)
 {
     neap_diag diag = {0};
     for (uint32_t i = 0; i < 2 * MOST; i++)
-        run_array_set_plain(&p->arrays[i]);
+        neap_run_array_set_plain(&p->arrays[i]);
     run_spec spec = {.op = &p->op, .in = p->arrays, .out = p->arrays + MOST};
-    bool supported = run_backend_ref.supports_op(backend, &spec, &diag);
+    bool supported = neap_run_backend_ref.supports_op(backend, &spec, &diag);
     if (supported) {
         accepted++;
         run(backend, p, &spec);
@@ -195,11 +195,11 @@ static void test_messages(void **state)
     (void)state;
     op.attrs = attrs;
     run_spec spec = {.op = &op, .in = arrays, .out = arrays + 1};
-    assert_int_equal(run_check_op(&spec, &diag), NEAP_UNSUPPORTED);
+    assert_int_equal(neap_run_check_op(&spec, &diag), NEAP_UNSUPPORTED);
     assert_string_equal(diag.message,
                         "op \"half\" (scale): operands that must have one shape differ");
     spec.out = arrays;
-    assert_int_equal(run_check_op(&spec, &diag), NEAP_UNSUPPORTED);
+    assert_int_equal(neap_run_check_op(&spec, &diag), NEAP_UNSUPPORTED);
     assert_string_equal(diag.message, "op \"half\" (scale): lacks the attribute \"offset\"");
 }
 

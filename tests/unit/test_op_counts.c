@@ -164,7 +164,7 @@ static void test_every_type_is_counted_once(void **state)
     bool found = true;
     size_t count = 1;
     for (size_t t = 0; t < count && found; t++) {
-        const op_def *def = op_def_at(t, &count);
+        const op_def *def = neap_op_def_at(t, &count);
         found = false;
         for (size_t i = 0; i < COUNT_OF(expected) && !found; i++) {
             neap_graph *graph = graph_of(expected[i].name);
@@ -294,7 +294,7 @@ static void test_ops_with_too_few_values_are_not_known(void **state)
         expect_unknown(&(plain_op){products[i], 1, 1, NEAP_F32, 2, square, 0, NULL});
     size_t count = 1;
     for (size_t i = 0; i < count; i++) {
-        const char *type = op_def_at(i, &count)->type;
+        const char *type = neap_op_def_at(i, &count)->type;
         expect_unknown(&(plain_op){type, 0, 1, NEAP_F32, 2, square, 0, NULL});
         expect_unknown(&(plain_op){type, 1, 0, NEAP_F32, 2, square, 0, NULL});
         for (uint32_t operands = 1; operands < 8; operands++) /* whatever they are, no harm */
@@ -316,7 +316,7 @@ static void test_counts_stop_at_the_largest_number(void **state)
     };
     size_t count = 1;
     for (size_t i = 0; i < count; i++) {
-        const op_def *def = op_def_at(i, &count);
+        const op_def *def = neap_op_def_at(i, &count);
         plain_op op = {def->type, 6, 3, NEAP_U8, 4, huge, COUNT_OF(attrs), attrs};
         neap_op_count found = count_plain(&op);
         assert_true(found.known);

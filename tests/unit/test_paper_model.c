@@ -13,7 +13,7 @@
 
 #include "bare_planner.h"
 #include "failing_allocator.h"
-#include "planners/graph/paper_model.h"
+#include "planners/checkmate/paper_model.h"
 #include "random_plan.h"
 #include "settings.h"
 #include "show_graph.h"
@@ -124,8 +124,8 @@ static void check_budget(const neap_graph *graph, const char *form, int64_t budg
     paper_answer answer;
     neap_diag diag = {0};
     bare_planner_init(&b, graph, budget);
-    incumbent_init(&best, &b.p);
-    if (paper_model_solve(&b.p, partitioned, &best, &answer, &diag) != NEAP_OK)
+    neap_incumbent_init(&best, &b.p);
+    if (neap_paper_model_solve(&b.p, partitioned, &best, &answer, &diag) != NEAP_OK)
         fail_msg("%s", diag.message);
     const char *fault = fault_of(&answer, &best, expected);
     NEED(graph, !fault,
@@ -133,7 +133,7 @@ static void check_budget(const neap_graph *graph, const char *form, int64_t budg
          "bound %.17g, plan %" PRId64 ", expected %" PRId64,
          form, budget, fault, answer.ticks, answer.outcome, answer.lp_ticks, answer.lp_bound,
          best.ticks, expected);
-    incumbent_clear(&best, &b.p);
+    neap_incumbent_clear(&best, &b.p);
 }
 
 static void check_form(uint64_t seed, size_t count, uint32_t most_ops, const char *form)
@@ -164,9 +164,9 @@ static void test_unpartitioned(void **state)
 static double relaxed_seconds(const planner *p, bool partitioned)
 {
     paper_answer answer;
-    assert_int_equal(paper_model_relax(p, partitioned, &answer, NULL), NEAP_OK);
+    assert_int_equal(neap_paper_model_relax(p, partitioned, &answer, NULL), NEAP_OK);
     assert_int_equal(answer.relaxed, HIGHS_SOLVED);
-    assert_true(answer.columns <= paper_model_columns(p->graph, partitioned));
+    assert_true(answer.columns <= neap_paper_model_columns(p->graph, partitioned));
     assert_true(fabs(answer.lp_ticks - answer.lp_bound) <= 1e-9 * answer.lp_ticks);
     return answer.lp_ticks / (double)neap_graph_ticks_per_second(p->graph);
 }
@@ -181,15 +181,15 @@ static void test_appendix_a(void **state)
     incumbent best;
     paper_answer answer;
     bare_planner_init(&b, graph, 4);
-    incumbent_init(&best, &b.p);
+    neap_incumbent_init(&best, &b.p);
     double partitioned = relaxed_seconds(&b.p, true), unpartitioned = relaxed_seconds(&b.p, false);
     assert_true(fabs(partitioned - 22) < 1e-6);
     assert_true(fabs(26 / unpartitioned - 21.557) < 1e-3);
-    assert_int_equal(paper_model_solve(&b.p, true, &best, &answer, NULL), NEAP_OK);
+    assert_int_equal(neap_paper_model_solve(&b.p, true, &best, &answer, NULL), NEAP_OK);
     assert_int_equal(answer.outcome, HIGHS_SOLVED);
     assert_true(answer.ticks == 26 * neap_graph_ticks_per_second(graph));
     assert_true(best.ticks == answer.ticks && best.draft.predicted_peak == 4);
-    incumbent_clear(&best, &b.p);
+    neap_incumbent_clear(&best, &b.p);
     neap_graph_destroy(graph);
 }
 
@@ -203,15 +203,15 @@ static void test_time_limit(void **state)
     incumbent best;
     paper_answer answer;
     bare_planner_init(&b, graph, 4);
-    incumbent_init(&best, &b.p);
+    neap_incumbent_init(&best, &b.p);
     b.request.time_limit = 0.5;
-    assert_int_equal(paper_model_solve(&b.p, false, &best, &answer, NULL), NEAP_OK);
+    assert_int_equal(neap_paper_model_solve(&b.p, false, &best, &answer, NULL), NEAP_OK);
     assert_int_equal(answer.outcome, HIGHS_STOPPED);
     assert_true(answer.ticks == -1);
     assert_true(answer.bound_ticks >= neap_graph_least_ticks(graph));
     assert_true(answer.bound >= answer.lp_bound);
     assert_true(best.ticks >= answer.bound_ticks);
-    incumbent_clear(&best, &b.p);
+    neap_incumbent_clear(&best, &b.p);
     neap_graph_destroy(graph);
 }
 
@@ -222,12 +222,13 @@ static void expect_refusal(const char *json, const char *what)
     neap_graph *graph = graph_from(json);
     paper_model model;
     neap_diag diag = {0};
-    assert_int_equal(paper_model_build(&model, neap_allocator_system(), graph, 100, true, &diag),
-                     NEAP_UNSUPPORTED);
+    assert_int_equal(
+        neap_paper_model_build(&model, neap_allocator_system(), graph, 100, true, &diag),
+        NEAP_UNSUPPORTED);
     if (strncmp(diag.message, what, strlen(what)) != 0 ||
         !strstr(diag.message, "the default model handles this graph"))
         fail_msg("%s", diag.message);
-    paper_model_clear(&model);
+    neap_paper_model_clear(&model);
     neap_graph_destroy(graph);
 }
 
@@ -259,17 +260,17 @@ static void test_out_of_memory(void **state)
     failing_allocator memory;
     paper_model model;
     failing_allocator_init(&memory);
-    assert_int_equal(paper_model_build(&model, &memory.base, graph, 4, false, NULL), NEAP_OK);
-    paper_model_clear(&model);
+    assert_int_equal(neap_paper_model_build(&model, &memory.base, graph, 4, false, NULL), NEAP_OK);
+    neap_paper_model_clear(&model);
     size_t calls = memory.calls;
     for (size_t i = 0; i < calls; i++) {
         failing_allocator_init(&memory);
         memory.fail_from = i;
         memory.fail_end = i + 1;
-        assert_int_equal(paper_model_build(&model, &memory.base, graph, 4, false, NULL),
+        assert_int_equal(neap_paper_model_build(&model, &memory.base, graph, 4, false, NULL),
                          NEAP_NO_MEMORY);
-        paper_model_clear(&model);
-        paper_model_clear(&model);
+        neap_paper_model_clear(&model);
+        neap_paper_model_clear(&model);
         assert_int_equal(memory.live_blocks, 0);
         assert_null(memory.fault);
     }

@@ -638,7 +638,7 @@ static void test_guard_pages(void **state)
     static const int64_t sizes[] = {0, 1, 64, 100, 4096, 4097, 1 << 20};
     for (size_t i = 0; i < COUNT_OF(sizes); i++) {
         run_block block;
-        assert_int_equal(run_block_create(sizes[i], &block, NULL), NEAP_OK);
+        assert_int_equal(neap_run_block_create(sizes[i], &block, NULL), NEAP_OK);
         int64_t bytes = sizes[i] ? (sizes[i] + 63) / 64 * 64 : 64;
         assert_int_equal((uintptr_t)block.data % 64, 0);
         for (int64_t k = 0; k < bytes; k++)
@@ -648,14 +648,14 @@ static void test_guard_pages(void **state)
         assert_false(is_guarded(block.data + bytes - 1));
         assert_true(is_guarded(block.data + bytes)); /* at once */
         assert_true(is_guarded(block.data - 4096));  /* within a page */
-        run_block_destroy(&block);
+        neap_run_block_destroy(&block);
     }
     run_block block;
     neap_diag diag;
-    assert_int_equal(run_block_create(INT64_MAX, &block, &diag), NEAP_NO_MEMORY);
+    assert_int_equal(neap_run_block_create(INT64_MAX, &block, &diag), NEAP_NO_MEMORY);
     assert_non_null(strstr(diag.message, "out of memory"));
-    assert_int_equal(run_block_create(-1, &block, &diag), NEAP_NO_MEMORY);
-    run_block_destroy(&block);
+    assert_int_equal(neap_run_block_create(-1, &block, &diag), NEAP_NO_MEMORY);
+    neap_run_block_destroy(&block);
 }
 
 /* ---- Transfers ---- */

@@ -159,7 +159,7 @@ static void check_refs(const pair *s)
             assert_int_equal(r->item, id);
             assert_int_equal(r->makes, kind == MAKE);
             assert_int_equal(r->away, find_absence(&s->list, t, id) != NEAP_NONE);
-            assert_int_equal(sequence_find_ref(q, t, sequence_place(q, id)), k);
+            assert_int_equal(neap_sequence_find_ref(q, t, sequence_place(q, id)), k);
             k++;
         }
         assert_int_equal(q->refs[t].n, k);
@@ -170,14 +170,14 @@ static void check_order(const pair *s)
 {
     const sequence *q = &s->q;
     const plain *p = &s->list;
-    uint32_t id = sequence_first(q), before = NEAP_NONE;
+    uint32_t id = neap_sequence_first(q), before = NEAP_NONE;
     for (uint32_t i = 0; i <= p->n; i++) {
         assert_int_equal(id, p->entries[i].id);
         assert_int_equal(q->items[id].task, p->entries[i].task);
-        assert_int_equal(sequence_previous(q, id), before);
+        assert_int_equal(neap_sequence_previous(q, id), before);
         assert_true(before == NEAP_NONE || sequence_place(q, before) < sequence_place(q, id));
         before = id;
-        id = i < p->n ? sequence_next(q, id) : id;
+        id = i < p->n ? neap_sequence_next(q, id) : id;
     }
     assert_int_equal(id, q->end);
 }
@@ -192,14 +192,14 @@ static void check_bytes(const pair *s)
     assert_int_equal(q->ticks, ticks);
     assert_int_equal(q->length, p->n);
     assert_int_equal(q->n_away, p->n_away);
-    sequence_list(q, tasks, listed);
+    neap_sequence_list(q, tasks, listed);
     for (uint32_t i = 0; i <= p->n; i++) {
         assert_int_equal(listed[i], counted[i]);
         assert_int_equal(sequence_bytes(q, p->entries[i].id), counted[i]);
         assert_true(i == p->n || tasks[i] == p->entries[i].task);
         most = counted[i] > most ? counted[i] : most;
     }
-    assert_int_equal(sequence_most(q), most);
+    assert_int_equal(neap_sequence_most(q), most);
     uint32_t from = random_below(s->random, p->n + 1);
     uint32_t to = from + random_below(s->random, p->n + 1 - from);
     int64_t between = -1;
@@ -208,8 +208,8 @@ static void check_bytes(const pair *s)
     if (from >= to)
         return;
     uint32_t a = p->entries[from].id, b = p->entries[to].id;
-    assert_true(sequence_fits_between(q, a, b, between));
-    assert_true(between < 0 || !sequence_fits_between(q, a, b, between - 1));
+    assert_true(neap_sequence_fits_between(q, a, b, between));
+    assert_true(between < 0 || !neap_sequence_fits_between(q, a, b, between - 1));
 }
 
 static void check(const pair *s)
@@ -232,7 +232,7 @@ static void begin_list(pair *s)
     plain *p = &s->list;
     *p = (plain){.n = s->x.n_tasks};
     for (uint32_t t = 0; t < p->n; t++)
-        p->entries[t] = (entry){sequence_item_of(&s->q, t), t};
+        p->entries[t] = (entry){neap_sequence_item_of(&s->q, t), t};
     p->entries[p->n] = (entry){s->q.end, NEAP_NONE};
     s->n_marks = 1;
     s->marks[0] = (mark){0, s->list};
@@ -256,7 +256,7 @@ static void insert(pair *s)
              place = random_below(s->random, p->n + 1);
     if (!can_insert(s, task, place))
         return;
-    uint32_t id = sequence_insert(&s->q, task, p->entries[place].id);
+    uint32_t id = neap_sequence_insert(&s->q, task, p->entries[place].id);
     assert_true((id == NEAP_NONE) == s->q.out_of_memory);
     if (id == NEAP_NONE)
         return;
@@ -296,10 +296,10 @@ static void take_out(pair *s)
     plain *p = &s->list;
     uint32_t place = random_below(s->random, p->n);
     entry e = p->entries[place];
-    assert_int_equal(sequence_can_remove(&s->q, e.id), can_remove(s, place));
+    assert_int_equal(neap_sequence_can_remove(&s->q, e.id), can_remove(s, place));
     if (!can_remove(s, place))
         return;
-    sequence_remove(&s->q, e.id);
+    neap_sequence_remove(&s->q, e.id);
     for (uint32_t i = s->x.makes.start[e.task]; i < s->x.makes.start[e.task + 1]; i++) {
         uint32_t next = next_touch(&s->x, p, place, s->x.makes.items[i]);
         if (next <= p->n)
@@ -316,7 +316,7 @@ static void set_variant(pair *s)
     uint32_t task = random_below(s->random, s->x.n_tasks);
     uint32_t count = s->x.variant_start[task + 1] - s->x.variant_start[task];
     uint32_t variant = random_below(s->random, count);
-    sequence_set_variant(&s->q, task, variant);
+    neap_sequence_set_variant(&s->q, task, variant);
     s->list.choice[task] = variant;
 }
 
@@ -331,7 +331,7 @@ static void set_away(pair *s)
     uint32_t id = p->entries[place].id, i = find_absence(p, tensor, id);
     if (i == NEAP_NONE && p->n_away == MOST_AWAY)
         return;
-    sequence_set_away(&s->q, tensor, id, i == NEAP_NONE);
+    neap_sequence_set_away(&s->q, tensor, id, i == NEAP_NONE);
     if (i == NEAP_NONE)
         p->away[p->n_away++] = (absence){tensor, id};
     else
@@ -347,7 +347,7 @@ static void set_mark(pair *s)
 static void undo(pair *s)
 {
     uint32_t k = random_below(s->random, s->n_marks);
-    sequence_undo(&s->q, s->marks[k].n_changes);
+    neap_sequence_undo(&s->q, s->marks[k].n_changes);
     assert_int_equal(s->q.n_changes, s->marks[k].n_changes);
     s->list = s->marks[k].list;
     s->n_marks = k + 1;
@@ -355,7 +355,7 @@ static void undo(pair *s)
 
 static void commit(pair *s)
 {
-    sequence_commit(&s->q);
+    neap_sequence_commit(&s->q);
     s->n_marks = 1;
     s->marks[0] = (mark){0, s->list};
 }
@@ -403,10 +403,10 @@ static void check_load(const pair *s)
         transfers[n++].stays = true;
     }
     const compute_list list = {.n = p->n, .tasks = tasks, .choice = p->choice};
-    assert_int_equal(sequence_init(&q, neap_allocator_system(), &s->x, NULL), NEAP_OK);
+    assert_int_equal(neap_sequence_init(&q, neap_allocator_system(), &s->x, NULL), NEAP_OK);
     for (int twice = 0; twice < 2; twice++) {
-        assert_int_equal(sequence_load(&q, &list, n, transfers, NULL), NEAP_OK);
-        sequence_list(&q, again, bytes);
+        assert_int_equal(neap_sequence_load(&q, &list, n, transfers, NULL), NEAP_OK);
+        neap_sequence_list(&q, again, bytes);
         recount(&s->x, p, counted, &ticks);
         assert_int_equal(q.length, p->n);
         assert_int_equal(q.ticks, ticks);
@@ -414,11 +414,11 @@ static void check_load(const pair *s)
         assert_int_equal(q.n_changes, 0);
         assert_memory_equal(again, tasks, p->n * sizeof *tasks);
         assert_memory_equal(bytes, counted, (p->n + 1) * sizeof *bytes);
-        assert_int_equal(sequence_load_natural(&q, NULL), NEAP_OK);
+        assert_int_equal(neap_sequence_load_natural(&q, NULL), NEAP_OK);
     }
     assert_int_equal(q.length, s->x.n_tasks);
     assert_int_equal(q.n_away, 0);
-    sequence_clear(&q);
+    neap_sequence_clear(&q);
 }
 
 /* ---- The tests ---- */
@@ -428,7 +428,7 @@ static bool draw_problem(pair *s, neap_graph *graph)
 {
     neap_request request;
     neap_request_init(&request, graph, "neap");
-    assert_int_equal(problem_init(&s->x, NULL, &request, NULL), NEAP_OK);
+    assert_int_equal(neap_problem_init(&s->x, NULL, &request, NULL), NEAP_OK);
     return s->x.n_tasks > 0 && s->x.n_tensors > 0 && s->x.n_tasks <= MOST_TASKS;
 }
 
@@ -446,7 +446,8 @@ static void test_changes(void **state)
                                   : random_graph(&random, 40);
         s->random = &random;
         if (draw_problem(s, graph)) {
-            assert_int_equal(sequence_init(&s->q, neap_allocator_system(), &s->x, NULL), NEAP_OK);
+            assert_int_equal(neap_sequence_init(&s->q, neap_allocator_system(), &s->x, NULL),
+                             NEAP_OK);
             begin_list(s);
             check(s);
             for (uint32_t k = 0; k < 2000; k++) {
@@ -456,9 +457,9 @@ static void test_changes(void **state)
                     check(s);
             }
             check_load(s);
-            sequence_clear(&s->q);
+            neap_sequence_clear(&s->q);
         }
-        problem_clear(&s->x);
+        neap_problem_clear(&s->x);
         neap_graph_destroy(graph);
     }
     print_message("up to %" PRIu32 " items\n", longest);
@@ -474,7 +475,7 @@ static bool run_short(pair *s, size_t from)
     failing_allocator_init(&memory);
     memory.fail_from = from;
     neap_diag diag = {0};
-    neap_status status = sequence_init(&s->q, &memory.base, &s->x, &diag);
+    neap_status status = neap_sequence_init(&s->q, &memory.base, &s->x, &diag);
     assert_int_equal(status, memory.failed ? NEAP_NO_MEMORY : NEAP_OK);
     if (status == NEAP_OK) {
         begin_list(s);
@@ -484,13 +485,13 @@ static bool run_short(pair *s, size_t from)
     }
     if (status == NEAP_OK && memory.failed) {
         size_t n_changes = s->q.n_changes;
-        assert_int_equal(sequence_insert(&s->q, 0, s->q.end), NEAP_NONE);
+        assert_int_equal(neap_sequence_insert(&s->q, 0, s->q.end), NEAP_NONE);
         assert_int_equal(s->q.n_changes, n_changes);
-        sequence_undo(&s->q, 0);
+        neap_sequence_undo(&s->q, 0);
         s->list = s->marks[0].list;
         check(s);
     }
-    sequence_clear(&s->q);
+    neap_sequence_clear(&s->q);
     assert_null(memory.fault);
     assert_int_equal(memory.live_blocks, 0);
     return memory.failed;
@@ -513,7 +514,7 @@ static void test_no_memory(void **state)
             from++;
         }
         assert_true(from > 0);
-        problem_clear(&s->x);
+        neap_problem_clear(&s->x);
         neap_graph_destroy(graph);
     }
     free(s);

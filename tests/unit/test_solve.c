@@ -441,7 +441,7 @@ static uint32_t quick_ops(const char *method)
 {
     if (solves_programs(method))
         return 30;
-    return neap_method_takes_wishes(neap_methods_find(method)) ? 100 : UINT32_MAX;
+    return neap_method_takes_constraints(neap_methods_find(method)) ? 100 : UINT32_MAX;
 }
 
 static void for_models_and_methods(graph_check *check, size_t n_models)
@@ -458,7 +458,7 @@ static void for_models_and_methods(graph_check *check, size_t n_models)
 /* What it says it needs is what it found: another search, for so much, may find less. */
 static bool may_find_less(const char *method)
 {
-    return solves_programs(method) || neap_method_takes_wishes(neap_methods_find(method));
+    return solves_programs(method) || neap_method_takes_constraints(neap_methods_find(method));
 }
 
 /* Its least budget is enough, and a byte less is not. */

@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "planners/graph/highs_model.h"
-#include "planners/graph/relaxation.h"
-#include "planners/graph/stage_model.h"
+#include "lp/highs_model.h"
+#include "planners/checkmate/relaxation.h"
+#include "planners/checkmate/stage_model.h"
 #include "random_stages.h"
 #include "random_training.h"
 #include "settings.h"
@@ -36,7 +36,8 @@ static void build(stage_model *m, const neap_graph *graph, stage_form form, int6
                   int64_t cutoff)
 {
     const stage_options options = {form, budget, cutoff};
-    assert_int_equal(stage_model_build(m, neap_allocator_system(), graph, &options, NULL), NEAP_OK);
+    assert_int_equal(neap_stage_model_build(m, neap_allocator_system(), graph, &options, NULL),
+                     NEAP_OK);
 }
 
 static double *new_numbers(size_t count)
@@ -49,7 +50,7 @@ static double *new_numbers(size_t count)
 static void add_all(stage_model *m)
 {
     bool complete;
-    assert_int_equal(stage_model_add_all_memory(m, SIZE_MAX, &complete, NULL), NEAP_OK);
+    assert_int_equal(neap_stage_model_add_all_memory(m, SIZE_MAX, &complete, NULL), NEAP_OK);
     assert_true(complete);
 }
 
@@ -83,7 +84,7 @@ static bool thin_out(sample *s)
         stage += op == stage;
     }
     s->length = kept;
-    stage_model_clear(&m);
+    neap_stage_model_clear(&m);
     judge_sample(s);
     return kept < before;
 }
@@ -114,19 +115,20 @@ static int64_t ticks_of(const stage_model *m, const double *values)
         ticks += values[j] > 0 ? llround(m->lp.cost[j] / m->ticks_scale) : 0;
         objective += m->lp.cost[j] * values[j];
     }
-    double error = (double)(stage_model_ticks(m, objective) - ticks);
+    double error = (double)(neap_stage_model_ticks(m, objective) - ticks);
     assert_true(fabs(error) <= 1e-14 * (double)ticks);
-    assert_true(fabs(stage_model_objective(m, ticks) - objective) <= 1e-14 * (1000 + objective));
+    assert_true(fabs(neap_stage_model_objective(m, ticks) - objective) <=
+                1e-14 * (1000 + objective));
     return ticks;
 }
 
 /* From the sequence to values and back. */
 static void check_same(const stage_model *m, const sample *s, const double *values)
 {
-    assert_int_equal(stage_model_length(m, values), s->length);
+    assert_int_equal(neap_stage_model_length(m, values), s->length);
     uint32_t *again = malloc((s->length + 1) * sizeof *again);
     assert_non_null(again);
-    stage_model_sequence(m, values, again);
+    neap_stage_model_sequence(m, values, again);
     assert_memory_equal(again, s->sequence, s->length * sizeof *again);
     free(again);
     assert_true(ticks_of(m, values) == s->ticks);
@@ -137,19 +139,19 @@ static void check_memory(stage_model *m, const double *values, bool fits)
 {
     size_t added, n_rows = m->lp.n_rows;
     bool covered;
-    assert_int_equal(stage_model_add_cover(m, values, &covered, NULL), NEAP_OK);
+    assert_int_equal(neap_stage_model_add_cover(m, values, &covered, NULL), NEAP_OK);
     assert_true(covered == !fits);
-    assert_true(stage_model_satisfied(m, values, 1e-9) == fits);
+    assert_true(neap_stage_model_satisfied(m, values, 1e-9) == fits);
     if (covered) /* as before, for the next way */
         m->lp.n_entries = (size_t)m->lp.row_start[n_rows];
     m->lp.n_rows = n_rows;
-    assert_true(stage_model_satisfied(m, values, 1e-9));
-    assert_int_equal(stage_model_add_memory(m, values, 0, &added, NULL), NEAP_OK);
+    assert_true(neap_stage_model_satisfied(m, values, 1e-9));
+    assert_int_equal(neap_stage_model_add_memory(m, values, 0, &added, NULL), NEAP_OK);
     assert_true((added == 0) == fits);
-    assert_true(stage_model_satisfied(m, values, 1e-9) == fits);
+    assert_true(neap_stage_model_satisfied(m, values, 1e-9) == fits);
     add_all(m);
-    assert_true(stage_model_satisfied(m, values, 1e-9) == fits);
-    assert_int_equal(stage_model_add_memory(m, m->lp.upper, 0, &added, NULL), NEAP_OK);
+    assert_true(neap_stage_model_satisfied(m, values, 1e-9) == fits);
+    assert_int_equal(neap_stage_model_add_memory(m, m->lp.upper, 0, &added, NULL), NEAP_OK);
     assert_int_equal(added, 0); /* all that anything could violate is in */
 }
 
@@ -158,16 +160,16 @@ static bool check_sample(const sample *s, stage_form form, int64_t budget)
 {
     stage_model m;
     build(&m, s->graph, form, budget, INT64_MAX);
-    stage_size most = stage_model_size(s->graph, form);
+    stage_size most = neap_stage_model_size(s->graph, form);
     double *values = new_numbers(m.lp.n_columns);
-    bool known = stage_model_values(&m, s->sequence, s->length, s->variants, values);
+    bool known = neap_stage_model_values(&m, s->sequence, s->length, s->variants, values);
     assert_true(m.n_slots <= most.columns);
     if (known) {
         check_same(&m, s, values);
         check_memory(&m, values, budget >= s->peak);
     }
     free(values);
-    stage_model_clear(&m);
+    neap_stage_model_clear(&m);
     return known;
 }
 
@@ -227,10 +229,10 @@ static void expect_known(const neap_graph *graph, int64_t budget, int64_t cutoff
     double *values = new_numbers(m.lp.n_columns);
     for (size_t i = 0; i < length; i++)
         sequence[i] = (uint32_t)(digits[i] - '0');
-    if (stage_model_values(&m, sequence, length, NULL, values) != expected)
+    if (neap_stage_model_values(&m, sequence, length, NULL, values) != expected)
         fail_msg("%s within %" PRId64 " bytes", digits, budget);
     free(values);
-    stage_model_clear(&m);
+    neap_stage_model_clear(&m);
 }
 
 /* What the graph, the budget and the cutoff tell beforehand. */
@@ -317,8 +319,8 @@ static void draw_duals(random_source *random, double *duals, size_t count)
 static void check_bound(const stage_model *m, const double *duals, int64_t best)
 {
     double *reduced = new_numbers(m->lp.n_columns);
-    double bound = sparse_model_dual_bound(&m->lp, duals, reduced);
-    double objective = stage_model_objective(m, best);
+    double bound = neap_sparse_model_dual_bound(&m->lp, duals, reduced);
+    double objective = neap_stage_model_objective(m, best);
     if (!(bound <= objective + 1e-9 * fabs(objective)))
         fail_msg("a bound of %.17g, but %.17g can be had", bound, objective);
     free(reduced);
@@ -331,13 +333,14 @@ static void check_relaxation(random_source *random, const stage_model *m, int64_
     const highs_settings settings = {0};
     highs_model *h;
     highs_answer answer;
-    assert_int_equal(highs_model_create(neap_allocator_system(), &m->lp, false, &nothing, &h, NULL),
-                     NEAP_OK);
-    assert_int_equal(highs_model_solve(h, &settings, &answer, NULL), NEAP_OK);
+    assert_int_equal(
+        neap_highs_model_create(neap_allocator_system(), &m->lp, false, &nothing, &h, NULL),
+        NEAP_OK);
+    assert_int_equal(neap_highs_model_solve(h, &settings, &answer, NULL), NEAP_OK);
     assert_int_equal(answer.outcome, HIGHS_SOLVED);
     double *duals = new_numbers(m->lp.n_rows), *reduced = new_numbers(m->lp.n_columns);
-    memcpy(duals, highs_model_duals(h), m->lp.n_rows * sizeof *duals);
-    double bound = sparse_model_dual_bound(&m->lp, duals, reduced);
+    memcpy(duals, neap_highs_model_duals(h), m->lp.n_rows * sizeof *duals);
+    double bound = neap_sparse_model_dual_bound(&m->lp, duals, reduced);
     assert_true(fabs(bound - answer.objective) <= 1e-6 * (1 + fabs(answer.objective)));
     check_bound(m, duals, best);
     for (size_t r = 0; r < m->lp.n_rows; r++)
@@ -345,7 +348,7 @@ static void check_relaxation(random_source *random, const stage_model *m, int64_
     check_bound(m, duals, best);
     free(duals);
     free(reduced);
-    highs_model_destroy(h);
+    neap_highs_model_destroy(h);
 }
 
 static void check_bounds(random_source *random, const neap_graph *graph, stage_form form)
@@ -363,7 +366,7 @@ static void check_bounds(random_source *random, const neap_graph *graph, stage_f
     }
     if (NEAP_HAS_HIGHS && m.lp.n_columns > 0)
         check_relaxation(random, &m, best);
-    stage_model_clear(&m);
+    neap_stage_model_clear(&m);
 }
 
 /* Plans in stages are plans of the unpartitioned form too. */
@@ -390,24 +393,24 @@ static void test_empty_rows(void **state)
 {
     (void)state;
     sparse_model m;
-    sparse_model_init(&m, neap_allocator_system());
-    sparse_column(&m, 0, 1, 1, true);
-    sparse_row_begin(&m);
-    sparse_row_end(&m, -HUGE_VAL, 3); /* says nothing */
+    neap_sparse_model_init(&m, neap_allocator_system());
+    neap_sparse_column(&m, 0, 1, 1, true);
+    neap_sparse_row_begin(&m);
+    neap_sparse_row_end(&m, -HUGE_VAL, 3); /* says nothing */
     assert_int_equal(m.n_rows, 0);
-    sparse_row_begin(&m);
-    sparse_row_add(&m, 0, 1);
-    sparse_row_add(&m, 0, 2);
-    sparse_row_end(&m, 0, 3);
+    neap_sparse_row_begin(&m);
+    neap_sparse_row_add(&m, 0, 1);
+    neap_sparse_row_add(&m, 0, 2);
+    neap_sparse_row_end(&m, 0, 3);
     assert_int_equal(m.n_rows, 1);
     assert_int_equal(m.n_entries, 1);
     assert_true(m.entry_value[0] == 3);
-    sparse_row_begin(&m);
-    sparse_row_end(&m, -HUGE_VAL, -1); /* says that there is no solution */
+    neap_sparse_row_begin(&m);
+    neap_sparse_row_end(&m, -HUGE_VAL, -1); /* says that there is no solution */
     assert_int_equal(m.n_rows, 2);
     assert_int_equal(m.row_start[2], 1);
-    assert_int_equal(sparse_model_status(&m, NULL), NEAP_OK);
-    sparse_model_clear(&m);
+    assert_int_equal(neap_sparse_model_status(&m, NULL), NEAP_OK);
+    neap_sparse_model_clear(&m);
 }
 
 /* ---- Tick steps ---- */
@@ -423,7 +426,7 @@ static int64_t step_with(const char *workspace)
              "'outputs':[1]}",
              workspace);
     neap_graph *graph = graph_from(json);
-    int64_t step = graph_tick_step(graph), second = neap_graph_ticks_per_second(graph);
+    int64_t step = neap_graph_tick_step(graph), second = neap_graph_ticks_per_second(graph);
     assert_true(step % second == 0);
     neap_graph_destroy(graph);
     return step / second;

@@ -33,10 +33,10 @@ static double read_number(const char *text, size_t length)
 {
     json_reader r;
     neap_diag diag = {0};
-    json_init(&r, NULL, "t", text, length, &diag);
-    double number = json_double(&r);
-    json_end(&r);
-    json_clear(&r);
+    neap_json_init(&r, NULL, "t", text, length, &diag);
+    double number = neap_json_double(&r);
+    neap_json_end(&r);
+    neap_json_clear(&r);
     if (r.status != NEAP_OK)
         fail_msg("%.*s: %s", (int)length, text, diag.message);
     return number;
@@ -45,13 +45,13 @@ static double read_number(const char *text, size_t length)
 static void expect_json_text(const char *text, size_t length, const char *expected)
 {
     json_reader r;
-    json_init(&r, NULL, "t", text, length, NULL);
-    json_string string = json_text(&r);
-    json_end(&r);
+    neap_json_init(&r, NULL, "t", text, length, NULL);
+    json_string string = neap_json_text(&r);
+    neap_json_end(&r);
     assert_int_equal(r.status, NEAP_OK);
     assert_int_equal(string.length, strlen(expected));
     assert_memory_equal(string.text, expected, string.length);
-    json_clear(&r);
+    neap_json_clear(&r);
 }
 
 static void test_text_grows(void **state)

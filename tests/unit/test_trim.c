@@ -1,6 +1,6 @@
 /*
  * trim: what is left of a sequence is a part of it with every op's first run, within the budget,
- * and nothing more can go; sequence_peak is the judge's.
+ * and nothing more can go; neap_sequence_peak is the judge's.
  *
  *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=30000 test_trim     for other, and more, graphs
  */
@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "failing_allocator.h"
-#include "planners/graph/trim.h"
+#include "planners/common/trim.h"
 #include "random_stages.h"
 #include "random_training.h"
 #include "settings.h"
@@ -71,8 +71,8 @@ static uint32_t *leanest_variants(const neap_graph *graph)
 static int64_t peak_of(const neap_graph *graph, const uint32_t *sequence, size_t length)
 {
     int64_t peak;
-    assert_int_equal(sequence_peak(neap_allocator_system(), graph, sequence, length, &peak, NULL),
-                     NEAP_OK);
+    assert_int_equal(
+        neap_sequence_peak(neap_allocator_system(), graph, sequence, length, &peak, NULL), NEAP_OK);
     return peak;
 }
 
@@ -163,13 +163,15 @@ static void test_trim(void **state)
         assert_non_null(after);
         memcpy(after, before, length * sizeof *after);
         assert_int_equal(
-            trim_sequence(neap_allocator_system(), graph, budget, after, &trimmed, NULL), NEAP_OK);
+            neap_trim_sequence(neap_allocator_system(), graph, budget, after, &trimmed, NULL),
+            NEAP_OK);
         check_trimmed(graph, budget, before, length, after, trimmed);
         shorter += trimmed < length;
         longer += trimmed > neap_graph_op_count(graph);
         twice = trimmed;
-        assert_int_equal(trim_sequence(neap_allocator_system(), graph, budget, after, &twice, NULL),
-                         NEAP_OK);
+        assert_int_equal(
+            neap_trim_sequence(neap_allocator_system(), graph, budget, after, &twice, NULL),
+            NEAP_OK);
         assert_int_equal(twice, trimmed);
         free(before);
         free(after);
@@ -196,8 +198,9 @@ static void expect_trim(const neap_graph *graph, int64_t budget, const char *bef
     size_t length = strlen(before);
     for (size_t i = 0; i < length; i++)
         sequence[i] = (uint32_t)(before[i] - '0');
-    assert_int_equal(trim_sequence(neap_allocator_system(), graph, budget, sequence, &length, NULL),
-                     NEAP_OK);
+    assert_int_equal(
+        neap_trim_sequence(neap_allocator_system(), graph, budget, sequence, &length, NULL),
+        NEAP_OK);
     for (size_t i = 0; i < length; i++)
         text[i] = (char)('0' + sequence[i]);
     assert_string_equal(text, after);
@@ -232,9 +235,9 @@ static void test_failing(void **state)
         failing_allocator_init(&memory);
         memory.fail_from = from;
         memory.fail_end = from + 1;
-        neap_status status = sequence_peak(&memory.base, graph, sequence, length, &peak, NULL);
+        neap_status status = neap_sequence_peak(&memory.base, graph, sequence, length, &peak, NULL);
         if (status == NEAP_OK)
-            status = trim_sequence(&memory.base, graph, 260, sequence, &length, NULL);
+            status = neap_trim_sequence(&memory.base, graph, 260, sequence, &length, NULL);
         failed = memory.failed;
         assert_int_equal(status, failed ? NEAP_NO_MEMORY : NEAP_OK);
         assert_null(memory.fault);

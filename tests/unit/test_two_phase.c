@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "failing_allocator.h"
-#include "planners/graph/highs_model.h"
-#include "planners/graph/two_phase.h"
+#include "lp/highs_model.h"
+#include "planners/checkmate/two_phase.h"
 #include "random_stages.h"
 #include "random_training.h"
 #include "settings.h"
@@ -46,17 +46,17 @@ static void sample_init(sample *s, random_source *random)
     s->sequence = random_stages(random, s->graph, &s->length);
     s->verdict = judge_sequence(s->graph, s->sequence, s->length, NULL);
     const stage_options options = {STAGE_PARTITIONED, s->verdict.peak_bytes, INT64_MAX};
-    assert_int_equal(stage_model_build(&s->m, neap_allocator_system(), s->graph, &options, NULL),
-                     NEAP_OK);
-    assert_int_equal(stage_rows_init(&s->rows, NULL, s->graph, NULL), NEAP_OK);
+    assert_int_equal(
+        neap_stage_model_build(&s->m, neap_allocator_system(), s->graph, &options, NULL), NEAP_OK);
+    assert_int_equal(neap_stage_rows_init(&s->rows, NULL, s->graph, NULL), NEAP_OK);
     s->values = calloc(s->m.lp.n_columns + 1, sizeof *s->values);
     assert_non_null(s->values);
 }
 
 static void sample_clear(sample *s)
 {
-    stage_rows_clear(&s->rows);
-    stage_model_clear(&s->m);
+    neap_stage_rows_clear(&s->rows);
+    neap_stage_model_clear(&s->m);
     free(s->values);
     free(s->sequence);
     neap_graph_destroy(s->graph);
@@ -79,8 +79,8 @@ static void check_stages(const sample *s)
 static neap_verdict round_it(sample *s, double threshold, uint64_t *random)
 {
     const rounding how = {.threshold = threshold, .random = random};
-    stage_rows_restart(&s->rows);
-    assert_int_equal(two_phase_round(&s->m, s->values, &how, &s->rows, NULL), NEAP_OK);
+    neap_stage_rows_restart(&s->rows);
+    assert_int_equal(neap_two_phase_round(&s->m, s->values, &how, &s->rows, NULL), NEAP_OK);
     check_stages(s);
     return judge_sequence(s->graph, s->rows.sequence, s->rows.length, NULL);
 }
@@ -151,7 +151,7 @@ static void test_plans(void **state)
     for (uint64_t i = 0; i < count; i++) {
         sample s;
         sample_init(&s, &random);
-        if (stage_model_values(&s.m, s.sequence, s.length, NULL, s.values)) {
+        if (neap_stage_model_values(&s.m, s.sequence, s.length, NULL, s.values)) {
             known++;
             assert_true(round_it(&s, 0.5, NULL).ticks <= s.verdict.ticks);
             assert_true(s.rows.length <= s.length);
@@ -180,19 +180,19 @@ static void test_relaxations(void **state)
         highs_answer answer;
         bool complete;
         sample_init(&s, &random);
-        assert_int_equal(stage_model_add_all_memory(&s.m, SIZE_MAX, &complete, NULL), NEAP_OK);
+        assert_int_equal(neap_stage_model_add_all_memory(&s.m, SIZE_MAX, &complete, NULL), NEAP_OK);
         assert_int_equal(
-            highs_model_create(neap_allocator_system(), &s.m.lp, false, &nothing, &h, NULL),
+            neap_highs_model_create(neap_allocator_system(), &s.m.lp, false, &nothing, &h, NULL),
             NEAP_OK);
-        assert_int_equal(highs_model_solve(h, &settings, &answer, NULL), NEAP_OK);
+        assert_int_equal(neap_highs_model_solve(h, &settings, &answer, NULL), NEAP_OK);
         if (answer.outcome == HIGHS_SOLVED && s.m.lp.n_columns > 0) {
-            memcpy(s.values, highs_model_values(h), s.m.lp.n_columns * sizeof *s.values);
+            memcpy(s.values, neap_highs_model_values(h), s.m.lp.n_columns * sizeof *s.values);
             uint64_t number = i;
             round_it(&s, 0, NULL);
             round_it(&s, 1, NULL);
             round_it(&s, 0, &number);
         }
-        highs_model_destroy(h);
+        neap_highs_model_destroy(h);
         sample_clear(&s);
     }
 }
@@ -213,10 +213,10 @@ static void test_failing(void **state)
         memory.fail_from = from;
         memory.fail_end = from + 1;
         s.m.allocator = &memory.base;
-        neap_status status = stage_rows_init(&rows, &memory.base, s.graph, NULL);
+        neap_status status = neap_stage_rows_init(&rows, &memory.base, s.graph, NULL);
         if (status == NEAP_OK)
-            status = two_phase_round(&s.m, s.values, &how, &rows, NULL);
-        stage_rows_clear(&rows);
+            status = neap_two_phase_round(&s.m, s.values, &how, &rows, NULL);
+        neap_stage_rows_clear(&rows);
         failed = memory.failed;
         assert_int_equal(status, failed ? NEAP_NO_MEMORY : NEAP_OK);
         assert_null(memory.fault);

@@ -16,20 +16,20 @@
 static neap_tensor unary(neap_network *net, const op_def *def, const char *name, neap_tensor x,
                          uint32_t n_attrs, const neap_attr *attrs)
 {
-    const net_tensor *input = net_get(net, name, x);
+    const net_tensor *input = neap_net_get(net, name, x);
     if (!input)
         return NEAP_NONE;
     net_tensor like = *input;
     net_call call = {
         .def = def, .name = name, .n_inputs = 1, .inputs = &x, .n_attrs = n_attrs, .attrs = attrs};
-    return net_add_node(net, &call, like.dtype, like.rank, like.shape);
+    return neap_net_add_node(net, &call, like.dtype, like.rank, like.shape);
 }
 
 #define SIMPLE(name)                                                                               \
-    extern const op_def op_##name;                                                                 \
+    extern const op_def neap_op_##name;                                                            \
     neap_tensor neap_net_##name(neap_network *net, const char *layer, neap_tensor x)               \
     {                                                                                              \
-        return unary(net, &op_##name, layer, x, 0, NULL);                                          \
+        return unary(net, &neap_op_##name, layer, x, 0, NULL);                                     \
     }
 
 SIMPLE(relu)
@@ -37,25 +37,27 @@ SIMPLE(relu6)
 SIMPLE(sigmoid)
 SIMPLE(tanh)
 
-extern const op_def op_gelu, op_dropout, op_add, op_mul, op_scale, op_pow;
+extern const op_def neap_op_gelu, neap_op_dropout, neap_op_add, neap_op_mul, neap_op_scale,
+    neap_op_pow;
 
 neap_tensor neap_net_gelu(neap_network *net, const char *name, neap_tensor x, bool tanh_form)
 {
-    return unary(net, &op_gelu, name, x, 1, &ATTR_INT("tanh", tanh_form));
+    return unary(net, &neap_op_gelu, name, x, 1, &ATTR_INT("tanh", tanh_form));
 }
 
 neap_tensor neap_net_dropout(neap_network *net, const char *name, neap_tensor x, double p)
 {
     if (!(p >= 0 && p < 1))
-        return net_fail(net, name, "a dropout probability is at least 0 and below 1, not %g", p);
+        return neap_net_fail(net, name, "a dropout probability is at least 0 and below 1, not %g",
+                             p);
     if (p == 0)
         return x;
-    neap_tensor y = unary(net, &op_dropout, name, x, 1, &ATTR_REAL("p", p));
-    const net_tensor *output = net_get(net, name, y);
+    neap_tensor y = unary(net, &neap_op_dropout, name, x, 1, &ATTR_REAL("p", p));
+    const net_tensor *output = neap_net_get(net, name, y);
     if (!output)
         return NEAP_NONE;
     net_tensor like = *output;
-    net_add_output(net, "mask", NEAP_U8, like.rank, like.shape);
+    neap_net_add_output(net, "mask", NEAP_U8, like.rank, like.shape);
     return y;
 }
 
@@ -63,16 +65,16 @@ neap_tensor neap_net_scale(neap_network *net, const char *name, neap_tensor x, d
                            double offset)
 {
     if (!isfinite(factor) || !isfinite(offset))
-        return net_fail(net, name, "factor and offset must be finite");
+        return neap_net_fail(net, name, "factor and offset must be finite");
     neap_attr attrs[] = {ATTR_REAL("factor", factor), ATTR_REAL("offset", offset)};
-    return unary(net, &op_scale, name, x, 2, attrs);
+    return unary(net, &neap_op_scale, name, x, 2, attrs);
 }
 
 neap_tensor neap_net_pow(neap_network *net, const char *name, neap_tensor x, double power)
 {
     if (!isfinite(power))
-        return net_fail(net, name, "the power must be finite");
-    return unary(net, &op_pow, name, x, 1, &ATTR_REAL("power", power));
+        return neap_net_fail(net, name, "the power must be finite");
+    return unary(net, &neap_op_pow, name, x, 1, &ATTR_REAL("power", power));
 }
 
 /* Whether b's shape is a's, or its last dimensions. */
@@ -87,41 +89,42 @@ static neap_tensor binary(neap_network *net, const op_def *def, const char *name
 {
     net_call call = {.def = def, .name = name, .n_inputs = 2, .inputs = (neap_tensor[]){a, b}};
     net_tensor like = net->tensors[a];
-    return net_add_node(net, &call, like.dtype, like.rank, like.shape);
+    return neap_net_add_node(net, &call, like.dtype, like.rank, like.shape);
 }
 
 neap_tensor neap_net_add(neap_network *net, const char *name, neap_tensor a, neap_tensor b)
 {
-    const net_tensor *left = net_get(net, name, a), *right = net_get(net, name, b);
+    const net_tensor *left = neap_net_get(net, name, a), *right = neap_net_get(net, name, b);
     if (!left || !right)
         return NEAP_NONE;
     if (!is_suffix(left, right))
-        return net_fail(net, name, "the second operand's shape must be the first's, or its end");
-    return binary(net, &op_add, name, a, b);
+        return neap_net_fail(net, name,
+                             "the second operand's shape must be the first's, or its end");
+    return binary(net, &neap_op_add, name, a, b);
 }
 
 neap_tensor neap_net_mul(neap_network *net, const char *name, neap_tensor a, neap_tensor b)
 {
-    const net_tensor *left = net_get(net, name, a), *right = net_get(net, name, b);
+    const net_tensor *left = neap_net_get(net, name, a), *right = neap_net_get(net, name, b);
     if (!left || !right)
         return NEAP_NONE;
     if (left->rank != right->rank || !is_suffix(left, right))
-        return net_fail(net, name, "both operands must have one shape");
-    return binary(net, &op_mul, name, a, b);
+        return neap_net_fail(net, name, "both operands must have one shape");
+    return binary(net, &neap_op_mul, name, a, b);
 }
 
 /* ---- Backward ---- */
 
 static void by_output(neap_network *net, const net_node *node, const char *type)
 {
-    grad_emit(net, node, type, 2, (neap_tensor[]){grad_of(net, node, 0), node->outputs[0]}, 1,
-              node->inputs);
+    neap_grad_emit(net, node, type, 2,
+                   (neap_tensor[]){neap_grad_of(net, node, 0), node->outputs[0]}, 1, node->inputs);
 }
 
 static void by_input(neap_network *net, const net_node *node, const char *type)
 {
-    grad_emit(net, node, type, 2, (neap_tensor[]){grad_of(net, node, 0), node->inputs[0]}, 1,
-              node->inputs);
+    neap_grad_emit(net, node, type, 2, (neap_tensor[]){neap_grad_of(net, node, 0), node->inputs[0]},
+                   1, node->inputs);
 }
 
 static void relu_backward(neap_network *net, const net_node *node)
@@ -156,38 +159,38 @@ static void pow_backward(neap_network *net, const net_node *node)
 
 static void dropout_backward(neap_network *net, const net_node *node)
 {
-    grad_emit(net, node, "dropout_bw", 2, (neap_tensor[]){grad_of(net, node, 0), node->outputs[1]},
-              1, node->inputs);
+    neap_grad_emit(net, node, "dropout_bw", 2,
+                   (neap_tensor[]){neap_grad_of(net, node, 0), node->outputs[1]}, 1, node->inputs);
 }
 
 /* Both terms get dy itself; one that was repeated along leading dimensions gets its sum over them.
  */
 static void add_backward(neap_network *net, const net_node *node)
 {
-    neap_tensor dy = grad_of(net, node, 0), a = node->inputs[0], b = node->inputs[1];
-    grad_give(net, a, dy);
+    neap_tensor dy = neap_grad_of(net, node, 0), a = node->inputs[0], b = node->inputs[1];
+    neap_grad_give(net, a, dy);
     if (net->tensors[a].rank == net->tensors[b].rank)
-        grad_give(net, b, dy);
+        neap_grad_give(net, b, dy);
     else
-        grad_emit(net, node, "reduce", 1, &dy, 1, &b);
+        neap_grad_emit(net, node, "reduce", 1, &dy, 1, &b);
 }
 
 static void mul_backward(neap_network *net, const net_node *node)
 {
-    neap_tensor dy = grad_of(net, node, 0), a = node->inputs[0], b = node->inputs[1];
-    grad_emit(net, node, "mul", 2, (neap_tensor[]){dy, b}, 1, &a);
-    grad_emit(net, node, "mul", 2, (neap_tensor[]){dy, a}, 1, &b);
+    neap_tensor dy = neap_grad_of(net, node, 0), a = node->inputs[0], b = node->inputs[1];
+    neap_grad_emit(net, node, "mul", 2, (neap_tensor[]){dy, b}, 1, &a);
+    neap_grad_emit(net, node, "mul", 2, (neap_tensor[]){dy, a}, 1, &b);
 }
 
 static void scale_backward(neap_network *net, const net_node *node)
 {
-    neap_tensor dy = grad_of(net, node, 0);
+    neap_tensor dy = neap_grad_of(net, node, 0);
     neap_attr attrs[] = {ATTR_REAL("factor", node->attrs[0].real), ATTR_REAL("offset", 0)};
-    grad_emit_with(net, node, "scale", 1, &dy, node->inputs[0], 2, attrs);
+    neap_grad_emit_with(net, node, "scale", 1, &dy, node->inputs[0], 2, attrs);
 }
 
 #define ELEMENTWISE(name, flops, ...)                                                              \
-    const op_def op_##name = {                                                                     \
+    const op_def neap_op_##name = {                                                                \
         .type = #name, .in_place = true, .flops_per_element = (flops), __VA_ARGS__}
 
 ELEMENTWISE(relu, 1, .backward = relu_backward);

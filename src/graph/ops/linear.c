@@ -11,57 +11,57 @@
 
 #include <string.h>
 
-extern const op_def op_linear;
+extern const op_def neap_op_linear;
 
 neap_tensor neap_net_linear_with(neap_network *net, const char *name, neap_tensor x,
                                  neap_tensor weight, neap_tensor bias)
 {
-    const net_tensor *input = net_get(net, name, x), *matrix = net_get(net, name, weight);
+    const net_tensor *input = neap_net_get(net, name, x), *matrix = neap_net_get(net, name, weight);
     if (!input || !matrix)
         return NEAP_NONE;
     if (matrix->rank != 2 || input->shape[input->rank - 1] != matrix->shape[1])
-        return net_fail(net, name, "the weight must be [features, %lld]",
-                        (long long)input->shape[input->rank - 1]);
+        return neap_net_fail(net, name, "the weight must be [features, %lld]",
+                             (long long)input->shape[input->rank - 1]);
     int64_t shape[NEAP_MAX_RANK];
     memcpy(shape, input->shape, sizeof shape);
     shape[input->rank - 1] = matrix->shape[0];
     if (bias != NEAP_NONE) {
-        const net_tensor *vector = net_get(net, name, bias);
+        const net_tensor *vector = neap_net_get(net, name, bias);
         if (!vector)
             return NEAP_NONE;
         if (vector->rank != 1 || vector->shape[0] != matrix->shape[0])
-            return net_fail(net, name, "the bias must be [%lld]", (long long)matrix->shape[0]);
+            return neap_net_fail(net, name, "the bias must be [%lld]", (long long)matrix->shape[0]);
     }
-    net_call call = {.def = &op_linear,
+    net_call call = {.def = &neap_op_linear,
                      .name = name,
                      .n_inputs = bias == NEAP_NONE ? 2 : 3,
                      .inputs = (neap_tensor[]){x, weight, bias},
                      .n_attrs = 1,
                      .attrs = &ATTR_INT("bias", bias != NEAP_NONE)};
-    return net_add_node(net, &call, net->dtype, input->rank, shape);
+    return neap_net_add_node(net, &call, net->dtype, input->rank, shape);
 }
 
 neap_tensor neap_net_linear(neap_network *net, const char *name, neap_tensor x, int64_t features,
                             bool bias)
 {
-    const net_tensor *input = net_get(net, name, x);
+    const net_tensor *input = neap_net_get(net, name, x);
     if (!input)
         return NEAP_NONE;
     int64_t shape[2] = {features, input->shape[input->rank - 1]};
-    neap_tensor weight = net_add_parameter(net, name, "weight", 2, shape);
-    neap_tensor vector = bias ? net_add_parameter(net, name, "bias", 1, &features) : NEAP_NONE;
+    neap_tensor weight = neap_net_add_parameter(net, name, "weight", 2, shape);
+    neap_tensor vector = bias ? neap_net_add_parameter(net, name, "bias", 1, &features) : NEAP_NONE;
     return neap_net_linear_with(net, name, x, weight, vector);
 }
 
 static void linear_backward(neap_network *net, const net_node *node)
 {
-    neap_tensor dy = grad_of(net, node, 0), x = node->inputs[0], weight = node->inputs[1];
-    if (grad_wanted(net, weight))
-        grad_emit(net, node, "linear_bw_weight", 2, (neap_tensor[]){dy, x}, node->n_inputs - 1,
-                  node->inputs + 1);
+    neap_tensor dy = neap_grad_of(net, node, 0), x = node->inputs[0], weight = node->inputs[1];
+    if (neap_grad_wanted(net, weight))
+        neap_grad_emit(net, node, "linear_bw_weight", 2, (neap_tensor[]){dy, x}, node->n_inputs - 1,
+                       node->inputs + 1);
     else if (node->n_inputs > 2) /* the bias alone does not need x */
-        grad_emit_with(net, node, "reduce", 1, &dy, node->inputs[2], 0, NULL);
-    grad_emit(net, node, "linear_bw_data", 2, (neap_tensor[]){dy, weight}, 1, &x);
+        neap_grad_emit_with(net, node, "reduce", 1, &dy, node->inputs[2], 0, NULL);
+    neap_grad_emit(net, node, "linear_bw_data", 2, (neap_tensor[]){dy, weight}, 1, &x);
 }
 
 static int64_t last_extent(const op_shape *shape)
@@ -72,24 +72,25 @@ static int64_t last_extent(const op_shape *shape)
 /* rows x features x inputs, whichever two of the three matrices are at hand. */
 static void count_forward(const op_shapes *s, neap_op_count *count)
 {
-    count->macs = count_mul(count_elements(&s->outputs[0]), last_extent(&s->inputs[1]));
-    count->flops = count_mul(count_elements(&s->outputs[0]), neap_op_attr_int(s->op, "bias", 0));
+    count->macs = neap_count_mul(neap_count_elements(&s->outputs[0]), last_extent(&s->inputs[1]));
+    count->flops =
+        neap_count_mul(neap_count_elements(&s->outputs[0]), neap_op_attr_int(s->op, "bias", 0));
 }
 
 static void count_bw_data(const op_shapes *s, neap_op_count *count)
 {
-    count->macs = count_mul(count_elements(&s->inputs[0]), last_extent(&s->inputs[1]));
+    count->macs = neap_count_mul(neap_count_elements(&s->inputs[0]), last_extent(&s->inputs[1]));
 }
 
 static void count_bw_weight(const op_shapes *s, neap_op_count *count)
 {
-    count->macs = count_mul(count_elements(&s->inputs[0]), last_extent(&s->inputs[1]));
-    count->flops = s->n_outputs > 1 ? count_elements(&s->inputs[0]) : 0;
+    count->macs = neap_count_mul(neap_count_elements(&s->inputs[0]), last_extent(&s->inputs[1]));
+    count->flops = s->n_outputs > 1 ? neap_count_elements(&s->inputs[0]) : 0;
 }
 
-const op_def op_linear = {
+const op_def neap_op_linear = {
     .type = "linear", .least_inputs = 2, .count = count_forward, .backward = linear_backward};
-const op_def op_linear_bw_data = {
+const op_def neap_op_linear_bw_data = {
     .type = "linear_bw_data", .least_inputs = 2, .count = count_bw_data};
-const op_def op_linear_bw_weight = {
+const op_def neap_op_linear_bw_weight = {
     .type = "linear_bw_weight", .least_inputs = 2, .count = count_bw_weight};

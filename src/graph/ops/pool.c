@@ -57,9 +57,9 @@ static bool bad_side(int64_t kernel, int64_t stride, int64_t pad)
 
 static const net_tensor *get_image(neap_network *net, const char *name, neap_tensor x)
 {
-    const net_tensor *input = net_get(net, name, x);
+    const net_tensor *input = neap_net_get(net, name, x);
     if (input && input->rank != 4) {
-        net_fail(net, name, "an image is N x C x H x W, not rank %u", input->rank);
+        neap_net_fail(net, name, "an image is N x C x H x W, not rank %u", input->rank);
         return NULL;
     }
     return input;
@@ -74,7 +74,8 @@ static bool pool_shape(neap_network *net, const char *name, neap_tensor x, const
         return false;
     if (bad_side(pool->kernel_h, pool->stride_h, pool->pad_h) ||
         bad_side(pool->kernel_w, pool->stride_w, pool->pad_w))
-        return net_fail(net, name, "a pool's kernel must be positive, its padding at most half"),
+        return neap_net_fail(net, name,
+                             "a pool's kernel must be positive, its padding at most half"),
                false;
     memcpy(shape, input->shape, 4 * sizeof *shape);
     shape[2] = pool_extent(input->shape[2], pool->kernel_h,
@@ -82,9 +83,10 @@ static bool pool_shape(neap_network *net, const char *name, neap_tensor x, const
     shape[3] = pool_extent(input->shape[3], pool->kernel_w,
                            stride_of(pool->stride_w, pool->kernel_w), pool->pad_w, pool->ceil_mode);
     if (shape[2] < 1 || shape[3] < 1)
-        return net_fail(net, name, "a %lld x %lld image is smaller than its %lld x %lld window",
-                        (long long)input->shape[2], (long long)input->shape[3],
-                        (long long)pool->kernel_h, (long long)pool->kernel_w),
+        return neap_net_fail(net, name,
+                             "a %lld x %lld image is smaller than its %lld x %lld window",
+                             (long long)input->shape[2], (long long)input->shape[3],
+                             (long long)pool->kernel_h, (long long)pool->kernel_w),
                false;
     return true;
 }
@@ -95,18 +97,18 @@ static neap_tensor add_image_op(neap_network *net, const op_def *def, const char
 {
     net_call call = {
         .def = def, .name = name, .n_inputs = 1, .inputs = &x, .n_attrs = n_attrs, .attrs = attrs};
-    return net_add_node(net, &call, net->tensors[x].dtype, 4, shape);
+    return neap_net_add_node(net, &call, net->tensors[x].dtype, 4, shape);
 }
 
 static neap_dtype index_type(const neap_network *net, const neap_pool2d *pool)
 {
     if (net->kernels == NEAP_KERNELS_TORCH)
         return NEAP_I64;
-    return count_mul(pool->kernel_h, pool->kernel_w) <= 256 ? NEAP_U8 : NEAP_I32;
+    return neap_count_mul(pool->kernel_h, pool->kernel_w) <= 256 ? NEAP_U8 : NEAP_I32;
 }
 
-extern const op_def op_max_pool2d, op_avg_pool2d, op_adaptive_avg_pool2d, op_max_unpool2d,
-    op_upsample;
+extern const op_def neap_op_max_pool2d, neap_op_avg_pool2d, neap_op_adaptive_avg_pool2d,
+    neap_op_max_unpool2d, neap_op_upsample;
 
 neap_tensor neap_net_max_pool2d(neap_network *net, const char *name, neap_tensor x,
                                 const neap_pool2d *pool, neap_tensor *indices)
@@ -118,8 +120,8 @@ neap_tensor neap_net_max_pool2d(neap_network *net, const char *name, neap_tensor
     if (!pool_shape(net, name, x, pool, shape))
         return NEAP_NONE;
     pool_attrs(pool, attrs);
-    neap_tensor y = add_image_op(net, &op_max_pool2d, name, x, N_POOL_ATTRS, attrs, shape);
-    neap_tensor saved = net_add_output(net, "indices", index_type(net, pool), 4, shape);
+    neap_tensor y = add_image_op(net, &neap_op_max_pool2d, name, x, N_POOL_ATTRS, attrs, shape);
+    neap_tensor saved = neap_net_add_output(net, "indices", index_type(net, pool), 4, shape);
     if (indices)
         *indices = saved;
     return y;
@@ -133,7 +135,7 @@ neap_tensor neap_net_avg_pool2d(neap_network *net, const char *name, neap_tensor
     if (!pool_shape(net, name, x, pool, shape))
         return NEAP_NONE;
     pool_attrs(pool, attrs);
-    return add_image_op(net, &op_avg_pool2d, name, x, N_POOL_ATTRS, attrs, shape);
+    return add_image_op(net, &neap_op_avg_pool2d, name, x, N_POOL_ATTRS, attrs, shape);
 }
 
 neap_tensor neap_net_adaptive_avg_pool2d(neap_network *net, const char *name, neap_tensor x,
@@ -143,7 +145,7 @@ neap_tensor neap_net_adaptive_avg_pool2d(neap_network *net, const char *name, ne
     if (!input)
         return NEAP_NONE;
     int64_t shape[4] = {input->shape[0], input->shape[1], out_h, out_w};
-    return add_image_op(net, &op_adaptive_avg_pool2d, name, x, 0, NULL, shape);
+    return add_image_op(net, &neap_op_adaptive_avg_pool2d, name, x, 0, NULL, shape);
 }
 
 neap_tensor neap_net_max_unpool2d(neap_network *net, const char *name, neap_tensor x,
@@ -159,18 +161,18 @@ neap_tensor neap_net_max_unpool2d(neap_network *net, const char *name, neap_tens
         return NEAP_NONE;
     if (memcmp(input->shape, places->shape, sizeof pooled) != 0 ||
         memcmp(input->shape, pooled, sizeof pooled) != 0)
-        return net_fail(net, name, "the input must have the shape of the pooled image");
+        return neap_net_fail(net, name, "the input must have the shape of the pooled image");
     if (places->dtype != NEAP_U8 && places->dtype != NEAP_I32 && places->dtype != NEAP_I64)
-        return net_fail(net, name, "the indices must be those of a max-pool");
+        return neap_net_fail(net, name, "the indices must be those of a max-pool");
     neap_attr attrs[N_POOL_ATTRS];
     pool_attrs(pool, attrs);
-    net_call call = {.def = &op_max_unpool2d,
+    net_call call = {.def = &neap_op_max_unpool2d,
                      .name = name,
                      .n_inputs = 2,
                      .inputs = (neap_tensor[]){x, indices},
                      .n_attrs = N_POOL_ATTRS,
                      .attrs = attrs};
-    return net_add_node(net, &call, input->dtype, 4, shape);
+    return neap_net_add_node(net, &call, input->dtype, 4, shape);
 }
 
 neap_tensor neap_net_upsample(neap_network *net, const char *name, neap_tensor x, int64_t out_h,
@@ -180,39 +182,40 @@ neap_tensor neap_net_upsample(neap_network *net, const char *name, neap_tensor x
     if (!input)
         return NEAP_NONE;
     int64_t shape[4] = {input->shape[0], input->shape[1], out_h, out_w};
-    return add_image_op(net, &op_upsample, name, x, 1, &ATTR_INT("align_corners", align_corners),
-                        shape);
+    return add_image_op(net, &neap_op_upsample, name, x, 1,
+                        &ATTR_INT("align_corners", align_corners), shape);
 }
 
 /* ---- Backward ---- */
 
 static void max_pool2d_backward(neap_network *net, const net_node *node)
 {
-    grad_emit(net, node, "max_pool2d_bw", 2,
-              (neap_tensor[]){grad_of(net, node, 0), node->outputs[1]}, 1, node->inputs);
+    neap_grad_emit(net, node, "max_pool2d_bw", 2,
+                   (neap_tensor[]){neap_grad_of(net, node, 0), node->outputs[1]}, 1, node->inputs);
 }
 
 static void max_unpool2d_backward(neap_network *net, const net_node *node)
 {
-    grad_emit(net, node, "max_unpool2d_bw", 2,
-              (neap_tensor[]){grad_of(net, node, 0), node->inputs[1]}, 1, node->inputs);
+    neap_grad_emit(net, node, "max_unpool2d_bw", 2,
+                   (neap_tensor[]){neap_grad_of(net, node, 0), node->inputs[1]}, 1, node->inputs);
 }
 
 static void avg_pool2d_backward(neap_network *net, const net_node *node)
 {
-    grad_emit(net, node, "avg_pool2d_bw", 1, (neap_tensor[]){grad_of(net, node, 0)}, 1,
-              node->inputs);
+    neap_grad_emit(net, node, "avg_pool2d_bw", 1, (neap_tensor[]){neap_grad_of(net, node, 0)}, 1,
+                   node->inputs);
 }
 
 static void adaptive_avg_pool2d_backward(neap_network *net, const net_node *node)
 {
-    grad_emit(net, node, "adaptive_avg_pool2d_bw", 1, (neap_tensor[]){grad_of(net, node, 0)}, 1,
-              node->inputs);
+    neap_grad_emit(net, node, "adaptive_avg_pool2d_bw", 1,
+                   (neap_tensor[]){neap_grad_of(net, node, 0)}, 1, node->inputs);
 }
 
 static void upsample_backward(neap_network *net, const net_node *node)
 {
-    grad_emit(net, node, "upsample_bw", 1, (neap_tensor[]){grad_of(net, node, 0)}, 1, node->inputs);
+    neap_grad_emit(net, node, "upsample_bw", 1, (neap_tensor[]){neap_grad_of(net, node, 0)}, 1,
+                   node->inputs);
 }
 
 /* ---- Counts ---- */
@@ -220,28 +223,28 @@ static void upsample_backward(neap_network *net, const net_node *node)
 /* One comparison or addition an element of each window, on the pooled side. */
 static void count_window(const op_shapes *s, neap_op_count *count)
 {
-    int64_t window =
-        count_mul(neap_op_attr_int(s->op, "kernel_h", 1), neap_op_attr_int(s->op, "kernel_w", 1));
-    count->flops = count_mul(count_elements(&s->outputs[0]), window);
+    int64_t window = neap_count_mul(neap_op_attr_int(s->op, "kernel_h", 1),
+                                    neap_op_attr_int(s->op, "kernel_w", 1));
+    count->flops = neap_count_mul(neap_count_elements(&s->outputs[0]), window);
 }
 
 static void count_window_bw(const op_shapes *s, neap_op_count *count)
 {
-    int64_t window =
-        count_mul(neap_op_attr_int(s->op, "kernel_h", 1), neap_op_attr_int(s->op, "kernel_w", 1));
-    count->flops = count_mul(count_elements(&s->inputs[0]), window);
+    int64_t window = neap_count_mul(neap_op_attr_int(s->op, "kernel_h", 1),
+                                    neap_op_attr_int(s->op, "kernel_w", 1));
+    count->flops = neap_count_mul(neap_count_elements(&s->inputs[0]), window);
 }
 
 /* One addition a gradient that is scattered. */
 static void count_scatter(const op_shapes *s, neap_op_count *count)
 {
-    count->flops = count_elements(&s->inputs[0]);
+    count->flops = neap_count_elements(&s->inputs[0]);
 }
 
 /* Every element of the larger image is added once. */
 static void count_larger(const op_shapes *s, neap_op_count *count)
 {
-    int64_t in = count_elements(&s->inputs[0]), out = count_elements(&s->outputs[0]);
+    int64_t in = neap_count_elements(&s->inputs[0]), out = neap_count_elements(&s->outputs[0]);
     count->flops = in > out ? in : out;
 }
 
@@ -249,20 +252,21 @@ static void count_larger(const op_shapes *s, neap_op_count *count)
 static void count_bilinear(const op_shapes *s, neap_op_count *count)
 {
     count_larger(s, count);
-    count->flops = count_mul(7, count->flops);
+    count->flops = neap_count_mul(7, count->flops);
 }
 
-const op_def op_max_pool2d = {
+const op_def neap_op_max_pool2d = {
     .type = "max_pool2d", .count = count_window, .backward = max_pool2d_backward};
-const op_def op_max_pool2d_bw = {.type = "max_pool2d_bw", .count = count_scatter};
-const op_def op_avg_pool2d = {
+const op_def neap_op_max_pool2d_bw = {.type = "max_pool2d_bw", .count = count_scatter};
+const op_def neap_op_avg_pool2d = {
     .type = "avg_pool2d", .count = count_window, .backward = avg_pool2d_backward};
-const op_def op_avg_pool2d_bw = {.type = "avg_pool2d_bw", .count = count_window_bw};
-const op_def op_adaptive_avg_pool2d = {
+const op_def neap_op_avg_pool2d_bw = {.type = "avg_pool2d_bw", .count = count_window_bw};
+const op_def neap_op_adaptive_avg_pool2d = {
     .type = "adaptive_avg_pool2d", .count = count_larger, .backward = adaptive_avg_pool2d_backward};
-const op_def op_adaptive_avg_pool2d_bw = {.type = "adaptive_avg_pool2d_bw", .count = count_larger};
-const op_def op_max_unpool2d = {.type = "max_unpool2d", .backward = max_unpool2d_backward};
-const op_def op_max_unpool2d_bw = {.type = "max_unpool2d_bw"};
-const op_def op_upsample = {
+const op_def neap_op_adaptive_avg_pool2d_bw = {.type = "adaptive_avg_pool2d_bw",
+                                               .count = count_larger};
+const op_def neap_op_max_unpool2d = {.type = "max_unpool2d", .backward = max_unpool2d_backward};
+const op_def neap_op_max_unpool2d_bw = {.type = "max_unpool2d_bw"};
+const op_def neap_op_upsample = {
     .type = "upsample", .count = count_bilinear, .backward = upsample_backward};
-const op_def op_upsample_bw = {.type = "upsample_bw", .count = count_bilinear};
+const op_def neap_op_upsample_bw = {.type = "upsample_bw", .count = count_bilinear};

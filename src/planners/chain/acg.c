@@ -34,10 +34,10 @@ neap_status neap_acg(const least_peak_problem *problem, least_peak_answer *answe
 
 static neap_status plan_acg(const planner *p, draft *d, neap_diag *diag)
 {
-    return planner_use_least_peak(p, d, neap_acg, diag);
+    return neap_planner_use_least_peak(p, d, neap_acg, diag);
 }
 
-const neap_method method_acg = {
+const neap_method neap_method_acg = {
     .name = "acg",
     .summary = "least sum of checkpoints and largest segment, all values of a block counted",
     .source =

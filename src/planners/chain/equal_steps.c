@@ -15,7 +15,7 @@ typedef struct trial {
     neap_diag *diag;
 } trial;
 
-int64_t equal_steps_default(uint32_t n)
+int64_t neap_equal_steps_default(uint32_t n)
 {
     int64_t log = 1;
     while (n >> (log + 1))
@@ -42,10 +42,10 @@ static void try_states(trial *t, int64_t states)
     draft made = {.plan = NULL};
     if (t->status != NEAP_OK || t->d->stopped)
         return;
-    t->status = schedule_build(t->p, t->costs, t->steps->chooser, states, &s, t->diag);
+    t->status = neap_schedule_build(t->p, t->costs, t->steps->chooser, states, &s, t->diag);
     if (t->status == NEAP_OK)
-        t->status = planner_use_schedule(t->p, &made, t->chain, t->costs, &s, t->diag);
-    schedule_clear(&s);
+        t->status = neap_planner_use_schedule(t->p, &made, t->chain, t->costs, &s, t->diag);
+    neap_schedule_clear(&s);
     t->fits = t->status == NEAP_OK && made.predicted_peak <= t->p->budget;
     if (t->status == NEAP_OK && (t->best == 0 || is_better(t, &made, t->d))) {
         neap_plan_destroy(t->d->plan);
@@ -56,7 +56,7 @@ static void try_states(trial *t, int64_t states)
     } else {
         neap_plan_destroy(made.plan);
     }
-    t->d->stopped = planner_stopped(t->p);
+    t->d->stopped = neap_planner_stopped(t->p);
 }
 
 static void try_range(trial *t, int64_t least, int64_t most)
@@ -66,7 +66,7 @@ static void try_range(trial *t, int64_t least, int64_t most)
     for (int64_t states = least; states <= most && t->status == NEAP_OK && !t->d->stopped;
          states++) {
         try_states(t, states);
-        planner_report(t->p, (double)(states - least + 1) / (double)(most - least + 1));
+        neap_planner_report(t->p, (double)(states - least + 1) / (double)(most - least + 1));
     }
 }
 
@@ -85,9 +85,9 @@ static int64_t halve(trial *t)
     return low;
 }
 
-neap_status equal_steps_try(const planner *p, draft *d, const neap_chain *chain,
-                            const stage_costs *costs, const equal_steps *steps, int64_t *states,
-                            neap_diag *diag)
+neap_status neap_equal_steps_try(const planner *p, draft *d, const neap_chain *chain,
+                                 const stage_costs *costs, const equal_steps *steps,
+                                 int64_t *states, neap_diag *diag)
 {
     trial t = {.p = p, .d = d, .chain = chain, .costs = costs, .steps = steps, .diag = diag};
     if (steps->besides)
@@ -102,18 +102,18 @@ neap_status equal_steps_try(const planner *p, draft *d, const neap_chain *chain,
     return t.status;
 }
 
-neap_status planner_use_equal_steps(const planner *p, draft *d, equal_steps_planner plan,
-                                    neap_diag *diag)
+neap_status neap_planner_use_equal_steps(const planner *p, draft *d, equal_steps_planner plan,
+                                         neap_diag *diag)
 {
     neap_chain chain = {0};
     stage_costs costs = {0};
     neap_status status = neap_chain_build(p->allocator, p->graph, &chain, diag);
     if (status != NEAP_OK)
         return status;
-    status = stage_costs_build(p, &chain, &costs, diag);
+    status = neap_stage_costs_build(p, &chain, &costs, diag);
     if (status == NEAP_OK) {
         status = plan(p, d, &chain, &costs, diag);
-        stage_costs_clear(&costs);
+        neap_stage_costs_clear(&costs);
     }
     neap_chain_clear(&chain);
     return status;

@@ -212,8 +212,8 @@ static void fill_all(const planner *p, draft *d, slot_policy *t)
         else
             fill(t, m);
         t->whole[m - 1] = costs_of(t, m)[t->n];
-        d->stopped = planner_stopped(p);
-        planner_report(p, (double)m / (double)t->rows);
+        d->stopped = neap_planner_stopped(p);
+        neap_planner_report(p, (double)m / (double)t->rows);
     }
 }
 
@@ -232,7 +232,7 @@ static neap_status choose_range(const planner *p, const slot_policy *t, equal_st
                          "%" PRId64 " slots or more",
                          t->n, given, steps->least);
     if (given == 0 && p->budget == INT64_MAX)
-        given = equal_steps_default(t->n) + 1;
+        given = neap_equal_steps_default(t->n) + 1;
     if (given > 0) {
         bool whole = t->alpha > 0 && given >= all;
         steps->least = steps->most = whole ? all : given < t->rows ? given : t->rows;
@@ -258,12 +258,12 @@ static neap_status plan_chain(const planner *p, draft *d, const neap_chain *chai
     if (status == NEAP_OK && !d->stopped)
         status = choose_range(p, &t, &steps, diag);
     if (status == NEAP_OK && !d->stopped)
-        status = equal_steps_try(p, d, chain, costs, &steps, &slots, diag);
+        status = neap_equal_steps_try(p, d, chain, costs, &steps, &slots, diag);
     if (status == NEAP_OK && d->plan)
-        status = draft_add_number(p, d, "slots", (double)slots, diag);
+        status = neap_draft_add_number(p, d, "slots", (double)slots, diag);
     if (status == NEAP_OK && d->plan)
-        status = draft_add_number(p, d, "steps_forward",
-                                  (double)(slots > t.rows ? t.n : t.whole[slots - 1]), diag);
+        status = neap_draft_add_number(p, d, "steps_forward",
+                                       (double)(slots > t.rows ? t.n : t.whole[slots - 1]), diag);
     NEAP_DELETE(p->allocator, (size_t)t.rows * ((size_t)t.n + 1), t.y);
     NEAP_DELETE(p->allocator, (size_t)t.ring * ((size_t)t.n + 1), t.cost);
     NEAP_DELETE(p->allocator, (size_t)t.rows, t.whole);
@@ -272,10 +272,10 @@ static neap_status plan_chain(const planner *p, draft *d, const neap_chain *chai
 
 static neap_status plan_gruslys(const planner *p, draft *d, neap_diag *diag)
 {
-    return planner_use_equal_steps(p, d, plan_chain, diag);
+    return neap_planner_use_equal_steps(p, d, plan_chain, diag);
 }
 
-const neap_method method_gruslys = {
+const neap_method neap_method_gruslys = {
     .name = "gruslys",
     .summary = "least number of forward steps in a number of slots, if all stages were equal",
     .source = "Gruslys et al. 2016, Memory-Efficient Backpropagation Through Time",

@@ -180,10 +180,10 @@ done:
 
 static neap_status plan_hong(const planner *p, draft *d, neap_diag *diag)
 {
-    return planner_use_least_peak(p, d, neap_hong_linear, diag);
+    return neap_planner_use_least_peak(p, d, neap_hong_linear, diag);
 }
 
-const neap_method method_hong = {
+const neap_method neap_method_hong = {
     .name = "hong",
     .summary = "least peak where checkpoints go once used, O(n)",
     .source = "Hong et al., GPU Memory Usage Optimization for Backward Propagation, Algorithm 6",

@@ -63,7 +63,7 @@ neap_status neap_hong_quadratic(const least_peak_problem *problem, least_peak_an
     answer->stopped = false;
     m[n] = (uint64_t)d[n];
     for (uint32_t i = n; i-- > 0;) {
-        if (problem->planner && i % 64 == 0 && planner_stopped(problem->planner))
+        if (problem->planner && i % 64 == 0 && neap_planner_stopped(problem->planner))
             answer->stopped = true;
         /* Once stopped, every layer that is left becomes a checkpoint. */
         m[i] = least_from(answer->stopped ? i + 1 : n, d, m, i, &next[i]);
@@ -82,10 +82,10 @@ done:
 
 static neap_status plan_hong_quadratic(const planner *p, draft *d, neap_diag *diag)
 {
-    return planner_use_least_peak(p, d, neap_hong_quadratic, diag);
+    return neap_planner_use_least_peak(p, d, neap_hong_quadratic, diag);
 }
 
-const neap_method method_hong_quadratic = {
+const neap_method neap_method_hong_quadratic = {
     .name = "hong-quadratic",
     .summary = "least peak where checkpoints go once used, O(n^2)",
     .source = "Hong et al., GPU Memory Usage Optimization for Backward Propagation, Algorithm 5",

@@ -24,10 +24,10 @@ neap_status neap_hong_static(const least_peak_problem *problem, least_peak_answe
 
 static neap_status plan_hong_static(const planner *p, draft *d, neap_diag *diag)
 {
-    return planner_use_least_peak(p, d, neap_hong_static, diag);
+    return neap_planner_use_least_peak(p, d, neap_hong_static, diag);
 }
 
-const neap_method method_hong_static = {
+const neap_method neap_method_hong_static = {
     .name = "hong-static",
     .summary = "least sum of checkpoints and largest segment, exact",
     .source = "Hong et al., GPU Memory Usage Optimization for Backward Propagation, Algorithm 3",

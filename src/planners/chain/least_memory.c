@@ -58,8 +58,8 @@ static uint32_t choose(run_chooser *self, subchain whole, int64_t *right_memory,
     return t->choice[place(t, whole.mode, whole.i, whole.j)];
 }
 
-neap_status least_memory_schedule(const planner *p, const stage_costs *costs, schedule *s,
-                                  int64_t *bytes, neap_diag *diag)
+neap_status neap_least_memory_schedule(const planner *p, const stage_costs *costs, schedule *s,
+                                       int64_t *bytes, neap_diag *diag)
 {
     least_table t = {.base = {choose}, .costs = costs, .n = costs->n};
     *s = (schedule){.allocator = p->allocator};
@@ -79,7 +79,7 @@ neap_status least_memory_schedule(const planner *p, const stage_costs *costs, sc
                     fill(&t, mode, i, j);
             }
         *bytes += need_at(&t, HELD, 0, costs->n - 1);
-        status = schedule_build(p, costs, &t.base, 0, s, diag);
+        status = neap_schedule_build(p, costs, &t.base, 0, s, diag);
     }
     NEAP_DELETE(p->allocator, N_MODES * t.n * t.n, t.need);
     NEAP_DELETE(p->allocator, N_MODES * t.n * t.n, t.choice);

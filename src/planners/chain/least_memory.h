@@ -9,7 +9,7 @@
 #include "planners/chain/schedule.h"
 
 /* The schedule that needs least, and how much that is, pinned bytes included. */
-neap_status least_memory_schedule(const planner *p, const stage_costs *costs, schedule *schedule,
-                                  int64_t *bytes, neap_diag *diag);
+neap_status neap_least_memory_schedule(const planner *p, const stage_costs *costs,
+                                       schedule *schedule, int64_t *bytes, neap_diag *diag);
 
 #endif

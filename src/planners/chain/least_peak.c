@@ -47,7 +47,7 @@ static void add_inner(const planner *p, least_peak_view *view)
     }
 }
 
-neap_status planner_view_build(const planner *p, least_peak_view *view, neap_diag *diag)
+neap_status neap_planner_view_build(const planner *p, least_peak_view *view, neap_diag *diag)
 {
     *view = (least_peak_view){0};
     neap_status status = neap_chain_build(p->allocator, p->graph, &view->chain, diag);
@@ -58,7 +58,7 @@ neap_status planner_view_build(const planner *p, least_peak_view *view, neap_dia
     if (status == NEAP_OK)
         status = NEAP_NEW(p->allocator, (size_t)view->n + 2, &view->inner, diag);
     if (status != NEAP_OK) {
-        planner_view_clear(p, view);
+        neap_planner_view_clear(p, view);
         return status;
     }
     view->d[0] = view->chain.input_bytes;
@@ -68,7 +68,7 @@ neap_status planner_view_build(const planner *p, least_peak_view *view, neap_dia
     return NEAP_OK;
 }
 
-void planner_view_clear(const planner *p, least_peak_view *view)
+void neap_planner_view_clear(const planner *p, least_peak_view *view)
 {
     NEAP_DELETE(p->allocator, (size_t)view->n + 1, view->d);
     NEAP_DELETE(p->allocator, (size_t)view->n + 2, view->inner);
@@ -76,21 +76,21 @@ void planner_view_clear(const planner *p, least_peak_view *view)
     *view = (least_peak_view){0};
 }
 
-neap_status planner_view_lower(const planner *p, draft *d, const least_peak_view *view,
-                               const bool *chosen, neap_diag *diag)
+neap_status neap_planner_view_lower(const planner *p, draft *d, const least_peak_view *view,
+                                    const bool *chosen, neap_diag *diag)
 {
     bool *checkpoint = NULL; /* per stage */
     neap_status status = NEAP_NEW(p->allocator, view->chain.n_stages, &checkpoint, diag);
     for (uint32_t i = 1; status == NEAP_OK && i <= view->n; i++)
         checkpoint[i - 1] = chosen[i];
     if (status == NEAP_OK)
-        status = planner_use_segments(p, d, &view->chain, checkpoint, diag);
+        status = neap_planner_use_segments(p, d, &view->chain, checkpoint, diag);
     NEAP_DELETE(p->allocator, view->chain.n_stages, checkpoint);
     return status;
 }
 
-neap_status planner_view_report(const planner *p, draft *d, const least_peak_view *view,
-                                const bool *chosen, double objective, neap_diag *diag)
+neap_status neap_planner_view_report(const planner *p, draft *d, const least_peak_view *view,
+                                     const bool *chosen, double objective, neap_diag *diag)
 {
     int64_t *list = NULL;
     size_t count = 0;
@@ -99,19 +99,19 @@ neap_status planner_view_report(const planner *p, draft *d, const least_peak_vie
         if (chosen[i])
             list[count++] = i;
     if (status == NEAP_OK)
-        status = draft_add_number(p, d, "objective", objective, diag);
+        status = neap_draft_add_number(p, d, "objective", objective, diag);
     if (status == NEAP_OK)
-        status = draft_add_list(p, d, "checkpoints", list, count, diag);
+        status = neap_draft_add_list(p, d, "checkpoints", list, count, diag);
     NEAP_DELETE(p->allocator, view->n, list);
     return status;
 }
 
-neap_status planner_use_least_peak(const planner *p, draft *d, least_peak_solver *solve,
-                                   neap_diag *diag)
+neap_status neap_planner_use_least_peak(const planner *p, draft *d, least_peak_solver *solve,
+                                        neap_diag *diag)
 {
     least_peak_view view = {0};
     least_peak_answer answer = {0};
-    neap_status status = planner_view_build(p, &view, diag);
+    neap_status status = neap_planner_view_build(p, &view, diag);
     if (status != NEAP_OK)
         return status;
     const least_peak_problem problem = {
@@ -120,11 +120,12 @@ neap_status planner_use_least_peak(const planner *p, draft *d, least_peak_solver
     if (status == NEAP_OK)
         status = solve(&problem, &answer, diag);
     if (status == NEAP_OK)
-        status = planner_view_lower(p, d, &view, answer.chosen, diag);
+        status = neap_planner_view_lower(p, d, &view, answer.chosen, diag);
     if (status == NEAP_OK)
-        status = planner_view_report(p, d, &view, answer.chosen, (double)answer.objective, diag);
+        status =
+            neap_planner_view_report(p, d, &view, answer.chosen, (double)answer.objective, diag);
     d->stopped = answer.stopped;
     NEAP_DELETE(p->allocator, (size_t)view.n + 1, answer.chosen);
-    planner_view_clear(p, &view);
+    neap_planner_view_clear(p, &view);
     return status;
 }

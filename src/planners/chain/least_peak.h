@@ -10,7 +10,7 @@
 #ifndef NEAP_PLANNERS_LEAST_PEAK_H
 #define NEAP_PLANNERS_LEAST_PEAK_H
 
-#include "planners/planner_internal.h"
+#include "planners/common/planner.h"
 
 #include <neap/chain.h>
 
@@ -43,14 +43,6 @@ least_peak_solver neap_hong_quadratic; /* equation 9 by Algorithm 5 */
 least_peak_solver neap_hong_linear;    /* equation 9 by Algorithm 6, put right: O(n) */
 least_peak_solver neap_acg;            /* equation 6 where segments also count `inner` */
 
-/*
- * Chen et al.'s memory plan: a checkpoint as soon as a segment has more than `budget` bytes.
- * *stored (their x) is the sum of the checkpoints without d_0, *largest (their y) the largest
- * segment. It always succeeds on valid sizes; O(n).
- */
-void neap_greedy_split(uint32_t n, const int64_t *d, const int64_t *inner, int64_t budget,
-                       bool *chosen, int64_t *stored, int64_t *largest);
-
 /* What all of them ask of the sizes; NEAP_INVALID names the first that is wrong. */
 neap_status neap_least_peak_check(const least_peak_problem *problem, neap_diag *diag);
 
@@ -64,17 +56,17 @@ typedef struct least_peak_view {
     int64_t *inner; /* n + 2: storages a stage makes besides its cut, side storages left out */
 } least_peak_view;
 
-neap_status planner_view_build(const planner *p, least_peak_view *view, neap_diag *diag);
-void planner_view_clear(const planner *p, least_peak_view *view);
+neap_status neap_planner_view_build(const planner *p, least_peak_view *view, neap_diag *diag);
+void neap_planner_view_clear(const planner *p, least_peak_view *view);
 /* The plan with these checkpoints, chosen[0 .. n], into the draft. */
-neap_status planner_view_lower(const planner *p, draft *d, const least_peak_view *view,
-                               const bool *chosen, neap_diag *diag);
+neap_status neap_planner_view_lower(const planner *p, draft *d, const least_peak_view *view,
+                                    const bool *chosen, neap_diag *diag);
 /* Tells `objective` in bytes and `checkpoints` as Table 2 does: 0 left out, n in. */
-neap_status planner_view_report(const planner *p, draft *d, const least_peak_view *view,
-                                const bool *chosen, double objective, neap_diag *diag);
+neap_status neap_planner_view_report(const planner *p, draft *d, const least_peak_view *view,
+                                     const bool *chosen, double objective, neap_diag *diag);
 
 /* A whole method: the view, a solver, the plan, the report. */
-neap_status planner_use_least_peak(const planner *p, draft *d, least_peak_solver *solve,
-                                   neap_diag *diag);
+neap_status neap_planner_use_least_peak(const planner *p, draft *d, least_peak_solver *solve,
+                                        neap_diag *diag);
 
 #endif

@@ -28,7 +28,7 @@
 #include "base/arena.h"
 #include "base/fail.h"
 #include "base/memory.h"
-#include "planners/chain/budgeted.h"
+#include "planners/chain/chain_budget.h"
 #include "planners/chain/least_memory.h"
 #include "planners/chain/slot_table.h"
 
@@ -349,10 +349,10 @@ static neap_status find_first(const planner *p, draft *d, const stage_costs *cos
                               schedule *s, bool *found, neap_diag *diag)
 {
     int64_t slots = memory < FIRST_SLOTS ? memory : FIRST_SLOTS, least;
-    neap_status status = slot_table_find(p, d, costs, memory / slots, slots, s, found, diag);
+    neap_status status = neap_slot_table_find(p, d, costs, memory / slots, slots, s, found, diag);
     if (status != NEAP_OK || *found || d->stopped)
         return status;
-    status = least_memory_schedule(p, costs, s, &least, diag);
+    status = neap_least_memory_schedule(p, costs, s, &least, diag);
     *found = status == NEAP_OK && least - costs->pinned_bytes <= memory;
     return status;
 }
@@ -364,8 +364,8 @@ static neap_status fill_all(pareto *t, draft *d)
             fill_row(t, HELD, i);
         if (i > 0)
             fill_row(t, OWNED, i);
-        d->stopped = planner_stopped(t->p);
-        planner_report(t->p, (double)(t->n - i) / t->n);
+        d->stopped = neap_planner_stopped(t->p);
+        neap_planner_report(t->p, (double)(t->n - i) / t->n);
     }
     return t->status;
 }
@@ -388,7 +388,7 @@ static neap_status find_schedule(const planner *p, draft *d, const stage_costs *
         t.least_until[i + 1] =
             t.least_until[i] + costs->stage[i].forward_ticks + costs->stage[i].backward_ticks;
     int64_t least = least_ticks(&t, 0, t.n - 1);
-    t.slack = schedule_ticks(costs, s) - least;
+    t.slack = neap_schedule_ticks(costs, s) - least;
     t.step = (int64_t)(p->options[EPS] * (double)least / (2.0 * (double)n));
     if (t.slack == 0)
         goto done;                      /* nothing is computed twice: optimal */
@@ -396,8 +396,8 @@ static neap_status find_schedule(const planner *p, draft *d, const stage_costs *
     status = fill_all(&t, d);
     if (status == NEAP_OK && !d->stopped) {
         front_chooser chooser = {.base = {choose}, .t = &t};
-        schedule_clear(s);
-        status = schedule_build(p, costs, &chooser.base, memory, s, diag);
+        neap_schedule_clear(s);
+        status = neap_schedule_build(p, costs, &chooser.base, memory, s, diag);
     }
 done:
     NEAP_DELETE(p->allocator, t.best.capacity, t.best.items);
@@ -410,10 +410,10 @@ done:
 
 static neap_status plan_pareto(const planner *p, draft *d, neap_diag *diag)
 {
-    return planner_use_finder(p, d, find_schedule, diag);
+    return neap_planner_use_finder(p, d, find_schedule, diag);
 }
 
-const neap_method method_pareto = {
+const neap_method neap_method_pareto = {
     .name = "pareto",
     .summary = "least time for a chain in the budget, exact to the byte: no buckets",
     .source = "neap; after Butt, section 5.3, and Herrmann et al. 2019",

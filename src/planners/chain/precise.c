@@ -10,7 +10,7 @@
  * again with it or saved with it (`save` in schedule.h), whichever the recursion finds better. On
  * the thesis's own chains, whose backward reads only the layer's input, that changes nothing.
  */
-#include "planners/chain/budgeted.h"
+#include "planners/chain/chain_budget.h"
 #include "planners/chain/slot_table.h"
 
 enum { BUCKET };
@@ -30,15 +30,15 @@ static neap_status find_schedule(const planner *p, draft *d, const stage_costs *
     int64_t bucket = (int64_t)p->options[BUCKET];
     if (bucket == 0)
         bucket = memory / 1000 + 1;
-    return slot_table_find(p, d, costs, bucket, memory / bucket, s, found, diag);
+    return neap_slot_table_find(p, d, costs, bucket, memory / bucket, s, found, diag);
 }
 
 static neap_status plan_precise(const planner *p, draft *d, neap_diag *diag)
 {
-    return planner_use_finder(p, d, find_schedule, diag);
+    return neap_planner_use_finder(p, d, find_schedule, diag);
 }
 
-const neap_method method_precise = {
+const neap_method neap_method_precise = {
     .name = "precise",
     .summary = "least time for a chain in the budget, per-layer costs, memory in buckets of bytes",
     .source = "Butt, Training deep networks with limited memory: precise optimal checkpointing",

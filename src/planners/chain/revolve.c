@@ -115,24 +115,24 @@ static neap_status plan_chain(const planner *p, draft *d, const neap_chain *chai
                          "take %" PRId64 " checkpoints or more",
                          n, given - 1, least - 1);
     if (given == 1 && p->budget == INT64_MAX)
-        given = equal_steps_default(n) + 1;
+        given = neap_equal_steps_default(n) + 1;
     if (given > 1)
         steps.least = steps.most = given < steps.most ? given : steps.most;
-    neap_status status = equal_steps_try(p, d, chain, costs, &steps, &states, diag);
+    neap_status status = neap_equal_steps_try(p, d, chain, costs, &steps, &states, diag);
     if (status == NEAP_OK && d->plan)
-        status = draft_add_number(p, d, "checkpoints", (double)(states - 1), diag);
+        status = neap_draft_add_number(p, d, "checkpoints", (double)(states - 1), diag);
     if (status == NEAP_OK && d->plan)
-        status = draft_add_number(p, d, "steps_forward", (double)steps_forward(n, (uint64_t)states),
-                                  diag);
+        status = neap_draft_add_number(p, d, "steps_forward",
+                                       (double)steps_forward(n, (uint64_t)states), diag);
     return status;
 }
 
 static neap_status plan_revolve(const planner *p, draft *d, neap_diag *diag)
 {
-    return planner_use_equal_steps(p, d, plan_chain, diag);
+    return neap_planner_use_equal_steps(p, d, plan_chain, diag);
 }
 
-const neap_method method_revolve = {
+const neap_method neap_method_revolve = {
     .name = "revolve",
     .summary = "binomial checkpointing: the fewest repeated steps if all stages were equal",
     .source = "Griewank and Walther 2000, Algorithm 799: revolve",

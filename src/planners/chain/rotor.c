@@ -9,7 +9,7 @@
  * Departures: parameters' gradients count as they accumulate, workspaces count, and the table is
  * pruned (slot_table.c).
  */
-#include "planners/chain/budgeted.h"
+#include "planners/chain/chain_budget.h"
 #include "planners/chain/slot_table.h"
 
 enum { SLOTS };
@@ -30,15 +30,15 @@ static neap_status find_schedule(const planner *p, draft *d, const stage_costs *
 {
     int64_t slots = (int64_t)p->options[SLOTS];
     int64_t slot_bytes = memory / slots > 0 ? memory / slots : 1;
-    return slot_table_find(p, d, costs, slot_bytes, memory / slot_bytes, s, found, diag);
+    return neap_slot_table_find(p, d, costs, slot_bytes, memory / slot_bytes, s, found, diag);
 }
 
 static neap_status plan_rotor(const planner *p, draft *d, neap_diag *diag)
 {
-    return planner_use_finder(p, d, find_schedule, diag);
+    return neap_planner_use_finder(p, d, find_schedule, diag);
 }
 
-const neap_method method_rotor = {
+const neap_method neap_method_rotor = {
     .name = "rotor",
     .summary =
         "least time for a chain in the budget, memory in slots; any number of recomputations",

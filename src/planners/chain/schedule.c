@@ -56,8 +56,8 @@ static neap_status unroll(schedule *s, const stage_costs *costs, task_stack *sta
     return status;
 }
 
-neap_status schedule_build(const planner *p, const stage_costs *costs, run_chooser *chooser,
-                           int64_t memory, schedule *s, neap_diag *diag)
+neap_status neap_schedule_build(const planner *p, const stage_costs *costs, run_chooser *chooser,
+                                int64_t memory, schedule *s, neap_diag *diag)
 {
     task_stack stack = {0};
     *s = (schedule){.allocator = p->allocator};
@@ -68,19 +68,19 @@ neap_status schedule_build(const planner *p, const stage_costs *costs, run_choos
         status = unroll(s, costs, &stack, chooser, stack.tasks[--stack.count], diag);
     NEAP_DELETE(p->allocator, stack.capacity, stack.tasks);
     if (status != NEAP_OK)
-        schedule_clear(s);
+        neap_schedule_clear(s);
     return status;
 }
 
-void schedule_clear(schedule *s)
+void neap_schedule_clear(schedule *s)
 {
     NEAP_DELETE(s->allocator, s->capacity, s->runs);
     s->runs = NULL;
     s->n_runs = s->capacity = 0;
 }
 
-neap_status planner_use_schedule(const planner *p, draft *d, const neap_chain *chain,
-                                 const stage_costs *costs, const schedule *s, neap_diag *diag)
+neap_status neap_planner_use_schedule(const planner *p, draft *d, const neap_chain *chain,
+                                      const stage_costs *costs, const schedule *s, neap_diag *diag)
 {
     uint32_t *sequence = NULL;
     size_t length = 0, capacity = 0;
@@ -104,12 +104,12 @@ neap_status planner_use_schedule(const planner *p, draft *d, const neap_chain *c
         }
     }
     if (status == NEAP_OK)
-        status = planner_use_sequence(p, d, sequence, length, diag);
+        status = neap_planner_use_sequence(p, d, sequence, length, diag);
     NEAP_DELETE(p->allocator, capacity, sequence);
     return status;
 }
 
-int64_t schedule_ticks(const stage_costs *costs, const schedule *s)
+int64_t neap_schedule_ticks(const stage_costs *costs, const schedule *s)
 {
     int64_t ticks = 0;
     for (size_t r = 0; r < s->n_runs; r++) {

@@ -55,15 +55,15 @@ struct run_chooser {
 };
 
 /* Unrolls the choices for stages 0 .. n-1. Without recursion: chains may be long. */
-neap_status schedule_build(const planner *p, const stage_costs *costs, run_chooser *chooser,
-                           int64_t memory, schedule *schedule, neap_diag *diag);
-void schedule_clear(schedule *schedule);
+neap_status neap_schedule_build(const planner *p, const stage_costs *costs, run_chooser *chooser,
+                                int64_t memory, schedule *schedule, neap_diag *diag);
+void neap_schedule_clear(schedule *schedule);
 /* The time of all its runs. */
-int64_t schedule_ticks(const stage_costs *costs, const schedule *schedule);
+int64_t neap_schedule_ticks(const stage_costs *costs, const schedule *schedule);
 
 /* Makes the draft's plan from a schedule. */
-neap_status planner_use_schedule(const planner *p, draft *d, const neap_chain *chain,
-                                 const stage_costs *costs, const schedule *schedule,
-                                 neap_diag *diag);
+neap_status neap_planner_use_schedule(const planner *p, draft *d, const neap_chain *chain,
+                                      const stage_costs *costs, const schedule *schedule,
+                                      neap_diag *diag);
 
 #endif

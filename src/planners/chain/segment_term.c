@@ -92,7 +92,7 @@ static bool sweep(search *s, int shift)
 {
     int64_t most = s->through[s->n] > s->least ? s->through[s->n] : s->least;
     while (most >= s->least) {
-        if (shift != COARSEST && s->problem->planner && planner_stopped(s->problem->planner))
+        if (shift != COARSEST && s->problem->planner && neap_planner_stopped(s->problem->planner))
             return false;
         int64_t largest, stored = shortest_path(s, most, &largest);
         if (stored < s->best - largest) {

@@ -114,8 +114,8 @@ static void write_sequence(segmenter *s)
     }
 }
 
-neap_status planner_use_segments(const planner *p, draft *d, const neap_chain *chain,
-                                 const bool *checkpoint, neap_diag *diag)
+neap_status neap_planner_use_segments(const planner *p, draft *d, const neap_chain *chain,
+                                      const bool *checkpoint, neap_diag *diag)
 {
     segmenter s = {.graph = p->graph,
                    .chain = chain,
@@ -139,7 +139,7 @@ neap_status planner_use_segments(const planner *p, draft *d, const neap_chain *c
         find_crossing_values(&s);
         find_recomputed(&s);
         write_sequence(&s);
-        status = planner_use_sequence(p, d, s.sequence, s.length, diag);
+        status = neap_planner_use_sequence(p, d, s.sequence, s.length, diag);
     }
     NEAP_DELETE(allocator, s.n_forward, s.segment);
     NEAP_DELETE(allocator, n_values, s.crosses);

@@ -3,7 +3,7 @@
 #ifndef NEAP_PLANNERS_SEGMENTS_H
 #define NEAP_PLANNERS_SEGMENTS_H
 
-#include "planners/planner_internal.h"
+#include "planners/common/planner.h"
 
 #include <neap/chain.h>
 
@@ -14,7 +14,7 @@
  * backwards, the first op that reads something dropped has the segment's forward ops run again,
  * those of them that the backward pass needs. The last segment is kept whole.
  */
-neap_status planner_use_segments(const planner *p, draft *d, const neap_chain *chain,
-                                 const bool *checkpoint, neap_diag *diag);
+neap_status neap_planner_use_segments(const planner *p, draft *d, const neap_chain *chain,
+                                      const bool *checkpoint, neap_diag *diag);
 
 #endif

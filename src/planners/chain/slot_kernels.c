@@ -33,7 +33,7 @@ KERNELS(plain, )
 KERNELS(avx2, __attribute__((target("avx2"))))
 #endif
 
-slot_kernels slot_kernels_choose(void)
+slot_kernels neap_slot_kernels_choose(void)
 {
 #if defined(__x86_64__) && defined(__GNUC__)
     if (__builtin_cpu_supports("avx2"))

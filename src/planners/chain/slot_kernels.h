@@ -22,6 +22,6 @@ typedef struct slot_kernels {
     slot_filter filter;
 } slot_kernels;
 
-slot_kernels slot_kernels_choose(void);
+slot_kernels neap_slot_kernels_choose(void);
 
 #endif

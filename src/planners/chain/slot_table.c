@@ -500,11 +500,11 @@ static void run_member(neap_job *self, neap_team *team, unsigned member)
             fill_tile(t, &t->workers[member], tile, i, i + apart);
         neap_team_meet(team);
         if (member == 0) {
-            t->stopped = planner_stopped(t->p);
+            t->stopped = neap_planner_stopped(t->p);
             t->halted = t->stopped;
             for (unsigned other = 0; other < members; other++)
                 t->halted = t->halted || t->workers[other].failed;
-            planner_report(t->p, (double)apart / (double)n_tiles);
+            neap_planner_report(t->p, (double)apart / (double)n_tiles);
         }
         neap_team_meet(team);
     }
@@ -600,7 +600,7 @@ static neap_status find_once(const planner *p, draft *d, const stage_costs *cost
                     .n = costs->n,
                     .slot_bytes = slot_bytes,
                     .slots = (int32_t)slots,
-                    .kernels = slot_kernels_choose(),
+                    .kernels = neap_slot_kernels_choose(),
                     .slack = slack,
                     .job = {run_member},
                     .p = p};
@@ -629,7 +629,7 @@ static neap_status find_once(const planner *p, draft *d, const stage_costs *cost
     }
     if (*found && s) {
         table_chooser chooser = {.base = {choose}, .table = &t};
-        status = schedule_build(p, costs, &chooser.base, slots, s, diag);
+        status = neap_schedule_build(p, costs, &chooser.base, slots, s, diag);
     }
     NEAP_DELETE(allocator, n_cells, t.cells);
     NEAP_DELETE(allocator, n_cells * t.n_blocks, t.left_bounds);
@@ -655,19 +655,19 @@ static neap_status find_grouped(const planner *p, draft *d, const stage_costs *c
                                 neap_diag *diag)
 {
     stage_costs groups;
-    neap_status status = stage_groups_build(costs, GROUP, &groups, diag);
+    neap_status status = neap_stage_groups_build(costs, GROUP, &groups, diag);
     if (status != NEAP_OK)
         return status;
-    status = slot_table_find(p, d, &groups, slot_bytes, slots, s, found, diag);
+    status = neap_slot_table_find(p, d, &groups, slot_bytes, slots, s, found, diag);
     if (status == NEAP_OK && *found)
-        status = stage_groups_expand(costs->n, GROUP, s, diag);
-    stage_costs_clear(&groups);
+        status = neap_stage_groups_expand(costs->n, GROUP, s, diag);
+    neap_stage_costs_clear(&groups);
     return status;
 }
 
-neap_status slot_table_find(const planner *p, draft *d, const stage_costs *costs,
-                            int64_t slot_bytes, int64_t slots, schedule *s, bool *found,
-                            neap_diag *diag)
+neap_status neap_slot_table_find(const planner *p, draft *d, const stage_costs *costs,
+                                 int64_t slot_bytes, int64_t slots, schedule *s, bool *found,
+                                 neap_diag *diag)
 {
     schedule better = {.allocator = p->allocator};
     double slack = HUGE_VAL, ticks;
@@ -683,16 +683,16 @@ neap_status slot_table_find(const planner *p, draft *d, const stage_costs *costs
     if (costs->n >= LEAST_GROUPED)
         status = find_grouped(p, d, costs, slot_bytes, slots, s, found, diag);
     if (status == NEAP_OK && *found)
-        slack = (double)schedule_ticks(costs, s) - least_ticks(costs);
+        slack = (double)neap_schedule_ticks(costs, s) - least_ticks(costs);
     if (status == NEAP_OK && !d->stopped)
         status =
             find_once(p, d, costs, slot_bytes, slots, slack, &better, &is_better, &ticks, diag);
     if (status == NEAP_OK && is_better) {
-        schedule_clear(s);
+        neap_schedule_clear(s);
         *s = better;
         *found = true;
     } else {
-        schedule_clear(&better);
+        neap_schedule_clear(&better);
     }
     return status;
 }

@@ -17,8 +17,8 @@
  * empty, where there is none. Sets d->stopped if the planner was told to stop. NEAP_UNSUPPORTED
  * where the table would be absurdly large.
  */
-neap_status slot_table_find(const planner *p, draft *d, const stage_costs *costs,
-                            int64_t slot_bytes, int64_t slots, schedule *schedule, bool *found,
-                            neap_diag *diag);
+neap_status neap_slot_table_find(const planner *p, draft *d, const stage_costs *costs,
+                                 int64_t slot_bytes, int64_t slots, schedule *schedule, bool *found,
+                                 neap_diag *diag);
 
 #endif

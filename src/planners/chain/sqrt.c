@@ -48,9 +48,9 @@ static neap_status plan_sqrt(const planner *p, draft *d, neap_diag *diag)
         if (checkpoint[i])
             list[count++] = i + 1;
     }
-    status = planner_use_segments(p, d, &chain, checkpoint, diag);
+    status = neap_planner_use_segments(p, d, &chain, checkpoint, diag);
     if (status == NEAP_OK)
-        status = draft_add_list(p, d, "checkpoints", list, count, diag);
+        status = neap_draft_add_list(p, d, "checkpoints", list, count, diag);
 done:
     NEAP_DELETE(p->allocator, n_stages, checkpoint);
     NEAP_DELETE(p->allocator, n_stages, list);
@@ -58,7 +58,7 @@ done:
     return status;
 }
 
-const neap_method method_sqrt = {
+const neap_method neap_method_sqrt = {
     .name = "sqrt",
     .summary = "a checkpoint every sqrt(n) stages, the rest computed again",
     .source = "Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost",

@@ -317,8 +317,8 @@ static void sum_up(stage_costs *costs, const neap_chain *chain)
         costs->forward_until[i + 1] = costs->forward_until[i] + costs->stage[i].forward_ticks;
 }
 
-neap_status stage_costs_build(const planner *p, const neap_chain *chain, stage_costs *costs,
-                              neap_diag *diag)
+neap_status neap_stage_costs_build(const planner *p, const neap_chain *chain, stage_costs *costs,
+                                   neap_diag *diag)
 {
     neap_allocator *allocator = p->allocator;
     uint32_t n_values = neap_graph_value_count(p->graph);
@@ -351,11 +351,11 @@ neap_status stage_costs_build(const planner *p, const neap_chain *chain, stage_c
     NEAP_DELETE(allocator, n_values, t.keep);
     NEAP_DELETE(allocator, n_values, t.ignored);
     if (status != NEAP_OK)
-        stage_costs_clear(costs);
+        neap_stage_costs_clear(costs);
     return status;
 }
 
-void stage_costs_clear(stage_costs *costs)
+void neap_stage_costs_clear(stage_costs *costs)
 {
     neap_allocator *allocator = costs->allocator;
     NEAP_DELETE(allocator, costs->n, costs->stage);

@@ -17,7 +17,7 @@
 #ifndef NEAP_PLANNERS_STAGE_COSTS_H
 #define NEAP_PLANNERS_STAGE_COSTS_H
 
-#include "planners/planner_internal.h"
+#include "planners/common/planner.h"
 
 #include <neap/chain.h>
 
@@ -51,9 +51,9 @@ typedef struct stage_costs {
     neap_allocator *allocator;
 } stage_costs;
 
-neap_status stage_costs_build(const planner *p, const neap_chain *chain, stage_costs *costs,
-                              neap_diag *diag);
-void stage_costs_clear(stage_costs *costs);
+neap_status neap_stage_costs_build(const planner *p, const neap_chain *chain, stage_costs *costs,
+                                   neap_diag *diag);
+void neap_stage_costs_clear(stage_costs *costs);
 
 /* ---- Terms of the recursion in schedule.h ---- */
 

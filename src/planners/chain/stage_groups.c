@@ -48,8 +48,8 @@ static void add_mode(const stage_cost *first, const stage_cost *last, int mode, 
     }
 }
 
-neap_status stage_groups_build(const stage_costs *costs, uint32_t size, stage_costs *groups,
-                               neap_diag *diag)
+neap_status neap_stage_groups_build(const stage_costs *costs, uint32_t size, stage_costs *groups,
+                                    neap_diag *diag)
 {
     neap_allocator *allocator = costs->allocator;
     *groups = (stage_costs){.n = (costs->n + size - 1) / size,
@@ -61,7 +61,7 @@ neap_status stage_groups_build(const stage_costs *costs, uint32_t size, stage_co
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, (size_t)groups->n + 1, &groups->forward_until, diag);
     if (status != NEAP_OK) {
-        stage_costs_clear(groups);
+        neap_stage_costs_clear(groups);
         return status;
     }
     for (uint32_t g = 0; g < groups->n; g++) {
@@ -76,7 +76,7 @@ neap_status stage_groups_build(const stage_costs *costs, uint32_t size, stage_co
     return NEAP_OK;
 }
 
-neap_status stage_groups_expand(uint32_t n_stages, uint32_t size, schedule *s, neap_diag *diag)
+neap_status neap_stage_groups_expand(uint32_t n_stages, uint32_t size, schedule *s, neap_diag *diag)
 {
     stage_run *runs;
     size_t n_runs = 0, capacity = s->n_runs * size;

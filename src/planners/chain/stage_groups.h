@@ -8,11 +8,12 @@
 #include "planners/chain/schedule.h"
 
 /* The costs of groups of `size` stages (the last may be smaller). To be cleared with
- * stage_costs_clear. */
-neap_status stage_groups_build(const stage_costs *costs, uint32_t size, stage_costs *groups,
-                               neap_diag *diag);
+ * neap_stage_costs_clear. */
+neap_status neap_stage_groups_build(const stage_costs *costs, uint32_t size, stage_costs *groups,
+                                    neap_diag *diag);
 
 /* Turns runs of groups into runs of their stages. */
-neap_status stage_groups_expand(uint32_t n_stages, uint32_t size, schedule *s, neap_diag *diag);
+neap_status neap_stage_groups_expand(uint32_t n_stages, uint32_t size, schedule *s,
+                                     neap_diag *diag);
 
 #endif

@@ -163,10 +163,10 @@ static neap_status set_up(bound *b, const neap_link *link, neap_diag *diag)
                                  .position = NEAP_NONE,
                                  .fates = b->fates,
                                  .loose = b->loose};
-    neap_status status = cut_create(b->allocator, x, b->budget, link, &b->cut, diag);
+    neap_status status = neap_cut_create(b->allocator, x, b->budget, link, &b->cut, diag);
     if (status == NEAP_OK)
-        status = program_create(b->allocator, x, b->budget, cut_recomputable(b->cut),
-                                &b->programs.program, diag);
+        status = neap_cut_program_create(b->allocator, x, b->budget, neap_cut_recomputable(b->cut),
+                                         &b->programs.program, diag);
     b->programs.effort = FIRST_EFFORT;
     b->grain = b->programs.done ? 1 : find_grain(x);
     for (int i = 0; i < 2 && status == NEAP_OK; i++) {
@@ -176,8 +176,8 @@ static neap_status set_up(bound *b, const neap_link *link, neap_diag *diag)
     return status;
 }
 
-neap_status bound_create(neap_allocator *allocator, const problem *x, int64_t budget,
-                         const neap_link *link, bound **result, neap_diag *diag)
+neap_status neap_bound_create(neap_allocator *allocator, const problem *x, int64_t budget,
+                              const neap_link *link, bound **result, neap_diag *diag)
 {
     bound *b;
     *result = NULL;
@@ -192,23 +192,23 @@ neap_status bound_create(neap_allocator *allocator, const problem *x, int64_t bu
     if (status == NEAP_OK)
         *result = b;
     else
-        bound_destroy(b);
+        neap_bound_destroy(b);
     return status;
 }
 
-void bound_destroy(bound *b)
+void neap_bound_destroy(bound *b)
 {
     if (!b)
         return;
-    program_destroy(b->programs.program);
-    cut_destroy(b->cut);
+    neap_cut_program_destroy(b->programs.program);
+    neap_cut_destroy(b->cut);
     for (int i = 0; i < 2; i++)
         NEAP_DELETE(b->allocator, b->search[i].capacity, b->search[i].blocks);
     neap_arena_clear(&b->arena);
     NEAP_DELETE(b->allocator, 1, b);
 }
 
-const bound_figures *bound_state(const bound *b)
+const bound_figures *neap_bound_state(const bound *b)
 {
     return &b->figures;
 }
@@ -249,7 +249,7 @@ static void take_answer(bound *b, position_search *s, uint32_t task, const cut_a
     s->best_position = task;
     if (take_ticks(b, s->scope, answer->ticks)) {
         b->figures.position = task;
-        cut_fates(b->cut, b->fates, b->loose);
+        neap_cut_fates(b->cut, b->fates, b->loose);
     }
 }
 
@@ -296,11 +296,11 @@ static neap_status step_positions(bound *b, position_search *s, const cut_watch 
     if (k->tried)
         return split_block(b, s, index, diag);
     uint32_t task = b->tight[k->heaviest];
-    uint64_t before = cut_work(b->cut);
+    uint64_t before = neap_cut_work(b->cut);
     double price = k->price > 0 ? k->price : s->best_price;
     cut_answer answer;
     neap_status status =
-        cut_solve(b->cut, task, s->scope, price, s->best_ticks, watch, &answer, diag);
+        neap_cut_solve(b->cut, task, s->scope, price, s->best_ticks, watch, &answer, diag);
     if (status != NEAP_OK)
         return status;
     take_answer(b, s, task, &answer);
@@ -308,7 +308,7 @@ static neap_status step_positions(bound *b, position_search *s, const cut_watch 
     k->estimate = answer.estimate;
     k->price = answer.price;
     s->n_tried++;
-    s->work += cut_work(b->cut) - before;
+    s->work += neap_cut_work(b->cut) - before;
     return NEAP_OK;
 }
 
@@ -407,7 +407,7 @@ static neap_status step_programs(bound *b, const cut_watch *watch, neap_diag *di
     p->done = p->done || p->n_moments == 0;
     if (status != NEAP_OK || n == 0)
         return status;
-    status = program_solve(p->program, scope, tasks, n, p->effort, watch, &answer, diag);
+    status = neap_cut_program_solve(p->program, scope, tasks, n, p->effort, watch, &answer, diag);
     if (status == NEAP_UNSUPPORTED || status == NEAP_INTERNAL) {
         p->done = true; /* without HiGHS, or if it refuses, single cuts are all there is */
         p->any_next = false;
@@ -443,13 +443,14 @@ static neap_status step(bound *b, const cut_watch *watch, neap_diag *diag)
     return status;
 }
 
-neap_status bound_improve(bound *b, bool (*stop)(void *context), void *context, neap_diag *diag)
+neap_status neap_bound_improve(bound *b, bool (*stop)(void *context), void *context,
+                               neap_diag *diag)
 {
     const cut_watch watch = {stop, context};
-    uint64_t end = cut_work(b->cut) + SLICE_WORK;
+    uint64_t end = neap_cut_work(b->cut) + SLICE_WORK;
     neap_status status = NEAP_OK;
     bool cuts = true;
-    while (status == NEAP_OK && cuts && !b->figures.done && cut_work(b->cut) < end &&
+    while (status == NEAP_OK && cuts && !b->figures.done && neap_cut_work(b->cut) < end &&
            !is_stopped(&watch)) {
         cuts = !b->search[0].done || !b->search[1].done;
         status = step(b, &watch, diag);

@@ -25,12 +25,13 @@ typedef struct bound_figures {
 } bound_figures;
 
 /* link: NULL or without bandwidth for plans without transfers. */
-neap_status bound_create(neap_allocator *allocator, const problem *x, int64_t budget,
-                         const neap_link *link, bound **result, neap_diag *diag);
-void bound_destroy(bound *b);
+neap_status neap_bound_create(neap_allocator *allocator, const problem *x, int64_t budget,
+                              const neap_link *link, bound **result, neap_diag *diag);
+void neap_bound_destroy(bound *b);
 /* One slice of work, some hundredths of a second. `stop` may end it early. */
-neap_status bound_improve(bound *b, bool (*stop)(void *context), void *context, neap_diag *diag);
+neap_status neap_bound_improve(bound *b, bool (*stop)(void *context), void *context,
+                               neap_diag *diag);
 /* Valid until the next call. Before the first slice: the sum of least times. */
-const bound_figures *bound_state(const bound *b);
+const bound_figures *neap_bound_state(const bound *b);
 
 #endif

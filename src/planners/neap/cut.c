@@ -115,8 +115,8 @@ static bool find_copies(cut *c, const neap_link *link)
     return true;
 }
 
-neap_status cut_create(neap_allocator *allocator, const problem *x, int64_t budget,
-                       const neap_link *link, cut **result, neap_diag *diag)
+neap_status neap_cut_create(neap_allocator *allocator, const problem *x, int64_t budget,
+                            const neap_link *link, cut **result, neap_diag *diag)
 {
     cut *c;
     *result = NULL;
@@ -129,13 +129,13 @@ neap_status cut_create(neap_allocator *allocator, const problem *x, int64_t budg
     for (uint32_t k = 0; k < x->n_tasks; k++)
         c->least_ticks += task_ticks(x, k);
     neap_arena_init(&c->arena, allocator);
-    max_flow_init(&c->flow, allocator);
+    neap_max_flow_init(&c->flow, allocator);
     size_t most = x->n_tasks > x->n_tensors ? x->n_tasks : x->n_tensors;
     if (!TAKE(c, x->n_tensors, c->can_recompute) || !TAKE(c, x->n_tasks, c->role) ||
         !TAKE(c, x->n_tasks, c->task_node) || !TAKE(c, x->n_tensors, c->state) ||
         !TAKE(c, x->n_tensors, c->tensor_node) || !TAKE(c, x->n_tensors, c->fates) ||
         !TAKE(c, x->n_tensors, c->loose) || !TAKE(c, most, c->stack) || !find_copies(c, link)) {
-        cut_destroy(c);
+        neap_cut_destroy(c);
         return neap_fail_no_memory(diag);
     }
     find_recomputable(c);
@@ -143,28 +143,28 @@ neap_status cut_create(neap_allocator *allocator, const problem *x, int64_t budg
     return NEAP_OK;
 }
 
-void cut_destroy(cut *c)
+void neap_cut_destroy(cut *c)
 {
     if (!c)
         return;
-    max_flow_clear(&c->flow);
+    neap_max_flow_clear(&c->flow);
     NEAP_DELETE(c->allocator, c->item_capacity, c->items);
     NEAP_DELETE(c->allocator, c->rerun_capacity, c->reruns);
     neap_arena_clear(&c->arena);
     NEAP_DELETE(c->allocator, 1, c);
 }
 
-const bool *cut_recomputable(const cut *c)
+const bool *neap_cut_recomputable(const cut *c)
 {
     return c->can_recompute;
 }
 
-uint64_t cut_work(const cut *c)
+uint64_t neap_cut_work(const cut *c)
 {
     return c->work + c->flow.total_work;
 }
 
-void cut_fates(const cut *c, uint8_t *fates, uint8_t *loose)
+void neap_cut_fates(const cut *c, uint8_t *fates, uint8_t *loose)
 {
     for (uint32_t s = 0; s < c->x->n_tensors; s++) {
         fates[s] = c->fates[s];
@@ -245,7 +245,7 @@ static neap_status demand(cut *c, uint32_t tensor, uint32_t *depth, neap_diag *d
     neap_status status = NEAP_OK;
     if (c->can_recompute[tensor]) {
         if (c->task_node[p] == NEAP_NONE) {
-            status = max_flow_add_node(&c->flow, &c->task_node[p], diag);
+            status = neap_max_flow_add_node(&c->flow, &c->task_node[p], diag);
             c->stack[(*depth)++] = p;
         }
         to = c->task_node[p];
@@ -255,11 +255,11 @@ static neap_status demand(cut *c, uint32_t tensor, uint32_t *depth, neap_diag *d
         return NEAP_OK;
     }
     if (!certain && status == NEAP_OK) {
-        status = max_flow_add_node(&c->flow, &c->tensor_node[tensor], diag);
+        status = neap_max_flow_add_node(&c->flow, &c->tensor_node[tensor], diag);
         from = c->tensor_node[tensor];
     }
     if (status == NEAP_OK)
-        status = max_flow_add_arc(&c->flow, from, to, 0, &arc, diag);
+        status = neap_max_flow_add_arc(&c->flow, from, to, 0, &arc, diag);
     if (status == NEAP_OK)
         status = NEAP_RESERVE(c->allocator, c->n_items + 1, &c->items, &c->item_capacity, diag);
     if (status == NEAP_OK)
@@ -272,7 +272,7 @@ static neap_status demand_reads(cut *c, uint32_t task, uint32_t *depth, neap_dia
 {
     const problem *x = c->x;
     uint32_t node = c->task_node[task], arc;
-    neap_status status = max_flow_add_arc(&c->flow, node, FLOW_SINK, 0, &arc, diag);
+    neap_status status = neap_max_flow_add_arc(&c->flow, node, FLOW_SINK, 0, &arc, diag);
     if (status == NEAP_OK)
         status = NEAP_RESERVE(c->allocator, c->n_reruns + 1, &c->reruns, &c->rerun_capacity, diag);
     if (status == NEAP_OK)
@@ -283,7 +283,7 @@ static neap_status demand_reads(cut *c, uint32_t task, uint32_t *depth, neap_dia
         if (c->state[s] == UNTOUCHED)
             status = demand(c, s, depth, diag);
         if (status == NEAP_OK && c->state[s] == DEMANDED && x->bytes[s] > 0)
-            status = max_flow_add_arc(&c->flow, node, c->tensor_node[s], INFINITE, NULL, diag);
+            status = neap_max_flow_add_arc(&c->flow, node, c->tensor_node[s], INFINITE, NULL, diag);
     }
     return status;
 }
@@ -331,7 +331,7 @@ static neap_status build_network(cut *c, uint32_t task, cut_scope scope, neap_di
     }
     for (uint32_t k = 0; k < x->n_tasks; k++)
         c->task_node[k] = NEAP_NONE;
-    neap_status status = max_flow_reset(&c->flow, diag);
+    neap_status status = neap_max_flow_reset(&c->flow, diag);
     for (uint32_t s = 0; s < x->n_tensors && status == NEAP_OK; s++)
         if (c->state[s] == NEEDED) {
             status = demand(c, s, &depth, diag);
@@ -400,8 +400,8 @@ static cut_line read_cut(const cut *c, const cut_prices *prices)
     cut_line line = {0};
     for (size_t i = 0; i < c->n_items; i++) {
         uint32_t s = c->items[i].tensor;
-        if (!max_flow_before_cut(&c->flow, c->items[i].from) ||
-            max_flow_before_cut(&c->flow, c->items[i].to))
+        if (!neap_max_flow_before_cut(&c->flow, c->items[i].from) ||
+            neap_max_flow_before_cut(&c->flow, c->items[i].to))
             continue;
         if (leaves(c, prices, s)) {
             line.in += c->in[s];
@@ -411,7 +411,7 @@ static cut_line read_cut(const cut *c, const cut_prices *prices)
         }
     }
     for (size_t i = 0; i < c->n_reruns; i++)
-        if (max_flow_before_cut(&c->flow, c->reruns[i].node))
+        if (neap_max_flow_before_cut(&c->flow, c->reruns[i].node))
             line.ticks += task_ticks(c->x, c->reruns[i].task);
     return line;
 }
@@ -421,12 +421,13 @@ static void note_fates(cut *c, const cut_prices *prices, uint8_t *fates)
     const problem *x = c->x;
     for (uint32_t s = 0; s < x->n_tensors; s++) {
         uint32_t node = c->task_node[x->producer[s]];
-        bool again = node != NEAP_NONE && max_flow_before_cut(&c->flow, node);
+        bool again = node != NEAP_NONE && neap_max_flow_before_cut(&c->flow, node);
         fates[s] = again && c->state[s] != RESIDENT ? FATE_RECOMPUTE : FATE_KEEP;
     }
     for (size_t i = 0; i < c->n_items; i++)
-        if (max_flow_before_cut(&c->flow, c->items[i].from) &&
-            !max_flow_before_cut(&c->flow, c->items[i].to) && leaves(c, prices, c->items[i].tensor))
+        if (neap_max_flow_before_cut(&c->flow, c->items[i].from) &&
+            !neap_max_flow_before_cut(&c->flow, c->items[i].to) &&
+            leaves(c, prices, c->items[i].tensor))
             fates[c->items[i].tensor] = FATE_OFFLOAD;
 }
 
@@ -471,7 +472,7 @@ static cut_line least_bytes(cut *c, const cut_watch *watch, bool *stopped)
             can_leave(c, c->items[i].tensor) ? 0 : c->x->bytes[c->items[i].tensor];
     for (size_t i = 0; i < c->n_reruns; i++)
         c->flow.capacity[c->reruns[i].arc] = 0;
-    max_flow_solve(&c->flow, watch->stop, watch->context, stopped);
+    neap_max_flow_solve(&c->flow, watch->stop, watch->context, stopped);
     return *stopped ? (cut_line){.bytes = INT64_MAX} : read_cut(c, &prices);
 }
 
@@ -499,7 +500,7 @@ static void search_prices(cut *c, int64_t room, cut_line under, double price, in
     for (int i = 0; i < MOST_PRICES; i++) {
         const cut_prices prices = {.bytes = price, .weights = {1}};
         set_capacities(c, &prices);
-        int64_t flow = max_flow_solve(&c->flow, watch->stop, watch->context, &answer->stopped);
+        int64_t flow = neap_max_flow_solve(&c->flow, watch->stop, watch->context, &answer->stopped);
         int64_t ticks = proven_ticks(c, flow, price, room);
         if (ticks > answer->ticks) {
             answer->ticks = ticks;
@@ -568,11 +569,11 @@ static void search_with_link(cut *c, int64_t room, cut_line under, int64_t worth
 {
     price_master master;
     master_line line = master_line_of(&under);
-    bool better = master_begin(&master, c->base, room, &line);
+    bool better = neap_price_master_begin(&master, c->base, room, &line);
     for (int i = 0; i < MOST_LINES && better; i++) {
         cut_prices prices = prices_of(&master);
         set_capacities(c, &prices);
-        int64_t flow = max_flow_solve(&c->flow, watch->stop, watch->context, &answer->stopped);
+        int64_t flow = neap_max_flow_solve(&c->flow, watch->stop, watch->context, &answer->stopped);
         int64_t ticks = proven_with_link(c, flow, &prices, room);
         answer->ticks = ticks > answer->ticks ? ticks : answer->ticks;
         if (answer->stopped)
@@ -580,7 +581,7 @@ static void search_with_link(cut *c, int64_t room, cut_line under, int64_t worth
         cut_line next = read_cut(c, &prices);
         note_fates(c, &prices, next.bytes <= room ? c->fates : c->loose);
         line = master_line_of(&next);
-        better = master_add(&master, &line);
+        better = neap_price_master_add(&master, &line);
         answer->estimate = master.time - (double)c->least_ticks;
         better = better && answer->estimate > (double)answer->ticks &&
                  answer->estimate >= (double)worthless;
@@ -653,8 +654,8 @@ static void search_variants(cut *c, uint32_t task, double price, int64_t worthle
     }
 }
 
-neap_status cut_solve(cut *c, uint32_t task, cut_scope scope, double price, int64_t worthless,
-                      const cut_watch *watch, cut_answer *answer, neap_diag *diag)
+neap_status neap_cut_solve(cut *c, uint32_t task, cut_scope scope, double price, int64_t worthless,
+                           const cut_watch *watch, cut_answer *answer, neap_diag *diag)
 {
     neap_status status = build_network(c, task, scope, diag);
     if (status != NEAP_OK)

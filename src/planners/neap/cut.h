@@ -30,26 +30,26 @@ typedef struct cut_answer {
 
 typedef struct cut cut;
 
-neap_status cut_create(neap_allocator *allocator, const problem *x, int64_t budget,
-                       const neap_link *link, cut **result, neap_diag *diag);
-void cut_destroy(cut *c);
+neap_status neap_cut_create(neap_allocator *allocator, const problem *x, int64_t budget,
+                            const neap_link *link, cut **result, neap_diag *diag);
+void neap_cut_destroy(cut *c);
 
 /*
  * The bound at a task. Prices are tried from `price` on (0: begin from the middle), until the best
  * is found or nothing beyond `worthless` can come of it.
  */
-neap_status cut_solve(cut *c, uint32_t task, cut_scope scope, double price, int64_t worthless,
-                      const cut_watch *watch, cut_answer *answer, neap_diag *diag);
+neap_status neap_cut_solve(cut *c, uint32_t task, cut_scope scope, double price, int64_t worthless,
+                           const cut_watch *watch, cut_answer *answer, neap_diag *diag);
 
 /* Work done so far, in steps of some nanoseconds: the same on every machine. */
-uint64_t cut_work(const cut *c);
+uint64_t neap_cut_work(const cut *c);
 
 /* Writes what the last cut that fits the memory does with each tensor, and the last that does not.
  */
-void cut_fates(const cut *c, uint8_t *fates, uint8_t *loose);
+void neap_cut_fates(const cut *c, uint8_t *fates, uint8_t *loose);
 
 /* Whether plans may drop the tensor and make it again: where it or its task's views are pinned for
    the sake of the method alone, other plans do. By tensor; the cut's own. */
-const bool *cut_recomputable(const cut *c);
+const bool *neap_cut_recomputable(const cut *c);
 
 #endif

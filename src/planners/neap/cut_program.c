@@ -1,6 +1,6 @@
 #include "planners/neap/cut_program.h"
 
-#include "planners/graph/highs_model.h"
+#include "lp/highs_model.h"
 
 #include "base/fail.h"
 #include "base/memory.h"
@@ -39,8 +39,9 @@ struct cut_program {
     uint8_t *fates; /* by tensor */
 };
 
-neap_status program_create(neap_allocator *allocator, const problem *x, int64_t budget,
-                           const bool *can_recompute, cut_program **result, neap_diag *diag)
+neap_status neap_cut_program_create(neap_allocator *allocator, const problem *x, int64_t budget,
+                                    const bool *can_recompute, cut_program **result,
+                                    neap_diag *diag)
 {
     cut_program *g;
     *result = NULL;
@@ -52,18 +53,18 @@ neap_status program_create(neap_allocator *allocator, const problem *x, int64_t 
     g->budget = budget;
     g->can_recompute = can_recompute;
     neap_arena_init(&g->arena, allocator);
-    sparse_model_init(&g->lp, allocator);
+    neap_sparse_model_init(&g->lp, allocator);
     for (uint32_t k = 0; k < x->n_tasks; k++)
         g->least_ticks += task_ticks(x, k);
     *result = g;
     return NEAP_OK;
 }
 
-void program_destroy(cut_program *g)
+void neap_cut_program_destroy(cut_program *g)
 {
     if (!g)
         return;
-    sparse_model_clear(&g->lp);
+    neap_sparse_model_clear(&g->lp);
     neap_arena_clear(&g->arena);
     NEAP_DELETE(g->allocator, 1, g);
 }
@@ -198,7 +199,7 @@ static void add_columns(cut_program *g)
     for (uint32_t w = 0; w < g->n_windows; w++) {
         for (uint32_t s = 0; s < x->n_tensors; s++)
             g->resident[cell(g, w, s)] =
-                g->wanted[cell(g, w, s)] ? sparse_column(&g->lp, 0, 1, 0, true) : FREE;
+                g->wanted[cell(g, w, s)] ? neap_sparse_column(&g->lp, 0, 1, 0, true) : FREE;
         uint32_t task = g->moments[w];
         for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)
             if (g->wanted[cell(g, w, x->reads.items[i])])
@@ -214,7 +215,7 @@ static void add_columns(cut_program *g)
             if (g->wanted[cell(g, run->begin, s)] && g->can_recompute[s] &&
                 again_in(g, i)[p] == FREE)
                 again_in(g, i)[p] =
-                    sparse_column(&g->lp, 0, 1, run->begin == run->last ? ticks : 0, true);
+                    neap_sparse_column(&g->lp, 0, 1, run->begin == run->last ? ticks : 0, true);
         }
     }
 }
@@ -226,13 +227,13 @@ static void row_at_hand(cut_program *g, uint32_t i, uint32_t s, int32_t column)
     int32_t again = again_in(g, i)[g->x->producer[s]];
     if (resident < 0)
         return;
-    sparse_row_begin(&g->lp);
-    sparse_row_add(&g->lp, resident, 1);
+    neap_sparse_row_begin(&g->lp);
+    neap_sparse_row_add(&g->lp, resident, 1);
     if (again >= 0 && g->can_recompute[s])
-        sparse_row_add(&g->lp, again, 1);
+        neap_sparse_row_add(&g->lp, again, 1);
     if (column >= 0)
-        sparse_row_add(&g->lp, column, -1);
-    sparse_row_end(&g->lp, column >= 0 ? 0 : 1, HUGE_VAL);
+        neap_sparse_row_add(&g->lp, column, -1);
+    neap_sparse_row_end(&g->lp, column >= 0 ? 0 : 1, HUGE_VAL);
 }
 
 /* What first runs, and the end, read. */
@@ -259,12 +260,12 @@ static void row_at_most(cut_program *g, int32_t small, int32_t large, int32_t mo
 {
     if (small < 0 || large < 0)
         return;
-    sparse_row_begin(&g->lp);
-    sparse_row_add(&g->lp, large, 1);
+    neap_sparse_row_begin(&g->lp);
+    neap_sparse_row_add(&g->lp, large, 1);
     if (more >= 0)
-        sparse_row_add(&g->lp, more, 1);
-    sparse_row_add(&g->lp, small, -1);
-    sparse_row_end(&g->lp, 0, HUGE_VAL);
+        neap_sparse_row_add(&g->lp, more, 1);
+    neap_sparse_row_add(&g->lp, small, -1);
+    neap_sparse_row_end(&g->lp, 0, HUGE_VAL);
 }
 
 /* Who runs again in a span does so in a part of it. */
@@ -309,13 +310,13 @@ static int64_t room_at(const cut_program *g, uint32_t w)
 
 static void add_memory_row(cut_program *g, uint32_t w)
 {
-    sparse_row_begin(&g->lp);
+    neap_sparse_row_begin(&g->lp);
     for (uint32_t s = 0; s < g->x->n_tensors; s++)
         if (g->resident[cell(g, w, s)] >= 0)
-            sparse_row_add(&g->lp, g->resident[cell(g, w, s)],
-                           ldexp((double)g->x->bytes[s], g->bytes_shift));
+            neap_sparse_row_add(&g->lp, g->resident[cell(g, w, s)],
+                                ldexp((double)g->x->bytes[s], g->bytes_shift));
     /* A little more than the room: what fits exactly is not to be lost to HiGHS's tolerances. */
-    sparse_row_end(&g->lp, -HUGE_VAL, ldexp((double)room_at(g, w), g->bytes_shift) + 1e-5);
+    neap_sparse_row_end(&g->lp, -HUGE_VAL, ldexp((double)room_at(g, w), g->bytes_shift) + 1e-5);
 }
 
 #define TAKE(g, count, array) ((array) = neap_arena_alloc(&(g)->arena, (count), sizeof *(array)))
@@ -335,8 +336,8 @@ static neap_status build(cut_program *g, cut_scope scope, neap_diag *diag)
     size_t windows = g->n_windows;
     neap_arena_clear(&g->arena);
     neap_arena_init(&g->arena, g->allocator);
-    sparse_model_clear(&g->lp);
-    sparse_model_init(&g->lp, g->allocator);
+    neap_sparse_model_clear(&g->lp);
+    neap_sparse_model_init(&g->lp, g->allocator);
     if (!TAKE(g, windows * x->n_tasks, g->role) || !TAKE(g, windows * x->n_tensors, g->wanted) ||
         !TAKE(g, windows * x->n_tensors, g->resident) || !TAKE(g, windows * windows, g->span) ||
         !TAKE(g, 2 * windows, g->spans) || !TAKE(g, x->n_tensors, g->stack) ||
@@ -359,7 +360,7 @@ static neap_status build(cut_program *g, cut_scope scope, neap_diag *diag)
     }
     for (uint32_t i = 0; i < g->n_spans; i++)
         add_span_rows(g, i);
-    return sparse_model_status(&g->lp, diag);
+    return neap_sparse_model_status(&g->lp, diag);
 }
 
 /* ---- What is proven ---- */
@@ -511,9 +512,9 @@ static bool lost_patience(void *context)
     return false;
 }
 
-neap_status program_solve(cut_program *g, cut_scope scope, const uint32_t *tasks, uint32_t n_tasks,
-                          uint64_t effort, const cut_watch *watch, program_answer *answer,
-                          neap_diag *diag)
+neap_status neap_cut_program_solve(cut_program *g, cut_scope scope, const uint32_t *tasks,
+                                   uint32_t n_tasks, uint64_t effort, const cut_watch *watch,
+                                   program_answer *answer, neap_diag *diag)
 {
     highs_model *h = NULL;
     patience patient = {watch, effort};
@@ -526,20 +527,20 @@ neap_status program_solve(cut_program *g, cut_scope scope, const uint32_t *tasks
     neap_status status = build(g, scope, diag);
     if (status != NEAP_OK || g->lp.n_columns == 0)
         return status;
-    status = highs_model_create(g->allocator, &g->lp, true, &listen, &h, diag);
+    status = neap_highs_model_create(g->allocator, &g->lp, true, &listen, &h, diag);
     if (status == NEAP_OK)
-        status = highs_model_solve(h, &settings, &found, diag);
+        status = neap_highs_model_solve(h, &settings, &found, diag);
     if (status == NEAP_OK) {
         answer->ticks = proven_ticks(g, found.bound);
         answer->stopped = found.outcome == HIGHS_STOPPED;
         answer->effort = effort - patient.left;
         answer->columns = g->lp.n_columns;
         if (scope == CUT_GRAPH_ORDER && found.has_solution) {
-            status = find_overfull(g, highs_model_values(h), &answer->overfull, diag);
-            note_fates(g, highs_model_values(h));
+            status = find_overfull(g, neap_highs_model_values(h), &answer->overfull, diag);
+            note_fates(g, neap_highs_model_values(h));
             answer->fates = g->fates;
         }
     }
-    highs_model_destroy(h);
+    neap_highs_model_destroy(h);
     return status;
 }

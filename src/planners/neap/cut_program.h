@@ -31,15 +31,16 @@ typedef struct program_answer {
     uint64_t effort;      /* taken */
 } program_answer;
 
-/* Needs HiGHS (NEAP_UNSUPPORTED). `can_recompute` by tensor (cut_recomputable). */
-neap_status program_create(neap_allocator *allocator, const problem *x, int64_t budget,
-                           const bool *can_recompute, cut_program **result, neap_diag *diag);
-void program_destroy(cut_program *g);
+/* Needs HiGHS (NEAP_UNSUPPORTED). `can_recompute` by tensor (neap_cut_recomputable). */
+neap_status neap_cut_program_create(neap_allocator *allocator, const problem *x, int64_t budget,
+                                    const bool *can_recompute, cut_program **result,
+                                    neap_diag *diag);
+void neap_cut_program_destroy(cut_program *g);
 
 /* The bound by these moments (ascending tasks; in any order: each an ancestor of the next). Ends
    after so much effort, counted in what is the same on every machine. */
-neap_status program_solve(cut_program *g, cut_scope scope, const uint32_t *tasks, uint32_t n_tasks,
-                          uint64_t effort, const cut_watch *watch, program_answer *answer,
-                          neap_diag *diag);
+neap_status neap_cut_program_solve(cut_program *g, cut_scope scope, const uint32_t *tasks,
+                                   uint32_t n_tasks, uint64_t effort, const cut_watch *watch,
+                                   program_answer *answer, neap_diag *diag);
 
 #endif

@@ -6,8 +6,8 @@
 
 /* ---- Schedules put by ---- */
 
-neap_status search_plan_copy(neap_allocator *allocator, const problem *x, search_plan *to,
-                             const search_plan *from, neap_diag *diag)
+neap_status neap_search_plan_copy(neap_allocator *allocator, const problem *x, search_plan *to,
+                                  const search_plan *from, neap_diag *diag)
 {
     neap_status status = NEAP_OK;
     if (!to->choice)
@@ -33,7 +33,7 @@ neap_status search_plan_copy(neap_allocator *allocator, const problem *x, search
     return NEAP_OK;
 }
 
-void search_plan_clear(neap_allocator *allocator, const problem *x, search_plan *plan)
+void neap_search_plan_clear(neap_allocator *allocator, const problem *x, search_plan *plan)
 {
     NEAP_DELETE(allocator, plan->capacity, plan->tasks);
     NEAP_DELETE(allocator, plan->transfer_capacity, plan->transfers);
@@ -109,7 +109,7 @@ static neap_status reserve(search *s, neap_diag *diag)
     return status;
 }
 
-neap_status search_evaluate(search *s, neap_diag *diag)
+neap_status neap_search_evaluate(search *s, neap_diag *diag)
 {
     const sequence *q = &s->q;
     search_plan *trial = &s->trial;
@@ -121,20 +121,20 @@ neap_status search_evaluate(search *s, neap_diag *diag)
     if (status != NEAP_OK)
         return status;
     /* What does not fit yet is scheduled within the bytes that it takes. */
-    int64_t most = sequence_most(q), level = most > s->budget ? most : s->budget;
-    sequence_list(q, trial->tasks, s->room);
+    int64_t most = neap_sequence_most(q), level = most > s->budget ? most : s->budget;
+    neap_sequence_list(q, trial->tasks, s->room);
     for (uint32_t i = 0; i <= q->length; i++)
         s->room[i] = level - s->room[i];
     number_items(s);
     list_transfers(s);
     compute_list list = {.n = q->length, .tasks = trial->tasks, .choice = q->choice};
-    return transfers_schedule(s->scratch, &list, s->room, trial->n_transfers, trial->transfers,
-                              s->moods, &trial->ticks, diag);
+    return neap_transfers_schedule(s->scratch, &list, s->room, trial->n_transfers, trial->transfers,
+                                   s->noise_seed, &trial->ticks, diag);
 }
 
-neap_status search_keep(search *s, neap_diag *diag)
+neap_status neap_search_keep(search *s, neap_diag *diag)
 {
-    int64_t peak = sequence_most(&s->q) + s->x->base_bytes;
+    int64_t peak = neap_sequence_most(&s->q) + s->x->base_bytes;
     int64_t budget = s->budget + s->x->base_bytes;
     if (s->best.found &&
         (s->best.peak <= budget ? peak > budget || s->current_ticks >= s->best.ticks
@@ -142,30 +142,30 @@ neap_status search_keep(search *s, neap_diag *diag)
         return NEAP_OK;
     neap_status status = reserve(s, diag);
     if (status == NEAP_OK)
-        status = search_evaluate(s, diag); /* for the transfers */
+        status = neap_search_evaluate(s, diag); /* for the transfers */
     search_plan *trial = &s->trial;
     if (status != NEAP_OK || (s->best.found && s->best.peak <= budget && peak <= budget &&
-                              trial->ticks >= s->best.ticks)) /* in another mood it was better */
+                              trial->ticks >= s->best.ticks)) /* in another noise it was better */
         return status;
     if (trial->ticks == INT64_MAX)
         return NEAP_OK; /* it takes more host memory than there is */
-    sequence_list(&s->q, trial->tasks, NULL);
+    neap_sequence_list(&s->q, trial->tasks, NULL);
     trial->n = s->q.length;
     trial->peak = peak;
     trial->found = true;
     for (uint32_t t = 0; t < s->x->n_tasks; t++)
         trial->choice[t] = s->q.choice[t];
-    return search_plan_copy(s->allocator, s->x, &s->best, trial, diag);
+    return neap_search_plan_copy(s->allocator, s->x, &s->best, trial, diag);
 }
 
-neap_status search_start_from(search *s, const search_plan *plan, neap_diag *diag)
+neap_status neap_search_start_from(search *s, const search_plan *plan, neap_diag *diag)
 {
     compute_list list = {.n = plan->n, .tasks = plan->tasks, .choice = plan->choice};
     neap_status status =
-        sequence_load(&s->q, &list, s->link ? plan->n_transfers : 0, plan->transfers, diag);
+        neap_sequence_load(&s->q, &list, s->link ? plan->n_transfers : 0, plan->transfers, diag);
     if (status != NEAP_OK)
         return status;
-    status = search_evaluate(s, diag);
+    status = neap_search_evaluate(s, diag);
     s->current_ticks = s->trial.ticks;
     return status;
 }

@@ -4,12 +4,12 @@
 
 enum { STOP_CHECK_EVERY = 1 << 12 }; /* nodes */
 
-void max_flow_init(max_flow *f, neap_allocator *allocator)
+void neap_max_flow_init(max_flow *f, neap_allocator *allocator)
 {
     *f = (max_flow){.allocator = allocator, .n_nodes = FLOW_FIRST_FREE};
 }
 
-void max_flow_clear(max_flow *f)
+void neap_max_flow_clear(max_flow *f)
 {
     neap_allocator *a = f->allocator;
     NEAP_DELETE(a, f->capacity_capacity, f->capacity);
@@ -24,7 +24,7 @@ void max_flow_clear(max_flow *f)
     NEAP_DELETE(a, f->excess_capacity, f->excess);
     NEAP_DELETE(a, f->active_capacity, f->active);
     NEAP_DELETE(a, f->count_capacity, f->count);
-    max_flow_init(f, a);
+    neap_max_flow_init(f, a);
 }
 
 static neap_status reserve_nodes(max_flow *f, size_t n, neap_diag *diag)
@@ -48,7 +48,7 @@ static neap_status reserve_nodes(max_flow *f, size_t n, neap_diag *diag)
     return status;
 }
 
-neap_status max_flow_reset(max_flow *f, neap_diag *diag)
+neap_status neap_max_flow_reset(max_flow *f, neap_diag *diag)
 {
     f->n_nodes = FLOW_FIRST_FREE;
     f->n_arcs = 0;
@@ -58,7 +58,7 @@ neap_status max_flow_reset(max_flow *f, neap_diag *diag)
     return status;
 }
 
-neap_status max_flow_add_node(max_flow *f, uint32_t *node, neap_diag *diag)
+neap_status neap_max_flow_add_node(max_flow *f, uint32_t *node, neap_diag *diag)
 {
     neap_status status = reserve_nodes(f, (size_t)f->n_nodes + 1, diag);
     if (status != NEAP_OK)
@@ -76,8 +76,8 @@ static void link_arc(max_flow *f, uint32_t arc, uint32_t from, uint32_t to, int6
     f->first[from] = arc;
 }
 
-neap_status max_flow_add_arc(max_flow *f, uint32_t from, uint32_t to, int64_t capacity,
-                             uint32_t *arc, neap_diag *diag)
+neap_status neap_max_flow_add_arc(max_flow *f, uint32_t from, uint32_t to, int64_t capacity,
+                                  uint32_t *arc, neap_diag *diag)
 {
     neap_allocator *a = f->allocator;
     size_t n = (size_t)f->n_arcs + 2;
@@ -215,7 +215,7 @@ static void saturate_source(max_flow *f)
         }
 }
 
-int64_t max_flow_solve(max_flow *f, bool (*stop)(void *context), void *context, bool *stopped)
+int64_t neap_max_flow_solve(max_flow *f, bool (*stop)(void *context), void *context, bool *stopped)
 {
     uint64_t often = 6 * (uint64_t)f->n_nodes + f->n_arcs / 2, steps = 0;
     *stopped = false;
@@ -240,7 +240,7 @@ int64_t max_flow_solve(max_flow *f, bool (*stop)(void *context), void *context, 
     return f->excess[FLOW_SINK];
 }
 
-bool max_flow_before_cut(const max_flow *f, uint32_t node)
+bool neap_max_flow_before_cut(const max_flow *f, uint32_t node)
 {
     return f->label[node] >= f->n_nodes;
 }

@@ -40,19 +40,19 @@ typedef struct max_flow {
     uint64_t total_work; /* of all solves */
 } max_flow;
 
-void max_flow_init(max_flow *f, neap_allocator *allocator);
-void max_flow_clear(max_flow *f);
+void neap_max_flow_init(max_flow *f, neap_allocator *allocator);
+void neap_max_flow_clear(max_flow *f);
 /* Takes all arcs and nodes away but source and sink. Needed before the first arc too. */
-neap_status max_flow_reset(max_flow *f, neap_diag *diag);
+neap_status neap_max_flow_reset(max_flow *f, neap_diag *diag);
 
-neap_status max_flow_add_node(max_flow *f, uint32_t *node, neap_diag *diag);
+neap_status neap_max_flow_add_node(max_flow *f, uint32_t *node, neap_diag *diag);
 /* Sets *arc (even) unless it is NULL. */
-neap_status max_flow_add_arc(max_flow *f, uint32_t from, uint32_t to, int64_t capacity,
-                             uint32_t *arc, neap_diag *diag);
+neap_status neap_max_flow_add_arc(max_flow *f, uint32_t from, uint32_t to, int64_t capacity,
+                                  uint32_t *arc, neap_diag *diag);
 
 /* The value of a minimum cut, or of a preflow where `stop` said so (*stopped). */
-int64_t max_flow_solve(max_flow *f, bool (*stop)(void *context), void *context, bool *stopped);
+int64_t neap_max_flow_solve(max_flow *f, bool (*stop)(void *context), void *context, bool *stopped);
 /* After a solve that was not stopped: which side of the cut with the most nodes before it. */
-bool max_flow_before_cut(const max_flow *f, uint32_t node);
+bool neap_max_flow_before_cut(const max_flow *f, uint32_t node);
 
 #endif

@@ -11,10 +11,10 @@
 #include "base/fail.h"
 #include "base/memory.h"
 #include "base/team.h"
-#include "planners/neap/bound_beside.h"
-#include "planners/neap/emit.h"
-#include "planners/neap/start.h"
-#include "planners/planner_internal.h"
+#include "planners/common/planner.h"
+#include "planners/neap/bound_thread.h"
+#include "planners/neap/plan_conversion.h"
+#include "planners/neap/start_plan.h"
 
 #include <neap/check.h>
 
@@ -57,7 +57,7 @@ typedef struct neap_run {
     search streams[STREAMS];
     const neap_link *link; /* NULL: there is none */
     bound *bound;
-    bound_beside beside; /* where it has its own thread */
+    bound_thread beside; /* where it has its own thread */
     search_cut told;     /* its arrays */
     int64_t any_ticks;   /* that no plan beats, when it was last looked at */
     int64_t bound_ticks; /* of the best plan's kind, likewise */
@@ -79,7 +79,7 @@ typedef struct neap_run {
 static bool stopped(void *context)
 {
     const neap_run *run = context;
-    return planner_stopped(run->p);
+    return neap_planner_stopped(run->p);
 }
 
 /* A stream begins anew with what the bound's best cut suggests, if that is any good. */
@@ -88,11 +88,12 @@ static neap_status follow_cut(neap_run *run, uint32_t k)
     static const search_mixture mixtures[STREAMS] = {{8, true}, {1, false}, {1, true}, {64, true}};
     search *s = &run->streams[k];
     neap_diag *diag = &run->diags[k];
-    neap_status status = search_follow(s, &run->cut, &mixtures[(k + run->round) % STREAMS], diag);
+    neap_status status =
+        neap_search_start_from_cut(s, &run->cut, &mixtures[(k + run->round) % STREAMS], diag);
     if (status == NEAP_OK)
-        status = search_construct(s, diag);
-    if (status == NEAP_OK && sequence_most(&s->q) > s->budget && s->best.found)
-        status = search_start_from(s, &s->best, diag);
+        status = neap_search_construct(s, diag);
+    if (status == NEAP_OK && neap_sequence_most(&s->q) > s->budget && s->best.found)
+        status = neap_search_start_from(s, &s->best, diag);
     return status;
 }
 
@@ -100,8 +101,8 @@ static neap_status follow_cut(neap_run *run, uint32_t k)
 static neap_status begin_with_start(neap_run *run)
 {
     search *s = &run->streams[0];
-    neap_status status = search_start_from(s, &run->start.schedule, &run->diags[0]);
-    return status == NEAP_OK ? search_construct(s, &run->diags[0]) : status;
+    neap_status status = neap_search_start_from(s, &run->start.schedule, &run->diags[0]);
+    return status == NEAP_OK ? neap_search_construct(s, &run->diags[0]) : status;
 }
 
 static neap_status run_stream(neap_run *run, uint32_t k)
@@ -112,8 +113,8 @@ static neap_status run_stream(neap_run *run, uint32_t k)
     if (run->following && (k == run->round % run->n_streams || !s->best.found))
         return follow_cut(run, k);
     if (!s->best.found)
-        return search_construct(s, &run->diags[k]);
-    return search_iterate(s, run->iterations, &run->diags[k]);
+        return neap_search_construct(s, &run->diags[k]);
+    return neap_search_iterate(s, run->iterations, &run->diags[k]);
 }
 
 static void take_jobs(neap_job *self, neap_team *team, unsigned member)
@@ -127,7 +128,7 @@ static void take_jobs(neap_job *self, neap_team *team, unsigned member)
         if (k > 0 && !waits)
             run->status[k] = run_stream(run, k - 1);
         else if (k == 0 && run->bounding && !run->beside.runs)
-            run->status[k] = bound_improve(run->bound, stopped, run, &run->diags[STREAMS]);
+            run->status[k] = neap_bound_improve(run->bound, stopped, run, &run->diags[STREAMS]);
     }
 }
 
@@ -184,8 +185,9 @@ static neap_status is_in_order(const neap_run *run, const search_plan *plan, boo
 static bound_figures read_bound(neap_run *run)
 {
     if (run->beside.runs)
-        return bound_beside_look(&run->beside, run->cut.fates, run->cut.loose, &run->following);
-    bound_figures figures = *bound_state(run->bound);
+        return neap_bound_thread_look(&run->beside, run->cut.fates, run->cut.loose,
+                                      &run->following);
+    bound_figures figures = *neap_bound_state(run->bound);
     run->following = figures.position != NEAP_NONE && figures.order_ticks > run->followed;
     if (run->following) { /* the bound goes on and changes its own */
         memcpy(run->cut.fates, figures.fates, run->x.n_tensors);
@@ -215,14 +217,14 @@ static void let_bound_go(neap_run *run)
 {
     const neap_request *request = run->p->request;
     if (request->time_limit > 0 && neap_team_size(request->threads, 2) > 1 && run->bounding)
-        bound_beside_begin(&run->beside, run->bound, &run->x, run->told.fates, run->told.loose,
-                           stopped, run);
+        neap_bound_thread_begin(&run->beside, run->bound, &run->x, run->told.fates, run->told.loose,
+                                stopped, run);
 }
 
 /* Behind the best: too large and larger, or slower. */
 static bool lags(const neap_run *run, const search *s)
 {
-    int64_t peak = sequence_most(&s->q) + run->x.base_bytes;
+    int64_t peak = neap_sequence_most(&s->q) + run->x.base_bytes;
     return peak > run->within ? peak > run->best.peak : s->current_ticks > run->best.ticks;
 }
 
@@ -233,13 +235,13 @@ static neap_status compare_streams(neap_run *run, neap_diag *diag)
     for (uint32_t k = 0; k < run->n_streams && status == NEAP_OK; k++)
         if (is_better(run, &run->streams[k].best, &run->best)) {
             run->last_improved = run->round;
-            status =
-                search_plan_copy(run->allocator, &run->x, &run->best, &run->streams[k].best, diag);
+            status = neap_search_plan_copy(run->allocator, &run->x, &run->best,
+                                           &run->streams[k].best, diag);
         }
     search *turn =
-        &run->streams[run->round / EXCHANGE % (run->n_streams / 2)]; /* not the restless */
+        &run->streams[run->round / EXCHANGE % (run->n_streams / 2)]; /* not one that restarts */
     if (status == NEAP_OK && run->best.found && run->round % EXCHANGE == 0 && lags(run, turn))
-        status = search_start_from(turn, &run->best, diag);
+        status = neap_search_start_from(turn, &run->best, diag);
     return status;
 }
 
@@ -247,7 +249,7 @@ static neap_status compare_streams(neap_run *run, neap_diag *diag)
    graph's order may still be beaten in another. */
 static bool is_good_enough(const neap_run *run)
 {
-    int64_t target = planner_target_ticks(run->p);
+    int64_t target = neap_planner_target_ticks(run->p);
     double ticks = (double)run->best.ticks, gap = run->p->request->gap;
     return fits(run, &run->best) && (ticks <= (double)run->any_ticks * (1 + CLOSE) ||
                                      (gap > 0 && ticks <= (double)run->bound_ticks * (1 + gap)) ||
@@ -273,8 +275,9 @@ static bool is_low_enough(const neap_run *run)
     const planner *p = run->p;
     double wanted = (double)run->floor * (1 + p->request->gap);
     return fits(run, &run->best) || (run->best.found && (double)run->best.peak <= wanted) ||
-           planner_stopped(p) ||
-           (p->request->time_limit > 0 && planner_seconds_left(p) < p->request->time_limit / 2);
+           neap_planner_stopped(p) ||
+           (p->request->time_limit > 0 &&
+            neap_planner_seconds_left(p) < p->request->time_limit / 2);
 }
 
 /* From here on it is the time that counts, within the least peak found. */
@@ -282,16 +285,16 @@ static neap_status stay_within_peak(neap_run *run, neap_diag *diag)
 {
     run->within = run->best.peak;
     run->last_improved = 0;
-    bound_destroy(run->bound);
+    neap_bound_destroy(run->bound);
     run->bound = NULL;
     neap_status status =
-        bound_create(run->allocator, &run->x, run->within, run->link, &run->bound, diag);
+        neap_bound_create(run->allocator, &run->x, run->within, run->link, &run->bound, diag);
     for (uint32_t k = 0; k < run->n_streams && status == NEAP_OK; k++) {
         search *s = &run->streams[k];
         s->budget = run->within - run->x.base_bytes;
-        status = search_start_from(s, &run->best, diag);
+        status = neap_search_start_from(s, &run->best, diag);
         if (status == NEAP_OK)
-            status = search_plan_copy(run->allocator, &run->x, &s->best, &run->best, diag);
+            status = neap_search_plan_copy(run->allocator, &run->x, &s->best, &run->best, diag);
     }
     run->bounding = true;
     return status;
@@ -310,7 +313,7 @@ static neap_status search_peak(neap_run *run, neap_diag *diag)
             status = compare_streams(run, diag);
         if (status != NEAP_OK || is_low_enough(run) || run->round > run->last_improved + patience)
             break;
-        planner_report_search(run->p, -1, -1);
+        neap_planner_report_search(run->p, -1, -1);
     }
     if (status == NEAP_OK && run->best.found)
         status = stay_within_peak(run, diag);
@@ -329,10 +332,11 @@ static neap_status search_rounds(neap_run *run, neap_diag *diag)
             status = compare_streams(run, diag);
         if (status == NEAP_OK)
             status = look_at_bound(run, diag);
-        if (status != NEAP_OK || is_good_enough(run) || is_hopeless(run) || planner_stopped(run->p))
+        if (status != NEAP_OK || is_good_enough(run) || is_hopeless(run) ||
+            neap_planner_stopped(run->p))
             break;
-        planner_report_search(run->p, fits(run, &run->best) ? run->best.ticks : -1,
-                              run->bound_ticks);
+        neap_planner_report_search(run->p, fits(run, &run->best) ? run->best.ticks : -1,
+                                   run->bound_ticks);
         /* As long as the time allows; but where nothing fits, no longer than without a limit. */
         bool limited = run->p->request->time_limit > 0 && fits(run, &run->best);
         if (!limited && run->round > run->last_improved + rounds / 3 && !run->bounding)
@@ -343,7 +347,7 @@ static neap_status search_rounds(neap_run *run, neap_diag *diag)
             let_bound_go(run);
     }
     neap_diag other;
-    neap_status ended = bound_beside_end(&run->beside, status == NEAP_OK ? diag : &other);
+    neap_status ended = neap_bound_thread_end(&run->beside, status == NEAP_OK ? diag : &other);
     if (status == NEAP_OK)
         status = ended;
     return status == NEAP_OK ? look_at_bound(run, diag) : status;
@@ -355,7 +359,7 @@ static bool is_start_best(const neap_run *run)
 {
     const search_plan *best = &run->best;
     search_plan start = {true, .ticks = run->start.ticks, .peak = run->start.peak};
-    if (!run->start.given || !run->start.as_wished)
+    if (!run->start.given || !run->start.honours_constraints)
         return false;
     if (seeks_peak(run) && best->found && start.peak != best->peak)
         return start.peak < best->peak;
@@ -370,9 +374,10 @@ static neap_status write_plan(neap_run *run, draft *d, neap_diag *diag)
     neap_timeline timeline = {0};
     bool from_start = is_start_best(run);
     neap_status status =
-        from_start ? start_copy(&run->start, p->allocator, &run->x, p->request, &d->plan, diag)
-                   : emit_plan(p->allocator, &run->x, p->request, &list, best->n_transfers,
-                               best->transfers, &d->plan, diag);
+        from_start
+            ? neap_start_plan_copy(&run->start, p->allocator, &run->x, p->request, &d->plan, diag)
+            : neap_schedule_to_plan(p->allocator, &run->x, p->request, &list, best->n_transfers,
+                                    best->transfers, &d->plan, diag);
     if (status == NEAP_OK)
         status = neap_timeline_build(p->allocator, p->graph, d->plan, &p->request->link, &timeline,
                                      diag);
@@ -395,15 +400,15 @@ static bool is_undecided(const neap_run *run, const draft *d)
         return true;
     int64_t peak = has_start ? run->start.peak : run->best.peak;
     bool none_fits =
-        p->budget < run->floor || (!seeks_peak(run) && bound_state(run->bound)->none_fits);
+        p->budget < run->floor || (!seeks_peak(run) && neap_bound_state(run->bound)->none_fits);
     return d->stopped && peak > p->budget && !none_fits;
 }
 
 static neap_status write_draft(neap_run *run, draft *d, neap_diag *diag)
 {
     const planner *p = run->p;
-    const bound_figures *figures = bound_state(run->bound);
-    d->stopped = planner_stopped(p);
+    const bound_figures *figures = neap_bound_state(run->bound);
+    d->stopped = neap_planner_stopped(p);
     if (!seeks_peak(run)) { /* else the bound is one of plans within the least peak found */
         d->bound_ticks = run->bound_ticks;
         d->scope = run->scope;
@@ -412,11 +417,11 @@ static neap_status write_draft(neap_run *run, draft *d, neap_diag *diag)
         return NEAP_OK;
     neap_status status = write_plan(run, d, diag);
     if (status == NEAP_OK && !seeks_peak(run))
-        status = draft_add_number(p, d, "any_order_bound",
-                                  neap_graph_seconds(p->graph, figures->any_ticks), diag);
+        status = neap_draft_add_number(p, d, "any_order_bound",
+                                       neap_graph_seconds(p->graph, figures->any_ticks), diag);
     if (status == NEAP_OK && !seeks_peak(run))
-        status = draft_add_number(p, d, "fixed_order_bound",
-                                  neap_graph_seconds(p->graph, figures->order_ticks), diag);
+        status = neap_draft_add_number(p, d, "fixed_order_bound",
+                                       neap_graph_seconds(p->graph, figures->order_ticks), diag);
     return status;
 }
 
@@ -430,23 +435,24 @@ static neap_status begin(neap_run *run, neap_diag *diag)
     /* Few long streams are better than many short ones, but threads should not idle. */
     bool limited = p->request->time_limit > 0;
     run->n_streams = limited && neap_team_size(p->request->threads, STREAMS) < 3 ? 2 : STREAMS;
-    neap_status status = problem_init(&run->x, run->allocator, p->request, diag);
+    neap_status status = neap_problem_init(&run->x, run->allocator, p->request, diag);
     if (status == NEAP_OK)
-        status = start_read(&run->start, run->allocator, &run->x, p->request, diag);
+        status = neap_start_plan_read(&run->start, run->allocator, &run->x, p->request, diag);
     if (status == NEAP_OK)
-        status = bound_create(run->allocator, &run->x, p->budget, run->link, &run->bound, diag);
+        status =
+            neap_bound_create(run->allocator, &run->x, p->budget, run->link, &run->bound, diag);
     /* Where no plan can fit, the least peak is sought. */
     bool down = seeks_peak(run) || p->budget < run->floor;
     int64_t budget = down ? run->floor : p->budget;
     for (uint32_t k = 0; k < run->n_streams && status == NEAP_OK; k++)
-        status = search_init(&run->streams[k], run->allocator, &run->x, budget, run->link,
-                             p->request->seed * STREAMS + k, diag);
+        status = neap_search_init(&run->streams[k], run->allocator, &run->x, budget, run->link,
+                                  p->request->seed * STREAMS + k, diag);
     for (uint32_t k = 0; k < run->n_streams; k++)
-        search_set_stop(&run->streams[k], stopped, run);
+        neap_search_set_stop(&run->streams[k], stopped, run);
     for (uint32_t k = run->n_streams / 2; k < run->n_streams; k++)
-        run->streams[k].restless = true;
+        run->streams[k].restarts = true;
     for (uint32_t k = 1; k < run->n_streams; k++)
-        run->streams[k].restarts = 1; /* with noise from the start */
+        run->streams[k].n_restarts = 1; /* with noise from the start */
     if (status == NEAP_OK)
         status = NEAP_NEW(run->allocator, run->x.n_tensors, &run->cut.fates, diag);
     if (status == NEAP_OK)
@@ -470,15 +476,15 @@ static neap_status plan_with(neap_run *run, draft *d, neap_diag *diag)
     if (status == NEAP_OK)
         status = write_draft(run, d, diag);
     for (uint32_t k = 0; k < STREAMS; k++)
-        search_clear(&run->streams[k]);
-    search_plan_clear(run->allocator, &run->x, &run->best);
+        neap_search_clear(&run->streams[k]);
+    neap_search_plan_clear(run->allocator, &run->x, &run->best);
     NEAP_DELETE(run->allocator, run->x.n_tensors, run->cut.fates);
     NEAP_DELETE(run->allocator, run->x.n_tensors, run->cut.loose);
     NEAP_DELETE(run->allocator, run->x.n_tensors, run->told.fates);
     NEAP_DELETE(run->allocator, run->x.n_tensors, run->told.loose);
-    bound_destroy(run->bound);
-    start_clear(&run->start, run->allocator, &run->x);
-    problem_clear(&run->x);
+    neap_bound_destroy(run->bound);
+    neap_start_plan_clear(&run->start, run->allocator, &run->x);
+    neap_problem_clear(&run->x);
     return status;
 }
 
@@ -500,12 +506,12 @@ static neap_status plan_neap(const planner *p, draft *d, neap_diag *diag)
     return status;
 }
 
-const neap_method method_neap = {
+const neap_method neap_method_neap = {
     .name = "neap",
     .summary = "keep, recompute, offload, kernels and order together, with a proven bound",
     .source = "neap's own; bounds in docs/bounds.md",
     .n_options = sizeof options / sizeof *options,
     .options = options,
-    .takes_wishes = true,
+    .takes_constraints = true,
     .plan = plan_neap,
 };

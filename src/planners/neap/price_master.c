@@ -107,8 +107,8 @@ static bool clear_slacks(price_master *m, double duals[N])
     return true;
 }
 
-bool master_begin(price_master *m, const int64_t base[MASTER_TIMES], int64_t room,
-                  const master_line *line)
+bool neap_price_master_begin(price_master *m, const int64_t base[MASTER_TIMES], int64_t room,
+                             const master_line *line)
 {
     double duals[N];
     int largest = 0;
@@ -129,7 +129,7 @@ bool master_begin(price_master *m, const int64_t base[MASTER_TIMES], int64_t roo
     return price(m, duals) && clear_slacks(m, duals);
 }
 
-bool master_add(price_master *m, const master_line *line)
+bool neap_price_master_add(price_master *m, const master_line *line)
 {
     double column[N], duals[N], reduced = -m->line_price;
     column_of(m, line, column);

@@ -36,9 +36,9 @@ typedef struct price_master {
 } price_master;
 
 /* Begins with one line whose bytes are within the room; false: numerical trouble. */
-bool master_begin(price_master *m, const int64_t base[MASTER_TIMES], int64_t room,
-                  const master_line *line);
+bool neap_price_master_begin(price_master *m, const int64_t base[MASTER_TIMES], int64_t room,
+                             const master_line *line);
 /* Adds a line, and finds new prices; false: it changes nothing. */
-bool master_add(price_master *m, const master_line *line);
+bool neap_price_master_add(price_master *m, const master_line *line);
 
 #endif

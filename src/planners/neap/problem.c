@@ -343,8 +343,8 @@ static void spread_pins(problem *x)
 
 /* ---- All of it ---- */
 
-neap_status problem_init(problem *x, neap_allocator *allocator, const neap_request *request,
-                         neap_diag *diag)
+neap_status neap_problem_init(problem *x, neap_allocator *allocator, const neap_request *request,
+                              neap_diag *diag)
 {
     *x = (problem){.graph = request->graph, .base_bytes = neap_graph_base_bytes(request->graph)};
     neap_arena_init(&x->arena, allocator);
@@ -359,7 +359,7 @@ neap_status problem_init(problem *x, neap_allocator *allocator, const neap_reque
     return status;
 }
 
-void problem_clear(problem *x)
+void neap_problem_clear(problem *x)
 {
     neap_arena_clear(&x->arena);
 }

@@ -64,10 +64,10 @@ typedef struct problem {
     uint32_t *tensor_of_value; /* of a root or a view; NEAP_NONE: an input's */
 } problem;
 
-/* Reads the request's graph and pins. problem_clear is needed after a failure too. */
-neap_status problem_init(problem *x, neap_allocator *allocator, const neap_request *request,
-                         neap_diag *diag);
-void problem_clear(problem *x);
+/* Reads the request's graph and pins. neap_problem_clear is needed after a failure too. */
+neap_status neap_problem_init(problem *x, neap_allocator *allocator, const neap_request *request,
+                              neap_diag *diag);
+void neap_problem_clear(problem *x);
 
 /* Least ticks of a task, and least workspace. */
 static inline int64_t task_ticks(const problem *x, uint32_t task)

@@ -16,23 +16,23 @@ static bool is_useless(const search *s, uint32_t id)
         return false;
     for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
         const ref_list *list = &s->q.refs[x->makes.items[i]];
-        uint32_t at = sequence_find_ref(&s->q, x->makes.items[i], place) + 1;
+        uint32_t at = neap_sequence_find_ref(&s->q, x->makes.items[i], place) + 1;
         if (at < list->n && !list->refs[at].makes)
             return false;
     }
     return true;
 }
 
-void search_remove(search *s, uint32_t id)
+void neap_search_remove(search *s, uint32_t id)
 {
     const problem *x = s->x;
-    uint32_t task = s->q.items[id].task, next = sequence_next(&s->q, id);
-    sequence_remove(&s->q, id);
+    uint32_t task = s->q.items[id].task, next = neap_sequence_next(&s->q, id);
+    neap_sequence_remove(&s->q, id);
     for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
         const ref_list *list = &s->q.refs[x->reads.items[i]];
-        uint32_t at = sequence_find_ref(&s->q, x->reads.items[i], sequence_place(&s->q, next));
+        uint32_t at = neap_sequence_find_ref(&s->q, x->reads.items[i], sequence_place(&s->q, next));
         if (at > 0 && list->refs[at - 1].makes && is_useless(s, list->refs[at - 1].item))
-            search_remove(s, list->refs[at - 1].item);
+            neap_search_remove(s, list->refs[at - 1].item);
     }
 }
 
@@ -44,17 +44,18 @@ static bool is_needed(const search *s, uint32_t id)
     uint32_t task = q->items[id].task, place = sequence_place(q, id);
     for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
         const ref_list *list = &q->refs[x->reads.items[i]];
-        uint32_t at = sequence_find_ref(q, x->reads.items[i], place) + 1;
+        uint32_t at = neap_sequence_find_ref(q, x->reads.items[i], place) + 1;
         if (!ref_is_held(list, at))
             return false;
     }
     for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
         uint32_t tensor = x->makes.items[i];
         const ref_list *list = &q->refs[tensor];
-        uint32_t at = sequence_find_ref(q, tensor, place);
+        uint32_t at = neap_sequence_find_ref(q, tensor, place);
         if (at == 0 || !ref_is_held(list, at + 1))
             continue;
-        if (!sequence_fits_between(q, list->refs[at - 1].item, id, s->budget - x->bytes[tensor]))
+        if (!neap_sequence_fits_between(q, list->refs[at - 1].item, id,
+                                        s->budget - x->bytes[tensor]))
             return true;
     }
     return false;
@@ -62,12 +63,13 @@ static bool is_needed(const search *s, uint32_t id)
 
 static void try_removing(search *s, uint32_t id)
 {
-    if (s->q.items[id].task == NEAP_NONE || !sequence_can_remove(&s->q, id) || is_needed(s, id))
+    if (s->q.items[id].task == NEAP_NONE || !neap_sequence_can_remove(&s->q, id) ||
+        is_needed(s, id))
         return;
     size_t mark = s->q.n_changes;
-    search_remove(s, id);
-    if (sequence_most(&s->q) > s->budget)
-        sequence_undo(&s->q, mark);
+    neap_search_remove(s, id);
+    if (neap_sequence_most(&s->q) > s->budget)
+        neap_sequence_undo(&s->q, mark);
 }
 
 /* Back to a faster variant, the fastest that fits. */
@@ -76,21 +78,21 @@ static void try_faster(search *s, uint32_t task)
     uint32_t now = s->q.choice[task];
     size_t mark = s->q.n_changes;
     for (uint32_t v = 0; v < now; v++) {
-        sequence_set_variant(&s->q, task, v);
-        if (sequence_most(&s->q) <= s->budget)
+        neap_sequence_set_variant(&s->q, task, v);
+        if (neap_sequence_most(&s->q) <= s->budget)
             return;
-        sequence_undo(&s->q, mark);
+        neap_sequence_undo(&s->q, mark);
     }
 }
 
-void search_bring_back(search *s)
+void neap_search_bring_back(search *s)
 {
     for (uint32_t t = 0; t < s->x->n_tensors && s->q.n_away > 0; t++)
         for (uint32_t i = 1; i < s->q.refs[t].n; i++) {
             const ref *r = s->q.refs[t].refs;
-            if (r[i].away &&
-                sequence_fits_between(&s->q, r[i - 1].item, r[i].item, s->budget - s->x->bytes[t]))
-                sequence_set_away(&s->q, t, r[i].item, false);
+            if (r[i].away && neap_sequence_fits_between(&s->q, r[i - 1].item, r[i].item,
+                                                        s->budget - s->x->bytes[t]))
+                neap_sequence_set_away(&s->q, t, r[i].item, false);
         }
 }
 
@@ -107,7 +109,7 @@ static uint32_t list_reruns(search *s)
 {
     const problem *x = s->x;
     const sequence *q = &s->q;
-    bool some = s->hasty && q->n_items > MOST_PRUNED;
+    bool some = s->partial_prune && q->n_items > MOST_PRUNED;
     uint32_t n = 0, count = some ? MOST_PRUNED / 4 : q->n_items;
     uint32_t from = some ? neap_random_below(&s->random, q->n_items) : 0;
     for (uint32_t k = 0; k < count; k++) {
@@ -124,7 +126,7 @@ static uint32_t list_reruns(search *s)
     return n;
 }
 
-void search_prune(search *s)
+void neap_search_prune(search *s)
 {
     const problem *x = s->x;
     sequence *q = &s->q;
@@ -144,7 +146,7 @@ void search_prune(search *s)
                      (double)(variants[q->choice[task]].ticks - variants[0].ticks) * q->runs[task]);
     }
     if (n > 1)
-        qsort(s->ranks, n, sizeof *s->ranks, ranked_down);
+        qsort(s->ranks, n, sizeof *s->ranks, neap_ranked_down);
     for (uint32_t i = 0; i < n; i++) {
         if (s->ranks[i].item < n_items)
             try_removing(s, s->ranks[i].item);

@@ -65,17 +65,17 @@ static void choose_samples(search *s)
 static bool is_better_made(const search *s, uint32_t tensor, uint32_t id)
 {
     const ref_list *list = &s->q.refs[tensor];
-    uint32_t at = sequence_find_ref(&s->q, tensor, sequence_place(&s->q, id));
+    uint32_t at = neap_sequence_find_ref(&s->q, tensor, sequence_place(&s->q, id));
     return !ref_is_held(list, at + 1) && s->x->bytes[tensor] > 0 &&
            tensor_can_recompute(s->x, tensor) &&
-           !sequence_fits_between(&s->q, list->refs[at - 1].item, id, s->budget);
+           !neap_sequence_fits_between(&s->q, list->refs[at - 1].item, id, s->budget);
 }
 
 /* Runs a task before an item, and before it what would else be held for it in vain. */
 static void make(search *s, uint32_t task, uint32_t before, uint32_t *left)
 {
     const problem *x = s->x;
-    uint32_t id = sequence_insert(&s->q, task, before);
+    uint32_t id = neap_sequence_insert(&s->q, task, before);
     --*left;
     for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)
         if (*left > 0 && !s->q.out_of_memory && is_better_made(s, x->reads.items[i], id))
@@ -85,10 +85,10 @@ static void make(search *s, uint32_t task, uint32_t before, uint32_t *left)
 /* ---- Which drop ---- */
 
 /* The factor of a tensor's scores: one for all of an iteration, or a new one each time. */
-static double mood_of(search *s, uint32_t tensor)
+static double noise_of(search *s, uint32_t tensor)
 {
-    uint64_t state = s->moods ^ (tensor * UINT64_C(0x9e3779b97f4a7c15));
-    double number = neap_random_real(s->moody ? &s->random : &state);
+    uint64_t state = s->noise_seed ^ (tensor * UINT64_C(0x9e3779b97f4a7c15));
+    double number = neap_random_real(s->fresh_noise ? &s->random : &state);
     return s->noise > 0 ? exp(s->noise * (2 * number - 1)) : 1;
 }
 
@@ -115,23 +115,23 @@ static bool add_drop(search *s, drop d)
 }
 
 /* A gap empties, too, when its last use comes before the overfull item, or its making behind. */
-static bool consider_moves(search *s, uint32_t tensor, uint32_t at, double gain, double mood)
+static bool consider_moves(search *s, uint32_t tensor, uint32_t at, double gain, double noise)
 {
     const ref_list *list = &s->q.refs[tensor];
     const ref *from = &list->refs[at - 1], *to = &list->refs[at];
     bool ends = !ref_is_held(list, at + 1);
-    drop d = {.tensor = tensor, .mood = mood, .score = gain / (1 + s->move_cost)};
+    drop d = {.tensor = tensor, .noise = noise, .score = gain / (1 + s->move_cost)};
     uint32_t sample = 0;
     while (s->samples[sample].place <= sequence_place(&s->q, from->item))
         sample++;
     d.kind = DROP_MOVE;
     d.moved = to->item;
     d.use = s->samples[sample].item;
-    if (ends && search_can_move(s, d.moved, d.use) && !add_drop(s, d))
+    if (ends && neap_search_can_move(s, d.moved, d.use) && !add_drop(s, d))
         return false;
     d.moved = from->item;
     d.use = to->item;
-    return !from->makes || !search_can_move(s, d.moved, d.use) || add_drop(s, d);
+    return !from->makes || !neap_search_can_move(s, d.moved, d.use) || add_drop(s, d);
 }
 
 /* Ticks of copying a tensor out and in again, at the price of the iteration. */
@@ -146,7 +146,7 @@ static double cost_of_sending(const search *s, uint32_t tensor)
     return s->send_price * (in + (copied ? 0 : out));
 }
 
-static bool consider_sending(search *s, uint32_t tensor, uint32_t use, double gain, double mood)
+static bool consider_sending(search *s, uint32_t tensor, uint32_t use, double gain, double noise)
 {
     if (!tensor_can_offload(s->x, tensor))
         return true;
@@ -154,7 +154,7 @@ static bool consider_sending(search *s, uint32_t tensor, uint32_t use, double ga
     return add_drop(s, (drop){.kind = DROP_AWAY,
                               .tensor = tensor,
                               .use = use,
-                              .mood = mood,
+                              .noise = noise,
                               .score = gain / (cost + 1)});
 }
 
@@ -171,10 +171,11 @@ static bool consider_variant(search *s, const overfull *sample)
     double saved = (double)(x->variants[now].workspace - x->variants[now + 1].workspace);
     double ticks = (double)(x->variants[now + 1].ticks - x->variants[now].ticks) * s->q.runs[task];
     double gain = saved < (double)sample->bytes ? saved : (double)sample->bytes;
-    double mood = mood_of(s, x->n_tensors + task);
-    return add_drop(
-        s,
-        (drop){.kind = DROP_LEAN, .moved = task, .mood = mood, .score = gain * mood / (ticks + 1)});
+    double noise = noise_of(s, x->n_tensors + task);
+    return add_drop(s, (drop){.kind = DROP_LEAN,
+                              .moved = task,
+                              .noise = noise,
+                              .score = gain * noise / (ticks + 1)});
 }
 
 /* The gaps of a tensor that some sample lies in. */
@@ -186,7 +187,7 @@ static bool consider(search *s, uint32_t tensor)
     if (list->n < 2 || sequence_place(q, list->refs[0].item) >= last ||
         sequence_place(q, list->refs[list->n - 1].item) <= first)
         return true;
-    uint32_t j = sequence_find_ref(q, tensor, first);
+    uint32_t j = neap_sequence_find_ref(q, tensor, first);
     for (j = j > 0 ? j : 1; j < list->n; j++) {
         uint32_t from = sequence_place(q, list->refs[j - 1].item);
         if (from >= last)
@@ -199,17 +200,17 @@ static bool consider(search *s, uint32_t tensor)
             continue;
         uint32_t task = s->x->producer[tensor];
         double ticks = (double)sequence_ticks(q, task);
-        double mood = mood_of(s, tensor);
-        if (s->sending && !consider_sending(s, tensor, use, gain * mood, mood))
+        double noise = noise_of(s, tensor);
+        if (s->sending && !consider_sending(s, tensor, use, gain * noise, noise))
             return false;
         if (tensor_can_recompute(s->x, tensor) &&
             !add_drop(s, (drop){.kind = DROP_REMAKE,
                                 .tensor = tensor,
                                 .use = use,
-                                .mood = mood,
-                                .score = mood * gain / (ticks + 1)}))
+                                .noise = noise,
+                                .score = noise * gain / (ticks + 1)}))
             return false;
-        if (s->moving && !consider_moves(s, tensor, j, gain * mood, mood))
+        if (s->moving && !consider_moves(s, tensor, j, gain * noise, noise))
             return false;
     }
     return true;
@@ -257,13 +258,13 @@ static void apply(search *s, const drop *d)
         make(s, s->x->producer[d->tensor], d->use, &left);
         break;
     case DROP_AWAY:
-        sequence_set_away(&s->q, d->tensor, d->use, true);
+        neap_sequence_set_away(&s->q, d->tensor, d->use, true);
         break;
     case DROP_MOVE:
-        search_move(s, d->moved, d->use);
+        neap_search_move(s, d->moved, d->use);
         break;
     case DROP_LEAN:
-        sequence_set_variant(&s->q, d->moved, s->q.choice[d->moved] + 1);
+        neap_sequence_set_variant(&s->q, d->moved, s->q.choice[d->moved] + 1);
         break;
     }
 }
@@ -285,10 +286,10 @@ static void rate(search *s, drop *d, double before)
     apply(s, d);
     double gain = before - overflow(s);
     double cost = (double)(s->q.ticks - ticks) + 1 + extra;
-    d->score = (gain > 0 ? gain / cost : gain * cost - 1) * d->mood;
+    d->score = (gain > 0 ? gain / cost : gain * cost - 1) * d->noise;
     if (s->q.ticks > s->most_ticks)
         d->score = -1e300;
-    sequence_undo(&s->q, mark);
+    neap_sequence_undo(&s->q, mark);
 }
 
 /*
@@ -328,10 +329,10 @@ static const drop *any_drop(search *s)
     return d;
 }
 
-bool search_repair(search *s)
+bool neap_search_repair(search *s)
 {
     uint32_t steps = 0, most_steps = 100 + 4 * s->x->n_tasks, setbacks = 0;
-    while (sequence_most(&s->q) > s->budget) {
+    while (neap_sequence_most(&s->q) > s->budget) {
         if (++steps > most_steps || s->q.ticks > s->most_ticks || s->stop(s->stop_context) ||
             !collect(s))
             return false;

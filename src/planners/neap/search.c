@@ -16,7 +16,7 @@ enum {
 
 /* ---- Ranks ---- */
 
-int ranked_up(const void *left, const void *right)
+int neap_ranked_up(const void *left, const void *right)
 {
     const ranked *a = left, *b = right;
     if (a->rank > b->rank || a->rank < b->rank)
@@ -24,7 +24,7 @@ int ranked_up(const void *left, const void *right)
     return (a->item > b->item) - (a->item < b->item);
 }
 
-int ranked_down(const void *left, const void *right)
+int neap_ranked_down(const void *left, const void *right)
 {
     const ranked *a = left, *b = right;
     if (a->rank > b->rank || a->rank < b->rank)
@@ -49,7 +49,7 @@ static neap_status list_droppable(search *s, neap_diag *diag)
         all += (double)x->bytes[t];
     }
     if (s->n_droppable > 1)
-        qsort(s->ranks, s->n_droppable, sizeof *s->ranks, ranked_down);
+        qsort(s->ranks, s->n_droppable, sizeof *s->ranks, neap_ranked_down);
     for (uint32_t i = 0; i < s->n_droppable; i++) {
         s->droppable[i] = s->ranks[i].item;
         if (sum < 0.999 * all)
@@ -65,8 +65,8 @@ static bool never(void *context)
     return false;
 }
 
-neap_status search_init(search *s, neap_allocator *allocator, const problem *x, int64_t budget,
-                        const neap_link *link, uint64_t seed, neap_diag *diag)
+neap_status neap_search_init(search *s, neap_allocator *allocator, const problem *x, int64_t budget,
+                             const neap_link *link, uint64_t seed, neap_diag *diag)
 {
     *s = (search){.allocator = allocator,
                   .x = x,
@@ -76,13 +76,13 @@ neap_status search_init(search *s, neap_allocator *allocator, const problem *x, 
                   .random = seed,
                   .local_ticks = INT64_MAX,
                   .most_ticks = INT64_MAX};
-    neap_status status = sequence_init(&s->q, allocator, x, diag);
+    neap_status status = neap_sequence_init(&s->q, allocator, x, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, x->n_tensors, &s->droppable, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, x->n_tasks, &s->flexible, diag);
     if (status == NEAP_OK && link)
-        status = transfer_scratch_create(allocator, x, link, &s->scratch, diag);
+        status = neap_transfer_scratch_create(allocator, x, link, &s->scratch, diag);
     if (status != NEAP_OK)
         return status;
     for (uint32_t t = 0; t < x->n_tasks; t++)
@@ -91,23 +91,23 @@ neap_status search_init(search *s, neap_allocator *allocator, const problem *x, 
     return list_droppable(s, diag);
 }
 
-void search_set_stop(search *s, bool (*stop)(void *context), void *context)
+void neap_search_set_stop(search *s, bool (*stop)(void *context), void *context)
 {
     s->stop = stop;
     s->stop_context = context;
 }
 
-void search_clear(search *s)
+void neap_search_clear(search *s)
 {
     neap_allocator *a = s->allocator;
-    sequence_clear(&s->q);
+    neap_sequence_clear(&s->q);
     if (s->x) {
         NEAP_DELETE(a, s->x->n_tensors, s->droppable);
         NEAP_DELETE(a, s->x->n_tasks, s->flexible);
     }
-    search_plan_clear(a, s->x, &s->best);
-    search_plan_clear(a, s->x, &s->trial);
-    transfer_scratch_destroy(s->scratch);
+    neap_search_plan_clear(a, s->x, &s->best);
+    neap_search_plan_clear(a, s->x, &s->trial);
+    neap_transfer_scratch_destroy(s->scratch);
     NEAP_DELETE(a, s->place_capacity, s->place_of);
     NEAP_DELETE(a, s->room_capacity, s->room);
     NEAP_DELETE(a, s->all_capacity, s->all);
@@ -125,7 +125,7 @@ static uint32_t random_rerun(search *s)
     uint32_t from = neap_random_below(&s->random, q->n_items);
     for (uint32_t k = 0; k < q->n_items; k++) {
         uint32_t id = (from + k) % q->n_items, task = q->items[id].task;
-        if (task != NEAP_NONE && q->runs[task] > 1 && sequence_can_remove(q, id))
+        if (task != NEAP_NONE && q->runs[task] > 1 && neap_sequence_can_remove(q, id))
             return id;
     }
     return NEAP_NONE;
@@ -138,9 +138,9 @@ static void bring_back(search *s, uint32_t id)
     uint32_t task = s->q.items[id].task;
     for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
         uint32_t tensor = x->reads.items[i];
-        uint32_t at = sequence_find_ref(&s->q, tensor, sequence_place(&s->q, id));
+        uint32_t at = neap_sequence_find_ref(&s->q, tensor, sequence_place(&s->q, id));
         if (s->q.refs[tensor].refs[at].away)
-            sequence_set_away(&s->q, tensor, id, false);
+            neap_sequence_set_away(&s->q, tensor, id, false);
     }
 }
 
@@ -154,7 +154,7 @@ static void ruin_sent(search *s)
         const ref_list *list = &s->q.refs[tensor];
         for (uint32_t i = 1; i < list->n && most > 0; i++)
             if (list->refs[i].away) {
-                sequence_set_away(&s->q, tensor, list->refs[i].item, false);
+                neap_sequence_set_away(&s->q, tensor, list->refs[i].item, false);
                 most--;
             }
     }
@@ -172,9 +172,9 @@ static void send_one(search *s)
             continue;
         uint32_t at = 1 + neap_random_below(&s->random, list->n - 1);
         const ref *r = &list->refs[at];
-        if (r->makes || r->away || sequence_next(&s->q, list->refs[at - 1].item) == r->item)
+        if (r->makes || r->away || neap_sequence_next(&s->q, list->refs[at - 1].item) == r->item)
             continue;
-        sequence_set_away(&s->q, tensor, r->item, true);
+        neap_sequence_set_away(&s->q, tensor, r->item, true);
         return;
     }
 }
@@ -186,15 +186,15 @@ static void ruin_window(search *s, uint32_t center)
     uint32_t width = 1 + neap_random_below(&s->random, q->length < 4096 ? 1 + q->length / 8 : 512);
     double share = 0.3 + 0.7 * neap_random_real(&s->random);
     uint32_t id = center, most = 1 + neap_random_below(&s->random, 8);
-    for (uint32_t k = 0; k < width / 2 && sequence_previous(q, id) != NEAP_NONE; k++)
-        id = sequence_previous(q, id);
+    for (uint32_t k = 0; k < width / 2 && neap_sequence_previous(q, id) != NEAP_NONE; k++)
+        id = neap_sequence_previous(q, id);
     for (uint32_t k = 0; k < width && id != q->end && most > 0; k++) {
-        uint32_t next = sequence_next(q, id), task = q->items[id].task;
+        uint32_t next = neap_sequence_next(q, id), task = q->items[id].task;
         bool chosen = id == center || neap_random_real(&s->random) < share;
         if (chosen && q->n_away > 0)
             bring_back(s, id);
-        if (q->runs[task] > 1 && chosen && sequence_can_remove(q, id)) {
-            sequence_remove(q, id);
+        if (q->runs[task] > 1 && chosen && neap_sequence_can_remove(q, id)) {
+            neap_sequence_remove(q, id);
             most--;
         }
         id = next;
@@ -212,14 +212,14 @@ static void ruin_across(search *s, uint32_t center)
     place = neap_random_below(&s->random, place);
     for (uint32_t k = 0; k < q->n_items && most > 0; k++) {
         uint32_t id = (from + k) % q->n_items, task = q->items[id].task;
-        if (task == NEAP_NONE || q->runs[task] < 2 || !sequence_can_remove(q, id))
+        if (task == NEAP_NONE || q->runs[task] < 2 || !neap_sequence_can_remove(q, id))
             continue;
         uint32_t tensor = s->x->makes.items[s->x->makes.start[task]];
-        uint32_t at = sequence_find_ref(q, tensor, sequence_place(q, id));
+        uint32_t at = neap_sequence_find_ref(q, tensor, sequence_place(q, id));
         if (at == 0 || sequence_place(q, q->refs[tensor].refs[at - 1].item) > place ||
             sequence_place(q, id) < place)
             continue;
-        sequence_remove(q, id);
+        neap_sequence_remove(q, id);
         most--;
     }
 }
@@ -228,10 +228,10 @@ static void ruin(search *s)
 {
     uint32_t center = random_rerun(s);
     if (s->q.n_away > 0 && (center == NEAP_NONE || neap_random_below(&s->random, 2) > 0))
-        center = search_random_item(s);
+        center = neap_search_random_item(s);
     if (s->moving && neap_random_below(&s->random, 2) > 0) {
-        search_shuffle(s, center != NEAP_NONE ? center : search_random_item(s));
-        center = s->q.n_away > 0 ? search_random_item(s) : random_rerun(s);
+        neap_search_shuffle(s, center != NEAP_NONE ? center : neap_search_random_item(s));
+        center = s->q.n_away > 0 ? neap_search_random_item(s) : random_rerun(s);
     }
     if (s->q.n_away > 0 && neap_random_below(&s->random, 2) == 0)
         ruin_sent(s);
@@ -252,13 +252,13 @@ static bool reach(search *s, int64_t level)
 {
     s->budget = level;
     s->most_ticks = INT64_MAX;
-    s->hasty = false;
+    s->partial_prune = false;
     for (uint32_t attempt = 0;
          attempt < ATTEMPTS && !s->q.out_of_memory && !s->stop(s->stop_context); attempt++) {
         s->attempts++;
-        s->moods = neap_random_bits(&s->random);
-        s->noise = attempt < 2 && s->restarts == 0 ? 0 : 3 * neap_random_real(&s->random);
-        s->moody = attempt % 2 == 0;
+        s->noise_seed = neap_random_bits(&s->random);
+        s->noise = attempt < 2 && s->n_restarts == 0 ? 0 : 3 * neap_random_real(&s->random);
+        s->fresh_noise = attempt % 2 == 0;
         s->moving = attempt > 0;
         s->sending = s->link && neap_random_below(&s->random, 4) > 0;
         s->send_price = 1.5 * neap_random_real(&s->random);
@@ -266,12 +266,12 @@ static bool reach(search *s, int64_t level)
         s->move_cost = 0.2 * neap_random_real(&s->random) * (double)s->q.ticks / s->q.length;
         if (attempt > 3)
             ruin(s);
-        if (search_repair(s)) {
-            search_prune(s);
-            sequence_commit(&s->q);
+        if (neap_search_repair(s)) {
+            neap_search_prune(s);
+            neap_sequence_commit(&s->q);
             return !s->q.out_of_memory;
         }
-        sequence_undo(&s->q, 0);
+        neap_sequence_undo(&s->q, 0);
     }
     return false;
 }
@@ -279,11 +279,11 @@ static bool reach(search *s, int64_t level)
 /* Straight to the budget or, where that fails, down to it step by step. */
 static void descend(search *s, int64_t budget)
 {
-    int64_t level = sequence_most(&s->q), step = level - budget;
+    int64_t level = neap_sequence_most(&s->q), step = level - budget;
     while (level > budget && !s->stop(s->stop_context)) {
         int64_t next = level - step > budget ? level - step : budget;
         if (reach(s, next)) {
-            level = sequence_most(&s->q);
+            level = neap_sequence_most(&s->q);
             step += (step + 1) / 2;
         } else if (s->q.out_of_memory || step <= level / 4096 + 1) {
             break;
@@ -294,14 +294,14 @@ static void descend(search *s, int64_t budget)
     s->budget = budget;
 }
 
-neap_status search_construct(search *s, neap_diag *diag)
+neap_status neap_search_construct(search *s, neap_diag *diag)
 {
     descend(s, s->budget);
     if (s->q.out_of_memory)
         return neap_fail_no_memory(diag);
-    neap_status status = search_evaluate(s, diag);
+    neap_status status = neap_search_evaluate(s, diag);
     s->current_ticks = s->trial.ticks;
-    return status == NEAP_OK ? search_keep(s, diag) : status;
+    return status == NEAP_OK ? neap_search_keep(s, diag) : status;
 }
 
 /* ---- Iterations ---- */
@@ -310,17 +310,17 @@ neap_status search_construct(search *s, neap_diag *diag)
    others late. */
 static neap_status settle(search *s, neap_diag *diag)
 {
-    neap_status status = search_evaluate(s, diag);
+    neap_status status = neap_search_evaluate(s, diag);
     if (status != NEAP_OK || s->q.n_away == 0)
         return status;
     size_t mark = s->q.n_changes;
     int64_t ticks = s->trial.ticks;
-    search_bring_back(s);
+    neap_search_bring_back(s);
     if (s->q.n_changes == mark)
         return NEAP_OK;
-    status = search_evaluate(s, diag);
+    status = neap_search_evaluate(s, diag);
     if (status == NEAP_OK && s->trial.ticks > ticks) {
-        sequence_undo(&s->q, mark);
+        neap_sequence_undo(&s->q, mark);
         s->trial.ticks = ticks;
     }
     return status;
@@ -334,10 +334,10 @@ static neap_status iterate(search *s, neap_diag *diag)
     int64_t accepted = current + (int64_t)slack;
     double all = (double)s->current_ticks, waiting = all - (double)s->q.ticks;
     s->most_ticks = accepted + current / 50;
-    s->hasty = true;
+    s->partial_prune = true;
     s->noise = 2.5 * neap_random_real(&s->random);
-    s->moods = neap_random_bits(&s->random);
-    s->moody = neap_random_below(&s->random, 2) == 0;
+    s->noise_seed = neap_random_bits(&s->random);
+    s->fresh_noise = neap_random_below(&s->random, 2) == 0;
     s->focus =
         neap_random_below(&s->random, 3) == 0 ? 1 + neap_random_below(&s->random, 3) : FOCUS_ALL;
     s->sending = s->link && neap_random_below(&s->random, 4) > 0;
@@ -347,21 +347,21 @@ static neap_status iterate(search *s, neap_diag *diag)
     s->moving = s->iterations - s->improved > PATIENCE && neap_random_below(&s->random, 2) == 0;
     s->move_cost = 0.2 * neap_random_real(&s->random) * (double)s->current_ticks / s->q.length;
     ruin(s);
-    bool fits = search_repair(s);
+    bool fits = neap_search_repair(s);
     neap_status status = NEAP_OK;
     if (fits) {
         /* Where copies are waited for, runs that seem useless may let others leave later. */
         if (s->q.n_away == 0 || neap_random_real(&s->random) * all >= waiting)
-            search_prune(s);
+            neap_search_prune(s);
         fits = s->q.ticks <= accepted;
     }
     if (fits)
         status = settle(s, diag);
     if (!fits || s->trial.ticks > accepted || s->q.out_of_memory || status != NEAP_OK) {
-        sequence_undo(&s->q, 0);
+        neap_sequence_undo(&s->q, 0);
         return status;
     }
-    sequence_commit(&s->q);
+    neap_sequence_commit(&s->q);
     if (s->trial.ticks < s->local_ticks) {
         s->local_ticks = s->trial.ticks;
         s->renewed = s->iterations;
@@ -375,29 +375,30 @@ static neap_status iterate(search *s, neap_diag *diag)
 /* Begins anew: in the graph's order or, more often, in another one. */
 static neap_status restart(search *s, neap_diag *diag)
 {
-    neap_status status = neap_random_below(&s->random, 3) == 0 ? sequence_load_natural(&s->q, diag)
-                                                               : search_load_random(s, diag);
-    s->restarts++;
+    neap_status status = neap_random_below(&s->random, 3) == 0
+                             ? neap_sequence_load_natural(&s->q, diag)
+                             : neap_search_load_random(s, diag);
+    s->n_restarts++;
     s->improved = s->renewed = s->iterations;
     s->local_ticks = INT64_MAX;
-    return status == NEAP_OK ? search_construct(s, diag) : status;
+    return status == NEAP_OK ? neap_search_construct(s, diag) : status;
 }
 
 /* Long enough without a better plan to begin anew. */
 static bool is_stuck(const search *s)
 {
-    return s->restless && s->iterations - s->renewed > 20 + 10 * (uint64_t)s->x->n_tasks;
+    return s->restarts && s->iterations - s->renewed > 20 + 10 * (uint64_t)s->x->n_tasks;
 }
 
-neap_status search_iterate(search *s, uint32_t iterations, neap_diag *diag)
+neap_status neap_search_iterate(search *s, uint32_t iterations, neap_diag *diag)
 {
     neap_status status = NEAP_OK;
     for (uint64_t i = 0; i < iterations && status == NEAP_OK && !s->stop(s->stop_context); i++) {
         s->iterations++;
-        if (is_stuck(s) || sequence_most(&s->q) > s->budget) {
+        if (is_stuck(s) || neap_sequence_most(&s->q) > s->budget) {
             uint64_t attempts = s->attempts;
-            status = is_stuck(s) ? restart(s, diag) : search_construct(s, diag);
-            if (sequence_most(&s->q) > s->budget) { /* in vain, and not for nothing */
+            status = is_stuck(s) ? restart(s, diag) : neap_search_construct(s, diag);
+            if (neap_sequence_most(&s->q) > s->budget) { /* in vain, and not for nothing */
                 i += ATTEMPT_COST * (s->attempts - attempts);
                 s->iterations += ATTEMPT_COST * (s->attempts - attempts);
             }
@@ -407,7 +408,7 @@ neap_status search_iterate(search *s, uint32_t iterations, neap_diag *diag)
         if (s->q.out_of_memory)
             return neap_fail_no_memory(diag);
         if (status == NEAP_OK)
-            status = search_keep(s, diag);
+            status = neap_search_keep(s, diag);
     }
     return status;
 }

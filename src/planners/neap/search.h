@@ -32,7 +32,7 @@ typedef struct drop {
     drop_kind kind;
     uint32_t tensor, use; /* the item behind the gap; or before which the moved one comes */
     uint32_t moved;       /* item; or the task of a variant */
-    double mood;          /* noise */
+    double noise;         /* noise */
     double score;         /* overflow removed for the time: an estimate until it has been tried */
     bool tried;
 } drop;
@@ -43,8 +43,8 @@ typedef struct ranked {
 } ranked;
 
 /* For qsort: from the highest rank, or from the lowest. */
-int ranked_down(const void *left, const void *right);
-int ranked_up(const void *left, const void *right);
+int neap_ranked_down(const void *left, const void *right);
+int neap_ranked_up(const void *left, const void *right);
 
 /* Which overfull items a repair looks at. */
 typedef enum search_focus { FOCUS_ALL = 0, FOCUS_WORST, FOCUS_FIRST, FOCUS_LAST } search_focus;
@@ -73,15 +73,15 @@ typedef struct search {
     int64_t budget; /* for tensors and workspaces alone */
     uint64_t random;
     /* of an iteration */
-    double noise;      /* of scores: 0 is none */
-    uint64_t moods;    /* which noise */
-    bool moody;        /* new noise each time, not one a tensor */
-    bool moving;       /* runs may change their places */
-    double move_cost;  /* ticks that a move counts for */
-    bool sending;      /* tensors may go to the host */
-    double send_price; /* ticks of the compute stream that a tick of a copy counts for */
+    double noise;        /* of scores: 0 is none */
+    uint64_t noise_seed; /* which noise */
+    bool fresh_noise;    /* new noise each time, not one a tensor */
+    bool moving;         /* runs may change their places */
+    double move_cost;    /* ticks that a move counts for */
+    bool sending;        /* tensors may go to the host */
+    double send_price;   /* ticks of the compute stream that a tick of a copy counts for */
     search_focus focus;
-    bool hasty;         /* prune looks at a part of a long sequence only */
+    bool partial_prune; /* prune looks at a part of a long sequence only */
     int64_t most_ticks; /* a repair that takes more is given up */
     /* candidates and scratch */
     uint32_t *droppable, n_droppable; /* tensors, largest first */
@@ -104,25 +104,25 @@ typedef struct search {
     search_plan trial; /* the schedule at hand, as a list */
     int64_t current_ticks;
     search_plan best;
-    bool restless; /* begins anew when it does not get on */
-    uint64_t restarts;
+    bool restarts; /* begins anew when it does not get on */
+    uint64_t n_restarts;
     uint64_t attempts;                      /* to fit a level */
     int64_t local_ticks;                    /* the best since then */
     uint64_t iterations, improved, renewed; /* the last two: when it last got on */
 } search;
 
 /* Clear also after a failure. budget: all bytes. */
-neap_status search_init(search *s, neap_allocator *allocator, const problem *x, int64_t budget,
-                        const neap_link *link, uint64_t seed, neap_diag *diag);
+neap_status neap_search_init(search *s, neap_allocator *allocator, const problem *x, int64_t budget,
+                             const neap_link *link, uint64_t seed, neap_diag *diag);
 /* Whom to ask whether to stop; before any of the rest. */
-void search_set_stop(search *s, bool (*stop)(void *context), void *context);
-void search_clear(search *s);
+void neap_search_set_stop(search *s, bool (*stop)(void *context), void *context);
+void neap_search_clear(search *s);
 
 /* The first schedule, by repair and prune from what the sequence holds; where it cannot be made to
    fit, the least peak found, in `best`. */
-neap_status search_construct(search *s, neap_diag *diag);
+neap_status neap_search_construct(search *s, neap_diag *diag);
 /* So many iterations, or until told to stop. */
-neap_status search_iterate(search *s, uint32_t iterations, neap_diag *diag);
+neap_status neap_search_iterate(search *s, uint32_t iterations, neap_diag *diag);
 
 /* Two cuts just before a task's first run: one fits, one keeps too much (bound_figures). */
 typedef struct search_cut {
@@ -136,40 +136,40 @@ typedef struct search_mixture {
     bool early;
 } search_mixture;
 
-/* Loads the schedule that the cuts suggest (follow.c); search_construct makes it fit. */
-neap_status search_follow(search *s, const search_cut *cut, const search_mixture *mixture,
-                          neap_diag *diag);
+/* Loads the schedule that the cuts suggest (follow.c); neap_search_construct makes it fit. */
+neap_status neap_search_start_from_cut(search *s, const search_cut *cut,
+                                       const search_mixture *mixture, neap_diag *diag);
 /* Goes on from a schedule. */
-neap_status search_start_from(search *s, const search_plan *plan, neap_diag *diag);
+neap_status neap_search_start_from(search *s, const search_plan *plan, neap_diag *diag);
 /* Keeps what the sequence holds if it is the best within the budget or, before there is any, at
    all. */
-neap_status search_keep(search *s, neap_diag *diag);
+neap_status neap_search_keep(search *s, neap_diag *diag);
 
-neap_status search_plan_copy(neap_allocator *allocator, const problem *x, search_plan *to,
-                             const search_plan *from, neap_diag *diag);
-void search_plan_clear(neap_allocator *allocator, const problem *x, search_plan *plan);
+neap_status neap_search_plan_copy(neap_allocator *allocator, const problem *x, search_plan *to,
+                                  const search_plan *from, neap_diag *diag);
+void neap_search_plan_clear(neap_allocator *allocator, const problem *x, search_plan *plan);
 
 /* ---- Its parts ---- */
 
 /* The makespan of what the sequence holds, with copies to the host scheduled (evaluate.c), into
    s->trial. */
-neap_status search_evaluate(search *s, neap_diag *diag);
+neap_status neap_search_evaluate(search *s, neap_diag *diag);
 
 /* False: it got stuck, ran out of memory or takes too long. */
-bool search_repair(search *s);
+bool neap_search_repair(search *s);
 /* Takes out runs that are not needed, of the given items or (NULL) of all. */
-void search_prune(search *s);
+void neap_search_prune(search *s);
 /* Whether a run may stand just before an item instead; and puts it there: its new id. */
-bool search_can_move(const search *s, uint32_t id, uint32_t before);
-uint32_t search_move(search *s, uint32_t id, uint32_t before);
-uint32_t search_random_item(search *s);
+bool neap_search_can_move(const search *s, uint32_t id, uint32_t before);
+uint32_t neap_search_move(search *s, uint32_t id, uint32_t before);
+uint32_t neap_search_random_item(search *s);
 /* Gives some runs around an item other places. */
-void search_shuffle(search *s, uint32_t center);
+void neap_search_shuffle(search *s, uint32_t center);
 /* Loads each task once, in a random order. */
-neap_status search_load_random(search *s, neap_diag *diag);
+neap_status neap_search_load_random(search *s, neap_diag *diag);
 /* Tensors that are away stay on the device where they fit. */
-void search_bring_back(search *s);
+void neap_search_bring_back(search *s);
 /* Takes out a run and what only it needed. */
-void search_remove(search *s, uint32_t id);
+void neap_search_remove(search *s, uint32_t id);
 
 #endif

@@ -119,7 +119,7 @@ static void add(sequence *q, uint32_t from, uint32_t to, int64_t bytes)
     }
 }
 
-int64_t sequence_most(const sequence *q)
+int64_t neap_sequence_most(const sequence *q)
 {
     int64_t peak = 0;
     for (uint32_t r = 0; r < q->n_blocks; r++)
@@ -141,7 +141,7 @@ static bool block_fits(const sequence *q, uint32_t rank, uint32_t begin, uint32_
     return true;
 }
 
-bool sequence_fits_between(const sequence *q, uint32_t from, uint32_t to, int64_t most)
+bool neap_sequence_fits_between(const sequence *q, uint32_t from, uint32_t to, int64_t most)
 {
     uint32_t a = sequence_place(q, from) + 1, b = sequence_place(q, to);
     uint32_t first = a / SEQUENCE_BLOCK, last = b / SEQUENCE_BLOCK;
@@ -156,7 +156,7 @@ bool sequence_fits_between(const sequence *q, uint32_t from, uint32_t to, int64_
 
 /* ---- Neighbours ---- */
 
-uint32_t sequence_first(const sequence *q)
+uint32_t neap_sequence_first(const sequence *q)
 {
     uint32_t rank = 0;
     while (q->blocks[q->block_at[rank]].n == 0)
@@ -164,7 +164,7 @@ uint32_t sequence_first(const sequence *q)
     return q->blocks[q->block_at[rank]].items[0];
 }
 
-uint32_t sequence_next(const sequence *q, uint32_t id)
+uint32_t neap_sequence_next(const sequence *q, uint32_t id)
 {
     const item *i = &q->items[id];
     const item_block *block = &q->blocks[i->block];
@@ -176,7 +176,7 @@ uint32_t sequence_next(const sequence *q, uint32_t id)
     return q->blocks[q->block_at[rank]].items[0];
 }
 
-uint32_t sequence_previous(const sequence *q, uint32_t id)
+uint32_t neap_sequence_previous(const sequence *q, uint32_t id)
 {
     const item *i = &q->items[id];
     if (i->index > 0)
@@ -191,7 +191,7 @@ uint32_t sequence_previous(const sequence *q, uint32_t id)
 
 /* ---- Refs ---- */
 
-uint32_t sequence_find_ref(const sequence *q, uint32_t tensor, uint32_t place)
+uint32_t neap_sequence_find_ref(const sequence *q, uint32_t tensor, uint32_t place)
 {
     const ref_list *list = &q->refs[tensor];
     uint32_t low = 0, high = list->n;
@@ -254,7 +254,7 @@ static int64_t own_bytes(const sequence *q, uint32_t task)
     return x->made_bytes[task] + x->variants[x->variant_start[task] + q->choice[task]].workspace;
 }
 
-int64_t sequence_own_bytes(const sequence *q, uint32_t id)
+int64_t neap_sequence_own_bytes(const sequence *q, uint32_t id)
 {
     return own_bytes(q, q->items[id].task);
 }
@@ -296,7 +296,7 @@ static bool log_change(sequence *q, change c)
 
 static int64_t away_bytes(const sequence *q, uint32_t tensor, uint32_t id)
 {
-    uint32_t at = sequence_find_ref(q, tensor, sequence_place(q, id));
+    uint32_t at = neap_sequence_find_ref(q, tensor, sequence_place(q, id));
     return q->refs[tensor].refs[at].away ? q->x->bytes[tensor] : 0;
 }
 
@@ -324,7 +324,7 @@ static void put_in(sequence *q, uint32_t id, uint32_t task, uint32_t before)
 {
     const problem *x = q->x;
     q->items[id].task = task;
-    int64_t bytes = sequence_bytes(q, before) - sequence_own_bytes(q, before) -
+    int64_t bytes = sequence_bytes(q, before) - neap_sequence_own_bytes(q, before) -
                     returning_bytes(q, before) + own_bytes(q, task);
     uint32_t number = q->items[before].block;
     if (q->blocks[number].n == SEQUENCE_BLOCK) {
@@ -335,12 +335,12 @@ static void put_in(sequence *q, uint32_t id, uint32_t task, uint32_t before)
     uint32_t rank = q->rank_of[number], place = sequence_place(q, id);
     q->most[rank] = bytes > q->most[rank] ? bytes : q->most[rank];
     for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
-        uint32_t tensor = x->makes.items[i], at = sequence_find_ref(q, tensor, place);
+        uint32_t tensor = x->makes.items[i], at = neap_sequence_find_ref(q, tensor, place);
         add_ref(&q->refs[tensor], at, (ref){.item = id, .makes = true});
         count_make(q, tensor, at, 1);
     }
     for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
-        uint32_t tensor = x->reads.items[i], at = sequence_find_ref(q, tensor, place);
+        uint32_t tensor = x->reads.items[i], at = neap_sequence_find_ref(q, tensor, place);
         add_ref(&q->refs[tensor], at, (ref){.item = id});
         count_use(q, tensor, at, 1);
     }
@@ -354,12 +354,12 @@ static void take_out(sequence *q, uint32_t id)
     const problem *x = q->x;
     uint32_t task = q->items[id].task, place = sequence_place(q, id);
     for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
-        uint32_t tensor = x->makes.items[i], at = sequence_find_ref(q, tensor, place);
+        uint32_t tensor = x->makes.items[i], at = neap_sequence_find_ref(q, tensor, place);
         count_make(q, tensor, at, -1);
         take_ref(&q->refs[tensor], at);
     }
     for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
-        uint32_t tensor = x->reads.items[i], at = sequence_find_ref(q, tensor, place);
+        uint32_t tensor = x->reads.items[i], at = neap_sequence_find_ref(q, tensor, place);
         count_use(q, tensor, at, -1);
         take_ref(&q->refs[tensor], at);
     }
@@ -379,18 +379,18 @@ static void bring_back(sequence *q, uint32_t task, uint32_t place, uint32_t id)
         return;
     for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
         const ref_list *list = &q->refs[x->makes.items[i]];
-        uint32_t at = sequence_find_ref(q, x->makes.items[i], place) + stands;
+        uint32_t at = neap_sequence_find_ref(q, x->makes.items[i], place) + stands;
         if (at < list->n && list->refs[at].away)
-            sequence_set_away(q, x->makes.items[i], list->refs[at].item, false);
+            neap_sequence_set_away(q, x->makes.items[i], list->refs[at].item, false);
     }
     for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1] && stands; i++) {
-        uint32_t at = sequence_find_ref(q, x->reads.items[i], place);
+        uint32_t at = neap_sequence_find_ref(q, x->reads.items[i], place);
         if (q->refs[x->reads.items[i]].refs[at].away)
-            sequence_set_away(q, x->reads.items[i], id, false);
+            neap_sequence_set_away(q, x->reads.items[i], id, false);
     }
 }
 
-uint32_t sequence_insert(sequence *q, uint32_t task, uint32_t before)
+uint32_t neap_sequence_insert(sequence *q, uint32_t task, uint32_t before)
 {
     if (!reserve(q, task))
         return NEAP_NONE;
@@ -406,7 +406,7 @@ uint32_t sequence_insert(sequence *q, uint32_t task, uint32_t before)
     return id;
 }
 
-bool sequence_can_remove(const sequence *q, uint32_t id)
+bool neap_sequence_can_remove(const sequence *q, uint32_t id)
 {
     const problem *x = q->x;
     uint32_t task = q->items[id].task, place = sequence_place(q, id);
@@ -414,20 +414,21 @@ bool sequence_can_remove(const sequence *q, uint32_t id)
         return false;
     for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
         const ref_list *list = &q->refs[x->makes.items[i]];
-        uint32_t at = sequence_find_ref(q, x->makes.items[i], place);
+        uint32_t at = neap_sequence_find_ref(q, x->makes.items[i], place);
         if (at == 0 && list->n > 1 && !list->refs[1].makes)
             return false;
     }
     return true;
 }
 
-void sequence_remove(sequence *q, uint32_t id)
+void neap_sequence_remove(sequence *q, uint32_t id)
 {
     uint32_t task = q->items[id].task;
     if (!reserve_blocks(q))
         q->out_of_memory = true;
     bring_back(q, task, sequence_place(q, id), id);
-    if (q->out_of_memory || !log_change(q, (change){CHANGE_REMOVE, id, sequence_next(q, id), task}))
+    if (q->out_of_memory ||
+        !log_change(q, (change){CHANGE_REMOVE, id, neap_sequence_next(q, id), task}))
         return;
     take_out(q, id);
 }
@@ -456,7 +457,7 @@ static void change_variant(sequence *q, uint32_t task, uint32_t variant)
             add(q, sequence_place(q, i), sequence_place(q, i), more);
 }
 
-void sequence_set_variant(sequence *q, uint32_t task, uint32_t variant)
+void neap_sequence_set_variant(sequence *q, uint32_t task, uint32_t variant)
 {
     if (q->choice[task] != variant &&
         log_change(q, (change){CHANGE_VARIANT, task, q->choice[task], task}))
@@ -466,7 +467,7 @@ void sequence_set_variant(sequence *q, uint32_t task, uint32_t variant)
 static void change_away(sequence *q, uint32_t tensor, uint32_t use, bool away)
 {
     ref_list *list = &q->refs[tensor];
-    uint32_t at = sequence_find_ref(q, tensor, sequence_place(q, use));
+    uint32_t at = neap_sequence_find_ref(q, tensor, sequence_place(q, use));
     list->refs[at].away = away;
     q->n_away += away ? 1 : UINT32_MAX;
     uint32_t from = sequence_place(q, list->refs[at - 1].item) + 1, to = sequence_place(q, use);
@@ -474,7 +475,7 @@ static void change_away(sequence *q, uint32_t tensor, uint32_t use, bool away)
         add(q, from, to - 1, away ? -q->x->bytes[tensor] : q->x->bytes[tensor]);
 }
 
-void sequence_set_away(sequence *q, uint32_t tensor, uint32_t use, bool away)
+void neap_sequence_set_away(sequence *q, uint32_t tensor, uint32_t use, bool away)
 {
     if (log_change(q, (change){CHANGE_AWAY, tensor, use, away}))
         change_away(q, tensor, use, away);
@@ -501,13 +502,13 @@ static void undo_one(sequence *q, const change *c)
     }
 }
 
-void sequence_undo(sequence *q, size_t n_changes)
+void neap_sequence_undo(sequence *q, size_t n_changes)
 {
     while (q->n_changes > n_changes)
         undo_one(q, &q->journal[--q->n_changes]);
 }
 
-void sequence_commit(sequence *q)
+void neap_sequence_commit(sequence *q)
 {
     for (size_t i = 0; i < q->n_changes; i++)
         if (q->journal[i].kind == CHANGE_REMOVE)
@@ -520,7 +521,7 @@ void sequence_commit(sequence *q)
 /* Not to be undone. */
 static bool append(sequence *q, uint32_t task)
 {
-    uint32_t id = sequence_insert(q, task, q->end);
+    uint32_t id = neap_sequence_insert(q, task, q->end);
     q->n_changes = 0;
     return id != NEAP_NONE;
 }
@@ -554,8 +555,8 @@ static bool make_empty(sequence *q)
     return true;
 }
 
-neap_status sequence_load(sequence *q, const compute_list *list, uint32_t n_transfers,
-                          const transfer *transfers, neap_diag *diag)
+neap_status neap_sequence_load(sequence *q, const compute_list *list, uint32_t n_transfers,
+                               const transfer *transfers, neap_diag *diag)
 {
     const problem *x = q->x;
     bool ok = make_empty(q);
@@ -573,7 +574,7 @@ neap_status sequence_load(sequence *q, const compute_list *list, uint32_t n_tran
     return NEAP_OK;
 }
 
-neap_status sequence_load_natural(sequence *q, neap_diag *diag)
+neap_status neap_sequence_load_natural(sequence *q, neap_diag *diag)
 {
     const problem *x = q->x;
     uint32_t *natural;
@@ -582,17 +583,19 @@ neap_status sequence_load_natural(sequence *q, neap_diag *diag)
         return status;
     for (uint32_t t = 0; t < x->n_tasks; t++)
         natural[t] = t;
-    status = sequence_load(q, &(compute_list){.n = x->n_tasks, .tasks = natural}, 0, NULL, diag);
+    status =
+        neap_sequence_load(q, &(compute_list){.n = x->n_tasks, .tasks = natural}, 0, NULL, diag);
     NEAP_DELETE(q->allocator, x->n_tasks, natural);
     return status;
 }
 
-uint32_t sequence_item_of(const sequence *q, uint32_t task)
+uint32_t neap_sequence_item_of(const sequence *q, uint32_t task)
 {
     return q->x->n_tasks > task ? task + 1 : q->end; /* the end is item 0 */
 }
 
-neap_status sequence_init(sequence *q, neap_allocator *allocator, const problem *x, neap_diag *diag)
+neap_status neap_sequence_init(sequence *q, neap_allocator *allocator, const problem *x,
+                               neap_diag *diag)
 {
     *q = (sequence){.allocator = allocator, .x = x};
     neap_status status = NEAP_NEW(allocator, x->n_tasks, &q->runs, diag);
@@ -600,10 +603,10 @@ neap_status sequence_init(sequence *q, neap_allocator *allocator, const problem 
         status = NEAP_NEW(allocator, x->n_tasks, &q->choice, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, x->n_tensors, &q->refs, diag);
-    return status == NEAP_OK ? sequence_load_natural(q, diag) : status;
+    return status == NEAP_OK ? neap_sequence_load_natural(q, diag) : status;
 }
 
-void sequence_clear(sequence *q)
+void neap_sequence_clear(sequence *q)
 {
     neap_allocator *a = q->allocator;
     for (uint32_t t = 0; q->refs && t < q->x->n_tensors; t++)
@@ -624,7 +627,7 @@ void sequence_clear(sequence *q)
     *q = (sequence){0};
 }
 
-void sequence_list(const sequence *q, uint32_t *tasks, int64_t *bytes)
+void neap_sequence_list(const sequence *q, uint32_t *tasks, int64_t *bytes)
 {
     uint32_t n = 0;
     for (uint32_t r = 0; r < q->n_blocks; r++) {

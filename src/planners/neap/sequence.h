@@ -84,18 +84,19 @@ typedef struct sequence {
 } sequence;
 
 /* Every task once, in the graph's order, by its fastest variant. Clear also after a failure. */
-neap_status sequence_init(sequence *q, neap_allocator *allocator, const problem *x,
-                          neap_diag *diag);
-void sequence_clear(sequence *q);
-/* Replaces the whole by a list (read_plan gives one): legal, every task at least once. */
-neap_status sequence_load(sequence *q, const compute_list *list, uint32_t n_transfers,
-                          const transfer *transfers, neap_diag *diag);
+neap_status neap_sequence_init(sequence *q, neap_allocator *allocator, const problem *x,
+                               neap_diag *diag);
+void neap_sequence_clear(sequence *q);
+/* Replaces the whole by a list (neap_plan_to_schedule gives one): legal, every task at least once.
+ */
+neap_status neap_sequence_load(sequence *q, const compute_list *list, uint32_t n_transfers,
+                               const transfer *transfers, neap_diag *diag);
 /* Every task once, in the graph's order, by its fastest variant; then, until something changes, a
    task's item. */
-neap_status sequence_load_natural(sequence *q, neap_diag *diag);
-uint32_t sequence_item_of(const sequence *q, uint32_t task);
+neap_status neap_sequence_load_natural(sequence *q, neap_diag *diag);
+uint32_t neap_sequence_item_of(const sequence *q, uint32_t task);
 /* Into tasks[length] and, if not NULL, bytes[length + 1], the end's included. */
-void sequence_list(const sequence *q, uint32_t *tasks, int64_t *bytes);
+void neap_sequence_list(const sequence *q, uint32_t *tasks, int64_t *bytes);
 
 /* ---- Where items stand ---- */
 
@@ -105,13 +106,13 @@ static inline uint32_t sequence_place(const sequence *q, uint32_t id)
     return q->rank_of[i->block] * SEQUENCE_BLOCK + i->index;
 }
 
-uint32_t sequence_first(const sequence *q);
-uint32_t sequence_next(const sequence *q, uint32_t id);     /* not of the end */
-uint32_t sequence_previous(const sequence *q, uint32_t id); /* NEAP_NONE: of the first */
+uint32_t neap_sequence_first(const sequence *q);
+uint32_t neap_sequence_next(const sequence *q, uint32_t id);     /* not of the end */
+uint32_t neap_sequence_previous(const sequence *q, uint32_t id); /* NEAP_NONE: of the first */
 
 /* Index in the tensor's refs of the first one at a place or behind it; the number of refs if none.
  */
-uint32_t sequence_find_ref(const sequence *q, uint32_t tensor, uint32_t place);
+uint32_t neap_sequence_find_ref(const sequence *q, uint32_t tensor, uint32_t place);
 
 /* Whether the tensor waits in memory in the gap before its ref of an index. */
 static inline bool ref_is_held(const ref_list *list, uint32_t at)
@@ -134,27 +135,27 @@ static inline int64_t sequence_bytes(const sequence *q, uint32_t id)
 }
 
 /* The most over all items. */
-int64_t sequence_most(const sequence *q);
+int64_t neap_sequence_most(const sequence *q);
 /* Whether all items strictly between two have no more. */
-bool sequence_fits_between(const sequence *q, uint32_t from, uint32_t to, int64_t most);
+bool neap_sequence_fits_between(const sequence *q, uint32_t from, uint32_t to, int64_t most);
 /* What the item itself makes and scratches. */
-int64_t sequence_own_bytes(const sequence *q, uint32_t id);
+int64_t neap_sequence_own_bytes(const sequence *q, uint32_t id);
 
 /* ---- Changes ---- */
 
 /* Runs a task also just before an item. Its inputs must have been made before. NEAP_NONE: out of
  * memory. */
-uint32_t sequence_insert(sequence *q, uint32_t task, uint32_t before);
+uint32_t neap_sequence_insert(sequence *q, uint32_t task, uint32_t before);
 /* The run is taken out. What it makes must have been made earlier if it is used later. */
-void sequence_remove(sequence *q, uint32_t id);
+void neap_sequence_remove(sequence *q, uint32_t id);
 /* Whether it may be taken out. */
-bool sequence_can_remove(const sequence *q, uint32_t id);
-void sequence_set_variant(sequence *q, uint32_t task, uint32_t variant);
+bool neap_sequence_can_remove(const sequence *q, uint32_t id);
+void neap_sequence_set_variant(sequence *q, uint32_t task, uint32_t variant);
 /* Sends a tensor away in the gap before a use, or lets it stay. */
-void sequence_set_away(sequence *q, uint32_t tensor, uint32_t use, bool away);
+void neap_sequence_set_away(sequence *q, uint32_t tensor, uint32_t use, bool away);
 
 /* Undoes the changes since the journal had so many; or forgets all of them. */
-void sequence_undo(sequence *q, size_t n_changes);
-void sequence_commit(sequence *q);
+void neap_sequence_undo(sequence *q, size_t n_changes);
+void neap_sequence_commit(sequence *q);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * transfers_schedule: a pass from the back decides how early tensors come back, a pass from the
- * front, with the judge's clocks, how late they leave.
+ * neap_transfers_schedule: a pass from the back decides how early tensors come back, a pass from
+ * the front, with the judge's clocks, how late they leave.
  *
  * Seen from the back, fetching is like leaving seen from the front: a copy begins when its reader
  * is passed, in order, holds the tensor's memory until it has ended, and where the room is short
@@ -75,9 +75,9 @@ typedef struct schedule {
     bool fetches_first; /* on an engine for both ways, before copies out that begin there, too */
 } schedule;
 
-neap_status transfer_scratch_create(neap_allocator *allocator, const problem *x,
-                                    const neap_link *link, transfer_scratch **scratch,
-                                    neap_diag *diag)
+neap_status neap_transfer_scratch_create(neap_allocator *allocator, const problem *x,
+                                         const neap_link *link, transfer_scratch **scratch,
+                                         neap_diag *diag)
 {
     allocator = neap_allocator_or_system(allocator);
     transfer_scratch *s;
@@ -97,7 +97,7 @@ neap_status transfer_scratch_create(neap_allocator *allocator, const problem *x,
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, x->n_tasks, &s->last_made, diag);
     if (status != NEAP_OK) {
-        transfer_scratch_destroy(s);
+        neap_transfer_scratch_destroy(s);
         return status;
     }
     for (uint32_t t = 0; t < x->n_tensors; t++) {
@@ -108,7 +108,7 @@ neap_status transfer_scratch_create(neap_allocator *allocator, const problem *x,
     return NEAP_OK;
 }
 
-void transfer_scratch_destroy(transfer_scratch *s)
+void neap_transfer_scratch_destroy(transfer_scratch *s)
 {
     if (!s)
         return;
@@ -748,9 +748,9 @@ static void wander(schedule *c, uint64_t random, int64_t *best)
     }
 }
 
-neap_status transfers_schedule(transfer_scratch *scratch, const compute_list *list,
-                               const int64_t *room, uint32_t n_transfers, transfer *transfers,
-                               uint64_t mood, int64_t *ticks, neap_diag *diag)
+neap_status neap_transfers_schedule(transfer_scratch *scratch, const compute_list *list,
+                                    const int64_t *room, uint32_t n_transfers, transfer *transfers,
+                                    uint64_t noise, int64_t *ticks, neap_diag *diag)
 {
     schedule c = {.s = scratch,
                   .list = list,
@@ -791,8 +791,8 @@ neap_status transfers_schedule(transfer_scratch *scratch, const compute_list *li
             save(&c);
         }
     }
-    if (*ticks > work && mood != 0)
-        wander(&c, mood, ticks);
+    if (*ticks > work && noise != 0)
+        wander(&c, noise, ticks);
     restore(&c);
     if (exceeds_host(&c))
         *ticks = INT64_MAX;

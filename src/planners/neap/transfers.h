@@ -42,10 +42,10 @@ typedef struct transfer {
 
 typedef struct transfer_scratch transfer_scratch; /* working space, kept between calls */
 
-neap_status transfer_scratch_create(neap_allocator *allocator, const problem *x,
-                                    const neap_link *link, transfer_scratch **scratch,
-                                    neap_diag *diag);
-void transfer_scratch_destroy(transfer_scratch *scratch);
+neap_status neap_transfer_scratch_create(neap_allocator *allocator, const problem *x,
+                                         const neap_link *link, transfer_scratch **scratch,
+                                         neap_diag *diag);
+void neap_transfer_scratch_destroy(transfer_scratch *scratch);
 
 /*
  * Decides `stays`, `copied`, `freed` and `fetched` of all transfers (sorted by `after`) such that
@@ -54,11 +54,11 @@ void transfer_scratch_destroy(transfer_scratch *scratch);
  * transfers) or little more: it is called thousands of times. A transfer whose host copy would come
  * from another one that stays makes the copy itself.
  *
- * A `mood` other than 0 draws one more way to do it, by chance; the best counts. Who asks again and
- * again about the same or much the same finds what no rule does.
+ * A `noise` other than 0 draws one more way to do it, by chance; the best counts. Who asks again
+ * and again about the same or much the same finds what no rule does.
  */
-neap_status transfers_schedule(transfer_scratch *scratch, const compute_list *list,
-                               const int64_t *room, uint32_t n_transfers, transfer *transfers,
-                               uint64_t mood, int64_t *ticks, neap_diag *diag);
+neap_status neap_transfers_schedule(transfer_scratch *scratch, const compute_list *list,
+                                    const int64_t *room, uint32_t n_transfers, transfer *transfers,
+                                    uint64_t noise, int64_t *ticks, neap_diag *diag);
 
 #endif

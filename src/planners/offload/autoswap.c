@@ -189,8 +189,8 @@ static void rank_units(autoswap *x, const double weights[N_WEIGHTS])
 static bool first_are_enough(autoswap *x, uint32_t count)
 {
     for (uint32_t c = 0; c < x->s.problem.n_units; c++)
-        offload_set_unit(&x->s, x->order[c].unit, c < count);
-    return offload_search_enough(&x->s);
+        neap_offload_set_unit(&x->s, x->order[c].unit, c < count);
+    return neap_offload_search_enough(&x->s);
 }
 
 /* Ticks of the schedule that these weights lead to. */
@@ -203,10 +203,10 @@ static double evaluate(autoswap *x, const double weights[N_WEIGHTS])
         *(first_are_enough(x, middle) ? &enough : &few) = middle;
     }
     first_are_enough(x, enough);
-    offload_result result = offload_search_try(&x->s);
+    offload_result result = neap_offload_search_try(&x->s);
     while (!result.fits && enough < x->s.problem.n_units) {
-        offload_set_unit(&x->s, x->order[enough++].unit, true);
-        result = offload_search_try(&x->s);
+        neap_offload_set_unit(&x->s, x->order[enough++].unit, true);
+        result = neap_offload_search_try(&x->s);
     }
     return result.fits ? (double)result.ticks : x->slowest;
 }
@@ -218,19 +218,19 @@ static neap_status choose(autoswap *x, neap_diag *diag)
     weight_search search;
     double weights[N_WEIGHTS], least = x->slowest;
     neap_status status =
-        weight_search_init(&search, &x->s.problem.arena, count, p->request->seed, diag);
+        neap_weight_search_init(&search, &x->s.problem.arena, count, p->request->seed, diag);
     for (uint32_t i = 0; i < count && status == NEAP_OK && !x->s.stopped; i++) {
-        weight_search_next(&search, weights);
+        neap_weight_search_next(&search, weights);
         double ticks = evaluate(x, weights);
-        weight_search_tell(&search, weights, ticks);
+        neap_weight_search_tell(&search, weights, ticks);
         if (i == 0 || ticks < least) {
             least = ticks;
             memcpy(x->best_weights, weights, sizeof weights);
         }
         if (least <= (double)x->s.problem.total_ticks)
             break; /* nothing waits */
-        planner_report(p, (double)(i + 1) / count);
-        x->s.stopped = planner_stopped(p) && i + 1 < count;
+        neap_planner_report(p, (double)(i + 1) / count);
+        x->s.stopped = neap_planner_stopped(p) && i + 1 < count;
     }
     return status;
 }
@@ -258,23 +258,23 @@ static neap_status prepare(autoswap *x, neap_diag *diag)
 static neap_status plan_autoswap(const planner *p, draft *d, neap_diag *diag)
 {
     autoswap x = {0};
-    neap_status status = offload_search_begin(p, (offload_grain)p->options[GRAIN], &x.s, diag);
+    neap_status status = neap_offload_search_begin(p, (offload_grain)p->options[GRAIN], &x.s, diag);
     if (status != NEAP_OK)
         return status;
-    bool needed = offload_search_needed(&x.s);
+    bool needed = neap_offload_search_needed(&x.s);
     if (needed)
         status = prepare(&x, diag);
     if (needed && status == NEAP_OK)
         status = choose(&x, diag);
     if (status == NEAP_OK)
-        status = offload_search_finish(&x.s, d, diag);
+        status = neap_offload_search_finish(&x.s, d, diag);
     for (int i = 0; i < N_WEIGHTS && needed && status == NEAP_OK; i++)
-        status = draft_add_number(p, d, weight_names[i], x.best_weights[i], diag);
-    offload_search_end(&x.s);
+        status = neap_draft_add_number(p, d, weight_names[i], x.best_weights[i], diag);
+    neap_offload_search_end(&x.s);
     return status;
 }
 
-const neap_method method_autoswap = {
+const neap_method neap_method_autoswap = {
     .name = "autoswap",
     .summary = "move tensors by four scores of their absence, weighted by Bayesian optimisation",
     .source = "Zhang, Yeung, Shu, He and Wang 2019",

@@ -4,7 +4,8 @@
 
 enum { BLOCK = 32 };
 
-neap_status block_profile_init(block_profile *p, neap_arena *arena, uint32_t n, neap_diag *diag)
+neap_status neap_block_profile_init(block_profile *p, neap_arena *arena, uint32_t n,
+                                    neap_diag *diag)
 {
     size_t n_blocks = (size_t)n / BLOCK + 1;
     p->n = n;
@@ -23,7 +24,7 @@ static void find_most(block_profile *p, uint32_t block)
     p->most[block] = most + p->added[block];
 }
 
-void block_profile_start(block_profile *p)
+void neap_block_profile_start(block_profile *p)
 {
     for (uint32_t block = 0; block * BLOCK < p->n; block++) {
         p->added[block] = 0;
@@ -39,7 +40,7 @@ static void add_part(block_profile *p, uint32_t from, uint32_t end, int64_t byte
     find_most(p, from / BLOCK);
 }
 
-void block_profile_add(block_profile *p, uint32_t from, uint32_t end, int64_t bytes)
+void neap_block_profile_add(block_profile *p, uint32_t from, uint32_t end, int64_t bytes)
 {
     if (from >= end)
         return;
@@ -56,7 +57,8 @@ void block_profile_add(block_profile *p, uint32_t from, uint32_t end, int64_t by
     add_part(p, last * BLOCK, end, bytes);
 }
 
-uint32_t block_profile_kept_from(const block_profile *p, uint32_t from, uint32_t end, int64_t level)
+uint32_t neap_block_profile_kept_from(const block_profile *p, uint32_t from, uint32_t end,
+                                      int64_t level)
 {
     while (end > from) {
         uint32_t block = (end - 1) / BLOCK, start = block * BLOCK > from ? block * BLOCK : from;

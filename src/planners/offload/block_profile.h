@@ -17,14 +17,15 @@ typedef struct block_profile {
     int64_t *most;  /* per block, with what was added */
 } block_profile;
 
-neap_status block_profile_init(block_profile *p, neap_arena *arena, uint32_t n, neap_diag *diag);
+neap_status neap_block_profile_init(block_profile *p, neap_arena *arena, uint32_t n,
+                                    neap_diag *diag);
 /* After `bytes` has been filled in. */
-void block_profile_start(block_profile *p);
+void neap_block_profile_start(block_profile *p);
 /* To all from `from` up to `end` - 1. */
-void block_profile_add(block_profile *p, uint32_t from, uint32_t end, int64_t bytes);
+void neap_block_profile_add(block_profile *p, uint32_t from, uint32_t end, int64_t bytes);
 /* The least i >= from such that all from i up to `end` - 1 are at most `level`; `end` if none is.
  */
-uint32_t block_profile_kept_from(const block_profile *p, uint32_t from, uint32_t end,
-                                 int64_t level);
+uint32_t neap_block_profile_kept_from(const block_profile *p, uint32_t from, uint32_t end,
+                                      int64_t level);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-double offload_rate(const offload_problem *problem, bool out)
+double neap_offload_rate(const offload_problem *problem, bool out)
 {
     return (out ? problem->link.out_bandwidth : problem->link.in_bandwidth) /
            (double)neap_graph_ticks_per_second(problem->graph);
@@ -56,8 +56,9 @@ static double later(double a, double b)
     return a > b ? a : b;
 }
 
-double offload_meeting_idle(const offload_problem *problem, offload_gone *gone, const void *context,
-                            double out, double in, const offload_meeting *m)
+double neap_offload_meeting_idle(const offload_problem *problem, offload_gone *gone,
+                                 const void *context, double out, double in,
+                                 const offload_meeting *m)
 {
     double idle = 0;
     /* Copies out may go on during the first backward ops, as far as these have their memory. */
@@ -89,7 +90,7 @@ double offload_meeting_idle(const offload_problem *problem, offload_gone *gone, 
 /* The flow up to the turn. */
 static flow flow_out(const offload_problem *problem, const int64_t *need, double limit)
 {
-    flow forward = {.rate = offload_rate(problem, true), .limit = limit};
+    flow forward = {.rate = neap_offload_rate(problem, true), .limit = limit};
     for (uint32_t k = 0; k < problem->turn; k++) {
         pass_op(&forward, (double)(need[k] - problem->budget), (double)problem->ticks[k]);
         offer(&forward, problem->made_bytes[k]);
@@ -97,7 +98,7 @@ static flow flow_out(const offload_problem *problem, const int64_t *need, double
     return forward;
 }
 
-bool offload_must_wait(const offload_problem *problem)
+bool neap_offload_must_wait(const offload_problem *problem)
 {
     return flow_out(problem, problem->need, (double)problem->total_bytes).idle > 0;
 }
@@ -116,7 +117,7 @@ static double excess_at(const void *context, uint32_t k)
 static double solve(const offload_problem *problem, const int64_t *need, int64_t peak)
 {
     double limit = peak > problem->budget ? (double)(peak - problem->budget) : 0;
-    flow backward = {.rate = offload_rate(problem, false), .limit = limit};
+    flow backward = {.rate = neap_offload_rate(problem, false), .limit = limit};
     double ticks = (double)problem->total_ticks;
     if (limit <= 0)
         return ticks;
@@ -133,15 +134,16 @@ static double solve(const offload_problem *problem, const int64_t *need, int64_t
                                .back_slack = backward.slack};
     excess over = {need, problem->budget};
     return ticks + forward.idle + backward.idle +
-           offload_meeting_idle(problem, excess_at, &over, forward.rate, backward.rate, &meeting);
+           neap_offload_meeting_idle(problem, excess_at, &over, forward.rate, backward.rate,
+                                     &meeting);
 }
 
-double offload_fractional_ticks(const offload_problem *problem)
+double neap_offload_fractional_ticks(const offload_problem *problem)
 {
     return problem->floor > problem->budget ? -1 : solve(problem, problem->need, problem->peak);
 }
 
-int64_t offload_fractional_bound(const offload_problem *problem)
+int64_t neap_offload_fractional_bound(const offload_problem *problem)
 {
     if (problem->floor > problem->budget || problem->least_peak <= problem->budget)
         return problem->total_ticks;

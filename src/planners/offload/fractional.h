@@ -22,24 +22,25 @@ typedef struct offload_meeting {
 } offload_meeting;
 
 /* Bytes a tick, out and in. */
-double offload_rate(const offload_problem *problem, bool out);
+double neap_offload_rate(const offload_problem *problem, bool out);
 
 /* What must be gone while op k runs. */
 typedef double offload_gone(const void *context, uint32_t k);
 
 /* The idle time between the passes, eqs. 9 and 10, in ticks. The rates are in the units a tick that
  * `gone` and the meeting count in. */
-double offload_meeting_idle(const offload_problem *problem, offload_gone *gone, const void *context,
-                            double out, double in, const offload_meeting *meeting);
+double neap_offload_meeting_idle(const offload_problem *problem, offload_gone *gone,
+                                 const void *context, double out, double in,
+                                 const offload_meeting *meeting);
 
 /* Whether some op before the turn must wait for memory, however fast it is freed. */
-bool offload_must_wait(const offload_problem *problem);
+bool neap_offload_must_wait(const offload_problem *problem);
 
 /* The optimum of the relaxation, in ticks, for what ops need by the chosen variants; negative where
  * the budget is below the floor. */
-double offload_fractional_ticks(const offload_problem *problem);
+double neap_offload_fractional_ticks(const offload_problem *problem);
 
 /* The same as a bound on every plan that computes each op once in the graph's order. */
-int64_t offload_fractional_bound(const offload_problem *problem);
+int64_t neap_offload_fractional_bound(const offload_problem *problem);
 
 #endif

@@ -212,8 +212,8 @@ static neap_status course_build(const offload_problem *problem,
     if (slots > 0)
         c->slot = scale / slots;
     c->limit = floor((double)problem->budget / c->slot + 1e-9);
-    c->out = offload_rate(problem, true) / c->slot;
-    c->in = offload_rate(problem, false) / c->slot;
+    c->out = neap_offload_rate(problem, true) / c->slot;
+    c->in = neap_offload_rate(problem, false) / c->slot;
     set_unit_ops(c);
     set_sizes(c, slots > 0);
     for (uint32_t u = 0; u < c->n; u++)
@@ -301,7 +301,7 @@ static double meeting_idle(const course *c, const state *s)
                                .back = s->q - in,
                                .back_backlog = in,
                                .back_slack = fmax(0, -s->in) / c->in};
-    return offload_meeting_idle(c->problem, gone_at, c, c->out, c->in, &meeting);
+    return neap_offload_meeting_idle(c->problem, gone_at, c, c->out, c->in, &meeting);
 }
 
 /* The idle ticks of a state behind all units; HUGE_VAL where the ops at the turn do not fit. */
@@ -493,7 +493,7 @@ static neap_status pass_unit(program *g, uint32_t u)
     neap_status status = NEAP_OK;
     table_clear(&g->next);
     for (size_t i = 0; i < g->now.n && status == NEAP_OK; i++) {
-        if (i % 65536 == 65535 && planner_stopped(c->problem->planner))
+        if (i % 65536 == 65535 && neap_planner_stopped(c->problem->planner))
             break; /* what is lost does not matter: the caller stops too */
         for (uint32_t leaves = 0; leaves < 2 && status == NEAP_OK; leaves++) {
             state to;
@@ -540,8 +540,8 @@ static neap_status run_program(program *g, bool *away, communications_answer *an
         g->now = g->next;
         g->next = swap;
         answer->n_states += g->now.n;
-        planner_report(p, (double)(u + 1) / c->n);
-        if (planner_stopped(p)) {
+        neap_planner_report(p, (double)(u + 1) / c->n);
+        if (neap_planner_stopped(p)) {
             answer->stopped = true;
             return status;
         }
@@ -679,9 +679,9 @@ static bool raise_sizes(course *c, const bool *away, uint32_t op)
     return raised > 0;
 }
 
-neap_status fractional_communications_solve(const offload_problem *problem,
-                                            const communications_options *options, bool *away,
-                                            communications_answer *answer, neap_diag *diag)
+neap_status neap_fractional_communications_solve(const offload_problem *problem,
+                                                 const communications_options *options, bool *away,
+                                                 communications_answer *answer, neap_diag *diag)
 {
     enum { ROUNDS = 8 };
     course c;

@@ -37,8 +37,8 @@ typedef struct communications_answer {
 } communications_answer;
 
 /* The best selection, a flag per unit in `away`. */
-neap_status fractional_communications_solve(const offload_problem *problem,
-                                            const communications_options *options, bool *away,
-                                            communications_answer *answer, neap_diag *diag);
+neap_status neap_fractional_communications_solve(const offload_problem *problem,
+                                                 const communications_options *options, bool *away,
+                                                 communications_answer *answer, neap_diag *diag);
 
 #endif

@@ -72,11 +72,11 @@ static neap_status offer_plan(offload_search *s, const neap_plan *plan, start_li
         }
     }
     offload_choice choice = {.n = n_out, .out = out, .in = in};
-    offload_result result = offload_simulate(s->simulator, &choice);
-    offload_search_offer(s, &choice, result);
+    offload_result result = neap_offload_simulate(s->simulator, &choice);
+    neap_offload_search_offer(s, &choice, result);
     add_start(list, &choice, &result);
     choice.fetch_at = fetch_at;
-    offload_search_offer(s, &choice, offload_simulate(s->simulator, &choice));
+    neap_offload_search_offer(s, &choice, neap_offload_simulate(s->simulator, &choice));
     return NEAP_OK;
 }
 
@@ -86,10 +86,10 @@ static neap_status try_method(offload_search *s, const char *name, start_list *l
     const planner *p = s->problem.planner;
     draft found = {0};
     neap_arena_init(&found.arena, p->allocator);
-    neap_status status = planner_run_method(p, name, &found, diag);
+    neap_status status = neap_planner_run_method(p, name, &found, diag);
     if (status == NEAP_OK && found.plan)
         status = offer_plan(s, found.plan, list, diag);
-    planner_clear_draft(p, &found);
+    neap_planner_clear_draft(p, &found);
     return status;
 }
 
@@ -102,7 +102,7 @@ static neap_status try_methods(offload_search *s, start_list *list, neap_diag *d
         bool is_part = method->part_of && strcmp(method->part_of, NAME) == 0;
         if (s->result.fits && s->result.ticks <= s->bound)
             break;
-        if (is_part && !planner_stopped(s->problem.planner))
+        if (is_part && !neap_planner_stopped(s->problem.planner))
             status = try_method(s, method->name, list, diag);
     }
     return status;
@@ -118,28 +118,28 @@ static uint64_t default_candidates(const offload_problem *problem)
 static neap_status plan_offload(const planner *p, draft *d, neap_diag *diag)
 {
     offload_search s;
-    neap_status status = offload_search_begin(p, OFFLOAD_STORAGES, &s, diag);
+    neap_status status = neap_offload_search_begin(p, OFFLOAD_STORAGES, &s, diag);
     if (status != NEAP_OK)
         return status;
-    if (offload_search_needed(&s)) {
+    if (neap_offload_search_needed(&s)) {
         uint64_t candidates = p->options[CANDIDATES] > 0 ? (uint64_t)p->options[CANDIDATES]
                                                          : default_candidates(&s.problem);
         start_list list = {0};
-        if (offload_cover(&s, s.problem.budget))
-            offload_search_try(&s);
+        if (neap_offload_cover(&s, s.problem.budget))
+            neap_offload_search_try(&s);
         status = try_methods(&s, &list, diag);
         if (status == NEAP_OK)
-            status = offload_improve(&s, list.best, list.n, candidates, diag);
+            status = neap_offload_improve(&s, list.best, list.n, candidates, diag);
     }
     if (status == NEAP_OK)
-        status = offload_search_finish(&s, d, diag);
+        status = neap_offload_search_finish(&s, d, diag);
     if (status == NEAP_OK)
-        status = draft_add_number(p, d, "candidates", (double)s.n_tried, diag);
-    offload_search_end(&s);
+        status = neap_draft_add_number(p, d, "candidates", (double)s.n_tried, diag);
+    neap_offload_search_end(&s);
     return status;
 }
 
-const neap_method method_offload = {
+const neap_method neap_method_offload = {
     .name = NAME,
     .summary = "the best of the offloading methods, improved by local search on the schedule",
     .source = "neap, after Beaumont, Eyraud-Dubois and Shilova 2020",

@@ -39,13 +39,13 @@ static void try_selection(offload_search *s, const bool *away)
 {
     uint32_t n = s->problem.n_units;
     for (uint32_t u = 0; u < n; u++)
-        offload_set_unit(s, u, away[u]);
-    for (uint32_t u = 0; !offload_search_try(s).fits; u++) {
+        neap_offload_set_unit(s, u, away[u]);
+    for (uint32_t u = 0; !neap_offload_search_try(s).fits; u++) {
         while (u < n && s->away[s->problem.unit_first[u]])
             u++;
         if (u >= n)
             return;
-        offload_set_unit(s, u, true);
+        neap_offload_set_unit(s, u, true);
     }
 }
 
@@ -70,7 +70,7 @@ static neap_status choose(const planner *p, offload_search *s, communications_an
         if (i > 0 && (how.most_states == 0 || how.most_states > FEW_STATES))
             how.most_states = FEW_STATES;
         communications_answer other;
-        status = fractional_communications_solve(&s->problem, &how, away, &other, diag);
+        status = neap_fractional_communications_solve(&s->problem, &how, away, &other, diag);
         if (status == NEAP_OK)
             try_selection(s, away);
         s->stopped = other.stopped;
@@ -84,28 +84,28 @@ static neap_status plan_offload_dp(const planner *p, draft *d, neap_diag *diag)
 {
     offload_search s;
     communications_answer answer = {0};
-    neap_status status = offload_search_begin(p, (offload_grain)p->options[GRAIN], &s, diag);
+    neap_status status = neap_offload_search_begin(p, (offload_grain)p->options[GRAIN], &s, diag);
     if (status != NEAP_OK)
         return status;
-    bool needed = offload_search_needed(&s);
+    bool needed = neap_offload_search_needed(&s);
     if (needed)
         status = choose(p, &s, &answer, diag);
     if (status == NEAP_OK)
-        status = offload_search_finish(&s, d, diag);
+        status = neap_offload_search_finish(&s, d, diag);
     double ticks = needed ? answer.ticks : (double)s.problem.total_ticks;
     bool optimal = !needed || (answer.found && answer.exact && p->options[SLOTS] <= 0);
     if (status == NEAP_OK && optimal && s.problem.floor <= s.problem.budget)
-        status = draft_add_number(p, d, "fractional_communications_time",
-                                  ticks / (double)neap_graph_ticks_per_second(p->graph), diag);
+        status = neap_draft_add_number(p, d, "fractional_communications_time",
+                                       ticks / (double)neap_graph_ticks_per_second(p->graph), diag);
     if (status == NEAP_OK && needed)
-        status = draft_add_number(p, d, "states", (double)answer.n_states, diag);
+        status = neap_draft_add_number(p, d, "states", (double)answer.n_states, diag);
     if (status == NEAP_OK && needed)
-        status = draft_add_number(p, d, "rounds", answer.n_rounds + 1.0, diag);
-    offload_search_end(&s);
+        status = neap_draft_add_number(p, d, "rounds", answer.n_rounds + 1.0, diag);
+    neap_offload_search_end(&s);
     return status;
 }
 
-const neap_method method_offload_dp = {
+const neap_method neap_method_offload_dp = {
     .name = "offload-dp",
     .summary = "choose the activations that move to the host by dynamic programming",
     .source = "Beaumont, Eyraud-Dubois and Shilova 2020, Algorithm 1",

@@ -19,10 +19,10 @@ static void choose_first_units(offload_search *s)
 {
     int64_t excess = s->problem.peak - s->problem.budget, away = 0;
     for (uint32_t u = 0; u < s->problem.n_units; u++) {
-        offload_set_unit(s, u, true);
+        neap_offload_set_unit(s, u, true);
         for (uint32_t i = s->problem.unit_first[u]; i < s->problem.unit_first[u + 1]; i++)
             away += s->problem.parcels[i].bytes;
-        if (away >= excess && offload_search_try(s).fits)
+        if (away >= excess && neap_offload_search_try(s).fits)
             return;
     }
 }
@@ -30,21 +30,21 @@ static void choose_first_units(offload_search *s)
 static neap_status plan_offload_greedy(const planner *p, draft *d, neap_diag *diag)
 {
     offload_search s;
-    neap_status status = offload_search_begin(p, (offload_grain)p->options[GRAIN], &s, diag);
+    neap_status status = neap_offload_search_begin(p, (offload_grain)p->options[GRAIN], &s, diag);
     if (status != NEAP_OK)
         return status;
-    if (offload_search_needed(&s))
+    if (neap_offload_search_needed(&s))
         choose_first_units(&s);
-    status = offload_search_finish(&s, d, diag);
-    double ticks = offload_fractional_ticks(&s.problem);
+    status = neap_offload_search_finish(&s, d, diag);
+    double ticks = neap_offload_fractional_ticks(&s.problem);
     if (status == NEAP_OK && ticks >= 0)
-        status = draft_add_number(p, d, "fractional_time",
-                                  ticks / (double)neap_graph_ticks_per_second(p->graph), diag);
-    offload_search_end(&s);
+        status = neap_draft_add_number(p, d, "fractional_time",
+                                       ticks / (double)neap_graph_ticks_per_second(p->graph), diag);
+    neap_offload_search_end(&s);
     return status;
 }
 
-const neap_method method_offload_greedy = {
+const neap_method neap_method_offload_greedy = {
     .name = "offload-greedy",
     .summary = "move the first activations to the host, as many as the peak exceeds the budget",
     .source = "Beaumont, Eyraud-Dubois and Shilova 2020, Theorem 2",

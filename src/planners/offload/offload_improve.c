@@ -191,7 +191,7 @@ static void swap(uint32_t *list, uint32_t a, uint32_t b)
 /* Keeps the change just made to the trial if it is faster. */
 static bool try_change(climber *c, offload_result *best)
 {
-    offload_result result = offload_simulate(c->s->simulator, &c->trial);
+    offload_result result = neap_offload_simulate(c->s->simulator, &c->trial);
     bool better = result.fits && (!best->fits || result.ticks < best->ticks);
     if (better)
         *best = result;
@@ -253,7 +253,7 @@ static void descend(climber *c, offload_result *best)
             better |= try_insistence(c, c->trial.out[a], best);
             better |= try_holds(c, c->trial.out[a], best);
         }
-        offload_search_offer(c->s, &c->trial, *best);
+        neap_offload_search_offer(c->s, &c->trial, *best);
     }
 }
 
@@ -264,7 +264,7 @@ static void select_mask(climber *c, uint32_t mask)
         c->trial.insist[i] = (offload_insistence){0};
         c->trial.hold[i] = 0;
     }
-    offload_order(c->s->simulator, c->away, &c->trial);
+    neap_offload_order(c->s->simulator, c->away, &c->trial);
 }
 
 /* All selections in the paper's order, then the orders of the best of them. */
@@ -274,8 +274,8 @@ static void try_all(climber *c)
     uint32_t n_best = 0;
     for (uint32_t mask = 1; mask < 1u << c->problem->n_parcels && !is_done(c); mask++) {
         select_mask(c, mask);
-        offload_result result = offload_simulate(c->s->simulator, &c->trial);
-        offload_search_offer(c->s, &c->trial, result);
+        offload_result result = neap_offload_simulate(c->s->simulator, &c->trial);
+        neap_offload_search_offer(c->s, &c->trial, result);
         if (!result.fits)
             continue;
         uint32_t at = n_best;
@@ -286,7 +286,7 @@ static void try_all(climber *c)
     }
     for (uint32_t i = 0; i < n_best && !is_done(c); i++) {
         select_mask(c, best[i].mask);
-        offload_result result = offload_simulate(c->s->simulator, &c->trial);
+        offload_result result = neap_offload_simulate(c->s->simulator, &c->trial);
         descend(c, &result);
     }
 }
@@ -304,10 +304,10 @@ static void climb(climber *c, uint64_t candidates)
             changed |= change(c);
         if (!changed)
             continue;
-        offload_result result = offload_simulate(s->simulator, &c->trial);
+        offload_result result = neap_offload_simulate(s->simulator, &c->trial);
         if ((step & 63) == 0) {
-            planner_report_search(p, s->result.ticks, s->bound);
-            if (planner_stopped(p)) {
+            neap_planner_report_search(p, s->result.ticks, s->bound);
+            if (neap_planner_stopped(p)) {
                 s->stopped = true;
                 return;
             }
@@ -325,7 +325,7 @@ static void climb(climber *c, uint64_t candidates)
         c->now = c->trial;
         c->trial = old;
         c->result = result;
-        offload_search_offer(s, &c->now, result);
+        neap_offload_search_offer(s, &c->now, result);
     }
 }
 
@@ -342,13 +342,13 @@ static void start_from(climber *c, const offload_choice *from)
     whole.insist = from->insist ? from->insist : c->now.insist;
     whole.hold = from->hold ? from->hold : c->now.hold;
     copy_choice(c, &c->now, &whole);
-    c->result = offload_prune(c->s->simulator, &c->now);
+    c->result = neap_offload_prune(c->s->simulator, &c->now);
     if (!c->result.fits) /* it did with copies in at fixed ops: anything is better */
         c->result.ticks = INT64_MAX / 4;
 }
 
-neap_status offload_improve(offload_search *s, const offload_start *starts, uint32_t n_starts,
-                            uint64_t candidates, neap_diag *diag)
+neap_status neap_offload_improve(offload_search *s, const offload_start *starts, uint32_t n_starts,
+                                 uint64_t candidates, neap_diag *diag)
 {
     const offload_problem *problem = &s->problem;
     uint32_t n = problem->n_parcels;
@@ -367,7 +367,7 @@ neap_status offload_improve(offload_search *s, const offload_start *starts, uint
     if (!c.away || !c.need_rank)
         return neap_fail_no_memory(diag);
     memset(c.away, 1, n * sizeof *c.away);
-    offload_order(s->simulator, c.away, &c.trial);
+    neap_offload_order(s->simulator, c.away, &c.trial);
     for (uint32_t rank = 0; rank < n; rank++)
         c.need_rank[c.trial.in[rank]] = rank;
     if (n <= FEW)

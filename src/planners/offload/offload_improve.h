@@ -19,7 +19,7 @@ typedef struct offload_start {
  * the search, in so many candidates at most; fewer when the bound
  * is reached or the planner is stopped. Same seed, same result.
  */
-neap_status offload_improve(offload_search *s, const offload_start *starts, uint32_t n_starts,
-                            uint64_t candidates, neap_diag *diag);
+neap_status neap_offload_improve(offload_search *s, const offload_start *starts, uint32_t n_starts,
+                                 uint64_t candidates, neap_diag *diag);
 
 #endif

@@ -48,16 +48,16 @@ static neap_status sort_by_size(offload_search *s, neap_diag *diag)
     return NEAP_OK;
 }
 
-neap_status offload_search_begin(const planner *p, offload_grain grain, offload_search *s,
-                                 neap_diag *diag)
+neap_status neap_offload_search_begin(const planner *p, offload_grain grain, offload_search *s,
+                                      neap_diag *diag)
 {
     *s = (offload_search){0};
-    neap_status status = offload_problem_build(p, grain, &s->problem, diag);
+    neap_status status = neap_offload_problem_build(p, grain, &s->problem, diag);
     if (status != NEAP_OK)
         return status;
     size_t n = s->problem.n_parcels;
-    int64_t paper = offload_lower_bound(&s->problem);
-    int64_t fluid = offload_fractional_bound(&s->problem);
+    int64_t paper = neap_offload_lower_bound(&s->problem);
+    int64_t fluid = neap_offload_fractional_bound(&s->problem);
     s->bound = paper > fluid ? paper : fluid;
     neap_arena *arena = &s->problem.arena;
     s->away = neap_arena_alloc(arena, n, sizeof *s->away);
@@ -69,35 +69,35 @@ neap_status offload_search_begin(const planner *p, offload_grain grain, offload_
     if (!s->absent || !s->away || !s->best.out || !s->best.in || !s->best.insist || !s->best.hold)
         status = neap_fail_no_memory(diag);
     else
-        status = offload_simulator_create(&s->problem, &s->simulator, diag);
+        status = neap_offload_simulator_create(&s->problem, &s->simulator, diag);
     if (status == NEAP_OK)
         status = sort_by_size(s, diag);
     if (status == NEAP_OK && s->problem.peak <= s->problem.budget)
-        offload_search_try(s); /* nothing needs to leave */
+        neap_offload_search_try(s); /* nothing needs to leave */
     if (status != NEAP_OK)
-        offload_search_end(s);
+        neap_offload_search_end(s);
     return status;
 }
 
-void offload_search_end(offload_search *s)
+void neap_offload_search_end(offload_search *s)
 {
-    offload_simulator_destroy(s->simulator);
+    neap_offload_simulator_destroy(s->simulator);
     s->simulator = NULL;
-    offload_problem_clear(&s->problem);
+    neap_offload_problem_clear(&s->problem);
 }
 
-bool offload_search_needed(const offload_search *s)
+bool neap_offload_search_needed(const offload_search *s)
 {
     return s->problem.peak > s->problem.budget && s->problem.floor <= s->problem.budget;
 }
 
-void offload_set_unit(offload_search *s, uint32_t unit, bool away)
+void neap_offload_set_unit(offload_search *s, uint32_t unit, bool away)
 {
     for (uint32_t i = s->problem.unit_first[unit]; i < s->problem.unit_first[unit + 1]; i++)
         s->away[i] = away;
 }
 
-bool offload_search_enough(offload_search *s)
+bool neap_offload_search_enough(offload_search *s)
 {
     const offload_problem *problem = &s->problem;
     int64_t away = 0;
@@ -122,7 +122,8 @@ static bool is_better(const offload_result *a, const offload_result *b)
     return a->ticks < b->ticks || (a->ticks == b->ticks && a->host_bytes < b->host_bytes);
 }
 
-void offload_search_offer(offload_search *s, const offload_choice *choice, offload_result result)
+void neap_offload_search_offer(offload_search *s, const offload_choice *choice,
+                               offload_result result)
 {
     s->n_tried++;
     if (s->never_waits && result.memory_waits > 0)
@@ -142,11 +143,11 @@ void offload_search_offer(offload_search *s, const offload_choice *choice, offlo
     }
 }
 
-offload_result offload_search_try(offload_search *s)
+offload_result neap_offload_search_try(offload_search *s)
 {
     offload_choice choice;
-    offload_result result = offload_simulate_ordered(s->simulator, s->away, &choice);
-    offload_search_offer(s, &choice, result);
+    offload_result result = neap_offload_simulate_ordered(s->simulator, s->away, &choice);
+    neap_offload_search_offer(s, &choice, result);
     return result;
 }
 
@@ -167,7 +168,7 @@ static bool add_spare(const offload_problem *problem, uint32_t unit, int64_t sig
     return enough;
 }
 
-bool offload_cover(offload_search *s, int64_t budget)
+bool neap_offload_cover(offload_search *s, int64_t budget)
 {
     const offload_problem *problem = &s->problem;
     int64_t *spare = s->absent;
@@ -175,7 +176,7 @@ bool offload_cover(offload_search *s, int64_t budget)
     for (uint32_t k = 0; k < problem->n_ops; k++)
         spare[k] = budget - problem->need[k];
     for (uint32_t u = 0; u < problem->n_units; u++) {
-        offload_set_unit(s, u, true);
+        neap_offload_set_unit(s, u, true);
         add_spare(problem, u, 1, spare);
     }
     for (uint32_t k = 0; k < problem->n_ops; k++)
@@ -183,7 +184,7 @@ bool offload_cover(offload_search *s, int64_t budget)
     for (uint32_t r = 0; r < problem->n_units && enough; r++) {
         uint32_t unit = s->by_size[r];
         if (add_spare(problem, unit, -1, spare))
-            offload_set_unit(s, unit, false);
+            neap_offload_set_unit(s, unit, false);
         else
             add_spare(problem, unit, 1, spare);
     }
@@ -202,7 +203,7 @@ static int64_t bytes_away(const offload_search *s)
 
 static bool host_is_enough(offload_search *s, int64_t budget)
 {
-    return offload_cover(s, budget) && bytes_away(s) <= s->problem.link.host_memory;
+    return neap_offload_cover(s, budget) && bytes_away(s) <= s->problem.link.host_memory;
 }
 
 /* The least budget for which a selection is found that the host can hold, by bisection. */
@@ -231,7 +232,7 @@ static neap_status explain(offload_search *s, draft *d, neap_diag *diag)
         return NEAP_OK;
     char away[32], limit[32], text[160];
     d->blocking_op = problem->peak_op;
-    offload_cover(s, problem->budget);
+    neap_offload_cover(s, problem->budget);
     snprintf(text, sizeof text, "the host may hold %s, and in this budget %s must go there",
              neap_bytes_format(problem->link.host_memory, limit, sizeof limit),
              neap_bytes_format(bytes_away(s), away, sizeof away));
@@ -241,24 +242,24 @@ static neap_status explain(offload_search *s, draft *d, neap_diag *diag)
 
 /* ---- The draft ---- */
 
-neap_status offload_search_finish(offload_search *s, draft *d, neap_diag *diag)
+neap_status neap_offload_search_finish(offload_search *s, draft *d, neap_diag *diag)
 {
     const offload_problem *problem = &s->problem;
     const planner *p = problem->planner;
     d->stopped = s->stopped;
     d->scope = "once";
-    double paper = neap_graph_seconds(p->graph, offload_lower_bound(problem));
+    double paper = neap_graph_seconds(p->graph, neap_offload_lower_bound(problem));
     d->bound_ticks = s->bound;
     /* Where the host's memory is short, a method's own selection may be too much for it. */
-    if (!s->result.fits && offload_search_needed(s) && problem->link.host_memory > 0 &&
-        offload_cover(s, problem->budget))
-        offload_search_try(s);
+    if (!s->result.fits && neap_offload_search_needed(s) && problem->link.host_memory > 0 &&
+        neap_offload_cover(s, problem->budget))
+        neap_offload_search_try(s);
     if (!s->result.fits)
         return s->stopped ? NEAP_OK : explain(s, d, diag);
-    neap_status status = offload_use_choice(s->simulator, &s->best, d, diag);
+    neap_status status = neap_offload_use_choice(s->simulator, &s->best, d, diag);
     if (status == NEAP_OK)
-        status = draft_add_number(p, d, "lower_bound", paper, diag);
+        status = neap_draft_add_number(p, d, "lower_bound", paper, diag);
     if (status == NEAP_OK)
-        status = draft_add_number(p, d, "moved_tensors", s->best.n, diag);
+        status = neap_draft_add_number(p, d, "moved_tensors", s->best.n, diag);
     return status;
 }

@@ -418,8 +418,8 @@ static neap_status make_units(offload_problem *problem, offload_grain grain, nea
     return NEAP_OK;
 }
 
-neap_status offload_problem_build(const planner *p, offload_grain grain, offload_problem *problem,
-                                  neap_diag *diag)
+neap_status neap_offload_problem_build(const planner *p, offload_grain grain,
+                                       offload_problem *problem, neap_diag *diag)
 {
     *problem = (offload_problem){.planner = p,
                                  .graph = p->graph,
@@ -454,11 +454,11 @@ neap_status offload_problem_build(const planner *p, offload_grain grain, offload
     if (status == NEAP_OK)
         status = make_units(problem, grain, diag);
     if (status != NEAP_OK)
-        offload_problem_clear(problem);
+        neap_offload_problem_clear(problem);
     return status;
 }
 
-void offload_problem_clear(offload_problem *problem)
+void neap_offload_problem_clear(offload_problem *problem)
 {
     neap_plan_destroy(problem->natural);
     problem->natural = NULL;
@@ -467,7 +467,7 @@ void offload_problem_clear(offload_problem *problem)
 
 /* ---- Bounds ---- */
 
-int64_t offload_lower_bound(const offload_problem *problem)
+int64_t neap_offload_lower_bound(const offload_problem *problem)
 {
     int64_t away = problem->least_peak - problem->budget;
     if (away <= 0 || problem->n_parcels == 0)

@@ -19,7 +19,7 @@
 #ifndef NEAP_OFFLOAD_PROBLEM_H
 #define NEAP_OFFLOAD_PROBLEM_H
 
-#include "planners/planner_internal.h"
+#include "planners/common/planner.h"
 
 typedef struct parcel {
     uint32_t value; /* what is copied */
@@ -70,13 +70,13 @@ typedef struct offload_problem {
 /* Whether methods decide on single storages or on all that a stage of the chain view keeps. */
 typedef enum offload_grain { OFFLOAD_STORAGES = 0, OFFLOAD_STAGES } offload_grain;
 
-neap_status offload_problem_build(const planner *p, offload_grain grain, offload_problem *problem,
-                                  neap_diag *diag);
-void offload_problem_clear(offload_problem *problem);
+neap_status neap_offload_problem_build(const planner *p, offload_grain grain,
+                                       offload_problem *problem, neap_diag *diag);
+void neap_offload_problem_clear(offload_problem *problem);
 
 /* ---- Lower bounds, in ticks ---- */
 
 /* Proposition 3: LB = max(all computations, twice what must be away over the bandwidth). */
-int64_t offload_lower_bound(const offload_problem *problem);
+int64_t neap_offload_lower_bound(const offload_problem *problem);
 
 #endif

@@ -67,8 +67,8 @@ static void sort_by_need(offload_simulator *sim)
     first[problem->n_ops] = problem->n_parcels;
 }
 
-neap_status offload_simulator_create(const offload_problem *problem, offload_simulator **simulator,
-                                     neap_diag *diag)
+neap_status neap_offload_simulator_create(const offload_problem *problem,
+                                          offload_simulator **simulator, neap_diag *diag)
 {
     neap_allocator *allocator = problem->planner->allocator;
     size_t n = problem->n_parcels, n_ops = problem->n_ops;
@@ -79,7 +79,7 @@ neap_status offload_simulator_create(const offload_problem *problem, offload_sim
     sim->problem = problem;
     sim->most_moves = 3 * n;
     neap_arena_init(&sim->arena, allocator);
-    status = block_profile_init(&sim->profile, &sim->arena, problem->n_ops + 1, diag);
+    status = neap_block_profile_init(&sim->profile, &sim->arena, problem->n_ops + 1, diag);
     if (status == NEAP_OK)
         status = TAKE(sim, n, &sim->place, diag);
     if (status == NEAP_OK)
@@ -109,13 +109,13 @@ neap_status offload_simulator_create(const offload_problem *problem, offload_sim
         for (uint32_t i = 0; i < problem->n_parcels; i++)
             sim->made[i] = problem->parcels[i].made;
     } else {
-        offload_simulator_destroy(sim);
+        neap_offload_simulator_destroy(sim);
         *simulator = NULL;
     }
     return status;
 }
 
-void offload_simulator_destroy(offload_simulator *simulator)
+void neap_offload_simulator_destroy(offload_simulator *simulator)
 {
     if (!simulator)
         return;
@@ -232,7 +232,7 @@ static uint32_t find_earliest(const run *r, uint32_t i, uint32_t k)
     int64_t most = problem->budget - problem->parcels[i].bytes;
     if (r->roomy)
         return k;
-    return block_profile_kept_from(&r->sim->profile, k, problem->parcels[i].needed, most);
+    return neap_block_profile_kept_from(&r->sim->profile, k, problem->parcels[i].needed, most);
 }
 
 static int64_t start_copy_in(run *r, uint32_t i, uint32_t k)
@@ -245,7 +245,7 @@ static int64_t start_copy_in(run *r, uint32_t i, uint32_t k)
     if (!problem->link.duplex)
         r->out_free = r->in_free;
     if (!r->roomy)
-        block_profile_add(&sim->profile, k, x->needed, x->bytes);
+        neap_block_profile_add(&sim->profile, k, x->needed, x->bytes);
     sim->place[i] = BACK;
     r->away_bytes -= x->bytes;
     r->next_in++;
@@ -452,7 +452,7 @@ static void set_profile(run *r)
         away += profile[k];
         profile[k] = problem->need[k] - away;
     }
-    block_profile_start(&sim->profile);
+    neap_block_profile_start(&sim->profile);
 }
 
 /*
@@ -574,12 +574,12 @@ static offload_result simulate(offload_simulator *sim, const offload_choice *cho
     return result;
 }
 
-offload_result offload_simulate(offload_simulator *simulator, const offload_choice *choice)
+offload_result neap_offload_simulate(offload_simulator *simulator, const offload_choice *choice)
 {
     return simulate(simulator, choice, false);
 }
 
-offload_result offload_prune(offload_simulator *simulator, offload_choice *choice)
+offload_result neap_offload_prune(offload_simulator *simulator, offload_choice *choice)
 {
     bool strict = choice->strict;
     choice->strict = false;
@@ -596,7 +596,8 @@ offload_result offload_prune(offload_simulator *simulator, offload_choice *choic
     return result;
 }
 
-void offload_order(const offload_simulator *simulator, const bool *away, offload_choice *choice)
+void neap_offload_order(const offload_simulator *simulator, const bool *away,
+                        offload_choice *choice)
 {
     const offload_problem *problem = simulator->problem;
     choice->n = 0;
@@ -609,11 +610,11 @@ void offload_order(const offload_simulator *simulator, const bool *away, offload
             choice->in[choice->n++] = simulator->due[d];
 }
 
-offload_result offload_simulate_ordered(offload_simulator *simulator, const bool *away,
-                                        offload_choice *choice)
+offload_result neap_offload_simulate_ordered(offload_simulator *simulator, const bool *away,
+                                             offload_choice *choice)
 {
     *choice = (offload_choice){.out = simulator->out, .in = simulator->in};
-    offload_order(simulator, away, choice);
+    neap_offload_order(simulator, away, choice);
     return simulate(simulator, choice, false);
 }
 
@@ -700,8 +701,8 @@ static void put_steps(writer *w)
     }
 }
 
-neap_status offload_use_choice(offload_simulator *simulator, const offload_choice *choice, draft *d,
-                               neap_diag *diag)
+neap_status neap_offload_use_choice(offload_simulator *simulator, const offload_choice *choice,
+                                    draft *d, neap_diag *diag)
 {
     const offload_problem *problem = simulator->problem;
     const planner *p = problem->planner;

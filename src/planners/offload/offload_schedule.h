@@ -63,26 +63,27 @@ typedef struct offload_result {
 /* Working memory of the simulator; one a thread. */
 typedef struct offload_simulator offload_simulator;
 
-neap_status offload_simulator_create(const offload_problem *problem, offload_simulator **simulator,
-                                     neap_diag *diag);
-void offload_simulator_destroy(offload_simulator *simulator);
+neap_status neap_offload_simulator_create(const offload_problem *problem,
+                                          offload_simulator **simulator, neap_diag *diag);
+void neap_offload_simulator_destroy(offload_simulator *simulator);
 
 /* The no-wait schedule's makespan. */
-offload_result offload_simulate(offload_simulator *simulator, const offload_choice *choice);
+offload_result neap_offload_simulate(offload_simulator *simulator, const offload_choice *choice);
 
 /* Leaves the parcels out of the choice that would stay, and returns what it then takes. */
-offload_result offload_prune(offload_simulator *simulator, offload_choice *choice);
+offload_result neap_offload_prune(offload_simulator *simulator, offload_choice *choice);
 
 /* The order of section 4.1: copies out in the parcels' order, copies in by what is needed first,
  * which on a chain is the reverse. `away` has a flag per parcel; the choice's lists have room. */
-void offload_order(const offload_simulator *simulator, const bool *away, offload_choice *choice);
+void neap_offload_order(const offload_simulator *simulator, const bool *away,
+                        offload_choice *choice);
 /* The makespan of that order, which is left in *choice; its lists are the simulator's own and hold
  * until the next call. */
-offload_result offload_simulate_ordered(offload_simulator *simulator, const bool *away,
-                                        offload_choice *choice);
+offload_result neap_offload_simulate_ordered(offload_simulator *simulator, const bool *away,
+                                             offload_choice *choice);
 
 /* The same as a draft's plan, with peak and time as the timeline predicts them. */
-neap_status offload_use_choice(offload_simulator *simulator, const offload_choice *choice, draft *d,
-                               neap_diag *diag);
+neap_status neap_offload_use_choice(offload_simulator *simulator, const offload_choice *choice,
+                                    draft *d, neap_diag *diag);
 
 #endif

@@ -60,7 +60,7 @@ typedef struct sweep {
 static void select_first(offload_search *s, uint32_t n_units)
 {
     for (uint32_t u = 0; u < s->problem.n_units; u++)
-        offload_set_unit(s, u, u < n_units);
+        neap_offload_set_unit(s, u, u < n_units);
 }
 
 static bool is_lower(const offload_result *a, const offload_result *b)
@@ -81,12 +81,12 @@ static bool try_number(sweep *x, uint32_t n_units, offload_result *best)
 {
     offload_search *s = x->s;
     select_first(s, n_units);
-    offload_order(s->simulator, s->away, &x->choice);
-    offload_result result = offload_simulate(s->simulator, &x->choice);
+    neap_offload_order(s->simulator, s->away, &x->choice);
+    offload_result result = neap_offload_simulate(s->simulator, &x->choice);
     if (is_lower(&result, &x->least))
         x->least = result;
     if (result.fits && result.peak_bytes <= x->budget)
-        offload_search_offer(s, &x->choice, result);
+        neap_offload_search_offer(s, &x->choice, result);
     bool is_best = is_nearer(x, &result, best);
     if (is_best)
         *best = result;
@@ -150,8 +150,8 @@ static void sweep_all(sweep *x)
         ahead = next_distance(x, ahead);
         if (fixed > 0 || ahead > n_behind)
             break;
-        planner_report(p, (double)ahead / n_behind);
-        s->stopped = planner_stopped(p);
+        neap_planner_report(p, (double)ahead / n_behind);
+        s->stopped = neap_planner_stopped(p);
     }
 }
 
@@ -191,14 +191,15 @@ static neap_status raise_least(offload_search *s, offload_result *least, neap_di
 {
     planner asked = *s->problem.planner;
     uint32_t ahead, n_ops = s->problem.n_ops;
-    bool fits = false, searched = offload_search_needed(s);
+    bool fits = false, searched = neap_offload_search_needed(s);
     uint32_t *kernels =
         neap_arena_copy(&s->problem.arena, s->problem.variants, n_ops, sizeof *kernels);
     neap_status status = kernels ? NEAP_OK : neap_fail_no_memory(diag);
     while (status == NEAP_OK && !fits && !s->stopped) {
         offload_search other;
         asked.budget = least->peak_bytes;
-        status = offload_search_begin(&asked, (offload_grain)asked.options[GRAIN], &other, diag);
+        status =
+            neap_offload_search_begin(&asked, (offload_grain)asked.options[GRAIN], &other, diag);
         if (status != NEAP_OK)
             return status;
         size_t size = n_ops * sizeof *kernels;
@@ -209,7 +210,7 @@ static neap_status raise_least(offload_search *s, offload_result *least, neap_di
         searched = true;
         fits = same || other.result.fits;
         s->stopped = other.stopped;
-        offload_search_end(&other);
+        neap_offload_search_end(&other);
     }
     least->peak_bytes = asked.budget;
     return status;
@@ -222,18 +223,18 @@ static bool can_wait(offload_search *s)
     bool fits = false;
     for (uint32_t n = 1; n <= s->problem.n_units && !fits; n++) {
         select_first(s, n);
-        fits = offload_search_enough(s) &&
-               offload_simulate_ordered(s->simulator, s->away, &choice).fits;
+        fits = neap_offload_search_enough(s) &&
+               neap_offload_simulate_ordered(s->simulator, s->away, &choice).fits;
     }
     return fits;
 }
 
-/* Behind offload_search_finish, which says what every method lacks: what this one does. */
+/* Behind neap_offload_search_finish, which says what every method lacks: what this one does. */
 static neap_status explain(offload_search *s, offload_result *least, draft *d, neap_diag *diag)
 {
     static const char text[] = "the link does not free memory in time for every op, and tflms lets "
                                "none wait for it; offload-greedy does, and has a plan";
-    bool waits = offload_search_needed(s) && can_wait(s);
+    bool waits = neap_offload_search_needed(s) && can_wait(s);
     neap_status status = raise_least(s, least, diag);
     if (status != NEAP_OK || s->stopped)
         return status;
@@ -249,25 +250,25 @@ static neap_status plan_tflms(const planner *p, draft *d, neap_diag *diag)
 {
     offload_search s;
     uint32_t ahead = 0;
-    neap_status status = offload_search_begin(p, (offload_grain)p->options[GRAIN], &s, diag);
+    neap_status status = neap_offload_search_begin(p, (offload_grain)p->options[GRAIN], &s, diag);
     if (status != NEAP_OK)
         return status;
     s.never_waits = true;
     offload_result least = {.peak_bytes = s.problem.floor, .peak_op = s.problem.floor_op};
-    if (offload_search_needed(&s) && !(p->as_part && offload_must_wait(&s.problem)))
+    if (neap_offload_search_needed(&s) && !(p->as_part && neap_offload_must_wait(&s.problem)))
         status = search(&s, &least, &ahead, diag);
     if (status == NEAP_OK)
-        status = offload_search_finish(&s, d, diag);
+        status = neap_offload_search_finish(&s, d, diag);
     if (status == NEAP_OK && !s.result.fits && !s.stopped && !p->as_part)
         status = explain(&s, &least, d, diag);
     if (status == NEAP_OK && ahead > 0)
-        status = draft_add_number(p, d, "ahead", ahead, diag);
+        status = neap_draft_add_number(p, d, "ahead", ahead, diag);
     d->stopped = s.stopped;
-    offload_search_end(&s);
+    neap_offload_search_end(&s);
     return status;
 }
 
-const neap_method method_tflms = {
+const neap_method neap_method_tflms = {
     .name = "tflms",
     .summary = "move the first tensors, fetch them a number of ops ahead, never wait for memory",
     .source = "Le, Imai, Negishi and Kawachiya 2018",

@@ -62,10 +62,10 @@ static void try_share(offload_search *s, const bool *selected, share which)
         bool away = selected[u];
         if (selected[u] && which != ALL)
             away = (rank++ % 2 == 0) == (which == ODD);
-        offload_set_unit(s, u, away);
+        neap_offload_set_unit(s, u, away);
     }
-    if (offload_search_enough(s))
-        offload_search_try(s);
+    if (neap_offload_search_enough(s))
+        neap_offload_search_try(s);
 }
 
 /* Where candidate c ends a group of equal ratios, there is a threshold behind it. */
@@ -89,8 +89,8 @@ static void sweep(offload_search *s, const candidate *order, bool *selected)
             rank++ % step != 0 && c + 1 < n; /* the last one, all units, is always tried */
         for (share which = ALL; which < N_SHARES && !skipped; which++)
             try_share(s, selected, which);
-        planner_report(p, (double)(c + 1) / n);
-        s->stopped = planner_stopped(p) && c + 1 < n;
+        neap_planner_report(p, (double)(c + 1) / n);
+        s->stopped = neap_planner_stopped(p) && c + 1 < n;
     }
 }
 
@@ -111,18 +111,18 @@ static neap_status choose(offload_search *s, neap_diag *diag)
 static neap_status plan_vdnn(const planner *p, draft *d, neap_diag *diag)
 {
     offload_search s;
-    neap_status status = offload_search_begin(p, (offload_grain)p->options[GRAIN], &s, diag);
+    neap_status status = neap_offload_search_begin(p, (offload_grain)p->options[GRAIN], &s, diag);
     if (status != NEAP_OK)
         return status;
-    if (offload_search_needed(&s))
+    if (neap_offload_search_needed(&s))
         status = choose(&s, diag);
     if (status == NEAP_OK)
-        status = offload_search_finish(&s, d, diag);
-    offload_search_end(&s);
+        status = neap_offload_search_finish(&s, d, diag);
+    neap_offload_search_end(&s);
     return status;
 }
 
-const neap_method method_vdnn = {
+const neap_method neap_method_vdnn = {
     .name = "vdnn",
     .summary = "move the activations that long computations read, all or every other one",
     .source = "Rhu et al. 2016; Shriram, Garg and Kulkarni 2019; as in Beaumont et al. 2020",

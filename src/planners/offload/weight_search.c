@@ -12,8 +12,8 @@ enum { N_CANDIDATES = 256 };
 static const double NOISE = 1e-3;
 static const double LENGTHS[] = {0.1, 0.2, 0.4, 0.8};
 
-neap_status weight_search_init(weight_search *search, neap_arena *arena, uint32_t most,
-                               uint64_t seed, neap_diag *diag)
+neap_status neap_weight_search_init(weight_search *search, neap_arena *arena, uint32_t most,
+                                    uint64_t seed, neap_diag *diag)
 {
     size_t n = most;
     *search = (weight_search){.most = most, .random = seed};
@@ -29,7 +29,7 @@ neap_status weight_search_init(weight_search *search, neap_arena *arena, uint32_
     return complete ? NEAP_OK : neap_fail_no_memory(diag);
 }
 
-void weight_search_tell(weight_search *search, const double weights[N_WEIGHTS], double cost)
+void neap_weight_search_tell(weight_search *search, const double weights[N_WEIGHTS], double cost)
 {
     if (search->count == search->most)
         return;
@@ -164,7 +164,7 @@ static double expected_improvement(weight_search *search, const double weights[N
     return deviation * (z * below + density);
 }
 
-void weight_search_next(weight_search *search, double weights[N_WEIGHTS])
+void neap_weight_search_next(weight_search *search, double weights[N_WEIGHTS])
 {
     if (search->count < N_WEIGHTS) {
         for (uint32_t i = 0; i < N_WEIGHTS; i++)

@@ -8,10 +8,10 @@
  * seed and costs give the same weights.
  *
  *     weight_search search;
- *     status = weight_search_init(&search, arena, most, seed, diag);
+ *     status = neap_weight_search_init(&search, arena, most, seed, diag);
  *     for (uint32_t i = 0; i < most; i++) {
- *         weight_search_next(&search, weights);
- *         weight_search_tell(&search, weights, ... cost ...);
+ *         neap_weight_search_next(&search, weights);
+ *         neap_weight_search_tell(&search, weights, ... cost ...);
  *     }
  */
 #ifndef NEAP_OFFLOAD_WEIGHT_SEARCH_H
@@ -36,11 +36,11 @@ typedef struct weight_search {
 } weight_search;
 
 /* Its memory is the arena's. */
-neap_status weight_search_init(weight_search *search, neap_arena *arena, uint32_t most,
-                               uint64_t seed, neap_diag *diag);
+neap_status neap_weight_search_init(weight_search *search, neap_arena *arena, uint32_t most,
+                                    uint64_t seed, neap_diag *diag);
 /* O(trials^3). */
-void weight_search_next(weight_search *search, double weights[N_WEIGHTS]);
+void neap_weight_search_next(weight_search *search, double weights[N_WEIGHTS]);
 /* At most `most` times. */
-void weight_search_tell(weight_search *search, const double weights[N_WEIGHTS], double cost);
+void neap_weight_search_tell(weight_search *search, const double weights[N_WEIGHTS], double cost);
 
 #endif

@@ -62,7 +62,7 @@ static neap_status null_prepare(neap_backend *backend, const run_spec *spec, run
     return NEAP_OK;
 }
 
-const run_backend_type run_backend_null = {
+const run_backend_type neap_run_backend_null = {
     .name = "null",
     .summary = "runs no kernels: what the executor itself takes",
     .open = null_open,

@@ -61,7 +61,8 @@ static neap_status status_of(dnnl_status_t status, const char *what, neap_diag *
 
 /* ---- The library ---- */
 
-neap_status dnnl_api_open(neap_allocator *allocator, int threads, dnnl_api **api, neap_diag *diag)
+neap_status neap_dnnl_api_open(neap_allocator *allocator, int threads, dnnl_api **api,
+                               neap_diag *diag)
 {
     dnnl_api *opened;
     neap_status status = NEAP_NEW(allocator, 1, &opened, diag);
@@ -85,11 +86,11 @@ neap_status dnnl_api_open(neap_allocator *allocator, int threads, dnnl_api **api
     if (status == NEAP_OK)
         *api = opened;
     else
-        dnnl_api_close(opened);
+        neap_dnnl_api_close(opened);
     return status;
 }
 
-void dnnl_api_close(dnnl_api *api)
+void neap_dnnl_api_close(dnnl_api *api)
 {
     if (!api)
         return;
@@ -100,12 +101,12 @@ void dnnl_api_close(dnnl_api *api)
     NEAP_DELETE(api->allocator, 1, api);
 }
 
-const char *dnnl_api_version(const dnnl_api *api)
+const char *neap_dnnl_api_version(const dnnl_api *api)
 {
     return api->version;
 }
 
-const char *dnnl_api_isa(void)
+const char *neap_dnnl_api_isa(void)
 {
     int isa = (int)dnnl_get_effective_cpu_isa();
     if ((isa & (int)dnnl_cpu_isa_avx512_core) == (int)dnnl_cpu_isa_avx512_core)
@@ -399,8 +400,8 @@ static neap_status new_primitive(dnnl_api *api, dnnl_api_primitive **primitive, 
     return status;
 }
 
-neap_status dnnl_api_describe(dnnl_api *api, const dnnl_problem *problem, int index,
-                              dnnl_api_primitive **primitive, neap_diag *diag)
+neap_status neap_dnnl_api_describe(dnnl_api *api, const dnnl_problem *problem, int index,
+                                   dnnl_api_primitive **primitive, neap_diag *diag)
 {
     question q;
     dnnl_api_primitive *made = NULL;
@@ -428,7 +429,7 @@ neap_status dnnl_api_describe(dnnl_api *api, const dnnl_problem *problem, int in
         status = status_of(result, problem->name, diag);
     }
 done:
-    dnnl_api_destroy(made);
+    neap_dnnl_api_destroy(made);
     if (hint)
         dnnl_primitive_desc_destroy(hint);
     withdraw(&q);
@@ -436,9 +437,9 @@ done:
     return status;
 }
 
-neap_status dnnl_api_describe_reorder(const dnnl_api_primitive *of, dnnl_operand operand,
-                                      const dnnl_layout *ours, dnnl_copy_way way,
-                                      dnnl_api_primitive **primitive, neap_diag *diag)
+neap_status neap_dnnl_api_describe_reorder(const dnnl_api_primitive *of, dnnl_operand operand,
+                                           const dnnl_layout *ours, dnnl_copy_way way,
+                                           dnnl_api_primitive **primitive, neap_diag *diag)
 {
     dnnl_api *api = of->api;
     owned_desc desc;
@@ -471,7 +472,7 @@ neap_status dnnl_api_describe_reorder(const dnnl_api_primitive *of, dnnl_operand
         made = NULL;
     }
 done:
-    dnnl_api_destroy(made);
+    neap_dnnl_api_destroy(made);
     if (attributes)
         dnnl_primitive_attr_destroy(attributes);
     clear_desc(&desc);
@@ -479,7 +480,7 @@ done:
     return status;
 }
 
-void dnnl_api_destroy(dnnl_api_primitive *primitive)
+void neap_dnnl_api_destroy(dnnl_api_primitive *primitive)
 {
     if (!primitive)
         return;
@@ -495,14 +496,14 @@ void dnnl_api_destroy(dnnl_api_primitive *primitive)
 
 /* ---- Asking ---- */
 
-const char *dnnl_api_implementation(const dnnl_api_primitive *primitive)
+const char *neap_dnnl_api_implementation(const dnnl_api_primitive *primitive)
 {
     const char *name = NULL;
     dnnl_primitive_desc_query(primitive->description, dnnl_query_impl_info_str, 0, &name);
     return name ? name : "";
 }
 
-int64_t dnnl_api_bytes(const dnnl_api_primitive *primitive, dnnl_operand operand)
+int64_t neap_dnnl_api_bytes(const dnnl_api_primitive *primitive, dnnl_operand operand)
 {
     if (primitive->queries[operand] == dnnl_query_undef)
         return 0;
@@ -510,8 +511,8 @@ int64_t dnnl_api_bytes(const dnnl_api_primitive *primitive, dnnl_operand operand
     return desc ? (int64_t)dnnl_memory_desc_get_size(desc) : 0;
 }
 
-bool dnnl_api_lies(const dnnl_api_primitive *primitive, dnnl_operand operand,
-                   const dnnl_layout *ours)
+bool neap_dnnl_api_lies(const dnnl_api_primitive *primitive, dnnl_operand operand,
+                        const dnnl_layout *ours)
 {
     owned_desc desc;
     if (make_desc(ours, &desc) != dnnl_success)
@@ -523,21 +524,21 @@ bool dnnl_api_lies(const dnnl_api_primitive *primitive, dnnl_operand operand,
 
 /* ---- Running ---- */
 
-neap_status dnnl_api_compile(dnnl_api_primitive *primitive, neap_diag *diag)
+neap_status neap_dnnl_api_compile(dnnl_api_primitive *primitive, neap_diag *diag)
 {
     int before = use_threads(primitive->api->threads);
     dnnl_status_t result = dnnl_primitive_create(&primitive->compiled, primitive->description);
     use_threads(before);
     for (int i = 0; i < DNNL_OPERANDS && result == dnnl_success; i++)
-        if (dnnl_api_bytes(primitive, (dnnl_operand)i) > 0)
+        if (neap_dnnl_api_bytes(primitive, (dnnl_operand)i) > 0)
             result =
                 dnnl_memory_create(&primitive->memories[i], desc_of(primitive, (dnnl_operand)i),
                                    primitive->api->engine, DNNL_MEMORY_NONE);
-    return status_of(result, dnnl_api_implementation(primitive), diag);
+    return status_of(result, neap_dnnl_api_implementation(primitive), diag);
 }
 
-neap_status dnnl_api_run(const dnnl_api_primitive *primitive, void *const addresses[DNNL_OPERANDS],
-                         neap_diag *diag)
+neap_status neap_dnnl_api_run(const dnnl_api_primitive *primitive,
+                              void *const addresses[DNNL_OPERANDS], neap_diag *diag)
 {
     dnnl_exec_arg_t arguments[DNNL_OPERANDS];
     int count = 0;
@@ -555,5 +556,5 @@ neap_status dnnl_api_run(const dnnl_api_primitive *primitive, void *const addres
     if (result == dnnl_success)
         result = dnnl_stream_wait(primitive->api->stream);
     use_threads(before);
-    return status_of(result, dnnl_api_implementation(primitive), diag);
+    return status_of(result, neap_dnnl_api_implementation(primitive), diag);
 }

@@ -11,13 +11,14 @@
 
 #include "run/backends/onednn/onednn.h"
 
-neap_status dnnl_api_open(neap_allocator *allocator, int threads, dnnl_api **api, neap_diag *diag);
-void dnnl_api_close(dnnl_api *api); /* NULL is fine */
+neap_status neap_dnnl_api_open(neap_allocator *allocator, int threads, dnnl_api **api,
+                               neap_diag *diag);
+void neap_dnnl_api_close(dnnl_api *api); /* NULL is fine */
 
 /* Of the library at run time: "2.6.3". */
-const char *dnnl_api_version(const dnnl_api *api);
+const char *neap_dnnl_api_version(const dnnl_api *api);
 /* What of the processor the library uses: "avx512". */
-const char *dnnl_api_isa(void);
+const char *neap_dnnl_api_isa(void);
 
 #define DNNL_LAYOUT_RANK 12 /* of the library's own arrays */
 
@@ -61,8 +62,8 @@ typedef struct dnnl_api_primitive dnnl_api_primitive;
  * Describes implementation number `index` of a problem; *primitive is NULL after the last one, or
  * where the library has none at all.
  */
-neap_status dnnl_api_describe(dnnl_api *api, const dnnl_problem *problem, int index,
-                              dnnl_api_primitive **primitive, neap_diag *diag);
+neap_status neap_dnnl_api_describe(dnnl_api *api, const dnnl_problem *problem, int index,
+                                   dnnl_api_primitive **primitive, neap_diag *diag);
 typedef enum dnnl_copy_way {
     DNNL_COPY_IN,  /* from a layout of ours into that of a primitive's operand */
     DNNL_COPY_OUT, /* back */
@@ -70,22 +71,22 @@ typedef enum dnnl_copy_way {
 } dnnl_copy_way;
 
 /* Describes a copy. Its operands are SRC and DST. */
-neap_status dnnl_api_describe_reorder(const dnnl_api_primitive *of, dnnl_operand operand,
-                                      const dnnl_layout *ours, dnnl_copy_way way,
-                                      dnnl_api_primitive **primitive, neap_diag *diag);
-void dnnl_api_destroy(dnnl_api_primitive *primitive); /* NULL is fine */
+neap_status neap_dnnl_api_describe_reorder(const dnnl_api_primitive *of, dnnl_operand operand,
+                                           const dnnl_layout *ours, dnnl_copy_way way,
+                                           dnnl_api_primitive **primitive, neap_diag *diag);
+void neap_dnnl_api_destroy(dnnl_api_primitive *primitive); /* NULL is fine */
 
 /* "brgconv:avx512_core" */
-const char *dnnl_api_implementation(const dnnl_api_primitive *primitive);
+const char *neap_dnnl_api_implementation(const dnnl_api_primitive *primitive);
 /* Of an operand as the primitive has it, or of its scratch. */
-int64_t dnnl_api_bytes(const dnnl_api_primitive *primitive, dnnl_operand operand);
+int64_t neap_dnnl_api_bytes(const dnnl_api_primitive *primitive, dnnl_operand operand);
 /* Whether an operand lies as `ours` says. */
-bool dnnl_api_lies(const dnnl_api_primitive *primitive, dnnl_operand operand,
-                   const dnnl_layout *ours);
+bool neap_dnnl_api_lies(const dnnl_api_primitive *primitive, dnnl_operand operand,
+                        const dnnl_layout *ours);
 
-neap_status dnnl_api_compile(dnnl_api_primitive *primitive, neap_diag *diag);
+neap_status neap_dnnl_api_compile(dnnl_api_primitive *primitive, neap_diag *diag);
 /* addresses by dnnl_operand; of those there are not, any. */
-neap_status dnnl_api_run(const dnnl_api_primitive *primitive, void *const addresses[DNNL_OPERANDS],
-                         neap_diag *diag);
+neap_status neap_dnnl_api_run(const dnnl_api_primitive *primitive,
+                              void *const addresses[DNNL_OPERANDS], neap_diag *diag);
 
 #endif

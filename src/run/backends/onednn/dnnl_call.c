@@ -35,10 +35,10 @@ static void destroy(run_kernel *self)
 {
     call *made = (call *)self;
     for (int i = 0; i < DNNL_OPERAND_SCRATCH; i++) {
-        dnnl_api_destroy(made->operands[i].reorder);
-        dnnl_api_destroy(made->operands[i].adder);
+        neap_dnnl_api_destroy(made->operands[i].reorder);
+        neap_dnnl_api_destroy(made->operands[i].adder);
     }
-    dnnl_api_destroy(made->primitive);
+    neap_dnnl_api_destroy(made->primitive);
     NEAP_DELETE(made->allocator, 1, made);
 }
 
@@ -83,23 +83,23 @@ static neap_status place_operand(call *made, const dnnl_choice *choice, dnnl_ope
     bool adds = choice->parts > 1 && source->is_result && !has_parts;
     if (choice->parts > 1 && has_parts)
         placed->part_bytes = part.shape[0] * part.strides[0] * (int64_t)sizeof(float);
-    if (!adds && !source->uneven && dnnl_api_lies(made->primitive, operand, &part))
+    if (!adds && !source->uneven && neap_dnnl_api_lies(made->primitive, operand, &part))
         return NEAP_OK;
-    placed->place = reserve(&made->workspace, dnnl_api_bytes(made->primitive, operand));
+    placed->place = reserve(&made->workspace, neap_dnnl_api_bytes(made->primitive, operand));
     if (source->uneven)
         return NEAP_OK;
-    neap_status status = dnnl_api_describe_reorder(made->primitive, operand, &part,
-                                                   source->is_result ? DNNL_COPY_OUT : DNNL_COPY_IN,
-                                                   &placed->reorder, diag);
+    neap_status status = neap_dnnl_api_describe_reorder(
+        made->primitive, operand, &part, source->is_result ? DNNL_COPY_OUT : DNNL_COPY_IN,
+        &placed->reorder, diag);
     if (status == NEAP_OK && adds)
-        status = dnnl_api_describe_reorder(made->primitive, operand, &part, DNNL_COPY_ADD,
-                                           &placed->adder, diag);
+        status = neap_dnnl_api_describe_reorder(made->primitive, operand, &part, DNNL_COPY_ADD,
+                                                &placed->adder, diag);
     return status;
 }
 
 static int64_t scratch_of(const dnnl_api_primitive *primitive)
 {
-    return primitive ? dnnl_api_bytes(primitive, DNNL_OPERAND_SCRATCH) : 0;
+    return primitive ? neap_dnnl_api_bytes(primitive, DNNL_OPERAND_SCRATCH) : 0;
 }
 
 static neap_status place_all(call *made, const dnnl_choice *choice, neap_diag *diag)
@@ -112,7 +112,7 @@ static neap_status place_all(call *made, const dnnl_choice *choice, neap_diag *d
         scratch = larger(scratch, scratch_of(made->operands[i].adder));
     }
     if (made->bias_work == DNNL_BIAS_SUM)
-        scratch = larger(scratch, omp_rows_sum_bytes(&made->bias_rows, made->threads));
+        scratch = larger(scratch, neap_omp_rows_sum_bytes(&made->bias_rows, made->threads));
     made->scratch = reserve(&made->workspace, scratch);
     return status;
 }
@@ -130,8 +130,8 @@ static neap_status describe(neap_backend *backend, const dnnl_choice *choice, ca
     made->parts = choice->parts;
     made->bias_work = choice->bias_work;
     made->bias_rows = choice->bias_rows;
-    status = dnnl_api_describe(onednn_api(backend), &choice->problem, choice->implementation,
-                               &made->primitive, diag);
+    status = neap_dnnl_api_describe(onednn_api(backend), &choice->problem, choice->implementation,
+                                    &made->primitive, diag);
     if (status == NEAP_OK && !made->primitive)
         status = neap_fail(diag, NEAP_UNSUPPORTED, "oneDNN has no kernel for op \"%s\"",
                            choice->problem.name);
@@ -144,8 +144,8 @@ static neap_status describe(neap_backend *backend, const dnnl_choice *choice, ca
     return status;
 }
 
-neap_status dnnl_call_workspace(neap_backend *backend, const dnnl_choice *choice, int64_t *bytes,
-                                neap_diag *diag)
+neap_status neap_dnnl_call_workspace(neap_backend *backend, const dnnl_choice *choice,
+                                     int64_t *bytes, neap_diag *diag)
 {
     call *made;
     neap_status status = describe(backend, choice, &made, diag);
@@ -182,7 +182,7 @@ static neap_status copy(const call *made, const call_operand *operand, const run
 {
     void *ours = address(operand, args, part), *theirs = at(args, operand->place);
     if (operand->uneven) {
-        omp_rows_copy(&operand->rows, made->threads, ours, theirs, !operand->is_result);
+        neap_omp_rows_copy(&operand->rows, made->threads, ours, theirs, !operand->is_result);
         return NEAP_OK;
     }
     void *addresses[DNNL_OPERANDS] = {
@@ -190,8 +190,8 @@ static neap_status copy(const call *made, const call_operand *operand, const run
         [DNNL_OPERAND_DST] = operand->is_result ? ours : theirs,
         [DNNL_OPERAND_SCRATCH] = at(args, made->scratch),
     };
-    return dnnl_api_run(part > 0 && operand->adder ? operand->adder : operand->reorder, addresses,
-                        diag);
+    return neap_dnnl_api_run(part > 0 && operand->adder ? operand->adder : operand->reorder,
+                             addresses, diag);
 }
 
 /* Copies operands in or results out. What has no parts is copied in once. */
@@ -217,7 +217,7 @@ static neap_status run_part(const call *made, const run_args *args, int64_t part
                                                        : at(args, made->operands[i].place);
     neap_status status = copy_all(made, false, args, part, diag);
     if (status == NEAP_OK)
-        status = dnnl_api_run(made->primitive, addresses, diag);
+        status = neap_dnnl_api_run(made->primitive, addresses, diag);
     if (status == NEAP_OK)
         status = copy_all(made, true, args, part, diag);
     return status;
@@ -230,15 +230,15 @@ static neap_status run(const run_kernel *self, const run_args *args, neap_diag *
     for (int64_t part = 0; part < made->parts && status == NEAP_OK; part++)
         status = run_part(made, args, part, diag);
     if (status == NEAP_OK && made->bias_work == DNNL_BIAS_ADD)
-        omp_rows_add(&made->bias_rows, made->threads, args->out[0], args->in[2]);
+        neap_omp_rows_add(&made->bias_rows, made->threads, args->out[0], args->in[2]);
     else if (status == NEAP_OK && made->bias_work == DNNL_BIAS_SUM)
-        omp_rows_sum(&made->bias_rows, made->threads, args->in[0], args->out[1],
-                     at(args, made->scratch));
+        neap_omp_rows_sum(&made->bias_rows, made->threads, args->in[0], args->out[1],
+                          at(args, made->scratch));
     return status;
 }
 
-neap_status dnnl_call_prepare(neap_backend *backend, const dnnl_choice *choice, run_kernel **kernel,
-                              neap_diag *diag)
+neap_status neap_dnnl_call_prepare(neap_backend *backend, const dnnl_choice *choice,
+                                   run_kernel **kernel, neap_diag *diag)
 {
     call *made;
     neap_status status = describe(backend, choice, &made, diag);
@@ -247,12 +247,12 @@ neap_status dnnl_call_prepare(neap_backend *backend, const dnnl_choice *choice, 
     made->base.run = run;
     for (int i = 0; i < DNNL_OPERAND_SCRATCH && status == NEAP_OK; i++) {
         if (made->operands[i].reorder)
-            status = dnnl_api_compile(made->operands[i].reorder, diag);
+            status = neap_dnnl_api_compile(made->operands[i].reorder, diag);
         if (status == NEAP_OK && made->operands[i].adder)
-            status = dnnl_api_compile(made->operands[i].adder, diag);
+            status = neap_dnnl_api_compile(made->operands[i].adder, diag);
     }
     if (status == NEAP_OK)
-        status = dnnl_api_compile(made->primitive, diag);
+        status = neap_dnnl_api_compile(made->primitive, diag);
     if (status == NEAP_OK)
         *kernel = &made->base;
     else

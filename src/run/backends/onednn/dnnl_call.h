@@ -36,9 +36,9 @@ typedef struct dnnl_choice {
 } dnnl_choice;
 
 /* Its workspace in bytes. NEAP_UNSUPPORTED if the library has no such implementation. */
-neap_status dnnl_call_workspace(neap_backend *backend, const dnnl_choice *choice, int64_t *bytes,
-                                neap_diag *diag);
-neap_status dnnl_call_prepare(neap_backend *backend, const dnnl_choice *choice, run_kernel **kernel,
-                              neap_diag *diag);
+neap_status neap_dnnl_call_workspace(neap_backend *backend, const dnnl_choice *choice,
+                                     int64_t *bytes, neap_diag *diag);
+neap_status neap_dnnl_call_prepare(neap_backend *backend, const dnnl_choice *choice,
+                                   run_kernel **kernel, neap_diag *diag);
 
 #endif

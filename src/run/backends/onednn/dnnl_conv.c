@@ -32,7 +32,7 @@ typedef struct conv_side {
 static dnnl_layout channels_last(const run_array *array)
 {
     run_array like = *array;
-    run_array_set_channels_last(&like);
+    neap_run_array_set_channels_last(&like);
     dnnl_layout layout = {.rank = 4};
     memcpy(layout.shape, like.shape, 4 * sizeof *like.shape);
     memcpy(layout.strides, like.strides, 4 * sizeof *like.strides);
@@ -43,7 +43,7 @@ static dnnl_layout channels_last(const run_array *array)
 static dnnl_layout image(const run_array *array)
 {
     dnnl_layout layout = channels_last(array);
-    if (!run_array_is_channels_last(array))
+    if (!neap_run_array_is_channels_last(array))
         for (int d = 0; d < 4; d++)
             if (array->shape[d] > 1)
                 layout.strides[d] = array->strides[d];
@@ -80,8 +80,9 @@ static void set_window(const run_spec *spec, const run_array *src, const run_arr
     static const char *const stride[2] = {"stride_h", "stride_w"}, *const pad[2] = {"pad_h",
                                                                                     "pad_w"};
     for (int d = 0; d < 2; d++) {
-        int64_t step = run_spec_int(spec, stride[d], 1), begin = run_spec_int(spec, pad[d], 0);
-        int64_t dilation = run_spec_int(spec, "dilation", 1);
+        int64_t step = neap_run_spec_int(spec, stride[d], 1),
+                begin = neap_run_spec_int(spec, pad[d], 0);
+        int64_t dilation = neap_run_spec_int(spec, "dilation", 1);
         int64_t span = dilation * (weight->shape[d + 2] - 1) + 1;
         int64_t end = begin;
         if ((src->shape[d + 2] + begin + end - span) / step + 1 != dst->shape[d + 2])
@@ -103,7 +104,7 @@ static void set_bias(const run_spec *spec, const conv_side *side, dnnl_choice *c
         return;
     if (side->transposed) {
         choice->bias_work = forward ? DNNL_BIAS_ADD : DNNL_BIAS_SUM;
-        choice->bias_rows = omp_rows_of(forward ? &spec->out[0] : &spec->in[0], 1);
+        choice->bias_rows = neap_omp_rows_of(forward ? &spec->out[0] : &spec->in[0], 1);
         return;
     }
     dnnl_layout vector = {.rank = 1, .strides = {1}};
@@ -119,9 +120,9 @@ static void pose(const run_spec *spec, const conv_side *side, dnnl_choice *choic
     const run_array *src = array_of(spec, side->src_is_result, side->src),
                     *weight = array_of(spec, side->weights_is_result, side->weights),
                     *dst = array_of(spec, side->dst_is_result, side->dst);
-    *choice =
-        (dnnl_choice){.problem = {.kind = side->kind, .name = onednn_op_name(spec)}, .parts = 1};
-    dnnl_layout matrix = weights(weight, run_spec_int(spec, "groups", 1));
+    *choice = (dnnl_choice){.problem = {.kind = side->kind, .name = neap_onednn_op_name(spec)},
+                            .parts = 1};
+    dnnl_layout matrix = weights(weight, neap_run_spec_int(spec, "groups", 1));
     choice->sources[DNNL_OPERAND_SRC] =
         (dnnl_source){.is_result = side->src_is_result, .index = side->src, .ours = image(src)};
     choice->sources[DNNL_OPERAND_WEIGHTS] =
@@ -132,7 +133,7 @@ static void pose(const run_spec *spec, const conv_side *side, dnnl_choice *choic
     choice->problem.operands[DNNL_OPERAND_SRC] = channels_last(src);
     choice->problem.operands[DNNL_OPERAND_WEIGHTS] = matrix;
     choice->problem.operands[DNNL_OPERAND_DST] = channels_last(dst);
-    choice->problem.relu = side->kind == DNNL_CONV && run_spec_int(spec, "relu", 0);
+    choice->problem.relu = side->kind == DNNL_CONV && neap_run_spec_int(spec, "relu", 0);
     set_window(spec, src, weight, dst, &choice->problem);
     set_bias(spec, side, choice);
 }
@@ -187,11 +188,11 @@ static neap_status add_winograd(neap_backend *backend, const dnnl_choice *direct
     cut(&choice);
     dnnl_api_primitive *primitive;
     neap_status status =
-        dnnl_api_describe(onednn_api(backend), &choice.problem, 0, &primitive, diag);
-    if (status == NEAP_OK && primitive && strstr(dnnl_api_implementation(primitive), "wino"))
+        neap_dnnl_api_describe(onednn_api(backend), &choice.problem, 0, &primitive, diag);
+    if (status == NEAP_OK && primitive && strstr(neap_dnnl_api_implementation(primitive), "wino"))
         choices[(*count)++] = choice;
     if (status == NEAP_OK)
-        dnnl_api_destroy(primitive);
+        neap_dnnl_api_destroy(primitive);
     return status;
 }
 
@@ -226,14 +227,14 @@ static neap_status add_direct(neap_backend *backend, const dnnl_choice *direct,
     for (int i = 0; added < 2; i++) {
         dnnl_api_primitive *primitive;
         neap_status status =
-            dnnl_api_describe(onednn_api(backend), &direct->problem, i, &primitive, diag);
+            neap_dnnl_api_describe(onednn_api(backend), &direct->problem, i, &primitive, diag);
         if (status != NEAP_OK)
             return status;
         if (!primitive)
             break;
-        const char *name = dnnl_api_implementation(primitive);
+        const char *name = neap_dnnl_api_implementation(primitive);
         if (overruns(&direct->problem, name)) {
-            dnnl_api_destroy(primitive);
+            neap_dnnl_api_destroy(primitive);
             continue;
         }
         if (added == 0)
@@ -243,7 +244,7 @@ static neap_status add_direct(neap_backend *backend, const dnnl_choice *direct,
             choices[(*count)++].implementation = i;
             added++;
         }
-        dnnl_api_destroy(primitive);
+        neap_dnnl_api_destroy(primitive);
     }
     return NEAP_OK;
 }
@@ -264,7 +265,7 @@ static neap_status list_choices(neap_backend *backend, const run_spec *spec, con
         status = add_winograd(backend, &direct, choices, count, diag);
     if (status == NEAP_OK && *count == 0)
         status = neap_fail(diag, NEAP_UNSUPPORTED, "oneDNN has no kernel for op \"%s\"",
-                           onednn_op_name(spec));
+                           neap_onednn_op_name(spec));
     return status;
 }
 
@@ -274,7 +275,7 @@ static neap_status variants(neap_backend *backend, const run_spec *spec, const c
     dnnl_choice choices[MOST_CHOICES];
     neap_status status = list_choices(backend, spec, side, choices, count, diag);
     for (uint32_t i = 0; i < *count && status == NEAP_OK; i++)
-        status = dnnl_call_workspace(backend, &choices[i], &workspaces[i], diag);
+        status = neap_dnnl_call_workspace(backend, &choices[i], &workspaces[i], diag);
     return status;
 }
 
@@ -286,9 +287,9 @@ static neap_status prepare(neap_backend *backend, const run_spec *spec, const co
     neap_status status = list_choices(backend, spec, side, choices, &count, diag);
     if (status == NEAP_OK && spec->variant >= count)
         status = neap_fail(diag, NEAP_INVALID, "op \"%s\" has %u variants, there is no number %u",
-                           onednn_op_name(spec), count, spec->variant);
+                           neap_onednn_op_name(spec), count, spec->variant);
     if (status == NEAP_OK)
-        status = dnnl_call_prepare(backend, &choices[spec->variant], kernel, diag);
+        status = neap_dnnl_call_prepare(backend, &choices[spec->variant], kernel, diag);
     return status;
 }
 
@@ -306,7 +307,8 @@ static neap_status prepare(neap_backend *backend, const run_spec *spec, const co
     {                                                                                              \
         return prepare(backend, spec, &type##_side, kernel, diag);                                 \
     }                                                                                              \
-    const onednn_op onednn_op_##type = {.variants = type##_variants, .prepare = type##_prepare};
+    const onednn_op neap_onednn_op_##type = {.variants = type##_variants,                          \
+                                             .prepare = type##_prepare};
 
 CONV_OP(conv2d, .kind = DNNL_CONV, .src = 0, .weights = 1, .dst_is_result = true)
 CONV_OP(conv2d_bw_data, .kind = DNNL_CONV_BW_DATA, .dst = 0, .weights = 1, .src_is_result = true)

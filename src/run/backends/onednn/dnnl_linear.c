@@ -16,7 +16,7 @@ typedef struct matrix {
 
 static dnnl_layout ours(const run_array *array, bool transposed)
 {
-    omp_rows rows = omp_rows_of(array, array->rank - 1);
+    omp_rows rows = neap_omp_rows_of(array, array->rank - 1);
     dnnl_layout layout = {
         .rank = 2,
         .shape = {rows.count, rows.channels},
@@ -48,15 +48,15 @@ static void set_operand(const run_spec *spec, dnnl_operand operand, matrix of, d
     choice->sources[operand] = (dnnl_source){.is_result = of.is_result,
                                              .index = of.index,
                                              .ours = layout,
-                                             .rows = omp_rows_of(array, array->rank - 1)};
+                                             .rows = neap_omp_rows_of(array, array->rank - 1)};
     choice->sources[operand].uneven = !choice->sources[operand].rows.even;
     choice->problem.operands[operand] = dense(&layout, of.transposed);
 }
 
 static void pose(const run_spec *spec, matrix src, matrix weights, matrix dst, dnnl_choice *choice)
 {
-    *choice =
-        (dnnl_choice){.problem = {.kind = DNNL_MATMUL, .name = onednn_op_name(spec)}, .parts = 1};
+    *choice = (dnnl_choice){.problem = {.kind = DNNL_MATMUL, .name = neap_onednn_op_name(spec)},
+                            .parts = 1};
     set_operand(spec, DNNL_OPERAND_SRC, src, choice);
     set_operand(spec, DNNL_OPERAND_WEIGHTS, weights, choice);
     set_operand(spec, DNNL_OPERAND_DST, dst, choice);
@@ -87,7 +87,7 @@ static void pose_bw_weight(const run_spec *spec, dnnl_choice *choice)
          choice);
     if (spec->op->n_outputs > 1) {
         choice->bias_work = DNNL_BIAS_SUM;
-        choice->bias_rows = omp_rows_of(&spec->in[0], spec->in[0].rank - 1);
+        choice->bias_rows = neap_omp_rows_of(&spec->in[0], spec->in[0].rank - 1);
     }
 }
 
@@ -98,16 +98,17 @@ static void pose_bw_weight(const run_spec *spec, dnnl_choice *choice)
         dnnl_choice choice;                                                                        \
         pose_type(spec, &choice);                                                                  \
         *count = 1;                                                                                \
-        return dnnl_call_workspace(backend, &choice, workspaces, diag);                            \
+        return neap_dnnl_call_workspace(backend, &choice, workspaces, diag);                       \
     }                                                                                              \
     static neap_status type##_prepare(neap_backend *backend, const run_spec *spec,                 \
                                       run_kernel **kernel, neap_diag *diag)                        \
     {                                                                                              \
         dnnl_choice choice;                                                                        \
         pose_type(spec, &choice);                                                                  \
-        return dnnl_call_prepare(backend, &choice, kernel, diag);                                  \
+        return neap_dnnl_call_prepare(backend, &choice, kernel, diag);                             \
     }                                                                                              \
-    const onednn_op onednn_op_##type = {.variants = type##_variants, .prepare = type##_prepare};
+    const onednn_op neap_onednn_op_##type = {.variants = type##_variants,                          \
+                                             .prepare = type##_prepare};
 
 LINEAR_OP(linear, pose_forward)
 LINEAR_OP(linear_bw_data, pose_bw_data)

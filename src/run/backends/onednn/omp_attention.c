@@ -110,8 +110,8 @@ static void attend_block(const attention *p, const omp_task *task, const scratch
     int64_t left = s->queries - first, count = left < s->block ? left : s->block;
     int64_t rows = attention_round_up(count, OMP_GEMM_ROWS);
     int64_t limit = attention_keys(s, first + count);
-    attention_copy_rows(s, l->queries, attention_in(task, s, &p->q, n, head), first, count, rows,
-                        s->scale);
+    neap_attention_copy_rows(s, l->queries, attention_in(task, s, &p->q, n, head), first, count,
+                             rows, s->scale);
     s->gemm((omp_gemm_a){l->queries, s->padded, 1},
             (omp_gemm_b){l->keys, OMP_GEMM_STRIP, OMP_GEMM_STRIP * s->width},
             (omp_gemm_c){l->scores, s->strips, false}, rows,
@@ -122,8 +122,8 @@ static void attend_block(const attention *p, const omp_task *task, const scratch
             rows, s->padded, limit);
     float *o = omp_out(task, 0) + attention_begin(s, &p->o, n, head) + first * p->o.row;
     for (int64_t i = 0; i < count; i++)
-        attention_write_rows(s, o + i * p->o.row, p->o.row, p->o.step, l->results + i * s->padded,
-                             1, l->shares[i]);
+        neap_attention_write_rows(s, o + i * p->o.row, p->o.row, p->o.step,
+                                  l->results + i * s->padded, 1, l->shares[i]);
 }
 
 static void attention_work(const omp_task *task)
@@ -139,11 +139,11 @@ static void attention_work(const omp_task *task)
         int64_t n = i / blocks / s->heads, head = i / blocks % s->heads;
         if (i / blocks != packed) { /* a new head */
             packed = i / blocks;
-            attention_copy_rows(s, l.values, attention_in(task, s, &p->k, n, head), 0, s->keys,
-                                s->keys, 1);
-            attention_pack(s, l.keys, l.values);
-            attention_copy_rows(s, l.values, attention_in(task, s, &p->v, n, head), 0, s->keys,
-                                s->keys, 1);
+            neap_attention_copy_rows(s, l.values, attention_in(task, s, &p->k, n, head), 0, s->keys,
+                                     s->keys, 1);
+            neap_attention_pack(s, l.keys, l.values);
+            neap_attention_copy_rows(s, l.values, attention_in(task, s, &p->v, n, head), 0, s->keys,
+                                     s->keys, 1);
         }
         attend_block(p, task, &l, v, n, head, i % blocks * s->block);
     }
@@ -157,12 +157,13 @@ static void plan_attention(const run_spec *spec, int parts, void *plan)
     bool packed = spec->op->n_inputs == 1;
     const run_array *q = &spec->in[0];
     (void)parts;
-    attention_plan_shape(spec, q, packed ? q : &spec->in[1], packed, &p->shape);
+    neap_attention_plan_shape(spec, q, packed ? q : &spec->in[1], packed, &p->shape);
     for (uint32_t i = 0; i < 3; i++) {
         attention_operand *operands[3] = {&p->q, &p->k, &p->v};
-        *operands[i] = packed ? attention_part(q, 0, i, 3) : attention_part(&spec->in[i], i, 0, 1);
+        *operands[i] =
+            packed ? neap_attention_part(q, 0, i, 3) : neap_attention_part(&spec->in[i], i, 0, 1);
     }
-    p->o = attention_part(&spec->out[0], 0, 0, 1);
+    p->o = neap_attention_part(&spec->out[0], 0, 0, 1);
     for (int d = 0; d < 3; d++)
         p->lse[d] = spec->out[1].strides[d];
 }

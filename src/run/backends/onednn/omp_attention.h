@@ -38,11 +38,11 @@ typedef struct attention_rows {
 } attention_rows;
 
 /* `part` of `parts` that the operand's last dimension packs. */
-attention_operand attention_part(const run_array *array, uint32_t index, int64_t part,
-                                 int64_t parts);
+attention_operand neap_attention_part(const run_array *array, uint32_t index, int64_t part,
+                                      int64_t parts);
 /* q, k and v are the inputs from `first` on, or packed in that one. */
-void attention_plan_shape(const run_spec *spec, const run_array *q, const run_array *k, bool packed,
-                          attention_shape *s);
+void neap_attention_plan_shape(const run_spec *spec, const run_array *q, const run_array *k,
+                               bool packed, attention_shape *s);
 
 /* Element 0 of row 0 of a head, in an array at `base`. */
 static inline int64_t attention_begin(const attention_shape *s, const attention_operand *o,
@@ -72,12 +72,12 @@ static inline int64_t attention_round_up(int64_t n, int64_t to)
 /* ---- Into scratch ---- */
 
 /* Rows from `first` on, times a factor: `count` of them, and zeros up to `total`. */
-void attention_copy_rows(const attention_shape *s, float *to, attention_rows from, int64_t first,
-                         int64_t count, int64_t total, float factor);
+void neap_attention_copy_rows(const attention_shape *s, float *to, attention_rows from,
+                              int64_t first, int64_t count, int64_t total, float factor);
 /* All keys' rows, from scratch, as strips of their transpose: strips x D x OMP_GEMM_STRIP. */
-void attention_pack(const attention_shape *s, float *to, const float *rows);
+void neap_attention_pack(const attention_shape *s, float *to, const float *rows);
 /* From scratch: `count` rows times a factor. */
-void attention_write_rows(const attention_shape *s, float *to, int64_t row, int64_t step,
-                          const float *from, int64_t count, float factor);
+void neap_attention_write_rows(const attention_shape *s, float *to, int64_t row, int64_t step,
+                               const float *from, int64_t count, float factor);
 
 #endif

@@ -121,10 +121,10 @@ static void block_scores(const attention_bw *p, const omp_task *task, const scra
 {
     const attention_shape *s = &p->shape;
     int64_t strip = OMP_GEMM_STRIP * s->width;
-    attention_copy_rows(s, l->queries, attention_in(task, s, &p->q, at->n, at->head), at->first,
-                        at->count, at->rows, s->scale);
-    attention_copy_rows(s, l->d_o, attention_in(task, s, &p->d_o, at->n, at->head), at->first,
-                        at->count, at->rows, 1);
+    neap_attention_copy_rows(s, l->queries, attention_in(task, s, &p->q, at->n, at->head),
+                             at->first, at->count, at->rows, s->scale);
+    neap_attention_copy_rows(s, l->d_o, attention_in(task, s, &p->d_o, at->n, at->head), at->first,
+                             at->count, at->rows, 1);
     s->gemm((omp_gemm_a){l->queries, s->padded, 1}, (omp_gemm_b){l->keys, OMP_GEMM_STRIP, strip},
             (omp_gemm_c){l->scores, s->strips, false}, at->rows, at->keys, s->width);
     if (p->scores)
@@ -157,8 +157,8 @@ static void block_gradients(const attention_bw *p, const omp_task *task, const s
             (omp_gemm_c){l->d_queries, s->padded, false}, at->rows, s->padded,
             at->keys < s->keys ? at->keys : s->keys);
     float *dq = omp_out(task, p->dq.index) + attention_begin(s, &p->dq, at->n, at->head);
-    attention_write_rows(s, dq + at->first * p->dq.row, p->dq.row, p->dq.step, l->d_queries,
-                         at->count, s->scale);
+    neap_attention_write_rows(s, dq + at->first * p->dq.row, p->dq.row, p->dq.step, l->d_queries,
+                              at->count, s->scale);
 }
 
 static void write_gradient(const attention_bw *p, const omp_task *task, const attention_operand *o,
@@ -166,8 +166,8 @@ static void write_gradient(const attention_bw *p, const omp_task *task, const at
 {
     const attention_shape *s = &p->shape;
     if (o->there)
-        attention_write_rows(s, omp_out(task, o->index) + attention_begin(s, o, n, head), o->row,
-                             o->step, from, s->keys, 1);
+        neap_attention_write_rows(s, omp_out(task, o->index) + attention_begin(s, o, n, head),
+                                  o->row, o->step, from, s->keys, 1);
 }
 
 static void one_head(const attention_bw *p, const omp_task *task, const scratch *l, int64_t n,
@@ -175,13 +175,13 @@ static void one_head(const attention_bw *p, const omp_task *task, const scratch 
 {
     const attention_shape *s = &p->shape;
     if (p->scores) {
-        attention_copy_rows(s, l->key_rows, attention_in(task, s, &p->v, n, head), 0, s->keys,
-                            s->keys, 1);
-        attention_pack(s, l->values, l->key_rows);
+        neap_attention_copy_rows(s, l->key_rows, attention_in(task, s, &p->v, n, head), 0, s->keys,
+                                 s->keys, 1);
+        neap_attention_pack(s, l->values, l->key_rows);
     }
-    attention_copy_rows(s, l->key_rows, attention_in(task, s, &p->k, n, head), 0, s->keys, s->keys,
-                        1);
-    attention_pack(s, l->keys, l->key_rows);
+    neap_attention_copy_rows(s, l->key_rows, attention_in(task, s, &p->k, n, head), 0, s->keys,
+                             s->keys, 1);
+    neap_attention_pack(s, l->keys, l->key_rows);
     for (int64_t i = 0; i < s->strips * s->padded; i++)
         l->d_keys[i] = l->d_values[i] = 0;
     for (int64_t first = 0; first < s->queries; first += s->block) {
@@ -216,8 +216,8 @@ static void plan_packed(const run_spec *spec, attention_bw *p)
 {
     attention_operand *in[3] = {&p->q, &p->k, &p->v}, *out[3] = {&p->dq, &p->dk, &p->dv};
     for (int64_t i = 0; i < 3; i++) {
-        *in[i] = attention_part(&spec->in[1], 1, i, 3);
-        *out[i] = attention_part(&spec->out[0], 0, i, 3);
+        *in[i] = neap_attention_part(&spec->in[1], 1, i, 3);
+        *out[i] = neap_attention_part(&spec->out[0], 0, i, 3);
     }
 }
 
@@ -228,14 +228,14 @@ static void plan_apart(const run_spec *spec, attention_bw *p)
     attention_operand *out[3] = {&p->dq, &p->dk, &p->dv};
     uint32_t count = 0;
     for (int i = 0; i < 3; i++)
-        if (spec->op->n_outputs == 3 || run_spec_int(spec, names[i], 0)) {
-            *out[i] = attention_part(&spec->out[count], count, 0, 1);
+        if (spec->op->n_outputs == 3 || neap_run_spec_int(spec, names[i], 0)) {
+            *out[i] = neap_attention_part(&spec->out[count], count, 0, 1);
             count++;
         }
-    p->q = attention_part(&spec->in[1], 1, 0, 1);
-    p->k = attention_part(&spec->in[2], 2, 0, 1);
+    p->q = neap_attention_part(&spec->in[1], 1, 0, 1);
+    p->k = neap_attention_part(&spec->in[2], 2, 0, 1);
     if (p->dq.there || p->dk.there)
-        p->v = attention_part(&spec->in[3], 3, 0, 1);
+        p->v = neap_attention_part(&spec->in[3], 3, 0, 1);
 }
 
 static void plan_attention_bw(const run_spec *spec, int parts, void *plan)
@@ -244,16 +244,16 @@ static void plan_attention_bw(const run_spec *spec, int parts, void *plan)
     uint32_t count = spec->op->n_inputs;
     bool packed = spec->in[1].shape[2] == 3 * spec->in[0].shape[2];
     (void)parts;
-    attention_plan_shape(spec, &spec->in[1], packed ? &spec->in[1] : &spec->in[2], packed,
-                         &p->shape);
+    neap_attention_plan_shape(spec, &spec->in[1], packed ? &spec->in[1] : &spec->in[2], packed,
+                              &p->shape);
     if (packed)
         plan_packed(spec, p);
     else
         plan_apart(spec, p);
     p->scores = p->dq.there || p->dk.there;
-    p->d_o = attention_part(&spec->in[0], 0, 0, 1);
+    p->d_o = neap_attention_part(&spec->in[0], 0, 0, 1);
     if (p->scores)
-        p->o = attention_part(&spec->in[count - 2], count - 2, 0, 1);
+        p->o = neap_attention_part(&spec->in[count - 2], count - 2, 0, 1);
     p->lse_input = count - 1;
     for (int d = 0; d < 3; d++)
         p->lse[d] = spec->in[count - 1].strides[d];

@@ -7,8 +7,8 @@
 /* Queries at a time: with 256 keys, their scores still are in the nearest cache. */
 #define BLOCK 32
 
-attention_operand attention_part(const run_array *array, uint32_t index, int64_t part,
-                                 int64_t parts)
+attention_operand neap_attention_part(const run_array *array, uint32_t index, int64_t part,
+                                      int64_t parts)
 {
     return (attention_operand){.there = true,
                                .index = index,
@@ -18,12 +18,12 @@ attention_operand attention_part(const run_array *array, uint32_t index, int64_t
                                .step = array->strides[2]};
 }
 
-void attention_plan_shape(const run_spec *spec, const run_array *q, const run_array *k, bool packed,
-                          attention_shape *s)
+void neap_attention_plan_shape(const run_spec *spec, const run_array *q, const run_array *k,
+                               bool packed, attention_shape *s)
 {
-    double dropout = run_spec_real(spec, "dropout", 0);
+    double dropout = neap_run_spec_real(spec, "dropout", 0);
     s->batch = q->shape[0];
-    s->heads = run_spec_int(spec, "heads", 1);
+    s->heads = neap_run_spec_int(spec, "heads", 1);
     s->queries = q->shape[1];
     s->keys = k->shape[1];
     s->width = q->shape[2] / (packed ? 3 : 1) / s->heads;
@@ -31,11 +31,11 @@ void attention_plan_shape(const run_spec *spec, const run_array *q, const run_ar
     s->strips = attention_round_up(s->keys, OMP_GEMM_STRIP);
     int64_t all = attention_round_up(s->queries, OMP_GEMM_ROWS);
     s->block = all < BLOCK ? all : BLOCK;
-    s->causal = run_spec_int(spec, "causal", 0);
+    s->causal = neap_run_spec_int(spec, "causal", 0);
     s->scale = (float)(1 / sqrt((double)s->width));
     s->least = (uint32_t)ceil(dropout * 0x1p24);
     s->keep = (float)(1 / (1 - dropout));
-    s->gemm = omp_gemm_choose();
+    s->gemm = neap_omp_gemm_choose();
 }
 
 /* y = factor * x */
@@ -52,8 +52,8 @@ OMP_CLONES static void copy_row(float *restrict y, int64_t y_step, const float *
     }
 }
 
-void attention_copy_rows(const attention_shape *s, float *to, attention_rows from, int64_t first,
-                         int64_t count, int64_t total, float factor)
+void neap_attention_copy_rows(const attention_shape *s, float *to, attention_rows from,
+                              int64_t first, int64_t count, int64_t total, float factor)
 {
     for (int64_t t = 0; t < total; t++) {
         float *row = to + t * s->padded;
@@ -74,7 +74,7 @@ OMP_CLONES static void pack_strip(float *restrict to, const float *restrict rows
             to[d * OMP_GEMM_STRIP + t] = t < count ? rows[t * row + d] : 0;
 }
 
-void attention_pack(const attention_shape *s, float *to, const float *rows)
+void neap_attention_pack(const attention_shape *s, float *to, const float *rows)
 {
     for (int64_t t = 0; t < s->strips; t += OMP_GEMM_STRIP) {
         int64_t left = s->keys - t;
@@ -83,8 +83,8 @@ void attention_pack(const attention_shape *s, float *to, const float *rows)
     }
 }
 
-void attention_write_rows(const attention_shape *s, float *to, int64_t row, int64_t step,
-                          const float *from, int64_t count, float factor)
+void neap_attention_write_rows(const attention_shape *s, float *to, int64_t row, int64_t step,
+                               const float *from, int64_t count, float factor)
 {
     for (int64_t t = 0; t < count; t++)
         copy_row(to + t * row, step, from + t * s->padded, 1, s->width, factor);

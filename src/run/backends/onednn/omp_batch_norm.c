@@ -304,9 +304,9 @@ static neap_status prepare_forward(neap_backend *backend, const run_spec *spec, 
     neap_status status = ONEDNN_NEW_KERNEL(backend, run_forward, &k, diag);
     if (status != NEAP_OK)
         return status;
-    k->x = omp_rows_of(&spec->in[0], 1);
-    k->y = omp_rows_of(&spec->out[0], 1);
-    k->epsilon = run_spec_real(spec, "epsilon", 1e-5);
+    k->x = neap_omp_rows_of(&spec->in[0], 1);
+    k->y = neap_omp_rows_of(&spec->out[0], 1);
+    k->epsilon = neap_run_spec_real(spec, "epsilon", 1e-5);
     *kernel = &k->base.base;
     return NEAP_OK;
 }
@@ -319,13 +319,13 @@ static neap_status prepare_backward(neap_backend *backend, const run_spec *spec,
     if (status != NEAP_OK)
         return status;
     k->wants_dx = spec->op->n_outputs > 2;
-    k->y = omp_rows_of(&spec->in[0], 1);
-    k->x = omp_rows_of(&spec->in[1], 1);
+    k->y = neap_omp_rows_of(&spec->in[0], 1);
+    k->x = neap_omp_rows_of(&spec->in[1], 1);
     if (k->wants_dx)
-        k->dx = omp_rows_of(&spec->out[0], 1);
+        k->dx = neap_omp_rows_of(&spec->out[0], 1);
     *kernel = &k->base.base;
     return NEAP_OK;
 }
 
-const onednn_op onednn_op_batch_norm = {.variants = variants, .prepare = prepare_forward};
-const onednn_op onednn_op_batch_norm_bw = {.variants = variants, .prepare = prepare_backward};
+const onednn_op neap_onednn_op_batch_norm = {.variants = variants, .prepare = prepare_forward};
+const onednn_op neap_onednn_op_batch_norm_bw = {.variants = variants, .prepare = prepare_backward};

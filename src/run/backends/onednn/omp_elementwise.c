@@ -24,18 +24,18 @@ static void plan_walk(const run_spec *spec, int parts, elementwise *e)
     run_array arrays[OMP_MOST_OPERANDS] = {spec->out[0]};
     uint32_t count = 1;
     for (uint32_t i = 0; i < spec->op->n_inputs; i++)
-        arrays[count++] = omp_repeat(&spec->in[i], &spec->out[0]);
+        arrays[count++] = neap_omp_repeat(&spec->in[i], &spec->out[0]);
     if (spec->op->n_outputs > 1) { /* dropout: its mask, and which element it is */
         arrays[count++] = spec->out[1];
-        arrays[count++] = omp_counter(&spec->out[0]);
+        arrays[count++] = neap_omp_counter(&spec->out[0]);
     }
-    omp_walk_plan(&e->walk, count, arrays, 64, parts);
+    neap_omp_walk_plan(&e->walk, count, arrays, 64, parts);
 }
 
 static void work(const omp_task *task)
 {
     const elementwise *e = task->plan;
-    omp_walk_share(&e->walk, task, e->block);
+    neap_omp_walk_share(&e->walk, task, e->block);
 }
 
 /*
@@ -163,14 +163,15 @@ BINARY_BLOCK(gelu_tanh_bw, float, dy, x, (dy * gelu_slope_tanh(x)))
 static void plan_gelu(const run_spec *spec, int parts, void *plan)
 {
     plan_walk(spec, parts, plan);
-    ((elementwise *)plan)->block = run_spec_int(spec, "tanh", 0) ? gelu_tanh_block : gelu_erf_block;
+    ((elementwise *)plan)->block =
+        neap_run_spec_int(spec, "tanh", 0) ? gelu_tanh_block : gelu_erf_block;
 }
 
 static void plan_gelu_bw(const run_spec *spec, int parts, void *plan)
 {
     plan_walk(spec, parts, plan);
     ((elementwise *)plan)->block =
-        run_spec_int(spec, "tanh", 0) ? gelu_tanh_bw_block : gelu_erf_bw_block;
+        neap_run_spec_int(spec, "tanh", 0) ? gelu_tanh_bw_block : gelu_erf_bw_block;
 }
 
 ELEMENTWISE_OP(gelu)
@@ -185,8 +186,8 @@ static void plan_scale(const run_spec *spec, int parts, void *plan)
     elementwise *e = plan;
     plan_walk(spec, parts, e);
     e->block = scale_block;
-    e->numbers.p = (float)run_spec_real(spec, "factor", 1);
-    e->numbers.q = (float)run_spec_real(spec, "offset", 0);
+    e->numbers.p = (float)neap_run_spec_real(spec, "factor", 1);
+    e->numbers.q = (float)neap_run_spec_real(spec, "offset", 0);
 }
 
 ELEMENTWISE_OP(scale)
@@ -202,7 +203,7 @@ BINARY_BLOCK(power_bw, float, dy, x, (dy * e.p * powf(x, e.q)))
 static void plan_pow(const run_spec *spec, int parts, void *plan)
 {
     elementwise *e = plan;
-    double power = run_spec_real(spec, "power", 1);
+    double power = neap_run_spec_real(spec, "power", 1);
     plan_walk(spec, parts, e);
     e->numbers.p = (float)power;
     e->block = power == 2     ? square_block
@@ -214,7 +215,7 @@ static void plan_pow(const run_spec *spec, int parts, void *plan)
 static void plan_pow_bw(const run_spec *spec, int parts, void *plan)
 {
     elementwise *e = plan;
-    double power = run_spec_real(spec, "power", 1);
+    double power = neap_run_spec_real(spec, "power", 1);
     plan_walk(spec, parts, e);
     e->numbers.p = (float)power;
     e->numbers.q = (float)(power - 1);
@@ -265,7 +266,7 @@ static void dropout_block(const omp_task *task, const omp_walk *walk, const int6
 static void plan_dropout(const run_spec *spec, int parts, void *plan)
 {
     elementwise *e = plan;
-    double p = run_spec_real(spec, "p", 0);
+    double p = neap_run_spec_real(spec, "p", 0);
     plan_walk(spec, parts, e);
     e->block = dropout_block;
     e->numbers.least = (uint32_t)ceil(p * 0x1p24); /* draws are whole multiples of 2^-24 */
@@ -276,7 +277,7 @@ static void plan_dropout_bw(const run_spec *spec, int parts, void *plan)
 {
     plan_walk(spec, parts, plan);
     ((elementwise *)plan)->block = dropout_bw_block;
-    ((elementwise *)plan)->numbers.q = (float)(1 / (1 - run_spec_real(spec, "p", 0)));
+    ((elementwise *)plan)->numbers.q = (float)(1 / (1 - neap_run_spec_real(spec, "p", 0)));
 }
 
 ELEMENTWISE_OP(dropout)

@@ -19,7 +19,8 @@ static void plan_rows(const run_spec *spec, int parts, uint32_t ids, const run_a
                       const run_array *table, embedding *p)
 {
     uint32_t last = rows->rank - 1;
-    omp_walk_plan(&p->walk, 2, (run_array[]){spec->in[ids], omp_without(rows, last)}, 1, parts);
+    neap_omp_walk_plan(&p->walk, 2, (run_array[]){spec->in[ids], neap_omp_without(rows, last)}, 1,
+                       parts);
     p->table = *table;
     p->step = rows->strides[last];
     p->ids = ids;
@@ -57,7 +58,7 @@ static neap_status check_ids(const void *plan, const run_args *args, neap_diag *
     int64_t wrong = 0;
     run_args only_ids = {.in = args->in, .workspace = &wrong};
     omp_task all = {.plan = plan, .args = &only_ids, .parts = 1};
-    omp_walk_share(&p->walk, &all, check_block);
+    neap_omp_walk_share(&p->walk, &all, check_block);
     if (wrong == 0)
         return NEAP_OK;
     return neap_fail(diag, NEAP_INVALID, "row %lld of an embedding that has rows 0 to %lld",
@@ -88,7 +89,7 @@ static void copy_block(const omp_task *task, const omp_walk *walk, const int64_t
 static void embedding_work(const omp_task *task)
 {
     const embedding *p = task->plan;
-    omp_walk_share(&p->walk, task, copy_block);
+    neap_omp_walk_share(&p->walk, task, copy_block);
 }
 
 /* ---- Backward ---- */
@@ -138,14 +139,14 @@ static void embedding_bw_work(const omp_task *task)
             row[i * step] = 0;
     }
     omp_task all = {.plan = p, .args = task->args, .parts = 1, .local = &columns};
-    omp_walk_share(&p->walk, &all, add_block);
+    neap_omp_walk_share(&p->walk, &all, add_block);
 }
 
 OMP_OP(embedding, {.plan_bytes = sizeof(embedding),
                    .plan = plan_embedding,
                    .check = check_ids,
                    .work = embedding_work,
-                   .supports = omp_result_is_f32})
+                   .supports = neap_omp_result_is_f32})
 OMP_OP(embedding_bw, {.plan_bytes = sizeof(embedding),
                       .plan = plan_embedding_bw,
                       .check = check_ids,

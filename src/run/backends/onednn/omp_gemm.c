@@ -96,7 +96,7 @@ TILE_1(avx512_half, AVX512, 64, ROWS_8)
 PRODUCT(avx512_product, 8, 32, avx512_tile, 16, avx512_half)
 #endif
 
-omp_gemm *omp_gemm_choose(void)
+omp_gemm *neap_omp_gemm_choose(void)
 {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f"))

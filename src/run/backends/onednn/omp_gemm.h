@@ -38,6 +38,6 @@ typedef void omp_gemm(omp_gemm_a a, omp_gemm_b b, omp_gemm_c c, int64_t rows, in
                       int64_t depth);
 
 /* The fastest for this processor. */
-omp_gemm *omp_gemm_choose(void);
+omp_gemm *neap_omp_gemm_choose(void);
 
 #endif

@@ -58,19 +58,19 @@ static int64_t operand_bytes(const run_spec *spec)
 {
     int64_t bytes = 0;
     for (uint32_t i = 0; i < spec->op->n_inputs; i++)
-        bytes += run_array_elements(&spec->in[i]) * neap_dtype_bytes(spec->in[i].dtype);
+        bytes += neap_run_array_elements(&spec->in[i]) * neap_dtype_bytes(spec->in[i].dtype);
     for (uint32_t i = 0; i < spec->op->n_outputs; i++)
-        bytes += run_array_elements(&spec->out[i]) * neap_dtype_bytes(spec->out[i].dtype);
+        bytes += neap_run_array_elements(&spec->out[i]) * neap_dtype_bytes(spec->out[i].dtype);
     return bytes;
 }
 
-neap_status omp_prepare(neap_backend *backend, const run_spec *spec, const omp_op *op,
-                        run_kernel **kernel, neap_diag *diag)
+neap_status neap_omp_prepare(neap_backend *backend, const run_spec *spec, const omp_op *op,
+                             run_kernel **kernel, neap_diag *diag)
 {
     omp_kernel *made;
     size_t bytes = op->plan_bytes + (op->more_bytes ? op->more_bytes(spec) : 0);
-    neap_status status = onednn_new_kernel(backend, sizeof *made + bytes,
-                                           op->work ? run_all : run_nothing, &made, diag);
+    neap_status status = neap_onednn_new_kernel(backend, sizeof *made + bytes,
+                                                op->work ? run_all : run_nothing, &made, diag);
     if (status != NEAP_OK)
         return status;
     made->op = op;
@@ -82,21 +82,21 @@ neap_status omp_prepare(neap_backend *backend, const run_spec *spec, const omp_o
     return NEAP_OK;
 }
 
-neap_status omp_variants(neap_backend *backend, const run_spec *spec, const omp_op *op,
-                         int64_t *workspaces, uint32_t *count)
+neap_status neap_omp_variants(neap_backend *backend, const run_spec *spec, const omp_op *op,
+                              int64_t *workspaces, uint32_t *count)
 {
     workspaces[0] = op->workspace ? op->workspace(spec, backend->threads) : 0;
     *count = 1;
     return NEAP_OK;
 }
 
-bool omp_result_is_f32(neap_backend *backend, const run_spec *spec, neap_diag *diag)
+bool neap_omp_result_is_f32(neap_backend *backend, const run_spec *spec, neap_diag *diag)
 {
     (void)backend;
     if (spec->out[0].dtype == NEAP_F32)
         return true;
     neap_fail(diag, NEAP_UNSUPPORTED,
               "op \"%s\": the onednn backend computes in f32; backend ref may do",
-              onednn_op_name(spec));
+              neap_onednn_op_name(spec));
     return false;
 }

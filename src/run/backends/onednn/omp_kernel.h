@@ -37,33 +37,33 @@ typedef struct omp_op {
     bool (*supports)(neap_backend *backend, const run_spec *spec, neap_diag *diag);
 } omp_op;
 
-neap_status omp_prepare(neap_backend *backend, const run_spec *spec, const omp_op *op,
-                        run_kernel **kernel, neap_diag *diag);
-neap_status omp_variants(neap_backend *backend, const run_spec *spec, const omp_op *op,
-                         int64_t *workspaces, uint32_t *count);
+neap_status neap_omp_prepare(neap_backend *backend, const run_spec *spec, const omp_op *op,
+                             run_kernel **kernel, neap_diag *diag);
+neap_status neap_omp_variants(neap_backend *backend, const run_spec *spec, const omp_op *op,
+                              int64_t *workspaces, uint32_t *count);
 
 /* For ops whose first operand is not a float. */
-bool omp_result_is_f32(neap_backend *backend, const run_spec *spec, neap_diag *diag);
+bool neap_omp_result_is_f32(neap_backend *backend, const run_spec *spec, neap_diag *diag);
 
 #define OMP_OP(type, ...)                                                                          \
     static const omp_op omp_op_##type = __VA_ARGS__;                                               \
     static bool supports_##type(neap_backend *backend, const run_spec *spec, neap_diag *diag)      \
     {                                                                                              \
         return omp_op_##type.supports ? omp_op_##type.supports(backend, spec, diag)                \
-                                      : onednn_is_f32(spec, diag);                                 \
+                                      : neap_onednn_is_f32(spec, diag);                            \
     }                                                                                              \
     static neap_status variants_##type(neap_backend *backend, const run_spec *spec,                \
                                        int64_t *workspaces, uint32_t *count, neap_diag *diag)      \
     {                                                                                              \
         (void)diag;                                                                                \
-        return omp_variants(backend, spec, &omp_op_##type, workspaces, count);                     \
+        return neap_omp_variants(backend, spec, &omp_op_##type, workspaces, count);                \
     }                                                                                              \
     static neap_status prepare_##type(neap_backend *backend, const run_spec *spec,                 \
                                       run_kernel **kernel, neap_diag *diag)                        \
     {                                                                                              \
-        return omp_prepare(backend, spec, &omp_op_##type, kernel, diag);                           \
+        return neap_omp_prepare(backend, spec, &omp_op_##type, kernel, diag);                      \
     }                                                                                              \
-    const onednn_op onednn_op_##type = {supports_##type, variants_##type, prepare_##type};
+    const onednn_op neap_onednn_op_##type = {supports_##type, variants_##type, prepare_##type};
 
 /* ---- Operands ---- */
 

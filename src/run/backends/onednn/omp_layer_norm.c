@@ -106,21 +106,21 @@ static void plan_layer_norm(const run_spec *spec, int parts, void *plan)
 {
     layer_norm *p = plan;
     uint32_t last = spec->in[0].rank - 1;
-    run_array arrays[4] = {omp_without(&spec->out[0], last), omp_without(&spec->in[0], last),
-                           spec->out[1], spec->out[2]};
-    omp_walk_plan(&p->walk, 4, arrays, 1, parts);
+    run_array arrays[4] = {neap_omp_without(&spec->out[0], last),
+                           neap_omp_without(&spec->in[0], last), spec->out[1], spec->out[2]};
+    neap_omp_walk_plan(&p->walk, 4, arrays, 1, parts);
     p->length = spec->in[0].shape[last];
     p->step[0] = spec->out[0].strides[last];
     p->step[1] = spec->in[0].strides[last];
     p->affine[0] = spec->in[1].strides[0];
     p->affine[1] = spec->in[2].strides[0];
-    p->epsilon = run_spec_real(spec, "epsilon", 1e-5);
+    p->epsilon = neap_run_spec_real(spec, "epsilon", 1e-5);
 }
 
 static void forward_work(const omp_task *task)
 {
     const layer_norm *p = task->plan;
-    omp_walk_share(&p->walk, task, forward_block);
+    neap_omp_walk_share(&p->walk, task, forward_block);
 }
 
 /* ---- Backward ---- */
@@ -263,20 +263,21 @@ static void plan_layer_norm_bw(const run_spec *spec, int parts, void *plan)
     uint32_t last = spec->in[0].rank - 1, first = 0;
     p->data = spec->op->n_outputs == 3;
     p->mean_input = p->data ? 3 : 2;
-    run_array arrays[5] = {omp_without(&spec->in[0], last), omp_without(&spec->in[1], last),
-                           spec->in[p->mean_input], spec->in[p->mean_input + 1]};
+    run_array arrays[5] = {neap_omp_without(&spec->in[0], last),
+                           neap_omp_without(&spec->in[1], last), spec->in[p->mean_input],
+                           spec->in[p->mean_input + 1]};
     p->length = spec->in[0].shape[last];
     p->step[0] = spec->in[0].strides[last];
     p->step[1] = spec->in[1].strides[last];
     if (p->data) {
-        arrays[4] = omp_without(&spec->out[0], last);
+        arrays[4] = neap_omp_without(&spec->out[0], last);
         p->step[2] = spec->out[0].strides[last];
         p->gamma_step = spec->in[2].strides[0];
         first = 1;
     }
     p->affine[0] = spec->out[first].strides[0];
     p->affine[1] = spec->out[first + 1].strides[0];
-    omp_walk_plan(&p->walk, p->data ? 5 : 4, arrays, 1, parts);
+    neap_omp_walk_plan(&p->walk, p->data ? 5 : 4, arrays, 1, parts);
 }
 
 static int64_t backward_workspace(const run_spec *spec, int parts)
@@ -309,7 +310,7 @@ static void backward_work(const omp_task *task)
         s.total[i] = 0;
         s.few[i] = 0;
     }
-    omp_walk_share(&p->walk, task, backward_block);
+    neap_omp_walk_share(&p->walk, task, backward_block);
 }
 
 OMP_OP(layer_norm,

@@ -236,20 +236,20 @@ static void plan_rows(loss *p, int parts, uint32_t with, uint32_t without,
 {
     run_array rows[OMP_MOST_OPERANDS];
     for (uint32_t i = 0; i < with + without; i++)
-        rows[i] = i < with ? omp_without(arrays[i], 1) : *arrays[i];
+        rows[i] = i < with ? neap_omp_without(arrays[i], 1) : *arrays[i];
     for (uint32_t i = 0; i < with; i++)
         p->step[i] = arrays[i]->strides[1];
     p->classes = arrays[0]->shape[1];
-    p->rows = run_array_elements(&rows[0]);
+    p->rows = neap_run_array_elements(&rows[0]);
     p->block = block;
-    omp_walk_plan(&p->walk, with + without, rows, 1, parts);
+    neap_omp_walk_plan(&p->walk, with + without, rows, 1, parts);
 }
 
 static void plan_labels(loss *p, const run_spec *spec, uint32_t input)
 {
     p->label_input = input;
     p->label_type = spec->in[input].dtype;
-    omp_walk_plan(&p->labels, 1, &spec->in[input], 1, 1);
+    neap_omp_walk_plan(&p->labels, 1, &spec->in[input], 1, 1);
 }
 
 static void plan_xent(const run_spec *spec, int parts, void *plan)
@@ -314,7 +314,7 @@ static neap_status check_labels(const void *plan, const run_args *args, neap_dia
 static void rows_work(const omp_task *task)
 {
     const loss *p = task->plan;
-    omp_walk_share(&p->walk, task, p->block);
+    neap_omp_walk_share(&p->walk, task, p->block);
 }
 
 /* The mean over rows: parts' sums first, added up in order of parts. */

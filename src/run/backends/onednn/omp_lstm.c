@@ -113,9 +113,9 @@ static void plan_lstm_bw(const run_spec *spec, int parts, void *plan)
     lstm_bw *p = plan;
     uint32_t in = 0, out = 0;
     (void)parts;
-    if (run_spec_int(spec, "has_dh", 0))
+    if (neap_run_spec_int(spec, "has_dh", 0))
         p->dh = next_operand(spec->in, &in);
-    if (run_spec_int(spec, "has_dc", 0))
+    if (neap_run_spec_int(spec, "has_dc", 0))
         p->dc = next_operand(spec->in, &in);
     int64_t gates = spec->in[in].shape[1];
     p->batch = spec->in[in].shape[0];

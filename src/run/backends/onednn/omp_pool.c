@@ -328,14 +328,14 @@ static neap_status make(neap_backend *backend, const run_spec *spec, const run_a
     memcpy(k->shape, spec->out[0].shape, sizeof k->shape);
     if (indices)
         k->indices = *indices;
-    k->kernel_h = run_spec_int(spec, "kernel_h", 1);
-    k->kernel_w = run_spec_int(spec, "kernel_w", 1);
-    k->stride_h = run_spec_int(spec, "stride_h", 1);
-    k->stride_w = run_spec_int(spec, "stride_w", 1);
-    k->pad_h = run_spec_int(spec, "pad_h", 0);
-    k->pad_w = run_spec_int(spec, "pad_w", 0);
-    k->count_padding = run_spec_int(spec, "count_include_pad", 0);
-    k->adaptive = !indices && run_spec_int(spec, "kernel_h", 0) == 0;
+    k->kernel_h = neap_run_spec_int(spec, "kernel_h", 1);
+    k->kernel_w = neap_run_spec_int(spec, "kernel_w", 1);
+    k->stride_h = neap_run_spec_int(spec, "stride_h", 1);
+    k->stride_w = neap_run_spec_int(spec, "stride_w", 1);
+    k->pad_h = neap_run_spec_int(spec, "pad_h", 0);
+    k->pad_w = neap_run_spec_int(spec, "pad_w", 0);
+    k->count_padding = neap_run_spec_int(spec, "count_include_pad", 0);
+    k->adaptive = !indices && neap_run_spec_int(spec, "kernel_h", 0) == 0;
     *kernel = &k->base.base;
     return NEAP_OK;
 }
@@ -346,7 +346,7 @@ static neap_status make(neap_backend *backend, const run_spec *spec, const run_a
     {                                                                                              \
         return make(backend, spec, image, pooled, indices, chunk, kernel, diag);                   \
     }                                                                                              \
-    const onednn_op onednn_op_##type = {.prepare = type##_prepare};
+    const onednn_op neap_onednn_op_##type = {.prepare = type##_prepare};
 
 POOL_OP(max_pool2d, &spec->in[0], &spec->out[0], &spec->out[1], max_chunk)
 POOL_OP(max_pool2d_bw, &spec->out[0], &spec->in[0], &spec->in[1], gather_chunk)

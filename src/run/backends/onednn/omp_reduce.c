@@ -30,16 +30,16 @@ static void plan_reduce(const run_spec *spec, int parts, void *plan)
         tail.strides[d] = dy->strides[cut + d];
     for (uint32_t d = cut; d < dy->rank; d++)
         lead.shape[d] = 1;
-    omp_walk_plan(&p->columns, 3, (run_array[]){*dx, tail, omp_counter(dx)}, 16, parts);
-    omp_walk_plan(&p->leads, 1, &lead, 1, parts);
-    p->count = run_array_elements(dx);
+    neap_omp_walk_plan(&p->columns, 3, (run_array[]){*dx, tail, neap_omp_counter(dx)}, 16, parts);
+    neap_omp_walk_plan(&p->leads, 1, &lead, 1, parts);
+    p->count = neap_run_array_elements(dx);
     p->by_leads = shares_leads(p->count, p->leads.total, parts);
 }
 
 static int64_t reduce_workspace(const run_spec *spec, int parts)
 {
-    int64_t columns = run_array_elements(&spec->out[0]);
-    int64_t leads = run_array_elements(&spec->in[0]) / columns;
+    int64_t columns = neap_run_array_elements(&spec->out[0]);
+    int64_t leads = neap_run_array_elements(&spec->in[0]) / columns;
     return shares_leads(columns, leads, parts) ? columns * parts * (int64_t)sizeof(double) : 0;
 }
 
@@ -114,18 +114,18 @@ static void reduce_work(const omp_task *task)
     const reduce *p = task->plan;
     if (task->phase == 1) {
         if (p->by_leads)
-            omp_walk_share(&p->columns, task, join_block);
+            neap_omp_walk_share(&p->columns, task, join_block);
         return;
     }
     if (!p->by_leads) {
-        omp_walk_share(&p->columns, task, reduce_block);
+        neap_omp_walk_share(&p->columns, task, reduce_block);
         return;
     }
     omp_range leads = omp_share(task, p->leads.total, 1);
     run_args args = *task->args;
     args.workspace = (double *)args.workspace + task->part * p->count;
     omp_task all = {.plan = p, .args = &args, .parts = 1, .local = &leads};
-    omp_walk_share(&p->columns, &all, reduce_block);
+    neap_omp_walk_share(&p->columns, &all, reduce_block);
 }
 
 OMP_OP(reduce, {.plan_bytes = sizeof(reduce),

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-omp_rows omp_rows_of(const run_array *array, uint32_t axis)
+omp_rows neap_omp_rows_of(const run_array *array, uint32_t axis)
 {
     omp_rows rows = {.count = 1,
                      .channels = array->shape[axis],
@@ -28,7 +28,7 @@ omp_rows omp_rows_of(const run_array *array, uint32_t axis)
     return rows;
 }
 
-int64_t omp_rows_find(const omp_rows *rows, int64_t row)
+int64_t neap_omp_rows_find(const omp_rows *rows, int64_t row)
 {
     int64_t offset = 0;
     for (uint32_t d = rows->array.rank; d-- > 0;) {
@@ -40,7 +40,7 @@ int64_t omp_rows_find(const omp_rows *rows, int64_t row)
     return offset;
 }
 
-void omp_rows_copy(const omp_rows *rows, int threads, float *at, float *matrix, bool to_matrix)
+void neap_omp_rows_copy(const omp_rows *rows, int threads, float *at, float *matrix, bool to_matrix)
 {
 #pragma omp parallel num_threads(threads)
     {
@@ -67,7 +67,7 @@ static void add_chunk(float *restrict y, const float *restrict b, int64_t channe
             y[c * stride] += b[c];
 }
 
-void omp_rows_add(const omp_rows *y, int threads, float *at, const float *b)
+void neap_omp_rows_add(const omp_rows *y, int threads, float *at, const float *b)
 {
 #pragma omp parallel num_threads(threads)
     {
@@ -100,7 +100,7 @@ static void sum_chunk(const float *restrict x, int64_t rows, int64_t row_stride,
         sums[c] += (double)part[c];
 }
 
-int64_t omp_rows_sum_bytes(const omp_rows *x, int threads)
+int64_t neap_omp_rows_sum_bytes(const omp_rows *x, int threads)
 {
     return (int64_t)sizeof(double) * threads * x->channels;
 }
@@ -121,10 +121,10 @@ static void sum_range(const omp_rows *x, omp_range range, const float *at, doubl
     }
 }
 
-void omp_rows_sum(const omp_rows *x, int threads, const float *at, float *b, void *scratch)
+void neap_omp_rows_sum(const omp_rows *x, int threads, const float *at, float *b, void *scratch)
 {
     double *sums = scratch;
-    memset(sums, 0, (size_t)omp_rows_sum_bytes(x, threads));
+    memset(sums, 0, (size_t)neap_omp_rows_sum_bytes(x, threads));
 #pragma omp parallel num_threads(threads)
     sum_range(x, omp_my_range(x->count, 1), at, sums + omp_get_thread_num() * x->channels);
     for (int64_t c = 0; c < x->channels; c++) {

@@ -29,7 +29,7 @@ static void plan_copy(boxes *list, int parts, const run_array *to, int64_t to_be
                       const run_array *from, int64_t from_begin, uint32_t source)
 {
     box *b = add_box(list);
-    omp_walk_plan(&b->walk, 2, (run_array[]){*to, *from}, 64, parts);
+    neap_omp_walk_plan(&b->walk, 2, (run_array[]){*to, *from}, 64, parts);
     b->to = to_begin;
     b->from = from_begin;
     b->source = source;
@@ -42,8 +42,8 @@ static void plan_zeros(boxes *list, int parts, const run_array *to, int64_t to_b
     if (extent == 0)
         return;
     box *b = add_box(list);
-    run_array part = omp_cut(to, axis, extent);
-    omp_walk_plan(&b->walk, 1, &part, 64, parts);
+    run_array part = neap_omp_cut(to, axis, extent);
+    neap_omp_walk_plan(&b->walk, 1, &part, 64, parts);
     b->to = to_begin + begin * to->strides[axis];
     b->zero = true;
 }
@@ -110,20 +110,20 @@ static void work(const omp_task *task)
 {
     const boxes *list = task->plan;
     for (uint32_t i = 0; i < list->count; i++)
-        omp_walk_share(&list->items[i].walk, task, box_block);
+        neap_omp_walk_share(&list->items[i].walk, task, box_block);
 }
 
 /* ---- Plans ---- */
 
 static void plan_expand(const run_spec *spec, int parts, void *plan)
 {
-    run_array repeated = omp_repeat(&spec->in[0], &spec->out[0]);
+    run_array repeated = neap_omp_repeat(&spec->in[0], &spec->out[0]);
     plan_copy(plan, parts, &spec->out[0], 0, &repeated, 0, 0);
 }
 
 static void plan_transpose(const run_spec *spec, int parts, void *plan)
 {
-    int64_t a = run_spec_int(spec, "axis_a", 0), b = run_spec_int(spec, "axis_b", 0);
+    int64_t a = neap_run_spec_int(spec, "axis_a", 0), b = neap_run_spec_int(spec, "axis_b", 0);
     run_array turned = spec->in[0];
     turned.shape[a] = spec->in[0].shape[b];
     turned.shape[b] = spec->in[0].shape[a];
@@ -134,11 +134,11 @@ static void plan_transpose(const run_spec *spec, int parts, void *plan)
 
 static void plan_concat(const run_spec *spec, int parts, void *plan)
 {
-    uint32_t axis = (uint32_t)run_spec_int(spec, "axis", 0);
+    uint32_t axis = (uint32_t)neap_run_spec_int(spec, "axis", 0);
     int64_t begin = 0;
     for (uint32_t i = 0; i < spec->op->n_inputs; i++) {
         int64_t extent = spec->in[i].shape[axis];
-        run_array part = omp_cut(&spec->out[0], axis, extent);
+        run_array part = neap_omp_cut(&spec->out[0], axis, extent);
         plan_copy(plan, parts, &part, begin * spec->out[0].strides[axis], &spec->in[i], 0, i);
         begin += extent;
     }
@@ -147,9 +147,9 @@ static void plan_concat(const run_spec *spec, int parts, void *plan)
 static void plan_slice_bw(const run_spec *spec, int parts, void *plan)
 {
     const run_array *dx = &spec->out[0];
-    uint32_t axis = (uint32_t)run_spec_int(spec, "axis", 0);
-    int64_t begin = run_spec_int(spec, "begin", 0), extent = spec->in[0].shape[axis];
-    run_array part = omp_cut(dx, axis, extent);
+    uint32_t axis = (uint32_t)neap_run_spec_int(spec, "axis", 0);
+    int64_t begin = neap_run_spec_int(spec, "begin", 0), extent = spec->in[0].shape[axis];
+    run_array part = neap_omp_cut(dx, axis, extent);
     plan_zeros(plan, parts, dx, 0, axis, 0, begin);
     plan_copy(plan, parts, &part, begin * dx->strides[axis], &spec->in[0], 0, 0);
     plan_zeros(plan, parts, dx, 0, axis, begin + extent, dx->shape[axis] - begin - extent);
@@ -158,9 +158,10 @@ static void plan_slice_bw(const run_spec *spec, int parts, void *plan)
 static void plan_pad2d(const run_spec *spec, int parts, void *plan)
 {
     const run_array *x = &spec->in[0], *y = &spec->out[0];
-    int64_t top = run_spec_int(spec, "top", 0), left = run_spec_int(spec, "left", 0);
+    int64_t top = neap_run_spec_int(spec, "top", 0), left = neap_run_spec_int(spec, "left", 0);
     int64_t below = top + x->shape[2], begin = top * y->strides[2];
-    run_array middle = omp_cut(y, 2, x->shape[2]), inner = omp_cut(&middle, 3, x->shape[3]);
+    run_array middle = neap_omp_cut(y, 2, x->shape[2]),
+              inner = neap_omp_cut(&middle, 3, x->shape[3]);
     plan_zeros(plan, parts, y, 0, 2, 0, top);
     plan_zeros(plan, parts, &middle, begin, 3, 0, left);
     plan_copy(plan, parts, &inner, begin + left * y->strides[3], x, 0, 0);
@@ -172,8 +173,9 @@ static void plan_pad2d(const run_spec *spec, int parts, void *plan)
 static void plan_pad2d_bw(const run_spec *spec, int parts, void *plan)
 {
     const run_array *dy = &spec->in[0], *dx = &spec->out[0];
-    int64_t top = run_spec_int(spec, "top", 0), left = run_spec_int(spec, "left", 0);
-    run_array rows = omp_cut(dy, 2, dx->shape[2]), inner = omp_cut(&rows, 3, dx->shape[3]);
+    int64_t top = neap_run_spec_int(spec, "top", 0), left = neap_run_spec_int(spec, "left", 0);
+    run_array rows = neap_omp_cut(dy, 2, dx->shape[2]),
+              inner = neap_omp_cut(&rows, 3, dx->shape[3]);
     plan_copy(plan, parts, dx, 0, &inner, top * dy->strides[2] + left * dy->strides[3], 0);
 }
 

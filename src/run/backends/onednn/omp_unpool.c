@@ -21,9 +21,9 @@ static void plan_windows(const run_spec *spec, const run_array *pooled, const ru
     p->indices = spec->in[1];
     p->image = *image;
     for (int side = 0; side < 2; side++) {
-        p->kernel[side] = run_spec_int(spec, names[0][side], 1);
-        p->stride[side] = run_spec_int(spec, names[1][side], 1);
-        p->pad[side] = run_spec_int(spec, names[2][side], 0);
+        p->kernel[side] = neap_run_spec_int(spec, names[0][side], 1);
+        p->stride[side] = neap_run_spec_int(spec, names[1][side], 1);
+        p->pad[side] = neap_run_spec_int(spec, names[2][side], 0);
     }
 }
 

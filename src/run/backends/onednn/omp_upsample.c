@@ -58,7 +58,7 @@ static float weight_of(const line *l, int64_t input)
 static void plan_tables(const run_spec *spec, const run_array *x, const run_array *y,
                         upsample *plan)
 {
-    bool align = run_spec_int(spec, "align_corners", 0);
+    bool align = neap_run_spec_int(spec, "align_corners", 0);
     plan->x = *x;
     plan->y = *y;
     plan->lines[0] = plan->tables;

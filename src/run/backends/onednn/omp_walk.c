@@ -5,7 +5,7 @@
 
 /* ---- Arrays ---- */
 
-run_array omp_repeat(const run_array *array, const run_array *like)
+run_array neap_omp_repeat(const run_array *array, const run_array *like)
 {
     run_array repeated = *like;
     uint32_t lead = like->rank - array->rank;
@@ -15,7 +15,7 @@ run_array omp_repeat(const run_array *array, const run_array *like)
     return repeated;
 }
 
-run_array omp_without(const run_array *array, uint32_t axis)
+run_array neap_omp_without(const run_array *array, uint32_t axis)
 {
     run_array rows = *array;
     if (array->rank == 1) {
@@ -30,17 +30,17 @@ run_array omp_without(const run_array *array, uint32_t axis)
     return rows;
 }
 
-run_array omp_cut(const run_array *array, uint32_t axis, int64_t extent)
+run_array neap_omp_cut(const run_array *array, uint32_t axis, int64_t extent)
 {
     run_array part = *array;
     part.shape[axis] = extent;
     return part;
 }
 
-run_array omp_counter(const run_array *like)
+run_array neap_omp_counter(const run_array *like)
 {
     run_array counter = *like;
-    run_array_set_plain(&counter);
+    neap_run_array_set_plain(&counter);
     return counter;
 }
 
@@ -108,8 +108,8 @@ static void choose_rows(omp_walk *w)
                 }
 }
 
-void omp_walk_plan(omp_walk *w, uint32_t operands, const run_array *arrays, int64_t grain,
-                   int parts)
+void neap_omp_walk_plan(omp_walk *w, uint32_t operands, const run_array *arrays, int64_t grain,
+                        int parts)
 {
     *w = (omp_walk){.operands = operands, .total = 1, .contiguous = true};
     for (uint32_t d = 0; d < arrays[0].rank; d++) {
@@ -140,7 +140,7 @@ void omp_walk_plan(omp_walk *w, uint32_t operands, const run_array *arrays, int6
 
 /* ---- Walking ---- */
 
-void omp_walk_share(const omp_walk *w, const omp_task *task, omp_block *block)
+void neap_omp_walk_share(const omp_walk *w, const omp_task *task, omp_block *block)
 {
     omp_range share = omp_share(task, w->total, w->unit);
     int64_t length = w->extent[w->rank - 1], rows = w->extent[w->rank - 2];

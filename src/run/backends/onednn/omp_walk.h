@@ -42,20 +42,20 @@ typedef void omp_block(const omp_task *task, const omp_walk *walk, const int64_t
                        int64_t length);
 
 /* All arrays have the first one's shape. Shares are multiples of `grain` elements, or rows. */
-void omp_walk_plan(omp_walk *walk, uint32_t operands, const run_array *arrays, int64_t grain,
-                   int parts);
+void neap_omp_walk_plan(omp_walk *walk, uint32_t operands, const run_array *arrays, int64_t grain,
+                        int parts);
 /* Calls `block` for everything in the task's share. */
-void omp_walk_share(const omp_walk *walk, const omp_task *task, omp_block *block);
+void neap_omp_walk_share(const omp_walk *walk, const omp_task *task, omp_block *block);
 
 /* ---- Arrays to walk over ---- */
 
 /* The array repeated along leading dimensions, to the shape of another that ends in its own. */
-run_array omp_repeat(const run_array *array, const run_array *like);
+run_array neap_omp_repeat(const run_array *array, const run_array *like);
 /* The array without a dimension: its elements stand for rows along that. */
-run_array omp_without(const run_array *array, uint32_t axis);
+run_array neap_omp_without(const run_array *array, uint32_t axis);
 /* `extent` elements along an axis. */
-run_array omp_cut(const run_array *array, uint32_t axis, int64_t extent);
+run_array neap_omp_cut(const run_array *array, uint32_t axis, int64_t extent);
 /* Counts the elements of a shape. */
-run_array omp_counter(const run_array *like);
+run_array neap_omp_counter(const run_array *like);
 
 #endif

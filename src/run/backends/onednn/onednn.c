@@ -13,7 +13,7 @@ static const struct row {
     const char *type;
     const onednn_op *op;
 } rows[] = {
-#define X(type) {#type, &onednn_op_##type},
+#define X(type) {#type, &neap_onednn_op_##type},
 #include "run/backends/onednn/dnnl_ops.def"
 #include "run/backends/onednn/omp_ops.def"
 #undef X
@@ -28,12 +28,12 @@ static const onednn_op *find(const run_spec *spec)
     return row->op;
 }
 
-const char *onednn_op_name(const run_spec *spec)
+const char *neap_onednn_op_name(const run_spec *spec)
 {
     return spec->op->name && *spec->op->name ? spec->op->name : spec->op->type;
 }
 
-bool onednn_is_f32(const run_spec *spec, neap_diag *diag)
+bool neap_onednn_is_f32(const run_spec *spec, neap_diag *diag)
 {
     const run_array *first[2] = {spec->op->n_inputs ? &spec->in[0] : NULL,
                                  spec->op->n_outputs ? &spec->out[0] : NULL};
@@ -41,7 +41,7 @@ bool onednn_is_f32(const run_spec *spec, neap_diag *diag)
         if (first[i] && first[i]->dtype != NEAP_F32) {
             neap_fail(diag, NEAP_UNSUPPORTED,
                       "op \"%s\": the onednn backend computes in f32; backend ref may do",
-                      onednn_op_name(spec));
+                      neap_onednn_op_name(spec));
             return false;
         }
     return true;
@@ -55,9 +55,10 @@ static void delete_kernel(run_kernel *self)
     neap_delete_array(kernel->allocator, 1, kernel->bytes, kernel);
 }
 
-neap_status onednn_new_kernel(neap_backend *backend, size_t bytes,
-                              neap_status (*run)(const run_kernel *, const run_args *, neap_diag *),
-                              void *kernel, neap_diag *diag)
+neap_status neap_onednn_new_kernel(neap_backend *backend, size_t bytes,
+                                   neap_status (*run)(const run_kernel *, const run_args *,
+                                                      neap_diag *),
+                                   void *kernel, neap_diag *diag)
 {
     onednn_kernel *made;
     neap_status status = neap_new_array(backend->allocator, 1, bytes, &made, diag);
@@ -94,7 +95,7 @@ static neap_status onednn_open(neap_allocator *allocator, int threads, neap_back
     onednn_backend *opened;
     neap_status status = NEAP_NEW(allocator, 1, &opened, diag);
     if (status == NEAP_OK)
-        status = dnnl_api_open(allocator, threads, &opened->api, diag);
+        status = neap_dnnl_api_open(allocator, threads, &opened->api, diag);
     if (status != NEAP_OK) {
         NEAP_DELETE(allocator, 1, opened);
         return status;
@@ -102,8 +103,8 @@ static neap_status onednn_open(neap_allocator *allocator, int threads, neap_back
     char processor[80];
     read_processor(processor, sizeof processor);
     snprintf(opened->base.machine, sizeof opened->base.machine, "onednn %s, %s, %s, %d thread%s",
-             dnnl_api_version(opened->api), *processor ? processor : "unnamed processor",
-             dnnl_api_isa(), threads, threads == 1 ? "" : "s");
+             neap_dnnl_api_version(opened->api), *processor ? processor : "unnamed processor",
+             neap_dnnl_api_isa(), threads, threads == 1 ? "" : "s");
     *backend = &opened->base;
     return NEAP_OK;
 }
@@ -111,7 +112,7 @@ static neap_status onednn_open(neap_allocator *allocator, int threads, neap_back
 static void onednn_close(neap_backend *backend)
 {
     onednn_backend *opened = (onednn_backend *)backend;
-    dnnl_api_close(opened->api);
+    neap_dnnl_api_close(opened->api);
     NEAP_DELETE(backend->allocator, 1, opened);
 }
 
@@ -120,12 +121,12 @@ static bool onednn_supports_op(neap_backend *backend, const run_spec *spec, neap
     const onednn_op *op = find(spec);
     if (!op) {
         neap_fail(diag, NEAP_UNSUPPORTED, "op \"%s\": the onednn backend has no kernel for %s",
-                  onednn_op_name(spec), spec->op->type);
+                  neap_onednn_op_name(spec), spec->op->type);
         return false;
     }
-    if (run_check_op(spec, diag) != NEAP_OK)
+    if (neap_run_check_op(spec, diag) != NEAP_OK)
         return false;
-    return op->supports ? op->supports(backend, spec, diag) : onednn_is_f32(spec, diag);
+    return op->supports ? op->supports(backend, spec, diag) : neap_onednn_is_f32(spec, diag);
 }
 
 static neap_status onednn_variants(neap_backend *backend, const run_spec *spec, int64_t *workspaces,
@@ -149,7 +150,7 @@ static neap_status onednn_prepare(neap_backend *backend, const run_spec *spec, r
     return find(spec)->prepare(backend, spec, kernel, diag);
 }
 
-const run_backend_type run_backend_onednn = {
+const run_backend_type neap_run_backend_onednn = {
     .name = "onednn",
     .summary = "oneDNN's kernels and vectorised loops on all cores of the processor, f32",
     .channels_last = true,

@@ -25,7 +25,7 @@ static inline dnnl_api *onednn_api(const neap_backend *backend)
 
 /* How one op type is done; as in run_backend_type. */
 typedef struct onednn_op {
-    /* NULL: every spec of which onednn_is_f32 holds. */
+    /* NULL: every spec of which neap_onednn_is_f32 holds. */
     bool (*supports)(neap_backend *backend, const run_spec *spec, neap_diag *diag);
     /* NULL: one variant that needs no workspace. */
     neap_status (*variants)(neap_backend *backend, const run_spec *spec, int64_t *workspaces,
@@ -34,17 +34,17 @@ typedef struct onednn_op {
                            neap_diag *diag);
 } onednn_op;
 
-#define X(type) extern const onednn_op onednn_op_##type;
+#define X(type) extern const onednn_op neap_onednn_op_##type;
 #include "run/backends/onednn/dnnl_ops.def"
 #include "run/backends/onednn/omp_ops.def"
 #undef X
 
 /* The first operand and the first result are f32: whatever else an op has then follows. If not,
    diag says so. */
-bool onednn_is_f32(const run_spec *spec, neap_diag *diag);
+bool neap_onednn_is_f32(const run_spec *spec, neap_diag *diag);
 
 /* For messages: the op's name, or its type where it has none. */
-const char *onednn_op_name(const run_spec *spec);
+const char *neap_onednn_op_name(const run_spec *spec);
 
 /* ---- Kernels that need nothing but their own struct ---- */
 
@@ -58,11 +58,12 @@ typedef struct onednn_kernel {
 
 /* A zeroed struct of `bytes` that begins with an onednn_kernel, which is filled in: runs `run`, is
    destroyed by giving its bytes back. */
-neap_status onednn_new_kernel(neap_backend *backend, size_t bytes,
-                              neap_status (*run)(const run_kernel *, const run_args *, neap_diag *),
-                              void *kernel, neap_diag *diag);
+neap_status neap_onednn_new_kernel(neap_backend *backend, size_t bytes,
+                                   neap_status (*run)(const run_kernel *, const run_args *,
+                                                      neap_diag *),
+                                   void *kernel, neap_diag *diag);
 
 #define ONEDNN_NEW_KERNEL(backend, run, kernel, diag)                                              \
-    onednn_new_kernel((backend), sizeof **(kernel), (run), (kernel), (diag))
+    neap_onednn_new_kernel((backend), sizeof **(kernel), (run), (kernel), (diag))
 
 #endif

@@ -22,12 +22,12 @@ static conv conv_of(const ref_call *call, const ref_tensor *y, const ref_tensor 
     return (conv){.y = y,
                   .x = x,
                   .w = w,
-                  .stride_h = ref_int(call, "stride_h"),
-                  .stride_w = ref_int(call, "stride_w"),
-                  .pad_h = ref_int(call, "pad_h"),
-                  .pad_w = ref_int(call, "pad_w"),
-                  .dilation = ref_int(call, "dilation"),
-                  .groups = ref_int(call, "groups")};
+                  .stride_h = neap_ref_int(call, "stride_h"),
+                  .stride_w = neap_ref_int(call, "stride_w"),
+                  .pad_h = neap_ref_int(call, "pad_h"),
+                  .pad_w = neap_ref_int(call, "pad_w"),
+                  .dilation = neap_ref_int(call, "dilation"),
+                  .groups = neap_ref_int(call, "groups")};
 }
 
 /* The outputs whose tap lies inside the image, and where the first one's does. */
@@ -113,43 +113,43 @@ static void sum_channels(const ref_call *call)
         call->out[1].at[i / (dy->shape[2] * dy->shape[3]) % dy->shape[1]] += dy->at[i];
 }
 
-void ref_conv2d(const ref_call *call)
+void neap_ref_conv2d(const ref_call *call)
 {
     ref_tensor *y = &call->out[0];
     conv c = conv_of(call, y, &call->in[0], &call->in[1]);
     add_terms(&c, IN_Y);
     add_bias(call);
-    for (int64_t i = 0; ref_int(call, "relu") && i < y->n; i++)
+    for (int64_t i = 0; neap_ref_int(call, "relu") && i < y->n; i++)
         y->at[i] = y->at[i] < 0 ? 0 : y->at[i];
 }
 
-void ref_conv2d_bw_data(const ref_call *call)
+void neap_ref_conv2d_bw_data(const ref_call *call)
 {
     conv c = conv_of(call, &call->in[0], &call->out[0], &call->in[1]);
     add_terms(&c, IN_X);
 }
 
-void ref_conv2d_bw_weight(const ref_call *call)
+void neap_ref_conv2d_bw_weight(const ref_call *call)
 {
     conv c = conv_of(call, &call->in[0], &call->in[1], &call->out[0]);
     add_terms(&c, IN_W);
     sum_channels(call);
 }
 
-void ref_conv_transpose2d(const ref_call *call)
+void neap_ref_conv_transpose2d(const ref_call *call)
 {
     conv c = conv_of(call, &call->in[0], &call->out[0], &call->in[1]);
     add_terms(&c, IN_X);
     add_bias(call);
 }
 
-void ref_conv_transpose2d_bw_data(const ref_call *call)
+void neap_ref_conv_transpose2d_bw_data(const ref_call *call)
 {
     conv c = conv_of(call, &call->out[0], &call->in[0], &call->in[1]);
     add_terms(&c, IN_Y);
 }
 
-void ref_conv_transpose2d_bw_weight(const ref_call *call)
+void neap_ref_conv_transpose2d_bw_weight(const ref_call *call)
 {
     conv c = conv_of(call, &call->in[1], &call->in[0], &call->out[0]);
     add_terms(&c, IN_W);

@@ -9,7 +9,7 @@
 
 /* A kernel: UNARY(type, what x becomes), BINARY(type, its two operands, what they become). */
 #define UNARY(type, expression)                                                                    \
-    void ref_##type(const ref_call *call)                                                          \
+    void neap_ref_##type(const ref_call *call)                                                     \
     {                                                                                              \
         for (int64_t i = 0; i < call->out[0].n; i++) {                                             \
             double x = call->in[0].at[i];                                                          \
@@ -18,7 +18,7 @@
     }
 
 #define BINARY(type, a, b, expression)                                                             \
-    void ref_##type(const ref_call *call)                                                          \
+    void neap_ref_##type(const ref_call *call)                                                     \
     {                                                                                              \
         for (int64_t i = 0; i < call->out[0].n; i++) {                                             \
             double a = call->in[0].at[i], b = call->in[1].at[i];                                   \
@@ -37,7 +37,7 @@ BINARY(tanh_bw, dy, y, (dy * (1 - y * y)))
 BINARY(mul, a, b, (a * b))
 
 /* The second operand may repeat. */
-void ref_add(const ref_call *call)
+void neap_ref_add(const ref_call *call)
 {
     const ref_tensor *a = &call->in[0], *b = &call->in[1];
     for (int64_t first = 0; first < a->n; first += b->n)
@@ -45,31 +45,31 @@ void ref_add(const ref_call *call)
             call->out[0].at[first + i] = a->at[first + i] + b->at[i];
 }
 
-void ref_scale(const ref_call *call)
+void neap_ref_scale(const ref_call *call)
 {
-    double factor = ref_real(call, "factor"), offset = ref_real(call, "offset");
+    double factor = neap_ref_real(call, "factor"), offset = neap_ref_real(call, "offset");
     for (int64_t i = 0; i < call->out[0].n; i++)
         call->out[0].at[i] = factor * call->in[0].at[i] + offset;
 }
 
-void ref_pow(const ref_call *call)
+void neap_ref_pow(const ref_call *call)
 {
-    double power = ref_real(call, "power");
+    double power = neap_ref_real(call, "power");
     for (int64_t i = 0; i < call->out[0].n; i++)
         call->out[0].at[i] = pow(call->in[0].at[i], power);
 }
 
-void ref_pow_bw(const ref_call *call)
+void neap_ref_pow_bw(const ref_call *call)
 {
-    double power = ref_real(call, "power");
+    double power = neap_ref_real(call, "power");
     for (int64_t i = 0; i < call->out[0].n; i++)
         call->out[0].at[i] = call->in[0].at[i] * power * pow(call->in[1].at[i], power - 1);
 }
 
 /* x Phi(x), or Hendrycks and Gimpel's 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). */
-void ref_gelu(const ref_call *call)
+void neap_ref_gelu(const ref_call *call)
 {
-    bool tanh_form = ref_int(call, "tanh");
+    bool tanh_form = neap_ref_int(call, "tanh");
     for (int64_t i = 0; i < call->out[0].n; i++) {
         double x = call->in[0].at[i];
         double share =
@@ -90,18 +90,18 @@ static double gelu_tanh_slope(double x)
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner;
 }
 
-void ref_gelu_bw(const ref_call *call)
+void neap_ref_gelu_bw(const ref_call *call)
 {
-    bool tanh_form = ref_int(call, "tanh");
+    bool tanh_form = neap_ref_int(call, "tanh");
     for (int64_t i = 0; i < call->out[0].n; i++) {
         double x = call->in[1].at[i];
         call->out[0].at[i] = call->in[0].at[i] * (tanh_form ? gelu_tanh_slope(x) : gelu_slope(x));
     }
 }
 
-void ref_dropout(const ref_call *call)
+void neap_ref_dropout(const ref_call *call)
 {
-    double p = ref_real(call, "p");
+    double p = neap_ref_real(call, "p");
     for (int64_t i = 0; i < call->in[0].n; i++) {
         bool kept = !((double)run_random_real(call->seed, (uint64_t)i) < p);
         call->out[0].at[i] = kept ? call->in[0].at[i] / (1 - p) : 0;
@@ -109,9 +109,9 @@ void ref_dropout(const ref_call *call)
     }
 }
 
-void ref_dropout_bw(const ref_call *call)
+void neap_ref_dropout_bw(const ref_call *call)
 {
-    double p = ref_real(call, "p");
+    double p = neap_ref_real(call, "p");
     for (int64_t i = 0; i < call->out[0].n; i++)
         call->out[0].at[i] = call->in[1].at[i] != 0 ? call->in[0].at[i] / (1 - p) : 0;
 }
@@ -123,7 +123,7 @@ static int64_t last(const ref_tensor *x)
     return x->shape[x->rank - 1];
 }
 
-void ref_linear(const ref_call *call)
+void neap_ref_linear(const ref_call *call)
 {
     const ref_tensor *w = &call->in[1];
     int64_t inputs = w->shape[1], features = w->shape[0];
@@ -137,7 +137,7 @@ void ref_linear(const ref_call *call)
         }
 }
 
-void ref_linear_bw_data(const ref_call *call)
+void neap_ref_linear_bw_data(const ref_call *call)
 {
     const ref_tensor *dy = &call->in[0], *w = &call->in[1];
     int64_t inputs = w->shape[1], features = w->shape[0];
@@ -149,7 +149,7 @@ void ref_linear_bw_data(const ref_call *call)
         }
 }
 
-void ref_linear_bw_weight(const ref_call *call)
+void neap_ref_linear_bw_weight(const ref_call *call)
 {
     const ref_tensor *dy = &call->in[0];
     int64_t inputs = last(&call->in[1]), features = last(dy);
@@ -174,7 +174,7 @@ typedef struct groups {
 
 static groups groups_of(const ref_tensor *x, bool by_channel)
 {
-    return by_channel ? (groups){ref_extent(x, 2, x->rank), x->shape[1], true}
+    return by_channel ? (groups){neap_ref_extent(x, 2, x->rank), x->shape[1], true}
                       : (groups){1, last(x), false};
 }
 
@@ -193,7 +193,7 @@ static void normalise(const ref_call *call, bool by_channel)
     const ref_tensor *x = &call->in[0], *gamma = &call->in[1], *beta = &call->in[2];
     ref_tensor *y = &call->out[0], *mean = &call->out[1], *invstd = &call->out[2];
     groups g = groups_of(x, by_channel);
-    double share = (double)mean->n / (double)x->n, epsilon = ref_real(call, "epsilon");
+    double share = (double)mean->n / (double)x->n, epsilon = neap_ref_real(call, "epsilon");
     for (int64_t i = 0; i < x->n; i++)
         mean->at[group_of(&g, i)] += share * x->at[i];
     for (int64_t i = 0; i < x->n; i++) {
@@ -270,22 +270,22 @@ static void norm_backward(const ref_call *call, bool by_channel)
     }
 }
 
-void ref_batch_norm(const ref_call *call)
+void neap_ref_batch_norm(const ref_call *call)
 {
     normalise(call, true);
 }
 
-void ref_batch_norm_bw(const ref_call *call)
+void neap_ref_batch_norm_bw(const ref_call *call)
 {
     norm_backward(call, true);
 }
 
-void ref_layer_norm(const ref_call *call)
+void neap_ref_layer_norm(const ref_call *call)
 {
     normalise(call, false);
 }
 
-void ref_layer_norm_bw(const ref_call *call)
+void neap_ref_layer_norm_bw(const ref_call *call)
 {
     norm_backward(call, false);
 }

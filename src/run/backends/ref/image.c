@@ -13,7 +13,7 @@ static void copy_middle(const ref_call *call, const ref_tensor *image, const ref
                         bool into_padded)
 {
     int64_t height = image->shape[2], width = image->shape[3];
-    int64_t top = ref_int(call, "top"), left = ref_int(call, "left");
+    int64_t top = neap_ref_int(call, "top"), left = neap_ref_int(call, "left");
     for (int64_t i = 0; i < image->n; i++) {
         int64_t row = i / width, plane = row / height;
         int64_t to = (plane * padded->shape[2] + row % height + top) * padded->shape[3] + i % width;
@@ -24,12 +24,12 @@ static void copy_middle(const ref_call *call, const ref_tensor *image, const ref
     }
 }
 
-void ref_pad2d(const ref_call *call)
+void neap_ref_pad2d(const ref_call *call)
 {
     copy_middle(call, &call->in[0], &call->out[0], true);
 }
 
-void ref_pad2d_bw(const ref_call *call)
+void neap_ref_pad2d_bw(const ref_call *call)
 {
     copy_middle(call, &call->out[0], &call->in[0], false);
 }
@@ -46,12 +46,12 @@ static pooling pooling_of(const ref_call *call, const ref_tensor *pooled, const 
 {
     return (pooling){.pooled = pooled,
                      .image = image,
-                     .kernel_h = ref_int(call, "kernel_h"),
-                     .kernel_w = ref_int(call, "kernel_w"),
-                     .stride_h = ref_int(call, "stride_h"),
-                     .stride_w = ref_int(call, "stride_w"),
-                     .pad_h = ref_int(call, "pad_h"),
-                     .pad_w = ref_int(call, "pad_w")};
+                     .kernel_h = neap_ref_int(call, "kernel_h"),
+                     .kernel_w = neap_ref_int(call, "kernel_w"),
+                     .stride_h = neap_ref_int(call, "stride_h"),
+                     .stride_w = neap_ref_int(call, "stride_w"),
+                     .pad_h = neap_ref_int(call, "pad_h"),
+                     .pad_w = neap_ref_int(call, "pad_w")};
 }
 
 /* The window of a pooled element: where it begins, perhaps in the padding, and the part of it that
@@ -92,7 +92,7 @@ static int64_t element_at(const pooling *p, const window *w, int64_t h, int64_t 
 }
 
 /* The first of the largest, or the last that is not a number; as PyTorch does. */
-void ref_max_pool2d(const ref_call *call)
+void neap_ref_max_pool2d(const ref_call *call)
 {
     const ref_tensor *x = &call->in[0];
     ref_tensor *y = &call->out[0], *indices = &call->out[1];
@@ -138,17 +138,17 @@ static void scatter(const ref_call *call)
     }
 }
 
-void ref_max_pool2d_bw(const ref_call *call)
+void neap_ref_max_pool2d_bw(const ref_call *call)
 {
     scatter(call);
 }
 
-void ref_max_unpool2d(const ref_call *call)
+void neap_ref_max_unpool2d(const ref_call *call)
 {
     scatter(call);
 }
 
-void ref_max_unpool2d_bw(const ref_call *call)
+void neap_ref_max_unpool2d_bw(const ref_call *call)
 {
     pooling p = pooling_of(call, &call->in[1], &call->in[0]);
     for (int64_t i = 0; i < call->out[0].n; i++) {
@@ -173,7 +173,7 @@ static void average(const ref_call *call, const ref_tensor *pooled, const ref_te
                     bool forward)
 {
     pooling p = pooling_of(call, pooled, image);
-    bool with_padding = ref_int(call, "count_include_pad");
+    bool with_padding = neap_ref_int(call, "count_include_pad");
     for (int64_t i = 0; i < pooled->n; i++) {
         window w = window_of(&p, i);
         double share = 1 / divisor(&p, &w, with_padding);
@@ -188,12 +188,12 @@ static void average(const ref_call *call, const ref_tensor *pooled, const ref_te
     }
 }
 
-void ref_avg_pool2d(const ref_call *call)
+void neap_ref_avg_pool2d(const ref_call *call)
 {
     average(call, &call->out[0], &call->in[0], true);
 }
 
-void ref_avg_pool2d_bw(const ref_call *call)
+void neap_ref_avg_pool2d_bw(const ref_call *call)
 {
     average(call, &call->in[0], &call->out[0], false);
 }
@@ -221,7 +221,7 @@ static span adaptive_span(const ref_call *call, int64_t o, int64_t outputs, int6
 static span bilinear_span(const ref_call *call, int64_t o, int64_t outputs, int64_t inputs)
 {
     double place;
-    if (ref_int(call, "align_corners"))
+    if (neap_ref_int(call, "align_corners"))
         place = outputs > 1 ? (double)(o * (inputs - 1)) / (double)(outputs - 1) : 0;
     else
         place = ((double)o + 0.5) * (double)inputs / (double)outputs - 0.5;
@@ -253,22 +253,22 @@ static void resample(const ref_call *call, const ref_tensor *y, const ref_tensor
     }
 }
 
-void ref_adaptive_avg_pool2d(const ref_call *call)
+void neap_ref_adaptive_avg_pool2d(const ref_call *call)
 {
     resample(call, &call->out[0], &call->in[0], true, adaptive_span);
 }
 
-void ref_adaptive_avg_pool2d_bw(const ref_call *call)
+void neap_ref_adaptive_avg_pool2d_bw(const ref_call *call)
 {
     resample(call, &call->in[0], &call->out[0], false, adaptive_span);
 }
 
-void ref_upsample(const ref_call *call)
+void neap_ref_upsample(const ref_call *call)
 {
     resample(call, &call->out[0], &call->in[0], true, bilinear_span);
 }
 
-void ref_upsample_bw(const ref_call *call)
+void neap_ref_upsample_bw(const ref_call *call)
 {
     resample(call, &call->in[0], &call->out[0], false, bilinear_span);
 }

@@ -32,7 +32,7 @@ static const struct {
     const char *type;
     ref_function *function;
 } functions[] = {
-#define X(type) {#type, ref_##type},
+#define X(type) {#type, neap_ref_##type},
 #include "graph/ops.def"
 #undef X
 };
@@ -47,17 +47,17 @@ static ref_function *function_of(const neap_op *op)
 
 /* ---- For kernels ---- */
 
-int64_t ref_int(const ref_call *call, const char *name)
+int64_t neap_ref_int(const ref_call *call, const char *name)
 {
-    return run_spec_int(&(run_spec){.op = call->op}, name, 0);
+    return neap_run_spec_int(&(run_spec){.op = call->op}, name, 0);
 }
 
-double ref_real(const ref_call *call, const char *name)
+double neap_ref_real(const ref_call *call, const char *name)
 {
-    return run_spec_real(&(run_spec){.op = call->op}, name, 0);
+    return neap_run_spec_real(&(run_spec){.op = call->op}, name, 0);
 }
 
-int64_t ref_extent(const ref_tensor *x, uint32_t first, uint32_t last)
+int64_t neap_ref_extent(const ref_tensor *x, uint32_t first, uint32_t last)
 {
     int64_t extent = 1;
     for (uint32_t d = first; d < last; d++)
@@ -72,7 +72,7 @@ static bool is_type(const run_spec *spec, const char *type)
     return strcmp(spec->op->type, type) == 0;
 }
 
-int64_t ref_integer_limit(const run_spec *spec, uint32_t i)
+int64_t neap_ref_integer_limit(const run_spec *spec, uint32_t i)
 {
     const run_array *first = &spec->in[0], *output = &spec->out[0];
     if (is_type(spec, "embedding"))
@@ -89,7 +89,7 @@ int64_t ref_integer_limit(const run_spec *spec, uint32_t i)
         !is_type(spec, "max_unpool2d_bw"))
         return INT64_MAX;
     if (spec->in[i].dtype != NEAP_I64)
-        return run_spec_int(spec, "kernel_h", 1) * run_spec_int(spec, "kernel_w", 1);
+        return neap_run_spec_int(spec, "kernel_h", 1) * neap_run_spec_int(spec, "kernel_w", 1);
     const run_array *image = is_type(spec, "max_unpool2d_bw") ? first : output;
     return image->shape[2] * image->shape[3];
 }
@@ -170,8 +170,8 @@ static void copy_array(const run_array *array, void *memory, double *dense, bool
 {
     row_function *row = row_function_of(array->dtype, gather);
     uint32_t last = array->rank - 1;
-    if (run_array_is_plain(array)) {
-        row(memory, 0, 1, run_array_elements(array), dense);
+    if (neap_run_array_is_plain(array)) {
+        row(memory, 0, 1, neap_run_array_elements(array), dense);
         return;
     }
     int64_t at[NEAP_MAX_RANK] = {0}, begin = 0, rows = 1;
@@ -235,7 +235,7 @@ static void ref_destroy(run_kernel *self)
 static bool ref_supports_op(neap_backend *backend, const run_spec *spec, neap_diag *diag)
 {
     (void)backend;
-    if (run_check_op(spec, diag) != NEAP_OK)
+    if (neap_run_check_op(spec, diag) != NEAP_OK)
         return false;
     for (uint32_t i = 0; i < spec->op->n_inputs + spec->op->n_outputs; i++) {
         const run_array *x =
@@ -288,7 +288,7 @@ static ref_tensor *tensors_like(neap_arena *arena, const run_array *arrays, uint
         tensors[i].dtype = arrays[i].dtype;
         tensors[i].rank = arrays[i].rank;
         memcpy(tensors[i].shape, arrays[i].shape, sizeof tensors[i].shape);
-        tensors[i].n = run_array_elements(&arrays[i]);
+        tensors[i].n = neap_run_array_elements(&arrays[i]);
         *elements += (size_t)tensors[i].n;
     }
     return tensors;
@@ -309,7 +309,7 @@ static neap_status fill_kernel(ref_kernel *kernel, const run_spec *spec, neap_di
         !kernel->in_dense || !kernel->out_dense)
         return neap_fail_no_memory(diag);
     for (uint32_t i = 0; i < n_in; i++)
-        kernel->limits[i] = is_integer(spec->in[i].dtype) ? ref_integer_limit(spec, i) : 0;
+        kernel->limits[i] = is_integer(spec->in[i].dtype) ? neap_ref_integer_limit(spec, i) : 0;
     return NEAP_RESERVE(kernel->backend->base.allocator, elements, &kernel->backend->scratch,
                         &kernel->backend->scratch_capacity, diag);
 }
@@ -358,7 +358,7 @@ static void ref_close(neap_backend *backend)
     NEAP_DELETE(backend->allocator, 1, ref);
 }
 
-const run_backend_type run_backend_ref = {
+const run_backend_type neap_run_backend_ref = {
     .name = "ref",
     .summary = "every op as its definition reads, in double precision: what others are checked by",
     .open = ref_open,

@@ -29,17 +29,17 @@ typedef struct ref_call {
 typedef void ref_function(const ref_call *call);
 
 /* `ref_<type>` for every op type. */
-#define X(type) ref_function ref_##type;
+#define X(type) ref_function neap_ref_##type;
 #include "graph/ops.def"
 #undef X
 
 /* An attribute that the op has: ref.c checks that before. */
-int64_t ref_int(const ref_call *call, const char *name);
-double ref_real(const ref_call *call, const char *name);
+int64_t neap_ref_int(const ref_call *call, const char *name);
+double neap_ref_real(const ref_call *call, const char *name);
 /* Product of the extents from dimension `first` up to but not including `last`. */
-int64_t ref_extent(const ref_tensor *x, uint32_t first, uint32_t last);
+int64_t neap_ref_extent(const ref_tensor *x, uint32_t first, uint32_t last);
 
 /* Integers that an op reads as input i must be below this. */
-int64_t ref_integer_limit(const run_spec *spec, uint32_t i);
+int64_t neap_ref_integer_limit(const run_spec *spec, uint32_t i);
 
 #endif

@@ -13,8 +13,9 @@
 static void copy_part(const ref_tensor *part, const ref_tensor *whole, int64_t axis, int64_t begin,
                       bool into_whole)
 {
-    int64_t outer = ref_extent(part, 0, (uint32_t)axis), extent = part->shape[axis];
-    int64_t inner = ref_extent(part, (uint32_t)axis + 1, part->rank), total = whole->shape[axis];
+    int64_t outer = neap_ref_extent(part, 0, (uint32_t)axis), extent = part->shape[axis];
+    int64_t inner = neap_ref_extent(part, (uint32_t)axis + 1, part->rank),
+            total = whole->shape[axis];
     for (int64_t o = 0; o < outer; o++) {
         double *small = part->at + o * extent * inner;
         double *big = whole->at + (o * total + begin) * inner;
@@ -23,43 +24,45 @@ static void copy_part(const ref_tensor *part, const ref_tensor *whole, int64_t a
     }
 }
 
-void ref_concat(const ref_call *call)
+void neap_ref_concat(const ref_call *call)
 {
-    int64_t axis = ref_int(call, "axis"), begin = 0;
+    int64_t axis = neap_ref_int(call, "axis"), begin = 0;
     for (uint32_t i = 0; i < call->op->n_inputs; i++) {
         copy_part(&call->in[i], &call->out[0], axis, begin, true);
         begin += call->in[i].shape[axis];
     }
 }
 
-void ref_split(const ref_call *call)
+void neap_ref_split(const ref_call *call)
 {
-    int64_t axis = ref_int(call, "axis"), begin = 0;
+    int64_t axis = neap_ref_int(call, "axis"), begin = 0;
     for (uint32_t i = 0; i < call->op->n_outputs; i++) {
         copy_part(&call->out[i], &call->in[0], axis, begin, false);
         begin += call->out[i].shape[axis];
     }
 }
 
-void ref_slice(const ref_call *call)
+void neap_ref_slice(const ref_call *call)
 {
-    copy_part(&call->out[0], &call->in[0], ref_int(call, "axis"), ref_int(call, "begin"), false);
+    copy_part(&call->out[0], &call->in[0], neap_ref_int(call, "axis"), neap_ref_int(call, "begin"),
+              false);
 }
 
-void ref_slice_bw(const ref_call *call)
+void neap_ref_slice_bw(const ref_call *call)
 {
-    copy_part(&call->in[0], &call->out[0], ref_int(call, "axis"), ref_int(call, "begin"), true);
+    copy_part(&call->in[0], &call->out[0], neap_ref_int(call, "axis"), neap_ref_int(call, "begin"),
+              true);
 }
 
-void ref_reshape(const ref_call *call)
+void neap_ref_reshape(const ref_call *call)
 {
     memcpy(call->out[0].at, call->in[0].at, (size_t)call->in[0].n * sizeof(double));
 }
 
-void ref_transpose(const ref_call *call)
+void neap_ref_transpose(const ref_call *call)
 {
     const ref_tensor *x = &call->in[0], *y = &call->out[0];
-    int64_t a = ref_int(call, "axis_a"), b = ref_int(call, "axis_b"), at[NEAP_MAX_RANK];
+    int64_t a = neap_ref_int(call, "axis_a"), b = neap_ref_int(call, "axis_b"), at[NEAP_MAX_RANK];
     for (int64_t i = 0; i < x->n; i++) {
         int64_t rest = i, target = 0;
         for (uint32_t d = x->rank; d-- > 0; rest /= x->shape[d])
@@ -73,13 +76,13 @@ void ref_transpose(const ref_call *call)
     }
 }
 
-void ref_expand(const ref_call *call)
+void neap_ref_expand(const ref_call *call)
 {
     for (int64_t first = 0; first < call->out[0].n; first += call->in[0].n)
         memcpy(call->out[0].at + first, call->in[0].at, (size_t)call->in[0].n * sizeof(double));
 }
 
-void ref_reduce(const ref_call *call)
+void neap_ref_reduce(const ref_call *call)
 {
     for (int64_t first = 0; first < call->in[0].n; first += call->out[0].n)
         for (int64_t i = 0; i < call->out[0].n; i++)
@@ -88,7 +91,7 @@ void ref_reduce(const ref_call *call)
 
 /* ---- Embedding ---- */
 
-void ref_embedding(const ref_call *call)
+void neap_ref_embedding(const ref_call *call)
 {
     int64_t features = call->in[1].shape[1];
     for (int64_t i = 0; i < call->out[0].n; i++)
@@ -96,7 +99,7 @@ void ref_embedding(const ref_call *call)
             call->in[1].at[(int64_t)call->in[0].at[i / features] * features + i % features];
 }
 
-void ref_embedding_bw(const ref_call *call)
+void neap_ref_embedding_bw(const ref_call *call)
 {
     int64_t features = call->out[0].shape[1];
     for (int64_t i = 0; i < call->in[0].n; i++)
@@ -128,15 +131,15 @@ static rows rows_of(const ref_tensor *x, int64_t part, int64_t parts)
 /* q, k and v are the tensors from `first` on: three, or one that packs them. */
 static attention attention_of(const ref_call *call, const ref_tensor *first, bool packed)
 {
-    int64_t heads = ref_int(call, "heads"), parts = packed ? 3 : 1;
+    int64_t heads = neap_ref_int(call, "heads"), parts = packed ? 3 : 1;
     return (attention){.q = rows_of(first, 0, parts),
                        .k = rows_of(packed ? first : first + 1, packed ? 1 : 0, parts),
                        .v = rows_of(packed ? first : first + 2, packed ? 2 : 0, parts),
                        .batch = first->shape[0],
                        .heads = heads,
                        .width = first->shape[2] / parts / heads,
-                       .causal = ref_int(call, "causal"),
-                       .dropout = ref_real(call, "dropout"),
+                       .causal = neap_ref_int(call, "causal"),
+                       .dropout = neap_ref_real(call, "dropout"),
                        .call = call};
 }
 
@@ -188,7 +191,7 @@ static double row_lse(const attention *a, int64_t n, int64_t h, int64_t i)
     return largest + log(sum);
 }
 
-void ref_attention(const ref_call *call)
+void neap_ref_attention(const ref_call *call)
 {
     attention a = attention_of(call, call->in, call->op->n_inputs == 1);
     rows o = rows_of(&call->out[0], 0, 1);
@@ -219,11 +222,11 @@ static attention_gradients gradients_of(const ref_call *call, bool packed)
     }
     bool all = call->op->n_outputs == 3; /* fewer say which */
     uint32_t count = 0;
-    if (all || ref_int(call, "wants_dq"))
+    if (all || neap_ref_int(call, "wants_dq"))
         g.q = rows_of(&call->out[count++], 0, 1);
-    if (all || ref_int(call, "wants_dk"))
+    if (all || neap_ref_int(call, "wants_dk"))
         g.k = rows_of(&call->out[count++], 0, 1);
-    if (all || ref_int(call, "wants_dv"))
+    if (all || neap_ref_int(call, "wants_dv"))
         g.v = rows_of(&call->out[count++], 0, 1);
     return g;
 }
@@ -257,7 +260,7 @@ static void attention_bw_row(const attention *a, const attention_gradients *g, c
 }
 
 /* (do, qkv, o, lse), (do, q, k, v, o, lse), or (do, q, k, lse) where only dv is wanted. */
-void ref_attention_bw(const ref_call *call)
+void neap_ref_attention_bw(const ref_call *call)
 {
     uint32_t count = call->op->n_inputs;
     bool packed = call->in[1].shape[2] == 3 * call->in[0].shape[2];
@@ -277,7 +280,7 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
-void ref_lstm_cell(const ref_call *call)
+void neap_ref_lstm_cell(const ref_call *call)
 {
     int64_t width = call->in[1].shape[1];
     for (int64_t k = 0; k < call->in[1].n; k++) {
@@ -301,9 +304,9 @@ static lstm_bw lstm_operands(const ref_call *call)
 {
     const ref_tensor *in = call->in;
     lstm_bw l = {0};
-    if (ref_int(call, "has_dh"))
+    if (neap_ref_int(call, "has_dh"))
         l.dh = in++->at;
-    if (ref_int(call, "has_dc"))
+    if (neap_ref_int(call, "has_dc"))
         l.dc = in++->at;
     int64_t gates = in->shape[1];
     l.act = in++->at;
@@ -319,7 +322,7 @@ static lstm_bw lstm_operands(const ref_call *call)
     return l;
 }
 
-void ref_lstm_cell_bw(const ref_call *call)
+void neap_ref_lstm_cell_bw(const ref_call *call)
 {
     lstm_bw l = lstm_operands(call);
     const ref_tensor *act = &call->in[(l.dh != NULL) + (l.dc != NULL)];
@@ -346,7 +349,7 @@ void ref_lstm_cell_bw(const ref_call *call)
 /* The first logit of a row and the distance to the next. Rows count as the labels do. */
 static const double *logits_of(const ref_tensor *logits, int64_t r, int64_t *step)
 {
-    *step = ref_extent(logits, 2, logits->rank);
+    *step = neap_ref_extent(logits, 2, logits->rank);
     return logits->at + r / *step * logits->shape[1] * *step + r % *step;
 }
 
@@ -362,7 +365,7 @@ static double log_sum_exp(const ref_tensor *logits, int64_t r)
     return largest + log(sum);
 }
 
-void ref_xent(const ref_call *call)
+void neap_ref_xent(const ref_call *call)
 {
     const ref_tensor *labels = &call->in[1];
     for (int64_t r = 0; r < labels->n; r++) {
@@ -373,7 +376,7 @@ void ref_xent(const ref_call *call)
     }
 }
 
-void ref_xent_bw(const ref_call *call)
+void neap_ref_xent_bw(const ref_call *call)
 {
     const ref_tensor *logits = &call->in[1], *labels = &call->in[2], *lse = &call->in[3];
     for (int64_t r = 0; r < labels->n; r++) {
@@ -387,7 +390,7 @@ void ref_xent_bw(const ref_call *call)
     }
 }
 
-void ref_log_softmax(const ref_call *call)
+void neap_ref_log_softmax(const ref_call *call)
 {
     const ref_tensor *x = &call->in[0];
     for (int64_t r = 0; r < x->n / x->shape[1]; r++) {
@@ -399,7 +402,7 @@ void ref_log_softmax(const ref_call *call)
     }
 }
 
-void ref_log_softmax_bw(const ref_call *call)
+void neap_ref_log_softmax_bw(const ref_call *call)
 {
     const ref_tensor *dy = &call->in[0], *y = &call->in[1];
     for (int64_t r = 0; r < y->n / y->shape[1]; r++) {
@@ -415,7 +418,7 @@ void ref_log_softmax_bw(const ref_call *call)
     }
 }
 
-void ref_nll(const ref_call *call)
+void neap_ref_nll(const ref_call *call)
 {
     const ref_tensor *labels = &call->in[1];
     for (int64_t r = 0; r < labels->n; r++) {
@@ -425,7 +428,7 @@ void ref_nll(const ref_call *call)
     }
 }
 
-void ref_nll_bw(const ref_call *call)
+void neap_ref_nll_bw(const ref_call *call)
 {
     const ref_tensor *labels = &call->in[1];
     for (int64_t r = 0; r < labels->n; r++) {

@@ -1,0 +1,359 @@
+/* The search itself (ascending.h): decisions, the parts a problem falls into, the way back. */
+#include "layout/offset_search.h"
+
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NONE       SIZE_MAX
+#define NO_SECTION UINT32_MAX
+
+/* Items that nothing else meets any more. Open parts form a list, which is never changed, only
+   continued: to go back is to forget the newer ones. */
+struct neap_part {
+    size_t first, count; /* in `items` */
+    uint32_t begin, end; /* sections */
+    size_t parent;       /* the decision that made it; NONE at the beginning */
+    size_t next;         /* open part; NONE: the last */
+    int64_t slack;       /* bytes that its tightest section could still take */
+};
+
+struct neap_decision {
+    size_t part;
+    uint32_t item;
+    size_t n_parts;        /* when it was made */
+    neap_bounds_mark mark; /* before the item was placed */
+};
+
+struct neap_ranked {
+    double key[4];
+    uint32_t item;
+};
+
+neap_status neap_ascending_init(neap_ascending *a, neap_allocator *allocator,
+                                const neap_sections *sections, neap_diag *diag)
+{
+    size_t n = sections->n_items;
+    memset(a, 0, sizeof *a);
+    a->allocator = allocator;
+    neap_status status = neap_bounds_init(&a->bounds, allocator, sections, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, n, &a->weight, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, n, &a->rank, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, n, &a->items, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, sections->n_sections, &a->piece_of, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, sections->n_sections + 1, &a->piece, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, n, &a->spare, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, n, &a->keys, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, n, &a->decisions, diag);
+    for (size_t i = 0; i < n && status == NEAP_OK; i++)
+        a->items[i] = (uint32_t)i;
+    return status;
+}
+
+void neap_ascending_clear(neap_ascending *a)
+{
+    if (!a->bounds.sections)
+        return;
+    size_t n = a->bounds.sections->n_items;
+    NEAP_DELETE(a->allocator, a->part_capacity, a->parts);
+    NEAP_DELETE(a->allocator, n, a->decisions);
+    NEAP_DELETE(a->allocator, n, a->keys);
+    NEAP_DELETE(a->allocator, n, a->spare);
+    NEAP_DELETE(a->allocator, a->bounds.sections->n_sections + 1, a->piece);
+    NEAP_DELETE(a->allocator, a->bounds.sections->n_sections, a->piece_of);
+    NEAP_DELETE(a->allocator, n, a->items);
+    NEAP_DELETE(a->allocator, n, a->rank);
+    NEAP_DELETE(a->allocator, n, a->weight);
+    neap_bounds_clear(&a->bounds);
+}
+
+/* ---- Ranks ---- */
+
+static int compare(const void *left, const void *right)
+{
+    const neap_ranked *a = left, *b = right;
+    for (int i = 0; i < 4; i++)
+        if (a->key[i] != b->key[i])
+            return a->key[i] > b->key[i] ? -1 : 1;
+    return (a->item > b->item) - (a->item < b->item);
+}
+
+static double pressure_on(const neap_bounds *b, const neap_item *x)
+{
+    int64_t most = 0;
+    for (uint32_t k = x->begin; k < x->end; k++)
+        if (b->rest[k] > most)
+            most = b->rest[k];
+    return (double)most;
+}
+
+static neap_ranked keys_of(neap_ascending *a, uint32_t item)
+{
+    const neap_item *x = &a->bounds.sections->items[item];
+    double life = (double)x->steps, area = life * (double)x->size;
+    double pressure = pressure_on(&a->bounds, x), weight = a->way.learns ? a->weight[item] : 0;
+    a->bounds.work += x->end - x->begin;
+    switch (a->way.order) {
+    case NEAP_BY_PRESSURE_AREA:
+        return (neap_ranked){{weight, pressure, area, life}, item};
+    case NEAP_BY_PRESSURE_LIFE:
+        return (neap_ranked){{weight, pressure, life, area}, item};
+    default:
+        return (neap_ranked){{weight, life, area, pressure}, item};
+    }
+}
+
+static void rank_part(neap_ascending *a, const neap_part *part)
+{
+    for (size_t i = 0; i < part->count; i++)
+        a->keys[i] = keys_of(a, a->items[part->first + i]);
+    qsort(a->keys, part->count, sizeof *a->keys, compare);
+    for (size_t i = 0; i < part->count; i++)
+        neap_bounds_set(&a->bounds, &a->rank[a->keys[i].item], (int64_t)i);
+}
+
+/* ---- Parts ---- */
+
+static int64_t slack_of(const neap_bounds *b, const neap_part *part)
+{
+    int64_t least = INT64_MAX;
+    for (uint32_t k = part->begin; k < part->end; k++)
+        if (b->n_members[k] > 0 && b->capacity - b->low[b->witness[k]] - b->rest[k] < least)
+            least = b->capacity - b->low[b->witness[k]] - b->rest[k];
+    return least;
+}
+
+/* Gathers the items of each piece between moments that nothing crosses; `piece` is then, for each
+   of them, where its items begin. */
+static uint32_t gather_pieces(neap_ascending *a, const neap_part *part)
+{
+    const neap_item *x = a->bounds.sections->items;
+    uint32_t *items = a->items + part->first, n_pieces = 1;
+    for (uint32_t k = part->begin; k < part->end; k++) {
+        a->piece_of[k] = n_pieces - 1;
+        n_pieces += k + 1 < part->end && a->bounds.crossing[k] == 0;
+    }
+    memset(a->piece, 0, (n_pieces + 1) * sizeof *a->piece);
+    for (size_t i = 0; i < part->count; i++)
+        a->piece[a->piece_of[x[items[i]].begin] + 1]++;
+    for (uint32_t p = 0; p < n_pieces; p++)
+        a->piece[p + 1] += a->piece[p];
+    memcpy(a->spare, items, part->count * sizeof *items);
+    for (size_t i = 0; i < part->count; i++)
+        items[a->piece[a->piece_of[x[a->spare[i]].begin]]++] = a->spare[i];
+    memmove(a->piece + 1, a->piece, n_pieces * sizeof *a->piece);
+    a->piece[0] = 0;
+    a->bounds.work += part->end - part->begin + (int64_t)part->count;
+    return n_pieces;
+}
+
+/* Hangs a part before the list, behind all that are tighter, of those that `parent` made. */
+static void open_part(neap_ascending *a, neap_part part, size_t *list)
+{
+    size_t *at = list;
+    while (*at != NONE && a->parts[*at].parent == part.parent && a->parts[*at].slack <= part.slack)
+        at = &a->parts[*at].next;
+    part.next = *at;
+    a->parts[a->n_parts] = part;
+    *at = a->n_parts++;
+}
+
+/* Makes a part of each piece that has items. */
+static neap_status divide(neap_ascending *a, neap_part whole, size_t *list, neap_diag *diag)
+{
+    uint32_t n_pieces = gather_pieces(a, &whole), k = whole.begin;
+    neap_status status =
+        NEAP_RESERVE(a->allocator, a->n_parts + n_pieces, &a->parts, &a->part_capacity, diag);
+    for (uint32_t p = 0; p < n_pieces && status == NEAP_OK; p++) {
+        neap_part part = {.begin = k, .parent = whole.parent};
+        while (k < whole.end && a->piece_of[k] == p)
+            k++;
+        part.end = k;
+        part.first = whole.first + a->piece[p];
+        part.count = a->piece[p + 1] - a->piece[p];
+        if (part.count == 0)
+            continue;
+        part.slack = slack_of(&a->bounds, &part);
+        rank_part(a, &part);
+        open_part(a, part, list);
+    }
+    return status;
+}
+
+/* What is left of a part when the item, now the last of it, has been placed. */
+static neap_status continue_without(neap_ascending *a, neap_part part, const neap_item *x,
+                                    size_t *list, neap_diag *diag)
+{
+    part.parent = a->n_decisions - 1;
+    *list = part.next;
+    if (--part.count == 0)
+        return NEAP_OK;
+    for (uint32_t k = x->begin; k + 1 < x->end; k++)
+        if (a->bounds.crossing[k] == 0)
+            return divide(a, part, list, diag);
+    neap_status status =
+        NEAP_RESERVE(a->allocator, a->n_parts + 1, &a->parts, &a->part_capacity, diag);
+    if (status == NEAP_OK) {
+        a->parts[a->n_parts] = part;
+        *list = a->n_parts++;
+    }
+    return status;
+}
+
+/* ---- Decisions ---- */
+
+/* The least end of any item of a part, were it placed now: none can be next at or above it. */
+static int64_t least_end(const neap_bounds *b, const uint32_t *items, size_t count)
+{
+    int64_t least = INT64_MAX;
+    for (size_t i = 0; i < count; i++) {
+        int64_t end = b->top[items[i]] + b->sections->items[items[i]].size;
+        if (end < least)
+            least = end;
+    }
+    return least;
+}
+
+static bool is_before(const neap_ascending *a, uint32_t x, uint32_t y)
+{
+    const int64_t *top = a->bounds.top;
+    if (!a->way.learns && top[x] != top[y])
+        return top[x] < top[y];
+    return a->rank[x] < a->rank[y];
+}
+
+/* The first that can be next; moves it to the end of its part. */
+static bool choose(neap_ascending *a, const neap_part *part, uint32_t *chosen)
+{
+    const neap_bounds *b = &a->bounds;
+    uint32_t *items = a->items + part->first;
+    int64_t limit = least_end(b, items, part->count);
+    size_t best = NONE;
+    for (size_t i = 0; i < part->count; i++) {
+        uint32_t x = items[i];
+        if (b->low[x] == b->top[x] && b->top[x] < limit &&
+            (best == NONE || is_before(a, x, items[best])))
+            best = i;
+    }
+    a->bounds.work += 2 * (int64_t)part->count;
+    if (best == NONE)
+        return false;
+    *chosen = items[best];
+    items[best] = items[part->count - 1];
+    items[part->count - 1] = *chosen;
+    return true;
+}
+
+/* What did not fit together is to be placed earlier the next time. */
+static void learn(neap_ascending *a)
+{
+    const neap_bounds *b = &a->bounds;
+    if (!a->way.learns || b->tight == NO_SECTION)
+        return;
+    const uint32_t *members = b->members + b->first[b->tight];
+    for (uint32_t i = 0; i < b->n_members[b->tight]; i++)
+        a->weight[members[i]] += 1 / (double)b->n_members[b->tight];
+}
+
+/* Takes the latest decision back and rules it out. Whether that alone exceeds the capacity: *fits.
+ */
+static neap_status revoke(neap_ascending *a, bool *fits, neap_diag *diag)
+{
+    const neap_decision *d = &a->decisions[--a->n_decisions];
+    neap_bounds_undo(&a->bounds, d->mark);
+    a->n_parts = d->n_parts;
+    return neap_bounds_forbid(&a->bounds, d->item, fits, diag);
+}
+
+/*
+ * Decides what is next in a part and continues the list of open parts. Where nothing can be, goes
+ * back to the decision that made the part, and so on; *refuted if there is none.
+ */
+static neap_status decide(neap_ascending *a, size_t *list, bool *refuted, int64_t *failures,
+                          neap_diag *diag)
+{
+    size_t part = *list;
+    bool fits = true;
+    neap_status status = NEAP_OK;
+    while (status == NEAP_OK) {
+        uint32_t item;
+        if (!fits || !choose(a, &a->parts[part], &item)) {
+            size_t parent = a->parts[part].parent;
+            *refuted = parent == NONE;
+            if (*refuted)
+                return NEAP_OK;
+            part = a->decisions[parent].part;
+            a->n_decisions = parent + 1;
+            status = revoke(a, &fits, diag);
+            continue;
+        }
+        a->decisions[a->n_decisions++] =
+            (neap_decision){part, item, a->n_parts, neap_bounds_here(&a->bounds)};
+        a->bounds.tight = NO_SECTION;
+        status = neap_bounds_place(&a->bounds, item, &fits, diag);
+        if (status == NEAP_OK && fits)
+            return continue_without(a, a->parts[part], &a->bounds.sections->items[item], list,
+                                    diag);
+        ++*failures;
+        learn(a);
+        if (status == NEAP_OK)
+            status = revoke(a, &fits, diag);
+    }
+    return status;
+}
+
+/* ---- The search ---- */
+
+static bool is_cancelled(neap_progress *progress)
+{
+    return progress && progress->cancelled && progress->cancelled(progress);
+}
+
+/* No section is overfull from the beginning. */
+static bool can_fit(const neap_bounds *b)
+{
+    for (size_t k = 0; k < b->sections->n_sections; k++)
+        if (b->rest[k] > b->capacity)
+            return false;
+    return true;
+}
+
+neap_status neap_ascending_run(neap_ascending *a, int64_t capacity, neap_ascending_way way,
+                               int64_t most_work, neap_progress *progress,
+                               neap_ascending_outcome *outcome, neap_diag *diag)
+{
+    const neap_sections *s = a->bounds.sections;
+    size_t list = NONE;
+    int64_t failures = 0, decided = 0;
+    bool refuted = false;
+    neap_bounds_undo(&a->bounds, (neap_bounds_mark){0, 0});
+    a->bounds.capacity = capacity;
+    a->bounds.work = 0;
+    a->way = way;
+    a->n_parts = a->n_decisions = 0;
+    *outcome = NEAP_REFUTED;
+    if (!can_fit(&a->bounds))
+        return NEAP_OK;
+    neap_part whole = {.count = s->n_items, .end = (uint32_t)s->n_sections, .parent = NONE};
+    neap_status status = neap_bounds_reserve(&a->bounds, diag);
+    if (status == NEAP_OK && whole.count > 0)
+        status = divide(a, whole, &list, diag);
+    *outcome = NEAP_SPENT;
+    for (; status == NEAP_OK && list != NONE && !refuted; decided++) {
+        if (failures >= way.most_failures || a->bounds.work >= most_work ||
+            (decided % 256 == 0 && is_cancelled(progress)))
+            return NEAP_OK;
+        status = decide(a, &list, &refuted, &failures, diag);
+    }
+    *outcome = refuted ? NEAP_REFUTED : NEAP_PLACED;
+    return status;
+}

@@ -1,0 +1,140 @@
+#include "planners/chain/chain_budget.h"
+
+#include "base/checked.h"
+#include "planners/chain/least_memory.h"
+
+#define PER_OCTAVE    48   /* rungs of the ladder between a memory and its double */
+#define MOST_RETRIED  100  /* stages: longer chains take long enough once */
+#define MOST_TIGHTEST 4000 /* stages: the tightest schedule is O(n^3) */
+
+typedef struct search {
+    const planner *p;
+    schedule_finder find;
+    neap_chain chain;
+    stage_costs costs;
+    neap_diag *diag;
+} search;
+
+static int64_t add_up(int64_t a, int64_t b)
+{
+    int64_t sum;
+    return neap_add_i64(a, b, &sum) ? sum : INT64_MAX;
+}
+
+/* Bytes with which everything can be saved: more is never of use. */
+static int64_t enough(const stage_costs *costs)
+{
+    int64_t kept = costs->results_from[0], peak = 0;
+    for (uint32_t i = 0; i < costs->n; i++) {
+        const stage_cost *c = &costs->stage[i];
+        const int64_t parts[] = {c->forward_peak[OWNED],  c->save_peak[OWNED], c->again_peak[OWNED],
+                                 c->backward_peak[OWNED], c->gradient,         c->drop_peak};
+        int64_t here = 0;
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+            here = add_up(here, parts[k]);
+        peak = here > peak ? here : peak;
+        kept = add_up(kept, c->kept[OWNED]);
+    }
+    return add_up(kept, peak);
+}
+
+/* Plans for so many bytes beyond the pinned ones; d->plan stays NULL if there is no schedule. */
+static neap_status try_memory(search *s, draft *d, int64_t memory)
+{
+    schedule found = {.allocator = s->p->allocator};
+    bool is_found = false;
+    int64_t most = enough(&s->costs);
+    if (memory > most)
+        memory = most;
+    neap_status status = NEAP_OK;
+    if (memory > 0)
+        status = s->find(s->p, d, &s->costs, memory, &found, &is_found, s->diag);
+    if (status == NEAP_OK && is_found)
+        status = neap_planner_use_schedule(s->p, d, &s->chain, &s->costs, &found, s->diag);
+    neap_schedule_clear(&found);
+    return status;
+}
+
+static neap_status use_tightest(search *s, draft *d)
+{
+    schedule tightest;
+    int64_t least;
+    neap_status status = neap_least_memory_schedule(s->p, &s->costs, &tightest, &least, s->diag);
+    if (status == NEAP_OK)
+        status = neap_planner_use_schedule(s->p, d, &s->chain, &s->costs, &tightest, s->diag);
+    neap_schedule_clear(&tightest);
+    return status;
+}
+
+/* Takes over another plan if it fits and is faster; otherwise drops it. */
+static void take_if_better(const planner *p, draft *d, draft *other)
+{
+    bool better = other->plan && other->predicted_peak <= p->budget &&
+                  other->predicted_ticks < d->predicted_ticks;
+    if (better) {
+        neap_plan_destroy(d->plan);
+        d->plan = other->plan;
+        d->predicted_peak = other->predicted_peak;
+        d->predicted_ticks = other->predicted_ticks;
+    } else {
+        neap_plan_destroy(other->plan);
+    }
+}
+
+/* The first rung above `memory` of a ladder that does not depend on the budget. */
+static int64_t next_rung(int64_t memory)
+{
+    int64_t power = 1;
+    while (power <= memory / 2)
+        power *= 2;
+    int64_t rung = power;
+    for (int64_t k = 1; rung <= memory; k++)
+        rung = power + power / PER_OCTAVE * k + power % PER_OCTAVE * k / PER_OCTAVE;
+    return rung;
+}
+
+/*
+ * Where a stage has several ops its costs are upper bounds, and a plan may need less than promised.
+ * So plans for a little more than the budget are made too, and the fastest that fits is taken. The
+ * memories tried are rungs of a fixed ladder: a larger budget is offered the same plans and more.
+ */
+static neap_status climb(search *s, draft *d, int64_t memory)
+{
+    neap_status status = NEAP_OK;
+    if (s->p->request->budget < 0 || s->costs.exact || s->chain.n_stages > MOST_RETRIED ||
+        memory <= 0 || memory >= enough(&s->costs) || memory > INT64_MAX / 4)
+        return NEAP_OK;
+    int64_t rung = next_rung(memory), last = memory + memory / 3;
+    for (; rung <= last && status == NEAP_OK; rung = next_rung(rung)) {
+        draft other = {0};
+        status = try_memory(s, &other, rung);
+        if (status != NEAP_OK || other.stopped) {
+            neap_plan_destroy(other.plan);
+            break;
+        }
+        take_if_better(s->p, d, &other);
+    }
+    return status;
+}
+
+neap_status neap_planner_use_finder(const planner *p, draft *d, schedule_finder find,
+                                    neap_diag *diag)
+{
+    search s = {.p = p, .find = find, .diag = diag};
+    neap_status status = neap_chain_build(p->allocator, p->graph, &s.chain, diag);
+    if (status == NEAP_OK)
+        status = neap_stage_costs_build(p, &s.chain, &s.costs, diag);
+    if (status != NEAP_OK)
+        goto done;
+    int64_t memory = p->budget - s.costs.pinned_bytes;
+    status = try_memory(&s, d, memory);
+    if (status == NEAP_OK && !d->plan && s.costs.n <= MOST_TIGHTEST)
+        status = use_tightest(&s, d);
+    if (status == NEAP_OK && d->plan && !d->stopped && d->predicted_peak <= p->budget)
+        status = climb(&s, d, memory);
+done:
+    if (s.costs.allocator)
+        neap_stage_costs_clear(&s.costs);
+    neap_chain_clear(&s.chain);
+    return status;
+}

@@ -1,0 +1,297 @@
+/*
+ * checkmate-lp: Checkmate's relaxation, rounded.
+ *
+ * Jain et al. 2020, section 5 and Appendix D: the linear relaxation of problem (9) is solved with
+ * an allowance eps on the budget, its S rounded deterministically or at random, R made to fit
+ * (two_phase.h). The paper takes eps = 0.1 and suggests a search; the default here begins with no
+ * allowance, raises it until a rounding fits, and then halves the last interval.
+ *
+ * Beyond the paper, each of which an option turns off: quick methods give a first plan, and its
+ * time rules out running slow ops again, which tightens the relaxation a lot (start); a rounding
+ * that does not fit is made to by further drops, and recomputations that the budget does not need
+ * are taken out (mend). The plan is the best of all; `rounded_time` tells what roundings reached,
+ * mended or not.
+ *
+ * The relaxation without an allowance is solved first: its value, or the first plan's time if that
+ * is less, is a proven bound.
+ */
+#include "base/memory.h"
+#include "planners/checkmate/relaxation.h"
+#include "planners/checkmate/stage_search.h"
+#include "planners/checkmate/two_phase.h"
+#include "planners/common/incumbent.h"
+
+enum { ROUNDING, ALLOWANCE, EPS, THRESHOLD, SAMPLES, START, MEND, MOST_COLUMNS };
+enum { DETERMINISTIC, RANDOMIZED };
+enum { SEARCHED, FIXED };
+enum { YES, NO };
+
+static const neap_option options[] = {
+    [ROUNDING] = {.name = "rounding",
+                  .meaning = "of S: above the threshold, or with its value as probability",
+                  .type = NEAP_OPTION_CHOICE,
+                  .choices = "deterministic|randomized"},
+    [ALLOWANCE] = {.name = "allowance",
+                   .meaning = "of memory for the rounding: searched for, or eps as it is",
+                   .type = NEAP_OPTION_CHOICE,
+                   .choices = "search|fixed"},
+    [EPS] = {.name = "eps",
+             .meaning = "the fixed allowance: the relaxation gets (1 - eps) of the budget",
+             .type = NEAP_OPTION_REAL,
+             .least = 0,
+             .most = 1,
+             .default_value = 0.1},
+    [THRESHOLD] = {.name = "threshold",
+                   .meaning = "of deterministic rounding",
+                   .type = NEAP_OPTION_REAL,
+                   .least = 0,
+                   .most = 1,
+                   .default_value = 0.5},
+    [SAMPLES] = {.name = "samples",
+                 .meaning = "of randomized rounding, for each relaxation",
+                 .type = NEAP_OPTION_INTEGER,
+                 .least = 1,
+                 .most = 1e6,
+                 .default_value = 50},
+    [START] = {.name = "start",
+               .meaning = "whether quick methods' best plan bounds what is looked for",
+               .type = NEAP_OPTION_CHOICE,
+               .choices = "yes|no"},
+    [MEND] = {.name = "mend",
+              .meaning = "whether roundings are repaired to the budget and trimmed",
+              .type = NEAP_OPTION_CHOICE,
+              .choices = "yes|no"},
+    [MOST_COLUMNS] = RELAXATION_MOST_COLUMNS,
+};
+
+/* Rounds of the local search for the first plan: its time need not be the best. */
+#define START_ROUNDS 200
+
+typedef struct rounder {
+    const planner *p;
+    relaxation relaxed;
+    incumbent first;   /* what quick methods found */
+    incumbent rounded; /* what rounding found */
+    stage_rows rows;
+    uint64_t random;
+    int64_t bound_ticks;
+    bool is_bounded; /* by the relaxation without an allowance ... */
+    bool lp_solved;  /* ... which was solved to its end */
+    bool proven;     /* nothing is faster than the first plan */
+    double best_eps;
+    int64_t *sample_ticks, *sample_peaks; /* of randomized rounding: all draws, as they fell */
+    size_t n_samples, capacity, peak_capacity;
+} rounder;
+
+static neap_status note_sample(rounder *r, const draft *sample, neap_diag *diag)
+{
+    neap_allocator *a = r->p->allocator;
+    size_t n = r->n_samples + 1;
+    neap_status status = NEAP_RESERVE(a, n, &r->sample_ticks, &r->capacity, diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(a, n, &r->sample_peaks, &r->peak_capacity, diag);
+    if (status != NEAP_OK)
+        return status;
+    r->sample_ticks[r->n_samples] = sample->predicted_ticks;
+    r->sample_peaks[r->n_samples++] = sample->predicted_peak;
+    return NEAP_OK;
+}
+
+/* Rounds the relaxation as it stands; *fits tells whether that alone is within the budget. */
+static neap_status round_once(rounder *r, double eps, bool *fits, neap_diag *diag)
+{
+    const planner *p = r->p;
+    bool randomized = p->options[ROUNDING] == RANDOMIZED, mend = p->options[MEND] == YES;
+    rounding how = {p->options[THRESHOLD], randomized ? &r->random : NULL};
+    int64_t before = r->rounded.ticks;
+    draft raw = {0};
+    neap_stage_rows_restart(&r->rows);
+    neap_status status =
+        neap_two_phase_round(&r->relaxed.model, r->relaxed.values, &how, &r->rows, diag);
+    if (status == NEAP_OK)
+        status = neap_planner_use_sequence(p, &raw, r->rows.sequence, r->rows.length, diag);
+    if (status == NEAP_OK && randomized)
+        status = note_sample(r, &raw, diag);
+    *fits = raw.predicted_peak <= p->budget;
+    if (status == NEAP_OK && mend && !*fits)
+        status = neap_stage_search_repair(p, &r->rounded, r->rows.sequence, r->rows.length, diag);
+    if (status == NEAP_OK && mend)
+        status = neap_incumbent_offer_trimmed(&r->rounded, p, r->rows.sequence, r->rows.length,
+                                              NULL, diag);
+    else if (status == NEAP_OK)
+        status = neap_incumbent_offer(&r->rounded, p, r->rows.sequence, r->rows.length, NULL, diag);
+    if (r->rounded.ticks < before)
+        r->best_eps = eps;
+    neap_plan_destroy(raw.plan);
+    return status;
+}
+
+/* Solves with an allowance and rounds; *fits tells whether there is a plan now. */
+static neap_status try_eps(rounder *r, double eps, bool *fits, neap_diag *diag)
+{
+    const planner *p = r->p;
+    int64_t samples = p->options[ROUNDING] == RANDOMIZED ? (int64_t)p->options[SAMPLES] : 1;
+    int64_t budget = (int64_t)((1 - eps) * (double)p->budget);
+    int64_t least = neap_graph_floor_bytes(p->graph, NULL);
+    stage_options model = {STAGE_PARTITIONED, budget > least ? budget : least, r->first.ticks};
+    *fits = false;
+    neap_relaxation_clear(&r->relaxed);
+    neap_status status = neap_relaxation_solve(&r->relaxed, p, &model, r->first.ticks, diag);
+    if (eps == 0 && status == NEAP_OK && r->relaxed.outcome != HIGHS_GAVE_UP) {
+        r->bound_ticks = r->relaxed.bound_ticks;
+        r->is_bounded = true;
+        r->lp_solved = r->relaxed.outcome == HIGHS_SOLVED;
+        r->proven = r->relaxed.outcome == HIGHS_INFEASIBLE;
+    }
+    if (status != NEAP_OK || r->relaxed.outcome != HIGHS_SOLVED)
+        return status;
+    for (int64_t i = 0; i < samples && status == NEAP_OK && !neap_planner_stopped(p); i++) {
+        bool one;
+        status = round_once(r, eps, &one, diag);
+        *fits = *fits || one;
+    }
+    return status;
+}
+
+static bool is_over(const rounder *r)
+{
+    return neap_planner_stopped(r->p) || r->relaxed.outcome == HIGHS_INFEASIBLE ||
+           r->relaxed.outcome == HIGHS_STOPPED;
+}
+
+/* The least allowance that gives a plan, roughly: costs rise with it. */
+static neap_status search_eps(rounder *r, neap_diag *diag)
+{
+    static const double ladder[] = {0, 0.05, 0.1, 0.2, 0.3, 0.4};
+    double low = 0, high = -1;
+    bool fits = false;
+    neap_status status = NEAP_OK;
+    for (size_t i = 0; i < sizeof ladder / sizeof *ladder && status == NEAP_OK && high < 0; i++) {
+        status = try_eps(r, ladder[i], &fits, diag);
+        if (is_over(r))
+            return status;
+        if (fits)
+            high = ladder[i];
+        else
+            low = ladder[i];
+    }
+    for (int step = 0; step < 2 && high > low && status == NEAP_OK && !is_over(r); step++) {
+        double middle = 0.5 * (low + high);
+        status = try_eps(r, middle, &fits, diag);
+        if (fits)
+            high = middle;
+        else
+            low = middle;
+    }
+    return status;
+}
+
+static neap_status use_fixed_eps(rounder *r, neap_diag *diag)
+{
+    bool fits;
+    double eps = r->p->options[EPS];
+    neap_status status = NEAP_OK;
+    if (eps > 0) { /* for the bound alone */
+        status = try_eps(r, 0, &fits, diag);
+        neap_incumbent_clear(&r->rounded, r->p);
+        r->n_samples = 0;
+    }
+    if (status == NEAP_OK && (eps == 0 || !is_over(r)))
+        status = try_eps(r, eps, &fits, diag);
+    return status;
+}
+
+/* The natural order, and with `start` what quick methods find. */
+static neap_status begin(rounder *r, neap_diag *diag)
+{
+    const planner *p = r->p;
+    if (p->options[START] != YES)
+        return neap_incumbent_offer_natural(&r->first, p, diag);
+    neap_status status = neap_incumbent_begin(&r->first, p, diag);
+    if (status == NEAP_OK && r->first.ticks > neap_graph_least_ticks(p->graph))
+        status = neap_stage_search_improve(p, &r->first, START_ROUNDS, diag);
+    return status;
+}
+
+static neap_status run(rounder *r, neap_diag *diag)
+{
+    const planner *p = r->p;
+    int64_t floor_bytes = neap_graph_floor_bytes(p->graph, NULL);
+    neap_status status =
+        neap_relaxation_refuse_big(p, STAGE_PARTITIONED, p->options[MOST_COLUMNS], diag);
+    if (status == NEAP_OK)
+        status = begin(r, diag);
+    if (status != NEAP_OK || r->first.ticks <= neap_graph_least_ticks(p->graph) ||
+        p->budget < floor_bytes)
+        return status;
+    status = neap_stage_rows_init(&r->rows, p->allocator, p->graph, diag);
+    if (status == NEAP_OK)
+        status = p->options[ALLOWANCE] == FIXED ? use_fixed_eps(r, diag) : search_eps(r, diag);
+    return status;
+}
+
+static neap_status tell(const rounder *r, draft *d, neap_diag *diag)
+{
+    const neap_graph *graph = r->p->graph;
+    neap_status status = NEAP_OK;
+    if (r->lp_solved)
+        status = neap_draft_add_number(r->p, d, "lp_time",
+                                       neap_graph_seconds(graph, r->bound_ticks), diag);
+    if (status == NEAP_OK && r->rounded.ticks != INT64_MAX) {
+        status = neap_draft_add_number(r->p, d, "rounded_time",
+                                       neap_graph_seconds(graph, r->rounded.ticks), diag);
+        if (status == NEAP_OK)
+            status = neap_draft_add_number(r->p, d, "eps", r->best_eps, diag);
+    }
+    if (status == NEAP_OK && r->n_samples > 0)
+        status = neap_draft_add_list(r->p, d, "sample_ticks", r->sample_ticks, r->n_samples, diag);
+    if (status == NEAP_OK && r->n_samples > 0)
+        status = neap_draft_add_list(r->p, d, "sample_peaks", r->sample_peaks, r->n_samples, diag);
+    return status;
+}
+
+static void finish(rounder *r, draft *d)
+{
+    incumbent *best = r->rounded.ticks < r->first.ticks ? &r->rounded : &r->first;
+    bool found = best->ticks != INT64_MAX;
+    if (r->is_bounded)
+        d->bound_ticks = r->bound_ticks < r->first.ticks ? r->bound_ticks : r->first.ticks;
+    d->scope = "staged";
+    d->proven_optimal = found && r->proven;
+    d->stopped = neap_planner_stopped(r->p);
+    neap_incumbent_take(best, d);
+}
+
+static neap_status plan_checkmate_lp(const planner *p, draft *d, neap_diag *diag)
+{
+    rounder r = {.p = p,
+                 .random = p->request->seed,
+                 .best_eps = -1,
+                 .bound_ticks = neap_graph_least_ticks(p->graph)};
+    neap_incumbent_init(&r.first, p);
+    neap_incumbent_init(&r.rounded, p);
+    neap_status status = run(&r, diag);
+    if (status == NEAP_OK && r.first.ticks == INT64_MAX && r.rounded.ticks == INT64_MAX)
+        status = neap_stage_search_tighten(p, &r.first, diag);
+    if (status == NEAP_OK)
+        status = tell(&r, d, diag);
+    if (status == NEAP_OK)
+        finish(&r, d);
+    neap_stage_rows_clear(&r.rows);
+    neap_relaxation_clear(&r.relaxed);
+    neap_incumbent_clear(&r.first, p);
+    neap_incumbent_clear(&r.rounded, p);
+    NEAP_DELETE(p->allocator, r.capacity, r.sample_ticks);
+    NEAP_DELETE(p->allocator, r.peak_capacity, r.sample_peaks);
+    return status;
+}
+
+const neap_method neap_method_checkmate_lp = {
+    .name = "checkmate-lp",
+    .summary = "any graph: Checkmate's linear relaxation in two-phase rounding, with its bound",
+    .source = "Jain et al. 2020, Checkmate, section 5",
+    .n_options = sizeof options / sizeof *options,
+    .options = options,
+    .part_of = "checkmate",
+    .plan = plan_checkmate_lp,
+};

@@ -1,0 +1,784 @@
+/* Building the program of stage_model.h: which ops may run where, then every value's gaps. */
+#include "planners/checkmate/stage_model.h"
+
+#include "base/fail.h"
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One possible touch of a value. */
+typedef struct ref {
+    uint32_t slot; /* n_slots: the end, where outputs are read */
+    int32_t run;   /* the column of the op that makes or reads it */
+    bool makes;
+} ref;
+
+/* A value is resident in the slots from .. to while the column is 1. */
+typedef struct cover {
+    int32_t column;
+    uint32_t from, to;
+} cover;
+
+typedef struct event {
+    uint32_t slot;
+    int32_t column;
+    bool begins;
+} event;
+
+typedef struct builder {
+    stage_model *m;
+    const neap_graph *graph;
+    sparse_model *lp;
+    neap_diag *diag;
+    bool integer_gaps;    /* they are whole if R is; saying so gives HiGHS more to work with, which
+                             pays on all but small graphs */
+    int64_t spare_ticks;  /* what a plan may take beyond the certain ticks */
+    int64_t *least_ticks; /* per op, over its variants */
+    bool *can_repeat;     /* per op */
+    uint32_t *latest;     /* per op: the last stage in which running it again can be of use */
+    bool *stage_is_ample; /* per stage: everything that could be resident in it fits */
+    ref *refs;
+    size_t ref_capacity;
+    int32_t *gaps; /* behind each ref */
+    size_t gap_capacity;
+    cover *covers; /* of one storage */
+    size_t n_covers, cover_capacity;
+    event *events;
+    size_t event_capacity;
+    int32_t *active; /* columns that are resident at the sweep's position, with repetitions */
+    size_t n_active, active_capacity;
+} builder;
+
+/* ---- Size ---- */
+
+stage_size neap_stage_model_size(const neap_graph *graph, stage_form form)
+{
+    stage_size size = {0, 0};
+    uint64_t n = neap_graph_op_count(graph);
+    bool whole = form == STAGE_UNPARTITIONED;
+    for (uint64_t k = 0; k < n; k++) {
+        const neap_op *op = neap_graph_op(graph, (uint32_t)k);
+        uint64_t stages = whole ? n : n - k;
+        size.columns += stages;
+        for (uint32_t i = 0; i < op->n_outputs; i++) {
+            uint32_t n_readers;
+            const uint32_t *readers = neap_graph_readers(graph, op->outputs[i], &n_readers);
+            uint64_t refs = stages;
+            for (uint32_t r = 0; r < n_readers; r++)
+                refs += whole ? n : n - readers[r];
+            size.columns += refs;
+            size.rows += 2 * refs;
+        }
+    }
+    return size;
+}
+
+/* ---- Which ops may run where ---- */
+
+/* The last stage in which a run that reads `value` could happen; 0 where nothing reads it. */
+static uint32_t last_use(const builder *b, uint32_t value)
+{
+    uint32_t n_readers, last = 0;
+    const uint32_t *readers = neap_graph_readers(b->graph, value, &n_readers);
+    if (neap_graph_is_output(b->graph, value))
+        return b->m->n_stages - 1;
+    for (uint32_t r = 0; r < n_readers; r++)
+        if (b->latest[readers[r]] > last)
+            last = b->latest[readers[r]];
+    return last;
+}
+
+static void find_repeatable(builder *b)
+{
+    for (uint32_t k = b->m->n_ops; k-- > 0;) {
+        const neap_op *op = neap_graph_op(b->graph, k);
+        b->latest[k] = k;
+        if (b->least_ticks[k] > b->spare_ticks)
+            continue;
+        for (uint32_t i = 0; i < op->n_outputs; i++) {
+            uint32_t last = last_use(b, op->outputs[i]);
+            if (last > b->latest[k])
+                b->latest[k] = last;
+        }
+        b->can_repeat[k] = b->latest[k] > k;
+    }
+}
+
+/*
+ * The most scratch bytes of an op: its workspace, and outputs that nothing could use any more when
+ * it runs for the sake of others (`last`: per storage, the last stage of a use).
+ */
+static int64_t passing_bytes(const builder *b, uint32_t k, const uint32_t *last)
+{
+    const neap_op *op = neap_graph_op(b->graph, k);
+    int64_t workspace = 0, unused = 0;
+    for (uint32_t q = 0; q < op->n_variants; q++)
+        if (op->variants[q].workspace > workspace)
+            workspace = op->variants[q].workspace;
+    for (uint32_t i = 0; i < op->n_outputs; i++) {
+        uint32_t s = neap_graph_value(b->graph, op->outputs[i])->storage;
+        const neap_value *storage = neap_graph_value(b->graph, s);
+        if (storage->producer != NEAP_NONE && last[s] < b->latest[k])
+            unused += storage->bytes;
+    }
+    return workspace + unused;
+}
+
+/* A stage is ample if all storages that could be live in it fit, and the worst op's scratch. */
+static neap_status find_ample_stages(builder *b)
+{
+    stage_model *m = b->m;
+    uint32_t n_values = neap_graph_value_count(b->graph);
+    uint32_t *first = NULL, *last = NULL;
+    int64_t *change = NULL;
+    neap_status status = NEAP_NEW(m->allocator, n_values, &first, b->diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(m->allocator, n_values, &last, b->diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(m->allocator, m->n_stages + 1, &change, b->diag);
+    if (status != NEAP_OK)
+        goto done;
+    for (uint32_t v = 0; v < n_values; v++)
+        first[v] = UINT32_MAX;
+    for (uint32_t v = 0; v < n_values; v++) {
+        const neap_value *value = neap_graph_value(b->graph, v);
+        if (value->producer == NEAP_NONE)
+            continue;
+        uint32_t end = last_use(b, v), s = value->storage;
+        if (end < value->producer)
+            end = value->producer;
+        first[s] = value->producer < first[s] ? value->producer : first[s];
+        last[s] = end > last[s] ? end : last[s];
+    }
+    for (uint32_t s = 0; s < n_values; s++) {
+        const neap_value *value = neap_graph_value(b->graph, s);
+        if (value->storage != s || value->producer == NEAP_NONE || first[s] == UINT32_MAX)
+            continue;
+        change[first[s]] += value->bytes;
+        change[last[s] + 1] -= value->bytes;
+    }
+    int64_t live = 0, passing = 0;
+    for (uint32_t t = 0; t < m->n_stages; t++) {
+        int64_t own = passing_bytes(b, t, last);
+        passing = own > passing ? own : passing;
+        live += change[t];
+        b->stage_is_ample[t] = live + passing <= m->room;
+    }
+done:
+    NEAP_DELETE(m->allocator, n_values, first);
+    NEAP_DELETE(m->allocator, n_values, last);
+    NEAP_DELETE(m->allocator, m->n_stages + 1, change);
+    return status;
+}
+
+static bool may_run(const builder *b, uint32_t t, uint32_t k)
+{
+    if (b->m->form == STAGE_UNPARTITIONED)
+        return true;
+    if (k >= t)
+        return k == t;
+    bool as_before = t > 0 && b->stage_is_ample[t] && b->stage_is_ample[t - 1];
+    return b->can_repeat[k] && t <= b->latest[k] && !as_before;
+}
+
+static double run_cost(const builder *b, uint32_t k)
+{
+    const stage_model *m = b->m;
+    uint32_t first = m->variant_start[k];
+    if (m->variant_start[k + 1] - first > 1)
+        return 0; /* counted at the variant's own column */
+    return (double)neap_graph_op(b->graph, k)->variants[m->variants[first]].ticks * m->ticks_scale;
+}
+
+static neap_status add_runs(builder *b)
+{
+    stage_model *m = b->m;
+    size_t n = m->n_ops, cells = (size_t)m->n_stages * n, slots = 0;
+    for (uint32_t t = 0; t < m->n_stages; t++)
+        for (uint32_t k = 0; k < n; k++) {
+            int32_t *run = &m->run[t * n + k];
+            if (!may_run(b, t, k))
+                *run = STAGE_ZERO;
+            else if (m->form == STAGE_PARTITIONED && t == k)
+                *run = STAGE_ONE;
+            else
+                *run = neap_sparse_column(b->lp, 0, 1, run_cost(b, k), true);
+            m->slot_of[t * n + k] = *run == STAGE_ZERO ? NEAP_NONE : (uint32_t)slots++;
+        }
+    m->n_slots = (uint32_t)slots;
+    neap_status status = NEAP_NEW(m->allocator, slots, &m->slot_op, b->diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(m->allocator, slots, &m->slot_stage, b->diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(m->allocator, slots, &m->has_row, b->diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(m->allocator, slots, &m->variant_run, b->diag);
+    for (size_t c = 0; c < cells && status == NEAP_OK; c++)
+        if (m->slot_of[c] != NEAP_NONE) {
+            m->slot_op[m->slot_of[c]] = (uint32_t)(c % n);
+            m->slot_stage[m->slot_of[c]] = (uint32_t)(c / n);
+        }
+    return status;
+}
+
+/* Unpartitioned: every op runs at least once. */
+static void add_coverage(builder *b)
+{
+    stage_model *m = b->m;
+    for (uint32_t k = 0; k < m->n_ops && m->form == STAGE_UNPARTITIONED; k++) {
+        neap_sparse_row_begin(b->lp);
+        for (uint32_t t = 0; t < m->n_stages; t++)
+            neap_sparse_row_add(b->lp, m->run[(size_t)t * m->n_ops + k], 1);
+        neap_sparse_row_end(b->lp, 1, HUGE_VAL);
+    }
+}
+
+/* ---- Items ---- */
+
+static neap_status add_item(builder *b, int32_t column, uint32_t from, uint32_t to, int64_t bytes)
+{
+    stage_model *m = b->m;
+    if (column == STAGE_ZERO || bytes == 0 || from > to || from >= m->n_slots)
+        return NEAP_OK;
+    neap_status status =
+        NEAP_RESERVE(m->allocator, m->n_items + 1, &m->items, &m->item_capacity, b->diag);
+    if (status == NEAP_OK)
+        m->items[m->n_items++] =
+            (stage_item){column, from, to < m->n_slots ? to : m->n_slots - 1, bytes};
+    return status;
+}
+
+static neap_status add_cover(builder *b, int32_t column, uint32_t from, uint32_t to)
+{
+    if (column == STAGE_ZERO || from > to)
+        return NEAP_OK;
+    if (b->n_covers > 0) { /* a gap that goes on across a reader */
+        cover *last = &b->covers[b->n_covers - 1];
+        if (last->column == column && last->to + 1 == from) {
+            last->to = to;
+            return NEAP_OK;
+        }
+    }
+    neap_status status =
+        NEAP_RESERVE(b->m->allocator, b->n_covers + 1, &b->covers, &b->cover_capacity, b->diag);
+    if (status == NEAP_OK)
+        b->covers[b->n_covers++] = (cover){column, from, to};
+    return status;
+}
+
+/* ---- The gaps of a value ---- */
+
+/* x <= y for columns or constants; nothing where it holds anyway. */
+static void add_at_most(builder *b, int32_t x, int32_t y)
+{
+    if (x == STAGE_ZERO || y == STAGE_ONE || x == y || b->lp->failed)
+        return;
+    if (y == STAGE_ZERO) {
+        b->lp->upper[x] = 0;
+        return;
+    }
+    if (x == STAGE_ONE) {
+        b->lp->lower[y] = 1;
+        return;
+    }
+    neap_sparse_row_begin(b->lp);
+    neap_sparse_row_add(b->lp, x, 1);
+    neap_sparse_row_add(b->lp, y, -1);
+    neap_sparse_row_end(b->lp, -HUGE_VAL, 0);
+}
+
+/* after <= before + run, and before + run <= 1. */
+static void add_making(builder *b, int32_t before, int32_t run, int32_t after)
+{
+    if (run == STAGE_ONE)
+        return; /* the first run of a stage: nothing was there before */
+    if (before == STAGE_ZERO) {
+        add_at_most(b, after, run);
+        return;
+    }
+    if (before == STAGE_ONE) {
+        add_at_most(b, run, STAGE_ZERO);
+        return;
+    }
+    bool kept = after == STAGE_ONE;
+    neap_sparse_row_begin(b->lp);
+    neap_sparse_row_add(b->lp, before, 1);
+    neap_sparse_row_add(b->lp, run, 1);
+    neap_sparse_row_end(b->lp, kept ? 1 : -HUGE_VAL, 1);
+    if (kept || after == STAGE_ZERO)
+        return;
+    neap_sparse_row_begin(b->lp);
+    neap_sparse_row_add(b->lp, after, 1);
+    neap_sparse_row_add(b->lp, before, -1);
+    neap_sparse_row_add(b->lp, run, -1);
+    neap_sparse_row_end(b->lp, -HUGE_VAL, 0);
+}
+
+static neap_status collect_refs(builder *b, uint32_t v, size_t *count)
+{
+    stage_model *m = b->m;
+    uint32_t n_readers, producer = neap_graph_value(b->graph, v)->producer;
+    const uint32_t *readers = neap_graph_readers(b->graph, v, &n_readers);
+    size_t n = 0, most = (size_t)m->n_stages * (1 + n_readers) + 1;
+    neap_status status = NEAP_RESERVE(m->allocator, most, &b->refs, &b->ref_capacity, b->diag);
+    if (status == NEAP_OK)
+        status = NEAP_RESERVE(m->allocator, most, &b->gaps, &b->gap_capacity, b->diag);
+    if (status != NEAP_OK)
+        return status;
+    uint32_t first = m->form == STAGE_PARTITIONED ? producer : 0;
+    for (uint32_t t = first; t < m->n_stages; t++) {
+        const int32_t *run = &m->run[(size_t)t * m->n_ops];
+        const uint32_t *slot = &m->slot_of[(size_t)t * m->n_ops];
+        if (run[producer] != STAGE_ZERO)
+            b->refs[n++] = (ref){slot[producer], run[producer], true};
+        for (uint32_t r = 0; r < n_readers; r++)
+            if (run[readers[r]] != STAGE_ZERO)
+                b->refs[n++] = (ref){slot[readers[r]], run[readers[r]], false};
+    }
+    if (neap_graph_is_output(b->graph, v))
+        b->refs[n++] = (ref){m->n_slots, STAGE_ONE, false};
+    *count = n;
+    return NEAP_OK;
+}
+
+/* Whether all slots behind one ref up to the next lie in stages with room for everything. */
+static bool is_ample(const builder *b, const ref *from, const ref *to)
+{
+    const stage_model *m = b->m;
+    if (m->form == STAGE_UNPARTITIONED || from->slot + 1 >= m->n_slots)
+        return false;
+    uint32_t end = to->slot < m->n_slots ? to->slot : m->n_slots - 1;
+    uint32_t begin = from->slot + 1 < end ? from->slot + 1 : end;
+    for (uint32_t t = m->slot_stage[begin]; t <= m->slot_stage[end]; t++)
+        if (!b->stage_is_ample[t])
+            return false;
+    return true;
+}
+
+/* Columns for the gaps, constants where it is certain; a gap that costs nothing goes on. */
+static void choose_gaps(builder *b, size_t n, bool single_output)
+{
+    for (size_t i = n; i-- > 0;) {
+        const ref *next = i + 1 < n ? &b->refs[i + 1] : NULL;
+        bool used_later = next && (!next->makes || b->gaps[i + 1] != STAGE_ZERO);
+        bool certain =
+            next && !next->makes && (next->run == STAGE_ONE || b->gaps[i + 1] == STAGE_ONE);
+        b->gaps[i] = certain ? STAGE_ONE : used_later ? 0 : STAGE_ZERO;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (b->gaps[i] < 0)
+            continue;
+        bool goes_on = i > 0 && !b->refs[i].makes && single_output && i + 1 < n &&
+                       is_ample(b, &b->refs[i], &b->refs[i + 1]);
+        b->gaps[i] = goes_on ? b->gaps[i - 1] : neap_sparse_column(b->lp, 0, 1, 0, b->integer_gaps);
+    }
+}
+
+/* The value is resident at the beginning of the stages between two refs while the gap is 1. */
+static void note_kept(builder *b, uint32_t v, const ref *from, const ref *to, int32_t gap)
+{
+    stage_model *m = b->m;
+    size_t n_values = neap_graph_value_count(b->graph);
+    uint32_t last = to->slot < m->n_slots ? m->slot_stage[to->slot] : m->n_stages - 1;
+    for (uint32_t t = m->slot_stage[from->slot] + 1; t <= last; t++)
+        m->kept[t * n_values + v] = gap;
+}
+
+/* Gaps, their rows, and what the value covers. */
+static neap_status add_value(builder *b, uint32_t v)
+{
+    const neap_op *producer = neap_graph_op(b->graph, neap_graph_value(b->graph, v)->producer);
+    size_t n;
+    neap_status status = collect_refs(b, v, &n);
+    if (status != NEAP_OK)
+        return status;
+    choose_gaps(b, n, producer->n_outputs == 1);
+    int32_t before = STAGE_ZERO;
+    for (size_t i = 0; i < n && status == NEAP_OK; i++) {
+        const ref *at = &b->refs[i];
+        int32_t after = b->gaps[i];
+        if (at->makes) {
+            add_making(b, before, at->run, after);
+            status = add_cover(b, at->run, at->slot, at->slot);
+        } else {
+            add_at_most(b, at->run, before);
+            add_at_most(b, after, before);
+        }
+        if (status == NEAP_OK && i + 1 < n) {
+            note_kept(b, v, at, &b->refs[i + 1], after);
+            status = add_cover(b, after, at->slot + 1, b->refs[i + 1].slot);
+        }
+        before = after;
+    }
+    return status;
+}
+
+/* ---- Storages ---- */
+
+static int compare_events(const void *left, const void *right)
+{
+    const event *x = left, *y = right;
+    if (x->slot != y->slot)
+        return x->slot < y->slot ? -1 : 1;
+    if (x->begins != y->begins)
+        return x->begins ? 1 : -1;
+    return x->column < y->column ? -1 : x->column > y->column;
+}
+
+static neap_status update_active(builder *b, const event *e)
+{
+    if (e->begins) {
+        neap_status status = NEAP_RESERVE(b->m->allocator, b->n_active + 1, &b->active,
+                                          &b->active_capacity, b->diag);
+        if (status == NEAP_OK)
+            b->active[b->n_active++] = e->column;
+        return status;
+    }
+    for (size_t i = 0; i < b->n_active; i++)
+        if (b->active[i] == e->column) {
+            b->active[i] = b->active[--b->n_active];
+            break;
+        }
+    return NEAP_OK;
+}
+
+/* The column that is 1 whenever one of the active ones is. */
+static int32_t any_active(builder *b)
+{
+    bool same = true;
+    for (size_t i = 0; i < b->n_active; i++) {
+        if (b->active[i] == STAGE_ONE)
+            return STAGE_ONE;
+        same = same && b->active[i] == b->active[0];
+    }
+    if (same)
+        return b->n_active ? b->active[0] : STAGE_ZERO;
+    int32_t any = neap_sparse_column(b->lp, 0, 1, 0, false);
+    for (size_t i = 0; i < b->n_active; i++)
+        add_at_most(b, b->active[i], any);
+    return any;
+}
+
+/* A storage that several values share: live where one of them is. */
+static neap_status add_shared_items(builder *b, int64_t bytes)
+{
+    size_t n = 0;
+    neap_status status =
+        NEAP_RESERVE(b->m->allocator, 2 * b->n_covers, &b->events, &b->event_capacity, b->diag);
+    if (status != NEAP_OK)
+        return status;
+    for (size_t i = 0; i < b->n_covers; i++) {
+        b->events[n++] = (event){b->covers[i].from, b->covers[i].column, true};
+        b->events[n++] = (event){b->covers[i].to + 1, b->covers[i].column, false};
+    }
+    if (n > 0)
+        qsort(b->events, n, sizeof *b->events, compare_events);
+    b->n_active = 0;
+    for (size_t i = 0; i < n && status == NEAP_OK;) {
+        uint32_t slot = b->events[i].slot;
+        for (; i < n && b->events[i].slot == slot && status == NEAP_OK; i++)
+            status = update_active(b, &b->events[i]);
+        if (status == NEAP_OK && i < n && slot < b->m->n_slots)
+            status = add_item(b, any_active(b), slot, b->events[i].slot - 1, bytes);
+    }
+    return status;
+}
+
+static neap_status add_storage(builder *b, const uint32_t *values, size_t n_values, int64_t bytes)
+{
+    neap_status status = NEAP_OK;
+    b->n_covers = 0;
+    for (size_t i = 0; i < n_values && status == NEAP_OK; i++)
+        status = add_value(b, values[i]);
+    if (status != NEAP_OK || bytes == 0)
+        return status;
+    if (n_values > 1)
+        return add_shared_items(b, bytes);
+    for (size_t i = 0; i < b->n_covers && status == NEAP_OK; i++)
+        status = add_item(b, b->covers[i].column, b->covers[i].from, b->covers[i].to, bytes);
+    return status;
+}
+
+/* All values that ops make, storage by storage. Those on an input's storage take nothing. */
+static neap_status add_storages(builder *b)
+{
+    neap_allocator *allocator = b->m->allocator;
+    uint32_t n_values = neap_graph_value_count(b->graph), *next = NULL, *chain = NULL,
+             *first = NULL;
+    size_t n_chain = 0;
+    neap_status status = NEAP_NEW(allocator, n_values, &next, b->diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, n_values, &chain, b->diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(allocator, n_values, &first, b->diag);
+    if (status != NEAP_OK)
+        goto done;
+    for (uint32_t v = 0; v < n_values; v++)
+        first[v] = NEAP_NONE;
+    for (uint32_t v = n_values; v-- > 0;) {
+        const neap_value *value = neap_graph_value(b->graph, v);
+        if (value->producer == NEAP_NONE)
+            continue;
+        next[v] = first[value->storage];
+        first[value->storage] = v;
+    }
+    for (uint32_t s = 0; s < n_values && status == NEAP_OK; s++) {
+        const neap_value *storage = neap_graph_value(b->graph, s);
+        n_chain = 0;
+        for (uint32_t v = first[s]; v != NEAP_NONE; v = next[v])
+            chain[n_chain++] = v;
+        if (n_chain)
+            status =
+                add_storage(b, chain, n_chain, storage->producer == NEAP_NONE ? 0 : storage->bytes);
+    }
+done:
+    NEAP_DELETE(allocator, n_values, next);
+    NEAP_DELETE(allocator, n_values, chain);
+    NEAP_DELETE(allocator, n_values, first);
+    return status;
+}
+
+/* ---- Variants and workspaces ---- */
+
+bool neap_stage_variant_is_dominated(const neap_op *op, uint32_t variant)
+{
+    const neap_variant *own = &op->variants[variant];
+    for (uint32_t o = 0; o < op->n_variants; o++) {
+        const neap_variant *other = &op->variants[o];
+        bool better = other->ticks < own->ticks || other->workspace < own->workspace || o < variant;
+        if (o != variant && other->ticks <= own->ticks && other->workspace <= own->workspace &&
+            better)
+            return true;
+    }
+    return false;
+}
+
+static neap_status choose_variants(builder *b)
+{
+    stage_model *m = b->m;
+    size_t total = 0, kept = 0;
+    for (uint32_t k = 0; k < m->n_ops; k++)
+        total += neap_graph_op(b->graph, k)->n_variants;
+    neap_status status = NEAP_NEW(m->allocator, total, &m->variants, b->diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(m->allocator, total, &m->variant_chosen, b->diag);
+    for (uint32_t k = 0; k < m->n_ops && status == NEAP_OK; k++) {
+        const neap_op *op = neap_graph_op(b->graph, k);
+        m->variant_start[k] = (uint32_t)kept;
+        b->least_ticks[k] = INT64_MAX;
+        for (uint32_t q = 0; q < op->n_variants; q++) {
+            if (op->variants[q].ticks < b->least_ticks[k])
+                b->least_ticks[k] = op->variants[q].ticks;
+            if (!neap_stage_variant_is_dominated(op, q))
+                m->variants[kept++] = q;
+        }
+    }
+    m->variant_start[m->n_ops] = (uint32_t)kept;
+    return status;
+}
+
+/* One of the variants is chosen; the partitioned form's certain run counts its time there. */
+static void add_choice(builder *b, uint32_t k)
+{
+    stage_model *m = b->m;
+    const neap_op *op = neap_graph_op(b->graph, k);
+    bool certain = m->form == STAGE_PARTITIONED;
+    for (uint32_t i = m->variant_start[k]; i < m->variant_start[k + 1]; i++) {
+        double ticks = (double)op->variants[m->variants[i]].ticks;
+        m->variant_chosen[i] =
+            neap_sparse_column(b->lp, 0, 1, certain ? ticks * m->ticks_scale : 0, true);
+    }
+    neap_sparse_row_begin(b->lp);
+    for (uint32_t i = m->variant_start[k]; i < m->variant_start[k + 1]; i++)
+        neap_sparse_row_add(b->lp, m->variant_chosen[i], 1);
+    neap_sparse_row_end(b->lp, 1, 1);
+}
+
+/* A run of an op with several variants: one of them, the chosen one. */
+static void add_variant_runs(builder *b, uint32_t slot, uint32_t k, int32_t run)
+{
+    stage_model *m = b->m;
+    const neap_op *op = neap_graph_op(b->graph, k);
+    uint32_t begin = m->variant_start[k], end = m->variant_start[k + 1];
+    int32_t first = STAGE_ZERO;
+    for (uint32_t i = begin; i < end; i++) {
+        double ticks = (double)op->variants[m->variants[i]].ticks;
+        int32_t column = neap_sparse_column(b->lp, 0, 1, ticks * m->ticks_scale, false);
+        first = i == begin ? column : first;
+    }
+    m->variant_run[slot] = first;
+    neap_sparse_row_begin(b->lp);
+    neap_sparse_row_add(b->lp, run, -1);
+    for (uint32_t i = begin; i < end; i++)
+        neap_sparse_row_add(b->lp, first + (int32_t)(i - begin), 1);
+    neap_sparse_row_end(b->lp, 0, 0);
+    for (uint32_t i = begin; i < end; i++)
+        add_at_most(b, first + (int32_t)(i - begin), m->variant_chosen[i]);
+}
+
+static neap_status add_workspaces(builder *b)
+{
+    stage_model *m = b->m;
+    neap_status status = NEAP_OK;
+    for (uint32_t k = 0; k < m->n_ops; k++)
+        if (m->variant_start[k + 1] - m->variant_start[k] > 1)
+            add_choice(b, k);
+    for (uint32_t slot = 0; slot < m->n_slots && status == NEAP_OK; slot++) {
+        uint32_t k = m->slot_op[slot], begin = m->variant_start[k], end = m->variant_start[k + 1];
+        const neap_op *op = neap_graph_op(b->graph, k);
+        int32_t run = m->run[(size_t)m->slot_stage[slot] * m->n_ops + k], by = run;
+        m->variant_run[slot] = STAGE_ZERO;
+        if (end - begin > 1 && run == STAGE_ONE)
+            m->variant_run[slot] = m->variant_chosen[begin];
+        else if (end - begin > 1)
+            add_variant_runs(b, slot, k, run);
+        for (uint32_t i = begin; i < end && status == NEAP_OK && !b->lp->failed; i++) {
+            by = end - begin > 1 ? m->variant_run[slot] + (int32_t)(i - begin) : run;
+            status = add_item(b, by, slot, slot, op->variants[m->variants[i]].workspace);
+        }
+    }
+    return status;
+}
+
+/* ---- All together ---- */
+
+static size_t kept_cells(const stage_model *m)
+{
+    return (size_t)m->n_stages * neap_graph_value_count(m->graph);
+}
+
+static neap_status allocate(builder *b)
+{
+    stage_model *m = b->m;
+    size_t cells = (size_t)m->n_stages * m->n_ops;
+    neap_status status = NEAP_NEW(m->allocator, cells, &m->run, b->diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(m->allocator, cells, &m->slot_of, b->diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(m->allocator, kept_cells(m), &m->kept, b->diag);
+    for (size_t i = 0; i < kept_cells(m) && status == NEAP_OK; i++)
+        m->kept[i] = STAGE_ZERO;
+    if (status == NEAP_OK)
+        status = NEAP_NEW(m->allocator, (size_t)m->n_ops + 1, &m->variant_start, b->diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(m->allocator, m->n_ops, &b->least_ticks, b->diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(m->allocator, m->n_ops, &b->can_repeat, b->diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(m->allocator, m->n_ops, &b->latest, b->diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(m->allocator, m->n_stages, &b->stage_is_ample, b->diag);
+    return status;
+}
+
+static void release(builder *b)
+{
+    neap_allocator *a = b->m->allocator;
+    NEAP_DELETE(a, b->m->n_ops, b->least_ticks);
+    NEAP_DELETE(a, b->m->n_ops, b->can_repeat);
+    NEAP_DELETE(a, b->m->n_ops, b->latest);
+    NEAP_DELETE(a, b->m->n_stages, b->stage_is_ample);
+    NEAP_DELETE(a, b->ref_capacity, b->refs);
+    NEAP_DELETE(a, b->gap_capacity, b->gaps);
+    NEAP_DELETE(a, b->cover_capacity, b->covers);
+    NEAP_DELETE(a, b->event_capacity, b->events);
+    NEAP_DELETE(a, b->active_capacity, b->active);
+}
+
+/* Of all variants worth having. Where it is far above the least ticks, it sets the scale, so that
+   costs stay within what a solver takes. */
+static int64_t slowest_ticks(const builder *b)
+{
+    const stage_model *m = b->m;
+    int64_t slowest = 0;
+    for (uint32_t k = 0; k < m->n_ops; k++)
+        for (uint32_t i = m->variant_start[k]; i < m->variant_start[k + 1]; i++) {
+            int64_t ticks = neap_graph_op(b->graph, k)->variants[m->variants[i]].ticks;
+            slowest = ticks > slowest ? ticks : slowest;
+        }
+    return slowest;
+}
+
+static void set_scales(builder *b, const stage_options *options)
+{
+    stage_model *m = b->m;
+    int64_t base = neap_graph_least_ticks(b->graph), certain = 0;
+    m->ticks_scale = 1000.0 / fmax((double)base, fmax(1e-6 * (double)slowest_ticks(b), 1));
+    m->bytes_scale = m->room > 0 ? 1000.0 / (double)m->room : 1;
+    for (uint32_t k = 0; k < m->n_ops && m->form == STAGE_PARTITIONED; k++)
+        if (m->variant_start[k + 1] - m->variant_start[k] == 1)
+            certain += neap_graph_op(b->graph, k)->variants[m->variants[m->variant_start[k]]].ticks;
+    m->certain_ticks = certain;
+    b->spare_ticks =
+        options->cutoff_ticks == INT64_MAX ? INT64_MAX : options->cutoff_ticks - 1 - base;
+}
+
+neap_status neap_stage_model_build(stage_model *m, neap_allocator *allocator,
+                                   const neap_graph *graph, const stage_options *options,
+                                   neap_diag *diag)
+{
+    uint32_t n = neap_graph_op_count(graph);
+    *m = (stage_model){.allocator = allocator,
+                       .graph = graph,
+                       .form = options->form,
+                       .n_ops = n,
+                       .n_stages = n,
+                       .room = options->budget - neap_graph_base_bytes(graph)};
+    neap_sparse_model_init(&m->lp, allocator);
+    builder b = {.m = m, .graph = graph, .lp = &m->lp, .diag = diag, .integer_gaps = n > 40};
+    neap_status status = allocate(&b);
+    if (status == NEAP_OK)
+        status = choose_variants(&b);
+    if (status == NEAP_OK) {
+        set_scales(&b, options);
+        find_repeatable(&b);
+        status = find_ample_stages(&b);
+    }
+    if (status == NEAP_OK)
+        status = add_runs(&b);
+    if (status == NEAP_OK) {
+        add_coverage(&b);
+        status = add_storages(&b);
+    }
+    if (status == NEAP_OK)
+        status = add_workspaces(&b);
+    if (status == NEAP_OK)
+        status = neap_sparse_model_status(&m->lp, diag);
+    release(&b);
+    return status;
+}
+
+void neap_stage_model_clear(stage_model *m)
+{
+    neap_allocator *a = m->allocator;
+    size_t cells = (size_t)m->n_stages * m->n_ops, total = 0;
+    if (!m->graph)
+        return;
+    for (uint32_t k = 0; k < m->n_ops; k++)
+        total += neap_graph_op(m->graph, k)->n_variants;
+    neap_sparse_model_clear(&m->lp);
+    NEAP_DELETE(a, cells, m->run);
+    NEAP_DELETE(a, cells, m->slot_of);
+    NEAP_DELETE(a, kept_cells(m), m->kept);
+    NEAP_DELETE(a, m->n_slots, m->slot_op);
+    NEAP_DELETE(a, m->n_slots, m->slot_stage);
+    NEAP_DELETE(a, m->n_slots, m->has_row);
+    NEAP_DELETE(a, m->n_slots, m->variant_run);
+    NEAP_DELETE(a, m->item_capacity, m->items);
+    NEAP_DELETE(a, (size_t)m->n_ops + 1, m->variant_start);
+    NEAP_DELETE(a, total, m->variants);
+    NEAP_DELETE(a, total, m->variant_chosen);
+    *m = (stage_model){0};
+}
+
+int64_t neap_stage_model_ticks(const stage_model *m, double objective)
+{
+    return m->certain_ticks + (int64_t)llround(objective / m->ticks_scale);
+}
+
+double neap_stage_model_objective(const stage_model *m, int64_t ticks)
+{
+    return (double)(ticks - m->certain_ticks) * m->ticks_scale;
+}

@@ -1,0 +1,168 @@
+/* From a compute sequence to a draft: frees, kernel variants, prediction. */
+#include "planners/common/planner.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/memory.h"
+#include "plan/plan_internal.h"
+
+#include <math.h>
+
+static void report(const planner *p, double fraction, double best_time, double bound_time)
+{
+    neap_progress *progress = p->request->progress;
+    double now = neap_clock_seconds();
+    if (!progress || !progress->report || now - *p->reported < 0.1)
+        return;
+    *p->reported = now;
+    neap_progress_event event = {.phase = p->request->method,
+                                 .fraction = fraction,
+                                 .seconds = now - p->started,
+                                 .best_time = best_time,
+                                 .bound_time = bound_time};
+    progress->report(progress, &event);
+}
+
+void neap_planner_report(const planner *p, double fraction)
+{
+    report(p, fraction, -1, -1);
+}
+
+void neap_planner_report_search(const planner *p, int64_t best_ticks, int64_t bound_ticks)
+{
+    report(p, -1, best_ticks < 0 ? -1 : neap_graph_seconds(p->graph, best_ticks),
+           bound_ticks < 0 ? -1 : neap_graph_seconds(p->graph, bound_ticks));
+}
+
+bool neap_planner_stopped(const planner *p)
+{
+    neap_progress *progress = p->request->progress;
+    double limit = p->request->time_limit;
+    return (progress && progress->cancelled && progress->cancelled(progress)) ||
+           (limit > 0 && neap_clock_seconds() - p->started > limit);
+}
+
+int64_t neap_planner_target_ticks(const planner *p)
+{
+    double ticks = p->request->target_time * (double)neap_graph_ticks_per_second(p->graph);
+    return p->request->target_time > 0 && ticks < 9e18 ? (int64_t)llround(ticks) : INT64_MAX;
+}
+
+double neap_planner_seconds_left(const planner *p)
+{
+    double limit = p->request->time_limit, left = limit - (neap_clock_seconds() - p->started);
+    return limit <= 0 ? 0 : left > 0.01 ? left : 0.01;
+}
+
+/* The fastest variant whose workspace fits into `room`; if none does, the one with the least
+ * workspace. */
+static uint32_t choose_variant(const neap_op *op, int64_t room)
+{
+    uint32_t best = 0;
+    for (uint32_t k = 1; k < op->n_variants; k++) {
+        const neap_variant *a = &op->variants[k], *b = &op->variants[best];
+        bool a_fits = a->workspace <= room, b_fits = b->workspace <= room;
+        bool better =
+            a_fits != b_fits ? a_fits
+            : a_fits ? a->ticks < b->ticks || (a->ticks == b->ticks && a->workspace < b->workspace)
+                     : a->workspace < b->workspace;
+        if (better)
+            best = k;
+    }
+    return best;
+}
+
+static bool has_variants(const neap_graph *graph)
+{
+    for (uint32_t o = 0; o < neap_graph_op_count(graph); o++)
+        if (neap_graph_op(graph, o)->n_variants > 1)
+            return true;
+    return false;
+}
+
+/* Gives every op the fastest variant that fits at each of its executions. */
+static neap_status choose_variants(const planner *p, neap_plan *plan, neap_diag *diag)
+{
+    const neap_graph *graph = p->graph;
+    uint32_t n_ops = neap_graph_op_count(graph);
+    neap_timeline timeline = {0};
+    int64_t *room;
+    neap_status status = NEAP_NEW(p->allocator, n_ops, &room, diag);
+    if (status == NEAP_OK)
+        status = neap_timeline_build(p->allocator, graph, plan, NULL, &timeline, diag);
+    if (status != NEAP_OK)
+        goto done;
+    for (uint32_t o = 0; o < n_ops; o++)
+        room[o] = INT64_MAX;
+    for (size_t s = 0; s < plan->n_steps; s++) {
+        const neap_step *step = &plan->steps[s];
+        if (step->kind != NEAP_COMPUTE)
+            continue;
+        int64_t workspace = neap_graph_op(graph, step->id)->variants[step->variant].workspace;
+        int64_t left = p->budget - (timeline.steps[s].live_bytes - workspace);
+        if (left < room[step->id])
+            room[step->id] = left;
+    }
+    for (size_t s = 0; s < plan->n_steps; s++)
+        if (plan->steps[s].kind == NEAP_COMPUTE)
+            plan->steps[s].variant =
+                choose_variant(neap_graph_op(graph, plan->steps[s].id), room[plan->steps[s].id]);
+done:
+    neap_timeline_clear(&timeline);
+    NEAP_DELETE(p->allocator, n_ops, room);
+    return status;
+}
+
+neap_status neap_planner_use_sequence(const planner *p, draft *d, const uint32_t *sequence,
+                                      size_t length, neap_diag *diag)
+{
+    neap_timeline timeline = {0};
+    neap_status status =
+        neap_plan_from_sequence(p->allocator, p->graph, sequence, length, NULL, p->request->method,
+                                p->request->budget, &d->plan, diag);
+    if (status == NEAP_OK && has_variants(p->graph))
+        status = choose_variants(p, d->plan, diag);
+    if (status == NEAP_OK)
+        status = neap_timeline_build(p->allocator, p->graph, d->plan, NULL, &timeline, diag);
+    if (status == NEAP_OK) {
+        d->predicted_peak = timeline.peak_bytes;
+        d->predicted_ticks = timeline.makespan_ticks;
+    }
+    neap_timeline_clear(&timeline);
+    return status;
+}
+
+static neap_extra *add_extra(const planner *p, draft *d, const char *name, neap_diag *diag)
+{
+    if (NEAP_RESERVE(p->allocator, d->n_extras + 1, &d->extras, &d->extra_capacity, diag) !=
+        NEAP_OK)
+        return NULL;
+    neap_extra *extra = &d->extras[d->n_extras];
+    extra->name = name;
+    return extra;
+}
+
+neap_status neap_draft_add_number(const planner *p, draft *d, const char *name, double number,
+                                  neap_diag *diag)
+{
+    neap_extra *extra = add_extra(p, d, name, diag);
+    if (!extra)
+        return NEAP_NO_MEMORY;
+    extra->number = number;
+    d->n_extras++;
+    return NEAP_OK;
+}
+
+neap_status neap_draft_add_list(const planner *p, draft *d, const char *name, const int64_t *items,
+                                size_t count, neap_diag *diag)
+{
+    neap_extra *extra = add_extra(p, d, name, diag);
+    if (!extra)
+        return NEAP_NO_MEMORY;
+    extra->is_list = true;
+    extra->n_items = count;
+    extra->items = neap_arena_copy(&d->arena, items, count, sizeof *items);
+    if (!extra->items)
+        return neap_fail_no_memory(diag);
+    d->n_extras++;
+    return NEAP_OK;
+}

@@ -1,0 +1,89 @@
+/*
+ * How a method is written (docs/adding-a-method.md).
+ *
+ * A method is a file with one `const neap_method method_<name>` and a line in planners.def. Its
+ * `plan` function gets a planner and fills in a draft; neap_solve does the rest: options are
+ * checked before, the plan is judged and laid out behind it. A method that ends in a compute
+ * sequence calls neap_planner_use_sequence and is done.
+ */
+#ifndef NEAP_PLANNER_INTERNAL_H
+#define NEAP_PLANNER_INTERNAL_H
+
+#include "base/arena.h"
+
+#include <neap/planner.h>
+
+typedef struct planner {
+    neap_allocator *allocator;
+    const neap_request *request;
+    const neap_graph *graph;
+    int64_t budget;        /* INT64_MAX: none */
+    const double *options; /* one a method's option: the number, or the index of the choice */
+    double started;        /* neap_clock_seconds at the beginning */
+    double *reported;      /* when progress was last told */
+    bool as_part;          /* another method asks: where there is no plan, it does not matter why */
+} planner;
+
+/* What a method found. */
+typedef struct draft {
+    neap_arena arena; /* of the extras */
+    neap_plan *plan;  /* NULL: none found at all */
+    int64_t predicted_peak, predicted_ticks;
+    int64_t bound_ticks;  /* proven; -1: nothing beyond what neap_solve knows */
+    const char *scope;    /* of the bound and the proof (neap_figures.bound_scope); NULL: any */
+    bool stopped;         /* cancelled or out of time: `plan` is the best so far */
+    bool proven_optimal;  /* no plan within the budget is faster, or has a lower peak if that is the
+                             request's objective */
+    int64_t least_budget; /* where known better than the plan's own peak; -1 */
+    uint32_t blocking_op; /* without a plan: the op that sets the least budget, */
+    bool has_blocking_op; /* if the method knows */
+    const char *reason;   /* without a plan: what is short if not the budget; or NULL */
+    neap_extra *extras;
+    uint32_t n_extras;
+    size_t extra_capacity;
+} draft;
+
+struct neap_method {
+    const char *name;
+    const char *summary;
+    const char *source;
+    uint32_t n_options;
+    const neap_option *options;
+    bool needs_link;        /* neap_solve sees to it that there is one, both ways */
+    bool takes_constraints; /* neap_method_takes_constraints */
+    const char *part_of;    /* neap_method_part_of */
+    neap_status (*plan)(const planner *p, draft *d, neap_diag *diag);
+};
+
+/*
+ * Makes the draft's plan from a compute sequence: frees are placed, each op gets the fastest
+ * variant that fits the budget wherever it runs (one for all its executions, so that a
+ * recomputation repeats its bits), and peak and time are predicted by the timeline.
+ */
+neap_status neap_planner_use_sequence(const planner *p, draft *d, const uint32_t *sequence,
+                                      size_t length, neap_diag *diag);
+
+/* Adds to what the method tells besides. The list is copied. */
+neap_status neap_draft_add_number(const planner *p, draft *d, const char *name, double number,
+                                  neap_diag *diag);
+neap_status neap_draft_add_list(const planner *p, draft *d, const char *name, const int64_t *items,
+                                size_t count, neap_diag *diag);
+
+/* Another method with its defaults, on the same graph and budget, as a part of this one. */
+neap_status neap_planner_run_method(const planner *p, const char *name, draft *d, neap_diag *diag);
+/* Releases a draft that goes no further. */
+void neap_planner_clear_draft(const planner *p, draft *d);
+
+/* Tells the caller how far the work is, 0 to 1 (negative: not known); a few times a second at most.
+ */
+void neap_planner_report(const planner *p, double fraction);
+/* The same of a search: the best plan's ticks and those no plan can beat; negative if unknown. */
+void neap_planner_report_search(const planner *p, int64_t best_ticks, int64_t bound_ticks);
+/* Whether to stop: the caller cancelled, or the time limit is over. */
+bool neap_planner_stopped(const planner *p);
+/* Ticks of the request's target_time; INT64_MAX without one. */
+int64_t neap_planner_target_ticks(const planner *p);
+/* Of the time limit, a little at least; 0: there is none. */
+double neap_planner_seconds_left(const planner *p);
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * store-all: every op once, in the natural order; a value stays until its last use. What a
+ * framework does without checkpointing, and the fastest plan there is wherever it fits.
+ */
+#include "base/memory.h"
+#include "planners/common/planner.h"
+
+static neap_status plan_store_all(const planner *p, draft *d, neap_diag *diag)
+{
+    uint32_t n_ops = neap_graph_op_count(p->graph);
+    uint32_t *sequence;
+    neap_status status = NEAP_NEW(p->allocator, n_ops, &sequence, diag);
+    if (status != NEAP_OK)
+        return status;
+    for (uint32_t o = 0; o < n_ops; o++)
+        sequence[o] = o;
+    status = neap_planner_use_sequence(p, d, sequence, n_ops, diag);
+    NEAP_DELETE(p->allocator, n_ops, sequence);
+    return status;
+}
+
+const neap_method neap_method_store_all = {
+    .name = "store-all",
+    .summary = "keep every value until its last use; nothing is computed twice",
+    .source = "what frameworks do by default",
+    .plan = plan_store_all,
+};

@@ -1,0 +1,241 @@
+/*
+ * neap_plan_to_schedule: replays a plan and notes, by storage, when it has last been touched, when
+ * it left, and when it is touched again after it was fetched. Tensors that are not to be copied
+ * (problem.h), and copies that nothing reads, are left out.
+ */
+#include "planners/neap/plan_conversion.h"
+
+#include "base/fail.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+
+typedef struct whereabouts {
+    uint32_t residents; /* values on it that are there */
+    uint32_t touched;   /* the last position that did */
+    bool is_back;       /* fetched since it left, not touched yet */
+    bool has_left;      /* `freed` and `fetched` tell when; cleared by the next touch */
+    bool is_copied;     /* to the host since it was made or fetched */
+    bool on_host;       /* by a transfer that was noted */
+    uint32_t copied, freed, fetched;
+    uint32_t copy_turn, free_turn, fetch_turn; /* steps */
+} whereabouts;
+
+typedef struct reading {
+    const problem *x;
+    neap_allocator *allocator;
+    neap_diag *diag;
+    neap_arena arena;
+    whereabouts *tensors;
+    uint32_t *tasks, n;
+    size_t capacity;
+    transfer *found;
+    uint32_t n_found;
+    size_t found_capacity;
+} reading;
+
+/* A costly view's tensor has no bytes: what counts is the storage's. */
+static uint32_t tensor_below(const problem *x, uint32_t value)
+{
+    return x->tensor_of_value[neap_graph_value(x->graph, value)->storage];
+}
+
+static void forget_absence(whereabouts *w)
+{
+    w->has_left = w->is_back = w->is_copied = false;
+}
+
+static neap_status note_transfer(reading *r, uint32_t tensor, uint32_t before)
+{
+    whereabouts *w = &r->tensors[tensor];
+    neap_status status = NEAP_OK;
+    if (w->has_left && w->is_back && tensor_can_offload(r->x, tensor)) {
+        status = NEAP_RESERVE(r->allocator, (size_t)r->n_found + 1, &r->found, &r->found_capacity,
+                              r->diag);
+        if (status != NEAP_OK)
+            return status;
+        uint32_t copied = w->is_copied && w->copied < w->touched ? w->copied : w->touched;
+        r->found[r->n_found++] = (transfer){.tensor = tensor,
+                                            .after = w->touched,
+                                            .before = before,
+                                            .copies_out = w->is_copied || !w->on_host,
+                                            .copied = copied,
+                                            .freed = w->freed,
+                                            .fetched = w->fetched,
+                                            .copy_turn = w->is_copied ? w->copy_turn : w->free_turn,
+                                            .free_turn = w->free_turn,
+                                            .fetch_turn = w->fetch_turn};
+        w->on_host = true;
+    }
+    if (w->has_left)
+        forget_absence(w);
+    return status;
+}
+
+static neap_status touch(reading *r, uint32_t tensor)
+{
+    neap_status status = note_transfer(r, tensor, r->n);
+    r->tensors[tensor].touched = r->n;
+    return status;
+}
+
+static void arrive(reading *r, uint32_t value)
+{
+    uint32_t t = tensor_below(r->x, value);
+    if (t != NEAP_NONE)
+        r->tensors[t].residents++;
+}
+
+/* The variant of the list that runs like this one: it has no more workspace. */
+static uint32_t choice_of(const problem *x, uint32_t task, const neap_step *step)
+{
+    int64_t workspace =
+        neap_graph_op(x->graph, x->task_op[task])->variants[step->variant].workspace;
+    const task_variant *all = &x->variants[x->variant_start[task]];
+    uint32_t i = 0;
+    while (all[i].workspace > workspace)
+        i++;
+    return i;
+}
+
+static neap_status read_compute(reading *r, const neap_step *step, uint32_t *choice)
+{
+    const problem *x = r->x;
+    const neap_op *op = neap_graph_op(x->graph, step->id);
+    uint32_t task = x->task_of_op[step->id];
+    if (task == NEAP_NONE) {
+        for (uint32_t i = 0; i < op->n_outputs; i++)
+            arrive(r, op->outputs[i]);
+        return NEAP_OK;
+    }
+    neap_status status =
+        NEAP_RESERVE(r->allocator, (size_t)r->n + 1, &r->tasks, &r->capacity, r->diag);
+    for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1] && status == NEAP_OK; i++)
+        status = touch(r, x->reads.items[i]);
+    if (status != NEAP_OK)
+        return status;
+    for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
+        forget_absence(&r->tensors[x->makes.items[i]]);
+        r->tensors[x->makes.items[i]].touched = r->n;
+    }
+    for (uint32_t i = 0; i < op->n_outputs; i++)
+        arrive(r, op->outputs[i]);
+    uint32_t lean = choice_of(x, task, step);
+    if (lean > choice[task])
+        choice[task] = lean;
+    r->tasks[r->n++] = task;
+    return NEAP_OK;
+}
+
+static void read_free(reading *r, uint32_t value, uint32_t at)
+{
+    uint32_t t = tensor_below(r->x, value);
+    if (t == NEAP_NONE || --r->tensors[t].residents > 0)
+        return;
+    whereabouts *w = &r->tensors[t];
+    w->is_back = false;
+    if (w->has_left) /* it came back for nothing */
+        return;
+    w->has_left = true;
+    w->freed = r->n;
+    w->free_turn = at;
+}
+
+static void read_offload(reading *r, uint32_t value, uint32_t at)
+{
+    uint32_t t = tensor_below(r->x, value);
+    if (t == NEAP_NONE || r->tensors[t].is_copied || r->tensors[t].has_left)
+        return;
+    r->tensors[t].is_copied = true;
+    r->tensors[t].copy_turn = at;
+    r->tensors[t].copied = r->n - 1;
+}
+
+static void read_prefetch(reading *r, uint32_t value, uint32_t at)
+{
+    uint32_t t = tensor_below(r->x, value);
+    if (t != NEAP_NONE && r->tensors[t].residents == 0) {
+        r->tensors[t].is_back = true;
+        r->tensors[t].fetched = r->n;
+        r->tensors[t].fetch_turn = at;
+    }
+    arrive(r, value);
+}
+
+static neap_status read_steps(reading *r, const neap_plan *plan, uint32_t *choice)
+{
+    const neap_step *steps = neap_plan_steps(plan);
+    neap_status status = NEAP_OK;
+    for (uint32_t i = 0; i < neap_plan_step_count(plan) && status == NEAP_OK; i++) {
+        switch (steps[i].kind) {
+        case NEAP_COMPUTE:
+            status = read_compute(r, &steps[i], choice);
+            break;
+        case NEAP_FREE:
+            read_free(r, steps[i].id, i);
+            break;
+        case NEAP_OFFLOAD:
+            read_offload(r, steps[i].id, i);
+            break;
+        case NEAP_PREFETCH:
+            read_prefetch(r, steps[i].id, i);
+            break;
+        }
+    }
+    for (uint32_t t = 0; t < r->x->n_tensors && status == NEAP_OK; t++)
+        if (r->x->is_output[t])
+            status = note_transfer(r, t, r->n);
+    return status;
+}
+
+static int by_order(const void *left, const void *right)
+{
+    const transfer *a = left, *b = right;
+    if (a->after != b->after)
+        return a->after < b->after ? -1 : 1;
+    return (a->copy_turn > b->copy_turn) - (a->copy_turn < b->copy_turn);
+}
+
+/* Hands everything over. */
+static neap_status hand_over(reading *r, transfer **transfers, uint32_t *n_transfers,
+                             size_t *capacity)
+{
+    neap_status status = NEAP_RESERVE(r->allocator, r->n_found, transfers, capacity, r->diag);
+    if (status != NEAP_OK)
+        return status;
+    if (r->n_found)
+        qsort(r->found, r->n_found, sizeof *r->found, by_order);
+    for (uint32_t i = 0; i < r->n_found; i++)
+        (*transfers)[i] = r->found[i];
+    *n_transfers = r->n_found;
+    return NEAP_OK;
+}
+
+neap_status neap_plan_to_schedule(neap_allocator *allocator, const problem *x,
+                                  const neap_plan *plan, uint32_t **tasks, uint32_t *n,
+                                  size_t *capacity, uint32_t *choice, transfer **transfers,
+                                  uint32_t *n_transfers, size_t *transfer_capacity, neap_diag *diag)
+{
+    reading r = {.x = x,
+                 .allocator = neap_allocator_or_system(allocator),
+                 .diag = diag,
+                 .tasks = *tasks,
+                 .capacity = *capacity};
+    neap_status status = NEAP_OK;
+    neap_arena_init(&r.arena, allocator);
+    r.tensors = neap_arena_alloc(&r.arena, x->n_tensors, sizeof *r.tensors);
+    if (!r.tensors)
+        status = neap_fail_no_memory(diag);
+    for (uint32_t k = 0; k < x->n_tasks; k++)
+        choice[k] = 0;
+    if (status == NEAP_OK)
+        status = read_steps(&r, plan, choice);
+    if (status == NEAP_OK)
+        status = hand_over(&r, transfers, n_transfers, transfer_capacity);
+    *tasks = r.tasks;
+    *capacity = r.capacity;
+    *n = r.n;
+    NEAP_DELETE(r.allocator, r.found_capacity, r.found);
+    neap_arena_clear(&r.arena);
+    return status;
+}

@@ -1,0 +1,140 @@
+/* Runs that change their place: the order of computations is the search's to choose, too. */
+#include "base/memory.h"
+#include "base/random.h"
+#include "planners/neap/search.h"
+
+/* The place from which on all that a run reads has been made. */
+static uint32_t earliest(const search *s, uint32_t id)
+{
+    const problem *x = s->x;
+    const sequence *q = &s->q;
+    uint32_t task = q->items[id].task, place = 0;
+    for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
+        uint32_t made = sequence_place(q, q->refs[x->reads.items[i]].refs[0].item) + 1;
+        place = made > place ? made : place;
+    }
+    return place;
+}
+
+/* The item that must stand behind a run: the first use of what it makes, where no other run made
+   that before; or the end. */
+static uint32_t latest(const search *s, uint32_t id)
+{
+    const problem *x = s->x;
+    const sequence *q = &s->q;
+    uint32_t task = q->items[id].task, before = q->end;
+    for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
+        const ref_list *list = &q->refs[x->makes.items[i]];
+        uint32_t at = neap_sequence_find_ref(q, x->makes.items[i], sequence_place(q, id));
+        if (at > 0 || at + 1 >= list->n || list->refs[at + 1].makes)
+            continue;
+        uint32_t use = list->refs[at + 1].item;
+        if (sequence_place(q, use) < sequence_place(q, before))
+            before = use;
+    }
+    return before;
+}
+
+bool neap_search_can_move(const search *s, uint32_t id, uint32_t before)
+{
+    const sequence *q = &s->q;
+    uint32_t place = sequence_place(q, before);
+    return id != q->end && id != before && place >= earliest(s, id) &&
+           place <= sequence_place(q, latest(s, id));
+}
+
+uint32_t neap_search_move(search *s, uint32_t id, uint32_t before)
+{
+    uint32_t task = s->q.items[id].task;
+    neap_sequence_remove(&s->q, id);
+    return neap_sequence_insert(&s->q, task, before);
+}
+
+/* The item at a place, or the next one there is. */
+static uint32_t item_at(const sequence *q, uint32_t place)
+{
+    uint32_t rank = place / SEQUENCE_BLOCK, index = place % SEQUENCE_BLOCK;
+    for (;; rank++, index = 0) {
+        const item_block *block = &q->blocks[q->block_at[rank]];
+        if (index < block->n)
+            return block->items[index];
+    }
+}
+
+uint32_t neap_search_random_item(search *s)
+{
+    uint32_t last = sequence_place(&s->q, s->q.end);
+    return item_at(&s->q, neap_random_below(&s->random, last + 1));
+}
+
+static uint32_t item_near(search *s, uint32_t center)
+{
+    sequence *q = &s->q;
+    uint32_t place = sequence_place(q, center), last = sequence_place(q, q->end);
+    uint32_t width = 1 + neap_random_below(&s->random, 1 + q->length / 4);
+    uint32_t from = place > width / 2 ? place - width / 2 : 0;
+    uint32_t at = from + neap_random_below(&s->random, width);
+    return item_at(q, at < last ? at : last);
+}
+
+void neap_search_shuffle(search *s, uint32_t center)
+{
+    sequence *q = &s->q;
+    uint32_t moves = 1 + neap_random_below(&s->random, 4);
+    for (uint32_t k = 0; k < moves; k++) {
+        uint32_t id = item_near(s, center);
+        if (id == q->end)
+            continue;
+        uint32_t low = earliest(s, id), end = latest(s, id), high = sequence_place(q, end);
+        uint32_t to = end;
+        switch (neap_random_below(&s->random, 4)) {
+        case 0:
+            to = item_at(q, low);
+            break;
+        case 1:
+            break;
+        default:
+            if (high > low)
+                to = item_at(q, low + neap_random_below(&s->random, high - low + 1));
+        }
+        if (neap_search_can_move(s, id, to))
+            neap_search_move(s, id, to);
+    }
+}
+
+/* ---- Any order ---- */
+
+/* Puts tasks whose inputs are all there, one after the other, into the list. */
+static void draw_order(search *s, uint32_t *list, uint32_t *missing, uint32_t *ready)
+{
+    const problem *x = s->x;
+    uint32_t n = 0, n_ready = 0;
+    for (uint32_t k = 0; k < x->n_tasks; k++) {
+        missing[k] = x->reads.start[k + 1] - x->reads.start[k];
+        if (missing[k] == 0)
+            ready[n_ready++] = k;
+    }
+    while (n_ready > 0) {
+        uint32_t pick = neap_random_below(&s->random, n_ready), task = ready[pick];
+        ready[pick] = ready[--n_ready];
+        list[n++] = task;
+        for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
+            uint32_t tensor = x->makes.items[i];
+            for (uint32_t j = x->readers.start[tensor]; j < x->readers.start[tensor + 1]; j++)
+                if (--missing[x->readers.items[j]] == 0)
+                    ready[n_ready++] = x->readers.items[j];
+        }
+    }
+}
+
+neap_status neap_search_load_random(search *s, neap_diag *diag)
+{
+    uint32_t n = s->x->n_tasks, *scratch;
+    neap_status status = NEAP_NEW(s->allocator, 3 * (size_t)n, &scratch, diag);
+    if (status != NEAP_OK)
+        return status;
+    draw_order(s, scratch, scratch + n, scratch + 2 * n);
+    status = neap_sequence_load(&s->q, &(compute_list){.n = n, .tasks = scratch}, 0, NULL, diag);
+    NEAP_DELETE(s->allocator, 3 * (size_t)n, scratch);
+    return status;
+}

@@ -1,0 +1,373 @@
+/*
+ * neap_schedule_to_plan: one backward scan over the list finds where tensors are touched last, one
+ * forward scan writes the steps.
+ *
+ * The values of a tensor that are resident (its owner, views that came with it, views made since)
+ * hang on a list and leave together, so that each op's outputs are there all or none. A view that
+ * no task and no output needs is made once, as soon as its tensor is there for the first time.
+ *
+ * Cost: O(values read and made by the list, the graph, the transfers).
+ */
+#include "planners/neap/plan_conversion.h"
+
+#include "base/fail.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* A step of a transfer. */
+typedef struct event {
+    uint32_t place, turn; /* it stands just before the computation at this position */
+    neap_step_kind kind;
+    uint32_t transfer;
+} event;
+
+typedef struct emission {
+    const problem *x;
+    const compute_list *list;
+    const transfer *transfers;
+    uint32_t n_transfers;
+    neap_arena arena;
+    neap_plan *plan;
+    neap_diag *diag;
+    bool *resident;               /* by value */
+    uint32_t *on_tensor, *beside; /* by tensor, by value: the list of resident values */
+    bool *ran;                    /* by op; views that are no tasks only */
+    uint32_t *idle, *idle_beside; /* by tensor, by op: views that nothing needs */
+    uint32_t *left, *left_end;    /* tensors that leave behind each position, the last first */
+    uint32_t *ops;                /* a stack: ops to run, each for the one below it */
+    event *events;                /* in the order of the plan */
+    uint32_t n_events, next_event;
+} emission;
+
+#define TAKE(e, count, array) ((array) = neap_arena_alloc(&(e)->arena, (count), sizeof *(array)))
+
+static void fill_none(uint32_t *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        items[i] = NEAP_NONE;
+}
+
+/* ---- Where tensors leave: from the back, the first touch met is the last one ---- */
+
+static bool find_last_touches(emission *e)
+{
+    const problem *x = e->x;
+    const compute_list *list = e->list;
+    size_t n_touches = 0;
+    bool *needed;
+    for (uint32_t p = 0; p < list->n; p++) {
+        uint32_t k = list->tasks[p];
+        n_touches += (size_t)(x->makes.start[k + 1] - x->makes.start[k]) +
+                     (x->reads.start[k + 1] - x->reads.start[k]);
+    }
+    if (n_touches > UINT32_MAX || !TAKE(e, n_touches, e->left) ||
+        !TAKE(e, (size_t)list->n + 1, e->left_end) || !TAKE(e, x->n_tensors, needed))
+        return false;
+    for (uint32_t t = 0; t < x->n_tensors; t++)
+        needed[t] = x->is_output[t];
+    uint32_t n_left = 0;
+    for (uint32_t p = list->n; p-- > 0;) {
+        uint32_t k = list->tasks[p];
+        for (uint32_t i = x->makes.start[k]; i < x->makes.start[k + 1]; i++) {
+            uint32_t t = x->makes.items[i];
+            if (!needed[t])
+                e->left[n_left++] = t;
+            needed[t] = false;
+        }
+        for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++) {
+            uint32_t t = x->reads.items[i];
+            if (!needed[t])
+                e->left[n_left++] = t;
+            needed[t] = true;
+        }
+        e->left_end[p] = n_left;
+    }
+    return true;
+}
+
+/* ---- Views that no task and no output needs ---- */
+
+static bool makes_needed(const neap_op *op, const bool *needed)
+{
+    for (uint32_t i = 0; i < op->n_outputs; i++)
+        if (needed[op->outputs[i]])
+            return true;
+    return false;
+}
+
+static bool find_idle_views(emission *e)
+{
+    const problem *x = e->x;
+    const neap_graph *graph = x->graph;
+    uint32_t n_ops = neap_graph_op_count(graph), n_outputs;
+    bool *needed;
+    if (!TAKE(e, neap_graph_value_count(graph), needed) || !TAKE(e, x->n_tensors, e->idle) ||
+        !TAKE(e, n_ops, e->idle_beside))
+        return false;
+    fill_none(e->idle, x->n_tensors);
+    const uint32_t *outputs = neap_graph_outputs(graph, &n_outputs);
+    for (uint32_t i = 0; i < n_outputs; i++)
+        needed[outputs[i]] = true;
+    for (uint32_t o = n_ops; o-- > 0;) {
+        const neap_op *op = neap_graph_op(graph, o);
+        if (x->task_of_op[o] != NEAP_NONE || makes_needed(op, needed)) {
+            for (uint32_t i = 0; i < op->n_inputs; i++)
+                needed[op->inputs[i]] = true;
+        } else if (x->tensor_of_value[op->outputs[0]] != NEAP_NONE) {
+            uint32_t t = x->tensor_of_value[op->outputs[0]];
+            e->idle_beside[o] = e->idle[t];
+            e->idle[t] = o;
+        }
+    }
+    return true;
+}
+
+/* ---- Which transfers act at which position ---- */
+
+static int by_turn(const void *left, const void *right)
+{
+    static const int order[] = {[NEAP_OFFLOAD] = 0, [NEAP_FREE] = 1, [NEAP_PREFETCH] = 2};
+    const event *a = left, *b = right;
+    if (a->place != b->place)
+        return a->place < b->place ? -1 : 1;
+    if (a->turn != b->turn)
+        return a->turn < b->turn ? -1 : 1;
+    if (a->kind != b->kind)
+        return order[a->kind] - order[b->kind];
+    return (a->transfer > b->transfer) - (a->transfer < b->transfer);
+}
+
+/* Of a tensor that an earlier transfer has copied out, the copy is enough, unless that one stays.
+ */
+static bool list_events(emission *e)
+{
+    bool *on_host;
+    if (e->n_transfers == 0)
+        return true;
+    if (!TAKE(e, e->x->n_tensors, on_host) || !TAKE(e, 3 * (size_t)e->n_transfers, e->events))
+        return false;
+    for (uint32_t i = 0; i < e->n_transfers; i++) {
+        const transfer *t = &e->transfers[i];
+        if (t->stays)
+            continue;
+        if (t->copies_out || !on_host[t->tensor])
+            e->events[e->n_events++] = (event){t->copied + 1, t->copy_turn, NEAP_OFFLOAD, i};
+        on_host[t->tensor] = true;
+        e->events[e->n_events++] = (event){t->freed, t->free_turn, NEAP_FREE, i};
+        e->events[e->n_events++] = (event){t->fetched, t->fetch_turn, NEAP_PREFETCH, i};
+    }
+    qsort(e->events, e->n_events, sizeof *e->events, by_turn);
+    return true;
+}
+
+/* ---- Steps ---- */
+
+static void set_resident(emission *e, uint32_t value)
+{
+    uint32_t t = e->x->tensor_of_value[value];
+    e->resident[value] = true;
+    if (t == NEAP_NONE)
+        return;
+    e->beside[value] = e->on_tensor[t];
+    e->on_tensor[t] = value;
+}
+
+static neap_status write_compute(emission *e, uint32_t o, uint32_t variant)
+{
+    const neap_op *op = neap_graph_op(e->x->graph, o);
+    for (uint32_t i = 0; i < op->n_outputs; i++)
+        set_resident(e, op->outputs[i]);
+    return neap_plan_append(e->plan, (neap_step){NEAP_COMPUTE, o, variant}, e->diag);
+}
+
+static neap_status write_free(emission *e, uint32_t tensor)
+{
+    neap_status status = NEAP_OK;
+    for (uint32_t v = e->on_tensor[tensor]; v != NEAP_NONE && status == NEAP_OK; v = e->beside[v]) {
+        e->resident[v] = false;
+        status = neap_plan_append(e->plan, (neap_step){NEAP_FREE, v, 0}, e->diag);
+    }
+    e->on_tensor[tensor] = NEAP_NONE;
+    return status;
+}
+
+static uint32_t free_variant(const neap_op *op)
+{
+    uint32_t i = 0;
+    while (op->variants[i].ticks != 0 || op->variants[i].workspace != 0)
+        i++;
+    return i;
+}
+
+static uint32_t missing_input(const emission *e, const neap_op *op)
+{
+    for (uint32_t i = 0; i < op->n_inputs; i++)
+        if (!e->resident[op->inputs[i]])
+            return op->inputs[i];
+    return NEAP_NONE;
+}
+
+/* Runs a view that is no task, and those that it needs before it. */
+static neap_status make_view(emission *e, uint32_t o)
+{
+    const problem *x = e->x;
+    uint32_t depth = 0;
+    e->ops[depth++] = o;
+    neap_status status = NEAP_OK;
+    while (depth > 0 && status == NEAP_OK) {
+        uint32_t top = e->ops[depth - 1];
+        const neap_op *op = neap_graph_op(x->graph, top);
+        uint32_t missing = missing_input(e, op);
+        if (missing == NEAP_NONE) {
+            status = write_compute(e, top, free_variant(op));
+            e->ran[top] = true;
+            depth--;
+            continue;
+        }
+        uint32_t producer = neap_graph_value(x->graph, missing)->producer;
+        if (x->task_of_op[producer] != NEAP_NONE)
+            return neap_fail(e->diag, NEAP_INVALID,
+                             "op %" PRIu32 " \"%s\" needs \"%s\", which is not there", top,
+                             op->name, neap_graph_value(x->graph, missing)->name);
+        e->ops[depth++] = producer;
+    }
+    return status;
+}
+
+static neap_status need_value(emission *e, uint32_t value)
+{
+    if (e->resident[value])
+        return NEAP_OK;
+    const neap_value *v = neap_graph_value(e->x->graph, value);
+    if (e->x->task_of_op[v->producer] != NEAP_NONE)
+        return neap_fail(e->diag, NEAP_INVALID,
+                         "value %" PRIu32 " \"%s\" is needed where it is not there", value,
+                         v->name);
+    return make_view(e, v->producer);
+}
+
+static neap_status write_task(emission *e, uint32_t task)
+{
+    const problem *x = e->x;
+    const neap_op *op = neap_graph_op(x->graph, x->task_op[task]);
+    neap_status status = NEAP_OK;
+    for (uint32_t i = 0; i < op->n_inputs && status == NEAP_OK; i++)
+        status = need_value(e, op->inputs[i]);
+    if (status != NEAP_OK)
+        return status;
+    uint32_t choice = e->list->choice ? e->list->choice[task] : 0;
+    status = write_compute(e, x->task_op[task], x->variants[x->variant_start[task] + choice].index);
+    for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
+        uint32_t t = x->makes.items[i], o = e->idle[t];
+        e->idle[t] = NEAP_NONE;
+        for (; o != NEAP_NONE && status == NEAP_OK; o = e->idle_beside[o])
+            status = make_view(e, o);
+    }
+    return status;
+}
+
+/* What transfers do just before a position. */
+static neap_status write_events(emission *e, uint32_t p)
+{
+    neap_status status = NEAP_OK;
+    for (; e->next_event < e->n_events && status == NEAP_OK; e->next_event++) {
+        const event *now = &e->events[e->next_event];
+        if (now->place > p)
+            break;
+        uint32_t tensor = e->transfers[now->transfer].tensor, value = e->x->tensor_value[tensor];
+        if (now->kind == NEAP_FREE) {
+            status = write_free(e, tensor);
+            continue;
+        }
+        status = neap_plan_append(e->plan, (neap_step){now->kind, value, 0}, e->diag);
+        if (now->kind == NEAP_PREFETCH)
+            set_resident(e, value);
+    }
+    return status;
+}
+
+/* What is touched last at a position leaves behind it. */
+static neap_status write_departures(emission *e, uint32_t p)
+{
+    neap_status status = NEAP_OK;
+    uint32_t begin = p + 1 < e->list->n ? e->left_end[p + 1] : 0;
+    for (uint32_t i = begin; i < e->left_end[p] && status == NEAP_OK; i++)
+        status = write_free(e, e->left[i]);
+    return status;
+}
+
+/* The outputs that are views, and the views of inputs that nothing has needed. */
+static neap_status write_rest(emission *e)
+{
+    const problem *x = e->x;
+    const neap_graph *graph = x->graph;
+    uint32_t n_outputs;
+    const uint32_t *outputs = neap_graph_outputs(graph, &n_outputs);
+    neap_status status = NEAP_OK;
+    for (uint32_t i = 0; i < n_outputs && status == NEAP_OK; i++)
+        status = need_value(e, outputs[i]);
+    for (uint32_t o = 0; o < neap_graph_op_count(graph) && status == NEAP_OK; o++)
+        if (x->task_of_op[o] == NEAP_NONE && !e->ran[o])
+            status = make_view(e, o);
+    return status;
+}
+
+static neap_status write_steps(emission *e)
+{
+    neap_status status = NEAP_OK;
+    for (uint32_t p = 0; p < e->list->n && status == NEAP_OK; p++) {
+        status = write_events(e, p);
+        if (status == NEAP_OK)
+            status = write_task(e, e->list->tasks[p]);
+        if (status == NEAP_OK)
+            status = write_departures(e, p);
+    }
+    if (status == NEAP_OK)
+        status = write_events(e, e->list->n);
+    if (status == NEAP_OK)
+        status = write_rest(e);
+    return status;
+}
+
+/* ---- All of it ---- */
+
+static bool prepare(emission *e)
+{
+    const problem *x = e->x;
+    const neap_graph *graph = x->graph;
+    uint32_t n_values = neap_graph_value_count(graph), n_ops = neap_graph_op_count(graph);
+    if (!TAKE(e, n_values, e->resident) || !TAKE(e, n_values, e->beside) ||
+        !TAKE(e, x->n_tensors, e->on_tensor) || !TAKE(e, n_ops, e->ran) || !TAKE(e, n_ops, e->ops))
+        return false;
+    for (uint32_t v = 0; v < n_values; v++)
+        e->resident[v] = neap_graph_value(graph, v)->producer == NEAP_NONE;
+    fill_none(e->on_tensor, x->n_tensors);
+    return find_last_touches(e) && find_idle_views(e) && list_events(e);
+}
+
+neap_status neap_schedule_to_plan(neap_allocator *allocator, const problem *x,
+                                  const neap_request *request, const compute_list *list,
+                                  uint32_t n_transfers, const transfer *transfers, neap_plan **plan,
+                                  neap_diag *diag)
+{
+    emission e = {.x = x,
+                  .list = list,
+                  .transfers = transfers,
+                  .n_transfers = transfers ? n_transfers : 0,
+                  .diag = diag};
+    *plan = NULL;
+    neap_arena_init(&e.arena, allocator);
+    neap_status status = prepare(&e) ? NEAP_OK : neap_fail_no_memory(diag);
+    if (status == NEAP_OK)
+        status = neap_plan_create(allocator, neap_graph_name(x->graph), request->method,
+                                  request->budget, &e.plan, diag);
+    if (status == NEAP_OK)
+        status = write_steps(&e);
+    if (status == NEAP_OK)
+        *plan = e.plan;
+    else
+        neap_plan_destroy(e.plan);
+    neap_arena_clear(&e.arena);
+    return status;
+}

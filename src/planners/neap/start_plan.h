@@ -1,0 +1,26 @@
+/*
+ * The plan that the caller wants to begin with (neap_request.start): judged, and read as a schedule
+ * for the search.
+ */
+#ifndef NEAP_PLANNERS_NEAP_START_H
+#define NEAP_PLANNERS_NEAP_START_H
+
+#include "planners/neap/search.h"
+
+typedef struct start_plan {
+    const neap_plan *given;   /* NULL: there is none */
+    int64_t ticks, peak;      /* by the judge */
+    bool honours_constraints; /* it honours the pins: it may be the answer itself */
+    search_plan schedule;     /* the same without what the pins forbid */
+} start_plan;
+
+/* NEAP_INVALID with the judge's reason if the plan is rejected. Clear also after a failure. */
+neap_status neap_start_plan_read(start_plan *start, neap_allocator *allocator, const problem *x,
+                                 const neap_request *request, neap_diag *diag);
+void neap_start_plan_clear(start_plan *start, neap_allocator *allocator, const problem *x);
+/* The plan itself, for the request's method and budget, without addresses. */
+neap_status neap_start_plan_copy(const start_plan *start, neap_allocator *allocator,
+                                 const problem *x, const neap_request *request, neap_plan **plan,
+                                 neap_diag *diag);
+
+#endif

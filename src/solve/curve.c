@@ -1,0 +1,323 @@
+/*
+ * neap/curve.h: one method at many budgets, monotone by construction.
+ *
+ * Budgets are visited from the smallest up. Plans are closed on the way, each against the one
+ * before, so that the one before is the best of all smaller ones; bounds are closed afterwards,
+ * from the largest down.
+ */
+#include <neap/curve.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/memory.h"
+#include "solve/part_progress.h"
+#include "solve/solution_internal.h"
+
+#include <neap/layout.h>
+#include <neap/text.h>
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct curve {
+    neap_allocator *allocator;
+    const neap_request *request;
+    const int64_t *budgets;
+    size_t n;
+    size_t *order;             /* indices, from the smallest budget to the largest */
+    neap_solution **solutions; /* by index */
+    bool shares;               /* each solve begins with the plan of the one before */
+    neap_verdict start;        /* the judge's on the request's own start; else not accepted */
+    part_progress progress;
+    double begun;
+} curve;
+
+/* ---- Budgets ---- */
+
+static int64_t bytes_of(int64_t budget)
+{
+    return budget < 0 ? INT64_MAX : budget;
+}
+
+/* By insertion: budgets mostly come in order. */
+static void sort_budgets(curve *c)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        size_t k = i;
+        for (; k > 0 && bytes_of(c->budgets[c->order[k - 1]]) > bytes_of(c->budgets[i]); k--)
+            c->order[k] = c->order[k - 1];
+        c->order[k] = i;
+    }
+}
+
+/* "2.59 GiB" or "no budget". */
+static const char *name_budget(int64_t budget, char *text, size_t capacity)
+{
+    if (budget < 0)
+        snprintf(text, capacity, "no budget");
+    else
+        neap_bytes_format(budget, text, capacity);
+    return text;
+}
+
+/* ---- One budget ---- */
+
+static neap_status judge(const curve *c, const neap_plan *plan, int64_t budget,
+                         neap_verdict *verdict, neap_diag *diag)
+{
+    neap_check_options options;
+    neap_check_options_init(&options);
+    options.budget = bytes_of(budget);
+    options.link = &c->request->link;
+    return neap_check(c->allocator, c->request->graph, plan, &options, verdict, diag);
+}
+
+/* What to begin with: the plan of the budget before, or the caller's where that is better. */
+static const neap_plan *choose_start(const curve *c, size_t rank)
+{
+    const neap_solution *before = rank > 0 ? c->solutions[c->order[rank - 1]] : NULL;
+    if (!c->shares || !before || !before->draft.plan)
+        return c->request->start;
+    bool faster = c->start.accepted &&
+                  c->start.peak_bytes <= bytes_of(c->budgets[c->order[rank]]) &&
+                  c->start.time < before->figures.time;
+    return faster ? c->request->start : before->draft.plan;
+}
+
+/* An equal share of the time that is left; 0: there is no limit. */
+static double share_of_time(const curve *c, size_t rank)
+{
+    double limit = c->request->time_limit, least = 1e-3;
+    double share = (limit - (neap_clock_seconds() - c->begun)) / (double)(c->n - rank);
+    return !(limit > 0) ? 0 : share > least ? share : least;
+}
+
+static neap_status solve_one(curve *c, size_t rank, neap_diag *diag)
+{
+    char budget[32];
+    size_t index = c->order[rank];
+    neap_request request = *c->request;
+    request.budget = c->budgets[index];
+    request.time_limit = share_of_time(c, rank);
+    request.start = choose_start(c, rank);
+    request.progress = &c->progress.base;
+    snprintf(c->progress.phase, sizeof c->progress.phase, "%s%s",
+             request.budget < 0 ? "" : "budget ",
+             name_budget(request.budget, budget, sizeof budget));
+    return neap_solve(c->allocator, &request, &c->solutions[index], diag);
+}
+
+/* ---- Plans of smaller budgets ---- */
+
+static bool has_addresses(const neap_plan *plan)
+{
+    size_t count;
+    return neap_plan_offsets(plan, &count) != NULL;
+}
+
+/* Whether a plan is worth more than what a solution has: any plan more than none, one with
+   addresses more than one without, then the faster. */
+static bool is_better(const neap_plan *plan, double time, const neap_solution *than)
+{
+    if (!than->draft.plan)
+        return true;
+    if (has_addresses(plan) != has_addresses(than->draft.plan))
+        return has_addresses(plan);
+    return time < than->figures.time;
+}
+
+static neap_status copy_plan(const curve *c, const neap_plan *plan, int64_t budget,
+                             neap_plan **copy, neap_diag *diag)
+{
+    size_t n_offsets;
+    const int64_t *offsets = neap_plan_offsets(plan, &n_offsets);
+    neap_status status = neap_plan_create(c->allocator, neap_plan_graph_name(plan),
+                                          neap_plan_method(plan), budget, copy, diag);
+    for (size_t i = 0; i < neap_plan_step_count(plan) && status == NEAP_OK; i++)
+        status = neap_plan_append(*copy, neap_plan_steps(plan)[i], diag);
+    if (status == NEAP_OK && offsets)
+        status =
+            neap_plan_set_offsets(*copy, offsets, n_offsets, neap_plan_arena_bytes(plan), diag);
+    return status;
+}
+
+/* A plan whose addresses were too much for its budget: are they for this one? */
+static neap_status give_addresses(const curve *c, neap_plan *plan, neap_diag *diag)
+{
+    neap_layout_options options;
+    neap_layout_options_init(&options);
+    options.alignment = c->request->alignment;
+    options.target = neap_plan_budget(plan);
+    neap_status status = neap_layout_assign(c->allocator, c->request->graph, plan, &options, diag);
+    if (status == NEAP_OK && neap_plan_arena_bytes(plan) > bytes_of(neap_plan_budget(plan)))
+        status = neap_plan_set_offsets(plan, NULL, 0, -1, diag);
+    return status;
+}
+
+/* What the method told of the plan belongs to the plan. */
+static neap_status copy_extras(const curve *c, const draft *from, draft *to, neap_diag *diag)
+{
+    const planner p = {.allocator = c->allocator};
+    neap_status status = NEAP_OK;
+    for (uint32_t i = 0; i < from->n_extras && status == NEAP_OK; i++) {
+        const neap_extra *extra = &from->extras[i];
+        status = extra->is_list
+                     ? neap_draft_add_list(&p, to, extra->name, extra->items, extra->n_items, diag)
+                     : neap_draft_add_number(&p, to, extra->name, extra->number, diag);
+    }
+    return status;
+}
+
+static void set_gap(neap_figures *f)
+{
+    f->gap = f->bound_time > 0 ? f->time / f->bound_time - 1 : 0;
+    if (f->time <= f->bound_time)
+        f->outcome = NEAP_OPTIMAL;
+}
+
+static void set_figures(const curve *c, neap_solution *to, const neap_verdict *verdict,
+                        int64_t arena)
+{
+    const neap_graph *graph = c->request->graph;
+    neap_figures *f = &to->figures;
+    if (f->outcome != NEAP_TIME_LIMIT && f->outcome != NEAP_INTERRUPTED)
+        f->outcome = NEAP_FEASIBLE;
+    f->peak_bytes = verdict->peak_bytes;
+    f->arena_bytes = verdict->has_arena ? verdict->arena_bytes : arena;
+    f->time = verdict->time;
+    f->overhead = f->base_time > 0 ? f->time / f->base_time - 1 : 0;
+    f->recomputed_ops = verdict->recomputed_ops;
+    f->offloaded_bytes = verdict->offloaded_bytes;
+    f->least_budget = -1;
+    f->blocking_op = NEAP_NONE;
+    if (f->time < f->bound_time) { /* a plan of another kind than the bound speaks of */
+        f->bound_time = neap_graph_seconds(graph, neap_graph_least_ticks(graph));
+        f->bound_scope = "any";
+    }
+    set_gap(f);
+}
+
+/* Puts a plan for this budget, a smaller one's, in the place of the solution's own. */
+static neap_status install(const curve *c, const neap_solution *from, neap_solution *to,
+                           neap_plan *plan, neap_diag *diag)
+{
+    const planner p = {.allocator = c->allocator};
+    neap_verdict verdict;
+    draft d = {.plan = plan};
+    neap_arena_init(&d.arena, c->allocator);
+    neap_status status = copy_extras(c, &from->draft, &d, diag);
+    if (status == NEAP_OK)
+        status = judge(c, plan, to->figures.budget_bytes, &verdict, diag);
+    if (status == NEAP_OK && !verdict.accepted)
+        status = neap_fail(diag, NEAP_INTERNAL, "a plan for fewer bytes is rejected for more: %s",
+                           verdict.reason);
+    if (status != NEAP_OK) {
+        neap_planner_clear_draft(&p, &d);
+        return status;
+    }
+    char budget[32];
+    snprintf(to->message, sizeof to->message, "the plan for %s, which fits here too: %s",
+             name_budget(from->figures.budget_bytes, budget, sizeof budget),
+             to->draft.plan ? "this budget's own is slower" : "this budget has none of its own");
+    neap_planner_clear_draft(&p, &to->draft);
+    to->draft = d;
+    set_figures(c, to, &verdict, from->figures.arena_bytes);
+    return NEAP_OK;
+}
+
+static neap_status close_plans(const curve *c, size_t rank, neap_diag *diag)
+{
+    const neap_solution *from = rank > 0 ? c->solutions[c->order[rank - 1]] : NULL;
+    neap_solution *to = c->solutions[c->order[rank]];
+    if (!from || !from->draft.plan)
+        return NEAP_OK;
+    bool addressed = has_addresses(from->draft.plan);
+    if (to->draft.plan && to->figures.time <= from->figures.time &&
+        (has_addresses(to->draft.plan) || !addressed))
+        return NEAP_OK;
+    neap_plan *plan = NULL;
+    neap_status status = copy_plan(c, from->draft.plan, to->figures.budget_bytes, &plan, diag);
+    if (status == NEAP_OK && !addressed)
+        status = give_addresses(c, plan, diag);
+    if (status == NEAP_OK && is_better(plan, from->figures.time, to))
+        return install(c, from, to, plan, diag);
+    neap_plan_destroy(plan);
+    return status;
+}
+
+/* ---- Bounds of larger budgets ---- */
+
+static void close_bounds(const curve *c, size_t rank)
+{
+    const neap_figures *larger = &c->solutions[c->order[rank + 1]]->figures;
+    neap_solution *solution = c->solutions[c->order[rank]];
+    neap_figures *f = &solution->figures;
+    const neap_graph *graph = c->request->graph;
+    double least = neap_graph_seconds(graph, neap_graph_least_ticks(graph));
+    bool of_all = strcmp(larger->bound_scope, "any") == 0;
+    bool comparable =
+        of_all || f->bound_time <= least || strcmp(larger->bound_scope, f->bound_scope) == 0;
+    if (!comparable || larger->bound_time <= f->bound_time)
+        return;
+    if (solution->draft.plan && f->time < larger->bound_time) /* a plan of another kind */
+        return;
+    f->bound_time = larger->bound_time;
+    f->bound_scope = larger->bound_scope;
+    if (solution->draft.plan)
+        set_gap(f);
+}
+
+/* ---- The call ---- */
+
+static neap_status check_request(const neap_request *request, neap_diag *diag)
+{
+    if (request->objective != NEAP_LEAST_TIME)
+        return neap_fail(diag, NEAP_INVALID,
+                         "a curve shows the least time at each budget; it has no other objective");
+    if (!(request->time_limit >= 0))
+        return neap_fail(diag, NEAP_INVALID, "a time limit is 0 (none) or more seconds");
+    return NEAP_OK;
+}
+
+static neap_status begin(curve *c, neap_diag *diag)
+{
+    const neap_method *method = neap_methods_find(c->request->method);
+    for (size_t i = 0; i < c->n; i++)
+        c->solutions[i] = NULL;
+    neap_status status = check_request(c->request, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(c->allocator, c->n, &c->order, diag);
+    if (status != NEAP_OK)
+        return status;
+    c->begun = neap_clock_seconds();
+    c->shares = method && method->takes_constraints;
+    neap_part_progress_init(&c->progress, c->request->progress, c->begun);
+    sort_budgets(c);
+    return c->shares && c->request->start ? judge(c, c->request->start, -1, &c->start, diag)
+                                          : NEAP_OK;
+}
+
+neap_status neap_curve_solve(neap_allocator *allocator, const neap_request *request,
+                             const int64_t *budgets, size_t n, neap_solution **solutions,
+                             neap_diag *diag)
+{
+    curve c = {.allocator = neap_allocator_or_system(allocator),
+               .request = request,
+               .budgets = budgets,
+               .n = n,
+               .solutions = solutions};
+    neap_status status = begin(&c, diag);
+    for (size_t rank = 0; rank < n && status == NEAP_OK; rank++) {
+        status = solve_one(&c, rank, diag);
+        if (status == NEAP_OK)
+            status = close_plans(&c, rank, diag);
+    }
+    for (size_t rank = n; status == NEAP_OK && rank-- > 1;)
+        close_bounds(&c, rank - 1);
+    for (size_t i = 0; i < n && status != NEAP_OK; i++) {
+        neap_solution_destroy(solutions[i]);
+        solutions[i] = NULL;
+    }
+    NEAP_DELETE(c.allocator, n, c.order);
+    return status;
+}
