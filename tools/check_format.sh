@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Are all .c and .h files formatted as .clang-format says?
+# Are all .c and .h files formatted as .clang-format says, with comments of at most 100 columns?
 #   tools/check_format.sh [--fix] [ROOT]
 # --fix rewrites them instead; ROOT is the tree to look at, this repository if not given.
 set -euo pipefail
@@ -19,4 +19,5 @@ done
 [ ${#folders[@]} -gt 0 ] || exit 0
 
 find "${folders[@]}" -type f \( -name '*.c' -o -name '*.h' \) -print0 | sort -z |
-    xargs -0 -r clang-format "--style=file:$repository/.clang-format" "${mode[@]}"
+    xargs -0 -r -P "$(nproc)" -n 40 clang-format "--style=file:$repository/.clang-format" "${mode[@]}"
+python3 "$repository/tools/check_width.py" .
