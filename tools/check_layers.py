@@ -1,66 +1,45 @@
 #!/usr/bin/env python3
 """Enforces which folder may include which, and that no source grows past 1,000 lines.
 
-    tools/check_layers.py [ROOT]
+    tools/check_layers.py [ROOT]       checks; prints what is wrong
+    tools/check_layers.py --write      copies the table of rooms to CONTRIBUTING.md
+    tools/check_layers.py --matrix     prints who includes whom, and how often
 
-A room is a folder of src/, or of src/planners/, with all its subfolders. CONTRIBUTING.md explains
-the table.
+A room is a folder of src/, or of src/planners/, with all its subfolders. tools/rooms.toml is the
+table. A permission that no file uses is an error, and so are a cycle of rooms, a cycle of files and
+a table in CONTRIBUTING.md that differs. A ROOT without a table of its own is checked by ours.
 """
 
 import os
 import posixpath
 import re
 import sys
+import tomllib
 
 sys.dont_write_bytecode = True
 import c_source  # noqa: E402
 
-# What each room may include beside itself, written out in full.
-ROOMS = {
-    "base": (),
-    "graph": ("base",),
-    "models": ("graph", "base"),
-    "cost": ("graph", "base"),
-    "plan": ("graph", "base"),
-    "check": ("graph", "plan", "base"),
-    "layout": ("plan", "graph", "base"),
-    "lp": ("base",),
-    "planners/common": ("check", "plan", "graph", "base"),
-    "planners/chain": ("planners/common", "check", "plan", "graph", "base"),
-    "planners/offload": ("planners/common", "check", "plan", "graph", "base"),
-    "planners/neap": ("planners/common", "lp", "check", "plan", "graph", "base"),
-    "planners/checkmate": ("planners/common", "lp", "check", "plan", "graph", "base"),
-    "solve": ("planners/common", "layout", "check", "cost", "plan", "graph", "base"),
-    "run": ("plan", "layout", "cost", "graph", "base"),
-    "train": ("run", "solve", "plan", "layout", "cost", "graph", "models", "base"),
-    "report": ("plan", "check", "graph", "base"),
-}
+HERE = os.path.dirname(os.path.abspath(__file__))
+TABLE = "tools/rooms.toml"
+ROOMS = {}  # room: the rooms it may include beside itself
+PURPOSES = {}  # room: what it is for
+PUBLIC_HEADERS = {}  # header below include/neap/: its room
 
-# The room each public header belongs to. A new header gets a line here.
-PUBLIC_HEADERS = {
-    "status.h": "base",
-    "allocator.h": "base",
-    "progress.h": "base",
-    "version.h": "base",
-    "text.h": "base",
-    "graph.h": "graph",
-    "network.h": "graph",
-    "chain.h": "graph",
-    "models.h": "models",
-    "cost.h": "cost",
-    "plan.h": "plan",
-    "check.h": "check",
-    "layout.h": "layout",
-    "planner.h": "planners/common",
-    "batch.h": "solve",
-    "curve.h": "solve",
-    "run.h": "run",
-    "train.h": "train",
-    "data.h": "train",
-    "optimizer.h": "train",
-    "safetensors.h": "train",
-    "report.h": "report",
-}
+
+def load_table(root):
+    """Fills the three tables above. Returns whether they are those of root itself."""
+    own = os.path.join(root, TABLE)
+    path = own if os.path.isfile(own) else os.path.join(os.path.dirname(HERE), TABLE)
+    with open(path, "rb") as file:
+        table = tomllib.load(file)
+    for room, entry in table.items():
+        ROOMS[room] = tuple(entry["includes"])
+        PURPOSES[room] = entry["purpose"]
+        for header in entry["headers"]:
+            PUBLIC_HEADERS[header] = room
+    return path == own
+
+
 UMBRELLA = "neap.h"  # includes them all; for cli/, tests/ and examples/
 
 STANDARD_C = set(
@@ -83,7 +62,7 @@ OWNERS = {
 }
 
 LINE_LIMIT = 1000
-LINE_FOLDERS = ("include", "src", "cli", "python", "tests", "bench", "examples", "tools")
+LINE_FOLDERS = ("include", "src", "cli", "tests", "bench", "examples", "tools")
 LINE_SUFFIXES = (".c", ".h", ".cu", ".py")
 
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[ \t]*(?:<([^>\n]*)>|\"([^\"\n]*)\"|([^\n]*))", re.M)
@@ -154,7 +133,7 @@ def room_complaint(room, include):
         return "the umbrella header is for cli/, tests/ and examples/; include the modules you use"
     other = room_of(file)
     if other is None and is_public(file):
-        return "belongs to no room: add it to PUBLIC_HEADERS in tools/check_layers.py"
+        return "belongs to no room: add it to tools/rooms.toml"
     if other is None:
         return f"leads out of the rooms of src/, to {file}"
     if other == room or other in ROOMS[room]:
@@ -179,26 +158,15 @@ def header_complaint(path, include):
     return room_complaint(room_of(path), include)
 
 
-def client_complaint(path, include, own_folder, system):
-    """cli/ and python/: the public headers, their own folder, the system."""
+def cli_complaint(path, include):
+    """cli/: the public headers, its own folder, the system."""
     file = include.file
     if file is None:
-        if include.angled and include.name in system:
+        if include.angled and include.name in STANDARD_C | POSIX:
             return None
-    elif file.startswith(own_folder):
+    elif file.startswith("cli/") or is_public(file):
         return None
-    elif is_public(file):
-        if file != "include/neap/" + UMBRELLA or own_folder == "cli/":
-            return None
-    return f"{own_folder} may include only <neap/...>, its own files and system headers"
-
-
-def cli_complaint(path, include):
-    return client_complaint(path, include, "cli/", STANDARD_C | POSIX)
-
-
-def python_complaint(path, include):
-    return client_complaint(path, include, "python/", STANDARD_C | POSIX | {"Python.h"})
+    return "cli/ may include only <neap/...>, its own files and system headers"
 
 
 def include_errors(root):
@@ -206,7 +174,6 @@ def include_errors(root):
         ("include", header_complaint),
         ("src", source_complaint),
         ("cli", cli_complaint),
-        ("python", python_complaint),
     )
     for folder, judge in judges:
         for path in c_source.files(root, (folder,)):
@@ -215,7 +182,7 @@ def include_errors(root):
                 continue
             if folder == "include" and room_of(path) is None:
                 if path != "include/neap/" + UMBRELLA:
-                    yield f"{path}:1: add this header to PUBLIC_HEADERS in tools/check_layers.py"
+                    yield f"{path}:1: add this header to tools/rooms.toml"
                     continue
             for include in includes(root, path):
                 if isinstance(include, str):
@@ -226,6 +193,116 @@ def include_errors(root):
                     yield f"{path}:{include.line}: #include {include}: {complaint}"
 
 
+def use_counts(root):
+    """{(room, other room): how many #include lines of files in src/ and include/ lead there}."""
+    counts = {}
+    for path in c_source.files(root, ("include", "src")):
+        room = room_of(path)
+        for include in includes(root, path) if room else ():
+            other = None if isinstance(include, str) else include.file and room_of(include.file)
+            if other and other != room:
+                counts[room, other] = counts.get((room, other), 0) + 1
+    return counts
+
+
+def find_cycle(edges):
+    """A list of nodes, each with an edge to the next and the last to the first, or None."""
+    state, path = {}, []
+
+    def visit(node):
+        state[node] = "open"
+        path.append(node)
+        for other in edges.get(node, ()):
+            if state.get(other) == "open":
+                return path[path.index(other) :]
+            if other not in state:
+                cycle = visit(other)
+                if cycle:
+                    return cycle
+        path.pop()
+        state[node] = "done"
+        return None
+
+    for node in sorted(edges):
+        if node not in state:
+            cycle = visit(node)
+            if cycle:
+                return cycle
+    return None
+
+
+def table_errors(root):
+    """What is wrong with root's own table, and with the copy of it in CONTRIBUTING.md."""
+    counts = use_counts(root)
+    for room, others in ROOMS.items():
+        for other in others:
+            if other not in ROOMS:
+                yield f"{TABLE}: {room} -> {other}: there is no room {other}"
+            elif (room, other) not in counts:
+                yield f"{TABLE}: permission {room} -> {other} is not used: drop it"
+    cycle = find_cycle(ROOMS)
+    if cycle:
+        yield f"{TABLE}: a cycle of rooms: {' -> '.join(cycle + cycle[:1])}"
+    for header, room in PUBLIC_HEADERS.items():
+        if not os.path.isfile(os.path.join(root, "include/neap", header)):
+            yield f"{TABLE}: {room}: include/neap/{header} does not exist"
+    if os.path.isfile(os.path.join(root, GUIDE)):
+        text = c_source.read(root, GUIDE)
+        if with_table(text) != text:
+            yield f"{GUIDE}: its table of rooms is not {TABLE}: run tools/check_layers.py --write"
+
+
+def cycle_errors(root):
+    edges = {}
+    for path in c_source.files(root, ("include", "src", "cli")):
+        found = (i for i in includes(root, path) if not isinstance(i, str))
+        edges[path] = sorted({i.file for i in found if i.file and i.file != path})
+    cycle = find_cycle(edges)
+    if cycle:
+        yield f"{cycle[0]}:1: includes itself: {' -> '.join(cycle + cycle[:1])}"
+
+
+# --- the copy in CONTRIBUTING.md, and the matrix ---
+
+GUIDE = "CONTRIBUTING.md"
+BEGIN = f"<!-- rooms: made from {TABLE} by tools/check_layers.py --write -->\n"
+END = "<!-- end of rooms -->\n"
+
+
+def with_table(text):
+    """The guide's text with the table between its two marks made anew."""
+    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    lines = ["| folder | what it holds | may include |", "| --- | --- | --- |"]
+    for room, others in ROOMS.items():
+        lines.append(f"| `src/{room}/` | {PURPOSES[room]} | {', '.join(others)} |")
+    return text[:begin] + "\n".join(lines) + "\n" + text[end:]
+
+
+def write_table(root):
+    text = c_source.read(root, GUIDE)
+    with open(os.path.join(root, GUIDE), "w", encoding="utf-8") as file:
+        file.write(with_table(text))
+
+
+def print_matrix(root):
+    """Rooms from the bottom up: a row includes only columns to its left, so there is no cycle."""
+    counts = use_counts(root)
+    order = []
+    while len(order) < len(ROOMS):
+        ready = [r for r in ROOMS if r not in order and all(o in order for r_, o in counts if r_ == r)]
+        if not ready:
+            print(f"a cycle among: {', '.join(r for r in ROOMS if r not in order)}")
+            return 1
+        order.append(ready[0])
+    width = max(map(len, order)) + 4
+    print(" " * width + "".join(f"{i + 1:5}" for i in range(len(order))))
+    for i, room in enumerate(order):
+        row = [counts.get((room, other), ".") if j < i else "" for j, other in enumerate(order)]
+        print(f"{i + 1:2}  {room:{width - 4}}" + "".join(f"{n:>5}" for n in row).rstrip())
+    print("no room includes one below it in this list: there is no cycle")
+    return 0
+
+
 def length_errors(root):
     for path in c_source.files(root, LINE_FOLDERS, LINE_SUFFIXES):
         lines = len(c_source.read(root, path).splitlines())
@@ -234,9 +311,20 @@ def length_errors(root):
 
 
 def main():
-    here = os.path.dirname(os.path.abspath(__file__))
-    root = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(here)
-    errors = list(include_errors(root)) + list(length_errors(root))
+    arguments = sys.argv[1:]
+    mode = arguments.pop(0) if arguments and arguments[0].startswith("--") else None
+    root = arguments[0] if arguments else os.path.dirname(HERE)
+    own = load_table(root)
+    if mode == "--write":
+        write_table(root)
+        return 0
+    if mode == "--matrix":
+        return print_matrix(root)
+    if mode:
+        sys.exit(__doc__)
+    errors = [*include_errors(root), *cycle_errors(root), *length_errors(root)]
+    if own:
+        errors += table_errors(root)
     for error in errors:
         print(error)
     return 1 if errors else 0
