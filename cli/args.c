@@ -134,7 +134,7 @@ int cli_args_parse(const cli_command *command, int count, char **arguments, cli_
     return settings->help ? CLI_OK : check_operands(command, settings);
 }
 
-void cli_args_help(const cli_command *command, cli_buffer *out)
+void cli_args_help(const cli_command *command, neap_text *out)
 {
     static const size_t HELP_COLUMN = 28;
     const char *section = "";
@@ -143,9 +143,9 @@ void cli_args_help(const cli_command *command, cli_buffer *out)
             continue;
         if (strcmp(section, option->section) != 0) {
             section = option->section;
-            cli_buffer_text(out, "\n");
+            neap_text_puts(out, "\n");
             cli_styled(out, CLI_BOLD, "%s", section);
-            cli_buffer_text(out, "\n");
+            neap_text_puts(out, "\n");
         }
         cli_text left;
         char letter[5] = {0};
@@ -154,13 +154,13 @@ void cli_args_help(const cli_command *command, cli_buffer *out)
         int length =
             snprintf(left.chars, sizeof left.chars, "  %s--%s%s%s", letter, option->name,
                      option->argument ? " " : "", option->argument ? option->argument : "");
-        cli_buffer_text(out, left.chars);
+        neap_text_puts(out, left.chars);
         if ((size_t)length + 2 > HELP_COLUMN) {
-            cli_buffer_text(out, "\n");
+            neap_text_puts(out, "\n");
             length = 0;
         }
-        cli_buffer_repeat(out, ' ', HELP_COLUMN - (size_t)length);
+        neap_text_repeat(out, ' ', HELP_COLUMN - (size_t)length);
         cli_wrap(out, option->help, HELP_COLUMN, HELP_COLUMN, (size_t)cli_width());
-        cli_buffer_text(out, "\n");
+        neap_text_puts(out, "\n");
     }
 }

@@ -8,8 +8,7 @@
 #ifndef NEAP_CLI_ARGS_H
 #define NEAP_CLI_ARGS_H
 
-#include "buffer.h"
-
+#include <neap/text.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -32,6 +31,6 @@ typedef struct cli_option {
 int cli_args_parse(const cli_command *command, int count, char **arguments, cli_settings *settings);
 
 /* The table of options that a command takes, with headings. */
-void cli_args_help(const cli_command *command, cli_buffer *out);
+void cli_args_help(const cli_command *command, neap_text *out);
 
 #endif

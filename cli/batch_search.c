@@ -137,7 +137,7 @@ static const neap_batch_trial *first_batch(const cli_batch_row *r)
 }
 
 /* What no plan can do with less at batch 1. */
-static int add_floor(cli_batch_search *m, cli_buffer *line)
+static int add_floor(cli_batch_search *m, neap_text *line)
 {
     neap_diag diag;
     neap_graph *graph;
@@ -145,7 +145,7 @@ static int add_floor(cli_batch_search *m, cli_buffer *line)
     if (cli_batch_graph(m, 1, &graph, &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
     figures.floor_bytes = neap_graph_floor_bytes(graph, &figures.floor_op);
-    cli_buffer_text(line, "; ");
+    neap_text_puts(line, "; ");
     cli_report_floor(line, graph, &figures);
     neap_graph_destroy(graph);
     return CLI_OK;
@@ -155,14 +155,13 @@ static int too_little(cli_batch_search *m, int64_t bytes, const char *lowest)
 {
     cli_text budget, least, size;
     cli_bytes_pair(&budget, m->budget, &least, bytes);
-    cli_buffer line = {0};
+    neap_text line = {0};
     int code = add_floor(m, &line);
     if (code == CLI_OK)
-        code = cli_fail(CLI_INFEASIBLE,
-                        "budget %s is below what batch 1 takes, %s by %s%s; try --budget %s",
-                        budget.chars, least.chars, lowest, cli_buffer_get(&line),
-                        cli_bytes_above(&size, bytes));
-    cli_buffer_clear(&line);
+        code = cli_fail(
+            CLI_INFEASIBLE, "budget %s is below what batch 1 takes, %s by %s%s; try --budget %s",
+            budget.chars, least.chars, lowest, neap_text_get(&line), cli_bytes_above(&size, bytes));
+    neap_text_clear(&line);
     return code;
 }
 

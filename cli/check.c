@@ -65,7 +65,7 @@ static double overhead(const judgement *j)
 }
 
 /* "compute "conv1" (step 12)" */
-static void describe_step(const judgement *j, size_t index, cli_buffer *text)
+static void describe_step(const judgement *j, size_t index, neap_text *text)
 {
     if (index >= neap_plan_step_count(j->plan))
         return;
@@ -76,19 +76,19 @@ static void describe_step(const judgement *j, size_t index, cli_buffer *text)
         name = neap_graph_op(graph, step.id)->name;
     else if (step.kind != NEAP_COMPUTE && step.id < neap_graph_value_count(graph))
         name = neap_graph_value(graph, step.id)->name;
-    cli_buffer_print(text, "at step %zu, %s \"%s\"", index, neap_step_kind_name(step.kind), name);
+    neap_text_printf(text, "at step %zu, %s \"%s\"", index, neap_step_kind_name(step.kind), name);
 }
 
 static void add_figures(const judgement *j, cli_table *table)
 {
     const neap_verdict *v = &j->verdict;
     cli_text text, percent, other;
-    cli_buffer step = {0};
+    neap_text step = {0};
     describe_step(j, v->peak_step, &step);
     cli_fact(table, "budget", CLI_PLAIN, j->budget < 0 ? "none" : cli_bytes(&text, j->budget), "%s",
              j->settings->budget ? "" : "the plan's own");
-    cli_fact(table, "peak", CLI_BOLD, cli_bytes(&text, v->peak_bytes), "%s", cli_buffer_get(&step));
-    cli_buffer_clear(&step);
+    cli_fact(table, "peak", CLI_BOLD, cli_bytes(&text, v->peak_bytes), "%s", neap_text_get(&step));
+    neap_text_clear(&step);
     if (v->has_arena)
         cli_fact(table, "arena", CLI_PLAIN, cli_bytes(&text, v->arena_bytes),
                  "no two live tensors overlap");
@@ -104,19 +104,19 @@ static void add_figures(const judgement *j, cli_table *table)
                  "to the host, which holds %s at most", cli_bytes(&other, v->host_bytes));
 }
 
-static void add_verdict(const judgement *j, cli_buffer *out)
+static void add_verdict(const judgement *j, neap_text *out)
 {
     cli_styled(out, CLI_GOOD, "accepted");
     cli_styled(out, CLI_PLAIN, ": %s (%s) runs %s", j->plan_path, neap_plan_method(j->plan),
                neap_graph_name(j->model.graph));
-    cli_buffer_text(out, "\n");
+    neap_text_puts(out, "\n");
     cli_table table;
     cli_facts_init(&table);
     add_figures(j, &table);
     cli_table_finish(&table, out);
 }
 
-static void add_json(const judgement *j, cli_buffer *out)
+static void add_json(const judgement *j, neap_text *out)
 {
     const neap_verdict *v = &j->verdict;
     cli_json json;
@@ -150,7 +150,7 @@ static bool lacks_link(const judgement *j)
     return kind == NEAP_OFFLOAD || kind == NEAP_PREFETCH;
 }
 
-static int show(const judgement *j, cli_buffer *out)
+static int show(const judgement *j, neap_text *out)
 {
     if (j->settings->json)
         add_json(j, out);
@@ -164,7 +164,7 @@ static int show(const judgement *j, cli_buffer *out)
 
 /* ---- The command ---- */
 
-static int run_check(const cli_settings *settings, cli_buffer *out)
+static int run_check(const cli_settings *settings, neap_text *out)
 {
     judgement j = {.settings = settings,
                    .graph_path = settings->operands[0],

@@ -5,8 +5,9 @@
 #define NEAP_CLI_COMMAND_H
 
 #include "args.h"
-#include "buffer.h"
 #include "options.h"
+
+#include <neap/text.h>
 
 typedef struct cli_example {
     const char *line;
@@ -24,7 +25,7 @@ struct cli_command {
     unsigned groups; /* of options that it takes */
     size_t least_operands, most_operands;
     /* Adds to `out` what goes to stdout; returns an exit code, with the line on stderr written. */
-    int (*run)(const cli_settings *settings, cli_buffer *out);
+    int (*run)(const cli_settings *settings, neap_text *out);
 };
 
 extern const cli_command cli_command_models;
@@ -46,7 +47,7 @@ const cli_command *cli_command_find(const char *name); /* NULL: none */
 /* The error line for a name that is no command. */
 int cli_command_unknown(const char *name);
 
-void cli_help_overview(cli_buffer *out);
-void cli_help_command(const cli_command *command, cli_buffer *out);
+void cli_help_overview(neap_text *out);
+void cli_help_command(const cli_command *command, neap_text *out);
 
 #endif

@@ -56,7 +56,7 @@ static const cli_result *find_best(const comparison *c)
 }
 
 /* Bounds that speak of fewer than all plans: of which, for each method that has one. */
-static void add_scopes(const comparison *c, cli_buffer *out)
+static void add_scopes(const comparison *c, neap_text *out)
 {
     bool any = false;
     for (uint32_t i = 0; i < c->n_done; i++) {
@@ -67,10 +67,10 @@ static void add_scopes(const comparison *c, cli_buffer *out)
                    result->method, cli_scope_words(result->figures->bound_scope));
         any = true;
     }
-    cli_buffer_text(out, any ? "\n" : "");
+    neap_text_puts(out, any ? "\n" : "");
 }
 
-static void add_table(const comparison *c, const cli_result *best, cli_buffer *out)
+static void add_table(const comparison *c, const cli_result *best, neap_text *out)
 {
     cli_text natural, budget;
     cli_report_title(out, &c->model);
@@ -80,7 +80,7 @@ static void add_table(const comparison *c, const cli_result *best, cli_buffer *o
     else
         cli_styled(out, CLI_PLAIN, ", no budget: each method on its own");
     cli_styled(out, CLI_DIM, " (%s without a plan)", natural.chars);
-    cli_buffer_text(out, "\n\n");
+    neap_text_puts(out, "\n\n");
 
     cli_table table;
     cli_table_init(&table, cli_report_columns, CLI_REPORT_COLUMNS, 0);
@@ -89,11 +89,11 @@ static void add_table(const comparison *c, const cli_result *best, cli_buffer *o
     cli_table_finish(&table, out);
     if (best)
         cli_styled(out, CLI_DIM, "* %s", c->by_peak ? "the lowest peak" : "the fastest");
-    cli_buffer_text(out, best ? "\n" : "");
+    neap_text_puts(out, best ? "\n" : "");
     add_scopes(c, out);
 }
 
-static void add_json(const comparison *c, cli_buffer *out)
+static void add_json(const comparison *c, neap_text *out)
 {
     cli_json json;
     cli_json_begin(&json, out);
@@ -103,7 +103,7 @@ static void add_json(const comparison *c, cli_buffer *out)
     cli_json_end_array(&json);
 }
 
-static int show(const cli_settings *settings, const comparison *c, cli_buffer *out)
+static int show(const cli_settings *settings, const comparison *c, neap_text *out)
 {
     const cli_result *best = find_best(c);
     if (settings->json)
@@ -116,7 +116,7 @@ static int show(const cli_settings *settings, const comparison *c, cli_buffer *o
     return best ? CLI_OK : cli_explain_all(&c->model, c->results, c->n_done, c->budget);
 }
 
-static int run_compare(const cli_settings *settings, cli_buffer *out)
+static int run_compare(const cli_settings *settings, neap_text *out)
 {
     comparison c = {.budget = -1};
     if (settings->objective == CLI_OBJECTIVE_BATCH)

@@ -61,18 +61,18 @@ static int list_budgets(curve *c)
     c->budget_capacity = strlen(text);
     c->budgets = cli_memory_new(c->budget_capacity, sizeof *c->budgets);
     int code = c->budgets ? CLI_OK : cli_fail_memory();
-    cli_buffer size = {0};
+    neap_text size = {0};
     while (*text && code == CLI_OK) {
         size_t length = strcspn(text, ",");
         size.length = 0;
-        cli_buffer_add(&size, text, length);
-        if (size.failed)
+        neap_text_append(&size, text, length);
+        if (size.status != NEAP_OK)
             code = cli_fail_memory();
         else if (length > 0)
-            code = cli_load_budget(&c->model, "budgets", size.data, &c->budgets[c->n_budgets++]);
+            code = cli_load_budget(&c->model, "budgets", size.text, &c->budgets[c->n_budgets++]);
         text += length + (text[length] == ',');
     }
-    cli_buffer_clear(&size);
+    neap_text_clear(&size);
     if (code == CLI_OK && c->n_budgets == 0)
         code = cli_fail(CLI_BAD_INPUT, "--budgets names none; write some, such as 30%%,50%%,8GiB");
     return code;
@@ -165,13 +165,13 @@ static const cli_result *best_at(const curve *c, size_t budget)
 /* ---- The table ---- */
 
 /* Overheads of the budgets first .. end-1, a column each. */
-static void add_block(const curve *c, size_t first, size_t end, cli_buffer *out)
+static void add_block(const curve *c, size_t first, size_t end, neap_text *out)
 {
     size_t n_columns = end - first + 1;
     cli_column *columns = cli_memory_new(n_columns, sizeof *columns);
     cli_text *titles = cli_memory_new(n_columns, sizeof *titles);
     if (!columns || !titles) {
-        out->failed = true;
+        out->status = NEAP_NO_MEMORY;
         goto done;
     }
     columns[0] = (cli_column){"method", false};
@@ -197,7 +197,7 @@ done:
     cli_memory_release(titles, n_columns, sizeof *titles);
 }
 
-static void add_table(const curve *c, cli_buffer *out)
+static void add_table(const curve *c, neap_text *out)
 {
     static const size_t NAME_WIDTH = 15, COLUMN_WIDTH = 10;
     cli_text natural;
@@ -205,51 +205,52 @@ static void add_table(const curve *c, cli_buffer *out)
     cli_styled(out, CLI_PLAIN, ", overhead by budget");
     cli_styled(out, CLI_DIM, " (%s without a plan; - does not fit)",
                cli_bytes(&natural, c->model.natural_peak));
-    cli_buffer_text(out, "\n");
+    neap_text_puts(out, "\n");
     /* as many columns side by side as a terminal has room for */
     size_t per_block = ((size_t)cli_table_width() - NAME_WIDTH) / COLUMN_WIDTH;
     for (size_t first = 0; first < c->n_budgets; first += per_block) {
         size_t end = first + per_block < c->n_budgets ? first + per_block : c->n_budgets;
-        cli_buffer_text(out, "\n");
+        neap_text_puts(out, "\n");
         add_block(c, first, end, out);
     }
 }
 
 /* ---- Files ---- */
 
-static void add_csv_row(const cli_result *result, cli_buffer *csv)
+static void add_csv_row(const cli_result *result, neap_text *csv)
 {
     const neap_figures *f = result->figures;
-    cli_buffer_print(csv, "%s,%" PRId64 ",%s,", result->method, result->budget,
+    neap_text_printf(csv, "%s,%" PRId64 ",%s,", result->method, result->budget,
                      cli_result_status(result));
     if (result->plan)
-        cli_buffer_print(csv,
+        neap_text_printf(csv,
                          "%" PRId64 ",%" PRId64 ",%.15g,%.15g,%.15g,%.15g,%" PRIu64 ",%" PRId64,
                          f->peak_bytes, f->arena_bytes, f->time, f->overhead, f->bound_time, f->gap,
                          f->recomputed_ops, f->offloaded_bytes);
     else
-        cli_buffer_text(csv, ",,,,,,,");
+        neap_text_puts(csv, ",,,,,,,");
     if (result->solved)
-        cli_buffer_print(csv, ",%.6g\n", f->solve_seconds);
+        neap_text_printf(csv, ",%.6g\n", f->solve_seconds);
     else
-        cli_buffer_text(csv, ",\n");
+        neap_text_puts(csv, ",\n");
 }
 
-static int write_csv(const curve *c, cli_buffer *out)
+static int write_csv(const curve *c, neap_text *out)
 {
-    cli_buffer csv = {0};
-    cli_buffer_text(&csv, "method,budget_bytes,status,peak_bytes,arena_bytes,time,overhead,"
-                          "bound_time,gap,recomputed_ops,offloaded_bytes,solve_seconds\n");
+    neap_text csv = {0};
+    neap_text_puts(&csv, "method,budget_bytes,status,peak_bytes,arena_bytes,time,overhead,"
+                         "bound_time,gap,recomputed_ops,offloaded_bytes,solve_seconds\n");
     for (size_t i = 0; i < c->n_results; i++)
         if (nth_result(c, i))
             add_csv_row(nth_result(c, i), &csv);
-    int code = csv.failed ? cli_fail_memory()
-                          : cli_file_deliver(c->settings->csv, csv.data, csv.length, out);
-    cli_buffer_clear(&csv);
+    int code = csv.status != NEAP_OK
+                   ? cli_fail_memory()
+                   : cli_file_deliver(c->settings->csv, csv.text, csv.length, out);
+    neap_text_clear(&csv);
     return code;
 }
 
-static int write_svg(const curve *c, cli_buffer *out)
+static int write_svg(const curve *c, neap_text *out)
 {
     size_t count = 0;
     neap_curve_point *points = cli_memory_new(c->n_results, sizeof *points);
@@ -284,7 +285,7 @@ static int write_svg(const curve *c, cli_buffer *out)
 
 /* ---- The command ---- */
 
-static int show(const curve *c, cli_buffer *out)
+static int show(const curve *c, neap_text *out)
 {
     const cli_settings *settings = c->settings;
     int code = CLI_OK;
@@ -314,7 +315,7 @@ static int show(const curve *c, cli_buffer *out)
     return cli_explain_all(&c->model, c->results, c->n_results, -1);
 }
 
-static int run_curve(const cli_settings *settings, cli_buffer *out)
+static int run_curve(const cli_settings *settings, neap_text *out)
 {
     if (cli_is_stdout(settings->csv) + cli_is_stdout(settings->svg) + settings->json > 1)
         return cli_fail(CLI_BAD_INPUT,

@@ -62,7 +62,7 @@ static void add_row(cli_table *table, const neap_device *device)
     cli_cell(table, CLI_DIM, "%s", device->summary);
 }
 
-static void list_devices(const neap_devices *devices, cli_buffer *out)
+static void list_devices(const neap_devices *devices, neap_text *out)
 {
     static const cli_column COLUMNS[] = {{"name", false}, {"GB", true},   {"GB/s", true},
                                          {"f32", true},   {"tf32", true}, {"f16", true},
@@ -75,7 +75,7 @@ static void list_devices(const neap_devices *devices, cli_buffer *out)
     cli_styled(out, CLI_DIM,
                "f32 to bf16: peak of products in TFLOP/s. link: to host memory, in "
                "GB/s.");
-    cli_buffer_text(out, "\n");
+    neap_text_puts(out, "\n");
 }
 
 static void add_link(cli_table *table, const neap_device *device)
@@ -91,13 +91,13 @@ static void add_link(cli_table *table, const neap_device *device)
              device->duplex ? "both ways at once" : "one way at a time");
 }
 
-static void describe(const neap_device *device, cli_buffer *out)
+static void describe(const neap_device *device, neap_text *out)
 {
     cli_text text, size;
     cli_table table;
     cli_styled(out, CLI_BOLD, "%s", device->name);
     cli_styled(out, CLI_DIM, "  %s", device->summary);
-    cli_buffer_text(out, "\n");
+    neap_text_puts(out, "\n");
     cli_facts_init(&table);
     if (device->memory > 0)
         cli_fact(&table, "memory", CLI_PLAIN,
@@ -126,7 +126,7 @@ static void describe(const neap_device *device, cli_buffer *out)
 
 /* ---- The command ---- */
 
-static void print_all(const neap_devices *devices, bool as_json, cli_buffer *out)
+static void print_all(const neap_devices *devices, bool as_json, neap_text *out)
 {
     if (!as_json) {
         list_devices(devices, out);
@@ -140,7 +140,7 @@ static void print_all(const neap_devices *devices, bool as_json, cli_buffer *out
     cli_json_end_array(&json);
 }
 
-static int print_one(const neap_devices *devices, const char *name, bool as_json, cli_buffer *out)
+static int print_one(const neap_devices *devices, const char *name, bool as_json, neap_text *out)
 {
     const neap_device *device = cli_find_device(devices, name);
     if (!device)
@@ -155,7 +155,7 @@ static int print_one(const neap_devices *devices, const char *name, bool as_json
     return CLI_OK;
 }
 
-static int run_devices(const cli_settings *settings, cli_buffer *out)
+static int run_devices(const cli_settings *settings, neap_text *out)
 {
     neap_devices *devices;
     int code = cli_load_devices(settings, &devices);

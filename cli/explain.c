@@ -57,47 +57,47 @@ static int try_others(cli_run *run, const cli_result *failed, alternatives *foun
 
 /* "budget 3.00 GiB is below the least sqrt can do here, 3.41 GiB (op "conv5_bw")" */
 static void add_reason(const cli_run *run, const cli_result *failed, bool all_tried,
-                       cli_buffer *line)
+                       neap_text *line)
 {
     cli_text budget, least;
     const neap_figures *figures = failed->figures;
     const char *shortage = neap_solution_shortage(failed->solution);
     cli_bytes(&budget, failed->budget);
     if (*shortage && figures->least_budget > 0)
-        cli_buffer_print(line, "%s; ", shortage);
+        neap_text_printf(line, "%s; ", shortage);
     if (figures->least_budget > 0) {
         cli_bytes_pair(&budget, failed->budget, &least, figures->least_budget);
         if (all_tried)
-            cli_buffer_print(line, "budget %s is below the least any method can do here, %s by %s",
+            neap_text_printf(line, "budget %s is below the least any method can do here, %s by %s",
                              budget.chars, least.chars, failed->method);
         else
-            cli_buffer_print(line, "budget %s is below the least %s can do here, %s", budget.chars,
+            neap_text_printf(line, "budget %s is below the least %s can do here, %s", budget.chars,
                              failed->method, least.chars);
         cli_report_op(line, run->model->graph, figures->blocking_op);
     } else if (*neap_solution_message(failed->solution)) {
-        cli_buffer_text(line, neap_solution_message(failed->solution));
+        neap_text_puts(line, neap_solution_message(failed->solution));
     } else {
-        cli_buffer_print(line, "%s has no plan within %s", failed->method, budget.chars);
+        neap_text_printf(line, "%s has no plan within %s", failed->method, budget.chars);
     }
 }
 
-static void add_remedy(const cli_result *failed, const alternatives *found, cli_buffer *line)
+static void add_remedy(const cli_result *failed, const alternatives *found, neap_text *line)
 {
     cli_text size;
     int64_t least = failed->figures->least_budget;
     if (found->fits) {
-        cli_buffer_print(line, "; try --method %s", found->fits);
+        neap_text_printf(line, "; try --method %s", found->fits);
         if (least > 0)
-            cli_buffer_print(line, " or --budget %s", cli_bytes_above(&size, least));
+            neap_text_printf(line, " or --budget %s", cli_bytes_above(&size, least));
     } else if (found->lowest && (least <= 0 || found->lowest_budget < least)) {
-        cli_buffer_print(line, "; try --method %s --budget %s, the least of all methods",
+        neap_text_printf(line, "; try --method %s --budget %s, the least of all methods",
                          found->lowest, cli_bytes_above(&size, found->lowest_budget));
     } else if (least > 0) {
-        cli_buffer_print(line, "; try --budget %s", cli_bytes_above(&size, least));
+        neap_text_printf(line, "; try --budget %s", cli_bytes_above(&size, least));
     }
 }
 
-int cli_explain(cli_run *run, const cli_result *failed, bool all_tried, cli_buffer *line)
+int cli_explain(cli_run *run, const cli_result *failed, bool all_tried, neap_text *line)
 {
     cli_text size;
     alternatives found = {0};
@@ -109,13 +109,13 @@ int cli_explain(cli_run *run, const cli_result *failed, bool all_tried, cli_buff
     }
     add_reason(run, failed, all_tried, line);
     if (failed->figures->least_budget > 0) { /* else the library's message has said it */
-        cli_buffer_text(line, "; ");
+        neap_text_puts(line, "; ");
         cli_report_floor(line, run->model->graph, failed->figures);
     }
     if (strcmp(failed->method, "store-all") != 0)
-        cli_buffer_print(line, "; store-all needs %s", cli_bytes(&size, run->model->natural_peak));
+        neap_text_printf(line, "; store-all needs %s", cli_bytes(&size, run->model->natural_peak));
     add_remedy(failed, &found, line);
-    return line->failed ? cli_fail_memory() : CLI_OK;
+    return line->status != NEAP_OK ? cli_fail_memory() : CLI_OK;
 }
 
 /* ---- Several methods ---- */
@@ -139,21 +139,22 @@ int cli_explain_all(const cli_loaded *model, const cli_result *results, size_t c
     if (!lowest)
         return cli_fail(CLI_INFEASIBLE, "no method here has a plan");
     cli_text given, least, size;
-    cli_buffer line = {0};
+    neap_text line = {0};
     int64_t bytes = lowest->figures->least_budget;
     cli_bytes_pair(&given, budget < 0 ? bytes : budget, &least, bytes);
     if (budget < 0)
-        cli_buffer_text(&line, "all budgets are");
+        neap_text_puts(&line, "all budgets are");
     else
-        cli_buffer_print(&line, "budget %s is", given.chars);
-    cli_buffer_print(&line, " below the least these methods can do here, %s by %s", least.chars,
+        neap_text_printf(&line, "budget %s is", given.chars);
+    neap_text_printf(&line, " below the least these methods can do here, %s by %s", least.chars,
                      lowest->method);
     cli_report_op(&line, model->graph, lowest->figures->blocking_op);
-    cli_buffer_text(&line, "; ");
+    neap_text_puts(&line, "; ");
     cli_report_floor(&line, model->graph, lowest->figures);
-    int code = line.failed ? cli_fail_memory()
-                           : cli_fail(CLI_INFEASIBLE, "%s; try --%s %s", line.data,
-                                      budget < 0 ? "to" : "budget", cli_bytes_above(&size, bytes));
-    cli_buffer_clear(&line);
+    int code = line.status != NEAP_OK
+                   ? cli_fail_memory()
+                   : cli_fail(CLI_INFEASIBLE, "%s; try --%s %s", line.text,
+                              budget < 0 ? "to" : "budget", cli_bytes_above(&size, bytes));
+    neap_text_clear(&line);
     return code;
 }

@@ -11,7 +11,7 @@
  * that sets it, and what to try. Unless all methods were tried already, the others are, for a few
  * seconds, to find one that fits. loaded->natural_peak is known.
  */
-int cli_explain(cli_run *run, const cli_result *failed, bool all_tried, cli_buffer *line);
+int cli_explain(cli_run *run, const cli_result *failed, bool all_tried, neap_text *line);
 
 /* The line and the exit code where none of several results has a plan: which needs least. Results
    that are all zero count for nothing. budget: of them all, or -1 where each has another. */

@@ -55,19 +55,19 @@ int cli_file_write(const char *path, const char *text, size_t length)
 /* The file is made in its folder, under another name at first: that has to be allowed. */
 static int check_folder(const char *path)
 {
-    cli_buffer folder = {0};
+    neap_text folder = {0};
     const char *slash = strrchr(path, '/');
     int code = CLI_OK;
     if (slash)
-        cli_buffer_add(&folder, path, slash == path ? 1 : (size_t)(slash - path));
+        neap_text_append(&folder, path, slash == path ? 1 : (size_t)(slash - path));
     else
-        cli_buffer_text(&folder, ".");
-    if (folder.failed)
+        neap_text_puts(&folder, ".");
+    if (folder.status != NEAP_OK)
         code = cli_fail_memory();
-    else if (access(folder.data, W_OK | X_OK) != 0)
-        code = cli_fail(CLI_FAILED, "cannot write %s: folder %s: %s", path, folder.data,
+    else if (access(folder.text, W_OK | X_OK) != 0)
+        code = cli_fail(CLI_FAILED, "cannot write %s: folder %s: %s", path, folder.text,
                         strerror(errno));
-    cli_buffer_clear(&folder);
+    neap_text_clear(&folder);
     return code;
 }
 
@@ -91,15 +91,15 @@ bool cli_is_stdout(const char *path)
     return path && strcmp(path, "-") == 0;
 }
 
-int cli_file_deliver(const char *path, const char *text, size_t length, cli_buffer *out)
+int cli_file_deliver(const char *path, const char *text, size_t length, neap_text *out)
 {
     if (!cli_is_stdout(path))
         return cli_file_write(path, text, length);
-    cli_buffer_add(out, text, length);
+    neap_text_append(out, text, length);
     return CLI_OK;
 }
 
-int cli_graph_deliver(const char *path, const neap_graph *graph, cli_buffer *out)
+int cli_graph_deliver(const char *path, const neap_graph *graph, neap_text *out)
 {
     neap_diag diag;
     char *text;

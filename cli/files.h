@@ -4,9 +4,8 @@
 #ifndef NEAP_CLI_FILES_H
 #define NEAP_CLI_FILES_H
 
-#include "buffer.h"
-
 #include <neap/graph.h>
+#include <neap/text.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -26,9 +25,9 @@ int cli_file_check(const char *path);
 /* Is it "-", standard output? A NULL path is not. */
 bool cli_is_stdout(const char *path);
 /* The same, but "-" adds the text to what the command prints. */
-int cli_file_deliver(const char *path, const char *text, size_t length, cli_buffer *out);
+int cli_file_deliver(const char *path, const char *text, size_t length, neap_text *out);
 /* A graph, likewise. */
-int cli_graph_deliver(const char *path, const neap_graph *graph, cli_buffer *out);
+int cli_graph_deliver(const char *path, const neap_graph *graph, neap_text *out);
 
 /* Writes to standard output. A pipe whose reader has gone is no news to anyone: CLI_FAILED without
  * a line. */

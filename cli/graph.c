@@ -154,17 +154,17 @@ static void add_costs(const summary *s, cli_table *table)
                  neap_graph_op(graph, s->largest_op)->name);
 }
 
-static void add_summary(const summary *s, cli_buffer *out)
+static void add_summary(const summary *s, neap_text *out)
 {
     static const cli_column KINDS[] = {{"values", false}, {"count", true}, {"bytes", true}};
     cli_table table;
     cli_report_title(out, s->model);
-    cli_buffer_text(out, "\n");
+    neap_text_puts(out, "\n");
     cli_facts_init(&table);
     add_sizes(s, &table);
     add_costs(s, &table);
     cli_table_finish(&table, out);
-    cli_buffer_text(out, "\n");
+    neap_text_puts(out, "\n");
     cli_table_init(&table, KINDS, 3, 2);
     for (uint32_t i = 0; i < s->n_kinds; i++) {
         cli_text text;
@@ -175,7 +175,7 @@ static void add_summary(const summary *s, cli_buffer *out)
     cli_table_finish(&table, out);
 }
 
-static void add_json(const summary *s, cli_buffer *out)
+static void add_json(const summary *s, neap_text *out)
 {
     const neap_graph *graph = s->model->graph;
     cli_json json;
@@ -210,7 +210,7 @@ static void add_json(const summary *s, cli_buffer *out)
 
 /* ---- The command ---- */
 
-static int run_graph(const cli_settings *settings, cli_buffer *out)
+static int run_graph(const cli_settings *settings, neap_text *out)
 {
     if (cli_is_stdout(settings->output) && settings->json)
         return cli_fail(CLI_BAD_INPUT, "-o - puts the graph on standard output; leave out --json, "

@@ -48,32 +48,32 @@ int cli_command_unknown(const char *name)
     return cli_fail(CLI_BAD_INPUT, "no command \"%s\"; neap help lists them", name);
 }
 
-static void add_heading(cli_buffer *out, const char *heading)
+static void add_heading(neap_text *out, const char *heading)
 {
-    cli_buffer_text(out, "\n");
+    neap_text_puts(out, "\n");
     cli_styled(out, CLI_BOLD, "%s", heading);
-    cli_buffer_text(out, "\n");
+    neap_text_puts(out, "\n");
 }
 
-static void add_examples(cli_buffer *out, const char *heading, const cli_example *examples,
+static void add_examples(neap_text *out, const char *heading, const cli_example *examples,
                          size_t count)
 {
     add_heading(out, heading);
     for (size_t i = 0; i < count && examples[i].line; i++) {
-        cli_buffer_print(out, "  %s\n      ", examples[i].line);
+        neap_text_printf(out, "  %s\n      ", examples[i].line);
         cli_styled(out, CLI_DIM, "%s", examples[i].meaning);
-        cli_buffer_text(out, "\n");
+        neap_text_puts(out, "\n");
     }
 }
 
-void cli_help_overview(cli_buffer *out)
+void cli_help_overview(neap_text *out)
 {
     static const cli_column COLUMNS[] = {{NULL, false}, {NULL, false}};
     cli_styled(out, CLI_BOLD, "neap");
-    cli_buffer_text(out, " trains neural networks at the lowest high-water mark of memory\n\n");
-    cli_buffer_text(out, "Usage: neap COMMAND [OPTIONS]\n\n");
+    neap_text_puts(out, " trains neural networks at the lowest high-water mark of memory\n\n");
+    neap_text_puts(out, "Usage: neap COMMAND [OPTIONS]\n\n");
     cli_wrap(out, ABOUT, 0, 0, (size_t)cli_width());
-    cli_buffer_text(out, "\n");
+    neap_text_puts(out, "\n");
 
     add_heading(out, "Commands");
     cli_table table;
@@ -88,15 +88,15 @@ void cli_help_overview(cli_buffer *out)
 
     add_examples(out, "Try", TRY, sizeof TRY / sizeof TRY[0]);
     add_heading(out, "Exit status");
-    cli_buffer_text(out, "  0 done; 2 bad input; 3 no plan in this budget; 1 anything else\n");
+    neap_text_puts(out, "  0 done; 2 bad input; 3 no plan in this budget; 1 anything else\n");
 }
 
-void cli_help_command(const cli_command *command, cli_buffer *out)
+void cli_help_command(const cli_command *command, neap_text *out)
 {
-    cli_buffer_print(out, "Usage: neap %s%s%s [OPTIONS]\n\n", command->name,
+    neap_text_printf(out, "Usage: neap %s%s%s [OPTIONS]\n\n", command->name,
                      *command->operands ? " " : "", command->operands);
     cli_wrap(out, command->about, 0, 0, (size_t)cli_width());
-    cli_buffer_text(out, "\n");
+    neap_text_puts(out, "\n");
     cli_args_help(command, out);
     add_examples(out, "Examples", command->examples, CLI_EXAMPLES);
 }

@@ -2,73 +2,31 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-/* The length of the UTF-8 sequence at `text` (RFC 3629: no surrogates, nothing overlong), 0 if it
- * is none. */
-static size_t sequence_length(const unsigned char *text)
-{
-    if (text[0] < 0x80)
-        return 1;
-    size_t length = text[0] >= 0xf0 ? 4 : text[0] >= 0xe0 ? 3 : 2;
-    if (text[0] < 0xc2 || text[0] > 0xf4)
-        return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] > 0x9f) ||
-        (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] > 0x8f))
-        return 0;
-    return length;
-}
-
-static void add_string(cli_buffer *out, const char *text)
-{
-    cli_buffer_text(out, "\"");
-    while (*text) {
-        size_t length = sequence_length((const unsigned char *)text);
-        if (length == 0)
-            cli_buffer_text(out, "\xef\xbf\xbd");
-        else if (*text == '"' || *text == '\\')
-            cli_buffer_print(out, "\\%c", *text);
-        else if (*text == '\n')
-            cli_buffer_text(out, "\\n");
-        else if (*text == '\t')
-            cli_buffer_text(out, "\\t");
-        else if ((unsigned char)*text < 0x20 || *text == 0x7f)
-            cli_buffer_print(out, "\\u%04x", (unsigned)*text);
-        else
-            cli_buffer_add(out, text, length);
-        text += length ? length : 1;
-    }
-    cli_buffer_text(out, "\"");
-}
 
 static void new_line(cli_json *json)
 {
-    cli_buffer_text(json->out, "\n");
-    cli_buffer_repeat(json->out, ' ', 2 * (size_t)json->depth);
+    neap_text_puts(json->out, "\n");
+    neap_text_repeat(json->out, ' ', 2 * (size_t)json->depth);
 }
 
 /* What stands before a value: the comma after the last one, and its key. */
 static void begin_value(cli_json *json, const char *key)
 {
     if (json->depth > 0) {
-        cli_buffer_text(json->out, json->first ? "" : ",");
+        neap_text_puts(json->out, json->first ? "" : ",");
         new_line(json);
     }
     json->first = false;
     if (key) {
-        add_string(json->out, key);
-        cli_buffer_text(json->out, ": ");
+        neap_text_json_string(json->out, key);
+        neap_text_puts(json->out, ": ");
     }
 }
 
 static void open_group(cli_json *json, const char *key, const char *bracket)
 {
     begin_value(json, key);
-    cli_buffer_text(json->out, bracket);
+    neap_text_puts(json->out, bracket);
     json->depth++;
     json->first = true;
 }
@@ -79,12 +37,12 @@ static void close_group(cli_json *json, const char *bracket)
     if (!json->first)
         new_line(json);
     json->first = false;
-    cli_buffer_text(json->out, bracket);
+    neap_text_puts(json->out, bracket);
     if (json->depth == 0)
-        cli_buffer_text(json->out, "\n");
+        neap_text_puts(json->out, "\n");
 }
 
-void cli_json_begin(cli_json *json, cli_buffer *out)
+void cli_json_begin(cli_json *json, neap_text *out)
 {
     *json = (cli_json){.out = out, .first = true};
 }
@@ -113,15 +71,15 @@ void cli_json_string(cli_json *json, const char *key, const char *text)
 {
     begin_value(json, key);
     if (text)
-        add_string(json->out, text);
+        neap_text_json_string(json->out, text);
     else
-        cli_buffer_text(json->out, "null");
+        neap_text_puts(json->out, "null");
 }
 
 void cli_json_integer(cli_json *json, const char *key, int64_t number)
 {
     begin_value(json, key);
-    cli_buffer_print(json->out, "%" PRId64, number);
+    neap_text_printf(json->out, "%" PRId64, number);
 }
 
 void cli_json_size(cli_json *json, const char *key, int64_t bytes)
@@ -135,37 +93,29 @@ void cli_json_size(cli_json *json, const char *key, int64_t bytes)
 void cli_json_real(cli_json *json, const char *key, double number)
 {
     begin_value(json, key);
-    if (!isfinite(number)) {
-        cli_buffer_text(json->out, "null");
-        return;
-    }
-    char digits[64];
-    for (int precision = 15; precision <= 17; precision++) {
-        snprintf(digits, sizeof digits, "%.*g", precision, number);
-        double same = strtod(digits, NULL);
-        if (!(same < number) && !(same > number))
-            break;
-    }
-    cli_buffer_text(json->out, digits);
+    if (isfinite(number))
+        neap_text_double(json->out, number);
+    else
+        neap_text_puts(json->out, "null");
 }
 
 void cli_json_bool(cli_json *json, const char *key, bool truth)
 {
     begin_value(json, key);
-    cli_buffer_text(json->out, truth ? "true" : "false");
+    neap_text_puts(json->out, truth ? "true" : "false");
 }
 
 void cli_json_null(cli_json *json, const char *key)
 {
     begin_value(json, key);
-    cli_buffer_text(json->out, "null");
+    neap_text_puts(json->out, "null");
 }
 
 void cli_json_integers(cli_json *json, const char *key, const int64_t *items, size_t count)
 {
     begin_value(json, key);
-    cli_buffer_text(json->out, "[");
+    neap_text_puts(json->out, "[");
     for (size_t i = 0; i < count; i++)
-        cli_buffer_print(json->out, "%s%" PRId64, i ? ", " : "", items[i]);
-    cli_buffer_text(json->out, "]");
+        neap_text_printf(json->out, "%s%" PRId64, i ? ", " : "", items[i]);
+    neap_text_puts(json->out, "]");
 }

@@ -1,24 +1,23 @@
 /*
- * json.h - writes JSON into a buffer, two spaces a level.
+ * json.h - writes JSON into a text, two spaces a level.
  *
- * A key is NULL for an item of an array and for the outermost value. Strings are escaped; bytes
- * that are not UTF-8 become U+FFFD. Numbers read back as the same double. What is not finite is
- * null.
+ * A key is NULL for an item of an array and for the outermost value. Strings and
+ * numbers are written as by neap/text.h. What is not finite is null.
  */
 #ifndef NEAP_CLI_JSON_H
 #define NEAP_CLI_JSON_H
 
-#include "buffer.h"
-
+#include <neap/text.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct cli_json {
-    cli_buffer *out;
+    neap_text *out;
     int depth;
     bool first; /* nothing stands in the innermost object or array yet */
 } cli_json;
 
-void cli_json_begin(cli_json *json, cli_buffer *out);
+void cli_json_begin(cli_json *json, neap_text *out);
 void cli_json_object(cli_json *json, const char *key);
 void cli_json_end_object(cli_json *json);
 void cli_json_array(cli_json *json, const char *key);

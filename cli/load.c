@@ -20,19 +20,19 @@ static neap_status read_environment(neap_devices *devices, neap_diag *diag)
 {
     const char *paths = getenv("NEAP_DEVICES");
     neap_status status = NEAP_OK;
-    cli_buffer path = {0};
+    neap_text path = {0};
     while (paths && *paths && status == NEAP_OK) {
         size_t length = strcspn(paths, ":");
         path.length = 0;
-        cli_buffer_add(&path, paths, length);
-        if (path.failed) {
+        neap_text_append(&path, paths, length);
+        if (path.status != NEAP_OK) {
             status = diag->status = NEAP_NO_MEMORY;
         } else if (length > 0) {
-            status = neap_devices_read_file(devices, path.data, diag);
+            status = neap_devices_read_file(devices, path.text, diag);
         }
         paths += length + (paths[length] == ':');
     }
-    cli_buffer_clear(&path);
+    neap_text_clear(&path);
     return status;
 }
 

@@ -31,7 +31,7 @@ static bool is_one_of(const char *word, const char *a, const char *b)
 }
 
 /* neap help [COMMAND] */
-static int run_help(int count, char **arguments, cli_buffer *out)
+static int run_help(int count, char **arguments, neap_text *out)
 {
     if (count > 1)
         return cli_fail(CLI_BAD_INPUT, "help explains one command at a time: neap help %s",
@@ -47,7 +47,7 @@ static int run_help(int count, char **arguments, cli_buffer *out)
     return CLI_OK;
 }
 
-static int run_command(const char *name, int count, char **arguments, cli_buffer *out)
+static int run_command(const char *name, int count, char **arguments, neap_text *out)
 {
     const cli_command *command = cli_command_find(name);
     if (!command)
@@ -64,18 +64,18 @@ static int run_command(const char *name, int count, char **arguments, cli_buffer
     return code;
 }
 
-static int run(int count, char **arguments, cli_buffer *out)
+static int run(int count, char **arguments, neap_text *out)
 {
     if (count == 0) {
-        cli_buffer help = {0};
+        neap_text help = {0};
         cli_help_overview(&help);
-        fputs(cli_buffer_get(&help), stderr);
-        cli_buffer_clear(&help);
+        fputs(neap_text_get(&help), stderr);
+        neap_text_clear(&help);
         return CLI_BAD_INPUT;
     }
     const char *word = arguments[0];
     if (is_one_of(word, "--version", "-V")) {
-        cli_buffer_print(out, "neap %s\n", neap_version());
+        neap_text_printf(out, "neap %s\n", neap_version());
         return CLI_OK;
     }
     if (is_one_of(word, "--help", "-h") || strcmp(word, "help") == 0)
@@ -92,15 +92,15 @@ int main(int argc, char **argv)
     hold_standard_streams();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write */
     signal(SIGXFSZ, SIG_IGN); /* and so is a file past the limit of ulimit -f */
-    cli_buffer out = {0};
+    neap_text out = {0};
     int code = run(argc > 0 ? argc - 1 : 0, argv + 1, &out);
-    if (out.failed) {
+    if (out.status != NEAP_OK) {
         code = cli_fail_memory();
     } else if (out.length > 0) {
-        int written = cli_stdout_write(out.data, out.length);
+        int written = cli_stdout_write(out.text, out.length);
         if (written != CLI_OK)
             code = written;
     }
-    cli_buffer_clear(&out);
+    neap_text_clear(&out);
     exit(code);
 }

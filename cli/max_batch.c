@@ -50,7 +50,7 @@ static void add_row(cli_table *table, const char *method, const cli_batch_row *r
         cli_cell(table, CLI_DIM, "-");
 }
 
-static void add_table(const cli_batch_search *m, cli_buffer *out)
+static void add_table(const cli_batch_search *m, neap_text *out)
 {
     static const cli_column COLUMNS[] = {
         {"method", false}, {"batch", true},  {"to store-all", true},
@@ -66,7 +66,7 @@ static void add_table(const cli_batch_search *m, cli_buffer *out)
     if (extra >= 0)
         cli_styled(out, CLI_DIM, " (at most %.4g forward pass%s more than every op once)", extra,
                    extra > 1 ? "es" : "");
-    cli_buffer_text(out, "\n\n");
+    neap_text_puts(out, "\n\n");
     cli_table table;
     cli_table_init(&table, COLUMNS, sizeof COLUMNS / sizeof COLUMNS[0], 0);
     for (uint32_t i = 0; i < m->n_done; i++)
@@ -74,7 +74,7 @@ static void add_table(const cli_batch_search *m, cli_buffer *out)
     cli_table_finish(&table, out);
     cli_styled(out, CLI_DIM, "proven: whose plans cannot do the next batch.%s",
                best ? " * the largest" : "");
-    cli_buffer_text(out, "\n");
+    neap_text_puts(out, "\n");
 }
 
 /* ---- JSON ---- */
@@ -149,7 +149,7 @@ static void add_json_row(cli_json *json, const cli_batch_search *m, const char *
     cli_json_end_object(json);
 }
 
-static void add_json(const cli_batch_search *m, cli_buffer *out)
+static void add_json(const cli_batch_search *m, neap_text *out)
 {
     cli_json json;
     cli_json_begin(&json, out);
@@ -161,7 +161,7 @@ static void add_json(const cli_batch_search *m, cli_buffer *out)
 
 /* ---- The command ---- */
 
-static int show(cli_batch_search *m, cli_buffer *out)
+static int show(cli_batch_search *m, neap_text *out)
 {
     const cli_batch_row *best = cli_batch_search_best(m);
     if (m->settings->json)
@@ -174,7 +174,7 @@ static int show(cli_batch_search *m, cli_buffer *out)
     return best ? CLI_OK : cli_batch_search_fail(m);
 }
 
-static int run_max_batch(const cli_settings *settings, cli_buffer *out)
+static int run_max_batch(const cli_settings *settings, neap_text *out)
 {
     cli_batch_search m = {.settings = settings, .who = "max-batch", .batch_option = "--set batch="};
     int code = cli_batch_search_run(&m);

@@ -6,33 +6,33 @@
 #include <string.h>
 
 /* The file of measured times: as asked for, or where such files belong. False: none. */
-static bool cache_path(const cli_settings *settings, cli_buffer *path)
+static bool cache_path(const cli_settings *settings, neap_text *path)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (settings->profile_cache)
-        cli_buffer_text(path, settings->profile_cache);
+        neap_text_puts(path, settings->profile_cache);
     else if (cache && *cache)
-        cli_buffer_print(path, "%s/neap/profile.json", cache);
+        neap_text_printf(path, "%s/neap/profile.json", cache);
     else if (home && *home)
-        cli_buffer_print(path, "%s/.cache/neap/profile.json", home);
-    return path->length > 0 && !path->failed && strcmp(path->data, "none") != 0;
+        neap_text_printf(path, "%s/.cache/neap/profile.json", home);
+    return path->length > 0 && path->status == NEAP_OK && strcmp(path->text, "none") != 0;
 }
 
 static int profile(const cli_settings *settings, cli_loaded *model, cli_progress *progress,
                    cli_measured *measured)
 {
-    cli_buffer path = {0};
+    neap_text path = {0};
     neap_profile_options options;
     neap_diag diag;
     neap_profile_options_init(&options);
-    options.cache = cache_path(settings, &path) ? path.data : NULL;
+    options.cache = cache_path(settings, &path) ? path.text : NULL;
     options.refresh = settings->fresh;
     options.progress = &progress->base;
     cli_progress_part(progress, "measuring kernels", 0, 0);
     neap_status status =
         neap_profile(NULL, model->graph, measured->backend, &options, &measured->profile, &diag);
     bool has_cache = options.cache != NULL;
-    cli_buffer_clear(&path);
+    neap_text_clear(&path);
     if (status != NEAP_OK)
         return cli_fail_diag(&diag);
     if (*measured->profile.cache_trouble)

@@ -43,7 +43,7 @@ static void add_method_json(cli_json *json, const neap_method *method)
 
 /* ---- Text ---- */
 
-static void list_methods(cli_buffer *out)
+static void list_methods(neap_text *out)
 {
     static const cli_column COLUMNS[] = {{"name", false}, {"what it does", false}};
     cli_table table;
@@ -55,10 +55,10 @@ static void list_methods(cli_buffer *out)
     }
     cli_table_finish(&table, out);
     cli_styled(out, CLI_DIM, "neap methods NAME has the paper and the options.");
-    cli_buffer_text(out, "\n");
+    neap_text_puts(out, "\n");
 }
 
-static void add_options(const neap_method *method, cli_buffer *out)
+static void add_options(const neap_method *method, neap_text *out)
 {
     static const cli_column COLUMNS[] = {
         {"option", false}, {"default", true}, {"from", true}, {"to", true}, {"", false}};
@@ -83,24 +83,24 @@ static void add_options(const neap_method *method, cli_buffer *out)
     cli_table_finish(&table, out);
 }
 
-static void describe(const neap_method *method, cli_buffer *out)
+static void describe(const neap_method *method, neap_text *out)
 {
     size_t width = (size_t)cli_width();
     cli_styled(out, CLI_BOLD, "%s", neap_method_name(method));
-    cli_buffer_text(out, "\n  ");
+    neap_text_puts(out, "\n  ");
     cli_wrap(out, neap_method_summary(method), 2, 2, width);
-    cli_buffer_text(out, "\n  ");
+    neap_text_puts(out, "\n  ");
     cli_wrap(out, neap_method_source(method), 2, 2, width);
-    cli_buffer_text(out, "\n\n");
+    neap_text_puts(out, "\n\n");
     if (neap_method_option_count(method) > 0)
         add_options(method, out);
     else
-        cli_buffer_text(out, "  It has no options.\n");
+        neap_text_puts(out, "  It has no options.\n");
 }
 
 /* ---- The command ---- */
 
-static int run_methods(const cli_settings *settings, cli_buffer *out)
+static int run_methods(const cli_settings *settings, neap_text *out)
 {
     cli_json json;
     cli_json_begin(&json, out);

@@ -73,7 +73,7 @@ static void add_row(cli_table *table, const neap_model *model, const model_figur
     cli_cell(table, CLI_DIM, "%s", neap_model_summary(model));
 }
 
-static int list_json(cli_buffer *out)
+static int list_json(neap_text *out)
 {
     int code = CLI_OK;
     cli_json json;
@@ -91,11 +91,11 @@ static int list_json(cli_buffer *out)
     }
     cli_json_end_array(&json);
     if (code != CLI_OK)
-        cli_buffer_clear(out);
+        neap_text_clear(out);
     return code;
 }
 
-static int list_table(cli_buffer *out)
+static int list_table(neap_text *out)
 {
     static const cli_column COLUMNS[] = {{"name", false}, {"Mparam", true}, {"GMAC", true},
                                          {"batch", true}, {"ops", true},    {"memory", true},
@@ -113,15 +113,15 @@ static int list_table(cli_buffer *out)
     cli_styled(out, CLI_DIM,
                "GMAC: forward, one sample. memory: training one batch in f32 "
                "without a plan.");
-    cli_buffer_text(out, "\n");
+    neap_text_puts(out, "\n");
     if (code != CLI_OK)
-        cli_buffer_clear(out);
+        neap_text_clear(out);
     return code;
 }
 
 /* ---- One of them ---- */
 
-static void show_json(const neap_model *model, const model_figures *figures, cli_buffer *out)
+static void show_json(const neap_model *model, const model_figures *figures, neap_text *out)
 {
     cli_json json;
     cli_json_begin(&json, out);
@@ -153,7 +153,7 @@ static const char *option_of(cli_text *text, const char *parameter)
     return cli_format(text, "--set %s=N", parameter);
 }
 
-static void show_text(const neap_model *model, const model_figures *figures, cli_buffer *out)
+static void show_text(const neap_model *model, const model_figures *figures, neap_text *out)
 {
     static const cli_column SETTINGS[] = {
         {"setting", false}, {"default", true}, {"from", true}, {"to", true}, {"", false}};
@@ -161,7 +161,7 @@ static void show_text(const neap_model *model, const model_figures *figures, cli
     cli_table table;
     cli_styled(out, CLI_BOLD, "%s", neap_model_name(model));
     cli_styled(out, CLI_DIM, "  %s", neap_model_summary(model));
-    cli_buffer_text(out, "\n");
+    neap_text_puts(out, "\n");
     cli_facts_init(&table);
     cli_fact(&table, "parameters", CLI_PLAIN,
              cli_format(&text, "%.2f M", 1e-6 * (double)figures->parameters), "%s", "");
@@ -173,10 +173,10 @@ static void show_text(const neap_model *model, const model_figures *figures, cli
     cli_fact(&table, "memory", CLI_PLAIN, cli_bytes(&text, figures->natural_peak),
              "training a batch of %" PRId64 " in f32 without a plan", figures->batch);
     cli_table_finish(&table, out);
-    cli_buffer_text(out, "  ");
+    neap_text_puts(out, "  ");
     cli_styled(out, CLI_DIM, "after       ");
     cli_wrap(out, neap_model_source(model), 14, 14, (size_t)cli_width());
-    cli_buffer_text(out, "\n\n");
+    neap_text_puts(out, "\n\n");
     cli_table_init(&table, SETTINGS, 5, 2);
     for (uint32_t i = 0; i < neap_model_param_count(model); i++) {
         const neap_model_param *param = neap_model_param_at(model, i);
@@ -189,7 +189,7 @@ static void show_text(const neap_model *model, const model_figures *figures, cli
     cli_table_finish(&table, out);
 }
 
-static int show_model(const char *name, bool as_json, cli_buffer *out)
+static int show_model(const char *name, bool as_json, neap_text *out)
 {
     const neap_model *model = neap_models_find(name);
     const char *nearest = model ? NULL : neap_models_nearest(name);
@@ -206,7 +206,7 @@ static int show_model(const char *name, bool as_json, cli_buffer *out)
     return code;
 }
 
-static int run_models(const cli_settings *settings, cli_buffer *out)
+static int run_models(const cli_settings *settings, neap_text *out)
 {
     if (settings->n_operands == 0)
         return settings->json ? list_json(out) : list_table(out);

@@ -16,11 +16,6 @@
 
 /* ---- Errors ---- */
 
-static bool is_control(char c)
-{
-    return (unsigned char)c < 0x20 || c == 0x7f;
-}
-
 int cli_fail(int code, const char *format, ...)
 {
     char line[2048];
@@ -30,9 +25,7 @@ int cli_fail(int code, const char *format, ...)
     va_end(arguments);
     if (length < 0)
         line[0] = '\0';
-    for (char *c = line; *c; c++)
-        if (is_control(*c))
-            *c = '?';
+    neap_string_clean(line);
     fprintf(stderr, "neap: %s%s\n", line, length >= (int)sizeof line ? "..." : "");
     return code;
 }
@@ -111,39 +104,29 @@ static const char *const STYLE_BEGIN[CLI_STYLE_COUNT] = {
     [CLI_GOOD] = "\033[32m", [CLI_BAD] = "\033[31m",
 };
 
-static void begin_style(cli_buffer *out, cli_style style)
+static void begin_style(neap_text *out, cli_style style)
 {
     if (style != CLI_PLAIN && cli_colors())
-        cli_buffer_text(out, STYLE_BEGIN[style]);
+        neap_text_puts(out, STYLE_BEGIN[style]);
 }
 
-static void end_style(cli_buffer *out, cli_style style)
+static void end_style(neap_text *out, cli_style style)
 {
     if (style != CLI_PLAIN && cli_colors())
-        cli_buffer_text(out, "\033[0m");
+        neap_text_puts(out, "\033[0m");
 }
 
-/* Adds formatted text, with what a hostile file could put into a name made harmless. */
+/* Adds formatted text: names in it may come from a hostile file. */
 NEAP_PRINTF(2, 0)
-static void add_clean(cli_buffer *out, const char *format, va_list arguments)
+static void add_clean(neap_text *out, const char *format, va_list arguments)
 {
-    va_list again;
-    va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, again);
-    va_end(again);
-    if (length <= 0)
-        return;
     size_t start = out->length;
-    cli_buffer_repeat(out, ' ', (size_t)length);
-    if (out->failed)
-        return;
-    vsnprintf(out->data + start, (size_t)length + 1, format, arguments);
-    for (char *c = out->data + start; *c; c++)
-        if (is_control(*c))
-            *c = '?';
+    neap_text_vprintf(out, format, arguments);
+    if (out->status == NEAP_OK)
+        out->length = start + neap_string_clean(out->text + start);
 }
 
-void cli_styled(cli_buffer *out, cli_style style, const char *format, ...)
+void cli_styled(neap_text *out, cli_style style, const char *format, ...)
 {
     va_list arguments;
     begin_style(out, style);
@@ -155,40 +138,35 @@ void cli_styled(cli_buffer *out, cli_style style, const char *format, ...)
 
 size_t cli_text_width(const char *text)
 {
-    size_t width = 0;
-    for (; *text; text++)
-        width += ((unsigned char)*text & 0xc0) != 0x80;
-    return width;
+    return neap_string_characters(text, strlen(text));
 }
 
-void cli_wrap(cli_buffer *out, const char *text, size_t column, size_t indent, size_t width)
+void cli_wrap(neap_text *out, const char *text, size_t column, size_t indent, size_t width)
 {
     bool first = true; /* of its line */
     while (*text) {
         size_t length = strcspn(text, " \n");
-        size_t word = 0;
-        for (size_t i = 0; i < length; i++)
-            word += ((unsigned char)text[i] & 0xc0) != 0x80;
+        size_t word = neap_string_characters(text, length);
         if (!first && column + 1 + word > width) {
-            cli_buffer_text(out, "\n");
-            cli_buffer_repeat(out, ' ', indent);
+            neap_text_puts(out, "\n");
+            neap_text_repeat(out, ' ', indent);
             column = indent;
             first = true;
         }
         if (!first) {
-            cli_buffer_text(out, " ");
+            neap_text_puts(out, " ");
             column++;
         }
-        cli_buffer_add(out, text, length);
+        neap_text_append(out, text, length);
         column += word;
         first = false;
         text += length;
         if (*text == ' ')
             text++;
         for (; *text == '\n'; text++) {
-            cli_buffer_text(out, "\n");
+            neap_text_puts(out, "\n");
             if (text[1] && text[1] != '\n')
-                cli_buffer_repeat(out, ' ', indent);
+                neap_text_repeat(out, ' ', indent);
             column = indent;
             first = true;
         }
@@ -203,7 +181,7 @@ void cli_table_init(cli_table *table, const cli_column *columns, uint32_t n_colu
     *table = (cli_table){.n_columns = n_columns, .columns = columns, .indent = indent};
     table->widths = cli_memory_new(n_columns, sizeof *table->widths);
     if (!table->widths) {
-        table->cells.failed = true;
+        table->cells.status = NEAP_NO_MEMORY;
         return;
     }
     for (uint32_t i = 0; i < n_columns; i++)
@@ -214,19 +192,19 @@ void cli_table_init(cli_table *table, const cli_column *columns, uint32_t n_colu
 NEAP_PRINTF(3, 0)
 static void put_cell(cli_table *table, cli_style style, const char *format, va_list arguments)
 {
-    if (table->cells.failed)
+    if (table->cells.status != NEAP_OK)
         return;
     char letter = (char)('a' + (int)style);
-    cli_buffer_add(&table->cells, &letter, 1);
+    neap_text_append(&table->cells, &letter, 1);
     size_t start = table->cells.length;
     add_clean(&table->cells, format, arguments);
-    if (table->cells.failed)
+    if (table->cells.status != NEAP_OK)
         return;
-    size_t width = cli_text_width(table->cells.data + start);
+    size_t width = cli_text_width(table->cells.text + start);
     size_t *widest = &table->widths[table->n_cells % table->n_columns];
     if (width > *widest)
         *widest = width;
-    cli_buffer_add(&table->cells, "", 1);
+    neap_text_append(&table->cells, "", 1);
     table->n_cells++;
 }
 
@@ -239,72 +217,72 @@ void cli_cell(cli_table *table, cli_style style, const char *format, ...)
 }
 
 static void add_cell(const cli_table *table, uint32_t column, cli_style style, const char *text,
-                     size_t start, cli_buffer *out)
+                     size_t start, neap_text *out)
 {
     size_t padding = table->widths[column] - cli_text_width(text);
     bool last = column + 1 == table->n_columns;
     bool right = table->columns[column].right;
     if (right)
-        cli_buffer_repeat(out, ' ', padding);
+        neap_text_repeat(out, ' ', padding);
     if (*text == '\0')
         style = CLI_PLAIN;
     begin_style(out, style);
     if (last && !right)
         cli_wrap(out, text, start, start, (size_t)cli_table_width());
     else
-        cli_buffer_text(out, text);
+        neap_text_puts(out, text);
     end_style(out, style);
     if (!right && !last)
-        cli_buffer_repeat(out, ' ', padding);
+        neap_text_repeat(out, ' ', padding);
 }
 
 /* Takes away what was padded in front of a line's end. */
-static void trim_line(cli_buffer *out)
+static void trim_line(neap_text *out)
 {
-    while (out->length > 0 && out->data[out->length - 1] == ' ')
-        out->data[--out->length] = '\0';
+    while (out->length > 0 && out->text[out->length - 1] == ' ')
+        out->text[--out->length] = '\0';
 }
 
-static void add_head(const cli_table *table, cli_buffer *out)
+static void add_head(const cli_table *table, neap_text *out)
 {
     size_t start = table->indent;
-    cli_buffer_repeat(out, ' ', table->indent);
+    neap_text_repeat(out, ' ', table->indent);
     for (uint32_t i = 0; i < table->n_columns; i++) {
         add_cell(table, i, CLI_BOLD, table->columns[i].title, start, out);
-        cli_buffer_text(out, i + 1 < table->n_columns ? "  " : "");
+        neap_text_puts(out, i + 1 < table->n_columns ? "  " : "");
         start += table->widths[i] + 2;
     }
     trim_line(out);
-    cli_buffer_text(out, "\n");
+    neap_text_puts(out, "\n");
 }
 
-void cli_table_finish(cli_table *table, cli_buffer *out)
+void cli_table_finish(cli_table *table, neap_text *out)
 {
-    if (table->cells.failed) {
-        out->failed = true;
+    if (table->cells.status != NEAP_OK) {
+        out->status = NEAP_NO_MEMORY;
     } else {
         if (table->columns[0].title)
             add_head(table, out);
-        const char *cell = cli_buffer_get(&table->cells);
+        const char *cell = neap_text_get(&table->cells);
         size_t start = table->indent;
         for (uint32_t i = 0; i < table->n_cells; i++) {
             uint32_t column = i % table->n_columns;
             if (column == 0) {
                 start = table->indent;
-                cli_buffer_repeat(out, ' ', start);
+                neap_text_repeat(out, ' ', start);
             }
             add_cell(table, column, (cli_style)(cell[0] - 'a'), cell + 1, start, out);
-            cli_buffer_text(out, column + 1 < table->n_columns ? "  " : "");
+            neap_text_puts(out, column + 1 < table->n_columns ? "  " : "");
             start += table->widths[column] + 2;
             if (column + 1 == table->n_columns) {
                 trim_line(out);
-                cli_buffer_text(out, "\n");
+                neap_text_puts(out, "\n");
             }
             cell += strlen(cell) + 1;
         }
     }
     cli_memory_release(table->widths, table->n_columns, sizeof *table->widths);
-    cli_buffer_clear(&table->cells);
+    neap_text_clear(&table->cells);
 }
 
 void cli_facts_init(cli_table *table)

@@ -7,9 +7,9 @@
 #ifndef NEAP_CLI_OUTPUT_H
 #define NEAP_CLI_OUTPUT_H
 
-#include "buffer.h"
-
 #include <neap/status.h>
+#include <neap/text.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* How the process ends. */
@@ -22,7 +22,7 @@ enum {
 
 /* ---- Errors ---- */
 
-/* Writes one line "neap: ..." on stderr and returns `code`. Control characters become '?'. */
+/* Writes one line "neap: ..." on stderr and returns `code`. It is cleaned by neap_string_clean. */
 int cli_fail(int code, const char *format, ...) NEAP_PRINTF(2, 3);
 int cli_fail_memory(void);
 /* The line and the exit code of a failed call of the library. */
@@ -52,14 +52,14 @@ typedef enum cli_style {
 } cli_style;
 
 /* Text in a style, where there are colours. */
-void cli_styled(cli_buffer *out, cli_style style, const char *format, ...) NEAP_PRINTF(3, 4);
+void cli_styled(neap_text *out, cli_style style, const char *format, ...) NEAP_PRINTF(3, 4);
 /* Characters of a UTF-8 text. */
 size_t cli_text_width(const char *text);
 /*
  * Adds text whose first line begins at column `column` and whose next ones are indented by
  * `indent`, broken at spaces before `width`. '\n' begins a new line.
  */
-void cli_wrap(cli_buffer *out, const char *text, size_t column, size_t indent, size_t width);
+void cli_wrap(neap_text *out, const char *text, size_t column, size_t indent, size_t width);
 
 /* ---- Tables ---- */
 
@@ -75,14 +75,14 @@ typedef struct cli_table {
     uint32_t n_cells;
     uint32_t indent;
     size_t *widths;
-    cli_buffer cells; /* one after another: a style as a letter, the text, a NUL */
+    neap_text cells; /* one after another: a style as a letter, the text, a NUL */
 } cli_table;
 
 void cli_table_init(cli_table *table, const cli_column *columns, uint32_t n_columns,
                     uint32_t indent);
 void cli_cell(cli_table *table, cli_style style, const char *format, ...) NEAP_PRINTF(3, 4);
 /* Adds the table to the output and releases it. */
-void cli_table_finish(cli_table *table, cli_buffer *out);
+void cli_table_finish(cli_table *table, neap_text *out);
 
 /* A table of facts: a name, a value and a note on it a line. */
 void cli_facts_init(cli_table *table);

@@ -23,13 +23,13 @@ static void add_floor(cli_table *table, const cli_planning *p)
 {
     const neap_figures *figures = p->result.figures;
     cli_text text;
-    cli_buffer note = {0};
+    neap_text note = {0};
     cli_report_floor(&note, p->model.graph, figures);
-    cli_buffer_print(&note, "; gap %.2f%%",
+    neap_text_printf(&note, "; gap %.2f%%",
                      percent_of(figures->peak_bytes, figures->floor_bytes) - 100);
     cli_fact(table, "floor", CLI_PLAIN, cli_bytes(&text, figures->floor_bytes), "%s",
-             cli_buffer_get(&note));
-    cli_buffer_clear(&note);
+             neap_text_get(&note));
+    neap_text_clear(&note);
 }
 
 static void add_memory(cli_table *table, const cli_planning *p)
@@ -76,12 +76,12 @@ static void add_time(cli_table *table, const cli_planning *p)
     cli_fact(table, "solved in", CLI_PLAIN, cli_seconds(&text, figures->solve_seconds), "%s", "");
 }
 
-static void add_summary(const cli_planning *p, cli_buffer *out)
+static void add_summary(const cli_planning *p, neap_text *out)
 {
     const neap_method *method = neap_methods_find(p->result.method);
     cli_table table;
     cli_report_title(out, &p->model);
-    cli_buffer_text(out, "\n");
+    neap_text_puts(out, "\n");
     cli_facts_init(&table);
     cli_fact(&table, "method", CLI_PLAIN, p->result.method, "%s",
              method ? neap_method_summary(method) : "");
@@ -95,7 +95,7 @@ static void add_summary(const cli_planning *p, cli_buffer *out)
     cli_table_finish(&table, out);
 }
 
-static int add_chart(const cli_planning *p, cli_buffer *out)
+static int add_chart(const cli_planning *p, neap_text *out)
 {
     neap_diag diag;
     neap_timeline timeline;
@@ -118,15 +118,15 @@ static int add_chart(const cli_planning *p, cli_buffer *out)
     neap_timeline_clear(&timeline);
     if (status != NEAP_OK)
         return cli_fail_diag(&diag);
-    cli_buffer_text(out, "\n");
-    cli_buffer_add(out, text, length);
+    neap_text_puts(out, "\n");
+    neap_text_append(out, text, length);
     neap_release(NULL, text, length + 1);
     return CLI_OK;
 }
 
 /* ---- The plan itself ---- */
 
-static int write_plan(const cli_planning *p, cli_buffer *out)
+static int write_plan(const cli_planning *p, neap_text *out)
 {
     neap_diag diag;
     char *text;
@@ -138,7 +138,7 @@ static int write_plan(const cli_planning *p, cli_buffer *out)
     return code;
 }
 
-static int show(const cli_planning *p, cli_buffer *out)
+static int show(const cli_planning *p, neap_text *out)
 {
     const cli_settings *settings = p->settings;
     int code = CLI_OK;
@@ -148,13 +148,13 @@ static int show(const cli_planning *p, cli_buffer *out)
         cli_json json;
         cli_json_begin(&json, out);
         cli_report_json(&json, NULL, &p->model, &p->result,
-                        p->explanation.length ? p->explanation.data : NULL);
+                        p->explanation.length ? p->explanation.text : NULL);
     } else if (code == CLI_OK && p->result.plan && !cli_is_stdout(settings->output)) {
         add_summary(p, out);
         if (settings->chart)
             code = add_chart(p, out);
         if (code != CLI_OK)
-            cli_buffer_clear(out);
+            neap_text_clear(out);
     }
     return p->result.plan ? code : cli_planning_fail(p);
 }
@@ -237,7 +237,7 @@ static int check_settings(const cli_settings *settings)
     return CLI_OK;
 }
 
-static int run_plan(const cli_settings *settings, cli_buffer *out)
+static int run_plan(const cli_settings *settings, neap_text *out)
 {
     cli_planning p = {.settings = settings};
     int code = check_settings(settings);

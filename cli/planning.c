@@ -41,7 +41,7 @@ int cli_planning_fail(const cli_planning *p)
         return cli_fail_diag(&result->note);
     switch (result->figures->outcome) {
     case NEAP_INFEASIBLE:
-        return cli_fail(CLI_INFEASIBLE, "%s", cli_buffer_get(&p->explanation));
+        return cli_fail(CLI_INFEASIBLE, "%s", neap_text_get(&p->explanation));
     case NEAP_TIME_LIMIT:
         return cli_fail(CLI_FAILED,
                         "%s found no plan within the time limit; raise --time-limit, or try "
@@ -58,6 +58,6 @@ int cli_planning_fail(const cli_planning *p)
 void cli_planning_clear(cli_planning *p)
 {
     cli_result_clear(&p->result);
-    cli_buffer_clear(&p->explanation);
+    neap_text_clear(&p->explanation);
     cli_loaded_clear(&p->model);
 }

@@ -4,8 +4,9 @@
 #ifndef NEAP_CLI_PLANNING_H
 #define NEAP_CLI_PLANNING_H
 
-#include "buffer.h"
 #include "solve.h"
+
+#include <neap/text.h>
 
 typedef struct cli_planning {
     const cli_settings *settings;
@@ -13,7 +14,7 @@ typedef struct cli_planning {
     int64_t budget;   /* -1: none */
     cli_result result;
     const char *batch_note; /* on result.batch */
-    cli_buffer explanation; /* why there is no plan */
+    neap_text explanation;  /* why there is no plan */
 } cli_planning;
 
 /* Fills in `result`, and `explanation` where there is no plan. */

@@ -70,13 +70,13 @@ static int add_up(const neap_graph *graph, totals *t)
 /* ---- Showing ---- */
 
 static void add_facts(const cli_loaded *model, const cli_measured *measured, const totals *t,
-                      cli_buffer *out)
+                      neap_text *out)
 {
     const neap_profile_report *report = &measured->profile;
     cli_table table;
     cli_text text;
     cli_report_title(out, model);
-    cli_buffer_text(out, "\n");
+    neap_text_puts(out, "\n");
     cli_facts_init(&table);
     cli_fact(&table, "backend", CLI_PLAIN, neap_backend_name(measured->backend), "%s",
              neap_backend_machine(measured->backend));
@@ -86,10 +86,10 @@ static void add_facts(const cli_loaded *model, const cli_measured *measured, con
     cli_fact(&table, "spread", CLI_PLAIN, cli_format(&text, "%.1f%%", 100 * report->worst_spread),
              "between the quartiles, at worst, of kernels that matter");
     cli_table_finish(&table, out);
-    cli_buffer_text(out, "\n");
+    neap_text_puts(out, "\n");
 }
 
-static void add_types(const totals *t, cli_buffer *out)
+static void add_types(const totals *t, neap_text *out)
 {
     static const cli_column COLUMNS[] = {{"type", false}, {"ops", true},       {"time", true},
                                          {"share", true}, {"workspace", true}, {"variants", true}};
@@ -110,7 +110,7 @@ static void add_types(const totals *t, cli_buffer *out)
 }
 
 static void add_json(const cli_loaded *model, const cli_measured *measured, const totals *t,
-                     cli_buffer *out)
+                     neap_text *out)
 {
     const neap_profile_report *report = &measured->profile;
     cli_json json;
@@ -139,7 +139,7 @@ static void add_json(const cli_loaded *model, const cli_measured *measured, cons
 }
 
 static int show(const cli_settings *settings, const cli_loaded *model, const cli_measured *measured,
-                cli_buffer *out)
+                neap_text *out)
 {
     totals t = {0};
     int code = add_up(model->graph, &t);
@@ -155,7 +155,7 @@ static int show(const cli_settings *settings, const cli_loaded *model, const cli
     return code;
 }
 
-static int run_profile(const cli_settings *settings, cli_buffer *out)
+static int run_profile(const cli_settings *settings, neap_text *out)
 {
     if (cli_is_stdout(settings->output) && settings->json)
         return cli_fail(CLI_BAD_INPUT, "-o - puts the graph on standard output; leave out --json, "

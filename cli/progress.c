@@ -44,35 +44,35 @@ static bool cancelled(neap_progress *base)
 enum { BAR_WIDTH = 20 };
 
 /* "[=========           ] 45%" */
-static void add_bar(double fraction, cli_buffer *line)
+static void add_bar(double fraction, neap_text *line)
 {
     double share = fraction < 1 ? fraction : 1;
     size_t filled = (size_t)(share * BAR_WIDTH);
-    cli_buffer_text(line, "  [");
-    cli_buffer_repeat(line, '=', filled);
-    cli_buffer_repeat(line, ' ', BAR_WIDTH - filled);
-    cli_buffer_print(line, "] %.0f%%", 100 * share);
+    neap_text_puts(line, "  [");
+    neap_text_repeat(line, '=', filled);
+    neap_text_repeat(line, ' ', BAR_WIDTH - filled);
+    neap_text_printf(line, "] %.0f%%", 100 * share);
 }
 
 /* "[3/12] sqrt: layout  [=========           ] 45%  best 1.23 s  bound 1.11 s  12.0 s" */
 static void compose(const cli_progress *progress, const neap_progress_event *event, double elapsed,
-                    cli_buffer *line)
+                    neap_text *line)
 {
     cli_text text;
     if (progress->total > 1)
-        cli_buffer_print(line, "[%u/%u] ", progress->done + 1, progress->total);
+        neap_text_printf(line, "[%u/%u] ", progress->done + 1, progress->total);
     if (progress->label)
-        cli_buffer_text(line, progress->label);
+        neap_text_puts(line, progress->label);
     if (event && event->phase && (!progress->label || strcmp(event->phase, progress->label) != 0))
-        cli_buffer_print(line, "%s%s", progress->label ? ": " : "", event->phase);
+        neap_text_printf(line, "%s%s", progress->label ? ": " : "", event->phase);
     if (event && event->fraction >= 0)
         add_bar(event->fraction, line);
     if (event && event->best_time >= 0)
-        cli_buffer_print(line, "  best %s", cli_seconds(&text, event->best_time));
+        neap_text_printf(line, "  best %s", cli_seconds(&text, event->best_time));
     if (event && event->bound_time >= 0)
-        cli_buffer_print(line, "  bound %s", cli_seconds(&text, event->bound_time));
-    cli_buffer_print(line, "  %.0f s", elapsed);
-    cli_buffer_text(line, cli_interrupted() ? "  stopping" : "  (Ctrl-C keeps the best so far)");
+        neap_text_printf(line, "  bound %s", cli_seconds(&text, event->bound_time));
+    neap_text_printf(line, "  %.0f s", elapsed);
+    neap_text_puts(line, cli_interrupted() ? "  stopping" : "  (Ctrl-C keeps the best so far)");
 }
 
 static void show(cli_progress *progress, const neap_progress_event *event)
@@ -81,42 +81,42 @@ static void show(cli_progress *progress, const neap_progress_event *event)
     if (!progress->on_terminal || now - progress->begin < 1 ||
         (progress->shown >= 0 && now - progress->shown < 0.1))
         return;
-    cli_buffer line = {0};
+    neap_text line = {0};
     compose(progress, event, now - progress->begin, &line);
-    if (!line.failed) /* cut at the terminal's width, or its end would stay behind */
-        fprintf(stderr, "\r%.*s\033[K", cli_terminal_width(STDERR_FILENO) - 1, line.data);
+    if (line.status == NEAP_OK) /* cut at the terminal's width, or its end would stay behind */
+        fprintf(stderr, "\r%.*s\033[K", cli_terminal_width(STDERR_FILENO) - 1, line.text);
     fflush(stderr);
-    cli_buffer_clear(&line);
+    neap_text_clear(&line);
     progress->shown = now;
 }
 
 /* "[3/12] sqrt, budget 2.59 GiB", as far as there is more than one. */
 static void name_section(const cli_progress *progress, const neap_progress_event *event,
-                         cli_buffer *title)
+                         neap_text *title)
 {
     bool several = progress->total > 1;
     bool phased = event->phase && progress->label && strcmp(event->phase, progress->label) != 0;
     if (several)
-        cli_buffer_print(title, "[%u/%u] %s", progress->done + 1, progress->total, progress->label);
+        neap_text_printf(title, "[%u/%u] %s", progress->done + 1, progress->total, progress->label);
     if (phased)
-        cli_buffer_print(title, "%s%s", several ? ", " : "", event->phase);
+        neap_text_printf(title, "%s%s", several ? ", " : "", event->phase);
 }
 
 static void write_log(cli_progress *progress, const neap_progress_event *event)
 {
     if (event->best_time < 0 && event->bound_time < 0)
         return;
-    cli_buffer title = {0}, lines = {0};
+    neap_text title = {0}, lines = {0};
     name_section(progress, event, &title);
-    cli_solve_log_section(&progress->log, cli_buffer_get(&title));
+    cli_solve_log_section(&progress->log, neap_text_get(&title));
     cli_solve_log_add(&progress->log, cli_clock() - progress->begin, event->best_time,
                       event->bound_time, event->fraction >= 1, &lines);
-    if (lines.length > 0 && !lines.failed) {
-        fprintf(stderr, "%s%s", progress->shown >= 0 ? "\r\033[K" : "", lines.data);
+    if (lines.length > 0 && lines.status == NEAP_OK) {
+        fprintf(stderr, "%s%s", progress->shown >= 0 ? "\r\033[K" : "", lines.text);
         fflush(stderr);
     }
-    cli_buffer_clear(&title);
-    cli_buffer_clear(&lines);
+    neap_text_clear(&title);
+    neap_text_clear(&lines);
 }
 
 static void report(neap_progress *base, const neap_progress_event *event)

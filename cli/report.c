@@ -120,22 +120,22 @@ const char *cli_scope_words(const char *scope)
     return scope;
 }
 
-void cli_report_op(cli_buffer *line, const neap_graph *graph, uint32_t op)
+void cli_report_op(neap_text *line, const neap_graph *graph, uint32_t op)
 {
     if (op != NEAP_NONE)
-        cli_buffer_print(line, " (op \"%s\")", neap_graph_op(graph, op)->name);
+        neap_text_printf(line, " (op \"%s\")", neap_graph_op(graph, op)->name);
 }
 
-void cli_report_floor(cli_buffer *line, const neap_graph *graph, const neap_figures *figures)
+void cli_report_floor(neap_text *line, const neap_graph *graph, const neap_figures *figures)
 {
     cli_text text;
-    cli_buffer_print(line, "no plan takes less than %s", cli_bytes(&text, figures->floor_bytes));
+    neap_text_printf(line, "no plan takes less than %s", cli_bytes(&text, figures->floor_bytes));
     if (figures->floor_op == NEAP_NONE)
-        cli_buffer_text(line, " (the outputs)");
+        neap_text_puts(line, " (the outputs)");
     cli_report_op(line, graph, figures->floor_op);
 }
 
-void cli_report_title(cli_buffer *out, const cli_loaded *model)
+void cli_report_title(neap_text *out, const cli_loaded *model)
 {
     cli_styled(out, CLI_BOLD, "%s", neap_graph_name(model->graph));
     if (model->device)

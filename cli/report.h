@@ -19,13 +19,13 @@ void cli_report_json(cli_json *json, const char *key, const cli_loaded *model,
 const char *cli_scope_words(const char *scope);
 
 /* Adds ` (op "conv5_bw")`; nothing for NEAP_NONE. */
-void cli_report_op(cli_buffer *line, const neap_graph *graph, uint32_t op);
+void cli_report_op(neap_text *line, const neap_graph *graph, uint32_t op);
 
 /* Adds `no plan takes less than 2.90 GiB (op "conv1")`. */
-void cli_report_floor(cli_buffer *line, const neap_graph *graph, const neap_figures *figures);
+void cli_report_floor(neap_text *line, const neap_graph *graph, const neap_figures *figures);
 
 /* The head of every report: the graph's name and whose times it has. No newline. */
-void cli_report_title(cli_buffer *out, const cli_loaded *model);
+void cli_report_title(neap_text *out, const cli_loaded *model);
 
 /* The figures of a result as cells: those of cli_report_columns. The best one of a table is marked.
  */

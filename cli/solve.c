@@ -220,17 +220,17 @@ static int unknown_method(const char *name)
 /* Adds the method named by the first `length` characters of a text. */
 static int add_method(cli_methods *methods, const char *text, size_t length)
 {
-    cli_buffer name = {0};
-    cli_buffer_add(&name, text, length);
-    if (name.failed)
+    neap_text name = {0};
+    neap_text_append(&name, text, length);
+    if (name.status != NEAP_OK)
         return cli_fail_memory();
     int code = CLI_OK;
-    const neap_method *method = neap_methods_find(name.data);
+    const neap_method *method = neap_methods_find(name.text);
     if (!method)
-        code = unknown_method(name.data);
+        code = unknown_method(name.text);
     else
         methods->names[methods->count++] = neap_method_name(method);
-    cli_buffer_clear(&name);
+    neap_text_clear(&name);
     return code;
 }
 

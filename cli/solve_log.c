@@ -36,34 +36,34 @@ static const char *fine_seconds(cli_text *text, double seconds)
     return cli_format(text, "%.*f %s", digits, seconds, UNITS[unit]);
 }
 
-static void add_seconds(cli_buffer *line, double seconds)
+static void add_seconds(neap_text *line, double seconds)
 {
     cli_text text;
-    cli_buffer_print(line, "  %11s", seconds < 0 ? "-" : fine_seconds(&text, seconds));
+    neap_text_printf(line, "  %11s", seconds < 0 ? "-" : fine_seconds(&text, seconds));
 }
 
 /* How much more a time is than another, where both are known. */
-static void add_excess(cli_buffer *line, int width, double time, double than)
+static void add_excess(neap_text *line, int width, double time, double than)
 {
     cli_text text;
     bool known = time >= 0 && than > 0;
-    cli_buffer_print(line, "  %*s", width,
+    neap_text_printf(line, "  %*s", width,
                      known ? cli_format(&text, "%.1f%%", 100 * (time / than - 1)) : "-");
 }
 
 static void add_line(cli_solve_log *log, double seconds, double best, double bound,
-                     cli_buffer *lines)
+                     neap_text *lines)
 {
     if (!log->headed)
-        cli_buffer_text(lines, "   seconds    best time  overhead        bound      gap\n");
+        neap_text_puts(lines, "   seconds    best time  overhead        bound      gap\n");
     if (log->shown < 0 && *log->section)
-        cli_buffer_print(lines, "%s\n", log->section);
-    cli_buffer_print(lines, "%10.2f", seconds);
+        neap_text_printf(lines, "%s\n", log->section);
+    neap_text_printf(lines, "%10.2f", seconds);
     add_seconds(lines, best);
     add_excess(lines, 8, best, log->base_time);
     add_seconds(lines, bound);
     add_excess(lines, 7, best, bound);
-    cli_buffer_text(lines, "\n");
+    neap_text_puts(lines, "\n");
     log->headed = true;
     log->shown = seconds;
     log->best = best;
@@ -71,7 +71,7 @@ static void add_line(cli_solve_log *log, double seconds, double best, double bou
 }
 
 void cli_solve_log_add(cli_solve_log *log, double seconds, double best, double bound, bool at_end,
-                       cli_buffer *lines)
+                       neap_text *lines)
 {
     if (best < 0 || (log->best >= 0 && log->best < best)) /* what was known stays known */
         best = log->best;

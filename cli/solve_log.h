@@ -9,7 +9,8 @@
 #ifndef NEAP_CLI_SOLVE_LOG_H
 #define NEAP_CLI_SOLVE_LOG_H
 
-#include "buffer.h"
+#include <neap/text.h>
+#include <stdbool.h>
 
 typedef struct cli_solve_log {
     double base_time;   /* every op once, in seconds; 0: unknown */
@@ -27,6 +28,6 @@ void cli_solve_log_section(cli_solve_log *log, const char *title);
 /* Adds lines, if there is something to tell: best and bound as they stand, negative for none. At
    the end of a solve the last state is told in any case. */
 void cli_solve_log_add(cli_solve_log *log, double seconds, double best, double bound, bool at_end,
-                       cli_buffer *lines);
+                       neap_text *lines);
 
 #endif

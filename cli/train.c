@@ -146,11 +146,11 @@ static int say_plan(const training *t)
 {
     const neap_graph *graph = t->planning.model.graph;
     double base = neap_graph_seconds(graph, neap_graph_base_ticks(graph));
-    cli_buffer out = {0};
+    neap_text out = {0};
     cli_table table;
     cli_text text, other;
     cli_report_title(&out, &t->planning.model);
-    cli_buffer_text(&out, "\n");
+    neap_text_puts(&out, "\n");
     cli_facts_init(&table);
     cli_fact(&table, "backend", CLI_PLAIN, neap_backend_name(t->measured.backend), "%s",
              neap_backend_machine(t->measured.backend));
@@ -162,8 +162,8 @@ static int say_plan(const training *t)
              "as measured kernels predict; %s on every op once",
              cli_percent(&other, base > 0 ? t->predicted / base - 1 : 0));
     cli_table_finish(&table, &out);
-    int code = out.failed ? cli_fail_memory() : cli_stdout_write(out.data, out.length);
-    cli_buffer_clear(&out);
+    int code = out.status != NEAP_OK ? cli_fail_memory() : cli_stdout_write(out.text, out.length);
+    neap_text_clear(&out);
     return code;
 }
 
@@ -186,17 +186,17 @@ static double typical_seconds(const training *t)
 }
 
 /* "step 12/50  loss 2.3026  31.2 samples/s  step 0.512 s, +1.2% on the plan  arena 600 MiB" */
-static void compose(const training *t, const neap_train_report *report, cli_buffer *line)
+static void compose(const training *t, const neap_train_report *report, neap_text *line)
 {
     cli_text step, arena, over;
     double all = report->run.seconds + report->data_seconds + report->update_seconds;
-    cli_buffer_print(line, "step %lld/%lld  loss %.4f  %.1f samples/s  step %s",
+    neap_text_printf(line, "step %lld/%lld  loss %.4f  %.1f samples/s  step %s",
                      (long long)report->step, (long long)t->settings.steps, report->loss,
                      all > 0 ? (double)t->batch / all : 0, cli_seconds(&step, report->run.seconds));
     if (t->predicted > 0)
-        cli_buffer_print(line, ", %s on the plan's",
+        neap_text_printf(line, ", %s on the plan's",
                          cli_percent(&over, report->run.seconds / t->predicted - 1));
-    cli_buffer_print(line, "  arena %s", cli_bytes(&arena, t->arena));
+    neap_text_printf(line, "  arena %s", cli_bytes(&arena, t->arena));
 }
 
 /* Steps still to do. */
@@ -214,20 +214,20 @@ static bool worth_a_line(const training *t)
 static int say_step(const training *t, const neap_train_report *report)
 {
     int code = CLI_OK;
-    cli_buffer line = {0};
+    neap_text line = {0};
     if (!t->live && !worth_a_line(t))
         return CLI_OK;
     compose(t, report, &line);
-    if (line.failed) {
+    if (line.status != NEAP_OK) {
         code = cli_fail_memory();
     } else if (t->live) {
-        fprintf(stderr, "\r%.*s\033[K", cli_terminal_width(STDERR_FILENO) - 1, line.data);
+        fprintf(stderr, "\r%.*s\033[K", cli_terminal_width(STDERR_FILENO) - 1, line.text);
         fflush(stderr);
     } else {
-        cli_buffer_text(&line, "\n");
-        code = cli_stdout_write(line.data, line.length);
+        neap_text_puts(&line, "\n");
+        code = cli_stdout_write(line.text, line.length);
     }
-    cli_buffer_clear(&line);
+    neap_text_clear(&line);
     return code;
 }
 
@@ -291,7 +291,7 @@ static int64_t resident_peak(void)
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : -1;
 }
 
-static void add_json(const training *t, cli_buffer *out)
+static void add_json(const training *t, neap_text *out)
 {
     const neap_graph *graph = t->planning.model.graph;
     cli_json json;
@@ -320,22 +320,22 @@ static void add_json(const training *t, cli_buffer *out)
     cli_json_end_object(&json);
 }
 
-static void add_summary(const training *t, cli_buffer *out)
+static void add_summary(const training *t, neap_text *out)
 {
     cli_text step, over;
     double typical = typical_seconds(t);
-    cli_buffer_print(out, "%lld step%s, loss %.4f to %.4f; %.2f samples/s; a step takes %s",
+    neap_text_printf(out, "%lld step%s, loss %.4f to %.4f; %.2f samples/s; a step takes %s",
                      (long long)t->done, t->done == 1 ? "" : "s", t->first_loss, t->last_loss,
                      t->all_seconds > 0 ? (double)(t->done * t->batch) / t->all_seconds : 0,
                      cli_seconds(&step, typical));
     if (t->predicted > 0)
-        cli_buffer_print(out, ", %s on the plan's", cli_percent(&over, typical / t->predicted - 1));
-    cli_buffer_text(out, "\n");
+        neap_text_printf(out, ", %s on the plan's", cli_percent(&over, typical / t->predicted - 1));
+    neap_text_puts(out, "\n");
     if (t->settings.save)
-        cli_buffer_print(out, "written to %s\n", t->settings.save);
+        neap_text_printf(out, "written to %s\n", t->settings.save);
 }
 
-static int finish(const training *t, cli_buffer *out)
+static int finish(const training *t, neap_text *out)
 {
     if (t->settings.json)
         add_json(t, out);
@@ -381,21 +381,21 @@ static int start(training *t)
 
 /* ---- Verifying ---- */
 
-static void add_verdict(const neap_verify_report *report, cli_buffer *out)
+static void add_verdict(const neap_verify_report *report, neap_text *out)
 {
     cli_text plan, plain, plan_time, plain_time;
-    cli_buffer_print(out, "%s: %lld step%s, %llu losses, gradients and weights compared\n",
+    neap_text_printf(out, "%s: %lld step%s, %llu losses, gradients and weights compared\n",
                      report->equal ? "equal to the bit" : "NOT equal", (long long)report->steps,
                      report->steps == 1 ? "" : "s", (unsigned long long)report->compared);
-    cli_buffer_print(out, "  with the plan   arena %s, a step in %s\n",
+    neap_text_printf(out, "  with the plan   arena %s, a step in %s\n",
                      cli_bytes(&plan, report->plan_arena),
                      cli_seconds(&plan_time, report->plan_seconds));
-    cli_buffer_print(out, "  without         arena %s, a step in %s\n",
+    neap_text_printf(out, "  without         arena %s, a step in %s\n",
                      cli_bytes(&plain, report->plain_arena),
                      cli_seconds(&plain_time, report->plain_seconds));
 }
 
-static void add_verdict_json(const neap_verify_report *report, cli_buffer *out)
+static void add_verdict_json(const neap_verify_report *report, neap_text *out)
 {
     cli_json json;
     cli_json_begin(&json, out);
@@ -411,7 +411,7 @@ static void add_verdict_json(const neap_verify_report *report, cli_buffer *out)
     cli_json_end_object(&json);
 }
 
-static int verify(training *t, cli_progress *progress, cli_buffer *out)
+static int verify(training *t, cli_progress *progress, neap_text *out)
 {
     neap_diag diag;
     neap_verify_report report;
@@ -553,7 +553,7 @@ static int prepare(training *t, cli_progress *progress)
     return code;
 }
 
-static int run_train(const cli_settings *settings, cli_buffer *out)
+static int run_train(const cli_settings *settings, neap_text *out)
 {
     training t = {.settings = *settings};
     cli_progress whole, progress; /* the first so that Ctrl-C is heard between the parts, too */

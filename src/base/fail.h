@@ -5,13 +5,10 @@
 
 #include <neap/status.h>
 
-/* Formats the message into diag (may be NULL; too long ends in "...") and returns `status`. */
+/* Formats the message into diag (may be NULL; too long ends in "..."), cleans what it quotes, and
+ * returns `status`. */
 neap_status neap_fail(neap_diag *diag, neap_status status, const char *format, ...)
     NEAP_PRINTF(3, 4);
-
-/* Makes a text that was cut short, or quotes what a file says, fit to be shown: no half of a
-   character at the end, no control characters. */
-void neap_make_presentable(char *text);
 
 /* The one message of every failed allocation. */
 neap_status neap_fail_no_memory(neap_diag *diag);

@@ -6,7 +6,6 @@
 #include "base/fail.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "base/text_buffer.h"
 
 #include <neap/text.h>
 

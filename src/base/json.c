@@ -1,6 +1,7 @@
 #include "base/json.h"
 
 #include "base/fail.h"
+#include "base/utf8.h"
 
 #include <locale.h>
 #include <math.h>
@@ -146,27 +147,6 @@ void neap_json_end(json_reader *r)
 
 /* ---- Strings ---- */
 
-/* Length of the UTF-8 sequence at `at`, or 0 where it is not valid. */
-static size_t utf8_length(const char *at, const char *end)
-{
-    const unsigned char *s = (const unsigned char *)at;
-    size_t left = (size_t)(end - at);
-    if (s[0] < 0x80)
-        return 1;
-    if (s[0] < 0xc2 || s[0] > 0xf4)
-        return 0;
-    size_t length = s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
-    if (left < length)
-        return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return length;
-}
-
 static bool read_hex4(json_reader *r, uint32_t *code)
 {
     *code = 0;
@@ -255,7 +235,8 @@ static size_t plain_length(json_reader *r)
     if ((unsigned char)*r->at < 0x20)
         return neap_json_fail(r, "a control character in a string must be written \\u%04x",
                               (unsigned)(unsigned char)*r->at);
-    size_t length = utf8_length(r->at, r->end);
+    uint32_t code;
+    size_t length = neap_utf8_decode(r->at, (size_t)(r->end - r->at), &code);
     if (length == 0)
         neap_json_fail(r, "a string is not valid UTF-8");
     return length;

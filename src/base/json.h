@@ -13,8 +13,7 @@
 #ifndef NEAP_BASE_JSON_H
 #define NEAP_BASE_JSON_H
 
-#include "base/text_buffer.h"
-
+#include <neap/text.h>
 #include <stdbool.h>
 
 typedef struct json_reader {

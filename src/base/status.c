@@ -1,5 +1,7 @@
 #include "base/fail.h"
 
+#include <neap/text.h>
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,29 +30,6 @@ const char *neap_status_name(neap_status status)
     return "unknown";
 }
 
-/* Cuts off a UTF-8 character that is not complete at the end of a text. */
-static void clip_character(char *text)
-{
-    size_t length = strlen(text), start = length;
-    while (start > 0 && length - start < 3 && ((unsigned char)text[start - 1] & 0xc0) == 0x80)
-        start--;
-    if (start == 0)
-        return;
-    unsigned char lead = (unsigned char)text[start - 1];
-    size_t needed = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
-    if (length - (start - 1) < needed)
-        text[start - 1] = '\0';
-}
-
-/* Whatever would break the line or the terminal becomes '?'. */
-void neap_make_presentable(char *text)
-{
-    clip_character(text);
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7f)
-            *text = '?';
-}
-
 neap_status neap_fail(neap_diag *diag, neap_status status, const char *format, ...)
 {
     if (!diag)
@@ -62,9 +41,9 @@ neap_status neap_fail(neap_diag *diag, neap_status status, const char *format, .
     va_end(arguments);
     if (length >= (int)sizeof diag->message)
         diag->message[sizeof diag->message - 4] = '\0';
-    neap_make_presentable(diag->message);
+    size_t kept = neap_string_clean(diag->message);
     if (length >= (int)sizeof diag->message)
-        memcpy(diag->message + strlen(diag->message), "...", 4);
+        memcpy(diag->message + kept, "...", 4);
     return status;
 }
 

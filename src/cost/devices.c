@@ -192,7 +192,7 @@ static bool read_real_of(json_reader *r, json_string key, const real_field *fiel
 static void show(json_string text, char shown[SHOWN])
 {
     snprintf(shown, SHOWN, "%.*s", text.length < SHOWN ? (int)text.length : SHOWN - 1, text.text);
-    neap_make_presentable(shown);
+    neap_string_clean(shown);
 }
 
 /* A misspelt field would otherwise leave a device that is quietly wrong. */

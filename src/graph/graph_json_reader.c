@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "graph/graph_internal.h"
 
 #include <string.h>
@@ -45,7 +46,22 @@ static bool reserve(graph_reader *g, size_t needed, size_t item_size, void *arra
     return neap_json_ok(&g->json);
 }
 
-/* Appends a field to the current extra text, its value as it stands in the file. */
+/* A value as it stands in the file, but for characters that are written \uXXXX: past ASCII they are
+ * parts of strings. */
+static void append_raw(neap_text *out, json_string raw)
+{
+    const char *at = raw.text, *end = raw.text + raw.length;
+    for (size_t length; at < end; at += length) {
+        neap_character c = neap_utf8_next(at);
+        length = c.length;
+        if (c.shown == at || c.code < 0x20)
+            neap_text_append(out, at, length);
+        else
+            neap_text_printf(out, "\\u%04lx", (unsigned long)c.code);
+    }
+}
+
+/* Appends a field to the current extra text. */
 static void keep_named_field(graph_reader *g, const char *name)
 {
     json_string raw;
@@ -56,7 +72,7 @@ static void keep_named_field(graph_reader *g, const char *name)
         neap_text_putc(&g->extra, ',');
     neap_text_json_string(&g->extra, name);
     neap_text_putc(&g->extra, ':');
-    neap_text_append(&g->extra, raw.text, raw.length);
+    append_raw(&g->extra, raw);
     if (g->extra.status != NEAP_OK)
         g->json.status = neap_fail_no_memory(g->json.diag);
 }

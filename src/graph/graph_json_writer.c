@@ -2,8 +2,9 @@
  * compared. */
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/text_buffer.h"
 #include "graph/graph_internal.h"
+
+#include <neap/text.h>
 
 #include <string.h>
 

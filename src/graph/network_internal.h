@@ -9,10 +9,10 @@
 #define NEAP_NETWORK_INTERNAL_H
 
 #include "base/arena.h"
-#include "base/text_buffer.h"
 #include "graph/graph_internal.h"
 
 #include <neap/network.h>
+#include <neap/text.h>
 
 /* ---- Op types ---- */
 

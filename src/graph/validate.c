@@ -2,8 +2,9 @@
 #include "base/checked.h"
 #include "base/fail.h"
 #include "base/memory.h"
-#include "base/text_buffer.h"
 #include "graph/graph_internal.h"
+
+#include <neap/text.h>
 
 #include <inttypes.h>
 #include <math.h>

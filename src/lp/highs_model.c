@@ -3,6 +3,8 @@
 #include "base/fail.h"
 #include "base/memory.h"
 
+#include <neap/text.h>
+
 #include <float.h>
 #include <math.h>
 
@@ -71,7 +73,7 @@ static void note_complaint(highs_model *h, const char *message)
         message += sizeof mark - 1;
     message += strspn(message, " ");
     snprintf(h->complaint, sizeof h->complaint, "%.*s", (int)strcspn(message, "\n"), message);
-    neap_make_presentable(h->complaint);
+    neap_string_clean(h->complaint);
 }
 
 static void on_event(int type, const char *message, const HighsCallbackDataOut *out,

@@ -1,6 +1,5 @@
 /* The table of models, and neap_model_build: settings checked, network built, differentiated. */
 #include "base/fail.h"
-#include "base/text_buffer.h"
 #include "models/models_internal.h"
 
 #include <neap/text.h>

@@ -371,7 +371,8 @@ static int legend_width(const picture *p)
 {
     size_t longest = 0;
     for (size_t i = 0; i < p->n_entries; i++) {
-        size_t length = neap_text_characters(p->entries[i].point->method);
+        const char *method = p->entries[i].point->method;
+        size_t length = neap_string_characters(method, strlen(method));
         length = length < LONGEST_NAME ? length : LONGEST_NAME;
         longest = length > longest ? length : longest;
     }
@@ -383,7 +384,7 @@ static void draw_title(picture *p, int width)
 {
     if (!p->title || !*p->title)
         return;
-    double length = (double)neap_text_characters(p->title);
+    double length = (double)neap_string_characters(p->title, strlen(p->title));
     double size = fmax(8, fmin(18, (width - LEFT - 16) / (0.66 * length)));
     PUT(p, "<text font-size=\"$\" font-weight=\"600\" x=\"$\" y=\"34\">", size, LEFT);
     neap_text_xml(&p->out, p->title);

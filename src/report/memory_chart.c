@@ -21,6 +21,7 @@
 
 #include "base/fail.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 
 #include <neap/report.h>
 #include <neap/text.h>
@@ -93,6 +94,11 @@ typedef struct chart {
     bool used[SIGN_COUNT];            /* signs to be explained in the legend */
     neap_pen pen;
 } chart;
+
+static int characters(const char *text)
+{
+    return (int)neap_string_characters(text, strlen(text));
+}
 
 /* ---- The scale ---- */
 
@@ -243,20 +249,18 @@ static bool is_empty(const cell *at)
  * way. */
 static bool try_label(chart *c, int row, int column, const char *label, neap_ink ink)
 {
-    int length = (int)neap_text_characters(label);
+    int length = characters(label);
     if (column < 0 || column + length > c->options->width)
         return false;
     for (int i = 0; i < length; i++)
         if (!is_empty(cell_at(c, row, column + i)))
             return false;
     for (int i = 0; i < length; i++) {
-        char glyph[4] = {0};
-        size_t bytes = 1;
-        glyph[0] = *label++;
-        while (bytes < 3 && ((unsigned char)*label & 0xc0) == 0x80)
-            glyph[bytes++] = *label++;
-        set_cell(cell_at(c, row, column + i), glyph, ink);
-        cell_at(c, row, column + i)->in_label = true;
+        neap_character character = neap_utf8_next(label);
+        cell *at = cell_at(c, row, column + i);
+        *at = (cell){.ink = (uint8_t)ink, .in_label = true};
+        memcpy(at->glyph, character.shown, character.shown_length);
+        label += character.length;
     }
     return true;
 }
@@ -273,7 +277,7 @@ static void draw_budget(chart *c)
             set_cell(cell_at(c, row, column), c->glyphs->line[third], NEAP_INK_BUDGET);
     snprintf(label, sizeof label, " budget %s%s%s ", size, drawn ? "" : " ",
              drawn ? "" : c->glyphs->up);
-    int end = c->options->width - (int)neap_text_characters(label) - 1;
+    int end = c->options->width - characters(label) - 1;
     c->budget_named = try_label(c, row, end, label, NEAP_INK_BUDGET) ||
                       try_label(c, row, 1, label, NEAP_INK_BUDGET);
 }
@@ -286,7 +290,7 @@ static void draw_natural(chart *c)
     int third, row = row_of(c, c->options->natural_peak, &third);
     snprintf(label, sizeof label, " natural peak %s%s%s ", size, drawn ? "" : " ",
              drawn ? "" : c->glyphs->up);
-    int end = c->options->width - (int)neap_text_characters(label);
+    int end = c->options->width - characters(label);
     c->natural_named = try_label(c, row, 0, label, NEAP_INK_NATURAL) ||
                        try_label(c, row, end, label, NEAP_INK_NATURAL);
 }
@@ -445,7 +449,7 @@ static void write_strip(chart *c, const char *title,
 /* One entry of the legend; lines are broken between entries. */
 static void write_entry(chart *c, int *written, neap_ink ink, const char *mark, const char *meaning)
 {
-    int length = (int)(neap_text_characters(mark) + 1 + neap_text_characters(meaning));
+    int length = characters(mark) + 1 + characters(meaning);
     if (*written > 0 && *written + 2 + length > c->options->width) {
         neap_pen_end_line(&c->pen);
         *written = 0;
@@ -524,7 +528,7 @@ static void write_caption(chart *c)
     append_facts(c, &facts);
     if (names.status == NEAP_OK && facts.status == NEAP_OK) {
         size_t room = (size_t)(c->gutter + 1 + c->options->width);
-        size_t needed = neap_text_characters(facts.text);
+        size_t needed = (size_t)characters(facts.text);
         size_t for_names = needed + room / 3 <= room ? room - needed : room / 3;
         size_t written = neap_text_clean(&c->pen.out, names.text, for_names, c->glyphs->ellipsis);
         neap_text_clean(&c->pen.out, facts.text, room - written, c->glyphs->ellipsis);

@@ -2,8 +2,7 @@
 #ifndef NEAP_REPORT_TERMINAL_PEN_H
 #define NEAP_REPORT_TERMINAL_PEN_H
 
-#include "base/text_buffer.h"
-
+#include <neap/text.h>
 #include <stdbool.h>
 
 typedef enum neap_ink {

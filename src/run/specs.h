@@ -7,8 +7,9 @@
 #ifndef NEAP_RUN_SPECS_H
 #define NEAP_RUN_SPECS_H
 
-#include "base/text_buffer.h"
 #include "run/arrays.h"
+
+#include <neap/text.h>
 
 typedef struct run_specs {
     const neap_graph *graph;

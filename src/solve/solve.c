@@ -216,7 +216,7 @@ static void write_shortage(const planner *p, neap_solution *solution)
              "%s%sbudget %s is below the least %s can do, %s%s; no method can do less than %s%s",
              reason ? reason : "", reason ? "; " : "", budget, p->request->method,
              f->least_budget < 0 ? "unknown" : least, op, lowest, floor_op);
-    neap_make_presentable(solution->message);
+    neap_string_clean(solution->message);
 }
 
 static void explain_infeasible(const planner *p, neap_solution *solution,

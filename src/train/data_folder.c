@@ -1,8 +1,9 @@
 /* images: a folder a class, a file a picture. Names are kept, pictures are read when asked for. */
 #include "base/fail.h"
 #include "base/memory.h"
-#include "base/text_buffer.h"
 #include "train/data_internal.h"
+
+#include <neap/text.h>
 
 #include <dirent.h>
 #include <errno.h>

@@ -3,7 +3,6 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/text_buffer.h"
 #include "train/safetensors_internal.h"
 
 #include <neap/text.h>

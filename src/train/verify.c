@@ -5,6 +5,8 @@
 #include "run/backend.h"
 #include "train/trainer_internal.h"
 
+#include <neap/text.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +154,7 @@ static void name_difference(const verifier *v, size_t at, char *text, size_t siz
     else
         snprintf(text, size, "the %s of %s", at % 2 ? "gradient" : "weights",
                  parameter_name(v, (at - 1) / 2));
-    neap_make_presentable(text);
+    neap_string_clean(text);
 }
 
 static void compare(const verifier *v, const record *a, const record *b, neap_verify_report *report)

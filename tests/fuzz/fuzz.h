@@ -3,11 +3,11 @@
  *
  * A target is one file with LLVMFuzzerTestOneInput, to be built with clang:
  *
- *     clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
- * -D_POSIX_C_SOURCE=200809L \ -Iinclude -Isrc -Itests/fuzz tests/fuzz/fuzz_graph.c $(find src -name
- * '*.c') -lm -o fuzz_graph
- *     ./fuzz_graph -dict=tests/fuzz/neap.dict -max_len=4096 -max_total_time=300 new/
- * tests/fuzz/corpus/graph
+ *     clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+ *         -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -Itests/fuzz tests/fuzz/fuzz_graph.c \
+ *         $(find src -name '*.c') -lm -o fuzz_graph
+ *     ./fuzz_graph -dict=tests/fuzz/neap.dict -max_len=4096 -max_total_time=300 \
+ *         new/ tests/fuzz/corpus/graph
  *
  * test_replay.c includes the same files and runs them over the corpus as ordinary tests; it defines
  * FUZZ_CHECK as a cmocka assertion first.
@@ -31,7 +31,8 @@
     } while (0)
 #endif
 
-/* Length of the well-formed UTF-8 sequence at s (Unicode, table 3-7), or 0. */
+/* Length of the well-formed UTF-8 sequence at s (Unicode, table 3-7), or 0. Apart from the decoder
+ * in src/base, which it checks. */
 static inline size_t fuzz_utf8_length(const char *s)
 {
     const unsigned char *c = (const unsigned char *)s;
@@ -53,6 +54,7 @@ static inline void fuzz_check_line(const char *text)
         size_t length = fuzz_utf8_length(text);
         FUZZ_CHECK(length > 0);
         FUZZ_CHECK((unsigned char)*text >= 0x20 && *text != 0x7f);
+        FUZZ_CHECK((unsigned char)text[0] != 0xc2 || (unsigned char)text[1] >= 0xa0);
         text += length;
     }
 }

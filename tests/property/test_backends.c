@@ -18,7 +18,6 @@
 
 #include <cmocka.h>
 
-#include "base/text_buffer.h"
 #include "named_inputs.h"
 #include "random_ops.h"
 #include "run/arrays.h"
@@ -28,6 +27,7 @@
 #include "settings.h"
 
 #include <neap/models.h>
+#include <neap/text.h>
 
 #include <math.h>
 #include <stdio.h>

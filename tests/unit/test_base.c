@@ -68,6 +68,10 @@ static void test_messages_are_one_line(void **state)
     neap_diag diag = {0};
     neap_fail(&diag, NEAP_INVALID, "a%sb", "\n\r\t\x1b[31m\x7f");
     assert_string_equal(diag.message, "a????[31m?b");
+    neap_fail(&diag, NEAP_INVALID, "op \"%s\"",
+              "\xc2\x9b"
+              "31m\xe2\x80\xae\xe2\x80\xa8\xff");
+    assert_string_equal(diag.message, "op \"?31m???\"");
 }
 
 /* "A longer message ends in ...", and is UTF-8 still wherever the cut falls. */

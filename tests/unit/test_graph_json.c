@@ -352,6 +352,11 @@ static void test_unknown_fields(void **state)
     assert_string_equal(neap_graph_value(graph, 0)->extra, "\"a\":[]");
     assert_string_equal(neap_graph_op(graph, 0)->extra, "\"b\":{}");
     neap_graph_destroy(graph);
+    graph = graph_from(
+        "{'neap':'graph','version':1,'values':[{'bytes':1,'é':['é\xc2\x9b\xe2\x80\xae',\n1]}],"
+        "'ops':[],'outputs':[]}");
+    assert_string_equal(neap_graph_value(graph, 0)->extra, "\"é\":[\"é\\u009b\\u202e\",\n1]");
+    neap_graph_destroy(graph);
 }
 
 /* Keys may be written with escapes; the reader's own copy of one must outlive the value behind it.

@@ -488,6 +488,11 @@ static void test_svg_escapes(void **state)
     assert_int_equal(occurrences(text, ">1 &lt; 2 &amp; &quot;3&quot; &#39;b&#39; ?[31m ?? é<"), 2);
     assert_non_null(strstr(text, "&lt;r&amp;&quot;o&#39;tor&gt; (never fits)"));
     release_svg(text);
+    text = svg_of("\xc2\x9b"
+                  "31m \xe2\x80\xae \xef\xbb\xbf",
+                  curve, COUNT_OF(curve));
+    assert_int_equal(occurrences(text, ">?31m ? ?<"), 2);
+    release_svg(text);
     text = svg_of(NULL, curve, 1);
     assert_well_formed(text);
     release_svg(text);

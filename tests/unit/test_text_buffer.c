@@ -1,6 +1,6 @@
 /*
- * The text buffer: growth, numbers that read back to the same bits, JSON strings; in a locale with
- * a decimal comma too.
+ * Text that grows: numbers that read back to the same bits, JSON strings, strings made safe to
+ * print; in a locale with a decimal comma too.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +22,12 @@
 #include <string.h>
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+/* Characters that are not shown: C1 controls, marks of direction, separators, without width. */
+#define HIDDEN                                                                                     \
+    "\xc2\x80\xc2\x9b"                                                                             \
+    "31m\xc2\x9f\xd8\x9c\xe2\x80\x8b\xe2\x80\x8e\xe2\x80\xa8\xe2\x80\xae\xe2\x81\xa6"              \
+    "\xe2\x81\xa9\xef\xbb\xbf"
 
 static uint64_t random_bits(random_source *random)
 {
@@ -95,6 +101,28 @@ static void test_text_printf(void **state)
     neap_text_printf(&text, "%s", "");
     assert_string_equal(text.text, "");
     neap_text_clear(&text);
+}
+
+static void test_text_repeat(void **state)
+{
+    (void)state;
+    neap_text text = {0}; /* all zero is an empty text */
+    assert_string_equal(neap_text_get(&text), "");
+    neap_text_repeat(&text, ' ', 0);
+    neap_text_repeat(&text, 'x', 3);
+    assert_string_equal(neap_text_get(&text), "xxx");
+    text.length = 0;
+    neap_text_repeat(&text, 'y', 100);
+    assert_int_equal(strspn(neap_text_get(&text), "y"), 100);
+    assert_int_equal(text.length, 100);
+    assert_int_equal(text.status, NEAP_OK);
+    neap_text_repeat(&text, 'z', SIZE_MAX - 50); /* its end would wrap around */
+    assert_int_equal(text.status, NEAP_NO_MEMORY);
+    neap_text_puts(&text, "more");
+    assert_int_equal(text.length, 100);
+    neap_text_clear(&text);
+    assert_string_equal(neap_text_get(&text), "");
+    assert_int_equal(text.status, NEAP_OK);
 }
 
 static void test_text_i64(void **state)
@@ -221,11 +249,88 @@ static void test_text_json_string(void **state)
     expect_json_text(text.text, text.length, every);
     neap_text_clear(&text);
     neap_text_json_string(&text, "a\"b\\c\n\t\r\x01\x1f\x7f/");
-    assert_string_equal(text.text, "\"a\\\"b\\\\c\\n\\t\\r\\u0001\\u001f\x7f/\"");
+    assert_string_equal(text.text, "\"a\\\"b\\\\c\\n\\t\\r\\u0001\\u001f\\u007f/\"");
+    neap_text_clear(&text);
+    neap_text_json_string(&text, HIDDEN "é");
+    assert_string_equal(text.text, "\"\\u0080\\u009b31m\\u009f\\u061c\\u200b\\u200e\\u2028\\u202e"
+                                   "\\u2066\\u2069\\ufeffé\"");
+    expect_json_text(text.text, text.length, HIDDEN "é");
+    neap_text_clear(&text);
+    neap_text_json_string(&text, "a\xff\xc3(\xed\xa0\x80\xe2\x82"); /* not UTF-8 */
+    assert_string_equal(text.text, "\"a\\ufffd\\ufffd(\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\"");
     neap_text_clear(&text);
     neap_text_json_string(&text, "");
     assert_string_equal(text.text, "\"\"");
     neap_text_clear(&text);
+}
+
+/* ---- Strings for a terminal ---- */
+
+static void expect_clean(const char *string, const char *expected)
+{
+    char copy[256];
+    snprintf(copy, sizeof copy, "%s", string);
+    assert_int_equal(neap_string_clean(copy), strlen(expected));
+    assert_string_equal(copy, expected);
+}
+
+static void test_string_clean(void **state)
+{
+    (void)state;
+    expect_clean("", "");
+    expect_clean("conv1 é 漢 \xf0\x9f\x98\x80 e\xcc\x81", "conv1 é 漢 \xf0\x9f\x98\x80 e\xcc\x81");
+    expect_clean("a\nb\x1b[31m\x7f", "a?b?[31m?");
+    expect_clean(HIDDEN, "??31m?????????");
+    expect_clean("\xc2\xa0|\xe2\x80\xa7|\xe2\x81\x9f|\xef\xbb\xbe", /* next to what is hidden */
+                 "\xc2\xa0|\xe2\x80\xa7|\xe2\x81\x9f|\xef\xbb\xbe");
+    expect_clean("\xff|\xc0\xaf|\xed\xa0\x80|\xf4\x90\x80\x80|\x9b|", "?|??|???|????|?|");
+    expect_clean("cut \xe2\x82", "cut "); /* half a character at the end */
+    expect_clean("cut \xf0\x9f\x98", "cut ");
+    expect_clean("cut \xc3", "cut ");
+    expect_clean("bad \xe2\xc3x", "bad ??x");
+}
+
+/* No byte that a terminal could take for a control, whatever the string is; and well-formed. */
+static void test_string_clean_random(void **state)
+{
+    (void)state;
+    random_source random = {20261115};
+    print_message("seed %llu\n", (unsigned long long)random.state);
+    for (int round = 0; round < 20000; round++) {
+        char string[24], again[24];
+        size_t length = random_below(&random, sizeof string);
+        for (size_t i = 0; i < length; i++) {
+            static const unsigned char bytes[] = {0x1b, 'a', 0x80, 0x9b, 0xc2, 0xe2, 0xef, 0xf0};
+            string[i] = (char)(random_below(&random, 2) ? bytes[random_below(&random, 8)]
+                                                        : 1 + random_below(&random, 255));
+        }
+        string[length] = '\0';
+        size_t kept = neap_string_clean(string);
+        assert_int_equal(kept, strlen(string));
+        assert_true(kept <= length);
+        for (size_t i = 0; i < kept; i++) {
+            unsigned char c = (unsigned char)string[i], next = (unsigned char)string[i + 1];
+            assert_true(c >= 0x20 && c != 0x7f);
+            assert_false(c == 0xc2 && next < 0xa0);
+        }
+        memcpy(again, string, sizeof again);
+        neap_string_clean(again);
+        assert_string_equal(again, string);
+        neap_text text = {0};
+        neap_text_json_string(&text, string);
+        expect_json_text(text.text, text.length, string);
+        neap_text_clear(&text);
+    }
+}
+
+static void test_string_characters(void **state)
+{
+    (void)state;
+    assert_int_equal(neap_string_characters("", 0), 0);
+    assert_int_equal(neap_string_characters("aé漢\xf0\x9f\x98\x80", 10), 4);
+    assert_int_equal(neap_string_characters("aé漢\xf0\x9f\x98\x80", 7),
+                     4); /* one byte of the last */
+    assert_int_equal(neap_string_characters("\xff\xc3(", 3), 3);
 }
 
 /* ---- Another decimal point ---- */
@@ -264,10 +369,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_grows),
         cmocka_unit_test(test_text_printf),
+        cmocka_unit_test(test_text_repeat),
         cmocka_unit_test(test_text_i64),
         cmocka_unit_test(test_text_double),
         cmocka_unit_test(test_text_double_random),
         cmocka_unit_test(test_text_json_string),
+        cmocka_unit_test(test_string_clean),
+        cmocka_unit_test(test_string_clean_random),
+        cmocka_unit_test(test_string_characters),
         cmocka_unit_test_teardown(test_comma_locale, back_to_c),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
