@@ -1,4 +1,4 @@
-/* Placing, the bounds that follow from it, and the way back (bounds.h). */
+/* Placing items, the bounds that follow, and undoing both (bounds.h). */
 #include "layout/bounds.h"
 
 #include "base/memory.h"
@@ -7,7 +7,7 @@
 
 /* ---- Making it ---- */
 
-/* Sections' members, and every item's seat among them. */
+/* The members of each section, and the seat of every item among them. */
 static void seat_members(neap_bounds *b)
 {
     const neap_sections *s = b->sections;
@@ -102,7 +102,7 @@ neap_bounds_mark neap_bounds_here(const neap_bounds *b)
     return (neap_bounds_mark){b->n_changes, b->n_placed};
 }
 
-/* A member's seat is behind those of all that are not placed: the last of them takes its own. */
+/* Moves a member behind the unplaced ones by swapping it with the last of those. */
 static void take_out(neap_bounds *b, uint32_t item)
 {
     const neap_item *x = &b->sections->items[item];
@@ -121,7 +121,7 @@ static void take_out(neap_bounds *b, uint32_t item)
     b->placed[b->n_placed++] = item;
 }
 
-/* The latest placed is the first behind the others in all its sections. */
+/* In all its sections the item placed last is the first behind the unplaced ones. */
 static void put_back(neap_bounds *b)
 {
     uint32_t item = b->placed[--b->n_placed];
@@ -144,13 +144,13 @@ void neap_bounds_undo(neap_bounds *b, neap_bounds_mark mark)
     }
 }
 
-/* ---- What follows ---- */
+/* ---- Consequences ---- */
 
 typedef struct range {
     uint32_t begin, end;
 } range;
 
-/* Is there an item in the section low enough for all that is still to come? */
+/* Is there an unplaced item low enough for all unplaced items of the section to fit? */
 static bool find_witness(neap_bounds *b, uint32_t section)
 {
     const uint32_t *members = b->members + b->first[section];

@@ -1,15 +1,15 @@
 /*
- * A placing in the making: some items lie, and what that says about the rest.
+ * A partial placement: some items are placed, and bounds follow for the rest.
  *
- * Items are placed in order of ascending offset, so an item can only come to lie on what is placed
- * already: at `top`. Of those not yet placed a bound is kept, `low`, below which no placing has
- * them: `top`, or more if lying at `top` has been ruled out. Where an item was ruled out at its top
- * it will have to lie on something that is not placed yet, so not below the least end of any such
- * that it meets. An item can be placed while `low` is `top`.
+ * Items are placed in ascending order of offset, so the next item can only lie on top of the items
+ * that are already placed: at `top`. For each unplaced item, `low` is a lower bound on its offset:
+ * `top`, or more if `top` has been ruled out. An item that was ruled out at `top` has to lie on an
+ * item that is not placed yet, so not below the least end of any unplaced item that it meets. An
+ * item can be placed while `low` equals `top`.
  *
- * In a section all that is still to come lies above the least `low` of it, so that this, plus all
- * their sizes, must not exceed the capacity. A single item that is low enough proves that this
- * holds: each section has such a witness, and others are looked at only when it is placed or
+ * In a section, all unplaced items lie above the least `low` among them, so this plus the sum of
+ * their sizes must not exceed the capacity. One item that is low enough proves that the section
+ * fits; each section keeps such a witness and looks for another only when the witness is placed or
  * lifted. Every change can be undone, back to a mark.
  */
 #ifndef NEAP_LAYOUT_BOUNDS_H

@@ -1,12 +1,12 @@
 /*
- * First fit by decreasing size, repeated with the order mended where it failed.
+ * First fit by decreasing size, repeated with an improved order.
  *
- * One pass puts the instances, in an order, each at the lowest address that is free during all its
- * life. The order by decreasing size (then lifetime) is within a percent of the live peak on nearly
- * every training plan. What still ends too high is put earlier in the next pass (squeaky wheel
- * optimization: Joslin and Clements, JAIR 10, 1999), in two ways: first, whatever ends above the
- * bound goes to the front; then, from the start again, whatever ends at the best arena or above
- * gains a weight, and weights go before sizes.
+ * One pass takes the instances in an order and puts each at the lowest address that is free during
+ * its whole life. The order by decreasing size (then lifetime) is within a percent of the live peak
+ * on nearly every training plan. Instances that end too high come earlier in the next pass (squeaky
+ * wheel optimization: Joslin and Clements, JAIR 10, 1999), in two ways: first, all that end above
+ * the bound move to the front; then, starting again, all that end at the best arena or above gain
+ * weight, and instances are ordered by weight before size.
  *
  * A pass is O(n^2) at worst: every instance scans those placed before it, in order of address, up
  * to its gap.
@@ -19,7 +19,7 @@
 
 /* Instances scanned, in all; the first pass is free. */
 #define EFFORT (INT64_C(20) * 1000 * 1000)
-/* Of each way of mending. */
+/* Passes for each of the two ways to improve the order. */
 #define PASSES 200
 
 /* What the pass has placed, sorted by offset: most of it is passed over for its time alone, so that

@@ -1,6 +1,5 @@
 /*
- * The free gaps of an arena, ordered by place and by size at once: what an allocator asks is O(log
- * gaps).
+ * The free gaps of an arena, ordered both by place and by size, so that every query is O(log gaps).
  *
  * The arena is open at the top: above `tail` everything is free, and that last gap is not among the
  * others. No two gaps touch each other or the tail.
@@ -26,8 +25,8 @@ typedef struct neap_gaps {
     int64_t tail;
 } neap_gaps;
 
-/* Room for `most` gaps, which is one more than blocks are ever live together; none at first, the
- * tail is 0. */
+/* Room for `most` gaps, which is one more than the most blocks ever live together. At first there
+ * is no gap, and the tail is 0. */
 neap_status neap_gaps_init(neap_gaps *gaps, neap_allocator *allocator, size_t most,
                            neap_diag *diag);
 void neap_gaps_clear(neap_gaps *gaps);

@@ -1,5 +1,5 @@
 /*
- * The storage instances of a plan: what has to be given an address, and for how long.
+ * The storage instances of a plan: what needs an address, and for how long.
  *
  * An instance is a storage from the step that makes it live up to the step that ends it, or the
  * workspace of one computation. They are numbered in order of allocation (docs/memory-model.md):

@@ -1,9 +1,9 @@
 /*
  * An address for every storage of a plan: from instances to offsets (neap/layout.h).
  *
- * The fixed bytes lie at the bottom, the inputs, which never leave, on top of them; what comes and
- * goes is placed above, by the placers of place.h, the best of them winning. With an alignment all
- * sizes are rounded up before, so that every place a placer can think of is aligned.
+ * The fixed bytes lie at the bottom and the inputs, which are never freed, above them. The placers
+ * of place.h place all other instances above the inputs, and the best placement wins. With an
+ * alignment, all sizes are rounded up first, so that every possible offset is aligned.
  */
 #include "base/checked.h"
 #include "base/fail.h"
@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-/* What comes and goes: the instances to be placed, and their numbers in the plan. */
+/* The instances to be placed, all but the inputs, and their numbers in the plan. */
 typedef struct movables {
     neap_instance *items;
     size_t *number;
@@ -34,8 +34,7 @@ static bool round_up(int64_t size, int64_t alignment, int64_t *result)
 
 static neap_status fail_size(neap_diag *diag)
 {
-    return neap_fail(diag, NEAP_INVALID,
-                     "layout: the sizes of all storages sum up to more than 2^63");
+    return neap_fail(diag, NEAP_INVALID, "layout: the storages add up to more than 2^63 bytes");
 }
 
 /* Stacks the inputs on the fixed bytes; *base is then where the rest begins. */
@@ -101,7 +100,7 @@ static neap_status place_within(neap_placing_problem *problem, int64_t target, i
     return neap_place(problem, best, diag);
 }
 
-/* Puts the parts together: the arena ends where its highest instance does, its true size taken. */
+/* Combines the parts. The arena ends where its highest instance does, before rounding up. */
 static neap_status store(const neap_instances *all, const movables *m, const neap_placing *best,
                          int64_t base, int64_t fixed, int64_t *offsets, neap_plan *plan,
                          neap_diag *diag)
@@ -121,7 +120,7 @@ neap_status neap_layout_assign(neap_allocator *allocator, const neap_graph *grap
     int64_t alignment = options ? options->alignment : 1;
     int64_t fixed = neap_graph_fixed_bytes(graph), base = 0;
     if (alignment < 1)
-        return neap_fail(diag, NEAP_INVALID, "layout: an alignment of %lld; it must be 1 or more",
+        return neap_fail(diag, NEAP_INVALID, "layout: the alignment is %lld; it must be 1 or more",
                          (long long)alignment);
     allocator = neap_allocator_or_system(allocator);
     neap_instances all;

@@ -1,4 +1,4 @@
-/* The search itself (ascending.h): decisions, the parts a problem falls into, the way back. */
+/* The search of offset_search.h: decisions, the parts of a divided problem, backtracking. */
 #include "layout/offset_search.h"
 
 #include "base/memory.h"
@@ -31,8 +31,8 @@ struct neap_ranked {
     uint32_t item;
 };
 
-neap_status neap_ascending_init(neap_ascending *a, neap_allocator *allocator,
-                                const neap_sections *sections, neap_diag *diag)
+neap_status neap_offset_search_init(neap_offset_search *a, neap_allocator *allocator,
+                                    const neap_sections *sections, neap_diag *diag)
 {
     size_t n = sections->n_items;
     memset(a, 0, sizeof *a);
@@ -59,7 +59,7 @@ neap_status neap_ascending_init(neap_ascending *a, neap_allocator *allocator,
     return status;
 }
 
-void neap_ascending_clear(neap_ascending *a)
+void neap_offset_search_clear(neap_offset_search *a)
 {
     if (!a->bounds.sections)
         return;
@@ -96,7 +96,7 @@ static double pressure_on(const neap_bounds *b, const neap_item *x)
     return (double)most;
 }
 
-static neap_ranked keys_of(neap_ascending *a, uint32_t item)
+static neap_ranked keys_of(neap_offset_search *a, uint32_t item)
 {
     const neap_item *x = &a->bounds.sections->items[item];
     double life = (double)x->steps, area = life * (double)x->size;
@@ -112,7 +112,7 @@ static neap_ranked keys_of(neap_ascending *a, uint32_t item)
     }
 }
 
-static void rank_part(neap_ascending *a, const neap_part *part)
+static void rank_part(neap_offset_search *a, const neap_part *part)
 {
     for (size_t i = 0; i < part->count; i++)
         a->keys[i] = keys_of(a, a->items[part->first + i]);
@@ -134,7 +134,7 @@ static int64_t slack_of(const neap_bounds *b, const neap_part *part)
 
 /* Gathers the items of each piece between moments that nothing crosses; `piece` is then, for each
    of them, where its items begin. */
-static uint32_t gather_pieces(neap_ascending *a, const neap_part *part)
+static uint32_t gather_pieces(neap_offset_search *a, const neap_part *part)
 {
     const neap_item *x = a->bounds.sections->items;
     uint32_t *items = a->items + part->first, n_pieces = 1;
@@ -156,8 +156,8 @@ static uint32_t gather_pieces(neap_ascending *a, const neap_part *part)
     return n_pieces;
 }
 
-/* Hangs a part before the list, behind all that are tighter, of those that `parent` made. */
-static void open_part(neap_ascending *a, neap_part part, size_t *list)
+/* Inserts a part into the list, after the tighter ones among those that `parent` made. */
+static void open_part(neap_offset_search *a, neap_part part, size_t *list)
 {
     size_t *at = list;
     while (*at != NONE && a->parts[*at].parent == part.parent && a->parts[*at].slack <= part.slack)
@@ -168,7 +168,7 @@ static void open_part(neap_ascending *a, neap_part part, size_t *list)
 }
 
 /* Makes a part of each piece that has items. */
-static neap_status divide(neap_ascending *a, neap_part whole, size_t *list, neap_diag *diag)
+static neap_status divide(neap_offset_search *a, neap_part whole, size_t *list, neap_diag *diag)
 {
     uint32_t n_pieces = gather_pieces(a, &whole), k = whole.begin;
     neap_status status =
@@ -189,8 +189,8 @@ static neap_status divide(neap_ascending *a, neap_part whole, size_t *list, neap
     return status;
 }
 
-/* What is left of a part when the item, now the last of it, has been placed. */
-static neap_status continue_without(neap_ascending *a, neap_part part, const neap_item *x,
+/* The rest of a part after its last item has been placed. */
+static neap_status continue_without(neap_offset_search *a, neap_part part, const neap_item *x,
                                     size_t *list, neap_diag *diag)
 {
     part.parent = a->n_decisions - 1;
@@ -211,7 +211,7 @@ static neap_status continue_without(neap_ascending *a, neap_part part, const nea
 
 /* ---- Decisions ---- */
 
-/* The least end of any item of a part, were it placed now: none can be next at or above it. */
+/* The least end that any item of a part would have now: no item can come next at or above it. */
 static int64_t least_end(const neap_bounds *b, const uint32_t *items, size_t count)
 {
     int64_t least = INT64_MAX;
@@ -223,7 +223,7 @@ static int64_t least_end(const neap_bounds *b, const uint32_t *items, size_t cou
     return least;
 }
 
-static bool is_before(const neap_ascending *a, uint32_t x, uint32_t y)
+static bool is_before(const neap_offset_search *a, uint32_t x, uint32_t y)
 {
     const int64_t *top = a->bounds.top;
     if (!a->way.learns && top[x] != top[y])
@@ -231,8 +231,8 @@ static bool is_before(const neap_ascending *a, uint32_t x, uint32_t y)
     return a->rank[x] < a->rank[y];
 }
 
-/* The first that can be next; moves it to the end of its part. */
-static bool choose(neap_ascending *a, const neap_part *part, uint32_t *chosen)
+/* The first candidate to come next; moves it to the end of its part. */
+static bool choose(neap_offset_search *a, const neap_part *part, uint32_t *chosen)
 {
     const neap_bounds *b = &a->bounds;
     uint32_t *items = a->items + part->first;
@@ -253,8 +253,8 @@ static bool choose(neap_ascending *a, const neap_part *part, uint32_t *chosen)
     return true;
 }
 
-/* What did not fit together is to be placed earlier the next time. */
-static void learn(neap_ascending *a)
+/* Items that did not fit together are placed earlier in the next run. */
+static void learn(neap_offset_search *a)
 {
     const neap_bounds *b = &a->bounds;
     if (!a->way.learns || b->tight == NO_SECTION)
@@ -266,7 +266,7 @@ static void learn(neap_ascending *a)
 
 /* Takes the latest decision back and rules it out. Whether that alone exceeds the capacity: *fits.
  */
-static neap_status revoke(neap_ascending *a, bool *fits, neap_diag *diag)
+static neap_status revoke(neap_offset_search *a, bool *fits, neap_diag *diag)
 {
     const neap_decision *d = &a->decisions[--a->n_decisions];
     neap_bounds_undo(&a->bounds, d->mark);
@@ -278,7 +278,7 @@ static neap_status revoke(neap_ascending *a, bool *fits, neap_diag *diag)
  * Decides what is next in a part and continues the list of open parts. Where nothing can be, goes
  * back to the decision that made the part, and so on; *refuted if there is none.
  */
-static neap_status decide(neap_ascending *a, size_t *list, bool *refuted, int64_t *failures,
+static neap_status decide(neap_offset_search *a, size_t *list, bool *refuted, int64_t *failures,
                           neap_diag *diag)
 {
     size_t part = *list;
@@ -318,7 +318,7 @@ static bool is_cancelled(neap_progress *progress)
     return progress && progress->cancelled && progress->cancelled(progress);
 }
 
-/* No section is overfull from the beginning. */
+/* Is every section within the capacity before anything is placed? */
 static bool can_fit(const neap_bounds *b)
 {
     for (size_t k = 0; k < b->sections->n_sections; k++)
@@ -327,9 +327,10 @@ static bool can_fit(const neap_bounds *b)
     return true;
 }
 
-neap_status neap_ascending_run(neap_ascending *a, int64_t capacity, neap_ascending_way way,
-                               int64_t most_work, neap_progress *progress,
-                               neap_ascending_outcome *outcome, neap_diag *diag)
+neap_status neap_offset_search_run(neap_offset_search *a, int64_t capacity,
+                                   neap_offset_search_way way, int64_t most_work,
+                                   neap_progress *progress, neap_offset_search_outcome *outcome,
+                                   neap_diag *diag)
 {
     const neap_sections *s = a->bounds.sections;
     size_t list = NONE;

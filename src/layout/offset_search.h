@@ -1,28 +1,27 @@
 /*
- * The search for a placing within a capacity, complete if it is given the time: in ascending order
- * of offsets, with bounds (bounds.h).
+ * The search for a placement within a capacity, in ascending order of offsets, with bounds
+ * (bounds.h). It is complete if it gets enough time.
  *
- * If there is a placing, there is one in which every item rests on another or on the ground and
- * none could fall into a gap below it: take the one with the least sum of offsets. Placing the
- * items of that one in order of their offsets, each lies, when its turn comes, at the highest end
- * of those before it that it meets. So it suffices to decide which item is next:
- *   - of all that could be, the lowest is tried first; where the search below it fails, it is ruled
- *     out at that place, for all that is tried next;
- *   - none can be next at or above the place where another, not yet placed, would end: that one
- *     could fall into the gap;
- *   - as soon as no item left crosses a moment, what comes before and what comes after it are
- *     problems of their own. The tightest is solved first, and where one has no solution, what was
- *     decided in the others is not tried otherwise.
- * Among equally low items an order decides (neap_ascending_order); it is made anew where a problem
- * falls apart. Any item that the gap rule admits may be tried first: where
- * the lowest leads nowhere, weights decide that are learned from failures (Boussemart et al., ECAI
- * 2004).
+ * If there is a placement, there is one in which every item rests on another item or on the bottom,
+ * and no item could move into a gap below it: the one with the least sum of offsets. When the items
+ * of that placement are placed in order of their offsets, each one lies at the highest end of the
+ * earlier items that it meets. So the search only decides which item comes next:
+ *   - It tries the lowest candidate first. If the search below that decision fails, it rules the
+ *     item out at that offset for all later decisions.
+ *   - No item can come next at or above the offset where another unplaced item would end: that
+ *     other item could move into the gap.
+ *   - As soon as no unplaced item crosses a moment, the items before and after it are independent
+ *     problems. The tightest is solved first. If one has no solution, the search does not retry the
+ *     decisions made in the others.
+ * Ties between equally low items are broken by an order (neap_offset_search_order), which is
+ * recomputed where a problem divides. Any item that the gap rule admits may be tried first: where
+ * the lowest fails, weights learned from failures decide (Boussemart et al., ECAI 2004).
  *
- * The order of placing, the gap rule, the division in time and the orders are those of MiniMalloc
- * (Moffitt, ASPLOS 2023); ruling out, where theirs leaves the bound as it was, lifts it here.
+ * The order of placing, the gap rule, the division in time and the orders are MiniMalloc's
+ * (Moffitt, ASPLOS 2023). A departure: ruling an item out lifts its bound here.
  */
-#ifndef NEAP_LAYOUT_ASCENDING_H
-#define NEAP_LAYOUT_ASCENDING_H
+#ifndef NEAP_LAYOUT_OFFSET_SEARCH_H
+#define NEAP_LAYOUT_OFFSET_SEARCH_H
 
 #include "layout/bounds.h"
 
@@ -30,34 +29,34 @@
 
 /* Decreasing, the first that differs counts: life in steps, bytes times steps, and pressure (the
    most bytes still to be placed in any of its sections). */
-typedef enum neap_ascending_order {
+typedef enum neap_offset_search_order {
     NEAP_BY_LIFE,          /* life, area, pressure */
     NEAP_BY_PRESSURE_AREA, /* pressure, area, life */
     NEAP_BY_PRESSURE_LIFE, /* pressure, life, area */
-    NEAP_ASCENDING_ORDERS
-} neap_ascending_order;
+    NEAP_OFFSET_SEARCH_ORDERS
+} neap_offset_search_order;
 
-typedef struct neap_ascending_way {
-    neap_ascending_order order;
+typedef struct neap_offset_search_way {
+    neap_offset_search_order order;
     /* Not the lowest item but the first by rank is tried, and items that were in a section that did
        not fit rank before all others: not a way to walk through, but to start again and again. */
     bool learns;
     int64_t most_failures; /* then it gives up */
-} neap_ascending_way;
+} neap_offset_search_way;
 
-typedef enum neap_ascending_outcome {
+typedef enum neap_offset_search_outcome {
     NEAP_PLACED,  /* all are: their tops are their offsets */
-    NEAP_REFUTED, /* no placing has this capacity */
+    NEAP_REFUTED, /* no placement has this capacity */
     NEAP_SPENT    /* not decided */
-} neap_ascending_outcome;
+} neap_offset_search_outcome;
 
 typedef struct neap_part neap_part;
 typedef struct neap_decision neap_decision;
 typedef struct neap_ranked neap_ranked;
 
-typedef struct neap_ascending {
+typedef struct neap_offset_search {
     neap_bounds bounds;
-    neap_ascending_way way;
+    neap_offset_search_way way;
     double *weight;     /* by item: how often it was in the way, over all runs */
     int64_t *rank;      /* by item */
     uint32_t *items;    /* all; those of a part lie together */
@@ -70,16 +69,17 @@ typedef struct neap_ascending {
     neap_decision *decisions; /* one an item placed */
     size_t n_decisions;
     neap_allocator *allocator;
-} neap_ascending;
+} neap_offset_search;
 
 /* Clear it in any case. */
-neap_status neap_ascending_init(neap_ascending *search, neap_allocator *allocator,
-                                const neap_sections *sections, neap_diag *diag);
-void neap_ascending_clear(neap_ascending *search);
+neap_status neap_offset_search_init(neap_offset_search *search, neap_allocator *allocator,
+                                    const neap_sections *sections, neap_diag *diag);
+void neap_offset_search_clear(neap_offset_search *search);
 
 /* Searches, for at most so much work (bounds.work). */
-neap_status neap_ascending_run(neap_ascending *search, int64_t capacity, neap_ascending_way way,
-                               int64_t most_work, neap_progress *progress,
-                               neap_ascending_outcome *outcome, neap_diag *diag);
+neap_status neap_offset_search_run(neap_offset_search *search, int64_t capacity,
+                                   neap_offset_search_way way, int64_t most_work,
+                                   neap_progress *progress, neap_offset_search_outcome *outcome,
+                                   neap_diag *diag);
 
 #endif

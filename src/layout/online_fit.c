@@ -1,11 +1,11 @@
 /*
- * Placing in order of time, as an allocator would, but knowing how long each instance will live.
+ * Placement in order of time, like an online allocator that knows every lifetime.
  *
- * Instances are taken in order of their first step, each put into a free gap of that moment. Two
- * things are varied: the gap (the tightest that fits, or the lowest), and which instances are
- * short-lived. Those go to the far end, just below the live peak, so that they do not fragment the
- * long-lived below. The best of all combinations wins. One run is O(n log n): this is the method
- * for very many instances.
+ * Instances are taken in order of their first step and put into a gap that is free at that moment.
+ * Two choices vary: which gap (the tightest that fits, or the lowest), and which instances count as
+ * short-lived. Short-lived instances go to the far end, just below the live peak, so that they do
+ * not fragment the space of the long-lived ones. The best combination wins. One run is O(n log n):
+ * this is the placer for very many instances.
  */
 #include "base/memory.h"
 #include "layout/gaps.h"

@@ -1,11 +1,11 @@
 /*
- * Placing: offsets for instances, so that those live together do not overlap (dynamic storage
- * allocation).
+ * Placement: offsets for instances, such that instances that are live together do not overlap
+ * (dynamic storage allocation).
  *
- * A placer gets the best placing known so far and replaces it where it finds a smaller one. It
- * stops when nothing is left to win or its effort is spent, which is counted in steps of work and
- * not in seconds: the same problem always gives the same placing. To add one, write its file and
- * call it in place.c.
+ * A placer gets the best placement known so far and replaces it if it finds a smaller one. It stops
+ * when the placement cannot improve or its effort is spent. Effort is counted in steps of work, not
+ * in seconds, so the same problem always gives the same placement. To add a placer, write its file
+ * and call it in place.c.
  */
 #ifndef NEAP_LAYOUT_PLACE_H
 #define NEAP_LAYOUT_PLACE_H
@@ -25,7 +25,7 @@ typedef struct neap_placing_problem {
 
 typedef struct neap_placing {
     int64_t *offsets; /* by instance */
-    int64_t arena;    /* the highest end; INT64_MAX before there is a placing of any instance */
+    int64_t arena;    /* the highest end; INT64_MAX before there is a placement of any instance */
     int64_t bound; /* proven: no arena is smaller; at least problem.least once neap_place is done */
 } neap_placing;
 
@@ -36,7 +36,7 @@ neap_status neap_place(const neap_placing_problem *problem, neap_placing *best, 
 neap_status neap_place_first_fit(const neap_placing_problem *problem, neap_placing *best,
                                  neap_diag *diag);
 
-/* in_time.c: in order of time, like an allocator, short-lived ones at the far end. O(n log n). */
+/* online_fit.c: in order of time, short-lived instances at the far end. O(n log n). */
 neap_status neap_place_in_time(const neap_placing_problem *problem, neap_placing *best,
                                neap_diag *diag);
 

@@ -1,10 +1,10 @@
 /*
- * The instances of a placing problem by sections of time.
+ * The instances of a placement problem by sections of time.
  *
- * A section is a moment at which no more instances are live than together with those of a moment
- * beside it: what is live at any moment is live at one section at least, and every instance lives
- * during a row of sections. Two instances meet if and only if their rows do. There are at most as
- * many sections as instances.
+ * A section is a moment whose set of live instances is maximal: no neighbouring moment has the same
+ * instances and more. Whatever is live together at some moment is live together in a section, and
+ * every instance lives during consecutive sections. Two instances meet if and only if they share a
+ * section. There are at most as many sections as instances.
  */
 #ifndef NEAP_LAYOUT_SECTIONS_H
 #define NEAP_LAYOUT_SECTIONS_H

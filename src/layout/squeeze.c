@@ -1,13 +1,12 @@
 /*
- * Ever smaller arenas, by the ascending search (ascending.h).
+ * Ever smaller arenas, by the search of offset_search.h.
  *
- * First the least there can be is tried, the live peak: most plans have a placing that small and
- * the search walks into it nearly without an error. Then the target, where one is good enough; then
- * the capacity is bisected between the largest that failed and the best placing known. Each
- * capacity is tried by walks in several orders, ever longer, and between them by learning: short
- * searches, each of which begins with what was in the way before. A capacity that was refuted is
- * out of the question; if the bisection ends by refuting the one below the best, the best is proven
- * to be the least.
+ * The live peak is tried first, because no arena is smaller: most plans have such a placement, and
+ * the search finds it almost without backtracking. Then the target is tried, if one was given; then
+ * the capacity is bisected between the largest that failed and the best placement known. Each
+ * capacity is tried by long searches in several orders and, between them, by learning: short
+ * searches, each of which starts with the items that caused earlier failures. If the search refutes
+ * the capacity just below the best placement, that placement is proven to be the smallest.
  */
 #include "base/memory.h"
 #include "layout/offset_search.h"
@@ -29,7 +28,7 @@
 typedef struct squeeze {
     const neap_placing_problem *problem;
     neap_placing *best;
-    neap_ascending search;
+    neap_offset_search search;
     int64_t effort; /* left */
     int64_t unit;   /* all sizes are multiples of it, so all offsets are */
 } squeeze;
@@ -56,11 +55,11 @@ static void keep(squeeze *s)
     }
 }
 
-static neap_status run(squeeze *s, int64_t capacity, neap_ascending_way way, int64_t *effort,
-                       neap_ascending_outcome *outcome, neap_diag *diag)
+static neap_status run(squeeze *s, int64_t capacity, neap_offset_search_way way, int64_t *effort,
+                       neap_offset_search_outcome *outcome, neap_diag *diag)
 {
-    neap_status status =
-        neap_ascending_run(&s->search, capacity, way, *effort, s->problem->progress, outcome, diag);
+    neap_status status = neap_offset_search_run(&s->search, capacity, way, *effort,
+                                                s->problem->progress, outcome, diag);
     *effort -= s->search.bounds.work;
     s->effort -= s->search.bounds.work;
     return status;
@@ -69,21 +68,23 @@ static neap_status run(squeeze *s, int64_t capacity, neap_ascending_way way, int
 /* Whether one capacity is decided: the walks in all orders, ever longer, and between them as much
    work of learning. */
 static neap_status try_capacity(squeeze *s, int64_t capacity, int64_t effort,
-                                neap_ascending_outcome *outcome, neap_diag *diag)
+                                neap_offset_search_outcome *outcome, neap_diag *diag)
 {
     neap_status status = NEAP_OK;
     int64_t length = (int64_t)s->problem->count;
     *outcome = NEAP_SPENT;
     for (int turn = 0; effort > 0 && status == NEAP_OK && *outcome == NEAP_SPENT; turn++) {
-        neap_ascending_way walk = {.order = (neap_ascending_order)(turn % NEAP_ASCENDING_ORDERS),
-                                   .most_failures = length};
-        neap_ascending_way lesson = {.order = walk.order, .learns = true, .most_failures = LESSON};
+        neap_offset_search_way walk = {
+            .order = (neap_offset_search_order)(turn % NEAP_OFFSET_SEARCH_ORDERS),
+            .most_failures = length};
+        neap_offset_search_way lesson = {
+            .order = walk.order, .learns = true, .most_failures = LESSON};
         int64_t before = effort;
         status = run(s, capacity, walk, &effort, outcome, diag);
         int64_t until = effort - SHARE * (before - effort);
         while (effort > 0 && effort > until && status == NEAP_OK && *outcome == NEAP_SPENT)
             status = run(s, capacity, lesson, &effort, outcome, diag);
-        if (turn % NEAP_ASCENDING_ORDERS == NEAP_ASCENDING_ORDERS - 1)
+        if (turn % NEAP_OFFSET_SEARCH_ORDERS == NEAP_OFFSET_SEARCH_ORDERS - 1)
             length *= 2;
         if (neap_placing_cancelled(s->problem))
             break;
@@ -95,7 +96,7 @@ static neap_status try_capacity(squeeze *s, int64_t capacity, int64_t effort,
 static neap_status step(squeeze *s, int64_t capacity, int64_t effort, int64_t *failed,
                         neap_diag *diag)
 {
-    neap_ascending_outcome outcome;
+    neap_offset_search_outcome outcome;
     neap_status status = try_capacity(s, capacity, effort, &outcome, diag);
     if (status != NEAP_OK)
         return status;
@@ -137,10 +138,10 @@ neap_status neap_place_squeeze(const neap_placing_problem *problem, neap_placing
     if (status == NEAP_OK && (int64_t)sections.n_lives <= MOST_LIVES) {
         for (size_t i = 0; i < problem->count; i++)
             s.unit = common_divisor(s.unit, problem->instances[i].size);
-        status = neap_ascending_init(&s.search, problem->allocator, &sections, diag);
+        status = neap_offset_search_init(&s.search, problem->allocator, &sections, diag);
         if (status == NEAP_OK)
             status = squeeze_down(&s, diag);
-        neap_ascending_clear(&s.search);
+        neap_offset_search_clear(&s.search);
     }
     neap_sections_clear(&sections);
     return status;
