@@ -2,15 +2,17 @@
 
 PREFIX ?= /usr/local
 DESTDIR ?=
+FUZZ_SECONDS ?= 30
 
 RELEASE := build/release
 
-.PHONY: help demo build test install format bench clean
+.PHONY: help demo build test fuzz install format bench clean
 
 help:
 	@echo "make demo      install what is missing, build, and show what neap does"
 	@echo "make build     build the library and the command into $(RELEASE)"
 	@echo "make test      lint, then build and test with gcc, clang and the sanitizers"
+	@echo "make fuzz      run each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) seconds"
 	@echo "make install   install below PREFIX=$(PREFIX) (DESTDIR is honoured)"
 	@echo "make format    apply .clang-format to every source"
 	@echo "make bench     list the benchmarks"
@@ -28,6 +30,10 @@ build:
 test:
 	@tools/setup.sh test
 	@tools/run_tests.sh
+
+fuzz:
+	@tools/setup.sh test
+	@FUZZ_SECONDS="$(FUZZ_SECONDS)" tools/run_fuzz.sh
 
 install: build
 	@DESTDIR="$(DESTDIR)" cmake --install $(RELEASE) --prefix "$(PREFIX)"

@@ -1,13 +1,8 @@
 /*
  * fuzz.h - what the fuzz targets share.
  *
- * A target is one file with LLVMFuzzerTestOneInput, to be built with clang:
- *
- *     clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
- *         -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -Itests/fuzz tests/fuzz/fuzz_graph.c \
- *         $(find src -name '*.c') -lm -o fuzz_graph
- *     ./fuzz_graph -dict=tests/fuzz/neap.dict -max_len=4096 -max_total_time=300 \
- *         new/ tests/fuzz/corpus/graph
+ * A target is one file with LLVMFuzzerTestOneInput. `make fuzz` builds all of them with clang and
+ * libFuzzer, and runs each for FUZZ_SECONDS seconds, starting from its corpus.
  *
  * test_replay.c includes the same files and runs them over the corpus as ordinary tests; it defines
  * FUZZ_CHECK as a cmocka assertion first.

@@ -1,7 +1,7 @@
 /*
- * The fuzz targets over their corpora, without a fuzzer: every file as it is, every truncation of
- * the short ones, and random damage. tests/fuzz/corpus/ holds hand-made files by name and, as
- * found-*, what libFuzzer found worth keeping.
+ * The fuzz targets over their corpora, without a fuzzer: every input as it is, every truncation of
+ * the short ones, and random damage. tests/fuzz/corpus/<target>.pack holds hand-made inputs by name
+ * and, as found-*, what libFuzzer found worth keeping; tools/fuzz_corpus.py has the format.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,9 +12,6 @@
 
 #include "random_plan.h"
 #include "run_command.h"
-
-#include <dirent.h>
-#include <sys/stat.h>
 
 /* The targets' own assertions name the input first: see run_input. */
 static void fail_input(const char *file, int line, const char *condition);
@@ -48,7 +45,7 @@ typedef int target(const uint8_t *data, size_t size);
 /* ---- Running one input ---- */
 
 static struct {
-    const char *path;
+    const char *name;
     const char *how; /* it was damaged */
     const uint8_t *data;
     size_t size;
@@ -56,7 +53,7 @@ static struct {
 
 static void fail_input(const char *file, int line, const char *condition)
 {
-    print_error("%s, %s: %zu bytes\n", input.path, input.how, input.size);
+    print_error("%s, %s: %zu bytes\n", input.name, input.how, input.size);
     for (size_t i = 0; i < input.size; i++) {
         uint8_t c = input.data[i];
         if (c >= 0x20 && c < 0x7f)
@@ -68,13 +65,13 @@ static void fail_input(const char *file, int line, const char *condition)
 }
 
 /* In a block of its own that ends where the input does. */
-static void run_input(target *run, const char *path, const char *how, const uint8_t *data,
+static void run_input(target *run, const char *name, const char *how, const uint8_t *data,
                       size_t size)
 {
     uint8_t *copy = malloc(size + (size == 0));
     assert_non_null(copy);
     memcpy(copy, data, size);
-    input.path = path;
+    input.name = name;
     input.how = how;
     input.data = copy;
     input.size = size;
@@ -136,86 +133,84 @@ static size_t damage(random_source *random, uint8_t *data, size_t size)
 
 /* ---- The corpora ---- */
 
-static void replay_file(target *run, const char *path, random_source *random, uint32_t damaged)
+/* An input as it is, cut off and damaged. */
+static void replay_input(target *run, const char *name, const uint8_t *data, size_t size,
+                         random_source *random, uint32_t damaged)
 {
-    struct stat status;
-    assert_int_equal(stat(path, &status), 0);
-    size_t size = (size_t)status.st_size;
-    uint8_t *data = malloc(size + 256), *changed = malloc(size + 256);
-    FILE *file = fopen(path, "rb");
-    assert_true(data && changed && file);
-    assert_int_equal(fread(data, 1, size, file), size);
-    fclose(file);
-    run_input(run, path, "as it is", data, size);
+    uint8_t *changed = malloc(size + 256);
+    assert_non_null(changed);
+    run_input(run, name, "as it is", data, size);
     for (size_t cut = 0; cut < size; cut += 1 + size / 64)
-        run_input(run, path, "cut off", data, cut);
+        run_input(run, name, "cut off", data, cut);
     for (uint32_t i = 0; i < damaged; i++) {
         memcpy(changed, data, size);
         size_t new_size = damage(random, changed, size);
-        run_input(run, path, "damaged", changed, new_size);
+        run_input(run, name, "damaged", changed, new_size);
     }
-    free(data);
     free(changed);
 }
 
-static void replay(const char *name, target *run, uint32_t damaged)
+static void replay(const char *pack, target *run, uint32_t damaged)
 {
     random_source random = {20240609};
-    char *folder = join_path(NEAP_SOURCE_DIR "/tests/fuzz/corpus", name);
-    struct dirent **entries;
-    int count = scandir(folder, &entries, NULL, alphasort), files = 0;
+    char *path = join_path(NEAP_SOURCE_DIR "/tests/fuzz/corpus", pack);
+    FILE *file = fopen(path, "rb");
+    char name[64];
+    size_t size;
+    int inputs = 0;
     print_message("seed %llu\n", (unsigned long long)random.state);
-    if (count < 0)
-        fail_msg("%s cannot be read", folder);
-    for (int i = 0; i < count; i++) {
-        if (entries[i]->d_name[0] != '.') {
-            char *path = join_path(folder, entries[i]->d_name);
-            replay_file(run, path, &random, damaged);
-            free(path);
-            files++;
-        }
-        free(entries[i]);
+    if (!file)
+        fail_msg("%s cannot be read", path);
+    while (fscanf(file, "%zu %63s", &size, name) == 2) {
+        uint8_t *data = malloc(size + 1);
+        assert_true(data && getc(file) == '\n');
+        assert_int_equal(fread(data, 1, size, file), size);
+        assert_int_equal(getc(file), '\n');
+        replay_input(run, name, data, size, &random, damaged);
+        free(data);
+        inputs++;
     }
-    free(entries);
-    free(folder);
-    print_message("%d files of %s\n", files, name);
-    assert_true(files > 20);
+    assert_true(feof(file));
+    fclose(file);
+    print_message("%d inputs of %s\n", inputs, path);
+    free(path);
+    assert_true(inputs > 20);
 }
 
 static void test_graph(void **state)
 {
     (void)state;
-    replay("graph", fuzz_graph, 100);
+    replay("graph.pack", fuzz_graph, 100);
 }
 
 static void test_plan(void **state)
 {
     (void)state;
-    replay("plan", fuzz_plan, 100);
+    replay("plan.pack", fuzz_plan, 100);
 }
 
 static void test_devices(void **state)
 {
     (void)state;
-    replay("devices", fuzz_devices, 30);
+    replay("devices.pack", fuzz_devices, 30);
 }
 
 static void test_safetensors(void **state)
 {
     (void)state;
-    replay("safetensors", fuzz_safetensors, 100);
+    replay("safetensors.pack", fuzz_safetensors, 100);
 }
 
 static void test_picture(void **state)
 {
     (void)state;
-    replay("picture", fuzz_picture, 200);
+    replay("picture.pack", fuzz_picture, 200);
 }
 
 static void test_profile(void **state)
 {
     (void)state;
-    replay("profile", fuzz_profile, 30);
+    replay("profile.pack", fuzz_profile, 30);
 }
 
 int main(void)
