@@ -3,8 +3,10 @@
 #   NEAP_TEST_CONFIGS="gcc clang asan"  which builds to test
 #   NEAP_TEST_JOBS                      test programs run at the same time; all cores by default
 #   NEAP_TEST_TIMEOUT                   seconds one test program may take
-# A passing program shows its summary lines, a failing one everything; build/<config>/logs/ has all
-# of it. The last line is "N passed, M failed": lint checks and test programs over all builds.
+# gcc runs every case; clang and the sanitizers run every test program, with a share of the cases of
+# long tests (CMake's NEAP_TEST_REDUCED). A passing program shows its summary lines and why it
+# skipped something, a failing one everything; build/<config>/logs/ has all of it, with the time each
+# took. The last line is "N passed, M failed": lint checks and test programs over all builds.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 exec 2>&1
@@ -42,7 +44,7 @@ build() {
     local options=(-DNEAP_WERROR=ON -DNEAP_BUILD_TESTS=ON)
     case $config in
         gcc) options+=(-DCMAKE_C_COMPILER=gcc) ;;
-        clang) options+=(-DCMAKE_C_COMPILER=clang) ;;
+        clang) options+=(-DCMAKE_C_COMPILER=clang -DNEAP_TEST_REDUCED=ON) ;;
         asan) options+=(-DCMAKE_C_COMPILER=gcc -DNEAP_SANITIZE=ON
             -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g") ;;
         *)
@@ -58,14 +60,16 @@ build() {
     fi
 }
 
-# Runs the test program of one line of tests.list, leaving <name>.log and <name>.status in $1.
+# Runs the test program of one line of tests.list, leaving <name>.log, <name>.status and <name>.time
+# ("real user sys", in seconds) in $1.
 run_one() {
     local logs=$1 output name program log status=0
     read -r output name program <<<"$2"
     log=$logs/${name//\//.}
-    export TMPDIR=$log.tmp
+    export TMPDIR=$log.tmp TIMEFORMAT='%R %U %S'
     mkdir -p "$TMPDIR"
-    timeout "$NEAP_TEST_TIMEOUT" "$program" >"$log.log" 2>&1 </dev/null || status=$?
+    { time timeout "$NEAP_TEST_TIMEOUT" "$program" >"$log.log" 2>&1 </dev/null; } 2>"$log.time" ||
+        status=$?
     if [ $status -eq 124 ]; then
         echo "stopped after $NEAP_TEST_TIMEOUT s" >>"$log.log"
     elif [ $status -eq 0 ] && grep -q '^\[  FAILED  \]' "$log.log"; then
@@ -75,6 +79,10 @@ run_one() {
         ! grep -Eq '^\[  (PASSED|SKIPPED) +\] [1-9][0-9]* test\(s\)' "$log.log"; then
         echo "exit status 0, but no test ran" >>"$log.log"
         status=1
+    elif [ $status -eq 0 ] && grep -q '^\[  SKIPPED \]' "$log.log" &&
+        ! grep -q '^skipped: ' "$log.log"; then
+        echo "a test was skipped without a reason (skip_because of tests/support/settings.h)" >>"$log.log"
+        status=1
     elif [ $status -ne 0 ]; then
         echo "exit status $status" >>"$log.log"
     fi
@@ -83,25 +91,52 @@ run_one() {
 }
 export -f run_one
 
+# The list $1 in the order to run it: first what takes long, so that no core waits for it at the end.
+# The times are those of the last run, in $2; without one, kinds that tend to take long come first.
+longest_first() {
+    awk -v times="$2" '
+        BEGIN {
+            while ((getline line <times) > 0) { split(line, f, " "); seconds[f[2]] = f[1] }
+            split("unit torture fuzz anchors cli property", kinds, " ")
+            for (i in kinds) rank[kinds[i]] = i
+        }
+        {
+            split($2, path, "/")
+            print ($2 in seconds ? seconds[$2] : 1000 + rank[path[1]]) "\t" $0
+        }' "$1" | sort -rn | cut -f 2-
+}
+
+# "CPU-seconds name" of every test of the list $1, from the logs in $2.
+cpu_times() {
+    local output name program
+    while read -r output name program; do
+        awk -v name="$name" 'END { printf "%.1f %s\n", $2 + $3, name }' "$2/${name//\//.}.time"
+    done <"$1"
+}
+
 test_config() {
     local config=$1 output name program log status
-    local logs=$PWD/build/$config/logs list=build/$config/tests.list
+    local logs=$PWD/build/$config/logs list=build/$config/tests.list times=build/$config/times
     echo
     echo "== $config"
     if ! build "$config"; then
         record "$config: build" 1
         return
     fi
+    python3 tools/check_symbols.py "build/$config"
+    record "$config: symbols" $?
     rm -rf "$logs"
     mkdir -p "$logs"
-    xargs -r -d '\n' -P "$jobs" -n 1 bash -c 'run_one "$@"' run_one "$logs" <"$list" 2>/dev/null
+    longest_first "$list" "$times" |
+        xargs -r -d '\n' -P "$jobs" -n 1 bash -c 'run_one "$@"' run_one "$logs" 2>/dev/null
+    cpu_times "$list" "$logs" >"$times"
     while read -r output name program; do
         log=$logs/${name//\//.}
         status=$(cat "$log.status" 2>/dev/null || echo 1)
         if [ "$status" -ne 0 ] || [ "$output" = plain ]; then
             cat "$log.log"
         else
-            awk '/^\[  PASSED  \]/ || (/^\[  SKIPPED \]/ && !seen[$0]++)' "$log.log"
+            awk '/^\[  PASSED  \]/ || (/^(skipped:|\[  SKIPPED \])/ && !seen[$0]++)' "$log.log"
         fi
         record "$config: $name" "$status"
     done <"$list"
@@ -109,12 +144,15 @@ test_config() {
         echo "tests/ holds no test that could be built"
         record "$config: tests" 1
     fi
+    awk -v c="$config" '{ n += $1 } END { printf "%s: %d s of CPU time; the slowest:\n", c, n }' "$times"
+    sort -rn "$times" | head -n 10 | sed 's/^/    /'
 }
 
 echo "== lint"
 lint format tools/check_format.sh
 lint banned python3 tools/check_banned.py
 lint layers python3 tools/check_layers.py
+lint docs python3 tools/check_docs.py
 lint "the checks themselves" python3 tests/lint/test_lint.py
 for config in $configs; do
     test_config "$config"

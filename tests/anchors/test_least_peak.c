@@ -23,7 +23,7 @@
 #include <string.h>
 
 /* Under a sanitizer, placing the storages of a large graph takes minutes. */
-#if defined(__SANITIZE_ADDRESS__)
+#if NEAP_TEST_REDUCED
 enum { MOST_OPS = 450, MOST_LAYERS = 10000 };
 #else
 enum { MOST_OPS = INT32_MAX, MOST_LAYERS = 100000 };

@@ -2,6 +2,7 @@
  * checked. */
 
 #include "run_command.h"
+#include "settings.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,45 +15,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INSTANCES NEAP_SHARED_DIR "/instances"
-
 static bool ends_with(const char *text, const char *end)
 {
     size_t length = strlen(text), tail = strlen(end);
     return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
-static void plan_and_check(const char *name, const char *folder)
+static void plan_and_check(const char *path, const char *folder)
 {
     char line[1024];
     run_result result;
     const run_options options = {.folder = folder};
-    snprintf(line, sizeof line, "plan %s/%s --method store-all --budget 100%% -o plan.json",
-             INSTANCES, name);
+    snprintf(line, sizeof line, "plan %s --method store-all --budget 100%% -o plan.json", path);
     run_line(NEAP_CLI, line, &options, &result);
     if (result.code != 0)
-        fail_msg("%s: exit %d: %s", name, result.code, result.err);
+        fail_msg("%s: exit %d: %s", path, result.code, result.err);
     run_result_clear(&result);
-    snprintf(line, sizeof line, "check %s/%s plan.json", INSTANCES, name);
+    snprintf(line, sizeof line, "check %s plan.json", path);
     run_line(NEAP_CLI, line, &options, &result);
     if (result.code != 0 || strncmp(result.out, "accepted", 8) != 0)
-        fail_msg("%s: exit %d: %s%s", name, result.code, result.out, result.err);
+        fail_msg("%s: exit %d: %s%s", path, result.code, result.out, result.err);
     run_result_clear(&result);
 }
 
 static void every_instance(void **state)
 {
     (void)state;
-    DIR *entries = opendir(INSTANCES);
-    if (!entries) {
-        print_message("skipped: there is no %s\n", INSTANCES);
-        skip();
-    }
+    const char *instances = need_instances();
+    DIR *entries = opendir(instances);
+    assert_non_null(entries);
     char *folder = make_temporary_folder();
     int count = 0;
     for (struct dirent *entry; (entry = readdir(entries));)
         if (ends_with(entry->d_name, ".json")) {
-            plan_and_check(entry->d_name, folder);
+            char *path = join_path(instances, entry->d_name);
+            plan_and_check(path, folder);
+            free(path);
             count++;
         }
     closedir(entries);

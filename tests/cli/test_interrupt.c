@@ -5,6 +5,7 @@
 #include "json_fields.h"
 #include "picture_files.h"
 #include "run_command.h"
+#include "settings.h"
 #include "training_lines.h"
 
 #include <setjmp.h>
@@ -155,8 +156,7 @@ static void while_measuring_without_a_cache(void **state)
 static void while_planning(void **state)
 {
     (void)state;
-    if (!NEAP_HAS_HIGHS)
-        skip();
+    need_highs();
     run_child child;
     run_result result;
     char *cache = join_path(here.folder, "planning.json");

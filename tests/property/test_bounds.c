@@ -20,11 +20,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SHARE 4
-#else
-#define SHARE 1
-#endif
+#define SHARE ONE_IN(4)
 
 /* ---- What is tested ---- */
 

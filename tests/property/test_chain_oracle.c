@@ -16,6 +16,7 @@
 
 #include "planners/chain/stage_costs.h"
 #include "random_chain.h"
+#include "settings.h"
 
 #include <neap/check.h>
 #include <neap/planner.h>
@@ -26,22 +27,12 @@
 #include <string.h>
 
 /* Under a sanitizer there are fewer chains, and shorter ones. */
-#if defined(__SANITIZE_ADDRESS__)
-#define SLOW 8
-#else
-#define SLOW 1
-#endif
+#define SLOW ONE_IN(8)
 
 enum { MOST_CHOICES = 64 };
 
 static const char *const budgeted[] = {"pareto", "precise", "rotor", "gruslys", "revolve"};
 enum { N_BUDGETED = sizeof budgeted / sizeof *budgeted };
-
-static uint64_t number_from(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 10) : otherwise;
-}
 
 static int64_t most(int64_t a, int64_t b)
 {
@@ -404,8 +395,8 @@ static void report(const tally *sum)
 static void test_methods_equal_exhaustive_search(void **state)
 {
     (void)state;
-    uint64_t seed = number_from("NEAP_TEST_SEED", 1);
-    uint64_t count = number_from("NEAP_TEST_COUNT", 1000 / SLOW);
+    uint64_t seed = setting("NEAP_TEST_SEED", 1);
+    uint64_t count = setting("NEAP_TEST_COUNT", 1000 / SLOW);
     random_source random = {seed};
     tally sum = {0};
     print_message("seed %" PRIu64 ", %" PRIu64 " chains\n", seed, count);
@@ -423,7 +414,7 @@ static void test_methods_equal_exhaustive_search(void **state)
 static void test_a_longer_chain(void **state)
 {
     (void)state;
-    random_source random = {number_from("NEAP_TEST_SEED", 1) + 1000};
+    random_source random = {setting("NEAP_TEST_SEED", 1) + 1000};
     tally sum = {0};
     chain_recipe recipe = random_chain_recipe(&random, 1, false);
     recipe.layers = SLOW > 1 ? 7 : 10;
@@ -439,8 +430,8 @@ static void test_a_longer_chain(void **state)
 static void test_predictions_hold(void **state)
 {
     (void)state;
-    uint64_t seed = number_from("NEAP_TEST_SEED", 1);
-    uint64_t count = number_from("NEAP_TEST_COUNT", 2000 / SLOW), found = 0, asked = 0;
+    uint64_t seed = setting("NEAP_TEST_SEED", 1);
+    uint64_t count = setting("NEAP_TEST_COUNT", 2000 / SLOW), found = 0, asked = 0;
     random_source random = {seed + 2000};
     for (uint64_t c = 0; c < count; c++) {
         chain_recipe recipe = random_chain_recipe(&random, c % 10 ? 10 : 40, c % 2);
@@ -482,11 +473,8 @@ static int64_t least_ticks(const neap_graph *graph, int64_t budget, const char *
 static void test_how_often_the_recursion_is_optimal(void **state)
 {
     (void)state;
-    if (system("python3 -c '' >/dev/null 2>&1") != 0) {
-        print_message("there is no python3 to run the oracle\n");
-        skip();
-    }
-    random_source random = {number_from("NEAP_TEST_SEED", 1) + 3000};
+    need_python();
+    random_source random = {setting("NEAP_TEST_SEED", 1) + 3000};
     const char *tmp = getenv("TMPDIR");
     char path[300];
     snprintf(path, sizeof path, "%s/neap-chain-XXXXXX", tmp && tmp[0] ? tmp : "/tmp");

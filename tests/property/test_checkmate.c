@@ -26,11 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SHARE 5 /* of the graphs: the rest would take too long */
-#else
-#define SHARE 1
-#endif
+#define SHARE ONE_IN(5)
 
 /* ---- The method ---- */
 
@@ -123,7 +119,7 @@ static void check_target(const neap_graph *graph, const char *form, int64_t budg
 static void test_form(const char *form, uint64_t seed, size_t count, uint32_t most_layers)
 {
     need_highs();
-    need_staged_oracle();
+    need_python();
     staged_cases c = staged_cases_draw(seed, count, draw_mixed, most_layers, form);
     unproven = 0;
     uint64_t asked = staged_ask(&c, 1, check_method);
@@ -148,7 +144,7 @@ static void test_targets(void **state)
 {
     (void)state;
     need_highs();
-    need_staged_oracle();
+    need_python();
     staged_cases c = staged_cases_draw(20240935, 500 / SHARE, draw_mixed, 3, "partitioned");
     print_message("%" PRIu64 " budgets\n", staged_ask(&c, 1, check_target));
     staged_cases_clear(&c);
@@ -225,7 +221,7 @@ static void check_program(const neap_graph *graph, const char *form, int64_t bud
 static void test_program(const char *form, uint64_t seed, size_t count, uint32_t most_layers)
 {
     need_highs();
-    need_staged_oracle();
+    need_python();
     staged_cases c = staged_cases_draw(seed, count, draw_mixed, most_layers, form);
     print_message("%" PRIu64 " budgets\n", staged_ask(&c, 1, check_program));
     staged_cases_clear(&c);

@@ -38,11 +38,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SHARE 4
-#else
-#define SHARE 1
-#endif
+#define SHARE ONE_IN(4)
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "random_chain.h"
+#include "settings.h"
 
 #include <neap/chain.h>
 #include <neap/check.h>
@@ -23,17 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SLOW 8
-#else
-#define SLOW 1
-#endif
-
-static uint64_t number_from(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 10) : otherwise;
-}
+#define SLOW ONE_IN(8)
 
 /* ---- A chain of equal layers ---- */
 
@@ -327,8 +318,7 @@ static int64_t best_of_all(const neap_graph *graph, bool revolve, int64_t number
 static void test_the_best_number_of_states_is_chosen(void **state)
 {
     (void)state;
-    uint64_t seed = number_from("NEAP_TEST_SEED", 1),
-             count = number_from("NEAP_TEST_COUNT", 160 / SLOW);
+    uint64_t seed = setting("NEAP_TEST_SEED", 1), count = setting("NEAP_TEST_COUNT", 160 / SLOW);
     random_source random = {seed};
     uint64_t found = 0;
     print_message("seed %" PRIu64 ", %" PRIu64 " chains\n", seed, count);

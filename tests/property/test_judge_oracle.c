@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "settings.h"
+
 #include "base/json.h"
 
 #include <neap/check.h>
@@ -146,26 +148,18 @@ static void run_shell(const char *command)
         fail_msg("failed: %s", command);
 }
 
-static const char *setting(const char *name, const char *otherwise)
-{
-    const char *value = getenv(name);
-    return value && value[0] && strspn(value, "0123456789") == strlen(value) ? value : otherwise;
-}
-
 static void test_the_two_judges_agree(void **state)
 {
     (void)state;
-    if (system("python3 -c '' >/dev/null 2>&1") != 0) {
-        print_message("there is no python3 to run the oracle\n");
-        skip();
-    }
-    const char *seed = setting("NEAP_TEST_SEED", "1"), *count = setting("NEAP_TEST_COUNT", "800");
+    need_python();
+    unsigned long seed = (unsigned long)setting("NEAP_TEST_SEED", 1);
+    unsigned long count = (unsigned long)setting("NEAP_TEST_COUNT", 800 / ONE_IN(8));
     const char *tmp = getenv("TMPDIR");
     char folder[256], command[1024], line[1024];
     snprintf(folder, sizeof folder, "%s/neap-oracle-XXXXXX", tmp && tmp[0] ? tmp : "/tmp");
     assert_non_null(mkdtemp(folder));
-    print_message("seed %s, %s graphs and plans\n", seed, count);
-    snprintf(command, sizeof command, "python3 -B '%s/random_graph.py' %s %s '%s'", ORACLE, seed,
+    print_message("seed %lu, %lu graphs and plans\n", seed, count);
+    snprintf(command, sizeof command, "python3 -B '%s/random_graph.py' %lu %lu '%s'", ORACLE, seed,
              count, folder);
     run_shell(command);
 
@@ -185,8 +179,7 @@ static void test_the_two_judges_agree(void **state)
     assert_int_equal(pclose(oracle), 0);
     clear_pair(&p);
     print_message("%u judgements agree, %u of them accept\n", judged, accepted);
-    assert_true(judged >= 4 * strtoul(count, NULL, 10) && accepted > judged / 10 &&
-                accepted < judged * 9 / 10);
+    assert_true(judged >= 4 * count && accepted > judged / 10 && accepted < judged * 9 / 10);
     snprintf(command, sizeof command, "rm -r '%s'", folder);
     run_shell(command);
 }

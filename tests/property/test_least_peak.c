@@ -16,6 +16,7 @@
 #include "planners/chain/segment_term.h"
 #include "planners/common/size_sweep.h"
 #include "random_plan.h"
+#include "settings.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,19 +24,9 @@
 #include <string.h>
 
 /* Under a sanitizer the long chains are shorter. */
-#if defined(__SANITIZE_ADDRESS__)
-#define SLOW 10
-#else
-#define SLOW 1
-#endif
+#define SLOW ONE_IN(10)
 
 enum { MOST_LAYERS = 12 };
-
-static uint64_t number_from(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 10) : otherwise;
-}
 
 /* ---- Chains ---- */
 
@@ -213,8 +204,8 @@ static uint64_t least_of_all(const tried *t, const chain *c)
 static void test_against_all_sets(void **state)
 {
     (void)state;
-    uint64_t seed = number_from("NEAP_TEST_SEED", 20240607);
-    uint64_t count = number_from("NEAP_TEST_COUNT", 14000 / SLOW);
+    uint64_t seed = setting("NEAP_TEST_SEED", 20240607);
+    uint64_t count = setting("NEAP_TEST_COUNT", 14000 / SLOW);
     random_source random = {seed};
     printf("seed %" PRIu64 ", %" PRIu64 " chains\n", seed, count);
     for (uint64_t k = 0; k < count; k++) {
@@ -251,7 +242,7 @@ static void test_no_layers_and_one(void **state)
 static void test_linear_equals_quadratic(void **state)
 {
     (void)state;
-    random_source random = {number_from("NEAP_TEST_SEED", 5)};
+    random_source random = {setting("NEAP_TEST_SEED", 5)};
     for (int k = 0; k < 6 * N_KINDS; k++) {
         chain c = new_chain(1000 / SLOW + random_below(&random, 5000 / SLOW));
         fill(&c, &random, k % N_KINDS);
@@ -289,7 +280,7 @@ static uint64_t static_by_all_sums(const chain *c)
 static void test_static_against_all_sums(void **state)
 {
     (void)state;
-    random_source random = {number_from("NEAP_TEST_SEED", 11)};
+    random_source random = {setting("NEAP_TEST_SEED", 11)};
     for (int k = 0; k < 20 * N_KINDS / SLOW; k++) {
         chain c = new_chain(30 + random_below(&random, 30));
         fill(&c, &random, k % N_KINDS);

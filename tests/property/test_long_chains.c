@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "random_chain.h"
+#include "settings.h"
 
 #include <neap/check.h>
 #include <neap/planner.h>
@@ -22,11 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SLOW 4
-#else
-#define SLOW 1
-#endif
+#define SLOW ONE_IN(4)
 
 /* A method and what may be asked of it. */
 typedef struct method_case {
@@ -57,8 +54,7 @@ enum { N_CASES = sizeof cases / sizeof *cases };
 
 static uint64_t seed(void)
 {
-    const char *text = getenv("NEAP_TEST_SEED");
-    return text ? strtoull(text, NULL, 10) : 1;
+    return setting("NEAP_TEST_SEED", 1);
 }
 
 typedef struct answer {

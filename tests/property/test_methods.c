@@ -28,11 +28,7 @@
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 #define ORACLE          NEAP_SOURCE_DIR "/tests/oracle"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SHARE 3 /* of the graphs: the rest would take too long */
-#else
-#define SHARE 1
-#endif
+#define SHARE ONE_IN(3)
 
 static const char *method_name(uint32_t index)
 {
@@ -384,7 +380,7 @@ static void check_task(const task *t, const char *line)
 static void test_against_the_optimum(void **state)
 {
     (void)state;
-    need_staged_oracle();
+    need_python();
     random_source random = {setting("NEAP_TEST_SEED", 20240615)};
     size_t n_tasks = (size_t)setting("NEAP_TEST_COUNT", TINY);
     print_message("seed %" PRIu64 ", %zu graphs\n", random.state, n_tasks);

@@ -23,11 +23,7 @@
 #include <string.h>
 #include <time.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SHARE 5
-#else
-#define SHARE 1
-#endif
+#define SHARE ONE_IN(5)
 
 #define METHOD "neap"
 
@@ -236,17 +232,8 @@ static void report(const tally *all)
                   1e3 * (double)all->ticks / CLOCKS_PER_SEC / (double)(all->cases + !all->cases));
 }
 
-static void need_method(void)
-{
-    if (neap_methods_find(METHOD))
-        return;
-    print_message("there is no method " METHOD "\n");
-    skip();
-}
-
 static void check_family(const family *f, uint64_t seed)
 {
-    need_method();
     random_source random = {setting("NEAP_TEST_SEED", seed)};
     uint64_t count = (setting("NEAP_TEST_COUNT", COUNT) + f->part - 1) / f->part;
     tally all = {0};

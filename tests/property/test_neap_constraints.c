@@ -29,11 +29,7 @@
 #include <string.h>
 #include <time.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SHARE 5 /* of the graphs: the rest would take too long */
-#else
-#define SHARE 1
-#endif
+#define SHARE ONE_IN(5)
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 

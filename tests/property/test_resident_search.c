@@ -15,16 +15,13 @@
 #include "failing_allocator.h"
 #include "planners/checkmate/resident_search.h"
 #include "planners/common/incumbent.h"
+#include "settings.h"
 #include "small_graphs.h"
 #include "staged_curves.h"
 
 #include <inttypes.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SHARE 3
-#else
-#define SHARE 1
-#endif
+#define SHARE ONE_IN(3)
 
 enum { MOST_STATES = 1000000 };
 
@@ -95,7 +92,7 @@ static void check_caps(const neap_graph *graph, int64_t budget, int64_t expected
 static void test_against_the_oracle(void **state)
 {
     (void)state;
-    need_staged_oracle();
+    need_python();
     staged_cases c = staged_cases_draw(20240801, 1200 / SHARE, draw_mixed, 2, "any");
     staged_ask(&c, INT64_MIN, check_budget);
     for (size_t i = 0; i < c.count; i++) {

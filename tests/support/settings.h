@@ -8,7 +8,25 @@
    and how much. */
 uint64_t setting(const char *name, uint64_t fallback);
 
+/* Which share of its cases a long test runs: all of them in a full build, one in n in a reduced one
+   (CMake's NEAP_TEST_REDUCED, and every build with sanitizers). */
+#if NEAP_TEST_REDUCED
+#define ONE_IN(n) (n)
+#else
+#define ONE_IN(n) 1
+#endif
+
+/* Skips the test and says why: a line "skipped: ..." that tools/run_tests.sh shows. */
+void skip_because(const char *reason);
+
 /* Skips the test where neap is built without HiGHS. */
 void need_highs(void);
+
+/* Skips the test where there is no python3, which runs the oracles. */
+void need_python(void);
+
+/* The folder of planning instances that several projects share, beside the repository. Skips the
+   test where it is not there. */
+const char *need_instances(void);
 
 #endif

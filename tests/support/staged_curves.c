@@ -18,14 +18,6 @@
 
 #define ORACLE NEAP_SOURCE_DIR "/tests/oracle"
 
-void need_staged_oracle(void)
-{
-    if (system("python3 -c '' >/dev/null 2>&1") == 0)
-        return;
-    print_message("there is no python3 to run the oracle\n");
-    skip();
-}
-
 static void write_graph(FILE *file, const neap_graph *graph)
 {
     char *text;

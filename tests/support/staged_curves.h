@@ -16,9 +16,6 @@ typedef struct staged_curve {
     staged_point *points;
 } staged_curve;
 
-/* Skips the test where there is no python3. */
-void need_staged_oracle(void);
-
 /* The curves of one form ("partitioned", "unpartitioned", "any"), one a graph, in one process. */
 staged_curve *staged_curves(neap_graph *const *graphs, size_t count, const char *form);
 void staged_curves_free(staged_curve *curves, size_t count);

@@ -13,6 +13,7 @@
 #include "planners/checkmate/stage_model.h"
 #include "random_stages.h"
 #include "random_training.h"
+#include "settings.h"
 #include "torture.h"
 
 #include <neap/planner.h>
@@ -85,10 +86,7 @@ static neap_graph *draw_subject(random_source *random, subject *s)
 static void test_method(void **state)
 {
     (void)state;
-    if (!NEAP_HAS_HIGHS) {
-        print_message("this build has no HiGHS\n");
-        skip();
-    }
+    need_highs();
     random_source random = {20240941};
     for (int i = 0; i < 4; i++) {
         subject s = {.form = "partitioned"};

@@ -12,6 +12,7 @@
 
 #include "random_small_graph.h"
 #include "random_training.h"
+#include "settings.h"
 #include "torture.h"
 
 #include <neap/planner.h>
@@ -20,11 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SHARE 4 /* of the failures from one on */
-#else
-#define SHARE 1
-#endif
+#define SHARE ONE_IN(4) /* of the failures from one on */
 
 static neap_status solve(const void *subject, neap_allocator *allocator, neap_diag *diag)
 {

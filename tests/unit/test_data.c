@@ -11,6 +11,7 @@
 
 #include "picture_files.h"
 #include "run_command.h"
+#include "settings.h"
 #include "train/data_internal.h"
 
 #include <neap/data.h>
@@ -627,7 +628,7 @@ static void test_pnm_large(void **state)
 static void test_png(void **state)
 {
     if (!NEAP_HAS_PNG)
-        skip();
+        skip_because("this build has no libpng");
     static const unsigned char dots[16] = {0,   51,  102, 255, 10, 20, 30, 0,
                                            255, 255, 255, 255, 99, 98, 97, 255};
     char *sub = make_subfolder(*state, "class"), *path = join_path(sub, "x.png");
@@ -662,7 +663,7 @@ static void test_png(void **state)
 static void test_png_wrong(void **state)
 {
     if (!NEAP_HAS_PNG)
-        skip();
+        skip_because("this build has no libpng");
     static const unsigned char dots[12] = {0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110};
     char *path = join_path(*state, "whole");
     size_t size;

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "cpu_seconds.h"
 #include "random_plan.h"
 #include "small_graphs.h"
 
@@ -22,24 +23,11 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SLOWNESS 8
-#else
-#define SLOWNESS 1
-#endif
-
 /* A graph in JSON with ' for ". */
 #define GRAPH(values, ops, outputs)                                                                \
     "{'neap':'graph','version':1,'values':[" values "],'ops':[" ops "],'outputs':[" outputs "]}"
 #define V      "{'bytes':1}"
 #define OP(in) "{'name':'" in "','time':1,'inputs':["
-
-static double seconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* ---- The builder ---- */
 
@@ -590,9 +578,9 @@ static neap_graph *long_view_chain(bool backwards)
         uint32_t made = backwards ? LONG - 1 - i : i, read = backwards ? made + 1 : made - 1;
         add_op(builder, i ? 1 : 0, &read, made, 1e-6);
     }
-    double begin = seconds_now();
+    double begin = cpu_seconds();
     neap_graph *graph = finish(builder);
-    double taken = seconds_now() - begin;
+    double taken = cpu_seconds() - begin;
     print_message("%s chain of %d views: %.3f s\n", backwards ? "backward" : "forward", LONG,
                   taken);
     assert_true(taken < 0.5 * SLOWNESS);
@@ -621,9 +609,9 @@ static void test_long_view_cycle(void **state)
     neap_diag diag = {0};
     for (uint32_t v = 0; v < LONG; v++)
         add_value(builder, 0, (v + 1) % LONG);
-    double begin = seconds_now();
+    double begin = cpu_seconds();
     assert_int_equal(neap_graph_builder_finish(builder, &graph, &diag), NEAP_INVALID);
-    assert_true(seconds_now() - begin < 0.5 * SLOWNESS);
+    assert_true(cpu_seconds() - begin < 0.5 * SLOWNESS);
     assert_non_null(strstr(diag.message, "is a view of itself, through view_of"));
     neap_graph_builder_destroy(builder);
 }
@@ -646,9 +634,9 @@ static void test_wide_op(void **state)
     op.inputs = inputs;
     op.outputs = outputs;
     assert_int_equal(neap_graph_builder_add_op(builder, &op, NULL, NULL), NEAP_OK);
-    double begin = seconds_now();
+    double begin = cpu_seconds();
     neap_graph *graph = finish(builder);
-    double taken = seconds_now() - begin;
+    double taken = cpu_seconds() - begin;
     print_message("an op with %u inputs and views: %.3f s\n", n, taken);
     neap_graph_destroy(graph);
     free(inputs);

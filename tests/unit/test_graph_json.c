@@ -9,8 +9,10 @@
 
 #include <cmocka.h>
 
+#include "cpu_seconds.h"
 #include "random_training.h"
 #include "run_command.h"
+#include "settings.h"
 #include "small_graphs.h"
 
 #include <neap/models.h>
@@ -22,19 +24,6 @@
 #include <time.h>
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
-#if defined(__SANITIZE_ADDRESS__)
-#define SLOWNESS 8
-#else
-#define SLOWNESS 1
-#endif
-
-static double seconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* With ' for ", in a block that ends where the text does. */
 static char *from_quotes(const char *json, size_t *length)
@@ -409,17 +398,15 @@ static void test_random_round_trip(void **state)
 static void test_instances_round_trip(void **state)
 {
     (void)state;
-    DIR *entries = opendir(NEAP_SHARED_DIR "/instances");
-    if (!entries) {
-        print_message("%s is not there\n", NEAP_SHARED_DIR "/instances");
-        skip();
-    }
+    const char *folder = need_instances();
+    DIR *entries = opendir(folder);
+    assert_non_null(entries);
     int count = 0;
     for (struct dirent *entry; (entry = readdir(entries));) {
         const char *end = strstr(entry->d_name, ".json");
         if (!end || end[5])
             continue;
-        char *path = join_path(NEAP_SHARED_DIR "/instances", entry->d_name);
+        char *path = join_path(folder, entry->d_name);
         neap_graph *graph;
         neap_diag diag = {0};
         if (neap_graph_read_file(NULL, path, &graph, &diag) != NEAP_OK)
@@ -479,11 +466,11 @@ static void test_large_graph(void **state)
     options.settings = &layers;
     assert_int_equal(neap_model_build(NULL, neap_models_find("chain"), &options, &graph, NULL),
                      NEAP_OK);
-    double begin = seconds_now();
+    double begin = cpu_seconds();
     assert_int_equal(neap_graph_write_text(graph, NULL, &text, &length, NULL), NEAP_OK);
-    double written = seconds_now();
+    double written = cpu_seconds();
     assert_int_equal(neap_graph_read_text(NULL, text, length, "t", &again, NULL), NEAP_OK);
-    double was_read = seconds_now();
+    double was_read = cpu_seconds();
     print_message("%u ops, %.1f MB: written in %.3f s, read in %.3f s\n",
                   neap_graph_op_count(again), (double)length / 1e6, written - begin,
                   was_read - written);

@@ -24,11 +24,7 @@
 #include <math.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SHARE 3
-#else
-#define SHARE 1
-#endif
+#define SHARE ONE_IN(3)
 
 #define COUNT_OF(array) ((uint32_t)(sizeof(array) / sizeof *(array)))
 
@@ -139,7 +135,7 @@ static void check_budget(const neap_graph *graph, const char *form, int64_t budg
 static void check_form(uint64_t seed, size_t count, uint32_t most_ops, const char *form)
 {
     need_highs();
-    need_staged_oracle();
+    need_python();
     staged_cases c = staged_cases_draw(seed, count, draw_paper_graph, most_ops, form);
     staged_ask(&c, 1, check_budget);
     for (size_t i = 0; i < c.count; i += 10)

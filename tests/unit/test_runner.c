@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "run/block.h"
+#include "settings.h"
 #include "small_graphs.h"
 #include "small_training.h"
 
@@ -478,7 +479,7 @@ static void test_graphs_must_be_fitted(void **state)
     refuse_plan(&b, b.plan, "fit or profile it for this backend");
     end(&b);
 #else
-    skip();
+    skip_because("this build has no oneDNN");
 #endif
 }
 

@@ -21,11 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SHARE 4
-#else
-#define SHARE 1
-#endif
+#define SHARE ONE_IN(4)
 
 enum { MOST_ENTRIES = 700, MOST_TASKS = 200, MOST_AWAY = 100, MOST_MARKS = 8 };
 

@@ -26,11 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SHARE 5 /* of the graphs: the rest would take too long */
-#else
-#define SHARE 1
-#endif
+#define SHARE ONE_IN(5)
 
 static void build(stage_model *m, const neap_graph *graph, stage_form form, int64_t budget,
                   int64_t cutoff)

@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "random_plan.h"
+#include "settings.h"
 
 #include <neap/text.h>
 
@@ -345,8 +346,7 @@ static void test_comma_locale(void **state)
         found = setlocale(LC_ALL, names[i]) && strcmp(localeconv()->decimal_point, ",") == 0;
     if (!found) {
         setlocale(LC_ALL, "C");
-        print_message("no locale with a decimal comma is installed\n");
-        skip();
+        skip_because("no locale with a decimal comma is installed");
     }
     static const char *const numbers[] = {"1.5", "0.12345678901234567", "1e-30", "-2.5e3"};
     static const double expected[] = {1.5, 0.12345678901234567, 1e-30, -2500};

@@ -24,11 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SHARE 5 /* of the graphs: the rest would take too long */
-#else
-#define SHARE 1
-#endif
+#define SHARE ONE_IN(5)
 
 static neap_graph *draw_graph(random_source *random)
 {

@@ -22,11 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SHARE 5 /* of the graphs: the rest would take too long */
-#else
-#define SHARE 1
-#endif
+#define SHARE ONE_IN(5)
 
 /* A graph, a sequence in stages, and the program within the sequence's peak. */
 typedef struct sample {
@@ -165,10 +161,7 @@ static void test_plans(void **state)
 static void test_relaxations(void **state)
 {
     (void)state;
-    if (!NEAP_HAS_HIGHS) {
-        print_message("this build has no HiGHS\n");
-        skip();
-    }
+    need_highs();
     static const highs_watch nothing = {0};
     const highs_settings settings = {0};
     random_source random = {setting("NEAP_TEST_SEED", 20240924)};
