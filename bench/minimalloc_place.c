@@ -86,14 +86,14 @@ int main(int argc, char **argv)
     int64_t *offsets = calloc(count + 1, sizeof *offsets);
     if (!offsets)
         fail("out of memory", argv[1]);
-    neap_placing_problem problem = {
+    neap_placement_problem problem = {
         .instances = buffers,
         .count = count,
         .least = most_live(buffers, count),
         .target = strtoll(argv[2], NULL, 10),
         .allocator = neap_allocator_system(),
     };
-    neap_placing best = {.offsets = offsets};
+    neap_placement best = {.offsets = offsets};
     neap_diag diag = {0};
     if (problem.target < problem.least)
         problem.target = problem.least;

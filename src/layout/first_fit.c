@@ -40,7 +40,7 @@ typedef struct ordered {
 } ordered;
 
 typedef struct search {
-    const neap_placing_problem *problem;
+    const neap_placement_problem *problem;
     ordered *order, *spare;
     life *lives;
     place *places;
@@ -136,13 +136,13 @@ static void add_weight(search *s, int64_t level)
     qsort(s->order, s->problem->count, sizeof *s->order, compare);
 }
 
-static bool is_over(const search *s, const neap_placing *best)
+static bool is_over(const search *s, const neap_placement *best)
 {
     return best->arena <= s->problem->target || s->effort <= 0 ||
-           neap_placing_cancelled(s->problem);
+           neap_placement_cancelled(s->problem);
 }
 
-static void mend(search *s, bool by_weight, neap_placing *best)
+static void mend(search *s, bool by_weight, neap_placement *best)
 {
     order_by_size(s);
     for (int i = 0; i < PASSES; i++) {
@@ -160,7 +160,7 @@ static void mend(search *s, bool by_weight, neap_placing *best)
     }
 }
 
-neap_status neap_place_first_fit(const neap_placing_problem *problem, neap_placing *best,
+neap_status neap_place_first_fit(const neap_placement_problem *problem, neap_placement *best,
                                  neap_diag *diag)
 {
     neap_allocator *allocator = problem->allocator;

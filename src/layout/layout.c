@@ -68,7 +68,7 @@ static neap_status find_movables(const neap_instances *all, int64_t alignment, i
 }
 
 /* The most bytes live together: changes by step, summed up. */
-static neap_status find_least(const neap_placing_problem *p, size_t n_steps, int64_t *least,
+static neap_status find_least(const neap_placement_problem *p, size_t n_steps, int64_t *least,
                               neap_diag *diag)
 {
     int64_t *change;
@@ -91,8 +91,8 @@ static neap_status find_least(const neap_placing_problem *p, size_t n_steps, int
 }
 
 /* The target is the whole arena's, the problem begins where the inputs end. */
-static neap_status place_within(neap_placing_problem *problem, int64_t target, int64_t base,
-                                neap_placing *best, neap_diag *diag)
+static neap_status place_within(neap_placement_problem *problem, int64_t target, int64_t base,
+                                neap_placement *best, neap_diag *diag)
 {
     problem->target = problem->least;
     if (target >= base && target - base > problem->least)
@@ -101,7 +101,7 @@ static neap_status place_within(neap_placing_problem *problem, int64_t target, i
 }
 
 /* Combines the parts. The arena ends where its highest instance does, before rounding up. */
-static neap_status store(const neap_instances *all, const movables *m, const neap_placing *best,
+static neap_status store(const neap_instances *all, const movables *m, const neap_placement *best,
                          int64_t base, int64_t fixed, int64_t *offsets, neap_plan *plan,
                          neap_diag *diag)
 {
@@ -125,10 +125,10 @@ neap_status neap_layout_assign(neap_allocator *allocator, const neap_graph *grap
     allocator = neap_allocator_or_system(allocator);
     neap_instances all;
     movables m = {0};
-    neap_placing best = {0};
+    neap_placement best = {0};
     int64_t *offsets = NULL;
-    neap_placing_problem problem = {.allocator = allocator,
-                                    .progress = options ? options->progress : NULL};
+    neap_placement_problem problem = {.allocator = allocator,
+                                      .progress = options ? options->progress : NULL};
     neap_status status = neap_instances_collect(allocator, graph, plan, &all, diag);
     if (status != NEAP_OK)
         goto done;

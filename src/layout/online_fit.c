@@ -29,7 +29,7 @@ typedef struct moment {
 } moment;
 
 typedef struct run_state {
-    const neap_placing_problem *problem;
+    const neap_placement_problem *problem;
     moment *begins, *ends; /* of all instances, in order of time */
     neap_gaps gaps;
     int64_t *offsets;
@@ -120,8 +120,8 @@ static void sort_moments(run_state *s)
     qsort(s->ends, n, sizeof *s->ends, compare);
 }
 
-neap_status neap_place_in_time(const neap_placing_problem *problem, neap_placing *best,
-                               neap_diag *diag)
+neap_status neap_place_online_fit(const neap_placement_problem *problem, neap_placement *best,
+                                  neap_diag *diag)
 {
     neap_allocator *allocator = problem->allocator;
     size_t n = problem->count;
@@ -140,7 +140,7 @@ neap_status neap_place_in_time(const neap_placing_problem *problem, neap_placing
     if (status != NEAP_OK)
         goto done;
     for (size_t i = 0; i < sizeof rules / sizeof *rules && best->arena > problem->target; i++) {
-        if (best->arena < INT64_MAX && (i * n > EFFORT || neap_placing_cancelled(problem)))
+        if (best->arena < INT64_MAX && (i * n > EFFORT || neap_placement_cancelled(problem)))
             break;
         int64_t arena = run(&s, rules[i], best->arena);
         if (arena < best->arena) {

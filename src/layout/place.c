@@ -4,7 +4,7 @@
 /* Above this many instances first fit, which is quadratic, would take seconds. */
 #define FEW 30000
 
-neap_status neap_place(const neap_placing_problem *problem, neap_placing *best, neap_diag *diag)
+neap_status neap_place(const neap_placement_problem *problem, neap_placement *best, neap_diag *diag)
 {
     best->arena = problem->count == 0 ? 0 : INT64_MAX;
     best->bound = problem->least;
@@ -12,7 +12,7 @@ neap_status neap_place(const neap_placing_problem *problem, neap_placing *best, 
     if (problem->count <= FEW)
         status = neap_place_first_fit(problem, best, diag);
     if (status == NEAP_OK && best->arena > problem->target)
-        status = neap_place_in_time(problem, best, diag);
+        status = neap_place_online_fit(problem, best, diag);
     if (status == NEAP_OK && best->arena > problem->target)
         status = neap_place_squeeze(problem, best, diag);
     return status;

@@ -14,38 +14,39 @@
 
 #include <neap/progress.h>
 
-typedef struct neap_placing_problem {
+typedef struct neap_placement_problem {
     const neap_instance *instances; /* of sizes above 0, whose sum fits in 63 bits */
     size_t count;
     int64_t least;  /* the most bytes ever live together: no arena is smaller */
     int64_t target; /* an arena this small is good enough; at least `least` */
     neap_allocator *allocator;
     neap_progress *progress; /* may be NULL; a cancelled placer keeps what it has */
-} neap_placing_problem;
+} neap_placement_problem;
 
-typedef struct neap_placing {
+typedef struct neap_placement {
     int64_t *offsets; /* by instance */
     int64_t arena;    /* the highest end; INT64_MAX before there is a placement of any instance */
     int64_t bound; /* proven: no arena is smaller; at least problem.least once neap_place is done */
-} neap_placing;
+} neap_placement;
 
 /* place.c: all of them in turn; `best` needs only room for the offsets. */
-neap_status neap_place(const neap_placing_problem *problem, neap_placing *best, neap_diag *diag);
+neap_status neap_place(const neap_placement_problem *problem, neap_placement *best,
+                       neap_diag *diag);
 
 /* first_fit.c: by decreasing size, each at the lowest address that is free all its life. O(n^2). */
-neap_status neap_place_first_fit(const neap_placing_problem *problem, neap_placing *best,
+neap_status neap_place_first_fit(const neap_placement_problem *problem, neap_placement *best,
                                  neap_diag *diag);
 
 /* online_fit.c: in order of time, short-lived instances at the far end. O(n log n). */
-neap_status neap_place_in_time(const neap_placing_problem *problem, neap_placing *best,
-                               neap_diag *diag);
+neap_status neap_place_online_fit(const neap_placement_problem *problem, neap_placement *best,
+                                  neap_diag *diag);
 
 /* squeeze.c: ever smaller arenas, by a search that is complete on small problems and finds the live
    peak on most plans. */
-neap_status neap_place_squeeze(const neap_placing_problem *problem, neap_placing *best,
+neap_status neap_place_squeeze(const neap_placement_problem *problem, neap_placement *best,
                                neap_diag *diag);
 
-static inline bool neap_placing_cancelled(const neap_placing_problem *problem)
+static inline bool neap_placement_cancelled(const neap_placement_problem *problem)
 {
     neap_progress *progress = problem->progress;
     return progress && progress->cancelled && progress->cancelled(progress);

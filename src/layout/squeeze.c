@@ -26,8 +26,8 @@
 #define MOST_LIVES (INT64_C(12) * 1000 * 1000)
 
 typedef struct squeeze {
-    const neap_placing_problem *problem;
-    neap_placing *best;
+    const neap_placement_problem *problem;
+    neap_placement *best;
     neap_offset_search search;
     int64_t effort; /* left */
     int64_t unit;   /* all sizes are multiples of it, so all offsets are */
@@ -86,7 +86,7 @@ static neap_status try_capacity(squeeze *s, int64_t capacity, int64_t effort,
             status = run(s, capacity, lesson, &effort, outcome, diag);
         if (turn % NEAP_OFFSET_SEARCH_ORDERS == NEAP_OFFSET_SEARCH_ORDERS - 1)
             length *= 2;
-        if (neap_placing_cancelled(s->problem))
+        if (neap_placement_cancelled(s->problem))
             break;
     }
     return status;
@@ -119,14 +119,14 @@ static neap_status squeeze_down(squeeze *s, neap_diag *diag)
     if (status == NEAP_OK && s->best->arena > target && target > failed)
         status = step(s, target, EFFORT / 4, &failed, diag);
     while (status == NEAP_OK && s->effort > 0 && s->best->arena > target &&
-           s->best->arena - failed > close && !neap_placing_cancelled(s->problem)) {
+           s->best->arena - failed > close && !neap_placement_cancelled(s->problem)) {
         int64_t half = (s->best->arena - failed) / s->unit / 2 * s->unit;
         status = step(s, failed + (half > 0 ? half : s->unit), EFFORT / 8, &failed, diag);
     }
     return status;
 }
 
-neap_status neap_place_squeeze(const neap_placing_problem *problem, neap_placing *best,
+neap_status neap_place_squeeze(const neap_placement_problem *problem, neap_placement *best,
                                neap_diag *diag)
 {
     squeeze s = {.problem = problem,

@@ -84,7 +84,7 @@ static int64_t most_live(const neap_instance *items, size_t count, size_t n_step
     return most;
 }
 
-static void expect_apart(const neap_instance *items, size_t count, const neap_placing *placing)
+static void expect_apart(const neap_instance *items, size_t count, const neap_placement *placing)
 {
     for (size_t i = 0; i < count; i++) {
         int64_t at = placing->offsets[i], end = at + items[i].size;
@@ -96,14 +96,14 @@ static void expect_apart(const neap_instance *items, size_t count, const neap_pl
     }
 }
 
-static neap_placing_problem problem_of(const neap_instance *items, size_t count, size_t n_steps)
+static neap_placement_problem problem_of(const neap_instance *items, size_t count, size_t n_steps)
 {
     int64_t least = most_live(items, count, n_steps);
-    return (neap_placing_problem){.instances = items,
-                                  .count = count,
-                                  .least = least,
-                                  .target = least,
-                                  .allocator = neap_allocator_system()};
+    return (neap_placement_problem){.instances = items,
+                                    .count = count,
+                                    .least = least,
+                                    .target = least,
+                                    .allocator = neap_allocator_system()};
 }
 
 static void test_the_least_arena_is_found_and_proven(void **state)
@@ -125,9 +125,9 @@ static void test_the_least_arena_is_found_and_proven(void **state)
             optimum++;
             above++;
         }
-        neap_placing_problem p = problem_of(scaled, t.count, STEPS);
+        neap_placement_problem p = problem_of(scaled, t.count, STEPS);
         for (int quick = 0; quick < 2; quick++) { /* after the quick placers, and by itself */
-            neap_placing best = {.offsets = offsets, .arena = INT64_MAX, .bound = p.least};
+            neap_placement best = {.offsets = offsets, .arena = INT64_MAX, .bound = p.least};
             assert_int_equal(
                 quick ? neap_place(&p, &best, NULL) : neap_place_squeeze(&p, &best, NULL), NEAP_OK);
             expect_apart(scaled, t.count, &best);
@@ -169,13 +169,13 @@ static void test_full_rectangles(void **state)
         neap_instance items[ITEMS];
         int64_t offsets[ITEMS], again[ITEMS];
         size_t count = cut(&random, (neap_instance){1000, 0, LIFE}, items, ITEMS);
-        neap_placing_problem p = problem_of(items, count, LIFE);
-        neap_placing best = {.offsets = offsets};
+        neap_placement_problem p = problem_of(items, count, LIFE);
+        neap_placement best = {.offsets = offsets};
         assert_int_equal(p.least, 1000);
         assert_int_equal(neap_place(&p, &best, NULL), NEAP_OK);
         expect_apart(items, count, &best);
         found += best.arena == 1000;
-        neap_placing second = {.offsets = again}; /* the same work gives the same offsets */
+        neap_placement second = {.offsets = again}; /* the same work gives the same offsets */
         assert_int_equal(neap_place(&p, &second, NULL), NEAP_OK);
         assert_memory_equal(offsets, again, count * sizeof *offsets);
     }
@@ -192,9 +192,9 @@ static void test_a_target_is_kept(void **state)
         neap_instance items[30];
         int64_t offsets[30];
         size_t count = cut(&random, (neap_instance){1000, 0, 60}, items, 30);
-        neap_placing_problem p = problem_of(items, count, 60);
+        neap_placement_problem p = problem_of(items, count, 60);
         p.target = 1100;
-        neap_placing best = {.offsets = offsets, .arena = INT64_MAX, .bound = p.least};
+        neap_placement best = {.offsets = offsets, .arena = INT64_MAX, .bound = p.least};
         assert_int_equal(neap_place_squeeze(&p, &best, NULL), NEAP_OK);
         expect_apart(items, count, &best);
         assert_true(best.arena <= 1100);

@@ -188,7 +188,7 @@ static void test_gaps(void **state)
 
 /* ---- Placers ---- */
 
-typedef neap_status placer(const neap_placing_problem *, neap_placing *, neap_diag *);
+typedef neap_status placer(const neap_placement_problem *, neap_placement *, neap_diag *);
 
 static int64_t most_live(const neap_instance *instances, size_t count, size_t n_steps)
 {
@@ -204,7 +204,7 @@ static int64_t most_live(const neap_instance *instances, size_t count, size_t n_
     return most;
 }
 
-static void expect_sound(const neap_placing_problem *p, const neap_placing *placing)
+static void expect_sound(const neap_placement_problem *p, const neap_placement *placing)
 {
     int64_t highest = 0;
     for (size_t i = 0; i < p->count; i++) {
@@ -227,7 +227,8 @@ static void expect_sound(const neap_placing_problem *p, const neap_placing *plac
 static void test_placers_at_random(void **state)
 {
     (void)state;
-    static placer *const placers[] = {neap_place_first_fit, neap_place_in_time, neap_place_squeeze};
+    static placer *const placers[] = {neap_place_first_fit, neap_place_online_fit,
+                                      neap_place_squeeze};
     enum { MOST = 60, STEPS = 50 };
     for (uint64_t seed = 1; seed <= 300; seed++) {
         random_source random = {seed};
@@ -240,11 +241,11 @@ static void test_placers_at_random(void **state)
                 (neap_instance){1 + random_below(&random, seed % 2 ? 4 : 1000), begin,
                                 begin + 1 + random_below(&random, (uint32_t)(STEPS - begin))};
         }
-        neap_placing_problem p = {
+        neap_placement_problem p = {
             .instances = instances, .count = count, .least = most_live(instances, count, STEPS)};
         p.target = p.least;
         for (size_t k = 0; k < COUNT_OF(placers); k++) {
-            neap_placing placing = {.offsets = offsets, .arena = count ? INT64_MAX : 0};
+            neap_placement placing = {.offsets = offsets, .arena = count ? INT64_MAX : 0};
             assert_int_equal(placers[k](&p, &placing, NULL), NEAP_OK);
             expect_sound(&p, &placing);
             int64_t arena = placing.arena; /* a placer only improves what it is given */
@@ -268,12 +269,13 @@ static void test_nested_lifetimes_are_placed_perfectly(void **state)
         instances[i] = (neap_instance){(int64_t)(1 + i * 37 % 101), i, 2 * DEPTH - i};
         sum += instances[i].size;
     }
-    neap_placing_problem p = {.instances = instances, .count = DEPTH, .least = sum, .target = sum};
-    neap_placing placing = {.offsets = offsets, .arena = INT64_MAX};
+    neap_placement_problem p = {
+        .instances = instances, .count = DEPTH, .least = sum, .target = sum};
+    neap_placement placing = {.offsets = offsets, .arena = INT64_MAX};
     assert_int_equal(neap_place_first_fit(&p, &placing, NULL), NEAP_OK);
     assert_int_equal(placing.arena, sum);
     placing.arena = INT64_MAX;
-    assert_int_equal(neap_place_in_time(&p, &placing, NULL), NEAP_OK);
+    assert_int_equal(neap_place_online_fit(&p, &placing, NULL), NEAP_OK);
     assert_int_equal(placing.arena, sum);
 }
 
