@@ -23,4 +23,8 @@ void *neap_arena_copy(neap_arena *arena, const void *items, size_t count, size_t
 /* A copy of `length` bytes with a NUL behind them. */
 char *neap_arena_text(neap_arena *arena, const char *text, size_t length);
 
+/* The typed form: sets `array` to a zeroed array; false when out of memory. */
+#define NEAP_TAKE(arena, count, array)                                                             \
+    (((array) = neap_arena_alloc((arena), (count), sizeof *(array))) != NULL)
+
 #endif

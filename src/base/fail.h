@@ -13,4 +13,12 @@ neap_status neap_fail(neap_diag *diag, neap_status status, const char *format, .
 /* The one message of every failed allocation. */
 neap_status neap_fail_no_memory(neap_diag *diag);
 
+/* Returns the status of a call that fails. For functions that have nothing to release. */
+#define NEAP_TRY(call)                                                                             \
+    do {                                                                                           \
+        neap_status tried_ = (call);                                                               \
+        if (tried_ != NEAP_OK)                                                                     \
+            return tried_;                                                                         \
+    } while (0)
+
 #endif

@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/checked.h"
+#include "base/columns.h"
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -224,6 +225,52 @@ static void test_reserve(void **state)
     assert_ptr_equal(items, before);
     assert_int_equal(capacity, old);
     NEAP_DELETE(&allocator.base, capacity, items);
+    assert_int_equal(allocator.live_blocks, 0);
+    assert_null(allocator.fault);
+}
+
+static neap_status reserve_three(neap_columns *columns, failing_allocator *allocator, size_t n,
+                                 uint64_t **longs, bool **flags, uint32_t **ids)
+{
+    return NEAP_RESERVE_COLUMNS(columns, &allocator->base, n, NULL, NEAP_COLUMN(longs),
+                                NEAP_COLUMN(flags), NEAP_COLUMN(ids));
+}
+
+static void test_columns(void **state)
+{
+    (void)state;
+    failing_allocator allocator;
+    failing_allocator_init(&allocator);
+    neap_columns columns = {0};
+    uint64_t *longs = NULL;
+    bool *flags = NULL;
+    uint32_t *ids = NULL;
+    for (size_t n = 1; n <= 3000; n++) {
+        assert_int_equal(reserve_three(&columns, &allocator, n, &longs, &flags, &ids), NEAP_OK);
+        assert_true(columns.capacity >= n);
+        assert_int_equal((uintptr_t)ids % alignof(max_align_t), 0);
+        for (size_t i = n - 1; i < columns.capacity; i++)
+            assert_true(longs[i] == 0 && !flags[i] && ids[i] == 0); /* new room is zeroed */
+        longs[n - 1] = n;
+        flags[n - 1] = n % 3 == 0;
+        ids[n - 1] = (uint32_t)~n;
+        size_t k = n / 2;
+        assert_true(longs[k] == k + 1 && flags[k] == ((k + 1) % 3 == 0) &&
+                    ids[k] == ~(k + 1) % (UINT64_C(1) << 32));
+    }
+    assert_int_equal(allocator.live_blocks, 1);
+    assert_true(allocator.calls < 40);
+    uint64_t *before = longs;
+    allocator.fail_from = 0;
+    assert_int_equal(
+        reserve_three(&columns, &allocator, columns.capacity + 1, &longs, &flags, &ids),
+        NEAP_NO_MEMORY);
+    assert_int_equal(reserve_three(&columns, &allocator, SIZE_MAX / 16, &longs, &flags, &ids),
+                     NEAP_NO_MEMORY);
+    assert_ptr_equal(longs, before);
+    assert_true(longs[2999] == 3000);
+    neap_columns_clear(&columns, &allocator.base);
+    neap_columns_clear(&columns, &allocator.base);
     assert_int_equal(allocator.live_blocks, 0);
     assert_null(allocator.fault);
 }
@@ -812,6 +859,7 @@ int main(void)
         cmocka_unit_test(test_checked_mul),
         cmocka_unit_test(test_new_array),
         cmocka_unit_test(test_reserve),
+        cmocka_unit_test(test_columns),
         cmocka_unit_test(test_release),
         cmocka_unit_test(test_arena),
         cmocka_unit_test(test_arena_edges),
