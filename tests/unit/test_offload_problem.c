@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "bare_planner.h"
-#include "planners/offload/block_profile.h"
 #include "planners/offload/offload_method.h"
 #include "random_training.h"
 #include "settings.h"
@@ -122,42 +121,6 @@ static void test_units_are_stages(void **state)
             assert_int_equal(s.problem.parcels[i].unit, u);
     neap_offload_search_end(&s);
     neap_graph_destroy(graph);
-}
-
-/* ---- The profile ---- */
-
-static void test_profile_in_blocks(void **state)
-{
-    (void)state;
-    random_source random = {20240702};
-    int64_t plain[300];
-    neap_arena arena;
-    for (int round = 0; round < 200; round++) {
-        uint32_t n = 1 + (uint32_t)random_below(&random, 300);
-        block_profile p;
-        neap_arena_init(&arena, neap_allocator_system());
-        assert_int_equal(neap_block_profile_init(&p, &arena, n, NULL), NEAP_OK);
-        for (uint32_t i = 0; i < n; i++)
-            p.bytes[i] = plain[i] = (int64_t)random_below(&random, 100);
-        neap_block_profile_start(&p);
-        for (int step = 0; step < 60; step++) {
-            uint32_t from = (uint32_t)random_below(&random, n + 1);
-            uint32_t end = from + (uint32_t)random_below(&random, n + 1 - from);
-            int64_t bytes = (int64_t)random_below(&random, 60);
-            if (step % 2 == 0) {
-                neap_block_profile_add(&p, from, end, bytes);
-                for (uint32_t i = from; i < end; i++)
-                    plain[i] += bytes;
-                continue;
-            }
-            int64_t level = 50 + 30 * bytes;
-            uint32_t expected = end;
-            while (expected > from && plain[expected - 1] <= level)
-                expected--;
-            assert_int_equal(neap_block_profile_kept_from(&p, from, end, level), expected);
-        }
-        neap_arena_clear(&arena);
-    }
 }
 
 /* ---- Selections and schedules ---- */
@@ -273,7 +236,6 @@ int main(void)
         cmocka_unit_test(test_views_travel_with_their_storage),
         cmocka_unit_test(test_a_plan_with_views),
         cmocka_unit_test(test_units_are_stages),
-        cmocka_unit_test(test_profile_in_blocks),
         cmocka_unit_test(test_random_graphs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,20 +16,18 @@ static void take_most(sequence *q, uint32_t rank)
     q->most[rank] = most + q->addition[rank];
 }
 
+/* Whether so many items fit the growing array. */
+#define has_room(q, needed, array, capacity)                                                       \
+    (NEAP_RESERVE((q)->allocator, (needed), (array), (capacity), NULL) == NEAP_OK)
+
 /* For one more block, and one for each change that may have to be undone. */
 static bool reserve_blocks(sequence *q)
 {
     size_t needed = (size_t)q->n_blocks + q->n_changes + 2;
-    neap_diag diag;
-    return NEAP_RESERVE(q->allocator, needed, &q->blocks, &q->block_capacity[0], &diag) ==
-               NEAP_OK &&
-           NEAP_RESERVE(q->allocator, needed, &q->rank_of, &q->block_capacity[1], &diag) ==
-               NEAP_OK &&
-           NEAP_RESERVE(q->allocator, needed, &q->block_at, &q->block_capacity[2], &diag) ==
-               NEAP_OK &&
-           NEAP_RESERVE(q->allocator, needed, &q->addition, &q->block_capacity[3], &diag) ==
-               NEAP_OK &&
-           NEAP_RESERVE(q->allocator, needed, &q->most, &q->block_capacity[4], &diag) == NEAP_OK;
+    return NEAP_RESERVE_COLUMNS(&q->block_columns, q->allocator, needed, NULL,
+                                NEAP_COLUMN(&q->blocks), NEAP_COLUMN(&q->rank_of),
+                                NEAP_COLUMN(&q->block_at), NEAP_COLUMN(&q->addition),
+                                NEAP_COLUMN(&q->most)) == NEAP_OK;
 }
 
 /* A new block behind a rank; -1: the first. Room for it has been reserved. */
@@ -263,20 +261,16 @@ int64_t neap_sequence_own_bytes(const sequence *q, uint32_t id)
 static bool reserve(sequence *q, uint32_t task)
 {
     const problem *x = q->x;
-    neap_diag diag;
     if (q->out_of_memory)
         return false;
-    bool ok = reserve_blocks(q) &&
-              NEAP_RESERVE(q->allocator, (size_t)q->n_items + 1, &q->items, &q->item_capacity,
-                           &diag) == NEAP_OK &&
-              NEAP_RESERVE(q->allocator, (size_t)q->n_items + 1, &q->free_items, &q->free_capacity,
-                           &diag) == NEAP_OK;
+    size_t n_items = (size_t)q->n_items + 1;
+    bool ok = reserve_blocks(q) && has_room(q, n_items, &q->items, &q->item_capacity) &&
+              has_room(q, n_items, &q->free_items, &q->free_capacity);
     const id_lists *lists[2] = {&x->makes, &x->reads};
     for (int k = 0; k < 2 && ok; k++)
         for (uint32_t i = lists[k]->start[task]; i < lists[k]->start[task + 1] && ok; i++) {
             ref_list *list = &q->refs[lists[k]->items[i]];
-            ok = NEAP_RESERVE(q->allocator, (size_t)list->n + 1, &list->refs, &list->capacity,
-                              &diag) == NEAP_OK;
+            ok = has_room(q, (size_t)list->n + 1, &list->refs, &list->capacity);
         }
     q->out_of_memory = !ok;
     return ok;
@@ -284,9 +278,7 @@ static bool reserve(sequence *q, uint32_t task)
 
 static bool log_change(sequence *q, change c)
 {
-    neap_diag diag;
-    if (NEAP_RESERVE(q->allocator, q->n_changes + 1, &q->journal, &q->journal_capacity, &diag) !=
-        NEAP_OK) {
+    if (!has_room(q, q->n_changes + 1, &q->journal, &q->journal_capacity)) {
         q->out_of_memory = true;
         return false;
     }
@@ -530,12 +522,11 @@ static bool append(sequence *q, uint32_t task)
 static bool make_empty(sequence *q)
 {
     const problem *x = q->x;
-    neap_diag diag;
     q->n_blocks = q->n_items = q->n_free = q->length = q->n_away = 0;
     q->n_changes = 0;
     q->ticks = 0;
-    if (!reserve_blocks(q) || NEAP_RESERVE(q->allocator, (size_t)x->n_tasks + 1, &q->items,
-                                           &q->item_capacity, &diag) != NEAP_OK)
+    if (!reserve_blocks(q) ||
+        !has_room(q, (size_t)x->n_tasks + 1, &q->items, &q->item_capacity))
         return false;
     for (uint32_t t = 0; t < x->n_tasks; t++)
         q->runs[t] = 0;
@@ -548,7 +539,7 @@ static bool make_empty(sequence *q)
         list->n = 0;
         if (!x->is_output[t])
             continue;
-        if (NEAP_RESERVE(q->allocator, 1, &list->refs, &list->capacity, &diag) != NEAP_OK)
+        if (!has_room(q, 1, &list->refs, &list->capacity))
             return false;
         add_ref(list, 0, (ref){.item = q->end});
     }
@@ -578,13 +569,11 @@ neap_status neap_sequence_load_natural(sequence *q, neap_diag *diag)
 {
     const problem *x = q->x;
     uint32_t *natural;
-    neap_status status = NEAP_NEW(q->allocator, x->n_tasks, &natural, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_NEW(q->allocator, x->n_tasks, &natural, diag));
     for (uint32_t t = 0; t < x->n_tasks; t++)
         natural[t] = t;
-    status =
-        neap_sequence_load(q, &(compute_list){.n = x->n_tasks, .tasks = natural}, 0, NULL, diag);
+    compute_list list = {.n = x->n_tasks, .tasks = natural};
+    neap_status status = neap_sequence_load(q, &list, 0, NULL, diag);
     NEAP_DELETE(q->allocator, x->n_tasks, natural);
     return status;
 }
@@ -598,12 +587,12 @@ neap_status neap_sequence_init(sequence *q, neap_allocator *allocator, const pro
                                neap_diag *diag)
 {
     *q = (sequence){.allocator = allocator, .x = x};
-    neap_status status = NEAP_NEW(allocator, x->n_tasks, &q->runs, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, x->n_tasks, &q->choice, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, x->n_tensors, &q->refs, diag);
-    return status == NEAP_OK ? neap_sequence_load_natural(q, diag) : status;
+    neap_arena_init(&q->arena, allocator);
+    if (!NEAP_TAKE(&q->arena, x->n_tasks, q->runs) ||
+        !NEAP_TAKE(&q->arena, x->n_tasks, q->choice) ||
+        !NEAP_TAKE(&q->arena, x->n_tensors, q->refs))
+        return neap_fail_no_memory(diag);
+    return neap_sequence_load_natural(q, diag);
 }
 
 void neap_sequence_clear(sequence *q)
@@ -611,19 +600,11 @@ void neap_sequence_clear(sequence *q)
     neap_allocator *a = q->allocator;
     for (uint32_t t = 0; q->refs && t < q->x->n_tensors; t++)
         NEAP_DELETE(a, q->refs[t].capacity, q->refs[t].refs);
-    if (q->x) {
-        NEAP_DELETE(a, q->x->n_tasks, q->runs);
-        NEAP_DELETE(a, q->x->n_tasks, q->choice);
-        NEAP_DELETE(a, q->x->n_tensors, q->refs);
-    }
     NEAP_DELETE(a, q->item_capacity, q->items);
     NEAP_DELETE(a, q->free_capacity, q->free_items);
-    NEAP_DELETE(a, q->block_capacity[0], q->blocks);
-    NEAP_DELETE(a, q->block_capacity[1], q->rank_of);
-    NEAP_DELETE(a, q->block_capacity[2], q->block_at);
-    NEAP_DELETE(a, q->block_capacity[3], q->addition);
-    NEAP_DELETE(a, q->block_capacity[4], q->most);
     NEAP_DELETE(a, q->journal_capacity, q->journal);
+    neap_columns_clear(&q->block_columns, a);
+    neap_arena_clear(&q->arena);
     *q = (sequence){0};
 }
 

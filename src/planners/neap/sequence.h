@@ -10,7 +10,8 @@
  * Items lie in blocks of up to SEQUENCE_BLOCK. An addition to a range goes through the items of the
  * blocks at its two ends and takes one addition for each block between; every block's maximum is at
  * hand. For a hundred to a hundred thousand items these loops over neighbouring numbers beat a
- * balanced tree.
+ * balanced tree. The blocks are not those of common/byte_profile.h, whose places are fixed: items
+ * move within a block, and a full block is split.
  *
  * A tensor that is *away* in the gap before a use (sent to the host) takes no bytes there; only the
  * use itself counts it.
@@ -21,6 +22,7 @@
 #ifndef NEAP_PLANNERS_NEAP_SEQUENCE_H
 #define NEAP_PLANNERS_NEAP_SEQUENCE_H
 
+#include "base/columns.h"
 #include "planners/neap/transfers.h"
 
 enum { SEQUENCE_BLOCK = 64 };
@@ -59,6 +61,7 @@ typedef struct change {
 
 typedef struct sequence {
     neap_allocator *allocator;
+    neap_arena arena; /* of the arrays by task and by tensor */
     const problem *x;
     bool out_of_memory;
     uint32_t end; /* the last item */
@@ -73,9 +76,9 @@ typedef struct sequence {
     /* blocks by number; in order: rank */
     item_block *blocks;
     uint32_t n_blocks;
-    size_t block_capacity[5];     /* of these five arrays */
     uint32_t *rank_of, *block_at; /* number to rank and back */
     int64_t *addition, *most;     /* by rank */
+    neap_columns block_columns;   /* of these five arrays */
     int64_t ticks;                /* of all runs */
     uint32_t length;              /* items, the end not counted */
     uint32_t n_away;

@@ -17,41 +17,38 @@
 #include "planners/neap/transfers.h"
 
 #include "base/checked.h"
+#include "base/columns.h"
+#include "base/fail.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "planners/common/byte_profile.h"
 
 #include <string.h>
 
-enum { MOST_ROUNDS = 6, BLOCK = 32 };
+enum { MOST_ROUNDS = 6 };
 
 enum { COPIES_NOT = 0, COPIES, COPIES_LATE };
-
-/* What an attempt finds. */
-typedef struct outcome {
-    uint32_t copied, freed, fetched;
-    uint32_t copy_turn, free_turn, fetch_turn;
-    bool stays;
-} outcome;
 
 struct transfer_scratch {
     neap_allocator *allocator;
     const problem *x;
     bool duplex;
     int64_t host_memory;           /* 0: no limit */
+    neap_arena arena;              /* of the arrays by tensor and by task */
     int64_t *out_ticks, *in_ticks; /* by tensor */
     uint32_t *copied, stamp;       /* by tensor: the stamp of the pass that copied it out */
+    uint32_t *last_made;           /* by task: where it has run last */
     /* by position */
+    neap_columns by_position;
     int64_t *ticks;
     int64_t *free;    /* room beside those that stay */
     int64_t *left;    /* room beside those and the early fetches */
     int64_t *leaving; /* bytes there of those that are to leave, as the last pass from the front
                          had it */
     uint32_t *place;
-    int64_t *least, *lowered; /* by block of positions */
-    size_t ticks_capacity, free_capacity, left_capacity, leaving_capacity, place_capacity,
-        least_capacity, lowered_capacity;
-    uint32_t *last_made; /* by task: where it has run last */
+    byte_profile taken; /* the room that is free, negated */
     /* by transfer */
+    neap_columns by_transfer;
     uint32_t *made;    /* the position that made the instance */
     uint32_t *by_made; /* in the order of that */
     uint32_t *due;     /* by `before` */
@@ -60,9 +57,7 @@ struct transfer_scratch {
     uint8_t *copies; /* whether it copies out: one of the above */
     uint32_t *queue; /* copies that hold memory, first in, first out */
     int64_t *end;    /* of its last copy */
-    outcome *best;
-    size_t made_capacity, by_made_capacity, due_capacity, heap_capacity, rank_capacity,
-        copies_capacity, queue_capacity, end_capacity, best_capacity;
+    transfer *best;  /* as the best attempt left it */
 };
 
 /* One call. */
@@ -82,23 +77,18 @@ neap_status neap_transfer_scratch_create(neap_allocator *allocator, const proble
     allocator = neap_allocator_or_system(allocator);
     transfer_scratch *s;
     *scratch = NULL;
-    neap_status status = NEAP_NEW(allocator, 1, &s, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_NEW(allocator, 1, &s, diag));
     s->allocator = allocator;
     s->x = x;
     s->duplex = link->duplex;
     s->host_memory = link->host_memory;
-    status = NEAP_NEW(allocator, x->n_tensors, &s->out_ticks, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, x->n_tensors, &s->in_ticks, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, x->n_tensors, &s->copied, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, x->n_tasks, &s->last_made, diag);
-    if (status != NEAP_OK) {
+    neap_arena_init(&s->arena, allocator);
+    if (!NEAP_TAKE(&s->arena, x->n_tensors, s->out_ticks) ||
+        !NEAP_TAKE(&s->arena, x->n_tensors, s->in_ticks) ||
+        !NEAP_TAKE(&s->arena, x->n_tensors, s->copied) ||
+        !NEAP_TAKE(&s->arena, x->n_tasks, s->last_made)) {
         neap_transfer_scratch_destroy(s);
-        return status;
+        return neap_fail_no_memory(diag);
     }
     for (uint32_t t = 0; t < x->n_tensors; t++) {
         s->out_ticks[t] = neap_link_ticks(link, x->graph, true, x->bytes[t]);
@@ -112,26 +102,10 @@ void neap_transfer_scratch_destroy(transfer_scratch *s)
 {
     if (!s)
         return;
-    NEAP_DELETE(s->allocator, s->x->n_tensors, s->out_ticks);
-    NEAP_DELETE(s->allocator, s->x->n_tensors, s->in_ticks);
-    NEAP_DELETE(s->allocator, s->x->n_tensors, s->copied);
-    NEAP_DELETE(s->allocator, s->x->n_tasks, s->last_made);
-    NEAP_DELETE(s->allocator, s->ticks_capacity, s->ticks);
-    NEAP_DELETE(s->allocator, s->free_capacity, s->free);
-    NEAP_DELETE(s->allocator, s->left_capacity, s->left);
-    NEAP_DELETE(s->allocator, s->leaving_capacity, s->leaving);
-    NEAP_DELETE(s->allocator, s->place_capacity, s->place);
-    NEAP_DELETE(s->allocator, s->least_capacity, s->least);
-    NEAP_DELETE(s->allocator, s->lowered_capacity, s->lowered);
-    NEAP_DELETE(s->allocator, s->made_capacity, s->made);
-    NEAP_DELETE(s->allocator, s->by_made_capacity, s->by_made);
-    NEAP_DELETE(s->allocator, s->heap_capacity, s->heap);
-    NEAP_DELETE(s->allocator, s->rank_capacity, s->rank);
-    NEAP_DELETE(s->allocator, s->copies_capacity, s->copies);
-    NEAP_DELETE(s->allocator, s->due_capacity, s->due);
-    NEAP_DELETE(s->allocator, s->queue_capacity, s->queue);
-    NEAP_DELETE(s->allocator, s->end_capacity, s->end);
-    NEAP_DELETE(s->allocator, s->best_capacity, s->best);
+    neap_arena_clear(&s->arena);
+    neap_columns_clear(&s->by_position, s->allocator);
+    neap_columns_clear(&s->by_transfer, s->allocator);
+    neap_byte_profile_clear(&s->taken, s->allocator);
     NEAP_DELETE(s->allocator, 1, s);
 }
 
@@ -139,41 +113,16 @@ void neap_transfer_scratch_destroy(transfer_scratch *s)
 
 static neap_status reserve(transfer_scratch *s, uint32_t n, uint32_t n_transfers, neap_diag *diag)
 {
-    neap_allocator *allocator = s->allocator;
-    size_t places = (size_t)n + 2;
-    neap_status status = NEAP_RESERVE(allocator, places, &s->ticks, &s->ticks_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(allocator, places, &s->free, &s->free_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(allocator, places, &s->left, &s->left_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(allocator, places, &s->leaving, &s->leaving_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(allocator, places, &s->place, &s->place_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(allocator, places / BLOCK + 1, &s->least, &s->least_capacity, diag);
-    if (status == NEAP_OK)
-        status =
-            NEAP_RESERVE(allocator, places / BLOCK + 1, &s->lowered, &s->lowered_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(allocator, n_transfers, &s->made, &s->made_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(allocator, n_transfers, &s->by_made, &s->by_made_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(allocator, n_transfers, &s->heap, &s->heap_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(allocator, n_transfers, &s->rank, &s->rank_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(allocator, n_transfers, &s->copies, &s->copies_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(allocator, n_transfers, &s->due, &s->due_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(allocator, n_transfers, &s->queue, &s->queue_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(allocator, n_transfers, &s->end, &s->end_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(allocator, n_transfers, &s->best, &s->best_capacity, diag);
-    return status;
+    NEAP_TRY(NEAP_RESERVE_COLUMNS(&s->by_position, s->allocator, (size_t)n + 2, diag,
+                                  NEAP_COLUMN(&s->ticks), NEAP_COLUMN(&s->free),
+                                  NEAP_COLUMN(&s->left), NEAP_COLUMN(&s->leaving),
+                                  NEAP_COLUMN(&s->place)));
+    NEAP_TRY(
+        NEAP_RESERVE_COLUMNS(&s->by_transfer, s->allocator, n_transfers, diag,
+                             NEAP_COLUMN(&s->made), NEAP_COLUMN(&s->by_made), NEAP_COLUMN(&s->due),
+                             NEAP_COLUMN(&s->heap), NEAP_COLUMN(&s->rank), NEAP_COLUMN(&s->copies),
+                             NEAP_COLUMN(&s->queue), NEAP_COLUMN(&s->end), NEAP_COLUMN(&s->best)));
+    return neap_byte_profile_resize(&s->taken, s->allocator, n, diag);
 }
 
 /* Sums up the list's time. */
@@ -571,29 +520,6 @@ static bool keep_useless(const schedule *c)
     return any;
 }
 
-static void save(const schedule *c)
-{
-    for (uint32_t i = 0; i < c->n_transfers; i++) {
-        const transfer *t = &c->transfers[i];
-        c->s->best[i] = (outcome){t->copied,    t->freed,      t->fetched, t->copy_turn,
-                                  t->free_turn, t->fetch_turn, t->stays};
-    }
-}
-
-static void restore(const schedule *c)
-{
-    for (uint32_t i = 0; i < c->n_transfers; i++) {
-        transfer *t = &c->transfers[i];
-        t->copied = c->s->best[i].copied;
-        t->freed = c->s->best[i].freed;
-        t->fetched = c->s->best[i].fetched;
-        t->copy_turn = c->s->best[i].copy_turn;
-        t->free_turn = c->s->best[i].free_turn;
-        t->fetch_turn = c->s->best[i].fetch_turn;
-        t->stays = c->s->best[i].stays;
-    }
-}
-
 static bool exceeds_host(const schedule *c)
 {
     transfer_scratch *s = c->s;
@@ -619,55 +545,6 @@ static void keep_short(const schedule *c)
         c->transfers[i].stays = c->transfers[i].after + 1 >= c->transfers[i].before;
 }
 
-/*
- * `free` in blocks of BLOCK positions: `least` is the least of a block, `lowered` what is to be
- * taken from all of it, and already is from `least`.
- */
-static void build_blocks(const schedule *c)
-{
-    transfer_scratch *s = c->s;
-    for (uint32_t b = 0, p = 0; p < c->list->n; b++) {
-        s->least[b] = INT64_MAX;
-        s->lowered[b] = 0;
-        for (; p < c->list->n && p / BLOCK == b; p++)
-            s->least[b] = s->free[p] < s->least[b] ? s->free[p] : s->least[b];
-    }
-}
-
-/* The first position from `p` on, before `end`, with less room than `bytes`; or `end`. */
-static uint32_t find_tight(const transfer_scratch *s, uint32_t p, uint32_t end, int64_t bytes)
-{
-    while (p < end) {
-        uint32_t b = p / BLOCK, stop = (b + 1) * BLOCK < end ? (b + 1) * BLOCK : end;
-        if (s->least[b] >= bytes) {
-            p = stop;
-            continue;
-        }
-        for (; p < stop; p++)
-            if (s->free[p] - s->lowered[b] < bytes)
-                return p;
-    }
-    return end;
-}
-
-static void take_room(transfer_scratch *s, uint32_t p, uint32_t end, int64_t bytes)
-{
-    while (p < end) {
-        uint32_t b = p / BLOCK, stop = (b + 1) * BLOCK < end ? (b + 1) * BLOCK : end;
-        if (stop - p == BLOCK) {
-            s->lowered[b] += bytes;
-            s->least[b] -= bytes;
-            p = stop;
-            continue;
-        }
-        for (; p < stop; p++) {
-            s->free[p] -= bytes;
-            int64_t room = s->free[p] - s->lowered[b];
-            s->least[b] = room < s->least[b] ? room : s->least[b];
-        }
-    }
-}
-
 /* Keeps what has room all the way, the last to leave first; not all of it, where drawn. */
 static void keep_what_fits(const schedule *c, uint64_t *random)
 {
@@ -675,34 +552,39 @@ static void keep_what_fits(const schedule *c, uint64_t *random)
     uint32_t tight = 0; /* where one did not fit: the next will most likely not either */
     keep_short(c);
     find_free(c);
-    build_blocks(c);
+    for (uint32_t p = 0; p < c->list->n; p++)
+        s->taken.bytes[p] = -s->free[p];
+    neap_byte_profile_start(&s->taken);
     for (uint32_t i = c->n_transfers; i-- > 0;) {
         transfer *t = &c->transfers[i];
         int64_t bytes = s->x->bytes[t->tensor];
         if (t->stays ||
-            (t->after < tight && tight < t->before &&
-             s->free[tight] - s->lowered[tight / BLOCK] < bytes) ||
+            (t->after < tight && tight < t->before && byte_profile_at(&s->taken, tight) > -bytes) ||
             (random && neap_random_below(random, 3) == 0))
             continue;
-        uint32_t p = find_tight(s, t->after + 1, t->before, bytes);
+        uint32_t p = neap_byte_profile_first_over(&s->taken, t->after + 1, t->before, -bytes);
         if (p < t->before) {
             tight = p;
             continue;
         }
         t->stays = true;
-        take_room(s, t->after + 1, t->before, bytes);
+        neap_byte_profile_add(&s->taken, t->after + 1, t->before, bytes);
     }
+}
+
+static void offer(const schedule *c, int64_t ticks, int64_t *best)
+{
+    if (ticks >= *best)
+        return;
+    *best = ticks;
+    memcpy(c->s->best, c->transfers, c->n_transfers * sizeof *c->transfers);
 }
 
 /* Tries with those that stay, until no more of them do. */
 static void improve(const schedule *c, int rounds, int64_t work, int64_t *best)
 {
     do {
-        int64_t ticks = attempt(c);
-        if (ticks < *best) {
-            *best = ticks;
-            save(c);
-        }
+        offer(c, attempt(c), best);
     } while (*best > work && --rounds > 0 && keep_useless(c));
 }
 
@@ -741,11 +623,7 @@ static void wander(schedule *c, uint64_t random, int64_t *best)
         keep_short(c);
     else
         keep_what_fits(c, &random);
-    int64_t ticks = neap_random_below(&random, 2) ? attempt(c) : attempt_leaving_first(c);
-    if (ticks < *best) {
-        *best = ticks;
-        save(c);
-    }
+    offer(c, neap_random_below(&random, 2) ? attempt(c) : attempt_leaving_first(c), best);
 }
 
 neap_status neap_transfers_schedule(transfer_scratch *scratch, const compute_list *list,
@@ -757,9 +635,7 @@ neap_status neap_transfers_schedule(transfer_scratch *scratch, const compute_lis
                   .room = room,
                   .transfers = transfers,
                   .n_transfers = n_transfers};
-    neap_status status = reserve(scratch, list->n, n_transfers, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(reserve(scratch, list->n, n_transfers, diag));
     int64_t work = load_ticks(&c);
     *ticks = work;
     if (n_transfers == 0)
@@ -785,15 +661,11 @@ neap_status neap_transfers_schedule(transfer_scratch *scratch, const compute_lis
     }
     if (*ticks > work) {
         keep_short(&c);
-        int64_t found = attempt_leaving_first(&c);
-        if (found < *ticks) {
-            *ticks = found;
-            save(&c);
-        }
+        offer(&c, attempt_leaving_first(&c), ticks);
     }
     if (*ticks > work && noise != 0)
         wander(&c, noise, ticks);
-    restore(&c);
+    memcpy(transfers, scratch->best, n_transfers * sizeof *transfers);
     if (exceeds_host(&c))
         *ticks = INT64_MAX;
     return NEAP_OK;

@@ -10,7 +10,7 @@
 
 #include "base/fail.h"
 #include "base/memory.h"
-#include "planners/offload/block_profile.h"
+#include "planners/common/byte_profile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ typedef struct move {
 struct offload_simulator {
     const offload_problem *problem;
     neap_arena arena;
-    block_profile profile;
+    byte_profile profile;
     uint8_t *place;      /* per parcel */
     bool *dropped;       /* per parcel: its copy would not end before it is needed */
     uint32_t *made;      /* per parcel: the problem's, close together */
@@ -38,18 +38,8 @@ struct offload_simulator {
     uint32_t *due_first; /* per op, and one more: of due */
     uint32_t *out, *in;  /* a choice to fill in */
     move *moves;         /* of the last run, if recorded */
-    size_t n_moves, most_moves;
+    size_t n_moves;
 };
-
-static neap_status take(offload_simulator *sim, size_t count, size_t size, void *array,
-                        neap_diag *diag)
-{
-    void *block = neap_arena_alloc(&sim->arena, count, size);
-    *(void **)array = block;
-    return block ? NEAP_OK : neap_fail_no_memory(diag);
-}
-
-#define TAKE(sim, count, array, diag) take((sim), (count), sizeof **(array), (array), (diag))
 
 static void sort_by_need(offload_simulator *sim)
 {
@@ -77,33 +67,16 @@ neap_status neap_offload_simulator_create(const offload_problem *problem,
         return status;
     offload_simulator *sim = *simulator;
     sim->problem = problem;
-    sim->most_moves = 3 * n;
     neap_arena_init(&sim->arena, allocator);
-    status = neap_block_profile_init(&sim->profile, &sim->arena, problem->n_ops + 1, diag);
-    if (status == NEAP_OK)
-        status = TAKE(sim, n, &sim->place, diag);
-    if (status == NEAP_OK)
-        status = TAKE(sim, n, &sim->dropped, diag);
-    if (status == NEAP_OK)
-        status = TAKE(sim, n, &sim->made, diag);
-    if (status == NEAP_OK)
-        status = TAKE(sim, n, &sim->copy_end, diag);
-    if (status == NEAP_OK)
-        status = TAKE(sim, n, &sim->gone_at, diag);
-    if (status == NEAP_OK)
-        status = TAKE(sim, n, &sim->next, diag);
-    if (status == NEAP_OK)
-        status = TAKE(sim, n, &sim->previous, diag);
-    if (status == NEAP_OK)
-        status = TAKE(sim, n, &sim->due, diag);
-    if (status == NEAP_OK)
-        status = TAKE(sim, n_ops + 2, &sim->due_first, diag);
-    if (status == NEAP_OK)
-        status = TAKE(sim, n, &sim->out, diag);
-    if (status == NEAP_OK)
-        status = TAKE(sim, n, &sim->in, diag);
-    if (status == NEAP_OK)
-        status = TAKE(sim, sim->most_moves, &sim->moves, diag);
+    neap_arena *arena = &sim->arena;
+    bool taken = NEAP_TAKE(arena, n, sim->place) && NEAP_TAKE(arena, n, sim->dropped) &&
+                 NEAP_TAKE(arena, n, sim->made) && NEAP_TAKE(arena, n, sim->copy_end) &&
+                 NEAP_TAKE(arena, n, sim->gone_at) && NEAP_TAKE(arena, n, sim->next) &&
+                 NEAP_TAKE(arena, n, sim->previous) && NEAP_TAKE(arena, n, sim->due) &&
+                 NEAP_TAKE(arena, n_ops + 2, sim->due_first) && NEAP_TAKE(arena, n, sim->out) &&
+                 NEAP_TAKE(arena, n, sim->in) && NEAP_TAKE(arena, 3 * n, sim->moves);
+    status = taken ? neap_byte_profile_resize(&sim->profile, allocator, problem->n_ops + 1, diag)
+                   : neap_fail_no_memory(diag);
     if (status == NEAP_OK) {
         sort_by_need(sim);
         for (uint32_t i = 0; i < problem->n_parcels; i++)
@@ -120,6 +93,7 @@ void neap_offload_simulator_destroy(offload_simulator *simulator)
     if (!simulator)
         return;
     neap_allocator *allocator = simulator->problem->planner->allocator;
+    neap_byte_profile_clear(&simulator->profile, allocator);
     neap_arena_clear(&simulator->arena);
     NEAP_DELETE(allocator, 1, simulator);
 }
@@ -232,7 +206,7 @@ static uint32_t find_earliest(const run *r, uint32_t i, uint32_t k)
     int64_t most = problem->budget - problem->parcels[i].bytes;
     if (r->roomy)
         return k;
-    return neap_block_profile_kept_from(&r->sim->profile, k, problem->parcels[i].needed, most);
+    return neap_byte_profile_behind_over(&r->sim->profile, k, problem->parcels[i].needed, most);
 }
 
 static int64_t start_copy_in(run *r, uint32_t i, uint32_t k)
@@ -245,7 +219,7 @@ static int64_t start_copy_in(run *r, uint32_t i, uint32_t k)
     if (!problem->link.duplex)
         r->out_free = r->in_free;
     if (!r->roomy)
-        neap_block_profile_add(&sim->profile, k, x->needed, x->bytes);
+        neap_byte_profile_add(&sim->profile, k, x->needed, x->bytes);
     sim->place[i] = BACK;
     r->away_bytes -= x->bytes;
     r->next_in++;
@@ -452,7 +426,7 @@ static void set_profile(run *r)
         away += profile[k];
         profile[k] = problem->need[k] - away;
     }
-    neap_block_profile_start(&sim->profile);
+    neap_byte_profile_start(&sim->profile);
 }
 
 /*
