@@ -15,10 +15,9 @@ const char *neap_step_kind_name(neap_step_kind kind)
 static neap_status copy_text(neap_allocator *allocator, const char *text, char **copy,
                              neap_diag *diag)
 {
-    neap_status status = NEAP_NEW(allocator, strlen(text) + 1, copy, diag);
-    if (status == NEAP_OK)
-        memcpy(*copy, text, strlen(text));
-    return status;
+    NEAP_TRY(NEAP_NEW(allocator, strlen(text) + 1, copy, diag));
+    memcpy(*copy, text, strlen(text));
+    return NEAP_OK;
 }
 
 static void delete_text(neap_allocator *allocator, char *text)
@@ -63,11 +62,10 @@ void neap_plan_destroy(neap_plan *plan)
 
 neap_status neap_plan_append(neap_plan *plan, neap_step step, neap_diag *diag)
 {
-    neap_status status =
-        NEAP_RESERVE(plan->allocator, plan->n_steps + 1, &plan->steps, &plan->step_capacity, diag);
-    if (status == NEAP_OK)
-        plan->steps[plan->n_steps++] = step;
-    return status;
+    NEAP_TRY(
+        NEAP_RESERVE(plan->allocator, plan->n_steps + 1, &plan->steps, &plan->step_capacity, diag));
+    plan->steps[plan->n_steps++] = step;
+    return NEAP_OK;
 }
 
 const char *neap_plan_graph_name(const neap_plan *plan)

@@ -31,37 +31,34 @@ typedef struct lowering {
 
 static neap_status mark_freed(lowering *l, uint32_t value)
 {
-    neap_status status =
-        NEAP_RESERVE(l->allocator, l->n_freed + 1, &l->freed, &l->freed_capacity, l->diag);
-    if (status == NEAP_OK)
-        l->freed[l->n_freed++] = value;
-    return status;
+    NEAP_TRY(NEAP_RESERVE(l->allocator, l->n_freed + 1, &l->freed, &l->freed_capacity, l->diag));
+    l->freed[l->n_freed++] = value;
+    return NEAP_OK;
 }
 
 /* The backward scan. */
 static neap_status find_frees(lowering *l)
 {
     const neap_graph *graph = l->graph;
-    neap_status status = NEAP_OK;
     for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
         l->needed[v] =
             neap_graph_is_output(graph, v) || neap_graph_value(graph, v)->producer == NEAP_NONE;
-    for (size_t at = l->length; at-- > 0 && status == NEAP_OK;) {
+    for (size_t at = l->length; at-- > 0;) {
         const neap_op *op = neap_graph_op(graph, l->sequence[at]);
-        for (uint32_t i = 0; i < op->n_outputs && status == NEAP_OK; i++) {
+        for (uint32_t i = 0; i < op->n_outputs; i++) {
             if (!l->needed[op->outputs[i]])
-                status = mark_freed(l, op->outputs[i]);
+                NEAP_TRY(mark_freed(l, op->outputs[i]));
             l->needed[op->outputs[i]] = false;
         }
-        for (uint32_t i = 0; i < op->n_inputs && status == NEAP_OK; i++) {
+        for (uint32_t i = 0; i < op->n_inputs; i++) {
             uint32_t value = op->inputs[i];
             if (!l->needed[value])
-                status = mark_freed(l, value);
+                NEAP_TRY(mark_freed(l, value));
             l->needed[value] = true;
         }
         l->freed_end[at] = l->n_freed;
     }
-    return status;
+    return NEAP_OK;
 }
 
 static neap_status require_inputs(const lowering *l, size_t at)
@@ -83,25 +80,23 @@ static neap_status require_inputs(const lowering *l, size_t at)
 static neap_status write_steps(lowering *l)
 {
     const neap_graph *graph = l->graph;
-    neap_status status = NEAP_OK;
     for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
         l->resident[v] = neap_graph_value(graph, v)->producer == NEAP_NONE;
-    for (size_t at = 0; at < l->length && status == NEAP_OK; at++) {
+    for (size_t at = 0; at < l->length; at++) {
         uint32_t id = l->sequence[at];
         const neap_op *op = neap_graph_op(graph, id);
-        status = require_inputs(l, at);
+        NEAP_TRY(require_inputs(l, at));
         neap_step step = {NEAP_COMPUTE, id, l->variants ? l->variants[id] : 0};
-        if (status == NEAP_OK)
-            status = neap_plan_append(l->plan, step, l->diag);
+        NEAP_TRY(neap_plan_append(l->plan, step, l->diag));
         for (uint32_t i = 0; i < op->n_outputs; i++)
             l->resident[op->outputs[i]] = true;
         size_t begin = at + 1 < l->length ? l->freed_end[at + 1] : 0;
-        for (size_t i = begin; i < l->freed_end[at] && status == NEAP_OK; i++) {
+        for (size_t i = begin; i < l->freed_end[at]; i++) {
             l->resident[l->freed[i]] = false;
-            status = neap_plan_append(l->plan, (neap_step){NEAP_FREE, l->freed[i], 0}, l->diag);
+            NEAP_TRY(neap_plan_append(l->plan, (neap_step){NEAP_FREE, l->freed[i], 0}, l->diag));
         }
     }
-    return status;
+    return NEAP_OK;
 }
 
 static neap_status check_sequence(const neap_graph *graph, const uint32_t *sequence, size_t length,

@@ -196,12 +196,9 @@ static int64_t useful_rows(const slot_policy *t)
 static neap_status allocate(const planner *p, slot_policy *t, neap_diag *diag)
 {
     size_t width = (size_t)t->n + 1;
-    neap_status status = NEAP_NEW(p->allocator, (size_t)t->rows * width, &t->y, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(p->allocator, (size_t)t->ring * width, &t->cost, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(p->allocator, (size_t)t->rows, &t->whole, diag);
-    return status;
+    NEAP_TRY(NEAP_NEW(p->allocator, (size_t)t->rows * width, &t->y, diag));
+    NEAP_TRY(NEAP_NEW(p->allocator, (size_t)t->ring * width, &t->cost, diag));
+    return NEAP_NEW(p->allocator, (size_t)t->rows, &t->whole, diag);
 }
 
 static void fill_all(const planner *p, draft *d, slot_policy *t)

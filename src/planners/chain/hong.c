@@ -34,6 +34,7 @@
  */
 #include "planners/chain/least_peak.h"
 
+#include "base/fail.h"
 #include "base/memory.h"
 
 #include <string.h>
@@ -82,9 +83,7 @@ static neap_status push(const linear *s, falling *f, uint32_t index, uint64_t va
                         neap_diag *diag)
 {
     if (f->end == f->capacity) {
-        neap_status status = make_room(s, f, diag);
-        if (status != NEAP_OK)
-            return status;
+        NEAP_TRY(make_room(s, f, diag));
     }
     f->items[f->end++] = (entry){value, index};
     return NEAP_OK;

@@ -1,13 +1,13 @@
 #include "planners/chain/schedule.h"
 
+#include "base/fail.h"
 #include "base/memory.h"
 
 static neap_status add_run(schedule *s, run_kind kind, uint32_t stage, neap_diag *diag)
 {
-    neap_status status = NEAP_RESERVE(s->allocator, s->n_runs + 1, &s->runs, &s->capacity, diag);
-    if (status == NEAP_OK)
-        s->runs[s->n_runs++] = (stage_run){kind, stage};
-    return status;
+    NEAP_TRY(NEAP_RESERVE(s->allocator, s->n_runs + 1, &s->runs, &s->capacity, diag));
+    s->runs[s->n_runs++] = (stage_run){kind, stage};
+    return NEAP_OK;
 }
 
 /* What is still to do, last first: a subchain, or (with `backward`) the backward run of stage i. */
@@ -23,11 +23,9 @@ typedef struct task_stack {
 
 static neap_status push(schedule *s, task_stack *stack, chain_task task, neap_diag *diag)
 {
-    neap_status status =
-        NEAP_RESERVE(s->allocator, stack->count + 1, &stack->tasks, &stack->capacity, diag);
-    if (status == NEAP_OK)
-        stack->tasks[stack->count++] = task;
-    return status;
+    NEAP_TRY(NEAP_RESERVE(s->allocator, stack->count + 1, &stack->tasks, &stack->capacity, diag));
+    stack->tasks[stack->count++] = task;
+    return NEAP_OK;
 }
 
 static neap_status unroll(schedule *s, const stage_costs *costs, task_stack *stack,
@@ -37,8 +35,8 @@ static neap_status unroll(schedule *s, const stage_costs *costs, task_stack *sta
     if (next.backward)
         return add_run(s, RUN_BACKWARD, part.i, diag);
     if (part.i == part.j) {
-        neap_status status = add_run(s, RUN_AGAIN, part.i, diag);
-        return status == NEAP_OK ? add_run(s, RUN_BACKWARD, part.i, diag) : status;
+        NEAP_TRY(add_run(s, RUN_AGAIN, part.i, diag));
+        return add_run(s, RUN_BACKWARD, part.i, diag);
     }
     int64_t right = 0, left = 0;
     uint32_t k = chooser->choose(chooser, part, &right, &left);
@@ -46,14 +44,10 @@ static neap_status unroll(schedule *s, const stage_costs *costs, task_stack *sta
     int right_mode = save && costs->stage[part.i].output_saved ? HELD : OWNED;
     chain_task after = {.part = {part.i, save ? part.i : k - 1, part.mode, left}, .backward = save};
     chain_task first = {.part = {save ? part.i + 1 : k, part.j, right_mode, right}};
-    neap_status status = NEAP_OK;
-    for (uint32_t l = part.i; l < first.part.i && status == NEAP_OK; l++)
-        status = add_run(s, RUN_FORWARD, l, diag);
-    if (status == NEAP_OK)
-        status = push(s, stack, after, diag);
-    if (status == NEAP_OK)
-        status = push(s, stack, first, diag);
-    return status;
+    for (uint32_t l = part.i; l < first.part.i; l++)
+        NEAP_TRY(add_run(s, RUN_FORWARD, l, diag));
+    NEAP_TRY(push(s, stack, after, diag));
+    return push(s, stack, first, diag);
 }
 
 neap_status neap_schedule_build(const planner *p, const stage_costs *costs, run_chooser *chooser,

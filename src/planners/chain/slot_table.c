@@ -517,19 +517,16 @@ static neap_status start_workers(slot_table *t, neap_diag *diag)
     if (members > 1 && !neap_shared_allocator_init(&t->shared, allocator))
         members = 1;
     t->n_workers = members;
-    neap_status status = NEAP_NEW(allocator, members, &t->workers, diag);
-    for (unsigned i = 0; i < members && status == NEAP_OK; i++) {
+    NEAP_TRY(NEAP_NEW(allocator, members, &t->workers, diag));
+    for (unsigned i = 0; i < members; i++) {
         neap_arena_init(&t->workers[i].values, members > 1 ? &t->shared.base : allocator);
         t->workers[i].peaks_i = NEAP_NONE;
-        status = NEAP_NEW(allocator, (size_t)t->slots + 2, &t->workers[i].best, diag);
-        if (status == NEAP_OK)
-            status = NEAP_NEW(allocator, t->n, &t->workers[i].pass, diag);
-        if (status == NEAP_OK)
-            status = NEAP_NEW(allocator, t->n, &t->workers[i].passing, diag);
-        if (status == NEAP_OK)
-            status = NEAP_NEW(allocator, t->n, &t->workers[i].peaks, diag);
+        NEAP_TRY(NEAP_NEW(allocator, (size_t)t->slots + 2, &t->workers[i].best, diag));
+        NEAP_TRY(NEAP_NEW(allocator, t->n, &t->workers[i].pass, diag));
+        NEAP_TRY(NEAP_NEW(allocator, t->n, &t->workers[i].passing, diag));
+        NEAP_TRY(NEAP_NEW(allocator, t->n, &t->workers[i].peaks, diag));
     }
-    return status;
+    return NEAP_OK;
 }
 
 static void end_workers(slot_table *t)

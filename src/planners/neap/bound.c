@@ -163,17 +163,16 @@ static neap_status set_up(bound *b, const neap_link *link, neap_diag *diag)
                                  .position = NEAP_NONE,
                                  .fates = b->fates,
                                  .loose = b->loose};
-    neap_status status = neap_cut_create(b->allocator, x, b->budget, link, &b->cut, diag);
-    if (status == NEAP_OK)
-        status = neap_cut_program_create(b->allocator, x, b->budget, neap_cut_recomputable(b->cut),
-                                         &b->programs.program, diag);
+    NEAP_TRY(neap_cut_create(b->allocator, x, b->budget, link, &b->cut, diag));
+    NEAP_TRY(neap_cut_program_create(b->allocator, x, b->budget, neap_cut_recomputable(b->cut),
+                                     &b->programs.program, diag));
     b->programs.effort = FIRST_EFFORT;
     b->grain = b->programs.done ? 1 : find_grain(x);
-    for (int i = 0; i < 2 && status == NEAP_OK; i++) {
+    for (int i = 0; i < 2; i++) {
         b->search[i].scope = (cut_scope)i;
-        status = add_first_blocks(b, &b->search[i], diag);
+        NEAP_TRY(add_first_blocks(b, &b->search[i], diag));
     }
-    return status;
+    return NEAP_OK;
 }
 
 neap_status neap_bound_create(neap_allocator *allocator, const problem *x, int64_t budget,
@@ -275,11 +274,10 @@ static neap_status split_block(bound *b, position_search *s, size_t index, neap_
     uint32_t left = k.begin + (k.heaviest - k.begin) / 2;
     uint32_t right = k.heaviest + 1 + (k.end - k.heaviest - 1) / 2;
     const uint32_t ends[] = {k.begin, left, k.heaviest, k.heaviest + 1, right, k.end};
-    neap_status status = NEAP_OK;
-    for (int i = 0; i < 5 && status == NEAP_OK; i++)
+    for (int i = 0; i < 5; i++)
         if (i != 2)
-            status = add_block(b, s, ends[i], ends[i + 1], k.estimate, k.price, diag);
-    return status;
+            NEAP_TRY(add_block(b, s, ends[i], ends[i + 1], k.estimate, k.price, diag));
+    return NEAP_OK;
 }
 
 /* One position, or one block more. */
@@ -299,10 +297,7 @@ static neap_status step_positions(bound *b, position_search *s, const cut_watch 
     uint64_t before = neap_cut_work(b->cut);
     double price = k->price > 0 ? k->price : s->best_price;
     cut_answer answer;
-    neap_status status =
-        neap_cut_solve(b->cut, task, s->scope, price, s->best_ticks, watch, &answer, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(neap_cut_solve(b->cut, task, s->scope, price, s->best_ticks, watch, &answer, diag));
     take_answer(b, s, task, &answer);
     k->tried = !answer.stopped;
     k->estimate = answer.estimate;
@@ -351,30 +346,28 @@ static neap_status add_moment(const bound *b, program_search *p, uint32_t task, 
                               neap_diag *diag)
 {
     bool fits = true;
-    neap_status status = NEAP_OK;
-    for (uint32_t i = 0; i < p->n_chain && fits && status == NEAP_OK; i++) {
+    for (uint32_t i = 0; i < p->n_chain && fits; i++) {
         uint32_t other = p->chain[i];
-        status = task < other ? follows(b, task, other, &fits, diag)
-                              : follows(b, other, task, &fits, diag);
+        NEAP_TRY(task < other ? follows(b, task, other, &fits, diag)
+                              : follows(b, other, task, &fits, diag));
         fits = fits && task != other;
     }
-    if (fits && status == NEAP_OK)
+    if (fits)
         insert(p->chain, &p->n_chain, task);
     if (to_moments)
         insert(p->moments, &p->n_moments, task);
-    return status;
+    return NEAP_OK;
 }
 
 static neap_status first_moments(bound *b, neap_diag *diag)
 {
     program_search *p = &b->programs;
     uint32_t any = b->search[CUT_ANY_ORDER].best_position, order = b->figures.position;
-    neap_status status = NEAP_OK;
     if (any != NEAP_NONE && any != order)
-        status = add_moment(b, p, any, false, diag);
-    if (order != NEAP_NONE && status == NEAP_OK)
-        status = add_moment(b, p, order, true, diag);
-    return status;
+        NEAP_TRY(add_moment(b, p, any, false, diag));
+    if (order != NEAP_NONE)
+        NEAP_TRY(add_moment(b, p, order, true, diag));
+    return NEAP_OK;
 }
 
 /* After a program in the graph's order: one moment more, or more effort, or the end. */
@@ -437,10 +430,9 @@ static neap_status step(bound *b, const cut_watch *watch, neap_diag *diag)
         return step_positions(b, order, watch, diag);
     if (!any->done)
         return step_positions(b, any, watch, diag);
-    neap_status status =
-        b->programs.done && !b->programs.any_next ? NEAP_OK : step_programs(b, watch, diag);
+    NEAP_TRY(b->programs.done && !b->programs.any_next ? NEAP_OK : step_programs(b, watch, diag));
     b->figures.done = b->programs.done && !b->programs.any_next;
-    return status;
+    return NEAP_OK;
 }
 
 neap_status neap_bound_improve(bound *b, bool (*stop)(void *context), void *context,
@@ -448,12 +440,10 @@ neap_status neap_bound_improve(bound *b, bool (*stop)(void *context), void *cont
 {
     const cut_watch watch = {stop, context};
     uint64_t end = neap_cut_work(b->cut) + SLICE_WORK;
-    neap_status status = NEAP_OK;
     bool cuts = true;
-    while (status == NEAP_OK && cuts && !b->figures.done && neap_cut_work(b->cut) < end &&
-           !is_stopped(&watch)) {
+    while (cuts && !b->figures.done && neap_cut_work(b->cut) < end && !is_stopped(&watch)) {
         cuts = !b->search[0].done || !b->search[1].done;
-        status = step(b, &watch, diag);
+        NEAP_TRY(step(b, &watch, diag));
     }
-    return status;
+    return NEAP_OK;
 }

@@ -242,10 +242,9 @@ static neap_status demand(cut *c, uint32_t tensor, uint32_t *depth, neap_diag *d
     bool certain = c->state[tensor] == NEEDED;
     c->bytes += certain ? x->bytes[tensor] : 0;
     uint32_t from = FLOW_SOURCE, to = FLOW_SINK, arc;
-    neap_status status = NEAP_OK;
     if (c->can_recompute[tensor]) {
         if (c->task_node[p] == NEAP_NONE) {
-            status = neap_max_flow_add_node(&c->flow, &c->task_node[p], diag);
+            NEAP_TRY(neap_max_flow_add_node(&c->flow, &c->task_node[p], diag));
             c->stack[(*depth)++] = p;
         }
         to = c->task_node[p];
@@ -254,17 +253,14 @@ static neap_status demand(cut *c, uint32_t tensor, uint32_t *depth, neap_diag *d
         c->bytes -= x->bytes[tensor];
         return NEAP_OK;
     }
-    if (!certain && status == NEAP_OK) {
-        status = neap_max_flow_add_node(&c->flow, &c->tensor_node[tensor], diag);
+    if (!certain) {
+        NEAP_TRY(neap_max_flow_add_node(&c->flow, &c->tensor_node[tensor], diag));
         from = c->tensor_node[tensor];
     }
-    if (status == NEAP_OK)
-        status = neap_max_flow_add_arc(&c->flow, from, to, 0, &arc, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(c->allocator, c->n_items + 1, &c->items, &c->item_capacity, diag);
-    if (status == NEAP_OK)
-        c->items[c->n_items++] = (cut_item){tensor, arc, from, to};
-    return status;
+    NEAP_TRY(neap_max_flow_add_arc(&c->flow, from, to, 0, &arc, diag));
+    NEAP_TRY(NEAP_RESERVE(c->allocator, c->n_items + 1, &c->items, &c->item_capacity, diag));
+    c->items[c->n_items++] = (cut_item){tensor, arc, from, to};
+    return NEAP_OK;
 }
 
 /* What the task reads when it runs again. */
@@ -272,20 +268,18 @@ static neap_status demand_reads(cut *c, uint32_t task, uint32_t *depth, neap_dia
 {
     const problem *x = c->x;
     uint32_t node = c->task_node[task], arc;
-    neap_status status = neap_max_flow_add_arc(&c->flow, node, FLOW_SINK, 0, &arc, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(c->allocator, c->n_reruns + 1, &c->reruns, &c->rerun_capacity, diag);
-    if (status == NEAP_OK)
-        c->reruns[c->n_reruns++] = (cut_rerun){task, arc, node};
-    for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1] && status == NEAP_OK;
-         i++) {
+    NEAP_TRY(neap_max_flow_add_arc(&c->flow, node, FLOW_SINK, 0, &arc, diag));
+    NEAP_TRY(NEAP_RESERVE(c->allocator, c->n_reruns + 1, &c->reruns, &c->rerun_capacity, diag));
+    c->reruns[c->n_reruns++] = (cut_rerun){task, arc, node};
+    for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
         uint32_t s = x->reads.items[i];
         if (c->state[s] == UNTOUCHED)
-            status = demand(c, s, depth, diag);
-        if (status == NEAP_OK && c->state[s] == DEMANDED && x->bytes[s] > 0)
-            status = neap_max_flow_add_arc(&c->flow, node, c->tensor_node[s], INFINITE, NULL, diag);
+            NEAP_TRY(demand(c, s, depth, diag));
+        if (c->state[s] == DEMANDED && x->bytes[s] > 0)
+            NEAP_TRY(
+                neap_max_flow_add_arc(&c->flow, node, c->tensor_node[s], INFINITE, NULL, diag));
     }
-    return status;
+    return NEAP_OK;
 }
 
 /* Tensors of the past that the future, or the end, reads. */
@@ -657,9 +651,7 @@ static void search_variants(cut *c, uint32_t task, double price, int64_t worthle
 neap_status neap_cut_solve(cut *c, uint32_t task, cut_scope scope, double price, int64_t worthless,
                            const cut_watch *watch, cut_answer *answer, neap_diag *diag)
 {
-    neap_status status = build_network(c, task, scope, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(build_network(c, task, scope, diag));
     choose_scale(c);
     search_variants(c, task, price, worthless - c->least_ticks, watch, answer);
     if (!answer->infeasible) {

@@ -45,9 +45,7 @@ neap_status neap_cut_program_create(neap_allocator *allocator, const problem *x,
 {
     cut_program *g;
     *result = NULL;
-    neap_status status = NEAP_NEW(allocator, 1, &g, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_NEW(allocator, 1, &g, diag));
     g->allocator = allocator;
     g->x = x;
     g->budget = budget;

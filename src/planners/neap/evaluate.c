@@ -1,4 +1,5 @@
 /* What a sequence takes in time, copies to the host included, and schedules put by. */
+#include "base/fail.h"
 #include "base/memory.h"
 #include "planners/neap/search.h"
 
@@ -9,16 +10,11 @@
 neap_status neap_search_plan_copy(neap_allocator *allocator, const problem *x, search_plan *to,
                                   const search_plan *from, neap_diag *diag)
 {
-    neap_status status = NEAP_OK;
     if (!to->choice)
-        status = NEAP_NEW(allocator, x->n_tasks, &to->choice, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(allocator, (size_t)from->n, &to->tasks, &to->capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(allocator, (size_t)from->n_transfers, &to->transfers,
-                              &to->transfer_capacity, diag);
-    if (status != NEAP_OK)
-        return status;
+        NEAP_TRY(NEAP_NEW(allocator, x->n_tasks, &to->choice, diag));
+    NEAP_TRY(NEAP_RESERVE(allocator, (size_t)from->n, &to->tasks, &to->capacity, diag));
+    NEAP_TRY(NEAP_RESERVE(allocator, (size_t)from->n_transfers, &to->transfers,
+                          &to->transfer_capacity, diag));
     to->found = from->found;
     to->ticks = from->ticks;
     to->peak = from->peak;
@@ -117,9 +113,7 @@ neap_status neap_search_evaluate(search *s, neap_diag *diag)
     trial->n_transfers = 0;
     if (q->n_away == 0)
         return NEAP_OK;
-    neap_status status = reserve(s, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(reserve(s, diag));
     /* What does not fit yet is scheduled within the bytes that it takes. */
     int64_t most = neap_sequence_most(q), level = most > s->budget ? most : s->budget;
     neap_sequence_list(q, trial->tasks, s->room);
@@ -161,11 +155,9 @@ neap_status neap_search_keep(search *s, neap_diag *diag)
 neap_status neap_search_start_from(search *s, const search_plan *plan, neap_diag *diag)
 {
     compute_list list = {.n = plan->n, .tasks = plan->tasks, .choice = plan->choice};
-    neap_status status =
-        neap_sequence_load(&s->q, &list, s->link ? plan->n_transfers : 0, plan->transfers, diag);
-    if (status != NEAP_OK)
-        return status;
-    status = neap_search_evaluate(s, diag);
+    NEAP_TRY(
+        neap_sequence_load(&s->q, &list, s->link ? plan->n_transfers : 0, plan->transfers, diag));
+    NEAP_TRY(neap_search_evaluate(s, diag));
     s->current_ticks = s->trial.ticks;
-    return status;
+    return NEAP_OK;
 }

@@ -1,5 +1,6 @@
 #include "planners/neap/max_flow.h"
 
+#include "base/fail.h"
 #include "base/memory.h"
 
 enum { STOP_CHECK_EVERY = 1 << 12 }; /* nodes */
@@ -30,39 +31,28 @@ void neap_max_flow_clear(max_flow *f)
 static neap_status reserve_nodes(max_flow *f, size_t n, neap_diag *diag)
 {
     neap_allocator *a = f->allocator;
-    neap_status status = NEAP_RESERVE(a, n, &f->first, &f->first_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(a, n, &f->current, &f->current_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(a, n, &f->label, &f->label_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(a, n, &f->next_active, &f->next_active_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(a, n, &f->queue, &f->queue_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(a, n, &f->excess, &f->excess_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(a, n + 1, &f->active, &f->active_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(a, n + 1, &f->count, &f->count_capacity, diag);
-    return status;
+    NEAP_TRY(NEAP_RESERVE(a, n, &f->first, &f->first_capacity, diag));
+    NEAP_TRY(NEAP_RESERVE(a, n, &f->current, &f->current_capacity, diag));
+    NEAP_TRY(NEAP_RESERVE(a, n, &f->label, &f->label_capacity, diag));
+    NEAP_TRY(NEAP_RESERVE(a, n, &f->next_active, &f->next_active_capacity, diag));
+    NEAP_TRY(NEAP_RESERVE(a, n, &f->queue, &f->queue_capacity, diag));
+    NEAP_TRY(NEAP_RESERVE(a, n, &f->excess, &f->excess_capacity, diag));
+    NEAP_TRY(NEAP_RESERVE(a, n + 1, &f->active, &f->active_capacity, diag));
+    return NEAP_RESERVE(a, n + 1, &f->count, &f->count_capacity, diag);
 }
 
 neap_status neap_max_flow_reset(max_flow *f, neap_diag *diag)
 {
     f->n_nodes = FLOW_FIRST_FREE;
     f->n_arcs = 0;
-    neap_status status = reserve_nodes(f, f->n_nodes, diag);
-    if (status == NEAP_OK)
-        f->first[FLOW_SOURCE] = f->first[FLOW_SINK] = UINT32_MAX;
-    return status;
+    NEAP_TRY(reserve_nodes(f, f->n_nodes, diag));
+    f->first[FLOW_SOURCE] = f->first[FLOW_SINK] = UINT32_MAX;
+    return NEAP_OK;
 }
 
 neap_status neap_max_flow_add_node(max_flow *f, uint32_t *node, neap_diag *diag)
 {
-    neap_status status = reserve_nodes(f, (size_t)f->n_nodes + 1, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(reserve_nodes(f, (size_t)f->n_nodes + 1, diag));
     *node = f->n_nodes++;
     f->first[*node] = UINT32_MAX;
     return NEAP_OK;
@@ -81,15 +71,10 @@ neap_status neap_max_flow_add_arc(max_flow *f, uint32_t from, uint32_t to, int64
 {
     neap_allocator *a = f->allocator;
     size_t n = (size_t)f->n_arcs + 2;
-    neap_status status = NEAP_RESERVE(a, n, &f->capacity, &f->capacity_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(a, n, &f->to, &f->to_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(a, n, &f->residual, &f->residual_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(a, n, &f->next, &f->next_capacity, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_RESERVE(a, n, &f->capacity, &f->capacity_capacity, diag));
+    NEAP_TRY(NEAP_RESERVE(a, n, &f->to, &f->to_capacity, diag));
+    NEAP_TRY(NEAP_RESERVE(a, n, &f->residual, &f->residual_capacity, diag));
+    NEAP_TRY(NEAP_RESERVE(a, n, &f->next, &f->next_capacity, diag));
     if (arc)
         *arc = f->n_arcs;
     link_arc(f, f->n_arcs, from, to, capacity);

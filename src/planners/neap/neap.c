@@ -88,13 +88,11 @@ static neap_status follow_cut(neap_run *run, uint32_t k)
     static const search_mixture mixtures[STREAMS] = {{8, true}, {1, false}, {1, true}, {64, true}};
     search *s = &run->streams[k];
     neap_diag *diag = &run->diags[k];
-    neap_status status =
-        neap_search_start_from_cut(s, &run->cut, &mixtures[(k + run->round) % STREAMS], diag);
-    if (status == NEAP_OK)
-        status = neap_search_construct(s, diag);
-    if (status == NEAP_OK && neap_sequence_most(&s->q) > s->budget && s->best.found)
-        status = neap_search_start_from(s, &s->best, diag);
-    return status;
+    NEAP_TRY(neap_search_start_from_cut(s, &run->cut, &mixtures[(k + run->round) % STREAMS], diag));
+    NEAP_TRY(neap_search_construct(s, diag));
+    if (neap_sequence_most(&s->q) > s->budget && s->best.found)
+        NEAP_TRY(neap_search_start_from(s, &s->best, diag));
+    return NEAP_OK;
 }
 
 /* The first stream begins with the caller's plan. */
@@ -200,16 +198,15 @@ static neap_status look_at_bound(neap_run *run, neap_diag *diag)
 {
     bound_figures figures = read_bound(run);
     bool in_order = false;
-    neap_status status = NEAP_OK;
     if (run->best.found && figures.order_ticks > figures.any_ticks)
-        status = is_in_order(run, &run->best, &in_order, diag);
+        NEAP_TRY(is_in_order(run, &run->best, &in_order, diag));
     run->any_ticks = figures.any_ticks;
     run->bound_ticks = in_order ? figures.order_ticks : figures.any_ticks;
     run->scope = in_order ? "order" : "any";
     run->bounding = !figures.done;
     run->cut.position = figures.position;
     run->followed = figures.order_ticks;
-    return status;
+    return NEAP_OK;
 }
 
 /* The bound gets its own thread, if there are two and results depend on the time anyway. */

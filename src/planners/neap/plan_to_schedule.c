@@ -48,12 +48,9 @@ static void forget_absence(whereabouts *w)
 static neap_status note_transfer(reading *r, uint32_t tensor, uint32_t before)
 {
     whereabouts *w = &r->tensors[tensor];
-    neap_status status = NEAP_OK;
     if (w->has_left && w->is_back && tensor_can_offload(r->x, tensor)) {
-        status = NEAP_RESERVE(r->allocator, (size_t)r->n_found + 1, &r->found, &r->found_capacity,
-                              r->diag);
-        if (status != NEAP_OK)
-            return status;
+        NEAP_TRY(NEAP_RESERVE(r->allocator, (size_t)r->n_found + 1, &r->found, &r->found_capacity,
+                              r->diag));
         uint32_t copied = w->is_copied && w->copied < w->touched ? w->copied : w->touched;
         r->found[r->n_found++] = (transfer){.tensor = tensor,
                                             .after = w->touched,
@@ -69,7 +66,7 @@ static neap_status note_transfer(reading *r, uint32_t tensor, uint32_t before)
     }
     if (w->has_left)
         forget_absence(w);
-    return status;
+    return NEAP_OK;
 }
 
 static neap_status touch(reading *r, uint32_t tensor)
@@ -108,12 +105,9 @@ static neap_status read_compute(reading *r, const neap_step *step, uint32_t *cho
             arrive(r, op->outputs[i]);
         return NEAP_OK;
     }
-    neap_status status =
-        NEAP_RESERVE(r->allocator, (size_t)r->n + 1, &r->tasks, &r->capacity, r->diag);
-    for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1] && status == NEAP_OK; i++)
-        status = touch(r, x->reads.items[i]);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_RESERVE(r->allocator, (size_t)r->n + 1, &r->tasks, &r->capacity, r->diag));
+    for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)
+        NEAP_TRY(touch(r, x->reads.items[i]));
     for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
         forget_absence(&r->tensors[x->makes.items[i]]);
         r->tensors[x->makes.items[i]].touched = r->n;
@@ -165,11 +159,10 @@ static void read_prefetch(reading *r, uint32_t value, uint32_t at)
 static neap_status read_steps(reading *r, const neap_plan *plan, uint32_t *choice)
 {
     const neap_step *steps = neap_plan_steps(plan);
-    neap_status status = NEAP_OK;
-    for (uint32_t i = 0; i < neap_plan_step_count(plan) && status == NEAP_OK; i++) {
+    for (uint32_t i = 0; i < neap_plan_step_count(plan); i++) {
         switch (steps[i].kind) {
         case NEAP_COMPUTE:
-            status = read_compute(r, &steps[i], choice);
+            NEAP_TRY(read_compute(r, &steps[i], choice));
             break;
         case NEAP_FREE:
             read_free(r, steps[i].id, i);
@@ -182,10 +175,10 @@ static neap_status read_steps(reading *r, const neap_plan *plan, uint32_t *choic
             break;
         }
     }
-    for (uint32_t t = 0; t < r->x->n_tensors && status == NEAP_OK; t++)
+    for (uint32_t t = 0; t < r->x->n_tensors; t++)
         if (r->x->is_output[t])
-            status = note_transfer(r, t, r->n);
-    return status;
+            NEAP_TRY(note_transfer(r, t, r->n));
+    return NEAP_OK;
 }
 
 static int by_order(const void *left, const void *right)
@@ -200,9 +193,7 @@ static int by_order(const void *left, const void *right)
 static neap_status hand_over(reading *r, transfer **transfers, uint32_t *n_transfers,
                              size_t *capacity)
 {
-    neap_status status = NEAP_RESERVE(r->allocator, r->n_found, transfers, capacity, r->diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_RESERVE(r->allocator, r->n_found, transfers, capacity, r->diag));
     if (r->n_found)
         qsort(r->found, r->n_found, sizeof *r->found, by_order);
     for (uint32_t i = 0; i < r->n_found; i++)

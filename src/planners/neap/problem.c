@@ -352,11 +352,10 @@ neap_status neap_problem_init(problem *x, neap_allocator *allocator, const neap_
         !list_variants(x))
         return neap_fail_no_memory(diag);
     mark_outputs(x);
-    neap_status status = NEAP_OK;
-    for (uint32_t i = 0; i < request->n_pins && status == NEAP_OK; i++)
-        status = apply_pin(x, &request->pins[i], diag);
+    for (uint32_t i = 0; i < request->n_pins; i++)
+        NEAP_TRY(apply_pin(x, &request->pins[i], diag));
     spread_pins(x);
-    return status;
+    return NEAP_OK;
 }
 
 void neap_problem_clear(problem *x)

@@ -214,13 +214,12 @@ static neap_status make_view(emission *e, uint32_t o)
     const problem *x = e->x;
     uint32_t depth = 0;
     e->ops[depth++] = o;
-    neap_status status = NEAP_OK;
-    while (depth > 0 && status == NEAP_OK) {
+    while (depth > 0) {
         uint32_t top = e->ops[depth - 1];
         const neap_op *op = neap_graph_op(x->graph, top);
         uint32_t missing = missing_input(e, op);
         if (missing == NEAP_NONE) {
-            status = write_compute(e, top, free_variant(op));
+            NEAP_TRY(write_compute(e, top, free_variant(op)));
             e->ran[top] = true;
             depth--;
             continue;
@@ -232,7 +231,7 @@ static neap_status make_view(emission *e, uint32_t o)
                              op->name, neap_graph_value(x->graph, missing)->name);
         e->ops[depth++] = producer;
     }
-    return status;
+    return NEAP_OK;
 }
 
 static neap_status need_value(emission *e, uint32_t value)
@@ -251,20 +250,18 @@ static neap_status write_task(emission *e, uint32_t task)
 {
     const problem *x = e->x;
     const neap_op *op = neap_graph_op(x->graph, x->task_op[task]);
-    neap_status status = NEAP_OK;
-    for (uint32_t i = 0; i < op->n_inputs && status == NEAP_OK; i++)
-        status = need_value(e, op->inputs[i]);
-    if (status != NEAP_OK)
-        return status;
+    for (uint32_t i = 0; i < op->n_inputs; i++)
+        NEAP_TRY(need_value(e, op->inputs[i]));
     uint32_t choice = e->list->choice ? e->list->choice[task] : 0;
-    status = write_compute(e, x->task_op[task], x->variants[x->variant_start[task] + choice].index);
+    NEAP_TRY(
+        write_compute(e, x->task_op[task], x->variants[x->variant_start[task] + choice].index));
     for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
         uint32_t t = x->makes.items[i], o = e->idle[t];
         e->idle[t] = NEAP_NONE;
-        for (; o != NEAP_NONE && status == NEAP_OK; o = e->idle_beside[o])
-            status = make_view(e, o);
+        for (; o != NEAP_NONE; o = e->idle_beside[o])
+            NEAP_TRY(make_view(e, o));
     }
-    return status;
+    return NEAP_OK;
 }
 
 /* What transfers do just before a position. */
@@ -304,30 +301,23 @@ static neap_status write_rest(emission *e)
     const neap_graph *graph = x->graph;
     uint32_t n_outputs;
     const uint32_t *outputs = neap_graph_outputs(graph, &n_outputs);
-    neap_status status = NEAP_OK;
-    for (uint32_t i = 0; i < n_outputs && status == NEAP_OK; i++)
-        status = need_value(e, outputs[i]);
-    for (uint32_t o = 0; o < neap_graph_op_count(graph) && status == NEAP_OK; o++)
+    for (uint32_t i = 0; i < n_outputs; i++)
+        NEAP_TRY(need_value(e, outputs[i]));
+    for (uint32_t o = 0; o < neap_graph_op_count(graph); o++)
         if (x->task_of_op[o] == NEAP_NONE && !e->ran[o])
-            status = make_view(e, o);
-    return status;
+            NEAP_TRY(make_view(e, o));
+    return NEAP_OK;
 }
 
 static neap_status write_steps(emission *e)
 {
-    neap_status status = NEAP_OK;
-    for (uint32_t p = 0; p < e->list->n && status == NEAP_OK; p++) {
-        status = write_events(e, p);
-        if (status == NEAP_OK)
-            status = write_task(e, e->list->tasks[p]);
-        if (status == NEAP_OK)
-            status = write_departures(e, p);
+    for (uint32_t p = 0; p < e->list->n; p++) {
+        NEAP_TRY(write_events(e, p));
+        NEAP_TRY(write_task(e, e->list->tasks[p]));
+        NEAP_TRY(write_departures(e, p));
     }
-    if (status == NEAP_OK)
-        status = write_events(e, e->list->n);
-    if (status == NEAP_OK)
-        status = write_rest(e);
-    return status;
+    NEAP_TRY(write_events(e, e->list->n));
+    return write_rest(e);
 }
 
 /* ---- All of it ---- */

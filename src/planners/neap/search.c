@@ -38,10 +38,7 @@ static neap_status list_droppable(search *s, neap_diag *diag)
 {
     const problem *x = s->x;
     double all = 0, sum = 0;
-    neap_status status =
-        NEAP_RESERVE(s->allocator, (size_t)x->n_tensors, &s->ranks, &s->rank_capacity, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_RESERVE(s->allocator, (size_t)x->n_tensors, &s->ranks, &s->rank_capacity, diag));
     for (uint32_t t = 0; t < x->n_tensors; t++) {
         if (x->bytes[t] == 0)
             continue;
@@ -76,15 +73,11 @@ neap_status neap_search_init(search *s, neap_allocator *allocator, const problem
                   .random = seed,
                   .local_ticks = INT64_MAX,
                   .most_ticks = INT64_MAX};
-    neap_status status = neap_sequence_init(&s->q, allocator, x, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, x->n_tensors, &s->droppable, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, x->n_tasks, &s->flexible, diag);
-    if (status == NEAP_OK && link)
-        status = neap_transfer_scratch_create(allocator, x, link, &s->scratch, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(neap_sequence_init(&s->q, allocator, x, diag));
+    NEAP_TRY(NEAP_NEW(allocator, x->n_tensors, &s->droppable, diag));
+    NEAP_TRY(NEAP_NEW(allocator, x->n_tasks, &s->flexible, diag));
+    if (link)
+        NEAP_TRY(neap_transfer_scratch_create(allocator, x, link, &s->scratch, diag));
     for (uint32_t t = 0; t < x->n_tasks; t++)
         if (x->variant_start[t + 1] - x->variant_start[t] > 1)
             s->flexible[s->n_flexible++] = t;
@@ -392,23 +385,21 @@ static bool is_stuck(const search *s)
 
 neap_status neap_search_iterate(search *s, uint32_t iterations, neap_diag *diag)
 {
-    neap_status status = NEAP_OK;
-    for (uint64_t i = 0; i < iterations && status == NEAP_OK && !s->stop(s->stop_context); i++) {
+    for (uint64_t i = 0; i < iterations && !s->stop(s->stop_context); i++) {
         s->iterations++;
         if (is_stuck(s) || neap_sequence_most(&s->q) > s->budget) {
             uint64_t attempts = s->attempts;
-            status = is_stuck(s) ? restart(s, diag) : neap_search_construct(s, diag);
+            NEAP_TRY(is_stuck(s) ? restart(s, diag) : neap_search_construct(s, diag));
             if (neap_sequence_most(&s->q) > s->budget) { /* in vain, and not for nothing */
                 i += ATTEMPT_COST * (s->attempts - attempts);
                 s->iterations += ATTEMPT_COST * (s->attempts - attempts);
             }
             continue;
         }
-        status = iterate(s, diag);
+        NEAP_TRY(iterate(s, diag));
         if (s->q.out_of_memory)
             return neap_fail_no_memory(diag);
-        if (status == NEAP_OK)
-            status = neap_search_keep(s, diag);
+        NEAP_TRY(neap_search_keep(s, diag));
     }
-    return status;
+    return NEAP_OK;
 }

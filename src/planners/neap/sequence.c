@@ -525,8 +525,7 @@ static bool make_empty(sequence *q)
     q->n_blocks = q->n_items = q->n_free = q->length = q->n_away = 0;
     q->n_changes = 0;
     q->ticks = 0;
-    if (!reserve_blocks(q) ||
-        !has_room(q, (size_t)x->n_tasks + 1, &q->items, &q->item_capacity))
+    if (!reserve_blocks(q) || !has_room(q, (size_t)x->n_tasks + 1, &q->items, &q->item_capacity))
         return false;
     for (uint32_t t = 0; t < x->n_tasks; t++)
         q->runs[t] = 0;

@@ -68,9 +68,7 @@ static uint32_t list_waiting(follower *f)
 static neap_status build(follower *f, uint32_t position, neap_diag *diag)
 {
     search *s = f->s;
-    neap_status status = neap_sequence_load_natural(&s->q, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(neap_sequence_load_natural(&s->q, diag));
     f->moment = neap_sequence_item_of(&s->q, position);
     uint32_t n = list_waiting(f);
     for (uint32_t i = 0; i < n && !s->q.out_of_memory; i++) {

@@ -14,10 +14,7 @@ static neap_status judge(start_plan *start, neap_allocator *allocator, const nea
     neap_check_options_init(&options);
     options.budget = INT64_MAX;
     options.link = &request->link;
-    neap_status status =
-        neap_check(allocator, request->graph, start->given, &options, &verdict, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(neap_check(allocator, request->graph, start->given, &options, &verdict, diag));
     if (!verdict.accepted)
         return neap_fail(diag, NEAP_INVALID, "the plan to start from is rejected: %s",
                          verdict.reason);

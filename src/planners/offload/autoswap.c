@@ -217,9 +217,8 @@ static neap_status choose(autoswap *x, neap_diag *diag)
     uint32_t count = (uint32_t)p->options[EVALUATIONS];
     weight_search search;
     double weights[N_WEIGHTS], least = x->slowest;
-    neap_status status =
-        neap_weight_search_init(&search, &x->s.problem.arena, count, p->request->seed, diag);
-    for (uint32_t i = 0; i < count && status == NEAP_OK && !x->s.stopped; i++) {
+    NEAP_TRY(neap_weight_search_init(&search, &x->s.problem.arena, count, p->request->seed, diag));
+    for (uint32_t i = 0; i < count && !x->s.stopped; i++) {
         neap_weight_search_next(&search, weights);
         double ticks = evaluate(x, weights);
         neap_weight_search_tell(&search, weights, ticks);
@@ -232,7 +231,7 @@ static neap_status choose(autoswap *x, neap_diag *diag)
         neap_planner_report(p, (double)(i + 1) / count);
         x->s.stopped = neap_planner_stopped(p) && i + 1 < count;
     }
-    return status;
+    return NEAP_OK;
 }
 
 /* ---- The method ---- */

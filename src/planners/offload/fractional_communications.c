@@ -396,9 +396,7 @@ static bool same_double(double a, double b)
 static neap_status table_put(program *g, table *t, const state *s)
 {
     if (2 * (t->n + 1) > t->n_slots) {
-        neap_status status = table_rehash(g, t);
-        if (status != NEAP_OK)
-            return status;
+        NEAP_TRY(table_rehash(g, t));
     }
     size_t at = hash_state(s) & (t->n_slots - 1);
     for (; t->slots[at]; at = (at + 1) & (t->n_slots - 1)) {
@@ -415,9 +413,7 @@ static neap_status table_put(program *g, table *t, const state *s)
                          "%s: more than %d states behind one tensor; count memory in slots "
                          "(--option slots=500) or keep fewer (--option states=4000)",
                          g->c->problem->planner->request->method, (int)MOST_STATES);
-    neap_status status = NEAP_RESERVE(g->allocator, t->n + 1, &t->states, &t->capacity, g->diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_RESERVE(g->allocator, t->n + 1, &t->states, &t->capacity, g->diag));
     t->states[t->n++] = *s;
     t->slots[at] = (uint32_t)t->n;
     return NEAP_OK;
@@ -476,10 +472,8 @@ static void drop_dominated(table *t)
 
 static neap_status keep_parents(program *g, uint32_t u)
 {
-    neap_status status = NEAP_RESERVE(g->allocator, g->n_parents + g->next.n, &g->parents,
-                                      &g->parent_capacity, g->diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_RESERVE(g->allocator, g->n_parents + g->next.n, &g->parents, &g->parent_capacity,
+                          g->diag));
     g->first[u] = g->n_parents;
     for (size_t i = 0; i < g->next.n; i++)
         g->parents[g->n_parents++] = g->next.states[i].parent;

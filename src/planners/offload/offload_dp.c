@@ -56,11 +56,10 @@ static neap_status choose(const planner *p, offload_search *s, communications_an
     static const double prices[] = {0, 0.01, 0.1, 0.5};
     enum { FEW_STATES = 300, FEW_ROUNDS = 2 }; /* with a price bounds prune little */
     size_t n_prices = p->options[PRICES] > 0 ? 1 : sizeof prices / sizeof *prices;
-    neap_status status = NEAP_OK;
     bool *away = neap_arena_alloc(&s->problem.arena, s->problem.n_units, sizeof *away);
     if (!away)
         return neap_fail_no_memory(diag);
-    for (size_t i = 0; i < n_prices && status == NEAP_OK && !s->stopped; i++) {
+    for (size_t i = 0; i < n_prices && !s->stopped; i++) {
         if (s->result.fits && s->result.ticks - s->bound <= s->bound / 1000)
             break; /* little is left to win */
         communications_options how = {.price = prices[i],
@@ -70,14 +69,13 @@ static neap_status choose(const planner *p, offload_search *s, communications_an
         if (i > 0 && (how.most_states == 0 || how.most_states > FEW_STATES))
             how.most_states = FEW_STATES;
         communications_answer other;
-        status = neap_fractional_communications_solve(&s->problem, &how, away, &other, diag);
-        if (status == NEAP_OK)
-            try_selection(s, away);
+        NEAP_TRY(neap_fractional_communications_solve(&s->problem, &how, away, &other, diag));
+        try_selection(s, away);
         s->stopped = other.stopped;
         if (i == 0)
             *answer = other;
     }
-    return status;
+    return NEAP_OK;
 }
 
 static neap_status plan_offload_dp(const planner *p, draft *d, neap_diag *diag)

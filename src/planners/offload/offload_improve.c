@@ -357,11 +357,8 @@ neap_status neap_offload_improve(offload_search *s, const offload_start *starts,
     climber c = {
         .s = s, .problem = problem, .random = problem->planner->request->seed, .result = s->result};
     c.now.strict = c.trial.strict = true; /* what would stay anyway is not worth a candidate */
-    neap_status status = take_choice(s, &c.now, diag);
-    if (status == NEAP_OK)
-        status = take_choice(s, &c.trial, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(take_choice(s, &c.now, diag));
+    NEAP_TRY(take_choice(s, &c.trial, diag));
     c.away = neap_arena_alloc(&s->problem.arena, n, sizeof *c.away);
     c.need_rank = neap_arena_alloc(&s->problem.arena, n, sizeof *c.need_rank);
     if (!c.away || !c.need_rank)

@@ -182,9 +182,7 @@ static neap_status set_kept(offload_problem *problem, const storage_values *on, 
                             neap_diag *diag)
 {
     uint32_t *kept;
-    neap_status status = TAKE(problem, on->count, &kept, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(TAKE(problem, on->count, &kept, diag));
     x->value_read = is_read_behind(problem, x->value);
     x->kept = kept;
     kept[x->n_kept++] = x->value;
@@ -206,11 +204,8 @@ static neap_status add_parcel(offload_problem *problem, uint32_t storage, const 
         }
     if (n_read == 0)
         return NEAP_OK;
-    neap_status status = TAKE(problem, on->count, &have, diag);
-    if (status == NEAP_OK)
-        status = TAKE(problem, on->count, &ops, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(TAKE(problem, on->count, &have, diag));
+    NEAP_TRY(TAKE(problem, on->count, &ops, diag));
     if (n_read == 1)
         carried = only;
     for (uint32_t i = 0; i < on->count && carried == NEAP_NONE; i++)
@@ -253,21 +248,13 @@ static neap_status find_parcels(offload_problem *problem, neap_diag *diag)
     uint32_t n_values = neap_graph_value_count(graph), *first, *next, *values;
     span *spans;
     bool *stays;
-    neap_status status = TAKE(problem, n_values, &spans, diag);
-    if (status == NEAP_OK)
-        status = TAKE(problem, (size_t)n_values + 1, &first, diag);
-    if (status == NEAP_OK)
-        status = TAKE(problem, n_values, &next, diag);
-    if (status == NEAP_OK)
-        status = TAKE(problem, n_values, &values, diag);
-    if (status == NEAP_OK)
-        status = TAKE(problem, n_values, &stays, diag);
-    if (status == NEAP_OK)
-        status = TAKE(problem, n_values, &problem->parcels, diag);
-    if (status == NEAP_OK)
-        status = TAKE(problem, n_values, &problem->parcel_of, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(TAKE(problem, n_values, &spans, diag));
+    NEAP_TRY(TAKE(problem, (size_t)n_values + 1, &first, diag));
+    NEAP_TRY(TAKE(problem, n_values, &next, diag));
+    NEAP_TRY(TAKE(problem, n_values, &values, diag));
+    NEAP_TRY(TAKE(problem, n_values, &stays, diag));
+    NEAP_TRY(TAKE(problem, n_values, &problem->parcels, diag));
+    NEAP_TRY(TAKE(problem, n_values, &problem->parcel_of, diag));
     for (uint32_t v = 0; v < n_values; v++) {
         spans[v] = (span){NEAP_NONE, NEAP_NONE};
         problem->parcel_of[v] = NEAP_NONE;
@@ -293,13 +280,13 @@ static neap_status find_parcels(offload_problem *problem, neap_diag *diag)
         for (uint32_t i = 0; i < op->n_outputs; i++)
             values[next[neap_graph_value(graph, op->outputs[i])->storage]++] = op->outputs[i];
     }
-    for (uint32_t s = 0; s < n_values && status == NEAP_OK; s++) {
+    for (uint32_t s = 0; s < n_values; s++) {
         const neap_value *value = neap_graph_value(graph, s);
         storage_values on = {&values[first[s]], first[s + 1] - first[s]};
         bool travels = value->storage == s && value->producer != NEAP_NONE && value->bytes > 0 &&
                        value->producer < problem->turn && !stays[s] && spans[s].needed != NEAP_NONE;
         if (travels)
-            status = add_parcel(problem, s, &spans[s], &on, diag);
+            NEAP_TRY(add_parcel(problem, s, &spans[s], &on, diag));
     }
     if (problem->n_parcels > 0)
         qsort(problem->parcels, problem->n_parcels, sizeof *problem->parcels, compare_parcels);
@@ -311,7 +298,7 @@ static neap_status find_parcels(offload_problem *problem, neap_diag *diag)
     }
     for (uint32_t v = 0; v < n_values; v++)
         problem->parcel_of[v] = problem->parcel_of[neap_graph_value(graph, v)->storage];
-    return status;
+    return NEAP_OK;
 }
 
 /* ---- Memory ---- */
@@ -355,9 +342,7 @@ static uint32_t fitting(const neap_op *op, int64_t room)
 static neap_status settle_memory(offload_problem *problem, neap_diag *diag)
 {
     int64_t *absent;
-    neap_status status = sum_absent(problem, &absent, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(sum_absent(problem, &absent, diag));
     problem->total_ticks = 0;
     for (uint32_t k = 0; k < problem->n_ops; k++) {
         const neap_op *op = neap_graph_op(problem->graph, k);
