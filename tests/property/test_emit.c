@@ -219,12 +219,21 @@ static int64_t work_of(const sample *s)
     return ticks;
 }
 
-static neap_plan *emit(const sample *s)
+/* The list with its transfers. */
+static compute_list whole_list(sample *s)
+{
+    compute_list list = s->list;
+    list.n_transfers = s->n_transfers;
+    list.transfers = s->transfers;
+    return list;
+}
+
+static neap_plan *emit(sample *s)
 {
     neap_diag diag = {0};
     neap_plan *plan;
-    if (neap_schedule_to_plan(NULL, &s->x, &s->request, &s->list, s->n_transfers, s->transfers,
-                              &plan, &diag) != NEAP_OK)
+    compute_list list = whole_list(s);
+    if (neap_schedule_to_plan(NULL, &s->x, &s->request, &list, &plan, &diag) != NEAP_OK)
         fail_msg("%s", diag.message);
     return plan;
 }
@@ -268,17 +277,16 @@ static uint32_t real_transfers(const sample *s, transfer *real)
 
 static void check_reading(const sample *s, const neap_plan *plan)
 {
-    uint32_t *tasks = NULL, n, choice[MOST_ENTRIES], n_transfers;
-    size_t capacity = 0, transfer_capacity = 0;
-    transfer *transfers = NULL, real[MOST_TRANSFERS];
-    assert_int_equal(neap_plan_to_schedule(NULL, &s->x, plan, &tasks, &n, &capacity, choice,
-                                           &transfers, &n_transfers, &transfer_capacity, NULL),
-                     NEAP_OK);
-    assert_int_equal(n, s->list.n);
-    for (uint32_t p = 0; p < n; p++) {
-        assert_int_equal(tasks[p], s->tasks[p]);
-        assert_int_equal(choice[tasks[p]], s->choice[tasks[p]]);
+    compute_list list = {0};
+    transfer real[MOST_TRANSFERS];
+    assert_int_equal(neap_plan_to_schedule(NULL, &s->x, plan, &list, NULL), NEAP_OK);
+    assert_int_equal(list.n, s->list.n);
+    for (uint32_t p = 0; p < list.n; p++) {
+        assert_int_equal(list.tasks[p], s->tasks[p]);
+        assert_int_equal(list.choice[list.tasks[p]], s->choice[list.tasks[p]]);
     }
+    uint32_t n_transfers = list.n_transfers;
+    transfer *transfers = list.transfers;
     assert_int_equal(n_transfers, real_transfers(s, real));
     for (uint32_t i = 1; i < n_transfers; i++)
         assert_true(transfers[i - 1].after <= transfers[i].after);
@@ -296,8 +304,7 @@ static void check_reading(const sample *s, const neap_plan *plan)
         assert_int_equal(transfers[i].freed, real[i].freed);
         assert_int_equal(transfers[i].fetched, real[i].fetched);
     }
-    NEAP_DELETE(neap_allocator_system(), capacity, tasks);
-    NEAP_DELETE(neap_allocator_system(), transfer_capacity, transfers);
+    neap_compute_list_clear(NULL, &s->x, &list);
 }
 
 /* ---- Tests ---- */
@@ -378,27 +385,18 @@ static neap_link draw_link(random_source *random)
 /* What is read of a plan makes the same plan again, the order of its copies and frees included. */
 static void check_again(sample *s, const neap_plan *plan)
 {
-    sample again = *s;
-    uint32_t *tasks = NULL;
-    size_t capacity = 0, transfer_capacity = 0, n = neap_plan_step_count(plan);
-    transfer *transfers = NULL;
+    compute_list again = {0};
+    size_t n = neap_plan_step_count(plan);
     neap_plan *other;
-    assert_int_equal(neap_plan_to_schedule(NULL, &s->x, plan, &tasks, &again.list.n, &capacity,
-                                           again.choice, &transfers, &again.n_transfers,
-                                           &transfer_capacity, NULL),
-                     NEAP_OK);
-    again.list.tasks = tasks;
-    again.list.choice = again.choice;
-    assert_int_equal(neap_schedule_to_plan(NULL, &s->x, &s->request, &again.list, again.n_transfers,
-                                           transfers, &other, NULL),
+    assert_int_equal(neap_plan_to_schedule(NULL, &s->x, plan, &again, NULL), NEAP_OK);
+    assert_int_equal(neap_schedule_to_plan(NULL, &s->x, &s->request, &again, &other, NULL),
                      NEAP_OK);
     assert_int_equal(neap_plan_step_count(other), n);
     for (size_t i = 0; i < n; i++) {
         assert_int_equal(neap_plan_steps(other)[i].kind, neap_plan_steps(plan)[i].kind);
         assert_int_equal(neap_plan_steps(other)[i].id, neap_plan_steps(plan)[i].id);
     }
-    NEAP_DELETE(neap_allocator_system(), capacity, tasks);
-    NEAP_DELETE(neap_allocator_system(), transfer_capacity, transfers);
+    neap_compute_list_clear(NULL, &s->x, &again);
     neap_plan_destroy(other);
 }
 
@@ -408,10 +406,9 @@ static void check_schedule(sample *s, random_source *random, const neap_link *gi
     neap_link link = *given;
     int64_t room[MOST_ENTRIES], budget = draw_room(s, random, room), ticks;
     assert_int_equal(neap_transfer_scratch_create(NULL, &s->x, &link, &scratch, NULL), NEAP_OK);
-    assert_int_equal(neap_transfers_schedule(
-                         scratch, &s->list, room, s->n_transfers, s->transfers,
-                         random_below(random, 2) ? random_below(random, 1000) : 0, &ticks, NULL),
-                     NEAP_OK);
+    compute_list list = whole_list(s);
+    uint64_t noise = random_below(random, 2) ? random_below(random, 1000) : 0;
+    assert_int_equal(neap_transfers_schedule(scratch, &list, room, noise, &ticks, NULL), NEAP_OK);
     neap_transfer_scratch_destroy(scratch);
     link.host_memory = 0;
     neap_plan *plan = emit(s);
@@ -457,24 +454,15 @@ static void test_foreign_plans(void **state)
             i % 2 ? random_graph(&random, 12) : random_training_graph(&random, 6, false);
         neap_plan *foreign = random_plan(&random, graph, 60, i % 4 < 2), *plan;
         sample s = {.graph = graph};
-        uint32_t *tasks = NULL, n_transfers;
-        size_t capacity = 0, transfer_capacity = 0;
-        transfer *transfers = NULL;
+        compute_list list = {0};
         neap_diag diag = {0};
         neap_request_init(&s.request, graph, "neap");
         assert_int_equal(neap_problem_init(&s.x, NULL, &s.request, NULL), NEAP_OK);
-        assert_int_equal(neap_plan_to_schedule(NULL, &s.x, foreign, &tasks, &s.list.n, &capacity,
-                                               s.choice, &transfers, &n_transfers,
-                                               &transfer_capacity, NULL),
-                         NEAP_OK);
-        s.list.tasks = tasks;
-        s.list.choice = s.choice;
-        if (neap_schedule_to_plan(NULL, &s.x, &s.request, &s.list, n_transfers, transfers, &plan,
-                                  &diag) != NEAP_OK)
+        assert_int_equal(neap_plan_to_schedule(NULL, &s.x, foreign, &list, NULL), NEAP_OK);
+        if (neap_schedule_to_plan(NULL, &s.x, &s.request, &list, &plan, &diag) != NEAP_OK)
             fail_msg("plan %" PRIu64 ": %s", i, diag.message);
         judge(&s, plan, &link);
-        NEAP_DELETE(neap_allocator_system(), capacity, tasks);
-        NEAP_DELETE(neap_allocator_system(), transfer_capacity, transfers);
+        neap_compute_list_clear(NULL, &s.x, &list);
         neap_plan_destroy(plan);
         neap_plan_destroy(foreign);
         clear_sample(&s);

@@ -19,36 +19,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What neap_plan_to_schedule finds. */
-typedef struct reading {
-    uint32_t *tasks, n, *choice, n_transfers;
-    transfer *transfers;
-    size_t capacity, transfer_capacity;
-} reading;
-
 static neap_status schedule_and_emit(neap_allocator *allocator, const problem *x,
-                                     const neap_request *request, reading *r, neap_diag *diag)
+                                     const neap_request *request, const compute_list *list,
+                                     neap_diag *diag)
 {
-    const compute_list list = {.n = r->n, .tasks = r->tasks, .choice = r->choice};
-    int64_t *room = calloc((size_t)r->n + 1, sizeof *room), ticks;
+    int64_t *room = calloc((size_t)list->n + 1, sizeof *room), ticks;
     transfer_scratch *scratch = (transfer_scratch *)room;
     neap_plan *plan = (neap_plan *)room;
     assert_non_null(room);
     neap_status status = neap_transfer_scratch_create(allocator, x, &request->link, &scratch, diag);
     if (status == NEAP_OK)
-        status = neap_transfers_schedule(scratch, &list, room, r->n_transfers, r->transfers, 1,
-                                         &ticks, diag);
+        status = neap_transfers_schedule(scratch, list, room, 1, &ticks, diag);
     if (status == NEAP_OK) { /* the second time nothing is allocated */
         size_t before = ((failing_allocator *)allocator)->calls;
-        assert_int_equal(neap_transfers_schedule(scratch, &list, room, r->n_transfers, r->transfers,
-                                                 1, &ticks, diag),
-                         NEAP_OK);
+        assert_int_equal(neap_transfers_schedule(scratch, list, room, 1, &ticks, diag), NEAP_OK);
         assert_int_equal(((failing_allocator *)allocator)->calls, before);
     }
     neap_transfer_scratch_destroy(scratch);
     if (status == NEAP_OK) {
-        status = neap_schedule_to_plan(allocator, x, request, &list, r->n_transfers, r->transfers,
-                                       &plan, diag);
+        status = neap_schedule_to_plan(allocator, x, request, list, &plan, diag);
         assert_true((plan != NULL) == (status == NEAP_OK));
         neap_plan_destroy(plan);
     }
@@ -60,20 +49,13 @@ static neap_status run_all(const void *subject, neap_allocator *allocator, neap_
 {
     const neap_request *request = subject;
     problem x;
-    reading r = {0};
+    compute_list list = {0};
     neap_status status = neap_problem_init(&x, allocator, request, diag);
-    if (status == NEAP_OK) {
-        r.choice = calloc(x.n_tasks + 1, sizeof *r.choice);
-        assert_non_null(r.choice);
-        status = neap_plan_to_schedule(allocator, &x, request->start, &r.tasks, &r.n, &r.capacity,
-                                       r.choice, &r.transfers, &r.n_transfers, &r.transfer_capacity,
-                                       diag);
-    }
     if (status == NEAP_OK)
-        status = schedule_and_emit(allocator, &x, request, &r, diag);
-    NEAP_DELETE(allocator, r.capacity, r.tasks);
-    NEAP_DELETE(allocator, r.transfer_capacity, r.transfers);
-    free(r.choice);
+        status = neap_plan_to_schedule(allocator, &x, request->start, &list, diag);
+    if (status == NEAP_OK)
+        status = schedule_and_emit(allocator, &x, request, &list, diag);
+    neap_compute_list_clear(allocator, &x, &list);
     neap_problem_clear(&x);
     return status;
 }

@@ -379,9 +379,9 @@ static void change_some(pair *s, bool growing)
 /* ---- Loading ---- */
 
 /* What the list holds, loaded into another sequence. */
-static void check_load(const pair *s)
+static void check_load(pair *s)
 {
-    const plain *p = &s->list;
+    plain *p = &s->list;
     uint32_t tasks[MOST_ENTRIES], again[MOST_ENTRIES];
     int64_t bytes[MOST_ENTRIES + 1], counted[MOST_ENTRIES + 1], ticks;
     transfer transfers[2 * MOST_AWAY];
@@ -398,10 +398,11 @@ static void check_load(const pair *s)
         transfers[n] = transfers[n - 1]; /* one that stays is none */
         transfers[n++].stays = true;
     }
-    const compute_list list = {.n = p->n, .tasks = tasks, .choice = p->choice};
+    const compute_list list = {
+        .n = p->n, .tasks = tasks, .choice = p->choice, .n_transfers = n, .transfers = transfers};
     assert_int_equal(neap_sequence_init(&q, neap_allocator_system(), &s->x, NULL), NEAP_OK);
     for (int twice = 0; twice < 2; twice++) {
-        assert_int_equal(neap_sequence_load(&q, &list, n, transfers, NULL), NEAP_OK);
+        assert_int_equal(neap_sequence_load(&q, &list, NULL), NEAP_OK);
         neap_sequence_list(&q, again, bytes);
         recount(&s->x, p, counted, &ticks);
         assert_int_equal(q.length, p->n);

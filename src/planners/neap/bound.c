@@ -99,10 +99,9 @@ static void list_tight(bound *b)
 static neap_status add_block(bound *b, position_search *s, uint32_t begin, uint32_t end,
                              double estimate, double price, neap_diag *diag)
 {
-    neap_status status =
-        NEAP_RESERVE(b->allocator, s->n_blocks + 1, &s->blocks, &s->capacity, diag);
-    if (status != NEAP_OK || begin >= end)
-        return status;
+    if (begin >= end)
+        return NEAP_OK;
+    NEAP_TRY(NEAP_RESERVE(b->allocator, s->n_blocks + 1, &s->blocks, &s->capacity, diag));
     block new = {begin, end, begin, estimate, price, false};
     for (uint32_t i = begin; i < end; i++)
         if (b->natural[b->tight[i]] > b->natural[b->tight[new.heaviest]])
@@ -145,11 +144,10 @@ static int64_t find_grain(const problem *x)
 static neap_status set_up(bound *b, const neap_link *link, neap_diag *diag)
 {
     const problem *x = b->x;
-    b->tight = neap_arena_alloc(&b->arena, x->n_tasks, sizeof *b->tight);
-    b->natural = neap_arena_alloc(&b->arena, x->n_tasks, sizeof *b->natural);
-    b->fates = neap_arena_alloc(&b->arena, x->n_tensors, sizeof *b->fates);
-    b->loose = neap_arena_alloc(&b->arena, x->n_tensors, sizeof *b->loose);
-    if (!b->tight || !b->natural || !b->fates || !b->loose)
+    if (!NEAP_TAKE(&b->arena, x->n_tasks, b->tight) ||
+        !NEAP_TAKE(&b->arena, x->n_tasks, b->natural) ||
+        !NEAP_TAKE(&b->arena, x->n_tensors, b->fates) ||
+        !NEAP_TAKE(&b->arena, x->n_tensors, b->loose))
         return neap_fail_no_memory(diag);
     list_tight(b);
     if (link && link->out_bandwidth > 0 && link->in_bandwidth > 0)
@@ -321,9 +319,7 @@ static neap_status follows(const bound *b, uint32_t first, uint32_t second, bool
     const problem *x = b->x;
     bool *reached;
     *result = false;
-    neap_status status = NEAP_NEW(b->allocator, x->n_tasks, &reached, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_NEW(b->allocator, x->n_tasks, &reached, diag));
     reached[first] = true;
     for (uint32_t k = first + 1; k <= second; k++)
         for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1] && !reached[k]; i++)

@@ -71,8 +71,6 @@ struct cut {
 
 /* ---- Whole life ---- */
 
-#define TAKE(c, count, array) ((array) = neap_arena_alloc(&(c)->arena, (count), sizeof *(array)))
-
 /* Views that cost something pin their storage, and their task, for the method's sake only. */
 static void find_recomputable(cut *c)
 {
@@ -106,7 +104,8 @@ static bool find_copies(cut *c, const neap_link *link)
 {
     if (!link || !(link->in_bandwidth > 0) || !(link->out_bandwidth > 0))
         return true;
-    if (!TAKE(c, c->x->n_tensors, c->in) || !TAKE(c, c->x->n_tensors, c->out))
+    if (!NEAP_TAKE(&c->arena, c->x->n_tensors, c->in) ||
+        !NEAP_TAKE(&c->arena, c->x->n_tensors, c->out))
         return false;
     for (uint32_t s = 0; s < c->x->n_tensors; s++) {
         c->in[s] = copy_ticks(c, link, false, s);
@@ -131,10 +130,14 @@ neap_status neap_cut_create(neap_allocator *allocator, const problem *x, int64_t
     neap_arena_init(&c->arena, allocator);
     neap_max_flow_init(&c->flow, allocator);
     size_t most = x->n_tasks > x->n_tensors ? x->n_tasks : x->n_tensors;
-    if (!TAKE(c, x->n_tensors, c->can_recompute) || !TAKE(c, x->n_tasks, c->role) ||
-        !TAKE(c, x->n_tasks, c->task_node) || !TAKE(c, x->n_tensors, c->state) ||
-        !TAKE(c, x->n_tensors, c->tensor_node) || !TAKE(c, x->n_tensors, c->fates) ||
-        !TAKE(c, x->n_tensors, c->loose) || !TAKE(c, most, c->stack) || !find_copies(c, link)) {
+    if (!NEAP_TAKE(&c->arena, x->n_tensors, c->can_recompute) ||
+        !NEAP_TAKE(&c->arena, x->n_tasks, c->role) ||
+        !NEAP_TAKE(&c->arena, x->n_tasks, c->task_node) ||
+        !NEAP_TAKE(&c->arena, x->n_tensors, c->state) ||
+        !NEAP_TAKE(&c->arena, x->n_tensors, c->tensor_node) ||
+        !NEAP_TAKE(&c->arena, x->n_tensors, c->fates) ||
+        !NEAP_TAKE(&c->arena, x->n_tensors, c->loose) || !NEAP_TAKE(&c->arena, most, c->stack) ||
+        !find_copies(c, link)) {
         neap_cut_destroy(c);
         return neap_fail_no_memory(diag);
     }

@@ -317,8 +317,6 @@ static void add_memory_row(cut_program *g, uint32_t w)
     neap_sparse_row_end(&g->lp, -HUGE_VAL, ldexp((double)room_at(g, w), g->bytes_shift) + 1e-5);
 }
 
-#define TAKE(g, count, array) ((array) = neap_arena_alloc(&(g)->arena, (count), sizeof *(array)))
-
 static bool is_too_large(const cut_program *g)
 {
     size_t cells = (size_t)g->n_windows * g->x->n_tensors, count = 0;
@@ -336,13 +334,16 @@ static neap_status build(cut_program *g, cut_scope scope, neap_diag *diag)
     neap_arena_init(&g->arena, g->allocator);
     neap_sparse_model_clear(&g->lp);
     neap_sparse_model_init(&g->lp, g->allocator);
-    if (!TAKE(g, windows * x->n_tasks, g->role) || !TAKE(g, windows * x->n_tensors, g->wanted) ||
-        !TAKE(g, windows * x->n_tensors, g->resident) || !TAKE(g, windows * windows, g->span) ||
-        !TAKE(g, 2 * windows, g->spans) || !TAKE(g, x->n_tensors, g->stack) ||
-        !TAKE(g, x->n_tensors, g->fates))
+    if (!NEAP_TAKE(&g->arena, windows * x->n_tasks, g->role) ||
+        !NEAP_TAKE(&g->arena, windows * x->n_tensors, g->wanted) ||
+        !NEAP_TAKE(&g->arena, windows * x->n_tensors, g->resident) ||
+        !NEAP_TAKE(&g->arena, windows * windows, g->span) ||
+        !NEAP_TAKE(&g->arena, 2 * windows, g->spans) ||
+        !NEAP_TAKE(&g->arena, x->n_tensors, g->stack) ||
+        !NEAP_TAKE(&g->arena, x->n_tensors, g->fates))
         return neap_fail_no_memory(diag);
     list_spans(g);
-    if (!TAKE(g, (size_t)g->n_spans * x->n_tasks, g->again))
+    if (!NEAP_TAKE(&g->arena, (size_t)g->n_spans * x->n_tasks, g->again))
         return neap_fail_no_memory(diag);
     g->tiny = g->budget / 20000;
     g->bytes_shift = 8 - ilogb((double)g->budget + 1);
@@ -465,7 +466,8 @@ static neap_status find_overfull(cut_program *g, const double *values, uint32_t 
     lazy_plan z = {.values = values};
     int64_t level = x->base_bytes, most = 0;
     *task = NEAP_NONE;
-    if (!TAKE(g, x->n_tasks, z.again_at) || !TAKE(g, 2 * (size_t)x->n_tasks + 2, z.load))
+    if (!NEAP_TAKE(&g->arena, x->n_tasks, z.again_at) ||
+        !NEAP_TAKE(&g->arena, 2 * (size_t)x->n_tasks + 2, z.load))
         return neap_fail_no_memory(diag);
     for (z.w = 0; z.w <= g->n_windows; z.w++) {
         z.begin = z.w > 0 ? g->moments[z.w - 1] : 0;

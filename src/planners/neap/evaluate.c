@@ -10,32 +10,11 @@
 neap_status neap_search_plan_copy(neap_allocator *allocator, const problem *x, search_plan *to,
                                   const search_plan *from, neap_diag *diag)
 {
-    if (!to->choice)
-        NEAP_TRY(NEAP_NEW(allocator, x->n_tasks, &to->choice, diag));
-    NEAP_TRY(NEAP_RESERVE(allocator, (size_t)from->n, &to->tasks, &to->capacity, diag));
-    NEAP_TRY(NEAP_RESERVE(allocator, (size_t)from->n_transfers, &to->transfers,
-                          &to->transfer_capacity, diag));
+    NEAP_TRY(neap_compute_list_copy(allocator, x, &to->list, &from->list, diag));
     to->found = from->found;
     to->ticks = from->ticks;
     to->peak = from->peak;
-    to->n = from->n;
-    to->n_transfers = from->n_transfers;
-    for (uint32_t i = 0; i < from->n; i++)
-        to->tasks[i] = from->tasks[i];
-    for (uint32_t i = 0; i < from->n_transfers; i++)
-        to->transfers[i] = from->transfers[i];
-    for (uint32_t t = 0; t < x->n_tasks; t++)
-        to->choice[t] = from->choice[t];
     return NEAP_OK;
-}
-
-void neap_search_plan_clear(neap_allocator *allocator, const problem *x, search_plan *plan)
-{
-    NEAP_DELETE(allocator, plan->capacity, plan->tasks);
-    NEAP_DELETE(allocator, plan->transfer_capacity, plan->transfers);
-    if (x)
-        NEAP_DELETE(allocator, x->n_tasks, plan->choice);
-    *plan = (search_plan){0};
 }
 
 /* ---- The sequence as a list ---- */
@@ -63,8 +42,7 @@ static int by_after(const void *left, const void *right)
 static void list_transfers(search *s)
 {
     const sequence *q = &s->q;
-    search_plan *trial = &s->trial;
-    trial->n_transfers = 0;
+    compute_list *trial = &s->trial.list;
     for (uint32_t t = 0; t < s->x->n_tensors && trial->n_transfers < q->n_away; t++) {
         const ref_list *list = &q->refs[t];
         bool copied = false;
@@ -86,44 +64,37 @@ static void list_transfers(search *s)
 static neap_status reserve(search *s, neap_diag *diag)
 {
     const sequence *q = &s->q;
-    search_plan *trial = &s->trial;
-    neap_status status = NEAP_OK;
+    compute_list *trial = &s->trial.list;
+    size_t n = (size_t)q->length + 1;
     if (!trial->choice)
-        status = NEAP_NEW(s->allocator, s->x->n_tasks, &trial->choice, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(s->allocator, (size_t)q->length + 1, &trial->tasks, &trial->capacity,
-                              diag);
-    if (status == NEAP_OK)
-        status =
-            NEAP_RESERVE(s->allocator, (size_t)q->length + 1, &s->room, &s->room_capacity, diag);
-    if (status == NEAP_OK)
-        status =
-            NEAP_RESERVE(s->allocator, (size_t)q->n_items, &s->place_of, &s->place_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(s->allocator, (size_t)q->n_away, &trial->transfers,
-                              &trial->transfer_capacity, diag);
-    return status;
+        NEAP_TRY(NEAP_NEW(s->allocator, s->x->n_tasks, &trial->choice, diag));
+    NEAP_TRY(NEAP_RESERVE(s->allocator, n, &trial->tasks, &trial->capacity, diag));
+    NEAP_TRY(NEAP_RESERVE(s->allocator, n, &s->room, &s->room_capacity, diag));
+    NEAP_TRY(NEAP_RESERVE(s->allocator, q->n_items, &s->place_of, &s->place_capacity, diag));
+    return NEAP_RESERVE(s->allocator, q->n_away, &trial->transfers, &trial->transfer_capacity,
+                        diag);
 }
 
 neap_status neap_search_evaluate(search *s, neap_diag *diag)
 {
     const sequence *q = &s->q;
-    search_plan *trial = &s->trial;
-    trial->ticks = q->ticks;
-    trial->n_transfers = 0;
+    s->trial.ticks = q->ticks;
+    s->trial.list.n_transfers = 0;
     if (q->n_away == 0)
         return NEAP_OK;
     NEAP_TRY(reserve(s, diag));
     /* What does not fit yet is scheduled within the bytes that it takes. */
     int64_t most = neap_sequence_most(q), level = most > s->budget ? most : s->budget;
-    neap_sequence_list(q, trial->tasks, s->room);
+    neap_sequence_list(q, s->trial.list.tasks, s->room);
     for (uint32_t i = 0; i <= q->length; i++)
         s->room[i] = level - s->room[i];
     number_items(s);
     list_transfers(s);
-    compute_list list = {.n = q->length, .tasks = trial->tasks, .choice = q->choice};
-    return neap_transfers_schedule(s->scratch, &list, s->room, trial->n_transfers, trial->transfers,
-                                   s->noise_seed, &trial->ticks, diag);
+    compute_list list = s->trial.list;
+    list.n = q->length;
+    list.choice = q->choice;
+    return neap_transfers_schedule(s->scratch, &list, s->room, s->noise_seed, &s->trial.ticks,
+                                   diag);
 }
 
 neap_status neap_search_keep(search *s, neap_diag *diag)
@@ -134,30 +105,28 @@ neap_status neap_search_keep(search *s, neap_diag *diag)
         (s->best.peak <= budget ? peak > budget || s->current_ticks >= s->best.ticks
                                 : peak >= s->best.peak))
         return NEAP_OK;
-    neap_status status = reserve(s, diag);
-    if (status == NEAP_OK)
-        status = neap_search_evaluate(s, diag); /* for the transfers */
+    NEAP_TRY(reserve(s, diag));
+    NEAP_TRY(neap_search_evaluate(s, diag)); /* for the transfers */
     search_plan *trial = &s->trial;
-    if (status != NEAP_OK || (s->best.found && s->best.peak <= budget && peak <= budget &&
-                              trial->ticks >= s->best.ticks)) /* in another noise it was better */
-        return status;
-    if (trial->ticks == INT64_MAX)
-        return NEAP_OK; /* it takes more host memory than there is */
-    neap_sequence_list(&s->q, trial->tasks, NULL);
-    trial->n = s->q.length;
+    if (trial->ticks == INT64_MAX || /* it takes more host memory than there is */
+        (s->best.found && s->best.peak <= budget && peak <= budget &&
+         trial->ticks >= s->best.ticks)) /* in another noise it was better */
+        return NEAP_OK;
+    neap_sequence_list(&s->q, trial->list.tasks, NULL);
+    trial->list.n = s->q.length;
     trial->peak = peak;
     trial->found = true;
     for (uint32_t t = 0; t < s->x->n_tasks; t++)
-        trial->choice[t] = s->q.choice[t];
+        trial->list.choice[t] = s->q.choice[t];
     return neap_search_plan_copy(s->allocator, s->x, &s->best, trial, diag);
 }
 
 neap_status neap_search_start_from(search *s, const search_plan *plan, neap_diag *diag)
 {
-    compute_list list = {.n = plan->n, .tasks = plan->tasks, .choice = plan->choice};
-    NEAP_TRY(
-        neap_sequence_load(&s->q, &list, s->link ? plan->n_transfers : 0, plan->transfers, diag));
-    NEAP_TRY(neap_search_evaluate(s, diag));
+    compute_list list = plan->list;
+    list.n_transfers = s->link ? list.n_transfers : 0;
+    NEAP_TRY(neap_sequence_load(&s->q, &list, diag));
+    neap_status status = neap_search_evaluate(s, diag);
     s->current_ticks = s->trial.ticks;
-    return NEAP_OK;
+    return status;
 }

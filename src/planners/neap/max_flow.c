@@ -1,7 +1,6 @@
 #include "planners/neap/max_flow.h"
 
 #include "base/fail.h"
-#include "base/memory.h"
 
 enum { STOP_CHECK_EVERY = 1 << 12 }; /* nodes */
 
@@ -13,32 +12,18 @@ void neap_max_flow_init(max_flow *f, neap_allocator *allocator)
 void neap_max_flow_clear(max_flow *f)
 {
     neap_allocator *a = f->allocator;
-    NEAP_DELETE(a, f->capacity_capacity, f->capacity);
-    NEAP_DELETE(a, f->to_capacity, f->to);
-    NEAP_DELETE(a, f->residual_capacity, f->residual);
-    NEAP_DELETE(a, f->next_capacity, f->next);
-    NEAP_DELETE(a, f->first_capacity, f->first);
-    NEAP_DELETE(a, f->current_capacity, f->current);
-    NEAP_DELETE(a, f->label_capacity, f->label);
-    NEAP_DELETE(a, f->next_active_capacity, f->next_active);
-    NEAP_DELETE(a, f->queue_capacity, f->queue);
-    NEAP_DELETE(a, f->excess_capacity, f->excess);
-    NEAP_DELETE(a, f->active_capacity, f->active);
-    NEAP_DELETE(a, f->count_capacity, f->count);
+    neap_columns_clear(&f->by_arc, a);
+    neap_columns_clear(&f->by_node, a);
     neap_max_flow_init(f, a);
 }
 
+/* One more than asked for: labels go up to the number of nodes. */
 static neap_status reserve_nodes(max_flow *f, size_t n, neap_diag *diag)
 {
-    neap_allocator *a = f->allocator;
-    NEAP_TRY(NEAP_RESERVE(a, n, &f->first, &f->first_capacity, diag));
-    NEAP_TRY(NEAP_RESERVE(a, n, &f->current, &f->current_capacity, diag));
-    NEAP_TRY(NEAP_RESERVE(a, n, &f->label, &f->label_capacity, diag));
-    NEAP_TRY(NEAP_RESERVE(a, n, &f->next_active, &f->next_active_capacity, diag));
-    NEAP_TRY(NEAP_RESERVE(a, n, &f->queue, &f->queue_capacity, diag));
-    NEAP_TRY(NEAP_RESERVE(a, n, &f->excess, &f->excess_capacity, diag));
-    NEAP_TRY(NEAP_RESERVE(a, n + 1, &f->active, &f->active_capacity, diag));
-    return NEAP_RESERVE(a, n + 1, &f->count, &f->count_capacity, diag);
+    return NEAP_RESERVE_COLUMNS(
+        &f->by_node, f->allocator, n + 1, diag, NEAP_COLUMN(&f->first), NEAP_COLUMN(&f->current),
+        NEAP_COLUMN(&f->label), NEAP_COLUMN(&f->next_active), NEAP_COLUMN(&f->queue),
+        NEAP_COLUMN(&f->excess), NEAP_COLUMN(&f->active), NEAP_COLUMN(&f->count));
 }
 
 neap_status neap_max_flow_reset(max_flow *f, neap_diag *diag)
@@ -69,12 +54,9 @@ static void link_arc(max_flow *f, uint32_t arc, uint32_t from, uint32_t to, int6
 neap_status neap_max_flow_add_arc(max_flow *f, uint32_t from, uint32_t to, int64_t capacity,
                                   uint32_t *arc, neap_diag *diag)
 {
-    neap_allocator *a = f->allocator;
-    size_t n = (size_t)f->n_arcs + 2;
-    NEAP_TRY(NEAP_RESERVE(a, n, &f->capacity, &f->capacity_capacity, diag));
-    NEAP_TRY(NEAP_RESERVE(a, n, &f->to, &f->to_capacity, diag));
-    NEAP_TRY(NEAP_RESERVE(a, n, &f->residual, &f->residual_capacity, diag));
-    NEAP_TRY(NEAP_RESERVE(a, n, &f->next, &f->next_capacity, diag));
+    NEAP_TRY(NEAP_RESERVE_COLUMNS(&f->by_arc, f->allocator, (size_t)f->n_arcs + 2, diag,
+                                  NEAP_COLUMN(&f->capacity), NEAP_COLUMN(&f->to),
+                                  NEAP_COLUMN(&f->residual), NEAP_COLUMN(&f->next)));
     if (arc)
         *arc = f->n_arcs;
     link_arc(f, f->n_arcs, from, to, capacity);

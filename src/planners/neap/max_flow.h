@@ -11,8 +11,8 @@
 #ifndef NEAP_PLANNERS_NEAP_MAX_FLOW_H
 #define NEAP_PLANNERS_NEAP_MAX_FLOW_H
 
-#include <neap/allocator.h>
-#include <neap/status.h>
+#include "base/columns.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -32,9 +32,7 @@ typedef struct max_flow {
     int64_t *excess;
     uint32_t *active; /* by label: the first active node, */
     uint32_t *count;  /* and how many nodes there are */
-    size_t capacity_capacity, to_capacity, residual_capacity, next_capacity;
-    size_t first_capacity, current_capacity, label_capacity, next_active_capacity, queue_capacity;
-    size_t excess_capacity, active_capacity, count_capacity;
+    neap_columns by_arc, by_node;
     uint32_t highest;
     uint64_t work;       /* since the last global relabeling */
     uint64_t total_work; /* of all solves */

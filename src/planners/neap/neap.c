@@ -162,18 +162,18 @@ static bool is_better(const neap_run *run, const search_plan *a, const search_pl
 }
 
 /* Whether ops run for the first time in the graph's order. */
-static neap_status is_in_order(const neap_run *run, const search_plan *plan, bool *in_order,
+static neap_status is_in_order(const neap_run *run, const compute_list *list, bool *in_order,
                                neap_diag *diag)
 {
     uint32_t next = 0;
     bool *seen;
     neap_status status = NEAP_NEW(run->allocator, run->x.n_tasks, &seen, diag);
     *in_order = true;
-    for (uint32_t i = 0; i < plan->n && status == NEAP_OK; i++) {
-        if (seen[plan->tasks[i]])
+    for (uint32_t i = 0; i < list->n && status == NEAP_OK; i++) {
+        if (seen[list->tasks[i]])
             continue;
-        seen[plan->tasks[i]] = true;
-        *in_order = *in_order && plan->tasks[i] == next++;
+        seen[list->tasks[i]] = true;
+        *in_order = *in_order && list->tasks[i] == next++;
     }
     NEAP_DELETE(run->allocator, run->x.n_tasks, seen);
     return status;
@@ -199,7 +199,7 @@ static neap_status look_at_bound(neap_run *run, neap_diag *diag)
     bound_figures figures = read_bound(run);
     bool in_order = false;
     if (run->best.found && figures.order_ticks > figures.any_ticks)
-        NEAP_TRY(is_in_order(run, &run->best, &in_order, diag));
+        NEAP_TRY(is_in_order(run, &run->best.list, &in_order, diag));
     run->any_ticks = figures.any_ticks;
     run->bound_ticks = in_order ? figures.order_ticks : figures.any_ticks;
     run->scope = in_order ? "order" : "any";
@@ -367,14 +367,12 @@ static neap_status write_plan(neap_run *run, draft *d, neap_diag *diag)
 {
     const planner *p = run->p;
     const search_plan *best = &run->best;
-    compute_list list = {.n = best->n, .tasks = best->tasks, .choice = best->choice};
     neap_timeline timeline = {0};
     bool from_start = is_start_best(run);
     neap_status status =
         from_start
             ? neap_start_plan_copy(&run->start, p->allocator, &run->x, p->request, &d->plan, diag)
-            : neap_schedule_to_plan(p->allocator, &run->x, p->request, &list, best->n_transfers,
-                                    best->transfers, &d->plan, diag);
+            : neap_schedule_to_plan(p->allocator, &run->x, p->request, &best->list, &d->plan, diag);
     if (status == NEAP_OK)
         status = neap_timeline_build(p->allocator, p->graph, d->plan, &p->request->link, &timeline,
                                      diag);
@@ -412,55 +410,48 @@ static neap_status write_draft(neap_run *run, draft *d, neap_diag *diag)
     }
     if (is_undecided(run, d))
         return NEAP_OK;
-    neap_status status = write_plan(run, d, diag);
-    if (status == NEAP_OK && !seeks_peak(run))
-        status = neap_draft_add_number(p, d, "any_order_bound",
-                                       neap_graph_seconds(p->graph, figures->any_ticks), diag);
-    if (status == NEAP_OK && !seeks_peak(run))
-        status = neap_draft_add_number(p, d, "fixed_order_bound",
-                                       neap_graph_seconds(p->graph, figures->order_ticks), diag);
-    return status;
+    NEAP_TRY(write_plan(run, d, diag));
+    if (seeks_peak(run))
+        return NEAP_OK;
+    NEAP_TRY(neap_draft_add_number(p, d, "any_order_bound",
+                                   neap_graph_seconds(p->graph, figures->any_ticks), diag));
+    return neap_draft_add_number(p, d, "fixed_order_bound",
+                                 neap_graph_seconds(p->graph, figures->order_ticks), diag);
 }
 
 static neap_status begin(neap_run *run, neap_diag *diag)
 {
     const planner *p = run->p;
     const neap_link *link = &p->request->link;
+    problem *x = &run->x;
     run->link = link->out_bandwidth > 0 && link->in_bandwidth > 0 ? link : NULL;
     run->floor = neap_graph_floor_bytes(p->graph, NULL);
     run->within = p->budget;
     /* Few long streams are better than many short ones, but threads should not idle. */
     bool limited = p->request->time_limit > 0;
     run->n_streams = limited && neap_team_size(p->request->threads, STREAMS) < 3 ? 2 : STREAMS;
-    neap_status status = neap_problem_init(&run->x, run->allocator, p->request, diag);
-    if (status == NEAP_OK)
-        status = neap_start_plan_read(&run->start, run->allocator, &run->x, p->request, diag);
-    if (status == NEAP_OK)
-        status =
-            neap_bound_create(run->allocator, &run->x, p->budget, run->link, &run->bound, diag);
+    NEAP_TRY(neap_problem_init(x, run->allocator, p->request, diag));
+    NEAP_TRY(neap_start_plan_read(&run->start, run->allocator, x, p->request, diag));
+    NEAP_TRY(neap_bound_create(run->allocator, x, p->budget, run->link, &run->bound, diag));
     /* Where no plan can fit, the least peak is sought. */
     bool down = seeks_peak(run) || p->budget < run->floor;
     int64_t budget = down ? run->floor : p->budget;
-    for (uint32_t k = 0; k < run->n_streams && status == NEAP_OK; k++)
-        status = neap_search_init(&run->streams[k], run->allocator, &run->x, budget, run->link,
-                                  p->request->seed * STREAMS + k, diag);
-    for (uint32_t k = 0; k < run->n_streams; k++)
-        neap_search_set_stop(&run->streams[k], stopped, run);
-    for (uint32_t k = run->n_streams / 2; k < run->n_streams; k++)
-        run->streams[k].restarts = true;
-    for (uint32_t k = 1; k < run->n_streams; k++)
-        run->streams[k].n_restarts = 1; /* with noise from the start */
-    if (status == NEAP_OK)
-        status = NEAP_NEW(run->allocator, run->x.n_tensors, &run->cut.fates, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(run->allocator, run->x.n_tensors, &run->cut.loose, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(run->allocator, run->x.n_tensors, &run->told.fates, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(run->allocator, run->x.n_tensors, &run->told.loose, diag);
-    run->iterations = 20 + 100000 / (run->x.n_tasks + 100);
+    for (uint32_t k = 0; k < run->n_streams; k++) {
+        search *s = &run->streams[k];
+        NEAP_TRY(neap_search_init(s, run->allocator, x, budget, run->link,
+                                  p->request->seed * STREAMS + k, diag));
+        neap_search_set_stop(s, stopped, run);
+        s->restarts = k >= run->n_streams / 2;
+        s->n_restarts = k > 0; /* with noise from the start */
+    }
+    if (!NEAP_TAKE(&x->arena, x->n_tensors, run->cut.fates) ||
+        !NEAP_TAKE(&x->arena, x->n_tensors, run->cut.loose) ||
+        !NEAP_TAKE(&x->arena, x->n_tensors, run->told.fates) ||
+        !NEAP_TAKE(&x->arena, x->n_tensors, run->told.loose))
+        return neap_fail_no_memory(diag);
+    run->iterations = 20 + 100000 / (x->n_tasks + 100);
     run->bounding = true;
-    return status;
+    return NEAP_OK;
 }
 
 static neap_status plan_with(neap_run *run, draft *d, neap_diag *diag)
@@ -474,11 +465,7 @@ static neap_status plan_with(neap_run *run, draft *d, neap_diag *diag)
         status = write_draft(run, d, diag);
     for (uint32_t k = 0; k < STREAMS; k++)
         neap_search_clear(&run->streams[k]);
-    neap_search_plan_clear(run->allocator, &run->x, &run->best);
-    NEAP_DELETE(run->allocator, run->x.n_tensors, run->cut.fates);
-    NEAP_DELETE(run->allocator, run->x.n_tensors, run->cut.loose);
-    NEAP_DELETE(run->allocator, run->x.n_tensors, run->told.fates);
-    NEAP_DELETE(run->allocator, run->x.n_tensors, run->told.loose);
+    neap_compute_list_clear(run->allocator, &run->x, &run->best.list);
     neap_bound_destroy(run->bound);
     neap_start_plan_clear(&run->start, run->allocator, &run->x);
     neap_problem_clear(&run->x);

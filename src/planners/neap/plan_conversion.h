@@ -11,24 +11,19 @@
 
 #include "planners/neap/transfers.h"
 
-/* The plan of the request's method and budget. transfers may be NULL; those that stay are skipped.
- */
+/* The plan of the request's method and budget. Transfers that stay are skipped. */
 neap_status neap_schedule_to_plan(neap_allocator *allocator, const problem *x,
                                   const neap_request *request, const compute_list *list,
-                                  uint32_t n_transfers, const transfer *transfers, neap_plan **plan,
-                                  neap_diag *diag);
+                                  neap_plan **plan, neap_diag *diag);
 
 /*
- * The inverse, for a plan of the same graph that the judge accepts: its computations as a list
- * (tasks into *tasks, *n of them, *capacity reserved; choice[] by task) and its transfers, sorted
- * by `after`. Copies that nothing reads, and those of tensors that may not be copied (problem.h),
- * are left out: such a tensor counts as there. A variant that the problem leaves out counts as the
- * fastest with no more workspace, and where executions differ in variant the leanest counts.
+ * The inverse, for a plan of the same graph that the judge accepts: its computations and transfers,
+ * sorted by `after`, into a list that is zeroed or owns its arrays, to be cleared in any case.
+ * Copies that nothing reads, and those of tensors that may not be copied (problem.h), are left out:
+ * such a tensor counts as there. A variant that the problem leaves out counts as the fastest with
+ * no more workspace, and where executions differ in variant the leanest counts.
  */
 neap_status neap_plan_to_schedule(neap_allocator *allocator, const problem *x,
-                                  const neap_plan *plan, uint32_t **tasks, uint32_t *n,
-                                  size_t *capacity, uint32_t *choice, transfer **transfers,
-                                  uint32_t *n_transfers, size_t *transfer_capacity,
-                                  neap_diag *diag);
+                                  const neap_plan *plan, compute_list *list, neap_diag *diag);
 
 #endif

@@ -25,13 +25,8 @@ typedef struct reading {
     const problem *x;
     neap_allocator *allocator;
     neap_diag *diag;
-    neap_arena arena;
     whereabouts *tensors;
-    uint32_t *tasks, n;
-    size_t capacity;
-    transfer *found;
-    uint32_t n_found;
-    size_t found_capacity;
+    compute_list *list;
 } reading;
 
 /* A costly view's tensor has no bytes: what counts is the storage's. */
@@ -48,20 +43,22 @@ static void forget_absence(whereabouts *w)
 static neap_status note_transfer(reading *r, uint32_t tensor, uint32_t before)
 {
     whereabouts *w = &r->tensors[tensor];
+    compute_list *list = r->list;
     if (w->has_left && w->is_back && tensor_can_offload(r->x, tensor)) {
-        NEAP_TRY(NEAP_RESERVE(r->allocator, (size_t)r->n_found + 1, &r->found, &r->found_capacity,
-                              r->diag));
+        NEAP_TRY(NEAP_RESERVE(r->allocator, (size_t)list->n_transfers + 1, &list->transfers,
+                              &list->transfer_capacity, r->diag));
         uint32_t copied = w->is_copied && w->copied < w->touched ? w->copied : w->touched;
-        r->found[r->n_found++] = (transfer){.tensor = tensor,
-                                            .after = w->touched,
-                                            .before = before,
-                                            .copies_out = w->is_copied || !w->on_host,
-                                            .copied = copied,
-                                            .freed = w->freed,
-                                            .fetched = w->fetched,
-                                            .copy_turn = w->is_copied ? w->copy_turn : w->free_turn,
-                                            .free_turn = w->free_turn,
-                                            .fetch_turn = w->fetch_turn};
+        list->transfers[list->n_transfers++] =
+            (transfer){.tensor = tensor,
+                       .after = w->touched,
+                       .before = before,
+                       .copies_out = w->is_copied || !w->on_host,
+                       .copied = copied,
+                       .freed = w->freed,
+                       .fetched = w->fetched,
+                       .copy_turn = w->is_copied ? w->copy_turn : w->free_turn,
+                       .free_turn = w->free_turn,
+                       .fetch_turn = w->fetch_turn};
         w->on_host = true;
     }
     if (w->has_left)
@@ -71,8 +68,8 @@ static neap_status note_transfer(reading *r, uint32_t tensor, uint32_t before)
 
 static neap_status touch(reading *r, uint32_t tensor)
 {
-    neap_status status = note_transfer(r, tensor, r->n);
-    r->tensors[tensor].touched = r->n;
+    neap_status status = note_transfer(r, tensor, r->list->n);
+    r->tensors[tensor].touched = r->list->n;
     return status;
 }
 
@@ -95,7 +92,7 @@ static uint32_t choice_of(const problem *x, uint32_t task, const neap_step *step
     return i;
 }
 
-static neap_status read_compute(reading *r, const neap_step *step, uint32_t *choice)
+static neap_status read_compute(reading *r, const neap_step *step)
 {
     const problem *x = r->x;
     const neap_op *op = neap_graph_op(x->graph, step->id);
@@ -105,19 +102,21 @@ static neap_status read_compute(reading *r, const neap_step *step, uint32_t *cho
             arrive(r, op->outputs[i]);
         return NEAP_OK;
     }
-    NEAP_TRY(NEAP_RESERVE(r->allocator, (size_t)r->n + 1, &r->tasks, &r->capacity, r->diag));
+    compute_list *list = r->list;
+    NEAP_TRY(
+        NEAP_RESERVE(r->allocator, (size_t)list->n + 1, &list->tasks, &list->capacity, r->diag));
     for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)
         NEAP_TRY(touch(r, x->reads.items[i]));
     for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
         forget_absence(&r->tensors[x->makes.items[i]]);
-        r->tensors[x->makes.items[i]].touched = r->n;
+        r->tensors[x->makes.items[i]].touched = r->list->n;
     }
     for (uint32_t i = 0; i < op->n_outputs; i++)
         arrive(r, op->outputs[i]);
     uint32_t lean = choice_of(x, task, step);
-    if (lean > choice[task])
-        choice[task] = lean;
-    r->tasks[r->n++] = task;
+    if (lean > list->choice[task])
+        list->choice[task] = lean;
+    list->tasks[list->n++] = task;
     return NEAP_OK;
 }
 
@@ -131,7 +130,7 @@ static void read_free(reading *r, uint32_t value, uint32_t at)
     if (w->has_left) /* it came back for nothing */
         return;
     w->has_left = true;
-    w->freed = r->n;
+    w->freed = r->list->n;
     w->free_turn = at;
 }
 
@@ -142,7 +141,7 @@ static void read_offload(reading *r, uint32_t value, uint32_t at)
         return;
     r->tensors[t].is_copied = true;
     r->tensors[t].copy_turn = at;
-    r->tensors[t].copied = r->n - 1;
+    r->tensors[t].copied = r->list->n - 1;
 }
 
 static void read_prefetch(reading *r, uint32_t value, uint32_t at)
@@ -150,19 +149,19 @@ static void read_prefetch(reading *r, uint32_t value, uint32_t at)
     uint32_t t = tensor_below(r->x, value);
     if (t != NEAP_NONE && r->tensors[t].residents == 0) {
         r->tensors[t].is_back = true;
-        r->tensors[t].fetched = r->n;
+        r->tensors[t].fetched = r->list->n;
         r->tensors[t].fetch_turn = at;
     }
     arrive(r, value);
 }
 
-static neap_status read_steps(reading *r, const neap_plan *plan, uint32_t *choice)
+static neap_status read_steps(reading *r, const neap_plan *plan)
 {
     const neap_step *steps = neap_plan_steps(plan);
     for (uint32_t i = 0; i < neap_plan_step_count(plan); i++) {
         switch (steps[i].kind) {
         case NEAP_COMPUTE:
-            NEAP_TRY(read_compute(r, &steps[i], choice));
+            NEAP_TRY(read_compute(r, &steps[i]));
             break;
         case NEAP_FREE:
             read_free(r, steps[i].id, i);
@@ -177,7 +176,7 @@ static neap_status read_steps(reading *r, const neap_plan *plan, uint32_t *choic
     }
     for (uint32_t t = 0; t < r->x->n_tensors; t++)
         if (r->x->is_output[t])
-            NEAP_TRY(note_transfer(r, t, r->n));
+            NEAP_TRY(note_transfer(r, t, r->list->n));
     return NEAP_OK;
 }
 
@@ -189,44 +188,20 @@ static int by_order(const void *left, const void *right)
     return (a->copy_turn > b->copy_turn) - (a->copy_turn < b->copy_turn);
 }
 
-/* Hands everything over. */
-static neap_status hand_over(reading *r, transfer **transfers, uint32_t *n_transfers,
-                             size_t *capacity)
-{
-    NEAP_TRY(NEAP_RESERVE(r->allocator, r->n_found, transfers, capacity, r->diag));
-    if (r->n_found)
-        qsort(r->found, r->n_found, sizeof *r->found, by_order);
-    for (uint32_t i = 0; i < r->n_found; i++)
-        (*transfers)[i] = r->found[i];
-    *n_transfers = r->n_found;
-    return NEAP_OK;
-}
-
 neap_status neap_plan_to_schedule(neap_allocator *allocator, const problem *x,
-                                  const neap_plan *plan, uint32_t **tasks, uint32_t *n,
-                                  size_t *capacity, uint32_t *choice, transfer **transfers,
-                                  uint32_t *n_transfers, size_t *transfer_capacity, neap_diag *diag)
+                                  const neap_plan *plan, compute_list *list, neap_diag *diag)
 {
-    reading r = {.x = x,
-                 .allocator = neap_allocator_or_system(allocator),
-                 .diag = diag,
-                 .tasks = *tasks,
-                 .capacity = *capacity};
-    neap_status status = NEAP_OK;
-    neap_arena_init(&r.arena, allocator);
-    r.tensors = neap_arena_alloc(&r.arena, x->n_tensors, sizeof *r.tensors);
-    if (!r.tensors)
-        status = neap_fail_no_memory(diag);
+    allocator = neap_allocator_or_system(allocator);
+    reading r = {.x = x, .allocator = allocator, .diag = diag, .list = list};
+    list->n = list->n_transfers = 0;
+    if (!list->choice)
+        NEAP_TRY(NEAP_NEW(allocator, x->n_tasks, &list->choice, diag));
     for (uint32_t k = 0; k < x->n_tasks; k++)
-        choice[k] = 0;
-    if (status == NEAP_OK)
-        status = read_steps(&r, plan, choice);
-    if (status == NEAP_OK)
-        status = hand_over(&r, transfers, n_transfers, transfer_capacity);
-    *tasks = r.tasks;
-    *capacity = r.capacity;
-    *n = r.n;
-    NEAP_DELETE(r.allocator, r.found_capacity, r.found);
-    neap_arena_clear(&r.arena);
+        list->choice[k] = 0;
+    NEAP_TRY(NEAP_NEW(allocator, x->n_tensors, &r.tensors, diag));
+    neap_status status = read_steps(&r, plan);
+    if (status == NEAP_OK && list->n_transfers > 1)
+        qsort(list->transfers, list->n_transfers, sizeof *list->transfers, by_order);
+    NEAP_DELETE(allocator, x->n_tensors, r.tensors);
     return status;
 }

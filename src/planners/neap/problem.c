@@ -59,12 +59,10 @@ static bool reads_costly_view(const problem *x, const neap_op *op)
 
 /* ---- Building ---- */
 
-#define TAKE(x, count, array) ((array) = neap_arena_alloc(&(x)->arena, (count), sizeof *(array)))
-
 static bool number_tasks(problem *x)
 {
     uint32_t n_ops = neap_graph_op_count(x->graph);
-    if (!TAKE(x, n_ops, x->task_of_op) || !TAKE(x, n_ops, x->task_op))
+    if (!NEAP_TAKE(&x->arena, n_ops, x->task_of_op) || !NEAP_TAKE(&x->arena, n_ops, x->task_op))
         return false;
     for (uint32_t o = 0; o < n_ops; o++) {
         x->task_of_op[o] = NEAP_NONE;
@@ -92,9 +90,10 @@ static bool number_tensors(problem *x)
 {
     const neap_graph *graph = x->graph;
     uint32_t n_values = neap_graph_value_count(graph);
-    if (!TAKE(x, n_values, x->tensor_of_value) || !TAKE(x, n_values, x->tensor_value) ||
-        !TAKE(x, n_values, x->bytes) || !TAKE(x, n_values, x->producer) ||
-        !TAKE(x, n_values, x->is_output) || !TAKE(x, n_values, x->pins))
+    if (!NEAP_TAKE(&x->arena, n_values, x->tensor_of_value) ||
+        !NEAP_TAKE(&x->arena, n_values, x->tensor_value) ||
+        !NEAP_TAKE(&x->arena, n_values, x->bytes) || !NEAP_TAKE(&x->arena, n_values, x->producer) ||
+        !NEAP_TAKE(&x->arena, n_values, x->is_output) || !NEAP_TAKE(&x->arena, n_values, x->pins))
         return false;
     for (uint32_t v = 0; v < n_values; v++)
         x->tensor_of_value[v] = NEAP_NONE;
@@ -158,10 +157,12 @@ static bool list_tensors(problem *x)
         const neap_op *op = neap_graph_op(x->graph, x->task_op[k]);
         n_items += 2 * ((size_t)op->n_inputs + op->n_outputs);
     }
-    if (!TAKE(x, (size_t)x->n_tasks + 1, x->makes.start) ||
-        !TAKE(x, (size_t)x->n_tasks + 1, x->reads.start) || !TAKE(x, n_items, x->makes.items) ||
-        !TAKE(x, n_items, x->reads.items) || !TAKE(x, x->n_tasks, x->made_bytes) ||
-        !TAKE(x, x->n_tasks, x->read_bytes))
+    if (!NEAP_TAKE(&x->arena, (size_t)x->n_tasks + 1, x->makes.start) ||
+        !NEAP_TAKE(&x->arena, (size_t)x->n_tasks + 1, x->reads.start) ||
+        !NEAP_TAKE(&x->arena, n_items, x->makes.items) ||
+        !NEAP_TAKE(&x->arena, n_items, x->reads.items) ||
+        !NEAP_TAKE(&x->arena, x->n_tasks, x->made_bytes) ||
+        !NEAP_TAKE(&x->arena, x->n_tasks, x->read_bytes))
         return false;
     uint32_t n_makes = 0, n_reads = 0, found[2];
     for (uint32_t k = 0; k < x->n_tasks; k++) {
@@ -190,8 +191,8 @@ static bool list_readers(problem *x)
 {
     uint32_t n_reads = x->reads.start[x->n_tasks];
     uint32_t *at;
-    if (!TAKE(x, (size_t)x->n_tensors + 1, x->readers.start) ||
-        !TAKE(x, n_reads, x->readers.items) || !TAKE(x, x->n_tensors, at))
+    if (!NEAP_TAKE(&x->arena, (size_t)x->n_tensors + 1, x->readers.start) ||
+        !NEAP_TAKE(&x->arena, n_reads, x->readers.items) || !NEAP_TAKE(&x->arena, x->n_tensors, at))
         return false;
     for (uint32_t i = 0; i < n_reads; i++)
         x->readers.start[x->reads.items[i] + 1]++;
@@ -232,7 +233,8 @@ static bool list_variants(problem *x)
     uint32_t n = 0;
     for (uint32_t k = 0; k < x->n_tasks; k++)
         n_items += neap_graph_op(x->graph, x->task_op[k])->n_variants;
-    if (!TAKE(x, n_items, x->variants) || !TAKE(x, (size_t)x->n_tasks + 1, x->variant_start))
+    if (!NEAP_TAKE(&x->arena, n_items, x->variants) ||
+        !NEAP_TAKE(&x->arena, (size_t)x->n_tasks + 1, x->variant_start))
         return false;
     for (uint32_t k = 0; k < x->n_tasks; k++) {
         const neap_op *op = neap_graph_op(x->graph, x->task_op[k]);

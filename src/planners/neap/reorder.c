@@ -1,4 +1,5 @@
 /* Runs that change their place: the order of computations is the search's to choose, too. */
+#include "base/fail.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "planners/neap/search.h"
@@ -130,11 +131,9 @@ static void draw_order(search *s, uint32_t *list, uint32_t *missing, uint32_t *r
 neap_status neap_search_load_random(search *s, neap_diag *diag)
 {
     uint32_t n = s->x->n_tasks, *scratch;
-    neap_status status = NEAP_NEW(s->allocator, 3 * (size_t)n, &scratch, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_NEW(s->allocator, 3 * (size_t)n, &scratch, diag));
     draw_order(s, scratch, scratch + n, scratch + 2 * n);
-    status = neap_sequence_load(&s->q, &(compute_list){.n = n, .tasks = scratch}, 0, NULL, diag);
+    neap_status status = neap_sequence_load(&s->q, &(compute_list){.n = n, .tasks = scratch}, diag);
     NEAP_DELETE(s->allocator, 3 * (size_t)n, scratch);
     return status;
 }

@@ -25,8 +25,6 @@ typedef struct event {
 typedef struct emission {
     const problem *x;
     const compute_list *list;
-    const transfer *transfers;
-    uint32_t n_transfers;
     neap_arena arena;
     neap_plan *plan;
     neap_diag *diag;
@@ -39,8 +37,6 @@ typedef struct emission {
     event *events;                /* in the order of the plan */
     uint32_t n_events, next_event;
 } emission;
-
-#define TAKE(e, count, array) ((array) = neap_arena_alloc(&(e)->arena, (count), sizeof *(array)))
 
 static void fill_none(uint32_t *items, size_t count)
 {
@@ -61,8 +57,9 @@ static bool find_last_touches(emission *e)
         n_touches += (size_t)(x->makes.start[k + 1] - x->makes.start[k]) +
                      (x->reads.start[k + 1] - x->reads.start[k]);
     }
-    if (n_touches > UINT32_MAX || !TAKE(e, n_touches, e->left) ||
-        !TAKE(e, (size_t)list->n + 1, e->left_end) || !TAKE(e, x->n_tensors, needed))
+    if (n_touches > UINT32_MAX || !NEAP_TAKE(&e->arena, n_touches, e->left) ||
+        !NEAP_TAKE(&e->arena, (size_t)list->n + 1, e->left_end) ||
+        !NEAP_TAKE(&e->arena, x->n_tensors, needed))
         return false;
     for (uint32_t t = 0; t < x->n_tensors; t++)
         needed[t] = x->is_output[t];
@@ -102,8 +99,9 @@ static bool find_idle_views(emission *e)
     const neap_graph *graph = x->graph;
     uint32_t n_ops = neap_graph_op_count(graph), n_outputs;
     bool *needed;
-    if (!TAKE(e, neap_graph_value_count(graph), needed) || !TAKE(e, x->n_tensors, e->idle) ||
-        !TAKE(e, n_ops, e->idle_beside))
+    if (!NEAP_TAKE(&e->arena, neap_graph_value_count(graph), needed) ||
+        !NEAP_TAKE(&e->arena, x->n_tensors, e->idle) ||
+        !NEAP_TAKE(&e->arena, n_ops, e->idle_beside))
         return false;
     fill_none(e->idle, x->n_tensors);
     const uint32_t *outputs = neap_graph_outputs(graph, &n_outputs);
@@ -143,12 +141,13 @@ static int by_turn(const void *left, const void *right)
 static bool list_events(emission *e)
 {
     bool *on_host;
-    if (e->n_transfers == 0)
+    if (e->list->n_transfers == 0)
         return true;
-    if (!TAKE(e, e->x->n_tensors, on_host) || !TAKE(e, 3 * (size_t)e->n_transfers, e->events))
+    if (!NEAP_TAKE(&e->arena, e->x->n_tensors, on_host) ||
+        !NEAP_TAKE(&e->arena, 3 * (size_t)e->list->n_transfers, e->events))
         return false;
-    for (uint32_t i = 0; i < e->n_transfers; i++) {
-        const transfer *t = &e->transfers[i];
+    for (uint32_t i = 0; i < e->list->n_transfers; i++) {
+        const transfer *t = &e->list->transfers[i];
         if (t->stays)
             continue;
         if (t->copies_out || !on_host[t->tensor])
@@ -272,7 +271,8 @@ static neap_status write_events(emission *e, uint32_t p)
         const event *now = &e->events[e->next_event];
         if (now->place > p)
             break;
-        uint32_t tensor = e->transfers[now->transfer].tensor, value = e->x->tensor_value[tensor];
+        uint32_t tensor = e->list->transfers[now->transfer].tensor,
+                 value = e->x->tensor_value[tensor];
         if (now->kind == NEAP_FREE) {
             status = write_free(e, tensor);
             continue;
@@ -327,8 +327,10 @@ static bool prepare(emission *e)
     const problem *x = e->x;
     const neap_graph *graph = x->graph;
     uint32_t n_values = neap_graph_value_count(graph), n_ops = neap_graph_op_count(graph);
-    if (!TAKE(e, n_values, e->resident) || !TAKE(e, n_values, e->beside) ||
-        !TAKE(e, x->n_tensors, e->on_tensor) || !TAKE(e, n_ops, e->ran) || !TAKE(e, n_ops, e->ops))
+    if (!NEAP_TAKE(&e->arena, n_values, e->resident) ||
+        !NEAP_TAKE(&e->arena, n_values, e->beside) ||
+        !NEAP_TAKE(&e->arena, x->n_tensors, e->on_tensor) || !NEAP_TAKE(&e->arena, n_ops, e->ran) ||
+        !NEAP_TAKE(&e->arena, n_ops, e->ops))
         return false;
     for (uint32_t v = 0; v < n_values; v++)
         e->resident[v] = neap_graph_value(graph, v)->producer == NEAP_NONE;
@@ -338,14 +340,9 @@ static bool prepare(emission *e)
 
 neap_status neap_schedule_to_plan(neap_allocator *allocator, const problem *x,
                                   const neap_request *request, const compute_list *list,
-                                  uint32_t n_transfers, const transfer *transfers, neap_plan **plan,
-                                  neap_diag *diag)
+                                  neap_plan **plan, neap_diag *diag)
 {
-    emission e = {.x = x,
-                  .list = list,
-                  .transfers = transfers,
-                  .n_transfers = transfers ? n_transfers : 0,
-                  .diag = diag};
+    emission e = {.x = x, .list = list, .diag = diag};
     *plan = NULL;
     neap_arena_init(&e.arena, allocator);
     neap_status status = prepare(&e) ? NEAP_OK : neap_fail_no_memory(diag);

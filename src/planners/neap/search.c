@@ -74,8 +74,9 @@ neap_status neap_search_init(search *s, neap_allocator *allocator, const problem
                   .local_ticks = INT64_MAX,
                   .most_ticks = INT64_MAX};
     NEAP_TRY(neap_sequence_init(&s->q, allocator, x, diag));
-    NEAP_TRY(NEAP_NEW(allocator, x->n_tensors, &s->droppable, diag));
-    NEAP_TRY(NEAP_NEW(allocator, x->n_tasks, &s->flexible, diag));
+    if (!NEAP_TAKE(&s->q.arena, x->n_tensors, s->droppable) ||
+        !NEAP_TAKE(&s->q.arena, x->n_tasks, s->flexible))
+        return neap_fail_no_memory(diag);
     if (link)
         NEAP_TRY(neap_transfer_scratch_create(allocator, x, link, &s->scratch, diag));
     for (uint32_t t = 0; t < x->n_tasks; t++)
@@ -94,12 +95,8 @@ void neap_search_clear(search *s)
 {
     neap_allocator *a = s->allocator;
     neap_sequence_clear(&s->q);
-    if (s->x) {
-        NEAP_DELETE(a, s->x->n_tensors, s->droppable);
-        NEAP_DELETE(a, s->x->n_tasks, s->flexible);
-    }
-    neap_search_plan_clear(a, s->x, &s->best);
-    neap_search_plan_clear(a, s->x, &s->trial);
+    neap_compute_list_clear(a, s->x, &s->best.list);
+    neap_compute_list_clear(a, s->x, &s->trial.list);
     neap_transfer_scratch_destroy(s->scratch);
     NEAP_DELETE(a, s->place_capacity, s->place_of);
     NEAP_DELETE(a, s->room_capacity, s->room);

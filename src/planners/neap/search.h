@@ -54,12 +54,7 @@ typedef struct search_plan {
     bool found;
     int64_t ticks; /* the makespan */
     int64_t peak;  /* all bytes */
-    uint32_t *tasks, n;
-    size_t capacity;
-    uint32_t *choice; /* by task */
-    transfer *transfers;
-    uint32_t n_transfers;
-    size_t transfer_capacity;
+    compute_list list;
 } search_plan;
 
 typedef struct search {
@@ -147,7 +142,6 @@ neap_status neap_search_keep(search *s, neap_diag *diag);
 
 neap_status neap_search_plan_copy(neap_allocator *allocator, const problem *x, search_plan *to,
                                   const search_plan *from, neap_diag *diag);
-void neap_search_plan_clear(neap_allocator *allocator, const problem *x, search_plan *plan);
 
 /* ---- Its parts ---- */
 

@@ -545,8 +545,7 @@ static bool make_empty(sequence *q)
     return true;
 }
 
-neap_status neap_sequence_load(sequence *q, const compute_list *list, uint32_t n_transfers,
-                               const transfer *transfers, neap_diag *diag)
+neap_status neap_sequence_load(sequence *q, const compute_list *list, neap_diag *diag)
 {
     const problem *x = q->x;
     bool ok = make_empty(q);
@@ -557,10 +556,11 @@ neap_status neap_sequence_load(sequence *q, const compute_list *list, uint32_t n
     if (!ok)
         return neap_fail_no_memory(diag);
     /* Items were given out in order, behind the end. */
-    for (uint32_t i = 0; i < n_transfers; i++)
-        if (!transfers[i].stays)
-            change_away(q, transfers[i].tensor,
-                        transfers[i].before < list->n ? transfers[i].before + 1 : q->end, true);
+    for (uint32_t i = 0; i < list->n_transfers; i++) {
+        const transfer *t = &list->transfers[i];
+        if (!t->stays)
+            change_away(q, t->tensor, t->before < list->n ? t->before + 1 : q->end, true);
+    }
     return NEAP_OK;
 }
 
@@ -572,7 +572,7 @@ neap_status neap_sequence_load_natural(sequence *q, neap_diag *diag)
     for (uint32_t t = 0; t < x->n_tasks; t++)
         natural[t] = t;
     compute_list list = {.n = x->n_tasks, .tasks = natural};
-    neap_status status = neap_sequence_load(q, &list, 0, NULL, diag);
+    neap_status status = neap_sequence_load(q, &list, diag);
     NEAP_DELETE(q->allocator, x->n_tasks, natural);
     return status;
 }

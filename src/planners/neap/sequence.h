@@ -92,8 +92,7 @@ neap_status neap_sequence_init(sequence *q, neap_allocator *allocator, const pro
 void neap_sequence_clear(sequence *q);
 /* Replaces the whole by a list (neap_plan_to_schedule gives one): legal, every task at least once.
  */
-neap_status neap_sequence_load(sequence *q, const compute_list *list, uint32_t n_transfers,
-                               const transfer *transfers, neap_diag *diag);
+neap_status neap_sequence_load(sequence *q, const compute_list *list, neap_diag *diag);
 /* Every task once, in the graph's order, by its fastest variant; then, until something changes, a
    task's item. */
 neap_status neap_sequence_load_natural(sequence *q, neap_diag *diag);

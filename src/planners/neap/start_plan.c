@@ -66,24 +66,22 @@ static neap_status compare_with_pins(start_plan *start, neap_allocator *allocato
 
 /* A task that may run but once does: what it makes is kept from then on. Transfers, which are by
    position, go if any run does. */
-static neap_status drop_forbidden_runs(search_plan *plan, neap_allocator *allocator,
+static neap_status drop_forbidden_runs(compute_list *list, neap_allocator *allocator,
                                        const problem *x, neap_diag *diag)
 {
     bool *ran;
     uint32_t n = 0;
-    neap_status status = NEAP_NEW(allocator, x->n_tasks, &ran, diag);
-    if (status != NEAP_OK)
-        return status;
-    for (uint32_t i = 0; i < plan->n; i++) {
-        uint32_t task = plan->tasks[i];
+    NEAP_TRY(NEAP_NEW(allocator, x->n_tasks, &ran, diag));
+    for (uint32_t i = 0; i < list->n; i++) {
+        uint32_t task = list->tasks[i];
         if (ran[task] && !may_run_again(x, x->task_op[task]))
             continue;
         ran[task] = true;
-        plan->tasks[n++] = task;
+        list->tasks[n++] = task;
     }
-    if (n < plan->n)
-        plan->n_transfers = 0;
-    plan->n = n;
+    if (n < list->n)
+        list->n_transfers = 0;
+    list->n = n;
     NEAP_DELETE(allocator, x->n_tasks, ran);
     return NEAP_OK;
 }
@@ -97,24 +95,17 @@ neap_status neap_start_plan_read(start_plan *start, neap_allocator *allocator, c
     *start = (start_plan){.given = request->start};
     if (!request->start)
         return NEAP_OK;
-    neap_status status = judge(start, allocator, request, diag);
-    if (status == NEAP_OK)
-        status = compare_with_pins(start, allocator, x, request, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, x->n_tasks, &s->choice, diag);
-    if (status == NEAP_OK)
-        status = neap_plan_to_schedule(allocator, x, request->start, &s->tasks, &s->n, &s->capacity,
-                                       s->choice, &s->transfers, &s->n_transfers,
-                                       &s->transfer_capacity, diag);
-    if (status == NEAP_OK)
-        status = drop_forbidden_runs(s, allocator, x, diag);
-    s->found = status == NEAP_OK;
-    return status;
+    NEAP_TRY(judge(start, allocator, request, diag));
+    NEAP_TRY(compare_with_pins(start, allocator, x, request, diag));
+    NEAP_TRY(neap_plan_to_schedule(allocator, x, request->start, &s->list, diag));
+    NEAP_TRY(drop_forbidden_runs(&s->list, allocator, x, diag));
+    s->found = true;
+    return NEAP_OK;
 }
 
 void neap_start_plan_clear(start_plan *start, neap_allocator *allocator, const problem *x)
 {
-    neap_search_plan_clear(allocator, x, &start->schedule);
+    neap_compute_list_clear(allocator, x, &start->schedule.list);
     *start = (start_plan){0};
 }
 

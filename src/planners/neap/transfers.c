@@ -65,10 +65,38 @@ typedef struct schedule {
     transfer_scratch *s;
     const compute_list *list;
     const int64_t *room;
-    transfer *transfers;
+    transfer *transfers; /* the list's */
     uint32_t n_transfers;
     bool fetches_first; /* on an engine for both ways, before copies out that begin there, too */
 } schedule;
+
+neap_status neap_compute_list_copy(neap_allocator *allocator, const problem *x, compute_list *to,
+                                   const compute_list *from, neap_diag *diag)
+{
+    if (!to->choice)
+        NEAP_TRY(NEAP_NEW(allocator, x->n_tasks, &to->choice, diag));
+    NEAP_TRY(NEAP_RESERVE(allocator, from->n, &to->tasks, &to->capacity, diag));
+    NEAP_TRY(
+        NEAP_RESERVE(allocator, from->n_transfers, &to->transfers, &to->transfer_capacity, diag));
+    to->n = from->n;
+    to->n_transfers = from->n_transfers;
+    for (uint32_t i = 0; i < from->n; i++)
+        to->tasks[i] = from->tasks[i];
+    for (uint32_t i = 0; i < from->n_transfers; i++)
+        to->transfers[i] = from->transfers[i];
+    for (uint32_t t = 0; t < x->n_tasks; t++)
+        to->choice[t] = from->choice[t];
+    return NEAP_OK;
+}
+
+void neap_compute_list_clear(neap_allocator *allocator, const problem *x, compute_list *list)
+{
+    NEAP_DELETE(allocator, list->capacity, list->tasks);
+    NEAP_DELETE(allocator, list->transfer_capacity, list->transfers);
+    if (list->choice)
+        NEAP_DELETE(allocator, x->n_tasks, list->choice);
+    *list = (compute_list){0};
+}
 
 neap_status neap_transfer_scratch_create(neap_allocator *allocator, const problem *x,
                                          const neap_link *link, transfer_scratch **scratch,
@@ -627,9 +655,11 @@ static void wander(schedule *c, uint64_t random, int64_t *best)
 }
 
 neap_status neap_transfers_schedule(transfer_scratch *scratch, const compute_list *list,
-                                    const int64_t *room, uint32_t n_transfers, transfer *transfers,
-                                    uint64_t noise, int64_t *ticks, neap_diag *diag)
+                                    const int64_t *room, uint64_t noise, int64_t *ticks,
+                                    neap_diag *diag)
 {
+    uint32_t n_transfers = list->n_transfers;
+    transfer *transfers = list->transfers;
     schedule c = {.s = scratch,
                   .list = list,
                   .room = room,

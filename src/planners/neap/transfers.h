@@ -24,12 +24,6 @@
 
 #include "planners/neap/problem.h"
 
-typedef struct compute_list {
-    uint32_t n;
-    const uint32_t *tasks;
-    const uint32_t *choice; /* by task: which of its variants, counted from variant_start */
-} compute_list;
-
 typedef struct transfer {
     uint32_t tensor;
     uint32_t after, before; /* given */
@@ -40,6 +34,19 @@ typedef struct transfer {
     uint32_t copy_turn, free_turn, fetch_turn; /* found with these */
 } transfer;
 
+typedef struct compute_list {
+    uint32_t n, *tasks;
+    uint32_t *choice; /* by task: which of its variants, counted from variant_start; NULL: 0 */
+    uint32_t n_transfers;
+    transfer *transfers;
+    size_t capacity, transfer_capacity; /* of a list that owns its arrays */
+} compute_list;
+
+/* Copies into a list that owns its arrays; one that is zeroed to begin with. */
+neap_status neap_compute_list_copy(neap_allocator *allocator, const problem *x, compute_list *to,
+                                   const compute_list *from, neap_diag *diag);
+void neap_compute_list_clear(neap_allocator *allocator, const problem *x, compute_list *list);
+
 typedef struct transfer_scratch transfer_scratch; /* working space, kept between calls */
 
 neap_status neap_transfer_scratch_create(neap_allocator *allocator, const problem *x,
@@ -48,17 +55,17 @@ neap_status neap_transfer_scratch_create(neap_allocator *allocator, const proble
 void neap_transfer_scratch_destroy(transfer_scratch *scratch);
 
 /*
- * Decides `stays`, `copied`, `freed` and `fetched` of all transfers (sorted by `after`) such that
- * the room suffices everywhere and the makespan is as short as a quick method can make it; *ticks
- * gets that makespan, exactly as the judge counts it for the plan described above. Costs O(n +
- * transfers) or little more: it is called thousands of times. A transfer whose host copy would come
- * from another one that stays makes the copy itself.
+ * Decides `stays`, `copied`, `freed` and `fetched` of the list's transfers (sorted by `after`) such
+ * that the room suffices everywhere and the makespan is as short as a quick method can make it;
+ * *ticks gets that makespan, exactly as the judge counts it for the plan described above. Costs O(n
+ * + transfers) or little more: it is called thousands of times. A transfer whose host copy would
+ * come from another one that stays makes the copy itself.
  *
  * A `noise` other than 0 draws one more way to do it, by chance; the best counts. Who asks again
  * and again about the same or much the same finds what no rule does.
  */
 neap_status neap_transfers_schedule(transfer_scratch *scratch, const compute_list *list,
-                                    const int64_t *room, uint32_t n_transfers, transfer *transfers,
-                                    uint64_t noise, int64_t *ticks, neap_diag *diag);
+                                    const int64_t *room, uint64_t noise, int64_t *ticks,
+                                    neap_diag *diag);
 
 #endif
