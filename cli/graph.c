@@ -11,11 +11,13 @@
 #include <neap/chain.h>
 #include <neap/graph.h>
 #include <neap/network.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Values of one kind, their storages counted once. */
 typedef struct kind_count {
     const char *kind;
+    uint32_t first; /* of its values */
     uint32_t values;
     int64_t bytes;
 } kind_count;
@@ -24,8 +26,8 @@ typedef struct summary {
     const cli_loaded *model;
     uint32_t n_ops, n_values;
     uint32_t n_forward; /* ops of the forward pass */
-    uint32_t n_kinds, kind_capacity;
-    kind_count *kinds; /* in the order they appear */
+    uint32_t n_kinds;
+    kind_count *kinds; /* n_values of them allocated; in the order they appear */
     bool knows_macs;   /* of every forward op that multiplies */
     int64_t forward_macs;
     uint32_t largest_op; /* whose inputs, outputs and workspace take most; NEAP_NONE: no ops */
@@ -36,54 +38,71 @@ typedef struct summary {
 
 /* ---- Counting ---- */
 
-/* Values are many and kinds few: a linear search over those seen. */
+static int by_kind(const void *a, const void *b)
+{
+    const kind_count *left = a, *right = b;
+    int order = strcmp(left->kind, right->kind);
+    return order != 0 ? order : left->first < right->first ? -1 : left->first > right->first;
+}
+
+static int by_first_value(const void *a, const void *b)
+{
+    const kind_count *left = a, *right = b;
+    return left->first < right->first ? -1 : left->first > right->first;
+}
+
 static bool count_kinds(summary *s)
 {
-    const neap_graph *graph = s->model->graph;
-    s->kind_capacity = s->n_values;
-    s->kinds = s->n_values ? cli_memory_new(s->n_values, sizeof *s->kinds) : NULL;
-    if (s->n_values && !s->kinds)
+    if (s->n_values == 0)
+        return true;
+    kind_count *kinds = s->kinds = cli_memory_new(s->n_values, sizeof *kinds);
+    if (!kinds)
         return false;
     for (uint32_t i = 0; i < s->n_values; i++) {
-        const neap_value *value = neap_graph_value(graph, i);
-        uint32_t k = 0;
-        while (k < s->n_kinds && strcmp(s->kinds[k].kind, value->kind) != 0)
-            k++;
-        if (k == s->n_kinds)
-            s->kinds[s->n_kinds++].kind = value->kind;
-        s->kinds[k].values++;
-        s->kinds[k].bytes += value->bytes;
+        const neap_value *value = neap_graph_value(s->model->graph, i);
+        kinds[i] = (kind_count){value->kind, i, 1, value->bytes};
     }
+    qsort(kinds, s->n_values, sizeof *kinds, by_kind);
+    for (uint32_t i = 0; i < s->n_values; i++) {
+        kind_count *last = s->n_kinds > 0 ? &kinds[s->n_kinds - 1] : NULL;
+        if (last && strcmp(last->kind, kinds[i].kind) == 0) {
+            last->values++;
+            last->bytes += kinds[i].bytes;
+        } else {
+            kinds[s->n_kinds++] = kinds[i];
+        }
+    }
+    qsort(kinds, s->n_kinds, sizeof *kinds, by_first_value);
     return true;
 }
 
-/* Bytes of the storages that an op touches, each once. */
-static int64_t op_storages(const neap_graph *graph, const neap_op *op)
+/* Bytes of the storages of these values, each once: `seen` holds the mark of those counted. */
+static int64_t new_storages(const neap_graph *graph, const uint32_t *ids, uint32_t count,
+                            uint32_t *seen, uint32_t mark)
 {
     int64_t bytes = 0;
-    uint32_t count = op->n_inputs + op->n_outputs;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t id = i < op->n_inputs ? op->inputs[i] : op->outputs[i - op->n_inputs];
-        uint32_t storage = neap_graph_value(graph, id)->storage;
-        bool seen = false;
-        for (uint32_t j = 0; j < i && !seen; j++) {
-            uint32_t before = j < op->n_inputs ? op->inputs[j] : op->outputs[j - op->n_inputs];
-            seen = neap_graph_value(graph, before)->storage == storage;
-        }
-        if (!seen)
+        uint32_t storage = neap_graph_value(graph, ids[i])->storage;
+        if (seen[storage] != mark)
             bytes += neap_graph_value(graph, storage)->bytes;
+        seen[storage] = mark;
     }
     return bytes;
 }
 
-static void count_ops(summary *s)
+static bool count_ops(summary *s)
 {
     const neap_graph *graph = s->model->graph;
+    uint32_t *seen = cli_memory_new(s->n_values, sizeof *seen); /* per storage: op + 1 */
+    if (s->n_values > 0 && !seen)
+        return false;
     s->largest_op = NEAP_NONE;
     s->largest_bytes = -1;
     for (uint32_t i = 0; i < s->n_ops; i++) {
         const neap_op *op = neap_graph_op(graph, i);
-        int64_t bytes = op_storages(graph, op) + op->variants[0].workspace;
+        int64_t bytes = op->variants[0].workspace;
+        bytes += new_storages(graph, op->inputs, op->n_inputs, seen, i + 1);
+        bytes += new_storages(graph, op->outputs, op->n_outputs, seen, i + 1);
         if (bytes > s->largest_bytes) {
             s->largest_op = i;
             s->largest_bytes = bytes;
@@ -95,6 +114,8 @@ static void count_ops(summary *s)
         s->knows_macs = s->knows_macs || work.known;
         s->forward_macs += work.known ? work.macs : 0;
     }
+    cli_memory_release(seen, s->n_values, sizeof *seen);
+    return true;
 }
 
 static int summarize(cli_loaded *model, summary *s)
@@ -107,9 +128,8 @@ static int summarize(cli_loaded *model, summary *s)
     int code = cli_load_natural_peak(model);
     if (code != CLI_OK)
         return code;
-    if (!count_kinds(s))
+    if (!count_kinds(s) || !count_ops(s))
         return cli_fail_memory();
-    count_ops(s);
     neap_diag diag;
     neap_chain chain;
     if (neap_chain_build(NULL, graph, &chain, &diag) != NEAP_OK)
@@ -227,7 +247,7 @@ static int run_graph(const cli_settings *settings, neap_text *out)
         else if (code == CLI_OK)
             add_summary(&s, out);
     }
-    cli_memory_release(s.kinds, s.kind_capacity, sizeof *s.kinds);
+    cli_memory_release(s.kinds, s.n_values, sizeof *s.kinds);
     cli_loaded_clear(&model);
     return code;
 }

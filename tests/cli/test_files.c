@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define GOLDEN(name) NEAP_SOURCE_DIR "/tests/cli/golden/" name ".txt"
@@ -86,6 +87,38 @@ static void graphs_and_plans_come_from_stdin(void **state)
     run_result_clear(&result);
     free(graph);
     free(plan);
+}
+
+/* One op with 200,000 inputs, each of a kind of its own: work on every pair of them would take
+ * minutes. */
+static void wide_ops_take_seconds(void **state)
+{
+    (void)state;
+    enum { N_INPUTS = 200000 };
+    char *folder = make_temporary_folder(), *path = join_path(folder, "wide.json");
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("{\"neap\":\"graph\",\"version\":1,\"values\":[", file);
+    for (int i = 0; i < N_INPUTS; i++)
+        fprintf(file, "{\"bytes\":1,\"kind\":\"k%d\"},", i);
+    fputs("{\"bytes\":1}],\"ops\":[{\"inputs\":[0", file);
+    for (int i = 1; i < N_INPUTS; i++)
+        fprintf(file, ",%d", i);
+    fprintf(file, "],\"outputs\":[%d],\"time\":1}],\"outputs\":[%d]}", N_INPUTS, N_INPUTS);
+    assert_int_equal(fclose(file), 0);
+    run_result result;
+    struct timespec begin, end;
+    const run_options options = {.folder = folder};
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    run_line(NEAP_CLI, "graph wide.json --json", &options, &result);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    assert_int_equal(result.code, 0);
+    assert_non_null(strstr(result.out, "\"largest_op_bytes\": 200001"));
+    assert_non_null(strstr(result.out, "\"k199999\""));
+    assert_true(end.tv_sec - begin.tv_sec < 30);
+    run_result_clear(&result);
+    free(path);
+    remove_temporary_folder(folder);
 }
 
 /* ---- Output ---- */
@@ -309,6 +342,7 @@ int main(void)
         cmocka_unit_test(broken_graphs),
         cmocka_unit_test(truncated_anywhere),
         cmocka_unit_test(graphs_and_plans_come_from_stdin),
+        cmocka_unit_test(wide_ops_take_seconds),
         cmocka_unit_test(a_written_graph_reads_back_the_same),
         cmocka_unit_test(a_failing_command_leaves_files_alone),
         cmocka_unit_test(a_replaced_file_keeps_its_permissions_and_its_link),
