@@ -12,6 +12,18 @@
 
 #define DEEPEST 512 /* objects and arrays inside each other; nothing of ours passes 8 */
 
+/* Skips a UTF-8 byte-order mark, which some editors write; refuses UTF-16, marked or not. */
+static void check_encoding(json_reader *r)
+{
+    static const char utf16[][2] = {{'\xff', '\xfe'}, {'\xfe', '\xff'}, {'{', '\0'}, {'\0', '{'}};
+    size_t length = (size_t)(r->end - r->text);
+    for (size_t i = 0; i < sizeof utf16 / sizeof *utf16 && length >= 2; i++)
+        if (memcmp(r->text, utf16[i], 2) == 0)
+            neap_json_fail(r, "the text is in UTF-16; save it as UTF-8");
+    if (length >= 3 && memcmp(r->text, "\xef\xbb\xbf", 3) == 0)
+        r->text = r->at = r->text + 3;
+}
+
 void neap_json_init(json_reader *r, neap_allocator *allocator, const char *source, const char *text,
                     size_t length, neap_diag *diag)
 {
@@ -22,6 +34,7 @@ void neap_json_init(json_reader *r, neap_allocator *allocator, const char *sourc
                        .status = NEAP_OK,
                        .diag = diag};
     neap_text_init(&r->scratch, allocator);
+    check_encoding(r);
 }
 
 void neap_json_clear(json_reader *r)
@@ -76,8 +89,8 @@ static bool fail_expected(json_reader *r, const char *what)
         return false;
     skip_space(r);
     if (r->at >= r->end)
-        return neap_json_fail(r, "the text ends where %s should stand; the file is cut off", what);
-    return neap_json_fail(r, "%s expected", what);
+        return neap_json_fail(r, "the text ends where %s was expected; the file is cut off", what);
+    return neap_json_fail(r, "expected %s", what);
 }
 
 static bool begin(json_reader *r, char bracket, const char *what)
@@ -85,7 +98,7 @@ static bool begin(json_reader *r, char bracket, const char *what)
     if (peek(r) != bracket)
         return fail_expected(r, what);
     if (++r->depth > DEEPEST)
-        return neap_json_fail(r, "nested deeper than %d", DEEPEST);
+        return neap_json_fail(r, "nested more than %d levels deep", DEEPEST);
     r->at++;
     r->first = true;
     return true;
@@ -109,7 +122,7 @@ static bool next(json_reader *r, char closing, const char *what)
         return fail_expected(r, what);
     r->at++;
     if (peek(r) == closing)
-        return neap_json_fail(r, "no comma may stand before '%c'", closing);
+        return neap_json_fail(r, "remove the comma before '%c'", closing);
     return r->status == NEAP_OK;
 }
 
@@ -142,7 +155,7 @@ bool neap_json_next_key(json_reader *r, json_string *key)
 void neap_json_end(json_reader *r)
 {
     if (peek(r) != '\0' || r->at < r->end)
-        neap_json_fail(r, "nothing may follow the end of the object");
+        neap_json_fail(r, "unexpected text after the end of the object");
 }
 
 /* ---- Strings ---- */
@@ -201,13 +214,15 @@ static bool read_unicode_escape(json_reader *r)
         if (!read_hex4(r, &low))
             return false;
         if (low < 0xdc00 || low > 0xdfff)
-            return neap_json_fail(r, "the second half of a surrogate pair is wrong");
+            return neap_json_fail(r,
+                                  "the second half of a surrogate pair must be \\udc00 to \\udfff");
         code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
     } else if (code >= 0xdc00 && code < 0xe000) {
-        return neap_json_fail(r, "half a surrogate pair");
+        return neap_json_fail(
+            r, "a surrogate needs its other half: \\ud800 to \\udbff, then \\udc00 to \\udfff");
     }
     if (code == 0)
-        return neap_json_fail(r, "a string may not hold a NUL");
+        return neap_json_fail(r, "a string may not contain a NUL");
     put_utf8(&r->scratch, code);
     return true;
 }
@@ -310,14 +325,21 @@ static const char *skip_digits(const char *at, const char *end)
     return at;
 }
 
+/* Also what other programs write for numbers that JSON does not have: NaN, Infinity. */
+static bool begins_number(json_reader *r)
+{
+    char c = peek(r);
+    return c == '-' || is_digit(c) || c == 'N' || c == 'I';
+}
+
 /* The extent of a number by JSON's grammar, not consumed. */
 static bool scan_number(json_reader *r, number *n)
 {
-    char c = peek(r);
-    if (c == 'N' || c == 'I' || (c == '-' && r->end - r->at > 1 && r->at[1] == 'I'))
-        return neap_json_fail(r, "a finite number expected; NaN and Infinity are none");
-    if (c != '-' && !is_digit(c))
+    if (!begins_number(r))
         return fail_expected(r, "a number");
+    char c = *r->at;
+    if (c == 'N' || c == 'I' || (c == '-' && r->end - r->at > 1 && r->at[1] == 'I'))
+        return neap_json_fail(r, "expected a finite number, not NaN or Infinity");
     const char *at = r->at + (c == '-'), *digits = at;
     n->start = r->at;
     n->real = false;
@@ -497,9 +519,9 @@ int64_t neap_json_i64(json_reader *r)
     if (number_integer(&n, &value, &too_large))
         r->at += n.length;
     else if (too_large)
-        neap_json_fail(r, "number too large: at most %lld fits", (long long)INT64_MAX);
+        neap_json_fail(r, "number too large: at most %lld", (long long)INT64_MAX);
     else
-        neap_json_fail(r, "a whole number expected");
+        neap_json_fail(r, "expected a whole number");
     return value;
 }
 
@@ -510,7 +532,7 @@ uint32_t neap_json_u32(json_reader *r, uint32_t most)
     int64_t value = neap_json_i64(r);
     if (r->status == NEAP_OK && (value < 0 || value > most)) {
         r->at = start;
-        neap_json_fail(r, "a number from 0 to %lu expected, not %lld", (unsigned long)most,
+        neap_json_fail(r, "expected a number from 0 to %lu, not %lld", (unsigned long)most,
                        (long long)value);
         return 0;
     }
@@ -574,10 +596,12 @@ void neap_json_skip(json_reader *r, json_string *raw)
         break;
     case 'n':
         if (!take_word(r, "null"))
-            neap_json_fail(r, "a value expected");
+            fail_expected(r, "a value");
         break;
     default:
-        if (scan_number(r, &n))
+        if (!begins_number(r))
+            fail_expected(r, "a value");
+        else if (scan_number(r, &n))
             r->at += n.length;
     }
     if (raw)

@@ -4,11 +4,15 @@
  *
  *     neap_json_begin_object(r);
  *     while (neap_json_next_key(r, &key))
- *         if (neap_json_key_is(key, "bytes")) bytes = neap_json_i64(r); else neap_json_skip(r,
- * NULL); neap_json_end(r);
+ *         if (neap_json_key_is(key, "bytes"))
+ *             bytes = neap_json_i64(r);
+ *         else
+ *             neap_json_skip(r, NULL);
+ *     neap_json_end(r);
  *
  * Errors are sticky: after the first one every call returns at once with a zero, every loop ends,
- * and r->status tells. Texts are UTF-8, checked; a NUL in a string is refused.
+ * and r->status tells. Texts are UTF-8, checked, with or without a byte-order mark; a NUL
+ * in a string is refused.
  */
 #ifndef NEAP_BASE_JSON_H
 #define NEAP_BASE_JSON_H

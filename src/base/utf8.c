@@ -82,6 +82,15 @@ neap_character neap_utf8_next(const char *at)
     return c;
 }
 
+bool neap_utf8_is_valid(const char *string)
+{
+    uint32_t code;
+    for (size_t length; *string; string += length)
+        if ((length = neap_utf8_decode(string, 4, &code)) == 0)
+            return false;
+    return true;
+}
+
 size_t neap_utf8_clip(const char *string, size_t most)
 {
     size_t length = 0;

@@ -23,6 +23,8 @@ typedef struct neap_character {
 
 neap_character neap_utf8_next(const char *at);
 
+bool neap_utf8_is_valid(const char *string);
+
 /* How many of the first `most` bytes of a string are whole characters. */
 size_t neap_utf8_clip(const char *string, size_t most);
 

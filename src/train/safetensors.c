@@ -3,6 +3,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "train/safetensors_internal.h"
 
 #include <neap/text.h>
@@ -22,6 +23,21 @@ typedef struct writer {
     size_t n_pieces;
     int64_t data_bytes; /* so far */
 } writer;
+
+/* A name that could not be read back the same is refused. */
+static neap_status check_texts(const writer *w, const neap_metadata *metadata, size_t n_metadata,
+                               neap_diag *diag)
+{
+    for (size_t i = 0; i < w->n_tensors; i++)
+        if (!neap_utf8_is_valid(w->tensors[i].name))
+            return neap_fail(diag, NEAP_INVALID, "the name of tensor \"%s\" is not UTF-8",
+                             w->tensors[i].name);
+    for (size_t i = 0; i < n_metadata; i++)
+        if (!neap_utf8_is_valid(metadata[i].key) || !neap_utf8_is_valid(metadata[i].value))
+            return neap_fail(diag, NEAP_INVALID, "the metadata \"%s\": \"%s\" is not UTF-8",
+                             metadata[i].key, metadata[i].value);
+    return NEAP_OK;
+}
 
 static neap_status tensor_bytes(const neap_safetensor *tensor, int64_t *bytes, neap_diag *diag)
 {
@@ -156,6 +172,9 @@ neap_status neap_safetensors_write(neap_allocator *allocator, const char *path,
     neap_text_init(&w.header, allocator);
     neap_text_append(&w.header, "\0\0\0\0\0\0\0\0{", (size_t)NEAP_SAFETENSORS_LENGTH_BYTES + 1);
     neap_status status = NEAP_NEW(allocator, n_tensors + 1, &w.pieces, diag);
+    if (status != NEAP_OK)
+        goto done;
+    status = check_texts(&w, metadata, n_metadata, diag);
     if (status != NEAP_OK)
         goto done;
     put_metadata(&w, metadata, n_metadata);

@@ -114,6 +114,8 @@ static void test_accepts(void **state)
         "{\"a\":1,\"a\":2}", /* what a repeated key means is the caller's to say */
         " \t\r\n1 \t\r\n",
         " { \"a\" : [ 1 , 2 ] } ",
+        "\xef\xbb\xbf{}", /* a byte-order mark */
+        "\xef\xbb\xbf \"\xef\xbb\xbf\"",
     };
     for (size_t i = 0; i < COUNT_OF(texts); i++)
         if (!parses(texts[i], strlen(texts[i]), NULL))
@@ -126,55 +128,59 @@ static void test_rejects(void **state)
     static const struct {
         const char *text, *message;
     } cases[] = {
-        {"", "t:1:1: the text ends where a number should stand; the file is cut off"},
-        {"  ", "t:1:3: the text ends where a number should stand; the file is cut off"},
-        {"nul", "t:1:1: a value expected"},
-        {"nule", "t:1:1: a value expected"},
-        {"tru", "t:1:1: true or false expected"},
-        {"True", "t:1:1: a number expected"},
-        {"NaN", "t:1:1: a finite number expected; NaN and Infinity are none"},
-        {"Infinity", "t:1:1: a finite number expected; NaN and Infinity are none"},
-        {"-Infinity", "t:1:1: a finite number expected; NaN and Infinity are none"},
-        {"nan", "t:1:1: a value expected"},
-        {"inf", "t:1:1: a number expected"},
+        {"", "t:1:1: the text ends where a value was expected; the file is cut off"},
+        {"  ", "t:1:3: the text ends where a value was expected; the file is cut off"},
+        {"nul", "t:1:1: expected a value"},
+        {"nule", "t:1:1: expected a value"},
+        {"tru", "t:1:1: expected true or false"},
+        {"True", "t:1:1: expected a value"},
+        {"NaN", "t:1:1: expected a finite number, not NaN or Infinity"},
+        {"Infinity", "t:1:1: expected a finite number, not NaN or Infinity"},
+        {"-Infinity", "t:1:1: expected a finite number, not NaN or Infinity"},
+        {"nan", "t:1:1: expected a value"},
+        {"inf", "t:1:1: expected a value"},
         {"01", "t:1:1: malformed number"},
         {"-01", "t:1:1: malformed number"},
         {"00", "t:1:1: malformed number"},
         {"-", "t:1:1: malformed number"},
         {"--1", "t:1:1: malformed number"},
         {"- 1", "t:1:1: malformed number"},
-        {"+1", "t:1:1: a number expected"},
-        {".5", "t:1:1: a number expected"},
+        {"+1", "t:1:1: expected a value"},
+        {".5", "t:1:1: expected a value"},
         {"1.", "t:1:1: digits must follow the decimal point"},
         {"1.e5", "t:1:1: digits must follow the decimal point"},
         {"1e", "t:1:1: digits must follow the exponent"},
         {"1e+", "t:1:1: digits must follow the exponent"},
-        {"1e5.5", "t:1:4: nothing may follow the end of the object"},
-        {"0x10", "t:1:2: nothing may follow the end of the object"},
-        {"1,5", "t:1:2: nothing may follow the end of the object"},
-        {"1 2", "t:1:3: nothing may follow the end of the object"},
-        {"truefalse", "t:1:5: nothing may follow the end of the object"},
-        {"[1]]", "t:1:4: nothing may follow the end of the object"},
-        {"{}x", "t:1:3: nothing may follow the end of the object"},
-        {"[1 2]", "t:1:4: ',' or ']' expected"},
-        {"[1;2]", "t:1:3: ',' or ']' expected"},
-        {"[1}", "t:1:3: ',' or ']' expected"},
-        {"[1,]", "t:1:4: no comma may stand before ']'"},
-        {"[,1]", "t:1:2: a number expected"},
-        {"[1,,2]", "t:1:4: a number expected"},
-        {"{\"a\":1,}", "t:1:8: no comma may stand before '}'"},
-        {"{,}", "t:1:2: a string expected"},
-        {"{a:1}", "t:1:2: a string expected"},
-        {"{'a':1}", "t:1:2: a string expected"},
-        {"{1:1}", "t:1:2: a string expected"},
-        {"{\"a\"}", "t:1:5: ':' expected"},
-        {"{\"a\" 1}", "t:1:6: ':' expected"},
-        {"{\"a\":}", "t:1:6: a number expected"},
-        {"{\"a\":1 \"b\":2}", "t:1:8: ',' or '}' expected"},
-        {"{\"a\":1]", "t:1:7: ',' or '}' expected"},
-        {"[1\n,2\n,\n  x]", "t:4:3: a number expected"},
-        {"// no\n1", "t:1:1: a number expected"},
-        {"\xef\xbb\xbf{}", "t:1:1: a number expected"},
+        {"1e5.5", "t:1:4: unexpected text after the end of the object"},
+        {"0x10", "t:1:2: unexpected text after the end of the object"},
+        {"1,5", "t:1:2: unexpected text after the end of the object"},
+        {"1 2", "t:1:3: unexpected text after the end of the object"},
+        {"truefalse", "t:1:5: unexpected text after the end of the object"},
+        {"[1]]", "t:1:4: unexpected text after the end of the object"},
+        {"{}x", "t:1:3: unexpected text after the end of the object"},
+        {"[1 2]", "t:1:4: expected ',' or ']'"},
+        {"[1;2]", "t:1:3: expected ',' or ']'"},
+        {"[1}", "t:1:3: expected ',' or ']'"},
+        {"[1,]", "t:1:4: remove the comma before ']'"},
+        {"[,1]", "t:1:2: expected a value"},
+        {"[1,,2]", "t:1:4: expected a value"},
+        {"{\"a\":1,}", "t:1:8: remove the comma before '}'"},
+        {"{,}", "t:1:2: expected a string"},
+        {"{a:1}", "t:1:2: expected a string"},
+        {"{'a':1}", "t:1:2: expected a string"},
+        {"{1:1}", "t:1:2: expected a string"},
+        {"{\"a\"}", "t:1:5: expected ':'"},
+        {"{\"a\" 1}", "t:1:6: expected ':'"},
+        {"{\"a\":}", "t:1:6: expected a value"},
+        {"{\"a\":1 \"b\":2}", "t:1:8: expected ',' or '}'"},
+        {"{\"a\":1]", "t:1:7: expected ',' or '}'"},
+        {"[1\n,2\n,\n  x]", "t:4:3: expected a value"},
+        {"// no\n1", "t:1:1: expected a value"},
+        {"\xef\xbb\xbf[x]", "t:1:2: expected a value"}, /* columns as an editor counts them */
+        {"\xef\xbb\xbf\xef\xbb\xbf[]", "t:1:1: expected a value"},
+        {"\xef\xbb", "t:1:1: expected a value"},
+        {"\xff\xfe{", "t:1:1: the text is in UTF-16; save it as UTF-8"},
+        {"\xfe\xff{", "t:1:1: the text is in UTF-16; save it as UTF-8"},
         {"\"abc", "t:1:5: the text ends inside a string; the file is cut off"},
         {"\"a\\", "t:1:4: unknown escape in a string"},
         {"\"\\x41\"", "t:1:3: unknown escape in a string"},
@@ -184,12 +190,17 @@ static void test_rejects(void **state)
         {"\"\\ud800\"", "t:1:8: the second half of a surrogate pair is missing"},
         {"\"\\ud800x\"", "t:1:8: the second half of a surrogate pair is missing"},
         {"\"\\ud800\\n\"", "t:1:8: the second half of a surrogate pair is missing"},
-        {"\"\\ud800\\u0041\"", "t:1:14: the second half of a surrogate pair is wrong"},
-        {"\"\\ud800\\ud800\"", "t:1:14: the second half of a surrogate pair is wrong"},
-        {"\"\\ud800\\ue000\"", "t:1:14: the second half of a surrogate pair is wrong"},
-        {"\"\\udc00\"", "t:1:8: half a surrogate pair"},
-        {"\"\\udfff\\ud800\"", "t:1:8: half a surrogate pair"},
-        {"\"\\u0000\"", "t:1:8: a string may not hold a NUL"},
+        {"\"\\ud800\\u0041\"",
+         "t:1:14: the second half of a surrogate pair must be \\udc00 to \\udfff"},
+        {"\"\\ud800\\ud800\"",
+         "t:1:14: the second half of a surrogate pair must be \\udc00 to \\udfff"},
+        {"\"\\ud800\\ue000\"",
+         "t:1:14: the second half of a surrogate pair must be \\udc00 to \\udfff"},
+        {"\"\\udc00\"",
+         "t:1:8: a surrogate needs its other half: \\ud800 to \\udbff, then \\udc00 to \\udfff"},
+        {"\"\\udfff\\ud800\"",
+         "t:1:8: a surrogate needs its other half: \\ud800 to \\udbff, then \\udc00 to \\udfff"},
+        {"\"\\u0000\"", "t:1:8: a string may not contain a NUL"},
         {"\"a\tb\"", "t:1:3: a control character in a string must be written \\u0009"},
         {"\"a\nb\"", "t:1:3: a control character in a string must be written \\u000a"},
         {"\"\\n\x1f\"", "t:1:4: a control character in a string must be written \\u001f"},
@@ -205,7 +216,9 @@ static void test_rejects_nul_bytes(void **state)
 {
     (void)state;
     assert_false(parses("\0", 1, NULL));
-    assert_false(parses("1\0", 2, "t:1:2: nothing may follow the end of the object"));
+    assert_false(parses("{\0}\0", 4, "t:1:1: the text is in UTF-16; save it as UTF-8"));
+    assert_false(parses("\0{\0}", 4, "t:1:1: the text is in UTF-16; save it as UTF-8"));
+    assert_false(parses("1\0", 2, "t:1:2: unexpected text after the end of the object"));
     assert_false(
         parses("\"a\0\"", 4, "t:1:3: a control character in a string must be written \\u0000"));
     assert_false(parses("[1,\0]", 5, NULL));
@@ -306,7 +319,7 @@ static void test_depth(void **state)
     char *open_only = malloc(1000000);
     assert_non_null(open_only);
     memset(open_only, '[', 1000000);
-    assert_false(parses(open_only, 1000000, "t:1:513: nested deeper than 512"));
+    assert_false(parses(open_only, 1000000, "t:1:513: nested more than 512 levels deep"));
     free(open_only);
 }
 
@@ -335,7 +348,7 @@ static void test_errors_are_sticky(void **state)
     assert_false(neap_json_ok(&o.r));
     char first[NEAP_DIAG_CAPACITY];
     strcpy(first, o.diag.message);
-    assert_string_equal(first, "t:1:2: a number expected");
+    assert_string_equal(first, "t:1:2: expected a number");
     assert_false(neap_json_next_item(&o.r));
     assert_int_equal(neap_json_i64(&o.r), 0);
     assert_int_equal(neap_json_u32(&o.r, 9), 0);
@@ -373,29 +386,29 @@ static void test_wrong_types(void **state)
     opened o;
     open_text(&o, "\"1\"");
     neap_json_i64(&o.r);
-    assert_string_equal(o.diag.message, "t:1:1: a number expected");
+    assert_string_equal(o.diag.message, "t:1:1: expected a number");
     close_text(&o);
     open_text(&o, " 1");
     neap_json_text(&o.r);
-    assert_string_equal(o.diag.message, "t:1:2: a string expected");
+    assert_string_equal(o.diag.message, "t:1:2: expected a string");
     close_text(&o);
     open_text(&o, "1");
     neap_json_bool(&o.r);
-    assert_string_equal(o.diag.message, "t:1:1: true or false expected");
+    assert_string_equal(o.diag.message, "t:1:1: expected true or false");
     close_text(&o);
     open_text(&o, "[]");
     neap_json_begin_object(&o.r);
-    assert_string_equal(o.diag.message, "t:1:1: an object '{' expected");
+    assert_string_equal(o.diag.message, "t:1:1: expected an object '{'");
     close_text(&o);
     open_text(&o, "{}");
     neap_json_begin_array(&o.r);
-    assert_string_equal(o.diag.message, "t:1:1: an array '[' expected");
+    assert_string_equal(o.diag.message, "t:1:1: expected an array '['");
     close_text(&o);
     open_text(&o, "");
     neap_json_begin_object(&o.r);
     assert_string_equal(
         o.diag.message,
-        "t:1:1: the text ends where an object '{' should stand; the file is cut off");
+        "t:1:1: the text ends where an object '{' was expected; the file is cut off");
     close_text(&o);
 }
 
@@ -525,14 +538,14 @@ static void test_i64(void **state)
     static const struct {
         const char *text, *message;
     } bad[] = {
-        {"9223372036854775808", "t:1:1: number too large: at most 9223372036854775807 fits"},
-        {"9223372036854775817", "t:1:1: number too large: at most 9223372036854775807 fits"},
-        {"18446744073709551616", "t:1:1: number too large: at most 9223372036854775807 fits"},
-        {"99999999999999999999", "t:1:1: number too large: at most 9223372036854775807 fits"},
-        {"0.5", "t:1:1: a whole number expected"},
-        {"-1.25", "t:1:1: a whole number expected"},
-        {"1e-1", "t:1:1: a whole number expected"},
-        {"1e-400", "t:1:1: a whole number expected"},
+        {"9223372036854775808", "t:1:1: number too large: at most 9223372036854775807"},
+        {"9223372036854775817", "t:1:1: number too large: at most 9223372036854775807"},
+        {"18446744073709551616", "t:1:1: number too large: at most 9223372036854775807"},
+        {"99999999999999999999", "t:1:1: number too large: at most 9223372036854775807"},
+        {"0.5", "t:1:1: expected a whole number"},
+        {"-1.25", "t:1:1: expected a whole number"},
+        {"1e-1", "t:1:1: expected a whole number"},
+        {"1e-400", "t:1:1: expected a whole number"},
     };
     int64_t value;
     char message[NEAP_DIAG_CAPACITY];
@@ -598,16 +611,16 @@ static void test_u32(void **state)
         const char *message; /* NULL: fine */
     } cases[] = {
         {"0", 0, NULL},
-        {"1", 0, "t:1:1: a number from 0 to 0 expected, not 1"},
+        {"1", 0, "t:1:1: expected a number from 0 to 0, not 1"},
         {"4294967294", UINT32_MAX - 1, NULL},
         {"4294967295", UINT32_MAX, NULL},
         {"4294967295", UINT32_MAX - 1,
-         "t:1:1: a number from 0 to 4294967294 expected, not 4294967295"},
-        {"4294967296", UINT32_MAX, "t:1:1: a number from 0 to 4294967295 expected, not 4294967296"},
-        {" -1", 5, "t:1:2: a number from 0 to 5 expected, not -1"},
+         "t:1:1: expected a number from 0 to 4294967294, not 4294967295"},
+        {"4294967296", UINT32_MAX, "t:1:1: expected a number from 0 to 4294967295, not 4294967296"},
+        {" -1", 5, "t:1:2: expected a number from 0 to 5, not -1"},
         {"3e0", 5, NULL},
-        {"1.5", 5, "t:1:1: a whole number expected"},
-        {"\"1\"", 5, "t:1:1: a number expected"},
+        {"1.5", 5, "t:1:1: expected a whole number"},
+        {"\"1\"", 5, "t:1:1: expected a number"},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         opened o;

@@ -156,15 +156,15 @@ static void test_refused(void **state)
     (void)state;
 #define STEPS(steps) "{'neap':'plan','version':1,'steps':[" steps "]}"
     static const char *const cases[][2] = {
-        {"", "t:1:1: the text ends where an object '{' should stand; the file is cut off"},
-        {"[]", "t:1:1: an object '{' expected"},
+        {"", "t:1:1: the text ends where an object '{' was expected; the file is cut off"},
+        {"[]", "t:1:1: expected an object '{'"},
         {"{}", "t:1:3: this is not a plan file: it has no \"neap\": \"plan\""},
         {"{'neap':'graph'}", "t:1:16: this is not a plan file: \"neap\" must be \"plan\""},
         {"{'neap':'plan','version':2}", "t:1:27: only version 1 of the format is known"},
         {"{'neap':'plan','version':1}", "t:1:28: the plan has no \"steps\""},
-        {STEPS("") "x", "t:1:39: nothing may follow the end of the object"},
-        {STEPS("5"), "t:1:37: an array '[' expected"},
-        {STEPS("{}"), "t:1:37: an array '[' expected"},
+        {STEPS("") "x", "t:1:39: unexpected text after the end of the object"},
+        {STEPS("5"), "t:1:37: expected an array '['"},
+        {STEPS("{}"), "t:1:37: expected an array '['"},
         {STEPS("[]"), "t:1:39: a step is [\"compute\", op], [\"free\", value] or the like"},
         {STEPS("['compute']"),
          "t:1:48: a step is [\"compute\", op], [\"free\", value] or the like"},
@@ -174,35 +174,35 @@ static void test_refused(void **state)
         {STEPS("['Compute',1]"),
          "t:1:47: a step is \"compute\", \"free\", \"offload\" or \"prefetch\""},
         {STEPS("['',1]"), "t:1:40: a step is \"compute\", \"free\", \"offload\" or \"prefetch\""},
-        {STEPS("[1,'compute']"), "t:1:38: a string expected"},
-        {STEPS("['compute','0']"), "t:1:48: a number expected"},
-        {STEPS("['compute',-1]"), "t:1:48: a number from 0 to 4294967294 expected, not -1"},
+        {STEPS("[1,'compute']"), "t:1:38: expected a string"},
+        {STEPS("['compute','0']"), "t:1:48: expected a number"},
+        {STEPS("['compute',-1]"), "t:1:48: expected a number from 0 to 4294967294, not -1"},
         {STEPS("['compute',4294967295]"),
-         "t:1:48: a number from 0 to 4294967294 expected, not 4294967295"},
-        {STEPS("['compute',0.5]"), "t:1:48: a whole number expected"},
-        {STEPS("['compute',0,-1]"), "t:1:50: a number from 0 to 4294967294 expected, not -1"},
-        {STEPS("['compute',0,null]"), "t:1:50: a number expected"},
+         "t:1:48: expected a number from 0 to 4294967294, not 4294967295"},
+        {STEPS("['compute',0.5]"), "t:1:48: expected a whole number"},
+        {STEPS("['compute',0,-1]"), "t:1:50: expected a number from 0 to 4294967294, not -1"},
+        {STEPS("['compute',0,null]"), "t:1:50: expected a number"},
         {STEPS("['compute',0,1,2]"),
          "t:1:52: no more items may follow in a step of kind \"compute\""},
         {STEPS("['free',1,2]"), "t:1:47: no more items may follow in a step of kind \"free\""},
         {STEPS("['offload',1,0]"),
          "t:1:50: no more items may follow in a step of kind \"offload\""},
-        {STEPS("['free',1],"), "t:1:48: no comma may stand before ']'"},
-        {STEPS("\n['free',1]\n['free',2]"), "t:3:1: ',' or ']' expected"},
+        {STEPS("['free',1],"), "t:1:48: remove the comma before ']'"},
+        {STEPS("\n['free',1]\n['free',2]"), "t:3:1: expected ',' or ']'"},
         {"{'neap':'plan','steps':[],'steps':[]}", "t:1:35: \"steps\" is given twice"},
         {"{'neap':'plan','budget_bytes':-1}",
          "t:1:33: \"budget_bytes\" may not be negative; leave it out for no budget"},
-        {"{'neap':'plan','budget_bytes':'8GiB'}", "t:1:31: a number expected"},
+        {"{'neap':'plan','budget_bytes':'8GiB'}", "t:1:31: expected a number"},
         {"{'neap':'plan','budget_bytes':9223372036854775808}",
-         "t:1:31: number too large: at most 9223372036854775807 fits"},
-        {"{'neap':'plan','graph':1}", "t:1:24: a string expected"},
-        {"{'neap':'plan','offsets':{}}", "t:1:26: an array '[' expected"},
-        {"{'neap':'plan','offsets':[1.5]}", "t:1:27: a whole number expected"},
+         "t:1:31: number too large: at most 9223372036854775807"},
+        {"{'neap':'plan','graph':1}", "t:1:24: expected a string"},
+        {"{'neap':'plan','offsets':{}}", "t:1:26: expected an array '['"},
+        {"{'neap':'plan','offsets':[1.5]}", "t:1:27: expected a whole number"},
         {"{'neap':'plan','version':1,'steps':[],'offsets':[1]}",
          "t:1:53: a plan with \"offsets\" needs \"arena_bytes\""},
         {"{'neap':'plan','version':1,'steps':[],'offsets':[1],'arena_bytes':-2}",
          "t:1:70: a plan with \"offsets\" needs \"arena_bytes\""},
-        {"{'neap':'plan','graph':'\\u0000'}", "t:1:31: a string may not hold a NUL"},
+        {"{'neap':'plan','graph':'\\u0000'}", "t:1:31: a string may not contain a NUL"},
     };
 #undef STEPS
     int wrong = 0;
@@ -268,7 +268,7 @@ static void test_files(void **state)
     assert_int_equal(neap_plan_read_file(NULL, path, &again, &diag), NEAP_INVALID);
     assert_null(again);
     snprintf(expected, sizeof expected,
-             "%s:2:2: the text ends where a string should stand; the file is cut off", path);
+             "%s:2:2: the text ends where a string was expected; the file is cut off", path);
     assert_string_equal(diag.message, expected);
     assert_int_equal(neap_plan_write_file(plan, folder, &diag), NEAP_IO);
     assert_int_equal(neap_plan_read_file(NULL, folder, &again, &diag), NEAP_IO);

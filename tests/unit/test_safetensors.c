@@ -224,11 +224,11 @@ static void test_wrong_headers(void **state)
         const char *message;
     } cases[] = {
         {"", 0, ":1:1: "},
-        {"[]", 0, ":1:1: an object '{' expected"},
+        {"[]", 0, ":1:1: expected an object '{'"},
         {"{", 0, "cut off"},
-        {"{} x", 0, ":1:4: nothing may follow"},
+        {"{} x", 0, ":1:4: unexpected text after"},
         {"{}", 5, "the last 5 bytes belong to no tensor"},
-        {"{'a':1}", 0, ":1:6: an object"},
+        {"{'a':1}", 0, ":1:6: expected an object"},
         {"{'a':{}}", 0, "\"a\" lacks its dtype, shape or data_offsets"},
         {"{'a':{'dtype':'F32','shape':[1]}}", 0, "lacks its"},
         {"{'a':{'dtype':'F33','shape':[1],'data_offsets':[0,4]}}", 4, "called \"F33\""},
@@ -256,7 +256,7 @@ static void test_wrong_headers(void **state)
         {"{'a':{'dtype':'U8','shape':[1],'data_offsets':[0,1]},"
          "'a':{'dtype':'U8','shape':[1],'data_offsets':[1,2]}}",
          2, "two tensors have the name \"a\""},
-        {"{'__metadata__':{'a':1}}", 0, "a string expected"},
+        {"{'__metadata__':{'a':1}}", 0, "expected a string"},
         {"{'__metadata__':{'a':'1','a':'2'}}", 0, "the key \"a\" twice"},
         {"{'__metadata__':{},'__metadata__':{}}", 0, "given twice"},
         {"{'a\xff':{}}", 0, "UTF-8"},
@@ -358,6 +358,8 @@ static void test_wrong_input(void **state)
     expect_unwritten(path, twice, 2, NULL, 0, "two tensors have the name \"a\"");
     expect_unwritten(path, together, 3, NULL, 0, "together");
     expect_unwritten(path, NULL, 0, keys, 2, "twice");
+    expect_unwritten(path, NULL, 0, &(neap_metadata){"k", "\xff"}, 1, "UTF-8");
+    expect_unwritten(path, NULL, 0, &(neap_metadata){"\xff", "v"}, 1, "UTF-8");
     assert_int_equal(count_entries(*state), 0);
     free(path);
 }
