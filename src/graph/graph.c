@@ -135,11 +135,20 @@ int64_t neap_graph_parameter_count(const neap_graph *graph)
     return count;
 }
 
+/* A real is cut off; one beyond 2^62 is that. */
+int64_t neap_attr_int(const neap_attr *attr)
+{
+    double limit = 0x1p62;
+    if (!attr->is_real)
+        return attr->integer;
+    return attr->real > -limit && attr->real < limit ? (int64_t)attr->real : INT64_C(1) << 62;
+}
+
 int64_t neap_op_attr_int(const neap_op *op, const char *name, int64_t fallback)
 {
     for (uint32_t i = 0; i < op->n_attrs; i++)
         if (strcmp(op->attrs[i].name, name) == 0)
-            return op->attrs[i].is_real ? (int64_t)op->attrs[i].real : op->attrs[i].integer;
+            return neap_attr_int(&op->attrs[i]);
     return fallback;
 }
 

@@ -53,6 +53,7 @@ neap_status neap_graph_derive(neap_graph *graph, neap_diag *diag);
 neap_status neap_graph_set_variants(neap_graph *graph, const neap_variant *variants,
                                     const uint32_t *counts, neap_diag *diag);
 
+int64_t neap_attr_int(const neap_attr *attr);
 /* The attribute of an op, or the fallback where it has none of that name. */
 int64_t neap_op_attr_int(const neap_op *op, const char *name, int64_t fallback);
 double neap_op_attr_real(const neap_op *op, const char *name, double fallback);

@@ -329,6 +329,55 @@ neap_tensor neap_net_add_node(neap_network *net, const net_call *call, neap_dtyp
                : NEAP_NONE;
 }
 
+/* Operands of a call, as forms ask for them. */
+typedef struct call_operands {
+    const neap_network *net;
+    const net_call *call;
+} call_operands;
+
+static op_shape operand_at(const void *from, uint32_t i)
+{
+    const call_operands *o = from;
+    bool input = i < o->call->n_inputs;
+    const net_tensor *tensor = &o->net->tensors[o->call->inputs[input ? i : 0]];
+    op_shape x = {.dtype = tensor->dtype, .rank = input ? tensor->rank : o->call->rank};
+    memcpy(x.shape, input ? tensor->shape : o->call->shape, x.rank * sizeof *x.shape);
+    return x;
+}
+
+neap_tensor neap_net_add_op(neap_network *net, const net_call *call)
+{
+    for (uint32_t i = 0; i < call->n_inputs; i++)
+        if (!neap_net_get(net, call->name, call->inputs[i]))
+            return NEAP_NONE;
+    op_made made[OP_VIEW_LIMIT];
+    uint32_t count;
+    char why[NEAP_DIAG_CAPACITY];
+    if (call->rank > NEAP_MAX_RANK)
+        return neap_net_fail(net, call->name, "a tensor has 1 to %d dimensions", NEAP_MAX_RANK);
+    neap_op op = {.type = call->def->type,
+                  .n_inputs = call->n_inputs,
+                  .n_outputs = call->rank > 0,
+                  .n_attrs = call->n_attrs,
+                  .attrs = call->attrs,
+                  .random = true};
+    op_operands operands = {&op, operand_at, &(call_operands){net, call}};
+    if (!neap_op_infer(&operands, made, OP_VIEW_LIMIT, &count, why, sizeof why))
+        return neap_net_fail(net, call->name, "%s", why);
+    neap_tensor first = NEAP_NONE;
+    for (uint32_t i = 0; i < count; i++) {
+        const op_shape *x = &made[i].shape;
+        neap_dtype dtype = made[i].net ? net->dtype : made[i].places ? call->places : x->dtype;
+        char name[32];
+        snprintf(name, sizeof name, "%.*s", made[i].length, made[i].name);
+        if (i == 0)
+            first = neap_net_add_node(net, call, dtype, x->rank, x->shape);
+        else
+            neap_net_add_output(net, name, dtype, x->rank, x->shape);
+    }
+    return net->status == NEAP_OK ? first : NEAP_NONE;
+}
+
 neap_tensor neap_net_add_output(neap_network *net, const char *suffix, neap_dtype dtype,
                                 uint32_t rank, const int64_t *shape)
 {

@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "graph/graph_internal.h"
+#include "graph/op_form.h"
 
 #include <neap/network.h>
 #include <neap/text.h>
@@ -17,12 +18,6 @@
 /* ---- Op types ---- */
 
 #define OP_VIEW_LIMIT 8 /* operands whose shapes a count looks at; ops may have more */
-
-typedef struct op_shape {
-    neap_dtype dtype;
-    uint32_t rank;
-    int64_t shape[NEAP_MAX_RANK];
-} op_shape;
 
 /* An op as its counting sees it: shapes and attributes alone. */
 typedef struct op_shapes {
@@ -36,6 +31,11 @@ typedef struct op_def op_def;
 
 struct op_def {
     const char *type;
+    const char *form;  /* its operands, as op_form.h says */
+    const char *attrs; /* the attributes it needs, likewise; NULL: none */
+    /* What the form does not say: how extents follow from attributes and from each other. NULL:
+     * nothing. */
+    void (*rule)(op_fit *fit);
     bool view;     /* its outputs live on the storage of input 0; moves no bytes, takes no time */
     bool random;   /* a recomputation must replay its random state */
     bool in_place; /* output 0 may take over the storage of input 0 */
@@ -50,8 +50,10 @@ struct op_def {
 
 /* By name; NULL where neap has none such. */
 const op_def *neap_op_def_find(const char *type);
-/* All types, for tests and documentation. */
+/* All types, in the order of ops.def. */
 const op_def *neap_op_def_at(size_t index, size_t *count);
+/* The place of a type in ops.def; the number of types where neap has none such. */
+size_t neap_op_def_index(const char *type);
 
 /* Products that stop at INT64_MAX instead of overflowing. */
 int64_t neap_count_mul(int64_t a, int64_t b);
@@ -120,10 +122,19 @@ typedef struct net_call {
     const neap_tensor *inputs;
     uint32_t n_attrs;
     const neap_attr *attrs;
+    neap_dtype places; /* type of an output of indices */
+    uint32_t rank;     /* and shape of the first output where the form does not give it; or 0 */
+    const int64_t *shape;
 } net_call;
 
 /*
- * Appends a forward node with its first output of the given type and shape, named like the layer.
+ * Appends a forward node with the outputs that follow from the form of its type, or fails with what
+ * does not fit. The first is named like the layer, others "<layer>.<name in the form>"; their ids
+ * follow each other. Returns the first, or NEAP_NONE.
+ */
+neap_tensor neap_net_add_op(neap_network *net, const net_call *call);
+/*
+ * The same where the caller chooses the shape of the first output.
  * More outputs are added with neap_net_add_output, named "<layer>.<suffix>". Returns the output, or
  * NEAP_NONE.
  */

@@ -15,12 +15,18 @@ static const op_def *const table[] = {
 };
 #define N_TYPES (sizeof table / sizeof *table)
 
+size_t neap_op_def_index(const char *type)
+{
+    size_t i = 0;
+    while (i < N_TYPES && strcmp(table[i]->type, type) != 0)
+        i++;
+    return i;
+}
+
 const op_def *neap_op_def_find(const char *type)
 {
-    for (size_t i = 0; i < N_TYPES; i++)
-        if (strcmp(table[i]->type, type) == 0)
-            return table[i];
-    return NULL;
+    size_t i = neap_op_def_index(type);
+    return i < N_TYPES ? table[i] : NULL;
 }
 
 const op_def *neap_op_def_at(size_t index, size_t *count)

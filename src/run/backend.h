@@ -25,6 +25,7 @@
  * run_random(seed, i), so that all backends draw the same.
  *
  * To add one: a folder with its file, one line in backends.def, and the conformance test runs it.
+ * It has one run_op for each op type of graph/ops.def; a type without a kernel is RUN_NO_KERNEL.
  */
 #ifndef NEAP_RUN_BACKEND_H
 #define NEAP_RUN_BACKEND_H
@@ -61,6 +62,10 @@ typedef struct run_spec {
     uint32_t variant;
 } run_spec;
 
+/* NEAP_OK, or NEAP_UNSUPPORTED with what does not fit: graph/op_form.h. */
+neap_status neap_run_check_op(const run_spec *spec, neap_diag *diag);
+/* The integers of an input must be below this. */
+int64_t neap_run_integer_limit(const run_spec *spec, uint32_t input);
 /* An attribute of the op, or `otherwise` where it has none of that name. */
 int64_t neap_run_spec_int(const run_spec *spec, const char *name, int64_t otherwise);
 double neap_run_spec_real(const run_spec *spec, const char *name, double otherwise);
@@ -81,6 +86,7 @@ struct run_kernel {
     void (*destroy)(run_kernel *self);
 };
 
+typedef struct run_op run_op;
 typedef struct run_backend_type run_backend_type;
 
 /* An open backend; embedded at the start of its own struct. */
@@ -111,9 +117,34 @@ struct run_backend_type {
                             uint32_t *count, neap_diag *diag);
     neap_status (*prepare)(neap_backend *backend, const run_spec *spec, run_kernel **kernel,
                            neap_diag *diag);
+    /* By op type, in the order of graph/ops.def, where these are neap_run_ops_*; or NULL. */
+    const run_op *const *ops;
+    neap_dtype floats; /* the floating type that those kernels compute in */
 };
 
 #define RUN_MOST_VARIANTS 8
+
+/* ---- Backends whose kernels are a table by op type ---- */
+
+/* How a backend does one op type: the functions of run_backend_type, for specs that were checked.
+ */
+struct run_op {
+    /* NULL: one variant that needs no workspace. */
+    neap_status (*variants)(neap_backend *backend, const run_spec *spec, int64_t *workspaces,
+                            uint32_t *count, neap_diag *diag);
+    /* NULL: there is no kernel. */
+    neap_status (*prepare)(neap_backend *backend, const run_spec *spec, run_kernel **kernel,
+                           neap_diag *diag);
+};
+
+#define RUN_NO_KERNEL(backend, type) const run_op neap_##backend##_op_##type = {NULL, NULL};
+
+/* The functions of a run_backend_type that has `ops`. */
+bool neap_run_ops_support(neap_backend *backend, const run_spec *spec, neap_diag *diag);
+neap_status neap_run_ops_variants(neap_backend *backend, const run_spec *spec, int64_t *workspaces,
+                                  uint32_t *count, neap_diag *diag);
+neap_status neap_run_ops_prepare(neap_backend *backend, const run_spec *spec, run_kernel **kernel,
+                                 neap_diag *diag);
 
 /* 64 random bits for draw `index` of an execution (SplitMix64's finisher). */
 static inline uint64_t run_random(uint64_t seed, uint64_t index)

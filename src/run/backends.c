@@ -2,7 +2,7 @@
 #include "base/fail.h"
 #include "base/memory.h"
 #include "base/team.h"
-#include "graph/graph_internal.h"
+#include "graph/network_internal.h"
 #include "run/backend.h"
 
 #include <limits.h>
@@ -98,4 +98,85 @@ int64_t neap_run_spec_int(const run_spec *spec, const char *name, int64_t otherw
 double neap_run_spec_real(const run_spec *spec, const char *name, double otherwise)
 {
     return neap_op_attr_real(spec->op, name, otherwise);
+}
+
+/* ---- Operands ---- */
+
+static const run_array *array_at(const run_spec *spec, uint32_t i)
+{
+    return i < spec->op->n_inputs ? &spec->in[i] : &spec->out[i - spec->op->n_inputs];
+}
+
+static op_shape operand_at(const void *from, uint32_t i)
+{
+    const run_array *array = array_at(from, i);
+    op_shape shape = {.dtype = array->dtype, .rank = array->rank};
+    memcpy(shape.shape, array->shape, sizeof shape.shape);
+    return shape;
+}
+
+neap_status neap_run_check_op(const run_spec *spec, neap_diag *diag)
+{
+    return neap_op_check(&(op_operands){spec->op, operand_at, spec}, diag);
+}
+
+int64_t neap_run_integer_limit(const run_spec *spec, uint32_t input)
+{
+    return neap_op_integer_limit(&(op_operands){spec->op, operand_at, spec}, input);
+}
+
+/* ---- Tables of kernels ---- */
+
+static const run_op *op_of(const neap_backend *backend, const run_spec *spec)
+{
+    return backend->type->ops[neap_op_def_index(spec->op->type)];
+}
+
+/* Integers are the form's affair, but the first result of every kernel is made of floats. */
+static bool fits_floats(const run_spec *spec, neap_dtype floats)
+{
+    bool fits = spec->out[0].dtype == floats;
+    for (uint32_t i = 0; i < spec->op->n_inputs + spec->op->n_outputs; i++) {
+        neap_dtype dtype = array_at(spec, i)->dtype;
+        fits =
+            fits && (dtype == floats || dtype == NEAP_I64 || dtype == NEAP_I32 || dtype == NEAP_U8);
+    }
+    return fits;
+}
+
+bool neap_run_ops_support(neap_backend *backend, const run_spec *spec, neap_diag *diag)
+{
+    const neap_op *op = spec->op;
+    if (neap_run_check_op(spec, diag) != NEAP_OK)
+        return false;
+    if (!op_of(backend, spec)->prepare) {
+        neap_fail(diag, NEAP_UNSUPPORTED, "op \"%s\" (%s): the %s backend has no kernel for it",
+                  op->name, op->type, backend->type->name);
+        return false;
+    }
+    bool fits = fits_floats(spec, backend->type->floats);
+    if (!fits)
+        neap_fail(diag, NEAP_UNSUPPORTED,
+                  "op \"%s\" (%s): the %s backend computes in %s; backend ref may do", op->name,
+                  op->type, backend->type->name, neap_dtype_name(backend->type->floats));
+    return fits;
+}
+
+neap_status neap_run_ops_variants(neap_backend *backend, const run_spec *spec, int64_t *workspaces,
+                                  uint32_t *count, neap_diag *diag)
+{
+    if (!neap_run_ops_support(backend, spec, diag))
+        return NEAP_UNSUPPORTED;
+    const run_op *op = op_of(backend, spec);
+    workspaces[0] = 0;
+    *count = 1;
+    return op->variants ? op->variants(backend, spec, workspaces, count, diag) : NEAP_OK;
+}
+
+neap_status neap_run_ops_prepare(neap_backend *backend, const run_spec *spec, run_kernel **kernel,
+                                 neap_diag *diag)
+{
+    return neap_run_ops_support(backend, spec, diag)
+               ? op_of(backend, spec)->prepare(backend, spec, kernel, diag)
+               : NEAP_UNSUPPORTED;
 }

@@ -653,7 +653,7 @@ static void fill_input(const neap_graph *graph, uint32_t value, tensor *all, ran
         for (uint32_t k = 0; k < reader->n_outputs; k++)
             out[k] = all[reader->outputs[k]].array;
         if (reader->inputs[i] == value)
-            limit = neap_ref_integer_limit(&(run_spec){.op = reader, .in = in, .out = out}, i);
+            limit = neap_run_integer_limit(&(run_spec){.op = reader, .in = in, .out = out}, i);
     }
     for (int64_t i = 0; i < all[value].n; i++)
         set_number(&all[value], i,

@@ -90,7 +90,7 @@ static void clear_arrays(op_arrays *a)
 static int64_t integer_limit(const ref_run *run, uint32_t id, uint32_t i)
 {
     op_arrays a = arrays_of(run, id);
-    int64_t limit = neap_ref_integer_limit(&a.spec, i);
+    int64_t limit = neap_run_integer_limit(&a.spec, i);
     clear_arrays(&a);
     return limit;
 }

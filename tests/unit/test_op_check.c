@@ -12,8 +12,8 @@
 
 #include "op_cases.h"
 #include "run/backend.h"
-#include "run/op_check.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -185,29 +185,183 @@ static void test_broken_ops(void **state)
     assert_true(refused > accepted);
 }
 
-/* A broken shape or number is named, not only refused. */
+/* ---- Messages: each names what is wrong ---- */
+
+static void expect(const neap_op *op, const run_array *in, const run_array *out, const char *why)
+{
+    neap_diag diag = {0};
+    run_spec spec = {.op = op, .in = in, .out = out};
+    assert_int_equal(neap_run_check_op(&spec, &diag), why ? NEAP_UNSUPPORTED : NEAP_OK);
+    assert_string_equal(diag.message, why ? why : "");
+}
+
 static void test_messages(void **state)
 {
-    static const neap_attr attrs[] = {{.name = "factor", .is_real = true, .real = 1}};
-    const run_array arrays[2] = {{NEAP_F32, 1, {3}, {1}}, {NEAP_F32, 1, {4}, {1}}};
-    neap_op op = {.name = "half", .type = "scale", .n_inputs = 1, .n_outputs = 1, .n_attrs = 1};
-    neap_diag diag = {0};
     (void)state;
+    const neap_attr attrs[] = {{.name = "factor", .is_real = true, .real = 1},
+                               {.name = "offset", .is_real = true, .real = 0},
+                               {.name = "offset", .is_real = true, .real = HUGE_VAL}};
+    const run_array three = {NEAP_F32, 1, {3}, {1}}, four = {NEAP_F32, 1, {4}, {1}};
+    const run_array ids = {NEAP_I64, 1, {3}, {1}};
+    neap_op op = {.name = "half", .type = "scale", .n_inputs = 1, .n_outputs = 1, .attrs = attrs};
+    op.n_attrs = 1;
+    expect(&op, &three, &three, "op \"half\" (scale): lacks the attribute \"offset\"");
+    op.n_attrs = 2;
+    expect(&op, &three, &three, NULL);
+    expect(&op, &three, &four,
+           "op \"half\" (scale): \"y\" is f32[4], which does not fit \"x[*S] -> y[*S]\"");
+    expect(&op, &ids, &three,
+           "op \"half\" (scale): \"x\" is i64[3]; it must be floating-point numbers");
+    op.n_outputs = 0;
+    expect(&op, &three, &three,
+           "op \"half\" (scale): reads 1 and writes 0 values; it takes \"x[*S] -> y[*S]\"");
+    op.n_outputs = 1;
+    neap_attr infinite[2] = {attrs[0], attrs[2]};
+    op.attrs = infinite;
+    expect(&op, &three, &three, "op \"half\" (scale): \"offset\" is inf");
+}
+
+/* What follows from a rule: the output of a padding. */
+static void test_messages_of_rules(void **state)
+{
+    (void)state;
+    neap_attr attrs[] = {{.name = "top", .integer = 1},
+                         {.name = "bottom", .integer = 0},
+                         {.name = "left", .integer = 2},
+                         {.name = "right", .integer = 0}};
+    const run_array x = {.dtype = NEAP_F32, .rank = 4, .shape = {2, 3, 4, 5}};
+    run_array y = {.dtype = NEAP_F32, .rank = 4, .shape = {2, 3, 5, 7}};
+    neap_op op = {.name = "pad",
+                  .type = "pad2d",
+                  .n_inputs = 1,
+                  .n_outputs = 1,
+                  .n_attrs = 4,
+                  .attrs = attrs};
+    expect(&op, &x, &y, NULL);
+    y.shape[3] = 6;
+    expect(&op, &x, &y,
+           "op \"pad\" (pad2d): the extent X in \"x:any[N,C,H,W] -> y:any[N,C,Y,X]\" is 6; "
+           "it must be 7");
+    attrs[2].integer = -1;
+    expect(&op, &x, &y, "op \"pad\" (pad2d): \"left\" is -1");
+    attrs[2] = (neap_attr){.name = "left", .is_real = true, .real = 1e300}; /* no integer */
+    expect(&op, &x, &y, "op \"pad\" (pad2d): \"left\" is 4611686018427387904");
+}
+
+/* The tied choices of attention's backward op: what it reads, and what it says it wants. */
+static void test_alternatives(void **state)
+{
+    (void)state;
+    neap_attr attrs[] = {{.name = "heads", .integer = 2},      {.name = "causal", .integer = 0},
+                         {.name = "dropout", .is_real = true}, {.name = "wants_dq", .integer = 0},
+                         {.name = "wants_dk", .integer = 0},   {.name = "wants_dv", .integer = 1}};
+    const run_array rows = {.dtype = NEAP_F32, .rank = 3, .shape = {1, 3, 4}};
+    const run_array lse = {.dtype = NEAP_F32, .rank = 3, .shape = {1, 2, 3}};
+    const run_array four[] = {rows, rows, rows, lse}, six[] = {rows, rows, rows, rows, rows, lse};
+    neap_op op = {.name = "a", .type = "attention_bw", .n_inputs = 4, .n_outputs = 1, .n_attrs = 6};
     op.attrs = attrs;
-    run_spec spec = {.op = &op, .in = arrays, .out = arrays + 1};
-    assert_int_equal(neap_run_check_op(&spec, &diag), NEAP_UNSUPPORTED);
-    assert_string_equal(diag.message,
-                        "op \"half\" (scale): operands that must have one shape differ");
-    spec.out = arrays;
-    assert_int_equal(neap_run_check_op(&spec, &diag), NEAP_UNSUPPORTED);
-    assert_string_equal(diag.message, "op \"half\" (scale): lacks the attribute \"offset\"");
+    run_spec spec = {.op = &op, .in = four, .out = &rows};
+    assert_int_equal(neap_run_check_op(&spec, NULL), NEAP_OK);
+    attrs[4].integer = 1; /* dk needs v */
+    attrs[5].integer = 0;
+    assert_int_equal(neap_run_check_op(&spec, NULL), NEAP_UNSUPPORTED);
+    op.n_inputs = 6;
+    spec.in = six;
+    assert_int_equal(neap_run_check_op(&spec, NULL), NEAP_OK);
+    attrs[4].integer = 0; /* dv does not */
+    attrs[5].integer = 1;
+    assert_int_equal(neap_run_check_op(&spec, NULL), NEAP_UNSUPPORTED);
+}
+
+/* ---- Tables of kernels ---- */
+
+static const run_op nothing;
+static const run_op *const no_ops[] = {
+#define X(type) &nothing,
+#include "graph/ops.def"
+#undef X
+};
+
+/* A backend without kernels says so for each op. */
+static void test_missing_kernels(void **state)
+{
+    (void)state;
+    const run_backend_type type = {.name = "bare", .ops = no_ops, .floats = NEAP_F32};
+    neap_backend backend = {.type = &type};
+    const run_array wide = {NEAP_F64, 1, {3}, {1}};
+    neap_op op = {.name = "r", .type = "relu", .n_inputs = 1, .n_outputs = 1};
+    run_spec spec = {.op = &op, .in = &wide, .out = &wide};
+    int64_t workspaces[RUN_MOST_VARIANTS];
+    uint32_t count;
+    run_kernel *kernel;
+    neap_diag diag = {0};
+    assert_false(neap_run_ops_support(&backend, &spec, &diag));
+    assert_string_equal(diag.message, "op \"r\" (relu): the bare backend has no kernel for it");
+    assert_int_equal(neap_run_ops_variants(&backend, &spec, workspaces, &count, &diag),
+                     NEAP_UNSUPPORTED);
+    assert_int_equal(neap_run_ops_prepare(&backend, &spec, &kernel, &diag), NEAP_UNSUPPORTED);
+}
+
+static neap_status prepare_nothing(neap_backend *backend, const run_spec *spec, run_kernel **kernel,
+                                   neap_diag *diag)
+{
+    (void)backend;
+    (void)spec;
+    (void)kernel;
+    (void)diag;
+    return NEAP_OK;
+}
+
+static const run_op something = {.prepare = prepare_nothing};
+static const run_op *const all_ops[] = {
+#define X(type) &something,
+#include "graph/ops.def"
+#undef X
+};
+
+/* Kernels for f32 see no other floats, in whatever place, and move no integers. */
+static void test_types_of_kernels(void **state)
+{
+    (void)state;
+    const run_backend_type type = {.name = "single", .ops = all_ops, .floats = NEAP_F32};
+    neap_backend backend = {.type = &type};
+    const run_array row = {NEAP_F32, 1, {3}, {1}}, half = {NEAP_F16, 1, {3}, {1}};
+    const run_array mask = {NEAP_U8, 1, {3}, {1}}, ids = {NEAP_I64, 1, {3}, {1}};
+    const neap_attr axis = {.name = "axis", .integer = 0}, p = {.name = "p", .is_real = true};
+    const struct {
+        const char *type;
+        run_array in[2], out[2];
+        uint32_t n_in, n_out;
+        const neap_attr *attr;
+        bool supported;
+    } cases[] = {
+        {"mul", {row, row}, {row}, 2, 1, NULL, true},
+        {"mul", {row, half}, {row}, 2, 1, NULL, false},
+        {"relu", {row}, {half}, 1, 1, NULL, false},
+        {"dropout", {row}, {row, mask}, 1, 2, &p, true},
+        {"concat", {ids}, {ids}, 1, 1, &axis, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        neap_diag diag = {0};
+        neap_op op = {.name = "op",
+                      .type = cases[i].type,
+                      .n_inputs = cases[i].n_in,
+                      .n_outputs = cases[i].n_out,
+                      .n_attrs = cases[i].attr != NULL,
+                      .attrs = cases[i].attr};
+        run_spec spec = {.op = &op, .in = cases[i].in, .out = cases[i].out};
+        assert_int_equal(neap_run_ops_support(&backend, &spec, &diag), cases[i].supported);
+        if (!cases[i].supported)
+            assert_non_null(strstr(diag.message, "the single backend computes in f32"));
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_broken_ops),
-        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_broken_ops),        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_messages_of_rules), cmocka_unit_test(test_alternatives),
+        cmocka_unit_test(test_missing_kernels),   cmocka_unit_test(test_types_of_kernels),
     };
     return cmocka_run_group_tests_name("op_check", tests, NULL, NULL);
 }

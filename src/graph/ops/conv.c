@@ -1,9 +1,5 @@
 /*
- * Convolution and transposed convolution.
- *
- *     conv2d(x, w [, b]) -> y          with `relu`, y is that of the ReLU, applied in place
- *     conv2d_bw_weight(dy, x) -> dw [, db]
- *     conv2d_bw_data(dy, w) -> dx
+ * Convolution and transposed convolution. With `relu`, y is that of the ReLU, applied in place.
  *
  * Each output element takes (C / groups) * kh * kw multiply-accumulates, and so does each of its
  * contributions backwards: all three directions count the same.
@@ -75,8 +71,7 @@ static bool check_conv(neap_network *net, const char *name, neap_tensor x, const
 
 /* Appends the node with its weight and bias. */
 static neap_tensor add_conv(neap_network *net, const op_def *def, const char *name, neap_tensor x,
-                            const neap_conv2d *conv, const int64_t weight_shape[4],
-                            const int64_t output_shape[4])
+                            const neap_conv2d *conv, const int64_t weight_shape[4])
 {
     neap_attr attrs[N_CONV_ATTRS];
     conv_attrs(conv, attrs);
@@ -89,22 +84,7 @@ static neap_tensor add_conv(neap_network *net, const op_def *def, const char *na
                      .inputs = inputs,
                      .n_attrs = N_CONV_ATTRS,
                      .attrs = attrs};
-    return neap_net_add_node(net, &call, net->dtype, 4, output_shape);
-}
-
-static int64_t conv_extent(int64_t extent, int64_t kernel, int64_t stride, int64_t pad,
-                           int64_t dilation)
-{
-    int64_t span = extent + 2 * pad - or_one(dilation) * (kernel - 1) - 1;
-    return span < 0 ? 0 : span / or_one(stride) + 1;
-}
-
-/* At most INT64_MAX: no tensor is so large. */
-static int64_t transposed_extent(int64_t extent, int64_t kernel, int64_t stride, int64_t pad,
-                                 int64_t output_pad)
-{
-    int64_t spread = neap_count_mul(extent - 1, or_one(stride)) - 2 * pad;
-    return neap_count_add(spread, kernel + output_pad);
+    return neap_net_add_op(net, &call);
 }
 
 extern const op_def neap_op_conv2d, neap_op_conv_transpose2d;
@@ -116,20 +96,9 @@ neap_tensor neap_net_conv2d(neap_network *net, const char *name, neap_tensor x,
         return NEAP_NONE;
     if (conv->output_pad)
         return neap_net_fail(net, name, "output_pad is for transposed convolutions");
-    const net_tensor *input = neap_net_get(net, name, x);
-    int64_t height =
-        conv_extent(input->shape[2], conv->kernel_h, conv->stride_h, conv->pad_h, conv->dilation);
-    int64_t width =
-        conv_extent(input->shape[3], conv->kernel_w, conv->stride_w, conv->pad_w, conv->dilation);
-    if (height < 1 || width < 1)
-        return neap_net_fail(net, name,
-                             "a %lld x %lld image is smaller than its %lld x %lld kernel",
-                             (long long)input->shape[2], (long long)input->shape[3],
-                             (long long)conv->kernel_h, (long long)conv->kernel_w);
-    int64_t weight[4] = {conv->channels, input->shape[1] / or_one(conv->groups), conv->kernel_h,
-                         conv->kernel_w};
-    int64_t output[4] = {input->shape[0], conv->channels, height, width};
-    return add_conv(net, &neap_op_conv2d, name, x, conv, weight, output);
+    int64_t weight[4] = {conv->channels, neap_net_dim(net, x, 1) / or_one(conv->groups),
+                         conv->kernel_h, conv->kernel_w};
+    return add_conv(net, &neap_op_conv2d, name, x, conv, weight);
 }
 
 neap_tensor neap_net_conv_transpose2d(neap_network *net, const char *name, neap_tensor x,
@@ -139,15 +108,64 @@ neap_tensor neap_net_conv_transpose2d(neap_network *net, const char *name, neap_
         return NEAP_NONE;
     if (conv->relu || conv->dilation > 1)
         return neap_net_fail(net, name, "a transposed convolution takes neither relu nor dilation");
-    const net_tensor *input = neap_net_get(net, name, x);
-    int64_t height = transposed_extent(input->shape[2], conv->kernel_h, conv->stride_h, conv->pad_h,
-                                       conv->output_pad);
-    int64_t width = transposed_extent(input->shape[3], conv->kernel_w, conv->stride_w, conv->pad_w,
-                                      conv->output_pad);
-    int64_t weight[4] = {input->shape[1], conv->channels / or_one(conv->groups), conv->kernel_h,
-                         conv->kernel_w};
-    int64_t output[4] = {input->shape[0], conv->channels, height, width};
-    return add_conv(net, &neap_op_conv_transpose2d, name, x, conv, weight, output);
+    int64_t weight[4] = {neap_net_dim(net, x, 1), conv->channels / or_one(conv->groups),
+                         conv->kernel_h, conv->kernel_w};
+    return add_conv(net, &neap_op_conv_transpose2d, name, x, conv, weight);
+}
+
+/* ---- Shapes ---- */
+
+/* Along one side: y = (x + 2 pad - dilation (kernel - 1) - 1) / stride + 1. */
+static void conv_side(op_fit *fit, char y, char x, char kernel, const char *stride, const char *pad)
+{
+    int64_t extent = neap_fit_extent(fit, x), window = neap_fit_extent(fit, kernel);
+    if (window > INT32_MAX)
+        neap_fit_fail(fit, "a kernel of %lld elements is too large", (long long)window);
+    else if (extent + 2 * neap_fit_int(fit, pad) <= neap_fit_int(fit, "dilation") * (window - 1))
+        neap_fit_fail(fit, "an image of %lld rows or columns is smaller than its kernel of %lld",
+                      (long long)extent, (long long)window);
+    else
+        neap_fit_bind(fit, y,
+                      (extent + 2 * neap_fit_int(fit, pad) -
+                       neap_fit_int(fit, "dilation") * (window - 1) - 1) /
+                              neap_fit_int(fit, stride) +
+                          1);
+}
+
+/* G, the weight's second extent, is that of a group. */
+static void conv_rule(op_fit *fit)
+{
+    int64_t groups = neap_fit_int(fit, "groups"), channels = neap_fit_extent(fit, 'C');
+    if (channels % groups || neap_fit_extent(fit, 'K') % groups)
+        neap_fit_fail(fit, "%lld groups do not divide its channels", (long long)groups);
+    neap_fit_bind(fit, 'G', channels / groups);
+    conv_side(fit, 'Y', 'H', 'I', "stride_h", "pad_h");
+    conv_side(fit, 'X', 'W', 'J', "stride_w", "pad_w");
+}
+
+/* y = (x - 1) stride - 2 pad + kernel + output_pad. */
+static void transposed_side(op_fit *fit, char y, char x, char kernel, const char *stride,
+                            const char *pad)
+{
+    int64_t extent = neap_fit_extent(fit, x), window = neap_fit_extent(fit, kernel);
+    if (extent > INT32_MAX || window > INT32_MAX)
+        neap_fit_fail(fit, "the image or its kernel is too large");
+    else
+        neap_fit_bind(fit, y,
+                      (extent - 1) * neap_fit_int(fit, stride) - 2 * neap_fit_int(fit, pad) +
+                          window + neap_fit_int(fit, "output_pad"));
+}
+
+static void transposed_rule(op_fit *fit)
+{
+    int64_t groups = neap_fit_int(fit, "groups");
+    if (neap_fit_extent(fit, 'C') % groups)
+        neap_fit_fail(fit, "%lld groups do not divide its channels", (long long)groups);
+    if (neap_fit_int(fit, "dilation") != 1)
+        neap_fit_fail(fit, "a transposed convolution does not take a dilation");
+    neap_fit_bind(fit, 'K', neap_count_mul(neap_fit_extent(fit, 'G'), groups));
+    transposed_side(fit, 'Y', 'H', 'I', "stride_h", "pad_h");
+    transposed_side(fit, 'X', 'W', 'J', "stride_w", "pad_w");
 }
 
 /* ---- Backward ---- */
@@ -226,17 +244,23 @@ static void count_transposed_bw_weight(const op_shapes *s, neap_op_count *count)
     count->flops = s->n_outputs > 1 ? neap_count_elements(&s->inputs[0]) : 0;
 }
 
-const op_def neap_op_conv2d = {
-    .type = "conv2d", .least_inputs = 2, .count = count_forward, .backward = conv2d_backward};
-const op_def neap_op_conv2d_bw_data = {
-    .type = "conv2d_bw_data", .least_inputs = 2, .count = count_bw_data};
-const op_def neap_op_conv2d_bw_weight = {
-    .type = "conv2d_bw_weight", .least_inputs = 2, .count = count_bw_weight};
-const op_def neap_op_conv_transpose2d = {.type = "conv_transpose2d",
-                                         .least_inputs = 2,
-                                         .count = count_transposed,
-                                         .backward = conv_transpose2d_backward};
-const op_def neap_op_conv_transpose2d_bw_data = {
-    .type = "conv_transpose2d_bw_data", .least_inputs = 2, .count = count_transposed_bw_data};
-const op_def neap_op_conv_transpose2d_bw_weight = {
-    .type = "conv_transpose2d_bw_weight", .least_inputs = 2, .count = count_transposed_bw_weight};
+#define CONV(name, operands, ...)                                                                  \
+    const op_def neap_op_##name = {.type = #name,                                                  \
+                                   .form = operands,                                               \
+                                   .attrs = "stride_h>0 stride_w>0 pad_h pad_w dilation>0 "        \
+                                            "groups>0 output_pad bias relu",                       \
+                                   .least_inputs = 2,                                              \
+                                   __VA_ARGS__}
+
+CONV(conv2d, "x[N,C,H,W] w[K,G,I,J] b?bias[K] -> y:net[N,K,Y,X]", .rule = conv_rule,
+     .count = count_forward, .backward = conv2d_backward);
+CONV(conv2d_bw_data, "dy[N,K,Y,X] w[K,G,I,J] -> dx[N,C,H,W]", .rule = conv_rule,
+     .count = count_bw_data);
+CONV(conv2d_bw_weight, "dy[N,K,Y,X] x[N,C,H,W] -> dw[K,G,I,J] db?bias[K]", .rule = conv_rule,
+     .count = count_bw_weight);
+CONV(conv_transpose2d, "x[N,C,H,W] w[C,G,I,J] b?bias[K] -> y:net[N,K,Y,X]", .rule = transposed_rule,
+     .count = count_transposed, .backward = conv_transpose2d_backward);
+CONV(conv_transpose2d_bw_data, "dy[N,K,Y,X] w[C,G,I,J] -> dx[N,C,H,W]", .rule = transposed_rule,
+     .count = count_transposed_bw_data);
+CONV(conv_transpose2d_bw_weight, "dy[N,K,Y,X] x[N,C,H,W] -> dw[C,G,I,J] db?bias[K]",
+     .rule = transposed_rule, .count = count_transposed_bw_weight);

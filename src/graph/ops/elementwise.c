@@ -9,20 +9,12 @@
  */
 #include "graph/network_internal.h"
 
-#include <math.h>
-#include <string.h>
-
-/* A node with one input and an output like it. */
 static neap_tensor unary(neap_network *net, const op_def *def, const char *name, neap_tensor x,
                          uint32_t n_attrs, const neap_attr *attrs)
 {
-    const net_tensor *input = neap_net_get(net, name, x);
-    if (!input)
-        return NEAP_NONE;
-    net_tensor like = *input;
     net_call call = {
         .def = def, .name = name, .n_inputs = 1, .inputs = &x, .n_attrs = n_attrs, .attrs = attrs};
-    return neap_net_add_node(net, &call, like.dtype, like.rank, like.shape);
+    return neap_net_add_op(net, &call);
 }
 
 #define SIMPLE(name)                                                                               \
@@ -47,69 +39,37 @@ neap_tensor neap_net_gelu(neap_network *net, const char *name, neap_tensor x, bo
 
 neap_tensor neap_net_dropout(neap_network *net, const char *name, neap_tensor x, double p)
 {
-    if (!(p >= 0 && p < 1))
-        return neap_net_fail(net, name, "a dropout probability is at least 0 and below 1, not %g",
-                             p);
     if (p == 0)
         return x;
-    neap_tensor y = unary(net, &neap_op_dropout, name, x, 1, &ATTR_REAL("p", p));
-    const net_tensor *output = neap_net_get(net, name, y);
-    if (!output)
-        return NEAP_NONE;
-    net_tensor like = *output;
-    neap_net_add_output(net, "mask", NEAP_U8, like.rank, like.shape);
-    return y;
+    return unary(net, &neap_op_dropout, name, x, 1, &ATTR_REAL("p", p));
 }
 
 neap_tensor neap_net_scale(neap_network *net, const char *name, neap_tensor x, double factor,
                            double offset)
 {
-    if (!isfinite(factor) || !isfinite(offset))
-        return neap_net_fail(net, name, "factor and offset must be finite");
     neap_attr attrs[] = {ATTR_REAL("factor", factor), ATTR_REAL("offset", offset)};
     return unary(net, &neap_op_scale, name, x, 2, attrs);
 }
 
 neap_tensor neap_net_pow(neap_network *net, const char *name, neap_tensor x, double power)
 {
-    if (!isfinite(power))
-        return neap_net_fail(net, name, "the power must be finite");
     return unary(net, &neap_op_pow, name, x, 1, &ATTR_REAL("power", power));
-}
-
-/* Whether b's shape is a's, or its last dimensions. */
-static bool is_suffix(const net_tensor *a, const net_tensor *b)
-{
-    return b->rank <= a->rank &&
-           memcmp(a->shape + (a->rank - b->rank), b->shape, b->rank * sizeof *b->shape) == 0;
 }
 
 static neap_tensor binary(neap_network *net, const op_def *def, const char *name, neap_tensor a,
                           neap_tensor b)
 {
     net_call call = {.def = def, .name = name, .n_inputs = 2, .inputs = (neap_tensor[]){a, b}};
-    net_tensor like = net->tensors[a];
-    return neap_net_add_node(net, &call, like.dtype, like.rank, like.shape);
+    return neap_net_add_op(net, &call);
 }
 
 neap_tensor neap_net_add(neap_network *net, const char *name, neap_tensor a, neap_tensor b)
 {
-    const net_tensor *left = neap_net_get(net, name, a), *right = neap_net_get(net, name, b);
-    if (!left || !right)
-        return NEAP_NONE;
-    if (!is_suffix(left, right))
-        return neap_net_fail(net, name,
-                             "the second operand's shape must be the first's, or its end");
     return binary(net, &neap_op_add, name, a, b);
 }
 
 neap_tensor neap_net_mul(neap_network *net, const char *name, neap_tensor a, neap_tensor b)
 {
-    const net_tensor *left = neap_net_get(net, name, a), *right = neap_net_get(net, name, b);
-    if (!left || !right)
-        return NEAP_NONE;
-    if (left->rank != right->rank || !is_suffix(left, right))
-        return neap_net_fail(net, name, "both operands must have one shape");
     return binary(net, &neap_op_mul, name, a, b);
 }
 
@@ -189,24 +149,31 @@ static void scale_backward(neap_network *net, const net_node *node)
     neap_grad_emit_with(net, node, "scale", 1, &dy, node->inputs[0], 2, attrs);
 }
 
-#define ELEMENTWISE(name, flops, ...)                                                              \
-    const op_def neap_op_##name = {                                                                \
-        .type = #name, .in_place = true, .flops_per_element = (flops), __VA_ARGS__}
+#define ELEMENTWISE(name, operands, flops, ...)                                                    \
+    const op_def neap_op_##name = {.type = #name,                                                  \
+                                   .form = operands,                                               \
+                                   .in_place = true,                                               \
+                                   .flops_per_element = (flops),                                   \
+                                   __VA_ARGS__}
+#define UNARY     "x[*S] -> y[*S]"
+#define BY_OUTPUT "dy[*S] y[*S] -> dx[*S]"
+#define BY_INPUT  "dy[*S] x[*S] -> dx[*S]"
 
-ELEMENTWISE(relu, 1, .backward = relu_backward);
-ELEMENTWISE(relu_bw, 1, );
-ELEMENTWISE(relu6, 2, .backward = relu6_backward);
-ELEMENTWISE(relu6_bw, 2, );
-ELEMENTWISE(sigmoid, 4, .backward = sigmoid_backward);
-ELEMENTWISE(sigmoid_bw, 3, );
-ELEMENTWISE(tanh, 1, .backward = tanh_backward);
-ELEMENTWISE(tanh_bw, 3, );
-ELEMENTWISE(dropout, 2, .random = true, .backward = dropout_backward);
-ELEMENTWISE(dropout_bw, 2, );
-ELEMENTWISE(add, 1, .backward = add_backward);
-ELEMENTWISE(mul, 1, .backward = mul_backward);
-ELEMENTWISE(scale, 2, .backward = scale_backward);
-ELEMENTWISE(pow, 1, .backward = pow_backward);
-ELEMENTWISE(pow_bw, 3, );
-ELEMENTWISE(gelu, 9, .backward = gelu_backward);
-ELEMENTWISE(gelu_bw, 16, );
+ELEMENTWISE(relu, UNARY, 1, .backward = relu_backward);
+ELEMENTWISE(relu_bw, BY_OUTPUT, 1, );
+ELEMENTWISE(relu6, UNARY, 2, .backward = relu6_backward);
+ELEMENTWISE(relu6_bw, BY_OUTPUT, 2, );
+ELEMENTWISE(sigmoid, UNARY, 4, .backward = sigmoid_backward);
+ELEMENTWISE(sigmoid_bw, BY_OUTPUT, 3, );
+ELEMENTWISE(tanh, UNARY, 1, .backward = tanh_backward);
+ELEMENTWISE(tanh_bw, BY_OUTPUT, 3, );
+ELEMENTWISE(gelu, UNARY, 9, .attrs = "tanh", .backward = gelu_backward);
+ELEMENTWISE(gelu_bw, BY_INPUT, 16, .attrs = "tanh");
+ELEMENTWISE(dropout, "x[*S] -> y[*S] mask:mask[*S]", 2, .attrs = "p%", .random = true,
+            .backward = dropout_backward);
+ELEMENTWISE(dropout_bw, "dy[*S] mask:mask<2[*S] -> dx[*S]", 2, .attrs = "p%");
+ELEMENTWISE(add, "a[*P,*S] b[*S] -> y[*P,*S]", 1, .backward = add_backward);
+ELEMENTWISE(mul, "a[*S] b[*S] -> y[*S]", 1, .backward = mul_backward);
+ELEMENTWISE(scale, UNARY, 2, .attrs = "factor~ offset~", .backward = scale_backward);
+ELEMENTWISE(pow, UNARY, 1, .attrs = "power~", .backward = pow_backward);
+ELEMENTWISE(pow_bw, BY_INPUT, 3, .attrs = "power~");

@@ -1,44 +1,21 @@
 /*
- * Linear layers: y = x w^T + b over the last dimension.
- *
- *     linear(x, w [, b]) -> y
- *     linear_bw_weight(dy, x) -> dw [, db]
- *     linear_bw_data(dy, w) -> dx
- *
- * A bias whose weight wants no gradient gets its own by `reduce`.
+ * Linear layers: y = x w^T + b over the last dimension. A bias whose weight wants no gradient gets
+ * its own by `reduce`.
  */
 #include "graph/network_internal.h"
-
-#include <string.h>
 
 extern const op_def neap_op_linear;
 
 neap_tensor neap_net_linear_with(neap_network *net, const char *name, neap_tensor x,
                                  neap_tensor weight, neap_tensor bias)
 {
-    const net_tensor *input = neap_net_get(net, name, x), *matrix = neap_net_get(net, name, weight);
-    if (!input || !matrix)
-        return NEAP_NONE;
-    if (matrix->rank != 2 || input->shape[input->rank - 1] != matrix->shape[1])
-        return neap_net_fail(net, name, "the weight must be [features, %lld]",
-                             (long long)input->shape[input->rank - 1]);
-    int64_t shape[NEAP_MAX_RANK];
-    memcpy(shape, input->shape, sizeof shape);
-    shape[input->rank - 1] = matrix->shape[0];
-    if (bias != NEAP_NONE) {
-        const net_tensor *vector = neap_net_get(net, name, bias);
-        if (!vector)
-            return NEAP_NONE;
-        if (vector->rank != 1 || vector->shape[0] != matrix->shape[0])
-            return neap_net_fail(net, name, "the bias must be [%lld]", (long long)matrix->shape[0]);
-    }
     net_call call = {.def = &neap_op_linear,
                      .name = name,
                      .n_inputs = bias == NEAP_NONE ? 2 : 3,
                      .inputs = (neap_tensor[]){x, weight, bias},
                      .n_attrs = 1,
                      .attrs = &ATTR_INT("bias", bias != NEAP_NONE)};
-    return neap_net_add_node(net, &call, net->dtype, input->rank, shape);
+    return neap_net_add_op(net, &call);
 }
 
 neap_tensor neap_net_linear(neap_network *net, const char *name, neap_tensor x, int64_t features,
@@ -88,9 +65,18 @@ static void count_bw_weight(const op_shapes *s, neap_op_count *count)
     count->flops = s->n_outputs > 1 ? neap_count_elements(&s->inputs[0]) : 0;
 }
 
-const op_def neap_op_linear = {
-    .type = "linear", .least_inputs = 2, .count = count_forward, .backward = linear_backward};
-const op_def neap_op_linear_bw_data = {
-    .type = "linear_bw_data", .least_inputs = 2, .count = count_bw_data};
-const op_def neap_op_linear_bw_weight = {
-    .type = "linear_bw_weight", .least_inputs = 2, .count = count_bw_weight};
+const op_def neap_op_linear = {.type = "linear",
+                               .form = "x[*R,C] w[K,C] b?bias[K] -> y:net[*R,K]",
+                               .attrs = "bias",
+                               .least_inputs = 2,
+                               .count = count_forward,
+                               .backward = linear_backward};
+const op_def neap_op_linear_bw_data = {.type = "linear_bw_data",
+                                       .form = "dy[*R,K] w[K,C] -> dx[*R,C]",
+                                       .least_inputs = 2,
+                                       .count = count_bw_data};
+const op_def neap_op_linear_bw_weight = {.type = "linear_bw_weight",
+                                         .form = "dy[*R,K] x[*R,C] -> dw[K,C] db?bias[K]",
+                                         .attrs = "bias",
+                                         .least_inputs = 2,
+                                         .count = count_bw_weight};

@@ -1,40 +1,26 @@
 /*
- * Batch and layer normalisation.
+ * Batch normalisation (per channel, over N, H, W) and layer normalisation (per row, over the last
+ * dimension).
  *
- *     batch_norm(x, gamma, beta) -> y, mean, invstd       per channel, over N, H, W
- *     layer_norm(x, gamma, beta) -> y, mean, invstd       per row, over the last dimension
- *     *_bw(dy, x, gamma, mean, invstd) -> dx, dgamma, dbeta
- *     *_bw(dy, x, mean, invstd) -> dgamma, dbeta          where dx is not wanted
- *
- * Statistics are saved in f32 whatever the network's type. Running averages for inference are no
+ * Statistics are saved in f32 whatever the network's type. Running averages for inference are not
  * part of the training graph.
  */
 #include "graph/network_internal.h"
 
-#include <math.h>
-
 static neap_tensor add_norm(neap_network *net, const op_def *def, const char *name, neap_tensor x,
-                            double epsilon, int64_t channels, uint32_t stat_rank,
-                            const int64_t *stat_shape)
+                            int64_t channels, double epsilon)
 {
-    if (!(epsilon > 0) || !isfinite(epsilon))
+    if (!(epsilon > 0))
         return neap_net_fail(net, name, "epsilon must be positive");
     neap_tensor inputs[3] = {x, neap_net_add_parameter(net, name, "weight", 1, &channels),
                              neap_net_add_parameter(net, name, "bias", 1, &channels)};
-    const net_tensor *input = neap_net_get(net, name, x);
-    if (!input)
-        return NEAP_NONE;
-    net_tensor like = *input;
     net_call call = {.def = def,
                      .name = name,
                      .n_inputs = 3,
                      .inputs = inputs,
                      .n_attrs = 1,
                      .attrs = &ATTR_REAL("epsilon", epsilon)};
-    neap_tensor y = neap_net_add_node(net, &call, like.dtype, like.rank, like.shape);
-    neap_net_add_output(net, "mean", NEAP_F32, stat_rank, stat_shape);
-    neap_net_add_output(net, "invstd", NEAP_F32, stat_rank, stat_shape);
-    return y;
+    return neap_net_add_op(net, &call);
 }
 
 extern const op_def neap_op_batch_norm, neap_op_layer_norm;
@@ -46,21 +32,15 @@ neap_tensor neap_net_batch_norm(neap_network *net, const char *name, neap_tensor
         return NEAP_NONE;
     if (input->rank < 2)
         return neap_net_fail(net, name, "batch normalisation takes N x C x ...");
-    int64_t channels = input->shape[1];
-    return add_norm(net, &neap_op_batch_norm, name, x, epsilon, channels, 1, &channels);
+    return add_norm(net, &neap_op_batch_norm, name, x, input->shape[1], epsilon);
 }
 
 neap_tensor neap_net_layer_norm(neap_network *net, const char *name, neap_tensor x, double epsilon)
 {
     const net_tensor *input = neap_net_get(net, name, x);
-    if (!input)
-        return NEAP_NONE;
-    net_tensor rows = *input;
-    int64_t channels = rows.shape[rows.rank - 1];
-    if (rows.rank == 1)
-        return add_norm(net, &neap_op_layer_norm, name, x, epsilon, channels, 1, (int64_t[]){1});
-    return add_norm(net, &neap_op_layer_norm, name, x, epsilon, channels, rows.rank - 1,
-                    rows.shape);
+    return input
+               ? add_norm(net, &neap_op_layer_norm, name, x, input->shape[input->rank - 1], epsilon)
+               : NEAP_NONE;
 }
 
 static void emit(neap_network *net, const net_node *node, const char *type)
@@ -99,8 +79,24 @@ static void count_backward(const op_shapes *s, neap_op_count *count)
 }
 
 const op_def neap_op_batch_norm = {
-    .type = "batch_norm", .count = count_forward, .backward = batch_norm_backward};
-const op_def neap_op_batch_norm_bw = {.type = "batch_norm_bw", .count = count_backward};
+    .type = "batch_norm",
+    .form = "x[N,C,*R] gamma[C] beta[C] -> y[N,C,*R] mean:f32[C] invstd:f32[C]",
+    .attrs = "epsilon~",
+    .count = count_forward,
+    .backward = batch_norm_backward};
+const op_def neap_op_batch_norm_bw = {
+    .type = "batch_norm_bw",
+    .form = "dy[N,C,*R] x[N,C,*R] gamma[C] mean[C] invstd[C] -> dx[N,C,*R] dgamma[C] dbeta[C]"
+            " | dy[N,C,*R] x[N,C,*R] mean[C] invstd[C] -> dgamma[C] dbeta[C]",
+    .count = count_backward};
 const op_def neap_op_layer_norm = {
-    .type = "layer_norm", .count = count_forward, .backward = layer_norm_backward};
-const op_def neap_op_layer_norm_bw = {.type = "layer_norm_bw", .count = count_backward};
+    .type = "layer_norm",
+    .form = "x[*R,C] gamma[C] beta[C] -> y[*R,C] mean:f32[*R] invstd:f32[*R]",
+    .attrs = "epsilon~",
+    .count = count_forward,
+    .backward = layer_norm_backward};
+const op_def neap_op_layer_norm_bw = {
+    .type = "layer_norm_bw",
+    .form = "dy[*R,C] x[*R,C] gamma[C] mean[*R] invstd[*R] -> dx[*R,C] dgamma[C] dbeta[C]"
+            " | dy[*R,C] x[*R,C] mean[*R] invstd[*R] -> dgamma[C] dbeta[C]",
+    .count = count_backward};

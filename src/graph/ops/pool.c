@@ -1,12 +1,6 @@
 /*
  * Pooling, unpooling and resizing of images.
  *
- *     max_pool2d(x) -> y, indices          max_pool2d_bw(dy, indices) -> dx
- *     avg_pool2d(x) -> y                   avg_pool2d_bw(dy) -> dx
- *     adaptive_avg_pool2d(x) -> y          adaptive_avg_pool2d_bw(dy) -> dx
- *     max_unpool2d(x, indices) -> y        max_unpool2d_bw(dy, indices) -> dx
- *     upsample(x) -> y                     upsample_bw(dy) -> dx
- *
  * An index is the position inside its window, one byte, four for windows past 256; under
  * NEAP_KERNELS_TORCH it is PyTorch's 8-byte position in the plane.
  */
@@ -35,69 +29,83 @@ static void pool_attrs(const neap_pool2d *pool, neap_attr attrs[N_POOL_ATTRS])
     memcpy(attrs, all, sizeof all);
 }
 
+/* ---- Shapes ---- */
+
 /* As PyTorch: in ceil mode a last window must begin inside the image or its left padding. */
-static int64_t pool_extent(int64_t extent, int64_t kernel, int64_t stride, int64_t pad,
-                           bool ceil_mode)
+static void pool_side(op_fit *fit, char pooled, char image, const char *kernel_name,
+                      const char *stride_name, const char *pad_name)
 {
+    int64_t extent = neap_fit_extent(fit, image), kernel = neap_fit_int(fit, kernel_name);
+    int64_t stride = neap_fit_int(fit, stride_name), pad = neap_fit_int(fit, pad_name);
     int64_t span = extent + 2 * pad - kernel;
+    bool ceil_mode = neap_fit_int(fit, "ceil_mode");
+    if (pad > kernel / 2)
+        neap_fit_fail(fit, "padding of %lld is more than half of its window of %lld",
+                      (long long)pad, (long long)kernel);
+    else if (span < 0)
+        neap_fit_fail(fit, "an image of %lld rows or columns is smaller than its window of %lld",
+                      (long long)extent, (long long)kernel);
     if (span < 0)
-        return 0;
+        return;
     int64_t windows = (span + (ceil_mode ? stride - 1 : 0)) / stride + 1;
-    if (ceil_mode && (windows - 1) * stride >= extent + pad)
-        windows--;
-    return windows;
+    neap_fit_bind(fit, pooled, windows - (ceil_mode && (windows - 1) * stride >= extent + pad));
 }
 
-/* Below 2^31, so that extents computed from them do not overflow. */
-static bool bad_side(int64_t kernel, int64_t stride, int64_t pad)
+static void pool_rule(op_fit *fit)
 {
-    return kernel < 1 || kernel > INT32_MAX || stride < 0 || stride > INT32_MAX || pad < 0 ||
-           pad > kernel / 2;
+    pool_side(fit, 'Y', 'H', "kernel_h", "stride_h", "pad_h");
+    pool_side(fit, 'X', 'W', "kernel_w", "stride_w", "pad_w");
 }
 
-static const net_tensor *get_image(neap_network *net, const char *name, neap_tensor x)
+static int64_t window_of(const op_fit *fit)
 {
-    const net_tensor *input = neap_net_get(net, name, x);
-    if (input && input->rank != 4) {
-        neap_net_fail(net, name, "an image is N x C x H x W, not rank %u", input->rank);
-        return NULL;
-    }
-    return input;
+    return neap_fit_int(fit, "kernel_h") * neap_fit_int(fit, "kernel_w");
 }
 
-/* The pooled shape; false after an error. */
-static bool pool_shape(neap_network *net, const char *name, neap_tensor x, const neap_pool2d *pool,
-                       int64_t shape[4])
+/* Indices count a window's elements, or the image's if they are i64; P is their number. */
+static void places_rule(op_fit *fit, neap_dtype dtype)
 {
-    const net_tensor *input = get_image(net, name, x);
-    if (!input)
-        return false;
-    if (bad_side(pool->kernel_h, pool->stride_h, pool->pad_h) ||
-        bad_side(pool->kernel_w, pool->stride_w, pool->pad_w))
-        return neap_net_fail(net, name,
-                             "a pool's kernel must be positive, its padding at most half"),
-               false;
-    memcpy(shape, input->shape, 4 * sizeof *shape);
-    shape[2] = pool_extent(input->shape[2], pool->kernel_h,
-                           stride_of(pool->stride_h, pool->kernel_h), pool->pad_h, pool->ceil_mode);
-    shape[3] = pool_extent(input->shape[3], pool->kernel_w,
-                           stride_of(pool->stride_w, pool->kernel_w), pool->pad_w, pool->ceil_mode);
-    if (shape[2] < 1 || shape[3] < 1)
-        return neap_net_fail(net, name,
-                             "a %lld x %lld image is smaller than its %lld x %lld window",
-                             (long long)input->shape[2], (long long)input->shape[3],
-                             (long long)pool->kernel_h, (long long)pool->kernel_w),
-               false;
-    return true;
+    pool_rule(fit);
+    int64_t image = neap_count_mul(neap_fit_extent(fit, 'H'), neap_fit_extent(fit, 'W'));
+    neap_fit_bind(fit, 'P', dtype == NEAP_I64 ? image : window_of(fit));
+    if (dtype == NEAP_U8 && window_of(fit) > 256)
+        neap_fit_fail(fit, "a window of %lld elements takes indices of more than a byte",
+                      (long long)window_of(fit));
 }
 
-static neap_tensor add_image_op(neap_network *net, const op_def *def, const char *name,
-                                neap_tensor x, uint32_t n_attrs, const neap_attr *attrs,
-                                const int64_t shape[4])
+static void max_pool_rule(op_fit *fit)
 {
-    net_call call = {
-        .def = def, .name = name, .n_inputs = 1, .inputs = &x, .n_attrs = n_attrs, .attrs = attrs};
-    return neap_net_add_node(net, &call, net->tensors[x].dtype, 4, shape);
+    places_rule(fit, neap_fit_outputs(fit) > 1 ? neap_fit_output(fit, 1).dtype : NEAP_I64);
+}
+
+static void unpool_rule(op_fit *fit)
+{
+    places_rule(fit, neap_fit_input(fit, 1).dtype);
+}
+
+/* Positions are computed in 64 bits as products of two extents. */
+static void resize_rule(op_fit *fit)
+{
+    for (const char *letter = "HWYX"; *letter; letter++)
+        if (neap_fit_extent(fit, *letter) > INT32_MAX)
+            neap_fit_fail(fit, "the image is too large");
+}
+
+/* ---- Layers ---- */
+
+static neap_tensor add_pool(neap_network *net, const op_def *def, const char *name, neap_tensor x,
+                            const neap_pool2d *pool, neap_dtype places)
+{
+    neap_attr attrs[N_POOL_ATTRS];
+    pool_attrs(pool, attrs);
+    net_call call = {.def = def,
+                     .name = name,
+                     .n_inputs = 1,
+                     .inputs = &x,
+                     .n_attrs = N_POOL_ATTRS,
+                     .attrs = attrs,
+                     .places = places};
+    return neap_net_add_op(net, &call);
 }
 
 static neap_dtype index_type(const neap_network *net, const neap_pool2d *pool)
@@ -113,57 +121,53 @@ extern const op_def neap_op_max_pool2d, neap_op_avg_pool2d, neap_op_adaptive_avg
 neap_tensor neap_net_max_pool2d(neap_network *net, const char *name, neap_tensor x,
                                 const neap_pool2d *pool, neap_tensor *indices)
 {
-    int64_t shape[4];
-    neap_attr attrs[N_POOL_ATTRS];
+    neap_tensor y = add_pool(net, &neap_op_max_pool2d, name, x, pool, index_type(net, pool));
     if (indices)
-        *indices = NEAP_NONE;
-    if (!pool_shape(net, name, x, pool, shape))
-        return NEAP_NONE;
-    pool_attrs(pool, attrs);
-    neap_tensor y = add_image_op(net, &neap_op_max_pool2d, name, x, N_POOL_ATTRS, attrs, shape);
-    neap_tensor saved = neap_net_add_output(net, "indices", index_type(net, pool), 4, shape);
-    if (indices)
-        *indices = saved;
+        *indices = y == NEAP_NONE ? NEAP_NONE : y + 1;
     return y;
 }
 
 neap_tensor neap_net_avg_pool2d(neap_network *net, const char *name, neap_tensor x,
                                 const neap_pool2d *pool)
 {
-    int64_t shape[4];
-    neap_attr attrs[N_POOL_ATTRS];
-    if (!pool_shape(net, name, x, pool, shape))
-        return NEAP_NONE;
-    pool_attrs(pool, attrs);
-    return add_image_op(net, &neap_op_avg_pool2d, name, x, N_POOL_ATTRS, attrs, shape);
+    return add_pool(net, &neap_op_avg_pool2d, name, x, pool, NEAP_I64);
+}
+
+/* An image of x's batch and channels and of the given height and width. */
+static neap_tensor resize(neap_network *net, net_call *call, int64_t height, int64_t width)
+{
+    neap_tensor x = call->inputs[0];
+    call->rank = 4;
+    call->shape = (int64_t[]){neap_net_dim(net, x, 0), neap_net_dim(net, x, 1), height, width};
+    return neap_net_add_op(net, call);
 }
 
 neap_tensor neap_net_adaptive_avg_pool2d(neap_network *net, const char *name, neap_tensor x,
                                          int64_t out_h, int64_t out_w)
 {
-    const net_tensor *input = get_image(net, name, x);
-    if (!input)
-        return NEAP_NONE;
-    int64_t shape[4] = {input->shape[0], input->shape[1], out_h, out_w};
-    return add_image_op(net, &neap_op_adaptive_avg_pool2d, name, x, 0, NULL, shape);
+    net_call call = {
+        .def = &neap_op_adaptive_avg_pool2d, .name = name, .n_inputs = 1, .inputs = &x};
+    return resize(net, &call, out_h, out_w);
+}
+
+neap_tensor neap_net_upsample(neap_network *net, const char *name, neap_tensor x, int64_t out_h,
+                              int64_t out_w, bool align_corners)
+{
+    net_call call = {.def = &neap_op_upsample,
+                     .name = name,
+                     .n_inputs = 1,
+                     .inputs = &x,
+                     .n_attrs = 1,
+                     .attrs = &ATTR_INT("align_corners", align_corners)};
+    return resize(net, &call, out_h, out_w);
 }
 
 neap_tensor neap_net_max_unpool2d(neap_network *net, const char *name, neap_tensor x,
                                   neap_tensor indices, neap_tensor like, const neap_pool2d *pool)
 {
-    const net_tensor *input = get_image(net, name, x), *places = get_image(net, name, indices),
-                     *output = get_image(net, name, like);
-    if (!input || !places || !output)
+    const net_tensor *output = neap_net_get(net, name, like);
+    if (!output)
         return NEAP_NONE;
-    int64_t pooled[4], shape[4];
-    memcpy(shape, output->shape, sizeof shape);
-    if (!pool_shape(net, name, like, pool, pooled))
-        return NEAP_NONE;
-    if (memcmp(input->shape, places->shape, sizeof pooled) != 0 ||
-        memcmp(input->shape, pooled, sizeof pooled) != 0)
-        return neap_net_fail(net, name, "the input must have the shape of the pooled image");
-    if (places->dtype != NEAP_U8 && places->dtype != NEAP_I32 && places->dtype != NEAP_I64)
-        return neap_net_fail(net, name, "the indices must be those of a max-pool");
     neap_attr attrs[N_POOL_ATTRS];
     pool_attrs(pool, attrs);
     net_call call = {.def = &neap_op_max_unpool2d,
@@ -171,19 +175,10 @@ neap_tensor neap_net_max_unpool2d(neap_network *net, const char *name, neap_tens
                      .n_inputs = 2,
                      .inputs = (neap_tensor[]){x, indices},
                      .n_attrs = N_POOL_ATTRS,
-                     .attrs = attrs};
-    return neap_net_add_node(net, &call, input->dtype, 4, shape);
-}
-
-neap_tensor neap_net_upsample(neap_network *net, const char *name, neap_tensor x, int64_t out_h,
-                              int64_t out_w, bool align_corners)
-{
-    const net_tensor *input = get_image(net, name, x);
-    if (!input)
-        return NEAP_NONE;
-    int64_t shape[4] = {input->shape[0], input->shape[1], out_h, out_w};
-    return add_image_op(net, &neap_op_upsample, name, x, 1,
-                        &ATTR_INT("align_corners", align_corners), shape);
+                     .attrs = attrs,
+                     .rank = output->rank,
+                     .shape = output->shape};
+    return neap_net_add_op(net, &call);
 }
 
 /* ---- Backward ---- */
@@ -255,18 +250,27 @@ static void count_bilinear(const op_shapes *s, neap_op_count *count)
     count->flops = neap_count_mul(7, count->flops);
 }
 
-const op_def neap_op_max_pool2d = {
-    .type = "max_pool2d", .count = count_window, .backward = max_pool2d_backward};
-const op_def neap_op_max_pool2d_bw = {.type = "max_pool2d_bw", .count = count_scatter};
-const op_def neap_op_avg_pool2d = {
-    .type = "avg_pool2d", .count = count_window, .backward = avg_pool2d_backward};
-const op_def neap_op_avg_pool2d_bw = {.type = "avg_pool2d_bw", .count = count_window_bw};
-const op_def neap_op_adaptive_avg_pool2d = {
-    .type = "adaptive_avg_pool2d", .count = count_larger, .backward = adaptive_avg_pool2d_backward};
-const op_def neap_op_adaptive_avg_pool2d_bw = {.type = "adaptive_avg_pool2d_bw",
-                                               .count = count_larger};
-const op_def neap_op_max_unpool2d = {.type = "max_unpool2d", .backward = max_unpool2d_backward};
-const op_def neap_op_max_unpool2d_bw = {.type = "max_unpool2d_bw"};
-const op_def neap_op_upsample = {
-    .type = "upsample", .count = count_bilinear, .backward = upsample_backward};
-const op_def neap_op_upsample_bw = {.type = "upsample_bw", .count = count_bilinear};
+#define POOL_ATTRS "kernel_h>0 kernel_w>0 stride_h>0 stride_w>0 pad_h pad_w ceil_mode"
+#define IMAGE_OP(name, operands, ...)                                                              \
+    const op_def neap_op_##name = {.type = #name, .form = operands, __VA_ARGS__}
+
+IMAGE_OP(max_pool2d, "x[N,C,H,W] -> y[N,C,Y,X] indices:places[N,C,Y,X]", .attrs = POOL_ATTRS,
+         .rule = max_pool_rule, .count = count_window, .backward = max_pool2d_backward);
+IMAGE_OP(max_pool2d_bw, "dy[N,C,Y,X] indices:places<P[N,C,Y,X] -> dx[N,C,H,W]", .attrs = POOL_ATTRS,
+         .rule = unpool_rule, .count = count_scatter);
+IMAGE_OP(max_unpool2d, "x[N,C,Y,X] indices:places<P[N,C,Y,X] -> y[N,C,H,W]", .attrs = POOL_ATTRS,
+         .rule = unpool_rule, .backward = max_unpool2d_backward);
+IMAGE_OP(max_unpool2d_bw, "dy[N,C,H,W] indices:places<P[N,C,Y,X] -> dx[N,C,Y,X]",
+         .attrs = POOL_ATTRS, .rule = unpool_rule);
+IMAGE_OP(avg_pool2d, "x[N,C,H,W] -> y[N,C,Y,X]", .attrs = POOL_ATTRS " count_include_pad",
+         .rule = pool_rule, .count = count_window, .backward = avg_pool2d_backward);
+IMAGE_OP(avg_pool2d_bw, "dy[N,C,Y,X] -> dx[N,C,H,W]", .attrs = POOL_ATTRS " count_include_pad",
+         .rule = pool_rule, .count = count_window_bw);
+IMAGE_OP(adaptive_avg_pool2d, "x[N,C,H,W] -> y[N,C,Y,X]", .rule = resize_rule,
+         .count = count_larger, .backward = adaptive_avg_pool2d_backward);
+IMAGE_OP(adaptive_avg_pool2d_bw, "dy[N,C,Y,X] -> dx[N,C,H,W]", .rule = resize_rule,
+         .count = count_larger);
+IMAGE_OP(upsample, "x[N,C,H,W] -> y[N,C,Y,X]", .attrs = "align_corners", .rule = resize_rule,
+         .count = count_bilinear, .backward = upsample_backward);
+IMAGE_OP(upsample_bw, "dy[N,C,Y,X] -> dx[N,C,H,W]", .attrs = "align_corners", .rule = resize_rule,
+         .count = count_bilinear);

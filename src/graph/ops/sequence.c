@@ -1,11 +1,6 @@
 /*
  * Ops of sequence models.
  *
- *     embedding(ids, w) -> y                 embedding_bw(dy, ids) -> dw
- *     attention(q, k, v) -> o, lse           attention_bw(do, q, k, v, o, lse) -> dq, dk, dv
- *     attention(qkv) -> o, lse               attention_bw(do, qkv, o, lse) -> dqkv
- *     lstm_cell(gates, c) -> h, c', act      lstm_cell_bw([dh,] [dc',] act, c, c') -> dgates, dc
- *
  * Attention is fused: the scores live in registers, backwards they are computed again from q, k and
  * the saved log-sum-exp (Dao et al., FlashAttention).
  */
@@ -13,51 +8,28 @@
 
 #include <string.h>
 
+/* The forms of attention_bw after the first. */
+enum { PACKED = 1, ONLY_DV };
+
 extern const op_def neap_op_embedding, neap_op_attention, neap_op_lstm_cell;
 
 neap_tensor neap_net_embedding(neap_network *net, const char *name, neap_tensor ids, int64_t rows,
                                int64_t features, neap_tensor *weight)
 {
-    if (weight)
-        *weight = NEAP_NONE;
-    const net_tensor *input = neap_net_get(net, name, ids);
-    if (!input)
-        return NEAP_NONE;
-    net_tensor shape = *input;
-    if ((shape.dtype != NEAP_I64 && shape.dtype != NEAP_I32) || shape.rank == NEAP_MAX_RANK)
-        return neap_net_fail(net, name, "ids must be i64 or i32");
     neap_tensor table = neap_net_add_parameter(net, name, "weight", 2, (int64_t[]){rows, features});
     if (weight)
         *weight = table;
-    shape.shape[shape.rank++] = features;
     net_call call = {.def = &neap_op_embedding,
                      .name = name,
                      .n_inputs = 2,
                      .inputs = (neap_tensor[]){ids, table}};
-    return neap_net_add_node(net, &call, net->dtype, shape.rank, shape.shape);
+    return neap_net_add_op(net, &call);
 }
 
 neap_tensor neap_net_attention(neap_network *net, const char *name, neap_tensor q, neap_tensor k,
                                neap_tensor v, int64_t heads, bool causal, double dropout)
 {
     bool packed = k == NEAP_NONE && v == NEAP_NONE;
-    const net_tensor *query = neap_net_get(net, name, q);
-    const net_tensor *key = packed ? query : neap_net_get(net, name, k);
-    const net_tensor *value = packed ? query : neap_net_get(net, name, v);
-    if (!query || !key || !value)
-        return NEAP_NONE;
-    int64_t width = packed ? query->shape[query->rank - 1] / 3 : query->shape[query->rank - 1];
-    if (query->rank != 3 || key->rank != 3 || value->rank != 3 ||
-        (packed && query->shape[2] != 3 * width))
-        return neap_net_fail(net, name, "attention takes N x T x C thrice, or N x T x 3C");
-    if (memcmp(key->shape, value->shape, sizeof(int64_t[3])) != 0 ||
-        key->shape[0] != query->shape[0] || key->shape[2] != query->shape[2])
-        return neap_net_fail(net, name, "q, k and v do not fit together");
-    if (heads < 1 || width % heads)
-        return neap_net_fail(net, name, "%lld heads do not divide %lld features", (long long)heads,
-                             (long long)width);
-    if (!(dropout >= 0 && dropout < 1))
-        return neap_net_fail(net, name, "a dropout probability is at least 0 and below 1");
     neap_attr attrs[] = {ATTR_INT("heads", heads), ATTR_INT("causal", causal),
                          ATTR_REAL("dropout", dropout)};
     net_call call = {.def = &neap_op_attention,
@@ -66,33 +38,44 @@ neap_tensor neap_net_attention(neap_network *net, const char *name, neap_tensor 
                      .inputs = (neap_tensor[]){q, k, v},
                      .n_attrs = 3,
                      .attrs = attrs};
-    int64_t batch = query->shape[0], length = query->shape[1];
-    neap_tensor out =
-        neap_net_add_node(net, &call, query->dtype, 3, (int64_t[]){batch, length, width});
-    neap_net_add_output(net, "lse", NEAP_F32, 3, (int64_t[]){batch, heads, length});
-    return out;
+    return neap_net_add_op(net, &call);
 }
 
 neap_tensor neap_net_lstm_cell(neap_network *net, const char *name, neap_tensor gates,
                                neap_tensor c, neap_tensor *c_next)
 {
-    *c_next = NEAP_NONE;
-    const net_tensor *four = neap_net_get(net, name, gates), *cell = neap_net_get(net, name, c);
-    if (!four || !cell)
-        return NEAP_NONE;
-    if (four->rank != 2 || cell->rank != 2 || four->shape[0] != cell->shape[0] ||
-        four->shape[1] % 4 != 0 || four->shape[1] / 4 != cell->shape[1])
-        return neap_net_fail(net, name, "gates must be N x 4H for a cell of N x H");
-    int64_t shape[2] = {cell->shape[0], cell->shape[1]}, wide[2] = {shape[0], 4 * shape[1]};
-    neap_dtype dtype = cell->dtype;
     net_call call = {.def = &neap_op_lstm_cell,
                      .name = name,
                      .n_inputs = 2,
                      .inputs = (neap_tensor[]){gates, c}};
-    neap_tensor h = neap_net_add_node(net, &call, dtype, 2, shape);
-    *c_next = neap_net_add_output(net, "cell", dtype, 2, shape);
-    neap_net_add_output(net, "gates", dtype, 2, wide);
+    neap_tensor h = neap_net_add_op(net, &call);
+    *c_next = h == NEAP_NONE ? NEAP_NONE : h + 1;
     return h;
+}
+
+/* ---- Shapes ---- */
+
+static void attention_rule(op_fit *fit)
+{
+    if (neap_fit_extent(fit, 'C') % neap_fit_int(fit, "heads"))
+        neap_fit_fail(fit, "%lld heads do not divide its %lld features",
+                      (long long)neap_fit_int(fit, "heads"), (long long)neap_fit_extent(fit, 'C'));
+}
+
+/* The attributes say so where dv alone is wanted. */
+static void attention_bw_rule(op_fit *fit)
+{
+    attention_rule(fit);
+    bool only_dv = !neap_fit_int(fit, "wants_dq") && !neap_fit_int(fit, "wants_dk") &&
+                   neap_fit_int(fit, "wants_dv");
+    if ((neap_fit_form(fit) == ONLY_DV) != only_dv && neap_fit_form(fit) != PACKED)
+        neap_fit_fail(fit, "what it reads does not go with wants_dq, wants_dk and wants_dv");
+}
+
+static void lstm_bw_rule(op_fit *fit)
+{
+    if (!neap_fit_int(fit, "has_dh") && !neap_fit_int(fit, "has_dc"))
+        neap_fit_fail(fit, "has neither dh nor dc");
 }
 
 /* ---- Backward ---- */
@@ -219,13 +202,44 @@ static void count_lstm_cell_bw(const op_shapes *s, neap_op_count *count)
     count->flops = neap_count_mul(6, neap_count_elements(&s->outputs[0]));
 }
 
-const op_def neap_op_embedding = {
-    .type = "embedding", .count = count_embedding, .backward = embedding_backward};
-const op_def neap_op_embedding_bw = {.type = "embedding_bw", .count = count_embedding_bw};
-const op_def neap_op_attention = {
-    .type = "attention", .random = true, .count = count_attention, .backward = attention_backward};
+const op_def neap_op_embedding = {.type = "embedding",
+                                  .form = "ids:ids<V[*R] w[V,C] -> y:net[*R,C]",
+                                  .count = count_embedding,
+                                  .backward = embedding_backward};
+const op_def neap_op_embedding_bw = {.type = "embedding_bw",
+                                     .form = "dy[*R,C] ids:ids<V[*R] -> dw[V,C]",
+                                     .count = count_embedding_bw};
+const op_def neap_op_attention = {.type = "attention",
+                                  .form =
+                                      "q[N,T,C] k[N,S,C] v[N,S,C] -> o[N,T,C] lse:f32[N,heads,T]"
+                                      " | qkv[N,T,3C] -> o[N,T,C] lse:f32[N,heads,T]",
+                                  .attrs = "heads>0 causal dropout%",
+                                  .rule = attention_rule,
+                                  .random = true,
+                                  .count = count_attention,
+                                  .backward = attention_backward};
 const op_def neap_op_attention_bw = {
-    .type = "attention_bw", .least_inputs = 4, .random = true, .count = count_attention_bw};
-const op_def neap_op_lstm_cell = {
-    .type = "lstm_cell", .count = count_lstm_cell, .backward = lstm_cell_backward};
-const op_def neap_op_lstm_cell_bw = {.type = "lstm_cell_bw", .count = count_lstm_cell_bw};
+    .type = "attention_bw",
+    .form = "do[N,T,C] q[N,T,C] k[N,S,C] v[N,S,C] o[N,T,C] lse[N,heads,T]"
+            " -> dq?wants_dq[N,T,C] dk?wants_dk[N,S,C] dv?wants_dv[N,S,C]"
+            " | do[N,T,C] qkv[N,T,3C] o[N,T,C] lse[N,heads,T] -> dqkv[N,T,3C]"
+            " | do[N,T,C] q[N,T,C] k[N,S,C] lse[N,heads,T] -> dv[N,S,C]",
+    .attrs = "heads>0 causal dropout%",
+    .rule = attention_bw_rule,
+    .least_inputs = 4,
+    .random = true,
+    .count = count_attention_bw};
+const op_def neap_op_lstm_cell = {.type = "lstm_cell",
+                                  .form = "gates[N,4H] c[N,H] -> h[N,H] cell[N,H] gates[N,4H]",
+                                  .count = count_lstm_cell,
+                                  .backward = lstm_cell_backward};
+const op_def neap_op_lstm_cell_bw = {
+    .type = "lstm_cell_bw",
+    .form = "dh?has_dh[N,H] dcell?has_dc[N,H] gates[N,4H] c[N,H] cell?has_dh[N,H]"
+            " -> dgates[N,4H] dc[N,H]"
+            " | dh?has_dh[N,H] dcell?has_dc[N,H] gates[N,4H] c[N,H] cell?has_dh[N,H]"
+            " -> dgates[N,4H]"
+            " | dh?has_dh[N,H] dcell?has_dc[N,H] gates[N,4H] cell?has_dh[N,H] -> dc[N,H]",
+    .attrs = "has_dh has_dc",
+    .rule = lstm_bw_rule,
+    .count = count_lstm_cell_bw};

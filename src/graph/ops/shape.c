@@ -1,14 +1,4 @@
-/*
- * Ops that move or rename elements.
- *
- *     concat(parts...) -> y       backward: a slice (view) of dy for each part
- *     slice(x) -> view            slice_bw(dy) -> dx, zero elsewhere
- *     split(x) -> views           backward: concat of the parts' gradients
- *     reshape(x) -> view          backward: reshape of dy
- *     transpose(x) -> copy        backward: transpose of dy
- *     expand(x) -> copy           reduce(dy) -> dx, summed over the leading dimensions
- *     pad2d(x) -> copy            pad2d_bw(dy) -> dx, dy without the border
- */
+/* Ops that move or rename elements. */
 #include "graph/network_internal.h"
 
 #include <stdio.h>
@@ -20,45 +10,18 @@ extern const op_def neap_op_concat, neap_op_slice, neap_op_split, neap_op_reshap
 neap_tensor neap_net_concat(neap_network *net, const char *name, uint32_t count,
                             const neap_tensor *parts, uint32_t axis)
 {
-    const net_tensor *first = count ? neap_net_get(net, name, parts[0]) : NULL;
-    if (count == 0)
-        return neap_net_fail(net, name, "nothing to concatenate");
-    if (!first)
-        return NEAP_NONE;
-    net_tensor whole = *first;
-    if (axis >= whole.rank)
-        return neap_net_fail(net, name, "axis %u of %u dimensions", axis, whole.rank);
-    for (uint32_t i = 1; i < count; i++) {
-        const net_tensor *part = neap_net_get(net, name, parts[i]);
-        if (!part)
-            return NEAP_NONE;
-        bool fits = part->rank == whole.rank;
-        for (uint32_t d = 0; fits && d < whole.rank; d++)
-            fits = d == axis || part->shape[d] == whole.shape[d];
-        if (!fits)
-            return neap_net_fail(net, name, "part %u does not have the others' shape", i);
-        whole.shape[axis] = neap_count_add(whole.shape[axis], part->shape[axis]);
-    }
     net_call call = {.def = &neap_op_concat,
                      .name = name,
                      .n_inputs = count,
                      .inputs = parts,
                      .n_attrs = 1,
                      .attrs = &ATTR_INT("axis", axis)};
-    return neap_net_add_node(net, &call, whole.dtype, whole.rank, whole.shape);
+    return neap_net_add_op(net, &call);
 }
 
 neap_tensor neap_net_slice(neap_network *net, const char *name, neap_tensor x, uint32_t axis,
                            int64_t begin, int64_t end)
 {
-    const net_tensor *input = neap_net_get(net, name, x);
-    if (!input)
-        return NEAP_NONE;
-    net_tensor part = *input;
-    if (axis >= part.rank || begin < 0 || end > part.shape[axis] || begin >= end)
-        return neap_net_fail(net, name, "no elements %lld to %lld on axis %u", (long long)begin,
-                             (long long)end, axis);
-    part.shape[axis] = end - begin;
     neap_attr attrs[] = {ATTR_INT("axis", axis), ATTR_INT("begin", begin), ATTR_INT("end", end)};
     net_call call = {.def = &neap_op_slice,
                      .name = name,
@@ -66,7 +29,7 @@ neap_tensor neap_net_slice(neap_network *net, const char *name, neap_tensor x, u
                      .inputs = &x,
                      .n_attrs = 3,
                      .attrs = attrs};
-    return neap_net_add_node(net, &call, part.dtype, part.rank, part.shape);
+    return neap_net_add_op(net, &call);
 }
 
 void neap_net_split(neap_network *net, const char *name, neap_tensor x, uint32_t axis,
@@ -106,12 +69,12 @@ neap_tensor neap_net_reshape(neap_network *net, const char *name, neap_tensor x,
         return NEAP_NONE;
     if (rank == 0 || rank > NEAP_MAX_RANK)
         return neap_net_fail(net, name, "a tensor has 1 to %d dimensions", NEAP_MAX_RANK);
-    op_shape before = {.rank = input->rank}, after = {.rank = rank};
-    memcpy(before.shape, input->shape, sizeof before.shape);
-    int64_t elements = neap_count_elements(&before), known = 1;
+    int64_t full[NEAP_MAX_RANK], elements = 1, known = 1;
     uint32_t open = rank;
+    for (uint32_t d = 0; d < input->rank; d++)
+        elements = neap_count_mul(elements, input->shape[d]);
     for (uint32_t d = 0; d < rank; d++) {
-        after.shape[d] = shape[d];
+        full[d] = shape[d];
         if (shape[d] == -1 && open == rank)
             open = d;
         else if (shape[d] < 1)
@@ -120,12 +83,14 @@ neap_tensor neap_net_reshape(neap_network *net, const char *name, neap_tensor x,
             known = neap_count_mul(known, shape[d]);
     }
     if (open < rank)
-        after.shape[open] = elements / known;
-    if (neap_count_elements(&after) != elements)
-        return neap_net_fail(net, name, "%lld elements do not fit the new shape",
-                             (long long)elements);
-    net_call call = {.def = &neap_op_reshape, .name = name, .n_inputs = 1, .inputs = &x};
-    return neap_net_add_node(net, &call, input->dtype, rank, after.shape);
+        full[open] = elements / known;
+    net_call call = {.def = &neap_op_reshape,
+                     .name = name,
+                     .n_inputs = 1,
+                     .inputs = &x,
+                     .rank = rank,
+                     .shape = full};
+    return neap_net_add_op(net, &call);
 }
 
 neap_tensor neap_net_flatten(neap_network *net, const char *name, neap_tensor x, uint32_t axis)
@@ -144,15 +109,6 @@ neap_tensor neap_net_flatten(neap_network *net, const char *name, neap_tensor x,
 neap_tensor neap_net_transpose(neap_network *net, const char *name, neap_tensor x, uint32_t axis_a,
                                uint32_t axis_b)
 {
-    const net_tensor *input = neap_net_get(net, name, x);
-    if (!input)
-        return NEAP_NONE;
-    net_tensor turned = *input;
-    if (axis_a >= turned.rank || axis_b >= turned.rank)
-        return neap_net_fail(net, name, "axes %u and %u of %u dimensions", axis_a, axis_b,
-                             turned.rank);
-    turned.shape[axis_a] = input->shape[axis_b];
-    turned.shape[axis_b] = input->shape[axis_a];
     neap_attr attrs[] = {ATTR_INT("axis_a", axis_a), ATTR_INT("axis_b", axis_b)};
     net_call call = {.def = &neap_op_transpose,
                      .name = name,
@@ -160,35 +116,26 @@ neap_tensor neap_net_transpose(neap_network *net, const char *name, neap_tensor 
                      .inputs = &x,
                      .n_attrs = 2,
                      .attrs = attrs};
-    return neap_net_add_node(net, &call, turned.dtype, turned.rank, turned.shape);
+    return neap_net_add_op(net, &call);
 }
 
 neap_tensor neap_net_expand(neap_network *net, const char *name, neap_tensor x, uint32_t rank,
                             const int64_t *shape)
 {
-    const net_tensor *input = neap_net_get(net, name, x);
-    if (!input)
-        return NEAP_NONE;
-    if (rank > NEAP_MAX_RANK || rank <= input->rank ||
-        memcmp(shape + (rank - input->rank), input->shape, input->rank * sizeof *shape) != 0)
-        return neap_net_fail(net, name, "the new shape must end in the old one and be longer");
-    net_call call = {.def = &neap_op_expand, .name = name, .n_inputs = 1, .inputs = &x};
-    return neap_net_add_node(net, &call, input->dtype, rank, shape);
+    if (rank <= neap_net_rank(net, x))
+        return neap_net_fail(net, name, "the new shape must be longer than the old one");
+    net_call call = {.def = &neap_op_expand,
+                     .name = name,
+                     .n_inputs = 1,
+                     .inputs = &x,
+                     .rank = rank,
+                     .shape = shape};
+    return neap_net_add_op(net, &call);
 }
 
 neap_tensor neap_net_pad2d(neap_network *net, const char *name, neap_tensor x, int64_t top,
                            int64_t bottom, int64_t left, int64_t right)
 {
-    const net_tensor *input = neap_net_get(net, name, x);
-    if (!input)
-        return NEAP_NONE;
-    if (input->rank != 4)
-        return neap_net_fail(net, name, "an image is N x C x H x W, not rank %u", input->rank);
-    if (top < 0 || bottom < 0 || left < 0 || right < 0)
-        return neap_net_fail(net, name, "padding must not be negative");
-    int64_t shape[4] = {input->shape[0], input->shape[1],
-                        neap_count_add(input->shape[2], neap_count_add(top, bottom)),
-                        neap_count_add(input->shape[3], neap_count_add(left, right))};
     neap_attr attrs[] = {ATTR_INT("top", top), ATTR_INT("bottom", bottom), ATTR_INT("left", left),
                          ATTR_INT("right", right)};
     net_call call = {.def = &neap_op_pad2d,
@@ -197,7 +144,111 @@ neap_tensor neap_net_pad2d(neap_network *net, const char *name, neap_tensor x, i
                      .inputs = &x,
                      .n_attrs = 4,
                      .attrs = attrs};
-    return neap_net_add_node(net, &call, input->dtype, 4, shape);
+    return neap_net_add_op(net, &call);
+}
+
+/* ---- Shapes ---- */
+
+static bool check_axis(op_fit *fit, int64_t axis, uint32_t rank)
+{
+    if (axis >= rank)
+        neap_fit_fail(fit, "axis %lld of %u dimensions", (long long)axis, rank);
+    return axis < rank;
+}
+
+/* The whole is its first part, longer along the axis. */
+static void concat_rule(op_fit *fit)
+{
+    op_shape whole = neap_fit_input(fit, 0);
+    int64_t axis = neap_fit_int(fit, "axis");
+    if (!check_axis(fit, axis, whole.rank))
+        return;
+    for (uint32_t i = 1; i < neap_fit_inputs(fit); i++) {
+        op_shape part = neap_fit_input(fit, i);
+        bool fits = part.rank == whole.rank;
+        for (uint32_t d = 0; fits && d < whole.rank; d++)
+            fits = d == axis || part.shape[d] == whole.shape[d];
+        if (!fits)
+            neap_fit_fail(fit, "part %u does not have the others' shape", i);
+        whole.shape[axis] = neap_count_add(whole.shape[axis], fits ? part.shape[axis] : 0);
+    }
+    neap_fit_set_output(fit, &whole);
+}
+
+/* The parts follow each other and fill the whole. */
+static void split_rule(op_fit *fit)
+{
+    op_shape whole = neap_fit_input(fit, 0);
+    int64_t axis = neap_fit_int(fit, "axis"), rest = 0;
+    if (!check_axis(fit, axis, whole.rank))
+        return;
+    rest = whole.shape[axis];
+    for (uint32_t i = 0; i < neap_fit_outputs(fit); i++) {
+        op_shape part = neap_fit_output(fit, i);
+        bool fits = part.rank == whole.rank;
+        for (uint32_t d = 0; fits && d < whole.rank; d++)
+            fits = d == axis ? part.shape[d] <= rest : part.shape[d] == whole.shape[d];
+        if (!fits)
+            neap_fit_fail(fit, "part %u does not have its input's shape", i);
+        rest -= fits ? part.shape[axis] : 0;
+    }
+    if (rest)
+        neap_fit_fail(fit, "the parts do not fill its input");
+}
+
+/* The part of a whole that a slice takes. */
+static op_shape slice_of(op_fit *fit, op_shape whole)
+{
+    int64_t axis = neap_fit_int(fit, "axis");
+    int64_t begin = neap_fit_int(fit, "begin"), end = neap_fit_int(fit, "end");
+    if (!check_axis(fit, axis, whole.rank))
+        return whole;
+    if (begin >= end || end > whole.shape[axis])
+        neap_fit_fail(fit, "there are no elements %lld to %lld on axis %lld", (long long)begin,
+                      (long long)end, (long long)axis);
+    whole.shape[axis] = end - begin;
+    return whole;
+}
+
+static void slice_rule(op_fit *fit)
+{
+    op_shape part = slice_of(fit, neap_fit_input(fit, 0));
+    neap_fit_set_output(fit, &part);
+}
+
+static void slice_bw_rule(op_fit *fit)
+{
+    op_shape part = slice_of(fit, neap_fit_output(fit, 0)), found = neap_fit_input(fit, 0);
+    if (part.rank != found.rank ||
+        memcmp(part.shape, found.shape, part.rank * sizeof *part.shape) != 0)
+        neap_fit_fail(fit, "the gradient of a slice does not have its shape");
+}
+
+static void reshape_rule(op_fit *fit)
+{
+    op_shape before = neap_fit_input(fit, 0), after = neap_fit_output(fit, 0);
+    if (neap_count_elements(&before) != neap_count_elements(&after))
+        neap_fit_fail(fit, "%lld elements do not fit the new shape",
+                      (long long)neap_count_elements(&before));
+}
+
+static void transpose_rule(op_fit *fit)
+{
+    op_shape x = neap_fit_input(fit, 0), turned = x;
+    int64_t a = neap_fit_int(fit, "axis_a"), b = neap_fit_int(fit, "axis_b");
+    if (!check_axis(fit, a, x.rank) || !check_axis(fit, b, x.rank))
+        return;
+    turned.shape[a] = x.shape[b];
+    turned.shape[b] = x.shape[a];
+    neap_fit_set_output(fit, &turned);
+}
+
+static void pad2d_rule(op_fit *fit)
+{
+    int64_t rows = neap_fit_int(fit, "top") + neap_fit_int(fit, "bottom");
+    int64_t columns = neap_fit_int(fit, "left") + neap_fit_int(fit, "right");
+    neap_fit_bind(fit, 'Y', neap_count_add(neap_fit_extent(fit, 'H'), rows));
+    neap_fit_bind(fit, 'X', neap_count_add(neap_fit_extent(fit, 'W'), columns));
 }
 
 /* ---- Backward ---- */
@@ -269,13 +320,23 @@ static void count_reduce(const op_shapes *s, neap_op_count *count)
     count->flops = neap_count_elements(&s->inputs[0]);
 }
 
-const op_def neap_op_concat = {.type = "concat", .backward = concat_backward};
-const op_def neap_op_slice = {.type = "slice", .view = true, .backward = slice_backward};
-const op_def neap_op_slice_bw = {.type = "slice_bw"};
-const op_def neap_op_split = {.type = "split", .view = true, .backward = split_backward};
-const op_def neap_op_reshape = {.type = "reshape", .view = true, .backward = reshape_backward};
-const op_def neap_op_transpose = {.type = "transpose", .backward = transpose_backward};
-const op_def neap_op_expand = {.type = "expand", .backward = expand_backward};
-const op_def neap_op_reduce = {.type = "reduce", .count = count_reduce};
-const op_def neap_op_pad2d = {.type = "pad2d", .backward = pad2d_backward};
-const op_def neap_op_pad2d_bw = {.type = "pad2d_bw"};
+#define SHAPE_OP(name, operands, ...)                                                              \
+    const op_def neap_op_##name = {.type = #name, .form = operands, __VA_ARGS__}
+
+SHAPE_OP(concat, "parts:any... -> y:any", .attrs = "axis", .rule = concat_rule,
+         .backward = concat_backward);
+SHAPE_OP(slice, "x:any -> y:any", .attrs = "axis begin end", .rule = slice_rule, .view = true,
+         .backward = slice_backward);
+SHAPE_OP(slice_bw, "dy:any -> dx:any", .attrs = "axis begin end", .rule = slice_bw_rule);
+SHAPE_OP(split, "x:any -> parts:any...", .attrs = "axis", .rule = split_rule, .view = true,
+         .backward = split_backward);
+SHAPE_OP(reshape, "x:any -> y:any", .rule = reshape_rule, .view = true,
+         .backward = reshape_backward);
+SHAPE_OP(transpose, "x:any -> y:any", .attrs = "axis_a axis_b", .rule = transpose_rule,
+         .backward = transpose_backward);
+SHAPE_OP(expand, "x[*S] -> y[*P,*S]", .backward = expand_backward);
+SHAPE_OP(reduce, "dy[*P,*S] -> dx[*S]", .count = count_reduce);
+SHAPE_OP(pad2d, "x:any[N,C,H,W] -> y:any[N,C,Y,X]", .attrs = "top bottom left right",
+         .rule = pad2d_rule, .backward = pad2d_backward);
+SHAPE_OP(pad2d_bw, "dy:any[N,C,Y,X] -> dx:any[N,C,H,W]", .attrs = "top bottom left right",
+         .rule = pad2d_rule);

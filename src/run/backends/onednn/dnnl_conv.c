@@ -307,8 +307,7 @@ static neap_status prepare(neap_backend *backend, const run_spec *spec, const co
     {                                                                                              \
         return prepare(backend, spec, &type##_side, kernel, diag);                                 \
     }                                                                                              \
-    const onednn_op neap_onednn_op_##type = {.variants = type##_variants,                          \
-                                             .prepare = type##_prepare};
+    const run_op neap_onednn_op_##type = {.variants = type##_variants, .prepare = type##_prepare};
 
 CONV_OP(conv2d, .kind = DNNL_CONV, .src = 0, .weights = 1, .dst_is_result = true)
 CONV_OP(conv2d_bw_data, .kind = DNNL_CONV_BW_DATA, .dst = 0, .weights = 1, .src_is_result = true)

@@ -107,8 +107,7 @@ static void pose_bw_weight(const run_spec *spec, dnnl_choice *choice)
         pose_type(spec, &choice);                                                                  \
         return neap_dnnl_call_prepare(backend, &choice, kernel, diag);                             \
     }                                                                                              \
-    const onednn_op neap_onednn_op_##type = {.variants = type##_variants,                          \
-                                             .prepare = type##_prepare};
+    const run_op neap_onednn_op_##type = {.variants = type##_variants, .prepare = type##_prepare};
 
 LINEAR_OP(linear, pose_forward)
 LINEAR_OP(linear_bw_data, pose_bw_data)

@@ -327,5 +327,5 @@ static neap_status prepare_backward(neap_backend *backend, const run_spec *spec,
     return NEAP_OK;
 }
 
-const onednn_op neap_onednn_op_batch_norm = {.variants = variants, .prepare = prepare_forward};
-const onednn_op neap_onednn_op_batch_norm_bw = {.variants = variants, .prepare = prepare_backward};
+const run_op neap_onednn_op_batch_norm = {.variants = variants, .prepare = prepare_forward};
+const run_op neap_onednn_op_batch_norm_bw = {.variants = variants, .prepare = prepare_backward};

@@ -145,8 +145,7 @@ static void embedding_bw_work(const omp_task *task)
 OMP_OP(embedding, {.plan_bytes = sizeof(embedding),
                    .plan = plan_embedding,
                    .check = check_ids,
-                   .work = embedding_work,
-                   .supports = neap_omp_result_is_f32})
+                   .work = embedding_work})
 OMP_OP(embedding_bw, {.plan_bytes = sizeof(embedding),
                       .plan = plan_embedding_bw,
                       .check = check_ids,

@@ -1,8 +1,6 @@
 /* Runs the parts of kernels that are loops of our own, on OpenMP's threads. */
 #include "run/backends/onednn/omp_kernel.h"
 
-#include "base/fail.h"
-
 #include <stddef.h>
 
 /* Below that many bytes of operands, waking the other threads takes longer than the work. */
@@ -15,14 +13,6 @@ typedef struct omp_kernel {
     bool serial;
     max_align_t plan[]; /* op->plan_bytes, and more */
 } omp_kernel;
-
-static neap_status run_nothing(const run_kernel *self, const run_args *args, neap_diag *diag)
-{
-    (void)self;
-    (void)args;
-    (void)diag;
-    return NEAP_OK;
-}
 
 /* The parts of a phase that fall to one of `team` threads. */
 static void run_parts(const omp_kernel *kernel, const run_args *args, int phase, int me, int team)
@@ -69,8 +59,8 @@ neap_status neap_omp_prepare(neap_backend *backend, const run_spec *spec, const 
 {
     omp_kernel *made;
     size_t bytes = op->plan_bytes + (op->more_bytes ? op->more_bytes(spec) : 0);
-    neap_status status = neap_onednn_new_kernel(backend, sizeof *made + bytes,
-                                                op->work ? run_all : run_nothing, &made, diag);
+    neap_status status =
+        neap_onednn_new_kernel(backend, sizeof *made + bytes, run_all, &made, diag);
     if (status != NEAP_OK)
         return status;
     made->op = op;
@@ -88,15 +78,4 @@ neap_status neap_omp_variants(neap_backend *backend, const run_spec *spec, const
     workspaces[0] = op->workspace ? op->workspace(spec, backend->threads) : 0;
     *count = 1;
     return NEAP_OK;
-}
-
-bool neap_omp_result_is_f32(neap_backend *backend, const run_spec *spec, neap_diag *diag)
-{
-    (void)backend;
-    if (spec->out[0].dtype == NEAP_F32)
-        return true;
-    neap_fail(diag, NEAP_UNSUPPORTED,
-              "op \"%s\": the onednn backend computes in f32; backend ref may do",
-              neap_onednn_op_name(spec));
-    return false;
 }

@@ -6,7 +6,7 @@
  * its number: whichever thread runs it, the bits are the same. Work in several phases has all parts
  * of one done before the next begins; partial sums go through the workspace from one to the next.
  *
- * An op is one OMP_OP(type, { ... }) and one line in omp_ops.def.
+ * An op is one OMP_OP(type, { ... }).
  */
 #ifndef NEAP_RUN_OMP_KERNEL_H
 #define NEAP_RUN_OMP_KERNEL_H
@@ -31,10 +31,8 @@ typedef struct omp_op {
     int64_t (*workspace)(const run_spec *spec, int parts);
     /* Of what operands hold, before any work: indices within bounds. NULL: nothing to check. */
     neap_status (*check)(const void *plan, const run_args *args, neap_diag *diag);
-    /* NULL: a view, which nobody has to compute. */
     void (*work)(const omp_task *task);
     int phases; /* 0 is 1 */
-    bool (*supports)(neap_backend *backend, const run_spec *spec, neap_diag *diag);
 } omp_op;
 
 neap_status neap_omp_prepare(neap_backend *backend, const run_spec *spec, const omp_op *op,
@@ -42,16 +40,8 @@ neap_status neap_omp_prepare(neap_backend *backend, const run_spec *spec, const 
 neap_status neap_omp_variants(neap_backend *backend, const run_spec *spec, const omp_op *op,
                               int64_t *workspaces, uint32_t *count);
 
-/* For ops whose first operand is not a float. */
-bool neap_omp_result_is_f32(neap_backend *backend, const run_spec *spec, neap_diag *diag);
-
 #define OMP_OP(type, ...)                                                                          \
     static const omp_op omp_op_##type = __VA_ARGS__;                                               \
-    static bool supports_##type(neap_backend *backend, const run_spec *spec, neap_diag *diag)      \
-    {                                                                                              \
-        return omp_op_##type.supports ? omp_op_##type.supports(backend, spec, diag)                \
-                                      : neap_onednn_is_f32(spec, diag);                            \
-    }                                                                                              \
     static neap_status variants_##type(neap_backend *backend, const run_spec *spec,                \
                                        int64_t *workspaces, uint32_t *count, neap_diag *diag)      \
     {                                                                                              \
@@ -63,7 +53,7 @@ bool neap_omp_result_is_f32(neap_backend *backend, const run_spec *spec, neap_di
     {                                                                                              \
         return neap_omp_prepare(backend, spec, &omp_op_##type, kernel, diag);                      \
     }                                                                                              \
-    const onednn_op neap_onednn_op_##type = {supports_##type, variants_##type, prepare_##type};
+    const run_op neap_onednn_op_##type = {variants_##type, prepare_##type};
 
 /* ---- Operands ---- */
 

@@ -346,7 +346,7 @@ static neap_status make(neap_backend *backend, const run_spec *spec, const run_a
     {                                                                                              \
         return make(backend, spec, image, pooled, indices, chunk, kernel, diag);                   \
     }                                                                                              \
-    const onednn_op neap_onednn_op_##type = {.prepare = type##_prepare};
+    const run_op neap_onednn_op_##type = {.prepare = type##_prepare};
 
 POOL_OP(max_pool2d, &spec->in[0], &spec->out[0], &spec->out[1], max_chunk)
 POOL_OP(max_pool2d_bw, &spec->out[0], &spec->in[0], &spec->in[1], gather_chunk)

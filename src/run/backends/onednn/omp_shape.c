@@ -198,14 +198,7 @@ SHAPE_OP(expand, plan_expand)
 SHAPE_OP(pad2d, plan_pad2d)
 SHAPE_OP(pad2d_bw, plan_pad2d_bw)
 
-static bool supports_view(neap_backend *backend, const run_spec *spec, neap_diag *diag)
-{
-    (void)backend;
-    (void)spec;
-    (void)diag;
-    return true;
-}
-
-OMP_OP(reshape, {.supports = supports_view})
-OMP_OP(slice, {.supports = supports_view})
-OMP_OP(split, {.supports = supports_view})
+/* Views: nobody runs them. */
+RUN_NO_KERNEL(onednn, reshape)
+RUN_NO_KERNEL(onednn, slice)
+RUN_NO_KERNEL(onednn, split)

@@ -1,50 +1,21 @@
 /* The onednn backend: the table of its ops, and what they share. */
 #include "run/backends/onednn/onednn.h"
-#include "run/op_check.h"
 
-#include "base/fail.h"
 #include "base/memory.h"
 #include "run/backends/onednn/dnnl_api.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const struct row {
-    const char *type;
-    const onednn_op *op;
-} rows[] = {
-#define X(type) {#type, &neap_onednn_op_##type},
-#include "run/backends/onednn/dnnl_ops.def"
-#include "run/backends/onednn/omp_ops.def"
+static const run_op *const ops[] = {
+#define X(type) &neap_onednn_op_##type,
+#include "graph/ops.def"
 #undef X
-    {NULL, NULL},
 };
-
-static const onednn_op *find(const run_spec *spec)
-{
-    const struct row *row = rows;
-    while (row->type && strcmp(row->type, spec->op->type) != 0)
-        row++;
-    return row->op;
-}
 
 const char *neap_onednn_op_name(const run_spec *spec)
 {
     return spec->op->name && *spec->op->name ? spec->op->name : spec->op->type;
-}
-
-bool neap_onednn_is_f32(const run_spec *spec, neap_diag *diag)
-{
-    const run_array *first[2] = {spec->op->n_inputs ? &spec->in[0] : NULL,
-                                 spec->op->n_outputs ? &spec->out[0] : NULL};
-    for (int i = 0; i < 2; i++)
-        if (first[i] && first[i]->dtype != NEAP_F32) {
-            neap_fail(diag, NEAP_UNSUPPORTED,
-                      "op \"%s\": the onednn backend computes in f32; backend ref may do",
-                      neap_onednn_op_name(spec));
-            return false;
-        }
-    return true;
 }
 
 /* ---- Kernels ---- */
@@ -116,47 +87,15 @@ static void onednn_close(neap_backend *backend)
     NEAP_DELETE(backend->allocator, 1, opened);
 }
 
-static bool onednn_supports_op(neap_backend *backend, const run_spec *spec, neap_diag *diag)
-{
-    const onednn_op *op = find(spec);
-    if (!op) {
-        neap_fail(diag, NEAP_UNSUPPORTED, "op \"%s\": the onednn backend has no kernel for %s",
-                  neap_onednn_op_name(spec), spec->op->type);
-        return false;
-    }
-    if (neap_run_check_op(spec, diag) != NEAP_OK)
-        return false;
-    return op->supports ? op->supports(backend, spec, diag) : neap_onednn_is_f32(spec, diag);
-}
-
-static neap_status onednn_variants(neap_backend *backend, const run_spec *spec, int64_t *workspaces,
-                                   uint32_t *count, neap_diag *diag)
-{
-    if (!onednn_supports_op(backend, spec, diag))
-        return NEAP_UNSUPPORTED;
-    const onednn_op *op = find(spec);
-    if (op->variants)
-        return op->variants(backend, spec, workspaces, count, diag);
-    workspaces[0] = 0;
-    *count = 1;
-    return NEAP_OK;
-}
-
-static neap_status onednn_prepare(neap_backend *backend, const run_spec *spec, run_kernel **kernel,
-                                  neap_diag *diag)
-{
-    if (!onednn_supports_op(backend, spec, diag))
-        return NEAP_UNSUPPORTED;
-    return find(spec)->prepare(backend, spec, kernel, diag);
-}
-
 const run_backend_type neap_run_backend_onednn = {
     .name = "onednn",
     .summary = "oneDNN's kernels and vectorised loops on all cores of the processor, f32",
     .channels_last = true,
     .open = onednn_open,
     .close = onednn_close,
-    .supports_op = onednn_supports_op,
-    .variants = onednn_variants,
-    .prepare = onednn_prepare,
+    .supports_op = neap_run_ops_support,
+    .variants = neap_run_ops_variants,
+    .prepare = neap_run_ops_prepare,
+    .ops = ops,
+    .floats = NEAP_F32,
 };

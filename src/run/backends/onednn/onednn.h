@@ -3,8 +3,7 @@
  *
  * Convolutions and matrix products are oneDNN's (dnnl_*.c; the library itself is behind
  * dnnl_api.h), everything else is loops of our own over OpenMP's threads (omp_*.c, with
- * omp_parallel.h). An op type is one `onednn_op_<type>` somewhere and one line in dnnl_ops.def or
- * omp_ops.def.
+ * omp_parallel.h). An op type is one `neap_onednn_op_<type>` somewhere.
  */
 #ifndef NEAP_RUN_ONEDNN_H
 #define NEAP_RUN_ONEDNN_H
@@ -23,25 +22,9 @@ static inline dnnl_api *onednn_api(const neap_backend *backend)
     return ((const onednn_backend *)backend)->api;
 }
 
-/* How one op type is done; as in run_backend_type. */
-typedef struct onednn_op {
-    /* NULL: every spec of which neap_onednn_is_f32 holds. */
-    bool (*supports)(neap_backend *backend, const run_spec *spec, neap_diag *diag);
-    /* NULL: one variant that needs no workspace. */
-    neap_status (*variants)(neap_backend *backend, const run_spec *spec, int64_t *workspaces,
-                            uint32_t *count, neap_diag *diag);
-    neap_status (*prepare)(neap_backend *backend, const run_spec *spec, run_kernel **kernel,
-                           neap_diag *diag);
-} onednn_op;
-
-#define X(type) extern const onednn_op neap_onednn_op_##type;
-#include "run/backends/onednn/dnnl_ops.def"
-#include "run/backends/onednn/omp_ops.def"
+#define X(type) extern const run_op neap_onednn_op_##type;
+#include "graph/ops.def"
 #undef X
-
-/* The first operand and the first result are f32: whatever else an op has then follows. If not,
-   diag says so. */
-bool neap_onednn_is_f32(const run_spec *spec, neap_diag *diag);
 
 /* For messages: the op's name, or its type where it has none. */
 const char *neap_onednn_op_name(const run_spec *spec);

@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "base/fail.h"
 #include "base/memory.h"
-#include "run/op_check.h"
+#include "graph/network_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -28,22 +28,11 @@ typedef struct ref_kernel {
     ref_tensor *out_dense;
 } ref_kernel;
 
-static const struct {
-    const char *type;
-    ref_function *function;
-} functions[] = {
-#define X(type) {#type, neap_ref_##type},
+static ref_function *const functions[] = {
+#define X(type) neap_ref_##type,
 #include "graph/ops.def"
 #undef X
 };
-
-static ref_function *function_of(const neap_op *op)
-{
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-        if (strcmp(functions[i].type, op->type) == 0)
-            return functions[i].function;
-    return NULL;
-}
 
 /* ---- For kernels ---- */
 
@@ -66,33 +55,6 @@ int64_t neap_ref_extent(const ref_tensor *x, uint32_t first, uint32_t last)
 }
 
 /* ---- Integers ---- */
-
-static bool is_type(const run_spec *spec, const char *type)
-{
-    return strcmp(spec->op->type, type) == 0;
-}
-
-int64_t neap_ref_integer_limit(const run_spec *spec, uint32_t i)
-{
-    const run_array *first = &spec->in[0], *output = &spec->out[0];
-    if (is_type(spec, "embedding"))
-        return spec->in[1].shape[0];
-    if (is_type(spec, "embedding_bw"))
-        return output->shape[0];
-    if (is_type(spec, "dropout_bw"))
-        return 2;
-    if (is_type(spec, "xent") || is_type(spec, "nll"))
-        return first->shape[1];
-    if (is_type(spec, "xent_bw") || is_type(spec, "nll_bw"))
-        return output->shape[1];
-    if (!is_type(spec, "max_pool2d_bw") && !is_type(spec, "max_unpool2d") &&
-        !is_type(spec, "max_unpool2d_bw"))
-        return INT64_MAX;
-    if (spec->in[i].dtype != NEAP_I64)
-        return neap_run_spec_int(spec, "kernel_h", 1) * neap_run_spec_int(spec, "kernel_w", 1);
-    const run_array *image = is_type(spec, "max_unpool2d_bw") ? first : output;
-    return image->shape[2] * image->shape[3];
-}
 
 static bool is_integer(neap_dtype dtype)
 {
@@ -299,7 +261,7 @@ static neap_status fill_kernel(ref_kernel *kernel, const run_spec *spec, neap_di
     neap_arena *arena = &kernel->arena;
     uint32_t n_in = spec->op->n_inputs, n_out = spec->op->n_outputs;
     size_t elements = 0;
-    kernel->function = function_of(spec->op);
+    kernel->function = functions[neap_op_def_index(spec->op->type)];
     kernel->in = neap_arena_copy(arena, spec->in, n_in, sizeof *spec->in);
     kernel->out = neap_arena_copy(arena, spec->out, n_out, sizeof *spec->out);
     kernel->limits = neap_arena_alloc(arena, n_in, sizeof *kernel->limits);
@@ -309,7 +271,7 @@ static neap_status fill_kernel(ref_kernel *kernel, const run_spec *spec, neap_di
         !kernel->in_dense || !kernel->out_dense)
         return neap_fail_no_memory(diag);
     for (uint32_t i = 0; i < n_in; i++)
-        kernel->limits[i] = is_integer(spec->in[i].dtype) ? neap_ref_integer_limit(spec, i) : 0;
+        kernel->limits[i] = is_integer(spec->in[i].dtype) ? neap_run_integer_limit(spec, i) : 0;
     return NEAP_RESERVE(kernel->backend->base.allocator, elements, &kernel->backend->scratch,
                         &kernel->backend->scratch_capacity, diag);
 }

@@ -39,7 +39,4 @@ double neap_ref_real(const ref_call *call, const char *name);
 /* Product of the extents from dimension `first` up to but not including `last`. */
 int64_t neap_ref_extent(const ref_tensor *x, uint32_t first, uint32_t last);
 
-/* Integers that an op reads as input i must be below this. */
-int64_t neap_ref_integer_limit(const run_spec *spec, uint32_t i);
-
 #endif
