@@ -180,17 +180,17 @@ static neap_tensor two_losses(neap_network *net)
 }
 
 const op_case network_cases[] = {
-    {"residual", residual, NEAP_KERNELS_LEAN, NEAP_F32},
-    {"crossroads", crossroads, NEAP_KERNELS_LEAN, NEAP_F32},
-    {"many parts", many_parts, NEAP_KERNELS_LEAN, NEAP_F32},
-    {"composed gelu", composed_gelu, NEAP_KERNELS_TORCH, NEAP_F32},
-    {"tied transformer", tied_transformer, NEAP_KERNELS_LEAN, NEAP_F32},
-    {"tied transformer, torch", tied_transformer, NEAP_KERNELS_TORCH, NEAP_F16},
-    {"lstm", lstm, NEAP_KERNELS_LEAN, NEAP_F32},
-    {"lstm, by cell", lstm_by_cell, NEAP_KERNELS_LEAN, NEAP_F32},
-    {"segmentation", segmentation, NEAP_KERNELS_LEAN, NEAP_F32},
-    {"segmentation, torch", segmentation, NEAP_KERNELS_TORCH, NEAP_F32},
-    {"classifier", classifier, NEAP_KERNELS_LEAN, NEAP_F32},
-    {"two losses", two_losses, NEAP_KERNELS_LEAN, NEAP_F32},
+    {"residual", residual, NEAP_KERNELS_LEAN, NEAP_F32, NULL},
+    {"crossroads", crossroads, NEAP_KERNELS_LEAN, NEAP_F32, NULL},
+    {"many parts", many_parts, NEAP_KERNELS_LEAN, NEAP_F32, NULL},
+    {"composed gelu", composed_gelu, NEAP_KERNELS_TORCH, NEAP_F32, NULL},
+    {"tied transformer", tied_transformer, NEAP_KERNELS_LEAN, NEAP_F32, NULL},
+    {"tied transformer, torch", tied_transformer, NEAP_KERNELS_TORCH, NEAP_F16, NULL},
+    {"lstm", lstm, NEAP_KERNELS_LEAN, NEAP_F32, NULL},
+    {"lstm, by cell", lstm_by_cell, NEAP_KERNELS_LEAN, NEAP_F32, NULL},
+    {"segmentation", segmentation, NEAP_KERNELS_LEAN, NEAP_F32, NULL},
+    {"segmentation, torch", segmentation, NEAP_KERNELS_TORCH, NEAP_F32, NULL},
+    {"classifier", classifier, NEAP_KERNELS_LEAN, NEAP_F32, NULL},
+    {"two losses", two_losses, NEAP_KERNELS_LEAN, NEAP_F32, NULL},
 };
 const size_t n_network_cases = sizeof network_cases / sizeof *network_cases;

@@ -531,79 +531,356 @@ static neap_tensor cross_entropy_spatial(neap_network *net)
 #define TORCH  NEAP_KERNELS_TORCH
 #define IN_F32 NEAP_F32
 
+/* Where a figure is not obvious, the sizes that it follows from stand above the case. */
 const op_case op_cases[] = {
-    {"conv2d", conv2d, LEAN, IN_F32},
-    {"conv2d, plain", conv2d_plain, LEAN, IN_F32},
-    {"conv2d, relu", conv2d_relu, LEAN, IN_F32},
-    {"conv2d, on data", conv2d_on_data, LEAN, IN_F32},
-    {"conv_transpose2d", conv_transpose2d, LEAN, IN_F32},
-    {"conv_transpose2d, plain", conv_transpose2d_plain, LEAN, IN_F32},
-    {"linear", linear, LEAN, IN_F32},
-    {"linear, plain", linear_plain, LEAN, IN_F32},
-    {"linear, by data", linear_by_data, LEAN, IN_F32},
-    {"relu", relu, LEAN, IN_F32},
-    {"relu6", relu6, LEAN, IN_F32},
-    {"sigmoid", sigmoid, LEAN, IN_F32},
-    {"tanh", tanh_, LEAN, IN_F32},
-    {"gelu", gelu, LEAN, IN_F32},
-    {"gelu, tanh", gelu_tanh, LEAN, IN_F32},
-    {"dropout", dropout, LEAN, IN_F32},
-    {"add", add, LEAN, IN_F32},
-    {"add, broadcast", add_broadcast, LEAN, IN_F32},
-    {"add, itself", add_itself, LEAN, IN_F32},
-    {"mul", mul, LEAN, IN_F32},
-    {"mul, itself", mul_itself, LEAN, IN_F32},
-    {"mul, by data", mul_by_data, LEAN, IN_F32},
-    {"scale", scale, LEAN, IN_F32},
-    {"pow", pow_, LEAN, IN_F32},
-    {"batch_norm", batch_norm, LEAN, IN_F32},
-    {"batch_norm, matrix in f16", batch_norm_matrix, LEAN, NEAP_F16},
-    {"batch_norm, on data", batch_norm_on_data, LEAN, IN_F32},
-    {"layer_norm", layer_norm, LEAN, IN_F32},
-    {"layer_norm, vector in bf16", layer_norm_vector, LEAN, NEAP_BF16},
-    {"layer_norm, on data", layer_norm_on_data, LEAN, IN_F32},
-    {"max_pool2d", max_pool2d, LEAN, IN_F32},
-    {"max_pool2d, torch", max_pool2d, TORCH, IN_F32},
-    {"max_pool2d, floor", max_pool2d_floor, LEAN, IN_F32},
-    {"max_pool2d, large", max_pool2d_large, LEAN, IN_F32},
-    {"max_pool2d, long", max_pool2d_long, LEAN, IN_F32},
-    {"avg_pool2d", avg_pool2d, LEAN, IN_F32},
-    {"avg_pool2d, with pad", avg_pool2d_with_pad, LEAN, IN_F32},
-    {"avg_pool2d, floor", avg_pool2d_floor, LEAN, IN_F32},
-    {"adaptive_avg_pool2d", adaptive_avg_pool2d, LEAN, IN_F32},
-    {"max_unpool2d", max_unpool2d, LEAN, IN_F32},
-    {"max_unpool2d, torch", max_unpool2d, TORCH, IN_F32},
-    {"upsample", upsample, LEAN, IN_F32},
-    {"upsample, corners", upsample_corners, LEAN, IN_F32},
-    {"upsample, down", upsample_down, LEAN, IN_F32},
-    {"concat", concat, LEAN, IN_F32},
-    {"concat, itself", concat_itself, LEAN, IN_F32},
-    {"slice", slice, LEAN, IN_F32},
-    {"split", split, LEAN, IN_F32},
-    {"reshape", reshape, LEAN, IN_F32},
-    {"reshape, flatten", reshape_flatten, LEAN, IN_F32},
-    {"transpose", transpose, LEAN, IN_F32},
-    {"expand", expand, LEAN, IN_F32},
-    {"pad2d", pad2d, LEAN, IN_F32},
-    {"pad2d, on data", pad2d_on_data, LEAN, IN_F32},
-    {"embedding", embedding, LEAN, IN_F32},
-    {"attention", attention, LEAN, IN_F32},
-    {"attention, causal", attention_causal, LEAN, IN_F32},
-    {"attention, dropout", attention_dropout, LEAN, IN_F32},
-    {"attention, packed", attention_packed, LEAN, IN_F32},
-    {"attention, packed and causal in f16", attention_packed_causal, LEAN, NEAP_F16},
-    {"attention, to itself", attention_to_itself, LEAN, IN_F32},
-    {"attention, of q", attention_of_q, LEAN, IN_F32},
-    {"attention, of k", attention_of_k, LEAN, IN_F32},
-    {"attention, of v", attention_of_v, LEAN, IN_F32},
-    {"lstm_cell", lstm_cell, LEAN, IN_F32},
-    {"lstm_cell, without dc", lstm_cell_without_dc, LEAN, IN_F32},
-    {"lstm_cell, without dh", lstm_cell_without_dh, LEAN, IN_F32},
-    {"lstm_cell, first", lstm_cell_first, LEAN, IN_F32},
-    {"lstm_cell, by data", lstm_cell_by_data, LEAN, IN_F32},
-    {"xent", cross_entropy, LEAN, IN_F32},
-    {"xent, spatial in bf16", cross_entropy_spatial, LEAN, NEAP_BF16},
-    {"nll", cross_entropy, TORCH, IN_F32},
-    {"nll, spatial", cross_entropy_spatial, TORCH, IN_F32},
+    /* y 2x6x3x4 = 144, patch 4/2 * 3*2 = 12; x 160, w 72, b 6 */
+    {"conv2d", conv2d, LEAN, IN_F32,
+     "conv2d(x, weight, bias) -> y f32[2,6,3,4] {stride_h=2 stride_w=1 pad_h=2 pad_w=1"
+     " dilation=2 groups=2 output_pad=0 bias=1 relu=0}: 1728 MACs, 3600 FLOPs, 1528"
+     " bytes\n"
+     "conv2d_bw_weight(dy, x) -> dweight f32[6,2,3,2], dbias f32[6] {same}: 1728 MACs,"
+     " 3600 FLOPs, 1528 bytes\n"
+     "conv2d_bw_data(dy, weight) -> dx f32[2,4,5,4] {same}: 1728 MACs, 3456 FLOPs, 1504"
+     " bytes\n"},
+    /* y 2x2x3x2 = 24, patch 3 * 2*3 = 18; x 96, w 36 */
+    {"conv2d, plain", conv2d_plain, LEAN, IN_F32,
+     "conv2d(x, weight) -> y f32[2,2,3,2] {stride_h=1 stride_w=1 pad_h=0 pad_w=0"
+     " dilation=1 groups=1 output_pad=0 bias=0 relu=0}: 432 MACs, 864 FLOPs, 624 bytes\n"
+     "conv2d_bw_weight(dy, x) -> dweight f32[2,3,2,3] {same}: 432 MACs, 864 FLOPs, 624"
+     " bytes\n"
+     "conv2d_bw_data(dy, weight) -> dx f32[2,3,4,4] {same}: 432 MACs, 864 FLOPs, 624"
+     " bytes\n"},
+    /* y 54, patch 2*9 = 18; x 36, w 54, b 3; one more for each of bias and relu */
+    {"conv2d, relu", conv2d_relu, LEAN, IN_F32,
+     "conv2d(x, weight, bias) -> y f32[2,3,3,3] {stride_h=1 stride_w=1 pad_h=1 pad_w=1"
+     " dilation=1 groups=1 output_pad=0 bias=1 relu=1}: 972 MACs, 2052 FLOPs, 588 bytes\n"
+     "relu_bw(dy, y) -> dy.1 f32[2,3,3,3] in place: 54 FLOPs, 648 bytes\n"
+     "conv2d_bw_weight(dy.1, x) -> dweight f32[3,2,3,3], dbias f32[3] {same}: 972 MACs,"
+     " 1998 FLOPs, 588 bytes\n"
+     "conv2d_bw_data(dy.1, weight) -> dx f32[2,2,3,3] {same}: 972 MACs, 1944 FLOPs, 576"
+     " bytes\n"},
+    {"conv2d, on data", conv2d_on_data, LEAN, IN_F32,
+     "conv2d(x, weight, bias) -> y f32[1,2,2,2] {stride_h=1 stride_w=1 pad_h=0 pad_w=0"
+     " dilation=1 groups=1 output_pad=0 bias=1 relu=0}: 64 MACs, 136 FLOPs, 176 bytes\n"
+     "conv2d_bw_weight(dy, x) -> dweight f32[2,2,2,2], dbias f32[2] {same}: 64 MACs, 136"
+     " FLOPs, 176 bytes\n"},
+    /* x 2x4x3x2 = 48 times 6/2 * 3*2 = 18; y 432, w 72, b 6 */
+    {"conv_transpose2d", conv_transpose2d, LEAN, IN_F32,
+     "conv_transpose2d(x, weight, bias) -> y f32[2,6,6,6] {stride_h=2 stride_w=3 pad_h=1"
+     " pad_w=0 dilation=1 groups=2 output_pad=1 bias=1 relu=0}: 864 MACs, 2160 FLOPs,"
+     " 2232 bytes\n"
+     "conv_transpose2d_bw_weight(dy, x) -> dweight f32[4,3,3,2], dbias f32[6] {same}: 864"
+     " MACs, 2160 FLOPs, 2232 bytes\n"
+     "conv_transpose2d_bw_data(dy, weight) -> dx f32[2,4,3,2] {same}: 864 MACs, 1728"
+     " FLOPs, 2208 bytes\n"},
+    {"conv_transpose2d, plain", conv_transpose2d_plain, LEAN, IN_F32,
+     "conv_transpose2d(x, weight) -> y f32[2,2,3,3] {stride_h=1 stride_w=1 pad_h=0"
+     " pad_w=0 dilation=1 groups=1 output_pad=0 bias=0 relu=0}: 192 MACs, 384 FLOPs, 336"
+     " bytes\n"
+     "conv_transpose2d_bw_weight(dy, x) -> dweight f32[3,2,2,2] {same}: 192 MACs, 384"
+     " FLOPs, 336 bytes\n"
+     "conv_transpose2d_bw_data(dy, weight) -> dx f32[2,3,2,2] {same}: 192 MACs, 384"
+     " FLOPs, 336 bytes\n"},
+    /* 6 rows, 4 to 5 features */
+    {"linear", linear, LEAN, IN_F32,
+     "linear(x, weight, bias) -> y f32[2,3,5] {bias=1}: 120 MACs, 270 FLOPs, 316 bytes\n"
+     "linear_bw_weight(dy, x) -> dweight f32[5,4], dbias f32[5] {same}: 120 MACs, 270"
+     " FLOPs, 316 bytes\n"
+     "linear_bw_data(dy, weight) -> dx f32[2,3,4] {same}: 120 MACs, 240 FLOPs, 296 bytes\n"},
+    {"linear, plain", linear_plain, LEAN, IN_F32,
+     "linear(x, weight) -> y f32[3,2] {bias=0}: 24 MACs, 48 FLOPs, 104 bytes\n"
+     "linear_bw_weight(dy, x) -> dweight f32[2,4] {same}: 24 MACs, 48 FLOPs, 104 bytes\n"
+     "linear_bw_data(dy, weight) -> dx f32[3,4] {same}: 24 MACs, 48 FLOPs, 104 bytes\n"},
+    {"linear, by data", linear_by_data, LEAN, IN_F32,
+     "linear(x, w, b) -> y f32[3,2] {bias=1}: 24 MACs, 54 FLOPs, 112 bytes\n"
+     "reduce(dy) -> db f32[2]: 6 FLOPs, 32 bytes\n"
+     "linear_bw_data(dy, w) -> dx f32[3,4] {same}: 24 MACs, 48 FLOPs, 104 bytes\n"},
+    /* 12 elements */
+    {"relu", relu, LEAN, IN_F32,
+     "relu(x) -> y f32[3,4] in place: 12 FLOPs, 96 bytes\n"
+     "relu_bw(dy, y) -> dx f32[3,4] in place: 12 FLOPs, 144 bytes\n"},
+    {"relu6", relu6, LEAN, IN_F32,
+     "scale(x) -> wide f32[3,4] {factor=6 offset=3} in place: 24 FLOPs, 96 bytes\n"
+     "relu6(wide) -> y f32[3,4] in place: 24 FLOPs, 96 bytes\n"
+     "relu6_bw(dy, y) -> dwide f32[3,4] in place: 24 FLOPs, 144 bytes\n"
+     "scale(dwide) -> dx f32[3,4] {factor=6 offset=0} in place: 24 FLOPs, 96 bytes\n"},
+    {"sigmoid", sigmoid, LEAN, IN_F32,
+     "sigmoid(x) -> y f32[3,4] in place: 48 FLOPs, 96 bytes\n"
+     "sigmoid_bw(dy, y) -> dx f32[3,4] in place: 36 FLOPs, 144 bytes\n"},
+    {"tanh", tanh_, LEAN, IN_F32,
+     "tanh(x) -> y f32[3,4] in place: 12 FLOPs, 96 bytes\n"
+     "tanh_bw(dy, y) -> dx f32[3,4] in place: 36 FLOPs, 144 bytes\n"},
+    {"gelu", gelu, LEAN, IN_F32,
+     "gelu(x) -> y f32[3,4] {tanh=0} in place: 108 FLOPs, 96 bytes\n"
+     "gelu_bw(dy, x) -> dx f32[3,4] {same} in place: 192 FLOPs, 144 bytes\n"},
+    {"gelu, tanh", gelu_tanh, LEAN, IN_F32,
+     "gelu(x) -> y f32[3,4] {tanh=1} in place: 108 FLOPs, 96 bytes\n"
+     "gelu_bw(dy, x) -> dx f32[3,4] {same} in place: 192 FLOPs, 144 bytes\n"},
+    {"dropout", dropout, LEAN, IN_F32,
+     "dropout(x) -> y f32[3,4], mask u8[3,4] {p=0.4} random in place: 24 FLOPs, 108"
+     " bytes\n"
+     "dropout_bw(dy, mask) -> dx f32[3,4] {same} in place: 24 FLOPs, 108 bytes\n"},
+    {"add", add, LEAN, IN_F32, "add(a, b) -> y f32[3,4] in place: 12 FLOPs, 144 bytes\n"},
+    {"add, broadcast", add_broadcast, LEAN, IN_F32,
+     "add(a, b) -> y f32[2,2,3,4] in place: 48 FLOPs, 432 bytes\n"
+     "reduce(dy) -> db f32[3,4]: 48 FLOPs, 240 bytes\n"},
+    {"add, itself", add_itself, LEAN, IN_F32,
+     "add(x, x) -> y f32[3,4] in place: 12 FLOPs, 144 bytes\n"
+     "add(dy, dy) -> dx f32[3,4] in place: 12 FLOPs, 144 bytes\n"},
+    {"mul", mul, LEAN, IN_F32,
+     "mul(a, b) -> y f32[3,4] in place: 12 FLOPs, 144 bytes\n"
+     "mul(dy, b) -> da f32[3,4] in place: 12 FLOPs, 144 bytes\n"
+     "mul(dy, a) -> db f32[3,4] in place: 12 FLOPs, 144 bytes\n"},
+    {"mul, itself", mul_itself, LEAN, IN_F32,
+     "mul(x, x) -> y f32[3,4] in place: 12 FLOPs, 144 bytes\n"
+     "mul(dy, x) -> dx f32[3,4] in place: 12 FLOPs, 144 bytes\n"
+     "mul(dy, x) -> dx.1 f32[3,4] in place: 12 FLOPs, 144 bytes\n"
+     "add(dx, dx.1) -> dx.2 f32[3,4] in place: 12 FLOPs, 144 bytes\n"},
+    {"mul, by data", mul_by_data, LEAN, IN_F32,
+     "mul(a, b) -> y f32[3,4] in place: 12 FLOPs, 144 bytes\n"
+     "mul(dy, b) -> da f32[3,4] in place: 12 FLOPs, 144 bytes\n"},
+    {"scale", scale, LEAN, IN_F32,
+     "scale(x) -> y f32[3,4] {factor=-2.5 offset=0.75} in place: 24 FLOPs, 96 bytes\n"
+     "scale(dy) -> dx f32[3,4] {factor=-2.5 offset=0} in place: 24 FLOPs, 96 bytes\n"},
+    {"pow", pow_, LEAN, IN_F32,
+     "pow(x) -> y f32[3,4] {power=3} in place: 12 FLOPs, 96 bytes\n"
+     "pow_bw(dy, x) -> dx f32[3,4] {same} in place: 36 FLOPs, 144 bytes\n"},
+    {"batch_norm", batch_norm, LEAN, IN_F32,
+     "batch_norm(x, weight, bias) -> y f32[2,3,2,2], mean f32[3], invstd f32[3]"
+     " {epsilon=0.001}: 192 FLOPs, 240 bytes\n"
+     "batch_norm_bw(dy, x, weight, mean, invstd) -> dx f32[2,3,2,2], dweight f32[3],"
+     " dbias f32[3] {same}: 264 FLOPs, 348 bytes\n"},
+    {"batch_norm, matrix in f16", batch_norm_matrix, LEAN, NEAP_F16,
+     "batch_norm(x, weight, bias) -> y f16[4,3], mean f32[3], invstd f32[3]"
+     " {epsilon=0.001}: 96 FLOPs, 84 bytes\n"
+     "batch_norm_bw(dy, x, weight, mean, invstd) -> dx f16[4,3], dweight f16[3], dbias"
+     " f16[3] {same}: 132 FLOPs, 114 bytes\n"},
+    {"batch_norm, on data", batch_norm_on_data, LEAN, IN_F32,
+     "batch_norm(x, weight, bias) -> y f32[4,3], mean f32[3], invstd f32[3]"
+     " {epsilon=0.001}: 96 FLOPs, 144 bytes\n"
+     "batch_norm_bw(dy, x, mean, invstd) -> dweight f32[3], dbias f32[3] {same}: 132"
+     " FLOPs, 144 bytes\n"},
+    {"layer_norm", layer_norm, LEAN, IN_F32,
+     "layer_norm(x, weight, bias) -> y f32[2,3,4], mean f32[2,3], invstd f32[2,3]"
+     " {epsilon=0.001}: 192 FLOPs, 272 bytes\n"
+     "layer_norm_bw(dy, x, weight, mean, invstd) -> dx f32[2,3,4], dweight f32[4], dbias"
+     " f32[4] {same}: 264 FLOPs, 384 bytes\n"},
+    {"layer_norm, vector in bf16", layer_norm_vector, LEAN, NEAP_BF16,
+     "layer_norm(x, weight, bias) -> y bf16[5], mean f32[1], invstd f32[1]"
+     " {epsilon=0.001}: 40 FLOPs, 48 bytes\n"
+     "layer_norm_bw(dy, x, weight, mean, invstd) -> dx bf16[5], dweight bf16[5], dbias"
+     " bf16[5] {same}: 55 FLOPs, 68 bytes\n"},
+    {"layer_norm, on data", layer_norm_on_data, LEAN, IN_F32,
+     "layer_norm(x, weight, bias) -> y f32[4,3], mean f32[4], invstd f32[4]"
+     " {epsilon=0.001}: 96 FLOPs, 152 bytes\n"
+     "layer_norm_bw(dy, x, mean, invstd) -> dweight f32[3], dbias f32[3] {same}: 132"
+     " FLOPs, 152 bytes\n"},
+    /* 36 windows of 6 on 64 elements */
+    {"max_pool2d", max_pool2d, LEAN, IN_F32,
+     "max_pool2d(x) -> y f32[2,2,3,3], indices u8[2,2,3,3] {kernel_h=3 kernel_w=2"
+     " stride_h=2 stride_w=2 pad_h=1 pad_w=1 ceil_mode=1 count_include_pad=0}: 216 FLOPs,"
+     " 436 bytes\n"
+     "max_pool2d_bw(dy, indices) -> dx f32[2,2,4,4] {same}: 36 FLOPs, 436 bytes\n"},
+    {"max_pool2d, torch", max_pool2d, TORCH, IN_F32,
+     "max_pool2d(x) -> y f32[2,2,3,3], indices i64[2,2,3,3] {kernel_h=3 kernel_w=2"
+     " stride_h=2 stride_w=2 pad_h=1 pad_w=1 ceil_mode=1 count_include_pad=0}: 216 FLOPs,"
+     " 688 bytes\n"
+     "max_pool2d_bw(dy, indices) -> dx f32[2,2,4,4] {same}: 36 FLOPs, 688 bytes\n"},
+    {"max_pool2d, floor", max_pool2d_floor, LEAN, IN_F32,
+     "max_pool2d(x) -> y f32[2,2,2,2], indices u8[2,2,2,2] {kernel_h=2 kernel_w=2"
+     " stride_h=2 stride_w=2 pad_h=0 pad_w=0 ceil_mode=0 count_include_pad=0}: 64 FLOPs,"
+     " 400 bytes\n"
+     "max_pool2d_bw(dy, indices) -> dx f32[2,2,5,4] {same}: 16 FLOPs, 400 bytes\n"},
+    {"max_pool2d, large", max_pool2d_large, LEAN, IN_F32,
+     "max_pool2d(x) -> y f32[2,1,1,1], indices i32[2,1,1,1] {kernel_h=18 kernel_w=15"
+     " stride_h=18 stride_w=15 pad_h=0 pad_w=0 ceil_mode=0 count_include_pad=0}: 540"
+     " FLOPs, 2176 bytes\n"
+     "max_pool2d_bw(dy, indices) -> dx f32[2,1,18,15] {same}: 2 FLOPs, 2176 bytes\n"},
+    {"max_pool2d, long", max_pool2d_long, LEAN, IN_F32,
+     "max_pool2d(x) -> y f32[2,1,2,2], indices u8[2,1,2,2] {kernel_h=1 kernel_w=20"
+     " stride_h=1 stride_w=20 pad_h=0 pad_w=0 ceil_mode=0 count_include_pad=0}: 160"
+     " FLOPs, 680 bytes\n"
+     "max_pool2d_bw(dy, indices) -> dx f32[2,1,2,40] {same}: 8 FLOPs, 680 bytes\n"},
+    {"avg_pool2d", avg_pool2d, LEAN, IN_F32,
+     "avg_pool2d(x) -> y f32[2,2,3,3] {kernel_h=3 kernel_w=2 stride_h=2 stride_w=2"
+     " pad_h=1 pad_w=1 ceil_mode=1 count_include_pad=0}: 216 FLOPs, 400 bytes\n"
+     "avg_pool2d_bw(dy) -> dx f32[2,2,4,4] {same}: 216 FLOPs, 400 bytes\n"},
+    {"avg_pool2d, with pad", avg_pool2d_with_pad, LEAN, IN_F32,
+     "avg_pool2d(x) -> y f32[2,2,3,3] {kernel_h=3 kernel_w=2 stride_h=2 stride_w=2"
+     " pad_h=1 pad_w=1 ceil_mode=1 count_include_pad=1}: 216 FLOPs, 400 bytes\n"
+     "avg_pool2d_bw(dy) -> dx f32[2,2,4,4] {same}: 216 FLOPs, 400 bytes\n"},
+    {"avg_pool2d, floor", avg_pool2d_floor, LEAN, IN_F32,
+     "avg_pool2d(x) -> y f32[2,2,2,3] {kernel_h=3 kernel_w=2 stride_h=2 stride_w=2"
+     " pad_h=1 pad_w=1 ceil_mode=0 count_include_pad=0}: 144 FLOPs, 352 bytes\n"
+     "avg_pool2d_bw(dy) -> dx f32[2,2,4,4] {same}: 144 FLOPs, 352 bytes\n"},
+    {"adaptive_avg_pool2d", adaptive_avg_pool2d, LEAN, IN_F32,
+     "adaptive_avg_pool2d(x) -> y f32[2,2,3,3]: 80 FLOPs, 464 bytes\n"
+     "adaptive_avg_pool2d_bw(dy) -> dx f32[2,2,5,4]: 80 FLOPs, 464 bytes\n"},
+    {"max_unpool2d", max_unpool2d, LEAN, IN_F32,
+     "max_pool2d(big) -> pool f32[2,2,2,2], pool.indices u8[2,2,2,2] {same}: 64 FLOPs,"
+     " 336 bytes\n"
+     "mul(pool, s) -> x f32[2,2,2,2] in place: 16 FLOPs, 192 bytes\n"
+     "max_unpool2d(x, pool.indices) -> y f32[2,2,4,4] {kernel_h=2 kernel_w=2 stride_h=2"
+     " stride_w=2 pad_h=0 pad_w=0 ceil_mode=0 count_include_pad=0}: 336 bytes\n"
+     "max_unpool2d_bw(dy, pool.indices) -> dx f32[2,2,2,2] {same}: 336 bytes\n"
+     "mul(dx, s) -> dpool f32[2,2,2,2] in place: 16 FLOPs, 192 bytes\n"
+     "mul(dx, pool) -> ds f32[2,2,2,2] in place: 16 FLOPs, 192 bytes\n"
+     "max_pool2d_bw(dpool, pool.indices) -> dbig f32[2,2,4,4] {same}: 16 FLOPs, 336"
+     " bytes\n"},
+    {"max_unpool2d, torch", max_unpool2d, TORCH, IN_F32,
+     "max_pool2d(big) -> pool f32[2,2,2,2], pool.indices i64[2,2,2,2] {same}: 64 FLOPs,"
+     " 448 bytes\n"
+     "mul(pool, s) -> x f32[2,2,2,2] in place: 16 FLOPs, 192 bytes\n"
+     "max_unpool2d(x, pool.indices) -> y f32[2,2,4,4] {kernel_h=2 kernel_w=2 stride_h=2"
+     " stride_w=2 pad_h=0 pad_w=0 ceil_mode=0 count_include_pad=0}: 448 bytes\n"
+     "max_unpool2d_bw(dy, pool.indices) -> dx f32[2,2,2,2] {same}: 448 bytes\n"
+     "mul(dx, s) -> dpool f32[2,2,2,2] in place: 16 FLOPs, 192 bytes\n"
+     "mul(dx, pool) -> ds f32[2,2,2,2] in place: 16 FLOPs, 192 bytes\n"
+     "max_pool2d_bw(dpool, pool.indices) -> dbig f32[2,2,4,4] {same}: 16 FLOPs, 448"
+     " bytes\n"},
+    {"upsample", upsample, LEAN, IN_F32,
+     "upsample(x) -> y f32[2,1,5,4] {align_corners=0}: 280 FLOPs, 208 bytes\n"
+     "upsample_bw(dy) -> dx f32[2,1,2,3] {same}: 280 FLOPs, 208 bytes\n"},
+    {"upsample, corners", upsample_corners, LEAN, IN_F32,
+     "upsample(x) -> y f32[2,1,5,4] {align_corners=1}: 280 FLOPs, 208 bytes\n"
+     "upsample_bw(dy) -> dx f32[2,1,3,2] {same}: 280 FLOPs, 208 bytes\n"},
+    {"upsample, down", upsample_down, LEAN, IN_F32,
+     "upsample(x) -> y f32[2,1,2,3] {align_corners=0}: 280 FLOPs, 208 bytes\n"
+     "upsample_bw(dy) -> dx f32[2,1,5,4] {same}: 280 FLOPs, 208 bytes\n"},
+    {"concat", concat, LEAN, IN_F32,
+     "concat(a, b, c) -> y f32[2,6,3] {axis=1}: 288 bytes\n"
+     "slice(dy) -> da f32[2,1,3] {axis=1 begin=0 end=1} view: 0 bytes\n"
+     "slice(dy) -> dc f32[2,3,3] {axis=1 begin=3 end=6} view: 0 bytes\n"},
+    {"concat, itself", concat_itself, LEAN, IN_F32,
+     "concat(x, x) -> y f32[6,4] {axis=0}: 192 bytes\n"
+     "slice(dy) -> dx f32[3,4] {axis=0 begin=0 end=3} view: 0 bytes\n"
+     "slice(dy) -> dx.1 f32[3,4] {axis=0 begin=3 end=6} view: 0 bytes\n"
+     "add(dx, dx.1) -> dx.2 f32[3,4] in place: 12 FLOPs, 144 bytes\n"},
+    {"slice", slice, LEAN, IN_F32,
+     "slice(x) -> y f32[2,3,3] {axis=1 begin=1 end=4} view: 0 bytes\n"
+     "slice_bw(dy) -> dx f32[2,5,3] {same}: 192 bytes\n"},
+    {"split", split, LEAN, IN_F32,
+     "split(x) -> y f32[2,2,2], 1 f32[2,2,2], 2 f32[2,2,2] {axis=1} view: 0 bytes\n"
+     "mul(y, 1) -> two f32[2,2,2] in place: 8 FLOPs, 96 bytes\n"
+     "mul(two, 2) -> three f32[2,2,2] in place: 8 FLOPs, 96 bytes\n"
+     "mul(dthree, 2) -> dtwo f32[2,2,2] in place: 8 FLOPs, 96 bytes\n"
+     "mul(dthree, two) -> d2 f32[2,2,2] in place: 8 FLOPs, 96 bytes\n"
+     "mul(dtwo, 1) -> dy f32[2,2,2] in place: 8 FLOPs, 96 bytes\n"
+     "mul(dtwo, y) -> d1 f32[2,2,2] in place: 8 FLOPs, 96 bytes\n"
+     "concat(dy, d1, d2) -> dx f32[2,6,2] {same}: 192 bytes\n"},
+    {"reshape", reshape, LEAN, IN_F32,
+     "reshape(x) -> y f32[2,2,3] view: 0 bytes\n"
+     "reshape(dy) -> dx f32[3,4] view: 0 bytes\n"},
+    {"reshape, flatten", reshape_flatten, LEAN, IN_F32,
+     "reshape(x) -> y f32[2,12] view: 0 bytes\n"
+     "reshape(dy) -> dx f32[2,2,2,3] view: 0 bytes\n"},
+    {"transpose", transpose, LEAN, IN_F32,
+     "transpose(x) -> y f32[4,3,2,2] {axis_a=0 axis_b=2}: 384 bytes\n"
+     "transpose(dy) -> dx f32[2,3,4,2] {same}: 384 bytes\n"},
+    {"expand", expand, LEAN, IN_F32,
+     "expand(x) -> y f32[2,2,3]: 60 bytes\n"
+     "reduce(dy) -> dx f32[3]: 12 FLOPs, 60 bytes\n"},
+    {"pad2d", pad2d, LEAN, IN_F32,
+     "pad2d(x) -> y f32[2,2,4,7] {top=0 bottom=1 left=2 right=3}: 544 bytes\n"
+     "pad2d_bw(dy) -> dx f32[2,2,3,2] {same}: 544 bytes\n"},
+    {"pad2d, on data", pad2d_on_data, LEAN, IN_F32,
+     "pad2d(x) -> y f32[1,2,3,3] {top=1 bottom=0 left=0 right=1}: 104 bytes\n"
+     "mul(y, s) -> product f32[1,2,3,3] in place: 18 FLOPs, 216 bytes\n"
+     "mul(dproduct, y) -> ds f32[1,2,3,3] in place: 18 FLOPs, 216 bytes\n"},
+    /* 12 ids, rows of 3: each row is read and written */
+    {"embedding", embedding, LEAN, IN_F32,
+     "embedding(ids, weight) -> y f32[3,4,3]: 384 bytes\n"
+     "embedding_bw(dy, ids) -> dweight f32[5,3]: 36 FLOPs, 300 bytes\n"},
+    /* N 2, Tq 3, Tk 5, C 4: a product is 120; 2 heads x 30 scores */
+    {"attention", attention, LEAN, IN_F32,
+     "attention(q, k, v) -> y f32[2,3,4], lse f32[2,2,3] {heads=2 causal=0 dropout=0}:"
+     " 240 MACs, 780 FLOPs, 560 bytes\n"
+     "attention_bw(dy, q, k, v, y, lse) -> dq f32[2,3,4], dk f32[2,5,4], dv f32[2,5,4]"
+     " {same}: 600 MACs, 1680 FLOPs, 1072 bytes\n"},
+    {"attention, causal", attention_causal, LEAN, IN_F32,
+     "attention(q, k, v) -> y f32[2,3,4], lse f32[2,2,3] {heads=2 causal=1 dropout=0}:"
+     " 120 MACs, 390 FLOPs, 560 bytes\n"
+     "attention_bw(dy, q, k, v, y, lse) -> dq f32[2,3,4], dk f32[2,5,4], dv f32[2,5,4]"
+     " {same}: 300 MACs, 840 FLOPs, 1072 bytes\n"},
+    {"attention, dropout", attention_dropout, LEAN, IN_F32,
+     "attention(q, k, v) -> y f32[2,3,4], lse f32[2,2,3] {heads=2 causal=0 dropout=0.3}"
+     " random: 240 MACs, 780 FLOPs, 560 bytes\n"
+     "attention_bw(dy, q, k, v, y, lse) -> dq f32[2,3,4], dk f32[2,5,4], dv f32[2,5,4]"
+     " {same} random: 600 MACs, 1680 FLOPs, 1072 bytes\n"},
+    /* N 2, T 3, C 4: 72, half of it; lse in f32 */
+    {"attention, packed", attention_packed, LEAN, IN_F32,
+     "attention(qkv) -> y f32[2,3,4], lse f32[2,2,3] {heads=2 causal=0 dropout=0}: 144"
+     " MACs, 468 FLOPs, 432 bytes\n"
+     "attention_bw(dy, qkv, y, lse) -> dqkv f32[2,3,12] {same}: 360 MACs, 1008 FLOPs, 816"
+     " bytes\n"},
+    {"attention, packed and causal in f16", attention_packed_causal, LEAN, NEAP_F16,
+     "attention(qkv) -> y f16[2,3,4], lse f32[2,2,3] {heads=2 causal=1 dropout=0}: 72"
+     " MACs, 234 FLOPs, 240 bytes\n"
+     "attention_bw(dy, qkv, y, lse) -> dqkv f16[2,3,12] {same}: 180 MACs, 504 FLOPs, 432"
+     " bytes\n"},
+    {"attention, to itself", attention_to_itself, LEAN, IN_F32,
+     "attention(x, x, x) -> y f32[2,3,4], lse f32[2,2,3] {heads=2 causal=0 dropout=0}:"
+     " 144 MACs, 468 FLOPs, 432 bytes\n"
+     "attention_bw(dy, x, x, x, y, lse) -> dx f32[2,3,4], dx.1 f32[2,3,4], dx.2"
+     " f32[2,3,4] {same}: 360 MACs, 1008 FLOPs, 816 bytes\n"
+     "add(dx, dx.1) -> dx.3 f32[2,3,4] in place: 24 FLOPs, 288 bytes\n"
+     "add(dx.3, dx.2) -> dx.4 f32[2,3,4] in place: 24 FLOPs, 288 bytes\n"},
+    {"attention, of q", attention_of_q, LEAN, IN_F32,
+     "attention(q, k, v) -> y f32[1,3,4], lse f32[1,2,3] {heads=2 causal=0 dropout=0}: 72"
+     " MACs, 234 FLOPs, 216 bytes\n"
+     "attention_bw(dy, q, k, v, y, lse) -> dq f32[1,3,4] {heads=2 causal=0 dropout=0"
+     " wants_dq=1 wants_dk=0 wants_dv=0}: 180 MACs, 504 FLOPs, 312 bytes\n"},
+    {"attention, of k", attention_of_k, LEAN, IN_F32,
+     "attention(q, k, v) -> y f32[1,3,4], lse f32[1,2,3] {heads=2 causal=0 dropout=0}: 72"
+     " MACs, 234 FLOPs, 216 bytes\n"
+     "attention_bw(dy, q, k, v, y, lse) -> dk f32[1,3,4] {heads=2 causal=0 dropout=0"
+     " wants_dq=0 wants_dk=1 wants_dv=0}: 180 MACs, 504 FLOPs, 312 bytes\n"},
+    {"attention, of v", attention_of_v, LEAN, IN_F32,
+     "attention(q, k, v) -> y f32[1,3,4], lse f32[1,2,3] {heads=2 causal=0 dropout=0}: 72"
+     " MACs, 234 FLOPs, 216 bytes\n"
+     "attention_bw(dy, q, k, lse) -> dv f32[1,3,4] {heads=2 causal=0 dropout=0 wants_dq=0"
+     " wants_dk=0 wants_dv=1}: 180 MACs, 504 FLOPs, 216 bytes\n"},
+    {"lstm_cell", lstm_cell, LEAN, IN_F32,
+     "lstm_cell(x, c) -> y f32[2,3], cell f32[2,3], gates f32[2,12]: 108 FLOPs, 264"
+     " bytes\n"
+     "concat(y, cell) -> both f32[2,6] {axis=1}: 96 bytes\n"
+     "slice(dboth) -> dy f32[2,3] {axis=1 begin=0 end=3} view: 0 bytes\n"
+     "slice(dboth) -> dcell f32[2,3] {axis=1 begin=3 end=6} view: 0 bytes\n"
+     "lstm_cell_bw(dy, dcell, gates, c, cell) -> dx f32[2,12], dc f32[2,3] {has_dh=1"
+     " has_dc=1}: 144 FLOPs, 312 bytes\n"},
+    {"lstm_cell, without dc", lstm_cell_without_dc, LEAN, IN_F32,
+     "lstm_cell(x, c) -> y f32[2,3], cell f32[2,3], gates f32[2,12]: 108 FLOPs, 264"
+     " bytes\n"
+     "lstm_cell_bw(dy, gates, c, cell) -> dx f32[2,12], dc f32[2,3] {has_dh=1 has_dc=0}:"
+     " 144 FLOPs, 288 bytes\n"},
+    {"lstm_cell, without dh", lstm_cell_without_dh, LEAN, IN_F32,
+     "lstm_cell(x, c) -> y f32[2,3], cell f32[2,3], gates f32[2,12]: 108 FLOPs, 264"
+     " bytes\n"
+     "lstm_cell_bw(dcell, gates, c) -> dx f32[2,12], dc f32[2,3] {has_dh=0 has_dc=1}: 144"
+     " FLOPs, 264 bytes\n"},
+    {"lstm_cell, first", lstm_cell_first, LEAN, IN_F32,
+     "lstm_cell(x, c) -> y f32[2,2], cell f32[2,2], gates f32[2,8]: 72 FLOPs, 176 bytes\n"
+     "lstm_cell_bw(dy, gates, c, cell) -> dx f32[2,8] {has_dh=1 has_dc=0}: 96 FLOPs, 176"
+     " bytes\n"},
+    {"lstm_cell, by data", lstm_cell_by_data, LEAN, IN_F32,
+     "lstm_cell(x, c) -> y f32[2,2], cell f32[2,2], gates f32[2,8]: 72 FLOPs, 176 bytes\n"
+     "lstm_cell_bw(dy, gates, cell) -> dc f32[2,2] {has_dh=1 has_dc=0}: 24 FLOPs, 112"
+     " bytes\n"},
+    {"xent", cross_entropy, LEAN, IN_F32,
+     "xent(x, labels) -> y f32[1], lse f32[3]: 48 FLOPs, 88 bytes\n"
+     "xent_bw(dy, x, labels, lse) -> dx f32[3,4]: 48 FLOPs, 136 bytes\n"},
+    {"xent, spatial in bf16", cross_entropy_spatial, LEAN, NEAP_BF16,
+     "xent(x, labels) -> y f32[1], lse f32[2,2,3]: 192 FLOPs, 196 bytes\n"
+     "xent_bw(dy, x, labels, lse) -> dx bf16[2,4,2,3]: 192 FLOPs, 292 bytes\n"},
+    {"nll", cross_entropy, TORCH, IN_F32,
+     "log_softmax(x) -> log_softmax f32[3,4]: 48 FLOPs, 96 bytes\n"
+     "nll(log_softmax, labels) -> y f32[1]: 3 FLOPs, 40 bytes\n"
+     "nll_bw(dy, labels) -> dlog_softmax f32[3,4]: 76 bytes\n"
+     "log_softmax_bw(dlog_softmax, log_softmax) -> dx f32[3,4]: 36 FLOPs, 144 bytes\n"},
+    {"nll, spatial", cross_entropy_spatial, TORCH, IN_F32,
+     "log_softmax(x) -> log_softmax f32[2,4,2,3]: 192 FLOPs, 384 bytes\n"
+     "nll(log_softmax, labels) -> y f32[1]: 12 FLOPs, 100 bytes\n"
+     "nll_bw(dy, labels) -> dlog_softmax f32[2,4,2,3]: 244 bytes\n"
+     "log_softmax_bw(dlog_softmax, log_softmax) -> dx f32[2,4,2,3]: 144 FLOPs, 576 bytes\n"},
 };
 const size_t n_op_cases = sizeof op_cases / sizeof *op_cases;

@@ -1,5 +1,8 @@
 /*
- * Small networks for tests of autodiff: every op type alone, in all its forms, and whole networks.
+ * Small networks: every op type alone, in all its forms, and whole networks. A case is all that a
+ * new op type needs: its ops, shapes, attributes and counts are compared with the table, gradients
+ * with finite differences, broken operands must be refused, and every backend runs it.
+ *
  * Every input of an op under test is a parameter, so that its gradient is wanted, unless the case
  * is about that.
  */
@@ -13,6 +16,7 @@ typedef struct op_case {
     neap_tensor (*build)(neap_network *net);
     neap_kernels kernels;
     neap_dtype dtype;
+    const char *ops; /* all that the case must give, but for the probe, as op_text.h writes it */
 } op_case;
 
 extern const op_case op_cases[];

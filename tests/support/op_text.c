@@ -1,5 +1,7 @@
 #include "op_text.h"
 
+#include <neap/network.h>
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -74,6 +76,16 @@ static void write_marks(FILE *out, const neap_graph *graph, const neap_op *op)
         fputs(" in place elsewhere", out);
 }
 
+static void write_count(FILE *out, neap_op_count count)
+{
+    fputs(":", out);
+    if (count.macs)
+        fprintf(out, " %" PRId64 " MACs,", count.macs);
+    if (count.flops)
+        fprintf(out, " %" PRId64 " FLOPs,", count.flops);
+    fprintf(out, " %" PRId64 " bytes\n", count.bytes_moved);
+}
+
 void op_text(FILE *out, const neap_graph *graph, const neap_op *op, const neap_op *like)
 {
     fprintf(out, "%s(", op->type);
@@ -88,5 +100,5 @@ void op_text(FILE *out, const neap_graph *graph, const neap_op *op, const neap_o
     }
     write_attrs(out, op, like);
     write_marks(out, graph, op);
-    fputc('\n', out);
+    write_count(out, neap_op_count_work(graph, (uint32_t)(op - neap_graph_op(graph, 0))));
 }

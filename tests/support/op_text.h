@@ -1,7 +1,7 @@
 /*
  * An op in one line, as tables of tests write it:
  *
- *     linear_bw_weight(dy, x) -> dweight f32[5,4], dbias f32[5] {bias=1} in place
+ *     linear_bw_weight(dy, x) -> dw f32[5,4], db f32[5] {bias=1}: 120 MACs, 270 FLOPs, 316 bytes
  *
  * Values of the op under test, called "op", lose that prefix, and its output is y: "op" is y,
  * "op.mask" mask.
