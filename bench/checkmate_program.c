@@ -56,7 +56,7 @@ static void take(void *context, const double *values)
     if (!sequence)
         exit(1);
     neap_stage_model_sequence(&s->model, values, sequence);
-    check(neap_incumbent_offer_trimmed(s->best, s->p, sequence, length, NULL, s->diag), s->diag);
+    check(neap_incumbent_offer_trimmed(s->best, s->p, sequence, length, s->diag), s->diag);
     free(sequence);
 }
 
@@ -139,7 +139,7 @@ static figures search_any(const planner *p, incumbent *best, neap_diag *diag)
     f.bound = a.outcome == RESIDENT_NONE ? -1 : (double)a.bound_ticks;
     f.columns = a.states;
     if (a.outcome == RESIDENT_SOLVED)
-        check(neap_incumbent_offer(best, p, a.sequence, a.length, NULL, diag), diag);
+        check(neap_incumbent_offer(best, p, a.sequence, a.length, diag), diag);
     neap_resident_answer_clear(p, &a);
     return f;
 }

@@ -15,8 +15,8 @@
 
 #include "bare_planner.h"
 #include "lp/highs_model.h"
+#include "planners/checkmate/incumbent.h"
 #include "planners/checkmate/stage_model.h"
-#include "planners/common/incumbent.h"
 #include "settings.h"
 #include "show_graph.h"
 #include "small_graphs.h"
@@ -163,7 +163,7 @@ static int64_t plan_ticks(const stage_model *m, const double *values, int64_t bu
     neap_stage_model_sequence(m, values, sequence);
     bare_planner_init(&b, m->graph, budget);
     neap_incumbent_init(&best, &b.p);
-    assert_int_equal(neap_incumbent_offer(&best, &b.p, sequence, length, NULL, NULL), NEAP_OK);
+    assert_int_equal(neap_incumbent_offer(&best, &b.p, sequence, length, NULL), NEAP_OK);
     int64_t ticks = best.ticks;
     neap_incumbent_clear(&best, &b.p);
     free(sequence);

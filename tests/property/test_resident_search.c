@@ -13,8 +13,8 @@
 
 #include "bare_planner.h"
 #include "failing_allocator.h"
+#include "planners/checkmate/incumbent.h"
 #include "planners/checkmate/resident_search.h"
-#include "planners/common/incumbent.h"
 #include "settings.h"
 #include "small_graphs.h"
 #include "staged_curves.h"
@@ -37,7 +37,7 @@ static void check_sequence(const planner *p, const resident_answer *answer)
 {
     incumbent best;
     neap_incumbent_init(&best, p);
-    assert_int_equal(neap_incumbent_offer(&best, p, answer->sequence, answer->length, NULL, NULL),
+    assert_int_equal(neap_incumbent_offer(&best, p, answer->sequence, answer->length, NULL),
                      NEAP_OK);
     assert_true(best.ticks == answer->ticks);
     neap_incumbent_clear(&best, p);

@@ -18,12 +18,12 @@
  */
 #include "base/fail.h"
 #include "base/memory.h"
+#include "planners/checkmate/frontier_search.h"
+#include "planners/checkmate/incumbent.h"
 #include "planners/checkmate/paper_model.h"
 #include "planners/checkmate/relaxation.h"
 #include "planners/checkmate/resident_search.h"
-#include "planners/checkmate/stage_search.h"
 #include "planners/checkmate/two_phase.h"
-#include "planners/common/incumbent.h"
 
 #include <math.h>
 
@@ -77,8 +77,7 @@ static neap_status round_relaxation(search *s, neap_diag *diag)
         neap_stage_rows_restart(&rows);
         status = neap_two_phase_round(&s->relaxed.model, s->relaxed.values, &how, &rows, diag);
         if (status == NEAP_OK)
-            status = neap_incumbent_offer_trimmed(&s->best, s->p, rows.sequence, rows.length, NULL,
-                                                  diag);
+            status = neap_incumbent_offer_trimmed(&s->best, s->p, rows.sequence, rows.length, diag);
     }
     neap_stage_rows_clear(&rows);
     return status;
@@ -140,7 +139,7 @@ static neap_status offer_values(search *s, const double *values, neap_diag *diag
     if (status != NEAP_OK)
         return status;
     neap_stage_model_sequence(m, values, sequence);
-    status = neap_incumbent_offer_trimmed(&s->best, s->p, sequence, length, NULL, diag);
+    status = neap_incumbent_offer_trimmed(&s->best, s->p, sequence, length, diag);
     NEAP_DELETE(s->p->allocator, length, sequence);
     return status;
 }
@@ -251,7 +250,7 @@ static neap_status search_residents(search *s, neap_diag *diag)
     resident_answer answer = {0};
     neap_status status = neap_resident_search(s->p, MOST_STATES, cutoff_ticks(s), &answer, diag);
     if (status == NEAP_OK && answer.outcome == RESIDENT_SOLVED)
-        status = neap_incumbent_offer(&s->best, s->p, answer.sequence, answer.length, NULL, diag);
+        status = neap_incumbent_offer(&s->best, s->p, answer.sequence, answer.length, diag);
     if (status == NEAP_OK &&
         (answer.outcome == RESIDENT_SOLVED || answer.outcome == RESIDENT_NONE)) {
         s->exhausted = true;
@@ -292,7 +291,7 @@ static neap_status run(search *s, neap_diag *diag)
         return status;
     if (is_good_enough(s) || p->budget < neap_graph_floor_bytes(p->graph, NULL))
         return NEAP_OK;
-    status = neap_stage_search_improve(p, &s->best, (uint32_t)p->options[ROUNDS], diag);
+    status = neap_frontier_search_improve(p, &s->best, (uint32_t)p->options[ROUNDS], diag);
     if (status != NEAP_OK || is_good_enough(s))
         return status;
     if (form == STAGE_UNPARTITIONED)
@@ -358,7 +357,7 @@ static neap_status plan_checkmate(const planner *p, draft *d, neap_diag *diag)
     neap_incumbent_init(&s.best, p);
     neap_status status = run(&s, diag);
     if (status == NEAP_OK && s.best.ticks == INT64_MAX)
-        status = neap_stage_search_tighten(p, &s.best, diag);
+        status = neap_frontier_search_tighten(p, &s.best, diag);
     if (status == NEAP_OK)
         status = tell(&s, d, diag);
     if (status == NEAP_OK)

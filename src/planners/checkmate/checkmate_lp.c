@@ -16,10 +16,10 @@
  * is less, is a proven bound.
  */
 #include "base/memory.h"
+#include "planners/checkmate/frontier_search.h"
+#include "planners/checkmate/incumbent.h"
 #include "planners/checkmate/relaxation.h"
-#include "planners/checkmate/stage_search.h"
 #include "planners/checkmate/two_phase.h"
-#include "planners/common/incumbent.h"
 
 enum { ROUNDING, ALLOWANCE, EPS, THRESHOLD, SAMPLES, START, MEND, MOST_COLUMNS };
 enum { DETERMINISTIC, RANDOMIZED };
@@ -114,12 +114,13 @@ static neap_status round_once(rounder *r, double eps, bool *fits, neap_diag *dia
         status = note_sample(r, &raw, diag);
     *fits = raw.predicted_peak <= p->budget;
     if (status == NEAP_OK && mend && !*fits)
-        status = neap_stage_search_repair(p, &r->rounded, r->rows.sequence, r->rows.length, diag);
+        status =
+            neap_frontier_search_repair(p, &r->rounded, r->rows.sequence, r->rows.length, diag);
     if (status == NEAP_OK && mend)
-        status = neap_incumbent_offer_trimmed(&r->rounded, p, r->rows.sequence, r->rows.length,
-                                              NULL, diag);
+        status =
+            neap_incumbent_offer_trimmed(&r->rounded, p, r->rows.sequence, r->rows.length, diag);
     else if (status == NEAP_OK)
-        status = neap_incumbent_offer(&r->rounded, p, r->rows.sequence, r->rows.length, NULL, diag);
+        status = neap_incumbent_offer(&r->rounded, p, r->rows.sequence, r->rows.length, diag);
     if (r->rounded.ticks < before)
         r->best_eps = eps;
     neap_plan_destroy(raw.plan);
@@ -209,7 +210,7 @@ static neap_status begin(rounder *r, neap_diag *diag)
         return neap_incumbent_offer_natural(&r->first, p, diag);
     neap_status status = neap_incumbent_begin(&r->first, p, diag);
     if (status == NEAP_OK && r->first.ticks > neap_graph_least_ticks(p->graph))
-        status = neap_stage_search_improve(p, &r->first, START_ROUNDS, diag);
+        status = neap_frontier_search_improve(p, &r->first, START_ROUNDS, diag);
     return status;
 }
 
@@ -272,7 +273,7 @@ static neap_status plan_checkmate_lp(const planner *p, draft *d, neap_diag *diag
     neap_incumbent_init(&r.rounded, p);
     neap_status status = run(&r, diag);
     if (status == NEAP_OK && r.first.ticks == INT64_MAX && r.rounded.ticks == INT64_MAX)
-        status = neap_stage_search_tighten(p, &r.first, diag);
+        status = neap_frontier_search_tighten(p, &r.first, diag);
     if (status == NEAP_OK)
         status = tell(&r, d, diag);
     if (status == NEAP_OK)

@@ -414,11 +414,11 @@ static neap_status offer(search *s, const double *values, bool *fits, int64_t *t
     if (status != NEAP_OK)
         return status;
     neap_paper_model_sequence(&s->model, values, sequence, ticks);
-    status = neap_incumbent_offer(s->best, p, sequence, length, NULL, diag);
+    status = neap_incumbent_offer(s->best, p, sequence, length, diag);
     if (status == NEAP_OK && fits)
         *fits = s->best->ticks <= *ticks;
     if (status == NEAP_OK)
-        status = neap_incumbent_offer_trimmed(s->best, p, sequence, length, NULL, diag);
+        status = neap_incumbent_offer_trimmed(s->best, p, sequence, length, diag);
     NEAP_DELETE(p->allocator, length, sequence);
     return status;
 }

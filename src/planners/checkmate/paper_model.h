@@ -24,7 +24,7 @@
 #define NEAP_PLANNERS_PAPER_MODEL_H
 
 #include "lp/highs_model.h"
-#include "planners/common/incumbent.h"
+#include "planners/checkmate/incumbent.h"
 
 /* In the place of a column. */
 #define PAPER_ZERO (-1)

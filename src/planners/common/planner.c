@@ -131,6 +131,17 @@ neap_status neap_planner_use_sequence(const planner *p, draft *d, const uint32_t
     return status;
 }
 
+neap_status neap_planner_list_computes(const planner *p, const neap_plan *plan, uint32_t **sequence,
+                                       size_t *length, size_t *capacity, neap_diag *diag)
+{
+    neap_status status = NEAP_RESERVE(p->allocator, plan->n_steps, sequence, capacity, diag);
+    *length = 0;
+    for (size_t s = 0; s < plan->n_steps && status == NEAP_OK; s++)
+        if (plan->steps[s].kind == NEAP_COMPUTE)
+            (*sequence)[(*length)++] = plan->steps[s].id;
+    return status;
+}
+
 static neap_extra *add_extra(const planner *p, draft *d, const char *name, neap_diag *diag)
 {
     if (NEAP_RESERVE(p->allocator, d->n_extras + 1, &d->extras, &d->extra_capacity, diag) !=

@@ -63,6 +63,10 @@ struct neap_method {
 neap_status neap_planner_use_sequence(const planner *p, draft *d, const uint32_t *sequence,
                                       size_t length, neap_diag *diag);
 
+/* The ops that a plan computes, in order, into *sequence, which is reserved as needed. */
+neap_status neap_planner_list_computes(const planner *p, const neap_plan *plan, uint32_t **sequence,
+                                       size_t *length, size_t *capacity, neap_diag *diag);
+
 /* Adds to what the method tells besides. The list is copied. */
 neap_status neap_draft_add_number(const planner *p, draft *d, const char *name, double number,
                                   neap_diag *diag);

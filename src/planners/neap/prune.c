@@ -12,7 +12,7 @@ static bool is_useless(const search *s, uint32_t id)
 {
     const problem *x = s->x;
     uint32_t task = s->q.items[id].task, place = sequence_place(&s->q, id);
-    if (s->q.runs[task] < 2)
+    if (!neap_sequence_can_remove(&s->q, id))
         return false;
     for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
         const ref_list *list = &s->q.refs[x->makes.items[i]];

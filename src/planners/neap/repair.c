@@ -71,10 +71,33 @@ static bool is_better_made(const search *s, uint32_t tensor, uint32_t id)
            !neap_sequence_fits_between(&s->q, list->refs[at - 1].item, id, s->budget);
 }
 
+/*
+ * The item before which a task runs again, where the graph's order is kept: between the first runs
+ * around *before, in its place among the tasks that run again there. False if it runs there
+ * already.
+ */
+static bool find_place_in_order(const sequence *q, uint32_t task, uint32_t *before)
+{
+    if (*before == q->end)
+        *before = neap_sequence_previous(q, q->end);
+    if (q->items[*before].task <= task)
+        return false;
+    for (uint32_t id = neap_sequence_previous(q, *before);
+         id != NEAP_NONE && !sequence_is_first_run(q, id) && q->items[id].task >= task;
+         id = neap_sequence_previous(q, id)) {
+        if (q->items[id].task == task)
+            return false;
+        *before = id;
+    }
+    return true;
+}
+
 /* Runs a task before an item, and before it what would else be held for it in vain. */
 static void make(search *s, uint32_t task, uint32_t before, uint32_t *left)
 {
     const problem *x = s->x;
+    if (s->in_order && !find_place_in_order(&s->q, task, &before))
+        return;
     uint32_t id = neap_sequence_insert(&s->q, task, before);
     --*left;
     for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)

@@ -249,7 +249,7 @@ static bool reach(search *s, int64_t level)
         s->noise_seed = neap_random_bits(&s->random);
         s->noise = attempt < 2 && s->n_restarts == 0 ? 0 : 3 * neap_random_real(&s->random);
         s->fresh_noise = attempt % 2 == 0;
-        s->moving = attempt > 0;
+        s->moving = attempt > 0 && !s->in_order;
         s->sending = s->link && neap_random_below(&s->random, 4) > 0;
         s->send_price = 1.5 * neap_random_real(&s->random);
         s->focus = attempt < 4 ? FOCUS_ALL : neap_random_below(&s->random, 4);
@@ -334,7 +334,8 @@ static neap_status iterate(search *s, neap_diag *diag)
     s->send_price = 1.5 * neap_random_real(&s->random);
     if (neap_random_below(&s->random, 2) == 0)
         s->send_price *= s->send_price / 2;
-    s->moving = s->iterations - s->improved > PATIENCE && neap_random_below(&s->random, 2) == 0;
+    s->moving = !s->in_order && s->iterations - s->improved > PATIENCE &&
+                neap_random_below(&s->random, 2) == 0;
     s->move_cost = 0.2 * neap_random_real(&s->random) * (double)s->current_ticks / s->q.length;
     ruin(s);
     bool fits = neap_search_repair(s);
@@ -365,7 +366,7 @@ static neap_status iterate(search *s, neap_diag *diag)
 /* Begins anew: in the graph's order or, more often, in another one. */
 static neap_status restart(search *s, neap_diag *diag)
 {
-    neap_status status = neap_random_below(&s->random, 3) == 0
+    neap_status status = s->in_order || neap_random_below(&s->random, 3) == 0
                              ? neap_sequence_load_natural(&s->q, diag)
                              : neap_search_load_random(s, diag);
     s->n_restarts++;

@@ -65,6 +65,8 @@ typedef struct search {
     bool (*stop)(void *context); /* asked often */
     void *stop_context;
     sequence q;
+    bool in_order; /* first runs keep the graph's order; between two of them each task runs again at
+                      most once, in that order, too */
     int64_t budget; /* for tensors and workspaces alone */
     uint64_t random;
     /* of an iteration */

@@ -402,7 +402,7 @@ bool neap_sequence_can_remove(const sequence *q, uint32_t id)
 {
     const problem *x = q->x;
     uint32_t task = q->items[id].task, place = sequence_place(q, id);
-    if (q->runs[task] < 2)
+    if (q->runs[task] < 2 || (q->keeps_first_runs && sequence_is_first_run(q, id)))
         return false;
     for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
         const ref_list *list = &q->refs[x->makes.items[i]];

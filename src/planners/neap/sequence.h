@@ -64,7 +64,8 @@ typedef struct sequence {
     neap_arena arena; /* of the arrays by task and by tensor */
     const problem *x;
     bool out_of_memory;
-    uint32_t end; /* the last item */
+    bool keeps_first_runs; /* the first run of a task is not taken out */
+    uint32_t end;          /* the last item */
     item *items;
     uint32_t n_items; /* ever given out */
     size_t item_capacity;
@@ -120,6 +121,14 @@ uint32_t neap_sequence_find_ref(const sequence *q, uint32_t tensor, uint32_t pla
 static inline bool ref_is_held(const ref_list *list, uint32_t at)
 {
     return at < list->n && !list->refs[at].makes && !list->refs[at].away;
+}
+
+/* Whether no other run of its task stands before an item; the end is such an item, too. */
+static inline bool sequence_is_first_run(const sequence *q, uint32_t id)
+{
+    uint32_t task = q->items[id].task;
+    return task == NEAP_NONE || q->runs[task] < 2 ||
+           q->refs[q->x->makes.items[q->x->makes.start[task]]].refs[0].item == id;
 }
 
 /* Ticks of a run of the task. */

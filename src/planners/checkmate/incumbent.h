@@ -4,12 +4,12 @@
 #ifndef NEAP_PLANNERS_INCUMBENT_H
 #define NEAP_PLANNERS_INCUMBENT_H
 
-#include "planners/common/planner.h"
+#include "planners/neap/sequence_search.h"
 
 typedef struct incumbent {
     draft draft;        /* its plan; NULL: nothing within the budget yet */
     int64_t ticks;      /* INT64_MAX without a plan */
-    draft tightest;     /* the plan with the least peak of all that were offered */
+    draft tightest;     /* the plan with the least peak of those that exceed the budget */
     uint32_t *sequence; /* of draft.plan */
     size_t length, capacity;
 } incumbent;
@@ -17,14 +17,16 @@ typedef struct incumbent {
 void neap_incumbent_init(incumbent *best, const planner *p);
 void neap_incumbent_clear(incumbent *best, const planner *p);
 
-/* Looks at a compute sequence; *better (may be NULL) tells whether it is the best now. */
+/* Looks at a compute sequence. */
 neap_status neap_incumbent_offer(incumbent *best, const planner *p, const uint32_t *sequence,
-                                 size_t length, bool *better, neap_diag *diag);
-/* The same, and what is left of it once every recomputation that the budget does not need has
-   gone: that is faster, but for ops whose fast variant then no longer fits. */
+                                 size_t length, neap_diag *diag);
+/* The same, and what is left of it without the recomputations that the budget does not need: that
+   is faster, except for ops whose fast variant then no longer fits. */
 neap_status neap_incumbent_offer_trimmed(incumbent *best, const planner *p,
-                                         const uint32_t *sequence, size_t length, bool *better,
-                                         neap_diag *diag);
+                                         const uint32_t *sequence, size_t length, neap_diag *diag);
+/* Looks at the best sequence of a search. */
+neap_status neap_incumbent_offer_searched(incumbent *best, const planner *p,
+                                          const sequence_search *search, neap_diag *diag);
 /* Looks at the natural order. */
 neap_status neap_incumbent_offer_natural(incumbent *best, const planner *p, neap_diag *diag);
 /* The natural order, and what the quick methods on this graph find. */
