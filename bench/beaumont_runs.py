@@ -160,7 +160,7 @@ class Planner:
 
     def curve(self, case, methods, budgets):
         """The figures of `neap curve`. A rejected plan ends it: then each method is asked alone, and that one told."""
-        words = ["--methods", ",".join(methods), "--budgets", ",".join(map(str, budgets)), "--json"]
+        words = ["--method", ",".join(methods), "--budgets", ",".join(map(str, budgets)), "--json"]
         try:
             _, printed, seconds, _ = plans.run("curve", case.network, *words, *self.words(case, methods))
             found = json.loads(printed)

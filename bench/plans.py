@@ -47,7 +47,7 @@ def compare(model, methods, budget, *words, options=()):
 
     Quicker than plan() where nothing does, for compare looks for no method that could.
     """
-    command = ["compare", model, "--methods", ",".join(methods), "--budget", budget, "--json", *words]
+    command = ["compare", model, "--method", ",".join(methods), "--budget", budget, "--json", *words]
     for option in options:
         command += ["--option", option]
     _, printed, seconds, _ = run(*command)
@@ -57,7 +57,7 @@ def compare(model, methods, budget, *words, options=()):
 def curve(model, methods, budgets, *words):
     """{method: [time, or None where nothing fits, for each budget]}."""
     path = os.path.join(common.BUILD, "curve.csv")
-    run("curve", model, "--methods", ",".join(methods), "--budgets", ",".join(map(str, budgets)),
+    run("curve", model, "--method", ",".join(methods), "--budgets", ",".join(map(str, budgets)),
         "--csv", path, *words)  # fmt: skip
     times = {method: [] for method in methods}
     with open(path, encoding="utf-8") as file:

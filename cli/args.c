@@ -68,6 +68,17 @@ typedef struct parser {
     char **next, **end;
 } parser;
 
+/* Cuts NAME=VALUE in two. */
+static int split_pair(const cli_option *option, char *text)
+{
+    char *equals = strchr(text, '=');
+    if (!equals || equals == text || equals[1] == '\0')
+        return cli_fail(CLI_BAD_INPUT, "--%s \"%s\" is not of the form %s", option->name, text,
+                        option->argument);
+    *equals = '\0';
+    return CLI_OK;
+}
+
 /* Gives the option its value: `attached`, or the next argument. */
 static int apply_option(parser *p, const cli_option *option, char *attached)
 {
@@ -83,7 +94,11 @@ static int apply_option(parser *p, const cli_option *option, char *attached)
     if (value && *value == '\0')
         return cli_fail(CLI_BAD_INPUT, "--%s needs a value that is not empty: --%s %s",
                         option->name, option->name, option->argument);
-    return option->apply(p->settings, value);
+    int code = option->is_pair ? split_pair(option, value) : CLI_OK;
+    if (code == CLI_OK)
+        code = option->set(option, p->settings, value);
+    p->settings->given[p->settings->n_given++] = option;
+    return code;
 }
 
 static int parse_option(parser *p, char *argument)
@@ -115,52 +130,79 @@ static int check_operands(const cli_command *command, const cli_settings *settin
     return CLI_OK;
 }
 
+/* ---- Defaults ---- */
+
+static const cli_default *default_of(const cli_option *option, const cli_command *command)
+{
+    const cli_default *entry = option->defaults;
+    while (entry->command && strcmp(entry->command, command->name) != 0)
+        entry++;
+    return entry;
+}
+
+/* Those of all options: a setting that a command has no option for has its usual value there. */
+static int set_defaults(const cli_command *command, cli_settings *settings)
+{
+    int code = CLI_OK;
+    for (const cli_option *option = cli_options; option->name && code == CLI_OK; option++) {
+        const char *value = default_of(option, command)->value;
+        if (value)
+            code = option->set(option, settings, value);
+    }
+    return code;
+}
+
 int cli_args_parse(const cli_command *command, int count, char **arguments, cli_settings *settings)
 {
     parser p = {command, settings, arguments, arguments + count};
     bool options = true;
-    while (p.next < p.end) {
+    int code = set_defaults(command, settings);
+    while (code == CLI_OK && p.next < p.end) {
         char *argument = *p.next++;
-        if (options && strcmp(argument, "--") == 0) {
+        if (options && strcmp(argument, "--") == 0)
             options = false;
-        } else if (options && argument[0] == '-' && argument[1] != '\0') {
-            int code = parse_option(&p, argument);
-            if (code != CLI_OK)
-                return code;
-        } else {
+        else if (options && argument[0] == '-' && argument[1] != '\0')
+            code = parse_option(&p, argument);
+        else
             settings->operands[settings->n_operands++] = argument;
-        }
     }
-    return settings->help ? CLI_OK : check_operands(command, settings);
+    return code != CLI_OK || settings->help ? code : check_operands(command, settings);
 }
 
-void cli_args_help(const cli_command *command, neap_text *out)
+/* ---- Help ---- */
+
+/* ": time (the fastest in the budget), peak (...) or batch (...)" */
+static void add_choices(const cli_option *option, neap_text *out)
 {
-    static const size_t HELP_COLUMN = 28;
-    const char *section = "";
-    for (const cli_option *option = cli_options; option->name; option++) {
-        if (!takes(command, option))
-            continue;
-        if (strcmp(section, option->section) != 0) {
-            section = option->section;
-            neap_text_puts(out, "\n");
-            cli_styled(out, CLI_BOLD, "%s", section);
-            neap_text_puts(out, "\n");
-        }
-        cli_text left;
-        char letter[5] = {0};
-        if (option->letter)
-            snprintf(letter, sizeof letter, "-%c, ", option->letter);
-        int length =
-            snprintf(left.chars, sizeof left.chars, "  %s--%s%s%s", letter, option->name,
-                     option->argument ? " " : "", option->argument ? option->argument : "");
-        neap_text_puts(out, left.chars);
-        if ((size_t)length + 2 > HELP_COLUMN) {
-            neap_text_puts(out, "\n");
-            length = 0;
-        }
-        neap_text_repeat(out, ' ', HELP_COLUMN - (size_t)length);
-        cli_wrap(out, option->help, HELP_COLUMN, HELP_COLUMN, (size_t)cli_width());
-        neap_text_puts(out, "\n");
+    for (const cli_choice *choice = option->choices; choice->name; choice++) {
+        bool first = choice == option->choices, last = !choice[1].name;
+        neap_text_printf(out, "%s%s", first ? ": " : last ? " or " : ", ", choice->name);
+        if (choice->meaning)
+            neap_text_printf(out, " (%s)", choice->meaning);
     }
+}
+
+void cli_option_describe(const cli_option *option, const cli_command *command, neap_text *out)
+{
+    const char *hole = option->list ? strstr(option->help, "%s") : NULL;
+    if (hole) {
+        neap_text_append(out, option->help, (size_t)(hole - option->help));
+        option->list(out);
+        neap_text_puts(out, hole + 2);
+    } else {
+        neap_text_puts(out, option->help);
+    }
+    add_choices(option, out);
+    const cli_default *entry = default_of(option, command);
+    const char *words = entry->words ? entry->words : entry->value;
+    if (words)
+        neap_text_printf(out, " [default: %s]", words);
+}
+
+void cli_args_visit(const cli_command *command,
+                    void (*visit)(void *context, const cli_option *option), void *context)
+{
+    for (const cli_option *option = cli_options; option->name; option++)
+        if (takes(command, option))
+            visit(context, option);
 }

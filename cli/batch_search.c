@@ -21,20 +21,14 @@ static int read_budget(cli_batch_search *m)
     return cli_load_budget(&m->model, "budget", text, &m->budget);
 }
 
-/* One method has the time it wants; of several, or all, each has a share of a person's patience. */
+/* The default time limit is for several methods. */
 static int read_methods(cli_batch_search *m)
 {
-    const char *text = m->settings->method;
-    bool is_auto = !text || strcmp(text, "auto") == 0;
-    bool all = is_auto || strcmp(text, "all") == 0;
-    if (is_auto && neap_methods_find("neap"))
-        text = "neap";
-    else if (all)
-        text = NULL;
-    int code = cli_methods_read(text, m->settings, &m->methods);
+    int code = cli_methods_read(m->settings, &m->methods);
     if (code == CLI_OK)
         code = cli_methods_check_options(&m->methods, m->settings);
-    m->time_limit = m->methods.count > 1 ? cli_limit_of_many(m->settings) : m->settings->time_limit;
+    bool limited = m->methods.count > 1 || cli_is_given(m->settings, "time-limit");
+    m->time_limit = limited ? m->settings->time_limit : 0;
     return code;
 }
 

@@ -28,15 +28,14 @@ static int solve(const cli_settings *settings, comparison *c)
     while (code == CLI_OK && c->n_done < c->methods.count && !cli_interrupted()) {
         const char *name = c->methods.names[c->n_done];
         cli_progress_part(&run.progress, name, c->n_done, c->methods.count);
-        code =
-            cli_solve(&run, name, c->budget, cli_limit_of_many(settings), &c->results[c->n_done]);
+        code = cli_solve(&run, name, c->budget, settings->time_limit, &c->results[c->n_done]);
         c->n_done++;
     }
     cli_run_end(&run);
     return code;
 }
 
-/* Within a budget the faster plan is better; without one, or by wish, that which needs less memory.
+/* Within a budget the faster plan is better; without one, or by --objective peak, the lower peak.
  */
 static bool is_better(const comparison *c, const cli_result *a, const cli_result *b)
 {
@@ -123,7 +122,7 @@ static int run_compare(const cli_settings *settings, neap_text *out)
         return cli_fail(CLI_BAD_INPUT,
                         "compare has no --objective batch; neap max-batch --method all compares "
                         "methods by it");
-    int code = cli_methods_read(settings->methods, settings, &c.methods);
+    int code = cli_methods_read(settings, &c.methods);
     if (code == CLI_OK)
         code = cli_methods_check_options(&c.methods, settings);
     if (code == CLI_OK)
@@ -162,11 +161,11 @@ const cli_command cli_command_compare = {
     .examples =
         {
             {"neap compare resnet50 --batch 64 --budget 45%", "everything neap has, one table"},
-            {"neap compare gpt2 --budget 6GiB --methods sqrt,greedy,revolve", "three of them"},
+            {"neap compare gpt2 --budget 6GiB --method sqrt,greedy,revolve", "three of them"},
             {"neap compare graph.json --budget 8GiB --json", "an array, one object a method"},
         },
-    .groups = CLI_GROUPS_MODEL | CLI_GROUP_LINK | CLI_GROUP_BUDGET | CLI_GROUP_METHODS |
-              CLI_GROUP_OBJECTIVE | CLI_GROUP_WISHES | CLI_GROUP_SOLVE | CLI_GROUP_JSON,
+    .groups = CLI_GROUPS_MODEL | CLI_GROUPS_PLAN | CLI_GROUP_BUDGET | CLI_GROUP_OBJECTIVE |
+              CLI_GROUP_JSON,
     .least_operands = 1,
     .most_operands = 1,
     .run = run_compare,

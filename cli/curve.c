@@ -13,9 +13,6 @@
 #include <neap/report.h>
 #include <string.h>
 
-static const char DEFAULT_FROM[] = "20%", DEFAULT_TO[] = "100%";
-enum { DEFAULT_POINTS = 9 };
-
 typedef struct curve {
     const cli_settings *settings;
     cli_loaded model;
@@ -34,15 +31,14 @@ static int spread_budgets(curve *c)
 {
     const cli_settings *s = c->settings;
     int64_t from, to;
-    int code = cli_load_budget(&c->model, "from", s->from ? s->from : DEFAULT_FROM, &from);
+    int code = cli_load_budget(&c->model, "from", s->from, &from);
     if (code == CLI_OK)
-        code = cli_load_budget(&c->model, "to", s->to ? s->to : DEFAULT_TO, &to);
+        code = cli_load_budget(&c->model, "to", s->to, &to);
     if (code != CLI_OK)
         return code;
     if (from >= to)
-        return cli_fail(CLI_BAD_INPUT, "--from %s is not below --to %s",
-                        s->from ? s->from : DEFAULT_FROM, s->to ? s->to : DEFAULT_TO);
-    c->n_budgets = s->points > 0 ? (size_t)s->points : DEFAULT_POINTS;
+        return cli_fail(CLI_BAD_INPUT, "--from %s is not below --to %s", s->from, s->to);
+    c->n_budgets = (size_t)s->points;
     c->budget_capacity = c->n_budgets;
     c->budgets = cli_memory_new(c->budget_capacity, sizeof *c->budgets);
     if (!c->budgets)
@@ -83,7 +79,7 @@ static int read_budgets(curve *c)
     const cli_settings *s = c->settings;
     if (!s->budgets)
         return spread_budgets(c);
-    if (s->points > 0 || s->from || s->to)
+    if (cli_is_given(s, "points") || cli_is_given(s, "from") || cli_is_given(s, "to"))
         return cli_fail(CLI_BAD_INPUT, "--budgets names every point; leave out --points, --from "
                                        "and --to");
     return list_budgets(c);
@@ -114,7 +110,7 @@ static int solve_method(curve *c, cli_run *run, uint32_t method, neap_solution *
     int code = cli_request_init(run, c->methods.names[method], &request);
     if (code != CLI_OK)
         return code;
-    request.time_limit = cli_limit_of_many(c->settings) * (double)c->n_budgets;
+    request.time_limit = c->settings->time_limit * (double)c->n_budgets;
     neap_status status =
         neap_curve_solve(NULL, &request, c->budgets, c->n_budgets, solutions, &diag);
     return set_points(c, method, status, solutions, &diag);
@@ -174,9 +170,10 @@ static void add_block(const curve *c, size_t first, size_t end, neap_text *out)
         out->status = NEAP_NO_MEMORY;
         goto done;
     }
-    columns[0] = (cli_column){"method", false};
+    columns[0] = (cli_column){"method", false, false};
     for (size_t b = first; b < end; b++)
-        columns[b - first + 1] = (cli_column){cli_bytes(&titles[b - first], c->budgets[b]), true};
+        columns[b - first + 1] =
+            (cli_column){cli_bytes(&titles[b - first], c->budgets[b]), true, false};
     cli_table table;
     cli_table_init(&table, columns, (uint32_t)n_columns, 0);
     for (size_t m = 0; m < c->methods.count; m++) {
@@ -321,7 +318,7 @@ static int run_curve(const cli_settings *settings, neap_text *out)
         return cli_fail(CLI_BAD_INPUT,
                         "only one of --json, --csv - and --svg - can go to standard output");
     curve c = {.settings = settings};
-    int code = cli_methods_read(settings->methods, settings, &c.methods);
+    int code = cli_methods_read(settings, &c.methods);
     if (code == CLI_OK)
         code = cli_methods_check_options(&c.methods, settings);
     if (code == CLI_OK)
@@ -358,13 +355,12 @@ const cli_command cli_command_curve = {
         "figures, --svg a picture.",
     .examples =
         {
-            {"neap curve vgg16 --methods sqrt,greedy --svg vgg16.svg", "two curves as a picture"},
+            {"neap curve vgg16 --method sqrt,greedy --svg vgg16.svg", "two curves as a picture"},
             {"neap curve resnet50 --batch 64 --from 30% --points 5", "five budgets, every method"},
             {"neap curve graph.json --budgets 4GiB,6GiB,8GiB --csv points.csv",
              "these budgets, for a plot of your own"},
         },
-    .groups = CLI_GROUPS_MODEL | CLI_GROUP_LINK | CLI_GROUP_METHODS | CLI_GROUP_WISHES |
-              CLI_GROUP_SOLVE | CLI_GROUP_CURVE | CLI_GROUP_JSON,
+    .groups = CLI_GROUPS_MODEL | CLI_GROUPS_PLAN | CLI_GROUP_CURVE | CLI_GROUP_JSON,
     .least_operands = 1,
     .most_operands = 1,
     .run = run_curve,

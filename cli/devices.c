@@ -64,9 +64,10 @@ static void add_row(cli_table *table, const neap_device *device)
 
 static void list_devices(const neap_devices *devices, neap_text *out)
 {
-    static const cli_column COLUMNS[] = {{"name", false}, {"GB", true},   {"GB/s", true},
-                                         {"f32", true},   {"tf32", true}, {"f16", true},
-                                         {"bf16", true},  {"link", true}, {"", false}};
+    static const cli_column COLUMNS[] = {
+        {"name", false, false}, {"GB", true, false},   {"GB/s", true, false},
+        {"f32", true, false},   {"tf32", true, false}, {"f16", true, false},
+        {"bf16", true, false},  {"link", true, false}, {"", false, false}};
     cli_table table;
     cli_table_init(&table, COLUMNS, 9, 0);
     for (uint32_t i = 0; i < neap_devices_count(devices); i++)

@@ -176,7 +176,8 @@ static void add_costs(const summary *s, cli_table *table)
 
 static void add_summary(const summary *s, neap_text *out)
 {
-    static const cli_column KINDS[] = {{"values", false}, {"count", true}, {"bytes", true}};
+    static const cli_column KINDS[] = {
+        {"values", false, false}, {"count", true, false}, {"bytes", true, false}};
     cli_table table;
     cli_report_title(out, s->model);
     neap_text_puts(out, "\n");

@@ -68,7 +68,7 @@ static void add_examples(neap_text *out, const char *heading, const cli_example 
 
 void cli_help_overview(neap_text *out)
 {
-    static const cli_column COLUMNS[] = {{NULL, false}, {NULL, false}};
+    static const cli_column COLUMNS[] = {{NULL, false, false}, {NULL, false, false}};
     cli_styled(out, CLI_BOLD, "neap");
     neap_text_puts(out, " trains neural networks at the lowest high-water mark of memory\n\n");
     neap_text_puts(out, "Usage: neap COMMAND [OPTIONS]\n\n");
@@ -91,12 +91,46 @@ void cli_help_overview(neap_text *out)
     neap_text_puts(out, "  0 done; 2 bad input; 3 no plan in this budget; 1 anything else\n");
 }
 
+/* Where the list of options stands. */
+typedef struct option_list {
+    const cli_command *command;
+    const char *section;
+    neap_text *out;
+} option_list;
+
+static void add_option(void *context, const cli_option *option)
+{
+    static const size_t HELP_COLUMN = 26;
+    option_list *list = context;
+    neap_text *out = list->out;
+    if (!list->section || strcmp(list->section, option->section) != 0)
+        add_heading(out, list->section = option->section);
+    size_t start = out->length;
+    neap_text_puts(out, "  ");
+    if (option->letter)
+        neap_text_printf(out, "-%c, ", option->letter);
+    neap_text_printf(out, "--%s%s%s", option->name, option->argument ? " " : "",
+                     option->argument ? option->argument : "");
+    size_t length = out->length - start;
+    if (length + 2 > HELP_COLUMN) {
+        neap_text_puts(out, "\n");
+        length = 0;
+    }
+    neap_text_repeat(out, ' ', HELP_COLUMN - length);
+    neap_text text = {0};
+    cli_option_describe(option, list->command, &text);
+    cli_wrap(out, neap_text_get(&text), HELP_COLUMN, HELP_COLUMN, (size_t)cli_width());
+    neap_text_puts(out, "\n");
+    neap_text_clear(&text);
+}
+
 void cli_help_command(const cli_command *command, neap_text *out)
 {
     neap_text_printf(out, "Usage: neap %s%s%s [OPTIONS]\n\n", command->name,
                      *command->operands ? " " : "", command->operands);
     cli_wrap(out, command->about, 0, 0, (size_t)cli_width());
     neap_text_puts(out, "\n");
-    cli_args_help(command, out);
+    option_list list = {command, NULL, out};
+    cli_args_visit(command, add_option, &list);
     add_examples(out, "Examples", command->examples, CLI_EXAMPLES);
 }

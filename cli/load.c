@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char DEFAULT_DEVICE[] = "h200";
-
 /* ---- Devices ---- */
 
 /* NEAP_DEVICES: paths with colons between them. */
@@ -95,9 +93,9 @@ static neap_status build_with(const cli_settings *settings, const neap_model *mo
 {
     neap_model_options options;
     neap_model_options_init(&options);
-    options.dtype = settings->dtype;
-    options.optimizer = settings->optimizer;
-    options.kernels = settings->kernels;
+    options.dtype = (neap_dtype)settings->dtype;
+    options.optimizer = (neap_optimizer)settings->optimizer;
+    options.kernels = (neap_kernels)settings->kernels;
     options.n_settings = n_sizes;
     options.settings = sizes;
     return neap_model_build(NULL, model, &options, graph, diag);
@@ -136,14 +134,16 @@ neap_status cli_load_batch(const cli_settings *settings, const cli_loaded *loade
 
 static int read_graph(const cli_settings *settings, const char *path, cli_loaded *loaded)
 {
-    if (settings->model_option)
+    const char *size = cli_given_of(settings, CLI_GROUP_MODEL | CLI_GROUP_BATCH);
+    if (!size && settings->dtype != NEAP_F32)
+        size = "dtype";
+    if (size)
         return cli_fail(CLI_BAD_INPUT,
-                        "--%s is for built-in models; %s is a graph file, whose sizes are fixed",
-                        settings->model_option, path);
-    if (settings->has_math && !settings->device)
+                        "--%s is for built-in models; the sizes of the graph file %s are fixed",
+                        size, path);
+    if (cli_is_given(settings, "dtype") && !cli_is_given(settings, "device"))
         return cli_fail(CLI_BAD_INPUT,
-                        "--dtype says nothing about the graph file %s, which has times of its own; "
-                        "give --device too to replace them",
+                        "--dtype with the graph file %s needs --device, to replace its own times",
                         path);
     neap_diag diag;
     if (neap_graph_read_file(NULL, path, &loaded->graph, &diag) != NEAP_OK)
@@ -166,15 +166,12 @@ static int load_graph(const cli_settings *settings, const char *operand, cli_loa
 /* Built-in models take their times from a device, files only if one is named. */
 static int apply_device(const cli_settings *settings, cli_loaded *loaded)
 {
-    const char *name = settings->device;
-    if (!name && loaded->model)
-        name = DEFAULT_DEVICE;
-    if (!name)
+    if (!loaded->model && !cli_is_given(settings, "device"))
         return CLI_OK;
     int code = cli_load_devices(settings, &loaded->devices);
     if (code != CLI_OK)
         return code;
-    loaded->device = cli_find_device(loaded->devices, name);
+    loaded->device = cli_find_device(loaded->devices, settings->device);
     if (!loaded->device)
         return CLI_BAD_INPUT;
     neap_diag diag;
@@ -230,9 +227,9 @@ static int written_link(const char *text, cli_loaded *loaded)
 
 static int load_link(const cli_settings *settings, cli_loaded *loaded)
 {
-    if (!settings->link && settings->link_option)
-        return cli_fail(CLI_BAD_INPUT, "--%s says nothing without --link, such as --link 12.2GB/s",
-                        settings->link_option);
+    const char *option = cli_given_of(settings, CLI_GROUP_LINK);
+    if (!settings->link && option)
+        return cli_fail(CLI_BAD_INPUT, "--%s needs --link, such as --link 12.2GB/s", option);
     if (!settings->link)
         return CLI_OK;
     int code = strcmp(settings->link, "device") == 0 ? device_link(loaded)

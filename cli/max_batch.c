@@ -53,9 +53,9 @@ static void add_row(cli_table *table, const char *method, const cli_batch_row *r
 static void add_table(const cli_batch_search *m, neap_text *out)
 {
     static const cli_column COLUMNS[] = {
-        {"method", false}, {"batch", true},  {"to store-all", true},
-        {"peak", true},    {"arena", true},  {"overhead", true},
-        {"proven", false}, {"solves", true}, {"solved in", true}};
+        {"method", false, false}, {"batch", true, false},  {"to store-all", true, false},
+        {"peak", true, false},    {"arena", true, false},  {"overhead", true, false},
+        {"proven", false, false}, {"solves", true, false}, {"solved in", true, false}};
     const cli_batch_row *best = cli_batch_search_best(m);
     double extra = m->settings->extra_forward;
     cli_text budget;
@@ -210,8 +210,8 @@ const cli_command cli_command_max_batch = {
             {"neap max-batch graph.json --batch-of 32 --budget 8GiB --json",
              "a graph of your own, made for a batch of 32"},
         },
-    .groups = (CLI_GROUPS_MODEL & ~CLI_GROUP_BATCH) | CLI_GROUP_LINK | CLI_GROUP_MAX_BATCH |
-              CLI_GROUP_BATCHES | CLI_GROUP_SOLVE | CLI_GROUP_JSON,
+    .groups = (CLI_GROUPS_MODEL & ~(unsigned)CLI_GROUP_BATCH) | CLI_GROUP_LINK |
+              CLI_GROUP_MAX_BATCH | CLI_GROUP_BATCHES | CLI_GROUP_SOLVE | CLI_GROUP_JSON,
     .least_operands = 1,
     .most_operands = 1,
     .run = run_max_batch,

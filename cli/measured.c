@@ -53,7 +53,7 @@ int cli_measure(const cli_settings *settings, cli_loaded *model, cli_progress *p
     neap_diag diag;
     const char *name = settings->backend ? settings->backend : neap_backends_default();
     *measured = (cli_measured){0};
-    if (neap_backend_open(NULL, name, settings->threads, &measured->backend, &diag) != NEAP_OK)
+    if (neap_backend_open(NULL, name, (int)settings->threads, &measured->backend, &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
     int code = profile(settings, model, progress, measured);
     if (code != CLI_OK)

@@ -45,7 +45,7 @@ static void add_method_json(cli_json *json, const neap_method *method)
 
 static void list_methods(neap_text *out)
 {
-    static const cli_column COLUMNS[] = {{"name", false}, {"what it does", false}};
+    static const cli_column COLUMNS[] = {{"name", false, false}, {"what it does", false, false}};
     cli_table table;
     cli_table_init(&table, COLUMNS, 2, 0);
     for (uint32_t i = 0; i < neap_methods_count(); i++) {
@@ -60,8 +60,11 @@ static void list_methods(neap_text *out)
 
 static void add_options(const neap_method *method, neap_text *out)
 {
-    static const cli_column COLUMNS[] = {
-        {"option", false}, {"default", true}, {"from", true}, {"to", true}, {"", false}};
+    static const cli_column COLUMNS[] = {{"option", false, false},
+                                         {"default", true, false},
+                                         {"from", true, false},
+                                         {"to", true, false},
+                                         {"", false, false}};
     cli_table table;
     cli_table_init(&table, COLUMNS, 5, 2);
     for (uint32_t i = 0; i < neap_method_option_count(method); i++) {
@@ -131,7 +134,7 @@ const cli_command cli_command_methods = {
     .name = "methods",
     .operands = "[NAME]",
     .summary = "list the planning methods, or describe one",
-    .about = "Lists the methods that can plan, for --method and --methods. All take the same "
+    .about = "Lists the methods that can plan, for --method. All take the same "
              "graphs, are "
              "judged by the same judge and end in the same kind of plan. With a NAME: the paper it "
              "comes "

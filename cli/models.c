@@ -97,9 +97,10 @@ static int list_json(neap_text *out)
 
 static int list_table(neap_text *out)
 {
-    static const cli_column COLUMNS[] = {{"name", false}, {"Mparam", true}, {"GMAC", true},
-                                         {"batch", true}, {"ops", true},    {"memory", true},
-                                         {"", false}};
+    static const cli_column COLUMNS[] = {{"name", false, false}, {"Mparam", true, false},
+                                         {"GMAC", true, true},   {"batch", true, false},
+                                         {"ops", true, true},    {"memory", true, false},
+                                         {"", false, false}};
     int code = CLI_OK;
     cli_table table;
     cli_table_init(&table, COLUMNS, 7, 0);
@@ -155,8 +156,11 @@ static const char *option_of(cli_text *text, const char *parameter)
 
 static void show_text(const neap_model *model, const model_figures *figures, neap_text *out)
 {
-    static const cli_column SETTINGS[] = {
-        {"setting", false}, {"default", true}, {"from", true}, {"to", true}, {"", false}};
+    static const cli_column SETTINGS[] = {{"setting", false, false},
+                                          {"default", true, false},
+                                          {"from", true, false},
+                                          {"to", true, false},
+                                          {"", false, false}};
     cli_text text;
     cli_table table;
     cli_styled(out, CLI_BOLD, "%s", neap_model_name(model));

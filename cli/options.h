@@ -21,84 +21,85 @@ enum {
     CLI_GROUP_DEVICES = 1 << 4, /* files of devices */
     CLI_GROUP_LINK = 1 << 5,
     CLI_GROUP_BUDGET = 1 << 6,
-    CLI_GROUP_METHOD = 1 << 7,
-    CLI_GROUP_METHODS = 1 << 8,
-    CLI_GROUP_SOLVE = 1 << 9, /* how to plan */
-    CLI_GROUP_CURVE = 1 << 10,
-    CLI_GROUP_CHART = 1 << 11,
-    CLI_GROUP_GRAPH_OUT = 1 << 12,
-    CLI_GROUP_PLAN_OUT = 1 << 13,
-    CLI_GROUP_ANY_GRAPH = 1 << 14,
-    CLI_GROUP_MAX_BATCH = 1 << 15,
-    CLI_GROUP_BATCH = 1 << 16,
-    CLI_GROUP_BACKEND = 1 << 17, /* whose kernels, and their measured times */
-    CLI_GROUP_TRAIN = 1 << 18,
-    CLI_GROUP_PROFILE_OUT = 1 << 19,
-    CLI_GROUP_OBJECTIVE = 1 << 20,
-    CLI_GROUP_WISHES = 1 << 21,  /* about tensors, and what to begin with */
-    CLI_GROUP_BATCHES = 1 << 22, /* how to look for the largest batch */
+    CLI_GROUP_SOLVE = 1 << 7, /* by which method to plan, and how */
+    CLI_GROUP_CURVE = 1 << 8,
+    CLI_GROUP_CHART = 1 << 9,
+    CLI_GROUP_GRAPH_OUT = 1 << 10,
+    CLI_GROUP_PLAN_OUT = 1 << 11,
+    CLI_GROUP_ANY_GRAPH = 1 << 12,
+    CLI_GROUP_MAX_BATCH = 1 << 13,
+    CLI_GROUP_BATCH = 1 << 14,
+    CLI_GROUP_BACKEND = 1 << 15, /* whose kernels, and their measured times */
+    CLI_GROUP_TRAIN = 1 << 16,
+    CLI_GROUP_PROFILE_OUT = 1 << 17,
+    CLI_GROUP_OBJECTIVE = 1 << 18,
+    CLI_GROUP_CONSTRAINT = 1 << 19, /* on tensors, and the plan to start from */
+    CLI_GROUP_GAP = 1 << 20,
+    CLI_GROUP_BATCHES = 1 << 21, /* how to look for the largest batch */
+    CLI_GROUP_DTYPE = 1 << 22,
     /* What every command that takes a MODEL takes. */
-    CLI_GROUPS_MODEL = CLI_GROUP_MODEL | CLI_GROUP_BATCH | CLI_GROUP_DEVICE | CLI_GROUP_DEVICES
+    CLI_GROUPS_SIZES = CLI_GROUP_MODEL | CLI_GROUP_DTYPE,
+    CLI_GROUPS_MODEL = CLI_GROUPS_SIZES | CLI_GROUP_BATCH | CLI_GROUP_DEVICE | CLI_GROUP_DEVICES,
+    /* What every command that plans for one batch takes. */
+    CLI_GROUPS_PLAN = CLI_GROUP_SOLVE | CLI_GROUP_LINK | CLI_GROUP_CONSTRAINT | CLI_GROUP_GAP
 };
 
-/* What a plan is to be best in. */
+/* The learning rate for adam where none is given; for the others the table of options has it. */
+#define CLI_ADAM_RATE 0.001
+
+/* What the best plan has least of, or most. */
 typedef enum cli_objective {
     CLI_OBJECTIVE_TIME = 0,
     CLI_OBJECTIVE_PEAK,
     CLI_OBJECTIVE_BATCH /* the largest that fits */
 } cli_objective;
 
-/* Texts point into argv. Lists have room for as many entries as there are arguments. */
+/* Texts point into argv or the table. Lists have room for as many entries as there are arguments.
+   What has a default in the table of options has it here. */
 struct cli_settings {
     size_t capacity; /* of each list */
     const char **operands;
     size_t n_operands;
+    const cli_option **given; /* in the order of the command line */
+    size_t n_given;
 
     /* model */
-    const char *model_option; /* the first option given that only a built-in model takes, or NULL */
     neap_model_setting *sizes;
     uint32_t n_sizes;
-    neap_dtype dtype;
+    int dtype; /* a neap_dtype */
     neap_math math;
-    bool has_math; /* --dtype f32 or tf32, which says something about a graph file too */
-    neap_optimizer optimizer;
-    bool has_optimizer; /* given */
-    neap_kernels kernels;
+    int optimizer; /* a neap_optimizer */
+    int kernels;   /* a neap_kernels */
 
     /* device and link */
-    const char *device; /* NULL: not given */
+    const char *device;
     const char **device_files;
     size_t n_device_files;
     const char *link; /* a bandwidth, two, or "device"; NULL: none */
     bool duplex;
-    double link_latency;     /* negative: not given */
-    int64_t host_memory;     /* 0: no limit */
-    const char *link_option; /* an option given that says nothing without --link, or NULL */
+    double link_latency; /* negative: not given */
+    int64_t host_memory; /* 0: no limit */
 
     /* planning */
     const char *budget; /* as written; NULL: none */
-    const char *method;
+    const char *method; /* names with commas between them, or "all" */
     neap_option_setting *options;
     uint32_t n_options;
     double time_limit; /* 0: none */
     double gap;        /* 0.01 is 1% */
-    cli_objective objective;
+    int objective;     /* a cli_objective */
     neap_pin *pins;
     uint32_t n_pins;
     const char *start; /* a plan's path; NULL: none */
-    const char
-        *constraint; /* the first option given that only methods that take wishes do, or NULL */
     bool log;
-    int threads;
+    int64_t threads; /* 0: all there are */
     uint64_t seed;
     int64_t alignment;
-    const char *methods; /* a list with commas; NULL: all */
     const char *budgets, *from, *to;
-    int64_t points;           /* 0: not given */
-    double extra_forward;     /* forward passes; negative: no limit */
-    int64_t batch_of;         /* the batch of a graph file; 0: not given */
-    int64_t beyond;           /* batches past the first that fails */
-    const char *batch_option; /* one of these three that was given, or NULL */
+    int64_t points;
+    double extra_forward; /* forward passes; negative: no limit */
+    int64_t batch_of;     /* the batch of a graph file; 0: not given */
+    int64_t beyond;       /* batches past the first that fails */
 
     /* running */
     const char *backend;       /* NULL: the default one */
@@ -107,11 +108,9 @@ struct cli_settings {
 
     /* training */
     int64_t steps;
-    const char *data;      /* NULL: synthetic */
+    const char *data;
     const char *plan_file; /* NULL: plan it now */
-    double learning_rate;  /* negative: not given */
-    double momentum;       /* negative: not given */
-    double weight_decay;
+    double learning_rate, momentum, weight_decay;
     int64_t warmup;
     bool cosine, verify, poison;
     const char *save, *resume; /* paths; NULL: none */
@@ -125,6 +124,11 @@ struct cli_settings {
 /* False: no memory. */
 bool cli_settings_init(cli_settings *settings, int argument_count);
 void cli_settings_clear(cli_settings *settings);
+
+/* Was the option on the command line? */
+bool cli_is_given(const cli_settings *settings, const char *name);
+/* The first option of these groups on the command line, or NULL. */
+const char *cli_given_of(const cli_settings *settings, unsigned groups);
 
 /* All options, by sections; ended by one without a name. */
 extern const cli_option cli_options[];

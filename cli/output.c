@@ -3,7 +3,6 @@
 #include "memory.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
 #include <neap/text.h>
 #include <stdarg.h>
@@ -90,13 +89,13 @@ int cli_terminal_width(int stream)
 int cli_width(void)
 {
     int width = cli_terminal_width(STDOUT_FILENO);
-    return width == 0 ? 90 : width < 60 ? 60 : width > 120 ? 120 : width;
+    return width == 0 ? 80 : width < 60 ? 60 : width > 100 ? 100 : width;
 }
 
 int cli_table_width(void)
 {
     int width = cli_terminal_width(STDOUT_FILENO);
-    return width == 0 ? INT_MAX : width < 60 ? 60 : width;
+    return width == 0 ? 80 : width < 60 ? 60 : width;
 }
 
 static const char *const STYLE_BEGIN[CLI_STYLE_COUNT] = {
@@ -180,7 +179,8 @@ void cli_table_init(cli_table *table, const cli_column *columns, uint32_t n_colu
 {
     *table = (cli_table){.n_columns = n_columns, .columns = columns, .indent = indent};
     table->widths = cli_memory_new(n_columns, sizeof *table->widths);
-    if (!table->widths) {
+    table->dropped = cli_memory_new(n_columns, sizeof *table->dropped);
+    if (!table->widths || !table->dropped) {
         table->cells.status = NEAP_NO_MEMORY;
         return;
     }
@@ -236,6 +236,32 @@ static void add_cell(const cli_table *table, uint32_t column, cli_style style, c
         neap_text_repeat(out, ' ', padding);
 }
 
+/* ---- Columns that fit ---- */
+
+/* Least room for a last column that is wrapped. */
+enum { LEAST_WRAPPED = 36 };
+
+/* How wide the lines are; a last column that is wrapped counts as what it needs at least. */
+static size_t table_width(const cli_table *table)
+{
+    size_t width = table->indent;
+    for (uint32_t i = 0; i < table->n_columns; i++) {
+        size_t column = table->widths[i];
+        bool wrapped = i + 1 == table->n_columns && !table->columns[i].right;
+        if (!table->dropped[i])
+            width += (wrapped && column > LEAST_WRAPPED ? LEAST_WRAPPED : column) + 2;
+    }
+    return width - 2;
+}
+
+/* Leaves out optional columns, the last first, until the rest fits. */
+static void drop_columns(cli_table *table)
+{
+    for (uint32_t i = table->n_columns; i-- > 0;)
+        if (table_width(table) > (size_t)cli_table_width() && table->columns[i].optional)
+            table->dropped[i] = true;
+}
+
 /* Takes away what was padded in front of a line's end. */
 static void trim_line(neap_text *out)
 {
@@ -243,17 +269,26 @@ static void trim_line(neap_text *out)
         out->text[--out->length] = '\0';
 }
 
-static void add_head(const cli_table *table, neap_text *out)
+/* One line: `cells` are the texts with their styles, or NULL for the head. Returns the next line's.
+ */
+static const char *add_line(const cli_table *table, const char *cells, neap_text *out)
 {
     size_t start = table->indent;
     neap_text_repeat(out, ' ', table->indent);
     for (uint32_t i = 0; i < table->n_columns; i++) {
-        add_cell(table, i, CLI_BOLD, table->columns[i].title, start, out);
-        neap_text_puts(out, i + 1 < table->n_columns ? "  " : "");
-        start += table->widths[i] + 2;
+        cli_style style = cells ? (cli_style)(cells[0] - 'a') : CLI_BOLD;
+        const char *text = cells ? cells + 1 : table->columns[i].title;
+        if (!table->dropped[i]) {
+            add_cell(table, i, style, text, start, out);
+            neap_text_puts(out, i + 1 < table->n_columns ? "  " : "");
+            start += table->widths[i] + 2;
+        }
+        if (cells)
+            cells += strlen(cells) + 1;
     }
     trim_line(out);
     neap_text_puts(out, "\n");
+    return cells;
 }
 
 void cli_table_finish(cli_table *table, neap_text *out)
@@ -261,33 +296,22 @@ void cli_table_finish(cli_table *table, neap_text *out)
     if (table->cells.status != NEAP_OK) {
         out->status = NEAP_NO_MEMORY;
     } else {
+        drop_columns(table);
         if (table->columns[0].title)
-            add_head(table, out);
-        const char *cell = neap_text_get(&table->cells);
-        size_t start = table->indent;
-        for (uint32_t i = 0; i < table->n_cells; i++) {
-            uint32_t column = i % table->n_columns;
-            if (column == 0) {
-                start = table->indent;
-                neap_text_repeat(out, ' ', start);
-            }
-            add_cell(table, column, (cli_style)(cell[0] - 'a'), cell + 1, start, out);
-            neap_text_puts(out, column + 1 < table->n_columns ? "  " : "");
-            start += table->widths[column] + 2;
-            if (column + 1 == table->n_columns) {
-                trim_line(out);
-                neap_text_puts(out, "\n");
-            }
-            cell += strlen(cell) + 1;
-        }
+            add_line(table, NULL, out);
+        const char *cells = neap_text_get(&table->cells);
+        for (uint32_t i = 0; i < table->n_cells / table->n_columns; i++)
+            cells = add_line(table, cells, out);
     }
     cli_memory_release(table->widths, table->n_columns, sizeof *table->widths);
+    cli_memory_release(table->dropped, table->n_columns, sizeof *table->dropped);
     neap_text_clear(&table->cells);
 }
 
 void cli_facts_init(cli_table *table)
 {
-    static const cli_column COLUMNS[] = {{NULL, false}, {NULL, false}, {NULL, false}};
+    static const cli_column COLUMNS[] = {
+        {NULL, false, false}, {NULL, false, false}, {NULL, false, false}};
     cli_table_init(table, COLUMNS, 3, 2);
 }
 

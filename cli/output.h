@@ -2,7 +2,7 @@
  * output.h - what a person sees: errors, colours, wrapped text, tables.
  *
  * Colours appear only on a terminal, and never where NO_COLOR is set or TERM is "dumb" or missing.
- * Text that is not on a terminal is 90 columns wide.
+ * Text and tables that are not on a terminal are 80 columns wide.
  */
 #ifndef NEAP_CLI_OUTPUT_H
 #define NEAP_CLI_OUTPUT_H
@@ -37,9 +37,9 @@ bool cli_colors(void);
 bool cli_unicode(void);
 /* Columns of a stream's terminal; 0 where it is none. */
 int cli_terminal_width(int stream);
-/* How wide running text on stdout is: 60 to 120 as the terminal has it; 90 without one. */
+/* How wide running text on stdout is: 60 to 100 as the terminal has it; 80 without one. */
 int cli_width(void);
-/* How wide a table on stdout may be: as wide as the terminal; without one there is no limit. */
+/* How wide a table on stdout may be: as wide as the terminal; 80 without one. */
 int cli_table_width(void);
 
 typedef enum cli_style {
@@ -66,15 +66,17 @@ void cli_wrap(neap_text *out, const char *text, size_t column, size_t indent, si
 typedef struct cli_column {
     const char *title; /* of no column: a table without a head */
     bool right;        /* numbers stand right */
+    bool optional;     /* left out where the table is too wide */
 } cli_column;
 
-/* Cells are added row by row. A last column that stands left is wrapped to the terminal. */
+/* Cells are added row by row. A last column that stands left is wrapped. */
 typedef struct cli_table {
     uint32_t n_columns;
     const cli_column *columns;
     uint32_t n_cells;
     uint32_t indent;
     size_t *widths;
+    bool *dropped;
     neap_text cells; /* one after another: a style as a letter, the text, a NUL */
 } cli_table;
 

@@ -219,8 +219,6 @@ static int plan_model(cli_planning *p)
 static int check_settings(const cli_settings *settings)
 {
     bool batch = settings->objective == CLI_OBJECTIVE_BATCH;
-    if (settings->method && strchr(settings->method, ','))
-        return cli_fail(CLI_BAD_INPUT, "plan takes one --method; neap compare takes several");
     if (settings->json && settings->chart)
         return cli_fail(CLI_BAD_INPUT, "--json and --chart cannot both be printed; choose one");
     if (cli_is_stdout(settings->output) && (settings->json || settings->chart))
@@ -228,9 +226,9 @@ static int check_settings(const cli_settings *settings)
                         "-o - puts the plan on standard output; leave out --%s, or "
                         "write the plan to a file",
                         settings->json ? "json" : "chart");
-    if (settings->batch_option && !batch)
-        return cli_fail(CLI_BAD_INPUT, "--%s says nothing without --objective batch",
-                        settings->batch_option);
+    const char *batch_option = cli_given_of(settings, CLI_GROUP_BATCHES);
+    if (batch_option && !batch)
+        return cli_fail(CLI_BAD_INPUT, "--%s needs --objective batch", batch_option);
     if (settings->start && batch)
         return cli_fail(CLI_BAD_INPUT, "--start is a plan of one batch; leave it out, or "
                                        "--objective batch");
@@ -278,9 +276,8 @@ const cli_command cli_command_plan = {
             {"neap plan vgg16 --budget 8GiB --objective batch --method rotor -o plan.json",
              "the largest batch in 8 GiB, and its plan"},
         },
-    .groups = CLI_GROUPS_MODEL | CLI_GROUP_LINK | CLI_GROUP_BUDGET | CLI_GROUP_METHOD |
-              CLI_GROUP_OBJECTIVE | CLI_GROUP_BATCHES | CLI_GROUP_WISHES | CLI_GROUP_SOLVE |
-              CLI_GROUP_PLAN_OUT | CLI_GROUP_CHART | CLI_GROUP_JSON,
+    .groups = CLI_GROUPS_MODEL | CLI_GROUPS_PLAN | CLI_GROUP_BUDGET | CLI_GROUP_OBJECTIVE |
+              CLI_GROUP_BATCHES | CLI_GROUP_PLAN_OUT | CLI_GROUP_CHART | CLI_GROUP_JSON,
     .least_operands = 1,
     .most_operands = 1,
     .run = run_plan,

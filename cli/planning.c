@@ -5,30 +5,20 @@
 
 #include <string.h>
 
-static bool is_auto(const cli_settings *settings)
-{
-    return !settings->method || strcmp(settings->method, "auto") == 0;
-}
-
 int cli_planning_solve(cli_planning *p)
 {
     cli_methods methods;
-    int code =
-        cli_methods_read(is_auto(p->settings) ? NULL : p->settings->method, p->settings, &methods);
+    int code = cli_methods_read(p->settings, &methods);
     if (code != CLI_OK)
         return code;
-    code = cli_methods_check_options(&methods, p->settings);
-    bool all_tried = is_auto(p->settings) && !neap_methods_find("neap");
     cli_run run;
     cli_run_begin(&run, p->settings, &p->model);
-    if (code == CLI_OK && is_auto(p->settings)) {
-        code = cli_solve_auto(&run, p->budget, &p->result);
-    } else if (code == CLI_OK) {
-        cli_progress_part(&run.progress, methods.names[0], 0, 0);
-        code = cli_solve(&run, methods.names[0], p->budget, p->settings->time_limit, &p->result);
-    }
+    code = cli_methods_check_options(&methods, p->settings);
+    if (code == CLI_OK)
+        code = cli_solve_best(&run, &methods, p->budget, &p->result);
     if (code == CLI_OK && p->result.solved && p->result.figures->outcome == NEAP_INFEASIBLE)
-        code = cli_explain(&run, &p->result, all_tried, &p->explanation);
+        code =
+            cli_explain(&run, &p->result, strcmp(p->settings->method, "all") == 0, &p->explanation);
     cli_run_end(&run);
     cli_methods_clear(&methods);
     return code;

@@ -91,8 +91,9 @@ static void add_facts(const cli_loaded *model, const cli_measured *measured, con
 
 static void add_types(const totals *t, neap_text *out)
 {
-    static const cli_column COLUMNS[] = {{"type", false}, {"ops", true},       {"time", true},
-                                         {"share", true}, {"workspace", true}, {"variants", true}};
+    static const cli_column COLUMNS[] = {{"type", false, false},     {"ops", true, false},
+                                         {"time", true, false},      {"share", true, false},
+                                         {"workspace", true, false}, {"variants", true, false}};
     cli_table table;
     cli_table_init(&table, COLUMNS, 6, 2);
     for (uint32_t i = 0; i < t->count; i++) {
@@ -196,7 +197,7 @@ const cli_command cli_command_profile = {
             {"neap profile unet --batch 2 -o unet.json", "a graph to plan with measured times"},
             {"neap profile gpt2 --batch 1 --seq 256 --threads 1", "on one thread"},
         },
-    .groups = CLI_GROUP_MODEL | CLI_GROUP_BATCH | CLI_GROUP_BACKEND | CLI_GROUP_PROFILE_OUT |
+    .groups = CLI_GROUPS_SIZES | CLI_GROUP_BATCH | CLI_GROUP_BACKEND | CLI_GROUP_PROFILE_OUT |
               CLI_GROUP_JSON,
     .least_operands = 1,
     .most_operands = 1,

@@ -143,9 +143,9 @@ void cli_report_title(neap_text *out, const cli_loaded *model)
 }
 
 const cli_column cli_report_columns[CLI_REPORT_COLUMNS] = {
-    {"method", false}, {"status", false},    {"peak", true},
-    {"arena", true},   {"time", true},       {"overhead", true},
-    {"gap", true},     {"recomputed", true}, {"solved in", true},
+    {"method", false, false}, {"status", false, false},   {"peak", true, false},
+    {"arena", true, false},   {"time", true, true},       {"overhead", true, false},
+    {"gap", true, false},     {"recomputed", true, true}, {"solved in", true, false},
 };
 
 void cli_report_row(cli_table *table, const cli_result *result, bool best)
@@ -165,7 +165,7 @@ void cli_report_row(cli_table *table, const cli_result *result, bool best)
     } else {
         bool known = result->solved && figures->least_budget > 0;
         if (known)
-            cli_cell(table, CLI_DIM, ">= %s", cli_bytes(&text, figures->least_budget));
+            cli_cell(table, CLI_DIM, ">=%s", cli_bytes(&text, figures->least_budget));
         for (int i = known; i < 6; i++)
             cli_cell(table, CLI_DIM, "-");
     }

@@ -7,14 +7,6 @@
 
 #include <string.h>
 
-/* Where many plans are made and no --time-limit is given, what each gets, in seconds. */
-static const double LIMIT_OF_MANY = 10;
-
-double cli_limit_of_many(const cli_settings *settings)
-{
-    return settings->time_limit > 0 ? settings->time_limit : LIMIT_OF_MANY;
-}
-
 /* ---- Results ---- */
 
 void cli_result_clear(cli_result *result)
@@ -105,7 +97,7 @@ int cli_request_init(cli_run *run, const char *method, neap_request *request)
         request->n_options = select_options(settings, method, run->options);
     request->options = run->options;
     request->link = run->model->link;
-    request->threads = settings->threads;
+    request->threads = (int)settings->threads;
     request->seed = settings->seed;
     request->alignment = settings->alignment;
     request->gap = settings->gap;
@@ -158,8 +150,8 @@ bool cli_can_run(const cli_loaded *model, const neap_method *method)
 /* Keeps the better of two in `best` and clears the other. */
 static void keep_better(cli_result *best, cli_result *other)
 {
-    bool better =
-        other->plan || best->plan ? cli_result_better(other, best) : needs_less(other, best);
+    bool better = other->plan || best->plan ? cli_result_better(other, best)
+                                            : !best->method || needs_less(other, best);
     if (better) {
         cli_result old = *best;
         *best = *other;
@@ -168,43 +160,19 @@ static void keep_better(cli_result *best, cli_result *other)
     cli_result_clear(other);
 }
 
-static int solve_all(cli_run *run, int64_t budget, cli_result *best)
+int cli_solve_best(cli_run *run, const cli_methods *methods, int64_t budget, cli_result *best)
 {
-    double begin = cli_clock();
-    double limit = run->settings->time_limit;
-    uint32_t count = neap_methods_count();
-    for (uint32_t i = 0; i < count && !cli_interrupted(); i++) {
-        const neap_method *method = neap_methods_at(i);
-        const char *name = neap_method_name(method);
-        if (strcmp(name, best->method) == 0 || neap_method_part_of(method) ||
-            !cli_can_run(run->model, method))
-            continue;
-        double left = limit > 0 ? limit - (cli_clock() - begin) : LIMIT_OF_MANY;
-        if (left <= 0)
-            break;
-        cli_progress_part(&run->progress, name, i, count);
+    int code = CLI_OK;
+    for (uint32_t i = 0; i < methods->count && code == CLI_OK && !cli_interrupted(); i++) {
         cli_result result;
-        int code = cli_solve(run, name, budget, left, &result);
-        if (code != CLI_OK) {
+        cli_progress_part(&run->progress, methods->names[i], i, methods->count);
+        code = cli_solve(run, methods->names[i], budget, run->settings->time_limit, &result);
+        if (code == CLI_OK)
+            keep_better(best, &result);
+        else
             cli_result_clear(&result);
-            return code;
-        }
-        keep_better(best, &result);
     }
-    return CLI_OK;
-}
-
-int cli_solve_auto(cli_run *run, int64_t budget, cli_result *result)
-{
-    double limit = run->settings->time_limit;
-    if (neap_methods_find("neap")) {
-        cli_progress_part(&run->progress, "neap", 0, 0);
-        return cli_solve(run, "neap", budget, limit, result);
-    }
-    int code = cli_solve(run, "store-all", budget, limit, result);
-    if (code != CLI_OK || result->plan)
-        return code;
-    return solve_all(run, budget, result);
+    return code;
 }
 
 /* ---- Which methods ---- */
@@ -234,15 +202,14 @@ static int add_method(cli_methods *methods, const char *text, size_t length)
     return code;
 }
 
-/* An option given that only methods that take wishes do, or NULL. */
+/* An option given that not every method takes, or NULL. */
 static const char *constraint_of(const cli_settings *settings)
 {
-    if (!settings->constraint && settings->objective == CLI_OBJECTIVE_PEAK)
-        return "objective peak";
-    return settings->constraint;
+    const char *constraint = cli_given_of(settings, CLI_GROUP_CONSTRAINT);
+    return !constraint && settings->objective == CLI_OBJECTIVE_PEAK ? "objective peak" : constraint;
 }
 
-/* Which take wishes: the first of them, or NULL. */
+/* The first method that takes constraints, or NULL. */
 static const char *who_takes_constraints(void)
 {
     for (uint32_t i = 0; i < neap_methods_count(); i++)
@@ -277,28 +244,27 @@ static void add_all_methods(cli_methods *methods, const cli_settings *settings)
     }
 }
 
-int cli_methods_read(const char *text, const cli_settings *settings, cli_methods *methods)
+int cli_methods_read(const cli_settings *settings, cli_methods *methods)
 {
-    *methods = (cli_methods){.capacity = neap_methods_count()};
-    if (text)
-        methods->capacity =
-            (uint32_t)strlen(text); /* a name and its comma are longer than one each */
+    const char *text = settings->method;
+    bool all = strcmp(text, "all") == 0;
+    int code = CLI_OK;
+    /* a name and its comma are longer than one each */
+    *methods = (cli_methods){.capacity = all ? neap_methods_count() : (uint32_t)strlen(text)};
     methods->names = cli_memory_new(methods->capacity, sizeof *methods->names);
     if (!methods->names)
         return cli_fail_memory();
-    if (!text)
+    if (all)
         add_all_methods(methods, settings);
-    int code = CLI_OK;
-    while (text && *text && code == CLI_OK) {
+    while (!all && *text && code == CLI_OK) {
         size_t length = strcspn(text, ",");
         if (length > 0)
             code = add_method(methods, text, length);
         text += length + (text[length] == ',');
     }
-    if (code == CLI_OK && methods->count == 0 && !text)
-        code = cli_fail(CLI_BAD_INPUT, "no method here takes --%s", constraint_of(settings));
-    else if (code == CLI_OK && methods->count == 0)
-        code = cli_fail(CLI_BAD_INPUT, "--methods names no method; neap methods lists them");
+    if (code == CLI_OK && methods->count == 0)
+        code = all ? cli_fail(CLI_BAD_INPUT, "no method here takes --%s", constraint_of(settings))
+                   : cli_fail(CLI_BAD_INPUT, "--method names no method; neap methods lists them");
     if (code != CLI_OK)
         cli_methods_clear(methods);
     return code;

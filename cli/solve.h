@@ -43,9 +43,6 @@ typedef struct cli_run {
 void cli_run_begin(cli_run *run, const cli_settings *settings, const cli_loaded *model);
 void cli_run_end(cli_run *run);
 
-/* The --time-limit, or 10 s: what a plan gets where many are made. */
-double cli_limit_of_many(const cli_settings *settings);
-
 /* A request of a method with what the command line says of planning, and no budget. Of the --option
    settings it gets those that the method has. It holds until the next one. */
 int cli_request_init(cli_run *run, const char *method, neap_request *request);
@@ -64,25 +61,24 @@ int cli_solve(cli_run *run, const char *method, int64_t budget, double time_limi
 /* Whether a method that needs a link has one. */
 bool cli_can_run(const cli_loaded *model, const neap_method *method);
 
-/*
- * The method "auto": `neap` if there is such a method; else store-all if that fits, else the best
- * of all. Where none has a plan, the result is that of the method which needs least.
- */
-int cli_solve_auto(cli_run *run, int64_t budget, cli_result *result);
-
 /* ---- Which methods ---- */
 
-/* A list of methods: those named with commas between them, or all for NULL. */
+/* A list of methods, as --method names them. */
 typedef struct cli_methods {
     uint32_t count, capacity;
     const char **names;
 } cli_methods;
 
-/* For NULL, without those that need a link unless there is one, and without those that take no
-   wishes if there are any. */
-int cli_methods_read(const char *text, const cli_settings *settings, cli_methods *methods);
+/* Of settings->method. "all" leaves out methods that need a link where there is none, and those
+   that take no constraints where there are some. */
+int cli_methods_read(const cli_settings *settings, cli_methods *methods);
 void cli_methods_clear(cli_methods *methods);
-/* Is every --option one of at least one of these methods, and do all take the wishes there are? */
+/* Is every --option one of at least one of these methods, and do all take the constraints there
+ * are? */
 int cli_methods_check_options(const cli_methods *methods, const cli_settings *settings);
+
+/* The best plan of several methods, each within settings->time_limit. Where none has a plan, the
+   result is that of the method which needs least. */
+int cli_solve_best(cli_run *run, const cli_methods *methods, int64_t budget, cli_result *result);
 
 #endif

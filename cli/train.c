@@ -19,9 +19,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Where --time-limit is not given, what planning gets, in seconds. */
-static const double PLANNING_LIMIT = 10;
-
 /* Of so many last steps the times are kept. */
 enum { MOST_STEP_TIMES = 10000 };
 
@@ -89,8 +86,9 @@ static int write_plan(const training *t)
 static int make_plan(training *t)
 {
     cli_planning *p = &t->planning;
-    bool constrained = t->settings.constraint || t->settings.objective != CLI_OBJECTIVE_TIME;
-    if (p->budget < 0 && !t->settings.method && !constrained)
+    bool constrained = cli_given_of(&t->settings, CLI_GROUP_CONSTRAINT) ||
+                       t->settings.objective != CLI_OBJECTIVE_TIME;
+    if (p->budget < 0 && !cli_is_given(&t->settings, "method") && !constrained)
         t->settings.method = "store-all";
     int code = cli_planning_solve(p);
     if (code != CLI_OK)
@@ -442,17 +440,15 @@ static void set_options(training *t)
     bool adam = s->optimizer == NEAP_OPTIMIZER_ADAM;
     neap_train_options *o = &t->options;
     neap_train_options_init(o);
-    o->optimizer = s->optimizer;
-    if (s->momentum >= 0)
-        o->sgd.momentum = s->momentum;
+    o->optimizer = (neap_optimizer)s->optimizer;
+    o->sgd.momentum = s->momentum;
     o->sgd.weight_decay = o->adam.weight_decay = s->weight_decay;
     o->rate.kind = s->cosine ? NEAP_LR_COSINE : NEAP_LR_CONSTANT;
-    o->rate.peak = s->learning_rate >= 0 ? s->learning_rate : adam ? 0.001 : 0.01;
+    o->rate.peak = adam && !cli_is_given(s, "rate") ? CLI_ADAM_RATE : s->learning_rate;
     o->rate.warmup = s->warmup;
     o->rate.steps = s->steps;
     o->seed = s->seed;
-    if (s->data)
-        o->data = s->data;
+    o->data = s->data;
     o->run.poison = o->run.poison || s->poison;
     o->run.duplex = t->planning.model.link.duplex;
 }
@@ -464,14 +460,17 @@ static int check_settings(const cli_settings *s)
     if (s->verify && (s->save || s->resume))
         return cli_fail(CLI_BAD_INPUT, "--verify trains twice from the beginning; leave out --%s",
                         s->save ? "save" : "resume");
-    if (s->momentum >= 0 && s->has_optimizer && s->optimizer != NEAP_OPTIMIZER_MOMENTUM)
+    if (cli_is_given(s, "momentum") && s->optimizer != NEAP_OPTIMIZER_MOMENTUM)
         return cli_fail(CLI_BAD_INPUT, "--momentum is for --optimizer momentum");
     if (s->objective == CLI_OBJECTIVE_BATCH)
         return cli_fail(CLI_BAD_INPUT, "train takes its batch from --batch; neap max-batch finds "
                                        "the largest");
-    if (s->plan_file && (s->constraint || s->objective != CLI_OBJECTIVE_TIME))
-        return cli_fail(CLI_BAD_INPUT, "--plan is a plan already; leave out --%s",
-                        s->constraint ? s->constraint : "objective");
+    const char *constraint = cli_given_of(s, CLI_GROUP_CONSTRAINT | CLI_GROUP_OBJECTIVE);
+    if (s->plan_file && constraint)
+        return cli_fail(CLI_BAD_INPUT, "--plan is a plan already; leave out --%s", constraint);
+    if (s->alignment % NEAP_RUN_ALIGNMENT != 0)
+        return cli_fail(CLI_BAD_INPUT, "--alignment %lld: kernels need a multiple of %d",
+                        (long long)s->alignment, NEAP_RUN_ALIGNMENT);
     if (s->plan_file && s->output)
         return cli_fail(CLI_BAD_INPUT, "--plan and --save-plan cannot both be given");
     if (cli_is_stdout(s->save) || cli_is_stdout(s->output))
@@ -479,8 +478,6 @@ static int check_settings(const cli_settings *s)
                         "--%s takes the name of a file; standard output is for "
                         "what train says",
                         cli_is_stdout(s->save) ? "save" : "save-plan");
-    if (s->method && strchr(s->method, ','))
-        return cli_fail(CLI_BAD_INPUT, "train takes one --method; neap compare takes several");
     return CLI_OK;
 }
 
@@ -560,11 +557,6 @@ static int run_train(const cli_settings *settings, neap_text *out)
     int code = check_settings(settings);
     if (code != CLI_OK)
         return code;
-    if (!settings->has_optimizer)
-        t.settings.optimizer = NEAP_OPTIMIZER_MOMENTUM;
-    if (!(settings->time_limit > 0))
-        t.settings.time_limit = PLANNING_LIMIT;
-    t.settings.alignment = NEAP_RUN_ALIGNMENT;
     cli_progress_begin(&whole);
     code = check_files(&t);
     cli_progress_begin(&progress);
@@ -613,15 +605,14 @@ const cli_command cli_command_train = {
         {
             {"neap train resnet50 --batch 16 --budget 600MiB --steps 50",
              "50 steps on made-up pictures, in 600 MiB"},
-            {"neap train resnet18 --image 32 --set classes=10 --data cifar10:DIR --save "
-             "net.st",
+            {"neap train resnet18 --image 32 --set classes=10 --data cifar10:DIR "
+             "--save a.st",
              "on real ones, kept at the end"},
             {"neap train unet --batch 2 --budget 40% --steps 2 --verify",
              "the same bits with and without the plan?"},
         },
-    .groups = CLI_GROUP_MODEL | CLI_GROUP_BATCH | CLI_GROUP_LINK | CLI_GROUP_BUDGET |
-              CLI_GROUP_METHOD | CLI_GROUP_OBJECTIVE | CLI_GROUP_WISHES | CLI_GROUP_SOLVE |
-              CLI_GROUP_BACKEND | CLI_GROUP_TRAIN | CLI_GROUP_JSON,
+    .groups = CLI_GROUPS_SIZES | CLI_GROUP_BATCH | CLI_GROUPS_PLAN | CLI_GROUP_BUDGET |
+              CLI_GROUP_OBJECTIVE | CLI_GROUP_BACKEND | CLI_GROUP_TRAIN | CLI_GROUP_JSON,
     .least_operands = 1,
     .most_operands = 1,
     .run = run_train,

@@ -55,6 +55,10 @@ typedef struct neap_dataset_shape {
     int64_t classes; /* labels are 0 to classes - 1; no fewer than the files have */
 } neap_dataset_shape;
 
+NEAP_API uint32_t neap_datasets_count(void);
+/* The form of a spec, such as "mnist:DIR"; NULL past the last. */
+NEAP_API const char *neap_datasets_form(uint32_t index);
+
 /*
  * Opens the data set that `spec` names; `wanted` may be NULL: all as the files have it (synthetic:
  * 3 x 32 x 32, 10 classes). Headers, sizes and labels are checked; pictures of folders only when

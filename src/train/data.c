@@ -10,28 +10,43 @@
 #include <string.h>
 
 static const neap_data_kind kinds[] = {
-    {"synthetic", false, neap_data_synthetic_open, NULL, NULL},
-    {"mnist", true, neap_data_mnist_open, neap_data_records_read, neap_data_records_close},
-    {"cifar10", true, neap_data_cifar10_open, neap_data_records_read, neap_data_records_close},
-    {"images", true, neap_data_folder_open, neap_data_folder_read, neap_data_folder_close},
+    {"synthetic", "synthetic", false, neap_data_synthetic_open, NULL, NULL},
+    {"mnist", "mnist:DIR", true, neap_data_mnist_open, neap_data_records_read,
+     neap_data_records_close},
+    {"cifar10", "cifar10:DIR", true, neap_data_cifar10_open, neap_data_records_read,
+     neap_data_records_close},
+    {"images", "images:DIR", true, neap_data_folder_open, neap_data_folder_read,
+     neap_data_folder_close},
 };
 
 #define N_KINDS (sizeof kinds / sizeof *kinds)
+
+uint32_t neap_datasets_count(void)
+{
+    return N_KINDS;
+}
+
+const char *neap_datasets_form(uint32_t index)
+{
+    return index < N_KINDS ? kinds[index].form : NULL;
+}
 
 /* ---- Opening ---- */
 
 static neap_status fail_unknown(const char *spec, size_t length, neap_diag *diag)
 {
-    char name[40];
+    char name[40], forms[120] = "";
+    size_t used = 0;
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name), spec);
     neap_suggestion suggestion;
     neap_suggestion_begin(&suggestion, name);
     for (size_t i = 0; i < N_KINDS; i++)
         neap_suggestion_offer(&suggestion, kinds[i].name);
-    return neap_fail(diag, NEAP_INVALID,
-                     "\"%s\" is no data set; there are synthetic, mnist:DIR, cifar10:DIR and "
-                     "images:DIR%s%s%s",
-                     spec, suggestion.best ? "; did you mean " : "",
+    for (size_t i = 0; i < N_KINDS && used < sizeof forms; i++)
+        used += (size_t)snprintf(forms + used, sizeof forms - used, "%s%s", i ? ", " : "",
+                                 kinds[i].form);
+    return neap_fail(diag, NEAP_INVALID, "\"%s\" is not a data set; there are %s%s%s%s", spec,
+                     forms, suggestion.best ? "; did you mean " : "",
                      suggestion.best ? suggestion.best : "", suggestion.best ? "?" : "");
 }
 
@@ -46,8 +61,8 @@ static neap_status find_kind(const char *spec, const neap_data_kind **kind, cons
             continue;
         *kind = &kinds[i];
         if (kinds[i].has_folder && (!*folder || !**folder))
-            return neap_fail(diag, NEAP_INVALID, "%s needs the folder of its files: %s:DIR",
-                             kinds[i].name, kinds[i].name);
+            return neap_fail(diag, NEAP_INVALID, "%s needs the folder of its files: %s",
+                             kinds[i].name, kinds[i].form);
         if (!kinds[i].has_folder && *folder)
             return neap_fail(diag, NEAP_INVALID, "%s data have no folder: write just %s",
                              kinds[i].name, kinds[i].name);

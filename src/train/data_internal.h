@@ -45,7 +45,8 @@ neap_status neap_picture_read_png(neap_picture *picture, neap_allocator *allocat
 
 typedef struct neap_data_kind {
     const char *name;
-    bool has_folder; /* its spec is name:DIR */
+    const char *form; /* of its spec */
+    bool has_folder;  /* as the form says */
     /* Fills the data set: what its shape leaves open (0), its count, its own part. */
     neap_status (*open)(neap_dataset *dataset, const char *folder, neap_diag *diag);
     /* Reads sample `index`, 0 to count - 1, into dataset->picture; NULL for synthetic. */

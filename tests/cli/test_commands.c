@@ -114,12 +114,12 @@ static void compare_and_curve(void **state)
 {
     (void)state;
     static const char *const LINES[] = {
-        "compare " CHAIN " --budget 80% --methods store-all,sqrt --json",
-        "compare " CHAIN " --methods store-all,sqrt --json",
-        "curve " CHAIN " --methods store-all,sqrt --budgets 60%,80%,100%",
-        "curve " CHAIN " --methods store-all,sqrt --points 12 --from 40%",
-        "curve " CHAIN " --methods sqrt --budgets 100% --json",
-        "curve " CHAIN " --methods pareto --budgets 100%,30%,50% --json",
+        "compare " CHAIN " --budget 80% --method store-all,sqrt --json",
+        "compare " CHAIN " --method store-all,sqrt --json",
+        "curve " CHAIN " --method store-all,sqrt --budgets 60%,80%,100%",
+        "curve " CHAIN " --method store-all,sqrt --points 12 --from 40%",
+        "curve " CHAIN " --method sqrt --budgets 100% --json",
+        "curve " CHAIN " --method pareto --budgets 100%,30%,50% --json",
     };
     CHECK_LINES(LINES, GOLDEN("compare"));
 }
@@ -206,8 +206,8 @@ static void infeasible(void **state)
         "plan " CHAIN " --method sqrt --budget 1",
         "plan " CHAIN " --method sqrt --budget 1 --json",
         "plan " CHAIN " --budget 1",
-        "compare " CHAIN " --budget 1 --methods store-all,sqrt --json",
-        "curve " CHAIN " --budgets 1,2 --methods store-all,sqrt",
+        "compare " CHAIN " --budget 1 --method store-all,sqrt --json",
+        "curve " CHAIN " --budgets 1,2 --method store-all,sqrt",
     };
     run_result result;
     for (size_t i = 0; i < sizeof LINES / sizeof LINES[0]; i++) {

@@ -45,8 +45,8 @@ static void others_refuse_them(void **state)
 {
     (void)state;
     static const char *const COMMANDS[] = {"plan " CHAIN "--budget 8 --method sqrt ",
-                                           "compare " CHAIN "--budget 8 --methods sqrt ",
-                                           "curve " CHAIN "--budgets 8 --methods sqrt "};
+                                           "compare " CHAIN "--budget 8 --method sqrt ",
+                                           "curve " CHAIN "--budgets 8 --method sqrt "};
     for (size_t c = 0; c < sizeof COMMANDS / sizeof COMMANDS[0]; c++)
         for (size_t w = c == 2; w < N_WISHES; w++) { /* a curve has no objective */
             char line[256], expected[128];
@@ -163,14 +163,14 @@ static void a_log_says_what_its_lines_are_about(void **state)
 {
     (void)state;
     run_result result;
-    run_line(NEAP_CLI, "compare " CHAIN "--methods store-all,sqrt --budget 8 --log", NULL, &result);
+    run_line(NEAP_CLI, "compare " CHAIN "--method store-all,sqrt --budget 8 --log", NULL, &result);
     static const char *const COMPARED[] = {HEAD, "\n[1/2] store-all\n", "\n[2/2] sqrt\n",
                                            "            -         -      17.00 s        -\n"};
     expect_parts(result.err, COMPARED, 4);
     assert_null(strstr(result.err + 1, HEAD)); /* once */
     run_result_clear(&result);
 
-    run_line(NEAP_CLI, "curve " CHAIN "--methods sqrt --budgets 8,6 --log", NULL, &result);
+    run_line(NEAP_CLI, "curve " CHAIN "--method sqrt --budgets 8,6 --log", NULL, &result);
     static const char *const CURVE[] = {HEAD, "\nbudget 6 B\n", "\nbudget 8 B\n"};
     expect_parts(result.err, CURVE, 3);
     run_result_clear(&result);

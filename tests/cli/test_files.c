@@ -166,7 +166,7 @@ static void a_failing_command_leaves_files_alone(void **state)
         "plan missing.json -o old.txt",
         "plan " CHAIN " --budget 0 -o old.txt",
         "graph chian -o old.txt",
-        "curve " CHAIN " --methods sqrt --budgets 0 --csv old.txt --svg old.txt",
+        "curve " CHAIN " --method sqrt --budgets 0 --csv old.txt --svg old.txt",
     };
     char *folder = make_temporary_folder();
     char *path = join_path(folder, "old.txt");
@@ -224,7 +224,7 @@ static void output_that_cannot_be_written(void **state)
                  {"plan " CHAIN " -o .", 2},
                  {"plan " CHAIN " -o /dev/full", 1},
                  {"plan " CHAIN " -o /dev/null", 0},
-                 {"curve " CHAIN " --methods store-all --csv missing/a.csv", 1}};
+                 {"curve " CHAIN " --method store-all --csv missing/a.csv", 1}};
     for (size_t i = 0; i < sizeof LINES / sizeof LINES[0]; i++) {
         run_line(NEAP_CLI, LINES[i].line, &options, &result);
         if (result.code != LINES[i].code)
@@ -269,8 +269,7 @@ static void curves_become_files(void **state)
     char *folder = make_temporary_folder();
     const run_options options = {.folder = folder};
     run_result result;
-    run_line(NEAP_CLI,
-             "curve " CHAIN " --methods store-all,sqrt --points 4 --csv c.csv --svg c.svg",
+    run_line(NEAP_CLI, "curve " CHAIN " --method store-all,sqrt --points 4 --csv c.csv --svg c.svg",
              &options, &result);
     assert_int_equal(result.code, 0);
     run_result_clear(&result);
@@ -284,7 +283,7 @@ static void curves_become_files(void **state)
     assert_int_equal(rows, 1 + 2 * 4);
     assert_memory_equal(csv, "method,budget_bytes,status,", 27);
     assert_non_null(strstr(svg, "<svg"));
-    run_line(NEAP_CLI, "curve " CHAIN " --methods store-all,sqrt --points 4 --svg -", &options,
+    run_line(NEAP_CLI, "curve " CHAIN " --method store-all,sqrt --points 4 --svg -", &options,
              &result);
     assert_string_equal(result.out, svg);
     run_result_clear(&result);
@@ -312,7 +311,7 @@ static void colors_are_for_terminals_only(void **state)
         {{.terminal = false}, false},
     };
     static const char *const LINES[] = {"help plan", "devices", "plan " CHAIN " --chart",
-                                        "compare " CHAIN " --methods store-all,sqrt"};
+                                        "compare " CHAIN " --method store-all,sqrt"};
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++)
         for (size_t j = 0; j < sizeof LINES / sizeof LINES[0]; j++) {
             run_result result;

@@ -295,7 +295,7 @@ static void refused(void **state)
         "train gpt2 --momentum -1",
         "train gpt2 --rate inf",
         "train gpt2 --warmup -1",
-        "train gpt2 --method greedy,sqrt",
+        "train gpt2 --alignment 32",
         "train gpt2 --plan a --save-plan b",
         "train gpt2 --data nothing",
         "train gpt2 --data mnist:nowhere",

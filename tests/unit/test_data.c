@@ -266,8 +266,8 @@ static void test_specs(void **state)
     (void)state;
     static const neap_dataset_shape two_channels = {2, 0, 0, 0}, negative = {0, -1, 0, 0},
                                     huge = {1000000000, 1000000000, 1000000000, 1};
-    expect_refused("", NULL, "is no data set; there are synthetic, mnist:DIR");
-    expect_refused("imagenet", NULL, "is no data set");
+    expect_refused("", NULL, "is not a data set; there are synthetic, mnist:DIR");
+    expect_refused("imagenet", NULL, "is not a data set");
     expect_refused("cifar", NULL, "did you mean cifar10?");
     expect_refused("mnist", NULL, "mnist needs the folder of its files: mnist:DIR");
     expect_refused("mnist:", NULL, "mnist:DIR");
