@@ -272,7 +272,7 @@ static int load_start(const cli_settings *settings, cli_loaded *loaded)
 
 int cli_load(const cli_settings *settings, const char *operand, cli_loaded *loaded)
 {
-    *loaded = (cli_loaded){.natural_peak = -1};
+    *loaded = (cli_loaded){.natural_peak = -1, .alignment = settings->alignment};
     if (settings->start && strcmp(settings->start, "-") == 0 && strcmp(operand, "-") == 0)
         return cli_fail(CLI_BAD_INPUT, "graph and --start cannot both come from standard input");
     int code = load_graph(settings, operand, loaded);
@@ -297,10 +297,17 @@ void cli_loaded_clear(cli_loaded *loaded)
 
 int cli_load_natural_peak(cli_loaded *loaded)
 {
+    if (loaded->natural_peak >= 0)
+        return CLI_OK;
     neap_diag diag;
-    if (loaded->natural_peak < 0 &&
-        neap_natural_peak(NULL, loaded->graph, &loaded->natural_peak, &diag) != NEAP_OK)
+    neap_request request;
+    neap_solution *solution = NULL;
+    neap_request_init(&request, loaded->graph, "store-all");
+    request.alignment = loaded->alignment;
+    if (neap_solve(NULL, &request, &solution, &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
+    loaded->natural_peak = neap_solution_figures(solution)->arena_bytes;
+    neap_solution_destroy(solution);
     return CLI_OK;
 }
 

@@ -18,7 +18,8 @@ typedef struct cli_loaded {
     neap_devices *devices;
     const neap_device *device; /* NULL: the file's own times */
     neap_link link;            /* all zero: none */
-    int64_t natural_peak;      /* of the natural order; -1 until asked for */
+    int64_t alignment;         /* of addresses */
+    int64_t natural_peak;      /* what a step needs without a plan; -1 until asked for */
     neap_plan *start;          /* of --start, without addresses; NULL: none */
 } cli_loaded;
 
@@ -34,7 +35,11 @@ void cli_loaded_clear(cli_loaded *loaded);
 neap_status cli_load_batch(const cli_settings *settings, const cli_loaded *loaded, int64_t batch,
                            neap_graph **graph, neap_diag *diag);
 
-/* Fills in loaded->natural_peak. */
+/*
+ * Fills in loaded->natural_peak: the arena that the step needs where every op runs once in the
+ * graph's order, with addresses aligned as for the plan. A budget in percent is a share of it in
+ * every command, so 100% is always enough.
+ */
 int cli_load_natural_peak(cli_loaded *loaded);
 
 /* Reads a budget, "8GiB" or "50%"; a NULL text is -1, no budget. `option` is named in errors. */

@@ -519,21 +519,6 @@ static neap_optimizer optimizer_of(const neap_graph *graph)
     return fixed < 2 * parameters ? NEAP_OPTIMIZER_MOMENTUM : NEAP_OPTIMIZER_ADAM;
 }
 
-/* What training takes without a plan, addresses and all: percentages refer to it. */
-static int load_natural_arena(cli_loaded *model)
-{
-    neap_diag diag;
-    neap_request request;
-    neap_solution *solution = NULL;
-    neap_request_init(&request, model->graph, "store-all");
-    request.alignment = NEAP_RUN_ALIGNMENT;
-    if (neap_solve(NULL, &request, &solution, &diag) != NEAP_OK)
-        return cli_fail_diag(&diag);
-    model->natural_peak = neap_solution_figures(solution)->arena_bytes;
-    neap_solution_destroy(solution);
-    return CLI_OK;
-}
-
 static int prepare(training *t, cli_progress *progress)
 {
     cli_planning *p = &t->planning;
@@ -544,7 +529,7 @@ static int prepare(training *t, cli_progress *progress)
     if (code == CLI_OK)
         code = cli_measure(&t->settings, &p->model, progress, &t->measured);
     if (code == CLI_OK)
-        code = load_natural_arena(&p->model);
+        code = cli_load_natural_peak(&p->model);
     if (code == CLI_OK)
         code = cli_load_budget(&p->model, "budget", t->settings.budget, &p->budget);
     return code;

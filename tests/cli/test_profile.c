@@ -145,6 +145,26 @@ static void the_graph_is_one_for_every_command(void **state)
     run_result_clear(&other);
 }
 
+/* Of the same graph with the same alignment, plan and train take the same share. */
+static void a_percentage_is_the_same_for_plan_and_train(void **state)
+{
+    (void)state;
+    run_result result;
+    run("profile " LSTM "--optimizer momentum --profile-cache share.json -o lstm.json", &result);
+    run_result_clear(&result);
+#define STORE_ALL " --method store-all --json --budget "
+    double trained = number_of(
+        "train " LSTM "--profile-cache share.json --steps 1" STORE_ALL "150%", "budget_bytes");
+    double planned = number_of("plan lstm.json --alignment 64" STORE_ALL "150%", "budget_bytes");
+    double packed = number_of("plan lstm.json" STORE_ALL "150%", "budget_bytes");
+    assert_true(trained > 0 && trained == planned);
+    assert_true(packed < planned); /* aligned to 1 byte, less is needed */
+    /* all of it is enough, addresses included */
+    number_of("train " LSTM "--profile-cache share.json --steps 1" STORE_ALL "100%", "arena_bytes");
+    number_of("plan lstm.json --alignment 64" STORE_ALL "100%", "arena_bytes");
+#undef STORE_ALL
+}
+
 static void what_cannot_be_written_is_told_first(void **state)
 {
     (void)state;
@@ -372,6 +392,7 @@ int main(void)
         cmocka_unit_test(a_table),
         cmocka_unit_test(fields),
         cmocka_unit_test(the_graph_is_one_for_every_command),
+        cmocka_unit_test(a_percentage_is_the_same_for_plan_and_train),
         cmocka_unit_test(what_cannot_be_written_is_told_first),
         cmocka_unit_test(the_second_time_nothing_is_measured),
         cmocka_unit_test(other_machines_keep_theirs),
