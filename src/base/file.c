@@ -7,8 +7,6 @@
 #include "base/memory.h"
 #include "base/random.h"
 
-#include <neap/text.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -236,6 +234,15 @@ neap_status neap_file_write(neap_allocator *allocator, const char *path, const c
 {
     neap_file_piece piece = {text, length};
     return neap_file_write_pieces(allocator, path, &piece, 1, diag);
+}
+
+neap_status neap_file_write_text(neap_text *text, const char *path, neap_diag *diag)
+{
+    neap_status status = text->status == NEAP_OK ? neap_file_write(text->allocator, path,
+                                                                   text->text, text->length, diag)
+                                                 : neap_fail_no_memory(diag);
+    neap_text_clear(text);
+    return status;
 }
 
 neap_status neap_file_replace(const char *path, const char *text, size_t length, neap_diag *diag)

@@ -2,8 +2,7 @@
 #ifndef NEAP_BASE_FILE_H
 #define NEAP_BASE_FILE_H
 
-#include <neap/allocator.h>
-#include <neap/status.h>
+#include <neap/text.h>
 #include <stdint.h>
 
 /* *text gets the file's *length bytes and a NUL, to be released as *length + 1 bytes. */
@@ -17,6 +16,8 @@ neap_status neap_file_read(neap_allocator *allocator, const char *path, char **t
  */
 neap_status neap_file_write(neap_allocator *allocator, const char *path, const char *text,
                             size_t length, neap_diag *diag);
+/* The same of a text, which is released; its error, if it has one, is returned. */
+neap_status neap_file_write_text(neap_text *text, const char *path, neap_diag *diag);
 
 /* A part of a file's contents. */
 typedef struct neap_file_piece {

@@ -1,6 +1,7 @@
 #include "base/json.h"
 
 #include "base/fail.h"
+#include "base/file.h"
 #include "base/utf8.h"
 
 #include <locale.h>
@@ -37,8 +38,22 @@ void neap_json_init(json_reader *r, neap_allocator *allocator, const char *sourc
     check_encoding(r);
 }
 
+void neap_json_open(json_reader *r, neap_allocator *allocator, const char *path, neap_diag *diag)
+{
+    char *text;
+    size_t length;
+    neap_status status = neap_file_read(allocator, path, &text, &length, diag);
+    const char *source = strcmp(path, "-") == 0 ? "standard input" : path;
+    neap_json_init(r, allocator, source, text ? text : "", length, diag);
+    r->file_text = text;
+    r->file_length = length;
+    if (status != NEAP_OK)
+        r->status = status;
+}
+
 void neap_json_clear(json_reader *r)
 {
+    neap_release(r->scratch.allocator, r->file_text, r->file_length + 1);
     neap_text_clear(&r->scratch);
 }
 
@@ -618,4 +633,43 @@ void neap_json_once(json_reader *r, uint32_t *seen, uint32_t bit, const char *na
     if (*seen & bit)
         neap_json_fail(r, "\"%s\" is given twice", name);
     *seen |= bit;
+}
+
+/* ---- neap's own files ---- */
+
+#define HEADER_KIND    0x80000000u
+#define HEADER_VERSION 0x40000000u
+
+bool neap_json_read_header(json_reader *r, json_string key, const char *kind, uint32_t *seen)
+{
+    bool is_kind = neap_json_key_is(key, "neap");
+    if (!is_kind && !neap_json_key_is(key, "version"))
+        return false;
+    neap_json_once(r, seen, is_kind ? HEADER_KIND : HEADER_VERSION, is_kind ? "neap" : "version");
+    peek(r);
+    const char *start = r->at;
+    json_string found = {kind, strlen(kind)};
+    int64_t version = 1;
+    if (is_kind)
+        found = neap_json_text(r);
+    else
+        version = neap_json_i64(r);
+    if (!neap_json_ok(r) || (version == 1 && neap_json_key_is(found, kind)))
+        return true;
+    r->at = start;
+    if (is_kind)
+        neap_json_fail(r, "this is a file of kind \"%.*s\", not \"%s\"",
+                       (int)(found.length < 100 ? found.length : 100), found.text, kind);
+    else
+        neap_json_fail(r, "this is version %lld of the format; only version 1 is known",
+                       (long long)version);
+    return true;
+}
+
+void neap_json_require_header(json_reader *r, const char *kind, uint32_t seen)
+{
+    if (!(seen & HEADER_KIND))
+        neap_json_fail(r, "the file has no \"neap\": \"%s\"", kind);
+    if (!(seen & HEADER_VERSION))
+        neap_json_fail(r, "the file has no \"version\": 1");
 }

@@ -28,6 +28,8 @@ typedef struct json_reader {
     neap_text scratch; /* the last string that had escapes */
     bool first;        /* no item of the innermost object or array was read yet */
     uint32_t depth;
+    char *file_text; /* of neap_json_open; or NULL */
+    size_t file_length;
 } json_reader;
 
 /* A string of the text: not NUL-terminated, valid until the next string is read. */
@@ -38,6 +40,8 @@ typedef struct json_string {
 
 void neap_json_init(json_reader *r, neap_allocator *allocator, const char *source, const char *text,
                     size_t length, neap_diag *diag);
+/* The same of a file, which is read whole ("-" is standard input); a failure is r->status. */
+void neap_json_open(json_reader *r, neap_allocator *allocator, const char *path, neap_diag *diag);
 void neap_json_clear(json_reader *r);
 
 /* Records an error at the current place: "source:line:column: message". Always returns false. */
@@ -71,6 +75,14 @@ bool neap_json_peek_real(json_reader *r);
 bool neap_json_peek_null(json_reader *r);
 /* Reads any value; *raw, if not NULL, gets its text. */
 void neap_json_skip(json_reader *r, json_string *raw);
+
+/*
+ * Each of neap's files is an object with "neap": kind and "version": 1 among its fields. Reads the
+ * value if `key` is one of the two; marks it in *seen, by the two highest bits.
+ */
+bool neap_json_read_header(json_reader *r, json_string key, const char *kind, uint32_t *seen);
+/* At the end of the object: an error if either was not seen. */
+void neap_json_require_header(json_reader *r, const char *kind, uint32_t seen);
 
 bool neap_json_key_is(json_string key, const char *name);
 /* Marks a field as seen; an error if it was already. */

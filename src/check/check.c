@@ -12,6 +12,7 @@
  */
 #include "base/checked.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 
 #include <neap/check.h>
 #include <neap/text.h>
@@ -87,16 +88,10 @@ typedef struct label {
 /* `op 12 "conv3_bw"`; a long name is cut between two characters. */
 static label named(const char *what, uint32_t id, const char *name)
 {
-    size_t length = strlen(name), most = 64;
-    bool cut = length > most;
-    if (cut) {
-        while (most > 0 && ((unsigned char)name[most] & 0xC0) == 0x80)
-            most--;
-        length = most;
-    }
+    int length = (int)neap_utf8_clip(name, 64);
     label l;
-    snprintf(l.text, sizeof l.text, "%s %lu \"%.*s%s\"", what, (unsigned long)id, (int)length, name,
-             cut ? "..." : "");
+    snprintf(l.text, sizeof l.text, "%s %lu \"%.*s%s\"", what, (unsigned long)id, length, name,
+             name[length] ? "..." : "");
     return l;
 }
 
@@ -160,11 +155,12 @@ NEAP_PRINTF(2, 3) static bool reject(judge *j, const char *format, ...)
     va_start(arguments, format);
     int length = vsnprintf(reason + place, NEAP_REASON_CAPACITY - place, format, arguments);
     va_end(arguments);
-    if (length >= (int)(NEAP_REASON_CAPACITY - place))
-        memcpy(reason + NEAP_REASON_CAPACITY - 4, "...", 4);
-    for (char *c = reason; *c; c++) /* names come from files */
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
+    bool cut = length >= (int)(NEAP_REASON_CAPACITY - place);
+    if (cut)
+        reason[NEAP_REASON_CAPACITY - 4] = '\0';
+    size_t kept = neap_string_clean(reason); /* names come from files */
+    if (cut)
+        memcpy(reason + kept, "...", 4);
     j->verdict->step = j->step;
     return false;
 }

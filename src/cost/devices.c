@@ -1,7 +1,6 @@
 /* neap/cost.h: the table of devices, and the file that extends it. */
 #include "base/arena.h"
 #include "base/fail.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
 
@@ -375,43 +374,15 @@ static void read_device(json_reader *r, neap_devices *devices, device_list *adde
     r->at = neap_json_ok(r) ? end : r->at;
 }
 
-static void read_file_kind(json_reader *r)
-{
-    const char *start = value_start(r);
-    json_string kind = neap_json_text(r);
-    if (neap_json_ok(r) && !neap_json_key_is(kind, "devices")) {
-        char shown[SHOWN];
-        show(kind, shown);
-        r->at = start;
-        neap_json_fail(r, "not a file of devices but of \"%s\"", shown);
-    }
-}
-
-static void read_version(json_reader *r)
-{
-    const char *start = value_start(r);
-    int64_t version = neap_json_i64(r);
-    if (neap_json_ok(r) && version != 1) {
-        r->at = start;
-        neap_json_fail(r, "version %lld of device files; this neap reads version 1",
-                       (long long)version);
-    }
-}
-
 static void read_devices(json_reader *r, neap_devices *devices, device_list *added)
 {
-    enum { KIND = 1, VERSION = 2, DEVICES = 4 };
+    enum { DEVICES = 1 };
     uint32_t seen = 0;
-    const char *start = value_start(r);
     json_string key;
     neap_json_begin_object(r);
     while (neap_json_next_key(r, &key)) {
-        if (neap_json_key_is(key, "neap")) {
-            neap_json_once(r, &seen, KIND, "neap");
-            read_file_kind(r);
-        } else if (neap_json_key_is(key, "version")) {
-            neap_json_once(r, &seen, VERSION, "version");
-            read_version(r);
+        if (neap_json_read_header(r, key, "devices", &seen)) {
+            continue;
         } else if (neap_json_key_is(key, "devices")) {
             neap_json_once(r, &seen, DEVICES, "devices");
             neap_json_begin_array(r);
@@ -421,17 +392,10 @@ static void read_devices(json_reader *r, neap_devices *devices, device_list *add
             neap_json_skip(r, NULL);
         }
     }
+    neap_json_require_header(r, "devices", seen);
+    if (!(seen & DEVICES))
+        neap_json_fail(r, "the file has no \"devices\"");
     neap_json_end(r);
-    if (!neap_json_ok(r) || seen == (KIND | VERSION | DEVICES))
-        return;
-    r->at = start;
-    neap_json_fail(
-        r,
-        "a file of devices begins {\"neap\": \"devices\", \"version\": 1, \"devices\": [; "
-        "\"%s\" is missing",
-        !(seen & KIND)      ? "neap"
-        : !(seen & VERSION) ? "version"
-                            : "devices");
 }
 
 /* Takes over a list that was read to its end; the room is made first, so it is all or nothing. */
@@ -451,20 +415,14 @@ static neap_status commit(neap_devices *devices, const device_list *added, neap_
 
 neap_status neap_devices_read_file(neap_devices *devices, const char *path, neap_diag *diag)
 {
-    char *text;
-    size_t length;
-    neap_status status = neap_file_read(devices->allocator, path, &text, &length, diag);
-    if (status != NEAP_OK)
-        return status;
     device_list added = {NULL, 0, 0};
     json_reader r;
-    neap_json_init(&r, devices->allocator, path, text, length, diag);
+    neap_json_open(&r, devices->allocator, path, diag);
     read_devices(&r, devices, &added);
-    status = r.status;
+    neap_status status = r.status;
     if (status == NEAP_OK)
         status = commit(devices, &added, diag);
     neap_json_clear(&r);
     NEAP_DELETE(devices->allocator, added.capacity, added.items);
-    neap_release(devices->allocator, text, length + 1);
     return status;
 }

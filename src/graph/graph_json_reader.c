@@ -1,12 +1,9 @@
 /* Graph files in (docs/formats.md). Fields neap does not know are kept as they are. */
 #include "base/fail.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "graph/graph_internal.h"
-
-#include <string.h>
 
 /* A growing list that is used again for every op. */
 typedef struct id_list {
@@ -392,7 +389,7 @@ static void read_outputs(graph_reader *g)
 
 static void read_graph(graph_reader *g)
 {
-    enum { NEAP = 1, VERSION = 2, NAME = 4, FIXED = 8, VALUES = 16, OPS = 32, OUTPUTS = 64 };
+    enum { NAME = 1, FIXED = 2, VALUES = 4, OPS = 8, OUTPUTS = 16 };
     json_reader *r = &g->json;
     neap_graph *graph = g->builder->graph;
     json_string key;
@@ -401,14 +398,8 @@ static void read_graph(graph_reader *g)
     neap_text_init(&extra, g->allocator);
     neap_json_begin_object(r);
     while (neap_json_next_key(r, &key)) {
-        if (neap_json_key_is(key, "neap")) {
-            neap_json_once(r, &seen, NEAP, "neap");
-            if (!neap_json_key_is(neap_json_text(r), "graph"))
-                neap_json_fail(r, "this is not a graph file: \"neap\" must be \"graph\"");
-        } else if (neap_json_key_is(key, "version")) {
-            neap_json_once(r, &seen, VERSION, "version");
-            if (neap_json_i64(r) != 1)
-                neap_json_fail(r, "only version 1 of the format is known");
+        if (neap_json_read_header(r, key, "graph", &seen)) {
+            continue;
         } else if (neap_json_key_is(key, "name")) {
             neap_json_once(r, &seen, NAME, "name");
             json_string name = neap_json_text(r);
@@ -439,10 +430,7 @@ static void read_graph(graph_reader *g)
             neap_text_append(&extra, g->extra.text ? g->extra.text : "", g->extra.length);
         }
     }
-    if (!(seen & NEAP))
-        neap_json_fail(r, "this is not a graph file: it has no \"neap\": \"graph\"");
-    if (!(seen & VERSION))
-        neap_json_fail(r, "the graph has no \"version\": 1");
+    neap_json_require_header(r, "graph", seen);
     if (!(seen & VALUES) || !(seen & OPS) || !(seen & OUTPUTS))
         neap_json_fail(r, "the graph has no \"%s\"",
                        !(seen & VALUES) ? "values"
@@ -470,41 +458,41 @@ static void clear_reader(graph_reader *g)
     NEAP_DELETE(g->allocator, g->attr_capacity, g->attrs);
 }
 
+/* Reads the graph from g->json, and releases the reader. */
+static neap_status take_graph(graph_reader *g, neap_allocator *allocator, neap_graph **graph)
+{
+    json_reader *r = &g->json;
+    *graph = NULL;
+    g->allocator = neap_allocator_or_system(allocator);
+    neap_arena_init(&g->texts, allocator);
+    neap_text_init(&g->extra, allocator);
+    if (neap_json_ok(r))
+        r->status = neap_graph_builder_create(allocator, "graph", &g->builder, r->diag);
+    if (neap_json_ok(r))
+        read_graph(g);
+    neap_diag reason;
+    if (neap_json_ok(r)) {
+        r->status = neap_graph_builder_finish(g->builder, graph, &reason);
+        if (!neap_json_ok(r))
+            neap_fail(r->diag, r->status, "%s: %s", r->source, reason.message);
+    }
+    neap_status status = r->status;
+    clear_reader(g);
+    return status;
+}
+
 neap_status neap_graph_read_text(neap_allocator *allocator, const char *text, size_t length,
                                  const char *source, neap_graph **graph, neap_diag *diag)
 {
-    graph_reader g = {.allocator = neap_allocator_or_system(allocator)};
-    *graph = NULL;
+    graph_reader g = {0};
     neap_json_init(&g.json, allocator, source, text, length, diag);
-    neap_arena_init(&g.texts, allocator);
-    neap_text_init(&g.extra, allocator);
-    neap_status status = neap_graph_builder_create(allocator, "graph", &g.builder, diag);
-    if (status != NEAP_OK)
-        goto done;
-    read_graph(&g);
-    status = g.json.status;
-    if (status != NEAP_OK)
-        goto done;
-    neap_diag reason;
-    status = neap_graph_builder_finish(g.builder, graph, &reason);
-    if (status != NEAP_OK)
-        neap_fail(diag, status, "%s: %s", source, reason.message);
-done:
-    clear_reader(&g);
-    return status;
+    return take_graph(&g, allocator, graph);
 }
 
 neap_status neap_graph_read_file(neap_allocator *allocator, const char *path, neap_graph **graph,
                                  neap_diag *diag)
 {
-    char *text;
-    size_t length;
-    *graph = NULL;
-    neap_status status = neap_file_read(allocator, path, &text, &length, diag);
-    if (status != NEAP_OK)
-        return status;
-    status = neap_graph_read_text(allocator, text, length,
-                                  strcmp(path, "-") == 0 ? "standard input" : path, graph, diag);
-    neap_release(allocator, text, length + 1);
-    return status;
+    graph_reader g = {0};
+    neap_json_open(&g.json, allocator, path, diag);
+    return take_graph(&g, allocator, graph);
 }

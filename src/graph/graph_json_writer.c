@@ -1,7 +1,6 @@
 /* Graph files out (docs/formats.md): one value or op a line, so that files can be read and
  * compared. */
 #include "base/file.h"
-#include "base/memory.h"
 #include "graph/graph_internal.h"
 
 #include <neap/text.h>
@@ -134,40 +133,41 @@ static void write_op(neap_text *out, const neap_op *op)
     neap_text_putc(out, '}');
 }
 
+static void write_graph(neap_text *out, const neap_graph *graph)
+{
+    neap_text_puts(out, "{\"neap\":\"graph\",\"version\":1,");
+    write_named_text(out, "name", graph->name);
+    neap_text_puts(out, ",\n\"fixed_bytes\":");
+    neap_text_i64(out, graph->fixed_bytes);
+    neap_text_puts(out, ",\n\"values\":[");
+    for (size_t v = 0; v < graph->n_values; v++) {
+        neap_text_puts(out, v ? ",\n" : "\n");
+        write_value(out, &graph->values[v]);
+    }
+    neap_text_puts(out, "],\n\"ops\":[");
+    for (size_t o = 0; o < graph->n_ops; o++) {
+        neap_text_puts(out, o ? ",\n" : "\n");
+        write_op(out, &graph->ops[o]);
+    }
+    neap_text_puts(out, "],\n\"outputs\":");
+    write_ids(out, graph->outputs, graph->n_outputs);
+    write_extra(out, graph->extra);
+    neap_text_puts(out, "}\n");
+}
+
 neap_status neap_graph_write_text(const neap_graph *graph, neap_allocator *allocator, char **text,
                                   size_t *length, neap_diag *diag)
 {
     neap_text out;
     neap_text_init(&out, allocator);
-    neap_text_puts(&out, "{\"neap\":\"graph\",\"version\":1,");
-    write_named_text(&out, "name", graph->name);
-    neap_text_puts(&out, ",\n\"fixed_bytes\":");
-    neap_text_i64(&out, graph->fixed_bytes);
-    neap_text_puts(&out, ",\n\"values\":[");
-    for (size_t v = 0; v < graph->n_values; v++) {
-        neap_text_puts(&out, v ? ",\n" : "\n");
-        write_value(&out, &graph->values[v]);
-    }
-    neap_text_puts(&out, "],\n\"ops\":[");
-    for (size_t o = 0; o < graph->n_ops; o++) {
-        neap_text_puts(&out, o ? ",\n" : "\n");
-        write_op(&out, &graph->ops[o]);
-    }
-    neap_text_puts(&out, "],\n\"outputs\":");
-    write_ids(&out, graph->outputs, graph->n_outputs);
-    write_extra(&out, graph->extra);
-    neap_text_puts(&out, "}\n");
+    write_graph(&out, graph);
     return neap_text_take(&out, text, length, diag);
 }
 
 neap_status neap_graph_write_file(const neap_graph *graph, const char *path, neap_diag *diag)
 {
-    char *text;
-    size_t length;
-    neap_status status = neap_graph_write_text(graph, graph->allocator, &text, &length, diag);
-    if (status != NEAP_OK)
-        return status;
-    status = neap_file_write(graph->allocator, path, text, length, diag);
-    neap_release(graph->allocator, text, length + 1);
-    return status;
+    neap_text out;
+    neap_text_init(&out, graph->allocator);
+    write_graph(&out, graph);
+    return neap_file_write_text(&out, path, diag);
 }

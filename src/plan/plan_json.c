@@ -97,16 +97,7 @@ static int64_t read_budget(json_reader *r)
 
 static void read_plan(json_reader *r, neap_plan *plan)
 {
-    enum {
-        NEAP = 1,
-        VERSION = 2,
-        GRAPH = 4,
-        METHOD = 8,
-        BUDGET = 16,
-        STEPS = 32,
-        OFFSETS = 64,
-        ARENA = 128
-    };
+    enum { GRAPH = 1, METHOD = 2, BUDGET = 4, STEPS = 8, OFFSETS = 16, ARENA = 32 };
     neap_allocator *allocator = plan->allocator;
     json_string key;
     uint32_t seen = 0;
@@ -114,14 +105,8 @@ static void read_plan(json_reader *r, neap_plan *plan)
     size_t n_offsets = 0, capacity = 0;
     neap_json_begin_object(r);
     while (neap_json_next_key(r, &key)) {
-        if (neap_json_key_is(key, "neap")) {
-            neap_json_once(r, &seen, NEAP, "neap");
-            if (!neap_json_key_is(neap_json_text(r), "plan"))
-                neap_json_fail(r, "this is not a plan file: \"neap\" must be \"plan\"");
-        } else if (neap_json_key_is(key, "version")) {
-            neap_json_once(r, &seen, VERSION, "version");
-            if (neap_json_i64(r) != 1)
-                neap_json_fail(r, "only version 1 of the format is known");
+        if (neap_json_read_header(r, key, "plan", &seen)) {
+            continue;
         } else if (neap_json_key_is(key, "graph")) {
             neap_json_once(r, &seen, GRAPH, "graph");
             read_name(r, allocator, &plan->graph_name);
@@ -144,10 +129,7 @@ static void read_plan(json_reader *r, neap_plan *plan)
             neap_json_skip(r, NULL);
         }
     }
-    if (!(seen & NEAP))
-        neap_json_fail(r, "this is not a plan file: it has no \"neap\": \"plan\"");
-    if (!(seen & VERSION))
-        neap_json_fail(r, "the plan has no \"version\": 1");
+    neap_json_require_header(r, "plan", seen);
     if (!(seen & STEPS))
         neap_json_fail(r, "the plan has no \"steps\"");
     if (n_offsets > 0 && arena < 0)
@@ -158,39 +140,38 @@ static void read_plan(json_reader *r, neap_plan *plan)
     NEAP_DELETE(allocator, capacity, offsets);
 }
 
+/* Reads the plan from r, and releases the reader. */
+static neap_status take_plan(json_reader *r, neap_allocator *allocator, neap_plan **result)
+{
+    neap_plan *plan = NULL;
+    if (neap_json_ok(r))
+        r->status = neap_plan_create(allocator, "", "", -1, &plan, r->diag);
+    if (neap_json_ok(r))
+        read_plan(r, plan);
+    neap_status status = r->status;
+    neap_json_clear(r);
+    if (status != NEAP_OK) {
+        neap_plan_destroy(plan);
+        plan = NULL;
+    }
+    *result = plan;
+    return status;
+}
+
 neap_status neap_plan_read_text(neap_allocator *allocator, const char *text, size_t length,
                                 const char *source, neap_plan **result, neap_diag *diag)
 {
-    neap_plan *plan;
-    *result = NULL;
-    neap_status status = neap_plan_create(allocator, "", "", -1, &plan, diag);
-    if (status != NEAP_OK)
-        return status;
     json_reader r;
     neap_json_init(&r, allocator, source, text, length, diag);
-    read_plan(&r, plan);
-    status = r.status;
-    neap_json_clear(&r);
-    if (status == NEAP_OK)
-        *result = plan;
-    else
-        neap_plan_destroy(plan);
-    return status;
+    return take_plan(&r, allocator, result);
 }
 
 neap_status neap_plan_read_file(neap_allocator *allocator, const char *path, neap_plan **plan,
                                 neap_diag *diag)
 {
-    char *text;
-    size_t length;
-    *plan = NULL;
-    neap_status status = neap_file_read(allocator, path, &text, &length, diag);
-    if (status != NEAP_OK)
-        return status;
-    status = neap_plan_read_text(allocator, text, length,
-                                 strcmp(path, "-") == 0 ? "standard input" : path, plan, diag);
-    neap_release(allocator, text, length + 1);
-    return status;
+    json_reader r;
+    neap_json_open(&r, allocator, path, diag);
+    return take_plan(&r, allocator, plan);
 }
 
 /* ---- Writing ---- */
@@ -208,48 +189,49 @@ static void write_step(neap_text *out, const neap_step *step)
     neap_text_putc(out, ']');
 }
 
+static void write_plan(neap_text *out, const neap_plan *plan)
+{
+    neap_text_puts(out, "{\"neap\":\"plan\",\"version\":1,\"graph\":");
+    neap_text_json_string(out, plan->graph_name);
+    neap_text_puts(out, ",\"method\":");
+    neap_text_json_string(out, plan->method);
+    if (plan->budget >= 0) {
+        neap_text_puts(out, ",\"budget_bytes\":");
+        neap_text_i64(out, plan->budget);
+    }
+    neap_text_puts(out, ",\n\"steps\":[");
+    for (size_t i = 0; i < plan->n_steps; i++) {
+        neap_text_puts(out, i ? (i % 8 ? "," : ",\n") : "\n");
+        write_step(out, &plan->steps[i]);
+    }
+    neap_text_putc(out, ']');
+    if (plan->n_offsets) {
+        neap_text_puts(out, ",\n\"arena_bytes\":");
+        neap_text_i64(out, plan->arena_bytes);
+        neap_text_puts(out, ",\n\"offsets\":[");
+        for (size_t i = 0; i < plan->n_offsets; i++) {
+            if (i)
+                neap_text_puts(out, i % 16 ? "," : ",\n");
+            neap_text_i64(out, plan->offsets[i]);
+        }
+        neap_text_putc(out, ']');
+    }
+    neap_text_puts(out, "}\n");
+}
+
 neap_status neap_plan_write_text(const neap_plan *plan, neap_allocator *allocator, char **text,
                                  size_t *length, neap_diag *diag)
 {
     neap_text out;
     neap_text_init(&out, allocator);
-    neap_text_puts(&out, "{\"neap\":\"plan\",\"version\":1,\"graph\":");
-    neap_text_json_string(&out, plan->graph_name);
-    neap_text_puts(&out, ",\"method\":");
-    neap_text_json_string(&out, plan->method);
-    if (plan->budget >= 0) {
-        neap_text_puts(&out, ",\"budget_bytes\":");
-        neap_text_i64(&out, plan->budget);
-    }
-    neap_text_puts(&out, ",\n\"steps\":[");
-    for (size_t i = 0; i < plan->n_steps; i++) {
-        neap_text_puts(&out, i ? (i % 8 ? "," : ",\n") : "\n");
-        write_step(&out, &plan->steps[i]);
-    }
-    neap_text_putc(&out, ']');
-    if (plan->n_offsets) {
-        neap_text_puts(&out, ",\n\"arena_bytes\":");
-        neap_text_i64(&out, plan->arena_bytes);
-        neap_text_puts(&out, ",\n\"offsets\":[");
-        for (size_t i = 0; i < plan->n_offsets; i++) {
-            if (i)
-                neap_text_puts(&out, i % 16 ? "," : ",\n");
-            neap_text_i64(&out, plan->offsets[i]);
-        }
-        neap_text_putc(&out, ']');
-    }
-    neap_text_puts(&out, "}\n");
+    write_plan(&out, plan);
     return neap_text_take(&out, text, length, diag);
 }
 
 neap_status neap_plan_write_file(const neap_plan *plan, const char *path, neap_diag *diag)
 {
-    char *text;
-    size_t length;
-    neap_status status = neap_plan_write_text(plan, plan->allocator, &text, &length, diag);
-    if (status != NEAP_OK)
-        return status;
-    status = neap_file_write(plan->allocator, path, text, length, diag);
-    neap_release(plan->allocator, text, length + 1);
-    return status;
+    neap_text out;
+    neap_text_init(&out, plan->allocator);
+    write_plan(&out, plan);
+    return neap_file_write_text(&out, path, diag);
 }

@@ -159,16 +159,11 @@ static void read_entry(profile_cache *cache, json_reader *r)
 static void read_all(profile_cache *cache, json_reader *r)
 {
     json_string key;
-    bool is_profile = false;
+    uint32_t seen = 0;
     neap_json_begin_object(r);
     while (neap_json_next_key(r, &key)) {
-        if (neap_json_key_is(key, "neap")) {
-            json_string kind = neap_json_text(r);
-            is_profile = kind.length == 7 && memcmp(kind.text, "profile", 7) == 0;
-        } else if (neap_json_key_is(key, "version")) {
-            int64_t version = neap_json_i64(r);
-            if (neap_json_ok(r) && version != 1)
-                neap_json_fail(r, "this is version %lld; version 1 is known", (long long)version);
+        if (neap_json_read_header(r, key, "profile", &seen)) {
+            continue;
         } else if (neap_json_key_is(key, "entries")) {
             neap_json_begin_array(r);
             while (neap_json_next_item(r))
@@ -177,29 +172,22 @@ static void read_all(profile_cache *cache, json_reader *r)
             neap_json_skip(r, NULL);
         }
     }
+    neap_json_require_header(r, "profile", seen);
     neap_json_end(r);
-    if (neap_json_ok(r) && !is_profile)
-        neap_json_fail(r, "not a file of measured times: it lacks \"neap\": \"profile\"");
 }
 
 neap_status neap_profile_cache_read(profile_cache *cache, const char *path, neap_diag *diag)
 {
-    char *text;
-    size_t length;
     struct stat facts;
     if (stat(path, &facts) != 0 && errno == ENOENT)
         return NEAP_OK;
     if (stat(path, &facts) == 0 && !S_ISREG(facts.st_mode)) /* a pipe would be waited for */
         return neap_fail(diag, NEAP_IO, "%s is not an ordinary file", path);
-    neap_status status = neap_file_read(cache->allocator, path, &text, &length, diag);
-    if (status != NEAP_OK)
-        return status;
     json_reader r;
-    neap_json_init(&r, cache->allocator, path, text, length, diag);
+    neap_json_open(&r, cache->allocator, path, diag);
     read_all(cache, &r);
-    status = r.status;
+    neap_status status = r.status;
     neap_json_clear(&r);
-    NEAP_DELETE(cache->allocator, length + 1, text);
     return status;
 }
 
@@ -248,11 +236,9 @@ neap_status neap_profile_cache_write(const profile_cache *cache, const char *pat
         write_entry(&cache->entries[i], &text);
     }
     neap_text_puts(&text, "\n]}\n");
-    neap_status status = text.status == NEAP_OK ? NEAP_OK : neap_fail_no_memory(diag);
+    neap_status status = make_folders(cache->allocator, path, diag);
     if (status == NEAP_OK)
-        status = make_folders(cache->allocator, path, diag);
-    if (status == NEAP_OK)
-        status = neap_file_write(cache->allocator, path, text.text, text.length, diag);
+        return neap_file_write_text(&text, path, diag);
     neap_text_clear(&text);
     return status;
 }

@@ -3,6 +3,7 @@
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "solve/solution_internal.h"
 
 #include <neap/layout.h>
@@ -181,23 +182,13 @@ static neap_status judge(const planner *p, const draft *d, neap_verdict *verdict
     return NEAP_OK;
 }
 
-/* Bytes of a name to show: at most 100, whole characters. */
-static int shown_length(const char *name)
-{
-    size_t length = strlen(name);
-    if (length > 100)
-        for (length = 100; length > 0 && ((unsigned char)name[length] & 0xc0) == 0x80;)
-            length--;
-    return (int)length;
-}
-
 /* ` (op "conv5_bw")`, or "" for NEAP_NONE. */
 static void name_op(const neap_graph *graph, uint32_t op, char *text, size_t capacity)
 {
     const char *name = op == NEAP_NONE ? "" : neap_graph_op(graph, op)->name;
     text[0] = '\0';
     if (op != NEAP_NONE)
-        snprintf(text, capacity, " (op \"%.*s\")", shown_length(name), name);
+        snprintf(text, capacity, " (op \"%.*s\")", (int)neap_utf8_clip(name, 100), name);
 }
 
 static void write_shortage(const planner *p, neap_solution *solution)

@@ -370,7 +370,7 @@ static void test_names_cannot_break_the_line(void **state)
     (void)state;
     char json[4096], name[601];
     for (size_t i = 0; i + 1 < sizeof name; i += 2) /* two bytes a character, cut at 64 of them */
-        memcpy(name + i, i == 0 ? "\\n" : "\xc3\xa9", 2);
+        memcpy(name + i, i == 0 ? "\\n" : i == 2 ? "\xc2\x9b" : "\xc3\xa9", 2);
     name[sizeof name - 1] = '\0';
     int length = snprintf(json, sizeof json,
                           "{'neap': 'graph', 'version': 1, 'name': 'n',"
@@ -382,8 +382,9 @@ static void test_names_cannot_break_the_line(void **state)
     neap_verdict v = judge_steps(json, "c0 c0", NULL, -1);
     assert_false(v.accepted);
     assert_null(strchr(v.reason, '\n'));
-    assert_non_null(strstr(v.reason, "step 1: compute op 0 \"?\xc3\xa9"));
-    assert_non_null(strstr(v.reason, "\xc3\xa9...\": output value 0 \"?\xc3\xa9"));
+    assert_non_null(strstr(v.reason, "step 1: compute op 0 \"??\xc3\xa9"));
+    assert_non_null(strstr(v.reason, "\xc3\xa9...\": output value 0 \"??"
+                                     "\xc3\xa9"));
     assert_non_null(strstr(v.reason, "free it before"));
 }
 

@@ -158,9 +158,10 @@ static void test_refused(void **state)
     static const char *const cases[][2] = {
         {"", "t:1:1: the text ends where an object '{' was expected; the file is cut off"},
         {"[]", "t:1:1: expected an object '{'"},
-        {"{}", "t:1:3: this is not a plan file: it has no \"neap\": \"plan\""},
-        {"{'neap':'graph'}", "t:1:16: this is not a plan file: \"neap\" must be \"plan\""},
-        {"{'neap':'plan','version':2}", "t:1:27: only version 1 of the format is known"},
+        {"{}", "t:1:3: the file has no \"neap\": \"plan\""},
+        {"{'neap':'graph'}", "t:1:9: this is a file of kind \"graph\", not \"plan\""},
+        {"{'neap':'plan','version':2}",
+         "t:1:26: this is version 2 of the format; only version 1 is known"},
         {"{'neap':'plan','version':1}", "t:1:28: the plan has no \"steps\""},
         {STEPS("") "x", "t:1:39: unexpected text after the end of the object"},
         {STEPS("5"), "t:1:37: expected an array '['"},
