@@ -1,7 +1,6 @@
 # HiGHS (LP and MILP): finds it and defines the imported target neap_highs.
 #   NEAP_HIGHS=OFF  builds without it; the library's sources see NEAP_HAS_HIGHS=0
-#   HIGHS_ROOT      a folder with include/highs/ and lib/, instead of the system's and of the unpacked one
-#   NEAP_DEPS_DIR   where tools/setup.sh unpacked it; .deps/ of the project, or the variable of the environment
+#   HIGHS_ROOT      a folder with include/highs/ and lib/, instead of the system's and of the one in NEAP_DEPS_DIR
 # The system's comes first, if it is new enough. The unpacked one is copied into the build folder and installed with
 # the library, found relative to the programs, so that both trees can be moved.
 
@@ -19,10 +18,6 @@ set(highs_oldest 1.12)
 set(highs_unpacked highs-1.15.1)
 
 set(HIGHS_ROOT "$ENV{HIGHS_ROOT}" CACHE PATH "A folder with include/highs/ and lib/ of HiGHS")
-set(NEAP_DEPS_DIR "${PROJECT_SOURCE_DIR}/.deps" CACHE PATH "Where tools/setup.sh unpacks what the system lacks")
-if(NOT "$ENV{NEAP_DEPS_DIR}" STREQUAL "")
-  set_property(CACHE NEAP_DEPS_DIR PROPERTY VALUE "$ENV{NEAP_DEPS_DIR}")
-endif()
 
 # Sets highs_library and highs_include (or NOTFOUND) from the given folders and from nowhere else.
 macro(neap_find_highs include_folders library_folders)
@@ -60,7 +55,6 @@ if(NEAP_HIGHS_BUNDLED)
   set(NEAP_HIGHS_LICENSE "${folder}/LICENSE.txt")
   file(COPY "${highs_library}" DESTINATION "${PROJECT_BINARY_DIR}/deps/lib")
   set(highs_library "${PROJECT_BINARY_DIR}/deps/lib/libhighs.so")
-  set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 endif()
 set(NEAP_HIGHS_LIBRARY "${highs_library}")
 

@@ -24,15 +24,14 @@ foreach(source IN LISTS NEAP_EXAMPLES)
   target_link_libraries(example-${name} PRIVATE neap_options neap_shared)
 endforeach()
 
-# --- oneDNN 3: the one file that sees the library compiles against it too ---------------------
+# --- oneDNN: the one file that sees the library also compiles against the system's release ------
 
-set(NEAP_DNNL3_INCLUDE "${NEAP_DEPS_DIR}/onednn-headers-2024.2.1/include") # a line in tools/setup.sh
-if(NEAP_ONEDNN AND EXISTS "${NEAP_DNNL3_INCLUDE}")
-  add_library(neap_dnnl3_check OBJECT "${PROJECT_SOURCE_DIR}/src/run/backends/onednn/dnnl_api.c")
-  target_include_directories(neap_dnnl3_check BEFORE PRIVATE "${NEAP_DNNL3_INCLUDE}" "${PROJECT_SOURCE_DIR}/src"
-                                                             "${PROJECT_SOURCE_DIR}/include")
-  target_compile_definitions(neap_dnnl3_check PRIVATE NEAP_HAS_ONEDNN=1 NEAP_ONEDNN_EXPECTED=3)
-  target_link_libraries(neap_dnnl3_check PRIVATE neap_options OpenMP::OpenMP_C)
+find_path(dnnl_system oneapi/dnnl/dnnl.h PATHS /usr/include NO_DEFAULT_PATH NO_CACHE)
+if(NEAP_DNNL_BUNDLED AND dnnl_system)
+  add_library(neap_dnnl_check OBJECT "${PROJECT_SOURCE_DIR}/src/run/backends/onednn/dnnl_api.c")
+  target_include_directories(neap_dnnl_check PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
+  target_compile_definitions(neap_dnnl_check PRIVATE NEAP_HAS_ONEDNN=1)
+  target_link_libraries(neap_dnnl_check PRIVATE neap_options OpenMP::OpenMP_C)
 endif()
 
 # --- cmocka programs --------------------------------------------------------------------------

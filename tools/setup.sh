@@ -17,13 +17,16 @@ highs_wheels=(
     sha256:d1a3c1742d6fae36a3a18e0c7500530e46de5faa1a42dee65677bf0ae80acda3 # aarch64
 )
 
-# Headers of oneDNN 3, to see that the backend compiles against them; the system has release 2.
-dnnl3_version=2024.2.1
-dnnl3_wheels=(sha256:063d42c2fb14c0c21d3425029557ca8d4dd258d57eee36e3e890ac9058647001)
+# oneDNN 3 for the processor, on GNU's OpenMP; Debian 12 has release 2, which serves where there is no
+# wheel. cmake/onednn.cmake has the folder's name too.
+dnnl_folder=onednn-3.2
+dnnl_version=2023.2.0
+dnnl_library=sha256:2f22a54d6a890ed14bfa185d42a4be65d8b5b1df85dc1f0f3a9abe31620416fb
+dnnl_headers=sha256:9763c69e8c907e119056bd52ad918ca84ac9ba939d130a99dfa95ccca3e5e284
 
 missing=()
 fetch_highs=false
-fetch_dnnl3=false
+fetch_dnnl=false
 
 # need PACKAGE command NAME | file PATH | module PKG_CONFIG_NAME | pip | openmp COMPILER
 need() {
@@ -66,6 +69,10 @@ need_for_build() {
         fetch_highs=true
         need python3-pip pip
     fi
+    if [ "$(uname -m)" = x86_64 ] && [ ! -d "$deps/$dnnl_folder" ]; then
+        fetch_dnnl=true
+        need python3-pip pip
+    fi
 }
 
 need_for_test() {
@@ -75,10 +82,6 @@ need_for_test() {
     need libomp-dev openmp clang
     need python3 command python3
     need libcmocka-dev module cmocka
-    if [ ! -d "$deps/onednn-headers-$dnnl3_version" ]; then
-        fetch_dnnl3=true
-        need python3-pip pip
-    fi
 }
 
 install_missing() {
@@ -125,21 +128,25 @@ why_not() {
     grep -m 1 ERROR "$log" || tail -n 1 "$log"
 }
 
-# unpack FINAL STRIP FILES...: moves what of the fetched wheel is wanted to the folder FINAL, without
-# the leading part STRIP of a name. The first file says where in the wheel they are. The folder
-# appears complete or not at all, whoever else is at it.
+# unpack FINAL STRIP FILES...: moves the wanted files of the fetched wheels to the folder FINAL, without
+# the leading part STRIP of a name. The folder appears complete or not at all, whoever else is at it.
 unpack() {
-    "$python" - "$scratch"/*.whl "$scratch/wanted" "${@:2}" <<'END'
-import os, sys, zipfile
+    "$python" - "$scratch" "${@:2}" <<'END'
+import glob, os, sys, zipfile
 
-path, folder, strip, *wanted = sys.argv[1:]
-with zipfile.ZipFile(path) as wheel:
-    (top,) = [n[: -len(wanted[0])] for n in wheel.namelist() if n.endswith("/" + wanted[0])]
-    for name in wanted:
-        path = os.path.join(folder, name.removeprefix(strip))
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(wheel.read(top + name))
+scratch, strip, *wanted = sys.argv[1:]
+found = {}
+for path in glob.glob(scratch + "/*.whl"):
+    wheel = zipfile.ZipFile(path)
+    for entry in wheel.namelist():
+        for name in wanted:
+            if entry.endswith("/" + name):
+                found[name] = wheel.read(entry)
+for name in wanted:
+    path = os.path.join(scratch, "wanted", name.removeprefix(strip))
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(found[name])
 END
     mv -T "$scratch/wanted" "$1" 2>/dev/null || [ -d "$1" ]
     rm -rf "$scratch"
@@ -159,18 +166,29 @@ unpack_highs() {
         include/highs/util/HighsInt.h share/doc/HIGHS/LICENSE.txt
 }
 
-# The tests do without, if they must: one check less.
-unpack_dnnl3() {
-    local final=$deps/onednn-headers-$dnnl3_version
-    echo "setup: fetching the headers of oneDNN 3 into $final"
-    if ! fetch_wheel onednn-devel "$dnnl3_version" "${dnnl3_wheels[@]}"; then
-        echo "setup: pip could not fetch onednn-devel $dnnl3_version: $(why_not);" \
-            "the tests will not compile against oneDNN 3" >&2
+# Headers and library are two wheels, unpacked into one folder.
+unpack_dnnl() {
+    local final=$deps/$dnnl_folder
+    echo "setup: fetching oneDNN 3 into $final"
+    if ! fetch_wheel onednn-devel-cpu-gomp "$dnnl_version" "$dnnl_headers"; then
+        say_no_dnnl onednn-devel-cpu-gomp
         return
     fi
-    unpack "$final" share/doc/onednn/ include/oneapi/dnnl/dnnl.h \
-        include/oneapi/dnnl/dnnl_{common,common_types,config,types,version}.h \
-        share/doc/onednn/LICENSE
+    local headers=$scratch
+    if ! fetch_wheel onednn-cpu-gomp "$dnnl_version" "$dnnl_library"; then
+        rm -rf "$headers"
+        say_no_dnnl onednn-cpu-gomp
+        return
+    fi
+    mv "$headers"/*.whl "$scratch"
+    rm -rf "$headers"
+    unpack "$final" share/doc/onednn/ lib/libdnnl.so.3 share/doc/onednn/LICENSE \
+        include/oneapi/dnnl/dnnl{,_common,_common_types,_config,_types,_version}.h
+}
+
+say_no_dnnl() {
+    rm -rf "$scratch"
+    echo "setup: pip could not fetch $1 $dnnl_version: $(why_not); the system's oneDNN serves" >&2
 }
 
 case ${1:-test} in
@@ -181,18 +199,18 @@ case ${1:-test} in
         exit 2
         ;;
 esac
-[ ${#missing[@]} -gt 0 ] || $fetch_highs || $fetch_dnnl3 || exit 0
+[ ${#missing[@]} -gt 0 ] || $fetch_highs || $fetch_dnnl || exit 0
 
 log=$(mktemp)
 scratch=
 trap 'rm -rf "$log" "$scratch"' EXIT
 [ ${#missing[@]} -eq 0 ] || install_missing
-if $fetch_highs || $fetch_dnnl3; then
+if $fetch_highs || $fetch_dnnl; then
     find_pip || { echo "setup: no python3 with pip" >&2; exit 1; }
 fi
 if $fetch_highs && ! has_highs; then # pkg-config may have come just now
     unpack_highs
 fi
-if $fetch_dnnl3; then
-    unpack_dnnl3
+if $fetch_dnnl; then
+    unpack_dnnl
 fi

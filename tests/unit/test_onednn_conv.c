@@ -20,7 +20,8 @@
 
 #if NEAP_HAS_ONEDNN
 
-/* Data through a 1 x 1 convolution (so that the next has a data gradient) and a 3 x 3 one. */
+/* Data through a 1 x 1 convolution (so that the next has a data gradient) and a 3 x 3 one, then
+   through a 1 x 1 convolution with strides. */
 static neap_graph *build(int64_t images, int64_t channels, int64_t size)
 {
     neap_diag diag;
@@ -36,8 +37,14 @@ static neap_graph *build(int64_t images, int64_t channels, int64_t size)
                           .pad_h = 1,
                           .pad_w = 1,
                           .bias = true,
-                          .relu = true};
+                          .relu = true},
+                third = {.channels = 2 * channels,
+                         .kernel_h = 1,
+                         .kernel_w = 1,
+                         .stride_h = 2,
+                         .stride_w = 2};
     x = neap_net_conv2d(net, "second", neap_net_conv2d(net, "first", x, &first), &second);
+    x = neap_net_conv2d(net, "third", x, &third);
     x = neap_net_flatten(net, "flat", neap_net_adaptive_avg_pool2d(net, "pool", x, 1, 1), 1);
     neap_tensor loss = neap_net_cross_entropy(net, "loss", x, labels);
     assert_int_equal(neap_network_finish(net, loss, NULL, &graph, &diag), NEAP_OK);
@@ -54,20 +61,39 @@ static void *block_of(const run_array *array)
     return block;
 }
 
+#define GUARD ((size_t)1 << 16)
+
+/* A workspace with known bytes behind it, where a kernel must not write. */
+static unsigned char *guarded(int64_t workspace)
+{
+    void *block = NULL;
+    assert_int_equal(posix_memalign(&block, 64, (size_t)workspace + GUARD), 0);
+    memset((unsigned char *)block + workspace, 0xa5, GUARD);
+    return block;
+}
+
+static void expect_guard(const unsigned char *block, int64_t workspace, const run_spec *spec)
+{
+    for (size_t i = GUARD; i-- > 0;)
+        if (block[(size_t)workspace + i] != 0xa5)
+            fail_msg("%s, variant %u: writes %zu bytes past its workspace of %lld", spec->op->type,
+                     spec->variant, i + 1, (long long)workspace);
+}
+
 /* Runs one variant on the operands; results into fresh blocks. */
 static void run_variant(neap_backend *backend, run_spec spec, int64_t workspace, void *const *in,
                         void **out)
 {
     neap_diag diag;
     run_kernel *kernel;
-    void *scratch = NULL;
-    assert_int_equal(posix_memalign(&scratch, 64, (size_t)workspace + 64), 0);
+    unsigned char *scratch = guarded(workspace);
     for (uint32_t i = 0; i < spec.op->n_outputs; i++)
         out[i] = block_of(&spec.out[i]);
     assert_int_equal(backend->type->prepare(backend, &spec, &kernel, &diag), NEAP_OK);
     run_args args = {.in = (const void *const *)in, .out = out, .workspace = scratch};
     assert_int_equal(kernel->run(kernel, &args, &diag), NEAP_OK);
     kernel->destroy(kernel);
+    expect_guard(scratch, workspace, &spec);
     free(scratch);
 }
 

@@ -209,8 +209,9 @@ static bool is_general(const char *name)
 }
 
 /*
- * oneDNN 2.6's kernel for weight gradients of 1 x 1 kernels with strides, run by several threads,
- * writes up to kilobytes past the end of the scratch it asks for: over other values of the arena.
+ * The kernel of oneDNN 2.6 and 3.2 for weight gradients of 1 x 1 kernels with strides, run by
+ * several threads, writes up to kilobytes past the end of the scratch it asks for: over other
+ * values of the arena.
  */
 static bool overruns(const dnnl_problem *problem, const char *name)
 {
