@@ -3,7 +3,7 @@
  *
  *     checkmate_program GRAPH BUDGET PROGRAM FORM SECONDS
  *
- * PROGRAM is paper (as printed, paper_model.h) or gaps (stage_model.h, all memory rows in), FORM
+ * PROGRAM is paper (as printed, paper_model.h) or gaps (frontier_model.h, all memory rows in), FORM
  * partitioned or unpartitioned; both start from nothing. SECONDS limit the integer program; 0: the
  * relaxation alone. With PROGRAM any, FORM is ignored and the least time of any plan is searched
  * for (resident_search.h).
@@ -12,9 +12,9 @@
  * seconds. Times are in seconds of the graph; null where nothing is known.
  */
 #include "base/clock.h"
+#include "planners/checkmate/frontier_model.h"
 #include "planners/checkmate/paper_model.h"
 #include "planners/checkmate/resident_search.h"
-#include "planners/checkmate/stage_model.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ static void check(neap_status status, const neap_diag *diag)
 
 typedef struct search {
     const planner *p;
-    stage_model model;
+    frontier_model model;
     incumbent *best;
     neap_diag *diag;
 } search;
@@ -51,11 +51,11 @@ typedef struct search {
 static void take(void *context, const double *values)
 {
     search *s = context;
-    size_t length = neap_stage_model_length(&s->model, values);
+    size_t length = neap_frontier_model_length(&s->model, values);
     uint32_t *sequence = calloc(length, sizeof *sequence);
     if (!sequence)
         exit(1);
-    neap_stage_model_sequence(&s->model, values, sequence);
+    neap_frontier_model_sequence(&s->model, values, sequence);
     check(neap_incumbent_offer_trimmed(s->best, s->p, sequence, length, s->diag), s->diag);
     free(sequence);
 }
@@ -82,14 +82,14 @@ static highs_answer solve(search *s, bool integers, double *seconds)
     return answer;
 }
 
-static figures solve_gaps(const planner *p, stage_form form, incumbent *best, neap_diag *diag)
+static figures solve_gaps(const planner *p, frontier_form form, incumbent *best, neap_diag *diag)
 {
     search s = {.p = p, .best = best, .diag = diag};
-    stage_options options = {form, p->budget, INT64_MAX};
+    frontier_options options = {form, p->budget, INT64_MAX};
     figures f = {.outcome = outcomes[HIGHS_STOPPED], .relaxation = -1, .optimum = -1, .bound = -1};
     bool complete;
-    check(neap_stage_model_build(&s.model, p->allocator, p->graph, &options, diag), diag);
-    check(neap_stage_model_add_all_memory(&s.model, SIZE_MAX, &complete, diag), diag);
+    check(neap_frontier_model_build(&s.model, p->allocator, p->graph, &options, diag), diag);
+    check(neap_frontier_model_add_all_memory(&s.model, SIZE_MAX, &complete, diag), diag);
     f.columns = s.model.lp.n_columns;
     f.rows = s.model.lp.n_rows;
     highs_answer answer = solve(&s, false, &f.relaxation_seconds);
@@ -103,7 +103,7 @@ static figures solve_gaps(const planner *p, stage_form form, incumbent *best, ne
             f.optimum = ticks_of(&s, answer.objective);
     }
     f.outcome = outcomes[answer.outcome];
-    neap_stage_model_clear(&s.model);
+    neap_frontier_model_clear(&s.model);
     return f;
 }
 
@@ -188,11 +188,11 @@ int main(int argc, char **argv)
     bool partitioned = strcmp(argv[4], "partitioned") == 0;
     incumbent best;
     neap_incumbent_init(&best, &p);
-    figures f =
-        strcmp(argv[3], "any") == 0 ? search_any(&p, &best, &diag)
-        : strcmp(argv[3], "paper") == 0
-            ? solve_paper(&p, partitioned, &best, &diag)
-            : solve_gaps(&p, partitioned ? STAGE_PARTITIONED : STAGE_UNPARTITIONED, &best, &diag);
+    figures f = strcmp(argv[3], "any") == 0 ? search_any(&p, &best, &diag)
+                : strcmp(argv[3], "paper") == 0
+                    ? solve_paper(&p, partitioned, &best, &diag)
+                    : solve_gaps(&p, partitioned ? FRONTIER_PARTITIONED : FRONTIER_UNPARTITIONED,
+                                 &best, &diag);
     print(&f, &p, &best);
     neap_incumbent_clear(&best, &p);
     neap_graph_destroy(graph);

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "planners/neap/cut.h"
-#include "random_stages.h"
+#include "random_frontiers.h"
 #include "random_training.h"
 #include "settings.h"
 

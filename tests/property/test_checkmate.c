@@ -1,5 +1,5 @@
 /*
- * checkmate against the best plans in stages that tests/oracle/staged.py finds by trying
+ * checkmate against the best plans in frontiers that tests/oracle/staged.py finds by trying
  * everything, at each point of the trade-off and a byte below: never slower, and where checkmate
  * has no plan there is none. The same of its program alone: the plans that checkmate begins with
  * would hide what the program has wrong.
@@ -14,13 +14,13 @@
 #include <cmocka.h>
 
 #include "bare_planner.h"
+#include "frontier_curves.h"
 #include "lp/highs_model.h"
+#include "planners/checkmate/frontier_model.h"
 #include "planners/checkmate/incumbent.h"
-#include "planners/checkmate/stage_model.h"
 #include "settings.h"
 #include "show_graph.h"
 #include "small_graphs.h"
-#include "staged_curves.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static int64_t ticks_of(const neap_graph *graph, double seconds)
 /* Plans that are not said to be the best: HiGHS gives up at times, where numbers are near. */
 static uint64_t unproven;
 
-/* A plan of the method may be faster than the best in stages, for it begins with others. */
+/* A plan of the method may be faster than the best in frontiers, for it begins with others. */
 static void check_plan(const neap_graph *graph, const char *form, int64_t budget, int64_t least,
                        const neap_solution *solution)
 {
@@ -97,8 +97,8 @@ static void check_method(const neap_graph *graph, const char *form, int64_t budg
     neap_solution_destroy(solution);
 }
 
-/* The best plan as the target: it is found. A tick less is one that nothing in stages reaches, and
-   a bound says no more than that. */
+/* The best plan as the target: it is found. A tick less is one that nothing in frontiers reaches,
+   and a bound says no more than that. */
 static void check_target(const neap_graph *graph, const char *form, int64_t budget, int64_t least)
 {
     if (least < 2)
@@ -120,12 +120,12 @@ static void test_form(const char *form, uint64_t seed, size_t count, uint32_t mo
 {
     need_highs();
     need_python();
-    staged_cases c = staged_cases_draw(seed, count, draw_mixed, most_layers, form);
+    frontier_cases c = frontier_cases_draw(seed, count, draw_mixed, most_layers, form);
     unproven = 0;
-    uint64_t asked = staged_ask(&c, 1, check_method);
+    uint64_t asked = frontier_ask(&c, 1, check_method);
     print_message("%" PRIu64 " budgets, %" PRIu64 " answers not proven\n", asked, unproven);
     assert_true(unproven <= asked / 1000);
-    staged_cases_clear(&c);
+    frontier_cases_clear(&c);
 }
 
 static void test_partitioned(void **state)
@@ -145,22 +145,22 @@ static void test_targets(void **state)
     (void)state;
     need_highs();
     need_python();
-    staged_cases c = staged_cases_draw(20240935, 500 / SHARE, draw_mixed, 3, "partitioned");
-    print_message("%" PRIu64 " budgets\n", staged_ask(&c, 1, check_target));
-    staged_cases_clear(&c);
+    frontier_cases c = frontier_cases_draw(20240935, 500 / SHARE, draw_mixed, 3, "partitioned");
+    print_message("%" PRIu64 " budgets\n", frontier_ask(&c, 1, check_target));
+    frontier_cases_clear(&c);
 }
 
 /* ---- The program ---- */
 
 /* The ticks of the plan that a solution of the program is. */
-static int64_t plan_ticks(const stage_model *m, const double *values, int64_t budget)
+static int64_t plan_ticks(const frontier_model *m, const double *values, int64_t budget)
 {
     bare_planner b;
     incumbent best;
-    size_t length = neap_stage_model_length(m, values);
+    size_t length = neap_frontier_model_length(m, values);
     uint32_t *sequence = malloc((length + 1) * sizeof *sequence);
     assert_non_null(sequence);
-    neap_stage_model_sequence(m, values, sequence);
+    neap_frontier_model_sequence(m, values, sequence);
     bare_planner_init(&b, m->graph, budget);
     neap_incumbent_init(&best, &b.p);
     assert_int_equal(neap_incumbent_offer(&best, &b.p, sequence, length, NULL), NEAP_OK);
@@ -171,32 +171,32 @@ static int64_t plan_ticks(const stage_model *m, const double *values, int64_t bu
 }
 
 /* The best of the program's plans, -1: none. */
-static int64_t program_ticks(const neap_graph *graph, const stage_options *options)
+static int64_t program_ticks(const neap_graph *graph, const frontier_options *options)
 {
     static const highs_watch nothing = {0};
     const highs_settings settings = {.absolute_gap = 1e-6};
-    stage_model m;
+    frontier_model m;
     highs_model *h = NULL;
     highs_answer answer = {.outcome = HIGHS_SOLVED};
     bool complete;
     int64_t ticks = -1;
     neap_allocator *system = neap_allocator_system();
-    assert_int_equal(neap_stage_model_build(&m, system, graph, options, NULL), NEAP_OK);
-    assert_int_equal(neap_stage_model_add_all_memory(&m, SIZE_MAX, &complete, NULL), NEAP_OK);
+    assert_int_equal(neap_frontier_model_build(&m, system, graph, options, NULL), NEAP_OK);
+    assert_int_equal(neap_frontier_model_add_all_memory(&m, SIZE_MAX, &complete, NULL), NEAP_OK);
     assert_int_equal(neap_highs_model_create(system, &m.lp, true, &nothing, &h, NULL), NEAP_OK);
     assert_int_equal(neap_highs_model_solve(h, &settings, &answer, NULL), NEAP_OK);
     assert_true(answer.outcome == HIGHS_SOLVED || answer.outcome == HIGHS_INFEASIBLE);
     if (answer.outcome == HIGHS_SOLVED)
         ticks = plan_ticks(&m, neap_highs_model_values(h), options->budget);
     neap_highs_model_destroy(h);
-    neap_stage_model_clear(&m);
+    neap_frontier_model_clear(&m);
     return ticks;
 }
 
 static void check_program(const neap_graph *graph, const char *form, int64_t budget, int64_t least)
 {
-    stage_options options = {.budget = budget, .cutoff_ticks = INT64_MAX};
-    options.form = strcmp(form, "partitioned") == 0 ? STAGE_PARTITIONED : STAGE_UNPARTITIONED;
+    frontier_options options = {.budget = budget, .cutoff_ticks = INT64_MAX};
+    options.form = strcmp(form, "partitioned") == 0 ? FRONTIER_PARTITIONED : FRONTIER_UNPARTITIONED;
     if (budget < neap_graph_base_bytes(graph))
         return;
     int64_t ticks = program_ticks(graph, &options);
@@ -222,9 +222,9 @@ static void test_program(const char *form, uint64_t seed, size_t count, uint32_t
 {
     need_highs();
     need_python();
-    staged_cases c = staged_cases_draw(seed, count, draw_mixed, most_layers, form);
-    print_message("%" PRIu64 " budgets\n", staged_ask(&c, 1, check_program));
-    staged_cases_clear(&c);
+    frontier_cases c = frontier_cases_draw(seed, count, draw_mixed, most_layers, form);
+    print_message("%" PRIu64 " budgets\n", frontier_ask(&c, 1, check_program));
+    frontier_cases_clear(&c);
 }
 
 static void test_partitioned_program(void **state)
@@ -289,7 +289,7 @@ static void test_old_cases(void **state)
 }
 
 /* An op that runs again for one output makes a large one on the way that nothing needs any more:
- * only the last stage has room for that. */
+ * only the last frontier has room for that. */
 static void test_passing_outputs(void **state)
 {
     (void)state;
@@ -304,7 +304,7 @@ static void test_passing_outputs(void **state)
     int64_t second = neap_graph_ticks_per_second(graph);
     int64_t least = 502 * second + 2 * (second / 1000);
     /* 2001 + the output of 100 that is made again behind op 3 */
-    const stage_options options = {STAGE_PARTITIONED, 2002, least + second};
+    const frontier_options options = {FRONTIER_PARTITIONED, 2002, least + second};
     assert_true(program_ticks(graph, &options) == least);
     neap_graph_destroy(graph);
 }

@@ -10,12 +10,12 @@
 
 #include <cmocka.h>
 
+#include "frontier_curves.h"
 #include "method_link.h"
 #include "random_training.h"
 #include "run_command.h"
 #include "settings.h"
 #include "show_graph.h"
-#include "staged_curves.h"
 
 #include <neap/models.h>
 #include <neap/planner.h>

@@ -13,11 +13,11 @@
 
 #include "bare_planner.h"
 #include "failing_allocator.h"
+#include "frontier_curves.h"
 #include "planners/checkmate/incumbent.h"
 #include "planners/checkmate/resident_search.h"
 #include "settings.h"
 #include "small_graphs.h"
-#include "staged_curves.h"
 
 #include <inttypes.h>
 
@@ -93,15 +93,15 @@ static void test_against_the_oracle(void **state)
 {
     (void)state;
     need_python();
-    staged_cases c = staged_cases_draw(20240801, 1200 / SHARE, draw_mixed, 2, "any");
-    staged_ask(&c, INT64_MIN, check_budget);
+    frontier_cases c = frontier_cases_draw(20240801, 1200 / SHARE, draw_mixed, 2, "any");
+    frontier_ask(&c, INT64_MIN, check_budget);
     for (size_t i = 0; i < c.count; i++) {
-        const staged_curve *curve = &c.curves[i];
+        const frontier_curve *curve = &c.curves[i];
         check_budget(c.graphs[i], "any", INT64_MAX, curve->points[curve->count - 1].ticks);
         if (i % 10 == 0)
             check_caps(c.graphs[i], curve->points[0].peak, curve->points[0].ticks);
     }
-    staged_cases_clear(&c);
+    frontier_cases_clear(&c);
 }
 
 /* ---- By hand ---- */

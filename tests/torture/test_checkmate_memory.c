@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "planners/checkmate/stage_model.h"
-#include "random_stages.h"
+#include "planners/checkmate/frontier_model.h"
+#include "random_frontiers.h"
 #include "random_training.h"
 #include "settings.h"
 #include "torture.h"
@@ -110,29 +110,30 @@ static neap_status write_program(const void *subject_of, neap_allocator *allocat
 {
     const subject *s = subject_of;
     uint32_t n_ops = neap_graph_op_count(s->graph), *natural = calloc(n_ops, sizeof *natural);
-    stage_form form = strcmp(s->form, "partitioned") == 0 ? STAGE_PARTITIONED : STAGE_UNPARTITIONED;
-    const stage_options options = {form, s->budget, INT64_MAX};
-    stage_model m;
+    frontier_form form =
+        strcmp(s->form, "partitioned") == 0 ? FRONTIER_PARTITIONED : FRONTIER_UNPARTITIONED;
+    const frontier_options options = {form, s->budget, INT64_MAX};
+    frontier_model m;
     double *values = NULL;
     size_t added;
     bool flag;
     assert_non_null(natural);
     for (uint32_t o = 0; o < n_ops; o++)
         natural[o] = o;
-    neap_status status = neap_stage_model_build(&m, allocator, s->graph, &options, diag);
+    neap_status status = neap_frontier_model_build(&m, allocator, s->graph, &options, diag);
     if (status == NEAP_OK) {
         values = calloc(m.lp.n_columns + 1, sizeof *values);
         assert_non_null(values);
-        assert_true(neap_stage_model_values(&m, natural, n_ops, NULL, values));
-        status = neap_stage_model_add_memory(&m, values, 0, &added, diag);
+        assert_true(neap_frontier_model_values(&m, natural, n_ops, NULL, values));
+        status = neap_frontier_model_add_memory(&m, values, 0, &added, diag);
     }
     if (status == NEAP_OK)
-        status = neap_stage_model_add_cover(&m, values, &flag, diag);
+        status = neap_frontier_model_add_cover(&m, values, &flag, diag);
     if (status == NEAP_OK)
-        status = neap_stage_model_add_cutoff(&m, 1000, diag);
+        status = neap_frontier_model_add_cutoff(&m, 1000, diag);
     if (status == NEAP_OK)
-        status = neap_stage_model_add_all_memory(&m, SIZE_MAX, &flag, diag);
-    neap_stage_model_clear(&m);
+        status = neap_frontier_model_add_all_memory(&m, SIZE_MAX, &flag, diag);
+    neap_frontier_model_clear(&m);
     free(values);
     free(natural);
     return status;
@@ -147,7 +148,7 @@ static void test_program(void **state)
         neap_graph *graph =
             i % 4 < 2 ? random_graph(&random, 8) : random_training_graph(&random, 4, false);
         size_t length;
-        uint32_t *sequence = random_stages(&random, graph, &length);
+        uint32_t *sequence = random_frontiers(&random, graph, &length);
         s.graph = graph;
         s.budget = judge_sequence(graph, sequence, length, NULL).peak_bytes;
         free(sequence);

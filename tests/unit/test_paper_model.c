@@ -13,12 +13,12 @@
 
 #include "bare_planner.h"
 #include "failing_allocator.h"
+#include "frontier_curves.h"
 #include "planners/checkmate/paper_model.h"
 #include "random_plan.h"
 #include "settings.h"
 #include "show_graph.h"
 #include "small_graphs.h"
-#include "staged_curves.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -136,11 +136,11 @@ static void check_form(uint64_t seed, size_t count, uint32_t most_ops, const cha
 {
     need_highs();
     need_python();
-    staged_cases c = staged_cases_draw(seed, count, draw_paper_graph, most_ops, form);
-    staged_ask(&c, 1, check_budget);
+    frontier_cases c = frontier_cases_draw(seed, count, draw_paper_graph, most_ops, form);
+    frontier_ask(&c, 1, check_budget);
     for (size_t i = 0; i < c.count; i += 10)
         check_budget(c.graphs[i], form, INT64_MAX, c.curves[i].points[c.curves[i].count - 1].ticks);
-    staged_cases_clear(&c);
+    frontier_cases_clear(&c);
 }
 
 static void test_partitioned(void **state)

@@ -16,7 +16,7 @@
 #include "failing_allocator.h"
 #include "planners/neap/problem.h"
 #include "planners/neap/sequence_search.h"
-#include "random_stages.h"
+#include "random_frontiers.h"
 #include "random_training.h"
 #include "settings.h"
 #include "small_graphs.h"
@@ -33,11 +33,11 @@ static neap_graph *draw_graph(random_source *random)
                                    : random_graph(random, 16);
 }
 
-/* In stages, or in any legal order. The caller frees it. */
+/* In frontiers, or in any legal order. The caller frees it. */
 static uint32_t *draw_sequence(random_source *random, const neap_graph *graph, size_t *length)
 {
     if (random_below(random, 2))
-        return random_stages(random, graph, length);
+        return random_frontiers(random, graph, length);
     neap_plan *plan = random_plan(random, graph, random_below(random, 60), false);
     size_t n_steps = neap_plan_step_count(plan);
     uint32_t *ops = malloc((n_steps + 1) * sizeof *ops);
@@ -310,7 +310,7 @@ static void test_fit(void **state)
     for (uint64_t i = 0; i < count; i++) {
         neap_graph *graph = draw_graph(&random);
         size_t length;
-        uint32_t *ops = random_stages(&random, graph, &length);
+        uint32_t *ops = random_frontiers(&random, graph, &length);
         int64_t least = neap_graph_floor_bytes(graph, NULL);
         int64_t peak = judge(graph, ops, length).peak_bytes;
         bare_planner b;
@@ -318,7 +318,7 @@ static void test_fit(void **state)
         bare_planner_init(&b, graph, least + random_below(&random, (uint32_t)(peak - least) + 1));
         problem x;
         open_problem(&x, graph);
-        /* Without free views two of the stages may be one, in which an op runs twice. */
+        /* Without free views two of the frontiers may be one, in which an op runs twice. */
         bool load = random_below(&random, 2) && has_form(&x, ops, length);
         loaded += load;
         sequence_search *search = fit(&b.p, load ? ops : NULL, length);

@@ -1,6 +1,6 @@
 /*
- * two_phase: whatever the relaxation says, its rounding is a plan in stages; a plan that is whole
- * already is rounded to one as fast, and the same random numbers give the same plan.
+ * two_phase: whatever the relaxation says, its rounding is a plan in frontiers; a plan that is
+ * whole already is rounded to one as fast, and the same random numbers give the same plan.
  *
  *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_two_phase     for other, and more, graphs
  */
@@ -14,7 +14,7 @@
 #include "failing_allocator.h"
 #include "lp/highs_model.h"
 #include "planners/checkmate/two_phase.h"
-#include "random_stages.h"
+#include "random_frontiers.h"
 #include "random_training.h"
 #include "settings.h"
 
@@ -24,14 +24,14 @@
 
 #define SHARE ONE_IN(5)
 
-/* A graph, a sequence in stages, and the program within the sequence's peak. */
+/* A graph, a sequence in frontiers, and the program within the sequence's peak. */
 typedef struct sample {
     neap_graph *graph;
     uint32_t *sequence;
     size_t length;
     neap_verdict verdict;
-    stage_model m;
-    stage_rows rows;
+    frontier_model m;
+    frontier_rows rows;
     double *values; /* room for one a column */
 } sample;
 
@@ -39,45 +39,46 @@ static void sample_init(sample *s, random_source *random)
 {
     s->graph = random_below(random, 3) ? random_training_graph(random, 6, false)
                                        : random_graph(random, 12);
-    s->sequence = random_stages(random, s->graph, &s->length);
+    s->sequence = random_frontiers(random, s->graph, &s->length);
     s->verdict = judge_sequence(s->graph, s->sequence, s->length, NULL);
-    const stage_options options = {STAGE_PARTITIONED, s->verdict.peak_bytes, INT64_MAX};
+    const frontier_options options = {FRONTIER_PARTITIONED, s->verdict.peak_bytes, INT64_MAX};
     assert_int_equal(
-        neap_stage_model_build(&s->m, neap_allocator_system(), s->graph, &options, NULL), NEAP_OK);
-    assert_int_equal(neap_stage_rows_init(&s->rows, NULL, s->graph, NULL), NEAP_OK);
+        neap_frontier_model_build(&s->m, neap_allocator_system(), s->graph, &options, NULL),
+        NEAP_OK);
+    assert_int_equal(neap_frontier_rows_init(&s->rows, NULL, s->graph, NULL), NEAP_OK);
     s->values = calloc(s->m.lp.n_columns + 1, sizeof *s->values);
     assert_non_null(s->values);
 }
 
 static void sample_clear(sample *s)
 {
-    neap_stage_rows_clear(&s->rows);
-    neap_stage_model_clear(&s->m);
+    neap_frontier_rows_clear(&s->rows);
+    neap_frontier_model_clear(&s->m);
     free(s->values);
     free(s->sequence);
     neap_graph_destroy(s->graph);
 }
 
-/* Stage t ends with op t; before it come other ops, each once, in order. */
-static void check_stages(const sample *s)
+/* Frontier t ends with op t; before it come other ops, each once, in order. */
+static void check_frontiers(const sample *s)
 {
-    uint32_t stage = 0;
+    uint32_t frontier = 0;
     int64_t last = -1;
     for (size_t i = 0; i < s->rows.length; i++) {
         uint32_t op = s->rows.sequence[i];
-        assert_true(op > last && op <= stage);
-        last = op == stage ? -1 : (int64_t)op;
-        stage += op == stage;
+        assert_true(op > last && op <= frontier);
+        last = op == frontier ? -1 : (int64_t)op;
+        frontier += op == frontier;
     }
-    assert_int_equal(stage, neap_graph_op_count(s->graph));
+    assert_int_equal(frontier, neap_graph_op_count(s->graph));
 }
 
 static neap_verdict round_it(sample *s, double threshold, uint64_t *random)
 {
     const rounding how = {.threshold = threshold, .random = random};
-    neap_stage_rows_restart(&s->rows);
+    neap_frontier_rows_restart(&s->rows);
     assert_int_equal(neap_two_phase_round(&s->m, s->values, &how, &s->rows, NULL), NEAP_OK);
-    check_stages(s);
+    check_frontiers(s);
     return judge_sequence(s->graph, s->rows.sequence, s->rows.length, NULL);
 }
 
@@ -147,7 +148,7 @@ static void test_plans(void **state)
     for (uint64_t i = 0; i < count; i++) {
         sample s;
         sample_init(&s, &random);
-        if (neap_stage_model_values(&s.m, s.sequence, s.length, NULL, s.values)) {
+        if (neap_frontier_model_values(&s.m, s.sequence, s.length, NULL, s.values)) {
             known++;
             assert_true(round_it(&s, 0.5, NULL).ticks <= s.verdict.ticks);
             assert_true(s.rows.length <= s.length);
@@ -173,7 +174,8 @@ static void test_relaxations(void **state)
         highs_answer answer;
         bool complete;
         sample_init(&s, &random);
-        assert_int_equal(neap_stage_model_add_all_memory(&s.m, SIZE_MAX, &complete, NULL), NEAP_OK);
+        assert_int_equal(neap_frontier_model_add_all_memory(&s.m, SIZE_MAX, &complete, NULL),
+                         NEAP_OK);
         assert_int_equal(
             neap_highs_model_create(neap_allocator_system(), &s.m.lp, false, &nothing, &h, NULL),
             NEAP_OK);
@@ -200,16 +202,16 @@ static void test_failing(void **state)
     sample_init(&s, &random);
     draw_values(&random, &s);
     for (size_t from = 0; failed; from++) {
-        stage_rows rows;
+        frontier_rows rows;
         failing_allocator memory;
         failing_allocator_init(&memory);
         memory.fail_from = from;
         memory.fail_end = from + 1;
         s.m.allocator = &memory.base;
-        neap_status status = neap_stage_rows_init(&rows, &memory.base, s.graph, NULL);
+        neap_status status = neap_frontier_rows_init(&rows, &memory.base, s.graph, NULL);
         if (status == NEAP_OK)
             status = neap_two_phase_round(&s.m, s.values, &how, &rows, NULL);
-        neap_stage_rows_clear(&rows);
+        neap_frontier_rows_clear(&rows);
         failed = memory.failed;
         assert_int_equal(status, failed ? NEAP_NO_MEMORY : NEAP_OK);
         assert_null(memory.fault);

@@ -1,9 +1,9 @@
 /*
- * checkmate: the best plan whose stages end with the first runs, by mixed-integer programming.
+ * checkmate: the best plan whose frontiers end with the first runs, by mixed-integer programming.
  *
  * Jain, Jain, Nrusimha, Gholami, Abbeel, Keutzer, Stoica and Gonzalez, "Checkmate: Breaking the
  * Memory Wall with Optimal Tensor Rematerialization" (2020), problem (9), with HiGHS in place of
- * Gurobi. The program is stage_model.h's. On the way to the answer:
+ * Gurobi. The program is frontier_model.h's. On the way to the answer:
  *
  * 1. quick methods give a first plan, and its time rules out running slow ops again;
  * 2. the linear relaxation gives a bound, and its rounding better plans (two_phase.h);
@@ -11,7 +11,7 @@
  *    plan has it otherwise. Few are left;
  * 4. HiGHS solves what is left, looking only for better plans than the best so far.
  *
- * With form=unpartitioned the first runs may come in any stage (1a to 1f). The program is then
+ * With form=unpartitioned the first runs may come in any frontier (1a to 1f). The program is then
  * weak, so graphs small enough are searched through for the best of all plans (resident_search.h)
  * first. With model=paper the program is written as it is printed and left to HiGHS from nothing,
  * for the comparison of Appendix A (paper_model.h).
@@ -32,7 +32,8 @@ enum { GAPS, PAPER };
 
 static const neap_option options[] = {
     [FORM] = {.name = "form",
-              .meaning = "whether stage t ends with the first run of op t, or ops run in any stage",
+              .meaning =
+                  "whether frontier t ends with the first run of op t, or ops run in any frontier",
               .type = NEAP_OPTION_CHOICE,
               .choices = "partitioned|unpartitioned"},
     [MODEL] = {.name = "model",
@@ -70,16 +71,16 @@ typedef struct search {
 static neap_status round_relaxation(search *s, neap_diag *diag)
 {
     static const double thresholds[] = {0.5, 0.3, 0.7, 0.1, 0.9};
-    stage_rows rows;
-    neap_status status = neap_stage_rows_init(&rows, s->p->allocator, s->p->graph, diag);
+    frontier_rows rows;
+    neap_status status = neap_frontier_rows_init(&rows, s->p->allocator, s->p->graph, diag);
     for (size_t i = 0; i < sizeof thresholds / sizeof *thresholds && status == NEAP_OK; i++) {
         rounding how = {.threshold = thresholds[i]};
-        neap_stage_rows_restart(&rows);
+        neap_frontier_rows_restart(&rows);
         status = neap_two_phase_round(&s->relaxed.model, s->relaxed.values, &how, &rows, diag);
         if (status == NEAP_OK)
             status = neap_incumbent_offer_trimmed(&s->best, s->p, rows.sequence, rows.length, diag);
     }
-    neap_stage_rows_clear(&rows);
+    neap_frontier_rows_clear(&rows);
     return status;
 }
 
@@ -108,13 +109,13 @@ static double margin(const search *s)
    need not be a time that plans have. */
 static double cutoff(const search *s)
 {
-    const stage_model *m = &s->relaxed.model;
+    const frontier_model *m = &s->relaxed.model;
     int64_t step = neap_graph_tick_step(s->p->graph);
     if (cutoff_ticks(s) == INT64_MAX)
         return HUGE_VAL;
     if (s->best.ticks <= s->target_ticks)
-        return neap_stage_model_objective(m, s->best.ticks) - margin(s);
-    return neap_stage_model_objective(m, s->target_ticks / step * step) + margin(s);
+        return neap_frontier_model_objective(m, s->best.ticks) - margin(s);
+    return neap_frontier_model_objective(m, s->target_ticks / step * step) + margin(s);
 }
 
 /* Fixes every column that no better plan has otherwise. */
@@ -132,13 +133,13 @@ static void fix_columns(search *s)
 
 static neap_status offer_values(search *s, const double *values, neap_diag *diag)
 {
-    const stage_model *m = &s->relaxed.model;
-    size_t length = neap_stage_model_length(m, values);
+    const frontier_model *m = &s->relaxed.model;
+    size_t length = neap_frontier_model_length(m, values);
     uint32_t *sequence;
     neap_status status = NEAP_NEW(s->p->allocator, length, &sequence, diag);
     if (status != NEAP_OK)
         return status;
-    neap_stage_model_sequence(m, values, sequence);
+    neap_frontier_model_sequence(m, values, sequence);
     status = neap_incumbent_offer_trimmed(&s->best, s->p, sequence, length, diag);
     NEAP_DELETE(s->p->allocator, length, sequence);
     return status;
@@ -172,24 +173,24 @@ static void take_found(void *context, const double *values)
    for a better one. */
 static neap_status set_start(search *s, double *start, bool *expressible, neap_diag *diag)
 {
-    stage_model *m = &s->relaxed.model;
+    frontier_model *m = &s->relaxed.model;
     *expressible = false;
     if (cutoff_ticks(s) == INT64_MAX)
         return NEAP_OK;
     *expressible = cutoff_ticks(s) == s->best.ticks &&
-                   neap_stage_model_values(m, s->best.sequence, s->best.length, NULL, start);
-    return *expressible ? NEAP_OK : neap_stage_model_add_cutoff(m, cutoff(s), diag);
+                   neap_frontier_model_values(m, s->best.sequence, s->best.length, NULL, start);
+    return *expressible ? NEAP_OK : neap_frontier_model_add_cutoff(m, cutoff(s), diag);
 }
 
 /* Checks HiGHS's solution exactly; what it breaks becomes a row, and *again tells so. */
 static neap_status take_solution(search *s, const double *values, bool *again, neap_diag *diag)
 {
-    stage_model *m = &s->relaxed.model;
+    frontier_model *m = &s->relaxed.model;
     size_t added;
     bool covered = false;
-    neap_status status = neap_stage_model_add_memory(m, values, 1e-9, &added, diag);
+    neap_status status = neap_frontier_model_add_memory(m, values, 1e-9, &added, diag);
     if (status == NEAP_OK && added == 0)
-        status = neap_stage_model_add_cover(m, values, &covered, diag);
+        status = neap_frontier_model_add_cover(m, values, &covered, diag);
     *again = added > 0 || covered;
     if (status == NEAP_OK && !*again)
         status = offer_values(s, values, diag);
@@ -201,7 +202,7 @@ static neap_status take_solution(search *s, const double *values, bool *again, n
 static neap_status solve_once(search *s, bool *again, neap_diag *diag)
 {
     const planner *p = s->p;
-    stage_model *m = &s->relaxed.model;
+    frontier_model *m = &s->relaxed.model;
     highs_watch watch = {s, stop, show_progress, take_found};
     highs_model *highs = NULL;
     highs_answer answer = {0};
@@ -238,7 +239,7 @@ static neap_status solve_program(search *s, neap_diag *diag)
     bool complete, again = true;
     fix_columns(s);
     neap_status status =
-        neap_stage_model_add_all_memory(&s->relaxed.model, 300000, &complete, diag);
+        neap_frontier_model_add_all_memory(&s->relaxed.model, 300000, &complete, diag);
     while (again && status == NEAP_OK)
         status = solve_once(s, &again, diag);
     return status;
@@ -281,9 +282,9 @@ static neap_status run_paper(search *s, bool partitioned, neap_diag *diag)
 static neap_status run(search *s, neap_diag *diag)
 {
     const planner *p = s->p;
-    stage_form form = (stage_form)p->options[FORM];
+    frontier_form form = (frontier_form)p->options[FORM];
     if (p->options[MODEL] == PAPER)
-        return run_paper(s, form == STAGE_PARTITIONED, diag);
+        return run_paper(s, form == FRONTIER_PARTITIONED, diag);
     neap_status status = neap_relaxation_refuse_big(p, form, p->options[MOST_COLUMNS], diag);
     if (status == NEAP_OK)
         status = neap_incumbent_begin(&s->best, p, diag);
@@ -294,12 +295,12 @@ static neap_status run(search *s, neap_diag *diag)
     status = neap_frontier_search_improve(p, &s->best, (uint32_t)p->options[ROUNDS], diag);
     if (status != NEAP_OK || is_good_enough(s))
         return status;
-    if (form == STAGE_UNPARTITIONED)
+    if (form == FRONTIER_UNPARTITIONED)
         status = search_residents(s, diag);
     if (status != NEAP_OK || s->exhausted || s->stopped)
         return status;
     s->model_cutoff = cutoff_ticks(s);
-    stage_options model = {form, p->budget, s->model_cutoff};
+    frontier_options model = {form, p->budget, s->model_cutoff};
     status = neap_relaxation_solve(&s->relaxed, p, &model, s->best.ticks, diag);
     s->bound_ticks =
         s->relaxed.bound_ticks < s->model_cutoff ? s->relaxed.bound_ticks : s->model_cutoff;
@@ -307,7 +308,7 @@ static neap_status run(search *s, neap_diag *diag)
     s->stopped = s->relaxed.outcome == HIGHS_STOPPED;
     if (status != NEAP_OK || s->exhausted || s->stopped)
         return status;
-    if (form == STAGE_PARTITIONED && s->relaxed.outcome == HIGHS_SOLVED)
+    if (form == FRONTIER_PARTITIONED && s->relaxed.outcome == HIGHS_SOLVED)
         status = round_relaxation(s, diag);
     s->exhausted = cutoff_ticks(s) <= s->bound_ticks || s->relaxed.bound >= cutoff(s);
     if (status == NEAP_OK && !s->exhausted && !is_good_enough(s))
@@ -351,7 +352,7 @@ static neap_status plan_checkmate(const planner *p, draft *d, neap_diag *diag)
                 .diag = diag,
                 .bound_ticks = neap_graph_least_ticks(p->graph),
                 .lp_ticks = -1,
-                .scope = p->options[FORM] == STAGE_PARTITIONED ? "staged" : "passes"};
+                .scope = p->options[FORM] == FRONTIER_PARTITIONED ? "staged" : "passes"};
     int64_t target = neap_planner_target_ticks(p);
     s.target_ticks = target < INT64_MAX ? target : INT64_MAX - 1;
     neap_incumbent_init(&s.best, p);

@@ -72,7 +72,7 @@ typedef struct rounder {
     relaxation relaxed;
     incumbent first;   /* what quick methods found */
     incumbent rounded; /* what rounding found */
-    stage_rows rows;
+    frontier_rows rows;
     uint64_t random;
     int64_t bound_ticks;
     bool is_bounded; /* by the relaxation without an allowance ... */
@@ -105,7 +105,7 @@ static neap_status round_once(rounder *r, double eps, bool *fits, neap_diag *dia
     rounding how = {p->options[THRESHOLD], randomized ? &r->random : NULL};
     int64_t before = r->rounded.ticks;
     draft raw = {0};
-    neap_stage_rows_restart(&r->rows);
+    neap_frontier_rows_restart(&r->rows);
     neap_status status =
         neap_two_phase_round(&r->relaxed.model, r->relaxed.values, &how, &r->rows, diag);
     if (status == NEAP_OK)
@@ -134,7 +134,8 @@ static neap_status try_eps(rounder *r, double eps, bool *fits, neap_diag *diag)
     int64_t samples = p->options[ROUNDING] == RANDOMIZED ? (int64_t)p->options[SAMPLES] : 1;
     int64_t budget = (int64_t)((1 - eps) * (double)p->budget);
     int64_t least = neap_graph_floor_bytes(p->graph, NULL);
-    stage_options model = {STAGE_PARTITIONED, budget > least ? budget : least, r->first.ticks};
+    frontier_options model = {FRONTIER_PARTITIONED, budget > least ? budget : least,
+                              r->first.ticks};
     *fits = false;
     neap_relaxation_clear(&r->relaxed);
     neap_status status = neap_relaxation_solve(&r->relaxed, p, &model, r->first.ticks, diag);
@@ -219,13 +220,13 @@ static neap_status run(rounder *r, neap_diag *diag)
     const planner *p = r->p;
     int64_t floor_bytes = neap_graph_floor_bytes(p->graph, NULL);
     neap_status status =
-        neap_relaxation_refuse_big(p, STAGE_PARTITIONED, p->options[MOST_COLUMNS], diag);
+        neap_relaxation_refuse_big(p, FRONTIER_PARTITIONED, p->options[MOST_COLUMNS], diag);
     if (status == NEAP_OK)
         status = begin(r, diag);
     if (status != NEAP_OK || r->first.ticks <= neap_graph_least_ticks(p->graph) ||
         p->budget < floor_bytes)
         return status;
-    status = neap_stage_rows_init(&r->rows, p->allocator, p->graph, diag);
+    status = neap_frontier_rows_init(&r->rows, p->allocator, p->graph, diag);
     if (status == NEAP_OK)
         status = p->options[ALLOWANCE] == FIXED ? use_fixed_eps(r, diag) : search_eps(r, diag);
     return status;
@@ -278,7 +279,7 @@ static neap_status plan_checkmate_lp(const planner *p, draft *d, neap_diag *diag
         status = tell(&r, d, diag);
     if (status == NEAP_OK)
         finish(&r, d);
-    neap_stage_rows_clear(&r.rows);
+    neap_frontier_rows_clear(&r.rows);
     neap_relaxation_clear(&r.relaxed);
     neap_incumbent_clear(&r.first, p);
     neap_incumbent_clear(&r.rounded, p);

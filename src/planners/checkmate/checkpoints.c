@@ -88,7 +88,7 @@ neap_status neap_checkpoints_build(const planner *p, candidate_rule rule, checkp
     neap_status status = neap_chain_build(p->allocator, p->graph, &c->chain, diag);
     size_t n_forward = c->chain.n_forward;
     if (status == NEAP_OK)
-        status = neap_stage_rows_init(&c->rows, p->allocator, p->graph, diag);
+        status = neap_frontier_rows_init(&c->rows, p->allocator, p->graph, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(p->allocator, n_forward + 1, &c->ops, diag);
     if (status == NEAP_OK)
@@ -115,7 +115,7 @@ void neap_checkpoints_clear(checkpoints *c)
     NEAP_DELETE(c->allocator, n_values, c->is_read_on);
     NEAP_DELETE(c->allocator, n_values, c->is_kept);
     NEAP_DELETE(c->allocator, n_values, c->is_resident);
-    neap_stage_rows_clear(&c->rows);
+    neap_frontier_rows_clear(&c->rows);
     neap_chain_clear(&c->chain);
 }
 
@@ -175,10 +175,10 @@ static void drop_segments(checkpoints *c, uint32_t end)
 
 static neap_status append_row(checkpoints *c, uint32_t op, neap_diag *diag)
 {
-    const stage_row row = {
-        .op = op, .is_resident = neap_stage_residence_of_bools, .context = c->is_resident};
-    stage_rows *rows = &c->rows;
-    neap_status status = neap_stage_rows_append(rows, &row, diag);
+    const frontier_row row = {
+        .op = op, .is_resident = neap_frontier_residence_of_bools, .context = c->is_resident};
+    frontier_rows *rows = &c->rows;
+    neap_status status = neap_frontier_rows_append(rows, &row, diag);
     if (status != NEAP_OK)
         return status;
     for (size_t at = rows->last_row; at < rows->length; at++) {
@@ -196,7 +196,7 @@ neap_status neap_checkpoints_lower(const planner *p, draft *d, checkpoints *c, c
     neap_status status = NEAP_OK;
     for (uint32_t v = 0; v < neap_graph_value_count(c->graph); v++)
         c->is_resident[v] = false;
-    neap_stage_rows_restart(&c->rows);
+    neap_frontier_rows_restart(&c->rows);
     for (uint32_t o = 0; o < n_ops && status == NEAP_OK; o++) {
         if (o == c->chain.n_forward)
             drop_segments(c, end);

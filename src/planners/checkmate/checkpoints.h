@@ -15,7 +15,7 @@
 #ifndef NEAP_PLANNERS_CHECKPOINTS_H
 #define NEAP_PLANNERS_CHECKPOINTS_H
 
-#include "planners/checkmate/stage_rows.h"
+#include "planners/checkmate/frontier_rows.h"
 #include "planners/common/planner.h"
 
 #include <neap/chain.h>
@@ -36,7 +36,7 @@ typedef struct checkpoints {
     bool *is_read_on;  /* per storage: a later forward op reads it, and it is no side storage */
     bool *is_kept;     /* per storage: lies on a checkpoint */
     bool *is_resident; /* per value */
-    stage_rows rows;
+    frontier_rows rows;
 } checkpoints;
 
 /* Fine to clear after a failure. */
@@ -51,8 +51,8 @@ void neap_checkpoints_clear(checkpoints *c);
  * When it is over, checkpoints stay, and everything made behind the last of them: dropping that
  * would only have it computed again at once. So candidate n, at which the pass turns, begins no
  * segment. The backward pass computes again what an op needs and is not there, from what is (see
- * stage_rows.h), and keeps it from then on; so no op runs more than twice. A value leaves after its
- * last use in all that.
+ * frontier_rows.h), and keeps it from then on; so no op runs more than twice. A value leaves after
+ * its last use in all that.
  */
 neap_status neap_checkpoints_lower(const planner *p, draft *d, checkpoints *c, const bool *chosen,
                                    neap_diag *diag);

@@ -23,7 +23,7 @@ typedef struct builder {
     uint32_t *deps_start; /* n + 1: DEPS[k] is deps[deps_start[k] ...], each once */
     uint32_t *deps;
     size_t deps_capacity;
-    int32_t *FREE; /* parallel to deps: FREE[t][i][k] of the stage at hand */
+    int32_t *FREE; /* parallel to deps: FREE[t][i][k] of the frontier at hand */
 } builder;
 
 /* ---- What the paper has ---- */
@@ -59,8 +59,8 @@ uint64_t neap_paper_model_columns(const neap_graph *graph, bool partitioned)
 {
     uint64_t n = neap_graph_op_count(graph), columns = 0;
     for (uint32_t k = 0; k < n; k++) {
-        uint64_t stages = partitioned ? n - k : n;
-        columns += stages * (4 + neap_graph_op(graph, k)->n_inputs);
+        uint64_t frontiers = partitioned ? n - k : n;
+        columns += frontiers * (4 + neap_graph_op(graph, k)->n_inputs);
     }
     return columns + n;
 }
@@ -75,14 +75,14 @@ static int32_t R(const builder *b, uint32_t t, uint32_t k)
     return column_at(b->m->R, b, t, k);
 }
 
-/* Of the stage behind the last too, where nothing is kept but outputs. */
+/* Of the frontier behind the last too, where nothing is kept but outputs. */
 static int32_t S(const builder *b, uint32_t t, uint32_t i)
 {
     return t < b->n ? column_at(b->m->S, b, t, i) : PAPER_ZERO;
 }
 
-/* Whether S is the constant 1: behind the last stage, for an output. The paper's v_n is the last to
-   run, and needs no word about that. */
+/* Whether S is the constant 1: behind the last frontier, for an output. The paper's v_n is the last
+   to run, and needs no word about that. */
 static bool stays(const builder *b, uint32_t t, uint32_t i)
 {
     return t == b->n && !b->terminal && neap_graph_is_output(b->graph, b->value[i]);
@@ -174,7 +174,8 @@ static void add_schedule_columns(builder *b)
         }
 }
 
-/* What is there at an op, (1b), or kept into stage t, (1c): `what` <= R + S of stage `from`. */
+/* What is there at an op, (1b), or kept into frontier t, (1c): `what` <= R + S of
+   frontier `from`. */
 static void add_presence(builder *b, int32_t what, uint32_t from, uint32_t i)
 {
     neap_sparse_row_begin(b->lp);
@@ -261,7 +262,7 @@ static double bytes_of(const builder *b, uint32_t k)
     return (double)neap_graph_value(b->graph, b->value[k])->bytes * b->bytes_scale;
 }
 
-/* U[t][0] of the paper: what a stage begins with. */
+/* U[t][0] of the paper: what a frontier begins with. */
 static int32_t add_first_use(builder *b, uint32_t t)
 {
     int32_t use = neap_sparse_column(b->lp, 0, 1, 0, false);
@@ -283,14 +284,14 @@ static void add_freed(builder *b, uint32_t t, uint32_t k)
         add(b, R(b, t, k), bytes_of(b, k));
 }
 
-static void add_stage(builder *b, uint32_t t)
+static void add_frontier(builder *b, uint32_t t)
 {
     uint32_t end = b->m->partitioned ? t + 1 : b->n; /* of the ops that may run */
     for (uint32_t k = 0; k < end; k++)
         for (uint32_t e = b->deps_start[k]; e < b->deps_start[k + 1]; e++)
             b->FREE[e] = add_free(b, t, b->deps[e], k);
     int32_t before = add_first_use(b, t);
-    /* Partitioned, U is the same for all ops that the stage has not: one of them will do. */
+    /* Partitioned, U is the same for all ops that the frontier has not: one of them will do. */
     for (uint32_t k = 0; k < end + (end < b->n ? 1 : 0); k++) {
         int32_t use = neap_sparse_column(b->lp, 0, 1, 0, false);
         neap_sparse_row_begin(b->lp);
@@ -340,7 +341,7 @@ neap_status neap_paper_model_build(paper_model *m, neap_allocator *allocator,
         add_presences(&b);
         add_completion(&b);
         for (uint32_t t = 0; t < n && !m->lp.failed; t++)
-            add_stage(&b, t);
+            add_frontier(&b, t);
         status = neap_sparse_model_status(&m->lp, diag);
     }
     NEAP_DELETE(allocator, n, b.value);

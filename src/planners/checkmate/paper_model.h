@@ -1,22 +1,23 @@
 /*
- * Checkmate's program as Jain et al. 2020 print it, to compare with stage_model.h's.
+ * Checkmate's program as Jain et al. 2020 print it, to compare with frontier_model.h's.
  *
  * Columns R, S, FREE and U; rows (1b), (1c), (2), (3), (4) with the elimination of section 4.8,
  * (7b), (7c); bounds (1f), (7a), U <= budget. Partitioned: (8a) to (8c), where what is zero gets no
- * column. Unpartitioned: (1d) and (1e). Kappa in (7c) is the most that num_hazards can be. Stages
- * and ops are numbered from 0 here.
+ * column. Unpartitioned: (1d) and (1e). Kappa in (7c) is the most that num_hazards can be.
+ * Frontiers and ops are numbered from 0 here.
  *
  * Fixed bytes and inputs are the constants of (2). Our graphs ask for more than the paper's, which
  * end in one node v_n that everything leads to; where a graph is not like that,
  *
  * - every op runs at least once: (1e) for each of them;
- * - outputs are resident at the end: S of a stage behind the last is 1 for them;
+ * - outputs are resident at the end: S of a frontier behind the last is 1 for them;
  * - FREE[t][k][k], which 4.8 leaves out because a better plan would not run k, is R[t][k] for an op
  *   whose value nothing reads: it has to run all the same.
  *
- * U counts a value twice that is kept and made again, and a kept one that is not read in a stage to
- * the stage's end. Neither helps, so the best plans are those of stage_model.h and the judge. The
- * relaxations differ, and by how much is what Appendix A is about (bench/checkmate_appendix_a).
+ * U counts a value twice that is kept and made again, and a kept one that is not read in a frontier
+ * to the frontier's end. Neither helps, so the best plans are those of frontier_model.h and the
+ * judge. The relaxations differ, and by how much is what Appendix A is about
+ * (bench/checkmate_appendix_a).
  *
  * The paper has no views, workspaces, variants or ops with several outputs.
  */
@@ -33,9 +34,9 @@ typedef struct paper_model {
     neap_allocator *allocator;
     const neap_graph *graph;
     bool partitioned;
-    uint32_t n; /* ops, and stages */
+    uint32_t n; /* ops, and frontiers */
     sparse_model lp;
-    int32_t *R, *S;     /* n x n, by stage: a column or PAPER_ZERO */
+    int32_t *R, *S;     /* n x n, by frontier: a column or PAPER_ZERO */
     double ticks_scale; /* the objective counts thousandths of every op's time once */
 } paper_model;
 

@@ -23,13 +23,13 @@ int64_t neap_graph_tick_step(const neap_graph *graph)
     for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
         const neap_op *op = neap_graph_op(graph, o);
         for (uint32_t q = 0; q < op->n_variants; q++)
-            if (!neap_stage_variant_is_dominated(op, q))
+            if (!neap_frontier_variant_is_dominated(op, q))
                 step = greatest_divisor(step, op->variants[q].ticks);
     }
     return step > 0 ? step : 1;
 }
 
-int64_t neap_relaxation_bound_ticks(const stage_model *m, double bound)
+int64_t neap_relaxation_bound_ticks(const frontier_model *m, double bound)
 {
     int64_t least = neap_graph_least_ticks(m->graph), step = neap_graph_tick_step(m->graph);
     double extra = floor(bound / m->ticks_scale);
@@ -40,10 +40,10 @@ int64_t neap_relaxation_bound_ticks(const stage_model *m, double bound)
     return ticks > least ? ticks : least;
 }
 
-neap_status neap_relaxation_refuse_big(const planner *p, stage_form form, double most_columns,
+neap_status neap_relaxation_refuse_big(const planner *p, frontier_form form, double most_columns,
                                        neap_diag *diag)
 {
-    stage_size size = neap_stage_model_size(p->graph, form);
+    frontier_size size = neap_frontier_model_size(p->graph, form);
     if ((double)size.columns <= most_columns)
         return NEAP_OK;
     return neap_fail(diag, NEAP_UNSUPPORTED,
@@ -76,25 +76,26 @@ static void note(relaxation *x, double objective)
         x->bound_ticks = ticks;
 }
 
-static neap_status build(relaxation *x, const planner *p, const stage_options *options,
+static neap_status build(relaxation *x, const planner *p, const frontier_options *options,
                          neap_diag *diag)
 {
     x->watch = (highs_watch){.context = x, .stop = stop};
-    neap_status status = neap_stage_model_build(&x->model, p->allocator, p->graph, options, diag);
+    neap_status status =
+        neap_frontier_model_build(&x->model, p->allocator, p->graph, options, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(p->allocator, x->model.lp.n_columns, &x->values, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(p->allocator, x->model.lp.n_columns, &x->reduced, diag);
     size_t added;
-    if (status == NEAP_OK) /* the rows that keeping everything would break, one a stage */
-        status = neap_stage_model_add_memory(&x->model, x->model.lp.upper, 0, &added, diag);
+    if (status == NEAP_OK) /* the rows that keeping everything would break, one a frontier */
+        status = neap_frontier_model_add_memory(&x->model, x->model.lp.upper, 0, &added, diag);
     if (status == NEAP_OK)
         status =
             neap_highs_model_create(p->allocator, &x->model.lp, false, &x->watch, &x->highs, diag);
     return status;
 }
 
-neap_status neap_relaxation_solve(relaxation *x, const planner *p, const stage_options *options,
+neap_status neap_relaxation_solve(relaxation *x, const planner *p, const frontier_options *options,
                                   int64_t best_ticks, neap_diag *diag)
 {
     *x = (relaxation){.p = p,
@@ -114,7 +115,7 @@ neap_status neap_relaxation_solve(relaxation *x, const planner *p, const stage_o
         if (answer.outcome != HIGHS_SOLVED)
             return NEAP_OK;
         note(x, answer.objective);
-        status = neap_stage_model_add_memory(&x->model, x->values, 1e-7, &added, diag);
+        status = neap_frontier_model_add_memory(&x->model, x->values, 1e-7, &added, diag);
     }
     return status;
 }
@@ -127,6 +128,6 @@ void neap_relaxation_clear(relaxation *x)
         NEAP_DELETE(x->p->allocator, n_columns, x->values);
         NEAP_DELETE(x->p->allocator, n_columns, x->reduced);
     }
-    neap_stage_model_clear(&x->model);
+    neap_frontier_model_clear(&x->model);
     *x = (relaxation){0};
 }

@@ -6,11 +6,11 @@
 #define NEAP_PLANNERS_RELAXATION_H
 
 #include "lp/highs_model.h"
-#include "planners/checkmate/stage_model.h"
+#include "planners/checkmate/frontier_model.h"
 #include "planners/common/planner.h"
 
 typedef struct relaxation {
-    stage_model model;
+    frontier_model model;
     highs_model *highs;
     highs_watch watch;
     const planner *p;
@@ -32,19 +32,19 @@ typedef struct relaxation {
 
 /* NEAP_UNSUPPORTED, with the size and what to use instead, for a graph whose program would have
    more columns. Nothing is built. */
-neap_status neap_relaxation_refuse_big(const planner *p, stage_form form, double most_columns,
+neap_status neap_relaxation_refuse_big(const planner *p, frontier_form form, double most_columns,
                                        neap_diag *diag);
 
 /*
  * Builds and solves it. neap_relaxation_clear is needed after a failure too. `best_ticks` is shown
  * as progress; INT64_MAX: none.
  */
-neap_status neap_relaxation_solve(relaxation *x, const planner *p, const stage_options *options,
+neap_status neap_relaxation_solve(relaxation *x, const planner *p, const frontier_options *options,
                                   int64_t best_ticks, neap_diag *diag);
 void neap_relaxation_clear(relaxation *x);
 
 /* A bound in the model's units as ticks: rounded up to what a sum of the ops' times can be. */
-int64_t neap_relaxation_bound_ticks(const stage_model *m, double bound);
+int64_t neap_relaxation_bound_ticks(const frontier_model *m, double bound);
 /* The greatest common divisor of the ticks of all variants worth having: the times of no two plans
    of those are nearer than this. */
 int64_t neap_graph_tick_step(const neap_graph *graph);

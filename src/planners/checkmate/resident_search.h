@@ -1,6 +1,6 @@
 /*
  * The least time of all plans of a tiny graph within a budget: any order, as many recomputations as
- * help, one variant an op for all its runs. No stages, no solver: a shortest path.
+ * help, one variant an op for all its runs. No frontiers, no solver: a shortest path.
  *
  * A state is the set of values that are resident, and a mark for each op that has run without
  * leaving anything that matters. That is enough: an op has run if a value of its is resident or if

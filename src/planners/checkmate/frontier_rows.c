@@ -1,4 +1,4 @@
-#include "planners/checkmate/stage_rows.h"
+#include "planners/checkmate/frontier_rows.h"
 
 #include "base/fail.h"
 #include "base/memory.h"
@@ -6,33 +6,33 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-bool neap_stage_residence_of_bools(const void *context, uint32_t value)
+bool neap_frontier_residence_of_bools(const void *context, uint32_t value)
 {
     const bool *is_resident = context;
     return is_resident[value];
 }
 
-neap_status neap_stage_rows_init(stage_rows *rows, neap_allocator *allocator,
-                                 const neap_graph *graph, neap_diag *diag)
+neap_status neap_frontier_rows_init(frontier_rows *rows, neap_allocator *allocator,
+                                    const neap_graph *graph, neap_diag *diag)
 {
-    *rows = (stage_rows){.allocator = neap_allocator_or_system(allocator), .graph = graph};
+    *rows = (frontier_rows){.allocator = neap_allocator_or_system(allocator), .graph = graph};
     return NEAP_NEW(rows->allocator, neap_graph_op_count(graph), &rows->marks, diag);
 }
 
-void neap_stage_rows_clear(stage_rows *rows)
+void neap_frontier_rows_clear(frontier_rows *rows)
 {
     if (rows->marks)
         NEAP_DELETE(rows->allocator, neap_graph_op_count(rows->graph), rows->marks);
     NEAP_DELETE(rows->allocator, rows->capacity, rows->sequence);
-    *rows = (stage_rows){0};
+    *rows = (frontier_rows){0};
 }
 
-void neap_stage_rows_restart(stage_rows *rows)
+void neap_frontier_rows_restart(frontier_rows *rows)
 {
     rows->length = rows->last_row = 0;
 }
 
-static neap_status add_op(stage_rows *rows, uint32_t op, neap_diag *diag)
+static neap_status add_op(frontier_rows *rows, uint32_t op, neap_diag *diag)
 {
     if (rows->marks[op] == rows->epoch)
         return NEAP_OK;
@@ -45,8 +45,8 @@ static neap_status add_op(stage_rows *rows, uint32_t op, neap_diag *diag)
     return NEAP_OK;
 }
 
-/* Constraints (1b) and (1c): what is not there is computed in this stage. */
-static neap_status need_value(stage_rows *rows, const stage_row *row, uint32_t value,
+/* Constraints (1b) and (1c): what is not there is computed in this frontier. */
+static neap_status need_value(frontier_rows *rows, const frontier_row *row, uint32_t value,
                               neap_diag *diag)
 {
     uint32_t maker = neap_graph_value(rows->graph, value)->producer;
@@ -61,7 +61,7 @@ static neap_status need_value(stage_rows *rows, const stage_row *row, uint32_t v
 }
 
 /* The part of the sequence that holds the row is the search's work list as well. */
-static neap_status collect(stage_rows *rows, const stage_row *row, neap_diag *diag)
+static neap_status collect(frontier_rows *rows, const frontier_row *row, neap_diag *diag)
 {
     neap_status status = add_op(rows, row->op, diag);
     for (size_t i = 0; i < row->n_wanted && status == NEAP_OK; i++)
@@ -80,7 +80,7 @@ static int compare_ops(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-neap_status neap_stage_rows_append(stage_rows *rows, const stage_row *row, neap_diag *diag)
+neap_status neap_frontier_rows_append(frontier_rows *rows, const frontier_row *row, neap_diag *diag)
 {
     size_t last_row = rows->last_row;
     rows->epoch++;

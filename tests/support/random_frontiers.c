@@ -1,4 +1,4 @@
-#include "random_stages.h"
+#include "random_frontiers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "planners/checkmate/stage_rows.h"
+#include "planners/checkmate/frontier_rows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static bool is_used(const neap_graph *graph, uint32_t value)
     return n_readers > 0 || neap_graph_is_output(graph, value);
 }
 
-/* Row t + 1 of S: what is resident when stage t has ended, and must be. Returns how many. */
+/* Row t + 1 of S: what is resident when frontier t has ended, and must be. Returns how many. */
 static size_t draw_row(random_source *random, const neap_graph *graph, uint32_t t, uint32_t share,
                        bool *next, uint32_t *wanted)
 {
@@ -37,28 +37,28 @@ static size_t draw_row(random_source *random, const neap_graph *graph, uint32_t 
     return n;
 }
 
-uint32_t *random_stages(random_source *random, const neap_graph *graph, size_t *length)
+uint32_t *random_frontiers(random_source *random, const neap_graph *graph, size_t *length)
 {
     size_t n_values = neap_graph_value_count(graph);
     bool *before = calloc(n_values + 1, sizeof *before), *next = calloc(n_values + 1, sizeof *next);
     uint32_t *wanted = calloc(n_values + 1, sizeof *wanted), share = random_below(random, 101);
-    stage_rows rows;
+    frontier_rows rows;
     assert_true(before && next && wanted);
-    assert_int_equal(neap_stage_rows_init(&rows, NULL, graph, NULL), NEAP_OK);
+    assert_int_equal(neap_frontier_rows_init(&rows, NULL, graph, NULL), NEAP_OK);
     for (uint32_t t = 0; t < neap_graph_op_count(graph); t++) {
-        stage_row row = {.op = t,
-                         .is_resident = neap_stage_residence_of_bools,
-                         .context = before,
-                         .wanted = wanted,
-                         .n_wanted = draw_row(random, graph, t, share, next, wanted)};
-        assert_int_equal(neap_stage_rows_append(&rows, &row, NULL), NEAP_OK);
+        frontier_row row = {.op = t,
+                            .is_resident = neap_frontier_residence_of_bools,
+                            .context = before,
+                            .wanted = wanted,
+                            .n_wanted = draw_row(random, graph, t, share, next, wanted)};
+        assert_int_equal(neap_frontier_rows_append(&rows, &row, NULL), NEAP_OK);
         memcpy(before, next, n_values * sizeof *before);
     }
     uint32_t *sequence = malloc((rows.length + 1) * sizeof *sequence);
     assert_non_null(sequence);
     memcpy(sequence, rows.sequence, rows.length * sizeof *sequence);
     *length = rows.length;
-    neap_stage_rows_clear(&rows);
+    neap_frontier_rows_clear(&rows);
     free(before);
     free(next);
     free(wanted);

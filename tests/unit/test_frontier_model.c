@@ -1,9 +1,9 @@
 /*
- * stage_model: a compute sequence in stages is a solution of the program exactly within the budget
- * that is its peak by the judge, and its objective is the judge's time; what any multipliers prove
- * is below the best of all plans in stages, found by trying them all.
+ * frontier_model: a compute sequence in frontiers is a solution of the program exactly within the
+ * budget that is its peak by the judge, and its objective is the judge's time; what any multipliers
+ * prove is below the best of all plans in frontiers, found by trying them all.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_stage_model     for other, and more, graphs
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_frontier_model     for other, and more, graphs
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 #include "lp/highs_model.h"
+#include "planners/checkmate/frontier_model.h"
 #include "planners/checkmate/relaxation.h"
-#include "planners/checkmate/stage_model.h"
-#include "random_stages.h"
+#include "random_frontiers.h"
 #include "random_training.h"
 #include "settings.h"
 #include "small_graphs.h"
@@ -28,11 +28,11 @@
 
 #define SHARE ONE_IN(5)
 
-static void build(stage_model *m, const neap_graph *graph, stage_form form, int64_t budget,
+static void build(frontier_model *m, const neap_graph *graph, frontier_form form, int64_t budget,
                   int64_t cutoff)
 {
-    const stage_options options = {form, budget, cutoff};
-    assert_int_equal(neap_stage_model_build(m, neap_allocator_system(), graph, &options, NULL),
+    const frontier_options options = {form, budget, cutoff};
+    assert_int_equal(neap_frontier_model_build(m, neap_allocator_system(), graph, &options, NULL),
                      NEAP_OK);
 }
 
@@ -43,10 +43,10 @@ static double *new_numbers(size_t count)
     return numbers;
 }
 
-static void add_all(stage_model *m)
+static void add_all(frontier_model *m)
 {
     bool complete;
-    assert_int_equal(neap_stage_model_add_all_memory(m, SIZE_MAX, &complete, NULL), NEAP_OK);
+    assert_int_equal(neap_frontier_model_add_all_memory(m, SIZE_MAX, &complete, NULL), NEAP_OK);
     assert_true(complete);
 }
 
@@ -70,17 +70,17 @@ static void judge_sample(sample *s)
  * were none. Without them the sequence is still one, but its peak may be another. */
 static bool thin_out(sample *s)
 {
-    stage_model m;
+    frontier_model m;
     size_t kept = 0, before = s->length;
-    build(&m, s->graph, STAGE_PARTITIONED, s->peak, INT64_MAX);
-    for (size_t i = 0, stage = 0; i < before; i++) {
+    build(&m, s->graph, FRONTIER_PARTITIONED, s->peak, INT64_MAX);
+    for (size_t i = 0, frontier = 0; i < before; i++) {
         uint32_t op = s->sequence[i];
-        if (m.run[stage * m.n_ops + op] != STAGE_ZERO)
+        if (m.run[frontier * m.n_ops + op] != FRONTIER_ZERO)
             s->sequence[kept++] = op;
-        stage += op == stage;
+        frontier += op == frontier;
     }
     s->length = kept;
-    neap_stage_model_clear(&m);
+    neap_frontier_model_clear(&m);
     judge_sample(s);
     return kept < before;
 }
@@ -89,7 +89,7 @@ static sample draw_sample(random_source *random, bool training)
 {
     sample s = {.graph =
                     training ? random_training_graph(random, 6, false) : random_graph(random, 12)};
-    s.sequence = random_stages(random, s.graph, &s.length);
+    s.sequence = random_frontiers(random, s.graph, &s.length);
     s.variants = random_variants(random, s.graph);
     judge_sample(&s);
     return s;
@@ -103,7 +103,7 @@ static void sample_clear(sample *s)
 }
 
 /* Added up column by column: each is a whole number of ticks, the sum of doubles is not. */
-static int64_t ticks_of(const stage_model *m, const double *values)
+static int64_t ticks_of(const frontier_model *m, const double *values)
 {
     int64_t ticks = m->certain_ticks;
     double objective = 0;
@@ -111,66 +111,66 @@ static int64_t ticks_of(const stage_model *m, const double *values)
         ticks += values[j] > 0 ? llround(m->lp.cost[j] / m->ticks_scale) : 0;
         objective += m->lp.cost[j] * values[j];
     }
-    double error = (double)(neap_stage_model_ticks(m, objective) - ticks);
+    double error = (double)(neap_frontier_model_ticks(m, objective) - ticks);
     assert_true(fabs(error) <= 1e-14 * (double)ticks);
-    assert_true(fabs(neap_stage_model_objective(m, ticks) - objective) <=
+    assert_true(fabs(neap_frontier_model_objective(m, ticks) - objective) <=
                 1e-14 * (1000 + objective));
     return ticks;
 }
 
 /* From the sequence to values and back. */
-static void check_same(const stage_model *m, const sample *s, const double *values)
+static void check_same(const frontier_model *m, const sample *s, const double *values)
 {
-    assert_int_equal(neap_stage_model_length(m, values), s->length);
+    assert_int_equal(neap_frontier_model_length(m, values), s->length);
     uint32_t *again = malloc((s->length + 1) * sizeof *again);
     assert_non_null(again);
-    neap_stage_model_sequence(m, values, again);
+    neap_frontier_model_sequence(m, values, again);
     assert_memory_equal(again, s->sequence, s->length * sizeof *again);
     free(again);
     assert_true(ticks_of(m, values) == s->ticks);
 }
 
 /* The three ways to memory rows agree: the sequence fits, or it does not. */
-static void check_memory(stage_model *m, const double *values, bool fits)
+static void check_memory(frontier_model *m, const double *values, bool fits)
 {
     size_t added, n_rows = m->lp.n_rows;
     bool covered;
-    assert_int_equal(neap_stage_model_add_cover(m, values, &covered, NULL), NEAP_OK);
+    assert_int_equal(neap_frontier_model_add_cover(m, values, &covered, NULL), NEAP_OK);
     assert_true(covered == !fits);
-    assert_true(neap_stage_model_satisfied(m, values, 1e-9) == fits);
+    assert_true(neap_frontier_model_satisfied(m, values, 1e-9) == fits);
     if (covered) /* as before, for the next way */
         m->lp.n_entries = (size_t)m->lp.row_start[n_rows];
     m->lp.n_rows = n_rows;
-    assert_true(neap_stage_model_satisfied(m, values, 1e-9));
-    assert_int_equal(neap_stage_model_add_memory(m, values, 0, &added, NULL), NEAP_OK);
+    assert_true(neap_frontier_model_satisfied(m, values, 1e-9));
+    assert_int_equal(neap_frontier_model_add_memory(m, values, 0, &added, NULL), NEAP_OK);
     assert_true((added == 0) == fits);
-    assert_true(neap_stage_model_satisfied(m, values, 1e-9) == fits);
+    assert_true(neap_frontier_model_satisfied(m, values, 1e-9) == fits);
     add_all(m);
-    assert_true(neap_stage_model_satisfied(m, values, 1e-9) == fits);
-    assert_int_equal(neap_stage_model_add_memory(m, m->lp.upper, 0, &added, NULL), NEAP_OK);
+    assert_true(neap_frontier_model_satisfied(m, values, 1e-9) == fits);
+    assert_int_equal(neap_frontier_model_add_memory(m, m->lp.upper, 0, &added, NULL), NEAP_OK);
     assert_int_equal(added, 0); /* all that anything could violate is in */
 }
 
 /* False where the program has ruled the sequence out. */
-static bool check_sample(const sample *s, stage_form form, int64_t budget)
+static bool check_sample(const sample *s, frontier_form form, int64_t budget)
 {
-    stage_model m;
+    frontier_model m;
     build(&m, s->graph, form, budget, INT64_MAX);
-    stage_size most = neap_stage_model_size(s->graph, form);
+    frontier_size most = neap_frontier_model_size(s->graph, form);
     double *values = new_numbers(m.lp.n_columns);
-    bool known = neap_stage_model_values(&m, s->sequence, s->length, s->variants, values);
+    bool known = neap_frontier_model_values(&m, s->sequence, s->length, s->variants, values);
     assert_true(m.n_slots <= most.columns);
     if (known) {
         check_same(&m, s, values);
         check_memory(&m, values, budget >= s->peak);
     }
     free(values);
-    neap_stage_model_clear(&m);
+    neap_frontier_model_clear(&m);
     return known;
 }
 
 /* "The MILP's peak equals the judge's." */
-static void check_form(uint64_t seed, uint64_t count, stage_form form)
+static void check_form(uint64_t seed, uint64_t count, frontier_form form)
 {
     random_source random = {setting("NEAP_TEST_SEED", seed)};
     count = setting("NEAP_TEST_COUNT", count);
@@ -178,7 +178,7 @@ static void check_form(uint64_t seed, uint64_t count, stage_form form)
     print_message("seed %" PRIu64 ", %" PRIu64 " graphs\n", random.state, count);
     for (uint64_t i = 0; i < count; i++) {
         sample s = draw_sample(&random, i % 3 > 0);
-        while (form == STAGE_PARTITIONED && thin_out(&s))
+        while (form == FRONTIER_PARTITIONED && thin_out(&s))
             ;
         bool is_known = check_sample(&s, form, s.peak);
         known += is_known;
@@ -199,13 +199,13 @@ static void check_form(uint64_t seed, uint64_t count, stage_form form)
 static void test_partitioned(void **state)
 {
     (void)state;
-    check_form(20240901, 6000 / SHARE, STAGE_PARTITIONED);
+    check_form(20240901, 6000 / SHARE, FRONTIER_PARTITIONED);
 }
 
 static void test_unpartitioned(void **state)
 {
     (void)state;
-    check_form(20240902, 1500 / SHARE, STAGE_UNPARTITIONED);
+    check_form(20240902, 1500 / SHARE, FRONTIER_UNPARTITIONED);
 }
 
 /* x 10 -> a 100 -> b 50 -> c 100; a and c -> d 10: 260 bytes at c, or 220 with a made again. */
@@ -218,17 +218,17 @@ static const char detour_graph[] =
 static void expect_known(const neap_graph *graph, int64_t budget, int64_t cutoff,
                          const char *digits, bool expected)
 {
-    stage_model m;
+    frontier_model m;
     uint32_t sequence[16];
     size_t length = strlen(digits);
-    build(&m, graph, STAGE_PARTITIONED, budget, cutoff);
+    build(&m, graph, FRONTIER_PARTITIONED, budget, cutoff);
     double *values = new_numbers(m.lp.n_columns);
     for (size_t i = 0; i < length; i++)
         sequence[i] = (uint32_t)(digits[i] - '0');
-    if (neap_stage_model_values(&m, sequence, length, NULL, values) != expected)
+    if (neap_frontier_model_values(&m, sequence, length, NULL, values) != expected)
         fail_msg("%s within %" PRId64 " bytes", digits, budget);
     free(values);
-    neap_stage_model_clear(&m);
+    neap_frontier_model_clear(&m);
 }
 
 /* What the graph, the budget and the cutoff tell beforehand. */
@@ -242,7 +242,7 @@ static void test_what_is_ruled_out(void **state)
     expect_known(graph, 220, INT64_MAX, "00123", false);  /* all fits until then */
     expect_known(graph, 220, INT64_MAX, "012013", true);  /* to no end, but in its place */
     expect_known(graph, 220, INT64_MAX, "012103", false); /* out of order */
-    expect_known(graph, 220, INT64_MAX, "01230", false);  /* behind the last stage */
+    expect_known(graph, 220, INT64_MAX, "01230", false);  /* behind the last frontier */
     expect_known(graph, 220, 5 * second, "0123", true);
     expect_known(graph, 220, 5 * second, "01203", false); /* no time for it */
     expect_known(graph, 220, 5 * second + 1, "01203", true);
@@ -264,8 +264,8 @@ static bool has_variants(const neap_graph *graph)
     return false;
 }
 
-/* Of a stage's earlier ops any may run: the bits of `choice`, n (n - 1) / 2 of them, say which. */
-static size_t write_stages(uint32_t n_ops, uint32_t choice, uint32_t *sequence)
+/* Of a frontier's earlier ops any may run; the bits of `choice`, n (n - 1) / 2, say which. */
+static size_t write_frontiers(uint32_t n_ops, uint32_t choice, uint32_t *sequence)
 {
     size_t length = 0;
     for (uint32_t t = 0; t < n_ops; t++) {
@@ -277,13 +277,13 @@ static size_t write_stages(uint32_t n_ops, uint32_t choice, uint32_t *sequence)
     return length;
 }
 
-/* The least ticks of all plans in stages within the budget; -1: none. */
+/* The least ticks of all plans in frontiers within the budget; -1: none. */
 static int64_t best_ticks(const neap_graph *graph, int64_t budget)
 {
     uint32_t n = neap_graph_op_count(graph), sequence[MOST_OPS * MOST_OPS];
     int64_t best = -1;
     for (uint32_t choice = 0; choice < UINT32_C(1) << n * (n - 1) / 2; choice++) {
-        size_t length = write_stages(n, choice, sequence);
+        size_t length = write_frontiers(n, choice, sequence);
         neap_verdict verdict = judge_sequence(graph, sequence, length, NULL);
         if (verdict.peak_bytes <= budget && (best < 0 || verdict.ticks < best))
             best = verdict.ticks;
@@ -295,7 +295,7 @@ static int64_t best_ticks(const neap_graph *graph, int64_t budget)
 static int64_t draw_budget(random_source *random, const neap_graph *graph)
 {
     size_t length;
-    uint32_t *sequence = random_stages(random, graph, &length);
+    uint32_t *sequence = random_frontiers(random, graph, &length);
     int64_t peak = judge_sequence(graph, sequence, length, NULL).peak_bytes;
     free(sequence);
     return peak;
@@ -312,18 +312,18 @@ static void draw_duals(random_source *random, double *duals, size_t count)
                        : 0;
 }
 
-static void check_bound(const stage_model *m, const double *duals, int64_t best)
+static void check_bound(const frontier_model *m, const double *duals, int64_t best)
 {
     double *reduced = new_numbers(m->lp.n_columns);
     double bound = neap_sparse_model_dual_bound(&m->lp, duals, reduced);
-    double objective = neap_stage_model_objective(m, best);
+    double objective = neap_frontier_model_objective(m, best);
     if (!(bound <= objective + 1e-9 * fabs(objective)))
         fail_msg("a bound of %.17g, but %.17g can be had", bound, objective);
     free(reduced);
 }
 
 /* The relaxation's own multipliers, whose bound is its value, and some near them. */
-static void check_relaxation(random_source *random, const stage_model *m, int64_t best)
+static void check_relaxation(random_source *random, const frontier_model *m, int64_t best)
 {
     static const highs_watch nothing = {0};
     const highs_settings settings = {0};
@@ -347,11 +347,11 @@ static void check_relaxation(random_source *random, const stage_model *m, int64_
     neap_highs_model_destroy(h);
 }
 
-static void check_bounds(random_source *random, const neap_graph *graph, stage_form form)
+static void check_bounds(random_source *random, const neap_graph *graph, frontier_form form)
 {
     int64_t budget = draw_budget(random, graph), best = best_ticks(graph, budget);
     const int64_t cutoffs[] = {INT64_MAX, best + 1, best + best / 2 + 1};
-    stage_model m;
+    frontier_model m;
     build(&m, graph, form, budget, cutoffs[random_below(random, 3)]);
     add_all(&m);
     for (int i = 0; i < 20; i++) {
@@ -362,10 +362,10 @@ static void check_bounds(random_source *random, const neap_graph *graph, stage_f
     }
     if (NEAP_HAS_HIGHS && m.lp.n_columns > 0)
         check_relaxation(random, &m, best);
-    neap_stage_model_clear(&m);
+    neap_frontier_model_clear(&m);
 }
 
-/* Plans in stages are plans of the unpartitioned form too. */
+/* Plans in frontiers are plans of the unpartitioned form too. */
 static void test_bounds(void **state)
 {
     (void)state;
@@ -376,7 +376,7 @@ static void test_bounds(void **state)
         neap_graph *graph = random_below(&random, 3) ? random_training_graph(&random, 2, false)
                                                      : random_graph(&random, MOST_OPS);
         if (!has_variants(graph)) {
-            check_bounds(&random, graph, done % 4 ? STAGE_PARTITIONED : STAGE_UNPARTITIONED);
+            check_bounds(&random, graph, done % 4 ? FRONTIER_PARTITIONED : FRONTIER_UNPARTITIONED);
             done++;
         }
         neap_graph_destroy(graph);

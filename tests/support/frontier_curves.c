@@ -1,4 +1,4 @@
-#include "staged_curves.h"
+#include "frontier_curves.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,7 +37,7 @@ static int64_t next_number(FILE *file)
     return strtoll(word, NULL, 10);
 }
 
-static void read_curve(FILE *file, const neap_graph *graph, staged_curve *curve)
+static void read_curve(FILE *file, const neap_graph *graph, frontier_curve *curve)
 {
     int64_t unit = 1000000000000000 / neap_graph_ticks_per_second(graph);
     curve->count = (size_t)next_number(file);
@@ -51,9 +51,9 @@ static void read_curve(FILE *file, const neap_graph *graph, staged_curve *curve)
     }
 }
 
-staged_curve *staged_curves(neap_graph *const *graphs, size_t count, const char *form)
+frontier_curve *frontier_curves(neap_graph *const *graphs, size_t count, const char *form)
 {
-    staged_curve *curves = calloc(count + 1, sizeof *curves);
+    frontier_curve *curves = calloc(count + 1, sizeof *curves);
     char *folder = make_temporary_folder(), *path = join_path(folder, "graphs");
     char command[1024];
     FILE *file = fopen(path, "w");
@@ -73,14 +73,14 @@ staged_curve *staged_curves(neap_graph *const *graphs, size_t count, const char 
     return curves;
 }
 
-void staged_curves_free(staged_curve *curves, size_t count)
+void frontier_curves_free(frontier_curve *curves, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         free(curves[i].points);
     free(curves);
 }
 
-int64_t staged_ticks(const staged_curve *curve, int64_t budget)
+int64_t frontier_ticks(const frontier_curve *curve, int64_t budget)
 {
     int64_t ticks = -1;
     for (size_t i = 0; i < curve->count && curve->points[i].peak <= budget; i++)
@@ -95,36 +95,36 @@ neap_graph *draw_mixed(random_source *random, size_t i, uint32_t size)
     return i % 3 ? random_training_graph(random, size, false) : random_graph(random, 2 * size + 1);
 }
 
-staged_cases staged_cases_draw(uint64_t seed, size_t count, staged_recipe *draw, uint32_t size,
-                               const char *form)
+frontier_cases frontier_cases_draw(uint64_t seed, size_t count, frontier_recipe *draw,
+                                   uint32_t size, const char *form)
 {
     random_source random = {setting("NEAP_TEST_SEED", seed)};
-    staged_cases c = {.form = form, .count = (size_t)setting("NEAP_TEST_COUNT", count)};
+    frontier_cases c = {.form = form, .count = (size_t)setting("NEAP_TEST_COUNT", count)};
     c.graphs = calloc(c.count + 1, sizeof *c.graphs);
     assert_non_null(c.graphs);
     print_message("seed %" PRIu64 ", %zu graphs\n", random.state, c.count);
     for (size_t i = 0; i < c.count; i++)
         c.graphs[i] = draw(&random, i, size);
-    c.curves = staged_curves(c.graphs, c.count, form);
+    c.curves = frontier_curves(c.graphs, c.count, form);
     return c;
 }
 
-void staged_cases_clear(staged_cases *c)
+void frontier_cases_clear(frontier_cases *c)
 {
-    staged_curves_free(c->curves, c->count);
+    frontier_curves_free(c->curves, c->count);
     for (size_t i = 0; i < c->count; i++)
         neap_graph_destroy(c->graphs[i]);
     free(c->graphs);
 }
 
-uint64_t staged_ask(const staged_cases *c, int64_t lowest, staged_question *ask)
+uint64_t frontier_ask(const frontier_cases *c, int64_t lowest, frontier_question *ask)
 {
     uint64_t asked = 0;
     for (size_t i = 0; i < c->count; i++)
         for (size_t k = 0; k < c->curves[i].count; k++) {
             int64_t peak = c->curves[i].points[k].peak;
             for (int64_t budget = peak; budget >= lowest && budget >= peak - 1; budget--, asked++)
-                ask(c->graphs[i], c->form, budget, staged_ticks(&c->curves[i], budget));
+                ask(c->graphs[i], c->form, budget, frontier_ticks(&c->curves[i], budget));
         }
     return asked;
 }

@@ -1,16 +1,17 @@
-/* Random compute sequences in stages, and what the judge says of a sequence. */
-#ifndef NEAP_TESTS_RANDOM_STAGES_H
-#define NEAP_TESTS_RANDOM_STAGES_H
+/* Random compute sequences in frontiers, and what the judge says of a sequence. */
+#ifndef NEAP_TESTS_RANDOM_FRONTIERS_H
+#define NEAP_TESTS_RANDOM_FRONTIERS_H
 
 #include "random_plan.h"
 
 #include <neap/check.h>
 
 /*
- * Stage t ends with the first run of op t; what is resident between stages is drawn, of values that
- * something reads, and the ops that run again follow from it. The caller frees the sequence.
+ * Frontier t ends with the first run of op t; what is resident between frontiers is drawn, of
+ * values that something reads, and the ops that run again follow from it. The caller frees the
+ * sequence.
  */
-uint32_t *random_stages(random_source *random, const neap_graph *graph, size_t *length);
+uint32_t *random_frontiers(random_source *random, const neap_graph *graph, size_t *length);
 
 /* A variant for each op, of those that no other betters: the first of equals, if one is as fast and
  * as lean. The caller frees them. */

@@ -1,24 +1,24 @@
-/* Rows of stage_model.h that come later: memory, when it is violated or could be, and cutoffs. */
+/* Rows of frontier_model.h that come later: memory where it is or could be violated, cutoffs. */
 #include "base/memory.h"
-#include "planners/checkmate/stage_model.h"
+#include "planners/checkmate/frontier_model.h"
 
 #include <math.h>
 
 /* What a column is worth: its value, or the constant that stands in its place. */
 static double worth(const double *values, int32_t column)
 {
-    return column == STAGE_ONE ? 1 : column == STAGE_ZERO ? 0 : values[column];
+    return column == FRONTIER_ONE ? 1 : column == FRONTIER_ZERO ? 0 : values[column];
 }
 
 /* Bytes taken in every slot when columns have these values. */
-static neap_status fill_profile(const stage_model *m, const double *values, double **profile,
+static neap_status fill_profile(const frontier_model *m, const double *values, double **profile,
                                 neap_diag *diag)
 {
     neap_status status = NEAP_NEW(m->allocator, (size_t)m->n_slots + 1, profile, diag);
     if (status != NEAP_OK)
         return status;
     for (size_t i = 0; i < m->n_items; i++) {
-        const stage_item *item = &m->items[i];
+        const frontier_item *item = &m->items[i];
         double bytes = (double)item->bytes * worth(values, item->column);
         (*profile)[item->from] += bytes;
         (*profile)[item->to + 1] -= bytes;
@@ -43,11 +43,12 @@ static size_t first_at_least(const uint32_t *slots, size_t n, uint32_t slot)
 }
 
 /* Entries of the rows of these slots, per row or in all (`counts` NULL). */
-static size_t count_entries(const stage_model *m, const uint32_t *slots, size_t n, size_t *counts)
+static size_t count_entries(const frontier_model *m, const uint32_t *slots, size_t n,
+                            size_t *counts)
 {
     size_t total = 0;
     for (size_t i = 0; i < m->n_items; i++) {
-        const stage_item *item = &m->items[i];
+        const frontier_item *item = &m->items[i];
         if (item->column >= 0 && m->lp.upper[item->column] <= 0)
             continue;
         for (size_t s = first_at_least(slots, n, item->from); s < n && slots[s] <= item->to; s++) {
@@ -59,13 +60,13 @@ static size_t count_entries(const stage_model *m, const uint32_t *slots, size_t 
     return total;
 }
 
-static void write_row(stage_model *m, const size_t *items, size_t n)
+static void write_row(frontier_model *m, const size_t *items, size_t n)
 {
     int64_t left = m->room;
     neap_sparse_row_begin(&m->lp);
     for (size_t i = 0; i < n; i++) {
-        const stage_item *item = &m->items[items[i]];
-        if (item->column == STAGE_ONE || m->lp.lower[item->column] >= 1)
+        const frontier_item *item = &m->items[items[i]];
+        if (item->column == FRONTIER_ONE || m->lp.lower[item->column] >= 1)
             left -= item->bytes;
         else
             neap_sparse_row_add(&m->lp, item->column, (double)item->bytes * m->bytes_scale);
@@ -74,7 +75,7 @@ static void write_row(stage_model *m, const size_t *items, size_t n)
 }
 
 /* Adds the rows of the given slots, which ascend. */
-static neap_status add_rows(stage_model *m, const uint32_t *slots, size_t n, neap_diag *diag)
+static neap_status add_rows(frontier_model *m, const uint32_t *slots, size_t n, neap_diag *diag)
 {
     size_t *ends = NULL, *members = NULL, total = 0;
     neap_status status = NEAP_NEW(m->allocator, n, &ends, diag);
@@ -90,7 +91,7 @@ static neap_status add_rows(stage_model *m, const uint32_t *slots, size_t n, nea
         begin += count;
     }
     for (size_t i = 0; i < m->n_items; i++) {
-        const stage_item *item = &m->items[i];
+        const frontier_item *item = &m->items[i];
         if (item->column >= 0 && m->lp.upper[item->column] <= 0)
             continue;
         for (size_t s = first_at_least(slots, n, item->from); s < n && slots[s] <= item->to; s++)
@@ -107,18 +108,18 @@ done:
     return status;
 }
 
-neap_status neap_stage_model_add_memory(stage_model *m, const double *values, double tolerance,
-                                        size_t *added, neap_diag *diag)
+neap_status neap_frontier_model_add_memory(frontier_model *m, const double *values,
+                                           double tolerance, size_t *added, neap_diag *diag)
 {
     double *profile = NULL;
     uint32_t *slots = NULL;
     size_t n = 0;
     neap_status status = fill_profile(m, values, &profile, diag);
     if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, m->n_stages, &slots, diag);
+        status = NEAP_NEW(m->allocator, m->n_frontiers, &slots, diag);
     for (uint32_t s = 0, end; s < m->n_slots && status == NEAP_OK; s = end) {
         uint32_t worst = NEAP_NONE;
-        for (end = s; end < m->n_slots && m->slot_stage[end] == m->slot_stage[s]; end++)
+        for (end = s; end < m->n_slots && m->slot_frontier[end] == m->slot_frontier[s]; end++)
             if (!m->has_row[end] && (worst == NEAP_NONE || profile[end] > profile[worst]))
                 worst = end;
         if (worst != NEAP_NONE && profile[worst] > (double)m->room * (1 + tolerance))
@@ -128,12 +129,12 @@ neap_status neap_stage_model_add_memory(stage_model *m, const double *values, do
         status = add_rows(m, slots, n, diag);
     *added = n;
     NEAP_DELETE(m->allocator, (size_t)m->n_slots + 1, profile);
-    NEAP_DELETE(m->allocator, m->n_stages, slots);
+    NEAP_DELETE(m->allocator, m->n_frontiers, slots);
     return status;
 }
 
-neap_status neap_stage_model_add_all_memory(stage_model *m, size_t most_entries, bool *complete,
-                                            neap_diag *diag)
+neap_status neap_frontier_model_add_all_memory(frontier_model *m, size_t most_entries,
+                                               bool *complete, neap_diag *diag)
 {
     double *profile = NULL;
     uint32_t *slots = NULL;
@@ -152,8 +153,8 @@ neap_status neap_stage_model_add_all_memory(stage_model *m, size_t most_entries,
     return status;
 }
 
-neap_status neap_stage_model_add_cover(stage_model *m, const double *values, bool *added,
-                                       neap_diag *diag)
+neap_status neap_frontier_model_add_cover(frontier_model *m, const double *values, bool *added,
+                                          neap_diag *diag)
 {
     int64_t *change = NULL;
     uint32_t slot = 0;
@@ -162,7 +163,7 @@ neap_status neap_stage_model_add_cover(stage_model *m, const double *values, boo
     if (status != NEAP_OK)
         return status;
     for (size_t i = 0; i < m->n_items; i++) {
-        const stage_item *item = &m->items[i];
+        const frontier_item *item = &m->items[i];
         int64_t bytes = worth(values, item->column) > 0.5 ? item->bytes : 0;
         change[item->from] += bytes;
         change[item->to + 1] -= bytes;
@@ -177,7 +178,7 @@ neap_status neap_stage_model_add_cover(stage_model *m, const double *values, boo
         return NEAP_OK;
     neap_sparse_row_begin(&m->lp);
     for (size_t i = 0; i < m->n_items; i++) {
-        const stage_item *item = &m->items[i];
+        const frontier_item *item = &m->items[i];
         if (item->from <= slot && slot <= item->to && item->column >= 0 &&
             values[item->column] > 0.5)
             neap_sparse_row_add(&m->lp, item->column, 1);
@@ -192,7 +193,7 @@ neap_status neap_stage_model_add_cover(stage_model *m, const double *values, boo
     return neap_sparse_model_status(&m->lp, diag);
 }
 
-neap_status neap_stage_model_add_cutoff(stage_model *m, double most, neap_diag *diag)
+neap_status neap_frontier_model_add_cutoff(frontier_model *m, double most, neap_diag *diag)
 {
     neap_sparse_row_begin(&m->lp);
     for (size_t j = 0; j < m->lp.n_columns; j++)

@@ -1,15 +1,15 @@
-/* Between solutions of stage_model.h and compute sequences. */
-#include "planners/checkmate/stage_model.h"
+/* Between solutions of frontier_model.h and compute sequences. */
+#include "planners/checkmate/frontier_model.h"
 
 #include <math.h>
 
-static bool runs(const stage_model *m, const double *values, uint32_t slot)
+static bool runs(const frontier_model *m, const double *values, uint32_t slot)
 {
-    int32_t run = m->run[(size_t)m->slot_stage[slot] * m->n_ops + m->slot_op[slot]];
-    return run == STAGE_ONE || (run >= 0 && values[run] > 0.5);
+    int32_t run = m->run[(size_t)m->slot_frontier[slot] * m->n_ops + m->slot_op[slot]];
+    return run == FRONTIER_ONE || (run >= 0 && values[run] > 0.5);
 }
 
-size_t neap_stage_model_length(const stage_model *m, const double *values)
+size_t neap_frontier_model_length(const frontier_model *m, const double *values)
 {
     size_t length = 0;
     for (uint32_t s = 0; s < m->n_slots; s++)
@@ -17,35 +17,36 @@ size_t neap_stage_model_length(const stage_model *m, const double *values)
     return length;
 }
 
-void neap_stage_model_sequence(const stage_model *m, const double *values, uint32_t *sequence)
+void neap_frontier_model_sequence(const frontier_model *m, const double *values, uint32_t *sequence)
 {
     for (uint32_t s = 0; s < m->n_slots; s++)
         if (runs(m, values, s))
             *sequence++ = m->slot_op[s];
 }
 
-/* Sets R from the sequence: stages end with first runs, or where the order goes back. */
-static bool set_runs(const stage_model *m, const uint32_t *sequence, size_t length, double *values)
+/* Sets R from the sequence: frontiers end with first runs, or where the order goes back. */
+static bool set_runs(const frontier_model *m, const uint32_t *sequence, size_t length,
+                     double *values)
 {
-    bool partitioned = m->form == STAGE_PARTITIONED;
-    uint32_t stage = 0;
-    int64_t last = -1; /* the op before, in the same stage */
+    bool partitioned = m->form == FRONTIER_PARTITIONED;
+    uint32_t frontier = 0;
+    int64_t last = -1; /* the op before, in the same frontier */
     for (size_t i = 0; i < length; i++) {
         uint32_t op = sequence[i];
         if (op <= last && !partitioned) {
-            stage++;
+            frontier++;
             last = -1;
         }
-        if (op <= last || stage >= m->n_stages)
+        if (op <= last || frontier >= m->n_frontiers)
             return false;
-        int32_t run = m->run[(size_t)stage * m->n_ops + op];
-        if (run == STAGE_ZERO || (run >= 0 && m->lp.upper[run] <= 0))
+        int32_t run = m->run[(size_t)frontier * m->n_ops + op];
+        if (run == FRONTIER_ZERO || (run >= 0 && m->lp.upper[run] <= 0))
             return false;
         if (run >= 0)
             values[run] = 1;
         last = op;
-        if (partitioned && op == stage) {
-            stage++;
+        if (partitioned && op == frontier) {
+            frontier++;
             last = -1;
         }
     }
@@ -62,7 +63,7 @@ static bool raise_in_row(const sparse_model *lp, size_t r, double *values)
     const int32_t *column = &lp->entry_column[begin];
     const double *factor = &lp->entry_value[begin];
     double run = 0;
-    int32_t raised = STAGE_ZERO;
+    int32_t raised = FRONTIER_ZERO;
     if (n == 2 && lp->row_lower[r] == 1 && lp->row_upper[r] == 1 && factor[0] == factor[1]) {
         if (values[column[0]] + values[column[1]] < 1)
             raised = column[0];
@@ -72,7 +73,7 @@ static bool raise_in_row(const sparse_model *lp, size_t r, double *values)
         if (values[column[0]] > values[column[1]] + run)
             raised = column[1];
     }
-    if (raised == STAGE_ZERO)
+    if (raised == FRONTIER_ZERO)
         return false;
     values[raised] = 1;
     return true;
@@ -80,7 +81,7 @@ static bool raise_in_row(const sparse_model *lp, size_t r, double *values)
 
 /* Gaps and shared storages become as large as needed. A value's rows ascend in time and needs
    go back in it, so that few passes do. */
-static void raise_gaps(const stage_model *m, double *values)
+static void raise_gaps(const frontier_model *m, double *values)
 {
     for (bool changed = true; changed;) {
         changed = false;
@@ -89,7 +90,7 @@ static void raise_gaps(const stage_model *m, double *values)
     }
 }
 
-static void set_variants(const stage_model *m, const uint32_t *variants, double *values)
+static void set_variants(const frontier_model *m, const uint32_t *variants, double *values)
 {
     for (uint32_t k = 0; k < m->n_ops; k++) {
         uint32_t begin = m->variant_start[k], end = m->variant_start[k + 1];
@@ -103,7 +104,7 @@ static void set_variants(const stage_model *m, const uint32_t *variants, double 
         }
         if (end - begin > 1)
             values[m->variant_chosen[chosen]] = 1;
-        for (uint32_t t = 0; t < m->n_stages && end - begin > 1; t++) {
+        for (uint32_t t = 0; t < m->n_frontiers && end - begin > 1; t++) {
             uint32_t slot = m->slot_of[(size_t)t * m->n_ops + k];
             if (slot != NEAP_NONE && runs(m, values, slot))
                 values[m->variant_run[slot] + (int32_t)(chosen - begin)] = 1;
@@ -111,8 +112,8 @@ static void set_variants(const stage_model *m, const uint32_t *variants, double 
     }
 }
 
-bool neap_stage_model_values(const stage_model *m, const uint32_t *sequence, size_t length,
-                             const uint32_t *variants, double *values)
+bool neap_frontier_model_values(const frontier_model *m, const uint32_t *sequence, size_t length,
+                                const uint32_t *variants, double *values)
 {
     for (size_t j = 0; j < m->lp.n_columns; j++)
         values[j] = m->lp.lower[j] > 0 ? m->lp.lower[j] : 0;
@@ -120,10 +121,10 @@ bool neap_stage_model_values(const stage_model *m, const uint32_t *sequence, siz
         return false;
     set_variants(m, variants, values);
     raise_gaps(m, values);
-    return neap_stage_model_satisfied(m, values, 1e-9);
+    return neap_frontier_model_satisfied(m, values, 1e-9);
 }
 
-bool neap_stage_model_satisfied(const stage_model *m, const double *values, double tolerance)
+bool neap_frontier_model_satisfied(const frontier_model *m, const double *values, double tolerance)
 {
     const sparse_model *lp = &m->lp;
     for (size_t j = 0; j < lp->n_columns; j++)

@@ -1,8 +1,8 @@
 /*
- * stage_rows: each row is the least set of ops there is, found by trying all sets; rows in a row
+ * frontier_rows: each row is the least set of ops there is, found by trying all sets; rows in a row
  * are a legal plan; a row looks at no more than it must; failures change nothing.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_stage_rows     for other, and more, graphs
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_frontier_rows     for other, and more, graphs
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "failing_allocator.h"
-#include "planners/checkmate/stage_rows.h"
+#include "planners/checkmate/frontier_rows.h"
 #include "random_training.h"
 #include "settings.h"
 #include "small_graphs.h"
@@ -98,16 +98,16 @@ static question random_question(random_source *random, const neap_graph *graph)
     return q;
 }
 
-static stage_row row_of(const question *q)
+static frontier_row row_of(const question *q)
 {
-    return (stage_row){.op = q->op,
-                       .is_resident = neap_stage_residence_of_bools,
-                       .context = q->before,
-                       .wanted = q->wanted,
-                       .n_wanted = q->n_wanted};
+    return (frontier_row){.op = q->op,
+                          .is_resident = neap_frontier_residence_of_bools,
+                          .context = q->before,
+                          .wanted = q->wanted,
+                          .n_wanted = q->n_wanted};
 }
 
-static void check_row(const question *q, const stage_rows *rows)
+static void check_row(const question *q, const frontier_rows *rows)
 {
     uint32_t set = 0;
     for (size_t at = rows->last_row; at < rows->length; at++) {
@@ -130,25 +130,25 @@ static void test_least_rows(void **state)
                                   : random_training_graph(&random, MOST_OPS / 2 - 1, false);
         assert_true(neap_graph_op_count(graph) <= MOST_OPS);
         assert_true(neap_graph_value_count(graph) <= MOST_VALUES);
-        stage_rows rows;
-        assert_int_equal(neap_stage_rows_init(&rows, NULL, graph, NULL), NEAP_OK);
+        frontier_rows rows;
+        assert_int_equal(neap_frontier_rows_init(&rows, NULL, graph, NULL), NEAP_OK);
         for (int k = 0; k < 10; k++) { /* one after the other: marks of old rows do not matter */
             question q = random_question(&random, graph);
-            stage_row row = row_of(&q);
-            assert_int_equal(neap_stage_rows_append(&rows, &row, NULL), NEAP_OK);
+            frontier_row row = row_of(&q);
+            assert_int_equal(neap_frontier_rows_append(&rows, &row, NULL), NEAP_OK);
             check_row(&q, &rows);
             if (k == 5)
-                neap_stage_rows_restart(&rows);
+                neap_frontier_rows_restart(&rows);
         }
-        neap_stage_rows_clear(&rows);
-        neap_stage_rows_clear(&rows);
+        neap_frontier_rows_clear(&rows);
+        neap_frontier_rows_clear(&rows);
         neap_graph_destroy(graph);
     }
 }
 
 /* ---- All rows ---- */
 
-/* What the next stage finds: some of what there could be. */
+/* What the next frontier finds: some of what there could be. */
 static void draw_next(random_source *random, question *q, bool *next)
 {
     uint32_t share = random_below(random, 101);
@@ -171,18 +171,18 @@ static void test_rows_make_a_plan(void **state)
     for (uint64_t i = 0; i < count; i++) {
         neap_graph *graph = i % 2 ? random_graph(&random, 2 * MOST_OPS)
                                   : random_training_graph(&random, MOST_OPS, false);
-        stage_rows rows;
+        frontier_rows rows;
         question q = {.graph = graph};
         bool next[MOST_VALUES];
         neap_plan *plan;
         neap_verdict verdict;
         neap_diag diag;
         assert_true(neap_graph_value_count(graph) <= MOST_VALUES);
-        assert_int_equal(neap_stage_rows_init(&rows, NULL, graph, NULL), NEAP_OK);
+        assert_int_equal(neap_frontier_rows_init(&rows, NULL, graph, NULL), NEAP_OK);
         for (q.op = 0; q.op < neap_graph_op_count(graph); q.op++) {
             draw_next(&random, &q, next);
-            stage_row row = row_of(&q);
-            assert_int_equal(neap_stage_rows_append(&rows, &row, NULL), NEAP_OK);
+            frontier_row row = row_of(&q);
+            assert_int_equal(neap_frontier_rows_append(&rows, &row, NULL), NEAP_OK);
             memcpy(q.before, next, sizeof q.before);
         }
         if (neap_plan_from_sequence(NULL, graph, rows.sequence, rows.length, NULL, "rows", -1,
@@ -192,7 +192,7 @@ static void test_rows_make_a_plan(void **state)
         if (!verdict.accepted)
             fail_msg("%s", verdict.reason);
         neap_plan_destroy(plan);
-        neap_stage_rows_clear(&rows);
+        neap_frontier_rows_clear(&rows);
         neap_graph_destroy(graph);
     }
 }
@@ -226,15 +226,15 @@ static void test_rows_look_at_little(void **state)
                      NEAP_OK);
     uint32_t n_ops = neap_graph_op_count(graph), n_values = neap_graph_value_count(graph);
     bool *before = calloc(n_values, sizeof *before);
-    stage_rows rows;
+    frontier_rows rows;
     assert_non_null(before);
-    assert_int_equal(neap_stage_rows_init(&rows, NULL, graph, NULL), NEAP_OK);
+    assert_int_equal(neap_frontier_rows_init(&rows, NULL, graph, NULL), NEAP_OK);
     uint64_t asked = 0, reads = 0;
     const counter c = {before, &asked};
     for (uint32_t o = 0; o < n_ops; o++) {
         const neap_op *op = neap_graph_op(graph, o);
-        stage_row row = {.op = o, .is_resident = count_and_tell, .context = &c};
-        assert_int_equal(neap_stage_rows_append(&rows, &row, NULL), NEAP_OK);
+        frontier_row row = {.op = o, .is_resident = count_and_tell, .context = &c};
+        assert_int_equal(neap_frontier_rows_append(&rows, &row, NULL), NEAP_OK);
         assert_int_equal(rows.length, o + 1);
         reads += op->n_inputs;
         for (uint32_t i = 0; i < op->n_outputs; i++)
@@ -242,7 +242,7 @@ static void test_rows_look_at_little(void **state)
     }
     assert_true(asked <= reads);
     free(before);
-    neap_stage_rows_clear(&rows);
+    neap_frontier_rows_clear(&rows);
     neap_graph_destroy(graph);
 }
 
@@ -260,18 +260,18 @@ static void expect_row(const char *resident, const char *wanted, uint32_t op, co
     neap_graph *graph = graph_from(masked_graph);
     question q = {.graph = graph, .op = op};
     char text[32] = "";
-    stage_rows rows;
+    frontier_rows rows;
     for (; *resident; resident++)
         q.before[*resident - '0'] = true;
     for (; *wanted; wanted++)
         q.wanted[q.n_wanted++] = (uint32_t)(*wanted - '0');
-    stage_row row = row_of(&q);
-    assert_int_equal(neap_stage_rows_init(&rows, NULL, graph, NULL), NEAP_OK);
-    assert_int_equal(neap_stage_rows_append(&rows, &row, NULL), NEAP_OK);
+    frontier_row row = row_of(&q);
+    assert_int_equal(neap_frontier_rows_init(&rows, NULL, graph, NULL), NEAP_OK);
+    assert_int_equal(neap_frontier_rows_append(&rows, &row, NULL), NEAP_OK);
     for (size_t at = 0; at < rows.length; at++)
         text[at] = (char)('0' + rows.sequence[at]);
     assert_string_equal(text, expected);
-    neap_stage_rows_clear(&rows);
+    neap_frontier_rows_clear(&rows);
     neap_graph_destroy(graph);
 }
 
@@ -295,31 +295,31 @@ static void test_wrong_and_failing(void **state)
     (void)state;
     neap_graph *graph = graph_from(masked_graph);
     question q = {.graph = graph, .op = 1, .wanted = {5}, .n_wanted = 1};
-    stage_row row = row_of(&q);
+    frontier_row row = row_of(&q);
     failing_allocator memory;
-    stage_rows rows;
+    frontier_rows rows;
     neap_diag diag = {0};
     failing_allocator_init(&memory);
-    assert_int_equal(neap_stage_rows_init(&rows, &memory.base, graph, NULL), NEAP_OK);
-    assert_int_equal(neap_stage_rows_append(&rows, &row, &diag), NEAP_INVALID);
+    assert_int_equal(neap_frontier_rows_init(&rows, &memory.base, graph, NULL), NEAP_OK);
+    assert_int_equal(neap_frontier_rows_append(&rows, &row, &diag), NEAP_INVALID);
     assert_string_equal(diag.message, "value 5 \"v5\" is wanted behind op 1, but made by op 3");
     assert_int_equal(rows.length, 0);
     row.n_wanted = 0;
     for (int i = 0; i < 4; i++) /* 8 entries: the next row does not fit */
-        assert_int_equal(neap_stage_rows_append(&rows, &row, &diag), NEAP_OK);
+        assert_int_equal(neap_frontier_rows_append(&rows, &row, &diag), NEAP_OK);
     assert_int_equal(rows.length, 8);
     memory.fail_from = 0;
-    assert_int_equal(neap_stage_rows_append(&rows, &row, &diag), NEAP_NO_MEMORY);
+    assert_int_equal(neap_frontier_rows_append(&rows, &row, &diag), NEAP_NO_MEMORY);
     assert_int_equal(rows.length, 8);
     assert_int_equal(rows.last_row, 6);
     memory.fail_from = SIZE_MAX;
-    assert_int_equal(neap_stage_rows_append(&rows, &row, &diag), NEAP_OK);
+    assert_int_equal(neap_frontier_rows_append(&rows, &row, &diag), NEAP_OK);
     assert_int_equal(rows.length, 10);
     assert_int_equal(rows.last_row, 8);
-    neap_stage_rows_clear(&rows);
+    neap_frontier_rows_clear(&rows);
     memory.fail_from = 0;
-    assert_int_equal(neap_stage_rows_init(&rows, &memory.base, graph, NULL), NEAP_NO_MEMORY);
-    neap_stage_rows_clear(&rows);
+    assert_int_equal(neap_frontier_rows_init(&rows, &memory.base, graph, NULL), NEAP_NO_MEMORY);
+    neap_frontier_rows_clear(&rows);
     assert_null(memory.fault);
     assert_int_equal(memory.live_blocks, 0);
     neap_graph_destroy(graph);

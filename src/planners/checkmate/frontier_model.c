@@ -1,5 +1,5 @@
-/* Building the program of stage_model.h: which ops may run where, then every value's gaps. */
-#include "planners/checkmate/stage_model.h"
+/* Building the program of frontier_model.h: which ops may run where, then every value's gaps. */
+#include "planners/checkmate/frontier_model.h"
 
 #include "base/fail.h"
 #include "base/memory.h"
@@ -28,7 +28,7 @@ typedef struct event {
 } event;
 
 typedef struct builder {
-    stage_model *m;
+    frontier_model *m;
     const neap_graph *graph;
     sparse_model *lp;
     neap_diag *diag;
@@ -37,8 +37,8 @@ typedef struct builder {
     int64_t spare_ticks;  /* what a plan may take beyond the certain ticks */
     int64_t *least_ticks; /* per op, over its variants */
     bool *can_repeat;     /* per op */
-    uint32_t *latest;     /* per op: the last stage in which running it again can be of use */
-    bool *stage_is_ample; /* per stage: everything that could be resident in it fits */
+    uint32_t *latest;     /* per op: the last frontier in which running it again can be of use */
+    bool *frontier_is_ample; /* per frontier: everything that could be resident in it fits */
     ref *refs;
     size_t ref_capacity;
     int32_t *gaps; /* behind each ref */
@@ -53,19 +53,19 @@ typedef struct builder {
 
 /* ---- Size ---- */
 
-stage_size neap_stage_model_size(const neap_graph *graph, stage_form form)
+frontier_size neap_frontier_model_size(const neap_graph *graph, frontier_form form)
 {
-    stage_size size = {0, 0};
+    frontier_size size = {0, 0};
     uint64_t n = neap_graph_op_count(graph);
-    bool whole = form == STAGE_UNPARTITIONED;
+    bool whole = form == FRONTIER_UNPARTITIONED;
     for (uint64_t k = 0; k < n; k++) {
         const neap_op *op = neap_graph_op(graph, (uint32_t)k);
-        uint64_t stages = whole ? n : n - k;
-        size.columns += stages;
+        uint64_t frontiers = whole ? n : n - k;
+        size.columns += frontiers;
         for (uint32_t i = 0; i < op->n_outputs; i++) {
             uint32_t n_readers;
             const uint32_t *readers = neap_graph_readers(graph, op->outputs[i], &n_readers);
-            uint64_t refs = stages;
+            uint64_t refs = frontiers;
             for (uint32_t r = 0; r < n_readers; r++)
                 refs += whole ? n : n - readers[r];
             size.columns += refs;
@@ -77,13 +77,13 @@ stage_size neap_stage_model_size(const neap_graph *graph, stage_form form)
 
 /* ---- Which ops may run where ---- */
 
-/* The last stage in which a run that reads `value` could happen; 0 where nothing reads it. */
+/* The last frontier in which a run that reads `value` could happen; 0 where nothing reads it. */
 static uint32_t last_use(const builder *b, uint32_t value)
 {
     uint32_t n_readers, last = 0;
     const uint32_t *readers = neap_graph_readers(b->graph, value, &n_readers);
     if (neap_graph_is_output(b->graph, value))
-        return b->m->n_stages - 1;
+        return b->m->n_frontiers - 1;
     for (uint32_t r = 0; r < n_readers; r++)
         if (b->latest[readers[r]] > last)
             last = b->latest[readers[r]];
@@ -108,7 +108,7 @@ static void find_repeatable(builder *b)
 
 /*
  * The most scratch bytes of an op: its workspace, and outputs that nothing could use any more when
- * it runs for the sake of others (`last`: per storage, the last stage of a use).
+ * it runs for the sake of others (`last`: per storage, the last frontier of a use).
  */
 static int64_t passing_bytes(const builder *b, uint32_t k, const uint32_t *last)
 {
@@ -126,10 +126,10 @@ static int64_t passing_bytes(const builder *b, uint32_t k, const uint32_t *last)
     return workspace + unused;
 }
 
-/* A stage is ample if all storages that could be live in it fit, and the worst op's scratch. */
-static neap_status find_ample_stages(builder *b)
+/* A frontier is ample if all storages that could be live in it fit, and the worst op's scratch. */
+static neap_status find_ample_frontiers(builder *b)
 {
-    stage_model *m = b->m;
+    frontier_model *m = b->m;
     uint32_t n_values = neap_graph_value_count(b->graph);
     uint32_t *first = NULL, *last = NULL;
     int64_t *change = NULL;
@@ -137,7 +137,7 @@ static neap_status find_ample_stages(builder *b)
     if (status == NEAP_OK)
         status = NEAP_NEW(m->allocator, n_values, &last, b->diag);
     if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, m->n_stages + 1, &change, b->diag);
+        status = NEAP_NEW(m->allocator, m->n_frontiers + 1, &change, b->diag);
     if (status != NEAP_OK)
         goto done;
     for (uint32_t v = 0; v < n_values; v++)
@@ -160,32 +160,32 @@ static neap_status find_ample_stages(builder *b)
         change[last[s] + 1] -= value->bytes;
     }
     int64_t live = 0, passing = 0;
-    for (uint32_t t = 0; t < m->n_stages; t++) {
+    for (uint32_t t = 0; t < m->n_frontiers; t++) {
         int64_t own = passing_bytes(b, t, last);
         passing = own > passing ? own : passing;
         live += change[t];
-        b->stage_is_ample[t] = live + passing <= m->room;
+        b->frontier_is_ample[t] = live + passing <= m->room;
     }
 done:
     NEAP_DELETE(m->allocator, n_values, first);
     NEAP_DELETE(m->allocator, n_values, last);
-    NEAP_DELETE(m->allocator, m->n_stages + 1, change);
+    NEAP_DELETE(m->allocator, m->n_frontiers + 1, change);
     return status;
 }
 
 static bool may_run(const builder *b, uint32_t t, uint32_t k)
 {
-    if (b->m->form == STAGE_UNPARTITIONED)
+    if (b->m->form == FRONTIER_UNPARTITIONED)
         return true;
     if (k >= t)
         return k == t;
-    bool as_before = t > 0 && b->stage_is_ample[t] && b->stage_is_ample[t - 1];
+    bool as_before = t > 0 && b->frontier_is_ample[t] && b->frontier_is_ample[t - 1];
     return b->can_repeat[k] && t <= b->latest[k] && !as_before;
 }
 
 static double run_cost(const builder *b, uint32_t k)
 {
-    const stage_model *m = b->m;
+    const frontier_model *m = b->m;
     uint32_t first = m->variant_start[k];
     if (m->variant_start[k + 1] - first > 1)
         return 0; /* counted at the variant's own column */
@@ -194,23 +194,23 @@ static double run_cost(const builder *b, uint32_t k)
 
 static neap_status add_runs(builder *b)
 {
-    stage_model *m = b->m;
-    size_t n = m->n_ops, cells = (size_t)m->n_stages * n, slots = 0;
-    for (uint32_t t = 0; t < m->n_stages; t++)
+    frontier_model *m = b->m;
+    size_t n = m->n_ops, cells = (size_t)m->n_frontiers * n, slots = 0;
+    for (uint32_t t = 0; t < m->n_frontiers; t++)
         for (uint32_t k = 0; k < n; k++) {
             int32_t *run = &m->run[t * n + k];
             if (!may_run(b, t, k))
-                *run = STAGE_ZERO;
-            else if (m->form == STAGE_PARTITIONED && t == k)
-                *run = STAGE_ONE;
+                *run = FRONTIER_ZERO;
+            else if (m->form == FRONTIER_PARTITIONED && t == k)
+                *run = FRONTIER_ONE;
             else
                 *run = neap_sparse_column(b->lp, 0, 1, run_cost(b, k), true);
-            m->slot_of[t * n + k] = *run == STAGE_ZERO ? NEAP_NONE : (uint32_t)slots++;
+            m->slot_of[t * n + k] = *run == FRONTIER_ZERO ? NEAP_NONE : (uint32_t)slots++;
         }
     m->n_slots = (uint32_t)slots;
     neap_status status = NEAP_NEW(m->allocator, slots, &m->slot_op, b->diag);
     if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, slots, &m->slot_stage, b->diag);
+        status = NEAP_NEW(m->allocator, slots, &m->slot_frontier, b->diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(m->allocator, slots, &m->has_row, b->diag);
     if (status == NEAP_OK)
@@ -218,7 +218,7 @@ static neap_status add_runs(builder *b)
     for (size_t c = 0; c < cells && status == NEAP_OK; c++)
         if (m->slot_of[c] != NEAP_NONE) {
             m->slot_op[m->slot_of[c]] = (uint32_t)(c % n);
-            m->slot_stage[m->slot_of[c]] = (uint32_t)(c / n);
+            m->slot_frontier[m->slot_of[c]] = (uint32_t)(c / n);
         }
     return status;
 }
@@ -226,10 +226,10 @@ static neap_status add_runs(builder *b)
 /* Unpartitioned: every op runs at least once. */
 static void add_coverage(builder *b)
 {
-    stage_model *m = b->m;
-    for (uint32_t k = 0; k < m->n_ops && m->form == STAGE_UNPARTITIONED; k++) {
+    frontier_model *m = b->m;
+    for (uint32_t k = 0; k < m->n_ops && m->form == FRONTIER_UNPARTITIONED; k++) {
         neap_sparse_row_begin(b->lp);
-        for (uint32_t t = 0; t < m->n_stages; t++)
+        for (uint32_t t = 0; t < m->n_frontiers; t++)
             neap_sparse_row_add(b->lp, m->run[(size_t)t * m->n_ops + k], 1);
         neap_sparse_row_end(b->lp, 1, HUGE_VAL);
     }
@@ -239,20 +239,20 @@ static void add_coverage(builder *b)
 
 static neap_status add_item(builder *b, int32_t column, uint32_t from, uint32_t to, int64_t bytes)
 {
-    stage_model *m = b->m;
-    if (column == STAGE_ZERO || bytes == 0 || from > to || from >= m->n_slots)
+    frontier_model *m = b->m;
+    if (column == FRONTIER_ZERO || bytes == 0 || from > to || from >= m->n_slots)
         return NEAP_OK;
     neap_status status =
         NEAP_RESERVE(m->allocator, m->n_items + 1, &m->items, &m->item_capacity, b->diag);
     if (status == NEAP_OK)
         m->items[m->n_items++] =
-            (stage_item){column, from, to < m->n_slots ? to : m->n_slots - 1, bytes};
+            (frontier_item){column, from, to < m->n_slots ? to : m->n_slots - 1, bytes};
     return status;
 }
 
 static neap_status add_cover(builder *b, int32_t column, uint32_t from, uint32_t to)
 {
-    if (column == STAGE_ZERO || from > to)
+    if (column == FRONTIER_ZERO || from > to)
         return NEAP_OK;
     if (b->n_covers > 0) { /* a gap that goes on across a reader */
         cover *last = &b->covers[b->n_covers - 1];
@@ -273,13 +273,13 @@ static neap_status add_cover(builder *b, int32_t column, uint32_t from, uint32_t
 /* x <= y for columns or constants; nothing where it holds anyway. */
 static void add_at_most(builder *b, int32_t x, int32_t y)
 {
-    if (x == STAGE_ZERO || y == STAGE_ONE || x == y || b->lp->failed)
+    if (x == FRONTIER_ZERO || y == FRONTIER_ONE || x == y || b->lp->failed)
         return;
-    if (y == STAGE_ZERO) {
+    if (y == FRONTIER_ZERO) {
         b->lp->upper[x] = 0;
         return;
     }
-    if (x == STAGE_ONE) {
+    if (x == FRONTIER_ONE) {
         b->lp->lower[y] = 1;
         return;
     }
@@ -292,22 +292,22 @@ static void add_at_most(builder *b, int32_t x, int32_t y)
 /* after <= before + run, and before + run <= 1. */
 static void add_making(builder *b, int32_t before, int32_t run, int32_t after)
 {
-    if (run == STAGE_ONE)
-        return; /* the first run of a stage: nothing was there before */
-    if (before == STAGE_ZERO) {
+    if (run == FRONTIER_ONE)
+        return; /* the first run of a frontier: nothing was there before */
+    if (before == FRONTIER_ZERO) {
         add_at_most(b, after, run);
         return;
     }
-    if (before == STAGE_ONE) {
-        add_at_most(b, run, STAGE_ZERO);
+    if (before == FRONTIER_ONE) {
+        add_at_most(b, run, FRONTIER_ZERO);
         return;
     }
-    bool kept = after == STAGE_ONE;
+    bool kept = after == FRONTIER_ONE;
     neap_sparse_row_begin(b->lp);
     neap_sparse_row_add(b->lp, before, 1);
     neap_sparse_row_add(b->lp, run, 1);
     neap_sparse_row_end(b->lp, kept ? 1 : -HUGE_VAL, 1);
-    if (kept || after == STAGE_ZERO)
+    if (kept || after == FRONTIER_ZERO)
         return;
     neap_sparse_row_begin(b->lp);
     neap_sparse_row_add(b->lp, after, 1);
@@ -318,41 +318,41 @@ static void add_making(builder *b, int32_t before, int32_t run, int32_t after)
 
 static neap_status collect_refs(builder *b, uint32_t v, size_t *count)
 {
-    stage_model *m = b->m;
+    frontier_model *m = b->m;
     uint32_t n_readers, producer = neap_graph_value(b->graph, v)->producer;
     const uint32_t *readers = neap_graph_readers(b->graph, v, &n_readers);
-    size_t n = 0, most = (size_t)m->n_stages * (1 + n_readers) + 1;
+    size_t n = 0, most = (size_t)m->n_frontiers * (1 + n_readers) + 1;
     neap_status status = NEAP_RESERVE(m->allocator, most, &b->refs, &b->ref_capacity, b->diag);
     if (status == NEAP_OK)
         status = NEAP_RESERVE(m->allocator, most, &b->gaps, &b->gap_capacity, b->diag);
     if (status != NEAP_OK)
         return status;
-    uint32_t first = m->form == STAGE_PARTITIONED ? producer : 0;
-    for (uint32_t t = first; t < m->n_stages; t++) {
+    uint32_t first = m->form == FRONTIER_PARTITIONED ? producer : 0;
+    for (uint32_t t = first; t < m->n_frontiers; t++) {
         const int32_t *run = &m->run[(size_t)t * m->n_ops];
         const uint32_t *slot = &m->slot_of[(size_t)t * m->n_ops];
-        if (run[producer] != STAGE_ZERO)
+        if (run[producer] != FRONTIER_ZERO)
             b->refs[n++] = (ref){slot[producer], run[producer], true};
         for (uint32_t r = 0; r < n_readers; r++)
-            if (run[readers[r]] != STAGE_ZERO)
+            if (run[readers[r]] != FRONTIER_ZERO)
                 b->refs[n++] = (ref){slot[readers[r]], run[readers[r]], false};
     }
     if (neap_graph_is_output(b->graph, v))
-        b->refs[n++] = (ref){m->n_slots, STAGE_ONE, false};
+        b->refs[n++] = (ref){m->n_slots, FRONTIER_ONE, false};
     *count = n;
     return NEAP_OK;
 }
 
-/* Whether all slots behind one ref up to the next lie in stages with room for everything. */
+/* Whether all slots behind one ref up to the next lie in frontiers with room for everything. */
 static bool is_ample(const builder *b, const ref *from, const ref *to)
 {
-    const stage_model *m = b->m;
-    if (m->form == STAGE_UNPARTITIONED || from->slot + 1 >= m->n_slots)
+    const frontier_model *m = b->m;
+    if (m->form == FRONTIER_UNPARTITIONED || from->slot + 1 >= m->n_slots)
         return false;
     uint32_t end = to->slot < m->n_slots ? to->slot : m->n_slots - 1;
     uint32_t begin = from->slot + 1 < end ? from->slot + 1 : end;
-    for (uint32_t t = m->slot_stage[begin]; t <= m->slot_stage[end]; t++)
-        if (!b->stage_is_ample[t])
+    for (uint32_t t = m->slot_frontier[begin]; t <= m->slot_frontier[end]; t++)
+        if (!b->frontier_is_ample[t])
             return false;
     return true;
 }
@@ -362,10 +362,10 @@ static void choose_gaps(builder *b, size_t n, bool single_output)
 {
     for (size_t i = n; i-- > 0;) {
         const ref *next = i + 1 < n ? &b->refs[i + 1] : NULL;
-        bool used_later = next && (!next->makes || b->gaps[i + 1] != STAGE_ZERO);
+        bool used_later = next && (!next->makes || b->gaps[i + 1] != FRONTIER_ZERO);
         bool certain =
-            next && !next->makes && (next->run == STAGE_ONE || b->gaps[i + 1] == STAGE_ONE);
-        b->gaps[i] = certain ? STAGE_ONE : used_later ? 0 : STAGE_ZERO;
+            next && !next->makes && (next->run == FRONTIER_ONE || b->gaps[i + 1] == FRONTIER_ONE);
+        b->gaps[i] = certain ? FRONTIER_ONE : used_later ? 0 : FRONTIER_ZERO;
     }
     for (size_t i = 0; i < n; i++) {
         if (b->gaps[i] < 0)
@@ -376,13 +376,13 @@ static void choose_gaps(builder *b, size_t n, bool single_output)
     }
 }
 
-/* The value is resident at the beginning of the stages between two refs while the gap is 1. */
+/* The value is resident at the beginning of the frontiers between two refs while the gap is 1. */
 static void note_kept(builder *b, uint32_t v, const ref *from, const ref *to, int32_t gap)
 {
-    stage_model *m = b->m;
+    frontier_model *m = b->m;
     size_t n_values = neap_graph_value_count(b->graph);
-    uint32_t last = to->slot < m->n_slots ? m->slot_stage[to->slot] : m->n_stages - 1;
-    for (uint32_t t = m->slot_stage[from->slot] + 1; t <= last; t++)
+    uint32_t last = to->slot < m->n_slots ? m->slot_frontier[to->slot] : m->n_frontiers - 1;
+    for (uint32_t t = m->slot_frontier[from->slot] + 1; t <= last; t++)
         m->kept[t * n_values + v] = gap;
 }
 
@@ -395,7 +395,7 @@ static neap_status add_value(builder *b, uint32_t v)
     if (status != NEAP_OK)
         return status;
     choose_gaps(b, n, producer->n_outputs == 1);
-    int32_t before = STAGE_ZERO;
+    int32_t before = FRONTIER_ZERO;
     for (size_t i = 0; i < n && status == NEAP_OK; i++) {
         const ref *at = &b->refs[i];
         int32_t after = b->gaps[i];
@@ -449,12 +449,12 @@ static int32_t any_active(builder *b)
 {
     bool same = true;
     for (size_t i = 0; i < b->n_active; i++) {
-        if (b->active[i] == STAGE_ONE)
-            return STAGE_ONE;
+        if (b->active[i] == FRONTIER_ONE)
+            return FRONTIER_ONE;
         same = same && b->active[i] == b->active[0];
     }
     if (same)
-        return b->n_active ? b->active[0] : STAGE_ZERO;
+        return b->n_active ? b->active[0] : FRONTIER_ZERO;
     int32_t any = neap_sparse_column(b->lp, 0, 1, 0, false);
     for (size_t i = 0; i < b->n_active; i++)
         add_at_most(b, b->active[i], any);
@@ -542,7 +542,7 @@ done:
 
 /* ---- Variants and workspaces ---- */
 
-bool neap_stage_variant_is_dominated(const neap_op *op, uint32_t variant)
+bool neap_frontier_variant_is_dominated(const neap_op *op, uint32_t variant)
 {
     const neap_variant *own = &op->variants[variant];
     for (uint32_t o = 0; o < op->n_variants; o++) {
@@ -557,7 +557,7 @@ bool neap_stage_variant_is_dominated(const neap_op *op, uint32_t variant)
 
 static neap_status choose_variants(builder *b)
 {
-    stage_model *m = b->m;
+    frontier_model *m = b->m;
     size_t total = 0, kept = 0;
     for (uint32_t k = 0; k < m->n_ops; k++)
         total += neap_graph_op(b->graph, k)->n_variants;
@@ -571,7 +571,7 @@ static neap_status choose_variants(builder *b)
         for (uint32_t q = 0; q < op->n_variants; q++) {
             if (op->variants[q].ticks < b->least_ticks[k])
                 b->least_ticks[k] = op->variants[q].ticks;
-            if (!neap_stage_variant_is_dominated(op, q))
+            if (!neap_frontier_variant_is_dominated(op, q))
                 m->variants[kept++] = q;
         }
     }
@@ -582,9 +582,9 @@ static neap_status choose_variants(builder *b)
 /* One of the variants is chosen; the partitioned form's certain run counts its time there. */
 static void add_choice(builder *b, uint32_t k)
 {
-    stage_model *m = b->m;
+    frontier_model *m = b->m;
     const neap_op *op = neap_graph_op(b->graph, k);
-    bool certain = m->form == STAGE_PARTITIONED;
+    bool certain = m->form == FRONTIER_PARTITIONED;
     for (uint32_t i = m->variant_start[k]; i < m->variant_start[k + 1]; i++) {
         double ticks = (double)op->variants[m->variants[i]].ticks;
         m->variant_chosen[i] =
@@ -599,10 +599,10 @@ static void add_choice(builder *b, uint32_t k)
 /* A run of an op with several variants: one of them, the chosen one. */
 static void add_variant_runs(builder *b, uint32_t slot, uint32_t k, int32_t run)
 {
-    stage_model *m = b->m;
+    frontier_model *m = b->m;
     const neap_op *op = neap_graph_op(b->graph, k);
     uint32_t begin = m->variant_start[k], end = m->variant_start[k + 1];
-    int32_t first = STAGE_ZERO;
+    int32_t first = FRONTIER_ZERO;
     for (uint32_t i = begin; i < end; i++) {
         double ticks = (double)op->variants[m->variants[i]].ticks;
         int32_t column = neap_sparse_column(b->lp, 0, 1, ticks * m->ticks_scale, false);
@@ -620,7 +620,7 @@ static void add_variant_runs(builder *b, uint32_t slot, uint32_t k, int32_t run)
 
 static neap_status add_workspaces(builder *b)
 {
-    stage_model *m = b->m;
+    frontier_model *m = b->m;
     neap_status status = NEAP_OK;
     for (uint32_t k = 0; k < m->n_ops; k++)
         if (m->variant_start[k + 1] - m->variant_start[k] > 1)
@@ -628,9 +628,9 @@ static neap_status add_workspaces(builder *b)
     for (uint32_t slot = 0; slot < m->n_slots && status == NEAP_OK; slot++) {
         uint32_t k = m->slot_op[slot], begin = m->variant_start[k], end = m->variant_start[k + 1];
         const neap_op *op = neap_graph_op(b->graph, k);
-        int32_t run = m->run[(size_t)m->slot_stage[slot] * m->n_ops + k], by = run;
-        m->variant_run[slot] = STAGE_ZERO;
-        if (end - begin > 1 && run == STAGE_ONE)
+        int32_t run = m->run[(size_t)m->slot_frontier[slot] * m->n_ops + k], by = run;
+        m->variant_run[slot] = FRONTIER_ZERO;
+        if (end - begin > 1 && run == FRONTIER_ONE)
             m->variant_run[slot] = m->variant_chosen[begin];
         else if (end - begin > 1)
             add_variant_runs(b, slot, k, run);
@@ -644,22 +644,22 @@ static neap_status add_workspaces(builder *b)
 
 /* ---- All together ---- */
 
-static size_t kept_cells(const stage_model *m)
+static size_t kept_cells(const frontier_model *m)
 {
-    return (size_t)m->n_stages * neap_graph_value_count(m->graph);
+    return (size_t)m->n_frontiers * neap_graph_value_count(m->graph);
 }
 
 static neap_status allocate(builder *b)
 {
-    stage_model *m = b->m;
-    size_t cells = (size_t)m->n_stages * m->n_ops;
+    frontier_model *m = b->m;
+    size_t cells = (size_t)m->n_frontiers * m->n_ops;
     neap_status status = NEAP_NEW(m->allocator, cells, &m->run, b->diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(m->allocator, cells, &m->slot_of, b->diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(m->allocator, kept_cells(m), &m->kept, b->diag);
     for (size_t i = 0; i < kept_cells(m) && status == NEAP_OK; i++)
-        m->kept[i] = STAGE_ZERO;
+        m->kept[i] = FRONTIER_ZERO;
     if (status == NEAP_OK)
         status = NEAP_NEW(m->allocator, (size_t)m->n_ops + 1, &m->variant_start, b->diag);
     if (status == NEAP_OK)
@@ -669,7 +669,7 @@ static neap_status allocate(builder *b)
     if (status == NEAP_OK)
         status = NEAP_NEW(m->allocator, m->n_ops, &b->latest, b->diag);
     if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, m->n_stages, &b->stage_is_ample, b->diag);
+        status = NEAP_NEW(m->allocator, m->n_frontiers, &b->frontier_is_ample, b->diag);
     return status;
 }
 
@@ -679,7 +679,7 @@ static void release(builder *b)
     NEAP_DELETE(a, b->m->n_ops, b->least_ticks);
     NEAP_DELETE(a, b->m->n_ops, b->can_repeat);
     NEAP_DELETE(a, b->m->n_ops, b->latest);
-    NEAP_DELETE(a, b->m->n_stages, b->stage_is_ample);
+    NEAP_DELETE(a, b->m->n_frontiers, b->frontier_is_ample);
     NEAP_DELETE(a, b->ref_capacity, b->refs);
     NEAP_DELETE(a, b->gap_capacity, b->gaps);
     NEAP_DELETE(a, b->cover_capacity, b->covers);
@@ -691,7 +691,7 @@ static void release(builder *b)
    costs stay within what a solver takes. */
 static int64_t slowest_ticks(const builder *b)
 {
-    const stage_model *m = b->m;
+    const frontier_model *m = b->m;
     int64_t slowest = 0;
     for (uint32_t k = 0; k < m->n_ops; k++)
         for (uint32_t i = m->variant_start[k]; i < m->variant_start[k + 1]; i++) {
@@ -701,13 +701,13 @@ static int64_t slowest_ticks(const builder *b)
     return slowest;
 }
 
-static void set_scales(builder *b, const stage_options *options)
+static void set_scales(builder *b, const frontier_options *options)
 {
-    stage_model *m = b->m;
+    frontier_model *m = b->m;
     int64_t base = neap_graph_least_ticks(b->graph), certain = 0;
     m->ticks_scale = 1000.0 / fmax((double)base, fmax(1e-6 * (double)slowest_ticks(b), 1));
     m->bytes_scale = m->room > 0 ? 1000.0 / (double)m->room : 1;
-    for (uint32_t k = 0; k < m->n_ops && m->form == STAGE_PARTITIONED; k++)
+    for (uint32_t k = 0; k < m->n_ops && m->form == FRONTIER_PARTITIONED; k++)
         if (m->variant_start[k + 1] - m->variant_start[k] == 1)
             certain += neap_graph_op(b->graph, k)->variants[m->variants[m->variant_start[k]]].ticks;
     m->certain_ticks = certain;
@@ -715,17 +715,17 @@ static void set_scales(builder *b, const stage_options *options)
         options->cutoff_ticks == INT64_MAX ? INT64_MAX : options->cutoff_ticks - 1 - base;
 }
 
-neap_status neap_stage_model_build(stage_model *m, neap_allocator *allocator,
-                                   const neap_graph *graph, const stage_options *options,
-                                   neap_diag *diag)
+neap_status neap_frontier_model_build(frontier_model *m, neap_allocator *allocator,
+                                      const neap_graph *graph, const frontier_options *options,
+                                      neap_diag *diag)
 {
     uint32_t n = neap_graph_op_count(graph);
-    *m = (stage_model){.allocator = allocator,
-                       .graph = graph,
-                       .form = options->form,
-                       .n_ops = n,
-                       .n_stages = n,
-                       .room = options->budget - neap_graph_base_bytes(graph)};
+    *m = (frontier_model){.allocator = allocator,
+                          .graph = graph,
+                          .form = options->form,
+                          .n_ops = n,
+                          .n_frontiers = n,
+                          .room = options->budget - neap_graph_base_bytes(graph)};
     neap_sparse_model_init(&m->lp, allocator);
     builder b = {.m = m, .graph = graph, .lp = &m->lp, .diag = diag, .integer_gaps = n > 40};
     neap_status status = allocate(&b);
@@ -734,7 +734,7 @@ neap_status neap_stage_model_build(stage_model *m, neap_allocator *allocator,
     if (status == NEAP_OK) {
         set_scales(&b, options);
         find_repeatable(&b);
-        status = find_ample_stages(&b);
+        status = find_ample_frontiers(&b);
     }
     if (status == NEAP_OK)
         status = add_runs(&b);
@@ -750,10 +750,10 @@ neap_status neap_stage_model_build(stage_model *m, neap_allocator *allocator,
     return status;
 }
 
-void neap_stage_model_clear(stage_model *m)
+void neap_frontier_model_clear(frontier_model *m)
 {
     neap_allocator *a = m->allocator;
-    size_t cells = (size_t)m->n_stages * m->n_ops, total = 0;
+    size_t cells = (size_t)m->n_frontiers * m->n_ops, total = 0;
     if (!m->graph)
         return;
     for (uint32_t k = 0; k < m->n_ops; k++)
@@ -763,22 +763,22 @@ void neap_stage_model_clear(stage_model *m)
     NEAP_DELETE(a, cells, m->slot_of);
     NEAP_DELETE(a, kept_cells(m), m->kept);
     NEAP_DELETE(a, m->n_slots, m->slot_op);
-    NEAP_DELETE(a, m->n_slots, m->slot_stage);
+    NEAP_DELETE(a, m->n_slots, m->slot_frontier);
     NEAP_DELETE(a, m->n_slots, m->has_row);
     NEAP_DELETE(a, m->n_slots, m->variant_run);
     NEAP_DELETE(a, m->item_capacity, m->items);
     NEAP_DELETE(a, (size_t)m->n_ops + 1, m->variant_start);
     NEAP_DELETE(a, total, m->variants);
     NEAP_DELETE(a, total, m->variant_chosen);
-    *m = (stage_model){0};
+    *m = (frontier_model){0};
 }
 
-int64_t neap_stage_model_ticks(const stage_model *m, double objective)
+int64_t neap_frontier_model_ticks(const frontier_model *m, double objective)
 {
     return m->certain_ticks + (int64_t)llround(objective / m->ticks_scale);
 }
 
-double neap_stage_model_objective(const stage_model *m, int64_t ticks)
+double neap_frontier_model_objective(const frontier_model *m, int64_t ticks)
 {
     return (double)(ticks - m->certain_ticks) * m->ticks_scale;
 }
