@@ -3,87 +3,49 @@
 
 #include "base/fail.h"
 #include "base/memory.h"
+#include "plan/residency.h"
 
 #include <string.h>
 
-typedef struct collector {
-    const neap_graph *graph;
-    neap_instances *out;
-    bool *resident;    /* by value */
-    uint32_t *holders; /* by storage: the resident values on it */
-    size_t *instance;  /* by storage: its instance while it is live */
-    neap_diag *diag;
-} collector;
-
-static neap_status add(collector *c, int64_t size, size_t begin, size_t end)
+static neap_status add(neap_instances *out, int64_t size, size_t begin, size_t end, neap_diag *diag)
 {
-    neap_instances *out = c->out;
-    neap_status status =
-        NEAP_RESERVE(out->allocator, out->count + 1, &out->items, &out->capacity, c->diag);
-    if (status == NEAP_OK)
-        out->items[out->count++] = (neap_instance){size, begin, end};
-    return status;
+    NEAP_TRY(NEAP_RESERVE(out->allocator, out->count + 1, &out->items, &out->capacity, diag));
+    out->items[out->count++] = (neap_instance){size, begin, end};
+    return NEAP_OK;
 }
 
-/* Until a free says otherwise, a storage lives to the end. */
-static neap_status arrive(collector *c, uint32_t value, size_t step, size_t n_steps)
+/* The storages that have become live. Until a free says otherwise, they live to the end. */
+static neap_status add_storages(neap_instances *out, const neap_residency *r, size_t *instance,
+                                size_t step, size_t n_steps)
 {
-    uint32_t storage = neap_graph_value(c->graph, value)->storage;
-    c->resident[value] = true;
-    if (c->holders[storage]++ > 0)
-        return NEAP_OK;
-    c->instance[storage] = c->out->count;
-    return add(c, neap_graph_value(c->graph, storage)->bytes, step, n_steps);
-}
-
-static void leave(collector *c, uint32_t value, size_t step)
-{
-    uint32_t storage = neap_graph_value(c->graph, value)->storage;
-    c->resident[value] = false;
-    if (--c->holders[storage] == 0)
-        c->out->items[c->instance[storage]].end = step;
-}
-
-static neap_status fail_step(const collector *c, const neap_step *s, size_t step, const char *why)
-{
-    return neap_fail(c->diag, NEAP_INVALID, "layout: step %zu: %s %lu: %s", step,
-                     neap_step_kind_name(s->kind), (unsigned long)s->id, why);
-}
-
-static neap_status collect_compute(collector *c, const neap_step *s, size_t step, size_t n_steps)
-{
-    if (s->id >= neap_graph_op_count(c->graph))
-        return fail_step(c, s, step, "there is no such op");
-    const neap_op *op = neap_graph_op(c->graph, s->id);
-    if (s->variant >= op->n_variants)
-        return fail_step(c, s, step, "the op has no such variant");
-    for (uint32_t i = 0; i < op->n_outputs; i++) {
-        if (c->resident[op->outputs[i]])
-            return fail_step(c, s, step, "an output is resident already");
-        neap_status status = arrive(c, op->outputs[i], step, n_steps);
-        if (status != NEAP_OK)
-            return status;
+    for (uint32_t i = 0; i < r->n_began; i++) {
+        instance[r->began[i]] = out->count;
+        int64_t bytes = neap_graph_value(r->graph, r->began[i])->bytes;
+        NEAP_TRY(add(out, bytes, step, n_steps, r->diag));
     }
-    int64_t workspace = op->variants[s->variant].workspace;
-    return workspace > 0 ? add(c, workspace, step, step + 1) : NEAP_OK;
+    return NEAP_OK;
 }
 
-static neap_status collect_step(collector *c, const neap_step *s, size_t step, size_t n_steps)
+static neap_status collect(neap_instances *out, neap_residency *r, const neap_plan *plan)
 {
-    if (s->kind == NEAP_COMPUTE)
-        return collect_compute(c, s, step, n_steps);
-    if (s->kind > NEAP_PREFETCH)
-        return fail_step(c, s, step, "there is no such kind of step");
-    if (s->id >= neap_graph_value_count(c->graph))
-        return fail_step(c, s, step, "there is no such value");
-    if (neap_graph_value(c->graph, s->id)->producer == NEAP_NONE)
-        return fail_step(c, s, step, "it is an input, resident throughout");
-    if (c->resident[s->id] == (s->kind == NEAP_PREFETCH))
-        return fail_step(c, s, step, c->resident[s->id] ? "it is resident" : "it is not resident");
-    if (s->kind == NEAP_PREFETCH)
-        return arrive(c, s->id, step, n_steps);
-    if (s->kind == NEAP_FREE)
-        leave(c, s->id, step);
+    const neap_step *steps = neap_plan_steps(plan);
+    size_t n_steps = neap_plan_step_count(plan), *instance; /* by storage, while it is live */
+    if (!NEAP_TAKE(&r->arena, neap_graph_value_count(r->graph), instance))
+        return neap_fail_no_memory(r->diag);
+    NEAP_TRY(add_storages(out, r, instance, 0, n_steps));
+    out->n_inputs = out->count;
+    for (size_t i = 0; i < n_steps; i++) {
+        NEAP_TRY(neap_residency_step(r, &steps[i], i));
+        NEAP_TRY(add_storages(out, r, instance, i, n_steps));
+        if (r->ended != NEAP_NONE)
+            out->items[instance[r->ended]].end = i;
+        if (steps[i].kind != NEAP_COMPUTE)
+            continue;
+        const neap_op *op = neap_graph_op(r->graph, steps[i].id);
+        int64_t workspace = op->variants[steps[i].variant].workspace;
+        if (workspace > 0)
+            NEAP_TRY(add(out, workspace, i, i + 1, r->diag));
+    }
     return NEAP_OK;
 }
 
@@ -91,26 +53,12 @@ neap_status neap_instances_collect(neap_allocator *allocator, const neap_graph *
                                    const neap_plan *plan, neap_instances *instances,
                                    neap_diag *diag)
 {
-    uint32_t n_values = neap_graph_value_count(graph);
-    const neap_step *steps = neap_plan_steps(plan);
-    size_t n_steps = neap_plan_step_count(plan);
-    collector c = {.graph = graph, .out = instances, .diag = diag};
-    memset(instances, 0, sizeof *instances);
-    instances->allocator = allocator;
-    neap_status status = NEAP_NEW(allocator, n_values, &c.resident, diag);
+    neap_residency r;
+    *instances = (neap_instances){.allocator = allocator};
+    neap_status status = neap_residency_init(&r, allocator, graph, "layout: ", diag);
     if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, n_values, &c.holders, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, n_values, &c.instance, diag);
-    for (uint32_t v = 0; v < n_values && status == NEAP_OK; v++)
-        if (neap_graph_value(graph, v)->producer == NEAP_NONE)
-            status = arrive(&c, v, 0, n_steps);
-    instances->n_inputs = instances->count;
-    for (size_t i = 0; i < n_steps && status == NEAP_OK; i++)
-        status = collect_step(&c, &steps[i], i, n_steps);
-    NEAP_DELETE(allocator, n_values, c.instance);
-    NEAP_DELETE(allocator, n_values, c.holders);
-    NEAP_DELETE(allocator, n_values, c.resident);
+        status = collect(instances, &r, plan);
+    neap_residency_clear(&r);
     return status;
 }
 

@@ -5,7 +5,7 @@
  * freed after the last step in between that reads it; an instance that nothing reads is freed at
  * once, and the last instance of an output is kept. One backward scan finds the last readers: going
  * from the end to the beginning, the first reader met of a value since its op's next computation is
- * its last one.
+ * its last one. residency.h follows steps that are given; here they are still to be written.
  */
 #include "base/fail.h"
 #include "base/memory.h"

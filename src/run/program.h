@@ -31,8 +31,7 @@ typedef struct run_program {
     unsigned char **finals; /* by value: the first element at the end, if it is resident then */
     int64_t host_bytes;
     size_t n_transfers;
-    neap_arena memory; /* finals, and the lists of addresses */
-    neap_allocator *allocator;
+    neap_arena memory; /* of all that */
 } run_program;
 
 /* Finds the kernel of an op by a variant. */

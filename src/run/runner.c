@@ -195,8 +195,7 @@ void neap_runner_destroy(neap_runner *runner)
     NEAP_DELETE(allocator, n_values, runner->copies_in);
     NEAP_DELETE(allocator, n_values, runner->copies_out);
     NEAP_DELETE(allocator, runner->program.count, runner->step_seconds);
-    if (runner->program.allocator)
-        neap_run_program_clear(&runner->program);
+    neap_run_program_clear(&runner->program);
     clear_kernels(&runner->kernels, allocator);
     neap_run_specs_clear(&runner->specs);
     neap_plan_destroy(runner->placed);

@@ -115,7 +115,7 @@ static void test_steps_that_cannot_be_run(void **state)
         {"f1", NULL, "step 0: free 1: it is not resident"},
         {"c0 o1", NULL, "step 1: offload 1: there is no link to the host"},
         {"c0 p1", &link_100_50, "step 1: prefetch 1: it is resident"},
-        {"c0 f1 p1", &link_100_50, "step 2: prefetch 1: it is not on the host"},
+        {"c0 f1 p1", &link_100_50, "step 2: prefetch 1: it has no copy on the host"},
         {"c0 o1", &in_only,
          "step 1: offload 1: the link has no bandwidth that way, or takes 2^63 ticks"},
     };

@@ -7,16 +7,16 @@
 
 #include "base/fail.h"
 #include "base/memory.h"
+#include "plan/residency.h"
 
 #include <stdlib.h>
 
 typedef struct whereabouts {
-    uint32_t residents; /* values on it that are there */
-    uint32_t touched;   /* the last position that did */
-    bool is_back;       /* fetched since it left, not touched yet */
-    bool has_left;      /* `freed` and `fetched` tell when; cleared by the next touch */
-    bool is_copied;     /* to the host since it was made or fetched */
-    bool on_host;       /* by a transfer that was noted */
+    uint32_t touched; /* the last position that did */
+    bool is_back;     /* fetched since it left, not touched yet */
+    bool has_left;    /* `freed` and `fetched` tell when; cleared by the next touch */
+    bool is_copied;   /* to the host since it was made or fetched */
+    bool on_host;     /* by a transfer that was noted */
     uint32_t copied, freed, fetched;
     uint32_t copy_turn, free_turn, fetch_turn; /* steps */
 } whereabouts;
@@ -24,7 +24,7 @@ typedef struct whereabouts {
 typedef struct reading {
     const problem *x;
     neap_allocator *allocator;
-    neap_diag *diag;
+    neap_residency residency;
     whereabouts *tensors;
     compute_list *list;
 } reading;
@@ -46,7 +46,7 @@ static neap_status note_transfer(reading *r, uint32_t tensor, uint32_t before)
     compute_list *list = r->list;
     if (w->has_left && w->is_back && tensor_can_offload(r->x, tensor)) {
         NEAP_TRY(NEAP_RESERVE(r->allocator, (size_t)list->n_transfers + 1, &list->transfers,
-                              &list->transfer_capacity, r->diag));
+                              &list->transfer_capacity, r->residency.diag));
         uint32_t copied = w->is_copied && w->copied < w->touched ? w->copied : w->touched;
         list->transfers[list->n_transfers++] =
             (transfer){.tensor = tensor,
@@ -73,13 +73,6 @@ static neap_status touch(reading *r, uint32_t tensor)
     return status;
 }
 
-static void arrive(reading *r, uint32_t value)
-{
-    uint32_t t = tensor_below(r->x, value);
-    if (t != NEAP_NONE)
-        r->tensors[t].residents++;
-}
-
 /* The variant of the list that runs like this one: it has no more workspace. */
 static uint32_t choice_of(const problem *x, uint32_t task, const neap_step *step)
 {
@@ -95,24 +88,18 @@ static uint32_t choice_of(const problem *x, uint32_t task, const neap_step *step
 static neap_status read_compute(reading *r, const neap_step *step)
 {
     const problem *x = r->x;
-    const neap_op *op = neap_graph_op(x->graph, step->id);
     uint32_t task = x->task_of_op[step->id];
-    if (task == NEAP_NONE) {
-        for (uint32_t i = 0; i < op->n_outputs; i++)
-            arrive(r, op->outputs[i]);
-        return NEAP_OK;
-    }
     compute_list *list = r->list;
-    NEAP_TRY(
-        NEAP_RESERVE(r->allocator, (size_t)list->n + 1, &list->tasks, &list->capacity, r->diag));
+    if (task == NEAP_NONE)
+        return NEAP_OK;
+    NEAP_TRY(NEAP_RESERVE(r->allocator, (size_t)list->n + 1, &list->tasks, &list->capacity,
+                          r->residency.diag));
     for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)
         NEAP_TRY(touch(r, x->reads.items[i]));
     for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
         forget_absence(&r->tensors[x->makes.items[i]]);
         r->tensors[x->makes.items[i]].touched = r->list->n;
     }
-    for (uint32_t i = 0; i < op->n_outputs; i++)
-        arrive(r, op->outputs[i]);
     uint32_t lean = choice_of(x, task, step);
     if (lean > list->choice[task])
         list->choice[task] = lean;
@@ -123,7 +110,7 @@ static neap_status read_compute(reading *r, const neap_step *step)
 static void read_free(reading *r, uint32_t value, uint32_t at)
 {
     uint32_t t = tensor_below(r->x, value);
-    if (t == NEAP_NONE || --r->tensors[t].residents > 0)
+    if (t == NEAP_NONE || r->residency.ended == NEAP_NONE)
         return;
     whereabouts *w = &r->tensors[t];
     w->is_back = false;
@@ -147,18 +134,20 @@ static void read_offload(reading *r, uint32_t value, uint32_t at)
 static void read_prefetch(reading *r, uint32_t value, uint32_t at)
 {
     uint32_t t = tensor_below(r->x, value);
-    if (t != NEAP_NONE && r->tensors[t].residents == 0) {
-        r->tensors[t].is_back = true;
-        r->tensors[t].fetched = r->list->n;
-        r->tensors[t].fetch_turn = at;
-    }
-    arrive(r, value);
+    if (t == NEAP_NONE || r->residency.n_began == 0)
+        return;
+    r->tensors[t].is_back = true;
+    r->tensors[t].fetched = r->list->n;
+    r->tensors[t].fetch_turn = at;
 }
 
 static neap_status read_steps(reading *r, const neap_plan *plan)
 {
     const neap_step *steps = neap_plan_steps(plan);
+    if (!NEAP_TAKE(&r->residency.arena, r->x->n_tensors, r->tensors))
+        return neap_fail_no_memory(r->residency.diag);
     for (uint32_t i = 0; i < neap_plan_step_count(plan); i++) {
+        NEAP_TRY(neap_residency_step(&r->residency, &steps[i], i));
         switch (steps[i].kind) {
         case NEAP_COMPUTE:
             NEAP_TRY(read_compute(r, &steps[i]));
@@ -192,16 +181,17 @@ neap_status neap_plan_to_schedule(neap_allocator *allocator, const problem *x,
                                   const neap_plan *plan, compute_list *list, neap_diag *diag)
 {
     allocator = neap_allocator_or_system(allocator);
-    reading r = {.x = x, .allocator = allocator, .diag = diag, .list = list};
+    reading r = {.x = x, .allocator = allocator, .list = list};
     list->n = list->n_transfers = 0;
     if (!list->choice)
         NEAP_TRY(NEAP_NEW(allocator, x->n_tasks, &list->choice, diag));
     for (uint32_t k = 0; k < x->n_tasks; k++)
         list->choice[k] = 0;
-    NEAP_TRY(NEAP_NEW(allocator, x->n_tensors, &r.tensors, diag));
-    neap_status status = read_steps(&r, plan);
+    neap_status status = neap_residency_init(&r.residency, allocator, x->graph, "", diag);
+    if (status == NEAP_OK)
+        status = read_steps(&r, plan);
     if (status == NEAP_OK && list->n_transfers > 1)
         qsort(list->transfers, list->n_transfers, sizeof *list->transfers, by_order);
-    NEAP_DELETE(allocator, x->n_tensors, r.tensors);
+    neap_residency_clear(&r.residency);
     return status;
 }

@@ -6,6 +6,9 @@
  * hang on a list and leave together, so that each op's outputs are there all or none. A view that
  * no task and no output needs is made once, as soon as its tensor is there for the first time.
  *
+ * It decides which values are resident, so it keeps its own lists of them by tensor:
+ * plan/residency.h follows steps that are given.
+ *
  * Cost: O(values read and made by the list, the graph, the transfers).
  */
 #include "planners/neap/plan_conversion.h"
