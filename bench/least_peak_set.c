@@ -261,7 +261,7 @@ int main(int argc, char **argv)
     printf("]}\n");
     free(b.chosen);
     free(b.phase);
-    neap_planner_view_clear(&b.planner, &b.view);
+    neap_planner_view_clear(&b.view);
     neap_graph_destroy(b.graph);
     return 0;
 }

@@ -246,7 +246,7 @@ static void search_all(oracle *o, const neap_graph *graph, const chain_recipe *r
     planner p = {.allocator = allocator, .graph = graph, .budget = INT64_MAX};
     *o = (oracle){.graph = graph, .what = chain_recipe_text(recipe), .exact = !recipe->two_ops};
     assert_int_equal(neap_chain_build(allocator, graph, &o->chain, NULL), NEAP_OK);
-    assert_int_equal(neap_stage_costs_build(&p, &o->chain, &o->costs, NULL), NEAP_OK);
+    assert_int_equal(neap_stage_costs_build(&p, &o->costs, NULL), NEAP_OK);
     o->again = test_calloc(o->chain.n_forward, sizeof *o->again);
     find_again(o);
     do {

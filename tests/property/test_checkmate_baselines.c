@@ -127,7 +127,7 @@ static bool is_chain(const neap_graph *graph, candidate_rule rule)
     assert_int_equal(neap_checkpoints_build(&p, rule, &c, NULL), NEAP_OK);
     assert_int_equal(neap_planner_view_build(&p, &view, NULL), NEAP_OK);
     bool same = same_candidates(&c, &view);
-    neap_planner_view_clear(&p, &view);
+    neap_planner_view_clear(&view);
     neap_checkpoints_clear(&c);
     return same;
 }

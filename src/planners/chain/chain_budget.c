@@ -1,7 +1,6 @@
 #include "planners/chain/chain_budget.h"
 
 #include "base/checked.h"
-#include "planners/chain/least_memory.h"
 
 #define PER_OCTAVE    48   /* rungs of the ladder between a memory and its double */
 #define MOST_RETRIED  100  /* stages: longer chains take long enough once */
@@ -10,7 +9,6 @@
 typedef struct search {
     const planner *p;
     schedule_finder find;
-    neap_chain chain;
     stage_costs costs;
     neap_diag *diag;
 } search;
@@ -50,7 +48,7 @@ static neap_status try_memory(search *s, draft *d, int64_t memory)
     if (memory > 0)
         status = s->find(s->p, d, &s->costs, memory, &found, &is_found, s->diag);
     if (status == NEAP_OK && is_found)
-        status = neap_planner_use_schedule(s->p, d, &s->chain, &s->costs, &found, s->diag);
+        status = neap_planner_use_schedule(s->p, d, &s->costs, &found, s->diag);
     neap_schedule_clear(&found);
     return status;
 }
@@ -61,7 +59,7 @@ static neap_status use_tightest(search *s, draft *d)
     int64_t least;
     neap_status status = neap_least_memory_schedule(s->p, &s->costs, &tightest, &least, s->diag);
     if (status == NEAP_OK)
-        status = neap_planner_use_schedule(s->p, d, &s->chain, &s->costs, &tightest, s->diag);
+        status = neap_planner_use_schedule(s->p, d, &s->costs, &tightest, s->diag);
     neap_schedule_clear(&tightest);
     return status;
 }
@@ -69,16 +67,9 @@ static neap_status use_tightest(search *s, draft *d)
 /* Takes over another plan if it fits and is faster; otherwise drops it. */
 static void take_if_better(const planner *p, draft *d, draft *other)
 {
-    bool better = other->plan && other->predicted_peak <= p->budget &&
-                  other->predicted_ticks < d->predicted_ticks;
-    if (better) {
-        neap_plan_destroy(d->plan);
-        d->plan = other->plan;
-        d->predicted_peak = other->predicted_peak;
-        d->predicted_ticks = other->predicted_ticks;
-    } else {
-        neap_plan_destroy(other->plan);
-    }
+    neap_draft_take_plan(d, other,
+                         other->plan && other->predicted_peak <= p->budget &&
+                             other->predicted_ticks < d->predicted_ticks);
 }
 
 /* The first rung above `memory` of a ladder that does not depend on the budget. */
@@ -101,8 +92,8 @@ static int64_t next_rung(int64_t memory)
 static neap_status climb(search *s, draft *d, int64_t memory)
 {
     neap_status status = NEAP_OK;
-    if (s->p->request->budget < 0 || s->costs.exact || s->chain.n_stages > MOST_RETRIED ||
-        memory <= 0 || memory >= enough(&s->costs) || memory > INT64_MAX / 4)
+    if (s->p->request->budget < 0 || s->costs.exact || s->costs.n > MOST_RETRIED || memory <= 0 ||
+        memory >= enough(&s->costs) || memory > INT64_MAX / 4)
         return NEAP_OK;
     int64_t rung = next_rung(memory), last = memory + memory / 3;
     for (; rung <= last && status == NEAP_OK; rung = next_rung(rung)) {
@@ -121,20 +112,14 @@ neap_status neap_planner_use_finder(const planner *p, draft *d, schedule_finder 
                                     neap_diag *diag)
 {
     search s = {.p = p, .find = find, .diag = diag};
-    neap_status status = neap_chain_build(p->allocator, p->graph, &s.chain, diag);
-    if (status == NEAP_OK)
-        status = neap_stage_costs_build(p, &s.chain, &s.costs, diag);
-    if (status != NEAP_OK)
-        goto done;
+    neap_status status = neap_stage_costs_build(p, &s.costs, diag);
     int64_t memory = p->budget - s.costs.pinned_bytes;
-    status = try_memory(&s, d, memory);
+    if (status == NEAP_OK)
+        status = try_memory(&s, d, memory);
     if (status == NEAP_OK && !d->plan && s.costs.n <= MOST_TIGHTEST)
         status = use_tightest(&s, d);
     if (status == NEAP_OK && d->plan && !d->stopped && d->predicted_peak <= p->budget)
         status = climb(&s, d, memory);
-done:
-    if (s.costs.allocator)
-        neap_stage_costs_clear(&s.costs);
-    neap_chain_clear(&s.chain);
+    neap_stage_costs_clear(&s.costs);
     return status;
 }

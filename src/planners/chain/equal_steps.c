@@ -6,7 +6,6 @@
 typedef struct trial {
     const planner *p;
     draft *d;
-    const neap_chain *chain;
     const stage_costs *costs;
     const equal_steps *steps;
     int64_t best; /* 0: none yet */
@@ -44,18 +43,12 @@ static void try_states(trial *t, int64_t states)
         return;
     t->status = neap_schedule_build(t->p, t->costs, t->steps->chooser, states, &s, t->diag);
     if (t->status == NEAP_OK)
-        t->status = neap_planner_use_schedule(t->p, &made, t->chain, t->costs, &s, t->diag);
+        t->status = neap_planner_use_schedule(t->p, &made, t->costs, &s, t->diag);
     neap_schedule_clear(&s);
     t->fits = t->status == NEAP_OK && made.predicted_peak <= t->p->budget;
-    if (t->status == NEAP_OK && (t->best == 0 || is_better(t, &made, t->d))) {
-        neap_plan_destroy(t->d->plan);
-        t->d->plan = made.plan;
-        t->d->predicted_peak = made.predicted_peak;
-        t->d->predicted_ticks = made.predicted_ticks;
-        t->best = states;
-    } else {
-        neap_plan_destroy(made.plan);
-    }
+    bool better = t->status == NEAP_OK && (t->best == 0 || is_better(t, &made, t->d));
+    neap_draft_take_plan(t->d, &made, better);
+    t->best = better ? states : t->best;
     t->d->stopped = neap_planner_stopped(t->p);
 }
 
@@ -85,11 +78,10 @@ static int64_t halve(trial *t)
     return low;
 }
 
-neap_status neap_equal_steps_try(const planner *p, draft *d, const neap_chain *chain,
-                                 const stage_costs *costs, const equal_steps *steps,
-                                 int64_t *states, neap_diag *diag)
+neap_status neap_equal_steps_try(const planner *p, draft *d, const stage_costs *costs,
+                                 const equal_steps *steps, int64_t *states, neap_diag *diag)
 {
-    trial t = {.p = p, .d = d, .chain = chain, .costs = costs, .steps = steps, .diag = diag};
+    trial t = {.p = p, .d = d, .costs = costs, .steps = steps, .diag = diag};
     if (steps->besides)
         try_states(&t, steps->besides);
     if ((steps->most - steps->least) * costs->n <= FULL_SWEEP) {
@@ -105,16 +97,10 @@ neap_status neap_equal_steps_try(const planner *p, draft *d, const neap_chain *c
 neap_status neap_planner_use_equal_steps(const planner *p, draft *d, equal_steps_planner plan,
                                          neap_diag *diag)
 {
-    neap_chain chain = {0};
-    stage_costs costs = {0};
-    neap_status status = neap_chain_build(p->allocator, p->graph, &chain, diag);
-    if (status != NEAP_OK)
-        return status;
-    status = neap_stage_costs_build(p, &chain, &costs, diag);
-    if (status == NEAP_OK) {
-        status = plan(p, d, &chain, &costs, diag);
-        neap_stage_costs_clear(&costs);
-    }
-    neap_chain_clear(&chain);
+    stage_costs costs;
+    neap_status status = neap_stage_costs_build(p, &costs, diag);
+    if (status == NEAP_OK)
+        status = plan(p, d, &costs, diag);
+    neap_stage_costs_clear(&costs);
     return status;
 }

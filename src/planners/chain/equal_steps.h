@@ -20,8 +20,8 @@ typedef struct equal_steps {
 } equal_steps;
 
 /* A method behind its chain view. */
-typedef neap_status (*equal_steps_planner)(const planner *p, draft *d, const neap_chain *chain,
-                                           const stage_costs *costs, neap_diag *diag);
+typedef neap_status (*equal_steps_planner)(const planner *p, draft *d, const stage_costs *costs,
+                                           neap_diag *diag);
 
 /* Builds chain view and costs and has the method plan. */
 neap_status neap_planner_use_equal_steps(const planner *p, draft *d, equal_steps_planner plan,
@@ -34,9 +34,8 @@ neap_status neap_planner_use_equal_steps(const planner *p, draft *d, equal_steps
  * that fits is sought by halving, and its neighbours are tried. Sets d->stopped if the planner was
  * told to stop.
  */
-neap_status neap_equal_steps_try(const planner *p, draft *d, const neap_chain *chain,
-                                 const stage_costs *costs, const equal_steps *steps,
-                                 int64_t *states, neap_diag *diag);
+neap_status neap_equal_steps_try(const planner *p, draft *d, const stage_costs *costs,
+                                 const equal_steps *steps, int64_t *states, neap_diag *diag);
 
 /* What Checkmate's comparison takes where nothing is said: about log2(n), at least 1. */
 int64_t neap_equal_steps_default(uint32_t n);

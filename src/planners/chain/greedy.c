@@ -7,7 +7,7 @@
  */
 #include "planners/chain/least_peak.h"
 
-#include "base/memory.h"
+#include "base/fail.h"
 #include "planners/common/size_sweep.h"
 
 static neap_status lower(void *context, const planner *p, draft *d, const bool *chosen,
@@ -16,25 +16,25 @@ static neap_status lower(void *context, const planner *p, draft *d, const bool *
     return neap_planner_view_lower(p, d, context, chosen, diag);
 }
 
+static neap_status sweep(const planner *p, draft *d, least_peak_view *view, neap_diag *diag)
+{
+    size_sweep_answer answer = {0};
+    const least_peak_problem sizes = {.n = view->n, .d = view->d, .inner = view->inner};
+    const size_sweep_problem problem = {view->n, view->d, view->inner, view, lower};
+    NEAP_TRY(neap_least_peak_check(&sizes, diag));
+    if (!NEAP_TAKE(&view->arena, (size_t)view->n + 1, answer.chosen))
+        return neap_fail_no_memory(diag);
+    NEAP_TRY(neap_size_sweep_run(p, d, &problem, &answer, diag));
+    return neap_planner_view_report(p, d, view, answer.chosen, answer.estimate, diag);
+}
+
 static neap_status plan_greedy(const planner *p, draft *d, neap_diag *diag)
 {
     least_peak_view view;
-    size_sweep_answer answer = {0};
     neap_status status = neap_planner_view_build(p, &view, diag);
-    if (status != NEAP_OK)
-        return status;
-    size_t length = (size_t)view.n + 1;
-    const least_peak_problem sizes = {.n = view.n, .d = view.d, .inner = view.inner};
-    const size_sweep_problem problem = {view.n, view.d, view.inner, &view, lower};
-    status = neap_least_peak_check(&sizes, diag);
     if (status == NEAP_OK)
-        status = NEAP_NEW(p->allocator, length, &answer.chosen, diag);
-    if (status == NEAP_OK)
-        status = neap_size_sweep_run(p, d, &problem, &answer, diag);
-    if (status == NEAP_OK)
-        status = neap_planner_view_report(p, d, &view, answer.chosen, answer.estimate, diag);
-    NEAP_DELETE(p->allocator, length, answer.chosen);
-    neap_planner_view_clear(p, &view);
+        status = sweep(p, d, &view, diag);
+    neap_planner_view_clear(&view);
     return status;
 }
 

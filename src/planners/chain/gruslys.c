@@ -25,7 +25,6 @@
  * Slots are not bytes: how many to take is found by trying (equal_steps.h).
  */
 #include "base/fail.h"
-#include "base/memory.h"
 #include "planners/chain/equal_steps.h"
 
 #include <inttypes.h>
@@ -193,14 +192,6 @@ static int64_t useful_rows(const slot_policy *t)
     return rows > 1 ? rows : 1;
 }
 
-static neap_status allocate(const planner *p, slot_policy *t, neap_diag *diag)
-{
-    size_t width = (size_t)t->n + 1;
-    NEAP_TRY(NEAP_NEW(p->allocator, (size_t)t->rows * width, &t->y, diag));
-    NEAP_TRY(NEAP_NEW(p->allocator, (size_t)t->ring * width, &t->cost, diag));
-    return NEAP_NEW(p->allocator, (size_t)t->rows, &t->whole, diag);
-}
-
 static void fill_all(const planner *p, draft *d, slot_policy *t)
 {
     for (int64_t m = 1; m <= t->rows && !d->stopped; m++) {
@@ -239,31 +230,38 @@ static neap_status choose_range(const planner *p, const slot_policy *t, equal_st
     return NEAP_OK;
 }
 
-static neap_status plan_chain(const planner *p, draft *d, const neap_chain *chain,
+static neap_status plan_slots(const planner *p, draft *d, slot_policy *t, neap_arena *arena,
                               const stage_costs *costs, neap_diag *diag)
 {
-    slot_policy t = {.base = {choose}, .n = costs->n ? costs->n : 1};
-    equal_steps steps = {.chooser = &t.base};
+    equal_steps steps = {.chooser = &t->base};
+    size_t width = (size_t)t->n + 1, rows = (size_t)t->rows;
     int64_t slots = 0;
+    if (!NEAP_TAKE(arena, rows * width, t->y) || !NEAP_TAKE(arena, t->ring * width, t->cost) ||
+        !NEAP_TAKE(arena, rows, t->whole))
+        return neap_fail_no_memory(diag);
+    fill_all(p, d, t);
+    if (d->stopped)
+        return NEAP_OK;
+    NEAP_TRY(choose_range(p, t, &steps, diag));
+    NEAP_TRY(neap_equal_steps_try(p, d, costs, &steps, &slots, diag));
+    if (!d->plan)
+        return NEAP_OK;
+    NEAP_TRY(neap_draft_add_number(p, d, "slots", (double)slots, diag));
+    int64_t forward = slots > t->rows ? t->n : t->whole[slots - 1];
+    return neap_draft_add_number(p, d, "steps_forward", (double)forward, diag);
+}
+
+static neap_status plan_chain(const planner *p, draft *d, const stage_costs *costs, neap_diag *diag)
+{
+    slot_policy t = {.base = {choose}, .n = costs->n ? costs->n : 1};
+    neap_arena arena;
     if (p->options[STATES] == MIXED && t.n <= MOST_MIXED)
-        t.alpha = internal_slots(chain);
+        t.alpha = internal_slots(&costs->chain);
     t.ring = t.alpha > 0 ? t.alpha + 1 : 2;
     t.rows = useful_rows(&t);
-    neap_status status = allocate(p, &t, diag);
-    if (status == NEAP_OK)
-        fill_all(p, d, &t);
-    if (status == NEAP_OK && !d->stopped)
-        status = choose_range(p, &t, &steps, diag);
-    if (status == NEAP_OK && !d->stopped)
-        status = neap_equal_steps_try(p, d, chain, costs, &steps, &slots, diag);
-    if (status == NEAP_OK && d->plan)
-        status = neap_draft_add_number(p, d, "slots", (double)slots, diag);
-    if (status == NEAP_OK && d->plan)
-        status = neap_draft_add_number(p, d, "steps_forward",
-                                       (double)(slots > t.rows ? t.n : t.whole[slots - 1]), diag);
-    NEAP_DELETE(p->allocator, (size_t)t.rows * ((size_t)t.n + 1), t.y);
-    NEAP_DELETE(p->allocator, (size_t)t.ring * ((size_t)t.n + 1), t.cost);
-    NEAP_DELETE(p->allocator, (size_t)t.rows, t.whole);
+    neap_arena_init(&arena, p->allocator);
+    neap_status status = plan_slots(p, d, &t, &arena, costs, diag);
+    neap_arena_clear(&arena);
     return status;
 }
 

@@ -22,7 +22,7 @@
  */
 #include "planners/chain/least_peak.h"
 
-#include "base/memory.h"
+#include "base/fail.h"
 
 /* M(i) from all M(j), j > i; *next gets the best j. */
 static uint64_t least_from(uint32_t n, const int64_t *d, const uint64_t *m, uint32_t i,
@@ -46,20 +46,17 @@ static uint64_t least_from(uint32_t n, const int64_t *d, const uint64_t *m, uint
 neap_status neap_hong_quadratic(const least_peak_problem *problem, least_peak_answer *answer,
                                 neap_diag *diag)
 {
-    neap_allocator *allocator = neap_allocator_or_system(problem->allocator);
     const uint32_t n = problem->n;
     const int64_t *d = problem->d;
-    const size_t length = (size_t)n + 1;
-    uint64_t *m = NULL;    /* M(i) */
-    uint32_t *next = NULL; /* the checkpoint behind i */
-    neap_status status = neap_least_peak_check(problem, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, length, &m, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, length, &next, diag);
-    if (status != NEAP_OK)
-        goto done;
-
+    uint64_t *m;    /* M(i) */
+    uint32_t *next; /* the checkpoint behind i */
+    neap_arena arena;
+    NEAP_TRY(neap_least_peak_check(problem, diag));
+    neap_arena_init(&arena, problem->allocator);
+    if (!NEAP_TAKE(&arena, (size_t)n + 1, m) || !NEAP_TAKE(&arena, (size_t)n + 1, next)) {
+        neap_arena_clear(&arena);
+        return neap_fail_no_memory(diag);
+    }
     answer->stopped = false;
     m[n] = (uint64_t)d[n];
     for (uint32_t i = n; i-- > 0;) {
@@ -74,10 +71,8 @@ neap_status neap_hong_quadratic(const least_peak_problem *problem, least_peak_an
         if (i == at)
             at = next[i];
     }
-done:
-    NEAP_DELETE(allocator, length, m);
-    NEAP_DELETE(allocator, length, next);
-    return status;
+    neap_arena_clear(&arena);
+    return NEAP_OK;
 }
 
 static neap_status plan_hong_quadratic(const planner *p, draft *d, neap_diag *diag)

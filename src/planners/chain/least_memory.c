@@ -1,6 +1,10 @@
-#include "planners/chain/least_memory.h"
-
-#include "base/memory.h"
+/*
+ * The least memory that the recursion of schedule.h can do with: need(i, j) for every subchain,
+ * smallest first. O(n^3) time, O(n^2) space, both small beside the methods that ask for it when a
+ * budget is too tight.
+ */
+#include "base/fail.h"
+#include "planners/chain/schedule.h"
 
 typedef struct least_table {
     run_chooser base;
@@ -66,10 +70,11 @@ neap_status neap_least_memory_schedule(const planner *p, const stage_costs *cost
     *bytes = costs->pinned_bytes;
     if (t.n == 0)
         return NEAP_OK;
-    neap_status status = NEAP_NEW(p->allocator, N_MODES * t.n * t.n, &t.need, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(p->allocator, N_MODES * t.n * t.n, &t.choice, diag);
-    if (status == NEAP_OK) {
+    neap_arena arena;
+    neap_arena_init(&arena, p->allocator);
+    neap_status status = NEAP_OK;
+    if (NEAP_TAKE(&arena, N_MODES * t.n * t.n, t.need) &&
+        NEAP_TAKE(&arena, N_MODES * t.n * t.n, t.choice)) {
         for (uint32_t i = costs->n; i-- > 0;)
             for (int mode = 0; mode < N_MODES; mode++) {
                 const stage_cost *one = &costs->stage[i];
@@ -80,8 +85,9 @@ neap_status neap_least_memory_schedule(const planner *p, const stage_costs *cost
             }
         *bytes += need_at(&t, HELD, 0, costs->n - 1);
         status = neap_schedule_build(p, costs, &t.base, 0, s, diag);
+    } else {
+        status = neap_fail_no_memory(diag);
     }
-    NEAP_DELETE(p->allocator, N_MODES * t.n * t.n, t.need);
-    NEAP_DELETE(p->allocator, N_MODES * t.n * t.n, t.choice);
+    neap_arena_clear(&arena);
     return status;
 }

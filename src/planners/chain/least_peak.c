@@ -50,17 +50,13 @@ static void add_inner(const planner *p, least_peak_view *view)
 neap_status neap_planner_view_build(const planner *p, least_peak_view *view, neap_diag *diag)
 {
     *view = (least_peak_view){0};
-    neap_status status = neap_chain_build(p->allocator, p->graph, &view->chain, diag);
-    if (status != NEAP_OK)
-        return status;
+    neap_arena_init(&view->arena, p->allocator);
+    NEAP_TRY(neap_chain_build(p->allocator, p->graph, &view->chain, diag));
     view->n = view->chain.n_stages ? view->chain.n_stages - 1 : 0;
-    status = NEAP_NEW(p->allocator, (size_t)view->n + 1, &view->d, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(p->allocator, (size_t)view->n + 2, &view->inner, diag);
-    if (status != NEAP_OK) {
-        neap_planner_view_clear(p, view);
-        return status;
-    }
+    if (!NEAP_TAKE(&view->arena, (size_t)view->n + 1, view->d) ||
+        !NEAP_TAKE(&view->arena, (size_t)view->n + 2, view->inner) ||
+        !NEAP_TAKE(&view->arena, view->chain.n_stages, view->checkpoint))
+        return neap_fail_no_memory(diag);
     view->d[0] = view->chain.input_bytes;
     for (uint32_t i = 1; i <= view->n; i++)
         view->d[i] = view->chain.stages[i - 1].output_bytes;
@@ -68,64 +64,62 @@ neap_status neap_planner_view_build(const planner *p, least_peak_view *view, nea
     return NEAP_OK;
 }
 
-void neap_planner_view_clear(const planner *p, least_peak_view *view)
+void neap_planner_view_clear(least_peak_view *view)
 {
-    NEAP_DELETE(p->allocator, (size_t)view->n + 1, view->d);
-    NEAP_DELETE(p->allocator, (size_t)view->n + 2, view->inner);
+    neap_arena_clear(&view->arena);
     neap_chain_clear(&view->chain);
-    *view = (least_peak_view){0};
 }
 
 neap_status neap_planner_view_lower(const planner *p, draft *d, const least_peak_view *view,
                                     const bool *chosen, neap_diag *diag)
 {
-    bool *checkpoint = NULL; /* per stage */
-    neap_status status = NEAP_NEW(p->allocator, view->chain.n_stages, &checkpoint, diag);
-    for (uint32_t i = 1; status == NEAP_OK && i <= view->n; i++)
-        checkpoint[i - 1] = chosen[i];
-    if (status == NEAP_OK)
-        status = neap_planner_use_segments(p, d, &view->chain, checkpoint, diag);
-    NEAP_DELETE(p->allocator, view->chain.n_stages, checkpoint);
+    for (uint32_t i = 1; i <= view->n; i++)
+        view->checkpoint[i - 1] = chosen[i];
+    return neap_planner_use_segments(p, d, &view->chain, view->checkpoint, diag);
+}
+
+neap_status neap_planner_view_list(const planner *p, draft *d, const least_peak_view *view,
+                                   const bool *chosen, neap_diag *diag)
+{
+    int64_t *list;
+    size_t count = 0;
+    NEAP_TRY(NEAP_NEW(p->allocator, view->n, &list, diag));
+    for (uint32_t i = 1; i <= view->n; i++)
+        if (chosen[i])
+            list[count++] = i;
+    neap_status status = neap_draft_add_list(p, d, "checkpoints", list, count, diag);
+    NEAP_DELETE(p->allocator, view->n, list);
     return status;
 }
 
 neap_status neap_planner_view_report(const planner *p, draft *d, const least_peak_view *view,
                                      const bool *chosen, double objective, neap_diag *diag)
 {
-    int64_t *list = NULL;
-    size_t count = 0;
-    neap_status status = NEAP_NEW(p->allocator, view->n, &list, diag);
-    for (uint32_t i = 1; status == NEAP_OK && i <= view->n; i++)
-        if (chosen[i])
-            list[count++] = i;
-    if (status == NEAP_OK)
-        status = neap_draft_add_number(p, d, "objective", objective, diag);
-    if (status == NEAP_OK)
-        status = neap_draft_add_list(p, d, "checkpoints", list, count, diag);
-    NEAP_DELETE(p->allocator, view->n, list);
-    return status;
+    NEAP_TRY(neap_draft_add_number(p, d, "objective", objective, diag));
+    return neap_planner_view_list(p, d, view, chosen, diag);
+}
+
+static neap_status use_solver(const planner *p, draft *d, least_peak_view *view,
+                              least_peak_solver *solve, neap_diag *diag)
+{
+    least_peak_answer answer = {0};
+    const least_peak_problem problem = {
+        .allocator = p->allocator, .planner = p, .n = view->n, .d = view->d, .inner = view->inner};
+    if (!NEAP_TAKE(&view->arena, (size_t)view->n + 1, answer.chosen))
+        return neap_fail_no_memory(diag);
+    NEAP_TRY(solve(&problem, &answer, diag));
+    d->stopped = answer.stopped;
+    NEAP_TRY(neap_planner_view_lower(p, d, view, answer.chosen, diag));
+    return neap_planner_view_report(p, d, view, answer.chosen, (double)answer.objective, diag);
 }
 
 neap_status neap_planner_use_least_peak(const planner *p, draft *d, least_peak_solver *solve,
                                         neap_diag *diag)
 {
-    least_peak_view view = {0};
-    least_peak_answer answer = {0};
+    least_peak_view view;
     neap_status status = neap_planner_view_build(p, &view, diag);
-    if (status != NEAP_OK)
-        return status;
-    const least_peak_problem problem = {
-        .allocator = p->allocator, .planner = p, .n = view.n, .d = view.d, .inner = view.inner};
-    status = NEAP_NEW(p->allocator, (size_t)view.n + 1, &answer.chosen, diag);
     if (status == NEAP_OK)
-        status = solve(&problem, &answer, diag);
-    if (status == NEAP_OK)
-        status = neap_planner_view_lower(p, d, &view, answer.chosen, diag);
-    if (status == NEAP_OK)
-        status =
-            neap_planner_view_report(p, d, &view, answer.chosen, (double)answer.objective, diag);
-    d->stopped = answer.stopped;
-    NEAP_DELETE(p->allocator, (size_t)view.n + 1, answer.chosen);
-    neap_planner_view_clear(p, &view);
+        status = use_solver(p, d, &view, solve, diag);
+    neap_planner_view_clear(&view);
     return status;
 }

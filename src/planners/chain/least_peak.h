@@ -51,17 +51,23 @@ neap_status neap_least_peak_check(const least_peak_problem *problem, neap_diag *
 /* The chain view of a graph in the notation above. */
 typedef struct least_peak_view {
     neap_chain chain;
-    uint32_t n;     /* stages before the last, which holds the loss */
-    int64_t *d;     /* n + 1 */
-    int64_t *inner; /* n + 2: storages a stage makes besides its cut, side storages left out */
+    uint32_t n;       /* stages before the last, which holds the loss */
+    int64_t *d;       /* n + 1 */
+    int64_t *inner;   /* n + 2: storages a stage makes besides its cut, side storages left out */
+    bool *checkpoint; /* per stage: scratch */
+    neap_arena arena; /* of the arrays */
 } least_peak_view;
 
+/* Clear also after a failure. */
 neap_status neap_planner_view_build(const planner *p, least_peak_view *view, neap_diag *diag);
-void neap_planner_view_clear(const planner *p, least_peak_view *view);
+void neap_planner_view_clear(least_peak_view *view);
 /* The plan with these checkpoints, chosen[0 .. n], into the draft. */
 neap_status neap_planner_view_lower(const planner *p, draft *d, const least_peak_view *view,
                                     const bool *chosen, neap_diag *diag);
-/* Tells `objective` in bytes and `checkpoints` as Table 2 does: 0 left out, n in. */
+/* Tells `checkpoints` as Table 2 does: 0 left out, n in. */
+neap_status neap_planner_view_list(const planner *p, draft *d, const least_peak_view *view,
+                                   const bool *chosen, neap_diag *diag);
+/* The same, and `objective` in bytes. */
 neap_status neap_planner_view_report(const planner *p, draft *d, const least_peak_view *view,
                                      const bool *chosen, double objective, neap_diag *diag);
 

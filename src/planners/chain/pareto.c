@@ -29,7 +29,6 @@
 #include "base/fail.h"
 #include "base/memory.h"
 #include "planners/chain/chain_budget.h"
-#include "planners/chain/least_memory.h"
 #include "planners/chain/slot_table.h"
 
 #include <stdlib.h>
@@ -349,12 +348,12 @@ static neap_status find_first(const planner *p, draft *d, const stage_costs *cos
                               schedule *s, bool *found, neap_diag *diag)
 {
     int64_t slots = memory < FIRST_SLOTS ? memory : FIRST_SLOTS, least;
-    neap_status status = neap_slot_table_find(p, d, costs, memory / slots, slots, s, found, diag);
-    if (status != NEAP_OK || *found || d->stopped)
-        return status;
-    status = neap_least_memory_schedule(p, costs, s, &least, diag);
-    *found = status == NEAP_OK && least - costs->pinned_bytes <= memory;
-    return status;
+    NEAP_TRY(neap_slot_table_find(p, d, costs, memory / slots, slots, s, found, diag));
+    if (*found || d->stopped)
+        return NEAP_OK;
+    NEAP_TRY(neap_least_memory_schedule(p, costs, s, &least, diag));
+    *found = least - costs->pinned_bytes <= memory;
+    return NEAP_OK;
 }
 
 static neap_status fill_all(pareto *t, draft *d)
@@ -379,11 +378,10 @@ static neap_status find_schedule(const planner *p, draft *d, const stage_costs *
     size_t n = costs->n, n_fronts = N_MODES * (n * (n + 1) / 2);
     pareto t = {.p = p, .costs = costs, .n = costs->n, .memory = memory, .diag = diag};
     neap_arena_init(&t.arena, p->allocator);
-    status = NEAP_NEW(p->allocator, n_fronts, &t.fronts, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(p->allocator, n + 1, &t.least_until, diag);
-    if (status != NEAP_OK)
+    if (!NEAP_TAKE(&t.arena, n_fronts, t.fronts) || !NEAP_TAKE(&t.arena, n + 1, t.least_until)) {
+        status = neap_fail_no_memory(diag);
         goto done;
+    }
     for (uint32_t i = 0; i < t.n; i++)
         t.least_until[i + 1] =
             t.least_until[i] + costs->stage[i].forward_ticks + costs->stage[i].backward_ticks;
@@ -402,8 +400,6 @@ static neap_status find_schedule(const planner *p, draft *d, const stage_costs *
 done:
     NEAP_DELETE(p->allocator, t.best.capacity, t.best.items);
     NEAP_DELETE(p->allocator, t.merged.capacity, t.merged.items);
-    NEAP_DELETE(p->allocator, n_fronts, t.fronts);
-    NEAP_DELETE(p->allocator, n + 1, t.least_until);
     neap_arena_clear(&t.arena);
     return status;
 }

@@ -102,8 +102,7 @@ static int64_t least_states(uint32_t n)
     return s;
 }
 
-static neap_status plan_chain(const planner *p, draft *d, const neap_chain *chain,
-                              const stage_costs *costs, neap_diag *diag)
+static neap_status plan_chain(const planner *p, draft *d, const stage_costs *costs, neap_diag *diag)
 {
     run_chooser chooser = {choose};
     uint32_t n = costs->n;
@@ -118,13 +117,12 @@ static neap_status plan_chain(const planner *p, draft *d, const neap_chain *chai
         given = neap_equal_steps_default(n) + 1;
     if (given > 1)
         steps.least = steps.most = given < steps.most ? given : steps.most;
-    neap_status status = neap_equal_steps_try(p, d, chain, costs, &steps, &states, diag);
-    if (status == NEAP_OK && d->plan)
-        status = neap_draft_add_number(p, d, "checkpoints", (double)(states - 1), diag);
-    if (status == NEAP_OK && d->plan)
-        status = neap_draft_add_number(p, d, "steps_forward",
-                                       (double)steps_forward(n, (uint64_t)states), diag);
-    return status;
+    NEAP_TRY(neap_equal_steps_try(p, d, costs, &steps, &states, diag));
+    if (!d->plan)
+        return NEAP_OK;
+    NEAP_TRY(neap_draft_add_number(p, d, "checkpoints", (double)(states - 1), diag));
+    return neap_draft_add_number(p, d, "steps_forward", (double)steps_forward(n, (uint64_t)states),
+                                 diag);
 }
 
 static neap_status plan_revolve(const planner *p, draft *d, neap_diag *diag)

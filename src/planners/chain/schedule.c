@@ -73,9 +73,10 @@ void neap_schedule_clear(schedule *s)
     s->n_runs = s->capacity = 0;
 }
 
-neap_status neap_planner_use_schedule(const planner *p, draft *d, const neap_chain *chain,
-                                      const stage_costs *costs, const schedule *s, neap_diag *diag)
+neap_status neap_planner_use_schedule(const planner *p, draft *d, const stage_costs *costs,
+                                      const schedule *s, neap_diag *diag)
 {
+    const neap_chain *chain = &costs->chain;
     uint32_t *sequence = NULL;
     size_t length = 0, capacity = 0;
     neap_status status = NEAP_OK;

@@ -62,8 +62,11 @@ void neap_schedule_clear(schedule *schedule);
 int64_t neap_schedule_ticks(const stage_costs *costs, const schedule *schedule);
 
 /* Makes the draft's plan from a schedule. */
-neap_status neap_planner_use_schedule(const planner *p, draft *d, const neap_chain *chain,
-                                      const stage_costs *costs, const schedule *schedule,
-                                      neap_diag *diag);
+neap_status neap_planner_use_schedule(const planner *p, draft *d, const stage_costs *costs,
+                                      const schedule *s, neap_diag *diag);
+
+/* The schedule that needs least, and how much that is, pinned bytes included (least_memory.c). */
+neap_status neap_least_memory_schedule(const planner *p, const stage_costs *costs, schedule *s,
+                                       int64_t *bytes, neap_diag *diag);
 
 #endif

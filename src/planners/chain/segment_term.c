@@ -32,7 +32,7 @@
  */
 #include "planners/chain/segment_term.h"
 
-#include "base/memory.h"
+#include "base/fail.h"
 
 typedef struct search {
     const least_peak_problem *problem;
@@ -130,37 +130,33 @@ static void choose(search *s, least_peak_answer *answer)
     answer->objective = (uint64_t)s->best;
 }
 
+static void find_best(search *s, least_peak_answer *answer)
+{
+    static const int shifts[] = {COARSEST, MIDDLE, FINE, EXACT};
+    int64_t largest;
+    prepare(s);
+    s->best = shortest_path(s, s->least, &largest) + largest; /* so that there is an answer */
+    s->best_term = largest;
+    answer->stopped = false;
+    for (size_t i = 0; i < sizeof shifts / sizeof *shifts && !answer->stopped; i++)
+        answer->stopped = !sweep(s, shifts[i]);
+    choose(s, answer);
+}
+
 neap_status neap_segment_term_search(const least_peak_problem *problem, least_peak_answer *answer,
                                      segment_term_counts *counts, neap_diag *diag)
 {
-    static const int shifts[] = {COARSEST, MIDDLE, FINE, EXACT};
-    neap_allocator *allocator = neap_allocator_or_system(problem->allocator);
     search s = {.problem = problem, .n = problem->n, .d = problem->d};
     size_t length = (size_t)problem->n + 1;
-    neap_status status = neap_least_peak_check(problem, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, length, &s.through, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, length, &s.path, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, length, &s.from, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, length, &s.queue, diag);
-    if (status == NEAP_OK) {
-        int64_t largest;
-        prepare(&s);
-        s.best = shortest_path(&s, s.least, &largest) + largest; /* so that there is an answer */
-        s.best_term = largest;
-        answer->stopped = false;
-        for (size_t i = 0; i < sizeof shifts / sizeof *shifts && !answer->stopped; i++)
-            answer->stopped = !sweep(&s, shifts[i]);
-        choose(&s, answer);
-    }
+    neap_arena arena;
+    NEAP_TRY(neap_least_peak_check(problem, diag));
+    neap_arena_init(&arena, problem->allocator);
+    bool taken = NEAP_TAKE(&arena, length, s.through) && NEAP_TAKE(&arena, length, s.path) &&
+                 NEAP_TAKE(&arena, length, s.from) && NEAP_TAKE(&arena, length, s.queue);
+    if (taken)
+        find_best(&s, answer);
     if (counts)
         counts->evaluations = s.evaluations;
-    NEAP_DELETE(allocator, length, s.through);
-    NEAP_DELETE(allocator, length, s.path);
-    NEAP_DELETE(allocator, length, s.from);
-    NEAP_DELETE(allocator, length, s.queue);
-    return status;
+    neap_arena_clear(&arena);
+    return taken ? NEAP_OK : neap_fail_no_memory(diag);
 }

@@ -1,6 +1,6 @@
 #include "planners/chain/segments.h"
 
-#include "base/memory.h"
+#include "base/fail.h"
 
 typedef struct segmenter {
     const neap_graph *graph;
@@ -121,31 +121,23 @@ neap_status neap_planner_use_segments(const planner *p, draft *d, const neap_cha
                    .chain = chain,
                    .n_ops = neap_graph_op_count(p->graph),
                    .n_forward = chain->n_forward};
-    neap_allocator *allocator = p->allocator;
-    uint32_t n_values = neap_graph_value_count(p->graph), n_stages = chain->n_stages;
-    neap_status status = NEAP_NEW(allocator, s.n_forward, &s.segment, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, n_values, &s.crosses, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, s.n_forward, &s.again, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, n_stages, &s.segment_end, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, n_stages, &s.done, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, (size_t)s.n_ops + s.n_forward, &s.sequence, diag);
-    if (status == NEAP_OK) {
+    neap_status status = NEAP_OK;
+    neap_arena arena;
+    neap_arena_init(&arena, p->allocator);
+    if (NEAP_TAKE(&arena, s.n_forward, s.segment) &&
+        NEAP_TAKE(&arena, neap_graph_value_count(p->graph), s.crosses) &&
+        NEAP_TAKE(&arena, s.n_forward, s.again) &&
+        NEAP_TAKE(&arena, chain->n_stages, s.segment_end) &&
+        NEAP_TAKE(&arena, chain->n_stages, s.done) &&
+        NEAP_TAKE(&arena, (size_t)s.n_ops + s.n_forward, s.sequence)) {
         number_segments(&s, checkpoint);
         find_crossing_values(&s);
         find_recomputed(&s);
         write_sequence(&s);
         status = neap_planner_use_sequence(p, d, s.sequence, s.length, diag);
+    } else {
+        status = neap_fail_no_memory(diag);
     }
-    NEAP_DELETE(allocator, s.n_forward, s.segment);
-    NEAP_DELETE(allocator, n_values, s.crosses);
-    NEAP_DELETE(allocator, s.n_forward, s.again);
-    NEAP_DELETE(allocator, n_stages, s.segment_end);
-    NEAP_DELETE(allocator, n_stages, s.done);
-    NEAP_DELETE(allocator, (size_t)s.n_ops + s.n_forward, s.sequence);
+    neap_arena_clear(&arena);
     return status;
 }

@@ -54,7 +54,7 @@ typedef struct cell {
 
 /* What a thread has for itself. */
 typedef struct slot_worker {
-    neap_arena values;
+    neap_arena values; /* of its cells, and of the arrays below */
     double *best;      /* scratch: 0 .. slots */
     uint32_t *passing; /* n: the same as a list */
     uint8_t *pass;     /* n: the k that may win in a block */
@@ -65,7 +65,7 @@ typedef struct slot_worker {
 } slot_worker;
 
 typedef struct slot_table {
-    neap_allocator *allocator;
+    neap_arena arena; /* of the arrays */
     const stage_costs *costs;
     uint32_t n;
     int64_t slot_bytes;
@@ -510,35 +510,31 @@ static void run_member(neap_job *self, neap_team *team, unsigned member)
     }
 }
 
-static neap_status start_workers(slot_table *t, neap_diag *diag)
+static bool start_workers(slot_table *t)
 {
-    neap_allocator *allocator = t->allocator;
+    neap_allocator *allocator = t->p->allocator;
     unsigned members = t->n < LEAST_SHARED ? 1 : neap_team_size(t->p->request->threads, 16);
     if (members > 1 && !neap_shared_allocator_init(&t->shared, allocator))
         members = 1;
     t->n_workers = members;
-    NEAP_TRY(NEAP_NEW(allocator, members, &t->workers, diag));
+    if (!NEAP_TAKE(&t->arena, members, t->workers))
+        return false;
     for (unsigned i = 0; i < members; i++) {
-        neap_arena_init(&t->workers[i].values, members > 1 ? &t->shared.base : allocator);
-        t->workers[i].peaks_i = NEAP_NONE;
-        NEAP_TRY(NEAP_NEW(allocator, (size_t)t->slots + 2, &t->workers[i].best, diag));
-        NEAP_TRY(NEAP_NEW(allocator, t->n, &t->workers[i].pass, diag));
-        NEAP_TRY(NEAP_NEW(allocator, t->n, &t->workers[i].passing, diag));
-        NEAP_TRY(NEAP_NEW(allocator, t->n, &t->workers[i].peaks, diag));
+        slot_worker *w = &t->workers[i];
+        neap_arena_init(&w->values, members > 1 ? &t->shared.base : allocator);
+        w->peaks_i = NEAP_NONE;
+        if (!NEAP_TAKE(&w->values, (size_t)t->slots + 2, w->best) ||
+            !NEAP_TAKE(&w->values, t->n, w->pass) || !NEAP_TAKE(&w->values, t->n, w->passing) ||
+            !NEAP_TAKE(&w->values, t->n, w->peaks))
+            return false;
     }
-    return NEAP_OK;
+    return true;
 }
 
 static void end_workers(slot_table *t)
 {
-    for (unsigned i = 0; t->workers && i < t->n_workers; i++) {
-        NEAP_DELETE(t->allocator, (size_t)t->slots + 2, t->workers[i].best);
-        NEAP_DELETE(t->allocator, t->n, t->workers[i].pass);
-        NEAP_DELETE(t->allocator, t->n, t->workers[i].passing);
-        NEAP_DELETE(t->allocator, t->n, t->workers[i].peaks);
+    for (unsigned i = 0; t->workers && i < t->n_workers; i++)
         neap_arena_clear(&t->workers[i].values);
-    }
-    NEAP_DELETE(t->allocator, t->n_workers, t->workers);
     if (t->n_workers > 1)
         neap_shared_allocator_clear(&t->shared);
 }
@@ -590,10 +586,8 @@ static neap_status find_once(const planner *p, draft *d, const stage_costs *cost
                              int64_t slot_bytes, int64_t slots, double slack, schedule *s,
                              bool *found, double *ticks, neap_diag *diag)
 {
-    neap_allocator *allocator = p->allocator;
     size_t n = costs->n, n_cells = N_MODES * (n * (n + 1) / 2);
-    slot_table t = {.allocator = allocator,
-                    .costs = costs,
+    slot_table t = {.costs = costs,
                     .n = costs->n,
                     .slot_bytes = slot_bytes,
                     .slots = (int32_t)slots,
@@ -605,19 +599,14 @@ static neap_status find_once(const planner *p, draft *d, const stage_costs *cost
         t.shift++;
     t.n_blocks = (uint32_t)(slots >> t.shift) + 1;
     *found = false;
-    neap_status status = NEAP_NEW(allocator, n_cells, &t.cells, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, n_cells * t.n_blocks, &t.left_bounds, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, n_cells / N_MODES * t.n_blocks, &t.right_bounds, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, n + 1, &t.forward, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, N_MODES * n * t.n_blocks, &t.hints, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, n + 1, &t.least_until, diag);
-    if (status == NEAP_OK)
-        status = start_workers(&t, diag);
+    neap_arena_init(&t.arena, p->allocator);
+    bool taken = NEAP_TAKE(&t.arena, n_cells, t.cells) &&
+                 NEAP_TAKE(&t.arena, n_cells * t.n_blocks, t.left_bounds) &&
+                 NEAP_TAKE(&t.arena, n_cells / N_MODES * t.n_blocks, t.right_bounds) &&
+                 NEAP_TAKE(&t.arena, n + 1, t.forward) &&
+                 NEAP_TAKE(&t.arena, N_MODES * n * t.n_blocks, t.hints) &&
+                 NEAP_TAKE(&t.arena, n + 1, t.least_until) && start_workers(&t);
+    neap_status status = taken ? NEAP_OK : neap_fail_no_memory(diag);
     if (status == NEAP_OK)
         status = fill_all(&t, &d->stopped, diag);
     if (status == NEAP_OK && !d->stopped && n > 0) {
@@ -628,13 +617,8 @@ static neap_status find_once(const planner *p, draft *d, const stage_costs *cost
         table_chooser chooser = {.base = {choose}, .table = &t};
         status = neap_schedule_build(p, costs, &chooser.base, slots, s, diag);
     }
-    NEAP_DELETE(allocator, n_cells, t.cells);
-    NEAP_DELETE(allocator, n_cells * t.n_blocks, t.left_bounds);
-    NEAP_DELETE(allocator, n_cells / N_MODES * t.n_blocks, t.right_bounds);
-    NEAP_DELETE(allocator, n + 1, t.forward);
-    NEAP_DELETE(allocator, N_MODES * n * t.n_blocks, t.hints);
-    NEAP_DELETE(allocator, n + 1, t.least_until);
     end_workers(&t);
+    neap_arena_clear(&t.arena);
     return status;
 }
 
@@ -653,9 +637,8 @@ static neap_status find_grouped(const planner *p, draft *d, const stage_costs *c
 {
     stage_costs groups;
     neap_status status = neap_stage_groups_build(costs, GROUP, &groups, diag);
-    if (status != NEAP_OK)
-        return status;
-    status = neap_slot_table_find(p, d, &groups, slot_bytes, slots, s, found, diag);
+    if (status == NEAP_OK)
+        status = neap_slot_table_find(p, d, &groups, slot_bytes, slots, s, found, diag);
     if (status == NEAP_OK && *found)
         status = neap_stage_groups_expand(costs->n, GROUP, s, diag);
     neap_stage_costs_clear(&groups);

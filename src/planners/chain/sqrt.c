@@ -5,8 +5,8 @@
  * n layers in segments of sqrt(n) keep O(sqrt(n)) values alive at the price of about one more
  * forward pass. Here a layer is a stage of the chain view, so that it runs on any graph.
  */
-#include "base/memory.h"
-#include "planners/chain/segments.h"
+#include "base/fail.h"
+#include "planners/chain/least_peak.h"
 
 #include <math.h>
 
@@ -23,38 +23,23 @@ static const neap_option options[] = {
 
 static neap_status plan_sqrt(const planner *p, draft *d, neap_diag *diag)
 {
-    neap_chain chain = {0};
-    bool *checkpoint = NULL;
-    int64_t *list = NULL;
-    uint32_t n_stages = 0;
-    size_t count = 0;
-    neap_status status = neap_chain_build(p->allocator, p->graph, &chain, diag);
-    if (status != NEAP_OK)
-        goto done;
-    n_stages = chain.n_stages;
-    uint32_t n = n_stages ? n_stages - 1 : 0; /* layers: the last stage is the loss */
+    least_peak_view view;
+    bool *chosen;
+    neap_status status = neap_planner_view_build(p, &view, diag);
     uint32_t length = (uint32_t)p->options[LENGTH];
     if (length == 0)
-        length = (uint32_t)lround(sqrt((double)n));
+        length = (uint32_t)lround(sqrt((double)view.n));
     if (length == 0)
         length = 1;
-    status = NEAP_NEW(p->allocator, n_stages, &checkpoint, diag);
+    if (status == NEAP_OK && !NEAP_TAKE(&view.arena, (size_t)view.n + 1, chosen))
+        status = neap_fail_no_memory(diag);
+    for (uint32_t i = 1; i <= view.n && status == NEAP_OK; i++)
+        chosen[i] = i % length == 0 || i == view.n;
     if (status == NEAP_OK)
-        status = NEAP_NEW(p->allocator, n_stages, &list, diag);
-    if (status != NEAP_OK)
-        goto done;
-    for (uint32_t i = 0; i < n; i++) {
-        checkpoint[i] = (i + 1) % length == 0 || i + 1 == n;
-        if (checkpoint[i])
-            list[count++] = i + 1;
-    }
-    status = neap_planner_use_segments(p, d, &chain, checkpoint, diag);
+        status = neap_planner_view_lower(p, d, &view, chosen, diag);
     if (status == NEAP_OK)
-        status = neap_draft_add_list(p, d, "checkpoints", list, count, diag);
-done:
-    NEAP_DELETE(p->allocator, n_stages, checkpoint);
-    NEAP_DELETE(p->allocator, n_stages, list);
-    neap_chain_clear(&chain);
+        status = neap_planner_view_list(p, d, &view, chosen, diag);
+    neap_planner_view_clear(&view);
     return status;
 }
 

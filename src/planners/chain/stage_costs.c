@@ -1,6 +1,6 @@
 #include "planners/chain/stage_costs.h"
 
-#include "base/memory.h"
+#include "base/fail.h"
 
 #include <string.h>
 
@@ -303,11 +303,11 @@ static void find_ignored(tracer *t)
     }
 }
 
-static void sum_up(stage_costs *costs, const neap_chain *chain)
+static void sum_up(stage_costs *costs)
 {
     costs->exact = true;
-    for (uint32_t i = 0; i < chain->n_stages; i++) {
-        const neap_stage *s = &chain->stages[i];
+    for (uint32_t i = 0; i < costs->n; i++) {
+        const neap_stage *s = &costs->chain.stages[i];
         costs->exact = costs->exact && s->end_op - s->first_op <= 1 &&
                        s->end_backward - s->first_backward <= 1;
     }
@@ -317,50 +317,31 @@ static void sum_up(stage_costs *costs, const neap_chain *chain)
         costs->forward_until[i + 1] = costs->forward_until[i] + costs->stage[i].forward_ticks;
 }
 
-neap_status neap_stage_costs_build(const planner *p, const neap_chain *chain, stage_costs *costs,
-                                   neap_diag *diag)
+neap_status neap_stage_costs_build(const planner *p, stage_costs *costs, neap_diag *diag)
 {
-    neap_allocator *allocator = p->allocator;
     uint32_t n_values = neap_graph_value_count(p->graph);
-    *costs =
-        (stage_costs){.n = chain->n_stages, .n_forward = chain->n_forward, .allocator = allocator};
-    tracer t = {.graph = p->graph, .chain = chain, .costs = costs};
-    neap_status status = NEAP_NEW(allocator, costs->n, &costs->stage, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, (size_t)costs->n + 1, &costs->results_from, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, (size_t)costs->n + 1, &costs->forward_until, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, costs->n_forward, &costs->again, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, n_values, &t.last_use, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, n_values, &t.live, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, n_values, &t.keep, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, n_values, &t.ignored, diag);
-    if (status == NEAP_OK) {
-        find_ignored(&t);
-        for (uint32_t i = 0; i < costs->n; i++)
-            trace_stage(&t, i);
-        sum_up(costs, chain);
-    }
-    NEAP_DELETE(allocator, n_values, t.last_use);
-    NEAP_DELETE(allocator, n_values, t.live);
-    NEAP_DELETE(allocator, n_values, t.keep);
-    NEAP_DELETE(allocator, n_values, t.ignored);
-    if (status != NEAP_OK)
-        neap_stage_costs_clear(costs);
-    return status;
+    neap_arena *arena = &costs->arena;
+    *costs = (stage_costs){0};
+    neap_arena_init(arena, p->allocator);
+    NEAP_TRY(neap_chain_build(p->allocator, p->graph, &costs->chain, diag));
+    costs->n = costs->chain.n_stages;
+    tracer t = {.graph = p->graph, .chain = &costs->chain, .costs = costs};
+    size_t n = costs->n;
+    if (!NEAP_TAKE(arena, n, costs->stage) || !NEAP_TAKE(arena, n + 1, costs->results_from) ||
+        !NEAP_TAKE(arena, n + 1, costs->forward_until) ||
+        !NEAP_TAKE(arena, costs->chain.n_forward, costs->again) ||
+        !NEAP_TAKE(arena, n_values, t.last_use) || !NEAP_TAKE(arena, n_values, t.live) ||
+        !NEAP_TAKE(arena, n_values, t.keep) || !NEAP_TAKE(arena, n_values, t.ignored))
+        return neap_fail_no_memory(diag);
+    find_ignored(&t);
+    for (uint32_t i = 0; i < costs->n; i++)
+        trace_stage(&t, i);
+    sum_up(costs);
+    return NEAP_OK;
 }
 
 void neap_stage_costs_clear(stage_costs *costs)
 {
-    neap_allocator *allocator = costs->allocator;
-    NEAP_DELETE(allocator, costs->n, costs->stage);
-    NEAP_DELETE(allocator, (size_t)costs->n + 1, costs->results_from);
-    NEAP_DELETE(allocator, (size_t)costs->n + 1, costs->forward_until);
-    NEAP_DELETE(allocator, costs->n_forward, costs->again);
-    *costs = (stage_costs){.allocator = allocator};
+    neap_arena_clear(&costs->arena);
+    neap_chain_clear(&costs->chain);
 }

@@ -40,6 +40,7 @@ typedef struct stage_cost {
 } stage_cost;
 
 typedef struct stage_costs {
+    neap_chain chain; /* of the graph; empty for groups of stages */
     uint32_t n;
     stage_cost *stage;
     int64_t *results_from;  /* n + 1: sum of the results of stages i and later */
@@ -47,12 +48,11 @@ typedef struct stage_costs {
     int64_t pinned_bytes;   /* taken throughout */
     bool exact;             /* every stage is one op each way: the peaks are those of the plans */
     bool *again;            /* per forward op: part of `again` */
-    uint32_t n_forward;
-    neap_allocator *allocator;
+    neap_arena arena;       /* of the arrays */
 } stage_costs;
 
-neap_status neap_stage_costs_build(const planner *p, const neap_chain *chain, stage_costs *costs,
-                                   neap_diag *diag);
+/* The chain view of the planner's graph, and what its stages cost. Clear also after a failure. */
+neap_status neap_stage_costs_build(const planner *p, stage_costs *costs, neap_diag *diag);
 void neap_stage_costs_clear(stage_costs *costs);
 
 /* ---- Terms of the recursion in schedule.h ---- */

@@ -5,6 +5,7 @@
  */
 #include "planners/chain/stage_groups.h"
 
+#include "base/fail.h"
 #include "base/memory.h"
 
 static int64_t most(int64_t a, int64_t b)
@@ -51,19 +52,13 @@ static void add_mode(const stage_cost *first, const stage_cost *last, int mode, 
 neap_status neap_stage_groups_build(const stage_costs *costs, uint32_t size, stage_costs *groups,
                                     neap_diag *diag)
 {
-    neap_allocator *allocator = costs->allocator;
-    *groups = (stage_costs){.n = (costs->n + size - 1) / size,
-                            .pinned_bytes = costs->pinned_bytes,
-                            .allocator = allocator};
-    neap_status status = NEAP_NEW(allocator, groups->n, &groups->stage, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, (size_t)groups->n + 1, &groups->results_from, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, (size_t)groups->n + 1, &groups->forward_until, diag);
-    if (status != NEAP_OK) {
-        neap_stage_costs_clear(groups);
-        return status;
-    }
+    *groups = (stage_costs){.n = (costs->n + size - 1) / size, .pinned_bytes = costs->pinned_bytes};
+    size_t n = groups->n;
+    neap_arena_init(&groups->arena, costs->arena.allocator);
+    if (!NEAP_TAKE(&groups->arena, n, groups->stage) ||
+        !NEAP_TAKE(&groups->arena, n + 1, groups->results_from) ||
+        !NEAP_TAKE(&groups->arena, n + 1, groups->forward_until))
+        return neap_fail_no_memory(diag);
     for (uint32_t g = 0; g < groups->n; g++) {
         uint32_t end = (g + 1) * size < costs->n ? (g + 1) * size : costs->n;
         const stage_cost *first = &costs->stage[g * size], *last = &costs->stage[end - 1];
@@ -80,9 +75,7 @@ neap_status neap_stage_groups_expand(uint32_t n_stages, uint32_t size, schedule 
 {
     stage_run *runs;
     size_t n_runs = 0, capacity = s->n_runs * size;
-    neap_status status = NEAP_NEW(s->allocator, capacity, &runs, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_NEW(s->allocator, capacity, &runs, diag));
     for (size_t r = 0; r < s->n_runs; r++) {
         uint32_t begin = s->runs[r].stage * size;
         uint32_t end = begin + size < n_stages ? begin + size : n_stages;

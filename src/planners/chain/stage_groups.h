@@ -7,8 +7,8 @@
 
 #include "planners/chain/schedule.h"
 
-/* The costs of groups of `size` stages (the last may be smaller). To be cleared with
- * neap_stage_costs_clear. */
+/* The costs of groups of `size` stages (the last may be smaller). Clear also after a
+ * failure. */
 neap_status neap_stage_groups_build(const stage_costs *costs, uint32_t size, stage_costs *groups,
                                     neap_diag *diag);
 

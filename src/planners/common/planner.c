@@ -142,6 +142,17 @@ neap_status neap_planner_list_computes(const planner *p, const neap_plan *plan, 
     return status;
 }
 
+void neap_draft_take_plan(draft *d, draft *other, bool better)
+{
+    neap_plan_destroy(better ? d->plan : other->plan);
+    if (better) {
+        d->plan = other->plan;
+        d->predicted_peak = other->predicted_peak;
+        d->predicted_ticks = other->predicted_ticks;
+    }
+    other->plan = NULL;
+}
+
 static neap_extra *add_extra(const planner *p, draft *d, const char *name, neap_diag *diag)
 {
     if (NEAP_RESERVE(p->allocator, d->n_extras + 1, &d->extras, &d->extra_capacity, diag) !=

@@ -75,6 +75,8 @@ neap_status neap_draft_add_list(const planner *p, draft *d, const char *name, co
 
 /* Another method with its defaults, on the same graph and budget, as a part of this one. */
 neap_status neap_planner_run_method(const planner *p, const char *name, draft *d, neap_diag *diag);
+/* Takes over another draft's plan and prediction if it is better. Releases the plan that goes. */
+void neap_draft_take_plan(draft *d, draft *other, bool better);
 /* Releases a draft that goes no further. */
 void neap_planner_clear_draft(const planner *p, draft *d);
 
