@@ -417,7 +417,8 @@ const cli_option cli_options[] = {
      FIELD(set_choice, kernels),
      .choices = {{"lean", "only what they need", NEAP_KERNELS_LEAN},
                  {"torch", "what PyTorch's kernels read", NEAP_KERNELS_TORCH},
-                 {"layer", "all inputs and outputs of their layer, as Checkmate assumes",
+                 {"layer",
+                  "all inputs and outputs of their layer, as Checkmate assumes; only to plan",
                   NEAP_KERNELS_LAYER}},
      DEFAULT("lean")},
 

@@ -161,6 +161,9 @@ static int run_profile(const cli_settings *settings, neap_text *out)
     if (cli_is_stdout(settings->output) && settings->json)
         return cli_fail(CLI_BAD_INPUT, "-o - puts the graph on standard output; leave out --json, "
                                        "or write the graph to a file");
+    if (settings->kernels == NEAP_KERNELS_LAYER)
+        return cli_fail(CLI_BAD_INPUT, "--kernels layer is a model of memory, for planning: there "
+                                       "are no such kernels; measure lean or torch");
     cli_loaded model = {0};
     cli_measured measured = {0};
     cli_progress progress;

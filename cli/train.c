@@ -8,6 +8,7 @@
 #include "output.h"
 #include "planning.h"
 #include "report.h"
+#include "resume.h"
 
 #include <neap/check.h>
 #include <neap/data.h>
@@ -26,9 +27,10 @@ typedef struct training {
     cli_settings settings; /* with what training takes for granted */
     cli_planning planning;
     cli_measured measured;
-    neap_plan *read_plan;  /* of --plan; NULL: planned here */
-    const neap_plan *plan; /* that is trained by */
-    double predicted;      /* seconds of a step by it */
+    neap_plan *read_plan;         /* of --plan; NULL: planned here */
+    neap_safetensors *checkpoint; /* of --resume; NULL: from the beginning */
+    const neap_plan *plan;        /* that is trained by */
+    double predicted;             /* seconds of a step by it */
     int64_t peak, arena;
     neap_train_options options;
     neap_trainer *trainer;
@@ -123,6 +125,18 @@ static int64_t batch_of(const training *t)
     return 1;
 }
 
+/* "12.9% slower than": how a time compares with another, of which it is `ratio` times. */
+static const char *against(cli_text *text, double ratio)
+{
+    double percent = 100 * (ratio - 1);
+    if (ratio >= 2)
+        return cli_format(text, "%.1f times as long as", ratio);
+    if (percent < 0.05 && percent > -0.05)
+        return "as fast as";
+    return percent > 0 ? cli_format(text, "%.1f%% slower than", percent)
+                       : cli_format(text, "%.1f%% faster than", -percent);
+}
+
 static void add_memory(const training *t, cli_table *table)
 {
     int64_t natural = t->planning.model.natural_peak;
@@ -157,8 +171,10 @@ static int say_plan(const training *t)
                                          : "as the file says");
     add_memory(t, &table);
     cli_fact(&table, "step", CLI_PLAIN, cli_seconds(&text, t->predicted),
-             "as measured kernels predict; %s on every op once",
-             cli_percent(&other, base > 0 ? t->predicted / base - 1 : 0));
+             "predicted from measured kernels");
+    if (base > 0)
+        cli_fact(&table, "", CLI_PLAIN, "", "%s one run of every op",
+                 against(&other, t->predicted / base));
     cli_table_finish(&table, &out);
     int code = out.status != NEAP_OK ? cli_fail_memory() : cli_stdout_write(out.text, out.length);
     neap_text_clear(&out);
@@ -183,18 +199,20 @@ static double typical_seconds(const training *t)
     return t->step_seconds[count / 2];
 }
 
-/* "step 12/50  loss 2.3026  31.2 samples/s  step 0.512 s, +1.2% on the plan  arena 600 MiB" */
+/* "step 12/50  loss 2.3026  31.2 samples/s  512 ms, 1.2% slower than predicted"; without the
+   comparison where it does not fit into 80 columns. */
 static void compose(const training *t, const neap_train_report *report, neap_text *line)
 {
-    cli_text step, arena, over;
+    cli_text step, over, note;
     double all = report->run.seconds + report->data_seconds + report->update_seconds;
-    neap_text_printf(line, "step %lld/%lld  loss %.4f  %.1f samples/s  step %s",
-                     (long long)report->step, (long long)t->settings.steps, report->loss,
+    neap_text_printf(line, "step %lld/%lld  loss %.4f  %.1f samples/s  %s", (long long)report->step,
+                     (long long)t->settings.steps, report->loss,
                      all > 0 ? (double)t->batch / all : 0, cli_seconds(&step, report->run.seconds));
-    if (t->predicted > 0)
-        neap_text_printf(line, ", %s on the plan's",
-                         cli_percent(&over, report->run.seconds / t->predicted - 1));
-    neap_text_printf(line, "  arena %s", cli_bytes(&arena, t->arena));
+    if (!(t->predicted > 0))
+        return;
+    cli_format(&note, ", %s predicted", against(&over, report->run.seconds / t->predicted));
+    if (line->length + strlen(note.chars) <= 80)
+        neap_text_puts(line, note.chars);
 }
 
 /* Steps still to do. */
@@ -322,12 +340,12 @@ static void add_summary(const training *t, neap_text *out)
 {
     cli_text step, over;
     double typical = typical_seconds(t);
-    neap_text_printf(out, "%lld step%s, loss %.4f to %.4f; %.2f samples/s; a step takes %s",
-                     (long long)t->done, t->done == 1 ? "" : "s", t->first_loss, t->last_loss,
-                     t->all_seconds > 0 ? (double)(t->done * t->batch) / t->all_seconds : 0,
-                     cli_seconds(&step, typical));
+    neap_text_printf(out, "%lld step%s, loss %.4f to %.4f, %.2f samples/s\n", (long long)t->done,
+                     t->done == 1 ? "" : "s", t->first_loss, t->last_loss,
+                     t->all_seconds > 0 ? (double)(t->done * t->batch) / t->all_seconds : 0);
+    neap_text_printf(out, "a step takes %s", cli_seconds(&step, typical));
     if (t->predicted > 0)
-        neap_text_printf(out, ", %s on the plan's", cli_percent(&over, typical / t->predicted - 1));
+        neap_text_printf(out, ", %s predicted", against(&over, typical / t->predicted));
     neap_text_puts(out, "\n");
     if (t->settings.save)
         neap_text_printf(out, "written to %s\n", t->settings.save);
@@ -343,7 +361,7 @@ static int finish(const training *t, neap_text *out)
         return CLI_OK;
     return cli_fail(CLI_FAILED, "interrupted after step %lld of %lld%s%s",
                     (long long)(t->first + t->done), (long long)t->settings.steps,
-                    t->settings.save && t->done > 0 ? "; --resume goes on from " : "",
+                    t->settings.save && t->done > 0 ? "; --resume continues from " : "",
                     t->settings.save && t->done > 0 ? t->settings.save : "");
 }
 
@@ -438,13 +456,15 @@ static void set_options(training *t)
 {
     const cli_settings *s = &t->settings;
     bool adam = s->optimizer == NEAP_OPTIMIZER_ADAM;
+    bool has_rate = cli_is_given(s, "rate") ||
+                    (t->checkpoint && neap_safetensors_metadata(t->checkpoint, "rate"));
     neap_train_options *o = &t->options;
     neap_train_options_init(o);
     o->optimizer = (neap_optimizer)s->optimizer;
     o->sgd.momentum = s->momentum;
     o->sgd.weight_decay = o->adam.weight_decay = s->weight_decay;
     o->rate.kind = s->cosine ? NEAP_LR_COSINE : NEAP_LR_CONSTANT;
-    o->rate.peak = adam && !cli_is_given(s, "rate") ? CLI_ADAM_RATE : s->learning_rate;
+    o->rate.peak = adam && !has_rate ? CLI_ADAM_RATE : s->learning_rate;
     o->rate.warmup = s->warmup;
     o->rate.steps = s->steps;
     o->seed = s->seed;
@@ -462,6 +482,9 @@ static int check_settings(const cli_settings *s)
                         s->save ? "save" : "resume");
     if (cli_is_given(s, "momentum") && s->optimizer != NEAP_OPTIMIZER_MOMENTUM)
         return cli_fail(CLI_BAD_INPUT, "--momentum is for --optimizer momentum");
+    if (s->kernels == NEAP_KERNELS_LAYER)
+        return cli_fail(CLI_BAD_INPUT, "--kernels layer is a model of memory, for planning: there "
+                                       "are no such kernels; train with lean or torch");
     if (s->objective == CLI_OBJECTIVE_BATCH)
         return cli_fail(CLI_BAD_INPUT, "train takes its batch from --batch; neap max-batch finds "
                                        "the largest");
@@ -491,17 +514,13 @@ static int check_files(training *t)
         code = cli_file_check(s->save);
     if (code == CLI_OK && s->output)
         code = cli_file_check(s->output);
+    if (code == CLI_OK && s->resume)
+        code = cli_resume_settings(&t->settings, &t->checkpoint);
     if (code == CLI_OK && s->data) {
         neap_dataset *dataset;
         if (neap_dataset_open(NULL, s->data, NULL, &dataset, &diag) != NEAP_OK)
             return cli_fail_diag(&diag);
         neap_dataset_close(dataset);
-    }
-    if (code == CLI_OK && s->resume) {
-        neap_safetensors *checkpoint;
-        if (neap_safetensors_open(NULL, s->resume, &checkpoint, &diag) != NEAP_OK)
-            return cli_fail_diag(&diag);
-        neap_safetensors_close(checkpoint);
     }
     if (code == CLI_OK && s->plan_file &&
         neap_plan_read_file(NULL, s->plan_file, &t->read_plan, &diag) != NEAP_OK)
@@ -568,6 +587,7 @@ static int run_train(const cli_settings *settings, neap_text *out)
     cli_memory_release(t.step_seconds, t.step_capacity, sizeof *t.step_seconds);
     neap_trainer_destroy(t.trainer);
     neap_plan_destroy(t.read_plan);
+    neap_safetensors_close(t.checkpoint);
     cli_planning_clear(&t.planning);
     cli_measured_clear(&t.measured);
     return code;
@@ -584,8 +604,8 @@ const cli_command cli_command_train = {
         "those of training without one, to the bit, which --verify shows.\n\n"
         "Without --budget every op runs once. A seed decides everything that is drawn: weights, "
         "batches, dropout. Checkpoints are safetensors files, replaced in one step, so that "
-        "stopping at any moment loses at most the steps since the last; --resume goes on as if "
-        "nothing had been. Ctrl-C ends after the current step and saves.",
+        "stopping at any moment loses at most the steps since the last; --resume continues "
+        "exactly where the checkpoint left off. Ctrl-C ends after the current step and saves.",
     .examples =
         {
             {"neap train resnet50 --batch 16 --budget 600MiB --steps 50",

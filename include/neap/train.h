@@ -69,9 +69,17 @@ NEAP_API neap_status neap_trainer_step(neap_trainer *trainer, neap_train_report 
                                        neap_diag *diag);
 
 /*
- * A checkpoint: parameters, optimizer state, step and seed in a safetensors file, replaced
- * atomically. Resuming takes them all and goes on as if nothing had been: to the bit. NEAP_INVALID
- * for a file of another network or optimizer, with what differs; the trainer is then as it was.
+ * A checkpoint: a safetensors file, replaced atomically, of the parameters, the optimizer's state
+ * and, as texts, everything else that decides how a training continues: "network", "optimizer",
+ * "data", "inputs" (the batch's shapes), "step", "seed", "rate", "warmup", "cosine" (the step at
+ * which it ends), "momentum", "weight_decay"; and checksums of all of it.
+ *
+ * Resuming takes parameters, state, step and seed from the file and continues exactly where the
+ * checkpoint left off. Rates are those of the options: who wants the same gives the same.
+ * NEAP_INVALID, with both values, for a file of another network, optimizer, data set or batch, and
+ * for one that does not match its checksums, with the tensor's name; the trainer is then as it was.
+ * Files of "format" "neap checkpoint 1" have neither inputs nor rates nor checksums: nothing of
+ * these is checked.
  */
 NEAP_API neap_status neap_trainer_save(neap_trainer *trainer, const char *path, neap_diag *diag);
 NEAP_API neap_status neap_trainer_resume(neap_trainer *trainer, const char *path, neap_diag *diag);

@@ -15,4 +15,12 @@ static inline uint64_t neap_hash_bytes(uint64_t hash, const char *text, size_t l
     return hash;
 }
 
+/* The same by words of 32 bits: for data, where speed counts. A change of one word always shows. */
+static inline uint64_t neap_hash_words(uint64_t hash, const uint32_t *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        hash = (hash ^ words[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
 #endif

@@ -1,13 +1,16 @@
 /*
  * Checkpoints: weights by their names, the optimizer's state as "optimizer.<state>.<name>", and
- * what else a training goes on from as texts.
+ * everything else that decides how a training continues as texts, the facts. "checksums" has 16
+ * hexadecimal digits for each array, weights first; "checksum" is that of all other facts.
  */
 #include "base/arena.h"
 #include "base/fail.h"
+#include "base/hash.h"
 #include "base/memory.h"
+#include "train/safetensors_internal.h"
 #include "train/trainer_internal.h"
 
-#include <neap/safetensors.h>
+#include <neap/text.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -73,22 +76,146 @@ static void clear_list(array_list *list)
     neap_arena_clear(&list->names);
 }
 
+/* ---- Facts ---- */
+
+#define FORMAT     "neap checkpoint 2"
+#define OLD_FORMAT "neap checkpoint 1" /* without inputs, rates and checksums */
+
+enum { MOST_FACTS = 16, DIGITS = 16 };
+
+typedef struct facts {
+    neap_metadata items[MOST_FACTS];
+    size_t count;
+    neap_arena texts;
+    neap_status status;
+} facts;
+
+/* Adds a fact; takes the value's text over. */
+static void add_fact(facts *f, const char *key, neap_text *value)
+{
+    const char *kept = neap_arena_text(&f->texts, neap_text_get(value), value->length);
+    if (value->status != NEAP_OK || !kept)
+        f->status = NEAP_NO_MEMORY;
+    else
+        f->items[f->count++] = (neap_metadata){key, kept};
+    neap_text_clear(value);
+}
+
+static void add_text(facts *f, const char *key, const char *value)
+{
+    f->items[f->count++] = (neap_metadata){key, value};
+}
+
+static void add_unsigned(const neap_trainer *t, facts *f, const char *key, uint64_t number)
+{
+    neap_text text;
+    neap_text_init(&text, t->allocator);
+    neap_text_printf(&text, "%" PRIu64, number);
+    add_fact(f, key, &text);
+}
+
+static void add_real(const neap_trainer *t, facts *f, const char *key, double number)
+{
+    neap_text text;
+    neap_text_init(&text, t->allocator);
+    neap_text_double(&text, number);
+    add_fact(f, key, &text);
+}
+
+/* "tokens 8x16, targets 8x16": every input that is not a parameter. */
+static void describe_inputs(const neap_trainer *t, neap_text *text)
+{
+    neap_text_init(text, t->allocator);
+    for (uint32_t v = 0; v < neap_graph_value_count(t->graph); v++) {
+        const neap_value *value = neap_graph_value(t->graph, v);
+        if (value->producer != NEAP_NONE || strcmp(value->kind, NEAP_KIND_PARAMETER) == 0)
+            continue;
+        neap_text_printf(text, "%s%s", text->length ? ", " : "", value->name);
+        for (uint32_t d = 0; d < value->rank; d++)
+            neap_text_printf(text, "%c%lld", d ? 'x' : ' ', (long long)value->shape[d]);
+    }
+}
+
+static void add_schedule(const neap_trainer *t, facts *f)
+{
+    const neap_train_options *o = &t->options;
+    bool adam = o->optimizer == NEAP_OPTIMIZER_ADAM;
+    add_real(t, f, "rate", o->rate.peak);
+    add_unsigned(t, f, "warmup", (uint64_t)o->rate.warmup);
+    if (o->rate.kind == NEAP_LR_COSINE)
+        add_unsigned(t, f, "cosine", (uint64_t)o->rate.steps);
+    if (o->optimizer == NEAP_OPTIMIZER_MOMENTUM)
+        add_real(t, f, "momentum", o->sgd.momentum);
+    add_real(t, f, "weight_decay", adam ? o->adam.weight_decay : o->sgd.weight_decay);
+}
+
+static uint64_t hash_of(const void *words, int64_t bytes, uint64_t hash)
+{
+    return neap_hash_words(hash, words, (size_t)bytes / sizeof(uint32_t));
+}
+
+static int64_t bytes_of(const neap_safetensor *array)
+{
+    int64_t bytes = sizeof(float);
+    for (uint32_t d = 0; d < array->rank; d++)
+        bytes *= array->shape[d];
+    return bytes;
+}
+
+static void add_checksums(const neap_trainer *t, const array_list *list, facts *f)
+{
+    neap_text text;
+    neap_text_init(&text, t->allocator);
+    for (size_t i = 0; i < list->count; i++)
+        neap_text_printf(&text, "%016" PRIx64,
+                         hash_of(list->items[i].data, bytes_of(&list->items[i]), NEAP_HASH_BEGIN));
+    add_fact(f, "checksums", &text);
+}
+
+/* Of all facts but itself, in any order. */
+static uint64_t sum_of(uint64_t sum, const neap_metadata *fact)
+{
+    if (strcmp(fact->key, "checksum") == 0)
+        return sum;
+    uint64_t hash = neap_hash_bytes(NEAP_HASH_BEGIN, fact->key, strlen(fact->key) + 1);
+    return sum + neap_hash_bytes(hash, fact->value, strlen(fact->value));
+}
+
+static void list_facts(const neap_trainer *t, const array_list *list, facts *f)
+{
+    neap_text inputs, sum;
+    uint64_t all = 0;
+    add_text(f, "format", FORMAT);
+    add_text(f, "network", neap_graph_name(t->graph));
+    add_text(f, "optimizer", optimizer_name(t->options.optimizer));
+    add_text(f, "data", t->options.data);
+    add_unsigned(t, f, "step", (uint64_t)t->steps);
+    add_unsigned(t, f, "seed", t->options.seed);
+    describe_inputs(t, &inputs);
+    add_fact(f, "inputs", &inputs);
+    add_schedule(t, f);
+    add_checksums(t, list, f);
+    for (size_t i = 0; i < f->count; i++)
+        all = sum_of(all, &f->items[i]);
+    neap_text_init(&sum, t->allocator);
+    neap_text_printf(&sum, "%016" PRIx64, all);
+    add_fact(f, "checksum", &sum);
+}
+
 neap_status neap_trainer_save(neap_trainer *t, const char *path, neap_diag *diag)
 {
-    char step[24], seed[24];
-    snprintf(step, sizeof step, "%" PRId64, t->steps);
-    snprintf(seed, sizeof seed, "%" PRIu64, t->options.seed);
-    const neap_metadata facts[] = {{"format", "neap checkpoint 1"},
-                                   {"network", neap_graph_name(t->graph)},
-                                   {"optimizer", optimizer_name(t->options.optimizer)},
-                                   {"data", t->options.data},
-                                   {"step", step},
-                                   {"seed", seed}};
     array_list list;
+    facts f = {.status = NEAP_OK};
+    neap_arena_init(&f.texts, t->allocator);
     neap_status status = list_arrays(t, &list, diag);
+    if (status == NEAP_OK) {
+        list_facts(t, &list, &f);
+        status = f.status == NEAP_OK ? NEAP_OK : neap_fail_no_memory(diag);
+    }
     if (status == NEAP_OK)
-        status = neap_safetensors_write(t->allocator, path, list.items, list.count, facts,
-                                        sizeof facts / sizeof *facts, diag);
+        status = neap_safetensors_write(t->allocator, path, list.items, list.count, f.items,
+                                        f.count, diag);
+    neap_arena_clear(&f.texts);
     clear_list(&list);
     return status;
 }
@@ -146,18 +273,124 @@ static neap_status read_number(const neap_safetensors *file, const char *path, c
     return NEAP_OK;
 }
 
+static neap_status fail_not_ours(const char *path, const char *why, neap_diag *diag)
+{
+    return neap_fail(diag, NEAP_INVALID, "%s is no checkpoint of neap: %s", path, why);
+}
+
+/* A fact that must be the same in the file and here; `remedy` says what to do. */
+static neap_status check_fact(const neap_safetensors *file, const char *path, const char *key,
+                              const char *ours, const char *remedy, neap_diag *diag)
+{
+    const char *theirs = neap_safetensors_metadata(file, key);
+    if (!theirs)
+        return neap_fail(diag, NEAP_INVALID, "%s is damaged: it does not say its %s", path, key);
+    if (strcmp(theirs, ours) == 0)
+        return NEAP_OK;
+    return neap_fail(diag, NEAP_INVALID, "%s was trained with %s \"%s\", not \"%s\"; %s", path, key,
+                     theirs, ours, remedy);
+}
+
 static neap_status check_facts(const neap_trainer *t, const neap_safetensors *file,
-                               const char *path, neap_diag *diag)
+                               const char *path, bool *old, neap_diag *diag)
 {
     const char *optimizer = neap_safetensors_metadata(file, "optimizer");
+    const char *format = neap_safetensors_metadata(file, "format");
     if (!optimizer)
-        return neap_fail(diag, NEAP_INVALID, "%s is no checkpoint of neap: it names no optimizer",
-                         path);
+        return fail_not_ours(path, "it names no optimizer", diag);
     if (strcmp(optimizer, optimizer_name(t->options.optimizer)) != 0)
         return neap_fail(diag, NEAP_INVALID,
                          "%s was trained with the optimizer %s; resume with that, not with %s",
                          path, optimizer, optimizer_name(t->options.optimizer));
+    *old = format && strcmp(format, OLD_FORMAT) == 0;
+    if (!*old && (!format || strcmp(format, FORMAT) != 0))
+        return fail_not_ours(path, "its format is neither \"" FORMAT "\" nor \"" OLD_FORMAT "\"",
+                             diag);
     return NEAP_OK;
+}
+
+/* What decides the batches that follow. */
+static neap_status check_batches(const neap_trainer *t, const neap_safetensors *file,
+                                 const char *path, neap_diag *diag)
+{
+    neap_text inputs;
+    neap_status status =
+        check_fact(file, path, "data", t->options.data, "continue with the same data set", diag);
+    if (status != NEAP_OK)
+        return status;
+    describe_inputs(t, &inputs);
+    status = inputs.status == NEAP_OK ? check_fact(file, path, "inputs", neap_text_get(&inputs),
+                                                   "continue with the same batch and sizes", diag)
+                                      : neap_fail_no_memory(diag);
+    neap_text_clear(&inputs);
+    return status;
+}
+
+/* ---- Checksums ---- */
+
+/* The number that 16 hexadecimal digits at `text` are; false if they are not. */
+static bool read_sum(const char *text, uint64_t *sum)
+{
+    *sum = 0;
+    for (int i = 0; i < DIGITS; i++) {
+        const char *digit = text[i] ? strchr("0123456789abcdef", text[i]) : NULL;
+        if (!digit)
+            return false;
+        *sum = *sum << 4 | (uint64_t)(digit - "0123456789abcdef");
+    }
+    return true;
+}
+
+static bool facts_are_whole(const neap_safetensors *file)
+{
+    const char *text = neap_safetensors_metadata(file, "checksum");
+    uint64_t expected, sum = 0;
+    for (size_t i = 0; i < neap_safetensors_metadata_count(file); i++)
+        sum = sum_of(sum, neap_safetensors_metadata_at(file, i));
+    return text && read_sum(text, &expected) && !text[DIGITS] && sum == expected;
+}
+
+/* By parts, so that little memory is needed. */
+static neap_status hash_entry(neap_allocator *allocator, const neap_safetensors *file,
+                              const neap_safetensors_entry *entry, uint64_t *hash, neap_diag *diag)
+{
+    enum { PART = 1 << 16 };
+    uint32_t *part;
+    neap_status status = NEAP_NEW(allocator, PART, &part, diag);
+    *hash = NEAP_HASH_BEGIN;
+    for (int64_t at = 0, bytes; at < entry->bytes && status == NEAP_OK; at += bytes) {
+        bytes = entry->bytes - at;
+        if (bytes > (int64_t)(PART * sizeof *part))
+            bytes = (int64_t)(PART * sizeof *part);
+        status = neap_safetensors_read_part(file, entry, at, part, (size_t)bytes, diag);
+        if (status == NEAP_OK)
+            *hash = hash_of(part, bytes, *hash);
+    }
+    NEAP_DELETE(allocator, PART, part);
+    return status;
+}
+
+static neap_status check_sums(const neap_safetensors *file, const char *path,
+                              const array_list *list, neap_diag *diag)
+{
+    const char *sums = neap_safetensors_metadata(file, "checksums");
+    neap_status status = NEAP_OK;
+    if (!facts_are_whole(file) || !sums || strlen(sums) != DIGITS * list->count)
+        return neap_fail(diag, NEAP_INVALID,
+                         "%s is damaged: its header does not match its checksum; resume from "
+                         "another checkpoint",
+                         path);
+    for (size_t i = 0; i < list->count && status == NEAP_OK; i++) {
+        const char *name = list->items[i].name;
+        uint64_t expected, hash;
+        status = hash_entry(list->allocator, file, neap_safetensors_find(file, name), &hash, diag);
+        if (status == NEAP_OK && (!read_sum(sums + DIGITS * i, &expected) || hash != expected))
+            status = neap_fail(diag, NEAP_INVALID,
+                               "%s is damaged: the data of \"%s\" do not match their checksum; "
+                               "resume from another checkpoint",
+                               path, name);
+    }
+    return status;
 }
 
 /* Reads what was checked before: only a file that changes meanwhile can still fail. */
@@ -178,17 +411,22 @@ neap_status neap_trainer_resume(neap_trainer *t, const char *path, neap_diag *di
     neap_safetensors *file = NULL;
     array_list list;
     uint64_t step = 0, seed = 0;
+    bool old = false;
     neap_status status = list_arrays(t, &list, diag);
     if (status == NEAP_OK)
         status = neap_safetensors_open(t->allocator, path, &file, diag);
     if (status == NEAP_OK)
-        status = check_facts(t, file, path, diag);
+        status = check_facts(t, file, path, &old, diag);
     if (status == NEAP_OK)
         status = check_arrays(t, file, &list, path, diag);
     if (status == NEAP_OK)
         status = read_number(file, path, "step", INT64_MAX / 2, &step, diag);
     if (status == NEAP_OK)
         status = read_number(file, path, "seed", UINT64_MAX, &seed, diag);
+    if (status == NEAP_OK && !old)
+        status = check_batches(t, file, path, diag);
+    if (status == NEAP_OK && !old)
+        status = check_sums(file, path, &list, diag);
     if (status == NEAP_OK)
         status = read_arrays(file, &list, diag);
     if (status == NEAP_OK) {

@@ -308,8 +308,14 @@ neap_status neap_safetensors_read(const neap_safetensors *file, const neap_safet
     if ((uint64_t)entry->bytes > capacity)
         return neap_fail(diag, NEAP_INVALID, "%s: \"%s\" has %lld bytes, room is for %zu",
                          file->path, entry->name, (long long)entry->bytes, capacity);
-    return neap_file_read_at(file->file, file->path, entry->offset, buffer, (size_t)entry->bytes,
-                             diag);
+    return neap_safetensors_read_part(file, entry, 0, buffer, (size_t)entry->bytes, diag);
+}
+
+neap_status neap_safetensors_read_part(const neap_safetensors *file,
+                                       const neap_safetensors_entry *entry, int64_t begin,
+                                       void *buffer, size_t bytes, neap_diag *diag)
+{
+    return neap_file_read_at(file->file, file->path, entry->offset + begin, buffer, bytes, diag);
 }
 
 size_t neap_safetensors_metadata_count(const neap_safetensors *file)

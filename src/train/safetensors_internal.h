@@ -36,4 +36,9 @@ neap_status neap_safetensors_header_read(neap_safetensors_header *header, neap_a
                                          int64_t data_bytes, neap_diag *diag);
 void neap_safetensors_header_clear(neap_safetensors_header *header);
 
+/* Copies some bytes of a tensor, which must be within it. */
+neap_status neap_safetensors_read_part(const neap_safetensors *file,
+                                       const neap_safetensors_entry *entry, int64_t begin,
+                                       void *buffer, size_t bytes, neap_diag *diag);
+
 #endif

@@ -294,6 +294,93 @@ static void a_file_of_another_training(void **state)
     run_result_clear(&result);
 }
 
+/* What decides the result and is not given is the file's; what is given and differs is refused. */
+static void a_changed_training_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *options, *said;
+    } CASES[] = {
+        {"--seed 8 ", "bad.st was trained with --seed 7, not 8; leave out --seed"},
+        {"--data images:. ", "bad.st was trained with --data synthetic, not images:.; leave out"},
+        {"--batch 4 ", "was trained with inputs \"input_ids 8x32, position_ids 32, labels 256, "
+                       "loss.grad 1\", not \"input_ids 4x32"},
+        {"--seq 16 ", "continue with the same batch and sizes"},
+    };
+    static const char OPTIONS[] =
+        "--seed 7 --rate 0.1 --momentum 0.5 --weight-decay 0.01 --warmup 3 ";
+    TRAIN(SMALL_GPT2, "%s--steps 2 --save bad.st", OPTIONS);
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char network[512];
+        snprintf(network, sizeof network, SMALL_GPT2 "%s", CASES[i].options);
+        expect_refusal(network, CASES[i].said);
+    }
+    TRAIN(SMALL_GPT2, "--steps 4 --resume bad.st --save parts.st");
+    TRAIN(SMALL_GPT2, "%s--steps 4 --save whole.st", OPTIONS);
+    expect_same_bytes("whole.st", "parts.st");
+}
+
+static void a_changed_rate_is_said(void **state)
+{
+    (void)state;
+    run_result result;
+    TRAIN(SMALL_LSTM, "--rate 0.1 --steps 2 --cosine --save rate.st");
+    train(&result, 0, SMALL_LSTM, "--rate 0.2 --steps 4 --resume rate.st");
+    assert_string_equal(
+        result.err, "neap: rate.st was trained with --rate 0.1; this training continues with 0.2\n"
+                    "neap: rate.st was trained with --cosine to step 2; it now ends at step 4\n");
+    run_result_clear(&result);
+    train(&result, 0, SMALL_LSTM, "--rate 0.1 --steps 4 --warmup 2 --resume rate.st");
+    assert_non_null(strstr(result.err, "--warmup 0; this training continues with 2\n"));
+    run_result_clear(&result);
+}
+
+/* One bit of a tensor, of the texts or of the checksums is another. */
+static void flipped_bits_are_found(void **state)
+{
+    (void)state;
+    size_t size, header = 0;
+    TRAIN(SMALL_LSTM, "--steps 1 --save good.st");
+    unsigned char *bytes = contents("good.st", &size);
+    for (size_t i = 8; i-- > 0;)
+        header = header << 8 | bytes[i];
+    for (size_t i = 0; i < 12; i++) {
+        size_t at = i == 11 ? size - 1 : 8 + header + (size - 8 - header) * i / 11;
+        bytes[at] ^= (unsigned char)(1 << i % 8);
+        put("bad.st", bytes, size);
+        expect_refusal(SMALL_LSTM, "bad.st is damaged: the data of \"");
+        bytes[at] ^= (unsigned char)(1 << i % 8);
+    }
+    static const char *const CHANGES[][2] = {
+        {"\"step\":\"1\"", "\"step\":\"3\""},         {"\"seed\":\"0\"", "\"seed\":\"2\""},
+        {"\"network\":\"lstm", "\"network\":\"mstm"}, {"\"checksum\":", "\"checkson\":"},
+        {"\"checksums\":", "\"checksonx\":"},
+    };
+    for (size_t i = 0; i < sizeof CHANGES / sizeof CHANGES[0]; i++) {
+        put_changed(bytes, size, CHANGES[i][0], CHANGES[i][1]);
+        expect_refusal(SMALL_LSTM, "its header does not match its checksum");
+    }
+    free(bytes);
+}
+
+static void an_older_checkpoint_says_so(void **state)
+{
+    (void)state;
+    size_t size;
+    run_result result;
+    TRAIN(SMALL_LSTM, "--steps 1 --save good.st");
+    unsigned char *bytes = contents("good.st", &size);
+    put_changed(bytes, size, "neap checkpoint 2", "neap checkpoint 1");
+    train(&result, 0, SMALL_LSTM, "--steps 2 --resume bad.st");
+    assert_string_equal(result.err,
+                        "neap: bad.st is of an older neap: it records neither rate nor batch and "
+                        "has no checksums; none of these is checked\n");
+    run_result_clear(&result);
+    put_changed(bytes, size, "neap checkpoint 2", "neap checkpoint 3");
+    expect_refusal(SMALL_LSTM, "its format is neither");
+    free(bytes);
+}
+
 /* ---- Where it cannot be written ---- */
 
 /* neap under a limit on the size of files, in KiB: a disk that becomes full. */
@@ -428,6 +515,10 @@ int main(void)
         cmocka_unit_test(cut_off_anywhere),
         cmocka_unit_test(a_header_that_says_something_else),
         cmocka_unit_test(a_file_of_another_training),
+        cmocka_unit_test(a_changed_training_is_refused),
+        cmocka_unit_test(a_changed_rate_is_said),
+        cmocka_unit_test(flipped_bits_are_found),
+        cmocka_unit_test(an_older_checkpoint_says_so),
         cmocka_unit_test(a_full_disk_leaves_the_old_file),
         cmocka_unit_test(a_place_that_cannot_be_written_is_found_at_once),
         cmocka_unit_test(killed_at_any_moment),

@@ -202,7 +202,7 @@ static void while_training(void **state)
         assert_int_equal(
             sscanf(result.err, "neap: interrupted after step %d of 100000; --resume", &step), 1);
         snprintf(expected, sizeof expected,
-                 "neap: interrupted after step %d of 100000; --resume goes on from stopped.st\n",
+                 "neap: interrupted after step %d of 100000; --resume continues from stopped.st\n",
                  step);
         expect_error(&result, expected);
         assert_non_null(strstr(result.out, "\nwritten to stopped.st\n"));
@@ -292,7 +292,7 @@ static void while_saving(void **state)
     int reader = open(pipe, O_RDWR | O_NONBLOCK); /* has room for the whole of it */
     assert_true(reader >= 0);
     run_finish(&child, &result);
-    expect_error(&result, "neap: interrupted after step 1 of 3; --resume goes on from pipe.st\n");
+    expect_error(&result, "neap: interrupted after step 1 of 3; --resume continues from pipe.st\n");
     run_result_clear(&result);
     close(reader);
     free(pipe);

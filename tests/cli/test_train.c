@@ -115,6 +115,20 @@ static void what_a_person_sees(void **state)
     run_result_clear(&result);
 }
 
+static void lines_fit_a_terminal(void **state)
+{
+    (void)state;
+    run_result result;
+    run("train " SMALL_GPT2_TIGHT "--steps 20 --time-limit 1 --save lines.st", 0, &result);
+    for (const char *line = result.out, *end; (end = strchr(line, '\n')); line = end + 1)
+        if (end - line > 80)
+            fail_msg("%d columns: %.*s", (int)(end - line), (int)(end - line), line);
+    assert_non_null(strstr(result.out, "  predicted from measured kernels\n"));
+    assert_non_null(strstr(result.out, " one run of every op\n"));
+    assert_non_null(strstr(result.out, " predicted\n"));
+    run_result_clear(&result);
+}
+
 static void a_budget_holds_and_changes_nothing(void **state)
 {
     (void)state;
@@ -256,7 +270,9 @@ static void files_of_pictures(void **state)
     run_result_clear(&result);
 
     /* A picture that breaks while training: the step says so, and what was saved stays. */
+    size_t size;
     char *broken = join_path(images, "a/red.ppm");
+    unsigned char *whole = read_file_bytes(broken, &size);
     write_text_file(broken, "P6 2 2 255\n...");
     run("train " SMALL_RESNET "--batch 1 --seed 1 --steps 9 --data images:images --save part.st", 2,
         &result);
@@ -266,11 +282,13 @@ static void files_of_pictures(void **state)
     assert_true(told &&
                 sscanf(told, "\nneap: what was trained up to step %d is in part.st\n", &step) == 1);
     run_result_clear(&result);
+    write_file_bytes(broken, whole, size); /* the checkpoint knows which data set it was */
     char line[512];
     snprintf(line, sizeof line, "train " SMALL_RESNET "--batch 1 --steps %d --resume part.st",
              step + 1);
     run(line, 0, &result);
     run_result_clear(&result);
+    free(whole);
     free(broken);
     free(mnist);
     free(cifar10);
@@ -296,6 +314,8 @@ static void refused(void **state)
         "train gpt2 --rate inf",
         "train gpt2 --warmup -1",
         "train gpt2 --alignment 32",
+        "train gpt2 --kernels layer",
+        "profile gpt2 --kernels layer",
         "train gpt2 --plan a --save-plan b",
         "train gpt2 --data nothing",
         "train gpt2 --data mnist:nowhere",
@@ -370,6 +390,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_budget),
         cmocka_unit_test(what_a_person_sees),
+        cmocka_unit_test(lines_fit_a_terminal),
         cmocka_unit_test(a_budget_holds_and_changes_nothing),
         cmocka_unit_test(every_optimizer_verifies),
         cmocka_unit_test(what_the_losses_depend_on),
