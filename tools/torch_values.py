@@ -224,6 +224,7 @@ FORWARD = {
     "pow": lambda op, a, x: x ** a["power"],
     "batch_norm": lambda op, a, x, w, b: F.batch_norm(x, None, None, w, b, True, 0.1, a["epsilon"]),
     "layer_norm": lambda op, a, x, w, b: F.layer_norm(x, w.shape, w, b, a["epsilon"]),
+    "group_norm": lambda op, a, x, w, b: F.group_norm(x, a["groups"], w, b, a["epsilon"]),
     "max_pool2d": max_pool2d,
     "avg_pool2d": avg_pool2d,
     "adaptive_avg_pool2d": lambda op, a, x: F.adaptive_avg_pool2d(x, op["shape"][2:]),

@@ -125,6 +125,10 @@ NEAP_API neap_tensor neap_net_batch_norm(neap_network *net, const char *name, ne
 /* Over the last dimension: weight and bias [C]. Saves mean and inverse deviation per row. */
 NEAP_API neap_tensor neap_net_layer_norm(neap_network *net, const char *name, neap_tensor x,
                                          double epsilon);
+/* Over H, W and the channels of each of `groups` groups of channels in an image: weight and bias
+ * [C]. Saves mean and inverse deviation [N, groups]. */
+NEAP_API neap_tensor neap_net_group_norm(neap_network *net, const char *name, neap_tensor x,
+                                         int64_t groups, double epsilon);
 /* ids: ... (i64 or i32) -> ... x features. Weight [rows, features]; *weight, if not NULL, gets it
  * for tying. */
 NEAP_API neap_tensor neap_net_embedding(neap_network *net, const char *name, neap_tensor ids,

@@ -240,6 +240,23 @@ static neap_tensor layer_norm_on_data(neap_network *net)
     return neap_net_layer_norm(net, "op", x, 1e-3);
 }
 
+static neap_tensor group_norm(neap_network *net)
+{
+    return neap_net_group_norm(net, "op", image(net, 4, 3, 2), 2, 1e-3);
+}
+
+/* One group is all channels; a matrix has no pixels. */
+static neap_tensor group_norm_matrix(neap_network *net)
+{
+    return neap_net_group_norm(net, "op", matrix(net), 1, 1e-3);
+}
+
+static neap_tensor group_norm_on_data(neap_network *net)
+{
+    neap_tensor x = neap_net_input(net, "x", NEAP_F32, SHAPE(1, 4, 3));
+    return neap_net_group_norm(net, "op", x, 2, 1e-3);
+}
+
 /* ---- Pooling ---- */
 
 /* Windows that overlap, hang over the padding and, in ceil mode, over the end. */
@@ -675,6 +692,22 @@ const op_case op_cases[] = {
      " {epsilon=0.001}: 96 FLOPs, 152 bytes\n"
      "layer_norm_bw(dy, x, mean, invstd) -> dweight f32[3], dbias f32[3] {same}: 132"
      " FLOPs, 152 bytes\n"},
+    /* x 2x4x3x2 = 48: 8 and 11 times that; 2 x 2 groups */
+    {"group_norm", group_norm, LEAN, IN_F32,
+     "group_norm(x, weight, bias) -> y f32[2,4,3,2], mean f32[2,2], invstd f32[2,2]"
+     " {epsilon=0.001 groups=2}: 384 FLOPs, 448 bytes\n"
+     "group_norm_bw(dy, x, weight, mean, invstd) -> dx f32[2,4,3,2], dweight f32[4], dbias f32[4]"
+     " {same}: 528 FLOPs, 656 bytes\n"},
+    {"group_norm, matrix in f16", group_norm_matrix, LEAN, NEAP_F16,
+     "group_norm(x, weight, bias) -> y f16[3,4], mean f32[3,1], invstd f32[3,1]"
+     " {epsilon=0.001 groups=1}: 96 FLOPs, 88 bytes\n"
+     "group_norm_bw(dy, x, weight, mean, invstd) -> dx f16[3,4], dweight f16[4], dbias f16[4]"
+     " {same}: 132 FLOPs, 120 bytes\n"},
+    {"group_norm, on data", group_norm_on_data, LEAN, IN_F32,
+     "group_norm(x, weight, bias) -> y f32[1,4,3], mean f32[1,2], invstd f32[1,2]"
+     " {epsilon=0.001 groups=2}: 96 FLOPs, 144 bytes\n"
+     "group_norm_bw(dy, x, mean, invstd) -> dweight f32[4], dbias f32[4] {same}: 132 FLOPs, 144"
+     " bytes\n"},
     /* 36 windows of 6 on 64 elements */
     {"max_pool2d", max_pool2d, LEAN, IN_F32,
      "max_pool2d(x) -> y f32[2,2,3,3], indices u8[2,2,3,3] {kernel_h=3 kernel_w=2"

@@ -284,6 +284,18 @@ static neap_tensor layer_norm(neap_network *net, random_source *random)
     return neap_net_layer_norm(net, "op", x, coin(random) ? 1e-5 : 1e-3);
 }
 
+/* Matrices and sequences too; groups of one channel, and one of all. */
+static neap_tensor group_norm(neap_network *net, random_source *random)
+{
+    int64_t groups = coin(random) ? 1 : from_to(random, 2, 8), batch = from_to(random, 1, 3);
+    int64_t depth = groups * from_to(random, 1, 9);
+    neap_tensor x = one_in(random, 4) ? activation(net, "x", SHAPE(batch, depth + groups))
+                    : one_in(random, 4)
+                        ? activation(net, "x", SHAPE(batch, depth, from_to(random, 2, 40)))
+                        : image(net, random, depth, from_to(random, 2, 9), from_to(random, 2, 17));
+    return neap_net_group_norm(net, "op", x, groups, coin(random) ? 1e-5 : 1e-3);
+}
+
 static neap_tensor norm_on_data(neap_network *net, random_source *random)
 {
     neap_tensor x = neap_net_input(net, "x", NEAP_F32, SHAPE(5, channels(random) + 1));
@@ -501,6 +513,7 @@ const random_op random_ops[] = {
     {"products", products},
     {"batch_norm", batch_norm},
     {"layer_norm", layer_norm},
+    {"group_norm", group_norm},
     {"norm on data", norm_on_data},
     {"max_pool2d", max_pool2d},
     {"avg_pool2d", avg_pool2d},

@@ -169,13 +169,17 @@ void neap_ref_linear_bw_weight(const ref_call *call)
 /* An element belongs to a group, which has statistics, and a channel, which has gamma and beta. */
 typedef struct groups {
     int64_t inner, channels;
-    bool by_channel; /* batch norm: the group is the channel; layer norm: the row */
+    int64_t count; /* of an image or a row; 0: the group is the channel */
 } groups;
 
-static groups groups_of(const ref_tensor *x, bool by_channel)
+static groups groups_of_channels(const ref_tensor *x, int64_t count)
 {
-    return by_channel ? (groups){neap_ref_extent(x, 2, x->rank), x->shape[1], true}
-                      : (groups){1, last(x), false};
+    return (groups){neap_ref_extent(x, 2, x->rank), x->shape[1], count};
+}
+
+static groups groups_of_rows(const ref_tensor *x)
+{
+    return (groups){1, last(x), 1};
 }
 
 static int64_t channel_of(const groups *g, int64_t i)
@@ -185,14 +189,13 @@ static int64_t channel_of(const groups *g, int64_t i)
 
 static int64_t group_of(const groups *g, int64_t i)
 {
-    return g->by_channel ? channel_of(g, i) : i / g->channels;
+    return g->count ? i / (g->inner * g->channels / g->count) : channel_of(g, i);
 }
 
-static void normalise(const ref_call *call, bool by_channel)
+static void normalise(const ref_call *call, groups g)
 {
     const ref_tensor *x = &call->in[0], *gamma = &call->in[1], *beta = &call->in[2];
     ref_tensor *y = &call->out[0], *mean = &call->out[1], *invstd = &call->out[2];
-    groups g = groups_of(x, by_channel);
     double share = (double)mean->n / (double)x->n, epsilon = neap_ref_real(call, "epsilon");
     for (int64_t i = 0; i < x->n; i++)
         mean->at[group_of(&g, i)] += share * x->at[i];
@@ -225,7 +228,7 @@ static double normalised(const norm_bw *n, int64_t i)
 /* Element k of a group. */
 static int64_t member(const norm_bw *n, int64_t group, int64_t k)
 {
-    if (!n->g.by_channel)
+    if (n->g.count)
         return group * n->members + k;
     return (k / n->g.inner * n->g.channels + group) * n->g.inner + k % n->g.inner;
 }
@@ -250,7 +253,7 @@ static void norm_bw_data(const norm_bw *n, ref_tensor *dx)
     }
 }
 
-static void norm_backward(const ref_call *call, bool by_channel)
+static void norm_backward(const ref_call *call, groups g)
 {
     bool data = call->op->n_outputs == 3;
     const ref_tensor *rest = call->in + (data ? 3 : 2);
@@ -259,7 +262,7 @@ static void norm_backward(const ref_call *call, bool by_channel)
                  .gamma = data ? &call->in[2] : NULL,
                  .mean = rest,
                  .invstd = rest + 1,
-                 .g = groups_of(&call->in[1], by_channel),
+                 .g = g,
                  .members = call->in[1].n / rest->n};
     ref_tensor *dgamma = call->out + (data ? 1 : 0), *dbeta = dgamma + 1;
     if (data)
@@ -272,20 +275,30 @@ static void norm_backward(const ref_call *call, bool by_channel)
 
 void neap_ref_batch_norm(const ref_call *call)
 {
-    normalise(call, true);
+    normalise(call, groups_of_channels(&call->in[0], 0));
 }
 
 void neap_ref_batch_norm_bw(const ref_call *call)
 {
-    norm_backward(call, true);
+    norm_backward(call, groups_of_channels(&call->in[1], 0));
 }
 
 void neap_ref_layer_norm(const ref_call *call)
 {
-    normalise(call, false);
+    normalise(call, groups_of_rows(&call->in[0]));
 }
 
 void neap_ref_layer_norm_bw(const ref_call *call)
 {
-    norm_backward(call, false);
+    norm_backward(call, groups_of_rows(&call->in[1]));
+}
+
+void neap_ref_group_norm(const ref_call *call)
+{
+    normalise(call, groups_of_channels(&call->in[0], neap_ref_int(call, "groups")));
+}
+
+void neap_ref_group_norm_bw(const ref_call *call)
+{
+    norm_backward(call, groups_of_channels(&call->in[1], neap_ref_int(call, "groups")));
 }
