@@ -24,6 +24,7 @@ static const small_network networks[] = {
     {"hong-vgg19",         "hong-vgg19",   {IMAGES(6, 32, 3)}},
     {"hong-alexnet",       "hong-alexnet", {IMAGES(16, 37, 2)}},
     {"resnet18",           "resnet18",     {IMAGES(4, 48, 4)}},
+    {"resnet18 groups",    "resnet18",     {IMAGES(4, 48, 4), {"norm_groups", 1}}},
     {"resnet34",           "resnet34",     {IMAGES(4, 48, 4)}},
     {"resnet50",           "resnet50",     {IMAGES(3, 48, 3)}},
     {"resnet101",          "resnet101",    {IMAGES(3, 48, 3)}},

@@ -411,6 +411,15 @@ static void test_settings_take_effect(void **state)
     }
 
     s = (settings){0};
+    set(&s, "batch", 2);
+    set(&s, "norm_groups", 32);
+    neap_graph *grouped = build("resnet50", &s);
+    assert_int_equal(count_type(grouped, "group_norm"), 53);
+    assert_int_equal(count_type(grouped, "batch_norm"), 0);
+    assert_int_equal(bytes_of(grouped, "layer4.2.bn3.mean"), 4 * 2 * 32);
+    neap_graph_destroy(grouped);
+
+    s = (settings){0};
     set(&s, "seq", 2000); /* more than GPT-2 was trained with */
     set(&s, "layers", 2);
     set(&s, "batch", 1);
@@ -507,6 +516,7 @@ static void test_bad_settings_are_refused(void **state)
     }
     refuse_one("resnet50", "depth", 50,
                "resnet50|\"depth\"|it takes batch, image, image_w, classes");
+    refuse_one("resnet50", "norm_groups", 30, "resnet50|\"bn1\"|30 groups|64 channels");
     refuse_one("alexnet", "image_w", 62, "alexnet|image_w 62|63 to 16384|or 0");
     refuse_one("unet", "image", 100, "unet|image 100|multiple of 16|96 and 112");
     refuse_one("fcn8", "image_w", 600, "fcn8|image_w 600|multiple of 32|576 and 608");
