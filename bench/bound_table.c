@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "planners/neap/bound.h"
 
+#include <neap/solve.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

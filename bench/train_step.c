@@ -9,8 +9,8 @@
  * random, of the usual size.
  */
 #include <neap/models.h>
-#include <neap/planner.h>
 #include <neap/run.h>
+#include <neap/solve.h>
 
 #include <math.h>
 #include <stdio.h>

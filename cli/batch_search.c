@@ -1,8 +1,8 @@
 #include "batch_search.h"
 
+#include "explain.h"
 #include "memory.h"
 #include "output.h"
-#include "report.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -130,32 +130,17 @@ static const neap_batch_trial *first_batch(const cli_batch_row *r)
     return NULL;
 }
 
-/* What no plan can do with less at batch 1. */
-static int add_floor(cli_batch_search *m, neap_text *line)
+/* No plan at all can do it? The line, and the exit code. */
+static int check_floor(cli_batch_search *m)
 {
     neap_diag diag;
     neap_graph *graph;
-    neap_figures figures = {0};
+    uint32_t op;
     if (cli_batch_graph(m, 1, &graph, &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
-    figures.floor_bytes = neap_graph_floor_bytes(graph, &figures.floor_op);
-    neap_text_puts(line, "; ");
-    cli_report_floor(line, graph, &figures);
+    int64_t bytes = neap_graph_floor_bytes(graph, &op);
+    int code = cli_explain_floor(graph, "even for batch 1, budget", m->budget, bytes, op);
     neap_graph_destroy(graph);
-    return CLI_OK;
-}
-
-static int too_little(cli_batch_search *m, int64_t bytes, const char *lowest)
-{
-    cli_text budget, least, size;
-    cli_bytes_pair(&budget, m->budget, &least, bytes);
-    neap_text line = {0};
-    int code = add_floor(m, &line);
-    if (code == CLI_OK)
-        code = cli_fail(
-            CLI_INFEASIBLE, "budget %s is below what batch 1 takes, %s by %s%s; try --budget %s",
-            budget.chars, least.chars, lowest, neap_text_get(&line), cli_bytes_above(&size, bytes));
-    neap_text_clear(&line);
     return code;
 }
 
@@ -174,9 +159,9 @@ int cli_batch_search_fail(cli_batch_search *m)
         }
         stopped = stopped || (m->rows[i].solved && (!t || t->verdict == NEAP_BATCH_STOPPED));
     }
-    cli_text budget;
+    cli_text budget, least, size;
     if (m->n_done == 1 && !m->rows[0].solved)
-        return cli_fail_diag(&m->rows[0].note);
+        return cli_fail_unsupported(&m->model, m->methods.names[0], &m->rows[0].note);
     if (slow)
         return cli_fail(
             CLI_INFEASIBLE,
@@ -185,11 +170,18 @@ int cli_batch_search_fail(cli_batch_search *m)
             cli_bytes(&budget, m->budget), slow, m->settings->extra_forward,
             m->settings->extra_forward > 1 ? "es" : "");
     if (stopped)
-        return cli_fail(CLI_FAILED, "no batch was found within the time limit; raise --time-limit, "
-                                    "or try another --method");
+        return cli_fail(CLI_STOPPED,
+                        "no batch was found within the time limit; raise --time-limit, "
+                        "or try another --method");
+    int code = check_floor(m);
+    if (code != CLI_OK)
+        return code;
     if (!lowest)
         return cli_fail(CLI_INFEASIBLE, "no method here has a plan at batch 1");
-    return too_little(m, bytes, lowest);
+    cli_bytes_pair(&budget, m->budget, &least, bytes);
+    return cli_fail(CLI_INFEASIBLE,
+                    "budget %s is below the least found for batch 1, %s by %s; try --budget %s",
+                    budget.chars, least.chars, lowest, cli_bytes_above(&size, bytes));
 }
 
 /* ---- All of it ---- */

@@ -60,7 +60,7 @@ static void add_scopes(const comparison *c, neap_text *out)
     bool any = false;
     for (uint32_t i = 0; i < c->n_done; i++) {
         const cli_result *result = &c->results[i];
-        if (!result->plan || strcmp(result->figures->bound_scope, "any") == 0)
+        if (!result->plan || result->figures->bound_scope == NEAP_SCOPE_ANY)
             continue;
         cli_styled(out, CLI_DIM, "%s %s: %s", any ? ";" : "gap: to plans in any order, but for",
                    result->method, cli_scope_words(result->figures->bound_scope));
@@ -110,9 +110,9 @@ static int show(const cli_settings *settings, const comparison *c, neap_text *ou
     else
         add_table(c, best, out);
     if (cli_interrupted())
-        return cli_fail(CLI_FAILED, "interrupted: %u of %u methods were tried", c->n_done,
+        return cli_fail(CLI_STOPPED, "interrupted: %u of %u methods were tried", c->n_done,
                         c->methods.count);
-    return best ? CLI_OK : cli_explain_all(&c->model, c->results, c->n_done, c->budget);
+    return best ? CLI_OK : cli_explain_all(&c->model, c->results, c->n_done, "budget");
 }
 
 static int run_compare(const cli_settings *settings, neap_text *out)
@@ -134,6 +134,8 @@ static int run_compare(const cli_settings *settings, neap_text *out)
         code = cli_load_natural_peak(&c.model);
     if (code == CLI_OK)
         code = solve(settings, &c);
+    if (code == CLI_OK)
+        code = cli_results_share_bounds(c.results, c.n_done);
     if (code == CLI_OK)
         code = show(settings, &c, out);
     for (uint32_t i = 0; i < c.n_done; i++)

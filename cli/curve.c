@@ -304,12 +304,12 @@ static int show(const curve *c, neap_text *out)
         add_table(c, out);
     }
     if (cli_interrupted())
-        return cli_fail(CLI_FAILED, "interrupted: %u of %u methods were tried", c->n_done,
+        return cli_fail(CLI_STOPPED, "interrupted: %u of %u methods were tried", c->n_done,
                         c->methods.count);
     for (size_t b = 0; b < c->n_budgets; b++)
         if (best_at(c, b))
             return CLI_OK;
-    return cli_explain_all(&c->model, c->results, c->n_results, -1);
+    return cli_explain_all(&c->model, c->results, c->n_results, "to");
 }
 
 static int run_curve(const cli_settings *settings, neap_text *out)
@@ -329,6 +329,8 @@ static int run_curve(const cli_settings *settings, neap_text *out)
         code = read_budgets(&c);
     if (code == CLI_OK)
         code = solve(&c);
+    if (code == CLI_OK)
+        code = cli_results_share_bounds(c.results, c.n_results);
     if (code == CLI_OK)
         code = show(&c, out);
     for (size_t i = 0; i < c.n_results && c.results; i++)

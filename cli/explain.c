@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Seconds for the search for a method that fits: for each, and in all. */
-static const double EACH_LIMIT = 2, ALL_LIMIT = 6;
+static const double EACH_LIMIT = 0.25, ALL_LIMIT = 1;
 
 /* What the other methods can do in this budget. */
 typedef struct alternatives {
@@ -40,8 +40,10 @@ static int try_others(cli_run *run, const cli_result *failed, alternatives *foun
     for (uint32_t i = 0; i < count; i++) {
         if (cli_interrupted() || cli_clock() - begin > ALL_LIMIT)
             break;
-        const char *name = neap_method_name(neap_methods_at(i));
-        if (strcmp(name, failed->method) == 0 || !cli_can_run(run->model, neap_methods_at(i)))
+        const neap_method *method = neap_methods_at(i);
+        const char *name = neap_method_name(method), *whole = neap_method_part_of(method);
+        bool known = strcmp(whole ? whole : name, failed->method) == 0; /* it does no better */
+        if (known || !cli_can_run(run->model, method))
             continue;
         cli_progress_part(&run->progress, name, i, count);
         cli_result result;
@@ -55,30 +57,36 @@ static int try_others(cli_run *run, const cli_result *failed, alternatives *foun
     return CLI_OK;
 }
 
-/* "budget 3.00 GiB is below the least sqrt can do here, 3.41 GiB (op "conv5_bw")" */
-static void add_reason(const cli_run *run, const cli_result *failed, bool all_tried,
-                       neap_text *line)
+/* "budget 512 MiB is below 722 MiB, which op "conv5_bw" needs whatever is recomputed" */
+static void add_floor(neap_text *line, const neap_graph *graph, const char *what, int64_t budget,
+                      int64_t bytes, uint32_t op)
+{
+    cli_text given, least;
+    cli_bytes_pair(&given, budget, &least, bytes);
+    neap_text_printf(line, "%s %s is below %s, which ", what, given.chars, least.chars);
+    if (op == NEAP_NONE)
+        neap_text_puts(line, "the outputs need");
+    else
+        neap_text_printf(line, "op \"%s\" needs", neap_graph_op(graph, op)->name);
+    neap_text_puts(line, " whatever is recomputed");
+}
+
+/* "budget 3.00 GiB is below the least that sqrt found, 3.41 GiB (op "conv5_bw")" */
+static void add_reason(const cli_run *run, const cli_result *failed, neap_text *line)
 {
     cli_text budget, least;
     const neap_figures *figures = failed->figures;
     const char *shortage = neap_solution_shortage(failed->solution);
-    cli_bytes(&budget, failed->budget);
-    if (*shortage && figures->least_budget > 0)
-        neap_text_printf(line, "%s; ", shortage);
-    if (figures->least_budget > 0) {
-        cli_bytes_pair(&budget, failed->budget, &least, figures->least_budget);
-        if (all_tried)
-            neap_text_printf(line, "budget %s is below the least any method can do here, %s by %s",
-                             budget.chars, least.chars, failed->method);
-        else
-            neap_text_printf(line, "budget %s is below the least %s can do here, %s", budget.chars,
-                             failed->method, least.chars);
-        cli_report_op(line, run->model->graph, figures->blocking_op);
-    } else if (*neap_solution_message(failed->solution)) {
+    if (figures->least_budget <= 0) {
         neap_text_puts(line, neap_solution_message(failed->solution));
-    } else {
-        neap_text_printf(line, "%s has no plan within %s", failed->method, budget.chars);
+        return;
     }
+    if (*shortage)
+        neap_text_printf(line, "%s; ", shortage);
+    cli_bytes_pair(&budget, failed->budget, &least, figures->least_budget);
+    neap_text_printf(line, "budget %s is below the least that %s found, %s", budget.chars,
+                     failed->method, least.chars);
+    cli_report_op(line, run->model->graph, figures->blocking_op);
 }
 
 static void add_remedy(const cli_result *failed, const alternatives *found, neap_text *line)
@@ -90,32 +98,71 @@ static void add_remedy(const cli_result *failed, const alternatives *found, neap
         if (least > 0)
             neap_text_printf(line, " or --budget %s", cli_bytes_above(&size, least));
     } else if (found->lowest && (least <= 0 || found->lowest_budget < least)) {
-        neap_text_printf(line, "; try --method %s --budget %s, the least of all methods",
-                         found->lowest, cli_bytes_above(&size, found->lowest_budget));
+        neap_text_printf(line, "; try --method %s --budget %s", found->lowest,
+                         cli_bytes_above(&size, found->lowest_budget));
     } else if (least > 0) {
         neap_text_printf(line, "; try --budget %s", cli_bytes_above(&size, least));
     }
 }
 
-int cli_explain(cli_run *run, const cli_result *failed, bool all_tried, neap_text *line)
+static void add_store_all(const cli_run *run, const cli_result *failed, neap_text *line)
 {
     cli_text size;
-    alternatives found = {0};
-    if (!all_tried) {
-        run->progress.logs = false; /* what was asked for is over */
-        int code = try_others(run, failed, &found);
-        if (code != CLI_OK)
-            return code;
-    }
-    add_reason(run, failed, all_tried, line);
-    if (failed->figures->least_budget > 0) { /* else the library's message has said it */
-        neap_text_puts(line, "; ");
-        cli_report_floor(line, run->model->graph, failed->figures);
-    }
     if (strcmp(failed->method, "store-all") != 0)
         neap_text_printf(line, "; store-all needs %s", cli_bytes(&size, run->model->natural_peak));
+}
+
+int cli_explain(cli_run *run, const cli_result *failed, bool all_tried, neap_text *line)
+{
+    const neap_figures *figures = failed->figures;
+    const neap_graph *graph = run->model->graph;
+    alternatives found = {0};
+    if (failed->budget >= 0 && failed->budget < figures->floor_bytes) {
+        add_floor(line, graph, "budget", failed->budget, figures->floor_bytes, figures->floor_op);
+        add_store_all(run, failed, line);
+        bool takes = neap_method_takes_constraints(neap_methods_find(failed->method));
+        neap_text_printf(line, "; %s--objective peak finds the least that works",
+                         takes ? "" : "--method neap ");
+        return line->status != NEAP_OK ? cli_fail_memory() : CLI_OK;
+    }
+    run->progress.logs = false; /* what was asked for is over */
+    int code = all_tried ? CLI_OK : try_others(run, failed, &found);
+    if (code != CLI_OK)
+        return code;
+    add_reason(run, failed, line);
+    neap_text_puts(line, "; ");
+    cli_report_floor(line, graph, figures);
+    add_store_all(run, failed, line);
     add_remedy(failed, &found, line);
     return line->status != NEAP_OK ? cli_fail_memory() : CLI_OK;
+}
+
+int cli_explain_floor(const neap_graph *graph, const char *what, int64_t budget, int64_t bytes,
+                      uint32_t op)
+{
+    neap_text line = {0};
+    if (budget < 0 || budget >= bytes)
+        return CLI_OK;
+    add_floor(&line, graph, what, budget, bytes, op);
+    int code =
+        line.status != NEAP_OK ? cli_fail_memory() : cli_fail(CLI_INFEASIBLE, "%s", line.text);
+    neap_text_clear(&line);
+    return code;
+}
+
+int cli_explain_floor_unmeasured(const neap_graph *graph, int64_t budget)
+{
+    uint32_t op;
+    int64_t bytes = neap_graph_floor_bytes(graph, &op);
+    if (op != NEAP_NONE) {
+        const neap_op *floor_op = neap_graph_op(graph, op);
+        int64_t workspace = floor_op->variants[0].workspace;
+        for (uint32_t k = 1; k < floor_op->n_variants; k++)
+            if (floor_op->variants[k].workspace < workspace)
+                workspace = floor_op->variants[k].workspace;
+        bytes -= workspace;
+    }
+    return cli_explain_floor(graph, "budget", budget, bytes, op);
 }
 
 /* ---- Several methods ---- */
@@ -132,29 +179,41 @@ static const cli_result *find_lowest(const cli_result *results, size_t count)
     return lowest;
 }
 
+/* The largest of their budgets. */
+static int64_t largest_budget(const cli_result *results, size_t count)
+{
+    int64_t largest = -1;
+    for (size_t i = 0; i < count; i++)
+        if (results[i].method && results[i].budget > largest)
+            largest = results[i].budget;
+    return largest;
+}
+
 int cli_explain_all(const cli_loaded *model, const cli_result *results, size_t count,
-                    int64_t budget)
+                    const char *option)
 {
     const cli_result *lowest = find_lowest(results, count);
+    const char *what = strcmp(option, "to") == 0 ? "the largest budget" : "budget";
+    int64_t budget = largest_budget(results, count);
+    uint32_t op;
+    int64_t floor_bytes = neap_graph_floor_bytes(model->graph, &op);
+    int code = cli_explain_floor(model->graph, what, budget, floor_bytes, op);
+    if (code != CLI_OK)
+        return code;
     if (!lowest)
         return cli_fail(CLI_INFEASIBLE, "no method here has a plan");
     cli_text given, least, size;
     neap_text line = {0};
     int64_t bytes = lowest->figures->least_budget;
-    cli_bytes_pair(&given, budget < 0 ? bytes : budget, &least, bytes);
-    if (budget < 0)
-        neap_text_puts(&line, "all budgets are");
-    else
-        neap_text_printf(&line, "budget %s is", given.chars);
-    neap_text_printf(&line, " below the least these methods can do here, %s by %s", least.chars,
-                     lowest->method);
+    cli_bytes_pair(&given, budget, &least, bytes);
+    neap_text_printf(&line, "%s %s is below the least that these methods found, %s by %s", what,
+                     given.chars, least.chars, lowest->method);
     cli_report_op(&line, model->graph, lowest->figures->blocking_op);
     neap_text_puts(&line, "; ");
     cli_report_floor(&line, model->graph, lowest->figures);
-    int code = line.status != NEAP_OK
-                   ? cli_fail_memory()
-                   : cli_fail(CLI_INFEASIBLE, "%s; try --%s %s", line.text,
-                              budget < 0 ? "to" : "budget", cli_bytes_above(&size, bytes));
+    code = line.status != NEAP_OK ? cli_fail_memory()
+                                  : cli_fail(CLI_INFEASIBLE, "%s; try --%s %s", line.text, option,
+                                             cli_bytes_above(&size, bytes));
     neap_text_clear(&line);
     return code;
 }

@@ -7,15 +7,22 @@
 #include "solve.h"
 
 /*
- * Adds one line on a result without a plan: the budget, the least this method can do and the op
- * that sets it, and what to try. Unless all methods were tried already, the others are, for a few
- * seconds, to find one that fits. loaded->natural_peak is known.
+ * Adds one line on a result without a plan: the budget, what is needed and by which op, and what to
+ * try. Unless all methods were tried, or the budget is below the floor, others are asked for about
+ * a second to find one that fits. loaded->natural_peak is known.
  */
 int cli_explain(cli_run *run, const cli_result *failed, bool all_tried, neap_text *line);
 
+/* The line and the exit code where a budget is below the bytes that an op needs by proof
+   (neap_graph_floor_bytes); CLI_OK where it is not, or negative. `what` is the budget's name. */
+int cli_explain_floor(const neap_graph *graph, const char *what, int64_t budget, int64_t bytes,
+                      uint32_t op);
+/* The same before kernels are measured: their workspaces are not known yet, and not counted. */
+int cli_explain_floor_unmeasured(const neap_graph *graph, int64_t budget);
+
 /* The line and the exit code where none of several results has a plan: which needs least. Results
-   that are all zero count for nothing. budget: of them all, or -1 where each has another. */
+   that are all zero count for nothing. `option` sets the (largest) budget: "budget" or "to". */
 int cli_explain_all(const cli_loaded *model, const cli_result *results, size_t count,
-                    int64_t budget);
+                    const char *option);
 
 #endif

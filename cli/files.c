@@ -65,7 +65,7 @@ static int check_folder(const char *path)
     if (folder.status != NEAP_OK)
         code = cli_fail_memory();
     else if (access(folder.text, W_OK | X_OK) != 0)
-        code = cli_fail(CLI_FAILED, "cannot write %s: folder %s: %s", path, folder.text,
+        code = cli_fail(CLI_BAD_INPUT, "cannot write %s: folder %s: %s", path, folder.text,
                         strerror(errno));
     neap_text_clear(&folder);
     return code;
@@ -83,7 +83,7 @@ int cli_file_check(const char *path)
         return check_folder(realpath(path, target) ? target : path);
     return access(path, W_OK) == 0
                ? CLI_OK
-               : cli_fail(CLI_FAILED, "cannot write %s: %s", path, strerror(errno));
+               : cli_fail(CLI_BAD_INPUT, "cannot write %s: %s", path, strerror(errno));
 }
 
 bool cli_is_stdout(const char *path)

@@ -5,7 +5,8 @@
 #include "parse_values.h"
 
 #include <math.h>
-#include <neap/planner.h>
+#include <neap/check.h>
+#include <neap/solve.h>
 #include <neap/text.h>
 #include <stdlib.h>
 #include <string.h>
@@ -332,6 +333,11 @@ int cli_load_budget(cli_loaded *loaded, const char *option, const char *text, in
                         "--%s \"%s\" is no size in bytes above 0 and below 2^63; write one %s",
                         option, text, FORMS);
     }
+    int64_t number;
+    bool bare = cli_parse_integer(text, &number) && number <= 100;
+    if (bare && *budget > 0 && *budget < neap_graph_floor_bytes(loaded->graph, NULL) / 1000)
+        return cli_fail(CLI_BAD_INPUT, "--%s %s is %s byte%s; did you mean %s%% or %sGiB?", option,
+                        text, text, number > 1 ? "s" : "", text, text);
     if (*budget > 0)
         return CLI_OK;
     return cli_fail(CLI_BAD_INPUT, "--%s \"%s\" is 0 bytes; give a size above 0, %s", option, text,

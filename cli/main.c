@@ -47,6 +47,17 @@ static int run_help(int count, char **arguments, neap_text *out)
     return CLI_OK;
 }
 
+/* Long work is not begun if its result cannot be written. */
+static int check_outputs(const cli_settings *settings)
+{
+    const char *const paths[] = {settings->output, settings->csv, settings->svg, settings->save};
+    int code = CLI_OK;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths && code == CLI_OK; i++)
+        if (paths[i] && !cli_is_stdout(paths[i]))
+            code = cli_file_check(paths[i]);
+    return code;
+}
+
 static int run_command(const char *name, int count, char **arguments, neap_text *out)
 {
     const cli_command *command = cli_command_find(name);
@@ -58,7 +69,7 @@ static int run_command(const char *name, int count, char **arguments, neap_text 
     int code = cli_args_parse(command, count, arguments, &settings);
     if (code == CLI_OK && settings.help)
         cli_help_command(command, out);
-    else if (code == CLI_OK)
+    else if (code == CLI_OK && (code = check_outputs(&settings)) == CLI_OK)
         code = command->run(&settings, out);
     cli_settings_clear(&settings);
     return code;

@@ -169,7 +169,7 @@ static int show(cli_batch_search *m, neap_text *out)
     else if (best)
         add_table(m, out);
     if (cli_interrupted())
-        return cli_fail(CLI_FAILED, "interrupted: %u of %u methods were tried", m->n_done,
+        return cli_fail(CLI_STOPPED, "interrupted: %u of %u methods were tried", m->n_done,
                         m->methods.count);
     return best ? CLI_OK : cli_batch_search_fail(m);
 }

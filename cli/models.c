@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 #include <neap/models.h>
-#include <neap/planner.h>
+#include <neap/solve.h>
 #include <string.h>
 
 /* A model at its default sizes. */

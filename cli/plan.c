@@ -85,7 +85,7 @@ static void add_summary(const cli_planning *p, neap_text *out)
     cli_facts_init(&table);
     cli_fact(&table, "method", CLI_PLAIN, p->result.method, "%s",
              method ? neap_method_summary(method) : "");
-    cli_fact(&table, "status", CLI_GOOD, cli_result_status(&p->result), "%s",
+    cli_fact(&table, "status", CLI_GOOD, cli_result_words(&p->result), "%s",
              neap_solution_message(p->result.solution));
     add_memory(&table, p);
     add_time(&table, p);
@@ -197,7 +197,7 @@ static int plan_batch(cli_planning *p)
     if (best)
         code = take_batch(p, &search, best);
     else if (code == CLI_OK)
-        code = cli_interrupted() ? cli_fail(CLI_FAILED, "interrupted before a batch was found")
+        code = cli_interrupted() ? cli_fail(CLI_STOPPED, "interrupted before a batch was found")
                                  : cli_batch_search_fail(&search);
     cli_batch_search_clear(&search);
     return code;

@@ -28,17 +28,20 @@ int cli_planning_fail(const cli_planning *p)
 {
     const cli_result *result = &p->result;
     if (!result->solved)
-        return cli_fail_diag(&result->note);
+        return cli_fail_unsupported(&p->model, result->method, &result->note);
     switch (result->figures->outcome) {
     case NEAP_INFEASIBLE:
         return cli_fail(CLI_INFEASIBLE, "%s", neap_text_get(&p->explanation));
     case NEAP_TIME_LIMIT:
-        return cli_fail(CLI_FAILED,
-                        "%s found no plan within the time limit; raise --time-limit, or try "
-                        "another --method",
+        return cli_fail(CLI_STOPPED,
+                        "%s found no plan within the time limit; raise --time-limit or --budget, "
+                        "or try another --method",
                         result->method);
     case NEAP_INTERRUPTED:
-        return cli_fail(CLI_FAILED, "interrupted before %s found a plan", result->method);
+        return cli_fail(CLI_STOPPED,
+                        "interrupted before %s found a plan; give it more time, a larger --budget, "
+                        "or try another --method",
+                        result->method);
     default:
         return cli_fail(CLI_FAILED, "internal error: %s promises a plan and has none",
                         result->method);

@@ -167,11 +167,7 @@ static int run_profile(const cli_settings *settings, neap_text *out)
     cli_loaded model = {0};
     cli_measured measured = {0};
     cli_progress progress;
-    int code = CLI_OK;
-    if (settings->output && !cli_is_stdout(settings->output))
-        code = cli_file_check(settings->output);
-    if (code == CLI_OK)
-        code = cli_load(settings, settings->operands[0], &model);
+    int code = cli_load(settings, settings->operands[0], &model);
     if (code != CLI_OK)
         return code;
     cli_progress_begin(&progress);

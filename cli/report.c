@@ -30,7 +30,7 @@ static void add_figures(cli_json *json, const cli_result *result)
         else
             cli_json_null(json, REALS[i].key);
     }
-    cli_json_string(json, "bound_scope", figures->bound_scope);
+    cli_json_string(json, "bound_scope", neap_scope_name(figures->bound_scope));
     cli_json_size(json, "recomputed_ops", has_plan ? (int64_t)figures->recomputed_ops : -1);
     cli_json_size(json, "offloaded_bytes", has_plan ? figures->offloaded_bytes : -1);
 }
@@ -105,19 +105,16 @@ void cli_report_json(cli_json *json, const char *key, const cli_loaded *model,
 
 /* ---- Text ---- */
 
-const char *cli_scope_words(const char *scope)
+const char *cli_scope_words(neap_scope scope)
 {
-    static const char *const WORDS[][2] = {
-        {"any", "any order"},
-        {"order", "fixed order"},
-        {"staged", "fixed order, in stages"},
-        {"passes", "passes in fixed order"},
-        {"once", "fixed order, only moving activations"},
+    static const char *const WORDS[] = {
+        [NEAP_SCOPE_ANY] = "any order",
+        [NEAP_SCOPE_ORDER] = "fixed order",
+        [NEAP_SCOPE_STAGED] = "fixed order, in stages",
+        [NEAP_SCOPE_PASSES] = "passes in fixed order",
+        [NEAP_SCOPE_ONCE] = "fixed order, only moving activations",
     };
-    for (size_t i = 0; i < sizeof WORDS / sizeof WORDS[0]; i++)
-        if (strcmp(scope, WORDS[i][0]) == 0)
-            return WORDS[i][1];
-    return scope;
+    return WORDS[scope];
 }
 
 void cli_report_op(neap_text *line, const neap_graph *graph, uint32_t op)
@@ -153,7 +150,7 @@ void cli_report_row(cli_table *table, const cli_result *result, bool best)
     cli_text text;
     const neap_figures *figures = result->figures;
     cli_cell(table, best ? CLI_BOLD : CLI_PLAIN, "%s%s", result->method, best ? " *" : "");
-    cli_cell(table, result->plan ? CLI_GOOD : CLI_BAD, "%s", cli_result_status(result));
+    cli_cell(table, result->plan ? CLI_GOOD : CLI_BAD, "%s", cli_result_words(result));
     if (result->plan) {
         cli_style style = best ? CLI_BOLD : CLI_PLAIN;
         cli_cell(table, style, "%s", cli_bytes(&text, figures->peak_bytes));
@@ -163,9 +160,13 @@ void cli_report_row(cli_table *table, const cli_result *result, bool best)
         cli_cell(table, style, "%.2f%%", 100 * figures->gap);
         cli_cell(table, style, "%" PRIu64, figures->recomputed_ops);
     } else {
-        bool known = result->solved && figures->least_budget > 0;
+        int64_t least = !result->solved                       ? -1
+                        : figures->least_budget > 0           ? figures->least_budget
+                        : figures->outcome == NEAP_INFEASIBLE ? figures->floor_bytes
+                                                              : -1;
+        bool known = least > 0;
         if (known)
-            cli_cell(table, CLI_DIM, ">=%s", cli_bytes(&text, figures->least_budget));
+            cli_cell(table, CLI_DIM, ">=%s", cli_bytes(&text, least));
         for (int i = known; i < 6; i++)
             cli_cell(table, CLI_DIM, "-");
     }

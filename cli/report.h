@@ -16,7 +16,7 @@ void cli_report_json(cli_json *json, const char *key, const cli_loaded *model,
                      const cli_result *result, const char *message);
 
 /* The plans that a bound speaks of (neap_figures.bound_scope), in words: "any order". */
-const char *cli_scope_words(const char *scope);
+const char *cli_scope_words(neap_scope scope);
 
 /* Adds ` (op "conv5_bw")`; nothing for NEAP_NONE. */
 void cli_report_op(neap_text *line, const neap_graph *graph, uint32_t op);

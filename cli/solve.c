@@ -20,6 +20,27 @@ const char *cli_result_status(const cli_result *result)
     return result->solved ? neap_outcome_name(result->figures->outcome) : "unsupported";
 }
 
+const char *cli_result_words(const cli_result *result)
+{
+    static const double OPTIMAL_TO = 1e-4; /* a gap below half of it is shown as 0.00% */
+    bool is_optimal = result->plan && !result->by_peak && result->figures->bound_time > 0 &&
+                      result->figures->outcome != NEAP_OPTIMAL &&
+                      result->figures->gap < OPTIMAL_TO / 2;
+    return is_optimal ? "optimal (to 0.01%)" : cli_result_status(result);
+}
+
+int cli_results_share_bounds(cli_result *results, size_t count)
+{
+    neap_solution **solutions = cli_memory_new(count, sizeof(neap_solution *));
+    if (!solutions)
+        return cli_fail_memory();
+    for (size_t i = 0; i < count; i++)
+        solutions[i] = results[i].solution;
+    neap_solutions_share_bounds(solutions, count);
+    cli_memory_release(solutions, count, sizeof(neap_solution *));
+    return CLI_OK;
+}
+
 bool cli_result_has_addresses(const cli_result *result)
 {
     size_t count;
@@ -35,16 +56,6 @@ bool cli_result_better(const cli_result *a, const cli_result *b)
     if (a->figures->time < b->figures->time || a->figures->time > b->figures->time)
         return a->figures->time < b->figures->time;
     return a->figures->peak_bytes < b->figures->peak_bytes;
-}
-
-/* Of two results without a plan: does a need less? */
-static bool needs_less(const cli_result *a, const cli_result *b)
-{
-    int64_t least_a = a->solved ? a->figures->least_budget : -1;
-    int64_t least_b = b->solved ? b->figures->least_budget : -1;
-    if (least_a < 0 || least_b < 0)
-        return least_a >= 0 || (a->solved && !b->solved);
-    return least_a < least_b;
 }
 
 /* ---- One method ---- */
@@ -123,6 +134,13 @@ int cli_result_set(cli_result *result, neap_status status, neap_solution *soluti
     return CLI_OK;
 }
 
+int cli_fail_unsupported(const cli_loaded *model, const char *method, const neap_diag *diag)
+{
+    if (cli_can_run(model, neap_methods_find(method)))
+        return cli_fail_diag(diag);
+    return cli_fail(CLI_BAD_INPUT, "%s; add --link 12.2GB/s, say, or --link device", diag->message);
+}
+
 int cli_solve(cli_run *run, const char *method, int64_t budget, double time_limit,
               cli_result *result)
 {
@@ -146,6 +164,16 @@ bool cli_can_run(const cli_loaded *model, const neap_method *method)
 }
 
 /* ---- The best of several ---- */
+
+/* Of two results without a plan: does a need less? */
+static bool needs_less(const cli_result *a, const cli_result *b)
+{
+    int64_t least_a = a->solved ? a->figures->least_budget : -1;
+    int64_t least_b = b->solved ? b->figures->least_budget : -1;
+    if (least_a < 0 || least_b < 0)
+        return least_a >= 0 || (a->solved && !b->solved);
+    return least_a < least_b;
+}
 
 /* Keeps the better of two in `best` and clears the other. */
 static void keep_better(cli_result *best, cli_result *other)

@@ -8,7 +8,7 @@
 #include "options.h"
 #include "progress.h"
 
-#include <neap/planner.h>
+#include <neap/solve.h>
 
 /* What one method made of one budget. All zero is none. */
 typedef struct cli_result {
@@ -26,6 +26,11 @@ typedef struct cli_result {
 void cli_result_clear(cli_result *result);
 /* "feasible", ...; "unsupported" if not solved. */
 const char *cli_result_status(const cli_result *result);
+/* The same for a person: "optimal (to 0.01%)" where the gap is that small. */
+const char *cli_result_words(const cli_result *result);
+/* Every gap by the best bound that any of the results has (neap_solutions_share_bounds). Results
+   may be all zero. An exit code. */
+int cli_results_share_bounds(cli_result *results, size_t count);
 /* Has it a plan whose arena is within the budget? */
 bool cli_result_has_addresses(const cli_result *result);
 /* Is a the better plan: faster, or as fast with a lower peak? One with addresses is better than one
@@ -60,6 +65,8 @@ int cli_solve(cli_run *run, const char *method, int64_t budget, double time_limi
 
 /* Whether a method that needs a link has one. */
 bool cli_can_run(const cli_loaded *model, const neap_method *method);
+/* The line and the exit code where a method cannot do this, with advice. */
+int cli_fail_unsupported(const cli_loaded *model, const char *method, const neap_diag *diag);
 
 /* ---- Which methods ---- */
 

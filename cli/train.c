@@ -1,6 +1,7 @@
 /* train.c - neap train: measure, plan, lay out, run. */
 
 #include "command.h"
+#include "explain.h"
 #include "files.h"
 #include "json.h"
 #include "measured.h"
@@ -510,11 +511,7 @@ static int check_files(training *t)
     const cli_settings *s = &t->settings;
     neap_diag diag;
     int code = CLI_OK;
-    if (s->save)
-        code = cli_file_check(s->save);
-    if (code == CLI_OK && s->output)
-        code = cli_file_check(s->output);
-    if (code == CLI_OK && s->resume)
+    if (s->resume)
         code = cli_resume_settings(&t->settings, &t->checkpoint);
     if (code == CLI_OK && s->data) {
         neap_dataset *dataset;
@@ -538,6 +535,18 @@ static neap_optimizer optimizer_of(const neap_graph *graph)
     return fixed < 2 * parameters ? NEAP_OPTIMIZER_MOMENTUM : NEAP_OPTIMIZER_ADAM;
 }
 
+/* A hopeless budget is refused before kernels are measured. A percentage is of what measuring
+   tells, and is not known yet. */
+static int check_budget(training *t)
+{
+    cli_planning *p = &t->planning;
+    const char *text = t->settings.budget;
+    if (!text || strchr(text, '%') || t->read_plan)
+        return CLI_OK;
+    int code = cli_load_budget(&p->model, "budget", text, &p->budget);
+    return code == CLI_OK ? cli_explain_floor_unmeasured(p->model.graph, p->budget) : code;
+}
+
 static int prepare(training *t, cli_progress *progress)
 {
     cli_planning *p = &t->planning;
@@ -545,6 +554,8 @@ static int prepare(training *t, cli_progress *progress)
     int code = cli_load(&t->settings, t->settings.operands[0], &p->model);
     if (code == CLI_OK && !p->model.model)
         t->settings.optimizer = optimizer_of(p->model.graph);
+    if (code == CLI_OK)
+        code = check_budget(t);
     if (code == CLI_OK)
         code = cli_measure(&t->settings, &p->model, progress, &t->measured);
     if (code == CLI_OK)

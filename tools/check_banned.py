@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Rejects functions that src/, cli/ and include/ must not use.
+"""Rejects functions that src/, cli/ and include/ must not use, and messages that src/ must not have.
 
     tools/check_banned.py [ROOT]
 
 Comments and strings do not count, nor do members of that name (`allocator->free`). To allow a
 function in one more file, add it to its rule below.
+
+Messages of the library state facts; options and commands of the program are the program's to name.
 """
 
 import os
@@ -107,6 +109,20 @@ def offences(path, text):
             yield c_source.line_of(code, match.start()), match.group(), rule
 
 
+STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+COMMAND_LINE = re.compile(r"(?<![\w-])--[a-z][a-z-]*|`neap\b[^`\"]*`?")
+
+
+def advice(path, text):
+    """Yields (line, words) for every option or command of the program that a string of src/ names."""
+    if not path.startswith("src/"):
+        return
+    code = c_source.blank(text, literals=False)
+    for literal in STRING.finditer(code):
+        for match in COMMAND_LINE.finditer(literal.group()):
+            yield c_source.line_of(code, literal.start()), match.group()
+
+
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
     root = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(here)
@@ -114,6 +130,9 @@ def main():
     for path in c_source.files(root, ("include", "src", "cli")):
         for line, name, rule in offences(path, c_source.read(root, path)):
             print(f"{path}:{line}: {name} is banned here: {rule.instead}")
+            found += 1
+        for line, words in advice(path, c_source.read(root, path)):
+            print(f"{path}:{line}: {words} in a message: the library states facts, the command advises")
             found += 1
     return 1 if found else 0
 

@@ -1,8 +1,8 @@
 /*
  * neap/batch.h - the largest batch that trains within a budget, and at what cost.
  *
- *     static neap_status graph_of(void *context, int64_t batch, neap_graph **graph, neap_diag
- * *diag);
+ *     static neap_status graph_of(void *context, int64_t batch, neap_graph **graph,
+ *                                 neap_diag *diag);
  *
  *     neap_batch_request request;
  *     neap_batch_request_init(&request, graph_of, &context, "rotor");
@@ -30,7 +30,7 @@
 #ifndef NEAP_BATCH_H
 #define NEAP_BATCH_H
 
-#include <neap/planner.h>
+#include <neap/solve.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,7 +3,7 @@
  * wrong.
  *
  * It is naive on purpose, knows graphs and plans but no planner, and is always on: neap_solve
- * (neap/planner.h) judges every plan before it hands it over. Its rules are docs/memory-model.md.
+ * (neap/solve.h) judges every plan before it hands it over. Its rules are docs/memory-model.md.
  * Its figures are the figures: peak, arena, time.
  */
 #ifndef NEAP_CHECK_H

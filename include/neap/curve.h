@@ -14,18 +14,17 @@
  *   is none, the smaller one's is taken over: judged again, with the figures of the larger budget,
  *   and a message that says so. A plan whose addresses exceed its budget is taken over only in
  *   place of none, or of another such, unless its addresses fit the larger one.
- * - No plan for a budget is faster than the bound of a larger one. So a larger budget's bound holds
- *   for the smaller ones too, if it speaks of the same plans (bound_scope) or of all; gaps follow,
- *   and a plan that meets such a bound is optimal.
+ * - No plan for a budget is faster than the bound of a larger one, so bounds are shared
+ *   (neap_solutions_share_bounds).
  *
- * Work is shared with methods that take wishes (neap_method_takes_constraints): budgets are solved
- * from the smallest to the largest, each beginning with the plan of the one before, or with the
+ * Methods that take constraints (neap_method_takes_constraints) share work: budgets are solved from
+ * the smallest to the largest, each beginning with the plan of the one before, or with the
  * request's own start where that is faster and fits.
  */
 #ifndef NEAP_CURVE_H
 #define NEAP_CURVE_H
 
-#include <neap/planner.h>
+#include <neap/solve.h>
 
 #ifdef __cplusplus
 extern "C" {

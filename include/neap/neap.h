@@ -1,9 +1,10 @@
 /*
- * neap/neap.h - all of neap. A tour: graph.h is the thing that is planned, network.h and models.h
- * make one, cost.h gives it times, planner.h plans it, curve.h plans it at many budgets, batch.h
- * finds how large its batch can be, plan.h is the result, check.h the judge, layout.h the
- * addresses, report.h the pictures; data.h, optimizer.h and safetensors.h are what training takes
- * in, does with gradients and leaves behind; run.h runs plans, train.h trains by them.
+ * neap/neap.h - all of neap. A tour: graph.h is the thing that is planned, network.h and
+ * models.h make one, cost.h gives it times, planner.h lists the methods, solve.h plans it,
+ * curve.h plans it at many budgets, batch.h finds how large its batch can be, plan.h is the
+ * result, check.h the judge, layout.h the addresses, report.h the pictures; data.h, optimizer.h
+ * and safetensors.h are what training takes in, does with gradients and leaves behind; run.h
+ * runs plans, train.h trains by them.
  */
 #ifndef NEAP_NEAP_H
 #define NEAP_NEAP_H
@@ -26,6 +27,7 @@
 #include <neap/report.h>
 #include <neap/run.h>
 #include <neap/safetensors.h>
+#include <neap/solve.h>
 #include <neap/status.h>
 #include <neap/text.h>
 #include <neap/train.h>

@@ -1,41 +1,20 @@
 /*
- * neap/planner.h - the methods, and the one call that plans, judges and lays out.
+ * neap/planner.h - what a method is, and what it can be asked. neap/solve.h asks.
  *
- *     neap_request request;
- *     neap_request_init(&request, graph, "sqrt");
- *     request.budget = 8LL << 30;
- *     neap_solution *solution;
- *     if (neap_solve(NULL, &request, &solution, &diag) == NEAP_OK && neap_solution_plan(solution))
- * ...
+ *     for (uint32_t i = 0; i < neap_methods_count(); i++)
+ *         puts(neap_method_summary(neap_methods_at(i)));
  *
- * Outcome apart from status: the status says whether the call worked, the outcome what was found.
- * Every plan that comes out has passed the judge, and what the method predicted equals the judge's
- * figures exactly; if not, the call fails with NEAP_INTERNAL.
- *
- * Methods are listed by neap_methods_at; each describes itself and its options.
+ * Each method describes itself and its options.
  */
 #ifndef NEAP_PLANNER_H
 #define NEAP_PLANNER_H
 
-#include <neap/check.h>
 #include <neap/plan.h>
 #include <neap/progress.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef enum neap_outcome {
-    NEAP_OPTIMAL = 0, /* proven: no plan within the budget and of bound_scope is faster; with the
-                         objective NEAP_LEAST_PEAK: none has a lower peak */
-    NEAP_FEASIBLE,    /* a plan within the budget */
-    NEAP_INFEASIBLE,  /* this method has none; see least_budget */
-    NEAP_TIME_LIMIT,  /* stopped by the time limit; the best plan so far, if any */
-    NEAP_INTERRUPTED  /* stopped by the caller; likewise */
-} neap_outcome;
-
-/* "optimal", "feasible", "infeasible", "time_limit", "interrupted". */
-NEAP_API const char *neap_outcome_name(neap_outcome outcome);
 
 /* ---- The methods ---- */
 
@@ -86,7 +65,7 @@ typedef enum neap_objective {
     NEAP_LEAST_PEAK      /* whatever the time; within the budget, if there is one */
 } neap_objective;
 
-/* A wish about tensors, by name. */
+/* A constraint on tensors, by name. */
 typedef enum neap_pin_kind {
     NEAP_PIN_KEEP = 0,     /* resident from its making to its last use */
     NEAP_PIN_NO_RECOMPUTE, /* made once */
@@ -113,7 +92,8 @@ typedef struct neap_request {
     const neap_option_setting *options; /* of the method */
     neap_progress *progress;            /* may be NULL */
     double gap; /* a plan proven to be within this of the best is good enough: 0.01 is 1% */
-    /* Of methods that take wishes (neap_method_takes_constraints); others are NEAP_UNSUPPORTED. */
+    /* Other methods than those of neap_method_takes_constraints refuse what follows with
+       NEAP_UNSUPPORTED. */
     neap_objective objective;
     uint32_t n_pins;
     const neap_pin *pins;
@@ -122,9 +102,7 @@ typedef struct neap_request {
 
 NEAP_API void neap_request_init(neap_request *request, const neap_graph *graph, const char *method);
 
-typedef struct neap_solution neap_solution;
-
-/* Something a method tells besides: its own objective, its checkpoints. */
+/* A further result of a method: its own objective, its checkpoints. */
 typedef struct neap_extra {
     const char *name;
     bool is_list;
@@ -133,53 +111,20 @@ typedef struct neap_extra {
     const int64_t *items; /* if a list */
 } neap_extra;
 
-typedef struct neap_figures {
-    neap_outcome outcome;
-    int64_t budget_bytes; /* -1: none */
-    int64_t peak_bytes;   /* these by the judge; -1 (or negative) where there is no plan */
-    int64_t arena_bytes;
-    double time;
-    double base_time;  /* every op once, variant 0 */
-    double overhead;   /* time / base_time - 1 */
-    double bound_time; /* proven: no plan in this budget and of bound_scope is faster; the sum of
-                          fastest variants at least */
-    const char *bound_scope; /* "any": all plans; "order": those whose ops run for the first time in
-                                the graph's order; "staged": those whose recomputations between two
-                                first runs follow the graph's order, and first runs too;
-                                "passes": as many passes in the graph's order as there are ops;
-                                "once": those that run each op once, in the graph's order, and move
-                                only what the forward pass made */
-    double gap;              /* time / bound_time - 1 */
-    double solve_seconds;
-    uint64_t recomputed_ops;
-    int64_t offloaded_bytes;
-    int64_t floor_bytes;  /* no plan of any method needs less (neap_graph_floor_bytes) */
-    uint32_t floor_op;    /* the op that touches so much by itself; NEAP_NONE: the outputs do */
-    int64_t least_budget; /* when infeasible: the least this method can do; -1 unknown */
-    uint32_t blocking_op; /* when infeasible: the op that sets that peak; NEAP_NONE unknown */
-} neap_figures;
+/* The plans that a bound on time is proven for. */
+typedef enum neap_scope {
+    NEAP_SCOPE_ANY = 0, /* all plans */
+    NEAP_SCOPE_ORDER,   /* those whose ops run for the first time in the graph's order */
+    NEAP_SCOPE_STAGED,  /* the same, and recomputations between two first runs follow it too */
+    NEAP_SCOPE_PASSES,  /* as many passes in the graph's order as there are ops */
+    NEAP_SCOPE_ONCE     /* those that run each op once, in the graph's order, and move only what the
+                           forward pass made */
+} neap_scope;
 
-/*
- * Plans. NEAP_INVALID for an unknown method or option, a value out of bounds, or a budget of 0 or
- * less other than -1. The solution is the caller's to destroy.
- */
-NEAP_API neap_status neap_solve(neap_allocator *allocator, const neap_request *request,
-                                neap_solution **solution, neap_diag *diag);
-NEAP_API void neap_solution_destroy(neap_solution *solution);
-NEAP_API const neap_figures *neap_solution_figures(const neap_solution *solution);
-/* NULL where there is no plan. It belongs to the solution. */
-NEAP_API const neap_plan *neap_solution_plan(const neap_solution *solution);
-NEAP_API uint32_t neap_solution_extra_count(const neap_solution *solution);
-NEAP_API const neap_extra *neap_solution_extra_at(const neap_solution *solution, uint32_t index);
-/* Without a plan: what is short, if it is not the budget alone; "" otherwise. */
-NEAP_API const char *neap_solution_shortage(const neap_solution *solution);
-/* One line for a person on why there is no plan, or on what else is worth knowing; "" otherwise. */
-NEAP_API const char *neap_solution_message(const neap_solution *solution);
-
-/* The peak of the natural order, each value freed after its last use, by the judge: what training
-   needs without a plan. Budgets in percent refer to it. */
-NEAP_API neap_status neap_natural_peak(neap_allocator *allocator, const neap_graph *graph,
-                                       int64_t *peak, neap_diag *diag);
+/* "any", "order", "staged", "passes", "once". */
+NEAP_API const char *neap_scope_name(neap_scope scope);
+/* Does a bound for plans of `scope` hold for all plans of `other`? */
+NEAP_API bool neap_scope_covers(neap_scope scope, neap_scope other);
 
 #ifdef __cplusplus
 }

@@ -5,7 +5,7 @@
  * which may be NULL; when the call fails it holds one line for a person: what was wrong, where, and
  * what would work. The library never prints, exits, aborts or traps a signal.
  *
- * A status speaks of the call. Whether a *plan* was found is an outcome (neap/planner.h): "this
+ * A status speaks of the call. Whether a *plan* was found is an outcome (neap/solve.h): "this
  * budget is infeasible" is a result of a call that worked.
  */
 #ifndef NEAP_STATUS_H

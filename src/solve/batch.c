@@ -102,7 +102,7 @@ static double target_of(const neap_batch_request *request, const neap_graph *gra
 /* What a solve says of its batch. */
 static void judge_trial(const neap_figures *figures, bool has_plan, neap_batch_trial *t)
 {
-    bool limited = t->target_time > 0, of_all = strcmp(figures->bound_scope, "any") == 0;
+    bool limited = t->target_time > 0, of_all = figures->bound_scope == NEAP_SCOPE_ANY;
     bool stopped = figures->outcome == NEAP_TIME_LIMIT || figures->outcome == NEAP_INTERRUPTED;
     t->outcome = figures->outcome;
     t->least_budget = has_plan ? -1 : figures->least_budget;
@@ -169,11 +169,8 @@ static bool is_leap(const search *s)
 
 /* ---- One trial after another ---- */
 
-/*
- * Builds and solves one batch; *solution has its plan where it fits and is NULL otherwise. A batch
- * of which one op alone is over the budget is not solved, but for the least one, whose solve tells
- * what the method would need.
- */
+/* Builds and solves one batch; *solution has its plan where it fits and is NULL otherwise. A batch
+   of which one op alone is over the budget is not solved. */
 static neap_status try_batch(search *s, neap_batch_trial *t, neap_solution **solution,
                              neap_diag *diag)
 {
@@ -189,7 +186,7 @@ static neap_status try_batch(search *s, neap_batch_trial *t, neap_solution **sol
     t->target_time = target_of(request, graph);
     t->peak_bytes = t->least_budget = -1;
     t->time = t->overhead = -1;
-    t->solved = !over || t->batch == request->least;
+    t->solved = !over;
     t->outcome = NEAP_INFEASIBLE;
     if (t->solved) {
         s->solve.graph = graph;

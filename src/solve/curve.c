@@ -2,8 +2,7 @@
  * neap/curve.h: one method at many budgets, monotone by construction.
  *
  * Budgets are visited from the smallest up. Plans are closed on the way, each against the one
- * before, so that the one before is the best of all smaller ones; bounds are closed afterwards,
- * from the largest down.
+ * before, so that the one before is the best of all smaller ones; bounds are shared afterwards.
  */
 #include <neap/curve.h>
 
@@ -13,11 +12,9 @@
 #include "solve/part_progress.h"
 #include "solve/solution_internal.h"
 
-#include <neap/layout.h>
 #include <neap/text.h>
 
 #include <stdio.h>
-#include <string.h>
 
 typedef struct curve {
     neap_allocator *allocator;
@@ -34,17 +31,14 @@ typedef struct curve {
 
 /* ---- Budgets ---- */
 
-static int64_t bytes_of(int64_t budget)
-{
-    return budget < 0 ? INT64_MAX : budget;
-}
-
 /* By insertion: budgets mostly come in order. */
 static void sort_budgets(curve *c)
 {
     for (size_t i = 0; i < c->n; i++) {
         size_t k = i;
-        for (; k > 0 && bytes_of(c->budgets[c->order[k - 1]]) > bytes_of(c->budgets[i]); k--)
+        for (; k > 0 &&
+               neap_budget_bytes(c->budgets[c->order[k - 1]]) > neap_budget_bytes(c->budgets[i]);
+             k--)
             c->order[k] = c->order[k - 1];
         c->order[k] = i;
     }
@@ -62,16 +56,6 @@ static const char *name_budget(int64_t budget, char *text, size_t capacity)
 
 /* ---- One budget ---- */
 
-static neap_status judge(const curve *c, const neap_plan *plan, int64_t budget,
-                         neap_verdict *verdict, neap_diag *diag)
-{
-    neap_check_options options;
-    neap_check_options_init(&options);
-    options.budget = bytes_of(budget);
-    options.link = &c->request->link;
-    return neap_check(c->allocator, c->request->graph, plan, &options, verdict, diag);
-}
-
 /* What to begin with: the plan of the budget before, or the caller's where that is better. */
 static const neap_plan *choose_start(const curve *c, size_t rank)
 {
@@ -79,7 +63,7 @@ static const neap_plan *choose_start(const curve *c, size_t rank)
     if (!c->shares || !before || !before->draft.plan)
         return c->request->start;
     bool faster = c->start.accepted &&
-                  c->start.peak_bytes <= bytes_of(c->budgets[c->order[rank]]) &&
+                  c->start.peak_bytes <= neap_budget_bytes(c->budgets[c->order[rank]]) &&
                   c->start.time < before->figures.time;
     return faster ? c->request->start : before->draft.plan;
 }
@@ -144,14 +128,10 @@ static neap_status copy_plan(const curve *c, const neap_plan *plan, int64_t budg
 /* A plan whose addresses were too much for its budget: are they for this one? */
 static neap_status give_addresses(const curve *c, neap_plan *plan, neap_diag *diag)
 {
-    neap_layout_options options;
-    neap_layout_options_init(&options);
-    options.alignment = c->request->alignment;
-    options.target = neap_plan_budget(plan);
-    neap_status status = neap_layout_assign(c->allocator, c->request->graph, plan, &options, diag);
-    if (status == NEAP_OK && neap_plan_arena_bytes(plan) > bytes_of(neap_plan_budget(plan)))
-        status = neap_plan_set_offsets(plan, NULL, 0, -1, diag);
-    return status;
+    bool fits;
+    neap_status status =
+        neap_request_lay_out(c->allocator, c->request, neap_plan_budget(plan), plan, &fits, diag);
+    return status == NEAP_OK && !fits ? neap_plan_set_offsets(plan, NULL, 0, -1, diag) : status;
 }
 
 /* What the method told of the plan belongs to the plan. */
@@ -168,13 +148,6 @@ static neap_status copy_extras(const curve *c, const draft *from, draft *to, nea
     return status;
 }
 
-static void set_gap(neap_figures *f)
-{
-    f->gap = f->bound_time > 0 ? f->time / f->bound_time - 1 : 0;
-    if (f->time <= f->bound_time)
-        f->outcome = NEAP_OPTIMAL;
-}
-
 static void set_figures(const curve *c, neap_solution *to, const neap_verdict *verdict,
                         int64_t arena)
 {
@@ -182,19 +155,14 @@ static void set_figures(const curve *c, neap_solution *to, const neap_verdict *v
     neap_figures *f = &to->figures;
     if (f->outcome != NEAP_TIME_LIMIT && f->outcome != NEAP_INTERRUPTED)
         f->outcome = NEAP_FEASIBLE;
-    f->peak_bytes = verdict->peak_bytes;
-    f->arena_bytes = verdict->has_arena ? verdict->arena_bytes : arena;
-    f->time = verdict->time;
-    f->overhead = f->base_time > 0 ? f->time / f->base_time - 1 : 0;
-    f->recomputed_ops = verdict->recomputed_ops;
-    f->offloaded_bytes = verdict->offloaded_bytes;
     f->least_budget = -1;
     f->blocking_op = NEAP_NONE;
-    if (f->time < f->bound_time) { /* a plan of another kind than the bound speaks of */
+    f->arena_bytes = arena;              /* unless the judge knows better */
+    if (verdict->time < f->bound_time) { /* a plan of another kind than the bound speaks of */
         f->bound_time = neap_graph_seconds(graph, neap_graph_least_ticks(graph));
-        f->bound_scope = "any";
+        f->bound_scope = NEAP_SCOPE_ANY;
     }
-    set_gap(f);
+    neap_solution_set_verdict(to, verdict);
 }
 
 /* Puts a plan for this budget, a smaller one's, in the place of the solution's own. */
@@ -203,11 +171,14 @@ static neap_status install(const curve *c, const neap_solution *from, neap_solut
 {
     const planner p = {.allocator = c->allocator};
     neap_verdict verdict;
-    draft d = {.plan = plan};
-    neap_arena_init(&d.arena, c->allocator);
+    draft d;
+    neap_draft_init(&d, c->allocator);
+    d.plan = plan;
+    d.scope = from->draft.scope;
     neap_status status = copy_extras(c, &from->draft, &d, diag);
     if (status == NEAP_OK)
-        status = judge(c, plan, to->figures.budget_bytes, &verdict, diag);
+        status = neap_request_judge(c->allocator, c->request, plan, to->figures.budget_bytes,
+                                    &verdict, diag);
     if (status == NEAP_OK && !verdict.accepted)
         status = neap_fail(diag, NEAP_INTERNAL, "a plan for fewer bytes is rejected for more: %s",
                            verdict.reason);
@@ -245,28 +216,6 @@ static neap_status close_plans(const curve *c, size_t rank, neap_diag *diag)
     return status;
 }
 
-/* ---- Bounds of larger budgets ---- */
-
-static void close_bounds(const curve *c, size_t rank)
-{
-    const neap_figures *larger = &c->solutions[c->order[rank + 1]]->figures;
-    neap_solution *solution = c->solutions[c->order[rank]];
-    neap_figures *f = &solution->figures;
-    const neap_graph *graph = c->request->graph;
-    double least = neap_graph_seconds(graph, neap_graph_least_ticks(graph));
-    bool of_all = strcmp(larger->bound_scope, "any") == 0;
-    bool comparable =
-        of_all || f->bound_time <= least || strcmp(larger->bound_scope, f->bound_scope) == 0;
-    if (!comparable || larger->bound_time <= f->bound_time)
-        return;
-    if (solution->draft.plan && f->time < larger->bound_time) /* a plan of another kind */
-        return;
-    f->bound_time = larger->bound_time;
-    f->bound_scope = larger->bound_scope;
-    if (solution->draft.plan)
-        set_gap(f);
-}
-
 /* ---- The call ---- */
 
 static neap_status check_request(const neap_request *request, neap_diag *diag)
@@ -293,8 +242,9 @@ static neap_status begin(curve *c, neap_diag *diag)
     c->shares = method && method->takes_constraints;
     neap_part_progress_init(&c->progress, c->request->progress, c->begun);
     sort_budgets(c);
-    return c->shares && c->request->start ? judge(c, c->request->start, -1, &c->start, diag)
-                                          : NEAP_OK;
+    if (!c->shares || !c->request->start)
+        return NEAP_OK;
+    return neap_request_judge(c->allocator, c->request, c->request->start, -1, &c->start, diag);
 }
 
 neap_status neap_curve_solve(neap_allocator *allocator, const neap_request *request,
@@ -312,8 +262,8 @@ neap_status neap_curve_solve(neap_allocator *allocator, const neap_request *requ
         if (status == NEAP_OK)
             status = close_plans(&c, rank, diag);
     }
-    for (size_t rank = n; status == NEAP_OK && rank-- > 1;)
-        close_bounds(&c, rank - 1);
+    if (status == NEAP_OK)
+        neap_solutions_share_bounds(solutions, n);
     for (size_t i = 0; i < n && status != NEAP_OK; i++) {
         neap_solution_destroy(solutions[i]);
         solutions[i] = NULL;

@@ -1,4 +1,4 @@
-/* The list of methods. */
+/* neap/planner.h: the list of methods, what each says of itself, and the names of scopes. */
 #include "planners/common/planner.h"
 
 #include <neap/text.h>
@@ -41,6 +41,18 @@ const char *neap_methods_nearest(const char *name)
     for (uint32_t i = 0; i < N_METHODS; i++)
         neap_suggestion_offer(&suggestion, methods[i]->name);
     return suggestion.best;
+}
+
+const char *neap_scope_name(neap_scope scope)
+{
+    static const char *const names[] = {"any", "order", "staged", "passes", "once"};
+    return (size_t)scope < sizeof names / sizeof *names ? names[scope] : "unknown";
+}
+
+bool neap_scope_covers(neap_scope scope, neap_scope other)
+{
+    bool keeps_order = other == NEAP_SCOPE_STAGED || other == NEAP_SCOPE_ONCE;
+    return scope == NEAP_SCOPE_ANY || scope == other || (scope == NEAP_SCOPE_ORDER && keeps_order);
 }
 
 const char *neap_method_name(const neap_method *method)

@@ -15,7 +15,7 @@
 #include <neap/chain.h>
 #include <neap/cost.h>
 #include <neap/models.h>
-#include <neap/planner.h>
+#include <neap/solve.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -287,7 +287,7 @@ static void test_greedy_uses_the_budget(void **state)
     neap_solution *whole = solve(graph, "greedy", natural);
     assert_int_equal(neap_solution_figures(whole)->recomputed_ops, 0);
     neap_solution_destroy(whole);
-    neap_solution *none = solve(graph, "greedy", 1000);
+    neap_solution *none = solve(graph, "greedy", neap_graph_floor_bytes(graph, NULL));
     assert_int_equal(neap_solution_figures(none)->outcome, NEAP_INFEASIBLE);
     assert_true(neap_solution_figures(none)->least_budget <= least_peak);
     neap_solution_destroy(none);

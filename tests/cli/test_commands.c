@@ -227,14 +227,23 @@ static void the_suggested_budget_works(void **state)
     for (size_t i = 0; i < sizeof MODELS / sizeof MODELS[0]; i++) {
         char line[256];
         run_result result;
-        snprintf(line, sizeof line, "plan %s --budget 1 --method sqrt", MODELS[i]);
+        snprintf(line, sizeof line, "plan %s --budget 2B --method sqrt --json", MODELS[i]);
+        run_line(NEAP_CLI, line, NULL, &result);
+        assert_int_equal(result.code, 3);
+        const char *least = strstr(result.out, "\"floor_bytes\": ");
+        assert_non_null(least);
+        snprintf(line, sizeof line, "plan %s --budget %.*s --method sqrt", MODELS[i],
+                 (int)strspn(least + 15, "0123456789"), least + 15);
+        run_result_clear(&result);
         run_line(NEAP_CLI, line, NULL, &result);
         assert_int_equal(result.code, 3);
         const char *try = strstr(result.err, "; try ");
         assert_non_null(try);
         try += strlen("; try ");
-        /* "--method X --budget SIZE, ..." or "--budget SIZE" */
-        size_t length = strcspn(try, ",\n");
+        /* "--method X --budget SIZE", "--method X or --budget SIZE" or "--budget SIZE" */
+        if (strstr(try, " or "))
+            try = strstr(try, " or ") + strlen(" or ");
+        size_t length = strcspn(try, "\n");
         snprintf(line, sizeof line, "plan %s %s%.*s", MODELS[i],
                  strstr(try, "--method") ? "" : "--method sqrt ", (int)length, try);
         run_result_clear(&result);
@@ -243,6 +252,54 @@ static void the_suggested_budget_works(void **state)
             fail_msg("neap %s: %s", line, result.err);
         run_result_clear(&result);
     }
+}
+
+/* A bare number that is absurd as bytes. */
+static void a_budget_without_a_unit(void **state)
+{
+    (void)state;
+    run_result result;
+    run_line(NEAP_CLI, "plan resnet18 --budget 50", NULL, &result);
+    assert_int_equal(result.code, 2);
+    assert_string_equal(result.err, "neap: --budget 50 is 50 bytes; did you mean 50% or 50GiB?\n");
+    run_result_clear(&result);
+    run_line(NEAP_CLI, "plan resnet18 --budget 50B", NULL, &result); /* said on purpose */
+    assert_int_equal(result.code, 3);
+    run_result_clear(&result);
+}
+
+static void a_stop_without_a_plan(void **state)
+{
+    (void)state;
+    run_result result;
+    run_line(NEAP_CLI, "plan resnet50 --batch 64 --budget 730MiB --time-limit 1ms", NULL, &result);
+    assert_int_equal(result.code, 4);
+    assert_non_null(strstr(result.err, "raise --time-limit"));
+    run_result_clear(&result);
+}
+
+/* Nothing is planned or measured for a budget below what one op needs. */
+static void a_hopeless_budget_is_answered_at_once(void **state)
+{
+    (void)state;
+    static const char NEEDS[] = " is below 722 MiB, which op \"layer1.2.bn3.bw\" needs whatever is "
+                                "recomputed";
+    static const char *const LINES[] = {
+        "plan resnet50 --batch 64 --budget 512MiB",
+        "compare resnet50 --batch 64 --budget 512MiB",
+        "curve resnet50 --batch 64 --budgets 256MiB,512MiB",
+    };
+    run_result result;
+    for (size_t i = 0; i < sizeof LINES / sizeof LINES[0]; i++) {
+        run_line(NEAP_CLI, LINES[i], NULL, &result);
+        assert_int_equal(result.code, 3);
+        assert_non_null(strstr(result.err, NEEDS));
+        run_result_clear(&result);
+    }
+    run_line(NEAP_CLI, "train resnet50 --budget 64MiB --profile-cache none", NULL, &result);
+    assert_int_equal(result.code, 3);
+    assert_non_null(strstr(result.err, "needs whatever is recomputed"));
+    run_result_clear(&result);
 }
 
 static void auto_takes_store_all_where_it_fits_and_another_where_not(void **state)
@@ -345,6 +402,9 @@ int main(void)
         cmocka_unit_test(max_batch_agrees_with_plan),
         cmocka_unit_test(infeasible),
         cmocka_unit_test(the_suggested_budget_works),
+        cmocka_unit_test(a_budget_without_a_unit),
+        cmocka_unit_test(a_stop_without_a_plan),
+        cmocka_unit_test(a_hopeless_budget_is_answered_at_once),
         cmocka_unit_test(auto_takes_store_all_where_it_fits_and_another_where_not),
         cmocka_unit_test(a_plan_fits_its_budget_and_the_judge_agrees),
         cmocka_unit_test(percentages_are_of_the_natural_peak),

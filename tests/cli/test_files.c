@@ -219,16 +219,21 @@ static void output_that_cannot_be_written(void **state)
     static const struct {
         const char *line;
         int code;
-    } LINES[] = {{"plan " CHAIN " -o missing/plan.json", 1},
-                 {"graph " CHAIN " -o missing/graph.json", 1},
+    } LINES[] = {{"plan " CHAIN " -o missing/plan.json", 2},
+                 {"plan not-a-model -o missing/plan.json", 2},
+                 {"graph " CHAIN " -o missing/graph.json", 2},
                  {"plan " CHAIN " -o .", 2},
                  {"plan " CHAIN " -o /dev/full", 1},
                  {"plan " CHAIN " -o /dev/null", 0},
-                 {"curve " CHAIN " --method store-all --csv missing/a.csv", 1}};
+                 {"curve " CHAIN " --method store-all --csv missing/a.csv", 2},
+                 {"curve " CHAIN " --method store-all --svg missing/a.svg", 2},
+                 {"train alexnet --save-plan missing/plan.json", 2}};
     for (size_t i = 0; i < sizeof LINES / sizeof LINES[0]; i++) {
         run_line(NEAP_CLI, LINES[i].line, &options, &result);
         if (result.code != LINES[i].code)
             fail_msg("neap %s: exit %d", LINES[i].line, result.code);
+        if (strstr(LINES[i].line, "missing")) /* said before anything else is looked at */
+            assert_non_null(strstr(result.err, "folder missing: "));
         run_result_clear(&result);
     }
     run_line(NEAP_CLI, "models chain", &full, &result);

@@ -5,6 +5,7 @@
  */
 #include "fuzz.h"
 
+#include <neap/check.h>
 #include <neap/layout.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

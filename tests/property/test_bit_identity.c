@@ -22,7 +22,7 @@
 
 #include <neap/cost.h>
 #include <neap/layout.h>
-#include <neap/planner.h>
+#include <neap/solve.h>
 #include <neap/train.h>
 
 #include <inttypes.h>

@@ -17,6 +17,9 @@
 #include "random_training.h"
 #include "settings.h"
 
+#include <neap/check.h>
+#include <neap/solve.h>
+
 #include <inttypes.h>
 #include <stdlib.h>
 

@@ -22,6 +22,9 @@
 #include "show_graph.h"
 #include "small_graphs.h"
 
+#include <neap/check.h>
+#include <neap/solve.h>
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -32,7 +32,7 @@
 #include "small_graphs.h"
 
 #include <neap/models.h>
-#include <neap/planner.h>
+#include <neap/solve.h>
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -336,7 +336,7 @@ static void test_views_stay(void **state)
 
 static int64_t least_budget(const neap_graph *graph, const char *method)
 {
-    neap_solution *solution = solve(graph, method, 1);
+    neap_solution *solution = solve(graph, method, neap_graph_floor_bytes(graph, NULL));
     int64_t least = neap_solution_figures(solution)->least_budget;
     neap_solution_destroy(solution);
     return least;

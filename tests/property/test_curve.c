@@ -15,6 +15,7 @@
 #include "settings.h"
 #include "show_graph.h"
 
+#include <neap/check.h>
 #include <neap/curve.h>
 
 #include <inttypes.h>
@@ -106,8 +107,8 @@ static void check_pair(const neap_request *request, const neap_solution *a, cons
     NEED(request->graph, fb->time <= fa->time || !has_addresses(a),
          "%s: %g s in %" PRId64 " bytes, %g in %" PRId64, request->method, fa->time,
          fa->budget_bytes, fb->time, fb->budget_bytes);
-    bool comparable = strcmp(fb->bound_scope, "any") == 0 ||
-                      (strcmp(fa->bound_scope, fb->bound_scope) == 0 &&
+    bool comparable = fb->bound_scope == NEAP_SCOPE_ANY ||
+                      (fa->bound_scope == fb->bound_scope &&
                        fb->bound_time <= fa->time); /* else the plan is of another kind */
     NEED(request->graph, fa->bound_time >= fb->bound_time || !comparable,
          "%s: the bound %g holds for %" PRId64 " bytes, but there it is %g", request->method,

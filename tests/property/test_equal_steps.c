@@ -17,7 +17,7 @@
 
 #include <neap/chain.h>
 #include <neap/check.h>
-#include <neap/planner.h>
+#include <neap/solve.h>
 
 #include <inttypes.h>
 #include <stdio.h>

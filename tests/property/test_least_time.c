@@ -19,7 +19,7 @@
 
 #include <inttypes.h>
 #include <neap/check.h>
-#include <neap/planner.h>
+#include <neap/solve.h>
 #include <stdlib.h>
 #include <string.h>
 

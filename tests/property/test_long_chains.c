@@ -16,7 +16,7 @@
 #include "settings.h"
 
 #include <neap/check.h>
-#include <neap/planner.h>
+#include <neap/solve.h>
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -17,8 +17,9 @@
 #include "settings.h"
 #include "show_graph.h"
 
+#include <neap/check.h>
 #include <neap/models.h>
-#include <neap/planner.h>
+#include <neap/solve.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -81,7 +82,7 @@ static result run(const neap_graph *graph, const char *method, int64_t budget)
     const neap_figures *f = neap_solution_figures(solution);
     r.supported = true;
     r.feasible = neap_solution_plan(solution) != NULL;
-    bool of_all = strcmp(f->bound_scope, "any") == 0; /* else the claim is about fewer plans */
+    bool of_all = f->bound_scope == NEAP_SCOPE_ANY; /* else the claim is about fewer plans */
     r.optimal = f->outcome == NEAP_OPTIMAL && of_all;
     r.least_budget = f->least_budget;
     r.bound = of_all ? (int64_t)(f->bound_time * (double)neap_graph_ticks_per_second(graph) + 0.5)
@@ -90,8 +91,8 @@ static result run(const neap_graph *graph, const char *method, int64_t budget)
     if (r.feasible)
         check_plan(graph, method, budget, solution, &r);
     else
-        NEED(graph, r.least_budget > budget, "%s: least budget %" PRId64 " within %" PRId64, method,
-             r.least_budget, budget);
+        NEED(graph, budget < f->floor_bytes ? r.least_budget < 0 : r.least_budget > budget,
+             "%s: least budget %" PRId64 " within %" PRId64, method, r.least_budget, budget);
     neap_solution_destroy(solution);
     return r;
 }

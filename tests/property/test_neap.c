@@ -19,7 +19,8 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <neap/planner.h>
+#include <neap/check.h>
+#include <neap/solve.h>
 #include <string.h>
 #include <time.h>
 
@@ -152,12 +153,12 @@ static void check_any_bound(const task *t, int64_t bound, int64_t least, tally *
 static void check_bound(const task *t, const neap_figures *f, int64_t least, tally *all)
 {
     int64_t bound = bound_ticks(t, f);
-    if (strcmp(f->bound_scope, "order") == 0)
+    if (f->bound_scope == NEAP_SCOPE_ORDER)
         check_ordered_bound(t, bound, all);
-    else if (strcmp(f->bound_scope, "any") == 0)
+    else if (f->bound_scope == NEAP_SCOPE_ANY)
         check_any_bound(t, bound, least, all);
     else
-        fail_msg("a bound on plans of the scope \"%s\"", f->bound_scope);
+        fail_msg("a bound on plans of the scope \"%s\"", neap_scope_name(f->bound_scope));
 }
 
 static void check_solution(const task *t, const neap_solution *solution, tally *all)
@@ -183,7 +184,7 @@ static void check_solution(const task *t, const neap_solution *solution, tally *
     check_not_too_fast(t, ticks, best.ticks);
     check_bound(t, f, best.ticks, all);
     bool optimal = ticks <= best.ticks;
-    NEED(t->graph, optimal || f->outcome != NEAP_OPTIMAL || strcmp(f->bound_scope, "any") != 0,
+    NEED(t->graph, optimal || f->outcome != NEAP_OPTIMAL || f->bound_scope != NEAP_SCOPE_ANY,
          "within %" PRId64 ": %" PRId64 " ticks are said to be optimal, but %" PRId64 " can be had",
          t->budget, ticks, best.ticks);
     all->optimal += optimal;

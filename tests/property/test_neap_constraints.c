@@ -20,7 +20,8 @@
 #include "show_graph.h"
 #include "small_graphs.h"
 
-#include <neap/planner.h>
+#include <neap/check.h>
+#include <neap/solve.h>
 
 #include <inttypes.h>
 #include <stdatomic.h>

@@ -5,7 +5,7 @@
 #ifndef NEAP_TESTS_METHOD_LINK_H
 #define NEAP_TESTS_METHOD_LINK_H
 
-#include <neap/planner.h>
+#include <neap/solve.h>
 
 #include <string.h>
 

@@ -9,6 +9,8 @@
 
 #include "planners/checkmate/frontier_rows.h"
 
+#include <neap/check.h>
+
 #include <stdlib.h>
 #include <string.h>
 

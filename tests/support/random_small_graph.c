@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include <neap/planner.h>
+#include <neap/solve.h>
 #include <stdlib.h>
 #include <string.h>
 

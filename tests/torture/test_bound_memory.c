@@ -13,6 +13,8 @@
 #include "random_training.h"
 #include "torture.h"
 
+#include <neap/solve.h>
+
 #include <inttypes.h>
 
 typedef struct subject {

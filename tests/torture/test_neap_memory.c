@@ -15,7 +15,7 @@
 #include "settings.h"
 #include "torture.h"
 
-#include <neap/planner.h>
+#include <neap/solve.h>
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 #include "failing_allocator.h"
 #include "small_networks.h"
 
-#include <neap/planner.h>
+#include <neap/solve.h>
 #include <neap/train.h>
 
 #include <string.h>

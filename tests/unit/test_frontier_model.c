@@ -20,6 +20,8 @@
 #include "settings.h"
 #include "small_graphs.h"
 
+#include <neap/check.h>
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

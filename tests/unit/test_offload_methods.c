@@ -21,7 +21,7 @@
 #include "planners/offload/weight_search.h"
 #include "small_graphs.h"
 
-#include <neap/planner.h>
+#include <neap/solve.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -157,19 +157,13 @@ static void test_tflms_does_not_wait(void **state)
     assert_string_equal(
         neap_solution_message(solution),
         "the link does not free memory in time for every op, and tflms lets none wait for it; "
-        "offload-greedy does, and has a plan; budget 250 B is below the least tflms can do, 350 B "
-        "(op \"f4\"); no method can do less than 250 B (op \"f4\")");
+        "offload-greedy does, and has a plan; tflms has no plan within 250 B; the least it found "
+        "is 350 B (op \"f4\")");
     neap_solution_destroy(solution);
     expect(graph, "tflms", 350, 7.5, 100);
 
     solution = solve(graph, "offload-greedy", 250, NULL, 0);
     assert_non_null(neap_solution_plan(solution));
-    neap_solution_destroy(solution);
-    /* Less than f4 needs no method can do, and waiting is not the point; still tflms needs more. */
-    solution = solve(graph, "tflms", 199, NULL, 0);
-    assert_null(neap_solution_plan(solution));
-    assert_null(strstr(neap_solution_message(solution), "wait"));
-    assert_int_equal(neap_solution_figures(solution)->least_budget, 350);
     neap_solution_destroy(solution);
     neap_graph_destroy(graph);
 }

@@ -18,6 +18,7 @@
 #include "small_graphs.h"
 
 #include <neap/check.h>
+#include <neap/solve.h>
 
 #include <inttypes.h>
 #include <string.h>

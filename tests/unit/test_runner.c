@@ -17,8 +17,8 @@
 
 #include <neap/layout.h>
 #include <neap/network.h>
-#include <neap/planner.h>
 #include <neap/run.h>
+#include <neap/solve.h>
 
 #include <signal.h>
 #include <stdio.h>

@@ -21,6 +21,9 @@
 #include "settings.h"
 #include "small_graphs.h"
 
+#include <neap/check.h>
+#include <neap/solve.h>
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -13,9 +13,11 @@
 #include "random_training.h"
 #include "small_graphs.h"
 
+#include <neap/check.h>
 #include <neap/cost.h>
 #include <neap/models.h>
-#include <neap/planner.h>
+#include <neap/solve.h>
+#include <neap/text.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -120,9 +122,9 @@ static void test_wrong_requests(void **state)
     neap_graph *graph = unit_chain(4);
     neap_request request;
     neap_request_init(&request, graph, "sqr");
-    refuse(&request, "there is no method \"sqr\"; did you mean sqrt?; `neap methods` lists them");
+    refuse(&request, "there is no method \"sqr\"; did you mean sqrt?");
     request.method = "qqqqqqqqqqqqqqqqqq";
-    refuse(&request, "there is no method \"qqqqqqqqqqqqqqqqqq\"; `neap methods` lists them");
+    refuse(&request, "there is no method \"qqqqqqqqqqqqqqqqqq\"");
     request.method = "";
     assert_int_equal(neap_solve(NULL, &request, &(neap_solution *){NULL}, NULL), NEAP_INVALID);
     request.method = "sqrt";
@@ -150,10 +152,9 @@ static void test_unknown_options(void **state)
     neap_request_init(&request, graph, "sqrt");
     request.n_options = 2;
     request.options = settings;
-    refuse(&request, "method sqrt has no option \"lenght\"; `neap methods sqrt` lists them");
+    refuse(&request, "method sqrt has no option \"lenght\"");
     request.method = "store-all";
-    refuse(&request,
-           "method store-all has no option \"length\"; `neap methods store-all` lists them");
+    refuse(&request, "method store-all has no option \"length\"");
     neap_graph_destroy(graph);
 }
 
@@ -269,7 +270,8 @@ static void test_store_all(void **state)
     neap_graph_destroy(graph);
 }
 
-static void test_infeasible(void **state)
+/* Below the floor no method is run. */
+static void test_below_floor(void **state)
 {
     (void)state;
     neap_graph *graph = graph_from(abc_graph);
@@ -277,18 +279,122 @@ static void test_infeasible(void **state)
     const neap_figures *f = neap_solution_figures(solution);
     assert_int_equal(f->outcome, NEAP_INFEASIBLE);
     assert_null(neap_solution_plan(solution));
-    assert_int_equal(f->least_budget, 360);
-    assert_int_equal(f->blocking_op, 2);
+    assert_int_equal(f->least_budget, -1);
+    assert_int_equal(f->blocking_op, NEAP_NONE);
     assert_int_equal(f->floor_bytes, 360);
     assert_int_equal(f->floor_op, 2);
     assert_int_equal(f->budget_bytes, 359);
     assert_true(f->peak_bytes < 0 && f->arena_bytes < 0 && f->time < 0 && f->overhead < 0);
-    assert_string_equal(
-        neap_solution_message(solution),
-        "budget 359 B is below the least store-all can do, 360 B (op \"C\"); no method "
-        "can do less than 360 B (op \"C\")");
+    assert_string_equal(neap_solution_message(solution),
+                        "budget 359 B is below 360 B, which op \"C\" needs whatever is recomputed");
     neap_solution_destroy(solution);
     neap_graph_destroy(graph);
+    graph = graph_from("{'neap':'graph','version':1,'values':[{'bytes':100}],'ops':[],"
+                       "'outputs':[0]}");
+    solution = solve(graph, "neap", 99);
+    assert_string_equal(neap_solution_message(solution),
+                        "budget 99 B is below 100 B, which the outputs need whatever is "
+                        "recomputed");
+    neap_solution_destroy(solution);
+    neap_graph_destroy(graph);
+}
+
+static bool always_cancelled(neap_progress *self)
+{
+    (void)self;
+    return true; /* a method that looks is stopped at once */
+}
+
+/* Whatever the method: the answer is infeasible, not "stopped", and it takes no time. */
+static void test_hopeless_budgets(void **state)
+{
+    (void)state;
+    neap_progress progress = {.cancelled = always_cancelled};
+    neap_graph *graph = unit_chain(40);
+    int64_t least = neap_graph_floor_bytes(graph, NULL);
+    for (uint32_t m = 0; m < neap_methods_count(); m++) {
+        neap_request request;
+        neap_solution *solution;
+        neap_request_init(&request, graph, method_name(m));
+        request.link = method_link(method_name(m));
+        request.budget = least - 1;
+        request.progress = &progress;
+        assert_int_equal(neap_solve(NULL, &request, &solution, NULL), NEAP_OK);
+        const neap_figures *f = neap_solution_figures(solution);
+        assert_int_equal(f->outcome, NEAP_INFEASIBLE);
+        assert_int_equal(f->floor_bytes, least);
+        assert_int_equal(f->least_budget, -1);
+        neap_solution_destroy(solution);
+    }
+    neap_graph_destroy(graph);
+}
+
+/* What a method found is its own figure, apart from the floor. */
+static void test_infeasible(void **state)
+{
+    (void)state;
+    neap_graph *graph = unit_chain(4);
+    neap_solution *enough = solve(graph, "store-all", -1);
+    int64_t peak = neap_solution_figures(enough)->peak_bytes;
+    neap_solution_destroy(enough);
+    neap_solution *solution = solve(graph, "store-all", peak - 1);
+    const neap_figures *f = neap_solution_figures(solution);
+    assert_int_equal(f->outcome, NEAP_INFEASIBLE);
+    assert_null(neap_solution_plan(solution));
+    assert_int_equal(f->least_budget, peak);
+    assert_true(f->floor_bytes < peak && f->blocking_op != NEAP_NONE);
+    char message[256], budget[32], least[32];
+    snprintf(message, sizeof message,
+             "store-all has no plan within %s; the least it found is %s (op \"%s\")",
+             neap_bytes_format(peak - 1, budget, sizeof budget),
+             neap_bytes_format(peak, least, sizeof least),
+             neap_graph_op(graph, f->blocking_op)->name);
+    assert_string_equal(neap_solution_message(solution), message);
+    neap_solution_destroy(solution);
+    neap_graph_destroy(graph);
+}
+
+/* neap's bound is one for all plans: it holds for sqrt's too, and for smaller budgets. */
+static void test_shared_bounds(void **state)
+{
+    (void)state;
+    neap_graph *graph = unit_chain(12);
+    neap_solution *enough = solve(graph, "store-all", -1);
+    int64_t peak = neap_solution_figures(enough)->peak_bytes;
+    neap_solution_destroy(enough);
+    neap_solution *all[] = {solve(graph, "neap", peak * 2 / 3), NULL,
+                            solve(graph, "sqrt", peak * 2 / 3), solve(graph, "sqrt", peak / 2),
+                            solve(graph, "sqrt", peak)};
+    const neap_figures *f[COUNT_OF(all)];
+    for (size_t i = 0; i < COUNT_OF(all); i++)
+        f[i] = all[i] ? neap_solution_figures(all[i]) : NULL;
+    double bound = f[0]->bound_time, own = f[4]->bound_time;
+    assert_int_equal(f[0]->bound_scope, NEAP_SCOPE_ANY);
+    assert_true(bound > f[2]->bound_time && bound > f[3]->bound_time);
+    neap_solutions_share_bounds(all, COUNT_OF(all));
+    assert_true(f[0]->bound_time == bound);
+    assert_true(f[2]->bound_time == bound && f[3]->bound_time == bound);
+    assert_true(f[2]->gap == f[2]->time / bound - 1);
+    assert_true(f[4]->bound_time == own); /* a larger budget may allow faster plans */
+    for (size_t i = 0; i < COUNT_OF(all); i++)
+        neap_solution_destroy(all[i]);
+    neap_graph_destroy(graph);
+}
+
+static void test_scopes(void **state)
+{
+    (void)state;
+    for (int scope = NEAP_SCOPE_ANY; scope <= NEAP_SCOPE_ONCE; scope++) {
+        assert_true(neap_scope_covers(NEAP_SCOPE_ANY, (neap_scope)scope));
+        assert_true(neap_scope_covers((neap_scope)scope, (neap_scope)scope));
+        assert_int_equal(neap_scope_covers((neap_scope)scope, NEAP_SCOPE_ANY), scope == 0);
+        assert_string_not_equal(neap_scope_name((neap_scope)scope), "unknown");
+    }
+    assert_true(neap_scope_covers(NEAP_SCOPE_ORDER, NEAP_SCOPE_STAGED));
+    assert_false(neap_scope_covers(NEAP_SCOPE_STAGED, NEAP_SCOPE_ORDER));
+    assert_false(neap_scope_covers(NEAP_SCOPE_ORDER, NEAP_SCOPE_PASSES));
+    assert_string_equal(neap_scope_name(NEAP_SCOPE_ONCE), "once");
+    assert_string_equal(neap_scope_name((neap_scope)99), "unknown");
 }
 
 /* Graphs without an op, or without a forward part, are graphs too. */
@@ -397,8 +503,8 @@ static void test_variants(void **state)
             const neap_plan *plan = neap_solution_plan(solution);
             if (cases[i].variant < 0) {
                 assert_null(plan);
-                assert_int_equal(f->least_budget, 130);
-                assert_int_equal(f->blocking_op, 0);
+                assert_int_equal(f->floor_bytes, 130);
+                assert_int_equal(f->floor_op, 0);
             } else {
                 assert_int_equal(neap_plan_steps(plan)[0].variant, cases[i].variant);
                 assert_true(f->time == cases[i].time);
@@ -464,18 +570,22 @@ static bool may_find_less(const char *method)
 /* Its least budget is enough, and a byte less is not. */
 static void check_least_budget(const neap_graph *graph, const char *method)
 {
-    neap_solution *solution = solve(graph, method, 1);
+    neap_solution *solution = solve(graph, method, neap_graph_floor_bytes(graph, NULL));
     if (!solution)
         return;
     const neap_figures *f = neap_solution_figures(solution);
     int64_t least = f->least_budget;
-    assert_int_equal(f->outcome, NEAP_INFEASIBLE);
-    assert_null(neap_solution_plan(solution));
-    assert_true(strlen(neap_solution_message(solution)) > 0);
-    if (least < f->floor_bytes)
-        fail_msg("%s on %s: least budget %lld, floor %lld", method, neap_graph_name(graph),
-                 (long long)least, (long long)f->floor_bytes);
-    assert_true(f->blocking_op < neap_graph_op_count(graph));
+    if (neap_solution_plan(solution)) {
+        least = f->peak_bytes;
+        assert_int_equal(least, f->floor_bytes);
+    } else {
+        assert_int_equal(f->outcome, NEAP_INFEASIBLE);
+        assert_true(strlen(neap_solution_message(solution)) > 0);
+        assert_true(f->blocking_op < neap_graph_op_count(graph));
+        if (least <= f->floor_bytes)
+            fail_msg("%s on %s: least budget %lld, floor %lld", method, neap_graph_name(graph),
+                     (long long)least, (long long)f->floor_bytes);
+    }
     neap_solution_destroy(solution);
 
     solution = solve(graph, method, least);
@@ -493,7 +603,7 @@ static void check_least_budget(const neap_graph *graph, const char *method)
     if (neap_solution_plan(solution))
         fail_msg("%s on %s: the least budget is %lld, but %lld will do", method,
                  neap_graph_name(graph), (long long)least, (long long)f->peak_bytes);
-    assert_int_equal(f->least_budget, least);
+    assert_int_equal(f->least_budget, least > f->floor_bytes ? least : -1);
     neap_solution_destroy(solution);
 }
 
@@ -675,6 +785,10 @@ int main(void)
         cmocka_unit_test(test_every_option),
         cmocka_unit_test(test_store_all),
         cmocka_unit_test(test_infeasible),
+        cmocka_unit_test(test_shared_bounds),
+        cmocka_unit_test(test_scopes),
+        cmocka_unit_test(test_below_floor),
+        cmocka_unit_test(test_hopeless_budgets),
         cmocka_unit_test(test_odd_graphs),
         cmocka_unit_test(test_message_with_odd_names),
         cmocka_unit_test(test_sqrt_checkpoints),

@@ -11,8 +11,8 @@
 #include "run_command.h"
 #include "small_networks.h"
 
-#include <neap/planner.h>
 #include <neap/safetensors.h>
+#include <neap/solve.h>
 #include <neap/train.h>
 
 #include <stdio.h>

@@ -18,6 +18,8 @@
 #include "random_training.h"
 #include "settings.h"
 
+#include <neap/check.h>
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

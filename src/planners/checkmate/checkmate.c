@@ -59,8 +59,8 @@ typedef struct search {
     int64_t target_ticks; /* INT64_MAX - 1 without a target */
     int64_t model_cutoff; /* the program knows only plans faster than this */
     int64_t bound_ticks;
-    const char *scope; /* of which plans that is true */
-    bool exhausted;    /* nothing is faster than cutoff_ticks */
+    neap_scope scope; /* of which plans that is true */
+    bool exhausted;   /* nothing is faster than cutoff_ticks */
     bool stopped;
     double lp_ticks;    /* of the printed program's relaxation; -1: not solved */
     neap_status status; /* of what callbacks did */
@@ -255,7 +255,8 @@ static neap_status search_residents(search *s, neap_diag *diag)
     if (status == NEAP_OK &&
         (answer.outcome == RESIDENT_SOLVED || answer.outcome == RESIDENT_NONE)) {
         s->exhausted = true;
-        s->scope = "any";
+        if (!(s->p->request->link.out_bandwidth > 0)) /* else plans with transfers may be faster */
+            s->scope = NEAP_SCOPE_ANY;
     }
     s->stopped = answer.outcome == RESIDENT_STOPPED;
     neap_resident_answer_clear(s->p, &answer);
@@ -352,7 +353,8 @@ static neap_status plan_checkmate(const planner *p, draft *d, neap_diag *diag)
                 .diag = diag,
                 .bound_ticks = neap_graph_least_ticks(p->graph),
                 .lp_ticks = -1,
-                .scope = p->options[FORM] == FRONTIER_PARTITIONED ? "staged" : "passes"};
+                .scope = p->options[FORM] == FRONTIER_PARTITIONED ? NEAP_SCOPE_STAGED
+                                                                  : NEAP_SCOPE_PASSES};
     int64_t target = neap_planner_target_ticks(p);
     s.target_ticks = target < INT64_MAX ? target : INT64_MAX - 1;
     neap_incumbent_init(&s.best, p);

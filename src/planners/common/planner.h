@@ -30,7 +30,7 @@ typedef struct draft {
     neap_plan *plan;  /* NULL: none found at all */
     int64_t predicted_peak, predicted_ticks;
     int64_t bound_ticks;  /* proven; -1: nothing beyond what neap_solve knows */
-    const char *scope;    /* of the bound and the proof (neap_figures.bound_scope); NULL: any */
+    neap_scope scope;     /* of the bound and the proof */
     bool stopped;         /* cancelled or out of time: `plan` is the best so far */
     bool proven_optimal;  /* no plan within the budget is faster, or has a lower peak if that is the
                              request's objective */

@@ -61,7 +61,7 @@ typedef struct neap_run {
     search_cut told;     /* its arrays */
     int64_t any_ticks;   /* that no plan beats, when it was last looked at */
     int64_t bound_ticks; /* of the best plan's kind, likewise */
-    const char *scope;
+    neap_scope scope;
     search_cut cut; /* to follow in the next round, if `following` */
     bool following;
     int64_t followed;    /* the bound that it had */
@@ -202,7 +202,7 @@ static neap_status look_at_bound(neap_run *run, neap_diag *diag)
         NEAP_TRY(is_in_order(run, &run->best.list, &in_order, diag));
     run->any_ticks = figures.any_ticks;
     run->bound_ticks = in_order ? figures.order_ticks : figures.any_ticks;
-    run->scope = in_order ? "order" : "any";
+    run->scope = in_order ? NEAP_SCOPE_ORDER : NEAP_SCOPE_ANY;
     run->bounding = !figures.done;
     run->cut.position = figures.position;
     run->followed = figures.order_ticks;

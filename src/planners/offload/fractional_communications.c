@@ -411,7 +411,7 @@ static neap_status table_put(program *g, table *t, const state *s)
     if (t->n >= MOST_STATES)
         return neap_fail(g->diag, NEAP_UNSUPPORTED,
                          "%s: more than %d states behind one tensor; count memory in slots "
-                         "(--option slots=500) or keep fewer (--option states=4000)",
+                         "(option slots=500) or keep fewer (option states=4000)",
                          g->c->problem->planner->request->method, (int)MOST_STATES);
     NEAP_TRY(NEAP_RESERVE(g->allocator, t->n + 1, &t->states, &t->capacity, g->diag));
     t->states[t->n++] = *s;

@@ -247,7 +247,7 @@ neap_status neap_offload_search_finish(offload_search *s, draft *d, neap_diag *d
     const offload_problem *problem = &s->problem;
     const planner *p = problem->planner;
     d->stopped = s->stopped;
-    d->scope = "once";
+    d->scope = NEAP_SCOPE_ONCE;
     double paper = neap_graph_seconds(p->graph, neap_offload_lower_bound(problem));
     d->bound_ticks = s->bound;
     /* Where the host's memory is short, a method's own selection may be too much for it. */

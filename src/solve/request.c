@@ -1,0 +1,121 @@
+/* neap_request: its defaults, what is wrong with one, and its method's options. */
+#include "base/fail.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "solve/solution_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+void neap_request_init(neap_request *request, const neap_graph *graph, const char *method)
+{
+    *request = (neap_request){.graph = graph, .method = method, .budget = -1, .alignment = 1};
+}
+
+static neap_status find_method(const neap_request *request, const neap_method **method,
+                               neap_diag *diag)
+{
+    *method = neap_methods_find(request->method);
+    if (*method)
+        return NEAP_OK;
+    const char *near = neap_methods_nearest(request->method);
+    return neap_fail(diag, NEAP_INVALID, "there is no method \"%s\"%s%s%s", request->method,
+                     near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+neap_status neap_request_check(const neap_request *request, const neap_method **method,
+                               neap_diag *diag)
+{
+    neap_status status = find_method(request, method, diag);
+    if (status != NEAP_OK)
+        return status;
+    if (request->budget == 0 || request->budget < -1)
+        return neap_fail(diag, NEAP_INVALID,
+                         "a budget of %" PRId64 " bytes: it must be positive, like 8GiB",
+                         request->budget);
+    bool linked = request->link.out_bandwidth > 0 && request->link.in_bandwidth > 0;
+    if ((*method)->needs_link && !linked)
+        return neap_fail(diag, NEAP_UNSUPPORTED,
+                         "method %s moves tensors to host memory and back and needs a link with "
+                         "bandwidth both ways",
+                         request->method);
+    bool constrained =
+        request->objective != NEAP_LEAST_TIME || request->n_pins > 0 || request->start;
+    if (constrained && !(*method)->takes_constraints)
+        return neap_fail(diag, NEAP_UNSUPPORTED,
+                         "method %s takes no objective but time, no pins and no plan to start "
+                         "from; method neap does",
+                         request->method);
+    if (!(request->gap >= 0))
+        return neap_fail(diag, NEAP_INVALID, "a gap is 0 or more, 0.01 for 1%%");
+    if (!(request->time_limit >= 0))
+        return neap_fail(diag, NEAP_INVALID, "a time limit is 0 (none) or more seconds");
+    if (request->alignment < 1)
+        return neap_fail(diag, NEAP_INVALID, "an alignment is 1 or more bytes");
+    return NEAP_OK;
+}
+
+/* ---- Options ---- */
+
+static neap_status set_choice(const neap_option *option, const char *value, double *result,
+                              neap_diag *diag)
+{
+    size_t length = strlen(value);
+    double index = 0;
+    for (const char *at = option->choices; at; index++) {
+        size_t size = strcspn(at, "|");
+        if (size == length && memcmp(at, value, length) == 0) {
+            *result = index;
+            return NEAP_OK;
+        }
+        at = at[size] ? at + size + 1 : NULL;
+    }
+    return neap_fail(diag, NEAP_INVALID, "option %s is one of %s, not \"%s\"", option->name,
+                     option->choices, value);
+}
+
+static neap_status set_number(const neap_option *option, const char *value, double *result,
+                              neap_diag *diag)
+{
+    const char *end = value;
+    double number = 0;
+    bool is_number = neap_json_parse_number(value, &end, &number);
+    bool whole = option->type != NEAP_OPTION_INTEGER || number == floor(number);
+    if (!is_number || *end || !isfinite(number) || !whole || number < option->least ||
+        number > option->most)
+        return neap_fail(diag, NEAP_INVALID,
+                         "option %s takes a%s number from %.15g to %.15g, not \"%s\"", option->name,
+                         option->type == NEAP_OPTION_INTEGER ? " whole" : "", option->least,
+                         option->most, value);
+    *result = number;
+    return NEAP_OK;
+}
+
+static neap_status set_option(const neap_method *method, const neap_option_setting *setting,
+                              double *values, neap_diag *diag)
+{
+    for (uint32_t i = 0; i < method->n_options; i++) {
+        const neap_option *option = &method->options[i];
+        if (strcmp(option->name, setting->name) != 0)
+            continue;
+        return option->type == NEAP_OPTION_CHOICE
+                   ? set_choice(option, setting->value, &values[i], diag)
+                   : set_number(option, setting->value, &values[i], diag);
+    }
+    return neap_fail(diag, NEAP_INVALID, "method %s has no option \"%s\"", method->name,
+                     setting->name);
+}
+
+neap_status neap_method_options(neap_allocator *allocator, const neap_method *method,
+                                const neap_option_setting *settings, uint32_t n_settings,
+                                double **values, neap_diag *diag)
+{
+    neap_status status = NEAP_NEW(allocator, method->n_options, values, diag);
+    for (uint32_t i = 0; i < method->n_options && status == NEAP_OK; i++)
+        if (method->options[i].type != NEAP_OPTION_CHOICE) /* whose first is the default */
+            (*values)[i] = method->options[i].default_value;
+    for (uint32_t i = 0; i < n_settings && status == NEAP_OK; i++)
+        status = set_option(method, &settings[i], *values, diag);
+    return status;
+}
