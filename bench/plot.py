@@ -8,6 +8,9 @@
 A series is told by colour, marker and dash, so that a picture holds in grey print; each marker shows
 its numbers as a tooltip. Points with a y of None break a line. Panels has many small plots, Bars groups of bars,
 Matrices panels side by side. Standard library only.
+
+Apart from src/report/curve_svg.c, which draws overhead against budget and nothing else: the figures
+of papers need logarithmic axes, bars, panels and matrices, which no user of the library asks for.
 """
 
 import html

@@ -133,41 +133,40 @@ static void write_op(neap_text *out, const neap_op *op)
     neap_text_putc(out, '}');
 }
 
-static void write_graph(neap_text *out, const neap_graph *graph)
+static neap_text text_of(const neap_graph *graph, neap_allocator *allocator)
 {
-    neap_text_puts(out, "{\"neap\":\"graph\",\"version\":1,");
-    write_named_text(out, "name", graph->name);
-    neap_text_puts(out, ",\n\"fixed_bytes\":");
-    neap_text_i64(out, graph->fixed_bytes);
-    neap_text_puts(out, ",\n\"values\":[");
+    neap_text out;
+    neap_text_init(&out, allocator);
+    neap_text_puts(&out, "{\"neap\":\"graph\",\"version\":1,");
+    write_named_text(&out, "name", graph->name);
+    neap_text_puts(&out, ",\n\"fixed_bytes\":");
+    neap_text_i64(&out, graph->fixed_bytes);
+    neap_text_puts(&out, ",\n\"values\":[");
     for (size_t v = 0; v < graph->n_values; v++) {
-        neap_text_puts(out, v ? ",\n" : "\n");
-        write_value(out, &graph->values[v]);
+        neap_text_puts(&out, v ? ",\n" : "\n");
+        write_value(&out, &graph->values[v]);
     }
-    neap_text_puts(out, "],\n\"ops\":[");
+    neap_text_puts(&out, "],\n\"ops\":[");
     for (size_t o = 0; o < graph->n_ops; o++) {
-        neap_text_puts(out, o ? ",\n" : "\n");
-        write_op(out, &graph->ops[o]);
+        neap_text_puts(&out, o ? ",\n" : "\n");
+        write_op(&out, &graph->ops[o]);
     }
-    neap_text_puts(out, "],\n\"outputs\":");
-    write_ids(out, graph->outputs, graph->n_outputs);
-    write_extra(out, graph->extra);
-    neap_text_puts(out, "}\n");
+    neap_text_puts(&out, "],\n\"outputs\":");
+    write_ids(&out, graph->outputs, graph->n_outputs);
+    write_extra(&out, graph->extra);
+    neap_text_puts(&out, "}\n");
+    return out;
 }
 
 neap_status neap_graph_write_text(const neap_graph *graph, neap_allocator *allocator, char **text,
                                   size_t *length, neap_diag *diag)
 {
-    neap_text out;
-    neap_text_init(&out, allocator);
-    write_graph(&out, graph);
+    neap_text out = text_of(graph, allocator);
     return neap_text_take(&out, text, length, diag);
 }
 
 neap_status neap_graph_write_file(const neap_graph *graph, const char *path, neap_diag *diag)
 {
-    neap_text out;
-    neap_text_init(&out, graph->allocator);
-    write_graph(&out, graph);
+    neap_text out = text_of(graph, graph->allocator);
     return neap_file_write_text(&out, path, diag);
 }

@@ -189,49 +189,48 @@ static void write_step(neap_text *out, const neap_step *step)
     neap_text_putc(out, ']');
 }
 
-static void write_plan(neap_text *out, const neap_plan *plan)
+static neap_text text_of(const neap_plan *plan, neap_allocator *allocator)
 {
-    neap_text_puts(out, "{\"neap\":\"plan\",\"version\":1,\"graph\":");
-    neap_text_json_string(out, plan->graph_name);
-    neap_text_puts(out, ",\"method\":");
-    neap_text_json_string(out, plan->method);
+    neap_text out;
+    neap_text_init(&out, allocator);
+    neap_text_puts(&out, "{\"neap\":\"plan\",\"version\":1,\"graph\":");
+    neap_text_json_string(&out, plan->graph_name);
+    neap_text_puts(&out, ",\"method\":");
+    neap_text_json_string(&out, plan->method);
     if (plan->budget >= 0) {
-        neap_text_puts(out, ",\"budget_bytes\":");
-        neap_text_i64(out, plan->budget);
+        neap_text_puts(&out, ",\"budget_bytes\":");
+        neap_text_i64(&out, plan->budget);
     }
-    neap_text_puts(out, ",\n\"steps\":[");
+    neap_text_puts(&out, ",\n\"steps\":[");
     for (size_t i = 0; i < plan->n_steps; i++) {
-        neap_text_puts(out, i ? (i % 8 ? "," : ",\n") : "\n");
-        write_step(out, &plan->steps[i]);
+        neap_text_puts(&out, i ? (i % 8 ? "," : ",\n") : "\n");
+        write_step(&out, &plan->steps[i]);
     }
-    neap_text_putc(out, ']');
+    neap_text_putc(&out, ']');
     if (plan->n_offsets) {
-        neap_text_puts(out, ",\n\"arena_bytes\":");
-        neap_text_i64(out, plan->arena_bytes);
-        neap_text_puts(out, ",\n\"offsets\":[");
+        neap_text_puts(&out, ",\n\"arena_bytes\":");
+        neap_text_i64(&out, plan->arena_bytes);
+        neap_text_puts(&out, ",\n\"offsets\":[");
         for (size_t i = 0; i < plan->n_offsets; i++) {
             if (i)
-                neap_text_puts(out, i % 16 ? "," : ",\n");
-            neap_text_i64(out, plan->offsets[i]);
+                neap_text_puts(&out, i % 16 ? "," : ",\n");
+            neap_text_i64(&out, plan->offsets[i]);
         }
-        neap_text_putc(out, ']');
+        neap_text_putc(&out, ']');
     }
-    neap_text_puts(out, "}\n");
+    neap_text_puts(&out, "}\n");
+    return out;
 }
 
 neap_status neap_plan_write_text(const neap_plan *plan, neap_allocator *allocator, char **text,
                                  size_t *length, neap_diag *diag)
 {
-    neap_text out;
-    neap_text_init(&out, allocator);
-    write_plan(&out, plan);
+    neap_text out = text_of(plan, allocator);
     return neap_text_take(&out, text, length, diag);
 }
 
 neap_status neap_plan_write_file(const neap_plan *plan, const char *path, neap_diag *diag)
 {
-    neap_text out;
-    neap_text_init(&out, plan->allocator);
-    write_plan(&out, plan);
+    neap_text out = text_of(plan, plan->allocator);
     return neap_file_write_text(&out, path, diag);
 }

@@ -21,8 +21,7 @@ typedef struct painter {
     bool *computed; /* per op: ran before */
 } painter;
 
-/* Calls for every column that [begin, end) touches; an empty interval touches the one it stands in.
- */
+/* What an interval does to a column it touches; `share` is the length of their overlap. */
 typedef void touch(neap_chart_column *column, int64_t share, int64_t argument);
 
 /* A tick on the scale, kept inside the picture. */
@@ -32,8 +31,7 @@ static int64_t scaled(const painter *p, int64_t tick)
     return (t < 0 ? 0 : t > p->length ? p->length : t) * (int64_t)p->columns->count;
 }
 
-/* Calls for every column that [begin, end) touches; an empty interval touches the one it stands in.
- */
+/* Calls `action` for each column that [begin, end) touches. An empty interval touches one. */
 static void paint(painter *p, int64_t begin, int64_t end, touch *action, int64_t argument)
 {
     int64_t count = (int64_t)p->columns->count;

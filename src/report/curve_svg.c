@@ -1,7 +1,7 @@
 /*
  * neap/report.h: overhead against budget as a self-contained SVG: no scripts, no fonts of its own,
- * no references. A method is told by colour and marker, so the picture holds for colour-blind
- * readers and in grey print; each marker carries its numbers as a tooltip.
+ * no references. Methods differ in colour and marker, so that colour-blind readers and
+ * grey print can tell them apart; each marker has its numbers as a tooltip.
  */
 #include "report/clean_text.h"
 #include "report/round_ticks.h"
@@ -245,38 +245,37 @@ static void draw_axis_labels(picture *p)
     neap_text_puts(&p->out, "time overhead</text>\n</g>\n");
 }
 
-/* A marker around a place; the caller's group gives colour and outline. */
-static void draw_marker(picture *p, size_t method, double x, double y)
+/* Markers in turn, where they begin relative to their place, and the end of their element. */
+static const struct {
+    const char *begin;
+    double x, y;
+    const char *end;
+} markers[N_MARKERS] = {
+    {"<circle cx=\"$\" cy=\"$\" r=\"4.6\">", 0, 0, "</circle>\n"},
+    {"<path d=\"M$ $h8.4v8.4h-8.4z\">", -4.2, -4.2, "</path>\n"},
+    {"<path d=\"M$ $l5.4 9.2h-10.8z\">", 0, -5.8, "</path>\n"},
+    {"<path d=\"M$ $l5.6 5.6-5.6 5.6-5.6-5.6z\">", 0, -5.6, "</path>\n"},
+    {"<path d=\"M$ $l5.4-9.2h-10.8z\">", 0, 5.8, "</path>\n"},
+    {"<path d=\"M$ $h3.6v-3.6h3.6v3.6h3.6v3.6h-3.6v3.6h-3.6v-3.6h-3.6z\">", -5.4, -1.8,
+     "</path>\n"},
+    {"<path d=\"M$ $l5.2 3v6l-5.2 3-5.2-3v-6z\">", 0, -6, "</path>\n"},
+};
+
+static size_t marker_of(size_t method)
 {
-    switch ((method + method / N_COLORS) % N_MARKERS) {
-    case 0:
-        PUT(p, "<circle cx=\"$\" cy=\"$\" r=\"4.6\">", x, y);
-        return;
-    case 1:
-        PUT(p, "<path d=\"M$ $h8.4v8.4h-8.4z\">", x - 4.2, y - 4.2);
-        return;
-    case 2:
-        PUT(p, "<path d=\"M$ $l5.4 9.2h-10.8z\">", x, y - 5.8);
-        return;
-    case 3:
-        PUT(p, "<path d=\"M$ $l5.6 5.6-5.6 5.6-5.6-5.6z\">", x, y - 5.6);
-        return;
-    case 4:
-        PUT(p, "<path d=\"M$ $l5.4-9.2h-10.8z\">", x, y + 5.8);
-        return;
-    case 5:
-        PUT(p, "<path d=\"M$ $h3.6v-3.6h3.6v3.6h3.6v3.6h-3.6v3.6h-3.6v-3.6h-3.6z\">", x - 5.4,
-            y - 1.8);
-        return;
-    default:
-        PUT(p, "<path d=\"M$ $l5.2 3v6l-5.2 3-5.2-3v-6z\">", x, y - 6);
-        return;
-    }
+    return (method + method / N_COLORS) % N_MARKERS;
 }
 
-static const char *marker_end(size_t method)
+/* Begins a marker around a place; the caller's group gives colour and outline. */
+static void begin_marker(picture *p, size_t method, double x, double y)
 {
-    return (method + method / N_COLORS) % N_MARKERS == 0 ? "</circle>\n" : "</path>\n";
+    size_t m = marker_of(method);
+    PUT(p, markers[m].begin, x + markers[m].x, y + markers[m].y);
+}
+
+static void end_marker(picture *p, size_t method)
+{
+    neap_text_puts(&p->out, markers[marker_of(method)].end);
 }
 
 /* The line of one method, from `begin` to `end` of the entries; an infeasible budget breaks it. */
@@ -308,19 +307,18 @@ static void draw_markers(picture *p, size_t begin, size_t end)
         if (!point->feasible)
             continue;
         char budget[32], peak[32];
-        draw_marker(p, method, x_place(p, budget_of(p, point)), y_place(p, 100 * point->overhead));
+        begin_marker(p, method, x_place(p, budget_of(p, point)), y_place(p, 100 * point->overhead));
         neap_text_puts(&p->out, "<title>");
         neap_text_xml(&p->out, point->method);
         neap_text_printf(&p->out, ": %+.2f%% at %s, peak %s</title>", 100 * point->overhead,
                          neap_bytes_format(point->budget, budget, sizeof budget),
                          neap_bytes_format(point->peak, peak, sizeof peak));
-        neap_text_puts(&p->out, marker_end(method));
+        end_marker(p, method);
     }
     neap_text_puts(&p->out, "</g>\n");
 }
 
-/* One line of the legend; a method without a point is named in grey, so that nobody looks for it.
- */
+/* One line of the legend. A method without a point is named in grey. */
 static void draw_legend_entry(picture *p, const char *name, size_t method, bool drawn)
 {
     double x = LEFT + PLOT_WIDTH + LEGEND_GAP, y = TOP + 10 + LEGEND_ROW * (double)method;
@@ -329,8 +327,8 @@ static void draw_legend_entry(picture *p, const char *name, size_t method, bool 
                          colors[method % N_COLORS], dashes[method / N_COLORS % N_DASHES]);
         PUT(p, "M$ $h$\"/>\n", x, y, SWATCH);
         neap_text_printf(&p->out, "<g fill=\"%s\" stroke=\"#fff\">", colors[method % N_COLORS]);
-        draw_marker(p, method, x + SWATCH / 2.0, y);
-        neap_text_puts(&p->out, marker_end(method));
+        begin_marker(p, method, x + SWATCH / 2.0, y);
+        end_marker(p, method);
         neap_text_puts(&p->out, "</g>\n");
     }
     neap_text clipped;
@@ -352,16 +350,16 @@ static void draw_legend_entry(picture *p, const char *name, size_t method, bool 
  */
 static void draw_methods(picture *p)
 {
-    for (int markers = 0; markers < 2; markers++)
+    for (int with_markers = 0; with_markers < 2; with_markers++)
         for (size_t end = p->n_entries, begin; end > 0; end = begin) {
             size_t feasible = 0, method = p->entries[end - 1].method;
             for (begin = end; begin > 0 && p->entries[begin - 1].method == method; begin--)
                 feasible += p->entries[begin - 1].point->feasible;
-            if (feasible > 0 && !markers)
+            if (feasible > 0 && !with_markers)
                 draw_line(p, begin, end);
-            if (feasible > 0 && markers)
+            if (feasible > 0 && with_markers)
                 draw_markers(p, begin, end);
-            if (markers)
+            if (with_markers)
                 draw_legend_entry(p, p->entries[begin].point->method, method, feasible > 0);
         }
 }

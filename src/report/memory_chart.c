@@ -79,21 +79,33 @@ static const struct {
     [SIGN_NOTHING] = {" ", "", NEAP_INK_AXIS},
 };
 
+/* A size that is named in the plot if there is room, else in the legend. */
+typedef struct mark {
+    const char *name;
+    int64_t bytes; /* -1: none */
+    neap_ink ink;
+    bool named; /* in the plot */
+} mark;
+
 typedef struct chart {
     const neap_chart_options *options;
-    const neap_glyphs *glyphs;
     const neap_graph *graph;
     const neap_plan *plan;
     const neap_timeline *timeline;
     neap_chart_columns columns;
     y_scale scale;
-    int gutter;                       /* characters before the axis */
-    cell *cells;                      /* height rows of width, the lowest first */
-    bool budget_named, natural_named; /* in the plot, so not in the legend */
-    bool over_drawn;                  /* some cell has the sign for what is above the budget */
-    bool used[SIGN_COUNT];            /* signs to be explained in the legend */
+    int gutter;  /* characters before the axis */
+    cell *cells; /* height rows of width, the lowest first */
+    mark budget, natural;
+    bool over_drawn;       /* some cell has the sign for what is above the budget */
+    bool used[SIGN_COUNT]; /* signs to be explained in the legend */
     neap_pen pen;
 } chart;
+
+static const char *glyph(const chart *c, int64_t which)
+{
+    return neap_pen_glyph(&c->pen, which);
+}
 
 static int characters(const char *text)
 {
@@ -102,9 +114,9 @@ static int characters(const char *text)
 
 /* ---- The scale ---- */
 
-static bool in_reach(const chart *c, int64_t mark)
+static bool in_reach(const chart *c, int64_t bytes)
 {
-    return mark >= 0 && (double)mark <= REACH * (double)c->timeline->peak_bytes;
+    return bytes >= 0 && (double)bytes <= REACH * (double)c->timeline->peak_bytes;
 }
 
 static int64_t highest(const chart *c)
@@ -113,10 +125,10 @@ static int64_t highest(const chart *c)
     for (size_t i = 0; i < c->columns.count; i++)
         if (c->columns.items[i].bytes > most)
             most = c->columns.items[i].bytes;
-    int64_t marks[] = {c->options->budget, c->options->natural_peak};
-    for (size_t i = 0; i < 2; i++)
-        if (in_reach(c, marks[i]) && marks[i] > most)
-            most = marks[i];
+    if (in_reach(c, c->budget.bytes) && c->budget.bytes > most)
+        most = c->budget.bytes;
+    if (in_reach(c, c->natural.bytes) && c->natural.bytes > most)
+        most = c->natural.bytes;
     return most > 0 ? most : 1;
 }
 
@@ -183,8 +195,8 @@ static void set_cell(cell *at, const char *glyph, neap_ink ink)
     at->ink = (uint8_t)ink;
 }
 
-/* The row that a value falls into, an edge belonging to the row below it; *third is 0, 1, 2 up that
- * row. */
+/* The row that a value falls into, an edge belonging to the row below it. *third is 0, 1 or 2: how
+ * far up that row. */
 static int row_of(const chart *c, int64_t bytes, int *third)
 {
     double rows = (double)bytes / c->scale.row_bytes;
@@ -207,11 +219,12 @@ static void draw_full_cell(chart *c, int row, int column, int budget_row, int64_
     cell *at = cell_at(c, row, column);
     bool above = row > budget_row || (row == budget_row && budget_eighths <= 4);
     if (row == budget_row && budget_eighths < 8 && c->options->color && c->options->unicode)
-        set_cell(at, c->glyphs->area[budget_eighths], NEAP_INK_SPLIT);
+        set_cell(at, glyph(c, NEAP_GLYPH_AREA + budget_eighths), NEAP_INK_SPLIT);
     else if (!above)
-        set_cell(at, c->glyphs->area[8], NEAP_INK_AREA);
+        set_cell(at, glyph(c, NEAP_GLYPH_AREA + 8), NEAP_INK_AREA);
     else
-        set_cell(at, c->options->color ? c->glyphs->area[8] : c->glyphs->over, NEAP_INK_OVER);
+        set_cell(at, glyph(c, c->options->color ? NEAP_GLYPH_AREA + 8 : NEAP_GLYPH_OVER),
+                 NEAP_INK_OVER);
     c->over_drawn = c->over_drawn || (above && !c->options->color);
 }
 
@@ -234,7 +247,8 @@ static void draw_column(chart *c, int column)
         if (eighths >= 8)
             draw_full_cell(c, row, column, budget_row, budget_eighths);
         else
-            set_cell(cell_at(c, row, column), c->glyphs->area[eighths > 0 ? eighths : 0],
+            set_cell(cell_at(c, row, column),
+                     glyph(c, NEAP_GLYPH_AREA + (eighths > 0 ? eighths : 0)),
                      eighths <= 0                ? NEAP_INK_NONE
                      : over && row >= budget_row ? NEAP_INK_OVER
                                                  : NEAP_INK_AREA);
@@ -245,8 +259,7 @@ static bool is_empty(const cell *at)
     return !at->in_label && (at->ink == NEAP_INK_NONE || at->ink == NEAP_INK_BUDGET);
 }
 
-/* Writes a label over empty cells of a row, beginning at a column; false where the area is in the
- * way. */
+/* Writes a label over empty cells of a row from a column on; false if a cell is not empty. */
 static bool try_label(chart *c, int row, int column, const char *label, neap_ink ink)
 {
     int length = characters(label);
@@ -265,34 +278,30 @@ static bool try_label(chart *c, int row, int column, const char *label, neap_ink
     return true;
 }
 
-/* A line where nothing stands, named at whichever end has room. */
-static void draw_budget(chart *c)
+/* Names a mark at one of two columns of its row, the first if there is room. */
+static void name_mark(chart *c, mark *m, int inset, bool at_right)
 {
     char size[32], label[64];
-    neap_bytes_format(c->options->budget, size, sizeof size);
-    bool drawn = in_reach(c, c->options->budget);
-    int third, row = row_of(c, c->options->budget, &third);
-    for (int column = 0; drawn && column < c->options->width; column++)
-        if (is_empty(cell_at(c, row, column)))
-            set_cell(cell_at(c, row, column), c->glyphs->line[third], NEAP_INK_BUDGET);
-    snprintf(label, sizeof label, " budget %s%s%s ", size, drawn ? "" : " ",
-             drawn ? "" : c->glyphs->up);
-    int end = c->options->width - characters(label) - 1;
-    c->budget_named = try_label(c, row, end, label, NEAP_INK_BUDGET) ||
-                      try_label(c, row, 1, label, NEAP_INK_BUDGET);
+    int third, row = row_of(c, m->bytes, &third);
+    neap_bytes_format(m->bytes, size, sizeof size);
+    if (in_reach(c, m->bytes))
+        snprintf(label, sizeof label, " %s %s ", m->name, size);
+    else
+        snprintf(label, sizeof label, " %s %s %s ", m->name, size, glyph(c, NEAP_GLYPH_UP));
+    int right = c->options->width - characters(label) - inset;
+    m->named = try_label(c, row, at_right ? right : inset, label, m->ink) ||
+               try_label(c, row, at_right ? inset : right, label, m->ink);
 }
 
-static void draw_natural(chart *c)
+/* A line where nothing stands, and its name. */
+static void draw_budget(chart *c)
 {
-    char size[32], label[64];
-    neap_bytes_format(c->options->natural_peak, size, sizeof size);
-    bool drawn = in_reach(c, c->options->natural_peak);
-    int third, row = row_of(c, c->options->natural_peak, &third);
-    snprintf(label, sizeof label, " natural peak %s%s%s ", size, drawn ? "" : " ",
-             drawn ? "" : c->glyphs->up);
-    int end = c->options->width - characters(label);
-    c->natural_named = try_label(c, row, 0, label, NEAP_INK_NATURAL) ||
-                       try_label(c, row, end, label, NEAP_INK_NATURAL);
+    int third, row = row_of(c, c->budget.bytes, &third);
+    const char *line = glyph(c, NEAP_GLYPH_LINE + third);
+    for (int column = 0; in_reach(c, c->budget.bytes) && column < c->options->width; column++)
+        if (is_empty(cell_at(c, row, column)))
+            set_cell(cell_at(c, row, column), line, c->budget.ink);
+    name_mark(c, &c->budget, 1, true);
 }
 
 static neap_status draw_plot(chart *c, neap_diag *diag)
@@ -303,18 +312,18 @@ static neap_status draw_plot(chart *c, neap_diag *diag)
         return status;
     for (int column = 0; column < c->options->width; column++)
         draw_column(c, column);
-    if (c->options->budget >= 0)
+    if (c->budget.bytes >= 0)
         draw_budget(c);
-    if (c->options->natural_peak >= 0)
-        draw_natural(c);
+    if (c->natural.bytes >= 0)
+        name_mark(c, &c->natural, 0, false);
     return NEAP_OK;
 }
 
 static void write_plot(chart *c)
 {
     int third, natural_row = -1;
-    if (in_reach(c, c->options->natural_peak))
-        natural_row = row_of(c, c->options->natural_peak, &third);
+    if (in_reach(c, c->natural.bytes))
+        natural_row = row_of(c, c->natural.bytes, &third);
     for (int row = c->options->height - 1; row >= 0; row--) {
         char label[32];
         row_label(&c->scale, row + 1, label, sizeof label);
@@ -322,9 +331,10 @@ static void write_plot(chart *c)
         neap_pen_put(&c->pen, NEAP_INK_AXIS, label);
         neap_pen_spaces(&c->pen, 1);
         if (row == natural_row)
-            neap_pen_put(&c->pen, NEAP_INK_NATURAL, c->glyphs->natural);
+            neap_pen_put_glyph(&c->pen, NEAP_INK_NATURAL, NEAP_GLYPH_NATURAL);
         else
-            neap_pen_put(&c->pen, NEAP_INK_AXIS, label[0] ? c->glyphs->tick : c->glyphs->axis);
+            neap_pen_put_glyph(&c->pen, NEAP_INK_AXIS,
+                               label[0] ? NEAP_GLYPH_TICK : NEAP_GLYPH_AXIS);
         for (int column = 0; column < c->options->width; column++) {
             const cell *at = cell_at(c, row, column);
             if (at->ink == NEAP_INK_NONE)
@@ -348,12 +358,16 @@ static x_scale choose_x_scale(const chart *c)
 {
     x_scale x = {" steps", (double)c->columns.length, {0, 0}};
     if (!c->columns.by_step) {
+        static const struct {
+            double seconds;
+            const char *name;
+        } units[] = {{1, " s"}, {1e-3, " ms"}, {1e-6, " us"}, {1e-9, " ns"}};
         double seconds = neap_graph_seconds(c->graph, c->columns.length);
-        x.unit = seconds >= 1 ? " s" : seconds >= 1e-3 ? " ms" : seconds >= 1e-6 ? " us" : " ns";
-        x.units = seconds * (seconds >= 1      ? 1
-                             : seconds >= 1e-3 ? 1e3
-                             : seconds >= 1e-6 ? 1e6
-                                               : 1e9);
+        size_t u = 0;
+        while (u < 3 && seconds < units[u].seconds)
+            u++;
+        x.unit = units[u].name;
+        x.units = seconds / units[u].seconds;
     }
     x.step = neap_round_up(x.units * 14 / c->options->width);
     if (c->columns.by_step && x.step.decimals > 0)
@@ -370,11 +384,12 @@ static void write_axis(chart *c, const x_scale *x)
 {
     neap_pen_spaces(&c->pen, c->gutter - 2);
     neap_pen_put(&c->pen, NEAP_INK_AXIS, "0 ");
-    neap_pen_put(&c->pen, NEAP_INK_AXIS, c->glyphs->corner);
+    neap_pen_put_glyph(&c->pen, NEAP_INK_AXIS, NEAP_GLYPH_CORNER);
     int tick = 1;
     for (int column = 0; column < c->options->width; column++) {
         bool marked = column == x_column(c, x, tick);
-        neap_pen_put(&c->pen, NEAP_INK_AXIS, marked ? c->glyphs->floor_tick : c->glyphs->floor);
+        neap_pen_put_glyph(&c->pen, NEAP_INK_AXIS,
+                           marked ? NEAP_GLYPH_FLOOR_TICK : NEAP_GLYPH_FLOOR);
         tick += marked;
     }
     neap_pen_end_line(&c->pen);
@@ -428,7 +443,7 @@ static sign copy_sign(const chart *c, const neap_chart_column *column)
 
 static const char *mark_of(const chart *c, sign which)
 {
-    return which == SIGN_WAIT ? c->glyphs->wait : signs[which].mark;
+    return which == SIGN_WAIT ? glyph(c, NEAP_GLYPH_WAIT) : signs[which].mark;
 }
 
 /* A line of one sign a column; `title` has four characters. */
@@ -447,39 +462,41 @@ static void write_strip(chart *c, const char *title,
 }
 
 /* One entry of the legend; lines are broken between entries. */
-static void write_entry(chart *c, int *written, neap_ink ink, const char *mark, const char *meaning)
+static void write_entry(chart *c, int *written, neap_ink ink, const char *sample,
+                        const char *meaning)
 {
-    int length = characters(mark) + 1 + characters(meaning);
+    int length = characters(sample) + 1 + characters(meaning);
     if (*written > 0 && *written + 2 + length > c->options->width) {
         neap_pen_end_line(&c->pen);
         *written = 0;
     }
     neap_pen_spaces(&c->pen, *written == 0 ? c->gutter + 1 : 2);
     *written += (*written == 0 ? 0 : 2) + length;
-    neap_pen_put(&c->pen, ink, mark);
+    neap_pen_put(&c->pen, ink, sample);
     neap_pen_put(&c->pen, NEAP_INK_AXIS, " ");
     neap_pen_put(&c->pen, NEAP_INK_AXIS, meaning);
 }
 
-static void write_legend(chart *c)
+static void write_mark(chart *c, int *written, const mark *m, const char *sample)
 {
     char size[32], meaning[64];
+    if (m->bytes < 0 || m->named)
+        return;
+    snprintf(meaning, sizeof meaning, "%s %s", m->name,
+             neap_bytes_format(m->bytes, size, sizeof size));
+    write_entry(c, written, m->ink, sample, meaning);
+}
+
+static void write_legend(chart *c)
+{
     int written = 0;
     for (int i = 0; i < SIGN_NOTHING; i++)
         if (c->used[i])
             write_entry(c, &written, signs[i].ink, mark_of(c, (sign)i), signs[i].meaning);
     if (c->over_drawn)
-        write_entry(c, &written, NEAP_INK_OVER, c->glyphs->over, "over the budget");
-    if (c->options->budget >= 0 && !c->budget_named) {
-        snprintf(meaning, sizeof meaning, "budget %s",
-                 neap_bytes_format(c->options->budget, size, sizeof size));
-        write_entry(c, &written, NEAP_INK_BUDGET, c->glyphs->line[1], meaning);
-    }
-    if (c->options->natural_peak >= 0 && !c->natural_named) {
-        snprintf(meaning, sizeof meaning, "natural peak %s",
-                 neap_bytes_format(c->options->natural_peak, size, sizeof size));
-        write_entry(c, &written, NEAP_INK_NATURAL, c->glyphs->natural, meaning);
-    }
+        write_entry(c, &written, NEAP_INK_OVER, glyph(c, NEAP_GLYPH_OVER), "over the budget");
+    write_mark(c, &written, &c->budget, glyph(c, NEAP_GLYPH_LINE + 1));
+    write_mark(c, &written, &c->natural, glyph(c, NEAP_GLYPH_NATURAL));
     if (written > 0)
         neap_pen_end_line(&c->pen);
 }
@@ -530,8 +547,9 @@ static void write_caption(chart *c)
         size_t room = (size_t)(c->gutter + 1 + c->options->width);
         size_t needed = (size_t)characters(facts.text);
         size_t for_names = needed + room / 3 <= room ? room - needed : room / 3;
-        size_t written = neap_text_clean(&c->pen.out, names.text, for_names, c->glyphs->ellipsis);
-        neap_text_clean(&c->pen.out, facts.text, room - written, c->glyphs->ellipsis);
+        const char *ellipsis = glyph(c, NEAP_GLYPH_ELLIPSIS);
+        size_t written = neap_text_clean(&c->pen.out, names.text, for_names, ellipsis);
+        neap_text_clean(&c->pen.out, facts.text, room - written, ellipsis);
     } else {
         c->pen.out.status = NEAP_NO_MEMORY;
     }
@@ -579,16 +597,17 @@ neap_status neap_report_memory_chart(neap_allocator *allocator, const neap_graph
                .timeline = timeline};
     if (c.options->width < LEAST_WIDTH || c.options->width > MOST_WIDTH ||
         c.options->height < LEAST_HEIGHT || c.options->height > MOST_HEIGHT)
-        return neap_fail(
-            diag, NEAP_INVALID,
-            "a chart of %d x %d characters; the width must be %d to %d, the height %d to "
-            "%d",
-            c.options->width, c.options->height, LEAST_WIDTH, MOST_WIDTH, LEAST_HEIGHT,
-            MOST_HEIGHT);
-    c.glyphs = c.options->unicode ? &neap_glyphs_unicode : &neap_glyphs_ascii;
+        return neap_fail(diag, NEAP_INVALID,
+                         "a chart cannot have %d x %d characters; the width must be %d to %d, "
+                         "the height %d to %d",
+                         c.options->width, c.options->height, LEAST_WIDTH, MOST_WIDTH, LEAST_HEIGHT,
+                         MOST_HEIGHT);
+    c.budget = (mark){"budget", c.options->budget, NEAP_INK_BUDGET, false};
+    c.natural = (mark){"natural peak", c.options->natural_peak, NEAP_INK_NATURAL, false};
     allocator = neap_allocator_or_system(allocator);
     neap_text_init(&c.pen.out, allocator);
     c.pen.color = c.options->color;
+    c.pen.unicode = c.options->unicode;
     size_t width = (size_t)c.options->width;
     neap_status status =
         neap_chart_columns_build(allocator, graph, plan, timeline, width, &c.columns, diag);

@@ -9,35 +9,37 @@ static const char *const ink_codes[] = {
     [NEAP_INK_COPY] = "\033[0;35m",
 };
 
-const neap_glyphs neap_glyphs_unicode = {
-    .area = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"},
-    .over = "▓",
-    .line = {"▁", "─", "▔"},
-    .axis = "│",
-    .tick = "┤",
-    .corner = "└",
-    .floor = "─",
-    .floor_tick = "┬",
-    .natural = "◆",
-    .up = "↑",
-    .wait = "·",
-    .ellipsis = "…",
+static const struct {
+    const char *ascii, *unicode;
+} glyphs[] = {
+    [NEAP_GLYPH_AREA] = {" ", " "},
+    {".", "▁"},
+    {".", "▂"},
+    {":", "▃"},
+    {":", "▄"},
+    {":", "▅"},
+    {"#", "▆"},
+    {"#", "▇"},
+    {"#", "█"},
+    [NEAP_GLYPH_OVER] = {"!", "▓"},
+    [NEAP_GLYPH_LINE] = {"_", "▁"},
+    {"-", "─"},
+    {"-", "▔"},
+    [NEAP_GLYPH_AXIS] = {"|", "│"},
+    [NEAP_GLYPH_TICK] = {"+", "┤"},
+    [NEAP_GLYPH_CORNER] = {"+", "└"},
+    [NEAP_GLYPH_FLOOR] = {"-", "─"},
+    [NEAP_GLYPH_FLOOR_TICK] = {"+", "┬"},
+    [NEAP_GLYPH_NATURAL] = {"*", "◆"},
+    [NEAP_GLYPH_UP] = {"^", "↑"},
+    [NEAP_GLYPH_WAIT] = {".", "·"},
+    [NEAP_GLYPH_ELLIPSIS] = {"...", "…"},
 };
 
-const neap_glyphs neap_glyphs_ascii = {
-    .area = {" ", ".", ".", ":", ":", ":", "#", "#", "#"},
-    .over = "!",
-    .line = {"_", "-", "-"},
-    .axis = "|",
-    .tick = "+",
-    .corner = "+",
-    .floor = "-",
-    .floor_tick = "+",
-    .natural = "*",
-    .up = "^",
-    .wait = ".",
-    .ellipsis = "...",
-};
+const char *neap_pen_glyph(const neap_pen *pen, int64_t glyph)
+{
+    return pen->unicode ? glyphs[glyph].unicode : glyphs[glyph].ascii;
+}
 
 static void use(neap_pen *pen, neap_ink ink)
 {
@@ -53,12 +55,16 @@ void neap_pen_put(neap_pen *pen, neap_ink ink, const char *text)
     neap_text_puts(&pen->out, text);
 }
 
+void neap_pen_put_glyph(neap_pen *pen, neap_ink ink, int64_t glyph)
+{
+    neap_pen_put(pen, ink, neap_pen_glyph(pen, glyph));
+}
+
 void neap_pen_spaces(neap_pen *pen, int count)
 {
     if (pen->ink == NEAP_INK_SPLIT)
         use(pen, NEAP_INK_NONE); /* the one ink that blanks would show */
-    for (int i = 0; i < count; i++)
-        neap_text_putc(&pen->out, ' ');
+    neap_text_repeat(&pen->out, ' ', count > 0 ? (size_t)count : 0);
 }
 
 void neap_pen_end_line(neap_pen *pen)
