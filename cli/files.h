@@ -10,9 +10,7 @@
 #include <stddef.h>
 
 /*
- * Writes a file whole or not at all: an old one is replaced in one step, keeps its permissions, and
- * stays as it was on failure. What is no ordinary file (/dev/null, a pipe) is written to. Returns
- * an exit code, after the line on stderr if it is not CLI_OK.
+ * neap_file_replace. Returns an exit code, after a line on stderr if it is not CLI_OK.
  */
 int cli_file_write(const char *path, const char *text, size_t length);
 
@@ -29,8 +27,7 @@ int cli_file_deliver(const char *path, const char *text, size_t length, neap_tex
 /* A graph, likewise. */
 int cli_graph_deliver(const char *path, const neap_graph *graph, neap_text *out);
 
-/* Writes to standard output. A pipe whose reader has gone is no news to anyone: CLI_FAILED without
- * a line. */
+/* Writes to standard output. CLI_FAILED without a message if it is a pipe whose reader has gone. */
 int cli_stdout_write(const char *text, size_t length);
 
 #endif

@@ -35,8 +35,8 @@ struct neap_allocator {
 /* The C library's allocator. What a NULL allocator stands for. */
 NEAP_API neap_allocator *neap_allocator_system(void);
 
-/* Releases a block that a call handed over (a text, an array), by the allocator given to that call.
- */
+/* Releases a block that a call handed over (a text, an array). `allocator` is the one given to that
+ * call. */
 NEAP_API void neap_release(neap_allocator *allocator, void *block, size_t size);
 
 #ifdef __cplusplus

@@ -12,8 +12,8 @@
  *     mnist:DIR      train-images-idx3-ubyte and train-labels-idx1-ubyte in DIR (the dots instead
  *                    of dashes that some copies have are fine), not compressed. 1 x 28 x 28; other
  *                    sizes in the same format are taken, too. 10 classes, more if labels say so.
- *     cifar10:DIR    data_batch_1.bin to data_batch_5.bin in DIR: the "binary version". 3 x 32 x
- *                    32, 10 classes.
+ *     cifar10:DIR    data_batch_1.bin to data_batch_5.bin in DIR: the "binary version".
+ *                    3 x 32 x 32, 10 classes.
  *     images:DIR     a folder in DIR for each class, in the order of their names' bytes; in it the
  *                    pictures of that class: .png (8 or 16 bits a sample; a build without libpng
  *                    says so), .ppm, .pgm and .pnm (P2, P3, P5, P6). Names that begin with a dot
@@ -21,11 +21,14 @@
  *                    the like) are an error, so that none is left out unseen. As large as the
  *                    first picture, as many classes as folders.
  *
- * A sample is channels x height x width floats, row by row, channel by channel: (x / white - 0.5) *
- * 4, from -2 for black to 2 for white, which is about mean 0 and deviation 1. A picture of another
- * size is stretched to the wanted one (bilinear, half-pixel centres, edges repeated; every pixel
- * drawn from its four neighbours, so shrink large pictures beforehand); grey becomes three equal
- * channels, colour becomes 0.299 R + 0.587 G + 0.114 B. What is transparent is black.
+ * A sample is channels x height x width floats, row by row, channel by channel. Each is
+ *
+ *     (x / white - 0.5) * 4
+ *
+ * from -2 for black to 2 for white, which has about mean 0 and deviation 1. A picture of another
+ * size is stretched to the wanted one (bilinear, half-pixel centres, edges repeated; every pixel is
+ * drawn from its four neighbours, so shrink large pictures beforehand). Grey becomes three equal
+ * channels, colour becomes 0.299 R + 0.587 G + 0.114 B, and transparent pixels become black.
  *
  * Batches are a function of data set, seed, step and size alone, whatever was asked before: a
  * training that goes on from step 1000 sees what the uninterrupted one saw. Step k takes the

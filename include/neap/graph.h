@@ -165,8 +165,7 @@ NEAP_API neap_status neap_graph_read_text(neap_allocator *allocator, const char 
  */
 NEAP_API neap_status neap_graph_write_file(const neap_graph *graph, const char *path,
                                            neap_diag *diag);
-/* The same into memory: *text holds *length bytes and a NUL, to be released as *length + 1 bytes.
- */
+/* The same into memory: *text gets *length bytes and a NUL, for neap_release with *length + 1. */
 NEAP_API neap_status neap_graph_write_text(const neap_graph *graph, neap_allocator *allocator,
                                            char **text, size_t *length, neap_diag *diag);
 
@@ -200,8 +199,8 @@ typedef struct neap_op_desc {
     const char *extra;
 } neap_op_desc;
 
-/* Fills in what an ordinary value or op has: no view, no shape, forward, not in place, unknown
- * costs. */
+/* Sets the defaults of a value or op: not a view, without a shape, forward, not in place, costs
+ * unknown. */
 NEAP_API void neap_value_desc_init(neap_value_desc *desc);
 NEAP_API void neap_op_desc_init(neap_op_desc *desc);
 

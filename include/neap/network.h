@@ -103,8 +103,8 @@ typedef struct neap_conv2d {
     bool relu; /* fused and in place: the output is that of the ReLU */
 } neap_conv2d;
 
-/* x: N x C x H x W. Parameters <name>.weight [channels, C/groups, kh, kw] and <name>.bias
- * [channels]. */
+/* x: N x C x H x W.
+ * Parameters <name>.weight [channels, C/groups, kh, kw] and <name>.bias [channels]. */
 NEAP_API neap_tensor neap_net_conv2d(neap_network *net, const char *name, neap_tensor x,
                                      const neap_conv2d *conv);
 /* Transposed: weight [C, channels/groups, kh, kw]; output (H-1)*stride - 2*pad + kernel +
@@ -114,12 +114,11 @@ NEAP_API neap_tensor neap_net_conv_transpose2d(neap_network *net, const char *na
 /* x: ... x C -> ... x features. Weight [features, C], bias [features]. */
 NEAP_API neap_tensor neap_net_linear(neap_network *net, const char *name, neap_tensor x,
                                      int64_t features, bool bias);
-/* The same with a weight that exists already (tied embeddings, unrolled loops); bias may be
- * NEAP_NONE. */
+/* The same with an existing weight (tied embeddings, unrolled loops); bias may be NEAP_NONE. */
 NEAP_API neap_tensor neap_net_linear_with(neap_network *net, const char *name, neap_tensor x,
                                           neap_tensor weight, neap_tensor bias);
-/* Over N, H, W for each channel: weight and bias [C]. Outputs y; saves mean and inverse deviation
- * [C]. */
+/* Over N, H, W for each channel: weight and bias [C].
+ * Outputs y; saves mean and inverse deviation [C]. */
 NEAP_API neap_tensor neap_net_batch_norm(neap_network *net, const char *name, neap_tensor x,
                                          double epsilon);
 /* Over the last dimension: weight and bias [C]. Saves mean and inverse deviation per row. */
@@ -129,8 +128,8 @@ NEAP_API neap_tensor neap_net_layer_norm(neap_network *net, const char *name, ne
  * [C]. Saves mean and inverse deviation [N, groups]. */
 NEAP_API neap_tensor neap_net_group_norm(neap_network *net, const char *name, neap_tensor x,
                                          int64_t groups, double epsilon);
-/* ids: ... (i64 or i32) -> ... x features. Weight [rows, features]; *weight, if not NULL, gets it
- * for tying. */
+/* ids: ... (i64 or i32) -> ... x features. Weight [rows, features];
+ * *weight, if not NULL, gets it for tying. */
 NEAP_API neap_tensor neap_net_embedding(neap_network *net, const char *name, neap_tensor ids,
                                         int64_t rows, int64_t features, neap_tensor *weight);
 
@@ -143,8 +142,8 @@ NEAP_API neap_tensor neap_net_tanh(neap_network *net, const char *name, neap_ten
 /* The exact GELU (erf), or its tanh approximation. */
 NEAP_API neap_tensor neap_net_gelu(neap_network *net, const char *name, neap_tensor x,
                                    bool tanh_form);
-/* Drops with probability p, scales by 1/(1-p); p = 0 returns x itself. Saves a mask of 1 byte an
- * element. */
+/* Drops with probability p, scales by 1/(1-p); p = 0 returns x itself.
+ * Saves a mask of 1 byte an element. */
 NEAP_API neap_tensor neap_net_dropout(neap_network *net, const char *name, neap_tensor x, double p);
 
 typedef struct neap_pool2d {
@@ -162,8 +161,7 @@ NEAP_API neap_tensor neap_net_avg_pool2d(neap_network *net, const char *name, ne
                                          const neap_pool2d *pool);
 NEAP_API neap_tensor neap_net_adaptive_avg_pool2d(neap_network *net, const char *name,
                                                   neap_tensor x, int64_t out_h, int64_t out_w);
-/* Puts x back where the pooling with these indices took it from; `like` has the shape of the
- * result. */
+/* Puts x back where the pooling with these indices took it from, into the shape of `like`. */
 NEAP_API neap_tensor neap_net_max_unpool2d(neap_network *net, const char *name, neap_tensor x,
                                            neap_tensor indices, neap_tensor like,
                                            const neap_pool2d *pool);
@@ -201,8 +199,7 @@ NEAP_API neap_tensor neap_net_flatten(neap_network *net, const char *name, neap_
 /* A copy with two dimensions exchanged. */
 NEAP_API neap_tensor neap_net_transpose(neap_network *net, const char *name, neap_tensor x,
                                         uint32_t axis_a, uint32_t axis_b);
-/* A copy repeated along new leading dimensions until it has the given shape (x's shape is its
- * suffix). */
+/* Copies of x along new leading dimensions, up to the given shape, which ends in x's shape. */
 NEAP_API neap_tensor neap_net_expand(neap_network *net, const char *name, neap_tensor x,
                                      uint32_t rank, const int64_t *shape);
 /* A copy of N x C x H x W with so many rows and columns of zeros around each image. */

@@ -45,8 +45,7 @@ typedef struct neap_link {
     int64_t host_memory;  /* most bytes held on the host; 0 or less: no limit */
 } neap_link;
 
-/* Ticks that a transfer of so many bytes takes, to the nearest; INT64_MAX where the bandwidth is 0.
- */
+/* Ticks of a transfer of `bytes`, rounded to the nearest; INT64_MAX for a bandwidth of 0. */
 NEAP_API int64_t neap_link_ticks(const neap_link *link, const neap_graph *graph, bool out,
                                  int64_t bytes);
 
@@ -65,8 +64,8 @@ NEAP_API int64_t neap_plan_budget(const neap_plan *plan); /* -1: none */
 NEAP_API size_t neap_plan_step_count(const neap_plan *plan);
 NEAP_API const neap_step *neap_plan_steps(const neap_plan *plan);
 
-/* Addresses, if the plan has them: *count offsets, one a storage instance (docs/formats.md). NULL
- * if not. */
+/* The addresses: *count offsets, one for each storage instance (docs/formats.md). NULL if the plan
+ * has none. */
 NEAP_API const int64_t *neap_plan_offsets(const neap_plan *plan, size_t *count);
 /* The arena the offsets stand in; -1 without offsets. */
 NEAP_API int64_t neap_plan_arena_bytes(const neap_plan *plan);
@@ -87,8 +86,7 @@ NEAP_API neap_status neap_plan_from_sequence(neap_allocator *allocator, const ne
 
 /* ---- Files ---- */
 
-/* "-" is standard input. Only the form is checked here; whether the plan is right for a graph,
- * neap/check.h says. */
+/* "-" is standard input. Only the form is checked; neap/check.h checks a plan against a graph. */
 NEAP_API neap_status neap_plan_read_file(neap_allocator *allocator, const char *path,
                                          neap_plan **plan, neap_diag *diag);
 NEAP_API neap_status neap_plan_read_text(neap_allocator *allocator, const char *text, size_t length,
@@ -119,8 +117,8 @@ typedef struct neap_timeline {
     neap_allocator *allocator;
 } neap_timeline;
 
-/* For a plan that the judge accepts; NEAP_INVALID names the first step that cannot be run. link may
- * be NULL. */
+/* For a plan that the judge accepts; otherwise NEAP_INVALID, and the message names the first step
+ * that cannot be run. `link` may be NULL. */
 NEAP_API neap_status neap_timeline_build(neap_allocator *allocator, const neap_graph *graph,
                                          const neap_plan *plan, const neap_link *link,
                                          neap_timeline *timeline, neap_diag *diag);

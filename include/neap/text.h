@@ -76,30 +76,32 @@ NEAP_API size_t neap_string_clean(char *string);
 NEAP_API size_t neap_string_characters(const char *string, size_t length);
 
 /*
- * Reads a number of bytes: "8GiB", "1.5 MB", "5e9", "1024", "300k". KiB, MiB, GiB, TiB are powers
- * of 1024; kB, MB, GB, TB and k, M, G, T powers of 1000; case does not matter. A fraction of a byte
- * is dropped. NEAP_INVALID for anything else, for negative sizes and for those past 2^63-1.
+ * Reads a number of bytes: "8GiB", "1.5 MB", "5e9", "1024", "300k". KiB, MiB, GiB and TiB are
+ * powers of 1024; kB, MB, GB, TB and k, M, G, T are powers of 1000. Case does not matter, and a
+ * fraction of a byte is dropped. NEAP_INVALID for other text, a negative size, one past 2^63 - 1.
  */
 NEAP_API neap_status neap_bytes_parse(const char *text, int64_t *bytes, neap_diag *diag);
 
 /*
- * Writes `bytes` for a person: "0 B", "512 B", "1.50 MiB", "10.4 GiB". At most three significant
- * digits after which comes a binary unit. Returns `buffer`.
+ * Writes a number of bytes for a person, with three significant digits and a binary unit: "0 B",
+ * "512 B", "1.50 MiB", "10.4 GiB". Returns `buffer`.
  */
 NEAP_API char *neap_bytes_format(int64_t bytes, char *buffer, size_t capacity);
 
-/* Writes a duration for a person: "0 s", "12.3 us", "4.56 ms", "1.23 s", "2 h 05 min". Returns
- * `buffer`. */
+/*
+ * Writes a duration for a person: "0 s", "12.3 us", "4.56 ms", "1.23 s", "2 h 05 min".
+ * Returns `buffer`.
+ */
 NEAP_API char *neap_seconds_format(double seconds, char *buffer, size_t capacity);
 
 /*
- * The name that was probably meant: set `wrong`, offer the names there are, read `best`. The
- * nearest wins, the earlier of two equally near; a name that is too different never does, an
- * abbreviation always.
+ * The name that was probably meant: begin with the wrong name, offer every name there is, read
+ * `best`. It is the name with the smallest edit distance, the earlier of two with the same; a name
+ * that is too different is never suggested. An abbreviation counts as a distance of 1.
  */
 typedef struct neap_suggestion {
     const char *wrong;
-    const char *best; /* NULL while nothing was near enough */
+    const char *best; /* NULL while no name was near enough */
     unsigned distance;
 } neap_suggestion;
 
@@ -107,9 +109,9 @@ NEAP_API void neap_suggestion_begin(neap_suggestion *suggestion, const char *wro
 NEAP_API void neap_suggestion_offer(neap_suggestion *suggestion, const char *candidate);
 
 /*
- * Writes a file whole or not at all: an old one is replaced in one step (what a link points to, not
- * the link), keeps its permissions, and stays as it was on failure. What is no ordinary file
- * (/dev/null, a pipe) is written to; "-" is standard output.
+ * Writes a file whole or not at all. An old file is replaced in one step and keeps its permissions;
+ * on failure it stays as it was. Of a link, the file it points to is replaced. A device or pipe
+ * (/dev/null) is written to directly; "-" is standard output.
  */
 NEAP_API neap_status neap_file_replace(const char *path, const char *text, size_t length,
                                        neap_diag *diag);

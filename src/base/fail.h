@@ -1,5 +1,4 @@
-/* Failing: writes a caller's diagnostic and returns the status, so that `return neap_fail(...)`
- * reads well. */
+/* Writes the caller's diagnostic and returns the status: `return neap_fail(...)`. */
 #ifndef NEAP_BASE_FAIL_H
 #define NEAP_BASE_FAIL_H
 

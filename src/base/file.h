@@ -35,8 +35,7 @@ neap_status neap_file_write_pieces(neap_allocator *allocator, const char *path,
  */
 neap_status neap_file_open(const char *path, int *file, int64_t *bytes, neap_diag *diag);
 
-/* Exactly `length` bytes from `offset` on; NEAP_INVALID, with the place, if the file ends before.
- */
+/* Exactly `length` bytes from `offset` on; NEAP_INVALID, with the place, if the file is shorter. */
 neap_status neap_file_read_at(int file, const char *path, int64_t offset, void *buffer,
                               size_t length, neap_diag *diag);
 

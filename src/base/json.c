@@ -359,8 +359,10 @@ static bool scan_number(json_reader *r, number *n)
     n->start = r->at;
     n->real = false;
     at = skip_digits(at, r->end);
-    if (at == digits || (*digits == '0' && at - digits > 1))
-        return neap_json_fail(r, "malformed number");
+    if (at == digits)
+        return neap_json_fail(r, "digits must follow the minus sign");
+    if (*digits == '0' && at - digits > 1)
+        return neap_json_fail(r, "a number may not have leading zeros");
     if (at < r->end && *at == '.') {
         n->real = true;
         digits = ++at;
@@ -382,8 +384,7 @@ static bool scan_number(json_reader *r, number *n)
     return true;
 }
 
-/* strtod in any locale: the text is NUL- or delimiter-terminated, the point may have to be
- * exchanged. */
+/* strtod, with the decimal point that the locale wants. */
 static double slow_double(json_reader *r, const number *n)
 {
     r->scratch.length = 0;
@@ -447,7 +448,7 @@ double neap_json_double(json_reader *r)
         return 0;
     double value = number_value(r, &n);
     if (!isfinite(value)) {
-        neap_json_fail(r, "number out of range");
+        neap_json_fail(r, "number out of range: at most 1.8e308");
         return 0;
     }
     r->at += n.length;

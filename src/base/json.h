@@ -49,8 +49,7 @@ bool neap_json_fail(json_reader *r, const char *format, ...) NEAP_PRINTF(2, 3);
 bool neap_json_ok(const json_reader *r);
 
 bool neap_json_begin_object(json_reader *r);
-/* True with the next key, its value then to be read; false at the end of the object or after an
- * error. */
+/* True with the next key, its value then to be read; false after the last, and after an error. */
 bool neap_json_next_key(json_reader *r, json_string *key);
 bool neap_json_begin_array(json_reader *r);
 bool neap_json_next_item(json_reader *r);

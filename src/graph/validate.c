@@ -230,7 +230,7 @@ static neap_status fail_order(const validator *v, uint32_t reader, uint32_t writ
     if (needed_by[reader] == 0) {
         status = neap_fail(v->diag, NEAP_INVALID,
                            OP_FORMAT ": reads " VALUE_FORMAT ", which " OP_FORMAT
-                                     " produces later; ops must stand in execution order",
+                                     " produces later; ops must be listed in execution order",
                            OP_ARGS(v, reader), VALUE_ARGS(v, value), OP_ARGS(v, writer));
         goto done;
     }

@@ -15,7 +15,7 @@ static neap_step_kind read_kind(json_reader *r)
     for (neap_step_kind kind = NEAP_COMPUTE; kind <= NEAP_PREFETCH; kind++)
         if (neap_json_key_is(word, neap_step_kind_name(kind)))
             return kind;
-    neap_json_fail(r, "a step is \"compute\", \"free\", \"offload\" or \"prefetch\"");
+    neap_json_fail(r, "a step must be \"compute\", \"free\", \"offload\" or \"prefetch\"");
     return NEAP_COMPUTE;
 }
 
@@ -33,12 +33,12 @@ static neap_step read_step(json_reader *r)
         else if (items == 2 && step.kind == NEAP_COMPUTE)
             step.variant = neap_json_u32(r, NEAP_NONE - 1);
         else
-            neap_json_fail(r, "no more items may follow in a step of kind \"%s\"",
+            neap_json_fail(r, "too many items in a step of kind \"%s\"",
                            neap_step_kind_name(step.kind));
         items++;
     }
     if (neap_json_ok(r) && items < 2)
-        neap_json_fail(r, "a step is [\"compute\", op], [\"free\", value] or the like");
+        neap_json_fail(r, "a step must have the form [\"compute\", op], [\"free\", value], ...");
     return step;
 }
 

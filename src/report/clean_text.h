@@ -1,5 +1,4 @@
-/* Names from files, appended to text for a terminal or a page. neap_string_clean says what becomes
- * '?'. */
+/* Names from files, appended to text for a terminal or a page; cleaned as by neap_string_clean. */
 #ifndef NEAP_REPORT_CLEAN_TEXT_H
 #define NEAP_REPORT_CLEAN_TEXT_H
 

@@ -262,7 +262,7 @@ static void test_order(void **state)
                    "t: op 1 \"a\": is part of a cycle: \"a\" -> \"b\" -> \"c\" -> \"a\"");
     expect_refused(GRAPH(V "," V, OP("a") "1],'outputs':[0]}," OP("b") "],'outputs':[1]}", ""),
                    "t: op 0 \"a\": reads value 1 \"v1\", which op 1 \"b\" produces later; ops must "
-                   "stand in execution order");
+                   "be listed in execution order");
 }
 
 /* A cycle of n ops: each reads what the one before makes, the first what the last makes. */

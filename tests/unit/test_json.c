@@ -139,12 +139,12 @@ static void test_rejects(void **state)
         {"-Infinity", "t:1:1: expected a finite number, not NaN or Infinity"},
         {"nan", "t:1:1: expected a value"},
         {"inf", "t:1:1: expected a value"},
-        {"01", "t:1:1: malformed number"},
-        {"-01", "t:1:1: malformed number"},
-        {"00", "t:1:1: malformed number"},
-        {"-", "t:1:1: malformed number"},
-        {"--1", "t:1:1: malformed number"},
-        {"- 1", "t:1:1: malformed number"},
+        {"01", "t:1:1: a number may not have leading zeros"},
+        {"-01", "t:1:1: a number may not have leading zeros"},
+        {"00", "t:1:1: a number may not have leading zeros"},
+        {"-", "t:1:1: digits must follow the minus sign"},
+        {"--1", "t:1:1: digits must follow the minus sign"},
+        {"- 1", "t:1:1: digits must follow the minus sign"},
         {"+1", "t:1:1: expected a value"},
         {".5", "t:1:1: expected a value"},
         {"1.", "t:1:1: digits must follow the decimal point"},
@@ -646,7 +646,7 @@ static void check_double(const char *text)
         if (!neap_json_ok(&o.r) || memcmp(&value, &expected, sizeof value) != 0)
             fail_msg("%s: read as %.17g, not %.17g; %s", text, value, expected, o.diag.message);
     } else {
-        assert_string_equal(o.diag.message, "t:1:1: number out of range");
+        assert_string_equal(o.diag.message, "t:1:1: number out of range: at most 1.8e308");
         assert_true(value == 0);
     }
     close_text(&o);

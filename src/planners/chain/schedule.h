@@ -13,10 +13,15 @@
  * and A(i-1) itself in the mode HELD); r is the mode of the part after a save, HELD if the backward
  * of i reads A(i) too, else OWNED; h is |A(i-1)| in the mode OWNED, else 0:
  *
- *     one stage:   max(|D(i)| + again_peak(i), backward_peak(i))
- *     save:        max(|D(j)| + save_peak(i), kept(i) + need_r(i+1, j) [- |A(i)| if r is OWNED],
- * results(i+1 .. j) + backward_peak(i)) checkpoint:  max(|D(j)| + forward_peak(i), |D(j)| + h +
- * drop_peak(i+1 .. k-1), h + need_OWNED(k, j), results(k .. j) + need(i, k-1))
+ *     one stage:   max(|D(i)| + again_peak(i),
+ *                      backward_peak(i))
+ *     save:        max(|D(j)| + save_peak(i),
+ *                      kept(i) + need_r(i+1, j) [- |A(i)| if r is OWNED],
+ *                      results(i+1 .. j) + backward_peak(i))
+ *     checkpoint:  max(|D(j)| + forward_peak(i),
+ *                      |D(j)| + h + drop_peak(i+1 .. k-1),
+ *                      h + need_OWNED(k, j),
+ *                      results(k .. j) + need(i, k-1))
  */
 #ifndef NEAP_PLANNERS_SCHEDULE_H
 #define NEAP_PLANNERS_SCHEDULE_H
@@ -36,8 +41,7 @@ typedef struct schedule {
     size_t n_runs, capacity;
 } schedule;
 
-/* What to do with a subchain: k = i: save (or, for i = j, the one stage); k > i: checkpoint A(k-1).
- */
+/* What to do with a subchain. k = i: save, or the one stage (i = j). k > i: checkpoint A(k-1). */
 typedef struct subchain {
     uint32_t i, j;
     int mode;       /* HELD or OWNED: A(i-1) */
