@@ -148,15 +148,13 @@ neap_status neap_highs_model_create(neap_allocator *allocator, const sparse_mode
 {
     highs_model *h;
     *result = NULL;
-    neap_status status = NEAP_NEW(allocator, 1, &h, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_NEW(allocator, 1, &h, diag));
     h->allocator = allocator;
     h->watch = watch;
     h->integers = integers;
     h->n_columns = m->n_columns;
     h->caller = thrd_current();
-    status = NEAP_NEW(allocator, m->n_columns, &h->integrality, diag);
+    neap_status status = NEAP_NEW(allocator, m->n_columns, &h->integrality, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, m->n_columns, &h->values, diag);
     if (status == NEAP_OK)
@@ -187,11 +185,9 @@ neap_status neap_highs_model_update(highs_model *h, const sparse_model *m, neap_
     size_t first = h->n_rows, added = m->n_rows - first;
     HighsInt *starts = NULL;
     h->complaint[0] = '\0';
-    neap_status status = NEAP_RESERVE(h->allocator, m->n_rows, &h->duals, &h->row_capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(h->allocator, added, &starts, diag);
-    if (status != NEAP_OK)
-        return status;
+    neap_status status = NEAP_OK;
+    NEAP_TRY(NEAP_RESERVE(h->allocator, m->n_rows, &h->duals, &h->row_capacity, diag));
+    NEAP_TRY(NEAP_NEW(h->allocator, added, &starts, diag));
     for (size_t i = 0; i < added; i++)
         starts[i] = m->row_start[first + i] - m->row_start[first];
     size_t offset = added ? (size_t)m->row_start[first] : 0;
@@ -234,11 +230,10 @@ static void configure(const highs_model *h, const highs_settings *settings)
                                settings->seconds > 0 ? settings->seconds : infinity);
     Highs_setIntOptionValue(highs, "threads", settings->threads);
     Highs_setIntOptionValue(highs, "random_seed", (HighsInt)(settings->seed & 0x7fffffff));
-    if (h->integers) {
+    if (h->integers)
         Highs_setDoubleOptionValue(highs, "mip_abs_gap", settings->absolute_gap);
-    } else {
-        Highs_setStringOptionValue(highs, "solver", settings->interior_point ? "ipm" : "simplex");
-    }
+    else
+        Highs_setStringOptionValue(highs, "solver", "simplex");
 }
 
 /* A model without columns, which HiGHS calls empty whatever its rows say. */

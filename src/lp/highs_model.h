@@ -44,7 +44,6 @@ typedef struct highs_settings {
     uint64_t seed;
     double absolute_gap; /* integer programs: good enough */
     const double *start; /* integer programs: a solution to begin with, or NULL */
-    bool interior_point; /* linear programs: instead of the simplex method */
 } highs_settings;
 
 /* Copies the model into HiGHS; without `integers` it is the linear relaxation. */

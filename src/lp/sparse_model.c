@@ -1,9 +1,6 @@
 #include "lp/sparse_model.h"
 
 #include "base/fail.h"
-#include "base/memory.h"
-
-#include <string.h>
 
 void neap_sparse_model_init(sparse_model *m, neap_allocator *allocator)
 {
@@ -13,16 +10,9 @@ void neap_sparse_model_init(sparse_model *m, neap_allocator *allocator)
 void neap_sparse_model_clear(sparse_model *m)
 {
     neap_allocator *a = m->allocator;
-    NEAP_DELETE(a, m->cost_capacity, m->cost);
-    NEAP_DELETE(a, m->lower_capacity, m->lower);
-    NEAP_DELETE(a, m->upper_capacity, m->upper);
-    NEAP_DELETE(a, m->integer_capacity, m->is_integer);
-    NEAP_DELETE(a, m->row_lower_capacity, m->row_lower);
-    NEAP_DELETE(a, m->row_upper_capacity, m->row_upper);
-    NEAP_DELETE(a, m->start_capacity, m->row_start);
-    NEAP_DELETE(a, m->column_capacity, m->entry_column);
-    NEAP_DELETE(a, m->value_capacity, m->entry_value);
-    NEAP_DELETE(a, m->last_entry_capacity, m->last_entry);
+    neap_columns_clear(&m->columns, a);
+    neap_columns_clear(&m->rows, a);
+    neap_columns_clear(&m->entries, a);
     neap_sparse_model_init(m, a);
 }
 
@@ -31,20 +21,19 @@ neap_status neap_sparse_model_status(const sparse_model *m, neap_diag *diag)
     return m->failed ? neap_fail_no_memory(diag) : NEAP_OK;
 }
 
-/* Room for `needed` items; false, once and for all, where there is none. */
-#define ROOM(m, needed, array, capacity)                                                           \
-    ((m)->failed =                                                                                 \
-         (m)->failed || (needed) > INT32_MAX ||                                                    \
-         NEAP_RESERVE((m)->allocator, (needed), &(m)->array, &(m)->capacity, NULL) != NEAP_OK,     \
+/* Room for `needed` items in each of the arrays; false, once and for all, where there is none. */
+#define ROOM(m, needed, group, ...)                                                                \
+    ((m)->failed = (m)->failed || (needed) > INT32_MAX ||                                          \
+                   NEAP_RESERVE_COLUMNS(&(m)->group, (m)->allocator, (needed), NULL,               \
+                                        __VA_ARGS__) != NEAP_OK,                                   \
      !(m)->failed)
 
 int32_t neap_sparse_column(sparse_model *m, double lower, double upper, double cost,
                            bool is_integer)
 {
     size_t j = m->n_columns;
-    if (!ROOM(m, j + 1, cost, cost_capacity) || !ROOM(m, j + 1, lower, lower_capacity) ||
-        !ROOM(m, j + 1, upper, upper_capacity) || !ROOM(m, j + 1, is_integer, integer_capacity) ||
-        !ROOM(m, j + 1, last_entry, last_entry_capacity))
+    if (!ROOM(m, j + 1, columns, NEAP_COLUMN(&m->cost), NEAP_COLUMN(&m->lower),
+              NEAP_COLUMN(&m->upper), NEAP_COLUMN(&m->is_integer), NEAP_COLUMN(&m->last_entry)))
         return 0;
     m->cost[j] = cost;
     m->lower[j] = lower;
@@ -57,7 +46,8 @@ int32_t neap_sparse_column(sparse_model *m, double lower, double upper, double c
 
 void neap_sparse_row_begin(sparse_model *m)
 {
-    if (ROOM(m, m->n_rows + 2, row_start, start_capacity))
+    if (ROOM(m, m->n_rows + 2, rows, NEAP_COLUMN(&m->row_start), NEAP_COLUMN(&m->row_lower),
+             NEAP_COLUMN(&m->row_upper)))
         m->row_start[m->n_rows] = (int32_t)m->n_entries;
 }
 
@@ -71,8 +61,7 @@ void neap_sparse_row_add(sparse_model *m, int32_t column, double coefficient)
         m->entry_value[last] += coefficient;
         return;
     }
-    if (!ROOM(m, at + 1, entry_column, column_capacity) ||
-        !ROOM(m, at + 1, entry_value, value_capacity))
+    if (!ROOM(m, at + 1, entries, NEAP_COLUMN(&m->entry_column), NEAP_COLUMN(&m->entry_value)))
         return;
     m->entry_column[at] = column;
     m->entry_value[at] = coefficient;
@@ -84,9 +73,7 @@ void neap_sparse_row_end(sparse_model *m, double lower, double upper)
 {
     size_t r = m->n_rows;
     bool idle = lower <= 0 && upper >= 0; /* without entries: what holds anyway */
-    if (m->failed || (idle && (size_t)m->row_start[r] == m->n_entries) ||
-        !ROOM(m, r + 1, row_lower, row_lower_capacity) ||
-        !ROOM(m, r + 1, row_upper, row_upper_capacity))
+    if (m->failed || (idle && (size_t)m->row_start[r] == m->n_entries))
         return;
     m->row_lower[r] = lower;
     m->row_upper[r] = upper;

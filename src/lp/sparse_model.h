@@ -5,16 +5,16 @@
  *
  *     neap_sparse_row_begin(&m);
  *     neap_sparse_row_add(&m, column, coefficient);      as often as needed, the same column too
- *     neap_sparse_row_end(&m, lower, upper, diag);
+ *     neap_sparse_row_end(&m, lower, upper);
  *
  * Allocation failures are sticky: a row or column that could not be stored sets `failed`, every
- * later call does nothing, and neap_sparse_row_end or neap_sparse_model_status tell.
+ * later call does nothing, and neap_sparse_model_status tells.
  */
-#ifndef NEAP_PLANNERS_SPARSE_MODEL_H
-#define NEAP_PLANNERS_SPARSE_MODEL_H
+#ifndef NEAP_LP_SPARSE_MODEL_H
+#define NEAP_LP_SPARSE_MODEL_H
 
-#include <neap/allocator.h>
-#include <neap/status.h>
+#include "base/columns.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -34,11 +34,8 @@ typedef struct sparse_model {
     double *entry_value;
 
     /* Its own. */
-    size_t cost_capacity, lower_capacity, upper_capacity, integer_capacity;
-    size_t row_lower_capacity, row_upper_capacity, start_capacity;
-    size_t column_capacity, value_capacity;
     int32_t *last_entry; /* per column: where it last stood in an unfinished row, plus 1 */
-    size_t last_entry_capacity;
+    neap_columns columns, rows, entries;
 } sparse_model;
 
 void neap_sparse_model_init(sparse_model *m, neap_allocator *allocator);

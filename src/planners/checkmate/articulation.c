@@ -11,16 +11,17 @@
  */
 #include "planners/checkmate/articulation.h"
 
+#include "base/arena.h"
+#include "base/fail.h"
 #include "base/memory.h"
 
 typedef struct search {
-    neap_allocator *allocator;
+    neap_arena arena;
     const neap_graph *graph;
     const neap_chain *chain;
     bool *is_point;
     uint32_t n_forward, n_values;
-    size_t n_vertices; /* op o is vertex o, storage v is n_forward + v */
-    size_t n_touches;
+    size_t n_vertices;   /* op o is vertex o, storage v is n_forward + v */
     size_t *first_touch; /* n_values + 1: where a storage's ops begin in ... */
     uint32_t *touches;   /* ... the ops that read or make a value on it */
     size_t *number;      /* per vertex; 0: not met */
@@ -57,7 +58,6 @@ static void count_touches(search *s)
     }
     for (uint32_t v = 0; v < s->n_values; v++)
         s->first_touch[v + 1] += s->first_touch[v];
-    s->n_touches = s->first_touch[s->n_values];
 }
 
 /* next_edge serves as the fill level here; the search finds it zero again. */
@@ -136,30 +136,28 @@ static void search_from(search *s, size_t root)
     }
 }
 
-static neap_status allocate(search *s, neap_diag *diag)
+static neap_status find_points(search *s, neap_diag *diag)
 {
-    neap_status status = NEAP_NEW(s->allocator, (size_t)s->n_values + 1, &s->first_touch, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(s->allocator, s->n_vertices, &s->number, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(s->allocator, s->n_vertices, &s->low, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(s->allocator, s->n_vertices, &s->next_edge, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(s->allocator, s->n_vertices, &s->stack, diag);
-    if (status == NEAP_OK) {
-        count_touches(s);
-        status = NEAP_NEW(s->allocator, s->n_touches, &s->touches, diag);
-    }
-    return status;
+    size_t n = s->n_vertices, n_values = s->n_values;
+    if (!NEAP_TAKE(&s->arena, n_values + 1, s->first_touch) ||
+        !NEAP_TAKE(&s->arena, n, s->number) || !NEAP_TAKE(&s->arena, n, s->low) ||
+        !NEAP_TAKE(&s->arena, n, s->next_edge) || !NEAP_TAKE(&s->arena, n, s->stack))
+        return neap_fail_no_memory(diag);
+    count_touches(s);
+    if (!NEAP_TAKE(&s->arena, s->first_touch[n_values], s->touches))
+        return neap_fail_no_memory(diag);
+    list_touches(s);
+    for (uint32_t o = s->n_forward; o-- > 0;)
+        if (s->number[o] == 0)
+            search_from(s, o);
+    return NEAP_OK;
 }
 
 neap_status neap_articulation_find(neap_allocator *allocator, const neap_graph *graph,
                                    const neap_chain *chain, bool *is_point, neap_diag *diag)
 {
     uint32_t n_values = neap_graph_value_count(graph);
-    search s = {.allocator = neap_allocator_or_system(allocator),
-                .graph = graph,
+    search s = {.graph = graph,
                 .chain = chain,
                 .is_point = is_point,
                 .n_forward = chain->n_forward,
@@ -167,18 +165,8 @@ neap_status neap_articulation_find(neap_allocator *allocator, const neap_graph *
                 .n_vertices = (size_t)chain->n_forward + n_values};
     for (uint32_t v = 0; v < n_values; v++)
         is_point[v] = false;
-    neap_status status = allocate(&s, diag);
-    if (status == NEAP_OK) {
-        list_touches(&s);
-        for (uint32_t o = s.n_forward; o-- > 0;)
-            if (s.number[o] == 0)
-                search_from(&s, o);
-    }
-    NEAP_DELETE(s.allocator, (size_t)n_values + 1, s.first_touch);
-    NEAP_DELETE(s.allocator, s.n_touches, s.touches);
-    NEAP_DELETE(s.allocator, s.n_vertices, s.number);
-    NEAP_DELETE(s.allocator, s.n_vertices, s.low);
-    NEAP_DELETE(s.allocator, s.n_vertices, s.next_edge);
-    NEAP_DELETE(s.allocator, s.n_vertices, s.stack);
+    neap_arena_init(&s.arena, neap_allocator_or_system(allocator));
+    neap_status status = find_points(&s, diag);
+    neap_arena_clear(&s.arena);
     return status;
 }

@@ -136,11 +136,9 @@ static neap_status offer_values(search *s, const double *values, neap_diag *diag
     const frontier_model *m = &s->relaxed.model;
     size_t length = neap_frontier_model_length(m, values);
     uint32_t *sequence;
-    neap_status status = NEAP_NEW(s->p->allocator, length, &sequence, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_NEW(s->p->allocator, length, &sequence, diag));
     neap_frontier_model_sequence(m, values, sequence);
-    status = neap_incumbent_offer_trimmed(&s->best, s->p, sequence, length, diag);
+    neap_status status = neap_incumbent_offer_trimmed(&s->best, s->p, sequence, length, diag);
     NEAP_DELETE(s->p->allocator, length, sequence);
     return status;
 }
@@ -188,13 +186,11 @@ static neap_status take_solution(search *s, const double *values, bool *again, n
     frontier_model *m = &s->relaxed.model;
     size_t added;
     bool covered = false;
-    neap_status status = neap_frontier_model_add_memory(m, values, 1e-9, &added, diag);
-    if (status == NEAP_OK && added == 0)
-        status = neap_frontier_model_add_cover(m, values, &covered, diag);
+    NEAP_TRY(neap_frontier_model_add_memory(m, values, 1e-9, &added, diag));
+    if (added == 0)
+        NEAP_TRY(neap_frontier_model_add_cover(m, values, &covered, diag));
     *again = added > 0 || covered;
-    if (status == NEAP_OK && !*again)
-        status = offer_values(s, values, diag);
-    return status;
+    return *again ? NEAP_OK : offer_values(s, values, diag);
 }
 
 /* One run of HiGHS on the program as it stands; *again where its answer broke rows that were
@@ -238,11 +234,10 @@ static neap_status solve_program(search *s, neap_diag *diag)
 {
     bool complete, again = true;
     fix_columns(s);
-    neap_status status =
-        neap_frontier_model_add_all_memory(&s->relaxed.model, 300000, &complete, diag);
-    while (again && status == NEAP_OK)
-        status = solve_once(s, &again, diag);
-    return status;
+    NEAP_TRY(neap_frontier_model_add_all_memory(&s->relaxed.model, 300000, &complete, diag));
+    while (again)
+        NEAP_TRY(solve_once(s, &again, diag));
+    return NEAP_OK;
 }
 
 /* The best of all plans, where the graph is small enough to look at them. */
@@ -286,35 +281,30 @@ static neap_status run(search *s, neap_diag *diag)
     frontier_form form = (frontier_form)p->options[FORM];
     if (p->options[MODEL] == PAPER)
         return run_paper(s, form == FRONTIER_PARTITIONED, diag);
-    neap_status status = neap_relaxation_refuse_big(p, form, p->options[MOST_COLUMNS], diag);
-    if (status == NEAP_OK)
-        status = neap_incumbent_begin(&s->best, p, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(neap_relaxation_refuse_big(p, form, p->options[MOST_COLUMNS], diag));
+    NEAP_TRY(neap_incumbent_begin(&s->best, p, diag));
     if (is_good_enough(s) || p->budget < neap_graph_floor_bytes(p->graph, NULL))
         return NEAP_OK;
-    status = neap_frontier_search_improve(p, &s->best, (uint32_t)p->options[ROUNDS], diag);
-    if (status != NEAP_OK || is_good_enough(s))
-        return status;
+    NEAP_TRY(neap_frontier_search_improve(p, &s->best, (uint32_t)p->options[ROUNDS], diag));
+    if (is_good_enough(s))
+        return NEAP_OK;
     if (form == FRONTIER_UNPARTITIONED)
-        status = search_residents(s, diag);
-    if (status != NEAP_OK || s->exhausted || s->stopped)
-        return status;
+        NEAP_TRY(search_residents(s, diag));
+    if (s->exhausted || s->stopped)
+        return NEAP_OK;
     s->model_cutoff = cutoff_ticks(s);
     frontier_options model = {form, p->budget, s->model_cutoff};
-    status = neap_relaxation_solve(&s->relaxed, p, &model, s->best.ticks, diag);
+    NEAP_TRY(neap_relaxation_solve(&s->relaxed, p, &model, s->best.ticks, diag));
     s->bound_ticks =
         s->relaxed.bound_ticks < s->model_cutoff ? s->relaxed.bound_ticks : s->model_cutoff;
     s->exhausted = s->relaxed.outcome == HIGHS_INFEASIBLE;
     s->stopped = s->relaxed.outcome == HIGHS_STOPPED;
-    if (status != NEAP_OK || s->exhausted || s->stopped)
-        return status;
+    if (s->exhausted || s->stopped)
+        return NEAP_OK;
     if (form == FRONTIER_PARTITIONED && s->relaxed.outcome == HIGHS_SOLVED)
-        status = round_relaxation(s, diag);
+        NEAP_TRY(round_relaxation(s, diag));
     s->exhausted = cutoff_ticks(s) <= s->bound_ticks || s->relaxed.bound >= cutoff(s);
-    if (status == NEAP_OK && !s->exhausted && !is_good_enough(s))
-        status = solve_program(s, diag);
-    return status;
+    return s->exhausted || is_good_enough(s) ? NEAP_OK : solve_program(s, diag);
 }
 
 static void finish(search *s, draft *d)
@@ -335,16 +325,16 @@ static neap_status tell(const search *s, draft *d, neap_diag *diag)
     const relaxation *x = &s->relaxed;
     bool solved = x->highs && x->outcome == HIGHS_SOLVED;
     double lp_ticks = s->lp_ticks, tick = 1 / (double)neap_graph_ticks_per_second(s->p->graph);
-    neap_status status = NEAP_OK;
     if (solved)
         lp_ticks = (double)x->model.certain_ticks + x->objective / x->model.ticks_scale;
     if (lp_ticks >= 0)
-        status = neap_draft_add_number(s->p, d, "lp_time", lp_ticks * tick, diag);
-    if (status == NEAP_OK && solved)
-        status = neap_draft_add_number(s->p, d, "columns", (double)x->model.lp.n_columns, diag);
-    if (status == NEAP_OK && solved)
-        status = neap_draft_add_number(s->p, d, "rows", (double)x->model.lp.n_rows, diag);
-    return status;
+        NEAP_TRY(neap_draft_add_number(s->p, d, "lp_time", lp_ticks * tick, diag));
+    if (solved) {
+        const sparse_model *lp = &x->model.lp;
+        NEAP_TRY(neap_draft_add_number(s->p, d, "columns", (double)lp->n_columns, diag));
+        NEAP_TRY(neap_draft_add_number(s->p, d, "rows", (double)lp->n_rows, diag));
+    }
+    return NEAP_OK;
 }
 
 static neap_status plan_checkmate(const planner *p, draft *d, neap_diag *diag)

@@ -15,7 +15,7 @@
  * The relaxation without an allowance is solved first: its value, or the first plan's time if that
  * is less, is a proven bound.
  */
-#include "base/memory.h"
+#include "base/fail.h"
 #include "planners/checkmate/frontier_search.h"
 #include "planners/checkmate/incumbent.h"
 #include "planners/checkmate/relaxation.h"
@@ -80,18 +80,14 @@ typedef struct rounder {
     bool proven;     /* nothing is faster than the first plan */
     double best_eps;
     int64_t *sample_ticks, *sample_peaks; /* of randomized rounding: all draws, as they fell */
-    size_t n_samples, capacity, peak_capacity;
+    neap_columns samples;
+    size_t n_samples;
 } rounder;
 
 static neap_status note_sample(rounder *r, const draft *sample, neap_diag *diag)
 {
-    neap_allocator *a = r->p->allocator;
-    size_t n = r->n_samples + 1;
-    neap_status status = NEAP_RESERVE(a, n, &r->sample_ticks, &r->capacity, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(a, n, &r->sample_peaks, &r->peak_capacity, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_RESERVE_COLUMNS(&r->samples, r->p->allocator, r->n_samples + 1, diag,
+                                  NEAP_COLUMN(&r->sample_ticks), NEAP_COLUMN(&r->sample_peaks)));
     r->sample_ticks[r->n_samples] = sample->predicted_ticks;
     r->sample_peaks[r->n_samples++] = sample->predicted_peak;
     return NEAP_OK;
@@ -234,22 +230,21 @@ static neap_status run(rounder *r, neap_diag *diag)
 
 static neap_status tell(const rounder *r, draft *d, neap_diag *diag)
 {
-    const neap_graph *graph = r->p->graph;
-    neap_status status = NEAP_OK;
+    const planner *p = r->p;
+    const neap_graph *graph = p->graph;
     if (r->lp_solved)
-        status = neap_draft_add_number(r->p, d, "lp_time",
-                                       neap_graph_seconds(graph, r->bound_ticks), diag);
-    if (status == NEAP_OK && r->rounded.ticks != INT64_MAX) {
-        status = neap_draft_add_number(r->p, d, "rounded_time",
-                                       neap_graph_seconds(graph, r->rounded.ticks), diag);
-        if (status == NEAP_OK)
-            status = neap_draft_add_number(r->p, d, "eps", r->best_eps, diag);
+        NEAP_TRY(neap_draft_add_number(p, d, "lp_time", neap_graph_seconds(graph, r->bound_ticks),
+                                       diag));
+    if (r->rounded.ticks != INT64_MAX) {
+        NEAP_TRY(neap_draft_add_number(p, d, "rounded_time",
+                                       neap_graph_seconds(graph, r->rounded.ticks), diag));
+        NEAP_TRY(neap_draft_add_number(p, d, "eps", r->best_eps, diag));
     }
-    if (status == NEAP_OK && r->n_samples > 0)
-        status = neap_draft_add_list(r->p, d, "sample_ticks", r->sample_ticks, r->n_samples, diag);
-    if (status == NEAP_OK && r->n_samples > 0)
-        status = neap_draft_add_list(r->p, d, "sample_peaks", r->sample_peaks, r->n_samples, diag);
-    return status;
+    if (r->n_samples > 0) {
+        NEAP_TRY(neap_draft_add_list(p, d, "sample_ticks", r->sample_ticks, r->n_samples, diag));
+        NEAP_TRY(neap_draft_add_list(p, d, "sample_peaks", r->sample_peaks, r->n_samples, diag));
+    }
+    return NEAP_OK;
 }
 
 static void finish(rounder *r, draft *d)
@@ -283,8 +278,7 @@ static neap_status plan_checkmate_lp(const planner *p, draft *d, neap_diag *diag
     neap_relaxation_clear(&r.relaxed);
     neap_incumbent_clear(&r.first, p);
     neap_incumbent_clear(&r.rounded, p);
-    NEAP_DELETE(p->allocator, r.capacity, r.sample_ticks);
-    NEAP_DELETE(p->allocator, r.peak_capacity, r.sample_peaks);
+    neap_columns_clear(&r.samples, p->allocator);
     return status;
 }
 

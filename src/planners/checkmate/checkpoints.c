@@ -1,6 +1,6 @@
 #include "planners/checkmate/checkpoints.h"
 
-#include "base/memory.h"
+#include "base/fail.h"
 #include "planners/checkmate/articulation.h"
 
 static const neap_value *value_of(const checkpoints *c, uint32_t value)
@@ -64,57 +64,40 @@ static void list_candidates(checkpoints *c, const bool *set)
 
 static neap_status find_candidates(checkpoints *c, candidate_rule rule, neap_diag *diag)
 {
-    bool *is_point = NULL;
-    uint32_t n_values = neap_graph_value_count(c->graph);
+    bool *is_point;
     find_read_on(c);
     if (rule == EVERY_OP) {
         list_candidates(c, c->is_read_on);
         return NEAP_OK;
     }
-    neap_status status = NEAP_NEW(c->allocator, n_values, &is_point, diag);
-    if (status == NEAP_OK)
-        status = neap_articulation_find(c->allocator, c->graph, &c->chain, is_point, diag);
-    if (status == NEAP_OK)
-        list_candidates(c, is_point);
-    NEAP_DELETE(c->allocator, n_values, is_point);
-    return status;
+    if (!NEAP_TAKE(&c->arena, neap_graph_value_count(c->graph), is_point))
+        return neap_fail_no_memory(diag);
+    NEAP_TRY(neap_articulation_find(c->arena.allocator, c->graph, &c->chain, is_point, diag));
+    list_candidates(c, is_point);
+    return NEAP_OK;
 }
 
 neap_status neap_checkpoints_build(const planner *p, candidate_rule rule, checkpoints *c,
                                    neap_diag *diag)
 {
-    *c = (checkpoints){.graph = p->graph, .allocator = p->allocator};
-    size_t n_values = neap_graph_value_count(p->graph);
-    neap_status status = neap_chain_build(p->allocator, p->graph, &c->chain, diag);
-    size_t n_forward = c->chain.n_forward;
-    if (status == NEAP_OK)
-        status = neap_frontier_rows_init(&c->rows, p->allocator, p->graph, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(p->allocator, n_forward + 1, &c->ops, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(p->allocator, n_forward + 1, &c->d, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(p->allocator, n_forward + 2, &c->inner, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(p->allocator, n_values, &c->is_read_on, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(p->allocator, n_values, &c->is_kept, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(p->allocator, n_values, &c->is_resident, diag);
-    if (status == NEAP_OK)
-        status = find_candidates(c, rule, diag);
-    return status;
+    *c = (checkpoints){.graph = p->graph};
+    neap_arena_init(&c->arena, p->allocator);
+    NEAP_TRY(neap_chain_build(p->allocator, p->graph, &c->chain, diag));
+    NEAP_TRY(neap_frontier_rows_init(&c->rows, p->allocator, p->graph, diag));
+    size_t n_values = neap_graph_value_count(p->graph), n_forward = c->chain.n_forward;
+    if (!NEAP_TAKE(&c->arena, n_forward + 1, c->ops) ||
+        !NEAP_TAKE(&c->arena, n_forward + 1, c->d) ||
+        !NEAP_TAKE(&c->arena, n_forward + 2, c->inner) ||
+        !NEAP_TAKE(&c->arena, n_values, c->is_read_on) ||
+        !NEAP_TAKE(&c->arena, n_values, c->is_kept) ||
+        !NEAP_TAKE(&c->arena, n_values, c->is_resident))
+        return neap_fail_no_memory(diag);
+    return find_candidates(c, rule, diag);
 }
 
 void neap_checkpoints_clear(checkpoints *c)
 {
-    size_t n_values = neap_graph_value_count(c->graph), n_forward = c->chain.n_forward;
-    NEAP_DELETE(c->allocator, n_forward + 1, c->ops);
-    NEAP_DELETE(c->allocator, n_forward + 1, c->d);
-    NEAP_DELETE(c->allocator, n_forward + 2, c->inner);
-    NEAP_DELETE(c->allocator, n_values, c->is_read_on);
-    NEAP_DELETE(c->allocator, n_values, c->is_kept);
-    NEAP_DELETE(c->allocator, n_values, c->is_resident);
+    neap_arena_clear(&c->arena);
     neap_frontier_rows_clear(&c->rows);
     neap_chain_clear(&c->chain);
 }
@@ -178,9 +161,7 @@ static neap_status append_row(checkpoints *c, uint32_t op, neap_diag *diag)
     const frontier_row row = {
         .op = op, .is_resident = neap_frontier_residence_of_bools, .context = c->is_resident};
     frontier_rows *rows = &c->rows;
-    neap_status status = neap_frontier_rows_append(rows, &row, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(neap_frontier_rows_append(rows, &row, diag));
     for (size_t at = rows->last_row; at < rows->length; at++) {
         const neap_op *done = neap_graph_op(c->graph, rows->sequence[at]);
         for (uint32_t i = 0; i < done->n_outputs; i++)
@@ -193,33 +174,27 @@ neap_status neap_checkpoints_lower(const planner *p, draft *d, checkpoints *c, c
                                    neap_diag *diag)
 {
     uint32_t n_ops = neap_graph_op_count(c->graph), end = choose_storages(c, chosen);
-    neap_status status = NEAP_OK;
     for (uint32_t v = 0; v < neap_graph_value_count(c->graph); v++)
         c->is_resident[v] = false;
     neap_frontier_rows_restart(&c->rows);
-    for (uint32_t o = 0; o < n_ops && status == NEAP_OK; o++) {
+    for (uint32_t o = 0; o < n_ops; o++) {
         if (o == c->chain.n_forward)
             drop_segments(c, end);
-        status = append_row(c, o, diag);
+        NEAP_TRY(append_row(c, o, diag));
     }
-    if (status == NEAP_OK)
-        status = neap_planner_use_sequence(p, d, c->rows.sequence, c->rows.length, diag);
-    return status;
+    return neap_planner_use_sequence(p, d, c->rows.sequence, c->rows.length, diag);
 }
 
-neap_status neap_checkpoints_report(const planner *p, draft *d, const checkpoints *c,
-                                    const bool *chosen, neap_diag *diag)
+neap_status neap_checkpoints_report(const planner *p, draft *d, checkpoints *c, const bool *chosen,
+                                    neap_diag *diag)
 {
-    int64_t *list = NULL;
+    int64_t *list;
     size_t count = 0;
-    neap_status status = NEAP_NEW(p->allocator, c->n, &list, diag);
-    for (uint32_t i = 1; status == NEAP_OK && i <= c->n; i++)
+    if (!NEAP_TAKE(&c->arena, c->n, list))
+        return neap_fail_no_memory(diag);
+    for (uint32_t i = 1; i <= c->n; i++)
         if (chosen[i])
             list[count++] = c->ops[i];
-    if (status == NEAP_OK)
-        status = neap_draft_add_number(p, d, "candidates", c->n, diag);
-    if (status == NEAP_OK)
-        status = neap_draft_add_list(p, d, "checkpoints", list, count, diag);
-    NEAP_DELETE(p->allocator, c->n, list);
-    return status;
+    NEAP_TRY(neap_draft_add_number(p, d, "candidates", c->n, diag));
+    return neap_draft_add_list(p, d, "checkpoints", list, count, diag);
 }

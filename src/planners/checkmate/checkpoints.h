@@ -32,7 +32,7 @@ typedef struct checkpoints {
                        made behind candidate n; side storages left out */
     /* Its own. */
     const neap_graph *graph;
-    neap_allocator *allocator;
+    neap_arena arena;
     bool *is_read_on;  /* per storage: a later forward op reads it, and it is no side storage */
     bool *is_kept;     /* per storage: lies on a checkpoint */
     bool *is_resident; /* per value */
@@ -58,7 +58,7 @@ neap_status neap_checkpoints_lower(const planner *p, draft *d, checkpoints *c, c
                                    neap_diag *diag);
 
 /* Tells `candidates`, their number, and `checkpoints`, the chosen ones' op ids. */
-neap_status neap_checkpoints_report(const planner *p, draft *d, const checkpoints *c,
-                                    const bool *chosen, neap_diag *diag);
+neap_status neap_checkpoints_report(const planner *p, draft *d, checkpoints *c, const bool *chosen,
+                                    neap_diag *diag);
 
 #endif

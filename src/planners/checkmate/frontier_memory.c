@@ -1,4 +1,5 @@
 /* Rows of frontier_model.h that come later: memory where it is or could be violated, cutoffs. */
+#include "base/fail.h"
 #include "base/memory.h"
 #include "planners/checkmate/frontier_model.h"
 
@@ -14,9 +15,7 @@ static double worth(const double *values, int32_t column)
 static neap_status fill_profile(const frontier_model *m, const double *values, double **profile,
                                 neap_diag *diag)
 {
-    neap_status status = NEAP_NEW(m->allocator, (size_t)m->n_slots + 1, profile, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_NEW(m->allocator, (size_t)m->n_slots + 1, profile, diag));
     for (size_t i = 0; i < m->n_items; i++) {
         const frontier_item *item = &m->items[i];
         double bytes = (double)item->bytes * worth(values, item->column);
@@ -159,9 +158,7 @@ neap_status neap_frontier_model_add_cover(frontier_model *m, const double *value
     int64_t *change = NULL;
     uint32_t slot = 0;
     *added = false;
-    neap_status status = NEAP_NEW(m->allocator, (size_t)m->n_slots + 1, &change, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_NEW(m->allocator, (size_t)m->n_slots + 1, &change, diag));
     for (size_t i = 0; i < m->n_items; i++) {
         const frontier_item *item = &m->items[i];
         int64_t bytes = worth(values, item->column) > 0.5 ? item->bytes : 0;

@@ -32,6 +32,7 @@ typedef struct builder {
     const neap_graph *graph;
     sparse_model *lp;
     neap_diag *diag;
+    neap_arena arena;     /* of what is needed only while building, except what grows */
     bool integer_gaps;    /* they are whole if R is; saying so gives HiGHS more to work with, which
                              pays on all but small graphs */
     int64_t spare_ticks;  /* what a plan may take beyond the certain ticks */
@@ -40,9 +41,8 @@ typedef struct builder {
     uint32_t *latest;     /* per op: the last frontier in which running it again can be of use */
     bool *frontier_is_ample; /* per frontier: everything that could be resident in it fits */
     ref *refs;
-    size_t ref_capacity;
     int32_t *gaps; /* behind each ref */
-    size_t gap_capacity;
+    neap_columns ref_columns;
     cover *covers; /* of one storage */
     size_t n_covers, cover_capacity;
     event *events;
@@ -131,15 +131,11 @@ static neap_status find_ample_frontiers(builder *b)
 {
     frontier_model *m = b->m;
     uint32_t n_values = neap_graph_value_count(b->graph);
-    uint32_t *first = NULL, *last = NULL;
-    int64_t *change = NULL;
-    neap_status status = NEAP_NEW(m->allocator, n_values, &first, b->diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, n_values, &last, b->diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, m->n_frontiers + 1, &change, b->diag);
-    if (status != NEAP_OK)
-        goto done;
+    uint32_t *first, *last;
+    int64_t *change;
+    if (!NEAP_TAKE(&b->arena, n_values, first) || !NEAP_TAKE(&b->arena, n_values, last) ||
+        !NEAP_TAKE(&b->arena, m->n_frontiers + (size_t)1, change))
+        return neap_fail_no_memory(b->diag);
     for (uint32_t v = 0; v < n_values; v++)
         first[v] = UINT32_MAX;
     for (uint32_t v = 0; v < n_values; v++) {
@@ -166,11 +162,7 @@ static neap_status find_ample_frontiers(builder *b)
         live += change[t];
         b->frontier_is_ample[t] = live + passing <= m->room;
     }
-done:
-    NEAP_DELETE(m->allocator, n_values, first);
-    NEAP_DELETE(m->allocator, n_values, last);
-    NEAP_DELETE(m->allocator, m->n_frontiers + 1, change);
-    return status;
+    return NEAP_OK;
 }
 
 static bool may_run(const builder *b, uint32_t t, uint32_t k)
@@ -208,19 +200,16 @@ static neap_status add_runs(builder *b)
             m->slot_of[t * n + k] = *run == FRONTIER_ZERO ? NEAP_NONE : (uint32_t)slots++;
         }
     m->n_slots = (uint32_t)slots;
-    neap_status status = NEAP_NEW(m->allocator, slots, &m->slot_op, b->diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, slots, &m->slot_frontier, b->diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, slots, &m->has_row, b->diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, slots, &m->variant_run, b->diag);
-    for (size_t c = 0; c < cells && status == NEAP_OK; c++)
+    if (!NEAP_TAKE(&m->arena, slots, m->slot_op) ||
+        !NEAP_TAKE(&m->arena, slots, m->slot_frontier) ||
+        !NEAP_TAKE(&m->arena, slots, m->has_row) || !NEAP_TAKE(&m->arena, slots, m->variant_run))
+        return neap_fail_no_memory(b->diag);
+    for (size_t c = 0; c < cells; c++)
         if (m->slot_of[c] != NEAP_NONE) {
             m->slot_op[m->slot_of[c]] = (uint32_t)(c % n);
             m->slot_frontier[m->slot_of[c]] = (uint32_t)(c / n);
         }
-    return status;
+    return NEAP_OK;
 }
 
 /* Unpartitioned: every op runs at least once. */
@@ -242,12 +231,10 @@ static neap_status add_item(builder *b, int32_t column, uint32_t from, uint32_t 
     frontier_model *m = b->m;
     if (column == FRONTIER_ZERO || bytes == 0 || from > to || from >= m->n_slots)
         return NEAP_OK;
-    neap_status status =
-        NEAP_RESERVE(m->allocator, m->n_items + 1, &m->items, &m->item_capacity, b->diag);
-    if (status == NEAP_OK)
-        m->items[m->n_items++] =
-            (frontier_item){column, from, to < m->n_slots ? to : m->n_slots - 1, bytes};
-    return status;
+    NEAP_TRY(NEAP_RESERVE(m->allocator, m->n_items + 1, &m->items, &m->item_capacity, b->diag));
+    m->items[m->n_items++] =
+        (frontier_item){column, from, to < m->n_slots ? to : m->n_slots - 1, bytes};
+    return NEAP_OK;
 }
 
 static neap_status add_cover(builder *b, int32_t column, uint32_t from, uint32_t to)
@@ -261,11 +248,10 @@ static neap_status add_cover(builder *b, int32_t column, uint32_t from, uint32_t
             return NEAP_OK;
         }
     }
-    neap_status status =
-        NEAP_RESERVE(b->m->allocator, b->n_covers + 1, &b->covers, &b->cover_capacity, b->diag);
-    if (status == NEAP_OK)
-        b->covers[b->n_covers++] = (cover){column, from, to};
-    return status;
+    NEAP_TRY(
+        NEAP_RESERVE(b->m->allocator, b->n_covers + 1, &b->covers, &b->cover_capacity, b->diag));
+    b->covers[b->n_covers++] = (cover){column, from, to};
+    return NEAP_OK;
 }
 
 /* ---- The gaps of a value ---- */
@@ -322,11 +308,8 @@ static neap_status collect_refs(builder *b, uint32_t v, size_t *count)
     uint32_t n_readers, producer = neap_graph_value(b->graph, v)->producer;
     const uint32_t *readers = neap_graph_readers(b->graph, v, &n_readers);
     size_t n = 0, most = (size_t)m->n_frontiers * (1 + n_readers) + 1;
-    neap_status status = NEAP_RESERVE(m->allocator, most, &b->refs, &b->ref_capacity, b->diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(m->allocator, most, &b->gaps, &b->gap_capacity, b->diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_RESERVE_COLUMNS(&b->ref_columns, m->allocator, most, b->diag,
+                                  NEAP_COLUMN(&b->refs), NEAP_COLUMN(&b->gaps)));
     uint32_t first = m->form == FRONTIER_PARTITIONED ? producer : 0;
     for (uint32_t t = first; t < m->n_frontiers; t++) {
         const int32_t *run = &m->run[(size_t)t * m->n_ops];
@@ -391,28 +374,26 @@ static neap_status add_value(builder *b, uint32_t v)
 {
     const neap_op *producer = neap_graph_op(b->graph, neap_graph_value(b->graph, v)->producer);
     size_t n;
-    neap_status status = collect_refs(b, v, &n);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(collect_refs(b, v, &n));
     choose_gaps(b, n, producer->n_outputs == 1);
     int32_t before = FRONTIER_ZERO;
-    for (size_t i = 0; i < n && status == NEAP_OK; i++) {
+    for (size_t i = 0; i < n; i++) {
         const ref *at = &b->refs[i];
         int32_t after = b->gaps[i];
         if (at->makes) {
             add_making(b, before, at->run, after);
-            status = add_cover(b, at->run, at->slot, at->slot);
+            NEAP_TRY(add_cover(b, at->run, at->slot, at->slot));
         } else {
             add_at_most(b, at->run, before);
             add_at_most(b, after, before);
         }
-        if (status == NEAP_OK && i + 1 < n) {
+        if (i + 1 < n) {
             note_kept(b, v, at, &b->refs[i + 1], after);
-            status = add_cover(b, after, at->slot + 1, b->refs[i + 1].slot);
+            NEAP_TRY(add_cover(b, after, at->slot + 1, b->refs[i + 1].slot));
         }
         before = after;
     }
-    return status;
+    return NEAP_OK;
 }
 
 /* ---- Storages ---- */
@@ -430,11 +411,10 @@ static int compare_events(const void *left, const void *right)
 static neap_status update_active(builder *b, const event *e)
 {
     if (e->begins) {
-        neap_status status = NEAP_RESERVE(b->m->allocator, b->n_active + 1, &b->active,
-                                          &b->active_capacity, b->diag);
-        if (status == NEAP_OK)
-            b->active[b->n_active++] = e->column;
-        return status;
+        NEAP_TRY(NEAP_RESERVE(b->m->allocator, b->n_active + 1, &b->active, &b->active_capacity,
+                              b->diag));
+        b->active[b->n_active++] = e->column;
+        return NEAP_OK;
     }
     for (size_t i = 0; i < b->n_active; i++)
         if (b->active[i] == e->column) {
@@ -465,10 +445,8 @@ static int32_t any_active(builder *b)
 static neap_status add_shared_items(builder *b, int64_t bytes)
 {
     size_t n = 0;
-    neap_status status =
-        NEAP_RESERVE(b->m->allocator, 2 * b->n_covers, &b->events, &b->event_capacity, b->diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(
+        NEAP_RESERVE(b->m->allocator, 2 * b->n_covers, &b->events, &b->event_capacity, b->diag));
     for (size_t i = 0; i < b->n_covers; i++) {
         b->events[n++] = (event){b->covers[i].from, b->covers[i].column, true};
         b->events[n++] = (event){b->covers[i].to + 1, b->covers[i].column, false};
@@ -476,45 +454,35 @@ static neap_status add_shared_items(builder *b, int64_t bytes)
     if (n > 0)
         qsort(b->events, n, sizeof *b->events, compare_events);
     b->n_active = 0;
-    for (size_t i = 0; i < n && status == NEAP_OK;) {
+    for (size_t i = 0; i < n;) {
         uint32_t slot = b->events[i].slot;
-        for (; i < n && b->events[i].slot == slot && status == NEAP_OK; i++)
-            status = update_active(b, &b->events[i]);
-        if (status == NEAP_OK && i < n && slot < b->m->n_slots)
-            status = add_item(b, any_active(b), slot, b->events[i].slot - 1, bytes);
+        for (; i < n && b->events[i].slot == slot; i++)
+            NEAP_TRY(update_active(b, &b->events[i]));
+        if (i < n && slot < b->m->n_slots)
+            NEAP_TRY(add_item(b, any_active(b), slot, b->events[i].slot - 1, bytes));
     }
-    return status;
+    return NEAP_OK;
 }
 
 static neap_status add_storage(builder *b, const uint32_t *values, size_t n_values, int64_t bytes)
 {
-    neap_status status = NEAP_OK;
     b->n_covers = 0;
-    for (size_t i = 0; i < n_values && status == NEAP_OK; i++)
-        status = add_value(b, values[i]);
-    if (status != NEAP_OK || bytes == 0)
-        return status;
-    if (n_values > 1)
+    for (size_t i = 0; i < n_values; i++)
+        NEAP_TRY(add_value(b, values[i]));
+    if (n_values > 1 && bytes > 0)
         return add_shared_items(b, bytes);
-    for (size_t i = 0; i < b->n_covers && status == NEAP_OK; i++)
-        status = add_item(b, b->covers[i].column, b->covers[i].from, b->covers[i].to, bytes);
-    return status;
+    for (size_t i = 0; i < b->n_covers; i++)
+        NEAP_TRY(add_item(b, b->covers[i].column, b->covers[i].from, b->covers[i].to, bytes));
+    return NEAP_OK;
 }
 
 /* All values that ops make, storage by storage. Those on an input's storage take nothing. */
 static neap_status add_storages(builder *b)
 {
-    neap_allocator *allocator = b->m->allocator;
-    uint32_t n_values = neap_graph_value_count(b->graph), *next = NULL, *chain = NULL,
-             *first = NULL;
-    size_t n_chain = 0;
-    neap_status status = NEAP_NEW(allocator, n_values, &next, b->diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, n_values, &chain, b->diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, n_values, &first, b->diag);
-    if (status != NEAP_OK)
-        goto done;
+    uint32_t n_values = neap_graph_value_count(b->graph), *next, *chain, *first;
+    if (!NEAP_TAKE(&b->arena, n_values, next) || !NEAP_TAKE(&b->arena, n_values, chain) ||
+        !NEAP_TAKE(&b->arena, n_values, first))
+        return neap_fail_no_memory(b->diag);
     for (uint32_t v = 0; v < n_values; v++)
         first[v] = NEAP_NONE;
     for (uint32_t v = n_values; v-- > 0;) {
@@ -524,20 +492,15 @@ static neap_status add_storages(builder *b)
         next[v] = first[value->storage];
         first[value->storage] = v;
     }
-    for (uint32_t s = 0; s < n_values && status == NEAP_OK; s++) {
+    for (uint32_t s = 0; s < n_values; s++) {
         const neap_value *storage = neap_graph_value(b->graph, s);
-        n_chain = 0;
+        size_t n_chain = 0;
         for (uint32_t v = first[s]; v != NEAP_NONE; v = next[v])
             chain[n_chain++] = v;
-        if (n_chain)
-            status =
-                add_storage(b, chain, n_chain, storage->producer == NEAP_NONE ? 0 : storage->bytes);
+        int64_t bytes = storage->producer == NEAP_NONE ? 0 : storage->bytes;
+        NEAP_TRY(add_storage(b, chain, n_chain, bytes));
     }
-done:
-    NEAP_DELETE(allocator, n_values, next);
-    NEAP_DELETE(allocator, n_values, chain);
-    NEAP_DELETE(allocator, n_values, first);
-    return status;
+    return NEAP_OK;
 }
 
 /* ---- Variants and workspaces ---- */
@@ -561,10 +524,10 @@ static neap_status choose_variants(builder *b)
     size_t total = 0, kept = 0;
     for (uint32_t k = 0; k < m->n_ops; k++)
         total += neap_graph_op(b->graph, k)->n_variants;
-    neap_status status = NEAP_NEW(m->allocator, total, &m->variants, b->diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, total, &m->variant_chosen, b->diag);
-    for (uint32_t k = 0; k < m->n_ops && status == NEAP_OK; k++) {
+    if (!NEAP_TAKE(&m->arena, total, m->variants) ||
+        !NEAP_TAKE(&m->arena, total, m->variant_chosen))
+        return neap_fail_no_memory(b->diag);
+    for (uint32_t k = 0; k < m->n_ops; k++) {
         const neap_op *op = neap_graph_op(b->graph, k);
         m->variant_start[k] = (uint32_t)kept;
         b->least_ticks[k] = INT64_MAX;
@@ -576,7 +539,7 @@ static neap_status choose_variants(builder *b)
         }
     }
     m->variant_start[m->n_ops] = (uint32_t)kept;
-    return status;
+    return NEAP_OK;
 }
 
 /* One of the variants is chosen; the partitioned form's certain run counts its time there. */
@@ -621,11 +584,10 @@ static void add_variant_runs(builder *b, uint32_t slot, uint32_t k, int32_t run)
 static neap_status add_workspaces(builder *b)
 {
     frontier_model *m = b->m;
-    neap_status status = NEAP_OK;
     for (uint32_t k = 0; k < m->n_ops; k++)
         if (m->variant_start[k + 1] - m->variant_start[k] > 1)
             add_choice(b, k);
-    for (uint32_t slot = 0; slot < m->n_slots && status == NEAP_OK; slot++) {
+    for (uint32_t slot = 0; slot < m->n_slots; slot++) {
         uint32_t k = m->slot_op[slot], begin = m->variant_start[k], end = m->variant_start[k + 1];
         const neap_op *op = neap_graph_op(b->graph, k);
         int32_t run = m->run[(size_t)m->slot_frontier[slot] * m->n_ops + k], by = run;
@@ -634,54 +596,38 @@ static neap_status add_workspaces(builder *b)
             m->variant_run[slot] = m->variant_chosen[begin];
         else if (end - begin > 1)
             add_variant_runs(b, slot, k, run);
-        for (uint32_t i = begin; i < end && status == NEAP_OK && !b->lp->failed; i++) {
+        for (uint32_t i = begin; i < end && !b->lp->failed; i++) {
             by = end - begin > 1 ? m->variant_run[slot] + (int32_t)(i - begin) : run;
-            status = add_item(b, by, slot, slot, op->variants[m->variants[i]].workspace);
+            NEAP_TRY(add_item(b, by, slot, slot, op->variants[m->variants[i]].workspace));
         }
     }
-    return status;
+    return NEAP_OK;
 }
 
 /* ---- All together ---- */
 
-static size_t kept_cells(const frontier_model *m)
-{
-    return (size_t)m->n_frontiers * neap_graph_value_count(m->graph);
-}
-
 static neap_status allocate(builder *b)
 {
     frontier_model *m = b->m;
-    size_t cells = (size_t)m->n_frontiers * m->n_ops;
-    neap_status status = NEAP_NEW(m->allocator, cells, &m->run, b->diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, cells, &m->slot_of, b->diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, kept_cells(m), &m->kept, b->diag);
-    for (size_t i = 0; i < kept_cells(m) && status == NEAP_OK; i++)
+    size_t n = m->n_ops, n_frontiers = m->n_frontiers, cells = n_frontiers * n;
+    size_t kept_cells = n_frontiers * neap_graph_value_count(m->graph);
+    if (!NEAP_TAKE(&m->arena, cells, m->run) || !NEAP_TAKE(&m->arena, cells, m->slot_of) ||
+        !NEAP_TAKE(&m->arena, kept_cells, m->kept) ||
+        !NEAP_TAKE(&m->arena, n + 1, m->variant_start) ||
+        !NEAP_TAKE(&b->arena, n, b->least_ticks) || !NEAP_TAKE(&b->arena, n, b->can_repeat) ||
+        !NEAP_TAKE(&b->arena, n, b->latest) ||
+        !NEAP_TAKE(&b->arena, n_frontiers, b->frontier_is_ample))
+        return neap_fail_no_memory(b->diag);
+    for (size_t i = 0; i < kept_cells; i++)
         m->kept[i] = FRONTIER_ZERO;
-    if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, (size_t)m->n_ops + 1, &m->variant_start, b->diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, m->n_ops, &b->least_ticks, b->diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, m->n_ops, &b->can_repeat, b->diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, m->n_ops, &b->latest, b->diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, m->n_frontiers, &b->frontier_is_ample, b->diag);
-    return status;
+    return NEAP_OK;
 }
 
 static void release(builder *b)
 {
     neap_allocator *a = b->m->allocator;
-    NEAP_DELETE(a, b->m->n_ops, b->least_ticks);
-    NEAP_DELETE(a, b->m->n_ops, b->can_repeat);
-    NEAP_DELETE(a, b->m->n_ops, b->latest);
-    NEAP_DELETE(a, b->m->n_frontiers, b->frontier_is_ample);
-    NEAP_DELETE(a, b->ref_capacity, b->refs);
-    NEAP_DELETE(a, b->gap_capacity, b->gaps);
+    neap_arena_clear(&b->arena);
+    neap_columns_clear(&b->ref_columns, a);
     NEAP_DELETE(a, b->cover_capacity, b->covers);
     NEAP_DELETE(a, b->event_capacity, b->events);
     NEAP_DELETE(a, b->active_capacity, b->active);
@@ -715,6 +661,20 @@ static void set_scales(builder *b, const frontier_options *options)
         options->cutoff_ticks == INT64_MAX ? INT64_MAX : options->cutoff_ticks - 1 - base;
 }
 
+static neap_status build(builder *b, const frontier_options *options)
+{
+    NEAP_TRY(allocate(b));
+    NEAP_TRY(choose_variants(b));
+    set_scales(b, options);
+    find_repeatable(b);
+    NEAP_TRY(find_ample_frontiers(b));
+    NEAP_TRY(add_runs(b));
+    add_coverage(b);
+    NEAP_TRY(add_storages(b));
+    NEAP_TRY(add_workspaces(b));
+    return neap_sparse_model_status(b->lp, b->diag);
+}
+
 neap_status neap_frontier_model_build(frontier_model *m, neap_allocator *allocator,
                                       const neap_graph *graph, const frontier_options *options,
                                       neap_diag *diag)
@@ -728,54 +688,21 @@ neap_status neap_frontier_model_build(frontier_model *m, neap_allocator *allocat
                           .room = options->budget - neap_graph_base_bytes(graph)};
     neap_sparse_model_init(&m->lp, allocator);
     builder b = {.m = m, .graph = graph, .lp = &m->lp, .diag = diag, .integer_gaps = n > 40};
-    neap_status status = allocate(&b);
-    if (status == NEAP_OK)
-        status = choose_variants(&b);
-    if (status == NEAP_OK) {
-        set_scales(&b, options);
-        find_repeatable(&b);
-        status = find_ample_frontiers(&b);
-    }
-    if (status == NEAP_OK)
-        status = add_runs(&b);
-    if (status == NEAP_OK) {
-        add_coverage(&b);
-        status = add_storages(&b);
-    }
-    if (status == NEAP_OK)
-        status = add_workspaces(&b);
-    if (status == NEAP_OK)
-        status = neap_sparse_model_status(&m->lp, diag);
+    neap_arena_init(&m->arena, allocator);
+    neap_arena_init(&b.arena, allocator);
+    neap_status status = build(&b, options);
     release(&b);
     return status;
 }
 
 void neap_frontier_model_clear(frontier_model *m)
 {
-    neap_allocator *a = m->allocator;
-    size_t cells = (size_t)m->n_frontiers * m->n_ops, total = 0;
     if (!m->graph)
         return;
-    for (uint32_t k = 0; k < m->n_ops; k++)
-        total += neap_graph_op(m->graph, k)->n_variants;
     neap_sparse_model_clear(&m->lp);
-    NEAP_DELETE(a, cells, m->run);
-    NEAP_DELETE(a, cells, m->slot_of);
-    NEAP_DELETE(a, kept_cells(m), m->kept);
-    NEAP_DELETE(a, m->n_slots, m->slot_op);
-    NEAP_DELETE(a, m->n_slots, m->slot_frontier);
-    NEAP_DELETE(a, m->n_slots, m->has_row);
-    NEAP_DELETE(a, m->n_slots, m->variant_run);
-    NEAP_DELETE(a, m->item_capacity, m->items);
-    NEAP_DELETE(a, (size_t)m->n_ops + 1, m->variant_start);
-    NEAP_DELETE(a, total, m->variants);
-    NEAP_DELETE(a, total, m->variant_chosen);
+    neap_arena_clear(&m->arena);
+    NEAP_DELETE(m->allocator, m->item_capacity, m->items);
     *m = (frontier_model){0};
-}
-
-int64_t neap_frontier_model_ticks(const frontier_model *m, double objective)
-{
-    return m->certain_ticks + (int64_t)llround(objective / m->ticks_scale);
 }
 
 double neap_frontier_model_objective(const frontier_model *m, int64_t ticks)

@@ -34,6 +34,7 @@
 #ifndef NEAP_PLANNERS_FRONTIER_MODEL_H
 #define NEAP_PLANNERS_FRONTIER_MODEL_H
 
+#include "base/arena.h"
 #include "lp/sparse_model.h"
 
 #include <neap/graph.h>
@@ -53,6 +54,7 @@ typedef struct frontier_item {
 
 typedef struct frontier_model {
     neap_allocator *allocator;
+    neap_arena arena; /* of the arrays, except `items` */
     const neap_graph *graph;
     frontier_form form;
     sparse_model lp;
@@ -143,8 +145,7 @@ bool neap_frontier_model_values(const frontier_model *m, const uint32_t *sequenc
 /* Whether a row is violated by `values` by more than `tolerance`: for tests of the above. */
 bool neap_frontier_model_satisfied(const frontier_model *m, const double *values, double tolerance);
 
-/* Ticks of an objective value, rounded to the nearest. */
-int64_t neap_frontier_model_ticks(const frontier_model *m, double objective);
+/* The objective value of a plan that takes so many ticks. */
 double neap_frontier_model_objective(const frontier_model *m, int64_t ticks);
 
 #endif

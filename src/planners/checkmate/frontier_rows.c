@@ -36,10 +36,8 @@ static neap_status add_op(frontier_rows *rows, uint32_t op, neap_diag *diag)
 {
     if (rows->marks[op] == rows->epoch)
         return NEAP_OK;
-    neap_status status =
-        NEAP_RESERVE(rows->allocator, rows->length + 1, &rows->sequence, &rows->capacity, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(
+        NEAP_RESERVE(rows->allocator, rows->length + 1, &rows->sequence, &rows->capacity, diag));
     rows->marks[op] = rows->epoch;
     rows->sequence[rows->length++] = op;
     return NEAP_OK;
@@ -63,15 +61,15 @@ static neap_status need_value(frontier_rows *rows, const frontier_row *row, uint
 /* The part of the sequence that holds the row is the search's work list as well. */
 static neap_status collect(frontier_rows *rows, const frontier_row *row, neap_diag *diag)
 {
-    neap_status status = add_op(rows, row->op, diag);
-    for (size_t i = 0; i < row->n_wanted && status == NEAP_OK; i++)
-        status = need_value(rows, row, row->wanted[i], diag);
-    for (size_t at = rows->last_row; at < rows->length && status == NEAP_OK; at++) {
+    NEAP_TRY(add_op(rows, row->op, diag));
+    for (size_t i = 0; i < row->n_wanted; i++)
+        NEAP_TRY(need_value(rows, row, row->wanted[i], diag));
+    for (size_t at = rows->last_row; at < rows->length; at++) {
         const neap_op *op = neap_graph_op(rows->graph, rows->sequence[at]);
-        for (uint32_t i = 0; i < op->n_inputs && status == NEAP_OK; i++)
-            status = need_value(rows, row, op->inputs[i], diag);
+        for (uint32_t i = 0; i < op->n_inputs; i++)
+            NEAP_TRY(need_value(rows, row, op->inputs[i], diag));
     }
-    return status;
+    return NEAP_OK;
 }
 
 static int compare_ops(const void *a, const void *b)

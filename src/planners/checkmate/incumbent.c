@@ -1,5 +1,6 @@
 #include "planners/checkmate/incumbent.h"
 
+#include "base/fail.h"
 #include "base/memory.h"
 
 #include <stdlib.h>
@@ -131,19 +132,6 @@ neap_status neap_incumbent_offer_trimmed(incumbent *best, const planner *p,
     return status;
 }
 
-neap_status neap_incumbent_offer_natural(incumbent *best, const planner *p, neap_diag *diag)
-{
-    uint32_t n = neap_graph_op_count(p->graph), *sequence;
-    neap_status status = NEAP_NEW(p->allocator, n, &sequence, diag);
-    if (status != NEAP_OK)
-        return status;
-    for (uint32_t o = 0; o < n; o++)
-        sequence[o] = o;
-    status = neap_incumbent_offer(best, p, sequence, n, diag);
-    NEAP_DELETE(p->allocator, n, sequence);
-    return status;
-}
-
 static neap_status offer_method(incumbent *best, const planner *p, const char *method,
                                 neap_diag *diag)
 {
@@ -162,17 +150,22 @@ static neap_status offer_method(incumbent *best, const planner *p, const char *m
     return status;
 }
 
+neap_status neap_incumbent_offer_natural(incumbent *best, const planner *p, neap_diag *diag)
+{
+    return offer_method(best, p, "store-all", diag);
+}
+
 neap_status neap_incumbent_begin(incumbent *best, const planner *p, neap_diag *diag)
 {
     /* Quick ones on any graph; what they find is trimmed to the budget. */
     static const char *const quick[] = {"linear-greedy", "ap-greedy", "rotor"};
-    neap_status status = neap_incumbent_offer_natural(best, p, diag);
-    for (size_t i = 0; i < sizeof quick / sizeof *quick && status == NEAP_OK; i++) {
+    NEAP_TRY(neap_incumbent_offer_natural(best, p, diag));
+    for (size_t i = 0; i < sizeof quick / sizeof *quick; i++) {
         if (best->ticks <= neap_graph_least_ticks(p->graph) || neap_planner_stopped(p))
             break;
-        status = offer_method(best, p, quick[i], diag);
+        NEAP_TRY(offer_method(best, p, quick[i], diag));
     }
-    return status;
+    return NEAP_OK;
 }
 
 void neap_incumbent_take(incumbent *best, draft *d)

@@ -22,7 +22,6 @@ typedef struct builder {
     uint32_t *value;      /* per op: what it makes */
     uint32_t *deps_start; /* n + 1: DEPS[k] is deps[deps_start[k] ...], each once */
     uint32_t *deps;
-    size_t deps_capacity;
     int32_t *FREE; /* parallel to deps: FREE[t][i][k] of the frontier at hand */
 } builder;
 
@@ -109,38 +108,34 @@ static bool is_idle(const builder *b, uint32_t k)
 
 /* ---- Edges ---- */
 
-static neap_status add_dep(builder *b, size_t *count, uint32_t k, uint32_t value, neap_diag *diag)
+static bool has_dep(const builder *b, uint32_t k, size_t count, uint32_t i)
 {
-    uint32_t i = neap_graph_value(b->graph, value)->producer;
-    if (i == NEAP_NONE)
-        return NEAP_OK;
-    for (size_t e = b->deps_start[k]; e < *count; e++)
+    for (size_t e = b->deps_start[k]; e < count; e++)
         if (b->deps[e] == i)
-            return NEAP_OK;
-    neap_status status =
-        NEAP_RESERVE(b->m->allocator, *count + 1, &b->deps, &b->deps_capacity, diag);
-    if (status == NEAP_OK)
-        b->deps[(*count)++] = i;
-    return status;
+            return true;
+    return false;
 }
 
-static neap_status collect_deps(builder *b, neap_diag *diag)
+static neap_status collect_deps(builder *b, neap_arena *arena, neap_diag *diag)
 {
-    size_t count = 0;
-    neap_status status = NEAP_NEW(b->m->allocator, b->n, &b->value, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(b->m->allocator, (size_t)b->n + 1, &b->deps_start, diag);
-    for (uint32_t k = 0; k < b->n && status == NEAP_OK; k++) {
+    size_t count = 0, most = 0;
+    for (uint32_t k = 0; k < b->n; k++)
+        most += neap_graph_op(b->graph, k)->n_inputs;
+    if (!NEAP_TAKE(arena, b->n, b->value) || !NEAP_TAKE(arena, b->n + (size_t)1, b->deps_start) ||
+        !NEAP_TAKE(arena, most, b->deps) || !NEAP_TAKE(arena, most, b->FREE))
+        return neap_fail_no_memory(diag);
+    for (uint32_t k = 0; k < b->n; k++) {
         const neap_op *op = neap_graph_op(b->graph, k);
         b->value[k] = op->outputs[0];
         b->deps_start[k] = (uint32_t)count;
-        for (uint32_t i = 0; i < op->n_inputs && status == NEAP_OK; i++)
-            status = add_dep(b, &count, k, op->inputs[i], diag);
+        for (uint32_t i = 0; i < op->n_inputs; i++) {
+            uint32_t dep = neap_graph_value(b->graph, op->inputs[i])->producer;
+            if (dep != NEAP_NONE && !has_dep(b, k, count, dep))
+                b->deps[count++] = dep;
+        }
     }
-    if (status != NEAP_OK)
-        return status;
     b->deps_start[b->n] = (uint32_t)count;
-    return NEAP_NEW(b->m->allocator, b->deps_capacity, &b->FREE, diag);
+    return NEAP_OK;
 }
 
 /* Everything leads to the last op if each other op has a reader: follow readers, and end there. */
@@ -319,35 +314,37 @@ static void set_scales(builder *b, int64_t budget)
     b->m->ticks_scale = ticks > 0 ? 1000.0 / (double)ticks : 1;
 }
 
+static neap_status build(builder *b, int64_t budget, neap_arena *scratch, neap_diag *diag)
+{
+    paper_model *m = b->m;
+    size_t cells = (size_t)b->n * b->n;
+    NEAP_TRY(neap_paper_model_check(b->graph, diag));
+    if (!NEAP_TAKE(&m->arena, cells, m->R) || !NEAP_TAKE(&m->arena, cells, m->S))
+        return neap_fail_no_memory(diag);
+    NEAP_TRY(collect_deps(b, scratch, diag));
+    b->terminal = is_terminal(b);
+    set_scales(b, budget);
+    add_schedule_columns(b);
+    add_presences(b);
+    add_completion(b);
+    for (uint32_t t = 0; t < b->n && !m->lp.failed; t++)
+        add_frontier(b, t);
+    return neap_sparse_model_status(&m->lp, diag);
+}
+
 neap_status neap_paper_model_build(paper_model *m, neap_allocator *allocator,
                                    const neap_graph *graph, int64_t budget, bool partitioned,
                                    neap_diag *diag)
 {
     uint32_t n = neap_graph_op_count(graph);
-    *m = (paper_model){.allocator = allocator, .graph = graph, .partitioned = partitioned, .n = n};
-    neap_sparse_model_init(&m->lp, allocator);
+    *m = (paper_model){.graph = graph, .partitioned = partitioned, .n = n};
     builder b = {.m = m, .lp = &m->lp, .graph = graph, .n = n};
-    neap_status status = neap_paper_model_check(graph, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, (size_t)n * n, &m->R, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, (size_t)n * n, &m->S, diag);
-    if (status == NEAP_OK)
-        status = collect_deps(&b, diag);
-    if (status == NEAP_OK) {
-        b.terminal = is_terminal(&b);
-        set_scales(&b, budget);
-        add_schedule_columns(&b);
-        add_presences(&b);
-        add_completion(&b);
-        for (uint32_t t = 0; t < n && !m->lp.failed; t++)
-            add_frontier(&b, t);
-        status = neap_sparse_model_status(&m->lp, diag);
-    }
-    NEAP_DELETE(allocator, n, b.value);
-    NEAP_DELETE(allocator, (size_t)n + 1, b.deps_start);
-    NEAP_DELETE(allocator, b.deps_capacity, b.FREE);
-    NEAP_DELETE(allocator, b.deps_capacity, b.deps);
+    neap_arena scratch;
+    neap_arena_init(&scratch, allocator);
+    neap_arena_init(&m->arena, allocator);
+    neap_sparse_model_init(&m->lp, allocator);
+    neap_status status = build(&b, budget, &scratch, diag);
+    neap_arena_clear(&scratch);
     return status;
 }
 
@@ -356,8 +353,7 @@ void neap_paper_model_clear(paper_model *m)
     if (!m->graph)
         return;
     neap_sparse_model_clear(&m->lp);
-    NEAP_DELETE(m->allocator, (size_t)m->n * m->n, m->R);
-    NEAP_DELETE(m->allocator, (size_t)m->n * m->n, m->S);
+    neap_arena_clear(&m->arena);
     *m = (paper_model){0};
 }
 
@@ -411,11 +407,9 @@ static neap_status offer(search *s, const double *values, bool *fits, int64_t *t
     const planner *p = s->p;
     size_t length = neap_paper_model_sequence(&s->model, values, NULL, ticks);
     uint32_t *sequence;
-    neap_status status = NEAP_NEW(p->allocator, length, &sequence, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_NEW(p->allocator, length, &sequence, diag));
     neap_paper_model_sequence(&s->model, values, sequence, ticks);
-    status = neap_incumbent_offer(s->best, p, sequence, length, diag);
+    neap_status status = neap_incumbent_offer(s->best, p, sequence, length, diag);
     if (status == NEAP_OK && fits)
         *fits = s->best->ticks <= *ticks;
     if (status == NEAP_OK)

@@ -31,7 +31,7 @@
 #define PAPER_ZERO (-1)
 
 typedef struct paper_model {
-    neap_allocator *allocator;
+    neap_arena arena;
     const neap_graph *graph;
     bool partitioned;
     uint32_t n; /* ops, and frontiers */

@@ -80,19 +80,14 @@ static neap_status build(relaxation *x, const planner *p, const frontier_options
                          neap_diag *diag)
 {
     x->watch = (highs_watch){.context = x, .stop = stop};
-    neap_status status =
-        neap_frontier_model_build(&x->model, p->allocator, p->graph, options, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(p->allocator, x->model.lp.n_columns, &x->values, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(p->allocator, x->model.lp.n_columns, &x->reduced, diag);
+    sparse_model *lp = &x->model.lp;
     size_t added;
-    if (status == NEAP_OK) /* the rows that keeping everything would break, one a frontier */
-        status = neap_frontier_model_add_memory(&x->model, x->model.lp.upper, 0, &added, diag);
-    if (status == NEAP_OK)
-        status =
-            neap_highs_model_create(p->allocator, &x->model.lp, false, &x->watch, &x->highs, diag);
-    return status;
+    NEAP_TRY(neap_frontier_model_build(&x->model, p->allocator, p->graph, options, diag));
+    NEAP_TRY(NEAP_NEW(p->allocator, lp->n_columns, &x->values, diag));
+    NEAP_TRY(NEAP_NEW(p->allocator, lp->n_columns, &x->reduced, diag));
+    /* The rows that keeping everything would break, one a frontier. */
+    NEAP_TRY(neap_frontier_model_add_memory(&x->model, lp->upper, 0, &added, diag));
+    return neap_highs_model_create(p->allocator, lp, false, &x->watch, &x->highs, diag);
 }
 
 neap_status neap_relaxation_solve(relaxation *x, const planner *p, const frontier_options *options,
@@ -101,23 +96,20 @@ neap_status neap_relaxation_solve(relaxation *x, const planner *p, const frontie
     *x = (relaxation){.p = p,
                       .best_ticks = best_ticks == INT64_MAX ? -1 : best_ticks,
                       .bound_ticks = neap_graph_least_ticks(p->graph)};
-    neap_status status = build(x, p, options, diag);
-    for (size_t added = 1; added > 0 && status == NEAP_OK;) {
+    NEAP_TRY(build(x, p, options, diag));
+    for (size_t added = 1; added > 0;) {
         highs_settings settings = {.seconds = neap_planner_seconds_left(p),
                                    .seed = p->request->seed};
         highs_answer answer;
-        status = neap_highs_model_update(x->highs, &x->model.lp, diag);
-        if (status == NEAP_OK)
-            status = neap_highs_model_solve(x->highs, &settings, &answer, diag);
-        if (status != NEAP_OK)
-            return status;
+        NEAP_TRY(neap_highs_model_update(x->highs, &x->model.lp, diag));
+        NEAP_TRY(neap_highs_model_solve(x->highs, &settings, &answer, diag));
         x->outcome = answer.outcome;
         if (answer.outcome != HIGHS_SOLVED)
             return NEAP_OK;
         note(x, answer.objective);
-        status = neap_frontier_model_add_memory(&x->model, x->values, 1e-7, &added, diag);
+        NEAP_TRY(neap_frontier_model_add_memory(&x->model, x->values, 1e-7, &added, diag));
     }
-    return status;
+    return NEAP_OK;
 }
 
 void neap_relaxation_clear(relaxation *x)

@@ -1,6 +1,7 @@
 #include "planners/checkmate/resident_search.h"
 
 #include "base/checked.h"
+#include "base/fail.h"
 #include "base/memory.h"
 
 #include <stdlib.h>
@@ -82,6 +83,7 @@ typedef struct entry { /* of the heap */
 typedef struct space {
     const planner *p;
     neap_allocator *allocator;
+    neap_arena arena; /* of what the graph is made into */
     const neap_graph *graph;
     neap_diag *diag;
     uint32_t n_ops, n_values, n_bits;
@@ -89,7 +91,7 @@ typedef struct space {
     uint32_t *maker; /* per bit: the op; n_bits */
     move *moves;     /* n_ops */
     way *ways;
-    size_t n_ways, way_capacity;
+    size_t n_ways;
     storage *storages; /* not those of inputs, nor empty ones */
     size_t n_storages;
     bits goal;
@@ -147,14 +149,10 @@ static int compare_ways(const void *left, const void *right)
 }
 
 /* The variants of an op, fastest first; one that is no smaller than a faster one is left out. */
-static neap_status add_ways(space *x, uint32_t o)
+static void add_ways(space *x, uint32_t o)
 {
     const neap_op *op = neap_graph_op(x->graph, o);
     size_t first = x->n_ways, kept = first;
-    neap_status status =
-        NEAP_RESERVE(x->allocator, first + op->n_variants, &x->ways, &x->way_capacity, x->diag);
-    if (status != NEAP_OK)
-        return status;
     for (uint32_t q = 0; q < op->n_variants; q++)
         x->ways[first + q] = (way){op->variants[q].ticks, op->variants[q].workspace, q};
     qsort(x->ways + first, op->n_variants, sizeof *x->ways, compare_ways);
@@ -165,10 +163,9 @@ static neap_status add_ways(space *x, uint32_t o)
     x->moves[o].first_way = (uint32_t)first;
     x->moves[o].end_way = (uint32_t)kept;
     x->moves[o].least_ticks = x->ways[first].ticks;
-    return NEAP_OK;
 }
 
-static neap_status add_move(space *x, uint32_t o)
+static void add_move(space *x, uint32_t o)
 {
     const neap_op *op = neap_graph_op(x->graph, o);
     move *m = &x->moves[o];
@@ -195,7 +192,7 @@ static neap_status add_move(space *x, uint32_t o)
         m->reads = both(m->reads, bit_of(x->bit[op->inputs[i]]));
         m->needed = both(m->needed, x->moves[maker].needed);
     }
-    return add_ways(x, o);
+    add_ways(x, o);
 }
 
 static void add_storages(space *x)
@@ -216,21 +213,18 @@ static neap_status open_space(space *x)
 {
     uint32_t n_outputs;
     const uint32_t *outputs = neap_graph_outputs(x->graph, &n_outputs);
-    neap_status status = NEAP_NEW(x->allocator, x->n_values, &x->bit, x->diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(x->allocator, MOST_BITS, &x->maker, x->diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(x->allocator, x->n_ops, &x->moves, x->diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(x->allocator, x->n_values, &x->storages, x->diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(x->allocator, x->n_values, &x->loose, x->diag);
-    for (uint32_t v = 0; v < x->n_values && status == NEAP_OK; v++)
+    size_t n_values = x->n_values, n_variants = 0;
+    for (uint32_t o = 0; o < x->n_ops; o++)
+        n_variants += neap_graph_op(x->graph, o)->n_variants;
+    neap_arena_init(&x->arena, x->allocator);
+    if (!NEAP_TAKE(&x->arena, n_values, x->bit) || !NEAP_TAKE(&x->arena, MOST_BITS, x->maker) ||
+        !NEAP_TAKE(&x->arena, x->n_ops, x->moves) || !NEAP_TAKE(&x->arena, n_variants, x->ways) ||
+        !NEAP_TAKE(&x->arena, n_values, x->storages) || !NEAP_TAKE(&x->arena, n_values, x->loose))
+        return neap_fail_no_memory(x->diag);
+    for (uint32_t v = 0; v < n_values; v++)
         x->bit[v] = NEAP_NONE;
-    for (uint32_t o = 0; o < x->n_ops && status == NEAP_OK; o++)
-        status = add_move(x, o);
-    if (status != NEAP_OK)
-        return status;
+    for (uint32_t o = 0; o < x->n_ops; o++)
+        add_move(x, o);
     add_storages(x);
     for (uint32_t i = 0; i < n_outputs; i++)
         if (x->bit[outputs[i]] != NEAP_NONE)
@@ -240,12 +234,7 @@ static neap_status open_space(space *x)
 
 static void close_space(space *x)
 {
-    NEAP_DELETE(x->allocator, x->n_values, x->bit);
-    NEAP_DELETE(x->allocator, MOST_BITS, x->maker);
-    NEAP_DELETE(x->allocator, x->n_ops, x->moves);
-    NEAP_DELETE(x->allocator, x->n_values, x->storages);
-    NEAP_DELETE(x->allocator, x->n_values, x->loose);
-    NEAP_DELETE(x->allocator, x->way_capacity, x->ways);
+    neap_arena_clear(&x->arena);
     NEAP_DELETE(x->allocator, x->node_capacity, x->nodes);
     NEAP_DELETE(x->allocator, x->table_size, x->table);
     NEAP_DELETE(x->allocator, x->heap_capacity, x->heap);
@@ -277,10 +266,7 @@ static bool before(const entry *a, const entry *b)
 static neap_status push(space *x, uint32_t index)
 {
     const node *n = &x->nodes[index];
-    neap_status status =
-        NEAP_RESERVE(x->allocator, x->n_heap + 1, &x->heap, &x->heap_capacity, x->diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_RESERVE(x->allocator, x->n_heap + 1, &x->heap, &x->heap_capacity, x->diag));
     entry new = {n->ticks + n->rest, n->rest, index};
     size_t at = x->n_heap++;
     for (; at > 0 && before(&new, &x->heap[(at - 1) / 2]); at = (at - 1) / 2)
@@ -516,10 +502,7 @@ static neap_status take_path(space *x, uint32_t end, resident_answer *answer)
     size_t length = 0;
     for (uint32_t n = end; x->nodes[n].parent != NEAP_NONE; n = x->nodes[n].parent)
         length++;
-    neap_status status =
-        NEAP_RESERVE(x->allocator, length, &answer->sequence, &answer->capacity, x->diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_RESERVE(x->allocator, length, &answer->sequence, &answer->capacity, x->diag));
     answer->length = length;
     answer->ticks = x->nodes[end].ticks;
     for (uint32_t n = end; x->nodes[n].parent != NEAP_NONE; n = x->nodes[n].parent)

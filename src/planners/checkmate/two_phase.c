@@ -1,6 +1,6 @@
 #include "planners/checkmate/two_phase.h"
 
-#include "base/memory.h"
+#include "base/fail.h"
 #include "base/random.h"
 
 #include <string.h>
@@ -18,17 +18,15 @@ static void round_row(const frontier_model *m, const double *values, const round
     }
 }
 
-neap_status neap_two_phase_round(const frontier_model *m, const double *values, const rounding *how,
-                                 frontier_rows *rows, neap_diag *diag)
+static neap_status round_rows(const frontier_model *m, const double *values, const rounding *how,
+                              neap_arena *arena, frontier_rows *rows, neap_diag *diag)
 {
-    uint32_t n_values = neap_graph_value_count(m->graph), *wanted = NULL;
-    bool *kept = NULL, *next = NULL;
-    neap_status status = NEAP_NEW(m->allocator, n_values, &kept, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, n_values, &next, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, n_values, &wanted, diag);
-    for (uint32_t t = 0; t < m->n_ops && status == NEAP_OK; t++) {
+    uint32_t n_values = neap_graph_value_count(m->graph), *wanted;
+    bool *kept, *next;
+    if (!NEAP_TAKE(arena, n_values, kept) || !NEAP_TAKE(arena, n_values, next) ||
+        !NEAP_TAKE(arena, n_values, wanted))
+        return neap_fail_no_memory(diag);
+    for (uint32_t t = 0; t < m->n_ops; t++) {
         frontier_row row = {.op = t,
                             .is_resident = neap_frontier_residence_of_bools,
                             .context = kept,
@@ -40,12 +38,18 @@ neap_status neap_two_phase_round(const frontier_model *m, const double *values, 
             if (made && (next[v] || output))
                 wanted[row.n_wanted++] = v;
         }
-        status = neap_frontier_rows_append(rows, &row, diag);
-        if (n_values > 0)
-            memcpy(kept, next, n_values * sizeof *kept);
+        NEAP_TRY(neap_frontier_rows_append(rows, &row, diag));
+        memcpy(kept, next, n_values * sizeof *kept);
     }
-    NEAP_DELETE(m->allocator, n_values, kept);
-    NEAP_DELETE(m->allocator, n_values, next);
-    NEAP_DELETE(m->allocator, n_values, wanted);
+    return NEAP_OK;
+}
+
+neap_status neap_two_phase_round(const frontier_model *m, const double *values, const rounding *how,
+                                 frontier_rows *rows, neap_diag *diag)
+{
+    neap_arena arena;
+    neap_arena_init(&arena, m->allocator);
+    neap_status status = round_rows(m, values, how, &arena, rows, diag);
+    neap_arena_clear(&arena);
     return status;
 }

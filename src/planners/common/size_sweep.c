@@ -1,6 +1,6 @@
 #include "planners/common/size_sweep.h"
 
-#include "base/memory.h"
+#include "base/fail.h"
 
 #include <math.h>
 #include <string.h>
@@ -152,17 +152,13 @@ neap_status neap_size_sweep_run(const planner *p, draft *d, const size_sweep_pro
 {
     sweep s = {.p = p, .d = d, .problem = problem, .answer = answer};
     size_t length = (size_t)problem->n + 1;
-    neap_status status = NEAP_NEW(p->allocator, length, &s.chosen, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(p->allocator, length, &s.before, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(p->allocator, length, &s.lowest, diag);
-    if (status == NEAP_OK)
-        status = try_all(&s, diag);
+    neap_arena arena;
+    neap_arena_init(&arena, p->allocator);
+    bool taken = NEAP_TAKE(&arena, length, s.chosen) && NEAP_TAKE(&arena, length, s.before) &&
+                 NEAP_TAKE(&arena, length, s.lowest);
+    neap_status status = taken ? try_all(&s, diag) : neap_fail_no_memory(diag);
     if (status == NEAP_OK)
         drop_unfit(p, d);
-    NEAP_DELETE(p->allocator, length, s.chosen);
-    NEAP_DELETE(p->allocator, length, s.before);
-    NEAP_DELETE(p->allocator, length, s.lowest);
+    neap_arena_clear(&arena);
     return status;
 }

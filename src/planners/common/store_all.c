@@ -2,6 +2,7 @@
  * store-all: every op once, in the natural order; a value stays until its last use. What a
  * framework does without checkpointing, and the fastest plan there is wherever it fits.
  */
+#include "base/fail.h"
 #include "base/memory.h"
 #include "planners/common/planner.h"
 
@@ -9,12 +10,10 @@ static neap_status plan_store_all(const planner *p, draft *d, neap_diag *diag)
 {
     uint32_t n_ops = neap_graph_op_count(p->graph);
     uint32_t *sequence;
-    neap_status status = NEAP_NEW(p->allocator, n_ops, &sequence, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_NEW(p->allocator, n_ops, &sequence, diag));
     for (uint32_t o = 0; o < n_ops; o++)
         sequence[o] = o;
-    status = neap_planner_use_sequence(p, d, sequence, n_ops, diag);
+    neap_status status = neap_planner_use_sequence(p, d, sequence, n_ops, diag);
     NEAP_DELETE(p->allocator, n_ops, sequence);
     return status;
 }
