@@ -303,6 +303,10 @@ int cli_load_natural_peak(cli_loaded *loaded)
     neap_diag diag;
     neap_request request;
     neap_solution *solution = NULL;
+    if (loaded->alignment == 1)
+        return neap_natural_peak(NULL, loaded->graph, &loaded->natural_peak, &diag) == NEAP_OK
+                   ? CLI_OK
+                   : cli_fail_diag(&diag);
     neap_request_init(&request, loaded->graph, "store-all");
     request.alignment = loaded->alignment;
     if (neap_solve(NULL, &request, &solution, &diag) != NEAP_OK)

@@ -36,9 +36,9 @@ neap_status cli_load_batch(const cli_settings *settings, const cli_loaded *loade
                            neap_graph **graph, neap_diag *diag);
 
 /*
- * Fills in loaded->natural_peak: the arena that the step needs where every op runs once in the
- * graph's order, with addresses aligned as for the plan. A budget in percent is a share of it in
- * every command, so 100% is always enough.
+ * Fills in loaded->natural_peak: the peak of one run of every op in the graph's order. With an
+ * alignment it is the arena of that plan, so that 100% is always enough. A budget in percent is a
+ * share of it in every command.
  */
 int cli_load_natural_peak(cli_loaded *loaded);
 
