@@ -1,61 +1,71 @@
-# What `cmake --install` leaves behind: headers, both libraries, the command, neap.pc and a CMake package.
+# What `cmake --install` leaves behind: headers, both libraries, the command and its manual page, neap.pc, a CMake
+# package, the docs and the examples. The tree can be moved: it finds its parts relative to each other.
+# tools/check_install.sh tests that.
 
 include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/neap")
+set(private_dir "${CMAKE_INSTALL_LIBDIR}/neap") # libraries that come along
 
 install(FILES ${NEAP_PUBLIC_HEADERS} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/neap")
 
+file(GLOB NEAP_DOCS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/*.md")
+file(GLOB NEAP_EXAMPLE_FILES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.c")
+install(FILES LICENSE README.md CONTRIBUTING.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(FILES ${NEAP_DOCS} DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs")
+install(FILES ${NEAP_EXAMPLE_FILES} DESTINATION "${CMAKE_INSTALL_DOCDIR}/examples")
+
+# --- what libneap.a needs of other libraries ----------------------------------------------------
+
 # Unpacked libraries come along in a folder of our own, where they cannot take the place of others (the file name of
 # HiGHS has no version). Any other stays where it is.
-set(deps_dir "${CMAKE_INSTALL_LIBDIR}/neap")
 file(RELATIVE_PATH from_bin "${CMAKE_INSTALL_FULL_BINDIR}" "${CMAKE_INSTALL_FULL_LIBDIR}/neap")
 foreach(target IN ITEMS neap_shared neap)
   if(TARGET ${target})
     set_target_properties(${target} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
   endif()
 endforeach()
+set(NEAP_PC_PRIVATE "")
 if(NEAP_HIGHS_BUNDLED OR NEAP_DNNL_BUNDLED)
   set_target_properties(neap_shared PROPERTIES INSTALL_RPATH "$ORIGIN/neap")
   if(TARGET neap)
     set_target_properties(neap PROPERTIES INSTALL_RPATH "$ORIGIN/${from_bin}")
   endif()
+  set(NEAP_PC_PRIVATE " -L\${libdir}/neap -Wl,-rpath,\${libdir}/neap")
 endif()
 
-# neap_install_bundled(NAME LIBRARY LICENSE PC_VARIABLE): PC_VARIABLE gets the linker's flags.
-function(neap_install_bundled name library license pc)
+# neap_install_library(NAME BUNDLED LIBRARY LICENSE): installs a bundled library, and appends what links with it to
+# NEAP_PC_PRIVATE, with the folder of another one only where the linker does not look by itself.
+function(neap_install_library name bundled library license)
+  get_filename_component(folder "${library}" DIRECTORY)
   get_filename_component(file "${library}" NAME)
-  install(FILES "${library}" DESTINATION "${deps_dir}")
-  install(FILES "${license}" DESTINATION "${CMAKE_INSTALL_DOCDIR}" RENAME ${name}-LICENSE.txt)
-  set(${pc} "-L\${libdir}/neap -l:${file} -Wl,-rpath,\${libdir}/neap" PARENT_SCOPE)
+  if(bundled)
+    install(FILES "${library}" DESTINATION "${private_dir}")
+    install(FILES "${license}" DESTINATION "${CMAKE_INSTALL_DOCDIR}" RENAME ${name}-LICENSE.txt)
+  elseif(NOT folder IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
+    string(APPEND NEAP_PC_PRIVATE " -L${folder} -Wl,-rpath,${folder}")
+  endif()
+  set(NEAP_PC_PRIVATE "${NEAP_PC_PRIVATE} -l:${file}" PARENT_SCOPE)
 endfunction()
 
-set(NEAP_PC_HIGHS "")
-set(highs_dir "${deps_dir}")
-if(NEAP_HIGHS_BUNDLED)
-  neap_install_bundled(HiGHS "${NEAP_HIGHS_LIBRARY}" "${NEAP_HIGHS_LICENSE}" NEAP_PC_HIGHS)
-elseif(NEAP_HIGHS)
-  get_filename_component(highs_dir "${NEAP_HIGHS_LIBRARY}" DIRECTORY)
-  set(NEAP_PC_HIGHS "-L${highs_dir} -lhighs")
+if(NEAP_HIGHS)
+  neap_install_library(HiGHS ${NEAP_HIGHS_BUNDLED} "${NEAP_HIGHS_LIBRARY}" "${NEAP_HIGHS_LICENSE}")
 endif()
-
-set(NEAP_PC_ONEDNN "")
-set(dnnl_dir "${deps_dir}")
-get_filename_component(NEAP_DNNL_FILE "${NEAP_DNNL_LIBRARY}" NAME)
-if(NEAP_DNNL_BUNDLED)
-  neap_install_bundled(oneDNN "${NEAP_DNNL_LIBRARY}" "${NEAP_DNNL_LICENSE}" NEAP_PC_ONEDNN)
-elseif(NEAP_ONEDNN)
-  get_filename_component(dnnl_dir "${NEAP_DNNL_LIBRARY}" DIRECTORY)
-  set(NEAP_PC_ONEDNN "${NEAP_DNNL_LIBRARY}")
+if(NEAP_HAS_PNG)
+  string(APPEND NEAP_PC_PRIVATE " -lpng")
 endif()
 if(NEAP_ONEDNN)
-  string(REPLACE ";" " " openmp "${OpenMP_C_LIBRARIES}")
-  string(APPEND NEAP_PC_ONEDNN " ${openmp}")
+  neap_install_library(oneDNN ${NEAP_DNNL_BUNDLED} "${NEAP_DNNL_LIBRARY}" "${NEAP_DNNL_LICENSE}")
+  foreach(name IN LISTS OpenMP_C_LIB_NAMES)
+    if(NOT name STREQUAL "pthread")
+      string(APPEND NEAP_PC_PRIVATE " -l${name}")
+    endif()
+  endforeach()
 endif()
-set(NEAP_PC_PNG "")
-if(NEAP_HAS_PNG)
-  set(NEAP_PC_PNG "-lpng")
-endif()
+get_filename_component(NEAP_HIGHS_FILE "${NEAP_HIGHS_LIBRARY}" NAME)
+get_filename_component(NEAP_DNNL_FILE "${NEAP_DNNL_LIBRARY}" NAME)
+
+# --- libraries, command, packages ---------------------------------------------------------------
 
 install(TARGETS neap_shared neap_static EXPORT neap-targets)
 if(TARGET neap)
@@ -64,7 +74,7 @@ endif()
 install(EXPORT neap-targets NAMESPACE neap:: DESTINATION "${package_dir}")
 
 configure_package_config_file(cmake/neap-config.cmake.in "${PROJECT_BINARY_DIR}/neap-config.cmake"
-                              INSTALL_DESTINATION "${package_dir}" PATH_VARS highs_dir dnnl_dir)
+                              INSTALL_DESTINATION "${package_dir}" PATH_VARS private_dir)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/neap-config-version.cmake"
                                  COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/neap-config.cmake"

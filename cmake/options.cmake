@@ -7,6 +7,10 @@ target_compile_definitions(neap_options INTERFACE _POSIX_C_SOURCE=200809L)
 # -ffp-contract=off: a fused multiply-add would make results differ from machine to machine.
 target_compile_options(neap_options INTERFACE -ffp-contract=off)
 
+# No path of the machine that built it is left in a binary: the last match counts.
+target_compile_options(
+  neap_options INTERFACE "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=." "-ffile-prefix-map=${PROJECT_BINARY_DIR}=./build")
+
 set(NEAP_WARNINGS
     -Wall
     -Wextra

@@ -125,6 +125,10 @@ test_config() {
     fi
     python3 tools/check_symbols.py "build/$config"
     record "$config: symbols" $?
+    if [ "$config" = gcc ]; then
+        tools/check_install.sh "build/$config"
+        record "$config: install" $?
+    fi
     rm -rf "$logs"
     mkdir -p "$logs"
     longest_first "$list" "$times" |

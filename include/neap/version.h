@@ -2,7 +2,7 @@
  * neap/version.h - which neap this is, and how its symbols are marked.
  *
  * The macros tell the version of the headers a program was compiled with, the function that of the
- * library it runs with. Before 1.0 a new minor number may change the interface.
+ * library it runs with. Before 1.0 a new minor number may change the interface: libneap.so.0.1.
  */
 #ifndef NEAP_VERSION_H
 #define NEAP_VERSION_H
