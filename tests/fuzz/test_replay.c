@@ -12,6 +12,7 @@
 
 #include "random_plan.h"
 #include "run_command.h"
+#include "settings.h"
 
 /* The targets' own assertions name the input first: see run_input. */
 static void fail_input(const char *file, int line, const char *condition);
@@ -142,7 +143,7 @@ static void replay_input(target *run, const char *name, const uint8_t *data, siz
     run_input(run, name, "as it is", data, size);
     for (size_t cut = 0; cut < size; cut += 1 + size / 64)
         run_input(run, name, "cut off", data, cut);
-    for (uint32_t i = 0; i < damaged; i++) {
+    for (uint32_t i = 0; i < damaged / ONE_IN(4); i++) {
         memcpy(changed, data, size);
         size_t new_size = damage(random, changed, size);
         run_input(run, name, "damaged", changed, new_size);

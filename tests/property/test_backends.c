@@ -811,7 +811,8 @@ static void try_model(const char *name, neap_backend *backend, neap_backend *ref
 static void test_family(void **state)
 {
     const family *f = *state;
-    uint64_t seed = setting("NEAP_TEST_SEED", 20240801), count = setting("NEAP_TEST_COUNT", 12);
+    uint64_t seed = setting("NEAP_TEST_SEED", 20240801),
+             count = setting("NEAP_TEST_COUNT", 12 / ONE_IN(3));
     neap_backend *ref, *open[MOST_OPEN];
     neap_diag diag = {0};
     assert_int_equal(neap_backend_open(NULL, "ref", 1, &ref, &diag), NEAP_OK);

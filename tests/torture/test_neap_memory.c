@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARE ONE_IN(4) /* of the failures from one on */
+#define SHARE ONE_IN(10) /* of the failures from one on */
 
 static neap_status solve(const void *subject, neap_allocator *allocator, neap_diag *diag)
 {
