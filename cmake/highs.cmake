@@ -51,7 +51,6 @@ if(NOT highs_library OR NOT highs_include)
   message(FATAL_ERROR "no HiGHS: ${highs_remedy}")
 endif()
 
-target_compile_options(neap_options INTERFACE "-ffile-prefix-map=${NEAP_DEPS_DIR}=./.deps")
 if(NEAP_HIGHS_BUNDLED)
   set(NEAP_HIGHS_LICENSE "${folder}/LICENSE.txt")
   file(COPY "${highs_library}" DESTINATION "${PROJECT_BINARY_DIR}/deps/lib")

@@ -9,7 +9,8 @@ target_compile_options(neap_options INTERFACE -ffp-contract=off)
 
 # No path of the machine that built it is left in a binary: the last match counts.
 target_compile_options(
-  neap_options INTERFACE "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=." "-ffile-prefix-map=${PROJECT_BINARY_DIR}=./build")
+  neap_options INTERFACE "-ffile-prefix-map=${NEAP_DEPS_DIR}=./.deps" "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=."
+                         "-ffile-prefix-map=${PROJECT_BINARY_DIR}=./build")
 
 set(NEAP_WARNINGS
     -Wall

@@ -35,6 +35,12 @@ VERSIONS = [
         ("cmake/highs.cmake", r"set\(highs_unpacked highs-([\d.]+)"),
         ("tools/setup.sh", r"(?m)^highs_version=([\d.]+)"),
     ],
+    [
+        ("docs/dependencies.md", r"\.deps/onednn-([\d.]+\d)"),
+        ("cmake/onednn.cmake", r"NEAP_DEPS_DIR}/onednn-([\d.]+)"),
+        ("tools/setup.sh", r"(?m)^dnnl_folder=onednn-([\d.]+)"),
+    ],
+    [("docs/dependencies.md", r"version ([\d.]+), which is oneDNN"), ("tools/setup.sh", r"(?m)^dnnl_version=([\d.]+)")],
 ]
 
 

@@ -412,7 +412,7 @@ static neap_status plan_pareto(const planner *p, draft *d, neap_diag *diag)
 const neap_method neap_method_pareto = {
     .name = "pareto",
     .summary = "least time for a chain in the budget, exact to the byte: no buckets",
-    .source = "neap; after Butt, section 5.3, and Herrmann et al. 2019",
+    .source = "neap; after Butt 2019, section 5.3, and Herrmann et al. 2019",
     .n_options = sizeof options / sizeof *options,
     .options = options,
     .plan = plan_pareto,

@@ -2,13 +2,14 @@
  * precise: least time for a chain in a budget, with per-layer costs and memory in buckets of a
  * chosen size.
  *
- * Butt, "Training deep networks with limited memory: precise optimal checkpointing" (thesis),
- * Algorithm 3.4 with its misprints mended: the compute cost of one layer is alpha^b; the running
- * sum in the quadratic fall-back (which the recursion contains already as the choice k = j-1); the
- * forward tensor beta^f_k; the left subproblem B[i][k]. The thesis checkpoints the tensors between
- * layers only. A stage of ours may need values made inside it for its backward; those are computed
- * again with it or saved with it (`save` in schedule.h), whichever the recursion finds better. On
- * the thesis's own chains, whose backward reads only the layer's input, that changes nothing.
+ * Butt, "Precise Optimal Checkpointing for Memory-Efficient Deep Learning" (MEng thesis, Imperial
+ * College London, 2019), Algorithm 3.4 with its misprints corrected: the compute cost of one layer
+ * is alpha^b; the running sum in the quadratic fall-back (which the recursion contains already as
+ * the choice k = j-1); the forward tensor beta^f_k; the left subproblem B[i][k]. The thesis
+ * checkpoints only the tensors between layers. A stage of ours may need values made inside it for
+ * its backward; those are computed again with it or saved with it (`save` in schedule.h), whichever
+ * is better. On the thesis's own chains, whose backward reads only the layer's input, that changes
+ * nothing.
  */
 #include "planners/chain/chain_budget.h"
 #include "planners/chain/slot_table.h"
@@ -41,7 +42,7 @@ static neap_status plan_precise(const planner *p, draft *d, neap_diag *diag)
 const neap_method neap_method_precise = {
     .name = "precise",
     .summary = "least time for a chain in the budget, per-layer costs, memory in buckets of bytes",
-    .source = "Butt, Training deep networks with limited memory: precise optimal checkpointing",
+    .source = "Butt, Precise Optimal Checkpointing for Memory-Efficient Deep Learning, 2019",
     .n_options = sizeof options / sizeof *options,
     .options = options,
     .plan = plan_precise,

@@ -3,7 +3,7 @@
  *
  * A schedule is a list of runs of stages. The recursion that all budgeted chain methods share, for
  * the subchain of stages i .. j with A(i-1) at hand and the gradient D(j) arrived (Herrmann et al.
- * 2019, eq. 1 to 3; Butt 2020, eq. 3.1, is the case without `save`):
+ * 2019, eq. 1 to 3; Butt 2019, eq. 3.1, is the case without `save`):
  *
  *     one stage:   again(i), backward(i)
  *     save:        save(i), then i+1 .. j, then backward(i)
