@@ -35,6 +35,9 @@ static int profile(const cli_settings *settings, cli_loaded *model, cli_progress
     neap_text_clear(&path);
     if (status != NEAP_OK)
         return cli_fail_diag(&diag);
+    if (*measured->profile.cache_damage)
+        cli_fail(CLI_OK, "measured times are lost and measured again: %s",
+                 measured->profile.cache_damage);
     if (*measured->profile.cache_trouble)
         cli_fail(CLI_OK, "measured times are not kept: %s", measured->profile.cache_trouble);
     if (measured->profile.interrupted)
@@ -59,6 +62,18 @@ int cli_measure(const cli_settings *settings, cli_loaded *model, cli_progress *p
     if (code != CLI_OK)
         cli_measured_clear(measured);
     return code;
+}
+
+void cli_measured_doubt(const cli_settings *settings, const cli_loaded *model,
+                        const cli_measured *measured)
+{
+    neap_text path = {0};
+    neap_diag diag;
+    if (cache_path(settings, &path) && !*measured->profile.cache_trouble &&
+        neap_profile_doubt(NULL, model->graph, measured->backend, path.text, &diag) == NEAP_OK)
+        cli_fail(CLI_OK, "the kernels are measured again next time; neap profile --fresh does it "
+                         "now");
+    neap_text_clear(&path);
 }
 
 void cli_measured_clear(cli_measured *measured)

@@ -24,5 +24,8 @@ typedef struct cli_measured {
 int cli_measure(const cli_settings *settings, cli_loaded *model, cli_progress *progress,
                 cli_measured *measured);
 void cli_measured_clear(cli_measured *measured);
+/* Notes that the times kept are wrong, so that the next command measures them, and says so. */
+void cli_measured_doubt(const cli_settings *settings, const cli_loaded *model,
+                        const cli_measured *measured);
 
 #endif

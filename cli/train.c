@@ -352,8 +352,26 @@ static void add_summary(const training *t, neap_text *out)
         neap_text_printf(out, "written to %s\n", t->settings.save);
 }
 
+/* Steps of which even the fastest takes eight times what is predicted, or the median an eighth of
+   it: the kernels were measured while the machine was busy, or on another. */
+static void judge_prediction(const training *t)
+{
+    const double most = 8, least_seconds = 0.01;
+    double typical = typical_seconds(t), fastest = t->step_seconds[0]; /* sorted now */
+    cli_text real, predicted;
+    bool slow =
+        t->done >= 3 && fastest > most * t->predicted && fastest - t->predicted > least_seconds;
+    bool fast = most * typical < t->predicted && t->predicted - typical > least_seconds;
+    if (t->done == 0 || !(t->predicted > 0) || (!slow && !fast))
+        return;
+    cli_fail(CLI_OK, "a step takes %s, not the %s that measured kernels predict",
+             cli_seconds(&real, slow ? fastest : typical), cli_seconds(&predicted, t->predicted));
+    cli_measured_doubt(&t->settings, &t->planning.model, &t->measured);
+}
+
 static int finish(const training *t, neap_text *out)
 {
+    judge_prediction(t);
     if (t->settings.json)
         add_json(t, out);
     else if (t->done > 0)

@@ -89,21 +89,32 @@ typedef struct neap_profile_report {
     bool interrupted;    /* by the caller */
     double worst_spread; /* the largest (75th - 25th percentile) / median among the measured, of
                             those that take at least a hundredth of the step */
+    char cache_damage[NEAP_DIAG_CAPACITY];  /* where the cache was empty or damaged, for a person;
+                                               it is replaced; or "" */
     char cache_trouble[NEAP_DIAG_CAPACITY]; /* why the cache could not be read or written, for a
                                                person; or "" */
 } neap_profile_report;
 
 /*
  * Measures every distinct op of a graph on a backend, each variant, and gives the graph those
- * times and workspaces. Kernels take turns, so that caches are as in a training
- * step. An op's signature (type, attributes, shapes, strides) and the backend's machine line are
- * the key in the cache; what others add to it meanwhile stays, a file of another kind is left as it
- * is. When cancelled the report says so: the graph is as it was, the cache has what was measured.
- * options and report may be NULL.
+ * times and workspaces. Kernels take turns, so that caches are as in a training step. A kernel
+ * whose times differ much is run more often, up to 31 times, and counts by its lower quartile.
+ *
+ * An op's signature (type, attributes, shapes, strides) and the backend's machine line are the key
+ * in the cache. A time that varied by half or more is valid for an hour only. What others add to
+ * the file meanwhile stays; an empty or damaged one is replaced, a file of another kind is left as
+ * it is. When cancelled the report says so: the graph is as it was, the cache has what was
+ * measured. options and report may be NULL.
  */
 NEAP_API neap_status neap_profile(neap_allocator *allocator, neap_graph *graph,
                                   neap_backend *backend, const neap_profile_options *options,
                                   neap_profile_report *report, neap_diag *diag);
+/*
+ * Notes in a cache that the times of a graph's ops on a backend are wrong, as the time of a real
+ * step showed: the next neap_profile measures them again.
+ */
+NEAP_API neap_status neap_profile_doubt(neap_allocator *allocator, const neap_graph *graph,
+                                        neap_backend *backend, const char *cache, neap_diag *diag);
 
 /* ---- Running ---- */
 

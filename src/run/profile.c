@@ -4,7 +4,7 @@
  * In a training step a kernel meets caches that others have used since, and operands of which some
  * were just made. So kernels take turns, a group of them in rounds, on inputs that are written
  * anew before each round. A machine's speed also drifts within seconds, and in rounds that meets
- * all of them alike. Times are medians.
+ * all of them alike. Times are medians, unless the machine is busy.
  */
 #include "base/clock.h"
 #include "base/fail.h"
@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define GROUP          64                  /* kernels that take turns, at most */
 #define GROUP_BYTES    (INT64_C(32) << 20) /* of their operands, unless there is but one */
@@ -23,6 +24,7 @@
 #define MOST_RUNS      31
 #define LEAST_RUNS     3     /* of a slow kernel */
 #define LEAST_MEASURED 0.004 /* seconds of runs that count, unless they are many */
+#define LARGE_SPREAD   0.25  /* a kernel whose times differ more is run more often */
 
 /* A kernel that is being measured. */
 typedef struct sampling {
@@ -161,23 +163,32 @@ static neap_status run_once(const meter *m, const sampling *x, double *seconds)
     return status;
 }
 
+/*
+ * The median, and the distance between the quartiles over it. Where that is large, other programs
+ * had a part of the machine: the lower quartile is then closer to what the kernel takes by itself.
+ */
+static void summarize(const sampling *x, double *seconds, double *spread)
+{
+    double times[MOST_RUNS];
+    size_t n = (size_t)x->count;
+    memcpy(times, x->times, n * sizeof *times);
+    qsort(times, n, sizeof *times, compare_doubles);
+    double median = n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
+    *spread = median > 0 ? (times[(3 * n) / 4] - times[n / 4]) / median : 0;
+    *seconds = *spread > LARGE_SPREAD ? times[n / 4] : median;
+}
+
 static bool wants_more(const meter *m, const sampling *x)
 {
-    int wanted = m->options->repetitions;
+    double seconds, spread;
     if (x->count >= MOST_RUNS)
         return false;
     if (x->count >= LEAST_RUNS && x->total > x->count * m->options->seconds_per_op)
         return false;
-    return x->count < wanted || x->count < 1 || x->total < LEAST_MEASURED;
-}
-
-/* The median, and the distance between the quartiles over it. */
-static void summarize(sampling *x, double *median, double *spread)
-{
-    size_t n = (size_t)x->count;
-    qsort(x->times, n, sizeof *x->times, compare_doubles);
-    *median = n % 2 ? x->times[n / 2] : (x->times[n / 2 - 1] + x->times[n / 2]) / 2;
-    *spread = *median > 0 ? (x->times[(3 * n) / 4] - x->times[n / 4]) / *median : 0;
+    if (x->count < m->options->repetitions || x->count < 1 || x->total < LEAST_MEASURED)
+        return true;
+    summarize(x, &seconds, &spread);
+    return spread > LARGE_SPREAD && x->total < m->options->seconds_per_op;
 }
 
 /* ---- A group of kernels ---- */
@@ -255,7 +266,8 @@ static neap_status note_times(meter *m)
                                .variant = x->variant,
                                .workspace = variant->workspace,
                                .seconds = variant->seconds,
-                               .spread = *spread};
+                               .spread = *spread,
+                               .when = (int64_t)time(NULL)};
         status = neap_profile_cache_put(&m->cache, &entry, m->diag);
     }
     return status;
@@ -322,7 +334,7 @@ static neap_status find_time(meter *m, uint32_t op, uint32_t k)
                                      : neap_profile_cache_find(&m->cache, m->backend->machine,
                                                                m->sign.text, k, variant->workspace);
     m->report.kernels++;
-    if (known) {
+    if (known && neap_profile_entry_holds(known, (int64_t)time(NULL))) {
         variant->seconds = known->seconds;
         m->spreads[item] = known->spread;
         m->done++;
@@ -439,6 +451,8 @@ static void use_cache(meter *m, bool write)
                                : neap_profile_cache_read(&m->cache, path, &trouble);
     if (status != NEAP_OK && !*m->report.cache_trouble)
         snprintf(m->report.cache_trouble, sizeof m->report.cache_trouble, "%s", trouble.message);
+    if (!write)
+        snprintf(m->report.cache_damage, sizeof m->report.cache_damage, "%s", m->cache.damage);
 }
 
 static neap_status profile(meter *m, neap_graph *graph)
@@ -488,6 +502,32 @@ neap_status neap_profile(neap_allocator *allocator, neap_graph *graph, neap_back
     NEAP_DELETE(allocator, GROUP, m.group);
     neap_run_block_destroy(&m.block);
     neap_run_variants_clear(&m.variants);
+    neap_run_specs_clear(&specs);
+    neap_text_clear(&m.sign);
+    neap_profile_cache_clear(&m.cache);
+    return status;
+}
+
+neap_status neap_profile_doubt(neap_allocator *allocator, const neap_graph *graph,
+                               neap_backend *backend, const char *path, neap_diag *diag)
+{
+    allocator = neap_allocator_or_system(allocator);
+    run_specs specs;
+    size_t count = 0;
+    meter m = {.allocator = allocator, .backend = backend, .specs = &specs, .diag = diag};
+    neap_profile_cache_init(&m.cache, allocator);
+    neap_text_init(&m.sign, allocator);
+    neap_status status = neap_run_specs_init(allocator, graph, backend, &specs, diag);
+    if (status == NEAP_OK)
+        status = neap_profile_cache_read(&m.cache, path, diag);
+    for (uint32_t op = 0; op < neap_graph_op_count(graph) && status == NEAP_OK; op++)
+        if (has_kernels(&m, op)) {
+            status = sign(&m, op);
+            if (status == NEAP_OK)
+                count += neap_profile_cache_doubt(&m.cache, backend->machine, m.sign.text);
+        }
+    if (status == NEAP_OK && count > 0)
+        status = neap_profile_cache_write(&m.cache, path, diag);
     neap_run_specs_clear(&specs);
     neap_text_clear(&m.sign);
     neap_profile_cache_clear(&m.cache);

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -88,6 +89,7 @@ neap_status neap_profile_cache_put(profile_cache *cache, const profile_entry *en
         old->workspace = entry->workspace;
         old->seconds = entry->seconds;
         old->spread = entry->spread;
+        old->when = entry->when;
         return NEAP_OK;
     }
     profile_entry copy = *entry;
@@ -98,6 +100,29 @@ neap_status neap_profile_cache_put(profile_cache *cache, const profile_entry *en
     cache->entries[cache->count++] = copy;
     cache->slots[slot] = (uint32_t)cache->count;
     return NEAP_OK;
+}
+
+/* ---- Age ---- */
+
+bool neap_profile_entry_holds(const profile_entry *entry, int64_t now)
+{
+    const double most_spread = 0.5;
+    const int64_t provisional = 3600;
+    return entry->spread <= most_spread || (entry->when <= now && now - entry->when < provisional);
+}
+
+size_t neap_profile_cache_doubt(profile_cache *cache, const char *machine, const char *op)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < cache->count; i++) {
+        profile_entry *entry = &cache->entries[i];
+        if (strcmp(entry->op, op) != 0 || strcmp(entry->machine, machine) != 0)
+            continue;
+        entry->when = 0;
+        entry->spread = entry->spread > 1 ? entry->spread : 1;
+        count++;
+    }
+    return count;
 }
 
 /* ---- Reading ---- */
@@ -140,6 +165,8 @@ static void read_entry(profile_cache *cache, json_reader *r)
             entry.seconds = neap_json_double(r);
         } else if (neap_json_key_is(key, "spread")) {
             entry.spread = neap_json_double(r);
+        } else if (neap_json_key_is(key, "when")) {
+            entry.when = neap_json_i64(r);
         } else {
             neap_json_skip(r, NULL);
         }
@@ -176,6 +203,20 @@ static void read_all(profile_cache *cache, json_reader *r)
     neap_json_end(r);
 }
 
+/* A file that is empty, or begins as ours do: of another kind or version it is not. */
+static bool was_ours(profile_cache *cache, const char *path)
+{
+    static const char BEGIN[] = "{\"neap\": \"profile\", \"version\": 1,";
+    neap_diag ignored;
+    char *text;
+    size_t length;
+    if (neap_file_read(cache->allocator, path, &text, &length, &ignored) != NEAP_OK)
+        return false;
+    bool ours = length == 0 || strncmp(text, BEGIN, sizeof BEGIN - 1) == 0;
+    NEAP_DELETE(cache->allocator, length + 1, text);
+    return ours;
+}
+
 neap_status neap_profile_cache_read(profile_cache *cache, const char *path, neap_diag *diag)
 {
     struct stat facts;
@@ -184,11 +225,16 @@ neap_status neap_profile_cache_read(profile_cache *cache, const char *path, neap
     if (stat(path, &facts) == 0 && !S_ISREG(facts.st_mode)) /* a pipe would be waited for */
         return neap_fail(diag, NEAP_IO, "%s is not an ordinary file", path);
     json_reader r;
-    neap_json_open(&r, cache->allocator, path, diag);
+    neap_diag trouble = {.message = ""};
+    neap_json_open(&r, cache->allocator, path, &trouble);
     read_all(cache, &r);
     neap_status status = r.status;
     neap_json_clear(&r);
-    return status;
+    if (status == NEAP_INVALID && was_ours(cache, path)) {
+        snprintf(cache->damage, sizeof cache->damage, "%s", trouble.message);
+        return NEAP_OK;
+    }
+    return status == NEAP_OK ? NEAP_OK : neap_fail(diag, status, "%s", trouble.message);
 }
 
 /* ---- Writing ---- */
@@ -205,6 +251,10 @@ static void write_entry(const profile_entry *entry, neap_text *text)
     neap_text_double(text, entry->seconds);
     neap_text_puts(text, ", \"spread\": ");
     neap_text_double(text, entry->spread);
+    if (entry->when > 0) {
+        neap_text_puts(text, ", \"when\": ");
+        neap_text_i64(text, entry->when);
+    }
     neap_text_putc(text, '}');
 }
 

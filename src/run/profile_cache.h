@@ -1,12 +1,14 @@
 /*
  * Measured times in a file: {"neap": "profile", "version": 1, "entries": [{"machine": ..., "op":
- * the signature, "variant": 0, "workspace": bytes, "seconds": ..., "spread": ...}, ...]}.
+ * the signature, "variant": 0, "workspace": bytes, "seconds": ..., "spread": ..., "when": seconds
+ * since 1970}, ...]}.
  */
 #ifndef NEAP_RUN_PROFILE_CACHE_H
 #define NEAP_RUN_PROFILE_CACHE_H
 
 #include "base/arena.h"
 
+#include <neap/status.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -15,13 +17,15 @@ typedef struct profile_entry {
     uint32_t variant;
     int64_t workspace;
     double seconds, spread;
+    int64_t when; /* it was measured; 0: not known */
 } profile_entry;
 
 typedef struct profile_cache {
     profile_entry *entries; /* in the order they came */
     size_t count, capacity;
-    uint32_t *slots; /* a hash table of positions + 1; 0: empty */
-    size_t n_slots;  /* a power of two, or 0 */
+    uint32_t *slots;                 /* a hash table of positions + 1; 0: empty */
+    size_t n_slots;                  /* a power of two, or 0 */
+    char damage[NEAP_DIAG_CAPACITY]; /* of the file that was read; "": none */
     neap_arena arena;
     neap_allocator *allocator;
 } profile_cache;
@@ -29,7 +33,11 @@ typedef struct profile_cache {
 void neap_profile_cache_init(profile_cache *cache, neap_allocator *allocator);
 void neap_profile_cache_clear(profile_cache *cache);
 
-/* A missing file is an empty one. On failure the cache has what was read before. */
+/*
+ * A missing file is an empty one. So is one that is empty or was a file of measured times before it
+ * was damaged: the cache has what could be read of it, and `damage` says where it ends. On failure
+ * (a file of another kind, say) the cache has what was read before.
+ */
 neap_status neap_profile_cache_read(profile_cache *cache, const char *path, neap_diag *diag);
 /* Replaces the file atomically, and makes the folder it is in. */
 neap_status neap_profile_cache_write(const profile_cache *cache, const char *path, neap_diag *diag);
@@ -43,5 +51,10 @@ const profile_entry *neap_profile_cache_find(const profile_cache *cache, const c
 /* Adds or replaces; texts are copied. */
 neap_status neap_profile_cache_put(profile_cache *cache, const profile_entry *entry,
                                    neap_diag *diag);
+
+/* Whether the time of an entry is good enough at `now`: one that varied much is for an hour. */
+bool neap_profile_entry_holds(const profile_entry *entry, int64_t now);
+/* Has all variants of an op measured again; how many entries there were. */
+size_t neap_profile_cache_doubt(profile_cache *cache, const char *machine, const char *op);
 
 #endif

@@ -253,21 +253,14 @@ static void threads_have_their_own(void **state)
 
 /* ---- Files that are no such thing ---- */
 
-/* Both commands go on, say it in one line, and leave the file alone. */
+/* Both commands continue, say it in one line, and leave the file alone. */
 static void broken_files(void **state)
 {
     (void)state;
     static const char *const TEXTS[] = {
-        "",
         "my diary\n",
         "{\"neap\": \"graph\", \"version\": 1, \"values\": [], \"ops\": []}\n",
         "{\"neap\": \"profile\", \"version\": 2, \"entries\": []}",
-        "{\"neap\": \"profile\", \"version\": 1, \"entries\": [{\"machine\": \"ref\", \"op\": \"r",
-        "{\"neap\": \"profile\", \"version\": 1, \"entries\": [{}]}",
-        ("{\"neap\": \"profile\", \"version\": 1, \"entries\": [{\"machine\": \"ref\", \"op\": "
-         "\"x\", \"variant\": 0, \"workspace\": 0, \"seconds\": 1e300}]}"),
-        ("{\"neap\": \"profile\", \"version\": 1, \"entries\": [{\"machine\": \"ref\", \"op\": "
-         "\"x\", \"variant\": 0, \"workspace\": -1, \"seconds\": 1}]}"),
     };
     for (size_t i = 0; i < sizeof TEXTS / sizeof TEXTS[0]; i++) {
         static const char *const LINES[] = {
@@ -286,6 +279,97 @@ static void broken_files(void **state)
             expect_text("broken.json", TEXTS[i]);
         }
     }
+}
+
+#define ENTRY(op, seconds, spread)                                                                 \
+    "{\"machine\": \"ref\", \"op\": \"" op                                                         \
+    "\", \"variant\": 0, \"workspace\": 0, \"seconds\": " seconds ", \"spread\": " spread "}"
+
+/* Empty, or once a file of measured times: one line, and the next command has a whole file. */
+static void damaged_files_are_replaced(void **state)
+{
+    (void)state;
+#define PROFILE "{\"neap\": \"profile\", \"version\": 1, \"entries\": ["
+    static const char *const TEXTS[] = {
+        "",
+        PROFILE "{\"machine\": \"ref\", \"op\": \"r",
+        PROFILE "{}]}",
+        PROFILE ENTRY("x", "1e300", "0") "]}",
+        PROFILE ENTRY("kept", "1", "0") ", " ENTRY("x", "-1", "0") "]}",
+    };
+    static const char LINE[] = "profile " LSTM "--profile-cache damaged.json --json";
+    for (size_t i = 0; i < sizeof TEXTS / sizeof TEXTS[0]; i++) {
+        run_result result;
+        put_text("damaged.json", TEXTS[i]);
+        run(LINE, &result);
+        const char *end = strchr(result.err, '\n');
+        if (strncmp(result.err,
+                    "neap: measured times are lost and measured again: damaged.json:", 63) != 0 ||
+            !end || end[1])
+            fail_msg("text %zu: %s", i, result.err);
+        assert_true(json_number(result.out, "measured") > 0);
+        run_result_clear(&result);
+        assert_true(number_of(LINE, "measured") == 0);
+    }
+    char *text = text_of("damaged.json");
+    assert_non_null(strstr(text, "\"op\": \"kept\"")); /* what could be read */
+    free(text);
+}
+
+/* Replaces a number behind each "name": by another. */
+static void change_numbers(const char *file, const char *name, const char *number)
+{
+    char *old = text_of(file), pattern[64];
+    assert_non_null(old);
+    char *changed = malloc(2 * strlen(old) + 1), *to = changed;
+    assert_non_null(changed);
+    snprintf(pattern, sizeof pattern, "\"%s\": ", name);
+    const char *from = old;
+    for (const char *at; (at = strstr(from, pattern)); from = at + strcspn(at, ",}")) {
+        at += strlen(pattern);
+        memcpy(to, from, (size_t)(at - from));
+        to += at - from;
+        memcpy(to, number, strlen(number));
+        to += strlen(number);
+    }
+    memcpy(to, from, strlen(from) + 1);
+    put_text(file, changed);
+    free(changed);
+    free(old);
+}
+
+static void times_that_varied_are_measured_again(void **state)
+{
+    (void)state;
+    static const char LINE[] = "profile " LSTM "--profile-cache varied.json --json";
+    double kernels = number_of(LINE, "kernels");
+    change_numbers("varied.json", "when", "1000000000");
+    change_numbers("varied.json", "spread", "0.2");
+    assert_true(number_of(LINE, "measured") == 0); /* old, but sure */
+    change_numbers("varied.json", "spread", "0.9");
+    assert_true(number_of(LINE, "measured") == kernels);
+    change_numbers("varied.json", "spread", "0.9");
+    assert_true(number_of(LINE, "measured") == 0); /* not again within the hour */
+}
+
+/* A step that takes an eighth of what is predicted, or less. */
+static void wrong_times_are_noticed(void **state)
+{
+    (void)state;
+    static const char LINE[] = "train " LSTM "--profile-cache wrong.json --steps 3 --json";
+    run_result result;
+    double kernels = number_of("profile " LSTM "--profile-cache wrong.json --json", "kernels");
+    change_numbers("wrong.json", "spread", "0.1");
+    change_numbers("wrong.json", "seconds", "5");
+    run(LINE, &result);
+    assert_non_null(strstr(result.err, " that measured kernels predict\nneap: the kernels are "
+                                       "measured again next time; neap profile --fresh does"));
+    run_result_clear(&result);
+    assert_true(number_of("profile " LSTM "--profile-cache wrong.json --json", "measured") ==
+                kernels);
+    run(LINE, &result);
+    assert_true(json_number(result.out, "predicted_time") < 1);
+    run_result_clear(&result);
 }
 
 static void places_that_cannot_be_used(void **state)
@@ -398,6 +482,9 @@ int main(void)
         cmocka_unit_test(other_machines_keep_theirs),
         cmocka_unit_test(threads_have_their_own),
         cmocka_unit_test(broken_files),
+        cmocka_unit_test(damaged_files_are_replaced),
+        cmocka_unit_test(times_that_varied_are_measured_again),
+        cmocka_unit_test(wrong_times_are_noticed),
         cmocka_unit_test(places_that_cannot_be_used),
         cmocka_unit_test(a_full_disk_leaves_the_old_times),
         cmocka_unit_test(where_such_files_belong),
