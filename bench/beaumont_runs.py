@@ -146,17 +146,12 @@ class Planner:
         return words
 
     def ends(self, case):
-        """(the least budget of offloading, what training takes without a plan)
-
-        By `compare`, for `plan` would go on to look for another method that can do with so little.
-        """
+        """(the least budget of offloading, what training takes without a plan)"""
         method = "offload" if "offload" in self.args.methods else self.args.methods[0]
-        plan = plans.compare(case.network, [method], 1 << 20, *self.words(case, [method]))[method]
-        if plan["time"]:  # it fits one MiB
-            return plan["peak_bytes"], plan["natural_peak_bytes"]
-        if not plan.get("least_budget_bytes"):
+        least, natural = plans.ends(case.network, method, *self.words(case, [method]))
+        if not least:
             raise SystemExit(f"{method} does not say what it takes")
-        return min(plan["least_budget_bytes"], plan["natural_peak_bytes"]), plan["natural_peak_bytes"]
+        return min(least, natural), natural
 
     def curve(self, case, methods, budgets):
         """The figures of `neap curve`. A rejected plan ends it: then each method is asked alone, and that one told."""

@@ -149,15 +149,16 @@ def task(network, method, budget, device, limit=None, options=(), label=None):
 def ends(network, device, limit):
     """(the least budget that a plan was found for, what training takes without a plan)
 
-    Methods name the least they can do when given next to nothing. On graphs that are no chains checkmate may do with
-    less than it says, so a lower budget is tried for as long as there is a plan.
+    Given the floor, methods name the least they found. On graphs that are no chains checkmate may do with less than it
+    says, so a lower budget is tried for as long as there is a plan.
     """
     say(f"{network.title} x {network.batch}: the least budget")
     least, natural = math.inf, None
+    floor = solve(network, "store-all", 1000, device).get("floor_bytes", 1000)
     for method in ("checkmate", "rotor", "linear-greedy"):
-        plan = solve(network, method, 1, device, limit)
+        plan = solve(network, method, floor, device, limit)
         natural = plan.get("natural_peak_bytes", natural)
-        least = min(least, plan.get("least_budget_bytes") or math.inf)
+        least = min(least, plan["peak_bytes"] if plan["time"] else plan.get("least_budget_bytes") or math.inf)
     if natural is None or least == math.inf:
         sys.exit(f"{network.model}: no method says what it takes")
     while not network.chain:
@@ -175,6 +176,17 @@ def spread(least, natural, count, first, last):
 
 
 # ---- Figures ----
+
+
+def share_bounds(of_budget, methods):
+    """{budget: {method: plan}}: a bound for plans in a budget holds in every smaller one, and for the other methods,
+    whose bounds speak of the same plans."""
+    best = {"bound_time": None}
+    for budget in sorted(of_budget, reverse=True):
+        found = [of_budget[budget][method] for method in methods]
+        best = max([best, *found], key=lambda plan: plan["bound_time"] or 0)
+        for plan in found:
+            plan.update((key, best[key]) for key in ("bound_time", "bound_scope") if key in best)
 
 
 def geometric_mean(ratios):

@@ -54,6 +54,14 @@ def compare(model, methods, budget, *words, options=()):
     return {figures["method"]: {**figures, "wall_seconds": seconds} for figures in json.loads(printed)}
 
 
+def ends(model, method, *words):
+    """(the least budget that the method is known to have a plan for, or None; what training takes without a plan)"""
+    floor = compare(model, [method], "1B", *words)[method].get("floor_bytes", 1)  # below it no method is asked
+    figures = compare(model, [method], f"{floor}B", *words)[method]
+    least = figures["peak_bytes"] if figures["time"] else figures["least_budget_bytes"]
+    return least, figures["natural_peak_bytes"]
+
+
 def curve(model, methods, budgets, *words):
     """{method: [time, or None where nothing fits, for each budget]}."""
     path = os.path.join(common.BUILD, "curve.csv")
