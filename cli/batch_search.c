@@ -139,7 +139,7 @@ static int check_floor(cli_batch_search *m)
     if (cli_batch_graph(m, 1, &graph, &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
     int64_t bytes = neap_graph_floor_bytes(graph, &op);
-    int code = cli_explain_floor(graph, "even for batch 1, budget", m->budget, bytes, op);
+    int code = cli_explain_floor(graph, "even for batch 1, budget", m->budget, bytes, op, "");
     neap_graph_destroy(graph);
     return code;
 }

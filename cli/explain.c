@@ -9,6 +9,8 @@
 /* Seconds for the search for a method that fits: for each, and in all. */
 static const double EACH_LIMIT = 0.25, ALL_LIMIT = 1;
 
+static const char PEAK_ADVICE[] = "; --method neap --objective peak finds the least that works";
+
 /* What the other methods can do in this budget. */
 typedef struct alternatives {
     const char *fits; /* the fastest with a plan, or NULL */
@@ -120,9 +122,7 @@ int cli_explain(cli_run *run, const cli_result *failed, bool all_tried, neap_tex
     if (failed->budget >= 0 && failed->budget < figures->floor_bytes) {
         add_floor(line, graph, "budget", failed->budget, figures->floor_bytes, figures->floor_op);
         add_store_all(run, failed, line);
-        bool takes = neap_method_takes_constraints(neap_methods_find(failed->method));
-        neap_text_printf(line, "; %s--objective peak finds the least that works",
-                         takes ? "" : "--method neap ");
+        neap_text_puts(line, PEAK_ADVICE);
         return line->status != NEAP_OK ? cli_fail_memory() : CLI_OK;
     }
     run->progress.logs = false; /* what was asked for is over */
@@ -138,14 +138,14 @@ int cli_explain(cli_run *run, const cli_result *failed, bool all_tried, neap_tex
 }
 
 int cli_explain_floor(const neap_graph *graph, const char *what, int64_t budget, int64_t bytes,
-                      uint32_t op)
+                      uint32_t op, const char *advice)
 {
     neap_text line = {0};
     if (budget < 0 || budget >= bytes)
         return CLI_OK;
     add_floor(&line, graph, what, budget, bytes, op);
-    int code =
-        line.status != NEAP_OK ? cli_fail_memory() : cli_fail(CLI_INFEASIBLE, "%s", line.text);
+    int code = line.status != NEAP_OK ? cli_fail_memory()
+                                      : cli_fail(CLI_INFEASIBLE, "%s%s", line.text, advice);
     neap_text_clear(&line);
     return code;
 }
@@ -162,7 +162,7 @@ int cli_explain_floor_unmeasured(const neap_graph *graph, int64_t budget)
                 workspace = floor_op->variants[k].workspace;
         bytes -= workspace;
     }
-    return cli_explain_floor(graph, "budget", budget, bytes, op);
+    return cli_explain_floor(graph, "budget", budget, bytes, op, PEAK_ADVICE);
 }
 
 /* ---- Several methods ---- */
@@ -197,7 +197,7 @@ int cli_explain_all(const cli_loaded *model, const cli_result *results, size_t c
     int64_t budget = largest_budget(results, count);
     uint32_t op;
     int64_t floor_bytes = neap_graph_floor_bytes(model->graph, &op);
-    int code = cli_explain_floor(model->graph, what, budget, floor_bytes, op);
+    int code = cli_explain_floor(model->graph, what, budget, floor_bytes, op, "");
     if (code != CLI_OK)
         return code;
     if (!lowest)

@@ -14,9 +14,10 @@
 int cli_explain(cli_run *run, const cli_result *failed, bool all_tried, neap_text *line);
 
 /* The line and the exit code where a budget is below the bytes that an op needs by proof
-   (neap_graph_floor_bytes); CLI_OK where it is not, or negative. `what` is the budget's name. */
+   (neap_graph_floor_bytes); CLI_OK where it is not, or negative. `what` is the budget's name; the
+   advice ends the line. */
 int cli_explain_floor(const neap_graph *graph, const char *what, int64_t budget, int64_t bytes,
-                      uint32_t op);
+                      uint32_t op, const char *advice);
 /* The same before kernels are measured: their workspaces are not known yet, and not counted. */
 int cli_explain_floor_unmeasured(const neap_graph *graph, int64_t budget);
 
