@@ -190,15 +190,13 @@ const cli_command cli_command_check = {
     .name = "check",
     .operands = "GRAPH PLAN",
     .summary = "judge a plan: is it right, and what does it cost?",
-    .about =
-        "Replays a plan step by step against its graph: every input must be there, every output "
-        "must "
-        "be there at the end, no two live tensors may share an address, and memory may never pass "
-        "the budget (the plan's own unless --budget is given). The judge knows no planner, so "
-        "plans from other programs are as welcome. A plan that is rejected ends with exit status 2 "
-        "and "
-        "the reason.\n\n"
-        "GRAPH is a graph file or a built-in model with the options the plan was made with.",
+    .about = "Replays a plan step by step against its graph. Every input must be in memory when it "
+             "is read, every output must be there at the end, no two live tensors may share an "
+             "address, and memory may never exceed the budget (--budget, or else the plan's own). "
+             "The judge is independent of the planners, so plans from other programs are welcome. "
+             "If the plan is rejected, the exit status is 2 and the message gives the reason.\n\n"
+             "GRAPH is a graph file, or a built-in model with the same options that the plan was "
+             "made with.",
     .examples =
         {
             {"neap check graph.json plan.json", "the verdict, with peak, arena and time"},

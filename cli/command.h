@@ -6,6 +6,7 @@
 
 #include "args.h"
 #include "options.h"
+#include "output.h"
 
 #include <neap/text.h>
 
@@ -15,6 +16,13 @@ typedef struct cli_example {
 } cli_example;
 
 enum { CLI_EXAMPLES = 4 };
+
+typedef struct cli_exit_code {
+    int code;
+    const char *meaning;
+} cli_exit_code;
+
+extern const cli_exit_code cli_exit_codes[CLI_EXIT_CODES];
 
 struct cli_command {
     const char *name;

@@ -57,28 +57,32 @@ static const cli_result *find_best(const comparison *c)
 /* Bounds that speak of fewer than all plans: of which, for each method that has one. */
 static void add_scopes(const comparison *c, neap_text *out)
 {
-    bool any = false;
+    neap_text line = {0};
     for (uint32_t i = 0; i < c->n_done; i++) {
         const cli_result *result = &c->results[i];
         if (!result->plan || result->figures->bound_scope == NEAP_SCOPE_ANY)
             continue;
-        cli_styled(out, CLI_DIM, "%s %s: %s", any ? ";" : "gap: to plans in any order, but for",
-                   result->method, cli_scope_words(result->figures->bound_scope));
-        any = true;
+        neap_text_printf(&line, "%s%s: %s", line.length ? "; " : "gap: to all plans, except ",
+                         result->method, cli_scope_words(result->figures->bound_scope));
     }
-    neap_text_puts(out, any ? "\n" : "");
+    if (line.length > 0) {
+        cli_wrap(out, neap_text_get(&line), 0, 5, (size_t)cli_width());
+        neap_text_puts(out, "\n");
+    }
+    neap_text_clear(&line);
 }
 
 static void add_table(const comparison *c, const cli_result *best, neap_text *out)
 {
-    cli_text natural, budget;
+    cli_text natural, budget, time;
+    const neap_graph *graph = c->model.graph;
     cli_report_title(out, &c->model);
-    cli_bytes(&natural, c->model.natural_peak);
-    if (c->budget >= 0)
-        cli_styled(out, CLI_PLAIN, ", budget %s", cli_bytes(&budget, c->budget));
-    else
-        cli_styled(out, CLI_PLAIN, ", no budget: each method on its own");
-    cli_styled(out, CLI_DIM, " (%s without a plan)", natural.chars);
+    neap_text_puts(out, "\n");
+    cli_styled(out, CLI_PLAIN, "%s%s", c->budget < 0 ? "no budget" : "budget ",
+               c->budget < 0 ? "" : cli_bytes(&budget, c->budget));
+    cli_styled(out, CLI_DIM, "; %s and %s without a plan",
+               cli_bytes(&natural, c->model.natural_peak),
+               cli_seconds(&time, neap_graph_seconds(graph, neap_graph_base_ticks(graph))));
     neap_text_puts(out, "\n\n");
 
     cli_table table;
@@ -150,21 +154,18 @@ const cli_command cli_command_compare = {
     .name = "compare",
     .operands = "MODEL",
     .summary = "all methods side by side at one budget",
-    .about =
-        "Plans MODEL by every method, or by those named, at the same budget, and puts the judge's "
-        "figures side by side: peak and arena (memory with addresses), time, overhead beyond "
-        "running "
-        "every op once, the gap to a time that no plan can beat, and how long planning took. The "
-        "fastest is marked. Without --budget each method shows what it does on its own, and the "
-        "lowest "
-        "peak is marked. With wishes (--objective peak, --keep, --start, ...) only methods that "
-        "take "
-        "them are asked.",
+    .about = "Plans MODEL by every method, or by those that --method names, at the same budget, "
+             "and prints the judge's figures side by side: peak memory, arena (memory with "
+             "addresses), overhead over one run of every op, the gap to a time that no plan can "
+             "beat, and the time that planning took. On a wide terminal and with --json there are "
+             "more. The fastest plan is marked; without --budget, the lowest peak.\n\n"
+             "Constraints (--objective peak, --keep, --start and so on) leave only the methods "
+             "that support them.",
     .examples =
         {
-            {"neap compare resnet50 --batch 64 --budget 45%", "everything neap has, one table"},
+            {"neap compare resnet50 --batch 64 --budget 45%", "all methods in one table"},
             {"neap compare gpt2 --budget 6GiB --method sqrt,greedy,revolve", "three of them"},
-            {"neap compare graph.json --budget 8GiB --json", "an array, one object a method"},
+            {"neap compare graph.json --budget 8GiB --json", "an array with one object per method"},
         },
     .groups = CLI_GROUPS_MODEL | CLI_GROUPS_PLAN | CLI_GROUP_BUDGET | CLI_GROUP_OBJECTIVE |
               CLI_GROUP_JSON,

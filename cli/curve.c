@@ -199,8 +199,8 @@ static void add_table(const curve *c, neap_text *out)
     static const size_t NAME_WIDTH = 15, COLUMN_WIDTH = 10;
     cli_text natural;
     cli_report_title(out, &c->model);
-    cli_styled(out, CLI_PLAIN, ", overhead by budget");
-    cli_styled(out, CLI_DIM, " (%s without a plan; - does not fit)",
+    neap_text_puts(out, "\noverhead by budget");
+    cli_styled(out, CLI_DIM, "; %s without a plan; - does not fit",
                cli_bytes(&natural, c->model.natural_peak));
     neap_text_puts(out, "\n");
     /* as many columns side by side as a terminal has room for */
@@ -346,21 +346,18 @@ const cli_command cli_command_curve = {
     .name = "curve",
     .operands = "MODEL",
     .summary = "what each budget costs: overhead against memory",
-    .about =
-        "Plans MODEL by every method, or by those named, at a range of budgets, and shows what "
-        "less "
-        "memory costs in time: the overhead beyond running every op once. Budgets are a list, or "
-        "points evenly spaced between two; percentages are of what training needs without a plan. "
-        "More memory never costs more: where a method does worse with it, the plan for less is "
-        "taken. --time-limit is for a point; what easy ones leave goes to the others. --csv has "
-        "all "
-        "figures, --svg a picture.",
+    .about = "Plans MODEL by every method, or by those that --method names, at several budgets, "
+             "and prints what less memory costs in time: the overhead over one run of every op. "
+             "Budgets are a list, or evenly spaced between two sizes; percentages are of what the "
+             "step needs without a plan. A larger budget never costs more: where a method's plan "
+             "for it is slower, the plan for the smaller budget is used. Time that one budget "
+             "leaves unused goes to the others. --csv has all figures, --svg a picture.",
     .examples =
         {
             {"neap curve vgg16 --method sqrt,greedy --svg vgg16.svg", "two curves as a picture"},
             {"neap curve resnet50 --batch 64 --from 30% --points 5", "five budgets, every method"},
             {"neap curve graph.json --budgets 4GiB,6GiB,8GiB --csv points.csv",
-             "these budgets, for a plot of your own"},
+             "three budgets, as data for your own plot"},
         },
     .groups = CLI_GROUPS_MODEL | CLI_GROUPS_PLAN | CLI_GROUP_CURVE | CLI_GROUP_JSON,
     .least_operands = 1,

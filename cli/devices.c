@@ -174,14 +174,12 @@ const cli_command cli_command_devices = {
     .name = "devices",
     .operands = "[NAME]",
     .summary = "list the devices whose times a graph can have",
-    .about =
-        "Lists the devices that --device knows. An op takes the longer of its arithmetic and its "
-        "memory traffic at the share of the device's peaks that kernels reach, and a launch "
-        "besides; the device \"flops\" counts arithmetic alone, a second for 10^12 operations, and "
-        "\"unit\" gives every op one second. Add yours, or correct one of "
-        "these, "
-        "in a file for --devices or NEAP_DEVICES (several, with colons between them). Measured "
-        "times come in a graph file instead.",
+    .about = "Lists the devices for --device. An op takes the longer of its arithmetic and its "
+             "memory traffic, at the fraction of the device's peak rates that kernels reach, plus "
+             "the time of a launch. Device flops counts only arithmetic, 1 s for 10^12 operations; "
+             "device unit gives every op 1 s. To add a device or correct one of these, write a "
+             "file for --devices or NEAP_DEVICES (several paths, separated by colons). Measured "
+             "times come in a graph file instead.",
     .examples =
         {
             {"neap devices", "all of them"},

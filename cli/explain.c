@@ -126,6 +126,7 @@ int cli_explain(cli_run *run, const cli_result *failed, bool all_tried, neap_tex
         return line->status != NEAP_OK ? cli_fail_memory() : CLI_OK;
     }
     run->progress.logs = false; /* what was asked for is over */
+    run->progress.purpose = "no plan; looking for a method that has one";
     int code = all_tried ? CLI_OK : try_others(run, failed, &found);
     if (code != CLI_OK)
         return code;

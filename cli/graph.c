@@ -257,18 +257,16 @@ const cli_command cli_command_graph = {
     .name = "graph",
     .operands = "MODEL",
     .summary = "describe a training graph, or write it to a file",
-    .about =
-        "Builds the training graph of a built-in network, forward and backward, with the time each "
-        "op "
-        "takes on a device; or reads one from a file. Without -o a summary is printed: how large "
-        "it is, where its bytes are, and what training needs without a plan (percentages of "
-        "--budget refer to that). With -o the graph is written as JSON, which every command takes "
-        "as MODEL and which other programs may read and change.",
+    .about = "Builds the training graph of a built-in network, forward and backward, with the time "
+             "that each op takes on a device, or reads a graph from a file. Without -o it prints a "
+             "summary: the sizes of the graph, where its bytes are, and what a step needs without "
+             "a plan, which percentages of --budget refer to. With -o it writes the graph as JSON, "
+             "which every command takes as MODEL and other programs can read and change.",
     .examples =
         {
             {"neap graph resnet50 --batch 64", "what it takes to train"},
             {"neap graph gpt2 --dtype bf16 --device a100 -o gpt2.json", "a file with A100 times"},
-            {"neap graph measured.json --json", "a graph of your own, summarized for a script"},
+            {"neap graph measured.json --json", "a summary of your own graph, for a script"},
         },
     .groups = CLI_GROUPS_MODEL | CLI_GROUP_GRAPH_OUT | CLI_GROUP_JSON,
     .least_operands = 1,

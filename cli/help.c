@@ -14,16 +14,25 @@ const cli_command *const cli_commands[] = {
 };
 
 static const char ABOUT[] =
-    "Give neap a network and a memory budget in bytes. It decides what to "
-    "keep, what to recompute and "
-    "what to move to host memory, gives every tensor an address, has an "
-    "independent judge replay the "
-    "result, says how far that is from the best possible, and trains by it.";
+    "Give neap a network and a memory budget in bytes. It decides what to keep, what to recompute "
+    "and what to move to host memory, gives every tensor an address, has an independent judge "
+    "replay the plan, tells how far it is from the optimum, and trains by it.";
+
+const cli_exit_code cli_exit_codes[CLI_EXIT_CODES] = {
+    {CLI_OK, "success"},
+    {CLI_FAILED, "a failed --verify, output that cannot be written, out of memory, or an internal "
+                 "error"},
+    {CLI_BAD_INPUT, "bad input: an unknown command or option, a value or combination that is not "
+                    "allowed, a file that cannot be read or is malformed, or a plan that check "
+                    "rejects"},
+    {CLI_INFEASIBLE, "no plan fits the budget; the message names a budget or a method that works"},
+    {CLI_STOPPED, "the time limit or Ctrl-C came before the result was complete"},
+};
 
 static const cli_example TRY[] = {
     {"neap plan resnet50 --batch 64 --budget 45% --chart",
-     "train in 45% of the memory, and see where it goes"},
-    {"neap compare gpt2 --budget 60%", "every published method on one network"},
+     "plan for 45% of the memory, and see where it goes"},
+    {"neap compare gpt2 --budget 60%", "all methods on one network"},
     {"neap models", "the networks that come with neap"},
 };
 
@@ -88,7 +97,11 @@ void cli_help_overview(neap_text *out)
 
     add_examples(out, "Try", TRY, sizeof TRY / sizeof TRY[0]);
     add_heading(out, "Exit status");
-    neap_text_puts(out, "  0 done; 2 bad input; 3 no plan in this budget; 1 anything else\n");
+    for (size_t i = 0; i < CLI_EXIT_CODES; i++) {
+        neap_text_printf(out, "  %d  ", cli_exit_codes[i].code);
+        cli_wrap(out, cli_exit_codes[i].meaning, 5, 5, (size_t)cli_width());
+        neap_text_puts(out, "\n");
+    }
 }
 
 /* Where the list of options stands. */

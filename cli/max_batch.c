@@ -53,18 +53,18 @@ static void add_row(cli_table *table, const char *method, const cli_batch_row *r
 static void add_table(const cli_batch_search *m, neap_text *out)
 {
     static const cli_column COLUMNS[] = {
-        {"method", false, false}, {"batch", true, false},  {"to store-all", true, false},
-        {"peak", true, false},    {"arena", true, false},  {"overhead", true, false},
-        {"proven", false, false}, {"solves", true, false}, {"solved in", true, false}};
+        {"method", false, false}, {"batch", true, false}, {"to store-all", true, false},
+        {"peak", true, true},     {"arena", true, false}, {"overhead", true, false},
+        {"proven", false, false}, {"solves", true, true}, {"solved in", true, false}};
     const cli_batch_row *best = cli_batch_search_best(m);
     double extra = m->settings->extra_forward;
     cli_text budget;
     cli_styled(out, CLI_BOLD, "%s", model_name(m));
     if (m->model.device)
         cli_styled(out, CLI_DIM, " on %s", m->model.device->name);
-    cli_styled(out, CLI_PLAIN, ", the largest batch in %s", cli_bytes(&budget, m->budget));
+    neap_text_printf(out, "\nlargest batch in %s", cli_bytes(&budget, m->budget));
     if (extra >= 0)
-        cli_styled(out, CLI_DIM, " (at most %.4g forward pass%s more than every op once)", extra,
+        cli_styled(out, CLI_DIM, ", with at most %.4g forward pass%s of extra time", extra,
                    extra > 1 ? "es" : "");
     neap_text_puts(out, "\n\n");
     cli_table table;
@@ -72,7 +72,7 @@ static void add_table(const cli_batch_search *m, neap_text *out)
     for (uint32_t i = 0; i < m->n_done; i++)
         add_row(&table, m->methods.names[i], &m->rows[i], best == &m->rows[i]);
     cli_table_finish(&table, out);
-    cli_styled(out, CLI_DIM, "proven: whose plans cannot do the next batch.%s",
+    cli_styled(out, CLI_DIM, "proven: for which plans the next batch is ruled out.%s",
                best ? " * the largest" : "");
     neap_text_puts(out, "\n");
 }
@@ -189,26 +189,24 @@ const cli_command cli_command_max_batch = {
     .operands = "MODEL",
     .summary = "the largest batch that trains within a budget",
     .about =
-        "Finds, by each method, the largest batch of MODEL that trains within --budget and at most "
-        "one forward pass longer than running every op once (--extra-forward). Each batch that is "
-        "tried is built, planned and judged. The answer is a batch with such a plan, where the "
-        "next "
-        "one has none; \"proven\" says of whose plans that is certain: of this method's, of all "
-        "there are, or of none, when time was up. Without --method all are asked; the time limit "
-        "is "
-        "for all batches that one method tries.\n\n"
-        "MODEL is a built-in network (neap models) or a graph file. A file has one batch, which "
-        "--batch-of names: parameters and their gradients keep their sizes, other sizes and all "
-        "times grow with the batch. If not even batch 1 fits, the exit status is 3 and the message "
-        "says what would.",
+        "Finds the largest batch of MODEL that trains within --budget, with a step that takes "
+        "at most one forward pass longer than one run of every op (--extra-forward). Each "
+        "batch that is tried is built, planned and judged. The result is a batch with such a "
+        "plan, where the next batch has none. \"proven\" says for which plans that is certain: "
+        "those of this method, those of all methods, or no, if the time limit stopped the "
+        "search. The time limit is for all batches that one method tries.\n\n"
+        "MODEL is a built-in network (neap models) or a graph file. A file is made for one "
+        "batch, which --batch-of gives: parameters and their gradients keep their sizes, "
+        "other sizes and all times scale with the batch. If not even batch 1 fits, the exit "
+        "status is 3 and the message names a budget that works.",
     .examples =
         {
-            {"neap max-batch vgg19 --budget 16GB --device flops",
+            {"neap max-batch vgg19 --budget 16GB --device flops --method all",
              "all methods, costs in FLOPs, as in Checkmate's figure 6"},
             {"neap max-batch unet --image 416x608 --budget 16GB --method rotor,greedy",
-             "two of them, on an H200's times"},
+             "two methods, with the times of an H200"},
             {"neap max-batch graph.json --batch-of 32 --budget 8GiB --json",
-             "a graph of your own, made for a batch of 32"},
+             "your own graph, made for a batch of 32"},
         },
     .groups = (CLI_GROUPS_MODEL & ~(unsigned)CLI_GROUP_BATCH) | CLI_GROUP_LINK |
               CLI_GROUP_MAX_BATCH | CLI_GROUP_BATCHES | CLI_GROUP_SOLVE | CLI_GROUP_JSON,

@@ -41,7 +41,7 @@ static int profile(const cli_settings *settings, cli_loaded *model, cli_progress
     if (*measured->profile.cache_trouble)
         cli_fail(CLI_OK, "measured times are not kept: %s", measured->profile.cache_trouble);
     if (measured->profile.interrupted)
-        return cli_fail(CLI_FAILED, "interrupted while measuring kernels%s",
+        return cli_fail(CLI_STOPPED, "interrupted while measuring kernels%s",
                         *measured->profile.cache_trouble ? ""
                         : has_cache ? "; the times of those that were measured are kept"
                                     : "; without a --profile-cache nothing is kept");

@@ -58,32 +58,24 @@ static void list_methods(neap_text *out)
     neap_text_puts(out, "\n");
 }
 
-static void add_options(const neap_method *method, neap_text *out)
+/* "--option effort=N", and below it what it means, its bounds and its default. */
+static void add_option(const neap_option *option, neap_text *out)
 {
-    static const cli_column COLUMNS[] = {{"option", false, false},
-                                         {"default", true, false},
-                                         {"from", true, false},
-                                         {"to", true, false},
-                                         {"", false, false}};
-    cli_table table;
-    cli_table_init(&table, COLUMNS, 5, 2);
-    for (uint32_t i = 0; i < neap_method_option_count(method); i++) {
-        const neap_option *option = neap_method_option_at(method, i);
-        cli_cell(&table, CLI_PLAIN, "--option %s=%s", option->name,
-                 option->type == NEAP_OPTION_CHOICE ? option->choices : "N");
-        if (option->type == NEAP_OPTION_CHOICE) {
-            cli_cell(&table, CLI_PLAIN, "%.*s", (int)strcspn(option->choices, "|"),
-                     option->choices);
-            cli_cell(&table, CLI_PLAIN, "%s", "");
-            cli_cell(&table, CLI_PLAIN, "%s", "");
-        } else {
-            cli_cell(&table, CLI_PLAIN, "%.10g", option->default_value);
-            cli_cell(&table, CLI_PLAIN, "%.10g", option->least);
-            cli_cell(&table, CLI_PLAIN, "%.10g", option->most);
-        }
-        cli_cell(&table, CLI_DIM, "%s", option->meaning);
-    }
-    cli_table_finish(&table, out);
+    static const size_t INDENT = 6;
+    bool is_choice = option->type == NEAP_OPTION_CHOICE;
+    neap_text text = {0};
+    neap_text_printf(out, "  --option %s=%s\n", option->name, is_choice ? option->choices : "N");
+    neap_text_puts(&text, option->meaning);
+    if (is_choice)
+        neap_text_printf(&text, " [default: %.*s]", (int)strcspn(option->choices, "|"),
+                         option->choices);
+    else
+        neap_text_printf(&text, "; from %.10g to %.10g [default: %.10g]", option->least,
+                         option->most, option->default_value);
+    neap_text_repeat(out, ' ', INDENT);
+    cli_wrap(out, neap_text_get(&text), INDENT, INDENT, (size_t)cli_width());
+    neap_text_puts(out, "\n");
+    neap_text_clear(&text);
 }
 
 static void describe(const neap_method *method, neap_text *out)
@@ -95,9 +87,10 @@ static void describe(const neap_method *method, neap_text *out)
     neap_text_puts(out, "\n  ");
     cli_wrap(out, neap_method_source(method), 2, 2, width);
     neap_text_puts(out, "\n\n");
-    if (neap_method_option_count(method) > 0)
-        add_options(method, out);
-    else
+    uint32_t count = neap_method_option_count(method);
+    for (uint32_t i = 0; i < count; i++)
+        add_option(neap_method_option_at(method, i), out);
+    if (count == 0)
         neap_text_puts(out, "  It has no options.\n");
 }
 
@@ -134,11 +127,9 @@ const cli_command cli_command_methods = {
     .name = "methods",
     .operands = "[NAME]",
     .summary = "list the planning methods, or describe one",
-    .about = "Lists the methods that can plan, for --method. All take the same "
-             "graphs, are "
-             "judged by the same judge and end in the same kind of plan. With a NAME: the paper it "
-             "comes "
-             "from, and its options, which --option sets.",
+    .about = "Lists the planning methods for --method. All take the same graphs, are judged by the "
+             "same judge and return the same kind of plan. With a NAME, gives the paper that the "
+             "method comes from and its options, which --option sets.",
     .examples =
         {
             {"neap methods", "all of them"},

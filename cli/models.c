@@ -221,11 +221,11 @@ const cli_command cli_command_models = {
     .name = "models",
     .operands = "[NAME]",
     .summary = "list the built-in networks, or describe one",
-    .about = "Lists the networks that neap builds itself: parameters in millions, "
-             "multiply-accumulates of "
-             "the forward pass for one sample in billions, ops of the whole training step, and the "
-             "memory that training one batch takes without a plan, at default sizes. With a NAME: "
-             "what sizes that network takes, with their bounds and defaults.",
+    .about = "Lists the built-in networks with their default sizes: millions of parameters, "
+             "billions of multiply-accumulates in the forward pass of one sample (GMAC), ops in "
+             "the training step, and the memory that a step needs without a plan. A narrow "
+             "terminal leaves out GMAC and ops. With a NAME, describes that network and the sizes "
+             "it takes, with their bounds and defaults.",
     .examples =
         {
             {"neap models", "all of them"},

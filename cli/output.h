@@ -12,13 +12,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How the process ends. */
+/* The exit status; the table in help.c says what each means. */
 enum {
-    CLI_OK = 0,         /* a plan, or whatever was asked for */
-    CLI_FAILED = 1,     /* no memory, output that cannot be written, a fault of neap's own */
-    CLI_BAD_INPUT = 2,  /* a wrong option, an unreadable or broken file, a plan that is rejected */
-    CLI_INFEASIBLE = 3, /* no plan in this budget */
-    CLI_STOPPED = 4     /* the time limit or Ctrl-C came before the answer */
+    CLI_OK = 0,
+    CLI_FAILED = 1,
+    CLI_BAD_INPUT = 2,
+    CLI_INFEASIBLE = 3,
+    CLI_STOPPED = 4,
+    CLI_EXIT_CODES
 };
 
 /* ---- Errors ---- */

@@ -1,8 +1,8 @@
 /*
- * values.h - option values as numbers. Each returns false for anything that is not wholly one.
+ * parse_values.h - parses option values. Each function returns false for any other text.
  */
-#ifndef NEAP_CLI_VALUES_H
-#define NEAP_CLI_VALUES_H
+#ifndef NEAP_CLI_PARSE_VALUES_H
+#define NEAP_CLI_PARSE_VALUES_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -107,6 +107,7 @@ static int add_chart(const cli_planning *p, neap_text *out)
         return cli_fail_diag(&diag);
     neap_chart_options options;
     neap_chart_options_init(&options);
+    options.width = cli_width() - 10; /* the scale of bytes stands beside the plot */
     options.color = cli_colors();
     options.unicode = cli_unicode();
     options.budget = p->budget;
@@ -251,28 +252,24 @@ const cli_command cli_command_plan = {
     .name = "plan",
     .operands = "MODEL",
     .summary = "fit a training step into a memory budget",
-    .about =
-        "Decides what to keep, what to recompute and what to move so that one training step of "
-        "MODEL "
-        "fits into --budget, and says what that costs: the overhead is time beyond running every "
-        "op once, the bound a time that no plan in this budget can beat. Every plan is replayed by "
-        "an independent judge, and every tensor has an address, so that the budget is the "
-        "memory really taken.\n\n"
-        "MODEL is a built-in network (neap models) or a graph file; - is standard input. Ctrl-C "
-        "ends "
-        "the search and keeps the best plan so far; --log shows how it goes. --objective peak "
-        "plans "
-        "for the least memory whatever the time, --objective batch for the largest batch in the "
-        "budget. If nothing fits, the exit status is 3 and the "
-        "message says what would.",
+    .about = "Decides what to keep, what to recompute and what to move to host memory, so that one "
+             "training step of MODEL fits in --budget, and prints what that costs. The overhead is "
+             "the time beyond one run of every op; the bound is a time that no plan in this budget "
+             "can beat. Every plan is replayed by an independent judge, and every tensor has an "
+             "address, so the budget covers all the memory that the step takes.\n\n"
+             "MODEL is a built-in network (neap models) or a graph file; - is standard input. Of "
+             "several methods, the best plan is kept. Ctrl-C ends the search and keeps the best "
+             "plan so far; --log shows its progress. --objective peak asks for the least memory "
+             "whatever the time, --objective batch for the largest batch in the budget. If nothing "
+             "fits, the exit status is 3 and the message names a budget or a method that works.",
     .examples =
         {
             {"neap plan resnet50 --batch 64 --budget 45% --chart",
-             "the fastest plan in 45% of what training needs, and memory over time"},
+             "the fastest plan in 45% of the memory, and a chart of it"},
             {"neap plan gpt2 --seq 1024 --budget 6GiB --method sqrt -o plan.json",
-             "by one method, written for a program that runs it"},
+             "by one method, to a file"},
             {"neap plan graph.json --budget 8GiB --link 12.2GB/s --json",
-             "a graph of your own, with transfers to the host, for a script"},
+             "your own graph, with transfers to host memory, for a script"},
             {"neap plan vgg16 --budget 8GiB --objective batch --method rotor -o plan.json",
              "the largest batch in 8 GiB, and its plan"},
         },

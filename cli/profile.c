@@ -184,12 +184,12 @@ const cli_command cli_command_profile = {
     .name = "profile",
     .operands = "MODEL",
     .summary = "measure a network's kernels on this machine",
-    .about =
-        "Runs every distinct op of MODEL on a backend, each variant of it, and says how long they "
-        "take: the median of several runs after a warm-up, kernels taking turns as in a training "
-        "step. With -o the training graph is written with these times and the workspaces the "
-        "kernels ask for, and every other command takes it as MODEL. Times are kept by op and "
-        "machine, so that the next network measures only what is new; Ctrl-C loses nothing.",
+    .about = "Runs every distinct op of MODEL on a backend, in each of its variants, and prints "
+             "how long it takes: the median of several runs after a warm-up, with kernels taking "
+             "turns as in a training step. With -o it writes the training graph with these times "
+             "and the workspaces of the kernels; every other command takes that file as MODEL. "
+             "Times are kept per op and machine, so the next network measures only what is new, "
+             "and Ctrl-C loses nothing.",
     .examples =
         {
             {"neap profile resnet50 --batch 16", "where a training step spends its time"},

@@ -41,53 +41,87 @@ static bool cancelled(neap_progress *base)
     return cli_interrupted();
 }
 
-enum { BAR_WIDTH = 20 };
+enum { BAR_WIDTH = 10 };
 
-/* "[=========           ] 45%" */
-static void add_bar(double fraction, neap_text *line)
+/* "  [=====     ] 45%" */
+static const char *show_bar(cli_text *text, double fraction)
 {
     double share = fraction < 1 ? fraction : 1;
-    size_t filled = (size_t)(share * BAR_WIDTH);
-    neap_text_puts(line, "  [");
-    neap_text_repeat(line, '=', filled);
-    neap_text_repeat(line, ' ', BAR_WIDTH - filled);
-    neap_text_printf(line, "] %.0f%%", 100 * share);
+    char bar[BAR_WIDTH + 1];
+    for (int i = 0; i < BAR_WIDTH; i++)
+        bar[i] = i < (int)(share * BAR_WIDTH) ? '=' : ' ';
+    bar[BAR_WIDTH] = '\0';
+    return cli_format(text, "[%s] %.0f%%", bar, 100 * share);
 }
 
-/* "[3/12] sqrt: layout  [=========           ] 45%  best 1.23 s  bound 1.11 s  12.0 s" */
+/* Adds a piece of the line where there is room for all of it. */
+static void add_piece(neap_text *line, size_t width, const char *piece)
+{
+    if (cli_text_width(neap_text_get(line)) + 2 + cli_text_width(piece) < width)
+        neap_text_printf(line, "  %s", piece);
+}
+
+/* "[3/12] sqrt, budget 2.59 GiB: planning" */
+static void add_activity(const cli_progress *progress, const neap_progress_event *event,
+                         neap_text *line)
+{
+    if (progress->purpose)
+        neap_text_printf(line, "%s: ", progress->purpose);
+    if (progress->total > 1)
+        neap_text_printf(line, "[%u/%u] ", progress->done + 1, progress->total);
+    neap_text_puts(line, progress->label ? progress->label : "");
+    if (event && event->part)
+        neap_text_printf(line, ", %s", event->part);
+    if (event && event->phase && (!progress->label || strcmp(event->phase, progress->label) != 0))
+        neap_text_printf(line, "%s%s", progress->label ? ": " : "", event->phase);
+}
+
+/* "[3/12] sqrt: planning  12 s  best 1.23 s  bound 1.11 s  [====      ] 45%  (Ctrl-C stops)": what
+   does not fit in the terminal is left out. */
 static void compose(const cli_progress *progress, const neap_progress_event *event, double elapsed,
                     neap_text *line)
 {
-    cli_text text;
-    if (progress->total > 1)
-        neap_text_printf(line, "[%u/%u] ", progress->done + 1, progress->total);
-    if (progress->label)
-        neap_text_puts(line, progress->label);
-    if (event && event->phase && (!progress->label || strcmp(event->phase, progress->label) != 0))
-        neap_text_printf(line, "%s%s", progress->label ? ": " : "", event->phase);
-    if (event && event->fraction >= 0)
-        add_bar(event->fraction, line);
-    if (event && event->best_time >= 0)
-        neap_text_printf(line, "  best %s", cli_seconds(&text, event->best_time));
+    cli_text text, time;
+    size_t width = (size_t)cli_terminal_width(STDERR_FILENO);
+    bool has_best = event && event->best_time >= 0;
+    add_activity(progress, event, line);
+    add_piece(line, width, cli_format(&text, "%.0f s", elapsed));
+    if (has_best)
+        add_piece(line, width, cli_format(&text, "best %s", cli_seconds(&time, event->best_time)));
     if (event && event->bound_time >= 0)
-        neap_text_printf(line, "  bound %s", cli_seconds(&text, event->bound_time));
-    neap_text_printf(line, "  %.0f s", elapsed);
-    neap_text_puts(line, cli_interrupted() ? "  stopping" : "  (Ctrl-C keeps the best so far)");
+        add_piece(line, width,
+                  cli_format(&text, "bound %s", cli_seconds(&time, event->bound_time)));
+    if (event && event->fraction >= 0)
+        add_piece(line, width, show_bar(&text, event->fraction));
+    add_piece(line, width,
+              cli_interrupted() ? "stopping"
+              : has_best        ? "(Ctrl-C keeps the best plan so far)"
+                                : "(Ctrl-C stops)");
+}
+
+/* Ten times a second, and where another phase begins: what the line says must stay true. */
+static bool is_due(const cli_progress *progress, const char *phase, double now)
+{
+    bool same = phase == progress->phase ||
+                (phase && progress->phase && strcmp(phase, progress->phase) == 0);
+    return progress->shown < 0 || now - progress->shown >= 0.1 || !same;
 }
 
 static void show(cli_progress *progress, const neap_progress_event *event)
 {
     double now = cli_clock();
-    if (!progress->on_terminal || now - progress->begin < 1 ||
-        (progress->shown >= 0 && now - progress->shown < 0.1))
+    const char *phase = event ? event->phase : NULL;
+    if (!progress->on_terminal || now - progress->begin < 1 || !is_due(progress, phase, now))
         return;
     neap_text line = {0};
     compose(progress, event, now - progress->begin, &line);
     if (line.status == NEAP_OK) /* cut at the terminal's width, or its end would stay behind */
-        fprintf(stderr, "\r%.*s\033[K", cli_terminal_width(STDERR_FILENO) - 1, line.text);
+        fprintf(stderr, "\r%.*s\033[K", cli_terminal_width(STDERR_FILENO) - 1,
+                neap_text_get(&line));
     fflush(stderr);
     neap_text_clear(&line);
     progress->shown = now;
+    progress->phase = phase;
 }
 
 /* "[3/12] sqrt, budget 2.59 GiB", as far as there is more than one. */
@@ -95,11 +129,10 @@ static void name_section(const cli_progress *progress, const neap_progress_event
                          neap_text *title)
 {
     bool several = progress->total > 1;
-    bool phased = event->phase && progress->label && strcmp(event->phase, progress->label) != 0;
     if (several)
         neap_text_printf(title, "[%u/%u] %s", progress->done + 1, progress->total, progress->label);
-    if (phased)
-        neap_text_printf(title, "%s%s", several ? ", " : "", event->phase);
+    if (event->part)
+        neap_text_printf(title, "%s%s", several ? ", " : "", event->part);
 }
 
 static void write_log(cli_progress *progress, const neap_progress_event *event)
@@ -135,7 +168,7 @@ static void catch_interrupts(void)
     action.sa_flags = (int)(SA_RESETHAND | SA_RESTART);
     for (int i = 0; i < N_SIGNALS; i++) {
         sigaction(SIGNALS[i], &action, &old_actions[i]);
-        if (old_actions[i].sa_handler == SIG_IGN) /* a caller's wish, such as nohup's */
+        if (old_actions[i].sa_handler == SIG_IGN) /* as the caller set it: nohup */
             sigaction(SIGNALS[i], &old_actions[i], NULL);
     }
 }

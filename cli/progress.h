@@ -18,19 +18,21 @@ typedef struct cli_progress {
     double begin; /* when the work began */
     double shown; /* when the line was last written; negative: there is none */
     bool on_terminal;
-    const char *label;    /* a method, or NULL */
+    const char *purpose;  /* of all that follows, where it is not what was asked for; or NULL */
+    const char *label;    /* a method, or what is being done; NULL: none */
+    const char *phase;    /* in the line as shown; of an event, whose texts are constants */
     uint32_t done, total; /* parts of the work; total 0: it has none */
     bool logs;
     cli_solve_log log;
 } cli_progress;
 
-/* Begins to listen for Ctrl-C. May be nested: the outermost does the listening. */
+/* Begins to catch Ctrl-C. May be nested: the outermost catches it. */
 void cli_progress_begin(cli_progress *progress);
 /* Keeps a log of the search. base_time: every op once, in seconds; 0: unknown. */
 void cli_progress_log(cli_progress *progress, double base_time);
 /* Says what comes next: part `done` of `total`. */
 void cli_progress_part(cli_progress *progress, const char *label, uint32_t done, uint32_t total);
-/* Takes the line away and stops listening. */
+/* Clears the line and stops catching Ctrl-C. */
 void cli_progress_end(cli_progress *progress);
 
 /* Was there a Ctrl-C? */

@@ -99,7 +99,7 @@ static int make_plan(training *t)
     if (!p->result.plan)
         return cli_planning_fail(p);
     if (cli_interrupted())
-        return cli_fail(CLI_FAILED, "interrupted while planning; nothing was trained");
+        return cli_fail(CLI_STOPPED, "interrupted while planning; nothing was trained");
     t->plan = p->result.plan;
     t->predicted = p->result.figures->time;
     t->peak = p->result.figures->peak_bytes;
@@ -152,7 +152,7 @@ static void add_memory(const training *t, cli_table *table)
     if (neap_runner_host_bytes(neap_trainer_runner(t->trainer)) > 0)
         cli_fact(table, "host", CLI_PLAIN,
                  cli_bytes(&text, neap_runner_host_bytes(neap_trainer_runner(t->trainer))),
-                 "for what is moved away and back");
+                 "for tensors that are moved out and back");
 }
 
 static int say_plan(const training *t)
@@ -378,7 +378,7 @@ static int finish(const training *t, neap_text *out)
         add_summary(t, out);
     if (left(t) <= 0)
         return CLI_OK;
-    return cli_fail(CLI_FAILED, "interrupted after step %lld of %lld%s%s",
+    return cli_fail(CLI_STOPPED, "interrupted after step %lld of %lld%s%s",
                     (long long)(t->first + t->done), (long long)t->settings.steps,
                     t->settings.save && t->done > 0 ? "; --resume continues from " : "",
                     t->settings.save && t->done > 0 ? t->settings.save : "");
@@ -455,13 +455,13 @@ static int verify(training *t, cli_progress *progress, neap_text *out)
                           t->settings.steps, &progress->base, &report, &diag) != NEAP_OK)
         return fail_run(&diag);
     if (report.interrupted && report.steps == 0)
-        return cli_fail(CLI_FAILED, "interrupted before a step was compared");
+        return cli_fail(CLI_STOPPED, "interrupted before a step was compared");
     if (t->settings.json)
         add_verdict_json(&report, out);
     else
         add_verdict(&report, out);
     if (report.interrupted)
-        return cli_fail(CLI_FAILED, "interrupted: %lld of %lld steps were compared",
+        return cli_fail(CLI_STOPPED, "interrupted: %lld of %lld steps were compared",
                         (long long)report.steps, (long long)t->settings.steps);
     if (!report.equal)
         return cli_fail(CLI_FAILED, "step %lld: %s differs; please report it",
@@ -586,7 +586,7 @@ static int prepare(training *t, cli_progress *progress)
 static int run_train(const cli_settings *settings, neap_text *out)
 {
     training t = {.settings = *settings};
-    cli_progress whole, progress; /* the first so that Ctrl-C is heard between the parts, too */
+    cli_progress whole, progress; /* the first catches Ctrl-C between the parts, too */
     int code = check_settings(settings);
     if (code != CLI_OK)
         return code;
@@ -626,24 +626,25 @@ const cli_command cli_command_train = {
     .name = "train",
     .operands = "MODEL",
     .summary = "train a network within a memory budget, for real",
-    .about =
-        "Measures the kernels of MODEL on this machine (or takes their times from the last time), "
-        "plans a training step within --budget, and trains: in one arena of exactly the planned "
-        "size, every tensor at its planned address. Results do not depend on the plan: they are "
-        "those of training without one, to the bit, which --verify shows.\n\n"
-        "Without --budget every op runs once. A seed decides everything that is drawn: weights, "
-        "batches, dropout. Checkpoints are safetensors files, replaced in one step, so that "
-        "stopping at any moment loses at most the steps since the last; --resume continues "
-        "exactly where the checkpoint left off. Ctrl-C ends after the current step and saves.",
+    .about = "Measures the kernels of MODEL on this machine, or reads their times from the profile "
+             "cache, plans a training step within --budget, and trains in one arena of exactly the "
+             "planned size, with every tensor at its planned address. The plan does not change the "
+             "results: they equal those of training without a plan bit for bit, which --verify "
+             "checks.\n\n"
+             "Without --budget every op runs once. Of several methods, the best plan is used. The "
+             "seed determines all random numbers: weights, batches and dropout. Checkpoints are "
+             "safetensors files that are replaced in one step, so a crash loses at most the steps "
+             "since the last one; --resume continues exactly where the checkpoint left off. Ctrl-C "
+             "stops after the current step and saves.",
     .examples =
         {
             {"neap train resnet50 --batch 16 --budget 600MiB --steps 50",
-             "50 steps on made-up pictures, in 600 MiB"},
+             "50 steps on synthetic images, in 600 MiB"},
             {"neap train resnet18 --image 32 --set classes=10 --data cifar10:DIR "
              "--save a.st",
-             "on real ones, kept at the end"},
+             "on CIFAR-10, with a checkpoint at the end"},
             {"neap train unet --batch 2 --budget 40% --steps 2 --verify",
-             "the same bits with and without the plan?"},
+             "check that the plan does not change a bit"},
         },
     .groups = CLI_GROUPS_SIZES | CLI_GROUP_BATCH | CLI_GROUPS_PLAN | CLI_GROUP_BUDGET |
               CLI_GROUP_OBJECTIVE | CLI_GROUP_BACKEND | CLI_GROUP_TRAIN | CLI_GROUP_JSON,

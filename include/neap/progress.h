@@ -1,10 +1,11 @@
 /*
- * neap/progress.h - how long work tells where it stands, and how it is asked to stop.
+ * neap/progress.h - the progress of long work, and how to stop it.
  *
  * A caller embeds a neap_progress in a struct of its own and passes its address. The library calls
- * `report` from the calling thread, a few times a second at most and once more at the end of each
- * plan's making (fraction 1, its time and bound), and asks `cancelled` often; a call that is
- * cancelled ends soon with the best result so far, marked as interrupted.
+ * `report` from the calling thread: at the beginning of each phase, during it a few times a second
+ * at most, and once more when a plan is finished (fraction 1, its time and bound). It calls
+ * `cancelled` often; a call that is cancelled ends soon with the best result so far, marked as
+ * interrupted.
  */
 #ifndef NEAP_PROGRESS_H
 #define NEAP_PROGRESS_H
@@ -17,7 +18,8 @@ extern "C" {
 #endif
 
 typedef struct neap_progress_event {
-    const char *phase; /* what is being done, such as "sqrt" or "layout" */
+    const char *part;  /* which of several plans, such as "batch 8"; NULL: there is only one */
+    const char *phase; /* what is being done, such as "planning" or "assigning addresses" */
     double fraction;   /* 0 to 1, or negative where it cannot be known */
     double seconds;    /* since the work began */
     double best_time;  /* seconds of the best plan so far, or negative */

@@ -199,7 +199,7 @@ static void tell(const meter *m, double of_group)
     if (!progress || !progress->report)
         return;
     double done = m->done + of_group * (double)m->n_group;
-    neap_progress_event event = {.phase = "profile",
+    neap_progress_event event = {.phase = "measuring kernels",
                                  .fraction = m->n_kernels ? done / m->n_kernels : 1,
                                  .seconds = neap_clock_seconds() - m->begun,
                                  .best_time = -1,

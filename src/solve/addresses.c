@@ -27,6 +27,7 @@ neap_status neap_request_lay_out(neap_allocator *allocator, const neap_request *
 
 static neap_status lay_out(const planner *p, neap_plan *plan, bool *fits, neap_diag *diag)
 {
+    neap_planner_report_phase(p, "assigning addresses");
     return neap_request_lay_out(p->allocator, p->request, p->request->budget, plan, fits, diag);
 }
 
@@ -52,6 +53,7 @@ static neap_status plan_within(const planner *p, attempt *a, neap_diag *diag)
         request.time_limit = spent + (request.time_limit - spent) / 2;
     }
     neap_draft_init(&a->draft, p->allocator);
+    neap_planner_report_phase(p, "planning");
     neap_status status = method->plan(&tighter, &a->draft, diag);
     if (status != NEAP_OK || !a->draft.plan)
         return status;

@@ -192,7 +192,7 @@ static neap_status try_batch(search *s, neap_batch_trial *t, neap_solution **sol
         s->solve.graph = graph;
         s->solve.target_time = t->target_time;
         s->solve.time_limit = t->time_limit;
-        snprintf(s->progress.phase, sizeof s->progress.phase, "batch %" PRId64, t->batch);
+        snprintf(s->progress.part, sizeof s->progress.part, "batch %" PRId64, t->batch);
         status = neap_solve(s->allocator, &s->solve, solution, diag);
     }
     if (status == NEAP_OK && t->solved)

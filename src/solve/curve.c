@@ -85,8 +85,7 @@ static neap_status solve_one(curve *c, size_t rank, neap_diag *diag)
     request.time_limit = share_of_time(c, rank);
     request.start = choose_start(c, rank);
     request.progress = &c->progress.base;
-    snprintf(c->progress.phase, sizeof c->progress.phase, "%s%s",
-             request.budget < 0 ? "" : "budget ",
+    snprintf(c->progress.part, sizeof c->progress.part, "%s%s", request.budget < 0 ? "" : "budget ",
              name_budget(request.budget, budget, sizeof budget));
     return neap_solve(c->allocator, &request, &c->solutions[index], diag);
 }

@@ -6,7 +6,7 @@ static void forward_report(neap_progress *self, const neap_progress_event *event
 {
     part_progress *progress = (part_progress *)self; /* base is its first member */
     neap_progress_event told = *event;
-    told.phase = progress->phase;
+    told.part = progress->part;
     told.seconds = neap_clock_seconds() - progress->begun;
     progress->outer->report(progress->outer, &told);
 }

@@ -8,8 +8,8 @@
 typedef struct part_progress {
     neap_progress base; /* for the solves */
     neap_progress *outer;
-    double begun;   /* neap_clock_seconds when the whole began */
-    char phase[48]; /* written by whoever solves */
+    double begun;  /* neap_clock_seconds when the whole began */
+    char part[48]; /* written by whoever solves */
 } part_progress;
 
 /* outer may be NULL. */

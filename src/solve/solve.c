@@ -39,6 +39,7 @@ neap_status neap_request_judge(neap_allocator *allocator, const neap_request *re
 neap_status neap_judge_draft(const planner *p, const draft *d, neap_verdict *verdict,
                              neap_diag *diag)
 {
+    neap_planner_report_phase(p, "checking the plan");
     neap_status status = neap_request_judge(p->allocator, p->request, d->plan, -1, verdict, diag);
     if (status != NEAP_OK)
         return status;
@@ -177,6 +178,7 @@ static neap_status plan(const planner *p, const neap_method *method, neap_soluti
     }
     if (p->budget < INT64_MAX)
         request.time_limit *= method->takes_constraints ? FIRST_SHARE_WITH_START : FIRST_SHARE;
+    neap_planner_report_phase(p, "planning");
     neap_status status = method->plan(&first, &solution->draft, diag);
     return status == NEAP_OK ? verify(p, solution, diag) : status;
 }
@@ -202,7 +204,7 @@ static void set_known_figures(const neap_request *request, neap_figures *f)
 static void report_end(const planner *p, const neap_figures *f)
 {
     neap_progress *progress = p->request->progress;
-    const neap_progress_event event = {.phase = p->request->method,
+    const neap_progress_event event = {.phase = "done",
                                        .fraction = 1,
                                        .seconds = f->solve_seconds,
                                        .best_time = f->time,

@@ -213,9 +213,9 @@ neap_status neap_train_verify(neap_allocator *allocator, const neap_graph *graph
     if (status == NEAP_OK)
         status = make_plain(&v, plan, &plain);
     if (status == NEAP_OK)
-        status = train(&v, plan, "with the plan", steps, &planned);
+        status = train(&v, plan, "training with the plan", steps, &planned);
     if (status == NEAP_OK)
-        status = train(&v, plain, "without", planned.steps, &natural);
+        status = train(&v, plain, "training without the plan", planned.steps, &natural);
     if (status == NEAP_OK) {
         report->steps = natural.steps;
         report->interrupted = natural.steps < steps;

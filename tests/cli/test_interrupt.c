@@ -1,5 +1,5 @@
 /*
- * Ctrl-C in every phase of neap train and neap profile: one line, exit 1, and files that are whole.
+ * Ctrl-C in every phase of neap train and neap profile: one line, exit 4, and files that are whole.
  * A phase is told by what the process shows: its output, its files, the signals it catches.
  */
 #include "json_fields.h"
@@ -56,7 +56,7 @@ static void pause_for(int milliseconds)
 
 static void expect_error(const run_result *result, const char *expected)
 {
-    if (result->code != 1 || strcmp(result->err, expected) != 0)
+    if (result->code != 4 || strcmp(result->err, expected) != 0)
         fail_msg("exit %d: %s%s", result->code, result->out, result->err);
 }
 
@@ -119,7 +119,7 @@ static void another_measures_meanwhile(void **state)
     run_result_clear(&result);
     run_signal(&child, SIGINT);
     run_finish(&child, &result);
-    assert_int_equal(result.code, 1);
+    assert_int_equal(result.code, 4);
     run_result_clear(&result);
     run_line(NEAP_CLI, "profile " SMALL_NETWORK "--backend ref --profile-cache both.json --json",
              &here, &result);
@@ -170,7 +170,7 @@ static void while_planning(void **state)
     pause_for(100);
     run_signal(&child, SIGINT);
     run_finish(&child, &result);
-    assert_int_equal(result.code, 1);
+    assert_int_equal(result.code, 4);
     if (strcmp(result.err, "neap: interrupted while planning; nothing was trained\n") != 0 &&
         strcmp(result.err, "neap: interrupted before checkmate found a plan\n") != 0)
         fail_msg("%s%s", result.out, result.err);
@@ -232,7 +232,7 @@ static void while_training_with_nothing_to_save(void **state)
     assert_true(run_wait_output(&child, "\nstep 1/"));
     run_signal(&child, SIGINT);
     run_finish(&child, &result);
-    assert_int_equal(result.code, 1);
+    assert_int_equal(result.code, 4);
     assert_null(strstr(result.err, "--resume"));
     assert_non_null(strstr(result.err, " of 100000\n"));
     run_result_clear(&result);
@@ -248,7 +248,7 @@ static void while_training_or_verifying_silently(void **state)
     assert_true(run_wait_cpu(&child, 1000));
     run_signal(&child, SIGINT);
     run_finish(&child, &result);
-    assert_int_equal(result.code, 1);
+    assert_int_equal(result.code, 4);
     char expected[128];
     double steps = json_number(result.out, "steps");
     assert_true(steps >= 1);

@@ -163,7 +163,7 @@ static void build_environment(const char *extra, char *variables[MOST_VARIABLES 
 }
 
 /* The parent's end of a terminal; *slave gets the program's. */
-static int open_terminal(int *slave)
+static int open_terminal(int columns, int *slave)
 {
     int master = posix_openpt(O_RDWR | O_NOCTTY);
     assert_true(master >= 0);
@@ -171,7 +171,7 @@ static int open_terminal(int *slave)
     assert_int_equal(unlockpt(master), 0);
     *slave = open(ptsname(master), O_RDWR | O_NOCTTY);
     assert_true(*slave >= 0);
-    struct winsize size = {.ws_row = 40, .ws_col = 100};
+    struct winsize size = {.ws_row = 40, .ws_col = (unsigned short)(columns ? columns : 100)};
     assert_int_equal(ioctl(*slave, TIOCSWINSZ, &size), 0);
     return master;
 }
@@ -222,7 +222,7 @@ void run_start(const char *program, const char *line, const run_options *options
         lseek(in, 0, SEEK_SET);
     }
     if (options->terminal)
-        master = open_terminal(&out);
+        master = open_terminal(options->columns, &out);
     else if (options->output_path)
         out = open(options->output_path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
     else
@@ -233,7 +233,7 @@ void run_start(const char *program, const char *line, const run_options *options
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0)
-        become(words, variables, options, in, out, err);
+        become(words, variables, options, in, out, options->errors ? out : err);
     if (options->terminal)
         close(out);
     close(in);

@@ -18,7 +18,9 @@ typedef struct run_options {
     const char
         *output_path;   /* where its stdout goes instead of `out`, such as /dev/full; or NULL */
     bool closed_output; /* it starts without a stdout */
-    bool terminal;      /* its stdout is a terminal of 100 columns */
+    bool terminal;      /* its stdout is a terminal */
+    int columns;        /* of the terminal; 0: 100 */
+    bool errors;        /* its stderr is that terminal, too */
 } run_options;
 
 typedef struct run_result {

@@ -426,7 +426,7 @@ static void watch(neap_progress *self, const neap_progress_event *event)
     watcher *w = (watcher *)self;
     w->reports++;
     assert_true(event->seconds >= 0);
-    assert_memory_equal(event->phase, "batch ", 6);
+    assert_memory_equal(event->part, "batch ", 6);
 }
 
 static void test_interrupted(void **state)

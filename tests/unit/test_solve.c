@@ -732,6 +732,45 @@ static void test_a_budget_is_one_on_the_arena(void **state)
     assert_true(tightened > 0);
 }
 
+/* The phases of a solve, each once while it lasts, with commas between them. */
+typedef struct phase_log {
+    neap_progress base;
+    char text[256];
+    const char *last;
+} phase_log;
+
+static void log_phase(neap_progress *self, const neap_progress_event *event)
+{
+    phase_log *log = (phase_log *)self;
+    size_t length = strlen(log->text);
+    assert_non_null(event->phase);
+    assert_null(event->part);
+    if (!log->last || strcmp(log->last, event->phase) != 0)
+        snprintf(log->text + length, sizeof log->text - length, "%s%s", length ? ", " : "",
+                 event->phase);
+    log->last = event->phase;
+}
+
+/* What progress reports is what is being done, whichever the method. */
+static void test_phases(void **state)
+{
+    (void)state;
+    static const char *const METHODS[] = {"store-all", "sqrt", "neap"};
+    for (size_t i = 0; i < sizeof METHODS / sizeof METHODS[0]; i++) {
+        phase_log log = {.base = {.report = log_phase}};
+        neap_graph *graph = unit_chain(8);
+        neap_request request;
+        neap_solution *solution;
+        neap_request_init(&request, graph, METHODS[i]);
+        request.progress = &log.base;
+        assert_int_equal(neap_solve(NULL, &request, &solution, NULL), NEAP_OK);
+        assert_string_equal(log.text, "planning, checking the plan, assigning addresses, "
+                                      "checking the plan, done");
+        neap_solution_destroy(solution);
+        neap_graph_destroy(graph);
+    }
+}
+
 static bool always(neap_progress *self)
 {
     (void)self;
@@ -797,6 +836,7 @@ int main(void)
         cmocka_unit_test(test_determinism),
         cmocka_unit_test(test_figures),
         cmocka_unit_test(test_a_budget_is_one_on_the_arena),
+        cmocka_unit_test(test_phases),
         cmocka_unit_test(test_cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,18 @@
 
 #include <math.h>
 
+void neap_planner_report_phase(const planner *p, const char *phase)
+{
+    neap_progress *progress = p->request->progress;
+    const neap_progress_event event = {.phase = phase,
+                                       .fraction = -1,
+                                       .seconds = neap_clock_seconds() - p->started,
+                                       .best_time = -1,
+                                       .bound_time = -1};
+    if (progress && progress->report)
+        progress->report(progress, &event);
+}
+
 static void report(const planner *p, double fraction, double best_time, double bound_time)
 {
     neap_progress *progress = p->request->progress;
@@ -14,7 +26,7 @@ static void report(const planner *p, double fraction, double best_time, double b
     if (!progress || !progress->report || now - *p->reported < 0.1)
         return;
     *p->reported = now;
-    neap_progress_event event = {.phase = p->request->method,
+    neap_progress_event event = {.phase = "planning",
                                  .fraction = fraction,
                                  .seconds = now - p->started,
                                  .best_time = best_time,

@@ -83,6 +83,8 @@ void neap_planner_clear_draft(const planner *p, draft *d);
 /* Tells the caller how far the work is, 0 to 1 (negative: not known); a few times a second at most.
  */
 void neap_planner_report(const planner *p, double fraction);
+/* Reports that another phase begins. Phases other than planning are in src/solve. */
+void neap_planner_report_phase(const planner *p, const char *phase);
 /* The same of a search: the best plan's ticks and those no plan can beat; negative if unknown. */
 void neap_planner_report_search(const planner *p, int64_t best_ticks, int64_t bound_ticks);
 /* Whether to stop: the caller cancelled, or the time limit is over. */
