@@ -110,7 +110,7 @@ const char *cli_scope_words(neap_scope scope)
     static const char *const WORDS[] = {
         [NEAP_SCOPE_ANY] = "any order",
         [NEAP_SCOPE_ORDER] = "fixed order",
-        [NEAP_SCOPE_STAGED] = "fixed order, in stages",
+        [NEAP_SCOPE_FRONTIER] = "fixed order, frontier by frontier",
         [NEAP_SCOPE_PASSES] = "passes in fixed order",
         [NEAP_SCOPE_ONCE] = "fixed order, only moving activations",
     };

@@ -113,15 +113,15 @@ typedef struct neap_extra {
 
 /* The plans that a bound on time is proven for. */
 typedef enum neap_scope {
-    NEAP_SCOPE_ANY = 0, /* all plans */
-    NEAP_SCOPE_ORDER,   /* those whose ops run for the first time in the graph's order */
-    NEAP_SCOPE_STAGED,  /* the same, and recomputations between two first runs follow it too */
-    NEAP_SCOPE_PASSES,  /* as many passes in the graph's order as there are ops */
-    NEAP_SCOPE_ONCE     /* those that run each op once, in the graph's order, and move only what the
+    NEAP_SCOPE_ANY = 0,  /* all plans */
+    NEAP_SCOPE_ORDER,    /* those whose ops run for the first time in the graph's order */
+    NEAP_SCOPE_FRONTIER, /* the same, and recomputations between two first runs follow it too */
+    NEAP_SCOPE_PASSES,   /* as many passes in the graph's order as there are ops */
+    NEAP_SCOPE_ONCE /* those that run each op once, in the graph's order, and move only what the
                            forward pass made */
 } neap_scope;
 
-/* "any", "order", "staged", "passes", "once". */
+/* "any", "order", "frontier", "passes", "once". */
 NEAP_API const char *neap_scope_name(neap_scope scope);
 /* Does a bound for plans of `scope` hold for all plans of `other`? */
 NEAP_API bool neap_scope_covers(neap_scope scope, neap_scope other);

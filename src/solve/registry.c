@@ -45,13 +45,13 @@ const char *neap_methods_nearest(const char *name)
 
 const char *neap_scope_name(neap_scope scope)
 {
-    static const char *const names[] = {"any", "order", "staged", "passes", "once"};
+    static const char *const names[] = {"any", "order", "frontier", "passes", "once"};
     return (size_t)scope < sizeof names / sizeof *names ? names[scope] : "unknown";
 }
 
 bool neap_scope_covers(neap_scope scope, neap_scope other)
 {
-    bool keeps_order = other == NEAP_SCOPE_STAGED || other == NEAP_SCOPE_ONCE;
+    bool keeps_order = other == NEAP_SCOPE_FRONTIER || other == NEAP_SCOPE_ONCE;
     return scope == NEAP_SCOPE_ANY || scope == other || (scope == NEAP_SCOPE_ORDER && keeps_order);
 }
 

@@ -390,8 +390,8 @@ static void test_scopes(void **state)
         assert_int_equal(neap_scope_covers((neap_scope)scope, NEAP_SCOPE_ANY), scope == 0);
         assert_string_not_equal(neap_scope_name((neap_scope)scope), "unknown");
     }
-    assert_true(neap_scope_covers(NEAP_SCOPE_ORDER, NEAP_SCOPE_STAGED));
-    assert_false(neap_scope_covers(NEAP_SCOPE_STAGED, NEAP_SCOPE_ORDER));
+    assert_true(neap_scope_covers(NEAP_SCOPE_ORDER, NEAP_SCOPE_FRONTIER));
+    assert_false(neap_scope_covers(NEAP_SCOPE_FRONTIER, NEAP_SCOPE_ORDER));
     assert_false(neap_scope_covers(NEAP_SCOPE_ORDER, NEAP_SCOPE_PASSES));
     assert_string_equal(neap_scope_name(NEAP_SCOPE_ONCE), "once");
     assert_string_equal(neap_scope_name((neap_scope)99), "unknown");

@@ -343,7 +343,7 @@ static neap_status plan_checkmate(const planner *p, draft *d, neap_diag *diag)
                 .diag = diag,
                 .bound_ticks = neap_graph_least_ticks(p->graph),
                 .lp_ticks = -1,
-                .scope = p->options[FORM] == FRONTIER_PARTITIONED ? NEAP_SCOPE_STAGED
+                .scope = p->options[FORM] == FRONTIER_PARTITIONED ? NEAP_SCOPE_FRONTIER
                                                                   : NEAP_SCOPE_PASSES};
     int64_t target = neap_planner_target_ticks(p);
     s.target_ticks = target < INT64_MAX ? target : INT64_MAX - 1;

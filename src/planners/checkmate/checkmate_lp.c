@@ -253,7 +253,7 @@ static void finish(rounder *r, draft *d)
     bool found = best->ticks != INT64_MAX;
     if (r->is_bounded)
         d->bound_ticks = r->bound_ticks < r->first.ticks ? r->bound_ticks : r->first.ticks;
-    d->scope = NEAP_SCOPE_STAGED;
+    d->scope = NEAP_SCOPE_FRONTIER;
     d->proven_optimal = found && r->proven;
     d->stopped = neap_planner_stopped(r->p);
     neap_incumbent_take(best, d);
