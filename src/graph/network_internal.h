@@ -40,7 +40,6 @@ struct op_def {
     bool random;   /* a recomputation must replay its random state */
     bool in_place; /* output 0 may take over the storage of input 0 */
     int64_t flops_per_element; /* of output 0; for types without a count */
-    uint32_t least_inputs;     /* an op with fewer is not counted; 0: one */
     /* Adds macs and flops (not the bytes, unless it replaces them). NULL: flops_per_element only.
      */
     void (*count)(const op_shapes *shapes, neap_op_count *count);

@@ -337,6 +337,13 @@ static void fit_operands(op_fit *fit)
     }
 }
 
+/* The alternative after a form; or NULL. */
+static const char *next_form(const char *form)
+{
+    form = strchr(form, '|');
+    return form ? form + 2 : NULL;
+}
+
 /* From the first form with so many operands on, until one fits. */
 static void fit_op(op_fit *fit, const op_operands *operands, bool infer)
 {
@@ -364,8 +371,7 @@ static void fit_op(op_fit *fit, const op_operands *operands, bool infer)
                 return;
             first = first.failed ? first : *fit;
         }
-        form = strchr(form, '|');
-        form = form ? form + 2 : NULL;
+        form = next_form(form);
     }
     *fit = first;
     if (!first.failed)
@@ -380,6 +386,20 @@ neap_status neap_op_check(const op_operands *operands, neap_diag *diag)
     return fit.failed ? neap_fail(diag, NEAP_UNSUPPORTED, "op \"%s\" (%s): %s", operands->op->name,
                                   operands->op->type, fit.why)
                       : NEAP_OK;
+}
+
+uint32_t neap_op_least_inputs(const char *forms)
+{
+    uint32_t least = UINT32_MAX;
+    for (const char *form = forms; form; form = next_form(form)) {
+        uint32_t count = 0;
+        const char *at = form;
+        pattern p = {0};
+        while (read_operand(&at, &p))
+            count += !p.output && !p.condition.length;
+        least = count < least ? count : least;
+    }
+    return least;
 }
 
 int64_t neap_op_integer_limit(const op_operands *operands, uint32_t input)

@@ -54,6 +54,9 @@ neap_status neap_op_check(const op_operands *operands, neap_diag *diag);
    fit. */
 int64_t neap_op_integer_limit(const op_operands *operands, uint32_t input);
 
+/* The least number of inputs of any of the alternatives. */
+uint32_t neap_op_least_inputs(const char *forms);
+
 /* ---- For the rules of op types ---- */
 
 /* An op being fitted to its form. After a failure, what is asked of it is 1 or does nothing. */

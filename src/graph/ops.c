@@ -88,8 +88,7 @@ neap_op_count neap_op_count_work(const neap_graph *graph, uint32_t id)
     const op_def *def = neap_op_def_find(op->type);
     neap_op_count count = {0};
     op_shapes shapes = {.op = op};
-    uint32_t least_inputs = def && def->least_inputs ? def->least_inputs : 1;
-    if (!def || op->n_inputs < least_inputs || op->n_outputs == 0 ||
+    if (!def || op->n_inputs < neap_op_least_inputs(def->form) || op->n_outputs == 0 ||
         !get_shapes(graph, op->inputs, op->n_inputs, shapes.inputs, &shapes.n_inputs,
                     &count.bytes_moved) ||
         !get_shapes(graph, op->outputs, op->n_outputs, shapes.outputs, &shapes.n_outputs,

@@ -249,7 +249,6 @@ static void count_transposed_bw_weight(const op_shapes *s, neap_op_count *count)
                                    .form = operands,                                               \
                                    .attrs = "stride_h>0 stride_w>0 pad_h pad_w dilation>0 "        \
                                             "groups>0 output_pad bias relu",                       \
-                                   .least_inputs = 2,                                              \
                                    __VA_ARGS__}
 
 CONV(conv2d, "x[N,C,H,W] w[K,G,I,J] b?bias[K] -> y:net[N,K,Y,X]", .rule = conv_rule,

@@ -68,15 +68,11 @@ static void count_bw_weight(const op_shapes *s, neap_op_count *count)
 const op_def neap_op_linear = {.type = "linear",
                                .form = "x[*R,C] w[K,C] b?bias[K] -> y:net[*R,K]",
                                .attrs = "bias",
-                               .least_inputs = 2,
                                .count = count_forward,
                                .backward = linear_backward};
-const op_def neap_op_linear_bw_data = {.type = "linear_bw_data",
-                                       .form = "dy[*R,K] w[K,C] -> dx[*R,C]",
-                                       .least_inputs = 2,
-                                       .count = count_bw_data};
+const op_def neap_op_linear_bw_data = {
+    .type = "linear_bw_data", .form = "dy[*R,K] w[K,C] -> dx[*R,C]", .count = count_bw_data};
 const op_def neap_op_linear_bw_weight = {.type = "linear_bw_weight",
                                          .form = "dy[*R,K] x[*R,C] -> dw[K,C] db?bias[K]",
                                          .attrs = "bias",
-                                         .least_inputs = 2,
                                          .count = count_bw_weight};

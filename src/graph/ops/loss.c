@@ -80,7 +80,6 @@ const op_def neap_op_log_softmax_bw = {.type = "log_softmax_bw",
                                        .flops_per_element = 3};
 const op_def neap_op_nll = {.type = "nll",
                             .form = "logp[N,K,*R] labels:ids<K[N,*R] -> loss:f32[1]",
-                            .least_inputs = 2,
                             .count = count_nll,
                             .backward = nll_backward};
 const op_def neap_op_nll_bw = {.type = "nll_bw",

@@ -226,7 +226,6 @@ const op_def neap_op_attention_bw = {
             " | do[N,T,C] q[N,T,C] k[N,S,C] lse[N,heads,T] -> dv[N,S,C]",
     .attrs = "heads>0 causal dropout%",
     .rule = attention_bw_rule,
-    .least_inputs = 4,
     .random = true,
     .count = count_attention_bw};
 const op_def neap_op_lstm_cell = {.type = "lstm_cell",
