@@ -59,11 +59,7 @@ static void keep(tracer *t, uint32_t storage)
 
 static int64_t least_workspace(const neap_op *op)
 {
-    int64_t least = op->variants[0].workspace;
-    for (uint32_t k = 1; k < op->n_variants; k++)
-        if (op->variants[k].workspace < least)
-            least = op->variants[k].workspace;
-    return least;
+    return op->variants[neap_planner_choose_variant(op, INT64_MIN)].workspace;
 }
 
 /* Runs the ops first .. end - 1, those of them that `mask` (NULL: all) names; what is live and kept

@@ -42,9 +42,16 @@ void neap_byte_profile_start(byte_profile *p)
 /* Within one block. */
 static void add_part(byte_profile *p, uint32_t from, uint32_t end, int64_t bytes)
 {
-    for (uint32_t i = from; i < end; i++)
+    int64_t most = INT64_MIN / 2, *most_of_block = &p->most[from / BLOCK];
+    for (uint32_t i = from; i < end; i++) {
         p->bytes[i] += bytes;
-    find_most(p, from / BLOCK);
+        most = p->bytes[i] > most ? p->bytes[i] : most;
+    }
+    most += p->added[from / BLOCK];
+    if (bytes < 0)
+        find_most(p, from / BLOCK);
+    else if (most > *most_of_block)
+        *most_of_block = most;
 }
 
 void neap_byte_profile_add(byte_profile *p, uint32_t from, uint32_t end, int64_t bytes)

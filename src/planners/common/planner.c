@@ -65,9 +65,7 @@ double neap_planner_seconds_left(const planner *p)
     return limit <= 0 ? 0 : left > 0.01 ? left : 0.01;
 }
 
-/* The fastest variant whose workspace fits into `room`; if none does, the one with the least
- * workspace. */
-static uint32_t choose_variant(const neap_op *op, int64_t room)
+uint32_t neap_planner_choose_variant(const neap_op *op, int64_t room)
 {
     uint32_t best = 0;
     for (uint32_t k = 1; k < op->n_variants; k++) {
@@ -116,8 +114,8 @@ static neap_status choose_variants(const planner *p, neap_plan *plan, neap_diag 
     }
     for (size_t s = 0; s < plan->n_steps; s++)
         if (plan->steps[s].kind == NEAP_COMPUTE)
-            plan->steps[s].variant =
-                choose_variant(neap_graph_op(graph, plan->steps[s].id), room[plan->steps[s].id]);
+            plan->steps[s].variant = neap_planner_choose_variant(
+                neap_graph_op(graph, plan->steps[s].id), room[plan->steps[s].id]);
 done:
     neap_timeline_clear(&timeline);
     NEAP_DELETE(p->allocator, n_ops, room);

@@ -67,6 +67,9 @@ neap_status neap_planner_use_sequence(const planner *p, draft *d, const uint32_t
 neap_status neap_planner_list_computes(const planner *p, const neap_plan *plan, uint32_t **sequence,
                                        size_t *length, size_t *capacity, neap_diag *diag);
 
+/* The fastest variant whose workspace fits into `room`; if none does, the one with the least. */
+uint32_t neap_planner_choose_variant(const neap_op *op, int64_t room);
+
 /* Adds to what the method tells besides. The list is copied. */
 neap_status neap_draft_add_number(const planner *p, draft *d, const char *name, double number,
                                   neap_diag *diag);

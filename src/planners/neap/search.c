@@ -14,24 +14,6 @@ enum {
     PATIENCE = 300,   /* iterations without improvement before runs may move */
 };
 
-/* ---- Ranks ---- */
-
-int neap_ranked_up(const void *left, const void *right)
-{
-    const ranked *a = left, *b = right;
-    if (a->rank > b->rank || a->rank < b->rank)
-        return a->rank < b->rank ? -1 : 1;
-    return (a->item > b->item) - (a->item < b->item);
-}
-
-int neap_ranked_down(const void *left, const void *right)
-{
-    const ranked *a = left, *b = right;
-    if (a->rank > b->rank || a->rank < b->rank)
-        return a->rank > b->rank ? -1 : 1;
-    return (a->item > b->item) - (a->item < b->item);
-}
-
 /* ---- Beginning and end ---- */
 
 static neap_status list_droppable(search *s, neap_diag *diag)

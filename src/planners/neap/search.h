@@ -9,6 +9,7 @@
 #ifndef NEAP_PLANNERS_NEAP_SEARCH_H
 #define NEAP_PLANNERS_NEAP_SEARCH_H
 
+#include "planners/common/ranked.h"
 #include "planners/neap/bound.h"
 #include "planners/neap/sequence.h"
 
@@ -36,15 +37,6 @@ typedef struct drop {
     double score;         /* overflow removed for the time: an estimate until it has been tried */
     bool tried;
 } drop;
-
-typedef struct ranked {
-    double rank;
-    uint32_t item;
-} ranked;
-
-/* For qsort: from the highest rank, or from the lowest. */
-int neap_ranked_down(const void *left, const void *right);
-int neap_ranked_up(const void *left, const void *right);
 
 /* Which overfull items a repair looks at. */
 typedef enum search_focus { FOCUS_ALL = 0, FOCUS_WORST, FOCUS_FIRST, FOCUS_LAST } search_focus;

@@ -17,6 +17,7 @@
  * here that is the no-wait, ordered schedule, and if it does not fit more are added.
  */
 #include "base/fail.h"
+#include "planners/common/ranked.h"
 #include "planners/offload/offload_method.h"
 #include "planners/offload/weight_search.h"
 
@@ -47,11 +48,6 @@ typedef struct swappable {
     double scores[N_WEIGHTS];
 } swappable;
 
-typedef struct ranked {
-    double priority;
-    uint32_t unit;
-} ranked;
-
 typedef struct autoswap {
     offload_search s;
     swappable *units;
@@ -72,9 +68,9 @@ static void describe_units(autoswap *x)
     for (uint32_t u = 0; u < problem->n_units; u++) {
         swappable *unit = &x->units[u];
         unit->needed = problem->n_ops;
+        unit->bytes = problem->unit_bytes[u];
         for (uint32_t i = problem->unit_first[u]; i < problem->unit_first[u + 1]; i++) {
             const parcel *part = &problem->parcels[i];
-            unit->bytes += part->bytes;
             unit->transfer_ticks += part->out_ticks + part->in_ticks;
             unit->left = part->left > unit->left ? part->left : unit->left;
             unit->needed = part->needed < unit->needed ? part->needed : unit->needed;
@@ -167,29 +163,21 @@ static void normalise(autoswap *x)
 
 /* ---- Selections ---- */
 
-static int compare_ranked(const void *a, const void *b)
-{
-    const ranked *x = a, *y = b;
-    if (x->priority != y->priority)
-        return x->priority > y->priority ? -1 : 1;
-    return x->unit < y->unit ? -1 : x->unit > y->unit;
-}
-
 static void rank_units(autoswap *x, const double weights[N_WEIGHTS])
 {
     uint32_t n = x->s.problem.n_units;
     for (uint32_t u = 0; u < n; u++) {
-        x->order[u] = (ranked){.unit = u};
+        x->order[u] = (ranked){.item = u};
         for (int i = 0; i < N_WEIGHTS; i++)
-            x->order[u].priority += weights[i] * x->units[u].scores[i];
+            x->order[u].rank += weights[i] * x->units[u].scores[i];
     }
-    qsort(x->order, n, sizeof *x->order, compare_ranked);
+    qsort(x->order, n, sizeof *x->order, neap_ranked_down);
 }
 
 static bool first_are_enough(autoswap *x, uint32_t count)
 {
     for (uint32_t c = 0; c < x->s.problem.n_units; c++)
-        neap_offload_set_unit(&x->s, x->order[c].unit, c < count);
+        neap_offload_set_unit(&x->s, x->order[c].item, c < count);
     return neap_offload_search_enough(&x->s);
 }
 
@@ -205,7 +193,7 @@ static double evaluate(autoswap *x, const double weights[N_WEIGHTS])
     first_are_enough(x, enough);
     offload_result result = neap_offload_search_try(&x->s);
     while (!result.fits && enough < x->s.problem.n_units) {
-        neap_offload_set_unit(&x->s, x->order[enough++].unit, true);
+        neap_offload_set_unit(&x->s, x->order[enough++].item, true);
         result = neap_offload_search_try(&x->s);
     }
     return result.fits ? (double)result.ticks : x->slowest;
@@ -240,12 +228,9 @@ static neap_status prepare(autoswap *x, neap_diag *diag)
 {
     neap_arena *arena = &x->s.problem.arena;
     size_t n = x->s.problem.n_units, n_ops = x->s.problem.n_ops;
-    x->units = neap_arena_alloc(arena, n, sizeof *x->units);
-    x->order = neap_arena_alloc(arena, n, sizeof *x->order);
-    x->load = neap_arena_alloc(arena, n_ops, sizeof *x->load);
-    x->before = neap_arena_alloc(arena, n_ops + 1, sizeof *x->before);
-    x->selected = neap_arena_alloc(arena, n, sizeof *x->selected);
-    if (!x->units || !x->order || !x->load || !x->before || !x->selected)
+    if (!NEAP_TAKE(arena, n, x->units) || !NEAP_TAKE(arena, n, x->order) ||
+        !NEAP_TAKE(arena, n_ops, x->load) || !NEAP_TAKE(arena, n_ops + 1, x->before) ||
+        !NEAP_TAKE(arena, n, x->selected))
         return neap_fail_no_memory(diag);
     describe_units(x);
     score_durations(x);

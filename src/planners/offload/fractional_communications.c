@@ -3,6 +3,7 @@
 
 #include "base/fail.h"
 #include "base/memory.h"
+#include "planners/common/ranked.h"
 #include "planners/offload/fractional.h"
 
 #include <math.h>
@@ -29,11 +30,6 @@ typedef struct course_unit {
     double ticks_ahead;                   /* of all ops ahead */
 } course_unit;
 
-typedef struct shortfall {
-    double below; /* slots that the rounded size is below the real one */
-    uint32_t unit;
-} shortfall;
-
 typedef struct course {
     const offload_problem *problem;
     neap_arena arena;
@@ -41,13 +37,13 @@ typedef struct course {
     double out, in; /* slots a tick */
     uint32_t n;     /* units */
     course_unit *units;
-    shortfall *shortfalls; /* scratch, per unit */
-    reach first, last;     /* before the first unit; behind the last one, backward */
-    double *gone;          /* per op: c_k, what must be gone, in slots */
-    double *bytes_can;     /* per op: bytes of the units that can be away */
-    double *span;          /* per op: what the link moves while it runs */
-    double limit;          /* the budget in slots */
-    double price;          /* ticks for the square of a size */
+    ranked *shortfalls; /* scratch, per unit: slots that its size is below the real one */
+    reach first, last;  /* before the first unit; behind the last one, backward */
+    double *gone;       /* per op: c_k, what must be gone, in slots */
+    double *bytes_can;  /* per op: bytes of the units that can be away */
+    double *span;       /* per op: what the link moves while it runs */
+    double limit;       /* the budget in slots */
+    double price;       /* ticks for the square of a size */
 } course;
 
 static void reach_begin(reach *r)
@@ -83,10 +79,7 @@ static void set_unit_ops(course *c)
 
 static double unit_bytes(const offload_problem *problem, uint32_t u)
 {
-    double bytes = 0;
-    for (uint32_t i = problem->unit_first[u]; i < problem->unit_first[u + 1]; i++)
-        bytes += (double)problem->parcels[i].bytes;
-    return bytes;
+    return (double)problem->unit_bytes[u];
 }
 
 /*
@@ -197,12 +190,10 @@ static neap_status course_build(const offload_problem *problem,
     double largest = 0;
     *c = (course){.problem = problem, .n = problem->n_units, .slot = 1};
     neap_arena_init(&c->arena, problem->planner->allocator);
-    c->units = neap_arena_alloc(&c->arena, c->n, sizeof *c->units);
-    c->shortfalls = neap_arena_alloc(&c->arena, c->n, sizeof *c->shortfalls);
-    c->gone = neap_arena_alloc(&c->arena, (size_t)problem->n_ops + 1, sizeof *c->gone);
-    c->bytes_can = neap_arena_alloc(&c->arena, (size_t)problem->n_ops + 1, sizeof *c->bytes_can);
-    c->span = neap_arena_alloc(&c->arena, problem->n_ops, sizeof *c->span);
-    if (!c->units || !c->shortfalls || !c->gone || !c->bytes_can || !c->span) {
+    if (!NEAP_TAKE(&c->arena, c->n, c->units) || !NEAP_TAKE(&c->arena, c->n, c->shortfalls) ||
+        !NEAP_TAKE(&c->arena, (size_t)problem->n_ops + 1, c->gone) ||
+        !NEAP_TAKE(&c->arena, (size_t)problem->n_ops + 1, c->bytes_can) ||
+        !NEAP_TAKE(&c->arena, problem->n_ops, c->span)) {
         neap_arena_clear(&c->arena);
         return neap_fail_no_memory(diag);
     }
@@ -372,9 +363,7 @@ static neap_status table_rehash(program *g, table *t)
 {
     size_t n = t->n_slots ? 2 * t->n_slots : 1024;
     uint32_t *slots;
-    neap_status status = NEAP_NEW(g->allocator, n, &slots, g->diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_NEW(g->allocator, n, &slots, g->diag));
     NEAP_DELETE(g->allocator, t->n_slots, t->slots);
     t->slots = slots;
     t->n_slots = n;
@@ -642,14 +631,6 @@ static void raise_all(course *c)
         c->units[u].size = ceil(unit_bytes(c->problem, u) / c->slot - 1e-9);
 }
 
-static int by_shortfall(const void *a, const void *b)
-{
-    const shortfall *x = a, *y = b;
-    if (!same_double(x->below, y->below))
-        return x->below < y->below ? -1 : 1;
-    return x->unit < y->unit ? -1 : x->unit > y->unit;
-}
-
 /*
  * Section 5.3.2's step: the size that is below the real one, but closest to it, becomes one slot
  * more; of the units that stay at an op that lacks memory, until the rounded account shows it.
@@ -664,12 +645,12 @@ static bool raise_sizes(course *c, const bool *away, uint32_t op)
         double below = unit_bytes(c->problem, u) / c->slot - c->units[u].size;
         short_of += below;
         if (below > 1e-9)
-            c->shortfalls[n++] = (shortfall){below, u};
+            c->shortfalls[n++] = (ranked){below, u};
     }
     if (n > 0)
-        qsort(c->shortfalls, n, sizeof *c->shortfalls, by_shortfall);
+        qsort(c->shortfalls, n, sizeof *c->shortfalls, neap_ranked_up);
     for (; raised < n && (short_of > 0 || raised == 0); raised++, short_of--)
-        c->units[c->shortfalls[raised].unit].size++;
+        c->units[c->shortfalls[raised].item].size++;
     return raised > 0;
 }
 

@@ -54,10 +54,8 @@ static neap_status offer_plan(offload_search *s, const neap_plan *plan, start_li
     const offload_problem *problem = &s->problem;
     neap_arena *arena = &s->problem.arena;
     uint32_t n = problem->n_parcels, n_out = 0, n_in = 0, op = 0;
-    uint32_t *out = neap_arena_alloc(arena, n, sizeof *out);
-    uint32_t *in = neap_arena_alloc(arena, n, sizeof *in);
-    uint32_t *fetch_at = neap_arena_alloc(arena, n, sizeof *fetch_at);
-    if (!out || !in || !fetch_at)
+    uint32_t *out, *in, *fetch_at;
+    if (!NEAP_TAKE(arena, n, out) || !NEAP_TAKE(arena, n, in) || !NEAP_TAKE(arena, n, fetch_at))
         return neap_fail_no_memory(diag);
     const neap_step *steps = neap_plan_steps(plan);
     for (size_t i = 0; i < neap_plan_step_count(plan); i++) {

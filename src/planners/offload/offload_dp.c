@@ -56,8 +56,8 @@ static neap_status choose(const planner *p, offload_search *s, communications_an
     static const double prices[] = {0, 0.01, 0.1, 0.5};
     enum { FEW_STATES = 300, FEW_ROUNDS = 2 }; /* with a price bounds prune little */
     size_t n_prices = p->options[PRICES] > 0 ? 1 : sizeof prices / sizeof *prices;
-    bool *away = neap_arena_alloc(&s->problem.arena, s->problem.n_units, sizeof *away);
-    if (!away)
+    bool *away;
+    if (!NEAP_TAKE(&s->problem.arena, s->problem.n_units, away))
         return neap_fail_no_memory(diag);
     for (size_t i = 0; i < n_prices && !s->stopped; i++) {
         if (s->result.fits && s->result.ticks - s->bound <= s->bound / 1000)

@@ -20,8 +20,7 @@ static void choose_first_units(offload_search *s)
     int64_t excess = s->problem.peak - s->problem.budget, away = 0;
     for (uint32_t u = 0; u < s->problem.n_units; u++) {
         neap_offload_set_unit(s, u, true);
-        for (uint32_t i = s->problem.unit_first[u]; i < s->problem.unit_first[u + 1]; i++)
-            away += s->problem.parcels[i].bytes;
+        away += s->problem.unit_bytes[u];
         if (away >= excess && neap_offload_search_try(s).fits)
             return;
     }

@@ -24,31 +24,6 @@ typedef struct climber {
     uint32_t *need_rank;   /* per parcel: its place among all by what is needed first */
 } climber;
 
-static neap_status take_choice(offload_search *s, offload_choice *choice, neap_diag *diag)
-{
-    neap_arena *arena = &s->problem.arena;
-    uint32_t n = s->problem.n_parcels;
-    choice->out = neap_arena_alloc(arena, n, sizeof *choice->out);
-    choice->in = neap_arena_alloc(arena, n, sizeof *choice->in);
-    choice->insist = neap_arena_alloc(arena, n, sizeof *choice->insist);
-    choice->hold = neap_arena_alloc(arena, n, sizeof *choice->hold);
-    return choice->out && choice->in && choice->insist && choice->hold ? NEAP_OK
-                                                                       : neap_fail_no_memory(diag);
-}
-
-static void copy_choice(const climber *c, offload_choice *to, const offload_choice *from)
-{
-    to->n = from->n;
-    if (from->n > 0) {
-        memcpy(to->out, from->out, from->n * sizeof *from->out);
-        memcpy(to->in, from->in, from->n * sizeof *from->in);
-    }
-    if (c->problem->n_parcels > 0) {
-        memmove(to->insist, from->insist, c->problem->n_parcels * sizeof *from->insist);
-        memmove(to->hold, from->hold, c->problem->n_parcels * sizeof *from->hold);
-    }
-}
-
 /* ---- Moves ---- */
 
 static uint32_t place_of(const uint32_t *list, uint32_t n, uint32_t i)
@@ -160,7 +135,7 @@ static bool change(climber *c)
 
 static void reset_trial(climber *c)
 {
-    copy_choice(c, &c->trial, &c->now);
+    neap_offload_choice_copy(c->problem, &c->trial, &c->now);
     if (c->problem->n_parcels > 0)
         memset(c->away, 0, c->problem->n_parcels * sizeof *c->away);
     for (uint32_t a = 0; a < c->now.n; a++)
@@ -335,13 +310,7 @@ enum { LEAST_RUN = 1500 };
 /* Begins with a choice of this search or another method's, which says nothing of holds. */
 static void start_from(climber *c, const offload_choice *from)
 {
-    uint32_t n = c->problem->n_parcels;
-    memset(c->now.insist, 0, n * sizeof *c->now.insist);
-    memset(c->now.hold, 0, n * sizeof *c->now.hold);
-    offload_choice whole = *from;
-    whole.insist = from->insist ? from->insist : c->now.insist;
-    whole.hold = from->hold ? from->hold : c->now.hold;
-    copy_choice(c, &c->now, &whole);
+    neap_offload_choice_copy(c->problem, &c->now, from);
     c->result = neap_offload_prune(c->s->simulator, &c->now);
     if (!c->result.fits) /* it did with copies in at fixed ops: anything is better */
         c->result.ticks = INT64_MAX / 4;
@@ -357,11 +326,9 @@ neap_status neap_offload_improve(offload_search *s, const offload_start *starts,
     climber c = {
         .s = s, .problem = problem, .random = problem->planner->request->seed, .result = s->result};
     c.now.strict = c.trial.strict = true; /* what would stay anyway is not worth a candidate */
-    NEAP_TRY(take_choice(s, &c.now, diag));
-    NEAP_TRY(take_choice(s, &c.trial, diag));
-    c.away = neap_arena_alloc(&s->problem.arena, n, sizeof *c.away);
-    c.need_rank = neap_arena_alloc(&s->problem.arena, n, sizeof *c.need_rank);
-    if (!c.away || !c.need_rank)
+    NEAP_TRY(neap_offload_choice_take(&s->problem, &c.now, diag));
+    NEAP_TRY(neap_offload_choice_take(&s->problem, &c.trial, diag));
+    if (!NEAP_TAKE(&s->problem.arena, n, c.away) || !NEAP_TAKE(&s->problem.arena, n, c.need_rank))
         return neap_fail_no_memory(diag);
     memset(c.away, 1, n * sizeof *c.away);
     neap_offload_order(s->simulator, c.away, &c.trial);

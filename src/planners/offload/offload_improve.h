@@ -1,7 +1,8 @@
 /*
  * Local search over Problem 1's decisions: which parcels leave, in which order the copies run, and
  * which copies in are worth waiting for. Each candidate is simulated as a whole, which is cheap, so
- * nothing is approximated.
+ * nothing is approximated. It is not neap's search (neap/search.h): every op runs once, and what
+ * changes is the order of the copies, which that search leaves to a fixed rule.
  */
 #ifndef NEAP_OFFLOAD_IMPROVE_H
 #define NEAP_OFFLOAD_IMPROVE_H

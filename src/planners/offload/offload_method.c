@@ -2,7 +2,6 @@
 #include "planners/offload/offload_method.h"
 
 #include "base/fail.h"
-#include "base/memory.h"
 #include "planners/offload/fractional.h"
 
 #include <neap/text.h>
@@ -11,40 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t unit_bytes(const offload_problem *problem, uint32_t unit)
-{
-    int64_t bytes = 0;
-    for (uint32_t i = problem->unit_first[unit]; i < problem->unit_first[unit + 1]; i++)
-        bytes += problem->parcels[i].bytes;
-    return bytes;
-}
-
-typedef struct sized_unit {
-    int64_t bytes;
-    uint32_t unit;
-} sized_unit;
-
-static int compare_sizes(const void *a, const void *b)
-{
-    const sized_unit *x = a, *y = b;
-    if (x->bytes != y->bytes)
-        return x->bytes > y->bytes ? -1 : 1;
-    return x->unit < y->unit ? -1 : x->unit > y->unit;
-}
-
 static neap_status sort_by_size(offload_search *s, neap_diag *diag)
 {
     uint32_t n = s->problem.n_units;
-    sized_unit *order = neap_arena_alloc(&s->problem.arena, n, sizeof *order);
-    s->by_size = neap_arena_alloc(&s->problem.arena, n, sizeof *s->by_size);
-    if (!order || !s->by_size)
+    if (!NEAP_TAKE(&s->problem.arena, n, s->by_size))
         return neap_fail_no_memory(diag);
     for (uint32_t u = 0; u < n; u++)
-        order[u] = (sized_unit){unit_bytes(&s->problem, u), u};
+        s->by_size[u] = (ranked){(double)s->problem.unit_bytes[u], u};
     if (n > 0)
-        qsort(order, n, sizeof *order, compare_sizes);
-    for (uint32_t u = 0; u < n; u++)
-        s->by_size[u] = order[u].unit;
+        qsort(s->by_size, n, sizeof *s->by_size, neap_ranked_down);
     return NEAP_OK;
 }
 
@@ -52,23 +26,16 @@ neap_status neap_offload_search_begin(const planner *p, offload_grain grain, off
                                       neap_diag *diag)
 {
     *s = (offload_search){0};
-    neap_status status = neap_offload_problem_build(p, grain, &s->problem, diag);
-    if (status != NEAP_OK)
-        return status;
-    size_t n = s->problem.n_parcels;
+    NEAP_TRY(neap_offload_problem_build(p, grain, &s->problem, diag));
+    neap_arena *arena = &s->problem.arena;
     int64_t paper = neap_offload_lower_bound(&s->problem);
     int64_t fluid = neap_offload_fractional_bound(&s->problem);
     s->bound = paper > fluid ? paper : fluid;
-    neap_arena *arena = &s->problem.arena;
-    s->away = neap_arena_alloc(arena, n, sizeof *s->away);
-    s->best.out = neap_arena_alloc(arena, n, sizeof *s->best.out);
-    s->best.in = neap_arena_alloc(arena, n, sizeof *s->best.in);
-    s->best.insist = neap_arena_alloc(arena, n, sizeof *s->best.insist);
-    s->best.hold = neap_arena_alloc(arena, n, sizeof *s->best.hold);
-    s->absent = neap_arena_alloc(arena, (size_t)s->problem.n_ops + 1, sizeof *s->absent);
-    if (!s->absent || !s->away || !s->best.out || !s->best.in || !s->best.insist || !s->best.hold)
+    neap_status status = neap_offload_choice_take(&s->problem, &s->best, diag);
+    if (status == NEAP_OK && (!NEAP_TAKE(arena, s->problem.n_parcels, s->away) ||
+                              !NEAP_TAKE(arena, (size_t)s->problem.n_ops + 1, s->absent)))
         status = neap_fail_no_memory(diag);
-    else
+    if (status == NEAP_OK)
         status = neap_offload_simulator_create(&s->problem, &s->simulator, diag);
     if (status == NEAP_OK)
         status = sort_by_size(s, diag);
@@ -100,18 +67,10 @@ void neap_offload_set_unit(offload_search *s, uint32_t unit, bool away)
 bool neap_offload_search_enough(offload_search *s)
 {
     const offload_problem *problem = &s->problem;
-    int64_t away = 0;
-    memset(s->absent, 0, ((size_t)problem->n_ops + 1) * sizeof *s->absent);
-    for (uint32_t i = 0; i < problem->n_parcels; i++)
-        if (s->away[i]) {
-            s->absent[problem->parcels[i].left + 1] += problem->parcels[i].bytes;
-            s->absent[problem->parcels[i].needed] -= problem->parcels[i].bytes;
-        }
-    for (uint32_t k = 0; k < problem->n_ops; k++) {
-        away += s->absent[k];
-        if (problem->need[k] - away > problem->budget)
+    neap_offload_sum_away(problem, s->away, s->absent);
+    for (uint32_t k = 0; k < problem->n_ops; k++)
+        if (problem->need[k] - s->absent[k] > problem->budget)
             return false;
-    }
     return true;
 }
 
@@ -131,16 +90,8 @@ void neap_offload_search_offer(offload_search *s, const offload_choice *choice,
     if (!is_better(&result, &s->result))
         return;
     s->result = result;
-    s->best.n = choice->n;
     s->best.fetch_at = choice->fetch_at;
-    if (choice->n > 0) {
-        memmove(s->best.out, choice->out, choice->n * sizeof *choice->out);
-        memmove(s->best.in, choice->in, choice->n * sizeof *choice->in);
-    }
-    for (uint32_t i = 0; i < s->problem.n_parcels; i++) {
-        s->best.insist[i] = choice->insist ? choice->insist[i] : (offload_insistence){0};
-        s->best.hold[i] = choice->hold ? choice->hold[i] : 0;
-    }
+    neap_offload_choice_copy(&s->problem, &s->best, choice);
 }
 
 offload_result neap_offload_search_try(offload_search *s)
@@ -182,7 +133,7 @@ bool neap_offload_cover(offload_search *s, int64_t budget)
     for (uint32_t k = 0; k < problem->n_ops; k++)
         enough &= spare[k] >= 0;
     for (uint32_t r = 0; r < problem->n_units && enough; r++) {
-        uint32_t unit = s->by_size[r];
+        uint32_t unit = s->by_size[r].item;
         if (add_spare(problem, unit, -1, spare))
             neap_offload_set_unit(s, unit, false);
         else

@@ -13,6 +13,7 @@
 #ifndef NEAP_OFFLOAD_METHOD_H
 #define NEAP_OFFLOAD_METHOD_H
 
+#include "planners/common/ranked.h"
 #include "planners/offload/offload_schedule.h"
 
 typedef struct offload_search {
@@ -23,10 +24,10 @@ typedef struct offload_search {
     offload_result result; /* of it; fits: there is one */
     int64_t bound;         /* ticks: no schedule is faster */
     uint64_t n_tried;
-    bool stopped;      /* the method was interrupted */
-    bool never_waits;  /* a schedule with memory_waits is none of the method's */
-    int64_t *absent;   /* per op, and one more: scratch */
-    uint32_t *by_size; /* units, the largest first */
+    bool stopped;     /* the method was interrupted */
+    bool never_waits; /* a schedule with memory_waits is none of the method's */
+    int64_t *absent;  /* per op, and one more: scratch */
+    ranked *by_size;  /* units, the largest first */
 } offload_search;
 
 neap_status neap_offload_search_begin(const planner *p, offload_grain grain, offload_search *s,

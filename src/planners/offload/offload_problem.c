@@ -2,36 +2,14 @@
 #include "planners/offload/offload_problem.h"
 
 #include "base/fail.h"
-#include "base/memory.h"
 
 #include <neap/chain.h>
 
 #include <math.h>
 #include <stdlib.h>
-
-static neap_status take(offload_problem *problem, size_t count, size_t size, void *array,
-                        neap_diag *diag)
-{
-    void *block = neap_arena_alloc(&problem->arena, count, size);
-    *(void **)array = block;
-    return block ? NEAP_OK : neap_fail_no_memory(diag);
-}
-
-#define TAKE(problem, count, array, diag)                                                          \
-    take((problem), (count), sizeof **(array), (array), (diag))
+#include <string.h>
 
 /* ---- The natural order ---- */
-
-static uint32_t fastest(const neap_op *op)
-{
-    uint32_t best = 0;
-    for (uint32_t k = 1; k < op->n_variants; k++)
-        if (op->variants[k].ticks < op->variants[best].ticks ||
-            (op->variants[k].ticks == op->variants[best].ticks &&
-             op->variants[k].workspace < op->variants[best].workspace))
-            best = k;
-    return best;
-}
 
 /* need[k] without the op's workspace, which depends on the variant. */
 static neap_status trace_natural(offload_problem *problem, neap_diag *diag)
@@ -39,16 +17,14 @@ static neap_status trace_natural(offload_problem *problem, neap_diag *diag)
     const planner *p = problem->planner;
     uint32_t *sequence = NULL;
     neap_timeline timeline = {0};
-    neap_status status = TAKE(problem, problem->n_ops, &sequence, diag);
-    for (uint32_t k = 0; status == NEAP_OK && k < problem->n_ops; k++)
+    if (!NEAP_TAKE(&problem->arena, problem->n_ops, sequence))
+        return neap_fail_no_memory(diag);
+    for (uint32_t k = 0; k < problem->n_ops; k++)
         sequence[k] = k;
-    if (status == NEAP_OK)
-        status = neap_plan_from_sequence(p->allocator, p->graph, sequence, problem->n_ops, NULL,
-                                         p->request->method, p->request->budget, &problem->natural,
-                                         diag);
-    if (status == NEAP_OK)
-        status =
-            neap_timeline_build(p->allocator, p->graph, problem->natural, NULL, &timeline, diag);
+    NEAP_TRY(neap_plan_from_sequence(p->allocator, p->graph, sequence, problem->n_ops, NULL,
+                                     p->request->method, p->request->budget, &problem->natural,
+                                     diag));
+    NEAP_TRY(neap_timeline_build(p->allocator, p->graph, problem->natural, NULL, &timeline, diag));
     int64_t live = neap_graph_base_bytes(p->graph);
     for (size_t s = 0; s < timeline.n_steps; s++) {
         const neap_step *step = &neap_plan_steps(problem->natural)[s];
@@ -60,7 +36,7 @@ static neap_status trace_natural(offload_problem *problem, neap_diag *diag)
                                       neap_graph_op(p->graph, step->id)->variants[0].workspace;
     }
     neap_timeline_clear(&timeline);
-    return status;
+    return NEAP_OK;
 }
 
 static uint32_t find_turn(const offload_problem *problem)
@@ -182,7 +158,8 @@ static neap_status set_kept(offload_problem *problem, const storage_values *on, 
                             neap_diag *diag)
 {
     uint32_t *kept;
-    NEAP_TRY(TAKE(problem, on->count, &kept, diag));
+    if (!NEAP_TAKE(&problem->arena, on->count, kept))
+        return neap_fail_no_memory(diag);
     x->value_read = is_read_behind(problem, x->value);
     x->kept = kept;
     kept[x->n_kept++] = x->value;
@@ -204,8 +181,8 @@ static neap_status add_parcel(offload_problem *problem, uint32_t storage, const 
         }
     if (n_read == 0)
         return NEAP_OK;
-    NEAP_TRY(TAKE(problem, on->count, &have, diag));
-    NEAP_TRY(TAKE(problem, on->count, &ops, diag));
+    if (!NEAP_TAKE(&problem->arena, on->count, have) || !NEAP_TAKE(&problem->arena, on->count, ops))
+        return neap_fail_no_memory(diag);
     if (n_read == 1)
         carried = only;
     for (uint32_t i = 0; i < on->count && carried == NEAP_NONE; i++)
@@ -248,13 +225,12 @@ static neap_status find_parcels(offload_problem *problem, neap_diag *diag)
     uint32_t n_values = neap_graph_value_count(graph), *first, *next, *values;
     span *spans;
     bool *stays;
-    NEAP_TRY(TAKE(problem, n_values, &spans, diag));
-    NEAP_TRY(TAKE(problem, (size_t)n_values + 1, &first, diag));
-    NEAP_TRY(TAKE(problem, n_values, &next, diag));
-    NEAP_TRY(TAKE(problem, n_values, &values, diag));
-    NEAP_TRY(TAKE(problem, n_values, &stays, diag));
-    NEAP_TRY(TAKE(problem, n_values, &problem->parcels, diag));
-    NEAP_TRY(TAKE(problem, n_values, &problem->parcel_of, diag));
+    neap_arena *arena = &problem->arena;
+    if (!NEAP_TAKE(arena, n_values, spans) || !NEAP_TAKE(arena, (size_t)n_values + 1, first) ||
+        !NEAP_TAKE(arena, n_values, next) || !NEAP_TAKE(arena, n_values, values) ||
+        !NEAP_TAKE(arena, n_values, stays) || !NEAP_TAKE(arena, n_values, problem->parcels) ||
+        !NEAP_TAKE(arena, n_values, problem->parcel_of))
+        return neap_fail_no_memory(diag);
     for (uint32_t v = 0; v < n_values; v++) {
         spans[v] = (span){NEAP_NONE, NEAP_NONE};
         problem->parcel_of[v] = NEAP_NONE;
@@ -303,54 +279,35 @@ static neap_status find_parcels(offload_problem *problem, neap_diag *diag)
 
 /* ---- Memory ---- */
 
-/* Bytes that can be away at each op: those of parcels that have left and are not yet needed. */
-static neap_status sum_absent(offload_problem *problem, int64_t **absent, neap_diag *diag)
+void neap_offload_sum_away(const offload_problem *problem, const bool *away, int64_t *absent)
 {
-    neap_status status = TAKE(problem, (size_t)problem->n_ops + 1, absent, diag);
-    for (uint32_t i = 0; status == NEAP_OK && i < problem->n_parcels; i++) {
-        (*absent)[problem->parcels[i].left + 1] += problem->parcels[i].bytes;
-        (*absent)[problem->parcels[i].needed] -= problem->parcels[i].bytes;
-    }
-    for (uint32_t k = 0; status == NEAP_OK && k < problem->n_ops; k++)
-        (*absent)[k + 1] += (*absent)[k];
-    return status;
-}
-
-static uint32_t leanest(const neap_op *op)
-{
-    uint32_t least = 0;
-    for (uint32_t k = 1; k < op->n_variants; k++)
-        if (op->variants[k].workspace < op->variants[least].workspace)
-            least = k;
-    return least;
-}
-
-/* The fastest variant whose workspace fits into the room, or the one with least. */
-static uint32_t fitting(const neap_op *op, int64_t room)
-{
-    uint32_t best = NEAP_NONE;
-    for (uint32_t k = 0; k < op->n_variants; k++) {
-        const neap_variant *v = &op->variants[k];
-        if (v->workspace <= room &&
-            (best == NEAP_NONE || v->ticks < op->variants[best].ticks ||
-             (v->ticks == op->variants[best].ticks && v->workspace < op->variants[best].workspace)))
-            best = k;
-    }
-    return best == NEAP_NONE ? leanest(op) : best;
+    int64_t sum = 0;
+    memset(absent, 0, ((size_t)problem->n_ops + 1) * sizeof *absent);
+    for (uint32_t i = 0; i < problem->n_parcels; i++)
+        if (!away || away[i]) {
+            absent[problem->parcels[i].left + 1] += problem->parcels[i].bytes;
+            absent[problem->parcels[i].needed] -= problem->parcels[i].bytes;
+        }
+    for (uint32_t k = 0; k <= problem->n_ops; k++)
+        absent[k] = sum += absent[k];
 }
 
 static neap_status settle_memory(offload_problem *problem, neap_diag *diag)
 {
     int64_t *absent;
-    NEAP_TRY(sum_absent(problem, &absent, diag));
+    if (!NEAP_TAKE(&problem->arena, (size_t)problem->n_ops + 1, absent))
+        return neap_fail_no_memory(diag);
+    neap_offload_sum_away(problem, NULL, absent);
     problem->total_ticks = 0;
     for (uint32_t k = 0; k < problem->n_ops; k++) {
         const neap_op *op = neap_graph_op(problem->graph, k);
-        problem->variants[k] = fitting(op, problem->budget - (problem->need[k] - absent[k]));
+        problem->variants[k] =
+            neap_planner_choose_variant(op, problem->budget - (problem->need[k] - absent[k]));
         const neap_variant *v = &op->variants[problem->variants[k]];
         problem->ticks[k] = v->ticks;
         problem->total_ticks += v->ticks;
-        problem->least_need[k] = problem->need[k] + op->variants[leanest(op)].workspace;
+        problem->least_need[k] =
+            problem->need[k] + op->variants[neap_planner_choose_variant(op, INT64_MIN)].workspace;
         if (problem->least_need[k] > problem->least_peak)
             problem->least_peak = problem->least_need[k];
         problem->need[k] += v->workspace;
@@ -371,11 +328,8 @@ static neap_status settle_memory(offload_problem *problem, neap_diag *diag)
 static neap_status group_by_stage(offload_problem *problem, neap_diag *diag)
 {
     neap_chain chain;
-    neap_status status =
-        neap_chain_build(problem->planner->allocator, problem->graph, &chain, diag);
+    NEAP_TRY(neap_chain_build(problem->planner->allocator, problem->graph, &chain, diag));
     uint32_t stage = 0, last = NEAP_NONE;
-    if (status != NEAP_OK)
-        return status;
     problem->n_units = 0;
     for (uint32_t i = 0; i < problem->n_parcels; i++) {
         while (stage + 1 < chain.n_stages && problem->parcels[i].left >= chain.stages[stage].end_op)
@@ -383,7 +337,6 @@ static neap_status group_by_stage(offload_problem *problem, neap_diag *diag)
         if (stage != last)
             problem->unit_first[problem->n_units++] = i;
         last = stage;
-        problem->parcels[i].unit = problem->n_units - 1;
     }
     problem->unit_first[problem->n_units] = problem->n_parcels;
     neap_chain_clear(&chain);
@@ -392,15 +345,40 @@ static neap_status group_by_stage(offload_problem *problem, neap_diag *diag)
 
 static neap_status make_units(offload_problem *problem, offload_grain grain, neap_diag *diag)
 {
-    neap_status status = TAKE(problem, (size_t)problem->n_parcels + 1, &problem->unit_first, diag);
-    if (status != NEAP_OK || grain == OFFLOAD_STAGES)
-        return status == NEAP_OK ? group_by_stage(problem, diag) : status;
+    size_t n = problem->n_parcels;
+    if (!NEAP_TAKE(&problem->arena, n + 1, problem->unit_first) ||
+        !NEAP_TAKE(&problem->arena, n, problem->unit_bytes))
+        return neap_fail_no_memory(diag);
     problem->n_units = problem->n_parcels;
     for (uint32_t i = 0; i <= problem->n_parcels; i++)
         problem->unit_first[i] = i;
-    for (uint32_t i = 0; i < problem->n_parcels; i++)
-        problem->parcels[i].unit = i;
+    if (grain == OFFLOAD_STAGES)
+        NEAP_TRY(group_by_stage(problem, diag));
+    for (uint32_t u = 0; u < problem->n_units; u++)
+        for (uint32_t i = problem->unit_first[u]; i < problem->unit_first[u + 1]; i++) {
+            problem->parcels[i].unit = u;
+            problem->unit_bytes[u] += problem->parcels[i].bytes;
+        }
     return NEAP_OK;
+}
+
+static neap_status build(offload_problem *problem, offload_grain grain, neap_diag *diag)
+{
+    size_t n = problem->n_ops;
+    neap_arena *arena = &problem->arena;
+    if (!NEAP_TAKE(arena, n, problem->need) || !NEAP_TAKE(arena, n, problem->before) ||
+        !NEAP_TAKE(arena, n, problem->least_need) || !NEAP_TAKE(arena, n, problem->made_bytes) ||
+        !NEAP_TAKE(arena, n, problem->needed_bytes) || !NEAP_TAKE(arena, n, problem->ticks) ||
+        !NEAP_TAKE(arena, n, problem->variants))
+        return neap_fail_no_memory(diag);
+    NEAP_TRY(trace_natural(problem, diag));
+    problem->turn = find_turn(problem);
+    for (uint32_t k = 0; k < problem->n_ops; k++)
+        problem->variants[k] =
+            neap_planner_choose_variant(neap_graph_op(problem->graph, k), INT64_MAX);
+    NEAP_TRY(find_parcels(problem, diag));
+    NEAP_TRY(settle_memory(problem, diag));
+    return make_units(problem, grain, diag);
 }
 
 neap_status neap_offload_problem_build(const planner *p, offload_grain grain,
@@ -413,31 +391,7 @@ neap_status neap_offload_problem_build(const planner *p, offload_grain grain,
                                  .n_ops = neap_graph_op_count(p->graph),
                                  .total_ticks = neap_graph_base_ticks(p->graph)};
     neap_arena_init(&problem->arena, p->allocator);
-    neap_status status = TAKE(problem, problem->n_ops, &problem->need, diag);
-    if (status == NEAP_OK)
-        status = TAKE(problem, problem->n_ops, &problem->before, diag);
-    if (status == NEAP_OK)
-        status = TAKE(problem, problem->n_ops, &problem->least_need, diag);
-    if (status == NEAP_OK)
-        status = TAKE(problem, problem->n_ops, &problem->made_bytes, diag);
-    if (status == NEAP_OK)
-        status = TAKE(problem, problem->n_ops, &problem->needed_bytes, diag);
-    if (status == NEAP_OK)
-        status = TAKE(problem, problem->n_ops, &problem->ticks, diag);
-    if (status == NEAP_OK)
-        status = TAKE(problem, problem->n_ops, &problem->variants, diag);
-    if (status == NEAP_OK)
-        status = trace_natural(problem, diag);
-    if (status == NEAP_OK) {
-        problem->turn = find_turn(problem);
-        for (uint32_t k = 0; k < problem->n_ops; k++)
-            problem->variants[k] = fastest(neap_graph_op(p->graph, k));
-        status = find_parcels(problem, diag);
-    }
-    if (status == NEAP_OK)
-        status = settle_memory(problem, diag);
-    if (status == NEAP_OK)
-        status = make_units(problem, grain, diag);
+    neap_status status = build(problem, grain, diag);
     if (status != NEAP_OK)
         neap_offload_problem_clear(problem);
     return status;

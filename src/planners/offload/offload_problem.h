@@ -51,6 +51,7 @@ typedef struct offload_problem {
     parcel *parcels;  /* by ascending `left`, then `made`, then storage: the order of the paper */
     uint32_t n_units; /* what methods decide upon: a parcel each, or those of a chain's stage */
     uint32_t *unit_first; /* per unit, and one more: its first parcel; a unit's stand together */
+    int64_t *unit_bytes;  /* per unit */
     int64_t *made_bytes, *needed_bytes; /* per op: of the parcels made there, and needed there */
     uint32_t *parcel_of;                /* per value: the parcel of its storage, or NEAP_NONE */
     neap_plan *natural;                 /* every op once, frees where they fall */
@@ -73,6 +74,9 @@ typedef enum offload_grain { OFFLOAD_STORAGES = 0, OFFLOAD_STAGES } offload_grai
 neap_status neap_offload_problem_build(const planner *p, offload_grain grain,
                                        offload_problem *problem, neap_diag *diag);
 void neap_offload_problem_clear(offload_problem *problem);
+
+/* Bytes away at each op, and one more, once the parcels with a flag (NULL: all) have left. */
+void neap_offload_sum_away(const offload_problem *problem, const bool *away, int64_t *absent);
 
 /* ---- Lower bounds, in ticks ---- */
 

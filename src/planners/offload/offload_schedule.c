@@ -41,6 +41,30 @@ struct offload_simulator {
     size_t n_moves;
 };
 
+neap_status neap_offload_choice_take(offload_problem *problem, offload_choice *choice,
+                                     neap_diag *diag)
+{
+    neap_arena *arena = &problem->arena;
+    size_t n = problem->n_parcels;
+    bool taken = NEAP_TAKE(arena, n, choice->out) && NEAP_TAKE(arena, n, choice->in) &&
+                 NEAP_TAKE(arena, n, choice->insist) && NEAP_TAKE(arena, n, choice->hold);
+    return taken ? NEAP_OK : neap_fail_no_memory(diag);
+}
+
+void neap_offload_choice_copy(const offload_problem *problem, offload_choice *to,
+                              const offload_choice *from)
+{
+    to->n = from->n;
+    for (uint32_t i = 0; i < from->n; i++) {
+        to->out[i] = from->out[i];
+        to->in[i] = from->in[i];
+    }
+    for (uint32_t i = 0; i < problem->n_parcels; i++) {
+        to->insist[i] = from->insist ? from->insist[i] : (offload_insistence){0};
+        to->hold[i] = from->hold ? from->hold[i] : 0;
+    }
+}
+
 static void sort_by_need(offload_simulator *sim)
 {
     const offload_problem *problem = sim->problem;

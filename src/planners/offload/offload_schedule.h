@@ -49,6 +49,13 @@ typedef struct offload_choice {
                                  the engine is free; NULL: as early as it can. */
 } offload_choice;
 
+/* Room for all parcels in its lists, in the problem's arena. */
+neap_status neap_offload_choice_take(offload_problem *problem, offload_choice *choice,
+                                     neap_diag *diag);
+/* Copies what leaves, the orders, insistence and holds; NULL counts as patient, and as no hold. */
+void neap_offload_choice_copy(const offload_problem *problem, offload_choice *to,
+                              const offload_choice *from);
+
 typedef struct offload_result {
     bool fits;            /* else the rest is unset but for `blocked` */
     int64_t ticks;        /* the makespan */

@@ -162,11 +162,8 @@ static neap_status search(offload_search *s, offload_result *least, uint32_t *ah
     neap_arena *arena = &s->problem.arena;
     size_t n = s->problem.n_parcels;
     sweep x = {.s = s, .budget = s->problem.budget};
-    x.choice.out = neap_arena_alloc(arena, n, sizeof *x.choice.out);
-    x.choice.in = neap_arena_alloc(arena, n, sizeof *x.choice.in);
-    for (int i = 0; i < 2; i++)
-        x.fetch_at[i] = neap_arena_alloc(arena, n, sizeof *x.fetch_at[i]);
-    if (!x.choice.out || !x.choice.in || !x.fetch_at[0] || !x.fetch_at[1])
+    if (!NEAP_TAKE(arena, n, x.choice.out) || !NEAP_TAKE(arena, n, x.choice.in) ||
+        !NEAP_TAKE(arena, n, x.fetch_at[0]) || !NEAP_TAKE(arena, n, x.fetch_at[1]))
         return neap_fail_no_memory(diag);
     s->problem.budget = INT64_MAX / 2;
     sweep_all(&x);

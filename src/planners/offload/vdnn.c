@@ -13,6 +13,7 @@
  * first, third, ... and the second, fourth, ... are tried.
  */
 #include "base/fail.h"
+#include "planners/common/ranked.h"
 #include "planners/offload/offload_method.h"
 
 #include <stdlib.h>
@@ -26,30 +27,15 @@ enum { MOST_SIMULATIONS = 6000 };
 
 static const neap_option options[] = {[GRAIN] = OFFLOAD_GRAIN_OPTION};
 
-typedef struct candidate {
-    double ratio; /* u_F / |x| */
-    uint32_t unit;
-} candidate;
-
-static int compare_candidates(const void *a, const void *b)
-{
-    const candidate *x = a, *y = b;
-    if (x->ratio != y->ratio)
-        return x->ratio > y->ratio ? -1 : 1;
-    return x->unit < y->unit ? -1 : x->unit > y->unit;
-}
-
 /* A unit of one parcel is read by the op `left`; the ops of a stage's unit are those from its first
  * parcel's to its last's. */
 static double ratio_of(const offload_problem *problem, uint32_t unit)
 {
     uint32_t first = problem->unit_first[unit], end = problem->unit_first[unit + 1];
-    int64_t ticks = 0, bytes = 0;
+    int64_t ticks = 0;
     for (uint32_t k = problem->parcels[first].left; k <= problem->parcels[end - 1].left; k++)
         ticks += problem->ticks[k];
-    for (uint32_t i = first; i < end; i++)
-        bytes += problem->parcels[i].bytes;
-    return (double)ticks / (double)bytes;
+    return (double)ticks / (double)problem->unit_bytes[unit];
 }
 
 typedef enum share { ALL = 0, ODD, EVEN, N_SHARES } share;
@@ -69,12 +55,12 @@ static void try_share(offload_search *s, const bool *selected, share which)
 }
 
 /* Where candidate c ends a group of equal ratios, there is a threshold behind it. */
-static bool is_threshold(const candidate *order, uint32_t n, uint32_t c)
+static bool is_threshold(const ranked *order, uint32_t n, uint32_t c)
 {
-    return c + 1 == n || order[c + 1].ratio != order[c].ratio;
+    return c + 1 == n || order[c + 1].rank != order[c].rank;
 }
 
-static void sweep(offload_search *s, const candidate *order, bool *selected)
+static void sweep(offload_search *s, const ranked *order, bool *selected)
 {
     const planner *p = s->problem.planner;
     uint32_t n = s->problem.n_units, n_thresholds = 0, rank = 0;
@@ -82,7 +68,7 @@ static void sweep(offload_search *s, const candidate *order, bool *selected)
         n_thresholds += is_threshold(order, n, c);
     uint32_t step = 1 + n_thresholds * N_SHARES / MOST_SIMULATIONS;
     for (uint32_t c = 0; c < n && !s->stopped; c++) {
-        selected[order[c].unit] = true;
+        selected[order[c].item] = true;
         if (!is_threshold(order, n, c))
             continue;
         bool skipped =
@@ -97,13 +83,13 @@ static void sweep(offload_search *s, const candidate *order, bool *selected)
 static neap_status choose(offload_search *s, neap_diag *diag)
 {
     uint32_t n = s->problem.n_units;
-    candidate *order = neap_arena_alloc(&s->problem.arena, n, sizeof *order);
-    bool *selected = neap_arena_alloc(&s->problem.arena, n, sizeof *selected);
-    if (!order || !selected)
+    ranked *order;
+    bool *selected;
+    if (!NEAP_TAKE(&s->problem.arena, n, order) || !NEAP_TAKE(&s->problem.arena, n, selected))
         return neap_fail_no_memory(diag);
     for (uint32_t u = 0; u < n; u++)
-        order[u] = (candidate){.ratio = ratio_of(&s->problem, u), .unit = u};
-    qsort(order, n, sizeof *order, compare_candidates);
+        order[u] = (ranked){ratio_of(&s->problem, u), u};
+    qsort(order, n, sizeof *order, neap_ranked_down);
     sweep(s, order, selected);
     return NEAP_OK;
 }

@@ -2,6 +2,7 @@
 #include "planners/offload/weight_search.h"
 
 #include "base/fail.h"
+#include "base/random.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,16 +18,11 @@ neap_status neap_weight_search_init(weight_search *search, neap_arena *arena, ui
 {
     size_t n = most;
     *search = (weight_search){.most = most, .random = seed};
-    search->tried = neap_arena_alloc(arena, n, sizeof *search->tried);
-    search->costs = neap_arena_alloc(arena, n, sizeof *search->costs);
-    search->standard = neap_arena_alloc(arena, n, sizeof *search->standard);
-    search->factor = neap_arena_alloc(arena, n * n, sizeof *search->factor);
-    search->trial = neap_arena_alloc(arena, n * n, sizeof *search->trial);
-    search->solved = neap_arena_alloc(arena, n, sizeof *search->solved);
-    search->column = neap_arena_alloc(arena, n, sizeof *search->column);
-    bool complete = search->tried && search->costs && search->standard && search->factor &&
-                    search->trial && search->solved && search->column;
-    return complete ? NEAP_OK : neap_fail_no_memory(diag);
+    bool taken = NEAP_TAKE(arena, n, search->tried) && NEAP_TAKE(arena, n, search->costs) &&
+                 NEAP_TAKE(arena, n, search->standard) && NEAP_TAKE(arena, n * n, search->factor) &&
+                 NEAP_TAKE(arena, n * n, search->trial) && NEAP_TAKE(arena, n, search->solved) &&
+                 NEAP_TAKE(arena, n, search->column);
+    return taken ? NEAP_OK : neap_fail_no_memory(diag);
 }
 
 void neap_weight_search_tell(weight_search *search, const double weights[N_WEIGHTS], double cost)
@@ -42,10 +38,7 @@ void neap_weight_search_tell(weight_search *search, const double weights[N_WEIGH
 /* 0 < x <= 1 */
 static double draw(uint64_t *state)
 {
-    uint64_t z = *state += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return (double)(((z ^ (z >> 31)) >> 11) + 1) * 0x1p-53;
+    return neap_random_real(state) + 0x1p-53;
 }
 
 /* Uniform on the simplex: exponential variables over their sum. */
