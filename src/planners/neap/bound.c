@@ -64,6 +64,7 @@ struct bound {
     position_search search[2]; /* by scope */
     program_search programs;
     int64_t grain; /* the times of all plans are multiples of it */
+    uint8_t *role; /* by task: scratch */
     uint8_t *fates, *loose;
     bound_figures figures;
 };
@@ -146,17 +147,15 @@ static neap_status set_up(bound *b, const neap_link *link, neap_diag *diag)
     const problem *x = b->x;
     if (!NEAP_TAKE(&b->arena, x->n_tasks, b->tight) ||
         !NEAP_TAKE(&b->arena, x->n_tasks, b->natural) ||
+        !NEAP_TAKE(&b->arena, x->n_tasks, b->role) ||
         !NEAP_TAKE(&b->arena, x->n_tensors, b->fates) ||
         !NEAP_TAKE(&b->arena, x->n_tensors, b->loose))
         return neap_fail_no_memory(diag);
     list_tight(b);
     if (link && link->out_bandwidth > 0 && link->in_bandwidth > 0)
         b->programs.done = true; /* they know nothing of transfers */
-    int64_t least = 0;
-    for (uint32_t k = 0; k < x->n_tasks; k++)
-        least += task_ticks(x, k);
-    b->figures = (bound_figures){.any_ticks = least,
-                                 .order_ticks = least,
+    b->figures = (bound_figures){.any_ticks = x->least_ticks,
+                                 .order_ticks = x->least_ticks,
                                  .done = b->n_tight == 0,
                                  .position = NEAP_NONE,
                                  .fates = b->fates,
@@ -312,23 +311,6 @@ static bool is_stopped(const cut_watch *watch)
 
 /* ---- Programs ---- */
 
-/* Whether b follows a in every order. */
-static neap_status follows(const bound *b, uint32_t first, uint32_t second, bool *result,
-                           neap_diag *diag)
-{
-    const problem *x = b->x;
-    bool *reached;
-    *result = false;
-    NEAP_TRY(NEAP_NEW(b->allocator, x->n_tasks, &reached, diag));
-    reached[first] = true;
-    for (uint32_t k = first + 1; k <= second; k++)
-        for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1] && !reached[k]; i++)
-            reached[k] = reached[x->producer[x->reads.items[i]]];
-    *result = reached[second];
-    NEAP_DELETE(b->allocator, x->n_tasks, reached);
-    return NEAP_OK;
-}
-
 static void insert(uint32_t *sorted, uint32_t *n, uint32_t task)
 {
     uint32_t i = (*n)++;
@@ -338,36 +320,30 @@ static void insert(uint32_t *sorted, uint32_t *n, uint32_t task)
 }
 
 /* Into the moments; into the chain too, if it is comparable with all of it. */
-static neap_status add_moment(const bound *b, program_search *p, uint32_t task, bool to_moments,
-                              neap_diag *diag)
+static void add_moment(const bound *b, program_search *p, uint32_t task, bool to_moments)
 {
     bool fits = true;
-    for (uint32_t i = 0; i < p->n_chain && fits; i++) {
-        uint32_t other = p->chain[i];
-        NEAP_TRY(task < other ? follows(b, task, other, &fits, diag)
-                              : follows(b, other, task, &fits, diag));
-        fits = fits && task != other;
-    }
+    neap_problem_mark_roles(b->x, task, CUT_ANY_ORDER, b->role);
+    for (uint32_t i = 0; i < p->n_chain && fits; i++)
+        fits = p->chain[i] != task && b->role[p->chain[i]] != ROLE_UNKNOWN;
     if (fits)
         insert(p->chain, &p->n_chain, task);
     if (to_moments)
         insert(p->moments, &p->n_moments, task);
-    return NEAP_OK;
 }
 
-static neap_status first_moments(bound *b, neap_diag *diag)
+static void first_moments(bound *b)
 {
     program_search *p = &b->programs;
     uint32_t any = b->search[CUT_ANY_ORDER].best_position, order = b->figures.position;
     if (any != NEAP_NONE && any != order)
-        NEAP_TRY(add_moment(b, p, any, false, diag));
+        add_moment(b, p, any, false);
     if (order != NEAP_NONE)
-        NEAP_TRY(add_moment(b, p, order, true, diag));
-    return NEAP_OK;
+        add_moment(b, p, order, true);
 }
 
 /* After a program in the graph's order: one moment more, or more effort, or the end. */
-static neap_status next_program(bound *b, const program_answer *answer, neap_diag *diag)
+static void next_program(bound *b, const program_answer *answer)
 {
     program_search *p = &b->programs;
     if (answer->columns == 0) {
@@ -378,25 +354,24 @@ static neap_status next_program(bound *b, const program_answer *answer, neap_dia
     } else if (answer->overfull == NEAP_NONE || p->n_moments == MOST_MOMENTS) {
         p->done = true;
     } else {
-        return add_moment(b, p, answer->overfull, true, diag);
+        add_moment(b, p, answer->overfull, true);
     }
-    return NEAP_OK;
 }
 
 static neap_status step_programs(bound *b, const cut_watch *watch, neap_diag *diag)
 {
     program_search *p = &b->programs;
-    neap_status status = NEAP_OK;
     program_answer answer;
     if (p->n_moments + p->n_chain == 0)
-        status = first_moments(b, diag);
+        first_moments(b);
     cut_scope scope = p->any_next ? CUT_ANY_ORDER : CUT_GRAPH_ORDER;
     const uint32_t *tasks = p->any_next ? p->chain : p->moments;
     uint32_t n = p->any_next ? p->n_chain : p->n_moments;
     p->done = p->done || p->n_moments == 0;
-    if (status != NEAP_OK || n == 0)
-        return status;
-    status = neap_cut_program_solve(p->program, scope, tasks, n, p->effort, watch, &answer, diag);
+    if (n == 0)
+        return NEAP_OK;
+    neap_status status =
+        neap_cut_program_solve(p->program, scope, tasks, n, p->effort, watch, &answer, diag);
     if (status == NEAP_UNSUPPORTED || status == NEAP_INTERNAL) {
         p->done = true; /* without HiGHS, or if it refuses, single cuts are all there is */
         p->any_next = false;
@@ -412,7 +387,7 @@ static neap_status step_programs(bound *b, const cut_watch *watch, neap_diag *di
         return NEAP_OK;
     p->n_solved = scope == CUT_ANY_ORDER ? n : p->n_solved;
     if (scope == CUT_GRAPH_ORDER)
-        status = next_program(b, &answer, diag);
+        next_program(b, &answer);
     p->any_next = scope == CUT_GRAPH_ORDER && p->n_chain > p->n_solved;
     return status;
 }

@@ -8,7 +8,6 @@
 
 #include <math.h>
 
-enum { PAST = 1, FUTURE = 2 };                      /* tasks */
 enum { UNTOUCHED = 0, NEEDED, DEMANDED, RESIDENT }; /* tensors, see build_network */
 enum { MOST_PRICES = 40, MOST_LINES = 60 };
 
@@ -46,7 +45,7 @@ struct cut {
     neap_allocator *allocator;
     neap_arena arena;
     const problem *x;
-    int64_t budget, least_ticks;
+    int64_t budget;
     bool *can_recompute; /* by tensor */
     int64_t *in, *out;   /* by tensor: ticks of a copy; NULL without a link, -1: it may not leave */
     uint8_t *role;       /* by task */
@@ -97,7 +96,7 @@ static int64_t copy_ticks(const cut *c, const neap_link *link, bool out, uint32_
 {
     static const int64_t most = INT64_C(1) << 40;
     int64_t ticks = neap_link_ticks(link, c->x->graph, out, c->x->bytes[tensor]);
-    return ticks < c->least_ticks + most ? ticks : c->least_ticks + most;
+    return ticks < c->x->least_ticks + most ? ticks : c->x->least_ticks + most;
 }
 
 static bool find_copies(cut *c, const neap_link *link)
@@ -125,8 +124,6 @@ neap_status neap_cut_create(neap_allocator *allocator, const problem *x, int64_t
     c->allocator = allocator;
     c->x = x;
     c->budget = budget;
-    for (uint32_t k = 0; k < x->n_tasks; k++)
-        c->least_ticks += task_ticks(x, k);
     neap_arena_init(&c->arena, allocator);
     neap_max_flow_init(&c->flow, allocator);
     size_t most = x->n_tasks > x->n_tensors ? x->n_tasks : x->n_tensors;
@@ -172,58 +169,6 @@ void neap_cut_fates(const cut *c, uint8_t *fates, uint8_t *loose)
     for (uint32_t s = 0; s < c->x->n_tensors; s++) {
         fates[s] = c->fates[s];
         loose[s] = c->loose[s];
-    }
-}
-
-/* ---- Past and future ---- */
-
-static void mark_ancestors(cut *c, uint32_t task)
-{
-    const problem *x = c->x;
-    uint32_t depth = 0;
-    c->stack[depth++] = task;
-    while (depth > 0) {
-        uint32_t k = c->stack[--depth];
-        for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++) {
-            uint32_t p = x->producer[x->reads.items[i]];
-            if (c->role[p] == 0) {
-                c->role[p] = PAST;
-                c->stack[depth++] = p;
-            }
-        }
-    }
-}
-
-static void mark_descendants(cut *c, uint32_t task)
-{
-    const problem *x = c->x;
-    uint32_t depth = 0;
-    c->stack[depth++] = task;
-    while (depth > 0) {
-        uint32_t k = c->stack[--depth];
-        for (uint32_t i = x->makes.start[k]; i < x->makes.start[k + 1]; i++) {
-            uint32_t s = x->makes.items[i];
-            for (uint32_t j = x->readers.start[s]; j < x->readers.start[s + 1]; j++)
-                if (c->role[x->readers.items[j]] == 0) {
-                    c->role[x->readers.items[j]] = FUTURE;
-                    c->stack[depth++] = x->readers.items[j];
-                }
-        }
-    }
-}
-
-/* Which tasks have certainly run before the task's first run, and which certainly have not. */
-static void mark_roles(cut *c, uint32_t task, cut_scope scope)
-{
-    for (uint32_t k = 0; k < c->x->n_tasks; k++)
-        c->role[k] = 0;
-    if (scope == CUT_GRAPH_ORDER) {
-        for (uint32_t k = 0; k < c->x->n_tasks; k++)
-            c->role[k] = k < task ? PAST : FUTURE;
-    } else {
-        mark_ancestors(c, task);
-        mark_descendants(c, task);
-        c->role[task] = FUTURE;
     }
 }
 
@@ -291,13 +236,13 @@ static void mark_needed(cut *c, uint32_t task)
     const problem *x = c->x;
     for (uint32_t s = 0; s < x->n_tensors; s++) {
         c->state[s] = UNTOUCHED;
-        if (c->role[x->producer[s]] == PAST && x->is_output[s])
+        if (c->role[x->producer[s]] == ROLE_PAST && x->is_output[s])
             c->state[s] = NEEDED;
     }
     for (uint32_t k = 0; k < x->n_tasks; k++)
-        if (c->role[k] == FUTURE)
+        if (c->role[k] == ROLE_FUTURE)
             for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++)
-                if (c->role[x->producer[x->reads.items[i]]] == PAST)
+                if (c->role[x->producer[x->reads.items[i]]] == ROLE_PAST)
                     c->state[x->reads.items[i]] = NEEDED;
     for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)
         c->state[x->reads.items[i]] = RESIDENT;
@@ -313,18 +258,18 @@ static neap_status build_network(cut *c, uint32_t task, cut_scope scope, neap_di
 {
     const problem *x = c->x;
     uint32_t depth = 0;
-    mark_roles(c, task, scope);
+    neap_problem_mark_roles(x, task, scope, c->role);
     mark_needed(c, task);
     c->n_items = c->n_reruns = 0;
     c->work += x->n_tasks + x->n_tensors + x->reads.start[x->n_tasks];
     c->bytes = 0;
     c->room = c->budget - x->base_bytes - x->made_bytes[task] - x->read_bytes[task];
-    c->base[BY_ALL] = c->least_ticks;
+    c->base[BY_ALL] = c->x->least_ticks;
     c->base[BY_COPIES_IN] = c->base[BY_COPIES] = task_ticks(x, task);
     c->base[BY_COPIES_OUT] = 0;
     for (uint32_t k = 0; k < x->n_tasks; k++) {
-        c->base[BY_COPIES_IN] += c->role[k] == PAST ? task_ticks(x, k) : 0;
-        c->base[BY_COPIES_OUT] += c->role[k] == FUTURE ? task_ticks(x, k) : 0;
+        c->base[BY_COPIES_IN] += c->role[k] == ROLE_PAST ? task_ticks(x, k) : 0;
+        c->base[BY_COPIES_OUT] += c->role[k] == ROLE_FUTURE ? task_ticks(x, k) : 0;
     }
     for (uint32_t k = 0; k < x->n_tasks; k++)
         c->task_node[k] = NEAP_NONE;
@@ -341,7 +286,7 @@ static neap_status build_network(cut *c, uint32_t task, cut_scope scope, neap_di
 /* Sums of capacities must stay below 2^62, and those of ticks are exact where they can be. */
 static void choose_scale(cut *c)
 {
-    int64_t ticks = c->least_ticks + 1;
+    int64_t ticks = c->x->least_ticks + 1;
     int bits = 2;
     for (size_t n = c->flow.n_arcs; n > 0; n /= 2)
         bits++;
@@ -392,20 +337,28 @@ static void set_capacities(cut *c, const cut_prices *prices)
     }
 }
 
+/* What it costs to keep a tensor, or to have it on the host. */
+static void add_tensor(const cut *c, uint32_t tensor, bool leaves, cut_line *line)
+{
+    line->in += leaves ? c->in[tensor] : 0;
+    line->out += leaves ? c->out[tensor] : 0;
+    line->bytes += leaves ? 0 : c->x->bytes[tensor];
+}
+
+/* Whether the arc of an item is cut. */
+static bool is_cut(const cut *c, const cut_item *item)
+{
+    return neap_max_flow_before_cut(&c->flow, item->from) &&
+           !neap_max_flow_before_cut(&c->flow, item->to);
+}
+
 static cut_line read_cut(const cut *c, const cut_prices *prices)
 {
     cut_line line = {0};
     for (size_t i = 0; i < c->n_items; i++) {
         uint32_t s = c->items[i].tensor;
-        if (!neap_max_flow_before_cut(&c->flow, c->items[i].from) ||
-            neap_max_flow_before_cut(&c->flow, c->items[i].to))
-            continue;
-        if (leaves(c, prices, s)) {
-            line.in += c->in[s];
-            line.out += c->out[s];
-        } else {
-            line.bytes += c->x->bytes[s];
-        }
+        if (is_cut(c, &c->items[i]))
+            add_tensor(c, s, leaves(c, prices, s), &line);
     }
     for (size_t i = 0; i < c->n_reruns; i++)
         if (neap_max_flow_before_cut(&c->flow, c->reruns[i].node))
@@ -422,22 +375,18 @@ static void note_fates(cut *c, const cut_prices *prices, uint8_t *fates)
         fates[s] = again && c->state[s] != RESIDENT ? FATE_RECOMPUTE : FATE_KEEP;
     }
     for (size_t i = 0; i < c->n_items; i++)
-        if (neap_max_flow_before_cut(&c->flow, c->items[i].from) &&
-            !neap_max_flow_before_cut(&c->flow, c->items[i].to) &&
-            leaves(c, prices, c->items[i].tensor))
+        if (is_cut(c, &c->items[i]) && leaves(c, prices, c->items[i].tensor))
             fates[c->items[i].tensor] = FATE_OFFLOAD;
 }
 
-/* Ticks beyond the least that the price proves for a room; never negative. */
+/* Ticks of a flow beyond what a room costs at a price; never negative. */
 static int64_t proven_ticks(const cut *c, int64_t flow, double price, int64_t room)
 {
     double paid = ceil(ldexp(price * (double)room, c->shift) * UP);
     if (!(paid < (double)flow))
         return 0;
     int64_t rest = flow - (int64_t)paid;
-    if (c->shift < 0)
-        return rest << -c->shift;
-    return (rest + (INT64_C(1) << c->shift) - 1) >> c->shift;
+    return c->shift < 0 ? rest << -c->shift : (rest + (INT64_C(1) << c->shift) - 1) >> c->shift;
 }
 
 /* The line where all that can runs again, and the rest leaves where it can. */
@@ -446,14 +395,8 @@ static cut_line all_again(const cut *c)
     cut_line line = {0};
     for (size_t i = 0; i < c->n_items; i++) {
         uint32_t s = c->items[i].tensor;
-        if (c->items[i].to != FLOW_SINK)
-            continue;
-        if (can_leave(c, s)) {
-            line.in += c->in[s];
-            line.out += c->out[s];
-        } else {
-            line.bytes += c->x->bytes[s];
-        }
+        if (c->items[i].to == FLOW_SINK)
+            add_tensor(c, s, can_leave(c, s), &line);
     }
     for (size_t i = 0; i < c->n_reruns; i++)
         line.ticks += task_ticks(c->x, c->reruns[i].task);
@@ -552,13 +495,8 @@ static int64_t proven_with_link(const cut *c, int64_t flow, const cut_prices *pr
     int64_t most = INT64_C(1) << 61, sum = flow < most ? flow : most;
     for (int i = 0; i < MASTER_TIMES; i++)
         sum += scaled_down(c, prices->weights[i] * (double)c->base[i]);
-    double paid = ceil(ldexp(prices->bytes * (double)room, c->shift) * UP);
-    if (!(paid < (double)sum))
-        return 0;
-    int64_t rest = sum - (int64_t)paid;
-    int64_t ticks =
-        c->shift < 0 ? rest << -c->shift : (rest + (INT64_C(1) << c->shift) - 1) >> c->shift;
-    return ticks > c->least_ticks ? ticks - c->least_ticks : 0;
+    int64_t ticks = proven_ticks(c, sum, prices->bytes, room);
+    return ticks > c->x->least_ticks ? ticks - c->x->least_ticks : 0;
 }
 
 static void search_with_link(cut *c, int64_t room, cut_line under, int64_t worthless,
@@ -579,7 +517,7 @@ static void search_with_link(cut *c, int64_t room, cut_line under, int64_t worth
         note_fates(c, &prices, next.bytes <= room ? c->fates : c->loose);
         line = master_line_of(&next);
         better = neap_price_master_add(&master, &line);
-        answer->estimate = master.time - (double)c->least_ticks;
+        answer->estimate = master.time - (double)c->x->least_ticks;
         better = better && answer->estimate > (double)answer->ticks &&
                  answer->estimate >= (double)worthless;
     }
@@ -656,10 +594,10 @@ neap_status neap_cut_solve(cut *c, uint32_t task, cut_scope scope, double price,
 {
     NEAP_TRY(build_network(c, task, scope, diag));
     choose_scale(c);
-    search_variants(c, task, price, worthless - c->least_ticks, watch, answer);
+    search_variants(c, task, price, worthless - c->x->least_ticks, watch, answer);
     if (!answer->infeasible) {
-        answer->ticks += c->least_ticks;
-        answer->estimate += (double)c->least_ticks;
+        answer->ticks += c->x->least_ticks;
+        answer->estimate += (double)c->x->least_ticks;
     }
     return NEAP_OK;
 }

@@ -11,9 +11,6 @@
 
 #include "planners/neap/bound.h"
 
-/* Which plans: all of them, or those whose tasks run for the first time in the graph's order. */
-typedef enum cut_scope { CUT_ANY_ORDER = 0, CUT_GRAPH_ORDER } cut_scope;
-
 typedef struct cut_watch {
     bool (*stop)(void *context); /* or NULL */
     void *context;

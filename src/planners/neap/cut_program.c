@@ -7,9 +7,8 @@
 
 #include <math.h>
 
-enum { UNKNOWN = 0, PAST, FUTURE }; /* the first run of a task, seen from a moment */
-enum { MOST_RESIDENT = 8000 };      /* columns of that kind: HiGHS takes seconds */
-enum { FREE = -1, ALWAYS = -2 };    /* in the place of a column: at hand at no cost; resident */
+enum { MOST_RESIDENT = 8000 };   /* columns of that kind: HiGHS takes seconds */
+enum { FREE = -1, ALWAYS = -2 }; /* in the place of a column: at hand at no cost; resident */
 
 /* Windows that follow each other. */
 typedef struct span {
@@ -21,7 +20,7 @@ struct cut_program {
     neap_arena arena; /* of one program */
     const problem *x;
     const bool *can_recompute;
-    int64_t budget, least_ticks;
+    int64_t budget;
     sparse_model lp;
     int bytes_shift, ticks_shift; /* coefficients are bytes * 2^bytes_shift: exact */
     /* of the present program */
@@ -52,8 +51,6 @@ neap_status neap_cut_program_create(neap_allocator *allocator, const problem *x,
     g->can_recompute = can_recompute;
     neap_arena_init(&g->arena, allocator);
     neap_sparse_model_init(&g->lp, allocator);
-    for (uint32_t k = 0; k < x->n_tasks; k++)
-        g->least_ticks += task_ticks(x, k);
     *result = g;
     return NEAP_OK;
 }
@@ -74,41 +71,10 @@ static uint8_t *roles_at(const cut_program *g, uint32_t w)
     return g->role + (size_t)w * g->x->n_tasks;
 }
 
-static void mark_any_order(cut_program *g, uint32_t w)
-{
-    const problem *x = g->x;
-    uint8_t *role = roles_at(g, w);
-    uint32_t task = g->moments[w];
-    role[task] = FUTURE;
-    for (uint32_t k = task; k-- > 0;) /* readers follow their makers */
-        for (uint32_t i = x->makes.start[k]; i < x->makes.start[k + 1]; i++) {
-            uint32_t s = x->makes.items[i];
-            for (uint32_t j = x->readers.start[s]; j < x->readers.start[s + 1]; j++)
-                if (x->readers.items[j] == task || role[x->readers.items[j]] == PAST)
-                    role[k] = PAST;
-        }
-    for (uint32_t k = task + 1; k < x->n_tasks; k++)
-        for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++)
-            if (role[x->producer[x->reads.items[i]]] == FUTURE)
-                role[k] = FUTURE;
-}
-
-static void mark_roles(cut_program *g, cut_scope scope)
-{
-    for (uint32_t w = 0; w < g->n_windows; w++) {
-        if (scope == CUT_ANY_ORDER) {
-            mark_any_order(g, w);
-            continue;
-        }
-        for (uint32_t k = 0; k < g->x->n_tasks; k++)
-            roles_at(g, w)[k] = k < g->moments[w] ? PAST : FUTURE;
-    }
-}
-
 /* The first window from w on by whose end the task has certainly run; it has not before w. */
 static uint32_t last_window(const cut_program *g, uint32_t task, uint32_t w)
 {
-    while (w + 1 < g->n_windows && roles_at(g, w + 1)[task] != PAST)
+    while (w + 1 < g->n_windows && roles_at(g, w + 1)[task] != ROLE_PAST)
         w++;
     return w;
 }
@@ -126,7 +92,7 @@ static void want(cut_program *g, uint32_t w, uint32_t tensor)
     const problem *x = g->x;
     uint32_t depth = 0;
     if (g->wanted[cell(g, w, tensor)] || x->bytes[tensor] <= g->tiny ||
-        roles_at(g, w)[x->producer[tensor]] != PAST)
+        roles_at(g, w)[x->producer[tensor]] != ROLE_PAST)
         return;
     g->wanted[cell(g, w, tensor)] = true;
     g->stack[depth++] = tensor;
@@ -149,7 +115,7 @@ static void mark_wanted(cut_program *g)
     for (uint32_t w = g->n_windows; w-- > 0;) {
         for (uint32_t k = 0; k < x->n_tasks; k++)
             for (uint32_t i = x->reads.start[k];
-                 i < x->reads.start[k + 1] && roles_at(g, w)[k] == FUTURE; i++)
+                 i < x->reads.start[k + 1] && roles_at(g, w)[k] == ROLE_FUTURE; i++)
                 want(g, w, x->reads.items[i]);
         for (uint32_t s = 0; s < x->n_tensors; s++)
             if (x->is_output[s] || (w + 1 < g->n_windows && g->wanted[cell(g, w + 1, s)]))
@@ -242,7 +208,7 @@ static void add_needs(cut_program *g, uint32_t w)
     for (uint32_t s = 0; s < x->n_tensors; s++)
         until[s] = x->is_output[s] ? g->n_windows - 1 : NEAP_NONE;
     for (uint32_t k = 0; k < x->n_tasks; k++) {
-        if (roles_at(g, w)[k] != FUTURE)
+        if (roles_at(g, w)[k] != ROLE_FUTURE)
             continue;
         uint32_t last = last_window(g, k, w);
         for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++)
@@ -347,8 +313,9 @@ static neap_status build(cut_program *g, cut_scope scope, neap_diag *diag)
         return neap_fail_no_memory(diag);
     g->tiny = g->budget / 20000;
     g->bytes_shift = 8 - ilogb((double)g->budget + 1);
-    g->ticks_shift = 10 - ilogb((double)g->least_ticks + 1);
-    mark_roles(g, scope);
+    g->ticks_shift = 10 - ilogb((double)g->x->least_ticks + 1);
+    for (uint32_t w = 0; w < g->n_windows; w++)
+        neap_problem_mark_roles(x, g->moments[w], scope, roles_at(g, w));
     mark_wanted(g);
     if (is_too_large(g))
         return NEAP_OK;
@@ -368,7 +335,7 @@ static neap_status build(cut_program *g, cut_scope scope, neap_diag *diag)
 static int64_t proven_ticks(const cut_program *g, double objective)
 {
     double ticks = ceil(ldexp(objective - 1e-5 * (1 + objective), -g->ticks_shift));
-    return g->least_ticks + (ticks > 0 && ticks < 0x1p62 ? (int64_t)ticks : 0);
+    return g->x->least_ticks + (ticks > 0 && ticks < 0x1p62 ? (int64_t)ticks : 0);
 }
 
 /* ---- What is still too much ---- */
@@ -523,7 +490,7 @@ neap_status neap_cut_program_solve(cut_program *g, cut_scope scope, const uint32
     highs_answer found;
     g->moments = tasks;
     g->n_windows = n_tasks;
-    *answer = (program_answer){.ticks = g->least_ticks, .overfull = NEAP_NONE};
+    *answer = (program_answer){.ticks = g->x->least_ticks, .overfull = NEAP_NONE};
     neap_status status = build(g, scope, diag);
     if (status != NEAP_OK || g->lp.n_columns == 0)
         return status;

@@ -248,6 +248,7 @@ static bool list_variants(problem *x)
                 all[kept++] = all[i];
         n += kept;
         x->variant_start[k + 1] = n;
+        x->least_ticks += task_ticks(x, k);
     }
     return true;
 }
@@ -358,6 +359,24 @@ neap_status neap_problem_init(problem *x, neap_allocator *allocator, const neap_
         NEAP_TRY(apply_pin(x, &request->pins[i], diag));
     spread_pins(x);
     return NEAP_OK;
+}
+
+void neap_problem_mark_roles(const problem *x, uint32_t task, cut_scope scope, uint8_t *role)
+{
+    bool in_order = scope == CUT_GRAPH_ORDER;
+    for (uint32_t k = 0; k < x->n_tasks; k++)
+        role[k] = !in_order ? ROLE_UNKNOWN : k < task ? ROLE_PAST : ROLE_FUTURE;
+    if (in_order)
+        return;
+    role[task] = ROLE_PAST; /* for the moment; readers follow their makers */
+    for (uint32_t k = task + 1; k-- > 0;)
+        for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1] && role[k]; i++)
+            role[x->producer[x->reads.items[i]]] = ROLE_PAST;
+    role[task] = ROLE_FUTURE;
+    for (uint32_t k = task + 1; k < x->n_tasks; k++)
+        for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++)
+            if (role[x->producer[x->reads.items[i]]] == ROLE_FUTURE)
+                role[k] = ROLE_FUTURE;
 }
 
 void neap_problem_clear(problem *x)

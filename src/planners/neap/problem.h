@@ -52,6 +52,7 @@ typedef struct problem {
     task_variant *variants;
     int64_t *made_bytes; /* of all it makes */
     int64_t *read_bytes; /* of all it reads */
+    int64_t least_ticks; /* of all tasks once */
     /* by tensor */
     uint32_t *tensor_value; /* the value that owns the storage, or the costly view */
     int64_t *bytes;
@@ -68,6 +69,16 @@ typedef struct problem {
 neap_status neap_problem_init(problem *x, neap_allocator *allocator, const neap_request *request,
                               neap_diag *diag);
 void neap_problem_clear(problem *x);
+
+/* Which plans: all of them, or those whose tasks run for the first time in the graph's order. */
+typedef enum cut_scope { CUT_ANY_ORDER = 0, CUT_GRAPH_ORDER } cut_scope;
+
+/* The first run of a task, seen from the first run of another: certainly before it, certainly not
+   before it, or either. */
+typedef enum task_role { ROLE_UNKNOWN = 0, ROLE_PAST, ROLE_FUTURE } task_role;
+
+/* The roles of all tasks seen from one, itself in the future, into role[]. */
+void neap_problem_mark_roles(const problem *x, uint32_t task, cut_scope scope, uint8_t *role);
 
 /* Least ticks of a task, and least workspace. */
 static inline int64_t task_ticks(const problem *x, uint32_t task)
