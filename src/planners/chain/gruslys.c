@@ -33,18 +33,12 @@ enum { SLOTS, STATES };
 enum { MIXED, HIDDEN };
 
 static const neap_option options[] = {
-    [SLOTS] = {.name = "slots",
-               .meaning = "states kept at a time, the data included; 0 takes the best in the "
-                          "budget, or log2(n) + 1 without one",
-               .type = NEAP_OPTION_INTEGER,
-               .least = 0,
-               .most = 4294967294.0,
-               .default_value = 0},
-    [STATES] = {.name = "states",
-                .meaning = "what a slot may keep: checkpoints and, in several slots, whole stages; "
-                           "or checkpoints only",
-                .type = NEAP_OPTION_CHOICE,
-                .choices = "mixed|hidden"},
+    [SLOTS] = NEAP_INTEGER_OPTION("slots", 0, 4294967294.0, 0,
+                                  "states kept at a time, the data included; 0 takes the best in "
+                                  "the budget, or log2(n) + 1 without one"),
+    [STATES] = NEAP_CHOICE_OPTION("states", "mixed|hidden",
+                                  "what a slot may keep: checkpoints and, in several slots, whole "
+                                  "stages; or checkpoints only"),
 };
 
 #define MOST_MIXED   4096
@@ -274,7 +268,6 @@ const neap_method neap_method_gruslys = {
     .name = "gruslys",
     .summary = "least number of forward steps in a number of slots, if all stages were equal",
     .source = "Gruslys et al. 2016, Memory-Efficient Backpropagation Through Time",
-    .n_options = sizeof options / sizeof *options,
-    .options = options,
+    NEAP_METHOD_OPTIONS(options),
     .plan = plan_gruslys,
 };

@@ -36,12 +36,7 @@
 enum { EPS };
 
 static const neap_option options[] = {
-    [EPS] = {.name = "eps",
-             .meaning = "allowed share above the optimal time; 0 is exact",
-             .type = NEAP_OPTION_REAL,
-             .least = 0,
-             .most = 1,
-             .default_value = 0},
+    [EPS] = NEAP_REAL_OPTION("eps", 0, 1, 0, "allowed share above the optimal time; 0 is exact"),
 };
 
 #define NEVER       INT64_MAX
@@ -413,7 +408,6 @@ const neap_method neap_method_pareto = {
     .name = "pareto",
     .summary = "least time for a chain in the budget, exact to the byte: no buckets",
     .source = "neap; after Butt 2019, section 5.3, and Herrmann et al. 2019",
-    .n_options = sizeof options / sizeof *options,
-    .options = options,
+    NEAP_METHOD_OPTIONS(options),
     .plan = plan_pareto,
 };

@@ -17,12 +17,7 @@
 enum { BUCKET };
 
 static const neap_option options[] = {
-    [BUCKET] = {.name = "bucket",
-                .meaning = "bytes in a bucket; 0 divides the budget into 1000",
-                .type = NEAP_OPTION_INTEGER,
-                .least = 0,
-                .most = 9007199254740992.0,
-                .default_value = 0},
+    [BUCKET] = NEAP_INTEGER_OPTION("bucket", 0, 9007199254740992.0, 0, "bytes in a bucket; 0 divides the budget into 1000"),
 };
 
 static neap_status find_schedule(const planner *p, draft *d, const stage_costs *costs,
@@ -43,7 +38,6 @@ const neap_method neap_method_precise = {
     .name = "precise",
     .summary = "least time for a chain in the budget, per-layer costs, memory in buckets of bytes",
     .source = "Butt, Precise Optimal Checkpointing for Memory-Efficient Deep Learning, 2019",
-    .n_options = sizeof options / sizeof *options,
-    .options = options,
+    NEAP_METHOD_OPTIONS(options),
     .plan = plan_precise,
 };

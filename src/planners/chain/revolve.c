@@ -33,13 +33,9 @@
 enum { CHECKPOINTS };
 
 static const neap_option options[] = {
-    [CHECKPOINTS] = {.name = "checkpoints",
-                     .meaning = "states kept at a time besides the data; 0 takes the best in the "
-                                "budget, or log2(n) without one",
-                     .type = NEAP_OPTION_INTEGER,
-                     .least = 0,
-                     .most = 4294967294.0,
-                     .default_value = 0},
+    [CHECKPOINTS] = NEAP_INTEGER_OPTION("checkpoints", 0, 4294967294.0, 0,
+                                        "states kept at a time besides the data; 0 takes the best "
+                                        "in the budget, or log2(n) without one"),
 };
 
 /* The least r with l <= beta(s, r), and *range = beta(s, r). Below 2^64: range < l before the last
@@ -134,7 +130,6 @@ const neap_method neap_method_revolve = {
     .name = "revolve",
     .summary = "binomial checkpointing: the fewest repeated steps if all stages were equal",
     .source = "Griewank and Walther 2000, Algorithm 799: revolve",
-    .n_options = sizeof options / sizeof *options,
-    .options = options,
+    NEAP_METHOD_OPTIONS(options),
     .plan = plan_revolve,
 };

@@ -15,14 +15,9 @@
 enum { SLOTS };
 
 static const neap_option options[] = {
-    [SLOTS] =
-        {.name = "slots",
-         .meaning =
-             "equal parts that the budget is cut into; more are slower and closer to the optimum",
-         .type = NEAP_OPTION_INTEGER,
-         .least = 1,
-         .most = 1e8,
-         .default_value = 500},
+    [SLOTS] = NEAP_INTEGER_OPTION(
+        "slots", 1, 1e8, 500,
+        "equal parts that the budget is cut into; more are slower and closer to the optimum"),
 };
 
 static neap_status find_schedule(const planner *p, draft *d, const stage_costs *costs,
@@ -43,7 +38,6 @@ const neap_method neap_method_rotor = {
     .summary =
         "least time for a chain in the budget, memory in slots; any number of recomputations",
     .source = "Herrmann et al. 2019, Optimal checkpointing for heterogeneous chains",
-    .n_options = sizeof options / sizeof *options,
-    .options = options,
+    NEAP_METHOD_OPTIONS(options),
     .plan = plan_rotor,
 };

@@ -13,12 +13,9 @@
 enum { LENGTH };
 
 static const neap_option options[] = {
-    [LENGTH] = {.name = "length",
-                .meaning = "stages between two checkpoints; 0 is the square root of their number",
-                .type = NEAP_OPTION_INTEGER,
-                .least = 0,
-                .most = 4294967294.0,
-                .default_value = 0},
+    [LENGTH] =
+        NEAP_INTEGER_OPTION("length", 0, 4294967294.0, 0,
+                            "stages between two checkpoints; 0 is the square root of their number"),
 };
 
 static neap_status plan_sqrt(const planner *p, draft *d, neap_diag *diag)
@@ -47,7 +44,6 @@ const neap_method neap_method_sqrt = {
     .name = "sqrt",
     .summary = "a checkpoint every sqrt(n) stages, the rest computed again",
     .source = "Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost",
-    .n_options = sizeof options / sizeof *options,
-    .options = options,
+    NEAP_METHOD_OPTIONS(options),
     .plan = plan_sqrt,
 };

@@ -31,21 +31,12 @@ enum { FORM, MODEL, ROUNDS, MOST_COLUMNS };
 enum { GAPS, PAPER };
 
 static const neap_option options[] = {
-    [FORM] = {.name = "form",
-              .meaning =
-                  "whether frontier t ends with the first run of op t, or ops run in any frontier",
-              .type = NEAP_OPTION_CHOICE,
-              .choices = "partitioned|unpartitioned"},
-    [MODEL] = {.name = "model",
-               .meaning = "neap's own way to write the program, or the paper's with no help",
-               .type = NEAP_OPTION_CHOICE,
-               .choices = "gaps|paper"},
-    [ROUNDS] = {.name = "rounds",
-                .meaning = "of the local search for a first plan",
-                .type = NEAP_OPTION_INTEGER,
-                .least = 0,
-                .most = 1e9,
-                .default_value = 1000},
+    [FORM] = NEAP_CHOICE_OPTION(
+        "form", "partitioned|unpartitioned",
+        "whether frontier t ends with the first run of op t, or ops run in any frontier"),
+    [MODEL] = NEAP_CHOICE_OPTION(
+        "model", "gaps|paper", "neap's own way to write the program, or the paper's with no help"),
+    [ROUNDS] = NEAP_INTEGER_OPTION("rounds", 0, 1e9, 1000, "of the local search for a first plan"),
     [MOST_COLUMNS] = RELAXATION_MOST_COLUMNS,
 };
 
@@ -364,7 +355,6 @@ const neap_method neap_method_checkmate = {
     .name = "checkmate",
     .summary = "least time in the budget for any graph, proven, by mixed-integer programming",
     .source = "Jain et al. 2020, Checkmate, problem (9)",
-    .n_options = sizeof options / sizeof *options,
-    .options = options,
+    NEAP_METHOD_OPTIONS(options),
     .plan = plan_checkmate,
 };

@@ -17,13 +17,7 @@
 enum { LENGTH };
 
 static const neap_option sqrt_options[] = {
-    [LENGTH] = {.name = "length",
-                .meaning = "candidates from one checkpoint to the next; 0 is the square root of "
-                           "their number",
-                .type = NEAP_OPTION_INTEGER,
-                .least = 0,
-                .most = 4294967294.0,
-                .default_value = 0},
+    [LENGTH] = NEAP_INTEGER_OPTION("length", 0, 4294967294.0, 0, "candidates from one checkpoint to the next; 0 is the square root of their number"),
 };
 
 /* ---- sqrt ---- */

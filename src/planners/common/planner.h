@@ -55,6 +55,25 @@ struct neap_method {
     neap_status (*plan)(const planner *p, draft *d, neap_diag *diag);
 };
 
+/* The options of a method: a whole number, a real one, or a choice ("first|second"). */
+#define NEAP_INTEGER_OPTION(option_name, least_, most_, default_, what)                            \
+    {                                                                                              \
+        .name = option_name, .meaning = what, .type = NEAP_OPTION_INTEGER, .least = least_,        \
+        .most = most_, .default_value = default_                                                   \
+    }
+#define NEAP_REAL_OPTION(option_name, least_, most_, default_, what)                               \
+    {                                                                                              \
+        .name = option_name, .meaning = what, .type = NEAP_OPTION_REAL, .least = least_,           \
+        .most = most_, .default_value = default_                                                   \
+    }
+#define NEAP_CHOICE_OPTION(option_name, words, what)                                               \
+    {                                                                                              \
+        .name = option_name, .meaning = what, .type = NEAP_OPTION_CHOICE, .choices = words         \
+    }
+
+/* In a neap_method: its array of options. */
+#define NEAP_METHOD_OPTIONS(array) .n_options = sizeof(array) / sizeof *(array), .options = (array)
+
 /*
  * Makes the draft's plan from a compute sequence: frees are placed, each op gets the fastest
  * variant that fits the budget wherever it runs (one for all its executions, so that a

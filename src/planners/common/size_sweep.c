@@ -8,14 +8,9 @@
 enum { POINTS };
 
 const neap_option neap_size_sweep_options[] = {
-    [POINTS] = {.name = "points",
-                .meaning =
-                    "sizes b of a segment that are tried around sqrt(x y); as many on either "
-                    "side if there is a budget",
-                .type = NEAP_OPTION_INTEGER,
-                .least = 1,
-                .most = 1000000,
-                .default_value = 24},
+    [POINTS] = NEAP_INTEGER_OPTION("points", 1, 1000000, 24,
+                                   "sizes b of a segment that are tried around sqrt(x y); as many "
+                                   "on either side if there is a budget"),
 };
 
 void neap_greedy_split(uint32_t n, const int64_t *d, const int64_t *inner, int64_t budget,

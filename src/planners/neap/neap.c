@@ -35,13 +35,9 @@ static const double CLOSE = 1e-5;
 enum { EFFORT };
 
 static const neap_option options[] = {
-    [EFFORT] = {.name = "effort",
-                .meaning = "how long to search where no time limit says so: rounds, and a third of "
-                           "them in vain is enough",
-                .type = NEAP_OPTION_INTEGER,
-                .least = 1,
-                .most = 1e6,
-                .default_value = 40},
+    [EFFORT] = NEAP_INTEGER_OPTION("effort", 1, 1e6, 40,
+                                   "how long to search where no time limit says so: rounds, and a "
+                                   "third of them in vain is enough"),
 };
 
 typedef struct neap_run {
@@ -494,8 +490,7 @@ const neap_method neap_method_neap = {
     .name = "neap",
     .summary = "keep, recompute, offload, kernels and order together, with a proven bound",
     .source = "neap's own; bounds in docs/bounds.md",
-    .n_options = sizeof options / sizeof *options,
-    .options = options,
+    NEAP_METHOD_OPTIONS(options),
     .takes_constraints = true,
     .plan = plan_neap,
 };

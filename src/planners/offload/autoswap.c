@@ -28,12 +28,8 @@ enum { GRAIN, EVALUATIONS };
 
 static const neap_option options[] = {
     [GRAIN] = OFFLOAD_GRAIN_OPTION,
-    [EVALUATIONS] = {.name = "evaluations",
-                     .meaning = "weights to try; the first four are each score alone",
-                     .type = NEAP_OPTION_INTEGER,
-                     .least = 1,
-                     .most = 200,
-                     .default_value = 60},
+    [EVALUATIONS] = NEAP_INTEGER_OPTION("evaluations", 1, 200, 60,
+                                        "weights to try; the first four are each score alone"),
 };
 
 enum score { DOA = 0, AOA, WDOA, SWDOA };
@@ -262,8 +258,7 @@ const neap_method neap_method_autoswap = {
     .name = "autoswap",
     .summary = "move tensors by four scores of their absence, weighted by Bayesian optimisation",
     .source = "Zhang, Yeung, Shu, He and Wang 2019",
-    .n_options = sizeof options / sizeof *options,
-    .options = options,
+    NEAP_METHOD_OPTIONS(options),
     .needs_link = true,
     .part_of = "offload",
     .plan = plan_autoswap,

@@ -16,13 +16,9 @@ static const char NAME[] = "offload";
 enum { CANDIDATES };
 
 static const neap_option options[] = {
-    [CANDIDATES] = {.name = "candidates",
-                    .meaning = "schedules that the local search looks at; 0 chooses by the graph's "
-                               "size, for half a second or less",
-                    .type = NEAP_OPTION_INTEGER,
-                    .least = 0,
-                    .most = 1e12,
-                    .default_value = 0},
+    [CANDIDATES] = NEAP_INTEGER_OPTION("candidates", 0, 1e12, 0,
+                                       "schedules that the local search looks at; 0 chooses by the "
+                                       "graph's size, for half a second or less"),
 };
 
 /* The best few of the schedules to start from, by their times. */
@@ -141,8 +137,7 @@ const neap_method neap_method_offload = {
     .name = NAME,
     .summary = "the best of the offloading methods, improved by local search on the schedule",
     .source = "neap, after Beaumont, Eyraud-Dubois and Shilova 2020",
-    .n_options = sizeof options / sizeof *options,
-    .options = options,
+    NEAP_METHOD_OPTIONS(options),
     .needs_link = true,
     .plan = plan_offload,
 };

@@ -15,23 +15,14 @@ enum { GRAIN, SLOTS, STATES, PRICES };
 
 static const neap_option options[] = {
     [GRAIN] = OFFLOAD_GRAIN_OPTION,
-    [SLOTS] = {.name = "slots",
-               .meaning = "parts that memory is counted in; 0 counts bytes, which takes long",
-               .type = NEAP_OPTION_INTEGER,
-               .least = 0,
-               .most = 1000000,
-               .default_value = 500},
-    [STATES] = {.name = "states",
-                .meaning = "most states kept after each activation; 0 keeps all",
-                .type = NEAP_OPTION_INTEGER,
-                .least = 0,
-                .most = 100000000,
-                .default_value = 4000},
-    [PRICES] = {.name = "small",
-                .meaning = "also tries selections that prefer small tensors, which are better for "
-                           "whole transfers; no: the paper's alone",
-                .type = NEAP_OPTION_CHOICE,
-                .choices = "yes|no"},
+    [SLOTS] =
+        NEAP_INTEGER_OPTION("slots", 0, 1000000, 500,
+                            "parts that memory is counted in; 0 counts bytes, which takes long"),
+    [STATES] = NEAP_INTEGER_OPTION("states", 0, 100000000, 4000,
+                                   "most states kept after each activation; 0 keeps all"),
+    [PRICES] = NEAP_CHOICE_OPTION("small", "yes|no",
+                                  "also tries selections that prefer small tensors, which are "
+                                  "better for whole transfers; no: the paper's alone"),
 };
 
 /* Units that stay are added, in order, where the rounding left a selection a little short. */
@@ -107,8 +98,7 @@ const neap_method neap_method_offload_dp = {
     .name = "offload-dp",
     .summary = "choose the activations that move to the host by dynamic programming",
     .source = "Beaumont, Eyraud-Dubois and Shilova 2020, Algorithm 1",
-    .n_options = sizeof options / sizeof *options,
-    .options = options,
+    NEAP_METHOD_OPTIONS(options),
     .needs_link = true,
     .part_of = "offload",
     .plan = plan_offload_dp,

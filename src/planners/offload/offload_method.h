@@ -62,10 +62,8 @@ neap_status neap_offload_search_finish(offload_search *s, draft *d, neap_diag *d
 
 /* The option every method has: whether it decides on storages or stages. */
 #define OFFLOAD_GRAIN_OPTION                                                                       \
-    {                                                                                              \
-        .name = "grain",                                                                           \
-        .meaning = "what is moved as one: each storage, or all that a stage of the chain keeps",   \
-        .type = NEAP_OPTION_CHOICE, .choices = "storage|stage"                                     \
-    }
+    NEAP_CHOICE_OPTION("grain", "storage|stage",                                                   \
+                       "what is moved as one: each storage, or all that a stage of the chain "     \
+                       "keeps")
 
 #endif

@@ -27,16 +27,11 @@ enum { GRAIN, TENSORS, AHEAD };
 
 static const neap_option options[] = {
     [GRAIN] = OFFLOAD_GRAIN_OPTION,
-    [TENSORS] = {.name = "tensors",
-                 .meaning = "how many are moved, the first ones; 0: the number that is best",
-                 .type = NEAP_OPTION_INTEGER,
-                 .most = 1e9},
-    [AHEAD] = {.name = "ahead",
-               .meaning =
-                   "by how many ops a tensor is fetched before the one that needs it; 0: the "
-                   "number that is best",
-               .type = NEAP_OPTION_INTEGER,
-               .most = 1e9},
+    [TENSORS] = NEAP_INTEGER_OPTION(
+        "tensors", 0, 1e9, 0, "how many are moved, the first ones; 0: the number that is best"),
+    [AHEAD] = NEAP_INTEGER_OPTION("ahead", 0, 1e9, 0,
+                                  "by how many ops a tensor is fetched before the one that needs "
+                                  "it; 0: the number that is best"),
 };
 
 /* All pairs are tried if that takes no more than so many steps of the simulator, which are ops and
@@ -269,8 +264,7 @@ const neap_method neap_method_tflms = {
     .name = "tflms",
     .summary = "move the first tensors, fetch them a number of ops ahead, never wait for memory",
     .source = "Le, Imai, Negishi and Kawachiya 2018",
-    .n_options = sizeof options / sizeof *options,
-    .options = options,
+    NEAP_METHOD_OPTIONS(options),
     .needs_link = true,
     .part_of = "offload",
     .plan = plan_tflms,
