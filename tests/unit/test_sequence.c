@@ -166,7 +166,7 @@ static void check_order(const pair *s)
 {
     const sequence *q = &s->q;
     const plain *p = &s->list;
-    uint32_t id = neap_sequence_first(q), before = NEAP_NONE;
+    uint32_t id = neap_sequence_at(q, 0), before = NEAP_NONE;
     for (uint32_t i = 0; i <= p->n; i++) {
         assert_int_equal(id, p->entries[i].id);
         assert_int_equal(q->items[id].task, p->entries[i].task);
@@ -188,7 +188,7 @@ static void check_bytes(const pair *s)
     assert_int_equal(q->ticks, ticks);
     assert_int_equal(q->length, p->n);
     assert_int_equal(q->n_away, p->n_away);
-    neap_sequence_list(q, tasks, listed);
+    neap_sequence_list(q, tasks, listed, NULL);
     for (uint32_t i = 0; i <= p->n; i++) {
         assert_int_equal(listed[i], counted[i]);
         assert_int_equal(sequence_bytes(q, p->entries[i].id), counted[i]);
@@ -403,7 +403,7 @@ static void check_load(pair *s)
     assert_int_equal(neap_sequence_init(&q, neap_allocator_system(), &s->x, NULL), NEAP_OK);
     for (int twice = 0; twice < 2; twice++) {
         assert_int_equal(neap_sequence_load(&q, &list, NULL), NEAP_OK);
-        neap_sequence_list(&q, again, bytes);
+        neap_sequence_list(&q, again, bytes, NULL);
         recount(&s->x, p, counted, &ticks);
         assert_int_equal(q.length, p->n);
         assert_int_equal(q.ticks, ticks);

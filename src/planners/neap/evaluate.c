@@ -19,18 +19,6 @@ neap_status neap_search_plan_copy(neap_allocator *allocator, const problem *x, s
 
 /* ---- The sequence as a list ---- */
 
-/* Where every item stands. */
-static void number_items(search *s)
-{
-    const sequence *q = &s->q;
-    uint32_t n = 0;
-    for (uint32_t r = 0; r < q->n_blocks; r++) {
-        const item_block *block = &q->blocks[q->block_at[r]];
-        for (uint32_t i = 0; i < block->n; i++)
-            s->place_of[block->items[i]] = n++;
-    }
-}
-
 static int by_after(const void *left, const void *right)
 {
     const transfer *a = left, *b = right;
@@ -85,10 +73,9 @@ neap_status neap_search_evaluate(search *s, neap_diag *diag)
     NEAP_TRY(reserve(s, diag));
     /* What does not fit yet is scheduled within the bytes that it takes. */
     int64_t most = neap_sequence_most(q), level = most > s->budget ? most : s->budget;
-    neap_sequence_list(q, s->trial.list.tasks, s->room);
+    neap_sequence_list(q, s->trial.list.tasks, s->room, s->place_of);
     for (uint32_t i = 0; i <= q->length; i++)
         s->room[i] = level - s->room[i];
-    number_items(s);
     list_transfers(s);
     compute_list list = s->trial.list;
     list.n = q->length;
@@ -112,7 +99,7 @@ neap_status neap_search_keep(search *s, neap_diag *diag)
         (s->best.found && s->best.peak <= budget && peak <= budget &&
          trial->ticks >= s->best.ticks)) /* in another noise it was better */
         return NEAP_OK;
-    neap_sequence_list(&s->q, trial->list.tasks, NULL);
+    neap_sequence_list(&s->q, trial->list.tasks, NULL, NULL);
     trial->list.n = s->q.length;
     trial->peak = peak;
     trial->found = true;

@@ -23,7 +23,8 @@ static bool is_useless(const search *s, uint32_t id)
     return true;
 }
 
-void neap_search_remove(search *s, uint32_t id)
+/* Takes out a run and what only it needed. */
+static void remove_run(search *s, uint32_t id)
 {
     const problem *x = s->x;
     uint32_t task = s->q.items[id].task, next = neap_sequence_next(&s->q, id);
@@ -32,7 +33,7 @@ void neap_search_remove(search *s, uint32_t id)
         const ref_list *list = &s->q.refs[x->reads.items[i]];
         uint32_t at = neap_sequence_find_ref(&s->q, x->reads.items[i], sequence_place(&s->q, next));
         if (at > 0 && list->refs[at - 1].makes && is_useless(s, list->refs[at - 1].item))
-            neap_search_remove(s, list->refs[at - 1].item);
+            remove_run(s, list->refs[at - 1].item);
     }
 }
 
@@ -67,7 +68,7 @@ static void try_removing(search *s, uint32_t id)
         is_needed(s, id))
         return;
     size_t mark = s->q.n_changes;
-    neap_search_remove(s, id);
+    remove_run(s, id);
     if (neap_sequence_most(&s->q) > s->budget)
         neap_sequence_undo(&s->q, mark);
 }

@@ -51,21 +51,10 @@ uint32_t neap_search_move(search *s, uint32_t id, uint32_t before)
     return neap_sequence_insert(&s->q, task, before);
 }
 
-/* The item at a place, or the next one there is. */
-static uint32_t item_at(const sequence *q, uint32_t place)
-{
-    uint32_t rank = place / SEQUENCE_BLOCK, index = place % SEQUENCE_BLOCK;
-    for (;; rank++, index = 0) {
-        const item_block *block = &q->blocks[q->block_at[rank]];
-        if (index < block->n)
-            return block->items[index];
-    }
-}
-
 uint32_t neap_search_random_item(search *s)
 {
     uint32_t last = sequence_place(&s->q, s->q.end);
-    return item_at(&s->q, neap_random_below(&s->random, last + 1));
+    return neap_sequence_at(&s->q, neap_random_below(&s->random, last + 1));
 }
 
 static uint32_t item_near(search *s, uint32_t center)
@@ -75,7 +64,7 @@ static uint32_t item_near(search *s, uint32_t center)
     uint32_t width = 1 + neap_random_below(&s->random, 1 + q->length / 4);
     uint32_t from = place > width / 2 ? place - width / 2 : 0;
     uint32_t at = from + neap_random_below(&s->random, width);
-    return item_at(q, at < last ? at : last);
+    return neap_sequence_at(q, at < last ? at : last);
 }
 
 void neap_search_shuffle(search *s, uint32_t center)
@@ -90,13 +79,13 @@ void neap_search_shuffle(search *s, uint32_t center)
         uint32_t to = end;
         switch (neap_random_below(&s->random, 4)) {
         case 0:
-            to = item_at(q, low);
+            to = neap_sequence_at(q, low);
             break;
         case 1:
             break;
         default:
             if (high > low)
-                to = item_at(q, low + neap_random_below(&s->random, high - low + 1));
+                to = neap_sequence_at(q, low + neap_random_below(&s->random, high - low + 1));
         }
         if (neap_search_can_move(s, id, to))
             neap_search_move(s, id, to);

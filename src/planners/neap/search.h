@@ -157,7 +157,5 @@ void neap_search_shuffle(search *s, uint32_t center);
 neap_status neap_search_load_random(search *s, neap_diag *diag);
 /* Tensors that are away stay on the device where they fit. */
 void neap_search_bring_back(search *s);
-/* Takes out a run and what only it needed. */
-void neap_search_remove(search *s, uint32_t id);
 
 #endif

@@ -154,24 +154,19 @@ bool neap_sequence_fits_between(const sequence *q, uint32_t from, uint32_t to, i
 
 /* ---- Neighbours ---- */
 
-uint32_t neap_sequence_first(const sequence *q)
+uint32_t neap_sequence_at(const sequence *q, uint32_t place)
 {
-    uint32_t rank = 0;
-    while (q->blocks[q->block_at[rank]].n == 0)
-        rank++; /* the end is somewhere */
-    return q->blocks[q->block_at[rank]].items[0];
+    uint32_t rank = place / SEQUENCE_BLOCK, index = place % SEQUENCE_BLOCK;
+    for (;; rank++, index = 0) { /* the end is somewhere */
+        const item_block *block = &q->blocks[q->block_at[rank]];
+        if (index < block->n)
+            return block->items[index];
+    }
 }
 
 uint32_t neap_sequence_next(const sequence *q, uint32_t id)
 {
-    const item *i = &q->items[id];
-    const item_block *block = &q->blocks[i->block];
-    if (i->index + 1 < block->n)
-        return block->items[i->index + 1];
-    uint32_t rank = q->rank_of[i->block] + 1;
-    while (q->blocks[q->block_at[rank]].n == 0)
-        rank++;
-    return q->blocks[q->block_at[rank]].items[0];
+    return neap_sequence_at(q, sequence_place(q, id) + 1);
 }
 
 uint32_t neap_sequence_previous(const sequence *q, uint32_t id)
@@ -252,11 +247,6 @@ static int64_t own_bytes(const sequence *q, uint32_t task)
     return x->made_bytes[task] + x->variants[x->variant_start[task] + q->choice[task]].workspace;
 }
 
-int64_t neap_sequence_own_bytes(const sequence *q, uint32_t id)
-{
-    return own_bytes(q, q->items[id].task);
-}
-
 /* Everything that an insertion may need, so that it cannot fail half way. */
 static bool reserve(sequence *q, uint32_t task)
 {
@@ -316,7 +306,7 @@ static void put_in(sequence *q, uint32_t id, uint32_t task, uint32_t before)
 {
     const problem *x = q->x;
     q->items[id].task = task;
-    int64_t bytes = sequence_bytes(q, before) - neap_sequence_own_bytes(q, before) -
+    int64_t bytes = sequence_bytes(q, before) - own_bytes(q, q->items[before].task) -
                     returning_bytes(q, before) + own_bytes(q, task);
     uint32_t number = q->items[before].block;
     if (q->blocks[number].n == SEQUENCE_BLOCK) {
@@ -607,7 +597,7 @@ void neap_sequence_clear(sequence *q)
     *q = (sequence){0};
 }
 
-void neap_sequence_list(const sequence *q, uint32_t *tasks, int64_t *bytes)
+void neap_sequence_list(const sequence *q, uint32_t *tasks, int64_t *bytes, uint32_t *place_of)
 {
     uint32_t n = 0;
     for (uint32_t r = 0; r < q->n_blocks; r++) {
@@ -616,6 +606,8 @@ void neap_sequence_list(const sequence *q, uint32_t *tasks, int64_t *bytes)
             uint32_t task = q->items[block->items[i]].task;
             if (bytes)
                 bytes[n] = block->bytes[i] + q->addition[r];
+            if (place_of)
+                place_of[block->items[i]] = n;
             if (task != NEAP_NONE)
                 tasks[n] = task;
             n++;

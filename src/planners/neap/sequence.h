@@ -98,8 +98,9 @@ neap_status neap_sequence_load(sequence *q, const compute_list *list, neap_diag 
    task's item. */
 neap_status neap_sequence_load_natural(sequence *q, neap_diag *diag);
 uint32_t neap_sequence_item_of(const sequence *q, uint32_t task);
-/* Into tasks[length] and, if not NULL, bytes[length + 1], the end's included. */
-void neap_sequence_list(const sequence *q, uint32_t *tasks, int64_t *bytes);
+/* Into tasks[length] and, if not NULL, bytes[length + 1], the end's included, and the position of
+   every item into place_of[n_items]. */
+void neap_sequence_list(const sequence *q, uint32_t *tasks, int64_t *bytes, uint32_t *place_of);
 
 /* ---- Where items stand ---- */
 
@@ -109,7 +110,8 @@ static inline uint32_t sequence_place(const sequence *q, uint32_t id)
     return q->rank_of[i->block] * SEQUENCE_BLOCK + i->index;
 }
 
-uint32_t neap_sequence_first(const sequence *q);
+/* The item at a place or, where there is none, the next one; not behind the end. */
+uint32_t neap_sequence_at(const sequence *q, uint32_t place);
 uint32_t neap_sequence_next(const sequence *q, uint32_t id);     /* not of the end */
 uint32_t neap_sequence_previous(const sequence *q, uint32_t id); /* NEAP_NONE: of the first */
 
@@ -149,8 +151,6 @@ static inline int64_t sequence_bytes(const sequence *q, uint32_t id)
 int64_t neap_sequence_most(const sequence *q);
 /* Whether all items strictly between two have no more. */
 bool neap_sequence_fits_between(const sequence *q, uint32_t from, uint32_t to, int64_t most);
-/* What the item itself makes and scratches. */
-int64_t neap_sequence_own_bytes(const sequence *q, uint32_t id);
 
 /* ---- Changes ---- */
 

@@ -238,12 +238,9 @@ static neap_status prepare(autoswap *x, neap_diag *diag)
 static neap_status plan_autoswap(const planner *p, draft *d, neap_diag *diag)
 {
     autoswap x = {0};
-    neap_status status = neap_offload_search_begin(p, (offload_grain)p->options[GRAIN], &x.s, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(neap_offload_search_begin(p, (offload_grain)p->options[GRAIN], &x.s, diag));
     bool needed = neap_offload_search_needed(&x.s);
-    if (needed)
-        status = prepare(&x, diag);
+    neap_status status = needed ? prepare(&x, diag) : NEAP_OK;
     if (needed && status == NEAP_OK)
         status = choose(&x, diag);
     if (status == NEAP_OK)

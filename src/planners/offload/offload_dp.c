@@ -73,12 +73,9 @@ static neap_status plan_offload_dp(const planner *p, draft *d, neap_diag *diag)
 {
     offload_search s;
     communications_answer answer = {0};
-    neap_status status = neap_offload_search_begin(p, (offload_grain)p->options[GRAIN], &s, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(neap_offload_search_begin(p, (offload_grain)p->options[GRAIN], &s, diag));
     bool needed = neap_offload_search_needed(&s);
-    if (needed)
-        status = choose(p, &s, &answer, diag);
+    neap_status status = needed ? choose(p, &s, &answer, diag) : NEAP_OK;
     if (status == NEAP_OK)
         status = neap_offload_search_finish(&s, d, diag);
     double ticks = needed ? answer.ticks : (double)s.problem.total_ticks;

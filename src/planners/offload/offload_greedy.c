@@ -6,6 +6,7 @@
  * (fractional.h), rounded up to whole activations, and the no-wait, ordered schedule of those. The
  * relaxation's own optimum is told as `fractional_time`.
  */
+#include "base/fail.h"
 #include "planners/offload/fractional.h"
 #include "planners/offload/offload_method.h"
 
@@ -29,12 +30,10 @@ static void choose_first_units(offload_search *s)
 static neap_status plan_offload_greedy(const planner *p, draft *d, neap_diag *diag)
 {
     offload_search s;
-    neap_status status = neap_offload_search_begin(p, (offload_grain)p->options[GRAIN], &s, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(neap_offload_search_begin(p, (offload_grain)p->options[GRAIN], &s, diag));
     if (neap_offload_search_needed(&s))
         choose_first_units(&s);
-    status = neap_offload_search_finish(&s, d, diag);
+    neap_status status = neap_offload_search_finish(&s, d, diag);
     double ticks = neap_offload_fractional_ticks(&s.problem);
     if (status == NEAP_OK && ticks >= 0)
         status = neap_draft_add_number(p, d, "fractional_time",

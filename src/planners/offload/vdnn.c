@@ -97,11 +97,8 @@ static neap_status choose(offload_search *s, neap_diag *diag)
 static neap_status plan_vdnn(const planner *p, draft *d, neap_diag *diag)
 {
     offload_search s;
-    neap_status status = neap_offload_search_begin(p, (offload_grain)p->options[GRAIN], &s, diag);
-    if (status != NEAP_OK)
-        return status;
-    if (neap_offload_search_needed(&s))
-        status = choose(&s, diag);
+    NEAP_TRY(neap_offload_search_begin(p, (offload_grain)p->options[GRAIN], &s, diag));
+    neap_status status = neap_offload_search_needed(&s) ? choose(&s, diag) : NEAP_OK;
     if (status == NEAP_OK)
         status = neap_offload_search_finish(&s, d, diag);
     neap_offload_search_end(&s);
