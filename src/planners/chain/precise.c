@@ -17,7 +17,8 @@
 enum { BUCKET };
 
 static const neap_option options[] = {
-    [BUCKET] = NEAP_INTEGER_OPTION("bucket", 0, 9007199254740992.0, 0, "bytes in a bucket; 0 divides the budget into 1000"),
+    [BUCKET] = NEAP_INTEGER_OPTION("bucket", 0, 9007199254740992.0, 0,
+                                   "bytes in a bucket; 0 divides the budget into 1000"),
 };
 
 static neap_status find_schedule(const planner *p, draft *d, const stage_costs *costs,

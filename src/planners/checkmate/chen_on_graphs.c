@@ -17,7 +17,9 @@
 enum { LENGTH };
 
 static const neap_option sqrt_options[] = {
-    [LENGTH] = NEAP_INTEGER_OPTION("length", 0, 4294967294.0, 0, "candidates from one checkpoint to the next; 0 is the square root of their number"),
+    [LENGTH] = NEAP_INTEGER_OPTION(
+        "length", 0, 4294967294.0, 0,
+        "candidates from one checkpoint to the next; 0 is the square root of their number"),
 };
 
 /* ---- sqrt ---- */
