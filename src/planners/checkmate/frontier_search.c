@@ -8,6 +8,9 @@
 /* Iterations of the search in a round. */
 #define ITERATIONS 16u
 
+/* Rounds after which a budget counts as too small if nothing fits it: they are slow ones. */
+#define MOST_FUTILE 10u
+
 typedef struct attempt {
     const planner *p;
     double share; /* of the time limit */
@@ -44,7 +47,7 @@ neap_status neap_frontier_search_improve(const planner *p, incumbent *best, uint
         status = fit_and_offer(&x, best, diag);
     for (uint32_t r = 0; r < rounds && r < most && status == NEAP_OK; r++) {
         int64_t before = neap_sequence_search_ticks(x.search);
-        if (best->ticks <= target || is_over(&x))
+        if (best->ticks <= target || is_over(&x) || (before == INT64_MAX && r == MOST_FUTILE))
             break;
         status = neap_sequence_search_improve(x.search, ITERATIONS, diag);
         if (status == NEAP_OK && neap_sequence_search_ticks(x.search) < before)

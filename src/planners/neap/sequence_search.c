@@ -108,7 +108,9 @@ neap_status neap_sequence_search_improve(sequence_search *q, uint32_t iterations
 
 int64_t neap_sequence_search_ticks(const sequence_search *q)
 {
-    return q->s.best.found ? q->s.best.ticks : INT64_MAX;
+    const search_plan *best = &q->s.best;
+    bool fits = best->found && best->peak - q->x.base_bytes <= q->s.budget;
+    return fits ? best->ticks : INT64_MAX;
 }
 
 neap_status neap_sequence_search_list(const sequence_search *q, uint32_t **ops, size_t *length,

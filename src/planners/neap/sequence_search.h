@@ -35,7 +35,7 @@ neap_status neap_sequence_search_fit(sequence_search *search, neap_diag *diag);
 neap_status neap_sequence_search_improve(sequence_search *search, uint32_t iterations,
                                          neap_diag *diag);
 
-/* Ticks of the best sequence so far; INT64_MAX before anything was trimmed or made to fit. */
+/* Ticks of the best sequence so far; INT64_MAX as long as none is within the budget. */
 int64_t neap_sequence_search_ticks(const sequence_search *search);
 /* Writes it to *sequence, which is reserved as needed. */
 neap_status neap_sequence_search_list(const sequence_search *search, uint32_t **sequence,
