@@ -55,7 +55,10 @@ const cli_command *cli_command_find(const char *name); /* NULL: none */
 /* The error line for a name that is no command. */
 int cli_command_unknown(const char *name);
 
+extern const char cli_help_about[]; /* what neap does, in a sentence or two */
 void cli_help_overview(neap_text *out);
+/* The manual page, for man. */
+void cli_help_man(neap_text *out);
 void cli_help_command(const cli_command *command, neap_text *out);
 
 #endif

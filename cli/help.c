@@ -13,7 +13,7 @@ const cli_command *const cli_commands[] = {
     &cli_command_models,  &cli_command_methods,   &cli_command_devices, NULL,
 };
 
-static const char ABOUT[] =
+const char cli_help_about[] =
     "Give neap a network and a memory budget in bytes. It decides what to keep, what to recompute "
     "and what to move to host memory, gives every tensor an address, has an independent judge "
     "replay the plan, tells how far it is from the optimum, and trains by it.";
@@ -81,7 +81,7 @@ void cli_help_overview(neap_text *out)
     cli_styled(out, CLI_BOLD, "neap");
     neap_text_puts(out, " trains neural networks at the lowest high-water mark of memory\n\n");
     neap_text_puts(out, "Usage: neap COMMAND [OPTIONS]\n\n");
-    cli_wrap(out, ABOUT, 0, 0, (size_t)cli_width());
+    cli_wrap(out, cli_help_about, 0, 0, (size_t)cli_width());
     neap_text_puts(out, "\n");
 
     add_heading(out, "Commands");

@@ -40,6 +40,10 @@ static int run_help(int count, char **arguments, neap_text *out)
         cli_help_overview(out);
         return CLI_OK;
     }
+    if (strcmp(arguments[0], "--man") == 0) {
+        cli_help_man(out);
+        return CLI_OK;
+    }
     const cli_command *command = cli_command_find(arguments[0]);
     if (!command)
         return cli_command_unknown(arguments[0]);

@@ -70,6 +70,11 @@ get_filename_component(NEAP_DNNL_FILE "${NEAP_DNNL_LIBRARY}" NAME)
 install(TARGETS neap_shared neap_static EXPORT neap-targets)
 if(TARGET neap)
   install(TARGETS neap)
+  set(NEAP_MAN_PAGE "${CMAKE_CURRENT_BINARY_DIR}/neap.1")
+  add_custom_command(OUTPUT "${NEAP_MAN_PAGE}" COMMAND neap help --man > "${NEAP_MAN_PAGE}"
+                     DEPENDS neap VERBATIM)
+  add_custom_target(man ALL DEPENDS "${NEAP_MAN_PAGE}")
+  install(FILES "${NEAP_MAN_PAGE}" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 endif()
 install(EXPORT neap-targets NAMESPACE neap:: DESTINATION "${package_dir}")
 

@@ -152,6 +152,22 @@ static void defaults_are_what_the_help_prints(void **state)
     }
 }
 
+/* The manual page has every command, option and exit code. */
+static void the_manual_page_is_whole(void **state)
+{
+    (void)state;
+    static const char *const PARTS[] = {
+        ".TH NEAP 1 ",        ".SH NEAP max-batch\n", "\n\\-\\-save\\-plan FILE\n",
+        "[default: momentum", ".SH EXIT STATUS\n",    ".TP\n4\n"};
+    run_result result;
+    run_line(NEAP_CLI, "help --man", NULL, &result);
+    assert_int_equal(result.code, 0);
+    for (size_t i = 0; i < sizeof PARTS / sizeof PARTS[0]; i++)
+        if (!strstr(result.out, PARTS[i]))
+            fail_msg("no \"%s\"", PARTS[i]);
+    run_result_clear(&result);
+}
+
 static void version(void **state)
 {
     (void)state;
@@ -356,6 +372,7 @@ int main(void)
         cmocka_unit_test(help_is_at_most_80_columns_wide),
         cmocka_unit_test(help_prints_each_command_s_own_defaults),
         cmocka_unit_test(defaults_are_what_the_help_prints),
+        cmocka_unit_test(the_manual_page_is_whole),
         cmocka_unit_test(version),
         cmocka_unit_test(no_command_shows_the_overview_on_stderr),
         cmocka_unit_test(lists_and_details),
