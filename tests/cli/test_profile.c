@@ -171,7 +171,7 @@ static void what_cannot_be_written_is_told_first(void **state)
     run_result result;
     run_line(NEAP_CLI, "profile " LSTM "--profile-cache unused.json -o nowhere/graph.json", &here,
              &result);
-    assert_int_equal(result.code, 1);
+    assert_int_equal(result.code, 2);
     assert_string_equal(result.out, "");
     assert_non_null(strstr(result.err, "nowhere/graph.json: folder nowhere: No such file"));
     run_result_clear(&result);
