@@ -434,14 +434,14 @@ static void a_place_that_cannot_be_written_is_found_at_once(void **state)
     run_result result;
     char *folder = join_path(here.folder, "locked");
     assert_int_equal(mkdir(folder, 0555), 0);
-    train(&result, 1, SMALL_LSTM, "--save nowhere/net.st --profile-cache unused.json");
+    train(&result, 2, SMALL_LSTM, "--save nowhere/net.st --profile-cache unused.json");
     assert_string_equal(result.out, "");
     assert_string_equal(result.err,
                         "neap: cannot write nowhere/net.st: folder nowhere: No such file or "
                         "directory\n");
     run_result_clear(&result);
     if (geteuid() != 0) { /* who may do everything is not stopped */
-        train(&result, 1, SMALL_LSTM, "--save locked/net.st --profile-cache unused.json");
+        train(&result, 2, SMALL_LSTM, "--save locked/net.st --profile-cache unused.json");
         assert_string_equal(result.out, "");
         assert_non_null(strstr(result.err, "folder locked: Permission denied"));
         run_result_clear(&result);

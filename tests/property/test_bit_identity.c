@@ -296,7 +296,7 @@ static neap_solution *solve(const subject *s, uint32_t method, int64_t budget, b
 /* What a method says is the least it can do; -1 where it cannot say. */
 static int64_t least_budget(const subject *s, uint32_t method, bool duplex)
 {
-    neap_solution *solution = solve(s, method, 1, duplex);
+    neap_solution *solution = solve(s, method, neap_graph_floor_bytes(s->graph, NULL), duplex);
     int64_t least = solution ? neap_solution_figures(solution)->least_budget : -1;
     neap_solution_destroy(solution);
     return least;
