@@ -1,14 +1,14 @@
 /*
- * neap/allocator.h - where neap's own memory comes from.
+ * neap/allocator.h - how neap allocates its own memory.
  *
- * Calls that create an object take an allocator, which may be NULL for the system's; the object
- * keeps it for its whole life. An allocator of your own is a struct that begins with a
- * neap_allocator:
+ * Calls that create an object take an allocator; NULL means the system allocator. The object keeps
+ * the allocator for its whole life. To write your own, embed a neap_allocator as the first member
+ * of a struct:
  *
  *     typedef struct { neap_allocator base; size_t in_use; } counting_allocator;
  *
- * It must outlive every object made with it. One object is used by one thread at a time; an
- * allocator shared by objects of several threads must be thread-safe itself (the system's is).
+ * It must outlive every object made with it. An object may be used by one thread at a time. An
+ * allocator shared by objects on several threads must be thread-safe (the system allocator is).
  */
 #ifndef NEAP_ALLOCATOR_H
 #define NEAP_ALLOCATOR_H
@@ -24,19 +24,19 @@ typedef struct neap_allocator neap_allocator;
 
 struct neap_allocator {
     /*
-     * Resizes `block` from `old_size` to `new_size` bytes and returns it, perhaps at a new address
-     * with the old contents. A NULL block is a new one (old_size 0); new_size 0 releases it and
-     * returns NULL. NULL for new_size > 0 means out of memory, and `block` is as it was. Blocks are
-     * aligned for any C type.
+     * Resizes `block` from `old_size` to `new_size` bytes and returns it. The block may move; its
+     * contents move with it. If `block` is NULL (old_size 0), allocates a new block. If new_size is
+     * 0, releases the block and returns NULL. If it returns NULL for new_size > 0, memory is
+     * exhausted and `block` is unchanged. Blocks are aligned for any C type.
      */
     void *(*resize)(neap_allocator *self, void *block, size_t old_size, size_t new_size);
 };
 
-/* The C library's allocator. What a NULL allocator stands for. */
+/* The system allocator: malloc and its relatives. Used wherever an allocator is NULL. */
 NEAP_API neap_allocator *neap_allocator_system(void);
 
-/* Releases a block that a call handed over (a text, an array). `allocator` is the one given to that
- * call. */
+/* Releases a block that a call returned (a text, an array). `allocator` must be the one passed to
+ * that call. */
 NEAP_API void neap_release(neap_allocator *allocator, void *block, size_t size);
 
 #ifdef __cplusplus

@@ -1,9 +1,10 @@
 /*
- * neap/cost.h - how long each op takes on which device.
+ * neap/cost.h - the time of each op on a device.
  *
- * A roofline: an op takes the longer of its arithmetic over the device's rate and its bytes over
- * the memory's bandwidth, each times the share of the peak that real kernels reach, and a launch on
- * top. Views take no time. The named devices come from a small table; a file adds or replaces some:
+ * A roofline model: the time of an op is the larger of its FLOPs divided by the device's FLOP rate
+ * and its bytes divided by the memory bandwidth, plus a launch latency. Rate and bandwidth are the
+ * peaks times the fraction that real kernels reach. Views take no time. Named devices come from a
+ * small table; a file can add or replace devices:
  *
  *     {"neap": "devices", "version": 1, "devices": [
  *        {"name": "mygpu", "summary": "...", "memory": 24e9, "bandwidth": 900e9,
@@ -11,9 +12,9 @@
  *         "compute_efficiency": 0.6, "memory_efficiency": 0.8, "launch": 5e-6,
  *         "link_out": 12e9, "link_in": 12e9, "link_latency": 1e-5, "duplex": true}]}
  *
- * A bandwidth of null is one without limit: memory traffic takes no time. The device "flops" has
- * it, and 1 s for 10^12 floating-point operations; "unit" gives every op time 1 and every view 0.
- * Measured times come in a graph file.
+ * A bandwidth of null means unlimited: memory traffic takes no time. The device "flops" has
+ * unlimited bandwidth and takes 1 s for 10^12 floating-point operations; "unit" gives every op 1 s
+ * and every view 0 s. Measured times come in a graph file.
  */
 #ifndef NEAP_COST_H
 #define NEAP_COST_H
@@ -24,7 +25,7 @@
 extern "C" {
 #endif
 
-/* What a multiplication runs in: a type, or f32 inputs rounded to tf32 by the matrix units. */
+/* The arithmetic of matrix products: a type, or f32 inputs rounded to tf32 by the matrix units. */
 typedef enum neap_math {
     NEAP_MATH_F32 = 0,
     NEAP_MATH_TF32,
@@ -38,15 +39,15 @@ typedef struct neap_device {
     const char *name;
     const char *summary;
     bool unit;                     /* every op takes 1 second */
-    int64_t memory;                /* bytes; 0 where it does not say */
-    double bandwidth;              /* of device memory, bytes a second; HUGE_VAL: no limit */
-    double flops[NEAP_MATH_COUNT]; /* peak of matrix products and convolutions; 0 not supported */
-    double compute_efficiency;     /* shares of the peaks that kernels reach */
+    int64_t memory;                /* bytes; 0: not known */
+    double bandwidth;              /* of device memory, bytes per second; HUGE_VAL: no limit */
+    double flops[NEAP_MATH_COUNT]; /* peak of matrix products and convolutions; 0: not supported */
+    double compute_efficiency;     /* fractions of the peaks that kernels reach */
     double memory_efficiency;
-    double launch;            /* seconds an op costs besides */
-    double link_out, link_in; /* host link, bytes a second; 0 none */
-    double link_latency;      /* seconds a transfer costs besides */
-    bool duplex;              /* both ways at once */
+    double launch;            /* seconds added to each op */
+    double link_out, link_in; /* host link, bytes per second; 0: none */
+    double link_latency;      /* seconds added to each transfer */
+    bool duplex;              /* both directions at once */
 } neap_device;
 
 typedef struct neap_devices neap_devices;
@@ -54,8 +55,9 @@ typedef struct neap_devices neap_devices;
 /* The table of built-in devices. */
 NEAP_API neap_status neap_devices_create(neap_allocator *allocator, neap_devices **devices,
                                          neap_diag *diag);
-/* Adds the devices of a file; one of a known name replaces it. Fields not given are those of the
-   old one, or 0 / 1.0 for efficiencies. On an error nothing is added. */
+/* Adds the devices of a file. A device with a known name replaces the old one and inherits the
+   fields that the file omits; in a new device they are 0 (efficiencies 1.0). On an error nothing
+   is added. */
 NEAP_API neap_status neap_devices_read_file(neap_devices *devices, const char *path,
                                             neap_diag *diag);
 NEAP_API uint32_t neap_devices_count(const neap_devices *devices);
@@ -64,10 +66,10 @@ NEAP_API const neap_device *neap_devices_find(const neap_devices *devices, const
 NEAP_API void neap_devices_destroy(neap_devices *devices);
 
 /*
- * Gives every op of the graph its time on a device, and drops variants measured elsewhere. `math`
- * is the arithmetic of f32 matrix products (NEAP_MATH_F32 or NEAP_MATH_TF32); other types run in
- * their own. NEAP_INVALID, and the graph unchanged, where an op has neither counts nor a known type
- * and shapes.
+ * Sets the time of every op of the graph for a device, and drops variants measured elsewhere.
+ * `math` is the arithmetic of f32 matrix products (NEAP_MATH_F32 or NEAP_MATH_TF32); other types
+ * use their own. NEAP_INVALID, with the graph unchanged, if an op has no counts and its type or
+ * shapes are unknown.
  */
 NEAP_API neap_status neap_cost_apply(neap_graph *graph, const neap_device *device, neap_math math,
                                      neap_diag *diag);

@@ -1,25 +1,25 @@
 /*
  * neap/graph.h - the training graph: values, and the ops that produce and read them.
  *
- * One neap_graph holds one training step, forward and backward, as ops in an execution order (the
- * *natural order*). It is what every planner plans and every plan speaks of. A graph comes from a
- * file (neap_graph_read_file), from the network builder with its autodiff (neap/network.h), from a
- * built-in model (neap/models.h), or is put together op by op with a neap_graph_builder.
+ * A neap_graph holds one training step, forward and backward, as ops in an execution order (the
+ * *natural order*). Planners take a graph, and plans refer to its ops and values. A graph comes
+ * from a file (neap_graph_read_file), from the network builder with its autodiff (neap/network.h),
+ * from a built-in model (neap/models.h), or is built op by op with a neap_graph_builder.
  *
- * A graph is immutable but for its costs, which neap/cost.h replaces; it may be read from several
- * threads at once. Pointers obtained from it live as long as it does.
+ * A graph is immutable except for its costs, which neap/cost.h replaces. Several threads may read
+ * it at once. Pointers obtained from it are valid as long as the graph exists.
  *
  * Ids are zero-based positions: op 0 runs first, value 0 is the first in the file. Sizes are bytes.
  *
- * Values, storages, inputs. A value that no op produces is an *input* (data, parameters): resident
- * throughout. A value with `view_of` owns no bytes: it lives on the storage of another value. The
- * value at the end of that chain is its `storage`, and a storage is live while any value on it is
- * resident.
+ * Values, storages, inputs. A value that no op produces is an *input* (data, parameters); it is
+ * always resident. A value with `view_of` owns no bytes: it shares the storage of another value.
+ * The value at the end of that chain of views is its `storage`. A storage is live while any value
+ * on it is resident.
  *
- * Time. A file gives seconds as decimal numbers. So that sums are exact and the same in whatever
- * order they are taken, neap counts time in *ticks*, whole numbers: `ticks_per_second` is a power
- * of ten chosen for each graph so that one execution of all ops takes at most 10^15 ticks (and a
- * tick is never below 10^-15 s).
+ * Time. Files give seconds as decimal numbers. neap counts time in *ticks*, which are integers, so
+ * that sums are exact and do not depend on the order of summation. `ticks_per_second` is a power of
+ * ten chosen for each graph so that one execution of all ops takes at most 10^15 ticks (and a tick
+ * is never below 10^-15 s).
  */
 #ifndef NEAP_GRAPH_H
 #define NEAP_GRAPH_H
@@ -38,7 +38,7 @@ extern "C" {
 #define NEAP_NONE UINT32_MAX
 
 typedef enum neap_dtype {
-    NEAP_DTYPE_UNKNOWN = 0, /* graphs from files need not say */
+    NEAP_DTYPE_UNKNOWN = 0, /* optional in graph files */
     NEAP_F32,
     NEAP_F16,
     NEAP_BF16,
@@ -57,36 +57,36 @@ NEAP_API int64_t neap_dtype_bytes(neap_dtype dtype);
 
 typedef enum neap_pass { NEAP_FORWARD = 0, NEAP_BACKWARD = 1 } neap_pass;
 
-/* The well-known kinds. A file may use others; they are kept as text and change nothing. */
+/* The kinds that neap knows. A file may use others; they are kept as text and have no effect. */
 #define NEAP_KIND_INPUT      "input"      /* data, labels */
 #define NEAP_KIND_PARAMETER  "parameter"  /* an input that is trained */
-#define NEAP_KIND_ACTIVATION "activation" /* made by the forward pass */
-#define NEAP_KIND_GRADIENT   "gradient"   /* made by the backward pass */
+#define NEAP_KIND_ACTIVATION "activation" /* written by the forward pass */
+#define NEAP_KIND_GRADIENT   "gradient"   /* written by the backward pass */
 
 typedef struct neap_value {
     const char *name;
-    const char *kind;     /* NEAP_KIND_* or the file's own word */
-    int64_t bytes;        /* of its own: 0 for a view */
+    const char *kind;     /* NEAP_KIND_* or another word from the file */
+    int64_t bytes;        /* that it owns: 0 for a view */
     uint32_t view_of;     /* the value whose storage it shares, or NEAP_NONE */
-    uint32_t storage;     /* the value that owns the storage; itself unless a view */
+    uint32_t storage;     /* the value that owns the storage: itself unless it is a view */
     uint32_t producer;    /* the op that computes it; NEAP_NONE: an input */
-    neap_dtype dtype;     /* NEAP_DTYPE_UNKNOWN where not said */
-    uint32_t rank;        /* 0 where not said */
+    neap_dtype dtype;     /* NEAP_DTYPE_UNKNOWN if not given */
+    uint32_t rank;        /* 0 if not given */
     const int64_t *shape; /* rank extents, outermost first; NULL when rank is 0 */
-    const char *extra;    /* fields of the file that neap does not know, as JSON members; or NULL */
+    const char *extra;    /* unknown fields of the file, as JSON members; or NULL */
 } neap_value;
 
-/* One way to run an op. */
+/* One of the kernels that can run an op. */
 typedef struct neap_variant {
     double seconds;
     int64_t ticks;     /* the same in the graph's ticks; set by the graph */
     int64_t workspace; /* scratch bytes while it runs */
 } neap_variant;
 
-/* A named number that an op's kernel needs: a stride, a probability. */
+/* A named number that the kernel of an op needs: a stride, a probability. */
 typedef struct neap_attr {
     const char *name;
-    bool is_real; /* which of the two holds it */
+    bool is_real; /* whether the number is in `real` or in `integer` */
     int64_t integer;
     double real;
 } neap_attr;
@@ -96,16 +96,16 @@ typedef struct neap_op {
     const char *type; /* a type of neap/network.h, or any other word */
     neap_pass pass;
     uint32_t n_inputs, n_outputs;
-    const uint32_t *inputs;       /* values read; the same one may stand twice */
+    const uint32_t *inputs;       /* values read; a value may occur twice */
     const uint32_t *outputs;      /* values produced */
     uint32_t n_variants;          /* at least 1 */
-    const neap_variant *variants; /* variants[0] is the op's own time and workspace */
-    bool lists_variants;          /* the file had a list, even if of one */
-    bool random;                  /* depends on a random state that a recomputation must replay */
-    uint32_t in_place_input; /* value whose storage in_place_output may take over; or NEAP_NONE */
+    const neap_variant *variants; /* variants[0] is the default */
+    bool lists_variants;          /* the file had a list, even with a single entry */
+    bool random;                  /* uses random numbers, which a recomputation must replay */
+    uint32_t in_place_input;      /* value whose storage in_place_output may reuse; or NEAP_NONE */
     uint32_t in_place_output;
-    int64_t flops;       /* floating-point operations; -1 where not known */
-    int64_t bytes_moved; /* device memory read and written; -1 where not known */
+    int64_t flops;       /* floating-point operations; -1: not known */
+    int64_t bytes_moved; /* bytes of device memory read and written; -1: not known */
     uint32_t n_attrs;
     const neap_attr *attrs;
     const char *extra; /* as for values */
@@ -116,46 +116,46 @@ typedef struct neap_graph neap_graph;
 NEAP_API const char *neap_graph_name(const neap_graph *graph);
 NEAP_API uint32_t neap_graph_op_count(const neap_graph *graph);
 NEAP_API uint32_t neap_graph_value_count(const neap_graph *graph);
-/* The op or value of an id below the count. */
+/* The op or value with this id, which must be below the count. */
 NEAP_API const neap_op *neap_graph_op(const neap_graph *graph, uint32_t id);
 NEAP_API const neap_value *neap_graph_value(const neap_graph *graph, uint32_t id);
-/* Memory always in use beyond the listed values. */
+/* Memory that is always in use and belongs to no value. */
 NEAP_API int64_t neap_graph_fixed_bytes(const neap_graph *graph);
-/* Fixed bytes and all input storages: what is taken before the first op runs. */
+/* Fixed bytes plus all input storages: the memory in use before the first op runs. */
 NEAP_API int64_t neap_graph_base_bytes(const neap_graph *graph);
 /*
- * No plan needs less: the largest sum of base bytes and what one op touches, each storage once,
- * with its leanest workspace. *op, if not NULL, gets that op; NEAP_NONE where the outputs at the
- * end take more.
+ * The floor: no plan needs less memory. It is the maximum over all ops of the base bytes, the
+ * storages that the op touches, and its smallest workspace. *op, if not NULL, gets that op, or
+ * NEAP_NONE if the outputs at the end need more.
  */
 NEAP_API int64_t neap_graph_floor_bytes(const neap_graph *graph, uint32_t *op);
-/* The values that must be resident at the end; *count of them. */
+/* The values that must be resident at the end; their number goes to *count. */
 NEAP_API const uint32_t *neap_graph_outputs(const neap_graph *graph, uint32_t *count);
 NEAP_API bool neap_graph_is_output(const neap_graph *graph, uint32_t value);
-/* The ops that read a value, in order, each once; *count of them. */
+/* The ops that read a value, in order, each once; their number goes to *count. */
 NEAP_API const uint32_t *neap_graph_readers(const neap_graph *graph, uint32_t value,
                                             uint32_t *count);
 NEAP_API int64_t neap_graph_ticks_per_second(const neap_graph *graph);
-/* The sum of all ops' times by variant 0, in ticks: what a plan without recomputation takes. */
+/* The sum of all op times with variant 0, in ticks: the time of a plan without recomputation. */
 NEAP_API int64_t neap_graph_base_ticks(const neap_graph *graph);
-/* The same with each op's fastest variant: no plan is faster. */
+/* The same with the fastest variant of each op: no plan is faster. */
 NEAP_API int64_t neap_graph_least_ticks(const neap_graph *graph);
 NEAP_API double neap_graph_seconds(const neap_graph *graph, int64_t ticks);
 
-/* Elements and bytes of values of kind "parameter" (views not counted). */
+/* Number of elements in values of kind "parameter" (views not counted). */
 NEAP_API int64_t neap_graph_parameter_count(const neap_graph *graph);
 
-NEAP_API void neap_graph_destroy(neap_graph *graph); /* NULL is fine */
+NEAP_API void neap_graph_destroy(neap_graph *graph); /* may be NULL */
 
 /* ---- Files (docs/formats.md) ---- */
 
 /*
- * Reads a graph file; "-" is standard input. What is wrong with it is said in one line that begins
- * with the path and, for JSON errors, line and column. All rules of docs/formats.md are enforced.
+ * Reads a graph file; "-" is standard input. All rules of docs/formats.md are enforced. The message
+ * for an invalid file is one line that starts with the path and, for JSON errors, line and column.
  */
 NEAP_API neap_status neap_graph_read_file(neap_allocator *allocator, const char *path,
                                           neap_graph **graph, neap_diag *diag);
-/* The same from memory; `source` stands for the path in messages. */
+/* The same from memory; messages name `source` instead of a path. */
 NEAP_API neap_status neap_graph_read_text(neap_allocator *allocator, const char *text,
                                           size_t length, const char *source, neap_graph **graph,
                                           neap_diag *diag);
@@ -165,11 +165,11 @@ NEAP_API neap_status neap_graph_read_text(neap_allocator *allocator, const char 
  */
 NEAP_API neap_status neap_graph_write_file(const neap_graph *graph, const char *path,
                                            neap_diag *diag);
-/* The same into memory: *text gets *length bytes and a NUL, for neap_release with *length + 1. */
+/* The same into memory: *text gets *length bytes and a NUL. Release it as *length + 1 bytes. */
 NEAP_API neap_status neap_graph_write_text(const neap_graph *graph, neap_allocator *allocator,
                                            char **text, size_t *length, neap_diag *diag);
 
-/* ---- Building one op by op ---- */
+/* ---- Building a graph op by op ---- */
 
 typedef struct neap_value_desc {
     const char *name; /* NULL: "v<id>" */
@@ -193,14 +193,13 @@ typedef struct neap_op_desc {
     bool lists_variants;
     bool random;
     uint32_t in_place_input, in_place_output; /* both NEAP_NONE if not in place */
-    int64_t flops, bytes_moved;               /* -1 where not known */
+    int64_t flops, bytes_moved;               /* -1: not known */
     uint32_t n_attrs;
     const neap_attr *attrs;
     const char *extra;
 } neap_op_desc;
 
-/* Sets the defaults of a value or op: not a view, without a shape, forward, not in place, costs
- * unknown. */
+/* Sets the defaults: not a view, no shape; forward pass, not in place, costs unknown. */
 NEAP_API void neap_value_desc_init(neap_value_desc *desc);
 NEAP_API void neap_op_desc_init(neap_op_desc *desc);
 
@@ -208,7 +207,7 @@ typedef struct neap_graph_builder neap_graph_builder;
 
 NEAP_API neap_status neap_graph_builder_create(neap_allocator *allocator, const char *name,
                                                neap_graph_builder **builder, neap_diag *diag);
-/* Both copy what they are given. Ids need not exist yet: everything is checked at the end. */
+/* Both copy their arguments. Ids need not exist yet: neap_graph_builder_finish checks them. */
 NEAP_API neap_status neap_graph_builder_add_value(neap_graph_builder *builder,
                                                   const neap_value_desc *desc, uint32_t *id,
                                                   neap_diag *diag);
@@ -219,10 +218,11 @@ NEAP_API neap_status neap_graph_builder_add_output(neap_graph_builder *builder, 
                                                    neap_diag *diag);
 NEAP_API void neap_graph_builder_set_fixed_bytes(neap_graph_builder *builder, int64_t bytes);
 /*
- * Checks everything and hands the graph over; the builder is then empty and only good for
- * destroying. NEAP_INVALID names the op or value: an unknown id, a value with two producers, an op
- * that reads what a later op produces (a cycle is written out), a view that owns bytes or whose
- * storage its op does not touch, a negative size or time, a sum of sizes or times that overflows.
+ * Checks everything and returns the graph. After that the builder is empty and can only be
+ * destroyed. NEAP_INVALID, with the op or value in the message, for an unknown id, a value with two
+ * producers, an op that reads the output of a later op (the message lists the cycle, if any), a
+ * view that owns bytes or whose storage its op does not touch, a negative size or time, or a sum of
+ * sizes or times that overflows.
  */
 NEAP_API neap_status neap_graph_builder_finish(neap_graph_builder *builder, neap_graph **graph,
                                                neap_diag *diag);

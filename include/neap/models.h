@@ -1,8 +1,8 @@
 /*
  * neap/models.h - the built-in networks.
  *
- * Each is a builder over neap/network.h, found by name. neap_models_at lists them with what they
- * take; a parameter that is not set has the model's own default.
+ * Each model is a builder on top of neap/network.h and has a name. neap_models_at lists the models
+ * with their parameters; a parameter that is not set has the default of the model.
  */
 #ifndef NEAP_MODELS_H
 #define NEAP_MODELS_H
@@ -15,7 +15,7 @@ extern "C" {
 
 typedef struct neap_model neap_model;
 
-/* One size a model takes, such as "batch" or "layers". */
+/* A parameter of a model, such as "batch" or "layers". */
 typedef struct neap_model_param {
     const char *name;
     const char *meaning;
@@ -25,9 +25,9 @@ typedef struct neap_model_param {
 
 NEAP_API uint32_t neap_models_count(void);
 NEAP_API const neap_model *neap_models_at(uint32_t index);
-/* NULL where there is none of that name. */
+/* NULL if there is no model of that name. */
 NEAP_API const neap_model *neap_models_find(const char *name);
-/* The known name nearest to a misspelt one, or NULL where none is near. */
+/* The known name most similar to a misspelt one; NULL if none is similar. */
 NEAP_API const char *neap_models_nearest(const char *name);
 
 NEAP_API const char *neap_model_name(const neap_model *model);
@@ -54,9 +54,9 @@ typedef struct neap_model_options {
 NEAP_API void neap_model_options_init(neap_model_options *options);
 
 /*
- * The training graph of a model, with FLOPs and bytes but no times yet. NEAP_INVALID for a setting
- * the model does not have or that is out of its bounds (an image too small for the pools, say),
- * with the bounds.
+ * Builds the training graph of a model, with FLOPs and bytes but without times. NEAP_INVALID for an
+ * unknown setting, or one out of bounds (such as an image too small for the pooling layers); the
+ * message gives the bounds.
  */
 NEAP_API neap_status neap_model_build(neap_allocator *allocator, const neap_model *model,
                                       const neap_model_options *options, neap_graph **graph,

@@ -1,10 +1,14 @@
 /*
- * neap/neap.h - all of neap. A tour: graph.h is the thing that is planned, network.h and
- * models.h make one, cost.h gives it times, planner.h lists the methods, solve.h plans it,
- * curve.h plans it at many budgets, batch.h finds how large its batch can be, plan.h is the
- * result, check.h the judge, layout.h the addresses, report.h the pictures; data.h, optimizer.h
- * and safetensors.h are what training takes in, does with gradients and leaves behind; run.h
- * runs plans, train.h trains by them.
+ * neap/neap.h - includes all of neap.
+ *
+ *     graph.h          the training graph; network.h and models.h build one
+ *     cost.h           times of ops on a device
+ *     planner.h        the methods, and requests to them
+ *     solve.h          plans a graph; curve.h at many budgets; batch.h finds the largest batch
+ *     plan.h           the result; check.h judges it, layout.h assigns addresses, report.h draws it
+ *     chain.h          a graph as a chain of stages
+ *     run.h, train.h   run plans, and train with them; data.h reads training data, optimizer.h
+ *                      updates weights, safetensors.h reads and writes checkpoint files
  */
 #ifndef NEAP_NEAP_H
 #define NEAP_NEAP_H

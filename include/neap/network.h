@@ -1,5 +1,5 @@
 /*
- * neap/network.h - define a network by its layers; autodiff makes the training graph.
+ * neap/network.h - define a network layer by layer; autodiff builds the training graph.
  *
  *     neap_network *net;
  *     neap_network_create(NULL, "mlp", NEAP_F32, &net, &diag);
@@ -10,24 +10,24 @@
  *     neap_tensor loss = neap_net_cross_entropy(net, "loss", x, t);
  *     neap_network_finish(net, loss, NULL, &graph, &diag);
  *
- * Errors are sticky: a layer that cannot be built (shapes that do not fit, no memory) returns
+ * Errors are sticky: a layer that cannot be built (mismatched shapes, out of memory) returns
  * NEAP_NONE, later calls on the network do nothing, and neap_network_finish reports the first error
- * with the layer's name. So model code needs no checks.
+ * with the name of the layer. Model code therefore needs no checks.
  *
- * Tensors are row-major, images are N x C x H x W, sequences N x T x C. A shape is known at once
- * (neap_net_shape), so that builders can compute with it.
+ * Tensors are row-major; images are N x C x H x W, sequences N x T x C. The shape of a tensor is
+ * known as soon as the layer is defined (neap_net_dim, neap_net_rank).
  *
- * What the backward pass reads. The joint graph lists for each backward op exactly what its kernel
- * needs (docs/ops.md has the whole table):
+ * What the backward pass reads: the training graph lists for each backward op exactly the values
+ * that its kernel needs (docs/ops.md has the full table):
  *     relu, relu6, sigmoid, tanh  its output          gelu          its input
- *     max-pool                    its indices         avg-pool      nothing but the gradient
+ *     max-pool                    its indices         avg-pool      only the gradient
  *     batch-norm, layer-norm      its input, scale and saved statistics
  *     dropout                     its mask            embedding     the ids
  *     convolution, linear         two ops: weight gradient (input), data gradient (weight)
  *     attention (fused)           q, k, v, output, log-sum-exp of the scores (no probabilities)
  *     cross-entropy               logits, labels, log-sum-exp
- * Gradients of a tensor that is read several times are summed by `add` ops as they arrive. The
- * gradient of the loss is an input of 1 element, `<loss>.grad`, so that a caller can scale it.
+ * If a tensor has several readers, `add` ops sum their gradients as they are computed. The gradient
+ * of the loss is an input of 1 element, `<loss>.grad`, so that a caller can scale it.
  */
 #ifndef NEAP_NETWORK_H
 #define NEAP_NETWORK_H
@@ -46,17 +46,17 @@ typedef uint32_t neap_tensor;
 #define NEAP_MAX_RANK 6
 
 typedef enum neap_optimizer {
-    NEAP_OPTIMIZER_NONE = 0, /* gradients are the result; plain SGD needs no state either */
-    NEAP_OPTIMIZER_MOMENTUM, /* one buffer a parameter, as fixed memory */
-    NEAP_OPTIMIZER_ADAM      /* two buffers a parameter */
+    NEAP_OPTIMIZER_NONE = 0, /* no state: gradients only, or plain SGD */
+    NEAP_OPTIMIZER_MOMENTUM, /* one buffer per parameter, as fixed memory */
+    NEAP_OPTIMIZER_ADAM      /* two buffers per parameter */
 } neap_optimizer;
 
 /*
- * Which kernels the graph assumes. LEAN: neap's own. TORCH: those of PyTorch's eager kernels, which
- * save more: max-pool indices of 8 bytes instead of 1, log-softmax and NLL loss as two ops each way
- * instead of a fused cross-entropy, and, where a model says so, GELU composed of eight elementwise
- * ops. LAYER: a layer's backward reads all that the layer read and made, whether it needs it or
- * not, as Checkmate takes it from Keras.
+ * The kernels that the graph assumes. LEAN: neap's own. TORCH: PyTorch's eager kernels, which save
+ * more: max-pool indices of 8 bytes instead of 1, log-softmax and NLL loss as two ops in each
+ * direction instead of a fused cross-entropy, and in some models GELU composed of eight elementwise
+ * ops. LAYER: the backward op of a layer reads all inputs and outputs of the layer, whether it
+ * needs them or not, as in the graphs that Checkmate extracts from Keras.
  */
 typedef enum neap_kernels {
     NEAP_KERNELS_LEAN = 0,
@@ -70,23 +70,23 @@ NEAP_API void neap_network_destroy(neap_network *net);
 NEAP_API void neap_network_set_kernels(neap_network *net, neap_kernels kernels);
 NEAP_API neap_kernels neap_network_kernels(const neap_network *net);
 
-/* Names of what follows are prefixed with "<scope>." until the scope is left; scopes nest. */
+/* Prefixes all names with "<scope>." until the scope is left. Scopes nest. */
 NEAP_API void neap_net_enter(neap_network *net, const char *format, ...) NEAP_PRINTF(2, 3);
 NEAP_API void neap_net_leave(neap_network *net);
 
-/* ---- Tensors from outside ---- */
+/* ---- Inputs and parameters ---- */
 
 NEAP_API neap_tensor neap_net_input(neap_network *net, const char *name, neap_dtype dtype,
                                     uint32_t rank, const int64_t *shape);
-/* A trained parameter of the network's type. */
+/* A trained parameter of the network's dtype. */
 NEAP_API neap_tensor neap_net_parameter(neap_network *net, const char *name, uint32_t rank,
                                         const int64_t *shape);
 /* Extent of a dimension (0 outermost); 0 after an error. */
 NEAP_API int64_t neap_net_dim(const neap_network *net, neap_tensor x, uint32_t dim);
 NEAP_API uint32_t neap_net_rank(const neap_network *net, neap_tensor x);
-/* True after an error: a builder's loop may stop early. */
+/* True after an error, so that loops in model code can stop early. */
 NEAP_API bool neap_network_failed(const neap_network *net);
-/* Records an error of the caller's own, as if a layer had failed (the first one wins). */
+/* Records an error of the caller, as if a layer had failed. Only the first error is kept. */
 NEAP_API void neap_network_fail(neap_network *net, const char *format, ...) NEAP_PRINTF(2, 3);
 
 /* ---- Layers with parameters ---- */
@@ -100,7 +100,7 @@ typedef struct neap_conv2d {
     int64_t groups;     /* 0 means 1 */
     int64_t output_pad; /* transposed convolution only: extra rows and columns at the end */
     bool bias;
-    bool relu; /* fused and in place: the output is that of the ReLU */
+    bool relu; /* a fused in-place ReLU on the output */
 } neap_conv2d;
 
 /* x: N x C x H x W.
@@ -133,7 +133,7 @@ NEAP_API neap_tensor neap_net_group_norm(neap_network *net, const char *name, ne
 NEAP_API neap_tensor neap_net_embedding(neap_network *net, const char *name, neap_tensor ids,
                                         int64_t rows, int64_t features, neap_tensor *weight);
 
-/* ---- Layers without ---- */
+/* ---- Layers without parameters ---- */
 
 NEAP_API neap_tensor neap_net_relu(neap_network *net, const char *name, neap_tensor x);
 NEAP_API neap_tensor neap_net_relu6(neap_network *net, const char *name, neap_tensor x);
@@ -143,15 +143,15 @@ NEAP_API neap_tensor neap_net_tanh(neap_network *net, const char *name, neap_ten
 NEAP_API neap_tensor neap_net_gelu(neap_network *net, const char *name, neap_tensor x,
                                    bool tanh_form);
 /* Drops with probability p, scales by 1/(1-p); p = 0 returns x itself.
- * Saves a mask of 1 byte an element. */
+ * Saves a mask of 1 byte per element. */
 NEAP_API neap_tensor neap_net_dropout(neap_network *net, const char *name, neap_tensor x, double p);
 
 typedef struct neap_pool2d {
     int64_t kernel_h, kernel_w;
     int64_t stride_h, stride_w; /* 0 means the kernel's size */
     int64_t pad_h, pad_w;
-    bool ceil_mode;         /* a last, partial window counts */
-    bool count_include_pad; /* average pooling: padding counts in the mean */
+    bool ceil_mode;         /* include a partial window at the end */
+    bool count_include_pad; /* average pooling: include the padding in the mean */
 } neap_pool2d;
 
 /* *indices, if not NULL, gets the saved indices (for unpooling). */
@@ -161,22 +161,22 @@ NEAP_API neap_tensor neap_net_avg_pool2d(neap_network *net, const char *name, ne
                                          const neap_pool2d *pool);
 NEAP_API neap_tensor neap_net_adaptive_avg_pool2d(neap_network *net, const char *name,
                                                   neap_tensor x, int64_t out_h, int64_t out_w);
-/* Puts x back where the pooling with these indices took it from, into the shape of `like`. */
+/* Undoes a max-pool: scatters x to the positions in `indices`, into the shape of `like`. */
 NEAP_API neap_tensor neap_net_max_unpool2d(neap_network *net, const char *name, neap_tensor x,
                                            neap_tensor indices, neap_tensor like,
                                            const neap_pool2d *pool);
-/* Bilinear (corners aligned or not) resize to out_h x out_w. */
+/* Bilinear resize to out_h x out_w. */
 NEAP_API neap_tensor neap_net_upsample(neap_network *net, const char *name, neap_tensor x,
                                        int64_t out_h, int64_t out_w, bool align_corners);
-/* Same shapes, or b's shape a suffix of a's (broadcast over the leading dimensions). */
+/* The shapes are equal, or b's is a suffix of a's (broadcast over the leading dimensions). */
 NEAP_API neap_tensor neap_net_add(neap_network *net, const char *name, neap_tensor a,
                                   neap_tensor b);
 NEAP_API neap_tensor neap_net_mul(neap_network *net, const char *name, neap_tensor a,
                                   neap_tensor b);
-/* factor * x + offset */
+/* factor * x + offset. */
 NEAP_API neap_tensor neap_net_scale(neap_network *net, const char *name, neap_tensor x,
                                     double factor, double offset);
-/* x to a power */
+/* x to a power. */
 NEAP_API neap_tensor neap_net_pow(neap_network *net, const char *name, neap_tensor x, double power);
 NEAP_API neap_tensor neap_net_concat(neap_network *net, const char *name, uint32_t count,
                                      const neap_tensor *parts, uint32_t axis);
@@ -184,9 +184,9 @@ NEAP_API neap_tensor neap_net_concat(neap_network *net, const char *name, uint32
 NEAP_API neap_tensor neap_net_slice(neap_network *net, const char *name, neap_tensor x,
                                     uint32_t axis, int64_t begin, int64_t end);
 /*
- * Views: an axis cut into `count` equal parts, parts[0 .. count-1]. The gradient of the whole is
- * put together once, when all parts have theirs, so that an unrolled loop over T parts costs T, not
- * T^2; every part must therefore matter to the loss.
+ * Splits an axis into `count` equal views, parts[0 .. count-1]. The gradient of x is assembled
+ * once, when the gradients of all parts are known, so that an unrolled loop over T parts costs
+ * O(T), not O(T^2). The loss must therefore depend on every part.
  */
 NEAP_API void neap_net_split(neap_network *net, const char *name, neap_tensor x, uint32_t axis,
                              uint32_t count, neap_tensor *parts);
@@ -202,7 +202,7 @@ NEAP_API neap_tensor neap_net_transpose(neap_network *net, const char *name, nea
 /* Copies of x along new leading dimensions, up to the given shape, which ends in x's shape. */
 NEAP_API neap_tensor neap_net_expand(neap_network *net, const char *name, neap_tensor x,
                                      uint32_t rank, const int64_t *shape);
-/* A copy of N x C x H x W with so many rows and columns of zeros around each image. */
+/* A copy of N x C x H x W with this many rows and columns of zeros around each image. */
 NEAP_API neap_tensor neap_net_pad2d(neap_network *net, const char *name, neap_tensor x, int64_t top,
                                     int64_t bottom, int64_t left, int64_t right);
 
@@ -215,16 +215,17 @@ NEAP_API neap_tensor neap_net_attention(neap_network *net, const char *name, nea
                                         neap_tensor k, neap_tensor v, int64_t heads, bool causal,
                                         double dropout);
 /*
- * One LSTM step from the gates' pre-activations (a sum of x's and h's products, N x 4H, order i f g
- * o) and the cell c (N x H): returns h, *c_next the new cell. Saves the activated gates.
+ * One LSTM step from the pre-activations of the gates (the sum of the products with x and h, N x
+ * 4H, in the order i f g o) and the cell state c (N x H). Returns h; *c_next gets the new cell
+ * state. Saves the activated gates.
  */
 NEAP_API neap_tensor neap_net_lstm_cell(neap_network *net, const char *name, neap_tensor gates,
                                         neap_tensor c, neap_tensor *c_next);
 
 /*
  * The mean cross-entropy over all rows: logits N x K (or N x K x ..., classes in dimension 1),
- * labels i64 of the shape without K. Returns a scalar (rank 1, extent 1). One fused op each way, or
- * log-softmax and NLL loss under NEAP_KERNELS_TORCH.
+ * labels i64 of the same shape without K. Returns a scalar (rank 1, extent 1). One fused op in each
+ * direction, or log-softmax and NLL loss with NEAP_KERNELS_TORCH.
  */
 NEAP_API neap_tensor neap_net_cross_entropy(neap_network *net, const char *name, neap_tensor logits,
                                             neap_tensor labels);
@@ -232,18 +233,18 @@ NEAP_API neap_tensor neap_net_cross_entropy(neap_network *net, const char *name,
 /* ---- The training graph ---- */
 
 typedef struct neap_training {
-    neap_optimizer optimizer; /* its state becomes fixed memory */
+    neap_optimizer optimizer; /* its state is part of the fixed bytes */
     bool forward_only;        /* no backward pass: the loss is the only output */
 } neap_training;
 
 NEAP_API void neap_training_init(neap_training *training);
 
 /*
- * Differentiates `loss` (a scalar) with respect to every parameter and hands over the joint graph:
- * forward ops in the order they were defined, then backward ops. Its outputs are the loss and every
- * parameter's gradient; every op carries its FLOPs and bytes moved, and time 0 until neap/cost.h
- * gives it one. `training` may be NULL for the defaults. A parameter that the loss does not depend
- * on is an error.
+ * Differentiates `loss` (a scalar) with respect to every parameter and returns the training graph:
+ * forward ops in the order of definition, then backward ops. Its outputs are the loss and the
+ * gradients of all parameters. Every op has its FLOPs and bytes moved, and time 0 until neap/cost.h
+ * sets it. `training` may be NULL for the defaults. A parameter that the loss does not depend on is
+ * an error.
  */
 NEAP_API neap_status neap_network_finish(neap_network *net, neap_tensor loss,
                                          const neap_training *training, neap_graph **graph,
@@ -251,11 +252,11 @@ NEAP_API neap_status neap_network_finish(neap_network *net, neap_tensor loss,
 
 /* ---- Counts ---- */
 
-/* What an op does, from its type, shapes and attributes alone. */
+/* The work of an op, derived from its type, shapes and attributes. */
 typedef struct neap_op_count {
     bool known;          /* false for types neap does not know, and values without shapes */
     int64_t macs;        /* multiply-accumulates of convolutions and matrix products */
-    int64_t flops;       /* 2 x macs, and what the other arithmetic adds */
+    int64_t flops;       /* 2 x macs plus all other arithmetic */
     int64_t bytes_moved; /* every value read once and written once; 0 for views */
 } neap_op_count;
 

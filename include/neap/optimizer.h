@@ -1,10 +1,10 @@
 /*
- * neap/optimizer.h - the step from gradients to new weights: SGD and Adam, and learning rates.
+ * neap/optimizer.h - weight updates (SGD and Adam) and learning rate schedules.
  *
- * The formulas are those of torch.optim.SGD, torch.optim.Adam and torch.optim.AdamW, in float, each
- * product and sum rounded by itself. An update works on flat arrays and treats every element alone:
- * a tensor updated whole, in pieces, or by several threads has the same bits. The arrays of one
- * call must not overlap.
+ * The formulas are those of torch.optim.SGD, torch.optim.Adam and torch.optim.AdamW, in float, with
+ * each product and sum rounded separately. An update works on flat arrays, element by element: the
+ * result is the same to the bit whether a tensor is updated whole, in pieces, or by several
+ * threads. The arrays of one call must not overlap.
  *
  *     neap_adam adam;
  *     neap_adam_init(&adam);
@@ -25,9 +25,9 @@ extern "C" {
 /* ---- SGD ---- */
 
 typedef struct neap_sgd {
-    double learning_rate; /* 0 and more; default 0.01 */
-    double momentum;      /* 0 and more, 0: none; default 0 */
-    double weight_decay;  /* 0 and more, added to the gradient as weight_decay * w; default 0 */
+    double learning_rate; /* 0 or more; default 0.01 */
+    double momentum;      /* 0 or more, 0: none; default 0 */
+    double weight_decay;  /* 0 or more, added to the gradient as weight_decay * w; default 0 */
 } neap_sgd;
 
 NEAP_API void neap_sgd_init(neap_sgd *options);
@@ -41,8 +41,8 @@ NEAP_API neap_status neap_sgd_check(const neap_sgd *options, neap_diag *diag);
  *     b  = momentum * b + d;  d = b        (only with momentum)
  *     w  = w - learning_rate * d
  *
- * `momentum` is b: zeros before the first step, kept from step to step. It may be NULL when
- * options->momentum is 0, and must not otherwise.
+ * `momentum` is b: all zeros before the first step, then kept between steps. It may be NULL only if
+ * options->momentum is 0.
  */
 NEAP_API void neap_sgd_update(float *w, const float *g, float *momentum, int64_t n,
                               const neap_sgd *options);
@@ -50,11 +50,11 @@ NEAP_API void neap_sgd_update(float *w, const float *g, float *momentum, int64_t
 /* ---- Adam ---- */
 
 typedef struct neap_adam {
-    double learning_rate; /* 0 and more; default 0.001 */
+    double learning_rate; /* 0 or more; default 0.001 */
     double beta1, beta2;  /* 0 to below 1; default 0.9 and 0.999 */
-    double epsilon;       /* 0 and more; default 1e-8 */
-    double weight_decay;  /* 0 and more; default 0 */
-    bool decoupled;       /* weight decay as AdamW's; default no: as Adam's */
+    double epsilon;       /* 0 or more; default 1e-8 */
+    double weight_decay;  /* 0 or more; default 0 */
+    bool decoupled;       /* weight decay as in AdamW; default false: as in Adam */
 } neap_adam;
 
 NEAP_API void neap_adam_init(neap_adam *options);
@@ -70,7 +70,7 @@ NEAP_API neap_status neap_adam_check(const neap_adam *options, neap_diag *diag);
  *     v  = beta2 * v + (1 - beta2) * g * g
  *     w  = w - learning_rate / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon)
  *
- * m and v are zeros before the first step, kept from step to step. The factors that are the same
+ * m and v are all zeros before the first step, then kept between steps. Factors that are the same
  * for all elements are computed in double and rounded once. A step below 1 counts as 1.
  */
 NEAP_API void neap_adam_update(float *w, const float *g, float *m, float *v, int64_t n,
@@ -79,16 +79,16 @@ NEAP_API void neap_adam_update(float *w, const float *g, float *m, float *v, int
 /* ---- Learning rates ---- */
 
 typedef enum neap_lr_kind {
-    NEAP_LR_CONSTANT = 0, /* the peak for ever */
-    NEAP_LR_COSINE = 1    /* from the peak down to `last` along half a cosine, at step `steps` */
+    NEAP_LR_CONSTANT = 0, /* always the peak */
+    NEAP_LR_COSINE = 1    /* half a cosine from the peak down to `last` at step `steps` */
 } neap_lr_kind;
 
 typedef struct neap_lr {
     neap_lr_kind kind; /* default constant */
-    double peak;       /* 0 and more; default 0.01 */
+    double peak;       /* 0 or more; default 0.01 */
     double last;       /* 0 to the peak; cosine only; default 0 */
-    int64_t warmup;    /* steps of linear growth to the peak before that; default 0 */
-    int64_t steps;     /* at which the cosine ends, warm-up included; default 0: right after it */
+    int64_t warmup;    /* initial steps of linear growth to the peak; default 0 */
+    int64_t steps;     /* the step at which the cosine ends; default 0: right after the warm-up */
 } neap_lr;
 
 NEAP_API void neap_lr_init(neap_lr *schedule);
@@ -96,8 +96,9 @@ NEAP_API void neap_lr_init(neap_lr *schedule);
 NEAP_API neap_status neap_lr_check(const neap_lr *schedule, neap_diag *diag);
 
 /*
- * The learning rate of a step, counted from 0: peak * (step + 1) / warmup during the warm-up, so
- * that no step is lost to a rate of 0; then what the kind says; `last` from `steps` on.
+ * The learning rate of a step, counted from 0. During the warm-up it is peak * (step + 1) / warmup,
+ * so that no step has a rate of 0; after it, the schedule of `kind`. The cosine stays at `last`
+ * from `steps` on.
  */
 NEAP_API double neap_lr_at(const neap_lr *schedule, int64_t step);
 

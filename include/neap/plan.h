@@ -1,13 +1,13 @@
 /*
  * neap/plan.h - a plan: the program that runs one training step in bounded memory.
  *
- * A plan is a list of steps on one compute stream with a copy engine beside it (docs/formats.md,
- * and docs/memory-model.md for what memory and time mean exactly):
+ * A plan is a list of steps for one compute stream and a copy engine. docs/formats.md has the file
+ * format, docs/memory-model.md the exact rules for memory and time.
  *
- *     compute op [variant]   its inputs are resident, its outputs are not and become so
- *     free value             it leaves device memory; waits for a copy of it that is under way
- *     offload value          starts a copy to the host; it stays resident until freed
- *     prefetch value         allocates it and starts the copy back; readers wait for it
+ *     compute op [variant]   runs the op: its inputs must be resident; its outputs become resident
+ *     free value             removes it from device memory, after any copy of it in progress
+ *     offload value          starts a copy to the host; the value stays resident until it is freed
+ *     prefetch value         allocates it and starts the copy back; readers wait for the copy
  *
  * A plan does not own or point to its graph; calls that need both take both.
  */
@@ -36,12 +36,12 @@ typedef struct neap_step {
     uint32_t variant; /* compute only; 0 otherwise */
 } neap_step;
 
-/* The way to host memory. All zero: there is none, and a plan may not transfer. */
+/* The link to host memory. All zero: there is no link, and plans must not have transfers. */
 typedef struct neap_link {
-    double out_bandwidth; /* device to host, bytes a second */
+    double out_bandwidth; /* device to host, bytes per second */
     double in_bandwidth;  /* host to device */
     double latency;       /* seconds added to each transfer */
-    bool duplex;          /* one transfer each way at a time; else one in all */
+    bool duplex;          /* one transfer in each direction at a time; else one in total */
     int64_t host_memory;  /* most bytes held on the host; 0 or less: no limit */
 } neap_link;
 
@@ -67,17 +67,17 @@ NEAP_API const neap_step *neap_plan_steps(const neap_plan *plan);
 /* The addresses: *count offsets, one for each storage instance (docs/formats.md). NULL if the plan
  * has none. */
 NEAP_API const int64_t *neap_plan_offsets(const neap_plan *plan, size_t *count);
-/* The arena the offsets stand in; -1 without offsets. */
+/* The size of the arena; -1 without offsets. */
 NEAP_API int64_t neap_plan_arena_bytes(const neap_plan *plan);
 /* Copies `count` offsets into the plan. A count of 0 removes them. */
 NEAP_API neap_status neap_plan_set_offsets(neap_plan *plan, const int64_t *offsets, size_t count,
                                            int64_t arena_bytes, neap_diag *diag);
 
 /*
- * Makes a plan from a *compute sequence*: ops in the order they run, an op as often as it is to be
- * computed. Frees follow from it: each value leaves right after its last use before its op runs
- * again (at once if nothing reads it). `variants` has one entry an op of the graph, or is NULL for
- * variant 0 throughout. NEAP_INVALID if an op's input would not be resident.
+ * Makes a plan from a *sequence*: the ops in the order in which they run, each as often as it runs.
+ * The free steps are derived from it: a value is freed after its last use before its op runs again
+ * (immediately if nothing reads it). `variants` has one entry per op of the graph, or is NULL for
+ * variant 0 throughout. NEAP_INVALID if an input of an op would not be resident.
  */
 NEAP_API neap_status neap_plan_from_sequence(neap_allocator *allocator, const neap_graph *graph,
                                              const uint32_t *sequence, size_t length,
@@ -86,7 +86,7 @@ NEAP_API neap_status neap_plan_from_sequence(neap_allocator *allocator, const ne
 
 /* ---- Files ---- */
 
-/* "-" is standard input. Only the form is checked; neap/check.h checks a plan against a graph. */
+/* "-" is standard input. Only the format is checked; neap/check.h checks a plan on its graph. */
 NEAP_API neap_status neap_plan_read_file(neap_allocator *allocator, const char *path,
                                          neap_plan **plan, neap_diag *diag);
 NEAP_API neap_status neap_plan_read_text(neap_allocator *allocator, const char *text, size_t length,
@@ -96,13 +96,13 @@ NEAP_API neap_status neap_plan_write_file(const neap_plan *plan, const char *pat
 NEAP_API neap_status neap_plan_write_text(const neap_plan *plan, neap_allocator *allocator,
                                           char **text, size_t *length, neap_diag *diag);
 
-/* ---- Timeline: memory and both engines over time ---- */
+/* ---- Timeline: memory, compute stream and copy engines over time ---- */
 
 typedef struct neap_timeline_step {
-    int64_t begin, end;  /* ticks: of the computation or transfer; of the wait, for a free */
+    int64_t begin, end;  /* ticks: of the computation or transfer; for a free, of its wait */
     int64_t live_bytes;  /* while the step runs: fixed + inputs + live storages, outputs and
                             workspace included */
-    int64_t after_bytes; /* when it is over */
+    int64_t after_bytes; /* when the step has ended */
 } neap_timeline_step;
 
 typedef struct neap_timeline {
@@ -110,15 +110,15 @@ typedef struct neap_timeline {
     const neap_timeline_step *steps;
     int64_t peak_bytes;
     size_t peak_step;            /* the first step that reaches it */
-    int64_t compute_ticks;       /* the compute stream at work */
-    int64_t idle_ticks;          /* the compute stream waiting for copies */
-    int64_t out_ticks, in_ticks; /* the copy engines at work */
-    int64_t makespan_ticks;      /* the end of all */
+    int64_t compute_ticks;       /* the compute stream is busy */
+    int64_t idle_ticks;          /* the compute stream waits for copies */
+    int64_t out_ticks, in_ticks; /* the copy engines are busy */
+    int64_t makespan_ticks;      /* the end of the last computation or transfer */
     neap_allocator *allocator;
 } neap_timeline;
 
-/* For a plan that the judge accepts; otherwise NEAP_INVALID, and the message names the first step
- * that cannot be run. `link` may be NULL. */
+/* Computes the timeline of a plan. NEAP_INVALID for a plan that the judge would reject; the message
+ * names the first step that cannot run. `link` may be NULL. */
 NEAP_API neap_status neap_timeline_build(neap_allocator *allocator, const neap_graph *graph,
                                          const neap_plan *plan, const neap_link *link,
                                          neap_timeline *timeline, neap_diag *diag);

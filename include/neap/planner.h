@@ -1,10 +1,10 @@
 /*
- * neap/planner.h - what a method is, and what it can be asked. neap/solve.h asks.
+ * neap/planner.h - the planning methods, and requests to them. neap/solve.h runs a request.
  *
  *     for (uint32_t i = 0; i < neap_methods_count(); i++)
  *         puts(neap_method_summary(neap_methods_at(i)));
  *
- * Each method describes itself and its options.
+ * Every method and every option has a description.
  */
 #ifndef NEAP_PLANNER_H
 #define NEAP_PLANNER_H
@@ -24,13 +24,13 @@ typedef enum neap_option_type {
     NEAP_OPTION_CHOICE
 } neap_option_type;
 
-/* An option describes itself. */
+/* An option of a method. */
 typedef struct neap_option {
     const char *name;
     const char *meaning;
     neap_option_type type;
-    double least, most, default_value; /* of a number */
-    const char *choices;               /* of a choice: "first|second"; the first is the default */
+    double least, most, default_value; /* for numbers */
+    const char *choices;               /* for choices: "first|second"; the first is the default */
 } neap_option;
 
 typedef struct neap_method neap_method;
@@ -38,22 +38,22 @@ typedef struct neap_method neap_method;
 NEAP_API uint32_t neap_methods_count(void);
 NEAP_API const neap_method *neap_methods_at(uint32_t index);
 NEAP_API const neap_method *neap_methods_find(const char *name); /* NULL: none */
-/* The known name nearest to a misspelt one, or NULL where none is near. */
+/* The known name most similar to a misspelt one; NULL if none is similar. */
 NEAP_API const char *neap_methods_nearest(const char *name);
 NEAP_API const char *neap_method_name(const neap_method *method);
 NEAP_API const char *neap_method_summary(const neap_method *method); /* one line */
 NEAP_API const char *neap_method_source(const neap_method *method);  /* the paper */
-/* Whether it moves values to host memory: without a link (neap_request.link) with bandwidth both
-   ways it is NEAP_UNSUPPORTED. */
+/* Whether it offloads values to host memory. Such a method returns NEAP_UNSUPPORTED unless the link
+   (neap_request.link) has bandwidth in both directions. */
 NEAP_API bool neap_method_needs_link(const neap_method *method);
-/* Whether it knows objectives other than time, pins, and plans to start from. */
+/* Whether it supports objectives other than time, pins, and plans to start from. */
 NEAP_API bool neap_method_takes_constraints(const neap_method *method);
-/* The method that begins with this one's plan and so is never worse; NULL: none. */
+/* The method that starts from this one's plan and is therefore never worse; NULL: none. */
 NEAP_API const char *neap_method_part_of(const neap_method *method);
 NEAP_API uint32_t neap_method_option_count(const neap_method *method);
 NEAP_API const neap_option *neap_method_option_at(const neap_method *method, uint32_t index);
 
-/* ---- Asking ---- */
+/* ---- Requests ---- */
 
 typedef struct neap_option_setting {
     const char *name;
@@ -62,19 +62,20 @@ typedef struct neap_option_setting {
 
 typedef enum neap_objective {
     NEAP_LEAST_TIME = 0, /* within the budget */
-    NEAP_LEAST_PEAK      /* whatever the time; within the budget, if there is one */
+    NEAP_LEAST_PEAK      /* regardless of time; within the budget, if there is one */
 } neap_objective;
 
-/* A constraint on tensors, by name. */
+/* A constraint on values, by name. */
 typedef enum neap_pin_kind {
-    NEAP_PIN_KEEP = 0,     /* resident from its making to its last use */
-    NEAP_PIN_NO_RECOMPUTE, /* made once */
+    NEAP_PIN_KEEP = 0,     /* resident from its production to its last use */
+    NEAP_PIN_NO_RECOMPUTE, /* computed once */
     NEAP_PIN_NO_OFFLOAD    /* never copied to the host */
 } neap_pin_kind;
 
 typedef struct neap_pin {
     neap_pin_kind kind;
-    const char *pattern; /* of names of values, or of ops for all that they make; `*` and `?` */
+    const char
+        *pattern; /* matches names of values, or names of ops for all their outputs; `*`, `?` */
 } neap_pin;
 
 typedef struct neap_request {
@@ -83,26 +84,26 @@ typedef struct neap_request {
     int64_t budget;     /* bytes; -1: none */
     neap_link link;     /* all zero: no transfers */
     double time_limit;  /* seconds; 0: none */
-    double target_time; /* seconds: a plan this fast is good enough and slower ones are of no use;
-                           0: none. A method may stop at the first such plan. */
-    int threads;        /* 0: as many as the machine has */
+    double target_time; /* seconds; 0: none. A method may stop at the first plan this fast; slower
+                           plans are of no use to the caller */
+    int threads;        /* 0: one per processor */
     uint64_t seed;
     int64_t alignment; /* of addresses; default 1 */
     uint32_t n_options;
     const neap_option_setting *options; /* of the method */
     neap_progress *progress;            /* may be NULL */
-    double gap; /* a plan proven to be within this of the best is good enough: 0.01 is 1% */
-    /* Other methods than those of neap_method_takes_constraints refuse what follows with
+    double gap; /* stop once the plan is proven within this fraction of the optimum: 0.01 is 1% */
+    /* Only methods with neap_method_takes_constraints support the fields below; the others return
        NEAP_UNSUPPORTED. */
     neap_objective objective;
     uint32_t n_pins;
     const neap_pin *pins;
-    const neap_plan *start; /* a plan for this graph, of any budget, to begin with; or NULL */
+    const neap_plan *start; /* a plan for this graph, of any budget, to start from; or NULL */
 } neap_request;
 
 NEAP_API void neap_request_init(neap_request *request, const neap_graph *graph, const char *method);
 
-/* A further result of a method: its own objective, its checkpoints. */
+/* An additional result of a method: its own objective, its checkpoints. */
 typedef struct neap_extra {
     const char *name;
     bool is_list;
@@ -111,19 +112,19 @@ typedef struct neap_extra {
     const int64_t *items; /* if a list */
 } neap_extra;
 
-/* The plans that a bound on time is proven for. */
+/* The set of plans for which a bound on time is proven. */
 typedef enum neap_scope {
     NEAP_SCOPE_ANY = 0,  /* all plans */
-    NEAP_SCOPE_ORDER,    /* those whose ops run for the first time in the graph's order */
-    NEAP_SCOPE_FRONTIER, /* the same, and recomputations between two first runs follow it too */
-    NEAP_SCOPE_PASSES,   /* as many passes in the graph's order as there are ops */
-    NEAP_SCOPE_ONCE /* those that run each op once, in the graph's order, and move only what the
-                           forward pass made */
+    NEAP_SCOPE_ORDER,    /* plans whose first runs follow the natural order */
+    NEAP_SCOPE_FRONTIER, /* the same; recomputations between two first runs also follow it */
+    NEAP_SCOPE_PASSES,   /* as many passes in the natural order as there are ops */
+    NEAP_SCOPE_ONCE      /* plans that run each op once, in the natural order, and transfer only
+                            values that the forward pass wrote */
 } neap_scope;
 
 /* "any", "order", "frontier", "passes", "once". */
 NEAP_API const char *neap_scope_name(neap_scope scope);
-/* Does a bound for plans of `scope` hold for all plans of `other`? */
+/* Whether a bound for plans of `scope` holds for all plans of `other`. */
 NEAP_API bool neap_scope_covers(neap_scope scope, neap_scope other);
 
 #ifdef __cplusplus

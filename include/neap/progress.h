@@ -1,11 +1,10 @@
 /*
- * neap/progress.h - the progress of long work, and how to stop it.
+ * neap/progress.h - progress reports of long computations, and how to cancel them.
  *
- * A caller embeds a neap_progress in a struct of its own and passes its address. The library calls
- * `report` from the calling thread: at the beginning of each phase, during it a few times a second
- * at most, and once more when a plan is finished (fraction 1, its time and bound). It calls
- * `cancelled` often; a call that is cancelled ends soon with the best result so far, marked as
- * interrupted.
+ * A caller embeds a neap_progress in its own struct and passes its address. The library calls
+ * `report` from the calling thread: at the start of each phase, at most a few times per second
+ * during it, and once when a plan is finished (fraction 1, with its time and bound). It calls
+ * `cancelled` often. A cancelled call ends soon with the best result so far, marked as interrupted.
  */
 #ifndef NEAP_PROGRESS_H
 #define NEAP_PROGRESS_H
@@ -18,10 +17,10 @@ extern "C" {
 #endif
 
 typedef struct neap_progress_event {
-    const char *part;  /* which of several plans, such as "batch 8"; NULL: there is only one */
-    const char *phase; /* what is being done, such as "planning" or "assigning addresses" */
-    double fraction;   /* 0 to 1, or negative where it cannot be known */
-    double seconds;    /* since the work began */
+    const char *part;  /* which of several plans, such as "batch 8"; NULL if there is only one */
+    const char *phase; /* such as "planning" or "assigning addresses" */
+    double fraction;   /* 0 to 1; negative if not known */
+    double seconds;    /* since the start */
     double best_time;  /* seconds of the best plan so far, or negative */
     double bound_time; /* seconds that no plan can beat, or negative */
 } neap_progress_event;

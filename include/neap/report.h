@@ -1,7 +1,7 @@
 /*
- * neap/report.h - pictures for people: text for a terminal, SVG for a page.
+ * neap/report.h - charts: text for a terminal, SVG for a web page.
  *
- * Each call returns a NUL-terminated text of *length bytes, to be released as *length + 1 bytes.
+ * Each call returns a NUL-terminated text of *length bytes. Release it as *length + 1 bytes.
  */
 #ifndef NEAP_REPORT_H
 #define NEAP_REPORT_H
@@ -15,14 +15,14 @@ extern "C" {
 typedef struct neap_chart_options {
     int width, height;    /* of the plot area, in characters; default 72 x 12 */
     bool color;           /* ANSI colours; default off */
-    bool unicode;         /* eighth blocks; default on, else ASCII */
+    bool unicode;         /* block characters; default on, else ASCII */
     int64_t budget;       /* drawn as a line; -1: none */
     int64_t natural_peak; /* drawn as a mark on the axis; -1: none */
 } neap_chart_options;
 
 NEAP_API void neap_chart_options_init(neap_chart_options *options);
 
-/* Memory over time of a plan, recomputation marked below the axis. */
+/* The memory of a plan over time, with recomputations marked below the axis. */
 NEAP_API neap_status neap_report_memory_chart(neap_allocator *allocator, const neap_graph *graph,
                                               const neap_plan *plan, const neap_timeline *timeline,
                                               const neap_chart_options *options, char **text,
@@ -37,7 +37,7 @@ typedef struct neap_curve_point {
     double overhead; /* 0.05 is 5% */
 } neap_curve_point;
 
-/* Overhead against budget, a line a method, as a self-contained SVG. */
+/* Overhead against budget, one line per method, as a self-contained SVG. */
 NEAP_API neap_status neap_report_curve_svg(neap_allocator *allocator, const char *title,
                                            const neap_curve_point *points, size_t n_points,
                                            char **text, size_t *length, neap_diag *diag);

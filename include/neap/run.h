@@ -1,5 +1,5 @@
 /*
- * neap/run.h - run a plan for real.
+ * neap/run.h - execute a plan with real kernels.
  *
  *     neap_backend *backend;
  *     neap_runner *runner;
@@ -11,14 +11,15 @@
  *     neap_runner_step(runner, seed, &report, &diag);                one training step
  *     neap_runner_read(runner, gradient, numbers, &diag);            outputs
  *
- * A runner holds one arena of exactly the plan's size: fixed bytes first, then everything the plan
- * places. Nothing else grows with the network while it runs. Values are where the plan says, from
- * the step that makes them live to the one that ends that; inputs (parameters, data) keep theirs
- * throughout, outputs (the loss, gradients) are there when a step has ended. On the host side of
- * offloading there is a second arena, and a thread (two with a duplex link) that copies.
+ * A runner has one arena of exactly the size in the plan: the fixed bytes first, then everything
+ * that the plan places. No other memory grows with the network during a run. Values are at the
+ * addresses of the plan from the step that makes them live to the step that frees them. Inputs
+ * (parameters, data) keep their addresses throughout; outputs (the loss, gradients) are available
+ * after a step. Offloaded values go to a second arena in host memory; one thread (two with a duplex
+ * link) does the copies.
  *
- * Bits. With one backend, one number of threads and one choice of variants, the results do not
- * depend on the plan: recomputed values are equal to the bit, random ops replayed.
+ * Reproducibility. For a given backend, number of threads and choice of variants, the results do
+ * not depend on the plan: recomputed values are equal to the bit, and random ops are replayed.
  *
  * A backend and its runners belong to one thread at a time.
  */
@@ -32,7 +33,7 @@
 extern "C" {
 #endif
 
-/* Every address in an arena is a multiple. */
+/* Every address in an arena is a multiple of this. */
 #define NEAP_RUN_ALIGNMENT 64
 
 /* ---- Backends ---- */
@@ -43,40 +44,39 @@ NEAP_API uint32_t neap_backends_count(void);
 /* Name and one-line summary of a backend in this build. */
 NEAP_API const char *neap_backends_name(uint32_t index);
 NEAP_API const char *neap_backends_summary(uint32_t index);
-/* The fastest one of this build that runs kernels. */
+/* The name of the fastest backend in this build that runs kernels. */
 NEAP_API const char *neap_backends_default(void);
 
-/* `threads` 0: as many as the machine has. NEAP_INVALID, with the names there are, for another. */
+/* `threads` 0: one per processor. NEAP_INVALID for an unknown name; the message lists the names. */
 NEAP_API neap_status neap_backend_open(neap_allocator *allocator, const char *name, int threads,
                                        neap_backend **backend, neap_diag *diag);
-NEAP_API void neap_backend_close(neap_backend *backend); /* NULL is fine */
+NEAP_API void neap_backend_close(neap_backend *backend); /* may be NULL */
 NEAP_API const char *neap_backend_name(const neap_backend *backend);
-/* What measured times depend on: library, processor, threads; one line. */
+/* One line that says what measured times depend on: library, processor, threads. */
 NEAP_API const char *neap_backend_machine(const neap_backend *backend);
 NEAP_API int neap_backend_threads(const neap_backend *backend);
 
 /*
- * Whether the backend can run every op of a graph: NEAP_OK, or NEAP_UNSUPPORTED with the first op
- * it has no kernel for and why.
+ * Checks that the backend can run every op of a graph. NEAP_UNSUPPORTED otherwise; the message
+ * names the first op without a kernel, and the reason.
  */
 NEAP_API neap_status neap_backend_check(neap_backend *backend, const neap_graph *graph,
                                         neap_diag *diag);
 /*
- * Gives every op the variants and workspaces that the backend's kernels have, each with the time of
- * the op's old variant 0. A graph must be fitted (or profiled, which does it) before it is planned
- * for a backend.
+ * Replaces the variants and workspaces of every op by those of the backend's kernels, each with the
+ * time of the old variant 0. Before planning for a backend, the graph must be fitted or profiled
+ * (profiling includes fitting).
  */
 NEAP_API neap_status neap_backend_fit(neap_backend *backend, neap_graph *graph, neap_diag *diag);
 
 /* ---- Measuring ---- */
 
 typedef struct neap_profile_options {
-    int warmups;             /* runs before the first that counts; default 1 */
-    int repetitions;         /* runs that count, of which the median is taken; default 5 */
-    double seconds_per_op;   /* a kernel slower than that is not run more often than 3 times;
-                                default 0.5 */
-    const char *cache;       /* a file of measured ops to take times from and add to; NULL: none */
-    bool refresh;            /* measure again what it has */
+    int warmups;             /* unmeasured runs at the start; default 1 */
+    int repetitions;         /* measured runs, whose median is taken; default 5 */
+    double seconds_per_op;   /* a slower kernel is run at most 3 times; default 0.5 */
+    const char *cache;       /* a file of measured times, to read and to add to; NULL: none */
+    bool refresh;            /* ignore cached times and measure again */
     neap_progress *progress; /* may be NULL */
 } neap_profile_options;
 
@@ -84,34 +84,35 @@ NEAP_API void neap_profile_options_init(neap_profile_options *options);
 
 typedef struct neap_profile_report {
     uint32_t kernels;    /* distinct ops and variants in the graph */
-    uint32_t measured;   /* now; the others came from the cache */
-    double seconds;      /* that it took */
-    bool interrupted;    /* by the caller */
-    double worst_spread; /* the largest (75th - 25th percentile) / median among the measured, of
-                            those that take at least a hundredth of the step */
-    char cache_damage[NEAP_DIAG_CAPACITY];  /* where the cache was empty or damaged, for a person;
-                                               it is replaced; or "" */
-    char cache_trouble[NEAP_DIAG_CAPACITY]; /* why the cache could not be read or written, for a
-                                               person; or "" */
+    uint32_t measured;   /* in this call; the others came from the cache */
+    double seconds;      /* spent */
+    bool interrupted;    /* cancelled by the caller */
+    double worst_spread; /* the largest (75th - 25th percentile) / median among the measured
+                            kernels that take at least 1% of the step */
+    char cache_damage[NEAP_DIAG_CAPACITY];  /* a message if the cache was empty or damaged, and was
+                                               therefore replaced; else "" */
+    char cache_trouble[NEAP_DIAG_CAPACITY]; /* a message if the cache could not be read or written;
+                                               else "" */
 } neap_profile_report;
 
 /*
- * Measures every distinct op of a graph on a backend, each variant, and gives the graph those
- * times and workspaces. Kernels take turns, so that caches are as in a training step. A kernel
- * whose times differ much is run more often, up to 31 times, and counts by its lower quartile.
+ * Measures every variant of every distinct op of a graph on a backend, and stores the times and
+ * workspaces in the graph. Kernels are run in turn, so that CPU caches are in the same state as in
+ * a training step. A kernel whose times vary a lot is run more often, up to 31 times, and its time
+ * is the lower quartile.
  *
- * An op's signature (type, attributes, shapes, strides) and the backend's machine line are the key
- * in the cache. A time that varied by half or more is valid for an hour only. What others add to
- * the file meanwhile stays; an empty or damaged one is replaced, a file of another kind is left as
- * it is. When cancelled the report says so: the graph is as it was, the cache has what was
- * measured. options and report may be NULL.
+ * The key in the cache file is the signature of the op (type, attributes, shapes, strides) and the
+ * machine line of the backend. A time that varied by half or more expires after an hour. Entries
+ * that other processes add meanwhile are kept. An empty or damaged file is replaced; a file of
+ * another kind is left unchanged. If the call is cancelled, the report says so, the graph is
+ * unchanged, and the cache has the times measured so far. options and report may be NULL.
  */
 NEAP_API neap_status neap_profile(neap_allocator *allocator, neap_graph *graph,
                                   neap_backend *backend, const neap_profile_options *options,
                                   neap_profile_report *report, neap_diag *diag);
 /*
- * Notes in a cache that the times of a graph's ops on a backend are wrong, as the time of a real
- * step showed: the next neap_profile measures them again.
+ * Marks the cached times of a graph's ops on a backend as wrong, because a real step took a
+ * different time. The next neap_profile measures them again.
  */
 NEAP_API neap_status neap_profile_doubt(neap_allocator *allocator, const neap_graph *graph,
                                         neap_backend *backend, const char *cache, neap_diag *diag);
@@ -120,8 +121,8 @@ NEAP_API neap_status neap_profile_doubt(neap_allocator *allocator, const neap_gr
 
 typedef struct neap_run_options {
     bool poison;  /* fill memory with NaNs when it is freed; default in debug builds */
-    bool duplex;  /* copy to and from the host at the same time */
-    bool measure; /* keep the time of every step (neap_runner_step_seconds) */
+    bool duplex;  /* copy in both directions at the same time */
+    bool measure; /* record the time of every step (neap_runner_step_seconds) */
 } neap_run_options;
 
 NEAP_API void neap_run_options_init(neap_run_options *options);
@@ -129,26 +130,26 @@ NEAP_API void neap_run_options_init(neap_run_options *options);
 typedef struct neap_runner neap_runner;
 
 /*
- * Prepares kernels and the arena. The plan must be one that the judge accepts (it is checked here
- * too far as to be safe to run). Where its addresses are missing or not aligned to
- * NEAP_RUN_ALIGNMENT, new ones are found, and the arena may be larger than the plan's. graph, plan
- * and backend must outlive the runner.
+ * Prepares the kernels and the arena. The judge must accept the plan; this call also checks
+ * whatever could make a run unsafe. If addresses are missing or not aligned to NEAP_RUN_ALIGNMENT,
+ * new ones are assigned, and the arena may become larger than in the plan. graph, plan and backend
+ * must outlive the runner.
  */
 NEAP_API neap_status neap_runner_create(neap_allocator *allocator, const neap_graph *graph,
                                         const neap_plan *plan, neap_backend *backend,
                                         const neap_run_options *options, neap_runner **runner,
                                         neap_diag *diag);
-NEAP_API void neap_runner_destroy(neap_runner *runner); /* NULL is fine */
+NEAP_API void neap_runner_destroy(neap_runner *runner); /* may be NULL */
 
-/* Bytes of the arena; of the host's. */
+/* The sizes of the device arena and of the host arena, in bytes. */
 NEAP_API int64_t neap_runner_arena_bytes(const neap_runner *runner);
 NEAP_API int64_t neap_runner_host_bytes(const neap_runner *runner);
 /* The fixed bytes at the start of the arena, for the caller's use (optimizer state); zeroed. */
 NEAP_API void *neap_runner_fixed(neap_runner *runner, int64_t *bytes);
 
 /*
- * An array as it lies in the arena: an input at any time, an output after a step. Strides are in
- * elements; images may lie channels-last.
+ * The array of a value in the arena: of an input at any time, of an output after a step. Strides
+ * are in elements; images may be stored channels-last.
  */
 typedef struct neap_array {
     void *data;
@@ -163,7 +164,7 @@ typedef struct neap_array {
 /* NEAP_INVALID for a value that is neither an input nor an output. */
 NEAP_API neap_status neap_runner_array(neap_runner *runner, uint32_t value, neap_array *array,
                                        neap_diag *diag);
-/* Copies all elements in (of an input) or out, in row-major order. */
+/* Copies all elements of an input in, or of an input or output out, in row-major order. */
 NEAP_API neap_status neap_runner_write(neap_runner *runner, uint32_t value, const void *elements,
                                        neap_diag *diag);
 NEAP_API neap_status neap_runner_read(neap_runner *runner, uint32_t value, void *elements,
@@ -171,18 +172,18 @@ NEAP_API neap_status neap_runner_read(neap_runner *runner, uint32_t value, void 
 
 typedef struct neap_run_report {
     double seconds;       /* of the whole step */
-    double wait_seconds;  /* of it, waiting for copies */
+    double wait_seconds;  /* part of it: waiting for copies */
     uint64_t computed;    /* kernels run */
-    uint64_t transferred; /* bytes, both ways */
+    uint64_t transferred; /* bytes, in both directions */
 } neap_run_report;
 
 /*
- * Runs the plan once. `seed` is that of the step's random ops. report may be NULL. After a failure
- * of a kernel (NEAP_INTERNAL) outputs are undefined, inputs as they were.
+ * Runs the plan once. `seed` seeds the random ops of the step. report may be NULL. If a kernel
+ * fails (NEAP_INTERNAL), the outputs are undefined and the inputs unchanged.
  */
 NEAP_API neap_status neap_runner_step(neap_runner *runner, uint64_t seed, neap_run_report *report,
                                       neap_diag *diag);
-/* With options.measure: how long each step of the plan took in the last run; NULL without. */
+/* With options.measure: the seconds of each step of the plan in the last run; else NULL. */
 NEAP_API const double *neap_runner_step_seconds(const neap_runner *runner);
 
 #ifdef __cplusplus

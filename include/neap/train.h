@@ -1,5 +1,5 @@
 /*
- * neap/train.h - train a network by a plan.
+ * neap/train.h - train a network with a plan.
  *
  *     neap_train_options options;
  *     neap_train_options_init(&options);
@@ -9,11 +9,11 @@
  *         neap_trainer_step(trainer, &report, &diag);          report.loss
  *     neap_trainer_save(trainer, "model.safetensors", &diag);
  *
- * The graph is one of neap/network.h or neap/models.h: its outputs are the loss and a gradient for
- * each parameter, in order, and its fixed bytes hold the state of options.optimizer. Parameters
- * begin as their names, shapes and the seed say; batches follow from seed and step alone. So a
- * training is a function of graph, backend, options and the variants that its plan chooses, to the
- * bit, and not of what else the plan does.
+ * The graph comes from neap/network.h or neap/models.h: its outputs are the loss and the gradients
+ * of all parameters, in order, and its fixed bytes hold the state of options.optimizer. The initial
+ * parameters depend on their names, shapes and the seed; batches depend on seed and step. The
+ * result of training is therefore determined to the bit by graph, backend, options and the variants
+ * in the plan. Nothing else in the plan affects it.
  */
 #ifndef NEAP_TRAIN_H
 #define NEAP_TRAIN_H
@@ -28,12 +28,12 @@ extern "C" {
 
 typedef struct neap_train_options {
     neap_optimizer optimizer; /* default NEAP_OPTIMIZER_NONE: plain SGD */
-    neap_sgd sgd;             /* for NONE (its momentum then counts as 0) and MOMENTUM; default
+    neap_sgd sgd;             /* for NONE (which ignores the momentum) and MOMENTUM; default
                                  momentum 0.9 */
     neap_adam adam;
-    neap_lr rate; /* replaces the optimizers' learning rates */
+    neap_lr rate; /* replaces the learning rates of sgd and adam */
     uint64_t seed;
-    const char *data; /* what neap_dataset_open takes; default "synthetic" */
+    const char *data; /* a spec for neap_dataset_open; default "synthetic" */
     neap_run_options run;
 } neap_train_options;
 
@@ -42,16 +42,17 @@ NEAP_API void neap_train_options_init(neap_train_options *options);
 typedef struct neap_trainer neap_trainer;
 
 /*
- * NEAP_UNSUPPORTED for a graph that is not a training step as above, or for data that it cannot be
- * fed with; NEAP_INVALID for options out of range. What it is given must outlive it.
+ * NEAP_UNSUPPORTED for a graph that is not a training step as described above, or for data that
+ * does not fit its inputs; NEAP_INVALID for options out of range. The arguments must outlive the
+ * trainer.
  */
 NEAP_API neap_status neap_trainer_create(neap_allocator *allocator, const neap_graph *graph,
                                          const neap_plan *plan, neap_backend *backend,
                                          const neap_train_options *options, neap_trainer **trainer,
                                          neap_diag *diag);
-NEAP_API void neap_trainer_destroy(neap_trainer *trainer); /* NULL is fine */
+NEAP_API void neap_trainer_destroy(neap_trainer *trainer); /* may be NULL */
 NEAP_API neap_runner *neap_trainer_runner(neap_trainer *trainer);
-/* Steps done since the beginning of the training, also before it was resumed. */
+/* Steps done so far, including those before a resume. */
 NEAP_API int64_t neap_trainer_steps(const neap_trainer *trainer);
 NEAP_API uint64_t neap_trainer_seed(const neap_trainer *trainer);
 
@@ -69,41 +70,42 @@ NEAP_API neap_status neap_trainer_step(neap_trainer *trainer, neap_train_report 
                                        neap_diag *diag);
 
 /*
- * A checkpoint: a safetensors file, replaced atomically, of the parameters, the optimizer's state
- * and, as texts, everything else that decides how a training continues: "network", "optimizer",
- * "data", "inputs" (the batch's shapes), "step", "seed", "rate", "warmup", "cosine" (the step at
- * which it ends), "momentum", "weight_decay"; and checksums of all of it.
+ * Saves or resumes a checkpoint: a safetensors file, replaced atomically, with the parameters, the
+ * state of the optimizer and, as texts, everything else that determines how training continues:
+ * "network", "optimizer", "data", "inputs" (the shapes of the batch), "step", "seed", "rate",
+ * "warmup", "cosine" (the step at which it ends), "momentum", "weight_decay"; and checksums of all
+ * of these.
  *
  * Resuming takes parameters, state, step and seed from the file and continues exactly where the
- * checkpoint left off. Rates are those of the options: who wants the same gives the same.
- * NEAP_INVALID, with both values, for a file of another network, optimizer, data set or batch, and
- * for one that does not match its checksums, with the tensor's name; the trainer is then as it was.
- * Files of "format" "neap checkpoint 1" have neither inputs nor rates nor checksums: nothing of
- * these is checked.
+ * checkpoint left off. Learning rates come from the options; for an identical continuation, pass
+ * the same ones. NEAP_INVALID for a file of another network, optimizer, data set or batch (the
+ * message has both values), and for wrong checksums (it names the tensor); the trainer is then
+ * unchanged. Files with "format" "neap checkpoint 1" have no inputs, rates or checksums, and these
+ * are not checked.
  */
 NEAP_API neap_status neap_trainer_save(neap_trainer *trainer, const char *path, neap_diag *diag);
 NEAP_API neap_status neap_trainer_resume(neap_trainer *trainer, const char *path, neap_diag *diag);
 
-/* ---- The same to the bit ---- */
+/* ---- Verification ---- */
 
 typedef struct neap_verify_report {
     bool equal;
     int64_t steps;      /* compared */
     uint64_t compared;  /* arrays: losses, gradients, weights */
     double loss;        /* of the last step */
-    int64_t plan_arena; /* bytes of the two arenas */
+    int64_t plan_arena; /* sizes of the two arenas, in bytes */
     int64_t plain_arena;
-    double plan_seconds; /* medians of a step */
+    double plan_seconds; /* median time of a step */
     double plain_seconds;
-    int64_t differs_step; /* where they first differ; 0: nowhere */
-    char differs[256];    /* what: "the gradient of conv1.weight" */
-    bool interrupted;     /* before all steps were done; what was done is compared */
+    int64_t differs_step; /* the first step that differs; 0: none */
+    char differs[256];    /* what differs: "the gradient of conv1.weight" */
+    bool interrupted;     /* cancelled before the last step; the steps done are compared */
 } neap_verify_report;
 
 /*
- * Trains some steps by the plan and again with every op once, in the graph's order and by the same
- * variants, and compares losses, all gradients after each step, and all weights, by 128-bit
- * hashes. The two runs follow each other, so that memory is needed for one at a time.
+ * Trains for some steps with the plan, then again with a plan that runs every op once in the
+ * natural order with the same variants. Compares the losses, all gradients after each step, and all
+ * weights, by 128-bit hashes. Only one of the two runs needs memory at a time.
  */
 NEAP_API neap_status neap_train_verify(neap_allocator *allocator, const neap_graph *graph,
                                        const neap_plan *plan, neap_backend *backend,

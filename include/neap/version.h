@@ -1,8 +1,8 @@
 /*
- * neap/version.h - which neap this is, and how its symbols are marked.
+ * neap/version.h - the version of neap, and macros for its declarations.
  *
- * The macros tell the version of the headers a program was compiled with, the function that of the
- * library it runs with. Before 1.0 a new minor number may change the interface: libneap.so.0.1.
+ * The macros give the version of the headers at compile time, the function that of the library at
+ * run time. Before 1.0 a new minor number may change the interface: libneap.so.0.1.
  */
 #ifndef NEAP_VERSION_H
 #define NEAP_VERSION_H
