@@ -5,6 +5,8 @@
 #include "base/fail.h"
 #include "base/memory.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 enum {
@@ -14,25 +16,25 @@ enum {
     FIRST_BLOCKS = 16,
     SLICE_WORK = 2000000, /* some hundredths of a second */
     LEAST_POSITIONS = 6,
-    MOST_POSITIONS = 200,         /* of one scope */
-    MOST_POSITION_WORK = 60000000 /* half a second or so */
+    MOST_POSITIONS = 200, /* of one scope */
+    MOST_BLOCKS = FIRST_BLOCKS + 3 * MOST_POSITIONS,
+    MOST_POSITION_WORK = 60000000 /* about half a second */
 };
 
-/* A run of positions in the list of tight ones. Its heaviest has been tried. */
+/* A range of positions in the list of tight tasks. */
 typedef struct block {
     uint32_t begin, end;
-    uint32_t heaviest; /* in the list */
+    uint32_t heaviest; /* index in the list */
     double estimate;
     double price;
-    bool tried;
+    bool tried; /* the heaviest position was tried */
 } block;
 
-/* Best-first search for the position of the best cut: where a cut proves much, its neighbours are
-   tried next. */
+/* Best-first search for the position of the best cut: positions near a good cut are tried next. */
 typedef struct position_search {
     cut_scope scope;
-    block *blocks;
-    size_t n_blocks, capacity;
+    block blocks[MOST_BLOCKS]; /* splitting a block that was tried adds at most 3 */
+    uint32_t n_blocks;
     int64_t best_ticks;
     double best_price;
     uint32_t best_position;
@@ -41,14 +43,13 @@ typedef struct position_search {
     bool done;
 } position_search;
 
-/* Programs of more and more moments: each where the last one's solution holds too much. */
+/* Programs with more and more moments: the next is where the last solution holds too much. */
 typedef struct program_search {
-    cut_program *program;
     uint32_t moments[MOST_MOMENTS], n_moments;
-    uint32_t chain[MOST_MOMENTS + 1], n_chain; /* those that follow each other in any order */
+    uint32_t chain[MOST_MOMENTS + 1], n_chain; /* tasks that follow each other in any order */
     uint32_t n_solved;                         /* n_chain of the last program in any order */
     uint64_t effort;                           /* of one program */
-    bool any_next; /* the order of the graph has been solved, any is next */
+    bool any_next;                             /* the graph's order was solved; any order is next */
     bool done;
 } program_search;
 
@@ -65,15 +66,28 @@ struct bound {
     program_search programs;
     int64_t grain; /* the times of all plans are multiples of it */
     uint8_t *role; /* by task: scratch */
-    uint8_t *fates, *loose;
+    uint8_t *fates, *loose, *program_fates;
     bound_figures figures;
+    /* The thread. */
+    bool has_thread;
+    pthread_t thread;
+    bool (*stop)(void *context);
+    void *context;
+    neap_status status;
+    neap_diag diag;
+    atomic_bool ends; /* the thread must end */
+    pthread_mutex_t lock;
+    bound_figures published; /* under the lock; after the last complete slice */
+    uint8_t *published_fates, *published_loose;
 };
 
-/* ---- Positions ---- */
+/* ---- Creation ---- */
 
-/* Every tensor from its making to its last use. */
-static void natural_bytes(const problem *x, int64_t *bytes)
+/* Bytes in the natural order, where every tensor is live from its producer to its last reader. */
+static void list_tight(bound *b)
 {
+    const problem *x = b->x;
+    int64_t *bytes = b->natural, live = x->base_bytes;
     for (uint32_t s = 0; s < x->n_tensors; s++) {
         uint32_t last = x->producer[s];
         if (x->readers.start[s + 1] > x->readers.start[s])
@@ -82,49 +96,40 @@ static void natural_bytes(const problem *x, int64_t *bytes)
         if (!x->is_output[s] && last + 1 < x->n_tasks)
             bytes[last + 1] -= x->bytes[s];
     }
-    for (uint32_t k = 1; k < x->n_tasks; k++)
-        bytes[k] += bytes[k - 1];
-}
-
-static void list_tight(bound *b)
-{
-    const problem *x = b->x;
-    natural_bytes(x, b->natural);
     for (uint32_t k = 0; k < x->n_tasks; k++) {
-        b->natural[k] += x->base_bytes + x->variants[x->variant_start[k]].workspace;
-        if (b->natural[k] > b->budget)
+        live += bytes[k];
+        bytes[k] = live + x->variants[x->variant_start[k]].workspace;
+        if (bytes[k] > b->budget)
             b->tight[b->n_tight++] = k;
     }
 }
 
-static neap_status add_block(bound *b, position_search *s, uint32_t begin, uint32_t end,
-                             double estimate, double price, neap_diag *diag)
+static void add_block(const bound *b, position_search *s, uint32_t begin, uint32_t end,
+                      double estimate, double price)
 {
     if (begin >= end)
-        return NEAP_OK;
-    NEAP_TRY(NEAP_RESERVE(b->allocator, s->n_blocks + 1, &s->blocks, &s->capacity, diag));
+        return;
     block new = {begin, end, begin, estimate, price, false};
     for (uint32_t i = begin; i < end; i++)
         if (b->natural[b->tight[i]] > b->natural[b->tight[new.heaviest]])
             new.heaviest = i;
     s->blocks[s->n_blocks++] = new;
-    return NEAP_OK;
 }
 
-/* They all come before what has been tried, the heaviest first. */
-static neap_status add_first_blocks(bound *b, position_search *s, neap_diag *diag)
+/* The first blocks have estimates beyond those of all others; the heaviest is first. */
+static void start_search(bound *b, cut_scope scope)
 {
-    neap_status status = NEAP_OK;
+    position_search *s = &b->search[scope];
     uint64_t n = b->n_tight;
-    for (uint64_t i = 0; i < FIRST_BLOCKS && status == NEAP_OK; i++)
-        status = add_block(b, s, (uint32_t)(n * i / FIRST_BLOCKS),
-                           (uint32_t)(n * (i + 1) / FIRST_BLOCKS), 0, 0, diag);
-    for (size_t i = 0; i < s->n_blocks; i++)
+    for (uint64_t i = 0; i < FIRST_BLOCKS; i++)
+        add_block(b, s, (uint32_t)(n * i / FIRST_BLOCKS), (uint32_t)(n * (i + 1) / FIRST_BLOCKS), 0,
+                  0);
+    for (uint32_t i = 0; i < s->n_blocks; i++)
         s->blocks[i].estimate = 1e30 * (double)b->natural[b->tight[s->blocks[i].heaviest]];
+    s->scope = scope;
     s->best_ticks = b->figures.any_ticks;
     s->best_position = NEAP_NONE;
     s->done = n == 0;
-    return status;
 }
 
 /* The greatest common divisor of all times. */
@@ -140,36 +145,16 @@ static int64_t find_grain(const problem *x)
     return grain > 0 ? grain : 1;
 }
 
-/* ---- Whole life ---- */
-
-static neap_status set_up(bound *b, const neap_link *link, neap_diag *diag)
+static bool allocate(bound *b, const neap_link *link)
 {
-    const problem *x = b->x;
-    if (!NEAP_TAKE(&b->arena, x->n_tasks, b->tight) ||
-        !NEAP_TAKE(&b->arena, x->n_tasks, b->natural) ||
-        !NEAP_TAKE(&b->arena, x->n_tasks, b->role) ||
-        !NEAP_TAKE(&b->arena, x->n_tensors, b->fates) ||
-        !NEAP_TAKE(&b->arena, x->n_tensors, b->loose))
-        return neap_fail_no_memory(diag);
-    list_tight(b);
-    if (link && link->out_bandwidth > 0 && link->in_bandwidth > 0)
-        b->programs.done = true; /* they know nothing of transfers */
-    b->figures = (bound_figures){.any_ticks = x->least_ticks,
-                                 .order_ticks = x->least_ticks,
-                                 .done = b->n_tight == 0,
-                                 .position = NEAP_NONE,
-                                 .fates = b->fates,
-                                 .loose = b->loose};
-    NEAP_TRY(neap_cut_create(b->allocator, x, b->budget, link, &b->cut, diag));
-    NEAP_TRY(neap_cut_program_create(b->allocator, x, b->budget, neap_cut_recomputable(b->cut),
-                                     &b->programs.program, diag));
-    b->programs.effort = FIRST_EFFORT;
-    b->grain = b->programs.done ? 1 : find_grain(x);
-    for (int i = 0; i < 2; i++) {
-        b->search[i].scope = (cut_scope)i;
-        NEAP_TRY(add_first_blocks(b, &b->search[i], diag));
-    }
-    return NEAP_OK;
+    size_t tasks = b->x->n_tasks, tensors = b->x->n_tensors;
+    return NEAP_TAKE(&b->arena, tasks, b->tight) && NEAP_TAKE(&b->arena, tasks, b->natural) &&
+           NEAP_TAKE(&b->arena, tasks, b->role) && NEAP_TAKE(&b->arena, tensors, b->fates) &&
+           NEAP_TAKE(&b->arena, tensors, b->loose) &&
+           NEAP_TAKE(&b->arena, tensors, b->program_fates) &&
+           NEAP_TAKE(&b->arena, tensors, b->published_fates) &&
+           NEAP_TAKE(&b->arena, tensors, b->published_loose) &&
+           (b->cut = neap_cut_create(&b->arena, b->x, b->budget, link)) != NULL;
 }
 
 neap_status neap_bound_create(neap_allocator *allocator, const problem *x, int64_t budget,
@@ -177,29 +162,43 @@ neap_status neap_bound_create(neap_allocator *allocator, const problem *x, int64
 {
     bound *b;
     *result = NULL;
-    neap_status status = NEAP_NEW(allocator, 1, &b, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_NEW(allocator, 1, &b, diag));
     b->allocator = allocator;
     b->x = x;
     b->budget = budget;
     neap_arena_init(&b->arena, allocator);
-    status = set_up(b, link, diag);
-    if (status == NEAP_OK)
-        *result = b;
-    else
+    if (pthread_mutex_init(&b->lock, NULL) != 0) {
+        NEAP_DELETE(allocator, 1, b);
+        return neap_fail_no_memory(diag);
+    }
+    if (!allocate(b, link)) {
         neap_bound_destroy(b);
-    return status;
+        return neap_fail_no_memory(diag);
+    }
+    list_tight(b);
+    b->figures = b->published = (bound_figures){.any_ticks = x->least_ticks,
+                                                .order_ticks = x->least_ticks,
+                                                .done = b->n_tight == 0,
+                                                .position = NEAP_NONE,
+                                                .fates = b->fates,
+                                                .loose = b->loose};
+    /* Programs do not model transfers. */
+    b->programs.done = link && link->out_bandwidth > 0 && link->in_bandwidth > 0;
+    b->programs.effort = FIRST_EFFORT;
+    b->grain = b->programs.done ? 1 : find_grain(x);
+    start_search(b, CUT_ANY_ORDER);
+    start_search(b, CUT_GRAPH_ORDER);
+    *result = b;
+    return NEAP_OK;
 }
 
 void neap_bound_destroy(bound *b)
 {
+    neap_diag diag;
     if (!b)
         return;
-    neap_cut_program_destroy(b->programs.program);
-    neap_cut_destroy(b->cut);
-    for (int i = 0; i < 2; i++)
-        NEAP_DELETE(b->allocator, b->search[i].capacity, b->search[i].blocks);
+    neap_bound_end_thread(b, &diag);
+    pthread_mutex_destroy(&b->lock);
     neap_arena_clear(&b->arena);
     NEAP_DELETE(b->allocator, 1, b);
 }
@@ -209,19 +208,13 @@ const bound_figures *neap_bound_state(const bound *b)
     return &b->figures;
 }
 
-/* ---- Improving ---- */
+/* ---- Positions ---- */
 
-/* The first multiple of the grain. */
-static int64_t whole_ticks(const bound *b, int64_t ticks)
-{
-    int64_t more = (b->grain - ticks % b->grain) % b->grain;
-    return ticks < INT64_MAX - b->grain ? ticks + more : ticks;
-}
-
-/* Whether it is more than what was known of plans in the graph's order. */
+/* Rounds up to the grain. Returns whether the bound on plans in the graph's order rises. */
 static bool take_ticks(bound *b, cut_scope scope, int64_t ticks)
 {
-    ticks = whole_ticks(b, ticks);
+    if (ticks < INT64_MAX - b->grain)
+        ticks += (b->grain - ticks % b->grain) % b->grain;
     if (scope == CUT_ANY_ORDER && ticks > b->figures.any_ticks)
         b->figures.any_ticks = ticks;
     if (ticks <= b->figures.order_ticks)
@@ -249,64 +242,55 @@ static void take_answer(bound *b, position_search *s, uint32_t task, const cut_a
     }
 }
 
-/* Index of the most promising block that is untried or can be split; n_blocks: none. */
-static size_t best_block(const position_search *s)
+/* The most promising block that is untried or can be split; NULL: none. */
+static block *best_block(position_search *s)
 {
-    size_t best = s->n_blocks;
-    for (size_t i = 0; i < s->n_blocks; i++) {
-        const block *k = &s->blocks[i];
-        if (k->tried && k->end - k->begin <= 1)
-            continue;
-        if (best == s->n_blocks || k->estimate > s->blocks[best].estimate)
-            best = i;
+    block *best = NULL;
+    for (uint32_t i = 0; i < s->n_blocks; i++) {
+        block *k = &s->blocks[i];
+        bool has_work = !k->tried || k->end - k->begin > 1;
+        if (has_work && (!best || k->estimate > best->estimate))
+            best = k;
     }
     return best;
 }
 
-/* The heaviest position is known: what lies on both sides of it becomes two blocks each. */
-static neap_status split_block(bound *b, position_search *s, size_t index, neap_diag *diag)
+/* Replaces a block by two on either side of its heaviest position. */
+static void split_block(bound *b, position_search *s, block *old)
 {
-    block k = s->blocks[index];
-    s->blocks[index] = s->blocks[--s->n_blocks];
+    block k = *old;
+    *old = s->blocks[--s->n_blocks];
     uint32_t left = k.begin + (k.heaviest - k.begin) / 2;
     uint32_t right = k.heaviest + 1 + (k.end - k.heaviest - 1) / 2;
     const uint32_t ends[] = {k.begin, left, k.heaviest, k.heaviest + 1, right, k.end};
     for (int i = 0; i < 5; i++)
         if (i != 2)
-            NEAP_TRY(add_block(b, s, ends[i], ends[i + 1], k.estimate, k.price, diag));
-    return NEAP_OK;
+            add_block(b, s, ends[i], ends[i + 1], k.estimate, k.price);
 }
 
-/* One position, or one block more. */
-static neap_status step_positions(bound *b, position_search *s, const cut_watch *watch,
-                                  neap_diag *diag)
+/* Tries one position or splits one block. */
+static void step_positions(bound *b, position_search *s, const cut_watch *watch)
 {
-    size_t index = best_block(s);
+    block *k = best_block(s);
     bool enough = s->n_tried >= LEAST_POSITIONS && s->work > MOST_POSITION_WORK;
-    if (index == s->n_blocks || s->n_tried >= MOST_POSITIONS || enough) {
+    if (!k || s->n_tried >= MOST_POSITIONS || enough) {
         s->done = true;
-        return NEAP_OK;
+        return;
     }
-    block *k = &s->blocks[index];
-    if (k->tried)
-        return split_block(b, s, index, diag);
+    if (k->tried) {
+        split_block(b, s, k);
+        return;
+    }
     uint32_t task = b->tight[k->heaviest];
     uint64_t before = neap_cut_work(b->cut);
     double price = k->price > 0 ? k->price : s->best_price;
-    cut_answer answer;
-    NEAP_TRY(neap_cut_solve(b->cut, task, s->scope, price, s->best_ticks, watch, &answer, diag));
+    cut_answer answer = neap_cut_solve(b->cut, task, s->scope, price, s->best_ticks, watch);
     take_answer(b, s, task, &answer);
     k->tried = !answer.stopped;
     k->estimate = answer.estimate;
     k->price = answer.price;
     s->n_tried++;
     s->work += neap_cut_work(b->cut) - before;
-    return NEAP_OK;
-}
-
-static bool is_stopped(const cut_watch *watch)
-{
-    return watch->stop && watch->stop(watch->context);
 }
 
 /* ---- Programs ---- */
@@ -319,43 +303,48 @@ static void insert(uint32_t *sorted, uint32_t *n, uint32_t task)
     sorted[i] = task;
 }
 
-/* Into the moments; into the chain too, if it is comparable with all of it. */
-static void add_moment(const bound *b, program_search *p, uint32_t task, bool to_moments)
+/* Adds a task to the chain, if it is comparable with all of the chain. */
+static void extend_chain(const bound *b, program_search *p, uint32_t task)
 {
-    bool fits = true;
     neap_problem_mark_roles(b->x, task, CUT_ANY_ORDER, b->role);
-    for (uint32_t i = 0; i < p->n_chain && fits; i++)
-        fits = p->chain[i] != task && b->role[p->chain[i]] != ROLE_UNKNOWN;
-    if (fits)
-        insert(p->chain, &p->n_chain, task);
-    if (to_moments)
-        insert(p->moments, &p->n_moments, task);
+    for (uint32_t i = 0; i < p->n_chain; i++)
+        if (p->chain[i] == task || b->role[p->chain[i]] == ROLE_UNKNOWN)
+            return;
+    insert(p->chain, &p->n_chain, task);
+}
+
+static void add_moment(const bound *b, program_search *p, uint32_t task)
+{
+    extend_chain(b, p, task);
+    insert(p->moments, &p->n_moments, task);
 }
 
 static void first_moments(bound *b)
 {
-    program_search *p = &b->programs;
     uint32_t any = b->search[CUT_ANY_ORDER].best_position, order = b->figures.position;
     if (any != NEAP_NONE && any != order)
-        add_moment(b, p, any, false);
+        extend_chain(b, &b->programs, any);
     if (order != NEAP_NONE)
-        add_moment(b, p, order, true);
+        add_moment(b, &b->programs, order);
 }
 
-/* After a program in the graph's order: one moment more, or more effort, or the end. */
+/* After a program in the graph's order: adds a moment, raises the effort, or ends. */
 static void next_program(bound *b, const program_answer *answer)
 {
     program_search *p = &b->programs;
-    if (answer->columns == 0) {
-        p->done = true;
-    } else if (answer->stopped) {
+    if (!answer->too_large && answer->stopped) {
         p->effort *= 4;
         p->done = p->effort > MOST_EFFORT;
-    } else if (answer->overfull == NEAP_NONE || p->n_moments == MOST_MOMENTS) {
+    } else if (answer->too_large || answer->overfull == NEAP_NONE || p->n_moments == MOST_MOMENTS) {
         p->done = true;
     } else {
-        add_moment(b, p, answer->overfull, true);
+        add_moment(b, p, answer->overfull);
     }
+}
+
+static bool is_stopped(const cut_watch *watch)
+{
+    return watch->stop && watch->stop(watch->context);
 }
 
 static neap_status step_programs(bound *b, const cut_watch *watch, neap_diag *diag)
@@ -364,32 +353,37 @@ static neap_status step_programs(bound *b, const cut_watch *watch, neap_diag *di
     program_answer answer;
     if (p->n_moments + p->n_chain == 0)
         first_moments(b);
-    cut_scope scope = p->any_next ? CUT_ANY_ORDER : CUT_GRAPH_ORDER;
-    const uint32_t *tasks = p->any_next ? p->chain : p->moments;
-    uint32_t n = p->any_next ? p->n_chain : p->n_moments;
+    const program_request request = {.x = b->x,
+                                     .budget = b->budget,
+                                     .can_recompute = neap_cut_recomputable(b->cut),
+                                     .scope = p->any_next ? CUT_ANY_ORDER : CUT_GRAPH_ORDER,
+                                     .moments = p->any_next ? p->chain : p->moments,
+                                     .n_moments = p->any_next ? p->n_chain : p->n_moments,
+                                     .effort = p->effort,
+                                     .watch = watch};
     p->done = p->done || p->n_moments == 0;
-    if (n == 0)
+    if (request.n_moments == 0)
         return NEAP_OK;
     neap_status status =
-        neap_cut_program_solve(p->program, scope, tasks, n, p->effort, watch, &answer, diag);
+        neap_cut_program_solve(b->allocator, &request, b->program_fates, &answer, diag);
     if (status == NEAP_UNSUPPORTED || status == NEAP_INTERNAL) {
-        p->done = true; /* without HiGHS, or if it refuses, single cuts are all there is */
+        p->done = true; /* HiGHS is missing or failed: single cuts remain valid */
         p->any_next = false;
         return NEAP_OK;
     }
-    if (status != NEAP_OK)
-        return status;
-    if (take_ticks(b, scope, answer.ticks) && answer.fates) {
-        memcpy(b->fates, answer.fates, b->x->n_tensors);
-        memcpy(b->loose, answer.fates, b->x->n_tensors);
+    NEAP_TRY(status);
+    if (take_ticks(b, request.scope, answer.ticks) && answer.has_fates) {
+        memcpy(b->fates, b->program_fates, b->x->n_tensors);
+        memcpy(b->loose, b->program_fates, b->x->n_tensors);
     }
     if (is_stopped(watch))
         return NEAP_OK;
-    p->n_solved = scope == CUT_ANY_ORDER ? n : p->n_solved;
-    if (scope == CUT_GRAPH_ORDER)
+    if (request.scope == CUT_ANY_ORDER)
+        p->n_solved = request.n_moments;
+    else
         next_program(b, &answer);
-    p->any_next = scope == CUT_GRAPH_ORDER && p->n_chain > p->n_solved;
-    return status;
+    p->any_next = request.scope == CUT_GRAPH_ORDER && p->n_chain > p->n_solved;
+    return NEAP_OK;
 }
 
 /* ---- A slice ---- */
@@ -397,13 +391,28 @@ static neap_status step_programs(bound *b, const cut_watch *watch, neap_diag *di
 static neap_status step(bound *b, const cut_watch *watch, neap_diag *diag)
 {
     position_search *order = &b->search[CUT_GRAPH_ORDER], *any = &b->search[CUT_ANY_ORDER];
-    if (!order->done && (any->done || order->work <= any->work))
-        return step_positions(b, order, watch, diag);
-    if (!any->done)
-        return step_positions(b, any, watch, diag);
-    NEAP_TRY(b->programs.done && !b->programs.any_next ? NEAP_OK : step_programs(b, watch, diag));
-    b->figures.done = b->programs.done && !b->programs.any_next;
+    const program_search *p = &b->programs;
+    if (!order->done && (any->done || order->work <= any->work)) {
+        step_positions(b, order, watch);
+    } else if (!any->done) {
+        step_positions(b, any, watch);
+    } else {
+        if (!p->done || p->any_next)
+            NEAP_TRY(step_programs(b, watch, diag));
+        b->figures.done = p->done && !p->any_next;
+    }
     return NEAP_OK;
+}
+
+static void publish(bound *b)
+{
+    pthread_mutex_lock(&b->lock);
+    if (b->figures.order_ticks > b->published.order_ticks) {
+        memcpy(b->published_fates, b->fates, b->x->n_tensors);
+        memcpy(b->published_loose, b->loose, b->x->n_tensors);
+    }
+    b->published = b->figures;
+    pthread_mutex_unlock(&b->lock);
 }
 
 neap_status neap_bound_improve(bound *b, bool (*stop)(void *context), void *context,
@@ -416,5 +425,58 @@ neap_status neap_bound_improve(bound *b, bool (*stop)(void *context), void *cont
         cuts = !b->search[0].done || !b->search[1].done;
         NEAP_TRY(step(b, &watch, diag));
     }
+    publish(b);
     return NEAP_OK;
+}
+
+bound_figures neap_bound_read(bound *b, int64_t known, uint8_t *fates, uint8_t *loose,
+                              bool *has_cut)
+{
+    pthread_mutex_lock(&b->lock);
+    bound_figures figures = b->published;
+    *has_cut = figures.position != NEAP_NONE && figures.order_ticks > known;
+    if (*has_cut) {
+        memcpy(fates, b->published_fates, b->x->n_tensors);
+        memcpy(loose, b->published_loose, b->x->n_tensors);
+    }
+    pthread_mutex_unlock(&b->lock);
+    figures.fates = fates;
+    figures.loose = loose;
+    return figures;
+}
+
+/* ---- The thread ---- */
+
+static bool must_end(void *context)
+{
+    bound *b = context;
+    return atomic_load(&b->ends) || b->stop(b->context);
+}
+
+static void *improve(void *argument)
+{
+    bound *b = argument;
+    while (b->status == NEAP_OK && !b->figures.done && !must_end(b))
+        b->status = neap_bound_improve(b, must_end, b, &b->diag);
+    return NULL;
+}
+
+bool neap_bound_start_thread(bound *b, bool (*stop)(void *context), void *context)
+{
+    b->stop = stop;
+    b->context = context;
+    b->has_thread = pthread_create(&b->thread, NULL, improve, b) == 0;
+    return b->has_thread;
+}
+
+neap_status neap_bound_end_thread(bound *b, neap_diag *diag)
+{
+    if (b->has_thread) {
+        atomic_store(&b->ends, true);
+        pthread_join(b->thread, NULL);
+        b->has_thread = false;
+    }
+    if (b->status != NEAP_OK)
+        *diag = b->diag;
+    return b->status;
 }

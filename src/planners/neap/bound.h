@@ -1,9 +1,10 @@
 /*
  * Times that no plan within a budget can beat (docs/bounds.md has the proofs).
  *
- * Two scopes: `any_ticks` holds for every plan; `order_ticks`, which is never less, for plans whose
- * ops run for the first time in the graph's order. Work is done in slices, so that a search beside
- * it can stop when the two meet; the same slices always find the same.
+ * There are two scopes: `any_ticks` holds for every plan; `order_ticks`, which is never less, for
+ * plans whose ops run for the first time in the graph's order. The work is divided into slices, so
+ * that a search can stop as soon as its plan meets the bound. The same slices always give the same
+ * result.
  */
 #ifndef NEAP_PLANNERS_NEAP_BOUND_H
 #define NEAP_PLANNERS_NEAP_BOUND_H
@@ -17,21 +18,31 @@ typedef struct bound bound;
 typedef struct bound_figures {
     int64_t any_ticks, order_ticks;
     bool done;            /* nothing is left to try */
-    bool infeasible;      /* no plan in the graph's order fits at all, whatever the ticks say */
-    bool none_fits;       /* nor does any other */
-    uint32_t position;    /* the task before whose first run the best cut lies; NEAP_NONE: none */
-    const uint8_t *fates; /* by tensor: what the best cut does with it */
-    const uint8_t *loose; /* and what the next one does, which keeps a little too much */
+    bool infeasible;      /* no plan in the graph's order fits; the ticks are meaningless then */
+    bool none_fits;       /* no plan in any order fits */
+    uint32_t position;    /* the best cut is before this task's first run; NEAP_NONE: no cut */
+    const uint8_t *fates; /* by tensor: its fate in the best cut */
+    const uint8_t *loose; /* by tensor: its fate in the next cut, which keeps slightly too much */
 } bound_figures;
 
 /* link: NULL or without bandwidth for plans without transfers. */
 neap_status neap_bound_create(neap_allocator *allocator, const problem *x, int64_t budget,
                               const neap_link *link, bound **result, neap_diag *diag);
+/* Also ends the thread. */
 void neap_bound_destroy(bound *b);
 /* One slice of work, some hundredths of a second. `stop` may end it early. */
 neap_status neap_bound_improve(bound *b, bool (*stop)(void *context), void *context,
                                neap_diag *diag);
-/* Valid until the next call. Before the first slice: the sum of least times. */
+/* Valid until the next slice. Before the first slice: the sum of least times. */
 const bound_figures *neap_bound_state(const bound *b);
+
+/* Continues on a separate thread until done or stopped; false if no thread can be created. Until
+   neap_bound_end_thread only neap_bound_read may be called. */
+bool neap_bound_start_thread(bound *b, bool (*stop)(void *context), void *context);
+neap_status neap_bound_end_thread(bound *b, neap_diag *diag);
+/* The figures after the last complete slice, with `fates` and `loose` as arrays. They receive the
+   best cut if order_ticks exceeds `known` (*has_cut); else they do not change. */
+bound_figures neap_bound_read(bound *b, int64_t known, uint8_t *fates, uint8_t *loose,
+                              bool *has_cut);
 
 #endif

@@ -3,38 +3,31 @@
 #include "planners/neap/max_flow.h"
 #include "planners/neap/price_master.h"
 
-#include "base/fail.h"
-#include "base/memory.h"
-
 #include <math.h>
+#include <string.h>
 
-enum { UNTOUCHED = 0, NEEDED, DEMANDED, RESIDENT }; /* tensors, see build_network */
+enum { UNTOUCHED = 0, NEEDED, DEMANDED, RESIDENT }; /* states of tensors, see build_network */
 enum { MOST_PRICES = 40, MOST_LINES = 60 };
 
 static const int64_t INFINITE = INT64_C(1) << 62;
 
-static const double DOWN = 1 - 0x1p-50, UP = 1 + 0x1p-50; /* beyond the roundings of a product */
+static const double DOWN = 1 - 0x1p-50, UP = 1 + 0x1p-50; /* more than a product's rounding error */
 
-/* A tensor that is kept (or moved) where its arc is cut. */
+/* A tensor that is kept (or offloaded), or a task that runs again, if the arc is cut. */
 typedef struct cut_item {
-    uint32_t tensor, arc, from, to;
+    uint32_t id, arc;
 } cut_item;
 
-/* A task that runs again where its arc is cut. */
-typedef struct cut_rerun {
-    uint32_t task, arc, node;
-} cut_rerun;
-
-/* Of one cut: ticks of what runs again, bytes kept, ticks of copies of what is on the host. Without
-   a link the time is then at least least ticks + ticks + price * (bytes - room), whatever the
+/* Cost of one cut: ticks of recomputation, bytes kept, ticks of copies of what is on the host.
+   Without a link every plan takes at least least_ticks + ticks + price * (bytes - room), for every
    price. */
 typedef struct cut_line {
     int64_t ticks, bytes, in, out;
 } cut_line;
 
-/* Of bytes, and the shares of the inequalities that bound the time: all computation; computation up
-   to the task, then copies in; copies out, then computation from the task on; copies out, the task,
-   copies in. The shares add up to 1 at most. */
+/* The price per byte, and the weights of the inequalities that bound the time: all computation;
+   computation up to the task, then copies in; copies out, then computation from the task on; copies
+   out, the task, copies in. The weights sum to at most 1. */
 typedef struct cut_prices {
     double bytes, weights[MASTER_TIMES];
 } cut_prices;
@@ -42,39 +35,46 @@ typedef struct cut_prices {
 enum { BY_ALL = 0, BY_COPIES_IN, BY_COPIES_OUT, BY_COPIES };
 
 struct cut {
-    neap_allocator *allocator;
-    neap_arena arena;
     const problem *x;
     int64_t budget;
+    bool has_link;
     bool *can_recompute; /* by tensor */
-    int64_t *in, *out;   /* by tensor: ticks of a copy; NULL without a link, -1: it may not leave */
+    int64_t *in, *out;   /* by tensor: ticks of a copy; -1: it may not be offloaded */
     uint8_t *role;       /* by task */
     uint32_t *task_node; /* by task; NEAP_NONE: not in the network */
     uint8_t *state;      /* by tensor */
     uint32_t *tensor_node;
-    uint8_t *fates;  /* of the cut that fits, */
-    uint8_t *loose;  /* and of the one that keeps a little too much */
-    uint32_t *stack; /* of tensors or tasks */
+    uint8_t *fates;         /* of the cut that fits */
+    uint8_t *loose;         /* of the cut that keeps slightly too much */
+    uint32_t *stack, depth; /* tasks whose reads are to be demanded */
     max_flow flow;
-    cut_item *items;
-    cut_rerun *reruns;
-    size_t n_items, item_capacity, n_reruns, rerun_capacity;
+    cut_item *kept, *reruns;
+    uint32_t n_kept, n_reruns;
+    const cut_watch *watch;
     /* of the present network */
     int64_t base[MASTER_TIMES]; /* least ticks of the inequalities */
-    int64_t room;               /* for what is not certainly resident */
-    int64_t bytes;              /* of all that is wanted: what is kept if nothing runs again */
+    int64_t room;               /* for tensors that need not be resident */
+    int64_t bytes;              /* kept if nothing runs again and nothing is offloaded */
     int shift;                  /* capacities are ticks * 2^shift */
     int64_t limit;              /* of a capacity */
     uint64_t work;
 };
 
-/* ---- Whole life ---- */
+/* ---- Creation ---- */
 
-/* Views that cost something pin their storage, and their task, for the method's sake only. */
-static void find_recomputable(cut *c)
+/* Capped, so that sums do not overflow. The cap only lowers the bound. */
+static int64_t copy_ticks(const problem *x, const neap_link *link, bool out, uint32_t tensor)
+{
+    int64_t most = x->least_ticks + (INT64_C(1) << 40);
+    int64_t ticks = neap_link_ticks(link, x->graph, out, x->bytes[tensor]);
+    return ticks < most ? ticks : most;
+}
+
+/* Views with a cost pin their storage and their task, but for this method only. */
+static void find_choices(cut *c, const neap_link *link)
 {
     const problem *x = c->x;
-    bool *pinned_by_views = (bool *)c->role; /* by task, for the moment */
+    bool *pinned_by_views = (bool *)c->role; /* by task, temporarily */
     for (uint32_t s = 0; s < x->n_tensors; s++) {
         uint32_t root = neap_graph_value(x->graph, x->tensor_value[s])->storage;
         if (root == x->tensor_value[s])
@@ -85,73 +85,32 @@ static void find_recomputable(cut *c)
     }
     for (uint32_t s = 0; s < x->n_tensors; s++) {
         bool by_views = pinned_by_views[x->producer[s]];
+        bool may_leave = c->has_link && (tensor_can_offload(x, s) || by_views);
         c->can_recompute[s] = tensor_can_recompute(x, s) || by_views;
-        if (c->in && !tensor_can_offload(x, s) && !by_views)
-            c->in[s] = c->out[s] = -1;
+        c->in[s] = may_leave ? copy_ticks(x, link, false, s) : -1;
+        c->out[s] = may_leave ? copy_ticks(x, link, true, s) : -1;
     }
 }
 
-/* Less than the truth where it is past all reason: sums must not overflow. */
-static int64_t copy_ticks(const cut *c, const neap_link *link, bool out, uint32_t tensor)
-{
-    static const int64_t most = INT64_C(1) << 40;
-    int64_t ticks = neap_link_ticks(link, c->x->graph, out, c->x->bytes[tensor]);
-    return ticks < c->x->least_ticks + most ? ticks : c->x->least_ticks + most;
-}
-
-static bool find_copies(cut *c, const neap_link *link)
-{
-    if (!link || !(link->in_bandwidth > 0) || !(link->out_bandwidth > 0))
-        return true;
-    if (!NEAP_TAKE(&c->arena, c->x->n_tensors, c->in) ||
-        !NEAP_TAKE(&c->arena, c->x->n_tensors, c->out))
-        return false;
-    for (uint32_t s = 0; s < c->x->n_tensors; s++) {
-        c->in[s] = copy_ticks(c, link, false, s);
-        c->out[s] = copy_ticks(c, link, true, s);
-    }
-    return true;
-}
-
-neap_status neap_cut_create(neap_allocator *allocator, const problem *x, int64_t budget,
-                            const neap_link *link, cut **result, neap_diag *diag)
+cut *neap_cut_create(neap_arena *arena, const problem *x, int64_t budget, const neap_link *link)
 {
     cut *c;
-    *result = NULL;
-    neap_status status = NEAP_NEW(allocator, 1, &c, diag);
-    if (status != NEAP_OK)
-        return status;
-    c->allocator = allocator;
+    size_t tasks = x->n_tasks, tensors = x->n_tensors;
+    if (!NEAP_TAKE(arena, 1, c) || !NEAP_TAKE(arena, tensors, c->can_recompute) ||
+        !NEAP_TAKE(arena, tensors, c->in) || !NEAP_TAKE(arena, tensors, c->out) ||
+        !NEAP_TAKE(arena, tasks, c->role) || !NEAP_TAKE(arena, tasks, c->task_node) ||
+        !NEAP_TAKE(arena, tensors, c->state) || !NEAP_TAKE(arena, tensors, c->tensor_node) ||
+        !NEAP_TAKE(arena, tensors, c->fates) || !NEAP_TAKE(arena, tensors, c->loose) ||
+        !NEAP_TAKE(arena, tasks, c->stack) || !NEAP_TAKE(arena, tensors, c->kept) ||
+        !NEAP_TAKE(arena, tasks, c->reruns) ||
+        !neap_max_flow_init(&c->flow, arena, FLOW_FIRST_FREE + tasks + tensors,
+                            tasks + tensors + x->reads.start[tasks]))
+        return NULL;
     c->x = x;
     c->budget = budget;
-    neap_arena_init(&c->arena, allocator);
-    neap_max_flow_init(&c->flow, allocator);
-    size_t most = x->n_tasks > x->n_tensors ? x->n_tasks : x->n_tensors;
-    if (!NEAP_TAKE(&c->arena, x->n_tensors, c->can_recompute) ||
-        !NEAP_TAKE(&c->arena, x->n_tasks, c->role) ||
-        !NEAP_TAKE(&c->arena, x->n_tasks, c->task_node) ||
-        !NEAP_TAKE(&c->arena, x->n_tensors, c->state) ||
-        !NEAP_TAKE(&c->arena, x->n_tensors, c->tensor_node) ||
-        !NEAP_TAKE(&c->arena, x->n_tensors, c->fates) ||
-        !NEAP_TAKE(&c->arena, x->n_tensors, c->loose) || !NEAP_TAKE(&c->arena, most, c->stack) ||
-        !find_copies(c, link)) {
-        neap_cut_destroy(c);
-        return neap_fail_no_memory(diag);
-    }
-    find_recomputable(c);
-    *result = c;
-    return NEAP_OK;
-}
-
-void neap_cut_destroy(cut *c)
-{
-    if (!c)
-        return;
-    neap_max_flow_clear(&c->flow);
-    NEAP_DELETE(c->allocator, c->item_capacity, c->items);
-    NEAP_DELETE(c->allocator, c->rerun_capacity, c->reruns);
-    neap_arena_clear(&c->arena);
-    NEAP_DELETE(c->allocator, 1, c);
+    c->has_link = link && link->in_bandwidth > 0 && link->out_bandwidth > 0;
+    find_choices(c, link);
+    return c;
 }
 
 const bool *neap_cut_recomputable(const cut *c)
@@ -166,79 +125,67 @@ uint64_t neap_cut_work(const cut *c)
 
 void neap_cut_fates(const cut *c, uint8_t *fates, uint8_t *loose)
 {
-    for (uint32_t s = 0; s < c->x->n_tensors; s++) {
-        fates[s] = c->fates[s];
-        loose[s] = c->loose[s];
-    }
+    memcpy(fates, c->fates, c->x->n_tensors);
+    memcpy(loose, c->loose, c->x->n_tensors);
 }
 
 /* ---- The network ---- */
 
 static bool can_leave(const cut *c, uint32_t tensor)
 {
-    return c->in && c->in[tensor] >= 0;
+    return c->in[tensor] >= 0;
 }
 
-/* Demanded: in the network, or (without a choice) out of the room. */
-static neap_status demand(cut *c, uint32_t tensor, uint32_t *depth, neap_diag *diag)
+/* Adds a tensor to the network or, if it can only be kept, subtracts it from the room. */
+static void demand(cut *c, uint32_t tensor)
 {
     const problem *x = c->x;
-    c->state[tensor] = c->state[tensor] == NEEDED ? NEEDED : DEMANDED;
-    if (x->bytes[tensor] == 0)
-        return NEAP_OK;
-    uint32_t p = x->producer[tensor];
+    uint32_t p = x->producer[tensor], from = FLOW_SOURCE, to = FLOW_SINK;
     bool certain = c->state[tensor] == NEEDED;
-    c->bytes += certain ? x->bytes[tensor] : 0;
-    uint32_t from = FLOW_SOURCE, to = FLOW_SINK, arc;
+    if (!certain)
+        c->state[tensor] = DEMANDED;
+    if (x->bytes[tensor] == 0)
+        return;
     if (c->can_recompute[tensor]) {
         if (c->task_node[p] == NEAP_NONE) {
-            NEAP_TRY(neap_max_flow_add_node(&c->flow, &c->task_node[p], diag));
-            c->stack[(*depth)++] = p;
+            c->task_node[p] = neap_max_flow_add_node(&c->flow);
+            c->stack[c->depth++] = p;
         }
         to = c->task_node[p];
     } else if (certain && !can_leave(c, tensor)) {
         c->room -= x->bytes[tensor];
-        c->bytes -= x->bytes[tensor];
-        return NEAP_OK;
+        return;
     }
-    if (!certain) {
-        NEAP_TRY(neap_max_flow_add_node(&c->flow, &c->tensor_node[tensor], diag));
-        from = c->tensor_node[tensor];
-    }
-    NEAP_TRY(neap_max_flow_add_arc(&c->flow, from, to, 0, &arc, diag));
-    NEAP_TRY(NEAP_RESERVE(c->allocator, c->n_items + 1, &c->items, &c->item_capacity, diag));
-    c->items[c->n_items++] = (cut_item){tensor, arc, from, to};
-    return NEAP_OK;
+    if (certain)
+        c->bytes += x->bytes[tensor];
+    else
+        from = c->tensor_node[tensor] = neap_max_flow_add_node(&c->flow);
+    uint32_t arc = neap_max_flow_add_arc(&c->flow, from, to, 0);
+    c->kept[c->n_kept++] = (cut_item){tensor, arc};
 }
 
 /* What the task reads when it runs again. */
-static neap_status demand_reads(cut *c, uint32_t task, uint32_t *depth, neap_diag *diag)
+static void demand_reads(cut *c, uint32_t task)
 {
     const problem *x = c->x;
-    uint32_t node = c->task_node[task], arc;
-    NEAP_TRY(neap_max_flow_add_arc(&c->flow, node, FLOW_SINK, 0, &arc, diag));
-    NEAP_TRY(NEAP_RESERVE(c->allocator, c->n_reruns + 1, &c->reruns, &c->rerun_capacity, diag));
-    c->reruns[c->n_reruns++] = (cut_rerun){task, arc, node};
+    uint32_t node = c->task_node[task];
+    uint32_t arc = neap_max_flow_add_arc(&c->flow, node, FLOW_SINK, 0);
+    c->reruns[c->n_reruns++] = (cut_item){task, arc};
     for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
         uint32_t s = x->reads.items[i];
         if (c->state[s] == UNTOUCHED)
-            NEAP_TRY(demand(c, s, depth, diag));
+            demand(c, s);
         if (c->state[s] == DEMANDED && x->bytes[s] > 0)
-            NEAP_TRY(
-                neap_max_flow_add_arc(&c->flow, node, c->tensor_node[s], INFINITE, NULL, diag));
+            neap_max_flow_add_arc(&c->flow, node, c->tensor_node[s], INFINITE);
     }
-    return NEAP_OK;
 }
 
-/* Tensors of the past that the future, or the end, reads. */
+/* Needed: tensors of the past that are outputs or that a task of the future reads. */
 static void mark_needed(cut *c, uint32_t task)
 {
     const problem *x = c->x;
-    for (uint32_t s = 0; s < x->n_tensors; s++) {
-        c->state[s] = UNTOUCHED;
-        if (c->role[x->producer[s]] == ROLE_PAST && x->is_output[s])
-            c->state[s] = NEEDED;
-    }
+    for (uint32_t s = 0; s < x->n_tensors; s++)
+        c->state[s] = c->role[x->producer[s]] == ROLE_PAST && x->is_output[s] ? NEEDED : UNTOUCHED;
     for (uint32_t k = 0; k < x->n_tasks; k++)
         if (c->role[k] == ROLE_FUTURE)
             for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++)
@@ -249,41 +196,38 @@ static void mark_needed(cut *c, uint32_t task)
 }
 
 /*
- * A node on the source's side: a tensor that is demanded, a task that runs again. Needed tensors
- * are demanded in any case: they are the source itself. An arc from a tensor to its task is cut
- * when the tensor is kept; an arc from a task to the sink when it runs again; and a task that runs
+ * A node on the source's side is a tensor that is demanded or a task that runs again. Needed
+ * tensors are always demanded: the source stands for them. The arc from a tensor to its task is cut
+ * if the tensor is kept, the arc from a task to the sink if the task runs again; a task that runs
  * again demands what it reads.
  */
-static neap_status build_network(cut *c, uint32_t task, cut_scope scope, neap_diag *diag)
+static void build_network(cut *c, uint32_t task, cut_scope scope)
 {
     const problem *x = c->x;
-    uint32_t depth = 0;
     neap_problem_mark_roles(x, task, scope, c->role);
     mark_needed(c, task);
-    c->n_items = c->n_reruns = 0;
+    neap_max_flow_reset(&c->flow);
+    c->n_kept = c->n_reruns = 0;
     c->work += x->n_tasks + x->n_tensors + x->reads.start[x->n_tasks];
     c->bytes = 0;
     c->room = c->budget - x->base_bytes - x->made_bytes[task] - x->read_bytes[task];
-    c->base[BY_ALL] = c->x->least_ticks;
+    c->base[BY_ALL] = x->least_ticks;
     c->base[BY_COPIES_IN] = c->base[BY_COPIES] = task_ticks(x, task);
     c->base[BY_COPIES_OUT] = 0;
     for (uint32_t k = 0; k < x->n_tasks; k++) {
         c->base[BY_COPIES_IN] += c->role[k] == ROLE_PAST ? task_ticks(x, k) : 0;
         c->base[BY_COPIES_OUT] += c->role[k] == ROLE_FUTURE ? task_ticks(x, k) : 0;
-    }
-    for (uint32_t k = 0; k < x->n_tasks; k++)
         c->task_node[k] = NEAP_NONE;
-    neap_status status = neap_max_flow_reset(&c->flow, diag);
-    for (uint32_t s = 0; s < x->n_tensors && status == NEAP_OK; s++)
+    }
+    for (uint32_t s = 0; s < x->n_tensors; s++)
         if (c->state[s] == NEEDED) {
-            status = demand(c, s, &depth, diag);
-            while (depth > 0 && status == NEAP_OK)
-                status = demand_reads(c, c->stack[--depth], &depth, diag);
+            demand(c, s);
+            while (c->depth > 0)
+                demand_reads(c, c->stack[--c->depth]);
         }
-    return status;
 }
 
-/* Sums of capacities must stay below 2^62, and those of ticks are exact where they can be. */
+/* Keeps sums of capacities below 2^62, and sums of ticks exact if possible. */
 static void choose_scale(cut *c)
 {
     int64_t ticks = c->x->least_ticks + 1;
@@ -306,7 +250,7 @@ static int64_t scaled_down(const cut *c, double ticks)
     return scaled < (double)c->limit ? (int64_t)scaled : c->limit;
 }
 
-/* What it costs to have the tensor on the host; infinite if it may not leave. */
+/* Cost of having the tensor on the host; infinite if it may not be offloaded. */
 static double leaving_cost(const cut *c, const cut_prices *prices, uint32_t tensor)
 {
     const double *w = prices->weights;
@@ -316,28 +260,38 @@ static double leaving_cost(const cut *c, const cut_prices *prices, uint32_t tens
            (w[BY_COPIES_OUT] + w[BY_COPIES]) * (double)c->out[tensor];
 }
 
+static double keeping_cost(const cut *c, const cut_prices *prices, uint32_t tensor)
+{
+    return prices->bytes * (double)c->x->bytes[tensor];
+}
+
 static bool leaves(const cut *c, const cut_prices *prices, uint32_t tensor)
 {
-    return leaving_cost(c, prices, tensor) < prices->bytes * (double)c->x->bytes[tensor];
+    return leaving_cost(c, prices, tensor) < keeping_cost(c, prices, tensor);
 }
 
 static void set_capacities(cut *c, const cut_prices *prices)
 {
     double again = prices->weights[BY_ALL] + prices->weights[BY_COPIES_OUT];
-    for (size_t i = 0; i < c->n_items; i++) {
-        uint32_t s = c->items[i].tensor;
-        double keep = prices->bytes * (double)c->x->bytes[s], leave = leaving_cost(c, prices, s);
-        c->flow.capacity[c->items[i].arc] = scaled_down(c, keep < leave ? keep : leave);
+    for (uint32_t i = 0; i < c->n_kept; i++) {
+        uint32_t s = c->kept[i].id;
+        double cost = fmin(keeping_cost(c, prices, s), leaving_cost(c, prices, s));
+        c->flow.capacity[c->kept[i].arc] = scaled_down(c, cost);
     }
-    for (size_t i = 0; i < c->n_reruns; i++) {
-        int64_t ticks = task_ticks(c->x, c->reruns[i].task);
+    for (uint32_t i = 0; i < c->n_reruns; i++) {
+        int64_t ticks = task_ticks(c->x, c->reruns[i].id);
         int64_t exact = c->shift >= 0 ? ticks << c->shift : ticks >> -c->shift;
         c->flow.capacity[c->reruns[i].arc] =
             again == 1 ? exact : scaled_down(c, again * (double)ticks);
     }
 }
 
-/* What it costs to keep a tensor, or to have it on the host. */
+static bool is_cut(const cut *c, const cut_item *item)
+{
+    return neap_max_flow_before_cut(&c->flow, c->flow.to[item->arc ^ 1]) &&
+           !neap_max_flow_before_cut(&c->flow, c->flow.to[item->arc]);
+}
+
 static void add_tensor(const cut *c, uint32_t tensor, bool leaves, cut_line *line)
 {
     line->in += leaves ? c->in[tensor] : 0;
@@ -345,24 +299,15 @@ static void add_tensor(const cut *c, uint32_t tensor, bool leaves, cut_line *lin
     line->bytes += leaves ? 0 : c->x->bytes[tensor];
 }
 
-/* Whether the arc of an item is cut. */
-static bool is_cut(const cut *c, const cut_item *item)
-{
-    return neap_max_flow_before_cut(&c->flow, item->from) &&
-           !neap_max_flow_before_cut(&c->flow, item->to);
-}
-
 static cut_line read_cut(const cut *c, const cut_prices *prices)
 {
     cut_line line = {0};
-    for (size_t i = 0; i < c->n_items; i++) {
-        uint32_t s = c->items[i].tensor;
-        if (is_cut(c, &c->items[i]))
-            add_tensor(c, s, leaves(c, prices, s), &line);
-    }
-    for (size_t i = 0; i < c->n_reruns; i++)
-        if (neap_max_flow_before_cut(&c->flow, c->reruns[i].node))
-            line.ticks += task_ticks(c->x, c->reruns[i].task);
+    for (uint32_t i = 0; i < c->n_kept; i++)
+        if (is_cut(c, &c->kept[i]))
+            add_tensor(c, c->kept[i].id, leaves(c, prices, c->kept[i].id), &line);
+    for (uint32_t i = 0; i < c->n_reruns; i++)
+        if (is_cut(c, &c->reruns[i]))
+            line.ticks += task_ticks(c->x, c->reruns[i].id);
     return line;
 }
 
@@ -374,12 +319,12 @@ static void note_fates(cut *c, const cut_prices *prices, uint8_t *fates)
         bool again = node != NEAP_NONE && neap_max_flow_before_cut(&c->flow, node);
         fates[s] = again && c->state[s] != RESIDENT ? FATE_RECOMPUTE : FATE_KEEP;
     }
-    for (size_t i = 0; i < c->n_items; i++)
-        if (is_cut(c, &c->items[i]) && leaves(c, prices, c->items[i].tensor))
-            fates[c->items[i].tensor] = FATE_OFFLOAD;
+    for (uint32_t i = 0; i < c->n_kept; i++)
+        if (is_cut(c, &c->kept[i]) && leaves(c, prices, c->kept[i].id))
+            fates[c->kept[i].id] = FATE_OFFLOAD;
 }
 
-/* Ticks of a flow beyond what a room costs at a price; never negative. */
+/* Ticks of a flow minus the cost of the room; never negative. */
 static int64_t proven_ticks(const cut *c, int64_t flow, double price, int64_t room)
 {
     double paid = ceil(ldexp(price * (double)room, c->shift) * UP);
@@ -389,74 +334,98 @@ static int64_t proven_ticks(const cut *c, int64_t flow, double price, int64_t ro
     return c->shift < 0 ? rest << -c->shift : (rest + (INT64_C(1) << c->shift) - 1) >> c->shift;
 }
 
-/* The line where all that can runs again, and the rest leaves where it can. */
+/* The same with the base of each inequality, less the least ticks; never negative. */
+static int64_t proven_with_link(const cut *c, int64_t flow, const cut_prices *prices, int64_t room)
+{
+    int64_t most = INT64_C(1) << 61, sum = flow < most ? flow : most;
+    for (int i = 0; i < MASTER_TIMES; i++)
+        sum += scaled_down(c, prices->weights[i] * (double)c->base[i]);
+    int64_t ticks = proven_ticks(c, sum, prices->bytes, room);
+    return ticks > c->x->least_ticks ? ticks - c->x->least_ticks : 0;
+}
+
+static int64_t solve_flow(cut *c, bool *stopped)
+{
+    return neap_max_flow_solve(&c->flow, c->watch->stop, c->watch->context, stopped);
+}
+
+/* Improves the answer by the cut for these prices; false: stopped. */
+static bool try_prices(cut *c, const cut_prices *prices, int64_t room, cut_answer *answer,
+                       cut_line *line)
+{
+    set_capacities(c, prices);
+    int64_t flow = solve_flow(c, &answer->stopped);
+    int64_t ticks = c->has_link ? proven_with_link(c, flow, prices, room)
+                                : proven_ticks(c, flow, prices->bytes, room);
+    if (ticks > answer->ticks) {
+        answer->ticks = ticks;
+        answer->price = prices->bytes;
+    }
+    if (answer->stopped)
+        return false;
+    *line = read_cut(c, prices);
+    note_fates(c, prices, line->bytes <= room ? c->fates : c->loose);
+    return true;
+}
+
+/* Whether better prices may still improve the answer enough. */
+static bool is_promising(const cut_answer *answer, int64_t worthless)
+{
+    return answer->estimate > (double)answer->ticks && answer->estimate >= (double)worthless;
+}
+
+/* Recomputes everything possible; offloads the rest if possible. */
 static cut_line all_again(const cut *c)
 {
     cut_line line = {0};
-    for (size_t i = 0; i < c->n_items; i++) {
-        uint32_t s = c->items[i].tensor;
-        if (c->items[i].to == FLOW_SINK)
-            add_tensor(c, s, can_leave(c, s), &line);
-    }
-    for (size_t i = 0; i < c->n_reruns; i++)
-        line.ticks += task_ticks(c->x, c->reruns[i].task);
+    for (uint32_t i = 0; i < c->n_kept; i++)
+        if (c->flow.to[c->kept[i].arc] == FLOW_SINK)
+            add_tensor(c, c->kept[i].id, can_leave(c, c->kept[i].id), &line);
+    for (uint32_t i = 0; i < c->n_reruns; i++)
+        line.ticks += task_ticks(c->x, c->reruns[i].id);
     return line;
 }
 
-/* The line of the least that must be kept, if time is worth nothing. */
-static cut_line least_bytes(cut *c, const cut_watch *watch, bool *stopped)
+/* Keeps the least bytes possible, at any cost in time. */
+static cut_line least_bytes(cut *c, bool *stopped)
 {
     static const cut_prices prices = {.bytes = 1};
-    for (size_t i = 0; i < c->n_items; i++)
-        c->flow.capacity[c->items[i].arc] =
-            can_leave(c, c->items[i].tensor) ? 0 : c->x->bytes[c->items[i].tensor];
-    for (size_t i = 0; i < c->n_reruns; i++)
+    for (uint32_t i = 0; i < c->n_kept; i++)
+        c->flow.capacity[c->kept[i].arc] =
+            can_leave(c, c->kept[i].id) ? 0 : c->x->bytes[c->kept[i].id];
+    for (uint32_t i = 0; i < c->n_reruns; i++)
         c->flow.capacity[c->reruns[i].arc] = 0;
-    neap_max_flow_solve(&c->flow, watch->stop, watch->context, stopped);
+    solve_flow(c, stopped);
     return *stopped ? (cut_line){.bytes = INT64_MAX} : read_cut(c, &prices);
 }
 
-/* Where two lines, one of them over the room and one not, meet. */
+/* The price for which two lines cost the same, one above the room and one within it. */
 static double meeting_price(const cut_line *over, const cut_line *under)
 {
     return (double)(under->ticks - over->ticks) / (double)(over->bytes - under->bytes);
 }
 
-static double value_at(const cut_line *line, double price, int64_t room)
-{
-    return (double)line->ticks + price * (double)(line->bytes - room);
-}
-
 /*
- * The best price for a room: between a line that keeps too much and one that does not, where they
- * meet, until nothing lies below (Newton's method on a concave function).
+ * The best price without a link: the price where a line above the room and one within it meet,
+ * until no line is below that point (Newton's method on a concave function).
  */
 static void search_prices(cut *c, int64_t room, cut_line under, double price, int64_t worthless,
-                          const cut_watch *watch, cut_answer *answer)
+                          cut_answer *answer)
 {
-    cut_line over = {.bytes = c->bytes};
+    cut_line line, over = {.bytes = c->bytes};
     if (!(price > 0))
         price = meeting_price(&over, &under);
     for (int i = 0; i < MOST_PRICES; i++) {
         const cut_prices prices = {.bytes = price, .weights = {1}};
-        set_capacities(c, &prices);
-        int64_t flow = neap_max_flow_solve(&c->flow, watch->stop, watch->context, &answer->stopped);
-        int64_t ticks = proven_ticks(c, flow, price, room);
-        if (ticks > answer->ticks) {
-            answer->ticks = ticks;
-            answer->price = price;
-        }
-        if (answer->stopped)
+        if (!try_prices(c, &prices, room, answer, &line))
             return;
-        cut_line line = read_cut(c, &prices);
-        note_fates(c, &prices, line.bytes <= room ? c->fates : c->loose);
         cut_line *side = line.bytes > room ? &over : &under;
         if (line.bytes == side->bytes && line.ticks == side->ticks && i > 0)
-            return; /* no line lies below the two */
+            return;
         *side = line;
         price = meeting_price(&over, &under);
-        answer->estimate = value_at(&under, price, room);
-        if (answer->estimate <= (double)answer->ticks || answer->estimate < (double)worthless)
+        answer->estimate = (double)under.ticks + price * (double)(under.bytes - room);
+        if (!is_promising(answer, worthless))
             return;
     }
 }
@@ -472,7 +441,7 @@ static master_line master_line_of(const cut_line *line)
                          .bytes = line->bytes};
 }
 
-/* Weights as multiples of 2^-30, rounded down: their exact sum is 1 at most. */
+/* Weights are rounded down to multiples of 2^-30: their exact sum is at most 1. */
 static cut_prices prices_of(const price_master *m)
 {
     cut_prices prices = {.bytes = m->price};
@@ -489,115 +458,88 @@ static cut_prices prices_of(const price_master *m)
     return prices;
 }
 
-/* What the prices prove beyond the least ticks; never negative. */
-static int64_t proven_with_link(const cut *c, int64_t flow, const cut_prices *prices, int64_t room)
-{
-    int64_t most = INT64_C(1) << 61, sum = flow < most ? flow : most;
-    for (int i = 0; i < MASTER_TIMES; i++)
-        sum += scaled_down(c, prices->weights[i] * (double)c->base[i]);
-    int64_t ticks = proven_ticks(c, sum, prices->bytes, room);
-    return ticks > c->x->least_ticks ? ticks - c->x->least_ticks : 0;
-}
-
-static void search_with_link(cut *c, int64_t room, cut_line under, int64_t worthless,
-                             const cut_watch *watch, cut_answer *answer)
+static void search_with_link(cut *c, int64_t room, cut_line line, int64_t worthless,
+                             cut_answer *answer)
 {
     price_master master;
-    master_line line = master_line_of(&under);
-    bool better = neap_price_master_begin(&master, c->base, room, &line);
+    master_line column = master_line_of(&line);
+    bool better = neap_price_master_begin(&master, c->base, room, &column);
     for (int i = 0; i < MOST_LINES && better; i++) {
         cut_prices prices = prices_of(&master);
-        set_capacities(c, &prices);
-        int64_t flow = neap_max_flow_solve(&c->flow, watch->stop, watch->context, &answer->stopped);
-        int64_t ticks = proven_with_link(c, flow, &prices, room);
-        answer->ticks = ticks > answer->ticks ? ticks : answer->ticks;
-        if (answer->stopped)
+        if (!try_prices(c, &prices, room, answer, &line))
             return;
-        cut_line next = read_cut(c, &prices);
-        note_fates(c, &prices, next.bytes <= room ? c->fates : c->loose);
-        line = master_line_of(&next);
-        better = neap_price_master_add(&master, &line);
+        column = master_line_of(&line);
+        better = neap_price_master_add(&master, &column);
         answer->estimate = master.time - (double)c->x->least_ticks;
-        better = better && answer->estimate > (double)answer->ticks &&
-                 answer->estimate >= (double)worthless;
+        better = better && is_promising(answer, worthless);
     }
 }
 
-/* Before there is any cut: make all again that can be, or keep all. */
-static void forget_fates(cut *c)
+/* ---- A task ---- */
+
+/* Before the first cut: everything is kept or, if that does not fit, recomputed if possible. */
+static void reset_fates(cut *c, bool keep)
 {
     const problem *x = c->x;
     for (uint32_t s = 0; s < x->n_tensors; s++) {
         bool again = c->task_node[x->producer[s]] != NEAP_NONE && c->state[s] != RESIDENT &&
                      c->can_recompute[s];
-        c->fates[s] = again ? FATE_RECOMPUTE : FATE_KEEP;
+        c->fates[s] = again && !keep ? FATE_RECOMPUTE : FATE_KEEP;
         c->loose[s] = FATE_KEEP;
     }
 }
 
-/* What a room for the task proves. */
-static void search_room(cut *c, int64_t room, double price, int64_t worthless,
-                        const cut_watch *watch, cut_answer *answer)
+/* The bound for one amount of room. */
+static cut_answer search_room(cut *c, int64_t room, double price, int64_t worthless)
 {
-    *answer = (cut_answer){.price = price};
-    if (c->bytes <= room) {
-        answer->is_slack = true;
-        for (uint32_t s = 0; s < c->x->n_tensors; s++)
-            c->fates[s] = c->loose[s] = FATE_KEEP;
-        return;
-    }
-    forget_fates(c);
+    cut_answer answer = {.price = price};
+    bool is_slack = c->bytes <= room;
+    reset_fates(c, is_slack);
+    if (is_slack)
+        return answer;
     cut_line under = all_again(c);
-    if (under.bytes > room) {
-        under = least_bytes(c, watch, &answer->stopped);
-        answer->infeasible = under.bytes > room && !answer->stopped;
-        if (under.bytes > room)
-            return;
-    }
-    if (c->in)
-        search_with_link(c, room, under, worthless, watch, answer);
+    if (under.bytes > room)
+        under = least_bytes(c, &answer.stopped);
+    if (under.bytes > room)
+        answer.infeasible = !answer.stopped;
+    else if (c->has_link)
+        search_with_link(c, room, under, worthless, &answer);
     else
-        search_prices(c, room, under, price, worthless, watch, answer);
+        search_prices(c, room, under, price, worthless, &answer);
+    return answer;
 }
 
-/* ---- A task ---- */
-
-/* The slower variants of the task leave more room. */
-static void search_variants(cut *c, uint32_t task, double price, int64_t worthless,
-                            const cut_watch *watch, cut_answer *answer)
+/* Slower variants of the task leave more room: the least of their bounds holds. */
+cut_answer neap_cut_solve(cut *c, uint32_t task, cut_scope scope, double price, int64_t worthless,
+                          const cut_watch *watch)
 {
     const problem *x = c->x;
-    int64_t fastest = task_ticks(x, task);
-    *answer = (cut_answer){.ticks = INT64_MAX, .infeasible = true, .price = price};
+    cut_answer best = {.ticks = INT64_MAX, .infeasible = true, .price = price};
+    c->watch = watch;
+    worthless -= x->least_ticks;
+    build_network(c, task, scope);
+    choose_scale(c);
     for (uint32_t v = x->variant_start[task]; v < x->variant_start[task + 1]; v++) {
-        const task_variant *variant = &x->variants[v];
-        int64_t room = c->room - variant->workspace, more = variant->ticks - fastest;
-        cut_answer one;
-        if (room < 0 || more >= answer->ticks)
+        int64_t room = c->room - x->variants[v].workspace;
+        int64_t more = x->variants[v].ticks - task_ticks(x, task);
+        if (room < 0 || more >= best.ticks)
             continue;
-        search_room(c, room, price, worthless - more, watch, &one);
+        cut_answer one = search_room(c, room, price, worthless - more);
         if (one.infeasible)
             continue;
         one.ticks += more;
         one.estimate += (double)more;
-        if (one.ticks < answer->ticks)
-            *answer = one;
-        if (answer->ticks <= worthless || one.stopped) {
-            answer->ticks = v + 1 < x->variant_start[task + 1] ? 0 : answer->ticks;
-            break; /* the others might prove less */
+        if (one.ticks < best.ticks)
+            best = one;
+        if (best.ticks <= worthless || one.stopped) {
+            if (v + 1 < x->variant_start[task + 1])
+                best.ticks = 0; /* the other variants might prove less */
+            break;
         }
     }
-}
-
-neap_status neap_cut_solve(cut *c, uint32_t task, cut_scope scope, double price, int64_t worthless,
-                           const cut_watch *watch, cut_answer *answer, neap_diag *diag)
-{
-    NEAP_TRY(build_network(c, task, scope, diag));
-    choose_scale(c);
-    search_variants(c, task, price, worthless - c->x->least_ticks, watch, answer);
-    if (!answer->infeasible) {
-        answer->ticks += c->x->least_ticks;
-        answer->estimate += (double)c->x->least_ticks;
+    if (!best.infeasible) {
+        best.ticks += x->least_ticks;
+        best.estimate += (double)x->least_ticks;
     }
-    return NEAP_OK;
+    return best;
 }

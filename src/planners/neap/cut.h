@@ -1,10 +1,11 @@
 /*
- * The least time of any plan by what memory can hold at one moment: while a task runs for the first
- * time (docs/bounds.md).
+ * A lower bound on the time of every plan, from what fits in memory at one moment: while a task
+ * runs for the first time (docs/bounds.md).
  *
- * What earlier tasks made and later ones need is then in memory, or made again afterwards, or comes
- * back from the host afterwards. With a price on bytes that is a minimum cut; the best price is
- * searched. All roundings go down: what comes out never exceeds the time of any plan.
+ * Each tensor that earlier tasks made and later ones read is in memory then, or is recomputed
+ * afterwards, or returns from the host afterwards. With a price per byte the cheapest choice is a
+ * minimum cut; the best price is searched. All rounding is downwards, so the bound never exceeds
+ * the time of a plan.
  */
 #ifndef NEAP_PLANNERS_NEAP_CUT_H
 #define NEAP_PLANNERS_NEAP_CUT_H
@@ -17,36 +18,33 @@ typedef struct cut_watch {
 } cut_watch;
 
 typedef struct cut_answer {
-    int64_t ticks;   /* no plan is faster; the sum of least ticks at least */
-    bool infeasible; /* no plan fits at all; `ticks` says nothing then */
-    bool is_slack;   /* memory has room for everything: no other price will do better */
+    int64_t ticks;   /* no plan is faster; at least the sum of least ticks */
+    bool infeasible; /* no plan fits; `ticks` is meaningless then */
     bool stopped;
-    double price;    /* ticks a byte at which it was found; a good one to begin with nearby */
-    double estimate; /* about what the best price would prove */
+    double price;    /* ticks per byte for which it was found; a good first price nearby */
+    double estimate; /* approximate bound for the best price */
 } cut_answer;
 
 typedef struct cut cut;
 
-neap_status neap_cut_create(neap_allocator *allocator, const problem *x, int64_t budget,
-                            const neap_link *link, cut **result, neap_diag *diag);
-void neap_cut_destroy(cut *c);
+/* Everything is in the arena. NULL when out of memory. */
+cut *neap_cut_create(neap_arena *arena, const problem *x, int64_t budget, const neap_link *link);
 
 /*
- * The bound at a task. Prices are tried from `price` on (0: begin from the middle), until the best
- * is found or nothing beyond `worthless` can come of it.
+ * The bound at a task. The search for the best price starts from `price` (0: from a default) and
+ * ends when it is found, or when the bound cannot exceed `worthless`.
  */
-neap_status neap_cut_solve(cut *c, uint32_t task, cut_scope scope, double price, int64_t worthless,
-                           const cut_watch *watch, cut_answer *answer, neap_diag *diag);
+cut_answer neap_cut_solve(cut *c, uint32_t task, cut_scope scope, double price, int64_t worthless,
+                          const cut_watch *watch);
 
-/* Work done so far, in steps of some nanoseconds: the same on every machine. */
+/* Work done so far, in steps of a few nanoseconds: the same on every machine. */
 uint64_t neap_cut_work(const cut *c);
 
-/* Writes what the last cut that fits the memory does with each tensor, and the last that does not.
- */
+/* Copies the fates of the tensors in the last cut that fits, and in the last that does not. */
 void neap_cut_fates(const cut *c, uint8_t *fates, uint8_t *loose);
 
-/* Whether plans may drop the tensor and make it again: where it or its task's views are pinned for
-   the sake of the method alone, other plans do. By tensor; the cut's own. */
+/* By tensor: whether some plan may drop and recompute it. This includes tensors that only this
+   method pins, because of their views. Valid as long as the cut. */
 const bool *neap_cut_recomputable(const cut *c);
 
 #endif

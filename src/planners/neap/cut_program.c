@@ -3,27 +3,25 @@
 #include "lp/highs_model.h"
 
 #include "base/fail.h"
-#include "base/memory.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { MOST_RESIDENT = 8000 };   /* columns of that kind: HiGHS takes seconds */
-enum { FREE = -1, ALWAYS = -2 }; /* in the place of a column: at hand at no cost; resident */
+enum { FREE = -1, ALWAYS = -2 }; /* instead of a column: available at no cost; always resident */
 
-/* Windows that follow each other. */
+/* Consecutive windows. */
 typedef struct span {
     uint32_t begin, last;
 } span;
 
-struct cut_program {
-    neap_allocator *allocator;
-    neap_arena arena; /* of one program */
+typedef struct cut_program {
+    neap_arena arena;
     const problem *x;
     const bool *can_recompute;
     int64_t budget;
     sparse_model lp;
     int bytes_shift, ticks_shift; /* coefficients are bytes * 2^bytes_shift: exact */
-    /* of the present program */
     uint32_t n_windows;
     const uint32_t *moments;
     int64_t tiny;      /* smaller tensors are kept at no cost */
@@ -35,43 +33,16 @@ struct cut_program {
     uint32_t *span; /* [first window][last window] */
     int32_t *again; /* [span][task]: column, FREE: it does not run again */
     uint32_t *stack;
-    uint8_t *fates; /* by tensor */
-};
+} cut_program;
 
-neap_status neap_cut_program_create(neap_allocator *allocator, const problem *x, int64_t budget,
-                                    const bool *can_recompute, cut_program **result,
-                                    neap_diag *diag)
-{
-    cut_program *g;
-    *result = NULL;
-    NEAP_TRY(NEAP_NEW(allocator, 1, &g, diag));
-    g->allocator = allocator;
-    g->x = x;
-    g->budget = budget;
-    g->can_recompute = can_recompute;
-    neap_arena_init(&g->arena, allocator);
-    neap_sparse_model_init(&g->lp, allocator);
-    *result = g;
-    return NEAP_OK;
-}
-
-void neap_cut_program_destroy(cut_program *g)
-{
-    if (!g)
-        return;
-    neap_sparse_model_clear(&g->lp);
-    neap_arena_clear(&g->arena);
-    NEAP_DELETE(g->allocator, 1, g);
-}
-
-/* ---- Roles ---- */
+/* ---- Roles and wanted tensors ---- */
 
 static uint8_t *roles_at(const cut_program *g, uint32_t w)
 {
     return g->role + (size_t)w * g->x->n_tasks;
 }
 
-/* The first window from w on by whose end the task has certainly run; it has not before w. */
+/* For a task that has not run before window w: the first window by whose end it certainly has. */
 static uint32_t last_window(const cut_program *g, uint32_t task, uint32_t w)
 {
     while (w + 1 < g->n_windows && roles_at(g, w + 1)[task] != ROLE_PAST)
@@ -79,33 +50,31 @@ static uint32_t last_window(const cut_program *g, uint32_t task, uint32_t w)
     return w;
 }
 
-/* ---- What is wanted ---- */
-
 static size_t cell(const cut_program *g, uint32_t w, uint32_t tensor)
 {
     return (size_t)w * g->x->n_tensors + tensor;
 }
 
-/* Wants a tensor of the past in a window, and what making it again would read. */
+static void push_wanted(cut_program *g, uint32_t w, uint32_t tensor, uint32_t *depth)
+{
+    bool *wanted = &g->wanted[cell(g, w, tensor)];
+    if (*wanted || g->x->bytes[tensor] <= g->tiny)
+        return;
+    *wanted = true;
+    g->stack[(*depth)++] = tensor;
+}
+
+/* Marks a tensor of the past as wanted in a window, and what its recomputation would read. */
 static void want(cut_program *g, uint32_t w, uint32_t tensor)
 {
     const problem *x = g->x;
     uint32_t depth = 0;
-    if (g->wanted[cell(g, w, tensor)] || x->bytes[tensor] <= g->tiny ||
-        roles_at(g, w)[x->producer[tensor]] != ROLE_PAST)
-        return;
-    g->wanted[cell(g, w, tensor)] = true;
-    g->stack[depth++] = tensor;
+    if (roles_at(g, w)[x->producer[tensor]] == ROLE_PAST)
+        push_wanted(g, w, tensor, &depth);
     while (depth > 0) {
         uint32_t s = g->stack[--depth], p = x->producer[s];
-        for (uint32_t i = x->reads.start[p]; i < x->reads.start[p + 1] && g->can_recompute[s];
-             i++) {
-            uint32_t q = x->reads.items[i];
-            if (g->wanted[cell(g, w, q)] || x->bytes[q] <= g->tiny)
-                continue;
-            g->wanted[cell(g, w, q)] = true;
-            g->stack[depth++] = q;
-        }
+        for (uint32_t i = x->reads.start[p]; i < x->reads.start[p + 1] && g->can_recompute[s]; i++)
+            push_wanted(g, w, x->reads.items[i], &depth);
     }
 }
 
@@ -125,7 +94,6 @@ static void mark_wanted(cut_program *g)
 
 /* ---- The program ---- */
 
-/* A run of windows. */
 static uint32_t span_of(const cut_program *g, uint32_t begin, uint32_t last)
 {
     return g->span[(size_t)begin * g->n_windows + last];
@@ -137,8 +105,8 @@ static void add_span(cut_program *g, uint32_t begin, uint32_t last)
     g->span[(size_t)begin * g->n_windows + last] = g->n_spans++;
 }
 
-/* Single windows, and those that reach to the end; for another run stands the least of these that
-   contains it. */
+/* Single windows, and all windows from one to the end. Other ranges are represented by the smallest
+   of these that contains them. */
 static void list_spans(cut_program *g)
 {
     uint32_t n = g->n_windows;
@@ -184,8 +152,8 @@ static void add_columns(cut_program *g)
     }
 }
 
-/* resident(s, first window) + again(maker of s, span) >= column, or >= 1. */
-static void row_at_hand(cut_program *g, uint32_t i, uint32_t s, int32_t column)
+/* resident(s, first window) + again(producer of s, span) >= column, or >= 1. */
+static void row_available(cut_program *g, uint32_t i, uint32_t s, int32_t column)
 {
     int32_t resident = g->resident[cell(g, g->spans[i].begin, s)];
     int32_t again = again_in(g, i)[g->x->producer[s]];
@@ -200,11 +168,11 @@ static void row_at_hand(cut_program *g, uint32_t i, uint32_t s, int32_t column)
     neap_sparse_row_end(&g->lp, column >= 0 ? 0 : 1, HUGE_VAL);
 }
 
-/* What first runs, and the end, read. */
+/* Tensors that first runs read, and outputs. */
 static void add_needs(cut_program *g, uint32_t w)
 {
     const problem *x = g->x;
-    uint32_t *until = g->stack; /* by tensor: the first window by whose end it was read */
+    uint32_t *until = g->stack; /* by tensor: the first window by whose end it is read */
     for (uint32_t s = 0; s < x->n_tensors; s++)
         until[s] = x->is_output[s] ? g->n_windows - 1 : NEAP_NONE;
     for (uint32_t k = 0; k < x->n_tasks; k++) {
@@ -217,9 +185,10 @@ static void add_needs(cut_program *g, uint32_t w)
     }
     for (uint32_t s = 0; s < x->n_tensors; s++)
         if (until[s] != NEAP_NONE && g->resident[cell(g, w, s)] >= 0)
-            row_at_hand(g, span_of(g, w, until[s]), s, FREE);
+            row_available(g, span_of(g, w, until[s]), s, FREE);
 }
 
+/* small <= large + more, if there are such columns. */
 static void row_at_most(cut_program *g, int32_t small, int32_t large, int32_t more)
 {
     if (small < 0 || large < 0)
@@ -232,7 +201,7 @@ static void row_at_most(cut_program *g, int32_t small, int32_t large, int32_t mo
     neap_sparse_row_end(&g->lp, 0, HUGE_VAL);
 }
 
-/* Who runs again in a span does so in a part of it. */
+/* A task that runs again in a span runs again in a part of it, and conversely. */
 static void add_parts(cut_program *g, uint32_t i)
 {
     const span *run = &g->spans[i];
@@ -255,32 +224,28 @@ static void add_span_rows(cut_program *g, uint32_t i)
     for (uint32_t k = 0; k < x->n_tasks; k++)
         for (uint32_t j = x->reads.start[k]; j < x->reads.start[k + 1] && again_in(g, i)[k] >= 0;
              j++)
-            row_at_hand(g, i, x->reads.items[j], again_in(g, i)[k]);
+            row_available(g, i, x->reads.items[j], again_in(g, i)[k]);
     for (uint32_t s = 0; s < x->n_tensors && next < g->n_windows; s++) {
         int32_t after = g->resident[cell(g, next, s)];
         if (after != FREE)
-            row_at_hand(g, i, s, after == ALWAYS ? FREE : after);
+            row_available(g, i, s, after == ALWAYS ? FREE : after);
     }
     add_parts(g, i);
 }
 
-static int64_t room_at(const cut_program *g, uint32_t w)
+static void add_memory_row(cut_program *g, uint32_t w)
 {
     const problem *x = g->x;
     uint32_t task = g->moments[w];
-    return g->budget - x->base_bytes - x->made_bytes[task] - x->read_bytes[task] -
-           task_workspace(x, task);
-}
-
-static void add_memory_row(cut_program *g, uint32_t w)
-{
+    int64_t room = g->budget - x->base_bytes - x->made_bytes[task] - x->read_bytes[task] -
+                   task_workspace(x, task);
     neap_sparse_row_begin(&g->lp);
-    for (uint32_t s = 0; s < g->x->n_tensors; s++)
+    for (uint32_t s = 0; s < x->n_tensors; s++)
         if (g->resident[cell(g, w, s)] >= 0)
             neap_sparse_row_add(&g->lp, g->resident[cell(g, w, s)],
-                                ldexp((double)g->x->bytes[s], g->bytes_shift));
-    /* A little more than the room: what fits exactly is not to be lost to HiGHS's tolerances. */
-    neap_sparse_row_end(&g->lp, -HUGE_VAL, ldexp((double)room_at(g, w), g->bytes_shift) + 1e-5);
+                                ldexp((double)x->bytes[s], g->bytes_shift));
+    /* Slightly more than the room, so that HiGHS's tolerances do not exclude an exact fit. */
+    neap_sparse_row_end(&g->lp, -HUGE_VAL, ldexp((double)room, g->bytes_shift) + 1e-5);
 }
 
 static bool is_too_large(const cut_program *g)
@@ -291,29 +256,23 @@ static bool is_too_large(const cut_program *g)
     return count > MOST_RESIDENT;
 }
 
-/* Without columns where there would be too many. */
+/* Adds no columns if there would be too many. */
 static neap_status build(cut_program *g, cut_scope scope, neap_diag *diag)
 {
     const problem *x = g->x;
-    size_t windows = g->n_windows;
-    neap_arena_clear(&g->arena);
-    neap_arena_init(&g->arena, g->allocator);
-    neap_sparse_model_clear(&g->lp);
-    neap_sparse_model_init(&g->lp, g->allocator);
+    size_t windows = g->n_windows, most_spans = 2 * windows;
     if (!NEAP_TAKE(&g->arena, windows * x->n_tasks, g->role) ||
         !NEAP_TAKE(&g->arena, windows * x->n_tensors, g->wanted) ||
         !NEAP_TAKE(&g->arena, windows * x->n_tensors, g->resident) ||
         !NEAP_TAKE(&g->arena, windows * windows, g->span) ||
-        !NEAP_TAKE(&g->arena, 2 * windows, g->spans) ||
-        !NEAP_TAKE(&g->arena, x->n_tensors, g->stack) ||
-        !NEAP_TAKE(&g->arena, x->n_tensors, g->fates))
+        !NEAP_TAKE(&g->arena, most_spans, g->spans) ||
+        !NEAP_TAKE(&g->arena, most_spans * x->n_tasks, g->again) ||
+        !NEAP_TAKE(&g->arena, x->n_tensors, g->stack))
         return neap_fail_no_memory(diag);
     list_spans(g);
-    if (!NEAP_TAKE(&g->arena, (size_t)g->n_spans * x->n_tasks, g->again))
-        return neap_fail_no_memory(diag);
     g->tiny = g->budget / 20000;
     g->bytes_shift = 8 - ilogb((double)g->budget + 1);
-    g->ticks_shift = 10 - ilogb((double)g->x->least_ticks + 1);
+    g->ticks_shift = 10 - ilogb((double)x->least_ticks + 1);
     for (uint32_t w = 0; w < g->n_windows; w++)
         neap_problem_mark_roles(x, g->moments[w], scope, roles_at(g, w));
     mark_wanted(g);
@@ -329,26 +288,25 @@ static neap_status build(cut_program *g, cut_scope scope, neap_diag *diag)
     return neap_sparse_model_status(&g->lp, diag);
 }
 
-/* ---- What is proven ---- */
+/* ---- The solution ---- */
 
-/* From HiGHS's bound to ticks. It is true up to HiGHS's tolerances. */
+/* Converts HiGHS's bound to ticks. It holds up to HiGHS's tolerances. */
 static int64_t proven_ticks(const cut_program *g, double objective)
 {
     double ticks = ceil(ldexp(objective - 1e-5 * (1 + objective), -g->ticks_shift));
     return g->x->least_ticks + (ticks > 0 && ticks < 0x1p62 ? (int64_t)ticks : 0);
 }
 
-/* ---- What is still too much ---- */
-
 /*
- * The solution as a plan in the graph's order: what runs again in a window does so just before it
- * is first needed there. Time 2k is just before the first run of task k, 2k + 1 is that run.
+ * The solution as a plan in the graph's order: a task that runs again in a window does so just
+ * before its result is first needed there. Time 2k is just before the first run of task k, 2k + 1
+ * is that run.
  */
 typedef struct lazy_plan {
     const double *values;
-    uint32_t w, begin, end; /* window w - 1, or the time before the first moment: its tasks */
+    uint32_t w, begin, end; /* tasks of window w - 1 or, for w = 0, before the first moment */
     uint32_t *again_at;     /* by task: when it runs again in the window; NEAP_NONE: it does not */
-    int64_t *load;          /* by time: what begins to be live, less what ends */
+    int64_t *load;          /* by time: change of the live bytes */
 } lazy_plan;
 
 static bool is_resident(const cut_program *g, const lazy_plan *z, uint32_t w, uint32_t s)
@@ -365,7 +323,7 @@ static bool runs_again(const cut_program *g, const lazy_plan *z, uint32_t task)
     return column >= 0 && z->values[column] > 0.5;
 }
 
-/* When the tensor is first and last needed within the window: by runs in it, or at its end. */
+/* When the tensor is first and last needed in the window: by runs in it, or at its end. */
 static void find_uses(const cut_program *g, const lazy_plan *z, uint32_t s, uint32_t *first,
                       uint32_t *last)
 {
@@ -392,7 +350,7 @@ static void find_uses(const cut_program *g, const lazy_plan *z, uint32_t s, uint
 static void add_window_load(const cut_program *g, lazy_plan *z)
 {
     const problem *x = g->x;
-    for (uint32_t k = z->end; k-- > 0;) { /* whoever reads it stands behind it */
+    for (uint32_t k = z->end; k-- > 0;) { /* readers before producers */
         z->again_at[k] = NEAP_NONE;
         bool again = runs_again(g, z, k);
         uint32_t first, last, at = 2 * z->end;
@@ -425,7 +383,7 @@ static bool is_moment(const cut_program *g, uint32_t task)
     return false;
 }
 
-/* The first run that exceeds the budget most under the solution; NEAP_NONE: none does. */
+/* The task whose first run exceeds the budget most in the solution; NEAP_NONE: none does. */
 static neap_status find_overfull(cut_program *g, const double *values, uint32_t *task,
                                  neap_diag *diag)
 {
@@ -452,14 +410,15 @@ static neap_status find_overfull(cut_program *g, const double *values, uint32_t 
     return NEAP_OK;
 }
 
-static void note_fates(cut_program *g, const double *values)
+static void note_fates(const cut_program *g, const double *values, uint8_t *fates)
 {
     const problem *x = g->x;
+    memset(fates, FATE_KEEP, x->n_tensors);
     for (uint32_t i = 0; i < g->n_spans; i++)
         for (uint32_t s = 0; s < x->n_tensors; s++) {
             int32_t column = again_in(g, i)[x->producer[s]];
             if (column >= 0 && values[column] > 0.5)
-                g->fates[s] = FATE_RECOMPUTE;
+                fates[s] = FATE_RECOMPUTE;
         }
 }
 
@@ -467,7 +426,7 @@ static void note_fates(cut_program *g, const double *values)
 
 typedef struct patience {
     const cut_watch *watch;
-    uint64_t left; /* of the times HiGHS asks: the same on every machine */
+    uint64_t left; /* calls by HiGHS: their number is the same on every machine */
 } patience;
 
 static bool lost_patience(void *context)
@@ -479,35 +438,46 @@ static bool lost_patience(void *context)
     return false;
 }
 
-neap_status neap_cut_program_solve(cut_program *g, cut_scope scope, const uint32_t *tasks,
-                                   uint32_t n_tasks, uint64_t effort, const cut_watch *watch,
-                                   program_answer *answer, neap_diag *diag)
+/* Solves the program with HiGHS. */
+static neap_status solve(cut_program *g, neap_allocator *allocator, const program_request *request,
+                         uint8_t *fates, program_answer *answer, neap_diag *diag)
 {
     highs_model *h = NULL;
-    patience patient = {watch, effort};
-    const highs_watch listen = {.context = &patient, .stop = lost_patience};
+    patience patient = {request->watch, request->effort};
+    const highs_watch watch = {.context = &patient, .stop = lost_patience};
     const highs_settings settings = {.threads = 1};
     highs_answer found;
-    g->moments = tasks;
-    g->n_windows = n_tasks;
-    *answer = (program_answer){.ticks = g->x->least_ticks, .overfull = NEAP_NONE};
-    neap_status status = build(g, scope, diag);
-    if (status != NEAP_OK || g->lp.n_columns == 0)
-        return status;
-    status = neap_highs_model_create(g->allocator, &g->lp, true, &listen, &h, diag);
-    if (status == NEAP_OK)
-        status = neap_highs_model_solve(h, &settings, &found, diag);
+    NEAP_TRY(neap_highs_model_create(allocator, &g->lp, true, &watch, &h, diag));
+    neap_status status = neap_highs_model_solve(h, &settings, &found, diag);
     if (status == NEAP_OK) {
         answer->ticks = proven_ticks(g, found.bound);
         answer->stopped = found.outcome == HIGHS_STOPPED;
-        answer->effort = effort - patient.left;
-        answer->columns = g->lp.n_columns;
-        if (scope == CUT_GRAPH_ORDER && found.has_solution) {
-            status = find_overfull(g, neap_highs_model_values(h), &answer->overfull, diag);
-            note_fates(g, neap_highs_model_values(h));
-            answer->fates = g->fates;
-        }
+        answer->has_fates = request->scope == CUT_GRAPH_ORDER && found.has_solution;
+    }
+    if (answer->has_fates) {
+        status = find_overfull(g, neap_highs_model_values(h), &answer->overfull, diag);
+        note_fates(g, neap_highs_model_values(h), fates);
     }
     neap_highs_model_destroy(h);
+    return status;
+}
+
+neap_status neap_cut_program_solve(neap_allocator *allocator, const program_request *request,
+                                   uint8_t *fates, program_answer *answer, neap_diag *diag)
+{
+    cut_program g = {.x = request->x,
+                     .budget = request->budget,
+                     .can_recompute = request->can_recompute,
+                     .moments = request->moments,
+                     .n_windows = request->n_moments};
+    *answer = (program_answer){.ticks = g.x->least_ticks, .overfull = NEAP_NONE};
+    neap_arena_init(&g.arena, allocator);
+    neap_sparse_model_init(&g.lp, allocator);
+    neap_status status = build(&g, request->scope, diag);
+    answer->too_large = g.lp.n_columns == 0;
+    if (status == NEAP_OK && !answer->too_large)
+        status = solve(&g, allocator, request, fates, answer, diag);
+    neap_sparse_model_clear(&g.lp);
+    neap_arena_clear(&g.arena);
     return status;
 }

@@ -1,68 +1,47 @@
 #include "planners/neap/max_flow.h"
 
-#include "base/fail.h"
-
 enum { STOP_CHECK_EVERY = 1 << 12 }; /* nodes */
 
-void neap_max_flow_init(max_flow *f, neap_allocator *allocator)
+bool neap_max_flow_init(max_flow *f, neap_arena *arena, size_t nodes, size_t pairs)
 {
-    *f = (max_flow){.allocator = allocator, .n_nodes = FLOW_FIRST_FREE};
+    nodes++; /* labels go up to the number of nodes */
+    *f = (max_flow){0};
+    return NEAP_TAKE(arena, 2 * pairs, f->capacity) && NEAP_TAKE(arena, 2 * pairs, f->to) &&
+           NEAP_TAKE(arena, 2 * pairs, f->residual) && NEAP_TAKE(arena, 2 * pairs, f->next) &&
+           NEAP_TAKE(arena, nodes, f->first) && NEAP_TAKE(arena, nodes, f->current) &&
+           NEAP_TAKE(arena, nodes, f->label) && NEAP_TAKE(arena, nodes, f->next_active) &&
+           NEAP_TAKE(arena, nodes, f->queue) && NEAP_TAKE(arena, nodes, f->excess) &&
+           NEAP_TAKE(arena, nodes, f->active) && NEAP_TAKE(arena, nodes, f->count);
 }
 
-void neap_max_flow_clear(max_flow *f)
+uint32_t neap_max_flow_add_node(max_flow *f)
 {
-    neap_allocator *a = f->allocator;
-    neap_columns_clear(&f->by_arc, a);
-    neap_columns_clear(&f->by_node, a);
-    neap_max_flow_init(f, a);
+    f->first[f->n_nodes] = UINT32_MAX;
+    return f->n_nodes++;
 }
 
-/* One more than asked for: labels go up to the number of nodes. */
-static neap_status reserve_nodes(max_flow *f, size_t n, neap_diag *diag)
+void neap_max_flow_reset(max_flow *f)
 {
-    return NEAP_RESERVE_COLUMNS(
-        &f->by_node, f->allocator, n + 1, diag, NEAP_COLUMN(&f->first), NEAP_COLUMN(&f->current),
-        NEAP_COLUMN(&f->label), NEAP_COLUMN(&f->next_active), NEAP_COLUMN(&f->queue),
-        NEAP_COLUMN(&f->excess), NEAP_COLUMN(&f->active), NEAP_COLUMN(&f->count));
+    f->n_nodes = f->n_arcs = 0;
+    while (f->n_nodes < FLOW_FIRST_FREE)
+        neap_max_flow_add_node(f);
 }
 
-neap_status neap_max_flow_reset(max_flow *f, neap_diag *diag)
+static uint32_t add_directed(max_flow *f, uint32_t from, uint32_t to, int64_t capacity)
 {
-    f->n_nodes = FLOW_FIRST_FREE;
-    f->n_arcs = 0;
-    NEAP_TRY(reserve_nodes(f, f->n_nodes, diag));
-    f->first[FLOW_SOURCE] = f->first[FLOW_SINK] = UINT32_MAX;
-    return NEAP_OK;
-}
-
-neap_status neap_max_flow_add_node(max_flow *f, uint32_t *node, neap_diag *diag)
-{
-    NEAP_TRY(reserve_nodes(f, (size_t)f->n_nodes + 1, diag));
-    *node = f->n_nodes++;
-    f->first[*node] = UINT32_MAX;
-    return NEAP_OK;
-}
-
-static void link_arc(max_flow *f, uint32_t arc, uint32_t from, uint32_t to, int64_t capacity)
-{
+    uint32_t arc = f->n_arcs++;
     f->to[arc] = to;
     f->capacity[arc] = capacity;
     f->next[arc] = f->first[from];
     f->first[from] = arc;
+    return arc;
 }
 
-neap_status neap_max_flow_add_arc(max_flow *f, uint32_t from, uint32_t to, int64_t capacity,
-                                  uint32_t *arc, neap_diag *diag)
+uint32_t neap_max_flow_add_arc(max_flow *f, uint32_t from, uint32_t to, int64_t capacity)
 {
-    NEAP_TRY(NEAP_RESERVE_COLUMNS(&f->by_arc, f->allocator, (size_t)f->n_arcs + 2, diag,
-                                  NEAP_COLUMN(&f->capacity), NEAP_COLUMN(&f->to),
-                                  NEAP_COLUMN(&f->residual), NEAP_COLUMN(&f->next)));
-    if (arc)
-        *arc = f->n_arcs;
-    link_arc(f, f->n_arcs, from, to, capacity);
-    link_arc(f, f->n_arcs + 1, to, from, 0);
-    f->n_arcs += 2;
-    return NEAP_OK;
+    uint32_t arc = add_directed(f, from, to, capacity);
+    add_directed(f, to, from, 0);
+    return arc;
 }
 
 static void activate(max_flow *f, uint32_t v)
@@ -74,18 +53,16 @@ static void activate(max_flow *f, uint32_t v)
         f->highest = label;
 }
 
-/* Labels become distances to the sink; n_nodes where there is no way. */
+/* Sets the labels to distances to the sink; n_nodes if the sink cannot be reached. */
 static void relabel_all(max_flow *f)
 {
     uint32_t n = f->n_nodes, head = 0, tail = 0;
-    for (uint32_t v = 0; v < n; v++) {
+    for (uint32_t v = 0; v <= n; v++) {
         f->label[v] = n;
         f->current[v] = f->first[v];
         f->active[v] = UINT32_MAX;
         f->count[v] = 0;
     }
-    f->active[n] = UINT32_MAX;
-    f->count[n] = 0;
     f->highest = 0;
     f->label[FLOW_SINK] = 0;
     f->queue[tail++] = FLOW_SINK;
@@ -119,7 +96,7 @@ static void push(max_flow *f, uint32_t v, uint32_t arc)
         activate(f, u);
 }
 
-/* No node has this label: nothing from above it reaches the sink any more. */
+/* No node has this label any more: nodes with higher labels cannot reach the sink. */
 static void leave_gap(max_flow *f, uint32_t label, uint32_t v)
 {
     for (uint32_t l = label + 1; l <= f->highest; l++)
@@ -128,7 +105,7 @@ static void leave_gap(max_flow *f, uint32_t label, uint32_t v)
     f->label[v] = f->n_nodes;
 }
 
-/* To just above the lowest node that takes something. */
+/* Raises v to one above the lowest neighbour with residual capacity. */
 static void relabel(max_flow *f, uint32_t v)
 {
     uint32_t lowest = f->n_nodes;
@@ -148,7 +125,7 @@ static void relabel(max_flow *f, uint32_t v)
     f->work += 12;
 }
 
-/* Until v has no excess, or has no way to the sink. */
+/* Pushes until v has no excess or cannot reach the sink. */
 static void discharge(max_flow *f, uint32_t v)
 {
     while (f->excess[v] > 0 && f->label[v] < f->n_nodes) {
@@ -184,11 +161,11 @@ static void saturate_source(max_flow *f)
 
 int64_t neap_max_flow_solve(max_flow *f, bool (*stop)(void *context), void *context, bool *stopped)
 {
-    uint64_t often = 6 * (uint64_t)f->n_nodes + f->n_arcs / 2, steps = 0;
+    uint64_t relabel_after = 6 * (uint64_t)f->n_nodes + f->n_arcs / 2, steps = 0;
     *stopped = false;
     saturate_source(f);
     relabel_all(f);
-    for (;;) {
+    while (!*stopped) {
         while (f->highest > 0 && f->active[f->highest] == UINT32_MAX)
             f->highest--;
         uint32_t v = f->active[f->highest];
@@ -196,12 +173,9 @@ int64_t neap_max_flow_solve(max_flow *f, bool (*stop)(void *context), void *cont
             break;
         f->active[f->highest] = f->next_active[v];
         discharge(f, v);
-        if (f->work > often)
+        if (f->work > relabel_after)
             relabel_all(f);
-        if (++steps % STOP_CHECK_EVERY == 0 && stop && stop(context)) {
-            *stopped = true;
-            return f->excess[FLOW_SINK];
-        }
+        *stopped = ++steps % STOP_CHECK_EVERY == 0 && stop && stop(context);
     }
     relabel_all(f);
     return f->excess[FLOW_SINK];
