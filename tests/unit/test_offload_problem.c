@@ -36,7 +36,7 @@ static void begin(bare_planner *b, offload_search *s, const neap_graph *graph, i
 /* ---- Parcels ---- */
 
 /*
- * x -> h (100 bytes), of which v and then w are views; w -> y (40). Behind the turn ops read y, w
+ * x -> h (100 bytes), of which v and then w are views; w -> y (40). After the turn ops read y, w
  * and h: h's storage travels as h, and v, through which w is reached, and w are made again.
  */
 static const char views_graph[] =
@@ -115,11 +115,19 @@ static void test_units_are_stages(void **state)
     offload_search s;
     begin(&b, &s, graph, 5, OFFLOAD_STAGES);
     assert_true(s.problem.n_units > 1 && s.problem.n_units <= s.problem.n_parcels);
-    assert_int_equal(s.problem.unit_first[0], 0);
-    assert_int_equal(s.problem.unit_first[s.problem.n_units], s.problem.n_parcels);
-    for (uint32_t u = 0; u < s.problem.n_units; u++)
-        for (uint32_t i = s.problem.unit_first[u]; i < s.problem.unit_first[u + 1]; i++)
-            assert_int_equal(s.problem.parcels[i].unit, u);
+    const offload_unit *units = s.problem.units;
+    assert_int_equal(units[0].first, 0);
+    assert_int_equal(units[s.problem.n_units].first, s.problem.n_parcels);
+    for (uint32_t u = 0; u < s.problem.n_units; u++) {
+        int64_t bytes = 0;
+        assert_true(units[u].first < units[u + 1].first);
+        for (uint32_t i = units[u].first; i < units[u + 1].first; i++) {
+            const parcel *x = &s.problem.parcels[i];
+            assert_true(x->left <= units[u].left && x->needed >= units[u].needed);
+            bytes += x->bytes;
+        }
+        assert_int_equal(units[u].bytes, bytes);
+    }
     neap_offload_search_end(&s);
     neap_graph_destroy(graph);
 }

@@ -4,23 +4,24 @@
  *
  * Zhang, Yeung, Shu, He and Wang, "Efficient Memory Management for GPU-based Deep Learning Systems"
  * (2019). A parcel is absent from the end of the last op before the turn that touches it to the
- * beginning of the first behind it that does, as if nothing waited. Its scores:
+ * beginning of the first op after the turn that does, as if nothing waited. Its scores:
  *
  * - DOA, duration of absence: that time less what its two transfers take;
  * - AOA, area of absence: DOA times bytes, or DOA over bytes where DOA is negative;
  * - WDOA, weighted: the bytes by which the load exceeds the budget, summed over that time;
- * - SWDOA, submodular: the same on the load that is left when those selected before it, one by one
- *   and each the largest, have gone.
+ * - SWDOA, submodular: parcels are selected one by one, each with the largest such sum over the
+ *   load that remains after those selected before.
  *
  * Each is scaled to the range from 0 to 1. A unit of several parcels counts as one tensor, absent
- * while all of them are. The paper adds parcels until the load fits and schedules their transfers;
- * here that is the no-wait, ordered schedule, and if it does not fit more are added.
+ * while all of them are. The paper adds parcels until the load fits and schedules their transfers.
+ * This is the no-wait, ordered schedule here, and if it does not fit, more are added.
  */
 #include "base/fail.h"
 #include "planners/common/ranked.h"
 #include "planners/offload/offload_method.h"
 #include "planners/offload/weight_search.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,42 +39,20 @@ _Static_assert(SWDOA + 1 == N_WEIGHTS, "a weight for each score");
 static const char *const weight_names[N_WEIGHTS] = {"weight_doa", "weight_aoa", "weight_wdoa",
                                                     "weight_swdoa"};
 
-typedef struct swappable {
-    int64_t bytes, transfer_ticks; /* out and in */
-    uint32_t left, needed;         /* absent behind the one, until the other */
-    double scores[N_WEIGHTS];
-} swappable;
+typedef double unit_scores[N_WEIGHTS];
 
 typedef struct autoswap {
     offload_search s;
-    swappable *units;
-    ranked *order;  /* of units, the first to go first */
-    int64_t *load;  /* per op: what is left while units are selected for SWDOA */
-    double *before; /* per op, and one more: the sum of ticks, or of excess, before it */
-    bool *selected; /* per unit, for SWDOA */
-    double slowest; /* ticks if all happens one after another */
+    unit_scores *scores; /* per unit */
+    ranked *order;       /* units, the first to leave first */
+    int64_t *load;       /* per op: what is left while units are selected for SWDOA */
+    double *before;      /* per op, and one more: the sum of ticks, or of excess, before it */
+    bool *selected;      /* per unit, for SWDOA */
+    double slowest;      /* ticks if everything runs one after another */
     double best_weights[N_WEIGHTS];
 } autoswap;
 
 /* ---- Scores ---- */
-
-static void describe_units(autoswap *x)
-{
-    const offload_problem *problem = &x->s.problem;
-    x->slowest = (double)problem->total_ticks;
-    for (uint32_t u = 0; u < problem->n_units; u++) {
-        swappable *unit = &x->units[u];
-        unit->needed = problem->n_ops;
-        unit->bytes = problem->unit_bytes[u];
-        for (uint32_t i = problem->unit_first[u]; i < problem->unit_first[u + 1]; i++) {
-            const parcel *part = &problem->parcels[i];
-            unit->transfer_ticks += part->out_ticks + part->in_ticks;
-            unit->left = part->left > unit->left ? part->left : unit->left;
-            unit->needed = part->needed < unit->needed ? part->needed : unit->needed;
-        }
-        x->slowest += (double)unit->transfer_ticks;
-    }
-}
 
 static void score_durations(autoswap *x)
 {
@@ -81,11 +60,11 @@ static void score_durations(autoswap *x)
     for (uint32_t k = 0; k < problem->n_ops; k++)
         x->before[k + 1] = x->before[k] + (double)problem->ticks[k];
     for (uint32_t u = 0; u < problem->n_units; u++) {
-        swappable *unit = &x->units[u];
+        const offload_unit *unit = &problem->units[u];
         double duration =
             x->before[unit->needed] - x->before[unit->left + 1] - (double)unit->transfer_ticks;
-        unit->scores[DOA] = duration;
-        unit->scores[AOA] =
+        x->scores[u][DOA] = duration;
+        x->scores[u][AOA] =
             duration >= 0 ? duration * (double)unit->bytes : duration / (double)unit->bytes;
     }
 }
@@ -104,18 +83,11 @@ static bool sum_excess(autoswap *x)
 
 static double excess_during(const autoswap *x, uint32_t u)
 {
-    return x->before[x->units[u].needed] - x->before[x->units[u].left + 1];
+    const offload_unit *unit = &x->s.problem.units[u];
+    return x->before[unit->needed] - x->before[unit->left + 1];
 }
 
-static void take_from_load(autoswap *x, uint32_t u)
-{
-    const offload_problem *problem = &x->s.problem;
-    for (uint32_t i = problem->unit_first[u]; i < problem->unit_first[u + 1]; i++)
-        for (uint32_t k = problem->parcels[i].left + 1; k < problem->parcels[i].needed; k++)
-            x->load[k] -= problem->parcels[i].bytes;
-}
-
-/* O(units (units + ops)). Those that are not needed any more have a SWDOA of 0. */
+/* O(units (units + ops)). Units that are no longer needed have a SWDOA of 0. */
 static void score_excess(autoswap *x)
 {
     const offload_problem *problem = &x->s.problem;
@@ -123,7 +95,7 @@ static void score_excess(autoswap *x)
     memcpy(x->load, problem->need, problem->n_ops * sizeof *x->load);
     sum_excess(x);
     for (uint32_t u = 0; u < n; u++)
-        x->units[u].scores[WDOA] = excess_during(x, u);
+        x->scores[u][WDOA] = excess_during(x, u);
     for (uint32_t count = 0; count < n && sum_excess(x); count++) {
         uint32_t most = NEAP_NONE;
         double most_excess = 0;
@@ -134,9 +106,9 @@ static void score_excess(autoswap *x)
             }
         if (most == NEAP_NONE)
             break;
-        x->units[most].scores[SWDOA] = most_excess;
+        x->scores[most][SWDOA] = most_excess;
         x->selected[most] = true;
-        take_from_load(x, most);
+        neap_offload_add_unit(problem, most, -1, x->load);
     }
 }
 
@@ -144,16 +116,13 @@ static void normalise(autoswap *x)
 {
     uint32_t n = x->s.problem.n_units;
     for (int i = 0; i < N_WEIGHTS; i++) {
-        double least = x->units[0].scores[i], most = least;
+        double least = x->scores[0][i], most = least;
         for (uint32_t u = 0; u < n; u++) {
-            double score = x->units[u].scores[i];
-            least = score < least ? score : least;
-            most = score > most ? score : most;
+            least = fmin(least, x->scores[u][i]);
+            most = fmax(most, x->scores[u][i]);
         }
-        for (uint32_t u = 0; u < n; u++) {
-            double *score = &x->units[u].scores[i];
-            *score = most > least ? (*score - least) / (most - least) : 0;
-        }
+        for (uint32_t u = 0; u < n; u++)
+            x->scores[u][i] = most > least ? (x->scores[u][i] - least) / (most - least) : 0;
     }
 }
 
@@ -165,7 +134,7 @@ static void rank_units(autoswap *x, const double weights[N_WEIGHTS])
     for (uint32_t u = 0; u < n; u++) {
         x->order[u] = (ranked){.item = u};
         for (int i = 0; i < N_WEIGHTS; i++)
-            x->order[u].rank += weights[i] * x->units[u].scores[i];
+            x->order[u].rank += weights[i] * x->scores[u][i];
     }
     qsort(x->order, n, sizeof *x->order, neap_ranked_down);
 }
@@ -182,7 +151,7 @@ static double evaluate(autoswap *x, const double weights[N_WEIGHTS])
 {
     uint32_t few = 0, enough = x->s.problem.n_units;
     rank_units(x, weights);
-    while (enough - few > 1) { /* with all it is enough: the budget is not below the floor */
+    while (enough - few > 1) { /* all units are enough: the budget is not below the floor */
         uint32_t middle = few + (enough - few) / 2;
         *(first_are_enough(x, middle) ? &enough : &few) = middle;
     }
@@ -224,11 +193,11 @@ static neap_status prepare(autoswap *x, neap_diag *diag)
 {
     neap_arena *arena = &x->s.problem.arena;
     size_t n = x->s.problem.n_units, n_ops = x->s.problem.n_ops;
-    if (!NEAP_TAKE(arena, n, x->units) || !NEAP_TAKE(arena, n, x->order) ||
+    if (!NEAP_TAKE(arena, n, x->scores) || !NEAP_TAKE(arena, n, x->order) ||
         !NEAP_TAKE(arena, n_ops, x->load) || !NEAP_TAKE(arena, n_ops + 1, x->before) ||
         !NEAP_TAKE(arena, n, x->selected))
         return neap_fail_no_memory(diag);
-    describe_units(x);
+    x->slowest = (double)(x->s.problem.total_ticks + x->s.problem.transfer_ticks);
     score_durations(x);
     score_excess(x);
     normalise(x);

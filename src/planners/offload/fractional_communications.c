@@ -1,6 +1,13 @@
-/* Algorithm 1: the dynamic program, its pruning and its rounding. */
-#include "planners/offload/fractional_communications.h"
-
+/*
+ * Algorithm 1: a dynamic program over the units that processes the forward pass from its start and
+ * the backward pass from its end, and keeps, in a hash table per unit, the least idle time for each
+ * state (M_F, Delta_F, Delta_B).
+ *
+ * M_F is given by the bytes selected so far, q: what is resident is what the natural order needs,
+ * less the q - Delta_F that are gone. All ops between two units are passed in one step: if op k
+ * needs c_k bytes gone after a time U_k, the wait is the amount by which the largest c_k - beta U_k
+ * exceeds the bytes that are gone.
+ */
 #include "base/fail.h"
 #include "base/memory.h"
 #include "planners/common/ranked.h"
@@ -10,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- The course: what lies between two units, in memory units of a slot ---- */
+/* ---- The course: the ops between units, with memory in slots ---- */
 
-/* A row of ops without a unit between them. */
+/* Consecutive ops without a unit between them. */
 typedef struct reach {
     double span; /* what the link moves while they run */
     double wait; /* the most of c_k less the span before op k; -HUGE_VAL: no op */
@@ -21,11 +28,11 @@ typedef struct reach {
 
 typedef struct course_unit {
     double size;
-    uint32_t left, needed; /* ops; by descending `needed`, as the dynamic program wants it */
+    uint32_t left, needed; /* ops; by descending `needed`, as the dynamic program requires */
     double before;         /* c of the op `left`, which the unit itself cannot help */
     reach forward;         /* from the op `left` to the next unit's */
     reach backward;        /* from the unit before down to the op `needed` */
-    double forward_ahead, backward_ahead; /* the same as `wait`, of all that is ahead */
+    double forward_ahead, backward_ahead; /* `wait` over all ops ahead */
     double most_ahead;                    /* the most that must be gone, of all ops ahead */
     double ticks_ahead;                   /* of all ops ahead */
 } course_unit;
@@ -34,52 +41,22 @@ typedef struct course {
     const offload_problem *problem;
     neap_arena arena;
     double slot;    /* bytes */
-    double out, in; /* slots a tick */
+    double out, in; /* slots per tick */
     uint32_t n;     /* units */
     course_unit *units;
-    ranked *shortfalls; /* scratch, per unit: slots that its size is below the real one */
-    reach first, last;  /* before the first unit; behind the last one, backward */
-    double *gone;       /* per op: c_k, what must be gone, in slots */
-    double *bytes_can;  /* per op: bytes of the units that can be away */
-    double *span;       /* per op: what the link moves while it runs */
-    double limit;       /* the budget in slots */
-    double price;       /* ticks for the square of a size */
+    ranked *shortfalls;   /* scratch, per unit: slots by which its size is below the real one */
+    reach first, last;    /* before the first unit; after the last one, backward */
+    double *gone;         /* per op: c_k, what must be gone, in slots */
+    double *bytes;        /* per op: scratch */
+    double *span;         /* per op: what the link moves while it runs */
+    double limit;         /* the budget in slots */
+    double price;         /* ticks for the square of a size */
+    size_t *first_parent; /* scratch, per unit and one more: of program.parents */
 } course;
 
-static void reach_begin(reach *r)
+static double real_size(const course *c, uint32_t u)
 {
-    *r = (reach){.span = 0, .wait = -HUGE_VAL, .most = -HUGE_VAL};
-}
-
-static void reach_add(reach *r, double gone, double span, bool waits)
-{
-    if (waits) {
-        r->wait = fmax(r->wait, gone - r->span);
-        r->most = fmax(r->most, gone);
-    }
-    r->span += span;
-}
-
-static void set_unit_ops(course *c)
-{
-    const offload_problem *problem = c->problem;
-    uint32_t needed = problem->n_ops;
-    for (uint32_t u = 0; u < c->n; u++) {
-        course_unit *unit = &c->units[u];
-        unit->left = 0;
-        for (uint32_t i = problem->unit_first[u]; i < problem->unit_first[u + 1]; i++) {
-            if (problem->parcels[i].left > unit->left)
-                unit->left = problem->parcels[i].left;
-            if (problem->parcels[i].needed < needed)
-                needed = problem->parcels[i].needed;
-        }
-        unit->needed = needed;
-    }
-}
-
-static double unit_bytes(const offload_problem *problem, uint32_t u)
-{
-    return (double)problem->unit_bytes[u];
+    return (double)c->problem->units[u].bytes / c->slot;
 }
 
 /*
@@ -90,9 +67,9 @@ static void set_sizes(course *c, bool rounded)
 {
     double sum = 0, before = 0;
     for (uint32_t u = 0; u < c->n; u++) {
-        sum += unit_bytes(c->problem, u) / c->slot;
-        double now = rounded ? ceil(sum - 1e-9) : sum;
-        c->units[u].size = rounded ? now - before : unit_bytes(c->problem, u) / c->slot;
+        sum += real_size(c, u);
+        double now = ceil(sum - 1e-9);
+        c->units[u].size = rounded ? now - before : real_size(c, u);
         before = now;
     }
 }
@@ -101,19 +78,19 @@ static void set_spans(course *c, uint32_t begin, uint32_t end, double rate, bool
 {
     double sum = 0, before = 0;
     for (uint32_t k = begin; k < end; k++) {
-        double ticks = (double)c->problem->ticks[k];
-        sum += rate * ticks;
-        double now = rounded ? floor(sum + 1e-9) : sum;
-        c->span[k] = rounded ? now - before : rate * ticks;
+        double span = rate * (double)c->problem->ticks[k];
+        sum += span;
+        double now = floor(sum + 1e-9);
+        c->span[k] = rounded ? now - before : span;
         before = now;
     }
 }
 
-/* c_k, from the sizes as they are rounded now. */
+/* c_k, from the current rounded sizes. */
 static void set_gone(course *c, bool rounded)
 {
     const offload_problem *problem = c->problem;
-    double *slots = c->gone, *bytes = c->bytes_can, slots_sum = 0, bytes_sum = 0;
+    double *slots = c->gone, *bytes = c->bytes, slots_sum = 0, bytes_sum = 0;
     for (uint32_t k = 0; k <= problem->n_ops; k++)
         slots[k] = bytes[k] = 0;
     for (uint32_t u = 0; u < c->n; u++) {
@@ -122,60 +99,88 @@ static void set_gone(course *c, bool rounded)
             continue;
         slots[unit->left + 1] += unit->size;
         slots[unit->needed] -= unit->size;
-        bytes[unit->left + 1] += unit_bytes(problem, u);
-        bytes[unit->needed] -= unit_bytes(problem, u);
+        bytes[unit->left + 1] += (double)problem->units[u].bytes;
+        bytes[unit->needed] -= (double)problem->units[u].bytes;
     }
     for (uint32_t k = 0; k < problem->n_ops; k++) {
         slots_sum += slots[k];
         bytes_sum += bytes[k];
-        bytes[k] = bytes_sum;
         double rest = (double)problem->need[k] - bytes_sum;
         slots[k] = (double)problem->need[k] - (double)problem->budget;
         if (rounded) {
             slots[k] = slots_sum + ceil(rest / c->slot - 1e-9) - c->limit;
-            /* What fits with all units away really does, whatever the rounding. */
+            /* An op that really fits with all units away must fit after rounding. */
             if (rest <= (double)problem->budget && slots[k] > slots_sum)
                 slots[k] = slots_sum;
         }
     }
 }
 
+/* The op `left` of unit u; after the last unit, the turn. */
+static uint32_t left_of(const course *c, uint32_t u)
+{
+    return u < c->n ? c->units[u].left : c->problem->turn;
+}
+
+/* The op `needed` of the unit before u; before the first unit, the end. */
+static uint32_t needed_before(const course *c, uint32_t u)
+{
+    return u > 0 ? c->units[u - 1].needed : c->problem->n_ops;
+}
+
+static void reach_add(const course *c, reach *r, uint32_t k)
+{
+    r->wait = fmax(r->wait, c->gone[k] - r->span);
+    r->most = fmax(r->most, c->gone[k]);
+    r->span += c->span[k];
+}
+
+static reach reach_forward(const course *c, reach r, uint32_t begin, uint32_t end)
+{
+    for (uint32_t k = begin; k < end; k++)
+        reach_add(c, &r, k);
+    return r;
+}
+
+static reach reach_backward(const course *c, uint32_t begin, uint32_t end)
+{
+    reach r = {0, -HUGE_VAL, -HUGE_VAL};
+    for (uint32_t k = end; k-- > begin;)
+        reach_add(c, &r, k);
+    return r;
+}
+
+static double sum_ticks(const course *c, uint32_t begin, uint32_t end)
+{
+    double ticks = 0;
+    for (uint32_t k = begin; k < end; k++)
+        ticks += (double)c->problem->ticks[k];
+    return ticks;
+}
+
 static void set_reaches(course *c)
 {
-    const offload_problem *problem = c->problem;
-    uint32_t turn = problem->turn, n_ops = problem->n_ops;
-    reach_begin(&c->first);
-    for (uint32_t k = 0; k < (c->n ? c->units[0].left : turn); k++)
-        reach_add(&c->first, c->gone[k], c->span[k], true);
-    for (uint32_t u = 0; u < c->n; u++) {
-        course_unit *unit = &c->units[u];
-        uint32_t end = u + 1 < c->n ? c->units[u + 1].left : turn;
-        bool opens = u == 0 || c->units[u - 1].left < unit->left;
-        unit->before = opens ? c->gone[unit->left] : -HUGE_VAL;
-        reach_begin(&unit->forward);
-        for (uint32_t k = unit->left; k < end; k++)
-            reach_add(&unit->forward, c->gone[k], c->span[k], k > unit->left);
-        reach_begin(&unit->backward);
-        for (uint32_t k = u ? c->units[u - 1].needed : n_ops; k-- > unit->needed;)
-            reach_add(&unit->backward, c->gone[k], c->span[k], true);
-    }
-    reach_begin(&c->last);
-    for (uint32_t k = c->n ? c->units[c->n - 1].needed : n_ops; k-- > turn;)
-        reach_add(&c->last, c->gone[k], c->span[k], true);
-
-    double forward = -HUGE_VAL, backward = c->last.wait, most = c->last.most, ticks = 0;
-    for (uint32_t k = turn; k < (c->n ? c->units[c->n - 1].needed : n_ops); k++)
-        ticks += (double)problem->ticks[k];
+    const reach none = {0, -HUGE_VAL, -HUGE_VAL};
+    uint32_t turn = c->problem->turn;
+    c->first = reach_forward(c, none, 0, left_of(c, 0));
+    c->last = reach_backward(c, turn, needed_before(c, c->n));
+    double forward = -HUGE_VAL, backward = c->last.wait, most = c->last.most;
+    double ticks = sum_ticks(c, turn, needed_before(c, c->n));
     for (uint32_t u = c->n; u-- > 0;) {
         course_unit *unit = &c->units[u];
-        uint32_t end = u + 1 < c->n ? c->units[u + 1].left : turn;
+        uint32_t left = unit->left, end = left_of(c, u + 1);
+        bool opens = u == 0 || c->units[u - 1].left < left;
+        unit->before = opens ? c->gone[left] : -HUGE_VAL;
+        unit->forward = none;
+        if (left < end) {
+            unit->forward.span = c->span[left];
+            unit->forward = reach_forward(c, unit->forward, left + 1, end);
+        }
+        unit->backward = reach_backward(c, unit->needed, needed_before(c, u));
         forward = fmax(unit->before, fmax(unit->forward.wait, forward - unit->forward.span));
         backward = fmax(unit->backward.wait, backward - unit->backward.span);
         most = fmax(most, fmax(unit->before, fmax(unit->forward.most, unit->backward.most)));
-        for (uint32_t k = unit->left; k < end; k++)
-            ticks += (double)problem->ticks[k];
-        for (uint32_t k = unit->needed; k < (u ? c->units[u - 1].needed : n_ops); k++)
-            ticks += (double)problem->ticks[k];
+        ticks += sum_ticks(c, left, end) + sum_ticks(c, unit->needed, needed_before(c, u));
         unit->forward_ahead = forward;
         unit->backward_ahead = backward;
         unit->most_ahead = most;
@@ -186,18 +191,19 @@ static void set_reaches(course *c)
 static neap_status course_build(const offload_problem *problem,
                                 const communications_options *options, course *c, neap_diag *diag)
 {
-    uint32_t slots = options->slots;
+    uint32_t slots = options->slots, needed = problem->n_ops;
     double largest = 0;
     *c = (course){.problem = problem, .n = problem->n_units, .slot = 1};
     neap_arena_init(&c->arena, problem->planner->allocator);
     if (!NEAP_TAKE(&c->arena, c->n, c->units) || !NEAP_TAKE(&c->arena, c->n, c->shortfalls) ||
         !NEAP_TAKE(&c->arena, (size_t)problem->n_ops + 1, c->gone) ||
-        !NEAP_TAKE(&c->arena, (size_t)problem->n_ops + 1, c->bytes_can) ||
-        !NEAP_TAKE(&c->arena, problem->n_ops, c->span)) {
+        !NEAP_TAKE(&c->arena, (size_t)problem->n_ops + 1, c->bytes) ||
+        !NEAP_TAKE(&c->arena, problem->n_ops, c->span) ||
+        !NEAP_TAKE(&c->arena, (size_t)c->n + 1, c->first_parent)) {
         neap_arena_clear(&c->arena);
         return neap_fail_no_memory(diag);
     }
-    /* The paper's slot is a share of the budget. Where far more than the budget must leave, a
+    /* The paper's slot is a share of the budget. If far more than the budget must leave, it is a
        share of that, for the same number of states. */
     double scale = fmax((double)problem->budget, (double)(problem->peak - problem->budget));
     if (slots > 0)
@@ -205,10 +211,14 @@ static neap_status course_build(const offload_problem *problem,
     c->limit = floor((double)problem->budget / c->slot + 1e-9);
     c->out = neap_offload_rate(problem, true) / c->slot;
     c->in = neap_offload_rate(problem, false) / c->slot;
-    set_unit_ops(c);
     set_sizes(c, slots > 0);
-    for (uint32_t u = 0; u < c->n; u++)
+    for (uint32_t u = 0; u < c->n; u++) {
+        const offload_unit *unit = &problem->units[u];
+        needed = unit->needed < needed ? unit->needed : needed;
+        c->units[u].left = unit->left;
+        c->units[u].needed = needed;
         largest = fmax(largest, c->units[u].size);
+    }
     c->price = largest > 0 ? options->price / c->out / largest : 0;
     set_spans(c, 0, problem->turn, c->out, slots > 0);
     set_spans(c, problem->turn, problem->n_ops, c->in, slots > 0);
@@ -227,7 +237,7 @@ typedef struct state {
     uint32_t parent; /* in the table before, shifted by one; the lowest bit: the unit left */
 } state;
 
-/* Passes the ops of a reach; false where they need more gone than is selected. */
+/* Passes the ops of a reach; false if they need more gone than is selected. */
 static bool pass(const reach *r, double q, double *delta, double rate, double *idle)
 {
     if (r->most > q)
@@ -238,7 +248,7 @@ static bool pass(const reach *r, double q, double *delta, double rate, double *i
     return true;
 }
 
-/* The state behind a unit; false where none is. */
+/* The state after a unit; false if there is none. */
 static bool step(const course *c, const course_unit *unit, const state *from, bool leaves,
                  state *to)
 {
@@ -261,7 +271,7 @@ static bool step(const course *c, const course_unit *unit, const state *from, bo
     return pass(&unit->forward, to->q, &to->out, c->out, &to->idle);
 }
 
-/* What the idle ticks of any completion are at least; `ahead` is the unit to decide upon next. */
+/* A lower bound on the idle ticks of any completion; `ahead` is the unit to decide on next. */
 static double bound_of(const course *c, const course_unit *ahead, const state *s)
 {
     double out = fmax(s->out, 0), in = fmax(s->in, 0);
@@ -270,38 +280,27 @@ static double bound_of(const course *c, const course_unit *ahead, const state *s
     double work = c->problem->link.duplex ? fmax(away, back) : away + back;
     double waits = fmax(0, ahead->forward_ahead - (s->q - out)) / c->out +
                    fmax(0, ahead->backward_ahead - (s->q - in)) / c->in;
-    /* What is to move can also use the time in which the link had nothing to do, on either side. */
+    /* Transfers can also use the time in which the link had nothing to do, on either side. */
     double room = ahead->ticks_ahead + fmax(0, -s->out) / c->out + fmax(0, -s->in) / c->in;
     return s->idle + fmax(waits, work - room);
 }
 
 /* ---- How the two passes meet ---- */
 
-static double gone_at(const void *context, uint32_t k)
+static offload_flow_end flow_end(double rate, double q, double delta)
 {
-    const course *c = context;
-    return c->gone[k];
+    double backlog = fmax(delta, 0);
+    return (offload_flow_end){rate, q - backlog, backlog, fmax(0, -delta) / rate};
 }
 
-static double meeting_idle(const course *c, const state *s)
-{
-    double out = fmax(s->out, 0), in = fmax(s->in, 0);
-    offload_meeting meeting = {.sent = s->q - out,
-                               .backlog = out,
-                               .slack = fmax(0, -s->out) / c->out,
-                               .back = s->q - in,
-                               .back_backlog = in,
-                               .back_slack = fmax(0, -s->in) / c->in};
-    return neap_offload_meeting_idle(c->problem, gone_at, c, c->out, c->in, &meeting);
-}
-
-/* The idle ticks of a state behind all units; HUGE_VAL where the ops at the turn do not fit. */
+/* The idle ticks of a state after all units; HUGE_VAL if the ops at the turn do not fit. */
 static double finish(const course *c, const state *s)
 {
     state end = *s;
     if (!pass(&c->last, end.q, &end.in, c->in, &end.idle))
         return HUGE_VAL;
-    return end.idle + meeting_idle(c, &end);
+    offload_flow_end out = flow_end(c->out, end.q, end.out), in = flow_end(c->in, end.q, end.in);
+    return end.idle + neap_offload_meeting_idle(c->problem, c->gone, &out, &in);
 }
 
 static state start_of(const course *c)
@@ -309,7 +308,7 @@ static state start_of(const course *c)
     return (state){.out = -c->first.span};
 }
 
-/* The idle ticks of one selection; HUGE_VAL where it does not fit. */
+/* The idle ticks of one selection; HUGE_VAL if it does not fit. */
 static double selection_idle(const course *c, const bool *away)
 {
     state s = start_of(c), next;
@@ -328,7 +327,7 @@ static double selection_idle(const course *c, const bool *away)
 typedef struct table {
     state *states;
     size_t n, capacity;
-    uint32_t *slots; /* by hash: a state's number and one; 0: free */
+    uint32_t *slots; /* by hash: a state's number plus one; 0: free */
     size_t n_slots;  /* a power of two */
 } table;
 
@@ -339,9 +338,8 @@ typedef struct program {
     const communications_options *options;
     neap_allocator *allocator;
     table now, next;
-    uint32_t *parents; /* of all tables, one behind the other */
+    uint32_t *parents; /* of all tables, one after the other */
     size_t n_parents, parent_capacity;
-    size_t *first; /* per unit and one more: of parents */
     double cutoff; /* idle ticks that a selection is known to reach */
     bool exact;
     neap_diag *diag;
@@ -376,22 +374,20 @@ static neap_status table_rehash(program *g, table *t)
     return NEAP_OK;
 }
 
-static bool same_double(double a, double b)
+static int compare(double a, double b)
 {
-    return !(a < b) && !(a > b);
+    return (a > b) - (a < b);
 }
 
 /* Idle_{i+1}(M_F, Delta_F, Delta_B) <- min(...) */
 static neap_status table_put(program *g, table *t, const state *s)
 {
-    if (2 * (t->n + 1) > t->n_slots) {
+    if (2 * (t->n + 1) > t->n_slots)
         NEAP_TRY(table_rehash(g, t));
-    }
     size_t at = hash_state(s) & (t->n_slots - 1);
     for (; t->slots[at]; at = (at + 1) & (t->n_slots - 1)) {
         state *old = &t->states[t->slots[at] - 1];
-        if (!same_double(old->q, s->q) || !same_double(old->out, s->out) ||
-            !same_double(old->in, s->in))
+        if (compare(old->q, s->q) || compare(old->out, s->out) || compare(old->in, s->in))
             continue;
         if (s->idle < old->idle)
             *old = *s;
@@ -399,7 +395,7 @@ static neap_status table_put(program *g, table *t, const state *s)
     }
     if (t->n >= MOST_STATES)
         return neap_fail(g->diag, NEAP_UNSUPPORTED,
-                         "%s: more than %d states behind one tensor; count memory in slots "
+                         "%s: more than %d states after one tensor; count memory in slots "
                          "(option slots=500) or keep fewer (option states=4000)",
                          g->c->problem->planner->request->method, (int)MOST_STATES);
     NEAP_TRY(NEAP_RESERVE(g->allocator, t->n + 1, &t->states, &t->capacity, g->diag));
@@ -408,37 +404,31 @@ static neap_status table_put(program *g, table *t, const state *s)
     return NEAP_OK;
 }
 
-static void table_clear(table *t)
+static void table_free(table *t, neap_allocator *allocator)
 {
-    t->n = 0;
-    if (t->n_slots > 0)
-        memset(t->slots, 0, t->n_slots * sizeof *t->slots);
+    NEAP_DELETE(allocator, t->capacity, t->states);
+    NEAP_DELETE(allocator, t->n_slots, t->slots);
 }
 
 static int by_size(const void *a, const void *b)
 {
     const state *x = a, *y = b;
-    if (!same_double(x->q, y->q))
-        return x->q > y->q ? -1 : 1;
-    if (!same_double(x->out, y->out))
-        return x->out < y->out ? -1 : 1;
-    if (!same_double(x->in, y->in))
-        return x->in < y->in ? -1 : 1;
-    return x->idle < y->idle ? -1 : x->idle > y->idle;
+    int order = compare(y->q, x->q);
+    order = order ? order : compare(x->out, y->out);
+    order = order ? order : compare(x->in, y->in);
+    return order ? order : compare(x->idle, y->idle);
 }
 
 static int by_bound(const void *a, const void *b)
 {
     const state *x = a, *y = b;
-    if (!same_double(x->bound, y->bound))
-        return x->bound < y->bound ? -1 : 1;
-    return by_size(a, b);
+    int order = compare(x->bound, y->bound);
+    return order ? order : by_size(a, b);
 }
 
 /*
- * A state that has as much selected as another, and no more to move either way, and no more idle
- * time, is at least as good whatever follows. Of those with the same q, and against a few states of
- * more.
+ * A state that has as much selected as another, no more to move either way and no more idle time
+ * dominates it. Only a few states with the same or a larger q are compared.
  */
 static void drop_dominated(table *t)
 {
@@ -459,54 +449,40 @@ static void drop_dominated(table *t)
     t->n = kept;
 }
 
-static neap_status keep_parents(program *g, uint32_t u)
-{
-    NEAP_TRY(NEAP_RESERVE(g->allocator, g->n_parents + g->next.n, &g->parents, &g->parent_capacity,
-                          g->diag));
-    g->first[u] = g->n_parents;
-    for (size_t i = 0; i < g->next.n; i++)
-        g->parents[g->n_parents++] = g->next.states[i].parent;
-    return NEAP_OK;
-}
-
 /* One unit: Idle_i into Idle_{i+1}. */
 static neap_status pass_unit(program *g, uint32_t u)
 {
     const course *c = g->c;
-    neap_status status = NEAP_OK;
-    table_clear(&g->next);
-    for (size_t i = 0; i < g->now.n && status == NEAP_OK; i++) {
+    table *next = &g->next;
+    next->n = 0;
+    if (next->n_slots > 0)
+        memset(next->slots, 0, next->n_slots * sizeof *next->slots);
+    for (size_t i = 0; i < g->now.n; i++) {
         if (i % 65536 == 65535 && neap_planner_stopped(c->problem->planner))
-            break; /* what is lost does not matter: the caller stops too */
-        for (uint32_t leaves = 0; leaves < 2 && status == NEAP_OK; leaves++) {
+            break; /* the caller stops too */
+        for (uint32_t leaves = 0; leaves < 2; leaves++) {
             state to;
             if (!step(c, &c->units[u], &g->now.states[i], leaves, &to))
                 continue;
             to.parent = (uint32_t)i << 1 | leaves;
             to.bound = u + 1 < c->n ? bound_of(c, &c->units[u + 1], &to) : to.idle;
             if (to.bound < g->cutoff)
-                status = table_put(g, &g->next, &to);
+                NEAP_TRY(table_put(g, next, &to));
         }
     }
-    if (status != NEAP_OK)
-        return status;
-    drop_dominated(&g->next);
+    drop_dominated(next);
     size_t most = g->options->most_states;
-    if (most > 0 && g->next.n > most) {
-        qsort(g->next.states, g->next.n, sizeof *g->next.states, by_bound);
-        g->next.n = most;
+    if (most > 0 && next->n > most) {
+        qsort(next->states, next->n, sizeof *next->states, by_bound);
+        next->n = most;
         g->exact = false;
     }
-    return keep_parents(g, u);
-}
-
-static void backtrack(const program *g, uint32_t at, bool *away)
-{
-    for (uint32_t u = g->c->n; u-- > 0;) {
-        uint32_t parent = g->parents[g->first[u] + at];
-        away[u] = parent & 1;
-        at = parent >> 1;
-    }
+    NEAP_TRY(NEAP_RESERVE(g->allocator, g->n_parents + next->n, &g->parents, &g->parent_capacity,
+                          g->diag));
+    c->first_parent[u] = g->n_parents;
+    for (size_t i = 0; i < next->n; i++)
+        g->parents[g->n_parents++] = next->states[i].parent;
+    return NEAP_OK;
 }
 
 static neap_status run_program(program *g, bool *away, communications_answer *answer)
@@ -514,11 +490,9 @@ static neap_status run_program(program *g, bool *away, communications_answer *an
     const course *c = g->c;
     const planner *p = c->problem->planner;
     state begin = start_of(c);
-    neap_status status = table_put(g, &g->now, &begin);
-    g->n_parents = 0;
-    g->exact = true;
-    for (uint32_t u = 0; u < c->n && status == NEAP_OK; u++) {
-        status = pass_unit(g, u);
+    NEAP_TRY(table_put(g, &g->now, &begin));
+    for (uint32_t u = 0; u < c->n; u++) {
+        NEAP_TRY(pass_unit(g, u));
         table swap = g->now;
         g->now = g->next;
         g->next = swap;
@@ -526,35 +500,29 @@ static neap_status run_program(program *g, bool *away, communications_answer *an
         neap_planner_report(p, (double)(u + 1) / c->n);
         if (neap_planner_stopped(p)) {
             answer->stopped = true;
-            return status;
+            return NEAP_OK;
         }
     }
     uint32_t best = NEAP_NONE;
-    for (size_t i = 0; i < g->now.n && status == NEAP_OK; i++) {
+    for (size_t i = 0; i < g->now.n; i++) {
         double idle = finish(c, &g->now.states[i]);
         if (idle < g->cutoff) {
             g->cutoff = idle;
             best = (uint32_t)i;
         }
     }
-    if (status == NEAP_OK && best != NEAP_NONE)
-        backtrack(g, best, away);
+    for (uint32_t u = c->n; u-- > 0 && best != NEAP_NONE;) {
+        uint32_t parent = g->parents[c->first_parent[u] + best];
+        away[u] = parent & 1;
+        best = parent >> 1;
+    }
     answer->exact = g->exact;
-    return status;
-}
-
-static void program_clear(program *g)
-{
-    NEAP_DELETE(g->allocator, g->now.capacity, g->now.states);
-    NEAP_DELETE(g->allocator, g->now.n_slots, g->now.slots);
-    NEAP_DELETE(g->allocator, g->next.capacity, g->next.states);
-    NEAP_DELETE(g->allocator, g->next.n_slots, g->next.slots);
-    NEAP_DELETE(g->allocator, g->parent_capacity, g->parents);
+    return NEAP_OK;
 }
 
 /*
- * A first selection, for the cutoff: the first units, as few as do; then without those it can do
- * without. `away` has a flag per unit.
+ * A first selection, for the cutoff: as few of the first units as are enough, less those whose
+ * absence is not needed. `away` has a flag per unit.
  */
 static double start_selection(const course *c, bool *away)
 {
@@ -583,20 +551,24 @@ static double start_selection(const course *c, bool *away)
 static neap_status solve_course(const course *c, const communications_options *options, bool *away,
                                 communications_answer *answer, neap_diag *diag)
 {
-    program g = {
-        .c = c, .options = options, .allocator = c->problem->planner->allocator, .diag = diag};
+    program g = {.c = c,
+                 .options = options,
+                 .allocator = c->problem->planner->allocator,
+                 .exact = true,
+                 .diag = diag};
+    neap_status status = NEAP_OK;
     answer->found = false;
     if (c->first.most > 0)
         return NEAP_OK;
     g.cutoff = start_selection(c, away);
-    neap_status status = NEAP_NEW(g.allocator, (size_t)c->n + 1, &g.first, diag);
     answer->exact = true;
-    if (status == NEAP_OK && g.cutoff > 0)
+    if (g.cutoff > 0)
         status = run_program(&g, away, answer);
     answer->found = g.cutoff < HUGE_VAL;
     answer->ticks = (double)c->problem->total_ticks + g.cutoff;
-    NEAP_DELETE(g.allocator, (size_t)c->n + 1, g.first);
-    program_clear(&g);
+    table_free(&g.now, g.allocator);
+    table_free(&g.next, g.allocator);
+    NEAP_DELETE(g.allocator, g.parent_capacity, g.parents);
     return status;
 }
 
@@ -606,16 +578,17 @@ static neap_status solve_course(const course *c, const communications_options *o
 static uint32_t find_short(const course *c, const bool *away)
 {
     const offload_problem *problem = c->problem;
-    double *sum = c->bytes_can;
+    double *sum = c->bytes;
     for (uint32_t k = 0; k <= problem->n_ops; k++)
         sum[k] = 0;
-    for (uint32_t u = 0; u < c->n; u++)
-        if (away[u])
-            for (uint32_t i = problem->unit_first[u]; i < problem->unit_first[u + 1]; i++) {
-                sum[problem->parcels[i].left + 1] += (double)problem->parcels[i].bytes;
-                sum[problem->parcels[i].needed] -= (double)problem->parcels[i].bytes;
-            }
     double gone = 0;
+    for (uint32_t u = 0, i = 0; i < problem->n_parcels; i++) {
+        u += i == problem->units[u + 1].first;
+        if (away[u]) {
+            sum[problem->parcels[i].left + 1] += (double)problem->parcels[i].bytes;
+            sum[problem->parcels[i].needed] -= (double)problem->parcels[i].bytes;
+        }
+    }
     for (uint32_t k = 0; k < problem->n_ops; k++) {
         gone += sum[k];
         if ((double)problem->need[k] - gone > (double)problem->budget)
@@ -624,16 +597,9 @@ static uint32_t find_short(const course *c, const bool *away)
     return NEAP_NONE;
 }
 
-/* Every size rounded up: what fits by these always does. */
-static void raise_all(course *c)
-{
-    for (uint32_t u = 0; u < c->n; u++)
-        c->units[u].size = ceil(unit_bytes(c->problem, u) / c->slot - 1e-9);
-}
-
 /*
- * Section 5.3.2's step: the size that is below the real one, but closest to it, becomes one slot
- * more; of the units that stay at an op that lacks memory, until the rounded account shows it.
+ * Section 5.3.2's step, for the units that stay at an op that lacks memory: the size that is below
+ * the real one, but closest to it, becomes one slot more, until the rounded sizes show the lack.
  */
 static bool raise_sizes(course *c, const bool *away, uint32_t op)
 {
@@ -642,7 +608,7 @@ static bool raise_sizes(course *c, const bool *away, uint32_t op)
     for (uint32_t u = 0; u < c->n; u++) {
         if (away[u] || c->units[u].left >= op || op >= c->units[u].needed)
             continue;
-        double below = unit_bytes(c->problem, u) / c->slot - c->units[u].size;
+        double below = real_size(c, u) - c->units[u].size;
         short_of += below;
         if (below > 1e-9)
             c->shortfalls[n++] = (ranked){below, u};
@@ -661,9 +627,8 @@ neap_status neap_fractional_communications_solve(const offload_problem *problem,
     enum { ROUNDS = 8 };
     course c;
     *answer = (communications_answer){0};
-    neap_status status = course_build(problem, options, &c, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(course_build(problem, options, &c, diag));
+    neap_status status = NEAP_OK;
     uint32_t most = options->most_rounds ? options->most_rounds : ROUNDS;
     while (status == NEAP_OK) {
         status = solve_course(&c, options, away, answer, diag);
@@ -671,8 +636,9 @@ neap_status neap_fractional_communications_solve(const offload_problem *problem,
         if (op == NEAP_NONE || options->slots == 0 || answer->stopped ||
             ++answer->n_rounds >= most || !raise_sizes(&c, away, op))
             break;
-        if (answer->n_rounds + 1 == ROUNDS)
-            raise_all(&c);
+        /* In the last round every size is rounded up: what fits then always fits. */
+        for (uint32_t u = 0; answer->n_rounds + 1 == ROUNDS && u < c.n; u++)
+            c.units[u].size = ceil(real_size(&c, u) - 1e-9);
         set_gone(&c, true);
         set_reaches(&c);
     }

@@ -2,12 +2,12 @@
  * offload: the best of all offloading methods, improved.
  *
  * Problem 1 is strongly NP-hard (Beaumont et al. 2020, Theorem 1), but a schedule is simulated in
- * the time it takes to read it. So the selections of the paper's methods are starting points, and
- * a local search over selections and orders goes on from the best (offload_improve.h). It stops
- * when the lower bound is reached.
+ * linear time. So the selections of the paper's methods are starting points, and a local search
+ * over selections and orders (offload_improve.c) continues from the best. It stops when the lower
+ * bound is reached.
  */
 #include "base/fail.h"
-#include "planners/offload/offload_improve.h"
+#include "planners/offload/offload_method.h"
 
 #include <string.h>
 
@@ -21,7 +21,7 @@ static const neap_option options[] = {
                                        "graph's size, for half a second or less"),
 };
 
-/* The best few of the schedules to start from, by their times. */
+/* The fastest schedules to start from, by ascending time. */
 enum { MOST_STARTS = 3 };
 
 typedef struct start_list {
@@ -34,7 +34,7 @@ static void add_start(start_list *list, const offload_choice *choice, const offl
     uint32_t at = list->n;
     for (uint32_t i = 0; i < list->n; i++)
         if (list->best[i].ticks == result->ticks)
-            return; /* as good as the same */
+            return; /* probably the same */
     if (!result->fits)
         return;
     for (; at > 0 && list->best[at - 1].ticks > result->ticks; at--)
@@ -43,7 +43,7 @@ static void add_start(start_list *list, const offload_choice *choice, const offl
     list->n += list->n < MOST_STARTS;
 }
 
-/* The schedule of another method's plan, read off its steps. */
+/* The schedule of another method's plan, read from its steps. */
 static neap_status offer_plan(offload_search *s, const neap_plan *plan, start_list *list,
                               neap_diag *diag)
 {
@@ -74,30 +74,24 @@ static neap_status offer_plan(offload_search *s, const neap_plan *plan, start_li
     return NEAP_OK;
 }
 
-static neap_status try_method(offload_search *s, const char *name, start_list *list,
-                              neap_diag *diag)
-{
-    const planner *p = s->problem.planner;
-    draft found = {0};
-    neap_arena_init(&found.arena, p->allocator);
-    neap_status status = neap_planner_run_method(p, name, &found, diag);
-    if (status == NEAP_OK && found.plan)
-        status = offer_plan(s, found.plan, list, diag);
-    neap_planner_clear_draft(p, &found);
-    return status;
-}
-
-/* The selections of all methods that this one stands for. */
+/* The plans of all methods that are part of this one. */
 static neap_status try_methods(offload_search *s, start_list *list, neap_diag *diag)
 {
+    const planner *p = s->problem.planner;
     neap_status status = NEAP_OK;
     for (uint32_t m = 0; m < neap_methods_count() && status == NEAP_OK; m++) {
         const neap_method *method = neap_methods_at(m);
         bool is_part = method->part_of && strcmp(method->part_of, NAME) == 0;
+        draft found = {0};
         if (s->result.fits && s->result.ticks <= s->bound)
             break;
-        if (is_part && !neap_planner_stopped(s->problem.planner))
-            status = try_method(s, method->name, list, diag);
+        if (!is_part || neap_planner_stopped(p))
+            continue;
+        neap_arena_init(&found.arena, p->allocator);
+        status = neap_planner_run_method(p, method->name, &found, diag);
+        if (status == NEAP_OK && found.plan)
+            status = offer_plan(s, found.plan, list, diag);
+        neap_planner_clear_draft(p, &found);
     }
     return status;
 }
@@ -112,9 +106,8 @@ static uint64_t default_candidates(const offload_problem *problem)
 static neap_status plan_offload(const planner *p, draft *d, neap_diag *diag)
 {
     offload_search s;
-    neap_status status = neap_offload_search_begin(p, OFFLOAD_STORAGES, &s, diag);
-    if (status != NEAP_OK)
-        return status;
+    neap_status status = NEAP_OK;
+    NEAP_TRY(neap_offload_search_begin(p, OFFLOAD_STORAGES, &s, diag));
     if (neap_offload_search_needed(&s)) {
         uint64_t candidates = p->options[CANDIDATES] > 0 ? (uint64_t)p->options[CANDIDATES]
                                                          : default_candidates(&s.problem);

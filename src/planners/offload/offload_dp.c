@@ -3,12 +3,12 @@
  *
  * Beaumont, Eyraud-Dubois and Shilova, "Optimal GPU-CPU Offloading Strategies for Deep Neural
  * Network Training" (2020), section 5: the optimal selection for fractional communications by
- * Algorithm 1 (fractional_communications.h), with memory in slots, then the no-wait, ordered
+ * Algorithm 1 (fractional.h), with memory in slots, then the no-wait, ordered
  * schedule that moves exactly those, whole. With slots=0 nothing is rounded, and
  * `fractional_communications_time` is the relaxation's optimum.
  */
 #include "base/fail.h"
-#include "planners/offload/fractional_communications.h"
+#include "planners/offload/fractional.h"
 #include "planners/offload/offload_method.h"
 
 enum { GRAIN, SLOTS, STATES, PRICES };
@@ -25,14 +25,14 @@ static const neap_option options[] = {
                                   "better for whole transfers; no: the paper's alone"),
 };
 
-/* Units that stay are added, in order, where the rounding left a selection a little short. */
+/* Adds units in order if the rounding left the selection a little short. */
 static void try_selection(offload_search *s, const bool *away)
 {
     uint32_t n = s->problem.n_units;
     for (uint32_t u = 0; u < n; u++)
         neap_offload_set_unit(s, u, away[u]);
     for (uint32_t u = 0; !neap_offload_search_try(s).fits; u++) {
-        while (u < n && s->away[s->problem.unit_first[u]])
+        while (u < n && s->away[s->problem.units[u].first])
             u++;
         if (u >= n)
             return;
@@ -52,7 +52,7 @@ static neap_status choose(const planner *p, offload_search *s, communications_an
         return neap_fail_no_memory(diag);
     for (size_t i = 0; i < n_prices && !s->stopped; i++) {
         if (s->result.fits && s->result.ticks - s->bound <= s->bound / 1000)
-            break; /* little is left to win */
+            break; /* little is left to gain */
         communications_options how = {.price = prices[i],
                                       .slots = (uint32_t)p->options[SLOTS],
                                       .most_rounds = i > 0 ? FEW_ROUNDS : 0,

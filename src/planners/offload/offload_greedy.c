@@ -3,8 +3,8 @@
  *
  * Beaumont, Eyraud-Dubois and Shilova, "Optimal GPU-CPU Offloading Strategies for Deep Neural
  * Network Training" (2020), section 4: Theorem 2's optimum of the fractional relaxation
- * (fractional.h), rounded up to whole activations, and the no-wait, ordered schedule of those. The
- * relaxation's own optimum is told as `fractional_time`.
+ * (fractional.h), rounded up to whole activations, and their no-wait, ordered schedule. The
+ * relaxation's own optimum is reported as `fractional_time`.
  */
 #include "base/fail.h"
 #include "planners/offload/fractional.h"
@@ -14,14 +14,14 @@ enum { GRAIN };
 
 static const neap_option options[] = {[GRAIN] = OFFLOAD_GRAIN_OPTION};
 
-/* Where a graph is no chain, the first units need not be away at its peak: more are added until it
- * fits. */
+/* If the graph is not a chain, the first units need not be away at its peak: more are added until
+ * it fits. */
 static void choose_first_units(offload_search *s)
 {
     int64_t excess = s->problem.peak - s->problem.budget, away = 0;
     for (uint32_t u = 0; u < s->problem.n_units; u++) {
         neap_offload_set_unit(s, u, true);
-        away += s->problem.unit_bytes[u];
+        away += s->problem.units[u].bytes;
         if (away >= excess && neap_offload_search_try(s).fits)
             return;
     }

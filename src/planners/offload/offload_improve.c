@@ -1,16 +1,16 @@
 /*
  * Annealing on the simulator. A candidate differs from the current choice in one or two parcels:
- * one leaves or stays, two change roles, one moves in the order of the copies, its copy in
- * becomes one that computations wait for, or its copy out is held back. Parcels of similar size and
- * neighbours in time change roles more often than others, because what a schedule lacks is usually
- * a small thing at one place.
+ * one leaves or stays, two change roles, one moves in the order of the copies, computations wait
+ * for its copy in, or its copy out is held back. Neighbours in time change roles more often than
+ * others, because a schedule usually lacks a small amount in one place.
  */
-#include "planners/offload/offload_improve.h"
+#include "planners/offload/offload_method.h"
 
 #include "base/fail.h"
 #include "base/random.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct climber {
@@ -20,30 +20,31 @@ typedef struct climber {
     offload_choice now, trial;
     offload_result result; /* of now */
     bool *away;            /* per parcel: it leaves, in `trial` */
-    double heat;           /* at the beginning, as a share of the distance to the bound */
-    uint32_t *need_rank;   /* per parcel: its place among all by what is needed first */
+    double heat;           /* at the start, as a share of the distance to the bound */
+    uint32_t *need_rank;   /* per parcel: its rank by what is needed first */
 } climber;
 
 /* ---- Moves ---- */
-
-static uint32_t place_of(const uint32_t *list, uint32_t n, uint32_t i)
-{
-    uint32_t at = 0;
-    while (at < n && list[at] != i)
-        at++;
-    return at;
-}
-
-static void take_out(uint32_t *list, uint32_t n, uint32_t i)
-{
-    uint32_t at = place_of(list, n, i);
-    memmove(&list[at], &list[at + 1], (n - at - 1) * sizeof *list);
-}
 
 static void put_in(uint32_t *list, uint32_t n, uint32_t at, uint32_t i)
 {
     memmove(&list[at + 1], &list[at], (n - at) * sizeof *list);
     list[at] = i;
+}
+
+static void take_out(uint32_t *list, uint32_t n, uint32_t i)
+{
+    uint32_t at = 0;
+    while (list[at] != i)
+        at++;
+    memmove(&list[at], &list[at + 1], (n - at - 1) * sizeof *list);
+}
+
+static void swap(uint32_t *a, uint32_t *b)
+{
+    uint32_t old = *a;
+    *a = *b;
+    *b = old;
 }
 
 static void stay(climber *c, uint32_t i)
@@ -56,7 +57,7 @@ static void stay(climber *c, uint32_t i)
     c->away[i] = false;
 }
 
-/* Leaves at its place in the order of section 4.1. */
+/* Inserts parcel i at its place in the order of section 4.1. */
 static void leave(climber *c, uint32_t i)
 {
     uint32_t at = 0, n = c->trial.n;
@@ -75,7 +76,7 @@ static uint32_t draw(climber *c, uint32_t n)
     return neap_random_below(&c->random, n);
 }
 
-/* A parcel near i, before or behind it. */
+/* A parcel near i, before or after it. */
 static uint32_t near(climber *c, uint32_t i)
 {
     uint32_t n = c->problem->n_parcels, reach = 1 + draw(c, 1 + (n < 24 ? n : 24));
@@ -87,12 +88,12 @@ static void shift(climber *c, uint32_t *list)
 {
     uint32_t n = c->trial.n, from = draw(c, n), i = list[from];
     uint32_t reach = 1 + draw(c, n < 8 ? n : 8);
-    memmove(&list[from], &list[from + 1], (n - from - 1) * sizeof *list);
+    take_out(list, n, i);
     uint32_t to = draw(c, 2) ? from + reach : from >= reach ? from - reach : 0;
     put_in(list, n - 1, to < n - 1 ? to : n - 1, i);
 }
 
-/* Changes the trial; false if the change drawn is none. */
+/* Changes the trial; false if the random change has no effect. */
 static bool change(climber *c)
 {
     uint32_t n = c->problem->n_parcels, kind = draw(c, 16), i = draw(c, n);
@@ -104,30 +105,24 @@ static bool change(climber *c)
         uint32_t j = kind < 7 ? near(c, i) : draw(c, n);
         if (c->away[i] == c->away[j])
             return false;
-        if (c->away[j]) {
-            uint32_t swap = i;
-            i = j;
-            j = swap;
-        }
+        if (c->away[j])
+            swap(&i, &j);
         stay(c, i);
         leave(c, j);
         return true;
     }
-    if (c->trial.n == 0)
+    if (c->trial.n < (kind < 14 ? 2u : 1u))
         return false;
     if (kind < 14) {
-        if (c->trial.n < 2)
-            return false;
         shift(c, kind < 11 ? c->trial.out : c->trial.in);
         return true;
     }
     i = c->trial.out[draw(c, c->trial.n)];
+    const parcel *x = &c->problem->parcels[i];
     if (kind == 14) {
-        const parcel *x = &c->problem->parcels[i];
         c->trial.insist[i].how = (offload_patience)((c->trial.insist[i].how + 1 + draw(c, 2)) % 3);
         c->trial.insist[i].from = draw(c, 2) ? 0 : x->left + 1 + draw(c, x->needed - x->left);
     } else {
-        const parcel *x = &c->problem->parcels[i];
         c->trial.hold[i] = c->trial.hold[i] ? 0 : x->made + 1 + draw(c, x->needed - x->made);
     }
     return true;
@@ -136,8 +131,7 @@ static bool change(climber *c)
 static void reset_trial(climber *c)
 {
     neap_offload_choice_copy(c->problem, &c->trial, &c->now);
-    if (c->problem->n_parcels > 0)
-        memset(c->away, 0, c->problem->n_parcels * sizeof *c->away);
+    memset(c->away, 0, c->problem->n_parcels * sizeof *c->away);
     for (uint32_t a = 0; a < c->now.n; a++)
         c->away[c->now.out[a]] = true;
 }
@@ -146,24 +140,12 @@ static void reset_trial(climber *c)
 
 enum { FEW = 11, BEST = 64 };
 
-typedef struct selection {
-    uint32_t mask;
-    int64_t ticks;
-} selection;
-
 static bool is_done(const climber *c)
 {
     return c->s->result.ticks <= c->s->bound;
 }
 
-static void swap(uint32_t *list, uint32_t a, uint32_t b)
-{
-    uint32_t i = list[a];
-    list[a] = list[b];
-    list[b] = i;
-}
-
-/* Keeps the change just made to the trial if it is faster. */
+/* Whether the trial is faster than *best, which it then becomes. */
 static bool try_change(climber *c, offload_result *best)
 {
     offload_result result = neap_offload_simulate(c->s->simulator, &c->trial);
@@ -208,8 +190,8 @@ static bool try_holds(climber *c, uint32_t i, offload_result *best)
     return better;
 }
 
-/* Exchanges any two in either order, lets a copy in be waited for or a copy out be held back, as
- * long as that helps. */
+/* Exchanges any two parcels in either order, makes ops wait for a copy in, or holds back a copy
+ * out, as long as that helps. */
 static void descend(climber *c, offload_result *best)
 {
     uint32_t n = c->trial.n;
@@ -219,11 +201,11 @@ static void descend(climber *c, offload_result *best)
             for (uint32_t b = 0; b < a; b++)
                 for (int way = 0; way < 2; way++) {
                     uint32_t *list = way ? c->trial.in : c->trial.out;
-                    swap(list, a, b);
+                    swap(&list[a], &list[b]);
                     if (try_change(c, best))
                         better = true;
                     else
-                        swap(list, a, b);
+                        swap(&list[a], &list[b]);
                 }
             better |= try_insistence(c, c->trial.out[a], best);
             better |= try_holds(c, c->trial.out[a], best);
@@ -232,7 +214,8 @@ static void descend(climber *c, offload_result *best)
     }
 }
 
-static void select_mask(climber *c, uint32_t mask)
+/* The selection of the bits of `mask`, in the paper's order. */
+static offload_result try_mask(climber *c, uint32_t mask)
 {
     for (uint32_t i = 0; i < c->problem->n_parcels; i++) {
         c->away[i] = mask >> i & 1;
@@ -240,28 +223,24 @@ static void select_mask(climber *c, uint32_t mask)
         c->trial.hold[i] = 0;
     }
     neap_offload_order(c->s->simulator, c->away, &c->trial);
+    return neap_offload_simulate(c->s->simulator, &c->trial);
 }
 
 /* All selections in the paper's order, then the orders of the best of them. */
 static void try_all(climber *c)
 {
-    selection best[BEST + 1];
-    uint32_t n_best = 0;
+    ranked fitting[1 << FEW]; /* by time */
+    uint32_t n = 0;
     for (uint32_t mask = 1; mask < 1u << c->problem->n_parcels && !is_done(c); mask++) {
-        select_mask(c, mask);
-        offload_result result = neap_offload_simulate(c->s->simulator, &c->trial);
+        offload_result result = try_mask(c, mask);
         neap_offload_search_offer(c->s, &c->trial, result);
-        if (!result.fits)
-            continue;
-        uint32_t at = n_best;
-        for (; at > 0 && best[at - 1].ticks > result.ticks; at--)
-            best[at] = best[at - 1];
-        best[at] = (selection){mask, result.ticks};
-        n_best += n_best < BEST;
+        if (result.fits)
+            fitting[n++] = (ranked){(double)result.ticks, mask};
     }
-    for (uint32_t i = 0; i < n_best && !is_done(c); i++) {
-        select_mask(c, best[i].mask);
-        offload_result result = neap_offload_simulate(c->s->simulator, &c->trial);
+    if (n > 0)
+        qsort(fitting, n, sizeof *fitting, neap_ranked_up);
+    for (uint32_t i = 0; i < n && i < BEST && !is_done(c); i++) {
+        offload_result result = try_mask(c, fitting[i].item);
         descend(c, &result);
     }
 }
@@ -272,7 +251,7 @@ static void climb(climber *c, uint64_t candidates)
 {
     offload_search *s = c->s;
     const planner *p = c->problem->planner;
-    for (uint64_t step = 0; step < candidates && s->result.ticks > s->bound; step++) {
+    for (uint64_t step = 0; step < candidates && !is_done(c); step++) {
         reset_trial(c);
         bool changed = change(c);
         if (draw(c, 4) == 0)
@@ -304,17 +283,8 @@ static void climb(climber *c, uint64_t candidates)
     }
 }
 
-/* Fewer candidates than this are no use to a start. */
+/* Candidates that a start needs to be of use. */
 enum { LEAST_RUN = 1500 };
-
-/* Begins with a choice of this search or another method's, which says nothing of holds. */
-static void start_from(climber *c, const offload_choice *from)
-{
-    neap_offload_choice_copy(c->problem, &c->now, from);
-    c->result = neap_offload_prune(c->s->simulator, &c->now);
-    if (!c->result.fits) /* it did with copies in at fixed ops: anything is better */
-        c->result.ticks = INT64_MAX / 4;
-}
 
 neap_status neap_offload_improve(offload_search *s, const offload_start *starts, uint32_t n_starts,
                                  uint64_t candidates, neap_diag *diag)
@@ -323,9 +293,8 @@ neap_status neap_offload_improve(offload_search *s, const offload_start *starts,
     uint32_t n = problem->n_parcels;
     if (!s->result.fits || n == 0)
         return NEAP_OK;
-    climber c = {
-        .s = s, .problem = problem, .random = problem->planner->request->seed, .result = s->result};
-    c.now.strict = c.trial.strict = true; /* what would stay anyway is not worth a candidate */
+    climber c = {.s = s, .problem = problem, .random = problem->planner->request->seed};
+    c.now.strict = c.trial.strict = true; /* skip candidates with parcels that would stay */
     NEAP_TRY(neap_offload_choice_take(&s->problem, &c.now, diag));
     NEAP_TRY(neap_offload_choice_take(&s->problem, &c.trial, diag));
     if (!NEAP_TAKE(&s->problem.arena, n, c.away) || !NEAP_TAKE(&s->problem.arena, n, c.need_rank))
@@ -336,14 +305,17 @@ neap_status neap_offload_improve(offload_search *s, const offload_start *starts,
         c.need_rank[c.trial.in[rank]] = rank;
     if (n <= FEW)
         try_all(&c);
-    /* From each start, then from the best of all: it is warm again, so the search goes elsewhere.
-       Small problems have room for more and warmer runs. */
+    /* From each start, then from the best of all, heated again to explore elsewhere. Small problems
+       have time for more and hotter runs. */
     uint32_t again = n <= FEW ? 8 : 1;
     if (n_starts > candidates / LEAST_RUN)
         n_starts = (uint32_t)(candidates / LEAST_RUN);
     c.heat = n <= FEW ? 0.3 : 0.03;
     for (uint32_t i = 0; i < n_starts + again && !s->stopped; i++) {
-        start_from(&c, i < n_starts ? &starts[i].choice : &s->best);
+        neap_offload_choice_copy(problem, &c.now, i < n_starts ? &starts[i].choice : &s->best);
+        c.result = neap_offload_prune(s->simulator, &c.now);
+        if (!c.result.fits) /* it did with copies in at fixed ops: anything is better */
+            c.result.ticks = INT64_MAX / 4;
         climb(&c, candidates / (n_starts + again));
     }
     return NEAP_OK;

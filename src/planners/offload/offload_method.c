@@ -10,40 +10,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-static neap_status sort_by_size(offload_search *s, neap_diag *diag)
-{
-    uint32_t n = s->problem.n_units;
-    if (!NEAP_TAKE(&s->problem.arena, n, s->by_size))
-        return neap_fail_no_memory(diag);
-    for (uint32_t u = 0; u < n; u++)
-        s->by_size[u] = (ranked){(double)s->problem.unit_bytes[u], u};
-    if (n > 0)
-        qsort(s->by_size, n, sizeof *s->by_size, neap_ranked_down);
-    return NEAP_OK;
-}
-
 neap_status neap_offload_search_begin(const planner *p, offload_grain grain, offload_search *s,
                                       neap_diag *diag)
 {
     *s = (offload_search){0};
     NEAP_TRY(neap_offload_problem_build(p, grain, &s->problem, diag));
     neap_arena *arena = &s->problem.arena;
+    uint32_t n_units = s->problem.n_units;
     int64_t paper = neap_offload_lower_bound(&s->problem);
     int64_t fluid = neap_offload_fractional_bound(&s->problem);
     s->bound = paper > fluid ? paper : fluid;
-    neap_status status = neap_offload_choice_take(&s->problem, &s->best, diag);
-    if (status == NEAP_OK && (!NEAP_TAKE(arena, s->problem.n_parcels, s->away) ||
-                              !NEAP_TAKE(arena, (size_t)s->problem.n_ops + 1, s->absent)))
-        status = neap_fail_no_memory(diag);
+    bool taken = NEAP_TAKE(arena, s->problem.n_parcels, s->away) &&
+                 NEAP_TAKE(arena, (size_t)s->problem.n_ops + 1, s->absent) &&
+                 NEAP_TAKE(arena, n_units, s->by_size);
+    neap_status status =
+        taken ? neap_offload_choice_take(&s->problem, &s->best, diag) : neap_fail_no_memory(diag);
     if (status == NEAP_OK)
         status = neap_offload_simulator_create(&s->problem, &s->simulator, diag);
-    if (status == NEAP_OK)
-        status = sort_by_size(s, diag);
-    if (status == NEAP_OK && s->problem.peak <= s->problem.budget)
-        neap_offload_search_try(s); /* nothing needs to leave */
-    if (status != NEAP_OK)
+    if (status != NEAP_OK) {
         neap_offload_search_end(s);
-    return status;
+        return status;
+    }
+    for (uint32_t u = 0; u < n_units; u++)
+        s->by_size[u] = (ranked){(double)s->problem.units[u].bytes, u};
+    if (n_units > 0)
+        qsort(s->by_size, n_units, sizeof *s->by_size, neap_ranked_down);
+    if (s->problem.peak <= s->problem.budget)
+        neap_offload_search_try(s); /* nothing needs to leave */
+    return NEAP_OK;
 }
 
 void neap_offload_search_end(offload_search *s)
@@ -60,7 +54,7 @@ bool neap_offload_search_needed(const offload_search *s)
 
 void neap_offload_set_unit(offload_search *s, uint32_t unit, bool away)
 {
-    for (uint32_t i = s->problem.unit_first[unit]; i < s->problem.unit_first[unit + 1]; i++)
+    for (uint32_t i = s->problem.units[unit].first; i < s->problem.units[unit + 1].first; i++)
         s->away[i] = away;
 }
 
@@ -85,9 +79,7 @@ void neap_offload_search_offer(offload_search *s, const offload_choice *choice,
                                offload_result result)
 {
     s->n_tried++;
-    if (s->never_waits && result.memory_waits > 0)
-        return;
-    if (!is_better(&result, &s->result))
+    if ((s->never_waits && result.memory_waits > 0) || !is_better(&result, &s->result))
         return;
     s->result = result;
     s->best.fetch_at = choice->fetch_at;
@@ -102,18 +94,17 @@ offload_result neap_offload_search_try(offload_search *s)
     return result;
 }
 
-/* ---- As little as will do ---- */
+/* ---- The smallest selection ---- */
 
-/* Adds the unit's bytes to what is spare at the ops that it is away for; false where a sum is
- * negative. */
-static bool add_spare(const offload_problem *problem, uint32_t unit, int64_t sign, int64_t *spare)
+bool neap_offload_add_unit(const offload_problem *problem, uint32_t unit, int64_t sign,
+                           int64_t *bytes)
 {
     bool enough = true;
-    for (uint32_t i = problem->unit_first[unit]; i < problem->unit_first[unit + 1]; i++) {
+    for (uint32_t i = problem->units[unit].first; i < problem->units[unit + 1].first; i++) {
         const parcel *x = &problem->parcels[i];
         for (uint32_t k = x->left + 1; k < x->needed; k++) {
-            spare[k] += sign * x->bytes;
-            enough &= spare[k] >= 0;
+            bytes[k] += sign * x->bytes;
+            enough &= bytes[k] >= 0;
         }
     }
     return enough;
@@ -128,21 +119,21 @@ bool neap_offload_cover(offload_search *s, int64_t budget)
         spare[k] = budget - problem->need[k];
     for (uint32_t u = 0; u < problem->n_units; u++) {
         neap_offload_set_unit(s, u, true);
-        add_spare(problem, u, 1, spare);
+        neap_offload_add_unit(problem, u, 1, spare);
     }
     for (uint32_t k = 0; k < problem->n_ops; k++)
         enough &= spare[k] >= 0;
     for (uint32_t r = 0; r < problem->n_units && enough; r++) {
         uint32_t unit = s->by_size[r].item;
-        if (add_spare(problem, unit, -1, spare))
+        if (neap_offload_add_unit(problem, unit, -1, spare))
             neap_offload_set_unit(s, unit, false);
         else
-            add_spare(problem, unit, 1, spare);
+            neap_offload_add_unit(problem, unit, 1, spare);
     }
     return enough;
 }
 
-/* ---- Why there is none ---- */
+/* ---- Why there is no plan ---- */
 
 static int64_t bytes_away(const offload_search *s)
 {
@@ -152,21 +143,14 @@ static int64_t bytes_away(const offload_search *s)
     return bytes;
 }
 
-static bool host_is_enough(offload_search *s, int64_t budget)
-{
-    return neap_offload_cover(s, budget) && bytes_away(s) <= s->problem.link.host_memory;
-}
-
 /* The least budget for which a selection is found that the host can hold, by bisection. */
 static int64_t least_for_host(offload_search *s)
 {
     int64_t low = s->problem.floor - 1, high = s->problem.peak;
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
-        if (host_is_enough(s, middle))
-            high = middle;
-        else
-            low = middle;
+        bool enough = neap_offload_cover(s, middle) && bytes_away(s) <= s->problem.link.host_memory;
+        *(enough ? &high : &low) = middle;
     }
     return high;
 }
@@ -197,11 +181,11 @@ neap_status neap_offload_search_finish(offload_search *s, draft *d, neap_diag *d
 {
     const offload_problem *problem = &s->problem;
     const planner *p = problem->planner;
+    double paper = neap_graph_seconds(p->graph, neap_offload_lower_bound(problem));
     d->stopped = s->stopped;
     d->scope = NEAP_SCOPE_ONCE;
-    double paper = neap_graph_seconds(p->graph, neap_offload_lower_bound(problem));
     d->bound_ticks = s->bound;
-    /* Where the host's memory is short, a method's own selection may be too much for it. */
+    /* A method's own selection may be too large for the host. */
     if (!s->result.fits && neap_offload_search_needed(s) && problem->link.host_memory > 0 &&
         neap_offload_cover(s, problem->budget))
         neap_offload_search_try(s);

@@ -5,13 +5,12 @@
 
 #include <neap/chain.h>
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- The natural order ---- */
 
-/* need[k] without the op's workspace, which depends on the variant. */
+/* Sets `before`, and `need` without the op's workspace, which depends on the variant. */
 static neap_status trace_natural(offload_problem *problem, neap_diag *diag)
 {
     const planner *p = problem->planner;
@@ -54,7 +53,7 @@ static uint32_t find_turn(const offload_problem *problem)
 /* ---- Parcels ---- */
 
 typedef struct span {
-    uint32_t left, needed; /* of a storage; NEAP_NONE: none */
+    uint32_t left, needed; /* as in parcel; NEAP_NONE: no such op */
 } span;
 
 static void touch(const offload_problem *problem, span *spans, uint32_t value, uint32_t op)
@@ -66,7 +65,8 @@ static void touch(const offload_problem *problem, span *spans, uint32_t value, u
         s->needed = op;
 }
 
-static bool is_read_behind(const offload_problem *problem, uint32_t value)
+/* Whether an op after the turn reads the value. */
+static bool is_read_later(const offload_problem *problem, uint32_t value)
 {
     uint32_t count;
     const uint32_t *readers = neap_graph_readers(problem->graph, value, &count);
@@ -102,9 +102,8 @@ static bool is_free_view(const offload_problem *problem, uint32_t id, const uint
 }
 
 /*
- * Whether all values that are read behind the turn can be had from `carried` alone. Fills in what
- * has to run again; `have` and `ops` have room for as many entries as the storage has values, and
- * ops that make several at once count once.
+ * Whether all values that are read after the turn can be recomputed from `carried` alone. Sets
+ * `ops` to the ops that have to run again. `have` and `ops` have room for the storage's values.
  */
 static bool can_carry(const offload_problem *problem, const storage_values *on, uint32_t carried,
                       uint32_t *have, uint32_t *ops, uint32_t *n_ops)
@@ -126,65 +125,46 @@ static bool can_carry(const offload_problem *problem, const storage_values *on, 
             have[n_have++] = op->outputs[o];
     }
     for (uint32_t i = 0; i < on->count; i++)
-        if (is_read_behind(problem, on->values[i]) && !contains(have, n_have, on->values[i]))
+        if (is_read_later(problem, on->values[i]) && !contains(have, n_have, on->values[i]))
             return false;
     return true;
 }
 
-/* Drops ops that make nothing that is read behind the turn or by an op that stays. */
+/* Drops ops whose outputs are not read after the turn or by an op that remains. */
 static uint32_t drop_unused(const offload_problem *problem, uint32_t *ops, uint32_t n_ops)
 {
-    uint32_t end = n_ops;
     for (uint32_t i = n_ops; i-- > 0;) {
         const neap_op *op = neap_graph_op(problem->graph, ops[i]);
         bool used = false;
         for (uint32_t o = 0; o < op->n_outputs && !used; o++) {
-            used = is_read_behind(problem, op->outputs[o]);
-            for (uint32_t later = i + 1; later < end && !used; later++) {
+            used = is_read_later(problem, op->outputs[o]);
+            for (uint32_t later = i + 1; later < n_ops && !used; later++) {
                 const neap_op *reader = neap_graph_op(problem->graph, ops[later]);
                 used = contains(reader->inputs, reader->n_inputs, op->outputs[o]);
             }
         }
-        if (used)
-            continue;
-        for (uint32_t later = i + 1; later < end; later++)
-            ops[later - 1] = ops[later];
-        end--;
+        if (!used)
+            memmove(&ops[i], &ops[i + 1], (--n_ops - i) * sizeof *ops);
     }
-    return end;
-}
-
-static neap_status set_kept(offload_problem *problem, const storage_values *on, parcel *x,
-                            neap_diag *diag)
-{
-    uint32_t *kept;
-    if (!NEAP_TAKE(&problem->arena, on->count, kept))
-        return neap_fail_no_memory(diag);
-    x->value_read = is_read_behind(problem, x->value);
-    x->kept = kept;
-    kept[x->n_kept++] = x->value;
-    for (uint32_t i = 0; i < on->count; i++)
-        if (on->values[i] != x->value && is_read_behind(problem, on->values[i]))
-            kept[x->n_kept++] = on->values[i];
-    return NEAP_OK;
+    return n_ops;
 }
 
 /* Makes a parcel of the storage, if it can travel as one value. */
 static neap_status add_parcel(offload_problem *problem, uint32_t storage, const span *s,
                               const storage_values *on, neap_diag *diag)
 {
-    uint32_t *have, *ops, n_ops = 0, carried = NEAP_NONE, n_read = 0, only = NEAP_NONE;
+    uint32_t *have, *ops, n_ops = 0, carried = NEAP_NONE, n_read = 0;
     for (uint32_t i = 0; i < on->count; i++)
-        if (is_read_behind(problem, on->values[i])) {
-            only = on->values[i];
+        if (is_read_later(problem, on->values[i])) {
+            carried = on->values[i];
             n_read++;
         }
     if (n_read == 0)
         return NEAP_OK;
     if (!NEAP_TAKE(&problem->arena, on->count, have) || !NEAP_TAKE(&problem->arena, on->count, ops))
         return neap_fail_no_memory(diag);
-    if (n_read == 1)
-        carried = only;
+    if (n_read > 1)
+        carried = NEAP_NONE;
     for (uint32_t i = 0; i < on->count && carried == NEAP_NONE; i++)
         if (can_carry(problem, on, on->values[i], have, ops, &n_ops))
             carried = on->values[i];
@@ -197,16 +177,22 @@ static neap_status add_parcel(offload_problem *problem, uint32_t storage, const 
                   .made = neap_graph_value(problem->graph, carried)->producer,
                   .left = s->left,
                   .needed = s->needed,
+                  .kept = have,
                   .n_rebuilt = drop_unused(problem, ops, n_ops),
-                  .rebuilt = ops};
+                  .rebuilt = ops,
+                  .value_read = is_read_later(problem, carried)};
     x->out_ticks = neap_link_ticks(&problem->link, problem->graph, true, x->bytes);
     x->in_ticks = neap_link_ticks(&problem->link, problem->graph, false, x->bytes);
     int64_t most = INT64_MAX / 4 - problem->total_ticks - problem->transfer_ticks;
     if (x->out_ticks > most / 2 || x->in_ticks > most / 2)
-        return NEAP_OK; /* the link is as good as none: with all transfers time would overflow */
+        return NEAP_OK; /* the link is too slow to be of use: the sum of times would overflow */
     problem->transfer_ticks += x->out_ticks + x->in_ticks;
     problem->n_parcels++;
-    return set_kept(problem, on, x, diag);
+    have[x->n_kept++] = carried;
+    for (uint32_t i = 0; i < on->count; i++)
+        if (on->values[i] != carried && is_read_later(problem, on->values[i]))
+            have[x->n_kept++] = on->values[i];
+    return NEAP_OK;
 }
 
 static int compare_parcels(const void *a, const void *b)
@@ -219,21 +205,39 @@ static int compare_parcels(const void *a, const void *b)
     return x->storage < y->storage ? -1 : x->storage > y->storage;
 }
 
+/* Sorts the parcels and fills in what is known per value and per op. */
+static void index_parcels(offload_problem *problem)
+{
+    uint32_t n_values = neap_graph_value_count(problem->graph);
+    if (problem->n_parcels > 0)
+        qsort(problem->parcels, problem->n_parcels, sizeof *problem->parcels, compare_parcels);
+    for (uint32_t v = 0; v < n_values; v++)
+        problem->parcel_of[v] = NEAP_NONE;
+    for (uint32_t i = 0; i < problem->n_parcels; i++) {
+        const parcel *x = &problem->parcels[i];
+        problem->parcel_of[x->storage] = i;
+        problem->total_bytes += x->bytes;
+        problem->made_bytes[x->made] += x->bytes;
+        problem->needed_bytes[x->needed] += x->bytes;
+    }
+    for (uint32_t v = 0; v < n_values; v++)
+        problem->parcel_of[v] = problem->parcel_of[neap_graph_value(problem->graph, v)->storage];
+}
+
 static neap_status find_parcels(offload_problem *problem, neap_diag *diag)
 {
     const neap_graph *graph = problem->graph;
-    uint32_t n_values = neap_graph_value_count(graph), *first, *next, *values;
+    uint32_t n_values = neap_graph_value_count(graph), *first, *values;
     span *spans;
     bool *stays;
     neap_arena *arena = &problem->arena;
     if (!NEAP_TAKE(arena, n_values, spans) || !NEAP_TAKE(arena, (size_t)n_values + 1, first) ||
-        !NEAP_TAKE(arena, n_values, next) || !NEAP_TAKE(arena, n_values, values) ||
-        !NEAP_TAKE(arena, n_values, stays) || !NEAP_TAKE(arena, n_values, problem->parcels) ||
+        !NEAP_TAKE(arena, n_values, values) || !NEAP_TAKE(arena, n_values, stays) ||
+        !NEAP_TAKE(arena, n_values, problem->parcels) ||
         !NEAP_TAKE(arena, n_values, problem->parcel_of))
         return neap_fail_no_memory(diag);
     for (uint32_t v = 0; v < n_values; v++) {
         spans[v] = (span){NEAP_NONE, NEAP_NONE};
-        problem->parcel_of[v] = NEAP_NONE;
         if (neap_graph_is_output(graph, v))
             stays[neap_graph_value(graph, v)->storage] = true;
     }
@@ -243,18 +247,15 @@ static neap_status find_parcels(offload_problem *problem, neap_diag *diag)
             touch(problem, spans, op->inputs[i], k);
         for (uint32_t i = 0; i < op->n_outputs; i++) {
             touch(problem, spans, op->outputs[i], k);
-            if (k < problem->turn)
-                first[neap_graph_value(graph, op->outputs[i])->storage + 1]++;
+            first[neap_graph_value(graph, op->outputs[i])->storage] += k < problem->turn;
         }
     }
-    for (uint32_t v = 0; v < n_values; v++) {
+    for (uint32_t v = 0; v < n_values; v++)
         first[v + 1] += first[v];
-        next[v] = first[v];
-    }
-    for (uint32_t k = 0; k < problem->turn; k++) {
+    for (uint32_t k = problem->turn; k-- > 0;) { /* first[s] comes down to where s begins */
         const neap_op *op = neap_graph_op(graph, k);
-        for (uint32_t i = 0; i < op->n_outputs; i++)
-            values[next[neap_graph_value(graph, op->outputs[i])->storage]++] = op->outputs[i];
+        for (uint32_t i = op->n_outputs; i-- > 0;)
+            values[--first[neap_graph_value(graph, op->outputs[i])->storage]] = op->outputs[i];
     }
     for (uint32_t s = 0; s < n_values; s++) {
         const neap_value *value = neap_graph_value(graph, s);
@@ -264,16 +265,7 @@ static neap_status find_parcels(offload_problem *problem, neap_diag *diag)
         if (travels)
             NEAP_TRY(add_parcel(problem, s, &spans[s], &on, diag));
     }
-    if (problem->n_parcels > 0)
-        qsort(problem->parcels, problem->n_parcels, sizeof *problem->parcels, compare_parcels);
-    for (uint32_t i = 0; i < problem->n_parcels; i++) {
-        problem->parcel_of[problem->parcels[i].storage] = i;
-        problem->total_bytes += problem->parcels[i].bytes;
-        problem->made_bytes[problem->parcels[i].made] += problem->parcels[i].bytes;
-        problem->needed_bytes[problem->parcels[i].needed] += problem->parcels[i].bytes;
-    }
-    for (uint32_t v = 0; v < n_values; v++)
-        problem->parcel_of[v] = problem->parcel_of[neap_graph_value(graph, v)->storage];
+    index_parcels(problem);
     return NEAP_OK;
 }
 
@@ -292,7 +284,7 @@ void neap_offload_sum_away(const offload_problem *problem, const bool *away, int
         absent[k] = sum += absent[k];
 }
 
-static neap_status settle_memory(offload_problem *problem, neap_diag *diag)
+static neap_status set_memory(offload_problem *problem, neap_diag *diag)
 {
     int64_t *absent;
     if (!NEAP_TAKE(&problem->arena, (size_t)problem->n_ops + 1, absent))
@@ -325,40 +317,29 @@ static neap_status settle_memory(offload_problem *problem, neap_diag *diag)
 
 /* ---- Units ---- */
 
-static neap_status group_by_stage(offload_problem *problem, neap_diag *diag)
-{
-    neap_chain chain;
-    NEAP_TRY(neap_chain_build(problem->planner->allocator, problem->graph, &chain, diag));
-    uint32_t stage = 0, last = NEAP_NONE;
-    problem->n_units = 0;
-    for (uint32_t i = 0; i < problem->n_parcels; i++) {
-        while (stage + 1 < chain.n_stages && problem->parcels[i].left >= chain.stages[stage].end_op)
-            stage++;
-        if (stage != last)
-            problem->unit_first[problem->n_units++] = i;
-        last = stage;
-    }
-    problem->unit_first[problem->n_units] = problem->n_parcels;
-    neap_chain_clear(&chain);
-    return NEAP_OK;
-}
-
 static neap_status make_units(offload_problem *problem, offload_grain grain, neap_diag *diag)
 {
-    size_t n = problem->n_parcels;
-    if (!NEAP_TAKE(&problem->arena, n + 1, problem->unit_first) ||
-        !NEAP_TAKE(&problem->arena, n, problem->unit_bytes))
+    neap_chain chain = {0};
+    uint32_t n = problem->n_parcels, stage = 0, last = NEAP_NONE;
+    if (!NEAP_TAKE(&problem->arena, (size_t)n + 1, problem->units))
         return neap_fail_no_memory(diag);
-    problem->n_units = problem->n_parcels;
-    for (uint32_t i = 0; i <= problem->n_parcels; i++)
-        problem->unit_first[i] = i;
     if (grain == OFFLOAD_STAGES)
-        NEAP_TRY(group_by_stage(problem, diag));
-    for (uint32_t u = 0; u < problem->n_units; u++)
-        for (uint32_t i = problem->unit_first[u]; i < problem->unit_first[u + 1]; i++) {
-            problem->parcels[i].unit = u;
-            problem->unit_bytes[u] += problem->parcels[i].bytes;
-        }
+        NEAP_TRY(neap_chain_build(problem->planner->allocator, problem->graph, &chain, diag));
+    for (uint32_t i = 0; i < n; i++) {
+        const parcel *x = &problem->parcels[i];
+        while (stage + 1 < chain.n_stages && x->left >= chain.stages[stage].end_op)
+            stage++;
+        if (grain == OFFLOAD_STORAGES || stage != last)
+            problem->units[problem->n_units++] = (offload_unit){.first = i, .needed = x->needed};
+        last = stage;
+        offload_unit *unit = &problem->units[problem->n_units - 1];
+        unit->left = x->left; /* parcels are sorted by it */
+        unit->needed = x->needed < unit->needed ? x->needed : unit->needed;
+        unit->bytes += x->bytes;
+        unit->transfer_ticks += x->out_ticks + x->in_ticks;
+    }
+    problem->units[problem->n_units].first = n;
+    neap_chain_clear(&chain);
     return NEAP_OK;
 }
 
@@ -369,7 +350,7 @@ static neap_status build(offload_problem *problem, offload_grain grain, neap_dia
     if (!NEAP_TAKE(arena, n, problem->need) || !NEAP_TAKE(arena, n, problem->before) ||
         !NEAP_TAKE(arena, n, problem->least_need) || !NEAP_TAKE(arena, n, problem->made_bytes) ||
         !NEAP_TAKE(arena, n, problem->needed_bytes) || !NEAP_TAKE(arena, n, problem->ticks) ||
-        !NEAP_TAKE(arena, n, problem->variants))
+        !NEAP_TAKE(arena, n, problem->variants) || !NEAP_TAKE(arena, n, problem->excess))
         return neap_fail_no_memory(diag);
     NEAP_TRY(trace_natural(problem, diag));
     problem->turn = find_turn(problem);
@@ -377,7 +358,7 @@ static neap_status build(offload_problem *problem, offload_grain grain, neap_dia
         problem->variants[k] =
             neap_planner_choose_variant(neap_graph_op(problem->graph, k), INT64_MAX);
     NEAP_TRY(find_parcels(problem, diag));
-    NEAP_TRY(settle_memory(problem, diag));
+    NEAP_TRY(set_memory(problem, diag));
     return make_units(problem, grain, diag);
 }
 
@@ -402,22 +383,4 @@ void neap_offload_problem_clear(offload_problem *problem)
     neap_plan_destroy(problem->natural);
     problem->natural = NULL;
     neap_arena_clear(&problem->arena);
-}
-
-/* ---- Bounds ---- */
-
-int64_t neap_offload_lower_bound(const offload_problem *problem)
-{
-    int64_t away = problem->least_peak - problem->budget;
-    if (away <= 0 || problem->n_parcels == 0)
-        return problem->total_ticks;
-    /* Each parcel's transfers are rounded to a tick: the sum may be short of this by half a tick
-       each. */
-    double per_second = (double)neap_graph_ticks_per_second(problem->graph);
-    double out = (double)away / problem->link.out_bandwidth * per_second;
-    double in = (double)away / problem->link.in_bandwidth * per_second;
-    double both = problem->link.duplex ? (out > in ? out : in) : out + in;
-    double ticks = floor(both * (1 - 1e-12) - (double)problem->n_parcels);
-    return ticks > (double)problem->total_ticks && ticks < 9e18 ? (int64_t)ticks
-                                                                : problem->total_ticks;
 }

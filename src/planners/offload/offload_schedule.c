@@ -1,10 +1,10 @@
 /*
  * The simulator: one pass over the ops, with the transfers that happen before each.
  *
- * Copies out run first in, first out, so those in flight end in order: a list of the parcels that
- * are copied but not released tells what an op may wait for. For copies in, a profile of the bytes
- * per op, all chosen parcels away and those fetched back, tells from which op on the next one fits
- * (found once, from its use backwards: the profile changes only by copies in before it).
+ * Copies out run first in, first out, so those in flight end in order: an op may wait for the
+ * parcels in the list of those copied but not released. For copies in, a profile of the bytes per
+ * op, with all chosen parcels away and those fetched back, gives the op from which the next one
+ * fits (found once, from its use backwards: only earlier copies in change the profile).
  */
 #include "planners/offload/offload_schedule.h"
 
@@ -25,19 +25,18 @@ typedef struct move {
 
 struct offload_simulator {
     const offload_problem *problem;
-    neap_arena arena;
     byte_profile profile;
     uint8_t *place;      /* per parcel */
     bool *dropped;       /* per parcel: its copy would not end before it is needed */
-    uint32_t *made;      /* per parcel: the problem's, close together */
     int64_t *copy_end;   /* per parcel: of its copy out */
     uint32_t *gone_at;   /* per parcel: the op before which it was released */
-    uint32_t *next;      /* per parcel: the one copied out after it, of those not released, */
+    uint32_t *next;      /* per parcel not yet released: the one copied out after it, */
     uint32_t *previous;  /* and the one before it */
     uint32_t *due;       /* parcels by ascending `needed`; of equals the later in order first */
     uint32_t *due_first; /* per op, and one more: of due */
-    uint32_t *out, *in;  /* a choice to fill in */
-    move *moves;         /* of the last run, if recorded */
+    uint32_t *out, *in;  /* for neap_offload_simulate_ordered */
+    bool record;         /* the moves of a run */
+    move *moves;
     size_t n_moves;
 };
 
@@ -70,56 +69,37 @@ static void sort_by_need(offload_simulator *sim)
     const offload_problem *problem = sim->problem;
     uint32_t *first = sim->due_first;
     for (uint32_t i = 0; i < problem->n_parcels; i++)
-        first[problem->parcels[i].needed + 1]++;
+        first[problem->parcels[i].needed]++;
     for (uint32_t k = 0; k < problem->n_ops; k++)
         first[k + 1] += first[k];
     for (uint32_t i = 0; i < problem->n_parcels; i++)
-        sim->due[--first[problem->parcels[i].needed + 1]] = i;
-    /* Filled from behind, first[k + 1] has come down to where k begins. */
-    for (uint32_t k = 0; k < problem->n_ops; k++)
-        first[k] = first[k + 1];
-    first[problem->n_ops] = problem->n_parcels;
+        sim->due[--first[problem->parcels[i].needed]] = i;
 }
 
-neap_status neap_offload_simulator_create(const offload_problem *problem,
-                                          offload_simulator **simulator, neap_diag *diag)
+neap_status neap_offload_simulator_create(offload_problem *problem, offload_simulator **simulator,
+                                          neap_diag *diag)
 {
-    neap_allocator *allocator = problem->planner->allocator;
     size_t n = problem->n_parcels, n_ops = problem->n_ops;
-    neap_status status = NEAP_NEW(allocator, 1, simulator, diag);
-    if (status != NEAP_OK)
-        return status;
-    offload_simulator *sim = *simulator;
+    neap_arena *arena = &problem->arena;
+    offload_simulator *sim;
+    if (!NEAP_TAKE(arena, 1, sim) || !NEAP_TAKE(arena, n, sim->place) ||
+        !NEAP_TAKE(arena, n, sim->dropped) || !NEAP_TAKE(arena, n, sim->copy_end) ||
+        !NEAP_TAKE(arena, n, sim->gone_at) || !NEAP_TAKE(arena, n, sim->next) ||
+        !NEAP_TAKE(arena, n, sim->previous) || !NEAP_TAKE(arena, n, sim->due) ||
+        !NEAP_TAKE(arena, n_ops + 1, sim->due_first) || !NEAP_TAKE(arena, n, sim->out) ||
+        !NEAP_TAKE(arena, n, sim->in) || !NEAP_TAKE(arena, 3 * n, sim->moves))
+        return neap_fail_no_memory(diag);
     sim->problem = problem;
-    neap_arena_init(&sim->arena, allocator);
-    neap_arena *arena = &sim->arena;
-    bool taken = NEAP_TAKE(arena, n, sim->place) && NEAP_TAKE(arena, n, sim->dropped) &&
-                 NEAP_TAKE(arena, n, sim->made) && NEAP_TAKE(arena, n, sim->copy_end) &&
-                 NEAP_TAKE(arena, n, sim->gone_at) && NEAP_TAKE(arena, n, sim->next) &&
-                 NEAP_TAKE(arena, n, sim->previous) && NEAP_TAKE(arena, n, sim->due) &&
-                 NEAP_TAKE(arena, n_ops + 2, sim->due_first) && NEAP_TAKE(arena, n, sim->out) &&
-                 NEAP_TAKE(arena, n, sim->in) && NEAP_TAKE(arena, 3 * n, sim->moves);
-    status = taken ? neap_byte_profile_resize(&sim->profile, allocator, problem->n_ops + 1, diag)
-                   : neap_fail_no_memory(diag);
-    if (status == NEAP_OK) {
-        sort_by_need(sim);
-        for (uint32_t i = 0; i < problem->n_parcels; i++)
-            sim->made[i] = problem->parcels[i].made;
-    } else {
-        neap_offload_simulator_destroy(sim);
-        *simulator = NULL;
-    }
-    return status;
+    sort_by_need(sim);
+    *simulator = sim;
+    return neap_byte_profile_resize(&sim->profile, problem->planner->allocator, problem->n_ops + 1,
+                                    diag);
 }
 
 void neap_offload_simulator_destroy(offload_simulator *simulator)
 {
-    if (!simulator)
-        return;
-    neap_allocator *allocator = simulator->problem->planner->allocator;
-    neap_byte_profile_clear(&simulator->profile, allocator);
-    neap_arena_clear(&simulator->arena);
-    NEAP_DELETE(allocator, 1, simulator);
+    if (simulator)
+        neap_byte_profile_clear(&simulator->profile, simulator->problem->planner->allocator);
 }
 
 /* ---- One run ---- */
@@ -127,30 +107,38 @@ void neap_offload_simulator_destroy(offload_simulator *simulator)
 typedef struct run {
     offload_simulator *sim;
     const offload_choice *choice;
-    bool record;
-    bool roomy; /* the budget is enough for all at once: no need of a profile */
+    bool roomy; /* everything fits the budget at once: no profile is needed */
     int64_t clock;
-    int64_t out_free, in_free; /* when the engines are; the same where there is one */
+    int64_t engines[2];          /* the times from which they are free */
+    int64_t *out_free, *in_free; /* of the engines; the same if there is only one */
     int64_t memory_waits;
     int64_t away_bytes;   /* of parcels that are AWAY */
     uint32_t first, last; /* parcels copied out and not released: a list by `next` */
     uint32_t next_out, next_in;
     uint32_t earliest;    /* the op before which the next copy in fits; NEAP_NONE: not known */
-    uint32_t first_fetch; /* of the choice's fetch_at, the least; 0 without */
+    uint32_t first_fetch; /* the least of the choice's fetch_at; 0 without */
     bool fetching;        /* a copy in has been considered */
-    uint32_t idle_end;    /* behind the last op where one would have been, but the parcel was not
-                             away; 0: there is none */
+    uint32_t idle_end;    /* after the last op where a copy in would have started if the parcel had
+                             been away; 0: there is none */
 } run;
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
 
 static void note(run *r, uint32_t position, uint32_t i, neap_step_kind kind)
 {
-    if (r->record)
+    if (r->sim->record)
         r->sim->moves[r->sim->n_moves++] = (move){.position = position, .parcel = i, .kind = kind};
 }
 
-static bool is_taken(const run *r, uint32_t i)
+/* Starts a copy of parcel i as soon as its engine is free. */
+static void start_copy(run *r, uint32_t k, uint32_t i, int64_t *engine, int64_t ticks,
+                       neap_step_kind kind)
 {
-    return !r->sim->dropped[i];
+    *engine = r->sim->copy_end[i] = later(*engine, r->clock) + ticks;
+    note(r, k, i, kind);
 }
 
 /* The list of parcels that are copied out and not released. */
@@ -176,31 +164,24 @@ static uint32_t held_to(const run *r, uint32_t i)
 }
 
 /* Parcels made before op k start to leave, as far as the order of the copies allows; those held
- * back only behind the copies in. */
-static void start_copies_out(run *r, uint32_t k, bool behind)
+ * back only after the copies in. */
+static void start_copies_out(run *r, uint32_t k, bool after_copies_in)
 {
-    const offload_problem *problem = r->sim->problem;
     for (; r->next_out < r->choice->n; r->next_out++) {
-        uint32_t i = r->choice->out[r->next_out];
-        const parcel *x = &problem->parcels[i];
-        if (!is_taken(r, i))
+        uint32_t i = r->choice->out[r->next_out], held = held_to(r, i);
+        const parcel *x = &r->sim->problem->parcels[i];
+        if (r->sim->dropped[i])
             continue;
-        uint32_t held = held_to(r, i);
-        if (x->made >= k || held > k || (held > 0 && !behind))
+        if (x->made >= k || held > k || (held > 0 && !after_copies_in))
             return;
-        int64_t *engine = &r->out_free;
-        int64_t begin = *engine > r->clock ? *engine : r->clock;
-        *engine = r->sim->copy_end[i] = begin + x->out_ticks;
-        if (!problem->link.duplex)
-            r->in_free = *engine;
+        start_copy(r, k, i, r->out_free, x->out_ticks, NEAP_OFFLOAD);
         r->sim->place[i] = LEAVING;
         attach(r, i);
-        note(r, k, i, NEAP_OFFLOAD);
     }
 }
 
-/* Releases parcels before op k until `bytes` are away or all are whose copies end by `until`; the
- * clock waits for those it needs. */
+/* Releases parcels before op k until `bytes` are away or all whose copies end by `until` are
+ * released. The clock waits for the copies that are needed. */
 static void release(run *r, uint32_t k, int64_t bytes, int64_t until)
 {
     offload_simulator *sim = r->sim;
@@ -209,10 +190,9 @@ static void release(run *r, uint32_t k, int64_t bytes, int64_t until)
         const parcel *x = &sim->problem->parcels[i];
         uint32_t next = sim->next[i];
         if (x->left < k) {
-            if (sim->copy_end[i] > r->clock) {
-                r->memory_waits += sim->copy_end[i] - r->clock;
-                r->clock = sim->copy_end[i];
-            }
+            int64_t end = later(sim->copy_end[i], r->clock);
+            r->memory_waits += end - r->clock;
+            r->clock = end;
             sim->place[i] = AWAY;
             sim->gone_at[i] = k;
             r->away_bytes += x->bytes;
@@ -223,60 +203,49 @@ static void release(run *r, uint32_t k, int64_t bytes, int64_t until)
     }
 }
 
-/* From which op on parcel i can be back, the ones fetched before it counted. */
-static uint32_t find_earliest(const run *r, uint32_t i, uint32_t k)
-{
-    const offload_problem *problem = r->sim->problem;
-    int64_t most = problem->budget - problem->parcels[i].bytes;
-    if (r->roomy)
-        return k;
-    return neap_byte_profile_behind_over(&r->sim->profile, k, problem->parcels[i].needed, most);
-}
-
-static int64_t start_copy_in(run *r, uint32_t i, uint32_t k)
+static void start_copy_in(run *r, uint32_t i, uint32_t k)
 {
     offload_simulator *sim = r->sim;
-    const offload_problem *problem = sim->problem;
-    const parcel *x = &problem->parcels[i];
-    int64_t begin = r->in_free > r->clock ? r->in_free : r->clock;
-    r->in_free = sim->copy_end[i] = begin + x->in_ticks;
-    if (!problem->link.duplex)
-        r->out_free = r->in_free;
+    const parcel *x = &sim->problem->parcels[i];
+    start_copy(r, k, i, r->in_free, x->in_ticks, NEAP_PREFETCH);
     if (!r->roomy)
         neap_byte_profile_add(&sim->profile, k, x->needed, x->bytes);
     sim->place[i] = BACK;
     r->away_bytes -= x->bytes;
     r->next_in++;
     r->earliest = NEAP_NONE;
-    note(r, k, i, NEAP_PREFETCH);
-    return r->in_free;
 }
 
-/* The next parcel to fetch, or NEAP_NONE; those not taken are passed over. */
+/* The next parcel to fetch, or NEAP_NONE. Skips those that stay. */
 static uint32_t next_in(run *r, uint32_t k)
 {
     for (; r->next_in < r->choice->n; r->next_in++, r->earliest = NEAP_NONE) {
         uint32_t i = r->choice->in[r->next_in];
         bool over = r->sim->problem->parcels[i].needed < k && r->sim->place[i] != AWAY;
-        if (is_taken(r, i) && !over)
+        if (!r->sim->dropped[i] && !over)
             return i;
     }
     return NEAP_NONE;
 }
 
-/* Whether parcel i may be back from op k on, for all that the ops up to its use need. */
+/* Whether parcel i may be back from op k on, given what the ops up to its use need. */
 static bool may_return(run *r, uint32_t i, uint32_t k)
 {
+    const offload_problem *problem = r->sim->problem;
+    const parcel *x = &problem->parcels[i];
     r->fetching = true;
+    if (r->roomy)
+        return true;
     if (r->earliest == NEAP_NONE)
-        r->earliest = find_earliest(r, i, k);
-    return k >= r->earliest || k >= r->sim->problem->parcels[i].needed;
+        r->earliest = neap_byte_profile_behind_over(&r->sim->profile, k, x->needed,
+                                                    problem->budget - x->bytes);
+    return k >= r->earliest || k >= x->needed;
 }
 
 /*
- * Copies in of what op k reads, and of what comes before in the order. They may start as soon as
- * there is room beside what is live between the ops; the op's own memory may have to wait longer.
- * *ready is when all that the op reads has arrived. False if that cannot be.
+ * Copies in of what op k reads, and of those before them in the order. They may start as soon as
+ * there is room next to what is live between the ops; the op's own memory may have to wait longer.
+ * *ready is when everything that the op reads has arrived. False if that is impossible.
  */
 static bool fetch_due(run *r, uint32_t k, int64_t *ready)
 {
@@ -287,8 +256,8 @@ static bool fetch_due(run *r, uint32_t k, int64_t *ready)
     for (uint32_t d = sim->due_first[k]; d < sim->due_first[k + 1]; d++) {
         uint32_t i = sim->due[d];
         n_due += sim->place[i] == AWAY;
-        if (sim->place[i] == BACK && sim->copy_end[i] > *ready)
-            *ready = sim->copy_end[i];
+        if (sim->place[i] == BACK)
+            *ready = later(*ready, sim->copy_end[i]);
     }
     while (n_due > 0) {
         uint32_t i = next_in(r, k);
@@ -298,19 +267,19 @@ static bool fetch_due(run *r, uint32_t k, int64_t *ready)
         release(r, k, away, INT64_MAX);
         if (r->away_bytes < away)
             return false;
-        int64_t end = start_copy_in(r, i, k);
+        start_copy_in(r, i, k);
         if (problem->parcels[i].needed == k) {
             n_due--;
-            *ready = end > *ready ? end : *ready;
+            *ready = later(*ready, sim->copy_end[i]);
         }
     }
     return true;
 }
 
 /*
- * With an engine each way, copies out are still in flight when parcel i could come back, and an op
- * that counts on their memory would wait for them. Whether one would, as far as can be seen now:
- * all copies out have begun, and nothing else waits.
+ * With one engine each way, copies out are still in flight when parcel i could come back, and an op
+ * that needs their memory would wait for them. Whether one would, as far as is known now: all
+ * copies out have begun, and nothing else waits.
  */
 static bool is_in_the_way(const run *r, uint32_t i, uint32_t k)
 {
@@ -333,24 +302,22 @@ static bool is_in_the_way(const run *r, uint32_t i, uint32_t k)
     return false;
 }
 
-/* Copies in whose turn it is and that would begin before op k ends, if there is room beside it.
- * False if one that is to start now cannot. */
+/* The next copies in that would begin before op k ends, if there is room next to it. False if one
+ * with a fixed start at this op cannot start. */
 static bool fetch_more(run *r, uint32_t k, int64_t ready)
 {
     offload_simulator *sim = r->sim;
     const offload_problem *problem = sim->problem;
     const offload_choice *choice = r->choice;
     for (uint32_t i; r->next_in < choice->n && (i = next_in(r, k)) != NEAP_NONE;) {
-        int64_t engine = r->in_free > r->clock ? r->in_free : r->clock;
-        int64_t start = ready > r->clock ? ready : r->clock;
-        bool in_time = engine < start + problem->ticks[k];
+        bool in_time = later(*r->in_free, r->clock) < later(ready, r->clock) + problem->ticks[k];
         if (sim->place[i] != AWAY) {
             if ((choice->fetch_at || in_time) && k >= r->first_fetch)
                 r->idle_end = k + 1;
             return true;
         }
         if (choice->fetch_at ? choice->fetch_at[i] > k : !in_time)
-            return true; /* it is not to start yet, or no sooner than before the next op */
+            return true; /* it starts before a later op */
         if (!may_return(r, i, k))
             return !choice->fetch_at;
         int64_t away = problem->need[k] + problem->parcels[i].bytes - problem->budget;
@@ -374,30 +341,29 @@ static bool fetch_more(run *r, uint32_t k, int64_t ready)
     return true;
 }
 
-/* Whether a copy in would have started before now, had those that are dropped not stood before it.
- */
+/* Whether a copy in would have started before now without the dropped ones before it. */
 static bool missed_copy_in(const run *r)
 {
     for (uint32_t c = r->next_in; c < r->choice->n; c++) {
         uint32_t i = r->choice->in[c];
-        if (is_taken(r, i))
+        if (!r->sim->dropped[i])
             return r->sim->place[i] == AWAY && r->sim->gone_at[i] < r->idle_end;
     }
     return false;
 }
 
 /*
- * Forgets a parcel that is late, as if it had never been chosen. That is exact while its copy has
- * not begun and no copy in depends on it: those behind it in the queue have not begun either, so
- * nothing that happened so far would have been different. False if it is too late for that.
+ * Removes a parcel that is late, as if it had never been chosen. That is exact while its copy has
+ * not begun and no copy in depends on it: those after it in the queue have not begun either, so
+ * nothing so far would have been different. False if it is too late for that.
  */
 static bool forget(run *r, uint32_t i)
 {
     offload_simulator *sim = r->sim;
     const parcel *parcels = sim->problem->parcels;
-    if (r->record || r->fetching || r->choice->strict || missed_copy_in(r))
+    if (sim->record || r->fetching || r->choice->strict || missed_copy_in(r))
         return false;
-    /* Where copies out are held back, it matters before which op the others would have begun. */
+    /* If copies out are held back, it matters before which op the others would have begun. */
     for (uint32_t c = 0; r->choice->hold && c < r->choice->n; c++)
         if (r->choice->hold[r->choice->out[c]] > 0)
             return false;
@@ -408,16 +374,13 @@ static bool forget(run *r, uint32_t i)
         detach(r, i);
         for (uint32_t j = sim->next[i]; j != NEAP_NONE; j = sim->next[j])
             engine = sim->copy_end[j] = engine + parcels[j].out_ticks;
-        r->out_free = engine;
-        if (!sim->problem->link.duplex)
-            r->in_free = engine;
+        *r->out_free = engine;
     }
     sim->place[i] = STAYS;
     return true;
 }
 
-/* Whether a parcel that op k needs cannot have left before, and the run must begin again without
- * it. */
+/* Whether a parcel that op k needs cannot leave before, and the run must restart without it. */
 static bool drop_late(run *r, uint32_t k)
 {
     offload_simulator *sim = r->sim;
@@ -440,7 +403,7 @@ static void set_profile(run *r)
     memset(profile, 0, (problem->n_ops + 1) * sizeof *profile);
     for (uint32_t c = 0; c < r->choice->n; c++) {
         uint32_t i = r->choice->out[c];
-        if (!is_taken(r, i))
+        if (sim->dropped[i])
             continue;
         profile[problem->parcels[i].left + 1] += problem->parcels[i].bytes;
         profile[problem->parcels[i].needed] -= problem->parcels[i].bytes;
@@ -454,8 +417,8 @@ static void set_profile(run *r)
 }
 
 /*
- * Whether op k just runs: no copy starts before it or can be released, nothing is due, and there is
- * memory. Most ops are such, and the loop is quick over them.
+ * Whether op k just runs: no copy starts or can be released before it, nothing is due, and there is
+ * enough memory. This holds for most ops and keeps the loop fast.
  */
 static bool is_quiet(run *r, uint32_t k)
 {
@@ -467,7 +430,7 @@ static bool is_quiet(run *r, uint32_t k)
         return false;
     if (r->next_out < choice->n) {
         uint32_t next = choice->out[r->next_out];
-        if (sim->dropped[next] || (sim->made[next] < k && held_to(r, next) <= k))
+        if (sim->dropped[next] || (problem->parcels[next].made < k && held_to(r, next) <= k))
             return false;
     }
     if (r->first != NEAP_NONE && sim->copy_end[r->first] <= r->clock)
@@ -475,7 +438,7 @@ static bool is_quiet(run *r, uint32_t k)
     if (r->next_in == choice->n)
         return true;
     uint32_t head = choice->in[r->next_in];
-    bool in_time = (r->in_free > r->clock ? r->in_free : r->clock) < r->clock + problem->ticks[k];
+    bool in_time = later(*r->in_free, r->clock) < r->clock + problem->ticks[k];
     if (sim->place[head] == AWAY || sim->dropped[head])
         return !in_time && !sim->dropped[head];
     if (in_time)
@@ -485,7 +448,7 @@ static bool is_quiet(run *r, uint32_t k)
 
 typedef enum verdict { RUNS = 0, BLOCKED, LATE } verdict;
 
-/* Op k with all that happens before it; LATE: it needs a parcel that has not left. */
+/* Op k and all that happens before it; LATE: it needs a parcel that has not left. */
 static verdict run_op(run *r, uint32_t k)
 {
     const offload_simulator *sim = r->sim;
@@ -507,25 +470,23 @@ static verdict run_op(run *r, uint32_t k)
         return BLOCKED;
     if (r->choice->hold)
         start_copies_out(r, k, true);
-    if (ready > r->clock)
-        r->clock = ready;
-    r->clock += problem->ticks[k];
+    r->clock = later(ready, r->clock) + problem->ticks[k];
     return RUNS;
 }
 
-/* LATE where a parcel was dropped: the run must begin again without it. */
-static verdict run_once(offload_simulator *sim, const offload_choice *choice, bool record,
+/* LATE if a parcel was dropped: the run must restart without it. */
+static verdict run_once(offload_simulator *sim, const offload_choice *choice,
                         offload_result *result)
 {
     const offload_problem *problem = sim->problem;
     run r = {.sim = sim,
              .choice = choice,
-             .record = record,
              .roomy = problem->peak <= problem->budget,
              .first = NEAP_NONE,
              .last = NEAP_NONE,
              .earliest = NEAP_NONE};
-    verdict found = RUNS;
+    r.out_free = &r.engines[0];
+    r.in_free = &r.engines[problem->link.duplex];
     sim->n_moves = 0;
     if (problem->n_parcels > 0)
         memset(sim->place, STAYS, problem->n_parcels * sizeof *sim->place);
@@ -533,17 +494,15 @@ static verdict run_once(offload_simulator *sim, const offload_choice *choice, bo
     for (uint32_t c = 0; choice->fetch_at && c < choice->n; c++)
         if (c == 0 || choice->fetch_at[choice->in[c]] < r.first_fetch)
             r.first_fetch = choice->fetch_at[choice->in[c]];
-    *result = (offload_result){.blocked = NEAP_NONE};
+    *result = (offload_result){0};
     for (uint32_t k = 0; k < problem->n_ops; k++) {
         if (is_quiet(&r, k)) {
             r.clock += problem->ticks[k];
             continue;
         }
-        found = run_op(&r, k);
-        if (found != RUNS) {
-            result->blocked = k;
+        verdict found = run_op(&r, k);
+        if (found != RUNS)
             return found;
-        }
         if (problem->need[k] - r.away_bytes > result->peak_bytes) {
             result->peak_bytes = problem->need[k] - r.away_bytes;
             result->peak_op = k;
@@ -556,32 +515,27 @@ static verdict run_once(offload_simulator *sim, const offload_choice *choice, bo
     return RUNS;
 }
 
-static offload_result simulate(offload_simulator *sim, const offload_choice *choice, bool record)
+offload_result neap_offload_simulate(offload_simulator *simulator, const offload_choice *choice)
 {
-    const offload_problem *problem = sim->problem;
+    const offload_problem *problem = simulator->problem;
     offload_result result;
     if (problem->n_parcels > 0)
-        memset(sim->dropped, 0, problem->n_parcels * sizeof *sim->dropped);
-    while (run_once(sim, choice, record, &result) == LATE && !choice->strict)
+        memset(simulator->dropped, 0, problem->n_parcels * sizeof *simulator->dropped);
+    while (run_once(simulator, choice, &result) == LATE && !choice->strict)
         continue;
     for (uint32_t c = 0; c < choice->n; c++)
-        if (!sim->dropped[choice->out[c]])
+        if (!simulator->dropped[choice->out[c]])
             result.host_bytes += problem->parcels[choice->out[c]].bytes;
     if (problem->link.host_memory > 0 && result.host_bytes > problem->link.host_memory)
         result.fits = false;
     return result;
 }
 
-offload_result neap_offload_simulate(offload_simulator *simulator, const offload_choice *choice)
-{
-    return simulate(simulator, choice, false);
-}
-
 offload_result neap_offload_prune(offload_simulator *simulator, offload_choice *choice)
 {
     bool strict = choice->strict;
     choice->strict = false;
-    offload_result result = simulate(simulator, choice, false);
+    offload_result result = neap_offload_simulate(simulator, choice);
     uint32_t n_out = 0, n_in = 0;
     for (uint32_t c = 0; c < choice->n; c++) {
         if (!simulator->dropped[choice->out[c]])
@@ -613,7 +567,7 @@ offload_result neap_offload_simulate_ordered(offload_simulator *simulator, const
 {
     *choice = (offload_choice){.out = simulator->out, .in = simulator->in};
     neap_offload_order(simulator, away, choice);
-    return simulate(simulator, choice, false);
+    return neap_offload_simulate(simulator, choice);
 }
 
 /* ---- The plan ---- */
@@ -645,13 +599,13 @@ static void put_move(writer *w, const move *m)
 
 static bool is_kept(const parcel *x, uint32_t value)
 {
-    for (uint32_t i = 0; i < x->n_kept; i++)
-        if (x->kept[i] == value)
-            return true;
-    return false;
+    uint32_t i = 0;
+    while (i < x->n_kept && x->kept[i] != value)
+        i++;
+    return i < x->n_kept;
 }
 
-/* The view ops of a parcel that is back; what nothing reads any more goes. */
+/* The view ops of a parcel that is back; values that are no longer read are freed. */
 static void put_rebuilt(writer *w, const parcel *x)
 {
     const offload_problem *problem = w->sim->problem;
@@ -667,8 +621,7 @@ static void put_rebuilt(writer *w, const parcel *x)
         put(w, NEAP_FREE, x->value, 0);
 }
 
-/* A value that travels for others, though nothing behind the turn reads it, stays till it leaves.
- */
+/* A value that is copied only for its views is not freed before its copy out. */
 static bool is_held(const writer *w, uint32_t value)
 {
     const offload_simulator *sim = w->sim;
@@ -705,19 +658,18 @@ neap_status neap_offload_use_choice(offload_simulator *simulator, const offload_
     const offload_problem *problem = simulator->problem;
     const planner *p = problem->planner;
     neap_timeline timeline = {0};
-    offload_result result = simulate(simulator, choice, true);
-    neap_status status = NEAP_OK;
+    simulator->record = true;
+    offload_result result = neap_offload_simulate(simulator, choice);
+    simulator->record = false;
     if (!result.fits)
         return neap_fail(diag, NEAP_INTERNAL, "a choice of tensors to offload does not fit");
     neap_plan_destroy(d->plan);
     d->plan = NULL;
-    status = neap_plan_create(p->allocator, neap_graph_name(p->graph), p->request->method,
-                              p->request->budget, &d->plan, diag);
-    if (status == NEAP_OK) {
-        writer w = {.sim = simulator, .plan = d->plan, .diag = diag};
-        put_steps(&w);
-        status = w.status;
-    }
+    NEAP_TRY(neap_plan_create(p->allocator, neap_graph_name(p->graph), p->request->method,
+                              p->request->budget, &d->plan, diag));
+    writer w = {.sim = simulator, .plan = d->plan, .diag = diag};
+    put_steps(&w);
+    neap_status status = w.status;
     if (status == NEAP_OK)
         status =
             neap_timeline_build(p->allocator, p->graph, d->plan, &problem->link, &timeline, diag);

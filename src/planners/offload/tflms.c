@@ -2,20 +2,20 @@
  * tflms: the first tensors leave, and come back a number of ops before they are needed.
  *
  * Le, Imai, Negishi and Kawachiya, "TFLMS: Large Model Support in TensorFlow by Graph Rewriting"
- * (2018), inserts copies into the graph and has two parameters: how many tensors are moved, here
- * the first ones, and how many layers ahead of its use a tensor is fetched. A graph can say that
- * one op comes after another, but not that an op waits until memory is free: a schedule in which a
- * computation waits for a copy out to release its memory (offload_result.memory_waits) is none of
- * this method's. As in section 6.1 of Beaumont, Eyraud-Dubois and Shilova, "Optimal GPU-CPU
- * Offloading Strategies" (2020), it is the best over the values of both parameters.
+ * (2018), inserts copies into the graph. It has two parameters: how many tensors are moved, here
+ * the first ones, and how many layers ahead of its use a tensor is fetched. A graph can express
+ * that one op runs after another, but not that an op waits until memory is free: this method cannot
+ * use schedules in which a computation waits for the memory of a copy out
+ * (offload_result.memory_waits). As in section 6.1 of Beaumont, Eyraud-Dubois and Shilova, "Optimal
+ * GPU-CPU Offloading Strategies" (2020), it is the best over the values of both parameters.
  *
  * A layer is an op here, and no copy in begins before the turn, whatever the distance.
  *
- * All pairs of values are tried where they are few. Else distances are 1, 2, 3, 4, 6, 8, 12, ...,
- * and numbers of tensors are thinned out evenly, then tried one by one around the best.
+ * If there are few pairs of values, all are tried. Otherwise distances are 1, 2, 3, 4, 6, 8, 12,
+ * ..., and numbers of tensors are thinned out evenly, then tried one by one around the best.
  *
- * Whether a pair works is a question of its peak: without waits for memory a schedule does not
- * depend on the budget. So where none works, the least peak of all is the budget to ask for.
+ * Whether a pair works depends only on its peak: without waits for memory a schedule does not
+ * depend on the budget. So if none works, the least budget is the least peak of all.
  */
 #include "base/fail.h"
 #include "planners/offload/fractional.h"
@@ -34,17 +34,17 @@ static const neap_option options[] = {
                                   "it; 0: the number that is best"),
 };
 
-/* All pairs are tried if that takes no more than so many steps of the simulator, which are ops and
- * parcels; a tenth of a second and more. */
+/* All pairs are tried if that takes at most this many steps of the simulator (ops and parcels),
+ * about a tenth of a second. */
 static const double MOST_STEPS = 1e7;
-/* Else, numbers of tensors for each distance. */
+/* Otherwise, numbers of tensors for each distance. */
 enum { COARSE_NUMBERS = 33 };
 
 typedef struct sweep {
     offload_search *s;
-    int64_t budget; /* the problem's has no limit meanwhile */
+    int64_t budget; /* the problem's is unlimited during the sweep */
     offload_choice choice;
-    uint32_t *fetch_at[2]; /* one that is swept, one of the best */
+    uint32_t *fetch_at[2]; /* the current one and the best one */
     bool every;            /* all pairs */
     uint32_t best_ahead;   /* of the best */
     offload_result least;  /* the one of least peak */
@@ -63,7 +63,7 @@ static bool is_lower(const offload_result *a, const offload_result *b)
     return a->fits && (!b->fits || a->peak_bytes < b->peak_bytes);
 }
 
-/* The fastest within the budget, or if there is none yet the one nearest to it. */
+/* Compares by time within the budget, otherwise by peak. */
 static bool is_nearer(const sweep *x, const offload_result *a, const offload_result *b)
 {
     if (!a->fits || !b->fits || a->peak_bytes > x->budget || b->peak_bytes > x->budget)
@@ -88,7 +88,7 @@ static bool try_number(sweep *x, uint32_t n_units, offload_result *best)
     return is_best;
 }
 
-/* ---- All of them ---- */
+/* ---- All pairs ---- */
 
 static void try_numbers(sweep *x, uint32_t fixed)
 {
@@ -133,9 +133,9 @@ static void sweep_all(sweep *x)
 {
     offload_search *s = x->s;
     const planner *p = s->problem.planner;
-    uint32_t n_behind = s->problem.n_ops - s->problem.turn;
+    uint32_t n_after = s->problem.n_ops - s->problem.turn;
     uint32_t fixed_number = (uint32_t)p->options[TENSORS], fixed = (uint32_t)p->options[AHEAD];
-    double pairs = (fixed_number > 0 ? 1 : (double)s->problem.n_units) * (fixed > 0 ? 1 : n_behind);
+    double pairs = (fixed_number > 0 ? 1 : (double)s->problem.n_units) * (fixed > 0 ? 1 : n_after);
     x->every = pairs * ((double)s->problem.n_ops + s->problem.n_parcels) <= MOST_STEPS;
     for (uint32_t ahead = fixed > 0 ? fixed : 1; !s->stopped;) {
         set_distance(x, ahead);
@@ -143,14 +143,14 @@ static void sweep_all(sweep *x)
         if (s->best.fetch_at == x->choice.fetch_at)
             x->best_ahead = ahead;
         ahead = next_distance(x, ahead);
-        if (fixed > 0 || ahead > n_behind)
+        if (fixed > 0 || ahead > n_after)
             break;
-        neap_planner_report(p, (double)ahead / n_behind);
+        neap_planner_report(p, (double)ahead / n_after);
         s->stopped = neap_planner_stopped(p);
     }
 }
 
-/* Tries what there is to try; *ahead is the distance of the best, *least what comes nearest. */
+/* Tries all pairs; *ahead is the distance of the best, *least the result of least peak. */
 static neap_status search(offload_search *s, offload_result *least, uint32_t *ahead,
                           neap_diag *diag)
 {
@@ -164,7 +164,7 @@ static neap_status search(offload_search *s, offload_result *least, uint32_t *ah
     sweep_all(&x);
     s->problem.budget = x.budget;
     *ahead = x.best_ahead;
-    /* Or nothing is moved. */
+    /* Moving nothing is a choice, too. */
     *least = (offload_result){
         .fits = true, .peak_bytes = s->problem.peak, .peak_op = s->problem.peak_op};
     if (is_lower(&x.least, least))
@@ -172,12 +172,12 @@ static neap_status search(offload_search *s, offload_result *least, uint32_t *ah
     return NEAP_OK;
 }
 
-/* ---- Why there is none ---- */
+/* ---- Why there is no plan ---- */
 
 /*
- * Raises *least until the method has a plan in it: in a larger budget ops may run by kernels with
- * more workspace, and the floor is what methods need that wait. Where the kernels are those of the
- * last search, its least is right.
+ * Raises *least until the method has a plan within it: with a larger budget ops may use kernels
+ * with more workspace, and the floor applies to methods that wait. If the kernels are those of the
+ * last search, its least peak is right.
  */
 static neap_status raise_least(offload_search *s, offload_result *least, neap_diag *diag)
 {
@@ -190,10 +190,8 @@ static neap_status raise_least(offload_search *s, offload_result *least, neap_di
     while (status == NEAP_OK && !fits && !s->stopped) {
         offload_search other;
         asked.budget = least->peak_bytes;
-        status =
-            neap_offload_search_begin(&asked, (offload_grain)asked.options[GRAIN], &other, diag);
-        if (status != NEAP_OK)
-            return status;
+        NEAP_TRY(
+            neap_offload_search_begin(&asked, (offload_grain)asked.options[GRAIN], &other, diag));
         size_t size = n_ops * sizeof *kernels;
         bool same = searched && memcmp(kernels, other.problem.variants, size) == 0;
         if (!same && !other.result.fits)
@@ -208,7 +206,7 @@ static neap_status raise_least(offload_search *s, offload_result *least, neap_di
     return status;
 }
 
-/* What offload-greedy does. */
+/* Whether offload-greedy has a plan. */
 static bool can_wait(offload_search *s)
 {
     offload_choice choice;
@@ -221,7 +219,7 @@ static bool can_wait(offload_search *s)
     return fits;
 }
 
-/* Behind neap_offload_search_finish, which says what every method lacks: what this one does. */
+/* Overrides the explanation of neap_offload_search_finish, which applies to all methods. */
 static neap_status explain(offload_search *s, offload_result *least, draft *d, neap_diag *diag)
 {
     static const char text[] = "the link does not free memory in time for every op, and tflms lets "
@@ -242,9 +240,8 @@ static neap_status plan_tflms(const planner *p, draft *d, neap_diag *diag)
 {
     offload_search s;
     uint32_t ahead = 0;
-    neap_status status = neap_offload_search_begin(p, (offload_grain)p->options[GRAIN], &s, diag);
-    if (status != NEAP_OK)
-        return status;
+    neap_status status = NEAP_OK;
+    NEAP_TRY(neap_offload_search_begin(p, (offload_grain)p->options[GRAIN], &s, diag));
     s.never_waits = true;
     offload_result least = {.peak_bytes = s.problem.floor, .peak_op = s.problem.floor_op};
     if (neap_offload_search_needed(&s) && !(p->as_part && neap_offload_must_wait(&s.problem)))

@@ -1,16 +1,16 @@
 /*
- * vdnn: moves what ops that compute long read.
+ * vdnn: moves the inputs of long computations.
  *
  * Rhu et al., "vDNN" (2016), and Shriram, Garg and Kulkarni, "Dynamic memory management for
  * GPU-based training of deep neural networks" (vDNN++, 2019), move the inputs of all convolutions,
- * or of every other one, because a convolution computes long enough to hide the transfers. Here as
- * in section 6.1 of Beaumont, Eyraud-Dubois and Shilova, "Optimal GPU-CPU Offloading Strategies"
- * (2020), which asks no layer for its type: for every threshold on u_F / |x|, the time of the
- * forward op that reads an activation over its bytes, the no-wait, ordered schedule that moves all
- * activations at or above it, and the one that moves half of them; the best of all these.
+ * or of every other one, because a convolution takes long enough to hide the transfers. This
+ * is the version of section 6.1 of Beaumont, Eyraud-Dubois and Shilova, "Optimal GPU-CPU Offloading
+ * Strategies" (2020), which does not depend on layer types. u_F / |x| is the time of the forward op
+ * that reads an activation over its bytes. For every threshold on it, one no-wait, ordered schedule
+ * moves all activations at or above the threshold, and another one half of them. The best is kept.
  *
- * Half is every other one in the order of the network. The paper does not say which: here both the
- * first, third, ... and the second, fourth, ... are tried.
+ * Half is every other one in the order of the network. The paper does not say which: the first,
+ * third, ... and the second, fourth, ... are both tried.
  */
 #include "base/fail.h"
 #include "planners/common/ranked.h"
@@ -20,9 +20,8 @@
 
 enum { GRAIN };
 
-/* Selections to simulate at most: where there are more, thresholds are thinned out evenly. The
- * largest networks have some 1,200 activations, and then each simulation takes tens of
- * microseconds. */
+/* Selections to simulate at most; if there are more, thresholds are thinned out evenly. The largest
+ * networks have about 1,200 activations, and each simulation takes tens of microseconds. */
 enum { MOST_SIMULATIONS = 6000 };
 
 static const neap_option options[] = {[GRAIN] = OFFLOAD_GRAIN_OPTION};
@@ -31,11 +30,11 @@ static const neap_option options[] = {[GRAIN] = OFFLOAD_GRAIN_OPTION};
  * parcel's to its last's. */
 static double ratio_of(const offload_problem *problem, uint32_t unit)
 {
-    uint32_t first = problem->unit_first[unit], end = problem->unit_first[unit + 1];
+    const offload_unit *x = &problem->units[unit];
     int64_t ticks = 0;
-    for (uint32_t k = problem->parcels[first].left; k <= problem->parcels[end - 1].left; k++)
+    for (uint32_t k = problem->parcels[x->first].left; k <= x->left; k++)
         ticks += problem->ticks[k];
-    return (double)ticks / (double)problem->unit_bytes[unit];
+    return (double)ticks / (double)x->bytes;
 }
 
 typedef enum share { ALL = 0, ODD, EVEN, N_SHARES } share;
@@ -54,7 +53,7 @@ static void try_share(offload_search *s, const bool *selected, share which)
         neap_offload_search_try(s);
 }
 
-/* Where candidate c ends a group of equal ratios, there is a threshold behind it. */
+/* Each group of equal ratios ends with a threshold. */
 static bool is_threshold(const ranked *order, uint32_t n, uint32_t c)
 {
     return c + 1 == n || order[c + 1].rank != order[c].rank;
