@@ -104,8 +104,9 @@ static void choose(bench *b, const char *set)
     static const struct {
         const char *name;
         least_peak_solver *solve;
-    } solvers[] = {
-        {"hong", neap_hong_linear}, {"hong-static", neap_hong_static}, {"acg", neap_acg}};
+    } solvers[] = {{"hong", neap_hong_linear},
+                   {"hong-static", neap_hong_static},
+                   {"acg", neap_segment_term_search}};
     const least_peak_problem problem = {.n = b->view.n, .d = b->view.d, .inner = b->view.inner};
     least_peak_answer answer = {.chosen = b->chosen};
     neap_diag diag = {0};
@@ -210,7 +211,7 @@ static int64_t judge(bench *b)
     neap_diag diag = {0};
     neap_verdict verdict;
     draft d = {.least_budget = -1};
-    check(neap_planner_view_lower(&b->planner, &d, &b->view, b->chosen, &diag), &diag);
+    check(neap_planner_use_segments(&b->planner, &d, &b->view.chain, b->chosen, &diag), &diag);
     check(neap_check(NULL, b->graph, d.plan, NULL, &verdict, &diag), &diag);
     if (!verdict.accepted) {
         fprintf(stderr, "the judge rejects the plan: %s\n", verdict.reason);

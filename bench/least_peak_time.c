@@ -13,7 +13,7 @@
  * For each N prints one line: layers of the chain view, processor seconds (the least of several
  * runs), paths solved (hong-static and acg; 0 for the others) and the objective in bytes.
  */
-#include "planners/chain/segment_term.h"
+#include "planners/chain/least_peak.h"
 
 #include <neap/models.h>
 
@@ -140,7 +140,7 @@ static least_peak_solver *solver_of(const char *method)
     } solvers[] = {{"hong", neap_hong_linear},
                    {"hong-quadratic", neap_hong_quadratic},
                    {"hong-static", neap_hong_static},
-                   {"acg", neap_acg}};
+                   {"acg", neap_segment_term_search}};
     for (size_t i = 0; i < sizeof solvers / sizeof *solvers; i++)
         if (strcmp(solvers[i].name, method) == 0)
             return solvers[i].solve;
@@ -163,7 +163,6 @@ static double processor_time(void)
 static void measure(least_peak_solver *solve, const sizes *chains, uint32_t count)
 {
     least_peak_answer answer = {.chosen = new_items((size_t)chains->n + 1, sizeof(bool))};
-    segment_term_counts counts = {0};
     neap_diag diag = {0};
     double least = 1e300, spent = 0;
     for (int run = 0; run < 3 || (spent < 0.5 && run < 1000); run++) {
@@ -179,9 +178,7 @@ static void measure(least_peak_solver *solve, const sizes *chains, uint32_t coun
             break;
     }
     const least_peak_problem last = {.n = chains[count - 1].n, .d = chains[count - 1].d};
-    if (solve == neap_hong_static || solve == neap_acg)
-        check(neap_segment_term_search(&last, &answer, &counts, &diag), &diag);
-    printf("%" PRIu32 " %.9g %" PRIu32 " %" PRIu64 "\n", last.n, least / count, counts.evaluations,
+    printf("%" PRIu32 " %.9g %" PRIu32 " %" PRIu64 "\n", last.n, least / count, answer.paths,
            answer.objective);
     fflush(stdout);
     free(answer.chosen);

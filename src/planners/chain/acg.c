@@ -25,16 +25,11 @@
  * skips leave few cuts (U-Net) has few choices. Side storages of the chain view (an attention mask)
  * are held throughout and stand outside the formula, as do parameters.
  */
-#include "planners/chain/segment_term.h"
-
-neap_status neap_acg(const least_peak_problem *problem, least_peak_answer *answer, neap_diag *diag)
-{
-    return neap_segment_term_search(problem, answer, NULL, diag);
-}
+#include "planners/chain/least_peak.h"
 
 static neap_status plan_acg(const planner *p, draft *d, neap_diag *diag)
 {
-    return neap_planner_use_least_peak(p, d, neap_acg, diag);
+    return neap_planner_use_least_peak(p, d, neap_segment_term_search, diag);
 }
 
 const neap_method neap_method_acg = {

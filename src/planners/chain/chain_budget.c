@@ -1,9 +1,10 @@
-#include "planners/chain/chain_budget.h"
+/* The frame of the methods that plan a chain to a budget. */
+#include "planners/chain/schedule.h"
 
 #include "base/checked.h"
 
 #define PER_OCTAVE    48   /* rungs of the ladder between a memory and its double */
-#define MOST_RETRIED  100  /* stages: longer chains take long enough once */
+#define MOST_RETRIED  100  /* stages: a longer chain is planned only once */
 #define MOST_TIGHTEST 4000 /* stages: the tightest schedule is O(n^3) */
 
 typedef struct search {
@@ -19,7 +20,7 @@ static int64_t add_up(int64_t a, int64_t b)
     return neap_add_i64(a, b, &sum) ? sum : INT64_MAX;
 }
 
-/* Bytes with which everything can be saved: more is never of use. */
+/* Bytes with which everything can be saved: more never helps. */
 static int64_t enough(const stage_costs *costs)
 {
     int64_t kept = costs->results_from[0], peak = 0;
@@ -30,21 +31,20 @@ static int64_t enough(const stage_costs *costs)
         int64_t here = 0;
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
             here = add_up(here, parts[k]);
-        peak = here > peak ? here : peak;
+        peak = larger(peak, here);
         kept = add_up(kept, c->kept[OWNED]);
     }
     return add_up(kept, peak);
 }
 
-/* Plans for so many bytes beyond the pinned ones; d->plan stays NULL if there is no schedule. */
+/* Plans for this many bytes beyond the pinned ones; d->plan stays NULL if there is no schedule. */
 static neap_status try_memory(search *s, draft *d, int64_t memory)
 {
     schedule found = {.allocator = s->p->allocator};
     bool is_found = false;
     int64_t most = enough(&s->costs);
-    if (memory > most)
-        memory = most;
     neap_status status = NEAP_OK;
+    memory = memory < most ? memory : most;
     if (memory > 0)
         status = s->find(s->p, d, &s->costs, memory, &found, &is_found, s->diag);
     if (status == NEAP_OK && is_found)
@@ -64,15 +64,7 @@ static neap_status use_tightest(search *s, draft *d)
     return status;
 }
 
-/* Takes over another plan if it fits and is faster; otherwise drops it. */
-static void take_if_better(const planner *p, draft *d, draft *other)
-{
-    neap_draft_take_plan(d, other,
-                         other->plan && other->predicted_peak <= p->budget &&
-                             other->predicted_ticks < d->predicted_ticks);
-}
-
-/* The first rung above `memory` of a ladder that does not depend on the budget. */
+/* The first rung above `memory`, on a ladder that does not depend on the budget. */
 static int64_t next_rung(int64_t memory)
 {
     int64_t power = 1;
@@ -85,9 +77,9 @@ static int64_t next_rung(int64_t memory)
 }
 
 /*
- * Where a stage has several ops its costs are upper bounds, and a plan may need less than promised.
- * So plans for a little more than the budget are made too, and the fastest that fits is taken. The
- * memories tried are rungs of a fixed ladder: a larger budget is offered the same plans and more.
+ * If a stage has several ops, its costs are upper bounds and a plan may need less than predicted.
+ * So this also plans for a little more than the budget and takes the fastest plan that fits. The
+ * memories tried are rungs of a fixed ladder, so a larger budget sees the same plans and more.
  */
 static neap_status climb(search *s, draft *d, int64_t memory)
 {
@@ -99,11 +91,12 @@ static neap_status climb(search *s, draft *d, int64_t memory)
     for (; rung <= last && status == NEAP_OK; rung = next_rung(rung)) {
         draft other = {0};
         status = try_memory(s, &other, rung);
-        if (status != NEAP_OK || other.stopped) {
-            neap_plan_destroy(other.plan);
+        bool stop = status != NEAP_OK || other.stopped;
+        neap_draft_take_plan(d, &other,
+                             !stop && other.plan && other.predicted_peak <= s->p->budget &&
+                                 other.predicted_ticks < d->predicted_ticks);
+        if (stop)
             break;
-        }
-        take_if_better(s->p, d, &other);
     }
     return status;
 }

@@ -1,8 +1,8 @@
 /*
  * greedy: segments filled up to a budget each, for the best of several budgets.
  *
- * Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016), Algorithm
- * 3, and the sweep over b around it, are size_sweep.h's. Candidates are the cuts of the chain view;
+ * Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016). Algorithm 3
+ * and the sweep over b around it are in size_sweep.c. Candidates are the cuts of the chain view;
  * all storages count, including those inside a stage.
  */
 #include "planners/chain/least_peak.h"
@@ -13,19 +13,20 @@
 static neap_status lower(void *context, const planner *p, draft *d, const bool *chosen,
                          neap_diag *diag)
 {
-    return neap_planner_view_lower(p, d, context, chosen, diag);
+    return neap_planner_use_segments(p, d, context, chosen, diag);
 }
 
 static neap_status sweep(const planner *p, draft *d, least_peak_view *view, neap_diag *diag)
 {
     size_sweep_answer answer = {0};
     const least_peak_problem sizes = {.n = view->n, .d = view->d, .inner = view->inner};
-    const size_sweep_problem problem = {view->n, view->d, view->inner, view, lower};
+    const size_sweep_problem problem = {view->n, view->d, view->inner, &view->chain, lower};
     NEAP_TRY(neap_least_peak_check(&sizes, diag));
     if (!NEAP_TAKE(&view->arena, (size_t)view->n + 1, answer.chosen))
         return neap_fail_no_memory(diag);
     NEAP_TRY(neap_size_sweep_run(p, d, &problem, &answer, diag));
-    return neap_planner_view_report(p, d, view, answer.chosen, answer.estimate, diag);
+    NEAP_TRY(neap_draft_add_number(p, d, "objective", answer.estimate, diag));
+    return neap_planner_view_list(p, d, view, answer.chosen, diag);
 }
 
 static neap_status plan_greedy(const planner *p, draft *d, neap_diag *diag)

@@ -67,24 +67,17 @@ static bool is_empty(const falling *f)
     return f->begin == f->end;
 }
 
-/* When the room is used up: moves everything to the front if that frees half of it, else asks for
- * more. */
-static neap_status make_room(const linear *s, falling *f, neap_diag *diag)
-{
-    if (f->begin < f->capacity / 2 || f->capacity == 0)
-        return NEAP_RESERVE(s->allocator, f->capacity + 16, &f->items, &f->capacity, diag);
-    memmove(f->items, f->items + f->begin, (f->end - f->begin) * sizeof *f->items);
-    f->end -= f->begin;
-    f->begin = 0;
-    return NEAP_OK;
-}
-
+/* When the room is used up, moves the entries to the front if that frees half of it. */
 static neap_status push(const linear *s, falling *f, uint32_t index, uint64_t value,
                         neap_diag *diag)
 {
-    if (f->end == f->capacity) {
-        NEAP_TRY(make_room(s, f, diag));
+    if (f->end == f->capacity && f->begin > f->capacity / 2) {
+        memmove(f->items, f->items + f->begin, (f->end - f->begin) * sizeof *f->items);
+        f->end -= f->begin;
+        f->begin = 0;
     }
+    if (f->end == f->capacity)
+        NEAP_TRY(NEAP_RESERVE(s->allocator, f->capacity + 16, &f->items, &f->capacity, diag));
     f->items[f->end++] = (entry){value, index};
     return NEAP_OK;
 }
@@ -165,11 +158,8 @@ neap_status neap_hong_linear(const least_peak_problem *problem, least_peak_answe
             status = push_left(&s, i, answer->objective, diag);
         }
     }
-    for (uint32_t i = 0, at = 0; status == NEAP_OK && i <= n; i++) {
-        answer->chosen[i] = i == at;
-        if (i == at)
-            at = s.next[i];
-    }
+    if (status == NEAP_OK)
+        neap_least_peak_follow(s.next, n, answer);
 done:
     NEAP_DELETE(s.allocator, (size_t)n + 1, s.next);
     NEAP_DELETE(s.allocator, s.q.capacity, s.q.items);

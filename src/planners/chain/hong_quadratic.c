@@ -66,11 +66,7 @@ neap_status neap_hong_quadratic(const least_peak_problem *problem, least_peak_an
         m[i] = least_from(answer->stopped ? i + 1 : n, d, m, i, &next[i]);
     }
     answer->objective = m[0];
-    for (uint32_t i = 0, at = 0; i <= n; i++) {
-        answer->chosen[i] = i == at;
-        if (i == at)
-            at = next[i];
-    }
+    neap_least_peak_follow(next, n, answer);
     neap_arena_clear(&arena);
     return NEAP_OK;
 }

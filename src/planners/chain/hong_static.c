@@ -12,14 +12,14 @@
  * O(n^2) segment sizes with a pass over the chain each, O(n^3), as the paper does: segment_term.c
  * says how all but a few of them are spared.
  */
-#include "planners/chain/segment_term.h"
+#include "planners/chain/least_peak.h"
 
 neap_status neap_hong_static(const least_peak_problem *problem, least_peak_answer *answer,
                              neap_diag *diag)
 {
     least_peak_problem plain = *problem;
     plain.inner = NULL;
-    return neap_segment_term_search(&plain, answer, NULL, diag);
+    return neap_segment_term_search(&plain, answer, diag);
 }
 
 static neap_status plan_hong_static(const planner *p, draft *d, neap_diag *diag)

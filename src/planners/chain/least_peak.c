@@ -1,10 +1,9 @@
-/* What the least-peak methods share: sizes in, sizes from a graph, checkpoints out. */
+/* What the least-peak methods share. */
 #include "planners/chain/least_peak.h"
 
 #include "base/checked.h"
 #include "base/fail.h"
 #include "base/memory.h"
-#include "planners/chain/segments.h"
 
 #include <inttypes.h>
 
@@ -27,10 +26,18 @@ neap_status neap_least_peak_check(const least_peak_problem *problem, neap_diag *
     return NEAP_OK;
 }
 
+void neap_least_peak_follow(const uint32_t *next, uint32_t n, least_peak_answer *answer)
+{
+    for (uint32_t i = 0, at = 0; i <= n; i++) {
+        answer->chosen[i] = i == at;
+        if (i == at)
+            at = next[i];
+    }
+}
+
 /* ---- The view ---- */
 
-/* Adds each storage that forward ops make to its stage, unless it is the stage's cut or carried
- * along. */
+/* Adds each storage that forward ops make to its stage, except the cut and side storages. */
 static void add_inner(const planner *p, least_peak_view *view)
 {
     const neap_chain *chain = &view->chain;
@@ -54,8 +61,7 @@ neap_status neap_planner_view_build(const planner *p, least_peak_view *view, nea
     NEAP_TRY(neap_chain_build(p->allocator, p->graph, &view->chain, diag));
     view->n = view->chain.n_stages ? view->chain.n_stages - 1 : 0;
     if (!NEAP_TAKE(&view->arena, (size_t)view->n + 1, view->d) ||
-        !NEAP_TAKE(&view->arena, (size_t)view->n + 2, view->inner) ||
-        !NEAP_TAKE(&view->arena, view->chain.n_stages, view->checkpoint))
+        !NEAP_TAKE(&view->arena, (size_t)view->n + 2, view->inner))
         return neap_fail_no_memory(diag);
     view->d[0] = view->chain.input_bytes;
     for (uint32_t i = 1; i <= view->n; i++)
@@ -68,14 +74,6 @@ void neap_planner_view_clear(least_peak_view *view)
 {
     neap_arena_clear(&view->arena);
     neap_chain_clear(&view->chain);
-}
-
-neap_status neap_planner_view_lower(const planner *p, draft *d, const least_peak_view *view,
-                                    const bool *chosen, neap_diag *diag)
-{
-    for (uint32_t i = 1; i <= view->n; i++)
-        view->checkpoint[i - 1] = chosen[i];
-    return neap_planner_use_segments(p, d, &view->chain, view->checkpoint, diag);
 }
 
 neap_status neap_planner_view_list(const planner *p, draft *d, const least_peak_view *view,
@@ -92,13 +90,6 @@ neap_status neap_planner_view_list(const planner *p, draft *d, const least_peak_
     return status;
 }
 
-neap_status neap_planner_view_report(const planner *p, draft *d, const least_peak_view *view,
-                                     const bool *chosen, double objective, neap_diag *diag)
-{
-    NEAP_TRY(neap_draft_add_number(p, d, "objective", objective, diag));
-    return neap_planner_view_list(p, d, view, chosen, diag);
-}
-
 static neap_status use_solver(const planner *p, draft *d, least_peak_view *view,
                               least_peak_solver *solve, neap_diag *diag)
 {
@@ -109,8 +100,9 @@ static neap_status use_solver(const planner *p, draft *d, least_peak_view *view,
         return neap_fail_no_memory(diag);
     NEAP_TRY(solve(&problem, &answer, diag));
     d->stopped = answer.stopped;
-    NEAP_TRY(neap_planner_view_lower(p, d, view, answer.chosen, diag));
-    return neap_planner_view_report(p, d, view, answer.chosen, (double)answer.objective, diag);
+    NEAP_TRY(neap_planner_use_segments(p, d, &view->chain, answer.chosen, diag));
+    NEAP_TRY(neap_draft_add_number(p, d, "objective", (double)answer.objective, diag));
+    return neap_planner_view_list(p, d, view, answer.chosen, diag);
 }
 
 neap_status neap_planner_use_least_peak(const planner *p, draft *d, least_peak_solver *solve,

@@ -28,7 +28,6 @@
 #include "base/arena.h"
 #include "base/fail.h"
 #include "base/memory.h"
-#include "planners/chain/chain_budget.h"
 #include "planners/chain/slot_table.h"
 
 #include <stdlib.h>
@@ -57,53 +56,37 @@ typedef struct points {
 } points;
 
 typedef struct pareto {
+    run_chooser chooser;
     const planner *p;
     const stage_costs *costs;
     uint32_t n;
-    int64_t memory;       /* bytes for the whole chain */
-    int64_t slack;        /* U - T0: time that may be spent on recomputation */
-    int64_t step;         /* d of the head comment */
-    front *fronts;        /* modes; rows i: j = i .. n-1 */
-    int64_t *least_until; /* n + 1: forward and backward time of the stages before i */
+    int64_t memory; /* bytes for the whole chain */
+    int64_t slack;  /* U - T0: time that may be spent on recomputation */
+    int64_t step;   /* d of the head comment */
+    front *fronts;  /* by stage_costs_place */
     neap_arena arena;
     points best, merged; /* scratch */
     neap_status status;
     neap_diag *diag;
 } pareto;
 
-/* One way to do a subchain. */
+/* One choice for a subchain. */
 typedef struct option {
-    uint32_t k;
-    int64_t start, a, b, constant;
+    chain_split split;
+    int64_t start;             /* memory it needs; NEVER if it is impossible */
     const front *right, *left; /* left is NULL for a save */
 } option;
 
 static front *front_at(const pareto *t, int mode, uint32_t i, uint32_t j)
 {
-    size_t n = t->n, row = (size_t)i * n - (size_t)i * (i - 1) / 2;
-    return &t->fronts[(size_t)mode * (n * (n + 1) / 2) + row + (j - i)];
+    return &t->fronts[stage_costs_place(t->costs, mode, i, j)];
 }
 
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* T0: stages i .. j without recomputation, the last one entered by `again`. */
-static int64_t least_ticks(const pareto *t, uint32_t i, uint32_t j)
-{
-    return t->least_until[j] - t->least_until[i] + t->costs->stage[j].again_ticks +
-           t->costs->stage[j].backward_ticks;
-}
-
-/* Time that a front of i .. j may take to be of any use; below T0 if none is. */
+/* Longest time at which subchain i .. j is still useful; below its least time if it never is. */
 static int64_t time_limit(const pareto *t, uint32_t i, uint32_t j)
 {
-    int64_t spent = 0;
-    if (j + 1 < t->n)
-        spent = t->costs->forward_until[j] - t->costs->forward_until[i] +
-                t->costs->stage[j].again_ticks;
-    return least_ticks(t, i, j) + t->slack - spent;
+    return stage_costs_least_ticks(t->costs, i, j) + t->slack -
+           stage_costs_repeated(t->costs, i, j);
 }
 
 static int64_t memory_limit(const pareto *t, int mode, uint32_t i, uint32_t j)
@@ -112,44 +95,23 @@ static int64_t memory_limit(const pareto *t, int mode, uint32_t i, uint32_t j)
            t->costs->results_from[j + 1];
 }
 
-static int64_t first_memory(const front *f)
+static int64_t later(int64_t start, int64_t held, const front *part)
 {
-    return f->count ? f->points[0].memory : NEVER;
+    return start == NEVER || part->count == 0 ? NEVER
+                                              : larger(start, held + part->points[0].memory);
 }
 
-static int64_t later(int64_t start, int64_t taken, const front *part)
+/* `forward_peak` is the peak of forward(i .. k-1). */
+static option make_option(const pareto *t, int mode, uint32_t i, uint32_t j, uint32_t k,
+                          int64_t forward_peak)
 {
-    int64_t first = first_memory(part);
-    return start == NEVER || first == NEVER ? NEVER : most(start, taken + first);
-}
-
-static option make_save(const pareto *t, int mode, uint32_t i, uint32_t j)
-{
-    const stage_cost *cost = &t->costs->stage[i];
-    int right_mode = cost->output_saved ? HELD : OWNED;
-    option o = {.k = i,
-                .a = cost->kept[mode] - (right_mode == OWNED ? cost->output : 0),
-                .constant = cost->forward_ticks + cost->backward_ticks,
-                .right = front_at(t, right_mode, i + 1, j)};
-    o.start = most(t->costs->stage[j].gradient + cost->save_peak[mode],
-                   stage_costs_results(t->costs, i + 1, j) + cost->backward_peak[mode]);
-    o.start = later(o.start, o.a, o.right);
-    return o;
-}
-
-/* `forward_peak`: of the stages i .. k-1. */
-static option make_checkpoint(const pareto *t, int mode, uint32_t i, uint32_t j, uint32_t k,
-                              int64_t forward_peak)
-{
-    const stage_costs *costs = t->costs;
-    option o = {.k = k,
-                .a = stage_costs_held_input(t->costs, mode, i),
-                .b = stage_costs_results(t->costs, k, j),
-                .constant = costs->forward_until[k] - costs->forward_until[i],
-                .right = front_at(t, OWNED, k, j),
-                .left = front_at(t, mode, i, k - 1)};
-    o.start = later(costs->stage[j].gradient + forward_peak, o.a, o.right);
-    o.start = later(o.start, o.b, o.left);
+    chain_split s = stage_costs_split(t->costs, mode, i, j, k, forward_peak);
+    option o = {.split = s, .right = front_at(t, s.right_mode, s.right, j)};
+    o.start = later(s.peak, s.right_held, o.right);
+    if (k > i) {
+        o.left = front_at(t, mode, i, k - 1);
+        o.start = later(o.start, s.left_held, o.left);
+    }
     return o;
 }
 
@@ -198,7 +160,7 @@ static inline void add_point(points *list, int64_t memory, int64_t ticks)
  */
 static void merge(pareto *t, const option *o, int64_t end, int64_t limit)
 {
-    walker right = {o->right, o->a, 0}, left = {o->left, o->b, 0};
+    walker right = {o->right, o->split.right_held, 0}, left = {o->left, o->split.left_held, 0};
     int64_t memory = o->start;
     size_t old = 0;
     t->merged.count = 0;
@@ -209,7 +171,7 @@ static void merge(pareto *t, const option *o, int64_t end, int64_t limit)
         for (; old < t->best.count && t->best.items[old].memory <= memory; old++)
             add_point(&t->merged, t->best.items[old].memory, t->best.items[old].ticks);
         walk_to(&right, memory);
-        int64_t ticks = o->constant + o->right->points[right.at].ticks;
+        int64_t ticks = o->split.ticks + o->right->points[right.at].ticks;
         int64_t next = next_memory(&right);
         if (o->left) {
             walk_to(&left, memory);
@@ -248,12 +210,12 @@ static void store(pareto *t, front *f)
 static void fill(pareto *t, int mode, uint32_t i, uint32_t j)
 {
     const stage_costs *costs = t->costs;
-    int64_t limit = time_limit(t, i, j), least = least_ticks(t, i, j);
+    int64_t limit = time_limit(t, i, j), least = stage_costs_least_ticks(costs, i, j);
     int64_t end = memory_limit(t, mode, i, j), forward_peak = 0;
     t->best.count = 0;
     if (limit < least)
         return;
-    option save = make_save(t, mode, i, j);
+    option save = make_option(t, mode, i, j, i, 0);
     if (save.start != NEVER)
         merge(t, &save, end, limit);
     for (uint32_t k = i + 1; k <= j && t->status == NEAP_OK; k++) {
@@ -266,7 +228,7 @@ static void fill(pareto *t, int mode, uint32_t i, uint32_t j)
         for (size_t at = t->best.count; at > 0 && t->best.items[at - 1].ticks <= bound; at--)
             if (t->best.items[at - 1].memory <= end)
                 end = t->best.items[at - 1].memory - 1;
-        option at_k = make_checkpoint(t, mode, i, j, k, forward_peak);
+        option at_k = make_option(t, mode, i, j, k, forward_peak);
         if (at_k.start <= end)
             merge(t, &at_k, end, limit);
     }
@@ -276,22 +238,18 @@ static void fill(pareto *t, int mode, uint32_t i, uint32_t j)
 static void fill_row(pareto *t, int mode, uint32_t i)
 {
     const stage_cost *cost = &t->costs->stage[i];
-    int64_t memory = most(cost->gradient + cost->again_peak[mode], cost->backward_peak[mode]);
+    int64_t memory = larger(cost->gradient + cost->again_peak[mode], cost->backward_peak[mode]);
+    int64_t ticks = stage_costs_least_ticks(t->costs, i, i);
     t->best.count = 0;
-    if (memory <= memory_limit(t, mode, i, i) && least_ticks(t, i, i) <= time_limit(t, i, i) &&
+    if (memory <= memory_limit(t, mode, i, i) && ticks <= time_limit(t, i, i) &&
         reserve(t, &t->best, 1))
-        add_point(&t->best, memory, least_ticks(t, i, i));
+        add_point(&t->best, memory, ticks);
     store(t, front_at(t, mode, i, i));
     for (uint32_t j = i + 1; j < t->n && t->status == NEAP_OK; j++)
         fill(t, mode, i, j);
 }
 
 /* ---- The schedule ---- */
-
-typedef struct front_chooser {
-    run_chooser base;
-    const pareto *t;
-} front_chooser;
 
 static int64_t ticks_within(const front *f, int64_t memory)
 {
@@ -310,30 +268,29 @@ static int64_t option_ticks(const option *o, int64_t memory)
 {
     if (o->start == NEVER || memory < o->start)
         return NEVER;
-    int64_t right = ticks_within(o->right, memory - o->a);
-    int64_t left = o->left ? ticks_within(o->left, memory - o->b) : 0;
-    return right == NEVER || left == NEVER ? NEVER : o->constant + right + left;
+    int64_t right = ticks_within(o->right, memory - o->split.right_held);
+    int64_t left = o->left ? ticks_within(o->left, memory - o->split.left_held) : 0;
+    return right == NEVER || left == NEVER ? NEVER : o->split.ticks + right + left;
 }
 
 static uint32_t choose(run_chooser *self, subchain whole, int64_t *right_memory,
                        int64_t *left_memory)
 {
-    const pareto *t = ((front_chooser *)self)->t;
-    int mode = whole.mode;
-    option best = make_save(t, mode, whole.i, whole.j);
-    int64_t best_ticks = option_ticks(&best, whole.memory), forward_peak = 0;
-    for (uint32_t k = whole.i + 1; k <= whole.j; k++) {
-        forward_peak = stage_costs_extend_peak(t->costs, mode, whole.i, k, forward_peak);
-        option at_k = make_checkpoint(t, mode, whole.i, whole.j, k, forward_peak);
-        int64_t ticks = option_ticks(&at_k, whole.memory);
+    const pareto *t = (const pareto *)self;
+    int64_t best_ticks = NEVER, forward_peak = 0;
+    uint32_t best = whole.i;
+    for (uint32_t k = whole.i; k <= whole.j; k++) {
+        forward_peak = stage_costs_extend_peak(t->costs, whole.mode, whole.i, k, forward_peak);
+        option o = make_option(t, whole.mode, whole.i, whole.j, k, forward_peak);
+        int64_t ticks = option_ticks(&o, whole.memory);
         if (ticks < best_ticks) {
-            best = at_k;
+            best = k;
             best_ticks = ticks;
+            *right_memory = whole.memory - o.split.right_held;
+            *left_memory = whole.memory - o.split.left_held;
         }
     }
-    *right_memory = whole.memory - best.a;
-    *left_memory = whole.memory - best.b;
-    return best.k;
+    return best;
 }
 
 /* ---- The method ---- */
@@ -371,26 +328,23 @@ static neap_status find_schedule(const planner *p, draft *d, const stage_costs *
     if (status != NEAP_OK || !*found)
         return status;
     size_t n = costs->n, n_fronts = N_MODES * (n * (n + 1) / 2);
-    pareto t = {.p = p, .costs = costs, .n = costs->n, .memory = memory, .diag = diag};
+    int64_t least = stage_costs_least_ticks(costs, 0, costs->n - 1);
+    pareto t = {
+        .chooser = {choose}, .p = p, .costs = costs, .n = costs->n, .memory = memory, .diag = diag};
     neap_arena_init(&t.arena, p->allocator);
-    if (!NEAP_TAKE(&t.arena, n_fronts, t.fronts) || !NEAP_TAKE(&t.arena, n + 1, t.least_until)) {
+    if (!NEAP_TAKE(&t.arena, n_fronts, t.fronts)) {
         status = neap_fail_no_memory(diag);
         goto done;
     }
-    for (uint32_t i = 0; i < t.n; i++)
-        t.least_until[i + 1] =
-            t.least_until[i] + costs->stage[i].forward_ticks + costs->stage[i].backward_ticks;
-    int64_t least = least_ticks(&t, 0, t.n - 1);
     t.slack = neap_schedule_ticks(costs, s) - least;
     t.step = (int64_t)(p->options[EPS] * (double)least / (2.0 * (double)n));
     if (t.slack == 0)
-        goto done;                      /* nothing is computed twice: optimal */
-    t.slack += 2 * (int64_t)n * t.step; /* thinned fronts may be slower than U by so much */
+        goto done;                      /* nothing is recomputed: optimal */
+    t.slack += 2 * (int64_t)n * t.step; /* thinned fronts may be slower than U by this much */
     status = fill_all(&t, d);
     if (status == NEAP_OK && !d->stopped) {
-        front_chooser chooser = {.base = {choose}, .t = &t};
         neap_schedule_clear(s);
-        status = neap_schedule_build(p, costs, &chooser.base, memory, s, diag);
+        status = neap_schedule_build(p, costs, &t.chooser, memory, s, diag);
     }
 done:
     NEAP_DELETE(p->allocator, t.best.capacity, t.best.items);

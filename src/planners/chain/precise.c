@@ -11,7 +11,6 @@
  * is better. On the thesis's own chains, whose backward reads only the layer's input, that changes
  * nothing.
  */
-#include "planners/chain/chain_budget.h"
 #include "planners/chain/slot_table.h"
 
 enum { BUCKET };

@@ -9,7 +9,6 @@
  * Departures: parameters' gradients count as they accumulate, workspaces count, and the table is
  * pruned (slot_table.c).
  */
-#include "planners/chain/chain_budget.h"
 #include "planners/chain/slot_table.h"
 
 enum { SLOTS };

@@ -1,17 +1,17 @@
 /*
  * A recursive checkpointing schedule of a chain, and its lowering to a plan.
  *
- * A schedule is a list of runs of stages. The recursion that all budgeted chain methods share, for
- * the subchain of stages i .. j with A(i-1) at hand and the gradient D(j) arrived (Herrmann et al.
- * 2019, eq. 1 to 3; Butt 2019, eq. 3.1, is the case without `save`):
+ * A schedule is a list of runs of stages. All budgeted chain methods share this recursion for the
+ * subchain of stages i .. j, where A(i-1) and the gradient D(j) are live (Herrmann et al. 2019, eq.
+ * 1 to 3; Butt 2019, eq. 3.1, is the case without `save`):
  *
  *     one stage:   again(i), backward(i)
  *     save:        save(i), then i+1 .. j, then backward(i)
  *     checkpoint:  forward(i .. k-1) keeping A(k-1), then k .. j, then free A(k-1), then i .. k-1
  *
- * Memory, all told, besides what the caller holds (outer checkpoints, results of stages behind j,
- * and A(i-1) itself in the mode HELD); r is the mode of the part after a save, HELD if the backward
- * of i reads A(i) too, else OWNED; h is |A(i-1)| in the mode OWNED, else 0:
+ * Memory beyond what the caller holds (outer checkpoints, results of stages after j, and A(i-1)
+ * itself in mode HELD). r is the mode of the part after a save: HELD if the backward of i reads
+ * A(i) too, else OWNED. h is |A(i-1)| in mode OWNED, else 0:
  *
  *     one stage:   max(|D(i)| + again_peak(i),
  *                      backward_peak(i))
@@ -45,11 +45,11 @@ typedef struct schedule {
 typedef struct subchain {
     uint32_t i, j;
     int mode;       /* HELD or OWNED: A(i-1) */
-    int64_t memory; /* whatever the method decides by */
+    int64_t memory; /* in the method's own unit */
 } subchain;
 
 /*
- * Asked for each subchain of more than one stage: returns k, and the memory that the two parts get:
+ * Called for each subchain of more than one stage. Returns k and the memory of the two parts:
  * `right` is k .. j (i+1 .. j after a save), `left` is i .. k-1.
  */
 typedef struct run_chooser run_chooser;
@@ -58,7 +58,7 @@ struct run_chooser {
                        int64_t *left_memory);
 };
 
-/* Unrolls the choices for stages 0 .. n-1. Without recursion: chains may be long. */
+/* Unrolls the choices for stages 0 .. n-1. */
 neap_status neap_schedule_build(const planner *p, const stage_costs *costs, run_chooser *chooser,
                                 int64_t memory, schedule *schedule, neap_diag *diag);
 void neap_schedule_clear(schedule *schedule);
@@ -69,8 +69,22 @@ int64_t neap_schedule_ticks(const stage_costs *costs, const schedule *schedule);
 neap_status neap_planner_use_schedule(const planner *p, draft *d, const stage_costs *costs,
                                       const schedule *s, neap_diag *diag);
 
-/* The schedule that needs least, and how much that is, pinned bytes included (least_memory.c). */
+/* The schedule of least memory, and its bytes, pinned ones included (least_memory.c). */
 neap_status neap_least_memory_schedule(const planner *p, const stage_costs *costs, schedule *s,
                                        int64_t *bytes, neap_diag *diag);
+
+/* ---- Methods that plan a chain to a budget (chain_budget.c) ---- */
+
+/*
+ * Finds a schedule for `memory` bytes beyond the pinned ones; sets *found, and leaves the schedule
+ * empty if there is none. `memory` is never far above what saving all stages takes.
+ */
+typedef neap_status (*schedule_finder)(const planner *p, draft *d, const stage_costs *costs,
+                                       int64_t memory, schedule *schedule, bool *found,
+                                       neap_diag *diag);
+
+/* A whole method: the costs, a schedule, the plan; the schedule of least memory if none fits. */
+neap_status neap_planner_use_finder(const planner *p, draft *d, schedule_finder find,
+                                    neap_diag *diag);
 
 #endif

@@ -30,7 +30,7 @@
  * does not enforce; ties prefer the nearer checkpoint, which gives smaller segments for the same
  * sum.
  */
-#include "planners/chain/segment_term.h"
+#include "planners/chain/least_peak.h"
 
 #include "base/fail.h"
 
@@ -45,7 +45,7 @@ typedef struct search {
     int64_t least;     /* no s below it has a path */
     int64_t best;      /* least s + c_s so far */
     int64_t best_term; /* the s it was found with */
-    uint32_t evaluations;
+    uint32_t paths;    /* solved */
 } search;
 
 /* Bytes of the segment between checkpoints i < j. */
@@ -75,7 +75,7 @@ static int64_t shortest_path(search *s, int64_t most, int64_t *largest)
     for (uint32_t j = s->n; j > 0; j = s->from[j])
         if (segment(s, s->from[j], j) > *largest)
             *largest = segment(s, s->from[j], j);
-    s->evaluations++;
+    s->paths++;
     return s->path[s->n];
 }
 
@@ -115,7 +115,6 @@ static void prepare(search *s)
         if (own > s->least)
             s->least = own;
     }
-    s->best = INT64_MAX;
 }
 
 static void choose(search *s, least_peak_answer *answer)
@@ -144,7 +143,7 @@ static void find_best(search *s, least_peak_answer *answer)
 }
 
 neap_status neap_segment_term_search(const least_peak_problem *problem, least_peak_answer *answer,
-                                     segment_term_counts *counts, neap_diag *diag)
+                                     neap_diag *diag)
 {
     search s = {.problem = problem, .n = problem->n, .d = problem->d};
     size_t length = (size_t)problem->n + 1;
@@ -155,8 +154,7 @@ neap_status neap_segment_term_search(const least_peak_problem *problem, least_pe
                  NEAP_TAKE(&arena, length, s.from) && NEAP_TAKE(&arena, length, s.queue);
     if (taken)
         find_best(&s, answer);
-    if (counts)
-        counts->evaluations = s.evaluations;
+    answer->paths = s.paths;
     neap_arena_clear(&arena);
     return taken ? NEAP_OK : neap_fail_no_memory(diag);
 }

@@ -1,4 +1,4 @@
-#include "planners/chain/segments.h"
+#include "planners/chain/least_peak.h"
 
 #include "base/fail.h"
 
@@ -16,15 +16,14 @@ typedef struct segmenter {
     size_t length;
 } segmenter;
 
-static void number_segments(segmenter *s, const bool *checkpoint)
+static void number_segments(segmenter *s, const bool *chosen)
 {
-    s->n_segments = 0;
     for (uint32_t i = 0; i < s->chain->n_stages; i++) {
         const neap_stage *stage = &s->chain->stages[i];
         for (uint32_t o = stage->first_op; o < stage->end_op; o++)
             s->segment[o] = s->n_segments;
         bool last = i + 1 == s->chain->n_stages, last_cut = i + 2 == s->chain->n_stages;
-        if (last || (checkpoint[i] && !last_cut))
+        if (last || (chosen[i + 1] && !last_cut))
             s->segment_end[s->n_segments++] = stage->end_op;
     }
 }
@@ -47,21 +46,19 @@ static int64_t storage_bytes(const segmenter *s, uint32_t value)
 }
 
 /*
- * Whether an op stays done: it has an output that survives anyway, and its other outputs (a pool's
- * indices, saved statistics) are at most half as large, so that keeping them beats running it
- * again.
+ * Whether to keep all outputs of an op: one of them survives anyway, and the others (a pool's
+ * indices, saved statistics) are at most half as large, so keeping them beats running it again.
  */
-static bool stays_done(const segmenter *s, const neap_op *op)
+static bool keeps_all(const segmenter *s, const neap_op *op)
 {
-    int64_t crossing = -1, rest = 0;
+    int64_t crossing = 0, rest = 0;
+    bool any = false;
     for (uint32_t i = 0; i < op->n_outputs; i++) {
-        int64_t bytes = storage_bytes(s, op->outputs[i]);
-        if (!s->crosses[op->outputs[i]])
-            rest += bytes;
-        else
-            crossing = (crossing < 0 ? 0 : crossing) + bytes;
+        bool crosses = s->crosses[op->outputs[i]];
+        *(crosses ? &crossing : &rest) += storage_bytes(s, op->outputs[i]);
+        any = any || crosses;
     }
-    return crossing >= 0 && rest <= crossing / 2;
+    return any && rest <= crossing / 2;
 }
 
 /* Marks the producer of a value to run again, unless the value survives. */
@@ -69,14 +66,14 @@ static void want_again(segmenter *s, uint32_t value)
 {
     uint32_t maker = neap_graph_value(s->graph, value)->producer;
     if (maker == NEAP_NONE || maker >= s->n_forward || s->segment[maker] + 1 == s->n_segments ||
-        s->crosses[value] || stays_done(s, neap_graph_op(s->graph, maker)))
+        s->crosses[value] || keeps_all(s, neap_graph_op(s->graph, maker)))
         return;
     s->again[maker] = true;
 }
 
 /*
- * What the backward part reads runs again, and what that needs inside its segment. Ops are in
- * execution order, so one sweep from the last to the first closes the set.
+ * Marks what the backward part reads to run again, and what that needs within its segment. Ops are
+ * in execution order, so one sweep from the last to the first closes the set.
  */
 static void find_recomputed(segmenter *s)
 {
@@ -115,7 +112,7 @@ static void write_sequence(segmenter *s)
 }
 
 neap_status neap_planner_use_segments(const planner *p, draft *d, const neap_chain *chain,
-                                      const bool *checkpoint, neap_diag *diag)
+                                      const bool *chosen, neap_diag *diag)
 {
     segmenter s = {.graph = p->graph,
                    .chain = chain,
@@ -130,7 +127,7 @@ neap_status neap_planner_use_segments(const planner *p, draft *d, const neap_cha
         NEAP_TAKE(&arena, chain->n_stages, s.segment_end) &&
         NEAP_TAKE(&arena, chain->n_stages, s.done) &&
         NEAP_TAKE(&arena, (size_t)s.n_ops + s.n_forward, s.sequence)) {
-        number_segments(&s, checkpoint);
+        number_segments(&s, chosen);
         find_crossing_values(&s);
         find_recomputed(&s);
         write_sequence(&s);

@@ -1,6 +1,6 @@
-/* Built with -O3 (CMakeLists.txt), so that the loops become vector code; the results do not depend
- * on the width. */
-#include "planners/chain/slot_kernels.h"
+/* Built with -O3 (CMakeLists.txt) so that the loops become vector code. The results do not depend
+ * on the vector width. */
+#include "planners/chain/slot_table.h"
 
 #define KERNELS(suffix, attributes)                                                                \
     attributes static void two_##suffix(double *restrict best, const double *restrict right,       \

@@ -1,21 +1,19 @@
 /*
  * See slot_table.h. For each subchain the candidates (save, or a checkpoint before stage k) are
- * functions of the memory m:
+ * non-increasing functions of the memory m:
  *
  *     candidate(m) = constant + right(m - a) + left(m - b)     for m >= start
  *
- * and the table is their minimum. All of them fall as m grows. What keeps it fast:
+ * The table is their minimum. What makes it fast:
  *
- * - Slots are looked at in blocks. In a block a candidate is nowhere below its time at the block's
- * end, and the minimum so far nowhere above its value at the block's start. The parts' times at
- * block ends lie side by side for all k (`left_bounds`, `right_bounds`), so that one vector loop
- * tells which k can win in the block; few can, as what was best for i .. j-1 is tried first. Only
- * those are looked at slot by slot.
- * - A first table of groups of three stages (stage_groups.h) gives a schedule, hence a time that
- * the best one does not pass: what a subchain cannot do within its share of that is left out. A
- * subchain that does not end in the last stage is only run after its stages were run forward once
- * before, which counts against the share.
- * - Tiles of the table are shared among threads.
+ * - Slots are processed in blocks. Within a block a candidate is at least its time at the block's
+ * end, and the minimum so far is at most its value at the block's start. The parts' times at block
+ * ends are contiguous over k (`left_bounds`, `right_bounds`), so one vector loop finds the k that
+ * can win in the block. Few can, because the winner for i .. j-1 is tried first. Only those are
+ * evaluated slot by slot.
+ * - A first table of groups of three stages (stage_groups.c) gives a schedule and so an upper bound
+ * on the time. Entries that exceed a subchain's share of it are left out (stage_costs_repeated).
+ * - Threads share the tiles of the table.
  */
 #include "planners/chain/slot_table.h"
 
@@ -23,8 +21,6 @@
 #include "base/fail.h"
 #include "base/memory.h"
 #include "base/team.h"
-#include "planners/chain/slot_kernels.h"
-#include "planners/chain/stage_groups.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -33,11 +29,11 @@
 #define NEVER         INT32_MAX
 #define BLOCK_SHIFT   4 /* a block has at least 16 slots */
 #define MOST_BLOCKS   64
-#define GROUP         3 /* stages taken together for a first schedule */
+#define GROUP         3 /* stages per group in the first schedule */
 #define LEAST_GROUPED 48
 #define MOST_STAGES   20000
-#define TILE          16 /* stages: what is near in the table is used together */
-#define LEAST_SHARED  96 /* stages: shorter chains are done before other threads have started */
+#define TILE          16 /* stages */
+#define LEAST_SHARED  96 /* stages: shorter chains finish before other threads have started */
 
 #if defined(__GNUC__)
 #define PREFETCH(address) __builtin_prefetch(address)
@@ -47,12 +43,12 @@
 
 /* Time for lo .. hi slots; infinite below, `last` from hi on. */
 typedef struct cell {
-    int32_t lo, hi; /* lo NEVER: not within any memory that can be left for it */
+    int32_t lo, hi; /* lo NEVER: impossible or useless in any memory it can get */
     double last;
     const double *values;
 } cell;
 
-/* What a thread has for itself. */
+/* The state of one thread. */
 typedef struct slot_worker {
     neap_arena values; /* of its cells, and of the arrays below */
     double *best;      /* scratch: 0 .. slots */
@@ -65,6 +61,7 @@ typedef struct slot_worker {
 } slot_worker;
 
 typedef struct slot_table {
+    run_chooser chooser;
     neap_arena arena; /* of the arrays */
     const stage_costs *costs;
     uint32_t n;
@@ -73,14 +70,13 @@ typedef struct slot_table {
     int shift; /* a block has 1 << shift slots */
     uint32_t n_blocks;
     cell *cells;        /* modes; rows i: j = i .. n-1 */
-    float *left_bounds; /* modes; rows i: blocks: j = i .. n-1: no more than the time in the block's
-                           last slot */
-    float *right_bounds;  /* mode OWNED; columns j: blocks: i = 0 .. j */
-    float *forward;       /* n + 1: forward time of the stages before i */
-    uint32_t *hints;      /* modes; i: blocks: the checkpoint k that won for the last j; 0: none */
-    int64_t *least_until; /* n + 1: forward and backward time of the stages before i */
+    float *left_bounds; /* modes; rows i: blocks: j = i .. n-1: at most the time in the block's last
+                           slot */
+    float *right_bounds; /* mode OWNED; columns j: blocks: i = 0 .. j */
+    float *forward;      /* n + 1: forward time of the stages before i */
+    uint32_t *hints;     /* modes; i: blocks: the checkpoint k that won for the last j; 0: none */
     slot_kernels kernels;
-    double slack; /* time that recomputation may take in all; infinite if not known */
+    double slack; /* most time for recomputation; infinite if unknown */
     /* The job: subchains of one length are independent of each other. */
     neap_job job;
     const planner *p;
@@ -91,34 +87,27 @@ typedef struct slot_table {
     bool stopped;
 } slot_table;
 
-/* One way to do a subchain. */
+/* One choice for a subchain. */
 typedef struct candidate {
-    uint32_t k;
     int32_t start;
-    int32_t a, b; /* slots taken from the right and the left part */
+    int32_t a, b; /* slots held while the right and the left part run */
     double constant;
     const cell *right, *left; /* left is NULL for a save */
 } candidate;
 
-/* Where row i begins in a triangle of rows of n, n-1, ... */
-static size_t row_start(const slot_table *t, int mode, uint32_t i)
-{
-    size_t n = t->n;
-    return (size_t)mode * (n * (n + 1) / 2) + (size_t)i * n - (size_t)i * (i - 1) / 2;
-}
-
 static cell *cell_at(const slot_table *t, int mode, uint32_t i, uint32_t j)
 {
-    return &t->cells[row_start(t, mode, i) + (j - i)];
+    return &t->cells[stage_costs_place(t->costs, mode, i, j)];
 }
 
-/* Of the subchains i .. i, i .. i+1, ... in a block. */
+/* Bounds of the subchains i .. i, i .. i+1, ... in a block. */
 static float *left_bounds(const slot_table *t, int mode, uint32_t i, uint32_t block)
 {
-    return t->left_bounds + row_start(t, mode, i) * t->n_blocks + (size_t)block * (t->n - i);
+    size_t row = stage_costs_place(t->costs, mode, i, i);
+    return t->left_bounds + row * t->n_blocks + (size_t)block * (t->n - i);
 }
 
-/* Of the subchains 0 .. j, 1 .. j, ... in a block. */
+/* Bounds of the subchains 0 .. j, 1 .. j, ... in a block. */
 static float *right_bounds(const slot_table *t, uint32_t j, uint32_t block)
 {
     size_t column = (size_t)j * (j + 1) / 2;
@@ -148,33 +137,20 @@ static double value_at(const cell *c, int64_t m)
     return m < c->hi ? c->values[m - c->lo] : c->last;
 }
 
-static candidate make_save(const slot_table *t, int mode, uint32_t i, uint32_t j)
+/* `forward_peak` is the peak of forward(i .. k-1). */
+static candidate make_candidate(const slot_table *t, int mode, uint32_t i, uint32_t j, uint32_t k,
+                                int64_t forward_peak)
 {
-    const stage_cost *cost = &t->costs->stage[i];
-    int right_mode = cost->output_saved ? HELD : OWNED;
-    int64_t kept = cost->kept[mode] - (right_mode == OWNED ? cost->output : 0);
-    candidate c = {.k = i, .a = to_slots(t, kept), .right = cell_at(t, right_mode, i + 1, j)};
-    c.constant = (double)cost->forward_ticks + (double)cost->backward_ticks;
-    c.start =
-        most(to_slots(t, t->costs->stage[j].gradient + cost->save_peak[mode]),
-             to_slots(t, stage_costs_results(t->costs, i + 1, j) + cost->backward_peak[mode]));
-    c.start = most(c.start, plus(c.a, c.right->lo));
-    return c;
-}
-
-/* `forward_peak`: of the stages i .. k-1. */
-static candidate make_checkpoint(const slot_table *t, int mode, uint32_t i, uint32_t j, uint32_t k,
-                                 int64_t forward_peak)
-{
-    const stage_costs *costs = t->costs;
-    candidate c = {.k = k,
-                   .a = to_slots(t, stage_costs_held_input(t->costs, mode, i)),
-                   .b = to_slots(t, stage_costs_results(t->costs, k, j)),
-                   .right = cell_at(t, OWNED, k, j),
-                   .left = cell_at(t, mode, i, k - 1)};
-    c.constant = (double)(costs->forward_until[k] - costs->forward_until[i]);
-    c.start = to_slots(t, costs->stage[j].gradient + forward_peak);
-    c.start = most(c.start, most(plus(c.a, c.right->lo), plus(c.b, c.left->lo)));
+    chain_split s = stage_costs_split(t->costs, mode, i, j, k, forward_peak);
+    candidate c = {.a = to_slots(t, s.right_held),
+                   .b = to_slots(t, s.left_held),
+                   .constant = (double)s.ticks,
+                   .right = cell_at(t, s.right_mode, s.right, j)};
+    c.start = most(to_slots(t, s.peak), plus(c.a, c.right->lo));
+    if (k > i) {
+        c.left = cell_at(t, mode, i, k - 1);
+        c.start = most(c.start, plus(c.b, c.left->lo));
+    }
     return c;
 }
 
@@ -185,34 +161,13 @@ static double candidate_at(const candidate *c, int64_t m)
     return c->constant + value_at(c->right, m - c->a) + (c->left ? value_at(c->left, m - c->b) : 0);
 }
 
-static void minimise_constant(double *best, double constant, int32_t count)
-{
-    for (int32_t m = 0; m < count && best[m] > constant; m++)
-        best[m] = constant;
-}
-
 static int32_t clamp(int32_t m, int32_t least, int32_t greatest)
 {
     return m < least ? least : m > greatest ? greatest : m;
 }
 
-/* The slots begin .. end - 1, on which the parts that move are given; the others are in `constant`.
- */
-static void apply_range(const slot_table *t, double *best, const candidate *c, bool right_moves,
-                        bool left_moves, double constant, int32_t begin, int32_t end)
-{
-    const double *right = right_moves ? c->right->values + (begin - c->a - c->right->lo) : NULL;
-    const double *left = left_moves ? c->left->values + (begin - c->b - c->left->lo) : NULL;
-    if (right && left)
-        t->kernels.two(best + begin, right, left, constant, end - begin);
-    else
-        t->kernels.one(best + begin, right ? right : left, constant, end - begin);
-}
-
-/*
- * The candidate at the slots begin .. end - 1: first both parts change with m, then, once one has
- * become constant, the other alone, then none.
- */
+/* The candidate at the slots begin .. end - 1. Each part changes with m up to some slot and is
+ * constant from there on. */
 static void apply_exactly(const slot_table *t, double *best, const candidate *c, int32_t begin,
                           int32_t end)
 {
@@ -220,19 +175,23 @@ static void apply_exactly(const slot_table *t, double *best, const candidate *c,
     double right_last = right->last, left_last = left ? left->last : 0;
     int32_t right_end = clamp(right->hi + c->a, begin, end);
     int32_t left_end = left ? clamp(left->hi + c->b, begin, end) : begin;
-    int32_t both = right_end < left_end ? right_end : left_end;
-    int32_t either = right_end < left_end ? left_end : right_end;
-    if (both > begin)
-        apply_range(t, best, c, true, true, c->constant, begin, both);
-    if (right_end > both)
-        apply_range(t, best, c, true, false, c->constant + left_last, both, either);
-    else if (left_end > both)
-        apply_range(t, best, c, false, true, c->constant + right_last, both, either);
-    minimise_constant(best + either, c->constant + left_last + right_last, end - either);
+    int32_t m = right_end < left_end ? right_end : left_end;
+    if (m > begin)
+        t->kernels.two(best + begin, right->values + (begin - c->a - right->lo),
+                       left->values + (begin - c->b - left->lo), c->constant, m - begin);
+    if (right_end > m)
+        t->kernels.one(best + m, right->values + (m - c->a - right->lo), c->constant + left_last,
+                       right_end - m);
+    else if (left_end > m)
+        t->kernels.one(best + m, left->values + (m - c->b - left->lo), c->constant + right_last,
+                       left_end - m);
+    double constant = c->constant + left_last + right_last;
+    for (m = most(right_end, left_end); m < end && best[m] > constant; m++)
+        best[m] = constant;
 }
 
-/* The most slots that can be left for a subchain: a held input and the results behind it are always
- * there. */
+/* The most slots that a subchain can get: a held input and the results of later stages are always
+ * live. */
 static int32_t most_slots(const slot_table *t, int mode, uint32_t i, uint32_t j)
 {
     int32_t held = (mode == HELD ? to_slots(t, t->costs->stage[i].input) : 0) +
@@ -262,23 +221,12 @@ static void fill_single(const slot_table *t, slot_worker *w, int mode, uint32_t 
     const stage_cost *cost = &t->costs->stage[i];
     int32_t lo = most(to_slots(t, cost->gradient + cost->again_peak[mode]),
                       to_slots(t, cost->backward_peak[mode]));
-    lo = most(lo, 0); /* peaks beyond what is held may be negative: then nothing is needed */
-    if (lo > most_slots(t, mode, i, i)) {
-        cell_at(t, mode, i, i)->lo = NEVER;
+    lo = most(lo, 0); /* peaks beyond what is held may be negative */
+    cell_at(t, mode, i, i)->lo = NEVER;
+    if (lo > most_slots(t, mode, i, i))
         return;
-    }
     w->best[lo] = (double)cost->again_ticks + (double)cost->backward_ticks;
     store(w, cell_at(t, mode, i, i), lo, lo);
-}
-
-/* Time that a subchain may take to be of any use; `least` is that without recomputation. */
-static double time_limit(const slot_table *t, uint32_t i, uint32_t j, double least)
-{
-    double spent = 0;
-    if (j + 1 < t->n)
-        spent = (double)(t->costs->forward_until[j] - t->costs->forward_until[i]) +
-                (double)t->costs->stage[j].again_ticks;
-    return least + t->slack - spent;
 }
 
 /* One candidate at the slots begin .. end - 1. */
@@ -302,25 +250,24 @@ static void find_peaks(const slot_table *t, slot_worker *w, int mode, uint32_t i
         w->peaks[k] = peak = stage_costs_extend_peak(t->costs, mode, i, k, peak);
 }
 
-/* The checkpoint before k in a block; if it becomes the best in the middle of it, *winner. */
+/* Applies the checkpoint before k to a block; sets *winner if it is the best in the middle. */
 static void apply_checkpoint(const slot_table *t, slot_worker *w, int mode, uint32_t i, uint32_t j,
                              uint32_t k, int32_t first, int32_t last, uint32_t *winner)
 {
     double *middle = &w->best[first + (last - first) / 2], before = *middle;
-    candidate c = make_checkpoint(t, mode, i, j, k, w->peaks[k]);
+    candidate c = make_candidate(t, mode, i, j, k, w->peaks[k]);
     apply(t, w, &c, first, last + 1);
     if (*middle < before)
         *winner = k;
 }
 
-/* Sums of bounds below which a candidate may win in a block. Floats round: what is a millionth
- * above is let through. */
+/* Sums of bounds below which a candidate may win in a block; a millionth more for rounding. */
 static float block_limit(const slot_table *t, const slot_worker *w, uint32_t i, int32_t first)
 {
     return (float)((w->best[first] + (double)t->costs->forward_until[i]) * (1 + 1e-6));
 }
 
-/* The k - i - 1 that pass, as a list; returns how many, and the one with the least bound first. */
+/* Lists the k - i - 1 that pass, the one with the least bound first; returns their number. */
 static uint32_t list_passing(slot_worker *w, const float *forward, const float *right,
                              const float *left, uint32_t count)
 {
@@ -349,7 +296,7 @@ static uint32_t list_passing(slot_worker *w, const float *forward, const float *
     return n_passing;
 }
 
-/* Values of candidates lie far apart: they are fetched a little ahead. */
+/* The values of candidates are scattered in memory, so fetch them ahead. */
 static void prefetch_values(const slot_table *t, int mode, uint32_t i, uint32_t j, uint32_t k,
                             int32_t first, int32_t for_right)
 {
@@ -361,9 +308,9 @@ static void prefetch_values(const slot_table *t, int mode, uint32_t i, uint32_t 
 }
 
 /*
- * The checkpoints before i+1 .. i+count, in the block's slots first .. last. What won for the last
- * j goes first, then the most promising of those that pass the filter, then the rest of them as far
- * as they still pass.
+ * Applies the checkpoints before i+1 .. i+count to the block's slots first .. last: first the
+ * winner for j - 1, then the one with the least bound of those that pass the filter, then the
+ * others as long as they pass.
  */
 static void apply_block(const slot_table *t, slot_worker *w, int mode, uint32_t i, uint32_t j,
                         uint32_t count, int32_t first, int32_t last)
@@ -393,7 +340,7 @@ static void apply_block(const slot_table *t, slot_worker *w, int mode, uint32_t 
     *hint = winner ? winner : *hint;
 }
 
-/* Checkpoints that repeat too much to be of use are the last ones; how many are left. */
+/* How many checkpoints repeat at most `spare` ticks: the first ones do. */
 static uint32_t count_useful(const slot_table *t, uint32_t i, uint32_t j, double spare)
 {
     uint32_t low = 0, high = j - i;
@@ -411,7 +358,7 @@ static uint32_t count_useful(const slot_table *t, uint32_t i, uint32_t j, double
 static void minimise_candidates(const slot_table *t, slot_worker *w, int mode, uint32_t i,
                                 uint32_t j, double spare, int32_t cap)
 {
-    candidate save = make_save(t, mode, i, j);
+    candidate save = make_candidate(t, mode, i, j, i, 0);
     apply(t, w, &save, 0, cap + 1);
     find_peaks(t, w, mode, i);
     uint32_t count = count_useful(t, i, j, spare);
@@ -424,22 +371,18 @@ static void minimise_candidates(const slot_table *t, slot_worker *w, int mode, u
 static void fill(const slot_table *t, slot_worker *w, int mode, uint32_t i, uint32_t j)
 {
     cell *c = cell_at(t, mode, i, j);
-    const stage_cost *end = &t->costs->stage[j];
-    double least =
-        (double)(t->least_until[j] - t->least_until[i] + end->again_ticks + end->backward_ticks);
-    double limit = time_limit(t, i, j, least);
-    int32_t cap = most_slots(t, mode, i, j), lo = NEVER;
-    if (limit >= least) {
-        for (int32_t m = 0; m <= cap; m++)
-            w->best[m] = HUGE_VAL;
-        minimise_candidates(t, w, mode, i, j, limit - least, cap);
-        for (lo = 0; lo <= cap && !(w->best[lo] <= limit && isfinite(w->best[lo]));)
-            lo++;
-        lo = lo <= cap ? lo : NEVER;
-    }
-    if (lo == NEVER)
-        c->lo = NEVER;
-    else
+    double least = (double)stage_costs_least_ticks(t->costs, i, j);
+    double limit = least + t->slack - (double)stage_costs_repeated(t->costs, i, j);
+    int32_t cap = most_slots(t, mode, i, j), lo = 0;
+    c->lo = NEVER;
+    if (limit < least)
+        return;
+    for (int32_t m = 0; m <= cap; m++)
+        w->best[m] = HUGE_VAL;
+    minimise_candidates(t, w, mode, i, j, limit - least, cap);
+    while (lo <= cap && !(w->best[lo] <= limit && isfinite(w->best[lo])))
+        lo++;
+    if (lo <= cap)
         store(w, c, lo, cap);
 }
 
@@ -462,7 +405,7 @@ static void store_bounds(const slot_table *t, int mode, uint32_t i, uint32_t j)
     }
 }
 
-/* The subchain i .. j in the modes in which it can be asked for. */
+/* The subchain i .. j in the modes that can occur. */
 static void fill_modes(const slot_table *t, slot_worker *w, uint32_t i, uint32_t j)
 {
     for (int mode = 0; mode < N_MODES && !w->failed; mode++) {
@@ -488,8 +431,8 @@ static void fill_tile(const slot_table *t, slot_worker *w, uint32_t tile, uint32
             fill_modes(t, w, i, j);
 }
 
-/* Tiles that are equally far apart do not need each other: the members share them, then go on to
- * the next distance. */
+/* Tiles on one diagonal do not depend on each other: the members share them, then move on to the
+ * next diagonal. */
 static void run_member(neap_job *self, neap_team *team, unsigned member)
 {
     slot_table *t = (slot_table *)((char *)self - offsetof(slot_table, job));
@@ -541,9 +484,6 @@ static void end_workers(slot_table *t)
 
 static neap_status fill_all(slot_table *t, bool *stopped, neap_diag *diag)
 {
-    for (uint32_t i = 0; i < t->n; i++)
-        t->least_until[i + 1] = t->least_until[i] + t->costs->stage[i].forward_ticks +
-                                t->costs->stage[i].backward_ticks;
     for (uint32_t i = 0; i <= t->n; i++)
         t->forward[i] = round_down((double)t->costs->forward_until[i]);
     neap_team_run(&t->job, t->n_workers);
@@ -553,41 +493,37 @@ static neap_status fill_all(slot_table *t, bool *stopped, neap_diag *diag)
 
 /* ---- The schedule ---- */
 
-typedef struct table_chooser {
-    run_chooser base;
-    const slot_table *table;
-} table_chooser;
-
-/* The candidate with the table's value at this memory; the first of equals. */
+/* The first candidate with the table's value at this memory. */
 static uint32_t choose(run_chooser *self, subchain whole, int64_t *right_memory,
                        int64_t *left_memory)
 {
-    const slot_table *t = ((table_chooser *)self)->table;
-    int mode = whole.mode;
-    candidate best = make_save(t, mode, whole.i, whole.j);
-    double best_time = candidate_at(&best, whole.memory);
+    const slot_table *t = (const slot_table *)self;
+    double best_time = HUGE_VAL;
     int64_t forward_peak = 0;
-    for (uint32_t k = whole.i + 1; k <= whole.j; k++) {
-        forward_peak = stage_costs_extend_peak(t->costs, mode, whole.i, k, forward_peak);
-        candidate at_k = make_checkpoint(t, mode, whole.i, whole.j, k, forward_peak);
-        double time = candidate_at(&at_k, whole.memory);
+    uint32_t best = whole.i;
+    for (uint32_t k = whole.i; k <= whole.j; k++) {
+        forward_peak = stage_costs_extend_peak(t->costs, whole.mode, whole.i, k, forward_peak);
+        candidate c = make_candidate(t, whole.mode, whole.i, whole.j, k, forward_peak);
+        double time = candidate_at(&c, whole.memory);
         if (time < best_time) {
-            best = at_k;
+            best = k;
             best_time = time;
+            *right_memory = whole.memory - c.a;
+            *left_memory = whole.memory - c.b;
         }
     }
-    *right_memory = whole.memory - best.a;
-    *left_memory = whole.memory - best.b;
-    return best.k;
+    return best;
 }
 
-/* One table; *ticks gets the schedule's time. */
+/* Replaces the schedule by the fastest one that recomputes for at most `slack` ticks, if there is
+ * one. */
 static neap_status find_once(const planner *p, draft *d, const stage_costs *costs,
                              int64_t slot_bytes, int64_t slots, double slack, schedule *s,
-                             bool *found, double *ticks, neap_diag *diag)
+                             bool *found, neap_diag *diag)
 {
     size_t n = costs->n, n_cells = N_MODES * (n * (n + 1) / 2);
-    slot_table t = {.costs = costs,
+    slot_table t = {.chooser = {choose},
+                    .costs = costs,
                     .n = costs->n,
                     .slot_bytes = slot_bytes,
                     .slots = (int32_t)slots,
@@ -598,39 +534,25 @@ static neap_status find_once(const planner *p, draft *d, const stage_costs *cost
     for (t.shift = BLOCK_SHIFT; slots >> t.shift >= MOST_BLOCKS;)
         t.shift++;
     t.n_blocks = (uint32_t)(slots >> t.shift) + 1;
-    *found = false;
     neap_arena_init(&t.arena, p->allocator);
     bool taken = NEAP_TAKE(&t.arena, n_cells, t.cells) &&
                  NEAP_TAKE(&t.arena, n_cells * t.n_blocks, t.left_bounds) &&
                  NEAP_TAKE(&t.arena, n_cells / N_MODES * t.n_blocks, t.right_bounds) &&
                  NEAP_TAKE(&t.arena, n + 1, t.forward) &&
-                 NEAP_TAKE(&t.arena, N_MODES * n * t.n_blocks, t.hints) &&
-                 NEAP_TAKE(&t.arena, n + 1, t.least_until) && start_workers(&t);
-    neap_status status = taken ? NEAP_OK : neap_fail_no_memory(diag);
-    if (status == NEAP_OK)
-        status = fill_all(&t, &d->stopped, diag);
-    if (status == NEAP_OK && !d->stopped && n > 0) {
-        *ticks = value_at(cell_at(&t, HELD, 0, t.n - 1), slots);
-        *found = isfinite(*ticks);
-    }
-    if (*found && s) {
-        table_chooser chooser = {.base = {choose}, .table = &t};
-        status = neap_schedule_build(p, costs, &chooser.base, slots, s, diag);
+                 NEAP_TAKE(&t.arena, N_MODES * n * t.n_blocks, t.hints) && start_workers(&t);
+    neap_status status = taken ? fill_all(&t, &d->stopped, diag) : neap_fail_no_memory(diag);
+    if (status == NEAP_OK && !d->stopped && n > 0 &&
+        isfinite(value_at(cell_at(&t, HELD, 0, t.n - 1), slots))) {
+        neap_schedule_clear(s);
+        *found = true;
+        status = neap_schedule_build(p, costs, &t.chooser, slots, s, diag);
     }
     end_workers(&t);
     neap_arena_clear(&t.arena);
     return status;
 }
 
-static double least_ticks(const stage_costs *costs)
-{
-    double ticks = 0;
-    for (uint32_t i = 0; i < costs->n; i++)
-        ticks += (double)costs->stage[i].forward_ticks + (double)costs->stage[i].backward_ticks;
-    return ticks;
-}
-
-/* A schedule of groups of stages, as one of the stages. */
+/* A schedule of groups of stages, expanded to the stages. */
 static neap_status find_grouped(const planner *p, draft *d, const stage_costs *costs,
                                 int64_t slot_bytes, int64_t slots, schedule *s, bool *found,
                                 neap_diag *diag)
@@ -649,10 +571,7 @@ neap_status neap_slot_table_find(const planner *p, draft *d, const stage_costs *
                                  int64_t slot_bytes, int64_t slots, schedule *s, bool *found,
                                  neap_diag *diag)
 {
-    schedule better = {.allocator = p->allocator};
-    double slack = HUGE_VAL, ticks;
-    bool is_better = false;
-    neap_status status = NEAP_OK;
+    double slack = HUGE_VAL;
     *found = false;
     *s = (schedule){.allocator = p->allocator};
     if (slots > INT32_MAX / 4 || costs->n > MOST_STAGES)
@@ -661,18 +580,10 @@ neap_status neap_slot_table_find(const planner *p, draft *d, const stage_costs *
                          "slots",
                          (unsigned long)costs->n, (long long)slots);
     if (costs->n >= LEAST_GROUPED)
-        status = find_grouped(p, d, costs, slot_bytes, slots, s, found, diag);
-    if (status == NEAP_OK && *found)
-        slack = (double)neap_schedule_ticks(costs, s) - least_ticks(costs);
-    if (status == NEAP_OK && !d->stopped)
-        status =
-            find_once(p, d, costs, slot_bytes, slots, slack, &better, &is_better, &ticks, diag);
-    if (status == NEAP_OK && is_better) {
-        neap_schedule_clear(s);
-        *s = better;
-        *found = true;
-    } else {
-        neap_schedule_clear(&better);
-    }
-    return status;
+        NEAP_TRY(find_grouped(p, d, costs, slot_bytes, slots, s, found, diag));
+    if (*found)
+        slack = (double)(neap_schedule_ticks(costs, s) - costs->least_until[costs->n]);
+    if (d->stopped)
+        return NEAP_OK;
+    return find_once(p, d, costs, slot_bytes, slots, slack, s, found, diag);
 }

@@ -309,8 +309,12 @@ static void sum_up(stage_costs *costs)
     }
     for (uint32_t i = costs->n; i-- > 0;)
         costs->results_from[i] = costs->results_from[i + 1] + costs->stage[i].results;
-    for (uint32_t i = 0; i < costs->n; i++)
-        costs->forward_until[i + 1] = costs->forward_until[i] + costs->stage[i].forward_ticks;
+    for (uint32_t i = 0; i < costs->n; i++) {
+        const stage_cost *cost = &costs->stage[i];
+        costs->forward_until[i + 1] = costs->forward_until[i] + cost->forward_ticks;
+        costs->least_until[i + 1] =
+            costs->least_until[i] + cost->forward_ticks + cost->backward_ticks;
+    }
 }
 
 neap_status neap_stage_costs_build(const planner *p, stage_costs *costs, neap_diag *diag)
@@ -325,6 +329,7 @@ neap_status neap_stage_costs_build(const planner *p, stage_costs *costs, neap_di
     size_t n = costs->n;
     if (!NEAP_TAKE(arena, n, costs->stage) || !NEAP_TAKE(arena, n + 1, costs->results_from) ||
         !NEAP_TAKE(arena, n + 1, costs->forward_until) ||
+        !NEAP_TAKE(arena, n + 1, costs->least_until) ||
         !NEAP_TAKE(arena, costs->chain.n_forward, costs->again) ||
         !NEAP_TAKE(arena, n_values, t.last_use) || !NEAP_TAKE(arena, n_values, t.live) ||
         !NEAP_TAKE(arena, n_values, t.keep) || !NEAP_TAKE(arena, n_values, t.ignored))

@@ -43,9 +43,10 @@ typedef struct stage_costs {
     neap_chain chain; /* of the graph; empty for groups of stages */
     uint32_t n;
     stage_cost *stage;
-    int64_t *results_from;  /* n + 1: sum of the results of stages i and later */
-    int64_t *forward_until; /* n + 1: sum of the forward times of stages before i */
-    int64_t pinned_bytes;   /* taken throughout */
+    int64_t *results_from;  /* n + 1: results of stages i and later */
+    int64_t *forward_until; /* n + 1: forward time of the stages before i */
+    int64_t *least_until;   /* n + 1: forward and backward time of the stages before i */
+    int64_t pinned_bytes;   /* live throughout */
     bool exact;             /* every stage is one op each way: the peaks are those of the plans */
     bool *again;            /* per forward op: part of `again` */
     neap_arena arena;       /* of the arrays */
@@ -57,26 +58,84 @@ void neap_stage_costs_clear(stage_costs *costs);
 
 /* ---- Terms of the recursion in schedule.h ---- */
 
+static inline int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 /* Results of the stages i .. j. */
 static inline int64_t stage_costs_results(const stage_costs *costs, uint32_t i, uint32_t j)
 {
     return costs->results_from[i] - costs->results_from[j + 1];
 }
 
-/* A(i-1) while a checkpoint behind it is in use. */
+/* A(i-1) while a later checkpoint is in use. */
 static inline int64_t stage_costs_held_input(const stage_costs *costs, int mode, uint32_t i)
 {
     return mode == OWNED ? costs->stage[i].input : 0;
 }
 
-/* Grows the peak of forward(i .. k-2) to that of forward(i .. k-1). */
+/* Extends the peak of forward(i .. k-2) to forward(i .. k-1). */
 static inline int64_t stage_costs_extend_peak(const stage_costs *costs, int mode, uint32_t i,
                                               uint32_t k, int64_t peak)
 {
-    if (k == i + 1)
+    if (k <= i + 1)
         return costs->stage[i].forward_peak[mode];
-    int64_t here = stage_costs_held_input(costs, mode, i) + costs->stage[k - 1].drop_peak;
-    return here > peak ? here : peak;
+    return larger(peak, stage_costs_held_input(costs, mode, i) + costs->stage[k - 1].drop_peak);
+}
+
+/* Time of stages i .. j without recomputation, the last one entered by `again`. */
+static inline int64_t stage_costs_least_ticks(const stage_costs *costs, uint32_t i, uint32_t j)
+{
+    return costs->least_until[j] - costs->least_until[i] + costs->stage[j].again_ticks +
+           costs->stage[j].backward_ticks;
+}
+
+/* Forward time repeated by any schedule that runs i .. j as a subchain: unless it ends in the last
+ * stage, its stages have run forward before. */
+static inline int64_t stage_costs_repeated(const stage_costs *costs, uint32_t i, uint32_t j)
+{
+    if (j + 1 == costs->n)
+        return 0;
+    return costs->forward_until[j] - costs->forward_until[i] + costs->stage[j].again_ticks;
+}
+
+/* The place of subchain i .. j in a table by mode, then i, then j = i .. n-1. */
+static inline size_t stage_costs_place(const stage_costs *costs, int mode, uint32_t i, uint32_t j)
+{
+    size_t n = costs->n;
+    return (size_t)mode * (n * (n + 1) / 2) + (size_t)i * n - (size_t)i * (i - 1) / 2 + (j - i);
+}
+
+/* One choice for a subchain i .. j: save stage i (k = i), or checkpoint A(k-1). */
+typedef struct chain_split {
+    uint32_t right; /* the right part is right .. j; the left part is i .. k-1, none for a save */
+    int right_mode;
+    int64_t peak;                  /* of the runs outside the two parts */
+    int64_t right_held, left_held; /* bytes held while each part runs */
+    int64_t ticks;                 /* outside the two parts */
+} chain_split;
+
+/* `forward_peak` is the peak of forward(i .. k-1). */
+static inline chain_split stage_costs_split(const stage_costs *costs, int mode, uint32_t i,
+                                            uint32_t j, uint32_t k, int64_t forward_peak)
+{
+    const stage_cost *first = &costs->stage[i];
+    int64_t gradient = costs->stage[j].gradient;
+    if (k > i)
+        return (chain_split){.right = k,
+                             .right_mode = OWNED,
+                             .peak = gradient + forward_peak,
+                             .right_held = stage_costs_held_input(costs, mode, i),
+                             .left_held = stage_costs_results(costs, k, j),
+                             .ticks = costs->forward_until[k] - costs->forward_until[i]};
+    return (chain_split){
+        .right = i + 1,
+        .right_mode = first->output_saved ? HELD : OWNED,
+        .peak = larger(gradient + first->save_peak[mode],
+                       stage_costs_results(costs, i + 1, j) + first->backward_peak[mode]),
+        .right_held = first->kept[mode] - (first->output_saved ? 0 : first->output),
+        .ticks = first->forward_ticks + first->backward_ticks};
 }
 
 #endif

@@ -1,17 +1,12 @@
 /*
- * A group does as one what its stages do in a row: `save` and `again` save all of them (the last
- * one only as far as `again` goes), `backward` runs their backward ops from the last to the first.
- * The sums below are those of the recursion in schedule.h when it saves every stage of the group.
+ * A group runs its stages in a row: `save` and `again` save all of them (the last one only as far
+ * as `again` does), `backward` runs their backward ops from the last to the first. The sums below
+ * are those of the recursion in schedule.h when it saves every stage of the group.
  */
-#include "planners/chain/stage_groups.h"
+#include "planners/chain/slot_table.h"
 
 #include "base/fail.h"
 #include "base/memory.h"
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 static void add_sums(const stage_cost *first, const stage_cost *last, stage_cost *group)
 {
@@ -24,25 +19,25 @@ static void add_sums(const stage_cost *first, const stage_cost *last, stage_cost
         group->again_ticks += s == last ? s->again_ticks : s->forward_ticks;
         group->backward_ticks += s->backward_ticks;
         group->results += s->results;
-        group->drop_peak = most(group->drop_peak, s->drop_peak);
+        group->drop_peak = larger(group->drop_peak, s->drop_peak);
     }
 }
 
 static void add_mode(const stage_cost *first, const stage_cost *last, int mode, stage_cost *group)
 {
-    int64_t held = 0; /* saved by the stages before s, without A(s-1) where s owns it */
+    int64_t held = 0; /* saved by the stages before s, without A(s-1) if s owns it */
     int64_t later = group->results, hold = mode == OWNED ? first->input : 0;
     int own = mode;
     group->forward_peak[mode] = first->forward_peak[mode];
     for (const stage_cost *s = first; s <= last; s++) {
         later -= s->results;
         if (s > first)
-            group->forward_peak[mode] = most(group->forward_peak[mode], hold + s->drop_peak);
+            group->forward_peak[mode] = larger(group->forward_peak[mode], hold + s->drop_peak);
         int64_t again = s == last ? s->again_peak[own] : s->save_peak[own];
-        group->save_peak[mode] = most(group->save_peak[mode], held + s->save_peak[own]);
-        group->again_peak[mode] = most(group->again_peak[mode], held + again);
+        group->save_peak[mode] = larger(group->save_peak[mode], held + s->save_peak[own]);
+        group->again_peak[mode] = larger(group->again_peak[mode], held + again);
         group->backward_peak[mode] =
-            most(group->backward_peak[mode], held + later + s->backward_peak[own]);
+            larger(group->backward_peak[mode], held + later + s->backward_peak[own]);
         group->kept[mode] = held + s->kept[own];
         own = s->output_saved ? HELD : OWNED;
         held = group->kept[mode] - (own == OWNED ? s->output : 0);
@@ -57,7 +52,8 @@ neap_status neap_stage_groups_build(const stage_costs *costs, uint32_t size, sta
     neap_arena_init(&groups->arena, costs->arena.allocator);
     if (!NEAP_TAKE(&groups->arena, n, groups->stage) ||
         !NEAP_TAKE(&groups->arena, n + 1, groups->results_from) ||
-        !NEAP_TAKE(&groups->arena, n + 1, groups->forward_until))
+        !NEAP_TAKE(&groups->arena, n + 1, groups->forward_until) ||
+        !NEAP_TAKE(&groups->arena, n + 1, groups->least_until))
         return neap_fail_no_memory(diag);
     for (uint32_t g = 0; g < groups->n; g++) {
         uint32_t end = (g + 1) * size < costs->n ? (g + 1) * size : costs->n;
@@ -67,6 +63,7 @@ neap_status neap_stage_groups_build(const stage_costs *costs, uint32_t size, sta
             add_mode(first, last, mode, &groups->stage[g]);
         groups->results_from[g] = costs->results_from[g * size];
         groups->forward_until[g + 1] = costs->forward_until[end];
+        groups->least_until[g + 1] = costs->least_until[end];
     }
     return NEAP_OK;
 }
