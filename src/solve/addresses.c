@@ -1,8 +1,8 @@
 /*
  * Addresses within the budget.
  *
- * A budget limits the arena. Where the addresses of a plan exceed it, the method plans again within
- * fewer live bytes until they fit; if that fails, the plan goes without addresses.
+ * A budget limits the arena. If the addresses of a plan exceed it, the method plans again with a
+ * smaller budget until they fit; if that fails, the plan has no addresses.
  */
 #include "base/clock.h"
 #include "solve/solution_internal.h"
@@ -31,12 +31,12 @@ static neap_status lay_out(const planner *p, neap_plan *plan, bool *fits, neap_d
     return neap_request_lay_out(p->allocator, p->request, p->request->budget, plan, fits, diag);
 }
 
-/* What one more planning, within fewer bytes, came to. */
+/* One more planning, with a smaller budget. */
 typedef struct attempt {
     int64_t allowed;        /* live bytes */
-    const neap_plan *start; /* the plan so far, to begin with */
+    const neap_plan *start; /* the plan so far, to start from */
     draft draft;
-    bool found, fits; /* a plan of so few live bytes; its arena, too */
+    bool found, fits; /* the plan is within `allowed`; its arena within the budget */
 } attempt;
 
 static neap_status plan_within(const planner *p, attempt *a, neap_diag *diag)
@@ -48,7 +48,7 @@ static neap_status plan_within(const planner *p, attempt *a, neap_diag *diag)
     const neap_method *method = neap_methods_find(request.method);
     if (method->takes_constraints)
         request.start = a->start;
-    if (request.time_limit > 0) { /* half of what is left: the next one may be needed, too */
+    if (request.time_limit > 0) { /* half of the rest: another attempt may follow */
         double spent = neap_clock_seconds() - p->started;
         request.time_limit = spent + (request.time_limit - spent) / 2;
     }
@@ -63,8 +63,8 @@ static neap_status plan_within(const planner *p, attempt *a, neap_diag *diag)
     return a->found ? lay_out(p, a->draft.plan, &a->fits, diag) : status;
 }
 
-/* Takes an attempt's plan. What was proven of the budget by the first planning stays; what was
-   proven of fewer bytes says nothing about it. */
+/* Takes the plan of an attempt. Proofs of the first planning remain; those of an attempt hold only
+   for its smaller budget. */
 static void adopt(const planner *p, draft *first, attempt *a)
 {
     draft d = a->draft;
@@ -79,21 +79,20 @@ static void adopt(const planner *p, draft *first, attempt *a)
     *first = d;
 }
 
-/* How often to plan again. */
+/* The largest number of attempts. */
 enum { TIGHTENINGS = 5 };
 
 /*
- * The addresses of the first plan take more than the budget: plans again, within as many bytes less
- * as were missing, until the addresses fit. Where a method has no plan that small, halfway back.
+ * The addresses of the first plan exceed the budget: plans again, with a budget reduced by the
+ * excess, until the addresses fit. If the method has no plan that small, goes back halfway.
  */
 static neap_status tighten(const planner *p, draft *first, int64_t *allowed, neap_diag *diag)
 {
     int64_t most = first->predicted_peak, least = neap_graph_floor_bytes(p->graph, NULL) - 1;
     int64_t arena = neap_plan_arena_bytes(first->plan);
-    neap_status status = neap_plan_set_offsets(first->plan, NULL, 0, -1, diag); /* no good */
+    neap_status status = neap_plan_set_offsets(first->plan, NULL, 0, -1, diag);
     *allowed = -1;
-    for (int i = 0;
-         status == NEAP_OK && i < TIGHTENINGS && *allowed < 0 && !neap_planner_stopped(p); i++) {
+    for (int i = 0; status == NEAP_OK && i < TIGHTENINGS && !neap_planner_stopped(p); i++) {
         attempt a = {.allowed = most - (arena - p->budget), .start = first->plan};
         if (a.allowed <= least)
             a.allowed = least + (most - least) / 2;
@@ -103,7 +102,7 @@ static neap_status tighten(const planner *p, draft *first, int64_t *allowed, nea
         if (status == NEAP_OK && a.fits) {
             *allowed = a.allowed;
             adopt(p, first, &a);
-            break;
+            return NEAP_OK;
         }
         if (a.found) {
             most = a.draft.predicted_peak;
@@ -112,8 +111,6 @@ static neap_status tighten(const planner *p, draft *first, int64_t *allowed, nea
             least = a.allowed;
         }
         neap_planner_clear_draft(p, &a.draft);
-        if (status != NEAP_OK)
-            break;
     }
     return status;
 }

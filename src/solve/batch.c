@@ -1,11 +1,11 @@
 /*
  * neap/batch.h: the largest batch within a budget and a bounded cost.
  *
- * Jain et al., "Checkmate" (2020), section 6.4. The cost constraint (10) is a target for each
- * solve; the batch is no variable of a program but searched from outside, so that every method can
- * be asked. Their estimate (11) tells where to look: most searches take two to eight solves. With
- * s store-all's largest batch and c the last of which no single op is over the budget, both found
- * without a solve, no search takes more than 2 + 4 log2(c - s).
+ * Jain et al., "Checkmate" (2020), section 6.4. The cost constraint (10) is the target time of each
+ * solve. The batch is not a variable of a program but searched from outside, so that every method
+ * can be used. Their estimate (11) guides the search: most searches take two to eight solves. Let s
+ * be the largest batch of store-all and c the largest at which no single op exceeds the budget,
+ * both found without a solve. No search takes more than 2 + 4 log2(c - s) solves.
  */
 #include <neap/batch.h>
 
@@ -48,19 +48,18 @@ const char *neap_batch_proof_name(neap_batch_proof proof)
 typedef struct search {
     neap_allocator *allocator;
     const neap_batch_request *request;
-    neap_request solve; /* of the method that is asked now */
+    neap_request solve; /* with the progress of the search; graph and limits set for each trial */
     part_progress progress;
     neap_batch_result *result;
-    double begun;
-    int64_t ceiling; /* the least batch of which one op alone is over the budget; most + 1: none */
-    int64_t low;     /* the largest batch that fits; least - 1: none yet */
-    int64_t high;    /* the least above it that does not; `ceiling` before any has failed */
-    int64_t guess;   /* of the answer, by the last trial; none if not between low and high */
-    int64_t scanned; /* batches from high up to this one were tried */
-    double base;     /* bytes taken before the first op, at the last trial */
-    int64_t failed;  /* the last batch that took too much memory, and how much; 0: none */
-    double failed_needs;
-    bool ended; /* out of time, or cancelled */
+    double started;
+    int64_t ceiling;     /* the smallest batch at which one op exceeds the budget; else most + 1 */
+    int64_t low;         /* the largest batch that fits; least - 1: none yet */
+    int64_t high;        /* the smallest one above that does not; `ceiling` until one has failed */
+    int64_t guess;       /* of the answer, from the last trial; valid only between low and high */
+    double base;         /* bytes in use before the first op, in the last trial */
+    int64_t failed;      /* the last batch that needed too much memory; 0: none */
+    double failed_needs; /* the bytes that it needed */
+    bool ended;          /* timed out or cancelled */
 } search;
 
 static neap_status check_request(const neap_batch_request *request, neap_diag *diag)
@@ -68,7 +67,7 @@ static neap_status check_request(const neap_batch_request *request, neap_diag *d
     if (request->least < 1 || request->least > request->most || request->most == INT64_MAX)
         return neap_fail(diag, NEAP_INVALID,
                          "batches from %" PRId64 " to %" PRId64
-                         ": the range begins at 1 or more and is not empty",
+                         ": the range must start at 1 or more and not be empty",
                          request->least, request->most);
     if (request->solve.budget < 1)
         return neap_fail(diag, NEAP_INVALID, "the largest batch needs a budget, like 16GB");
@@ -81,14 +80,15 @@ static neap_status check_request(const neap_batch_request *request, neap_diag *d
 }
 
 /*
- * Eq. (10): every op once, and extra_forward times the forward pass. In seconds as the judge's
- * times are, so that comparing them is comparing ticks. 0: no limit.
+ * Eq. (10): the time of every op once plus extra_forward forward passes; 0: no limit. It is
+ * computed from ticks like the times of the judge, so that comparing seconds compares ticks
+ * exactly.
  */
 static double target_of(const neap_batch_request *request, const neap_graph *graph)
 {
     if (request->extra_forward < 0)
         return 0;
-    int64_t forward = 0; /* no sum of times overflows: the graph is valid */
+    int64_t forward = 0; /* cannot overflow: the graph is valid */
     for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
         const neap_op *op = neap_graph_op(graph, o);
         if (op->pass == NEAP_FORWARD)
@@ -99,7 +99,7 @@ static double target_of(const neap_batch_request *request, const neap_graph *gra
     return ticks < 0x1p62 ? neap_graph_seconds(graph, (int64_t)ticks) : 0;
 }
 
-/* What a solve says of its batch. */
+/* Sets the verdict on a batch from the figures of its solve. */
 static void judge_trial(const neap_figures *figures, bool has_plan, neap_batch_trial *t)
 {
     bool limited = t->target_time > 0, of_all = figures->bound_scope == NEAP_SCOPE_ANY;
@@ -125,14 +125,14 @@ static void judge_trial(const neap_figures *figures, bool has_plan, neap_batch_t
     }
 }
 
-/* ---- A guess at the answer ---- */
+/* ---- Estimating the answer ---- */
 
 /*
- * Eq. (11) is (budget - F) / (M@b - F) times b, where F is what does not grow with the batch and
- * M@b what the method needs at b: the peak of its plan, or the least it can do if that is too much.
- * F is taken to be what lies there before the first op; with parameters' gradients missing, the
- * guess is rather too large. Two batches that are too large tell F as well: then it is the zero of
- * a line. (Plans that fit are of different kinds, and on no line.)
+ * Eq. (11) is b (budget - F) / (M@b - F), where F is the memory that does not grow with the batch
+ * and M@b the memory that the method needs at b: the peak of its plan, or its least budget if it
+ * has none. F is taken to be the memory in use before the first op. As that omits the gradients of
+ * the parameters, the guess tends to be too large. Once two batches needed too much memory, the
+ * line through both replaces that F. (Plans that fit differ in kind, so they are not on a line.)
  */
 static int64_t guess_from(search *s, const neap_batch_trial *t)
 {
@@ -151,7 +151,7 @@ static int64_t guess_from(search *s, const neap_batch_trial *t)
         return 0;
     double guess = (double)t->batch + floor(((double)s->solve.budget - needed) / item);
     if (!fits && guess <= (double)s->low)
-        return s->low + 1; /* it leads to what is known to fit: the next one is worth a look */
+        return s->low + 1; /* that one is known to fit, so try the next */
     return guess < (double)s->high ? (int64_t)fmax(guess, 0) : s->high;
 }
 
@@ -160,17 +160,17 @@ static bool can_guess(const search *s)
     return s->guess > s->low && s->guess < s->high;
 }
 
-/* After a batch that fits: is the guess far above? Else the method has made use of the budget, and
-   its peak tells nothing of larger batches. */
+/* After a batch that fits: whether the guess is far above it. Otherwise the method has used up the
+   budget, and its peak says nothing about larger batches. */
 static bool is_leap(const search *s)
 {
     return can_guess(s) && s->guess - s->low >= (s->high - s->low) / 8;
 }
 
-/* ---- One trial after another ---- */
+/* ---- Trials ---- */
 
-/* Builds and solves one batch; *solution has its plan where it fits and is NULL otherwise. A batch
-   of which one op alone is over the budget is not solved. */
+/* Builds and solves one batch. *solution has its plan if it fits and is NULL otherwise. A batch at
+   which one op exceeds the budget is not solved. */
 static neap_status try_batch(search *s, neap_batch_trial *t, neap_solution **solution,
                              neap_diag *diag)
 {
@@ -181,14 +181,16 @@ static neap_status try_batch(search *s, neap_batch_trial *t, neap_solution **sol
     neap_status status = request->graph_of(request->context, t->batch, &graph, diag);
     if (status != NEAP_OK)
         return status;
-    bool over = neap_graph_floor_bytes(graph, NULL) > s->solve.budget;
     s->base = (double)neap_graph_base_bytes(graph);
     t->target_time = target_of(request, graph);
     t->peak_bytes = t->least_budget = -1;
     t->time = t->overhead = -1;
-    t->solved = !over;
+    t->solved = neap_graph_floor_bytes(graph, NULL) <= s->solve.budget;
     t->outcome = NEAP_INFEASIBLE;
+    t->verdict = NEAP_BATCH_NO_MEMORY;
+    t->proof = NEAP_BATCH_OF_ALL;
     if (t->solved) {
+        t->proof = NEAP_BATCH_UNPROVEN;
         s->solve.graph = graph;
         s->solve.target_time = t->target_time;
         s->solve.time_limit = t->time_limit;
@@ -197,10 +199,6 @@ static neap_status try_batch(search *s, neap_batch_trial *t, neap_solution **sol
     }
     if (status == NEAP_OK && t->solved)
         judge_trial(neap_solution_figures(*solution), neap_solution_plan(*solution) != NULL, t);
-    if (over) {
-        t->verdict = NEAP_BATCH_NO_MEMORY;
-        t->proof = NEAP_BATCH_OF_ALL;
-    }
     if (*solution && t->verdict != NEAP_BATCH_FITS) {
         neap_solution_destroy(*solution);
         *solution = NULL;
@@ -210,24 +208,18 @@ static neap_status try_batch(search *s, neap_batch_trial *t, neap_solution **sol
     return status;
 }
 
-static bool cancelled(const search *s)
-{
-    neap_progress *progress = s->request->solve.progress;
-    return progress && progress->cancelled && progress->cancelled(progress);
-}
-
 static double seconds_left(const search *s)
 {
-    return s->request->time_limit - (neap_clock_seconds() - s->begun);
+    return s->request->time_limit - (neap_clock_seconds() - s->started);
 }
 
-/* How many more trials bisection would take. */
+/* The number of further trials that bisection would take. */
 static double trials_left(const search *s)
 {
     return fmax(1, ceil(log2((double)(s->high - s->low))));
 }
 
-/* The time of the next trial if it is one of `count`, 0 for no limit. */
+/* The time limit of the next of `count` trials; 0: none. */
 static double share_of_time(const search *s, double count)
 {
     double each = s->request->solve.time_limit;
@@ -246,7 +238,7 @@ static const neap_batch_trial *trial_of(const neap_batch_result *result, int64_t
     return NULL;
 }
 
-/* The least batch above s->low that was tried in vain, or the ceiling. */
+/* The smallest batch above s->low that failed, or the ceiling. */
 static int64_t least_failed(const search *s)
 {
     int64_t least = s->ceiling;
@@ -258,7 +250,7 @@ static int64_t least_failed(const search *s)
     return least;
 }
 
-/* Tries a batch, notes the trial and moves the interval. */
+/* Tries a batch, records the trial and narrows the interval. */
 static neap_status step(search *s, int64_t batch, double time_limit, neap_diag *diag)
 {
     neap_batch_result *result = s->result;
@@ -281,16 +273,18 @@ static neap_status step(search *s, int64_t batch, double time_limit, neap_diag *
         s->high = batch;
     }
     s->guess = guess_from(s, &trial);
-    result->interrupted = trial.outcome == NEAP_INTERRUPTED || cancelled(s);
+    neap_progress *progress = &s->progress.base;
+    result->interrupted =
+        trial.outcome == NEAP_INTERRUPTED || (progress->cancelled && progress->cancelled(progress));
     bool late = s->request->time_limit > 0 && seconds_left(s) <= 0;
     s->ended = result->interrupted || late;
     return NEAP_OK;
 }
 
 /*
- * Tries the guess, and if that fits the next batch, which should not; or else the middle of the
- * interval. After three guesses it is the middle's turn, so that methods for which guesses are no
- * good take four times as many trials as bisection at most.
+ * Tries the guess and, if it fits, the next batch, which should not fit; without a guess, the
+ * middle of the interval. After three guesses the middle is next, so that a method with bad guesses
+ * takes at most four times as many trials as bisection.
  */
 static neap_status narrow(search *s, neap_diag *diag)
 {
@@ -310,14 +304,15 @@ static neap_status narrow(search *s, neap_diag *diag)
 }
 
 /*
- * The answer lies between two batches that are cheap to find, and often is one of them: store-all's
- * largest, `first`, and the last below the ceiling. Good methods reach that one and are done, so it
- * has a quarter of the time. Store-all itself is done after `first`, but for the proof.
+ * The answer is between two batches that are cheap to find, and often equals one of them: `first`,
+ * the largest of store-all, and the last one below the ceiling. Good methods reach the latter and
+ * are then finished, so it gets a quarter of the time. Store-all itself only needs the proof at
+ * first + 1.
  */
-static neap_status close_interval(search *s, int64_t first, bool is_store_all, neap_diag *diag)
+static neap_status close_interval(search *s, int64_t first, neap_diag *diag)
 {
     neap_status status = step(s, first, share_of_time(s, trials_left(s) + 2), diag);
-    if (is_store_all)
+    if (strcmp(s->solve.method, "store-all") == 0)
         s->guess = first + 1;
     else if (s->low == first && !is_leap(s))
         s->guess = 0;
@@ -326,90 +321,62 @@ static neap_status close_interval(search *s, int64_t first, bool is_store_all, n
     return status == NEAP_OK ? narrow(s, diag) : status;
 }
 
-/* ---- After that ---- */
+/* ---- Beyond the answer ---- */
 
-/* The batch above the answer was stopped, and there is time left for a longer look at it. */
-static bool deserves_another(const search *s)
+/* Whether the solve of the batch above the answer was stopped and time is left for a longer try. */
+static bool can_retry(const search *s)
 {
     const neap_batch_trial *t = trial_of(s->result, s->high);
-    bool limited = s->request->time_limit > 0 && t && t->time_limit > 0;
-    return limited && !s->ended && t->verdict == NEAP_BATCH_STOPPED &&
-           share_of_time(s, 1) > 1.1 * t->time_limit;
+    return s->request->time_limit > 0 && t && t->time_limit > 0 &&
+           t->verdict == NEAP_BATCH_STOPPED && share_of_time(s, 1) > 1.1 * t->time_limit;
 }
 
-/* The last batch that `beyond` lets be tried. */
-static int64_t last_beyond(const search *s)
+/* The next untried batch from the answer to `end` that no proof rules out; 0: none. */
+static int64_t untried_beyond(const search *s, int64_t end)
 {
-    int64_t most = s->request->most, reach = s->request->beyond;
-    return reach > most - s->high ? most : s->high + reach;
-}
-
-/* The next batch past the answer that is untried and might work; 0: none. */
-static int64_t untried_beyond(search *s)
-{
-    int64_t end = last_beyond(s);
-    if (s->scanned < s->high)
-        s->scanned = s->high;
-    for (; s->scanned <= end; s->scanned++) {
-        const neap_batch_trial *t = trial_of(s->result, s->scanned);
-        if (!t)
-            return s->scanned;
-        if (t->proof == NEAP_BATCH_OF_ALL)
-            return 0;
+    for (int64_t batch = s->high; batch <= end; batch++) {
+        const neap_batch_trial *t = trial_of(s->result, batch);
+        if (!t || t->proof == NEAP_BATCH_OF_ALL)
+            return t ? 0 : batch;
     }
     return 0;
 }
 
-static neap_status search_all(search *s, int64_t first, bool is_store_all, neap_diag *diag)
+static neap_status search_all(search *s, int64_t first, neap_diag *diag)
 {
-    neap_status status = close_interval(s, first, is_store_all, diag);
-    while (status == NEAP_OK && !s->ended && s->high <= s->request->most) {
-        int64_t low = s->low, beyond;
-        if (deserves_another(s))
-            status = step(s, s->high, share_of_time(s, 1), diag);
-        else if ((beyond = untried_beyond(s)) > 0)
-            status = step(s, beyond, share_of_time(s, (double)(last_beyond(s) - beyond + 1)), diag);
-        else
+    int64_t most = s->request->most, reach = s->request->beyond;
+    neap_status status = close_interval(s, first, diag);
+    while (status == NEAP_OK && !s->ended && s->high <= most) {
+        int64_t end = reach > most - s->high ? most : s->high + reach;
+        bool retry = can_retry(s);
+        int64_t low = s->low, next = retry ? s->high : untried_beyond(s, end);
+        if (next == 0)
             break;
+        status = step(s, next, share_of_time(s, retry ? 1 : (double)(end - next + 1)), diag);
         if (status == NEAP_OK && s->low > low)
             status = narrow(s, diag);
     }
     return status;
 }
 
-/* ---- Where to begin ---- */
+/* ---- The initial interval ---- */
 
-/* Does a batch fail for a reason that all larger ones share? */
-typedef neap_status excluding(const search *s, const neap_graph *graph, bool *fails,
-                              neap_diag *diag);
-
-static neap_status is_over(const search *s, const neap_graph *graph, bool *fails, neap_diag *diag)
-{
-    (void)diag;
-    *fails = neap_graph_floor_bytes(graph, NULL) > s->solve.budget;
-    return NEAP_OK;
-}
-
-static bool has_variants(const neap_graph *graph)
-{
-    for (uint32_t o = 0; o < neap_graph_op_count(graph); o++)
-        if (neap_graph_op(graph, o)->n_variants > 1)
-            return true;
-    return false;
-}
-
-/* Store-all takes the natural order. Where ops have leaner variants it is asked itself. */
-static neap_status is_too_much(const search *s, const neap_graph *graph, bool *fails,
-                               neap_diag *diag)
+/* Whether store-all has no plan for a graph. It uses the natural order; if that needs too much and
+   ops have several variants, a solve tells whether smaller ones help. */
+static neap_status store_all_fails(const search *s, const neap_graph *graph, bool *fails,
+                                   neap_diag *diag)
 {
     int64_t peak = 0;
+    bool has_variants = false;
     neap_solution *solution = NULL;
     neap_status status = neap_natural_peak(s->allocator, graph, &peak, diag);
     *fails = peak > s->solve.budget;
-    if (status != NEAP_OK || !*fails || !has_variants(graph))
+    for (uint32_t o = 0; o < neap_graph_op_count(graph); o++)
+        has_variants = has_variants || neap_graph_op(graph, o)->n_variants > 1;
+    if (status != NEAP_OK || !*fails || !has_variants)
         return status;
-    neap_request request = s->solve;
     neap_batch_trial trial = {.target_time = target_of(s->request, graph)};
+    neap_request request = s->solve;
     request.graph = graph;
     request.method = "store-all";
     request.n_options = request.n_pins = 0; /* it keeps everything anyway */
@@ -425,28 +392,25 @@ static neap_status is_too_much(const search *s, const neap_graph *graph, bool *f
     return status;
 }
 
-static neap_status ask(const search *s, excluding *reason, int64_t batch, bool *fails,
-                       neap_diag *diag)
-{
-    neap_graph *graph = NULL;
-    *fails = false;
-    neap_status status = s->request->graph_of(s->request->context, batch, &graph, diag);
-    if (status == NEAP_OK)
-        status = reason(s, graph, fails, diag);
-    neap_graph_destroy(graph);
-    return status;
-}
-
-/* The least batch from request->least on that fails, or `end`; by doubling and bisection. */
-static neap_status find_first(const search *s, excluding *reason, int64_t end, int64_t *first,
+/* The smallest batch from request->least on, and below `end`, that store-all cannot train or, if
+   not `store_all`, at which one op exceeds the budget; else `end`. By doubling and bisection: all
+   larger batches fail, too. */
+static neap_status find_first(const search *s, bool store_all, int64_t end, int64_t *first,
                               neap_diag *diag)
 {
-    int64_t below = s->request->least - 1, next = s->request->least, above = end;
+    const neap_batch_request *request = s->request;
+    int64_t below = request->least - 1, next = request->least, above = end;
     neap_status status = NEAP_OK;
     bool doubling = true;
     while (status == NEAP_OK && below + 1 < above) {
-        bool fails;
-        status = ask(s, reason, next, &fails, diag);
+        neap_graph *graph = NULL;
+        bool fails = false;
+        status = request->graph_of(request->context, next, &graph, diag);
+        if (status == NEAP_OK && store_all)
+            status = store_all_fails(s, graph, &fails, diag);
+        else if (status == NEAP_OK)
+            fails = neap_graph_floor_bytes(graph, NULL) > s->solve.budget;
+        neap_graph_destroy(graph);
         *(fails ? &above : &below) = next;
         doubling = doubling && !fails && next < end / 2;
         next = doubling ? 2 * next : below + (above - below) / 2;
@@ -457,53 +421,43 @@ static neap_status find_first(const search *s, excluding *reason, int64_t end, i
 
 /* ---- The call ---- */
 
-static void begin(search *s)
-{
-    const neap_batch_request *request = s->request;
-    s->begun = neap_clock_seconds();
-    s->low = request->least - 1;
-    s->solve = request->solve;
-    neap_part_progress_init(&s->progress, request->solve.progress, s->begun);
-    s->solve.progress = &s->progress.base;
-}
-
-static void conclude(search *s)
-{
-    neap_batch_result *result = s->result;
-    const neap_batch_trial *next = trial_of(result, s->low + 1);
-    result->batch = s->low < s->request->least ? 0 : s->low;
-    result->next = next ? next->verdict : NEAP_BATCH_STOPPED;
-    result->proof = next ? next->proof : NEAP_BATCH_UNPROVEN;
-    result->seconds = neap_clock_seconds() - s->begun;
-}
-
 neap_status neap_batch_search(neap_allocator *allocator, const neap_batch_request *request,
                               neap_batch_result *result, neap_diag *diag)
 {
     allocator = neap_allocator_or_system(allocator);
     *result = (neap_batch_result){.allocator = allocator};
-    search s = {.allocator = allocator, .request = request, .result = result};
+    search s = {.allocator = allocator,
+                .request = request,
+                .solve = request->solve,
+                .result = result,
+                .started = neap_clock_seconds(),
+                .low = request->least - 1};
     int64_t first = 0;
     neap_status status = check_request(request, diag);
     if (status != NEAP_OK)
         return status;
-    begin(&s);
-    status = find_first(&s, is_over, request->most + 1, &s.ceiling, diag);
+    neap_part_progress_init(&s.progress, request->solve.progress, s.started);
+    s.solve.progress = &s.progress.base;
+    status = find_first(&s, false, request->most + 1, &s.ceiling, diag);
     s.high = s.ceiling;
     if (status == NEAP_OK)
-        status = find_first(&s, is_too_much, s.ceiling, &first, diag);
+        status = find_first(&s, true, s.ceiling, &first, diag);
     if (status == NEAP_OK && s.ceiling > request->least && s.ceiling <= request->most)
-        status = step(&s, s.ceiling, 0, diag); /* for the record: nothing is solved */
-    bool none = first == request->least, is_store_all = strcmp(s.solve.method, "store-all") == 0;
+        status = step(&s, s.ceiling, 0, diag); /* records the trial; nothing is solved */
+    bool none = first == request->least;
     result->store_all = none ? 0 : first - 1;
     if (status == NEAP_OK)
-        status = search_all(&s, none ? first : first - 1, is_store_all, diag);
-    conclude(&s);
+        status = search_all(&s, none ? first : first - 1, diag);
     if (status != NEAP_OK) {
         neap_batch_result_clear(result);
-        *result = (neap_batch_result){.allocator = allocator};
+        return status;
     }
-    return status;
+    const neap_batch_trial *next = trial_of(result, s.low + 1);
+    result->batch = s.low < request->least ? 0 : s.low;
+    result->next = next ? next->verdict : NEAP_BATCH_STOPPED;
+    result->proof = next ? next->proof : NEAP_BATCH_UNPROVEN;
+    result->seconds = neap_clock_seconds() - s.started;
+    return NEAP_OK;
 }
 
 void neap_batch_result_clear(neap_batch_result *result)

@@ -1,4 +1,4 @@
-/* neap_batch_scale: the graph of one batch from that of another, by what its file says. */
+/* neap_batch_scale: the graph for one batch from that for another, using only the graph file. */
 #include <neap/batch.h>
 
 #include "base/checked.h"
@@ -12,16 +12,20 @@ typedef struct scaling {
     neap_allocator *allocator;
     const neap_graph *graph;
     int64_t from, to;
-    bool *kept; /* by storage: does it have the same size whatever the batch? */
+    bool *kept; /* by storage: its size does not depend on the batch */
     neap_graph_builder *builder;
-    neap_variant *variants; /* of the op at hand */
+    neap_variant *variants; /* of the current op */
     size_t variant_capacity;
 } scaling;
 
-/* ceil(bytes * to / from), computed from the quotient and the remainder by `from`. */
+/* ceil(bytes * to / from), computed from the quotient and the remainder by `from`. Unknown counts
+   are negative and stay so. False on overflow. */
 static bool scale_bytes(const scaling *s, int64_t bytes, int64_t *scaled)
 {
     int64_t whole, rest;
+    *scaled = bytes;
+    if (bytes < 0)
+        return true;
     if (!neap_mul_i64(bytes / s->from, s->to, &whole) ||
         !neap_mul_i64(bytes % s->from, s->to, &rest))
         return false;
@@ -31,12 +35,12 @@ static bool scale_bytes(const scaling *s, int64_t bytes, int64_t *scaled)
 static neap_status fail_size(const scaling *s, const char *name, neap_diag *diag)
 {
     return neap_fail(diag, NEAP_INVALID,
-                     "\"%s\" does not grow from a batch of %" PRId64 " to one of %" PRId64
-                     ": its size is past 2^63",
+                     "\"%s\" cannot be scaled from a batch of %" PRId64 " to one of %" PRId64
+                     ": its size exceeds 2^63",
                      name, s->from, s->to);
 }
 
-/* A storage is kept for any value on it that is a parameter or a resulting gradient. */
+/* A storage keeps its size if any value on it is a parameter or a gradient that is an output. */
 static void find_kept(const scaling *s)
 {
     for (uint32_t v = 0; v < neap_graph_value_count(s->graph); v++) {
@@ -65,13 +69,6 @@ static neap_status add_value(const scaling *s, uint32_t id, neap_diag *diag)
     return neap_graph_builder_add_value(s->builder, &desc, NULL, diag);
 }
 
-/* Counts may be unknown. */
-static bool scale_count(const scaling *s, int64_t count, int64_t *scaled)
-{
-    *scaled = count;
-    return count < 0 || scale_bytes(s, count, scaled);
-}
-
 static neap_status add_op(scaling *s, uint32_t id, neap_diag *diag)
 {
     const neap_op *op = neap_graph_op(s->graph, id);
@@ -94,8 +91,8 @@ static neap_status add_op(scaling *s, uint32_t id, neap_diag *diag)
         NEAP_RESERVE(s->allocator, op->n_variants, &s->variants, &s->variant_capacity, diag);
     if (status != NEAP_OK)
         return status;
-    bool fits = scale_count(s, op->flops, &desc.flops) &&
-                scale_count(s, op->bytes_moved, &desc.bytes_moved);
+    bool fits = scale_bytes(s, op->flops, &desc.flops) &&
+                scale_bytes(s, op->bytes_moved, &desc.bytes_moved);
     for (uint32_t k = 0; k < op->n_variants && fits; k++) {
         s->variants[k].seconds = op->variants[k].seconds * (double)s->to / (double)s->from;
         fits = scale_bytes(s, op->variants[k].workspace, &s->variants[k].workspace);

@@ -1,8 +1,9 @@
 /*
  * neap/curve.h: one method at many budgets, monotone by construction.
  *
- * Budgets are visited from the smallest up. Plans are closed on the way, each against the one
- * before, so that the one before is the best of all smaller ones; bounds are shared afterwards.
+ * Budgets are solved in increasing order. After each solve, the plan of the previous budget
+ * replaces the new one if it is better, so that each plan is the best of all smaller budgets.
+ * Bounds are shared at the end.
  */
 #include <neap/curve.h>
 
@@ -23,15 +24,15 @@ typedef struct curve {
     size_t n;
     size_t *order;             /* indices, from the smallest budget to the largest */
     neap_solution **solutions; /* by index */
-    bool shares;               /* each solve begins with the plan of the one before */
-    neap_verdict start;        /* the judge's on the request's own start; else not accepted */
+    bool shares;               /* each solve starts from the previous plan */
+    neap_verdict start;        /* on the request's own start; else not accepted */
     part_progress progress;
-    double begun;
+    double started;
 } curve;
 
 /* ---- Budgets ---- */
 
-/* By insertion: budgets mostly come in order. */
+/* Insertion sort: budgets are mostly sorted already. */
 static void sort_budgets(curve *c)
 {
     for (size_t i = 0; i < c->n; i++) {
@@ -56,7 +57,7 @@ static const char *name_budget(int64_t budget, char *text, size_t capacity)
 
 /* ---- One budget ---- */
 
-/* What to begin with: the plan of the budget before, or the caller's where that is better. */
+/* The plan to start from: that of the previous budget, or the caller's if it is faster. */
 static const neap_plan *choose_start(const curve *c, size_t rank)
 {
     const neap_solution *before = rank > 0 ? c->solutions[c->order[rank - 1]] : NULL;
@@ -68,11 +69,11 @@ static const neap_plan *choose_start(const curve *c, size_t rank)
     return faster ? c->request->start : before->draft.plan;
 }
 
-/* An equal share of the time that is left; 0: there is no limit. */
+/* An equal share of the remaining time; 0: no limit. */
 static double share_of_time(const curve *c, size_t rank)
 {
     double limit = c->request->time_limit, least = 1e-3;
-    double share = (limit - (neap_clock_seconds() - c->begun)) / (double)(c->n - rank);
+    double share = (limit - (neap_clock_seconds() - c->started)) / (double)(c->n - rank);
     return !(limit > 0) ? 0 : share > least ? share : least;
 }
 
@@ -98,8 +99,8 @@ static bool has_addresses(const neap_plan *plan)
     return neap_plan_offsets(plan, &count) != NULL;
 }
 
-/* Whether a plan is worth more than what a solution has: any plan more than none, one with
-   addresses more than one without, then the faster. */
+/* Whether a plan is better than that of a solution: any plan is better than none, then one with
+   addresses, then the faster one. */
 static bool is_better(const neap_plan *plan, double time, const neap_solution *than)
 {
     if (!than->draft.plan)
@@ -124,16 +125,7 @@ static neap_status copy_plan(const curve *c, const neap_plan *plan, int64_t budg
     return status;
 }
 
-/* A plan whose addresses were too much for its budget: are they for this one? */
-static neap_status give_addresses(const curve *c, neap_plan *plan, neap_diag *diag)
-{
-    bool fits;
-    neap_status status =
-        neap_request_lay_out(c->allocator, c->request, neap_plan_budget(plan), plan, &fits, diag);
-    return status == NEAP_OK && !fits ? neap_plan_set_offsets(plan, NULL, 0, -1, diag) : status;
-}
-
-/* What the method told of the plan belongs to the plan. */
+/* The extras of a method describe its plan and go with it. */
 static neap_status copy_extras(const curve *c, const draft *from, draft *to, neap_diag *diag)
 {
     const planner p = {.allocator = c->allocator};
@@ -156,15 +148,15 @@ static void set_figures(const curve *c, neap_solution *to, const neap_verdict *v
         f->outcome = NEAP_FEASIBLE;
     f->least_budget = -1;
     f->blocking_op = NEAP_NONE;
-    f->arena_bytes = arena;              /* unless the judge knows better */
-    if (verdict->time < f->bound_time) { /* a plan of another kind than the bound speaks of */
+    f->arena_bytes = arena;              /* unless the verdict has one */
+    if (verdict->time < f->bound_time) { /* the plan is not in the scope of the bound */
         f->bound_time = neap_graph_seconds(graph, neap_graph_least_ticks(graph));
         f->bound_scope = NEAP_SCOPE_ANY;
     }
     neap_solution_set_verdict(to, verdict);
 }
 
-/* Puts a plan for this budget, a smaller one's, in the place of the solution's own. */
+/* Replaces the plan of a solution by `plan`, which comes from a smaller budget. */
 static neap_status install(const curve *c, const neap_solution *from, neap_solution *to,
                            neap_plan *plan, neap_diag *diag)
 {
@@ -179,7 +171,7 @@ static neap_status install(const curve *c, const neap_solution *from, neap_solut
         status = neap_request_judge(c->allocator, c->request, plan, to->figures.budget_bytes,
                                     &verdict, diag);
     if (status == NEAP_OK && !verdict.accepted)
-        status = neap_fail(diag, NEAP_INTERNAL, "a plan for fewer bytes is rejected for more: %s",
+        status = neap_fail(diag, NEAP_INTERNAL, "a plan is rejected for a larger budget: %s",
                            verdict.reason);
     if (status != NEAP_OK) {
         neap_planner_clear_draft(&p, &d);
@@ -195,7 +187,8 @@ static neap_status install(const curve *c, const neap_solution *from, neap_solut
     return NEAP_OK;
 }
 
-static neap_status close_plans(const curve *c, size_t rank, neap_diag *diag)
+/* Takes the plan of the previous budget if it is better. */
+static neap_status keep_better_plan(const curve *c, size_t rank, neap_diag *diag)
 {
     const neap_solution *from = rank > 0 ? c->solutions[c->order[rank - 1]] : NULL;
     neap_solution *to = c->solutions[c->order[rank]];
@@ -205,10 +198,14 @@ static neap_status close_plans(const curve *c, size_t rank, neap_diag *diag)
     if (to->draft.plan && to->figures.time <= from->figures.time &&
         (has_addresses(to->draft.plan) || !addressed))
         return NEAP_OK;
+    int64_t budget = to->figures.budget_bytes;
     neap_plan *plan = NULL;
-    neap_status status = copy_plan(c, from->draft.plan, to->figures.budget_bytes, &plan, diag);
-    if (status == NEAP_OK && !addressed)
-        status = give_addresses(c, plan, diag);
+    bool fits = true;
+    neap_status status = copy_plan(c, from->draft.plan, budget, &plan, diag);
+    if (status == NEAP_OK && !addressed) /* the addresses may fit this budget */
+        status = neap_request_lay_out(c->allocator, c->request, budget, plan, &fits, diag);
+    if (status == NEAP_OK && !fits)
+        status = neap_plan_set_offsets(plan, NULL, 0, -1, diag);
     if (status == NEAP_OK && is_better(plan, from->figures.time, to))
         return install(c, from, to, plan, diag);
     neap_plan_destroy(plan);
@@ -217,29 +214,22 @@ static neap_status close_plans(const curve *c, size_t rank, neap_diag *diag)
 
 /* ---- The call ---- */
 
-static neap_status check_request(const neap_request *request, neap_diag *diag)
-{
-    if (request->objective != NEAP_LEAST_TIME)
-        return neap_fail(diag, NEAP_INVALID,
-                         "a curve shows the least time at each budget; it has no other objective");
-    if (!(request->time_limit >= 0))
-        return neap_fail(diag, NEAP_INVALID, "a time limit is 0 (none) or more seconds");
-    return NEAP_OK;
-}
-
 static neap_status begin(curve *c, neap_diag *diag)
 {
     const neap_method *method = neap_methods_find(c->request->method);
     for (size_t i = 0; i < c->n; i++)
         c->solutions[i] = NULL;
-    neap_status status = check_request(c->request, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(c->allocator, c->n, &c->order, diag);
+    if (c->request->objective != NEAP_LEAST_TIME)
+        return neap_fail(diag, NEAP_INVALID,
+                         "a curve shows the least time at each budget; it has no other objective");
+    if (!(c->request->time_limit >= 0))
+        return neap_fail(diag, NEAP_INVALID, "a time limit is 0 (none) or more seconds");
+    neap_status status = NEAP_NEW(c->allocator, c->n, &c->order, diag);
     if (status != NEAP_OK)
         return status;
-    c->begun = neap_clock_seconds();
+    c->started = neap_clock_seconds();
     c->shares = method && method->takes_constraints;
-    neap_part_progress_init(&c->progress, c->request->progress, c->begun);
+    neap_part_progress_init(&c->progress, c->request->progress, c->started);
     sort_budgets(c);
     if (!c->shares || !c->request->start)
         return NEAP_OK;
@@ -259,7 +249,7 @@ neap_status neap_curve_solve(neap_allocator *allocator, const neap_request *requ
     for (size_t rank = 0; rank < n && status == NEAP_OK; rank++) {
         status = solve_one(&c, rank, diag);
         if (status == NEAP_OK)
-            status = close_plans(&c, rank, diag);
+            status = keep_better_plan(&c, rank, diag);
     }
     if (status == NEAP_OK)
         neap_solutions_share_bounds(solutions, n);

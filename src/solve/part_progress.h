@@ -1,5 +1,5 @@
-/* One of several solves tells its caller where it stands: the batch of a search, the budget of a
-   curve, as the phase. */
+/* Progress of one of several solves. Reports name the part: the batch of a search, the budget of a
+   curve. */
 #ifndef NEAP_PLANNERS_PART_PROGRESS_H
 #define NEAP_PLANNERS_PART_PROGRESS_H
 
@@ -8,11 +8,11 @@
 typedef struct part_progress {
     neap_progress base; /* for the solves */
     neap_progress *outer;
-    double begun;  /* neap_clock_seconds when the whole began */
-    char part[48]; /* written by whoever solves */
+    double started; /* neap_clock_seconds at the start of the first solve */
+    char part[48];  /* set before each solve */
 } part_progress;
 
 /* outer may be NULL. */
-void neap_part_progress_init(part_progress *progress, neap_progress *outer, double begun);
+void neap_part_progress_init(part_progress *progress, neap_progress *outer, double started);
 
 #endif

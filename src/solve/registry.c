@@ -1,4 +1,4 @@
-/* neap/planner.h: the list of methods, what each says of itself, and the names of scopes. */
+/* neap/planner.h: the list of methods, their descriptions, and the names of scopes. */
 #include "planners/common/planner.h"
 
 #include <neap/text.h>

@@ -1,4 +1,4 @@
-/* neap_request: its defaults, what is wrong with one, and its method's options. */
+/* neap_request: defaults, validation, and the options of its method. */
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -113,7 +113,7 @@ neap_status neap_method_options(neap_allocator *allocator, const neap_method *me
 {
     neap_status status = NEAP_NEW(allocator, method->n_options, values, diag);
     for (uint32_t i = 0; i < method->n_options && status == NEAP_OK; i++)
-        if (method->options[i].type != NEAP_OPTION_CHOICE) /* whose first is the default */
+        if (method->options[i].type != NEAP_OPTION_CHOICE) /* the first choice is the default */
             (*values)[i] = method->options[i].default_value;
     for (uint32_t i = 0; i < n_settings && status == NEAP_OK; i++)
         status = set_option(method, &settings[i], *values, diag);

@@ -1,4 +1,4 @@
-/* neap_solution: what it holds, and bounds that several of them share. */
+/* neap_solution: its contents, and bounds that several solutions share. */
 #include "base/memory.h"
 #include "solve/solution_internal.h"
 
@@ -60,7 +60,7 @@ static void raise_bound(neap_solution *solution, const neap_figures *other)
         !neap_scope_covers(other->bound_scope, solution->draft.scope))
         return;
     if (other->bound_time <= f->bound_time || (has_plan && f->time < other->bound_time))
-        return; /* nothing new; or this plan is of a kind that the other bound does not cover */
+        return; /* not better, or the plan is not in the scope of the other bound */
     f->bound_time = other->bound_time;
     f->bound_scope = other->bound_scope;
     if (has_plan)

@@ -1,4 +1,4 @@
-/* What stands behind neap_solution, and what neap_solve and neap_curve_solve share. */
+/* The definition of neap_solution, and functions that neap_solve and neap_curve_solve share. */
 #ifndef NEAP_SOLVE_SOLUTION_INTERNAL_H
 #define NEAP_SOLVE_SOLUTION_INTERNAL_H
 
@@ -15,38 +15,38 @@ struct neap_solution {
     char message[768];
 };
 
-/* A budget as a number of bytes: "none" is INT64_MAX. */
+/* A budget as a number of bytes: INT64_MAX if there is none. */
 static inline int64_t neap_budget_bytes(int64_t budget)
 {
     return budget < 0 ? INT64_MAX : budget;
 }
 
-/* Finds the method and refuses what neap_solve cannot do. */
+/* Finds the method and checks that neap_solve can handle the request. */
 neap_status neap_request_check(const neap_request *request, const neap_method **method,
                                neap_diag *diag);
-/* A method's options, one number each: defaults, then the settings. The caller deletes them,
-   whatever the status. */
+/* The options of a method, one number each: the defaults, then the settings. The caller deletes
+   them, whatever the status. */
 neap_status neap_method_options(neap_allocator *allocator, const neap_method *method,
                                 const neap_option_setting *settings, uint32_t n_settings,
                                 double **values, neap_diag *diag);
 
-/* The judge's verdict on a plan for the request's graph and link, within a budget. */
+/* Judges a plan with the graph and link of the request and a budget. */
 neap_status neap_request_judge(neap_allocator *allocator, const neap_request *request,
                                const neap_plan *plan, int64_t budget, neap_verdict *verdict,
                                neap_diag *diag);
-/* Gives a plan its addresses. *fits: the arena is within the budget. */
+/* Assigns addresses to a plan. *fits: the arena is within the budget. */
 neap_status neap_request_lay_out(neap_allocator *allocator, const neap_request *request,
                                  int64_t budget, neap_plan *plan, bool *fits, neap_diag *diag);
 
-/* Plans, with addresses that fit the budget if possible. A plan may remain that has none;
-   *message says so. p->budget is that of the request. */
+/* Assigns addresses that fit the budget, planning again if needed. If that fails, the plan has no
+   addresses and the message says so. p->budget is that of the request. */
 neap_status neap_give_addresses(const planner *p, neap_solution *solution, neap_diag *diag);
-/* Judges the draft's plan without a budget; the method's prediction must be the judge's. */
+/* Judges the plan of a draft without a budget, and checks the method's predictions. */
 neap_status neap_judge_draft(const planner *p, const draft *d, neap_verdict *verdict,
                              neap_diag *diag);
 
 void neap_draft_init(draft *d, neap_allocator *allocator);
-/* The judge's figures into the solution's; the gap follows, and the outcome where it is optimal. */
+/* Sets the figures from a verdict, then the gap, and the outcome if the plan is optimal. */
 void neap_solution_set_verdict(neap_solution *solution, const neap_verdict *verdict);
 
 #endif

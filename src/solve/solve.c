@@ -1,4 +1,4 @@
-/* neap_solve: a method's draft, then judge and addresses; nothing unverified leaves. */
+/* neap_solve: runs the method, judges its draft and assigns addresses. */
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/memory.h"
@@ -55,9 +55,9 @@ neap_status neap_judge_draft(const planner *p, const draft *d, neap_verdict *ver
     return NEAP_OK;
 }
 
-/* ---- Nothing fits ---- */
+/* ---- Infeasible ---- */
 
-/* The name of an op, cut if it is long. */
+/* The name of an op, truncated if it is long. */
 typedef struct op_name {
     char chars[101];
 } op_name;
@@ -99,7 +99,7 @@ static void explain_shortage(const planner *p, neap_solution *solution)
              neap_bytes_format(p->budget, budget, sizeof budget), found, op);
 }
 
-/* The draft has no plan, or one that takes more than the budget: `verdict`. */
+/* The draft has no plan, or one that exceeds the budget; `verdict` is on that plan, or NULL. */
 static void set_infeasible(const planner *p, neap_solution *solution, const neap_verdict *verdict)
 {
     neap_figures *f = &solution->figures;
@@ -130,7 +130,7 @@ static neap_outcome stop_reason(const planner *p)
     return cancelled ? NEAP_INTERRUPTED : NEAP_TIME_LIMIT;
 }
 
-/* Judges what the method made and gives it addresses. */
+/* Judges the draft and assigns addresses. */
 static neap_status verify(const planner *p, neap_solution *solution, neap_diag *diag)
 {
     draft *d = &solution->draft;
@@ -143,7 +143,7 @@ static neap_status verify(const planner *p, neap_solution *solution, neap_diag *
         return status;
     bool fits = d->plan && verdict.peak_bytes <= p->budget;
     if (fits)
-        status = neap_give_addresses(p, solution, diag); /* perhaps by another plan */
+        status = neap_give_addresses(p, solution, diag); /* may replace the plan */
     if (fits && status == NEAP_OK)
         status = neap_judge_draft(p, d, &verdict, diag);
     if (status != NEAP_OK)
@@ -161,8 +161,8 @@ static neap_status verify(const planner *p, neap_solution *solution, neap_diag *
     return NEAP_OK;
 }
 
-/* How much of a time limit goes to the first planning; the rest is for addresses that do not fit.
-   A plan to start from makes the next planning quick. */
+/* The fraction of the time limit for the first planning; the rest is for planning again if the
+   addresses do not fit. That is quicker if it can start from the first plan. */
 static const double FIRST_SHARE = 0.7, FIRST_SHARE_WITH_START = 0.9;
 
 static neap_status plan(const planner *p, const neap_method *method, neap_solution *solution,
