@@ -155,12 +155,13 @@ static bool is_enough(const offload_search *s)
 static void check_cover(const neap_graph *graph, offload_search *s)
 {
     NEED(graph, neap_offload_cover(s, s->problem.budget), "all parcels are not enough");
-    NEED(graph, is_enough(s) && neap_offload_search_enough(s), "the least selection is not enough");
+    NEED(graph, is_enough(s) && neap_offload_search_short(s) == NEAP_NONE,
+         "the least selection is not enough");
     for (uint32_t i = 0; i < s->problem.n_parcels; i++) {
         if (!s->away[i])
             continue;
         s->away[i] = false;
-        NEED(graph, !is_enough(s) && !neap_offload_search_enough(s),
+        NEED(graph, !is_enough(s) && neap_offload_search_short(s) != NEAP_NONE,
              "parcel %" PRIu32 " could stay", i);
         s->away[i] = true;
     }

@@ -17,7 +17,6 @@
  * This is the no-wait, ordered schedule here, and if it does not fit, more are added.
  */
 #include "base/fail.h"
-#include "planners/common/ranked.h"
 #include "planners/offload/offload_method.h"
 #include "planners/offload/weight_search.h"
 
@@ -143,7 +142,7 @@ static bool first_are_enough(autoswap *x, uint32_t count)
 {
     for (uint32_t c = 0; c < x->s.problem.n_units; c++)
         neap_offload_set_unit(&x->s, x->order[c].item, c < count);
-    return neap_offload_search_enough(&x->s);
+    return neap_offload_search_short(&x->s) == NEAP_NONE;
 }
 
 /* Ticks of the schedule that these weights lead to. */

@@ -5,7 +5,7 @@
 #ifndef NEAP_OFFLOAD_FRACTIONAL_H
 #define NEAP_OFFLOAD_FRACTIONAL_H
 
-#include "planners/offload/offload_problem.h"
+#include "planners/offload/offload_method.h"
 
 /* Proposition 3: LB = max(all computations, twice what must be away over the bandwidth), ticks. */
 int64_t neap_offload_lower_bound(const offload_problem *problem);
@@ -68,8 +68,9 @@ typedef struct communications_answer {
     uint32_t n_rounds; /* of the rounding */
 } communications_answer;
 
-/* Algorithm 1 (fractional_communications.c): the best selection, a flag per unit in `away`. */
-neap_status neap_fractional_communications_solve(const offload_problem *problem,
+/* Algorithm 1 (fractional_communications.c): the best selection, in s->away and as a flag per unit
+ * in `away`. */
+neap_status neap_fractional_communications_solve(offload_search *s,
                                                  const communications_options *options, bool *away,
                                                  communications_answer *answer, neap_diag *diag);
 

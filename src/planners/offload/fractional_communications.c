@@ -10,7 +10,6 @@
  */
 #include "base/fail.h"
 #include "base/memory.h"
-#include "planners/common/ranked.h"
 #include "planners/offload/fractional.h"
 
 #include <math.h>
@@ -47,7 +46,6 @@ typedef struct course {
     ranked *shortfalls;   /* scratch, per unit: slots by which its size is below the real one */
     reach first, last;    /* before the first unit; after the last one, backward */
     double *gone;         /* per op: c_k, what must be gone, in slots */
-    double *bytes;        /* per op: scratch */
     double *span;         /* per op: what the link moves while it runs */
     double limit;         /* the budget in slots */
     double price;         /* ticks for the square of a size */
@@ -90,7 +88,7 @@ static void set_spans(course *c, uint32_t begin, uint32_t end, double rate, bool
 static void set_gone(course *c, bool rounded)
 {
     const offload_problem *problem = c->problem;
-    double *slots = c->gone, *bytes = c->bytes, slots_sum = 0, bytes_sum = 0;
+    double *slots = c->gone, *bytes = problem->excess, slots_sum = 0, bytes_sum = 0;
     for (uint32_t k = 0; k <= problem->n_ops; k++)
         slots[k] = bytes[k] = 0;
     for (uint32_t u = 0; u < c->n; u++) {
@@ -197,7 +195,6 @@ static neap_status course_build(const offload_problem *problem,
     neap_arena_init(&c->arena, problem->planner->allocator);
     if (!NEAP_TAKE(&c->arena, c->n, c->units) || !NEAP_TAKE(&c->arena, c->n, c->shortfalls) ||
         !NEAP_TAKE(&c->arena, (size_t)problem->n_ops + 1, c->gone) ||
-        !NEAP_TAKE(&c->arena, (size_t)problem->n_ops + 1, c->bytes) ||
         !NEAP_TAKE(&c->arena, problem->n_ops, c->span) ||
         !NEAP_TAKE(&c->arena, (size_t)c->n + 1, c->first_parent)) {
         neap_arena_clear(&c->arena);
@@ -303,15 +300,10 @@ static double finish(const course *c, const state *s)
     return end.idle + neap_offload_meeting_idle(c->problem, c->gone, &out, &in);
 }
 
-static state start_of(const course *c)
-{
-    return (state){.out = -c->first.span};
-}
-
 /* The idle ticks of one selection; HUGE_VAL if it does not fit. */
 static double selection_idle(const course *c, const bool *away)
 {
-    state s = start_of(c), next;
+    state s = {.out = -c->first.span}, next;
     if (c->first.most > 0)
         return HUGE_VAL;
     for (uint32_t u = 0; u < c->n; u++) {
@@ -489,7 +481,7 @@ static neap_status run_program(program *g, bool *away, communications_answer *an
 {
     const course *c = g->c;
     const planner *p = c->problem->planner;
-    state begin = start_of(c);
+    state begin = {.out = -c->first.span};
     NEAP_TRY(table_put(g, &g->now, &begin));
     for (uint32_t u = 0; u < c->n; u++) {
         NEAP_TRY(pass_unit(g, u));
@@ -574,29 +566,6 @@ static neap_status solve_course(const course *c, const communications_options *o
 
 /* ---- Rounding ---- */
 
-/* The first op that really lacks memory with this selection; NEAP_NONE if none does. */
-static uint32_t find_short(const course *c, const bool *away)
-{
-    const offload_problem *problem = c->problem;
-    double *sum = c->bytes;
-    for (uint32_t k = 0; k <= problem->n_ops; k++)
-        sum[k] = 0;
-    double gone = 0;
-    for (uint32_t u = 0, i = 0; i < problem->n_parcels; i++) {
-        u += i == problem->units[u + 1].first;
-        if (away[u]) {
-            sum[problem->parcels[i].left + 1] += (double)problem->parcels[i].bytes;
-            sum[problem->parcels[i].needed] -= (double)problem->parcels[i].bytes;
-        }
-    }
-    for (uint32_t k = 0; k < problem->n_ops; k++) {
-        gone += sum[k];
-        if ((double)problem->need[k] - gone > (double)problem->budget)
-            return k;
-    }
-    return NEAP_NONE;
-}
-
 /*
  * Section 5.3.2's step, for the units that stay at an op that lacks memory: the size that is below
  * the real one, but closest to it, becomes one slot more, until the rounded sizes show the lack.
@@ -620,19 +589,21 @@ static bool raise_sizes(course *c, const bool *away, uint32_t op)
     return raised > 0;
 }
 
-neap_status neap_fractional_communications_solve(const offload_problem *problem,
+neap_status neap_fractional_communications_solve(offload_search *s,
                                                  const communications_options *options, bool *away,
                                                  communications_answer *answer, neap_diag *diag)
 {
     enum { ROUNDS = 8 };
     course c;
     *answer = (communications_answer){0};
-    NEAP_TRY(course_build(problem, options, &c, diag));
+    NEAP_TRY(course_build(&s->problem, options, &c, diag));
     neap_status status = NEAP_OK;
     uint32_t most = options->most_rounds ? options->most_rounds : ROUNDS;
     while (status == NEAP_OK) {
         status = solve_course(&c, options, away, answer, diag);
-        uint32_t op = status == NEAP_OK && answer->found ? find_short(&c, away) : NEAP_NONE;
+        for (uint32_t u = 0; u < c.n; u++)
+            neap_offload_set_unit(s, u, away[u]);
+        uint32_t op = status == NEAP_OK && answer->found ? neap_offload_search_short(s) : NEAP_NONE;
         if (op == NEAP_NONE || options->slots == 0 || answer->stopped ||
             ++answer->n_rounds >= most || !raise_sizes(&c, away, op))
             break;

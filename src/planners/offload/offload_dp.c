@@ -9,7 +9,6 @@
  */
 #include "base/fail.h"
 #include "planners/offload/fractional.h"
-#include "planners/offload/offload_method.h"
 
 enum { GRAIN, SLOTS, STATES, PRICES };
 
@@ -26,11 +25,9 @@ static const neap_option options[] = {
 };
 
 /* Adds units in order if the rounding left the selection a little short. */
-static void try_selection(offload_search *s, const bool *away)
+static void try_selection(offload_search *s)
 {
     uint32_t n = s->problem.n_units;
-    for (uint32_t u = 0; u < n; u++)
-        neap_offload_set_unit(s, u, away[u]);
     for (uint32_t u = 0; !neap_offload_search_try(s).fits; u++) {
         while (u < n && s->away[s->problem.units[u].first])
             u++;
@@ -60,8 +57,8 @@ static neap_status choose(const planner *p, offload_search *s, communications_an
         if (i > 0 && (how.most_states == 0 || how.most_states > FEW_STATES))
             how.most_states = FEW_STATES;
         communications_answer other;
-        NEAP_TRY(neap_fractional_communications_solve(&s->problem, &how, away, &other, diag));
-        try_selection(s, away);
+        NEAP_TRY(neap_fractional_communications_solve(s, &how, away, &other, diag));
+        try_selection(s);
         s->stopped = other.stopped;
         if (i == 0)
             *answer = other;

@@ -149,66 +149,56 @@ static bool is_done(const climber *c)
 static bool try_change(climber *c, offload_result *best)
 {
     offload_result result = neap_offload_simulate(c->s->simulator, &c->trial);
-    bool better = result.fits && (!best->fits || result.ticks < best->ticks);
+    bool better = result.fits && result.ticks < best->ticks;
     if (better)
         *best = result;
     return better;
 }
 
-static bool try_insistence(climber *c, uint32_t i, offload_result *best)
+static void try_insistence(climber *c, uint32_t i, offload_result *best)
 {
     const parcel *x = &c->problem->parcels[i];
     offload_insistence *insist = &c->trial.insist[i], kept = *insist;
-    bool better = false;
     for (offload_patience how = OFFLOAD_PATIENT; how <= OFFLOAD_AT_ONCE; how++)
         for (uint32_t from = x->left + 1; from < x->needed; from++) {
             *insist = (offload_insistence){from, how};
-            if (try_change(c, best)) {
+            if (try_change(c, best))
                 kept = *insist;
-                better = true;
-            }
             if (how == OFFLOAD_PATIENT)
                 break;
         }
     *insist = kept;
-    return better;
 }
 
-static bool try_holds(climber *c, uint32_t i, offload_result *best)
+static void try_holds(climber *c, uint32_t i, offload_result *best)
 {
     const parcel *x = &c->problem->parcels[i];
     uint32_t held = c->trial.hold[i];
-    bool better = false;
     for (uint32_t k = x->made + 1; k < x->needed; k++) {
         c->trial.hold[i] = k;
-        if (try_change(c, best)) {
+        if (try_change(c, best))
             held = k;
-            better = true;
-        }
     }
     c->trial.hold[i] = held;
-    return better;
 }
 
 /* Exchanges any two parcels in either order, makes ops wait for a copy in, or holds back a copy
- * out, as long as that helps. */
+ * out, as long as that helps. The trial fits, with the result *best. */
 static void descend(climber *c, offload_result *best)
 {
     uint32_t n = c->trial.n;
-    for (bool better = true; better && !is_done(c);) {
-        better = false;
+    for (int64_t before = INT64_MAX; best->ticks < before && !is_done(c);) {
+        before = best->ticks;
         for (uint32_t a = 0; a < n; a++) {
             for (uint32_t b = 0; b < a; b++)
                 for (int way = 0; way < 2; way++) {
                     uint32_t *list = way ? c->trial.in : c->trial.out;
                     swap(&list[a], &list[b]);
-                    if (try_change(c, best))
-                        better = true;
-                    else
+                    if (!try_change(c, best))
                         swap(&list[a], &list[b]);
                 }
-            better |= try_insistence(c, c->trial.out[a], best);
-            better |= try_holds(c, c->trial.out[a], best);
+            try_insistence(c, c->trial.out[a], best);
+            try_holds(c, c->trial.out[a], best);
         }
         neap_offload_search_offer(c->s, &c->trial, *best);
     }

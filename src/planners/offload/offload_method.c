@@ -58,14 +58,14 @@ void neap_offload_set_unit(offload_search *s, uint32_t unit, bool away)
         s->away[i] = away;
 }
 
-bool neap_offload_search_enough(offload_search *s)
+uint32_t neap_offload_search_short(offload_search *s)
 {
     const offload_problem *problem = &s->problem;
     neap_offload_sum_away(problem, s->away, s->absent);
     for (uint32_t k = 0; k < problem->n_ops; k++)
         if (problem->need[k] - s->absent[k] > problem->budget)
-            return false;
-    return true;
+            return k;
+    return NEAP_NONE;
 }
 
 static bool is_better(const offload_result *a, const offload_result *b)

@@ -39,9 +39,9 @@ bool neap_offload_search_needed(const offload_search *s);
 /* Sets s->away for all parcels of a unit. */
 void neap_offload_set_unit(offload_search *s, uint32_t unit, bool away);
 
-/* Whether every op has its memory once all of s->away has left. Otherwise no schedule of the
- * selection fits. Takes a small part of the time of a simulation. */
-bool neap_offload_search_enough(offload_search *s);
+/* The first op that lacks memory once all of s->away has left, or NEAP_NONE. If there is one, no
+ * schedule of the selection fits. Takes a small part of the time of a simulation. */
+uint32_t neap_offload_search_short(offload_search *s);
 
 /* Simulates the no-wait, ordered schedule of s->away and keeps it if it is the best: least time,
  * then least bytes on the host. Its result is returned. */

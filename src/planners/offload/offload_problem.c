@@ -350,7 +350,7 @@ static neap_status build(offload_problem *problem, offload_grain grain, neap_dia
     if (!NEAP_TAKE(arena, n, problem->need) || !NEAP_TAKE(arena, n, problem->before) ||
         !NEAP_TAKE(arena, n, problem->least_need) || !NEAP_TAKE(arena, n, problem->made_bytes) ||
         !NEAP_TAKE(arena, n, problem->needed_bytes) || !NEAP_TAKE(arena, n, problem->ticks) ||
-        !NEAP_TAKE(arena, n, problem->variants) || !NEAP_TAKE(arena, n, problem->excess))
+        !NEAP_TAKE(arena, n, problem->variants) || !NEAP_TAKE(arena, n + 1, problem->excess))
         return neap_fail_no_memory(diag);
     NEAP_TRY(trace_natural(problem, diag));
     problem->turn = find_turn(problem);

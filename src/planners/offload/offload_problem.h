@@ -54,7 +54,7 @@ typedef struct offload_problem {
     int64_t *need;       /* per op: bytes live while it runs if nothing is away */
     int64_t *before;     /* per op: bytes live just before it, if nothing is away */
     int64_t *least_need; /* per op: `need` with the variant of least workspace */
-    double *excess;      /* per op: scratch of the relaxations */
+    double *excess;      /* per op, and one more: scratch of the relaxations */
     uint32_t n_parcels;
     parcel *parcels; /* by ascending `left`, then `made`, then storage: the order of the paper */
     uint32_t n_units;

@@ -589,11 +589,9 @@ static void put(writer *w, neap_step_kind kind, uint32_t id, uint32_t variant)
 static void put_move(writer *w, const move *m)
 {
     const parcel *x = &w->sim->problem->parcels[m->parcel];
-    if (m->kind != NEAP_FREE) {
+    if (m->kind != NEAP_FREE)
         put(w, m->kind, x->value, 0);
-        return;
-    }
-    for (uint32_t i = 0; i < x->n_kept; i++)
+    for (uint32_t i = 0; m->kind == NEAP_FREE && i < x->n_kept; i++)
         put(w, NEAP_FREE, x->kept[i], 0);
 }
 

@@ -213,7 +213,7 @@ static bool can_wait(offload_search *s)
     bool fits = false;
     for (uint32_t n = 1; n <= s->problem.n_units && !fits; n++) {
         select_first(s, n);
-        fits = neap_offload_search_enough(s) &&
+        fits = neap_offload_search_short(s) == NEAP_NONE &&
                neap_offload_simulate_ordered(s->simulator, s->away, &choice).fits;
     }
     return fits;

@@ -13,7 +13,6 @@
  * third, ... and the second, fourth, ... are both tried.
  */
 #include "base/fail.h"
-#include "planners/common/ranked.h"
 #include "planners/offload/offload_method.h"
 
 #include <stdlib.h>
@@ -49,7 +48,7 @@ static void try_share(offload_search *s, const bool *selected, share which)
             away = (rank++ % 2 == 0) == (which == ODD);
         neap_offload_set_unit(s, u, away);
     }
-    if (neap_offload_search_enough(s))
+    if (neap_offload_search_short(s) == NEAP_NONE)
         neap_offload_search_try(s);
 }
 

@@ -9,7 +9,7 @@
 
 enum { N_CANDIDATES = 256 };
 
-/* Costs are steps of the weights, not smooth: the process need not go through each. */
+/* Costs are step functions of the weights, so the process need not pass through each point. */
 static const double NOISE = 1e-3;
 static const double LENGTHS[] = {0.1, 0.2, 0.4, 0.8};
 
@@ -35,18 +35,12 @@ void neap_weight_search_tell(weight_search *search, const double weights[N_WEIGH
 
 /* ---- Random weights ---- */
 
-/* 0 < x <= 1 */
-static double draw(uint64_t *state)
-{
-    return neap_random_real(state) + 0x1p-53;
-}
-
 /* Uniform on the simplex: exponential variables over their sum. */
 static void draw_weights(weight_search *search, double weights[N_WEIGHTS])
 {
     double sum = 0;
     for (int i = 0; i < N_WEIGHTS; i++)
-        sum += weights[i] = -log(draw(&search->random));
+        sum += weights[i] = -log(neap_random_real(&search->random) + 0x1p-53);
     for (int i = 0; i < N_WEIGHTS; i++)
         weights[i] = sum > 0 ? weights[i] / sum : 1.0 / N_WEIGHTS;
 }
@@ -111,7 +105,7 @@ static void solve_upper(const double *factor, uint32_t n, double *x)
     }
 }
 
-/* The length of the largest likelihood; leaves its factor and `solved`. */
+/* The length of the largest likelihood; sets its factor and `solved`. */
 static double fit(weight_search *search)
 {
     uint32_t n = search->count;
@@ -138,7 +132,7 @@ static double fit(weight_search *search)
     return best_length;
 }
 
-/* Of costs below `least`, in standard units. */
+/* The expected improvement below `least`, in standard units. */
 static double expected_improvement(weight_search *search, const double weights[N_WEIGHTS],
                                    double length, double least)
 {

@@ -1,8 +1,8 @@
 /*
- * Bayesian optimisation of weights that sum up to one: which weights to try next, given what those
- * tried so far cost.
+ * Bayesian optimisation of weights that sum to one: which weights to try next, given the costs of
+ * those tried so far.
  *
- * The first to try are the pure ones, each weight alone. Then a Gaussian process with the kernel
+ * The first trials are each weight alone. Then a Gaussian process with the kernel
  * exp(-|w - w'|^2 / 2 l^2), l by likelihood, is fitted to the costs, and the next weights are those
  * of the largest expected improvement among random ones (Jones, Schonlau and Welch 1998). The same
  * seed and costs give the same weights.
@@ -35,7 +35,7 @@ typedef struct weight_search {
     uint64_t random;
 } weight_search;
 
-/* Its memory is the arena's. */
+/* Allocates from the arena. */
 neap_status neap_weight_search_init(weight_search *search, neap_arena *arena, uint32_t most,
                                     uint64_t seed, neap_diag *diag);
 /* O(trials^3). */
