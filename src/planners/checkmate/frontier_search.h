@@ -7,9 +7,9 @@
 #include "planners/checkmate/incumbent.h"
 
 /*
- * Improves on the incumbent, from the natural order, in so many rounds at most; fewer on small
- * graphs, when the planner is stopped, or when a third of its time limit is over. Same seed, same
- * plan.
+ * Improves on the incumbent, from the natural order, in at most `rounds` rounds. It ends early if
+ * the plan no longer improves, if nothing fits the budget, when the planner is stopped, or after a
+ * third of its time limit. Same seed, same plan.
  */
 neap_status neap_frontier_search_improve(const planner *p, incumbent *best, uint32_t rounds,
                                          neap_diag *diag);
