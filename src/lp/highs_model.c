@@ -1,5 +1,6 @@
 #include "lp/highs_model.h"
 
+#include "base/arena.h"
 #include "base/fail.h"
 #include "base/memory.h"
 
@@ -51,10 +52,11 @@ struct highs_model {
     size_t n_columns, n_rows, row_capacity;
     bool zero_fits; /* 0 lies within every row */
     const highs_watch *watch;
+    neap_arena arena; /* of the next two, n_columns each */
     HighsInt *integrality;
-    double *values; /* n_columns */
-    double *duals;  /* row_capacity */
-    thrd_t caller;  /* progress is told from its own thread only */
+    double *values;
+    double *duals; /* row_capacity */
+    thrd_t caller; /* progress is told from its own thread only */
     bool was_stopped;
     char complaint[200]; /* HiGHS's last word on what is wrong; empty: none */
 };
@@ -124,8 +126,10 @@ static neap_status set_up(highs_model *h, const sparse_model *m, neap_diag *diag
     static const HighsInt events[] = {kHighsCallbackLogging, kHighsCallbackSimplexInterrupt,
                                       kHighsCallbackIpmInterrupt, kHighsCallbackMipInterrupt,
                                       kHighsCallbackMipImprovingSolution};
+    NEAP_TRY(NEAP_RESERVE(h->allocator, m->n_rows, &h->duals, &h->row_capacity, diag));
     h->highs = Highs_create();
-    if (!h->highs)
+    if (!h->highs || !NEAP_TAKE(&h->arena, m->n_columns, h->integrality) ||
+        !NEAP_TAKE(&h->arena, m->n_columns, h->values))
         return neap_fail_no_memory(diag);
     Highs_setBoolOptionValue(h->highs, "log_to_console", 0); /* on_event hears it all the same */
     Highs_setCallback(h->highs, on_event, h);
@@ -154,13 +158,8 @@ neap_status neap_highs_model_create(neap_allocator *allocator, const sparse_mode
     h->integers = integers;
     h->n_columns = m->n_columns;
     h->caller = thrd_current();
-    neap_status status = NEAP_NEW(allocator, m->n_columns, &h->integrality, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, m->n_columns, &h->values, diag);
-    if (status == NEAP_OK)
-        status = NEAP_RESERVE(allocator, m->n_rows, &h->duals, &h->row_capacity, diag);
-    if (status == NEAP_OK)
-        status = set_up(h, m, diag);
+    neap_arena_init(&h->arena, allocator);
+    neap_status status = set_up(h, m, diag);
     if (status == NEAP_OK)
         *result = h;
     else
@@ -174,8 +173,7 @@ void neap_highs_model_destroy(highs_model *h)
         return;
     if (h->highs)
         Highs_destroy(h->highs);
-    NEAP_DELETE(h->allocator, h->n_columns, h->integrality);
-    NEAP_DELETE(h->allocator, h->n_columns, h->values);
+    neap_arena_clear(&h->arena);
     NEAP_DELETE(h->allocator, h->row_capacity, h->duals);
     NEAP_DELETE(h->allocator, 1, h);
 }

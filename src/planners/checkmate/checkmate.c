@@ -274,7 +274,7 @@ static neap_status run(search *s, neap_diag *diag)
         return run_paper(s, form == FRONTIER_PARTITIONED, diag);
     NEAP_TRY(neap_relaxation_refuse_big(p, form, p->options[MOST_COLUMNS], diag));
     NEAP_TRY(neap_incumbent_begin(&s->best, p, diag));
-    if (is_good_enough(s) || p->budget < neap_graph_floor_bytes(p->graph, NULL))
+    if (is_good_enough(s))
         return NEAP_OK;
     NEAP_TRY(neap_frontier_search_improve(p, &s->best, (uint32_t)p->options[ROUNDS], diag));
     if (is_good_enough(s))

@@ -113,21 +113,20 @@ static neap_status try_eps(rounder *r, double eps, bool *fits, neap_diag *diag)
                               r->first.ticks};
     *fits = false;
     neap_relaxation_clear(&r->relaxed);
-    neap_status status = neap_relaxation_solve(&r->relaxed, p, &model, r->first.ticks, diag);
-    if (eps == 0 && status == NEAP_OK && r->relaxed.outcome != HIGHS_GAVE_UP) {
+    NEAP_TRY(neap_relaxation_solve(&r->relaxed, p, &model, r->first.ticks, diag));
+    if (eps == 0 && r->relaxed.outcome != HIGHS_GAVE_UP) {
         r->bound_ticks = r->relaxed.bound_ticks;
         r->is_bounded = true;
         r->lp_solved = r->relaxed.outcome == HIGHS_SOLVED;
         r->proven = r->relaxed.outcome == HIGHS_INFEASIBLE;
     }
-    if (status != NEAP_OK || r->relaxed.outcome != HIGHS_SOLVED)
-        return status;
-    for (int64_t i = 0; i < samples && status == NEAP_OK && !neap_planner_stopped(p); i++) {
+    for (int64_t i = 0;
+         i < samples && r->relaxed.outcome == HIGHS_SOLVED && !neap_planner_stopped(p); i++) {
         bool one;
-        status = round_once(r, eps, &one, diag);
+        NEAP_TRY(round_once(r, eps, &one, diag));
         *fits = *fits || one;
     }
-    return status;
+    return NEAP_OK;
 }
 
 static bool is_over(const rounder *r)
@@ -142,40 +141,36 @@ static neap_status search_eps(rounder *r, neap_diag *diag)
     static const double ladder[] = {0, 0.05, 0.1, 0.2, 0.3, 0.4};
     double low = 0, high = -1;
     bool fits = false;
-    neap_status status = NEAP_OK;
-    for (size_t i = 0; i < sizeof ladder / sizeof *ladder && status == NEAP_OK && high < 0; i++) {
-        status = try_eps(r, ladder[i], &fits, diag);
+    for (size_t i = 0; i < sizeof ladder / sizeof *ladder && high < 0; i++) {
+        NEAP_TRY(try_eps(r, ladder[i], &fits, diag));
         if (is_over(r))
-            return status;
+            return NEAP_OK;
         if (fits)
             high = ladder[i];
         else
             low = ladder[i];
     }
-    for (int step = 0; step < 2 && high > low && status == NEAP_OK && !is_over(r); step++) {
+    for (int step = 0; step < 2 && high > low && !is_over(r); step++) {
         double middle = 0.5 * (low + high);
-        status = try_eps(r, middle, &fits, diag);
+        NEAP_TRY(try_eps(r, middle, &fits, diag));
         if (fits)
             high = middle;
         else
             low = middle;
     }
-    return status;
+    return NEAP_OK;
 }
 
 static neap_status use_fixed_eps(rounder *r, neap_diag *diag)
 {
     bool fits;
     double eps = r->p->options[EPS];
-    neap_status status = NEAP_OK;
     if (eps > 0) { /* for the bound alone */
-        status = try_eps(r, 0, &fits, diag);
+        NEAP_TRY(try_eps(r, 0, &fits, diag));
         neap_incumbent_clear(&r->rounded, r->p);
         r->n_samples = 0;
     }
-    if (status == NEAP_OK && (eps == 0 || !is_over(r)))
-        status = try_eps(r, eps, &fits, diag);
-    return status;
+    return eps == 0 || !is_over(r) ? try_eps(r, eps, &fits, diag) : NEAP_OK;
 }
 
 /* The natural order, and with `start` what quick methods find. */
@@ -184,27 +179,21 @@ static neap_status begin(rounder *r, neap_diag *diag)
     const planner *p = r->p;
     if (p->options[START] != YES)
         return neap_incumbent_offer_natural(&r->first, p, diag);
-    neap_status status = neap_incumbent_begin(&r->first, p, diag);
-    if (status == NEAP_OK && r->first.ticks > neap_graph_least_ticks(p->graph))
-        status = neap_frontier_search_improve(p, &r->first, START_ROUNDS, diag);
-    return status;
+    NEAP_TRY(neap_incumbent_begin(&r->first, p, diag));
+    return r->first.ticks > neap_graph_least_ticks(p->graph)
+               ? neap_frontier_search_improve(p, &r->first, START_ROUNDS, diag)
+               : NEAP_OK;
 }
 
 static neap_status run(rounder *r, neap_diag *diag)
 {
     const planner *p = r->p;
-    int64_t floor_bytes = neap_graph_floor_bytes(p->graph, NULL);
-    neap_status status =
-        neap_relaxation_refuse_big(p, FRONTIER_PARTITIONED, p->options[MOST_COLUMNS], diag);
-    if (status == NEAP_OK)
-        status = begin(r, diag);
-    if (status != NEAP_OK || r->first.ticks <= neap_graph_least_ticks(p->graph) ||
-        p->budget < floor_bytes)
-        return status;
-    status = neap_frontier_rows_init(&r->rows, p->allocator, p->graph, diag);
-    if (status == NEAP_OK)
-        status = p->options[ALLOWANCE] == FIXED ? use_fixed_eps(r, diag) : search_eps(r, diag);
-    return status;
+    NEAP_TRY(neap_relaxation_refuse_big(p, FRONTIER_PARTITIONED, p->options[MOST_COLUMNS], diag));
+    NEAP_TRY(begin(r, diag));
+    if (r->first.ticks <= neap_graph_least_ticks(p->graph))
+        return NEAP_OK;
+    NEAP_TRY(neap_frontier_rows_init(&r->rows, p->allocator, p->graph, diag));
+    return p->options[ALLOWANCE] == FIXED ? use_fixed_eps(r, diag) : search_eps(r, diag);
 }
 
 static neap_status tell(const rounder *r, draft *d, neap_diag *diag)

@@ -12,10 +12,11 @@ static double worth(const double *values, int32_t column)
 }
 
 /* Bytes taken in every slot when columns have these values. */
-static neap_status fill_profile(const frontier_model *m, const double *values, double **profile,
-                                neap_diag *diag)
+static bool fill_profile(const frontier_model *m, const double *values, neap_arena *scratch,
+                         double **profile)
 {
-    NEAP_TRY(NEAP_NEW(m->allocator, (size_t)m->n_slots + 1, profile, diag));
+    if (!NEAP_TAKE(scratch, (size_t)m->n_slots + 1, *profile))
+        return false;
     for (size_t i = 0; i < m->n_items; i++) {
         const frontier_item *item = &m->items[i];
         double bytes = (double)item->bytes * worth(values, item->column);
@@ -24,7 +25,7 @@ static neap_status fill_profile(const frontier_model *m, const double *values, d
     }
     for (uint32_t s = 1; s < m->n_slots; s++)
         (*profile)[s] += (*profile)[s - 1];
-    return NEAP_OK;
+    return true;
 }
 
 /* The first of the sorted slots that is at least `slot`. */
@@ -74,16 +75,13 @@ static void write_row(frontier_model *m, const size_t *items, size_t n)
 }
 
 /* Adds the rows of the given slots, which ascend. */
-static neap_status add_rows(frontier_model *m, const uint32_t *slots, size_t n, neap_diag *diag)
+static neap_status add_rows(frontier_model *m, const uint32_t *slots, size_t n, neap_arena *scratch,
+                            neap_diag *diag)
 {
-    size_t *ends = NULL, *members = NULL, total = 0;
-    neap_status status = NEAP_NEW(m->allocator, n, &ends, diag);
-    if (status == NEAP_OK) {
-        total = count_entries(m, slots, n, ends);
-        status = NEAP_NEW(m->allocator, total, &members, diag);
-    }
-    if (status != NEAP_OK)
-        goto done;
+    size_t *ends, *members;
+    if (!NEAP_TAKE(scratch, n, ends) ||
+        !NEAP_TAKE(scratch, count_entries(m, slots, n, ends), members))
+        return neap_fail_no_memory(diag);
     for (size_t s = 0, begin = 0; s < n; s++) { /* ends becomes where each row begins, and grows */
         size_t count = ends[s];
         ends[s] = begin;
@@ -100,23 +98,20 @@ static neap_status add_rows(frontier_model *m, const uint32_t *slots, size_t n, 
         write_row(m, members + begin, ends[s] - begin);
         m->has_row[slots[s]] = true;
     }
-    status = neap_sparse_model_status(&m->lp, diag);
-done:
-    NEAP_DELETE(m->allocator, n, ends);
-    NEAP_DELETE(m->allocator, total, members);
-    return status;
+    return neap_sparse_model_status(&m->lp, diag);
 }
 
 neap_status neap_frontier_model_add_memory(frontier_model *m, const double *values,
                                            double tolerance, size_t *added, neap_diag *diag)
 {
-    double *profile = NULL;
-    uint32_t *slots = NULL;
+    double *profile;
+    uint32_t *slots;
     size_t n = 0;
-    neap_status status = fill_profile(m, values, &profile, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, m->n_frontiers, &slots, diag);
-    for (uint32_t s = 0, end; s < m->n_slots && status == NEAP_OK; s = end) {
+    neap_arena scratch;
+    neap_arena_init(&scratch, m->allocator);
+    bool ready =
+        fill_profile(m, values, &scratch, &profile) && NEAP_TAKE(&scratch, m->n_frontiers, slots);
+    for (uint32_t s = 0, end; s < m->n_slots && ready; s = end) {
         uint32_t worst = NEAP_NONE;
         for (end = s; end < m->n_slots && m->slot_frontier[end] == m->slot_frontier[s]; end++)
             if (!m->has_row[end] && (worst == NEAP_NONE || profile[end] > profile[worst]))
@@ -124,31 +119,30 @@ neap_status neap_frontier_model_add_memory(frontier_model *m, const double *valu
         if (worst != NEAP_NONE && profile[worst] > (double)m->room * (1 + tolerance))
             slots[n++] = worst;
     }
-    if (status == NEAP_OK)
-        status = add_rows(m, slots, n, diag);
     *added = n;
-    NEAP_DELETE(m->allocator, (size_t)m->n_slots + 1, profile);
-    NEAP_DELETE(m->allocator, m->n_frontiers, slots);
+    neap_status status = ready ? add_rows(m, slots, n, &scratch, diag) : neap_fail_no_memory(diag);
+    neap_arena_clear(&scratch);
     return status;
 }
 
 neap_status neap_frontier_model_add_all_memory(frontier_model *m, size_t most_entries,
                                                bool *complete, neap_diag *diag)
 {
-    double *profile = NULL;
-    uint32_t *slots = NULL;
+    double *profile;
+    uint32_t *slots;
     size_t n = 0;
-    neap_status status = fill_profile(m, m->lp.upper, &profile, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(m->allocator, m->n_slots, &slots, diag);
-    for (uint32_t s = 0; s < m->n_slots && status == NEAP_OK; s++)
+    neap_arena scratch;
+    neap_arena_init(&scratch, m->allocator);
+    bool ready =
+        fill_profile(m, m->lp.upper, &scratch, &profile) && NEAP_TAKE(&scratch, m->n_slots, slots);
+    neap_status status = ready ? NEAP_OK : neap_fail_no_memory(diag);
+    for (uint32_t s = 0; s < m->n_slots && ready; s++)
         if (!m->has_row[s] && profile[s] > (double)m->room)
             slots[n++] = s;
-    *complete = status == NEAP_OK && count_entries(m, slots, n, NULL) <= most_entries;
+    *complete = ready && count_entries(m, slots, n, NULL) <= most_entries;
     if (*complete)
-        status = add_rows(m, slots, n, diag);
-    NEAP_DELETE(m->allocator, (size_t)m->n_slots + 1, profile);
-    NEAP_DELETE(m->allocator, m->n_slots, slots);
+        status = add_rows(m, slots, n, &scratch, diag);
+    neap_arena_clear(&scratch);
     return status;
 }
 

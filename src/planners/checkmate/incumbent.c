@@ -34,22 +34,19 @@ neap_status neap_incumbent_offer(incumbent *best, const planner *p, const uint32
                                  size_t length, neap_diag *diag)
 {
     draft offered = {0}, *tightest = &best->tightest;
-    neap_status status = NEAP_RESERVE(p->allocator, length, &best->sequence, &best->capacity, diag);
-    if (status == NEAP_OK)
-        status = neap_planner_use_sequence(p, &offered, sequence, length, diag);
-    if (status != NEAP_OK)
-        goto done;
-    bool fits = offered.predicted_peak <= p->budget;
+    NEAP_TRY(NEAP_RESERVE(p->allocator, length, &best->sequence, &best->capacity, diag));
+    neap_status status = neap_planner_use_sequence(p, &offered, sequence, length, diag);
+    bool fits = status == NEAP_OK && offered.predicted_peak <= p->budget;
     if (fits && offered.predicted_ticks < best->ticks) {
         best->ticks = offered.predicted_ticks;
         best->length = length;
         if (length > 0)
             memmove(best->sequence, sequence, length * sizeof *sequence);
         replace(&best->draft, &offered);
-    } else if (!fits && (!tightest->plan || offered.predicted_peak < tightest->predicted_peak)) {
+    } else if (status == NEAP_OK && !fits &&
+               (!tightest->plan || offered.predicted_peak < tightest->predicted_peak)) {
         replace(tightest, &offered);
     }
-done:
     neap_plan_destroy(offered.plan);
     return status;
 }
@@ -118,12 +115,10 @@ neap_status neap_incumbent_offer_searched(incumbent *best, const planner *p,
 neap_status neap_incumbent_offer_trimmed(incumbent *best, const planner *p,
                                          const uint32_t *sequence, size_t length, neap_diag *diag)
 {
-    sequence_search *search = NULL;
-    neap_status status = neap_incumbent_offer(best, p, sequence, length, diag);
-    if (status == NEAP_OK)
-        status = neap_sequence_search_create(p, p->budget, NULL, NULL, &search, diag);
-    if (status == NEAP_OK)
-        status = neap_sequence_search_load(search, sequence, length, diag);
+    sequence_search *search;
+    NEAP_TRY(neap_incumbent_offer(best, p, sequence, length, diag));
+    NEAP_TRY(neap_sequence_search_create(p, p->budget, NULL, NULL, &search, diag));
+    neap_status status = neap_sequence_search_load(search, sequence, length, diag);
     if (status == NEAP_OK)
         status = neap_sequence_search_trim(search, diag);
     if (status == NEAP_OK)

@@ -474,12 +474,12 @@ static neap_status take_solution(search *s, const double *values, neap_diag *dia
 {
     bool fits;
     int64_t ticks;
-    neap_status status = offer(s, values, &fits, &ticks, diag);
-    if (status == NEAP_OK && fits)
+    NEAP_TRY(offer(s, values, &fits, &ticks, diag));
+    if (fits)
         s->answer->ticks = ticks;
     else
         s->answer->outcome = HIGHS_GAVE_UP;
-    return status;
+    return NEAP_OK;
 }
 
 static neap_status solve_program(search *s, neap_diag *diag)

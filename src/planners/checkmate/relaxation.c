@@ -1,7 +1,6 @@
 #include "planners/checkmate/relaxation.h"
 
 #include "base/fail.h"
-#include "base/memory.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -83,9 +82,10 @@ static neap_status build(relaxation *x, const planner *p, const frontier_options
     sparse_model *lp = &x->model.lp;
     size_t added;
     NEAP_TRY(neap_frontier_model_build(&x->model, p->allocator, p->graph, options, diag));
-    NEAP_TRY(NEAP_NEW(p->allocator, lp->n_columns, &x->values, diag));
-    NEAP_TRY(NEAP_NEW(p->allocator, lp->n_columns, &x->reduced, diag));
-    /* The rows that keeping everything would break, one a frontier. */
+    if (!NEAP_TAKE(&x->model.arena, lp->n_columns, x->values) ||
+        !NEAP_TAKE(&x->model.arena, lp->n_columns, x->reduced))
+        return neap_fail_no_memory(diag);
+    /* The rows that keeping everything would break, one per frontier. */
     NEAP_TRY(neap_frontier_model_add_memory(&x->model, lp->upper, 0, &added, diag));
     return neap_highs_model_create(p->allocator, lp, false, &x->watch, &x->highs, diag);
 }
@@ -114,12 +114,7 @@ neap_status neap_relaxation_solve(relaxation *x, const planner *p, const frontie
 
 void neap_relaxation_clear(relaxation *x)
 {
-    size_t n_columns = x->model.lp.n_columns;
     neap_highs_model_destroy(x->highs);
-    if (x->p) {
-        NEAP_DELETE(x->p->allocator, n_columns, x->values);
-        NEAP_DELETE(x->p->allocator, n_columns, x->reduced);
-    }
     neap_frontier_model_clear(&x->model);
     *x = (relaxation){0};
 }

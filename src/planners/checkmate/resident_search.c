@@ -319,14 +319,11 @@ static uint32_t *find(const space *x, bits state)
 static neap_status reserve_state(space *x)
 {
     size_t old = x->table_size, size = old ? 2 * old : 1024;
-    neap_status status =
-        NEAP_RESERVE(x->allocator, x->n_nodes + 1, &x->nodes, &x->node_capacity, x->diag);
-    if (status != NEAP_OK || 2 * (x->n_nodes + 1) <= old)
-        return status;
+    NEAP_TRY(NEAP_RESERVE(x->allocator, x->n_nodes + 1, &x->nodes, &x->node_capacity, x->diag));
+    if (2 * (x->n_nodes + 1) <= old)
+        return NEAP_OK;
     uint32_t *table;
-    status = NEAP_NEW(x->allocator, size, &table, x->diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_NEW(x->allocator, size, &table, x->diag));
     NEAP_DELETE(x->allocator, old, x->table);
     x->table = table;
     x->table_size = size;
@@ -341,9 +338,7 @@ static neap_status reach(space *x, const node *new)
     int64_t whole;
     if (++x->edges > x->most_edges)
         x->gave_up = true;
-    neap_status status = reserve_state(x);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(reserve_state(x));
     uint32_t *place = find(x, new->state);
     if (*place != 0) {
         node *old = &x->nodes[*place - 1];
