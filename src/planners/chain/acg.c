@@ -10,20 +10,19 @@
  * For each candidate of the maximal term they build the accessibility graph, with an edge from v_i
  * to v_j if the segment between them stays within the term and the size of v_j as its weight, and
  * take the shortest path from the first vertex to the last. Here v_0 is the input, v_i the cut
- * behind stage i of the chain view, and segment_term.c does the search, exactly, without building
- * the graph: its edges are windows.
+ * after stage i of the chain view, and segment_term.c searches exactly without building the graph.
  *
  *   Covered: every vertex that alone separates past from future, on any graph, residual and
- * branched networks included. A segment counts all storages its forward ops make, each once: those
- * inside a stage as well, whether the backward pass reads them or not, as the paper does. What the
- * last stage makes behind the last cut is a segment of its own. On a chain whose stages make one
- * value each this is hong-static's equation 6.
+ * branched networks included. As in the paper, a segment counts all storages its forward ops make,
+ * those inside a stage too, whether or not the backward pass reads them. What the last stage makes
+ * is a segment of its own. On a chain whose stages make one value each this is hong-static's
+ * equation 6.
  *
  *   Not covered: the inside of a stage. The paper also divides a branched closed set between two
  * such vertices into its branches, and one that cannot be divided by its maximal split, and puts
- * checkpoints there; here a stage is kept or computed again as a whole, so that a network whose
- * skips leave few cuts (U-Net) has few choices. Side storages of the chain view (an attention mask)
- * are held throughout and stand outside the formula, as do parameters.
+ * checkpoints there. Here a stage is kept or recomputed as a whole, so a network whose skips leave
+ * few cuts (U-Net) has few choices. Side storages of the chain view (an attention mask) and
+ * parameters are live throughout and outside the formula.
  */
 #include "planners/chain/least_peak.h"
 

@@ -1,6 +1,6 @@
 #include "planners/chain/equal_steps.h"
 
-#define FULL_SWEEP 100000 /* numbers times stages: up to here all are tried */
+#define FULL_SWEEP 100000 /* numbers times stages: up to this all are tried */
 #define NEIGHBOURS 4      /* tried on either side otherwise */
 
 typedef struct trial {
@@ -24,17 +24,16 @@ int64_t neap_equal_steps_default(uint32_t n)
 
 static bool is_better(const trial *t, const draft *a, const draft *b)
 {
-    bool a_fits = a->predicted_peak <= t->p->budget, b_fits = b->predicted_peak <= t->p->budget;
-    if (a_fits != b_fits)
-        return a_fits;
-    bool faster = a->predicted_ticks < b->predicted_ticks;
-    bool smaller = a->predicted_peak < b->predicted_peak;
-    if (a_fits)
-        return faster || (smaller && a->predicted_ticks == b->predicted_ticks);
-    return smaller || (faster && a->predicted_peak == b->predicted_peak);
+    bool fits = a->predicted_peak <= t->p->budget;
+    if (fits != (b->predicted_peak <= t->p->budget))
+        return fits;
+    bool by_time =
+        fits ? a->predicted_ticks != b->predicted_ticks : a->predicted_peak == b->predicted_peak;
+    return by_time ? a->predicted_ticks < b->predicted_ticks
+                   : a->predicted_peak < b->predicted_peak;
 }
 
-/* Makes the plan for so many states and keeps it if it is the best so far. */
+/* Makes the plan for this many states and keeps it if it is the best so far. */
 static void try_states(trial *t, int64_t states)
 {
     schedule s = {.allocator = t->p->allocator};
@@ -63,7 +62,7 @@ static void try_range(trial *t, int64_t least, int64_t most)
     }
 }
 
-/* The largest number that fits, if fitting ends once; or the least number there is. */
+/* By bisection: the largest number that fits, or the least number of the range. */
 static int64_t halve(trial *t)
 {
     int64_t low = t->steps->least, high = t->steps->most;
@@ -82,8 +81,8 @@ neap_status neap_equal_steps_try(const planner *p, draft *d, const stage_costs *
                                  const equal_steps *steps, int64_t *states, neap_diag *diag)
 {
     trial t = {.p = p, .d = d, .costs = costs, .steps = steps, .diag = diag};
-    if (steps->besides)
-        try_states(&t, steps->besides);
+    if (steps->extra)
+        try_states(&t, steps->extra);
     if ((steps->most - steps->least) * costs->n <= FULL_SWEEP) {
         try_range(&t, steps->least, steps->most);
     } else {

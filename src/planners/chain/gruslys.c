@@ -3,26 +3,25 @@
  *
  * Gruslys, Munos, Danihelka, Lanctot and Graves, "Memory-efficient backpropagation through time"
  * (2016); Butt's Algorithm 2.1. C(t, m) is the least number of forward steps that backpropagation
- * over t steps takes with m slots, the one that holds the state it begins with included:
+ * over t steps takes with m slots, one of which holds the first state:
  *
  *     C(1, m) = 1,   C(t, 1) = t (t + 1) / 2
- *     C(t, m) = min( min over 1 <= y < t of  y + C(t - y, m - 1) + C(y, m),      a hidden state
- * kept behind y 1 + C(t - 1, m - alpha) )                                  an internal state kept
- * of the first step
+ *     C(t, m) = min( min over 1 <= y < t of  y + C(t - y, m - 1) + C(y, m),
+ *                    1 + C(t - 1, m - alpha) )
  *
- * A hidden state is what one step passes on (a checkpoint), an internal state all that its backward
- * step needs (a stage saved), alpha times as large: here the average of the chain, in whole slots.
- * The first line alone is the paper's BPTT-HSM, where every step runs once more before it is
- * reversed; with the second it is BPTT-MSM, states of both kinds. There an internal state may stand
- * anywhere; here it is the first step's, so that one in the middle has a checkpoint before it.
+ * The first line of the minimum keeps a hidden state after y steps, the second the internal state
+ * of the first step. A hidden state is what one step passes on (a checkpoint). An internal state is
+ * all that its backward step needs (a saved stage), alpha times as large: here the average of the
+ * chain, in whole slots. The first line alone is the paper's BPTT-HSM, where every step runs once
+ * more before it is reversed; both lines are BPTT-MSM. There an internal state may be anywhere;
+ * here it is the first step's, so one in the middle has a checkpoint before it.
  *
- * With hidden states only, C(., m) is convex, its slopes being revolve's numbers of repetitions. In
- * a minimum over the sums of two convex functions the best y stays or grows by one when t does, so
- * a table entry takes O(1). Internal states break that. Then the split is searched, as far as it
- * can win: y steps run twice, so the sum is at least t + y. That is about t^2 m / 6 all told for
- * the whole table; chains of more than MOST_MIXED steps have hidden states only.
+ * With hidden states only, C(., m) is convex, with revolve's numbers of repetitions as slopes. Then
+ * the best y stays or grows by one when t does, and a table entry takes O(1). With internal states
+ * the split is searched as far as it can win: y steps run twice, so the sum is at least t + y. The
+ * whole table takes about t^2 m / 6; chains of more than MOST_MIXED steps have hidden states only.
  *
- * Slots are not bytes: how many to take is found by trying (equal_steps.h).
+ * Slots are not bytes: their number is found by trying (equal_steps.h).
  */
 #include "base/fail.h"
 #include "planners/chain/equal_steps.h"
@@ -83,7 +82,7 @@ static void fill_first(slot_policy *t)
     }
 }
 
-/* The best split of `steps`, next to that of one step less. */
+/* The best split of `steps`, given that of one step less. */
 static uint32_t follow_split(const int64_t *cost, const int64_t *fewer, uint32_t steps, uint32_t y)
 {
     if (y == 0)
@@ -93,7 +92,7 @@ static uint32_t follow_split(const int64_t *cost, const int64_t *fewer, uint32_t
     return y;
 }
 
-/* The least y for which the part behind it may repeat fewer than `repeated` steps. */
+/* The least y for which the part after it may repeat fewer than `repeated` steps. */
 static uint32_t first_split(const int64_t *fewer, uint32_t steps, int64_t repeated)
 {
     uint32_t low = 1, high = steps;
@@ -107,7 +106,7 @@ static uint32_t first_split(const int64_t *fewer, uint32_t steps, int64_t repeat
     return low;
 }
 
-/* The same by search, better than `best`; SAVE if there is none. `guess` is looked at first. */
+/* The same by search, if better than `best`; else SAVE. `guess` is tried first. */
 static uint32_t search_split(const int64_t *cost, const int64_t *fewer, uint32_t steps,
                              uint32_t guess, int64_t best)
 {
@@ -161,8 +160,7 @@ static uint32_t choose(run_chooser *self, subchain whole, int64_t *right_memory,
 
 /* ---- The method ---- */
 
-/* Bytes of what a stage passes on and its backward ops read, over those of what it passes on alone.
- */
+/* Bytes that a stage passes on and its backward ops read, divided by those it passes on. */
 static int64_t internal_slots(const neap_chain *chain)
 {
     double passed = 0, saved = 0;
@@ -174,7 +172,7 @@ static int64_t internal_slots(const neap_chain *chain)
     return alpha < MOST_ALPHA ? (int64_t)(alpha + 0.5) : MOST_ALPHA;
 }
 
-/* More slots than these change nothing, or take too large a table. */
+/* More slots than this change nothing, or need too large a table. */
 static int64_t useful_rows(const slot_policy *t)
 {
     int64_t n = t->n, rows = t->alpha > 0 ? t->alpha * (n - 1) + 1 : n;
@@ -199,7 +197,7 @@ static void fill_all(const planner *p, draft *d, slot_policy *t)
     }
 }
 
-/* Which numbers of slots to try, once the table is there. */
+/* Which numbers of slots to try, once the table is filled. */
 static neap_status choose_range(const planner *p, const slot_policy *t, equal_steps *steps,
                                 neap_diag *diag)
 {
@@ -219,44 +217,35 @@ static neap_status choose_range(const planner *p, const slot_policy *t, equal_st
         bool whole = t->alpha > 0 && given >= all;
         steps->least = steps->most = whole ? all : given < t->rows ? given : t->rows;
     } else if (t->alpha > 0 && all > t->rows) {
-        steps->besides = all;
+        steps->extra = all;
     }
     return NEAP_OK;
 }
 
-static neap_status plan_slots(const planner *p, draft *d, slot_policy *t, neap_arena *arena,
-                              const stage_costs *costs, neap_diag *diag)
-{
-    equal_steps steps = {.chooser = &t->base};
-    size_t width = (size_t)t->n + 1, rows = (size_t)t->rows;
-    int64_t slots = 0;
-    if (!NEAP_TAKE(arena, rows * width, t->y) || !NEAP_TAKE(arena, t->ring * width, t->cost) ||
-        !NEAP_TAKE(arena, rows, t->whole))
-        return neap_fail_no_memory(diag);
-    fill_all(p, d, t);
-    if (d->stopped)
-        return NEAP_OK;
-    NEAP_TRY(choose_range(p, t, &steps, diag));
-    NEAP_TRY(neap_equal_steps_try(p, d, costs, &steps, &slots, diag));
-    if (!d->plan)
-        return NEAP_OK;
-    NEAP_TRY(neap_draft_add_number(p, d, "slots", (double)slots, diag));
-    int64_t forward = slots > t->rows ? t->n : t->whole[slots - 1];
-    return neap_draft_add_number(p, d, "steps_forward", (double)forward, diag);
-}
-
-static neap_status plan_chain(const planner *p, draft *d, const stage_costs *costs, neap_diag *diag)
+static neap_status plan_chain(const planner *p, draft *d, stage_costs *costs, neap_diag *diag)
 {
     slot_policy t = {.base = {choose}, .n = costs->n ? costs->n : 1};
-    neap_arena arena;
+    equal_steps steps = {.chooser = &t.base};
+    int64_t slots = 0;
     if (p->options[STATES] == MIXED && t.n <= MOST_MIXED)
         t.alpha = internal_slots(&costs->chain);
     t.ring = t.alpha > 0 ? t.alpha + 1 : 2;
     t.rows = useful_rows(&t);
-    neap_arena_init(&arena, p->allocator);
-    neap_status status = plan_slots(p, d, &t, &arena, costs, diag);
-    neap_arena_clear(&arena);
-    return status;
+    size_t width = (size_t)t.n + 1, rows = (size_t)t.rows;
+    if (!NEAP_TAKE(&costs->arena, rows * width, t.y) ||
+        !NEAP_TAKE(&costs->arena, (size_t)t.ring * width, t.cost) ||
+        !NEAP_TAKE(&costs->arena, rows, t.whole))
+        return neap_fail_no_memory(diag);
+    fill_all(p, d, &t);
+    if (d->stopped)
+        return NEAP_OK;
+    NEAP_TRY(choose_range(p, &t, &steps, diag));
+    NEAP_TRY(neap_equal_steps_try(p, d, costs, &steps, &slots, diag));
+    if (!d->plan)
+        return NEAP_OK;
+    NEAP_TRY(neap_draft_add_number(p, d, "slots", (double)slots, diag));
+    int64_t forward = slots > t.rows ? t.n : t.whole[slots - 1];
+    return neap_draft_add_number(p, d, "steps_forward", (double)forward, diag);
 }
 
 static neap_status plan_gruslys(const planner *p, draft *d, neap_diag *diag)

@@ -1,8 +1,8 @@
 /*
- * hong: the checkpoints with the least peak where what is done with goes at once, in O(n).
+ * hong: the checkpoints with the least peak if values are freed after their last use, in O(n).
  *
  * Hong, Tsai, Wang, Liu and Wu, "GPU Memory Usage Optimization for Backward Propagation in Deep
- * Network Training", section 4.2: Algorithm 6, put right. M, U and the objective (equation 9, from
+ * Network Training", section 4.2: Algorithm 6, corrected. M, U and the objective (equation 9, from
  * d_0) are those of hong_quadratic.c:
  *
  *     M(n) = d_n,   M(i) = d_i + min over j > i of max(M(j), U(i, j)),
@@ -13,13 +13,13 @@
  * decides at the left and U at the right; the minimum is at one of the two neighbours of the
  * crossing, and the crossing only moves left as i does (Lemma 4).
  *
- * What the printed algorithm gets wrong, and what is done here:
+ * Errors of the printed algorithm, and their corrections here:
  *
  *   - Line 13 compares j with j + 1. The right neighbour is the *successor of j in Q*. Here
  * candidates leave Q at its right end once U(i, j) >= M(j); the last one to leave is that
  * successor, and what is then at the end is j.
  *   - Lines 4 and 14 start from the j* of before, which may have left Q at line 15. Here nothing is
- * remembered but Q: a j that left at step i is never needed again. For every i' < i the sum in
+ * kept but Q: a j that left at step i is never needed again. For every i' < i the sum in
  * U(i', j) has d_i more than that in U(i, j), and the maximum is over a larger range, so U(i', j)
  * >= d_i + U(i, j) >= M(i); and U(i', i) <= U(i', j). So i itself, as the next checkpoint, is at
  * least as good, and i is in Q, or something better than i.
@@ -27,10 +27,9 @@
  * own: tracking one number cannot shrink. Both ends of the range only move left, so a monotone
  * deque W has it, O(1) a step.
  *
- * Every layer enters and leaves Q and W once, and the sum in U follows the end of Q to the left:
- * O(n) time, two comparisons or so a layer. M is kept for what is in Q only, and Q and W are as
- * long as a segment needs, so that the working set stays in cache: ten million layers take well
- * under a second.
+ * Every layer enters and leaves Q and W once, and the sum in U follows the right end of Q: O(n)
+ * time. M is kept for the entries of Q only, and Q and W are only as long as a segment, so the
+ * working set stays in cache: ten million layers take well under a second.
  */
 #include "planners/chain/least_peak.h"
 
@@ -56,7 +55,7 @@ typedef struct falling {
 typedef struct linear {
     neap_allocator *allocator;
     const int64_t *d;
-    uint32_t *next; /* the checkpoint behind i */
+    uint32_t *next; /* the checkpoint after i */
     falling q;      /* M falls to the right */
     falling w; /* d_k for k of i .. right - 1, falling to the left: the right end is the maximum */
     uint64_t sum; /* of d_{i+1} .. d_right, where right is the right end of Q */
@@ -125,7 +124,7 @@ static uint64_t least_from(linear *s, uint32_t i)
     return best + (uint64_t)s->d[i];
 }
 
-/* Adds i to Q at the left, after taking out all that are no better. */
+/* Adds i to Q at the left, after removing all entries that are no better. */
 static neap_status push_left(linear *s, uint32_t i, uint64_t m, neap_diag *diag)
 {
     while (!is_empty(&s->q) && s->q.items[s->q.end - 1].value >= m)

@@ -1,5 +1,5 @@
 /*
- * hong-quadratic: the checkpoints with the least peak where what is done with goes at once, in
+ * hong-quadratic: the checkpoints with the least peak if values are freed after their last use, in
  * O(n^2).
  *
  * Hong, Tsai, Wang, Liu and Wu, "GPU Memory Usage Optimization for Backward Propagation in Deep
@@ -7,8 +7,7 @@
  * segment between neighbouring checkpoints h < i is in its backward phase, memory holds (equation
  * 9)
  *
- *     m(i) = sum of the checkpoints up to i  +  sum of d_{h+1} .. d_{i-1}  +  max of d_h ..
- * d_{i-1},
+ *     m(i) = sum of checkpoints up to i  +  sum of d_{h+1} .. d_{i-1}  +  max of d_h .. d_{i-1},
  *
  * the last term for the gradients; the peak is the largest m(i). With M(i) the least peak from
  * layer i on, given that i is a checkpoint and nothing before it counts,
@@ -49,7 +48,7 @@ neap_status neap_hong_quadratic(const least_peak_problem *problem, least_peak_an
     const uint32_t n = problem->n;
     const int64_t *d = problem->d;
     uint64_t *m;    /* M(i) */
-    uint32_t *next; /* the checkpoint behind i */
+    uint32_t *next; /* the checkpoint after i */
     neap_arena arena;
     NEAP_TRY(neap_least_peak_check(problem, diag));
     neap_arena_init(&arena, problem->allocator);
@@ -62,7 +61,7 @@ neap_status neap_hong_quadratic(const least_peak_problem *problem, least_peak_an
     for (uint32_t i = n; i-- > 0;) {
         if (problem->planner && i % 64 == 0 && neap_planner_stopped(problem->planner))
             answer->stopped = true;
-        /* Once stopped, every layer that is left becomes a checkpoint. */
+        /* Once stopped, every remaining layer becomes a checkpoint. */
         m[i] = least_from(answer->stopped ? i + 1 : n, d, m, i, &next[i]);
     }
     answer->objective = m[0];

@@ -6,11 +6,10 @@
  *
  *     sum of d_i over C  +  max over segments of (sum of d_j in the segment),
  *
- * where C holds the checkpoints, 0 and n among them, and a segment what lies strictly between two
- * of them. The formula assumes that checkpoints stay to the end and that gradients take nothing;
- * `hong` is the better model of what happens. The minimum is exact, but not found by trying all
- * O(n^2) segment sizes with a pass over the chain each, O(n^3), as the paper does: segment_term.c
- * says how all but a few of them are spared.
+ * where C holds the checkpoints, 0 and n included, and a segment is what is strictly between two of
+ * them. The formula assumes that checkpoints stay to the end and that gradients take nothing;
+ * `hong` is a better model. The minimum is exact; segment_term.c avoids most of the O(n^2) segment
+ * sizes that the paper tries.
  */
 #include "planners/chain/least_peak.h"
 

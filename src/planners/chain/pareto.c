@@ -1,10 +1,10 @@
 /*
- * pareto: the optimum of the chain recursion with no buckets at all.
+ * pareto: the optimum of the chain recursion without buckets.
  *
- * Butt's section 5.3 asks for a method that does not discretise memory. Here each subchain i .. j
- * has the front of its (memory, time) pairs: time as a falling step function of memory. The
- * recursion of schedule.h combines fronts without products: a checkpoint before k needs, for a
- * memory m, the best right part in m - a and the best left part in m - b, so that
+ * Butt's section 5.3 calls for a method that does not discretise memory. Here each subchain i .. j
+ * has the front of its (memory, time) pairs: time as a falling step function of memory. A
+ * checkpoint before k needs, for a memory m, the best right part in m - a and the best left part in
+ * m - b, so
  *
  *     T(i, j, m) = min over k of  forward(i .. k-1) + T(k, j, m - a_k) + T(i, k-1, m - b_k)
  *
@@ -13,11 +13,10 @@
  *
  * What keeps the fronts small:
  * - memory: nothing above what the budget can leave for the subchain (its entering cut and later
- * results are taken);
- * - time: an upper bound U, from the dynamic program in slots. Any use of subchain i .. j costs at
- * least the rest once, so a pair slower than U - rest is of no use; a subchain that does not end in
- * the last stage is only ever run after its stages were run forward once before, which alone may be
- * more than U allows: then it is never looked at;
+ * results are live);
+ * - time: an upper bound U, from the dynamic program in slots. Any schedule that uses subchain i ..
+ * j also runs the rest once, so a pair slower than U - rest is useless, as is a subchain whose
+ * repeated forward time alone exceeds U (stage_costs_repeated);
  * - split points: a checkpoint before k repeats the stages i .. k-1, so it cannot win where the
  * minimum so far is at most T0 plus their time; that point only moves to less memory as k grows.
  *
@@ -47,7 +46,7 @@ typedef struct point {
 
 typedef struct front {
     const point *points;
-    uint32_t count; /* 0: never within reach */
+    uint32_t count; /* 0: impossible or useless */
 } front;
 
 typedef struct points {
@@ -142,7 +141,7 @@ static bool reserve(pareto *t, points *list, size_t count)
     return t->status == NEAP_OK;
 }
 
-/* A point with more memory than those before it, if it is faster; there is room for it. */
+/* Adds a point with more memory than those before it, if it is faster. The caller reserved room. */
 static inline void add_point(points *list, int64_t memory, int64_t ticks)
 {
     point *last = list->count ? &list->items[list->count - 1] : NULL;
@@ -154,10 +153,7 @@ static inline void add_point(points *list, int64_t memory, int64_t ticks)
         list->items[list->count++] = (point){memory, ticks};
 }
 
-/*
- * best = min(best, option), where the option is looked at for memories up to `end` only: beyond,
- * best is known to be no worse. Both are walked together from less to more memory.
- */
+/* best = min(best, option) for memories up to `end`; above that, best is no worse. */
 static void merge(pareto *t, const option *o, int64_t end, int64_t limit)
 {
     walker right = {o->right, o->split.right_held, 0}, left = {o->left, o->split.left_held, 0};
@@ -222,9 +218,9 @@ static void fill(pareto *t, int mode, uint32_t i, uint32_t j)
         int64_t bound = least + costs->forward_until[k - 1] - costs->forward_until[i] +
                         costs->stage[k - 1].again_ticks;
         if (costs->forward_until[k - 1] - costs->forward_until[i] > limit - least)
-            break; /* and so it is for every later one */
+            break; /* later checkpoints repeat even more */
         forward_peak = stage_costs_extend_peak(t->costs, mode, i, k, forward_peak);
-        /* Memory from which on the minimum so far beats this option, and every later one. */
+        /* From this memory on the minimum so far beats this option and all later ones. */
         for (size_t at = t->best.count; at > 0 && t->best.items[at - 1].ticks <= bound; at--)
             if (t->best.items[at - 1].memory <= end)
                 end = t->best.items[at - 1].memory - 1;
@@ -295,7 +291,7 @@ static uint32_t choose(run_chooser *self, subchain whole, int64_t *right_memory,
 
 /* ---- The method ---- */
 
-/* A first schedule, for its time: by slots, or the tightest one. */
+/* A first schedule, for the upper bound: by slots, or the one of least memory. */
 static neap_status find_first(const planner *p, draft *d, const stage_costs *costs, int64_t memory,
                               schedule *s, bool *found, neap_diag *diag)
 {

@@ -4,12 +4,11 @@
  *
  * Butt, "Precise Optimal Checkpointing for Memory-Efficient Deep Learning" (MEng thesis, Imperial
  * College London, 2019), Algorithm 3.4 with its misprints corrected: the compute cost of one layer
- * is alpha^b; the running sum in the quadratic fall-back (which the recursion contains already as
- * the choice k = j-1); the forward tensor beta^f_k; the left subproblem B[i][k]. The thesis
- * checkpoints only the tensors between layers. A stage of ours may need values made inside it for
- * its backward; those are computed again with it or saved with it (`save` in schedule.h), whichever
- * is better. On the thesis's own chains, whose backward reads only the layer's input, that changes
- * nothing.
+ * is alpha^b; the running sum in the quadratic fall-back (which the recursion contains as the
+ * choice k = j-1); the forward tensor beta^f_k; the left subproblem B[i][k]. The thesis checkpoints
+ * only the tensors between layers. Here the backward of a stage may also need values made inside
+ * it; those are recomputed or saved with it (`save` in schedule.h), whichever is better. This
+ * changes nothing on the thesis's own chains, whose backward reads only the layer's input.
  */
 #include "planners/chain/slot_table.h"
 

@@ -2,9 +2,8 @@
  * revolve: binomial checkpointing, optimal for n equal steps and a given number of checkpoints.
  *
  * Griewank and Walther, "Algorithm 799: revolve: an implementation of checkpointing for the reverse
- * or adjoint mode of computational differentiation" (2000). With s states kept (snapshots; the
- * data, where the chain begins, is one of them) and every step repeated at most r times, chains of
- * up to
+ * or adjoint mode of computational differentiation" (2000). With s states kept (snapshots, the data
+ * at the start of the chain included) and every step repeated at most r times, chains of up to
  *
  *     beta(s, r) = (s + r)! / (s! r!)
  *
@@ -13,17 +12,16 @@
  *
  *     t(n, s) = r n - beta(s + 1, r - 1),
  *
- * besides the n that are run once more just before they are reversed. A chain of l steps is split
- * into y, then l - y; every y with
+ * in addition to the n that run once more just before they are reversed. A chain of l steps is
+ * split into y, then l - y; every y with
  *
  *     beta(s, r-2) <= y <= beta(s, r-1)   and   beta(s-1, r-1) <= l - y <= beta(s-1, r)
  *
- * reaches the minimum. The rule below is the paper's, which of those takes the fewest snapshots. No
- * table, so that the length does not matter.
+ * reaches the minimum. The rule below is the paper's: it takes the fewest snapshots of those. It
+ * needs no table.
  *
- * A step is a stage of the chain view. The method sees neither bytes nor times: how many states to
- * keep is found by trying (equal_steps.h). Without a budget it is log2(n), as in Checkmate's
- * comparison.
+ * A step is a stage of the chain view. The method ignores bytes and times: the number of states is
+ * found by trying (equal_steps.h). Without a budget it is log2(n), as in Checkmate's comparison.
  */
 #include "base/fail.h"
 #include "planners/chain/equal_steps.h"
@@ -79,7 +77,7 @@ static uint64_t split(uint64_t l, uint64_t s)
     return y ? y : 1;
 }
 
-/* `memory` is s, the state that the subchain begins with included. */
+/* `memory` is s, the first state of the subchain included. */
 static uint32_t choose(run_chooser *self, subchain whole, int64_t *right_memory,
                        int64_t *left_memory)
 {
@@ -89,7 +87,7 @@ static uint32_t choose(run_chooser *self, subchain whole, int64_t *right_memory,
     return whole.i + (uint32_t)split(whole.j - whole.i + 1, (uint64_t)whole.memory);
 }
 
-/* The fewest states at which the schedule is not absurdly long. */
+/* The fewest states at which the schedule is not too long. */
 static int64_t least_states(uint32_t n)
 {
     int64_t s = 1;
@@ -98,7 +96,7 @@ static int64_t least_states(uint32_t n)
     return s;
 }
 
-static neap_status plan_chain(const planner *p, draft *d, const stage_costs *costs, neap_diag *diag)
+static neap_status plan_chain(const planner *p, draft *d, stage_costs *costs, neap_diag *diag)
 {
     run_chooser chooser = {choose};
     uint32_t n = costs->n;

@@ -3,11 +3,11 @@
  *
  * Herrmann, Beaumont, Eyraud-Dubois, Hermann, Joly and Shilova, "Optimal checkpointing for
  * heterogeneous chains: how to train deep neural networks with limited memory" (2019): a dynamic
- * program over (first stage, last stage, memory) with three kinds of forward step, here forward
- * (keep nothing but the output), checkpoint (keep the input) and save (keep what the backward
- * needs). Memory is cut into equal slots, 500 by default as there, and sizes rounded up to them.
- * Departures: parameters' gradients count as they accumulate, workspaces count, and the table is
- * pruned (slot_table.c).
+ * program over (first stage, last stage, memory) with three kinds of forward step: forward (keep
+ * only the output), checkpoint (keep the input) and save (keep what the backward needs). Memory is
+ * divided into equal slots, 500 by default as in the paper, and sizes are rounded up. Departures:
+ * gradients of parameters count as they accumulate, workspaces count, and the table is pruned
+ * (slot_table.c).
  */
 #include "planners/chain/slot_table.h"
 

@@ -10,7 +10,7 @@ static neap_status add_run(schedule *s, run_kind kind, uint32_t stage, neap_diag
     return NEAP_OK;
 }
 
-/* What is still to do, last first: a subchain, or (with `backward`) the backward run of stage i. */
+/* A task on the stack: a subchain, or (with `backward`) the backward run of stage i. */
 typedef struct chain_task {
     subchain part;
     bool backward;
@@ -90,7 +90,7 @@ neap_status neap_planner_use_schedule(const planner *p, draft *d, const stage_co
             if (kind != RUN_AGAIN || costs->again[o])
                 sequence[length++] = o;
     }
-    if (status == NEAP_OK && chain->n_stages == 0) { /* no forward part: everything as it comes */
+    if (status == NEAP_OK && chain->n_stages == 0) { /* no forward part: every op in order */
         uint32_t n_ops = neap_graph_op_count(p->graph);
         status = NEAP_RESERVE(p->allocator, n_ops, &sequence, &capacity, diag);
         while (status == NEAP_OK && length < n_ops) {
@@ -109,9 +109,8 @@ int64_t neap_schedule_ticks(const stage_costs *costs, const schedule *s)
     int64_t ticks = 0;
     for (size_t r = 0; r < s->n_runs; r++) {
         const stage_cost *cost = &costs->stage[s->runs[r].stage];
-        ticks += s->runs[r].kind == RUN_FORWARD ? cost->forward_ticks
-                 : s->runs[r].kind == RUN_AGAIN ? cost->again_ticks
-                                                : cost->backward_ticks;
+        const int64_t by_kind[] = {cost->forward_ticks, cost->again_ticks, cost->backward_ticks};
+        ticks += by_kind[s->runs[r].kind];
     }
     return ticks;
 }

@@ -6,25 +6,20 @@
  * shortest path over the layers, where j is reached from i if the segment between them has at most
  * s bytes. Those i form a window whose two ends only move right, so a monotone queue finds each
  * minimum and c_s costs O(n) (Algorithm 3 of Hong et al.; the accessibility graph of Feng and
- * Huang). Trying every s would make O(n^3). Three facts spare nearly all of them:
+ * Huang). Trying every s would take O(n^3). Two facts avoid nearly all of them:
  *
- *   1. c_s never rises as s grows. So if `best` is the least sum known, every s' <= s with s' + c_s
- * >= best is no better either: one path at s settles the whole stretch best - c_s .. s.
- *   2. The path found at s has a largest segment a <= s, and c is the same all the way from a to s.
- *   3. Sizes between two neighbouring segment sums are the same as the lower one, without listing
- * the sums.
+ *   1. c_s never rises as s grows. So if `best` is the least sum known, no s' <= s with s' + c_s >=
+ * best is better: one path at s settles the range best - c_s .. s.
+ *   2. The path found at s has a largest segment a <= s, and c is constant from a to s.
  *
- * A sweep from the largest s to the smallest therefore goes on at min(best - c_s, a) - 1. For a
- * given `best` no other choice of points settles the range with fewer paths: the stretch that
- * settles a point u is longest if it begins at u. So that `best` is good from the start, coarse
- * sweeps go first, which demand an improvement by a quarter, by a 32nd and so on, and so take
- * longer strides. The last sweep demands one byte: that is the proof.
+ * So a sweep from the largest s to the smallest continues at min(best - c_s, a) - 1. For a given
+ * `best` no other choice of points settles the range with fewer paths. Coarse sweeps come first so
+ * that `best` is good early: they require an improvement by a quarter, by a 32nd and so on, and
+ * take longer strides. The last sweep requires one byte: that is the proof.
  *
- * How many paths: about the integral of ds / (s + c_s - best). Where s + c_s has a single valley of
- * width w and its values differ by e from neighbour to neighbour, that is about sqrt(w / e). In
- * practice it is 20 to 35 on the built-in networks and grows as n^0.16 on longer chains, 200 for a
- * million layers (bench/hong_growth). In the worst case every segment sum is tried, O(n^3) as in
- * the paper.
+ * The number of paths is about the integral of ds / (s + c_s - best). In practice it is 20 to 35 on
+ * the built-in networks and grows as n^0.16 on longer chains, 200 for a million layers
+ * (bench/hong_growth). In the worst case every segment sum is tried, O(n^3) as in the paper.
  *
  * Departures from Algorithm 3: d_n is always a checkpoint, as the paper's text assumes but M(n, s)
  * does not enforce; ties prefer the nearer checkpoint, which gives smaller segments for the same
@@ -79,14 +74,12 @@ static int64_t shortest_path(search *s, int64_t most, int64_t *largest)
     return s->path[s->n];
 }
 
-/* How much a sweep asks of a better answer: best / 2^shift. A dozen paths do for the first, the
-   last leaves out nothing. */
+/* The improvement that a sweep requires: best / 2^shift. */
 enum { COARSEST = 2, MIDDLE = 5, FINE = 8, EXACT = 63 };
 
 /*
- * Goes through all s from the largest to the smallest, leaving out those that cannot improve on
- * `best` by more than best / 2^shift. Returns false if asked to stop; the coarsest does not ask, so
- * that there is a good answer.
+ * Goes through all s from the largest to the smallest, except those that cannot improve on `best`
+ * by more than best / 2^shift. Returns false if asked to stop; the coarsest sweep always completes.
  */
 static bool sweep(search *s, int shift)
 {

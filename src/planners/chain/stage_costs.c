@@ -62,8 +62,8 @@ static int64_t least_workspace(const neap_op *op)
     return op->variants[neap_planner_choose_variant(op, INT64_MIN)].workspace;
 }
 
-/* Runs the ops first .. end - 1, those of them that `mask` (NULL: all) names; what is live and kept
- * was said before. */
+/* Runs the ops first .. end - 1 that are in `mask` (NULL: all). The caller has marked what is live
+ * and what to keep. */
 static void run_ops(tracer *t, uint32_t first, uint32_t end, const bool *mask)
 {
     for (uint32_t o = first; o < end; o++) {
@@ -114,8 +114,8 @@ static void for_saved(tracer *t, const neap_stage *stage, void (*visit)(tracer *
     }
 }
 
-/* Which of its forward ops S(i) needs: one sweep backwards. All of them in the last stage, which
- * runs them first here. */
+/* Finds the forward ops that S(i) needs, in one backward sweep. The last stage needs all of them.
+ * */
 static void find_again(tracer *t, const neap_stage *stage, bool last)
 {
     bool *again = t->costs->again;
@@ -132,7 +132,7 @@ static void find_again(tracer *t, const neap_stage *stage, bool last)
     }
 }
 
-/* Gradients that the stage reads and earlier backward ops made. */
+/* Makes the gradients live that the stage reads and earlier backward ops made. */
 static void enter_gradients(tracer *t, const neap_stage *stage)
 {
     for (uint32_t o = stage->first_backward; o < stage->end_backward; o++) {
@@ -145,7 +145,7 @@ static void enter_gradients(tracer *t, const neap_stage *stage)
     }
 }
 
-/* Gradients that leave it: made by its backward ops and read by those of earlier stages. */
+/* Keeps the gradients that its backward ops make and those of earlier stages read. */
 static void keep_leaving_gradients(tracer *t, const neap_stage *stage)
 {
     for (uint32_t o = stage->first_backward; o < stage->end_backward; o++) {
@@ -180,17 +180,23 @@ static void enter_input(tracer *t, uint32_t entering, bool stays)
         keep(t, entering);
 }
 
-static int64_t trace_forward(tracer *t, const neap_stage *stage, uint32_t entering, bool stays)
+enum { FORWARD, SAVE, AGAIN };
+
+/* Runs one of these on a stage; A(i-1) outlives it if `stays`. Returns the peak. */
+static int64_t trace_run(tracer *t, const neap_stage *stage, uint32_t entering, bool stays,
+                         int kind)
 {
     begin_run(t);
     enter_input(t, entering, stays);
-    if (stage->cut != NEAP_NONE)
+    if (kind != AGAIN && stage->cut != NEAP_NONE)
         keep(t, stage->cut);
-    run_ops(t, stage->first_op, stage->end_op, NULL);
+    if (kind != FORWARD)
+        for_saved(t, stage, keep);
+    run_ops(t, stage->first_op, stage->end_op, kind == AGAIN ? t->costs->again : NULL);
     return t->peak;
 }
 
-/* The last stage's outputs of the graph (the loss) are there from its forward ops on. */
+/* Makes the graph's outputs of the last stage (the loss) live; its forward ops made them. */
 static int64_t enter_loss(tracer *t, const neap_stage *stage)
 {
     int64_t before = t->bytes;
@@ -214,8 +220,9 @@ static void trace_backward(tracer *t, const neap_stage *stage, uint32_t entering
     begin_run(t);
     enter_gradients(t, stage);
     cost->gradient = stage->gradient_bytes > t->bytes ? stage->gradient_bytes : t->bytes;
-    int64_t passing = cost->gradient - t->bytes;                /* through, to earlier stages */
-    cost->results = stage->result_bytes + enter_loss(t, stage); /* before S(i), which may have it */
+    int64_t passing = cost->gradient - t->bytes; /* to earlier stages */
+    /* The loss comes before S(i), which may contain it. */
+    cost->results = stage->result_bytes + enter_loss(t, stage);
     for_saved(t, stage, make_live);
     if (reads_input)
         enter_input(t, entering, mode == HELD);
@@ -224,30 +231,17 @@ static void trace_backward(tracer *t, const neap_stage *stage, uint32_t entering
     cost->backward_peak[mode] = t->peak + passing;
 }
 
-/* In HELD runs A(i-1) is put in place and taken off again, so that both modes run the same way. */
+/* HELD runs also put A(i-1) in place, then subtract it, so that both modes run the same way. */
 static void trace_mode(tracer *t, const neap_stage *stage, uint32_t entering, int mode,
                        bool reads_input)
 {
     stage_cost *cost = &t->costs->stage[stage - t->chain->stages];
     bool stays = mode == HELD || reads_input;
     int64_t uncounted = mode == HELD ? cost->input : 0;
-    cost->forward_peak[mode] = trace_forward(t, stage, entering, true) - uncounted;
-
-    begin_run(t);
-    enter_input(t, entering, stays);
-    if (stage->cut != NEAP_NONE)
-        keep(t, stage->cut);
-    for_saved(t, stage, keep);
-    run_ops(t, stage->first_op, stage->end_op, NULL);
-    cost->save_peak[mode] = t->peak - uncounted;
+    cost->forward_peak[mode] = trace_run(t, stage, entering, true, FORWARD) - uncounted;
+    cost->save_peak[mode] = trace_run(t, stage, entering, stays, SAVE) - uncounted;
     cost->kept[mode] = t->bytes - uncounted;
-
-    begin_run(t);
-    enter_input(t, entering, stays);
-    for_saved(t, stage, keep);
-    run_ops(t, stage->first_op, stage->end_op, t->costs->again);
-    cost->again_peak[mode] = t->peak - uncounted;
-
+    cost->again_peak[mode] = trace_run(t, stage, entering, stays, AGAIN) - uncounted;
     trace_backward(t, stage, entering, mode, reads_input);
     if (reads_input)
         cost->backward_peak[mode] -= uncounted;
@@ -271,17 +265,14 @@ static void trace_stage(tracer *t, uint32_t i)
     for (uint32_t o = stage->first_op; o < stage->end_op; o++)
         if (t->costs->again[o])
             cost->again_ticks += neap_graph_op(t->graph, o)->variants[0].ticks;
-    cost->drop_peak = trace_forward(t, stage, entering, false);
+    cost->drop_peak = trace_run(t, stage, entering, false, FORWARD);
     for (int mode = 0; mode < N_MODES; mode++)
         trace_mode(t, stage, entering, mode, reads_input);
 }
 
 /* ---- All stages ---- */
 
-/*
- * What is counted once for all: side storages, the inputs', and outputs of the graph that the
- * forward part makes before its last stage.
- */
+/* Pins side storages, the inputs, and outputs of the graph made before the last stage. */
 static void find_ignored(tracer *t)
 {
     const neap_chain *chain = t->chain;
@@ -302,15 +293,13 @@ static void find_ignored(tracer *t)
 static void sum_up(stage_costs *costs)
 {
     costs->exact = true;
-    for (uint32_t i = 0; i < costs->n; i++) {
-        const neap_stage *s = &costs->chain.stages[i];
-        costs->exact = costs->exact && s->end_op - s->first_op <= 1 &&
-                       s->end_backward - s->first_backward <= 1;
-    }
     for (uint32_t i = costs->n; i-- > 0;)
         costs->results_from[i] = costs->results_from[i + 1] + costs->stage[i].results;
     for (uint32_t i = 0; i < costs->n; i++) {
+        const neap_stage *s = &costs->chain.stages[i];
         const stage_cost *cost = &costs->stage[i];
+        costs->exact = costs->exact && s->end_op - s->first_op <= 1 &&
+                       s->end_backward - s->first_backward <= 1;
         costs->forward_until[i + 1] = costs->forward_until[i] + cost->forward_ticks;
         costs->least_until[i + 1] =
             costs->least_until[i] + cost->forward_ticks + cost->backward_ticks;

@@ -1,8 +1,8 @@
 /*
- * The memory and time of the things one can do with a stage, found by running its ops on paper.
+ * The memory and time of the operations on a stage, found by simulating its ops.
  *
- * Stages are 0 .. n-1; A(i) is what leaves stage i (its cut), S(i) what its backward ops read of
- * what it makes, D(i) the gradients that enter its backward ops. Bytes leave out what is there
+ * Stages are 0 .. n-1. A(i) is what leaves stage i (its cut), S(i) what its backward ops read of
+ * what it makes, D(i) the gradients that enter its backward ops. Bytes exclude what is live
  * throughout (`pinned_bytes`): inputs, fixed memory, side storages.
  *
  *     forward   all its forward ops, keeping A(i)
@@ -10,9 +10,9 @@
  *     again     those of its forward ops that S(i) needs, keeping S(i); for the last stage, all
  *     backward  its backward ops, from S(i) and D(i), keeping D(i-1) and the results
  *
- * What becomes of A(i-1) depends on who holds it. HELD: somebody else needs it later; it stays, and
- * is not counted here. OWNED: it is counted, and freed after its last use in `save`, `again` or, if
- * the backward ops read it, in `backward`.
+ * The treatment of A(i-1) depends on the mode. HELD: it is needed later; it stays and is not
+ * counted here. OWNED: it is counted, and freed after its last use in `save`, `again` or, if the
+ * backward ops read it, in `backward`.
  */
 #ifndef NEAP_PLANNERS_STAGE_COSTS_H
 #define NEAP_PLANNERS_STAGE_COSTS_H
@@ -29,7 +29,7 @@ typedef struct stage_cost {
     int64_t output;    /* |A(i)| */
     bool output_saved; /* A(i) is part of S(i) */
     int64_t gradient;  /* |D(i)| */
-    int64_t results;   /* outputs of the graph it leaves behind */
+    int64_t results;   /* outputs of the graph that it makes */
     int64_t drop_peak; /* forward, A(i-1) counted and freed after its last use */
     /* By mode. */
     int64_t forward_peak[N_MODES]; /* A(i-1) stays */
@@ -52,7 +52,7 @@ typedef struct stage_costs {
     neap_arena arena;       /* of the arrays */
 } stage_costs;
 
-/* The chain view of the planner's graph, and what its stages cost. Clear also after a failure. */
+/* The chain view of the planner's graph and the costs of its stages. Clear also after a failure. */
 neap_status neap_stage_costs_build(const planner *p, stage_costs *costs, neap_diag *diag);
 void neap_stage_costs_clear(stage_costs *costs);
 

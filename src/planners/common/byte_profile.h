@@ -1,10 +1,8 @@
 /*
- * Bytes by place (an op, or a position of a list), with additions to ranges and the question where
- * a level is exceeded. Places lie in blocks that keep their maximum and what was added to all of
- * them, so that each call takes a step a block and not a step a place.
- *
- * The places are fixed. The sequence under search (neap/sequence.h) has its own blocks, because
- * items are put in and taken out of them.
+ * Bytes by place (an op, or a position of a list), with additions to ranges and queries where a
+ * level is exceeded. Each block of places keeps its maximum and what was added to all of it, so a
+ * call takes one step per block. The places are fixed; neap/sequence.h has blocks whose items come
+ * and go.
  */
 #ifndef NEAP_PLANNERS_BYTE_PROFILE_H
 #define NEAP_PLANNERS_BYTE_PROFILE_H
@@ -39,8 +37,7 @@ void neap_byte_profile_add(byte_profile *p, uint32_t from, uint32_t end, int64_t
 /* The first place from `from` up to `end` - 1 with more than `level`; `end`: none. */
 uint32_t neap_byte_profile_first_over(const byte_profile *p, uint32_t from, uint32_t end,
                                       int64_t level);
-/* The place behind the last one from `from` up to `end` - 1 with more than `level`; `from`: none.
- */
+/* The place after the last one from `from` up to `end` - 1 with more than `level`; `from`: none. */
 uint32_t neap_byte_profile_behind_over(const byte_profile *p, uint32_t from, uint32_t end,
                                        int64_t level);
 

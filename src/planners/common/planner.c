@@ -7,31 +7,31 @@
 
 #include <math.h>
 
-void neap_planner_report_phase(const planner *p, const char *phase)
+static void send(const planner *p, const char *phase, double fraction, double best_time,
+                 double bound_time)
 {
     neap_progress *progress = p->request->progress;
     const neap_progress_event event = {.phase = phase,
-                                       .fraction = -1,
+                                       .fraction = fraction,
                                        .seconds = neap_clock_seconds() - p->started,
-                                       .best_time = -1,
-                                       .bound_time = -1};
+                                       .best_time = best_time,
+                                       .bound_time = bound_time};
     if (progress && progress->report)
         progress->report(progress, &event);
 }
 
+void neap_planner_report_phase(const planner *p, const char *phase)
+{
+    send(p, phase, -1, -1, -1);
+}
+
 static void report(const planner *p, double fraction, double best_time, double bound_time)
 {
-    neap_progress *progress = p->request->progress;
     double now = neap_clock_seconds();
-    if (!progress || !progress->report || now - *p->reported < 0.1)
+    if (!p->request->progress || now - *p->reported < 0.1)
         return;
     *p->reported = now;
-    neap_progress_event event = {.phase = "planning",
-                                 .fraction = fraction,
-                                 .seconds = now - p->started,
-                                 .best_time = best_time,
-                                 .bound_time = bound_time};
-    progress->report(progress, &event);
+    send(p, "planning", fraction, best_time, bound_time);
 }
 
 void neap_planner_report(const planner *p, double fraction)
@@ -163,38 +163,23 @@ void neap_draft_take_plan(draft *d, draft *other, bool better)
     other->plan = NULL;
 }
 
-static neap_extra *add_extra(const planner *p, draft *d, const char *name, neap_diag *diag)
+static neap_status add_extra(const planner *p, draft *d, neap_extra extra, neap_diag *diag)
 {
-    if (NEAP_RESERVE(p->allocator, d->n_extras + 1, &d->extras, &d->extra_capacity, diag) !=
-        NEAP_OK)
-        return NULL;
-    neap_extra *extra = &d->extras[d->n_extras];
-    extra->name = name;
-    return extra;
+    NEAP_TRY(NEAP_RESERVE(p->allocator, d->n_extras + 1, &d->extras, &d->extra_capacity, diag));
+    d->extras[d->n_extras++] = extra;
+    return NEAP_OK;
 }
 
 neap_status neap_draft_add_number(const planner *p, draft *d, const char *name, double number,
                                   neap_diag *diag)
 {
-    neap_extra *extra = add_extra(p, d, name, diag);
-    if (!extra)
-        return NEAP_NO_MEMORY;
-    extra->number = number;
-    d->n_extras++;
-    return NEAP_OK;
+    return add_extra(p, d, (neap_extra){.name = name, .number = number}, diag);
 }
 
 neap_status neap_draft_add_list(const planner *p, draft *d, const char *name, const int64_t *items,
                                 size_t count, neap_diag *diag)
 {
-    neap_extra *extra = add_extra(p, d, name, diag);
-    if (!extra)
-        return NEAP_NO_MEMORY;
-    extra->is_list = true;
-    extra->n_items = count;
-    extra->items = neap_arena_copy(&d->arena, items, count, sizeof *items);
-    if (!extra->items)
-        return neap_fail_no_memory(diag);
-    d->n_extras++;
-    return NEAP_OK;
+    neap_extra extra = {.name = name, .is_list = true, .n_items = count};
+    extra.items = neap_arena_copy(&d->arena, items, count, sizeof *items);
+    return extra.items ? add_extra(p, d, extra, diag) : neap_fail_no_memory(diag);
 }

@@ -1,4 +1,4 @@
-/* Things in the order of a rank: what several searches sort by. */
+/* Items sorted by a rank. */
 #ifndef NEAP_PLANNERS_RANKED_H
 #define NEAP_PLANNERS_RANKED_H
 

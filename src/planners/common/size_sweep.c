@@ -37,13 +37,13 @@ typedef struct sweep {
     draft *d;
     const size_sweep_problem *problem;
     size_sweep_answer *answer;
-    bool *chosen;           /* n + 1, as all of these: the checkpoints for the b at hand */
+    bool *chosen;           /* n + 1, as all of these: the checkpoints for the current b */
     bool *before;           /* for the b before it */
     bool *lowest;           /* for the least b around sqrt(x y) */
-    uint32_t ranges, range; /* how many there will be, and which is at hand */
+    uint32_t ranges, range; /* their number, and the current one */
 } sweep;
 
-/* Whether a plan is the one to take rather than that in the draft. */
+/* Whether plan a is preferred to plan b. */
 static bool is_better(const planner *p, const draft *a, const draft *b)
 {
     bool fits = a->predicted_peak <= p->budget;
@@ -58,24 +58,20 @@ static bool is_better(const planner *p, const draft *a, const draft *b)
 static neap_status try_chosen(sweep *s, double estimate, neap_diag *diag)
 {
     const size_sweep_problem *problem = s->problem;
-    draft trial = *s->d;
-    trial.plan = NULL;
+    draft trial = {.plan = NULL};
     neap_status status = problem->lower(problem->context, s->p, &trial, s->chosen, diag);
-    if (status != NEAP_OK || !is_better(s->p, &trial, s->d)) {
-        neap_plan_destroy(trial.plan);
-        return status;
+    bool better = status == NEAP_OK && is_better(s->p, &trial, s->d);
+    neap_draft_take_plan(s->d, &trial, better);
+    if (better) {
+        s->answer->estimate = estimate;
+        memcpy(s->answer->chosen, s->chosen, (size_t)problem->n + 1);
     }
-    neap_plan_destroy(s->d->plan);
-    *s->d = trial;
-    s->answer->estimate = estimate;
-    memcpy(s->answer->chosen, s->chosen, (size_t)problem->n + 1);
-    return NEAP_OK;
+    return status;
 }
 
 /*
- * Each set of checkpoints belongs to an interval of b: it lasts until b reaches the least of its
- * segments that are closed. So where b ascends, a set that is not the last one is new. At first
- * `before` is empty, which no set is: candidate 0 is in all of them.
+ * Each set of checkpoints belongs to an interval of b, so while b ascends, a set that differs from
+ * the last one is new. `before` starts empty, which no set is: candidate 0 is in all of them.
  */
 static neap_status try_size(sweep *s, int64_t b, neap_diag *diag)
 {
@@ -112,7 +108,7 @@ static neap_status try_range(sweep *s, double first, double last, neap_diag *dia
     return status;
 }
 
-/* The range around B = sqrt(x y) is all there is without a budget. */
+/* Without a budget, only the range around B = sqrt(x y). */
 static neap_status try_all(sweep *s, neap_diag *diag)
 {
     const size_sweep_problem *problem = s->problem;
@@ -133,15 +129,6 @@ static neap_status try_all(sweep *s, neap_diag *diag)
     return status;
 }
 
-/* Told to stop with nothing that fits, the sweep does not know whether anything would. */
-static void drop_unfit(const planner *p, draft *d)
-{
-    if (!d->stopped || d->predicted_peak <= p->budget)
-        return;
-    neap_plan_destroy(d->plan);
-    d->plan = NULL;
-}
-
 neap_status neap_size_sweep_run(const planner *p, draft *d, const size_sweep_problem *problem,
                                 size_sweep_answer *answer, neap_diag *diag)
 {
@@ -152,8 +139,10 @@ neap_status neap_size_sweep_run(const planner *p, draft *d, const size_sweep_pro
     bool taken = NEAP_TAKE(&arena, length, s.chosen) && NEAP_TAKE(&arena, length, s.before) &&
                  NEAP_TAKE(&arena, length, s.lowest);
     neap_status status = taken ? try_all(&s, diag) : neap_fail_no_memory(diag);
-    if (status == NEAP_OK)
-        drop_unfit(p, d);
+    if (status == NEAP_OK && d->stopped && d->predicted_peak > p->budget) {
+        neap_plan_destroy(d->plan); /* a size that was not tried might fit */
+        d->plan = NULL;
+    }
     neap_arena_clear(&arena);
     return status;
 }

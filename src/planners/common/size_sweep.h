@@ -5,11 +5,11 @@
  * 3 (neap_greedy_split), around which the methods `greedy`, `ap-greedy` and `linear-greedy` are
  * built: they differ in what may be a checkpoint and in how checkpoints become a plan.
  *
- * b is not the request's budget but a handle. As they suggest, a first split with b = 0 gives x and
+ * b is a parameter, not the request's budget. As they suggest, a first split with b = 0 gives x and
  * y, and b is searched over a grid from B / sqrt(2) to B sqrt(2) around B = sqrt(x y). They take
  * the plan with the least estimate x + y; here every plan of the grid is made and the one with the
- * least real peak taken. If the request has a budget the grid goes on, up to the sum of all
- * storages and then from y on, and the fastest plan within the budget is taken.
+ * least actual peak taken. With a budget, the grid extends up to the sum of all storages and down
+ * to y, and the fastest plan within the budget is taken.
  */
 #ifndef NEAP_PLANNERS_SIZE_SWEEP_H
 #define NEAP_PLANNERS_SIZE_SWEEP_H
@@ -20,9 +20,9 @@
 typedef struct size_sweep_problem {
     uint32_t n;           /* candidates */
     const int64_t *d;     /* n + 1: what candidate i keeps, from 1 */
-    const int64_t *inner; /* n + 2: what is made besides up to candidate i, behind the one before */
+    const int64_t *inner; /* n + 2: what else is made between candidates i - 1 and i */
     void *context;
-    /* The plan with these checkpoints, chosen[1 .. n], into the draft. */
+    /* Makes the draft's plan with the checkpoints chosen[1 .. n]. */
     neap_status (*lower)(void *context, const planner *p, draft *d, const bool *chosen,
                          neap_diag *diag);
 } size_sweep_problem;
@@ -32,10 +32,8 @@ typedef struct size_sweep_answer {
     double estimate; /* of its peak: x + y */
 } size_sweep_answer;
 
-/*
- * Leaves the best plan in the draft. Told to stop, the draft is `stopped` and the plan the best so
- * far, or none if that does not fit: then nobody knows whether another would.
- */
+/* Leaves the best plan in the draft. If asked to stop, the draft is `stopped` and has the best plan
+ * so far, or none if that does not fit. */
 neap_status neap_size_sweep_run(const planner *p, draft *d, const size_sweep_problem *problem,
                                 size_sweep_answer *answer, neap_diag *diag);
 
@@ -51,7 +49,7 @@ neap_status neap_size_sweep_run(const planner *p, draft *d, const size_sweep_pro
 void neap_greedy_split(uint32_t n, const int64_t *d, const int64_t *inner, int64_t budget,
                        bool *chosen, int64_t *stored, int64_t *largest);
 
-/* The option of every method that is such a sweep. */
+/* The option of every method that uses this sweep. */
 extern const neap_option neap_size_sweep_options[1];
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * store-all: every op once, in the natural order; a value stays until its last use. What a
- * framework does without checkpointing, and the fastest plan there is wherever it fits.
+ * store-all: every op once, in the natural order; a value stays until its last use. This is what a
+ * framework does without checkpointing, and the fastest plan if it fits.
  */
 #include "base/fail.h"
 #include "base/memory.h"
