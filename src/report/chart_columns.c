@@ -1,10 +1,10 @@
 /*
- * Where in time a step stands. The compute stream carries the clock: memory is what it is while the
- * stream works or waits at that place of the list. Transfers run beside it; they give the columns
- * their marks.
+ * The time at which each step happens. The compute stream determines the time: the memory of a step
+ * lasts while the stream works or waits at that step. Transfers run in parallel and only mark the
+ * columns.
  *
- * Time is scaled so that a column is a whole number long: with `count` columns over a length of L
- * ticks, tick t stands at t * count and column c spans c * L to (c + 1) * L. All sums are then
+ * Time is scaled so that the length of a column is an integer: with `count` columns over a length
+ * of L ticks, tick t is at t * count and column c spans c * L to (c + 1) * L. All sums are then
  * exact.
  */
 #include "report/chart_columns.h"
@@ -14,17 +14,17 @@
 
 typedef struct painter {
     neap_chart_columns *columns;
-    int shift;      /* ticks are halved so often, lest their product with the count overflow */
-    int64_t length; /* after that */
-    int64_t clock;  /* of the compute stream */
+    int shift; /* times that ticks are halved, to avoid overflow of their product with the count */
+    int64_t length; /* of the whole, after halving */
+    int64_t clock;  /* time of the compute stream */
     int64_t level;  /* bytes in use after the last step */
     bool *computed; /* per op: ran before */
 } painter;
 
-/* What an interval does to a column it touches; `share` is the length of their overlap. */
+/* Applies an interval to a column that it touches; `share` is the length of their overlap. */
 typedef void touch(neap_chart_column *column, int64_t share, int64_t argument);
 
-/* A tick on the scale, kept inside the picture. */
+/* A tick on the scale, clamped to the chart. */
 static int64_t scaled(const painter *p, int64_t tick)
 {
     int64_t t = tick >> p->shift;
@@ -67,7 +67,7 @@ static void touch_copy(neap_chart_column *column, int64_t share, int64_t out)
         column->copies_in = true;
 }
 
-/* Nothing of the sort before `until`: the memory stays as the last step left it. */
+/* The stream waits until `until`: memory stays as the last step left it. */
 static void wait_until(painter *p, int64_t until)
 {
     if (until <= p->clock)
@@ -98,7 +98,7 @@ static void paint_step(painter *p, const neap_graph *graph, neap_step step,
     case NEAP_COMPUTE:
         paint_compute(p, graph, step.id, times->begin, times->end, times->live_bytes);
         break;
-    case NEAP_FREE: /* takes time only where it waits for a copy */
+    case NEAP_FREE: /* takes time only if it waits for a copy */
         wait_until(p, times->end);
         break;
     case NEAP_OFFLOAD:
@@ -111,7 +111,7 @@ static void paint_step(painter *p, const neap_graph *graph, neap_step step,
     p->level = times->after_bytes;
 }
 
-/* The picture of a plan that takes no time: step i from i to i + 1. */
+/* The columns of a plan that takes no time: step i spans i to i + 1. */
 static void paint_step_by_index(painter *p, const neap_graph *graph, neap_step step,
                                 const neap_timeline_step *times, int64_t index)
 {

@@ -1,4 +1,4 @@
-/* Names from files, appended to text for a terminal or a page; cleaned as by neap_string_clean. */
+/* Appends names from files to text for a terminal or a page, cleaned as by neap_string_clean. */
 #ifndef NEAP_REPORT_CLEAN_TEXT_H
 #define NEAP_REPORT_CLEAN_TEXT_H
 
@@ -10,7 +10,7 @@
  */
 size_t neap_text_clean(neap_text *buffer, const char *text, size_t most, const char *ellipsis);
 
-/* The same, whole, with & < > " ' written as XML entities: good as content and between quotes. */
+/* The same without a limit, with & < > " ' as XML entities: safe as content and in attributes. */
 void neap_text_xml(neap_text *buffer, const char *text);
 
 #endif

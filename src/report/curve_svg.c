@@ -1,7 +1,7 @@
 /*
- * neap/report.h: overhead against budget as a self-contained SVG: no scripts, no fonts of its own,
- * no references. Methods differ in colour and marker, so that colour-blind readers and
- * grey print can tell them apart; each marker has its numbers as a tooltip.
+ * neap/report.h: overhead against budget as a self-contained SVG, without scripts, embedded fonts
+ * or references. Methods differ in colour and marker, so that they can be told apart by
+ * colour-blind readers and in grey print. Each marker has its numbers as a tooltip.
  */
 #include "report/clean_text.h"
 #include "report/round_ticks.h"
@@ -36,7 +36,7 @@ static const char *const colors[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
 static const char *const dashes[] = {"", " stroke-dasharray=\"7 4\"", " stroke-dasharray=\"2 4\""};
 enum { N_COLORS = 7, N_MARKERS = 7, N_DASHES = 3 };
 
-/* A point that can be drawn or breaks a line, in the order of drawing. */
+/* A point that is drawn or that breaks a line, in drawing order. */
 typedef struct entry {
     const neap_curve_point *point;
     size_t method; /* in order of first appearance */
@@ -183,7 +183,7 @@ static void choose_axes(picture *p)
     p->unit = neap_byte_unit_for(most);
     least /= p->unit.bytes;
     most /= p->unit.bytes;
-    if (least < 0.15 * most) /* so near 0 that the axis may as well begin there */
+    if (least < 0.15 * most) /* close enough to 0 for the axis to begin there */
         least = 0;
     if (most - least < 0.02 * most || most == 0) { /* a single budget */
         least = 0.9 * least;
@@ -245,7 +245,7 @@ static void draw_axis_labels(picture *p)
     neap_text_puts(&p->out, "time overhead</text>\n</g>\n");
 }
 
-/* Markers in turn, where they begin relative to their place, and the end of their element. */
+/* Markers in order, the start of each relative to its centre, and the end of its element. */
 static const struct {
     const char *begin;
     double x, y;
@@ -266,7 +266,7 @@ static size_t marker_of(size_t method)
     return (method + method / N_COLORS) % N_MARKERS;
 }
 
-/* Begins a marker around a place; the caller's group gives colour and outline. */
+/* Begins a marker centred on a position; the caller's group sets colour and outline. */
 static void begin_marker(picture *p, size_t method, double x, double y)
 {
     size_t m = marker_of(method);
@@ -345,8 +345,8 @@ static void draw_legend_entry(picture *p, const char *name, size_t method, bool 
 }
 
 /*
- * All lines below all markers: a marker is a result, a line only leads the eye. The first method is
- * drawn last: where several agree, it is the one that shows.
+ * All lines are below all markers: a marker is a result, a line only guides the eye. The first
+ * method is drawn last, so that it is visible where several coincide.
  */
 static void draw_methods(picture *p)
 {
@@ -364,7 +364,7 @@ static void draw_methods(picture *p)
         }
 }
 
-/* Room for the longest name at the width of an average letter. */
+/* Width for the longest name, from the width of an average letter. */
 static int legend_width(const picture *p)
 {
     size_t longest = 0;

@@ -32,8 +32,10 @@
 
 enum { LEAST_WIDTH = 24, MOST_WIDTH = 1000, LEAST_HEIGHT = 2, MOST_HEIGHT = 200 };
 
-/* A budget or natural peak past so many times the plan's own peak would flatten the picture: it is
-   named at the top instead of drawn. */
+/*
+ * If the budget or natural peak exceeds this multiple of the plan's own peak, drawing it would
+ * flatten the chart: it is named at the top instead.
+ */
 #define REACH 2.5
 
 typedef struct cell {
@@ -42,7 +44,7 @@ typedef struct cell {
     bool in_label;
 } cell;
 
-/* The scale of the y axis: a tick every `rows` rows, `step` units higher each. */
+/* The scale of the y axis: a tick every `rows` rows, each `step` units higher. */
 typedef struct y_scale {
     neap_byte_unit unit;
     neap_round step;
@@ -50,7 +52,7 @@ typedef struct y_scale {
     double row_bytes;
 } y_scale;
 
-/* What a column of the strips below the axis says. */
+/* The signs in the strips below the axis. */
 typedef enum sign {
     SIGN_FORWARD,
     SIGN_BACKWARD,
@@ -72,14 +74,14 @@ static const struct {
     [SIGN_BACKWARD] = {"B", "backward", NEAP_INK_BACKWARD},
     [SIGN_AGAIN] = {"R", "recomputing", NEAP_INK_AGAIN},
     [SIGN_PARTLY_AGAIN] = {"r", "recomputing in part", NEAP_INK_AGAIN},
-    [SIGN_WAIT] = {NULL, "waiting", NEAP_INK_AXIS}, /* the mark is a glyph of the alphabet */
+    [SIGN_WAIT] = {NULL, "waiting", NEAP_INK_AXIS}, /* its mark is a glyph of the alphabet */
     [SIGN_OUT] = {">", "to the host", NEAP_INK_COPY},
     [SIGN_IN] = {"<", "back", NEAP_INK_COPY},
     [SIGN_BOTH] = {"x", "both ways", NEAP_INK_COPY},
     [SIGN_NOTHING] = {" ", "", NEAP_INK_AXIS},
 };
 
-/* A size that is named in the plot if there is room, else in the legend. */
+/* A size that is named in the plot if there is room, otherwise in the legend. */
 typedef struct mark {
     const char *name;
     int64_t bytes; /* -1: none */
@@ -97,7 +99,7 @@ typedef struct chart {
     int gutter;  /* characters before the axis */
     cell *cells; /* height rows of width, the lowest first */
     mark budget, natural;
-    bool over_drawn;       /* some cell has the sign for what is above the budget */
+    bool over_drawn;       /* some cell shows memory above the budget */
     bool used[SIGN_COUNT]; /* signs to be explained in the legend */
     neap_pen pen;
 } chart;
@@ -133,8 +135,8 @@ static int64_t highest(const chart *c)
 }
 
 /*
- * Ticks are to stand on the edges of rows, so the top of the scale is step * height / rows: of all
- * round steps and rows a tick, the pair that wastes the least of the height.
+ * Ticks must be on the edges of rows, so the top of the scale is step * height / rows. Among all
+ * round steps and rows per tick, this chooses the pair that wastes the least height.
  */
 static y_scale choose_scale(double most, int height)
 {
@@ -155,7 +157,7 @@ static y_scale choose_scale(double most, int height)
     return best;
 }
 
-/* The label of the row whose upper edge is `edge` rows above 0; "" where no tick stands. */
+/* The label of the row whose upper edge is `edge` rows above 0; "" if it has no tick. */
 static void row_label(const y_scale *scale, int edge, char *label, size_t capacity)
 {
     label[0] = '\0';
@@ -195,8 +197,10 @@ static void set_cell(cell *at, const char *glyph, neap_ink ink)
     at->ink = (uint8_t)ink;
 }
 
-/* The row that a value falls into, an edge belonging to the row below it. *third is 0, 1 or 2: how
- * far up that row. */
+/*
+ * The row of a value; an edge belongs to the row below it. *third is 0, 1 or 2: the position within
+ * the row, from the bottom.
+ */
 static int row_of(const chart *c, int64_t bytes, int *third)
 {
     double rows = (double)bytes / c->scale.row_bytes;
@@ -211,8 +215,8 @@ static int row_of(const chart *c, int64_t bytes, int *third)
 }
 
 /*
- * A whole cell of the area. Where the memory is above the budget, the row of the budget's line is
- * part of either side: blocks in colour show both, anything else takes the larger part.
+ * A full cell of the area. If memory is above the budget, the row of the budget line belongs to
+ * both sides: coloured blocks show both, otherwise the larger part decides.
  */
 static void draw_full_cell(chart *c, int row, int column, int budget_row, int64_t budget_eighths)
 {
@@ -228,7 +232,7 @@ static void draw_full_cell(chart *c, int row, int column, int budget_row, int64_
     c->over_drawn = c->over_drawn || (above && !c->options->color);
 }
 
-/* Heights are rounded down, so that what fits a budget never reaches past its line. */
+/* Heights are rounded down, so that memory within a budget never crosses its line. */
 static int64_t eighths_of(const chart *c, int64_t bytes)
 {
     return (int64_t)floor((double)bytes / c->scale.row_bytes * 8 * (1 + 1e-12));
@@ -278,7 +282,7 @@ static bool try_label(chart *c, int row, int column, const char *label, neap_ink
     return true;
 }
 
-/* Names a mark at one of two columns of its row, the first if there is room. */
+/* Names a mark at one of two columns of its row, preferably the first. */
 static void name_mark(chart *c, mark *m, int inset, bool at_right)
 {
     char size[32], label[64];
@@ -293,7 +297,7 @@ static void name_mark(chart *c, mark *m, int inset, bool at_right)
                try_label(c, row, at_right ? inset : right, label, m->ink);
 }
 
-/* A line where nothing stands, and its name. */
+/* Draws a line over empty cells, and its name. */
 static void draw_budget(chart *c)
 {
     int third, row = row_of(c, c->budget.bytes, &third);
@@ -350,7 +354,7 @@ static void write_plot(chart *c)
 
 typedef struct x_scale {
     const char *unit;
-    double units; /* that the width stands for */
+    double units; /* covered by the width */
     neap_round step;
 } x_scale;
 
@@ -371,7 +375,7 @@ static x_scale choose_x_scale(const chart *c)
     }
     x.step = neap_round_up(x.units * 14 / c->options->width);
     if (c->columns.by_step && x.step.decimals > 0)
-        x.step = neap_round_up(x.step.step < 1 ? 1 : 5); /* there is no half step */
+        x.step = neap_round_up(x.step.step < 1 ? 1 : 5); /* a step cannot be halved */
     return x;
 }
 
@@ -446,7 +450,7 @@ static const char *mark_of(const chart *c, sign which)
     return which == SIGN_WAIT ? glyph(c, NEAP_GLYPH_WAIT) : signs[which].mark;
 }
 
-/* A line of one sign a column; `title` has four characters. */
+/* A line with one sign per column; `title` has four characters. */
 static void write_strip(chart *c, const char *title,
                         sign (*sign_of)(const chart *c, const neap_chart_column *column))
 {
@@ -520,7 +524,7 @@ static void append_times(const chart *c, neap_text *line)
         neap_text_printf(line, ", %.1f%% waiting", 100 * (double)c->timeline->idle_ticks / all);
 }
 
-/* What stands behind the names. */
+/* The figures after the names. */
 static void append_facts(const chart *c, neap_text *line)
 {
     char size[32];
@@ -532,7 +536,7 @@ static void append_facts(const chart *c, neap_text *line)
     append_times(c, line);
 }
 
-/* Where the line is too short for all, the names give way first, down to a third of it. */
+/* If the line is too short, the names are shortened first, to a third of it at least. */
 static void write_caption(chart *c)
 {
     neap_text names, facts;

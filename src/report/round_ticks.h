@@ -7,13 +7,13 @@
 /* A distance between ticks: 1, 2, 2.5 or 5 times a power of ten. */
 typedef struct neap_round {
     double step;
-    int decimals; /* that its multiples need */
+    int decimals; /* needed by its multiples */
 } neap_round;
 
 /* The smallest round step of at least `least` (which is above 0). */
 neap_round neap_round_up(double least);
 
-/* The unit to write sizes up to `most` bytes in: the largest of which that is at least two. */
+/* The unit for sizes up to `most` bytes: the largest unit of which `most` is at least two. */
 typedef struct neap_byte_unit {
     const char *name; /* "B", "KiB", "MiB", ... */
     double bytes;

@@ -63,7 +63,7 @@ void neap_pen_put_glyph(neap_pen *pen, neap_ink ink, int64_t glyph)
 void neap_pen_spaces(neap_pen *pen, int count)
 {
     if (pen->ink == NEAP_INK_SPLIT)
-        use(pen, NEAP_INK_NONE); /* the one ink that blanks would show */
+        use(pen, NEAP_INK_NONE); /* the only ink that shows on blanks */
     neap_text_repeat(&pen->out, ' ', count > 0 ? (size_t)count : 0);
 }
 

@@ -1,4 +1,4 @@
-/* Lines for a terminal: in one of two alphabets, with colours switched only where they change. */
+/* Lines for a terminal, in one of two alphabets. Colours are switched only where they change. */
 #ifndef NEAP_REPORT_TERMINAL_PEN_H
 #define NEAP_REPORT_TERMINAL_PEN_H
 
@@ -10,7 +10,7 @@ typedef enum neap_ink {
     NEAP_INK_AXIS,
     NEAP_INK_AREA,
     NEAP_INK_OVER,  /* above the budget */
-    NEAP_INK_SPLIT, /* area below, the ground above it like NEAP_INK_OVER */
+    NEAP_INK_SPLIT, /* area below, background above it like NEAP_INK_OVER */
     NEAP_INK_BUDGET,
     NEAP_INK_NATURAL,
     NEAP_INK_FORWARD,
@@ -21,8 +21,8 @@ typedef enum neap_ink {
 
 /* The characters of a chart. Each has a form in Unicode and one in ASCII. */
 typedef enum neap_glyph {
-    NEAP_GLYPH_AREA,     /* of no eighth of a cell; the next ones of 1 to 8 */
-    NEAP_GLYPH_OVER = 9, /* a whole cell above the budget, where colour cannot show it */
+    NEAP_GLYPH_AREA,     /* empty; the next ones fill 1 to 8 eighths of a cell */
+    NEAP_GLYPH_OVER = 9, /* a full cell above the budget, if there is no colour to show it */
     NEAP_GLYPH_LINE,     /* at the bottom of a cell; the next ones in the middle, at the top */
     NEAP_GLYPH_AXIS = NEAP_GLYPH_LINE + 3,
     NEAP_GLYPH_TICK,
@@ -39,7 +39,7 @@ typedef struct neap_pen {
     neap_text out;
     bool color;
     bool unicode;
-    neap_ink ink; /* that the terminal writes in now */
+    neap_ink ink; /* current ink of the terminal */
 } neap_pen;
 
 /* A glyph in the pen's alphabet: NEAP_GLYPH_TICK, NEAP_GLYPH_AREA + 3. */
@@ -47,9 +47,9 @@ const char *neap_pen_glyph(const neap_pen *pen, int64_t glyph);
 
 void neap_pen_put(neap_pen *pen, neap_ink ink, const char *text);
 void neap_pen_put_glyph(neap_pen *pen, neap_ink ink, int64_t glyph);
-/* Blanks have no ink; a negative count is none. */
+/* Blanks have no ink; a negative count writes none. */
 void neap_pen_spaces(neap_pen *pen, int count);
-/* Back to the terminal's own colour; no line ends in blanks. */
+/* Resets the terminal's colour and ends the line; lines have no trailing blanks. */
 void neap_pen_end_line(neap_pen *pen);
 
 #endif

@@ -16,7 +16,7 @@ int64_t neap_run_array_elements(const run_array *array)
     return elements;
 }
 
-/* Strides of an array whose dimensions lie in memory in the given order, innermost last. */
+/* Strides of an array whose dimensions are stored in the given order, innermost last. */
 static void set_strides(run_array *array, const uint32_t *order)
 {
     int64_t stride = 1;
@@ -83,8 +83,8 @@ bool neap_run_array_is_dense(const run_array *array)
 /* ---- Views ---- */
 
 /*
- * Strides for another shape of the same elements in row-major order of the old shape. False where
- * none express it: old dimensions that become one must be evenly spaced in memory.
+ * Strides for another shape of the same elements, in row-major order of the old shape. Returns
+ * false if no strides express it: old dimensions that are merged must be evenly spaced in memory.
  */
 static bool reshape_strides(const run_array *old, run_array *view)
 {
@@ -125,7 +125,7 @@ static bool reshape_strides(const run_array *old, run_array *view)
 typedef struct shaper {
     const neap_graph *graph;
     run_arrays *arrays;
-    bool *plain; /* by storage: channels-last will not do */
+    bool *plain; /* by storage: must be row-major, not channels-last */
     bool channels_last;
     neap_diag *diag;
 } shaper;
@@ -138,7 +138,7 @@ static uint32_t output_index(const neap_op *op, uint32_t value)
     return i;
 }
 
-/* A part of an axis: the view has its own shape and the whole's strides. */
+/* Part of an axis: the view has its own shape and the strides of the whole. */
 static void set_part(const run_arrays *arrays, uint32_t whole, uint32_t value, int64_t axis,
                      int64_t begin)
 {
@@ -154,7 +154,8 @@ static bool set_view(const shaper *s, uint32_t value)
 {
     const neap_value *v = neap_graph_value(s->graph, value);
     run_array *view = &s->arrays->items[value];
-    if (v->producer == NEAP_NONE) { /* an input on an input's storage: the same elements */
+    if (v->producer ==
+        NEAP_NONE) { /* an input that shares another input's storage: the same elements */
         s->arrays->begins[value] = s->arrays->begins[v->view_of];
         return reshape_strides(&s->arrays->items[v->view_of], view);
     }
@@ -178,12 +179,12 @@ static neap_status check_value(const neap_value *value, neap_diag *diag)
 {
     if (value->dtype == NEAP_DTYPE_UNKNOWN || value->rank == 0 || value->rank > NEAP_MAX_RANK)
         return neap_fail(diag, NEAP_UNSUPPORTED,
-                         "value \"%s\" has no type or shape: only graphs that say both can run",
+                         "value \"%s\" has no type or shape: a graph needs both to run",
                          value->name);
     int64_t bytes = neap_dtype_bytes(value->dtype);
     for (uint32_t d = 0; d < value->rank; d++)
         if (value->shape[d] < 1 || value->shape[d] > INT64_MAX / bytes)
-            return neap_fail(diag, NEAP_UNSUPPORTED, "value \"%s\": its shape is not one to run",
+            return neap_fail(diag, NEAP_UNSUPPORTED, "value \"%s\": its shape cannot be run",
                              value->name);
         else
             bytes *= value->shape[d];
@@ -223,7 +224,10 @@ static neap_status shape_value(const shaper *s, uint32_t value, bool *again)
     return NEAP_OK;
 }
 
-/* Inputs first, then what ops make in the graph's order: a view's whole is there before it. */
+/*
+ * Inputs first, then the results of ops in the graph's order, so that the base of a view precedes
+ * it.
+ */
 static neap_status shape_all(const shaper *s, bool *again)
 {
     neap_status status = NEAP_OK;

@@ -1,10 +1,11 @@
 /*
- * How each value of a graph lies in memory: strides, and where on its storage it begins.
+ * The memory layout of each value of a graph: its strides and its offset in its storage.
  *
- * A value with its own storage is row-major, or channels-last where the backend prefers that for
- * images. Values of rank 4 are images unless they are parameters or their gradients. Views follow
- * from the ops that make them (reshape, slice, split). A reshape that channels-last strides cannot
- * express makes its storage row-major: the flattening before a classifier, say.
+ * A value with its own storage is row-major, or channels-last if the backend prefers that for
+ * images. Values of rank 4 are images unless they are parameters or their gradients. The strides of
+ * a view follow from the op that makes it (reshape, slice, split). If channels-last strides cannot
+ * express a reshape, its storage becomes row-major; the flattening before a classifier is an
+ * example.
  */
 #ifndef NEAP_RUN_ARRAYS_H
 #define NEAP_RUN_ARRAYS_H
@@ -19,8 +20,8 @@ typedef struct run_arrays {
 } run_arrays;
 
 /*
- * NEAP_UNSUPPORTED names a value whose type or shape is not known, whose bytes are not those of its
- * shape, or a view that no strides express. Clear it in any case.
+ * Returns NEAP_UNSUPPORTED, and names the value, if a type or shape is unknown, if the bytes do not
+ * match the shape, or if strides cannot express a view. Clear `arrays` after a failure too.
  */
 neap_status neap_run_arrays_init(neap_allocator *allocator, const neap_graph *graph,
                                  bool channels_last, run_arrays *arrays, neap_diag *diag);

@@ -1,31 +1,31 @@
 /*
- * What a backend is: kernels for ops, behind one table of functions.
+ * The backend interface: kernels for ops, behind one table of functions.
  *
- * A backend is asked for a *kernel* of an op: the op's type and attributes and what its operands
- * look like (a run_spec). Preparing may be slow (a library compiles code, looks algorithms up);
- * running a kernel is told addresses only. A kernel keeps no state between runs: from the same
- * bytes in the operands it makes the same bytes in the results, whatever stood there or in the
- * workspace before. That is what lets a plan recompute.
+ * The caller asks a backend for a *kernel* of an op and passes the op's type, its attributes and
+ * the layout of its operands (a run_spec). Preparing a kernel may be slow (a library compiles code
+ * or looks up algorithms); running it takes only addresses. A kernel keeps no state between runs:
+ * the same bytes in the operands give the same bytes in the results, whatever the results and the
+ * workspace contained before. Recomputation depends on this.
  *
- * Operands have strides. An array's elements are addressed by strides counted in elements, so that
- * a view (a slice of channels, a reshape) is an array like any other, and so that images may lie
- * channels-last in memory (N x H x W x C) while their shape says N x C x H x W. A backend says
- * which of the two it prefers for images; parameters and their gradients are always row-major.
- * Kernels must take whatever strides come, if slowly; results are never views that overlap
- * themselves.
+ * Operands have strides, counted in elements. A view (a slice of channels, a reshape) is therefore
+ * an array like any other, and images can be channels-last in memory (N x H x W x C) while their
+ * shape is N x C x H x W. A backend declares which of the two it prefers for images; parameters and
+ * their gradients are always row-major. Kernels must accept any strides, even if they are slow for
+ * some; results are never views that overlap themselves.
  *
- * Workspace. Scratch that a kernel needs is asked for before planning (`variants`) and is part of
- * the plan's arena; a kernel may not allocate while it runs. Variants are other algorithms for the
- * same op, numbered from 0, which is the one to take where nobody chooses. The numbers must be the
- * same whenever the same backend is asked about the same spec: a plan names them.
+ * Workspace. The scratch memory of a kernel is determined before planning (`variants`) and is part
+ * of the plan's arena; a kernel must not allocate while it runs. Variants are different algorithms
+ * for the same op, numbered from 0; variant 0 is the default. The numbers must be the same each
+ * time the same backend is asked about the same spec, because plans refer to them.
  *
- * Randomness. An op marked random gets a seed for this execution, the same at every recomputation
- * within a step, and the same for a forward op and its backward op. Element i of the op's random
- * draws (i counts row-major positions of the array they belong to, as docs/ops.md says) is
- * run_random(seed, i), so that all backends draw the same.
+ * Randomness. An op marked random gets a seed for each execution. The seed is the same for every
+ * recomputation within a step, and the same for a forward op and its backward op. Random number i
+ * of the op (i counts row-major positions of the array, see docs/ops.md) is run_random(seed, i), so
+ * that all backends draw the same numbers.
  *
- * To add one: a folder with its file, one line in backends.def, and the conformance test runs it.
- * It has one run_op for each op type of graph/ops.def; a type without a kernel is RUN_NO_KERNEL.
+ * To add a backend, write a folder with its file and add one line to backends.def; the conformance
+ * test then includes it. A backend has one run_op for each op type of graph/ops.def; a type without
+ * a kernel is RUN_NO_KERNEL.
  */
 #ifndef NEAP_RUN_BACKEND_H
 #define NEAP_RUN_BACKEND_H
@@ -33,12 +33,12 @@
 #include <neap/network.h>
 #include <neap/run.h>
 
-/* What an operand looks like; not where it is. */
+/* The type and layout of an operand, without its address. */
 typedef struct run_array {
     neap_dtype dtype;
     uint32_t rank; /* at least 1 */
     int64_t shape[NEAP_MAX_RANK];
-    int64_t strides[NEAP_MAX_RANK]; /* in elements; of an extent of 1, any */
+    int64_t strides[NEAP_MAX_RANK]; /* in elements; arbitrary where the extent is 1 */
 } run_array;
 
 int64_t neap_run_array_elements(const run_array *array);
@@ -50,11 +50,11 @@ bool neap_run_array_is_channels_last(const run_array *array);
    both arrays flat if neap_run_array_same_strides too. */
 bool neap_run_array_is_dense(const run_array *array);
 bool neap_run_array_same_strides(const run_array *a, const run_array *b);
-/* Strides for a shape: row-major, or channels-last where the rank is 4. */
+/* Strides for a shape: row-major, or channels-last if the rank is 4. */
 void neap_run_array_set_plain(run_array *array);
 void neap_run_array_set_channels_last(run_array *array);
 
-/* Which kernel is wanted. Valid during the call only. */
+/* The kernel to prepare. Valid only during the call. */
 typedef struct run_spec {
     const neap_op *op;    /* for its type, attributes, operand counts */
     const run_array *in;  /* op->n_inputs */
@@ -62,20 +62,20 @@ typedef struct run_spec {
     uint32_t variant;
 } run_spec;
 
-/* NEAP_OK, or NEAP_UNSUPPORTED with what does not fit: graph/op_form.h. */
+/* NEAP_OK, or NEAP_UNSUPPORTED with the reason (graph/op_form.h). */
 neap_status neap_run_check_op(const run_spec *spec, neap_diag *diag);
-/* The integers of an input must be below this. */
+/* The exclusive upper limit of an input's integers. */
 int64_t neap_run_integer_limit(const run_spec *spec, uint32_t input);
-/* An attribute of the op, or `otherwise` where it has none of that name. */
+/* An attribute of the op, or `otherwise` if the op does not have it. */
 int64_t neap_run_spec_int(const run_spec *spec, const char *name, int64_t otherwise);
 double neap_run_spec_real(const run_spec *spec, const char *name, double otherwise);
 
-/* Where the operands are, for one run. Each address is that of the element 0, 0, ... */
+/* The addresses of the operands, for one run. Each is the address of element (0, 0, ...). */
 typedef struct run_args {
     const void *const *in;
     void *const *out;
-    void *workspace; /* 64-byte aligned, as many bytes as the variant asked for; or NULL */
-    uint64_t seed;   /* of ops marked random */
+    void *workspace; /* 64-byte aligned, of the size that the variant needs; or NULL */
+    uint64_t seed;   /* for ops marked random */
 } run_args;
 
 typedef struct run_kernel run_kernel;
@@ -93,31 +93,34 @@ typedef struct run_backend_type run_backend_type;
 struct neap_backend {
     const run_backend_type *type;
     neap_allocator *allocator;
-    int threads;       /* that kernels use */
+    int threads;       /* used by kernels */
     char machine[160]; /* what times depend on: library and version, processor, threads */
 };
 
 struct run_backend_type {
     const char *name;
     const char *summary;
-    bool channels_last; /* how images should lie in memory */
+    bool channels_last; /* the preferred layout of images */
 
-    /* `threads` is at least 1. Fills in nothing of the base but `machine`. */
+    /* `threads` is at least 1. Of the base, this sets only `machine`. */
     neap_status (*open)(neap_allocator *allocator, int threads, neap_backend **backend,
                         neap_diag *diag);
     void (*close)(neap_backend *backend);
 
-    /* Whether there is a kernel for it. If not, diag names the op and says why. */
+    /* Whether there is a kernel for the spec. If not, diag names the op and the reason. */
     bool (*supports_op)(neap_backend *backend, const run_spec *spec, neap_diag *diag);
     /*
-     * The workspace of each variant in bytes: *count of them, at most RUN_MOST_VARIANTS, at least
-     * 1. The spec's own variant is ignored.
+     * The workspace of each variant in bytes, and in *count the number of variants: 1 to
+     * RUN_MOST_VARIANTS. The variant in the spec is ignored.
      */
     neap_status (*variants)(neap_backend *backend, const run_spec *spec, int64_t *workspaces,
                             uint32_t *count, neap_diag *diag);
     neap_status (*prepare)(neap_backend *backend, const run_spec *spec, run_kernel **kernel,
                            neap_diag *diag);
-    /* By op type, in the order of graph/ops.def, where these are neap_run_ops_*; or NULL. */
+    /*
+     * By op type, in the order of graph/ops.def; neap_run_ops_* then implement the functions above.
+     * Or NULL.
+     */
     const run_op *const *ops;
     neap_dtype floats; /* the floating type that those kernels compute in */
 };
@@ -126,7 +129,9 @@ struct run_backend_type {
 
 /* ---- Backends whose kernels are a table by op type ---- */
 
-/* How a backend does one op type: the functions of run_backend_type, for specs that were checked.
+/*
+ * How a backend implements one op type: the functions of run_backend_type, for specs that are
+ * already checked.
  */
 struct run_op {
     /* NULL: one variant that needs no workspace. */

@@ -1,4 +1,4 @@
-/* The table of backends, and what all of them share. */
+/* The table of backends, and the functions they share. */
 #include "base/fail.h"
 #include "base/memory.h"
 #include "base/team.h"
@@ -132,7 +132,7 @@ static const run_op *op_of(const neap_backend *backend, const run_spec *spec)
     return backend->type->ops[neap_op_def_index(spec->op->type)];
 }
 
-/* Integers are the form's affair, but the first result of every kernel is made of floats. */
+/* The form checks integers; the first result of every kernel is floating-point. */
 static bool fits_floats(const run_spec *spec, neap_dtype floats)
 {
     bool fits = spec->out[0].dtype == floats;

@@ -1,7 +1,7 @@
 /*
- * A block of memory for an arena, between two guard pages: a kernel that writes past its end is
- * stopped at once, one that writes before its beginning where its page begins. The pages come
- * zeroed and take real memory when they are first touched.
+ * A block of memory for an arena, between two guard pages. A write past the end faults at once; a
+ * write before the beginning faults when it reaches the guard page. Pages are zeroed and take
+ * physical memory when they are first touched.
  */
 #ifndef NEAP_RUN_BLOCK_H
 #define NEAP_RUN_BLOCK_H
@@ -13,12 +13,12 @@
 typedef struct run_block {
     unsigned char *data; /* aligned to 64; the guard page follows the last byte, rounded up to 64 */
     int64_t bytes;
-    void *pages; /* with the guards */
+    void *pages; /* including the guard pages */
     size_t page_bytes;
 } run_block;
 
-/* NEAP_NO_MEMORY says how much was asked for. A block of 0 bytes is one of 64. */
+/* On NEAP_NO_MEMORY the message gives the requested size. A block of 0 bytes gets 64. */
 neap_status neap_run_block_create(int64_t bytes, run_block *block, neap_diag *diag);
-void neap_run_block_destroy(run_block *block); /* one that was never created is fine, if zeroed */
+void neap_run_block_destroy(run_block *block); /* a zeroed block is allowed */
 
 #endif

@@ -1,4 +1,4 @@
-/* Threads that copy. */
+/* Threads that copy between device and host memory. */
 #include "run/copier.h"
 
 #include "base/fail.h"
@@ -26,7 +26,7 @@ typedef struct lane {
 struct run_copier {
     neap_allocator *allocator;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* a copy was given or has ended, or it is over */
+    pthread_cond_t changed; /* a copy was added or has ended, or the copier is closing */
     bool over;
     unsigned n_lanes;
     size_t capacity;
@@ -38,7 +38,7 @@ static bool has_ended(const run_copier *copier, run_ticket ticket)
     return copier->lanes[ticket.lane].done >= ticket.number;
 }
 
-/* The next job of a lane, once its turn has come; false when it is over. Under the lock. */
+/* The next job of a lane, once it can start; false when the copier is closing. Holds the lock. */
 static bool next_job(lane *l, job *next)
 {
     run_copier *copier = l->copier;
@@ -79,7 +79,8 @@ static neap_status start_lane(run_copier *copier, unsigned index, neap_diag *dia
     if (status != NEAP_OK)
         return status;
     if (pthread_create(&l->thread, NULL, run_lane, l) != 0)
-        return neap_fail(diag, NEAP_NO_MEMORY, "out of memory: no thread for copies to the host");
+        return neap_fail(diag, NEAP_NO_MEMORY,
+                         "out of memory: cannot start a thread for copies to the host");
     l->running = true;
     return NEAP_OK;
 }

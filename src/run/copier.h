@@ -1,8 +1,10 @@
 /*
- * The copy engines beside the compute stream: on the CPU, a thread, or one each way.
+ * The copy engines that work in parallel with the compute stream. On the CPU these are one thread,
+ * or one per direction.
  *
- * Copies of one lane run in the order they were given. A copy may have to wait for one of the other
- * lane (a value comes back only after it has gone). The caller waits by the ticket of a copy.
+ * Copies of one lane run in the order in which they were started. A copy may have to wait for one
+ * on the other lane: a prefetch starts only after its offload has ended. The caller waits for a
+ * copy by its ticket.
  */
 #ifndef NEAP_RUN_COPIER_H
 #define NEAP_RUN_COPIER_H
@@ -14,7 +16,7 @@
 
 typedef struct run_copier run_copier;
 
-/* The n-th copy of a lane, from 1. A number of 0 is no copy: waiting for it takes no time. */
+/* The n-th copy of a lane, from 1. 0 means no copy; waiting for it returns at once. */
 typedef struct run_ticket {
     uint64_t number;
     unsigned lane;
@@ -22,16 +24,16 @@ typedef struct run_ticket {
 
 typedef enum run_direction { RUN_OUT = 0, RUN_IN = 1 } run_direction;
 
-/* `capacity`: the most copies that may be under way at once. */
+/* `capacity`: the largest number of copies in progress at once. */
 neap_status neap_run_copier_create(neap_allocator *allocator, bool duplex, size_t capacity,
                                    run_copier **copier, neap_diag *diag);
-/* Ends all copies first. */
+/* Waits for all copies first. */
 void neap_run_copier_destroy(run_copier *copier);
 
-/* Starts a copy, after another one has ended. */
+/* Starts a copy that waits until `after` has ended. */
 run_ticket neap_run_copier_start(run_copier *copier, run_direction direction, void *to,
                                  const void *from, size_t bytes, run_ticket after);
-/* Returns when it has ended. True if that was not yet so. */
+/* Waits until the copy has ended. Returns true if it had to wait. */
 bool neap_run_copier_wait(run_copier *copier, run_ticket ticket);
 
 #endif

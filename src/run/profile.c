@@ -1,10 +1,11 @@
 /*
  * Measures kernels.
  *
- * In a training step a kernel meets caches that others have used since, and operands of which some
- * were just made. So kernels take turns, a group of them in rounds, on inputs that are written
- * anew before each round. A machine's speed also drifts within seconds, and in rounds that meets
- * all of them alike. Times are medians, unless the machine is busy.
+ * In a training step, other kernels have used the caches since a kernel last ran, and some of its
+ * operands were just written. To imitate this, the kernels of a group take turns in rounds, and
+ * their inputs are rewritten before each round. The speed of a machine also drifts within seconds;
+ * with rounds, the drift affects all kernels equally. Times are medians, unless the machine is
+ * busy.
  */
 #include "base/clock.h"
 #include "base/fail.h"
@@ -18,19 +19,19 @@
 #include <string.h>
 #include <time.h>
 
-#define GROUP          64                  /* kernels that take turns, at most */
-#define GROUP_BYTES    (INT64_C(32) << 20) /* of their operands, unless there is but one */
-#define ROUND_SECONDS  0.05 /* in which each of them runs once, unless there is but one */
+#define GROUP          64                  /* the largest number of kernels that take turns */
+#define GROUP_BYTES    (INT64_C(32) << 20) /* of their operands; a single kernel may exceed it */
+#define ROUND_SECONDS  0.05                /* for one run of each; a single kernel may exceed it */
 #define MOST_RUNS      31
 #define LEAST_RUNS     3     /* of a slow kernel */
-#define LEAST_MEASURED 0.004 /* seconds of runs that count, unless they are many */
-#define LARGE_SPREAD   0.25  /* a kernel whose times differ more is run more often */
+#define LEAST_MEASURED 0.004 /* least total seconds of measured runs, unless there are many runs */
+#define LARGE_SPREAD   0.25  /* a kernel whose times vary more is run more often */
 
 /* A kernel that is being measured. */
 typedef struct sampling {
     uint32_t op, variant;
     run_kernel *kernel;
-    int64_t begin; /* of its operands, in the block */
+    int64_t begin; /* offset of its operands in the block */
     double times[MOST_RUNS];
     int count;
     double total;
@@ -45,7 +46,7 @@ typedef struct meter {
     run_variants variants;
     double *spreads;   /* by item of variants */
     void **addresses;  /* of the operands of each kernel of the group */
-    int64_t workspace; /* the largest; it comes first in the block */
+    int64_t workspace; /* the largest; it is at the start of the block */
     int64_t group_bytes;
     sampling *group;
     size_t n_group;
@@ -71,7 +72,7 @@ static int64_t rounded(int64_t bytes)
     return (bytes + NEAP_RUN_ALIGNMENT - 1) / NEAP_RUN_ALIGNMENT * NEAP_RUN_ALIGNMENT;
 }
 
-/* From the first element to behind the last. */
+/* From the first element to past the last. */
 static int64_t span(const run_array *array)
 {
     int64_t last = 0;
@@ -119,7 +120,7 @@ static void lay_operands(const run_spec *spec, unsigned char *at, void **address
 
 /* ---- One kernel ---- */
 
-/* Asked before every run: one of a large kernel may take seconds. */
+/* Checked before every run: one run of a large kernel may take seconds. */
 static bool is_cancelled(meter *m)
 {
     neap_progress *progress = m->options->progress;
@@ -164,8 +165,8 @@ static neap_status run_once(const meter *m, const sampling *x, double *seconds)
 }
 
 /*
- * The median, and the distance between the quartiles over it. Where that is large, other programs
- * had a part of the machine: the lower quartile is then closer to what the kernel takes by itself.
+ * The median, and the interquartile range relative to it. If the range is large, other programs
+ * used the machine; the lower quartile is then a better estimate of the kernel's own time.
  */
 static void summarize(const sampling *x, double *seconds, double *spread)
 {
@@ -208,9 +209,8 @@ static void tell(const meter *m, double of_group)
 }
 
 /*
- * One run of each kernel that wants more, one right after the other as in a training step, so that
- * no thread has gone to sleep meanwhile; another one begins each time. *any says whether there was
- * one.
+ * Runs each kernel that needs more runs once, without pauses as in a training step, so that no
+ * thread goes to sleep. Each round starts with a different kernel. *any is set if a kernel ran.
  */
 static neap_status run_round(meter *m, int round, bool *any)
 {
@@ -246,7 +246,7 @@ static neap_status sign(meter *m, uint32_t op)
     return m->sign.status == NEAP_OK ? NEAP_OK : neap_fail_no_memory(m->diag);
 }
 
-/* Notes the times of a group; when it was cancelled, of what was run often enough. */
+/* Records the times of a group; after a cancellation, only of kernels with enough runs. */
 static neap_status note_times(meter *m)
 {
     neap_status status = NEAP_OK;
@@ -309,7 +309,7 @@ static neap_status join_group(meter *m, uint32_t op, uint32_t k)
         return status;
     sampling *x = &m->group[m->n_group];
     *x = (sampling){.op = op, .variant = k, .begin = m->group_bytes};
-    spec = neap_run_specs_at(m->specs, op, k); /* measuring asked for others */
+    spec = neap_run_specs_at(m->specs, op, k); /* measuring has overwritten the spec */
     status = m->backend->type->prepare(m->backend, &spec, &x->kernel, m->diag);
     if (status != NEAP_OK)
         return status;
@@ -324,7 +324,7 @@ static neap_status join_group(meter *m, uint32_t op, uint32_t k)
 
 /* ---- All kernels of a graph ---- */
 
-/* The time of one variant: from the cache, or later with the group it joins. */
+/* The time of one variant: from the cache, or measured later with the group it joins. */
 static neap_status find_time(meter *m, uint32_t op, uint32_t k)
 {
     size_t item = m->variants.begins[op] + k;
@@ -348,7 +348,7 @@ static bool has_kernels(const meter *m, uint32_t op)
     return m->specs->alike[op] == op && !neap_run_specs_is_view(m->specs, op);
 }
 
-/* An op that has kernels of its own, and how much work it is. */
+/* An op with kernels of its own, and its amount of work. */
 typedef struct errand {
     double work;
     uint32_t op;
@@ -400,7 +400,7 @@ static neap_status find_times(meter *m)
     return status;
 }
 
-/* Room for the largest workspace, and behind it for the operands of a group. */
+/* Memory for the largest workspace, followed by the operands of a group. */
 static neap_status make_room(meter *m)
 {
     int64_t most = 0;

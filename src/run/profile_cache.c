@@ -28,7 +28,7 @@ void neap_profile_cache_clear(profile_cache *cache)
 
 /* ---- Finding ---- */
 
-/* The slot of an entry, or the empty one where it would go. */
+/* The slot of an entry, or the empty slot for it. */
 static size_t find_slot(const profile_cache *cache, const char *machine, const char *op,
                         uint32_t variant)
 {
@@ -129,7 +129,10 @@ size_t neap_profile_cache_doubt(profile_cache *cache, const char *machine, const
 
 enum { SEEN_MACHINE = 1, SEEN_OP = 2, SEEN_VARIANT = 4, SEEN_WORKSPACE = 8, SEEN_SECONDS = 16 };
 
-/* Of a kernel: more is no measurement, and would spoil a graph's clock. */
+/*
+ * Upper limit for a kernel: a longer time is not a plausible measurement, and it would make the
+ * graph's tick too coarse.
+ */
 static const double MOST_SECONDS = 1e6;
 
 static const char *keep_text(profile_cache *cache, json_reader *r)
@@ -203,7 +206,9 @@ static void read_all(profile_cache *cache, json_reader *r)
     neap_json_end(r);
 }
 
-/* A file that is empty, or begins as ours do: of another kind or version it is not. */
+/*
+ * Whether a file is empty or begins like a profile cache; files of another kind or version do not.
+ */
 static bool was_ours(profile_cache *cache, const char *path)
 {
     static const char BEGIN[] = "{\"neap\": \"profile\", \"version\": 1,";
@@ -222,7 +227,7 @@ neap_status neap_profile_cache_read(profile_cache *cache, const char *path, neap
     struct stat facts;
     if (stat(path, &facts) != 0 && errno == ENOENT)
         return NEAP_OK;
-    if (stat(path, &facts) == 0 && !S_ISREG(facts.st_mode)) /* a pipe would be waited for */
+    if (stat(path, &facts) == 0 && !S_ISREG(facts.st_mode)) /* reading a pipe would block */
         return neap_fail(diag, NEAP_IO, "%s is not an ordinary file", path);
     json_reader r;
     neap_diag trouble = {.message = ""};
@@ -258,7 +263,7 @@ static void write_entry(const profile_entry *entry, neap_text *text)
     neap_text_putc(text, '}');
 }
 
-/* All folders of a path; whether that worked, writing the file will tell. */
+/* Creates all folders of a path. Errors show up when the file is written. */
 static neap_status make_folders(neap_allocator *allocator, const char *path, neap_diag *diag)
 {
     size_t size = strlen(path) + 1;
@@ -293,7 +298,7 @@ neap_status neap_profile_cache_write(const profile_cache *cache, const char *pat
     return status;
 }
 
-/* Two that update at the same moment can still lose the times of one: they are measured again. */
+/* Two concurrent updates can still lose the times of one; they are then measured again. */
 neap_status neap_profile_cache_update(const profile_cache *cache, const char *path, neap_diag *diag)
 {
     profile_cache all;

@@ -15,14 +15,14 @@ typedef struct compiler {
     unsigned char *base;
     const int64_t *offsets;
     size_t n_offsets, next_offset;
-    int64_t fixed_bytes, arena_bytes; /* what the plan places lies between */
+    int64_t fixed_bytes, arena_bytes; /* the plan places everything between these two */
     neap_residency residency;
-    unsigned char **storages; /* by storage: where it is while it is live */
-    int64_t *hosts;           /* by value: where its copy is on the host, or -1 */
+    unsigned char **storages; /* by storage: its address while it is live */
+    int64_t *hosts;           /* by value: offset of its copy on the host, or -1 */
     neap_diag *diag;
 } compiler;
 
-/* The next offset, for so many bytes. Overlaps are the judge's to find. */
+/* The next offset, checked for this many bytes. The judge checks for overlaps. */
 static neap_status take_offset(compiler *c, int64_t bytes, unsigned char **address)
 {
     if (c->next_offset == c->n_offsets)
@@ -54,7 +54,10 @@ static unsigned char *address_of(const compiler *c, uint32_t value)
     return c->storages[neap_graph_value(c->graph, value)->storage] + c->specs->arrays.begins[value];
 }
 
-/* A backward op draws what its forward op drew: it is named after it, with ".bw" behind. */
+/*
+ * A backward op draws the same numbers as its forward op; its name is that op's with the suffix
+ * ".bw".
+ */
 static uint64_t salt_of(const neap_op *op)
 {
     size_t length = strlen(op->name);

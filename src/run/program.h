@@ -1,8 +1,8 @@
 /*
- * A plan made ready to run: every step with its kernel and the addresses it works on.
+ * A plan prepared to run: every step with its kernel and its addresses.
  *
- * Addresses are known before the first step, for the plan places every instance of a storage. So a
- * step costs nothing but its kernel, and what could be wrong with a plan is found here.
+ * All addresses are known before the first step, because the plan places every instance of a
+ * storage. A step therefore costs only its kernel, and errors in a plan are found here.
  */
 #ifndef NEAP_RUN_PROGRAM_H
 #define NEAP_RUN_PROGRAM_H
@@ -19,22 +19,23 @@ typedef struct run_action {
     const void **in;          /* compute: addresses of the operands */
     void **out;
     void *workspace;
-    uint64_t salt;       /* compute, random ops: the seed of the step is mixed with it */
+    uint64_t salt;       /* compute, random ops: mixed with the seed of the step */
     unsigned char *data; /* others: the storage; NULL for a free that leaves it live */
     int64_t bytes;
-    int64_t host; /* transfers: where in the host's arena */
+    int64_t host; /* transfers: offset in the host arena */
 } run_action;
 
 typedef struct run_program {
     run_action *actions;
     size_t count;
-    unsigned char **finals; /* by value: the first element at the end, if it is resident then */
+    unsigned char *
+        *finals; /* by value: address of the first element at the end, if resident then */
     int64_t host_bytes;
     size_t n_transfers;
-    neap_arena memory; /* of all that */
+    neap_arena memory; /* owns all of the above */
 } run_program;
 
-/* Finds the kernel of an op by a variant. */
+/* Finds the kernel for a variant of an op. */
 typedef struct run_kernels run_kernels;
 struct run_kernels {
     neap_status (*find)(run_kernels *self, uint32_t op, uint32_t variant, const run_kernel **kernel,
@@ -43,7 +44,7 @@ struct run_kernels {
 
 /*
  * `plan` has offsets for the arena at `base`. NEAP_INVALID names the first step that cannot be run.
- * Clear it in any case.
+ * Clear `program` after a failure too.
  */
 neap_status neap_run_program_init(const run_specs *specs, const neap_plan *plan,
                                   run_kernels *kernels, unsigned char *base, run_program *program,

@@ -1,4 +1,4 @@
-/* The executor: one arena, the plan's steps in order, copies beside them. */
+/* The executor: one arena, the plan's steps in order, and copies in parallel with them. */
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/memory.h"
@@ -15,7 +15,7 @@ typedef struct kernel_table {
     run_kernels base;
     run_specs *specs;
     neap_backend *backend;
-    run_kernel **items; /* by the first op alike and the variant */
+    run_kernel **items; /* by the first op with the same signature and the variant */
     size_t count;
 } kernel_table;
 
@@ -24,13 +24,13 @@ struct neap_runner {
     const neap_graph *graph;
     neap_backend *backend;
     neap_run_options options;
-    neap_plan *placed; /* the plan with addresses found here; NULL if it had its own */
+    neap_plan *placed; /* the plan with addresses assigned here; NULL if it had its own */
     run_specs specs;
     kernel_table kernels;
     run_block arena, host;
     run_program program;
     run_copier *copier;                 /* NULL without transfers */
-    run_ticket *copies_in, *copies_out; /* by storage: the last ones */
+    run_ticket *copies_in, *copies_out; /* by storage: the latest ones */
     double *step_seconds;
 };
 
@@ -353,7 +353,7 @@ neap_status neap_runner_array(neap_runner *runner, uint32_t value, neap_array *a
     return NEAP_OK;
 }
 
-/* Elements of a row-major walk, one by one or, where it is plain, all at once. */
+/* Copies the elements in row-major order: one by one, or all at once if the array is row-major. */
 static void copy_elements(const neap_array *array, unsigned char *plain, bool in)
 {
     size_t size = (size_t)neap_dtype_bytes(array->dtype);
@@ -384,7 +384,7 @@ neap_status neap_runner_write(neap_runner *runner, uint32_t value, const void *e
     if (status != NEAP_OK)
         return status;
     if (neap_graph_value(runner->graph, value)->producer != NEAP_NONE)
-        return neap_fail(diag, NEAP_INVALID, "value \"%s\" is no input",
+        return neap_fail(diag, NEAP_INVALID, "value \"%s\" is not an input",
                          neap_graph_value(runner->graph, value)->name);
     copy_elements(&array, (unsigned char *)(uintptr_t)elements, true);
     return NEAP_OK;

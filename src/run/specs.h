@@ -1,8 +1,8 @@
 /*
- * The kernels a graph needs: for every op its spec, and which ops share one.
+ * The kernels that a graph needs: the spec of every op, and which ops share a kernel.
  *
- * Two ops share a kernel, and a measured time, when their signatures are the same: type,
- * attributes, and the type, shape and strides of every operand.
+ * Two ops share a kernel, and a measured time, if their signatures are equal: type, attributes, and
+ * the type, shape and strides of every operand.
  */
 #ifndef NEAP_RUN_SPECS_H
 #define NEAP_RUN_SPECS_H
@@ -14,13 +14,13 @@
 typedef struct run_specs {
     const neap_graph *graph;
     run_arrays arrays;
-    run_array *operands; /* of the spec last asked for */
+    run_array *operands; /* of the most recent spec */
     size_t n_operands;
-    uint32_t *alike; /* by op: the first op of the same signature */
+    uint32_t *alike; /* by op: the first op with the same signature */
     neap_allocator *allocator;
 } run_specs;
 
-/* Clear it in any case. */
+/* Clear `specs` after a failure too. */
 neap_status neap_run_specs_init(neap_allocator *allocator, const neap_graph *graph,
                                 const neap_backend *backend, run_specs *specs, neap_diag *diag);
 void neap_run_specs_clear(run_specs *specs);

@@ -1,4 +1,4 @@
-/* Variants and workspaces of a graph's ops, as the backend has them. */
+/* Variants and workspaces of a graph's ops on a backend. */
 #include "run/variants.h"
 
 #include "base/memory.h"

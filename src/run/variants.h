@@ -5,19 +5,25 @@
 #include "run/specs.h"
 
 typedef struct run_variants {
-    uint32_t *counts;    /* by op */
-    size_t *begins;      /* by op: its first in `items`; ops that are alike share them */
-    neap_variant *items; /* workspaces as the backend says; times 0 until somebody sets them */
+    uint32_t *counts; /* by op */
+    size_t *begins;   /* by op: index of its first item; ops with the same signature share items */
+    neap_variant *items; /* workspaces from the backend; times are 0 until they are set */
     size_t n_items, item_capacity;
     uint32_t n_ops;
     neap_allocator *allocator;
 } run_variants;
 
-/* Asks about every distinct op; views get one variant that takes nothing. Clear it in any case. */
+/*
+ * Queries the backend for every distinct op; a view gets one variant without time or workspace.
+ * Clear `variants` after a failure too.
+ */
 neap_status neap_run_variants_init(run_specs *specs, neap_backend *backend, run_variants *variants,
                                    neap_diag *diag);
 void neap_run_variants_clear(run_variants *variants);
-/* Gives them to the graph; with keep_times, all of an op with the time of its old variant 0. */
+/*
+ * Assigns the variants to the graph. With keep_times, all variants of an op get the time of its old
+ * variant 0.
+ */
 neap_status neap_run_variants_apply(const run_variants *variants, bool keep_times,
                                     neap_graph *graph, neap_diag *diag);
 

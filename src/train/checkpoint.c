@@ -1,7 +1,8 @@
 /*
- * Checkpoints: weights by their names, the optimizer's state as "optimizer.<state>.<name>", and
- * everything else that decides how a training continues as texts, the facts. "checksums" has 16
- * hexadecimal digits for each array, weights first; "checksum" is that of all other facts.
+ * Checkpoints. Weights are stored by name, the optimizer's state as "optimizer.<state>.<name>".
+ * Everything else that determines how training continues is stored as texts, the facts. The fact
+ * "checksums" has 16 hexadecimal digits for each array, weights first; "checksum" covers all other
+ * facts.
  */
 #include "base/arena.h"
 #include "base/fail.h"
@@ -90,7 +91,7 @@ typedef struct facts {
     neap_status status;
 } facts;
 
-/* Adds a fact; takes the value's text over. */
+/* Adds a fact and takes ownership of the value's text. */
 static void add_fact(facts *f, const char *key, neap_text *value)
 {
     const char *kept = neap_arena_text(&f->texts, neap_text_get(value), value->length);
@@ -172,7 +173,7 @@ static void add_checksums(const neap_trainer *t, const array_list *list, facts *
     add_fact(f, "checksums", &text);
 }
 
-/* Of all facts but itself, in any order. */
+/* The checksum of all facts except itself, independent of their order. */
 static uint64_t sum_of(uint64_t sum, const neap_metadata *fact)
 {
     if (strcmp(fact->key, "checksum") == 0)
@@ -231,11 +232,11 @@ static bool same_shape(const neap_safetensors_entry *entry, const neap_safetenso
 static neap_status fail_other(const char *path, const neap_trainer *t, const char *what,
                               const char *name, neap_diag *diag)
 {
-    return neap_fail(diag, NEAP_INVALID, "%s is no checkpoint of %s: %s \"%s\"", path,
+    return neap_fail(diag, NEAP_INVALID, "%s is not a checkpoint of %s: %s \"%s\"", path,
                      neap_graph_name(t->graph), what, name);
 }
 
-/* Everything the training needs is there and nothing else. */
+/* Checks that the file has exactly the arrays that the training needs. */
 static neap_status check_arrays(const neap_trainer *t, const neap_safetensors *file,
                                 const array_list *list, const char *path, neap_diag *diag)
 {
@@ -244,7 +245,7 @@ static neap_status check_arrays(const neap_trainer *t, const neap_safetensors *f
         if (!entry)
             return fail_other(path, t, "it lacks", list->items[i].name, diag);
         if (!same_shape(entry, &list->items[i]))
-            return fail_other(path, t, "another shape or type has", list->items[i].name, diag);
+            return fail_other(path, t, "the shape or type differs for", list->items[i].name, diag);
     }
     if (neap_safetensors_count(file) == list->count)
         return NEAP_OK;
@@ -268,23 +269,23 @@ static neap_status read_number(const neap_safetensors *file, const char *path, c
     if (text && *text >= '0' && *text <= '9')
         *number = strtoull(text, &end, 10);
     if (!end || *end || errno || *number > most)
-        return neap_fail(diag, NEAP_INVALID, "%s is no checkpoint of neap: it does not say its %s",
+        return neap_fail(diag, NEAP_INVALID, "%s is not a neap checkpoint: it has no valid %s",
                          path, key);
     return NEAP_OK;
 }
 
 static neap_status fail_not_ours(const char *path, const char *why, neap_diag *diag)
 {
-    return neap_fail(diag, NEAP_INVALID, "%s is no checkpoint of neap: %s", path, why);
+    return neap_fail(diag, NEAP_INVALID, "%s is not a neap checkpoint: %s", path, why);
 }
 
-/* A fact that must be the same in the file and here; `remedy` says what to do. */
+/* Checks a fact that must be the same in the file and here; `remedy` says what to do. */
 static neap_status check_fact(const neap_safetensors *file, const char *path, const char *key,
                               const char *ours, const char *remedy, neap_diag *diag)
 {
     const char *theirs = neap_safetensors_metadata(file, key);
     if (!theirs)
-        return neap_fail(diag, NEAP_INVALID, "%s is damaged: it does not say its %s", path, key);
+        return neap_fail(diag, NEAP_INVALID, "%s is damaged: it has no %s", path, key);
     if (strcmp(theirs, ours) == 0)
         return NEAP_OK;
     return neap_fail(diag, NEAP_INVALID, "%s was trained with %s \"%s\", not \"%s\"; %s", path, key,
@@ -309,7 +310,7 @@ static neap_status check_facts(const neap_trainer *t, const neap_safetensors *fi
     return NEAP_OK;
 }
 
-/* What decides the batches that follow. */
+/* Checks the facts that determine the following batches. */
 static neap_status check_batches(const neap_trainer *t, const neap_safetensors *file,
                                  const char *path, neap_diag *diag)
 {
@@ -328,7 +329,7 @@ static neap_status check_batches(const neap_trainer *t, const neap_safetensors *
 
 /* ---- Checksums ---- */
 
-/* The number that 16 hexadecimal digits at `text` are; false if they are not. */
+/* Reads 16 hexadecimal digits at `text`; false if they are not digits. */
 static bool read_sum(const char *text, uint64_t *sum)
 {
     *sum = 0;
@@ -350,7 +351,7 @@ static bool facts_are_whole(const neap_safetensors *file)
     return text && read_sum(text, &expected) && !text[DIGITS] && sum == expected;
 }
 
-/* By parts, so that little memory is needed. */
+/* In parts, to use little memory. */
 static neap_status hash_entry(neap_allocator *allocator, const neap_safetensors *file,
                               const neap_safetensors_entry *entry, uint64_t *hash, neap_diag *diag)
 {
@@ -393,7 +394,7 @@ static neap_status check_sums(const neap_safetensors *file, const char *path,
     return status;
 }
 
-/* Reads what was checked before: only a file that changes meanwhile can still fail. */
+/* Reads arrays that were already checked: this fails only if the file changes meanwhile. */
 static neap_status read_arrays(const neap_safetensors *file, const array_list *list,
                                neap_diag *diag)
 {

@@ -1,4 +1,4 @@
-/* neap/data.h: which data set a text names, and its batches. */
+/* neap/data.h: finds the data set that a text names, and makes its batches. */
 #include "base/checked.h"
 #include "base/fail.h"
 #include "base/memory.h"
@@ -50,7 +50,9 @@ static neap_status fail_unknown(const char *spec, size_t length, neap_diag *diag
                      suggestion.best ? suggestion.best : "", suggestion.best ? "?" : "");
 }
 
-/* The kind a spec begins with; *folder gets what follows the colon, or NULL. */
+/*
+ * The kind of data set at the start of a spec; *folder is set to the text after the colon, or NULL.
+ */
 static neap_status find_kind(const char *spec, const neap_data_kind **kind, const char **folder,
                              neap_diag *diag)
 {
@@ -64,7 +66,7 @@ static neap_status find_kind(const char *spec, const neap_data_kind **kind, cons
             return neap_fail(diag, NEAP_INVALID, "%s needs the folder of its files: %s",
                              kinds[i].name, kinds[i].form);
         if (!kinds[i].has_folder && *folder)
-            return neap_fail(diag, NEAP_INVALID, "%s data have no folder: write just %s",
+            return neap_fail(diag, NEAP_INVALID, "%s data has no folder: write only %s",
                              kinds[i].name, kinds[i].name);
         return NEAP_OK;
     }
@@ -76,7 +78,7 @@ static neap_status check_wanted(const neap_data_kind *kind, const neap_dataset_s
 {
     if (wanted->channels < 0 || wanted->height < 0 || wanted->width < 0 || wanted->classes < 0)
         return neap_fail(diag, NEAP_INVALID,
-                         "samples of %lld x %lld x %lld in %lld classes: none may be below 0",
+                         "samples of %lld x %lld x %lld in %lld classes: none may be negative",
                          (long long)wanted->channels, (long long)wanted->height,
                          (long long)wanted->width, (long long)wanted->classes);
     if (kind->has_folder && wanted->channels != 0 && wanted->channels != 1 && wanted->channels != 3)
@@ -86,7 +88,7 @@ static neap_status check_wanted(const neap_data_kind *kind, const neap_dataset_s
     return NEAP_OK;
 }
 
-/* Bytes of a sample fit, so that nothing overflows later. */
+/* Checks that the bytes of a sample do not overflow later. */
 static neap_status check_shape(const neap_dataset_shape *shape, neap_diag *diag)
 {
     int64_t bytes = (int64_t)sizeof(float);
@@ -193,7 +195,7 @@ static neap_status read_sample(neap_dataset *dataset, uint64_t seed, int64_t pos
     return status;
 }
 
-/* The place of a step's first sample in the endless row; false where 63 bits end. */
+/* The position of a step's first sample in the endless sequence; false if it exceeds 63 bits. */
 static bool first_position(int64_t step, int64_t batch, int64_t *first)
 {
     int64_t end;

@@ -1,4 +1,7 @@
-/* images: a folder a class, a file a picture. Names are kept, pictures are read when asked for. */
+/*
+ * images: one folder per class, one file per picture. Names are kept in memory; pictures are read
+ * on demand.
+ */
 #include "base/fail.h"
 #include "base/memory.h"
 #include "train/data_internal.h"
@@ -15,7 +18,10 @@
 typedef neap_status picture_reader(neap_picture *picture, neap_allocator *allocator,
                                    const char *path, neap_diag *diag);
 
-/* What is read, and pictures that are not; other files are no pictures. */
+/*
+ * Formats that are read, and picture formats that are not; files with other suffixes are not
+ * pictures.
+ */
 static const struct {
     const char *suffix;
     picture_reader *read;
@@ -34,7 +40,7 @@ static const struct {
     {".webp", NULL},
 };
 
-/* True for a picture's name; *read gets its reader or NULL. */
+/* True for the name of a picture; *read is set to its reader, or NULL. */
 static bool is_picture(const char *name, picture_reader **read)
 {
     const char *dot = strrchr(name, '.');
@@ -122,8 +128,8 @@ static neap_status is_class(const char *folder, const char *path, const char *na
     *belongs = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
     if (!*belongs && is_picture(name, &read))
         return neap_fail(diag, NEAP_INVALID,
-                         "%s: a picture lies here without a class; put it into a folder of %s that "
-                         "has its class's name",
+                         "%s: this picture has no class; put it into a folder of %s named "
+                         "after its class",
                          path, folder);
     return NEAP_OK;
 }
@@ -135,7 +141,7 @@ static neap_status is_sample(const char *folder, const char *path, const char *n
     *belongs = is_picture(name, &read);
     if (*belongs && !read)
         return neap_fail(diag, NEAP_INVALID,
-                         "%s: pictures of this kind are not read; convert those in %s to .png or "
+                         "%s: this picture format is not supported; convert those in %s to .png or "
                          ".ppm and remove them",
                          path, folder);
     return NEAP_OK;
@@ -149,7 +155,8 @@ static neap_status list_classes(neap_dataset *dataset, neap_diag *diag)
     if (status != NEAP_OK)
         return status;
     if (f->n_classes == 0)
-        return neap_fail(diag, NEAP_INVALID, "%s: no folder in it; each class has one", f->path);
+        return neap_fail(diag, NEAP_INVALID, "%s: it has no folders; each class needs one",
+                         f->path);
     if (dataset->shape.classes != 0 && f->n_classes > (uint64_t)dataset->shape.classes)
         return neap_fail(diag, NEAP_INVALID,
                          "%s: %zu classes (folders), but the network has %lld; give it more",

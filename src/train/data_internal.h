@@ -1,4 +1,4 @@
-/* What the kinds of data sets share: the object, a picture as its file has it, the shuffling. */
+/* Shared by all kinds of data sets: the object, a decoded picture, the shuffling. */
 #ifndef NEAP_TRAIN_DATA_INTERNAL_H
 #define NEAP_TRAIN_DATA_INTERNAL_H
 
@@ -11,7 +11,7 @@
 
 /* ---- Pictures ---- */
 
-/* Samples are bytes, or 16-bit numbers of this machine where white is past 255. */
+/* Samples are bytes, or 16-bit numbers in native byte order if white is above 255. */
 typedef struct neap_picture {
     int64_t channels; /* 1 or 3 */
     int64_t height, width;
@@ -21,10 +21,13 @@ typedef struct neap_picture {
     size_t capacity; /* of samples, in bytes */
 } neap_picture;
 
-/* What no picture that anyone trains on has, and hostile files claim to have. */
+/* Larger than any picture for training; damaged or hostile files may claim more. */
 #define NEAP_PICTURE_MOST_PIXELS (INT64_C(1) << 26)
 
-/* Sets the fields and makes room; refuses what is empty or past NEAP_PICTURE_MOST_PIXELS. */
+/*
+ * Sets the fields and allocates the samples; rejects empty pictures and those with more than
+ * NEAP_PICTURE_MOST_PIXELS.
+ */
 neap_status neap_picture_begin(neap_picture *picture, neap_allocator *allocator, const char *path,
                                int64_t channels, int64_t height, int64_t width, uint32_t white,
                                neap_diag *diag);
@@ -35,7 +38,7 @@ void neap_picture_clear(neap_picture *picture, neap_allocator *allocator);
 void neap_picture_deliver(const neap_picture *picture, const neap_dataset_shape *shape,
                           float *sample);
 
-/* Readers of a file each, into a picture that is begun anew. */
+/* Each reads one file into a picture, which is set up anew. */
 neap_status neap_picture_read_pnm(neap_picture *picture, neap_allocator *allocator,
                                   const char *path, neap_diag *diag);
 neap_status neap_picture_read_png(neap_picture *picture, neap_allocator *allocator,
@@ -47,7 +50,7 @@ typedef struct neap_data_kind {
     const char *name;
     const char *form; /* of its spec */
     bool has_folder;  /* as the form says */
-    /* Fills the data set: what its shape leaves open (0), its count, its own part. */
+    /* Fills the data set: the sizes that its shape leaves open (0), its count, its own part. */
     neap_status (*open)(neap_dataset *dataset, const char *folder, neap_diag *diag);
     /* Reads sample `index`, 0 to count - 1, into dataset->picture; NULL for synthetic. */
     neap_status (*read)(neap_dataset *dataset, int64_t index, int64_t *label, neap_diag *diag);
@@ -58,7 +61,7 @@ typedef struct neap_data_kind {
 typedef struct neap_data_file {
     int file;
     const char *path;
-    int64_t start, stride; /* where the first picture begins, and from one to the next */
+    int64_t start, stride; /* offset of the first picture, and distance to the next */
     int64_t count;
 } neap_data_file;
 
@@ -108,22 +111,24 @@ neap_status neap_data_folder_read(neap_dataset *dataset, int64_t index, int64_t 
 void neap_data_folder_close(neap_dataset *dataset);
 
 neap_status neap_data_synthetic_open(neap_dataset *dataset, const char *folder, neap_diag *diag);
-/* Sample `position` of the endless row. */
+/* Sample `position` of the endless sequence. */
 void neap_data_synthetic_draw(const neap_dataset_shape *shape, uint64_t seed, int64_t position,
                               float *sample, int64_t *label);
 
 /* folder/name in the data set's arena, or NULL. */
 const char *neap_data_join(neap_dataset *dataset, const char *folder, const char *name);
-/* What the shape leaves open becomes what the files have. */
+/* Sets the sizes that the shape leaves open to those of the files. */
 void neap_data_default_shape(neap_dataset *dataset, int64_t channels, int64_t height, int64_t width,
                              int64_t classes);
 
 /* ---- Random ---- */
 
-/* A number for two: keys of one seed for many purposes. */
+/* Mixes two numbers into one, to derive several keys from one seed. */
 uint64_t neap_data_mix(uint64_t a, uint64_t b);
 
-/* The place of `index` in a random order of 0 to count - 1: for one key, each exactly once. */
+/*
+ * The position of `index` in a random order of 0 to count - 1. With one key, this is a permutation.
+ */
 int64_t neap_data_permute(uint64_t key, int64_t count, int64_t index);
 
 #endif

@@ -1,4 +1,4 @@
-/* A picture as its file has it, and as a network takes it. */
+/* Converts a picture from the form in its file to the form that a network reads. */
 #include "base/fail.h"
 #include "base/memory.h"
 #include "train/data_internal.h"
@@ -46,7 +46,10 @@ static float sample_at(const neap_picture *p, int64_t index)
     return (float)wide;
 }
 
-/* Between which two of `there` pixels the pixel `at` of `wanted` lies, and how near the second. */
+/*
+ * The two neighbours, among `there` pixels, of pixel `at` of `wanted`, and the weight of the
+ * second.
+ */
 typedef struct tap {
     int64_t low, high;
     float part;
@@ -62,7 +65,7 @@ static tap tap_of(int64_t at, int64_t wanted, int64_t there)
     return t;
 }
 
-/* Brightness of one channel there, 0 to 1. Where nothing is stretched this is the sample itself. */
+/* Brightness of one channel at a position, 0 to 1. Without scaling this is the sample itself. */
 static float bright(const neap_picture *p, int64_t channel, tap y, tap x)
 {
     int64_t pixel = p->planar ? 1 : p->channels;

@@ -1,6 +1,6 @@
 /*
- * Everything random about data: the order of samples, made-up pictures, made-up tokens. Each is a
- * function of its key and place, so that any step can be had without those before it.
+ * Everything random about data: the order of samples, synthetic pictures, synthetic tokens. Each is
+ * a function of its key and position, so any step can be computed without those before it.
  */
 #include "base/checked.h"
 #include "base/fail.h"
@@ -19,9 +19,10 @@ uint64_t neap_data_mix(uint64_t a, uint64_t b)
 /* ---- The order of samples ---- */
 
 /*
- * A Feistel network over 2 * half bits permutes the numbers below 4^half whatever its round
- * function; those that leave 0 to count - 1 go round again until they are back ("cycle walking",
- * Black and Rogaway 2002). 4^half is below 4 * count, so that takes fewer than 4 rounds on average.
+ * A Feistel network over 2 * half bits permutes the numbers below 4^half, whatever its round
+ * function. Results outside 0 to count - 1 are permuted again until they are inside ("cycle
+ * walking", Black and Rogaway 2002). 4^half is below 4 * count, so this takes fewer than 4 rounds
+ * on average.
  */
 int64_t neap_data_permute(uint64_t key, int64_t count, int64_t index)
 {
@@ -29,7 +30,7 @@ int64_t neap_data_permute(uint64_t key, int64_t count, int64_t index)
     unsigned half = 1;
     while (half < 31 && (INT64_C(1) << 2 * half) < count)
         half++;
-    if ((INT64_C(1) << 2 * half) < count) /* past 2^62 samples: no order to speak of */
+    if ((INT64_C(1) << 2 * half) < count) /* more than 2^62 samples: not shuffled */
         return index;
     uint64_t mask = (UINT64_C(1) << half) - 1, value = (uint64_t)index;
     do {
@@ -44,11 +45,11 @@ int64_t neap_data_permute(uint64_t key, int64_t count, int64_t index)
     return (int64_t)value;
 }
 
-/* ---- Made-up pictures ---- */
+/* ---- Synthetic pictures ---- */
 
-#define CELLS 4 /* a pattern is CELLS x CELLS patches a channel */
+#define CELLS 4 /* a pattern has CELLS x CELLS patches per channel */
 
-/* Keys of their own, so that no two purposes share a stream. */
+/* Separate keys, so that no two purposes share a stream. */
 #define PATTERN_KEY UINT64_C(0x7061747465726e)
 #define SAMPLE_KEY  UINT64_C(0x73616d706c65)
 #define TEXT_KEY    UINT64_C(0x74657874)
@@ -69,13 +70,13 @@ static float signed_real(uint64_t *state)
     return (float)(2 * neap_random_real(state) - 1);
 }
 
-/* A number below `limit`, at most 2^31, or more with a bias nobody sees. */
+/* A number below `limit`. The bias is negligible for limits far below 2^63. */
 static int64_t below(uint64_t *state, int64_t limit)
 {
     return (int64_t)((neap_random_bits(state) >> 1) % (uint64_t)limit);
 }
 
-/* Patches of the class's own brightness, and half as much noise. */
+/* Patches with the brightness of the class, plus noise of half that amplitude. */
 void neap_data_synthetic_draw(const neap_dataset_shape *shape, uint64_t seed, int64_t position,
                               float *sample, int64_t *label)
 {
@@ -94,7 +95,7 @@ void neap_data_synthetic_draw(const neap_dataset_shape *shape, uint64_t seed, in
     }
 }
 
-/* ---- Made-up tokens ---- */
+/* ---- Synthetic tokens ---- */
 
 neap_status neap_synthetic_ids(uint64_t seed, int64_t step, int64_t batch, int64_t length,
                                int64_t limit, int64_t *ids, int64_t *next, neap_diag *diag)

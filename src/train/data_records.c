@@ -1,6 +1,6 @@
 /*
- * mnist and cifar10: files of pictures of equal size, held open and read picture by picture. Labels
- * are bytes; all are read, and checked, at opening.
+ * mnist and cifar10: files of pictures of equal size. The files stay open and pictures are read one
+ * by one. Labels are bytes; all are read and checked when the data set is opened.
  */
 #include "base/fail.h"
 #include "base/file.h"
@@ -38,7 +38,7 @@ neap_status neap_data_records_read(neap_dataset *dataset, int64_t index, int64_t
                              (size_t)neap_picture_bytes(&dataset->picture), diag);
 }
 
-/* Label `index` of a file is one the network has. */
+/* Checks that the network has label `index` of a file. */
 static neap_status check_label(const neap_dataset *dataset, const char *path, int64_t index,
                                int64_t label, int64_t classes, neap_diag *diag)
 {
@@ -69,8 +69,9 @@ static neap_status keep_path(neap_dataset *dataset, const char *folder, const ch
 #define IDX_LABELS UINT32_C(0x801)
 
 /*
- * Opens an IDX file by its usual name or with a dot for its second dash, and reads its header: a
- * magic number and dimensions of 32 bits each, big endian. *start gets where the data begin.
+ * Opens an IDX file by its usual name, or the name with a dot instead of the second dash, and reads
+ * its header: a magic number and dimensions of 32 bits each, big-endian. *start is set to the
+ * offset of the data.
  */
 static neap_status open_idx(neap_dataset *dataset, const char *folder, const char *name,
                             uint32_t magic, neap_data_file *file, uint32_t *dimensions,
@@ -108,14 +109,14 @@ static neap_status open_idx(neap_dataset *dataset, const char *folder, const cha
                            (unsigned long)words[0], (unsigned long)magic);
     for (size_t i = 0; i < n_dimensions && status == NEAP_OK; i++) {
         dimensions[i] = words[i + 1];
-        /* What overflows is far past any file: the product stays where it is. */
+        /* A product that would overflow is larger than any file: it is left as it is. */
         expected = dimensions[i] == 0                         ? 0
                    : expected > INT64_MAX / 2 / dimensions[i] ? INT64_MAX / 2
                                                               : expected * dimensions[i];
     }
     if (status == NEAP_OK && expected != bytes - file->start)
         status = neap_fail(diag, NEAP_INVALID,
-                           "%s: the header promises %lld bytes of data, the file has %lld%s",
+                           "%s: the header specifies %lld bytes of data, but the file has %lld%s",
                            file->path, (long long)expected, (long long)(bytes - file->start),
                            expected > bytes - file->start ? "; it is cut off" : "");
     if (status != NEAP_OK)
@@ -198,10 +199,11 @@ static neap_status open_cifar_file(neap_dataset *dataset, const char *folder, in
     file->stride = CIFAR_RECORD;
     file->count = bytes / CIFAR_RECORD;
     if (bytes == 0 || bytes % CIFAR_RECORD != 0)
-        return neap_fail(diag, NEAP_INVALID,
-                         "%s: %lld bytes are no whole number of records of %d; cut off, or not the "
-                         "binary version of CIFAR-10",
-                         file->path, (long long)bytes, CIFAR_RECORD);
+        return neap_fail(
+            diag, NEAP_INVALID,
+            "%s: %lld bytes are not a whole number of records of %d; cut off, or not the "
+            "binary version of CIFAR-10",
+            file->path, (long long)bytes, CIFAR_RECORD);
     dataset->count += file->count;
     return NEAP_OK;
 }

@@ -62,7 +62,7 @@ neap_status neap_adam_check(const neap_adam *options, neap_diag *diag)
 
 /* ---- SGD ---- */
 
-/* One loop a case: a condition inside would keep the compiler from vector code. */
+/* One loop per case: a condition inside would prevent vectorization. */
 static void sgd_plain(float *restrict w, const float *restrict g, int64_t n, float rate)
 {
     for (int64_t i = 0; i < n; i++)
@@ -109,10 +109,10 @@ void neap_sgd_update(float *w, const float *g, float *momentum, int64_t n, const
 
 /* ---- Adam ---- */
 
-/* What is the same for all elements of a step. */
+/* Factors that are the same for all elements of a step. */
 typedef struct adam_factors {
-    float keep;           /* of the weight, when decay is decoupled; else 1 */
-    float decay;          /* into the gradient; else 0 */
+    float keep;           /* factor of the weight if decay is decoupled; else 1 */
+    float decay;          /* added to the gradient; else 0 */
     float weight1, rest1; /* 1 - beta1 and beta1 */
     float beta2, weight2; /* weight2: 1 - beta2 */
     float step_size;      /* learning rate / (1 - beta1^t) */
@@ -186,14 +186,14 @@ neap_status neap_lr_check(const neap_lr *schedule, neap_diag *diag)
     if (status != NEAP_OK)
         return status;
     if (schedule->kind != NEAP_LR_CONSTANT && schedule->kind != NEAP_LR_COSINE)
-        return neap_fail(diag, NEAP_INVALID, "no learning-rate schedule has the number %d",
+        return neap_fail(diag, NEAP_INVALID, "there is no learning-rate schedule number %d",
                          (int)schedule->kind);
     if (schedule->kind == NEAP_LR_COSINE && schedule->last > schedule->peak)
         return neap_fail(diag, NEAP_INVALID,
                          "the last learning rate, %g, is above the first, %g; a cosine falls",
                          schedule->last, schedule->peak);
     if (schedule->warmup < 0 || schedule->steps < 0)
-        return neap_fail(diag, NEAP_INVALID, "a schedule has no fewer than 0 steps");
+        return neap_fail(diag, NEAP_INVALID, "the steps of a schedule cannot be negative");
     return NEAP_OK;
 }
 

@@ -1,7 +1,7 @@
 /*
- * PNG, by libpng's simplified interface: samples come as sRGB bytes, grey or colour. Its own memory
- * comes from the C library; the picture's from the caller's allocator. The only file that sees
- * libpng.
+ * PNG, read with libpng's simplified interface: samples are sRGB bytes, grey or colour. libpng
+ * allocates its own memory from the C library; the picture uses the caller's allocator. Only this
+ * file uses libpng.
  */
 #include "base/fail.h"
 #include "base/file.h"
@@ -16,7 +16,7 @@
 
 static neap_status fail_png(const png_image *image, const char *path, neap_diag *diag)
 {
-    return neap_fail(diag, NEAP_INVALID, "%s: damaged, or no PNG picture: %s", path,
+    return neap_fail(diag, NEAP_INVALID, "%s: damaged, or not a PNG picture: %s", path,
                      image->message);
 }
 
@@ -30,7 +30,8 @@ static neap_status read_stream(neap_picture *picture, neap_allocator *allocator,
         return fail_png(&image, path, diag);
     bool color = (image.format & PNG_FORMAT_FLAG_COLOR) != 0;
     image.format = color ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
-    image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB; /* 16 bits without a word on gamma are not linear */
+    image.flags |=
+        PNG_IMAGE_FLAG_16BIT_sRGB; /* 16-bit files without gamma information are not linear */
     neap_status status = neap_picture_begin(picture, allocator, path, color ? 3 : 1, image.height,
                                             image.width, 255, diag);
     const png_color black = {0, 0, 0};

@@ -1,7 +1,7 @@
 /*
- * Portable grey- and pixmaps: P2 and P3 (numbers), P5 and P6 (bytes, two a sample past 255). The
- * file is read in blocks, never whole, and what its header claims is held against its size before
- * any memory is taken.
+ * Portable graymaps and pixmaps: P2 and P3 (decimal numbers), P5 and P6 (bytes, two per sample if
+ * white is above 255). The file is read in blocks, never as a whole. The sizes in its header are
+ * checked against the size of the file before memory is allocated.
  */
 #include "base/fail.h"
 #include "base/file.h"

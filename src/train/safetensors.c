@@ -24,7 +24,7 @@ typedef struct writer {
     int64_t data_bytes; /* so far */
 } writer;
 
-/* A name that could not be read back the same is refused. */
+/* Rejects a name that could not be read back unchanged. */
 static neap_status check_texts(const writer *w, const neap_metadata *metadata, size_t n_metadata,
                                neap_diag *diag)
 {
@@ -101,7 +101,10 @@ static neap_status put_tensor(writer *w, const neap_safetensor *tensor, neap_dia
     return NEAP_OK;
 }
 
-/* Elements of 8 bytes first, then 4, 2, 1: each tensor is aligned as the data's beginning is. */
+/*
+ * Elements of 8 bytes first, then 4, 2, 1: every tensor then has the alignment of the start of the
+ * data.
+ */
 static neap_status put_tensors(writer *w, neap_diag *diag)
 {
     for (size_t i = 0; i < w->n_tensors; i++) { /* before any is skipped for its size */
@@ -121,8 +124,10 @@ static neap_status put_tensors(writer *w, neap_diag *diag)
     return NEAP_OK;
 }
 
-/* Pads the header to eight bytes, puts its length before it, and has the reader judge it: what is
- * written can be read. */
+/*
+ * Pads the header to eight bytes, puts its length before it, and checks with the reader that it can
+ * be read.
+ */
 static neap_status finish_header(writer *w, const char *path, neap_diag *diag)
 {
     neap_text *out = &w->header;
@@ -217,7 +222,7 @@ static neap_status read_header(neap_safetensors *f, int64_t file_bytes, neap_dia
     if (length > (uint64_t)NEAP_SAFETENSORS_HEADER_LIMIT)
         return neap_fail(diag, NEAP_INVALID,
                          "%s: a header of %llu bytes is past the format's limit of %lld; this is "
-                         "no safetensors file",
+                         "not a safetensors file",
                          f->path, (unsigned long long)length,
                          (long long)NEAP_SAFETENSORS_HEADER_LIMIT);
     if (length > (uint64_t)rest)
@@ -306,7 +311,7 @@ neap_status neap_safetensors_read(const neap_safetensors *file, const neap_safet
                                   void *buffer, size_t capacity, neap_diag *diag)
 {
     if ((uint64_t)entry->bytes > capacity)
-        return neap_fail(diag, NEAP_INVALID, "%s: \"%s\" has %lld bytes, room is for %zu",
+        return neap_fail(diag, NEAP_INVALID, "%s: \"%s\" has %lld bytes, but there is room for %zu",
                          file->path, entry->name, (long long)entry->bytes, capacity);
     return neap_safetensors_read_part(file, entry, 0, buffer, (size_t)entry->bytes, diag);
 }

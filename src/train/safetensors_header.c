@@ -48,9 +48,9 @@ static const neap_safetensors_dtype *read_dtype(header_reader *r)
     for (size_t i = 0; i < N_DTYPES; i++)
         if (neap_json_key_is(name, dtypes[i].name))
             return &dtypes[i];
-    if (name.length > 40) /* no half of a character in a message */
+    if (name.length > 40) /* do not cut a character in half */
         name = (json_string){"...", 3};
-    neap_json_fail(&r->json, "no dtype of the format, such as F32 or I64, is called \"%.*s\"",
+    neap_json_fail(&r->json, "\"%.*s\" is not a dtype of the format, such as F32 or I64",
                    (int)name.length, name.text);
     return NULL;
 }
@@ -64,7 +64,7 @@ static void read_shape(header_reader *r, neap_safetensors_entry *entry)
         if (!neap_json_ok(&r->json))
             return;
         if (extent < 0) {
-            neap_json_fail(&r->json, "a shape has no extent below 0");
+            neap_json_fail(&r->json, "the extents of a shape cannot be negative");
             return;
         }
         neap_status status = NEAP_RESERVE(r->header->allocator, rank + 1, &r->extents,
@@ -220,7 +220,7 @@ static int by_key(const void *a, const void *b)
     return strcmp(x->key, y->key);
 }
 
-/* Ends break ties, so that tensors without elements come before one that begins where they lie. */
+/* Ties are ordered by end, so that empty tensors come before one that begins at the same offset. */
 static int by_offset(const void *a, const void *b)
 {
     const neap_safetensors_entry *x = a, *y = b;
@@ -229,7 +229,7 @@ static int by_offset(const void *a, const void *b)
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
-/* The data fill the file: each tensor begins where the one before it ended. */
+/* Checks that the data fill the file: each tensor begins where the one before it ended. */
 static neap_status check_places(const header_reader *r, const char *source, neap_diag *diag)
 {
     const neap_safetensors_header *header = r->header;

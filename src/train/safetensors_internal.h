@@ -20,7 +20,7 @@ const neap_safetensors_dtype *neap_safetensors_dtype_of(neap_dtype dtype);
 
 typedef struct neap_safetensors_header {
     neap_allocator *allocator;
-    neap_arena arena;                /* of all texts and shapes */
+    neap_arena arena;                /* owns all texts and shapes */
     neap_safetensors_entry *entries; /* by name; offsets count from the beginning of the file */
     size_t n_entries, entry_capacity;
     neap_metadata *metadata; /* by key */
@@ -28,8 +28,8 @@ typedef struct neap_safetensors_header {
 } neap_safetensors_header;
 
 /*
- * Reads a header of `length` bytes, in a file with `data_bytes` behind it, and checks everything
- * neap_safetensors_open promises. `source` names the file. To be cleared also after a failure.
+ * Reads a header of `length` bytes that `data_bytes` of data follow, and checks everything
+ * neap_safetensors_open promises. `source` names the file. Clear `header` after a failure too.
  */
 neap_status neap_safetensors_header_read(neap_safetensors_header *header, neap_allocator *allocator,
                                          const char *source, const char *text, size_t length,

@@ -1,8 +1,9 @@
 /*
- * The weights that training begins with, drawn from the seed and the parameter's name.
+ * The initial weights, drawn from the seed and the parameter's name.
  *
- * Scales of normalisations begin at 1, biases at 0. Embeddings and other tables are small; products
- * keep the variance of what they read (He et al. 2015 before a ReLU, LeCun et al. 1998 elsewhere).
+ * Scales of normalisations start at 1, biases at 0. Embeddings and other tables are small; products
+ * preserve the variance of their inputs (He et al. 2015 before a ReLU, LeCun et al. 1998
+ * elsewhere).
  */
 #include "base/hash.h"
 #include "graph/graph_internal.h"
@@ -34,13 +35,13 @@ static double bound_of(const neap_graph *graph, const train_parameter *p)
     double fan_in = 1;
     for (uint32_t d = 1; d < p->rank; d++)
         fan_in *= (double)p->shape[d];
-    if (transposed) /* weight [C, channels, kh, kw]: every output reads C of them a position */
+    if (transposed) /* weight [C, channels, kh, kw]: every output reads C of them per position */
         fan_in = (double)p->shape[0];
     if (strcmp(reader, "conv2d") == 0)
         return sqrt(6 / fan_in);
     if (strcmp(reader, "linear") == 0 || transposed)
         return sqrt(3 / fan_in);
-    return 0.035; /* a deviation of 0.02 */
+    return 0.035; /* a standard deviation of 0.02 */
 }
 
 static uint64_t seed_of(uint64_t seed, const char *name)

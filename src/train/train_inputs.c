@@ -1,11 +1,11 @@
 /*
- * Feeds a graph: which input wants what is read off the ops that read it.
+ * Fills the inputs of a graph. The ops that read an input determine its contents.
  *
  *     f32, rank 4           images, one sample after another
- *     i64, read by a loss   labels: of images, one each, or one a pixel; of tokens, what follows
+ *     i64, read by a loss   labels: one per image or per pixel; for tokens, the next token
  *     i64, read by an embedding   tokens; positions and token types by their names
  *     f32, one element, named after the loss      its gradient, 1
- *     any other f32         zeros (the first state of a recurrent network)
+ *     any other f32         zeros (the initial state of a recurrent network)
  */
 #include "base/fail.h"
 #include "base/memory.h"
@@ -67,7 +67,7 @@ static input_role role_of(const neap_graph *graph, uint32_t id)
     return value->rank == 4 ? ROLE_IMAGES : ROLE_ZEROS;
 }
 
-/* Labels and tokens are below this. */
+/* The exclusive upper limit of labels and tokens. */
 static int64_t limit_of(const neap_graph *graph, uint32_t id)
 {
     const neap_op *reader = first_reader(graph, id);
@@ -105,7 +105,7 @@ static neap_status open_images(neap_trainer *t, uint32_t images, uint32_t labels
         bool one_each = l->rank == 1 && l->shape[0] == v->shape[0];
         if (!one_each && strcmp(t->options.data, "synthetic") != 0)
             return neap_fail(diag, NEAP_UNSUPPORTED,
-                             "\"%s\" wants a label for every pixel; only synthetic data has them",
+                             "\"%s\" needs a label for every pixel; only synthetic data has them",
                              neap_graph_name(t->graph));
     }
     neap_status status =
@@ -120,14 +120,13 @@ neap_status neap_train_inputs_open(neap_trainer *t, neap_diag *diag)
 {
     uint32_t unknown = find_role(t->graph, ROLE_UNKNOWN);
     if (unknown != NEAP_NONE)
-        return neap_fail(diag, NEAP_UNSUPPORTED,
-                         "input \"%s\": neap does not know what to feed it with",
+        return neap_fail(diag, NEAP_UNSUPPORTED, "input \"%s\": neap does not know how to fill it",
                          neap_graph_value(t->graph, unknown)->name);
     uint32_t images = find_role(t->graph, ROLE_IMAGES), tokens = find_role(t->graph, ROLE_TOKENS);
     if (tokens != NEAP_NONE) {
         if (strcmp(t->options.data, "synthetic") != 0)
             return neap_fail(diag, NEAP_UNSUPPORTED,
-                             "\"%s\" reads tokens; of those there is synthetic data alone",
+                             "\"%s\" reads tokens; only synthetic data has them",
                              neap_graph_name(t->graph));
         t->token_count = elements_of(neap_graph_value(t->graph, tokens));
         return NEAP_NEW(t->allocator, 2 * (size_t)t->token_count, &t->tokens, diag);
@@ -145,7 +144,7 @@ void neap_train_inputs_close(neap_trainer *t)
 
 /* ---- Filling ---- */
 
-/* One sample into its place, whatever the strides. */
+/* Copies one sample into its place, for any strides. */
 static void write_sample(const neap_array *array, int64_t n, const float *sample)
 {
     const int64_t *s = array->strides;
@@ -156,7 +155,7 @@ static void write_sample(const neap_array *array, int64_t n, const float *sample
                 base[c * s[1] + h * s[2] + w * s[3]] = *sample++;
 }
 
-/* A label for an image, or for every pixel: the four quarters of an image are of four classes. */
+/* A label for an image, or for every pixel: the four quarters of an image have four classes. */
 static void write_label(const neap_array *labels, int64_t n, int64_t batch, int64_t classes,
                         int64_t label)
 {
@@ -212,7 +211,7 @@ static neap_status fill_tokens(neap_trainer *t, uint32_t tokens, uint32_t labels
     return neap_runner_write(t->runner, labels, t->tokens + t->token_count, diag);
 }
 
-/* What does not change from step to step. */
+/* Fills the inputs that are the same in every step. */
 static neap_status fill_constant(neap_trainer *t, uint32_t value, input_role role, neap_diag *diag)
 {
     neap_array array;

@@ -1,4 +1,4 @@
-/* One training step after another: a batch, the plan, the update. */
+/* Training steps: a batch, the plan, the update. */
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/memory.h"
@@ -39,7 +39,7 @@ static neap_status fail_graph(const neap_graph *graph, const char *why, neap_dia
                      neap_graph_name(graph), why);
 }
 
-/* A parameter and the gradient of the same position. */
+/* A parameter and the gradient at the same position. */
 static neap_status bind_parameter(neap_trainer *t, uint32_t value, uint32_t gradient,
                                   train_parameter *p, neap_diag *diag)
 {
@@ -87,7 +87,9 @@ static neap_status bind_parameters(neap_trainer *t, neap_diag *diag)
     return status;
 }
 
-/* The state of the optimizer is the fixed memory of the graph: all of the first, then the second.
+/*
+ * The optimizer's state is the fixed memory of the graph: the first state of all parameters, then
+ * the second.
  */
 static neap_status bind_state(neap_trainer *t, neap_diag *diag)
 {
@@ -188,7 +190,7 @@ uint64_t neap_trainer_seed(const neap_trainer *t)
 
 /* ---- The update ---- */
 
-/* Every member of the team updates its share of the elements. */
+/* Every thread of the team updates its share of the elements. */
 typedef struct update_job {
     neap_job base;
     neap_trainer *trainer;

@@ -1,4 +1,4 @@
-/* What stands behind neap_trainer. */
+/* The internals of neap_trainer. */
 #ifndef NEAP_TRAIN_TRAINER_INTERNAL_H
 #define NEAP_TRAIN_TRAINER_INTERNAL_H
 
@@ -11,7 +11,7 @@ typedef struct train_parameter {
     uint32_t value;
     float *weights;
     const float *gradient;
-    float *state[2]; /* momentum; or Adam's m and v; NULL where there is none */
+    float *state[2]; /* momentum; or Adam's m and v; NULL if there is none */
     int64_t count;
     uint32_t rank;
     const int64_t *shape;
@@ -30,21 +30,21 @@ struct neap_trainer {
     neap_dataset *dataset; /* NULL: no input holds images */
     float *sample;         /* one image */
     int64_t sample_count;
-    int64_t *tokens; /* ids, then what follows each */
+    int64_t *tokens; /* ids, then the id that follows each */
     int64_t token_count;
 };
 
 /* ---- train_inputs.c ---- */
 
-/* Opens the data set and makes room for samples, as the graph's inputs need. */
+/* Opens the data set and allocates samples, as the graph's inputs need. */
 neap_status neap_train_inputs_open(neap_trainer *trainer, neap_diag *diag);
 void neap_train_inputs_close(neap_trainer *trainer);
-/* Fills every input that is no parameter with what step `step` (from 0) trains on. */
+/* Fills every input except the parameters with the data of step `step` (from 0). */
 neap_status neap_train_inputs_fill(neap_trainer *trainer, int64_t step, neap_diag *diag);
 
 /* ---- train_init.c ---- */
 
-/* The weights that training begins with. */
+/* Sets the initial weights. */
 void neap_train_init_parameter(const neap_graph *graph, uint64_t seed,
                                const train_parameter *parameter);
 

@@ -1,4 +1,7 @@
-/* The same steps with and without the plan, compared to the bit by hashes of all arrays. */
+/*
+ * Runs the same steps with and without the plan and compares hashes of all arrays: results must
+ * agree bit for bit.
+ */
 #include "base/checked.h"
 #include "base/fail.h"
 #include "base/memory.h"
@@ -29,7 +32,7 @@ static digest digest_of(const float *numbers, int64_t count)
     return d;
 }
 
-/* What one of the two runs made of every step: loss, gradients, weights. */
+/* The results of one of the two runs for every step: loss, gradients, weights. */
 typedef struct record {
     digest *digests; /* steps x (1 + 2 n_parameters) */
     double *seconds; /* by step */
@@ -98,7 +101,7 @@ static neap_status train(const verifier *v, const neap_plan *plan, const char *p
 
 /* ---- The plain plan ---- */
 
-/* Every op once, in the graph's order, by the variants that the plan has for them. */
+/* Every op once, in the graph's order, with the variants that the plan uses. */
 static neap_status make_plain(const verifier *v, const neap_plan *plan, neap_plan **plain)
 {
     uint32_t n_ops = neap_graph_op_count(v->graph), *sequence = NULL, *variants = NULL;
@@ -201,7 +204,7 @@ neap_status neap_train_verify(neap_allocator *allocator, const neap_graph *graph
     uint32_t n_outputs;
     size_t digests;
     if (steps < 1)
-        return neap_fail(diag, NEAP_INVALID, "verifying takes 1 step or more");
+        return neap_fail(diag, NEAP_INVALID, "verifying needs at least 1 step");
     neap_graph_outputs(graph, &n_outputs);
     v.n_parameters = n_outputs ? n_outputs - 1 : 0;
     if (!neap_mul_size((size_t)steps, per_step(&v), &digests))

@@ -247,15 +247,15 @@ static void a_header_that_says_something_else(void **state)
     static const struct {
         const char *from, *to, *said;
     } CASES[] = {
-        {"\"step\":\"1\"", "\"step\":\"x\"", "does not say its step"},
+        {"\"step\":\"1\"", "\"step\":\"x\"", "has no valid step"},
         {"\"step\":\"1\"", "\"step\":\"\"}", NULL},
-        {"\"step\":\"1\"", "\"stop\":\"1\"", "does not say its step"},
-        {"\"seed\":\"0\"", "\"seed\":\"-\"", "does not say its seed"},
+        {"\"step\":\"1\"", "\"stop\":\"1\"", "has no valid step"},
+        {"\"seed\":\"0\"", "\"seed\":\"-\"", "has no valid seed"},
         {"\"optimizer\":\"", "\"optimiser\":\"", "names no optimizer"},
         {"\"optimizer\":\"momentum\"", "\"optimizer\":\"momentun\"", "momentun"},
         {"\"__metadata__\"", "\"__metedata__\"", NULL},
         {"\"F32\"", "\"F16\"", NULL},
-        {"\"F32\"", "\"I32\"", "another shape or type has"},
+        {"\"F32\"", "\"I32\"", "the shape or type differs for"},
         {"\"F32\"", "\"X32\"", NULL},
         {"\"shape\":[", "\"shope\":[", NULL},
         {"\"data_offsets\":[0", "\"data_offsets\":[4", NULL},
@@ -278,8 +278,8 @@ static void a_file_of_another_training(void **state)
     (void)state;
     run_result result;
     TRAIN(SMALL_VGG, "--steps 1 --save bad.st");
-    expect_refusal(SMALL_LSTM, "is no checkpoint of lstm");
-    expect_refusal(SMALL_VGG "--set classes=11 ", "another shape or type has");
+    expect_refusal(SMALL_LSTM, "is not a checkpoint of lstm");
+    expect_refusal(SMALL_VGG "--set classes=11 ", "the shape or type differs for");
     expect_refusal(SMALL_VGG "--optimizer adam ",
                    "was trained with the optimizer momentum; resume with that, not with adam");
     expect_refusal(SMALL_VGG "--optimizer none ", "was trained with the optimizer momentum");

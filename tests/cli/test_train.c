@@ -263,10 +263,10 @@ static void files_of_pictures(void **state)
     run_result_clear(&result);
     run("train " SMALL_GPT2 "--data mnist:mnist", 2, &result);
     assert_string_equal(result.err,
-                        "neap: \"gpt2_b8\" reads tokens; of those there is synthetic data alone\n");
+                        "neap: \"gpt2_b8\" reads tokens; only synthetic data has them\n");
     run_result_clear(&result);
     run("train unet --set width=2 --image 32 --batch 1" KERNELS "--data images:images", 2, &result);
-    assert_non_null(strstr(result.err, "wants a label for every pixel"));
+    assert_non_null(strstr(result.err, "needs a label for every pixel"));
     run_result_clear(&result);
 
     /* A picture that breaks while training: the step says so, and what was saved stays. */

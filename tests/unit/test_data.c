@@ -271,9 +271,9 @@ static void test_specs(void **state)
     expect_refused("cifar", NULL, "did you mean cifar10?");
     expect_refused("mnist", NULL, "mnist needs the folder of its files: mnist:DIR");
     expect_refused("mnist:", NULL, "mnist:DIR");
-    expect_refused("synthetic:x", NULL, "write just synthetic");
+    expect_refused("synthetic:x", NULL, "write only synthetic");
     expect_refused_as("mnist:/", NULL, &two_channels, NEAP_INVALID, "the network takes 2");
-    expect_refused_as("synthetic", NULL, &negative, NEAP_INVALID, "below 0");
+    expect_refused_as("synthetic", NULL, &negative, NEAP_INVALID, "none may be negative");
     expect_refused_as("synthetic", NULL, &huge, NEAP_INVALID, "too large");
     expect_refused_as("mnist:/no/such", NULL, NULL, NEAP_IO,
                       "cannot read /no/such/train-images-idx3-ubyte");
@@ -462,19 +462,19 @@ static void test_folders(void **state)
 static void test_folders_wrong(void **state)
 {
     const neap_dataset_shape one_class = {0, 0, 0, 1};
-    expect_refused("images", *state, "no folder in it");
+    expect_refused("images", *state, "it has no folders");
     write_image_folders(*state);
     expect_refused_as("images", *state, &one_class, NEAP_INVALID, "2 classes (folders)");
     char *c = make_subfolder(*state, "c"), *picture = join_path(c, "x.JPG");
     expect_refused("images", *state, "/c: no .png, .ppm, .pgm or .pnm picture in it");
     write_in(c, "x.JPG", "x", 1);
-    expect_refused("images", *state, "x.JPG: pictures of this kind are not read; convert");
+    expect_refused("images", *state, "x.JPG: this picture format is not supported; convert");
     unlink(picture);
     free(picture);
     write_in(c, "ok.pgm", "P2 1 1 1 1", 10);
     neap_dataset_close(open_or_fail("images", *state, NULL));
     write_in(*state, "stray.ppm", "x", 1);
-    expect_refused("images", *state, "stray.ppm: a picture lies here without a class");
+    expect_refused("images", *state, "stray.ppm: this picture has no class");
     free(c);
 }
 
@@ -672,8 +672,8 @@ static void test_png_wrong(void **state)
     for (size_t cut = 0; cut + 12 < size; cut++) /* libpng does not insist on the IEND chunk */
         expect_bad_picture(*state, "x.png", bytes, cut, "PNG");
     bytes[size - 20] ^= 1; /* in the data */
-    expect_bad_picture(*state, "x.png", bytes, size, "damaged, or no PNG picture");
-    expect_bad_picture(*state, "x.png", "P6 1 1 255 123", 14, "damaged, or no PNG picture");
+    expect_bad_picture(*state, "x.png", bytes, size, "damaged, or not a PNG picture");
+    expect_bad_picture(*state, "x.png", "P6 1 1 255 123", 14, "damaged, or not a PNG picture");
     free(bytes);
     unlink(path);
     /* 65535 x 65535 pixels in 57 bytes. */

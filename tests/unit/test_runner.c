@@ -268,7 +268,8 @@ static void test_other_values_have_no_array(void **state)
                  "\"relu\" is neither an input nor an output");
     refuse_array(neap_runner_read(runner, relu, numbers, &diag), &diag, "\"relu\"");
     refuse_array(neap_runner_write(runner, relu, numbers, &diag), &diag, "\"relu\"");
-    refuse_array(neap_runner_write(runner, loss, numbers, &diag), &diag, "\"loss\" is no input");
+    refuse_array(neap_runner_write(runner, loss, numbers, &diag), &diag,
+                 "\"loss\" is not an input");
     refuse_array(neap_runner_array(runner, past, &array, &diag), &diag, "there is no value");
     refuse_array(neap_runner_read(runner, NEAP_NONE, numbers, &diag), &diag, "there is no value");
     neap_runner_destroy(runner);

@@ -1,4 +1,4 @@
-/* Kernels that do nothing: a run of them takes the time of everything but the kernels. */
+/* Kernels that do nothing, to measure the time of everything except the kernels. */
 #include "base/memory.h"
 #include "run/backend.h"
 
