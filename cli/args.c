@@ -61,14 +61,14 @@ static int unknown_option(const cli_command *command, char *argument)
                     command->name);
 }
 
-/* Where parsing stands. */
+/* The state of the parser. */
 typedef struct parser {
     const cli_command *command;
     cli_settings *settings;
     char **next, **end;
 } parser;
 
-/* Cuts NAME=VALUE in two. */
+/* Splits NAME=VALUE. */
 static int split_pair(const cli_option *option, char *text)
 {
     char *equals = strchr(text, '=');
@@ -79,7 +79,7 @@ static int split_pair(const cli_option *option, char *text)
     return CLI_OK;
 }
 
-/* Gives the option its value: `attached`, or the next argument. */
+/* Sets the option's value: `attached`, or the next argument. */
 static int apply_option(parser *p, const cli_option *option, char *attached)
 {
     char *value = attached;
@@ -140,7 +140,7 @@ static const cli_default *default_of(const cli_option *option, const cli_command
     return entry;
 }
 
-/* Those of all options: a setting that a command has no option for has its usual value there. */
+/* The defaults of all options: a setting without an option in this command has its usual value. */
 static int set_defaults(const cli_command *command, cli_settings *settings)
 {
     int code = CLI_OK;

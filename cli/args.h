@@ -2,11 +2,11 @@
  * args.h - the command line: options that describe themselves, and operands.
  *
  * An option is `--name value`, `--name=value` or, for a few, `-n value`; `--` ends options, `-` is
- * an operand. Options and operands mix. The parser knows nothing of what options mean: each has a
- * function that puts its value into the settings (options.c).
+ * an operand. Options and operands can be mixed. The parser does not know what options mean: each
+ * has a function that stores its value in the settings (options.c).
  *
- * A default is a text that passes through the same function before the command line is read, and
- * the help prints that text, so the two cannot differ.
+ * A default is a text that is passed to the same function before the command line is read. The help
+ * prints that text, so the two cannot differ.
  */
 #ifndef NEAP_CLI_ARGS_H
 #define NEAP_CLI_ARGS_H
@@ -30,7 +30,7 @@ typedef struct cli_choice {
 typedef struct cli_default {
     const char *command; /* NULL: every command that no entry before this names */
     const char *value;   /* as it would be typed; NULL: none */
-    const char *words;   /* for the help, where the value does not say it all */
+    const char *words;   /* for the help, if the value alone is not enough */
 } cli_default;
 
 enum { CLI_MOST_DEFAULTS = 5, CLI_MOST_CHOICES = 5 };
@@ -38,21 +38,24 @@ enum { CLI_MOST_DEFAULTS = 5, CLI_MOST_CHOICES = 5 };
 struct cli_option {
     const char *name;     /* without its dashes */
     char letter;          /* 0: none */
-    const char *argument; /* what it takes, for the help; NULL: nothing */
-    unsigned group;       /* one bit of those a command takes */
+    const char *argument; /* its argument, for the help; NULL: none */
+    unsigned group;       /* one bit of a command's `groups` */
     const char *section;  /* the help's heading */
-    const char *help;     /* "%s" stands for what `list` writes */
+    const char *help;     /* "%s" is replaced by the output of `list` */
     void (*list)(neap_text *out);
     /* Returns CLI_OK, or another exit code after an error line. */
     int (*set)(const cli_option *option, cli_settings *settings, const char *value);
     bool is_pair;        /* NAME=VALUE: `value` is NAME, and VALUE follows its NUL */
-    size_t field;        /* where in the settings the value goes, for setters that share it */
+    size_t field;        /* offset in the settings, for setters that several options share */
     int64_t least, most; /* of a number; most 0: no limit */
     cli_choice choices[CLI_MOST_CHOICES]; /* ended by one without a name */
     cli_default defaults[CLI_MOST_DEFAULTS];
 };
 
-/* Parses what follows the command's name. An exit code; the line on stderr is written. */
+/*
+ * Parses the arguments after the command's name. Returns an exit code, after an error line on
+ * stderr if it is not CLI_OK.
+ */
 int cli_args_parse(const cli_command *command, int count, char **arguments, cli_settings *settings);
 
 /* An option's meaning with its choices and its default for the command. */

@@ -7,9 +7,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- What is asked ---- */
+/* ---- Checking the request ---- */
 
-/* A size that has nothing to do with batches: there is no step yet of which it could be a part. */
+/* Reads the budget as a size: a percentage would refer to a step, and there is none yet. */
 static int read_budget(cli_batch_search *m)
 {
     const char *text = m->settings->budget;
@@ -32,7 +32,10 @@ static int read_methods(cli_batch_search *m)
     return code;
 }
 
-/* The batch is what is looked for; a file's is known to its owner alone. */
+/*
+ * Rejects a given batch, since it is the result of the search. For a file, the user must state its
+ * batch.
+ */
 static int check_batch(cli_batch_search *m)
 {
     const cli_settings *s = m->settings;
@@ -99,7 +102,7 @@ static int search_all(cli_batch_search *m)
     cli_run run;
     cli_run_begin(&run, m->settings, &m->model);
     if (m->settings->log)
-        cli_progress_log(&run.progress, 0); /* every batch has times of its own */
+        cli_progress_log(&run.progress, 0); /* every batch has its own times */
     while (code == CLI_OK && m->n_done < m->methods.count && !cli_interrupted()) {
         const char *name = m->methods.names[m->n_done];
         cli_progress_part(&run.progress, name, m->n_done, m->methods.count);
@@ -130,7 +133,7 @@ static const neap_batch_trial *first_batch(const cli_batch_row *r)
     return NULL;
 }
 
-/* No plan at all can do it? The line, and the exit code. */
+/* If no plan is possible at all: writes the line and returns the exit code. */
 static int check_floor(cli_batch_search *m)
 {
     neap_diag diag;
@@ -184,7 +187,7 @@ int cli_batch_search_fail(cli_batch_search *m)
                     budget.chars, least.chars, lowest, cli_bytes_above(&size, bytes));
 }
 
-/* ---- All of it ---- */
+/* ---- The whole search ---- */
 
 int cli_batch_search_run(cli_batch_search *m)
 {

@@ -8,36 +8,38 @@
 
 #include <neap/batch.h>
 
-/* What one method made of it. All zero is nothing. */
+/* The result of one method. All zero: none. */
 typedef struct cli_batch_row {
-    bool solved; /* false: the method cannot do this at all; `note` says why */
+    bool solved; /* false: the method does not support the request; `note` says why */
     neap_batch_result result;
     neap_diag note;
 } cli_batch_row;
 
 typedef struct cli_batch_search {
     const cli_settings *settings;
-    const char *who;          /* finds it, for errors: "max-batch" */
-    const char *batch_option; /* that sets a batch, likewise: "--set batch=" */
+    const char *who;          /* name of the search, for errors: "max-batch" */
+    const char *batch_option; /* the option that sets a batch, for errors: "--set batch=" */
     cli_loaded model;
     int64_t budget;
-    int64_t most; /* batches that the model takes */
+    int64_t most; /* the largest batch that the model supports */
     double time_limit;
     cli_methods methods;
-    cli_batch_row *rows; /* one a method */
-    uint32_t n_done;     /* of them; fewer than methods after Ctrl-C */
+    cli_batch_row *rows; /* one per method */
+    uint32_t n_done;     /* finished rows; fewer than methods after Ctrl-C */
 } cli_batch_search;
 
-/* Loads the model and asks each --method. settings, who and batch_option are given. */
+/* Loads the model and runs each --method. The caller sets settings, who and batch_option. */
 int cli_batch_search_run(cli_batch_search *search);
 void cli_batch_search_clear(cli_batch_search *search);
 
-/* The row with the largest batch, the first of them; NULL: none fits. */
+/* The first row with the largest batch; NULL if none fits. */
 cli_batch_row *cli_batch_search_best(const cli_batch_search *search);
-/* The line and the exit code where none does. */
+/* Writes the error line if no batch fits, and returns the exit code. */
 int cli_batch_search_fail(cli_batch_search *search);
 
-/* The graph of a batch, with the model's settings; or the file's, scaled. `context` is the search.
+/*
+ * The graph for a batch: the model with its settings, or the file's graph, scaled. `context` is the
+ * search.
  */
 neap_status cli_batch_graph(void *context, int64_t batch, neap_graph **graph, neap_diag *diag);
 

@@ -14,7 +14,7 @@ typedef struct judgement {
     const char *graph_path, *plan_path;
     cli_loaded model;
     neap_plan *plan;
-    int64_t budget; /* the one judged against; -1: none */
+    int64_t budget; /* the budget of the verdict; -1: none */
     neap_verdict verdict;
 } judgement;
 
@@ -50,14 +50,14 @@ static int judge(judgement *j)
     return CLI_OK;
 }
 
-/* ---- What it says ---- */
+/* ---- The report ---- */
 
 static double base_time(const judgement *j)
 {
     return neap_graph_seconds(j->model.graph, neap_graph_base_ticks(j->model.graph));
 }
 
-/* Beyond every op once; 0 where nothing takes time. */
+/* Overhead over one run of every op; 0 if nothing takes time. */
 static double overhead(const judgement *j)
 {
     double base = base_time(j);
@@ -140,7 +140,7 @@ static void add_json(const judgement *j, neap_text *out)
     cli_json_end_object(&json);
 }
 
-/* Does it fail because nobody said how fast the link is? */
+/* Whether the plan is rejected because no link is given. */
 static bool lacks_link(const judgement *j)
 {
     size_t index = j->verdict.step;

@@ -1,6 +1,4 @@
-/*
- * command.h - the subcommands. Each lies in a file of its own and describes itself here.
- */
+/* command.h - the subcommands. Each is in its own file and describes itself here. */
 #ifndef NEAP_CLI_COMMAND_H
 #define NEAP_CLI_COMMAND_H
 
@@ -30,9 +28,12 @@ struct cli_command {
     const char *summary;  /* a few words, for the overview */
     const char *about;    /* what it does and why; paragraphs are kept */
     cli_example examples[CLI_EXAMPLES];
-    unsigned groups; /* of options that it takes */
+    unsigned groups; /* groups of options that it accepts */
     size_t least_operands, most_operands;
-    /* Adds to `out` what goes to stdout; returns an exit code, with the line on stderr written. */
+    /*
+     * Appends the output for stdout to `out`; returns an exit code, after an error line on stderr
+     * if it is not CLI_OK.
+     */
     int (*run)(const cli_settings *settings, neap_text *out);
 };
 
@@ -52,7 +53,7 @@ extern const cli_command cli_command_train;
 extern const cli_command *const cli_commands[];
 
 const cli_command *cli_command_find(const char *name); /* NULL: none */
-/* The error line for a name that is no command. */
+/* Writes the error line for a name that is not a command. */
 int cli_command_unknown(const char *name);
 
 extern const char cli_help_about[]; /* what neap does, in a sentence or two */

@@ -9,12 +9,12 @@
 #include <string.h>
 
 typedef struct comparison {
-    bool by_peak; /* the lowest is the best; else the fastest */
+    bool by_peak; /* the lowest peak is the best; else the fastest plan */
     cli_loaded model;
     int64_t budget; /* -1: none */
     cli_methods methods;
-    cli_result *results; /* one a method */
-    uint32_t n_done;     /* of them; fewer than methods after Ctrl-C */
+    cli_result *results; /* one per method */
+    uint32_t n_done;     /* finished results; fewer than methods after Ctrl-C */
 } comparison;
 
 static int solve(const cli_settings *settings, comparison *c)
@@ -54,7 +54,7 @@ static const cli_result *find_best(const comparison *c)
     return best;
 }
 
-/* Bounds that speak of fewer than all plans: of which, for each method that has one. */
+/* Lists the methods whose bound is proven for only some plans, and its scope. */
 static void add_scopes(const comparison *c, neap_text *out)
 {
     neap_text line = {0};

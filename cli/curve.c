@@ -1,4 +1,4 @@
-/* curve.c - neap curve: overhead against budget, a line a method. */
+/* curve.c - neap curve: overhead against budget, one line per method. */
 
 #include "command.h"
 #include "explain.h"
@@ -26,7 +26,7 @@ typedef struct curve {
 
 /* ---- The budgets ---- */
 
-/* --points from --from to --to, evenly. */
+/* --points budgets from --from to --to, evenly spaced. */
 static int spread_budgets(curve *c)
 {
     const cli_settings *s = c->settings;
@@ -50,7 +50,7 @@ static int spread_budgets(curve *c)
     return CLI_OK;
 }
 
-/* --budgets, sizes with commas between them. */
+/* --budgets: sizes separated by commas. */
 static int list_budgets(curve *c)
 {
     const char *text = c->settings->budgets;
@@ -140,7 +140,7 @@ static const cli_result *result_at(const curve *c, size_t budget, size_t method)
     return method < c->n_done ? &c->results[budget * c->methods.count + method] : NULL;
 }
 
-/* The same of all results in their order, budget by budget. */
+/* The same for all results in order, budget by budget. */
 static const cli_result *nth_result(const curve *c, size_t index)
 {
     return result_at(c, index / c->methods.count, index % c->methods.count);
@@ -160,7 +160,7 @@ static const cli_result *best_at(const curve *c, size_t budget)
 
 /* ---- The table ---- */
 
-/* Overheads of the budgets first .. end-1, a column each. */
+/* Overheads of the budgets first to end-1, one column each. */
 static void add_block(const curve *c, size_t first, size_t end, neap_text *out)
 {
     size_t n_columns = end - first + 1;
@@ -203,7 +203,7 @@ static void add_table(const curve *c, neap_text *out)
     cli_styled(out, CLI_DIM, "; %s without a plan; - does not fit",
                cli_bytes(&natural, c->model.natural_peak));
     neap_text_puts(out, "\n");
-    /* as many columns side by side as a terminal has room for */
+    /* as many columns side by side as fit the terminal */
     size_t per_block = ((size_t)cli_table_width() - NAME_WIDTH) / COLUMN_WIDTH;
     for (size_t first = 0; first < c->n_budgets; first += per_block) {
         size_t end = first + per_block < c->n_budgets ? first + per_block : c->n_budgets;

@@ -1,4 +1,4 @@
-/* devices.c - neap devices: whose times the built-in models can have. */
+/* devices.c - neap devices: lists the devices that built-in models can take their times from. */
 
 #include "command.h"
 #include "json.h"

@@ -6,12 +6,12 @@
 #include <neap/graph.h>
 #include <string.h>
 
-/* Seconds for the search for a method that fits: for each, and in all. */
+/* Time limits in seconds of the search for a method that fits: per method, and in total. */
 static const double EACH_LIMIT = 0.25, ALL_LIMIT = 1;
 
 static const char PEAK_ADVICE[] = "; --method neap --objective peak finds the least that works";
 
-/* What the other methods can do in this budget. */
+/* The results of the other methods at this budget. */
 typedef struct alternatives {
     const char *fits; /* the fastest with a plan, or NULL */
     double fits_time;
@@ -44,7 +44,7 @@ static int try_others(cli_run *run, const cli_result *failed, alternatives *foun
             break;
         const neap_method *method = neap_methods_at(i);
         const char *name = neap_method_name(method), *whole = neap_method_part_of(method);
-        bool known = strcmp(whole ? whole : name, failed->method) == 0; /* it does no better */
+        bool known = strcmp(whole ? whole : name, failed->method) == 0; /* it would do no better */
         if (known || !cli_can_run(run->model, method))
             continue;
         cli_progress_part(&run->progress, name, i, count);
@@ -125,7 +125,7 @@ int cli_explain(cli_run *run, const cli_result *failed, bool all_tried, neap_tex
         neap_text_puts(line, PEAK_ADVICE);
         return line->status != NEAP_OK ? cli_fail_memory() : CLI_OK;
     }
-    run->progress.logs = false; /* what was asked for is over */
+    run->progress.logs = false; /* the requested search has ended */
     run->progress.purpose = "no plan; looking for a method that has one";
     int code = all_tried ? CLI_OK : try_others(run, failed, &found);
     if (code != CLI_OK)

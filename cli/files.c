@@ -52,7 +52,7 @@ int cli_file_write(const char *path, const char *text, size_t length)
     return cli_fail(CLI_FAILED, "%s", diag.message);
 }
 
-/* The file is made in its folder, under another name at first: that has to be allowed. */
+/* The file is first written under another name in the same folder, so that must be permitted. */
 static int check_folder(const char *path)
 {
     neap_text folder = {0};

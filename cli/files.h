@@ -1,6 +1,4 @@
-/*
- * files.h - writing what a command made.
- */
+/* files.h - writes the results of a command to files. */
 #ifndef NEAP_CLI_FILES_H
 #define NEAP_CLI_FILES_H
 
@@ -15,19 +13,19 @@
 int cli_file_write(const char *path, const char *text, size_t length);
 
 /*
- * Before long work whose result goes to a file: could it be written? An exit code as above. Nothing
- * is written; a disk may still become full.
+ * Checks before long work whether its result can be written to a file. Returns an exit code as
+ * above. Nothing is written; the disk may still become full.
  */
 int cli_file_check(const char *path);
 
 /* Is it "-", standard output? A NULL path is not. */
 bool cli_is_stdout(const char *path);
-/* The same, but "-" adds the text to what the command prints. */
+/* The same, but "-" appends the text to the command's output. */
 int cli_file_deliver(const char *path, const char *text, size_t length, neap_text *out);
 /* A graph, likewise. */
 int cli_graph_deliver(const char *path, const neap_graph *graph, neap_text *out);
 
-/* Writes to standard output. CLI_FAILED without a message if it is a pipe whose reader has gone. */
+/* Writes to standard output. CLI_FAILED without a message if it is a pipe that was closed. */
 int cli_stdout_write(const char *text, size_t length);
 
 #endif

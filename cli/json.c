@@ -9,7 +9,7 @@ static void new_line(cli_json *json)
     neap_text_repeat(json->out, ' ', 2 * (size_t)json->depth);
 }
 
-/* What stands before a value: the comma after the last one, and its key. */
+/* Writes the comma after the previous value, if any, and the key. */
 static void begin_value(cli_json *json, const char *key)
 {
     if (json->depth > 0) {

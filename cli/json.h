@@ -1,5 +1,5 @@
 /*
- * json.h - writes JSON into a text, two spaces a level.
+ * json.h - writes JSON into a text, indented by two spaces per level.
  *
  * A key is NULL for an item of an array and for the outermost value. Strings and
  * numbers are written as by neap/text.h. What is not finite is null.
@@ -14,7 +14,7 @@
 typedef struct cli_json {
     neap_text *out;
     int depth;
-    bool first; /* nothing stands in the innermost object or array yet */
+    bool first; /* the innermost object or array is still empty */
 } cli_json;
 
 void cli_json_begin(cli_json *json, neap_text *out);

@@ -245,7 +245,7 @@ static int load_link(const cli_settings *settings, cli_loaded *loaded)
 
 /* ---- A plan to start from ---- */
 
-/* Its addresses do not matter, nor what budget it was made for: only that it computes the graph. */
+/* Its addresses and budget do not matter, only that it computes the graph. */
 static int load_start(const cli_settings *settings, cli_loaded *loaded)
 {
     const char *path = settings->start;

@@ -19,19 +19,19 @@ typedef struct cli_loaded {
     const neap_device *device; /* NULL: the file's own times */
     neap_link link;            /* all zero: none */
     int64_t alignment;         /* of addresses */
-    int64_t natural_peak;      /* what a step needs without a plan; -1 until asked for */
+    int64_t natural_peak;      /* memory of a step without a plan; -1 until computed */
     neap_plan *start;          /* of --start, without addresses; NULL: none */
 } cli_loaded;
 
 /*
- * Loads a model by its name, or a graph file by its path ("-" is standard input), gives it the
- * device's times, reads the link and a plan to start from, which is judged. Returns an exit code,
- * with the line on stderr written.
+ * Loads a model by its name, or a graph file by its path ("-" is standard input), sets the device's
+ * times, and reads the link and a plan to start from, which is judged. Returns an exit code, after
+ * an error line on stderr if it is not CLI_OK.
  */
 int cli_load(const cli_settings *settings, const char *operand, cli_loaded *loaded);
 void cli_loaded_clear(cli_loaded *loaded);
 
-/* The graph of a built-in model that is loaded, with the same settings but another batch. */
+/* The graph of the loaded built-in model, with the same settings but another batch. */
 neap_status cli_load_batch(const cli_settings *settings, const cli_loaded *loaded, int64_t batch,
                            neap_graph **graph, neap_diag *diag);
 

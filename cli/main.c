@@ -1,6 +1,4 @@
-/*
- * main.c - the neap command: finds the subcommand, runs it, writes what it made.
- */
+/* main.c - the neap command: finds the subcommand, runs it, writes its output. */
 #include "command.h"
 #include "files.h"
 #include "output.h"
@@ -14,9 +12,9 @@
 #include <unistd.h>
 
 /*
- * A caller may have closed a standard stream. Its number must not go to a file of ours, where stray
- * output would land; a stand-in that cannot be used takes it, so that using the stream is still an
- * error.
+ * A caller may have closed a standard stream. A file opened later must not get its descriptor, or
+ * stray output would go there. A placeholder that cannot be used takes the descriptor, so that
+ * using the stream is still an error.
  */
 static void hold_standard_streams(void)
 {
@@ -51,7 +49,7 @@ static int run_help(int count, char **arguments, neap_text *out)
     return CLI_OK;
 }
 
-/* Long work is not begun if its result cannot be written. */
+/* Do not start long work if its result cannot be written. */
 static int check_outputs(const cli_settings *settings)
 {
     const char *const paths[] = {settings->output, settings->csv, settings->svg, settings->save};

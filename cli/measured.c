@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The file of measured times: as asked for, or where such files belong. False: none. */
+/* The path of the profile cache: the given one, or the default. False: none. */
 static bool cache_path(const cli_settings *settings, neap_text *path)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");

@@ -262,7 +262,7 @@ static void drop_columns(cli_table *table)
             table->dropped[i] = true;
 }
 
-/* Takes away what was padded in front of a line's end. */
+/* Removes the padding at the end of a line. */
 static void trim_line(neap_text *out)
 {
     while (out->length > 0 && out->text[out->length - 1] == ' ')

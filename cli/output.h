@@ -1,7 +1,7 @@
 /*
- * output.h - what a person sees: errors, colours, wrapped text, tables.
+ * output.h - output for people: errors, colours, wrapped text, tables.
  *
- * Colours appear only on a terminal, and never where NO_COLOR is set or TERM is "dumb" or missing.
+ * Colours appear only on a terminal, and never if NO_COLOR is set or TERM is "dumb" or missing.
  * Text and tables that are not on a terminal are 80 columns wide.
  */
 #ifndef NEAP_CLI_OUTPUT_H
@@ -27,7 +27,7 @@ enum {
 /* Writes one line "neap: ..." on stderr and returns `code`. It is cleaned by neap_string_clean. */
 int cli_fail(int code, const char *format, ...) NEAP_PRINTF(2, 3);
 int cli_fail_memory(void);
-/* The line and the exit code of a failed call of the library. */
+/* Writes the error line of a failed library call and returns the exit code. */
 int cli_fail_diag(const neap_diag *diag);
 /* The same where an unwritable file is the output, not the input. */
 int cli_fail_writing(const neap_diag *diag);
@@ -35,13 +35,13 @@ int cli_fail_writing(const neap_diag *diag);
 /* ---- The terminal ---- */
 
 bool cli_colors(void);
-/* May blocks and other drawing characters be used? Yes unless the locale is said to be another. */
+/* Whether drawing characters can be used: yes unless the locale names another encoding. */
 bool cli_unicode(void);
-/* Columns of a stream's terminal; 0 where it is none. */
+/* Columns of a stream's terminal; 0 if it is not a terminal. */
 int cli_terminal_width(int stream);
-/* How wide running text on stdout is: 60 to 100 as the terminal has it; 80 without one. */
+/* Width of running text on stdout: that of the terminal, within 60 to 100; 80 without one. */
 int cli_width(void);
-/* How wide a table on stdout may be: as wide as the terminal; 80 without one. */
+/* Largest width of a table on stdout: that of the terminal; 80 without one. */
 int cli_table_width(void);
 
 typedef enum cli_style {
@@ -67,11 +67,11 @@ void cli_wrap(neap_text *out, const char *text, size_t column, size_t indent, si
 
 typedef struct cli_column {
     const char *title; /* of no column: a table without a head */
-    bool right;        /* numbers stand right */
-    bool optional;     /* left out where the table is too wide */
+    bool right;        /* right-aligned, for numbers */
+    bool optional;     /* left out if the table is too wide */
 } cli_column;
 
-/* Cells are added row by row. A last column that stands left is wrapped. */
+/* Cells are added row by row. A left-aligned last column is wrapped. */
 typedef struct cli_table {
     uint32_t n_columns;
     const cli_column *columns;
@@ -88,7 +88,7 @@ void cli_cell(cli_table *table, cli_style style, const char *format, ...) NEAP_P
 /* Adds the table to the output and releases it. */
 void cli_table_finish(cli_table *table, neap_text *out);
 
-/* A table of facts: a name, a value and a note on it a line. */
+/* A table of facts: one line with a name, a value and a note for each. */
 void cli_facts_init(cli_table *table);
 void cli_fact(cli_table *table, const char *name, cli_style style, const char *value,
               const char *note, ...) NEAP_PRINTF(5, 6);
@@ -102,9 +102,9 @@ typedef struct cli_text {
 
 const char *cli_format(cli_text *text, const char *format, ...) NEAP_PRINTF(2, 3);
 const char *cli_bytes(cli_text *text, int64_t bytes);
-/* A size and a larger one; to the byte if they would else look the same. */
+/* A size and a larger one; exact to the byte if they would otherwise look the same. */
 void cli_bytes_pair(cli_text *small, int64_t small_bytes, cli_text *large, int64_t large_bytes);
-/* At least so many bytes, as --budget takes them: "3.42GiB". */
+/* At least this many bytes, in the form that --budget reads: "3.42GiB". */
 const char *cli_bytes_above(cli_text *text, int64_t bytes);
 const char *cli_seconds(cli_text *text, double seconds);
 /* 0.125 is "+12.50%". */

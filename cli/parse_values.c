@@ -86,7 +86,7 @@ bool cli_parse_percent(const char *text, double *share)
     return strcmp(rest, "%") == 0;
 }
 
-/* A size a second. The number need not be whole, so the unit alone is read as a size. */
+/* A size per second. The number need not be an integer, so only the unit is parsed as a size. */
 bool cli_parse_bandwidth(const char *text, double *bandwidth)
 {
     char unit[32] = "1";

@@ -15,7 +15,7 @@ bool cli_parse_real(const char *text, double *number);
 bool cli_parse_seconds(const char *text, double *seconds);
 /* "50%": 0.5, above 0. */
 bool cli_parse_percent(const char *text, double *share);
-/* "12.2GB/s", "12e9": bytes a second, above 0. */
+/* "12.2GB/s", "12e9": bytes per second, above 0. */
 bool cli_parse_bandwidth(const char *text, double *bandwidth);
 /* "416" sets both, "416x608" height and width. */
 bool cli_parse_image(const char *text, int64_t *height, int64_t *width);

@@ -1,6 +1,4 @@
-/*
- * planning.h - one network, one budget, one plan: what plan and train share.
- */
+/* planning.h - one network, one budget, one plan; shared by plan and train. */
 #ifndef NEAP_CLI_PLANNING_H
 #define NEAP_CLI_PLANNING_H
 
@@ -17,9 +15,9 @@ typedef struct cli_planning {
     neap_text explanation;  /* why there is no plan */
 } cli_planning;
 
-/* Fills in `result`, and `explanation` where there is no plan. */
+/* Sets `result`, and `explanation` if there is no plan. */
 int cli_planning_solve(cli_planning *planning);
-/* The line and the exit code where there is no plan. */
+/* Writes the error line if there is no plan, and returns the exit code. */
 int cli_planning_fail(const cli_planning *planning);
 void cli_planning_clear(cli_planning *planning);
 

@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 static atomic_int interrupts; /* lock-free: a signal handler may store it, any thread may load it */
-/* Ctrl-C, and what a scheduler sends before it kills. */
+/* Ctrl-C, and the signal that schedulers send before they kill. */
 static const int SIGNALS[] = {SIGINT, SIGTERM};
 enum { N_SIGNALS = sizeof SIGNALS / sizeof SIGNALS[0] };
 static struct sigaction old_actions[N_SIGNALS];
-static int held; /* how many have begun and not ended: the outermost sets the handler */
+static int held; /* number that have begun and not ended: the outermost sets the handler */
 
 static void on_interrupt(int signal_number)
 {
@@ -54,7 +54,7 @@ static const char *show_bar(cli_text *text, double fraction)
     return cli_format(text, "[%s] %.0f%%", bar, 100 * share);
 }
 
-/* Adds a piece of the line where there is room for all of it. */
+/* Appends a piece of the line if all of it fits. */
 static void add_piece(neap_text *line, size_t width, const char *piece)
 {
     if (cli_text_width(neap_text_get(line)) + 2 + cli_text_width(piece) < width)
@@ -99,7 +99,7 @@ static void compose(const cli_progress *progress, const neap_progress_event *eve
                                 : "(Ctrl-C stops)");
 }
 
-/* Ten times a second, and where another phase begins: what the line says must stay true. */
+/* Ten times a second, and whenever the phase changes, so that the line stays correct. */
 static bool is_due(const cli_progress *progress, const char *phase, double now)
 {
     bool same = phase == progress->phase ||
@@ -115,7 +115,7 @@ static void show(cli_progress *progress, const neap_progress_event *event)
         return;
     neap_text line = {0};
     compose(progress, event, now - progress->begin, &line);
-    if (line.status == NEAP_OK) /* cut at the terminal's width, or its end would stay behind */
+    if (line.status == NEAP_OK) /* cut at the terminal's width, or the rest would not be erased */
         fprintf(stderr, "\r%.*s\033[K", cli_terminal_width(STDERR_FILENO) - 1,
                 neap_text_get(&line));
     fflush(stderr);

@@ -1,9 +1,9 @@
 /*
- * progress.h - one line on stderr while long work lasts, and Ctrl-C.
+ * progress.h - a status line on stderr during long work, and Ctrl-C.
  *
  * The line appears only on a terminal and only after the first second. With a log, lines about the
- * search are written besides, terminal or not. The first Ctrl-C (or SIGTERM) asks the work to end
- * with the best so far; a second one ends the process.
+ * search are written as well, on a terminal or not. The first Ctrl-C (or SIGTERM) asks the work to
+ * end with the best result so far; a second one ends the process.
  */
 #ifndef NEAP_CLI_PROGRESS_H
 #define NEAP_CLI_PROGRESS_H
@@ -30,14 +30,14 @@ typedef struct cli_progress {
 void cli_progress_begin(cli_progress *progress);
 /* Keeps a log of the search. base_time: every op once, in seconds; 0: unknown. */
 void cli_progress_log(cli_progress *progress, double base_time);
-/* Says what comes next: part `done` of `total`. */
+/* Announces the next work: part `done` of `total`. */
 void cli_progress_part(cli_progress *progress, const char *label, uint32_t done, uint32_t total);
 /* Clears the line and stops catching Ctrl-C. */
 void cli_progress_end(cli_progress *progress);
 
-/* Was there a Ctrl-C? */
+/* Whether Ctrl-C was pressed. */
 bool cli_interrupted(void);
-/* Seconds on a clock that only goes forward. */
+/* Seconds on a monotonic clock. */
 double cli_clock(void);
 
 #endif

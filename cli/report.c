@@ -35,7 +35,7 @@ static void add_figures(cli_json *json, const cli_result *result)
     cli_json_size(json, "offloaded_bytes", has_plan ? figures->offloaded_bytes : -1);
 }
 
-/* The same keys where a method could not even begin. */
+/* The same keys for a method that could not start. */
 static void add_no_figures(cli_json *json)
 {
     static const char *const KEYS[] = {

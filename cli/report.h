@@ -1,6 +1,4 @@
-/*
- * report.h - results as JSON and as rows, the same wherever they appear.
- */
+/* report.h - results as JSON and as table rows, the same in all commands. */
 #ifndef NEAP_CLI_REPORT_H
 #define NEAP_CLI_REPORT_H
 
@@ -9,13 +7,13 @@
 #include "solve.h"
 
 /*
- * One object with the figures of a result, and whatever else the method tells. What does not exist
- * is null. `message` says why there is no plan; it may be NULL. model->natural_peak is known.
+ * One object with the figures of a result, and any further figures of the method. Missing figures
+ * are null. `message` says why there is no plan; it may be NULL. model->natural_peak must be known.
  */
 void cli_report_json(cli_json *json, const char *key, const cli_loaded *model,
                      const cli_result *result, const char *message);
 
-/* The plans that a bound speaks of (neap_figures.bound_scope), in words: "any order". */
+/* The scope of a bound (neap_figures.bound_scope) in words: "any order". */
 const char *cli_scope_words(neap_scope scope);
 
 /* Adds ` (op "conv5_bw")`; nothing for NEAP_NONE. */
@@ -24,10 +22,11 @@ void cli_report_op(neap_text *line, const neap_graph *graph, uint32_t op);
 /* Adds `no plan takes less than 2.90 GiB (op "conv1")`. */
 void cli_report_floor(neap_text *line, const neap_graph *graph, const neap_figures *figures);
 
-/* The head of every report: the graph's name and whose times it has. No newline. */
+/* The head of every report: the graph's name and the source of its times. No newline. */
 void cli_report_title(neap_text *out, const cli_loaded *model);
 
-/* The figures of a result as cells: those of cli_report_columns. The best one of a table is marked.
+/*
+ * The figures of a result as cells, for cli_report_columns. The best result of a table is marked.
  */
 enum { CLI_REPORT_COLUMNS = 9 };
 extern const cli_column cli_report_columns[CLI_REPORT_COLUMNS];

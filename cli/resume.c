@@ -11,14 +11,14 @@ typedef struct source {
     const neap_safetensors *file;
 } source;
 
-/* A line for a change that is allowed. */
+/* Reports a change that is allowed. */
 static void say_change(const source *s, const char *option, const char *before, const char *now)
 {
     cli_fail(CLI_OK, "%s was trained with --%s %s; this training continues with %s",
              s->settings->resume, option, before, now);
 }
 
-/* Takes a number of the checkpoint where the option is not given. */
+/* Takes a number from the checkpoint if the option is not given. */
 static void take_real(const source *s, const char *key, const char *option, double *number)
 {
     const char *text = neap_safetensors_metadata(s->file, key);
@@ -45,7 +45,7 @@ static void take_warmup(const source *s)
         say_change(s, "warmup", text, cli_format(&now, "%" PRId64, *warmup));
 }
 
-/* The cosine ends at the last step: with other --steps its rates are others. */
+/* The cosine ends at the last step, so its rates change if --steps does. */
 static void take_cosine(const source *s)
 {
     const char *text = neap_safetensors_metadata(s->file, "cosine");
@@ -65,7 +65,7 @@ static int take_seed(const source *s)
     const char *text = neap_safetensors_metadata(s->file, "seed");
     uint64_t before;
     if (!text || !cli_parse_unsigned(text, &before))
-        return CLI_OK; /* resuming says what is missing */
+        return CLI_OK; /* resuming reports what is missing */
     if (cli_is_given(s->settings, "seed") && s->settings->seed != before)
         return cli_fail(CLI_BAD_INPUT,
                         "%s was trained with --seed %s, not %" PRIu64 "; leave out --seed",

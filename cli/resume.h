@@ -1,6 +1,4 @@
-/*
- * resume.h - what a checkpoint says about the training that wrote it.
- */
+/* resume.h - reads the settings of a training from its checkpoint. */
 #ifndef NEAP_CLI_RESUME_H
 #define NEAP_CLI_RESUME_H
 
@@ -9,10 +7,10 @@
 #include <neap/safetensors.h>
 
 /*
- * Opens the checkpoint of settings->resume. What the command line leaves open is taken from it:
- * seed, data set, learning rate, momentum, weight decay, warm-up and cosine. Another seed or data
- * set than the checkpoint's is an error; a rate or the like may change, which a line says.
- * Settings then have texts of *file, which the caller closes.
+ * Opens the checkpoint of settings->resume. Settings that the command line leaves open are taken
+ * from it: seed, data set, learning rate, momentum, weight decay, warm-up and cosine. A different
+ * seed or data set is an error; the rate and similar settings may change, with a note on stderr.
+ * The settings then point to texts of *file, which the caller closes.
  */
 int cli_resume_settings(cli_settings *settings, neap_safetensors **file);
 

@@ -1,6 +1,4 @@
-/*
- * solve.h - planning by a method, or by several: what plan, compare and curve share.
- */
+/* solve.h - planning with one or several methods; shared by plan, compare and curve. */
 #ifndef NEAP_CLI_SOLVE_H
 #define NEAP_CLI_SOLVE_H
 
@@ -10,15 +8,15 @@
 
 #include <neap/solve.h>
 
-/* What one method made of one budget. All zero is none. */
+/* The result of one method for one budget. All zero: none. */
 typedef struct cli_result {
     const char *method;
-    int64_t budget;              /* -1: none */
-    bool solved;                 /* false: the method cannot do this at all; `note` says why */
-    neap_solution *solution;     /* NULL unless solved */
+    int64_t budget;          /* -1: none */
+    bool solved;             /* false: the method does not support the request; `note` says why */
+    neap_solution *solution; /* NULL unless solved */
     const neap_figures *figures; /* of the solution */
     const neap_plan *plan;       /* NULL: it has none */
-    int64_t batch;               /* that was looked for; 0: it was given */
+    int64_t batch;               /* the batch found by a search; 0: it was given */
     bool by_peak;                /* the objective was the least peak */
     neap_diag note;
 } cli_result;
@@ -26,15 +24,19 @@ typedef struct cli_result {
 void cli_result_clear(cli_result *result);
 /* "feasible", ...; "unsupported" if not solved. */
 const char *cli_result_status(const cli_result *result);
-/* The same for a person: "optimal (to 0.01%)" where the gap is that small. */
+/* The same for people: "optimal (to 0.01%)" if the gap is that small. */
 const char *cli_result_words(const cli_result *result);
-/* Every gap by the best bound that any of the results has (neap_solutions_share_bounds). Results
-   may be all zero. An exit code. */
+/*
+ * Computes every gap from the best bound of all results (neap_solutions_share_bounds). Results may
+ * be all zero. Returns an exit code.
+ */
 int cli_results_share_bounds(cli_result *results, size_t count);
-/* Has it a plan whose arena is within the budget? */
+/* Whether it has a plan whose arena is within the budget. */
 bool cli_result_has_addresses(const cli_result *result);
-/* Is a the better plan: faster, or as fast with a lower peak? One with addresses is better than one
-   without, any plan better than none. */
+/*
+ * Whether a is the better plan: faster, or equally fast with a lower peak. A plan with addresses is
+ * better than one without, and any plan is better than none.
+ */
 bool cli_result_better(const cli_result *a, const cli_result *b);
 
 /* Everything a run of methods needs. */
@@ -48,24 +50,32 @@ typedef struct cli_run {
 void cli_run_begin(cli_run *run, const cli_settings *settings, const cli_loaded *model);
 void cli_run_end(cli_run *run);
 
-/* A request of a method with what the command line says of planning, and no budget. Of the --option
-   settings it gets those that the method has. It holds until the next one. */
+/*
+ * Sets up a request for a method from the command line's planning options, without a budget. It
+ * includes those --option settings that the method has. It is valid until the next request.
+ */
 int cli_request_init(cli_run *run, const char *method, neap_request *request);
 
-/* What a request came to, the solution included; only a failed call is a failure, as below. */
+/*
+ * Stores the outcome of a request, including the solution; returns a failure only if the call
+ * failed, as below.
+ */
 int cli_result_set(cli_result *result, neap_status status, neap_solution *solution);
 
 /*
- * Plans by one method. Of the --option settings it gets those that it has. A time limit of 0 is
- * none. Only a failed call is a failure; a method that cannot do this (no link, say) leaves a
- * result that is not solved.
+ * Plans with one method, using those --option settings that it has. A time limit of 0 means none.
+ * Returns a failure only if the call failed; a method that does not support the request (for
+ * example, without a link) leaves a result that is not solved.
  */
 int cli_solve(cli_run *run, const char *method, int64_t budget, double time_limit,
               cli_result *result);
 
-/* Whether a method that needs a link has one. */
+/* Whether the method can run: if it needs a link, there must be one. */
 bool cli_can_run(const cli_loaded *model, const neap_method *method);
-/* The line and the exit code where a method cannot do this, with advice. */
+/*
+ * Writes the error line, with advice, if a method does not support the request; returns the exit
+ * code.
+ */
 int cli_fail_unsupported(const cli_loaded *model, const char *method, const neap_diag *diag);
 
 /* ---- Which methods ---- */
@@ -76,16 +86,22 @@ typedef struct cli_methods {
     const char **names;
 } cli_methods;
 
-/* Of settings->method. "all" leaves out methods that need a link where there is none, and those
-   that take no constraints where there are some. */
+/*
+ * Reads settings->method. "all" leaves out methods that need a link if there is none, and methods
+ * without support for constraints if there are any.
+ */
 int cli_methods_read(const cli_settings *settings, cli_methods *methods);
 void cli_methods_clear(cli_methods *methods);
-/* Is every --option one of at least one of these methods, and do all take the constraints there
- * are? */
+/*
+ * Checks that each --option belongs to at least one of the methods, and that all methods support
+ * the given constraints.
+ */
 int cli_methods_check_options(const cli_methods *methods, const cli_settings *settings);
 
-/* The best plan of several methods, each within settings->time_limit. Where none has a plan, the
-   result is that of the method which needs least. */
+/*
+ * The best plan of several methods, each within settings->time_limit. If none has a plan, the
+ * result is that of the method that needs the least memory.
+ */
 int cli_solve_best(cli_run *run, const cli_methods *methods, int64_t budget, cli_result *result);
 
 #endif

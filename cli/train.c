@@ -21,31 +21,31 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Of so many last steps the times are kept. */
+/* The number of recent steps whose times are kept. */
 enum { MOST_STEP_TIMES = 10000 };
 
 typedef struct training {
-    cli_settings settings; /* with what training takes for granted */
+    cli_settings settings; /* with the defaults of training */
     cli_planning planning;
     cli_measured measured;
-    neap_plan *read_plan;         /* of --plan; NULL: planned here */
-    neap_safetensors *checkpoint; /* of --resume; NULL: from the beginning */
-    const neap_plan *plan;        /* that is trained by */
-    double predicted;             /* seconds of a step by it */
+    neap_plan *read_plan;         /* from --plan; NULL: planned here */
+    neap_safetensors *checkpoint; /* from --resume; NULL: starts from scratch */
+    const neap_plan *plan;        /* the plan in use */
+    double predicted;             /* predicted seconds of a step */
     int64_t peak, arena;
     neap_train_options options;
     neap_trainer *trainer;
     int64_t batch;
-    int64_t first; /* steps done before, by a checkpoint */
+    int64_t first; /* steps done before, from a checkpoint */
     int64_t done;  /* steps done now */
     double first_loss, last_loss;
     double *step_seconds; /* of the last steps, without data and update */
     size_t step_capacity;
     double all_seconds;
-    bool live; /* a line on the terminal that is written again and again */
+    bool live; /* a line on the terminal that is rewritten */
 } training;
 
-/* The arena may be too large for the machine: how large is worth saying. */
+/* The arena may be too large for the machine: the message includes its size. */
 static int fail_run(const neap_diag *diag)
 {
     return diag->status == NEAP_NO_MEMORY ? cli_fail(CLI_FAILED, "%s", diag->message)
@@ -106,7 +106,7 @@ static int make_plan(training *t)
     return write_plan(t);
 }
 
-/* ---- What it says before ---- */
+/* ---- The report before training ---- */
 
 static int64_t batch_of(const training *t)
 {
@@ -126,7 +126,7 @@ static int64_t batch_of(const training *t)
     return 1;
 }
 
-/* "12.9% slower than": how a time compares with another, of which it is `ratio` times. */
+/* "12.9% slower than": compares two times whose ratio is `ratio`. */
 static const char *against(cli_text *text, double ratio)
 {
     double percent = 100 * (ratio - 1);
@@ -190,7 +190,7 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What a step takes: the median. Sorts the list. */
+/* The typical time of a step: the median. Sorts the list. */
 static double typical_seconds(const training *t)
 {
     size_t count = (size_t)t->done < t->step_capacity ? (size_t)t->done : t->step_capacity;
@@ -216,7 +216,7 @@ static void compose(const training *t, const neap_train_report *report, neap_tex
         neap_text_puts(line, note.chars);
 }
 
-/* Steps still to do. */
+/* Number of remaining steps. */
 static int64_t left(const training *t)
 {
     return t->settings.steps - t->first - t->done;
@@ -265,7 +265,7 @@ static void count_step(training *t, const neap_train_report *report)
     t->all_seconds += report->run.seconds + report->data_seconds + report->update_seconds;
 }
 
-/* At the end, also of a training that failed: the weights are those after its last whole step. */
+/* Saves at the end, also if training failed: the weights are those after the last complete step. */
 static int save_last(training *t, int code)
 {
     int saved = save(t);
@@ -300,7 +300,7 @@ static int train(training *t)
     return can_save && t->done > 0 ? save_last(t, code) : code;
 }
 
-/* ---- What it says after ---- */
+/* ---- The report after training ---- */
 
 static int64_t resident_peak(void)
 {
@@ -352,8 +352,10 @@ static void add_summary(const training *t, neap_text *out)
         neap_text_printf(out, "written to %s\n", t->settings.save);
 }
 
-/* Steps of which even the fastest takes eight times what is predicted, or the median an eighth of
-   it: the kernels were measured while the machine was busy, or on another. */
+/*
+ * Warns if even the fastest step takes eight times the predicted time, or the median an eighth of
+ * it: the kernels were measured on a busy machine, or on another one.
+ */
 static void judge_prediction(const training *t)
 {
     const double most = 8, least_seconds = 0.01;
@@ -523,7 +525,7 @@ static int check_settings(const cli_settings *s)
     return CLI_OK;
 }
 
-/* What can be said of files is said before kernels are measured, which takes a while. */
+/* Checks files before kernels are measured, which takes a while. */
 static int check_files(training *t)
 {
     const cli_settings *s = &t->settings;
@@ -543,7 +545,7 @@ static int check_files(training *t)
     return code;
 }
 
-/* A graph file has fixed memory for as many numbers a parameter as its optimizer keeps. */
+/* A graph file reserves fixed memory for as many numbers per parameter as its optimizer keeps. */
 static neap_optimizer optimizer_of(const neap_graph *graph)
 {
     int64_t fixed = neap_graph_fixed_bytes(graph);
@@ -553,8 +555,10 @@ static neap_optimizer optimizer_of(const neap_graph *graph)
     return fixed < 2 * parameters ? NEAP_OPTIMIZER_MOMENTUM : NEAP_OPTIMIZER_ADAM;
 }
 
-/* A hopeless budget is refused before kernels are measured. A percentage is of what measuring
-   tells, and is not known yet. */
+/*
+ * Rejects a hopeless budget before kernels are measured. A percentage refers to a peak that is
+ * known only after measuring.
+ */
 static int check_budget(training *t)
 {
     cli_planning *p = &t->planning;

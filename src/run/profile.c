@@ -105,8 +105,10 @@ static void fill(const run_array *array, unsigned char *at)
         numbers[i] = (float)((i * 2654435761u >> 7) % 255) * (1 / 127.0f) - 0.99f;
 }
 
-/* Addresses for the operands, inputs first; and inputs with contents, the first one last: of a
-   backward op that is the gradient, which was just made. */
+/*
+ * Assigns addresses to the operands, inputs first, and fills the inputs, the first one last: in a
+ * backward op it is the gradient, which was just computed.
+ */
 static void lay_operands(const run_spec *spec, unsigned char *at, void **addresses)
 {
     uint32_t n_inputs = spec->op->n_inputs;
@@ -295,8 +297,10 @@ static neap_status measure_group(meter *m)
     return status;
 }
 
-/* Adds a kernel to the group and warms it up; the group before it is measured first if with this
-   one its rounds would be too long or its operands too many. */
+/*
+ * Adds a kernel to the group and warms it up. If the rounds would become too long or the operands
+ * too large, the previous group is measured first.
+ */
 static neap_status join_group(meter *m, uint32_t op, uint32_t k)
 {
     double seconds = 0;
@@ -375,8 +379,10 @@ static neap_status find_times_of(meter *m, uint32_t op)
     return status;
 }
 
-/* From the least work to the most: kernels that take turns take similar times, and stopping in the
-   middle of long ones loses no short ones. */
+/*
+ * From the least work to the most: kernels in a group then take similar times, and an interruption
+ * during long kernels does not lose short ones.
+ */
 static neap_status find_times(meter *m)
 {
     errand *errands;
@@ -427,7 +433,7 @@ static neap_status make_room(meter *m)
     return status;
 }
 
-/* The most uncertain among the kernels that matter. */
+/* The largest spread among kernels that take more than 1% of a step. */
 static void find_worst_spread(meter *m, const neap_graph *graph)
 {
     double step = neap_graph_seconds(graph, neap_graph_base_ticks(graph));
@@ -439,8 +445,10 @@ static void find_worst_spread(meter *m, const neap_graph *graph)
     }
 }
 
-/* A cache that cannot be used is told of and does not fail the call. A file that could not be read
-   is not written either: it may be something else, and precious. */
+/*
+ * A cache that cannot be used is reported and does not fail the call. A file that could not be read
+ * is not overwritten: it may be something else, and valuable.
+ */
 static void use_cache(meter *m, bool write)
 {
     neap_diag trouble = {.message = ""};
