@@ -1,4 +1,4 @@
-# A thin front door; the work is in CMakeLists.txt and tools/.
+# Short names for common tasks; the work is done by CMakeLists.txt and tools/.
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -13,7 +13,7 @@ help:
 	@echo "make build     build the library and the command into $(RELEASE)"
 	@echo "make test      lint, then build and test with gcc, clang and the sanitizers"
 	@echo "make fuzz      run each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) seconds"
-	@echo "make install   install below PREFIX=$(PREFIX) (DESTDIR is honoured)"
+	@echo "make install   install under PREFIX=$(PREFIX) (DESTDIR is honoured)"
 	@echo "make format    apply .clang-format to every source"
 	@echo "make bench     list the benchmarks"
 	@echo "make clean     remove build/"

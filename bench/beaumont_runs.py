@@ -1,9 +1,9 @@
 """The grid of section 6 of Beaumont, Eyraud-Dubois and Shilova 2020, "Optimal GPU-CPU Offloading Strategies", and its
 plans.
 
-A case is a network, an image size and a batch. One process of neap plans a case by all methods at all memory limits,
-which lie at equal distances between the least that offloading can do with (0%) and what training takes without a plan
-(100%, the paper's M_peak). A plan is a dictionary, a row of the CSV file; where there is none its `time` is None.
+A case is a network, an image size and a batch. One neap process plans a case with all methods at all memory limits,
+which are equally spaced between the least budget of offloading (0%) and the natural peak (100%, the paper's M_peak). A
+plan is a dictionary, one row of the CSV file; if there is no plan, its `time` is None.
 """
 
 import collections
@@ -22,7 +22,7 @@ METHODS = ("offload-greedy", "offload-dp", "vdnn", "autoswap", "tflms", "offload
 
 Network = collections.namedtuple("Network", "title family words")
 
-# Inception goes without its auxiliary head: 224 pixels are too few for it, and with it the network is no chain.
+# Inception has no auxiliary head here: 224 pixels are too few for it, and with it the network is not a chain.
 NETWORKS = {
     **{f"resnet{n}": Network(f"ResNet-{n}", "ResNet", ()) for n in (18, 34, 50, 101, 152)},
     **{f"densenet{n}": Network(f"DenseNet-{n}", "DenseNet", ()) for n in (121, 161, 169, 201)},
@@ -46,7 +46,7 @@ def listed_methods():
 
 
 def has_grain(method):
-    """Whether a method can be told what to move as one."""
+    """Whether a method has an option for the unit of transfers."""
     return "grain=" in plans.run("methods", method)[1]
 
 
@@ -71,7 +71,7 @@ def write_rows(path, rows):
 
 
 def read_rows(path):
-    """The rows of write_rows, or none where there is no file."""
+    """The rows of write_rows; empty if there is no file."""
     if not os.path.exists(path):
         return []
 
@@ -208,7 +208,7 @@ class Planner:
         return sorted(rows, key=lambda row: (place[case_of(row)], row["budget_bytes"]))
 
     def run(self, cases):
-        """Plans the cases, so many at a time, and returns their rows."""
+        """Plans the cases, several at a time, and returns their rows."""
         runs.run_all({case: functools.partial(self.plan_case, case, len(cases)) for case in cases}, self.args.jobs)
         rows = self.rows(cases)
         add_ratios(rows)

@@ -1,11 +1,11 @@
 /*
  * How good the bounds of src/planners/neap are, and how fast.
  *
- *     bound_table SECONDS GRAPH BUDGET... [-l GIGABYTES_A_SECOND]
+ *     bound_table SECONDS GRAPH BUDGET... [-l GIGABYTES_PER_SECOND]
  *
- * A budget is in bytes, or a percentage of the natural order's peak (70%). For each one prints a
- * line whenever a bound grows: seconds so far, and by how much any plan (`any`), and any plan in
- * the graph's order (`order`), exceeds the sum of least times, in percent.
+ * A budget is in bytes, or a percentage of the natural peak (70%). For each budget, prints a line
+ * whenever a bound improves: seconds so far, and by how many percent every plan (`any`), and every
+ * plan in the natural order (`order`), must exceed the sum of the ops' least times.
  */
 #include "base/clock.h"
 #include "planners/neap/bound.h"
@@ -75,7 +75,7 @@ static void measure(const neap_graph *graph, const problem *x, const char *budge
 int main(int argc, char **argv)
 {
     if (argc < 4) {
-        fprintf(stderr, "usage: bound_table SECONDS GRAPH BUDGET... [-l GIGABYTES_A_SECOND]\n");
+        fprintf(stderr, "usage: bound_table SECONDS GRAPH BUDGET... [-l GIGABYTES_PER_SECOND]\n");
         return 2;
     }
     neap_diag diag;

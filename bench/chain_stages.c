@@ -3,7 +3,7 @@
  *
  *     chain_stages GRAPH
  *
- * Prints JSON, a stage a list: [[first forward op, end, first backward op, end], ...].
+ * Prints JSON, one list per stage: [[first forward op, end, first backward op, end], ...].
  */
 #include <neap/chain.h>
 

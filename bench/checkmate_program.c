@@ -4,12 +4,12 @@
  *     checkmate_program GRAPH BUDGET PROGRAM FORM SECONDS
  *
  * PROGRAM is paper (as printed, paper_model.h) or gaps (frontier_model.h, all memory rows in), FORM
- * partitioned or unpartitioned; both start from nothing. SECONDS limit the integer program; 0: the
- * relaxation alone. With PROGRAM any, FORM is ignored and the least time of any plan is searched
- * for (resident_search.h).
+ * partitioned or unpartitioned; neither gets a starting solution. SECONDS limits the integer
+ * program; 0 solves only the relaxation. With PROGRAM any, FORM is ignored and resident_search.h
+ * searches for the least time of any plan.
  *
  * Prints JSON: columns, rows, relaxation and its seconds, outcome, optimum, best plan found, bound,
- * seconds. Times are in seconds of the graph; null where nothing is known.
+ * seconds. Times are in seconds of the graph; null if unknown.
  */
 #include "base/clock.h"
 #include "planners/checkmate/frontier_model.h"

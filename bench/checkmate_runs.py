@@ -1,7 +1,7 @@
-"""What the benches of Jain et al. 2020, "Checkmate", share: networks, budgets, many plans at a time.
+"""What the benches of Jain et al. 2020, "Checkmate", share: networks, budgets, and planning in parallel.
 
-Costs are those of a device (`flops` counts FLOPs, as the paper does but for figures 5 and 8), memory is that of
-the judge. A plan is a dictionary, what `neap compare --json` prints; where there is none its `time` is None and
+Costs are those of a device (`flops` counts FLOPs, as the paper does except in figures 5 and 8); memory is what the
+judge computes. A plan is a dictionary, as printed by `neap compare --json`; if there is no plan, its `time` is None and
 `status` says why.
 """
 
@@ -75,7 +75,7 @@ def network(name, args):
 
 
 def result_path(args, name, suffix):
-    """Where a result goes; those of other kernels than the default beside the rest."""
+    """The path of a result; results for kernels other than the default have their own names."""
     kernels = "" if args.kernels == "lean" else f"_{args.kernels}"
     return os.path.join(args.out, f"{name}{kernels}.{suffix}")
 
@@ -99,7 +99,7 @@ def say(text):
 
 
 def solve(network, method, budget, device, limit=None, options=()):
-    """One plan. A command that crashes counts as one without a plan, and is told."""
+    """One plan. A command that crashes counts as one without a plan, and is reported."""
     words = ["--batch", network.batch, *network.words, "--device", device, "--threads", 1]
     if limit:
         words += ["--time-limit", f"{limit:g}s"]
@@ -114,7 +114,7 @@ def solve(network, method, budget, device, limit=None, options=()):
 
 
 def run_all(tasks, jobs):
-    """{key: what it returns} of {key: a function without arguments}, so many at a time."""
+    """{key: its result} for {key: a function without arguments}, several at a time."""
     with concurrent.futures.ThreadPoolExecutor(max(1, jobs)) as pool:
         waiting = {key: pool.submit(work) for key, work in tasks.items()}
         try:
@@ -125,7 +125,7 @@ def run_all(tasks, jobs):
 
 
 def solve_all(tasks, jobs):
-    """{key: plan} of {key: (what is said of it, a function without arguments)}, so many at a time."""
+    """{key: plan} for {key: (its description, a function without arguments)}, several at a time."""
     done = itertools.count(1)
 
     def one(words, make):
@@ -149,7 +149,7 @@ def task(network, method, budget, device, limit=None, options=(), label=None):
 def ends(network, device, limit):
     """(the least budget that a plan was found for, what training takes without a plan)
 
-    Given the floor, methods name the least they found. On graphs that are no chains checkmate may do with less than it
+    Given the floor, methods name the least they found. On graphs that are not chains checkmate may do with less than it
     says, so a lower budget is tried for as long as there is a plan.
     """
     say(f"{network.title} x {network.batch}: the least budget")
@@ -180,7 +180,7 @@ def spread(least, natural, count, first, last):
 
 def share_bounds(of_budget, methods):
     """{budget: {method: plan}}: a bound for plans in a budget holds in every smaller one, and for the other methods,
-    whose bounds speak of the same plans."""
+    whose bounds have the same scope."""
     best = {"bound_time": None}
     for budget in sorted(of_budget, reverse=True):
         found = [of_budget[budget][method] for method in methods]

@@ -1,4 +1,4 @@
-"""What the benches share: building, starting programs, tables, where results go."""
+"""What the benches share: building, starting programs, tables, the folder of results."""
 
 import argparse
 import math

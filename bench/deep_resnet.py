@@ -1,9 +1,10 @@
-"""A ResNet of any depth as a training graph: bottleneck blocks, forward and backward, in four stages as ResNet-50 has them.
+"""A ResNet of any depth as a training graph: bottleneck blocks, forward and backward, in four stages as in ResNet-50.
 
-    write(path, ops)      # writes a neap-graph file of about so many ops; returns how many it has
+    write(path, ops)      # writes a neap-graph file with about `ops` ops; returns the exact number
 
-Sizes are those of f32 images of 224 x 224, BATCH at a time; times are the larger of what an H200 computes and what it
-reads and writes, and a launch. A relu's backward reads what it made, a normalization's and a convolution's what they read.
+Sizes are those of f32 images of 224 x 224, BATCH at a time. The time of an op is the larger of an H200's compute time
+and memory time, plus a launch. The backward op of a relu reads its output; those of normalizations and convolutions
+read their inputs.
 """
 
 import json

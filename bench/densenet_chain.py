@@ -1,11 +1,11 @@
-"""DenseNet-121 as the chain that torchvision's modules form: what Butt's thesis planned.
+"""DenseNet-121 as the chain of torchvision's modules, as planned in Butt's thesis.
 
-There a dense layer returns its input and its 32 new channels in one tensor, so that a block is a sequence. (The built-in
-densenet121 has every layer read those before it one by one; then a block is one stage.) 78 modules: convolution, norm,
-ReLU and pool; 58 dense layers; three transitions of four modules; norm, ReLU, pool, classifier with loss. Each is one op
-forward and one backward; a backward op reads its module's input, its output where that is a ReLU's, and what a dense
-layer keeps inside: both norms' and convolutions' inputs. Times are the larger of products at 10.6 Tflop/s and memory
-traffic at 732 GB/s, a P100's figures.
+A dense layer returns its input and its 32 new channels in one tensor, so a block is a sequence. (In the built-in
+densenet121 every layer reads the previous ones separately; then a block is one stage.) There are 78 modules:
+convolution, norm, ReLU and pool; 58 dense layers; three transitions of four modules; norm, ReLU, pool, classifier with
+loss. Each has one forward and one backward op. A backward op reads its module's input, its output if the module is a
+ReLU, and what a dense layer keeps inside: the inputs of both norms and convolutions. Times are the larger of compute
+time at 10.6 Tflop/s and memory traffic at 732 GB/s, the figures of a P100.
 """
 
 FLOPS, BANDWIDTH = 10.6e12, 732e9

@@ -1,7 +1,7 @@
 """The memory models of Hong et al., "GPU Memory Usage Optimization for Backward Propagation in Deep Network
-Training", word for word, and their sets of checkpoints on the two networks.
+Training", exactly as published, and the paper's sets of checkpoints for the two networks.
 
-d is a list d_0 .. d_n; a set of checkpoints is a list as in their Table 2: 0 left out, n in.
+d is a list d_0 .. d_n; a set of checkpoints is a list as in the paper's Table 2: without 0, with n.
 """
 
 import json
@@ -18,7 +18,7 @@ ALEXNET_SQRT = [4, 8, 12, 15]
 
 
 def sets_on(model, batch, sets):
-    """What bench/least_peak_set.c says of sets on a built-in model, as read from its JSON."""
+    """The JSON output of bench/least_peak_set.c for sets on a built-in model."""
     words = [s if isinstance(s, str) else ",".join(map(str, s)) for s in sets]
     return json.loads(common.output_of("least_peak_set", model, f"batch={batch}", *words))
 

@@ -1,10 +1,11 @@
-"""Training graphs as Checkmate sees them: Keras layers, each with one gradient node.
+"""Training graphs as Checkmate models them: Keras layers, each with one gradient node.
 
-A node is a layer with its activation; every layer's output is a value, padding and reshapes too. The gradient node of a
-layer makes the gradient of its output, as large as the output, at twice its multiply-accumulates; it reads the output, the
-outputs of the layers that read it, and their gradients. Twice the parameters are fixed memory. Images are not counted.
-The segmentation networks are those of the package keras_segmentation, whose decoders end at half the resolution; U-Net and
-FCN8 have VGG encoders. Sizes are of one image: `neap max-batch FILE --batch-of 1` scales them.
+A node is a layer with its activation; every layer's output is a value, including padding and reshapes. The gradient
+node of a layer computes the gradient of its output, which is as large as the output, at twice the layer's
+multiply-accumulates. It reads the output, the outputs of the layers that read it, and their gradients. Twice the
+parameters are fixed bytes. Images are not counted. The segmentation networks are those of the package
+keras_segmentation, whose decoders end at half the resolution; U-Net and FCN8 have VGG encoders. Sizes are those of one
+image: `neap max-batch FILE --batch-of 1` scales them.
 """
 
 import json

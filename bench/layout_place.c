@@ -1,10 +1,10 @@
 /*
- * Lays plans out and says what addresses cost.
+ * Assigns new addresses to a plan and prints what they cost.
  *
  *     layout_place GRAPH PLAN
  *
- * Takes the addresses of the plan away, finds new ones and has them judged. Prints instances, live
- * peak, arena and processor seconds.
+ * Removes the addresses of the plan, finds new ones and judges them. Prints instances, live peak,
+ * arena and CPU seconds.
  */
 #include <neap/neap.h>
 

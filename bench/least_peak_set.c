@@ -10,10 +10,10 @@
  *     {"n": 24, "d": [bytes ...], "base": bytes, "sets": [{"checkpoints": [...], "peak": bytes,
  *      "phases": [[at the end, highest], ...]}, ...]}
  *
- * Phases are their training phase indices 1 .. 2n: layer i forward is i, backward 2n + 1 - i. For
- * each there are the live bytes of the plan by its timeline, when the phase is over and at most
- * during it, without the results of the step (parameters' gradients, the loss); `base` of them is
- * there before the first op: parameters, their optimizer's state and the input.
+ * Phases are the paper's training phase indices 1 .. 2n: layer i forward is i, backward 2n + 1 - i.
+ * For each phase there are two numbers of live bytes from the plan's timeline: at the end of the
+ * phase, and the most during it. They exclude the results of the step (parameters' gradients, the
+ * loss). `base` is what is live before the first op: parameters, optimizer state and the input.
  */
 #include "planners/chain/least_peak.h"
 
@@ -78,7 +78,7 @@ static void build(bench *b, const char *name, char *settings_text)
     neap_model_setting *settings = new_items(strlen(settings_text) + 1, sizeof *settings);
     const neap_model *model = neap_models_find(name);
     if (!model) {
-        fprintf(stderr, "there is no model %s\n", name);
+        fprintf(stderr, "unknown model %s\n", name);
         exit(2);
     }
     neap_model_options_init(&options);
@@ -169,7 +169,7 @@ static void fill_empty_phases(bench *b)
             b->phase[i][0] = b->phase[i][1] = b->phase[i - 1][0];
 }
 
-/* An op computed again belongs to the backward phase that wants it: that of the next backward op.
+/* A recomputed op belongs to the backward phase that needs it: that of the next backward op.
  */
 static void measure(bench *b, const neap_plan *plan)
 {

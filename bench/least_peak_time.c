@@ -3,14 +3,14 @@
  *
  *     least_peak_time METHOD CHAIN N...
  *
- * METHOD is hong, hong-quadratic, hong-static or acg. CHAIN says where the sizes come from:
+ * METHOD is hong, hong-quadratic, hong-static or acg. CHAIN selects the sizes:
  *
  *     random      independent, uniform from 1 to 2^30 bytes
  *     equal       all the same
  *     vgg         VGG-19 with more convolutions in each of its five stages
- *     MODEL       a built-in model's chain view; N is its `layers`, or 0: the model as it is
+ *     MODEL       a built-in model's chain view; N is its `layers`, or 0 for the default
  *
- * For each N prints one line: layers of the chain view, processor seconds (the least of several
+ * For each N prints one line: layers of the chain view, CPU seconds (the least of several
  * runs), paths solved (hong-static and acg; 0 for the others) and the objective in bytes.
  */
 #include "planners/chain/least_peak.h"
@@ -104,7 +104,7 @@ static sizes model_sizes(const char *name, uint32_t layers)
     const neap_model_setting settings[] = {{"layers", layers}};
     const neap_model *model = neap_models_find(name);
     if (!model) {
-        fprintf(stderr, "there is no model %s\n", name);
+        fprintf(stderr, "unknown model %s\n", name);
         exit(2);
     }
     neap_model_options_init(&options);
@@ -144,7 +144,7 @@ static least_peak_solver *solver_of(const char *method)
     for (size_t i = 0; i < sizeof solvers / sizeof *solvers; i++)
         if (strcmp(solvers[i].name, method) == 0)
             return solvers[i].solve;
-    fprintf(stderr, "there is no method %s here\n", method);
+    fprintf(stderr, "unknown method %s\n", method);
     exit(2);
 }
 

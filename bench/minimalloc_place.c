@@ -3,9 +3,10 @@
  *
  *     minimalloc_place FILE CAPACITY
  *
- * FILE is as MiniMalloc has it: a line of names, then one line a buffer, id,lower,upper,size, live
- * from lower to upper - 1. An arena of at most CAPACITY is good enough. Prints buffers, bytes live
- * together at most, the arena and processor seconds; fails if two buffers overlap.
+ * FILE has MiniMalloc's format: a header line, then one line per buffer, id,lower,upper,size; the
+ * buffer is live from lower to upper - 1. The search stops at an arena of at most CAPACITY. Prints
+ * the number of buffers, the most bytes live at once, the arena and CPU seconds; fails if two
+ * buffers overlap.
  */
 #include "layout/place.h"
 

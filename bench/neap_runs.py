@@ -1,4 +1,6 @@
-"""What the benches of the method `neap` share: instances, runs that end, and results that outlive an interruption."""
+"""What the benches of the method `neap` share: instances, runs with a hard limit, and results that survive an
+interruption.
+"""
 
 import collections
 import hashlib
@@ -15,14 +17,14 @@ import time
 import common
 import plans
 
-GRACE = 1.5, 30.0  # a run may take so many times its limit, and so many seconds more, before it is ended
-MEMORY = 12 << 30  # address space of a run, so that one that grows without end fails alone
+GRACE = 1.5, 30.0  # a run is killed after this factor times its limit plus this many seconds
+MEMORY = 12 << 30  # address space of a run, so that one that grows without limit fails alone
 LINK = ("--link", "55GB/s", "--duplex")  # pinned copies of an H200, both ways at once
 
-# A graph to plan: the words that name it, and whether published figures speak of it.
+# A graph to plan: the arguments that name it, and whether there are published figures for it.
 Instance = collections.namedtuple("Instance", "name words published")
 
-# What stands in for a file that is not there: the like of it among the built-in networks, or nothing.
+# What replaces a missing file: a similar built-in network, or nothing.
 STAND_INS = {
     "monet_resnet50_184": ("resnet50", "--batch", "184", "--kernels", "layer"),
     "monet_vgg16_176": ("vgg16", "--batch", "176", "--kernels", "layer"),
@@ -60,7 +62,7 @@ def options(parser, names, limit):
     if names:
         parser.add_argument("--instances", type=lambda text: chosen(parser, text, names), default=list(names),
                             help=f"some of {', '.join(names)}; all by default")  # fmt: skip
-        parser.add_argument("--folder", default=folder(), help="where the graph files lie (%(default)s)")
+        parser.add_argument("--folder", default=folder(), help="folder of the graph files (%(default)s)")
 
 
 def chosen(parser, text, names):
@@ -135,7 +137,7 @@ def figures(command, words, limit):
 
 
 class Journal:
-    """Results by key in a file, one a line, so that a bench that was interrupted goes on where it stopped.
+    """Results by key in a file, one per line, so that an interrupted bench continues where it stopped.
 
     It holds for one build of the command: results of another are put aside.
     """
@@ -152,7 +154,7 @@ class Journal:
             return
         if os.path.exists(path):
             os.replace(path, path + ".old")
-            say(f"{path}: begun anew; what was there is in {path}.old")
+            say(f"{path}: started again; the previous results are in {path}.old")
         self._append({"build": build})
 
     def _lines(self):
@@ -208,7 +210,7 @@ def percent(share):
 
 
 def why_not(plan, with_op=True):
-    """In a few words, why there is no plan: the least that would do, and the op that needs it."""
+    """A short reason why there is no plan: the least budget, and the op that needs it."""
     if plan["status"] == "infeasible" and plan.get("least_budget_bytes"):
         op = plan.get("blocking_op") if with_op else None
         return f">= {plans.size(plan['least_budget_bytes'])}" + (f" ({op})" if op else "")

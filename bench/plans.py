@@ -1,4 +1,4 @@
-"""Plans for the benches, by the built command: what one costs, and what making it took."""
+"""Makes plans for the benches with the built command: their figures, and the time and memory that planning took."""
 
 import json
 import os
@@ -15,7 +15,7 @@ NO_PLAN = 3  # exit status: nothing fits the budget
 def run(*words):
     """(exit status, what it printed, seconds, peak resident KiB) of a neap command.
 
-    Ends the bench if the command fails without a word: one whose time is up prints its JSON and fails.
+    Ends the bench if the command fails without output: one that runs out of time prints its JSON and fails.
     """
     start = time.monotonic()
     process = subprocess.Popen([NEAP, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -1,16 +1,16 @@
-"""Pictures as self-contained SVG, for the benches: line plots, bars, and matrices of marked cells.
+"""Self-contained SVG figures for the benches: line plots, bars, and matrices of marked cells.
 
     figure = Plot("time against layers", x="layers", y="seconds", log_x=True, log_y=True)
     figure.line("hong", layers, seconds)
     figure.level(1.0, "one second")
-    write("growth.svg", figure)               # several plots stand below each other
+    write("growth.svg", figure)               # several plots are stacked vertically
 
-A series is told by colour, marker and dash, so that a picture holds in grey print; each marker shows
-its numbers as a tooltip. Points with a y of None break a line. Panels has many small plots, Bars groups of bars,
-Matrices panels side by side. Standard library only.
+A series is identified by colour, marker and dash, so that a figure is readable in greyscale; each marker shows its
+numbers as a tooltip. Points with a y of None break a line. Panels has many small plots, Bars groups of bars, Matrices
+panels side by side. Standard library only.
 
-Apart from src/report/curve_svg.c, which draws overhead against budget and nothing else: the figures
-of papers need logarithmic axes, bars, panels and matrices, which no user of the library asks for.
+This is separate from src/report/curve_svg.c, which draws only overhead against budget: the figures of papers need
+logarithmic axes, bars, panels and matrices, which users of the library do not need.
 """
 
 import html
@@ -51,7 +51,7 @@ def power(exponent):
 
 
 class Axis:
-    """Where numbers lie between the ends of an axis, and which of them get a tick."""
+    """Maps numbers to positions on an axis and chooses the ticks."""
 
     def __init__(self, values, log, least=None, most=None, ticks=None):
         self.log = log
@@ -77,7 +77,7 @@ class Axis:
 
     @staticmethod
     def _step(span, about=6):
-        """A round step that gives about so many ticks."""
+        """A round step that gives about the requested number of ticks."""
         if span <= 0:
             return 1.0
         raw = span / about
@@ -278,7 +278,7 @@ class Panel(Plot):
 class Panels:
     """Rows of small plots under one title, with the legend of the first at the right of them all.
 
-    row(panels): the next row, of Panel or None where there is none.
+    row(panels): the next row; each item is a Panel, or None for an empty place.
     """
 
     GAP = 10  # below the last row, for what the axes mean
@@ -438,7 +438,7 @@ class Matrices:
 
 
 def write(path, *plots):
-    """Writes the plots, below each other, as one SVG file."""
+    """Writes the plots, stacked vertically, as one SVG file."""
     sizes = [plot.size() for plot in plots]
     width, height = max(w for w, _ in sizes), sum(h for _, h in sizes)
     parts = [

@@ -1,9 +1,9 @@
-"""Training steps of a network of torchvision, timed: the other side of bench/train_speed.
+"""Times training steps of a torchvision network: the PyTorch side of bench/train_speed.
 
     torch_step.py MODEL BATCH THREADS contiguous|channels_last
 
-Runs forward and backward once for each line of input and prints the seconds and those of the processor. Gradients are
-the result; there is no optimizer.
+Runs forward and backward once for each line of input and prints elapsed seconds and CPU seconds. Gradients are computed
+but there is no optimizer step.
 """
 
 import sys

@@ -1,11 +1,11 @@
 /*
- * How far training is from what its plan predicts, on a machine whose speed drifts:
+ * Compares the time of training with its plan's prediction, on a machine whose speed drifts:
  *
  *     train_prediction ROUNDS PLAN MODEL [NAME=VALUE ...]
  *
- * Each round measures all kernels anew, judges the plan by these times, and trains one step; so
- * both sides meet the machine in the same state. Prints the medians over the rounds: seconds
- * predicted, seconds measured, and their ratio.
+ * Each round measures all kernels again, judges the plan with these times, and trains one step, so
+ * that prediction and measurement see the machine in the same state. Prints the medians over the
+ * rounds: seconds predicted, seconds measured, and their ratio.
  */
 #include <neap/neap.h>
 

@@ -1,12 +1,12 @@
 /*
- * Training steps of a built-in network, everything kept, timed.
+ * Times training steps of a built-in network that keep everything.
  *
  *     train_step MODEL BATCH THREADS [STEPS]
  *
- * With STEPS, runs so many and prints the seconds by op type, each op's best of all steps. Without,
- * runs one step for each line of input and prints its seconds and those of the processor, so that a
- * script can take turns with another program. Every op runs its variant 0. Parameters and data are
- * random, of the usual size.
+ * With STEPS, runs that many steps and prints the seconds by op type, using each op's best time.
+ * Without, runs one step for each line of input and prints elapsed and CPU seconds, so that a
+ * script can alternate with another program. Every op runs variant 0. Parameters and data are
+ * random, of the usual magnitude.
  */
 #include <neap/models.h>
 #include <neap/run.h>
