@@ -1,4 +1,4 @@
-# What `cmake --install` leaves behind: headers, both libraries, the command and its manual page, neap.pc, a CMake
+# What `cmake --install` installs: headers, both libraries, the command and its manual page, neap.pc, a CMake
 # package, the docs and the examples. The tree can be moved: it finds its parts relative to each other.
 # tools/check_install.sh tests that.
 
@@ -85,7 +85,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/neap-config-version.cmak
 install(FILES "${PROJECT_BINARY_DIR}/neap-config.cmake"
               "${PROJECT_BINARY_DIR}/neap-config-version.cmake" DESTINATION "${package_dir}")
 
-# The .pc file finds its prefix from where it lies, so `cmake --install --prefix` may choose it late.
+# The .pc file finds its prefix from its own location, so `cmake --install --prefix` may choose it late.
 file(RELATIVE_PATH NEAP_PC_TO_PREFIX "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig"
      "${CMAKE_INSTALL_PREFIX}")
 string(REGEX REPLACE "/$" "" NEAP_PC_TO_PREFIX "${NEAP_PC_TO_PREFIX}")

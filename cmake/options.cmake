@@ -7,7 +7,7 @@ target_compile_definitions(neap_options INTERFACE _POSIX_C_SOURCE=200809L)
 # -ffp-contract=off: a fused multiply-add would make results differ from machine to machine.
 target_compile_options(neap_options INTERFACE -ffp-contract=off)
 
-# No path of the machine that built it is left in a binary: the last match counts.
+# Binaries do not contain paths of the build machine: the last match counts.
 target_compile_options(
   neap_options INTERFACE "-ffile-prefix-map=${NEAP_DEPS_DIR}=./.deps" "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=."
                          "-ffile-prefix-map=${PROJECT_BINARY_DIR}=./build")

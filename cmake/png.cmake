@@ -1,4 +1,4 @@
-# libpng: pictures in PNG files.
+# libpng: images in PNG files.
 #   NEAP_PNG=OFF  builds without it, as does a system that has none; the library's sources see NEAP_HAS_PNG=0, and
 #                 a PNG file gets an error that says so
 

@@ -1,5 +1,5 @@
 # Every tests/<kind>/test_<subject>.c is one cmocka program, built as <build>/tests/<kind>/test_<subject>.
-# <build>/tests.list names them for tools/run_tests.sh: one "kind-of-output name path" a line.
+# <build>/tests.list names them for tools/run_tests.sh: one "kind-of-output name path" per line.
 
 set(NEAP_TEST_LIST "")
 

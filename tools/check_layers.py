@@ -3,7 +3,7 @@
 
     tools/check_layers.py [ROOT]       checks; prints what is wrong
     tools/check_layers.py --write      copies the table of rooms to CONTRIBUTING.md
-    tools/check_layers.py --matrix     prints who includes whom, and how often
+    tools/check_layers.py --matrix     prints which room includes which, and how often
 
 A room is a folder of src/, or of src/planners/, with all its subfolders. tools/rooms.toml is the
 table. A permission that no file uses is an error, and so are a cycle of rooms, a cycle of files and
@@ -21,7 +21,7 @@ import c_source  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TABLE = "tools/rooms.toml"
-ROOMS = {}  # room: the rooms it may include beside itself
+ROOMS = {}  # room: the rooms it may include in addition to itself
 PURPOSES = {}  # room: what it is for
 PUBLIC_HEADERS = {}  # header below include/neap/: its room
 
@@ -54,7 +54,7 @@ POSIX = set(
     sys/wait.h""".split()
 )
 
-# Headers of other libraries, and the one file behind which each of them stays.
+# Headers of other libraries, and the only file that may include each.
 OWNERS = {
     "interfaces/highs_c_api.h": "src/lp/highs_model.c",
     "oneapi/dnnl/dnnl.h": "src/run/backends/onednn/dnnl_api.c",
@@ -270,7 +270,7 @@ END = "<!-- end of rooms -->\n"
 
 
 def with_table(text):
-    """The guide's text with the table between its two marks made anew."""
+    """The guide's text with the table between its two marks rewritten."""
     begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
     lines = ["| folder | what it holds | may include |", "| --- | --- | --- |"]
     for room, others in ROOMS.items():

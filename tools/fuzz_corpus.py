@@ -4,7 +4,7 @@
     tools/fuzz_corpus.py list [TARGET...]        name and size of every input
     tools/fuzz_corpus.py unpack FOLDER           FOLDER/<target>/<name> for every input of every target
     tools/fuzz_corpus.py add TARGET FILE...      adds or replaces inputs
-    tools/fuzz_corpus.py pack FOLDER             makes the packs anew from FOLDER/<target>/
+    tools/fuzz_corpus.py pack FOLDER             rewrites the packs from FOLDER/<target>/
 
 tests/fuzz/corpus/<target>.pack is a sequence of inputs in the order of their names:
 

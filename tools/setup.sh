@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what building (`build`) or building and testing (`test`, the default) needs and the
-# system lacks. Says nothing and returns at once when all of it is there.
+# system lacks. Prints nothing and returns at once if nothing is missing.
 #   NEAP_DEPS_DIR   where to unpack what Debian does not have; .deps/ of the project by default.
 #                   Several clones may share one folder.
 set -euo pipefail

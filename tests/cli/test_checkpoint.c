@@ -1,6 +1,6 @@
 /*
- * Checkpoints of neap train: going on is exact to the bit, what is broken is refused, and whatever
- * happens while one is written, the old one or the new one is there.
+ * Checkpoints of neap train: a resumed run is identical to the bit, broken checkpoints are
+ * rejected, and whatever happens while one is written, either the old or the new one exists.
  */
 #include "picture_files.h"
 #include "random_plan.h"

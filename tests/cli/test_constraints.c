@@ -1,4 +1,4 @@
-/* What a caller may wish for besides a budget, and the log of a search. */
+/* Constraints other than a budget, and the log of a search. */
 
 #include "run_command.h"
 
@@ -18,7 +18,7 @@
 
 static const run_options IN_DATA = {.folder = NEAP_SOURCE_DIR "/tests/cli/data"};
 
-/* A method that takes wishes, or NULL. */
+/* A method that takes constraints, or NULL. */
 static const char *willing(void)
 {
     for (uint32_t i = 0; i < neap_methods_count(); i++)

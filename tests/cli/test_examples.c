@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The losses of so many steps from one on, as printed, added up. */
+/* The sum of the printed losses of the given number of steps, from a first one on. */
 static double add_losses(const char *text, int first, int count)
 {
     double sum = 0;

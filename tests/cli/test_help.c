@@ -1,4 +1,4 @@
-/* What neap says of itself: help texts, lists, and the error lines of a mistyped command line. */
+/* Help texts, lists, and the error messages for a mistyped command line. */
 
 #include "golden.h"
 #include "run_command.h"

@@ -1,5 +1,7 @@
-/* Every graph beside the project (shared/instances) is read, planned by store-all, and its plan
- * checked. */
+/*
+ * Every graph in shared/instances, next to the project, is read and planned by store-all, and its
+ * plan is checked.
+ */
 
 #include "run_command.h"
 #include "settings.h"

@@ -1,6 +1,6 @@
 /*
- * Ctrl-C in every phase of neap train and neap profile: one line, exit 4, and files that are whole.
- * A phase is told by what the process shows: its output, its files, the signals it catches.
+ * Ctrl-C in every phase of neap train and neap profile: one line, exit status 4, and complete
+ * files. The test recognizes a phase by the process's output, its files and the signals it catches.
  */
 #include "json_fields.h"
 #include "picture_files.h"

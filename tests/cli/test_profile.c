@@ -251,7 +251,7 @@ static void threads_have_their_own(void **state)
     assert_true(number_of(ONEDNN("2"), "measured") == 0);
 }
 
-/* ---- Files that are no such thing ---- */
+/* ---- Files that are not profiles ---- */
 
 /* Both commands continue, say it in one line, and leave the file alone. */
 static void broken_files(void **state)
@@ -316,7 +316,7 @@ static void damaged_files_are_replaced(void **state)
     free(text);
 }
 
-/* Replaces a number behind each "name": by another. */
+/* Replaces a number after each "name": by another. */
 static void change_numbers(const char *file, const char *name, const char *number)
 {
     char *old = text_of(file), pattern[64];
@@ -430,7 +430,7 @@ static void a_full_disk_leaves_the_old_times(void **state)
     closedir(entries);
 }
 
-/* ---- Where it lies ---- */
+/* ---- Where the file is ---- */
 
 static void where_such_files_belong(void **state)
 {
@@ -463,7 +463,7 @@ static void where_such_files_belong(void **state)
         free(file);
         free(folder);
     }
-    /* Neither: nothing is kept, and that is no trouble. */
+    /* Neither: nothing is saved, and that is not an error. */
     assert_true(number_of(LINE, "measured") > 0);
     assert_true(number_of(LINE, "measured") > 0);
     assert_true(number_of("profile " LSTM "--json --profile-cache none", "measured") > 0);

@@ -1,4 +1,4 @@
-/* neap train: what it trains, what it says, and what it refuses. */
+/* neap train: what it trains, what it prints, and what it rejects. */
 
 #include "golden.h"
 #include "json_fields.h"

@@ -1,6 +1,6 @@
 /*
- * A file of devices of any bytes: refused with one line and the table as it was, or devices that
- * time a graph or say why not.
+ * A device file of arbitrary bytes: rejected with one line and an unchanged table, or accepted, and
+ * each device then times a graph or reports why it cannot.
  */
 #include "fuzz.h"
 

@@ -1,6 +1,6 @@
 /*
- * A graph file of any bytes: refused with one line, or a graph that keeps every promise of
- * neap/graph.h, is written and read without loss, and can be planned.
+ * A graph file of arbitrary bytes: rejected with one line, or a graph that satisfies neap/graph.h,
+ * is written and read without loss, and can be planned.
  */
 #include "fuzz.h"
 #include "method_link.h"

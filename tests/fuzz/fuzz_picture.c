@@ -1,6 +1,6 @@
 /*
- * A picture file of any bytes, read as the PNG or PNM file its first byte suggests: refused with
- * one line, or a picture whose samples are in range and which becomes a sample of another size.
+ * An image file of arbitrary bytes, read as PNG or PNM according to its first byte: rejected with
+ * one line, or an image whose samples are in range and which can be resized.
  */
 #include "fuzz.h"
 #include "train/data_internal.h"

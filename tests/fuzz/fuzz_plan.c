@@ -1,7 +1,7 @@
 /*
- * A plan file of any bytes: refused with one line, or a plan that is written and read without loss
- * and that the judge can judge; what the judge accepts, the timeline and the layout take, and they
- * agree.
+ * A plan file of arbitrary bytes: rejected with one line, or a plan that is written and read
+ * without loss and that the judge can check. If the judge accepts a plan, timeline and layout
+ * accept it too, and they agree.
  */
 #include "fuzz.h"
 

@@ -1,6 +1,6 @@
 /*
- * A file of measured times of any bytes: refused with one line, or entries that are found by what
- * they are of, and written again to a file that says the same.
+ * A file of measured times of arbitrary bytes: rejected with one line, or entries that can be
+ * looked up, and that are written to a file with the same contents.
  */
 #include "fuzz.h"
 

@@ -1,6 +1,6 @@
 /*
- * A safetensors file of any bytes: refused with one line, or tensors that lie in the file one after
- * the other, each of them found, read, and the whole written again with the same contents.
+ * A safetensors file of arbitrary bytes: rejected with one line, or tensors that follow each other
+ * in the file; each can be found and read, and all are written again with the same contents.
  */
 #include "fuzz.h"
 

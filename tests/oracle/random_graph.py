@@ -92,7 +92,7 @@ def random_training(rng, name="training", layers=3):
         ops.append(op)
 
     made = [add_value("input", rng.randint(0, 2))]  # what each layer hands on, the data first
-    saved = []  # what each layer's backward op reads beside the gradient
+    saved = []  # what each layer's backward op reads in addition to the gradient
     for _ in range(layers):
         reads = [made[-1]] + rng.sample(made, rng.random() < 0.3)  # at times a connection from further up
         size, base = (0, made[-1]) if rng.random() < 0.15 else (None, None)

@@ -1,8 +1,8 @@
 /*
- * Articulation points of the forward pass, against taking each storage away and looking at what is
+ * Articulation points of the forward pass, compared with removing each storage and testing what is
  * still connected.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_articulation     for other, and more, graphs
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_articulation     # another seed, more cases
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,14 +2,14 @@
  * Every backend against the reference: each op type, forward and backward, in random networks with
  * random sizes, attributes and strides, and op by op in small built-in networks.
  *
- * Results are those of the ref backend in double precision on the same operands: to the bit where
- * elements are only moved or compared, within a share of the sum of absolute terms where they are
- * added up, and of the largest result elsewhere. A kernel must say the same again with other
- * garbage in workspace and results, at other addresses, with its spec gone; it may write nothing
- * but its results, and no operand.
+ * Results must equal those of the ref backend in double precision on the same operands: to the bit
+ * where elements are only moved or compared, within a fraction of the sum of absolute terms where
+ * they are summed, and within a fraction of the largest result elsewhere. A kernel must give the
+ * same results again with other garbage in workspace and outputs, at other addresses, and after its
+ * spec is freed. It may write only to its outputs and workspace.
  *
- * NEAP_TEST_SEED and NEAP_TEST_COUNT (networks a kind); the first argument selects tests by a
- * pattern, as in "onednn: conv*".
+ * NEAP_TEST_SEED and NEAP_TEST_COUNT (networks per kind) apply; the first argument selects tests by
+ * a pattern, as in "onednn: conv*".
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,10 +3,10 @@
  * every method in several budgets, gives the losses, gradients and weights that it gives when
  * nothing is recomputed or moved.
  *
- * All of that takes minutes, so each run of this test draws from it: every network, every method,
- * some of their pairs (NEAP_TEST_SEED; NEAP_TEST_COUNT pairs a network). With NEAP_BIT_IDENTITY=all
- * it goes through every pair and prints a table: bench/bit_identity. NEAP_TEST_THREADS is for that;
- * NEAP_TEST_BACKEND and NEAP_TEST_NETWORK, a part of the name, choose some of it.
+ * The full test takes minutes, so each run uses a random sample: every network, every method, some
+ * of their pairs (NEAP_TEST_SEED; NEAP_TEST_COUNT pairs per network). With NEAP_BIT_IDENTITY=all it
+ * tests every pair and prints a table (bench/bit_identity), on NEAP_TEST_THREADS threads;
+ * NEAP_TEST_BACKEND and NEAP_TEST_NETWORK, a part of the name, restrict it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -625,7 +625,7 @@ static void print_head(const char *backend)
     printf("   plans runs  differ  seconds\n");
 }
 
-/* One cell: so many plans, all alike; "!" where one is not, "." where there is none. */
+/* One cell: the number of plans, all identical; "!" where one is not, "." where there is none. */
 static void print_cell(const tally *t)
 {
     if (t->differ)

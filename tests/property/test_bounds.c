@@ -1,9 +1,9 @@
 /*
  * Bounds on the time of plans: on random graphs no plan of any method, and no random one, is
  * faster; they grow as the budget shrinks, and where everything fits they are the sum of least
- * times. Single cuts are held against all subsets of what could be kept.
+ * times. Single cuts are compared with all subsets of what could be kept.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=3000 test_bounds     for other, and more, graphs
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=3000 test_bounds     # another seed, more cases
  */
 #include <setjmp.h>
 #include <stdarg.h>

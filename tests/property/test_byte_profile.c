@@ -1,7 +1,7 @@
 /*
- * The byte profile of the planners against an array that does every addition place by place.
+ * The planners' byte profile compared with an array that does every addition element by element.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_byte_profile     for other, and more, profiles
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_byte_profile     # another seed, more cases
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
  * and rotor with slots of a byte have to find exactly those, at every budget where the answer
  * changes.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=5000 test_chain_oracle     for other and more chains
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=5000 test_chain_oracle     # another seed, more cases
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,10 +1,10 @@
 /*
- * checkmate against the best plans in frontiers that tests/oracle/staged.py finds by trying
- * everything, at each point of the trade-off and a byte below: never slower, and where checkmate
- * has no plan there is none. The same of its program alone: the plans that checkmate begins with
- * would hide what the program has wrong.
+ * checkmate compared with the best plans in frontiers that tests/oracle/staged.py finds by
+ * exhaustive search, at each point of the trade-off and one byte below: it is never slower, and if
+ * checkmate has no plan, there is none. The same is tested for its program alone, because the plans
+ * that checkmate starts from would hide errors of the program.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_checkmate     for other, and more, graphs
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_checkmate     # another seed, more cases
  */
 #include <setjmp.h>
 #include <stdarg.h>

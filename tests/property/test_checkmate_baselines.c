@@ -10,12 +10,11 @@
  *   - in side storages, which the graph methods always keep;
  *   - in views: of a storage that stays, the graph methods have all values, the chain methods those
  *     that a later segment reads;
- *   - in the moment: the chain methods compute a whole segment again when an op reads something
- * that an op of it makes, the graph methods what an op needs when it needs it. With one op a layer
+ *   - in the moment: the chain methods recompute a whole segment when an op reads something that
+ *     it makes; the graph methods recompute what an op needs just before it. With one op per layer
  *     that makes one value, these are the same; else the same ops run again, at other moments.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_checkmate_baselines     for other, and more,
- * graphs
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_checkmate_baselines   # another seed, more cases
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
 /*
- * Curves on random training graphs, by many methods: more memory is never slower, bounds grow as
- * budgets shrink, every point is the judge's, and none is worse than planned by itself.
+ * Curves on random training graphs, for many methods: more memory is never slower, bounds grow as
+ * budgets shrink, every point agrees with the judge, and none is worse than a separate plan for its
+ * budget.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -253,7 +254,7 @@ static bool after_a_while(neap_progress *self)
     return ++((listener *)self)->asked > 3;
 }
 
-/* Cancelled on the way: a solution for every budget all the same. */
+/* Cancelled midway: there is still a solution for every budget. */
 static void test_cancelled(void **state)
 {
     (void)state;

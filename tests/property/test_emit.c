@@ -1,10 +1,9 @@
 /*
- * neap_schedule_to_plan on random lists: the judge accepts the plan, its peak and time are those of
- * a plain recount of the list, and neap_plan_to_schedule finds the list in it.
- * neap_transfers_schedule: it says what the judge says, and the plan stays within the memory it was
- * given.
+ * neap_schedule_to_plan on random lists: the judge accepts the plan, its peak and time equal a
+ * plain recount of the list, and neap_plan_to_schedule recovers the list. neap_transfers_schedule
+ * predicts what the judge computes, and the plan stays within the memory it was given.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_emit     for other, and more, graphs
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_emit     # another seed, more cases
  */
 #include <setjmp.h>
 #include <stdarg.h>

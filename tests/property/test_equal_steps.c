@@ -3,7 +3,7 @@
  * plans against closed forms and against every tree of choices; the number of states they choose
  * against all others.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=5000 test_equal_steps     for other and more chains
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=5000 test_equal_steps     # another seed, more cases
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /*
- * frontier_rows: each row is the least set of ops there is, found by trying all sets; rows in a row
- * are a legal plan; a row looks at no more than it must; failures change nothing.
+ * frontier_rows: each row is the smallest possible set of ops, found by trying all sets;
+ * consecutive rows form a legal plan; a row examines no more than it must; failures change nothing.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_frontier_rows     for other, and more, graphs
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_frontier_rows     # another seed, more cases
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  * the same plans, blame the same step, and come to the same peak, time, recomputations and bytes
  * offloaded.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=5000 test_judge_oracle     for other and more plans
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=5000 test_judge_oracle     # another seed, more cases
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * The least arena, found and proven, against all offsets tried one by one; the same search on
- * larger problems that are known to have a placing without a gap.
+ * The least arena, found and proven, compared with trying all offsets; the same search on larger
+ * problems that are known to have a placement without gaps.
  */
 #include <setjmp.h>
 #include <stdarg.h>

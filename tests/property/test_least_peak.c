@@ -3,7 +3,7 @@
  * search over all sets of checkpoints of random chains, each by its own formula written out here;
  * the linear algorithm against the quadratic one on long chains; sizes at the edge of 63 bits.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=100000 test_least_peak     for other and more chains
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=100000 test_least_peak     # another seed, more cases
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /*
- * The exhaustive optimum of least_time.h, which other tests rely on: against two searches that know
- * none of its rules, by hand, and in what must hold of every optimum.
+ * The exhaustive optimum of least_time.h, which other tests rely on: compared with two searches
+ * that use none of its rules, with results computed by hand, and with properties of every optimum.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=3000 test_least_time     for other, and more, graphs
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=3000 test_least_time     # another seed, more cases
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -394,7 +394,7 @@ static void test_without_its_rules(void **state)
     assert_true(2 * settled >= asked);
 }
 
-/* ---- Every list of so many steps, by the judge alone ---- */
+/* ---- Every list of a given number of steps, by the judge alone ---- */
 
 enum { MOST_STEPS = 7, MOST_LISTS = 60000 };
 

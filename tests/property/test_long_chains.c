@@ -1,9 +1,9 @@
 /*
- * Chain methods, and those for any graph that begin with checkpoints of a chain, on long chains:
- * plans that are right and the same every time, that get no slower when the budget grows, and no
- * overflow where sizes come near 2^63.
+ * Chain methods, and those for any graph that start from checkpoints of a chain, on long chains:
+ * plans are correct and reproducible, do not get slower when the budget grows, and do not
+ * overflow when sizes approach 2^63.
  *
- *     NEAP_TEST_SEED=7 test_long_chains     for other chains
+ *     NEAP_TEST_SEED=7 test_long_chains     # another seed
  */
 #include <setjmp.h>
 #include <stdarg.h>

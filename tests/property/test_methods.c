@@ -1,6 +1,6 @@
 /*
  * Every method on random graphs: its plans are accepted and keep their promises, more memory never
- * makes them slower, and on tiny graphs they are held against the exhaustive optimum of
+ * makes them slower, and on tiny graphs they are compared with the exhaustive optimum of
  * tests/oracle/least.py.
  */
 #include <setjmp.h>

@@ -1,9 +1,9 @@
 /*
- * The method `neap` against the optimum of least_time.h, on thousands of tiny graphs: how often its
- * plan is a fastest of all plans, whether what it proves holds, and whether it knows where there is
- * no plan.
+ * The method `neap` compared with the optimum of least_time.h on thousands of tiny graphs: how
+ * often its plan is optimal, whether its proofs hold, and whether it recognizes that there is no
+ * plan.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=20000 test_neap     for other, and more, graphs
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=20000 test_neap     # another seed, more cases
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ enum { COUNT = 60 / SHARE, MOST_BUDGETS = 4, MOST_STATES = 60000, PERCENT_NEEDED
 typedef struct family {
     unsigned flags; /* beside SMALL_TRAINING, which every other graph has */
     uint32_t most_ops;
-    uint32_t part; /* of COUNT: one in so many, where the optimum takes long to find */
+    uint32_t part; /* one in `part` of COUNT, where the optimum takes long to find */
     bool link, duplex, latency;
 } family;
 
@@ -125,7 +125,7 @@ static void check_not_too_fast(const task *t, int64_t ticks, int64_t least)
          mixed.ticks);
 }
 
-/* The bound is below every plan that it speaks of. */
+/* The bound is below every plan in its scope. */
 static void check_ordered_bound(const task *t, int64_t bound, tally *all)
 {
     least_time_answer ordered = optimum(t, true, false);

@@ -1,9 +1,9 @@
 /*
- * What a caller may ask of the method `neap` besides a budget, on random training graphs: pins, a
- * plan to start from, a seed, a gap, a time limit, to stop, and the least peak. On tiny graphs the
- * least peak is held against the exhaustive search of least_time.h.
+ * Requests to the method `neap` beyond a budget, on random training graphs: pins, a plan to start
+ * from, a seed, a gap, a time limit, cancellation, and the least peak. On tiny graphs the least
+ * peak is compared with the exhaustive search of least_time.h.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=1000 test_neap_constraints     for other, and more, graphs
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=1000 test_neap_constraints     # another seed, more cases
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * (support/offload_oracle.h) on small random chains: half duplex, with two bandwidths, duplex, and
  * with latency; at the natural peak, at the least budget, and between.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=5000 test_offload     for other and more chains
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=5000 test_offload     # another seed, more cases
  *     NEAP_OFFLOAD_KEEP=/tmp/kept test_offload                  keeps the cases where `offload` is
  *                                                               slower than the best plan
  */

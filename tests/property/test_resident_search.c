@@ -1,8 +1,8 @@
 /*
- * neap_resident_search: on tiny graphs its plans are those of tests/oracle/staged.py in every
- * budget; it knows when there is none, gives up when it is told to, and what it says then holds.
+ * neap_resident_search: on tiny graphs its plans are as fast as those of tests/oracle/staged.py for
+ * every budget; it recognizes that there is no plan, stops when asked to, and its bound then holds.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=3000 test_resident_search     for other, and more, graphs
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=3000 test_resident_search     # another seed, more cases
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* A planner outside of neap_solve, for tests of what methods are made of. */
+/* A planner without neap_solve, for tests of the building blocks of methods. */
 #ifndef NEAP_TESTS_BARE_PLANNER_H
 #define NEAP_TESTS_BARE_PLANNER_H
 
@@ -10,7 +10,7 @@ typedef struct bare_planner {
     planner p; /* without options */
 } bare_planner;
 
-/* It is not to be moved afterwards. INT64_MAX: no budget. */
+/* *b must not be moved afterwards. INT64_MAX: no budget. */
 void bare_planner_init(bare_planner *b, const neap_graph *graph, int64_t budget);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * An allocator that fails when it is told to, counts what is live, and notices what the library
- * does wrong: a size that is not the block's, a block that is none, a read of what was never
- * written (new memory is filled with rubbish) or of what was given back (blocks always move).
+ * An allocator that fails on request, counts live blocks, and detects errors of the library: a size
+ * that is not the block's, an invalid block, a read of uninitialized memory (new memory is filled
+ * with garbage) or of freed memory (blocks always move).
  */
 #ifndef NEAP_TESTS_FAILING_ALLOCATOR_H
 #define NEAP_TESTS_FAILING_ALLOCATOR_H

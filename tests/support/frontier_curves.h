@@ -1,4 +1,4 @@
-/* The trade-off curves that tests/oracle/staged.py finds by trying everything, for tiny graphs. */
+/* The trade-off curves that tests/oracle/staged.py finds by exhaustive search, for tiny graphs. */
 #ifndef NEAP_TESTS_FRONTIER_CURVES_H
 #define NEAP_TESTS_FRONTIER_CURVES_H
 
@@ -16,7 +16,7 @@ typedef struct frontier_curve {
     frontier_point *points;
 } frontier_curve;
 
-/* The curves of one form ("partitioned", "unpartitioned", "any"), one a graph, in one process. */
+/* The curves of one form ("partitioned", "unpartitioned", "any"), one per graph, in one process. */
 frontier_curve *frontier_curves(neap_graph *const *graphs, size_t count, const char *form);
 void frontier_curves_free(frontier_curve *curves, size_t count);
 

@@ -1,8 +1,8 @@
 /*
  * golden.h - transcripts compared with files.
  *
- * A transcript is what a person at a terminal would see: each command after a "$", what it wrote,
- * and its exit status if that is not 0. It is compared with a golden file to the byte; with
+ * A transcript is what a user would see in a terminal: each command after a "$", its output, and
+ * its exit status if that is not 0. It must equal the golden file to the byte; with
  * NEAP_UPDATE_GOLDEN=1 in the environment the file is written instead.
  */
 #ifndef NEAP_TEST_GOLDEN_H

@@ -1,4 +1,4 @@
-/* What a command's JSON says, field by field: the first of a name counts. */
+/* Reads fields of a command's JSON output; the first field with the name counts. */
 #ifndef NEAP_TESTS_JSON_FIELDS_H
 #define NEAP_TESTS_JSON_FIELDS_H
 

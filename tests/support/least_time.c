@@ -428,7 +428,7 @@ static void settle(const space *p, state *s)
         }
 }
 
-/* Values with a copy that are not resident and would have fitted beside so many bytes. */
+/* Values with a copy that are not resident and would have fitted next to that many bytes. */
 static set fitting_beside(const space *p, set resident, set host, int64_t room)
 {
     set fitting = 0;

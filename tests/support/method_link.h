@@ -1,6 +1,6 @@
 /*
- * A link for methods that need one, so that every method runs wherever all are tested; and little
- * time for those that would search long.
+ * A link for methods that need one, so that tests over all methods include them; and short limits
+ * for methods that would search for long.
  */
 #ifndef NEAP_TESTS_METHOD_LINK_H
 #define NEAP_TESTS_METHOD_LINK_H

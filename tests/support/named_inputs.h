@@ -1,5 +1,7 @@
-/* Numbers for the inputs of a graph that follow from their names, the same here and in
-   tools/torch_values.py, which says how. */
+/*
+ * Numbers for the inputs of a graph that are derived from their names, as in tools/torch_values.py,
+ * which explains how.
+ */
 #ifndef NEAP_TESTS_NAMED_INPUTS_H
 #define NEAP_TESTS_NAMED_INPUTS_H
 

@@ -1,4 +1,4 @@
-/* Whole networks in miniature: gradients that meet, weights that are shared, branches that end. */
+/* Small whole networks: gradients that are summed, shared weights, branches that end. */
 #include "op_cases.h"
 
 #include <math.h>

@@ -380,7 +380,7 @@ static bool dominates(const search *s, const node *a, const node *b)
     return true;
 }
 
-/* Brings a node into its one form: times that no longer matter are all written alike. */
+/* Brings a node into its one form: times that no longer matter are all set to the same. */
 static void settle(const search *s, node *n)
 {
     for (int e = 0; e < 2; e++)
@@ -555,7 +555,7 @@ static void end_op(const search *s, node *n)
             n->where[i] = HOME;
 }
 
-/* Whether the op finds what it reads, and is not the last reader of a value offloaded in vain. */
+/* Whether the op finds what it reads, and is not the last reader of a value offloaded to no use. */
 static bool may_compute(const offload_problem *p, const node *n)
 {
     for (uint32_t i = 0; i < p->n_movable; i++) {

@@ -1,4 +1,4 @@
-/* One op a network. */
+/* One op per network. */
 #include "op_cases.h"
 
 #include <setjmp.h>
@@ -398,7 +398,7 @@ static neap_tensor pad2d(neap_network *net)
     return neap_net_pad2d(net, "op", image(net, 2, 3, 2), 0, 1, 2, 3);
 }
 
-/* Data wants no gradient, what is made of it neither. */
+/* Neither data nor values computed from it need a gradient. */
 static neap_tensor pad2d_on_data(neap_network *net)
 {
     neap_tensor x = neap_net_input(net, "x", NEAP_F32, SHAPE(1, 2, 2, 2));

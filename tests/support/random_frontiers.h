@@ -1,4 +1,4 @@
-/* Random compute sequences in frontiers, and what the judge says of a sequence. */
+/* Random compute sequences in frontiers, and the judge's verdict on a sequence. */
 #ifndef NEAP_TESTS_RANDOM_FRONTIERS_H
 #define NEAP_TESTS_RANDOM_FRONTIERS_H
 

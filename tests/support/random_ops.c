@@ -1,4 +1,4 @@
-/* Random networks around one op: one function a kind. */
+/* Random networks around one op: one function per kind. */
 #include "random_ops.h"
 
 #include "op_cases.h"

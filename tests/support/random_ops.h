@@ -1,5 +1,4 @@
-/* Small random networks around one op each, with attributes and sizes that real networks have and
-   some that they hardly have. */
+/* Small random networks around one op each, with common and with unusual attributes and sizes. */
 #ifndef NEAP_TESTS_RANDOM_OPS_H
 #define NEAP_TESTS_RANDOM_OPS_H
 

@@ -279,7 +279,7 @@ neap_graph *random_small_graph(random_source *random, uint32_t most_ops, unsigne
 
 /* ---- Budgets ---- */
 
-/* Whether so many bytes can be live: sums[b] becomes true for all sums with `bytes` more. */
+/* Whether b bytes can be live: sums[b] becomes true for all sums with `bytes` more. */
 static void add_to_sums(bool *sums, size_t n_sums, int64_t bytes)
 {
     for (size_t b = n_sums; b-- > (size_t)bytes;)

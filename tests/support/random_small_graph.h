@@ -1,6 +1,6 @@
 /*
- * Random graphs small enough for least_time.h, from a seed. Bytes and times are small whole
- * numbers, so that ties are common and nothing is so small that it does not matter.
+ * Random graphs small enough for least_time.h, from a seed. Bytes and times are small integers, so
+ * that ties are common and every difference matters.
  */
 #ifndef NEAP_TESTS_RANDOM_SMALL_GRAPH_H
 #define NEAP_TESTS_RANDOM_SMALL_GRAPH_H

@@ -1,9 +1,9 @@
 /*
  * An interpreter that runs graphs on the ref backend in double precision.
  *
- * A kernel sees the values its op lists, the op's attributes and nothing else: a graph that comes
- * out right lists all that its kernels need. Every value holds doubles, whatever its type says;
- * views are copies.
+ * A kernel sees only the values that its op lists and the op's attributes, so a graph with correct
+ * results lists everything its kernels need. Every value holds doubles, whatever its type; views
+ * are copies.
  */
 #ifndef NEAP_TESTS_REFERENCE_OPS_H
 #define NEAP_TESTS_REFERENCE_OPS_H

@@ -124,7 +124,7 @@ static void split_words(char *line, char **words)
     words[count] = NULL;
 }
 
-/* Does a pointer's worth of argv: execve wants char *, and writes to none of them. */
+/* Casts one element of argv: execve takes char *, but does not write to the strings. */
 static char *as_argument(const char *text)
 {
     union {
@@ -300,7 +300,7 @@ static bool wait_until(run_child *child, condition *holds, const char *text, int
 static bool has_written(const run_child *child, const char *text, int number)
 {
     (void)number;
-    char path[64]; /* opened anew: the program's own place in the file stays where it is */
+    char path[64]; /* opened again: the program's own file position does not change */
     snprintf(path, sizeof path, "/proc/self/fd/%d", child->out);
     char *written = read_text_file(path);
     bool found = written && strstr(written, text);
@@ -319,7 +319,7 @@ static bool has_computed(const run_child *child, const char *text, int number)
 {
     (void)text;
     char *facts = read_proc(child, "stat");
-    const char *at = facts ? strrchr(facts, ')') : NULL; /* behind the program's name */
+    const char *at = facts ? strrchr(facts, ')') : NULL; /* after the program's name */
     for (int field = 2; at && field < 14; field++)
         at = strchr(at + 1, ' ');
     char *next = NULL;

@@ -1,9 +1,9 @@
 /*
- * run_command.h - starts a program and keeps what it wrote and how it ended.
+ * run_command.h - starts a program and captures its output and exit status.
  *
- * The program sees a small environment of its own (PATH, TMPDIR and the sanitizers' settings are
- * passed on; LC_ALL is C.UTF-8, TERM is xterm), so that tests do not depend on who runs them. A
- * program that cannot be started at all fails the test.
+ * The program gets a small environment of its own (PATH, TMPDIR and the sanitizers' settings are
+ * passed on; LC_ALL is C.UTF-8, TERM is xterm), so that tests do not depend on the user's. If the
+ * program cannot be started, the test fails.
  */
 #ifndef NEAP_TEST_RUN_COMMAND_H
 #define NEAP_TEST_RUN_COMMAND_H

@@ -1,4 +1,4 @@
-/* What a run of the tests may change, and what a build may lack. */
+/* Settings of a test run, and skipping tests when something is missing. */
 #ifndef NEAP_TESTS_SETTINGS_H
 #define NEAP_TESTS_SETTINGS_H
 
@@ -22,10 +22,10 @@ void skip_because(const char *reason);
 /* Skips the test where neap is built without HiGHS. */
 void need_highs(void);
 
-/* Skips the test where there is no python3, which runs the oracles. */
+/* Skips the test if there is no python3, which runs the oracles. */
 void need_python(void);
 
-/* The folder of planning instances that several projects share, beside the repository. Skips the
+/* The folder of planning instances that several projects share, next to the repository. Skips the
    test where it is not there. */
 const char *need_instances(void);
 

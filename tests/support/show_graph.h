@@ -1,4 +1,4 @@
-/* Failures that come with the graph they happened on. */
+/* Failures that print the graph on which they occurred. */
 #ifndef NEAP_TESTS_SHOW_GRAPH_H
 #define NEAP_TESTS_SHOW_GRAPH_H
 

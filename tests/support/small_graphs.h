@@ -1,4 +1,4 @@
-/* Graphs and plans small enough to compute by hand, written down in one line. */
+/* Graphs and plans small enough to compute by hand, each written in one line. */
 #ifndef NEAP_TESTS_SMALL_GRAPHS_H
 #define NEAP_TESTS_SMALL_GRAPHS_H
 

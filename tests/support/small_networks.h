@@ -18,7 +18,7 @@ typedef struct small_network {
 /* Every model but `chain`, which cannot run, is there at least once. */
 uint32_t small_networks_count(void);
 const small_network *small_networks_at(uint32_t index);
-/* NULL where there is none of that name. */
+/* NULL if there is none of that name. */
 const small_network *small_networks_find(const char *name);
 
 /* The test fails if it cannot be built. */

@@ -1,6 +1,6 @@
 /*
- * A training by the executor alone: weights and data from a fixed seed, momentum, and a hash of
- * everything that comes out, to compare trainings to the bit.
+ * Training with the executor alone: weights and data from a fixed seed, momentum, and a hash of all
+ * results, to compare runs to the bit.
  */
 #ifndef NEAP_TESTS_SMALL_TRAINING_H
 #define NEAP_TESTS_SMALL_TRAINING_H

@@ -1,4 +1,4 @@
-/* One operation, again and again: the first allocation fails, then the second, and so on. */
+/* Repeats one operation: the first allocation fails, then the second, and so on. */
 #ifndef NEAP_TESTS_TORTURE_H
 #define NEAP_TESTS_TORTURE_H
 

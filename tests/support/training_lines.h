@@ -1,6 +1,6 @@
 /*
- * Networks that train in milliseconds a step on plain C kernels, as a command line has them. Tests
- * of one program share a folder and, in it, the file of measured times.
+ * Command-line arguments of networks that train in milliseconds per step on plain C kernels. The
+ * tests of one program share a folder and its file of measured times.
  */
 #ifndef NEAP_TESTS_TRAINING_LINES_H
 #define NEAP_TESTS_TRAINING_LINES_H

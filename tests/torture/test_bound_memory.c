@@ -1,6 +1,6 @@
 /*
- * Bounds when every allocation fails once, in turn, and then every one from it on: NEAP_NO_MEMORY
- * and no leak, in single cuts as in programs.
+ * Bounds when each allocation fails once, in turn, and then that one and all later ones fail:
+ * NEAP_NO_MEMORY and no leak, for single cuts and for programs.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /*
- * checkmate when every allocation fails once, in turn, and then every one from it on:
- * NEAP_NO_MEMORY and no leak, also where HiGHS is at work and calls back. The graphs are such that
- * the program has to be solved: neither the first plans nor the relaxation tell the answer.
+ * checkmate when each allocation fails once, in turn, and then that one and all later ones fail:
+ * NEAP_NO_MEMORY and no leak, also while HiGHS runs and calls back. The graphs are chosen so that
+ * the program has to be solved: neither the first plans nor the relaxation are proven optimal.
  */
 #include <setjmp.h>
 #include <stdarg.h>

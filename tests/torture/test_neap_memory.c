@@ -1,6 +1,6 @@
 /*
- * The method `neap` when every allocation fails once, in turn, and then every one from it on:
- * NEAP_NO_MEMORY, no leak, and nothing of the caller's is changed. With and without a link, with
+ * The method `neap` when each allocation fails once, in turn, and then that one and all later ones
+ * fail: NEAP_NO_MEMORY, no leak, and the caller's data unchanged. With and without a link, with
  * variants, pins, a plan to start from and the least peak as the objective.
  */
 #include <setjmp.h>

@@ -1,5 +1,7 @@
-/* Judge, timeline and layout when every allocation fails once, in turn: a status, no leak, no
- * change. */
+/*
+ * Judge, timeline and layout when each allocation fails once, in turn: a status, no leak, no
+ * change.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /*
- * Fitting, measuring, running and training when every allocation fails once, in turn, and then
- * every one from it on: a status, no leak, a graph that is as it was.
+ * Fitting, measuring, running and training when each allocation fails once, in turn, and then that
+ * one and all later ones fail: a status, no leak, an unchanged graph.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /*
- * Every allocation of every operation fails once, in turn; then every one from it on. Each time the
- * operation says NEAP_NO_MEMORY, hands over nothing, changes nothing, leaks nothing, and tells the
- * allocator the right sizes.
+ * Each allocation of every operation fails once, in turn; then that one and all later ones fail.
+ * Each time the operation returns NEAP_NO_MEMORY and no result, changes nothing, leaks nothing, and
+ * passes the right sizes to the allocator.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * Data sets and safetensors files when every allocation fails once, in turn, and then every one
- * from it on: a status, no leak, no change.
+ * Data sets and safetensors files when each allocation fails once, in turn, and then that one and
+ * all later ones fail: a status, no leak, no change.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * Lists, transfers and plans (planners/neap) when every allocation fails once, in turn, and then
- * every one from it on: NEAP_NO_MEMORY and no leak.
+ * Lists, transfers and plans (planners/neap) when each allocation fails once, in turn, and then
+ * that one and all later ones fail: NEAP_NO_MEMORY and no leak.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /*
- * What the joint graph says: for every op type the backward ops it emits, what each reads and
- * produces, attributes, marks and counts, as op_cases.c has them. test_gradients.c shows that it is
- * the truth.
+ * The joint graph: for every op type, the backward ops that it emits, what each reads and writes,
+ * attributes, marks and counts, compared with op_cases.c. test_gradients.c checks that these
+ * gradients are correct.
  */
 #include <setjmp.h>
 #include <stdarg.h>

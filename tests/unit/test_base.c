@@ -1,6 +1,6 @@
 /*
- * src/base but for JSON: status and messages, checked sizes, arrays, the arena, sizes and durations
- * for people, the nearest name, files.
+ * src/base except JSON: status and messages, checked sizes, arrays, the arena, formatted sizes and
+ * durations, the nearest name, files.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -666,7 +666,7 @@ static void test_file_write_and_read(void **state)
     free(path);
 }
 
-/* A reader that has the old file open goes on with the old contents. */
+/* A reader that has the old file open continues with the old contents. */
 static void test_file_write_replaces(void **state)
 {
     char *path = join_path(*state, "file"), seen[8] = "";

@@ -1,6 +1,6 @@
 /*
- * neap/batch.h: the search against every batch one by one, its limits and proofs, graphs that are
- * scaled, and what happens when time, memory or the caller's graphs run out.
+ * neap/batch.h: the search compared with trying every batch, its limits and proofs, scaled graphs,
+ * and what happens when time, memory or the caller's graphs run out.
  */
 #include <setjmp.h>
 #include <stdarg.h>

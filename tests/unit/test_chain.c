@@ -1,6 +1,6 @@
 /*
- * The chain view: hand-made graphs whose stages can be told by eye, the stages of models, and the
- * definition of neap/chain.h checked op by op on random graphs.
+ * The chain view: hand-made graphs with obvious stages, the stages of models, and the definition in
+ * neap/chain.h checked op by op on random graphs.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -115,7 +115,7 @@ static void test_views_hold_their_storage(void **state)
     /* h again while hT is resident: the same storage, counted once. */
     neap_verdict v = expect(tiny_graph, "c0.1 c1 f1 c0.1 c2 c3", NULL, 4600, 0.006);
     assert_int_equal(v.recomputed_ops, 1);
-    /* Both freed, so the storage is gone; made again. */
+    /* Both freed, so the storage is gone; recomputed. */
     v = expect(tiny_graph, "c0 c1 c2 f1 f2 c0 c1 c3", NULL, 4600, 0.004);
     assert_int_equal(v.recomputed_ops, 2);
 }

@@ -1,4 +1,4 @@
-/* The copy engines: order within a lane, waiting across lanes, a full queue, an end in time. */
+/* The copy engines: order within a lane, waiting across lanes, a full queue, timely shutdown. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* neap/cost.h: the roofline by hand, the built-in devices, and files that add some. */
+/* neap/cost.h: the roofline computed by hand, the built-in devices, and device files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -363,7 +363,7 @@ static void test_file_replaces_a_device(void **state)
 
 static const struct {
     const char *text;
-    const char *message; /* what the diagnostic says behind the path */
+    const char *message; /* the diagnostic's text after the path */
 } malformed[] = {
     {"", ":1:1: the text ends"},
     {"[]", ":1:1: expected an object '{'"},

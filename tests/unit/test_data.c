@@ -1,6 +1,6 @@
 /*
- * neap/data.h: what each kind of data set delivers, in which order, and what it says of files that
- * are missing, cut off, wrong or hostile.
+ * neap/data.h: what each kind of data set delivers, in which order, and the messages for files that
+ * are missing, truncated, wrong or hostile.
  */
 #include <setjmp.h>
 #include <stdarg.h>

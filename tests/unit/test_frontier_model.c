@@ -1,9 +1,9 @@
 /*
- * frontier_model: a compute sequence in frontiers is a solution of the program exactly within the
- * budget that is its peak by the judge, and its objective is the judge's time; what any multipliers
- * prove is below the best of all plans in frontiers, found by trying them all.
+ * frontier_model: a compute sequence in frontiers is a solution of the program if and only if the
+ * budget is at least its judged peak, and its objective is the judged time. Every bound that
+ * multipliers prove is at most the time of the best plan in frontiers, found by exhaustive search.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_frontier_model     for other, and more, graphs
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_frontier_model     # another seed, more cases
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -208,7 +208,7 @@ static void test_unpartitioned(void **state)
     check_form(20240902, 1500 / SHARE, FRONTIER_UNPARTITIONED);
 }
 
-/* x 10 -> a 100 -> b 50 -> c 100; a and c -> d 10: 260 bytes at c, or 220 with a made again. */
+/* x 10 -> a 100 -> b 50 -> c 100; a and c -> d 10: 260 bytes at c, or 220 if a is recomputed. */
 static const char detour_graph[] =
     "{'neap':'graph','version':1,'values':[{'bytes':10},{'bytes':100},{'bytes':50},{'bytes':100},"
     "{'bytes':10}],'ops':[{'inputs':[0],'outputs':[1],'time':1},{'inputs':[1],'outputs':[2],"
@@ -242,7 +242,7 @@ static void test_what_is_ruled_out(void **state)
     expect_known(graph, 220, INT64_MAX, "00123", false);  /* all fits until then */
     expect_known(graph, 220, INT64_MAX, "012013", true);  /* to no end, but in its place */
     expect_known(graph, 220, INT64_MAX, "012103", false); /* out of order */
-    expect_known(graph, 220, INT64_MAX, "01230", false);  /* behind the last frontier */
+    expect_known(graph, 220, INT64_MAX, "01230", false);  /* after the last frontier */
     expect_known(graph, 220, 5 * second, "0123", true);
     expect_known(graph, 220, 5 * second, "01203", false); /* no time for it */
     expect_known(graph, 220, 5 * second + 1, "01203", true);
@@ -402,7 +402,7 @@ static void test_empty_rows(void **state)
     assert_int_equal(m.n_entries, 1);
     assert_true(m.entry_value[0] == 3);
     neap_sparse_row_begin(&m);
-    neap_sparse_row_end(&m, -HUGE_VAL, -1); /* says that there is no solution */
+    neap_sparse_row_end(&m, -HUGE_VAL, -1); /* no solution satisfies this row */
     assert_int_equal(m.n_rows, 2);
     assert_int_equal(m.row_start[2], 1);
     assert_int_equal(neap_sparse_model_status(&m, NULL), NEAP_OK);

@@ -1,6 +1,7 @@
 /*
- * Graph files: what is refused and how it is said, what is kept, and that writing and reading lose
- * nothing - for every built-in model, random graphs and the shared instances, to the byte.
+ * Graph files: which files are rejected and with which message, what is kept, and that writing and
+ * reading lose nothing, to the byte, for every built-in model, random graphs and the shared
+ * instances.
  */
 #include <setjmp.h>
 #include <stdarg.h>

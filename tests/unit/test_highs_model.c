@@ -1,6 +1,6 @@
 /*
- * highs_model: programs without columns are decided by their rows, and when HiGHS refuses something
- * its own words reach the caller, and nothing else does.
+ * highs_model: programs without columns are decided by their rows; when HiGHS rejects something,
+ * the caller gets HiGHS's own message and nothing else is printed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -82,7 +82,7 @@ static void test_no_columns(void **state)
         }
 }
 
-/* Rows that come later count, and the duals, one a row, prove nothing wrong. */
+/* Rows added later count, and the duals, one per row, prove nothing false. */
 static void test_no_columns_but_more_rows(void **state)
 {
     (void)state;

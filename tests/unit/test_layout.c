@@ -1,6 +1,6 @@
 /*
- * Addresses: instances and their numbers, the gaps of an arena, soundness at random (by the judge),
- * moved offsets that must be found out, alignment, real networks, very many instances.
+ * Addresses: instances and their numbers, the gaps of an arena, random plans checked by the judge,
+ * wrong offsets that must be detected, alignment, real networks, very many instances.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,6 @@
-/* The vectorised functions against the C library's in double precision, over all they are used for.
+/*
+ * The vectorised functions compared with the C library's in double precision, over the whole range
+ * in which they are used.
  */
 #include "run/backends/onednn/omp_math.h"
 

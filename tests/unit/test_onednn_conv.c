@@ -1,6 +1,7 @@
 /*
- * Convolutions of the onednn backend on images larger than random networks have: all variants make
- * the same, up to rounding, among them Winograd's algorithm and a batch done in parts.
+ * Convolutions of the onednn backend on images larger than those of the random networks: all
+ * variants give the same result up to rounding, including Winograd's algorithm and a batch
+ * processed in parts.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,7 +64,7 @@ static void *block_of(const run_array *array)
 
 #define GUARD ((size_t)1 << 16)
 
-/* A workspace with known bytes behind it, where a kernel must not write. */
+/* A workspace with known bytes after it, where a kernel must not write. */
 static unsigned char *guarded(int64_t workspace)
 {
     void *block = NULL;

@@ -1,4 +1,4 @@
-/* Group normalisation of the onednn backend gives the same bits whatever the number of threads. */
+/* Group normalization of the onednn backend gives the same bits for every number of threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ static float *new_numbers(const run_array *array, uint64_t seed)
     return numbers;
 }
 
-/* The results of an op, one behind the other. */
+/* The results of an op, one after the other. */
 static unsigned char *results_of(int threads, const neap_graph *graph, uint32_t op, size_t *bytes)
 {
     neap_backend *backend;

@@ -1,7 +1,7 @@
 /*
- * Ops whose operands or attributes do not belong together are refused with a line that says why;
- * whatever is not refused, the ref backend runs without leaving its operands' memory. Every op of
- * op_cases.h is broken in every way, one number at a time.
+ * Ops with inconsistent operands or attributes are rejected with a one-line reason; the ref backend
+ * runs every op that is not rejected without accessing memory outside its operands. Every op of
+ * op_cases.h is altered in every way, one number at a time.
  */
 #include <setjmp.h>
 #include <stdarg.h>

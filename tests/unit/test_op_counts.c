@@ -1,4 +1,4 @@
-/* neap_op_count_work: ops it cannot know, sizes past all bounds. op_cases.c has the figures. */
+/* neap_op_count_work: unknown ops, sizes that overflow. op_cases.c has the figures. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /*
- * neap/optimizer.h against PyTorch's formulas written out in double, against figures worked
- * out by hand, and against itself: a tensor in pieces has the same bits.
+ * neap/optimizer.h compared with PyTorch's formulas in double precision, with figures computed by
+ * hand, and with itself: updating a tensor in pieces gives the same bits.
  */
 #include <setjmp.h>
 #include <stdarg.h>

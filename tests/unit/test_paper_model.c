@@ -1,8 +1,9 @@
 /*
- * paper_model: the program as printed has the oracle's optimum in every budget, and a relaxation
- * that is not above it; Appendix A's integrality gaps; what the paper does not have is refused.
+ * paper_model: the program as printed has the oracle's optimum for every budget, and its relaxation
+ * is not above it; the integrality gaps of Appendix A; features that the paper does not have are
+ * rejected.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=3000 test_paper_model     for other, and more, graphs
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=3000 test_paper_model     # another seed, more cases
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * Plans: the list of steps, plan files, and plans made from compute sequences - frees where they
- * belong, nothing resident that need not be, judged.
+ * Plans: the list of steps, plan files, and plans made from compute sequences: frees are where they
+ * belong, and nothing stays resident longer than necessary. The judge checks all of it.
  */
 #include <setjmp.h>
 #include <stdarg.h>

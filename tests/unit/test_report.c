@@ -1,4 +1,4 @@
-/* neap/report.h: charts that can be checked by eye, and SVG that any reader accepts. */
+/* neap/report.h: charts that can be checked by eye, and SVG that every parser accepts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /*
- * The executor: arrays in and out, addresses, what is wrong with a plan or a graph, poison, guard
- * pages, the host's arena, measured steps. That all plans give the same results is
- * tests/property/test_bit_identity.c's.
+ * The executor: reading and writing arrays, addresses, errors in a plan or a graph, poisoning,
+ * guard pages, the host arena, measured steps. tests/property/test_bit_identity.c tests that all
+ * plans give the same results.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -367,7 +367,7 @@ static neap_plan *changed_plan(const bench *b, size_t at, const neap_step *inste
     return plan;
 }
 
-/* As many offsets as any plan here needs, one beside the other. */
+/* As many offsets as any plan here needs, one after the other. */
 static void give_offsets(neap_plan *plan, size_t count)
 {
     int64_t offsets[256];

@@ -1,6 +1,6 @@
 /*
- * neap/safetensors.h: what is written is what is read; files of other programs; files that are cut
- * off, wrong or hostile; a disk that is full.
+ * neap/safetensors.h: files read back as written; files of other programs; files that are
+ * truncated, wrong or hostile; a full disk.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /*
- * The schedule under change (planners/neap/sequence.h) against a plain list: after every random
- * insertion, removal, change of variant, absence, undo and commit, what it says of order, bytes and
- * ticks is what a recount of the list finds. When memory runs out, undo leads back to what was.
+ * The editable schedule (planners/neap/sequence.h) compared with a plain list: after every random
+ * insertion, removal, change of variant, absence, undo and commit, its order, bytes and ticks equal
+ * a recount of the list. When memory runs out, undo restores the previous state.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=1000 test_sequence     for other, and more, graphs
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=1000 test_sequence     # another seed, more cases
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -124,7 +124,7 @@ static void recount(const problem *x, const plain *p, int64_t *bytes, int64_t *t
     }
 }
 
-/* ---- A sequence beside its list ---- */
+/* ---- A sequence and its list ---- */
 
 typedef struct mark {
     size_t n_changes;

@@ -1,8 +1,8 @@
 /*
- * sequence_search: trimming keeps the order of runs and the budget, and nothing more can go; what
- * is made to fit has Checkmate's form.
+ * sequence_search: trimming keeps the order of runs and the budget, and no further run can be
+ * removed; repaired sequences have Checkmate's form.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=30000 test_sequence_search     for other, and more, graphs
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=30000 test_sequence_search     # another seed, more cases
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -232,7 +232,7 @@ static void test_trim(void **state)
 
 /* ---- By hand ---- */
 
-/* x 10 -> a 100 -> b 50 -> c 100; a and c -> d 10: 260 bytes at c, or 220 with a made again. */
+/* x 10 -> a 100 -> b 50 -> c 100; a and c -> d 10: 260 bytes at c, or 220 if a is recomputed. */
 static const char detour_graph[] =
     "{'neap':'graph','version':1,'values':[{'bytes':10},{'bytes':100},{'bytes':50},{'bytes':100},"
     "{'bytes':10}],'ops':[{'inputs':[0],'outputs':[1],'time':1},{'inputs':[1],'outputs':[2],"
@@ -267,7 +267,7 @@ static void test_by_hand(void **state)
     expect_trim(graph, 220, "0101201203", "01203"); /* the first of these runs are for nobody */
     expect_trim(graph, 1, "012013", "012013");      /* too much in any case */
     expect_trim(graph, INT64_MAX, "0101201203", "0123");
-    expect_trim(graph, 320, "01230", "0123"); /* nothing reads it behind the end */
+    expect_trim(graph, 320, "01230", "0123"); /* nothing reads it after the end */
     neap_graph_destroy(graph);
 }
 

@@ -1,5 +1,5 @@
 /*
- * neap_solve: requests and what is said of wrong ones, outcomes and figures, and what holds for
+ * neap_solve: requests and the messages for invalid ones, outcomes and figures, and properties of
  * every method on real models.
  */
 #include <setjmp.h>
@@ -687,7 +687,7 @@ static void set_times(neap_graph *graph)
     neap_devices_destroy(devices);
 }
 
-/* Where addresses take more than the live bytes, the plan is made again with fewer of them. */
+/* Where addresses take more than the live bytes, it plans again with fewer of them. */
 static void test_a_budget_is_one_on_the_arena(void **state)
 {
     (void)state;
@@ -777,7 +777,7 @@ static bool always(neap_progress *self)
     return true;
 }
 
-/* Cancelled from the start: an answer all the same, and what it claims is true. */
+/* Cancelled from the start: there is still an answer, and its claims hold. */
 static void check_cancelled(const neap_graph *graph, const char *method)
 {
     neap_progress progress = {.cancelled = always};

@@ -1,4 +1,4 @@
-/* Threads that work in step, and the allocator they share. */
+/* Threads that work in lockstep, and the allocator they share. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -99,7 +99,7 @@ static void allocate(neap_job *self, neap_team *team, unsigned member)
         NEAP_DELETE(job->allocator, capacities[k], blocks[k]);
 }
 
-/* The inner allocator's counts are not made for threads: they come out right all the same. */
+/* The inner allocator's counts are not made for threads: they are correct nevertheless. */
 static void test_shared_allocator(void **state)
 {
     (void)state;

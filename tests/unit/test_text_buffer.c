@@ -1,6 +1,6 @@
 /*
- * Text that grows: numbers that read back to the same bits, JSON strings, strings made safe to
- * print; in a locale with a decimal comma too.
+ * Growing text buffers: numbers that read back to the same bits, JSON strings, strings made safe to
+ * print; also in a locale with a decimal comma.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,7 @@
-/* The timeline: steps computed by hand, steps that cannot be run, and agreement with the judge at
- * random. */
+/*
+ * The timeline: steps computed by hand, steps that cannot run, and agreement with the judge on
+ * random plans.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* neap/train.h: what a trainer refuses, and checkpoints as a program uses them. */
+/* neap/train.h: what a trainer rejects, and checkpoints as a program uses them. */
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /*
- * two_phase: whatever the relaxation says, its rounding is a plan in frontiers; a plan that is
- * whole already is rounded to one as fast, and the same random numbers give the same plan.
+ * two_phase: the rounding of any relaxation is a plan in frontiers; an integral plan is rounded to
+ * one that is as fast; the same random numbers give the same plan.
  *
- *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_two_phase     for other, and more, graphs
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=10000 test_two_phase     # another seed, more cases
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,7 +34,7 @@ typedef struct sample {
     neap_verdict verdict;
     frontier_model m;
     frontier_rows rows;
-    double *values; /* room for one a column */
+    double *values; /* room for one per column */
 } sample;
 
 static void sample_init(sample *s, random_source *random)
