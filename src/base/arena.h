@@ -20,7 +20,7 @@ void neap_arena_clear(neap_arena *arena);
 void *neap_arena_alloc(neap_arena *arena, size_t count, size_t item_size);
 /* A copy of an array. */
 void *neap_arena_copy(neap_arena *arena, const void *items, size_t count, size_t item_size);
-/* A copy of `length` bytes with a NUL behind them. */
+/* A copy of `length` bytes, followed by a NUL. */
 char *neap_arena_text(neap_arena *arena, const char *text, size_t length);
 
 /* The typed form: sets `array` to a zeroed array; false when out of memory. */

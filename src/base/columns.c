@@ -7,7 +7,7 @@
 #include <stdalign.h>
 #include <string.h>
 
-/* Where the array behind one of `count` items at `offset` begins; false on overflow. */
+/* The offset of the array after one of `count` items at `offset`; false on overflow. */
 static bool end_of(size_t offset, size_t count, size_t item_size, size_t *end)
 {
     size_t size, mask = alignof(max_align_t) - 1;

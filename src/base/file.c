@@ -109,7 +109,7 @@ static void folder_of(neap_text *folder, const char *path)
 /* A file being written that is to become `path`. */
 typedef struct draft {
     int file;
-    bool named;       /* lies in the folder under `temporary` */
+    bool named;       /* is in the folder as `temporary` */
     neap_text folder; /* of path */
     neap_text temporary;
 } draft;

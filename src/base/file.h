@@ -10,7 +10,7 @@ neap_status neap_file_read(neap_allocator *allocator, const char *path, char **t
                            neap_diag *diag);
 
 /*
- * Writes a file beside `path` and renames it into place, so that a reader sees the old contents or
+ * Writes a file next to `path` and renames it into place, so that a reader sees the old contents or
  * the new, never a part, also when the machine stops. What is not a plain file (a pipe,
  * /dev/stdout) is written directly.
  */
@@ -25,13 +25,13 @@ typedef struct neap_file_piece {
     size_t length;
 } neap_file_piece;
 
-/* The same of contents that lie in several places: nothing is copied. */
+/* The same for contents in several pieces, which are not copied. */
 neap_status neap_file_write_pieces(neap_allocator *allocator, const char *path,
                                    const neap_file_piece *pieces, size_t n_pieces, neap_diag *diag);
 
 /*
  * Opens an ordinary file to read parts of it: *file gets its descriptor, for close(), *bytes its
- * size. A pipe, a device or a folder is refused at once (a pipe nobody writes to does not block).
+ * size. A pipe, a device or a folder is refused at once (a pipe without a writer does not block).
  */
 neap_status neap_file_open(const char *path, int *file, int64_t *bytes, neap_diag *diag);
 

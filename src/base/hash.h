@@ -1,4 +1,4 @@
-/* A hash of text: FNV-1a, 64 bits. Equal everywhere and for ever; no defence against malice. */
+/* A hash of text: FNV-1a, 64 bits. Stable across machines and versions; not cryptographic. */
 #ifndef NEAP_BASE_HASH_H
 #define NEAP_BASE_HASH_H
 

@@ -19,7 +19,7 @@ static inline neap_allocator *neap_allocator_or_system(neap_allocator *allocator
 /* A zeroed array of count items into *(T **)array. A count of 0 gives NULL. */
 neap_status neap_new_array(neap_allocator *allocator, size_t count, size_t item_size, void *array,
                            neap_diag *diag);
-/* Releases what neap_new_array gave for the same count and size. NULL is fine. */
+/* Releases an array of neap_new_array, with the same count and size. `array` may be NULL. */
 void neap_delete_array(neap_allocator *allocator, size_t count, size_t item_size, void *array);
 
 /*

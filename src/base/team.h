@@ -32,7 +32,7 @@ typedef struct neap_shared_allocator {
     pthread_mutex_t lock;
 } neap_shared_allocator;
 
-/* False if there is no lock to be had. */
+/* False if a lock cannot be created. */
 int neap_shared_allocator_init(neap_shared_allocator *shared, neap_allocator *inner);
 /* All its blocks must have been released. */
 void neap_shared_allocator_clear(neap_shared_allocator *shared);

@@ -61,7 +61,7 @@ neap_status neap_bytes_parse(const char *text, int64_t *bytes, neap_diag *diag)
             continue;
         if (parse_whole(text, (int64_t)units[i].factor, number_end, bytes))
             return NEAP_OK;
-        /* 1.001k is 1000.9999... in binary: a number that is whole but for rounding is whole. */
+        /* 1.001k is 1000.9999... in binary: a number that is whole except for rounding is whole. */
         double size = number * units[i].factor, whole = round(size);
         size = fabs(size - whole) <= size * 1e-14 ? whole : floor(size);
         if (!(size < 9223372036854775808.0))

@@ -114,7 +114,7 @@ void neap_text_double(neap_text *text, double number)
         return;
     }
     char digits[40];
-    /* Fifteen digits always read back the same, but for subnormal numbers, which have fewer. */
+    /* Fifteen digits always read back the same, except for subnormal numbers, which have fewer. */
     for (int precision = fabs(number) < DBL_MIN ? 1 : 15; precision <= 17; precision++) {
         snprintf(digits, sizeof digits, "%.*g", precision, number);
         if (strtod(digits, NULL) == number)

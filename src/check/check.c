@@ -119,7 +119,7 @@ static label whereabouts(const judge *j, uint32_t id)
     return l;
 }
 
-/* Two sizes for a person; exact where rounding would make them look equal. */
+/* Formats two sizes; exactly if rounding would make them look equal. */
 static void format_sizes(int64_t a, int64_t b, char a_text[32], char b_text[32])
 {
     neap_bytes_format(a, a_text, 32);

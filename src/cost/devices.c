@@ -13,7 +13,7 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-/* Devices and their texts lie in the arena, so an address handed out stays good when the table
+/* Devices and their texts are in the arena, so pointers to them stay valid when the table
    grows and even when its device is replaced. */
 struct neap_devices {
     neap_allocator *allocator;
@@ -334,7 +334,7 @@ static void check_device(json_reader *r, const neap_device *device)
                        device->name);
 }
 
-/* A growing list of devices that lie in an arena. */
+/* A growing list of devices in an arena. */
 typedef struct device_list {
     const neap_device **items;
     size_t count, capacity;

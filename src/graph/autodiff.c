@@ -1,5 +1,5 @@
 /*
- * Autodiff: walks the forward nodes backwards and lets each op type emit its backward ops. A
+ * Autodiff: walks the forward nodes backwards; each op type emits its backward ops. A
  * tensor's gradient is the sum of what its readers give, added up as they come.
  */
 #include "graph/network_internal.h"
@@ -68,7 +68,7 @@ static void add_once(neap_tensor *list, uint32_t *n, neap_tensor x)
     list[(*n)++] = x;
 }
 
-/* What a backward op reads, and behind it all that its layer read and made. */
+/* The values that a backward op reads, then all inputs and outputs of its layer. */
 static const neap_tensor *whole_layer(neap_network *net, const net_node *node,
                                       const neap_tensor *inputs, uint32_t *n_inputs)
 {

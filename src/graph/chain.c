@@ -1,12 +1,12 @@
 /*
  * The chain view: where does a single storage separate past from future?
  *
- * Forward: a storage crosses the boundary behind op p if it is produced at or before p and read by
+ * Forward: a storage crosses the boundary after op p if it is produced at or before p and read by
  * a forward op after p. One pass over the storages adds each to the boundaries it crosses as a
  * difference array, with the sum of ids beside the count, so that a boundary crossed once knows by
  * which.
  *
- * Backward: for a cut behind stage i let `low` be the last backward op that reads something made
+ * Backward: for a cut after stage i let `low` be the last backward op that reads something made
  * after the cut, and `high` the first that reads something made before it (the cut storage aside).
  * Any boundary between them is right; where low > high the cut is dropped. The one wanted is where
  * the cut's own gradient has just been made: behind the ops that read parameters of later stages,
@@ -44,10 +44,10 @@ typedef struct chain_builder {
     neap_chain *chain;
     uint32_t n_ops, n_forward;
     reach *reaches;          /* per storage */
-    crossing *crossings;     /* per forward op: the boundary behind it */
+    crossing *crossings;     /* per forward op: the boundary after it */
     int64_t *gradient_bytes; /* per op and one more: gradients alive when it begins */
     uint32_t *stage_of;      /* per forward op */
-    uint32_t *low, *high;    /* per stage: the cut behind it */
+    uint32_t *low, *high;    /* per stage: the cut after it */
     uint32_t *wanted;        /* likewise: low, with parameters' readers */
     uint32_t *seen;          /* per value: marks */
 } chain_builder;
@@ -172,9 +172,9 @@ static void find_parameter_stages(chain_builder *b)
 }
 
 /*
- * For the cut behind each stage: low is one past the last backward op that reads a value of a later
+ * For the cut after each stage: low is one past the last backward op that reads a value of a later
  * stage, high the first that reads one of this stage or an earlier one, other than the cut. A value
- * of stage s bounds low for the cuts behind stages before s and high for those behind s and later
+ * of stage s bounds low for the cuts after stages before s and high for those after s and later
  * ones: set where it is strongest, then carried over the stages.
  */
 static void find_backward_ranges(chain_builder *b)
@@ -281,7 +281,7 @@ static void place_backward_cuts(chain_builder *b)
     chain->stages[n - 1].first_backward = b->n_forward;
     for (uint32_t i = n - 1; i-- > 0;) {
         uint32_t low = b->low[i] > at ? b->low[i] : at, high = b->high[i];
-        if (low > high) { /* joined with the stage behind it */
+        if (low > high) { /* merged with the next stage */
             chain->stages[kept].first_op = chain->stages[i].first_op;
             continue;
         }

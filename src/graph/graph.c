@@ -391,7 +391,7 @@ neap_status neap_graph_set_variants(neap_graph *graph, const neap_variant *varia
     status = derive_ticks(graph, diag);
     if (status == NEAP_OK && !derive_floor(graph))
         status = neap_fail_no_memory(diag);
-    if (status != NEAP_OK) { /* as it was, but for what the arena has handed out */
+    if (status != NEAP_OK) { /* unchanged, except for memory taken from the arena */
         neap_arena arena = graph->arena;
         *graph = before;
         graph->arena = arena;

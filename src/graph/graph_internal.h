@@ -1,4 +1,4 @@
-/* What stands behind neap_graph, for the rooms that build or re-cost one. Readers use neap/graph.h.
+/* The definition of neap_graph, for code that builds or re-costs graphs. Readers use neap/graph.h.
  */
 #ifndef NEAP_GRAPH_INTERNAL_H
 #define NEAP_GRAPH_INTERNAL_H

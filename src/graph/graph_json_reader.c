@@ -5,7 +5,7 @@
 #include "base/utf8.h"
 #include "graph/graph_internal.h"
 
-/* A growing list that is used again for every op. */
+/* A growing list that is reused for every op. */
 typedef struct id_list {
     uint32_t *ids;
     size_t count, capacity;

@@ -1,5 +1,5 @@
 /*
- * What stands behind neap_network, and how an op type is defined.
+ * The definition of neap_network and of op types.
  *
  * A network is a list of tensors and a list of nodes, first those of the forward pass as the caller
  * defines them, then those that autodiff appends. An op type is an op_def, one line in ops.def, and

@@ -344,7 +344,7 @@ static const char *next_form(const char *form)
     return form ? form + 2 : NULL;
 }
 
-/* From the first form with so many operands on, until one fits. */
+/* Tries the forms with this many operands in order until one fits. */
 static void fit_op(op_fit *fit, const op_operands *operands, bool infer)
 {
     const neap_op *op = operands->op;

@@ -3,7 +3,7 @@
  *
  *     x[N,C,H,W] w[K,G,I,J] b?bias[K] -> y:net[N,K,Y,X]
  *
- * The operands before the arrow are inputs, those behind it outputs. The same line infers the
+ * The operands before the arrow are inputs, those after it outputs. The same line infers the
  * outputs of a layer and checks the operands of an op that was read from a file: a graph may hold
  * anything, and a kernel that trusted it would read outside its operands.
  *
@@ -12,7 +12,7 @@
  * is the value of that attribute. A shape without dimensions is [1]. Without brackets any shape
  * fits.
  *
- * Behind a colon is what the elements are; floating-point numbers if there is no colon.
+ * After a colon is the type of the elements; floating-point numbers if there is no colon.
  *
  *     net      floats; as an output of a layer, of the network's type (others take that of input 0)
  *     f32      floats; as an output of a layer, f32 whatever the network's type

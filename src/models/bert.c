@@ -1,7 +1,7 @@
 /*
  * BERT base: Devlin, Chang, Lee and Toutanova, "BERT: pre-training of deep bidirectional
  * transformers for language understanding" (2019), as Hugging Face's BertForMaskedLM has it:
- * normalization behind each half of a layer, query, key and value by themselves, the exact GELU,
+ * normalization after each half of a layer, query, key and value by themselves, the exact GELU,
  * the decoder tied to the word embedding with a bias of its own. No attention mask: sequences are
  * full. The loss is the mean over all positions.
  */

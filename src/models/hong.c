@@ -2,13 +2,13 @@
  * The two chains of Hong et al., "GPU memory usage optimization for backward propagation in deep
  * network training": every candidate for a checkpoint is one value, the only one its successors
  * read, so that the chain view (neap/chain.h) cuts exactly where the paper's d_1 .. d_n lie; the
- * loss is a last stage behind d_n.
+ * loss is a last stage after d_n.
  *
  *   VGG-19, n = 24: 16 convolutions with their ReLU, 5 max-pools, 3 fully connected layers. "We
  * exclude the layers of AdaptiveAvgPool2d, Flatten, and Dropout in VGG-19": there are none here.
  *
  *   AlexNet, n = 15: 5 convolutions with ReLU and 3 max-pools, then average pool, flatten, dropout,
- * FC, dropout, FC, FC. The sizes they report (103 MB behind the first convolution at batch 128)
+ * FC, dropout, FC, FC. The sizes they report (103 MB after the first convolution at batch 128)
  * belong to a variant with padding 5 and 2 x 2 pools.
  *
  * A ReLU is fused and in place, as they measured it. A fully connected layer with a fused ReLU is

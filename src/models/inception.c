@@ -216,7 +216,7 @@ static neap_tensor build_trunk(neap_network *net, const model_args *args, neap_t
     return x;
 }
 
-/* The modules behind the fork, and the head: 17 x 17 x 768 -> classes. */
+/* The modules after the fork, and the head: 17 x 17 x 768 -> classes. */
 static neap_tensor build_main_head(neap_network *net, const model_args *args, neap_tensor x)
 {
     neap_net_enter(net, "Mixed_7a");

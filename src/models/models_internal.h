@@ -23,7 +23,7 @@ typedef struct model_family {
     const neap_model_param *params;
     /* Adds the layers to an empty network and returns the loss. Errors stick to the network. */
     neap_tensor (*build)(neap_network *net, const model_args *args);
-    /* Instead of `build`, for what is no network of layers: makes the graph itself. */
+    /* Instead of `build`, for models that are not networks of layers: builds the graph. */
     neap_status (*build_graph)(const model_args *args, neap_graph **graph, neap_diag *diag);
 } model_family;
 

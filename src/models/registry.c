@@ -119,7 +119,7 @@ static neap_status check_setting(const model_args *args, const neap_model_settin
     return NEAP_OK;
 }
 
-/* A width of its own has the height's bounds. */
+/* A separate width has the bounds of the height. */
 static neap_status check_width(const model_args *args, neap_diag *diag)
 {
     const neap_model_param *height = find_param(args->model, "image");

@@ -1,4 +1,4 @@
-/* What stands behind neap_plan. */
+/* The definition of neap_plan. */
 #ifndef NEAP_PLAN_INTERNAL_H
 #define NEAP_PLAN_INTERNAL_H
 

@@ -21,7 +21,7 @@ typedef struct lowering {
     size_t length;
     const uint32_t *variants;
     bool *needed;    /* per value: read (or kept) later in the instance that ends here */
-    uint32_t *freed; /* values freed behind each position, all in one list ... */
+    uint32_t *freed; /* values freed after each position, all in one list ... */
     size_t n_freed, freed_capacity;
     size_t *freed_end; /* ... which the backward scan fills from the last position to the first */
     bool *resident;
@@ -76,7 +76,7 @@ static neap_status require_inputs(const lowering *l, size_t at)
     return NEAP_OK;
 }
 
-/* The forward scan: a compute step for each position, and the frees behind it. */
+/* The forward scan: a compute step for each position, and the frees after it. */
 static neap_status write_steps(lowering *l)
 {
     const neap_graph *graph = l->graph;

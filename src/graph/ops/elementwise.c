@@ -1,5 +1,5 @@
 /*
- * Elementwise ops. What each backward reads besides dy:
+ * Elementwise ops. What each backward op reads in addition to dy:
  *
  *     relu, relu6, sigmoid, tanh   the output y      gelu, pow   the input x
  *     dropout                      the mask          mul         the other factor

@@ -46,7 +46,7 @@ static int64_t last_extent(const op_shape *shape)
     return shape->shape[shape->rank - 1];
 }
 
-/* rows x features x inputs, whichever two of the three matrices are at hand. */
+/* rows x features x inputs, whichever two of the three matrices are known. */
 static void count_forward(const op_shapes *s, neap_op_count *count)
 {
     count->macs = neap_count_mul(neap_count_elements(&s->outputs[0]), last_extent(&s->inputs[1]));
