@@ -24,9 +24,10 @@ typedef struct cut_program {
     int bytes_shift, ticks_shift; /* coefficients are bytes * 2^bytes_shift: exact */
     uint32_t n_windows;
     const uint32_t *moments;
-    int64_t tiny;      /* smaller tensors are kept at no cost */
-    uint8_t *role;     /* [window][task] */
-    bool *wanted;      /* [window][tensor] */
+    int64_t tiny;  /* smaller tensors are kept at no cost */
+    uint8_t *role; /* [window][task] */
+    bool *wanted;  /* [window][tensor] */
+    size_t n_wanted;
     int32_t *resident; /* [window][tensor]: column, FREE, ALWAYS */
     uint32_t n_spans;
     span *spans;
@@ -61,6 +62,7 @@ static void push_wanted(cut_program *g, uint32_t w, uint32_t tensor, uint32_t *d
     if (*wanted || g->x->bytes[tensor] <= g->tiny)
         return;
     *wanted = true;
+    g->n_wanted++;
     g->stack[(*depth)++] = tensor;
 }
 
@@ -248,14 +250,6 @@ static void add_memory_row(cut_program *g, uint32_t w)
     neap_sparse_row_end(&g->lp, -HUGE_VAL, ldexp((double)room, g->bytes_shift) + 1e-5);
 }
 
-static bool is_too_large(const cut_program *g)
-{
-    size_t cells = (size_t)g->n_windows * g->x->n_tensors, count = 0;
-    for (size_t i = 0; i < cells; i++)
-        count += g->wanted[i];
-    return count > MOST_RESIDENT;
-}
-
 /* Adds no columns if there would be too many. */
 static neap_status build(cut_program *g, cut_scope scope, neap_diag *diag)
 {
@@ -276,7 +270,7 @@ static neap_status build(cut_program *g, cut_scope scope, neap_diag *diag)
     for (uint32_t w = 0; w < g->n_windows; w++)
         neap_problem_mark_roles(x, g->moments[w], scope, roles_at(g, w));
     mark_wanted(g);
-    if (is_too_large(g))
+    if (g->n_wanted > MOST_RESIDENT)
         return NEAP_OK;
     add_columns(g);
     for (uint32_t w = 0; w < g->n_windows; w++) {

@@ -96,21 +96,15 @@ static void push(max_flow *f, uint32_t v, uint32_t arc)
         activate(f, u);
 }
 
-/* No node has this label any more: nodes with higher labels cannot reach the sink. */
-static void leave_gap(max_flow *f, uint32_t label, uint32_t v)
-{
-    for (uint32_t l = label + 1; l <= f->highest; l++)
-        f->active[l] = UINT32_MAX;
-    f->highest = label;
-    f->label[v] = f->n_nodes;
-}
-
 /* Raises v to one above the lowest neighbour with residual capacity. */
 static void relabel(max_flow *f, uint32_t v)
 {
-    uint32_t lowest = f->n_nodes;
-    if (--f->count[f->label[v]] == 0) {
-        leave_gap(f, f->label[v], v);
+    uint32_t old = f->label[v], lowest = f->n_nodes;
+    if (--f->count[old] == 0) { /* a gap: nodes with higher labels cannot reach the sink */
+        while (f->highest > old)
+            f->active[f->highest--] = UINT32_MAX;
+        f->highest = old;
+        f->label[v] = f->n_nodes;
         return;
     }
     for (uint32_t e = f->first[v]; e != UINT32_MAX; e = f->next[e]) {

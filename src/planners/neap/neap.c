@@ -295,8 +295,7 @@ static neap_status search_rounds(neap_run *run, neap_diag *diag)
     return NEAP_OK;
 }
 
-/* Whether the caller's plan is still the best: its transfers may be timed better than the search
-   can, or its variants may differ between runs of an op. */
+/* The caller's plan may be better timed than the search can, or vary the variants of an op. */
 static bool is_start_best(const neap_run *run)
 {
     const search_plan *best = &run->best;

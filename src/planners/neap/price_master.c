@@ -12,7 +12,7 @@ static const double TOLERANCE = 1e-10;
  * the lines add up to 1.
  */
 
-/* Solves B x = right (B by columns), or x B = right where `left`; false: singular. */
+/* Solves B x = right (B by columns) or, if `left`, x B = right; false: singular. */
 static bool solve(const price_master *m, const double right[N], bool left, double x[N])
 {
     double a[N][N + 1];
@@ -52,14 +52,11 @@ static void column_of(const price_master *m, const master_line *line, double col
 /* Sets values and prices; false: numerical trouble. */
 static bool price(price_master *m, double duals[N])
 {
-    double cost[N];
-    for (int i = 0; i < N; i++)
-        cost[i] = m->is_time[i];
+    double cost[N] = {0};
+    cost[m->time_column] = 1;
     if (!solve(m, m->side, false, m->values) || !solve(m, cost, true, duals))
         return false;
-    m->time = 0;
-    for (int i = 0; i < N; i++)
-        m->time += m->is_time[i] ? m->values[i] * m->tick_unit : 0;
+    m->time = m->values[m->time_column] * m->tick_unit;
     for (int i = 0; i < MASTER_TIMES; i++)
         m->weights[i] = duals[i] > 0 ? duals[i] : 0;
     m->price = duals[BYTES_ROW] < 0 ? -duals[BYTES_ROW] * m->tick_unit / m->byte_unit : 0;
@@ -67,7 +64,7 @@ static bool price(price_master *m, double duals[N])
     return true;
 }
 
-/* Takes a column into the basis for the one that reaches zero first. */
+/* The column enters the basis; the one that reaches zero first leaves. */
 static bool enter(price_master *m, const double column[N], double duals[N])
 {
     double step[N];
@@ -75,7 +72,7 @@ static bool enter(price_master *m, const double column[N], double duals[N])
     if (!solve(m, column, false, step))
         return false;
     for (int i = 0; i < N; i++)
-        if (step[i] > 1e-9 && !m->is_time[i] &&
+        if (step[i] > 1e-9 && i != m->time_column &&
             (leaving < 0 || m->values[i] * step[leaving] < m->values[leaving] * step[i]))
             leaving = i;
     if (leaving < 0)
@@ -84,22 +81,19 @@ static bool enter(price_master *m, const double column[N], double duals[N])
     return price(m, duals);
 }
 
-/* Slacks with a negative price come in first, so that all prices are those of a dual solution. */
+/* Lets slacks with a negative price enter, so that the prices are a dual solution. */
 static bool clear_slacks(price_master *m, double duals[N])
 {
     for (int round = 0; round < 50; round++) {
-        double column[N] = {0};
+        double column[N] = {0}, least = -TOLERANCE;
         int worst = -1;
         for (int i = 0; i <= BYTES_ROW; i++) {
             double reduced = i == BYTES_ROW ? -duals[i] : duals[i];
-            if (reduced < -TOLERANCE && (worst < 0 || reduced < column[worst])) {
-                column[i] = reduced;
-                worst = i;
-            }
+            worst = reduced < least ? i : worst;
+            least = fmin(reduced, least);
         }
         if (worst < 0)
             return true;
-        memset(column, 0, sizeof column);
         column[worst] = worst == BYTES_ROW ? 1 : -1;
         if (!enter(m, column, duals))
             return false;
@@ -123,9 +117,9 @@ bool neap_price_master_begin(price_master *m, const int64_t base[MASTER_TIMES], 
     m->side[ONE_ROW] = 1;
     m->basis[BYTES_ROW][BYTES_ROW] = 1;
     column_of(m, line, m->basis[ONE_ROW]);
-    for (int i = 0; i < N; i++) /* in the place of the tightest slack: T itself */
+    for (int i = 0; i < N; i++) /* T replaces the tightest slack */
         m->basis[largest][i] = i < MASTER_TIMES;
-    m->is_time[largest] = true;
+    m->time_column = largest;
     return price(m, duals) && clear_slacks(m, duals);
 }
 

@@ -7,36 +7,12 @@
 
 /* ---- Which ops are tasks ---- */
 
-static bool is_input(const neap_graph *graph, uint32_t value)
-{
-    uint32_t storage = neap_graph_value(graph, value)->storage;
-    return neap_graph_value(graph, storage)->producer == NEAP_NONE;
-}
-
 static bool costs_nothing(const neap_op *op)
 {
     for (uint32_t i = 0; i < op->n_variants; i++)
         if (op->variants[i].ticks == 0 && op->variants[i].workspace == 0)
             return true;
     return false;
-}
-
-/* Only views, all on one storage, made of that storage (and inputs) alone. */
-static bool is_free_view(const neap_graph *graph, const neap_op *op)
-{
-    if (op->n_outputs == 0 || !costs_nothing(op))
-        return false;
-    uint32_t storage = neap_graph_value(graph, op->outputs[0])->storage;
-    for (uint32_t i = 0; i < op->n_outputs; i++) {
-        const neap_value *value = neap_graph_value(graph, op->outputs[i]);
-        if (value->storage == op->outputs[i] || value->storage != storage)
-            return false;
-    }
-    for (uint32_t i = 0; i < op->n_inputs; i++)
-        if (neap_graph_value(graph, op->inputs[i])->storage != storage &&
-            !is_input(graph, op->inputs[i]))
-            return false;
-    return true;
 }
 
 /* A view that a task makes on another op's storage. */
@@ -48,16 +24,27 @@ static bool is_costly_view(const problem *x, uint32_t value)
            neap_graph_value(x->graph, v->storage)->producer != v->producer;
 }
 
-/* A view of a costly view cannot be made again wherever it is needed: it is costly too. */
-static bool reads_costly_view(const problem *x, const neap_op *op)
+/* Whether the op makes only views on one storage, from that storage and inputs alone. A view of a
+   costly view cannot be recomputed wherever it is needed: it is costly too. */
+static bool is_free_view(const problem *x, const neap_op *op)
 {
-    for (uint32_t i = 0; i < op->n_inputs; i++)
-        if (is_costly_view(x, op->inputs[i]))
-            return true;
-    return false;
+    if (op->n_outputs == 0 || !costs_nothing(op))
+        return false;
+    uint32_t storage = neap_graph_value(x->graph, op->outputs[0])->storage;
+    for (uint32_t i = 0; i < op->n_outputs; i++)
+        if (storage == op->outputs[i] ||
+            neap_graph_value(x->graph, op->outputs[i])->storage != storage)
+            return false;
+    for (uint32_t i = 0; i < op->n_inputs; i++) {
+        uint32_t root = neap_graph_value(x->graph, op->inputs[i])->storage;
+        bool is_input = neap_graph_value(x->graph, root)->producer == NEAP_NONE;
+        if ((root != storage && !is_input) || is_costly_view(x, op->inputs[i]))
+            return false;
+    }
+    return true;
 }
 
-/* ---- Building ---- */
+/* ---- Tasks and tensors ---- */
 
 static bool number_tasks(problem *x)
 {
@@ -66,8 +53,7 @@ static bool number_tasks(problem *x)
         return false;
     for (uint32_t o = 0; o < n_ops; o++) {
         x->task_of_op[o] = NEAP_NONE;
-        const neap_op *op = neap_graph_op(x->graph, o);
-        if (is_free_view(x->graph, op) && !reads_costly_view(x, op))
+        if (is_free_view(x, neap_graph_op(x->graph, o)))
             continue;
         x->task_of_op[o] = x->n_tasks;
         x->task_op[x->n_tasks++] = o;
@@ -103,17 +89,20 @@ static bool number_tensors(problem *x)
             add_tensor(x, v);
     }
     for (uint32_t v = 0; v < n_values; v++) {
-        uint32_t storage = neap_graph_value(graph, v)->storage;
-        if (x->tensor_of_value[v] == NEAP_NONE)
-            x->tensor_of_value[v] = x->tensor_of_value[storage];
-        else if (storage != v) {
+        const neap_value *value = neap_graph_value(graph, v);
+        uint32_t root = x->tensor_of_value[value->storage];
+        if (value->storage == v)
+            continue;
+        if (x->tensor_of_value[v] == NEAP_NONE) {
+            x->tensor_of_value[v] = root;
+        } else {
             x->pins[x->tensor_of_value[v]] = TENSOR_NO_RECOMPUTE | TENSOR_NO_OFFLOAD;
-            if (x->tensor_of_value[storage] != NEAP_NONE)
-                x->pins[x->tensor_of_value[storage]] = TENSOR_NO_RECOMPUTE | TENSOR_NO_OFFLOAD;
+            if (root != NEAP_NONE)
+                x->pins[root] = TENSOR_NO_RECOMPUTE | TENSOR_NO_OFFLOAD;
         }
-        /* What is fetched is the owner; a view that came with it would not come back. */
-        if (storage != v && neap_graph_value(graph, v)->producer != NEAP_NONE &&
-            neap_graph_value(graph, v)->producer == neap_graph_value(graph, storage)->producer)
+        /* A prefetch restores the owner only, not a view that the same op made. */
+        if (value->producer != NEAP_NONE &&
+            value->producer == neap_graph_value(graph, value->storage)->producer)
             x->pins[x->tensor_of_value[v]] |= TENSOR_NO_OFFLOAD;
     }
     return true;
@@ -125,7 +114,7 @@ static int ascending(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Sorts items[from ..] and takes doubles out; returns the end. */
+/* Sorts items[from ..] and removes duplicates; returns the new end. */
 static uint32_t sort_unique(uint32_t *items, uint32_t from, uint32_t end)
 {
     if (end - from < 2)
@@ -138,7 +127,7 @@ static uint32_t sort_unique(uint32_t *items, uint32_t from, uint32_t end)
     return kept;
 }
 
-/* The tensors behind a value: its own, and the storage's where it is a costly view. */
+/* The tensors of a value: its own and, for a costly view, the storage's. */
 static uint32_t tensors_of(const problem *x, uint32_t value, uint32_t found[2])
 {
     uint32_t n = 0, own = x->tensor_of_value[value];
@@ -190,19 +179,16 @@ static bool list_tensors(problem *x)
 static bool list_readers(problem *x)
 {
     uint32_t n_reads = x->reads.start[x->n_tasks];
-    uint32_t *at;
     if (!NEAP_TAKE(&x->arena, (size_t)x->n_tensors + 1, x->readers.start) ||
-        !NEAP_TAKE(&x->arena, n_reads, x->readers.items) || !NEAP_TAKE(&x->arena, x->n_tensors, at))
+        !NEAP_TAKE(&x->arena, n_reads, x->readers.items))
         return false;
     for (uint32_t i = 0; i < n_reads; i++)
-        x->readers.start[x->reads.items[i] + 1]++;
-    for (uint32_t t = 0; t < x->n_tensors; t++) {
+        x->readers.start[x->reads.items[i]]++;
+    for (uint32_t t = 0; t < x->n_tensors; t++) /* the ends of the lists, which fill backwards */
         x->readers.start[t + 1] += x->readers.start[t];
-        at[t] = x->readers.start[t];
-    }
-    for (uint32_t k = 0; k < x->n_tasks; k++)
+    for (uint32_t k = x->n_tasks; k-- > 0;)
         for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++)
-            x->readers.items[at[x->reads.items[i]]++] = k;
+            x->readers.items[--x->readers.start[x->reads.items[i]]] = k;
     return true;
 }
 
@@ -255,7 +241,7 @@ static bool list_variants(problem *x)
 
 /* ---- Pins ---- */
 
-/* `*` stands for any characters, `?` for one. */
+/* `*` matches any characters, `?` one. */
 static bool name_matches(const char *pattern, const char *name)
 {
     const char *star = NULL, *retry = NULL;
@@ -278,21 +264,8 @@ static bool name_matches(const char *pattern, const char *name)
     return *pattern == '\0';
 }
 
-static uint8_t pin_flags(neap_pin_kind kind)
-{
-    switch (kind) {
-    case NEAP_PIN_NO_RECOMPUTE:
-        return TENSOR_NO_RECOMPUTE;
-    case NEAP_PIN_NO_OFFLOAD:
-        return TENSOR_NO_OFFLOAD;
-    case NEAP_PIN_KEEP:
-        break;
-    }
-    return TENSOR_NO_RECOMPUTE | TENSOR_NO_OFFLOAD;
-}
-
-/* A view is made again whenever what it lies on comes back: one that is to be made once keeps that
-   from going. */
+/* A free view is recomputed whenever its storage returns from the host. If it may be computed only
+   once, the storage must stay. */
 static void pin_value(problem *x, uint32_t value, uint8_t flags)
 {
     uint32_t producer = neap_graph_value(x->graph, value)->producer;
@@ -305,34 +278,37 @@ static void pin_value(problem *x, uint32_t value, uint8_t flags)
 
 static neap_status apply_pin(problem *x, const neap_pin *pin, neap_diag *diag)
 {
-    static const char *const names[] = {"keep", "never recompute", "never offload"};
+    static const struct {
+        const char *name;
+        uint8_t flags;
+    } kinds[] = {[NEAP_PIN_KEEP] = {"keep", TENSOR_NO_RECOMPUTE | TENSOR_NO_OFFLOAD},
+                 [NEAP_PIN_NO_RECOMPUTE] = {"never recompute", TENSOR_NO_RECOMPUTE},
+                 [NEAP_PIN_NO_OFFLOAD] = {"never offload", TENSOR_NO_OFFLOAD}};
     const neap_graph *graph = x->graph;
-    uint8_t flags = pin_flags(pin->kind);
+    unsigned kind = pin->kind <= NEAP_PIN_NO_OFFLOAD ? pin->kind : NEAP_PIN_KEEP;
     bool any = false;
-    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++) {
-        const neap_value *value = neap_graph_value(graph, v);
-        if (!name_matches(pin->pattern, value->name))
-            continue;
-        any = true;
-        pin_value(x, v, flags);
-    }
+    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
+        if (name_matches(pin->pattern, neap_graph_value(graph, v)->name)) {
+            any = true;
+            pin_value(x, v, kinds[kind].flags);
+        }
     for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
         const neap_op *op = neap_graph_op(graph, o);
         if (!name_matches(pin->pattern, op->name))
             continue;
         any = true;
         for (uint32_t i = 0; i < op->n_outputs; i++)
-            pin_value(x, op->outputs[i], flags);
+            pin_value(x, op->outputs[i], kinds[kind].flags);
     }
     if (!any)
         return neap_fail(diag, NEAP_INVALID,
                          "%s \"%s\": no op or value has such a name; `*` and `?` stand for any "
                          "characters",
-                         names[pin->kind < 3 ? pin->kind : 0], pin->pattern);
+                         kinds[kind].name, pin->pattern);
     return NEAP_OK;
 }
 
-/* A task runs again for all it makes, or for nothing of it. */
+/* A task that must not recompute one of its tensors recomputes none. */
 static void spread_pins(problem *x)
 {
     for (uint32_t k = 0; k < x->n_tasks; k++) {
@@ -344,7 +320,7 @@ static void spread_pins(problem *x)
     }
 }
 
-/* ---- All of it ---- */
+/* ---- Interface ---- */
 
 neap_status neap_problem_init(problem *x, neap_allocator *allocator, const neap_request *request,
                               neap_diag *diag)
@@ -368,7 +344,7 @@ void neap_problem_mark_roles(const problem *x, uint32_t task, cut_scope scope, u
         role[k] = !in_order ? ROLE_UNKNOWN : k < task ? ROLE_PAST : ROLE_FUTURE;
     if (in_order)
         return;
-    role[task] = ROLE_PAST; /* for the moment; readers follow their makers */
+    role[task] = ROLE_PAST; /* temporarily; readers come after producers */
     for (uint32_t k = task + 1; k-- > 0;)
         for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1] && role[k]; i++)
             role[x->producer[x->reads.items[i]]] = ROLE_PAST;

@@ -1,20 +1,17 @@
 /*
- * What the method `neap` and its bounds see of a graph: tasks that make and read tensors.
+ * The graph as the method `neap` and its bounds use it: tasks that make and read tensors.
  *
- * A *tensor* is a storage that some op makes; inputs are not among them (base_bytes has them). A
- * *task* is an op that takes time or memory, in the graph's order. Ops that only make views, out of
- * one storage, in no time and without workspace, are no tasks: a reader of the view reads the
- * tensor, and the plan makes the view again wherever it is needed (emit.h).
+ * A *tensor* is a storage that some op makes; inputs are not tensors (base_bytes includes them). A
+ * *task* is an op that takes time or memory, in the graph's order. Ops that only make views of one
+ * storage, in no time and without workspace, are not tasks: a reader of the view reads the tensor,
+ * and the plan recomputes the view wherever it is needed.
  *
- * A view that does cost something, or that is made of one that does, is a tensor of 0 bytes that is
- * never made again; the storage it lies on is then never dropped either, and whoever reads the view
- * reads both. A tensor that an op makes together with a view of it is not copied to the host: only
- * the owner of a storage would come back.
+ * A view with a cost, or a view of such a view, is a tensor of 0 bytes that is never recomputed.
+ * Its storage is never dropped either, and a reader of the view reads both. A tensor that an op
+ * makes together with a view of it is not offloaded: a prefetch would restore the owner only.
  *
- * A task's variants stand from the fastest to the leanest; those that another one beats in time and
- * workspace are left out.
- *
- * Pins are the caller's wishes (neap_pin), by tensor.
+ * The variants of a task are sorted from the fastest to the one with the least workspace; variants
+ * that another one beats in both are left out.
  */
 #ifndef NEAP_PLANNERS_NEAP_PROBLEM_H
 #define NEAP_PLANNERS_NEAP_PROBLEM_H
@@ -33,7 +30,7 @@ typedef struct task_variant {
     uint32_t index; /* of the graph's op */
 } task_variant;
 
-/* For each of n things a list: items[start[i]] .. items[start[i + 1] - 1], ascending, each once. */
+/* One list per index: items[start[i]] .. items[start[i + 1] - 1], ascending, without duplicates. */
 typedef struct id_lists {
     uint32_t *start;
     uint32_t *items;
@@ -59,10 +56,10 @@ typedef struct problem {
     uint32_t *producer; /* task */
     id_lists readers;   /* tasks */
     bool *is_output;    /* it is needed at the end */
-    uint8_t *pins;
+    uint8_t *pins;      /* from the request (neap_pin), and from views as above */
     /* by the graph's ids */
     uint32_t *task_of_op;      /* NEAP_NONE: a free view */
-    uint32_t *tensor_of_value; /* of a root or a view; NEAP_NONE: an input's */
+    uint32_t *tensor_of_value; /* NEAP_NONE: an input or a view of one */
 } problem;
 
 /* Reads the request's graph and pins. neap_problem_clear is needed after a failure too. */
@@ -70,14 +67,14 @@ neap_status neap_problem_init(problem *x, neap_allocator *allocator, const neap_
                               neap_diag *diag);
 void neap_problem_clear(problem *x);
 
-/* Which plans: all of them, or those whose tasks run for the first time in the graph's order. */
+/* All plans, or those whose tasks run for the first time in the graph's order. */
 typedef enum cut_scope { CUT_ANY_ORDER = 0, CUT_GRAPH_ORDER } cut_scope;
 
-/* The first run of a task, seen from the first run of another: certainly before it, certainly not
-   before it, or either. */
+/* The first run of a task relative to that of another: certainly before it, certainly not, or
+   unknown. */
 typedef enum task_role { ROLE_UNKNOWN = 0, ROLE_PAST, ROLE_FUTURE } task_role;
 
-/* The roles of all tasks seen from one, itself in the future, into role[]. */
+/* Writes the roles of all tasks relative to one, which is itself in the future. */
 void neap_problem_mark_roles(const problem *x, uint32_t task, cut_scope scope, uint8_t *role);
 
 /* Least ticks of a task, and least workspace. */

@@ -40,65 +40,57 @@ static bool may_run_again(const problem *x, uint32_t op)
     return true;
 }
 
-/* Pins that stand for the graph's own limits (problem.h) count as well, if there are others. */
-static neap_status compare_with_pins(start_plan *start, neap_allocator *allocator, const problem *x,
-                                     const neap_request *request, neap_diag *diag)
+/* Whether the pins allow a run of the op; ran: by op. */
+static bool may_run(const problem *x, uint32_t op, bool *ran)
 {
-    const neap_step *steps = neap_plan_steps(start->given);
-    uint32_t n_ops = neap_graph_op_count(x->graph);
-    bool *ran;
-    neap_status status = NEAP_NEW(allocator, n_ops, &ran, diag);
-    start->honours_constraints = status == NEAP_OK;
-    size_t count =
-        status == NEAP_OK && request->n_pins > 0 ? neap_plan_step_count(start->given) : 0;
-    for (size_t i = 0; i < count; i++) {
-        if (steps[i].kind == NEAP_OFFLOAD && (pins_of(x, steps[i].id) & TENSOR_NO_OFFLOAD))
-            start->honours_constraints = false;
-        if (steps[i].kind != NEAP_COMPUTE)
-            continue;
-        if (ran[steps[i].id] && !may_run_again(x, steps[i].id))
-            start->honours_constraints = false;
-        ran[steps[i].id] = true;
-    }
-    NEAP_DELETE(allocator, n_ops, ran);
-    return status;
+    bool again = ran[op];
+    ran[op] = true;
+    return !again || may_run_again(x, op);
 }
 
-/* A task that may run but once does: what it makes is kept from then on. Transfers, which are by
-   position, go if any run does. */
-static neap_status drop_forbidden_runs(compute_list *list, neap_allocator *allocator,
-                                       const problem *x, neap_diag *diag)
+/* If the request has pins, those that views impose (problem.h) count as well. */
+static bool honours_pins(const neap_plan *plan, const problem *x, bool *ran)
 {
-    bool *ran;
-    uint32_t n = 0;
-    NEAP_TRY(NEAP_NEW(allocator, x->n_tasks, &ran, diag));
-    for (uint32_t i = 0; i < list->n; i++) {
-        uint32_t task = list->tasks[i];
-        if (ran[task] && !may_run_again(x, x->task_op[task]))
-            continue;
-        ran[task] = true;
-        list->tasks[n++] = task;
+    const neap_step *steps = neap_plan_steps(plan);
+    for (size_t i = 0; i < neap_plan_step_count(plan); i++) {
+        uint32_t id = steps[i].id;
+        if ((steps[i].kind == NEAP_OFFLOAD && (pins_of(x, id) & TENSOR_NO_OFFLOAD)) ||
+            (steps[i].kind == NEAP_COMPUTE && !may_run(x, id, ran)))
+            return false;
     }
+    return true;
+}
+
+/* Removes runs that the pins forbid; what the first run makes is kept then. Transfers refer to
+   positions in the list, so they are removed too. */
+static void drop_forbidden_runs(compute_list *list, const problem *x, bool *ran)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < list->n; i++)
+        if (may_run(x, x->task_op[list->tasks[i]], ran))
+            list->tasks[n++] = list->tasks[i];
     if (n < list->n)
         list->n_transfers = 0;
     list->n = n;
-    NEAP_DELETE(allocator, x->n_tasks, ran);
-    return NEAP_OK;
 }
 
-/* ---- All of it ---- */
+/* ---- Interface ---- */
 
 neap_status neap_start_plan_read(start_plan *start, neap_allocator *allocator, const problem *x,
                                  const neap_request *request, neap_diag *diag)
 {
     search_plan *s = &start->schedule;
+    size_t n_ops = neap_graph_op_count(x->graph);
+    bool *ran; /* by op, for the plan and then for the schedule */
     *start = (start_plan){.given = request->start};
     if (!request->start)
         return NEAP_OK;
     NEAP_TRY(judge(start, allocator, request, diag));
-    NEAP_TRY(compare_with_pins(start, allocator, x, request, diag));
     NEAP_TRY(neap_plan_to_schedule(allocator, x, request->start, &s->list, diag));
-    NEAP_TRY(drop_forbidden_runs(&s->list, allocator, x, diag));
+    NEAP_TRY(NEAP_NEW(allocator, 2 * n_ops, &ran, diag));
+    start->honours_constraints = request->n_pins == 0 || honours_pins(request->start, x, ran);
+    drop_forbidden_runs(&s->list, x, ran + n_ops);
+    NEAP_DELETE(allocator, 2 * n_ops, ran);
     s->found = true;
     return NEAP_OK;
 }

@@ -1,17 +1,14 @@
-/*
- * The plan that the caller wants to begin with (neap_request.start): judged, and read as a schedule
- * for the search.
- */
+/* The plan to start from (neap_request.start): checked, and converted to a schedule. */
 #ifndef NEAP_PLANNERS_NEAP_START_H
 #define NEAP_PLANNERS_NEAP_START_H
 
 #include "planners/neap/search.h"
 
 typedef struct start_plan {
-    const neap_plan *given;   /* NULL: there is none */
+    const neap_plan *given;   /* NULL: none */
     int64_t ticks, peak;      /* by the judge */
-    bool honours_constraints; /* it honours the pins: it may be the answer itself */
-    search_plan schedule;     /* the same without what the pins forbid */
+    bool honours_constraints; /* it honours the pins, so it may itself be the result */
+    search_plan schedule;     /* without runs that the pins forbid */
 } start_plan;
 
 /* NEAP_INVALID with the judge's reason if the plan is rejected. Clear also after a failure. */
