@@ -1,19 +1,37 @@
-/* What a sequence takes in time, copies to the host included, and schedules put by. */
+/* The makespan of a sequence, copies to the host included, and saved schedules. */
 #include "base/fail.h"
-#include "base/memory.h"
 #include "planners/neap/search.h"
 
 #include <stdlib.h>
 
-/* ---- Schedules put by ---- */
+/* ---- Saved schedules ---- */
+
+static neap_status reserve_list(neap_allocator *allocator, const problem *x, compute_list *list,
+                                size_t n, size_t n_transfers, neap_diag *diag)
+{
+    if (!list->choice)
+        NEAP_TRY(NEAP_NEW(allocator, x->n_tasks, &list->choice, diag));
+    NEAP_TRY(NEAP_RESERVE(allocator, n, &list->tasks, &list->capacity, diag));
+    return NEAP_RESERVE(allocator, n_transfers, &list->transfers, &list->transfer_capacity, diag);
+}
 
 neap_status neap_search_plan_copy(neap_allocator *allocator, const problem *x, search_plan *to,
                                   const search_plan *from, neap_diag *diag)
 {
-    NEAP_TRY(neap_compute_list_copy(allocator, x, &to->list, &from->list, diag));
+    compute_list *list = &to->list;
+    const compute_list *given = &from->list;
+    NEAP_TRY(reserve_list(allocator, x, list, given->n, given->n_transfers, diag));
     to->found = from->found;
     to->ticks = from->ticks;
     to->peak = from->peak;
+    list->n = given->n;
+    list->n_transfers = given->n_transfers;
+    for (uint32_t i = 0; i < list->n; i++)
+        list->tasks[i] = given->tasks[i];
+    for (uint32_t i = 0; i < list->n_transfers; i++)
+        list->transfers[i] = given->transfers[i];
+    for (uint32_t t = 0; t < x->n_tasks; t++)
+        list->choice[t] = given->choice[t];
     return NEAP_OK;
 }
 
@@ -49,18 +67,12 @@ static void list_transfers(search *s)
         qsort(trial->transfers, trial->n_transfers, sizeof *trial->transfers, by_after);
 }
 
+/* Items are at least as many as positions. */
 static neap_status reserve(search *s, neap_diag *diag)
 {
-    const sequence *q = &s->q;
-    compute_list *trial = &s->trial.list;
-    size_t n = (size_t)q->length + 1;
-    if (!trial->choice)
-        NEAP_TRY(NEAP_NEW(s->allocator, s->x->n_tasks, &trial->choice, diag));
-    NEAP_TRY(NEAP_RESERVE(s->allocator, n, &trial->tasks, &trial->capacity, diag));
-    NEAP_TRY(NEAP_RESERVE(s->allocator, n, &s->room, &s->room_capacity, diag));
-    NEAP_TRY(NEAP_RESERVE(s->allocator, q->n_items, &s->place_of, &s->place_capacity, diag));
-    return NEAP_RESERVE(s->allocator, q->n_away, &trial->transfers, &trial->transfer_capacity,
-                        diag);
+    NEAP_TRY(NEAP_RESERVE_COLUMNS(&s->item_columns, s->allocator, s->q.n_items, diag,
+                                  NEAP_COLUMN(&s->place_of), NEAP_COLUMN(&s->room)));
+    return reserve_list(s->allocator, s->x, &s->trial.list, s->q.n_items, s->q.n_away, diag);
 }
 
 neap_status neap_search_evaluate(search *s, neap_diag *diag)
@@ -71,7 +83,7 @@ neap_status neap_search_evaluate(search *s, neap_diag *diag)
     if (q->n_away == 0)
         return NEAP_OK;
     NEAP_TRY(reserve(s, diag));
-    /* What does not fit yet is scheduled within the bytes that it takes. */
+    /* A sequence that does not fit is scheduled within its own peak. */
     int64_t most = neap_sequence_most(q), level = most > s->budget ? most : s->budget;
     neap_sequence_list(q, s->trial.list.tasks, s->room, s->place_of);
     for (uint32_t i = 0; i <= q->length; i++)
@@ -95,9 +107,9 @@ neap_status neap_search_keep(search *s, neap_diag *diag)
     NEAP_TRY(reserve(s, diag));
     NEAP_TRY(neap_search_evaluate(s, diag)); /* for the transfers */
     search_plan *trial = &s->trial;
-    if (trial->ticks == INT64_MAX || /* it takes more host memory than there is */
+    if (trial->ticks == INT64_MAX || /* not enough host memory */
         (s->best.found && s->best.peak <= budget && peak <= budget &&
-         trial->ticks >= s->best.ticks)) /* in another noise it was better */
+         trial->ticks >= s->best.ticks)) /* other noise gave a better makespan */
         return NEAP_OK;
     neap_sequence_list(&s->q, trial->list.tasks, NULL, NULL);
     trial->list.n = s->q.length;

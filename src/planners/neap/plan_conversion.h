@@ -1,27 +1,27 @@
 /*
- * From a compute list and its transfers to a plan of steps.
+ * From a compute list and its transfers to a plan of steps, and back.
  *
- * Frees follow from the list: a tensor's values leave after its last touch before it is made again
- * (or at once if there is none), the graph's outputs stay. Views that are no tasks are made where
- * they are first needed, again whenever the tensor has come anew, and every one at least once. All
- * of that takes no time and no bytes, so memory and time are those of the list.
+ * Frees follow from the list: a tensor's values are freed after its last touch before it is made
+ * again (or at once if there is none), the graph's outputs stay. Views that are not tasks are made
+ * where they are first needed for each instance of the tensor, each at least once. That takes no
+ * time and no bytes, so memory and time are those of the list.
  */
-#ifndef NEAP_PLANNERS_NEAP_EMIT_H
-#define NEAP_PLANNERS_NEAP_EMIT_H
+#ifndef NEAP_PLANNERS_NEAP_PLAN_CONVERSION_H
+#define NEAP_PLANNERS_NEAP_PLAN_CONVERSION_H
 
 #include "planners/neap/transfers.h"
 
-/* The plan of the request's method and budget. Transfers that stay are skipped. */
+/* A plan with the request's method and budget. Transfers that stay are skipped. */
 neap_status neap_schedule_to_plan(neap_allocator *allocator, const problem *x,
                                   const neap_request *request, const compute_list *list,
                                   neap_plan **plan, neap_diag *diag);
 
 /*
  * The inverse, for a plan of the same graph that the judge accepts: its computations and transfers,
- * sorted by `after`, into a list that is zeroed or owns its arrays, to be cleared in any case.
+ * sorted by `after`, into a list that is zeroed or owns its arrays; clear it also after a failure.
  * Copies that nothing reads, and those of tensors that may not be copied (problem.h), are left out:
- * such a tensor counts as there. A variant that the problem leaves out counts as the fastest with
- * no more workspace, and where executions differ in variant the leanest counts.
+ * such a tensor counts as resident. A variant that the problem leaves out counts as the fastest
+ * with no more workspace; if runs of a task differ in variant, the leanest counts.
  */
 neap_status neap_plan_to_schedule(neap_allocator *allocator, const problem *x,
                                   const neap_plan *plan, compute_list *list, neap_diag *diag);

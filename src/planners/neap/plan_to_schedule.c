@@ -1,7 +1,6 @@
 /*
- * neap_plan_to_schedule: replays a plan and notes, by storage, when it has last been touched, when
- * it left, and when it is touched again after it was fetched. Tensors that are not to be copied
- * (problem.h), and copies that nothing reads, are left out.
+ * neap_plan_to_schedule: replays a plan and records for each storage when it was last touched, when
+ * it left, and when it is touched again after it was fetched.
  */
 #include "planners/neap/plan_conversion.h"
 
@@ -12,11 +11,11 @@
 #include <stdlib.h>
 
 typedef struct whereabouts {
-    uint32_t touched; /* the last position that did */
+    uint32_t touched; /* the last position that touched it */
     bool is_back;     /* fetched since it left, not touched yet */
-    bool has_left;    /* `freed` and `fetched` tell when; cleared by the next touch */
+    bool has_left;    /* at `freed`; cleared by the next touch */
     bool is_copied;   /* to the host since it was made or fetched */
-    bool on_host;     /* by a transfer that was noted */
+    bool on_host;     /* by a transfer of the list */
     uint32_t copied, freed, fetched;
     uint32_t copy_turn, free_turn, fetch_turn; /* steps */
 } whereabouts;
@@ -29,7 +28,7 @@ typedef struct reading {
     compute_list *list;
 } reading;
 
-/* A costly view's tensor has no bytes: what counts is the storage's. */
+/* The tensor of a value's storage: a costly view's own tensor has no bytes. */
 static uint32_t tensor_below(const problem *x, uint32_t value)
 {
     return x->tensor_of_value[neap_graph_value(x->graph, value)->storage];
@@ -73,7 +72,7 @@ static neap_status touch(reading *r, uint32_t tensor)
     return status;
 }
 
-/* The variant of the list that runs like this one: it has no more workspace. */
+/* The fastest of the problem's variants with no more workspace than the step's. */
 static uint32_t choice_of(const problem *x, uint32_t task, const neap_step *step)
 {
     int64_t workspace =
@@ -107,38 +106,29 @@ static neap_status read_compute(reading *r, const neap_step *step)
     return NEAP_OK;
 }
 
-static void read_free(reading *r, uint32_t value, uint32_t at)
+/* A free, an offload or a prefetch. */
+static void read_other(reading *r, const neap_step *step, uint32_t at)
 {
-    uint32_t t = tensor_below(r->x, value);
-    if (t == NEAP_NONE || r->residency.ended == NEAP_NONE)
+    uint32_t t = tensor_below(r->x, step->id), n = r->list->n;
+    if (t == NEAP_NONE)
         return;
     whereabouts *w = &r->tensors[t];
-    w->is_back = false;
-    if (w->has_left) /* it came back for nothing */
-        return;
-    w->has_left = true;
-    w->freed = r->list->n;
-    w->free_turn = at;
-}
-
-static void read_offload(reading *r, uint32_t value, uint32_t at)
-{
-    uint32_t t = tensor_below(r->x, value);
-    if (t == NEAP_NONE || r->tensors[t].is_copied || r->tensors[t].has_left)
-        return;
-    r->tensors[t].is_copied = true;
-    r->tensors[t].copy_turn = at;
-    r->tensors[t].copied = r->list->n - 1;
-}
-
-static void read_prefetch(reading *r, uint32_t value, uint32_t at)
-{
-    uint32_t t = tensor_below(r->x, value);
-    if (t == NEAP_NONE || r->residency.n_began == 0)
-        return;
-    r->tensors[t].is_back = true;
-    r->tensors[t].fetched = r->list->n;
-    r->tensors[t].fetch_turn = at;
+    if (step->kind == NEAP_FREE && r->residency.ended != NEAP_NONE) {
+        w->is_back = false;
+        if (w->has_left) /* it was fetched but not read */
+            return;
+        w->has_left = true;
+        w->freed = n;
+        w->free_turn = at;
+    } else if (step->kind == NEAP_OFFLOAD && !w->is_copied && !w->has_left) {
+        w->is_copied = true;
+        w->copied = n - 1;
+        w->copy_turn = at;
+    } else if (step->kind == NEAP_PREFETCH && r->residency.n_began > 0) {
+        w->is_back = true;
+        w->fetched = n;
+        w->fetch_turn = at;
+    }
 }
 
 static neap_status read_steps(reading *r, const neap_plan *plan)
@@ -148,20 +138,10 @@ static neap_status read_steps(reading *r, const neap_plan *plan)
         return neap_fail_no_memory(r->residency.diag);
     for (uint32_t i = 0; i < neap_plan_step_count(plan); i++) {
         NEAP_TRY(neap_residency_step(&r->residency, &steps[i], i));
-        switch (steps[i].kind) {
-        case NEAP_COMPUTE:
+        if (steps[i].kind == NEAP_COMPUTE)
             NEAP_TRY(read_compute(r, &steps[i]));
-            break;
-        case NEAP_FREE:
-            read_free(r, steps[i].id, i);
-            break;
-        case NEAP_OFFLOAD:
-            read_offload(r, steps[i].id, i);
-            break;
-        case NEAP_PREFETCH:
-            read_prefetch(r, steps[i].id, i);
-            break;
-        }
+        else
+            read_other(r, &steps[i], i);
     }
     for (uint32_t t = 0; t < r->x->n_tensors; t++)
         if (r->x->is_output[t])

@@ -1,13 +1,12 @@
-/* Prune: takes out runs that the budget does not need. */
-#include "base/memory.h"
+/* Prune: removes runs that the budget does not require. */
 #include "base/random.h"
 #include "planners/neap/search.h"
 
 #include <stdlib.h>
 
-enum { MOST_PRUNED = 4096 }; /* runs that an iteration looks at */
+enum { MOST_PRUNED = 4096 }; /* runs that an iteration considers */
 
-/* A run of which nothing is used before it is made again. */
+/* Whether nothing that a run makes is used before it is made again. */
 static bool is_useless(const search *s, uint32_t id)
 {
     const problem *x = s->x;
@@ -23,7 +22,7 @@ static bool is_useless(const search *s, uint32_t id)
     return true;
 }
 
-/* Takes out a run and what only it needed. */
+/* Removes a run and the runs that only it needed. */
 static void remove_run(search *s, uint32_t id)
 {
     const problem *x = s->x;
@@ -37,25 +36,23 @@ static void remove_run(search *s, uint32_t id)
     }
 }
 
-/* A quick look: taking the run out frees nothing, and holding what it makes does not fit. */
+/* A quick check: removing the run frees nothing, and holding what it makes does not fit. */
 static bool is_needed(const search *s, uint32_t id)
 {
     const problem *x = s->x;
     const sequence *q = &s->q;
     uint32_t task = q->items[id].task, place = sequence_place(q, id);
     for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
-        const ref_list *list = &q->refs[x->reads.items[i]];
-        uint32_t at = neap_sequence_find_ref(q, x->reads.items[i], place) + 1;
-        if (!ref_is_held(list, at))
+        uint32_t tensor = x->reads.items[i];
+        if (!ref_is_held(&q->refs[tensor], neap_sequence_find_ref(q, tensor, place) + 1))
             return false;
     }
     for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
         uint32_t tensor = x->makes.items[i];
         const ref_list *list = &q->refs[tensor];
         uint32_t at = neap_sequence_find_ref(q, tensor, place);
-        if (at == 0 || !ref_is_held(list, at + 1))
-            continue;
-        if (!neap_sequence_fits_between(q, list->refs[at - 1].item, id,
+        if (at > 0 && ref_is_held(list, at + 1) &&
+            !neap_sequence_fits_between(q, list->refs[at - 1].item, id,
                                         s->budget - x->bytes[tensor]))
             return true;
     }
@@ -64,8 +61,7 @@ static bool is_needed(const search *s, uint32_t id)
 
 static void try_removing(search *s, uint32_t id)
 {
-    if (s->q.items[id].task == NEAP_NONE || !neap_sequence_can_remove(&s->q, id) ||
-        is_needed(s, id))
+    if (!neap_sequence_can_remove(&s->q, id) || is_needed(s, id))
         return;
     size_t mark = s->q.n_changes;
     remove_run(s, id);
@@ -73,7 +69,7 @@ static void try_removing(search *s, uint32_t id)
         neap_sequence_undo(&s->q, mark);
 }
 
-/* Back to a faster variant, the fastest that fits. */
+/* Chooses the fastest variant that fits. */
 static void try_faster(search *s, uint32_t task)
 {
     uint32_t now = s->q.choice[task];
@@ -97,15 +93,14 @@ void neap_search_bring_back(search *s)
         }
 }
 
-/* A run or, counted from n_items on, a task: how much time going back on it saves. */
+/* Ranks a run (an item) or a task's variant (n_items + task) by the time that undoing it saves. */
 static void add_rank(search *s, uint32_t *n, uint32_t id, double ticks)
 {
     double noise = 1 + 0.5 * (s->noise < 1 ? s->noise : 1) * (2 * neap_random_real(&s->random) - 1);
     s->ranks[(*n)++] = (ranked){(ticks + 1) * noise, id};
 }
 
-/* Runs that may go: all or, in a long sequence, those that have just been put in and some others.
- */
+/* Candidates for removal: all or, in a long sequence, the runs just added and some others. */
 static uint32_t list_reruns(search *s)
 {
     const problem *x = s->x;
@@ -131,13 +126,10 @@ void neap_search_prune(search *s)
 {
     const problem *x = s->x;
     sequence *q = &s->q;
-    neap_diag diag;
     uint32_t n_items = q->n_items;
-    if (NEAP_RESERVE(s->allocator, (size_t)n_items + MOST_PRUNED + x->n_tasks, &s->ranks,
-                     &s->rank_capacity, &diag) != NEAP_OK) {
-        q->out_of_memory = true;
+    if (!sequence_reserve(q, (size_t)n_items + MOST_PRUNED + x->n_tasks, &s->ranks,
+                          &s->rank_capacity))
         return;
-    }
     uint32_t n = list_reruns(s);
     for (uint32_t i = 0; i < s->n_flexible; i++) {
         uint32_t task = s->flexible[i];

@@ -1,10 +1,9 @@
-/* Runs that change their place: the order of computations is the search's to choose, too. */
+/* Moves of runs: the search also chooses the order of computations. */
 #include "base/fail.h"
-#include "base/memory.h"
 #include "base/random.h"
 #include "planners/neap/search.h"
 
-/* The place from which on all that a run reads has been made. */
+/* The first place at which everything that a run reads has been made. */
 static uint32_t earliest(const search *s, uint32_t id)
 {
     const problem *x = s->x;
@@ -17,8 +16,7 @@ static uint32_t earliest(const search *s, uint32_t id)
     return place;
 }
 
-/* The item that must stand behind a run: the first use of what it makes, where no other run made
-   that before; or the end. */
+/* The item that a run must precede: the first use of what no earlier run makes; or the end. */
 static uint32_t latest(const search *s, uint32_t id)
 {
     const problem *x = s->x;
@@ -76,25 +74,19 @@ void neap_search_shuffle(search *s, uint32_t center)
         if (id == q->end)
             continue;
         uint32_t low = earliest(s, id), end = latest(s, id), high = sequence_place(q, end);
-        uint32_t to = end;
-        switch (neap_random_below(&s->random, 4)) {
-        case 0:
+        uint32_t to = end, way = neap_random_below(&s->random, 4); /* latest, earliest, between */
+        if (way == 0)
             to = neap_sequence_at(q, low);
-            break;
-        case 1:
-            break;
-        default:
-            if (high > low)
-                to = neap_sequence_at(q, low + neap_random_below(&s->random, high - low + 1));
-        }
+        else if (way > 1 && high > low)
+            to = neap_sequence_at(q, low + neap_random_below(&s->random, high - low + 1));
         if (neap_search_can_move(s, id, to))
             neap_search_move(s, id, to);
     }
 }
 
-/* ---- Any order ---- */
+/* ---- Random orders ---- */
 
-/* Puts tasks whose inputs are all there, one after the other, into the list. */
+/* Lists the tasks in a random topological order. */
 static void draw_order(search *s, uint32_t *list, uint32_t *missing, uint32_t *ready)
 {
     const problem *x = s->x;

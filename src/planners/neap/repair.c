@@ -1,32 +1,27 @@
-/* Repair: drops tensors out of overfull places until all fits. */
-#include "base/memory.h"
+/* Repair: drops tensors that overfull items do not need until everything fits. */
 #include "base/random.h"
 #include "planners/neap/search.h"
 
 #include <math.h>
 
 enum {
-    MOST_CONSIDERED = 2500, /* tensors that are looked at before one is dropped */
-    MOST_BROUGHT = 24,      /* runs that one drop may bring along */
-    MOST_TRIED = 24,        /* drops that are tried before one is taken */
-    MOST_SETBACKS = 8       /* times that the best one makes it worse */
+    MOST_CONSIDERED = 2500, /* tensors that are considered for one drop */
+    MOST_BROUGHT = 24,      /* runs that one drop may add */
+    MOST_TRIED = 24,        /* drops that are tried before one is chosen */
+    MOST_SETBACKS = 8       /* drops without a gain */
 };
 
-/* ---- What is overfull ---- */
+/* ---- Overfull items ---- */
 
 static bool collect(search *s)
 {
-    const sequence *q = &s->q;
-    neap_diag diag;
+    sequence *q = &s->q;
     s->n_overfull = 0;
     for (uint32_t r = 0; r < q->n_blocks; r++) {
         if (q->most[r] <= s->budget)
             continue;
-        if (NEAP_RESERVE(s->allocator, (size_t)s->n_overfull + SEQUENCE_BLOCK, &s->all,
-                         &s->all_capacity, &diag) != NEAP_OK) {
-            s->q.out_of_memory = true;
+        if (!sequence_reserve(q, (size_t)s->n_overfull + SEQUENCE_BLOCK, &s->all, &s->all_capacity))
             return false;
-        }
         const item_block *block = &q->blocks[q->block_at[r]];
         for (uint32_t i = 0; i < block->n; i++) {
             int64_t over = block->bytes[i] + q->addition[r] - s->budget;
@@ -37,10 +32,10 @@ static bool collect(search *s)
     return true;
 }
 
-/* All of them, or some spread over all with the worst among them. */
+/* All overfull items, or evenly spread samples that include the worst; or only the focus. */
 static void choose_samples(search *s)
 {
-    uint32_t n = s->n_overfull, worst = 0, taken = 0;
+    uint32_t n = s->n_overfull, worst = 0;
     s->n_samples = n < MOST_SAMPLES ? n : MOST_SAMPLES;
     for (uint32_t i = 1; i < n; i++)
         if (s->all[i].bytes > s->all[worst].bytes)
@@ -55,13 +50,13 @@ static void choose_samples(search *s)
         uint32_t from = (uint32_t)((uint64_t)k * n / s->n_samples);
         uint32_t to = (uint32_t)((uint64_t)(k + 1) * n / s->n_samples);
         bool here = worst >= from && worst < to;
-        s->samples[taken++] = s->all[here ? worst : from + (to - from) / 2];
+        s->samples[k] = s->all[here ? worst : from + (to - from) / 2];
     }
 }
 
-/* ---- Making a tensor again ---- */
+/* ---- Recomputing a tensor ---- */
 
-/* Whether a run holds a tensor alone since its last touch, and that does not fit. */
+/* Whether a tensor is held only for one run since its last touch, and that does not fit. */
 static bool is_better_made(const search *s, uint32_t tensor, uint32_t id)
 {
     const ref_list *list = &s->q.refs[tensor];
@@ -72,9 +67,8 @@ static bool is_better_made(const search *s, uint32_t tensor, uint32_t id)
 }
 
 /*
- * The item before which a task runs again, where the graph's order is kept: between the first runs
- * around *before, in its place among the tasks that run again there. False if it runs there
- * already.
+ * The item before which a task runs again if the graph's order is kept: between the first runs
+ * around *before, in order among the recomputations there. False if it runs there already.
  */
 static bool find_place_in_order(const sequence *q, uint32_t task, uint32_t *before)
 {
@@ -92,7 +86,7 @@ static bool find_place_in_order(const sequence *q, uint32_t task, uint32_t *befo
     return true;
 }
 
-/* Runs a task before an item, and before it what would else be held for it in vain. */
+/* Runs a task before an item, and before it what would not fit if it were held for it. */
 static void make(search *s, uint32_t task, uint32_t before, uint32_t *left)
 {
     const problem *x = s->x;
@@ -105,9 +99,9 @@ static void make(search *s, uint32_t task, uint32_t before, uint32_t *left)
             make(s, x->producer[x->reads.items[i]], id, left);
 }
 
-/* ---- Which drop ---- */
+/* ---- Candidates ---- */
 
-/* The factor of a tensor's scores: one for all of an iteration, or a new one each time. */
+/* A random factor for a tensor's scores: fixed for an iteration, or fresh each time. */
 static double noise_of(search *s, uint32_t tensor)
 {
     uint64_t state = s->noise_seed ^ (tensor * UINT64_C(0x9e3779b97f4a7c15));
@@ -115,7 +109,7 @@ static double noise_of(search *s, uint32_t tensor)
     return s->noise > 0 ? exp(s->noise * (2 * number - 1)) : 1;
 }
 
-/* Overflow that emptying the gap between two places removes. */
+/* Estimate of the overflow that is removed if the tensor is not held between two places. */
 static double relief(const search *s, int64_t bytes, uint32_t from, uint32_t to)
 {
     double sum = 0;
@@ -125,39 +119,36 @@ static double relief(const search *s, int64_t bytes, uint32_t from, uint32_t to)
     return sum * s->n_overfull / s->n_samples;
 }
 
-static bool add_drop(search *s, drop d)
+/* The score is an estimate until the drop is tried; `ticks` are those of the compute stream. */
+static void add_drop(search *s, drop d, double gain, double ticks)
 {
-    neap_diag diag;
-    if (NEAP_RESERVE(s->allocator, (size_t)s->n_drops + 1, &s->drops, &s->drop_capacity, &diag) !=
-        NEAP_OK) {
-        s->q.out_of_memory = true;
-        return false;
-    }
-    s->drops[s->n_drops++] = d;
-    return true;
+    d.score = gain * d.noise / (ticks + d.extra + 1);
+    if (sequence_reserve(&s->q, (size_t)s->n_drops + 1, &s->drops, &s->drop_capacity))
+        s->drops[s->n_drops++] = d;
 }
 
-/* A gap empties, too, when its last use comes before the overfull item, or its making behind. */
-static bool consider_moves(search *s, uint32_t tensor, uint32_t at, double gain, double noise)
+/* A gap also empties if its last use moves before the overfull item, or the run that makes the
+   tensor moves after it. */
+static void consider_moves(search *s, drop d, uint32_t at, double gain)
 {
-    const ref_list *list = &s->q.refs[tensor];
+    const ref_list *list = &s->q.refs[d.tensor];
     const ref *from = &list->refs[at - 1], *to = &list->refs[at];
-    bool ends = !ref_is_held(list, at + 1);
-    drop d = {.tensor = tensor, .noise = noise, .score = gain / (1 + s->move_cost)};
     uint32_t sample = 0;
     while (s->samples[sample].place <= sequence_place(&s->q, from->item))
         sample++;
     d.kind = DROP_MOVE;
+    d.extra = s->move_cost;
     d.moved = to->item;
     d.use = s->samples[sample].item;
-    if (ends && neap_search_can_move(s, d.moved, d.use) && !add_drop(s, d))
-        return false;
+    if (!ref_is_held(list, at + 1) && neap_search_can_move(s, d.moved, d.use))
+        add_drop(s, d, gain, 0);
     d.moved = from->item;
     d.use = to->item;
-    return !from->makes || !neap_search_can_move(s, d.moved, d.use) || add_drop(s, d);
+    if (from->makes && neap_search_can_move(s, d.moved, d.use))
+        add_drop(s, d, gain, 0);
 }
 
-/* Ticks of copying a tensor out and in again, at the price of the iteration. */
+/* Ticks of copying a tensor to the host and back, at the price of the iteration. */
 static double cost_of_sending(const search *s, uint32_t tensor)
 {
     const ref_list *list = &s->q.refs[tensor];
@@ -169,47 +160,32 @@ static double cost_of_sending(const search *s, uint32_t tensor)
     return s->send_price * (in + (copied ? 0 : out));
 }
 
-static bool consider_sending(search *s, uint32_t tensor, uint32_t use, double gain, double noise)
-{
-    if (!tensor_can_offload(s->x, tensor))
-        return true;
-    double cost = cost_of_sending(s, tensor);
-    return add_drop(s, (drop){.kind = DROP_AWAY,
-                              .tensor = tensor,
-                              .use = use,
-                              .noise = noise,
-                              .score = gain / (cost + 1)});
-}
-
-/* A leaner variant of a task that runs where too much is in use. */
-static bool consider_variant(search *s, const overfull *sample)
+/* The next leaner variant of a task that runs at an overfull item. */
+static void consider_variant(search *s, const overfull *sample)
 {
     const problem *x = s->x;
     uint32_t task = s->q.items[sample->item].task;
     if (task == NEAP_NONE)
-        return true;
-    uint32_t now = x->variant_start[task] + s->q.choice[task];
-    if (now + 1 >= x->variant_start[task + 1])
-        return true;
-    double saved = (double)(x->variants[now].workspace - x->variants[now + 1].workspace);
-    double ticks = (double)(x->variants[now + 1].ticks - x->variants[now].ticks) * s->q.runs[task];
-    double gain = saved < (double)sample->bytes ? saved : (double)sample->bytes;
+        return;
+    const task_variant *now = &x->variants[x->variant_start[task] + s->q.choice[task]];
+    if (now + 1 >= &x->variants[x->variant_start[task + 1]])
+        return;
+    double saved = (double)(now[0].workspace - now[1].workspace), most = (double)sample->bytes;
+    double ticks = (double)(now[1].ticks - now[0].ticks) * s->q.runs[task];
     double noise = noise_of(s, x->n_tensors + task);
-    return add_drop(s, (drop){.kind = DROP_LEAN,
-                              .moved = task,
-                              .noise = noise,
-                              .score = gain * noise / (ticks + 1)});
+    add_drop(s, (drop){.kind = DROP_LEAN, .moved = task, .noise = noise},
+             saved < most ? saved : most, ticks);
 }
 
-/* The gaps of a tensor that some sample lies in. */
-static bool consider(search *s, uint32_t tensor)
+/* The gaps of a tensor that contain a sample. */
+static void consider(search *s, uint32_t tensor)
 {
     const sequence *q = &s->q;
     const ref_list *list = &q->refs[tensor];
     uint32_t first = s->samples[0].place, last = s->samples[s->n_samples - 1].place;
     if (list->n < 2 || sequence_place(q, list->refs[0].item) >= last ||
         sequence_place(q, list->refs[list->n - 1].item) <= first)
-        return true;
+        return;
     uint32_t j = neap_sequence_find_ref(q, tensor, first);
     for (j = j > 0 ? j : 1; j < list->n; j++) {
         uint32_t from = sequence_place(q, list->refs[j - 1].item);
@@ -217,46 +193,40 @@ static bool consider(search *s, uint32_t tensor)
             break;
         if (!ref_is_held(list, j))
             continue;
-        uint32_t use = list->refs[j].item, to = sequence_place(q, use);
-        double gain = relief(s, s->x->bytes[tensor], from, to);
+        uint32_t use = list->refs[j].item;
+        double gain = relief(s, s->x->bytes[tensor], from, sequence_place(q, use));
         if (gain <= 0)
             continue;
-        uint32_t task = s->x->producer[tensor];
-        double ticks = (double)sequence_ticks(q, task);
-        double noise = noise_of(s, tensor);
-        if (s->sending && !consider_sending(s, tensor, use, gain * noise, noise))
-            return false;
-        if (tensor_can_recompute(s->x, tensor) &&
-            !add_drop(s, (drop){.kind = DROP_REMAKE,
-                                .tensor = tensor,
-                                .use = use,
-                                .noise = noise,
-                                .score = noise * gain / (ticks + 1)}))
-            return false;
-        if (s->moving && !consider_moves(s, tensor, j, gain * noise, noise))
-            return false;
+        drop d = {.tensor = tensor, .use = use, .noise = noise_of(s, tensor)};
+        if (s->sending && tensor_can_offload(s->x, tensor)) {
+            d.kind = DROP_AWAY;
+            d.extra = cost_of_sending(s, tensor);
+            add_drop(s, d, gain, 0);
+        }
+        d.kind = DROP_REMAKE;
+        d.extra = 0;
+        if (tensor_can_recompute(s->x, tensor))
+            add_drop(s, d, gain, (double)sequence_ticks(q, s->x->producer[tensor]));
+        if (s->moving)
+            consider_moves(s, d, j, gain);
     }
-    return true;
 }
 
-/* All large tensors or, where there are very many, some spread over them. The small ones where
-   nothing else helps. */
-static bool consider_tensors(search *s)
+/* All large tensors or, if there are very many, some spread over them; the small ones if there is
+   no other candidate. */
+static void consider_tensors(search *s)
 {
     uint32_t step = 1 + s->n_large / MOST_CONSIDERED;
     uint32_t first = step > 1 ? neap_random_below(&s->random, step) : 0;
     for (uint32_t i = first; i < s->n_large; i += step)
-        if (!consider(s, s->droppable[i]))
-            return false;
+        consider(s, s->droppable[i]);
     for (uint32_t i = 0; i < s->n_droppable && s->n_drops == 0; i++)
-        if (!consider(s, s->droppable[i]))
-            return false;
-    return true;
+        consider(s, s->droppable[i]);
 }
 
 /* ---- Trying ---- */
 
-/* All bytes too many, over all items. */
+/* Bytes above the budget, summed over all items. */
 static double overflow(const search *s)
 {
     const sequence *q = &s->q;
@@ -292,33 +262,22 @@ static void apply(search *s, const drop *d)
     }
 }
 
-/* What it costs beside the ticks of the compute stream. */
-static double extra_cost(const search *s, const drop *d)
-{
-    return d->kind == DROP_MOVE   ? s->move_cost
-           : d->kind == DROP_AWAY ? cost_of_sending(s, d->tensor)
-                                  : 0;
-}
-
 /* Scores a drop by trying it. */
 static void rate(search *s, drop *d, double before)
 {
     size_t mark = s->q.n_changes;
     int64_t ticks = s->q.ticks;
-    double extra = extra_cost(s, d);
     apply(s, d);
     double gain = before - overflow(s);
-    double cost = (double)(s->q.ticks - ticks) + 1 + extra;
+    double cost = (double)(s->q.ticks - ticks) + 1 + d->extra;
     d->score = (gain > 0 ? gain / cost : gain * cost - 1) * d->noise;
     if (s->q.ticks > s->most_ticks)
         d->score = -1e300;
     neap_sequence_undo(&s->q, mark);
 }
 
-/*
- * Few need to be tried: those whose estimates, which leave out what else has to be made, are above
- * the best score.
- */
+/* The estimates are too high, since they leave out other recomputations: only drops whose estimate
+   is above the best score are tried. */
 static const drop *best_drop(search *s)
 {
     double before = overflow(s);
@@ -335,16 +294,13 @@ static const drop *best_drop(search *s)
     }
 }
 
-/* Now and then, above all in small graphs, something that does not look good is tried: what
-   follows may make up for it. */
-static bool is_whim(search *s)
+/* The best drop or, occasionally and most often in small graphs, any: later drops may make up for
+   it. */
+static const drop *choose_drop(search *s)
 {
     double chance = 1.0 / (10 + s->x->n_tasks);
-    return s->noise > 0 && neap_random_real(&s->random) < chance;
-}
-
-static const drop *any_drop(search *s)
-{
+    if (s->noise <= 0 || neap_random_real(&s->random) >= chance)
+        return best_drop(s);
     if (s->n_drops == 0)
         return NULL;
     drop *d = &s->drops[neap_random_below(&s->random, s->n_drops)];
@@ -361,12 +317,10 @@ bool neap_search_repair(search *s)
             return false;
         choose_samples(s);
         s->n_drops = 0;
-        if (!consider_tensors(s))
-            return false;
+        consider_tensors(s);
         for (uint32_t i = 0; i < s->n_samples; i++)
-            if (!consider_variant(s, &s->samples[i]))
-                return false;
-        const drop *best = is_whim(s) ? any_drop(s) : best_drop(s);
+            consider_variant(s, &s->samples[i]);
+        const drop *best = choose_drop(s);
         if (!best || best->score <= -1e299 || (best->score <= 0 && ++setbacks > MOST_SETBACKS))
             return false;
         apply(s, best);

@@ -1,13 +1,13 @@
 /*
- * neap_schedule_to_plan: one backward scan over the list finds where tensors are touched last, one
+ * neap_schedule_to_plan: one backward scan over the list finds the last touches of tensors, one
  * forward scan writes the steps.
  *
- * The values of a tensor that are resident (its owner, views that came with it, views made since)
- * hang on a list and leave together, so that each op's outputs are there all or none. A view that
- * no task and no output needs is made once, as soon as its tensor is there for the first time.
+ * The resident values of a tensor (its owner, views made with it, views made since) are in one list
+ * and are freed together, so that either all or none of an op's outputs are resident. A view that
+ * no task and no output needs is made once, as soon as its tensor is made for the first time.
  *
- * It decides which values are resident, so it keeps its own lists of them by tensor:
- * plan/residency.h follows steps that are given.
+ * It decides which values are resident, so it does not use plan/residency.h, which follows given
+ * steps.
  *
  * Cost: O(values read and made by the list, the graph, the transfers).
  */
@@ -20,7 +20,7 @@
 
 /* A step of a transfer. */
 typedef struct event {
-    uint32_t place, turn; /* it stands just before the computation at this position */
+    uint32_t place, turn; /* just before the computation at this position */
     neap_step_kind kind;
     uint32_t transfer;
 } event;
@@ -31,13 +31,13 @@ typedef struct emission {
     neap_arena arena;
     neap_plan *plan;
     neap_diag *diag;
-    bool *resident;               /* by value */
-    uint32_t *on_tensor, *beside; /* by tensor, by value: the list of resident values */
-    bool *ran;                    /* by op; views that are no tasks only */
-    uint32_t *idle, *idle_beside; /* by tensor, by op: views that nothing needs */
-    uint32_t *left, *left_end;    /* tensors that leave behind each position, the last first */
-    uint32_t *ops;                /* a stack: ops to run, each for the one below it */
-    event *events;                /* in the order of the plan */
+    bool *resident;             /* by value */
+    uint32_t *on_tensor, *next; /* by tensor, by value: the list of resident values */
+    bool *ran;                  /* by op: only of views that are not tasks */
+    uint32_t *idle, *idle_next; /* by tensor, by op: the list of views that nothing needs */
+    uint32_t *left, *left_end;  /* tensors that are freed after each position, the last first */
+    uint32_t *ops;              /* a stack: each op is needed by the one below it */
+    event *events;              /* in the order of the plan */
     uint32_t n_events, next_event;
 } emission;
 
@@ -47,40 +47,34 @@ static void fill_none(uint32_t *items, size_t count)
         items[i] = NEAP_NONE;
 }
 
-/* ---- Where tensors leave: from the back, the first touch met is the last one ---- */
+/* ---- Where tensors are freed: a backward scan meets the last touch first ---- */
 
 static bool find_last_touches(emission *e)
 {
     const problem *x = e->x;
     const compute_list *list = e->list;
+    const id_lists *touches[2] = {&x->makes, &x->reads};
     size_t n_touches = 0;
+    uint32_t n_left = 0;
     bool *needed;
-    for (uint32_t p = 0; p < list->n; p++) {
-        uint32_t k = list->tasks[p];
-        n_touches += (size_t)(x->makes.start[k + 1] - x->makes.start[k]) +
-                     (x->reads.start[k + 1] - x->reads.start[k]);
-    }
+    for (uint32_t p = 0; p < list->n; p++)
+        for (int k = 0; k < 2; k++)
+            n_touches += touches[k]->start[list->tasks[p] + 1] - touches[k]->start[list->tasks[p]];
     if (n_touches > UINT32_MAX || !NEAP_TAKE(&e->arena, n_touches, e->left) ||
         !NEAP_TAKE(&e->arena, (size_t)list->n + 1, e->left_end) ||
         !NEAP_TAKE(&e->arena, x->n_tensors, needed))
         return false;
     for (uint32_t t = 0; t < x->n_tensors; t++)
         needed[t] = x->is_output[t];
-    uint32_t n_left = 0;
     for (uint32_t p = list->n; p-- > 0;) {
-        uint32_t k = list->tasks[p];
-        for (uint32_t i = x->makes.start[k]; i < x->makes.start[k + 1]; i++) {
-            uint32_t t = x->makes.items[i];
-            if (!needed[t])
-                e->left[n_left++] = t;
-            needed[t] = false;
-        }
-        for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++) {
-            uint32_t t = x->reads.items[i];
-            if (!needed[t])
-                e->left[n_left++] = t;
-            needed[t] = true;
-        }
+        uint32_t task = list->tasks[p];
+        for (int k = 0; k < 2; k++)
+            for (uint32_t i = touches[k]->start[task]; i < touches[k]->start[task + 1]; i++) {
+                uint32_t t = touches[k]->items[i];
+                if (!needed[t])
+                    e->left[n_left++] = t;
+                needed[t] = k > 0; /* a make ends the need, a read begins it */
+            }
         e->left_end[p] = n_left;
     }
     return true;
@@ -103,8 +97,7 @@ static bool find_idle_views(emission *e)
     uint32_t n_ops = neap_graph_op_count(graph), n_outputs;
     bool *needed;
     if (!NEAP_TAKE(&e->arena, neap_graph_value_count(graph), needed) ||
-        !NEAP_TAKE(&e->arena, x->n_tensors, e->idle) ||
-        !NEAP_TAKE(&e->arena, n_ops, e->idle_beside))
+        !NEAP_TAKE(&e->arena, x->n_tensors, e->idle) || !NEAP_TAKE(&e->arena, n_ops, e->idle_next))
         return false;
     fill_none(e->idle, x->n_tensors);
     const uint32_t *outputs = neap_graph_outputs(graph, &n_outputs);
@@ -117,14 +110,14 @@ static bool find_idle_views(emission *e)
                 needed[op->inputs[i]] = true;
         } else if (x->tensor_of_value[op->outputs[0]] != NEAP_NONE) {
             uint32_t t = x->tensor_of_value[op->outputs[0]];
-            e->idle_beside[o] = e->idle[t];
+            e->idle_next[o] = e->idle[t];
             e->idle[t] = o;
         }
     }
     return true;
 }
 
-/* ---- Which transfers act at which position ---- */
+/* ---- Steps of the transfers, by position ---- */
 
 static int by_turn(const void *left, const void *right)
 {
@@ -139,8 +132,7 @@ static int by_turn(const void *left, const void *right)
     return (a->transfer > b->transfer) - (a->transfer < b->transfer);
 }
 
-/* Of a tensor that an earlier transfer has copied out, the copy is enough, unless that one stays.
- */
+/* A transfer does not copy out a tensor that an earlier one has copied, unless that one stays. */
 static bool list_events(emission *e)
 {
     bool *on_host;
@@ -171,7 +163,7 @@ static void set_resident(emission *e, uint32_t value)
     e->resident[value] = true;
     if (t == NEAP_NONE)
         return;
-    e->beside[value] = e->on_tensor[t];
+    e->next[value] = e->on_tensor[t];
     e->on_tensor[t] = value;
 }
 
@@ -185,13 +177,12 @@ static neap_status write_compute(emission *e, uint32_t o, uint32_t variant)
 
 static neap_status write_free(emission *e, uint32_t tensor)
 {
-    neap_status status = NEAP_OK;
-    for (uint32_t v = e->on_tensor[tensor]; v != NEAP_NONE && status == NEAP_OK; v = e->beside[v]) {
+    for (uint32_t v = e->on_tensor[tensor]; v != NEAP_NONE; v = e->next[v]) {
         e->resident[v] = false;
-        status = neap_plan_append(e->plan, (neap_step){NEAP_FREE, v, 0}, e->diag);
+        NEAP_TRY(neap_plan_append(e->plan, (neap_step){NEAP_FREE, v, 0}, e->diag));
     }
     e->on_tensor[tensor] = NEAP_NONE;
-    return status;
+    return NEAP_OK;
 }
 
 static uint32_t free_variant(const neap_op *op)
@@ -210,7 +201,7 @@ static uint32_t missing_input(const emission *e, const neap_op *op)
     return NEAP_NONE;
 }
 
-/* Runs a view that is no task, and those that it needs before it. */
+/* Runs an op that makes a free view, and before it those that it needs. */
 static neap_status make_view(emission *e, uint32_t o)
 {
     const problem *x = e->x;
@@ -219,33 +210,26 @@ static neap_status make_view(emission *e, uint32_t o)
     while (depth > 0) {
         uint32_t top = e->ops[depth - 1];
         const neap_op *op = neap_graph_op(x->graph, top);
+        if (x->task_of_op[top] != NEAP_NONE)
+            return neap_fail(e->diag, NEAP_INVALID,
+                             "an output of op %" PRIu32 " \"%s\" is needed but not resident", top,
+                             op->name);
         uint32_t missing = missing_input(e, op);
-        if (missing == NEAP_NONE) {
-            NEAP_TRY(write_compute(e, top, free_variant(op)));
-            e->ran[top] = true;
-            depth--;
+        if (missing != NEAP_NONE) {
+            e->ops[depth++] = neap_graph_value(x->graph, missing)->producer;
             continue;
         }
-        uint32_t producer = neap_graph_value(x->graph, missing)->producer;
-        if (x->task_of_op[producer] != NEAP_NONE)
-            return neap_fail(e->diag, NEAP_INVALID,
-                             "op %" PRIu32 " \"%s\" needs \"%s\", which is not there", top,
-                             op->name, neap_graph_value(x->graph, missing)->name);
-        e->ops[depth++] = producer;
+        NEAP_TRY(write_compute(e, top, free_variant(op)));
+        e->ran[top] = true;
+        depth--;
     }
     return NEAP_OK;
 }
 
 static neap_status need_value(emission *e, uint32_t value)
 {
-    if (e->resident[value])
-        return NEAP_OK;
     const neap_value *v = neap_graph_value(e->x->graph, value);
-    if (e->x->task_of_op[v->producer] != NEAP_NONE)
-        return neap_fail(e->diag, NEAP_INVALID,
-                         "value %" PRIu32 " \"%s\" is needed where it is not there", value,
-                         v->name);
-    return make_view(e, v->producer);
+    return e->resident[value] ? NEAP_OK : make_view(e, v->producer);
 }
 
 static neap_status write_task(emission *e, uint32_t task)
@@ -260,44 +244,31 @@ static neap_status write_task(emission *e, uint32_t task)
     for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
         uint32_t t = x->makes.items[i], o = e->idle[t];
         e->idle[t] = NEAP_NONE;
-        for (; o != NEAP_NONE; o = e->idle_beside[o])
+        for (; o != NEAP_NONE; o = e->idle_next[o])
             NEAP_TRY(make_view(e, o));
     }
     return NEAP_OK;
 }
 
-/* What transfers do just before a position. */
+/* The steps of transfers just before a position. */
 static neap_status write_events(emission *e, uint32_t p)
 {
-    neap_status status = NEAP_OK;
-    for (; e->next_event < e->n_events && status == NEAP_OK; e->next_event++) {
+    for (; e->next_event < e->n_events && e->events[e->next_event].place <= p; e->next_event++) {
         const event *now = &e->events[e->next_event];
-        if (now->place > p)
-            break;
         uint32_t tensor = e->list->transfers[now->transfer].tensor,
                  value = e->x->tensor_value[tensor];
         if (now->kind == NEAP_FREE) {
-            status = write_free(e, tensor);
+            NEAP_TRY(write_free(e, tensor));
             continue;
         }
-        status = neap_plan_append(e->plan, (neap_step){now->kind, value, 0}, e->diag);
+        NEAP_TRY(neap_plan_append(e->plan, (neap_step){now->kind, value, 0}, e->diag));
         if (now->kind == NEAP_PREFETCH)
             set_resident(e, value);
     }
-    return status;
+    return NEAP_OK;
 }
 
-/* What is touched last at a position leaves behind it. */
-static neap_status write_departures(emission *e, uint32_t p)
-{
-    neap_status status = NEAP_OK;
-    uint32_t begin = p + 1 < e->list->n ? e->left_end[p + 1] : 0;
-    for (uint32_t i = begin; i < e->left_end[p] && status == NEAP_OK; i++)
-        status = write_free(e, e->left[i]);
-    return status;
-}
-
-/* The outputs that are views, and the views of inputs that nothing has needed. */
+/* The outputs that are views, and the remaining views of inputs. */
 static neap_status write_rest(emission *e)
 {
     const problem *x = e->x;
@@ -317,21 +288,21 @@ static neap_status write_steps(emission *e)
     for (uint32_t p = 0; p < e->list->n; p++) {
         NEAP_TRY(write_events(e, p));
         NEAP_TRY(write_task(e, e->list->tasks[p]));
-        NEAP_TRY(write_departures(e, p));
+        for (uint32_t i = e->left_end[p + 1]; i < e->left_end[p]; i++)
+            NEAP_TRY(write_free(e, e->left[i]));
     }
     NEAP_TRY(write_events(e, e->list->n));
     return write_rest(e);
 }
 
-/* ---- All of it ---- */
+/* ---- The whole plan ---- */
 
 static bool prepare(emission *e)
 {
     const problem *x = e->x;
     const neap_graph *graph = x->graph;
     uint32_t n_values = neap_graph_value_count(graph), n_ops = neap_graph_op_count(graph);
-    if (!NEAP_TAKE(&e->arena, n_values, e->resident) ||
-        !NEAP_TAKE(&e->arena, n_values, e->beside) ||
+    if (!NEAP_TAKE(&e->arena, n_values, e->resident) || !NEAP_TAKE(&e->arena, n_values, e->next) ||
         !NEAP_TAKE(&e->arena, x->n_tensors, e->on_tensor) || !NEAP_TAKE(&e->arena, n_ops, e->ran) ||
         !NEAP_TAKE(&e->arena, n_ops, e->ops))
         return false;
@@ -346,7 +317,6 @@ neap_status neap_schedule_to_plan(neap_allocator *allocator, const problem *x,
                                   neap_plan **plan, neap_diag *diag)
 {
     emission e = {.x = x, .list = list, .diag = diag};
-    *plan = NULL;
     neap_arena_init(&e.arena, allocator);
     neap_status status = prepare(&e) ? NEAP_OK : neap_fail_no_memory(diag);
     if (status == NEAP_OK)
@@ -354,9 +324,8 @@ neap_status neap_schedule_to_plan(neap_allocator *allocator, const problem *x,
                                   request->budget, &e.plan, diag);
     if (status == NEAP_OK)
         status = write_steps(&e);
-    if (status == NEAP_OK)
-        *plan = e.plan;
-    else
+    *plan = status == NEAP_OK ? e.plan : NULL;
+    if (status != NEAP_OK)
         neap_plan_destroy(e.plan);
     neap_arena_clear(&e.arena);
     return status;

@@ -1,7 +1,6 @@
 #include "planners/neap/search.h"
 
 #include "base/fail.h"
-#include "base/memory.h"
 #include "base/random.h"
 
 #include <math.h>
@@ -10,11 +9,11 @@
 
 enum {
     ATTEMPTS = 12,    /* to fit a level */
-    ATTEMPT_COST = 8, /* iterations that one takes as long as */
+    ATTEMPT_COST = 8, /* iterations that take as long as one attempt */
     PATIENCE = 300,   /* iterations without improvement before runs may move */
 };
 
-/* ---- Beginning and end ---- */
+/* ---- Creation and release ---- */
 
 static neap_status list_droppable(search *s, neap_diag *diag)
 {
@@ -57,6 +56,7 @@ neap_status neap_search_init(search *s, neap_allocator *allocator, const problem
                   .most_ticks = INT64_MAX};
     NEAP_TRY(neap_sequence_init(&s->q, allocator, x, diag));
     if (!NEAP_TAKE(&s->q.arena, x->n_tensors, s->droppable) ||
+        !NEAP_TAKE(&s->q.arena, x->n_tensors, s->fates) ||
         !NEAP_TAKE(&s->q.arena, x->n_tasks, s->flexible))
         return neap_fail_no_memory(diag);
     if (link)
@@ -80,8 +80,7 @@ void neap_search_clear(search *s)
     neap_compute_list_clear(a, s->x, &s->best.list);
     neap_compute_list_clear(a, s->x, &s->trial.list);
     neap_transfer_scratch_destroy(s->scratch);
-    NEAP_DELETE(a, s->place_capacity, s->place_of);
-    NEAP_DELETE(a, s->room_capacity, s->room);
+    neap_columns_clear(&s->item_columns, a);
     NEAP_DELETE(a, s->all_capacity, s->all);
     NEAP_DELETE(a, s->drop_capacity, s->drops);
     NEAP_DELETE(a, s->rank_capacity, s->ranks);
@@ -90,33 +89,20 @@ void neap_search_clear(search *s)
 
 /* ---- Ruin ---- */
 
-/* Some run of a task that runs more than once; NEAP_NONE: there is none. */
+/* A random run that may be removed; NEAP_NONE: there is none. */
 static uint32_t random_rerun(search *s)
 {
     const sequence *q = &s->q;
     uint32_t from = neap_random_below(&s->random, q->n_items);
     for (uint32_t k = 0; k < q->n_items; k++) {
-        uint32_t id = (from + k) % q->n_items, task = q->items[id].task;
-        if (task != NEAP_NONE && q->runs[task] > 1 && neap_sequence_can_remove(q, id))
+        uint32_t id = (from + k) % q->n_items;
+        if (neap_sequence_can_remove(q, id))
             return id;
     }
     return NEAP_NONE;
 }
 
-/* What an item reads stays in memory before it. */
-static void bring_back(search *s, uint32_t id)
-{
-    const problem *x = s->x;
-    uint32_t task = s->q.items[id].task;
-    for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
-        uint32_t tensor = x->reads.items[i];
-        uint32_t at = neap_sequence_find_ref(&s->q, tensor, sequence_place(&s->q, id));
-        if (s->q.refs[tensor].refs[at].away)
-            neap_sequence_set_away(&s->q, tensor, id, false);
-    }
-}
-
-/* Some tensors that are away stay. */
+/* Brings some tensors back. */
 static void ruin_sent(search *s)
 {
     uint32_t n = s->x->n_tensors, from = neap_random_below(&s->random, n);
@@ -132,8 +118,7 @@ static void ruin_sent(search *s)
     }
 }
 
-/* A tensor goes away although nothing is overfull: others may then leave later and return earlier.
- */
+/* Sends one more tensor away: others may then leave later and return earlier. */
 static void send_one(search *s)
 {
     uint32_t n = s->x->n_tensors, from = neap_random_below(&s->random, n);
@@ -151,7 +136,7 @@ static void send_one(search *s)
     }
 }
 
-/* Takes out runs around one of them. */
+/* Removes some runs around one. */
 static void ruin_window(search *s, uint32_t center)
 {
     sequence *q = &s->q;
@@ -161,11 +146,11 @@ static void ruin_window(search *s, uint32_t center)
     for (uint32_t k = 0; k < width / 2 && neap_sequence_previous(q, id) != NEAP_NONE; k++)
         id = neap_sequence_previous(q, id);
     for (uint32_t k = 0; k < width && id != q->end && most > 0; k++) {
-        uint32_t next = neap_sequence_next(q, id), task = q->items[id].task;
+        uint32_t next = neap_sequence_next(q, id);
         bool chosen = id == center || neap_random_real(&s->random) < share;
-        if (chosen && q->n_away > 0)
-            bring_back(s, id);
-        if (q->runs[task] > 1 && chosen && neap_sequence_can_remove(q, id)) {
+        if (chosen)
+            neap_sequence_bring_back(q, id);
+        if (chosen && neap_sequence_can_remove(q, id)) {
             neap_sequence_remove(q, id);
             most--;
         }
@@ -173,7 +158,7 @@ static void ruin_window(search *s, uint32_t center)
     }
 }
 
-/* Takes out runs without which a tensor would wait at some place. */
+/* Removes some runs before which their tensor is not held at a random place. */
 static void ruin_across(search *s, uint32_t center)
 {
     sequence *q = &s->q;
@@ -183,10 +168,10 @@ static void ruin_across(search *s, uint32_t center)
         return;
     place = neap_random_below(&s->random, place);
     for (uint32_t k = 0; k < q->n_items && most > 0; k++) {
-        uint32_t id = (from + k) % q->n_items, task = q->items[id].task;
-        if (task == NEAP_NONE || q->runs[task] < 2 || !neap_sequence_can_remove(q, id))
+        uint32_t id = (from + k) % q->n_items;
+        if (!neap_sequence_can_remove(q, id))
             continue;
-        uint32_t tensor = s->x->makes.items[s->x->makes.start[task]];
+        uint32_t tensor = s->x->makes.items[s->x->makes.start[q->items[id].task]];
         uint32_t at = neap_sequence_find_ref(q, tensor, sequence_place(q, id));
         if (at == 0 || sequence_place(q, q->refs[tensor].refs[at - 1].item) > place ||
             sequence_place(q, id) < place)
@@ -219,7 +204,7 @@ static void ruin(search *s)
 
 /* ---- The first schedule ---- */
 
-/* Makes the schedule fit a level, in a few random ways if need be. */
+/* Makes the schedule fit a level, in several random attempts if necessary. */
 static bool reach(search *s, int64_t level)
 {
     s->budget = level;
@@ -248,7 +233,7 @@ static bool reach(search *s, int64_t level)
     return false;
 }
 
-/* Straight to the budget or, where that fails, down to it step by step. */
+/* Goes straight to the budget or, if that fails, approaches it step by step. */
 static void descend(search *s, int64_t budget)
 {
     int64_t level = neap_sequence_most(&s->q), step = level - budget;
@@ -271,36 +256,33 @@ neap_status neap_search_construct(search *s, neap_diag *diag)
     descend(s, s->budget);
     if (s->q.out_of_memory)
         return neap_fail_no_memory(diag);
-    neap_status status = neap_search_evaluate(s, diag);
+    NEAP_TRY(neap_search_evaluate(s, diag));
     s->current_ticks = s->trial.ticks;
-    return status == NEAP_OK ? neap_search_keep(s, diag) : status;
+    return neap_search_keep(s, diag);
 }
 
 /* ---- Iterations ---- */
 
-/* The makespan, with those tensors back on the device for which there is room, unless that makes
-   others late. */
+/* Evaluates the sequence, and brings tensors back that fit unless others are then late. */
 static neap_status settle(search *s, neap_diag *diag)
 {
-    neap_status status = neap_search_evaluate(s, diag);
-    if (status != NEAP_OK || s->q.n_away == 0)
-        return status;
+    NEAP_TRY(neap_search_evaluate(s, diag));
     size_t mark = s->q.n_changes;
     int64_t ticks = s->trial.ticks;
     neap_search_bring_back(s);
     if (s->q.n_changes == mark)
         return NEAP_OK;
-    status = neap_search_evaluate(s, diag);
-    if (status == NEAP_OK && s->trial.ticks > ticks) {
+    NEAP_TRY(neap_search_evaluate(s, diag));
+    if (s->trial.ticks > ticks) {
         neap_sequence_undo(&s->q, mark);
         s->trial.ticks = ticks;
     }
-    return status;
+    return NEAP_OK;
 }
 
 static neap_status iterate(search *s, neap_diag *diag)
 {
-    /* Where the copies take more host memory than there is, the time is INT64_MAX. */
+    /* If the copies exceed the host memory, the time is INT64_MAX. */
     int64_t current = s->current_ticks < INT64_MAX / 4 ? s->current_ticks : INT64_MAX / 4;
     double slack = -log(1 - neap_random_real(&s->random)) * 3e-5 * (double)current;
     int64_t accepted = current + (int64_t)slack;
@@ -323,7 +305,8 @@ static neap_status iterate(search *s, neap_diag *diag)
     bool fits = neap_search_repair(s);
     neap_status status = NEAP_OK;
     if (fits) {
-        /* Where copies are waited for, runs that seem useless may let others leave later. */
+        /* If the compute stream waits for copies, a run that seems useless may let others leave
+           later. */
         if (s->q.n_away == 0 || neap_random_real(&s->random) * all >= waiting)
             neap_search_prune(s);
         fits = s->q.ticks <= accepted;
@@ -340,24 +323,24 @@ static neap_status iterate(search *s, neap_diag *diag)
         s->renewed = s->iterations;
     }
     if (s->trial.ticks < s->best.ticks)
-        s->improved = s->iterations - (s->moving ? PATIENCE : 0); /* what helps goes on */
+        s->improved =
+            s->iterations - (s->moving ? PATIENCE : 0); /* moves help: continue with them */
     s->current_ticks = s->trial.ticks;
     return NEAP_OK;
 }
 
-/* Begins anew: in the graph's order or, more often, in another one. */
+/* Restarts in the graph's order or, more often, in a random one. */
 static neap_status restart(search *s, neap_diag *diag)
 {
-    neap_status status = s->in_order || neap_random_below(&s->random, 3) == 0
-                             ? neap_sequence_load_natural(&s->q, diag)
-                             : neap_search_load_random(s, diag);
+    bool natural = s->in_order || neap_random_below(&s->random, 3) == 0;
+    NEAP_TRY(natural ? neap_sequence_load_natural(&s->q, diag) : neap_search_load_random(s, diag));
     s->n_restarts++;
     s->improved = s->renewed = s->iterations;
     s->local_ticks = INT64_MAX;
-    return status == NEAP_OK ? neap_search_construct(s, diag) : status;
+    return neap_search_construct(s, diag);
 }
 
-/* Long enough without a better plan to begin anew. */
+/* Whether it is time to restart. */
 static bool is_stuck(const search *s)
 {
     return s->restarts && s->iterations - s->renewed > 20 + 10 * (uint64_t)s->x->n_tasks;
@@ -370,7 +353,7 @@ neap_status neap_search_iterate(search *s, uint32_t iterations, neap_diag *diag)
         if (is_stuck(s) || neap_sequence_most(&s->q) > s->budget) {
             uint64_t attempts = s->attempts;
             NEAP_TRY(is_stuck(s) ? restart(s, diag) : neap_search_construct(s, diag));
-            if (neap_sequence_most(&s->q) > s->budget) { /* in vain, and not for nothing */
+            if (neap_sequence_most(&s->q) > s->budget) { /* failed attempts count as iterations */
                 i += ATTEMPT_COST * (s->attempts - attempts);
                 s->iterations += ATTEMPT_COST * (s->attempts - attempts);
             }

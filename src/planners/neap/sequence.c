@@ -1,7 +1,6 @@
 #include "planners/neap/sequence.h"
 
 #include "base/fail.h"
-#include "base/memory.h"
 
 #include <string.h>
 
@@ -16,28 +15,25 @@ static void take_most(sequence *q, uint32_t rank)
     q->most[rank] = most + q->addition[rank];
 }
 
-/* Whether so many items fit the growing array. */
-#define has_room(q, needed, array, capacity)                                                       \
-    (NEAP_RESERVE((q)->allocator, (needed), (array), (capacity), NULL) == NEAP_OK)
-
-/* For one more block, and one for each change that may have to be undone. */
+/* Reserves one more block, and one for each change that may have to be undone. */
 static bool reserve_blocks(sequence *q)
 {
     size_t needed = (size_t)q->n_blocks + q->n_changes + 2;
-    return NEAP_RESERVE_COLUMNS(&q->block_columns, q->allocator, needed, NULL,
-                                NEAP_COLUMN(&q->blocks), NEAP_COLUMN(&q->rank_of),
-                                NEAP_COLUMN(&q->block_at), NEAP_COLUMN(&q->addition),
-                                NEAP_COLUMN(&q->most)) == NEAP_OK;
+    return sequence_check(q,
+                          NEAP_RESERVE_COLUMNS(&q->block_columns, q->allocator, needed, NULL,
+                                               NEAP_COLUMN(&q->blocks), NEAP_COLUMN(&q->rank_of),
+                                               NEAP_COLUMN(&q->block_at), NEAP_COLUMN(&q->addition),
+                                               NEAP_COLUMN(&q->most)));
 }
 
-/* A new block behind a rank; -1: the first. Room for it has been reserved. */
+/* A new block after a rank (-1: the first). Room for it has been reserved. */
 static uint32_t add_block(sequence *q, int64_t rank)
 {
     uint32_t at = (uint32_t)(rank + 1), number = q->n_blocks++;
-    size_t behind = number - at;
-    memmove(&q->block_at[at + 1], &q->block_at[at], behind * sizeof *q->block_at);
-    memmove(&q->addition[at + 1], &q->addition[at], behind * sizeof *q->addition);
-    memmove(&q->most[at + 1], &q->most[at], behind * sizeof *q->most);
+    size_t after = number - at;
+    memmove(&q->block_at[at + 1], &q->block_at[at], after * sizeof *q->block_at);
+    memmove(&q->addition[at + 1], &q->addition[at], after * sizeof *q->addition);
+    memmove(&q->most[at + 1], &q->most[at], after * sizeof *q->most);
     q->block_at[at] = number;
     q->addition[at] = rank < 0 ? 0 : q->addition[rank];
     q->blocks[number].n = 0;
@@ -66,7 +62,7 @@ static void split(sequence *q, uint32_t number)
     take_most(q, rank + 1);
 }
 
-/* Puts an item into a block that has room. The block's addition is taken off its bytes. */
+/* Puts an item into a block that has room. */
 static void put_into_block(sequence *q, uint32_t id, uint32_t number, uint32_t index, int64_t bytes)
 {
     item_block *block = &q->blocks[number];
@@ -95,7 +91,7 @@ static void take_from_block(sequence *q, uint32_t id)
     take_most(q, q->rank_of[number]);
 }
 
-/* Adds to the places from .. to, both included. */
+/* Adds bytes to the places from .. to, inclusive. */
 static void add(sequence *q, uint32_t from, uint32_t to, int64_t bytes)
 {
     if (from > to || bytes == 0)
@@ -125,31 +121,21 @@ int64_t neap_sequence_most(const sequence *q)
     return peak;
 }
 
-/* Whether no place of a block in [begin, end) holds more. */
-static bool block_fits(const sequence *q, uint32_t rank, uint32_t begin, uint32_t end, int64_t most)
-{
-    if (q->most[rank] <= most)
-        return true;
-    const item_block *block = &q->blocks[q->block_at[rank]];
-    most -= q->addition[rank];
-    end = end < block->n ? end : block->n;
-    for (uint32_t i = begin; i < end; i++)
-        if (block->bytes[i] > most)
-            return false;
-    return true;
-}
-
 bool neap_sequence_fits_between(const sequence *q, uint32_t from, uint32_t to, int64_t most)
 {
-    uint32_t a = sequence_place(q, from) + 1, b = sequence_place(q, to);
-    uint32_t first = a / SEQUENCE_BLOCK, last = b / SEQUENCE_BLOCK;
-    if (first == last)
-        return block_fits(q, first, a % SEQUENCE_BLOCK, b % SEQUENCE_BLOCK, most);
-    for (uint32_t rank = first + 1; rank < last; rank++)
-        if (q->most[rank] > most)
-            return false;
-    return block_fits(q, first, a % SEQUENCE_BLOCK, SEQUENCE_BLOCK, most) &&
-           block_fits(q, last, 0, b % SEQUENCE_BLOCK, most);
+    uint32_t begin = sequence_place(q, from) + 1, end = sequence_place(q, to);
+    uint32_t first = begin / SEQUENCE_BLOCK, last = end / SEQUENCE_BLOCK;
+    for (uint32_t rank = first; rank <= last; rank++) {
+        if (q->most[rank] <= most)
+            continue;
+        const item_block *block = &q->blocks[q->block_at[rank]];
+        uint32_t i = rank == first ? begin % SEQUENCE_BLOCK : 0;
+        uint32_t n = rank == last ? end % SEQUENCE_BLOCK : block->n;
+        for (; i < n; i++)
+            if (block->bytes[i] + q->addition[rank] > most)
+                return false;
+    }
+    return true;
 }
 
 /* ---- Neighbours ---- */
@@ -157,7 +143,7 @@ bool neap_sequence_fits_between(const sequence *q, uint32_t from, uint32_t to, i
 uint32_t neap_sequence_at(const sequence *q, uint32_t place)
 {
     uint32_t rank = place / SEQUENCE_BLOCK, index = place % SEQUENCE_BLOCK;
-    for (;; rank++, index = 0) { /* the end is somewhere */
+    for (;; rank++, index = 0) { /* reaches the end item at the latest */
         const item_block *block = &q->blocks[q->block_at[rank]];
         if (index < block->n)
             return block->items[index];
@@ -198,43 +184,45 @@ uint32_t neap_sequence_find_ref(const sequence *q, uint32_t tensor, uint32_t pla
     return low;
 }
 
-/* Room has been reserved. */
-static void add_ref(ref_list *list, uint32_t at, ref r)
-{
-    memmove(&list->refs[at + 1], &list->refs[at], (list->n - at) * sizeof *list->refs);
-    list->refs[at] = r;
-    list->n++;
-}
-
-static void take_ref(ref_list *list, uint32_t at)
-{
-    list->n--;
-    memmove(&list->refs[at], &list->refs[at + 1], (list->n - at) * sizeof *list->refs);
-}
-
-/* The item makes a tensor: a later use no longer waits since the touch before. sign 1: it is put
-   in; -1: taken out. The item's own bytes count the tensor where it runs. refs[at] is the item's
-   own. */
-static void count_make(sequence *q, uint32_t tensor, uint32_t at, int64_t sign)
+/*
+ * Counts a ref that is being added (sign 1) or removed (-1) in the gaps around it; while its own
+ * item runs, the item's bytes count the tensor. A use holds the tensor since the previous ref,
+ * unless a later use does so anyway. A make ends the gap of the next use, or begins it if it is the
+ * first.
+ */
+static void count_ref(sequence *q, uint32_t tensor, uint32_t at, uint32_t place, int64_t sign)
 {
     const ref_list *list = &q->refs[tensor];
-    uint32_t place = sequence_place(q, list->refs[at].item);
-    if (!ref_is_held(list, at + 1))
-        return;
-    if (at > 0)
-        add(q, sequence_place(q, list->refs[at - 1].item) + 1, place, -sign * q->x->bytes[tensor]);
-    else
-        add(q, place + 1, sequence_place(q, list->refs[at + 1].item), sign * q->x->bytes[tensor]);
+    const ref *r = &list->refs[at];
+    bool held = ref_is_held(list, at + 1);
+    int64_t bytes = sign * q->x->bytes[tensor];
+    if (at > 0 && held == r->makes)
+        add(q, sequence_place(q, r[-1].item) + 1, place, held ? -bytes : bytes);
+    else if (at == 0 && held && r->makes)
+        add(q, place + 1, sequence_place(q, r[1].item), bytes);
 }
 
-/* The item uses a tensor: unless a later use holds it anyway, it is held since the touch before. */
-static void count_use(sequence *q, uint32_t tensor, uint32_t at, int64_t sign)
+/* Adds (sign 1) or removes (-1) the refs of an item. Room for them has been reserved. */
+static void change_refs(sequence *q, uint32_t id, int64_t sign)
 {
-    const ref_list *list = &q->refs[tensor];
-    if (at == 0 || ref_is_held(list, at + 1))
-        return;
-    add(q, sequence_place(q, list->refs[at - 1].item) + 1, sequence_place(q, list->refs[at].item),
-        sign * q->x->bytes[tensor]);
+    const id_lists *lists[2] = {&q->x->makes, &q->x->reads};
+    uint32_t task = q->items[id].task, place = sequence_place(q, id);
+    for (int k = 0; k < 2; k++)
+        for (uint32_t i = lists[k]->start[task]; i < lists[k]->start[task + 1]; i++) {
+            uint32_t tensor = lists[k]->items[i], at = neap_sequence_find_ref(q, tensor, place);
+            ref_list *list = &q->refs[tensor];
+            ref *r = &list->refs[at];
+            if (sign > 0) {
+                memmove(r + 1, r, (list->n++ - at) * sizeof *r);
+                *r = (ref){.item = id, .makes = k == 0};
+            }
+            count_ref(q, tensor, at, place, sign);
+            if (sign < 0)
+                memmove(r, r + 1, (--list->n - at) * sizeof *r);
+        }
+    q->runs[task] += sign > 0 ? 1 : UINT32_MAX;
+    q->length += sign > 0 ? 1 : UINT32_MAX;
+    q->ticks += sign * sequence_ticks(q, task);
 }
 
 /* ---- Items ---- */
@@ -247,31 +235,26 @@ static int64_t own_bytes(const sequence *q, uint32_t task)
     return x->made_bytes[task] + x->variants[x->variant_start[task] + q->choice[task]].workspace;
 }
 
-/* Everything that an insertion may need, so that it cannot fail half way. */
+/* Reserves everything that an insertion needs, so that it cannot fail half way. */
 static bool reserve(sequence *q, uint32_t task)
 {
-    const problem *x = q->x;
-    if (q->out_of_memory)
-        return false;
+    const id_lists *lists[2] = {&q->x->makes, &q->x->reads};
     size_t n_items = (size_t)q->n_items + 1;
-    bool ok = reserve_blocks(q) && has_room(q, n_items, &q->items, &q->item_capacity) &&
-              has_room(q, n_items, &q->free_items, &q->free_capacity);
-    const id_lists *lists[2] = {&x->makes, &x->reads};
-    for (int k = 0; k < 2 && ok; k++)
+    bool ok = !q->out_of_memory && reserve_blocks(q) &&
+              sequence_reserve(q, n_items, &q->items, &q->item_capacity) &&
+              sequence_reserve(q, n_items, &q->free_items, &q->free_capacity);
+    for (int k = 0; k < 2; k++)
         for (uint32_t i = lists[k]->start[task]; i < lists[k]->start[task + 1] && ok; i++) {
             ref_list *list = &q->refs[lists[k]->items[i]];
-            ok = has_room(q, (size_t)list->n + 1, &list->refs, &list->capacity);
+            ok = sequence_reserve(q, (size_t)list->n + 1, &list->refs, &list->capacity);
         }
-    q->out_of_memory = !ok;
     return ok;
 }
 
 static bool log_change(sequence *q, change c)
 {
-    if (!has_room(q, q->n_changes + 1, &q->journal, &q->journal_capacity)) {
-        q->out_of_memory = true;
+    if (!sequence_reserve(q, q->n_changes + 1, &q->journal, &q->journal_capacity))
         return false;
-    }
     q->journal[q->n_changes++] = c;
     return true;
 }
@@ -282,7 +265,7 @@ static int64_t away_bytes(const sequence *q, uint32_t tensor, uint32_t id)
     return q->refs[tensor].refs[at].away ? q->x->bytes[tensor] : 0;
 }
 
-/* Bytes that come back just before an item. */
+/* Bytes that are fetched just before an item. */
 static int64_t returning_bytes(const sequence *q, uint32_t id)
 {
     const problem *x = q->x;
@@ -301,74 +284,48 @@ static int64_t returning_bytes(const sequence *q, uint32_t id)
     return sum;
 }
 
-/* Everything is reserved, uses behind what it makes are not away. */
+/* Everything has been reserved, and no tensor is away before the use after a make. */
 static void put_in(sequence *q, uint32_t id, uint32_t task, uint32_t before)
 {
-    const problem *x = q->x;
     q->items[id].task = task;
     int64_t bytes = sequence_bytes(q, before) - own_bytes(q, q->items[before].task) -
                     returning_bytes(q, before) + own_bytes(q, task);
-    uint32_t number = q->items[before].block;
-    if (q->blocks[number].n == SEQUENCE_BLOCK) {
-        split(q, number);
-        number = q->items[before].block;
-    }
+    if (q->blocks[q->items[before].block].n == SEQUENCE_BLOCK)
+        split(q, q->items[before].block);
+    uint32_t number = q->items[before].block, rank = q->rank_of[number];
     put_into_block(q, id, number, q->items[before].index, bytes);
-    uint32_t rank = q->rank_of[number], place = sequence_place(q, id);
     q->most[rank] = bytes > q->most[rank] ? bytes : q->most[rank];
-    for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
-        uint32_t tensor = x->makes.items[i], at = neap_sequence_find_ref(q, tensor, place);
-        add_ref(&q->refs[tensor], at, (ref){.item = id, .makes = true});
-        count_make(q, tensor, at, 1);
-    }
-    for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
-        uint32_t tensor = x->reads.items[i], at = neap_sequence_find_ref(q, tensor, place);
-        add_ref(&q->refs[tensor], at, (ref){.item = id});
-        count_use(q, tensor, at, 1);
-    }
-    q->runs[task]++;
-    q->length++;
-    q->ticks += sequence_ticks(q, task);
+    change_refs(q, id, 1);
 }
 
 static void take_out(sequence *q, uint32_t id)
 {
-    const problem *x = q->x;
-    uint32_t task = q->items[id].task, place = sequence_place(q, id);
-    for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
-        uint32_t tensor = x->makes.items[i], at = neap_sequence_find_ref(q, tensor, place);
-        count_make(q, tensor, at, -1);
-        take_ref(&q->refs[tensor], at);
-    }
-    for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
-        uint32_t tensor = x->reads.items[i], at = neap_sequence_find_ref(q, tensor, place);
-        count_use(q, tensor, at, -1);
-        take_ref(&q->refs[tensor], at);
-    }
-    q->runs[task]--;
-    q->length--;
-    q->ticks -= sequence_ticks(q, task);
+    change_refs(q, id, -1);
     take_from_block(q, id);
     q->items[id].task = NEAP_NONE;
 }
 
-/* What the item at a place makes is not away behind it, what it reads not before it. */
-static void bring_back(sequence *q, uint32_t task, uint32_t place, uint32_t id)
+void neap_sequence_bring_back(sequence *q, uint32_t id)
 {
     const problem *x = q->x;
-    bool stands = id != NEAP_NONE;
-    if (q->n_away == 0)
-        return;
-    for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
-        const ref_list *list = &q->refs[x->makes.items[i]];
-        uint32_t at = neap_sequence_find_ref(q, x->makes.items[i], place) + stands;
-        if (at < list->n && list->refs[at].away)
-            neap_sequence_set_away(q, x->makes.items[i], list->refs[at].item, false);
-    }
-    for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1] && stands; i++) {
+    uint32_t task = q->items[id].task, place = sequence_place(q, id);
+    for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1] && q->n_away > 0; i++) {
         uint32_t at = neap_sequence_find_ref(q, x->reads.items[i], place);
         if (q->refs[x->reads.items[i]].refs[at].away)
             neap_sequence_set_away(q, x->reads.items[i], id, false);
+    }
+}
+
+/* Brings back what a task makes before its next use after a place; skip: the ref at the place is
+   the task's own. */
+static void bring_back_made(sequence *q, uint32_t task, uint32_t place, bool skip)
+{
+    const problem *x = q->x;
+    for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1] && q->n_away > 0; i++) {
+        const ref_list *list = &q->refs[x->makes.items[i]];
+        uint32_t at = neap_sequence_find_ref(q, x->makes.items[i], place) + skip;
+        if (at < list->n && list->refs[at].away)
+            neap_sequence_set_away(q, x->makes.items[i], list->refs[at].item, false);
     }
 }
 
@@ -376,7 +333,7 @@ uint32_t neap_sequence_insert(sequence *q, uint32_t task, uint32_t before)
 {
     if (!reserve(q, task))
         return NEAP_NONE;
-    bring_back(q, task, sequence_place(q, before), NEAP_NONE);
+    bring_back_made(q, task, sequence_place(q, before), false);
     uint32_t id = q->n_free > 0 ? q->free_items[q->n_free - 1] : q->n_items;
     if (!log_change(q, (change){CHANGE_INSERT, id, before, task}))
         return NEAP_NONE;
@@ -391,9 +348,11 @@ uint32_t neap_sequence_insert(sequence *q, uint32_t task, uint32_t before)
 bool neap_sequence_can_remove(const sequence *q, uint32_t id)
 {
     const problem *x = q->x;
-    uint32_t task = q->items[id].task, place = sequence_place(q, id);
-    if (q->runs[task] < 2 || (q->keeps_first_runs && sequence_is_first_run(q, id)))
+    uint32_t task = q->items[id].task;
+    if (task == NEAP_NONE || q->runs[task] < 2 ||
+        (q->keeps_first_runs && sequence_is_first_run(q, id)))
         return false;
+    uint32_t place = sequence_place(q, id);
     for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
         const ref_list *list = &q->refs[x->makes.items[i]];
         uint32_t at = neap_sequence_find_ref(q, x->makes.items[i], place);
@@ -406,13 +365,12 @@ bool neap_sequence_can_remove(const sequence *q, uint32_t id)
 void neap_sequence_remove(sequence *q, uint32_t id)
 {
     uint32_t task = q->items[id].task;
-    if (!reserve_blocks(q))
-        q->out_of_memory = true;
-    bring_back(q, task, sequence_place(q, id), id);
-    if (q->out_of_memory ||
-        !log_change(q, (change){CHANGE_REMOVE, id, neap_sequence_next(q, id), task}))
-        return;
-    take_out(q, id);
+    bool ok = reserve_blocks(q);
+    bring_back_made(q, task, sequence_place(q, id), true);
+    neap_sequence_bring_back(q, id);
+    if (ok && !q->out_of_memory &&
+        log_change(q, (change){CHANGE_REMOVE, id, neap_sequence_next(q, id), task}))
+        take_out(q, id);
 }
 
 /* ---- Variants and tensors that are away ---- */
@@ -434,7 +392,7 @@ static void change_variant(sequence *q, uint32_t task, uint32_t variant)
                     more);
         return;
     }
-    for (uint32_t i = 0; i < q->n_items; i++) /* it makes nothing: a rare thing */
+    for (uint32_t i = 0; i < q->n_items; i++) /* rare: it makes nothing */
         if (q->items[i].task == task)
             add(q, sequence_place(q, i), sequence_place(q, i), more);
 }
@@ -498,27 +456,19 @@ void neap_sequence_commit(sequence *q)
     q->n_changes = 0;
 }
 
-/* ---- The whole ---- */
+/* ---- Whole sequences ---- */
 
-/* Not to be undone. */
-static bool append(sequence *q, uint32_t task)
-{
-    uint32_t id = neap_sequence_insert(q, task, q->end);
-    q->n_changes = 0;
-    return id != NEAP_NONE;
-}
-
-/* The end alone, which uses the outputs. */
+/* Leaves the end alone, which uses the outputs. */
 static bool make_empty(sequence *q)
 {
     const problem *x = q->x;
     q->n_blocks = q->n_items = q->n_free = q->length = q->n_away = 0;
     q->n_changes = 0;
     q->ticks = 0;
-    if (!reserve_blocks(q) || !has_room(q, (size_t)x->n_tasks + 1, &q->items, &q->item_capacity))
+    memset(q->runs, 0, x->n_tasks * sizeof *q->runs);
+    if (!reserve_blocks(q) ||
+        !sequence_reserve(q, (size_t)x->n_tasks + 1, &q->items, &q->item_capacity))
         return false;
-    for (uint32_t t = 0; t < x->n_tasks; t++)
-        q->runs[t] = 0;
     q->end = q->n_items++;
     q->items[q->end].task = NEAP_NONE;
     put_into_block(q, q->end, add_block(q, -1), 0, 0);
@@ -528,9 +478,9 @@ static bool make_empty(sequence *q)
         list->n = 0;
         if (!x->is_output[t])
             continue;
-        if (!has_room(q, 1, &list->refs, &list->capacity))
+        if (!sequence_reserve(q, 1, &list->refs, &list->capacity))
             return false;
-        add_ref(list, 0, (ref){.item = q->end});
+        list->refs[list->n++] = (ref){.item = q->end};
     }
     return true;
 }
@@ -541,11 +491,13 @@ neap_status neap_sequence_load(sequence *q, const compute_list *list, neap_diag 
     bool ok = make_empty(q);
     for (uint32_t t = 0; t < x->n_tasks; t++)
         q->choice[t] = list->choice ? list->choice[t] : 0;
-    for (uint32_t i = 0; i < list->n && ok; i++)
-        ok = append(q, list->tasks[i]);
+    for (uint32_t i = 0; i < list->n && ok; i++) {
+        ok = neap_sequence_insert(q, list->tasks ? list->tasks[i] : i, q->end) != NEAP_NONE;
+        q->n_changes = 0; /* it cannot be undone */
+    }
     if (!ok)
         return neap_fail_no_memory(diag);
-    /* Items were given out in order, behind the end. */
+    /* The end is item 0, the others follow in order. */
     for (uint32_t i = 0; i < list->n_transfers; i++) {
         const transfer *t = &list->transfers[i];
         if (!t->stays)
@@ -556,15 +508,7 @@ neap_status neap_sequence_load(sequence *q, const compute_list *list, neap_diag 
 
 neap_status neap_sequence_load_natural(sequence *q, neap_diag *diag)
 {
-    const problem *x = q->x;
-    uint32_t *natural;
-    NEAP_TRY(NEAP_NEW(q->allocator, x->n_tasks, &natural, diag));
-    for (uint32_t t = 0; t < x->n_tasks; t++)
-        natural[t] = t;
-    compute_list list = {.n = x->n_tasks, .tasks = natural};
-    neap_status status = neap_sequence_load(q, &list, diag);
-    NEAP_DELETE(q->allocator, x->n_tasks, natural);
-    return status;
+    return neap_sequence_load(q, &(compute_list){.n = q->x->n_tasks}, diag);
 }
 
 uint32_t neap_sequence_item_of(const sequence *q, uint32_t task)

@@ -15,12 +15,10 @@ neap_status neap_sequence_search_create(const planner *p, int64_t budget,
                                         bool (*stop)(void *context), void *context,
                                         sequence_search **made, neap_diag *diag)
 {
-    neap_status status = NEAP_NEW(p->allocator, 1, made, diag);
-    if (status != NEAP_OK)
-        return status;
+    NEAP_TRY(NEAP_NEW(p->allocator, 1, made, diag));
     sequence_search *new = *made;
     new->p = p;
-    status = neap_problem_init(&new->x, p->allocator, p->request, diag);
+    neap_status status = neap_problem_init(&new->x, p->allocator, p->request, diag);
     if (status == NEAP_OK)
         status =
             neap_search_init(&new->s, p->allocator, &new->x, budget, NULL, p->request->seed, diag);
@@ -55,28 +53,25 @@ neap_status neap_sequence_search_load(sequence_search *q, const uint32_t *ops, s
                                       neap_diag *diag)
 {
     const problem *x = &q->x;
-    neap_allocator *a = q->p->allocator;
-    uint32_t *tasks = NULL, *choice = NULL, n = 0;
-    bool *ran = NULL;
-    neap_status status = NEAP_NEW(a, length, &tasks, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(a, x->n_tasks, &choice, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(a, x->n_tasks, &ran, diag);
-    for (size_t i = 0; i < length && status == NEAP_OK; i++) {
+    neap_arena arena;
+    compute_list list = {0};
+    bool *ran;
+    neap_arena_init(&arena, q->p->allocator);
+    if (!NEAP_TAKE(&arena, length, list.tasks) || !NEAP_TAKE(&arena, x->n_tasks, list.choice) ||
+        !NEAP_TAKE(&arena, x->n_tasks, ran)) {
+        neap_arena_clear(&arena);
+        return neap_fail_no_memory(diag);
+    }
+    for (size_t i = 0; i < length; i++) {
         uint32_t task = x->task_of_op[ops[i]];
         if (task == NEAP_NONE || (ran[task] && !may_run_again(x, task)))
             continue;
         ran[task] = true;
-        choice[task] = x->variant_start[task + 1] - x->variant_start[task] - 1; /* the leanest */
-        tasks[n++] = task;
+        list.choice[task] = x->variant_start[task + 1] - x->variant_start[task] - 1; /* leanest */
+        list.tasks[list.n++] = task;
     }
-    if (status == NEAP_OK)
-        status = neap_sequence_load(
-            &q->s.q, &(compute_list){.n = n, .tasks = tasks, .choice = choice}, diag);
-    NEAP_DELETE(a, length, tasks);
-    NEAP_DELETE(a, x->n_tasks, choice);
-    NEAP_DELETE(a, x->n_tasks, ran);
+    neap_status status = neap_sequence_load(&q->s.q, &list, diag);
+    neap_arena_clear(&arena);
     return status;
 }
 
@@ -86,7 +81,7 @@ neap_status neap_sequence_search_trim(sequence_search *q, neap_diag *diag)
     s->noise = 0;
     s->partial_prune = false;
     for (uint32_t before = UINT32_MAX; s->q.length < before;) {
-        before = s->q.length; /* a run may go once others have gone that ran where it is held */
+        before = s->q.length; /* a removal may allow others: its item no longer needs memory */
         neap_search_prune(s);
         neap_sequence_commit(&s->q);
     }
