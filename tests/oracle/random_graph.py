@@ -209,13 +209,13 @@ class Writer:
 
 def random_plan(rng, graph):
     writer = Writer(rng, graph)
-    restless = rng.choice([0, 0.3, 0.5, 0.7])
+    repeat = rng.choice([0, 0.3, 0.5, 0.7])
     while len(writer.done) < len(graph["ops"]):
-        while rng.random() < restless:
+        while rng.random() < repeat:
             writer.wander()
         ready = writer.ready()
         writer.compute(rng.choice(ready) if rng.random() < 0.3 else ready[0])
-    while rng.random() < restless:
+    while rng.random() < repeat:
         writer.wander()
     for v in graph["outputs"]:
         writer.bring(v)

@@ -1,10 +1,10 @@
 /*
  * How a method is written (docs/adding-a-method.md).
  *
- * A method is a file with one `const neap_method method_<name>` and a line in planners.def. Its
- * `plan` function gets a planner and fills in a draft; neap_solve does the rest: options are
- * checked before, the plan is judged and laid out behind it. A method that ends in a compute
- * sequence calls neap_planner_use_sequence and is done.
+ * A method is a file with one `const neap_method neap_method_<name>` and a line in
+ * src/solve/methods.def. Its `plan` function gets a planner and fills in a draft. neap_solve does
+ * the rest: it checks the options first, then judges the plan and assigns addresses. A method that
+ * ends in a compute sequence calls neap_planner_use_sequence and is done.
  */
 #ifndef NEAP_PLANNER_INTERNAL_H
 #define NEAP_PLANNER_INTERNAL_H
