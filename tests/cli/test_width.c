@@ -87,8 +87,8 @@ static void without_a_terminal(void **state)
         "max-batch vgg16 --budget 16GB --method store-all,hong-quadratic,greedy",
         "profile resnet18 --image 64 --batch 2 --backend null --profile-cache none",
         "train resnet18 --image 64 --batch 2 --backend null --profile-cache none --steps 1000",
-        "train resnet18 --image 64 --batch 2 --backend null --profile-cache none --budget 99% "
-        "--method store-all,neap --steps 3",
+        ("train resnet18 --image 64 --batch 2 --backend null --profile-cache none --budget 99% "
+         "--method store-all,neap --steps 3"),
         "train lstm --seq 8 --batch 2 --backend null --profile-cache none --steps 1 --verify",
     };
     const run_options options = {.folder = DATA};
