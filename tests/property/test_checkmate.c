@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARE ONE_IN(5)
+#define SHARE ONE_IN(12)
 
 /* ---- The method ---- */
 

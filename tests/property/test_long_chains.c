@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOW ONE_IN(4)
+#define SLOW ONE_IN(8)
 
 /* A method and what may be asked of it. */
 typedef struct method_case {
