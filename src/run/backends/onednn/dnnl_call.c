@@ -158,9 +158,10 @@ neap_status neap_dnnl_call_workspace(neap_backend *backend, const dnnl_choice *c
 
 /* ---- Running ---- */
 
+/* A call without workspace has no address to offset. */
 static char *at(const run_args *args, int64_t place)
 {
-    return (char *)args->workspace + place;
+    return args->workspace ? (char *)args->workspace + place : NULL;
 }
 
 /* The library takes operands and results alike as void *; it writes to results only. */
