@@ -18,7 +18,10 @@ DECLARATION = re.compile(r"\bNEAP_API\b[^;{]*?\b(neap_\w+)\s*(?:\(|;|\[)")
 
 
 def defined(*arguments):
-    """The symbols that nm lists, without the sanitizers' own and the names of versions."""
+    """The symbols that nm lists, without the sanitizers' own and the names of versions.
+
+    Names with a dot are the compiler's (clang's resolvers of cloned functions): no C name meets them.
+    """
     lines = subprocess.run(
         ["nm", "--defined-only", *arguments], capture_output=True, text=True, check=True
     ).stdout.splitlines()
@@ -27,6 +30,7 @@ def defined(*arguments):
         fields[2].split("@")[0]
         for fields in found
         if len(fields) == 3 and fields[1] != "A" and not fields[2].startswith("__odr_asan")
+        and "." not in fields[2].split("@")[0]
     }
 
 
