@@ -1,0 +1,379 @@
+"""Plans: which op runs when, and when each value is freed or moved, within a memory budget."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from . import _library as c
+from . import errors
+from ._library import byref, call, lib, path_bytes, take_text
+from .graph import Graph
+from .text import format_bytes, format_seconds, parse_bytes
+
+__all__ = ["Figures", "Link", "Plan", "TimelineStep", "Verdict"]
+
+_KINDS = ("compute", "free", "offload", "prefetch")
+
+
+class Link(NamedTuple):
+    """The link to host memory. Bandwidths are bytes per second.
+
+    `neap.Link(out_bandwidth=25e9, in_bandwidth=25e9, duplex=True)` is a PCIe 4.0 x16 slot.
+    """
+
+    out_bandwidth: float  # device to host
+    in_bandwidth: float  # host to device
+    latency: float = 0.0  # seconds added to each transfer
+    duplex: bool = False  # one transfer in each direction at a time; else one in total
+    host_memory: int = 0  # most bytes held on the host; 0: no limit
+
+    def _to_c(self) -> c.Link:
+        try:
+            return c.Link(*self)
+        except TypeError as error:
+            raise errors.InvalidError(f"{self!r} is not a link: {error}") from None
+
+
+class Figures(NamedTuple):
+    """What a plan costs. The attributes of Plan with the same names are these."""
+
+    peak: int
+    time: float
+    recomputed_ops: int
+    offloaded_bytes: int
+    arena: int | None
+    outcome: str | None = None
+    bound_time: float | None = None
+    bound_scope: str | None = None
+    gap: float | None = None
+    solve_seconds: float | None = None
+    message: str = ""
+
+
+class Verdict(NamedTuple):
+    """What the judge says about a plan; true if it accepts it."""
+
+    accepted: bool
+    reason: str  # why not: the step, the op or value, and what would be valid
+    step: int | None  # the step at fault
+    peak: int
+    peak_step: int
+    time: float
+    recomputed_ops: int
+    offloaded_bytes: int
+    host_bytes: int
+    arena: int | None  # None: the plan has no addresses
+
+    def __bool__(self) -> bool:
+        return self.accepted
+
+
+class TimelineStep(NamedTuple):
+    """A step on the timeline of a plan. Times are seconds from the start of the training step."""
+
+    begin: float
+    end: float
+    live_bytes: int  # while the step runs, outputs and workspace included
+    after_bytes: int  # when it has ended
+
+
+class Plan:
+    """The program of one training step within a memory budget.
+
+    `steps` says what to do, in order: ("compute", op, variant), ("free", value, 0),
+    ("offload", value, 0) or ("prefetch", value, 0). The figures are those of the judge, which
+    replays every plan.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        handle: int,
+        owner: object | None,
+        link: Link | None,
+        figures: Figures | None,
+    ) -> None:
+        """For the package itself: takes over a neap_plan, or borrows the one of its owner."""
+        self._handle = handle
+        self._owner = owner  # None: this object destroys the handle
+        self.graph = graph
+        self.link = link
+        self._figures = figures or self._judged_figures()
+
+    def __del__(self) -> None:
+        handle, self._handle = getattr(self, "_handle", None), None
+        if handle and getattr(self, "_owner", None) is None and lib is not None:
+            lib.neap_plan_destroy(handle)
+
+    # ---- Files ----
+
+    @classmethod
+    def from_json(
+        cls, text: str | bytes, graph: Graph, link: Link | None = None, source: str = "plan"
+    ) -> Plan:
+        """Reads a plan from JSON text; it must be a valid plan of the graph."""
+        data = text.encode(errors="surrogatepass") if isinstance(text, str) else bytes(text)
+        handle = ctypes.c_void_p()
+        name = source.encode(errors="replace").replace(b"\0", b"?")
+        call(lib.neap_plan_read_text, None, data, len(data), name, byref(handle))
+        return cls._taken(graph, handle, link)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], graph: Graph, link: Link | None = None) -> Plan:
+        """Reads a plan file, as `neap plan -o` and Plan.write write them.
+
+        A plan with transfers needs the link that it was made for. Raises InvalidError if the judge
+        rejects the plan on this graph.
+        """
+        handle = ctypes.c_void_p()
+        call(lib.neap_plan_read_file, None, path_bytes(path), byref(handle))
+        return cls._taken(graph, handle, link)
+
+    @classmethod
+    def from_steps(
+        cls,
+        graph: Graph,
+        steps: Iterable[tuple[Any, ...]],
+        *,
+        budget: int | None = None,
+        method: str = "python",
+        link: Link | None = None,
+    ) -> Plan:
+        """Makes a plan of steps like those of `steps`; it must be a valid plan of the graph."""
+        import json
+
+        fields: dict[str, Any] = {
+            "neap": "plan",
+            "version": 1,
+            "graph": graph.name,
+            "method": method,
+            "steps": [list(step[:3] if step[0] == "compute" else step[:2]) for step in steps],
+        }
+        if budget is not None:
+            fields["budget_bytes"] = parse_bytes(budget)
+        try:
+            text = json.dumps(fields)
+        except (TypeError, ValueError) as error:
+            raise errors.InvalidError(f"these steps are not a plan: {error}") from None
+        return cls.from_json(text, graph, link, source="steps")
+
+    @classmethod
+    def _taken(cls, graph: Graph, handle: ctypes.c_void_p, link: Link | None) -> Plan:
+        if handle.value is None:
+            raise errors.InternalError("the library returned no plan")
+        return cls(graph, handle.value, None, link, None)
+
+    def to_json(self) -> str:
+        """The text of the plan file."""
+        return take_text(lib.neap_plan_write_text, self._handle, None)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Writes the plan file, which `neap check` and `neap train --plan` read."""
+        call(lib.neap_plan_write_file, self._handle, path_bytes(path))
+
+    # ---- The program ----
+
+    @cached_property
+    def steps(self) -> list[tuple[str, int, int]]:
+        """The steps as (kind, id, variant); the id is an op for "compute", else a value."""
+        count = lib.neap_plan_step_count(self._handle)
+        if count == 0:
+            return []
+        numbers = (ctypes.c_uint32 * (3 * count)).from_address(lib.neap_plan_steps(self._handle))[:]
+        kinds = [_KINDS[kind] for kind in numbers[0::3]]
+        return list(zip(kinds, numbers[1::3], numbers[2::3]))
+
+    @property
+    def offsets(self) -> list[int] | None:
+        """The address of each storage instance in the arena (docs/formats.md); None: none."""
+        count = ctypes.c_size_t()
+        address = lib.neap_plan_offsets(self._handle, byref(count))
+        if not address:
+            return None
+        return (ctypes.c_int64 * count.value).from_address(address)[:]
+
+    @property
+    def method(self) -> str:
+        """The method that made the plan."""
+        return lib.neap_plan_method(self._handle).decode()
+
+    @property
+    def budget(self) -> int | None:
+        """The budget in bytes; None: none."""
+        budget = lib.neap_plan_budget(self._handle)
+        return None if budget < 0 else budget
+
+    # ---- What it costs ----
+
+    @property
+    def peak(self) -> int:
+        """Bytes in use at the highest point: inputs, live values, workspace, fixed bytes."""
+        return self._figures.peak
+
+    @property
+    def arena(self) -> int | None:
+        """Bytes from the lowest to the highest address; None: the plan has no addresses."""
+        return self._figures.arena
+
+    @property
+    def time(self) -> float:
+        """Predicted seconds of the step."""
+        return self._figures.time
+
+    @property
+    def base_time(self) -> float:
+        """Seconds of one run of every op."""
+        return self.graph.base_time
+
+    @property
+    def overhead(self) -> float:
+        """time / base_time - 1: 0.05 is 5% slower than one run of every op."""
+        return self.time / self.base_time - 1 if self.base_time > 0 else 0.0
+
+    @property
+    def bound_time(self) -> float | None:
+        """Proven: no plan within the budget is faster. None for a plan from a file."""
+        return self._figures.bound_time
+
+    @property
+    def bound_scope(self) -> str | None:
+        """The plans for which the bound is proven: "any" is all."""
+        return self._figures.bound_scope
+
+    @property
+    def gap(self) -> float | None:
+        """time / bound_time - 1: the plan is at most this much slower than the best one."""
+        return self._figures.gap
+
+    @property
+    def outcome(self) -> str | None:
+        """"optimal", "feasible", "time_limit" or "interrupted"; None for a plan from a file."""
+        return self._figures.outcome
+
+    @property
+    def message(self) -> str:
+        """A remark of the solver, or ""."""
+        return self._figures.message
+
+    @property
+    def recomputed_ops(self) -> int:
+        """The number of computations beyond the first one of each op."""
+        return self._figures.recomputed_ops
+
+    @property
+    def offloaded_bytes(self) -> int:
+        """Bytes copied to the host."""
+        return self._figures.offloaded_bytes
+
+    @property
+    def solve_seconds(self) -> float | None:
+        """Seconds that planning took; None for a plan from a file."""
+        return self._figures.solve_seconds
+
+    # ---- The judge, the timeline, addresses ----
+
+    def check(self, budget: int | str | None = None, link: Link | None = None) -> Verdict:
+        """Lets the judge replay the plan.
+
+        `budget` (bytes or text) defaults to the plan's own, `link` to the one it was made for. A
+        rejected plan is a false verdict with a reason.
+        """
+        options = c.CheckOptions()
+        lib.neap_check_options_init(byref(options))
+        if budget is not None:
+            options.budget = parse_bytes(budget)
+        used = link or self.link
+        if used is not None:
+            options.link = ctypes.pointer(used._to_c())
+        verdict = c.Verdict()
+        call(
+            lib.neap_check, None, self.graph._handle, self._handle, byref(options), byref(verdict)
+        )
+        return _verdict(verdict)
+
+    def _judged_figures(self) -> Figures:
+        verdict = self.check(budget=2**63 - 1)
+        if not verdict:
+            raise errors.InvalidError(f"not a plan of {self.graph.name}: {verdict.reason}")
+        return Figures(
+            peak=verdict.peak,
+            time=verdict.time,
+            recomputed_ops=verdict.recomputed_ops,
+            offloaded_bytes=verdict.offloaded_bytes,
+            arena=verdict.arena,
+        )
+
+    def timeline(self) -> list[TimelineStep]:
+        """Time and memory of each step, in the order of `steps`."""
+        line = c.Timeline()
+        link = byref(self.link._to_c()) if self.link else None
+        call(
+            lib.neap_timeline_build, None, self.graph._handle, self._handle, link, byref(line)
+        )
+        try:
+            numbers = ctypes.cast(line.steps, ctypes.POINTER(ctypes.c_int64))[: 4 * line.n_steps]
+        finally:
+            lib.neap_timeline_clear(byref(line))
+        ticks = lib.neap_graph_seconds(self.graph._handle, 10**15) / 1e15
+        return [
+            TimelineStep(begin * ticks, end * ticks, live, after)
+            for begin, end, live, after in zip(*(numbers[i::4] for i in range(4)))
+        ]
+
+    def assign_addresses(self, alignment: int = 1, target: int | None = None) -> Plan:
+        """A copy of the plan whose addresses are multiples of `alignment`.
+
+        The arena is as small as the library can make it; it stops at `target` bytes.
+        """
+        options = c.LayoutOptions()
+        lib.neap_layout_options_init(byref(options))
+        options.alignment = int(alignment)
+        if target is not None:
+            options.target = parse_bytes(target)
+        handle = ctypes.c_void_p()
+        text = self.to_json().encode()
+        call(lib.neap_plan_read_text, None, text, len(text), b"plan", byref(handle))
+        try:
+            call(lib.neap_layout_assign, None, self.graph._handle, handle, byref(options))
+        except BaseException:
+            lib.neap_plan_destroy(handle)
+            raise
+        arena = lib.neap_plan_arena_bytes(handle)
+        figures = self._figures._replace(arena=None if arena < 0 else arena)
+        return Plan(self.graph, handle.value or 0, None, self.link, figures)
+
+    def __repr__(self) -> str:
+        budget = "no budget" if self.budget is None else f"budget {format_bytes(self.budget)}"
+        return (
+            f"<neap.Plan of {self.graph.name!r} by {self.method}: {budget}, "
+            f"peak {format_bytes(self.peak)}, {format_seconds(self.time)} "
+            f"({self.overhead:+.2%}), {self.recomputed_ops} recomputations>"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle, (self.to_json(), self.graph, self.link, self._figures)
+
+
+def _unpickle(text: str, graph: Graph, link: Link | None, figures: Figures) -> Plan:
+    plan = Plan.from_json(text, graph, link)
+    plan._figures = figures
+    return plan
+
+
+def _verdict(verdict: c.Verdict) -> Verdict:
+    return Verdict(
+        accepted=verdict.accepted,
+        reason=verdict.reason.decode(errors="replace"),
+        step=None if verdict.accepted or verdict.step >= 2**63 else verdict.step,
+        peak=verdict.peak_bytes,
+        peak_step=verdict.peak_step,
+        time=verdict.time,
+        recomputed_ops=verdict.recomputed_ops,
+        offloaded_bytes=verdict.offloaded_bytes,
+        host_bytes=verdict.host_bytes,
+        arena=verdict.arena_bytes if verdict.has_arena else None,
+    )
