@@ -1,0 +1,226 @@
+"""What the ops of a joint graph cost on the user's device: time and workspace, measured once for each signature.
+
+    model = CostModel(torch.device("cuda"))
+    costs = model.price(graph.nodes)        # node -> OpCost
+    model.flush()
+
+Measurements are kept in memory and on disk, so the next process of the same model prices its graph at once. Where there is no
+device to measure on, or an op cannot be run alone, its time is estimated from the bytes it moves and the arithmetic it does.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any, Callable, Sequence
+
+import torch
+from torch.fx import Node
+
+from . import roofline
+from .cost_cache import CostCache, cache_folder
+from .device import device_key, rounded, settings_key, speed_of
+from .measure import Measurement, Stopwatch, isolated
+from .op_inputs import Unsafe
+from .op_signature import Signer, call_of, inner_call, is_getitem, output_tensors, signature, tensor_arguments
+
+__all__ = ["CostModel", "OpCost", "rounded", "signature", "tensor_arguments"]
+
+log = logging.getLogger("neap.torch")
+
+Progress = Callable[[int, int, str], None]
+
+# Views that their schemas do not declare.
+_UNDECLARED_VIEWS = {"_unsafe_view", "_reshape_alias", "alias", "detach", "lift_fresh"}
+
+
+@dataclass(frozen=True)
+class OpCost:
+    """What one run of an op costs."""
+
+    seconds: float
+    """Time on the device."""
+    workspace: int
+    """Bytes that exist only while the op runs, beyond its inputs and outputs."""
+    measured: bool
+    """Whether the op was run, or its cost estimated."""
+    alias: tuple[int | None, ...]
+    """For each output, the index of the tensor argument whose storage it shares, in the order of ``tensor_arguments``, or None."""
+    dispatch: float = 0.0
+    """Host seconds to launch the op; what it takes where the device waits for the host. 0: not known."""
+    storage: tuple[int, ...] = ()
+    """Bytes of each output's own storage where measured, 0 for views. A kernel may return a part of a larger buffer."""
+
+
+class CostModel:
+    """Prices the nodes of fx graphs on one device.
+
+    device: where the graph runs. measure: run ops that are not in the cache; otherwise they are estimated. cache_dir: folder of
+    the cache, by default $NEAP_CACHE_DIR or neap in the user's cache folder. progress: called as progress(done, total, what) while
+    measuring. cold: measure ops with inputs that are not in the device's cache.
+
+    Measuring resets the device's peak memory statistics and empties PyTorch's cache of free blocks.
+    """
+
+    def __init__(
+        self,
+        device: torch.device | str,
+        cache_dir: str | None = None,
+        measure: bool = True,
+        progress: Progress | None = None,
+        cold: bool = False,
+    ):
+        self.device = _with_index(torch.device(device))
+        self.cold = cold
+        self._measure = measure and (self.device.type == "cpu" or (self.device.type == "cuda" and torch.cuda.is_available()))
+        self._progress = progress
+        self._cache = CostCache(cache_dir or cache_folder(), device_key(self.device))
+        self._speed = speed_of(self.device)
+        self._refused: set[str] = set()
+
+    def price(self, nodes: Sequence[Node]) -> dict[Node, OpCost]:
+        """The cost of every call_function node among ``nodes``; others are left out. Nodes carry their values in meta["val"]."""
+        settings = settings_key(self.device) + (", cold" if self.cold else "")
+        signer = Signer()
+        costs: dict[Node, OpCost] = {}
+        pending: dict[str, list[Node]] = {}
+        known: dict[str, OpCost] = {}
+        for node in nodes:
+            if node.op != "call_function":
+                continue
+            free = _free(node)
+            if free is not None:
+                costs[node] = free
+                continue
+            text = signer.signature(node)
+            if text not in known:
+                entry = self._cache.get(settings, text)
+                if entry is None:
+                    pending.setdefault(text, []).append(node)
+                    continue
+                known[text] = _from_entry(entry)
+            costs[node] = known[text]
+        if pending:
+            self._price_new(pending, settings, costs)
+        return costs
+
+    def flush(self) -> None:
+        """Writes what was measured to the cache on disk, merged with what other processes wrote."""
+        self._cache.flush()
+
+    def _price_new(self, pending: dict[str, list[Node]], settings: str, costs: dict[Node, OpCost]) -> None:
+        runnable = {text: group for text, group in pending.items() if self._measure and text not in self._refused}
+        for text, group in pending.items():
+            if text not in runnable:
+                self._estimate_group(group, costs)
+        if not runnable:
+            return
+        with isolated(self.device):
+            try:
+                watch = Stopwatch(self.device, self.cold)
+                watch.wake()
+                for done, (text, group) in enumerate(runnable.items()):
+                    if self._progress:
+                        self._progress(done, len(runnable), str(group[0].target))
+                    cost = self._try(watch, group[0], text)
+                    if cost is None:
+                        self._estimate_group(group, costs)
+                        continue
+                    self._cache.put(settings, text, _to_entry(cost))
+                    costs.update(dict.fromkeys(group, cost))
+                if self._progress:
+                    self._progress(len(runnable), len(runnable), "")
+            finally:
+                self._clean_up()
+        self.flush()
+
+    def _try(self, watch: Stopwatch, node: Node, text: str) -> OpCost | None:
+        """The measured cost of a node, or None where it cannot be run: then it is estimated."""
+        try:
+            return _priced(node, watch.measure(call_of(node)))
+        except torch.OutOfMemoryError:
+            log.info("not enough memory to measure %s; estimated", text)
+        except Unsafe as reason:
+            log.debug("%s; estimated", reason)
+            self._refused.add(text)
+        except (RuntimeError, TypeError, ValueError, NotImplementedError, IndexError) as error:
+            log.info("%s cannot be run alone (%s); estimated", text, str(error).splitlines()[0] if str(error) else error)
+            self._refused.add(text)
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        return None
+
+    def _estimate_group(self, group: list[Node], costs: dict[Node, OpCost]) -> None:
+        cost = OpCost(roofline.estimate(group[0], self._speed), 0, False, _declared_alias(group[0]))
+        costs.update(dict.fromkeys(group, cost))
+
+    def _clean_up(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats(self.device)
+
+
+def _with_index(device: torch.device) -> torch.device:
+    if device.type == "cuda" and device.index is None and torch.cuda.is_available():
+        return torch.device("cuda", torch.cuda.current_device())
+    return device
+
+
+def _free(node: Node) -> OpCost | None:
+    """The cost of a node that launches nothing: views, picks from tuples, arithmetic on sizes. None for all others."""
+    if is_getitem(node):
+        return OpCost(0.0, 0, True, (0,))
+    target, args, _ = inner_call(node)
+    if not isinstance(target, torch._ops.OpOverload):
+        outputs = output_tensors(node)
+        return OpCost(0.0, 0, True, (None,) * len(outputs)) if not any(output is not None for output in outputs) else None
+    if target._opname in _UNDECLARED_VIEWS or (target.is_view and not _may_copy(target)):
+        return OpCost(0.0, 0, True, (0,) * len(output_tensors(node)))
+    return None
+
+
+def _may_copy(target: torch._ops.OpOverload) -> bool:
+    """Whether an op that is declared a view may copy, as reshape and contiguous do."""
+    return torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), "CompositeImplicitAutograd")
+
+
+def _declared_alias(node: Node) -> tuple[int | None, ...]:
+    """Which outputs share an argument's storage, as far as the schema says."""
+    count = len(output_tensors(node))
+    target = inner_call(node)[0]
+    schema = getattr(target, "_schema", None)
+    if schema is None or not any(result.alias_info for result in schema.returns):
+        return (None,) * count
+    position, owners = 0, {}
+    named = call_of(node).named()
+    for argument in schema.arguments:
+        held = named.get(argument.name)
+        if argument.alias_info:
+            for label in argument.alias_info.before_set:
+                owners.setdefault(label, position)
+        position += sum(1 for _ in _tensors_in(held))
+    alias = [next((owners.get(label) for label in result.alias_info.before_set), None) if result.alias_info else None for result in schema.returns]
+    return tuple(alias) if len(alias) == count else (alias[0],) * count
+
+
+def _tensors_in(value: Any) -> list[Any]:
+    from .op_signature import TensorSpec, leaves
+
+    return list(leaves(value, TensorSpec))
+
+
+def _priced(node: Node, found: Measurement) -> OpCost:
+    target = inner_call(node)[0]
+    view = not target._schema.is_mutable and found.alias and all(owner is not None for owner in found.alias)
+    seconds = 0.0 if view else found.seconds
+    return OpCost(seconds, found.workspace, True, found.alias, found.dispatch, found.storage)
+
+
+def _to_entry(cost: OpCost) -> list[Any]:
+    return [cost.seconds, cost.workspace, list(cost.alias), cost.dispatch, list(cost.storage)]
+
+
+def _from_entry(entry: list[Any]) -> OpCost:
+    seconds, workspace, alias, dispatch, storage = entry
+    return OpCost(seconds, workspace, True, tuple(alias), dispatch, tuple(storage))

@@ -1,0 +1,180 @@
+"""Runs one op alone and says what it takes: seconds on the device, seconds to dispatch, workspace, and which outputs are views.
+
+On CUDA a short busy kernel goes ahead of the timed runs, so that the host is never the one that is waited for: the time is the
+device's, as in a step that keeps the device busy. Workspace is what the op had allocated at its worst beyond its inputs and
+outputs; handles and workspaces that libraries keep are made by the warm-up runs and so do not count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Any, Callable, Iterator
+
+import torch
+
+from .device import rounded
+from .op_inputs import Inputs
+from .op_signature import Call, leaves
+
+Run = Callable[[], Any]
+
+_BATCH_SECONDS = 2e-3  # device time of one batch of timed runs on CUDA
+_BATCH_RUNS = 50  # at most; the launch queue holds about a thousand kernels
+_BATCHES = 3
+_CPU_SECONDS = 10e-3  # wall time of the timed runs on the CPU
+_CPU_RUNS = 7
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What one op took."""
+
+    seconds: float
+    dispatch: float  # host seconds to launch it
+    workspace: int
+    alias: tuple[int | None, ...]  # for each output, the tensor argument that it shares its storage with
+    storage: tuple[int, ...]  # for each output, the bytes of its own storage; 0 where it shares an argument's
+
+
+@contextlib.contextmanager
+def isolated(device: torch.device) -> Iterator[None]:
+    """Real kernels inside, whatever is being traced outside: no modes, no autograd, no autocast. Random states come back as they were."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_disable_current_modes())
+        stack.enter_context(torch._C.DisableTorchFunction())
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(torch._C._DisableAutocast())
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        state = torch.get_rng_state()
+        stack.callback(torch.set_rng_state, state)
+        if device.type == "cuda":
+            stack.enter_context(torch.cuda.device(device))
+            stack.callback(torch.cuda.set_rng_state, torch.cuda.get_rng_state(device), device)
+        yield
+
+
+class Stopwatch:
+    """Measures calls on one device. Use it inside ``isolated``."""
+
+    def __init__(self, device: torch.device, cold: bool = False):
+        self._device = device
+        self._cold = cold
+        self._inputs = Inputs(device)
+        self._cuda = device.type == "cuda"
+        self._cache_bytes = 0
+        if self._cuda:
+            self._cache_bytes = getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0)
+
+    def wake(self, seconds: float = 0.05) -> None:
+        """Brings the device to its working clock, and has the libraries make what they keep."""
+        if not self._cuda:
+            return
+        square = torch.ones(2048, 2048, device=self._device)
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            torch.mm(square, square)
+            torch.cuda.synchronize(self._device)
+
+    def measure(self, call: Call) -> Measurement:
+        """Runs the call on tensors made for it. Raises Unsafe, or what the op raises."""
+        args, kwargs = self._inputs.make(call)
+        alias, storage, used = _layout(call.target(*args, **kwargs), args, kwargs, self._device)
+        if not self._cuda:
+            seconds = _time_cpu(lambda: call.target(*args, **kwargs))
+            return Measurement(seconds, seconds, 0, alias, storage)
+        call.target(*args, **kwargs)
+        workspace = self._workspace(call, args, kwargs)
+        sets = [(args, kwargs)]
+        if self._cold:
+            used += sum(spec.touched_bytes for spec in dict.fromkeys(call.tensors()))
+            sets += [self._inputs.make(call) for _ in range(self._extra_sets(used))]
+        seconds, dispatch = _time_cuda(call.target, sets)
+        return Measurement(seconds, dispatch, workspace, alias, storage)
+
+    def _extra_sets(self, used: int) -> int:
+        """How many further sets of inputs push the first one out of the device's cache before it is used again."""
+        return min(7, 2 * self._cache_bytes // max(used, 1)) if used < 2 * self._cache_bytes else 0
+
+    def _workspace(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+        before = torch.cuda.memory_stats(self._device)["requested_bytes.all.current"]
+        torch.cuda.reset_peak_memory_stats(self._device)
+        outputs = call.target(*args, **kwargs)
+        stats = torch.cuda.memory_stats(self._device)
+        del outputs
+        extra = stats["requested_bytes.all.peak"] - max(before, stats["requested_bytes.all.current"])
+        return rounded(max(0, extra), self._device)
+
+
+def _layout(
+    outputs: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: torch.device
+) -> tuple[tuple[int | None, ...], tuple[int, ...], int]:
+    """Which outputs share the storage of which tensor argument, the bytes of the others' storages, and their sum."""
+    owners: dict[int, int] = {}
+    for index, tensor in enumerate(leaves((args, kwargs), torch.Tensor)):
+        owners.setdefault(tensor.untyped_storage()._cdata, index)
+    alias: list[int | None] = []
+    storage: list[int] = []
+    for output in _flat(outputs):
+        own = output.untyped_storage() if isinstance(output, torch.Tensor) else None
+        owner = owners.get(own._cdata) if own is not None else None
+        alias.append(owner)
+        storage.append(0 if own is None or owner is not None else rounded(own.nbytes(), device))
+    return tuple(alias), tuple(storage), sum(storage)
+
+
+def _flat(outputs: Any) -> list[Any]:
+    if not isinstance(outputs, (list, tuple)):
+        return [outputs]
+    flat: list[Any] = []
+    for output in outputs:
+        flat += output if isinstance(output, (list, tuple)) else [output]
+    return flat
+
+
+def _time_cpu(run: Run) -> float:
+    best, spent, runs = float("inf"), 0.0, 0
+    while runs < 1 or (runs < _CPU_RUNS and spent < _CPU_SECONDS):
+        start = time.perf_counter()
+        run()
+        seconds = time.perf_counter() - start
+        best, spent, runs = min(best, seconds), spent + seconds, runs + 1
+    return best
+
+
+def _time_cuda(target: Callable[..., Any], sets: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> tuple[float, float]:
+    """Seconds on the device and seconds to dispatch, each per run."""
+    first, dispatch = _batch(target, sets, len(sets), 100e-6)
+    runs = min(_BATCH_RUNS, int(_BATCH_SECONDS / max(first, 1e-7)), int(2 * _BATCH_SECONDS / max(dispatch, 1e-7)))
+    if runs < 2:  # a large op: the first batch was a warm measurement already
+        second, _ = _batch(target, sets, 1, 2 * dispatch)
+        return min(first, second), dispatch
+    times = [_batch(target, sets, runs, 1.2 * runs * dispatch) for _ in range(_BATCHES)]
+    return statistics.median(seconds for seconds, _ in times), min(host for _, host in times)
+
+
+def _batch(
+    target: Callable[..., Any], sets: list[tuple[tuple[Any, ...], dict[str, Any]]], runs: int, head_start: float
+) -> tuple[float, float]:
+    """One batch of runs behind a busy kernel of about ``head_start`` seconds, during which the host queues them."""
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    kept: list[Any] = [None] * len(sets)  # outputs live as long as the inputs of their set are not used again
+    torch.cuda.synchronize()
+    torch.cuda._sleep(int(head_start * 2e9))
+    start.record()
+    begin = time.perf_counter()
+    for run in range(runs):
+        slot = run % len(sets)
+        args, kwargs = sets[slot]
+        kept[slot] = None
+        kept[slot] = target(*args, **kwargs)
+    dispatch = time.perf_counter() - begin
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) * 1e-3 / runs, dispatch / runs

@@ -1,0 +1,159 @@
+"""The cost model: signatures, measured and estimated costs, and the cache on disk."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch._functorch.aot_autograd import aot_module_simplified  # noqa: E402
+from torch._functorch.partitioners import default_partition  # noqa: E402
+
+from neap.torch.costs import CostModel, rounded, signature, tensor_arguments  # noqa: E402
+
+
+class Net(nn.Module):
+    """A few ops of every kind that needs care: pooling with indices, batch norm, dropout, attention, embedding, a loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(11, 8)
+        self.conv = nn.Conv2d(1, 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        self.head = nn.Linear(16, 5)
+
+    def forward(self, ids: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        x = self.embed(ids)[:, None]
+        x = nn.functional.max_pool2d(torch.relu(self.norm(self.conv(x))), 2)
+        x = nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+        x = nn.functional.dropout(x, 0.5).flatten(2)
+        return nn.functional.cross_entropy(self.head(x).flatten(0, 1), target)
+
+
+def joint_graph(model: nn.Module, *args: torch.Tensor) -> torch.fx.GraphModule:
+    """The joint graph of forward and backward that AOTAutograd hands to its partitioner."""
+    graphs: list[torch.fx.GraphModule] = []
+
+    def partition(graph, inputs, **options):
+        graphs.append(graph)
+        return default_partition(graph, inputs, **options)
+
+    def backend(graph, inputs):
+        return aot_module_simplified(graph, inputs, fw_compiler=lambda compiled, _: compiled.forward, partition_fn=partition)
+
+    torch._dynamo.reset()
+    torch.compile(model, backend=backend)(*args)
+    return graphs[0]
+
+
+@pytest.fixture(scope="module")
+def graph() -> torch.fx.GraphModule:
+    ids = torch.randint(0, 11, (2, 8))
+    return joint_graph(Net(), ids, torch.randint(0, 5, (8,)))
+
+
+def nodes_of(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    return [node for node in graph.graph.nodes if node.op == "call_function"]
+
+
+def test_every_node_is_measured(graph, tmp_path):
+    costs = CostModel("cpu", cache_dir=str(tmp_path)).price(list(graph.graph.nodes))
+    assert set(costs) == set(nodes_of(graph))
+    assert [str(node.target) for node, cost in costs.items() if not cost.measured] == []
+    assert costs[next(node for node in costs if "convolution_backward" in str(node.target))].seconds > 0
+
+
+def test_random_state_is_left_alone(graph, tmp_path):
+    state = torch.get_rng_state()
+    CostModel("cpu", cache_dir=str(tmp_path)).price(nodes_of(graph))
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_measures_inside_fake_mode(graph, tmp_path):
+    from torch._subclasses import FakeTensorMode
+
+    with FakeTensorMode(), torch.autocast("cpu"):
+        costs = CostModel("cpu", cache_dir=str(tmp_path)).price(nodes_of(graph))
+    assert all(cost.measured for cost in costs.values())
+
+
+def test_views_are_free_and_name_their_base(graph, tmp_path):
+    costs = CostModel("cpu", cache_dir=str(tmp_path)).price(nodes_of(graph))
+    views = [node for node in costs if node.target in (torch.ops.aten.view.default, torch.ops.aten.t.default)]
+    assert views
+    for node in views:
+        assert costs[node].seconds == 0 and costs[node].alias == (0,)
+        assert tensor_arguments(node)[0] is node.args[0]
+    product = next(node for node in costs if node.target is torch.ops.aten.convolution.default)
+    assert costs[product].alias == (None,)
+
+
+def test_estimates_agree_on_aliases(graph, tmp_path):
+    measured = CostModel("cpu", cache_dir=str(tmp_path)).price(nodes_of(graph))
+    estimated = CostModel("cuda", cache_dir=str(tmp_path), measure=False).price(nodes_of(graph))
+    for node, cost in estimated.items():
+        assert cost.alias == measured[node].alias, node.format_node()
+    assert any(not cost.measured and cost.seconds > 0 for cost in estimated.values())
+
+
+def test_cache_serves_a_second_model(graph, tmp_path):
+    first = CostModel("cpu", cache_dir=str(tmp_path))
+    costs = first.price(nodes_of(graph))
+    first.flush()
+    seen: list[str] = []
+    second = CostModel("cpu", cache_dir=str(tmp_path), progress=lambda done, total, what: seen.append(what))
+    assert second.price(nodes_of(graph)) == costs
+    assert seen == []
+
+
+def test_writers_merge(graph, tmp_path):
+    nodes = nodes_of(graph)
+    one, two = CostModel("cpu", cache_dir=str(tmp_path)), CostModel("cpu", cache_dir=str(tmp_path))
+    costs = one.price(nodes[: len(nodes) // 2]) | two.price(nodes[len(nodes) // 2 :])
+    one.flush()
+    two.flush()
+    again = CostModel("cpu", cache_dir=str(tmp_path), measure=False).price(nodes)
+    assert all(cost.measured for cost in again.values())
+    assert set(again) == set(costs)
+
+
+@pytest.mark.parametrize("damage", ['{"format": 1, "costs": {"x": ', "[]", '{"format": 1, "costs": {"x": {"y": 3}}}'])
+def test_damaged_cache_is_rewritten(graph, tmp_path, damage):
+    nodes = nodes_of(graph)[:6]
+    model = CostModel("cpu", cache_dir=str(tmp_path))
+    model.price(nodes)
+    model.flush()
+    (path,) = tmp_path.glob("*.json")
+    path.write_text(damage)
+    with pytest.warns(RuntimeWarning, match="damaged"):
+        model = CostModel("cpu", cache_dir=str(tmp_path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.price(nodes)
+    assert json.loads(path.read_text())["costs"]
+
+
+def test_signature_tells_strides_and_repeats_apart():
+    graph = torch.fx.Graph()
+    x, y, z = (graph.placeholder(name) for name in "xyz")
+    x.meta["val"] = y.meta["val"] = torch.empty(2, 3)
+    z.meta["val"] = torch.empty(3, 2).t()
+    add = torch.ops.aten.add.Tensor
+    same, other, strided, scaled = (
+        graph.call_function(add, (x, x)),
+        graph.call_function(add, (x, y)),
+        graph.call_function(add, (x, z)),
+        graph.call_function(add, (x, y), {"alpha": 2}),
+    )
+    texts = [signature(node) for node in (same, other, strided, scaled)]
+    assert len(set(texts)) == 4
+    assert signature(graph.call_function(add, (y, x))) == texts[1]
+
+
+def test_rounding():
+    assert [rounded(size, "cuda") for size in (0, 1, 512, 513)] == [0, 512, 512, 1024]
+    assert [rounded(size, torch.device("cpu")) for size in (0, 1, 64, 65)] == [0, 64, 64, 128]
