@@ -34,6 +34,23 @@ struct neap_progress {
     bool (*cancelled)(neap_progress *self);
 };
 
+/*
+ * A progress that is cancelled by a flag, for handlers of signals and for callers whose own
+ * `cancelled` would be slow, such as other languages:
+ *
+ *     neap_stop_flag flag;
+ *     neap_stop_flag_init(&flag);
+ *     request.progress = &flag.base;
+ */
+typedef struct neap_stop_flag {
+    neap_progress base; /* `report` may be set */
+    int raised;         /* private */
+} neap_stop_flag;
+
+NEAP_API void neap_stop_flag_init(neap_stop_flag *flag); /* not raised, without reports */
+/* Cancels. Any thread and any handler of a signal may call it. */
+NEAP_API void neap_stop_flag_raise(neap_stop_flag *flag);
+
 #ifdef __cplusplus
 }
 #endif

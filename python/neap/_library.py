@@ -86,6 +86,10 @@ class Progress(Structure):
     _fields_ = [("report", ReportFunction), ("cancelled", CancelledFunction)]
 
 
+class StopFlag(Structure):
+    _fields_ = [("base", Progress), ("raised", c_int)]
+
+
 class Request(Structure):
     _fields_ = [
         ("graph", c_void_p),
@@ -244,6 +248,8 @@ _FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "neap_method_takes_constraints": (c_bool, [c_void_p]),
     "neap_method_option_count": (c_uint32, [c_void_p]),
     "neap_method_option_at": (POINTER(Option), [c_void_p, c_uint32]),
+    "neap_stop_flag_init": (None, [POINTER(StopFlag)]),
+    "neap_stop_flag_raise": (None, [POINTER(StopFlag)]),
     "neap_request_init": (None, [POINTER(Request), c_void_p, c_char_p]),
     "neap_solve": (c_int, [c_void_p, POINTER(Request), *_NEW]),
     "neap_curve_solve": (
@@ -257,6 +263,9 @@ _FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "neap_outcome_name": (c_char_p, [c_int]),
     "neap_scope_name": (c_char_p, [c_int]),
 }
+
+# What early libraries of this series lack.
+_ADDED = ("neap_stop_flag_init", "neap_stop_flag_raise")
 
 
 # ---- Finding it ----
@@ -301,6 +310,8 @@ def _load() -> tuple[ctypes.CDLL, str]:
     library, path = _open()
     try:
         for name, (result, arguments) in _FUNCTIONS.items():
+            if name in _ADDED and not hasattr(library, name):
+                continue
             function = getattr(library, name)
             function.restype, function.argtypes = result, arguments
     except AttributeError as error:

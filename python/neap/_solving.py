@@ -5,10 +5,10 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from ctypes import byref
+from ctypes import byref, pointer
 from typing import Any, NamedTuple, TypeVar
 
-from ._library import CancelledFunction, Progress, ProgressEvent, ReportFunction
+from ._library import CancelledFunction, ProgressEvent, ReportFunction, StopFlag, lib
 
 __all__ = ["Event", "run_solver"]
 
@@ -40,6 +40,30 @@ def _event(event: ProgressEvent) -> Event:
     )
 
 
+class _Stop:
+    """A flag that stops the solver: the library's own, which it reads without calling Python."""
+
+    def __init__(self, report: Callable[[Event], object] | None) -> None:
+        self._flag = StopFlag()
+        self._raised = False
+        if hasattr(lib, "neap_stop_flag_init"):
+            lib.neap_stop_flag_init(byref(self._flag))
+        else:
+            self._flag.base.cancelled = CancelledFunction(lambda _: self._raised)
+        if report:
+            self._flag.base.report = ReportFunction(lambda _, event: report(_event(event[0])))
+        self.progress = pointer(self._flag.base)
+
+    @property
+    def is_raised(self) -> bool:
+        return self._raised
+
+    def set(self) -> None:
+        self._raised = True
+        if hasattr(lib, "neap_stop_flag_raise"):
+            lib.neap_stop_flag_raise(byref(self._flag))
+
+
 def run_solver(
     solve: Callable[[Any], Result], progress: Callable[[Event], object] | None
 ) -> Result:
@@ -49,20 +73,12 @@ def run_solver(
     `progress` (both are raised here once it has ended) or by a `progress` that returns False; its
     best result so far is then returned.
     """
-    stop = threading.Event()
     messages: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
-
-    def report(_: Any, event: Any) -> None:
-        messages.put(("event", _event(event[0])))
-
-    pointers = Progress(
-        ReportFunction(report) if progress else ReportFunction(),
-        CancelledFunction(lambda _: stop.is_set()),
-    )
+    stop = _Stop((lambda event: messages.put(("event", event))) if progress else None)
 
     def work() -> None:
         try:
-            messages.put(("result", solve(byref(pointers))))
+            messages.put(("result", solve(stop.progress)))
         except BaseException as error:  # handed to the waiting thread
             messages.put(("error", error))
 
@@ -75,7 +91,7 @@ def run_solver(
                 raise content
             if kind == "result":
                 return content
-            if progress and not stop.is_set() and progress(content) is False:
+            if progress and not stop.is_raised and progress(content) is False:
                 stop.set()
     finally:
         stop.set()

@@ -771,25 +771,32 @@ static void test_phases(void **state)
     }
 }
 
-static bool always(neap_progress *self)
+static void test_stop_flag(void **state)
 {
-    (void)self;
-    return true;
+    (void)state;
+    neap_stop_flag flag = {.raised = 7};
+    neap_stop_flag_init(&flag);
+    assert_null(flag.base.report);
+    assert_false(flag.base.cancelled(&flag.base));
+    neap_stop_flag_raise(&flag);
+    assert_true(flag.base.cancelled(&flag.base));
 }
 
 /* Cancelled from the start: there is still an answer, and its claims hold. */
 static void check_cancelled(const neap_graph *graph, const char *method)
 {
-    neap_progress progress = {.cancelled = always};
+    neap_stop_flag flag;
     neap_request request;
     neap_solution *solution;
     neap_diag diag = {0};
     int64_t peak;
+    neap_stop_flag_init(&flag);
+    neap_stop_flag_raise(&flag);
     assert_int_equal(neap_natural_peak(NULL, graph, &peak, NULL), NEAP_OK);
     neap_request_init(&request, graph, method);
     request.link = method_link(method);
     request.budget = peak - peak / 10;
-    request.progress = &progress;
+    request.progress = &flag.base;
     neap_status status = neap_solve(NULL, &request, &solution, &diag);
     if (status == NEAP_UNSUPPORTED)
         return;
@@ -837,6 +844,7 @@ int main(void)
         cmocka_unit_test(test_figures),
         cmocka_unit_test(test_a_budget_is_one_on_the_arena),
         cmocka_unit_test(test_phases),
+        cmocka_unit_test(test_stop_flag),
         cmocka_unit_test(test_cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
