@@ -1,0 +1,73 @@
+"""What is resident besides the graph: optimizer state, gradients from before, what the user holds."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from .device import rounded
+
+# Tensors of state per parameter that an optimizer makes in its first step. Any other optimizer is counted
+# once its state is there.
+_STATE_TENSORS = {"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "SparseAdam": 2, "Adadelta": 2,
+                  "Rprop": 2, "RMSprop": 1, "ASGD": 1}
+
+
+def storage_sizes(tensors: Iterable[object], device: torch.device) -> dict[int, int]:
+    """The storages of tensors on the device, by address."""
+    sizes: dict[int, int] = {}
+    for tensor in tensors:
+        if isinstance(tensor, torch.Tensor) and tensor.device == device and tensor.layout is torch.strided:
+            try:
+                storage = tensor.untyped_storage()
+                sizes[storage.data_ptr()] = rounded(storage.nbytes(), device)
+            except (NotImplementedError, RuntimeError):
+                continue  # a tensor without storage of its own: fake, or a wrapper
+    sizes.pop(0, None)
+    return sizes
+
+
+def resident_bytes(inputs: Sequence[object], device: torch.device) -> int:
+    """Bytes in use on the device that do not belong to the graph's inputs."""
+    own = storage_sizes(inputs, device)
+    if device.type == "cuda":
+        return max(0, torch.cuda.memory_allocated(device) - sum(own.values()))
+    gradients = [t.grad for t in inputs if isinstance(t, torch.Tensor) and t.is_leaf and t.grad is not None]
+    others = storage_sizes([*_live_tensors(), *gradients], device)
+    return sum(size for address, size in others.items() if address not in own)
+
+
+def _live_tensors() -> list[torch.Tensor]:
+    return [o for o in gc.get_objects() if type(o) in (torch.Tensor, torch.nn.Parameter)]
+
+
+def coming_state_bytes(inputs: Sequence[object], device: torch.device) -> int:
+    """Bytes that the optimizers of these parameters will take in their first step."""
+    mine = {id(t) for t in inputs if isinstance(t, torch.nn.Parameter) or (
+        isinstance(t, torch.Tensor) and t.is_leaf and t.requires_grad)}
+    total = 0
+    for optimizer in gc.get_objects():
+        if not _is_optimizer(optimizer):
+            continue
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if id(parameter) in mine and parameter.requires_grad and not optimizer.state.get(parameter):
+                    size = rounded(parameter.untyped_storage().nbytes(), device)
+                    total += size * _state_tensors(optimizer, group)
+    return total
+
+
+def _is_optimizer(thing: object) -> bool:
+    return isinstance(type(thing), type) and issubclass(type(thing), torch.optim.Optimizer)
+
+
+def _state_tensors(optimizer: torch.optim.Optimizer, group: dict) -> int:
+    name = type(optimizer).__name__
+    count = _STATE_TENSORS.get(name, 0)
+    if name == "SGD":
+        count = 1 if group.get("momentum") else 0
+    if name == "RMSprop":
+        count += bool(group.get("momentum")) + bool(group.get("centered"))
+    return count + bool(group.get("amsgrad"))

@@ -1,0 +1,133 @@
+"""Plans for captured graphs: made once, kept in memory and on disk, the same on every rank."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from .. import __version__, errors, planning
+from ..graph import Graph
+from ..plans import Link, Plan
+from .cost_cache import cache_folder
+from .joint import JointGraph
+from .program import first_runs
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a plan depends on besides its graph."""
+
+    budget: int | str | None
+    link: Link | None = None
+    time_limit: float = 10.0
+    gap: float = 0.001
+    alignment: int = 1
+    cache: bool = True
+
+    def key(self, text: str) -> str:
+        parts = [__version__, text, repr((self.budget, self.link, self.time_limit, self.gap, self.alignment))]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+_plans: dict[str, str] = {}  # key -> the plan file's text
+
+
+def make_plan(joint: JointGraph, name: str, request: Request) -> Plan:
+    """A plan whose first runs keep the order of random ops and of ops with side effects."""
+    pins = joint.pins()
+    ordered = [unit.id for unit in joint.units if unit.random or (unit.once and unit.nodes and not unit.renames)]
+    plan = _plan_together(joint.describe(name), pins, request)
+    if _keeps_order(plan, ordered) and _keeps_pairs(plan, joint):
+        return plan
+    return _plan_together(joint.describe(name, ordered), pins, request)
+
+
+def _keeps_order(plan: Plan, ordered: Sequence[int]) -> bool:
+    wanted = set(ordered)
+    return [op for op in first_runs(plan) if op in wanted] == list(ordered)
+
+
+def _keeps_pairs(plan: Plan, joint: JointGraph) -> bool:
+    position = {op: i for i, op in enumerate(first_runs(plan))}
+    return all(position[before] < position[unit.id] for unit in joint.units for before in unit.after)
+
+
+def _plan_together(graph: Graph, pins: list[tuple[str, str]], request: Request) -> Plan:
+    """On several ranks the first one plans, and all run its plan."""
+    if not _several_ranks():
+        return _plan_here(graph, pins, request)
+    distributed = torch.distributed
+    shape = hashlib.sha256(json.dumps([graph.to_dict()[k] for k in ("values", "outputs")]).encode()).hexdigest()
+    shapes = [None] * distributed.get_world_size()
+    distributed.all_gather_object(shapes, shape)
+    if len(set(shapes)) > 1:
+        raise errors.UnsupportedError("the ranks captured different graphs; give every rank inputs of the same shape")
+    answer: list[object] = [None]
+    if distributed.get_rank() == 0:
+        try:
+            answer[0] = _plan_here(graph, pins, request).to_json()
+        except errors.NeapError as error:
+            answer[0] = error
+    distributed.broadcast_object_list(answer, src=0)
+    if isinstance(answer[0], Exception):
+        raise answer[0]
+    return Plan.from_json(answer[0], graph, link=request.link)
+
+
+def _several_ranks() -> bool:
+    distributed = torch.distributed
+    return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
+
+
+def _plan_here(graph: Graph, pins: list[tuple[str, str]], request: Request) -> Plan:
+    key = request.key(graph.to_json() + repr(pins))
+    text = _plans.get(key) or (_read(key) if request.cache else None)
+    if text is not None:
+        try:
+            plan = Plan.from_json(text, graph, link=request.link)
+            plan.check()
+            _plans[key] = text
+            return plan
+        except errors.NeapError as error:
+            warnings.warn(f"neap: the plan in the cache is not used: {error}", stacklevel=2)
+    plan = planning.plan(graph, request.budget, time_limit=request.time_limit, gap=request.gap, pins=pins,
+                         link=request.link, alignment=request.alignment)
+    _plans[key] = plan.to_json()
+    if request.cache:
+        _write(key, _plans[key])
+    return plan
+
+
+def _path(key: str) -> str | None:
+    folder = cache_folder()
+    return os.path.join(folder, "plans", f"{key[:32]}.json") if folder else None
+
+
+def _read(key: str) -> str | None:
+    path = _path(key)
+    try:
+        with open(path or os.devnull, encoding="utf-8") as file:
+            return file.read() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _write(key: str, text: str) -> None:
+    """Replaces the file at once; a folder that cannot be written only costs the next run its time."""
+    path = _path(key)
+    if path is None:
+        return
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=os.path.dirname(path), delete=False) as file:
+            file.write(text)
+        os.replace(file.name, path)
+    except OSError as error:
+        warnings.warn(f"neap: plans are not kept on disk: {error}", stacklevel=2)
