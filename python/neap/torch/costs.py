@@ -10,6 +10,7 @@ device to measure on, or an op cannot be run alone, its time is estimated from t
 
 from __future__ import annotations
 
+import functools
 import logging
 from dataclasses import dataclass
 from typing import Any, Callable, Sequence
@@ -22,7 +23,7 @@ from .cost_cache import CostCache, cache_folder
 from .device import device_key, rounded, settings_key, speed_of
 from .measure import Measurement, Stopwatch, isolated
 from .op_inputs import Unsafe
-from .op_signature import Signer, call_of, inner_call, is_getitem, output_tensors, signature, tensor_arguments
+from .op_signature import Signer, call_of, inner_call, is_getitem, leaves, output_tensors, signature, tensor_arguments, value_of
 
 __all__ = ["CostModel", "OpCost", "rounded", "signature", "tensor_arguments"]
 
@@ -57,7 +58,7 @@ class CostModel:
 
     device: where the graph runs. measure: run ops that are not in the cache; otherwise they are estimated. cache_dir: folder of
     the cache, by default $NEAP_CACHE_DIR or neap in the user's cache folder. progress: called as progress(done, total, what) while
-    measuring. cold: measure ops with inputs that are not in the device's cache.
+    measuring. reuse: what an op finds in the device's cache while it is measured; see ``measure.Stopwatch``.
 
     Measuring resets the device's peak memory statistics and empties PyTorch's cache of free blocks.
     """
@@ -68,10 +69,10 @@ class CostModel:
         cache_dir: str | None = None,
         measure: bool = True,
         progress: Progress | None = None,
-        cold: bool = False,
+        reuse: str = "all",
     ):
         self.device = _with_index(torch.device(device))
-        self.cold = cold
+        self.reuse = reuse
         self._measure = measure and (self.device.type == "cpu" or (self.device.type == "cuda" and torch.cuda.is_available()))
         self._progress = progress
         self._cache = CostCache(cache_dir or cache_folder(), device_key(self.device))
@@ -80,7 +81,7 @@ class CostModel:
 
     def price(self, nodes: Sequence[Node]) -> dict[Node, OpCost]:
         """The cost of every call_function node among ``nodes``; others are left out. Nodes carry their values in meta["val"]."""
-        settings = settings_key(self.device) + (", cold" if self.cold else "")
+        settings = settings_key(self.device) + f", reuse {self.reuse}"
         signer = Signer()
         costs: dict[Node, OpCost] = {}
         pending: dict[str, list[Node]] = {}
@@ -92,7 +93,11 @@ class CostModel:
             if free is not None:
                 costs[node] = free
                 continue
-            text = signer.signature(node)
+            try:
+                text = signer.signature(node)
+            except ValueError:  # a size that only the running program knows
+                costs[node] = OpCost(self._speed.launch, 0, False, _declared_alias(node))
+                continue
             if text not in known:
                 entry = self._cache.get(settings, text)
                 if entry is None:
@@ -115,24 +120,29 @@ class CostModel:
                 self._estimate_group(group, costs)
         if not runnable:
             return
-        with isolated(self.device):
-            try:
-                watch = Stopwatch(self.device, self.cold)
-                watch.wake()
-                for done, (text, group) in enumerate(runnable.items()):
-                    if self._progress:
-                        self._progress(done, len(runnable), str(group[0].target))
-                    cost = self._try(watch, group[0], text)
-                    if cost is None:
-                        self._estimate_group(group, costs)
-                        continue
-                    self._cache.put(settings, text, _to_entry(cost))
-                    costs.update(dict.fromkeys(group, cost))
+        try:
+            with isolated(self.device):
+                self._measure_all(runnable, settings, costs)
+        finally:  # what was measured before an interrupt is kept
+            self.flush()
+
+    def _measure_all(self, groups: dict[str, list[Node]], settings: str, costs: dict[Node, OpCost]) -> None:
+        try:
+            watch = Stopwatch(self.device, self.reuse)
+            watch.wake()
+            for done, (text, group) in enumerate(groups.items()):
                 if self._progress:
-                    self._progress(len(runnable), len(runnable), "")
-            finally:
-                self._clean_up()
-        self.flush()
+                    self._progress(done, len(groups), str(group[0].target))
+                cost = self._try(watch, group[0], text)
+                if cost is None:
+                    self._estimate_group(group, costs)
+                    continue
+                self._cache.put(settings, text, _to_entry(cost))
+                costs.update(dict.fromkeys(group, cost))
+            if self._progress:
+                self._progress(len(groups), len(groups), "")
+        finally:
+            self._clean_up()
 
     def _try(self, watch: Stopwatch, node: Node, text: str) -> OpCost | None:
         """The measured cost of a node, or None where it cannot be run: then it is estimated."""
@@ -180,6 +190,7 @@ def _free(node: Node) -> OpCost | None:
     return None
 
 
+@functools.cache
 def _may_copy(target: torch._ops.OpOverload) -> bool:
     """Whether an op that is declared a view may copy, as reshape and contiguous do."""
     return torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), "CompositeImplicitAutograd")
@@ -193,21 +204,19 @@ def _declared_alias(node: Node) -> tuple[int | None, ...]:
     if schema is None or not any(result.alias_info for result in schema.returns):
         return (None,) * count
     position, owners = 0, {}
-    named = call_of(node).named()
+    _, args, kwargs = inner_call(node)
+    named = {**dict(zip((argument.name for argument in schema.arguments), args)), **kwargs}
     for argument in schema.arguments:
-        held = named.get(argument.name)
         if argument.alias_info:
             for label in argument.alias_info.before_set:
                 owners.setdefault(label, position)
-        position += sum(1 for _ in _tensors_in(held))
-    alias = [next((owners.get(label) for label in result.alias_info.before_set), None) if result.alias_info else None for result in schema.returns]
+        held = leaves(named.get(argument.name), Node)
+        position += sum(isinstance(value_of(source), torch.Tensor) for source in held)
+    alias = [
+        next((owners.get(label) for label in result.alias_info.before_set), None) if result.alias_info else None
+        for result in schema.returns
+    ]
     return tuple(alias) if len(alias) == count else (alias[0],) * count
-
-
-def _tensors_in(value: Any) -> list[Any]:
-    from .op_signature import TensorSpec, leaves
-
-    return list(leaves(value, TensorSpec))
 
 
 def _priced(node: Node, found: Measurement) -> OpCost:

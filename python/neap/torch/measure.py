@@ -8,6 +8,7 @@ outputs; handles and workspaces that libraries keep are made by the warm-up runs
 from __future__ import annotations
 
 import contextlib
+import functools
 import statistics
 import time
 import warnings
@@ -27,6 +28,7 @@ _BATCH_RUNS = 50  # at most; the launch queue holds about a thousand kernels
 _BATCHES = 3
 _CPU_SECONDS = 10e-3  # wall time of the timed runs on the CPU
 _CPU_RUNS = 7
+_CLOCK = 2e9  # cycles a second of the busy kernel; a slower device only gives the host a longer head start
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,15 @@ def isolated(device: torch.device) -> Iterator[None]:
 
 
 class Stopwatch:
-    """Measures calls on one device. Use it inside ``isolated``."""
+    """Measures calls on one device. Use it inside ``isolated``.
 
-    def __init__(self, device: torch.device, cold: bool = False):
+    reuse says what successive timed runs find in the device's cache: "all" (inputs and outputs of the run before), "inputs" (the
+    inputs, but outputs go elsewhere, as in a step that reads what it has just written), or "nothing".
+    """
+
+    def __init__(self, device: torch.device, reuse: str = "all"):
         self._device = device
-        self._cold = cold
+        self._reuse = reuse
         self._inputs = Inputs(device)
         self._cuda = device.type == "cuda"
         self._cache_bytes = 0
@@ -85,37 +91,47 @@ class Stopwatch:
     def measure(self, call: Call) -> Measurement:
         """Runs the call on tensors made for it. Raises Unsafe, or what the op raises."""
         args, kwargs = self._inputs.make(call)
-        alias, storage, used = _layout(call.target(*args, **kwargs), args, kwargs, self._device)
+        alias, storage = _layout(call.target(*args, **kwargs), args, kwargs, self._device)
         if not self._cuda:
-            seconds = _time_cpu(lambda: call.target(*args, **kwargs))
+            seconds = time_cpu(lambda: call.target(*args, **kwargs))
             return Measurement(seconds, seconds, 0, alias, storage)
-        call.target(*args, **kwargs)
-        workspace = self._workspace(call, args, kwargs)
-        sets = [(args, kwargs)]
-        if self._cold:
-            used += sum(spec.touched_bytes for spec in dict.fromkeys(call.tensors()))
-            sets += [self._inputs.make(call) for _ in range(self._extra_sets(used))]
-        seconds, dispatch = _time_cuda(call.target, sets)
+        workspace = workspace_of(lambda: call.target(*args, **kwargs), self._device)
+        runs: list[Run] = [functools.partial(call.target, *args, **kwargs)]
+        used = sum(storage) + sum(spec.touched_bytes for spec in dict.fromkeys(call.tensors()))
+        for _ in range(self._extra_slots(used)):
+            if self._reuse == "nothing":
+                args, kwargs = self._inputs.make(call)
+            runs.append(functools.partial(call.target, *args, **kwargs))
+        seconds, dispatch = time_cuda(runs)
         return Measurement(seconds, dispatch, workspace, alias, storage)
 
-    def _extra_sets(self, used: int) -> int:
-        """How many further sets of inputs push the first one out of the device's cache before it is used again."""
-        return min(7, 2 * self._cache_bytes // max(used, 1)) if used < 2 * self._cache_bytes else 0
+    def _extra_slots(self, used: int) -> int:
+        """How many further sets of tensors push the first one out of the device's cache before it is used again."""
+        if self._reuse == "all" or used >= 2 * self._cache_bytes:
+            return 0
+        return min(7, 2 * self._cache_bytes // max(used, 1))
 
-    def _workspace(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-        before = torch.cuda.memory_stats(self._device)["requested_bytes.all.current"]
-        torch.cuda.reset_peak_memory_stats(self._device)
-        outputs = call.target(*args, **kwargs)
-        stats = torch.cuda.memory_stats(self._device)
-        del outputs
-        extra = stats["requested_bytes.all.peak"] - max(before, stats["requested_bytes.all.current"])
-        return rounded(max(0, extra), self._device)
+
+def workspace_of(run: Run, device: torch.device) -> int:
+    """Bytes that a run has allocated at its worst beyond what is there before it and after it. Resets the peak statistics.
+
+    Requested bytes are compared: the blocks that the allocator hands out may be larger, depending on what it has at hand.
+    """
+    if device.type != "cuda":
+        return 0
+    before = torch.cuda.memory_stats(device).get("requested_bytes.all.current", 0)
+    torch.cuda.reset_peak_memory_stats(device)
+    outputs = run()
+    stats = torch.cuda.memory_stats(device)
+    del outputs
+    extra = stats.get("requested_bytes.all.peak", 0) - max(before, stats.get("requested_bytes.all.current", 0))
+    return rounded(max(0, extra), device)
 
 
 def _layout(
     outputs: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: torch.device
-) -> tuple[tuple[int | None, ...], tuple[int, ...], int]:
-    """Which outputs share the storage of which tensor argument, the bytes of the others' storages, and their sum."""
+) -> tuple[tuple[int | None, ...], tuple[int, ...]]:
+    """For each output, the tensor argument whose storage it shares, and the bytes of its storage where it is its own."""
     owners: dict[int, int] = {}
     for index, tensor in enumerate(leaves((args, kwargs), torch.Tensor)):
         owners.setdefault(tensor.untyped_storage()._cdata, index)
@@ -126,7 +142,7 @@ def _layout(
         owner = owners.get(own._cdata) if own is not None else None
         alias.append(owner)
         storage.append(0 if own is None or owner is not None else rounded(own.nbytes(), device))
-    return tuple(alias), tuple(storage), sum(storage)
+    return tuple(alias), tuple(storage)
 
 
 def _flat(outputs: Any) -> list[Any]:
@@ -138,7 +154,7 @@ def _flat(outputs: Any) -> list[Any]:
     return flat
 
 
-def _time_cpu(run: Run) -> float:
+def time_cpu(run: Run) -> float:
     best, spent, runs = float("inf"), 0.0, 0
     while runs < 1 or (runs < _CPU_RUNS and spent < _CPU_SECONDS):
         start = time.perf_counter()
@@ -148,32 +164,30 @@ def _time_cpu(run: Run) -> float:
     return best
 
 
-def _time_cuda(target: Callable[..., Any], sets: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> tuple[float, float]:
-    """Seconds on the device and seconds to dispatch, each per run."""
-    first, dispatch = _batch(target, sets, len(sets), 100e-6)
+def time_cuda(slots: list[Run]) -> tuple[float, float]:
+    """Seconds on the device and seconds to dispatch, each per run. The runs take turns; all of them do the same."""
+    first, dispatch = _batch(slots, len(slots), 100e-6)
     runs = min(_BATCH_RUNS, int(_BATCH_SECONDS / max(first, 1e-7)), int(2 * _BATCH_SECONDS / max(dispatch, 1e-7)))
-    if runs < 2:  # a large op: the first batch was a warm measurement already
-        second, _ = _batch(target, sets, 1, 2 * dispatch)
+    if first > 5 * _BATCH_SECONDS:  # a large op varies little, and was warm already
+        second, _ = _batch(slots, 1, 2 * dispatch)
         return min(first, second), dispatch
-    times = [_batch(target, sets, runs, 1.2 * runs * dispatch) for _ in range(_BATCHES)]
+    runs = max(runs, 1)
+    times = [_batch(slots, runs, 1.2 * runs * dispatch) for _ in range(_BATCHES)]
     return statistics.median(seconds for seconds, _ in times), min(host for _, host in times)
 
 
-def _batch(
-    target: Callable[..., Any], sets: list[tuple[tuple[Any, ...], dict[str, Any]]], runs: int, head_start: float
-) -> tuple[float, float]:
+def _batch(slots: list[Run], runs: int, head_start: float) -> tuple[float, float]:
     """One batch of runs behind a busy kernel of about ``head_start`` seconds, during which the host queues them."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    kept: list[Any] = [None] * len(sets)  # outputs live as long as the inputs of their set are not used again
+    kept: list[Any] = [None] * len(slots)  # outputs live until their slot's turn comes again
     torch.cuda.synchronize()
-    torch.cuda._sleep(int(head_start * 2e9))
+    torch.cuda._sleep(int(head_start * _CLOCK))
     start.record()
     begin = time.perf_counter()
     for run in range(runs):
-        slot = run % len(sets)
-        args, kwargs = sets[slot]
+        slot = run % len(slots)
         kept[slot] = None
-        kept[slot] = target(*args, **kwargs)
+        kept[slot] = slots[slot]()
     dispatch = time.perf_counter() - begin
     end.record()
     torch.cuda.synchronize()

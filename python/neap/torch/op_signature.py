@@ -75,6 +75,16 @@ def concrete(value: Any) -> int | float | bool:
     return value
 
 
+def value_of(node: Node) -> Any:
+    """What a node stands for: the value traced, or the constant that it reads from its module."""
+    value = node.meta.get("val")
+    if value is None and node.op == "get_attr" and node.graph.owning_module is not None:
+        value = node.graph.owning_module
+        for name in node.target.split("."):
+            value = getattr(value, name, None)
+    return value
+
+
 def spec_of(tensor: torch.Tensor) -> TensorSpec:
     """The spec of a tensor, fake or real."""
     dtype = tensor.dtype
@@ -115,7 +125,7 @@ def inner_call(node: Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
 def tensor_arguments(node: Node) -> list[Node]:
     """The nodes that a node reads a tensor from, in flattened order with repeats: what the indices in ``OpCost.alias`` refer to."""
     _, args, kwargs = inner_call(node)
-    return [leaf for leaf in leaves((args, kwargs), Node) if isinstance(leaf.meta.get("val"), torch.Tensor)]
+    return [leaf for leaf in leaves((args, kwargs), Node) if isinstance(value_of(leaf), torch.Tensor)]
 
 
 class Signer:
@@ -138,7 +148,7 @@ class Signer:
                 return f"={seen[arg]}"
             seen[arg] = len(seen)
             if arg not in self._said:
-                self._said[arg] = self._value(arg.meta.get("val"))
+                self._said[arg] = self._value(value_of(arg))
             return self._said[arg]
         if isinstance(arg, (list, tuple)):
             return "[" + ", ".join(self._word(item, seen) for item in arg) + "]"
@@ -186,7 +196,7 @@ def call_of(node: Node) -> Call:
 
     def convert(arg: Any) -> Any:
         if isinstance(arg, Node):
-            value = arg.meta.get("val")
+            value = value_of(arg)
             if not isinstance(value, torch.Tensor):
                 return concrete(value)
             if arg not in specs:

@@ -8,14 +8,14 @@ import torch
 from torch.fx import Node
 
 from .device import Speed
-from .op_signature import inner_call, leaves, spec_of, output_tensors
+from .op_signature import inner_call, leaves, output_tensors, spec_of, value_of
 
 
 def traffic(node: Node) -> int:
     """Bytes that a kernel for the node reads and writes when it touches every tensor once."""
     _, args, kwargs = inner_call(node)
     nodes = dict.fromkeys(leaves((args, kwargs), Node))
-    tensors = [value for source in nodes for value in leaves(source.meta.get("val"), torch.Tensor)]
+    tensors = [value for source in nodes for value in leaves(value_of(source), torch.Tensor)]
     tensors += [output for output in output_tensors(node) if output is not None]
     return sum(spec_of(tensor).touched_bytes for tensor in tensors)
 
@@ -31,7 +31,7 @@ def flops(node: Node) -> int:
 
     def value(arg: Any) -> Any:
         if isinstance(arg, Node):
-            return arg.meta.get("val")
+            return value_of(arg)
         if isinstance(arg, (list, tuple)):
             return [value(item) for item in arg]
         return arg
