@@ -1,0 +1,338 @@
+/* The part of arena.h that all devices share, and the hook in front of the CPU's allocator. */
+#include "arena.h"
+
+#include <c10/core/CPUAllocator.h>
+#include <pthread.h>
+
+#include <algorithm>
+
+namespace neap
+{
+
+State &state()
+{
+    static State *one = [] {
+        auto *made = new State;
+        pthread_atfork([] { state().lock.lock(); }, [] { state().lock.unlock(); },
+                       [] { state().lock.unlock(); });
+        return made;
+    }();
+    return *one;
+}
+
+Thread &thread()
+{
+    static thread_local Thread self;
+    return self;
+}
+
+/* ---- Meters and recorders: called with the lock held ---- */
+
+static void count(c10::Device device, size_t bytes, int sign)
+{
+    for (const auto &meter : state().meters) {
+        if (meter->device != device)
+            continue;
+        meter->current += sign * static_cast<int64_t>(round_up(bytes, meter->granule));
+        meter->peak = std::max(meter->peak, meter->current);
+    }
+}
+
+static bool recording(const Thread &self, c10::Device device, void *stream)
+{
+    return self.recorder && self.recorder->device == device && self.recorder_stream == stream;
+}
+
+static void born(Thread &self, void *stream, void *address, Block &block)
+{
+    count(block.device, block.bytes, +1);
+    state().followed.fetch_add(1, std::memory_order_relaxed);
+    if (!recording(self, block.device, stream) || !self.recorder->open)
+        return;
+    Recorder &recorder = *self.recorder;
+    block.recorder = self.recorder;
+    block.event = recorder.events.size();
+    recorder.events.push_back({self.unit, block.bytes, address, recorder.tick++, -1, false});
+}
+
+static void died(Block &block)
+{
+    count(block.device, block.bytes, -1);
+    state().followed.fetch_sub(1, std::memory_order_relaxed);
+    if (!block.recorder || !block.recorder->open)
+        return;
+    block.recorder->events[block.event].died = block.recorder->tick++;
+}
+
+/* ---- Arenas ---- */
+
+static bool is_free(const Arena &arena, size_t offset, size_t size)
+{
+    auto after = arena.live.lower_bound(offset);
+    if (after != arena.live.end() && after->first < offset + size)
+        return false;
+    if (after == arena.live.begin())
+        return true;
+    const auto &before = *std::prev(after);
+    return before.first + round_up(before.second.bytes) <= offset;
+}
+
+/* The first unused slot of this size in the current unit; end: none. */
+static size_t find_slot(Replay &replay, size_t size)
+{
+    const auto &slots = replay.table->slots;
+    const size_t first = replay.table->first[replay.unit];
+    while (replay.begin < replay.end && replay.used[replay.begin - first])
+        replay.begin++;
+    for (size_t i = replay.begin; i < replay.end; i++) {
+        if (slots[i].size == size && !replay.used[i - first]) {
+            replay.used[i - first] = true;
+            return i;
+        }
+    }
+    return replay.end;
+}
+
+void *take(Thread &self, c10::Device device, void *stream, size_t bytes)
+{
+    Replay *replay = self.replay.get();
+    if (!replay || !replay->table || bytes == 0)
+        return nullptr;
+    if (replay->device != device || replay->stream != stream)
+        return nullptr;
+    Arena &arena = *replay->table->arena;
+    const size_t size = round_up(bytes);
+    const size_t i = find_slot(*replay, size);
+    std::lock_guard<std::mutex> guard(state().lock);
+    Stats &stats = arena.stats;
+    stats.requests++;
+    if (i == replay->end) {
+        if (stats.misses++ == 0) {
+            stats.first_miss_unit = replay->unit;
+            stats.first_miss_bytes = static_cast<int64_t>(bytes);
+        }
+        stats.miss_bytes += static_cast<int64_t>(size);
+        return nullptr;
+    }
+    if (replay->table->slots[i].offset < 0) {
+        stats.native++;
+        return nullptr;
+    }
+    const auto offset = static_cast<size_t>(replay->table->slots[i].offset);
+    if (offset + size > arena.bytes || !is_free(arena, offset, size)) {
+        stats.occupied++;
+        stats.occupied_bytes += static_cast<int64_t>(size);
+        return nullptr;
+    }
+    void *address = arena.base + offset;
+    Block &block = arena.live.emplace(offset, Block(device, bytes)).first->second;
+    born(self, stream, address, block);
+    arena.live_bytes += size;
+    stats.placed++;
+    stats.peak_live = std::max(stats.peak_live, static_cast<int64_t>(arena.live_bytes));
+    stats.high_water = std::max(stats.high_water, static_cast<int64_t>(offset + size));
+    return address;
+}
+
+bool follow(Thread &self, c10::Device device, void *stream, void *address, size_t bytes,
+            c10::DeleterFnPtr native)
+{
+    if (!address || bytes == 0)
+        return false;
+    const bool wanted = state().watchers.load() > 0 || recording(self, device, stream);
+    if (!wanted)
+        return false;
+    std::lock_guard<std::mutex> guard(state().lock);
+    Block &block = state().tracked.insert_or_assign(address, Block(device, bytes)).first->second;
+    block.release = native;
+    born(self, stream, address, block);
+    return true;
+}
+
+/* With the lock held. */
+static Arena *arena_around(void *address)
+{
+    auto *at = static_cast<char *>(address);
+    for (const auto &arena : state().arenas) {
+        if (arena->base && at >= arena->base && at < arena->base + arena->bytes)
+            return arena.get();
+    }
+    return nullptr;
+}
+
+/* With the lock held. Gives back the memory of a closed arena after its last block. */
+static c10::DataPtr bury(Arena &arena)
+{
+    c10::DataPtr memory;
+    if (!arena.closed || !arena.live.empty())
+        return memory;
+    memory = std::move(arena.memory);
+    arena.base = nullptr;
+    auto &all = state().arenas;
+    all.erase(std::remove_if(all.begin(), all.end(), [&](auto &a) { return a.get() == &arena; }),
+              all.end());
+    return memory;
+}
+
+static void release_in_arena(Arena &arena, void *address, c10::DataPtr &memory)
+{
+    auto found = arena.live.find(static_cast<size_t>(static_cast<char *>(address) - arena.base));
+    if (found == arena.live.end())
+        return;
+    Block block = std::move(found->second);
+    arena.live.erase(found);
+    arena.live_bytes -= round_up(block.bytes);
+    for (void *stream : block.streams)
+        arena.backend->join(arena.device, stream, arena.stream);
+    died(block);
+    memory = bury(arena);
+}
+
+bool release(void *address)
+{
+    if (state().followed.load(std::memory_order_relaxed) == 0)
+        return false;
+    c10::DataPtr memory; /* freed after the lock */
+    c10::DeleterFnPtr native = nullptr;
+    {
+        std::lock_guard<std::mutex> guard(state().lock);
+        if (Arena *arena = arena_around(address)) {
+            release_in_arena(*arena, address, memory);
+            return true;
+        }
+        auto found = state().tracked.find(address);
+        if (found == state().tracked.end())
+            return false;
+        native = found->second.release;
+        died(found->second);
+        state().tracked.erase(found); /* before the address can be given out again */
+    }
+    native(address);
+    return true;
+}
+
+Found find(void *address)
+{
+    Found found;
+    if (state().followed.load(std::memory_order_relaxed) == 0)
+        return found;
+    std::lock_guard<std::mutex> guard(state().lock);
+    if (Arena *arena = arena_around(address)) {
+        found.in_arena = true;
+        found.base = arena->memory.get();
+        return found;
+    }
+    auto tracked = state().tracked.find(address);
+    if (tracked == state().tracked.end())
+        return found;
+    found.is_tracked = true;
+    found.native = tracked->second.release;
+    return found;
+}
+
+void use_on_stream(void *address, void *stream)
+{
+    std::lock_guard<std::mutex> guard(state().lock);
+    Arena *arena = arena_around(address);
+    if (!arena || stream == arena->stream)
+        return;
+    auto at = arena->live.find(static_cast<size_t>(static_cast<char *>(address) - arena->base));
+    if (at == arena->live.end())
+        return;
+    auto &streams = at->second.streams;
+    if (std::find(streams.begin(), streams.end(), stream) == streams.end())
+        streams.push_back(stream);
+}
+
+bool keep(const Recorder &recorder, void *address)
+{
+    std::lock_guard<std::mutex> guard(state().lock);
+    Block *block = nullptr;
+    if (Arena *arena = arena_around(address)) {
+        auto at = arena->live.find(static_cast<size_t>(static_cast<char *>(address) - arena->base));
+        if (at != arena->live.end())
+            block = &at->second;
+    } else {
+        auto at = state().tracked.find(address);
+        if (at != state().tracked.end())
+            block = &at->second;
+    }
+    if (!block || block->recorder.get() != &recorder)
+        return false;
+    block->recorder->events[block->event].kept = true;
+    return true;
+}
+
+/* ---- The CPU ---- */
+
+namespace
+{
+
+class CpuHook final : public c10::Allocator, public Backend
+{
+  public:
+    explicit CpuHook(c10::Allocator *native) : native_(native) {}
+
+    c10::DataPtr allocate(size_t bytes) override
+    {
+        Thread &self = thread();
+        if (idle(self))
+            return native_->allocate(bytes);
+        const c10::Device device(c10::DeviceType::CPU);
+        if (void *address = take(self, device, nullptr, bytes))
+            return {address, address, &free_cpu, device};
+        c10::DataPtr data = native_->allocate(bytes);
+        const c10::DeleterFnPtr native = data.get_deleter();
+        if (data.get() != data.get_context())
+            return data;
+        if (follow(self, device, nullptr, data.get(), bytes, native))
+            (void)data.compare_exchange_deleter(native, &free_cpu);
+        return data;
+    }
+    c10::DeleterFnPtr raw_deleter() const override
+    {
+        return &free_cpu;
+    }
+    void copy_data(void *to, const void *from, size_t bytes) const override
+    {
+        native_->copy_data(to, from, bytes);
+    }
+
+    c10::DataPtr allocate_native(c10::Device, size_t bytes) override
+    {
+        return native_->allocate(bytes);
+    }
+    void *stream(c10::Device) override
+    {
+        return nullptr;
+    }
+    void join(c10::Device, void *, void *) override {}
+    void trim(c10::Device) override {}
+
+    static CpuHook *one;
+
+  private:
+    static void free_cpu(void *address)
+    {
+        if (!release(address))
+            one->native_->raw_deallocate(address);
+    }
+    c10::Allocator *native_;
+};
+
+CpuHook *CpuHook::one = nullptr;
+
+} // namespace
+
+Backend *cpu_backend()
+{
+    if (!CpuHook::one) {
+        CpuHook::one = new CpuHook(c10::GetCPUAllocator());
+        c10::SetCPUAllocator(CpuHook::one);
+        if (c10::GetCPUAllocator() != CpuHook::one)
+            c10::SetCPUAllocator(CpuHook::one, UINT8_MAX);
+    }
+    return CpuHook::one;
+}
+
+} // namespace neap
