@@ -19,12 +19,11 @@ from torch import fx
 from .. import errors
 from ..plans import Link, Plan
 from ..text import format_bytes
-from . import eager, memory
-from .costs import CostModel
+from . import eager
 from .device import rounded
-from .joint import JointGraph, Unit, UnitCost, source_line
 from .plans import Request, make_plan
 from .program import Program, build
+from .step import decompositions, device_of, priced_joint, resident, slack, trains
 
 log = logging.getLogger("neap")
 
@@ -121,14 +120,13 @@ class _Compiled:
     def __init__(self, runner: Runner, args: Sequence[Any], before: "_Compiled | None") -> None:
         self.runner = runner
         self.settings = runner.backend.settings
-        self.device = _device_of(args)
+        self.device = device_of(args)
         self.report: Report | None = None
         self.budget: int | str | None = before.budget if before else self.settings.budget
-        self.resident = max(_resident(args, self.device), before.resident if before else 0)
+        self.resident = max(resident(args, self.device), before.resident if before else 0)
         self.calls = 0
         self.args = args
-        trains = torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in args)
-        self.function = self._training() if trains else self._inference()
+        self.function = self._training() if trains(args) else self._inference()
         self.args = ()
 
     def outgrown(self, args: Sequence[Any]) -> bool:
@@ -136,8 +134,8 @@ class _Compiled:
         self.calls += 1
         if self.report is None or self.report.budget is None or self.calls > self.CHECKED_CALLS:
             return False
-        now = _resident(args, self.device)
-        if now <= self.resident + _slack(self.device) or now - self.resident + self.report.plan.peak <= self.report.budget:
+        now = resident(args, self.device)
+        if now <= self.resident + slack(self.device) or now - self.resident + self.report.plan.peak <= self.report.budget:
             return False
         log.info("neap: %s more is resident than when %s was planned; planning again",
                  format_bytes(now - self.resident), self.report.name)
@@ -169,26 +167,15 @@ class _Compiled:
                 bw_compiler=lambda module, inputs: programs[-1].backward(),
                 inference_compiler=lambda module, inputs: _boxed(module),
                 partition_fn=partition,
-                decompositions=self._decompositions(),
+                decompositions=decompositions(self.settings.kernels),
                 keep_inference_input_mutations=self.settings.kernels == "inductor")
-
-    def _decompositions(self) -> dict:
-        if self.settings.kernels == "inductor":
-            from . import inductor
-
-            return inductor.decompositions()
-        return {}
 
     def _plan(self, module: fx.GraphModule, forward_outputs: int) -> "_Passes":
         seconds: dict[str, float] = {}
         clock = _Clock(seconds)
-        joint = JointGraph(module, forward_outputs, lambda size: rounded(size, self.device))
-        model = CostModel(self.device, measure=self.settings.measure)
-        prices = model.price([n for n in module.graph.nodes if n.op == "call_function"])
-        model.flush()
-        joint.set_costs(lambda unit: _unit_cost(unit, prices))
+        joint = priced_joint(module, forward_outputs, self.device, measure=self.settings.measure,
+                             fixed_bytes=self.resident + slack(self.device))
         clock.lap("measuring")
-        joint.fixed_bytes = self.resident + _slack(self.device)
         graph = joint.describe(self.runner.name)
         natural = graph.natural_peak
         if isinstance(self.budget, str):
@@ -226,11 +213,6 @@ class _Clock:
         self.last = now
 
 
-def _unit_cost(unit: Unit, prices: dict) -> UnitCost:
-    mine = [prices[node] for node in unit.nodes if node in prices]
-    return UnitCost(sum(p.seconds for p in mine), max((p.workspace for p in mine), default=0))
-
-
 def _bytes_of(budget: str, natural: int) -> int:
     text = budget.strip()
     if text.endswith("%"):
@@ -241,23 +223,6 @@ def _bytes_of(budget: str, natural: int) -> int:
     from ..text import parse_bytes
 
     return parse_bytes(text)
-
-
-def _device_of(args: Sequence[Any]) -> torch.device:
-    devices = [a.device for a in args if isinstance(a, torch.Tensor)]
-    for device in devices:
-        if device.type != "cpu":
-            return device
-    return torch.device("cpu")
-
-
-def _resident(args: Sequence[Any], device: torch.device) -> int:
-    return memory.resident_bytes(args, device) + memory.coming_state_bytes(args, device)
-
-
-def _slack(device: torch.device) -> int:
-    """Room for the small tensors that come and go between steps: a loss, a counter."""
-    return 1 << 20 if device.type == "cuda" else 1 << 16
 
 
 def _boxed(module: fx.GraphModule) -> Callable:
