@@ -21,7 +21,7 @@ from torch.fx import Node
 from . import roofline
 from .cost_cache import CostCache, cache_folder
 from .device import device_key, rounded, settings_key, speed_of
-from .measure import Measurement, Stopwatch, isolated
+from .measure import How, Measurement, Stopwatch, isolated
 from .op_inputs import Unsafe
 from .op_signature import Signer, call_of, inner_call, is_getitem, leaves, output_tensors, signature, tensor_arguments, value_of
 
@@ -81,7 +81,7 @@ class CostModel:
 
     def price(self, nodes: Sequence[Node]) -> dict[Node, OpCost]:
         """The cost of every call_function node among ``nodes``; others are left out. Nodes carry their values in meta["val"]."""
-        settings = settings_key(self.device) + f", reuse {self.reuse}"
+        settings = self._settings()
         signer = Signer()
         costs: dict[Node, OpCost] = {}
         pending: dict[str, list[Node]] = {}
@@ -108,6 +108,29 @@ class CostModel:
         if pending:
             self._price_new(pending, settings, costs)
         return costs
+
+    def price_variant(self, node: Node, name: str, how: How) -> OpCost | None:
+        """The measured cost of running a node another way, ``how(target, args, kwargs)``; None where it cannot be measured.
+
+        ``name`` tells the way apart from others in the cache.
+        """
+        text = f"{signature(node)} {name}"
+        entry = self._cache.get(self._settings(), text)
+        if entry is not None:
+            return _from_entry(entry)
+        if not self._measure or text in self._refused:
+            return None
+        with isolated(self.device):
+            try:
+                cost = self._try(Stopwatch(self.device, self.reuse), node, text, how)
+            finally:
+                self._clean_up()
+        if cost is not None:
+            self._cache.put(self._settings(), text, _to_entry(cost))
+        return cost
+
+    def _settings(self) -> str:
+        return settings_key(self.device) + f", reuse {self.reuse}"
 
     def flush(self) -> None:
         """Writes what was measured to the cache on disk, merged with what other processes wrote."""
@@ -144,10 +167,10 @@ class CostModel:
         finally:
             self._clean_up()
 
-    def _try(self, watch: Stopwatch, node: Node, text: str) -> OpCost | None:
+    def _try(self, watch: Stopwatch, node: Node, text: str, how: How | None = None) -> OpCost | None:
         """The measured cost of a node, or None where it cannot be run: then it is estimated."""
         try:
-            return _priced(node, watch.measure(call_of(node)))
+            return _priced(node, watch.measure(call_of(node), how))
         except torch.OutOfMemoryError:
             log.info("not enough memory to measure %s; estimated", text)
         except Unsafe as reason:

@@ -22,6 +22,7 @@ from .op_inputs import Inputs
 from .op_signature import Call, leaves
 
 Run = Callable[[], Any]
+How = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 _BATCH_SECONDS = 2e-3  # device time of one batch of timed runs on CUDA
 _BATCH_RUNS = 50  # at most; the launch queue holds about a thousand kernels
@@ -88,20 +89,20 @@ class Stopwatch:
             torch.mm(square, square)
             torch.cuda.synchronize(self._device)
 
-    def measure(self, call: Call) -> Measurement:
-        """Runs the call on tensors made for it. Raises Unsafe, or what the op raises."""
+    def measure(self, call: Call, how: How | None = None) -> Measurement:
+        """Runs the call on tensors made for it, or ``how(target, args, kwargs)`` in its place. Raises Unsafe, or what the op raises."""
         args, kwargs = self._inputs.make(call)
-        alias, storage = _layout(call.target(*args, **kwargs), args, kwargs, self._device)
+        runs = [_bound(call.target, args, kwargs, how)]
+        alias, storage = _layout(runs[0](), args, kwargs, self._device)
         if not self._cuda:
-            seconds = time_cpu(lambda: call.target(*args, **kwargs))
+            seconds = time_cpu(runs[0])
             return Measurement(seconds, seconds, 0, alias, storage)
-        workspace = workspace_of(lambda: call.target(*args, **kwargs), self._device)
-        runs: list[Run] = [functools.partial(call.target, *args, **kwargs)]
+        workspace = workspace_of(runs[0], self._device)
         used = sum(storage) + sum(spec.touched_bytes for spec in dict.fromkeys(call.tensors()))
         for _ in range(self._extra_slots(used)):
             if self._reuse == "nothing":
                 args, kwargs = self._inputs.make(call)
-            runs.append(functools.partial(call.target, *args, **kwargs))
+            runs.append(_bound(call.target, args, kwargs, how))
         seconds, dispatch = time_cuda(runs)
         return Measurement(seconds, dispatch, workspace, alias, storage)
 
@@ -110,6 +111,12 @@ class Stopwatch:
         if self._reuse == "all" or used >= 2 * self._cache_bytes:
             return 0
         return min(7, 2 * self._cache_bytes // max(used, 1))
+
+
+def _bound(target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], how: How | None) -> Run:
+    if how is None:
+        return functools.partial(target, *args, **kwargs)
+    return functools.partial(how, target, args, kwargs)
 
 
 def workspace_of(run: Run, device: torch.device) -> int:

@@ -43,10 +43,9 @@ def refuse_unsafe(call: Call) -> None:
     name, space = target._opname, target.namespace
     if space in _EFFECTS or name in _REFUSED:
         raise Unsafe(f"{target} has effects beyond its outputs")
-    tags = set(target.tags)
-    if torch.Tag.dynamic_output_shape in tags or torch.Tag.data_dependent_output in tags:
-        raise Unsafe(f"the output of {target} depends on the values of its inputs")
     specs = call.tensors()
+    if _depends_on_values(target) and not (name == "index" and all(spec.dtype != torch.bool for spec in specs[1:])):
+        raise Unsafe(f"the output of {target} depends on the values of its inputs")
     if any(not spec.stride and spec.shape for spec in specs):
         raise Unsafe(f"{target} reads a tensor without strides")
     if space not in ("aten", "prims"):
@@ -56,6 +55,10 @@ def refuse_unsafe(call: Call) -> None:
             raise Unsafe(f"what the integers that {target} reads stand for is not known")
     if call.kwargs.get("generator") is not None:
         raise Unsafe(f"{target} uses a generator of its own")
+
+
+def _depends_on_values(target: torch._ops.OpOverload) -> bool:
+    return torch.Tag.dynamic_output_shape in target.tags or torch.Tag.data_dependent_output in target.tags
 
 
 def index_bounds(call: Call) -> dict[int, int]:

@@ -14,6 +14,11 @@ from torch._functorch.aot_autograd import aot_module_simplified  # noqa: E402
 from torch._functorch.partitioners import default_partition  # noqa: E402
 
 from neap.torch.costs import CostModel, rounded, signature, tensor_arguments  # noqa: E402
+from neap.torch.measure import Stopwatch  # noqa: E402
+from neap.torch.op_inputs import _FORWARDS, Inputs, Unsafe  # noqa: E402
+from neap.torch.op_signature import call_of, leaves  # noqa: E402
+
+aten = torch.ops.aten
 
 
 class Net(nn.Module):
@@ -135,6 +140,101 @@ def test_damaged_cache_is_rewritten(graph, tmp_path, damage):
         warnings.simplefilter("error")
         model.price(nodes)
     assert json.loads(path.read_text())["costs"]
+
+
+def test_out_of_memory_is_estimated_and_tried_again(graph, tmp_path, monkeypatch):
+    nodes = nodes_of(graph)
+    measure = Stopwatch.measure
+
+    def fail(self, call, how=None):
+        if call.target is torch.ops.aten.convolution.default:
+            raise torch.OutOfMemoryError("no memory left")
+        return measure(self, call, how)
+
+    model = CostModel("cpu", cache_dir=str(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(Stopwatch, "measure", fail)
+        costs = model.price(nodes)
+    estimated = {node.target for node, cost in costs.items() if not cost.measured}
+    assert estimated == {torch.ops.aten.convolution.default}
+    assert all(cost.measured for cost in model.price(nodes).values())
+
+
+def test_interrupt_keeps_what_was_measured(graph, tmp_path):
+    def stop(done: int, total: int, what: str) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    state = torch.get_rng_state()
+    with pytest.raises(KeyboardInterrupt):
+        CostModel("cpu", cache_dir=str(tmp_path), progress=stop).price(nodes_of(graph))
+    assert torch.equal(state, torch.get_rng_state()) and torch.is_grad_enabled()
+    left: list[int] = []
+    CostModel("cpu", cache_dir=str(tmp_path), progress=lambda done, total, what: left.append(total)).price(nodes_of(graph))
+    full: list[int] = []
+    CostModel("cpu", cache_dir=str(tmp_path / "new"), progress=lambda done, total, what: full.append(total)).price(nodes_of(graph))
+    assert full[0] - left[0] == 3
+
+
+def node_of(target, *args, **kwargs) -> torch.fx.Node:
+    """A node that calls the target; tensors among the arguments become placeholders."""
+    graph = torch.fx.Graph()
+
+    def placed(value):
+        if isinstance(value, torch.Tensor):
+            node = graph.placeholder(f"x{len(graph.nodes)}")
+            node.meta["val"] = value
+            return node
+        return [placed(item) for item in value] if isinstance(value, list) else value
+
+    return graph.call_function(target, tuple(map(placed, args)), {key: placed(value) for key, value in kwargs.items()})
+
+
+INDEXED = {
+    "embedding": (aten.embedding.default, (torch.ones(7, 3), torch.ones(50, dtype=torch.int64)), 7),
+    "embedding_backward": (aten.embedding_dense_backward.default, (torch.ones(50, 3), torch.ones(50, dtype=torch.int64), 7, -1, False), 7),
+    "gather": (aten.gather.default, (torch.ones(3, 9), -1, torch.ones(3, 50, dtype=torch.int64)), 9),
+    "index": (aten.index.Tensor, (torch.ones(3, 9, 5), [None, torch.ones(50, dtype=torch.int64)]), 9),
+    "index_put": (aten.index_put.default, (torch.ones(3, 9), [torch.ones(50, dtype=torch.int64)], torch.ones(50, 9)), 3),
+    "nll_loss": (aten.nll_loss_forward.default, (torch.ones(50, 4), torch.ones(50, dtype=torch.int64), None, 1, -100), 4),
+    "unknown": (aten.repeat.default, (torch.ones(50, dtype=torch.int64), [2]), 1),
+}
+
+
+@pytest.mark.parametrize("case", INDEXED)
+def test_indices_are_in_range_and_spread(case):
+    target, args, bound = INDEXED[case]
+    made, _ = Inputs(torch.device("cpu")).make(call_of(node_of(target, *args)))
+    (index,) = (tensor for tensor in leaves(made, torch.Tensor) if tensor.dtype == torch.int64)
+    assert int(index.min()) >= 0 and int(index.max()) == bound - 1
+
+
+@pytest.mark.parametrize("target", ["_assert_async.msg", "set_.source_Tensor", "nonzero.default", "_local_scalar_dense.default"])
+def test_unsafe_ops_are_not_run(target):
+    packet, overload = target.split(".")
+    args = [torch.ones(2)] + {"_assert_async": ["no"], "set_": [torch.ones(2)]}.get(packet, [])
+    with pytest.raises(Unsafe):
+        Inputs(torch.device("cpu")).make(call_of(node_of(getattr(getattr(aten, packet), overload), *args)))
+
+
+@pytest.mark.parametrize("backward", sorted(_FORWARDS))
+def test_forward_ops_get_all_their_arguments(backward):
+    forward = _FORWARDS[backward]
+    given = {argument.name for argument in getattr(aten, backward).default._schema.arguments}
+    schema = getattr(aten, forward.name).default._schema
+    for argument in schema.arguments:
+        assert argument.name in given or argument.name in forward.extra or argument.has_default_value(), argument.name
+    assert set(forward.outputs) <= given and max(forward.outputs.values()) < len(schema.returns)
+
+
+def test_made_tensors_have_the_strides_asked_for():
+    base = torch.empty(200)
+    specs = [base[3:33].view(5, 6).t(), base[:6].expand(4, 6), torch.empty(2, 3, 4, 4).to(memory_format=torch.channels_last)]
+    made, _ = Inputs(torch.device("cpu")).make(call_of(node_of(aten.cat.default, specs)))
+    for tensor, wanted in zip(made[0], specs):
+        assert tensor.shape == wanted.shape and tensor.stride() == wanted.stride()
+        assert tensor.data_ptr() % 64 == (4 * wanted.storage_offset() + tensor.untyped_storage().data_ptr()) % 64
+        assert bool(tensor.isfinite().all())
 
 
 def test_signature_tells_strides_and_repeats_apart():
