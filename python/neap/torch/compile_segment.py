@@ -1,0 +1,142 @@
+"""Compiles segments with Inductor: each equal segment once, and the kernels of all of them side by side."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from ..errors import UnsupportedError
+
+log = logging.getLogger(__name__)
+
+Layout = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, torch.device]
+
+
+@dataclass
+class CompiledSegment:
+    """Code for a segment: takes a list of tensors, which it empties, and returns a tuple."""
+
+    call: Callable[[list], tuple]
+    outputs: list[Layout]  # layouts of the results
+    seconds: float
+
+
+def layout_of(value: object) -> Layout | None:
+    """Sizes, strides, type and device of a tensor; None for anything else."""
+    if not isinstance(value, torch.Tensor):
+        return None
+    try:
+        sizes, strides = tuple(int(s) for s in value.shape), tuple(int(s) for s in value.stride())
+    except Exception as error:
+        raise UnsupportedError("a size depends on the data; mark it static or compile with dynamic=False") from error
+    return sizes, strides, value.dtype, value.device
+
+
+class SegmentCompiler:
+    """Compiles fx modules with Inductor under settings that keep their inputs and outputs as they are."""
+
+    def __init__(self) -> None:
+        self.mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self.count = 0
+
+    def propagate(self, module: fx.GraphModule, inputs: Sequence[Layout | object]) -> list[Layout]:
+        """The layouts of the module's results."""
+        from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+
+        with torch.utils._python_dispatch._disable_current_modes(), torch.no_grad():
+            fakes = self._fakes(inputs)
+            results = FakeTensorProp(module, self.mode).propagate_dont_convert_inputs(*fakes)
+        return [layout_of(value) for value in results]
+
+    def compile(self, module: fx.GraphModule, inputs: Sequence[Layout | object]) -> Callable[[list], tuple]:
+        from torch._inductor import config
+        from torch._inductor.compile_fx import compile_fx_inner
+        from torch._inductor.virtualized import V
+
+        self.count += 1
+        with torch.utils._python_dispatch._disable_current_modes():
+            fakes = self._fakes(inputs)
+        settings = {"triton.cudagraphs": False}
+        with torch._guards.tracing(None), V.set_fake_mode(self.mode), config.patch(settings), torch.no_grad():
+            compiled = compile_fx_inner(module, fakes)
+        return boxed(compiled)
+
+    def _fakes(self, inputs: Sequence[Layout | object]) -> list[object]:
+        with self.mode:
+            return [torch.empty_strided(i[0], i[1], dtype=i[2], device=i[3]) if isinstance(i, tuple) else i
+                    for i in inputs]
+
+
+def boxed(compiled: object) -> Callable[[list], tuple]:
+    """The callable inside of Inductor's result, without its bookkeeping for each call."""
+    inner = getattr(compiled, "current_callable", None)
+    return inner if inner is not None else compiled
+
+
+# ---- kernels side by side ----
+
+
+@contextlib.contextmanager
+def deferred_kernels() -> Iterator[None]:
+    """Inside of the block Inductor goes on to the next graph while worker processes compile the kernels of the last.
+
+    Inductor waits for a graph's kernels when it loads the code that it generated, and stores the graph in its
+    cache. Both are put off to the end of the block, in order. Where PyTorch's internals are not as expected, nothing
+    is put off.
+    """
+    try:
+        from torch._inductor.async_compile import AsyncCompile
+        from torch._inductor.codecache import FxGraphCache
+        from torch._inductor.triton_bundler import TritonBundler
+
+        wait, save = AsyncCompile.wait, FxGraphCache.__dict__["_save_graph"]
+        collect = (TritonBundler.begin_compile, TritonBundler.collect, TritonBundler.end_compile)
+    except (ImportError, AttributeError, KeyError) as error:
+        log.debug("kernels are compiled graph after graph: %s", error)
+        yield
+        return
+    pending: list[tuple[list, tuple | None]] = []
+    waits: list[tuple] = []
+
+    def later_wait(self: object, scope: dict) -> None:
+        waits.append((self, scope))
+
+    def later_save(*args: object, **kwargs: object) -> None:
+        pending.append((list(waits), (args, kwargs)))
+        waits.clear()
+
+    AsyncCompile.wait, FxGraphCache._save_graph = later_wait, staticmethod(later_save)
+    try:
+        yield
+    finally:
+        AsyncCompile.wait = wait
+        FxGraphCache._save_graph = save
+        pending.append((waits, None))
+        for owed, saving in pending:
+            _settle(owed, saving, wait, collect)
+
+
+def _settle(owed: list, saving: tuple | None, wait: Callable, collect: tuple[Callable, ...]) -> None:
+    """Waits for the kernels of a graph and stores it in the cache, as Inductor does after each graph."""
+    from torch._inductor.codecache import FxGraphCache
+
+    begin, gather, end = collect
+    begin()
+    try:
+        for compiler, scope in owed:
+            wait(compiler, scope)
+        bundle, _ = gather()
+    finally:
+        end()
+    if saving is not None:
+        args, kwargs = saving
+        graph = next((a for a in (*args, *kwargs.values()) if hasattr(a, "set_triton_bundle")), None)
+        if graph is not None:
+            graph.set_triton_bundle(bundle)
+            FxGraphCache._save_graph(*args, **kwargs)

@@ -1,0 +1,227 @@
+"""Runs a program in segments, in the order of the plan: generated Python that calls compiled segments."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import fx
+
+from .compile_segment import CompiledSegment, Layout, SegmentCompiler, deferred_kernels, layout_of
+from .segments import SEGMENT_NODES, Segment, base_of, build_graph, cut, segment_key, value_bytes
+
+
+@dataclass
+class OrderedProgram:
+    """A pass of a plan, compiled. Call it with a list of tensors; it empties the list.
+
+    source      the generated Python
+    steps       the segments and the nodes between them
+    compiled    how many segments Inductor has compiled; equal ones share their code
+    """
+
+    module: fx.GraphModule
+    steps: list[Segment | fx.Node]
+    source: str = ""
+    compiled: int = 0
+    seconds: float = 0.0
+    names: dict[str, object] = field(default_factory=dict)
+    _boxed_call: bool = True
+
+    def __post_init__(self) -> None:
+        self._run = None
+
+    def __call__(self, args: list) -> tuple:
+        return self._run(args)
+
+    @property
+    def segments(self) -> list[Segment]:
+        return [step for step in self.steps if isinstance(step, Segment)]
+
+    def boundary_bytes(self) -> list[int]:
+        """Bytes of computed values that exist between the steps: entry i after step i."""
+        readers = _last_readers(self.module, self.steps)
+        alive: dict[fx.Node, int] = {}
+        result = []
+        for index, step in enumerate(self.steps):
+            for node in step.outputs if isinstance(step, Segment) else [step]:
+                alive[base_of(node)] = value_bytes(base_of(node))
+            alive = {node: size for node, size in alive.items() if readers.get(node, -1) > index}
+            result.append(sum(alive.values()))
+        return result
+
+
+def compile_in_order(module: fx.GraphModule, example_inputs: Sequence[object], *, cuts: Sequence[fx.Node] | None = None,
+                     segment_nodes: int = SEGMENT_NODES, cache: dict[str, CompiledSegment] | None = None) -> OrderedProgram:
+    """Compiles a pass so that it runs in the order of its nodes.
+
+    `module` stands in plan order, recomputed nodes occur again. Nodes that are no ops (Python functions) run as
+    they are, between segments. `cuts` are nodes that start a segment; by default they are chosen. `cache` shares
+    compiled segments between calls.
+    """
+    started = time.perf_counter()
+    steps = cut(module, segment_nodes, cuts)
+    program = OrderedProgram(module, steps)
+    _Writer(program, example_inputs, {} if cache is None else cache).write()
+    program.seconds = time.perf_counter() - started
+    return program
+
+
+def _last_readers(module: fx.GraphModule, steps: Sequence[Segment | fx.Node]) -> dict[fx.Node, int]:
+    """The last step that reads each value; len(steps) for what is returned."""
+    last: dict[fx.Node, int] = {}
+    for index, step in enumerate(steps):
+        reads = step.inputs if isinstance(step, Segment) else [base_of(n) for n in step.all_input_nodes]
+        last.update(dict.fromkeys(reads, index))
+    for node in next(iter(module.graph.find_nodes(op="output"))).all_input_nodes:
+        last[node] = last[base_of(node)] = len(steps)
+    return last
+
+
+class _Writer:
+    """Compiles the segments and writes the Python that calls them."""
+
+    def __init__(self, program: OrderedProgram, example_inputs: Sequence[object], cache: dict[str, CompiledSegment]) -> None:
+        self.program = program
+        self.module = program.module
+        self.cache = cache
+        self.compiler = SegmentCompiler()
+        self.last = _last_readers(program.module, program.steps)
+        self.variable: dict[fx.Node, str] = {}
+        self.layout: dict[fx.Node, Layout | object] = {}
+        self.lines: list[str] = []
+        self.bound: dict[str, object] = {}
+        self.example_inputs = list(example_inputs)
+
+    def write(self) -> None:
+        placeholders = list(self.module.graph.find_nodes(op="placeholder"))
+        for node, value in zip(placeholders, self.example_inputs):
+            self._name(node, layout_of(value) if isinstance(value, torch.Tensor) else value)
+        for node in self.module.graph.nodes:
+            if node.op == "get_attr":
+                self._bind_attribute(node)
+        if placeholders:
+            self.lines.append("".join(self.variable[n] + ", " for n in placeholders) + "= args")
+        self.lines.append("args.clear()")
+        unread = [n for n in placeholders if n not in self.last]
+        self._drop(unread)
+        with deferred_kernels():
+            for index, step in enumerate(self.program.steps):
+                if isinstance(step, Segment):
+                    self._segment(index, step)
+                else:
+                    self._call(index, step)
+        self._return()
+        source = "def run(args):\n" + "".join(f"    {line}\n" for line in self.lines)
+        exec(compile(source, "<neap program>", "exec"), self.bound)
+        self.program.source, self.program.names = source, self.bound
+        self.program._run = self.bound["run"]
+        self.program.compiled = self.compiler.count
+
+    # ---- steps ----
+
+    def _segment(self, index: int, segment: Segment) -> None:
+        if not segment.outputs and not any(_has_effect(node) for node in segment.nodes):
+            return
+        dying = {n for n in segment.inputs if self.last.get(n) == index and not _is_kept_outside(n)}
+        compiled = self._compiled(segment, dying)
+        for node, layout in zip(segment.outputs, compiled.outputs):
+            self._name(node, layout)
+            if base_of(node) is not node:
+                self.variable.setdefault(base_of(node), self.variable[node])
+        call = self._bind("s", compiled.call)
+        self.lines.append(f"x = [{', '.join(self.variable[n] for n in segment.inputs)}]")
+        self._drop([n for n in segment.inputs if self.last.get(n) == index and n.op != "get_attr"])
+        results = "".join(self.variable[n] + ", " for n in segment.outputs)
+        self.lines.append(f"{results}= {call}(x)" if results else f"{call}(x)")
+
+    def _compiled(self, segment: Segment, dying: set[fx.Node]) -> CompiledSegment:
+        key = segment_key(segment, lambda n: repr(self.layout[n]), dying)
+        if key not in self.cache:
+            started = time.perf_counter()
+            module = build_graph(segment, dying)
+            inputs = [self.layout[n] for n in segment.inputs]
+            outputs = self.compiler.propagate(module, inputs)
+            call = self.compiler.compile(module, inputs)
+            self.cache[key] = CompiledSegment(call, outputs, time.perf_counter() - started)
+        return self.cache[key]
+
+    def _call(self, index: int, node: fx.Node) -> None:
+        """A node that runs as Python."""
+        for source in node.all_input_nodes:
+            self._show(source)
+        function = self._bind("f", node.target)
+        words = [self._word(a) for a in node.args] + [f"{k}={self._word(v)}" for k, v in node.kwargs.items()]
+        self._name(node, layout_of(node.meta.get("val")))
+        self.lines.append(f"{self.variable[node]} = {function}({', '.join(words)})")
+        sources = {base_of(n) for n in node.all_input_nodes} | {n for n in node.all_input_nodes if base_of(n) is not n}
+        self._drop([n for n in sources if self.last.get(base_of(n)) == index and n.op != "get_attr"])
+        if node not in self.last:
+            self._drop([node])
+
+    def _show(self, node: fx.Node) -> None:
+        """Makes a view outside of the segments."""
+        if node in self.variable or base_of(node) is node:
+            return
+        if node.target is torch.ops.aten.copy_.default:
+            self.variable[node] = self.variable[base_of(node)]
+            return
+        self._show(node.args[0])
+        function = self._bind("f", node.target)
+        words = [self._word(a) for a in node.args] + [f"{k}={self._word(v)}" for k, v in node.kwargs.items()]
+        self._name(node, layout_of(node.meta.get("val")))
+        self.lines.append(f"{self.variable[node]} = {function}({', '.join(words)})")
+
+    def _return(self) -> None:
+        output = next(iter(self.module.graph.find_nodes(op="output")))
+        results = output.args[0] if isinstance(output.args[0], (tuple, list)) else output.args
+        for node in results:
+            if isinstance(node, fx.Node):
+                self._show(node)
+        words = [self._word(r) for r in results]
+        self.lines.append(f"return ({', '.join(words)}{',' if words else ''})")
+
+    # ---- names ----
+
+    def _name(self, node: fx.Node, layout: Layout | object) -> None:
+        self.variable.setdefault(node, f"v{len(self.variable)}")
+        self.layout[node] = layout
+
+    def _bind(self, prefix: str, value: object) -> str:
+        name = f"{prefix}{len(self.bound)}"
+        self.bound[name] = value
+        return name
+
+    def _bind_attribute(self, node: fx.Node) -> None:
+        value: object = self.module
+        for part in str(node.target).split("."):
+            value = getattr(value, part)
+        self.variable[node] = self._bind("a", value)
+        self.layout[node] = layout_of(value) or value
+
+    def _word(self, value: object) -> str:
+        """An argument as Python text."""
+        if isinstance(value, fx.Node):
+            return self.variable[value]
+        if isinstance(value, (tuple, list)):
+            words = [self._word(v) for v in value]
+            return f"[{', '.join(words)}]" if isinstance(value, list) else f"({''.join(w + ', ' for w in words)})"
+        if value is None or isinstance(value, (bool, int, str)):
+            return repr(value)
+        return self._bind("c", value)
+
+    def _drop(self, nodes: Sequence[fx.Node]) -> None:
+        names = dict.fromkeys(self.variable[n] for n in nodes if n in self.variable)
+        if names:
+            self.lines.append(" = ".join(names) + " = None")
+
+
+def _has_effect(node: fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+def _is_kept_outside(node: fx.Node) -> bool:
+    """Whether the caller holds the value in any case: a parameter or an input of the model."""
+    return node.op == "get_attr" or (node.op == "placeholder" and "primals" in node.name)

@@ -1,0 +1,290 @@
+"""Cuts a program into segments: stretches of nodes that Inductor compiles apart and that run in plan order.
+
+Inductor orders and fuses freely inside of a graph. Given a whole pass it runs recomputations early, and the memory
+that the plan saves is lost. A segment is short enough for that not to matter and long enough for fusion.
+
+A cut costs: what crosses it is written to memory and read again. `cut` chooses the cuts at low points of the bytes
+that cross, never inside of a unit of the plan, and never lets a unit and its recomputation into one segment.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import fx
+
+from .op_kinds import is_view
+
+SEGMENT_NODES = 60
+_LENGTH_WEIGHT = 0.3  # of a segment's length, against the bytes at its end
+_SEGMENT_COST = 0.05  # of one more segment
+
+
+@dataclass
+class Segment:
+    """Nodes that are compiled together. Views are made again where they are read and are not listed."""
+
+    nodes: list[fx.Node]
+    inputs: list[fx.Node] = field(default_factory=list)
+    outputs: list[fx.Node] = field(default_factory=list)
+
+
+@dataclass
+class _Item:
+    """Nodes that no cut may separate."""
+
+    nodes: list[fx.Node]
+    unit: object
+
+    @property
+    def length(self) -> int:
+        return sum(node.target is not operator.getitem for node in self.nodes)
+
+
+def is_compiled(node: fx.Node) -> bool:
+    """Whether Inductor compiles the node. Python functions, such as copies to the host, run between segments."""
+    if node.target is operator.getitem:
+        return is_compiled(node.args[0])
+    return node.op == "call_function" and isinstance(
+        node.target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator))
+
+
+def cut(module: fx.GraphModule, segment_nodes: int = SEGMENT_NODES,
+        cuts: Sequence[fx.Node] | None = None) -> list[Segment | fx.Node]:
+    """The program as segments and single nodes that are no ops, in the order of the graph.
+
+    `cuts`: nodes that start a segment. By default the cuts are chosen for segments of about `segment_nodes` nodes.
+    """
+    steps: list[Segment | fx.Node] = []
+    crossing = _bytes_after(module.graph)
+    for stretch in _stretches(module.graph):
+        if isinstance(stretch, fx.Node):
+            steps.append(stretch)
+            continue
+        starts = _given(stretch, set(cuts)) if cuts is not None else _choose(stretch, crossing, segment_nodes)
+        for begin, end in zip(starts, [*starts[1:], len(stretch)]):
+            steps.append(Segment([node for item in stretch[begin:end] for node in item.nodes]))
+    _connect(module.graph, steps)
+    return steps
+
+
+def base_of(node: fx.Node) -> fx.Node:
+    """The node whose storage a view, or an op that overwrites its argument, returns; else the node itself."""
+    while is_compiled(node) and (is_view(node) or node.target is torch.ops.aten.copy_.default):
+        node = node.args[0]
+    return node
+
+
+# ---- stretches ----
+
+
+def _stretches(graph: fx.Graph) -> list[list[_Item] | fx.Node]:
+    result: list[list[_Item] | fx.Node] = []
+    item_of: dict[fx.Node, _Item] = {}
+    for node in graph.nodes:
+        if node.op != "call_function" or (is_compiled(node) and is_view(node)):
+            continue
+        if not is_compiled(node):
+            result.append(node)
+            continue
+        if node.target is operator.getitem:
+            item_of[node] = item_of[node.args[0]]
+            item_of[node].nodes.append(node)
+            continue
+        if not result or isinstance(result[-1], fx.Node):
+            result.append([])
+        stretch = result[-1]
+        unit = node.meta.get("neap_run", node.meta.get("neap_unit"))
+        if stretch and unit is not None and stretch[-1].unit == unit and not _repeats(stretch[-1], node):
+            stretch[-1].nodes.append(node)
+        else:
+            stretch.append(_Item([node], unit))
+        item_of[node] = stretch[-1]
+    return result
+
+
+def _repeats(item: _Item, node: fx.Node) -> bool:
+    """Whether the node starts another run of the unit that it follows."""
+    origin = node.meta.get("neap_origin")
+    return origin is not None and any(n.meta.get("neap_origin") == origin for n in item.nodes)
+
+
+def _bytes_after(graph: fx.Graph) -> dict[fx.Node, int]:
+    """For each node the bytes of computed values that later nodes read."""
+    last: dict[fx.Node, fx.Node] = {}
+    for node in graph.nodes:
+        if node.op != "output":
+            for source in node.all_input_nodes:
+                last[base_of(source)] = node
+    ending: dict[fx.Node, list[fx.Node]] = {}
+    for value, reader in last.items():
+        ending.setdefault(reader, []).append(value)
+    live, result = 0, {}
+    for node in graph.nodes:
+        if node.op == "call_function" and node in last:
+            live += value_bytes(node)
+        live -= sum(value_bytes(v) for v in ending.get(node, ()) if v.op == "call_function")
+        result[node] = live
+    return result
+
+
+def value_bytes(node: fx.Node) -> int:
+    """Bytes of a node's result; 0 for views and for nodes with several results (their items count)."""
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or (is_compiled(node) and node.op == "call_function" and is_view(node)):
+        return 0
+    return int(value.numel()) * value.element_size()
+
+
+# ---- cuts ----
+
+
+def _given(stretch: list[_Item], starts: set[fx.Node]) -> list[int]:
+    return [0] + [i for i, item in enumerate(stretch) if i and not starts.isdisjoint(item.nodes)]
+
+
+def _choose(stretch: list[_Item], crossing: dict[fx.Node, int], target: int) -> list[int]:
+    """Dynamic program over the ends of segments: the least sum of bytes at the cuts and of odd lengths."""
+    after = [crossing[item.nodes[-1]] for item in stretch]
+    scale = max(after, default=0) or 1
+    best: list[float] = [0.0]
+    origin: list[int] = [0]
+    for end in range(1, len(stretch) + 1):
+        price = 0.0 if end == len(stretch) else after[end - 1] / scale
+        best.append(float("inf"))
+        origin.append(end - 1)
+        length, seen = 0, set()
+        for begin in range(end - 1, -1, -1):
+            item = stretch[begin]
+            length += item.length
+            if begin < end - 1 and (length > 2 * target or item.unit in seen):
+                break
+            if item.unit is not None:
+                seen.add(item.unit)
+            value = best[begin] + price + _SEGMENT_COST + _LENGTH_WEIGHT * (length / target - 1) ** 2
+            if value < best[end]:
+                best[end], origin[end] = value, begin
+    starts, end = [], len(stretch)
+    while end > 0:
+        starts.append(origin[end])
+        end = origin[end]
+    return starts[::-1] or [0]
+
+
+# ---- inputs and outputs ----
+
+
+def _connect(graph: fx.Graph, steps: list[Segment | fx.Node]) -> None:
+    """Finds what each segment reads from outside and what others read of it."""
+    output = next(iter(graph.find_nodes(op="output")))
+    returned = [n for n in output.all_input_nodes]
+    home = {node: step for step in steps if isinstance(step, Segment) for node in step.nodes}
+    needed: dict[fx.Node, None] = {}
+    for step in steps:
+        for source in _reads(step):
+            if home.get(source) is not step:
+                needed.setdefault(source)
+        if isinstance(step, Segment):
+            inside = set(step.nodes)
+            step.inputs = [s for s in _reads(step) if s not in inside]
+    for node in returned:
+        needed.setdefault(base_of(node))
+    shown = {base_of(n): n for n in returned if base_of(n) is not n}
+    for node in needed:
+        if node in home:
+            home[node].outputs.append(node)
+    for base, view in shown.items():  # a view of what only the caller gets is returned instead of what it shows
+        if base in home and all(_is_within(home[base], user) for user in _users(base)) and returned_once(base, returned):
+            outputs = home[base].outputs
+            outputs[outputs.index(base)] = view
+
+
+def returned_once(base: fx.Node, returned: Sequence[fx.Node]) -> bool:
+    return sum(base_of(node) is base for node in returned) == 1
+
+
+def _is_within(segment: Segment, user: fx.Node) -> bool:
+    return user.op == "output" or user in segment.nodes
+
+
+def _users(node: fx.Node) -> list[fx.Node]:
+    found = []
+    for user in node.users:
+        found += _users(user) if is_compiled(user) and is_view(user) else [user]
+    return found
+
+
+def _reads(step: Segment | fx.Node) -> list[fx.Node]:
+    """The values that a step reads, through views, in the order of reading."""
+    found: dict[fx.Node, None] = {}
+    for node in step.nodes if isinstance(step, Segment) else [step]:
+        for source in node.all_input_nodes:
+            found.setdefault(base_of(source))
+    return list(found)
+
+
+# ---- the graph of a segment ----
+
+
+def segment_key(segment: Segment, describe: Callable[[fx.Node], str], dying: set[fx.Node]) -> str:
+    """A text that is equal for segments whose compiled code is the same."""
+    names = {node: f"i{i}" for i, node in enumerate(segment.inputs)}
+    lines = [f"{names[n]} {describe(n)} {n in dying}" for n in segment.inputs]
+    for node in _with_views(segment):
+        args, kwargs = fx.node.map_arg((node.args, dict(node.kwargs)), lambda s: _Name(names[s]))
+        names[node] = f"n{len(names)}"
+        lines.append(f"{names[node]} = {_target(node)} {args!r} {sorted(kwargs.items())!r}")
+    lines.append("return " + " ".join(names[n] for n in segment.outputs))
+    return "\n".join(lines)
+
+
+def build_graph(segment: Segment, dying: set[fx.Node]) -> fx.GraphModule:
+    """The segment as an fx module with names that depend on its structure alone.
+
+    Inputs that die in it have names that Inductor takes for buffers that it may free.
+    """
+    graph = fx.Graph()
+    copies: dict[fx.Node, fx.Node] = {}
+    for index, node in enumerate(segment.inputs):
+        copies[node] = graph.placeholder(f"saved_{index}" if node in dying else f"primals_{index}")
+    for node in _with_views(segment):
+        copies[node] = graph.create_node("call_function", node.target,
+                                         *fx.node.map_arg((node.args, dict(node.kwargs)), copies.__getitem__),
+                                         name=f"op_{len(copies)}")
+    output = graph.output(tuple(copies[n] for n in segment.outputs))
+    output.meta["user_visible_output_idxs"] = list(range(len(segment.outputs)))
+    graph.lint()
+    return fx.GraphModule({}, graph)
+
+
+def _with_views(segment: Segment) -> list[fx.Node]:
+    """The nodes of a segment with the views that they read, each before its first reader."""
+    done: dict[fx.Node, None] = dict.fromkeys(segment.inputs)
+
+    def add(node: fx.Node) -> None:
+        if node in done:
+            return
+        if is_compiled(node) and is_view(node):
+            add(node.args[0])
+        done[node] = None
+
+    for node in segment.nodes:
+        for source in node.all_input_nodes:
+            add(source)
+        done[node] = None
+    for node in segment.outputs:
+        add(node)
+    inputs = set(segment.inputs)
+    return [node for node in done if node not in inputs]
+
+
+class _Name(str):
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _target(node: fx.Node) -> str:
+    return node.target.name() if hasattr(node.target, "name") and callable(node.target.name) else str(node.target)
