@@ -53,7 +53,8 @@ def fusion_groups(module: fx.GraphModule) -> list[list[fx.Node]]:
 
     The graph is changed: what Inductor computes again for each reader is copied for each reader. Forward ops come
     before backward ops (those that depend on a tangent), and no unit holds both. No unit returns a view of what
-    another holds, except a unit of views alone, whose results are outputs of the graph.
+    another holds, except a unit of views alone, whose results are outputs of the graph. `node.meta["neap_unit"]` is
+    the number of a node's unit.
     """
     graph = module.graph
     kept = _copy_for_each_reader(graph, backward_nodes(graph))
@@ -160,7 +161,11 @@ def _group(graph: fx.Graph, backward: set[fx.Node], kept: set[fx.Node]) -> list[
     builder = _Builder(backward, written)
     for root in _start_with_tangent(order, members, backward):
         builder.add(root, members[root])
-    return [_in_graph_order(c.nodes, builder.index) for c in builder.clusters]
+    groups = [_in_graph_order(c.nodes, builder.index) for c in builder.clusters]
+    for number, nodes in enumerate(groups):
+        for node in nodes:
+            node.meta["neap_unit"] = number
+    return groups
 
 
 def _roots(graph: fx.Graph, kept: set[fx.Node]) -> tuple[set[fx.Node], dict[fx.Node, fx.Node]]:

@@ -3,7 +3,7 @@
     decompositions()                    the ops that AOTAutograd traces for Inductor
     prepare_joint(...)                  Inductor's passes on the joint graph, before it is planned
     fusion_groups(joint)                the units to plan: what Inductor fuses
-    unit_cost(nodes, ...)               time and workspace of a unit
+    price_units(units, model)           time and workspace of each unit
     compile_in_order(pass, inputs)      a pass of a plan, compiled in segments that run in plan order
     plain(module, inputs)               Inductor without a plan, where everything fits
     measure_peak(run, args)             the peak of a compiled pass, to plan again where it is above the budget
@@ -17,13 +17,15 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import fx
 
+from .costs import CostModel
+from .device import speed_of
 from .fusion import fusion_groups
 from .in_order import OrderedProgram, compile_in_order
 from .joint_passes import prepare_joint
 from .op_kinds import Kind, kind_of
 
-__all__ = ["OrderedProgram", "compile_in_order", "decompositions", "fusion_groups", "is_library_kernel", "measure_peak",
-           "plain", "prepare_joint", "unit_cost"]
+__all__ = ["OrderedProgram", "compile_in_order", "decompositions", "fusion_groups", "library_kernel", "measure_peak",
+           "plain", "prepare_joint", "price_units", "unit_traffic"]
 
 
 def decompositions() -> dict:
@@ -43,8 +45,28 @@ def plain(module: fx.GraphModule, example_inputs: Sequence[object]) -> Callable:
 # ---- costs ----
 
 
-def is_library_kernel(nodes: Sequence[fx.Node]) -> fx.Node | None:
-    """The op of a unit that a library runs (a product, a convolution, attention), or None if Inductor generates all of it."""
+def price_units(units: Sequence[Sequence[fx.Node]], model: CostModel) -> list[tuple[float, int]]:
+    """Seconds and workspace bytes of each unit.
+
+    Library kernels (products, convolutions, attention) are measured by the cost model. A unit that Inductor generates
+    takes the time of its memory traffic, and a launch; views take none.
+    """
+    kernels = [library_kernel(nodes) for nodes in units]
+    measured = model.price([kernel for kernel in kernels if kernel is not None])
+    speed = speed_of(model.device)
+    prices = []
+    for nodes, kernel in zip(units, kernels):
+        if kernel is not None:
+            prices.append((measured[kernel].seconds, measured[kernel].workspace))
+        elif all(kind_of(node) is Kind.VIEW for node in nodes):
+            prices.append((0.0, 0))
+        else:
+            prices.append((unit_traffic(nodes) / speed.bandwidth + speed.launch, 0))
+    return prices
+
+
+def library_kernel(nodes: Sequence[fx.Node]) -> fx.Node | None:
+    """The op of a unit that a library runs, or None if Inductor generates all of it."""
     for node in nodes:
         if node.target is not operator.getitem and kind_of(node) is Kind.EXTERN:
             return node
@@ -58,21 +80,6 @@ def unit_traffic(nodes: Sequence[fx.Node]) -> int:
     written = [node for node in nodes if kind_of(node) is not Kind.VIEW
                and any(user not in inside for user in node.users)]
     return sum(_bytes(n) for n in read) + sum(_bytes(n) for n in written)
-
-
-def unit_cost(nodes: Sequence[fx.Node], measure: Callable[[fx.Node], tuple[float, int]], bandwidth: float,
-              launch: float) -> tuple[float, int]:
-    """Seconds and workspace bytes of a unit.
-
-    `measure(node)` gives those of a library kernel. A unit that Inductor generates takes the time of its memory
-    traffic at `bandwidth` (bytes/s), and a launch; it needs no workspace.
-    """
-    if all(kind_of(node) is Kind.VIEW for node in nodes):
-        return 0.0, 0
-    kernel = is_library_kernel(nodes)
-    if kernel is not None:
-        return measure(kernel)
-    return unit_traffic(nodes) / bandwidth + launch, 0
 
 
 def _bytes(node: fx.Node) -> int:
