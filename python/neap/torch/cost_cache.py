@@ -15,7 +15,7 @@ import tempfile
 import warnings
 from typing import Any, Iterator
 
-FORMAT = 1
+FORMAT = 2
 MOST_ENTRIES = 50_000  # about 15 MB; the oldest go first
 
 

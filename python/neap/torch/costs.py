@@ -10,6 +10,7 @@ device to measure on, or an op cannot be run alone, its time is estimated from t
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 from dataclasses import dataclass
@@ -20,10 +21,11 @@ from torch.fx import Node
 
 from . import roofline
 from .cost_cache import CostCache, cache_folder
-from .device import device_key, rounded, settings_key, speed_of
+from .device import cache_bytes, device_key, rounded, settings_key, speed_of
 from .measure import How, Measurement, Stopwatch, isolated
 from .op_inputs import Unsafe
 from .op_signature import Signer, call_of, inner_call, is_getitem, leaves, output_tensors, signature, tensor_arguments, value_of
+from .reuse import cached_shares
 
 __all__ = ["CostModel", "OpCost", "rounded", "signature", "tensor_arguments"]
 
@@ -49,6 +51,8 @@ class OpCost:
     """For each output, the index of the tensor argument whose storage it shares, in the order of ``tensor_arguments``, or None."""
     dispatch: float = 0.0
     """Host seconds to launch the op; what it takes where the device waits for the host. 0: not known."""
+    cold: float = 0.0
+    """Time on the device with nothing in its cache; 0 where it was not measured."""
     storage: tuple[int, ...] = ()
     """Bytes of each output's own storage where measured, 0 for views. A kernel may return a part of a larger buffer."""
 
@@ -58,7 +62,8 @@ class CostModel:
 
     device: where the graph runs. measure: run ops that are not in the cache; otherwise they are estimated. cache_dir: folder of
     the cache, by default $NEAP_CACHE_DIR or neap in the user's cache folder. progress: called as progress(done, total, what) while
-    measuring. reuse: what an op finds in the device's cache while it is measured; see ``measure.Stopwatch``.
+    measuring. reuse: what an op finds in the device's cache: "graph" for what the nodes before it left there, "warm" for all its
+    inputs, "cold" for nothing.
 
     Measuring resets the device's peak memory statistics and empties PyTorch's cache of free blocks.
     """
@@ -69,19 +74,29 @@ class CostModel:
         cache_dir: str | None = None,
         measure: bool = True,
         progress: Progress | None = None,
-        reuse: str = "all",
+        reuse: str = "graph",
     ):
         self.device = _with_index(torch.device(device))
         self.reuse = reuse
         self._measure = measure and (self.device.type == "cpu" or (self.device.type == "cuda" and torch.cuda.is_available()))
         self._progress = progress
         self._cache = CostCache(cache_dir or cache_folder(), device_key(self.device))
+        self._cache_bytes = cache_bytes(self.device)
         self._speed = speed_of(self.device)
         self._refused: set[str] = set()
 
     def price(self, nodes: Sequence[Node]) -> dict[Node, OpCost]:
         """The cost of every call_function node among ``nodes``; others are left out. Nodes carry their values in meta["val"]."""
-        settings = self._settings()
+        costs = self._price_alone(nodes)
+        if self._cache_bytes and self.reuse == "graph":
+            shares = cached_shares(nodes, {node: cost.alias for node, cost in costs.items()}, self._cache_bytes)
+            return {node: _mixed(cost, shares.get(node, 0.0)) for node, cost in costs.items()}
+        if self.reuse == "cold":
+            return {node: _mixed(cost, 0.0) for node, cost in costs.items()}
+        return costs
+
+    def _price_alone(self, nodes: Sequence[Node]) -> dict[Node, OpCost]:
+        settings = settings_key(self.device)
         signer = Signer()
         costs: dict[Node, OpCost] = {}
         pending: dict[str, list[Node]] = {}
@@ -115,22 +130,20 @@ class CostModel:
         ``name`` tells the way apart from others in the cache.
         """
         text = f"{signature(node)} {name}"
-        entry = self._cache.get(self._settings(), text)
+        settings = settings_key(self.device)
+        entry = self._cache.get(settings, text)
         if entry is not None:
             return _from_entry(entry)
         if not self._measure or text in self._refused:
             return None
         with isolated(self.device):
             try:
-                cost = self._try(Stopwatch(self.device, self.reuse), node, text, how)
+                cost = self._try(Stopwatch(self.device), node, text, how)
             finally:
                 self._clean_up()
         if cost is not None:
-            self._cache.put(self._settings(), text, _to_entry(cost))
+            self._cache.put(settings, text, _to_entry(cost))
         return cost
-
-    def _settings(self) -> str:
-        return settings_key(self.device) + f", reuse {self.reuse}"
 
     def flush(self) -> None:
         """Writes what was measured to the cache on disk, merged with what other processes wrote."""
@@ -151,7 +164,7 @@ class CostModel:
 
     def _measure_all(self, groups: dict[str, list[Node]], settings: str, costs: dict[Node, OpCost]) -> None:
         try:
-            watch = Stopwatch(self.device, self.reuse)
+            watch = Stopwatch(self.device)
             watch.wake()
             for done, (text, group) in enumerate(groups.items()):
                 if self._progress:
@@ -246,13 +259,20 @@ def _priced(node: Node, found: Measurement) -> OpCost:
     target = inner_call(node)[0]
     view = not target._schema.is_mutable and found.alias and all(owner is not None for owner in found.alias)
     seconds = 0.0 if view else found.seconds
-    return OpCost(seconds, found.workspace, True, found.alias, found.dispatch, found.storage)
+    return OpCost(seconds, found.workspace, True, found.alias, found.dispatch, found.cold if seconds else 0.0, found.storage)
+
+
+def _mixed(cost: OpCost, cached: float) -> OpCost:
+    """The cost where ``cached`` of the input bytes are in the device's cache."""
+    if cost.cold <= cost.seconds:
+        return cost
+    return dataclasses.replace(cost, seconds=cost.cold - cached * (cost.cold - cost.seconds))
 
 
 def _to_entry(cost: OpCost) -> list[Any]:
-    return [cost.seconds, cost.workspace, list(cost.alias), cost.dispatch, list(cost.storage)]
+    return [cost.seconds, cost.workspace, list(cost.alias), cost.dispatch, cost.cold, list(cost.storage)]
 
 
 def _from_entry(entry: list[Any]) -> OpCost:
-    seconds, workspace, alias, dispatch, storage = entry
-    return OpCost(seconds, workspace, True, tuple(alias), dispatch, tuple(storage))
+    seconds, workspace, alias, dispatch, cold, storage = entry
+    return OpCost(seconds, workspace, True, tuple(alias), dispatch, cold, tuple(storage))

@@ -79,6 +79,13 @@ def speed_of(device: torch.device) -> Speed:
     return _gpu(bandwidth, 4 * single, 2 * single, single, single / 32)
 
 
+def cache_bytes(device: torch.device) -> int:
+    """Size of the last-level cache of a GPU; 0 elsewhere, where measurements do not tell what was in a cache."""
+    if device.type != "cuda" or not torch.cuda.is_available():
+        return 0
+    return int(getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0))
+
+
 def device_key(device: torch.device) -> str:
     """The device and the versions of the libraries that run on it: the part of a measurement's identity that has its own file."""
     if device.type == "cuda" and torch.cuda.is_available():

@@ -17,7 +17,7 @@ from typing import Any, Callable, Iterator
 
 import torch
 
-from .device import rounded
+from .device import cache_bytes, rounded
 from .op_inputs import Inputs
 from .op_signature import Call, leaves
 
@@ -29,6 +29,8 @@ _BATCH_RUNS = 50  # at most; the launch queue holds about a thousand kernels
 _BATCHES = 3
 _CPU_SECONDS = 10e-3  # wall time of the timed runs on the CPU
 _CPU_RUNS = 7
+_SMALL = 1 << 20  # bytes of inputs below which the time is not the memory's
+_MOST_SLOTS = 15
 _CLOCK = 2e9  # cycles a second of the busy kernel; a slower device only gives the host a longer head start
 
 
@@ -36,7 +38,8 @@ _CLOCK = 2e9  # cycles a second of the busy kernel; a slower device only gives t
 class Measurement:
     """What one op took."""
 
-    seconds: float
+    seconds: float  # with its inputs in the device's cache, as far as they fit
+    cold: float  # with nothing in the device's cache
     dispatch: float  # host seconds to launch it
     workspace: int
     alias: tuple[int | None, ...]  # for each output, the tensor argument that it shares its storage with
@@ -64,20 +67,13 @@ def isolated(device: torch.device) -> Iterator[None]:
 
 
 class Stopwatch:
-    """Measures calls on one device. Use it inside ``isolated``.
+    """Measures calls on one device. Use it inside ``isolated``."""
 
-    reuse says what successive timed runs find in the device's cache: "all" (inputs and outputs of the run before), "inputs" (the
-    inputs, but outputs go elsewhere, as in a step that reads what it has just written), or "nothing".
-    """
-
-    def __init__(self, device: torch.device, reuse: str = "all"):
+    def __init__(self, device: torch.device):
         self._device = device
-        self._reuse = reuse
         self._inputs = Inputs(device)
         self._cuda = device.type == "cuda"
-        self._cache_bytes = 0
-        if self._cuda:
-            self._cache_bytes = getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0)
+        self._cache_bytes = cache_bytes(device)
 
     def wake(self, seconds: float = 0.05) -> None:
         """Brings the device to its working clock, and has the libraries make what they keep."""
@@ -96,21 +92,30 @@ class Stopwatch:
         alias, storage = _layout(runs[0](), args, kwargs, self._device)
         if not self._cuda:
             seconds = time_cpu(runs[0])
-            return Measurement(seconds, seconds, 0, alias, storage)
+            return Measurement(seconds, seconds, seconds, 0, alias, storage)
         workspace = workspace_of(runs[0], self._device)
-        used = sum(storage) + sum(spec.touched_bytes for spec in dict.fromkeys(call.tensors()))
-        for _ in range(self._extra_slots(used)):
-            if self._reuse == "nothing":
+        extra = self._extra_slots(sum(storage) + sum(spec.touched_bytes for spec in dict.fromkeys(call.tensors())))
+        seconds, dispatch = time_cuda(runs * (1 + extra))  # outputs go elsewhere each time, as in a step
+        cold = seconds
+        if extra and sum(spec.touched_bytes for spec in call.tensors()) > _SMALL:
+            cold = max(cold, self._cold(call, how, runs, extra))
+        return Measurement(seconds, cold, dispatch, workspace, alias, storage)
+
+    def _cold(self, call: Call, how: How | None, runs: list[Run], extra: int) -> float:
+        """Seconds of a run whose inputs have left the device's cache; 0 where there is no memory for further inputs."""
+        try:
+            for _ in range(extra):
                 args, kwargs = self._inputs.make(call)
-            runs.append(_bound(call.target, args, kwargs, how))
-        seconds, dispatch = time_cuda(runs)
-        return Measurement(seconds, dispatch, workspace, alias, storage)
+                runs.append(_bound(call.target, args, kwargs, how))
+            return time_cuda(runs)[0]
+        except torch.OutOfMemoryError:
+            return 0.0
 
     def _extra_slots(self, used: int) -> int:
         """How many further sets of tensors push the first one out of the device's cache before it is used again."""
-        if self._reuse == "all" or used >= 2 * self._cache_bytes:
+        if used >= 2 * self._cache_bytes:
             return 0
-        return min(7, 2 * self._cache_bytes // max(used, 1))
+        return min(_MOST_SLOTS, 2 * self._cache_bytes // max(used, 1))
 
 
 def _bound(target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], how: How | None) -> Run:

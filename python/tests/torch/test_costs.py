@@ -13,10 +13,11 @@ from torch import nn  # noqa: E402
 from torch._functorch.aot_autograd import aot_module_simplified  # noqa: E402
 from torch._functorch.partitioners import default_partition  # noqa: E402
 
-from neap.torch.costs import CostModel, rounded, signature, tensor_arguments  # noqa: E402
+from neap.torch.costs import CostModel, OpCost, _mixed, rounded, signature, tensor_arguments  # noqa: E402
 from neap.torch.measure import Stopwatch  # noqa: E402
 from neap.torch.op_inputs import _FORWARDS, Inputs, Unsafe  # noqa: E402
 from neap.torch.op_signature import call_of, leaves  # noqa: E402
+from neap.torch.reuse import USABLE, cached_shares  # noqa: E402
 
 aten = torch.ops.aten
 
@@ -126,7 +127,7 @@ def test_writers_merge(graph, tmp_path):
     assert set(again) == set(costs)
 
 
-@pytest.mark.parametrize("damage", ['{"format": 1, "costs": {"x": ', "[]", '{"format": 1, "costs": {"x": {"y": 3}}}'])
+@pytest.mark.parametrize("damage", ['{"format": 2, "costs": {"x": ', "[]", '{"format": 2, "costs": {"x": {"y": 3}}}'])
 def test_damaged_cache_is_rewritten(graph, tmp_path, damage):
     nodes = nodes_of(graph)[:6]
     model = CostModel("cpu", cache_dir=str(tmp_path))
@@ -257,3 +258,31 @@ def test_signature_tells_strides_and_repeats_apart():
 def test_rounding():
     assert [rounded(size, "cuda") for size in (0, 1, 512, 513)] == [0, 512, 512, 1024]
     assert [rounded(size, torch.device("cpu")) for size in (0, 1, 64, 65)] == [0, 64, 64, 128]
+
+
+def test_reuse_follows_the_order_of_the_graph():
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    first = graph.call_function(aten.relu.default, (x,))
+    view = graph.call_function(aten.view.default, (first, [-1]))
+    second = graph.call_function(aten.neg.default, (view,))
+    third = graph.call_function(aten.add.Tensor, (second, x))
+    for node in (x, first, second, third):
+        node.meta["val"] = torch.empty(1000, 10)
+    view.meta["val"] = second.meta["val"] = torch.empty(10_000)
+    alias = {first: (None,), view: (0,), second: (None,), third: (None,)}
+    tensor = 40_000
+    shares = cached_shares(list(graph.nodes), alias, int(2.5 * tensor / USABLE))
+    assert view not in shares
+    assert shares[first] == 0 and shares[second] == 1
+    assert shares[third] == pytest.approx(0.5)  # x was read four tensors ago
+    assert all(share == 0 for share in cached_shares(list(graph.nodes), alias, 0).values())
+
+
+def test_costs_between_cold_and_warm(graph, tmp_path):
+    node = next(node for node in nodes_of(graph) if node.target is aten.relu.default)
+    cost = OpCost(1.0, 0, True, (None,), cold=2.0)
+    assert [_mixed(cost, share).seconds for share in (0.0, 0.25, 1.0)] == [2.0, 1.75, 1.0]
+    assert _mixed(OpCost(1.0, 0, False, (None,)), 0.0).seconds == 1.0
+    model = CostModel("cpu", cache_dir=str(tmp_path), reuse="cold")
+    assert model.price([node])[node].seconds > 0
