@@ -101,6 +101,8 @@ void *take(Thread &self, c10::Device device, void *stream, size_t bytes)
     if (replay->device != device || replay->stream != stream)
         return nullptr;
     Arena &arena = *replay->table->arena;
+    if (bytes < replay->table->least)
+        return nullptr;
     const size_t size = round_up(bytes);
     const size_t i = find_slot(*replay, size);
     std::lock_guard<std::mutex> guard(state().lock);
@@ -126,6 +128,7 @@ void *take(Thread &self, c10::Device device, void *stream, size_t bytes)
     }
     void *address = arena.base + offset;
     Block &block = arena.live.emplace(offset, Block(device, bytes)).first->second;
+    block.step = arena.step;
     born(self, stream, address, block);
     arena.live_bytes += size;
     stats.placed++;
@@ -306,7 +309,7 @@ class CpuHook final : public c10::Allocator, public Backend
     {
         return nullptr;
     }
-    void join(c10::Device, void *, void *) override {}
+    void join(c10::Device, void *, void *) noexcept override {}
     void trim(c10::Device) override {}
 
     static CpuHook *one;

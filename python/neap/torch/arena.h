@@ -40,9 +40,9 @@ inline size_t round_up(size_t bytes, size_t granule = GRANULE)
 struct Backend {
     virtual ~Backend() = default;
     virtual c10::DataPtr allocate_native(c10::Device device, size_t bytes) = 0;
-    virtual void *stream(c10::Device device) = 0;             /* the current one */
-    virtual void join(c10::Device, void *from, void *to) = 0; /* `to` waits for `from` */
-    virtual void trim(c10::Device device) = 0;                /* give cached memory back */
+    virtual void *stream(c10::Device device) = 0;                      /* the current one */
+    virtual void join(c10::Device, void *from, void *to) noexcept = 0; /* `to` waits for `from` */
+    virtual void trim(c10::Device device) = 0;                         /* give cached memory back */
 };
 
 struct Meter {
@@ -73,6 +73,7 @@ struct Block {
     Block(c10::Device on, size_t requested) : device(on), bytes(requested) {}
     c10::Device device;
     size_t bytes;                        /* as requested */
+    int64_t step = 0;                    /* arenas: the step that it belongs to */
     c10::DeleterFnPtr release = nullptr; /* of the original allocator; arenas: null */
     std::shared_ptr<Recorder> recorder;
     size_t event = 0;
@@ -114,6 +115,7 @@ struct Table {
     std::vector<size_t> first; /* of each unit, in slots; one more at the end */
     std::vector<Slot> slots;
     size_t bytes = 0; /* the arena must have as many */
+    size_t least = 0; /* smaller allocations are native and not in the table */
 };
 
 /* A pass that runs on this thread. `table` is null when the pass is to run natively. */

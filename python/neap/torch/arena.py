@@ -281,6 +281,11 @@ class Arena:
         """Ends a step after its backward pass. Tensors of it may still be in use."""
         self._module.arena_end(self._handle, step)
 
+    def owner(self, tensor: torch.Tensor) -> int | None:
+        """The step that made this tensor; None if it does not lie in the arena."""
+        step = self._module.arena_owner(self._handle, _address(tensor))
+        return None if step < 0 else step
+
     def stats(self) -> ArenaStats:
         return ArenaStats(**self._module.arena_stats(self._handle))
 
@@ -299,7 +304,8 @@ class Arena:
 class Table:
     """The expected allocations of a step: for each unit, (size, offset) of each allocation.
 
-    `rows` is that of a Layout. The arena must have Layout.bytes; otherwise nothing is replayed.
+    `rows` and `least` are those of a Layout. The arena must have Layout.bytes; otherwise nothing
+    is replayed.
 
         begin = begin_function()
         with table.run(step):
@@ -307,7 +313,9 @@ class Table:
             begin(1); z = y @ w
     """
 
-    def __init__(self, arena: Arena, rows: Sequence[Sequence[tuple[int, int]]]) -> None:
+    def __init__(
+        self, arena: Arena, rows: Sequence[Sequence[tuple[int, int]]], least: int = 0
+    ) -> None:
         for number, row in enumerate(rows):
             for size, offset in row:
                 if size <= 0 or offset < -1 or (offset != -1 and offset % 512):
@@ -315,7 +323,7 @@ class Table:
         self.arena = arena
         self.units = len(rows)
         self._module = arena._module
-        self._handle = self._module.table_new(arena._handle, rows)
+        self._handle = self._module.table_new(arena._handle, rows, least)
         self.bytes: int = self._module.table_bytes(self._handle)
 
     def run(self, step: int) -> _Pass:

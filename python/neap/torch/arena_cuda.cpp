@@ -313,14 +313,24 @@ class CudaHook final : public cca::CUDAAllocator, public Backend
     {
         return c10::cuda::getCurrentCUDAStream(device.index()).stream();
     }
-    void join(c10::Device device, void *from, void *to) override
+    /* Frees call this, which may not throw: if there is no event to be had, the host waits. */
+    void join(c10::Device device, void *from, void *to) noexcept override
     {
-        c10::cuda::CUDAGuard guard(device);
+        int before = -1;
         cudaEvent_t event = nullptr;
-        C10_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-        C10_CUDA_CHECK(cudaEventRecord(event, static_cast<cudaStream_t>(from)));
-        C10_CUDA_CHECK(cudaStreamWaitEvent(static_cast<cudaStream_t>(to), event, 0));
-        C10_CUDA_CHECK(cudaEventDestroy(event)); /* takes effect when the event has passed */
+        (void)cudaGetDevice(&before);
+        (void)cudaSetDevice(device.index());
+        const bool joined =
+            cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess &&
+            cudaEventRecord(event, static_cast<cudaStream_t>(from)) == cudaSuccess &&
+            cudaStreamWaitEvent(static_cast<cudaStream_t>(to), event, 0) == cudaSuccess;
+        if (!joined)
+            (void)cudaStreamSynchronize(static_cast<cudaStream_t>(from));
+        if (event)
+            (void)cudaEventDestroy(event); /* takes effect when the event has passed */
+        if (before >= 0)
+            (void)cudaSetDevice(before);
+        (void)cudaGetLastError(); /* at the end of the process the driver may be gone */
     }
     void trim(c10::Device) override
     {

@@ -10,6 +10,7 @@
 
 #include "arena.h"
 
+#include <algorithm>
 #include <exception>
 #include <string>
 
@@ -429,13 +430,32 @@ PyObject *arena_end(PyObject *, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* arena_owner(arena, address) -> the step that made the tensor at this address; -1: it is not in the
+ * arena. */
+PyObject *arena_owner(PyObject *, PyObject *args)
+{
+    PyObject *capsule;
+    unsigned long long address;
+    if (!PyArg_ParseTuple(args, "OK", &capsule, &address))
+        return nullptr;
+    auto *arena = unwrap<Arena>(capsule, ARENA);
+    if (!arena)
+        return nullptr;
+    std::lock_guard<std::mutex> guard(state().lock);
+    const Arena &a = **arena;
+    const auto base = reinterpret_cast<unsigned long long>(a.base);
+    auto found = address >= base ? a.live.find(address - base) : a.live.end();
+    return PyLong_FromLongLong(found == a.live.end() ? -1 : found->second.step);
+}
+
 /* ---- Tables and replay ---- */
 
-/* table_new(arena, units): units is a sequence of sequences of (size, offset). */
+/* table_new(arena, units, least): units is a sequence of sequences of (size, offset). */
 PyObject *table_new(PyObject *, PyObject *args)
 {
     PyObject *capsule, *units;
-    if (!PyArg_ParseTuple(args, "OO", &capsule, &units))
+    Py_ssize_t least;
+    if (!PyArg_ParseTuple(args, "OOn", &capsule, &units, &least))
         return nullptr;
     auto *arena = unwrap<Arena>(capsule, ARENA);
     if (!arena)
@@ -445,6 +465,7 @@ PyObject *table_new(PyObject *, PyObject *args)
         return nullptr;
     auto table = std::make_shared<Table>();
     table->arena = *arena;
+    table->least = static_cast<size_t>(std::max<Py_ssize_t>(least, 0));
     for (Py_ssize_t u = 0; u < PySequence_Fast_GET_SIZE(outer); u++) {
         table->first.push_back(table->slots.size());
         PyObject *unit = PySequence_Fast(PySequence_Fast_GET_ITEM(outer, u), "a unit is a list");
@@ -566,6 +587,7 @@ PyMethodDef METHODS[] = {
     {"arena_live", arena_live, METH_O, nullptr},
     {"arena_step", arena_step, METH_O, nullptr},
     {"arena_end", arena_end, METH_VARARGS, nullptr},
+    {"arena_owner", arena_owner, METH_VARARGS, nullptr},
     {"table_new", table_new, METH_VARARGS, nullptr},
     {"table_bytes", table_bytes, METH_O, nullptr},
     {"start", start, METH_VARARGS, nullptr},
