@@ -1,7 +1,8 @@
 """Measured costs on disk: one JSON file for each device and set of library versions.
 
-Several processes may use one file. Each reads it once, and when it writes it first takes in what others added meanwhile, under a
-lock, and replaces the file in one step. A file that cannot be read is reported once and rewritten.
+Several processes may use one file. Each reads it once, and when it writes it first takes in what others added
+meanwhile, under a lock, and replaces the file in one step. A file that cannot be read is reported once and
+rewritten.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ MOST_ENTRIES = 50_000  # about 15 MB; the oldest go first
 
 
 def cache_folder() -> str | None:
-    """Where caches live: $NEAP_CACHE_DIR, else neap in $XDG_CACHE_HOME, else ~/.cache/neap. None where none of them is set."""
+    """Where caches live: $NEAP_CACHE_DIR, else neap in $XDG_CACHE_HOME, else ~/.cache/neap. None where none of
+    them is set.
+    """
     own, base, home = (os.environ.get(name) for name in ("NEAP_CACHE_DIR", "XDG_CACHE_HOME", "HOME"))
     if own:
         return None if own == "none" else own
@@ -125,5 +128,6 @@ def _locked(path: str) -> Iterator[None]:
         yield
         return
     with open(path, "w", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield

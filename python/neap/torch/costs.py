@@ -1,11 +1,13 @@
-"""What the ops of a joint graph cost on the user's device: time and workspace, measured once for each signature.
+"""What the ops of a joint graph cost on the user's device: time and workspace, measured once for each
+signature.
 
     model = CostModel(torch.device("cuda"))
     costs = model.price(graph.nodes)        # node -> OpCost
     model.flush()
 
-Measurements are kept in memory and on disk, so the next process of the same model prices its graph at once. Where there is no
-device to measure on, or an op cannot be run alone, its time is estimated from the bytes it moves and the arithmetic it does.
+Measurements are kept in memory and on disk, so the next process of the same model prices its graph at once.
+Where there is no device to measure on, or an op cannot be run alone, its time is estimated from the bytes it
+moves and the arithmetic it does.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from .cost_cache import CostCache, cache_folder
 from .device import cache_bytes, device_key, rounded, settings_key, speed_of
 from .measure import How, Measurement, Stopwatch, isolated
 from .op_inputs import Unsafe
-from .op_signature import Signer, call_of, inner_call, is_getitem, leaves, output_tensors, signature, tensor_arguments, value_of
+from .op_signature import (
+    Signer, call_of, inner_call, is_getitem, leaves, output_tensors, signature, tensor_arguments, value_of,
+)  # fmt: skip
 from .reuse import cached_shares
 
 __all__ = ["CostModel", "OpCost", "rounded", "signature", "tensor_arguments"]
@@ -48,22 +52,26 @@ class OpCost:
     measured: bool
     """Whether the op was run, or its cost estimated."""
     alias: tuple[int | None, ...]
-    """For each output, the index of the tensor argument whose storage it shares, in the order of ``tensor_arguments``, or None."""
+    """For each output, the index of the tensor argument whose storage it shares, in the order of
+    ``tensor_arguments``, or None.
+    """
     dispatch: float = 0.0
     """Host seconds to launch the op; what it takes where the device waits for the host. 0: not known."""
     cold: float = 0.0
     """Time on the device with nothing in its cache; 0 where it was not measured."""
     storage: tuple[int, ...] = ()
-    """Bytes of each output's own storage where measured, 0 for views. A kernel may return a part of a larger buffer."""
+    """Bytes of each output's own storage where measured, 0 for views. A kernel may return a part of a larger
+    buffer.
+    """
 
 
 class CostModel:
     """Prices the nodes of fx graphs on one device.
 
-    device: where the graph runs. measure: run ops that are not in the cache; otherwise they are estimated. cache_dir: folder of
-    the cache, by default $NEAP_CACHE_DIR or neap in the user's cache folder. progress: called as progress(done, total, what) while
-    measuring. reuse: what an op finds in the device's cache: "graph" for what the nodes before it left there, "warm" for all its
-    inputs, "cold" for nothing.
+    device: where the graph runs. measure: run ops that are not in the cache; otherwise they are estimated.
+    cache_dir: folder of the cache, by default $NEAP_CACHE_DIR or neap in the user's cache folder. progress:
+    called as progress(done, total, what) while measuring. reuse: what an op finds in the device's cache:
+    "graph" for what the nodes before it left there, "warm" for all its inputs, "cold" for nothing.
 
     Measuring resets the device's peak memory statistics and empties PyTorch's cache of free blocks.
     """
@@ -78,7 +86,7 @@ class CostModel:
     ):
         self.device = _with_index(torch.device(device))
         self.reuse = reuse
-        self._measure = measure and (self.device.type == "cpu" or (self.device.type == "cuda" and torch.cuda.is_available()))
+        self._measure = measure and _is_here(self.device)
         self._progress = progress
         self._cache = CostCache(cache_dir or cache_folder(), device_key(self.device))
         self._cache_bytes = cache_bytes(self.device)
@@ -86,7 +94,9 @@ class CostModel:
         self._refused: set[str] = set()
 
     def price(self, nodes: Sequence[Node]) -> dict[Node, OpCost]:
-        """The cost of every call_function node among ``nodes``; others are left out. Nodes carry their values in meta["val"]."""
+        """The cost of every call_function node among ``nodes``; others are left out. Nodes carry their values
+        in meta["val"].
+        """
         costs = self._price_alone(nodes)
         if self._cache_bytes and self.reuse == "graph":
             shares = cached_shares(nodes, {node: cost.alias for node, cost in costs.items()}, self._cache_bytes)
@@ -125,7 +135,8 @@ class CostModel:
         return costs
 
     def price_variant(self, node: Node, name: str, how: How) -> OpCost | None:
-        """The measured cost of running a node another way, ``how(target, args, kwargs)``; None where it cannot be measured.
+        """The measured cost of running a node another way, ``how(target, args, kwargs)``; None where it cannot
+        be measured.
 
         ``name`` tells the way apart from others in the cache.
         """
@@ -190,7 +201,7 @@ class CostModel:
             log.debug("%s; estimated", reason)
             self._refused.add(text)
         except (RuntimeError, TypeError, ValueError, NotImplementedError, IndexError) as error:
-            log.info("%s cannot be run alone (%s); estimated", text, str(error).splitlines()[0] if str(error) else error)
+            log.info("%s cannot be run alone (%s); estimated", text, str(error).partition("\n")[0])
             self._refused.add(text)
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -207,6 +218,10 @@ class CostModel:
             torch.cuda.reset_peak_memory_stats(self.device)
 
 
+def _is_here(device: torch.device) -> bool:
+    return device.type == "cpu" or (device.type == "cuda" and torch.cuda.is_available())
+
+
 def _with_index(device: torch.device) -> torch.device:
     if device.type == "cuda" and device.index is None and torch.cuda.is_available():
         return torch.device("cuda", torch.cuda.current_device())
@@ -214,13 +229,17 @@ def _with_index(device: torch.device) -> torch.device:
 
 
 def _free(node: Node) -> OpCost | None:
-    """The cost of a node that launches nothing: views, picks from tuples, arithmetic on sizes. None for all others."""
+    """The cost of a node that launches nothing: views, picks from tuples, arithmetic on sizes. None for all
+    others.
+    """
     if is_getitem(node):
         return OpCost(0.0, 0, True, (0,))
     target, args, _ = inner_call(node)
     if not isinstance(target, torch._ops.OpOverload):
         outputs = output_tensors(node)
-        return OpCost(0.0, 0, True, (None,) * len(outputs)) if not any(output is not None for output in outputs) else None
+        if any(output is not None for output in outputs):
+            return None
+        return OpCost(0.0, 0, True, (None,) * len(outputs))
     if target._opname in _UNDECLARED_VIEWS or (target.is_view and not _may_copy(target)):
         return OpCost(0.0, 0, True, (0,) * len(output_tensors(node)))
     return None
@@ -258,8 +277,8 @@ def _declared_alias(node: Node) -> tuple[int | None, ...]:
 def _priced(node: Node, found: Measurement) -> OpCost:
     target = inner_call(node)[0]
     view = not target._schema.is_mutable and found.alias and all(owner is not None for owner in found.alias)
-    seconds = 0.0 if view else found.seconds
-    return OpCost(seconds, found.workspace, True, found.alias, found.dispatch, found.cold if seconds else 0.0, found.storage)
+    seconds, cold = (0.0, 0.0) if view else (found.seconds, found.cold)
+    return OpCost(seconds, found.workspace, True, found.alias, found.dispatch, cold, found.storage)
 
 
 def _mixed(cost: OpCost, cached: float) -> OpCost:

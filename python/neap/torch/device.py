@@ -1,4 +1,6 @@
-"""Devices as the cost model sees them: allocation granularity, speed where it is not measured, and what a measurement depends on."""
+"""Devices as the cost model sees them: allocation granularity, speed where it is not measured, and what a
+measurement depends on.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,18 @@ CPU_BLOCK = 64  # alignment of PyTorch's allocations on the CPU, bytes
 
 
 def rounded(size: int, device: torch.device | str) -> int:
-    """The bytes that an allocation of ``size`` bytes takes on the device: multiples of 512 on CUDA, of 64 elsewhere."""
+    """The bytes that an allocation of ``size`` bytes takes on the device: multiples of 512 on CUDA, of 64
+    elsewhere.
+    """
     block = CUDA_BLOCK if torch.device(device).type == "cuda" else CPU_BLOCK
     return -(-int(size) // block) * block
 
 
 @dataclass(frozen=True)
 class Speed:
-    """What a device reaches in practice: usable bandwidth in bytes/s, flops/s by kind of arithmetic, seconds to launch a kernel."""
+    """What a device reaches in practice: usable bandwidth in bytes/s, flops/s by kind of arithmetic, seconds to
+    launch a kernel.
+    """
 
     bandwidth: float
     half: float  # bf16 and fp16 on matrix units
@@ -43,7 +49,8 @@ def _gpu(bandwidth: float, half: float, tf32: float, single: float, double: floa
     return Speed(bandwidth * 1e12, *(0.65e12 * rate for rate in (half, tf32, single, double)), launch=3e-6)
 
 
-# Usable bandwidth (about 85% of the data sheet's); peak rates without sparsity. The first name contained in the device's is taken.
+# Usable bandwidth (about 85% of the data sheet's); peak rates without sparsity. The first name contained in the
+# device's is taken.
 _GPUS = {
     "B200": _gpu(6.8, 2250, 1100, 75, 37),
     "H200": _gpu(4.0, 989, 494, 67, 67),
@@ -87,15 +94,20 @@ def cache_bytes(device: torch.device) -> int:
 
 
 def device_key(device: torch.device) -> str:
-    """The device and the versions of the libraries that run on it: the part of a measurement's identity that has its own file."""
+    """The device and the versions of the libraries that run on it: the part of a measurement's identity that
+    has its own file.
+    """
     if device.type == "cuda" and torch.cuda.is_available():
         name = torch.cuda.get_device_name(device)
-        return f"{name}; torch {torch.__version__}; cuda {torch.version.cuda}; cudnn {torch.backends.cudnn.version()}"
+        cudnn = torch.backends.cudnn.version()
+        return f"{name}; torch {torch.__version__}; cuda {torch.version.cuda}; cudnn {cudnn}"
     return f"{device.type} {_processor()}; torch {torch.__version__}"
 
 
 def settings_key(device: torch.device) -> str:
-    """The process's settings that choose kernels: deterministic algorithms, tf32, reduced precision, autotuning, CPU threads."""
+    """The process's settings that choose kernels: deterministic algorithms, tf32, reduced precision,
+    autotuning, CPU threads.
+    """
     words = {"deterministic": torch.are_deterministic_algorithms_enabled()}
     if device.type == "cuda":
         matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
@@ -115,7 +127,9 @@ def settings_key(device: torch.device) -> str:
 
 
 def _tf32() -> bool:
-    """Whether float32 products may use tf32. The newer setting is asked first: it knows what the older one was set to."""
+    """Whether float32 products may use tf32. The newer setting is asked first: it knows what the older one was
+    set to.
+    """
     precision = _read(torch.backends.cuda.matmul, "fp32_precision")
     if precision is None:
         return bool(_read(torch.backends.cuda.matmul, "allow_tf32"))

@@ -1,8 +1,10 @@
-"""Runs one op alone and says what it takes: seconds on the device, seconds to dispatch, workspace, and which outputs are views.
+"""Runs one op alone and says what it takes: seconds on the device, seconds to dispatch, workspace, and which
+outputs are views.
 
-On CUDA a short busy kernel goes ahead of the timed runs, so that the host is never the one that is waited for: the time is the
-device's, as in a step that keeps the device busy. Workspace is what the op had allocated at its worst beyond its inputs and
-outputs; handles and workspaces that libraries keep are made by the warm-up runs and so do not count.
+On CUDA a short busy kernel goes ahead of the timed runs, so that the host is never the one that is waited for:
+the time is the device's, as in a step that keeps the device busy. Workspace is what the op had allocated at its
+worst beyond its inputs and outputs; handles and workspaces that libraries keep are made by the warm-up runs and
+so do not count.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ class Measurement:
 
 @contextlib.contextmanager
 def isolated(device: torch.device) -> Iterator[None]:
-    """Real kernels inside, whatever is being traced outside: no modes, no autograd, no autocast. Random states come back as they were."""
+    """Real kernels inside, whatever is being traced outside: no modes, no autograd, no autocast. Random states
+    come back as they were.
+    """
     from torch.utils._python_dispatch import _disable_current_modes
 
     with contextlib.ExitStack() as stack:
@@ -86,7 +90,9 @@ class Stopwatch:
             torch.cuda.synchronize(self._device)
 
     def measure(self, call: Call, how: How | None = None) -> Measurement:
-        """Runs the call on tensors made for it, or ``how(target, args, kwargs)`` in its place. Raises Unsafe, or what the op raises."""
+        """Runs the call on tensors made for it, or ``how(target, args, kwargs)`` in its place. Raises Unsafe,
+        or what the op raises.
+        """
         args, kwargs = self._inputs.make(call)
         runs = [_bound(call.target, args, kwargs, how)]
         alias, storage = _layout(runs[0](), args, kwargs, self._device)
@@ -94,15 +100,18 @@ class Stopwatch:
             seconds = time_cpu(runs[0])
             return Measurement(seconds, seconds, seconds, 0, alias, storage)
         workspace = workspace_of(runs[0], self._device)
-        extra = self._extra_slots(sum(storage) + sum(spec.touched_bytes for spec in dict.fromkeys(call.tensors())))
+        read = sum(spec.touched_bytes for spec in dict.fromkeys(call.tensors()))
+        extra = self._extra_slots(read + sum(storage))
         seconds, dispatch = time_cuda(runs * (1 + extra))  # outputs go elsewhere each time, as in a step
         cold = seconds
-        if extra and sum(spec.touched_bytes for spec in call.tensors()) > _SMALL:
+        if extra and read > _SMALL:
             cold = max(cold, self._cold(call, how, runs, extra))
         return Measurement(seconds, cold, dispatch, workspace, alias, storage)
 
     def _cold(self, call: Call, how: How | None, runs: list[Run], extra: int) -> float:
-        """Seconds of a run whose inputs have left the device's cache; 0 where there is no memory for further inputs."""
+        """Seconds of a run whose inputs have left the device's cache; 0 where there is no memory for further
+        inputs.
+        """
         try:
             for _ in range(extra):
                 args, kwargs = self._inputs.make(call)
@@ -112,7 +121,9 @@ class Stopwatch:
             return 0.0
 
     def _extra_slots(self, used: int) -> int:
-        """How many further sets of tensors push the first one out of the device's cache before it is used again."""
+        """How many further sets of tensors push the first one out of the device's cache before it is used
+        again.
+        """
         if used >= 2 * self._cache_bytes:
             return 0
         return min(_MOST_SLOTS, 2 * self._cache_bytes // max(used, 1))
@@ -125,9 +136,11 @@ def _bound(target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def workspace_of(run: Run, device: torch.device) -> int:
-    """Bytes that a run has allocated at its worst beyond what is there before it and after it. Resets the peak statistics.
+    """Bytes that a run has allocated at its worst beyond what is there before it and after it. Resets the peak
+    statistics.
 
-    Requested bytes are compared: the blocks that the allocator hands out may be larger, depending on what it has at hand.
+    Requested bytes are compared: the blocks that the allocator hands out may be larger, depending on what it
+    has at hand.
     """
     if device.type != "cuda":
         return 0
@@ -143,7 +156,9 @@ def workspace_of(run: Run, device: torch.device) -> int:
 def _layout(
     outputs: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: torch.device
 ) -> tuple[tuple[int | None, ...], tuple[int, ...]]:
-    """For each output, the tensor argument whose storage it shares, and the bytes of its storage where it is its own."""
+    """For each output, the tensor argument whose storage it shares, and the bytes of its storage where it is
+    its own.
+    """
     owners: dict[int, int] = {}
     for index, tensor in enumerate(leaves((args, kwargs), torch.Tensor)):
         owners.setdefault(tensor.untyped_storage()._cdata, index)
@@ -177,7 +192,9 @@ def time_cpu(run: Run) -> float:
 
 
 def time_cuda(slots: list[Run]) -> tuple[float, float]:
-    """Seconds on the device and seconds to dispatch, each per run. The runs take turns; all of them do the same."""
+    """Seconds on the device and seconds to dispatch, each per run. The runs take turns; all of them do the
+    same.
+    """
     first, dispatch = _batch(slots, len(slots), 100e-6)
     runs = min(_BATCH_RUNS, int(_BATCH_SECONDS / max(first, 1e-7)), int(2 * _BATCH_SECONDS / max(dispatch, 1e-7)))
     if first > 5 * _BATCH_SECONDS:  # a large op varies little, and was warm already
@@ -189,7 +206,9 @@ def time_cuda(slots: list[Run]) -> tuple[float, float]:
 
 
 def _batch(slots: list[Run], runs: int, head_start: float) -> tuple[float, float]:
-    """One batch of runs behind a busy kernel of about ``head_start`` seconds, during which the host queues them."""
+    """One batch of runs behind a busy kernel of about ``head_start`` seconds, during which the host queues
+    them.
+    """
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     kept: list[Any] = [None] * len(slots)  # outputs live until their slot's turn comes again
     torch.cuda.synchronize()

@@ -1,8 +1,10 @@
-"""Real arguments for running an op alone: the right strides, finite floats, and integers that are valid where they index.
+"""Real arguments for running an op alone: the right strides, finite floats, and integers that are valid where
+they index.
 
-A wrong index on a GPU ends the process, so integers are zero (in range everywhere) or, where the op is known and spreading them
-matters for its time, random below the bound that the op's other arguments give. Backward ops that read what only their forward
-op can write (indices of maxima, seeds, packed statistics) get it from a run of the forward op.
+A wrong index on a GPU ends the process, so integers are zero (in range everywhere) or, where the op is known
+and spreading them matters for its time, random below the bound that the op's other arguments give. Backward ops
+that read what only their forward op can write (indices of maxima, seeds, packed statistics) get it from a run
+of the forward op.
 """
 
 from __future__ import annotations
@@ -20,15 +22,26 @@ class Unsafe(Exception):
 
 
 # Library namespaces whose ops have effects beyond their outputs, or talk to other processes.
-_EFFECTS = {"_c10d_functional", "_c10d_functional_autograd", "c10d", "c10d_functional", "_dtensor", "fsdp", "rpc", "symm_mem", "streams"}
+_EFFECTS = {
+    "_c10d_functional", "_c10d_functional_autograd", "c10d", "c10d_functional", "_dtensor", "fsdp", "rpc",
+    "symm_mem", "streams",
+}  # fmt: skip
 
-# Ops that resize or rebind storages, check values on the device, or need data with a structure that is not made here.
+# Ops that resize or rebind storages, check values on the device, or need data with a structure that is not made
+# here.
 _REFUSED = {
-    "set_", "resize_", "resize_as_", "_resize_output_", "storage_resize_", "resize_storage_bytes_", "_local_scalar_dense", "item",
-    "_assert_async", "_assert_scalar", "_functional_assert_async", "_functional_assert_scalar", "_assert_tensor_metadata",
-    "_ctc_loss", "_ctc_loss_backward", "_cudnn_ctc_loss", "segment_reduce", "_segment_reduce_backward", "mkldnn_rnn_layer_backward",
-    "_embedding_bag_backward", "_embedding_bag_dense_backward", "_embedding_bag_sparse_backward", "miopen_batch_norm_backward",
-    "miopen_rnn_backward", "_flash_attention_backward", "_efficient_attention_backward", "multinomial", "_pack_padded_sequence",
+    "set_", "resize_", "resize_as_", "_resize_output_", "storage_resize_", "resize_storage_bytes_",
+    "_local_scalar_dense", "item", "_assert_async", "_assert_scalar", "_assert_tensor_metadata",
+    "_functional_assert_async", "_functional_assert_scalar", "multinomial",
+    "_ctc_loss", "_ctc_loss_backward", "_cudnn_ctc_loss", "segment_reduce", "_segment_reduce_backward",
+    "_embedding_bag_backward", "_embedding_bag_dense_backward", "_embedding_bag_sparse_backward",
+    "_flash_attention_backward", "_efficient_attention_backward", "_pack_padded_sequence",
+    "mkldnn_rnn_layer_backward", "miopen_rnn_backward", "miopen_batch_norm_backward",
+}  # fmt: skip
+
+_INDEXED_ALONG_DIM = {
+    "gather", "scatter", "scatter_add", "scatter_reduce", "index_select", "index_add", "index_copy",
+    "index_fill", "index_reduce",
 }  # fmt: skip
 
 # Products draw power, hence clock, as their operands toggle bits: these get values of both signs.
@@ -36,15 +49,20 @@ _PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "convolution", "convolution_backwa
 
 
 def refuse_unsafe(call: Call) -> None:
-    """Raises Unsafe where running the op on made-up tensors could crash, hang, or do something other than compute."""
+    """Raises Unsafe where running the op on made-up tensors could crash, hang, or do something other than
+    compute.
+    """
     target = call.target
     if not isinstance(target, torch._ops.OpOverload):
         raise Unsafe(f"{target} is not a plain operator")
     name, space = target._opname, target.namespace
-    if space in _EFFECTS or name in _REFUSED:
+    if space in _EFFECTS:
         raise Unsafe(f"{target} has effects beyond its outputs")
+    if name in _REFUSED:
+        raise Unsafe(f"{target} needs inputs or has effects that a run alone does not provide for")
     specs = call.tensors()
-    if _depends_on_values(target) and not (name == "index" and all(spec.dtype != torch.bool for spec in specs[1:])):
+    plain_index = name == "index" and all(spec.dtype != torch.bool for spec in specs[1:])
+    if _depends_on_values(target) and not plain_index:
         raise Unsafe(f"the output of {target} depends on the values of its inputs")
     if any(not spec.stride and spec.shape for spec in specs):
         raise Unsafe(f"{target} reads a tensor without strides")
@@ -76,7 +94,7 @@ def index_bounds(call: Call) -> dict[int, int]:
         bound("indices", named["weight"].shape[0])
     elif name == "embedding_dense_backward":
         bound("indices", int(named["num_weights"]))
-    elif name in ("gather", "scatter", "scatter_add", "scatter_reduce", "index_select", "index_add", "index_copy", "index_fill"):
+    elif name in _INDEXED_ALONG_DIM:
         bound("index", source.shape[named["dim"]] if source.shape else 1)
     elif name in ("take", "put"):
         bound("index", source.numel)
@@ -97,7 +115,9 @@ def index_bounds(call: Call) -> dict[int, int]:
 
 @dataclass(frozen=True)
 class _Forward:
-    """How to run the forward op of a backward op: its name, arguments that differ, and which of its outputs the backward op reads."""
+    """How to run the forward op of a backward op: its name, arguments that differ, and which of its outputs the
+    backward op reads.
+    """
 
     name: str
     outputs: Mapping[str, int]
@@ -105,9 +125,11 @@ class _Forward:
 
 
 _POOL = {"indices": 1}
-_CUDA_ATTENTION = {"out": 0, "logsumexp": 1, "cum_seq_q": 2, "cum_seq_k": 3, "max_q": 4, "max_k": 5, "philox_seed": 6, "philox_offset": 7}
+_CUDA_ATTENTION = {"out": 0, "logsumexp": 1, "cum_seq_q": 2, "cum_seq_k": 3, "philox_seed": 6, "philox_offset": 7}
 _FORWARDS = {
-    "_scaled_dot_product_flash_attention_backward": _Forward("_scaled_dot_product_flash_attention", _CUDA_ATTENTION),
+    "_scaled_dot_product_flash_attention_backward": _Forward(
+        "_scaled_dot_product_flash_attention", _CUDA_ATTENTION
+    ),
     "_scaled_dot_product_cudnn_attention_backward": _Forward(
         "_scaled_dot_product_cudnn_attention", _CUDA_ATTENTION, {"compute_log_sumexp": lambda named: True}
     ),
@@ -130,7 +152,11 @@ _FORWARDS = {
     "cudnn_batch_norm_backward": _Forward(
         "cudnn_batch_norm",
         {"save_mean": 1, "save_var": 2, "reserveSpace": 3},
-        {"bias": lambda named: named["weight"], "training": lambda named: True, "exponential_average_factor": lambda named: 0.1},
+        {
+            "bias": lambda named: named["weight"],
+            "training": lambda named: True,
+            "exponential_average_factor": lambda named: 0.1,
+        },
     ),
     "batch_norm_backward": _Forward(
         "_batch_norm_with_update",
@@ -213,7 +239,9 @@ def _fill_floats(flat: torch.Tensor, generator: torch.Generator, signed: bool) -
         flat.uniform_(0, 1, generator=generator)
 
 
-def _with_forward(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _with_forward(
+    call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a backward op with those that only the forward op can write taken from a run of it."""
     forward = _FORWARDS[call.target._opname]
     operator = getattr(torch.ops.aten, forward.name).default
@@ -234,14 +262,13 @@ def _with_forward(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 def _as_expected(output: Any, expected: torch.Tensor, call: Call) -> torch.Tensor:
-    if not isinstance(output, torch.Tensor) or output.dtype != expected.dtype:
+    """The forward op's output with the strides that the graph expects. One of another size or type, as seeds
+    and packed statistics may be on the real device, is taken as it is: the backward op wants what its
+    forward op wrote.
+    """
+    if not isinstance(output, torch.Tensor):
         raise Unsafe(f"the forward op of {call.target} gives another output than the graph says")
-    if output.shape != expected.shape:
-        # Seeds may be one number or two, and packed statistics have a size of the library's choice.
-        if output.dim() > 1 or expected.dim() > 1:
-            raise Unsafe(f"the forward op of {call.target} gives an output of another shape than the graph says")
-        return output
-    if output.stride() != expected.stride():
+    if output.shape == expected.shape and output.dtype == expected.dtype and output.stride() != expected.stride():
         expected.copy_(output)
         return expected
     return output

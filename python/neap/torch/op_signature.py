@@ -1,7 +1,8 @@
 """Signatures of ops: two nodes of one signature cost the same on one device.
 
-A signature names the operator and overload and describes every argument. Tensors are described by what a kernel can see of
-them except their values: element type, shape, strides, alignment of the first element, and kind of device.
+A signature names the operator and overload and describes every argument. Tensors are described by what a kernel
+can see of them except their values: element type, shape, strides, alignment of the first element, and kind of
+device.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ ALIGNMENT = 64  # bytes: no kernel asks for more when it picks a vectorized vari
 
 @dataclass(frozen=True, eq=False)
 class TensorSpec:
-    """What a kernel can see of a tensor except its values. Compared by identity: one spec is one tensor of a call."""
+    """What a kernel can see of a tensor except its values. Compared by identity: one spec is one tensor of a
+    call.
+    """
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -89,7 +92,8 @@ def spec_of(tensor: torch.Tensor) -> TensorSpec:
     """The spec of a tensor, fake or real."""
     dtype = tensor.dtype
     if tensor.layout != torch.strided:
-        return TensorSpec(dtype, tuple(map(concrete, tensor.shape)), (), 0, f"{tensor.device.type}:{tensor.layout}")
+        where = f"{tensor.device.type}:{tensor.layout}"
+        return TensorSpec(dtype, tuple(map(concrete, tensor.shape)), (), 0, where)
     period = max(1, ALIGNMENT // dtype.itemsize)
     return TensorSpec(
         dtype,
@@ -113,7 +117,9 @@ def leaves(tree: Any, kind: type | tuple[type, ...]) -> Iterator[Any]:
 
 
 def inner_call(node: Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """The operator that a node runs and its arguments. A wrapper that only saves or sets the generator's state is looked through."""
+    """The operator that a node runs and its arguments. A wrapper that only saves or sets the generator's state
+    is looked through.
+    """
     name = getattr(node.target, "__name__", "")
     if name == "run_and_save_rng_state" and node.args:
         return node.args[0], tuple(node.args[1:]), dict(node.kwargs)
@@ -123,7 +129,9 @@ def inner_call(node: Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
 
 
 def tensor_arguments(node: Node) -> list[Node]:
-    """The nodes that a node reads a tensor from, in flattened order with repeats: what the indices in ``OpCost.alias`` refer to."""
+    """The nodes that a node reads a tensor from, in flattened order with repeats: what the indices in
+    ``OpCost.alias`` refer to.
+    """
     _, args, kwargs = inner_call(node)
     return [leaf for leaf in leaves((args, kwargs), Node) if isinstance(value_of(leaf), torch.Tensor)]
 
@@ -184,13 +192,16 @@ def _target_name(target: Any) -> str:
 def signature(node: Node) -> str:
     """The operator and overload of a node with a description of every argument.
 
-    Nodes of one signature run the same kernels on tensors of the same shapes and strides, so one measurement serves them all.
+    Nodes of one signature run the same kernels on tensors of the same shapes and strides, so one measurement
+    serves them all.
     """
     return Signer().signature(node)
 
 
 def call_of(node: Node) -> Call:
-    """The call that a node makes, with a spec in place of every tensor; one node read twice gives one spec twice."""
+    """The call that a node makes, with a spec in place of every tensor; one node read twice gives one spec
+    twice.
+    """
     target, args, kwargs = inner_call(node)
     specs: dict[Node, TensorSpec] = {}
 

@@ -1,8 +1,9 @@
 """How much of what an op reads is still in the device's cache from the ops before it.
 
-A kernel that reads what its predecessor wrote finds it in the device's last-level cache if it is small enough; what the forward
-pass saved long ago comes from memory. The two differ by up to a third for ops on tensors of 10 to 50 MB, so costs are measured
-both ways and mixed by the bytes that each node reads either way when the graph runs in its own order.
+A kernel that reads what its predecessor wrote finds it in the device's last-level cache if it is small enough;
+what the forward pass saved long ago comes from memory. The two differ by up to a third for ops on tensors of 10
+to 50 MB, so costs are measured both ways and mixed by the bytes that each node reads either way when the graph
+runs in its own order.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ from .op_signature import is_getitem, leaves, output_tensors, spec_of, tensor_ar
 USABLE = 0.6  # of the cache: replacement is not strictly the least recently used, and outputs take their part
 
 
-def cached_shares(nodes: Sequence[Node], alias: Mapping[Node, tuple[int | None, ...]], cache_bytes: int) -> dict[Node, float]:
-    """For each node of ``alias``, the part of its input bytes that were last touched within the cache's capacity.
+def cached_shares(
+    nodes: Sequence[Node], alias: Mapping[Node, tuple[int | None, ...]], cache_bytes: int
+) -> dict[Node, float]:
+    """For each node of ``alias``, the part of its input bytes that were last touched within the cache's
+    capacity.
 
     alias[node] says which outputs share an argument's storage, as ``OpCost.alias`` does.
     """

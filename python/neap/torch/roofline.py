@@ -1,4 +1,6 @@
-"""The estimate of an op's time where it cannot be measured: the larger of its memory traffic and its arithmetic, plus a launch."""
+"""The estimate of an op's time where it cannot be measured: the larger of its memory traffic and its
+arithmetic, plus a launch.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ def flops(node: Node) -> int:
         return arg
 
     try:
-        return int(formula(*map(value, args), **{key: value(item) for key, item in kwargs.items()}, out_val=node.meta.get("val")))
+        named = {key: value(item) for key, item in kwargs.items()}
+        return int(formula(*map(value, args), **named, out_val=node.meta.get("val")))
     except (AssertionError, AttributeError, IndexError, TypeError, ValueError):
         return 0  # a formula that does not know this overload's arguments
 

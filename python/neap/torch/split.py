@@ -1,9 +1,9 @@
 """Convolutions run in parts along the batch: slower, but with a fraction of the workspace.
 
-A convolution's kernels may ask for scratch memory many times the size of their tensors, most of it proportional to the batch. Where
-that sets the peak of a step, the same convolution over slices of the batch is a variant that a plan may choose. Results
-differ from the whole op's in their last bits: the gradients of weight and bias are sums over the slices, added in another order,
-and a library may choose another kernel for a smaller batch.
+A convolution's kernels may ask for scratch memory many times the size of their tensors, most of it proportional
+to the batch. Where that sets the peak of a step, the same convolution over slices of the batch is a variant
+that a plan may choose. Results differ from the whole op's in their last bits: the gradients of weight and bias
+are sums over the slices, added in another order, and a library may choose another kernel for a smaller batch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def can_split(target: Any) -> bool:
 
 
 def run_split(target: Callable[..., Any], args: Sequence[Any], parts: int) -> Any:
-    """Runs aten.convolution or aten.convolution_backward over ``parts`` slices of the batch; same outputs as ``target(*args)``."""
+    """Runs aten.convolution or aten.convolution_backward over ``parts`` slices of the batch; same outputs as
+    ``target(*args)``.
+    """
     if target is aten.convolution.default:
         return _forward(args, parts)
     if target is aten.convolution_backward.default:
@@ -47,10 +49,11 @@ def run_split(target: Callable[..., Any], args: Sequence[Any], parts: int) -> An
 def conv_split_variants(
     node: Node, model: CostModel, cost: OpCost | None = None, least: int = LEAST_WORKSPACE, share: float = 1.0
 ) -> list[SplitVariant]:
-    """The ways to run a convolution in 2, 4, 8, ... parts that need less workspace than any faster one, measured.
+    """The ways to run a convolution in 2, 4, 8, ... parts that need less workspace than any faster one,
+    measured.
 
-    Empty where the node is not a convolution, where its cost is estimated, or where its workspace is below ``least`` bytes or below
-    ``share`` of the bytes of its own tensors.
+    Empty where the node is not a convolution, where its cost is estimated, or where its workspace is below
+    ``least`` bytes or below ``share`` of the bytes of its own tensors.
     """
     if not can_split(node.target):
         return []
@@ -79,7 +82,9 @@ def _run(parts: int, target: Callable[..., Any], args: tuple[Any, ...], kwargs: 
 
 
 def _undominated(found: list[SplitVariant]) -> list[SplitVariant]:
-    """Without variants that another one beats in both time and workspace. ``found`` is in order of falling workspace."""
+    """Without variants that another one beats in both time and workspace. ``found`` is in order of falling
+    workspace.
+    """
     kept: list[SplitVariant] = []
     for variant in found:
         while kept and kept[-1].seconds >= variant.seconds:
@@ -97,7 +102,8 @@ def _whole(part: torch.Tensor, batch: int) -> torch.Tensor:
     """An empty tensor for the whole batch, laid out in memory as the part is."""
     from torch._prims_common import suggest_memory_format
 
-    return torch.empty((batch, *part.shape[1:]), dtype=part.dtype, device=part.device, memory_format=suggest_memory_format(part))
+    layout = suggest_memory_format(part)
+    return torch.empty((batch, *part.shape[1:]), dtype=part.dtype, device=part.device, memory_format=layout)
 
 
 def _forward(args: Sequence[Any], parts: int) -> torch.Tensor:

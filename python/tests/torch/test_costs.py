@@ -23,7 +23,9 @@ aten = torch.ops.aten
 
 
 class Net(nn.Module):
-    """A few ops of every kind that needs care: pooling with indices, batch norm, dropout, attention, embedding, a loss."""
+    """A few ops of every kind that needs care: pooling with indices, batch norm, dropout, attention, embedding,
+    a loss.
+    """
 
     def __init__(self) -> None:
         super().__init__()
