@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 30
 
 RELEASE := build/release
 
-.PHONY: help demo build test fuzz install format bench clean
+.PHONY: help demo build test fuzz install wheel format bench clean
 
 help:
 	@echo "make demo      install what is missing, build, and show what neap does"
@@ -14,6 +14,7 @@ help:
 	@echo "make test      lint, then build and test with gcc, clang and the sanitizers"
 	@echo "make fuzz      run each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) seconds"
 	@echo "make install   install under PREFIX=$(PREFIX) (DESTDIR is honoured)"
+	@echo "make wheel     build and try the wheel of the Python package, into build/wheel"
 	@echo "make format    apply .clang-format to every source"
 	@echo "make bench     list the benchmarks"
 	@echo "make clean     remove build/"
@@ -37,6 +38,9 @@ fuzz:
 
 install: build
 	@DESTDIR="$(DESTDIR)" cmake --install $(RELEASE) --prefix "$(PREFIX)"
+
+wheel:
+	@tools/wheel.sh
 
 format:
 	@tools/setup.sh test

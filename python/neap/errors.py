@@ -33,13 +33,14 @@ class InvalidError(NeapError, ValueError):
 
 
 class InfeasibleError(NeapError):
-    """No plan fits the budget.
+    """No plan fits the budget, or none was found within the time limit.
 
     budget        the budget that was asked for, in bytes (None: none was)
     floor         bytes: proven, no plan of this graph needs less
     floor_op      the op that needs that much; None: the outputs do
     least_budget  the smallest budget with a known plan, in bytes; None if none is known
     op            the op that sets the least budget; None if not known
+    is_proven     the method is certain; False: it ran out of time
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class InfeasibleError(NeapError):
         floor_op: str | None = None,
         least_budget: int | None = None,
         op: str | None = None,
+        is_proven: bool = True,
     ) -> None:
         super().__init__(message)
         self.budget = budget
@@ -58,6 +60,7 @@ class InfeasibleError(NeapError):
         self.floor_op = floor_op
         self.least_budget = least_budget
         self.op = op
+        self.is_proven = is_proven
 
 
 class UnsupportedError(NeapError):
@@ -69,7 +72,7 @@ class FileError(NeapError, OSError):
 
 
 class Interrupted(NeapError):
-    """Planning ended, by its time limit or by the caller, before it had found a plan."""
+    """The caller stopped planning before it had found a plan."""
 
 
 class LibraryError(NeapError, ImportError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -87,7 +88,10 @@ class Graph:
             text = json.dumps(graph, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
             raise errors.InvalidError(f"this dict cannot be a graph: {error}") from None
-        return cls.from_json(text)
+        try:
+            return cls.from_json(text)
+        except errors.InvalidError as error:
+            raise errors.InvalidError(_with_excerpt(str(error), text)) from None
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Graph:
@@ -229,6 +233,15 @@ def _owned(handle: ctypes.c_void_p) -> int:
     if handle.value is None:
         raise errors.InternalError("the library returned no object")
     return handle.value
+
+
+def _with_excerpt(message: str, text: str) -> str:
+    """Says what stands at the column of a message, for a text that the user has not seen."""
+    found = re.match(r"graph:1:(\d+): ", message)
+    if not found:
+        return message
+    end = int(found.group(1)) + 20
+    return f"graph: {message[found.end() :]}, at ...{text[max(0, end - 80) : end]}..."
 
 
 def _op(index: int, fields: Mapping[str, Any]) -> Op:

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from . import _library as c
 from . import errors
-from ._library import NONE, Diag, byref, lib, raise_status, text_bytes
-from ._solving import Event, run_solver
+from ._no_plan import from_quick_plan, no_plan
+from ._requests import Listener, Request, plan_of, positive, solve, solve_curve
 from .graph import Graph
-from .plans import Figures, Link, Plan
-from .text import format_bytes, resolve_budget
+from .plans import Link, Plan
+from .text import resolve_budget
 
 __all__ = ["curve", "plan"]
 
 Budget = str | int | float | None
 Pins = Iterable[tuple[str, str]]
-Listener = Callable[[Event], object]
-
-_PIN_KINDS = {"keep": 0, "no-recompute": 1, "no-offload": 2}
-_OBJECTIVES = {"time": 0, "peak": 1}
-_INFEASIBLE = "infeasible"
-LEAST_BUDGET_SECONDS = 5.0  # for the least budget that works, in the message of InfeasibleError
 
 
 def plan(
@@ -52,7 +43,8 @@ def plan(
     budget      bytes as a number or text: 6442450944, "6GiB", "5e9", or "50%" of graph.natural_peak;
                 None: no limit
     method      one of neap.methods()
-    time_limit  seconds; the best plan found until then is returned
+    time_limit  seconds; the best plan found until then is returned. If there is none, the method
+                gets a quick method's plan to start from, and the same time again
     gap         stop once the plan is proven within this fraction of the optimum: 0.01 is 1%
     link        a neap.Link to host memory, to allow transfers
     pins        constraints (kind, pattern) on values. Kinds: "keep" (in memory from its production
@@ -67,16 +59,17 @@ def plan(
     progress    called with a neap.Event a few times a second; if it returns False, planning stops
                 and returns the best plan so far
 
-    Raises InfeasibleError if no plan fits, with the least budget that works; Interrupted if
-    planning was stopped before it had a plan; InvalidError or UnsupportedError for a wrong request.
-    Ctrl-C stops planning and raises KeyboardInterrupt.
+    Raises InfeasibleError if no plan fits, or none was found within the time limit; it says the
+    least budget that works. Interrupted if `progress` stopped planning before there was a plan;
+    InvalidError or UnsupportedError for a wrong request. Ctrl-C stops planning and raises
+    KeyboardInterrupt.
     """
-    request = _Request(
+    request = Request(
         graph=graph,
         method=method,
         budget=resolve_budget(graph, budget, alignment),
-        time_limit=_positive(time_limit, "time_limit"),
-        gap=_positive(gap, "gap"),
+        time_limit=positive(time_limit, "time_limit"),
+        gap=positive(gap, "gap"),
         link=link,
         pins=tuple(pins),
         alignment=alignment,
@@ -86,10 +79,12 @@ def plan(
         options=tuple((options or {}).items()),
         start=start,
     )
-    solution = _solve(request, progress)
-    if solution.outcome == _INFEASIBLE:
-        raise _infeasible(request, solution)
-    return _plan_of(request, solution)
+    solution = solve(request, progress)
+    if solution.outcome == "time_limit" and not solution.has_plan:
+        solution = from_quick_plan(request, progress) or solution
+    if not solution.has_plan:
+        raise no_plan(request, solution)
+    return plan_of(request, solution)
 
 
 def curve(
@@ -115,12 +110,12 @@ def curve(
     arguments are those of neap.plan.
     """
     sizes = _curve_budgets(graph, budgets, alignment)
-    request = _Request(
+    request = Request(
         graph=graph,
         method=method,
         budget=None,
-        time_limit=_positive(time_limit, "time_limit"),
-        gap=_positive(gap, "gap"),
+        time_limit=positive(time_limit, "time_limit"),
+        gap=positive(gap, "gap"),
         link=link,
         pins=tuple(pins),
         alignment=alignment,
@@ -130,8 +125,8 @@ def curve(
         options=tuple((options or {}).items()),
         start=None,
     )
-    solutions = _solve_curve(request, sizes, progress)
-    return [_plan_of(request, s) if s.has_plan else None for s in solutions]
+    solutions = solve_curve(request, sizes, progress)
+    return [plan_of(request, s) if s.has_plan else None for s in solutions]
 
 
 def _curve_budgets(graph: Graph, budgets: Sequence[Budget] | int, alignment: int) -> list[int]:
@@ -148,200 +143,3 @@ def _curve_budgets(graph: Graph, budgets: Sequence[Budget] | int, alignment: int
     if budgets == 1:
         return [most]
     return [max(1, least + (most - least) * i // (budgets - 1)) for i in range(budgets)]
-
-
-# ---- Requests ----
-
-
-class _Request(NamedTuple):
-    """The arguments of neap.plan, with the budget in bytes."""
-
-    graph: Graph
-    method: str
-    budget: int | None
-    time_limit: float
-    gap: float
-    link: Link | None
-    pins: tuple[tuple[str, str], ...]
-    alignment: int
-    seed: int
-    threads: int
-    objective: str
-    options: tuple[tuple[str, Any], ...]
-    start: Plan | None
-
-
-def _positive(number: float | None, what: str) -> float:
-    if number is None:
-        return 0.0
-    if isinstance(number, bool) or not isinstance(number, (int, float)):
-        raise errors.InvalidError(f"{what} is {number!r}; it must be a number or None")
-    if not (math.isfinite(number) and number > 0):
-        raise errors.InvalidError(f"{what} is {number}; it must be above 0, or None for none")
-    return float(number)
-
-
-def _integer(number: Any, what: str, least: int, most: int) -> int:
-    if isinstance(number, bool) or not hasattr(number, "__index__"):
-        raise errors.InvalidError(f"{what} is {number!r}; it must be an integer")
-    number = number.__index__()
-    if not least <= number <= most:
-        raise errors.InvalidError(f"{what} is {number}; it must be from {least} to {most}")
-    return number
-
-
-def _to_c(request: _Request, progress: Any) -> c.Request:
-    """The C request. It keeps alive the Python objects that it points to."""
-    if not isinstance(request.graph, Graph):
-        raise errors.InvalidError(f"{type(request.graph).__name__} is not a neap.Graph")
-    if request.objective not in _OBJECTIVES:
-        raise errors.InvalidError(f'objective is {request.objective!r}; it must be "time" or "peak"')
-    made = c.Request()
-    method = text_bytes(request.method, "a method")
-    lib.neap_request_init(byref(made), request.graph._handle, method)
-    made.method = method  # which keeps it alive, too
-    made.budget = -1 if request.budget is None else request.budget
-    if request.link is not None:
-        if not isinstance(request.link, Link):
-            raise errors.InvalidError(f"{request.link!r} is not a neap.Link")
-        made.link = request.link._to_c()
-    made.time_limit, made.gap = request.time_limit, request.gap
-    made.threads = _integer(request.threads, "threads", 0, 2**31 - 1)
-    made.seed = _integer(request.seed, "seed", 0, 2**64 - 1)
-    made.alignment = _integer(request.alignment, "alignment", 1, 2**62)
-    made.objective = _OBJECTIVES[request.objective]
-    made.progress = ctypes.cast(progress, ctypes.POINTER(c.Progress))
-    pins = [_pin(pin) for pin in request.pins]
-    made.n_pins, made.pins = len(pins), (c.Pin * len(pins))(*pins)
-    settings = [
-        c.OptionSetting(text_bytes(name, "an option"), text_bytes(str(value), "an option's value"))
-        for name, value in request.options
-    ]
-    made.n_options, made.options = len(settings), (c.OptionSetting * len(settings))(*settings)
-    made.keep_alive = pins, settings
-    if request.start is not None:
-        if not isinstance(request.start, Plan):
-            raise errors.InvalidError(f"start is {request.start!r}; it must be a neap.Plan")
-        made.start = request.start._handle
-    return made
-
-
-def _pin(pin: Any) -> c.Pin:
-    try:
-        kind, pattern = pin
-    except (TypeError, ValueError):
-        raise errors.InvalidError(f"{pin!r} is not a pin; write (kind, pattern)") from None
-    if kind not in _PIN_KINDS:
-        raise errors.InvalidError(
-            f"{kind!r} is not a kind of pin; they are {', '.join(_PIN_KINDS)}"
-        )
-    return c.Pin(_PIN_KINDS[kind], text_bytes(pattern, "the pattern of a pin"))
-
-
-# ---- Solutions ----
-
-
-class _Solution:
-    """Owns a neap_solution."""
-
-    def __init__(self, handle: int) -> None:
-        self.handle = handle
-        self.figures: c.Figures = lib.neap_solution_figures(handle)[0]
-        self.outcome: str = lib.neap_outcome_name(self.figures.outcome).decode()
-        self.message: str = lib.neap_solution_message(handle).decode(errors="replace")
-        self.has_plan: bool = bool(lib.neap_solution_plan(handle))
-
-    def __del__(self) -> None:
-        if lib is not None:
-            lib.neap_solution_destroy(self.handle)
-
-
-def _solve(request: _Request, progress: Listener | None) -> _Solution:
-    def work(pointer: Any) -> _Solution:
-        handle, diag = ctypes.c_void_p(), Diag()
-        made = _to_c(request, pointer)
-        raise_status(lib.neap_solve(None, byref(made), byref(handle), byref(diag)), diag)
-        return _Solution(handle.value or 0)
-
-    return run_solver(work, progress)
-
-
-def _solve_curve(
-    request: _Request, budgets: list[int], progress: Listener | None
-) -> list[_Solution]:
-    def work(pointer: Any) -> list[_Solution]:
-        count, diag = len(budgets), Diag()
-        sizes, handles = (ctypes.c_int64 * count)(*budgets), (ctypes.c_void_p * count)()
-        made = _to_c(request, pointer)
-        status = lib.neap_curve_solve(None, byref(made), sizes, count, handles, byref(diag))
-        raise_status(status, diag)
-        return [_Solution(handle or 0) for handle in handles]
-
-    return run_solver(work, progress)
-
-
-def _plan_of(request: _Request, solution: _Solution) -> Plan:
-    f = solution.figures
-    if not solution.has_plan:
-        why = "within the time limit" if solution.outcome == "time_limit" else "before it was stopped"
-        raise errors.Interrupted(
-            f"{request.method} found no plan {why}; give it more time, a larger budget, "
-            "or try another method"
-        )
-    figures = Figures(
-        peak=f.peak_bytes,
-        time=f.time,
-        recomputed_ops=f.recomputed_ops,
-        offloaded_bytes=f.offloaded_bytes,
-        arena=None if f.arena_bytes < 0 else f.arena_bytes,
-        outcome=solution.outcome,
-        bound_time=None if f.bound_time < 0 else f.bound_time,
-        bound_scope=lib.neap_scope_name(f.bound_scope).decode(),
-        gap=f.gap if f.bound_time > 0 else None,
-        solve_seconds=f.solve_seconds,
-        message=solution.message,
-    )
-    handle = lib.neap_solution_plan(solution.handle)
-    return Plan(request.graph, handle, solution, request.link, figures)
-
-
-# ---- No plan ----
-
-
-def _infeasible(request: _Request, solution: _Solution) -> errors.InfeasibleError:
-    """The exception, with the least budget that works and the op that sets it."""
-    f, graph = solution.figures, request.graph
-    floor_op = None if f.floor_op == NONE else graph.op_name(f.floor_op)
-    least = f.least_budget if f.least_budget > 0 else None
-    op = graph.op_name(f.blocking_op) if least and f.blocking_op != NONE else None
-    message = solution.message
-    if least is None:
-        least, op = _least_budget(request)
-        if least is not None:
-            message += f"; the least budget that works is {least} bytes, {format_bytes(least)}"
-            message += f' (op "{op}")' if op else ""
-    elif request.budget is not None:
-        message += f"; budget={least} works"
-    return errors.InfeasibleError(
-        message,
-        budget=request.budget,
-        floor=f.floor_bytes,
-        floor_op=floor_op,
-        least_budget=least,
-        op=op,
-    )
-
-
-def _least_budget(request: _Request) -> tuple[int | None, str | None]:
-    """The least peak that the search finds in a short time, and the op at that peak."""
-    limit = min(request.time_limit or LEAST_BUDGET_SECONDS, LEAST_BUDGET_SECONDS)
-    seeking = request._replace(
-        method="neap", budget=None, objective="peak", time_limit=limit, options=(), start=None
-    )
-    solution = _solve(seeking, None)
-    if not solution.has_plan:
-        return None, None
-    found = _plan_of(seeking, solution)
-    kind, op, _ = found.steps[found.check().peak_step]
-    arena = found.peak if found.arena is None else found.arena
-    return max(found.peak, arena), request.graph.op_name(op) if kind == "compute" else None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import json
+import math
 import os
 from collections.abc import Iterable
 from functools import cached_property
@@ -33,6 +35,9 @@ class Link(NamedTuple):
 
     def _to_c(self) -> c.Link:
         try:
+            speeds = math.isfinite(self.out_bandwidth + self.in_bandwidth + self.latency)
+            if not speeds or min(self.out_bandwidth, self.in_bandwidth) <= 0 or self.latency < 0:
+                raise errors.InvalidError(f"{self!r}: bandwidths must be above 0, latency 0 or more")
             return c.Link(*self)
         except TypeError as error:
             raise errors.InvalidError(f"{self!r} is not a link: {error}") from None
@@ -144,8 +149,6 @@ class Plan:
         link: Link | None = None,
     ) -> Plan:
         """Makes a plan of steps like those of `steps`; it must be a valid plan of the graph."""
-        import json
-
         fields: dict[str, Any] = {
             "neap": "plan",
             "version": 1,

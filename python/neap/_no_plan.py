@@ -1,0 +1,111 @@
+"""Why there is no plan, and the least budget that has one."""
+
+from __future__ import annotations
+
+from . import errors
+from ._library import NONE
+from ._requests import Listener, Request, Solution, plan_of, solve
+from .methods import methods
+from .plans import Plan
+from .text import format_bytes
+
+SECONDS = 5.0  # for the search for the least budget
+FIRST_METHODS = ("rotor", "greedy")  # quick, and on most graphs good; the search starts from them
+
+
+def no_plan(request: Request, solution: Solution) -> errors.NeapError:
+    """The exception for a solution without a plan."""
+    if solution.outcome == "interrupted":
+        return errors.Interrupted(
+            f"{request.method} was stopped before it had found a plan; give it more time, "
+            "a larger budget, or try another method"
+        )
+    f, graph = solution.figures, request.graph
+    is_proven = solution.outcome == "infeasible"
+    budget = "" if request.budget is None else f" in {format_bytes(request.budget)}"
+    message = (
+        solution.message
+        if is_proven
+        else f"{request.method} found no plan{budget} within the time limit"
+    )
+    least = f.least_budget if f.least_budget > 0 else None
+    op = graph.op_name(f.blocking_op) if least and f.blocking_op != NONE else None
+    if least is not None:  # the message has it, rounded
+        message += f"; {least} bytes work"
+    else:
+        least, op = _least_budget(request)
+        where = f' (op "{op}")' if op else ""
+        if least is not None:
+            message += f"; the least that works is {least} bytes, {format_bytes(least)}{where}"
+    return errors.InfeasibleError(
+        message,
+        budget=request.budget,
+        floor=f.floor_bytes,
+        floor_op=None if f.floor_op == NONE else graph.op_name(f.floor_op),
+        least_budget=least,
+        op=op,
+        is_proven=is_proven,
+    )
+
+
+def from_quick_plan(request: Request, progress: Listener | None) -> Solution | None:
+    """What the method makes of the plan of a quick one, if it could not find any in its time."""
+    if request.pins or request.start or not _takes_constraints(request.method):
+        return None
+    start = min(_quick_plans(request), key=lambda plan: plan.time, default=None)
+    return solve(request._replace(start=start), progress) if start else None
+
+
+def _takes_constraints(method: str) -> bool:
+    return any(m.name == method and m.takes_constraints for m in methods())
+
+
+def _quick_plans(request: Request) -> list[Plan]:
+    """The plans of the quick methods within the budget."""
+    found = []
+    for method in FIRST_METHODS:
+        asked = request._replace(
+            method=method, time_limit=SECONDS / 5, objective="time", options=(), gap=0.0, start=None
+        )
+        try:
+            solution = solve(asked)
+        except errors.UnsupportedError:
+            continue
+        if solution.has_plan:
+            found.append(plan_of(asked, solution))
+    return found
+
+
+def _least_budget(request: Request) -> tuple[int | None, str | None]:
+    """The least peak that a short search finds, and the op at that peak."""
+    plain = request._replace(
+        budget=None, time_limit=SECONDS, gap=0.0, threads=0, options=(), start=None
+    )
+    start = None if request.pins else _low_plan(plain)
+    search = solve(plain._replace(method="neap", objective="peak", start=start))
+    found = [plan_of(plain, search)] if search.has_plan else []
+    found += [start] if start else []
+    if not found:
+        return None, None
+    lowest = min(found, key=_need)
+    kind, op, _ = lowest.steps[lowest.check(budget=2**63 - 1).peak_step]
+    return _need(lowest), request.graph.op_name(op) if kind == "compute" else None
+
+
+def _low_plan(request: Request) -> Plan | None:
+    """The plan of a quick method at the least budget that it knows."""
+    found = []
+    for method in FIRST_METHODS:
+        asked = request._replace(method=method, budget=max(1, request.graph.floor.bytes))
+        try:
+            solution = solve(asked._replace(time_limit=SECONDS / 5))
+        except errors.UnsupportedError:
+            continue
+        least = solution.figures.least_budget
+        found += _quick_plans(request._replace(budget=least if least > 0 else asked.budget))
+    return min(found, key=_need, default=None)
+
+
+def _need(plan: Plan) -> int:
+    """The budget that the plan fits, addresses included."""
+    return plan.peak if plan.arena is None else max(plan.peak, plan.arena)
