@@ -17,7 +17,7 @@ import sys
 
 sys.dont_write_bytecode = True
 
-FOLDERS = ("include", "src", "cli", "tests", "bench", "examples", "docs", "tools", "cmake")
+FOLDERS = ("include", "src", "cli", "python", "tests", "bench", "examples", "docs", "tools", "cmake")
 SOURCE = re.compile(r".*\.(c|h|def|py|sh|cmake|toml|md|map|pack)")
 PATH = re.compile(r"[\w.<>{},*/-]+")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -34,6 +34,7 @@ VERSIONS = [
         ("docs/dependencies.md", r"\.deps/highs-([\d.]+\d)"),
         ("cmake/highs.cmake", r"set\(highs_unpacked highs-([\d.]+)"),
         ("tools/setup.sh", r"(?m)^highs_version=([\d.]+)"),
+        ("python/packaging/library.py", r'(?m)^HIGHS = "([\d.]+)"'),
     ],
     [
         ("docs/dependencies.md", r"\.deps/onednn-([\d.]+\d)"),

@@ -62,7 +62,7 @@ OWNERS = {
 }
 
 LINE_LIMIT = 1000
-LINE_FOLDERS = ("include", "src", "cli", "tests", "bench", "examples", "tools")
+LINE_FOLDERS = ("include", "src", "cli", "python", "tests", "bench", "examples", "tools")
 LINE_SUFFIXES = (".c", ".h", ".cu", ".py")
 
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[ \t]*(?:<([^>\n]*)>|\"([^\"\n]*)\"|([^\n]*))", re.M)

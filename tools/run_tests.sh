@@ -156,6 +156,7 @@ echo "== lint"
 lint format tools/check_format.sh
 lint banned python3 tools/check_banned.py
 lint layers python3 tools/check_layers.py
+lint python python3 tools/check_python.py
 lint docs python3 tools/check_docs.py
 lint "the checks themselves" python3 tests/lint/test_lint.py
 for config in $configs; do

@@ -354,7 +354,8 @@ class Plan:
         return (
             f"<neap.Plan of {self.graph.name!r} by {self.method}: {budget}, "
             f"peak {format_bytes(self.peak)}, {format_seconds(self.time)} "
-            f"({self.overhead:+.2%}), {self.recomputed_ops} recomputations>"
+            f"({self.overhead:+.2%}), {self.recomputed_ops} "
+            f"recomputation{'' if self.recomputed_ops == 1 else 's'}>"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -20,6 +20,7 @@ TOOLS = os.path.join(HERE, "..", "..", "tools")
 CHECKS = {
     "banned": [sys.executable, os.path.join(TOOLS, "check_banned.py")],
     "layers": [sys.executable, os.path.join(TOOLS, "check_layers.py")],
+    "python": [sys.executable, os.path.join(TOOLS, "check_python.py")],
     "docs": [sys.executable, os.path.join(TOOLS, "check_docs.py")],
     "format": [os.path.join(TOOLS, "check_format.sh")],
 }
