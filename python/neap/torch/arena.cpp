@@ -305,6 +305,10 @@ class CpuHook final : public c10::Allocator, public Backend
     {
         return native_->allocate(bytes);
     }
+    bool ready() override
+    {
+        return true;
+    }
     void *stream(c10::Device) override
     {
         return nullptr;

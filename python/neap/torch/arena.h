@@ -40,6 +40,7 @@ inline size_t round_up(size_t bytes, size_t granule = GRANULE)
 struct Backend {
     virtual ~Backend() = default;
     virtual c10::DataPtr allocate_native(c10::Device device, size_t bytes) = 0;
+    virtual bool ready() = 0; /* false: other code directs allocations elsewhere */
     virtual void *stream(c10::Device device) = 0;                      /* the current one */
     virtual void join(c10::Device, void *from, void *to) noexcept = 0; /* `to` waits for `from` */
     virtual void trim(c10::Device device) = 0;                         /* give cached memory back */

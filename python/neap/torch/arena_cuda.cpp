@@ -309,6 +309,10 @@ class CudaHook final : public cca::CUDAAllocator, public Backend
         c10::cuda::CUDAGuard guard(device);
         return native_->allocate(bytes);
     }
+    bool ready() override
+    {
+        return pools_.load(std::memory_order_relaxed) == 0;
+    }
     void *stream(c10::Device device) override
     {
         return c10::cuda::getCurrentCUDAStream(device.index()).stream();
@@ -340,7 +344,7 @@ class CudaHook final : public cca::CUDAAllocator, public Backend
   private:
     void *take_here(Thread &self, c10::Device device, void *on, size_t bytes)
     {
-        return pools_.load(std::memory_order_relaxed) ? nullptr : take(self, device, on, bytes);
+        return ready() ? take(self, device, on, bytes) : nullptr;
     }
     void *raw(Thread &self, c10::Device device, cudaStream_t on, size_t bytes)
     {

@@ -513,7 +513,9 @@ PyObject *start(PyObject *, PyObject *args)
         auto replay = std::make_unique<Replay>(arena.device, arena.backend->stream(arena.device));
         {
             std::lock_guard<std::mutex> guard(state().lock);
-            if (step != 0 && step == arena.step && arena.base && arena.bytes >= (*table)->bytes) {
+            const bool owns = step != 0 && step == arena.step;
+            const bool fits = arena.base && arena.bytes >= (*table)->bytes;
+            if (owns && fits && arena.backend->ready()) {
                 if (arena.stream != replay->stream)
                     arena.backend->join(arena.device, arena.stream, replay->stream);
                 arena.stream = replay->stream;
