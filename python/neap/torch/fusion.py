@@ -28,6 +28,7 @@ from .op_kinds import Kind, is_view, kind_of
 READS_TO_KEEP = 4  # torch._inductor.config.realize_reads_threshold
 OPERATIONS_TO_KEEP = 30  # torch._inductor.config.realize_opcount_threshold
 LONGEST_ROW = 16384  # elements of a row that one block reduces; longer ones are split over blocks
+_MORE = 1.5  # a value is kept if what it is computed from is this much larger
 _NEIGHBOURS = 8  # how far back a reduction looks for another of the same tensor
 
 _LOOPS = (Kind.POINTWISE, Kind.REDUCTION)
@@ -54,10 +55,12 @@ def fusion_groups(module: fx.GraphModule) -> list[list[fx.Node]]:
     The graph is changed: what Inductor computes again for each reader is copied for each reader. Forward ops come
     before backward ops (those that depend on a tangent), and no unit holds both. No unit returns a view of what
     another holds, except a unit of views alone, whose results are outputs of the graph. `node.meta["neap_unit"]` is
-    the number of a node's unit.
+    the number of a node's unit, `node.meta["neap_kept"]` marks pointwise values that are kept in memory.
     """
     graph = module.graph
     kept = _copy_for_each_reader(graph, backward_nodes(graph))
+    for node in kept:
+        node.meta["neap_kept"] = True
     graph.lint()
     module.recompile()
     return _group(graph, backward_nodes(graph), kept)
@@ -112,6 +115,7 @@ def _kept_values(graph: fx.Graph, backward: set[fx.Node]) -> set[fx.Node]:
     kept: set[fx.Node] = set()
     reads: dict[fx.Node, frozenset[fx.Node]] = {}
     operations: dict[fx.Node, int] = {}
+    nearby = _nearby_reductions(graph)
     for node in graph.nodes:
         if node.op != "call_function" or not (is_view(node) or kind_of(node) is Kind.POINTWISE):
             continue
@@ -127,9 +131,35 @@ def _kept_values(graph: fx.Graph, backward: set[fx.Node]) -> set[fx.Node]:
         crosses = any((r in backward) != (node in backward) for r in readers if r.op != "output")
         alone = any(r.op == "output" or kind_of(r) not in (*_LOOPS, Kind.WRITE) for r in readers)
         costly = len(reads[node]) > READS_TO_KEEP or operations[node] > OPERATIONS_TO_KEEP
-        if alone or crosses or (len(readers) > 1 and costly):
+        if alone or crosses or (len(readers) > 1 and costly) or _holds_more(node, reads[node], readers, nearby):
             kept.add(node)
     return kept
+
+
+def _holds_more(node: fx.Node, reads: frozenset[fx.Node], readers: list[fx.Node],
+                nearby: dict[fx.Node, frozenset[fx.Node]]) -> bool:
+    """Whether computing a value again in each reader keeps more in memory than the value itself.
+
+    A residual sum is the example: its terms can go once it is there. Readers that share the kernel of a norm count
+    as one. Inductor is told to keep such a value (`segments.build_graph`).
+    """
+    inner = {r for r in readers if r.op != "output" and kind_of(r) is Kind.REDUCTION and not _is_outer(r)}
+    kernels = {frozenset(nearby.get(r, frozenset()) & inner) or r for r in readers if r not in inner}
+    kernels |= {frozenset([r]) for r in inner}
+    return len(kernels) > 1 and sum(map(_bytes, reads)) > _MORE * _bytes(node)
+
+
+def _nearby_reductions(graph: fx.Graph) -> dict[fx.Node, frozenset[fx.Node]]:
+    """For each node the reductions that it reads without a library kernel between."""
+    nearby: dict[fx.Node, frozenset[fx.Node]] = {}
+    for node in graph.nodes:
+        if node.op != "call_function" or kind_of(node) not in (*_LOOPS, Kind.VIEW):
+            continue
+        found = frozenset().union(*(nearby.get(s, frozenset()) for s in node.all_input_nodes))
+        if kind_of(node) is Kind.REDUCTION and node.target is not operator.getitem:
+            found = frozenset([node])
+        nearby[node] = found
+    return nearby
 
 
 def _readers(node: fx.Node) -> Iterable[fx.Node]:
@@ -294,6 +324,11 @@ def _base(node: fx.Node) -> fx.Node:
     while node.op == "call_function" and (is_view(node) or node.target is operator.getitem):
         node = node.args[0]
     return node
+
+
+def _bytes(node: fx.Node) -> int:
+    value = node.meta.get("val")
+    return int(value.numel()) * value.element_size() if isinstance(value, torch.Tensor) else 0
 
 
 def _elements(node: fx.Node) -> int:

@@ -30,6 +30,7 @@ __all__ = ["OrderedProgram", "compile_in_order", "decompositions", "fusion_group
 
 def decompositions() -> dict:
     """The decompositions that Inductor wants AOTAutograd to apply."""
+    import torch._inductor.lowering  # some decompositions need it and do not import it
     from torch._inductor.decomposition import select_decomp_table
 
     return dict(select_decomp_table())

@@ -17,6 +17,7 @@ from torch import fx
 aten = torch.ops.aten
 log = logging.getLogger(__name__)
 
+_COPY = "neap_layout_copy"  # marks the copies that change the layout of an input
 _FIXED_STRIDES = {aten.as_strided.default, aten.as_strided_scatter.default, aten.empty_strided.default,
                   aten.new_empty_strided.default}
 
@@ -84,7 +85,7 @@ def _convert_inputs(graph: fx.Graph) -> None:
                 with graph.inserting_before(node):
                     converted[source] = graph.call_function(
                         aten.clone.default, (source,), {"memory_format": torch.channels_last})
-                converted[source].meta = {k: v for k, v in source.meta.items() if k in ("val", "stack_trace")}
+                converted[source].meta = {"val": source.meta["val"], _COPY: True}
             node.replace_input_with(source, converted[source])
     for node in list(graph.nodes):
         if node.target is aten.convolution_backward.default:
@@ -94,22 +95,36 @@ def _convert_inputs(graph: fx.Graph) -> None:
 
 
 def _propagate(module: fx.GraphModule) -> None:
-    """Recomputes the layout of every value. An op that does not take the layout that it gets raises."""
+    """Recomputes the layouts that follow from the copies. An op that does not take the layout that it gets raises."""
     from torch._inductor.virtualized import V
 
     mode = V.fake_mode
+    changed: set[fx.Node] = set()
     for node in list(module.graph.nodes):
         if node.op == "get_attr" and "val" not in node.meta:
             node.meta["val"] = mode.from_tensor(getattr(module, node.target))
-        elif node.op == "call_function":
+        elif node.op == "call_function" and (_COPY in node.meta or not changed.isdisjoint(node.all_input_nodes)):
             if node.target is aten.view.default and not _is_viewable(node):
-                with module.graph.inserting_before(node):
-                    dense = module.graph.call_function(aten.clone.default, (node.args[0],),
-                                                       {"memory_format": torch.contiguous_format})
-                dense.meta = dict(node.args[0].meta)
-                node.replace_input_with(node.args[0], dense)
-                _evaluate(dense, mode)
+                _insert_dense_copy(node, mode)
+            before = _strides(node.meta.get("val"))
             _evaluate(node, mode)
+            if _COPY in node.meta or _strides(node.meta["val"]) != before:
+                changed.add(node)
+
+
+def _insert_dense_copy(node: fx.Node, mode: object) -> None:
+    source = node.args[0]
+    with node.graph.inserting_before(node):
+        dense = node.graph.call_function(aten.clone.default, (source,), {"memory_format": torch.contiguous_format})
+    dense.meta = dict(source.meta)
+    node.replace_input_with(source, dense)
+    _evaluate(dense, mode)
+
+
+def _strides(value: object) -> object:
+    if isinstance(value, (tuple, list)):
+        return [_strides(v) for v in value]
+    return tuple(value.stride()) if isinstance(value, torch.Tensor) else None
 
 
 def _evaluate(node: fx.Node, mode: object) -> None:

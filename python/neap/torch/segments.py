@@ -19,8 +19,10 @@ from torch import fx
 from .op_kinds import is_view
 
 SEGMENT_NODES = 60
-_LENGTH_WEIGHT = 0.3  # of a segment's length, against the bytes at its end
-_SEGMENT_COST = 0.05  # of one more segment
+_LENGTH_WEIGHT = 0.1  # of a segment's length, against the bytes at its end
+_COMPILE_WEIGHT = 0.3  # of a segment of the target length that occurs once
+_SEGMENT_WORK = 0.3  # compiling any segment, in segments of the target length
+_NEAR = 40  # items
 
 
 @dataclass
@@ -147,9 +149,15 @@ def _given(stretch: list[_Item], starts: set[fx.Node]) -> list[int]:
 
 
 def _choose(stretch: list[_Item], crossing: dict[fx.Node, int], target: int) -> list[int]:
-    """Dynamic program over the ends of segments: the least sum of bytes at the cuts and of odd lengths."""
+    """Dynamic program over the ends of segments.
+
+    The price of a segment: the bytes that cross its end, in parts of the most that cross anywhere; the work of
+    compiling it, shared by all stretches of items that look the same; and its length where it is far from the target.
+    """
     after = [crossing[item.nodes[-1]] for item in stretch]
     scale = max(after, default=0) or 1
+    longest = max(2 * target, 1)
+    repeats = _Repeats(stretch, longest)
     best: list[float] = [0.0]
     origin: list[int] = [0]
     for end in range(1, len(stretch) + 1):
@@ -160,11 +168,12 @@ def _choose(stretch: list[_Item], crossing: dict[fx.Node, int], target: int) -> 
         for begin in range(end - 1, -1, -1):
             item = stretch[begin]
             length += item.length
-            if begin < end - 1 and (length > 2 * target or item.unit in seen):
+            if begin < end - 1 and (length > longest or item.unit in seen):
                 break
             if item.unit is not None:
                 seen.add(item.unit)
-            value = best[begin] + price + _SEGMENT_COST + _LENGTH_WEIGHT * (length / target - 1) ** 2
+            work = _COMPILE_WEIGHT * (_SEGMENT_WORK + length / target) / repeats.count(begin, end)
+            value = best[begin] + price + work + _LENGTH_WEIGHT * (length / target - 1) ** 2
             if value < best[end]:
                 best[end], origin[end] = value, begin
     starts, end = [], len(stretch)
@@ -172,6 +181,45 @@ def _choose(stretch: list[_Item], crossing: dict[fx.Node, int], target: int) -> 
         starts.append(origin[end])
         end = origin[end]
     return starts[::-1] or [0]
+
+
+class _Repeats:
+    """How often a run of items occurs in a stretch. Models repeat their layers; equal segments are compiled once."""
+
+    def __init__(self, stretch: list[_Item], longest: int) -> None:
+        position = {node: i for i, item in enumerate(stretch) for node in item.nodes}
+        numbers: dict[str, int] = {}
+        self.looks = [numbers.setdefault(_look(item, i, position), len(numbers)) for i, item in enumerate(stretch)]
+        self.length = [item.length for item in stretch]
+        self.longest = longest
+        self.counts: dict[tuple[int, ...], int] = {}
+        for begin in range(len(stretch)):
+            total = 0
+            for end in range(begin + 1, len(stretch) + 1):
+                total += self.length[end - 1]
+                if total > longest and end > begin + 1:
+                    break
+                run = tuple(self.looks[begin:end])
+                self.counts[run] = self.counts.get(run, 0) + 1
+
+    def count(self, begin: int, end: int) -> int:
+        return self.counts.get(tuple(self.looks[begin:end]), 1)
+
+
+def _look(item: _Item, index: int, position: dict[fx.Node, int]) -> str:
+    """What an item does, without names: ops, constants, layouts, and how far back its inputs are computed."""
+    inside = {node: i for i, node in enumerate(item.nodes)}
+
+    def show(source: fx.Node) -> _Name:
+        if source in inside:
+            return _Name(f"n{inside[source]}")
+        base = base_of(source)
+        distance = index - position[base] if base in position else 0
+        value = source.meta.get("val")
+        shape = f"{tuple(value.shape)}{value.dtype}" if isinstance(value, torch.Tensor) else ""
+        return _Name(f"{distance if distance <= _NEAR else 'far'}:{shape}")
+
+    return ";".join(f"{_target(n)} {fx.node.map_arg((n.args, dict(n.kwargs)), show)!r}" for n in item.nodes)
 
 
 # ---- inputs and outputs ----
@@ -254,6 +302,8 @@ def build_graph(segment: Segment, dying: set[fx.Node]) -> fx.GraphModule:
         copies[node] = graph.create_node("call_function", node.target,
                                          *fx.node.map_arg((node.args, dict(node.kwargs)), copies.__getitem__),
                                          name=f"op_{len(copies)}")
+        if node.meta.get("neap_kept"):
+            copies[node].meta["inductor_realize_to_strides"] = True  # Inductor keeps it, as the plan does
     output = graph.output(tuple(copies[n] for n in segment.outputs))
     output.meta["user_visible_output_idxs"] = list(range(len(segment.outputs)))
     graph.lint()
