@@ -45,6 +45,17 @@ def chain_dict(stages: int, size: int = MIB) -> dict[str, Any]:
     }
 
 
+def uneven_dict(stages: int) -> dict[str, Any]:
+    """The same with sizes and times of every kind: hard to plan."""
+    fields, rng = chain_dict(stages), random.Random(stages)
+    fields["name"] = f"uneven{stages}"
+    for value in fields["values"]:
+        value["bytes"] = rng.randrange(100, MIB)
+    for op in fields["ops"]:
+        op["time"] *= rng.uniform(0.1, 2)
+    return fields
+
+
 def _module(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec and spec.loader

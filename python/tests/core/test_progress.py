@@ -9,13 +9,13 @@ from pathlib import Path
 
 import neap
 import pytest
-from conftest import chain_dict
+from conftest import uneven_dict
 
 HARD = 400  # stages: `neap` searches for much longer than a test may take
 
 
 def hard_graph():
-    return neap.Graph.from_dict(chain_dict(HARD))
+    return neap.Graph.from_dict(uneven_dict(HARD))
 
 
 def test_reports(chain):
@@ -44,9 +44,9 @@ def test_a_listener_that_returns_false_gets_the_best_plan_so_far():
 
 
 def test_stopped_before_there_is_a_plan():
-    graph = neap.Graph.from_dict(chain_dict(40))
+    graph = neap.Graph.from_dict(uneven_dict(HARD))
     with pytest.raises(neap.Interrupted, match="before it had found a plan"):
-        neap.plan(graph, "30%", method="checkmate", progress=lambda e: False)
+        neap.plan(graph, graph.floor.bytes, progress=lambda e: False)
 
 
 def test_an_exception_of_the_listener_is_raised():
@@ -78,8 +78,8 @@ INTERRUPTED = """
 import sys, time, threading
 sys.path.insert(0, {tests!r})
 import neap
-from conftest import chain_dict
-graph = neap.Graph.from_dict(chain_dict({stages}))
+from conftest import uneven_dict
+graph = neap.Graph.from_dict(uneven_dict({stages}))
 begin = None
 def tell(event):
     global begin
