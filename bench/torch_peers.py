@@ -77,7 +77,7 @@ class Way:
         elif job["way"] == "knob":
             from torch._functorch import config
 
-            stack.enter_context(config.patch(activation_memory_budget=job["knob"]))
+            stack.enter_context(config.patch(activation_memory_budget=float(job["knob"])))
             self.function = torch.compile(module, backend="inductor" if compiled else "aot_eager")
         else:
             self.backend = self._neap(job)
@@ -230,6 +230,7 @@ class Bench:
         gc.collect()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
+            getattr(torch._C, "_host_emptyCache", lambda: None)()  # pinned buffers
 
     def run(self, job):
         """The row of a job. A budget that cannot be met is raised to the least that can."""
@@ -298,7 +299,12 @@ def is_fatal(error):
 
 
 def warm_libraries(device):
-    """Starts the device and its libraries, which is no part of a first step."""
+    """Starts the device, its libraries and torch.compile (imports of seconds), which is no part of a first step."""
+    import neap.torch  # noqa: F401
+
+    value = torch.ones(2, device=device, requires_grad=True)
+    torch.compile(lambda x: (x * 2).sum(), backend="aot_eager")(value).backward()
+    torch._dynamo.reset()
     if device.type == "cuda":
         image = torch.randn(2, 4, 8, 8, device=device, requires_grad=True)
         torch.nn.functional.conv2d(image, torch.randn(4, 4, 3, 3, device=device)).sum().backward()
@@ -320,10 +326,9 @@ def main():
             row = bench.run(json.loads(line))
         except Exception as error:  # the network itself could not be built
             row = {"error": describe(error), "fatal": is_fatal(error)}
-        fatal = row.pop("fatal", False)
         print(json.dumps(row), file=answers, flush=True)
-        if fatal:
-            sys.exit(3)
+        if row.get("fatal"):
+            break
 
 
 if __name__ == "__main__":

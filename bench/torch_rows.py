@@ -12,6 +12,7 @@ BRIDGE = 0.01  # neap without a budget against PyTorch on the same kernels
 FIRST, FROM_CACHE = 20.0, 2.0  # seconds
 SAME_LOSS, SAME_NORM = 1e-3, 1e-2  # relative, against plain eager
 LEFT_BEHIND = 64 * MIB
+OUTSIDE = 512 * MIB  # kernels are loaded when they are first used
 
 
 class Rows:
@@ -83,7 +84,7 @@ def cells(rows, row):
     plain, own = rows.store_all(row)
     begin = [row["model"], row["kind"], row["name"]]
     if "error" in row:
-        return [*begin, mib(row.get("budget")), row["error"][:60], *[""] * 7]
+        return [*begin, mib(row.get("budget")), "", "", "-", *[""] * 5]
     planned = row.get("predicted_ms")
     least = "*" if row.get("refused") else ""
     return [*begin, mib(row.get("budget")) + least, mib(row.get("peak")), mib(row.get("reserved")),
@@ -113,6 +114,9 @@ def print_rows(rows, order):
     common.print_table(HEAD, [cells(rows, row) for row in ordered])
     if any(row.get("refused") for row in ordered):
         print("* the least budget that works; less was asked for")
+    for row in ordered:
+        if "error" in row:
+            print(f"failed: {title(row)}: {row['error']}")
 
 
 # ---- checks ----
@@ -153,11 +157,13 @@ def print_checks(rows):
     for check in (
         check_peak(neap),
         check_peers(rows, blocks),
+        check_best(rows, blocks),
         check_reach(rows, blocks),
         check_prediction(neap),
         check_bits(rows, neap),
         check_results(rows),
         check_reserved(neap),
+        check_outside(rows, neap),
         check_bridge(rows, blocks),
         check_first(neap),
         check_start(rows, neap),
@@ -179,12 +185,31 @@ def check_peers(rows, blocks):
     check = Check("PyTorch is not faster at the same peak or less")
     for model, kind in blocks:
         for row in rows.neap(model, kind):
-            if "peak" not in row:
+            if "peak" not in row or not row.get("budget"):
                 continue
             better = [p for p in rows.peers(model, kind) if p["peak"] <= row["peak"] and p["ms"] < row["ms"]]
             best = min(better, key=lambda p: p["ms"], default=None)
             check.expect(best is None, best and f"{title(row)}: {row['ms']:.2f} ms at {mib(row['peak'])} MiB; PyTorch is "
-                         f"faster with {best['kind']} {best['name']}: {best['ms']:.2f} ms at {mib(best['peak'])} MiB")
+                         f"faster with {best['kind']} {best['name']}: {best['ms']:.2f} ms at {mib(best['peak'])} MiB, "
+                         f"{percent(best['ms'], row['ms'])}")
+    return check
+
+
+def best_peers(rows, model, kind):
+    """PyTorch's rows that no other of its rows beats in both peak and time, with these kernels."""
+    peers = [p for p in rows.peers(model, kind) if p["kind"] == kind and "peak" in p]
+    return [p for p in peers if not any(q["peak"] <= p["peak"] and q["ms"] < p["ms"] for q in peers)]
+
+
+def check_best(rows, blocks):
+    check = Check("neap is not slower at a peak that PyTorch reaches")
+    for model, kind in blocks:
+        mine = [r for r in rows.neap(model, kind) if "peak" in r]
+        for peer in best_peers(rows, model, kind) if mine else []:
+            best = min((r for r in mine if r["peak"] <= peer["peak"]), key=lambda r: r["ms"], default=None)
+            there = f"{best['name']} {best['ms']:.2f} ms, {percent(best['ms'], peer['ms'])}" if best else "nothing"
+            check.expect(best and best["ms"] <= peer["ms"], f"{title(peer)}: {peer['ms']:.2f} ms at {mib(peer['peak'])} MiB; "
+                         f"neap has {there}")
     return check
 
 
@@ -262,6 +287,16 @@ def check_reserved(neap):
         if row["strict"] and row.get("budget") and "reserved" in row:
             ratio = row["reserved"] / row["budget"]
             check.expect(ratio <= STRICT, f"{title(row)}: {mib(row['reserved'])} of {mib(row['budget'])} MiB, {ratio:.3f}")
+    return check
+
+
+def check_outside(rows, neap):
+    check = Check("strict: no memory beside PyTorch's allocator")
+    for row in neap:
+        base = rows.get(row["model"], "eager", "eager")
+        if row["strict"] and "outside" in row and base and "outside" in base:
+            more = row["outside"] - base["outside"]
+            check.expect(more <= OUTSIDE, f"{title(row)}: {mib(more)} MiB more than plain eager")
     return check
 
 
