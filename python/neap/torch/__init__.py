@@ -13,6 +13,6 @@ __all__ = ["Backend", "Report", "backend"]
 
 
 def backend(budget: int | str | None = None, *, kernels: str = "inductor", strict: bool = False,
-            offload: bool | Link = False, split: bool = False, time_limit: float = 10.0, gap: float = 0.001,
+            offload: bool | Link = False, split: bool | str = "auto", time_limit: float = 10.0, gap: float = 0.001,
             measure: bool = True, cache: bool = True) -> Backend:
     return Backend(Settings(budget, kernels, strict, offload, split, time_limit, gap, measure, cache))

@@ -7,10 +7,8 @@ else is in memory is known. A new set of sizes is captured and planned anew.
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -19,11 +17,15 @@ from torch import fx
 from .. import errors
 from ..plans import Link, Plan
 from ..text import format_bytes
-from . import eager
+from . import memory, passes
+from .budget import Clock, bytes_of
 from .device import rounded
-from .plans import Request, make_plan
-from .program import Program, build
-from .step import decompositions, device_of, priced_joint, resident, slack, trains
+from .joint import JointGraph
+from .link import measured_link
+from .plans import Request, kept_bytes, make_plan
+from .program import build
+from .several import Member, Steps
+from .step import decompositions, device_of, offer_splits, priced_joint, resident, slack, trains
 
 log = logging.getLogger("neap")
 
@@ -38,7 +40,7 @@ class Settings:
     kernels: str = "inductor"
     strict: bool = False
     offload: bool | Link = False
-    split: bool = False
+    split: bool | str = "auto"
     time_limit: float = 10.0
     gap: float = 0.001
     measure: bool = True
@@ -47,6 +49,10 @@ class Settings:
     def __post_init__(self) -> None:
         if self.kernels not in KERNELS:
             raise errors.InvalidError(f"kernels={self.kernels!r}: there are {' and '.join(map(repr, KERNELS))}")
+        if self.split not in (True, False, "auto"):
+            raise errors.InvalidError(f'split={self.split!r}: it is True, False or "auto"')
+        if isinstance(self.budget, str):
+            bytes_of(self.budget, 1)
 
 
 @dataclass
@@ -60,7 +66,6 @@ class Report:
     natural_peak: int
     plan: Plan
     seconds: dict[str, float] = field(default_factory=dict)  # of measuring, planning, compiling
-    measured: bool = True
 
     def __str__(self) -> str:
         budget = "no budget" if self.budget is None else f"budget {format_bytes(self.budget)}"
@@ -74,27 +79,21 @@ class Backend:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.reports: list[Report] = []
-        self.step = _Step()
+        self.steps = Steps()
+        self.graphs = 0
 
     def __call__(self, module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable:
-        return Runner(self, module, len(self.reports))
-
-
-class _Step:
-    """The training graphs whose backward pass is still to come."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.open: dict[int, Runner] = {}
+        self.graphs += 1
+        return Runner(self, module, f"graph_{self.graphs - 1}")
 
 
 class Runner:
     """Runs one graph that Dynamo captured; compiles it at the first call for each set of sizes."""
 
-    def __init__(self, backend: Backend, module: fx.GraphModule, number: int) -> None:
+    def __init__(self, backend: Backend, module: fx.GraphModule, name: str) -> None:
         self.backend = backend
         self.module = module
-        self.name = f"graph_{number}"
+        self.name = name
         placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
         self.sizes = [i for i, n in enumerate(placeholders) if _is_size(n)]
         self.compiled: dict[tuple, _Compiled] = {}
@@ -102,9 +101,18 @@ class Runner:
     def __call__(self, *args: Any) -> Any:
         key = tuple(args[i] for i in self.sizes)
         compiled = self.compiled.get(key)
-        if compiled is None or compiled.outgrown(args):
+        if compiled is None or compiled.outdated(args):
             compiled = self.compiled[key] = _Compiled(self, args, compiled)
         return compiled.function(*args)
+
+    def break_place(self) -> str:
+        """Where and why Dynamo ended the graph before the end of the model; empty if it did not."""
+        reason = getattr(self.module, "compile_subgraph_reason", None)
+        if reason is None or not reason.graph_break:
+            return ""
+        frame = reason.user_stack[-1] if reason.user_stack else None
+        place = f"{frame.filename}:{frame.lineno}" if frame else "an unknown line"
+        return f"{place} ({str(reason.reason).splitlines()[0]})"
 
 
 def _is_size(node: fx.Node) -> bool:
@@ -115,27 +123,38 @@ def _is_size(node: fx.Node) -> bool:
 class _Compiled:
     """One graph at one set of sizes."""
 
-    CHECKED_CALLS = 4  # whether more is resident than was planned for
+    CHECKED_CALLS = {"cuda": 4, "cpu": 1}  # whether more is resident than was planned for: slow on the CPU
 
     def __init__(self, runner: Runner, args: Sequence[Any], before: "_Compiled | None") -> None:
         self.runner = runner
+        self.steps = runner.backend.steps
         self.settings = runner.backend.settings
         self.device = device_of(args)
         self.report: Report | None = None
         self.budget: int | str | None = before.budget if before else self.settings.budget
-        self.resident = max(resident(args, self.device), before.resident if before else 0)
+        self.resident = max(resident(args, self.device), before.resident + before.excess if before else 0)
+        self.given = self.steps.assigned.pop(runner, None)
+        self.excess = 0  # bytes by which a step went over the budget
         self.calls = 0
         self.args = args
         self.function = self._training() if trains(args) else self._inference()
         self.args = ()
 
-    def outgrown(self, args: Sequence[Any]) -> bool:
-        """Whether so much more is resident now that the plan would break the budget."""
+    def outdated(self, args: Sequence[Any]) -> bool:
+        """Whether there is a new plan, or one is needed: more is resident now, or a step went over the budget."""
         self.calls += 1
-        if self.report is None or self.report.budget is None or self.calls > self.CHECKED_CALLS:
+        if self.runner in self.steps.assigned:
+            return True
+        if self.report is None or self.report.budget is None:
             return False
-        now = resident(args, self.device)
-        if now <= self.resident + slack(self.device) or now - self.resident + self.report.plan.peak <= self.report.budget:
+        if self.calls > self.CHECKED_CALLS.get(self.device.type, 0) or self.given is not None:
+            return False
+        if self.excess:
+            log.info("neap: %s went %s over its budget; planning again", self.report.name, format_bytes(self.excess))
+            return True
+        now = memory.resident_bytes(args, self.device)
+        room = self.report.budget - self.report.plan.peak
+        if self.steps.amid or now <= self.resident + max(room, slack(self.device)):
             return False
         log.info("neap: %s more is resident than when %s was planned; planning again",
                  format_bytes(now - self.resident), self.report.name)
@@ -153,77 +172,113 @@ class _Compiled:
     def _training(self) -> Callable:
         from torch._functorch.aot_autograd import aot_module_simplified
 
-        programs: list[_Passes] = []
+        made: list[passes.Passes] = []
 
-        def partition(module: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **_: Any) -> tuple:
-            passes = self._plan(module, num_fwd_outputs)
-            programs.append(passes)
-            return passes.program.forward, passes.program.backward
+        def partition(module: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int,
+                      static_lifetime_input_indices: list[int] | None = None, **_: Any) -> tuple:
+            if self.settings.kernels == "inductor":
+                from . import inductor
+
+                module = inductor.prepare_joint(module, inputs, num_fwd_outputs=num_fwd_outputs,
+                                                static_lifetime_input_indices=static_lifetime_input_indices)
+            made.append(self._plan(module, num_fwd_outputs))
+            return made[-1].program.forward, made[-1].program.backward
 
         with torch._functorch.config.patch(donated_buffer=False):
             return aot_module_simplified(
                 self.runner.module, self.args,
-                fw_compiler=lambda module, inputs: programs[-1].forward(),
-                bw_compiler=lambda module, inputs: programs[-1].backward(),
-                inference_compiler=lambda module, inputs: _boxed(module),
+                fw_compiler=lambda module, inputs: made[-1].forward(),
+                bw_compiler=lambda module, inputs: made[-1].backward(),
+                inference_compiler=lambda module, inputs: passes.op_by_op(module, "inference"),
                 partition_fn=partition,
                 decompositions=decompositions(self.settings.kernels),
                 keep_inference_input_mutations=self.settings.kernels == "inductor")
 
-    def _plan(self, module: fx.GraphModule, forward_outputs: int) -> "_Passes":
-        seconds: dict[str, float] = {}
-        clock = _Clock(seconds)
-        joint = priced_joint(module, forward_outputs, self.device, measure=self.settings.measure,
-                             fixed_bytes=self.resident + slack(self.device))
+    def _link(self) -> Link | None:
+        if isinstance(self.settings.offload, Link):
+            return self.settings.offload
+        return measured_link(self.device) if self.settings.offload else None
+
+    def _plan(self, module: fx.GraphModule, forward_outputs: int) -> passes.Passes:
+        clock = Clock()
+        joint = priced_joint(module, forward_outputs, self.device, kernels=self.settings.kernels,
+                             measure=self.settings.measure, fixed_bytes=self.resident + slack(self.device))
         clock.lap("measuring")
-        graph = joint.describe(self.runner.name)
-        natural = graph.natural_peak
-        if isinstance(self.budget, str):
-            self.budget = _bytes_of(self.budget, natural)
-        request = Request(self.budget, link=None, time_limit=self.settings.time_limit, gap=self.settings.gap,
-                          alignment=rounded(1, self.device), cache=self.settings.cache)
-        plan = make_plan(joint, self.runner.name, request)
+        natural = joint.describe(self.runner.name).natural_peak
+        if not self._one_of_several():
+            self._set_budget(natural)
+        plan = self.given.plan if self.given else self._first_plan(joint)
         clock.lap("planning")
-        self.report = Report(self.runner.name, len(joint.units), self.budget, self.resident, natural, plan, seconds)
+        budget = None if isinstance(self.budget, str) else self.budget
+        self.report = Report(self.runner.name, len(joint.units), budget, self.resident, natural, plan,
+                             clock.seconds)
         self.runner.backend.reports.append(self.report)
         log.info("neap: %s", self.report)
-        return _Passes(build(joint, plan), self.settings)
+        if self.given is None and self.budget is not None:
+            self._join_step(joint, plan, natural)
+        return passes.Passes(build(joint, plan), self.settings.kernels, clock, self._entered, self._left)
 
+    def _request(self, **changes: Any) -> Request:
+        return Request(**{"budget": self.budget, "link": self._link(), "time_limit": self.settings.time_limit,
+                          "gap": self.settings.gap, "alignment": rounded(1, self.device),
+                          "cache": self.settings.cache, **changes})
 
-@dataclass
-class _Passes:
-    program: Program
-    settings: Settings
+    def _one_of_several(self) -> bool:
+        return self.steps.amid or bool(self.runner.break_place())
 
-    def forward(self) -> Callable:
-        return eager.compile_graph(self.program.forward, "forward")
+    def _set_budget(self, natural: int) -> None:
+        if isinstance(self.budget, str):
+            self.budget = bytes_of(self.budget, natural)
 
-    def backward(self) -> Callable:
-        return eager.compile_graph(self.program.backward, "backward")
+    def _first_plan(self, joint: JointGraph) -> Plan:
+        """In a step of several graphs each needs as little as it can until all of them are known."""
+        if self.budget is None or not self._one_of_several():
+            return self._plan_or_split(joint)
+        return make_plan(joint, self.runner.name, self._request(budget=None, objective="peak"))
 
-
-class _Clock:
-    def __init__(self, seconds: dict[str, float]) -> None:
-        self.seconds = seconds
-        self.last = time.perf_counter()
-
-    def lap(self, what: str) -> None:
-        now = time.perf_counter()
-        self.seconds[what] = self.seconds.get(what, 0.0) + now - self.last
-        self.last = now
-
-
-def _bytes_of(budget: str, natural: int) -> int:
-    text = budget.strip()
-    if text.endswith("%"):
+    def _plan_or_split(self, joint: JointGraph) -> Plan:
+        """Convolutions in parts change the last bits of weight gradients: only where the budget needs them."""
+        if self.settings.split is True:
+            offer_splits(joint, self.device)
         try:
-            return int(natural * float(text[:-1]) / 100)
-        except ValueError:
-            raise errors.InvalidError(f"budget {budget!r}: write a number before the %") from None
-    from ..text import parse_bytes
+            return make_plan(joint, self.runner.name, self._request())
+        except errors.InfeasibleError:
+            if self.settings.split != "auto" or not offer_splits(joint, self.device):
+                raise
+        plan = make_plan(joint, self.runner.name, self._request())
+        parts = sum(1 for kind, _, variant in plan.steps if kind == "compute" and variant > 0)
+        log.warning("neap: %s fits its budget with %d convolutions in parts along the batch; the last bits of their "
+                    "weight gradients differ (split=False refuses this)", self.runner.name, parts)
+        return plan
 
-    return parse_bytes(text)
+    # ---- steps ----
 
+    def _join_step(self, joint: JointGraph, plan: Plan, natural_peak: int) -> None:
+        """What planning this graph together with others of its step takes."""
+        inputs = sum(v.bytes for v in joint.values if v.kind in ("parameter", "input"))
 
-def _boxed(module: fx.GraphModule) -> Callable:
-    return eager.compile_graph(module, "inference")
+        def plan_with(resident_bytes: int, kept: int | None) -> Plan:
+            joint.fixed_bytes = resident_bytes + slack(self.device)
+            border = joint.units[joint.boundary]
+            border.workspace = 0 if kept is None else max(0, self.budget - joint.fixed_bytes - inputs - kept)
+            return make_plan(joint, self.runner.name, self._request(time_limit=self.settings.time_limit / 4))
+
+        natural = make_plan(joint, self.runner.name, self._request(budget=None))
+        self.steps.members[self.runner] = Member(
+            self.runner, self.resident, kept_bytes(plan, joint), kept_bytes(natural, joint), natural_peak,
+            self._set_budget, plan_with, self.runner.break_place())
+
+    def _entered(self) -> None:
+        self.steps.entered(self.runner)
+        if self._watched():
+            torch.cuda.reset_peak_memory_stats(self.device)
+
+    def _watched(self) -> bool:
+        """Whether this is the first step of a graph that has the budget for itself, on a device that counts."""
+        return (self.calls == 0 and self.device.type == "cuda" and self.report.budget is not None
+                and self.given is None)
+
+    def _left(self) -> None:
+        if self._watched():
+            self.excess = max(0, torch.cuda.max_memory_allocated(self.device) - self.budget)
+        self.steps.left(self.runner)

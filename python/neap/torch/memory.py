@@ -29,6 +29,19 @@ def storage_sizes(tensors: Iterable[object], device: torch.device) -> dict[int, 
     return sizes
 
 
+def warm_libraries(device: torch.device) -> None:
+    """Lets cuBLAS take the workspaces that it keeps, in this thread and in the one that runs backward passes."""
+    if device.type == "cuda" and device not in _warm:
+        _warm.add(device)
+        with torch.enable_grad(), torch.autocast("cuda", enabled=False):
+            factor = torch.ones(16, 16, device=device, requires_grad=True)
+            (factor @ factor).sum().backward()
+        torch.cuda.synchronize(device)
+
+
+_warm: set[torch.device] = set()
+
+
 def resident_bytes(inputs: Sequence[object], device: torch.device) -> int:
     """Bytes in use on the device that do not belong to the graph's inputs."""
     own = storage_sizes(inputs, device)

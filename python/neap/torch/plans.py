@@ -30,9 +30,10 @@ class Request:
     gap: float = 0.001
     alignment: int = 1
     cache: bool = True
+    objective: str = "time"
 
     def key(self, text: str) -> str:
-        parts = [__version__, text, repr((self.budget, self.link, self.time_limit, self.gap, self.alignment))]
+        parts = [__version__, text, repr((self.budget, self.link, self.time_limit, self.gap, self.alignment, self.objective))]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -47,6 +48,15 @@ def make_plan(joint: JointGraph, name: str, request: Request) -> Plan:
     if _keeps_order(plan, ordered) and _keeps_pairs(plan, joint):
         return plan
     return _plan_together(joint.describe(name, ordered), pins, request)
+
+
+def kept_bytes(plan: Plan, joint: JointGraph) -> int:
+    """Bytes in memory between the passes besides inputs and what is always there: what the forward pass returns and
+    saves."""
+    border = next(i for i, step in enumerate(plan.steps) if step[0] == "compute" and step[1] == joint.boundary)
+    tangents = sum(joint.values[v].bytes for v in joint.units[joint.boundary].outputs)
+    inputs = sum(v.bytes for v in joint.values if v.kind in ("parameter", "input"))
+    return plan.timeline()[border].after_bytes - tangents - inputs - joint.fixed_bytes
 
 
 def _keeps_order(plan: Plan, ordered: Sequence[int]) -> bool:
@@ -98,7 +108,7 @@ def _plan_here(graph: Graph, pins: list[tuple[str, str]], request: Request) -> P
         except errors.NeapError as error:
             warnings.warn(f"neap: the plan in the cache is not used: {error}", stacklevel=2)
     plan = planning.plan(graph, request.budget, time_limit=request.time_limit, gap=request.gap, pins=pins,
-                         link=request.link, alignment=request.alignment)
+                         link=request.link, alignment=request.alignment, objective=request.objective)
     _plans[key] = plan.to_json()
     if request.cache:
         _write(key, _plans[key])

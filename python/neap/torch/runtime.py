@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from .split import run_split
+
 STATE_BYTES = {"cpu": 5056, "cuda": 16}  # of a generator
 
 
@@ -100,8 +102,6 @@ def replay(state: torch.Tensor, op: Any, *args: Any, **kwargs: Any) -> Any:
         torch.cuda.set_rng_state(now, device)
 
 
-def split(parts: int, op: Any, *args: Any, **kwargs: Any) -> Any:
+def split(parts: int, op: Any, *args: Any) -> Any:
     """Runs a convolution or its backward op in parts along the batch."""
-    from .split import run_split
-
-    return run_split(op, args, parts, **kwargs)
+    return run_split(op, args, parts)
