@@ -5,8 +5,8 @@
                     runs on most systems; or the path of a C compiler
     CC              a C compiler, if NEAP_COMPILER is not set
 
-Without any of them the first of cc, gcc and clang is used, and ziglang where there is none. The
-library is built without oneDNN and libpng, which only training with the command needs. HiGHS comes
+Without any of them the first of cc, gcc and clang that works is used, and ziglang where there is
+none. The library is built without oneDNN and libpng, which only training with the command needs. HiGHS comes
 from the PyPI package highsbox and goes into the wheel with libneap.
 """
 
@@ -50,9 +50,19 @@ def is_built():
 def compiler():
     """A compiler of the system, or None for zig."""
     chosen = os.environ.get("NEAP_COMPILER") or os.environ.get("CC")
-    if chosen == "zig":
-        return None
-    return chosen or next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+    if chosen:
+        return None if chosen == "zig" else chosen
+    return next(filter(compiles, filter(None, map(shutil.which, ("cc", "gcc", "clang")))), None)
+
+
+def compiles(command):
+    """Does this compiler have the headers of the C library?"""
+    try:
+        check = [command, "-std=c17", "-fsyntax-only", "-x", "c", "-"]
+        source = b"#include <stdio.h>\n#include <threads.h>\n"
+        return subprocess.run(check, input=source, capture_output=True).returncode == 0
+    except OSError:
+        return False
 
 
 def has_cmake():
