@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace neap
 {
@@ -52,7 +53,7 @@ static void born(Thread &self, void *stream, void *address, Block &block)
     Recorder &recorder = *self.recorder;
     block.recorder = self.recorder;
     block.event = recorder.events.size();
-    recorder.events.push_back({self.unit, block.bytes, address, recorder.tick++, -1, false});
+    recorder.events.push_back({self.unit, block.bytes, address, recorder.tick++, -1, NO_MARK});
 }
 
 static void died(Block &block)
@@ -233,28 +234,33 @@ Found find(void *address)
     return found;
 }
 
+/* With the lock held: the block in the arena that begins at this address. */
+static Block *block_at(Arena &arena, void *address)
+{
+    auto at = arena.live.find(static_cast<size_t>(static_cast<char *>(address) - arena.base));
+    return at == arena.live.end() ? nullptr : &at->second;
+}
+
 void use_on_stream(void *address, void *stream)
 {
     std::lock_guard<std::mutex> guard(state().lock);
     Arena *arena = arena_around(address);
     if (!arena || stream == arena->stream)
         return;
-    auto at = arena->live.find(static_cast<size_t>(static_cast<char *>(address) - arena->base));
-    if (at == arena->live.end())
+    Block *block = block_at(*arena, address);
+    if (!block)
         return;
-    auto &streams = at->second.streams;
+    auto &streams = block->streams;
     if (std::find(streams.begin(), streams.end(), stream) == streams.end())
         streams.push_back(stream);
 }
 
-bool keep(const Recorder &recorder, void *address)
+bool mark(const Recorder &recorder, void *address, int as)
 {
     std::lock_guard<std::mutex> guard(state().lock);
     Block *block = nullptr;
     if (Arena *arena = arena_around(address)) {
-        auto at = arena->live.find(static_cast<size_t>(static_cast<char *>(address) - arena->base));
-        if (at != arena->live.end())
-            block = &at->second;
+        block = block_at(*arena, address);
     } else {
         auto at = state().tracked.find(address);
         if (at != state().tracked.end())
@@ -262,8 +268,57 @@ bool keep(const Recorder &recorder, void *address)
     }
     if (!block || block->recorder.get() != &recorder)
         return false;
-    block->recorder->events[block->event].kept = true;
+    block->recorder->events[block->event].mark = as;
     return true;
+}
+
+/* ---- Results that outlive their step ---- */
+
+bool adopt(Arena &arena, c10::StorageImpl *storage)
+{
+    using Strong = c10::intrusive_ptr<c10::StorageImpl>;
+    const c10::DataPtr &data = storage->data_ptr();
+    if (data.get() != data.get_context())
+        return false; /* somebody has wrapped the memory */
+    std::lock_guard<std::mutex> guard(state().lock);
+    if (arena_around(data.get()) != &arena)
+        return false;
+    Block *block = block_at(arena, data.get());
+    if (!block)
+        return false;
+    block->owner.emplace(Strong::unsafe_reclaim_from_nonowning(storage));
+    return true;
+}
+
+size_t evacuate(Arena &arena)
+{
+    std::vector<c10::intrusive_ptr<c10::StorageImpl>> owners;
+    {
+        std::lock_guard<std::mutex> guard(state().lock);
+        if (!arena.ended)
+            return 0;
+        for (auto &entry : arena.live) {
+            if (!entry.second.owner)
+                continue;
+            if (auto owner = entry.second.owner->lock())
+                owners.push_back(std::move(owner));
+        }
+    }
+    size_t moved = 0;
+    std::unique_ptr<Replay> outer = std::move(thread().replay);
+    for (auto &owner : owners) {
+        const c10::DataPtr &data = owner->data_ptr();
+        if (data.get() != data.get_context())
+            continue;
+        c10::DataPtr fresh = arena.backend->allocate_hooked(arena.device, owner->nbytes());
+        arena.backend->copy(arena.device, fresh.get(), data.get(), owner->nbytes());
+        moved += owner->nbytes();
+        owner->set_data_ptr(std::move(fresh)); /* what it returns frees the old memory */
+    }
+    thread().replay = std::move(outer);
+    std::lock_guard<std::mutex> guard(state().lock);
+    arena.stats.moved_bytes += static_cast<int64_t>(moved);
+    return moved;
 }
 
 /* ---- The CPU ---- */
@@ -304,6 +359,14 @@ class CpuHook final : public c10::Allocator, public Backend
     c10::DataPtr allocate_native(c10::Device, size_t bytes) override
     {
         return native_->allocate(bytes);
+    }
+    c10::DataPtr allocate_hooked(c10::Device, size_t bytes) override
+    {
+        return allocate(bytes);
+    }
+    void copy(c10::Device, void *to, const void *from, size_t bytes) override
+    {
+        std::memcpy(to, from, bytes);
     }
     bool ready() override
     {

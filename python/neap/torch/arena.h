@@ -17,12 +17,14 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/core/Device.h>
+#include <c10/core/StorageImpl.h>
 
 #include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -40,6 +42,8 @@ inline size_t round_up(size_t bytes, size_t granule = GRANULE)
 struct Backend {
     virtual ~Backend() = default;
     virtual c10::DataPtr allocate_native(c10::Device device, size_t bytes) = 0;
+    virtual c10::DataPtr allocate_hooked(c10::Device device, size_t bytes) = 0;
+    virtual void copy(c10::Device, void *to, const void *from, size_t bytes) = 0;
     virtual bool ready() = 0; /* false: other code directs allocations elsewhere */
     virtual void *stream(c10::Device device) = 0;                      /* the current one */
     virtual void join(c10::Device, void *from, void *to) noexcept = 0; /* `to` waits for `from` */
@@ -53,12 +57,16 @@ struct Meter {
     int64_t current = 0, peak = 0;
 };
 
+/* What a recorded allocation is for. A result lives in the arena until its owner frees it or the
+ * next step moves it out. */
+enum Mark { NO_MARK = 0, KEPT_NATIVE = 1, RESULT = 2 };
+
 struct Event {
     int64_t unit;
     size_t bytes;
     void *address;
     int64_t born, died; /* in ticks of the recorder; died is -1 while the memory is in use */
-    bool kept;          /* the caller said that it is not to be replayed in an arena */
+    int mark;           /* what the caller said that it is: see Mark */
 };
 
 struct Recorder {
@@ -79,12 +87,14 @@ struct Block {
     std::shared_ptr<Recorder> recorder;
     size_t event = 0;
     std::vector<void *> streams; /* arenas: other streams that use the memory */
+    std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> owner; /* arenas: of a result */
 };
 
 struct Stats {
     int64_t requests = 0, placed = 0, native = 0;
     int64_t misses = 0, miss_bytes = 0;       /* not in the table */
     int64_t occupied = 0, occupied_bytes = 0; /* in the table, but the place was taken */
+    int64_t moved_bytes = 0;                  /* results that outlived their step */
     int64_t steps = 0, native_steps = 0;      /* native: another step was in flight */
     int64_t high_water = 0, peak_live = 0;    /* bytes: end of the highest block, most at once */
     int64_t first_miss_unit = -1, first_miss_bytes = 0;
@@ -174,8 +184,13 @@ struct Found {
 };
 Found find(void *address);
 void use_on_stream(void *address, void *stream);
-/* Marks the recorded allocation at this address as kept; false if there is none. */
-bool keep(const Recorder &recorder, void *address);
+/* Marks the recorded allocation at this address; false if there is none. */
+bool mark(const Recorder &recorder, void *address, int as);
+/* Remembers the storage whose memory is a result in the arena; false if it has none there. */
+bool adopt(Arena &arena, c10::StorageImpl *storage);
+/* Moves the results of ended steps that are still in use out of the arena, to the original
+ * allocator. All tensors on such a storage follow. Returns the bytes moved. */
+size_t evacuate(Arena &arena);
 
 /* The backends; null where this build or this machine has none. Installs the hook. */
 Backend *cpu_backend();

@@ -31,6 +31,8 @@ from ..errors import InvalidError, UnsupportedError
 from ..text import format_bytes
 from .arena_build import explain_no_cuda, extension
 from .arena_layout import (
+    KEPT,
+    RESULT,
     Allocation,
     Layout,
     UnitRun,
@@ -158,17 +160,24 @@ class Recorder:
         self._module.recorder_attach(None)
 
     def keep(self, tensors: Iterable[Any]) -> None:
-        """Marks the memory of these tensors as outliving the step: outputs and gradients."""
+        """Marks the memory of these tensors as not to be placed in an arena."""
+        self._mark(tensors, KEPT)
+
+    def results(self, tensors: Iterable[Any]) -> None:
+        """Marks the memory of these tensors as results: in use until the end of the step."""
+        self._mark(tensors, RESULT)
+
+    def _mark(self, tensors: Iterable[Any], mark: int) -> None:
         for tensor in tensors:
             if isinstance(tensor, torch.Tensor):
-                self._module.recorder_keep(self._handle, _address(tensor))
+                self._module.recorder_mark(self._handle, _address(tensor), mark)
 
     def close(self) -> list[tuple[int, Allocation]]:
         """Ends the recording: (unit, allocation) in order. The unit is -1 before any begin()."""
         if self._allocations is None:
             self._allocations = [
-                (unit, Allocation(size, born, None if died < 0 else died, address, kept))
-                for unit, size, address, born, died, kept in self._module.recorder_close(
+                (unit, Allocation(size, born, None if died < 0 else died, address, mark))
+                for unit, size, address, born, died, mark in self._module.recorder_close(
                     self._handle
                 )
             ]
@@ -204,7 +213,7 @@ def record(
 
 
 class ArenaStats(NamedTuple):
-    """What has happened in an arena since it was made or reset_stats() was called."""
+    """What happened in an arena since it was made or reset_stats() was called."""
 
     bytes: int  # its size
     live_bytes: int  # in use now
@@ -216,6 +225,7 @@ class ArenaStats(NamedTuple):
     miss_bytes: int
     occupied: int  # in the table, but the place was in use: served by PyTorch's allocator
     occupied_bytes: int
+    moved_bytes: int  # results that were still in use when the next step began
     steps: int
     native_steps: int  # not replayed, because another step was in flight
     high_water: int  # end of the highest block
@@ -249,8 +259,9 @@ class Arena:
     def reserve(self, size: int) -> bool:
         """Makes the arena at least `size` bytes. False if it would have to move while in use.
 
-        The old block is given back first, and PyTorch's cache of free blocks is emptied, so that
-        the arena does not lie beside memory that nobody uses.
+        Results of ended steps are moved out. The old block is given back first, and PyTorch's
+        cache of free blocks is emptied, so that the arena does not lie beside memory that nobody
+        uses.
         """
         if self.stats().bytes >= size:
             return True
@@ -262,6 +273,7 @@ class Arena:
 
     def _resize(self, size: int) -> bool:
         try:
+            self._module.arena_evacuate(self._handle)
             return self._module.arena_resize(self._handle, size)
         except RuntimeError as error:  # torch's out-of-memory errors are RuntimeErrors
             first_line = str(error).splitlines()[0] if str(error) else "out of memory"
@@ -272,14 +284,30 @@ class Arena:
     def step(self) -> int:
         """Begins a step: call it before the forward pass, and give the result to both passes.
 
+        Results of earlier steps that are still in use, gradients that are being accumulated for
+        instance, move to PyTorch's allocator: see adopt().
+
         0 means that the step will run on PyTorch's allocator, because tensors of an earlier step,
         whose backward pass has not ended, are still in the arena.
         """
+        self._module.arena_evacuate(self._handle)
         return self._module.arena_step(self._handle)
 
     def end(self, step: int) -> None:
         """Ends a step after its backward pass. Tensors of it may still be in use."""
         self._module.arena_end(self._handle, step)
+
+    def adopt(self, tensors: Iterable[Any]) -> None:
+        """Lets the next step move these tensors out of the arena if they are still in use then.
+
+        Their storages get other memory with the same contents; tensors and views do not notice.
+        What does is an address that was taken from them, by DLPack for instance: clone a gradient
+        before giving it to another library for longer than a step.
+        """
+        module, handle = self._module, self._handle
+        for tensor in tensors:
+            if isinstance(tensor, torch.Tensor):
+                module.arena_adopt(handle, tensor.untyped_storage()._cdata)
 
     def owner(self, tensor: torch.Tensor) -> int | None:
         """The step that made this tensor; None if it does not lie in the arena."""

@@ -26,8 +26,8 @@ from .cost_cache import cache_folder
 
 __all__ = ["extension", "has_cuda_part"]
 
-SOURCES = ("arena.cpp", "arena_cuda.cpp", "arena_module.cpp")
-HEADER = "arena.h"
+SOURCES = ("arena.cpp", "arena_cuda.cpp", "arena_module.cpp", "arena_replay.cpp")
+HEADERS = ("arena.h", "arena_python.h")
 MODULE = "neap_arena"
 OLDEST, NEWEST = (2, 9), (2, 11)  # releases of PyTorch whose allocator arena_cuda.cpp knows
 
@@ -158,7 +158,7 @@ def _cuda_headers() -> list[str] | None:
 def _key(compiler: list[str], flags: list[str]) -> str:
     digest = hashlib.sha256()
     here = os.path.dirname(__file__)
-    for name in (*SOURCES, HEADER):
+    for name in (*SOURCES, *HEADERS):
         with open(os.path.join(here, name), "rb") as file:
             digest.update(file.read())
     for word in (torch.__version__, str(torch.version.cuda), sys.version, *compiler, *flags):

@@ -309,6 +309,17 @@ class CudaHook final : public cca::CUDAAllocator, public Backend
         c10::cuda::CUDAGuard guard(device);
         return native_->allocate(bytes);
     }
+    DataPtr allocate_hooked(c10::Device device, size_t bytes) override
+    {
+        c10::cuda::CUDAGuard guard(device);
+        return allocate(bytes);
+    }
+    void copy(c10::Device device, void *to, const void *from, size_t bytes) override
+    {
+        c10::cuda::CUDAGuard guard(device);
+        C10_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice,
+                                       static_cast<cudaStream_t>(stream(device))));
+    }
     bool ready() override
     {
         return pools_.load(std::memory_order_relaxed) == 0;

@@ -14,6 +14,7 @@ __all__ = ["GRANULE", "Allocation", "Layout", "UnitRun", "UnitTrace", "lay_out",
 
 GRANULE = 512  # PyTorch rounds device allocations up to this
 NATIVE = -1  # the offset of an allocation that is left to PyTorch
+KEPT, RESULT = 1, 2  # marks of allocations, as in arena.h
 
 
 def round_up(size: int) -> int:
@@ -85,7 +86,7 @@ class Allocation(NamedTuple):
     born: int  # a clock that ticks with every allocation and free that was recorded
     died: int | None  # None: it was in use when the recording ended
     address: int
-    kept: bool = False  # marked by Recorder.keep: never to be placed in an arena
+    mark: int = 0  # KEPT or RESULT, if a Recorder was told so
     output: int | None = None  # the first output of the unit that lies in it
     offset: int | None = None  # in the workspace of the unit, for one that died in it
 
@@ -93,6 +94,16 @@ class Allocation(NamedTuple):
     def size(self) -> int:
         """Bytes that it occupies."""
         return round_up(self.bytes)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it is to stay with PyTorch's allocator."""
+        return self.mark == KEPT
+
+    @property
+    def is_result(self) -> bool:
+        """Whether it is a result of the step: in use until the end, whatever was recorded."""
+        return self.mark == RESULT
 
 
 class UnitTrace(NamedTuple):
@@ -163,14 +174,22 @@ class _Interval(NamedTuple):
 
 
 def lay_out(
-    runs: Sequence[UnitRun], native: Collection[Hashable] = (), least: int = 0, slack: float = 0.0
+    runs: Sequence[UnitRun],
+    native: Collection[Hashable] = (),
+    results: Collection[Hashable] = (),
+    least: int = 0,
+    slack: float = 0.0,
 ) -> Layout:
     """Places all allocations of a step, given as runs of recorded units.
 
-    `native` names storages that outlive the step: gradients and other outputs of the graph. They,
-    storages that are never freed, and allocations that a unit keeps for itself (workspaces that a
-    library caches) stay with PyTorch's allocator, and so do allocations of fewer than `least`
-    bytes. `slack` is that of place().
+    results  names of storages that are in the arena and in use until the end: gradients. The
+             caller gives them to Arena.adopt(), so that the next step may move them out
+    native   names of storages that stay with PyTorch's allocator
+    least    allocations of fewer bytes stay with PyTorch's allocator
+    slack    that of place()
+
+    Storages that are never freed and no results, and allocations that a unit keeps for itself
+    (workspaces that a library caches), stay with PyTorch's allocator, too.
     """
     rows: list[list[tuple[int, int]]] = [[] for _ in runs]
     intervals: list[_Interval] = []
@@ -189,7 +208,7 @@ def lay_out(
                 intervals.append(_Interval(number, slot, one.size, start, begin + one.died))
                 continue
             name = run.outputs.get(one.output) if one.output is not None else None
-            if name is None or name in native or one.kept:
+            if name is None or name in native or one.is_kept:
                 continue
             if name in alive:
                 raise InvalidError(f"run {number} makes {name!r} again before it was freed")
@@ -199,6 +218,7 @@ def lay_out(
             if name in alive:
                 intervals.append(_Interval(*alive.pop(name), clock))
         clock += 1
+    intervals += [_Interval(*one, clock) for name, one in alive.items() if name in results]
     return _placed(rows, intervals, least, slack)
 
 
@@ -207,15 +227,18 @@ def lay_out_recording(
 ) -> Layout:
     """The same from a recording of a whole step: (unit, allocation) in order.
 
-    What was still in use at the end, or was marked as kept, stays with PyTorch's allocator.
+    Results are in use until the end. What else was in use at the end, or was marked as kept,
+    stays with PyTorch's allocator.
     """
+    end = 1 + max((max(one.born, one.died or 0) for _, one in allocations), default=0)
     rows: list[list[tuple[int, int]]] = [[] for _ in range(units)]
     intervals: list[_Interval] = []
     for unit, one in allocations:
         if not 0 <= unit < units or one.bytes < least:
             continue
-        if one.died is not None and not one.kept:
-            intervals.append(_Interval(unit, len(rows[unit]), one.size, one.born, one.died))
+        died = end if one.is_result else one.died
+        if died is not None and not one.is_kept:
+            intervals.append(_Interval(unit, len(rows[unit]), one.size, one.born, died))
         rows[unit].append((one.size, NATIVE))
     return _placed(rows, intervals, least, slack)
 

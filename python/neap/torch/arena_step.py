@@ -7,8 +7,10 @@
 strict.forward and strict.backward do the same at planned addresses.
 
 The first step runs on PyTorch's allocator, so that libraries allocate what they keep and tune what
-they tune. The second is recorded. From the third on, everything but the results of the passes lies
-in the arena.
+they tune. The second is recorded. From the third on, the step lies in the arena, gradients included:
+memory that holds activations early in a step holds gradients late in it. Gradients that are still in
+use when the next step begins are moved to PyTorch's allocator then. Small outputs of the forward pass
+are always there.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ log = logging.getLogger("neap")
 
 Pass = Callable[[list], tuple]
 SMALL = 16 << 10
+SMALL_OUTPUTS = 4 << 20  # in total: they stay out of the arena
 SLACK = 0.002  # of the arena: the fraction at which the search for addresses stops
 RECORDINGS = 3  # tries, before a recording with tensors that outlive the step is taken as it is
 
@@ -82,6 +85,7 @@ class StrictStep:
         self._recorder: Recorder | None = None  # of the step in flight
         self._table: Table | None = None
         self._step = 0  # the last one that was replayed
+        self._outputs_placed = False
         self._nothing_saved = False  # by it, in the arena
         self._saved_at = 0  # the argument of backward in which one was found
 
@@ -102,7 +106,7 @@ class StrictStep:
         if recorder is not None:
             with recorder:
                 results = self._run(0, args)
-            recorder.keep(results[: self._outputs])
+            self._mark_outputs(recorder, results[: self._outputs])
             return results
         if table is None:
             return self._run(0, args)
@@ -114,6 +118,8 @@ class StrictStep:
             self.arena.end(step)
             raise
         if step:
+            if self._outputs_placed:
+                self.arena.adopt(results[: self._outputs])
             self._step = step
             self._nothing_saved = self.arena.stats().live_blocks == 0
         return results
@@ -131,7 +137,10 @@ class StrictStep:
         step = self._owner(args)
         try:
             with table.run(step):
-                return self._run(1, args)
+                results = self._run(1, args)
+            if step:
+                self.arena.adopt(results)
+            return results
         finally:
             self.arena.end(step)
 
@@ -173,12 +182,18 @@ class StrictStep:
         self._recorder = Recorder(self.arena.device)
         return None, self._recorder
 
+    def _mark_outputs(self, recorder: Recorder, outputs: Sequence[Any]) -> None:
+        tensors = [one for one in outputs if isinstance(one, torch.Tensor)]
+        size = sum(one.untyped_storage().nbytes() for one in tensors)
+        self._outputs_placed = size > SMALL_OUTPUTS
+        (recorder.results if self._outputs_placed else recorder.keep)(tensors)
+
     def _record_backward(self, recorder: Recorder, args: list) -> tuple:
         with recorder:
             results = self._run(1, args)
-        recorder.keep(results)
+        recorder.results(results)
         allocations = recorder.close()
-        left = sum(one.size for _, one in allocations if one.died is None and not one.kept)
+        left = sum(one.size for _, one in allocations if one.died is None and one.mark == 0)
         with self._lock:
             self._recordings += 1
             if left == 0 or self._recordings >= RECORDINGS:

@@ -212,14 +212,14 @@ class Step:
         self.run(values, 0, len(self.units))
         return self.gradients(values)
 
-    def layout(self):
+    def layout(self, in_arena=False):
         values, runs = {"h0": self.x}, []
         for function, name, frees in self.units:
             values[name], trace = arena.record(lambda: function(values))
             runs.append(arena.UnitRun(trace, {0: name}, list(frees)))
             for dead in frees:
                 del values[dead]
-        return arena.lay_out(runs, self.kept)
+        return arena.lay_out(runs, *(((), self.kept) if in_arena else (self.kept,)))
 
 
 @pytest.fixture(scope="module")
@@ -466,6 +466,50 @@ def test_native_leaves_a_block_of_code_to_pytorch():
     del outside, inside
 
 
+# ---- Results in the arena ----
+
+
+def test_results_share_the_arena_and_move_out_when_they_outlive_the_step(step, layout):
+    expected = step.plain()
+    tight = step.layout(in_arena=True)
+    gradients = sum(g.numel() * 4 for g in expected)
+    assert layout.peak < tight.bytes < layout.bytes + gradients, "they take the place of activations"
+    block = arena.Arena("cpu", tight.bytes)
+    table = arena.Table(block, tight.rows)
+    held = []
+    for number in range(1, 4):
+        values, replayed = replay(step, table)
+        block.adopt(step.gradients(values))
+        block.end(number)
+        assert replayed and all(map(torch.equal, step.gradients(values), expected))
+        assert all(block.owner(g) == number for g in step.gradients(values))
+        held += [values["dw1"], values["dw2"].view(-1)[5:]]
+        del values
+    stats = block.stats()
+    assert (stats.fallbacks, stats.native) == (0, 0), stats
+    assert stats.high_water == tight.bytes and stats.peak_live == tight.peak
+    assert stats.moved_bytes == 2 * 2 * WIDTH * WIDTH * 4
+    assert [block.owner(g) for g in held] == [None, None, None, None, 3, 3]
+    for one, other in zip(held[::2], held[1::2]):
+        assert torch.equal(one, expected[1]) and torch.equal(other, expected[2].view(-1)[5:])
+
+
+def test_a_meter_follows_results_out_of_the_arena():
+    block = arena.Arena("cpu", 1024)
+    table = arena.Table(block, [[(1024, 0)]])
+    with arena.Meter("cpu") as meter:
+        with table.run(block.step()):
+            begin(0)
+            result = torch.full((256,), 5.0)
+            block.adopt([result, torch.empty(3), None])
+        assert meter.current == 1024
+        block.end(1)
+        assert block.step() == 2 and block.live() == [] and meter.current == 1024
+        assert bool((result == 5).all())
+        del result
+        assert meter.current == 0
+
+
 # ---- A step of autograd, recorded as a whole ----
 
 
@@ -497,11 +541,12 @@ def test_a_recorded_step_of_a_network_is_replayed():
         loss = forward()
     with recorder:
         expected = backward(loss)
-    recorder.keep([loss, *expected])
+    recorder.keep([loss])
+    recorder.results(expected)
     expected_loss = loss.clone()
     del loss
     layout = arena.lay_out_recording(recorder.close(), units)
-    assert layout.native_bytes == sum(-(-p.numel() * 4 // 512) * 512 for p in parameters) + 512
+    assert layout.native_bytes == 512
     block = arena.Arena("cpu", layout.bytes)
     table = arena.Table(block, layout.rows)
     for number in (1, 2):
@@ -510,12 +555,15 @@ def test_a_recorded_step_of_a_network_is_replayed():
             loss = forward()
         with table.run(number):
             gradients = backward(loss)
+        block.adopt(gradients)
         block.end(number)
         assert torch.equal(loss, expected_loss)
         assert all(map(torch.equal, gradients, expected))
         del loss
     stats = block.stats()
-    assert stats.fallbacks == 0 and stats.live_bytes == 0, stats
+    assert stats.fallbacks == 0 and stats.moved_bytes > 0, stats
+    del gradients
+    assert block.stats().live_bytes == 0
     assert stats.high_water == layout.bytes and stats.peak_live == layout.peak
 
 

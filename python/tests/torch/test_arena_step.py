@@ -11,7 +11,7 @@ from torch import nn  # noqa: E402
 from torch._functorch.aot_autograd import aot_module_simplified  # noqa: E402
 
 from neap.errors import UnsupportedError  # noqa: E402
-from neap.torch import arena, arena_build, eager  # noqa: E402
+from neap.torch import arena, arena_build, arena_step, eager  # noqa: E402
 from neap.torch.arena_step import StrictStep, arena_of  # noqa: E402
 
 
@@ -127,9 +127,10 @@ def test_training_is_identical_and_in_the_arena():
     assert layout.peak <= layout.bytes <= 1.002 * layout.peak
     assert (stats.steps, stats.native_steps, stats.fallbacks) == (4, 0, 0), stats
     assert stats.high_water == layout.bytes and stats.peak_live == layout.peak
-    assert stats.live_bytes == 0
-    outputs = sum(-(-p.numel() * 4 // 512) * 512 for p in model.module.parameters())
-    assert outputs <= layout.native_bytes <= outputs + 8192
+    gradients = sum(-(-p.numel() * 4 // 512) * 512 for p in model.module.parameters())
+    assert stats.live_bytes == gradients and stats.moved_bytes == 0
+    model.module.zero_grad()
+    assert model.strict.stats().live_bytes == 0
 
 
 def test_two_forward_passes_before_their_backward_passes():
@@ -142,7 +143,7 @@ def test_two_forward_passes_before_their_backward_passes():
         first.backward()
     assert all(map(torch.equal, model.gradients(), plain.gradients()))
     stats = model.strict.stats()
-    assert (stats.steps, stats.native_steps, stats.fallbacks, stats.live_bytes) == (1, 1, 0, 0)
+    assert (stats.steps, stats.native_steps, stats.fallbacks) == (1, 1, 0)
     losses = [one.loss(data(12)) for one in (model, plain)]
     assert torch.equal(*losses) and model.strict.stats().steps == 2
     del losses
@@ -187,6 +188,42 @@ def test_the_users_tensors_are_never_overwritten():
     assert all(torch.equal(result, copy) for result, copy in held)
 
 
+def test_gradients_are_accumulated_and_kept():
+    model, plain = Compiled(strict=True), Compiled(strict=False)
+    train(model, 3), train(plain, 3)
+    model.strict.arena.reset_stats()
+    for one in (model, plain):
+        one.module.zero_grad()
+    held = []
+    for number in range(6):
+        for one in (model, plain):
+            one.loss(data(number)).backward()
+        assert all(map(torch.equal, model.gradients(), plain.gradients()))
+        if number == 2:
+            held = [one.gradients() for one in (model, plain)]
+            for one in (model, plain):
+                one.module.zero_grad()
+    assert all(map(torch.equal, *held))
+    stats = model.strict.stats()
+    assert stats.fallbacks == 0 and stats.steps == 6 and stats.moved_bytes > 0
+
+
+def test_large_outputs_lie_in_the_arena_and_move_out(monkeypatch):
+    monkeypatch.setattr(arena_step, "SMALL_OUTPUTS", 0)
+    model, plain = Compiled(strict=True), Compiled(strict=False)
+    train(model, 3), train(plain, 3)
+    held = []
+    for number in range(3):
+        rows = [one.function(data(number)) for one in (model, plain)]
+        assert model.strict.arena.owner(rows[0]) is not None
+        held.append((rows[0].detach(), rows[1].detach()))
+        for row in rows:
+            row.square().mean().backward()
+        del row, rows
+    assert all(torch.equal(*pair) for pair in held)
+    assert model.strict.arena.owner(held[0][0]) is None
+
+
 def test_an_error_in_a_pass_does_not_stop_later_steps():
     model, plain = Compiled(strict=True), Compiled(strict=False)
     train(model, 4), train(plain, 4)
@@ -205,6 +242,7 @@ def test_an_error_in_a_pass_does_not_stop_later_steps():
         buffer.copy_(before)
     found, expected = train(model, 2), train(plain, 2)
     assert all(map(torch.equal, found, expected))
+    model.module.zero_grad()
     assert model.strict.stats().live_bytes == 0
 
 
