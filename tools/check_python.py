@@ -64,7 +64,9 @@ def fields(declaration):
         return
     found = re.match(r"(?:const )?(?:struct )?(\w+)((?: .*)?)", declaration)
     for name in found.group(2).split(",") if found else ():
-        pointer, name, array = re.fullmatch(r"\s*(\**)\s*(?:const )?(\w+)(\[\w+\])?\s*", name).groups()
+        pointer, name, array = re.fullmatch(
+            r"\s*(\**)\s*(?:const )?(\w+)(\[\w+\])?\s*", name
+        ).groups()
         yield name, "*" if pointer else found.group(1) + ("[]" if array else "")
 
 
@@ -116,7 +118,9 @@ def declared_functions(tree):
     found = {}
     lists = {}  # lists that the table uses by name
     for node in tree.body:
-        target = node.target if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [None])[0]
+        target = (
+            node.target if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [None])[0]
+        )
         if not isinstance(target, ast.Name):
             continue
         if isinstance(node.value, ast.List):
@@ -124,9 +128,7 @@ def declared_functions(tree):
         if target.id == "_FUNCTIONS":
             for key, value in zip(node.value.keys, node.value.values):
                 items = value.elts[1].elts
-                count = sum(
-                    lists[i.value.id] if isinstance(i, ast.Starred) else 1 for i in items
-                )
+                count = sum(lists[i.value.id] if isinstance(i, ast.Starred) else 1 for i in items)
                 found[key.value] = key.lineno, count
     return found
 
@@ -143,7 +145,9 @@ def function_errors(declared, headers):
 def structures(tree):
     """Yields (class name, line, [(field, type as text)]) of each Structure."""
     for node in tree.body:
-        if isinstance(node, ast.ClassDef) and any(ast.unparse(b) == "Structure" for b in node.bases):
+        if isinstance(node, ast.ClassDef) and any(
+            ast.unparse(b) == "Structure" for b in node.bases
+        ):
             pairs = next(s.value for s in node.body if isinstance(s, ast.Assign)).elts
             yield node.name, node.lineno, [(p.elts[0].value, ast.unparse(p.elts[1])) for p in pairs]
 

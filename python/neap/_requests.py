@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable
+from ctypes import byref
 from typing import Any, NamedTuple
 
 from . import _library as c
 from . import errors
-from ._library import Diag, byref, lib, raise_status, text_bytes
+from ._library import Diag, lib, raise_status, text_bytes
 from ._solving import Event, run_solver
 from .graph import Graph
 from .plans import Figures, Link, Plan
@@ -65,7 +66,9 @@ def _to_c(request: Request, progress: Any) -> c.Request:
     if not isinstance(request.graph, Graph):
         raise errors.InvalidError(f"{type(request.graph).__name__} is not a neap.Graph")
     if request.objective not in _OBJECTIVES:
-        raise errors.InvalidError(f'objective is {request.objective!r}; it must be "time" or "peak"')
+        raise errors.InvalidError(
+            f'objective is {request.objective!r}; it must be "time" or "peak"'
+        )
     made = c.Request()
     method = text_bytes(request.method, "a method")
     lib.neap_request_init(byref(made), request.graph._handle, method)
@@ -138,9 +141,7 @@ def solve(request: Request, progress: Listener | None = None) -> Solution:
     return run_solver(work, progress)
 
 
-def solve_curve(
-    request: Request, budgets: list[int], progress: Listener | None
-) -> list[Solution]:
+def solve_curve(request: Request, budgets: list[int], progress: Listener | None) -> list[Solution]:
     """Runs a request at each of several budgets; -1 is none."""
 
     def work(pointer: Any) -> list[Solution]:

@@ -63,7 +63,7 @@ class Graph:
 
     def __init__(self, handle: int) -> None:
         """For the package itself: takes over a neap_graph."""
-        self._handle = handle
+        self._handle: int | None = handle
 
     def __del__(self) -> None:
         handle, self._handle = getattr(self, "_handle", None), None

@@ -40,8 +40,8 @@ def plan(
         plan = neap.plan(graph, "6GiB", time_limit=30)
         print(plan.peak, plan.overhead)
 
-    budget      bytes as a number or text: 6442450944, "6GiB", "5e9", or "50%" of graph.natural_peak;
-                None: no limit
+    budget      bytes as a number or text: 6442450944, "6GiB", "5e9", or "50%" of
+                graph.natural_peak; None: no limit
     method      one of neap.methods()
     time_limit  seconds; the best plan found until then is returned. If there is none, the method
                 gets a quick method's plan to start from, and the same time again

@@ -7,12 +7,13 @@ import json
 import math
 import os
 from collections.abc import Iterable
+from ctypes import byref
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from . import _library as c
 from . import errors
-from ._library import byref, call, lib, path_bytes, take_text
+from ._library import call, lib, path_bytes, take_text
 from .graph import Graph
 from .text import format_bytes, format_seconds, parse_bytes
 
@@ -37,7 +38,9 @@ class Link(NamedTuple):
         try:
             speeds = math.isfinite(self.out_bandwidth + self.in_bandwidth + self.latency)
             if not speeds or min(self.out_bandwidth, self.in_bandwidth) <= 0 or self.latency < 0:
-                raise errors.InvalidError(f"{self!r}: bandwidths must be above 0, latency 0 or more")
+                raise errors.InvalidError(
+                    f"{self!r}: bandwidths must be above 0, latency 0 or more"
+                )
             return c.Link(*self)
         except TypeError as error:
             raise errors.InvalidError(f"{self!r} is not a link: {error}") from None
@@ -103,7 +106,7 @@ class Plan:
         figures: Figures | None,
     ) -> None:
         """For the package itself: takes over a neap_plan, or borrows the one of its owner."""
-        self._handle = handle
+        self._handle: int | None = handle
         self._owner = owner  # None: this object destroys the handle
         self.graph = graph
         self.link = link
@@ -254,7 +257,7 @@ class Plan:
 
     @property
     def outcome(self) -> str | None:
-        """"optimal", "feasible", "time_limit" or "interrupted"; None for a plan from a file."""
+        """How it ended: "optimal", "feasible", "time_limit", "interrupted"; None for a file."""
         return self._figures.outcome
 
     @property
@@ -293,9 +296,7 @@ class Plan:
         if used is not None:
             options.link = ctypes.pointer(used._to_c())
         verdict = c.Verdict()
-        call(
-            lib.neap_check, None, self.graph._handle, self._handle, byref(options), byref(verdict)
-        )
+        call(lib.neap_check, None, self.graph._handle, self._handle, byref(options), byref(verdict))
         return _verdict(verdict)
 
     def _judged_figures(self) -> Figures:
@@ -314,9 +315,7 @@ class Plan:
         """Time and memory of each step, in the order of `steps`."""
         line = c.Timeline()
         link = byref(self.link._to_c()) if self.link else None
-        call(
-            lib.neap_timeline_build, None, self.graph._handle, self._handle, link, byref(line)
-        )
+        call(lib.neap_timeline_build, None, self.graph._handle, self._handle, link, byref(line))
         try:
             numbers = ctypes.cast(line.steps, ctypes.POINTER(ctypes.c_int64))[: 4 * line.n_steps]
         finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import errors
 from ._library import call, lib, text_bytes
@@ -23,13 +23,22 @@ def parse_bytes(size: str | int | float) -> int:
     """
     if isinstance(size, bool):
         raise errors.InvalidError(f"{size} is not a size; write one such as 6GiB or 5e9")
-    if isinstance(size, (int, float)) or hasattr(size, "__index__"):
-        if not math.isfinite(size) or not 0 <= size < 2**63:
-            raise errors.InvalidError(f"{size} is not a size from 0 to 2^63 - 1 bytes")
-        return int(size)
+    if not isinstance(size, str):
+        return _whole_bytes(size)
     value = ctypes.c_int64()
     call(lib.neap_bytes_parse, text_bytes(size, "a size"), ctypes.byref(value))
     return value.value
+
+
+def _whole_bytes(size: Any) -> int:
+    try:
+        if math.isfinite(size) and 0 <= size < 2**63:
+            return int(size)
+    except TypeError:
+        pass
+    raise errors.InvalidError(
+        f"{size!r} is not a size from 0 to 2^63 - 1 bytes, such as 6GiB or 5e9"
+    )
 
 
 def format_bytes(size: int) -> str:
@@ -44,7 +53,9 @@ def format_seconds(seconds: float) -> str:
     return lib.neap_seconds_format(float(seconds), buffer, len(buffer)).decode()
 
 
-def resolve_budget(graph: Graph, budget: str | int | float | None, alignment: int = 1) -> int | None:
+def resolve_budget(
+    graph: Graph, budget: str | int | float | None, alignment: int = 1
+) -> int | None:
     """A budget in bytes. A percentage is of what training takes without a plan.
 
     None stays None: no limit. With an alignment, a percentage is of the arena that such a step

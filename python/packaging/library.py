@@ -6,8 +6,8 @@
     CC              a C compiler, if NEAP_COMPILER is not set
 
 Without any of them the first of cc, gcc and clang that works is used, and ziglang where there is
-none. The library is built without oneDNN and libpng, which only training with the command needs. HiGHS comes
-from the PyPI package highsbox and goes into the wheel with libneap.
+none. The library is built without oneDNN and libpng, which only training with the command needs.
+HiGHS comes from the PyPI package highsbox and goes into the wheel with libneap.
 """
 
 import os

@@ -57,9 +57,7 @@ def test_the_command_reads_our_plan(command, resnet, tmp_path):
 
 def test_we_read_the_plan_of_the_command(command, resnet, tmp_path):
     path = tmp_path / "plan.json"
-    said = plan_by_command(
-        command, resnet, "--budget", "70%", "--method", "greedy", "-o", path
-    )
+    said = plan_by_command(command, resnet, "--budget", "70%", "--method", "greedy", "-o", path)
     graph = neap.Graph.read(resnet)
     plan = neap.Plan.read(path, graph)
     assert plan.peak == said["peak_bytes"] and plan.time == said["time"] and plan.check()

@@ -28,7 +28,9 @@ def test_a_wrong_library(tmp_path):
 
 def test_no_library(tmp_path):
     """A package without a library says what to do."""
-    shutil.copytree(Path(neap.__file__).parent, tmp_path / "neap", ignore=lambda *_: ["_lib", "torch"])
+    shutil.copytree(
+        Path(neap.__file__).parent, tmp_path / "neap", ignore=lambda *_: ["_lib", "torch"]
+    )
     said = run_python(
         f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import ctypes.util\n"
         "ctypes.util.find_library = lambda name: None\n"

@@ -46,7 +46,21 @@ def test_budgets(chain):
         assert neap.plan(chain, budget, method="sqrt").budget == 13 * MIB
     free = neap.plan(chain)
     assert free.budget is None and free.recomputed_ops == 0 and free.peak == 26 * MIB
-    for budget in (0, -1, "", "x", "0%", "-5%", "nan%", True, float("nan"), 1e30, "1\0", [1], "5%%"):
+    for budget in [
+        0,
+        -1,
+        True,
+        float("nan"),
+        1e30,
+        [1],
+        "",
+        "x",
+        "1\0",
+        "0%",
+        "-5%",
+        "nan%",
+        "5%%",
+    ]:
         with pytest.raises(neap.InvalidError):
             neap.plan(chain, budget)
 
@@ -177,7 +191,8 @@ def test_files(chain, tmp_path):
     again = neap.Plan.read(tmp_path / "plan.json", chain)
     assert again.steps == plan.steps and again.offsets == plan.offsets
     assert (again.peak, again.time, again.arena) == (plan.peak, plan.time, plan.arena)
-    assert (again.budget, again.method, again.outcome, again.gap) == (plan.budget, "neap", None, None)
+    assert (again.budget, again.method) == (plan.budget, "neap")
+    assert (again.outcome, again.gap) == (None, None)
     assert neap.Plan.from_json(plan.to_json(), chain).to_json() == plan.to_json()
     assert neap.Plan.from_steps(chain, plan.steps, budget=plan.budget).peak == plan.peak
     copy = pickle.loads(pickle.dumps(plan))
