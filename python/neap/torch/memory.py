@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from .device import rounded
 
@@ -19,12 +21,14 @@ def storage_sizes(tensors: Iterable[object], device: torch.device) -> dict[int, 
     """The storages of tensors on the device, by address."""
     sizes: dict[int, int] = {}
     for tensor in tensors:
-        if isinstance(tensor, torch.Tensor) and tensor.device == device and tensor.layout is torch.strided:
+        if not isinstance(tensor, torch.Tensor) or isinstance(tensor, FakeTensor):
+            continue
+        if tensor.device == device and tensor.layout is torch.strided:
             try:
                 storage = tensor.untyped_storage()
                 sizes[storage.data_ptr()] = rounded(storage.nbytes(), device)
             except (NotImplementedError, RuntimeError):
-                continue  # a tensor without storage of its own: fake, or a wrapper
+                continue  # a tensor without storage of its own: a wrapper
     sizes.pop(0, None)
     return sizes
 
@@ -58,18 +62,41 @@ def _live_tensors() -> list[torch.Tensor]:
 
 def coming_state_bytes(inputs: Sequence[object], device: torch.device) -> int:
     """Bytes that the optimizers of these parameters will take in their first step."""
-    mine = {id(t) for t in inputs if isinstance(t, torch.nn.Parameter) or (
+    return state_bytes(inputs, device).coming
+
+
+class State(NamedTuple):
+    """Bytes of optimizers' state for a step's parameters."""
+
+    coming: int  # taken in the optimizers' first step
+    present: int  # there already
+    without: int  # of the parameters that no optimizer has
+
+
+def state_bytes(inputs: Sequence[object], device: torch.device) -> State:
+    """The state of the optimizers that have these parameters."""
+    mine = {id(t): t for t in inputs if isinstance(t, torch.nn.Parameter) or (
         isinstance(t, torch.Tensor) and t.is_leaf and t.requires_grad)}
-    total = 0
-    for optimizer in gc.get_objects():
-        if not _is_optimizer(optimizer):
-            continue
+    coming = present = 0
+    for optimizer in filter(_is_optimizer, gc.get_objects()):
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                if id(parameter) in mine and parameter.requires_grad and not optimizer.state.get(parameter):
-                    size = rounded(parameter.untyped_storage().nbytes(), device)
-                    total += size * _state_tensors(optimizer, group)
-    return total
+                if id(parameter) not in mine:
+                    continue
+                state = optimizer.state.get(parameter)
+                if state:
+                    present += sum(storage_sizes(state.values(), device).values())
+                elif parameter.requires_grad:
+                    coming += _size(parameter, device) * _state_tensors(optimizer, group)
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                mine.pop(id(parameter), None)
+    without = sum(_size(t, device) for t in mine.values() if t.requires_grad)
+    return State(coming, present, without)
+
+
+def _size(tensor: torch.Tensor, device: torch.device) -> int:
+    return rounded(tensor.untyped_storage().nbytes(), device)
 
 
 def _is_optimizer(thing: object) -> bool:
