@@ -144,7 +144,8 @@ class Meter:
             self.step()
         self.wait()
         self._reset_peak()
-        row["ms"] = statistics.median(self.times(steps)) * 1e3
+        if steps:
+            row["ms"] = statistics.median(self.times(steps)) * 1e3
         if self.cuda:
             row["peak"] = torch.cuda.max_memory_allocated(self.device)
             row["reserved"] = torch.cuda.max_memory_reserved(self.device)
