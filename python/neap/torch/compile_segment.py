@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from ..errors import UnsupportedError
 
@@ -42,7 +43,7 @@ class SegmentCompiler:
     """Compiles fx modules with Inductor under settings that keep their inputs and outputs as they are."""
 
     def __init__(self) -> None:
-        self.mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self.mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
         self.count = 0
 
     def propagate(self, module: fx.GraphModule, inputs: Sequence[Layout | object]) -> list[Layout]:
@@ -62,8 +63,10 @@ class SegmentCompiler:
         self.count += 1
         with torch.utils._python_dispatch._disable_current_modes():
             fakes = self._fakes(inputs)
+        # A context of our own: what AOTAutograd's says of a whole pass (strides, donated buffers) is not true of a segment.
+        context = torch._guards.TracingContext(self.mode)
         settings = {"triton.cudagraphs": False}
-        with torch._guards.tracing(None), V.set_fake_mode(self.mode), config.patch(settings), torch.no_grad():
+        with torch._guards.tracing(context), V.set_fake_mode(self.mode), config.patch(settings), torch.no_grad():
             compiled = compile_fx_inner(module, fakes)
         return boxed(compiled)
 

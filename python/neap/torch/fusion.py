@@ -55,7 +55,7 @@ def fusion_groups(module: fx.GraphModule) -> list[list[fx.Node]]:
     The graph is changed: what Inductor computes again for each reader is copied for each reader. Forward ops come
     before backward ops (those that depend on a tangent), and no unit holds both. No unit returns a view of what
     another holds, except a unit of views alone, whose results are outputs of the graph. `node.meta["neap_unit"]` is
-    the number of a node's unit, `node.meta["neap_kept"]` marks pointwise values that are kept in memory.
+    the number of a node's unit, `neap_origin` its name, and `neap_kept` marks pointwise values that are kept in memory.
     """
     graph = module.graph
     kept = _copy_for_each_reader(graph, backward_nodes(graph))
@@ -106,6 +106,7 @@ def _copy_for_each_reader(graph: fx.Graph, backward: set[fx.Node]) -> set[fx.Nod
         if readers[0].op != "output":
             readers[0].prepend(node)
         if readers[0] in backward:
+            backward.add(node)
             node.meta["neap_pass"] = "backward"
     return kept
 
@@ -194,7 +195,7 @@ def _group(graph: fx.Graph, backward: set[fx.Node], kept: set[fx.Node]) -> list[
     groups = [_in_graph_order(c.nodes, builder.index) for c in builder.clusters]
     for number, nodes in enumerate(groups):
         for node in nodes:
-            node.meta["neap_unit"] = number
+            node.meta["neap_unit"], node.meta["neap_origin"] = number, node.name
     return groups
 
 

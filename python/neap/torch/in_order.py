@@ -3,38 +3,65 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import torch
 from torch import fx
 
 from .compile_segment import CompiledSegment, Layout, SegmentCompiler, deferred_kernels, layout_of
-from .segments import SEGMENT_NODES, Segment, base_of, build_graph, cut, segment_key, value_bytes
+from .segments import SEGMENT_NODES, Segment, base_of, build_graph, cut, segment_key, shorter, value_bytes
 
 
-@dataclass
+class Meter(Protocol):
+    """Measures memory around a segment."""
+
+    def start(self) -> None: ...
+    def peak(self) -> int: ...
+
+
+class CudaMeter:
+    """The allocated bytes of a CUDA device. Resets PyTorch's peak statistics."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def start(self) -> None:
+        torch.cuda.reset_peak_memory_stats(self.device)
+
+    def peak(self) -> int:
+        return torch.cuda.max_memory_allocated(self.device)
+
+
 class OrderedProgram:
-    """A pass of a plan, compiled. Call it with a list of tensors; it empties the list.
+    """A pass of a plan, compiled in segments. Call it with a list of tensors; it empties the list.
 
     source      the generated Python
     steps       the segments and the nodes between them
     compiled    how many segments Inductor has compiled; equal ones share their code
+    seconds     spent on compiling
+    peaks       after a call that was watched: the peak of each segment, in bytes
+
+    What a segment needs inside is Inductor's choice and may be more than was planned. To find out, `watch` a call;
+    `recut` then replaces the segments that needed too much by shorter ones.
     """
 
-    module: fx.GraphModule
-    steps: list[Segment | fx.Node]
-    source: str = ""
-    compiled: int = 0
-    seconds: float = 0.0
-    names: dict[str, object] = field(default_factory=dict)
-    _boxed_call: bool = True
+    _boxed_call = True  # AOTAutograd passes its arguments as a list that may be emptied
 
-    def __post_init__(self) -> None:
-        self._run = None
+    def __init__(self, module: fx.GraphModule, steps: list[Segment | fx.Node], example_inputs: Sequence[object],
+                 cache: dict[str, CompiledSegment]) -> None:
+        self.module = module
+        self.steps = steps
+        self.inputs = [layout_of(v) if isinstance(v, torch.Tensor) else v for v in example_inputs]
+        self.cache = cache
+        self.compiled = 0
+        self.seconds = 0.0
+        self.peaks: list[int] = []
+        self._meter: Meter | None = None
+        self._compile()
 
     def __call__(self, args: list) -> tuple:
-        return self._run(args)
+        return self._run(args) if self._meter is None else self._watched(args)
 
     @property
     def segments(self) -> list[Segment]:
@@ -52,6 +79,53 @@ class OrderedProgram:
             result.append(sum(alive.values()))
         return result
 
+    def watch(self, meter: Meter) -> None:
+        """Makes the next call fill `peaks`."""
+        self._meter = meter
+
+    def recut(self, limit: int) -> int:
+        """Cuts the segments whose peak in the watched call was above `limit` bytes. Returns how many could be cut."""
+        cuts, shortened = [], 0
+        for segment, peak in zip(self.segments, self.peaks):
+            starts = shorter(segment, self.module) if peak > limit else []
+            cuts += [segment.nodes[0], *starts]
+            shortened += bool(starts)
+        if shortened:
+            self.steps = cut(self.module, cuts=cuts)
+            self._compile()
+        return shortened
+
+    def _compile(self) -> None:
+        started = time.perf_counter()
+        writer = _Writer(self.module, self.steps, self.inputs, self.cache)
+        self.source, self.names, self._calls = writer.write()
+        self._run = self.names["run"]
+        self.compiled += writer.compiler.count
+        self.seconds += time.perf_counter() - started
+
+    def _watched(self, args: list) -> tuple:
+        meter, self._meter = self._meter, None
+        peaks: list[int] = []
+        plain = {name: self.names[name] for name in self._calls if name is not None}
+
+        def watched(call: Callable[[list], tuple]) -> Callable[[list], tuple]:
+            def run(values: list) -> tuple:
+                meter.start()
+                result = call(values)
+                peaks.append(meter.peak())
+                return result
+
+            return run
+
+        self.names.update({name: watched(call) for name, call in plain.items()})
+        try:
+            result = self._run(args)
+        finally:
+            self.names.update(plain)
+        measured = iter(peaks)
+        self.peaks = [next(measured) if name is not None else 0 for name in self._calls]
+        return result
+
 
 def compile_in_order(module: fx.GraphModule, example_inputs: Sequence[object], *, cuts: Sequence[fx.Node] | None = None,
                      segment_nodes: int = SEGMENT_NODES, cache: dict[str, CompiledSegment] | None = None) -> OrderedProgram:
@@ -61,12 +135,7 @@ def compile_in_order(module: fx.GraphModule, example_inputs: Sequence[object], *
     they are, between segments. `cuts` are nodes that start a segment; by default they are chosen. `cache` shares
     compiled segments between calls.
     """
-    started = time.perf_counter()
-    steps = cut(module, segment_nodes, cuts)
-    program = OrderedProgram(module, steps)
-    _Writer(program, example_inputs, {} if cache is None else cache).write()
-    program.seconds = time.perf_counter() - started
-    return program
+    return OrderedProgram(module, cut(module, segment_nodes, cuts), example_inputs, {} if cache is None else cache)
 
 
 def _last_readers(module: fx.GraphModule, steps: Sequence[Segment | fx.Node]) -> dict[fx.Node, int]:
@@ -83,32 +152,34 @@ def _last_readers(module: fx.GraphModule, steps: Sequence[Segment | fx.Node]) ->
 class _Writer:
     """Compiles the segments and writes the Python that calls them."""
 
-    def __init__(self, program: OrderedProgram, example_inputs: Sequence[object], cache: dict[str, CompiledSegment]) -> None:
-        self.program = program
-        self.module = program.module
+    def __init__(self, module: fx.GraphModule, steps: Sequence[Segment | fx.Node], inputs: Sequence[Layout | object],
+                 cache: dict[str, CompiledSegment]) -> None:
+        self.module = module
+        self.steps = steps
+        self.inputs = inputs
         self.cache = cache
         self.compiler = SegmentCompiler()
-        self.last = _last_readers(program.module, program.steps)
+        self.last = _last_readers(module, steps)
         self.variable: dict[fx.Node, str] = {}
         self.layout: dict[fx.Node, Layout | object] = {}
         self.lines: list[str] = []
         self.bound: dict[str, object] = {}
-        self.example_inputs = list(example_inputs)
+        self.calls: list[str | None] = []  # the name of each segment's code, None if it is not run
 
-    def write(self) -> None:
+    def write(self) -> tuple[str, dict[str, object], list[str | None]]:
+        """The source, the names that it uses (`run` among them), and the name of each segment's code."""
         placeholders = list(self.module.graph.find_nodes(op="placeholder"))
-        for node, value in zip(placeholders, self.example_inputs):
-            self._name(node, layout_of(value) if isinstance(value, torch.Tensor) else value)
+        for node, value in zip(placeholders, self.inputs):
+            self._name(node, value)
         for node in self.module.graph.nodes:
             if node.op == "get_attr":
                 self._bind_attribute(node)
         if placeholders:
             self.lines.append("".join(self.variable[n] + ", " for n in placeholders) + "= args")
         self.lines.append("args.clear()")
-        unread = [n for n in placeholders if n not in self.last]
-        self._drop(unread)
+        self._drop([n for n in placeholders if n not in self.last])
         with deferred_kernels():
-            for index, step in enumerate(self.program.steps):
+            for index, step in enumerate(self.steps):
                 if isinstance(step, Segment):
                     self._segment(index, step)
                 else:
@@ -116,14 +187,13 @@ class _Writer:
         self._return()
         source = "def run(args):\n" + "".join(f"    {line}\n" for line in self.lines)
         exec(compile(source, "<neap program>", "exec"), self.bound)
-        self.program.source, self.program.names = source, self.bound
-        self.program._run = self.bound["run"]
-        self.program.compiled = self.compiler.count
+        return source, self.bound, self.calls
 
     # ---- steps ----
 
     def _segment(self, index: int, segment: Segment) -> None:
         if not segment.outputs and not any(_has_effect(node) for node in segment.nodes):
+            self.calls.append(None)
             return
         dying = {n for n in segment.inputs if self.last.get(n) == index and not _is_kept_outside(n)}
         compiled = self._compiled(segment, dying)
@@ -132,6 +202,7 @@ class _Writer:
             if base_of(node) is not node:
                 self.variable.setdefault(base_of(node), self.variable[node])
         call = self._bind("s", compiled.call)
+        self.calls.append(call)
         self.lines.append(f"x = [{', '.join(self.variable[n] for n in segment.inputs)}]")
         self._drop([n for n in segment.inputs if self.last.get(n) == index and n.op != "get_attr"])
         results = "".join(self.variable[n] + ", " for n in segment.outputs)

@@ -6,7 +6,8 @@
     price_units(units, model)           time and workspace of each unit
     compile_in_order(pass, inputs)      a pass of a plan, compiled in segments that run in plan order
     plain(module, inputs)               Inductor without a plan, where everything fits
-    measure_peak(run, args)             the peak of a compiled pass, to plan again where it is above the budget
+
+A compiled pass can be watched, and cut again where a segment needs more than it may: see `OrderedProgram`.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from torch import fx
 from .costs import CostModel
 from .device import speed_of
 from .fusion import fusion_groups
-from .in_order import OrderedProgram, compile_in_order
+from .in_order import CudaMeter, OrderedProgram, compile_in_order
 from .joint_passes import prepare_joint
 from .op_kinds import Kind, kind_of
 
-__all__ = ["OrderedProgram", "compile_in_order", "decompositions", "fusion_groups", "library_kernel", "measure_peak",
-           "plain", "prepare_joint", "price_units", "unit_traffic"]
+__all__ = ["CudaMeter", "OrderedProgram", "compile_in_order", "decompositions", "fusion_groups", "library_kernel", "plain",
+           "prepare_joint", "price_units", "unit_traffic"]
 
 
 def decompositions() -> dict:
@@ -87,25 +88,3 @@ def _bytes(node: fx.Node) -> int:
     value = node.meta.get("val")
     tensors = value if isinstance(value, (tuple, list)) else [value]
     return sum(int(t.numel()) * t.element_size() for t in tensors if isinstance(t, torch.Tensor))
-
-
-# ---- what a compiled pass really needs ----
-
-
-def measure_peak(run: Callable[[list], tuple], args: Sequence[object]) -> int | None:
-    """Bytes by which running a pass raises the peak of allocated memory above what is allocated before it.
-
-    Runs the pass once; `args` stay alive. None where the arguments are not on a CUDA device.
-    """
-    devices = {a.device for a in args if isinstance(a, torch.Tensor) and a.device.type == "cuda"}
-    if not devices:
-        return None
-    device = devices.pop()
-    torch.cuda.synchronize(device)
-    before = torch.cuda.memory_allocated(device)
-    torch.cuda.reset_peak_memory_stats(device)
-    result = run(list(args))
-    torch.cuda.synchronize(device)
-    peak = torch.cuda.max_memory_allocated(device)
-    del result
-    return peak - before

@@ -85,7 +85,8 @@ def random_state(device: torch.device) -> torch.Tensor:
 
 def replay(state: torch.Tensor, op: Any, *args: Any, **kwargs: Any) -> Any:
     """Runs a random op with the numbers of its first run; the generator goes on as if it had not run."""
-    device = next((a.device for a in args if isinstance(a, torch.Tensor)), kwargs.get("device"))
+    device = next((a.device if isinstance(a, torch.Tensor) else a for a in args
+                   if isinstance(a, (torch.Tensor, torch.device))), kwargs.get("device"))
     on_cuda = device is not None and torch.device(device).type == "cuda"
     if not on_cuda:
         now = torch.get_rng_state()

@@ -80,32 +80,55 @@ def base_of(node: fx.Node) -> fx.Node:
     return node
 
 
+def shorter(segment: Segment, module: fx.GraphModule) -> list[fx.Node]:
+    """Nodes at which to cut a segment again, into about three; none if it cannot be cut."""
+    items = _items(segment.nodes)
+    length = sum(item.length for item in items)
+    starts = _choose(items, _bytes_after(module.graph), max(length // 3, 1))
+    return [items[i].nodes[0] for i in starts if i]
+
+
 # ---- stretches ----
 
 
 def _stretches(graph: fx.Graph) -> list[list[_Item] | fx.Node]:
-    result: list[list[_Item] | fx.Node] = []
-    item_of: dict[fx.Node, _Item] = {}
+    """The items between nodes that are not compiled, and those nodes."""
+    result: list[list[fx.Node] | fx.Node] = []
     for node in graph.nodes:
         if node.op != "call_function" or (is_compiled(node) and is_view(node)):
             continue
         if not is_compiled(node):
             result.append(node)
-            continue
+        elif node.target is operator.getitem:
+            _append_item(result, node)
+        elif result and isinstance(result[-1], list):
+            result[-1].append(node)
+        else:
+            result.append([node])
+    return [part if isinstance(part, fx.Node) else _items(part) for part in result]
+
+
+def _append_item(parts: list[list[fx.Node] | fx.Node], node: fx.Node) -> None:
+    """An op and the items of its result stay together."""
+    home = next(part for part in reversed(parts) if isinstance(part, list) and node.args[0] in part)
+    home.append(node)
+
+
+def _items(nodes: Sequence[fx.Node]) -> list[_Item]:
+    items: list[_Item] = []
+    item_of: dict[fx.Node, _Item] = {}
+    for node in nodes:
         if node.target is operator.getitem:
             item_of[node] = item_of[node.args[0]]
             item_of[node].nodes.append(node)
             continue
-        if not result or isinstance(result[-1], fx.Node):
-            result.append([])
-        stretch = result[-1]
-        unit = node.meta.get("neap_run", node.meta.get("neap_unit"))
-        if stretch and unit is not None and stretch[-1].unit == unit and not _repeats(stretch[-1], node):
-            stretch[-1].nodes.append(node)
+        unit = node.meta.get("neap_unit")
+        if items and unit is not None and items[-1].unit == unit and not _repeats(items[-1], node):
+            items[-1].nodes.append(node)
         else:
-            stretch.append(_Item([node], unit))
-        item_of[node] = stretch[-1]
-    return result
+            items.append(_Item([node], unit))
+        item_of[node] = items[-1]
+    return items
 
 
 def _repeats(item: _Item, node: fx.Node) -> bool:
