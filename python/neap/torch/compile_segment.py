@@ -111,7 +111,7 @@ def deferred_kernels() -> Iterator[None]:
         waits.append((self, scope))
 
     def later_save(*args: object, **kwargs: object) -> None:
-        pending.append((list(waits), (args, kwargs)))
+        pending.append((list(waits), (args, kwargs, torch._guards.TracingContext.try_get())))
         waits.clear()
 
     AsyncCompile.wait, FxGraphCache._save_graph = later_wait, staticmethod(later_save)
@@ -138,8 +138,9 @@ def _settle(owed: list, saving: tuple | None, wait: Callable, collect: tuple[Cal
     finally:
         end()
     if saving is not None:
-        args, kwargs = saving
+        args, kwargs, context = saving
         graph = next((a for a in (*args, *kwargs.values()) if hasattr(a, "set_triton_bundle")), None)
         if graph is not None:
             graph.set_triton_bundle(bundle)
-            FxGraphCache._save_graph(*args, **kwargs)
+            with torch._guards.tracing(context):
+                FxGraphCache._save_graph(*args, **kwargs)

@@ -132,10 +132,21 @@ def compile_in_order(module: fx.GraphModule, example_inputs: Sequence[object], *
     """Compiles a pass so that it runs in the order of its nodes.
 
     `module` stands in plan order, recomputed nodes occur again. Nodes that are no ops (Python functions) run as
-    they are, between segments. `cuts` are nodes that start a segment; by default they are chosen. `cache` shares
-    compiled segments between calls.
+    they are, between segments. `cuts` are nodes that start a segment; by default they are chosen. `cache` keeps
+    compiled segments for later calls; by default all calls share one.
     """
-    return OrderedProgram(module, cut(module, segment_nodes, cuts), example_inputs, {} if cache is None else cache)
+    steps = cut(module, segment_nodes, cuts)
+    return OrderedProgram(module, steps, example_inputs, _compiled_before() if cache is None else cache)
+
+
+_caches: dict[str, dict[str, CompiledSegment]] = {}  # Inductor's settings -> segments
+
+
+def _compiled_before() -> dict[str, CompiledSegment]:
+    from torch._inductor import config
+
+    settings = (config.get_hash(), torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled())
+    return _caches.setdefault(repr(settings), {})
 
 
 def _last_readers(module: fx.GraphModule, steps: Sequence[Segment | fx.Node]) -> dict[fx.Node, int]:

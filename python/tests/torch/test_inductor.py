@@ -316,7 +316,7 @@ def test_a_second_compilation_comes_from_inductors_cache() -> None:
     x = torch.randn(8, 16)
     train(blocks(1), Captured(None), x)
     torch._dynamo.reset()
-    counters.clear()
+    counters.clear()  # and a new Captured starts without compiled segments
     captured = Captured(None)
     train(blocks(1), captured, x)
     assert counters["inductor"]["fxgraph_cache_miss"] == 0
