@@ -6,18 +6,19 @@ FUZZ_SECONDS ?= 30
 
 RELEASE := build/release
 
-.PHONY: help demo build test fuzz install wheel format bench clean
+.PHONY: help demo build test test-torch fuzz install wheel format bench clean
 
 help:
-	@echo "make demo      install what is missing, build, and show what neap does"
-	@echo "make build     build the library and the command into $(RELEASE)"
-	@echo "make test      lint, then build and test with gcc, clang and the sanitizers"
-	@echo "make fuzz      run each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) seconds"
-	@echo "make install   install under PREFIX=$(PREFIX) (DESTDIR is honoured)"
-	@echo "make wheel     build and try the wheel of the Python package, into build/wheel"
-	@echo "make format    apply .clang-format to every source"
-	@echo "make bench     list the benchmarks"
-	@echo "make clean     remove build/"
+	@echo "make demo        install what is missing, build, and show what neap does"
+	@echo "make build       build the library and the command into $(RELEASE)"
+	@echo "make test        lint, then build and test with gcc, clang and the sanitizers"
+	@echo "make test-torch  test the Python package with PyTorch, in an environment of its own"
+	@echo "make fuzz        run each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) seconds"
+	@echo "make install     install under PREFIX=$(PREFIX) (DESTDIR is honoured)"
+	@echo "make wheel       build and try the wheel of the Python package, into build/wheel"
+	@echo "make format      apply .clang-format to every source"
+	@echo "make bench       list the benchmarks"
+	@echo "make clean       remove build/"
 
 demo: build
 	@tools/demo.sh
@@ -31,6 +32,10 @@ build:
 test:
 	@tools/setup.sh test
 	@tools/run_tests.sh
+
+test-torch:
+	@tools/setup.sh torch
+	@tools/test_torch.sh
 
 fuzz:
 	@tools/setup.sh test

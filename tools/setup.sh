@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what building (`build`) or building and testing (`test`, the default) needs and the
-# system lacks. Prints nothing and returns at once if nothing is missing.
+# Installs what building (`build`), building and testing (`test`, the default) or testing with PyTorch
+# (`torch`) needs and the system lacks. Prints nothing and returns at once if nothing is missing.
 #   NEAP_DEPS_DIR   where to unpack what Debian does not have; .deps/ of the project by default.
 #                   Several clones may share one folder.
 set -euo pipefail
@@ -28,7 +28,7 @@ missing=()
 fetch_highs=false
 fetch_dnnl=false
 
-# need PACKAGE command NAME | file PATH | module PKG_CONFIG_NAME | pip | openmp COMPILER
+# need PACKAGE command NAME | file PATH | module PKG_CONFIG_NAME | pip | openmp COMPILER | python CODE
 need() {
     case $2 in
         command) command -v "$3" >/dev/null || missing+=("$1") ;;
@@ -36,6 +36,7 @@ need() {
         module) pkg-config --exists "$3" 2>/dev/null || missing+=("$1") ;;
         pip) find_pip || missing+=("$1") ;;
         openmp) has_openmp "$3" || missing+=("$1") ;;
+        python) python3 -c "$3" 2>/dev/null || missing+=("$1") ;;
     esac
 }
 
@@ -82,6 +83,14 @@ need_for_test() {
     need libomp-dev openmp clang
     need python3 command python3
     need libcmocka-dev module cmocka
+}
+
+# PyTorch itself is installed by tools/test_torch.sh; it compiles C++ that includes Python's headers.
+need_for_torch() {
+    need_for_build
+    need g++ command g++
+    need python3-venv python 'import ensurepip'
+    need python3-dev python 'import sysconfig; open(sysconfig.get_path("include") + "/Python.h")'
 }
 
 install_missing() {
@@ -194,8 +203,9 @@ say_no_dnnl() {
 case ${1:-test} in
     build) need_for_build ;;
     test) need_for_test ;;
+    torch) need_for_torch ;;
     *)
-        echo "usage: tools/setup.sh [build|test]" >&2
+        echo "usage: tools/setup.sh [build|test|torch]" >&2
         exit 2
         ;;
 esac

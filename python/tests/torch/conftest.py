@@ -1,0 +1,27 @@
+"""Shared by the tests of neap.torch: one thread, a cache of their own, no compiled code from other tests."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("NEAP_CACHE_DIR", tempfile.mkdtemp(prefix="neap-tests-"))
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import pytest
+import torch
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_compiler() -> None:
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """A cache folder for this test alone."""
+    monkeypatch.setenv("NEAP_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
