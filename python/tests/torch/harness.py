@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import numpy
 import torch
 from memory import Allocator, LiveBytes, resident_bytes
 from torch import nn
@@ -15,13 +17,30 @@ STEPS = 10
 SEED = 7
 
 
+@dataclasses.dataclass(frozen=True)
+class Bits:
+    """A copy of a tensor's contents outside of PyTorch, so that it does not count as memory of the step."""
+
+    shape: tuple[int, ...]
+    type: torch.dtype
+    bytes: numpy.ndarray
+
+    @staticmethod
+    def of(tensor: torch.Tensor) -> "Bits":
+        flat = tensor.detach().contiguous().flatten().view(torch.uint8)
+        return Bits(tuple(tensor.shape), tensor.dtype, flat.numpy().copy())
+
+    def tensor(self) -> torch.Tensor:
+        return torch.from_numpy(self.bytes.copy()).view(self.type)
+
+
 @dataclasses.dataclass
 class Record:
     """Everything a training computes: what two trainings must agree in."""
 
-    steps: list[dict[str, torch.Tensor]]
+    steps: list[dict[str, Bits]]
     """The loss and the gradients of every step."""
-    end: dict[str, torch.Tensor]
+    end: dict[str, Bits]
     """Parameters, buffers and the state of the random generator after the last step."""
     live: list[int]
     """Peak of the live tensor bytes of each step; 0 for the first, which compiles."""
@@ -31,7 +50,7 @@ class Record:
 
 def reference(module: nn.Module, **options: object) -> Callable:
     """`module` compiled without a plan: the same captured graph, every op once."""
-    torch._dynamo.reset()
+    forget()
     return torch.compile(module, backend="aot_eager", **options)
 
 
@@ -39,8 +58,44 @@ def planned(module: nn.Module, budget: int | str, **options: object) -> Callable
     """`module` compiled for `budget` with the exact kernels. `options` are the backend's."""
     import neap.torch
 
+    forget()
+    return torch.compile(module, backend=neap.torch.backend(budget=budget, kernels="eager", **({"time_limit": 3} | options)))
+
+
+def same_as_reference(make: Callable[[], nn.Module], drive: Callable, budget: int | str = "60%",
+                      **options: object) -> list:
+    """Runs `drive(module, run)`, which returns named tensors, unplanned and planned, and compares the two.
+
+    Fails if nothing was planned or if no plan is below the natural peak. Returns the backend's reports.
+    """
+    import neap.torch
+
+    def driven(backend: object) -> dict[str, Bits]:
+        forget()
+        torch.manual_seed(SEED)
+        module = make()
+        taken = {name: Bits.of(t) for name, t in drive(module, torch.compile(module, backend=backend)).items()}
+        taken["random state"] = Bits.of(torch.random.get_rng_state())
+        return taken
+
+    expected = driven("aot_eager")
+    backend = neap.torch.backend(budget=budget, kernels="eager", **({"time_limit": 3} | options))
+    assert_same_bits(driven(backend), expected)
+    assert backend.reports, "nothing was planned"
+    assert all(report.plan.peak <= report.budget for report in backend.reports)
+    return backend.reports
+
+
+def gradients(module: nn.Module) -> dict[str, torch.Tensor]:
+    """The gradients of a module, and its buffers, by name."""
+    found = {f"gradient of {name}": p.grad for name, p in module.named_parameters() if p.grad is not None}
+    return found | dict(module.named_buffers())
+
+
+def forget() -> None:
+    """Drops compiled code and what it keeps alive: all that is resident counts towards a budget."""
     torch._dynamo.reset()
-    return torch.compile(module, backend=neap.torch.backend(budget=budget, kernels="eager", **options))
+    gc.collect()
 
 
 def train(problem: Problem, run: Callable, steps: int = STEPS) -> Record:
@@ -51,30 +106,35 @@ def train(problem: Problem, run: Callable, steps: int = STEPS) -> Record:
     for step in range(steps):
         batch = problem.batch(step)
         optimizer.zero_grad()
-        with measured(problem.module, batch, record):
+        with measured([*resident_tensors(problem.module, optimizer), *batch], record):
             loss = run(*batch)
             loss.backward()
         record.steps.append(snapshot(problem.module, loss))
         del loss
         optimizer.step()
-    record.end = {name: value.detach().clone() for name, value in problem.module.state_dict().items()}
-    record.end["random state"] = torch.random.get_rng_state()
+    record.end = {name: Bits.of(value) for name, value in problem.module.state_dict().items()}
+    record.end["random state"] = Bits.of(torch.random.get_rng_state())
     return record
 
 
-def snapshot(module: nn.Module, loss: torch.Tensor) -> dict[str, torch.Tensor]:
+def resident_tensors(module: nn.Module, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    """Everything of a training that lives between steps, gradients apart."""
+    state = [t for s in optimizer.state.values() for t in s.values() if isinstance(t, torch.Tensor)]
+    return [*module.parameters(), *module.buffers(), *state]
+
+
+def snapshot(module: nn.Module, loss: torch.Tensor) -> dict[str, Bits]:
     """Copies of the loss and of all gradients."""
-    taken = {"loss": loss.detach().clone()}
+    taken = {"loss": Bits.of(loss)}
     for name, parameter in module.named_parameters():
         assert parameter.grad is not None, f"{name} has no gradient"
-        taken[f"gradient of {name}"] = parameter.grad.clone()
+        taken[f"gradient of {name}"] = Bits.of(parameter.grad)
     return taken
 
 
 @contextmanager
-def measured(module: nn.Module, batch: Batch, record: Record) -> Iterator[None]:
+def measured(resident: list[torch.Tensor], record: Record) -> Iterator[None]:
     """Adds the peaks of one step, of forward and backward, to `record`."""
-    resident = [*module.parameters(), *module.buffers(), *batch]
     allocator = Allocator.install()
     others = allocator.live() - resident_bytes(resident)
     allocator.reset()
@@ -90,7 +150,7 @@ def measured(module: nn.Module, batch: Batch, record: Record) -> Iterator[None]:
     record.allocated.append(allocator.peak() - others)
 
 
-def assert_same_bits(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor], where: str = "") -> None:
+def assert_same_bits(ours: dict[str, Bits], theirs: dict[str, Bits], where: str = "") -> None:
     """Fails with the names of the tensors that differ in any bit."""
     assert ours.keys() == theirs.keys()
     different = [difference(name, ours[name], theirs[name]) for name in ours]
@@ -98,17 +158,13 @@ def assert_same_bits(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tens
     assert not different, f"{where}: {len(different)} of {len(ours)} differ: " + "; ".join(different[:5])
 
 
-def difference(name: str, a: torch.Tensor, b: torch.Tensor) -> str:
+def difference(name: str, a: Bits, b: Bits) -> str:
     """What differs between two tensors, in words; empty if nothing does. NaN equals itself, -0 is not 0."""
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return f"{name}: {tuple(a.shape)} {a.dtype} and {tuple(b.shape)} {b.dtype}"
-    if torch.equal(_bytes(a), _bytes(b)):
+    if a.shape != b.shape or a.type != b.type:
+        return f"{name}: {a.shape} {a.type} and {b.shape} {b.type}"
+    if numpy.array_equal(a.bytes, b.bytes):
         return ""
-    return f"{name} by up to {(a.double() - b.double()).abs().max().item():.3g}"
-
-
-def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().contiguous().flatten().view(torch.uint8)
+    return f"{name} by up to {(a.tensor().double() - b.tensor().double()).abs().max().item():.3g}"
 
 
 def assert_same_training(ours: Record, theirs: Record) -> None:

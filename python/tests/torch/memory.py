@@ -6,8 +6,6 @@ counts tensors: parameters, buffers, inputs, gradients, whatever is saved for th
 
 `Allocator` counts what PyTorch's own allocator hands out, scratch inside kernels included, in any code,
 while a graph is captured and compiled too. It needs a C++ compiler once (see allocator.cpp).
-
-Optimizer state is in neither: a plan covers the forward and the backward pass.
 """
 
 from __future__ import annotations

@@ -85,13 +85,17 @@ def _resnet18() -> Problem:
     from torchvision.models.resnet import BasicBlock, ResNet
 
     class Narrow(ResNet):
-        """ResNet-18 with a quarter of the channels."""
+        """ResNet-18 with an eighth of the channels."""
 
         def _make_layer(self, block: type, planes: int, *args: object, **kwargs: object) -> nn.Sequential:
-            return super()._make_layer(block, planes // 4, *args, **kwargs)
+            if planes == 64:
+                self.inplanes = 8
+            return super()._make_layer(block, planes // 8, *args, **kwargs)
 
     module = Narrow(BasicBlock, [2, 2, 2, 2])
-    module.fc = nn.Linear(128, 10)
+    module.conv1 = nn.Conv2d(3, 8, 7, stride=2, padding=3, bias=False)
+    module.bn1 = nn.BatchNorm2d(8)
+    module.fc = nn.Linear(64, 10)
     return Problem(Classified(module), _images(16, 64))
 
 
@@ -111,7 +115,7 @@ def _mobilenet_v2() -> Problem:
 def _vgg11() -> Problem:
     from torchvision.models.vgg import VGG, make_layers
 
-    channels = [16, "M", 32, "M", 64, 64, "M", 64, 64, "M", 64, 64, "M"]
+    channels = [8, "M", 32, "M", 64, 64, "M", 64, 64, "M", 64, 64, "M"]
     module = VGG(make_layers(channels, batch_norm=True), init_weights=False)
     module.avgpool = nn.AdaptiveAvgPool2d(1)
     module.classifier = nn.Sequential(

@@ -1,0 +1,130 @@
+"""What cannot be done is refused at the first call, by name, and the process goes on."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from blocks import WIDTH, DeepLoss, batch
+from harness import assert_same_bits, forget, gradients, planned, snapshot
+from torch import nn
+
+import neap.torch
+
+
+def test_a_budget_below_the_floor_says_what_would_work() -> None:
+    torch.manual_seed(0)
+    module = DeepLoss()
+    with pytest.raises(neap.InfeasibleError) as refused:
+        planned(module, "64KiB")(batch())
+    error = refused.value
+    assert error.budget == 64 << 10
+    assert error.least_budget > error.budget
+    assert error.op, "the op that sets the least budget"
+    assert error.op in str(error) and neap.format_bytes(error.least_budget) in str(error)
+    assert "\n" not in str(error)
+    del refused, error
+
+
+def test_after_a_refusal_a_larger_budget_works() -> None:
+    def step(budget: int | str) -> dict:
+        forget()
+        torch.manual_seed(0)
+        module = DeepLoss()
+        loss = planned(module, budget)(batch())
+        loss.backward()
+        return snapshot(module, loss)
+
+    expected = step("100%")
+    forget()
+    try:
+        step("64KiB")
+        pytest.fail("64 KiB cannot be enough")
+    except neap.InfeasibleError as refused:
+        least = refused.least_budget
+    assert_same_bits(step(least), expected)
+
+
+def test_a_refusal_changes_nothing() -> None:
+    module = DeepLoss()
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    torch.manual_seed(3)
+    state = torch.random.get_rng_state()
+    with pytest.raises(neap.InfeasibleError):
+        planned(module, "64KiB")(batch())
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+    assert not gradients(module).keys() - dict(module.named_buffers()).keys()
+
+
+def test_the_least_budget_is_not_far_from_too_little() -> None:
+    """One per cent less than the least budget is refused, or the least was not the least."""
+    module = DeepLoss()
+    with pytest.raises(neap.InfeasibleError) as refused:
+        planned(module, "64KiB")(batch())
+    floor = refused.value.floor
+    del refused
+    with pytest.raises(neap.InfeasibleError):
+        planned(module, floor - 1)(batch())
+
+
+class Broken(DeepLoss):
+    """A model with a graph break in the middle."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers[:4]:
+            x = layer(x)
+        torch._dynamo.graph_break()
+        for layer in self.layers[4:]:
+            x = layer(x)
+        return x.mean()
+
+
+def test_a_graph_break_is_named_or_planned_together() -> None:
+    """Either the step runs within the budget as it would unbroken, or the error names this file and line."""
+    module = Broken()
+    run = planned(module, "70%")
+    with pytest.raises(neap.UnsupportedError) as refused:
+        run(batch()).backward()
+    message = str(refused.value)
+    assert "graph break" in message
+    assert "test_refusals.py" in message, "the place is named"
+
+
+def test_a_graph_break_by_a_number_taken_from_a_tensor() -> None:
+    class Branch(DeepLoss):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = super().forward(x)
+            return y if y.item() > 0 else -y
+
+    with pytest.raises(neap.UnsupportedError, match="graph break") as refused:
+        planned(Branch(), "70%")(batch()).backward()
+    assert "test_refusals.py" in str(refused.value)
+
+
+def test_an_op_with_a_size_that_depends_on_data_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch._dynamo.config, "capture_dynamic_output_shape_ops", True)
+
+    class Selecting(DeepLoss):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for layer in self.layers:
+                x = x + layer(x)
+            return x[torch.nonzero(x[:, 0] > 0).squeeze(1)].mean()
+
+    with pytest.raises(neap.UnsupportedError, match="nonzero"):
+        planned(Selecting(), "70%")(batch()).backward()
+
+
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        ({"budget": "6 bananas"}, "bananas"),
+        ({"budget": -1}, "-1"),
+        ({"budget": 0}, "0"),
+        ({"budget": "x%"}, "x%"),
+        ({"budget": "70%", "kernels": "cuda"}, "inductor"),
+    ],
+)
+def test_wrong_arguments(arguments: dict, says: str) -> None:
+    with pytest.raises(neap.InvalidError, match=says):
+        backend = neap.torch.backend(**{"kernels": "eager"} | arguments)
+        torch.compile(nn.Linear(WIDTH, 1), backend=backend)(batch()).sum().backward()
