@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import __version__, errors, planning
 from ..graph import Graph
@@ -73,6 +74,11 @@ def _plan_together(graph: Graph, pins: list[tuple[str, str]], request: Request) 
     """On several ranks the first one plans, and all run its plan."""
     if not _several_ranks():
         return _plan_here(graph, pins, request)
+    with _disable_current_modes():  # AOTAutograd partitions under fake tensors; the collectives need real ones
+        return _plan_on_first_rank(graph, pins, request)
+
+
+def _plan_on_first_rank(graph: Graph, pins: list[tuple[str, str]], request: Request) -> Plan:
     distributed = torch.distributed
     shape = hashlib.sha256(json.dumps([graph.to_dict()[k] for k in ("values", "outputs")]).encode()).hexdigest()
     shapes = [None] * distributed.get_world_size()

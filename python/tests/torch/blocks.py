@@ -10,15 +10,25 @@ WIDTH = 32
 BATCH = 256
 
 
+class Block(nn.Module):
+    """A layer with batch norm and dropout."""
+
+    def __init__(self, dropout: float = 0.1) -> None:
+        super().__init__()
+        self.linear = nn.Linear(WIDTH, WIDTH)
+        self.norm = nn.BatchNorm1d(WIDTH)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.dropout(F.gelu(self.norm(self.linear(x))))
+
+
 class Deep(nn.Module):
     """Eight layers with dropout and batch norm: activations far larger than the parameters."""
 
     def __init__(self, depth: int = 8, dropout: float = 0.1) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(
-            nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH), nn.GELU(), nn.Dropout(dropout))
-            for _ in range(depth)
-        )
+        self.layers = nn.ModuleList(Block(dropout) for _ in range(depth))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for layer in self.layers:

@@ -1,6 +1,6 @@
 """One rank of test_distributed.py: trains in each way, unplanned and planned, and says what came out.
 
-    torchrun --standalone --nproc-per-node 2 distributed_worker.py BUDGET WAY...
+    torchrun --standalone --nproc-per-node 2 distributed_worker.py WAY=BUDGET...
 
 The first rank prints a line of JSON for every way: whether losses, gradients, parameters and buffers agree
 in every bit on all ranks, and how many graphs were planned.
@@ -42,7 +42,7 @@ def fsdp_root(module: nn.Module, backend: object) -> nn.Module:
     return torch.compile(module, backend=backend)
 
 
-def fsdp_blocks(module: nn.Module, backend: object) -> nn.Module:
+def fsdp_compiled_blocks(module: nn.Module, backend: object) -> nn.Module:
     for layer in module.layers:
         layer.compile(backend=backend)
         fully_shard(layer)
@@ -50,7 +50,15 @@ def fsdp_blocks(module: nn.Module, backend: object) -> nn.Module:
     return module
 
 
-WAYS = {f.__name__: f for f in (ddp_of_compiled, compiled_ddp, ddp_with_static_graph, fsdp_root, fsdp_blocks)}
+def fsdp_blocks(module: nn.Module, backend: object) -> nn.Module:
+    for layer in module.layers:
+        fully_shard(layer)
+    fully_shard(module)
+    return torch.compile(module, backend=backend)
+
+
+WAYS = {f.__name__: f for f in (ddp_of_compiled, compiled_ddp, ddp_with_static_graph, fsdp_root, fsdp_compiled_blocks,
+                                 fsdp_blocks)}
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:
@@ -104,9 +112,8 @@ def compare(way: str, budget: str) -> dict[str, object]:
 
 def main() -> None:
     dist.init_process_group("gloo")
-    budget, *ways = sys.argv[1:]
-    for way in ways:
-        result = compare(way, budget)
+    for argument in sys.argv[1:]:
+        result = compare(*argument.split("="))
         if dist.get_rank() == 0:
             print(json.dumps(result), flush=True)
     dist.destroy_process_group()

@@ -63,7 +63,7 @@ def planned(module: nn.Module, budget: int | str, **options: object) -> Callable
 
 
 def same_as_reference(make: Callable[[], nn.Module], drive: Callable, budget: int | str = "60%",
-                      **options: object) -> list:
+                      unplanned: str = "aot_eager", **options: object) -> list:
     """Runs `drive(module, run)`, which returns named tensors, unplanned and planned, and compares the two.
 
     Fails if nothing was planned or if no plan is below the natural peak. Returns the backend's reports.
@@ -78,7 +78,7 @@ def same_as_reference(make: Callable[[], nn.Module], drive: Callable, budget: in
         taken["random state"] = Bits.of(torch.random.get_rng_state())
         return taken
 
-    expected = driven("aot_eager")
+    expected = driven(unplanned)
     backend = neap.torch.backend(budget=budget, kernels="eager", **({"time_limit": 3} | options))
     assert_same_bits(driven(backend), expected)
     assert backend.reports, "nothing was planned"

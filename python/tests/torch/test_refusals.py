@@ -101,9 +101,8 @@ def test_a_graph_break_by_a_number_taken_from_a_tensor() -> None:
     assert "test_refusals.py" in str(refused.value)
 
 
-def test_an_op_with_a_size_that_depends_on_data_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch._dynamo.config, "capture_dynamic_output_shape_ops", True)
-
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
+def test_an_op_with_a_size_that_depends_on_data_is_named() -> None:
     class Selecting(DeepLoss):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             for layer in self.layers:
