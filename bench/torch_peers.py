@@ -197,6 +197,7 @@ def predicted(backend):
     return {**known, "graphs": len(reports), "plans": len(backend.reports), "ops": sum(r.ops for r in reports),
             "predicted_ms": sum(r.plan.time for r in reports) * 1e3,
             "predicted_peak": max(r.plan.peak for r in reports),
+            "split": sum(kind == "compute" and variant > 0 for r in reports for kind, _, variant in r.plan.steps),
             "recomputed": sum(r.plan.recomputed_ops for r in reports),
             "offloaded": sum(r.plan.offloaded_bytes for r in reports), "seconds": seconds}
 
