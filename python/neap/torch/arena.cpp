@@ -78,6 +78,9 @@ static bool is_free(const Arena &arena, size_t offset, size_t size)
     return before.first + round_up(before.second.bytes) <= offset;
 }
 
+/* Allocations that did not come are looked for among this many slots, then they are given up. */
+constexpr size_t WINDOW = 256;
+
 /* The first unused slot of this size in the current unit; end: none. */
 static size_t find_slot(Replay &replay, size_t size)
 {
@@ -85,9 +88,11 @@ static size_t find_slot(Replay &replay, size_t size)
     const size_t first = replay.table->first[replay.unit];
     while (replay.begin < replay.end && replay.used[replay.begin - first])
         replay.begin++;
-    for (size_t i = replay.begin; i < replay.end; i++) {
+    const size_t end = std::min(replay.end, replay.begin + 2 * WINDOW);
+    for (size_t i = replay.begin; i < end; i++) {
         if (slots[i].size == size && !replay.used[i - first]) {
             replay.used[i - first] = true;
+            replay.begin = std::max(replay.begin, i < WINDOW ? 0 : i - WINDOW);
             return i;
         }
     }

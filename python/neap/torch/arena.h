@@ -59,7 +59,7 @@ struct Meter {
 
 /* What a recorded allocation is for. A result lives in the arena until its owner frees it or the
  * next step moves it out. */
-enum Mark { NO_MARK = 0, KEPT_NATIVE = 1, RESULT = 2 };
+enum Mark { NO_MARK = 0, KEPT_NATIVE = 1, RESULT = 2, SAVED = 3 };
 
 struct Event {
     int64_t unit;
@@ -137,7 +137,7 @@ struct Replay {
     void *stream;
     std::vector<bool> used; /* by slot, of the current unit */
     int64_t unit = -1;
-    size_t begin = 0, end = 0; /* slots of the unit; all before begin are used */
+    size_t begin = 0, end = 0; /* slots of the unit; all before begin are used or given up */
     std::unique_ptr<Replay> outer;
 };
 
@@ -146,6 +146,7 @@ struct Thread {
     std::shared_ptr<Recorder> recorder;
     void *recorder_stream = nullptr;
     int64_t unit = -1;
+    int64_t first_unit = 0; /* begin() counts from here */
 };
 
 /* Shared by all threads and guarded by `lock`, except for the counters. Never destroyed: tensors

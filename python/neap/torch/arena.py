@@ -33,6 +33,7 @@ from .arena_build import explain_no_cuda, extension
 from .arena_layout import (
     KEPT,
     RESULT,
+    SAVED,
     Allocation,
     Layout,
     UnitRun,
@@ -166,6 +167,15 @@ class Recorder:
     def results(self, tensors: Iterable[Any]) -> None:
         """Marks the memory of these tensors as results: in use until the end of the step."""
         self._mark(tensors, RESULT)
+
+    def saved(self, tensors: Iterable[Any]) -> None:
+        """Marks the memory of these tensors as saved for a pass to come."""
+        self._mark(tensors, SAVED)
+
+    @property
+    def pending(self) -> int:
+        """How many saved allocations are still in use."""
+        return self._module.recorder_pending(self._handle)
 
     def _mark(self, tensors: Iterable[Any], mark: int) -> None:
         for tensor in tensors:
@@ -308,6 +318,10 @@ class Arena:
         for tensor in tensors:
             if isinstance(tensor, torch.Tensor):
                 module.arena_adopt(handle, tensor.untyped_storage()._cdata)
+
+    def pending(self, step: int) -> int:
+        """How many tensors of a step are in the arena, without those that were adopted."""
+        return self._module.arena_pending(self._handle, step)
 
     def owner(self, tensor: torch.Tensor) -> int | None:
         """The step that made this tensor; None if it does not lie in the arena."""

@@ -14,7 +14,7 @@ __all__ = ["GRANULE", "Allocation", "Layout", "UnitRun", "UnitTrace", "lay_out",
 
 GRANULE = 512  # PyTorch rounds device allocations up to this
 NATIVE = -1  # the offset of an allocation that is left to PyTorch
-KEPT, RESULT = 1, 2  # marks of allocations, as in arena.h
+KEPT, RESULT, SAVED = 1, 2, 3  # marks of allocations, as in arena.h
 
 
 def round_up(size: int) -> int:
@@ -86,7 +86,7 @@ class Allocation(NamedTuple):
     born: int  # a clock that ticks with every allocation and free that was recorded
     died: int | None  # None: it was in use when the recording ended
     address: int
-    mark: int = 0  # KEPT or RESULT, if a Recorder was told so
+    mark: int = 0  # KEPT, RESULT or SAVED, if a Recorder was told so
     output: int | None = None  # the first output of the unit that lies in it
     offset: int | None = None  # in the workspace of the unit, for one that died in it
 

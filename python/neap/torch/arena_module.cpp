@@ -153,6 +153,19 @@ PyObject *recorder_mark(PyObject *, PyObject *args)
     return PyBool_FromLong(mark(**recorder, reinterpret_cast<void *>(address), as));
 }
 
+/* recorder_pending(recorder) -> how many allocations marked as saved are still in use */
+PyObject *recorder_pending(PyObject *, PyObject *capsule)
+{
+    auto *recorder = unwrap<Recorder>(capsule, RECORDER);
+    if (!recorder)
+        return nullptr;
+    std::lock_guard<std::mutex> guard(state().lock);
+    long pending = 0;
+    for (const Event &event : (*recorder)->events)
+        pending += event.mark == SAVED && event.died < 0;
+    return PyLong_FromLong(pending);
+}
+
 /* recorder_close(recorder) -> [(unit, bytes, address, born, died, mark), ...] */
 PyObject *recorder_close(PyObject *, PyObject *capsule)
 {
@@ -191,6 +204,7 @@ PyMethodDef METHODS[] = {
     {"recorder_new", recorder_new, METH_VARARGS, nullptr},
     {"recorder_attach", recorder_attach, METH_O, nullptr},
     {"recorder_mark", recorder_mark, METH_VARARGS, nullptr},
+    {"recorder_pending", recorder_pending, METH_O, nullptr},
     {"recorder_close", recorder_close, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -227,6 +227,23 @@ PyObject *arena_end(PyObject *, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* arena_pending(arena, step) -> how many tensors of the step are in the arena and not adopted */
+PyObject *arena_pending(PyObject *, PyObject *args)
+{
+    PyObject *capsule;
+    long long step;
+    if (!PyArg_ParseTuple(args, "OL", &capsule, &step))
+        return nullptr;
+    auto *arena = unwrap<Arena>(capsule, ARENA);
+    if (!arena)
+        return nullptr;
+    std::lock_guard<std::mutex> guard(state().lock);
+    long pending = 0;
+    for (const auto &entry : (*arena)->live)
+        pending += entry.second.step == step && !entry.second.owner;
+    return PyLong_FromLong(pending);
+}
+
 /* arena_owner(arena, address) -> the step that made the tensor at this address; -1: it is not in the
  * arena. */
 PyObject *arena_owner(PyObject *, PyObject *args)
@@ -344,13 +361,24 @@ PyObject *stop(PyObject *, PyObject *)
     Py_RETURN_NONE;
 }
 
-/* begin(unit): the allocations up to the next begin() are those of this unit. */
-PyObject *begin(PyObject *, PyObject *number)
+/* count_from(unit): begin() on this thread adds it to the number of the unit. */
+PyObject *count_from(PyObject *, PyObject *number)
 {
     const Py_ssize_t unit = PyLong_AsSsize_t(number);
     if (unit == -1 && PyErr_Occurred())
         return nullptr;
+    thread().first_unit = unit;
+    Py_RETURN_NONE;
+}
+
+/* begin(unit): the allocations up to the next begin() are those of this unit. */
+PyObject *begin(PyObject *, PyObject *number)
+{
+    const Py_ssize_t given = PyLong_AsSsize_t(number);
+    if (given == -1 && PyErr_Occurred())
+        return nullptr;
     Thread &self = thread();
+    const Py_ssize_t unit = given + self.first_unit;
     self.unit = unit;
     Replay *replay = self.replay.get();
     if (!replay || !replay->table)
@@ -380,12 +408,14 @@ PyMethodDef REPLAY_METHODS[] = {
     {"arena_adopt", arena_adopt, METH_VARARGS, nullptr},
     {"arena_evacuate", arena_evacuate, METH_O, nullptr},
     {"arena_end", arena_end, METH_VARARGS, nullptr},
+    {"arena_pending", arena_pending, METH_VARARGS, nullptr},
     {"arena_owner", arena_owner, METH_VARARGS, nullptr},
     {"table_new", table_new, METH_VARARGS, nullptr},
     {"table_bytes", table_bytes, METH_O, nullptr},
     {"start", start, METH_VARARGS, nullptr},
     {"pause", pause, METH_NOARGS, nullptr},
     {"stop", stop, METH_NOARGS, nullptr},
+    {"count_from", count_from, METH_O, nullptr},
     {"begin", begin, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -1,32 +1,39 @@
-"""strict=True for the two passes of a compiled graph: a step is recorded, later ones are replayed.
+"""strict=True for compiled passes: a step is recorded, later ones are replayed in an arena.
 
-    strict = StrictStep(device, forward, backward, outputs)
+    session = session_of(device)
+    forward = session.forward(forward, outputs)
+    backward = session.backward(backward)
 
-`forward` and `backward` take a list of arguments, which they empty, and return a tuple. The first
-`outputs` results of the forward pass go to the user; the others are saved for the backward pass.
-strict.forward and strict.backward do the same at planned addresses.
+A pass takes a list of arguments, which it empties, and returns a tuple. The first `outputs` results of
+a forward pass go to the user; the others are saved for a backward pass. What session.forward() and
+session.backward() return does the same at planned addresses.
 
-The first step runs on PyTorch's allocator, so that libraries allocate what they keep and tune what
-they tune. The second is recorded. From the third on, the step lies in the arena, gradients included:
-memory that holds activations early in a step holds gradients late in it. Gradients that are still in
-use when the next step begins are moved to PyTorch's allocator then. Small outputs of the forward pass
-are always there.
+A *step* is a sequence of passes, of one graph or of several: it ends when nothing that its forward
+passes have saved is in use any more, and another forward pass begins. The first step of a pass runs on
+PyTorch's allocator, so that libraries allocate what they keep and tune what they tune. The next one is
+recorded. From then on a step that begins with the same pass is expected to be the same sequence, and
+lies in the arena, gradients included: memory that holds activations early in a step holds gradients
+late in it. Results that are still in use when the next step begins are moved to PyTorch's allocator
+then; small outputs of forward passes are always there. A step that goes another way runs on PyTorch's
+allocator from there on, and the next one is recorded anew.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import torch
 
 from ..text import format_bytes
 from .arena import Arena, ArenaStats, Layout, Recorder, Table, begin_function, lay_out_recording
-from .arena import _address as address_of
 
-__all__ = ["StrictStep", "arena_of"]
+__all__ = ["Session", "idle_bytes", "session_of"]
 
 log = logging.getLogger("neap")
 
@@ -34,181 +41,223 @@ Pass = Callable[[list], tuple]
 SMALL = 16 << 10
 SMALL_OUTPUTS = 4 << 20  # in total: they stay out of the arena
 SLACK = 0.002  # of the arena: the fraction at which the search for addresses stops
-RECORDINGS = 3  # tries, before a recording with tensors that outlive the step is taken as it is
+RECORDINGS = 8  # of steps that begin with the same pass
+LONGEST = 256  # passes in a step
 
-_arenas: dict[torch.device, Arena] = {}
-_arenas_lock = threading.Lock()
+_sessions: dict[torch.device, "Session"] = {}
+_sessions_lock = threading.Lock()
 
 
-def arena_of(device: torch.device | str) -> Arena:
-    """The arena that all graphs of a device share; it grows to the largest layout."""
+def session_of(device: torch.device | str) -> Session:
+    """The session of a device. All its graphs share an arena, which grows to the largest step."""
     arena = Arena(device)
-    with _arenas_lock:
-        return _arenas.setdefault(arena.device, arena)
+    with _sessions_lock:
+        if arena.device not in _sessions:
+            _sessions[arena.device] = Session(arena)
+        return _sessions[arena.device]
 
 
-class StrictStep:
-    """Two passes, replayed in the arena of their device.
+def idle_bytes(device: torch.device) -> int:
+    """Bytes of the device's arena that no tensor uses now. PyTorch counts them as allocated."""
+    session = _sessions.get(device)
+    if session is None:
+        return 0
+    stats = session.arena.stats()
+    return stats.bytes - stats.live_bytes
 
-    units    calls of begin(0), begin(1), ... in the forward pass, and on in the backward pass; the
-             first number of the backward pass, and the number of all. None: the passes do not
-             call begin()
-    warm_up  steps that run before one is recorded
+
+class _Id(NamedTuple):
+    """One wrapped pass."""
+
+    number: int
+    units: int
+    outputs: int | None  # None: a backward pass
+
+
+@dataclass
+class _Known:
+    """A sequence of passes that has been recorded."""
+
+    sequence: tuple[_Id, ...]
+    layout: Layout
+    table: Table | None = None
+
+
+@dataclass
+class _Step:
+    """The step that is under way."""
+
+    recorder: Recorder | None = None
+    known: _Known | None = None  # what it is expected to be
+    number: int = 0  # that the arena gave it; 0: it is not replayed
+    sequence: list[_Id] = field(default_factory=list)
+    units: int = 0
+    as_expected: bool = True
+    warm: bool = True
+
+
+class Session:
+    """The strict steps of a device.
+
+    warm_up  steps that run before one is recorded, for each pass
     least    allocations of fewer bytes stay with PyTorch's allocator, which has pools for them. By
              default 16 KiB on CUDA: scalars that an op makes only at times do not count as misses
-    layout   that of the recorded step; None until then
     """
 
-    def __init__(
-        self,
-        device: torch.device | str,
-        forward: Pass,
-        backward: Pass,
-        outputs: int,
-        *,
-        units: tuple[int, int] | None = None,
-        warm_up: int = 1,
-        least: int | None = None,
-    ) -> None:
-        self.arena = arena_of(device)
-        self.layout: Layout | None = None
-        self._passes = forward, backward
-        self._outputs = outputs
-        self._marked = units is not None
-        self._first_backward, self._units = units or (1, 2)
+    def __init__(self, arena: Arena, *, warm_up: int = 1, least: int | None = None) -> None:
+        self.arena = arena
+        self.warm_up = warm_up
+        self.least = (SMALL if arena.device.type == "cuda" else 0) if least is None else least
         self._begin = begin_function()
+        self._count_from = arena._module.count_from
         self._lock = threading.Lock()
-        self._warm_up = warm_up
-        on_cuda = self.arena.device.type == "cuda"
-        self._least = (SMALL if on_cuda else 0) if least is None else least
-        self._recordings = 0
-        self._recorder: Recorder | None = None  # of the step in flight
-        self._table: Table | None = None
-        self._step = 0  # the last one that was replayed
-        self._outputs_placed = False
-        self._nothing_saved = False  # by it, in the arena
-        self._saved_at = 0  # the argument of backward in which one was found
-
-    @property
-    def replays(self) -> bool:
-        """Whether steps are replayed by now."""
-        return self._table is not None
+        self._numbers = itertools.count()
+        self._runs: Counter[_Id] = Counter()
+        self._recordings: Counter[_Id] = Counter()
+        self._known: dict[_Id, _Known] = {}  # by the first pass
+        self._placed_outputs: set[_Id] = set()
+        self._step: _Step | None = None
 
     def stats(self) -> ArenaStats:
-        """What happened in the arena of the device."""
+        """What happened in the arena."""
         return self.arena.stats()
 
-    # ---- The passes ----
+    @property
+    def layouts(self) -> list[Layout]:
+        """Those of the steps that are replayed."""
+        return [known.layout for known in self._known.values()]
 
-    def forward(self, args: list) -> tuple:
-        with self._lock:
-            table, recorder = self._prepare()
-        if recorder is not None:
-            with recorder:
-                results = self._run(0, args)
-            self._mark_outputs(recorder, results[: self._outputs])
+    # ---- Passes ----
+
+    def forward(self, run: Pass, outputs: int, units: int = 1) -> Pass:
+        """A forward pass, at planned addresses.
+
+        `units`: the pass calls begin(0) to begin(units - 1) of arena.begin_function(), each before
+        a part of its work, so that a difference in one part does not affect the others.
+        """
+        return self._wrapped(run, _Id(next(self._numbers), units, outputs))
+
+    def backward(self, run: Pass, units: int = 1) -> Pass:
+        """The same for a backward pass."""
+        return self._wrapped(run, _Id(next(self._numbers), units, None))
+
+    def _wrapped(self, run: Pass, this: _Id) -> Pass:
+        def strict(args: list) -> tuple:
+            with self._lock:
+                step, unit = self._enter(this)
+            try:
+                return self._run(run, args, this, step, unit)
+            except BaseException:
+                with self._lock:
+                    self._abandon(step)
+                raise
+
+        strict._boxed_call = True  # type: ignore[attr-defined]
+        return strict
+
+    def _run(self, run: Pass, args: list, this: _Id, step: _Step, unit: int) -> tuple:
+        self._count_from(unit)
+        if step.recorder is not None:
+            with step.recorder:
+                self._begin(0)
+                results = run(args)
+            self._mark(step.recorder, this, results)
             return results
-        if table is None:
-            return self._run(0, args)
-        step = self.arena.step()
-        try:
-            with table.run(step):
-                results = self._run(0, args)
-        except BaseException:
-            self.arena.end(step)
-            raise
-        if step:
-            if self._outputs_placed:
-                self.arena.adopt(results[: self._outputs])
-            self._step = step
-            self._nothing_saved = self.arena.stats().live_blocks == 0
+        if not step.number or not step.as_expected:
+            return run(args)
+        with step.known.table.run(step.number):
+            self._begin(0)
+            results = run(args)
+        if this.outputs is None:
+            self.arena.adopt(results)
+        elif this in self._placed_outputs:
+            self.arena.adopt(results[: this.outputs])
         return results
 
-    forward._boxed_call = True  # type: ignore[attr-defined]
-
-    def backward(self, args: list) -> tuple:
-        with self._lock:
-            table, recorder = self._table, self._recorder
-            self._recorder = None
-        if recorder is not None:
-            return self._record_backward(recorder, args)
-        if table is None:
-            return self._run(1, args)
-        step = self._owner(args)
-        try:
-            with table.run(step):
-                results = self._run(1, args)
-            if step:
-                self.arena.adopt(results)
-            return results
-        finally:
-            self.arena.end(step)
-
-    backward._boxed_call = True  # type: ignore[attr-defined]
-
-    def _run(self, number: int, args: list) -> tuple:
-        if not self._marked:
-            self._begin(self._first_backward if number else 0)
-        return self._passes[number](args)
-
-    def _owner(self, args: Sequence[Any]) -> int:
-        """The step whose forward pass saved these tensors; 0 if it was not replayed."""
-        if self._nothing_saved:
-            return self._step
-        order = range(len(args))
-        for i in (self._saved_at, *order) if self._saved_at < len(args) else order:
-            if isinstance(args[i], torch.Tensor):
-                step = self.arena.owner(args[i])
-                if step is not None:
-                    self._saved_at = i
-                    return step
-        return 0
-
-    # ---- Recording ----
-
-    def _prepare(self) -> tuple[Table | None, Recorder | None]:
-        """What the forward pass that begins now is to use."""
-        if self._recorder is not None:  # its backward pass has not come
-            self._recorder.close()
-            self._recorder = None
-            return None, None
-        if self._table is None and self.layout is not None:
-            self._make_table(self.layout)
-        if self._table is not None:
-            return self._table, None
-        if self._warm_up > 0:
-            self._warm_up -= 1
-            return None, None
-        self._recorder = Recorder(self.arena.device)
-        return None, self._recorder
-
-    def _mark_outputs(self, recorder: Recorder, outputs: Sequence[Any]) -> None:
-        tensors = [one for one in outputs if isinstance(one, torch.Tensor)]
-        size = sum(one.untyped_storage().nbytes() for one in tensors)
-        self._outputs_placed = size > SMALL_OUTPUTS
-        (recorder.results if self._outputs_placed else recorder.keep)(tensors)
-
-    def _record_backward(self, recorder: Recorder, args: list) -> tuple:
-        with recorder:
-            results = self._run(1, args)
-        recorder.results(results)
-        allocations = recorder.close()
-        left = sum(one.size for _, one in allocations if one.died is None and one.mark == 0)
-        with self._lock:
-            self._recordings += 1
-            if left == 0 or self._recordings >= RECORDINGS:
-                self.layout = lay_out_recording(allocations, self._units, self._least, SLACK)
-                log.info(
-                    "neap: strict: arena of %s for %s in use at once; %s left to PyTorch",
-                    *map(format_bytes, (self.layout.bytes, self.layout.peak, self.layout.native_bytes)),
-                )
-        return results
-
-    def _make_table(self, layout: Layout) -> None:
-        try:
-            fits = self.arena.reserve(layout.bytes)
-        except MemoryError as error:
-            log.warning("neap: strict: %s; the next step tries again", error)
+    def _mark(self, recorder: Recorder, this: _Id, results: tuple) -> None:
+        if this.outputs is None:
+            recorder.results(results)
             return
-        if fits:
-            self._table = Table(self.arena, layout.rows, layout.least)
+        recorder.saved(results[this.outputs :])
+        outputs = [one for one in results[: this.outputs] if isinstance(one, torch.Tensor)]
+        if sum(one.untyped_storage().nbytes() for one in outputs) > SMALL_OUTPUTS:
+            self._placed_outputs.add(this)
+            recorder.results(outputs)
+        else:
+            recorder.keep(outputs)
+
+    # ---- Steps: with the lock ----
+
+    def _enter(self, this: _Id) -> tuple[_Step, int]:
+        """The step that a pass belongs to, and the number of its first unit in it."""
+        step = self._step
+        if step is None or (this.outputs is not None and self._is_over(step)):
+            self._end()
+            step = self._step = self._new_step(this)
+        unit, position = step.units, len(step.sequence)
+        step.sequence.append(this)
+        step.units += this.units
+        if step.known is not None:
+            expected = step.known.sequence
+            step.as_expected &= position < len(expected) and expected[position] == this
+        step.warm &= self._runs[this] >= self.warm_up
+        self._runs[this] += 1
+        return step, unit
+
+    def _is_over(self, step: _Step) -> bool:
+        if len(step.sequence) >= LONGEST:
+            step.warm = False  # not to be recorded
+            return True
+        if step.recorder is not None:
+            return step.recorder.pending == 0
+        if step.number:
+            return self.arena.pending(step.number) == 0
+        forward = sum(1 if this.outputs is not None else -1 for this in step.sequence)
+        return forward <= 0
+
+    def _new_step(self, first: _Id) -> _Step:
+        known = self._known.get(first)
+        if known is not None:
+            return _Step(known=known, number=self._replay(known))
+        if self._runs[first] < self.warm_up or self._recordings[first] >= RECORDINGS:
+            return _Step()
+        self._recordings[first] += 1
+        return _Step(recorder=Recorder(self.arena.device))
+
+    def _replay(self, known: _Known) -> int:
+        """The number of a new step in the arena; 0 if the arena cannot hold it now."""
+        try:
+            if not self.arena.reserve(known.layout.bytes):
+                return 0
+        except MemoryError as error:
+            log.warning("neap: strict: %s; this step runs without", error)
+            return 0
+        if known.table is None:
+            known.table = Table(self.arena, known.layout.rows, known.layout.least)
+        return self.arena.step()
+
+    def _end(self) -> None:
+        """Ends the step under way, if there is one."""
+        step, self._step = self._step, None
+        if step is None:
+            return
+        self.arena.end(step.number)
+        if step.recorder is not None:
+            allocations = step.recorder.close()
+            if step.warm:
+                self._learn(step, allocations)
+        elif not step.as_expected:
+            self._known.pop(step.sequence[0], None)
+
+    def _learn(self, step: _Step, allocations: Sequence[Any]) -> None:
+        layout = lay_out_recording(allocations, step.units, self.least, SLACK)
+        self._known[step.sequence[0]] = _Known(tuple(step.sequence), layout)
+        log.info(
+            "neap: strict: a step of %d passes in an arena of %s; %s are left to PyTorch",
+            len(step.sequence), format_bytes(layout.bytes), format_bytes(layout.native_bytes),
+        )
+
+    def _abandon(self, step: _Step) -> None:
+        step.warm = False
+        if self._step is step:
+            self._end()

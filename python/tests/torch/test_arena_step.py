@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -12,7 +14,7 @@ from torch._functorch.aot_autograd import aot_module_simplified  # noqa: E402
 
 from neap.errors import UnsupportedError  # noqa: E402
 from neap.torch import arena, arena_build, arena_step, eager  # noqa: E402
-from neap.torch.arena_step import StrictStep, arena_of  # noqa: E402
+from neap.torch.arena_step import Session, idle_bytes, session_of  # noqa: E402
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -37,22 +39,20 @@ class Net(nn.Module):
 
 
 class Compiled:
-    """A module compiled by AOTAutograd with eager kernels, strictly if asked."""
+    """A module compiled by AOTAutograd with eager kernels, strictly if a session is given."""
 
-    def __init__(self, strict: bool, **settings):
+    def __init__(self, session: Session | None = None, module: nn.Module | None = None):
         torch.manual_seed(0)
-        self.module = Net()
-        self.strict = None
-        self.settings = settings
-        self.is_strict = strict
+        self.module = Net() if module is None else module
+        self.session = session
         self.graphs = {}
 
         def backend(module, inputs):
             return aot_module_simplified(
                 module,
                 inputs,
-                fw_compiler=self.forward_of,
-                bw_compiler=self.backward_of,
+                fw_compiler=lambda module, inputs: self.pass_of("forward", module),
+                bw_compiler=lambda module, inputs: self.pass_of("backward", module),
                 partition_fn=self.partition,
             )
 
@@ -63,30 +63,13 @@ class Compiled:
         self.outputs = num_fwd_outputs
         return min_cut_rematerialization_partition(module, inputs, num_fwd_outputs=num_fwd_outputs, **more)
 
-    def pass_of(self, name, module, inputs):
+    def pass_of(self, name, module):
         self.graphs[name] = eager.compile_graph(module, name)
-        if not self.is_strict:
+        if self.session is None:
             return self.graphs[name]
-
-        def run(args):
-            if self.strict is None:
-                self.strict = StrictStep(
-                    "cpu",
-                    lambda args: self.graphs["forward"](args),
-                    lambda args: self.graphs["backward"](args),
-                    self.outputs,
-                    **self.settings,
-                )
-            return getattr(self.strict, name)(args)
-
-        run._boxed_call = True
-        return run
-
-    def forward_of(self, module, inputs):
-        return self.pass_of("forward", module, inputs)
-
-    def backward_of(self, module, inputs):
-        return self.pass_of("backward", module, inputs)
+        if name == "forward":
+            return self.session.forward(lambda args: self.graphs[name](args), self.outputs)
+        return self.session.backward(lambda args: self.graphs[name](args))
 
     def loss(self, x):
         return self.function(x).square().mean()
@@ -114,43 +97,48 @@ def train(model: Compiled, steps: int, after=lambda: None) -> list[torch.Tensor]
     return seen
 
 
-def test_training_is_identical_and_in_the_arena():
-    plain = Compiled(strict=False)
-    expected = train(plain, 6)
-    model = Compiled(strict=True)
-    arena_of("cpu").reset_stats()
-    states = []
-    found = train(model, 6, lambda: states.append(model.strict.replays))
+@pytest.fixture
+def session():
+    """A session of its own."""
+    return Session(arena.Arena("cpu"))
+
+
+def test_training_is_identical_and_in_the_arena(session):
+    expected = train(Compiled(), 6)
+    model = Compiled(session)
+    steps = []
+    found = train(model, 6, lambda: steps.append(session.stats().steps))
     assert all(map(torch.equal, found, expected)) and len(found) == len(expected)
-    assert states == [False, False, True, True, True, True]
-    stats, layout = model.strict.stats(), model.strict.layout
+    assert steps == [0, 0, 1, 2, 3, 4]
+    stats, (layout,) = session.stats(), session.layouts
     assert layout.peak <= layout.bytes <= 1.002 * layout.peak
-    assert (stats.steps, stats.native_steps, stats.fallbacks) == (4, 0, 0), stats
+    assert (stats.native_steps, stats.fallbacks) == (0, 0), stats
     assert stats.high_water == layout.bytes and stats.peak_live == layout.peak
     gradients = sum(-(-p.numel() * 4 // 512) * 512 for p in model.module.parameters())
     assert stats.live_bytes == gradients and stats.moved_bytes == 0
     model.module.zero_grad()
-    assert model.strict.stats().live_bytes == 0
+    assert session.stats().live_bytes == 0
 
 
-def test_two_forward_passes_before_their_backward_passes():
-    model, plain = Compiled(strict=True), Compiled(strict=False)
+def test_two_forward_passes_before_their_backward_passes(session):
+    model, plain = Compiled(session), Compiled()
     train(model, 4), train(plain, 4)
-    model.strict.arena.reset_stats()
-    for one in (model, plain):
-        first, second = one.loss(data(10)), one.loss(data(11))
-        second.backward()
-        first.backward()
-    assert all(map(torch.equal, model.gradients(), plain.gradients()))
-    stats = model.strict.stats()
-    assert (stats.steps, stats.native_steps, stats.fallbacks) == (1, 1, 0)
-    losses = [one.loss(data(12)) for one in (model, plain)]
-    assert torch.equal(*losses) and model.strict.stats().steps == 2
-    del losses
+    for number in range(4):  # the first goes another way than expected, the next is recorded
+        session.arena.reset_stats()
+        for one in (model, plain):
+            one.module.zero_grad()
+            first, second = one.loss(data(10)), one.loss(data(11))
+            second.backward()
+            first.backward()
+            del first, second
+        assert all(map(torch.equal, model.gradients(), plain.gradients()))
+    stats = session.stats()
+    assert (stats.steps, stats.fallbacks) == (1, 0) and stats.misses == 0
+    assert stats.high_water == session.layouts[0].bytes
 
 
-def test_a_graph_that_is_retained_runs_backward_twice():
-    model, plain = Compiled(strict=True), Compiled(strict=False)
+def test_a_graph_that_is_retained_runs_backward_twice(session):
+    model, plain = Compiled(session), Compiled()
     train(model, 4), train(plain, 4)
     for one in (model, plain):
         loss = one.loss(data(10))
@@ -160,38 +148,66 @@ def test_a_graph_that_is_retained_runs_backward_twice():
             loss.backward()
             other.backward()
     assert all(map(torch.equal, model.gradients(), plain.gradients()))
-
-
-def test_a_recording_is_dropped_when_another_step_begins():
-    model, plain = Compiled(strict=True), Compiled(strict=False)
-    for one in (model, plain):
-        one.loss(data(0)).backward()
-        first, second = one.loss(data(1)), one.loss(data(2))  # the recording of the first ends
-        first.backward()
-        second.backward()
-    assert model.strict.layout is None
-    model.strict.arena.reset_stats()
-    assert all(map(torch.equal, model.gradients(), plain.gradients()))
     found, expected = train(model, 4), train(plain, 4)
-    assert model.strict.replays and model.strict.stats().fallbacks == 0
     assert all(map(torch.equal, found, expected))
 
 
-def test_the_users_tensors_are_never_overwritten():
-    model = Compiled(strict=True)
+def test_forward_passes_without_backward(session):
+    model, plain = Compiled(session), Compiled()
+    train(model, 3), train(plain, 3)
+    for number in range(3):
+        losses = [one.loss(data(number)) for one in (model, plain)]
+        assert torch.equal(*losses)
+    del losses
+    session.arena.reset_stats()
+    found, expected = train(model, 4), train(plain, 4)  # recorded anew: the passes overlapped
+    assert all(map(torch.equal, found, expected)) and session.stats().steps >= 2
+    held = []
+    for number in range(3):  # and with all of them kept
+        held += [[one.loss(data(number)) for one in (model, plain)]]
+    for one, other in held:
+        one.backward(), other.backward()
+    assert all(map(torch.equal, model.gradients(), plain.gradients()))
+
+
+def test_several_graphs_in_a_step(session):
+    torch.manual_seed(3)
+    tail, plain_tail = nn.Sequential(nn.Linear(10, 64), nn.Tanh(), nn.Linear(64, 10)), None
+    plain_tail = copy.deepcopy(tail)
+    rows = []
+    for part, module in ((session, tail), (None, plain_tail)):
+        body = Compiled(part)
+        end = Compiled(part, module)
+        seen = []
+        for number in range(6):
+            body.module.zero_grad(), module.zero_grad()
+            loss = end.function(body.function(data(number))).square().mean()
+            loss.backward()
+            seen += [loss.detach().clone(), *(p.grad.clone() for p in body.module.parameters())]
+            seen += [p.grad.clone() for p in module.parameters()]
+        rows.append(seen)
+    assert all(map(torch.equal, *rows))
+    stats = session.stats()
+    assert stats.steps == 4 and stats.fallbacks == 0, stats
+    assert [len(known.sequence) for known in session._known.values()] == [4]
+    assert stats.high_water == session.layouts[0].bytes
+
+
+def test_the_users_tensors_are_never_overwritten(session):
+    model = Compiled(session)
     held = []
     for number in range(6):
         result = model.function(data(number))
         held.append((result, result.detach().clone()))
         result.square().mean().backward()
-    assert model.strict.replays
+    assert session.stats().steps == 4
     assert all(torch.equal(result, copy) for result, copy in held)
 
 
-def test_gradients_are_accumulated_and_kept():
-    model, plain = Compiled(strict=True), Compiled(strict=False)
+def test_gradients_are_accumulated_and_kept(session):
+    model, plain = Compiled(session), Compiled()
     train(model, 3), train(plain, 3)
-    model.strict.arena.reset_stats()
+    session.arena.reset_stats()
     for one in (model, plain):
         one.module.zero_grad()
     held = []
@@ -204,28 +220,28 @@ def test_gradients_are_accumulated_and_kept():
             for one in (model, plain):
                 one.module.zero_grad()
     assert all(map(torch.equal, *held))
-    stats = model.strict.stats()
+    stats = session.stats()
     assert stats.fallbacks == 0 and stats.steps == 6 and stats.moved_bytes > 0
 
 
-def test_large_outputs_lie_in_the_arena_and_move_out(monkeypatch):
+def test_large_outputs_lie_in_the_arena_and_move_out(session, monkeypatch):
     monkeypatch.setattr(arena_step, "SMALL_OUTPUTS", 0)
-    model, plain = Compiled(strict=True), Compiled(strict=False)
+    model, plain = Compiled(session), Compiled()
     train(model, 3), train(plain, 3)
     held = []
     for number in range(3):
         rows = [one.function(data(number)) for one in (model, plain)]
-        assert model.strict.arena.owner(rows[0]) is not None
+        assert session.arena.owner(rows[0]) is not None
         held.append((rows[0].detach(), rows[1].detach()))
         for row in rows:
             row.square().mean().backward()
         del row, rows
     assert all(torch.equal(*pair) for pair in held)
-    assert model.strict.arena.owner(held[0][0]) is None
+    assert session.arena.owner(held[0][0]) is None
 
 
-def test_an_error_in_a_pass_does_not_stop_later_steps():
-    model, plain = Compiled(strict=True), Compiled(strict=False)
+def test_an_error_in_a_pass_does_not_stop_later_steps(session):
+    model, plain = Compiled(session), Compiled()
     train(model, 4), train(plain, 4)
     forward = model.graphs["forward"]
 
@@ -240,41 +256,42 @@ def test_an_error_in_a_pass_does_not_stop_later_steps():
     model.graphs["forward"] = forward
     for buffer, before in zip(model.module.buffers(), buffers):
         buffer.copy_(before)
+    session.arena.reset_stats()
     found, expected = train(model, 2), train(plain, 2)
-    assert all(map(torch.equal, found, expected))
+    assert all(map(torch.equal, found, expected)) and session.stats().steps == 2
     model.module.zero_grad()
-    assert model.strict.stats().live_bytes == 0
+    assert session.stats().live_bytes == 0
 
 
-def test_the_arena_is_shared_and_grows():
-    small, large = Compiled(strict=True), Compiled(strict=True)
+def test_the_arena_is_shared_and_grows(session):
+    small, large = Compiled(session), Compiled(session)
     train(small, 4)
-    before = small.strict.arena.stats().bytes
+    before = session.stats().bytes
     big = torch.randn(16, 8, 24, 24)
     for _ in range(4):
         large.function(big).sum().backward()
-    assert large.strict.arena is small.strict.arena
-    assert large.strict.arena.stats().bytes > before
-    small.strict.arena.reset_stats()
+    assert session.stats().bytes > before
+    session.arena.reset_stats()
     train(small, 2)
-    stats = small.strict.stats()
+    stats = session.stats()
     assert (stats.steps, stats.fallbacks) == (2, 0), stats
 
 
-def test_meter_agrees_with_the_arena():
-    model = Compiled(strict=True)
-    train(model, 3)
-    with arena.Meter("cpu", granule=512) as meter:
-        model.loss(data(0)).backward()
-    assert meter.peak >= model.strict.layout.peak
-
-
 def test_small_allocations_may_stay_with_pytorch():
-    model, plain = Compiled(strict=True, least=4096), Compiled(strict=False)
-    arena_of("cpu").reset_stats()
-    found, expected = train(model, 5), train(plain, 5)
+    session = Session(arena.Arena("cpu"), least=4096)
+    found, expected = train(Compiled(session), 5), train(Compiled(), 5)
     assert all(map(torch.equal, found, expected))
-    stats = model.strict.stats()
+    stats = session.stats()
     assert stats.fallbacks == 0 and stats.steps == 3
-    assert all(size >= 4096 for row in model.strict.layout.rows for size, _ in row)
-    assert stats.high_water == model.strict.layout.bytes
+    assert all(size >= 4096 for row in session.layouts[0].rows for size, _ in row)
+    assert stats.high_water == session.layouts[0].bytes
+
+
+def test_a_device_has_one_session():
+    session = session_of("cpu")
+    assert session_of(torch.device("cpu")) is session
+    idle = idle_bytes(torch.device("cpu"))
+    session.arena.reserve(idle + 4096)
+    assert idle_bytes(torch.device("cpu")) == session.stats().bytes >= 4096
+    assert idle_bytes(torch.device("cuda", 7)) == 0
+    session.arena.release()
