@@ -29,6 +29,7 @@ from .step import decompositions, device_of, offer_splits, priced_joint, residen
 
 log = logging.getLogger("neap")
 
+INDUCTOR_MARGIN = 1.03  # of the natural peak: Inductor's own schedule of a step without a plan may need more
 KERNELS = ("inductor", "eager")
 
 
@@ -120,6 +121,10 @@ def _is_size(node: fx.Node) -> bool:
     return isinstance(example, (int, torch.SymInt, float, torch.SymFloat))
 
 
+class _NeedsNoPlan(Exception):
+    """Ends the capture of a step that fits its budget as it is."""
+
+
 class _Compiled:
     """One graph at one set of sizes."""
 
@@ -137,7 +142,8 @@ class _Compiled:
         self.excess = 0  # bytes by which a step went over the budget
         self.calls = 0
         self.args = args
-        self.function = self._training() if trains(args) else self._inference()
+        free = self.settings.kernels == "inductor" and self.budget is None and not self.settings.strict
+        self.function = self._training() if trains(args) and not free else self._inference()
         self.args = ()
 
     def outdated(self, args: Sequence[Any]) -> bool:
@@ -172,7 +178,7 @@ class _Compiled:
     def _training(self) -> Callable:
         from torch._functorch.aot_autograd import aot_module_simplified
 
-        made: list[passes.Passes] = []
+        compiled: list[tuple[passes.Pass, passes.Pass]] = []
 
         def partition(module: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int,
                       static_lifetime_input_indices: list[int] | None = None, **_: Any) -> tuple:
@@ -181,18 +187,22 @@ class _Compiled:
 
                 module = inductor.prepare_joint(module, inputs, num_fwd_outputs=num_fwd_outputs,
                                                 static_lifetime_input_indices=static_lifetime_input_indices)
-            made.append(self._plan(module, num_fwd_outputs))
-            return made[-1].program.forward, made[-1].program.backward
+            made = self._plan(module, num_fwd_outputs)
+            compiled.append(made.compile())
+            return made.program.forward, made.program.backward
 
-        with torch._functorch.config.patch(donated_buffer=False):
-            return aot_module_simplified(
-                self.runner.module, self.args,
-                fw_compiler=lambda module, inputs: made[-1].forward(),
-                bw_compiler=lambda module, inputs: made[-1].backward(),
-                inference_compiler=lambda module, inputs: passes.op_by_op(module, "inference"),
-                partition_fn=partition,
-                decompositions=decompositions(self.settings.kernels),
-                keep_inference_input_mutations=self.settings.kernels == "inductor")
+        try:
+            with torch._functorch.config.patch(donated_buffer=False):
+                return aot_module_simplified(
+                    self.runner.module, self.args,
+                    fw_compiler=lambda module, inputs: compiled[-1][0],
+                    bw_compiler=lambda module, inputs: compiled[-1][1],
+                    inference_compiler=lambda module, inputs: passes.op_by_op(module, "inference"),
+                    partition_fn=partition,
+                    decompositions=decompositions(self.settings.kernels),
+                    keep_inference_input_mutations=self.settings.kernels == "inductor")
+        except _NeedsNoPlan:
+            return self._inference()
 
     def _link(self) -> Link | None:
         if isinstance(self.settings.offload, Link):
@@ -216,7 +226,16 @@ class _Compiled:
         log.info("neap: %s", self.report)
         if self.given is None and self.budget is not None:
             self._join_step(joint, plan, natural)
-        return passes.Passes(build(joint, plan), self.settings.kernels, clock, self._entered, self._left)
+        if self._needs_no_plan(natural):
+            raise _NeedsNoPlan
+        strict_on = self.device if self.settings.strict else None
+        return passes.Passes(build(joint, plan), self.settings.kernels, strict_on, clock, self._entered, self._left)
+
+    def _needs_no_plan(self, natural: int) -> bool:
+        """Whether Inductor may do as it likes: the step fits without a plan, with room for what fusion changes."""
+        if self.settings.kernels != "inductor" or self.settings.strict or self._one_of_several() or self.given:
+            return False
+        return natural * INDUCTOR_MARGIN <= self.budget
 
     def _request(self, **changes: Any) -> Request:
         return Request(**{"budget": self.budget, "link": self._link(), "time_limit": self.settings.time_limit,

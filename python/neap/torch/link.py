@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ..plans import Link
 
@@ -17,10 +18,11 @@ def measured_link(device: torch.device) -> Link | None:
     """The link of a CUDA device; None for a device whose memory is the host's."""
     if device.type != "cuda":
         return None
-    here = torch.empty(_BYTES, dtype=torch.uint8, device=device)
-    there = torch.empty(_BYTES, dtype=torch.uint8, pin_memory=True)
-    out = _BYTES / _seconds(lambda: there.copy_(here, non_blocking=True), device)
-    back = _BYTES / _seconds(lambda: here.copy_(there, non_blocking=True), device)
+    with _disable_current_modes():  # a capture may be under way, in which tensors hold nothing
+        here = torch.empty(_BYTES, dtype=torch.uint8, device=device)
+        there = torch.empty(_BYTES, dtype=torch.uint8, pin_memory=True)
+        out = _BYTES / _seconds(lambda: there.copy_(here, non_blocking=True), device)
+        back = _BYTES / _seconds(lambda: here.copy_(there, non_blocking=True), device)
     return Link(out_bandwidth=out, in_bandwidth=back, latency=_LATENCY, duplex=True)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import torch
 from torch import fx
 
 from . import eager
@@ -12,7 +13,10 @@ from .budget import Clock
 from .program import Program
 
 
-def op_by_op(module: fx.GraphModule, name: str) -> Callable[[list], tuple]:
+Pass = Callable[[list], tuple]
+
+
+def op_by_op(module: fx.GraphModule, name: str) -> Pass:
     return eager.compile_graph(module, name)
 
 
@@ -22,37 +26,42 @@ class Passes:
 
     program: Program
     kernels: str
+    strict_on: torch.device | None  # the device whose allocations are replayed in an arena
     clock: Clock
     entered: Callable[[], None]
     left: Callable[[], None]
+    segments: dict = field(default_factory=dict)  # compiled, shared by both passes
 
-    def forward(self) -> Callable[[list], tuple]:
-        run, entered = self._compile(self.program.forward, "forward"), self.entered
+    def compile(self) -> tuple[Pass, Pass]:
+        """Forward and backward, both before the first step runs: compiling may take memory of its own."""
+        forward, backward = (self._one(module, name) for module, name in (
+            (self.program.forward, "forward"), (self.program.backward, "backward")))
+        if self.strict_on is not None:
+            from .arena_step import StrictStep
 
-        def forward(args: list) -> tuple:
+            strict = StrictStep(self.strict_on, forward, backward, self.program.outputs)
+            forward, backward = strict.forward, strict.backward
+        entered, left = self.entered, self.left
+
+        def run_forward(args: list) -> tuple:
             entered()
-            return run(args)
+            return forward(args)
 
-        return _boxed(forward)
-
-    def backward(self) -> Callable[[list], tuple]:
-        run, left = self._compile(self.program.backward, "backward"), self.left
-
-        def backward(args: list) -> tuple:
-            result = run(args)
+        def run_backward(args: list) -> tuple:
+            result = backward(args)
             left()
             return result
 
-        return _boxed(backward)
+        return _boxed(run_forward), _boxed(run_backward)
 
-    def _compile(self, module: fx.GraphModule, name: str) -> Callable[[list], tuple]:
+    def _one(self, module: fx.GraphModule, name: str) -> Pass:
         if self.kernels == "eager":
             return op_by_op(module, name)
         from . import inductor
 
         self.clock.lap("between")
         inputs = [node.meta.get("val") for node in module.graph.find_nodes(op="placeholder")]
-        run = inductor.compile_in_order(module, inputs)
+        run = inductor.compile_in_order(module, inputs, cache=self.segments)
         self.clock.lap("compiling")
         return run
 

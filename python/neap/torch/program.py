@@ -29,6 +29,7 @@ class Program:
 
     forward: fx.GraphModule
     backward: fx.GraphModule
+    outputs: int  # results of the forward pass that go to the caller; the others are saved
 
 
 def first_runs(plan: Plan) -> list[int]:
@@ -55,7 +56,7 @@ def build(joint: JointGraph, plan: Plan) -> Program:
         backward.add_placeholder(node)
     backward.run(steps[border + 1:])
     gradients = [backward.lookup(node) for node in joint.backward_outputs]
-    return Program(forward.finish(outputs + saved), backward.finish(gradients))
+    return Program(forward.finish(outputs + saved), backward.finish(gradients), len(outputs))
 
 
 @dataclass
