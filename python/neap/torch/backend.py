@@ -13,11 +13,12 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
 from .. import errors
 from ..plans import Link, Plan
 from ..text import format_bytes
-from . import memory, passes
+from . import memory, passes, ranks
 from .budget import Clock, bytes_of
 from .device import rounded
 from .joint import JointGraph
@@ -137,7 +138,9 @@ class _Compiled:
         self.device = device_of(args)
         self.report: Report | None = None
         self.budget: int | str | None = before.budget if before else self.settings.budget
-        self.resident = max(resident(args, self.device), before.resident + before.excess if before else 0)
+        self.resident = max(ranks.gather(resident(args, self.device)))
+        if before is not None:
+            self.resident = max(self.resident, before.resident + before.excess)
         self.given = self.steps.assigned.pop(runner, None)
         self.excess = 0  # bytes by which a step went over the budget
         self.calls = 0
@@ -155,10 +158,11 @@ class _Compiled:
             return False
         if self.calls > self.CHECKED_CALLS.get(self.device.type, 0) or self.given is not None:
             return False
+        self.excess = max(ranks.gather(self.excess))
         if self.excess:
             log.info("neap: %s went %s over its budget; planning again", self.report.name, format_bytes(self.excess))
             return True
-        now = memory.resident_bytes(args, self.device)
+        now = max(ranks.gather(memory.resident_bytes(args, self.device)))
         room = self.report.budget - self.report.plan.peak
         if self.steps.amid or now <= self.resident + max(room, slack(self.device)):
             return False
@@ -203,6 +207,9 @@ class _Compiled:
                     keep_inference_input_mutations=self.settings.kernels == "inductor")
         except _NeedsNoPlan:
             return self._inference()
+        except (DataDependentOutputException, DynamicOutputShapeException) as error:
+            raise errors.UnsupportedError(f"op {error.func} gives a result whose size or value depends on data; "
+                                          "move it out of the compiled model") from error
 
     def _link(self) -> Link | None:
         if isinstance(self.settings.offload, Link):

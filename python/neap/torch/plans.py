@@ -10,12 +10,10 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-from torch.utils._python_dispatch import _disable_current_modes
-
 from .. import __version__, errors, planning
 from ..graph import Graph
 from ..plans import Link, Plan
+from . import ranks
 from .cost_cache import cache_folder
 from .joint import JointGraph
 from .program import first_runs
@@ -72,34 +70,14 @@ def _keeps_pairs(plan: Plan, joint: JointGraph) -> bool:
 
 def _plan_together(graph: Graph, pins: list[tuple[str, str]], request: Request) -> Plan:
     """On several ranks the first one plans, and all run its plan."""
-    if not _several_ranks():
+    if not ranks.several():
         return _plan_here(graph, pins, request)
-    with _disable_current_modes():  # AOTAutograd partitions under fake tensors; the collectives need real ones
-        return _plan_on_first_rank(graph, pins, request)
-
-
-def _plan_on_first_rank(graph: Graph, pins: list[tuple[str, str]], request: Request) -> Plan:
-    distributed = torch.distributed
-    shape = hashlib.sha256(json.dumps([graph.to_dict()[k] for k in ("values", "outputs")]).encode()).hexdigest()
-    shapes = [None] * distributed.get_world_size()
-    distributed.all_gather_object(shapes, shape)
-    if len(set(shapes)) > 1:
+    parts = graph.to_dict()
+    shape = hashlib.sha256(json.dumps([parts["values"], parts["outputs"]]).encode()).hexdigest()
+    if len(set(ranks.gather(shape))) > 1:
         raise errors.UnsupportedError("the ranks captured different graphs; give every rank inputs of the same shape")
-    answer: list[object] = [None]
-    if distributed.get_rank() == 0:
-        try:
-            answer[0] = _plan_here(graph, pins, request).to_json()
-        except errors.NeapError as error:
-            answer[0] = error
-    distributed.broadcast_object_list(answer, src=0)
-    if isinstance(answer[0], Exception):
-        raise answer[0]
-    return Plan.from_json(answer[0], graph, link=request.link)
-
-
-def _several_ranks() -> bool:
-    distributed = torch.distributed
-    return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
+    text = ranks.from_first(lambda: _plan_here(graph, pins, request).to_json())
+    return Plan.from_json(text, graph, link=request.link)
 
 
 def _plan_here(graph: Graph, pins: list[tuple[str, str]], request: Request) -> Plan:
