@@ -36,7 +36,7 @@ def no_plan(request: Request, solution: Solution) -> errors.NeapError:
         least, op = _least_budget(request)
         where = f' (op "{op}")' if op else ""
         if least is not None:
-            message += f"; the least that works is {least} bytes, {format_bytes(least)}{where}"
+            message += f"; the least known to work is {least} bytes, {format_bytes(least)}{where}"
     return errors.InfeasibleError(
         message,
         budget=request.budget,

@@ -3,6 +3,7 @@
 import json
 import pickle
 import threading
+from types import SimpleNamespace
 
 import neap
 import pytest
@@ -127,6 +128,9 @@ def test_link(chain):
     assert moved.time < neap.plan(chain, "13MiB").time
     kinds = {kind for kind, _, _ in moved.steps}
     assert kinds == {"compute", "free", "offload", "prefetch"}
+    written = [(*step, 0)[:3] for step in json.loads(moved.to_json())["steps"]]
+    assert moved.steps == written
+    assert neap.Plan.from_steps(chain, moved.steps, link=link).time == moved.time
     kept = neap.plan(chain, "13MiB", link=link, time_limit=1, pins=[("no-offload", "*")])
     assert kept.offloaded_bytes == 0
     with pytest.raises(neap.UnsupportedError, match="link"):
@@ -240,6 +244,21 @@ def test_curve(chain):
     for wrong in ("50%", 0, ["x"]):
         with pytest.raises(neap.InvalidError):
             neap.curve(chain, wrong)
+
+
+def test_seed_and_threads_reach_the_library(chain, monkeypatch):
+    """Few graphs are planned differently for another seed, so look at the request itself."""
+    seen = []
+    real = neap._requests.lib.neap_solve
+
+    def spy(allocator, request, solution, diag):
+        seen.append((request._obj.seed, request._obj.threads, request._obj.graph))
+        return real(allocator, request, solution, diag)
+
+    monkeypatch.setattr(neap._requests, "lib", SimpleNamespace(**vars(neap._library.lib)))
+    neap._requests.lib.neap_solve = spy
+    neap.plan(chain, "60%", method="sqrt", seed=2**64 - 1, threads=2)
+    assert seen == [(2**64 - 1, 2, chain._handle)]
 
 
 def test_the_same_seed_gives_the_same_plan(chain):
