@@ -41,15 +41,17 @@ def backend(budget: int | str | None = None, *, kernels: str = "inductor", stric
     strict      keep what PyTorch's allocator reserves within the budget, too, by giving every tensor of the step its
                 planned address
     offload     allow copies to host memory beside recomputation: True measures the link, a neap.Link describes it
-    split       allow convolutions in parts along the batch where their workspace sets the peak, even if the budget can
-                be met without. Their weight gradients then differ in the last bits
+    split       convolutions in parts along the batch, where their workspace sets the peak: True allows them, False never
+                uses them, "auto" (default) uses them only if the budget cannot be met without, with a warning. The last
+                bits of their weight gradients differ
     time_limit  seconds of planning for a graph
     gap         stop planning once the plan is proven within this fraction of the fastest
     measure     time ops on the device where their costs are not in the cache yet; False: estimate them
     cache       keep plans on disk, so that the next process starts at once
 
-    Nothing happens before the first step, which captures, measures and plans; later steps only run. New shapes are
-    planned when they come. Steps without gradients (eval(), no_grad()) run without a plan.
+    Nothing happens before the first step, which captures, measures, plans and compiles; later steps only run. New
+    shapes are planned when they come. Steps without gradients (eval(), no_grad()) run without a plan. Graphs of one
+    step (graph breaks, several compiled modules) share the budget.
 
     The result has a list `reports`, with a Report for every graph that was planned:
 

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from .. import errors
-from ..plans import Plan
+from ..plans import Link, Plan
 from ..text import format_bytes, format_seconds, parse_bytes
-from .capture import Captured, Loss, trace
+from .capture import Captured, Loss, link_of, trace
 from .plans import Request, make_plan
 from .progress import Meter
 
@@ -21,8 +21,8 @@ __all__ = ["BatchSuggestion", "Trial", "suggest_batch"]
 
 def suggest_batch(model: Callable, make_inputs: Callable[[int], Any], budget: int | str, *,
                   slower: float | None = None, start: int = 1, multiple: int = 1, most: int | None = None,
-                  tolerance: float = 0.0, loss: Loss | None = None, kernels: str = "eager", measure: bool = True,
-                  time_limit: float = 5.0) -> "BatchSuggestion":
+                  tolerance: float = 0.0, loss: Loss | None = None, kernels: str | None = None,
+                  offload: bool | Link = False, measure: bool = True, time_limit: float = 5.0) -> "BatchSuggestion":
     """Finds the largest batch whose training step has a plan within the budget.
 
         found = neap.torch.suggest_batch(model, lambda n: torch.randn(n, 3, 224, 224, device="cuda"), "16GiB",
@@ -37,7 +37,7 @@ def suggest_batch(model: Callable, make_inputs: Callable[[int], Any], budget: in
     multiple     try only multiples of this
     most         stop at this batch
     tolerance    stop once the answer is known to this fraction: 0.05 saves time. 0: exact
-    loss, kernels, measure: as in neap.torch.capture
+    loss, measure: as in neap.torch.capture; kernels, offload: as in neap.torch.explain
     time_limit   seconds of planning for each batch
 
     The batch grows until it does not fit; then the interval is bisected. The model is not run: each batch is captured, and ops of
@@ -49,7 +49,7 @@ def suggest_batch(model: Callable, make_inputs: Callable[[int], Any], budget: in
     _check(slower, start, multiple, most, tolerance)
     size = _bytes(budget)
     with Meter() as meter:
-        search = _Search(model, make_inputs, size, slower, loss, kernels, measure, time_limit, meter)
+        search = _Search(model, make_inputs, size, slower, loss, kernels, offload, measure, time_limit, meter)
         return search.run(-(-start // multiple), multiple, None if most is None else most // multiple, tolerance)
 
 
@@ -110,7 +110,8 @@ class _Search:
     budget: int
     slower: float | None
     loss: Loss | None
-    kernels: str
+    kernels: str | None
+    offload: bool | Link
     measure: bool
     time_limit: float
     meter: Meter
@@ -174,8 +175,9 @@ class _Search:
             return Trial(batch, peak, None, f"{what} needs {format_bytes(floor.bytes)}")
         self.meter.say("planning")
         try:
-            plan = make_plan(step.joint, step.name, Request(self.budget, time_limit=self.time_limit,
-                                                            alignment=step.alignment))
+            request = Request(self.budget, link=link_of(self.offload, step.device), time_limit=self.time_limit,
+                              alignment=step.alignment)
+            plan = make_plan(step.joint, step.name, request)
         except (errors.InfeasibleError, errors.Interrupted) as error:
             return Trial(batch, peak, None, str(error))
         if self.slower is not None and plan.overhead > self.slower:

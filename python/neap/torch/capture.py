@@ -13,10 +13,12 @@ from torch import fx
 
 from .. import errors
 from ..graph import Graph
+from ..plans import Link
 from . import memory, step
 from .costs import Progress
 from .device import rounded
 from .joint import JointGraph, source_line
+from .link import measured_link
 
 __all__ = ["capture"]
 
@@ -35,15 +37,15 @@ def capture(model: Callable, *inputs: Any, path: str | os.PathLike[str] | None =
     loss     reduces what the model returns to a loss: a function of it, such as `lambda out: out.loss`. By
              default the graph is that of the model alone, as torch.compile(model) captures it: whatever it
              returns is kept until the backward pass
-    kernels  "eager" (default): the ops of PyTorch. "inductor": the ops as Inductor takes them apart
+    kernels  "eager" (default): an op of the graph is an op of PyTorch. "inductor": it is what Inductor fuses
     measure  time ops on the device where their costs are not in the cache yet; False: estimate them
 
     The model is not run: its parameters, statistics and random numbers stay as they are. What is on the device
     besides the step's own tensors counts as fixed bytes of the graph, and so does the state that the optimizers of
     its parameters will allocate.
 
-    A model on the meta device works as well, for a model that does not fit here: sizes are those on a GPU, times are
-    estimated for the GPU that is there, or for an H200.
+    A model on the meta device works as well, with kernels="eager", for a model that does not fit here: sizes are those
+    on a GPU, times are estimated for the GPU that is there, or for an H200.
 
     Raises UnsupportedError for a model that does not become one graph, with the line that prevents it; InvalidError
     if there is nothing to train.
@@ -59,6 +61,7 @@ class Captured:
     """A training step that was traced and priced."""
 
     name: str
+    kernels: str
     joint: JointGraph
     device: torch.device  # that its sizes and times are for
     state_bytes: int  # of optimizers: there now or allocated in their first step
@@ -76,28 +79,39 @@ class Captured:
 
 
 def trace(model: Callable, inputs: Sequence[Any], kwargs: Mapping[str, Any], *, loss: Loss | None = None,
-          kernels: str = "eager", measure: bool = True, progress: Progress | None = None) -> Captured:
-    """Traces a step of the model and prices its ops."""
+          kernels: str | None = "eager", measure: bool = True, progress: Progress | None = None) -> Captured:
+    """Traces a step of the model and prices its ops. kernels None: Inductor's where it can trace them."""
     from .backend import KERNELS
 
+    if kernels is None:
+        kernels = "eager" if _is_meta(model, inputs, kwargs) else "inductor"
     if kernels not in KERNELS:
         raise errors.InvalidError(f"kernels={kernels!r}: there are {' and '.join(map(repr, KERNELS))}")
     if not callable(model):
         raise errors.InvalidError(f"model is {model!r}; give a module or a function")
+    if kernels == "inductor" and _is_meta(model, inputs, kwargs):
+        raise errors.UnsupportedError('a model on the meta device has no kernels by Inductor; use kernels="eager"')
     original = _uncompiled(model)
     traced = _traced(original, inputs, kwargs, loss, kernels)
     args, actual = traced.args, step.device_of(traced.args)
     device = torch.device(step.COUNTED_AS.get(actual.type, actual))
     real = actual.type != "meta"
+    if real:
+        memory.warm_libraries(actual)
     resident = memory.resident_bytes(args, actual) if real else 0
     coming, present, bare = memory.state_bytes(args, device)
     resident_state = min(present, resident)
     measure = measure and real and torch._guards.detect_fake_mode() is None
-    joint = step.priced_joint(traced.module, traced.forward_outputs, device, measure=measure, progress=progress,
-                              fixed_bytes=resident + coming + step.slack(device))
+    joint = step.priced_joint(traced.module, traced.forward_outputs, device, kernels=kernels, measure=measure,
+                              progress=progress, fixed_bytes=resident + coming + step.slack(device))
     _tell_parameters(joint, args)
-    return Captured(_name(original), joint, device, coming + resident_state,
+    return Captured(_name(original), kernels, joint, device, coming + resident_state,
                     resident - resident_state + step.slack(device), bare, measure)
+
+
+def _is_meta(model: Any, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    tensors = [*model.parameters()] if isinstance(model, torch.nn.Module) else []
+    return any(isinstance(t, torch.Tensor) and t.is_meta for t in (*tensors, *inputs, *kwargs.values()))
 
 
 def _tell_parameters(joint: JointGraph, args: Sequence[Any]) -> None:
@@ -155,7 +169,13 @@ def _trace_joint(module: fx.GraphModule, args: Sequence[Any], kernels: str) -> N
     if not step.trains(args):
         raise errors.InvalidError("no parameter and no input requires a gradient; there is no training step to capture")
 
-    def partition(joint: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **_: Any) -> tuple:
+    def partition(joint: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **others: Any) -> tuple:
+        if kernels == "inductor":
+            from . import inductor
+
+            static = others.get("static_lifetime_input_indices")
+            joint = inductor.prepare_joint(joint, inputs, num_fwd_outputs=num_fwd_outputs,
+                                           static_lifetime_input_indices=static)
         raise _Traced(joint, num_fwd_outputs, args)
 
     def unused(*_: Any) -> Callable:
@@ -176,6 +196,17 @@ def _unsupported(error: Exception) -> errors.UnsupportedError:
     what = lines[0] if lines else type(error).__name__
     return errors.UnsupportedError(f"the model does not become one graph: {what}{place}; move that out of the model, "
                                    f"or capture the part of the model that has no such line")
+
+
+def link_of(offload: bool | Link, device: torch.device) -> Link | None:
+    """The link to the host that a plan may use: the one given, the device's own, or none."""
+    if isinstance(offload, Link):
+        return offload
+    if not offload:
+        return None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise errors.InvalidError("there is no device whose link to the host could be measured; give offload=neap.Link(...)")
+    return measured_link(device)
 
 
 # ---- names ----

@@ -9,9 +9,9 @@ from typing import Any
 
 from .. import errors, planning
 from ..graph import Graph
-from ..plans import Plan
+from ..plans import Link, Plan
 from ..text import resolve_budget
-from .capture import Captured, Loss, module_path, place, trace
+from .capture import Captured, Loss, link_of, module_path, place, trace
 from .explain_svg import figure
 from .explain_text import describe
 from .joint import Unit, op_type
@@ -26,8 +26,8 @@ WORTHWHILE = 1 / 3  # the most overhead of a suggestion: a second forward pass
 
 
 def explain(model: Callable, *inputs: Any, budget: int | str | None = None, loss: Loss | None = None,
-            kernels: str = "eager", measure: bool = True, points: int = 8, time_limit: float = 20.0,
-            **kwargs: Any) -> "Explanation":
+            kernels: str | None = None, offload: bool | Link = False, measure: bool = True, points: int = 8,
+            time_limit: float = 20.0, **kwargs: Any) -> "Explanation":
     """Says what makes the peak of a training step of `model(*inputs, **kwargs)`, and what less memory costs.
 
         print(neap.torch.explain(model, images))                    # in a terminal
@@ -36,7 +36,8 @@ def explain(model: Callable, *inputs: Any, budget: int | str | None = None, loss
     budget      describe the plan for this budget, too: what it recomputes. Bytes, "6GiB", or "50%" of the peak
                 without a plan
     loss        as in neap.torch.capture: a function that reduces what the model returns to a loss
-    kernels     "eager" or "inductor", as for neap.torch.backend
+    kernels     "inductor" or "eager", as for neap.torch.backend. None: "inductor", and "eager" for a model on the meta device
+    offload     as for neap.torch.backend
     measure     time ops on the device where their costs are not in the cache yet; False: estimate them
     points      budgets on the curve, from the least that works to the peak without a plan
     time_limit  seconds of planning for the curve
@@ -56,7 +57,7 @@ def explain(model: Callable, *inputs: Any, budget: int | str | None = None, loss
         raise errors.InvalidError(f"points is {points}; a curve has at least 2")
     with Meter() as meter:
         step = trace(model, inputs, kwargs, loss=loss, kernels=kernels, measure=measure, progress=meter.measuring)
-        return explain_step(step, budget, points, time_limit, meter)
+        return _explain(step, budget, link_of(offload, step.device), points, time_limit, meter)
 
 
 # ---- what an explanation is made of ----
@@ -122,6 +123,7 @@ class Explanation:
     """What neap.torch.explain found. print() it, or let a notebook show it."""
 
     name: str
+    kernels: str
     device: str
     graph: Graph = field(repr=False)
     measured: bool
@@ -159,30 +161,30 @@ class Explanation:
 # ---- making one ----
 
 
-def explain_step(step: Captured, budget: int | str | None, points: int, time_limit: float,
-                 meter: Meter) -> Explanation:
+def _explain(step: Captured, budget: int | str | None, link: Link | None, points: int, time_limit: float,
+             meter: Meter) -> Explanation:
     graph = step.graph()
     natural = planning.plan(graph, None, method="store-all")
     peak = _peak(step, natural)
-    least, least_op = _least(step, graph, time_limit / 4, meter)
-    curve = _curve(step, graph, least, points, time_limit, meter)
+    least, least_op = _least(step, graph, link, time_limit / 4, meter)
+    curve = _curve(step, graph, least, link, points, time_limit, meter)
     wanted = None if budget is None else resolve_budget(graph, budget)
     plan = None
     if wanted is not None:
         meter.say("planning for the budget")
-        plan = make_plan(step.joint, step.name, Request(wanted, alignment=step.alignment))
+        plan = make_plan(step.joint, step.name, Request(wanted, link=link, alignment=step.alignment))
     return Explanation(
-        name=step.name, device=_device_name(step), graph=graph, measured=step.measured, time=graph.base_time, peak=peak,
-        least_budget=least, least_op=least_op, curve=curve, suggestion=knee(curve), optimizer_hint=step.untouched_bytes,
-        budget=wanted, plan=plan, plan_peak=_peak(step, plan) if plan else None,
-        recomputed=_recomputed(step, plan) if plan else ())
+        name=step.name, kernels=step.kernels, device=_device_name(step), graph=graph,
+        measured=step.measured, time=graph.base_time, peak=peak, least_budget=least, least_op=least_op, curve=curve,
+        suggestion=knee(curve), optimizer_hint=step.untouched_bytes, budget=wanted, plan=plan,
+        plan_peak=_peak(step, plan) if plan else None, recomputed=_recomputed(step, plan) if plan else ())
 
 
-def _least(step: Captured, graph: Graph, time_limit: float, meter: Meter) -> tuple[int, str | None]:
+def _least(step: Captured, graph: Graph, link: Link | None, time_limit: float, meter: Meter) -> tuple[int, str | None]:
     """The least budget with a known plan, and the op that needs it."""
     meter.say("looking for the least budget")
     plan = planning.plan(graph, None, objective="peak", time_limit=time_limit, pins=step.joint.pins(),
-                         alignment=step.alignment, progress=meter.planning)
+                         link=link, alignment=step.alignment, progress=meter.planning)
     return max(plan.peak, plan.arena or 0), _name_of(step, plan.check().peak_step, plan)
 
 
@@ -191,11 +193,12 @@ def _name_of(step: Captured, position: int, plan: Plan) -> str | None:
     return _unit_name(step.joint.units[op]) if kind == "compute" else None
 
 
-def _curve(step: Captured, graph: Graph, least: int, points: int, time_limit: float, meter: Meter) -> tuple[Point, ...]:
+def _curve(step: Captured, graph: Graph, least: int, link: Link | None, points: int, time_limit: float,
+           meter: Meter) -> tuple[Point, ...]:
     most = max(graph.natural_arena(step.alignment), least)
     budgets = sorted({least + int((most - least) * (i / (points - 1)) ** DENSITY) for i in range(points)})
     plans = planning.curve(graph, budgets, time_limit=time_limit, gap=0.001, pins=step.joint.pins(),
-                           alignment=step.alignment, progress=meter.planning)
+                           link=link, alignment=step.alignment, progress=meter.planning)
     return tuple(Point(budget, plan) for budget, plan in zip(budgets, plans) if plan is not None)
 
 

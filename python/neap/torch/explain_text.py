@@ -19,7 +19,7 @@ def describe(e: "Explanation") -> str:
     """The whole text."""
     costs = "measured" if e.measured else "estimated"
     blocks = [
-        [f"{e.name}: {e.graph.op_count} ops; times {costs} on {e.device}",
+        [f"{shorten(e.name, 24)}: {e.graph.op_count} ops with {e.kernels} kernels; times {costs} on {e.device}",
          f"{format_bytes(e.peak.bytes)} and {format_seconds(e.time)} a step without a plan"],
         _peak_block(e.peak, e.optimizer_hint),
         _holder_block(e.peak),

@@ -146,8 +146,8 @@ def test_capture_refuses_what_is_not_training() -> None:
 def explained() -> neap.torch.Explanation:
     model = network(width=64)
     optimizer = torch.optim.SGD(model.parameters(), momentum=0.9)
-    found = neap.torch.explain(model, torch.randn(1024, 64), loss=torch.sum, budget="75%", measure=False, points=5,
-                               time_limit=4)
+    found = neap.torch.explain(model, torch.randn(1024, 64), loss=torch.sum, budget="75%", kernels="eager",
+                               measure=False, points=5, time_limit=4)
     del optimizer
     return found
 
@@ -220,6 +220,24 @@ def test_explain_refuses_a_budget_below_the_floor() -> None:
     assert error.value.least_budget
 
 
+def test_explain_of_fused_kernels() -> None:
+    found = neap.torch.explain(network(width=64), torch.randn(1024, 64), loss=torch.sum, measure=False, points=3,
+                               time_limit=3)
+    assert found.kernels == "inductor"
+    assert sum(found.peak.parts.values()) == found.peak.bytes
+    assert any("+" in op.type for op in found.graph.ops), "an op of the graph is what is fused"
+    assert found.least_budget < found.peak.bytes
+
+
+def test_explain_on_the_meta_device() -> None:
+    with torch.device("meta"):
+        model, inputs = network(width=2048, depth=2), torch.empty(1 << 16, 2048)
+    found = neap.torch.explain(model, inputs, points=2, time_limit=2)
+    assert found.kernels == "eager" and found.peak.bytes > 1 << 30
+    with pytest.raises(neap.UnsupportedError, match="meta"):
+        neap.torch.explain(model, inputs, kernels="inductor")
+
+
 # ---- suggest_batch ----
 
 
@@ -229,12 +247,13 @@ def test_suggest_batch_is_the_largest_that_fits() -> None:
     def inputs(batch: int) -> torch.Tensor:
         return torch.randn(batch, 64)
 
-    found = neap.torch.suggest_batch(model, inputs, "1MiB", start=2, loss=torch.sum, measure=False, time_limit=0.5)
-    assert found.plan.peak <= 1 << 20
+    found = neap.torch.suggest_batch(model, inputs, "512KiB", start=2, loss=torch.sum, kernels="eager",
+                                     measure=False, time_limit=0.5)
+    assert found.plan.peak <= 512 << 10
     assert found.next_batch == found.batch + 1 and found.reason
     assert found.unplanned_batch is not None and found.batch > found.unplanned_batch
-    assert neap.torch.capture(model, inputs(found.batch), loss=torch.sum, measure=False).natural_peak > 1 << 20
-    assert str(found).startswith(f"batch {found.batch} fits 1.00 MiB")
+    assert neap.torch.capture(model, inputs(found.batch), loss=torch.sum, measure=False).natural_peak > 512 << 10
+    assert str(found).startswith(f"batch {found.batch} fits 512 KiB")
 
 
 def test_suggest_batch_respects_its_limits() -> None:
@@ -243,10 +262,10 @@ def test_suggest_batch_respects_its_limits() -> None:
     def inputs(batch: int) -> dict[str, torch.Tensor]:
         return {"input": torch.randn(batch, 64)}
 
-    options = dict(start=2, multiple=16, loss=torch.sum, measure=False, time_limit=0.5)
-    fast = neap.torch.suggest_batch(model, inputs, "1MiB", slower=0.0, **options)
+    options = dict(start=2, multiple=16, loss=torch.sum, kernels="eager", measure=False, time_limit=0.5)
+    fast = neap.torch.suggest_batch(model, inputs, "512KiB", slower=0.0, **options)
     assert fast.batch % 16 == 0 and fast.plan.overhead == 0
-    capped = neap.torch.suggest_batch(model, inputs, "1MiB", most=100, **options)
+    capped = neap.torch.suggest_batch(model, inputs, "512KiB", most=100, **options)
     assert (capped.batch, capped.next_batch) == (96, None)
     with pytest.raises(neap.InfeasibleError, match="batch 16 does not fit"):
         neap.torch.suggest_batch(model, inputs, "64KiB", **options)
