@@ -184,6 +184,17 @@ class Timeline(Structure):
     ]
 
 
+class ChartOptions(Structure):
+    _fields_ = [
+        ("width", c_int),
+        ("height", c_int),
+        ("color", c_bool),
+        ("unicode", c_bool),
+        ("budget", c_int64),
+        ("natural_peak", c_int64),
+    ]
+
+
 _TEXT = [POINTER(c_void_p), POINTER(c_size_t), POINTER(Diag)]
 _NEW = [POINTER(c_void_p), POINTER(Diag)]
 
@@ -228,6 +239,11 @@ _FUNCTIONS: dict[str, tuple[object, list[object]]] = {
         [c_void_p, c_void_p, c_void_p, POINTER(Link), POINTER(Timeline), POINTER(Diag)],
     ),
     "neap_timeline_clear": (None, [POINTER(Timeline)]),
+    "neap_chart_options_init": (None, [POINTER(ChartOptions)]),
+    "neap_report_memory_chart": (
+        c_int,
+        [c_void_p, c_void_p, c_void_p, POINTER(Timeline), POINTER(ChartOptions), *_TEXT],
+    ),
     "neap_check_options_init": (None, [POINTER(CheckOptions)]),
     "neap_check": (
         c_int,
@@ -263,9 +279,6 @@ _FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "neap_outcome_name": (c_char_p, [c_int]),
     "neap_scope_name": (c_char_p, [c_int]),
 }
-
-# What early libraries of this series lack.
-_ADDED = ("neap_stop_flag_init", "neap_stop_flag_raise")
 
 
 # ---- Finding it ----
@@ -310,8 +323,6 @@ def _load() -> tuple[ctypes.CDLL, str]:
     library, path = _open()
     try:
         for name, (result, arguments) in _FUNCTIONS.items():
-            if name in _ADDED and not hasattr(library, name):
-                continue
             function = getattr(library, name)
             function.restype, function.argtypes = result, arguments
     except AttributeError as error:

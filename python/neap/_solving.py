@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ctypes import byref, pointer
 from typing import Any, NamedTuple, TypeVar
 
-from ._library import CancelledFunction, ProgressEvent, ReportFunction, StopFlag, lib
+from ._library import ProgressEvent, ReportFunction, StopFlag, lib
 
 __all__ = ["Event", "run_solver"]
 
@@ -45,23 +45,17 @@ class _Stop:
 
     def __init__(self, report: Callable[[Event], object] | None) -> None:
         self._flag = StopFlag()
-        self._raised = False
-        if hasattr(lib, "neap_stop_flag_init"):
-            lib.neap_stop_flag_init(byref(self._flag))
-        else:
-            self._flag.base.cancelled = CancelledFunction(lambda _: self._raised)
+        lib.neap_stop_flag_init(byref(self._flag))
         if report:
             self._flag.base.report = ReportFunction(lambda _, event: report(_event(event[0])))
         self.progress = pointer(self._flag.base)
 
     @property
     def is_raised(self) -> bool:
-        return self._raised
+        return self._flag.raised != 0
 
     def set(self) -> None:
-        self._raised = True
-        if hasattr(lib, "neap_stop_flag_raise"):
-            lib.neap_stop_flag_raise(byref(self._flag))
+        lib.neap_stop_flag_raise(byref(self._flag))
 
 
 def run_solver(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import html
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from ctypes import byref
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -313,18 +315,40 @@ class Plan:
 
     def timeline(self) -> list[TimelineStep]:
         """Time and memory of each step, in the order of `steps`."""
-        line = c.Timeline()
-        link = byref(self.link._to_c()) if self.link else None
-        call(lib.neap_timeline_build, None, self.graph._handle, self._handle, link, byref(line))
-        try:
+        with self._c_timeline() as line:
             numbers = ctypes.cast(line.steps, ctypes.POINTER(ctypes.c_int64))[: 4 * line.n_steps]
-        finally:
-            lib.neap_timeline_clear(byref(line))
         ticks = lib.neap_graph_seconds(self.graph._handle, 10**15) / 1e15
         return [
             TimelineStep(begin * ticks, end * ticks, live, after)
             for begin, end, live, after in zip(*(numbers[i::4] for i in range(4)))
         ]
+
+    @contextmanager
+    def _c_timeline(self) -> Iterator[c.Timeline]:
+        line = c.Timeline()
+        link = byref(self.link._to_c()) if self.link else None
+        call(lib.neap_timeline_build, None, self.graph._handle, self._handle, link, byref(line))
+        try:
+            yield line
+        finally:
+            lib.neap_timeline_clear(byref(line))
+
+    def chart(self, width: int = 72, height: int = 12, color: bool = False) -> str:
+        """Memory over time as text, with recomputations marked below: `print(plan.chart())`.
+
+        It is the chart of `neap plan --chart`; width and height are those of the plot.
+        """
+        options = c.ChartOptions()
+        lib.neap_chart_options_init(byref(options))
+        options.width, options.height, options.color = int(width), int(height), bool(color)
+        options.budget = -1 if self.budget is None else self.budget
+        options.natural_peak = self.graph.natural_peak
+        draw, graph = lib.neap_report_memory_chart, self.graph._handle
+        with self._c_timeline() as line:
+            return take_text(draw, None, graph, self._handle, byref(line), byref(options))
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}\n\n{html.escape(self.chart())}</pre>"
 
     def assign_addresses(self, alignment: int = 1, target: int | None = None) -> Plan:
         """A copy of the plan whose addresses are multiples of `alignment`.

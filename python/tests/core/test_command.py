@@ -79,5 +79,11 @@ def test_same_refusal(command, resnet, short_search):
     assert caught.value.least_budget >= caught.value.floor
 
 
+def test_same_chart(command, resnet):
+    shown = command("plan", resnet, "--budget", "80%", "--method", "greedy", "--chart").stdout
+    plan = neap.plan(neap.Graph.read(resnet), "80%", method="greedy")
+    assert plan.chart(width=70).strip() in shown
+
+
 def test_version(command):
     assert neap.__version__ in command("--version").stdout

@@ -165,6 +165,16 @@ def test_timeline(chain):
     assert max(step.end for step in timeline) == pytest.approx(plan.time)
 
 
+def test_chart(chain):
+    plan = neap.plan(chain, "50%")
+    chart = plan.chart(width=40, height=6)
+    assert "MiB" in chart and 6 <= len(chart.splitlines()) <= 12 and "\x1b" not in chart
+    assert "\x1b" in plan.chart(color=True)
+    assert plan._repr_html_().startswith("<pre>&lt;neap.Plan of &#x27;chain24&#x27;")
+    with pytest.raises(neap.InvalidError):
+        plan.chart(width=-5)
+
+
 def test_options():
     method = next(m for m in neap.methods() if m.options)
     assert method.summary and all(option.meaning for option in method.options)
