@@ -77,8 +77,8 @@ def run_solver(
             messages.put(("error", error))
 
     thread = threading.Thread(target=work, name="neap", daemon=True)
-    thread.start()
     try:
+        thread.start()
         while True:
             kind, content = messages.get()
             if kind == "error":
@@ -89,4 +89,5 @@ def run_solver(
                 stop.set()
     finally:
         stop.set()
-        thread.join()
+        if thread.ident is not None:  # Ctrl-C may come before it has started
+            thread.join()
