@@ -63,9 +63,9 @@ PyObject *arena_resize(PyObject *, PyObject *args)
         Arena &a = **arena;
         if (!exchange(a, c10::DataPtr(), 0))
             Py_RETURN_FALSE;
-        a.backend->trim(a.device);
         if (bytes == 0)
             Py_RETURN_TRUE;
+        a.backend->trim(a.device);
         /* The CPU's allocator aligns to 64 bytes only. */
         const size_t size = round_up(static_cast<size_t>(bytes));
         const size_t spare = a.device.is_cpu() ? GRANULE : 0;

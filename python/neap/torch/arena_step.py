@@ -219,6 +219,7 @@ class Session:
         known = self._known.get(first)
         if known is not None:
             return _Step(known=known, number=self._replay(known))
+        self.arena.release()  # this step needs the memory itself
         if self._runs[first] < self.warm_up or self._recordings[first] >= RECORDINGS:
             return _Step()
         self._recordings[first] += 1
