@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from conftest import CHECKOUT
+from core_support import CHECKOUT
 
 DOC = CHECKOUT / "docs" / "python.md"
 

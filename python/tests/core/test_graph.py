@@ -7,7 +7,7 @@ import time
 
 import neap
 import pytest
-from conftest import MIB, chain_dict
+from core_support import MIB, chain_dict
 
 
 def test_reads_what_it_writes(chain, tmp_path):

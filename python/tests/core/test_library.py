@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import neap
-from conftest import run_python
+from core_support import run_python
 
 SAY = "import neap; print(neap._library.path)"
 

@@ -7,7 +7,7 @@ import stat
 
 import neap
 import pytest
-from conftest import CHECKOUT
+from core_support import CHECKOUT
 
 
 @pytest.fixture

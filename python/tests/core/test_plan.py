@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import neap
 import pytest
-from conftest import MIB, chain_dict
+from core_support import MIB, chain_dict
 
 
 def test_plan(chain, judge):

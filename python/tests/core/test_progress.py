@@ -9,7 +9,7 @@ from pathlib import Path
 
 import neap
 import pytest
-from conftest import uneven_dict
+from core_support import uneven_dict
 
 HARD = 400  # stages: `neap` searches for much longer than a test may take
 
@@ -78,7 +78,7 @@ INTERRUPTED = """
 import sys, time, threading
 sys.path.insert(0, {tests!r})
 import neap
-from conftest import uneven_dict
+from core_support import uneven_dict
 graph = neap.Graph.from_dict(uneven_dict({stages}))
 begin = None
 def tell(event):
