@@ -33,7 +33,7 @@ import torch
 from ..text import format_bytes
 from .arena import Arena, ArenaStats, Layout, Recorder, Table, begin_function, lay_out_recording
 
-__all__ = ["Session", "idle_bytes", "session_of"]
+__all__ = ["Session", "StrictStep", "idle_bytes", "session_of"]
 
 log = logging.getLogger("neap")
 
@@ -262,3 +262,14 @@ class Session:
         step.warm = False
         if self._step is step:
             self._end()
+
+
+class StrictStep:
+    """The two passes of a graph in the session of their device."""
+
+    def __init__(
+        self, device: torch.device | str, forward: Pass, backward: Pass, outputs: int
+    ) -> None:
+        self.session = session_of(device)
+        self.forward = self.session.forward(forward, outputs)
+        self.backward = self.session.backward(backward)

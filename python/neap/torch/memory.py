@@ -50,10 +50,17 @@ def resident_bytes(inputs: Sequence[object], device: torch.device) -> int:
     """Bytes in use on the device that do not belong to the graph's inputs."""
     own = storage_sizes(inputs, device)
     if device.type == "cuda":
-        return max(0, torch.cuda.memory_allocated(device) - sum(own.values()))
+        return max(0, torch.cuda.memory_allocated(device) - idle_arena_bytes(device) - sum(own.values()))
     gradients = [t.grad for t in inputs if isinstance(t, torch.Tensor) and t.is_leaf and t.grad is not None]
     others = storage_sizes([*_live_tensors(), *gradients], device)
     return sum(size for address, size in others.items() if address not in own)
+
+
+def idle_arena_bytes(device: torch.device) -> int:
+    """Bytes of an arena of strict=True that no tensor uses now; PyTorch counts them as allocated."""
+    from .arena_step import idle_bytes
+
+    return idle_bytes(device)
 
 
 def _live_tensors() -> list[torch.Tensor]:

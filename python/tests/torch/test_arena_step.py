@@ -14,7 +14,7 @@ from torch._functorch.aot_autograd import aot_module_simplified  # noqa: E402
 
 from neap.errors import UnsupportedError  # noqa: E402
 from neap.torch import arena, arena_build, arena_step, eager  # noqa: E402
-from neap.torch.arena_step import Session, idle_bytes, session_of  # noqa: E402
+from neap.torch.arena_step import Session, StrictStep, idle_bytes, session_of  # noqa: E402
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -289,6 +289,7 @@ def test_small_allocations_may_stay_with_pytorch():
 
 def test_a_device_has_one_session():
     session = session_of("cpu")
+    assert StrictStep("cpu", list, list, 1).session is session
     assert session_of(torch.device("cpu")) is session
     idle = idle_bytes(torch.device("cpu"))
     session.arena.reserve(idle + 4096)
