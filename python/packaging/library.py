@@ -31,7 +31,9 @@ def sources():
     for folder in (HERE.parent, HERE / "libneap"):
         if (folder / "include" / "neap" / "version.h").is_file():
             return folder
-    raise SystemExit(f"no sources of libneap beside or in {HERE}: build from a checkout of neap")
+    raise SystemExit(
+        f"no sources of libneap beside or in {HERE}: build in a checkout of neap, with pip 21.3 or newer"
+    )
 
 
 def version():
