@@ -141,13 +141,23 @@ def _holds_more(node: fx.Node, reads: frozenset[fx.Node], readers: list[fx.Node]
                 nearby: dict[fx.Node, frozenset[fx.Node]]) -> bool:
     """Whether computing a value again in each reader keeps more in memory than the value itself.
 
-    A residual sum is the example: its terms can go once it is there. Readers that share the kernel of a norm count
-    as one. Inductor is told to keep such a value (`segments.build_graph`).
+    A residual sum is the example: its terms can go once it is there. Readers that share the kernel of a norm, or
+    whose results meet in one, count as one. Inductor is told to keep such a value (`segments.build_graph`).
     """
     inner = {r for r in readers if r.op != "output" and kind_of(r) is Kind.REDUCTION and not _is_outer(r)}
-    kernels = {frozenset(nearby.get(r, frozenset()) & inner) or r for r in readers if r not in inner}
+    kernels = {frozenset(nearby.get(r, frozenset()) & inner) or _sink(r) for r in readers if r not in inner}
     kernels |= {frozenset([r]) for r in inner}
     return len(kernels) > 1 and sum(map(_bytes, reads)) > _MORE * _bytes(node)
+
+
+def _sink(node: fx.Node) -> fx.Node:
+    """The value that a pointwise value flows into, as far as each step has a single reader."""
+    while node.op == "call_function" and kind_of(node) in (Kind.POINTWISE, Kind.VIEW) and len(node.users) == 1:
+        reader = next(iter(node.users))
+        if reader.op != "call_function" or kind_of(reader) not in (Kind.POINTWISE, Kind.VIEW):
+            break
+        node = reader
+    return node
 
 
 def _nearby_reductions(graph: fx.Graph) -> dict[fx.Node, frozenset[fx.Node]]:
