@@ -141,6 +141,7 @@ class _Compiled:
         self.resident = max(ranks.gather(resident(args, self.device)))
         if before is not None:
             self.resident = max(self.resident, before.resident + before.excess)
+        self.update_bytes = memory.update_bytes(args, self.device)
         self.given = self.steps.assigned.pop(runner, None)
         self.excess = 0  # bytes by which a step went over the budget
         self.calls = 0
@@ -219,7 +220,7 @@ class _Compiled:
     def _plan(self, module: fx.GraphModule, forward_outputs: int) -> passes.Passes:
         clock = Clock()
         joint = priced_joint(module, forward_outputs, self.device, kernels=self.settings.kernels,
-                             measure=self.settings.measure, fixed_bytes=self.resident + slack(self.device))
+                             measure=self.settings.measure, fixed_bytes=self.resident + slack(self.device), update_bytes=self.update_bytes)
         clock.lap("measuring")
         natural = joint.describe(self.runner.name).natural_peak
         if not self._one_of_several():
@@ -236,7 +237,8 @@ class _Compiled:
         if self._needs_no_plan(natural):
             raise _NeedsNoPlan
         strict_on = self.device if self.settings.strict else None
-        return passes.Passes(build(joint, plan), self.settings.kernels, strict_on, clock, self._entered, self._left)
+        return passes.Passes(build(joint, plan), self.settings.kernels, strict_on, clock, self._entered, self._left,
+                             self._failed)
 
     def _needs_no_plan(self, natural: int) -> bool:
         """Whether Inductor may do as it likes: the step fits without a plan, with room for what fusion changes."""
@@ -298,6 +300,14 @@ class _Compiled:
         self.steps.entered(self.runner)
         if self._watched():
             torch.cuda.reset_peak_memory_stats(self.device)
+
+    def _failed(self, error: BaseException) -> None:
+        """A pass ended by an error: the step is given up."""
+        self.steps.open.clear()
+        if isinstance(error, torch.OutOfMemoryError) and hasattr(error, "add_note"):
+            budget = "" if self.report.budget is None else f", within the budget of {format_bytes(self.report.budget)}"
+            error.add_note(f"neap planned a peak of {format_bytes(self.report.plan.peak)}{budget}; the device has less "
+                           "free. Give a smaller budget, or free what else is on the device")
 
     def _watched(self) -> bool:
         """Whether this is the first step of a graph that has the budget for itself, on a device that counts."""

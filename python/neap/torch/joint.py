@@ -38,6 +38,7 @@ BATCH_NORM = aten._native_batch_norm_legit_functional.default
 _STATISTICS = (3, 4)
 
 BOUNDARY = "backward"
+UPDATE = "optimizer"
 
 
 @dataclass
@@ -53,7 +54,7 @@ class Value:
 
 @dataclass
 class Unit:
-    """Fx nodes that run together: an op of the neap graph. The boundary has no nodes."""
+    """Fx nodes that run together: an op of the neap graph. The boundary and the update have no nodes."""
 
     id: int
     name: str
@@ -204,6 +205,12 @@ class JointGraph:
                 if written and any(source in written for node in other.nodes for source in node.all_input_nodes):
                     unit.after.append(other.id)
 
+    def add_update(self, workspace: int) -> None:
+        """The optimizer's step after the backward pass: it reads the gradients and needs memory of its own."""
+        reads = sorted({self.value_of[n] for n in self.backward_outputs
+                        if isinstance(n, fx.Node) and n in self.value_of})
+        self.units.append(Unit(len(self.units), UPDATE, [], reads, [], backward=True, once=True, workspace=workspace))
+
     # ---- describing ----
 
     def set_costs(self, cost: Callable[[Unit], UnitCost]) -> None:
@@ -332,7 +339,7 @@ def aliased_input(node: fx.Node, index: int = 0) -> fx.Node | None:
 def op_type(unit: Unit) -> str:
     kinds = [str(n.target).removeprefix("aten.").removesuffix(".default") for n in unit.nodes
              if n.target is not operator.getitem]
-    return "+".join(kinds[:3]) + ("+..." if len(kinds) > 3 else "") if kinds else BOUNDARY
+    return "+".join(kinds[:3]) + ("+..." if len(kinds) > 3 else "") if kinds else unit.name
 
 
 def source_line(node: fx.Node | None) -> str:

@@ -106,6 +106,20 @@ def _size(tensor: torch.Tensor, device: torch.device) -> int:
     return rounded(tensor.untyped_storage().nbytes(), device)
 
 
+def update_bytes(inputs: Sequence[object], device: torch.device) -> int:
+    """Memory that the optimizers of these parameters need while they run: those of Adam's kind that handle many
+    tensors at once make a temporary for each."""
+    mine = {id(t): t for t in inputs if isinstance(t, torch.Tensor) and t.is_leaf and t.requires_grad}
+    most = 0
+    for optimizer in gc.get_objects():
+        if not _is_optimizer(optimizer) or type(optimizer).__name__ not in _STATE_TENSORS:
+            continue
+        groups = [g for g in optimizer.param_groups if not g.get("fused") and g.get("foreach") is not False]
+        sizes = [storage_sizes([p for p in g["params"] if id(p) in mine], device) for g in groups]
+        most = max([most, *(sum(s.values()) for s in sizes)])
+    return most if device.type == "cuda" else 0  # on the CPU they take one tensor after another
+
+
 def _is_optimizer(thing: object) -> bool:
     return isinstance(type(thing), type) and issubclass(type(thing), torch.optim.Optimizer)
 

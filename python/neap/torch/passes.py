@@ -22,7 +22,7 @@ def op_by_op(module: fx.GraphModule, name: str) -> Pass:
 
 @dataclass
 class Passes:
-    """`entered` is called before every forward pass, `left` after every backward pass."""
+    """`entered` is called before every forward pass, `left` after every backward pass, `failed` if one raises."""
 
     program: Program
     kernels: str
@@ -30,6 +30,7 @@ class Passes:
     clock: Clock
     entered: Callable[[], None]
     left: Callable[[], None]
+    failed: Callable[[BaseException], None]
     segments: dict = field(default_factory=dict)  # compiled, shared by both passes
 
     def compile(self) -> tuple[Pass, Pass]:
@@ -41,14 +42,22 @@ class Passes:
 
             strict = StrictStep(self.strict_on, forward, backward, self.program.outputs)
             forward, backward = strict.forward, strict.backward
-        entered, left = self.entered, self.left
+        entered, left, failed = self.entered, self.left, self.failed
 
         def run_forward(args: list) -> tuple:
             entered()
-            return forward(args)
+            try:
+                return forward(args)
+            except BaseException as error:
+                failed(error)
+                raise
 
         def run_backward(args: list) -> tuple:
-            result = backward(args)
+            try:
+                result = backward(args)
+            except BaseException as error:
+                failed(error)
+                raise
             left()
             return result
 

@@ -242,8 +242,8 @@ class _Pass:
 
     def _take_statistics(self, unit: Unit, local: dict[fx.Node, fx.Node]) -> None:
         """The next running statistics come from the first run of a batch norm, whoever asks for them later."""
-        norm = unit.nodes[0]
-        if norm.target is BATCH_NORM:
+        norm = unit.nodes[0] if unit.nodes else None
+        if norm is not None and norm.target is BATCH_NORM:
             for user in norm.users:
                 if user not in local:
                     self.statistics[user] = self.graph.node_copy(user, lambda n: local[n])

@@ -54,10 +54,10 @@ def slack(device: torch.device) -> int:
 
 
 def priced_joint(module: fx.GraphModule, forward_outputs: int, device: torch.device, *, kernels: str = "eager",
-                 fixed_bytes: int = 0, measure: bool = True, progress: Progress | None = None) -> JointGraph:
+                 fixed_bytes: int = 0, update_bytes: int = 0, measure: bool = True, progress: Progress | None = None) -> JointGraph:
     """The joint graph with the costs of its ops on the device.
 
-    fixed_bytes: what is resident besides the graph's values. measure: run ops whose costs are not known yet;
+    fixed_bytes: what is resident besides the graph's values. update_bytes: what the optimizer needs while it runs. measure: run ops whose costs are not known yet;
     otherwise they are estimated.
     """
     device = torch.device(COUNTED_AS.get(device.type, device))
@@ -78,6 +78,8 @@ def priced_joint(module: fx.GraphModule, forward_outputs: int, device: torch.dev
         _use_real_sizes(joint, prices)
     model.flush()
     joint.fixed_bytes = fixed_bytes
+    if update_bytes > 0:
+        joint.add_update(update_bytes)
     return joint
 
 
