@@ -314,10 +314,12 @@ class Arena:
         What does is an address that was taken from them, by DLPack for instance: clone a gradient
         before giving it to another library for longer than a step.
         """
-        module, handle = self._module, self._handle
-        for tensor in tensors:
-            if isinstance(tensor, torch.Tensor):
-                module.arena_adopt(handle, tensor.untyped_storage()._cdata)
+        tensors = [one for one in tensors if isinstance(one, torch.Tensor)]
+        try:
+            storages = [one.untyped_storage()._cdata for one in tensors]
+        except (RuntimeError, NotImplementedError):  # one has no storage: it is a wrapper
+            storages = [one.untyped_storage()._cdata for one in tensors if _address(one)]
+        self._module.arena_adopt(self._handle, storages)
 
     def pending(self, step: int) -> int:
         """How many tensors of a step are in the arena, without those that were adopted."""

@@ -189,17 +189,23 @@ PyObject *arena_step(PyObject *, PyObject *capsule)
     return PyLong_FromLongLong(++a.step);
 }
 
-/* arena_adopt(arena, storage): storage is the address of a StorageImpl, as storage._cdata. */
+/* arena_adopt(arena, storages): a list of addresses of StorageImpls, as storage._cdata. */
 PyObject *arena_adopt(PyObject *, PyObject *args)
 {
-    PyObject *capsule;
-    unsigned long long storage;
-    if (!PyArg_ParseTuple(args, "OK", &capsule, &storage))
+    PyObject *capsule, *storages;
+    if (!PyArg_ParseTuple(args, "OO!", &capsule, &PyList_Type, &storages))
         return nullptr;
     auto *arena = unwrap<Arena>(capsule, ARENA);
     if (!arena)
         return nullptr;
-    return PyBool_FromLong(adopt(**arena, reinterpret_cast<c10::StorageImpl *>(storage)));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(storages); i++) {
+        void *storage = PyLong_AsVoidPtr(PyList_GET_ITEM(storages, i));
+        if (!storage && PyErr_Occurred())
+            return nullptr;
+        if (storage)
+            adopt(**arena, static_cast<c10::StorageImpl *>(storage));
+    }
+    Py_RETURN_NONE;
 }
 
 /* arena_evacuate(arena) -> bytes moved */

@@ -8,14 +8,15 @@ A pass takes a list of arguments, which it empties, and returns a tuple. The fir
 a forward pass go to the user; the others are saved for a backward pass. What session.forward() and
 session.backward() return does the same at planned addresses.
 
-A *step* is a sequence of passes, of one graph or of several: it ends when nothing that its forward
-passes have saved is in use any more, and another forward pass begins. The first step of a pass runs on
-PyTorch's allocator, so that libraries allocate what they keep and tune what they tune. The next one is
-recorded. From then on a step that begins with the same pass is expected to be the same sequence, and
-lies in the arena, gradients included: memory that holds activations early in a step holds gradients
-late in it. Results that are still in use when the next step begins are moved to PyTorch's allocator
-then; small outputs of forward passes are always there. A step that goes another way runs on PyTorch's
-allocator from there on, and the next one is recorded anew.
+A *step* is a sequence of passes, of one graph or of several. It is over when every forward pass has had
+its backward pass, or when nothing that the forward passes have saved is in use any more; the next
+forward pass begins another one. The first step of a pass runs on PyTorch's allocator, so that libraries
+allocate what they keep and tune what they tune. The next one is recorded. From then on a step that
+begins with the same pass is expected to be the same sequence, and lies in the arena, gradients
+included: memory that holds activations early in a step holds gradients late in it. Results that are
+still in use when the next step begins are moved to PyTorch's allocator then; small outputs of forward
+passes are always there. A step that goes another way runs on PyTorch's allocator from there on, and the
+next one is recorded anew.
 """
 
 from __future__ import annotations
@@ -180,7 +181,7 @@ class Session:
             return
         recorder.saved(results[this.outputs :])
         outputs = [one for one in results[: this.outputs] if isinstance(one, torch.Tensor)]
-        if sum(one.untyped_storage().nbytes() for one in outputs) > SMALL_OUTPUTS:
+        if sum(one.numel() * one.element_size() for one in outputs) > SMALL_OUTPUTS:
             self._placed_outputs.add(this)
             recorder.results(outputs)
         else:
@@ -205,15 +206,12 @@ class Session:
         return step, unit
 
     def _is_over(self, step: _Step) -> bool:
-        if len(step.sequence) >= LONGEST:
-            step.warm = False  # not to be recorded
+        open_passes = sum(1 if this.outputs is not None else -1 for this in step.sequence)
+        if open_passes <= 0 or len(step.sequence) >= LONGEST:
             return True
         if step.recorder is not None:
             return step.recorder.pending == 0
-        if step.number:
-            return self.arena.pending(step.number) == 0
-        forward = sum(1 if this.outputs is not None else -1 for this in step.sequence)
-        return forward <= 0
+        return bool(step.number) and self.arena.pending(step.number) == 0
 
     def _new_step(self, first: _Id) -> _Step:
         known = self._known.get(first)
@@ -244,8 +242,9 @@ class Session:
             return
         self.arena.end(step.number)
         if step.recorder is not None:
+            complete = step.warm and step.recorder.pending == 0  # no graph is retained
             allocations = step.recorder.close()
-            if step.warm:
+            if complete:
                 self._learn(step, allocations)
         elif not step.as_expected:
             self._known.pop(step.sequence[0], None)
