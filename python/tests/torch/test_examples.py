@@ -16,7 +16,7 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples"
 LLAMA = '{"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 8, "vocab_size": 97}'
 CASES = {
     "torch_train.py": {"BUDGET": "60%"},
-    "lightning_resnet.py": {"BUDGET": "100MiB", "MODEL": "mobilenet_v2", "BATCH": "16", "SIDE": "64"},
+    "lightning_resnet.py": {"BUDGET": "29MiB", "MODEL": "squeezenet1_1", "BATCH": "16", "SIDE": "64"},
     "hf_trainer.py": {"BUDGET": "75%", "BATCH": "8", "LENGTH": "64", "SIZES": LLAMA},
 }
 NEEDS = {"lightning_resnet.py": ("lightning", "torchvision"), "hf_trainer.py": ("transformers", "accelerate")}
