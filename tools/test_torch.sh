@@ -28,8 +28,7 @@ if [ "$minor" -lt 9 ]; then
     exit 1
 fi
 packages=("torch==$torch_version" "torchvision==0.$((minor + 15)).*" transformers==5.22.2 accelerate==1.15.0
-    lightning==2.6.6
-    networkx==3.6.1 "numpy>=2,<3" pytest==9.2.0 pytest-xdist==3.8.0)
+    lightning==2.6.6 networkx==3.6.1 "numpy>=2,<3" pytest==9.2.0 pytest-xdist==3.8.0)
 installer=uv==0.13.7
 
 die() {

@@ -151,7 +151,7 @@ def _traced(model: Callable, inputs: Sequence[Any], kwargs: Mapping[str, Any], l
         with torch.enable_grad():
             compiled(*inputs, **kwargs)
     except _Traced as traced:
-        return traced
+        return traced.with_traceback(None)  # whose frames hold tensors
     except torch._dynamo.exc.TorchDynamoException as error:
         raise _unsupported(error) from None
     raise errors.InvalidError("the model has no tensor operations; there is nothing to plan")

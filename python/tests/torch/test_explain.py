@@ -273,6 +273,46 @@ def test_suggest_batch_respects_its_limits() -> None:
         neap.torch.suggest_batch(model, inputs, "50%", **options)
 
 
+# ---- on a GPU ----
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("kernels", ["eager", "inductor"])
+def test_a_suggested_budget_holds_on_cuda(kernels: str) -> None:
+    model = network(width=2048, depth=12).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    inputs = torch.randn(16384, 2048, device="cuda")
+    before = torch.cuda.memory_allocated()
+    found = neap.torch.explain(model, inputs, loss=torch.sum, kernels=kernels, points=6)
+    assert torch.cuda.memory_allocated() <= before + (64 << 20), "explaining leaves only libraries' workspaces behind"
+    print(found)
+    assert found.suggestion.budget < 0.9 * found.peak.bytes
+
+    @torch.compile(backend=neap.torch.backend(found.suggestion.budget, kernels=kernels))
+    def step(x: torch.Tensor) -> torch.Tensor:
+        return model(x).sum()
+
+    for number in range(5):
+        if number == 2:  # the first steps may plan again
+            torch.cuda.reset_peak_memory_stats()
+        step(inputs).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert torch.cuda.max_memory_allocated() <= found.suggestion.budget
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_suggest_batch_on_cuda() -> None:
+    model = network(width=1024, depth=6).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    found = neap.torch.suggest_batch(model, lambda n: torch.randn(n, 1024, device="cuda"), "2GiB", loss=torch.sum,
+                                     start=1024, multiple=1024, slower=0.1, kernels="eager")
+    print(found)
+    assert found.plan.peak <= 2 << 30 and found.plan.overhead <= 0.1
+    assert found.unplanned_batch is not None and found.batch > found.unplanned_batch
+    del optimizer
+
+
 # ---- the backend by name ----
 
 
