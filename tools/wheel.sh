@@ -22,7 +22,7 @@ wheel=$(echo "$wheels"/neap-*.whl)
 "$scratch/build/bin/auditwheel" show "$wheel" >"$scratch/audit"
 tag=${wheel##*-none-}
 tag=${tag%.whl}
-if ! grep -q "$tag" "$scratch/audit"; then
+if ! tr '\n' ' ' <"$scratch/audit" | grep -q "consistent with the following platform tag: \"$tag\""; then
     cat "$scratch/audit" >&2
     echo "wheel: auditwheel does not confirm the tag $tag" >&2
     exit 1
