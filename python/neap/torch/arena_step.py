@@ -15,8 +15,8 @@ allocate what they keep and tune what they tune. The next one is recorded. From 
 begins with the same pass is expected to be the same sequence, and lies in the arena, gradients
 included: memory that holds activations early in a step holds gradients late in it. Results that are
 still in use when the next step begins are moved to PyTorch's allocator then; small outputs of forward
-passes are always there. A step that goes another way runs on PyTorch's allocator from there on, and the
-next one is recorded anew.
+passes are always there. A step that goes another way runs on PyTorch's allocator from there on; the
+next one is expected to go that way, and is recorded if it is new.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ..text import format_bytes
-from .arena import Arena, ArenaStats, Layout, Recorder, Table, begin_function, lay_out_recording
+from .arena import Allocation, Arena, ArenaStats, Layout, Recorder, Table, begin_function, lay_out_recording
 
 __all__ = ["Session", "StrictStep", "idle_bytes", "session_of"]
 
@@ -115,7 +115,8 @@ class Session:
         self._numbers = itertools.count()
         self._runs: Counter[_Id] = Counter()
         self._recordings: Counter[_Id] = Counter()
-        self._known: dict[_Id, _Known] = {}  # by the first pass
+        self._known: dict[tuple[_Id, ...], _Known] = {}
+        self._last: dict[_Id, tuple[_Id, ...]] = {}  # the last sequence that began with a pass
         self._placed_outputs: set[_Id] = set()
         self._step: _Step | None = None
 
@@ -214,11 +215,14 @@ class Session:
         return bool(step.number) and self.arena.pending(step.number) == 0
 
     def _new_step(self, first: _Id) -> _Step:
-        known = self._known.get(first)
+        known = self._known.get(self._last.get(first, ()))
+        may_record = self._runs[first] >= self.warm_up and self._recordings[first] < RECORDINGS
+        if known is None and not may_record:
+            known = next((k for s, k in self._known.items() if s[0] == first), None)
         if known is not None:
             return _Step(known=known, number=self._replay(known))
         self.arena.release()  # this step needs the memory itself
-        if self._runs[first] < self.warm_up or self._recordings[first] >= RECORDINGS:
+        if not may_record:
             return _Step()
         self._recordings[first] += 1
         return _Step(recorder=Recorder(self.arena.device))
@@ -241,20 +245,24 @@ class Session:
         if step is None:
             return
         self.arena.end(step.number)
+        sequence = tuple(step.sequence)
+        if step.known is not None and step.as_expected:
+            sequence = step.known.sequence  # of which the step may have been the beginning
+        self._last[sequence[0]] = sequence
         if step.recorder is not None:
             complete = step.warm and step.recorder.pending == 0  # no graph is retained
             allocations = step.recorder.close()
             if complete:
-                self._learn(step, allocations)
-        elif not step.as_expected:
-            self._known.pop(step.sequence[0], None)
+                self._learn(sequence, step.units, allocations)
 
-    def _learn(self, step: _Step, allocations: Sequence[Any]) -> None:
-        layout = lay_out_recording(allocations, step.units, self.least, SLACK)
-        self._known[step.sequence[0]] = _Known(tuple(step.sequence), layout)
+    def _learn(
+        self, sequence: tuple[_Id, ...], units: int, allocations: Sequence[tuple[int, Allocation]]
+    ) -> None:
+        layout = lay_out_recording(allocations, units, self.least, SLACK)
+        self._known[sequence] = _Known(sequence, layout)
         log.info(
             "neap: strict: a step of %d passes in an arena of %s; %s are left to PyTorch",
-            len(step.sequence), format_bytes(layout.bytes), format_bytes(layout.native_bytes),
+            len(sequence), format_bytes(layout.bytes), format_bytes(layout.native_bytes),
         )
 
     def _abandon(self, step: _Step) -> None:
