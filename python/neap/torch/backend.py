@@ -291,10 +291,12 @@ class _Compiled:
             border.workspace = 0 if kept is None else max(0, self.budget - joint.fixed_bytes - inputs - kept)
             return make_plan(joint, self.runner.name, self._request(time_limit=self.settings.time_limit / 4))
 
-        natural = make_plan(joint, self.runner.name, self._request(budget=None))
+        def kept(naturally: bool) -> int:
+            made = make_plan(joint, self.runner.name, self._request(budget=None)) if naturally else plan
+            return kept_bytes(made, joint)
+
         self.steps.members[self.runner] = Member(
-            self.runner, self.resident, kept_bytes(plan, joint), kept_bytes(natural, joint), natural_peak,
-            self._set_budget, plan_with, self.runner.break_place())
+            self.runner, self.resident, kept, natural_peak, self._set_budget, plan_with, self.runner.break_place())
 
     def _entered(self) -> None:
         self.steps.entered(self.runner)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from .. import errors
@@ -28,12 +29,19 @@ class Member:
 
     runner: Any
     resident: int  # when it was called in the first step
-    kept: int  # for its backward pass, in the first step
-    kept_naturally: int
+    kept_bytes: Callable[[bool], int]  # for its backward pass: without a plan, or in the first step
     natural_peak: int  # with `resident`
     set_budget: Callable[[int], None]  # given what the step needs without plans
     plan_with: Callable[[int, int | None], Plan]
     place: str = ""  # of the graph break that ends it
+
+    @cached_property
+    def kept(self) -> int:
+        return self.kept_bytes(False)
+
+    @cached_property
+    def kept_naturally(self) -> int:
+        return self.kept_bytes(True)
 
 
 @dataclass
