@@ -37,7 +37,8 @@ def suggest_batch(model: Callable, make_inputs: Callable[[int], Any], budget: in
     multiple     try only multiples of this
     most         stop at this batch
     tolerance    stop once the answer is known to this fraction: 0.05 saves time. 0: exact
-    loss, measure: as in neap.torch.capture; kernels, offload: as in neap.torch.explain
+    loss, measure    as in neap.torch.capture
+    kernels, offload as in neap.torch.explain
     time_limit   seconds of planning for each batch
 
     The batch grows until it does not fit; then the interval is bisected. The model is not run: each batch is captured, and ops of

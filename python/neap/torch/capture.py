@@ -193,7 +193,8 @@ def _unsupported(error: Exception) -> errors.UnsupportedError:
     where = next((line for line in reversed(lines) if line.startswith("File ")), "")
     parts = where.removeprefix("File ").split(", ")
     place = f" at {parts[0].strip(chr(34))}:{parts[1].removeprefix('line ')}" if len(parts) > 1 else ""
-    what = lines[0] if lines else type(error).__name__
+    reasons = [line.removeprefix("Explanation: ") for line in lines if line.startswith("Explanation: ")]
+    what = (reasons or lines or [type(error).__name__])[0].rstrip(".")
     return errors.UnsupportedError(f"the model does not become one graph: {what}{place}; move that out of the model, "
                                    f"or capture the part of the model that has no such line")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import os
 import pathlib
 import re
@@ -13,6 +15,7 @@ import torch
 
 import neap
 import neap.torch
+from neap.torch.backend import Settings
 from neap.torch.explain import knee
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -330,3 +333,17 @@ def test_backend_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
         registered.neap(None, [], options={"nonsense": 1})
     with pytest.raises(neap.InvalidError, match="mode"):
         registered.neap(None, [], mode="max-autotune")
+
+
+# ---- help ----
+
+
+def test_every_argument_is_described() -> None:
+    arguments = inspect.signature(neap.torch.backend).parameters
+    assert {name: a.default for name, a in arguments.items()} == {f.name: f.default for f in dataclasses.fields(Settings)}
+    page = (ROOT / "docs/pytorch.md").read_text(encoding="utf-8")
+    assert all(re.search(rf"[`, ]{name}=", page) for name in arguments)
+    for function in (neap.torch.backend, neap.torch.capture, neap.torch.explain, neap.torch.suggest_batch):
+        text = inspect.getdoc(function) or ""
+        for name in set(inspect.signature(function).parameters) - {"inputs", "kwargs", "model"}:
+            assert re.search(rf"^(\w+, )*{name}\b", text, re.M), f"{function.__name__}: {name}"
