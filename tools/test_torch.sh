@@ -16,19 +16,14 @@ environment=${NEAP_TORCH_ENV:-.torch-env}
 jobs=${NEAP_TEST_JOBS:-$(nproc)}
 started=$SECONDS
 
-# The release of torchvision that is built for a PyTorch 2.N is 0.(N + 15).
-minor=${torch_version#2.}
-minor=${minor%%.*}
-case $torch_version in
-    2.[0-9]*) ;;
-    *) minor=0 ;;
-esac
-if [ "$minor" -lt 9 ]; then
-    echo "NEAP_TORCH_VERSION: $torch_version is too old; give 2.9 or later"
+if ! [[ $torch_version =~ ^2\.(9|[1-9][0-9])(\.|$) ]]; then
+    echo "NEAP_TORCH_VERSION: $torch_version; give 2.9 or later"
     exit 1
 fi
-packages=("torch==$torch_version" "torchvision==0.$((minor + 15)).*" transformers==5.22.2 accelerate==1.15.0
-    lightning==2.6.6 networkx==3.6.1 "numpy>=2,<3" pytest==9.2.0 pytest-xdist==3.8.0)
+vision=torchvision # the release that is built for that PyTorch
+[ "$torch_version" != 2.11.0 ] || vision=torchvision==0.26.0
+packages=("torch==$torch_version" "$vision" transformers==5.22.2 accelerate==1.15.0 lightning==2.6.6
+    networkx==3.6.1 "numpy>=2,<3" pytest==9.2.0 pytest-xdist==3.8.0)
 installer=uv==0.13.7
 
 die() {

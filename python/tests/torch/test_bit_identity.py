@@ -23,17 +23,17 @@ def unplanned(name: str) -> Record:
     return train(problem, reference(problem.module, fullgraph=True))
 
 
-def train_within(name: str, budget: int) -> tuple[Record, int]:
+def train_within(name: str, budget: int, **options: object) -> tuple[Record, int]:
     """Trains within the budget, or within the least that works where that is more; says which."""
     problem = zoo.make(name)
     try:
-        return train(problem, planned(problem.module, budget)), budget
+        return train(problem, planned(problem.module, budget, **options)), budget
     except neap.InfeasibleError as refused:
         assert refused.budget == budget
         least = refused.least_budget
     assert least > budget
     problem = zoo.make(name)
-    return train(problem, planned(problem.module, least)), least
+    return train(problem, planned(problem.module, least, **options)), least
 
 
 def cases() -> list:
@@ -49,3 +49,11 @@ def test_ten_steps(name: str, share: int) -> None:
     assert_same_training(ours, expected)
     assert max(ours.live) <= budget, f"live tensors exceed the budget by {max(ours.live) - budget} bytes"
     assert min(expected.live[1:]) > budget, "the unplanned step fits: the budget asks for nothing"
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("unet", "gpt2")])
+def test_strict(name: str) -> None:
+    """With `strict` all memory of a step comes from one block at planned addresses; results stay the same."""
+    expected = unplanned(name)
+    ours, _ = train_within(name, max(expected.live) // 2, strict=True)
+    assert_same_training(ours, expected)

@@ -67,40 +67,6 @@ def test_the_least_budget_is_not_far_from_too_little() -> None:
         planned(module, floor - 1)(batch())
 
 
-class Broken(DeepLoss):
-    """A model with a graph break in the middle."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for layer in self.layers[:4]:
-            x = layer(x)
-        torch._dynamo.graph_break()
-        for layer in self.layers[4:]:
-            x = layer(x)
-        return x.mean()
-
-
-def test_a_graph_break_is_named_or_planned_together() -> None:
-    """Either the step runs within the budget as it would unbroken, or the error names this file and line."""
-    module = Broken()
-    run = planned(module, "70%")
-    with pytest.raises(neap.UnsupportedError) as refused:
-        run(batch()).backward()
-    message = str(refused.value)
-    assert "graph break" in message
-    assert "test_refusals.py" in message, "the place is named"
-
-
-def test_a_graph_break_by_a_number_taken_from_a_tensor() -> None:
-    class Branch(DeepLoss):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            y = super().forward(x)
-            return y if y.item() > 0 else -y
-
-    with pytest.raises(neap.UnsupportedError, match="graph break") as refused:
-        planned(Branch(), "70%")(batch()).backward()
-    assert "test_refusals.py" in str(refused.value)
-
-
 @torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
 def test_an_op_with_a_size_that_depends_on_data_is_named() -> None:
     class Selecting(DeepLoss):
