@@ -23,7 +23,7 @@ fi
 vision=torchvision # the release that is built for that PyTorch
 [ "$torch_version" != 2.11.0 ] || vision=torchvision==0.26.0
 packages=("torch==$torch_version" "$vision" transformers==5.22.2 accelerate==1.15.0 lightning==2.6.6
-    networkx==3.6.1 "numpy>=2,<3" pytest==9.2.0 pytest-xdist==3.8.0)
+    networkx==3.6.1 "numpy>=2,<3" pytest==8.4.2 pytest-xdist==3.8.0)
 installer=uv==0.13.7
 
 die() {

@@ -59,7 +59,7 @@ def planned(module: nn.Module, budget: int | str, **options: object) -> Callable
     import neap.torch
 
     forget()
-    return torch.compile(module, backend=neap.torch.backend(budget=budget, kernels="eager", **({"time_limit": 3} | options)))
+    return torch.compile(module, backend=neap.torch.backend(budget=budget, kernels="eager", **({"time_limit": 2} | options)))
 
 
 def same_as_reference(make: Callable[[], nn.Module], drive: Callable, budget: int | str = "60%",
@@ -79,7 +79,7 @@ def same_as_reference(make: Callable[[], nn.Module], drive: Callable, budget: in
         return taken
 
     expected = driven(unplanned)
-    backend = neap.torch.backend(budget=budget, kernels="eager", **({"time_limit": 3} | options))
+    backend = neap.torch.backend(budget=budget, kernels="eager", **({"time_limit": 2} | options))
     assert_same_bits(driven(backend), expected)
     assert backend.reports, "nothing was planned"
     assert all(report.plan.peak <= report.budget for report in backend.reports)

@@ -20,6 +20,7 @@ import weakref
 from collections.abc import Iterable
 
 import torch
+from torch._subclasses.fake_tensor import is_fake
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -72,7 +73,7 @@ class LiveBytes(TorchDispatchMode):
             return
         storage = value.untyped_storage()
         key = storage._cdata
-        if key in self._storages:
+        if key in self._storages or is_fake(value):  # tracing uses fake tensors, which have no memory
             return
         self._storages[key] = storage.nbytes()
         self.live += storage.nbytes()
