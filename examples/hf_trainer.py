@@ -1,4 +1,4 @@
-"""Llama 1B with the Hugging Face Trainer in a memory budget (environment: BUDGET, KERNELS, STEPS, BATCH, LENGTH, SIZES)."""
+"""Llama 1B with the Hugging Face Trainer in a budget (environment: BUDGET, KERNELS, STEPS, BATCH, LENGTH, SIZES)."""
 
 import json
 import os

@@ -41,9 +41,9 @@ def backend(budget: int | str | None = None, *, kernels: str = "inductor", stric
     strict      keep what PyTorch's allocator reserves within the budget, too, by giving every tensor of the step its
                 planned address
     offload     allow copies to host memory beside recomputation: True measures the link, a neap.Link describes it
-    split       convolutions in parts along the batch, where their workspace sets the peak: True allows them, False never
-                uses them, "auto" (default) uses them only if the budget cannot be met without, with a warning. The last
-                bits of their weight gradients differ
+    split       convolutions in parts along the batch, where their workspace sets the peak: True allows them, False
+                never uses them, "auto" (default) uses them only if the budget cannot be met without, with a warning.
+                The last bits of their weight gradients differ
     time_limit  seconds of planning for a graph
     gap         stop planning once the plan is proven within this fraction of the fastest
     measure     time ops on the device where their costs are not in the cache yet; False: estimate them

@@ -41,8 +41,8 @@ def suggest_batch(model: Callable, make_inputs: Callable[[int], Any], budget: in
     kernels, offload as in neap.torch.explain
     time_limit   seconds of planning for each batch
 
-    The batch grows until it does not fit; then the interval is bisected. The model is not run: each batch is captured, and ops of
-    new sizes are measured, once for all runs of this call (the costs are cached). Make the optimizer first, so that its
+    The batch grows until it does not fit; then the interval is bisected. The model is not run: each batch is captured,
+    and ops of new sizes are measured; later calls take the costs from the cache. Make the optimizer first, so that its
     state is counted.
 
     Raises InfeasibleError if the first batch does not fit.
@@ -182,7 +182,8 @@ class _Search:
         except (errors.InfeasibleError, errors.Interrupted) as error:
             return Trial(batch, peak, None, str(error))
         if self.slower is not None and plan.overhead > self.slower:
-            return Trial(batch, peak, plan, f"its plan is {plan.overhead:.1%} slower; at most {self.slower:.1%} is allowed")
+            reason = f"its plan is {plan.overhead:.1%} slower; at most {self.slower:.1%} is allowed"
+            return Trial(batch, peak, plan, reason)
         return Trial(batch, peak, plan)
 
 
@@ -192,8 +193,8 @@ def _tuple(inputs: Any) -> tuple:
 
 def _bytes(budget: int | str) -> int:
     if isinstance(budget, str) and budget.strip().endswith("%"):
-        raise errors.InvalidError(f"budget {budget!r}: a share has no meaning here, since every batch has another peak; "
-                                  f"give bytes, such as 16GiB")
+        raise errors.InvalidError(f"budget {budget!r}: a share has no meaning here, as every batch has another peak; "
+                                  "give bytes, such as 16GiB")
     return parse_bytes(budget)
 
 

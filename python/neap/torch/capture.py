@@ -93,7 +93,7 @@ def trace(model: Callable, inputs: Sequence[Any], kwargs: Mapping[str, Any], *, 
         raise errors.UnsupportedError('a model on the meta device has no kernels by Inductor; use kernels="eager"')
     original = _uncompiled(model)
     traced = _traced(original, inputs, kwargs, loss, kernels)
-    args, actual = traced.args, step.device_of(traced.args)
+    args, actual = traced.inputs, step.device_of(traced.inputs)
     device = torch.device(step.COUNTED_AS.get(actual.type, actual))
     real = actual.type != "meta"
     if real:
@@ -134,7 +134,7 @@ class _Traced(BaseException):
         super().__init__("traced")
         self.module = module
         self.forward_outputs = forward_outputs
-        self.args = args
+        self.inputs = args
 
 
 def _traced(model: Callable, inputs: Sequence[Any], kwargs: Mapping[str, Any], loss: Loss | None,
@@ -157,7 +157,7 @@ def _traced(model: Callable, inputs: Sequence[Any], kwargs: Mapping[str, Any], l
     raise errors.InvalidError("the model has no tensor operations; there is nothing to plan")
 
 
-def _fresh(function: types.FunctionType) -> types.FunctionType:
+def _fresh(function: Any) -> types.FunctionType:
     """The function with a code object of its own, since Dynamo counts recompilations by code object."""
     return types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__,
                               function.__defaults__, function.__closure__)
@@ -206,7 +206,7 @@ def link_of(offload: bool | Link, device: torch.device) -> Link | None:
     if not offload:
         return None
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise errors.InvalidError("there is no device whose link to the host could be measured; give offload=neap.Link(...)")
+        raise errors.InvalidError("there is no device whose link could be measured; give offload=neap.Link(...)")
     return measured_link(device)
 
 

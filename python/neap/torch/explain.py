@@ -36,7 +36,8 @@ def explain(model: Callable, *inputs: Any, budget: int | str | None = None, loss
     budget      describe the plan for this budget, too: what it recomputes. Bytes, "6GiB", or "50%" of the peak
                 without a plan
     loss        as in neap.torch.capture: a function that reduces what the model returns to a loss
-    kernels     "inductor" or "eager", as for neap.torch.backend. None: "inductor", and "eager" for a model on the meta device
+    kernels     "inductor" or "eager", as for neap.torch.backend. None: "inductor", but "eager" for a model on the
+                meta device
     offload     as for neap.torch.backend
     measure     time ops on the device where their costs are not in the cache yet; False: estimate them
     points      budgets on the curve, from the least that works to the peak without a plan
@@ -166,13 +167,13 @@ def _explain(step: Captured, budget: int | str | None, link: Link | None, points
     graph = step.graph()
     natural = planning.plan(graph, None, method="store-all")
     peak = _peak(step, natural)
-    least, least_op = _least(step, graph, link, time_limit / 4, meter)
-    curve = _curve(step, graph, least, link, points, time_limit, meter)
     wanted = None if budget is None else resolve_budget(graph, budget)
     plan = None
     if wanted is not None:
         meter.say("planning for the budget")
         plan = make_plan(step.joint, step.name, Request(wanted, link=link, alignment=step.alignment))
+    least, least_op = _least(step, graph, link, time_limit / 4, meter)
+    curve = _curve(step, graph, least, link, points, time_limit, meter)
     return Explanation(
         name=step.name, kernels=step.kernels, device=_device_name(step), graph=graph,
         measured=step.measured, time=graph.base_time, peak=peak, least_budget=least, least_op=least_op, curve=curve,
@@ -308,7 +309,7 @@ def _recomputed(step: Captured, plan: Plan) -> tuple[Recomputed, ...]:
     """The modules whose ops run again, those that take the longest first."""
     seen: set[int] = set()
     runs: Counter[str] = Counter()
-    seconds: Counter[str] = Counter()
+    seconds: dict[str, float] = {}
     lines: dict[str, str] = {}
     for kind, op, variant in plan.steps:
         if kind != "compute":
@@ -317,7 +318,9 @@ def _recomputed(step: Captured, plan: Plan) -> tuple[Recomputed, ...]:
         if op in seen:
             name = _unit_name(unit)
             runs[name] += 1
-            seconds[name] += unit.variants[variant - 1][1] if variant else unit.seconds
+            took = unit.variants[variant - 1][1] if variant else unit.seconds
+            seconds[name] = seconds.get(name, 0.0) + took
             lines.setdefault(name, place(unit.nodes[0]) if unit.nodes else "")
         seen.add(op)
-    return tuple(Recomputed(name, runs[name], took, lines[name]) for name, took in seconds.most_common())
+    return tuple(Recomputed(name, runs[name], took, lines[name]) for name, took in
+                 sorted(seconds.items(), key=lambda item: -item[1]))

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 780, 520
 COLORS = {"activations": "#1f83c4", "activation gradients": "#56b4e9", "parameters": "#009e73",
-          "parameter gradients": "#cc79a7", "optimizer state": "#e69f00", "workspace": "#d55e00", "inputs and buffers": "#8c6bb1",
-          "other": "#888888"}
+          "parameter gradients": "#cc79a7", "optimizer state": "#e69f00", "workspace": "#d55e00",
+          "inputs and buffers": "#8c6bb1", "other": "#888888"}
 PLAN, NATURAL = "#d55e00", "#1f83c4"
 FILE_STYLE = ("svg{color:#24292f}@media (prefers-color-scheme:dark){svg{color:#e6edf3}}")
 HIGHEST = 50.0  # percent of overhead at the top of the curve, at most

@@ -93,7 +93,8 @@ def _plan_block(e: "Explanation") -> list[str]:
     else:
         lines.append(f"  {plan.recomputed_ops} recomputations; {format_bytes(plan.offloaded_bytes)} copied to the host")
     for module in e.recomputed[:SHOWN_MODULES]:
-        lines.append(f"  {format_seconds(module.seconds):>9} {module.runs:>4} run{'s' if module.runs > 1 else ' '}  {shorten(module.name, 34):<34} "
+        runs = "runs" if module.runs > 1 else "run "
+        lines.append(f"  {format_seconds(module.seconds):>9} {module.runs:>4} {runs}  {shorten(module.name, 34):<34} "
                      f"{shorten(module.line, 20)}")
     left = len(e.recomputed) - SHOWN_MODULES
     if left > 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import re
@@ -13,7 +14,8 @@ import pytest
 import neap
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "examples"
-LLAMA = '{"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 8, "vocab_size": 97}'
+LLAMA = json.dumps({"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 8,
+                    "vocab_size": 97})
 CASES = {
     "torch_train.py": {"BUDGET": "60%"},
     "lightning_resnet.py": {"BUDGET": "29MiB", "MODEL": "squeezenet1_1", "BATCH": "16", "SIDE": "64"},

@@ -340,7 +340,8 @@ def test_backend_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_argument_is_described() -> None:
     arguments = inspect.signature(neap.torch.backend).parameters
-    assert {name: a.default for name, a in arguments.items()} == {f.name: f.default for f in dataclasses.fields(Settings)}
+    settings = {field.name: field.default for field in dataclasses.fields(Settings)}
+    assert {name: argument.default for name, argument in arguments.items()} == settings
     page = (ROOT / "docs/pytorch.md").read_text(encoding="utf-8")
     assert all(re.search(rf"[`, ]{name}=", page) for name in arguments)
     for function in (neap.torch.backend, neap.torch.capture, neap.torch.explain, neap.torch.suggest_batch):
