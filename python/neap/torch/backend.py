@@ -137,7 +137,9 @@ class _Compiled:
         self.settings = runner.backend.settings
         self.device = device_of(args)
         self.report: Report | None = None
-        self.budget: int | str | None = before.budget if before else self.settings.budget
+        # A share of what the step needs grows with what is resident, but not by what a step went over it.
+        settled = before is not None and (before.excess or runner in self.steps.assigned)
+        self.budget: int | str | None = before.budget if settled else self.settings.budget
         self.resident = max(ranks.gather(resident(args, self.device)))
         if before is not None:
             self.resident = max(self.resident, before.resident + before.excess)

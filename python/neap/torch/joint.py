@@ -4,7 +4,7 @@ AOTAutograd traces forward and backward into one fx graph. This module describes
 what each op reads, writes and costs, which values share a storage, and what must hold for the result to
 stay the same:
 
-- One op named `backward` stands for everything between the passes. It reads all outputs of the forward
+- One op, the boundary, stands for everything between the passes. It reads all outputs of the forward
   pass and gives the tangents, so the forward pass ends before anything of the backward pass that needs
   them.
 - An op whose second run would be wrong (a collective, an op with side effects, a reader of a buffer that the
@@ -37,7 +37,7 @@ _HIDDEN_VIEWS = {aten._unsafe_view.default, aten._reshape_alias.default, aten.li
 BATCH_NORM = aten._native_batch_norm_legit_functional.default
 _STATISTICS = (3, 4)
 
-BOUNDARY = "backward"
+BOUNDARY = "outputs of the forward pass and their gradients"
 UPDATE = "optimizer"
 
 
