@@ -65,7 +65,7 @@ class SegmentCompiler:
             fakes = self._fakes(inputs)
         # A context of our own: what AOTAutograd's says of a whole pass (strides, donated buffers) is not true of a segment.
         context = torch._guards.TracingContext(self.mode)
-        settings = {"triton.cudagraphs": False}
+        settings = {"triton.cudagraphs": False, **_layout_settings(module)}
         with torch._guards.tracing(context), V.set_fake_mode(self.mode), config.patch(settings), torch.no_grad():
             compiled = compile_fx_inner(module, fakes)
         return boxed(compiled)
@@ -74,6 +74,14 @@ class SegmentCompiler:
         with self.mode:
             return [torch.empty_strided(i[0], i[1], dtype=i[2], device=i[3]) if isinstance(i, tuple) else i
                     for i in inputs]
+
+
+def _layout_settings(module: fx.GraphModule) -> dict[str, bool]:
+    """The layout of convolutions was decided for the joint graph; a segment follows its inputs."""
+    images = [node.args[0].meta["val"] for node in module.graph.nodes if node.target is torch.ops.aten.convolution.default]
+    images = [image for image in images if image.dim() == 4]
+    last = bool(images) and all(image.is_contiguous(memory_format=torch.channels_last) for image in images)
+    return {"layout_optimization": last, "force_layout_optimization": last}
 
 
 def boxed(compiled: object) -> Callable[[list], tuple]:

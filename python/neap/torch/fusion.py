@@ -17,7 +17,7 @@ norm after it: the planner then can keep the sum and compute the norm again from
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -132,12 +132,18 @@ def _kept_values(graph: fx.Graph, backward: set[fx.Node]) -> set[fx.Node]:
         crosses = any((r in backward) != (node in backward) for r in readers if r.op != "output")
         alone = any(r.op == "output" or kind_of(r) not in (*_LOOPS, Kind.WRITE) for r in readers)
         costly = len(reads[node]) > READS_TO_KEEP or operations[node] > OPERATIONS_TO_KEEP
-        if alone or crosses or (len(readers) > 1 and costly) or _holds_more(node, reads[node], readers, nearby):
+        own = _of_its_pass(node, reads[node], backward)
+        if alone or crosses or (len(readers) > 1 and costly) or _holds_more(node, own, readers, nearby):
             kept.add(node)
     return kept
 
 
-def _holds_more(node: fx.Node, reads: frozenset[fx.Node], readers: list[fx.Node],
+def _of_its_pass(node: fx.Node, reads: frozenset[fx.Node], backward: set[fx.Node]) -> list[fx.Node]:
+    """What would stay in memory for a value's readers. Forward values that the backward pass reads stay for others, too."""
+    return [source for source in reads if (source in backward) == (node in backward)]
+
+
+def _holds_more(node: fx.Node, reads: Sequence[fx.Node], readers: list[fx.Node],
                 nearby: dict[fx.Node, frozenset[fx.Node]]) -> bool:
     """Whether computing a value again in each reader keeps more in memory than the value itself.
 

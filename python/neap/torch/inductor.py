@@ -30,11 +30,21 @@ __all__ = ["CudaMeter", "OrderedProgram", "compile_in_order", "decompositions", 
 
 
 def decompositions() -> dict:
-    """The decompositions that Inductor wants AOTAutograd to apply."""
+    """The decompositions that Inductor wants AOTAutograd to apply. Starts Inductor's compiling processes, too."""
     import torch._inductor.lowering  # some decompositions need it and do not import it
     from torch._inductor.decomposition import select_decomp_table
 
+    start_workers()
     return dict(select_decomp_table())
+
+
+def start_workers() -> None:
+    """Starts the processes that compile kernels, so that they are ready when the first kernel comes."""
+    try:
+        from torch._inductor.async_compile import maybe_warm_pool
+    except ImportError:  # older: Inductor starts them itself
+        return
+    maybe_warm_pool()
 
 
 def plain(module: fx.GraphModule, example_inputs: Sequence[object]) -> Callable:

@@ -281,8 +281,15 @@ def storage_bytes(tensor: torch.Tensor) -> int:
 
 
 def is_random(node: fx.Node) -> bool:
-    """Whether the op draws random numbers."""
-    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+    """Whether the op draws random numbers. Attention without dropout draws none, whatever its tag says."""
+    if not isinstance(node.target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in node.target.tags:
+        return False
+    for position, argument in enumerate(node.target._schema.arguments):
+        if argument.name == "dropout_p":
+            default = argument.default_value if argument.has_default_value() else None
+            given = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name, default)
+            return given != 0
+    return True
 
 
 def takes_statistics(node: fx.Node) -> bool:
