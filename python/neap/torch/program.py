@@ -18,6 +18,7 @@ from ..errors import InternalError
 from ..planning import Plan
 from . import runtime
 from .joint import BATCH_NORM, JointGraph, Unit, is_random
+from .split import can_split
 
 aten = torch.ops.aten
 Step = tuple[str, int, int]
@@ -227,7 +228,7 @@ class _Pass:
         if again and unit.random and is_random(node):
             copy.args = (self.states[unit.id], copy.target, *copy.args)
             copy.target = runtime.replay
-        elif variant > 0 and node is unit.nodes[0]:
+        elif variant > 0 and can_split(node.target):
             copy.args = (unit.variants[variant - 1][0], copy.target, *copy.args)
             copy.target = runtime.split
         return copy

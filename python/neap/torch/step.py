@@ -102,8 +102,9 @@ def offer_splits(joint: JointGraph, device: torch.device) -> bool:
     model = CostModel(device)
     found = False
     for unit in joint.units:
-        if unit.nodes and can_split(unit.nodes[0].target):
-            unit.variants = [tuple(variant) for variant in conv_split_variants(unit.nodes[0], model)]
-            found |= bool(unit.variants)
+        for node in unit.nodes:
+            if can_split(node.target):
+                unit.variants = [tuple(variant) for variant in conv_split_variants(node, model)]
+                found |= bool(unit.variants)
     model.flush()
     return found
