@@ -26,16 +26,12 @@ from torch import fx
 
 from ..errors import UnsupportedError
 from ..graph import Graph
+from .batch_norm import AGAIN
 
 aten = torch.ops.aten
 
 # Ops that return their input's storage although their schema does not say so.
 _HIDDEN_VIEWS = {aten._unsafe_view.default, aten._reshape_alias.default, aten.lift_fresh.default}
-
-# Training batch norm reads the running statistics only to compute their next values, its outputs 3 and 4. The
-# others do not depend on them, so that it may be recomputed after the statistics have advanced.
-BATCH_NORM = aten._native_batch_norm_legit_functional.default
-_STATISTICS = (3, 4)
 
 BOUNDARY = "outputs of the forward pass and their gradients"
 UPDATE = "optimizer"
@@ -195,7 +191,7 @@ class JointGraph:
         if is_impure(node):
             return True
         reads_old = any(source in self.mutated for source in node.all_input_nodes)
-        return reads_old and node.target is not BATCH_NORM
+        return reads_old and node.target not in AGAIN
 
     def _order_mutations(self) -> None:
         """An op that overwrites an input comes after every op that reads the old contents."""
@@ -251,8 +247,10 @@ class JointGraph:
         """The values that a recomputation of the unit reads: a batch norm does without running statistics."""
         if unit.renames:
             return []
-        if unit.nodes and unit.nodes[0].target is BATCH_NORM:
-            return [value for value in unit.inputs if self.values[value].node not in self.mutated]
+        if unit.nodes and unit.nodes[0].target in AGAIN:
+            norm = unit.nodes[0]
+            read = [norm.args[position] for position in AGAIN[norm.target].arguments]
+            return [value for value in unit.inputs if self.values[value].node in read]
         return unit.inputs
 
     def output_values(self) -> list[int]:
@@ -294,8 +292,8 @@ def is_random(node: fx.Node) -> bool:
 
 def takes_statistics(node: fx.Node) -> bool:
     """Whether the node takes the next running statistics out of a training batch norm's results."""
-    return (node.target is operator.getitem and node.args[0].target is BATCH_NORM
-            and node.args[1] in _STATISTICS)
+    return (node.target is operator.getitem and node.args[0].target in AGAIN
+            and node.args[1] in AGAIN[node.args[0].target].statistics)
 
 
 def is_collective(node: fx.Node) -> bool:
@@ -373,7 +371,7 @@ def _attribute(module: fx.GraphModule, node: fx.Node) -> object:
 def _items_read(node: fx.Node) -> set[int]:
     """The results of an op that a getitem node takes, and those that are never there again."""
     items = {user.args[1] for user in node.users if user.target is operator.getitem}
-    return items | set(_STATISTICS) if node.target is BATCH_NORM else items
+    return items | set(AGAIN[node.target].statistics) if node.target in AGAIN else items
 
 
 def _single_nodes(module: fx.GraphModule) -> list[list[fx.Node]]:

@@ -69,7 +69,7 @@ def refuse_unsafe(call: Call) -> None:
     if space not in ("aten", "prims"):
         if target._schema.is_mutable:
             raise Unsafe(f"{target} writes to its inputs")
-        if any(not spec.dtype.is_floating_point for spec in specs):
+        if not _has_forward(target) and any(not spec.dtype.is_floating_point for spec in specs):
             raise Unsafe(f"what the integers that {target} reads stand for is not known")
     if call.kwargs.get("generator") is not None:
         raise Unsafe(f"{target} uses a generator of its own")
@@ -163,8 +163,17 @@ _FORWARDS = {
         {"save_mean": 1, "save_var": 2, "reserve": 3},
         {"bias": lambda named: named["weight"], "momentum": lambda named: 0.1},
     ),
+    "batch_norm_gradients": _Forward(
+        "batch_norm_again",
+        {"save_mean": 1, "save_var": 2, "reserve": 3},
+        {"bias": lambda named: named["weight"]},
+    ),
     "_cudnn_rnn_backward": _Forward("_cudnn_rnn", {"output": 0, "reserve": 3, "weight_buf": 4}),
 }
+
+
+def _has_forward(target: torch._ops.OpOverload) -> bool:
+    return target.namespace in ("aten", "neap") and target._opname in _FORWARDS
 
 
 class Inputs:
@@ -186,7 +195,7 @@ class Inputs:
             if id(spec) not in made:
                 made[id(spec)] = self._tensor(spec, bounds.get(id(spec)), signed, integer)
         args, kwargs = self._fill((call.args, call.kwargs), made)
-        if name in _FORWARDS:
+        if _has_forward(call.target):
             args, kwargs = _with_forward(call, args, kwargs)
         return args, kwargs
 
@@ -244,7 +253,7 @@ def _with_forward(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a backward op with those that only the forward op can write taken from a run of it."""
     forward = _FORWARDS[call.target._opname]
-    operator = getattr(torch.ops.aten, forward.name).default
+    operator = getattr(getattr(torch.ops, call.target.namespace), forward.name).default
     names = [argument.name for argument in call.target._schema.arguments]
     named = {**dict(zip(names, args)), **kwargs}
     inputs: dict[str, Any] = {}

@@ -17,10 +17,10 @@ from torch import fx
 from ..errors import InternalError
 from ..planning import Plan
 from . import runtime
-from .joint import BATCH_NORM, JointGraph, Unit, is_random
+from .batch_norm import AGAIN
+from .joint import JointGraph, Unit, is_random
 from .split import can_split
 
-aten = torch.ops.aten
 Step = tuple[str, int, int]
 
 
@@ -218,10 +218,10 @@ class _Pass:
 
     def _copy(self, node: fx.Node, unit: Unit, source: Callable[[fx.Node], fx.Node], variant: int,
               again: bool) -> fx.Node:
-        if again and node.target is BATCH_NORM:
-            arguments = (*node.args[:3], *node.args[5:])  # without the running statistics
-            copy = self.graph.call_function(aten._native_batch_norm_legit.no_stats,
-                                            fx.node.map_arg(arguments, source))
+        if again and node.target in AGAIN:
+            how = AGAIN[node.target]  # without the running statistics
+            arguments = tuple(node.args[position] for position in how.arguments)
+            copy = self.graph.call_function(how.op, fx.node.map_arg(arguments, source))
         else:
             copy = self.graph.node_copy(node, source)
         copy.meta = dict(node.meta)
@@ -244,7 +244,7 @@ class _Pass:
     def _take_statistics(self, unit: Unit, local: dict[fx.Node, fx.Node]) -> None:
         """The next running statistics come from the first run of a batch norm, whoever asks for them later."""
         norm = unit.nodes[0] if unit.nodes else None
-        if norm is not None and norm.target is BATCH_NORM:
+        if norm is not None and norm.target in AGAIN:
             for user in norm.users:
                 if user not in local:
                     self.statistics[user] = self.graph.node_copy(user, lambda n: local[n])

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from . import memory
+from . import memory, rewrite
 from .costs import CostModel, Progress
 from .device import rounded
 from .joint import JointGraph, Unit, UnitCost
@@ -67,6 +67,8 @@ def priced_joint(module: fx.GraphModule, forward_outputs: int, device: torch.dev
         from . import inductor
 
         groups = inductor.fusion_groups(module)
+    else:
+        rewrite.prepare(module)
     joint = JointGraph(module, forward_outputs, lambda size: rounded(size, device), groups)
     if kernels == "inductor":
         units = [unit for unit in joint.units if unit.nodes]
