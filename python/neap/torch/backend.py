@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from .. import errors
 from ..plans import Link, Plan
 from ..text import format_bytes
-from . import memory, passes, ranks
+from . import attention, memory, passes, ranks
 from .budget import Clock, bytes_of
 from .device import rounded
 from .joint import JointGraph
@@ -186,6 +186,8 @@ class _Compiled:
         from torch._functorch.aot_autograd import aot_module_simplified
 
         compiled: list[tuple[passes.Pass, passes.Pass]] = []
+        if self.settings.kernels == "eager" and self.device.type in attention.DEVICES:
+            attention.drop_needless_masks(self.runner.module)
 
         def partition(module: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int,
                       static_lifetime_input_indices: list[int] | None = None, **_: Any) -> tuple:
