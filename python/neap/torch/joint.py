@@ -84,8 +84,8 @@ class JointGraph:
         self.module = module
         self.rounding = rounding
         self.placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
-        self.primals = [n for n in self.placeholders if not _is_tangent(n)]
-        self.tangents = [n for n in self.placeholders if _is_tangent(n)]
+        self.primals = [n for n in self.placeholders if not is_tangent(n)]
+        self.tangents = [n for n in self.placeholders if is_tangent(n)]
         output = next(iter(module.graph.find_nodes(op="output")))
         results = list(output.args[0])
         self.forward_outputs: list[fx.Node | None] = results[:forward_outputs]
@@ -93,7 +93,7 @@ class JointGraph:
         self.values: list[Value] = []
         self.units: list[Unit] = []
         self.value_of: dict[fx.Node, int] = {}
-        self.mutated = _mutated_inputs(output, self.placeholders)
+        self.mutated = mutated_inputs(output, self.placeholders)
         self.fixed_bytes = 0
         _refuse_unsupported(module)
         for node in self.primals:
@@ -357,7 +357,8 @@ def source_line(node: fx.Node | None) -> str:
     return ""
 
 
-def _is_tangent(node: fx.Node) -> bool:
+def is_tangent(node: fx.Node) -> bool:
+    """Whether a placeholder is the gradient of an output of the forward pass."""
     return "tangents" in str(node.target)
 
 
@@ -406,7 +407,7 @@ def _split_passes(groups: list[Sequence[fx.Node]], tangents: list[fx.Node]) -> t
     return groups, len(groups)
 
 
-def _mutated_inputs(output: fx.Node, placeholders: list[fx.Node]) -> set[fx.Node]:
+def mutated_inputs(output: fx.Node, placeholders: list[fx.Node]) -> set[fx.Node]:
     """The inputs that the step overwrites after the forward pass, such as batch-norm statistics."""
     by_description = {p.meta["desc"]: p for p in placeholders if "desc" in p.meta}
     found = set()

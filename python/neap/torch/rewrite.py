@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 from . import batch_norm as norms
+from .joint import aliased_input, is_impure, is_random, is_tangent, mutated_arguments, mutated_inputs
 
 aten = torch.ops.aten
 
@@ -23,6 +24,9 @@ _NORM_GRADIENTS = aten.native_batch_norm_backward.default
 def prepare(module: fx.GraphModule) -> fx.GraphModule:
     """Rewrites the joint graph in place and returns it. Placeholders and outputs stay."""
     use_cudnn(module.graph)
+    drop_copies(module.graph)
+    drop_identities(module.graph)
+    merge_repeats(module.graph)
     module.graph.lint()
     return module
 
@@ -126,3 +130,129 @@ def _item(graph: fx.Graph, node: fx.Node, index: int) -> fx.Node:
     item.meta = {key: node.meta[key] for key in ("stack_trace",) if key in node.meta}
     item.meta["val"] = node.meta["val"][index]
     return item
+
+
+# ---- copies, identities and repeats ----
+
+
+class _Storages:
+    """Which nodes share a storage, and what must keep one of its own."""
+
+    def __init__(self, graph: fx.Graph) -> None:
+        self.base: dict[fx.Node, fx.Node] = {}
+        output = next(iter(graph.find_nodes(op="output")))
+        placeholders = graph.find_nodes(op="placeholder")
+        for node in graph.nodes:
+            source = _shared(node)
+            self.base[node] = self.base[source] if source is not None else node
+        self.returned = {self.base[n] for n in output.all_input_nodes}
+        self.written = {self.base[n] for n in mutated_inputs(output, placeholders)}
+        for node in graph.nodes:
+            self.written.update(self.base[n] for n in mutated_arguments(node))
+
+    def is_written(self, node: fx.Node) -> bool:
+        return self.base[node] in self.written
+
+    def is_returned(self, node: fx.Node) -> bool:
+        """Whether the caller gets the node's storage."""
+        return self.base[node] in self.returned
+
+
+def _shared(node: fx.Node) -> fx.Node | None:
+    """The node whose storage this one's tensor lies in."""
+    if node.target is operator.getitem:
+        return aliased_input(node.args[0], node.args[1])
+    return aliased_input(node)
+
+
+def drop_copies(graph: fx.Graph) -> int:
+    """Takes out copies that nobody needs, such as dropout with probability 0; returns how many.
+
+    A copy stays if it changes the layout, if the caller gets it, or if the step overwrites what it copies.
+    """
+    count = 0
+    storages = _Storages(graph)
+    for node in graph.find_nodes(op="call_function", target=aten.clone.default):
+        source = node.args[0]
+        if storages.is_returned(node) or storages.is_written(node) or storages.is_written(source):
+            continue
+        if _same_tensor(node, source):
+            count += _replace(graph, node, source)
+    return count
+
+
+def drop_identities(graph: fx.Graph) -> int:
+    """Takes out views that are the tensor itself: detach, expand to the same size; returns how many."""
+    count = 0
+    returned = set(next(iter(graph.find_nodes(op="output"))).all_input_nodes)
+    for node in list(graph.nodes):
+        source = aliased_input(node) if isinstance(node.meta.get("val"), torch.Tensor) else None
+        if source is None or node in returned or mutated_arguments(node) or not _same_tensor(node, source):
+            continue
+        if node.meta["val"].storage_offset() == source.meta["val"].storage_offset():
+            count += _replace(graph, node, source)
+    return count
+
+
+def _same_tensor(a: fx.Node, b: fx.Node) -> bool:
+    """Whether both have the same sizes, strides and type."""
+    one, other = a.meta["val"], b.meta.get("val")
+    return isinstance(other, torch.Tensor) and _form(one) == _form(other)
+
+
+def _form(tensor: torch.Tensor) -> tuple:
+    return (tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.is_conj(), tensor.is_neg())
+
+
+def _replace(graph: fx.Graph, node: fx.Node, other: fx.Node) -> bool:
+    node.replace_all_uses_with(other)
+    graph.erase_node(node)
+    return True
+
+
+def merge_repeats(graph: fx.Graph) -> int:
+    """Computes equal calls once, such as the mask that every layer makes of the same tensor; returns how many went.
+
+    Only calls of the same pass are merged: otherwise the forward pass would keep its result for the backward pass.
+    """
+    count = 0
+    storages = _Storages(graph)
+    after = _needs_tangents(graph)
+    seen: dict[tuple, fx.Node] = {}
+    for node in list(graph.nodes):
+        if not _may_merge(node) or storages.is_returned(node) or storages.is_written(node):
+            continue
+        if any(map(storages.is_written, node.all_input_nodes)):
+            continue
+        key = (node in after, node.target, _key(node.args), _key(node.kwargs))
+        first = seen.setdefault(key, node)
+        if first is not node:
+            count += _replace(graph, node, first)
+    return count
+
+
+def _may_merge(node: fx.Node) -> bool:
+    if node.op != "call_function":
+        return False
+    if node.target is operator.getitem:
+        return True
+    if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace not in ("aten", "prims"):
+        return False
+    return not is_random(node) and not is_impure(node) and "empty" not in node.target._opname
+
+
+def _key(value: object) -> object:
+    """Something hashable that is equal for equal arguments. Numbers of different types differ."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_key, value))
+    if isinstance(value, dict):
+        return tuple((name, _key(item)) for name, item in sorted(value.items()))
+    return value if isinstance(value, fx.Node) else (type(value), repr(value))
+
+
+def _needs_tangents(graph: fx.Graph) -> set[fx.Node]:
+    """The nodes from the first one on that depends on a tangent: the backward pass."""
+    tangents = {n for n in graph.find_nodes(op="placeholder") if is_tangent(n)}
+    nodes = [n for n in graph.nodes if n.op == "call_function"]
+    first = next((i for i, n in enumerate(nodes) if not tangents.isdisjoint(n.all_input_nodes)), len(nodes))
+    return set(nodes[first:])

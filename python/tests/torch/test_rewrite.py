@@ -150,3 +150,102 @@ def test_batch_norm_can_be_measured(layout, cache) -> None:
     cost = CostModel("cpu").price([node])[node]
     assert cost.measured and cost.seconds > 0
     assert len(cost.storage) == 3
+
+
+class Layers(nn.Module):
+    """Layers of which each masks its scores, detaches a part, and has dropout that never drops."""
+
+    def __init__(self, depth: int = 4, width: int = 16) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            mask = torch.full(x.shape[-2:], -1e9).triu(1)
+            x = torch.nn.functional.dropout(layer(x), 0.0)
+            x = x + torch.softmax(x @ x.mT + mask, -1) @ x + x.detach().expand(x.shape).mean()
+        return x.square().mean()
+
+
+@pytest.mark.parametrize("budget", ["100%", "70%"])
+def test_copies_identities_and_repeats(joint_graphs, budget: str) -> None:
+    compare(Layers, [torch.randn(64, 16, 16, generator=torch.Generator().manual_seed(0))], budget)
+    before, after = joint_graphs[0]
+    assert before[aten.clone.default] >= 4 and after[aten.clone.default] <= before[aten.clone.default] - 4
+    assert before[aten.triu.default] == 4 and after[aten.triu.default] == 1
+    assert before[aten.detach.default] >= 4 and after[aten.detach.default] == 0
+    assert after[aten.expand.default] < before[aten.expand.default]
+
+
+class Running(nn.Module):
+    """Reads a copy of a buffer after it has overwritten the buffer, and returns copies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(8))
+        self.register_buffer("total", torch.zeros(8))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        before = self.total.clone()
+        self.total.add_(x.detach().mean(0))
+        y = x * self.weight * before
+        return y.square().sum(), y.clone(), y.clone(), before
+
+
+def test_copies_that_matter_stay() -> None:
+    """Results do not share memory, and the old contents of a buffer are read."""
+    results = []
+    for compile_module in (reference, lambda module: planned(module, "100%")):
+        torch.manual_seed(0)
+        module = Running()
+        run = compile_module(module)
+        taken = {}
+        for step in range(2):
+            loss, one, other, before = run(torch.randn(4, 8, generator=torch.Generator().manual_seed(step)))
+            assert len({t.untyped_storage().data_ptr() for t in (one, other, before, module.total)}) == 4
+            loss.backward()
+            named = {"loss": loss, "one": one, "before": before, "weight": module.weight.grad, "total": module.total}
+            taken |= {f"{name} {step}": Bits.of(t) for name, t in named.items()}
+        results.append(taken)
+    assert_same_bits(*results)
+
+
+def test_random_ops_are_not_merged(joint_graphs) -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(16, 16)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.layer(x)
+            first, second = (torch.nn.functional.dropout(y, 0.5) for _ in range(2))
+            return (first * second).sum() + (torch.rand(16) * torch.rand(16) * y).sum()
+
+    compare(Twice, [torch.randn(8, 16)])
+    before, after = joint_graphs[0]
+    for op in (aten.native_dropout.default, aten.rand.default):
+        assert before[op] == after[op] == 2
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("budget", ["100%", "55%"])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_batch_norm_on_a_gpu_is_the_one_without_a_compiler(joint_graphs, layout, budget: str) -> None:
+    """Loss, gradients and running statistics are those of the module that is not compiled, to the bit."""
+    inputs = [torch.randn(32, 3, 64, 64, generator=torch.Generator().manual_seed(i)).cuda().to(memory_format=layout)
+              for i in range(2)]
+    results = []
+    with torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
+        for compile_module in (lambda module: module, lambda module: planned(module, budget, split=False)):
+            torch.manual_seed(0)
+            module = Convolutions(width=32).cuda().to(memory_format=layout)
+            run, taken = compile_module(module), {}
+            for step, x in enumerate(inputs):
+                module.zero_grad()
+                loss = run(x)
+                loss.backward()
+                named = gradients(module) | {"loss": loss}
+                taken |= {f"{name} {step}": Bits.of(t.cpu()) for name, t in named.items()}
+            results.append(taken)
+    assert joint_graphs[0][1][batch_norm.batch_norm] == 6
+    assert_same_bits(*results)
