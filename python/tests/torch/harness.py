@@ -43,9 +43,13 @@ class Record:
     end: dict[str, Bits]
     """Parameters, buffers and the state of the random generator after the last step."""
     live: list[int]
-    """Peak of the live tensor bytes of each step; 0 for the first, which compiles."""
+    """Peak of the live tensor bytes of each step; 0 for the first, which compiles, and in PyTorch 2.9."""
     allocated: list[int]
     """Peak of the allocator in each step."""
+
+    def peak(self) -> int:
+        """What the training needs: live tensor bytes, or what the allocator says where those cannot be seen."""
+        return max(self.live) or max(self.allocated)
 
 
 def reference(module: nn.Module, **options: object) -> Callable:
@@ -138,7 +142,7 @@ def measured(resident: list[torch.Tensor], record: Record) -> Iterator[None]:
     allocator = Allocator.install()
     others = allocator.live() - resident_bytes(resident)
     allocator.reset()
-    if record.allocated:
+    if record.allocated and LiveBytes.SEES_COMPILED:
         mode = LiveBytes(resident)
         with mode:
             yield

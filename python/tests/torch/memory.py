@@ -41,6 +41,8 @@ class LiveBytes(TorchDispatchMode):
     `ignore_compile_internals`. The compiled code's operators still reach the mode.
     """
 
+    SEES_COMPILED = hasattr(TorchDispatchMode, "ignore_compile_internals")  # since PyTorch 2.10
+
     def __init__(self, resident: Iterable[torch.Tensor]) -> None:
         super().__init__()
         self.live = 0
