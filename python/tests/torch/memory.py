@@ -41,7 +41,8 @@ class LiveBytes(TorchDispatchMode):
     `ignore_compile_internals`. The compiled code's operators still reach the mode.
     """
 
-    SEES_COMPILED = hasattr(TorchDispatchMode, "ignore_compile_internals")  # since PyTorch 2.10
+    # In older releases (2.9) Dynamo's guards fail under any mode, and every step would be compiled anew.
+    SEES_COMPILED = hasattr(torch._C._dynamo.guards, "set_is_in_mode_without_ignore_compile_internals")
 
     def __init__(self, resident: Iterable[torch.Tensor]) -> None:
         super().__init__()
