@@ -335,7 +335,9 @@ def aliased_input(node: fx.Node, index: int = 0) -> fx.Node | None:
     if result is None or result.alias_info is None:
         return None
     for position, argument in enumerate(schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.before_set & result.alias_info.before_set:
+        info = argument.alias_info
+        # The parts of a list, as split gives them, have no names of their own: their source may become any of them.
+        if info is not None and (info.before_set & result.alias_info.before_set or "*" in info.after_set):
             value = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name)
             return value if isinstance(value, fx.Node) else None
     return None

@@ -233,3 +233,19 @@ def test_a_model_without_activations() -> None:
     """One op, nothing to plan: the natural peak is the least."""
     same_as_reference(lambda: nn.Linear(WIDTH, 1), lambda module, run: (
         run(batch()).sum().backward(), gradients(module))[1], budget="100%")  # fmt: skip
+
+
+def test_parts_of_a_split_share_its_storage():
+    """Freeing one part of a split frees no memory while another is in use."""
+
+    class Parts(torch.nn.Module):
+        def forward(self, x):
+            first, second = (x * 2).split(x.shape[1] // 2, 1)
+            return (first.sin() * torch.unbind(second.cos(), 0)[0]).sum()
+
+    graph = neap.torch.capture(Parts(), torch.randn(8, 16, requires_grad=True), kernels="eager", measure=False)
+    values = {value.name: value for value in graph.values}
+    assert values["mul"].bytes > 0
+    shared = [value for value in graph.values if value.name.startswith("getitem")]
+    assert len(shared) >= 3
+    assert all(value.bytes == 0 and value.view_of is not None for value in shared)
