@@ -10,6 +10,8 @@ from harness import gradients, same_as_reference
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+import neap.torch
+
 
 def step(module: nn.Module, run) -> dict[str, torch.Tensor]:
     loss = run(batch())
