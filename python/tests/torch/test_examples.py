@@ -28,7 +28,9 @@ NEEDS = {"lightning_resnet.py": ("lightning", "torchvision"), "hf_trainer.py": (
 def test_example_trains_in_its_budget(name: str, tmp_path: pathlib.Path) -> None:
     for module in NEEDS.get(name, ()):
         pytest.importorskip(module)
-    environment = os.environ | CASES[name] | {"KERNELS": "eager", "STEPS": "2", "NEAP_CACHE_DIR": str(tmp_path)}
+    package = pathlib.Path(neap.__file__).resolve().parents[1]
+    environment = os.environ | CASES[name] | {"KERNELS": "eager", "STEPS": "2", "NEAP_CACHE_DIR": str(tmp_path),
+                                              "PYTHONPATH": str(package)}  # fmt: skip
     run = subprocess.run([sys.executable, EXAMPLES / name], env=environment, cwd=tmp_path, capture_output=True,
                          text=True, timeout=600, check=False)
     assert run.returncode == 0, run.stderr[-2000:]
