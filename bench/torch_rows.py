@@ -157,8 +157,8 @@ def print_checks(rows):
     neap = [row for row in rows.good() if row["way"] == "neap"]
     print("\nchecks")
     for check in (
-        check_peak(neap),
-        check_first_peak(neap),
+        check_peak(neap, "peak", ""),
+        check_peak(neap, "first_peak", "first step, measuring included: "),
         check_peers(rows, blocks),
         check_best(rows, blocks),
         check_reach(rows, blocks),
@@ -175,20 +175,11 @@ def print_checks(rows):
         check.print()
 
 
-def check_peak(neap):
-    check = Check("peak at most the budget")
+def check_peak(neap, field, what):
+    check = Check(f"{what}peak at most the budget")
     for row in neap:
-        if row.get("budget") and "peak" in row:
-            over = row["peak"] - row["budget"]
-            check.expect(over <= 0, f"{title(row)}: {over / MIB:.1f} MiB above {mib(row['budget'])} MiB")
-    return check
-
-
-def check_first_peak(neap):
-    check = Check("first step, measuring included: peak at most the budget")
-    for row in neap:
-        if row.get("budget") and "first_peak" in row:
-            over = row["first_peak"] - row["budget"]
+        if row.get("budget") and field in row:
+            over = row[field] - row["budget"]
             check.expect(over <= 0, f"{title(row)}: {over / MIB:.1f} MiB above {mib(row['budget'])} MiB")
     return check
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import errors
@@ -12,7 +13,7 @@ from ._library import call, lib, text_bytes
 if TYPE_CHECKING:
     from .graph import Graph
 
-__all__ = ["format_bytes", "format_seconds", "parse_bytes", "resolve_budget"]
+__all__ = ["budget_bytes", "format_bytes", "format_seconds", "parse_bytes", "resolve_budget"]
 
 
 def parse_bytes(size: str | int | float) -> int:
@@ -61,8 +62,11 @@ def resolve_budget(
     None stays None: no limit. With an alignment, a percentage is of the arena that such a step
     takes, as in the command.
     """
-    if budget is None:
-        return None
+    return None if budget is None else budget_bytes(budget, lambda: graph.natural_arena(alignment))
+
+
+def budget_bytes(budget: str | int | float, natural: Callable[[], int]) -> int:
+    """A budget in bytes: a size, or a percentage of what `natural` returns."""
     if isinstance(budget, str) and budget.strip().endswith("%"):
         try:
             share = float(budget.strip()[:-1]) / 100
@@ -70,7 +74,7 @@ def resolve_budget(
             share = math.nan
         if not 0 < share < math.inf:
             raise errors.InvalidError(f'"{budget}" is not a percentage above 0, such as 50%')
-        size = min(math.floor(graph.natural_arena(alignment) * share), 2**63 - 1)
+        size = min(math.floor(natural() * share), 2**63 - 1)
     else:
         size = parse_bytes(budget)
     if size <= 0:

@@ -17,9 +17,8 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 
 from .. import errors
 from ..plans import Link, Plan
-from ..text import format_bytes
+from ..text import budget_bytes, format_bytes
 from . import attention, memory, passes, ranks
-from .budget import Clock, bytes_of
 from .device import rounded
 from .joint import JointGraph
 from .link import measured_link
@@ -53,8 +52,8 @@ class Settings:
             raise errors.InvalidError(f"kernels={self.kernels!r}: there are {' and '.join(map(repr, KERNELS))}")
         if self.split not in (True, False, "auto"):
             raise errors.InvalidError(f'split={self.split!r}: it is True, False or "auto"')
-        if isinstance(self.budget, str):
-            bytes_of(self.budget, 1)
+        if self.budget is not None:
+            budget_bytes(self.budget, lambda: 2**62)
 
 
 @dataclass
@@ -222,9 +221,10 @@ class _Compiled:
         return measured_link(self.device) if self.settings.offload else None
 
     def _plan(self, module: fx.GraphModule, forward_outputs: int) -> passes.Passes:
-        clock = Clock()
+        clock = passes.Clock()
         joint = priced_joint(module, forward_outputs, self.device, kernels=self.settings.kernels,
-                             measure=self.settings.measure, fixed_bytes=self.resident + slack(self.device), update_bytes=self.update_bytes)
+                             measure=self.settings.measure, fixed_bytes=self.resident + slack(self.device),
+                             update_bytes=self.update_bytes)
         clock.lap("measuring")
         natural = joint.describe(self.runner.name).natural_peak
         if not self._one_of_several():
@@ -260,7 +260,7 @@ class _Compiled:
 
     def _set_budget(self, natural: int) -> None:
         if isinstance(self.budget, str):
-            self.budget = bytes_of(self.budget, natural)
+            self.budget = budget_bytes(self.budget, lambda: natural)
 
     def _first_plan(self, joint: JointGraph) -> Plan:
         """In a step of several graphs each needs as little as it can until all of them are known."""

@@ -25,3 +25,15 @@ def cache(tmp_path, monkeypatch):
     """A cache folder for this test alone."""
     monkeypatch.setenv("NEAP_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache"
+
+
+@pytest.fixture(scope="session")
+def arena_extension() -> None:
+    """The compiled hook of strict steps; skips where it cannot be compiled."""
+    from neap.errors import UnsupportedError
+    from neap.torch import arena_build
+
+    try:
+        arena_build.extension()
+    except UnsupportedError as error:
+        pytest.skip(str(error))

@@ -16,12 +16,7 @@ from neap.torch import arena, arena_build  # noqa: E402
 WIDTH = 128
 
 
-@pytest.fixture(scope="module", autouse=True)
-def compiled():
-    try:
-        arena_build.extension()
-    except UnsupportedError as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("arena_extension")
 
 
 begin = None

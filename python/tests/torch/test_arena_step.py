@@ -12,17 +12,11 @@ from functorch.compile import min_cut_rematerialization_partition  # noqa: E402
 from torch import nn  # noqa: E402
 from torch._functorch.aot_autograd import aot_module_simplified  # noqa: E402
 
-from neap.errors import UnsupportedError  # noqa: E402
-from neap.torch import arena, arena_build, arena_step, eager  # noqa: E402
+from neap.torch import arena, arena_step, eager  # noqa: E402
 from neap.torch.arena_step import Session, StrictStep, idle_bytes, session_of  # noqa: E402
 
 
-@pytest.fixture(scope="module", autouse=True)
-def compiled():
-    try:
-        arena_build.extension()
-    except UnsupportedError as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("arena_extension")
 
 
 class Net(nn.Module):
