@@ -23,7 +23,7 @@ begin = None
 
 
 @pytest.fixture(autouse=True)
-def begin_of_the_extension(compiled):
+def begin_of_the_extension(arena_extension):
     global begin
     begin = arena.begin_function()
 
