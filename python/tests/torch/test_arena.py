@@ -218,7 +218,7 @@ class Step:
 
 
 @pytest.fixture(scope="module")
-def step(compiled):
+def step(arena_extension):
     return Step()
 
 
