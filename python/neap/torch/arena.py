@@ -20,6 +20,7 @@ The hook is compiled at first use (see arena_build.py), for the CPU and for CUDA
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -259,12 +260,10 @@ class Arena:
         self._module, kind, index = _target(device)
         self.device = torch.device("cpu") if kind == "cpu" else torch.device(kind, index)
         self._handle = self._module.arena_new(kind, index)
+        self._close = weakref.finalize(self, self._module.arena_close, self._handle)
+        self._close.atexit = False
         if size:
             self.reserve(size)
-
-    def __del__(self) -> None:
-        if hasattr(self, "_handle"):
-            self.close()
 
     def reserve(self, size: int) -> bool:
         """Makes the arena at least `size` bytes. False if it would have to move while in use.
@@ -342,7 +341,7 @@ class Arena:
 
     def close(self) -> None:
         """Gives the block back; if tensors are still in it, when the last of them is freed."""
-        self._module.arena_close(self._handle)
+        self._close()
 
 
 class Table:

@@ -3,6 +3,7 @@
 #include "arena_python.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace neap
 {
@@ -367,14 +368,14 @@ PyObject *stop(PyObject *, PyObject *)
     Py_RETURN_NONE;
 }
 
-/* count_from(unit): begin() on this thread adds it to the number of the unit. */
+/* count_from(unit): begin() on this thread adds it to the number of the unit. Returns what it added
+ * before. */
 PyObject *count_from(PyObject *, PyObject *number)
 {
     const Py_ssize_t unit = PyLong_AsSsize_t(number);
     if (unit == -1 && PyErr_Occurred())
         return nullptr;
-    thread().first_unit = unit;
-    Py_RETURN_NONE;
+    return PyLong_FromLongLong(std::exchange(thread().first_unit, unit));
 }
 
 /* begin(unit): the allocations up to the next begin() are those of this unit. */

@@ -147,18 +147,20 @@ class Session:
         def strict(args: list) -> tuple:
             with self._lock:
                 step, unit = self._enter(this)
+            outer = self._count_from(unit)
             try:
-                return self._run(run, args, this, step, unit)
+                return self._run(run, args, this, step)
             except BaseException:
                 with self._lock:
                     self._abandon(step)
                 raise
+            finally:
+                self._count_from(outer)
 
         strict._boxed_call = True  # type: ignore[attr-defined]
         return strict
 
-    def _run(self, run: Pass, args: list, this: _Id, step: _Step, unit: int) -> tuple:
-        self._count_from(unit)
+    def _run(self, run: Pass, args: list, this: _Id, step: _Step) -> tuple:
         if step.recorder is not None:
             with step.recorder:
                 self._begin(0)

@@ -97,6 +97,11 @@ def session():
     return Session(arena.Arena("cpu"))
 
 
+def test_units_count_from_zero_outside_the_passes(session):
+    train(Compiled(session), 3)
+    assert session.arena._module.count_from(0) == 0
+
+
 def test_training_is_identical_and_in_the_arena(session):
     expected = train(Compiled(), 6)
     model = Compiled(session)
