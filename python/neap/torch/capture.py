@@ -178,6 +178,9 @@ def _trace_joint(module: fx.GraphModule, args: Sequence[Any], kernels: str) -> N
                                            static_lifetime_input_indices=static)
         raise _Traced(joint, num_fwd_outputs, args)
 
+    if step.device_of(args).type == "meta":
+        _differentiate_on_meta()
+
     def unused(*_: Any) -> Callable:
         raise errors.InvalidError("the outputs of the model do not depend on anything that requires a gradient")
 
@@ -185,6 +188,14 @@ def _trace_joint(module: fx.GraphModule, args: Sequence[Any], kernels: str) -> N
         aot_module_simplified(module, args, fw_compiler=unused, bw_compiler=unused, inference_compiler=unused,
                               partition_fn=partition, decompositions=step.decompositions(kernels),
                               keep_inference_input_mutations=kernels == "inductor")
+
+
+def _differentiate_on_meta() -> None:
+    """While tracing, PyTorch takes its reference of nll_loss on the meta device for a kernel and finds no gradient for
+    it. Taken apart, as on other devices, the op has one."""
+    op, key = torch.ops.aten.nll_loss.default, torch._C.DispatchKey.AutogradMeta
+    if key not in op.py_kernels:
+        op.py_impl(key)(op.decompose)
 
 
 def _unsupported(error: Exception) -> errors.UnsupportedError:

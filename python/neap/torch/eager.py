@@ -101,8 +101,8 @@ class _Writer:
             return f"[{inner}]"
         if value is None or type(value) in (bool, int, str):
             return repr(value)
-        if isinstance(value, torch._ops.OpOverload):
-            return self._function(value)
+        if isinstance(value, torch._ops.OpOverload):  # as it is: whoever runs it may ask which one it is
+            return self._constant(value, f"op_{value._opname}")
         return self._constant(value, type(value).__name__)
 
 

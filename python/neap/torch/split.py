@@ -20,6 +20,7 @@ from .op_signature import call_of, output_tensors, spec_of
 aten = torch.ops.aten
 
 LEAST_WORKSPACE = 64 << 20  # bytes; a smaller workspace is not worth splitting for
+LEAST_SHARE = 0.25  # of the op's own tensors; the same
 
 
 class SplitVariant(NamedTuple):
@@ -47,7 +48,8 @@ def run_split(target: Callable[..., Any], args: Sequence[Any], parts: int) -> An
 
 
 def conv_split_variants(
-    node: Node, model: CostModel, cost: OpCost | None = None, least: int = LEAST_WORKSPACE, share: float = 1.0
+    node: Node, model: CostModel, cost: OpCost | None = None, least: int = LEAST_WORKSPACE,
+    share: float = LEAST_SHARE,
 ) -> list[SplitVariant]:
     """The ways to run a convolution in 2, 4, 8, ... parts that need less workspace than any faster one,
     measured.
@@ -100,10 +102,14 @@ def _slices(batch: int, parts: int) -> list[tuple[int, int]]:
 
 def _whole(part: torch.Tensor, batch: int) -> torch.Tensor:
     """An empty tensor for the whole batch, laid out in memory as the part is."""
-    from torch._prims_common import suggest_memory_format
+    sample = part.numel() // max(part.shape[0], 1)
+    if part.shape[0] > 1 and part.stride(0) != sample:  # not sample after sample
+        from torch._prims_common import suggest_memory_format
 
-    layout = suggest_memory_format(part)
-    return torch.empty((batch, *part.shape[1:]), dtype=part.dtype, device=part.device, memory_format=layout)
+        layout = suggest_memory_format(part)
+        return torch.empty((batch, *part.shape[1:]), dtype=part.dtype, device=part.device, memory_format=layout)
+    strides = (sample, *part.stride()[1:])
+    return torch.empty_strided((batch, *part.shape[1:]), strides, dtype=part.dtype, device=part.device)
 
 
 def _forward(args: Sequence[Any], parts: int) -> torch.Tensor:

@@ -107,6 +107,15 @@ def test_capture_on_the_meta_device_needs_no_memory() -> None:
     assert 0 < graph.base_time < 10
 
 
+@pytest.mark.parametrize("shape", [(8, 10), (8, 10, 4, 4)])
+def test_capture_of_a_loss_on_the_meta_device(shape) -> None:
+    with torch.device("meta"):
+        model = torch.nn.Conv2d(10, 10, 1) if len(shape) == 4 else torch.nn.Linear(10, 10)
+        images, labels = torch.empty(shape), torch.zeros((shape[0], *shape[2:]), dtype=torch.long)
+    graph = neap.torch.capture(lambda x, y: torch.nn.functional.cross_entropy(model(x), y), images, labels)
+    assert any("nll_loss" in op.name and "backward" in op.name for op in graph.ops), "the gradient of the loss"
+
+
 def test_capture_of_fake_tensors() -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
 

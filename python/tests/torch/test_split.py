@@ -20,6 +20,11 @@ CASES = {
     "dilated": dict(dilation=[2, 2]),
     "transposed": dict(transposed=True, stride=[2, 2], output_padding=[1, 1]),
     "channels_last": dict(memory_format=torch.channels_last),
+    "channels_last strided groups": dict(memory_format=torch.channels_last, stride=[1, 2], groups=2),
+    "channels_last transposed": dict(memory_format=torch.channels_last, transposed=True, groups=2),
+    "one pixel": dict(memory_format=torch.channels_last, padding=[0, 0], stride=[8, 8]),
+    "depthwise": dict(groups=4, outputs=4),
+    "dilated transposed groups": dict(transposed=True, dilation=[2, 1], groups=2, stride=[2, 3], output_padding=[0, 1]),
 }
 
 
@@ -30,13 +35,15 @@ def arguments(
     transposed=False,
     output_padding=(0, 0),
     groups=1,
+    outputs=6,
     memory_format=torch.contiguous_format,
     dtype=torch.float64,
 ) -> tuple:
     generator = torch.Generator().manual_seed(3)
     data = torch.randn(5, 4, 9, 8, generator=generator, dtype=dtype).to(memory_format=memory_format)
-    weight = torch.randn(4 if transposed else 6, (6 if transposed else 4) // groups, 3, 3, generator=generator, dtype=dtype)
-    bias = torch.randn(6, generator=generator, dtype=dtype)
+    channels = (4, outputs // groups) if transposed else (outputs, 4 // groups)
+    weight = torch.randn(*channels, 3, 3, generator=generator, dtype=dtype)
+    bias = torch.randn(outputs, generator=generator, dtype=dtype)
     return data, weight, bias, list(stride), list(padding), list(dilation), transposed, list(output_padding), groups
 
 
@@ -65,6 +72,29 @@ def test_backward(case, mask, parts):
         assert got.dtype == expected.dtype and got.stride() == expected.stride()
 
 
+@pytest.mark.parametrize("dims", [1, 3])
+def test_other_dimensions(dims):
+    data, weight = torch.randn(5, 4, *[6] * dims), torch.randn(4, 2, *[3] * dims)
+    options = ([2] * dims, [1] * dims, [1] * dims, False, [0] * dims, 2)
+    whole = aten.convolution.default(data, weight, None, *options)
+    torch.testing.assert_close(run_split(aten.convolution.default, (data, weight, None, *options), 3), whole)
+    args = (torch.randn_like(whole), data, weight, None, *options, [True, True, False])
+    for expected, got in zip(aten.convolution_backward.default(*args), run_split(aten.convolution_backward.default, args, 3)):
+        assert (expected is None) == (got is None)
+        if got is not None:
+            torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_batch_that_is_no_slice_of_memory():
+    """The images of a batch may all be one, or lie apart from each other."""
+    data, *others = arguments()
+    for images in (data[:1].expand(5, -1, -1, -1), data.repeat(2, 1, 1, 1)[::2], data.transpose(2, 3)):
+        args = (images, *others)
+        whole, split = aten.convolution.default(*args), run_split(aten.convolution.default, args, 2)
+        torch.testing.assert_close(split, whole, rtol=1e-12, atol=1e-12)
+        assert split.stride() == whole.stride()
+
+
 def test_half_precision_sums_in_single():
     data, weight, bias, *options = arguments(dtype=torch.float32)
     gradient = torch.randn(64, 6, 9, 8)
@@ -79,6 +109,57 @@ def test_half_precision_sums_in_single():
 def test_other_ops_are_refused():
     with pytest.raises(ValueError, match="cannot be split"):
         run_split(aten.relu.default, (torch.ones(2),), 2)
+
+
+class Images(torch.nn.Module):
+    """Strided, grouped, dilated and transposed convolutions, with and without bias."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3, stride=2, groups=4, bias=False),
+            torch.nn.BatchNorm2d(8), torch.nn.Conv2d(8, 12, 3, dilation=2), torch.nn.GELU(),
+            torch.nn.ConvTranspose2d(12, 6, 2, stride=2), torch.nn.Conv2d(6, 2, 1))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return self.layers(images).square().mean()
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("kernels", ["eager", "inductor"])
+def test_a_budget_that_needs_parts(kernels, layout, monkeypatch, cache):
+    """Convolutions with a workspace that no budget of the step has room for run in parts, and train the same."""
+    import neap.torch
+    from neap.torch import step
+    from neap.torch.joint import JointGraph
+    from neap.torch.split import SplitVariant, can_split
+
+    set_costs = JointGraph.set_costs
+
+    def set_large_costs(self, cost):
+        def large(unit):
+            split = any(can_split(node.target) for node in unit.nodes)
+            return dataclasses.replace(cost(unit), workspace=64 << 20) if split else cost(unit)
+
+        set_costs(self, large)
+
+    monkeypatch.setattr(JointGraph, "set_costs", set_large_costs)
+    monkeypatch.setattr(step, "conv_split_variants", lambda node, model: [SplitVariant(3, 1.0, 1 << 20)])
+    torch.manual_seed(0)
+    model, images = Images().to(memory_format=layout), torch.randn(7, 3, 20, 18).to(memory_format=layout)
+    backend = neap.torch.backend(budget="50%", kernels=kernels, time_limit=2)
+    results = []
+    for compiled in (model, torch.compile(model, backend=backend)):
+        model.zero_grad(set_to_none=True)
+        model.layers[3].reset_running_stats()
+        loss = compiled(images)
+        loss.backward()
+        results.append([loss.detach(), *(p.grad for p in model.parameters()), *(b.clone() for b in model.buffers())])
+    plan = backend.reports[-1].plan
+    parts = [variant for kind, _, variant in plan.steps if kind == "compute" and variant > 0]
+    assert len(parts) >= 10, "five convolutions, forward and backward"
+    for expected, got in zip(*results):
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
 
 
 def convolution_node() -> torch.fx.Node:
