@@ -47,16 +47,22 @@ class TokenLoss(nn.Module):
         return functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
 
 
+def _generator(device):
+    """Random numbers that are the same each time; a device without storage draws none."""
+    device = torch.device(device)
+    return None if device.type == "meta" else torch.Generator(device).manual_seed(1)
+
+
 def _images(network, blocks, device, batch, side, classes=1000, **options):
     shape = (batch, 3, side, side)
-    generator = torch.Generator(device).manual_seed(1)
+    generator = _generator(device)
     images = torch.randn(shape, device=device, generator=generator)
     labels = torch.randint(classes, (batch,), device=device, generator=generator)
     return Workload(Loss(network).train(), (images, labels), blocks, f"b{batch} {side} px", **options)
 
 
 def _tokens(network, blocks, device, batch, length, vocabulary, **options):
-    generator = torch.Generator(device).manual_seed(1)
+    generator = _generator(device)
     tokens, labels = torch.randint(vocabulary, (2, batch, length), device=device, generator=generator)
     module = TokenLoss(network).train()
     return Workload(module, (tokens.contiguous(), labels.contiguous()), blocks, f"b{batch} x {length}", **options)
@@ -236,6 +242,14 @@ MODELS = {
     builder.__name__: builder
     for builder in (resnet50, vit_b_16, gpt2, bert, unet, llama_1b, vgg19, densenet201, convnext_t, gpt2_xl, convnext_b)
 }
+
+
+def load_library(name):
+    """Imports what the network is made of, which takes seconds."""
+    if name in ("bert", "gpt2", "gpt2_xl", "llama_1b"):
+        from transformers import BertForMaskedLM, GPT2LMHeadModel, LlamaForCausalLM  # noqa: F401
+    else:
+        import torchvision.models  # noqa: F401
 
 
 def build(name, device, small):

@@ -7,7 +7,7 @@ a row with `error`; after an error that leaves the device unusable the process e
 
 A step is forward, loss and backward, with gradients dropped before it and no optimizer: what an optimizer takes is the
 same for every way. The first step is timed alone; after warm-up, the time is the median of consecutive steps, and the
-peak is that of all of them.
+peak is that of all of them. Where several of these processes share a device they take turns: see torch_turn.py.
 """
 
 import contextlib
@@ -21,6 +21,7 @@ import time
 
 import torch
 import torch_models
+import torch_turn
 from torch.utils.checkpoint import checkpoint
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "python"))
@@ -63,25 +64,30 @@ def saved_on_cpu(module):
 class Way:
     """How a job runs its step: `function(*inputs)` is the loss. `backend` is neap's."""
 
-    def __init__(self, job, workload, stack):
+    def __init__(self, job, workload, stack, turn):
         self.backend = None
-        compiled = job["kind"] == "inductor"
+        self.turn = turn
+        self.compiled = job["kind"] == "inductor" or job["way"] in ("knob", "neap")
         module = workload.module
-        if job["way"] == "eager":
-            self.function = module
-        elif job["way"] == "checkpoint":
+        self.function = module
+        if job["way"] == "checkpoint":
             stack.enter_context(checkpointed(workload.blocks))
-            self.function = torch.compile(module) if compiled else module
+            if self.compiled:
+                self.function = self._compile(module, "inductor")
         elif job["way"] == "save_on_cpu":
             self.function = saved_on_cpu(module)
         elif job["way"] == "knob":
             from torch._functorch import config
 
             stack.enter_context(config.patch(activation_memory_budget=float(job["knob"])))
-            self.function = torch.compile(module, backend="inductor" if compiled else "aot_eager")
-        else:
+            self.function = self._compile(module, "inductor" if job["kind"] == "inductor" else "aot_eager")
+        elif job["way"] == "neap":
             self.backend = self._neap(job)
             self.function = torch.compile(module, backend=self.backend)
+
+    def _compile(self, module, backend):
+        """torch.compile, which lets other processes measure while it compiles."""
+        return torch.compile(module, backend=self.turn.after(torch._dynamo.lookup_backend(backend)))
 
     @staticmethod
     def _neap(job):
@@ -98,11 +104,12 @@ class Way:
 class Meter:
     """Steps of one way on one device."""
 
-    def __init__(self, device, workload, function):
+    def __init__(self, device, workload, function, turn):
         self.device = device
         self.cuda = device.type == "cuda"
         self.workload = workload
         self.function = function
+        self.turn = turn
 
     def step(self):
         self.workload.module.zero_grad(set_to_none=True)
@@ -111,11 +118,11 @@ class Meter:
         return loss
 
     def first(self):
-        """Seconds of the first step: capturing, measuring, planning and compiling included."""
-        begin = time.perf_counter()
+        """Seconds of the first step: capturing, measuring, planning and compiling included, waiting for the turn not."""
+        begin = time.perf_counter() - self.turn.waited
         self.step()
         self.wait()
-        return time.perf_counter() - begin
+        return time.perf_counter() - self.turn.waited - begin
 
     def wait(self):
         if self.cuda:
@@ -125,6 +132,7 @@ class Meter:
         """Seconds of consecutive steps. On a GPU the host runs ahead, as it does in training."""
         if not self.cuda:
             return [self.first() for _ in range(count)]
+        gc.collect()  # not in the middle of a step
         marks = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
         marks[0].record()
         for mark in marks[1:]:
@@ -133,10 +141,14 @@ class Meter:
         self.wait()
         return [a.elapsed_time(b) / 1e3 for a, b in zip(marks, marks[1:])]
 
-    def measure(self, warmup, steps):
+    def measure(self, warmup, steps, compiled):
+        """Times and peaks. A compiled step takes the turn when it is compiled."""
         row = {}
+        if not compiled:
+            self.turn.take()
         self._reset_peak()
         row["first"] = self.first()
+        self.turn.take()
         if self.cuda:
             row["first_peak"] = torch.cuda.max_memory_allocated(self.device)
             torch.cuda.empty_cache()
@@ -149,8 +161,9 @@ class Meter:
         if self.cuda:
             row["peak"] = torch.cuda.max_memory_allocated(self.device)
             row["reserved"] = torch.cuda.max_memory_reserved(self.device)
-            free, total = torch.cuda.mem_get_info(self.device)
-            row["outside"] = total - free - torch.cuda.memory_reserved(self.device)
+            if self.turn.file is None:  # what other processes have is not known
+                free, total = torch.cuda.mem_get_info(self.device)
+                row["outside"] = total - free - torch.cuda.memory_reserved(self.device)
         return row
 
     def _reset_peak(self):
@@ -210,6 +223,7 @@ class Bench:
 
     def __init__(self, device):
         self.device = torch.device(device)
+        self.turn = torch_turn.Turn()
         self.name = None
         self.workload = None
         self.buffers = {}
@@ -219,15 +233,19 @@ class Bench:
             return
         self.name, self.workload, self.buffers = None, None, {}
         self.clean()
-        self.workload = torch_models.build(job["model"], self.device, job["small"])
-        self.buffers = {name: b.clone() for name, b in self.workload.module.named_buffers()}
-        self.name = (job["model"], job["small"])
-        if job["prime"]:  # libraries take their workspaces once a process, not in a row
-            Meter(self.device, self.workload, self.workload.module).first()
+        torch_models.load_library(job["model"])
+        with self.turn.taken():
+            self.workload = torch_models.build(job["model"], self.device, job["small"])
+            self.buffers = {name: b.clone() for name, b in self.workload.module.named_buffers()}
+            self.name = (job["model"], job["small"])
+            if job["prime"]:  # libraries take their workspaces once a process, not in a row
+                Meter(self.device, self.workload, self.workload.module, self.turn).first()
+                self.workload.module.zero_grad(set_to_none=True)
 
     def clean(self):
         if self.workload is not None:
             self.workload.module.zero_grad(set_to_none=True)
+        self.turn.give()
         torch._dynamo.reset()
         gc.collect()
         if self.device.type == "cuda":
@@ -256,9 +274,9 @@ class Bench:
             row["base"] = torch.cuda.memory_allocated(self.device)
         try:
             with contextlib.ExitStack() as stack:
-                way = Way(job, self.workload, stack)
-                meter = Meter(self.device, self.workload, way.function)
-                row.update(meter.measure(job["warmup"], job["steps"]))
+                way = Way(job, self.workload, stack, self.turn)
+                meter = Meter(self.device, self.workload, way.function, self.turn)
+                row.update(meter.measure(job["warmup"], job["steps"], way.compiled))
                 if way.backend is not None:
                     row.update(predicted(way.backend))
                 for key in ("result", "again")[: job["results"]]:
@@ -300,13 +318,18 @@ def is_fatal(error):
     return any("CUDA error" in str(cause) or "device-side assert" in str(cause) for cause in chain(error))
 
 
-def warm_libraries(device):
-    """Starts the device, its libraries and torch.compile (imports of seconds), which is no part of a first step."""
+def start_libraries(device):
+    """Imports neap and torch.compile, which takes seconds and is no part of a first step, and opens the device."""
     import neap.torch  # noqa: F401
 
-    value = torch.ones(2, device=device, requires_grad=True)
+    value = torch.ones(2, requires_grad=True)
     torch.compile(lambda x: (x * 2).sum(), backend="aot_eager")(value).backward()
     torch._dynamo.reset()
+    torch.zeros(1, device=device)
+
+
+def warm_libraries(device):
+    """Lets the device's libraries load their kernels."""
     if device.type == "cuda":
         image = torch.randn(2, 4, 8, 8, device=device, requires_grad=True)
         torch.nn.functional.conv2d(image, torch.randn(4, 4, 3, 3, device=device)).sum().backward()
@@ -320,7 +343,10 @@ def main():
     if os.environ.get("NEAP_BENCH_VERBOSE"):
         logging.basicConfig(level=logging.INFO)
     bench = Bench(sys.argv[1])
-    warm_libraries(bench.device)
+    start_libraries(bench.device)
+    with bench.turn.taken():
+        warm_libraries(bench.device)
+    torch_turn.hook(bench.turn)
     name = torch.cuda.get_device_name(bench.device) if bench.device.type == "cuda" else "CPU"
     print(json.dumps({"torch": torch.__version__, "device": name}), file=answers, flush=True)
     for line in sys.stdin:
