@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "planners/checkmate/frontier_model.h"
 #include "planners/checkmate/paper_model.h"
-#include "planners/checkmate/resident_search.h"
+#include "planners/common/resident_search.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -33,10 +33,11 @@ enum { COUNT = 60 / SHARE, MOST_BUDGETS = 4, MOST_STATES = 60000, PERCENT_NEEDED
 /* ---- Families of graphs and links ---- */
 
 typedef struct family {
-    unsigned flags; /* beside SMALL_TRAINING, which every other graph has */
+    unsigned flags; /* beside SMALL_TRAINING, which every other graph has unless they are odd */
     uint32_t most_ops;
     uint32_t part; /* one in `part` of COUNT, where the optimum takes long to find */
     bool link, duplex, latency;
+    bool exhaustive; /* as small graphs are planned by default; else by the search alone */
 } family;
 
 /* One of two bandwidths each way, the latency of a fourth of a second or none. */
@@ -57,6 +58,7 @@ typedef struct task {
     const neap_graph *graph;
     int64_t budget;
     neap_link link;
+    bool exhaustive;
 } task;
 
 typedef struct tally {
@@ -194,12 +196,15 @@ static void check_solution(const task *t, const neap_solution *solution, tally *
 
 static void check_task(const task *t, tally *all)
 {
+    static const neap_option_setting by_search = {"small-graphs", "search"};
     neap_request request;
     neap_solution *solution;
     neap_diag diag = {0};
     neap_request_init(&request, t->graph, METHOD);
     request.budget = t->budget;
     request.link = t->link;
+    request.options = &by_search;
+    request.n_options = !t->exhaustive;
     clock_t before = clock();
     neap_status status = neap_solve(NULL, &request, &solution, &diag);
     all->ticks += clock() - before;
@@ -241,9 +246,10 @@ static void check_family(const family *f, uint64_t seed)
     print_message("seed %" PRIu64 ", %" PRIu64 " graphs\n", random.state, count);
     for (uint64_t i = 0; i < count; i++) {
         int64_t budgets[MOST_BUDGETS];
-        unsigned flags = f->flags | (i % 2 ? SMALL_TRAINING : 0);
+        bool training = i % 2 && !(f->flags & SMALL_ODD);
+        unsigned flags = f->flags | (training ? SMALL_TRAINING : 0);
         neap_graph *graph = random_small_graph(&random, f->most_ops, flags);
-        task t = {.graph = graph, .link = draw_link(&random, f)};
+        task t = {.graph = graph, .link = draw_link(&random, f), .exhaustive = f->exhaustive};
         size_t n = small_graph_budgets(graph, budgets, MOST_BUDGETS);
         for (size_t b = 0; b < n; b++) {
             t.budget = budgets[b];
@@ -252,6 +258,7 @@ static void check_family(const family *f, uint64_t seed)
         neap_graph_destroy(graph);
     }
     report(&all);
+    assert_true(!f->exhaustive || all.optimal == all.feasible);
     /* Of few cases one may be missed. */
     assert_true(100 * (all.optimal + 1) >= PERCENT_NEEDED * all.feasible);
     assert_true(100 * all.missed <= (100 - PERCENT_NEEDED) * all.cases);
@@ -268,6 +275,19 @@ static void test_variants(void **state)
 {
     (void)state;
     check_family(&(family){.flags = SMALL_VARIANTS, .most_ops = 6, .part = 2}, 20250312);
+}
+
+/* Whatever the format allows. Nothing small is missed. */
+static void test_odd_graphs(void **state)
+{
+    (void)state;
+    check_family(&(family){.flags = SMALL_ODD, .most_ops = 6, .part = 1, .exhaustive = true},
+                 20261116);
+    check_family(
+        &(family){
+            .flags = SMALL_ODD | SMALL_VARIANTS, .most_ops = 5, .part = 2, .exhaustive = true},
+        20261117);
+    check_family(&(family){.most_ops = 7, .part = 1, .exhaustive = true}, 20261118);
 }
 
 static void test_link(void **state)
@@ -301,11 +321,9 @@ static void test_link_and_variants(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_computing),
-        cmocka_unit_test(test_variants),
-        cmocka_unit_test(test_link),
-        cmocka_unit_test(test_duplex_link),
-        cmocka_unit_test(test_link_with_latency),
+        cmocka_unit_test(test_computing),         cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_odd_graphs),        cmocka_unit_test(test_link),
+        cmocka_unit_test(test_duplex_link),       cmocka_unit_test(test_link_with_latency),
         cmocka_unit_test(test_link_and_variants),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

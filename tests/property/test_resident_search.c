@@ -15,7 +15,7 @@
 #include "failing_allocator.h"
 #include "frontier_curves.h"
 #include "planners/checkmate/incumbent.h"
-#include "planners/checkmate/resident_search.h"
+#include "planners/common/resident_search.h"
 #include "settings.h"
 #include "small_graphs.h"
 

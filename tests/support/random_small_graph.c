@@ -139,13 +139,34 @@ static void add_any_op(draft *d, uint32_t left)
     add_op(d, &op, false);
 }
 
+/* Some of its outputs are views: of what it reads, or of its own first output. At times it reads
+   nothing. */
+static void add_odd_op(draft *d)
+{
+    op_draft op = {0};
+    uint32_t n_inputs = random_below(d->random, 3), n_outputs = 1 + random_below(d->random, 3);
+    for (uint32_t i = 0; i < n_inputs; i++)
+        read_value(&op, any_value(d));
+    for (uint32_t i = 0; i < n_outputs && d->n_made < MOST_MADE; i++) {
+        uint32_t of = NEAP_NONE;
+        if (op.n_inputs > 0 && chance(d, 30))
+            of = op.inputs[random_below(d->random, op.n_inputs)];
+        else if (op.n_outputs > 0 && chance(d, 30))
+            of = op.outputs[0];
+        op.outputs[op.n_outputs++] = add_value(d, NEAP_KIND_ACTIVATION, of, true);
+    }
+    add_op(d, &op, chance(d, 10));
+}
+
 static void draw_any(draft *d, uint32_t n_ops)
 {
     add_value(d, NEAP_KIND_INPUT, NEAP_NONE, false);
     for (uint32_t o = 0; o < n_ops; o++) {
         if (chance(d, 15))
             add_value(d, NEAP_KIND_PARAMETER, NEAP_NONE, false);
-        if (o > 0 && chance(d, 12))
+        if ((d->flags & SMALL_ODD) && chance(d, 50))
+            add_odd_op(d);
+        else if (o > 0 && chance(d, 12))
             add_view(d, NEAP_FORWARD, any_value(d));
         else
             add_any_op(d, n_ops - 1 - o);

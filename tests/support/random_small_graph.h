@@ -9,8 +9,9 @@
 
 enum {
     SMALL_TRAINING =
-        1,             /* layers forward, gradients back, which read what was saved; else any ops */
-    SMALL_VARIANTS = 2 /* two or three ways to run most ops: the slower, the less workspace */
+        1, /* layers forward, gradients back, which read what was saved; else any ops */
+    SMALL_VARIANTS = 2, /* two or three ways to run most ops: the slower, the less workspace */
+    SMALL_ODD = 4       /* without SMALL_TRAINING: ops that make views, with a cost, among others */
 };
 
 /*

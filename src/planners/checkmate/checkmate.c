@@ -22,8 +22,8 @@
 #include "planners/checkmate/incumbent.h"
 #include "planners/checkmate/paper_model.h"
 #include "planners/checkmate/relaxation.h"
-#include "planners/checkmate/resident_search.h"
 #include "planners/checkmate/two_phase.h"
+#include "planners/common/resident_search.h"
 
 #include <math.h>
 

@@ -1,6 +1,8 @@
 /*
  * neap: chooses keep, recompute, offload, kernel and order together, and proves a bound.
  *
+ * A graph with few plans is solved by looking at all of them (small_graph.h). Otherwise:
+ *
  * Several streams of search (search.h) start from different schedules; a bound (bound.h) is
  * improved at the same time. In each round every stream does a fixed number of iterations and the
  * bound one slice, on all threads. Between rounds the best plan is compared with the bound, and a
@@ -14,6 +16,7 @@
 #include "planners/common/planner.h"
 #include "planners/neap/bound.h"
 #include "planners/neap/plan_conversion.h"
+#include "planners/neap/small_graph.h"
 #include "planners/neap/start_plan.h"
 
 #include <neap/check.h>
@@ -30,12 +33,17 @@ enum {
 /* A plan within this fraction of the bound ends the search. */
 static const double CLOSE = 1e-5;
 
-enum { EFFORT };
+enum { EFFORT, SMALL_GRAPHS };
+
+enum { EXHAUSTIVELY, BY_SEARCH }; /* the values of SMALL_GRAPHS */
 
 static const neap_option options[] = {
     [EFFORT] = NEAP_INTEGER_OPTION("effort", 1, 1e6, 40,
                                    "rounds at most, without a time limit; stops after a third of "
                                    "them without improvement"),
+    [SMALL_GRAPHS] = NEAP_CHOICE_OPTION("small-graphs", "exhaustive|search",
+                                        "look at all plans of a graph that has few, or search as "
+                                        "in a large one"),
 };
 
 typedef struct neap_run {
@@ -44,7 +52,8 @@ typedef struct neap_run {
     neap_allocator *allocator; /* safe for all threads */
     problem x;
     start_plan start;
-    int64_t floor;  /* bytes that every plan takes */
+    small_answer small; /* of a graph whose plans can all be looked at, copies aside */
+    int64_t floor;      /* bytes that every plan takes */
     int64_t within; /* the present budget; for the least peak, the floor first and then the least
                        peak found */
     uint32_t n_streams;
@@ -267,7 +276,7 @@ static neap_status search_peak(neap_run *run, neap_diag *diag)
     return run->best.found ? stay_within_peak(run, diag) : NEAP_OK;
 }
 
-/* ---- The method ---- */
+/* ---- The search ---- */
 
 static neap_status search_rounds(neap_run *run, neap_diag *diag)
 {
@@ -295,33 +304,58 @@ static neap_status search_rounds(neap_run *run, neap_diag *diag)
     return NEAP_OK;
 }
 
-/* The caller's plan may be better timed than the search can, or vary the variants of an op. */
-static bool is_start_best(const neap_run *run)
+/* ---- The result ---- */
+
+/* Where the result comes from. The caller's plan may be better timed than the search can, or vary
+   the variants of an op. */
+typedef enum origin { FROM_SEARCH, FROM_CALLER, FROM_SMALL_GRAPH } origin;
+
+static bool is_preferable(const neap_run *run, const search_plan *a, const search_plan *b)
 {
-    const search_plan *best = &run->best;
-    search_plan start = {true, .ticks = run->start.ticks, .peak = run->start.peak};
-    if (!run->start.given || !run->start.honours_constraints)
-        return false;
-    if (seeks_peak(run) && best->found && start.peak != best->peak)
-        return start.peak < best->peak;
-    return is_better(run, &start, best);
+    if (seeks_peak(run) && a->found && b->found && a->peak != b->peak)
+        return a->peak < b->peak;
+    return is_better(run, a, b);
+}
+
+/* The best plan's origin; *best has whether there is one, its ticks and its peak. */
+static origin find_best(const neap_run *run, search_plan *best)
+{
+    search_plan start = {run->start.given && run->start.honours_constraints,
+                         .ticks = run->start.ticks, .peak = run->start.peak};
+    search_plan small = {run->small.complete, .ticks = run->small.ticks, .peak = run->small.peak};
+    origin from = is_preferable(run, &start, &run->best) ? FROM_CALLER : FROM_SEARCH;
+    *best = from == FROM_CALLER ? start : run->best;
+    if (!is_preferable(run, &small, best))
+        return from;
+    *best = small;
+    return FROM_SMALL_GRAPH;
+}
+
+static neap_status copy_plan(neap_run *run, origin from, draft *d, neap_diag *diag)
+{
+    const planner *p = run->p;
+    if (from == FROM_CALLER)
+        return neap_start_plan_copy(&run->start, p->allocator, &run->x, p->request, &d->plan, diag);
+    if (from == FROM_SEARCH)
+        return neap_schedule_to_plan(p->allocator, &run->x, p->request, &run->best.list, &d->plan,
+                                     diag);
+    d->plan = run->small.plan;
+    run->small.plan = NULL;
+    return NEAP_OK;
 }
 
 static neap_status write_plan(neap_run *run, draft *d, neap_diag *diag)
 {
     const planner *p = run->p;
-    const search_plan *best = &run->best;
+    search_plan best;
     neap_timeline timeline = {0};
-    bool from_start = is_start_best(run);
-    neap_status status =
-        from_start
-            ? neap_start_plan_copy(&run->start, p->allocator, &run->x, p->request, &d->plan, diag)
-            : neap_schedule_to_plan(p->allocator, &run->x, p->request, &best->list, &d->plan, diag);
+    origin from = find_best(run, &best);
+    neap_status status = copy_plan(run, from, d, diag);
     if (status == NEAP_OK)
         status = neap_timeline_build(p->allocator, p->graph, d->plan, &p->request->link, &timeline,
                                      diag);
-    if (status == NEAP_OK && !from_start && fits(run, best) &&
-        timeline.makespan_ticks != best->ticks)
+    if (status == NEAP_OK && from != FROM_CALLER && fits(run, &best) &&
+        timeline.makespan_ticks != best.ticks)
         status = neap_fail(diag, NEAP_INTERNAL, "the search counts other ticks than the timeline");
     d->predicted_peak = timeline.peak_bytes;
     d->predicted_ticks = timeline.makespan_ticks;
@@ -334,13 +368,22 @@ static neap_status write_plan(neap_run *run, draft *d, neap_diag *diag)
 static bool is_undecided(const neap_run *run, const draft *d)
 {
     const planner *p = run->p;
-    bool has_start = is_start_best(run);
-    if (!run->best.found && !has_start)
+    search_plan best;
+    find_best(run, &best);
+    if (!best.found)
         return true;
-    int64_t peak = has_start ? run->start.peak : run->best.peak;
     bool none_fits =
         p->budget < run->floor || (!seeks_peak(run) && neap_bound_state(run->bound)->none_fits);
-    return d->stopped && peak > p->budget && !none_fits;
+    return d->stopped && best.peak > p->budget && !none_fits;
+}
+
+static neap_status add_bounds(const planner *p, draft *d, int64_t any_ticks, int64_t order_ticks,
+                              neap_diag *diag)
+{
+    NEAP_TRY(neap_draft_add_number(p, d, "any_order_bound", neap_graph_seconds(p->graph, any_ticks),
+                                   diag));
+    return neap_draft_add_number(p, d, "fixed_order_bound",
+                                 neap_graph_seconds(p->graph, order_ticks), diag);
 }
 
 static neap_status write_draft(neap_run *run, draft *d, neap_diag *diag)
@@ -355,13 +398,38 @@ static neap_status write_draft(neap_run *run, draft *d, neap_diag *diag)
     if (is_undecided(run, d))
         return NEAP_OK;
     NEAP_TRY(write_plan(run, d, diag));
-    if (seeks_peak(run))
-        return NEAP_OK;
-    NEAP_TRY(neap_draft_add_number(p, d, "any_order_bound",
-                                   neap_graph_seconds(p->graph, figures->any_ticks), diag));
-    return neap_draft_add_number(p, d, "fixed_order_bound",
-                                 neap_graph_seconds(p->graph, figures->order_ticks), diag);
+    return seeks_peak(run) ? NEAP_OK
+                           : add_bounds(p, d, figures->any_ticks, figures->order_ticks, diag);
 }
+
+/* ---- Small graphs ---- */
+
+/* All plans are known, so the search could find none that is better. */
+static bool is_solved(const neap_run *run)
+{
+    return run->small.complete && !run->link;
+}
+
+/* The pins of a request are not known there. */
+static neap_status look_at_all_plans(neap_run *run, neap_diag *diag)
+{
+    bool wanted = run->p->options[SMALL_GRAPHS] == EXHAUSTIVELY && run->p->request->n_pins == 0;
+    return wanted ? neap_small_graph_plan(run->p, &run->small, diag) : NEAP_OK;
+}
+
+static neap_status write_small_draft(neap_run *run, draft *d, neap_diag *diag)
+{
+    NEAP_TRY(write_plan(run, d, diag));
+    d->proven_optimal = true;
+    d->scope = NEAP_SCOPE_ANY;
+    if (seeks_peak(run) || !run->small.fits)
+        return NEAP_OK;
+    /* The caller's plan may vary an op's variants and be faster. */
+    d->bound_ticks = d->predicted_ticks < run->small.ticks ? d->predicted_ticks : run->small.ticks;
+    return add_bounds(run->p, d, d->bound_ticks, d->bound_ticks, diag);
+}
+
+/* ---- The method ---- */
 
 static neap_status begin(neap_run *run, neap_diag *diag)
 {
@@ -397,20 +465,27 @@ static neap_status begin(neap_run *run, neap_diag *diag)
     return NEAP_OK;
 }
 
+static neap_status find_plan(neap_run *run, draft *d, neap_diag *diag)
+{
+    NEAP_TRY(begin(run, diag));
+    NEAP_TRY(look_at_all_plans(run, diag));
+    if (is_solved(run))
+        return write_small_draft(run, d, diag);
+    if (seeks_peak(run))
+        NEAP_TRY(search_peak(run, diag));
+    NEAP_TRY(search_rounds(run, diag));
+    return write_draft(run, d, diag);
+}
+
 static neap_status plan_with(neap_run *run, draft *d, neap_diag *diag)
 {
-    neap_status status = begin(run, diag);
-    if (status == NEAP_OK && seeks_peak(run))
-        status = search_peak(run, diag);
-    if (status == NEAP_OK)
-        status = search_rounds(run, diag);
-    if (status == NEAP_OK)
-        status = write_draft(run, d, diag);
+    neap_status status = find_plan(run, d, diag);
     for (uint32_t k = 0; k < STREAMS; k++)
         neap_search_clear(&run->streams[k]);
     neap_compute_list_clear(run->allocator, &run->x, &run->best.list);
     neap_bound_destroy(run->bound);
     neap_start_plan_clear(&run->start, run->allocator, &run->x);
+    neap_small_answer_clear(&run->small);
     neap_problem_clear(&run->x);
     return status;
 }

@@ -1,4 +1,4 @@
-#include "planners/checkmate/resident_search.h"
+#include "planners/common/resident_search.h"
 
 #include "base/checked.h"
 #include "base/fail.h"
