@@ -3,7 +3,7 @@
 transformers passes no mask to scaled_dot_product_attention where `is_causal` says the same, or where nothing is masked.
 While a model is traced by torch.compile it builds the mask all the same, and attention with a mask reads it, computes
 twice as many scores, and excludes the fastest kernels. This pass finds such masks in the graph that Dynamo captured and
-takes them out, so that the step runs the kernels that it runs without a compiler.
+takes them out, so that the step runs the attention kernels that it runs without a compiler.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ class _Compiled:
         from torch._functorch.aot_autograd import aot_module_simplified
 
         compiled: list[tuple[passes.Pass, passes.Pass]] = []
-        if self.settings.kernels == "eager" and self.device.type in attention.DEVICES:
+        if self.device.type in attention.DEVICES:
             attention.drop_needless_masks(self.runner.module)
 
         def partition(module: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int,

@@ -1,10 +1,8 @@
-"""Compiles segments with Inductor: each equal segment once, and the kernels of all of them side by side."""
+"""Compiles segments with Inductor."""
 
 from __future__ import annotations
 
-import contextlib
-import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,8 +11,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from ..errors import UnsupportedError
-
-log = logging.getLogger(__name__)
 
 Layout = tuple[tuple[int, ...], tuple[int, ...], torch.dtype, torch.device]
 
@@ -88,67 +84,3 @@ def boxed(compiled: object) -> Callable[[list], tuple]:
     """The callable inside of Inductor's result, without its bookkeeping for each call."""
     inner = getattr(compiled, "current_callable", None)
     return inner if inner is not None else compiled
-
-
-# ---- kernels side by side ----
-
-
-@contextlib.contextmanager
-def deferred_kernels() -> Iterator[None]:
-    """Inside of the block Inductor goes on to the next graph while worker processes compile the kernels of the last.
-
-    Inductor waits for a graph's kernels when it loads the code that it generated, and stores the graph in its
-    cache. Both are put off to the end of the block, in order. Where PyTorch's internals are not as expected, nothing
-    is put off.
-    """
-    try:
-        from torch._inductor.async_compile import AsyncCompile
-        from torch._inductor.codecache import FxGraphCache
-        from torch._inductor.triton_bundler import TritonBundler
-
-        wait, save = AsyncCompile.wait, FxGraphCache.__dict__["_save_graph"]
-        collect = (TritonBundler.begin_compile, TritonBundler.collect, TritonBundler.end_compile)
-    except (ImportError, AttributeError, KeyError) as error:
-        log.debug("kernels are compiled graph after graph: %s", error)
-        yield
-        return
-    pending: list[tuple[list, tuple | None]] = []
-    waits: list[tuple] = []
-
-    def later_wait(self: object, scope: dict) -> None:
-        waits.append((self, scope))
-
-    def later_save(*args: object, **kwargs: object) -> None:
-        pending.append((list(waits), (args, kwargs, torch._guards.TracingContext.try_get())))
-        waits.clear()
-
-    AsyncCompile.wait, FxGraphCache._save_graph = later_wait, staticmethod(later_save)
-    try:
-        yield
-    finally:
-        AsyncCompile.wait = wait
-        FxGraphCache._save_graph = save
-        pending.append((waits, None))
-        for owed, saving in pending:
-            _settle(owed, saving, wait, collect)
-
-
-def _settle(owed: list, saving: tuple | None, wait: Callable, collect: tuple[Callable, ...]) -> None:
-    """Waits for the kernels of a graph and stores it in the cache, as Inductor does after each graph."""
-    from torch._inductor.codecache import FxGraphCache
-
-    begin, gather, end = collect
-    begin()
-    try:
-        for compiler, scope in owed:
-            wait(compiler, scope)
-        bundle, _ = gather()
-    finally:
-        end()
-    if saving is not None:
-        args, kwargs, context = saving
-        graph = next((a for a in (*args, *kwargs.values()) if hasattr(a, "set_triton_bundle")), None)
-        if graph is not None:
-            graph.set_triton_bundle(bundle)
-            with torch._guards.tracing(context):
-                FxGraphCache._save_graph(*args, **kwargs)

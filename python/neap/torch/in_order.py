@@ -4,33 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import torch
 from torch import fx
 
-from .compile_segment import CompiledSegment, Layout, SegmentCompiler, deferred_kernels, layout_of
-from .segments import SEGMENT_NODES, Segment, base_of, build_graph, cut, segment_key, shorter, value_bytes
-
-
-class Meter(Protocol):
-    """Measures memory around a segment."""
-
-    def start(self) -> None: ...
-    def peak(self) -> int: ...
-
-
-class CudaMeter:
-    """The allocated bytes of a CUDA device. Resets PyTorch's peak statistics."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
-
-    def start(self) -> None:
-        torch.cuda.reset_peak_memory_stats(self.device)
-
-    def peak(self) -> int:
-        return torch.cuda.max_memory_allocated(self.device)
+from .compile_segment import CompiledSegment, Layout, SegmentCompiler, layout_of
+from .deferred import deferred_kernels
+from .segments import SEGMENT_NODES, Segment, advance_writes, base_of, build_graph, cut, has_effect, segment_key
 
 
 class OrderedProgram:
@@ -40,102 +20,38 @@ class OrderedProgram:
     steps       the segments and the nodes between them
     compiled    how many segments Inductor has compiled; equal ones share their code
     seconds     spent on compiling
-    peaks       after a call that was watched: the peak of each segment, in bytes
-
-    What a segment needs inside is Inductor's choice and may be more than was planned. To find out, `watch` a call;
-    `recut` then replaces the segments that needed too much by shorter ones.
     """
 
     _boxed_call = True  # AOTAutograd passes its arguments as a list that may be emptied
 
     def __init__(self, module: fx.GraphModule, steps: list[Segment | fx.Node], example_inputs: Sequence[object],
                  cache: dict[str, CompiledSegment]) -> None:
-        self.module = module
+        started = time.perf_counter()
+        inputs = [layout_of(v) if isinstance(v, torch.Tensor) else v for v in example_inputs]
+        writer = _Writer(module, steps, inputs, cache)
         self.steps = steps
-        self.inputs = [layout_of(v) if isinstance(v, torch.Tensor) else v for v in example_inputs]
-        self.cache = cache
-        self.compiled = 0
-        self.seconds = 0.0
-        self.peaks: list[int] = []
-        self._meter: Meter | None = None
-        self._compile()
+        self.source, self._run = writer.write()
+        self.compiled = writer.compiler.count
+        self.seconds = time.perf_counter() - started
 
     def __call__(self, args: list) -> tuple:
-        return self._run(args) if self._meter is None else self._watched(args)
+        return self._run(args)
 
     @property
     def segments(self) -> list[Segment]:
         return [step for step in self.steps if isinstance(step, Segment)]
 
-    def boundary_bytes(self) -> list[int]:
-        """Bytes of computed values that exist between the steps: entry i after step i."""
-        readers = _last_readers(self.module, self.steps)
-        alive: dict[fx.Node, int] = {}
-        result = []
-        for index, step in enumerate(self.steps):
-            for node in step.outputs if isinstance(step, Segment) else [step]:
-                alive[base_of(node)] = value_bytes(base_of(node))
-            alive = {node: size for node, size in alive.items() if readers.get(node, -1) > index}
-            result.append(sum(alive.values()))
-        return result
 
-    def watch(self, meter: Meter) -> None:
-        """Makes the next call fill `peaks`."""
-        self._meter = meter
-
-    def recut(self, limit: int) -> int:
-        """Cuts the segments whose peak in the watched call was above `limit` bytes. Returns how many could be cut."""
-        cuts, shortened = [], 0
-        for segment, peak in zip(self.segments, self.peaks):
-            starts = shorter(segment, self.module) if peak > limit else []
-            cuts += [segment.nodes[0], *starts]
-            shortened += bool(starts)
-        if shortened:
-            self.steps = cut(self.module, cuts=cuts)
-            self._compile()
-        return shortened
-
-    def _compile(self) -> None:
-        started = time.perf_counter()
-        writer = _Writer(self.module, self.steps, self.inputs, self.cache)
-        self.source, self.names, self._calls = writer.write()
-        self._run = self.names["run"]
-        self.compiled += writer.compiler.count
-        self.seconds += time.perf_counter() - started
-
-    def _watched(self, args: list) -> tuple:
-        meter, self._meter = self._meter, None
-        peaks: list[int] = []
-        plain = {name: self.names[name] for name in self._calls if name is not None}
-
-        def watched(call: Callable[[list], tuple]) -> Callable[[list], tuple]:
-            def run(values: list) -> tuple:
-                meter.start()
-                result = call(values)
-                peaks.append(meter.peak())
-                return result
-
-            return run
-
-        self.names.update({name: watched(call) for name, call in plain.items()})
-        try:
-            result = self._run(args)
-        finally:
-            self.names.update(plain)
-        measured = iter(peaks)
-        self.peaks = [next(measured) if name is not None else 0 for name in self._calls]
-        return result
-
-
-def compile_in_order(module: fx.GraphModule, example_inputs: Sequence[object], *, cuts: Sequence[fx.Node] | None = None,
-                     segment_nodes: int = SEGMENT_NODES, cache: dict[str, CompiledSegment] | None = None) -> OrderedProgram:
+def compile_in_order(module: fx.GraphModule, example_inputs: Sequence[object], *, segment_nodes: int = SEGMENT_NODES,
+                     cache: dict[str, CompiledSegment] | None = None) -> OrderedProgram:
     """Compiles a pass so that it runs in the order of its nodes.
 
     `module` stands in plan order, recomputed nodes occur again. Nodes that are no ops (Python functions) run as
-    they are, between segments. `cuts` are nodes that start a segment; by default they are chosen. `cache` keeps
-    compiled segments for later calls; by default all calls share one.
+    they are, between segments, which have about `segment_nodes` nodes. `cache` keeps compiled segments for later calls;
+    by default all calls share one.
     """
-    steps = cut(module, segment_nodes, cuts)
+    advance_writes(module.graph)
+    steps = cut(module, segment_nodes)
     return OrderedProgram(module, steps, example_inputs, _compiled_before() if cache is None else cache)
 
 
@@ -175,10 +91,9 @@ class _Writer:
         self.layout: dict[fx.Node, Layout | object] = {}
         self.lines: list[str] = []
         self.bound: dict[str, object] = {}
-        self.calls: list[str | None] = []  # the name of each segment's code, None if it is not run
 
-    def write(self) -> tuple[str, dict[str, object], list[str | None]]:
-        """The source, the names that it uses (`run` among them), and the name of each segment's code."""
+    def write(self) -> tuple[str, Callable[[list], tuple]]:
+        """The source of the program, and the program."""
         placeholders = list(self.module.graph.find_nodes(op="placeholder"))
         for node, value in zip(placeholders, self.inputs):
             self._name(node, value)
@@ -198,13 +113,12 @@ class _Writer:
         self._return()
         source = "def run(args):\n" + "".join(f"    {line}\n" for line in self.lines)
         exec(compile(source, "<neap program>", "exec"), self.bound)
-        return source, self.bound, self.calls
+        return source, self.bound["run"]
 
     # ---- steps ----
 
     def _segment(self, index: int, segment: Segment) -> None:
-        if not segment.outputs and not any(_has_effect(node) for node in segment.nodes):
-            self.calls.append(None)
+        if not segment.outputs and not any(has_effect(node) for node in segment.nodes):
             return
         dying = {n for n in segment.inputs if self.last.get(n) == index and not _is_kept_outside(n)}
         compiled = self._compiled(segment, dying)
@@ -213,7 +127,6 @@ class _Writer:
             if base_of(node) is not node:
                 self.variable.setdefault(base_of(node), self.variable[node])
         call = self._bind("s", compiled.call)
-        self.calls.append(call)
         self.lines.append(f"x = [{', '.join(self.variable[n] for n in segment.inputs)}]")
         self._drop([n for n in segment.inputs if self.last.get(n) == index and n.op != "get_attr"])
         results = "".join(self.variable[n] + ", " for n in segment.outputs)
@@ -298,10 +211,6 @@ class _Writer:
         names = dict.fromkeys(self.variable[n] for n in nodes if n in self.variable)
         if names:
             self.lines.append(" = ".join(names) + " = None")
-
-
-def _has_effect(node: fx.Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
 
 
 def _is_kept_outside(node: fx.Node) -> bool:

@@ -5,9 +5,8 @@
     fusion_groups(joint)                the units to plan: what Inductor fuses
     price_units(units, model)           time and workspace of each unit
     compile_in_order(pass, inputs)      a pass of a plan, compiled in segments that run in plan order
+    deferred_kernels()                  a block in which all passes compile their kernels side by side
     plain(module, inputs)               Inductor without a plan, where everything fits
-
-A compiled pass can be watched, and cut again where a segment needs more than it may: see `OrderedProgram`.
 """
 
 from __future__ import annotations
@@ -19,14 +18,15 @@ import torch
 from torch import fx
 
 from .costs import CostModel
+from .deferred import deferred_kernels
 from .device import speed_of
 from .fusion import fusion_groups
-from .in_order import CudaMeter, OrderedProgram, compile_in_order
+from .in_order import OrderedProgram, compile_in_order
 from .joint_passes import prepare_joint
 from .op_kinds import Kind, kind_of
 
-__all__ = ["CudaMeter", "OrderedProgram", "compile_in_order", "decompositions", "fusion_groups", "library_kernel", "plain",
-           "prepare_joint", "price_units", "unit_traffic"]
+__all__ = ["OrderedProgram", "compile_in_order", "decompositions", "deferred_kernels", "fusion_groups", "library_kernel",
+           "plain", "prepare_joint", "price_units", "unit_traffic"]
 
 
 def decompositions() -> dict:

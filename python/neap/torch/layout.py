@@ -144,6 +144,11 @@ def _is_viewable(node: fx.Node) -> bool:
     return True
 
 
+def _same_strides(value: torch.Tensor, stride: tuple[int, ...]) -> bool:
+    """Whether a tensor has these strides. The stride of a dimension of size 1 means nothing."""
+    return all(size == 1 or mine == other for size, mine, other in zip(value.shape, value.stride(), stride))
+
+
 def _restore_outputs(graph: fx.Graph, strides: list[tuple[int, ...] | None]) -> None:
     """Copies results whose layout has changed back into the layout that their readers outside expect."""
     from torch._inductor.virtualized import V
@@ -151,7 +156,7 @@ def _restore_outputs(graph: fx.Graph, strides: list[tuple[int, ...] | None]) -> 
     output = next(iter(graph.find_nodes(op="output")))
     results = list(output.args[0])
     for index, (node, stride) in enumerate(zip(results, strides)):
-        if stride is None or not isinstance(node, fx.Node) or tuple(node.meta["val"].stride()) == stride:
+        if stride is None or not isinstance(node, fx.Node) or _same_strides(node.meta["val"], stride):
             continue
         like = torch.empty_strided(tuple(node.meta["val"].shape), stride, device="meta")
         if like.is_contiguous():

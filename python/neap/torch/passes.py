@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import fx
@@ -44,12 +45,14 @@ class Passes:
     entered: Callable[[], None]
     left: Callable[[], None]
     failed: Callable[[BaseException], None]
-    segments: dict = field(default_factory=dict)  # compiled, shared by both passes
 
     def compile(self) -> tuple[Pass, Pass]:
         """Forward and backward, both before the first step runs: compiling may take memory of its own."""
-        forward, backward = (self._one(module, name) for module, name in (
-            (self.program.forward, "forward"), (self.program.backward, "backward")))
+        self.clock.lap("between")
+        with self._together():
+            forward, backward = (self._one(module, name) for module, name in (
+                (self.program.forward, "forward"), (self.program.backward, "backward")))
+        self.clock.lap("compiling")
         if self.strict_on is not None:
             from .arena_step import StrictStep
 
@@ -76,16 +79,21 @@ class Passes:
 
         return _boxed(run_forward), _boxed(run_backward)
 
+    def _together(self) -> contextlib.AbstractContextManager:
+        """A block in which both passes are compiled."""
+        if self.kernels == "eager":
+            return contextlib.nullcontext()
+        from . import inductor
+
+        return inductor.deferred_kernels()
+
     def _one(self, module: fx.GraphModule, name: str) -> Pass:
         if self.kernels == "eager":
             return op_by_op(module, name)
         from . import inductor
 
-        self.clock.lap("between")
         inputs = [node.meta.get("val") for node in module.graph.find_nodes(op="placeholder")]
-        run = inductor.compile_in_order(module, inputs, cache=self.segments)
-        self.clock.lap("compiling")
-        return run
+        return inductor.compile_in_order(module, inputs)
 
 
 def _boxed(function: Callable) -> Callable:

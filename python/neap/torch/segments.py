@@ -54,23 +54,62 @@ def is_compiled(node: fx.Node) -> bool:
         node.target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator))
 
 
-def cut(module: fx.GraphModule, segment_nodes: int = SEGMENT_NODES,
-        cuts: Sequence[fx.Node] | None = None) -> list[Segment | fx.Node]:
-    """The program as segments and single nodes that are no ops, in the order of the graph.
-
-    `cuts`: nodes that start a segment. By default the cuts are chosen for segments of about `segment_nodes` nodes.
-    """
+def cut(module: fx.GraphModule, segment_nodes: int = SEGMENT_NODES) -> list[Segment | fx.Node]:
+    """The program as segments of about `segment_nodes` nodes and single nodes that are no ops, in the order of the graph."""
     steps: list[Segment | fx.Node] = []
     crossing = _bytes_after(module.graph)
     for stretch in _stretches(module.graph):
         if isinstance(stretch, fx.Node):
             steps.append(stretch)
             continue
-        starts = _given(stretch, set(cuts)) if cuts is not None else _choose(stretch, crossing, segment_nodes)
+        starts = _choose(stretch, crossing, segment_nodes)
         for begin, end in zip(starts, [*starts[1:], len(stretch)]):
             steps.append(Segment([node for item in stretch[begin:end] for node in item.nodes]))
     _connect(module.graph, steps)
     return steps
+
+
+def advance_writes(graph: fx.Graph) -> int:
+    """Moves units that overwrite an input to where the last of what they read is computed; returns how many moved.
+
+    AOTAutograd traces them at the end of a pass. Next to a batch norm, the update of its running statistics shares
+    the kernel of its sums; anywhere else it takes kernels of its own.
+    """
+    runs = _runs(graph)
+    home = {node: number for number, run in enumerate(runs) for node in run}
+    last = [run[-1] for run in runs]
+    count = 0
+    for number, run in enumerate(runs):
+        written = {base_of(node.args[0]) for node in run if has_effect(node)}
+        source = max((home[s] for node in run for s in node.all_input_nodes if home.get(s, number) != number), default=number)
+        readers = {home.get(user, number) for value in written for user in _users(value)}
+        moves = any(not any(map(has_effect, between)) for between in runs[source + 1:number])
+        if not written or not moves or any(source < reader != number for reader in readers):
+            continue
+        for node in run:
+            last[source].append(node)
+            last[source] = node
+        count += 1
+    return count
+
+
+def has_effect(node: fx.Node) -> bool:
+    """Whether the node overwrites one of its arguments."""
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+def _runs(graph: fx.Graph) -> list[list[fx.Node]]:
+    """The nodes of each unit that stand together; a node without a unit stands alone."""
+    runs: list[list[fx.Node]] = []
+    for node in graph.nodes:
+        if node.op != "call_function":
+            continue
+        unit = node.meta.get("neap_unit")
+        if runs and unit is not None and runs[-1][-1].meta.get("neap_unit") == unit:
+            runs[-1].append(node)
+        else:
+            runs.append([node])
+    return runs
 
 
 def base_of(node: fx.Node) -> fx.Node:
@@ -78,14 +117,6 @@ def base_of(node: fx.Node) -> fx.Node:
     while is_compiled(node) and (is_view(node) or node.target is torch.ops.aten.copy_.default):
         node = node.args[0]
     return node
-
-
-def shorter(segment: Segment, module: fx.GraphModule) -> list[fx.Node]:
-    """Nodes at which to cut a segment again, into about three; none if it cannot be cut."""
-    items = _items(segment.nodes)
-    length = sum(item.length for item in items)
-    starts = _choose(items, _bytes_after(module.graph), max(length // 3, 1))
-    return [items[i].nodes[0] for i in starts if i]
 
 
 # ---- stretches ----
@@ -128,7 +159,20 @@ def _items(nodes: Sequence[fx.Node]) -> list[_Item]:
         else:
             items.append(_Item([node], unit))
         item_of[node] = items[-1]
-    return items
+    return _with_writes(items)
+
+
+def _with_writes(items: list[_Item]) -> list[_Item]:
+    """Items that overwrite an input with what the item before them computes become part of it."""
+    result: list[_Item] = []
+    for item in items:
+        if result and any(map(has_effect, item.nodes)):
+            sources = {base_of(s) for node in item.nodes for s in node.all_input_nodes}
+            if not sources.isdisjoint(result[-1].nodes):
+                result[-1].nodes += item.nodes
+                continue
+        result.append(item)
+    return result
 
 
 def _repeats(item: _Item, node: fx.Node) -> bool:
@@ -165,10 +209,6 @@ def value_bytes(node: fx.Node) -> int:
 
 
 # ---- cuts ----
-
-
-def _given(stretch: list[_Item], starts: set[fx.Node]) -> list[int]:
-    return [0] + [i for i, item in enumerate(stretch) if i and not starts.isdisjoint(item.nodes)]
 
 
 def _choose(stretch: list[_Item], crossing: dict[fx.Node, int], target: int) -> list[int]:
