@@ -10,8 +10,9 @@ KINDS = ["eager", "inductor"]
 KNOBS = [1, 0.5, 0.25, 0]
 PEERS = ["eager", "checkpoint", "knob", "save_on_cpu"]
 NEAP = ["all", "budgets", "half", "match", "strict", "offload", "start"]
-BUDGETS = ["50", "35", "70"]
+BUDGETS = ["50", "35"]
 LEVELS = ["1", "2", "3"]
+WORK = {"densenet201": 5, "gpt2_xl": 4, "resnet50": 2, "llama_1b": 2, "convnext_b": 2}  # of capturing and compiling; others: 1
 
 
 def job_of(name, way, kind, **options):
@@ -48,7 +49,8 @@ def neap_jobs(args, kind):
         for flag in ("strict", "offload"):
             if flag in args.neap:
                 job = job_of(f"neap {percent}% {flag}", "neap", kind, percent=float(percent))
-                yield 2 if position == 0 else 3, {**job, flag: True}
+                common = position == 0 and (flag == "strict" or kind == "eager")
+                yield 2 if common else 3, {**job, flag: True}
     if "start" in args.neap and args.budgets:
         percent = args.budgets[0]
         yield 2, job_of(f"neap {percent}% new process", "neap", kind, percent=float(percent), fresh=True, results=0)
@@ -130,16 +132,22 @@ class Board:
                     self._add(model, job, value)
         self.waiting.sort(key=lambda job: job.value)
 
-    def take(self, fresh, loaded, busy):
-        """The next row, or None. loaded: the network that the process has. busy: the networks of all processes."""
+    def take(self, fresh, loaded, others):
+        """The next row, or None. loaded: the network that the process has. others: those of the other processes."""
         ready = [job for job in self.waiting if job.sent["fresh"] == fresh and self._ready(job)]
-        mine = [job for job in ready if job.model == loaded and job.value <= ready[0].value + len(self.args.models)]
-        free = [job for job in ready if job.model not in busy]
-        job = next(iter(mine or free or ready), None)
+        near = [job for job in ready if job.value <= ready[0].value + len(self.args.models)]
+        mine = [job for job in near if job.model == loaded]
+        job = next(iter(mine), None) or max(near, key=lambda job: self._need(job.model, others), default=None)
         if job:
             self.waiting.remove(job)
             self.running.append(job)
         return job
+
+    def _need(self, model, others):
+        """Work that is left for a network, for each of the processes that it would then have."""
+        left = sum(job.model == model for job in self.waiting)
+        there = others.count(model)
+        return there == 0, left * WORK.get(model, 1) / (1 + there)
 
     def _ready(self, job):
         """Whether the rows that this one builds on are there: plain eager's peak, and costs and plans in the cache."""
@@ -147,7 +155,7 @@ class Board:
         needs = []
         if sent["percent"] is not None:
             needs.append("eager")
-        if sent["way"] == "neap" and sent["name"] != "neap store-all":
+        if sent["way"] == "neap" and kind == "eager" and sent["name"] != "neap store-all":
             needs.append("neap store-all")
         if sent["fresh"]:
             needs.append(f"neap {sent['percent']:g}%")

@@ -199,8 +199,8 @@ class Schedule:
         """The next job for a process; None at the end."""
         with self.change:
             while not self.stopped and self.seconds_left() > 0:
-                busy = {w.loaded for w in self.workers if w is not worker}
-                job = self.board.take(fresh, worker.loaded, busy)
+                others = [w.loaded for w in self.workers if w is not worker]
+                job = self.board.take(fresh, worker.loaded, others)
                 if job is not None:
                     if not fresh:
                         worker.loaded = job.model  # others leave it to this process

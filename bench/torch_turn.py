@@ -81,6 +81,17 @@ class Turn:
                 os.sched_setaffinity(int(thread), cores)
 
 
+def at_once(compile_step):
+    """The compiling function, which compiles the backward pass with the forward pass and not while the step runs."""
+
+    @functools.wraps(compile_step)
+    def run(*args, **kwargs):
+        with torch._functorch.config.patch(force_non_lazy_backward_lowering=True):
+            return compile_step(*args, **kwargs)
+
+    return run
+
+
 def hook(turn):
     """Makes everything that runs kernels while a step is prepared wait for the turn."""
     if turn.file is None:
@@ -89,8 +100,6 @@ def hook(turn):
     costs = importlib.import_module("neap.torch.costs")
     from torch._inductor.runtime.benchmarking import InductorBenchmarker
 
-    # Backward passes are compiled with their forward passes, not while the step runs.
-    torch._functorch.config.force_non_lazy_backward_lowering = True
     for owner, name in ((InductorBenchmarker, "benchmark_gpu"), (backend, "measured_link")):
         setattr(owner, name, _in_turn(turn, getattr(owner, name)))
     isolated = costs.isolated
@@ -101,6 +110,8 @@ def hook(turn):
             yield
 
     costs.isolated = isolated_in_turn
+    inductor = importlib.import_module("neap.torch.inductor")
+    inductor.plain = at_once(inductor.plain)
     compiled = backend._Compiled
     compiled.__init__ = turn.after(compiled.__init__)
 
