@@ -13,6 +13,7 @@ from .plans import Plan
 from .text import format_bytes
 
 SECONDS = 5.0  # for the search for the least budget
+LARGE = 300  # ops; the peak of a smaller graph is soon minimized
 CLOSE = 1.01  # of the floor: low enough
 ANY_PLAN = 1e6  # a gap that every plan meets
 FIRST_METHODS = ("rotor", "greedy")  # quick, and on most graphs good; the search starts from them
@@ -86,8 +87,9 @@ def _least_budget(request: Request) -> tuple[int | None, str | None]:
     plain = request._replace(
         budget=None, time_limit=SECONDS / 2, gap=0.0, threads=0, options=(), start=None, method="neap"
     )
-    found = [low_plan(plain, SECONDS / 2)]
-    if found[0] is None or _need(found[0]) > CLOSE * request.graph.floor.bytes:
+    large = request.graph.op_count > LARGE
+    found = [low_plan(plain, SECONDS if large else SECONDS / 2)]
+    if found[0] is None or (not large and _need(found[0]) > CLOSE * request.graph.floor.bytes):
         search = solve(plain._replace(objective="peak", start=found[0]))
         found.append(plan_of(plain, search) if search.has_plan else None)
     known = [plan for plan in found if plan is not None]
@@ -108,8 +110,8 @@ def low_plan(request: Request, seconds: float, progress: Listener | None = None)
     low = max(1, request.graph.floor.bytes)
     high = _need(best) if best else request.graph.natural_peak
     while high > CLOSE * low and time.monotonic() < end:
-        middle = math.isqrt(low * high)
-        limit = min(seconds / 3, max(end - time.monotonic(), 0.1))
+        middle = max(math.isqrt(low * high), high // 2)  # in steps: a budget that is met is met soon
+        limit = max(0.6 * (end - time.monotonic()), 0.1)
         asked = request._replace(
             budget=middle, time_limit=limit, gap=ANY_PLAN, objective="time", start=None
         )

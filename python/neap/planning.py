@@ -6,15 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from . import errors
-from ._no_plan import SECONDS, from_quick_plan, low_plan, no_plan
+from ._no_plan import LARGE, SECONDS, from_quick_plan, low_plan, no_plan
 from ._requests import Listener, Request, plan_of, positive, solve, solve_curve
 from .graph import Graph
 from .plans import Link, Plan
 from .text import resolve_budget
 
 __all__ = ["curve", "plan"]
-
-LARGE = 300  # ops; minimizing the peak of a smaller graph needs no help
 
 Budget = str | int | float | None
 Pins = Iterable[tuple[str, str]]
@@ -94,7 +92,7 @@ def plan(
 
 def _from_low_plan(request: Request, progress: Listener | None) -> Request:
     """The same request with a plan of a low peak to start from, for part of its time."""
-    seconds = (request.time_limit or 2 * SECONDS) / 2
+    seconds = 0.8 * (request.time_limit or 2 * SECONDS)
     low = low_plan(request._replace(budget=None, options=(), gap=0.0), seconds, progress)
     limit = request.time_limit and max(request.time_limit - seconds, 0.1)
     return request._replace(start=low, time_limit=limit)

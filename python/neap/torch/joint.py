@@ -17,6 +17,7 @@ An op of the neap graph is a *unit*: a list of fx nodes that run together. In ex
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -195,11 +196,11 @@ class JointGraph:
 
     def _order_mutations(self) -> None:
         """An op that overwrites an input comes after every op that reads the old contents."""
+        unit_of = {node: unit.id for unit in self.units for node in unit.nodes}
         for unit in self.units:
             written = {source for node in unit.nodes for source in mutated_arguments(node)}
-            for other in self.units[: unit.id]:
-                if written and any(source in written for node in other.nodes for source in node.all_input_nodes):
-                    unit.after.append(other.id)
+            readers = {unit_of[user] for source in written for user in source.users if user in unit_of}
+            unit.after += sorted(other for other in readers if other < unit.id)
 
     def add_update(self, workspace: int) -> None:
         """The optimizer's step after the backward pass: it reads the gradients and needs memory of its own."""
@@ -305,11 +306,17 @@ def mutated_arguments(node: fx.Node) -> list[fx.Node]:
     if not isinstance(node.target, torch._ops.OpOverload):
         return []
     written = []
-    for position, argument in enumerate(node.target._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            value = node.args[position] if position < len(node.args) else node.kwargs.get(argument.name)
-            written += [value] if isinstance(value, fx.Node) else [v for v in value or () if isinstance(v, fx.Node)]
+    for position, name in _written(node.target):
+        value = node.args[position] if position < len(node.args) else node.kwargs.get(name)
+        written += [value] if isinstance(value, fx.Node) else [v for v in value or () if isinstance(v, fx.Node)]
     return written
+
+
+@functools.cache
+def _written(target: torch._ops.OpOverload) -> tuple[tuple[int, str], ...]:
+    """Position and name of the arguments that an op overwrites."""
+    return tuple((position, argument.name) for position, argument in enumerate(target._schema.arguments)
+                 if argument.alias_info is not None and argument.alias_info.is_write)
 
 
 def is_impure(node: fx.Node) -> bool:
