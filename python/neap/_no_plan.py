@@ -19,8 +19,8 @@ ANY_PLAN = 1e6  # a gap that every plan meets
 FIRST_METHODS = ("rotor", "greedy")  # quick, and on most graphs good; the search starts from them
 
 
-def no_plan(request: Request, solution: Solution) -> errors.NeapError:
-    """The exception for a solution without a plan."""
+def no_plan(request: Request, solution: Solution, low: Plan | None = None) -> errors.NeapError:
+    """The exception for a solution without a plan. low: a plan with a low peak, if one is known."""
     if solution.outcome == "interrupted":
         return errors.Interrupted(
             f"{request.method} was stopped before it had found a plan; give it more time, "
@@ -39,7 +39,7 @@ def no_plan(request: Request, solution: Solution) -> errors.NeapError:
     if least is not None:  # the message has it, rounded
         message += f"; {least} bytes work"
     else:
-        least, op = _least_budget(request)
+        least, op = _least_budget(request, low)
         where = f' (op "{op}")' if op else ""
         if least is not None:
             message += f"; the least known to work is {least} bytes, {format_bytes(least)}{where}"
@@ -56,7 +56,8 @@ def no_plan(request: Request, solution: Solution) -> errors.NeapError:
 
 def from_quick_plan(request: Request, progress: Listener | None) -> Solution | None:
     """What the method makes of the plan of a quick one, if it could not find any in its time."""
-    if request.pins or request.start or not _takes_constraints(request.method):
+    large = request.graph.op_count > LARGE  # for which the quick methods are not quick
+    if large or request.pins or request.start or not _takes_constraints(request.method):
         return None
     start = min(_quick_plans(request), key=lambda plan: plan.time, default=None)
     return solve(request._replace(start=start), progress) if start else None
@@ -82,13 +83,23 @@ def _quick_plans(request: Request) -> list[Plan]:
     return found
 
 
-def _least_budget(request: Request) -> tuple[int | None, str | None]:
+def from_low_plan(request: Request) -> tuple[Solution | None, Plan | None]:
+    """What the method makes of a plan with a low peak, if it could not find any in its time; and that plan."""
+    if request.budget is None or request.start or request.method != "neap":
+        return None, None
+    low = low_plan(request._replace(budget=None, options=(), gap=0.0), SECONDS)
+    if low is None or _need(low) > request.budget:
+        return None, low
+    return solve(request._replace(start=low)), low
+
+
+def _least_budget(request: Request, low: Plan | None) -> tuple[int | None, str | None]:
     """The least peak that a short search finds, and the op at that peak."""
     plain = request._replace(
         budget=None, time_limit=SECONDS / 2, gap=0.0, threads=0, options=(), start=None, method="neap"
     )
     large = request.graph.op_count > LARGE
-    found = [low_plan(plain, SECONDS if large else SECONDS / 2)]
+    found = [low or low_plan(plain, SECONDS if large else SECONDS / 2)]
     if found[0] is None or (not large and _need(found[0]) > CLOSE * request.graph.floor.bytes):
         search = solve(plain._replace(objective="peak", start=found[0]))
         found.append(plan_of(plain, search) if search.has_plan else None)
@@ -105,7 +116,8 @@ def low_plan(request: Request, seconds: float, progress: Listener | None = None)
 
     On a large graph this is far lower than what minimizing the peak reaches in the same time.
     """
-    best = None if request.pins else _low_plan(request)
+    quick = not request.pins and request.graph.op_count <= LARGE
+    best = _low_plan(request) if quick else None
     end = time.monotonic() + seconds
     low = max(1, request.graph.floor.bytes)
     high = _need(best) if best else request.graph.natural_peak

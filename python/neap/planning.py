@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from . import errors
-from ._no_plan import LARGE, SECONDS, from_quick_plan, low_plan, no_plan
+from ._no_plan import LARGE, SECONDS, from_low_plan, from_quick_plan, low_plan, no_plan
 from ._requests import Listener, Request, plan_of, positive, solve, solve_curve
 from .graph import Graph
 from .plans import Link, Plan
@@ -80,17 +80,21 @@ def plan(
         start=start,
     )
     if objective == "peak" and method == "neap" and start is None and graph.op_count > LARGE:
-        request = _from_low_plan(request, progress)
+        request = _starting_low(request, progress)
     solution = solve(request, progress)
     if solution.outcome == "time_limit" and not solution.has_plan:
         solution = from_quick_plan(request, progress) or solution
+    low = None
+    if solution.outcome == "time_limit" and not solution.has_plan:
+        better, low = from_low_plan(request)
+        solution = better or solution
     if not solution.has_plan:
-        raise no_plan(request, solution)
+        raise no_plan(request, solution, low)
     return plan_of(request, solution)
 
 
 
-def _from_low_plan(request: Request, progress: Listener | None) -> Request:
+def _starting_low(request: Request, progress: Listener | None) -> Request:
     """The same request with a plan of a low peak to start from, for part of its time."""
     seconds = 0.8 * (request.time_limit or 2 * SECONDS)
     low = low_plan(request._replace(budget=None, options=(), gap=0.0), seconds, progress)

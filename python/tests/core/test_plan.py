@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import neap
 import pytest
-from core_support import MIB, chain_dict
+from core_support import MIB, chain_dict, uneven_dict
 
 
 def test_plan(chain, judge):
@@ -305,3 +305,13 @@ def test_memory_is_released():
     del plan
     gc.collect()
     assert graph() is None
+
+
+def test_least_budget_of_a_large_graph():
+    """A refusal names a budget near the least, not the peak without a plan, with pins or without."""
+    graph = neap.Graph.from_json(json.dumps(uneven_dict(1000)))
+    for pins in ((), [("no-offload", "*")]):
+        with pytest.raises(neap.InfeasibleError) as caught:
+            neap.plan(graph, graph.floor.bytes - 1, pins=pins, time_limit=2)
+        assert caught.value.least_budget < 0.6 * graph.natural_peak
+    assert neap.plan(graph, objective="peak", time_limit=4).peak < 0.6 * graph.natural_peak
