@@ -43,12 +43,14 @@ class Worker:
         self.about = self._answer(START)
         return self.about
 
+    def is_ready(self):
+        """Starts the process if it does not run; whether it does now."""
+        return self.process is not None or "error" not in self.start()
+
     def run(self, job, seconds):
         """The row of the job."""
-        if self.process is None:
-            about = self.start()
-            if "error" in about:
-                return about
+        if not self.is_ready():
+            return self.about
         self.loaded = job["model"]
         try:
             self.process.stdin.write((json.dumps(job) + "\n").encode())
@@ -137,7 +139,7 @@ def environments(args, cache, folder):
     if divided is None:
         return shared, shared
     quiet, new, others = (",".join(map(str, part)) for part in divided)
-    shared["TORCHINDUCTOR_COMPILE_THREADS"] = "4"
+    shared["TORCHINDUCTOR_COMPILE_THREADS"] = "3"
     return {**shared, "NEAP_BENCH_CORES": f"{quiet}:{others}"}, {**shared, "NEAP_BENCH_CORES": f"{quiet}:{new}"}
 
 
@@ -190,6 +192,13 @@ class Schedule:
             job = self._next(worker, fresh)
             if job is None:
                 return
+            if not worker.is_ready() and not worker.is_ready():
+                self._print(f"a process did not start: {worker.about['error']}")
+                with self.change:
+                    self.board.put_back(job)
+                    worker.loaded = None
+                    self.change.notify_all()
+                return
             measured = self._measure(worker, job)
             with self.change:
                 (self.board.done if measured else self.board.put_back)(job)
@@ -220,8 +229,6 @@ class Schedule:
         sent = {**self._full(job), "budget": budget}
         begin = time.monotonic()
         if job.sent["fresh"]:
-            if worker.process is None:
-                worker.start()
             self._fill_cache(worker, job, sent)
         limit = min(self.args.row_seconds, self.seconds_left() + GRACE)
         row = {"model": job.model, **job.sent, "budget": budget if isinstance(budget, int) else None,
@@ -229,7 +236,7 @@ class Schedule:
         row["wall"] = round(time.monotonic() - begin, 1)
         if job.sent["fresh"]:
             worker.close()
-        if row.pop("late", False) and limit < self.args.row_seconds:
+        if self.stopped or (row.pop("late", False) and limit < self.args.row_seconds):
             return False
         with self.change:
             self.rows.add({**row, "about": worker.about})
@@ -249,7 +256,7 @@ class Schedule:
         if (job.model, job.sent["kind"], f"neap {job.sent['percent']:g}%") not in self.measured:
             worker.run(sent, min(self.args.row_seconds, self.seconds_left() + GRACE))
             worker.close()
-            worker.start()
+            worker.is_ready()
 
     def _print(self, text):
         print(f"{time.monotonic() - self.begin:5.0f} s  {text}", flush=True)

@@ -15,6 +15,8 @@ import time
 
 import torch
 
+BACKGROUND = 5  # the niceness of processes that wait for their turn
+
 
 class Turn:
     """The turn of this process: `held`, and the seconds that were spent waiting for it."""
@@ -26,7 +28,7 @@ class Turn:
         self.quiet, self.common = ([int(core) for core in part.split(",")] for part in cores.split(":")) if cores else ([], [])
         self.held = False
         self.waited = 0.0
-        self._move(self.common)
+        self._move(self.common, BACKGROUND)
 
     def take(self):
         """Waits until it is this process's turn."""
@@ -35,7 +37,7 @@ class Turn:
         begin = time.perf_counter()
         fcntl.flock(self.file, fcntl.LOCK_EX)
         self.held = True
-        self._move(self.quiet)
+        self._move(self.quiet, 0)
         self.waited += time.perf_counter() - begin
 
     def give(self):
@@ -45,7 +47,7 @@ class Turn:
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()
             torch.cuda.empty_cache()
-        self._move(self.common)
+        self._move(self.common, BACKGROUND)
         self.held = False
         fcntl.flock(self.file, fcntl.LOCK_UN)
 
@@ -74,11 +76,12 @@ class Turn:
         return run
 
     @staticmethod
-    def _move(cores):
-        """Moves all threads of the process to these processors."""
+    def _move(cores, niceness):
+        """Moves all threads of the process to these processors. Compilers that they start stay where they started."""
         for thread in os.listdir("/proc/self/task") if cores else []:
-            with contextlib.suppress(OSError):  # one that has ended
+            with contextlib.suppress(OSError):  # one that has ended, or a system that does not allow it
                 os.sched_setaffinity(int(thread), cores)
+                os.setpriority(os.PRIO_PROCESS, int(thread), niceness)
 
 
 def at_once(compile_step):
