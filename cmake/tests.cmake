@@ -55,7 +55,7 @@ if(NEAP_SOURCES AND NEAP_TEST_SOURCES)
               "NEAP_SHARED_DIR=\"${CMAKE_SOURCE_DIR}/../shared\"" NEAP_HAS_HIGHS=${NEAP_HAS_HIGHS}
               NEAP_HAS_ONEDNN=${NEAP_HAS_ONEDNN}
               NEAP_HAS_PNG=${NEAP_HAS_PNG}
-              NEAP_TEST_REDUCED=$<OR:$<BOOL:${NEAP_TEST_REDUCED}>,$<BOOL:${NEAP_SANITIZE}>>)
+              NEAP_TEST_REDUCED=$<BOOL:${NEAP_TEST_REDUCED}>)
   target_link_libraries(neap_test_setting INTERFACE neap_options neap_static PkgConfig::CMOCKA)
 
   if(NEAP_TEST_SUPPORT)

@@ -78,7 +78,5 @@ for program in shared static user/cmake_shared user/cmake_static; do
     [ $needs = $linked ] || fail "$program: linked with $soname: $needs"
     ! ldd "$program" | grep 'not found' || fail "$program does not find its libraries"
 done
-for program in static user/cmake_shared; do # one of each; the others are linked alike
-    quietly "./$program"
-done
-echo "check_install: a moved tree links and runs, shared and static, by pkg-config and CMake"
+quietly ./user/cmake_shared # the test programs run the static library
+echo "check_install: a moved tree links, shared and static, by pkg-config and CMake, and runs"

@@ -3,6 +3,7 @@
 #   NEAP_TEST_CONFIGS="gcc clang asan"  which builds to test
 #   NEAP_TEST_JOBS                      test programs run at the same time; all cores by default
 #   NEAP_TEST_TIMEOUT                   seconds one test program may take
+#   NEAP_TEST_FULL=1                    every case in every build
 # gcc runs every case; clang and the sanitizers run every test program, with a share of the cases of
 # long tests (CMake's NEAP_TEST_REDUCED). A passing program shows its summary lines and why it
 # skipped something, a failing one everything; build/<config>/logs/ has all of it, with the time each
@@ -41,11 +42,11 @@ lint() { # NAME COMMAND...
 # Configures and builds build/$1; prints the log only if that fails.
 build() {
     local config=$1 log=build/$1/build.log
-    local options=(-DNEAP_WERROR=ON -DNEAP_BUILD_TESTS=ON)
+    local options=(-DNEAP_WERROR=ON -DNEAP_BUILD_TESTS=ON) reduced=${NEAP_TEST_FULL:+OFF}
     case $config in
         gcc) options+=(-DCMAKE_C_COMPILER=gcc) ;;
-        clang) options+=(-DCMAKE_C_COMPILER=clang -DNEAP_TEST_REDUCED=ON) ;;
-        asan) options+=(-DCMAKE_C_COMPILER=gcc -DNEAP_SANITIZE=ON
+        clang) options+=(-DCMAKE_C_COMPILER=clang "-DNEAP_TEST_REDUCED=${reduced:-ON}") ;;
+        asan) options+=(-DCMAKE_C_COMPILER=gcc -DNEAP_SANITIZE=ON "-DNEAP_TEST_REDUCED=${reduced:-ON}"
             -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g") ;;
         *)
             echo "NEAP_TEST_CONFIGS: no such build: $config (there are: gcc clang asan)"

@@ -6,6 +6,7 @@
 #                        same versions; .torch-env/ of the project by default
 #   NEAP_TEST_FULL=1     bit identity at 70, 50 and 35% for every model, not only at 50%
 #   NEAP_TEST_JOBS       test processes at the same time; all cores by default
+#   NEAP_LIBRARY         the libneap.so to test; built in build/release by default
 # Arguments go to pytest: tools/test_torch.sh -k gpt2. The last line is "N passed, M failed"; the log of
 # the installation is in the environment's folder.
 set -uo pipefail
@@ -71,6 +72,11 @@ set_up() {
 
 build_library() {
     local before=$SECONDS
+    if [ -n "${NEAP_LIBRARY:-}" ]; then
+        echo "testing $NEAP_LIBRARY"
+        return
+    fi
+    NEAP_LIBRARY=$PWD/build/release/libneap.so
     make --no-print-directory build >"$environment/build.log" || { cat "$environment/build.log"; die "cannot build libneap"; }
     echo "built libneap: $((SECONDS - before)) s"
 }
@@ -78,8 +84,8 @@ build_library() {
 run_pytest() {
     local before=$SECONDS status=0 log=$environment/pytest.log cache
     cache=$(mktemp -d)
-    PYTHONPATH=python${PYTHONPATH:+:$PYTHONPATH} NEAP_LIBRARY=${NEAP_LIBRARY:-$PWD/build/release/libneap.so} \
-        NEAP_CACHE_DIR=$cache OMP_NUM_THREADS=1 \
+    PYTHONPATH=python${PYTHONPATH:+:$PYTHONPATH} NEAP_LIBRARY=$NEAP_LIBRARY \
+        NEAP_COMMAND=${NEAP_COMMAND:-$(dirname "$NEAP_LIBRARY")/neap} NEAP_CACHE_DIR=$cache OMP_NUM_THREADS=1 \
         "$environment/bin/python" -m pytest -q -p no:logging -p no:cacheprovider -n "$jobs" --dist loadgroup \
         --durations=15 --durations-min=10 python/tests "$@" | tee "$log"
     status=${PIPESTATUS[0]}

@@ -5,6 +5,7 @@
 #include "picture_files.h"
 #include "random_plan.h"
 #include "run_command.h"
+#include "settings.h"
 #include "training_lines.h"
 
 #include <neap/status.h>
@@ -207,7 +208,7 @@ static void cut_off_anywhere(void **state)
         cuts[count++] = 8 + header + (size - 8 - header) * i / 8 / 4 * 4;
     cuts[count++] = size - 4;
     cuts[count++] = size - 1;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i += ONE_IN(2)) {
         put("bad.st", bytes, cuts[i]);
         expect_refusal(SMALL_LSTM, NULL);
     }
@@ -479,7 +480,7 @@ static void killed_at_any_moment(void **state)
     char *path = join_path(here.folder, "killed.st");
     print_message("seed %llu\n", (unsigned long long)random.state);
     TRAIN(KILLED, "--save whole.st");
-    for (int life = 0; life < 12; life++) {
+    for (int life = 0; life < 12 / ONE_IN(3); life++) {
         run_child child;
         run_result result;
         run_start(NEAP_CLI,

@@ -454,7 +454,7 @@ static void check_some(uint32_t index, drawer *d, tally *by_method)
     static const char *const devices[] = {"unit", "h200", "flops"};
     for (uint32_t i = 0; i < small_networks_count(); i++) {
         if (!is_chosen("NEAP_TEST_NETWORK", small_networks_at(i)->name) ||
-            (i + index) % ONE_IN(3) != 0)
+            (i + index) % ONE_IN(5) != 0)
             continue;
         double begin = seconds_now();
         /* More threads take longer where other programs run too: one network has them. */

@@ -27,7 +27,7 @@
 #include <string.h>
 
 /* Under a sanitizer there are fewer chains, and shorter ones. */
-#define SLOW ONE_IN(8)
+#define SLOW ONE_IN(12)
 
 enum { MOST_CHOICES = 64 };
 

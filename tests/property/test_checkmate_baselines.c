@@ -37,7 +37,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARE ONE_IN(4)
+#define SHARE ONE_IN(8)
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 

@@ -178,7 +178,7 @@ static void test_curves_are_monotone(void **state)
 {
     (void)state;
     random_source random = {setting("NEAP_TEST_SEED", 20240617)};
-    uint64_t count = setting("NEAP_TEST_COUNT", 24 / ONE_IN(4));
+    uint64_t count = setting("NEAP_TEST_COUNT", 24 / ONE_IN(8));
     unsigned gained = 0;
     print_message("seed %" PRIu64 ", %" PRIu64 " graphs\n", random.state, count);
     for (uint64_t i = 0; i < count; i++) {

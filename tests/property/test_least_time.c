@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARE ONE_IN(4)
+#define SHARE ONE_IN(8)
 
 /* ---- What an answer is worth ---- */
 

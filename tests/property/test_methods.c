@@ -29,7 +29,7 @@
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 #define ORACLE          NEAP_SOURCE_DIR "/tests/oracle"
 
-#define SHARE ONE_IN(8)
+#define SHARE ONE_IN(15)
 
 static const char *method_name(uint32_t index)
 {

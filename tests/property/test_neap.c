@@ -24,7 +24,7 @@
 #include <string.h>
 #include <time.h>
 
-#define SHARE ONE_IN(5)
+#define SHARE ONE_IN(10)
 
 #define METHOD "neap"
 

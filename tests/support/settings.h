@@ -9,7 +9,7 @@
 uint64_t setting(const char *name, uint64_t fallback);
 
 /* Which share of its cases a long test runs: all of them in a full build, one in n in a reduced one
-   (CMake's NEAP_TEST_REDUCED, and every build with sanitizers). */
+   (CMake's NEAP_TEST_REDUCED: clang and the sanitizers in `make test` without NEAP_TEST_FULL). */
 #if NEAP_TEST_REDUCED
 #define ONE_IN(n) (n)
 #else

@@ -88,7 +88,7 @@ static void test_method(void **state)
     (void)state;
     need_highs();
     random_source random = {20240941};
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4 / ONE_IN(2); i++) {
         subject s = {.form = "partitioned"};
         neap_graph *graph = draw_subject(&random, &s);
         size_t count = torture_memory(solve, &s, 20);
@@ -143,7 +143,7 @@ static void test_program(void **state)
 {
     (void)state;
     random_source random = {20240942};
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 40 / ONE_IN(2); i++) {
         subject s = {.form = i % 2 ? "partitioned" : "unpartitioned"};
         neap_graph *graph =
             i % 4 < 2 ? random_graph(&random, 8) : random_training_graph(&random, 4, false);

@@ -25,7 +25,7 @@
 #include <math.h>
 #include <string.h>
 
-#define SHARE ONE_IN(3)
+#define SHARE ONE_IN(6)
 
 #define COUNT_OF(array) ((uint32_t)(sizeof(array) / sizeof *(array)))
 

@@ -11,6 +11,7 @@
 
 #include "method_link.h"
 #include "random_training.h"
+#include "settings.h"
 #include "small_graphs.h"
 
 #include <neap/check.h>
@@ -547,7 +548,7 @@ static uint32_t quick_ops(const char *method)
 {
     if (solves_programs(method))
         return 30;
-    return neap_method_takes_constraints(neap_methods_find(method)) ? 100 : UINT32_MAX;
+    return neap_method_takes_constraints(neap_methods_find(method)) ? 100 / ONE_IN(2) : UINT32_MAX;
 }
 
 static void for_models_and_methods(graph_check *check, size_t n_models)

@@ -29,7 +29,7 @@ __all__ = ["extension", "has_cuda_part"]
 SOURCES = ("arena.cpp", "arena_cuda.cpp", "arena_module.cpp", "arena_replay.cpp")
 HEADERS = ("arena.h", "arena_python.h")
 MODULE = "neap_arena"
-OLDEST, NEWEST = (2, 9), (2, 11)  # releases of PyTorch whose allocator arena_cuda.cpp knows
+OLDEST, NEWEST = (2, 9), (2, 15)  # releases of PyTorch whose allocator arena_cuda.cpp knows
 
 
 @functools.cache
@@ -106,7 +106,8 @@ def _flags() -> list[str]:
             "install the development package of your Python (python3-dev on Debian and Ubuntu)"
         )
     release = _release()
-    flags = ["-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-w"]
+    standard = 17 if release <= (2, 11) else 20  # as PyTorch's own headers need
+    flags = [f"-std=c++{standard}", "-O2", "-fPIC", "-fvisibility=hidden", "-w"]
     flags += [f"-DNEAP_TORCH={release[0] * 100 + release[1]}"]
     flags += [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"]
     folders = [root, python]

@@ -261,6 +261,40 @@ class CudaHook final : public cca::CUDAAllocator, public Backend
         return native_->getMemoryInfo(device);
     }
 #endif
+#if NEAP_TORCH >= 212
+    std::shared_ptr<c10::GatheredContext> getContextForPointer(const void *address) override
+    {
+        return native_->getContextForPointer(address);
+    }
+    void attachOomRejectionObserver(cca::OomRejectionObserver observer) override
+    {
+        native_->attachOomRejectionObserver(std::move(observer));
+    }
+#endif
+#if NEAP_TORCH >= 213
+    void markCaptureBegin(DeviceIndex device) override
+    {
+        native_->markCaptureBegin(device);
+    }
+    void markCaptureEnd(DeviceIndex device) override
+    {
+        native_->markCaptureEnd(device);
+    }
+    DataPtr allocateWithAddress(size_t bytes, void *address) override
+    {
+        return native_->allocateWithAddress(bytes, address);
+    }
+#endif
+#if NEAP_TORCH >= 214
+    bool supportsUserMetadata() override
+    {
+        return native_->supportsUserMetadata();
+    }
+    void annotateMemory(const void *address, const std::string &metadata) override
+    {
+        native_->annotateMemory(address, metadata);
+    }
+#endif
 #if NEAP_TORCH >= 211
     cca::SnapshotInfo snapshot(MempoolId_t pool, bool traces) override
     {

@@ -66,7 +66,7 @@ def interrupt() -> dict[str, object]:
 
     neap.planning.plan = announced
     torch.manual_seed(0)
-    module = DeepLoss(depth=24)
+    module = DeepLoss()
     backend = neap.torch.backend(budget="45%", kernels="eager", time_limit=120, gap=1e-12, cache=False)
     started = time.perf_counter()
     stopped = False

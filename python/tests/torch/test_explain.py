@@ -259,7 +259,7 @@ def test_suggest_batch_is_the_largest_that_fits() -> None:
     def inputs(batch: int) -> torch.Tensor:
         return torch.randn(batch, 64)
 
-    found = neap.torch.suggest_batch(model, inputs, "512KiB", start=2, loss=torch.sum, kernels="eager",
+    found = neap.torch.suggest_batch(model, inputs, "512KiB", start=64, loss=torch.sum, kernels="eager",
                                      measure=False, time_limit=0.5)
     assert found.plan.peak <= 512 << 10
     assert found.next_batch == found.batch + 1 and found.reason

@@ -59,7 +59,8 @@ def test_a_corrupt_cache_is_made_anew(first, damages: tuple[str, str]) -> None:
         }[damage])  # fmt: skip
     again = train(cache)
     assert again["bits"] == result["bits"]
-    assert train(cache)["plan"] == again["plan"], "the cache was not repaired"
+    if damages[0] == "cut":  # once is enough: a process takes seconds
+        assert train(cache)["plan"] == again["plan"], "the cache was not repaired"
 
 
 @pytest.mark.xdist_group("processes")
