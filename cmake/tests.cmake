@@ -55,7 +55,8 @@ if(NEAP_SOURCES AND NEAP_TEST_SOURCES)
               "NEAP_SHARED_DIR=\"${CMAKE_SOURCE_DIR}/../shared\"" NEAP_HAS_HIGHS=${NEAP_HAS_HIGHS}
               NEAP_HAS_ONEDNN=${NEAP_HAS_ONEDNN}
               NEAP_HAS_PNG=${NEAP_HAS_PNG}
-              NEAP_TEST_REDUCED=$<BOOL:${NEAP_TEST_REDUCED}>)
+              NEAP_TEST_FULL=$<BOOL:${NEAP_TEST_FULL}>
+              NEAP_TEST_REDUCED=$<AND:$<BOOL:${NEAP_TEST_REDUCED}>,$<NOT:$<BOOL:${NEAP_TEST_FULL}>>>)
   target_link_libraries(neap_test_setting INTERFACE neap_options neap_static PkgConfig::CMOCKA)
 
   if(NEAP_TEST_SUPPORT)

@@ -4,10 +4,11 @@
 #   NEAP_TEST_JOBS                      test programs run at the same time; all cores by default
 #   NEAP_TEST_TIMEOUT                   seconds one test program may take
 #   NEAP_TEST_FULL=1                    every case in every build
-# gcc runs every case; clang and the sanitizers run every test program, with a share of the cases of
-# long tests (CMake's NEAP_TEST_REDUCED). A passing program shows its summary lines and why it
-# skipped something, a failing one everything; build/<config>/logs/ has all of it, with the time each
-# took. The last line is "N passed, M failed": lint checks and test programs over all builds.
+# gcc runs every case, except that the longest random tests draw half as many; clang and the sanitizers
+# run every test program, with a share of the cases of long tests (CMake's NEAP_TEST_REDUCED). A passing
+# program shows its summary lines and why it skipped something, a failing one everything;
+# build/<config>/logs/ has all of it, with the time each took. The last line is "N passed, M failed": lint
+# checks and test programs over all builds.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 exec 2>&1
@@ -42,11 +43,12 @@ lint() { # NAME COMMAND...
 # Configures and builds build/$1; prints the log only if that fails.
 build() {
     local config=$1 log=build/$1/build.log
-    local options=(-DNEAP_WERROR=ON -DNEAP_BUILD_TESTS=ON) reduced=${NEAP_TEST_FULL:+OFF}
+    local options=(-DNEAP_WERROR=ON -DNEAP_BUILD_TESTS=ON)
+    options+=("-DNEAP_TEST_FULL=${NEAP_TEST_FULL:-OFF}")
     case $config in
         gcc) options+=(-DCMAKE_C_COMPILER=gcc) ;;
-        clang) options+=(-DCMAKE_C_COMPILER=clang "-DNEAP_TEST_REDUCED=${reduced:-ON}") ;;
-        asan) options+=(-DCMAKE_C_COMPILER=gcc -DNEAP_SANITIZE=ON "-DNEAP_TEST_REDUCED=${reduced:-ON}"
+        clang) options+=(-DCMAKE_C_COMPILER=clang -DNEAP_TEST_REDUCED=ON) ;;
+        asan) options+=(-DCMAKE_C_COMPILER=gcc -DNEAP_SANITIZE=ON -DNEAP_TEST_REDUCED=ON
             -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g") ;;
         *)
             echo "NEAP_TEST_CONFIGS: no such build: $config (there are: gcc clang asan)"

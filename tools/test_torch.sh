@@ -4,7 +4,7 @@
 #   NEAP_TORCH_VERSION   the PyTorch to test with (2.9 or later)
 #   NEAP_TORCH_ENV       where the environment is made, or reused if it is already there with the
 #                        same versions; .torch-env/ of the project by default
-#   NEAP_TEST_FULL=1     bit identity at 70, 50 and 35% for every model, not only at 50%
+#   NEAP_TEST_FULL=1     bit identity at 70, 50 and 35% for every model, and all layers of DenseNet-121
 #   NEAP_TEST_JOBS       test processes at the same time; all cores by default
 #   NEAP_LIBRARY         the libneap.so to test; built in build/release by default
 # Arguments go to pytest: tools/test_torch.sh -k gpt2. The last line is "N passed, M failed"; the log of

@@ -27,7 +27,7 @@
 #include <string.h>
 
 /* Under a sanitizer there are fewer chains, and shorter ones. */
-#define SLOW ONE_IN(12)
+#define SLOW ONE_IN_OR(2, 12)
 
 enum { MOST_CHOICES = 64 };
 
@@ -417,7 +417,7 @@ static void test_a_longer_chain(void **state)
     random_source random = {setting("NEAP_TEST_SEED", 1) + 1000};
     tally sum = {0};
     chain_recipe recipe = random_chain_recipe(&random, 1, false);
-    recipe.layers = SLOW > 1 ? 7 : 10;
+    recipe.layers = SLOW > 2 ? 7 : 10;
     recipe.sizes = recipe.times = NUMBERS_SMALL;
     recipe.mixed_reads = true;
     check_chain(&random, &recipe, &sum);

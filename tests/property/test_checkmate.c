@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARE ONE_IN(12)
+#define SHARE ONE_IN_OR(2, 12)
 
 /* ---- The method ---- */
 

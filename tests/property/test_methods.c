@@ -29,7 +29,7 @@
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 #define ORACLE          NEAP_SOURCE_DIR "/tests/oracle"
 
-#define SHARE ONE_IN(15)
+#define SHARE ONE_IN_OR(2, 15)
 
 static const char *method_name(uint32_t index)
 {
@@ -204,7 +204,7 @@ static void test_larger_graphs(void **state)
 static void test_plain_chains(void **state)
 {
     (void)state;
-    for (int64_t n = 1; n <= 12 / SHARE + 4; n++)
+    for (int64_t n = 1; n <= 12 / ONE_IN(15) + 4; n++)
         for (int64_t reads_input = 0; reads_input < 2; reads_input++) {
             const neap_model_setting settings[] = {{"layers", n}, {"reads_input", reads_input}};
             neap_model_options options;

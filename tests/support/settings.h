@@ -16,6 +16,16 @@ uint64_t setting(const char *name, uint64_t fallback);
 #define ONE_IN(n) 1
 #endif
 
+/* The same for random tests that take longest: one in `usual` also in a full build, unless
+   NEAP_TEST_FULL asks for all. */
+#if NEAP_TEST_FULL
+#define ONE_IN_OR(usual, reduced) 1
+#elif NEAP_TEST_REDUCED
+#define ONE_IN_OR(usual, reduced) (reduced)
+#else
+#define ONE_IN_OR(usual, reduced) (usual)
+#endif
+
 /* Skips the test and says why: a line "skipped: ..." that tools/run_tests.sh shows. */
 void skip_because(const char *reason);
 
