@@ -296,8 +296,10 @@ class Bench:
                 row.update(meter.measure(job["warmup"], job["steps"], way.compiled))
                 if way.backend is not None:
                     row.update(predicted(way.backend))
-                for key in ("result", "again")[: job["results"]]:
-                    row[key] = meter.result(self.buffers)
+                results = [meter.result(self.buffers) for _ in range(job["results"])]
+                if results:
+                    row["result"] = results[0]
+                    row["again"] = [result["bits"] for result in results[1:]]
         except Exception as error:  # anything: the next row must run
             row["error"] = describe(error)
             row["fatal"] = is_fatal(error)
