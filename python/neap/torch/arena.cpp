@@ -84,6 +84,8 @@ constexpr size_t WINDOW = 256;
 /* The first unused slot of this size in the current unit; end: none. */
 static size_t find_slot(Replay &replay, size_t size)
 {
+    if (replay.begin == replay.end)
+        return replay.end;
     const auto &slots = replay.table->slots;
     const size_t first = replay.table->first[replay.unit];
     while (replay.begin < replay.end && replay.used[replay.begin - first])
@@ -97,6 +99,112 @@ static size_t find_slot(Replay &replay, size_t size)
         }
     }
     return replay.end;
+}
+
+/* Calls found(begin, end) for each free stretch of the arena at or after `from`. With the lock held. */
+template <class F> static void each_gap(const Arena &arena, size_t from, F &&found)
+{
+    size_t at = from;
+    for (const auto &[offset, block] : arena.live) {
+        if (offset > at)
+            found(at, offset);
+        at = std::max(at, offset + round_up(block.bytes));
+    }
+    if (arena.bytes > at)
+        found(at, arena.bytes);
+}
+
+/* The smallest free place of this size at or after `from`; -1: none. */
+static int64_t best_fit(const Arena &arena, size_t size, size_t from)
+{
+    int64_t best = -1;
+    size_t least = SIZE_MAX;
+    each_gap(arena, from, [&](size_t begin, size_t end) {
+        if (end - begin >= size && end - begin < least) {
+            least = end - begin;
+            best = static_cast<int64_t>(begin);
+        }
+    });
+    return best;
+}
+
+/* The free place that the slots to come need last; -1: none. */
+static int64_t latest_use(const Arena &arena, const Table &table, size_t size)
+{
+    std::vector<size_t> places;
+    each_gap(arena, 0, [&](size_t begin, size_t end) {
+        if (end - begin < size)
+            return;
+        places.push_back(begin);
+        if (end - begin > size)
+            places.push_back(end - size);
+    });
+    for (size_t i = table.next; i < table.slots.size() && places.size() > 1; i++) {
+        const Slot &slot = table.slots[i];
+        if (slot.offset < 0)
+            continue;
+        const auto begin = static_cast<size_t>(slot.offset), end = begin + slot.size;
+        const size_t last = places.back();
+        places.erase(std::remove_if(places.begin(), places.end(),
+                                    [&](size_t at) { return at < end && begin < at + size; }),
+                     places.end());
+        if (places.empty())
+            places.push_back(last);
+    }
+    return places.empty() ? -1 : static_cast<int64_t>(places.front());
+}
+
+/* Where an unexpected allocation goes: behind everything that is planned, or else where it is least
+ * in the way. */
+static int64_t find_spill(const Arena &arena, const Table &table, size_t size)
+{
+    if (!table.spill)
+        return -1;
+    const int64_t behind = best_fit(arena, size, table.bytes);
+    return behind >= 0 || table.bytes == 0 ? behind : latest_use(arena, table, size);
+}
+
+static void count_fallback(Stats &stats, const Replay &replay, bool expected, size_t bytes)
+{
+    const auto size = static_cast<int64_t>(round_up(bytes));
+    if (expected) {
+        stats.occupied++;
+        stats.occupied_bytes += size;
+        return;
+    }
+    if (stats.misses++ == 0) {
+        stats.first_miss_unit = replay.unit;
+        stats.first_miss_bytes = static_cast<int64_t>(bytes);
+    }
+    stats.miss_bytes += size;
+}
+
+/* The offset of an allocation that slot i, or none, expects; -1: the original allocator serves it.
+ * With the lock held. */
+static int64_t choose_offset(Arena &arena, const Replay &replay, size_t i, size_t bytes)
+{
+    const size_t size = round_up(bytes);
+    const bool expected = i != replay.end;
+    if (expected) {
+        const int64_t planned = replay.table->slots[i].offset;
+        if (planned < 0) {
+            arena.stats.native++;
+            return -1;
+        }
+        const auto offset = static_cast<size_t>(planned);
+        if (offset + size <= arena.bytes && is_free(arena, offset, size)) {
+            arena.stats.placed++;
+            return planned;
+        }
+    }
+    const int64_t spilled = find_spill(arena, *replay.table, size);
+    if (spilled < 0) {
+        count_fallback(arena.stats, replay, expected, bytes);
+        return -1;
+    }
+    arena.stats.spilled++;
+    arena.stats.spilled_bytes += static_cast<int64_t>(size);
+    return spilled;
 }
 
 void *take(Thread &self, c10::Device device, void *stream, size_t bytes)
@@ -114,30 +222,15 @@ void *take(Thread &self, c10::Device device, void *stream, size_t bytes)
     std::lock_guard<std::mutex> guard(state().lock);
     Stats &stats = arena.stats;
     stats.requests++;
-    if (i == replay->end) {
-        if (stats.misses++ == 0) {
-            stats.first_miss_unit = replay->unit;
-            stats.first_miss_bytes = static_cast<int64_t>(bytes);
-        }
-        stats.miss_bytes += static_cast<int64_t>(size);
+    const int64_t chosen = choose_offset(arena, *replay, i, bytes);
+    if (chosen < 0)
         return nullptr;
-    }
-    if (replay->table->slots[i].offset < 0) {
-        stats.native++;
-        return nullptr;
-    }
-    const auto offset = static_cast<size_t>(replay->table->slots[i].offset);
-    if (offset + size > arena.bytes || !is_free(arena, offset, size)) {
-        stats.occupied++;
-        stats.occupied_bytes += static_cast<int64_t>(size);
-        return nullptr;
-    }
+    const auto offset = static_cast<size_t>(chosen);
     void *address = arena.base + offset;
     Block &block = arena.live.emplace(offset, Block(device, bytes)).first->second;
     block.step = arena.step;
     born(self, stream, address, block);
     arena.live_bytes += size;
-    stats.placed++;
     stats.peak_live = std::max(stats.peak_live, static_cast<int64_t>(arena.live_bytes));
     stats.high_water = std::max(stats.high_water, static_cast<int64_t>(offset + size));
     return address;

@@ -10,7 +10,8 @@
  *
  * A table lists the allocations that each unit of work (an op, a compiled segment) is expected to
  * make. An allocation that is not expected, or whose place is still taken, goes to the original
- * allocator and is counted. So a wrong table costs memory; it never makes two tensors overlap.
+ * allocator and is counted; a table may say that any free place of the arena is tried before. So a
+ * wrong table costs memory; it never makes two tensors overlap.
  */
 #ifndef NEAP_TORCH_ARENA_H
 #define NEAP_TORCH_ARENA_H
@@ -94,6 +95,7 @@ struct Stats {
     int64_t requests = 0, placed = 0, native = 0;
     int64_t misses = 0, miss_bytes = 0;       /* not in the table */
     int64_t occupied = 0, occupied_bytes = 0; /* in the table, but the place was taken */
+    int64_t spilled = 0, spilled_bytes = 0;   /* either, and served at another place of the arena */
     int64_t moved_bytes = 0;                  /* results that outlived their step */
     int64_t steps = 0, native_steps = 0;      /* native: another step was in flight */
     int64_t high_water = 0, peak_live = 0;    /* bytes: end of the highest block, most at once */
@@ -127,6 +129,8 @@ struct Table {
     std::vector<Slot> slots;
     size_t bytes = 0; /* the arena must have as many */
     size_t least = 0; /* smaller allocations are native and not in the table */
+    bool spill = false; /* what is not expected gets any free place of the arena */
+    size_t next = 0;    /* spill: the first slot of the unit that began last; guarded by the lock */
 };
 
 /* A pass that runs on this thread. `table` is null when the pass is to run natively. */
@@ -137,6 +141,7 @@ struct Replay {
     void *stream;
     std::vector<bool> used; /* by slot, of the current unit */
     int64_t unit = -1;
+    int64_t shift = 0; /* from the units that begin() counts to those of the table */
     size_t begin = 0, end = 0; /* slots of the unit; all before begin are used or given up */
     std::unique_ptr<Replay> outer;
 };

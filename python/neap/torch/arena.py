@@ -236,6 +236,8 @@ class ArenaStats(NamedTuple):
     miss_bytes: int
     occupied: int  # in the table, but the place was in use: served by PyTorch's allocator
     occupied_bytes: int
+    spilled: int  # not in the table, or its place was in use: served at another place of the arena
+    spilled_bytes: int
     moved_bytes: int  # results that were still in use when the next step began
     steps: int
     native_steps: int  # not replayed, because another step was in flight
@@ -275,6 +277,10 @@ class Arena:
         if self.stats().bytes >= size:
             return True
         return self._resize(size)
+
+    def shrink(self, size: int) -> bool:
+        """Makes the arena at most `size` bytes. False while it is in use."""
+        return self.stats().bytes <= size or self._resize(size)
 
     def release(self) -> bool:
         """Gives the block back to PyTorch until the next reserve(). False while it is in use."""
@@ -348,7 +354,8 @@ class Table:
     """The expected allocations of a step: for each unit, (size, offset) of each allocation.
 
     `rows` and `least` are those of a Layout. The arena must have Layout.bytes; otherwise nothing
-    is replayed.
+    is replayed. `spill`: what is not expected gets any free place of the arena, preferably behind
+    Layout.bytes; units without a row are then allowed.
 
         begin = begin_function()
         with table.run(step):
@@ -357,7 +364,11 @@ class Table:
     """
 
     def __init__(
-        self, arena: Arena, rows: Sequence[Sequence[tuple[int, int]]], least: int = 0
+        self,
+        arena: Arena,
+        rows: Sequence[Sequence[tuple[int, int]]],
+        least: int = 0,
+        spill: bool = False,
     ) -> None:
         for number, row in enumerate(rows):
             for size, offset in row:
@@ -366,25 +377,28 @@ class Table:
         self.arena = arena
         self.units = len(rows)
         self._module = arena._module
-        self._handle = self._module.table_new(arena._handle, rows, least)
+        self._handle = self._module.table_new(arena._handle, rows, least, spill)
         self.bytes: int = self._module.table_bytes(self._handle)
 
-    def run(self, step: int) -> _Pass:
-        """A context that replays the units run in it, on this thread. `step` is Arena.step()'s."""
-        return _Pass(self._module, self._handle, step)
+    def run(self, step: int, shift: int = 0) -> _Pass:
+        """A context that replays the units run in it, on this thread. `step` is Arena.step()'s.
+
+        begin(unit) then stands for row unit + shift.
+        """
+        return _Pass(self._module, self._handle, step, shift)
 
 
 class _Pass:
     """A pass under replay. `replayed` says whether it is, once entered."""
 
-    __slots__ = ("_handle", "_module", "_step", "replayed")
+    __slots__ = ("_handle", "_module", "_shift", "_step", "replayed")
 
-    def __init__(self, module: Any, handle: Any, step: int) -> None:
-        self._module, self._handle, self._step = module, handle, step
+    def __init__(self, module: Any, handle: Any, step: int, shift: int) -> None:
+        self._module, self._handle, self._step, self._shift = module, handle, step, shift
         self.replayed = False
 
     def __enter__(self) -> _Pass:
-        self.replayed = self._module.start(self._handle, self._step)
+        self.replayed = self._module.start(self._handle, self._step, self._shift)
         return self
 
     def __exit__(

@@ -123,6 +123,8 @@ PyObject *arena_stats(PyObject *, PyObject *capsule)
         {"miss_bytes", s.miss_bytes},
         {"occupied", s.occupied},
         {"occupied_bytes", s.occupied_bytes},
+        {"spilled", s.spilled},
+        {"spilled_bytes", s.spilled_bytes},
         {"moved_bytes", s.moved_bytes},
         {"steps", s.steps},
         {"native_steps", s.native_steps},
@@ -271,12 +273,13 @@ PyObject *arena_owner(PyObject *, PyObject *args)
 
 /* ---- Tables and replay ---- */
 
-/* table_new(arena, units, least): units is a sequence of sequences of (size, offset). */
+/* table_new(arena, units, least, spill): units is a sequence of sequences of (size, offset). */
 PyObject *table_new(PyObject *, PyObject *args)
 {
     PyObject *capsule, *units;
     Py_ssize_t least;
-    if (!PyArg_ParseTuple(args, "OOn", &capsule, &units, &least))
+    int spill;
+    if (!PyArg_ParseTuple(args, "OOnp", &capsule, &units, &least, &spill))
         return nullptr;
     auto *arena = unwrap<Arena>(capsule, ARENA);
     if (!arena)
@@ -287,6 +290,7 @@ PyObject *table_new(PyObject *, PyObject *args)
     auto table = std::make_shared<Table>();
     table->arena = *arena;
     table->least = static_cast<size_t>(std::max<Py_ssize_t>(least, 0));
+    table->spill = spill != 0;
     for (Py_ssize_t u = 0; u < PySequence_Fast_GET_SIZE(outer); u++) {
         table->first.push_back(table->slots.size());
         PyObject *unit = PySequence_Fast(PySequence_Fast_GET_ITEM(outer, u), "a unit is a list");
@@ -318,12 +322,13 @@ PyObject *table_bytes(PyObject *, PyObject *capsule)
     return table ? PyLong_FromSize_t((*table)->bytes) : nullptr;
 }
 
-/* start(table, step) -> bool: whether the pass is replayed. Every start needs a stop. */
+/* start(table, step, shift) -> bool: whether the pass is replayed. Every start needs a stop. The unit
+ * that begin() counts, plus `shift`, is that of the table. */
 PyObject *start(PyObject *, PyObject *args)
 {
     PyObject *capsule;
-    long long step;
-    if (!PyArg_ParseTuple(args, "OL", &capsule, &step))
+    long long step, shift;
+    if (!PyArg_ParseTuple(args, "OLL", &capsule, &step, &shift))
         return nullptr;
     auto *table = unwrap<Table>(capsule, TABLE);
     if (!table)
@@ -341,6 +346,7 @@ PyObject *start(PyObject *, PyObject *args)
                     arena.backend->join(arena.device, arena.stream, replay->stream);
                 arena.stream = replay->stream;
                 replay->table = *table;
+                replay->shift = shift;
             }
         }
         const bool replayed = replay->table != nullptr;
@@ -391,14 +397,20 @@ PyObject *begin(PyObject *, PyObject *number)
     if (!replay || !replay->table)
         Py_RETURN_NONE;
     const auto &first = replay->table->first;
-    if (unit < 0 || static_cast<size_t>(unit) + 1 >= first.size()) {
+    const int64_t row = unit + replay->shift;
+    const bool known = row >= 0 && static_cast<size_t>(row) + 1 < first.size();
+    if (!known && !replay->table->spill) {
         PyErr_Format(PyExc_IndexError, "unit %zd of %zu", unit, first.size() - 1);
         return nullptr;
     }
-    replay->unit = unit;
-    replay->begin = first[static_cast<size_t>(unit)];
-    replay->end = first[static_cast<size_t>(unit) + 1];
+    replay->unit = row;
+    replay->begin = known ? first[static_cast<size_t>(row)] : 0;
+    replay->end = known ? first[static_cast<size_t>(row) + 1] : 0;
     replay->used.assign(replay->end - replay->begin, false);
+    if (known && replay->table->spill) {
+        std::lock_guard<std::mutex> guard(state().lock);
+        replay->table->next = replay->begin;
+    }
     Py_RETURN_NONE;
 }
 

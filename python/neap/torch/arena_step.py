@@ -10,9 +10,13 @@ session.backward() return does the same at planned addresses.
 
 A *step* is a sequence of passes, of one graph or of several. It is over when every forward pass has had
 its backward pass, or when nothing that the forward passes have saved is in use any more; the next
-forward pass begins another one. The first step of a pass runs on PyTorch's allocator, so that libraries
-allocate what they keep and tune what they tune. The next one is recorded. From then on a step that
-begins with the same pass is expected to be the same sequence, and lies in the arena, gradients
+forward pass begins another one.
+
+The first step of a pass lies in the arena where a forecast says what it will allocate (Session.expect).
+What the forecast does not know gets any free place of the arena. Libraries allocate what they keep
+and tune what they tune in this step, so it is the next one that is recorded, in the same places. Without a
+forecast both run on PyTorch's allocator. From then on a step that begins with the same pass is expected
+to be the same sequence, and lies in the arena at addresses found for what was recorded, gradients
 included: memory that holds activations early in a step holds gradients late in it. Results that are
 still in use when the next step begins are moved to PyTorch's allocator then; small outputs of forward
 passes are always there. A step that goes another way runs on PyTorch's allocator from there on; the
@@ -21,6 +25,7 @@ next one is expected to go that way, and is recorded if it is new.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import threading
@@ -32,7 +37,10 @@ from typing import Any, NamedTuple
 import torch
 
 from ..text import format_bytes
+from . import arena_optimizer
 from .arena import Allocation, Arena, ArenaStats, Layout, Recorder, Table, begin_function, lay_out_recording
+from .arena_forecast import SMALL_OUTPUTS, Forecast
+from .arena_room import Room
 
 __all__ = ["Session", "StrictStep", "idle_bytes", "session_of"]
 
@@ -40,7 +48,6 @@ log = logging.getLogger("neap")
 
 Pass = Callable[[list], tuple]
 SMALL = 16 << 10
-SMALL_OUTPUTS = 4 << 20  # in total: they stay out of the arena
 SLACK = 0.002  # of the arena: the fraction at which the search for addresses stops
 RECORDINGS = 8  # of steps that begin with the same pass
 LONGEST = 256  # passes in a step
@@ -52,10 +59,19 @@ _sessions_lock = threading.Lock()
 def session_of(device: torch.device | str) -> Session:
     """The session of a device. All its graphs share an arena, which grows to the largest step."""
     arena = Arena(device)
+    arena_optimizer.install(_arena_in_use)
     with _sessions_lock:
         if arena.device not in _sessions:
             _sessions[arena.device] = Session(arena)
         return _sessions[arena.device]
+
+
+def _arena_in_use(device: torch.device) -> tuple[Arena, int] | None:
+    """The arena of a device and the number of its step, between two steps."""
+    session = _sessions.get(device)
+    if session is None or session._step is None or not session._step.number:
+        return None
+    return session.arena, session._step.number
 
 
 def idle_bytes(device: torch.device) -> int:
@@ -77,11 +93,22 @@ class _Id(NamedTuple):
 
 @dataclass
 class _Known:
-    """A sequence of passes that has been recorded."""
+    """A sequence of passes that has been recorded, or forecast."""
 
     sequence: tuple[_Id, ...]
     layout: Layout
+    room: Room | None = None  # forecast: what the arena may have
+    spill: bool = False  # forecast: what is not expected may lie anywhere in the arena
     table: Table | None = None
+
+    def first_unit(self, this: _Id) -> int:
+        """Of a pass in the table; behind all of it, if the pass is not expected."""
+        units = 0
+        for one in self.sequence:
+            if one == this:
+                break
+            units += one.units
+        return units
 
 
 @dataclass
@@ -95,6 +122,17 @@ class _Step:
     units: int = 0
     as_expected: bool = True
     warm: bool = True
+
+    def replays(self) -> bool:
+        """Whether the next pass lies in the arena."""
+        return bool(self.number) and (self.as_expected or self.known.spill)
+
+    def shift(self, this: _Id, unit: int) -> int:
+        """From the units of a pass that is about to run to those of the table."""
+        if self.as_expected:
+            return 0
+        seen = self.sequence.count(this) > 1
+        return (sum(one.units for one in self.known.sequence) if seen else self.known.first_unit(this)) - unit
 
 
 class Session:
@@ -116,6 +154,7 @@ class Session:
         self._runs: Counter[_Id] = Counter()
         self._recordings: Counter[_Id] = Counter()
         self._known: dict[tuple[_Id, ...], _Known] = {}
+        self._expected: dict[_Id, _Known] = {}  # by forward pass: what a step of it and its backward pass will be
         self._last: dict[_Id, tuple[_Id, ...]] = {}  # the last sequence that began with a pass
         self._placed_outputs: set[_Id] = set()
         self._step: _Step | None = None
@@ -143,13 +182,30 @@ class Session:
         """The same for a backward pass."""
         return self._wrapped(run, _Id(next(self._numbers), units, None))
 
+    def expect(
+        self, forward: Pass, backward: Pass, forecast: Forecast, room: Room | None = None
+    ) -> Layout:
+        """Lets the first steps of two wrapped passes lie in the arena, too; returns where.
+
+        `room` says how many bytes more than it needs the arena may have. It is asked when the arena is
+        made.
+        """
+        sequence = (forward.strict_id, backward.strict_id)  # type: ignore[attr-defined]
+        units = forecast.forward_units + forecast.backward_units
+        layout = lay_out_recording(forecast.allocations, units, self.least, SLACK)
+        with self._lock:
+            self._expected[sequence[0]] = _Known(sequence, layout, room, spill=True)
+        return layout
+
     def _wrapped(self, run: Pass, this: _Id) -> Pass:
         def strict(args: list) -> tuple:
+            arena_optimizer.finish()
             with self._lock:
                 step, unit = self._enter(this)
+                shift = step.shift(this, unit) if step.replays() else None
             outer = self._count_from(unit)
             try:
-                return self._run(run, args, this, step)
+                return self._run(run, args, this, step, shift)
             except BaseException:
                 with self._lock:
                     self._abandon(step)
@@ -158,23 +214,25 @@ class Session:
                 self._count_from(outer)
 
         strict._boxed_call = True  # type: ignore[attr-defined]
+        strict.strict_id = this  # type: ignore[attr-defined]
         return strict
 
-    def _run(self, run: Pass, args: list, this: _Id, step: _Step) -> tuple:
-        if step.recorder is not None:
-            with step.recorder:
-                self._begin(0)
-                results = run(args)
-            self._mark(step.recorder, this, results)
-            return results
-        if not step.number or not step.as_expected:
-            return run(args)
-        with step.known.table.run(step.number):
+    def _run(self, run: Pass, args: list, this: _Id, step: _Step, shift: int | None) -> tuple:
+        """Runs a pass; `shift`: in the arena, with the units of the table shifted so far."""
+        with contextlib.ExitStack() as stack:
+            if step.recorder is not None:
+                stack.enter_context(step.recorder)
+            if shift is not None:
+                stack.enter_context(step.known.table.run(step.number, shift))
             self._begin(0)
             results = run(args)
+        if step.recorder is not None:
+            self._mark(step.recorder, this, results)
+        if shift is None:
+            return results
         if this.outputs is None:
             self.arena.adopt(results)
-        elif this in self._placed_outputs:
+        elif this in self._placed_outputs or step.known.spill:
             self.arena.adopt(results[: this.outputs])
         return results
 
@@ -223,23 +281,44 @@ class Session:
             known = next((k for s, k in self._known.items() if s[0] == first), None)
         if known is not None:
             return _Step(known=known, number=self._replay(known))
+        recorder = None
+        if may_record:
+            self._recordings[first] += 1
+            recorder = Recorder(self.arena.device)
+        expected = self._expected.get(first)
+        if expected is not None:
+            return _Step(recorder, expected, self._replay(expected))
         self.arena.release()  # this step needs the memory itself
-        if not may_record:
-            return _Step()
-        self._recordings[first] += 1
-        return _Step(recorder=Recorder(self.arena.device))
+        return _Step(recorder)
 
     def _replay(self, known: _Known) -> int:
         """The number of a new step in the arena; 0 if the arena cannot hold it now."""
         try:
-            if not self.arena.reserve(known.layout.bytes):
+            if not self._make_room(known):
                 return 0
         except MemoryError as error:
             log.warning("neap: strict: %s; this step runs without", error)
             return 0
         if known.table is None:
-            known.table = Table(self.arena, known.layout.rows, known.layout.least)
+            known.table = Table(self.arena, known.layout.rows, known.layout.least, known.spill)
         return self.arena.step()
+
+    def _make_room(self, known: _Known) -> bool:
+        """An arena large enough for a step."""
+        if known.spill:
+            return self._make_first_room(known)
+        if known.table is None:  # in the first steps the arena was as large as it could be
+            self.arena.shrink(max(one.layout.bytes for one in self._known.values()))
+        return self.arena.reserve(known.layout.bytes)
+
+    def _make_first_room(self, known: _Known) -> bool:
+        size = known.layout.bytes
+        if known.table is None and known.room is not None:
+            try:
+                return self.arena.reserve(known.room.arena_bytes(self.arena, size))
+            except MemoryError:
+                pass  # the device has less
+        return self.arena.reserve(size)
 
     def _end(self) -> None:
         """Ends the step under way, if there is one."""
@@ -248,7 +327,7 @@ class Session:
             return
         self.arena.end(step.number)
         sequence = tuple(step.sequence)
-        if step.known is not None and step.as_expected:
+        if step.known is not None and step.as_expected and not step.known.spill:
             sequence = step.known.sequence  # of which the step may have been the beginning
         self._last[sequence[0]] = sequence
         if step.recorder is not None:
@@ -274,11 +353,23 @@ class Session:
 
 
 class StrictStep:
-    """The two passes of a graph in the session of their device."""
+    """The two passes of a graph in the session of their device.
+
+    units   how many parts each pass has: see Session.forward
+    """
 
     def __init__(
-        self, device: torch.device | str, forward: Pass, backward: Pass, outputs: int
+        self,
+        device: torch.device | str,
+        forward: Pass,
+        backward: Pass,
+        outputs: int,
+        units: tuple[int, int] = (1, 1),
     ) -> None:
         self.session = session_of(device)
-        self.forward = self.session.forward(forward, outputs)
-        self.backward = self.session.backward(backward)
+        self.forward = self.session.forward(forward, outputs, units[0])
+        self.backward = self.session.backward(backward, units[1])
+
+    def expect(self, forecast: Forecast, room: Room | None = None) -> Layout:
+        """See Session.expect."""
+        return self.session.expect(self.forward, self.backward, forecast, room)

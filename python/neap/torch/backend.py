@@ -19,6 +19,7 @@ from .. import errors
 from ..plans import Link, Plan
 from ..text import budget_bytes, format_bytes
 from . import attention, memory, passes, ranks
+from .cap import capped
 from .device import rounded
 from .joint import JointGraph
 from .link import measured_link
@@ -31,6 +32,7 @@ log = logging.getLogger("neap")
 
 INDUCTOR_MARGIN = 1.03  # of the natural peak: Inductor's own schedule of a step without a plan may need more
 KERNELS = ("inductor", "eager")
+STRICT_PLANS = 2  # further ones, if the memory that strict=True reserves does not fit
 
 
 @dataclass(frozen=True)
@@ -195,8 +197,8 @@ class _Compiled:
 
                 module = inductor.prepare_joint(module, inputs, num_fwd_outputs=num_fwd_outputs,
                                                 static_lifetime_input_indices=static_lifetime_input_indices)
-            made = self._plan(module, num_fwd_outputs)
-            compiled.append(made.compile())
+            made, both = self._planned_passes(module, num_fwd_outputs)
+            compiled.append(both)
             return made.program.forward, made.program.backward
 
         try:
@@ -220,12 +222,44 @@ class _Compiled:
             return self.settings.offload
         return measured_link(self.device) if self.settings.offload else None
 
-    def _plan(self, module: fx.GraphModule, forward_outputs: int) -> passes.Passes:
+    def _planned_passes(self, module: fx.GraphModule, forward_outputs: int) -> tuple[passes.Passes, tuple]:
+        """The passes of a plan, compiled. What strict=True reserves beyond the budget is planned for again."""
         clock = passes.Clock()
-        joint = priced_joint(module, forward_outputs, self.device, kernels=self.settings.kernels,
-                             measure=self.settings.measure, fixed_bytes=self.resident + slack(self.device),
-                             update_bytes=self.update_bytes)
+        joint = self._priced(module, forward_outputs, clock)
+        made = self._plan(joint, clock)
+        both = made.compile()
+        for _ in range(STRICT_PLANS):
+            over = made.strict_on.over if made.strict_on is not None else 0
+            if over == 0 or self._one_of_several() or self.given is not None:
+                break
+            log.info("neap: %s would reserve %s more than its budget; planning again", self.runner.name, format_bytes(over))
+            joint.fixed_bytes += over + over // 8
+            try:
+                plan = self._plan_or_split(joint)
+            except errors.InfeasibleError:
+                log.warning("neap: %s may reserve %s more than its budget", self.runner.name, format_bytes(over))
+                break
+            clock.lap("planning")
+            self.report.plan = plan
+            made = self._passes(joint, plan, clock)
+            both = made.compile()
+        return made, both
+
+    def _priced(self, module: fx.GraphModule, forward_outputs: int, clock: passes.Clock) -> JointGraph:
+        with capped(self.device, self._bytes_given() if self.settings.strict else None):
+            joint = priced_joint(module, forward_outputs, self.device, kernels=self.settings.kernels,
+                                 measure=self.settings.measure, fixed_bytes=self.resident + slack(self.device),
+                                 update_bytes=self.update_bytes)
         clock.lap("measuring")
+        return joint
+
+    def _bytes_given(self) -> int | None:
+        """The budget, unless it is a share of what is not known yet."""
+        if self.budget is None or (isinstance(self.budget, str) and self.budget.strip().endswith("%")):
+            return None
+        return budget_bytes(self.budget, lambda: 0)
+
+    def _plan(self, joint: JointGraph, clock: passes.Clock) -> passes.Passes:
         natural = joint.describe(self.runner.name).natural_peak
         if not self._one_of_several():
             self._set_budget(natural)
@@ -240,9 +274,22 @@ class _Compiled:
             self._join_step(joint, plan, natural)
         if self._needs_no_plan(natural):
             raise _NeedsNoPlan
-        strict_on = self.device if self.settings.strict else None
-        return passes.Passes(build(joint, plan), self.settings.kernels, strict_on, clock, self._entered, self._left,
+        return self._passes(joint, plan, clock)
+
+    def _passes(self, joint: JointGraph, plan: Plan, clock: passes.Clock) -> passes.Passes:
+        strictly = self._strictly(joint) if self.settings.strict else None
+        return passes.Passes(build(joint, plan), self.settings.kernels, strictly, clock, self._entered, self._left,
                              self._failed)
+
+    def _strictly(self, joint: JointGraph) -> passes.Strictly:
+        from .arena_room import Room
+
+        room, budget = None, self._bytes_given()
+        if budget is not None:
+            inputs = sum(v.bytes for v in joint.values if v.kind in ("parameter", "input"))
+            coming = memory.coming_state_bytes(self.args, self.device)
+            room = Room(budget, self.resident + slack(self.device) + inputs, coming, shared=self._one_of_several())
+        return passes.Strictly(self.device, room, self.settings.measure)
 
     def _needs_no_plan(self, natural: int) -> bool:
         """Whether Inductor may do as it likes: the step fits without a plan, with room for what fusion changes."""

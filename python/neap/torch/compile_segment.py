@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import fx
@@ -22,6 +23,17 @@ class CompiledSegment:
     call: Callable[[list], tuple]
     outputs: list[Layout]  # layouts of the results
     seconds: float
+
+
+class SegmentCode(NamedTuple):
+    """A segment of a program with its compiled code."""
+
+    call: Callable[[list], tuple]
+    nodes: list[fx.Node]
+    inputs: list[fx.Node]
+    layouts: list[object]  # of the inputs: (sizes, strides, dtype, device), or a value that is no tensor
+    dying: list[bool]  # inputs that the segment may give up
+    outputs: list[fx.Node]
 
 
 def layout_of(value: object) -> Layout | None:

@@ -22,6 +22,7 @@ import torch
 from torch.fx import Node
 
 from . import roofline
+from .cap import retry_uncapped
 from .cost_cache import CostCache, cache_folder
 from .device import cache_bytes, device_key, rounded, settings_key, speed_of
 from .measure import How, Measurement, Stopwatch, isolated
@@ -194,7 +195,7 @@ class CostModel:
     def _try(self, watch: Stopwatch, node: Node, text: str, how: How | None = None) -> OpCost | None:
         """The measured cost of a node, or None where it cannot be run: then it is estimated."""
         try:
-            return _priced(node, watch.measure(call_of(node), how))
+            return _priced(node, retry_uncapped(self.device, lambda: watch.measure(call_of(node), how)))
         except torch.OutOfMemoryError:
             log.info("not enough memory to measure %s; estimated", text)
         except Unsafe as reason:

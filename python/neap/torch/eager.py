@@ -19,9 +19,14 @@ from torch import fx
 _numbers = count()
 
 
-def compile_graph(module: fx.GraphModule, name: str) -> Callable[[list], tuple]:
-    """A function of a list of arguments that runs the graph's nodes in their order."""
-    writer = _Writer(module, name)
+def compile_graph(
+    module: fx.GraphModule, name: str, begin: Callable[[int], None] | None = None
+) -> Callable[[list], tuple]:
+    """A function of a list of arguments that runs the graph's nodes in their order.
+
+    `begin` is called before each of `units(module)` with its number.
+    """
+    writer = _Writer(module, name, begin)
     source = writer.write()
     path = f"<neap {name} {next(_numbers)}>"
     linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)  # for tracebacks
@@ -32,17 +37,23 @@ def compile_graph(module: fx.GraphModule, name: str) -> Callable[[list], tuple]:
     return function
 
 
+def units(module: fx.GraphModule) -> list[fx.Node]:
+    """The nodes that may allocate memory, in order."""
+    return [node for node in module.graph.nodes if node.op == "call_function" and node.target is not operator.getitem]
+
+
 class _Writer:
-    def __init__(self, module: fx.GraphModule, name: str) -> None:
+    def __init__(self, module: fx.GraphModule, name: str, begin: Callable[[int], None] | None) -> None:
         self.module = module
         self.name = name
-        self.names: dict[str, Any] = {}
+        self.unit_of = {node: i for i, node in enumerate(units(module))} if begin else {}
+        self.names: dict[str, Any] = {"_begin": begin} if begin else {}
         self.known: dict[int, str] = {}
         self.lines: list[str] = []
 
     def write(self) -> str:
         nodes = list(self.module.graph.nodes)
-        dies = _last_uses(nodes)
+        dies = last_uses(nodes)
         arguments = [node.name for node in nodes if node.op == "placeholder"]
         self.lines.append(f"def {self.name}(args):")
         if arguments:
@@ -67,6 +78,8 @@ class _Writer:
     def _statement(self, node: fx.Node) -> None:
         if node.op == "get_attr":
             return
+        if node in self.unit_of:
+            self._line(f"_begin({self.unit_of[node]})")
         if node.target is operator.getitem:
             text = f"{self._text(node.args[0])}[{self._text(node.args[1])}]"
         else:
@@ -106,7 +119,7 @@ class _Writer:
         return self._constant(value, type(value).__name__)
 
 
-def _last_uses(nodes: list[fx.Node]) -> dict[fx.Node, list[fx.Node]]:
+def last_uses(nodes: list[fx.Node]) -> dict[fx.Node, list[fx.Node]]:
     """For each node, the nodes that it reads last."""
     seen: set[fx.Node] = set()
     dies: dict[fx.Node, list[fx.Node]] = {}

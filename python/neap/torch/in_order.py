@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import fx
 
-from .compile_segment import CompiledSegment, Layout, SegmentCompiler, layout_of
+from .compile_segment import CompiledSegment, Layout, SegmentCode, SegmentCompiler, layout_of
 from .deferred import deferred_kernels
 from .segments import SEGMENT_NODES, Segment, advance_writes, base_of, build_graph, cut, has_effect, segment_key
 
@@ -20,17 +20,21 @@ class OrderedProgram:
     steps       the segments and the nodes between them
     compiled    how many segments Inductor has compiled; equal ones share their code
     seconds     spent on compiling
+    codes       for each step its compiled segment; None for nodes, and for segments that do not run
+    last        for each value the last step that reads it; len(steps) for what is returned
     """
 
     _boxed_call = True  # AOTAutograd passes its arguments as a list that may be emptied
 
     def __init__(self, module: fx.GraphModule, steps: list[Segment | fx.Node], example_inputs: Sequence[object],
-                 cache: dict[str, CompiledSegment]) -> None:
+                 cache: dict[str, CompiledSegment], begin: Callable[[int], None] | None = None) -> None:
         started = time.perf_counter()
         inputs = [layout_of(v) if isinstance(v, torch.Tensor) else v for v in example_inputs]
-        writer = _Writer(module, steps, inputs, cache)
+        writer = _Writer(module, steps, inputs, cache, begin)
+        self.module = module
         self.steps = steps
         self.source, self._run = writer.write()
+        self.codes, self.last = [writer.codes.get(i) for i in range(len(steps))], writer.last
         self.compiled = writer.compiler.count
         self.seconds = time.perf_counter() - started
 
@@ -43,16 +47,17 @@ class OrderedProgram:
 
 
 def compile_in_order(module: fx.GraphModule, example_inputs: Sequence[object], *, segment_nodes: int = SEGMENT_NODES,
-                     cache: dict[str, CompiledSegment] | None = None) -> OrderedProgram:
+                     cache: dict[str, CompiledSegment] | None = None,
+                     begin: Callable[[int], None] | None = None) -> OrderedProgram:
     """Compiles a pass so that it runs in the order of its nodes.
 
     `module` stands in plan order, recomputed nodes occur again. Nodes that are no ops (Python functions) run as
     they are, between segments, which have about `segment_nodes` nodes. `cache` keeps compiled segments for later calls;
-    by default all calls share one.
+    by default all calls share one. `begin` is called before each step with its number.
     """
     advance_writes(module.graph)
     steps = cut(module, segment_nodes)
-    return OrderedProgram(module, steps, example_inputs, _compiled_before() if cache is None else cache)
+    return OrderedProgram(module, steps, example_inputs, _compiled_before() if cache is None else cache, begin)
 
 
 _caches: dict[str, dict[str, CompiledSegment]] = {}  # Inductor's settings -> segments
@@ -80,17 +85,18 @@ class _Writer:
     """Compiles the segments and writes the Python that calls them."""
 
     def __init__(self, module: fx.GraphModule, steps: Sequence[Segment | fx.Node], inputs: Sequence[Layout | object],
-                 cache: dict[str, CompiledSegment]) -> None:
+                 cache: dict[str, CompiledSegment], begin: Callable[[int], None] | None) -> None:
         self.module = module
         self.steps = steps
         self.inputs = inputs
         self.cache = cache
+        self.codes: dict[int, SegmentCode] = {}
         self.compiler = SegmentCompiler()
         self.last = _last_readers(module, steps)
         self.variable: dict[fx.Node, str] = {}
         self.layout: dict[fx.Node, Layout | object] = {}
         self.lines: list[str] = []
-        self.bound: dict[str, object] = {}
+        self.bound: dict[str, object] = {"begin": begin} if begin else {}
 
     def write(self) -> tuple[str, Callable[[list], tuple]]:
         """The source of the program, and the program."""
@@ -127,6 +133,9 @@ class _Writer:
             if base_of(node) is not node:
                 self.variable.setdefault(base_of(node), self.variable[node])
         call = self._bind("s", compiled.call)
+        self.codes[index] = SegmentCode(compiled.call, segment.nodes, segment.inputs, [self.layout[n] for n in segment.inputs],
+                                        [n in dying for n in segment.inputs], segment.outputs)
+        self._begin(index)
         self.lines.append(f"x = [{', '.join(self.variable[n] for n in segment.inputs)}]")
         self._drop([n for n in segment.inputs if self.last.get(n) == index and n.op != "get_attr"])
         results = "".join(self.variable[n] + ", " for n in segment.outputs)
@@ -145,6 +154,7 @@ class _Writer:
 
     def _call(self, index: int, node: fx.Node) -> None:
         """A node that runs as Python."""
+        self._begin(index)
         for source in node.all_input_nodes:
             self._show(source)
         function = self._bind("f", node.target)
@@ -183,6 +193,10 @@ class _Writer:
     def _name(self, node: fx.Node, layout: Layout | object) -> None:
         self.variable.setdefault(node, f"v{len(self.variable)}")
         self.layout[node] = layout
+
+    def _begin(self, index: int) -> None:
+        if "begin" in self.bound:
+            self.lines.append(f"begin({index})")
 
     def _bind(self, prefix: str, value: object) -> str:
         name = f"{prefix}{len(self.bound)}"

@@ -6,11 +6,13 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import fx
 
 from . import eager
+from .cap import capped
 from .program import Program
 
 
@@ -35,12 +37,23 @@ def op_by_op(module: fx.GraphModule, name: str) -> Pass:
 
 
 @dataclass
+class Strictly:
+    """strict=True: all allocations of the passes on a device are replayed in an arena."""
+
+    device: torch.device
+    room: Any  # arena_room.Room; None: there is no budget
+    measure: bool  # find out what ops allocate by running them
+    over: int = 0  # set by Passes.compile: bytes by which the arena will be larger than its room
+    forget: Callable[[], None] = lambda: None  # set by Passes.compile: the passes will not run any more
+
+
+@dataclass
 class Passes:
     """`entered` is called before every forward pass, `left` after every backward pass, `failed` if one raises."""
 
     program: Program
     kernels: str
-    strict_on: torch.device | None  # the device whose allocations are replayed in an arena
+    strict_on: Strictly | None
     clock: Clock
     entered: Callable[[], None]
     left: Callable[[], None]
@@ -54,10 +67,7 @@ class Passes:
                 (self.program.forward, "forward"), (self.program.backward, "backward")))
         self.clock.lap("compiling")
         if self.strict_on is not None:
-            from .arena_step import StrictStep
-
-            strict = StrictStep(self.strict_on, forward, backward, self.program.outputs)
-            forward, backward = strict.forward, strict.backward
+            forward, backward = self._strictly(self.strict_on, forward, backward)
         entered, left, failed = self.entered, self.left, self.failed
 
         def run_forward(args: list) -> tuple:
@@ -79,6 +89,23 @@ class Passes:
 
         return _boxed(run_forward), _boxed(run_backward)
 
+    def _strictly(self, how: Strictly, forward: Pass, backward: Pass) -> tuple[Pass, Pass]:
+        from .arena_forecast import forecast
+        from .arena_step import StrictStep
+
+        with capped(how.device, how.room and how.room.budget):
+            expected = forecast(self.program, (forward, backward), how.device, how.measure)
+        strict = StrictStep(how.device, forward, backward, self.program.outputs,
+                            (expected.forward_units, expected.backward_units))
+        how.forget = lambda: strict.session.forget(strict.forward, strict.backward)
+        if how.room is not None:
+            how.room.others = expected.other_bytes
+        needed = strict.expect(expected, how.room).bytes
+        if how.room is not None:
+            how.over = max(0, needed - how.room.limit(strict.session.arena))
+        self.clock.lap("forecast")
+        return strict.forward, strict.backward
+
     def _together(self) -> contextlib.AbstractContextManager:
         """A block in which both passes are compiled."""
         if self.kernels == "eager":
@@ -88,12 +115,17 @@ class Passes:
         return inductor.deferred_kernels()
 
     def _one(self, module: fx.GraphModule, name: str) -> Pass:
+        begin = None
+        if self.strict_on is not None:
+            from .arena import begin_function
+
+            begin = begin_function()
         if self.kernels == "eager":
-            return op_by_op(module, name)
+            return eager.compile_graph(module, name, begin)
         from . import inductor
 
         inputs = [node.meta.get("val") for node in module.graph.find_nodes(op="placeholder")]
-        return inductor.compile_in_order(module, inputs)
+        return inductor.compile_in_order(module, inputs, begin=begin)
 
 
 def _boxed(function: Callable) -> Callable:

@@ -19,7 +19,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from neap.errors import UnsupportedError  # noqa: E402
-from neap.torch import arena, arena_build  # noqa: E402
+from neap.torch import arena, arena_build, arena_step, cap  # noqa: E402
+from neap.torch.arena_forecast import Forecast  # noqa: E402
+from neap.torch.arena_layout import RESULT, Allocation  # noqa: E402
+from neap.torch.arena_room import Room  # noqa: E402
 
 MIB = 1 << 20
 FAKE = Path(__file__).with_name("fake_cuda.c")
@@ -251,6 +254,97 @@ def check_reserved_bytes(begin) -> None:
     stats = block.stats()
     print(f"live {live / MIB:.0f}, reserved {reserved / MIB:.0f}, strictly {strictly / MIB:.0f} MiB")
     assert stats.fallbacks == 0 and reserved > 1.1 * live and strictly < 1.02 * live, (live, reserved, strictly)
+
+
+def check_a_cap_on_what_is_reserved(begin) -> None:
+    torch.cuda.empty_cache()
+    device = torch.device("cuda", 0)
+    cap.LEAST = 0
+    budget = torch.cuda.memory_reserved() + 400 * MIB
+
+    def fragment() -> None:
+        for size in (100, 150, 200, 250, 300, 350):
+            empty(size * MIB)
+
+    torch.cuda.reset_peak_memory_stats()
+    fragment()
+    assert torch.cuda.max_memory_reserved() > budget
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    with cap.capped(device, budget):
+        fragment()
+        assert torch.cuda.max_memory_reserved() <= budget
+        assert cap.retry_uncapped(device, lambda: empty(800 * MIB)).numel() == 800 * MIB
+        try:
+            empty(900 * MIB)
+        except torch.OutOfMemoryError:
+            pass
+        else:
+            raise AssertionError("the cap holds again")
+    empty(900 * MIB)
+    torch.cuda.empty_cache()
+
+
+def check_the_first_step_is_within_the_budget(begin) -> None:
+    """Reserved bytes of a session's steps, with a forecast that does not know half of the temporaries."""
+    rng = random.Random(6)
+    layers = 40
+    sizes = [MIB * rng.randrange(3, 40) + 512 * rng.randrange(100) for _ in range(layers)]
+    scratch = [MIB * rng.randrange(2, 30) for _ in range(layers)]
+
+    def forward(args: list) -> tuple:
+        args.clear()
+        saved = []
+        for i in range(layers):
+            begin(i)
+            temporary = empty(scratch[i])
+            saved.append(empty(sizes[i]))
+            del temporary
+        return (None, *saved)
+
+    def backward(args: list) -> tuple:
+        saved, gradients = list(args), []
+        args.clear()
+        for i in reversed(range(layers)):
+            begin(layers - 1 - i)
+            temporary = empty(scratch[i] // 2)
+            gradients.append(empty(sizes[i] // 8))
+            saved[i] = temporary = None
+        return tuple(gradients)
+
+    def step(forward, backward) -> tuple[int, int]:
+        torch.cuda.reset_peak_memory_stats()
+        saved = list(forward([])[1:])
+        backward(saved)
+        return torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+
+    held = empty(64 * MIB)  # parameters
+    torch.cuda.empty_cache()
+    live, reserved = step(forward, backward)
+    torch.cuda.empty_cache()
+    resident = torch.cuda.memory_reserved()
+    recorder = arena.Recorder("cuda")
+    with recorder:
+        saved = list(forward([])[1:])
+    first = recorder.close()
+    del saved
+    session = arena_step.Session(arena.Arena("cuda"))
+    passes = session.forward(forward, 1, layers), session.backward(backward, layers)
+    end = 10 * layers
+    expected = [(unit, one._replace(died=one.died if one.died is not None else end - unit)) for unit, one in first]
+    expected = [pair for number, pair in enumerate(expected) if number % 4]  # every second temporary is missing
+    expected += [(2 * layers - 1 - i, Allocation(sizes[i] // 8, end - i, None, 0, RESULT)) for i in range(layers)]
+    budget = resident + int((live - resident) * 1.07)
+    session.expect(*passes, Forecast(expected, layers, layers, 0), Room(budget, resident=resident))
+    torch.cuda.empty_cache()
+    for number in range(4):
+        strictly = step(*passes)[1]
+        stats = session.stats()
+        print(f"step {number + 1}: {strictly / MIB:.0f} of {budget / MIB:.0f} MiB, natively {reserved / MIB:.0f}")
+        assert stats.steps == number + 1 and stats.fallbacks == 0, stats
+        assert strictly <= budget < reserved, (strictly, budget, reserved)
+    assert (stats.spilled > 0) and session.layouts
+    del held
 
 
 def main() -> None:
