@@ -217,6 +217,15 @@ class Session:
         strict.strict_id = this  # type: ignore[attr-defined]
         return strict
 
+    def forget(self, *passes: Pass) -> None:
+        """These wrapped passes will not run any more: their model was planned again."""
+        with self._lock:
+            for this in (one.strict_id for one in passes):  # type: ignore[attr-defined]
+                self._expected.pop(this, None)
+                self._last.pop(this, None)
+                for sequence in [sequence for sequence in self._known if this in sequence]:
+                    del self._known[sequence]
+
     def _run(self, run: Pass, args: list, this: _Id, step: _Step, shift: int | None) -> tuple:
         """Runs a pass; `shift`: in the arena, with the units of the table shifted so far."""
         with contextlib.ExitStack() as stack:

@@ -138,6 +138,9 @@ class _Compiled:
         self.settings = runner.backend.settings
         self.device = device_of(args)
         self.report: Report | None = None
+        self.strictly: passes.Strictly | None = None
+        if before is not None and before.strictly is not None:
+            before.strictly.forget()
         # A share of what the step needs grows with what is resident, but not by what a step went over it.
         settled = before is not None and (before.excess or runner in self.steps.assigned)
         self.budget: int | str | None = before.budget if settled else self.settings.budget
@@ -229,7 +232,7 @@ class _Compiled:
         made = self._plan(joint, clock)
         both = made.compile()
         for _ in range(STRICT_PLANS):
-            over = made.strict_on.over if made.strict_on is not None else 0
+            over = max(ranks.gather(made.strict_on.over)) if made.strict_on is not None else 0
             if over == 0 or self._one_of_several() or self.given is not None:
                 break
             log.info("neap: %s would reserve %s more than its budget; planning again", self.runner.name, format_bytes(over))
@@ -241,8 +244,10 @@ class _Compiled:
                 break
             clock.lap("planning")
             self.report.plan = plan
+            made.strict_on.forget()
             made = self._passes(joint, plan, clock)
             both = made.compile()
+        self.strictly = made.strict_on
         return made, both
 
     def _priced(self, module: fx.GraphModule, forward_outputs: int, clock: passes.Clock) -> JointGraph:
@@ -287,9 +292,18 @@ class _Compiled:
         room, budget = None, self._bytes_given()
         if budget is not None:
             inputs = sum(v.bytes for v in joint.values if v.kind in ("parameter", "input"))
-            coming = memory.coming_state_bytes(self.args, self.device)
-            room = Room(budget, self.resident + slack(self.device) + inputs, coming, shared=self._one_of_several())
+            room = Room(budget, self.resident + slack(self.device) + inputs, self._coming_segments(),
+                        shared=self._one_of_several())
         return passes.Strictly(self.device, room, self.settings.measure)
+
+    def _coming_segments(self) -> int:
+        """What PyTorch will reserve for the state that optimizers have yet to make."""
+        from .arena_room import segment_bytes
+
+        sizes = list(memory.storage_sizes([a for a in self.args if isinstance(a, torch.nn.Parameter)], self.device).values())
+        coming = memory.coming_state_bytes(self.args, self.device)
+        times = -(-coming // max(sum(sizes), 1))  # Adam makes two tensors for each parameter
+        return max(coming, segment_bytes(sizes * times))
 
     def _needs_no_plan(self, natural: int) -> bool:
         """Whether Inductor may do as it likes: the step fits without a plan, with room for what fusion changes."""
@@ -369,5 +383,6 @@ class _Compiled:
 
     def _left(self) -> None:
         if self._watched():
-            self.excess = max(0, torch.cuda.max_memory_allocated(self.device) - self.budget)
+            most = torch.cuda.max_memory_reserved if self.settings.strict else torch.cuda.max_memory_allocated
+            self.excess = max(0, most(self.device) - self.budget)
         self.steps.left(self.runner)

@@ -12,7 +12,7 @@ from neap.errors import InfeasibleError  # noqa: E402
 from neap.torch import arena, arena_step  # noqa: E402
 from neap.torch.arena_forecast import Forecast  # noqa: E402
 from neap.torch.arena_layout import Allocation  # noqa: E402
-from neap.torch.arena_room import SPARE, Room  # noqa: E402
+from neap.torch.arena_room import SPARE, Room, segment_bytes  # noqa: E402
 from neap.torch.arena_step import Session  # noqa: E402
 from torch import nn  # noqa: E402
 
@@ -131,7 +131,7 @@ def test_a_step_that_would_reserve_too_much_is_planned_again(session, monkeypatc
     with caplog.at_level("INFO", "neap"):
         train(backend, steps=1)
     assert "planning again" in caplog.text
-    (known,) = [list(session._expected.values())[-1]]
+    (known,) = session._expected.values()  # that of the first plan is forgotten
     assert known.layout.bytes <= known.room.limit(session.arena)
 
 
@@ -315,6 +315,24 @@ def test_room():
     assert room.arena_bytes(block, 90 << 20) == 90 << 20
     room.shared = True
     assert room.arena_bytes(block, 16 << 20) == 80 << 20
+
+
+def test_segments_of_the_caching_allocator():
+    mib = 1 << 20
+    assert segment_bytes([]) == 0
+    assert segment_bytes([100, mib]) == 2 * mib
+    assert segment_bytes([mib, mib, 1]) == 4 * mib
+    assert segment_bytes([9 * mib, 9 * mib, 3 * mib]) == 40 * mib
+    assert segment_bytes([10 * mib + 1]) == 12 * mib
+
+
+def test_passes_that_are_gone_are_forgotten(session):
+    (forward, backward), _ = passes_of(session, 4096)
+    for _ in range(3):
+        backward([forward([])[1]])
+    assert len(session._expected) == 1
+    session.forget(forward, backward)
+    assert not session._expected and not session._known
 
 
 # ---- optimizers ----
