@@ -127,8 +127,8 @@ struct Table {
     std::shared_ptr<Arena> arena;
     std::vector<size_t> first; /* of each unit, in slots; one more at the end */
     std::vector<Slot> slots;
-    size_t bytes = 0; /* the arena must have as many */
-    size_t least = 0; /* smaller allocations are native and not in the table */
+    size_t bytes = 0;   /* the arena must have as many */
+    size_t least = 0;   /* smaller allocations are native and not in the table */
     bool spill = false; /* what is not expected gets any free place of the arena */
     size_t next = 0;    /* spill: the first slot of the unit that began last; guarded by the lock */
 };
@@ -141,7 +141,7 @@ struct Replay {
     void *stream;
     std::vector<bool> used; /* by slot, of the current unit */
     int64_t unit = -1;
-    int64_t shift = 0; /* from the units that begin() counts to those of the table */
+    int64_t shift = 0;         /* from the units that begin() counts to those of the table */
     size_t begin = 0, end = 0; /* slots of the unit; all before begin are used or given up */
     std::unique_ptr<Replay> outer;
 };
