@@ -2,7 +2,8 @@
 
 Tracing turns batch norm into PyTorch's own kernels; without a compiler, it runs in cuDNN on a GPU. The ops of the
 library `neap` are cuDNN's batch norm as functions: the next running statistics are outputs, and there is an op without
-statistics for recomputation. On the CPU the same ops run PyTorch's kernels.
+statistics for recomputation. On the CPU the same ops run PyTorch's kernels. `count` advances the counters of all batch
+norms at once.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ aten = torch.ops.aten
 _library = torch.library.Library("neap", "FRAGMENT")
 _library.define("batch_norm(Tensor input, Tensor weight, Tensor bias, Tensor running_mean, Tensor running_var, "
                 "float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
+_library.define("count(Tensor[] counters) -> Tensor[]")
 _library.define("batch_norm_again(Tensor input, Tensor weight, Tensor bias, float eps) "
                 "-> (Tensor, Tensor, Tensor, Tensor)")
 _library.define("batch_norm_gradients(Tensor grad_output, Tensor input, Tensor weight, Tensor save_mean, "
                 "Tensor save_var, Tensor reserve, float eps) -> (Tensor, Tensor, Tensor)")
 
 batch_norm = torch.ops.neap.batch_norm.default  # -> output, mean, 1 / deviation, reserve, next statistics
+count = torch.ops.neap.count.default  # -> each plus 1
 batch_norm_again = torch.ops.neap.batch_norm_again.default  # -> the first four of them
 batch_norm_gradients = torch.ops.neap.batch_norm_gradients.default  # -> of input, weight and bias
 
@@ -82,8 +85,12 @@ def _fake_gradients(gradient: torch.Tensor, source: torch.Tensor, weight: torch.
     return whole, torch.empty_like(weight), torch.empty_like(weight)
 
 
+def _count(counters: list[torch.Tensor]) -> list[torch.Tensor]:
+    return list(torch._foreach_add(counters, 1))
+
+
 for _name, _function in (("batch_norm", _fake), ("batch_norm_again", _fake_again),
-                         ("batch_norm_gradients", _fake_gradients)):
+                         ("batch_norm_gradients", _fake_gradients), ("count", _count)):
     torch.library.register_fake(f"neap::{_name}", _function, lib=_library)
 FAKE = {batch_norm: _fake, batch_norm_again: _fake_again, batch_norm_gradients: _fake_gradients}
 
@@ -99,7 +106,7 @@ def _cuda_again(source: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, 
 def _cuda(source: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, running_mean: torch.Tensor,
           running_var: torch.Tensor, momentum: float, eps: float) -> Tensors:
     source = source.contiguous(memory_format=_layout(source))
-    mean, var = (t.clone(memory_format=torch.contiguous_format) for t in (running_mean, running_var))
+    mean, var = torch._foreach_mul((running_mean.contiguous(), running_var.contiguous()), 1.0)  # two copies, one kernel
     outputs = aten.cudnn_batch_norm(source, weight.contiguous(), bias.contiguous(), mean, var, True, momentum, eps)
     return *outputs, mean, var
 
@@ -136,6 +143,6 @@ def _cpu_gradients(gradient: torch.Tensor, source: torch.Tensor, weight: torch.T
 
 
 for _name, _on_cuda, _on_cpu in (("batch_norm", _cuda, _cpu), ("batch_norm_again", _cuda_again, _cpu_again),
-                                 ("batch_norm_gradients", _cuda_gradients, _cpu_gradients)):
+                                 ("batch_norm_gradients", _cuda_gradients, _cpu_gradients), ("count", _count, _count)):
     _library.impl(_name, _on_cuda, "CUDA")
     _library.impl(_name, _on_cpu, "CPU")

@@ -418,14 +418,20 @@ def _split_passes(groups: list[Sequence[fx.Node]], tangents: list[fx.Node]) -> t
 
 def mutated_inputs(output: fx.Node, placeholders: list[fx.Node]) -> set[fx.Node]:
     """The inputs that the step overwrites after the forward pass, such as batch-norm statistics."""
-    by_description = {p.meta["desc"]: p for p in placeholders if "desc" in p.meta}
-    found = set()
-    for description in output.meta.get("desc", ()):
-        mutated = getattr(description, "mutated_input", None)
-        if mutated is not None and mutated in by_description:
-            found.add(by_description[mutated])
+    found = set(overwritten_inputs(output, placeholders))
     for node in output.graph.nodes:
         found.update(n for n in mutated_arguments(node) if n.op == "placeholder")
+    return found
+
+
+def overwritten_inputs(output: fx.Node, placeholders: list[fx.Node]) -> dict[fx.Node, object]:
+    """The inputs that the caller overwrites after the forward pass with one of its results, and that result."""
+    by_description = {p.meta["desc"]: p for p in placeholders if "desc" in p.meta}
+    found: dict[fx.Node, object] = {}
+    for description, result in zip(output.meta.get("desc", ()), output.args[0]):
+        mutated = getattr(description, "mutated_input", None)
+        if mutated is not None and mutated in by_description:
+            found[by_description[mutated]] = result
     return found
 
 

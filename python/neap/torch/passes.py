@@ -32,6 +32,27 @@ class Clock:
         self.last = now
 
 
+def write_buffers(results: tuple, buffers: list[torch.Tensor], updates: list[tuple[int, int]]) -> tuple:
+    """Copies the new values of buffers into them, and returns the buffers in place of the values.
+
+    AOTAutograd would copy them one by one. It copies nothing where it gets the buffer itself.
+    """
+    if not updates:
+        return results
+    changed = list(results)
+    groups: dict[tuple, tuple[list, list]] = {}
+    for buffer, (_, position) in zip(buffers, updates):
+        value = changed[position]
+        mine, new = groups.setdefault((buffer.device, buffer.dtype), ([], []))
+        mine.append(buffer)
+        new.append(value)
+        changed[position] = buffer
+    with torch.no_grad():
+        for mine, new in groups.values():
+            torch._foreach_copy_(mine, new)
+    return tuple(changed)
+
+
 def op_by_op(module: fx.GraphModule, name: str) -> Pass:
     return eager.compile_graph(module, name)
 
@@ -70,10 +91,13 @@ class Passes:
             forward, backward = self._strictly(self.strict_on, forward, backward)
         entered, left, failed = self.entered, self.left, self.failed
 
+        updates = self.program.updates
+
         def run_forward(args: list) -> tuple:
             entered()
+            buffers = [args[position] for position, _ in updates]
             try:
-                return forward(args)
+                return write_buffers(forward(args), buffers, updates)
             except BaseException as error:
                 failed(error)
                 raise

@@ -8,6 +8,7 @@ other ("saved").
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -17,8 +18,8 @@ from torch import fx
 from ..errors import InternalError
 from ..planning import Plan
 from . import runtime
-from .batch_norm import AGAIN
-from .joint import JointGraph, Unit, is_random
+from .batch_norm import AGAIN, count
+from .joint import JointGraph, Unit, is_random, overwritten_inputs, takes_statistics
 from .split import can_split
 
 Step = tuple[str, int, int]
@@ -31,6 +32,7 @@ class Program:
     forward: fx.GraphModule
     backward: fx.GraphModule
     outputs: int  # results of the forward pass that go to the caller; the others are saved
+    updates: list[tuple[int, int]]  # buffers among the forward pass's inputs, and their new values among its results
 
 
 def first_runs(plan: Plan) -> list[int]:
@@ -57,7 +59,22 @@ def build(joint: JointGraph, plan: Plan) -> Program:
         backward.add_placeholder(node)
     backward.run(steps[border + 1:])
     gradients = [backward.lookup(node) for node in joint.backward_outputs]
-    return Program(forward.finish(outputs + saved), backward.finish(gradients), len(outputs))
+    return Program(forward.finish(outputs + saved), backward.finish(gradients), len(outputs), _updates(joint))
+
+
+def _updates(joint: JointGraph) -> list[tuple[int, int]]:
+    """Where batch norms' running statistics and counters are passed, and where their new values are returned.
+
+    Nothing else computes these values, so that they share no memory with any input.
+    """
+    output = next(iter(joint.module.graph.find_nodes(op="output")))
+    overwritten = overwritten_inputs(output, joint.primals)
+    return [(joint.primals.index(buffer), joint.forward_outputs.index(value)) for buffer, value in overwritten.items()
+            if isinstance(value, fx.Node) and (takes_statistics(value) or _is_counter(value))]
+
+
+def _is_counter(value: fx.Node) -> bool:
+    return value.target is operator.getitem and value.args[0].target is count
 
 
 @dataclass

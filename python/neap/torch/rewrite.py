@@ -23,6 +23,7 @@ _NORM_GRADIENTS = aten.native_batch_norm_backward.default
 
 def prepare(module: fx.GraphModule) -> fx.GraphModule:
     """Rewrites the joint graph in place and returns it. Placeholders and outputs stay."""
+    count_together(module.graph)
     use_cudnn(module.graph)
     drop_copies(module.graph)
     drop_identities(module.graph)
@@ -130,6 +131,33 @@ def _item(graph: fx.Graph, node: fx.Node, index: int) -> fx.Node:
     item.meta = {key: node.meta[key] for key in ("stack_trace",) if key in node.meta}
     item.meta["val"] = node.meta["val"][index]
     return item
+
+
+# ---- counters ----
+
+
+def count_together(graph: fx.Graph) -> int:
+    """Computes the counters of batches that are returned (num_batches_tracked) by one op; returns how many."""
+    output = next(iter(graph.find_nodes(op="output")))
+    counts = [node for node in graph.find_nodes(op="call_function", target=aten.add.Tensor)
+              if _is_count(node) and set(node.users) == {output}]
+    if len(counts) < 2 or len({node.meta["val"].device for node in counts}) > 1:
+        return 0
+    with graph.inserting_before(counts[0]):
+        together = graph.call_function(norms.count, ([node.args[0] for node in counts],))
+        together.meta = {**counts[0].meta, "val": [node.meta["val"] for node in counts]}
+        items = [graph.call_function(operator.getitem, (together, index)) for index in range(len(counts))]
+    for node, item in zip(counts, items):
+        item.meta = dict(node.meta)
+        node.replace_all_uses_with(item)
+        graph.erase_node(node)
+    return len(counts)
+
+
+def _is_count(node: fx.Node) -> bool:
+    counter, value = node.args[0], node.meta["val"]
+    return (isinstance(counter, fx.Node) and counter.op == "placeholder" and node.args[1:] == (1,) and not node.kwargs
+            and value.dtype == torch.int64 and value.dim() == 0)
 
 
 # ---- copies, identities and repeats ----

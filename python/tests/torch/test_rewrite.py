@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Callable
 
@@ -96,6 +97,26 @@ def test_batch_norm(everywhere, joint_graphs, layout, shared: bool, budget: str)
     assert after[batch_norm.batch_norm] == after[batch_norm.batch_norm_gradients] == 6
     assert not after[aten._native_batch_norm_legit_functional.default]
     assert not after[aten.native_batch_norm_backward.default]
+    assert after[batch_norm.count] == (0 if shared else 1)
+
+
+def test_buffers_are_copied_together(monkeypatch) -> None:
+    """All statistics at once, all counters at once, and nothing is left to copy for AOTAutograd."""
+    copies: list[int] = []
+    together = torch._foreach_copy_
+    monkeypatch.setattr(torch, "_foreach_copy_", lambda to, values: (copies.append(len(to)), together(to, values)))
+    module = Convolutions()
+    addresses = [b.data_ptr() for b in module.buffers()]
+    compare_with = copy.deepcopy(module)
+    run = planned(module, "100%")
+    for x in images():
+        run(x).backward()
+        compare_with(x).backward()
+    assert copies == [6, 12, 6, 12]
+    assert [b.data_ptr() for b in module.buffers()] == addresses
+    for mine, theirs in zip(module.buffers(), compare_with.buffers(), strict=True):
+        assert torch.equal(mine, theirs)
+    forget()
 
 
 def test_recomputed_batch_norm_has_no_statistics(everywhere, monkeypatch) -> None:
