@@ -103,7 +103,7 @@ def hook(turn):
     costs = importlib.import_module("neap.torch.costs")
     from torch._inductor.runtime.benchmarking import InductorBenchmarker
 
-    for owner, name in ((InductorBenchmarker, "benchmark_gpu"), (backend, "measured_link")):
+    for owner, name in ((InductorBenchmarker, "benchmark_gpu"), (backend, "measured_link"), (backend, "offer_splits")):
         setattr(owner, name, _in_turn(turn, getattr(owner, name)))
     isolated = costs.isolated
 

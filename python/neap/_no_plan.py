@@ -36,10 +36,12 @@ def no_plan(request: Request, solution: Solution, low: Plan | None = None) -> er
     )
     least = f.least_budget if f.least_budget > 0 else None
     op = graph.op_name(f.blocking_op) if least and f.blocking_op != NONE else None
+    lowest = None
     if least is not None:  # the message has it, rounded
         message += f"; {least} bytes work"
     else:
-        least, op = _least_budget(request, low)
+        lowest = low or lowest_plan(request)
+        least, op = (_need(lowest), _op_at_peak(lowest)) if lowest else (None, None)
         where = f' (op "{op}")' if op else ""
         if least is not None:
             message += f"; the least known to work is {least} bytes, {format_bytes(least)}{where}"
@@ -49,6 +51,7 @@ def no_plan(request: Request, solution: Solution, low: Plan | None = None) -> er
         floor=f.floor_bytes,
         floor_op=None if f.floor_op == NONE else graph.op_name(f.floor_op),
         least_budget=least,
+        least_plan=lowest,
         op=op,
         is_proven=is_proven,
     )
@@ -87,28 +90,28 @@ def from_low_plan(request: Request) -> tuple[Solution | None, Plan | None]:
     """What the method makes of a plan with a low peak, if it could not find any in its time; and that plan."""
     if request.budget is None or request.start or request.method != "neap":
         return None, None
-    low = low_plan(request._replace(budget=None, options=(), gap=0.0), SECONDS)
-    if low is None or _need(low) > request.budget:
-        return None, low
-    return solve(request._replace(start=low)), low
+    lowest = lowest_plan(request)
+    if lowest is None or _need(lowest) > request.budget:
+        return None, lowest
+    return solve(request._replace(start=lowest)), lowest
 
 
-def _least_budget(request: Request, low: Plan | None) -> tuple[int | None, str | None]:
-    """The least peak that a short search finds, and the op at that peak."""
+def lowest_plan(request: Request) -> Plan | None:
+    """The plan with the least peak that a short search finds."""
     plain = request._replace(
         budget=None, time_limit=SECONDS / 2, gap=0.0, threads=0, options=(), start=None, method="neap"
     )
     large = request.graph.op_count > LARGE
-    found = [low or low_plan(plain, SECONDS if large else SECONDS / 2)]
-    if found[0] is None or (not large and _need(found[0]) > CLOSE * request.graph.floor.bytes):
+    found = [low_plan(plain, SECONDS if large else SECONDS / 2)]
+    if found[0] is None or (not large and _need(found[0]) > request.graph.floor.bytes):
         search = solve(plain._replace(objective="peak", start=found[0]))
         found.append(plan_of(plain, search) if search.has_plan else None)
-    known = [plan for plan in found if plan is not None]
-    if not known:
-        return None, None
-    lowest = min(known, key=_need)
-    kind, op, _ = lowest.steps[lowest.check(budget=2**63 - 1).peak_step]
-    return _need(lowest), request.graph.op_name(op) if kind == "compute" else None
+    return min((plan for plan in found if plan is not None), key=_need, default=None)
+
+
+def _op_at_peak(plan: Plan) -> str | None:
+    kind, op, _ = plan.steps[plan.check(budget=2**63 - 1).peak_step]
+    return plan.graph.op_name(op) if kind == "compute" else None
 
 
 def low_plan(request: Request, seconds: float, progress: Listener | None = None) -> Plan | None:

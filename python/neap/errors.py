@@ -12,6 +12,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .plans import Plan
+
 __all__ = [
     "FileError",
     "InfeasibleError",
@@ -39,6 +44,7 @@ class InfeasibleError(NeapError):
     floor         bytes: proven, no plan of this graph needs less
     floor_op      the op that needs that much; None: the outputs do
     least_budget  the smallest budget with a known plan, in bytes; None if none is known
+    least_plan    the plan for it; None if none is known
     op            the op that sets the least budget; None if not known
     is_proven     the method is certain; False: it ran out of time
     """
@@ -51,6 +57,7 @@ class InfeasibleError(NeapError):
         floor: int | None = None,
         floor_op: str | None = None,
         least_budget: int | None = None,
+        least_plan: Plan | None = None,
         op: str | None = None,
         is_proven: bool = True,
     ) -> None:
@@ -59,6 +66,7 @@ class InfeasibleError(NeapError):
         self.floor = floor
         self.floor_op = floor_op
         self.least_budget = least_budget
+        self.least_plan = least_plan
         self.op = op
         self.is_proven = is_proven
 

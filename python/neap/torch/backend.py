@@ -331,18 +331,25 @@ class _Compiled:
 
     def _plan_or_split(self, joint: JointGraph) -> Plan:
         """Convolutions in parts change the last bits of weight gradients: only where the budget needs them."""
-        if self.settings.split is True:
+        split = self.settings.split
+        if split is True or (split == "auto" and self._is_below_floor(joint)):
             offer_splits(joint, self.device)
-        try:
-            return make_plan(joint, self.runner.name, self._request())
-        except errors.InfeasibleError:
-            if self.settings.split != "auto" or not offer_splits(joint, self.device):
-                raise
+        else:
+            try:
+                return make_plan(joint, self.runner.name, self._request())
+            except errors.InfeasibleError:
+                if split != "auto" or not offer_splits(joint, self.device):
+                    raise
         plan = make_plan(joint, self.runner.name, self._request())
         parts = sum(1 for kind, _, variant in plan.steps if kind == "compute" and variant > 0)
-        log.warning("neap: %s fits its budget with %d convolutions in parts along the batch; the last bits of their "
-                    "weight gradients differ (split=False refuses this)", self.runner.name, parts)
+        if parts:
+            log.warning("neap: %s fits its budget with %d convolutions in parts along the batch; the last bits of their "
+                        "weight gradients differ (split=False refuses this)", self.runner.name, parts)
         return plan
+
+    def _is_below_floor(self, joint: JointGraph) -> bool:
+        """Whether one op alone needs more than the budget: no use to look for a plan without parts."""
+        return isinstance(self.budget, int) and self.budget < joint.describe(self.runner.name).floor.bytes
 
     # ---- steps ----
 

@@ -37,6 +37,7 @@ class Request:
 
 
 _plans: dict[str, str] = {}  # key -> the plan file's text
+_lowest: dict[str, str] = {}  # graph and pins -> the plan with the least peak, where a budget was refused
 
 
 def make_plan(joint: JointGraph, name: str, request: Request) -> Plan:
@@ -81,7 +82,8 @@ def _plan_together(graph: Graph, pins: list[tuple[str, str]], request: Request) 
 
 
 def _plan_here(graph: Graph, pins: list[tuple[str, str]], request: Request) -> Plan:
-    key = request.key(graph.to_json() + repr(pins))
+    description = graph.to_json() + repr(pins)
+    key = request.key(description)
     text = _plans.get(key) or (_read(key) if request.cache else None)
     if text is not None:
         try:
@@ -91,8 +93,15 @@ def _plan_here(graph: Graph, pins: list[tuple[str, str]], request: Request) -> P
             return plan
         except errors.NeapError as error:
             warnings.warn(f"neap: the plan in the cache is not used: {error}", stacklevel=2)
-    plan = planning.plan(graph, request.budget, time_limit=request.time_limit, gap=request.gap, pins=pins,
-                         link=request.link, alignment=request.alignment, objective=request.objective)
+    known = _lowest.get(description)
+    try:
+        plan = planning.plan(graph, request.budget, time_limit=request.time_limit, gap=request.gap, pins=pins,
+                             link=request.link, alignment=request.alignment, objective=request.objective,
+                             start=Plan.from_json(known, graph, link=request.link) if known else None)
+    except errors.InfeasibleError as error:
+        if error.least_plan is not None:
+            _lowest[description] = error.least_plan.to_json()
+        raise
     _plans[key] = plan.to_json()
     if request.cache:
         _write(key, _plans[key])
