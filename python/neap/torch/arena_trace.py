@@ -16,7 +16,6 @@ from torch import fx
 
 from . import runtime
 from .arena import Recorder, _address, begin_function
-from .cap import retry_uncapped
 from .compile_segment import SegmentCode
 from .device import settings_key
 from .joint import aliased_input, storage_bytes
@@ -24,6 +23,7 @@ from .measure import isolated
 from .op_inputs import Inputs, Unsafe, refuse_unsafe
 from .op_kinds import is_view
 from .op_signature import Call, Signer, call_of, concrete, is_getitem, leaves, output_tensors, spec_of, value_of
+from .trim import trim
 
 __all__ = ["OpTracer", "Trace", "estimated", "flat", "traced_segment"]
 
@@ -94,9 +94,10 @@ def _traced(device: torch.device, make: Callable[[], list], run: Callable[[list]
 
 def _attempt(device: torch.device, what: str, trace: Callable[[], Trace]) -> Trace | None:
     """The trace, or None where the unit cannot run alone."""
+    trim(device)
     try:
         with isolated(device):
-            return retry_uncapped(device, trace)
+            return trace()
     except torch.OutOfMemoryError:
         log.info("neap: strict: not enough memory to run %s alone; estimated", what)
     except Unsafe as reason:

@@ -6,6 +6,7 @@ else is in memory is known. A new set of sizes is captured and planned anew.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,6 @@ from .. import errors
 from ..plans import Link, Plan
 from ..text import budget_bytes, format_bytes
 from . import attention, memory, passes, ranks
-from .cap import capped
 from .device import rounded
 from .joint import JointGraph
 from .link import measured_link
@@ -27,6 +27,7 @@ from .plans import Request, kept_bytes, make_plan
 from .program import build
 from .several import Member, Steps
 from .step import decompositions, device_of, offer_splits, priced_joint, resident, slack, trains
+from .trim import trimmed
 
 log = logging.getLogger("neap")
 
@@ -251,7 +252,7 @@ class _Compiled:
         return made, both
 
     def _priced(self, module: fx.GraphModule, forward_outputs: int, clock: passes.Clock) -> JointGraph:
-        with capped(self.device, self._bytes_given() if self.settings.strict else None):
+        with trimmed(self.device) if self.settings.strict else contextlib.nullcontext():
             joint = priced_joint(module, forward_outputs, self.device, kernels=self.settings.kernels,
                                  measure=self.settings.measure, fixed_bytes=self.resident + slack(self.device),
                                  update_bytes=self.update_bytes)

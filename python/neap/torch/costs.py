@@ -22,7 +22,6 @@ import torch
 from torch.fx import Node
 
 from . import roofline
-from .cap import retry_uncapped
 from .cost_cache import CostCache, cache_folder
 from .device import cache_bytes, device_key, rounded, settings_key, speed_of
 from .measure import How, Measurement, Stopwatch, isolated
@@ -31,6 +30,7 @@ from .op_signature import (
     Signer, call_of, inner_call, is_getitem, leaves, output_tensors, signature, tensor_arguments, value_of,
 )  # fmt: skip
 from .reuse import cached_shares
+from .trim import trim
 
 __all__ = ["CostModel", "OpCost", "rounded", "signature", "tensor_arguments"]
 
@@ -194,8 +194,9 @@ class CostModel:
 
     def _try(self, watch: Stopwatch, node: Node, text: str, how: How | None = None) -> OpCost | None:
         """The measured cost of a node, or None where it cannot be run: then it is estimated."""
+        trim(self.device)
         try:
-            return _priced(node, retry_uncapped(self.device, lambda: watch.measure(call_of(node), how)))
+            return _priced(node, watch.measure(call_of(node), how))
         except torch.OutOfMemoryError:
             log.info("not enough memory to measure %s; estimated", text)
         except Unsafe as reason:

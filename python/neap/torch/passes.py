@@ -12,8 +12,8 @@ import torch
 from torch import fx
 
 from . import eager
-from .cap import capped
 from .program import Program
+from .trim import trimmed
 
 
 Pass = Callable[[list], tuple]
@@ -117,7 +117,7 @@ class Passes:
         from .arena_forecast import forecast
         from .arena_step import StrictStep
 
-        with capped(how.device, how.room and how.room.budget):
+        with trimmed(how.device):
             expected = forecast(self.program, (forward, backward), how.device, how.measure)
         strict = StrictStep(how.device, forward, backward, self.program.outputs,
                             (expected.forward_units, expected.backward_units))

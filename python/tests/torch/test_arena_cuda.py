@@ -19,7 +19,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from neap.errors import UnsupportedError  # noqa: E402
-from neap.torch import arena, arena_build, arena_step, cap  # noqa: E402
+from neap.torch import arena, arena_build, arena_step, trim  # noqa: E402
 from neap.torch.arena_forecast import Forecast  # noqa: E402
 from neap.torch.arena_layout import RESULT, Allocation  # noqa: E402
 from neap.torch.arena_room import Room  # noqa: E402
@@ -256,32 +256,24 @@ def check_reserved_bytes(begin) -> None:
     assert stats.fallbacks == 0 and reserved > 1.1 * live and strictly < 1.02 * live, (live, reserved, strictly)
 
 
-def check_a_cap_on_what_is_reserved(begin) -> None:
+def check_free_blocks_are_given_back_between_ops(begin) -> None:
     torch.cuda.empty_cache()
     device = torch.device("cuda", 0)
-    cap.LEAST = 0
-    budget = torch.cuda.memory_reserved() + 400 * MIB
+    before = torch.cuda.memory_reserved()
 
-    def fragment() -> None:
+    def ops() -> int:
+        torch.cuda.reset_peak_memory_stats()
         for size in (100, 150, 200, 250, 300, 350):
+            trim.trim(device)
             empty(size * MIB)
+        return torch.cuda.max_memory_reserved() - before
 
-    torch.cuda.reset_peak_memory_stats()
-    fragment()
-    assert torch.cuda.max_memory_reserved() > budget
+    assert ops() > 1000 * MIB
     torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
-    with cap.capped(device, budget):
-        fragment()
-        assert torch.cuda.max_memory_reserved() <= budget
-        assert cap.retry_uncapped(device, lambda: empty(800 * MIB)).numel() == 800 * MIB
-        try:
-            empty(900 * MIB)
-        except torch.OutOfMemoryError:
-            pass
-        else:
-            raise AssertionError("the cap holds again")
-    empty(900 * MIB)
+    with trim.trimmed(device), trim.trimmed(device):
+        assert 350 * MIB <= ops() <= 400 * MIB
+    torch.cuda.empty_cache()
+    assert ops() > 1000 * MIB
     torch.cuda.empty_cache()
 
 
