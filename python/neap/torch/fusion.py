@@ -52,17 +52,17 @@ class _Cluster:
 def fusion_groups(module: fx.GraphModule) -> list[list[fx.Node]]:
     """Partitions the ops of a joint graph into units, in a topological order.
 
-    The graph is changed: what Inductor computes again for each reader is copied for each reader. Forward ops come
-    before backward ops (those that depend on a tangent), and no unit holds both. No unit returns a view of what
-    another holds, except a unit of views alone, whose results are outputs of the graph. `node.meta["neap_unit"]` is
-    the number of a node's unit, `neap_origin` its name, and `neap_kept` marks pointwise values that are kept in memory.
+    The graph is changed, not the module's code: what Inductor computes again for each reader is copied for each
+    reader. Forward ops come before backward ops (those that depend on a tangent), and no unit holds both. No unit
+    returns a view of what another holds, except a unit of views alone, whose results are outputs of the graph.
+    `node.meta["neap_unit"]` is the number of a node's unit, `neap_origin` its name, and `neap_kept` marks pointwise
+    values that are kept in memory.
     """
     graph = module.graph
     kept = _copy_for_each_reader(graph, backward_nodes(graph))
     for node in kept:
         node.meta["neap_kept"] = True
     graph.lint()
-    module.recompile()
     return _group(graph, backward_nodes(graph), kept)
 
 

@@ -31,10 +31,19 @@ def prepare_joint(module: fx.GraphModule, joint_inputs: Sequence[object], *, num
     from torch._inductor.virtualized import V
 
     mode = _fake_mode(module)
-    with V.set_fake_mode(mode) if mode is not None else contextlib.nullcontext():
+    with _without_code(), V.set_fake_mode(mode) if mode is not None else contextlib.nullcontext():
         module = _inductor_passes(module)
         module = use_channels_last(module)
         return _recompute_fused(module, joint_inputs, num_fwd_outputs, static_lifetime_input_indices)
+
+
+def _without_code() -> contextlib.AbstractContextManager:
+    """Inside of the block PyTorch generates the Python code of a graph only if it is run."""
+    try:
+        from torch.fx._lazy_graph_module import _use_lazy_graph_module
+    except ImportError:
+        return contextlib.nullcontext()
+    return _use_lazy_graph_module(True)
 
 
 def _fake_mode(module: fx.GraphModule) -> object | None:

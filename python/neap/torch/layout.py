@@ -23,7 +23,10 @@ _FIXED_STRIDES = {aten.as_strided.default, aten.as_strided_scatter.default, aten
 
 
 def use_channels_last(module: fx.GraphModule) -> fx.GraphModule:
-    """The same graph with convolutions in channels-last layout, or `module` itself where that does not help or fit."""
+    """The same graph with convolutions in channels-last layout, or `module` itself where that does not help or fit.
+
+    Only the graph of the result is up to date: its code is never run.
+    """
     if not _helps(module) or any(node.target in _FIXED_STRIDES for node in module.graph.nodes):
         return module
     changed = copy.copy(module)
@@ -39,7 +42,6 @@ def use_channels_last(module: fx.GraphModule) -> fx.GraphModule:
         log.debug("channels-last layout is not used: %s", error)
         return module
     changed.graph.lint()
-    changed.recompile()
     return changed
 
 
