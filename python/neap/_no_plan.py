@@ -19,7 +19,9 @@ ANY_PLAN = 1e6  # a gap that every plan meets
 FIRST_METHODS = ("rotor", "greedy")  # quick, and on most graphs good; the search starts from them
 
 
-def no_plan(request: Request, solution: Solution, low: Plan | None = None) -> errors.NeapError:
+def no_plan(
+    request: Request, solution: Solution, low: Plan | None = None, search_least: bool = True
+) -> errors.NeapError:
     """The exception for a solution without a plan. low: a plan with a low peak, if one is known."""
     if solution.outcome == "interrupted":
         return errors.Interrupted(
@@ -39,7 +41,7 @@ def no_plan(request: Request, solution: Solution, low: Plan | None = None) -> er
     lowest = None
     if least is not None:  # the message has it, rounded
         message += f"; {least} bytes work"
-    else:
+    elif search_least:
         lowest = low or lowest_plan(request)
         least, op = (_need(lowest), _op_at_peak(lowest)) if lowest else (None, None)
         where = f' (op "{op}")' if op else ""
@@ -55,6 +57,17 @@ def no_plan(request: Request, solution: Solution, low: Plan | None = None) -> er
         op=op,
         is_proven=is_proven,
     )
+
+
+def known_plan(request: Request) -> Plan | None:
+    """A plan in the budget that a search for the least one made before: what was said to work does."""
+    low = request.graph._low_plans.get(_search_key(request)) if request.method == "neap" else None
+    fits = low is not None and request.budget is not None and _need(low) <= request.budget
+    return low if fits else None
+
+
+def _search_key(request: Request) -> str:
+    return repr((request.link, request.pins, request.alignment))
 
 
 def from_quick_plan(request: Request, progress: Listener | None) -> Solution | None:
@@ -97,7 +110,11 @@ def from_low_plan(request: Request) -> tuple[Solution | None, Plan | None]:
 
 
 def lowest_plan(request: Request) -> Plan | None:
-    """The plan with the least peak that a short search finds."""
+    """The plan with the least peak that a short search finds; the graph keeps it."""
+    known = request.graph._low_plans
+    key = _search_key(request)
+    if key in known:
+        return known[key]
     plain = request._replace(
         budget=None, time_limit=SECONDS / 2, gap=0.0, threads=0, options=(), start=None, method="neap"
     )
@@ -106,7 +123,10 @@ def lowest_plan(request: Request) -> Plan | None:
     if found[0] is None or (not large and _need(found[0]) > request.graph.floor.bytes):
         search = solve(plain._replace(objective="peak", start=found[0]))
         found.append(plan_of(plain, search) if search.has_plan else None)
-    return min((plan for plan in found if plan is not None), key=_need, default=None)
+    lowest = min((plan for plan in found if plan is not None), key=_need, default=None)
+    if lowest is not None:
+        known[key] = lowest
+    return lowest
 
 
 def _op_at_peak(plan: Plan) -> str | None:

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .plans import Plan
@@ -69,6 +69,10 @@ class InfeasibleError(NeapError):
         self.least_plan = least_plan
         self.op = op
         self.is_proven = is_proven
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For other processes, where the plan cannot go."""
+        return type(self), self.args, {**self.__dict__, "least_plan": None}
 
 
 class UnsupportedError(NeapError):

@@ -64,6 +64,7 @@ class Graph:
     def __init__(self, handle: int) -> None:
         """For the package itself: takes over a neap_graph."""
         self._handle: int | None = handle
+        self._low_plans: dict[str, Any] = {}  # plans with the least known peak, for neap.plan
 
     def __del__(self) -> None:
         handle, self._handle = getattr(self, "_handle", None), None

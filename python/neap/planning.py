@@ -6,7 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from . import errors
-from ._no_plan import LARGE, SECONDS, from_low_plan, from_quick_plan, low_plan, no_plan
+from ._no_plan import (
+    LARGE,
+    SECONDS,
+    from_low_plan,
+    from_quick_plan,
+    known_plan,
+    low_plan,
+    no_plan,
+)
 from ._requests import Listener, Request, plan_of, positive, solve, solve_curve
 from .graph import Graph
 from .plans import Link, Plan
@@ -33,6 +41,7 @@ def plan(
     objective: str = "time",
     options: Mapping[str, Any] | None = None,
     start: Plan | None = None,
+    search_least: bool = True,
     progress: Listener | None = None,
 ) -> Plan:
     """Plans a training step within a memory budget.
@@ -56,13 +65,14 @@ def plan(
     objective   "time": the fastest plan in the budget; "peak": the one that needs least memory
     options     of the method: {"name": value}
     start       a plan of this graph to start from
+    search_least  if no plan fits, search for the least budget that works: 5 seconds, once a graph
     progress    called with a neap.Event a few times a second; if it returns False, planning stops
                 and returns the best plan so far
 
     Raises InfeasibleError if no plan fits, or none was found within the time limit; it says the
-    least budget that works. Interrupted if `progress` stopped planning before there was a plan;
-    InvalidError or UnsupportedError for a wrong request. Ctrl-C stops planning and raises
-    KeyboardInterrupt.
+    least budget that works, for which this graph then has a plan. Interrupted if `progress`
+    stopped planning before there was a plan; InvalidError or UnsupportedError for a wrong request.
+    Ctrl-C stops planning and raises KeyboardInterrupt.
     """
     request = Request(
         graph=graph,
@@ -85,13 +95,15 @@ def plan(
     if solution.outcome == "time_limit" and not solution.has_plan:
         solution = from_quick_plan(request, progress) or solution
     low = None
-    if solution.outcome == "time_limit" and not solution.has_plan:
+    if solution.outcome == "time_limit" and not solution.has_plan and search_least:
         better, low = from_low_plan(request)
         solution = better or solution
-    if not solution.has_plan:
-        raise no_plan(request, solution, low)
-    return plan_of(request, solution)
-
+    if solution.has_plan:
+        return plan_of(request, solution)
+    known = None if solution.outcome == "interrupted" else known_plan(request)
+    if known is None:
+        raise no_plan(request, solution, low, search_least)
+    return known
 
 
 def _starting_low(request: Request, progress: Listener | None) -> Request:

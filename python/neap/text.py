@@ -65,9 +65,14 @@ def resolve_budget(
     return None if budget is None else budget_bytes(budget, lambda: graph.natural_arena(alignment))
 
 
+def is_share(budget: object) -> bool:
+    """Whether a budget is a percentage."""
+    return isinstance(budget, str) and budget.strip().endswith("%")
+
+
 def budget_bytes(budget: str | int | float, natural: Callable[[], int]) -> int:
     """A budget in bytes: a size, or a percentage of what `natural` returns."""
-    if isinstance(budget, str) and budget.strip().endswith("%"):
+    if isinstance(budget, str) and is_share(budget):
         try:
             share = float(budget.strip()[:-1]) / 100
         except ValueError:

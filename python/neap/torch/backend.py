@@ -18,14 +18,14 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 
 from .. import errors
 from ..plans import Link, Plan
-from ..text import budget_bytes, format_bytes
+from ..text import budget_bytes, format_bytes, is_share
 from . import attention, memory, passes, ranks
 from .device import rounded
 from .joint import JointGraph
 from .link import measured_link
-from .plans import Request, kept_bytes, make_plan
+from .plans import Request, kept_bytes, least_bytes, make_plan, need
 from .program import build
-from .several import Member, Steps
+from .several import Member, Room, Steps
 from .step import decompositions, device_of, offer_splits, priced_joint, resident, slack, trains
 from .trim import trimmed
 
@@ -103,10 +103,14 @@ class Runner:
         self.compiled: dict[tuple, _Compiled] = {}
 
     def __call__(self, *args: Any) -> Any:
+        steps = self.backend.steps
         key = tuple(args[i] for i in self.sizes)
         compiled = self.compiled.get(key)
         if compiled is None or compiled.outdated(args):
+            steps.watching = True
             compiled = self.compiled[key] = _Compiled(self, args, compiled)
+        if steps.watching and compiled.report is not None:
+            steps.called(args)
         return compiled.function(*args)
 
     def break_place(self) -> str:
@@ -160,6 +164,7 @@ class _Compiled:
     def outdated(self, args: Sequence[Any]) -> bool:
         """Whether there is a new plan, or one is needed: more is resident now, or a step went over the budget."""
         self.calls += 1
+        self.steps.check(self.runner)
         if self.runner in self.steps.assigned:
             return True
         if self.report is None or self.report.budget is None:
@@ -267,7 +272,7 @@ class _Compiled:
 
     def _plan(self, joint: JointGraph, clock: passes.Clock) -> passes.Passes:
         natural = joint.describe(self.runner.name).natural_peak
-        if not self._one_of_several():
+        if not self._one_of_several() or not is_share(self.budget):
             self._set_budget(natural)
         plan = self.given.plan if self.given else self._first_plan(joint)
         clock.lap("planning")
@@ -320,15 +325,19 @@ class _Compiled:
     def _one_of_several(self) -> bool:
         return self.steps.amid or bool(self.runner.break_place())
 
-    def _set_budget(self, natural: int) -> None:
+    def _set_budget(self, natural: int) -> int | None:
         if isinstance(self.budget, str):
             self.budget = budget_bytes(self.budget, lambda: natural)
+        return self.budget
 
     def _first_plan(self, joint: JointGraph) -> Plan:
         """In a step of several graphs each needs as little as it can until all of them are known."""
         if self.budget is None or not self._one_of_several():
             return self._plan_or_split(joint)
-        return make_plan(joint, self.runner.name, self._request(budget=None, objective="peak"))
+        plan = make_plan(joint, self.runner.name, self._request(budget=None, objective="peak"))
+        if is_share(self.budget) or need(plan) <= self.budget:
+            return plan
+        return make_plan(joint, self.runner.name, self._request())  # which says what would work
 
     def _plan_or_split(self, joint: JointGraph) -> Plan:
         """Convolutions in parts change the last bits of weight gradients: only where the budget needs them."""
@@ -357,19 +366,28 @@ class _Compiled:
     def _join_step(self, joint: JointGraph, plan: Plan, natural_peak: int) -> None:
         """What planning this graph together with others of its step takes."""
         inputs = sum(v.bytes for v in joint.values if v.kind in ("parameter", "input"))
+        kept_now = kept_bytes(plan, joint)
 
-        def plan_with(resident_bytes: int, kept: int | None) -> Plan:
-            joint.fixed_bytes = resident_bytes + slack(self.device)
+        def limit(room: Room) -> None:
+            joint.fixed_bytes, joint.later_bytes = room.resident + slack(self.device), room.later
             border = joint.units[joint.boundary]
-            border.workspace = 0 if kept is None else max(0, self.budget - joint.fixed_bytes - inputs - kept)
-            return make_plan(joint, self.runner.name, self._request(time_limit=self.settings.time_limit / 4))
+            border.workspace = 0 if room.kept is None else max(
+                0, self.budget - joint.fixed_bytes - inputs - room.kept - room.later)
 
-        def kept(naturally: bool) -> int:
-            made = make_plan(joint, self.runner.name, self._request(budget=None)) if naturally else plan
-            return kept_bytes(made, joint)
+        def may_fit(room: Room) -> bool:
+            limit(room)
+            return least_bytes(joint) <= self.budget
 
-        self.steps.members[self.runner] = Member(
-            self.runner, self.resident, kept, natural_peak, self._set_budget, plan_with, self.runner.break_place())
+        def plan_with(room: Room) -> Plan:
+            limit(room)
+            return make_plan(joint, self.runner.name,
+                             self._request(time_limit=self.settings.time_limit / 4, search_least=False))
+
+        def kept_naturally() -> int:
+            return kept_bytes(make_plan(joint, self.runner.name, self._request(budget=None)), joint)
+
+        self.steps.members[self.runner] = Member(self.runner, self.resident, plan, kept_now, kept_naturally, natural_peak,
+                                                 self._set_budget, may_fit, plan_with, self.runner.break_place())
 
     def _entered(self) -> None:
         self.steps.entered(self.runner)

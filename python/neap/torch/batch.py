@@ -177,7 +177,7 @@ class _Search:
         self.meter.say("planning")
         try:
             request = Request(self.budget, link=link_of(self.offload, step.device), time_limit=self.time_limit,
-                              alignment=step.alignment)
+                              alignment=step.alignment, search_least=False)
             plan = make_plan(step.joint, step.name, request)
         except (errors.InfeasibleError, errors.Interrupted) as error:
             return Trial(batch, peak, None, str(error))

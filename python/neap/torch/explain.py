@@ -15,7 +15,7 @@ from .capture import Captured, Loss, link_of, module_path, place, trace
 from .explain_svg import figure
 from .explain_text import describe
 from .joint import Unit, op_type
-from .plans import Request, make_plan
+from .plans import Request, keep_lowest, make_plan
 from .progress import Meter
 
 __all__ = ["Explanation", "Holder", "Peak", "Point", "Recomputed", "explain"]
@@ -184,8 +184,10 @@ def _explain(step: Captured, budget: int | str | None, link: Link | None, points
 def _least(step: Captured, graph: Graph, link: Link | None, time_limit: float, meter: Meter) -> tuple[int, str | None]:
     """The least budget with a known plan, and the op that needs it."""
     meter.say("looking for the least budget")
-    plan = planning.plan(graph, None, objective="peak", time_limit=time_limit, pins=step.joint.pins(),
-                         link=link, alignment=step.alignment, progress=meter.planning)
+    pins = step.joint.pins()
+    plan = planning.plan(graph, None, objective="peak", time_limit=time_limit, pins=pins, link=link,
+                         alignment=step.alignment, progress=meter.planning)
+    keep_lowest(plan, pins, Request(None, link=link, alignment=step.alignment))
     return max(plan.peak, plan.arena or 0), _name_of(step, plan.check().peak_step, plan)
 
 

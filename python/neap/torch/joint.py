@@ -96,6 +96,7 @@ class JointGraph:
         self.value_of: dict[fx.Node, int] = {}
         self.mutated = mutated_inputs(output, self.placeholders)
         self.fixed_bytes = 0
+        self.later_bytes = 0  # resident from the boundary on: gradients that the backward passes of later graphs made
         _refuse_unsupported(module)
         for node in self.primals:
             self._add_input(node)
@@ -227,8 +228,13 @@ class JointGraph:
             values.append({"name": f"order_{before}_{after}", "bytes": 0, "kind": "activation"})
             ops[before]["outputs"].append(len(values) - 1)
             ops[after]["inputs"].append(len(values) - 1)
+        outputs = self.output_values()
+        if self.later_bytes:
+            values.append({"name": "gradients of later graphs", "bytes": self.later_bytes, "kind": "gradient"})
+            ops[self.boundary]["outputs"].append(len(values) - 1)
+            outputs.append(len(values) - 1)
         return Graph.from_dict({"neap": "graph", "version": 1, "name": name, "fixed_bytes": self.fixed_bytes,
-                                "values": values, "ops": ops, "outputs": self.output_values()})
+                                "values": values, "ops": ops, "outputs": outputs})
 
     def _name(self, value: Value) -> str:
         return value.node.name if value.node is not None else f"unused_{value.id}"
@@ -259,6 +265,13 @@ class JointGraph:
         nodes = [n for n in self.forward_outputs + self.backward_outputs if isinstance(n, fx.Node)]
         return sorted({self.value_of[n] for n in nodes if n in self.value_of
                        and self.values[self.value_of[n]].kind not in ("parameter", "input")})
+
+    def owner(self, value: int) -> Value:
+        """The value whose storage this one lies in; itself if it is not a view."""
+        found = self.values[value]
+        while found.view_of is not None:
+            found = self.values[found.view_of]
+        return found
 
     def pins(self) -> list[tuple[str, str]]:
         """What the planner may not do: run some ops twice, or give up what the caller holds."""

@@ -14,7 +14,12 @@ from .device import rounded
 # Tensors of state per parameter that an optimizer makes in its first step. Any other optimizer is counted
 # once its state is there.
 _STATE_TENSORS = {"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "SparseAdam": 2, "Adadelta": 2,
-                  "Rprop": 2, "RMSprop": 1, "ASGD": 1}
+                  "Rprop": 2, "RMSprop": 1, "ASGD": 1, "Muon": 1}
+
+# Temporaries per parameter while an optimizer runs. Weight decay that is added to the gradients takes one more, but
+# Adam frees it before it makes its own.
+_TEMPORARIES = {"SGD": 0, "Adam": 1, "AdamW": 1, "NAdam": 1, "RAdam": 1, "Adamax": 1, "RMSprop": 1, "ASGD": 1, "Rprop": 2,
+                "Adadelta": 2, "Adagrad": 2}
 
 
 def storage_sizes(tensors: Iterable[object], device: torch.device) -> dict[int, int]:
@@ -31,6 +36,12 @@ def storage_sizes(tensors: Iterable[object], device: torch.device) -> dict[int, 
                 continue  # a tensor without storage of its own: a wrapper
     sizes.pop(0, None)
     return sizes
+
+
+def trained_sizes(inputs: Sequence[object]) -> dict[int, int]:
+    """The parameters among a call's inputs, with the bytes of their gradients."""
+    return {id(t): rounded(t.numel() * t.element_size(), t.device) for t in inputs
+            if isinstance(t, torch.Tensor) and t.is_leaf and t.requires_grad}
 
 
 def warm_libraries(device: torch.device) -> None:
@@ -85,7 +96,7 @@ def state_bytes(inputs: Sequence[object], device: torch.device) -> State:
     mine = {id(t): t for t in inputs if isinstance(t, torch.nn.Parameter) or (
         isinstance(t, torch.Tensor) and t.is_leaf and t.requires_grad)}
     coming = present = 0
-    for optimizer in filter(_is_optimizer, gc.get_objects()):
+    for optimizer in _optimizers():
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 if id(parameter) not in mine:
@@ -107,25 +118,49 @@ def _size(tensor: torch.Tensor, device: torch.device) -> int:
 
 
 def update_bytes(inputs: Sequence[object], device: torch.device) -> int:
-    """Memory that the optimizers of these parameters need while they run: those of Adam's kind that handle many
-    tensors at once make a temporary for each."""
+    """Memory that the optimizers of these parameters need while they run: temporaries of all parameters of a group at
+    once, or of one after another."""
+    if device.type != "cuda":
+        return 0  # one parameter after another, while all activations are gone
     mine = {id(t): t for t in inputs if isinstance(t, torch.Tensor) and t.is_leaf and t.requires_grad}
     most = 0
-    for optimizer in gc.get_objects():
-        if not _is_optimizer(optimizer) or type(optimizer).__name__ not in _STATE_TENSORS:
-            continue
-        groups = [g for g in optimizer.param_groups if not g.get("fused") and g.get("foreach") is not False]
-        sizes = [storage_sizes([p for p in g["params"] if id(p) in mine], device) for g in groups]
-        most = max([most, *(sum(s.values()) for s in sizes)])
-    return most if device.type == "cuda" else 0  # on the CPU they take one tensor after another
+    for optimizer in _optimizers():
+        for group in optimizer.param_groups:
+            sizes = storage_sizes([p for p in group["params"] if id(p) in mine], device).values()
+            most = max(most, temporary_bytes(optimizer, group, list(sizes)))
+    return most
 
 
-def _is_optimizer(thing: object) -> bool:
-    return isinstance(type(thing), type) and issubclass(type(thing), torch.optim.Optimizer)
+def temporary_bytes(optimizer: torch.optim.Optimizer, group: dict, sizes: Sequence[int]) -> int:
+    """Bytes that an optimizer takes and frees again while it updates parameters of these sizes on a GPU."""
+    name = _known_kind(optimizer, _TEMPORARIES)
+    if name is None or group.get("fused") or not sizes:
+        return 0
+    adds_to_gradients = bool(group.get("maximize")) or (
+        bool(group.get("weight_decay")) and not group.get("decoupled_weight_decay"))
+    if group.get("foreach") is False:
+        return (_TEMPORARIES[name] + adds_to_gradients + 2) * max(sizes)
+    return (_TEMPORARIES[name] + (adds_to_gradients and name not in ("Adam", "AdamW"))) * sum(sizes)
+
+
+def _known_kind(optimizer: torch.optim.Optimizer, table: dict[str, int]) -> str | None:
+    """The optimizer of PyTorch that this one is, or is derived from."""
+    return next((kind.__name__ for kind in type(optimizer).__mro__ if kind.__name__ in table), None)
+
+
+def _optimizers() -> list[torch.optim.Optimizer]:
+    """The optimizers that are alive. A process has hundreds of thousands of objects: their types are looked up in a
+    set, which takes milliseconds."""
+    kinds = {torch.optim.Optimizer}
+    fresh = list(kinds)
+    while fresh:
+        fresh = [kind for one in fresh for kind in type.__subclasses__(one) if kind not in kinds]
+        kinds.update(fresh)
+    return [thing for thing in gc.get_objects() if type(thing) in kinds]
 
 
 def _state_tensors(optimizer: torch.optim.Optimizer, group: dict) -> int:
-    name = type(optimizer).__name__
+    name = _known_kind(optimizer, {**_STATE_TENSORS, "SGD": 0})
     count = _STATE_TENSORS.get(name, 0)
     if name == "SGD":
         count = 1 if group.get("momentum") else 0

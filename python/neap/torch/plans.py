@@ -17,6 +17,7 @@ from . import ranks
 from .cost_cache import cache_folder
 from .joint import JointGraph
 from .program import first_runs
+from .refusals import explained
 
 
 @dataclass(frozen=True)
@@ -30,18 +31,37 @@ class Request:
     alignment: int = 1
     cache: bool = True
     objective: str = "time"
+    search_least: bool = True  # if no plan fits; otherwise the answer is no more than no
 
     def key(self, text: str) -> str:
-        parts = [__version__, text, repr((self.budget, self.link, self.time_limit, self.gap, self.alignment, self.objective))]
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        return _digest(text, repr((self.budget, self.link, self.time_limit, self.gap, self.alignment, self.objective)))
+
+    def low_key(self, graph: Graph, pins: list[tuple[str, str]]) -> str:
+        """Of the plan with the least peak: it does not depend on times, nor on what else is resident."""
+        parts = graph.to_dict()
+        for op in parts["ops"]:
+            op.pop("time", None)
+        return _digest("least", json.dumps([parts["values"], parts["ops"], parts["outputs"]]), repr(pins),
+                       repr((self.link, self.alignment)))
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join((__version__, *parts)).encode()).hexdigest()
 
 
 _plans: dict[str, str] = {}  # key -> the plan file's text
-_lowest: dict[str, str] = {}  # graph and pins -> the plan with the least peak, where a budget was refused
+_NO_PLAN = "no plan: "  # in place of a plan file's text, before the reason
 
 
 def make_plan(joint: JointGraph, name: str, request: Request) -> Plan:
     """A plan whose first runs keep the order of random ops and of ops with side effects."""
+    try:
+        return _make_plan(joint, name, request)
+    except errors.InfeasibleError as error:
+        raise explained(error, joint) from None
+
+
+def _make_plan(joint: JointGraph, name: str, request: Request) -> Plan:
     pins = joint.pins()
     ordered = [unit.id for unit in joint.units if unit.random or (unit.once and unit.nodes and not unit.renames)]
     plan = _plan_together(joint.describe(name), pins, request)
@@ -50,13 +70,23 @@ def make_plan(joint: JointGraph, name: str, request: Request) -> Plan:
     return _plan_together(joint.describe(name, ordered), pins, request)
 
 
+def need(plan: Plan) -> int:
+    """The budget that a plan fits, addresses included."""
+    return max(plan.peak, plan.arena or 0)
+
+
+def least_bytes(joint: JointGraph) -> int:
+    """Proven: no plan needs less."""
+    return joint.describe("").floor.bytes
+
+
 def kept_bytes(plan: Plan, joint: JointGraph) -> int:
     """Bytes in memory between the passes besides inputs and what is always there: what the forward pass returns and
     saves."""
     border = next(i for i, step in enumerate(plan.steps) if step[0] == "compute" and step[1] == joint.boundary)
     tangents = sum(joint.values[v].bytes for v in joint.units[joint.boundary].outputs)
     inputs = sum(v.bytes for v in joint.values if v.kind in ("parameter", "input"))
-    return plan.timeline()[border].after_bytes - tangents - inputs - joint.fixed_bytes
+    return plan.timeline()[border].after_bytes - tangents - inputs - joint.fixed_bytes - joint.later_bytes
 
 
 def _keeps_order(plan: Plan, ordered: Sequence[int]) -> bool:
@@ -82,30 +112,59 @@ def _plan_together(graph: Graph, pins: list[tuple[str, str]], request: Request) 
 
 
 def _plan_here(graph: Graph, pins: list[tuple[str, str]], request: Request) -> Plan:
-    description = graph.to_json() + repr(pins)
-    key = request.key(description)
-    text = _plans.get(key) or (_read(key) if request.cache else None)
-    if text is not None:
-        try:
-            plan = Plan.from_json(text, graph, link=request.link)
-            plan.check()
-            _plans[key] = text
-            return plan
-        except errors.NeapError as error:
-            warnings.warn(f"neap: the plan in the cache is not used: {error}", stacklevel=2)
-    known = _lowest.get(description)
+    key = request.key(graph.to_json() + repr(pins))
+    found = _kept(key, graph, request)
+    if found is not None:
+        return found
+    refused = None if request.search_least else _text(key, request)
+    if refused is not None and refused.startswith(_NO_PLAN):
+        raise errors.InfeasibleError(refused.removeprefix(_NO_PLAN), budget=request.budget, is_proven=False)
+    low = None if request.budget is None else _kept(request.low_key(graph, pins), graph, request)
     try:
         plan = planning.plan(graph, request.budget, time_limit=request.time_limit, gap=request.gap, pins=pins,
-                             link=request.link, alignment=request.alignment, objective=request.objective,
-                             start=Plan.from_json(known, graph, link=request.link) if known else None)
+                             link=request.link, alignment=request.alignment, objective=request.objective, start=low,
+                             search_least=request.search_least)
     except errors.InfeasibleError as error:
         if error.least_plan is not None:
-            _lowest[description] = error.least_plan.to_json()
-        raise
-    _plans[key] = plan.to_json()
-    if request.cache:
-        _write(key, _plans[key])
+            keep_lowest(error.least_plan, pins, request)
+        if low is None:
+            if not request.search_least:
+                _keep(key, f"{_NO_PLAN}{error}", request)
+            raise
+        plan = low
+    _keep(key, plan.to_json(), request)
     return plan
+
+
+def keep_lowest(plan: Plan, pins: list[tuple[str, str]], request: Request) -> None:
+    """Remembers a plan whose peak was called the least that works, so that this budget does work when asked for."""
+    _keep(request.low_key(plan.graph, pins), plan.to_json(), request)
+
+
+def _kept(key: str, graph: Graph, request: Request) -> Plan | None:
+    """The plan in memory or on disk under a key, if it is one of this graph in this budget."""
+    text = _text(key, request)
+    if text is None or text.startswith(_NO_PLAN):
+        return None
+    try:
+        plan = Plan.from_json(text, graph, link=request.link)
+    except errors.NeapError as error:
+        warnings.warn(f"neap: the plan in the cache is not used: {error}", stacklevel=2)
+        return None
+    if request.budget is not None and not plan.check(budget=request.budget):
+        return None
+    _plans[key] = text
+    return plan
+
+
+def _text(key: str, request: Request) -> str | None:
+    return _plans.get(key) or (_read(key) if request.cache else None)
+
+
+def _keep(key: str, text: str, request: Request) -> None:
+    _plans[key] = text
+    if request.cache:
+        _write(key, text)
 
 
 def _path(key: str) -> str | None:

@@ -2,19 +2,23 @@
 
 Each graph has a plan of its own, and all plans of a step share the budget: what one graph keeps for its backward pass is
 resident while the next ones run. The first step shows which graphs there are. From the second on every graph
-keeps the same share of what it would keep without a plan: the largest share with which all fit.
+keeps the same share of what it would keep without a plan: the largest share with which all fit. In the first step each
+needs as little as it can; a step that exceeds its budget even so is refused when it comes again.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from .. import errors
 from ..plans import Plan
+from ..text import format_bytes
+from .memory import trained_sizes
+from .plans import need
 
 log = logging.getLogger("neap")
 
@@ -22,26 +26,38 @@ MOST_OPEN = 4096  # forward passes without a backward pass; then they are taken 
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.2, 0.1, 0.0)
 
 
+@dataclass(frozen=True)
+class Room:
+    """What a graph finds in a step, besides its own values."""
+
+    resident: int  # bytes in memory when it runs
+    later: int  # bytes of gradients that the graphs after it have made when its backward pass runs
+    kept: int | None = None  # the most that it may keep for its backward pass
+
+
 @dataclass
 class Member:
-    """A graph of a step. `plan_with(resident, kept)` plans it with that much resident besides its own values, so
-    that it keeps at most `kept` bytes for its backward pass (None: no limit)."""
+    """A graph of a step. `plan_with` plans it in the room that the others leave it; `may_fit` tells quickly, and may
+    say yes wrongly."""
 
     runner: Any
     resident: int  # when it was called in the first step
-    kept_bytes: Callable[[bool], int]  # for its backward pass: without a plan, or in the first step
+    first: Plan  # of the first step: the one that needs least
+    kept: int  # by it, for the backward pass
+    keep_naturally: Callable[[], int]  # without a plan
     natural_peak: int  # with `resident`
-    set_budget: Callable[[int], None]  # given what the step needs without plans
-    plan_with: Callable[[int, int | None], Plan]
+    set_budget: Callable[[int], int | None]  # given what the step needs without plans; gives the budget in bytes
+    may_fit: Callable[["Room"], bool]
+    plan_with: Callable[["Room"], Plan]
     place: str = ""  # of the graph break that ends it
 
     @cached_property
-    def kept(self) -> int:
-        return self.kept_bytes(False)
-
-    @cached_property
     def kept_naturally(self) -> int:
-        return self.kept_bytes(True)
+        return self.keep_naturally()
+
+    def share(self, share: float) -> int:
+        """Bytes of this share of what it would keep without a plan."""
+        return int(share * self.kept_naturally)
 
 
 @dataclass
@@ -61,67 +77,137 @@ class Steps:
     members: dict[Any, Member] = field(default_factory=dict)
     assigned: dict[Any, Assignment] = field(default_factory=dict)
     known: set[tuple] = field(default_factory=set)
+    watching: bool = True  # whether calls are to be recorded
+    parameters: dict[int, int] = field(default_factory=dict)  # of the last call: their gradients' bytes by identity
+    trained: list[dict[int, int]] = field(default_factory=list)  # the same for each entry of `order`
+    refused: dict[Any, Callable[[], errors.InfeasibleError]] = field(default_factory=dict)
+
+    def called(self, inputs: Sequence[Any]) -> None:
+        """A graph is about to run with these inputs."""
+        self.parameters = trained_sizes(inputs)
 
     def entered(self, runner: Any) -> None:
         """A forward pass runs."""
         if not self.open or len(self.open) > MOST_OPEN:
-            self.open, self.order = [], []
+            self.open, self.order, self.trained = [], [], []
         self.open.append(runner)
         self.order.append(runner)
+        if self.watching:
+            self.trained.append(self.parameters)
 
     def left(self, runner: Any) -> None:
         """A backward pass has run."""
         if runner in self.open:
             self.open.remove(runner)
-        if not self.open and len(self.order) > 1:
-            self._share(tuple(self.order))
+        if self.open or not self.order:
+            return
+        order = tuple(self.order)
+        if len(order) > 1 and order not in self.known and all(runner in self.members for runner in order):
+            if len(self.trained) < len(order):  # the step began before it was watched
+                self.watching = True
+                return
+            self._share(order)
+        self.watching = False
 
     @property
     def amid(self) -> bool:
         """Whether other graphs of the step have run already."""
         return bool(self.open)
 
+    def check(self, runner: Any) -> None:
+        """Refuses a step whose graphs do not fit its budget together."""
+        if runner in self.refused:
+            raise self.refused[runner]()
+
     def _share(self, order: tuple) -> None:
-        if order in self.known or any(runner not in self.members for runner in order):
-            return
         self.known.add(order)
         members = [self.members[runner] for runner in order]
         places = "; ".join(dict.fromkeys(m.place for m in members if m.place))
         log.warning("neap: a step has %d graphs, which share the budget%s", len(members),
                     f"; graph breaks at {places}" if places else "")
-        natural = max(m.natural_peak + r - m.resident for m, r in _residents(members, 1.0))
-        for member in members:
-            member.set_budget(natural)
-        for share in SHARES:
-            plans = self._try(members, share)
-            if plans is not None:
-                self.assigned.update(plans)
-                return
-        log.warning("neap: no plans of the %d graphs fit together; the step may exceed its budget. Remove graph breaks "
-                    "(torch.compile(..., fullgraph=True) names them) or raise the budget", len(members))
+        step = Step(members, self.trained)
+        natural = max(m.natural_peak + room.resident - m.resident + room.later
+                      for m, room in step.rooms(lambda m: m.share(1.0)))
+        budget = min(member.set_budget(natural) for member in members)
+        plans = _shared_plans(step) or _first_plans(step, budget)
+        if plans:
+            self.assigned.update(plans)
+        else:
+            refusal = _refusal(step, budget, places)
+            self.refused.update((member.runner, refusal) for member in members)
 
-    def _try(self, members: list[Member], share: float) -> dict[Any, Assignment] | None:
+
+@dataclass
+class Step:
+    """The graphs of a step in the order of their forward passes, and the parameters that each call trains."""
+
+    members: list[Member]
+    trained: list[dict[int, int]]
+
+    def rooms(self, kept: Callable[[Member], int]) -> list[tuple[Member, Room]]:
+        """For each graph, the room of its calls if every graph keeps this much: enough for the forward pass of its last
+        call and for the backward pass of any."""
+        result = []
+        for member in {id(m): m for m in self.members}.values():
+            calls = [position for position, m in enumerate(self.members) if m is member]
+            resident = [self._resident(position, calls[0], kept) for position in calls]
+            most = max(r + self._gradients_after(position) for r, position in zip(resident, calls))
+            result.append((member, Room(resident[-1], max(0, most - resident[-1]))))
+        return result
+
+    def _resident(self, position: int, first: int, kept: Callable[[Member], int]) -> int:
+        """What is resident in a call of the graph whose first call is at `first`."""
+        before = self.members[:position]
+        at_first = self.members[first].resident + sum(m.kept for m in before[first:])
+        return max(0, at_first + sum(kept(m) - m.kept for m in before))
+
+    def _gradients_after(self, position: int) -> int:
+        """Bytes of gradients of the parameters that only later calls train: its own are values of the graph."""
+        later = {name: size for call in self.trained[position + 1:] for name, size in call.items()}
+        return sum(size for name, size in later.items() if name not in self.trained[position])
+
+    def is_last(self, member: Member) -> bool:
+        """Whether nothing runs after it, so that it may keep what it likes."""
+        return member is self.members[-1] and self.members.count(member) == 1
+
+
+def _shared_plans(step: Step) -> dict[Any, Assignment]:
+    """Plans with the largest share that fits; none if no share does."""
+    for share in SHARES:
+        rooms = [(member, replace(room, kept=None if step.is_last(member) else member.share(share)))
+                 for member, room in step.rooms(lambda m: m.share(share))]
+        refused = next((member for member, room in rooms if not member.may_fit(room)), None)
         found: dict[Any, Assignment] = {}
-        for member, resident in _residents(members, share):
-            alone = member is members[-1] and members.count(member) == 1
+        for member, room in rooms if refused is None else ():
             try:
-                plan = member.plan_with(resident, None if alone else int(share * member.kept_naturally))
+                found[member.runner] = Assignment(member.plan_with(room), room.resident)
             except (errors.InfeasibleError, errors.Interrupted) as error:
                 log.info("neap: share %.2f: %s", share, error)
-                return None
-            found[member.runner] = Assignment(plan, resident)
-        log.info("neap: each of %d graphs keeps at most %.0f%% of its activations", len(members), 100 * share)
-        return found
+                refused = member
+                break
+        if refused is None:
+            log.info("neap: each of %d graphs keeps at most %.0f%% of its activations", len(step.members), 100 * share)
+            return found
+        if refused is step.members[0] and step.members.count(refused) == 1:
+            break  # nothing runs before it: with a smaller share it has as much memory and may keep less
+    return {}
 
 
-def _residents(members: list[Member], share: float) -> list[tuple[Member, int]]:
-    """For each graph, what is resident when it runs for the last time in a step and every graph keeps this share."""
-    last = {id(member): position for position, member in enumerate(members)}
-    first = {id(member): position for position, member in reversed(list(enumerate(members)))}
-    result = []
-    for member in {id(m): m for m in members}.values():
-        before = members[: last[id(member)]]
-        resident = member.resident + sum(m.kept for m in before[first[id(member)]:])
-        resident += sum(int(share * m.kept_naturally) - m.kept for m in before)
-        result.append((member, max(0, resident)))
-    return result
+def _first_plans(step: Step, budget: int) -> dict[Any, Assignment]:
+    """The plans of the first step, if they are within the budget."""
+    if _first_need(step) > budget:
+        return {}
+    return {m.runner: Assignment(m.first, room.resident) for m, room in step.rooms(lambda m: m.kept)}
+
+
+def _first_need(step: Step) -> int:
+    """A budget that the plans of the first step fit."""
+    return max(need(m.first) + room.resident - m.resident + room.later for m, room in step.rooms(lambda m: m.kept))
+
+
+def _refusal(step: Step, budget: int, places: str) -> Callable[[], errors.InfeasibleError]:
+    least = _first_need(step)
+    message = (f"the {len(step.members)} graphs of a step do not fit in {format_bytes(budget)} together; the least known "
+               f"to work is {least} bytes, {format_bytes(least)}. One graph may need less: "
+               f"{f'the graph breaks are at {places}' if places else 'compile the whole step, with the loss'}")
+    return lambda: errors.InfeasibleError(message, budget=budget, least_budget=least, is_proven=False)

@@ -315,3 +315,19 @@ def test_least_budget_of_a_large_graph():
             neap.plan(graph, graph.floor.bytes - 1, pins=pins, time_limit=2)
         assert caught.value.least_budget < 0.6 * graph.natural_peak
     assert neap.plan(graph, objective="peak", time_limit=4).peak < 0.6 * graph.natural_peak
+
+
+def test_a_refusal_without_a_search(chain):
+    with pytest.raises(neap.InfeasibleError) as caught:
+        neap.plan(chain, "4MiB", search_least=False)
+    assert caught.value.least_budget is None and caught.value.least_plan is None
+
+
+def test_the_least_budget_has_a_plan_in_no_time(chain, short_search):
+    with pytest.raises(neap.InfeasibleError) as caught:
+        neap.plan(chain, "4MiB")
+    error = caught.value
+    assert error.least_plan.check(budget=error.least_budget)
+    assert neap.plan(chain, error.least_budget, time_limit=1e-6).peak <= error.least_budget
+    copy = pickle.loads(pickle.dumps(error))
+    assert copy.least_plan is None and (str(copy), copy.least_budget) == (str(error), error.least_budget)

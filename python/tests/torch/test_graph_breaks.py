@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from blocks import DeepLoss, batch
-from harness import assert_same_training, planned, reference, train
+from harness import assert_same_training, forget, planned, reference, train
 from zoo import Problem
 
 import neap
@@ -89,3 +89,69 @@ def test_equal_within_the_budget_and_named(kind: Callable[[], torch.nn.Module], 
     if kind is not AfterEachBlock:  # Dynamo gives no place for a break in a loop
         named = [text for text in messages if "graph breaks at" in text and "test_graph_breaks.py:" in text]
         assert named, f"no message names the place: {messages}"
+
+
+def test_graphs_that_do_not_fit_together_are_refused(cache, monkeypatch) -> None:
+    """A share of what the step needs is known after the first step. The least that is named then works."""
+    plan, searches = neap.planning.plan, []
+
+    def counted(graph: neap.Graph, budget: int | None, **kwargs: object) -> neap.Plan:
+        searches.append(budget is not None and kwargs["search_least"])
+        return plan(graph, budget, **kwargs)
+
+    monkeypatch.setattr(neap.planning, "plan", counted)
+    torch.manual_seed(0)
+    run = planned(InTheMiddle(), "20%")
+    run(batch()).backward()
+    with pytest.raises(neap.InfeasibleError, match=r"2 graphs.*test_graph_breaks\.py:\d+") as refused:
+        run(batch(1)).backward()
+    assert not any(searches), "an attempt looked for the least budget"
+    least = refused.value.least_budget
+    assert refused.value.budget < least
+    del refused, run
+    forget()
+    torch.manual_seed(0)
+    module = InTheMiddle()
+    run = planned(module, least)
+    for number in range(3):
+        run(batch(number)).backward()
+        module.zero_grad()
+
+
+def test_a_budget_in_bytes_is_refused_in_the_first_step() -> None:
+    with pytest.raises(neap.InfeasibleError) as refused:
+        planned(InTheMiddle(), "100KiB")(batch())
+    assert refused.value.least_budget > 100 << 10
+    del refused
+
+class Wide(torch.nn.Module):
+    """Two halves around a break; the gradients of the second are as large as all activations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.ModuleList(torch.nn.Linear(32, 32) for _ in range(8))
+        self.second = torch.nn.Sequential(torch.nn.Linear(32, 2048), torch.nn.ReLU(), torch.nn.Linear(2048, 32))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.first:
+            x = torch.nn.functional.gelu(layer(x))
+        torch._dynamo.graph_break()
+        return self.second(x[:4]).square().mean()
+
+
+def test_gradients_of_later_graphs_count(cache) -> None:
+    """When the backward pass of the first graph runs, those of the second are in memory."""
+
+    def problem() -> Problem:
+        torch.manual_seed(0)
+        return Problem(Wide(), lambda step: (batch(step),))
+
+    first = problem()
+    expected = train(first, reference(first.module), steps=4)
+    natural = expected.peak()
+    del first
+    second = problem()
+    budget = natural - (150 << 10)
+    ours = train(second, planned(second.module, budget), steps=4)
+    assert_same_training(ours, expected)
+    assert max(ours.live[1:]) <= budget < natural

@@ -93,3 +93,47 @@ def test_wrong_arguments(arguments: dict, says: str) -> None:
     with pytest.raises(neap.InvalidError, match=says):
         backend = neap.torch.backend(**{"kernels": "eager"} | arguments)
         torch.compile(nn.Linear(WIDTH, 1), backend=backend)(batch()).sum().backward()
+
+
+def test_the_least_budget_works_when_the_planner_has_no_time(cache, monkeypatch) -> None:
+    """The plan that shows that a budget works is kept, in memory and on disk."""
+
+    def step(budget: int | str) -> dict:
+        forget()
+        torch.manual_seed(0)
+        module = DeepLoss()
+        loss = planned(module, budget)(batch())
+        loss.backward()
+        return snapshot(module, loss)
+
+    expected = step("100%")
+    try:
+        step("64KiB")
+        pytest.fail("64 KiB cannot be enough")
+    except neap.InfeasibleError as refused:
+        least = refused.least_budget
+
+    def out_of_time(*_: object, **__: object) -> None:
+        raise neap.InfeasibleError("out of time", is_proven=False)
+
+    monkeypatch.setattr(neap.planning, "plan", out_of_time)
+    neap.torch.plans._plans.clear()
+    assert_same_bits(step(least), expected)
+    with pytest.raises(neap.InfeasibleError):
+        step(least // 2)
+
+
+def test_a_budget_below_the_gradients_says_so() -> None:
+    module = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512))  # 2 MiB
+    with pytest.raises(neap.InfeasibleError, match="gradients of all parameters") as refused:
+        planned(module, "3MiB")(torch.randn(2, 512)).sum().backward()
+    assert "2.00 MiB of parameters" in str(refused.value) or "2.01 MiB of parameters" in str(refused.value)
+    assert str(refused.value.least_budget) in str(refused.value)
+    assert "\n" not in str(refused.value)
+    del refused
+
+
+def test_a_refusal_names_the_line_of_the_op() -> None:
+    with pytest.raises(neap.InfeasibleError, match=r"blocks\.py:\d+") as refused:
+        planned(DeepLoss(), "200KiB")(batch())
+    del refused
