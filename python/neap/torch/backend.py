@@ -391,7 +391,8 @@ class _Compiled:
 
     def _entered(self) -> None:
         self.steps.entered(self.runner)
-        if self._watched():
+        first = len(self.steps.open) == 1
+        if self._watched() or (first and self._shares_for_the_first_time()):
             torch.cuda.reset_peak_memory_stats(self.device)
 
     def _failed(self, error: BaseException) -> None:
@@ -407,8 +408,16 @@ class _Compiled:
         return (self.calls == 0 and self.device.type == "cuda" and self.report.budget is not None
                 and self.given is None)
 
+    def _shares_for_the_first_time(self) -> bool:
+        return self.calls == 0 and self.given is not None and self.device.type == "cuda"
+
     def _left(self) -> None:
         if self._watched():
             most = torch.cuda.max_memory_reserved if self.settings.strict else torch.cuda.max_memory_allocated
             self.excess = max(0, most(self.device) - self.budget)
         self.steps.left(self.runner)
+        if not self.steps.open and self._shares_for_the_first_time():
+            excess = torch.cuda.max_memory_allocated(self.device) - self.budget
+            if excess > 0:
+                log.warning("neap: a step of several graphs went %s over its budget; give a budget that is smaller by as "
+                            "much, or remove graph breaks", format_bytes(excess))

@@ -79,7 +79,8 @@ def _live_tensors() -> list[torch.Tensor]:
 
 
 def coming_state_bytes(inputs: Sequence[object], device: torch.device) -> int:
-    """Bytes that the optimizers of these parameters will take in their first step."""
+    """Bytes that the optimizers of these parameters will take in their first step, for all parameters that they have:
+    other graphs may train the rest."""
     return state_bytes(inputs, device).coming
 
 
@@ -97,18 +98,17 @@ def state_bytes(inputs: Sequence[object], device: torch.device) -> State:
         isinstance(t, torch.Tensor) and t.is_leaf and t.requires_grad)}
     coming = present = 0
     for optimizer in _optimizers():
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                if id(parameter) not in mine:
-                    continue
-                state = optimizer.state.get(parameter)
-                if state:
-                    present += sum(storage_sizes(state.values(), device).values())
-                elif parameter.requires_grad:
-                    coming += _size(parameter, device) * _state_tensors(optimizer, group)
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                mine.pop(id(parameter), None)
+        all_of_them = [(group, parameter) for group in optimizer.param_groups for parameter in group["params"]]
+        if not any(id(parameter) in mine for _, parameter in all_of_them):
+            continue
+        for group, parameter in all_of_them:
+            state = optimizer.state.get(parameter)
+            if not state and parameter.requires_grad and parameter.device == device:
+                coming += _size(parameter, device) * _state_tensors(optimizer, group)
+            elif state and id(parameter) in mine:
+                present += sum(storage_sizes(state.values(), device).values())
+        for _, parameter in all_of_them:
+            mine.pop(id(parameter), None)
     without = sum(_size(t, device) for t in mine.values() if t.requires_grad)
     return State(coming, present, without)
 

@@ -12,6 +12,7 @@ from harness import assert_same_training, forget, planned, reference, train
 from zoo import Problem
 
 import neap
+from neap.torch.several import Member, Room, Step
 
 
 class InTheMiddle(DeepLoss):
@@ -124,6 +125,18 @@ def test_a_budget_in_bytes_is_refused_in_the_first_step() -> None:
     assert refused.value.least_budget > 100 << 10
     del refused
 
+def test_the_room_of_each_graph() -> None:
+    """A graph called twice with a weight of its own each time, and one after it that shares a weight."""
+
+    def member(resident: int, kept: int) -> Member:
+        return Member(None, resident, None, kept, lambda: 3 * kept, 0, lambda n: n, lambda r: True, lambda r: None)
+
+    one, two = member(1000, 10), member(1020, 40)
+    step = Step([one, one, two], [{1: 100}, {2: 100}, {2: 100, 3: 7}])
+    assert step.rooms(lambda m: m.kept) == [(one, Room(1010, 97)), (two, Room(1020, 0))]
+    assert step.rooms(lambda m: m.share(1.0)) == [(one, Room(1030, 77)), (two, Room(1060, 0))]
+
+
 class Wide(torch.nn.Module):
     """Two halves around a break; the gradients of the second are as large as all activations."""
 
@@ -139,8 +152,8 @@ class Wide(torch.nn.Module):
         return self.second(x[:4]).square().mean()
 
 
-def test_gradients_of_later_graphs_count(cache) -> None:
-    """When the backward pass of the first graph runs, those of the second are in memory."""
+def test_what_later_graphs_hold_counts(cache) -> None:
+    """Gradients of the second graph when the backward pass of the first runs, and its optimizer's state."""
 
     def problem() -> Problem:
         torch.manual_seed(0)
@@ -151,7 +164,7 @@ def test_gradients_of_later_graphs_count(cache) -> None:
     natural = expected.peak()
     del first
     second = problem()
-    budget = natural - (150 << 10)
+    budget = natural - (320 << 10)
     ours = train(second, planned(second.module, budget), steps=4)
     assert_same_training(ours, expected)
     assert max(ours.live[1:]) <= budget < natural
