@@ -366,6 +366,7 @@ class _Compiled:
     def _join_step(self, joint: JointGraph, plan: Plan, natural_peak: int) -> None:
         """What planning this graph together with others of its step takes."""
         inputs = sum(v.bytes for v in joint.values if v.kind in ("parameter", "input"))
+        as_planned = Room(self.resident, 0)
         kept_now = kept_bytes(plan, joint)
 
         def limit(room: Room) -> None:
@@ -383,10 +384,12 @@ class _Compiled:
             return make_plan(joint, self.runner.name,
                              self._request(time_limit=self.settings.time_limit / 4, search_least=False))
 
-        def kept_naturally() -> int:
-            return kept_bytes(make_plan(joint, self.runner.name, self._request(budget=None)), joint)
+        def free_plan(objective: str) -> tuple[Plan, int]:
+            limit(as_planned)
+            made = make_plan(joint, self.runner.name, self._request(budget=None, objective=objective))
+            return made, kept_bytes(made, joint)
 
-        self.steps.members[self.runner] = Member(self.runner, self.resident, plan, kept_now, kept_naturally, natural_peak,
+        self.steps.members[self.runner] = Member(self.runner, self.resident, kept_now, free_plan, natural_peak,
                                                  self._set_budget, may_fit, plan_with, self.runner.break_place())
 
     def _entered(self) -> None:

@@ -2,7 +2,7 @@
 
 Each graph has a plan of its own, and all plans of a step share the budget: what one graph keeps for its backward pass is
 resident while the next ones run. The first step shows which graphs there are. From the second on every graph
-keeps the same share of what it would keep without a plan: the largest share with which all fit. In the first step each
+keeps the same share of what it would keep without a plan: the largest share with which all fit. If none does, each
 needs as little as it can; a step that exceeds its budget even so is refused when it comes again.
 """
 
@@ -42,9 +42,8 @@ class Member:
 
     runner: Any
     resident: int  # when it was called in the first step
-    first: Plan  # of the first step: the one that needs least
-    kept: int  # by it, for the backward pass
-    keep_naturally: Callable[[], int]  # without a plan
+    kept: int  # for the backward pass in the first step
+    free_plan: Callable[[str], tuple[Plan, int]]  # for "time" or "peak", without a budget, and what it keeps
     natural_peak: int  # with `resident`
     set_budget: Callable[[int], int | None]  # given what the step needs without plans; gives the budget in bytes
     may_fit: Callable[["Room"], bool]
@@ -53,7 +52,12 @@ class Member:
 
     @cached_property
     def kept_naturally(self) -> int:
-        return self.keep_naturally()
+        return self.free_plan("time")[1]
+
+    @cached_property
+    def lowest(self) -> tuple[Plan, int]:
+        """The plan that needs least, and what it keeps."""
+        return self.free_plan("peak")
 
     def share(self, share: float) -> int:
         """Bytes of this share of what it would keep without a plan."""
@@ -129,7 +133,7 @@ class Steps:
         natural = max(m.natural_peak + room.resident - m.resident + room.later
                       for m, room in step.rooms(lambda m: m.share(1.0)))
         budget = min(member.set_budget(natural) for member in members)
-        plans = _shared_plans(step) or _first_plans(step, budget)
+        plans = _shared_plans(step) or _lowest_plans(step, budget)
         if plans:
             self.assigned.update(plans)
         else:
@@ -193,20 +197,21 @@ def _shared_plans(step: Step) -> dict[Any, Assignment]:
     return {}
 
 
-def _first_plans(step: Step, budget: int) -> dict[Any, Assignment]:
-    """The plans of the first step, if they are within the budget."""
-    if _first_need(step) > budget:
+def _lowest_plans(step: Step, budget: int) -> dict[Any, Assignment]:
+    """The plans that need least, if they are within the budget."""
+    if _lowest_need(step) > budget:
         return {}
-    return {m.runner: Assignment(m.first, room.resident) for m, room in step.rooms(lambda m: m.kept)}
+    return {m.runner: Assignment(m.lowest[0], room.resident) for m, room in step.rooms(lambda m: m.lowest[1])}
 
 
-def _first_need(step: Step) -> int:
-    """A budget that the plans of the first step fit."""
-    return max(need(m.first) + room.resident - m.resident + room.later for m, room in step.rooms(lambda m: m.kept))
+def _lowest_need(step: Step) -> int:
+    """A budget that the plans that need least fit together."""
+    return max(need(m.lowest[0]) + room.resident - m.resident + room.later
+               for m, room in step.rooms(lambda m: m.lowest[1]))
 
 
 def _refusal(step: Step, budget: int, places: str) -> Callable[[], errors.InfeasibleError]:
-    least = _first_need(step)
+    least = _lowest_need(step)
     message = (f"the {len(step.members)} graphs of a step do not fit in {format_bytes(budget)} together; the least known "
                f"to work is {least} bytes, {format_bytes(least)}. One graph may need less: "
                f"{f'the graph breaks are at {places}' if places else 'compile the whole step, with the loss'}")

@@ -129,7 +129,7 @@ def test_the_room_of_each_graph() -> None:
     """A graph called twice with a weight of its own each time, and one after it that shares a weight."""
 
     def member(resident: int, kept: int) -> Member:
-        return Member(None, resident, None, kept, lambda: 3 * kept, 0, lambda n: n, lambda r: True, lambda r: None)
+        return Member(None, resident, kept, lambda _: (None, 3 * kept), 0, lambda n: n, lambda r: True, lambda r: None)
 
     one, two = member(1000, 10), member(1020, 40)
     step = Step([one, one, two], [{1: 100}, {2: 100}, {2: 100, 3: 7}])
