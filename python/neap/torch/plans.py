@@ -37,11 +37,12 @@ class Request:
         return _digest(text, repr((self.budget, self.link, self.time_limit, self.gap, self.alignment, self.objective)))
 
     def low_key(self, graph: Graph, pins: list[tuple[str, str]]) -> str:
-        """Of the plan with the least peak: it does not depend on times, nor on what else is resident."""
+        """Of the plan with the least peak: it does not depend on times. Its addresses depend on what else is
+        resident."""
         parts = graph.to_dict()
         for op in parts["ops"]:
             op.pop("time", None)
-        return _digest("least", json.dumps([parts["values"], parts["ops"], parts["outputs"]]), repr(pins),
+        return _digest("least", json.dumps([parts.get(k) for k in ("fixed_bytes", "values", "ops", "outputs")]), repr(pins),
                        repr((self.link, self.alignment)))
 
 
