@@ -7,6 +7,7 @@ else is in memory is known. A new set of sizes is captured and planned anew.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -289,8 +290,8 @@ class _Compiled:
 
     def _passes(self, joint: JointGraph, plan: Plan, clock: passes.Clock) -> passes.Passes:
         strictly = self._strictly(joint) if self.settings.strict else None
-        return passes.Passes(build(joint, plan), self.settings.kernels, strictly, clock, self._entered, self._left,
-                             self._failed)
+        return passes.Passes(build(joint, plan), self.settings.kernels, strictly, clock, self._entered, self._returns,
+                             self._left, self._failed)
 
     def _strictly(self, joint: JointGraph) -> passes.Strictly:
         from .arena_room import Room
@@ -392,11 +393,16 @@ class _Compiled:
         self.steps.members[self.runner] = Member(self.runner, self.resident, kept_now, free_plan, natural_peak,
                                                  self._set_budget, may_fit, plan_with, self.runner.break_place())
 
-    def _entered(self) -> None:
-        self.steps.entered(self.runner)
+    def _entered(self) -> Callable[[], None]:
+        """Called before a forward pass; returns what is to be called when its backward pass can no longer come."""
+        call = self.steps.entered(self.runner)
         first = len(self.steps.open) == 1
         if self._watched() or (first and self._shares_for_the_first_time()):
             torch.cuda.reset_peak_memory_stats(self.device)
+        return functools.partial(self.steps.given_up, call)
+
+    def _returns(self) -> None:
+        self.steps.returns(self.runner)
 
     def _failed(self, error: BaseException) -> None:
         """A pass ended by an error: the step is given up."""

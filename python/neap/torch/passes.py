@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -70,13 +71,15 @@ class Strictly:
 
 @dataclass
 class Passes:
-    """`entered` is called before every forward pass, `left` after every backward pass, `failed` if one raises."""
+    """`entered` is called before every forward pass, `returns` before and `left` after every backward pass, `failed` if
+    one raises. What `entered` returns is called once what the forward pass saved is gone."""
 
     program: Program
     kernels: str
     strict_on: Strictly | None
     clock: Clock
-    entered: Callable[[], None]
+    entered: Callable[[], Callable[[], None]]
+    returns: Callable[[], None]
     left: Callable[[], None]
     failed: Callable[[BaseException], None]
 
@@ -89,20 +92,25 @@ class Passes:
         self.clock.lap("compiling")
         if self.strict_on is not None:
             forward, backward = self._strictly(self.strict_on, forward, backward)
-        entered, left, failed = self.entered, self.left, self.failed
+        entered, returns, left, failed = self.entered, self.returns, self.left, self.failed
+        saved = self._own_saved()
 
         updates = self.program.updates
 
         def run_forward(args: list) -> tuple:
-            entered()
+            given_up = entered()
             buffers = [args[position] for position, _ in updates]
             try:
-                return write_buffers(forward(args), buffers, updates)
+                results = write_buffers(forward(args), buffers, updates)
             except BaseException as error:
                 failed(error)
                 raise
+            if saved is not None:  # PyTorch keeps a storage's Python object as long as its memory
+                weakref.finalize(results[saved].untyped_storage(), given_up).atexit = False
+            return results
 
         def run_backward(args: list) -> tuple:
+            returns()
             try:
                 result = backward(args)
             except BaseException as error:
@@ -129,6 +137,18 @@ class Passes:
             how.over = max(0, needed - how.room.limit(strict.session.arena))
         self.clock.lap("forecast")
         return strict.forward, strict.backward
+
+    def _own_saved(self) -> int | None:
+        """Which result of the forward pass is a tensor that it made, and nobody but the backward pass reads."""
+        results = self.program.forward.graph.output_node().args[0]
+        returned = {node for node in results[: self.program.outputs] if node is not None}
+        for i, node in enumerate(results):
+            target = getattr(node, "target", None)
+            if (i >= self.program.outputs and node not in returned and isinstance(target, torch._ops.OpOverload)
+                    and len(target._schema.returns) == 1 and target._schema.returns[0].alias_info is None
+                    and isinstance(node.meta.get("val"), torch.Tensor)):
+                return i
+        return None
 
     def _together(self) -> contextlib.AbstractContextManager:
         """A block in which both passes are compiled."""

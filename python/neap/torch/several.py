@@ -72,12 +72,21 @@ class Assignment:
     resident: int
 
 
+@dataclass(eq=False)
+class Call:
+    """A forward pass of a graph."""
+
+    runner: Any
+    returning: bool = False  # its backward pass runs
+
+
 @dataclass
 class Steps:
     """The training graphs in use, in the order of their forward passes. A graph may occur several times."""
 
-    open: list[Any] = field(default_factory=list)  # runners whose backward pass is to come
-    order: list[Any] = field(default_factory=list)
+    open: list[Call] = field(default_factory=list)  # whose backward pass is to come
+    calls: list[Call] = field(default_factory=list)
+    order: list[Any] = field(default_factory=list)  # the runners of `calls`
     members: dict[Any, Member] = field(default_factory=dict)
     assigned: dict[Any, Assignment] = field(default_factory=dict)
     known: set[tuple] = field(default_factory=set)
@@ -90,19 +99,38 @@ class Steps:
         """A graph is about to run with these inputs."""
         self.parameters = trained_sizes(inputs)
 
-    def entered(self, runner: Any) -> None:
+    def entered(self, runner: Any) -> Call:
         """A forward pass runs."""
         if not self.open or len(self.open) > MOST_OPEN:
-            self.open, self.order, self.trained = [], [], []
-        self.open.append(runner)
+            self.open, self.calls, self.order, self.trained = [], [], [], []
+        call = Call(runner)
+        self.open.append(call)
+        self.calls.append(call)
         self.order.append(runner)
         if self.watching:
             self.trained.append(self.parameters)
+        return call
+
+    def returns(self, runner: Any) -> None:
+        """A backward pass begins: that of the last forward pass, if there are several."""
+        call = next((c for c in reversed(self.open) if c.runner is runner and not c.returning), None)
+        if call is not None:
+            call.returning = True
+
+    def given_up(self, call: Call) -> None:
+        """What a forward pass saved is gone; unless its backward pass has begun, it will not come."""
+        if call not in self.open or call.returning:
+            return
+        self.open.remove(call)
+        position = self.calls.index(call)
+        for parallel in (self.calls, self.order, self.trained):
+            del parallel[position: position + 1]
 
     def left(self, runner: Any) -> None:
         """A backward pass has run."""
-        if runner in self.open:
-            self.open.remove(runner)
+        call = next((c for c in reversed(self.open) if c.runner is runner and c.returning), None)
+        if call is not None:
+            self.open.remove(call)
         if self.open or not self.order:
             return
         order = tuple(self.order)

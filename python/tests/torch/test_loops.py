@@ -175,3 +175,15 @@ def test_memory_is_given_back_after_a_failed_step() -> None:
         loss = run(batch())
         del loss
     assert allocator.live() <= before
+
+
+def test_a_loss_that_is_dropped_is_not_part_of_the_next_step() -> None:
+    """A forward pass without a backward pass, as in a validation with gradients on."""
+    module = DeepLoss(depth=4)
+    backend = neap.torch.backend(budget="60%", kernels="eager", time_limit=1)
+    run = torch.compile(module, backend=backend)
+    run(batch()).backward()
+    run(batch())
+    run(batch(rows=128)).backward()
+    assert len(backend.reports) == 2
+    assert all(report.budget and report.plan.peak <= report.budget for report in backend.reports)
