@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 
@@ -37,3 +38,24 @@ def arena_extension() -> None:
         arena_build.extension()
     except UnsupportedError as error:
         pytest.skip(str(error))
+
+
+class Messages(logging.Handler):
+    """Collects what neap logs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+
+@pytest.fixture
+def messages():
+    """What neap logs during the test."""
+    handler, log = Messages(), logging.getLogger("neap")
+    log.addHandler(handler)
+    yield handler.texts
+    log.removeHandler(handler)
+    log.setLevel(logging.NOTSET)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -123,14 +125,14 @@ def test_after_the_first_steps_the_arena_is_no_larger_than_needed(session):
     assert sizes[0] == sizes[1] > sizes[2] == sizes[3] == exact.bytes
 
 
-def test_a_step_that_would_reserve_too_much_is_planned_again(session, monkeypatch, caplog):
+def test_a_step_that_would_reserve_too_much_is_planned_again(session, monkeypatch, messages):
     """With so much memory at other places that the first plan does not fit."""
     limit = Room.limit
     monkeypatch.setattr(Room, "limit", lambda self, arena: limit(self, arena) - (128 << 10))
     backend = strict("70%")
-    with caplog.at_level("INFO", "neap"):
-        train(backend, steps=1)
-    assert "planning again" in caplog.text
+    logging.getLogger("neap").setLevel(logging.INFO)
+    train(backend, steps=1)
+    assert any("planning again" in text for text in messages)
     (known,) = session._expected.values()  # that of the first plan is forgotten
     assert known.layout.bytes <= known.room.limit(session.arena)
 
@@ -139,7 +141,7 @@ def test_without_measuring_results_are_placed_and_the_rest_goes_anywhere(session
     expected = train("aot_eager")
     backend, watch = strict("90%", measure=False), Watch(session)
     assert_same_bits(train(backend, after=watch), expected)
-    assert watch.steps[0].placed > 50 and watch.steps[0].spilled > 0
+    assert watch.steps[0].placed > 40 and watch.steps[0].spilled > 0
     assert watch.steps[2].fallbacks == 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 import pytest
@@ -48,23 +47,6 @@ class NumberFromTensor(DeepLoss):
         for layer in self.layers[2:]:
             x = x + layer(x)
         return x.square().mean()
-
-
-class Messages(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__()
-        self.texts: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.texts.append(record.getMessage())
-
-
-@pytest.fixture
-def messages():
-    handler = Messages()
-    logging.getLogger("neap").addHandler(handler)
-    yield handler.texts
-    logging.getLogger("neap").removeHandler(handler)
 
 
 @pytest.mark.parametrize("kind", [InTheMiddle, AfterEachBlock, NumberFromTensor])
