@@ -75,7 +75,8 @@ def test_a_plan_even_in_no_time():
 
 
 INTERRUPTED = """
-import sys, time, threading
+import signal, sys, time, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background begins without it
 sys.path.insert(0, {tests!r})
 import neap
 from core_support import uneven_dict

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import signal
 import sys
 import time
 import warnings
@@ -55,6 +56,7 @@ def train() -> dict[str, object]:
 
 
 def interrupt() -> dict[str, object]:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background begins without it
     plan = neap.planning.plan
 
     def announced(*args: object, **kwargs: object) -> object:

@@ -146,7 +146,7 @@ def test_what_later_graphs_hold_counts(cache) -> None:
     natural = expected.peak()
     del first
     second = problem()
-    budget = natural - (320 << 10)
+    budget = natural - (280 << 10)
     ours = train(second, planned(second.module, budget), steps=4)
     assert_same_training(ours, expected)
     assert max(ours.live[1:]) <= budget < natural
