@@ -14,10 +14,10 @@ from torch import fx
 
 from . import eager
 from .arena_layout import KEPT, RESULT, Allocation
-from .arena_trace import DROP, FREE, NEW, OpTracer, Trace, flat, traced_segment
+from .arena_trace import DROP, FREE, NEW, OpTracer, Trace, traced_segment
 from .compile_segment import SegmentCode
 from .in_order import OrderedProgram
-from .op_signature import is_getitem
+from .op_signature import flat, is_getitem
 from .program import Program
 from .segments import base_of
 

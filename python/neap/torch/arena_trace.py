@@ -8,7 +8,7 @@ and there are no temporaries.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -22,10 +22,10 @@ from .joint import aliased_input, storage_bytes
 from .measure import isolated
 from .op_inputs import Inputs, Unsafe, refuse_unsafe
 from .op_kinds import is_view
-from .op_signature import Call, Signer, call_of, concrete, is_getitem, leaves, output_tensors, spec_of, value_of
+from .op_signature import Signer, call_of, call_with, flat, is_getitem, leaves, output_tensors, value_of
 from .trim import trim
 
-__all__ = ["OpTracer", "Trace", "estimated", "flat", "traced_segment"]
+__all__ = ["OpTracer", "Trace", "estimated", "traced_segment"]
 
 log = logging.getLogger("neap")
 
@@ -49,16 +49,6 @@ class Trace(NamedTuple):
     sizes: tuple[int, ...]
     events: tuple[tuple[str, int], ...]
     outputs: tuple[tuple[str, int] | None, ...]
-
-
-def flat(value: Any) -> list[Any]:
-    """The results of a unit in a list, as op_signature.output_tensors counts them."""
-    if not isinstance(value, (list, tuple)):
-        return [value]
-    found: list[Any] = []
-    for one in value:
-        found += one if isinstance(one, (list, tuple)) else [one]
-    return found
 
 
 # ---- running ----
@@ -171,7 +161,7 @@ class OpTracer:
         return self._known[key]
 
     def _run(self, node: fx.Node, op: Any, rest: tuple) -> Trace:
-        call = _call(op, rest, node.kwargs)
+        call = call_with(op, rest, node.kwargs)
         made: list[tuple] = []
 
         def make() -> list:
@@ -195,25 +185,6 @@ def _results_of(node: fx.Node) -> list[torch.Tensor | None]:
     values = output_tensors(node)
     returns = getattr(getattr(node.target, "_schema", None), "returns", ())
     return values[: len(returns)] if len(returns) > 1 else values
-
-
-def _call(op: Any, args: Iterable, kwargs: dict) -> Call:
-    """The call of an op with a spec for each tensor; a node read twice gives one spec twice."""
-    specs: dict[fx.Node, Any] = {}
-
-    def convert(arg: Any) -> Any:
-        if isinstance(arg, fx.Node):
-            value = value_of(arg)
-            if not isinstance(value, torch.Tensor):
-                return concrete(value)
-            return specs.setdefault(arg, spec_of(value))
-        if isinstance(arg, (list, tuple)):
-            return type(arg)(map(convert, arg)) if type(arg) in (list, tuple) else list(map(convert, arg))
-        if isinstance(arg, dict):
-            return {key: convert(one) for key, one in arg.items()}
-        return concrete(arg)
-
-    return Call(op, tuple(map(convert, args)), {key: convert(one) for key, one in kwargs.items()})
 
 
 # ---- segments ----

@@ -21,7 +21,7 @@ import torch
 
 from .device import cache_bytes, rounded
 from .op_inputs import Inputs
-from .op_signature import Call, leaves
+from .op_signature import Call, flat, leaves
 
 Run = Callable[[], Any]
 How = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
@@ -164,21 +164,12 @@ def _layout(
         owners.setdefault(tensor.untyped_storage()._cdata, index)
     alias: list[int | None] = []
     storage: list[int] = []
-    for output in _flat(outputs):
+    for output in flat(outputs):
         own = output.untyped_storage() if isinstance(output, torch.Tensor) else None
         owner = owners.get(own._cdata) if own is not None else None
         alias.append(owner)
         storage.append(0 if own is None or owner is not None else rounded(own.nbytes(), device))
     return tuple(alias), tuple(storage)
-
-
-def _flat(outputs: Any) -> list[Any]:
-    if not isinstance(outputs, (list, tuple)):
-        return [outputs]
-    flat: list[Any] = []
-    for output in outputs:
-        flat += output if isinstance(output, (list, tuple)) else [output]
-    return flat
 
 
 def time_cpu(run: Run) -> float:

@@ -8,8 +8,9 @@ device.
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Iterator
+from typing import Any
 
 import torch
 from torch.fx import Node
@@ -199,10 +200,12 @@ def signature(node: Node) -> str:
 
 
 def call_of(node: Node) -> Call:
-    """The call that a node makes, with a spec in place of every tensor; one node read twice gives one spec
-    twice.
-    """
-    target, args, kwargs = inner_call(node)
+    """The call that a node makes, with a spec in place of every tensor."""
+    return call_with(*inner_call(node))
+
+
+def call_with(target: Any, args: Iterable[Any], kwargs: Mapping[str, Any]) -> Call:
+    """A call with a spec in place of every tensor; one node read twice gives one spec twice."""
     specs: dict[Node, TensorSpec] = {}
 
     def convert(arg: Any) -> Any:
@@ -227,15 +230,16 @@ def is_getitem(node: Node) -> bool:
     return node.target is operator.getitem
 
 
+def flat(outputs: Any) -> list[Any]:
+    """The results of an op in a list: those of a tuple, and of lists in it."""
+    if not isinstance(outputs, (list, tuple)):
+        return [outputs]
+    found: list[Any] = []
+    for output in outputs:
+        found += output if isinstance(output, (list, tuple)) else [output]
+    return found
+
+
 def output_tensors(node: Node) -> list[torch.Tensor | None]:
     """The outputs of a node as the values traced, one entry each; None where an output is not a tensor."""
-    value = node.meta.get("val")
-    if isinstance(value, (list, tuple)):
-        flat: list[torch.Tensor | None] = []
-        for item in value:
-            if isinstance(item, (list, tuple)):
-                flat += [inner if isinstance(inner, torch.Tensor) else None for inner in item]
-            else:
-                flat.append(item if isinstance(item, torch.Tensor) else None)
-        return flat
-    return [value if isinstance(value, torch.Tensor) else None]
+    return [one if isinstance(one, torch.Tensor) else None for one in flat(node.meta.get("val"))]

@@ -11,6 +11,16 @@ from torch import nn
 import neap.torch
 
 
+def step(budget: int | str) -> dict:
+    """One step of a new model, from nothing."""
+    forget()
+    torch.manual_seed(0)
+    module = DeepLoss()
+    loss = planned(module, budget)(batch())
+    loss.backward()
+    return snapshot(module, loss)
+
+
 def test_a_budget_below_the_floor_says_what_would_work() -> None:
     torch.manual_seed(0)
     module = DeepLoss()
@@ -26,14 +36,6 @@ def test_a_budget_below_the_floor_says_what_would_work() -> None:
 
 
 def test_after_a_refusal_a_larger_budget_works() -> None:
-    def step(budget: int | str) -> dict:
-        forget()
-        torch.manual_seed(0)
-        module = DeepLoss()
-        loss = planned(module, budget)(batch())
-        loss.backward()
-        return snapshot(module, loss)
-
     expected = step("100%")
     forget()
     try:
@@ -97,15 +99,6 @@ def test_wrong_arguments(arguments: dict, says: str) -> None:
 
 def test_the_least_budget_works_when_the_planner_has_no_time(cache, monkeypatch) -> None:
     """The plan that shows that a budget works is kept, in memory and on disk."""
-
-    def step(budget: int | str) -> dict:
-        forget()
-        torch.manual_seed(0)
-        module = DeepLoss()
-        loss = planned(module, budget)(batch())
-        loss.backward()
-        return snapshot(module, loss)
-
     expected = step("100%")
     try:
         step("64KiB")
