@@ -109,7 +109,7 @@ class Runner:
         compiled = self.compiled.get(key)
         if compiled is None or compiled.outdated(args):
             steps.watching = True
-            compiled = self.compiled[key] = _Compiled(self, args, compiled)
+            compiled = self.compiled[key] = _Compiled(self, key, args, compiled)
         if steps.watching and compiled.report is not None:
             steps.called(args)
         return compiled.function(*args)
@@ -138,8 +138,9 @@ class _Compiled:
 
     CHECKED_CALLS = {"cuda": 4, "cpu": 1}  # whether more is resident than was planned for: slow on the CPU
 
-    def __init__(self, runner: Runner, args: Sequence[Any], before: "_Compiled | None") -> None:
+    def __init__(self, runner: Runner, sizes: tuple, args: Sequence[Any], before: "_Compiled | None") -> None:
         self.runner = runner
+        self.key = (runner, sizes)
         self.steps = runner.backend.steps
         self.settings = runner.backend.settings
         self.device = device_of(args)
@@ -148,13 +149,13 @@ class _Compiled:
         if before is not None and before.strictly is not None:
             before.strictly.forget()
         # A share of what the step needs grows with what is resident, but not by what a step went over it.
-        settled = before is not None and (before.excess or runner in self.steps.assigned)
+        settled = before is not None and (before.excess or self.key in self.steps.assigned)
         self.budget: int | str | None = before.budget if settled else self.settings.budget
         self.resident = max(ranks.gather(resident(args, self.device)))
         if before is not None:
             self.resident = max(self.resident, before.resident + before.excess)
         self.update_bytes = memory.update_bytes(args, self.device)
-        self.given = self.steps.assigned.pop(runner, None)
+        self.given = self.steps.assigned.pop(self.key, None)
         self.excess = 0  # bytes by which a step went over the budget
         self.calls = 0
         self.args = args
@@ -165,8 +166,8 @@ class _Compiled:
     def outdated(self, args: Sequence[Any]) -> bool:
         """Whether there is a new plan, or one is needed: more is resident now, or a step went over the budget."""
         self.calls += 1
-        self.steps.check(self.runner)
-        if self.runner in self.steps.assigned:
+        self.steps.check(self.key)
+        if self.key in self.steps.assigned:
             return True
         if self.report is None or self.report.budget is None:
             return False
@@ -390,19 +391,19 @@ class _Compiled:
             made = make_plan(joint, self.runner.name, self._request(budget=None, objective=objective))
             return made, kept_bytes(made, joint)
 
-        self.steps.members[self.runner] = Member(self.runner, self.resident, kept_now, free_plan, natural_peak,
-                                                 self._set_budget, may_fit, plan_with, self.runner.break_place())
+        self.steps.members[self.key] = Member(self.key, self.resident, kept_now, free_plan, natural_peak,
+                                              self._set_budget, may_fit, plan_with, self.runner.break_place())
 
     def _entered(self) -> Callable[[], None]:
         """Called before a forward pass; returns what is to be called when its backward pass can no longer come."""
-        call = self.steps.entered(self.runner)
+        call = self.steps.entered(self.key)
         first = len(self.steps.open) == 1
         if self._watched() or (first and self._shares_for_the_first_time()):
             torch.cuda.reset_peak_memory_stats(self.device)
         return functools.partial(self.steps.given_up, call)
 
     def _returns(self) -> None:
-        self.steps.returns(self.runner)
+        self.steps.returns(self.key)
 
     def _failed(self, error: BaseException) -> None:
         """A pass ended by an error: the step is given up."""
@@ -424,7 +425,7 @@ class _Compiled:
         if self._watched():
             most = torch.cuda.max_memory_reserved if self.settings.strict else torch.cuda.max_memory_allocated
             self.excess = max(0, most(self.device) - self.budget)
-        self.steps.left(self.runner)
+        self.steps.left(self.key)
         if not self.steps.open and self._shares_for_the_first_time():
             excess = torch.cuda.max_memory_allocated(self.device) - self.budget
             if excess > 0:

@@ -37,10 +37,10 @@ class Room:
 
 @dataclass
 class Member:
-    """A graph of a step. `plan_with` plans it in the room that the others leave it; `may_fit` tells quickly, and may
-    say yes wrongly."""
+    """A graph of a step, at one set of sizes: `key` tells both. `plan_with` plans it in the room that the others
+    leave it; `may_fit` tells quickly, and may say yes wrongly."""
 
-    runner: Any
+    key: Any
     resident: int  # when it was called in the first step
     kept: int  # for the backward pass in the first step
     free_plan: Callable[[str], tuple[Plan, int]]  # for "time" or "peak", without a budget, and what it keeps
@@ -76,7 +76,7 @@ class Assignment:
 class Call:
     """A forward pass of a graph."""
 
-    runner: Any
+    key: Any
     returning: bool = False  # its backward pass runs
 
 
@@ -86,7 +86,7 @@ class Steps:
 
     open: list[Call] = field(default_factory=list)  # whose backward pass is to come
     calls: list[Call] = field(default_factory=list)
-    order: list[Any] = field(default_factory=list)  # the runners of `calls`
+    order: list[Any] = field(default_factory=list)  # the keys of `calls`
     members: dict[Any, Member] = field(default_factory=dict)
     assigned: dict[Any, Assignment] = field(default_factory=dict)
     known: set[tuple] = field(default_factory=set)
@@ -99,21 +99,21 @@ class Steps:
         """A graph is about to run with these inputs."""
         self.parameters = trained_sizes(inputs)
 
-    def entered(self, runner: Any) -> Call:
+    def entered(self, key: Any) -> Call:
         """A forward pass runs."""
         if not self.open or len(self.open) > MOST_OPEN:
             self.open, self.calls, self.order, self.trained = [], [], [], []
-        call = Call(runner)
+        call = Call(key)
         self.open.append(call)
         self.calls.append(call)
-        self.order.append(runner)
+        self.order.append(key)
         if self.watching:
             self.trained.append(self.parameters)
         return call
 
-    def returns(self, runner: Any) -> None:
+    def returns(self, key: Any) -> None:
         """A backward pass begins: that of the last forward pass, if there are several."""
-        call = next((c for c in reversed(self.open) if c.runner is runner and not c.returning), None)
+        call = next((c for c in reversed(self.open) if c.key == key and not c.returning), None)
         if call is not None:
             call.returning = True
 
@@ -126,15 +126,15 @@ class Steps:
         for parallel in (self.calls, self.order, self.trained):
             del parallel[position: position + 1]
 
-    def left(self, runner: Any) -> None:
+    def left(self, key: Any) -> None:
         """A backward pass has run."""
-        call = next((c for c in reversed(self.open) if c.runner is runner and c.returning), None)
+        call = next((c for c in reversed(self.open) if c.key == key and c.returning), None)
         if call is not None:
             self.open.remove(call)
         if self.open or not self.order:
             return
         order = tuple(self.order)
-        if len(order) > 1 and order not in self.known and all(runner in self.members for runner in order):
+        if len(order) > 1 and order not in self.known and all(key in self.members for key in order):
             if len(self.trained) < len(order):  # the step began before it was watched
                 self.watching = True
                 return
@@ -146,14 +146,14 @@ class Steps:
         """Whether other graphs of the step have run already."""
         return bool(self.open)
 
-    def check(self, runner: Any) -> None:
+    def check(self, key: Any) -> None:
         """Refuses a step whose graphs do not fit its budget together."""
-        if runner in self.refused:
-            raise self.refused[runner]()
+        if key in self.refused:
+            raise self.refused[key]()
 
     def _share(self, order: tuple) -> None:
         self.known.add(order)
-        members = [self.members[runner] for runner in order]
+        members = [self.members[key] for key in order]
         places = "; ".join(dict.fromkeys(m.place for m in members if m.place))
         log.warning("neap: a step has %d graphs, which share the budget%s", len(members),
                     f"; graph breaks at {places}" if places else "")
@@ -166,7 +166,7 @@ class Steps:
             self.assigned.update(plans)
         else:
             refusal = _refusal(step, budget, places)
-            self.refused.update((member.runner, refusal) for member in members)
+            self.refused.update((member.key, refusal) for member in members)
 
 
 @dataclass
@@ -212,7 +212,7 @@ def _shared_plans(step: Step) -> dict[Any, Assignment]:
         found: dict[Any, Assignment] = {}
         for member, room in rooms if refused is None else ():
             try:
-                found[member.runner] = Assignment(member.plan_with(room), room.resident)
+                found[member.key] = Assignment(member.plan_with(room), room.resident)
             except (errors.InfeasibleError, errors.Interrupted) as error:
                 log.info("neap: share %.2f: %s", share, error)
                 refused = member
@@ -229,7 +229,7 @@ def _lowest_plans(step: Step, budget: int) -> dict[Any, Assignment]:
     """The plans that need least, if they are within the budget."""
     if _lowest_need(step) > budget:
         return {}
-    return {m.runner: Assignment(m.lowest[0], room.resident) for m, room in step.rooms(lambda m: m.lowest[1])}
+    return {m.key: Assignment(m.lowest[0], room.resident) for m, room in step.rooms(lambda m: m.lowest[1])}
 
 
 def _lowest_need(step: Step) -> int:

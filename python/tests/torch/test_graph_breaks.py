@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -106,6 +107,30 @@ def test_a_budget_in_bytes_is_refused_in_the_first_step() -> None:
         planned(InTheMiddle(), "100KiB")(batch())
     assert refused.value.least_budget > 100 << 10
     del refused
+
+
+def test_each_size_has_plans_of_its_own(cache) -> None:
+    """One graph for all sizes but the first, planned for each: the plans of one size are not those of the next."""
+
+    def problem() -> Problem:
+        torch.manual_seed(0)
+        return Problem(InTheMiddle(depth=3), lambda step: (batch(step, (192, 256)[step % 2] if step else 64),))
+
+    first = problem()
+    expected = train(first, reference(first.module), steps=6)
+    naturals = [max(expected.live[1::2]), max(expected.live[2::2])] if max(expected.live) else [expected.peak()]
+    del first
+    second = problem()
+    budget = max(naturals) * 65 // 100
+    backend = neap.torch.backend(budget=budget, kernels="eager", time_limit=0.3)
+    forget()
+    ours = train(second, torch.compile(second.module, backend=backend), steps=6)
+    assert_same_training(ours, expected)
+    assert max(ours.live) <= budget < min(naturals)
+    planned_graphs = Counter((report.name, report.natural_peak - report.resident) for report in backend.reports[2:])
+    assert list(planned_graphs.values()) == [2] * 4, "2 graphs at 2 sizes, in the first step of each and again together"
+    assert all(report.plan.peak <= budget for report in backend.reports)
+
 
 def test_the_room_of_each_graph() -> None:
     """A graph called twice with a weight of its own each time, and one after it that shares a weight."""
