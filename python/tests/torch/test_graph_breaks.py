@@ -114,7 +114,7 @@ def test_each_size_has_plans_of_its_own(cache) -> None:
 
     def problem() -> Problem:
         torch.manual_seed(0)
-        return Problem(InTheMiddle(depth=3), lambda step: (batch(step, (192, 256)[step % 2] if step else 64),))
+        return Problem(InTheMiddle(depth=4), lambda step: (batch(step, (192, 256)[step % 2] if step else 64),))
 
     first = problem()
     expected = train(first, reference(first.module), steps=6)
