@@ -62,14 +62,15 @@ def later_jobs(args, rows, model, kind):
     least = rows.least_peer(model, kind)
     if least is None:
         if "half" in args.neap and args.device == "cpu":  # no peaks there; a low budget all the same
-            yield job_of("neap half of least", "neap", kind, percent=25.0)
+            yield job_of("neap half of least", "neap", kind, percent=25.0, offload=True)
         return
     if "half" in args.neap:
-        yield job_of("neap half of least", "neap", kind, budget=least // 2)
+        yield job_of("neap half of least", "neap", kind, budget=least // 2, offload=True)
     if "match" in args.neap:
         for peer in sorted(torch_rows.best_peers(rows, model, kind), key=lambda p: p["peak"]):
             if not any(torch_rows.as_good(row, peer) for row in rows.neap(model, kind)):
-                yield job_of(f"neap as {peer['name']}", "neap", kind, budget=peer["peak"])
+                copies = peer["way"] == "save_on_cpu"
+                yield job_of(f"neap as {peer['name']}", "neap", kind, budget=peer["peak"], offload=copies)
 
 
 def blocks(args):

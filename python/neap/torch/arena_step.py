@@ -29,6 +29,7 @@ import contextlib
 import itertools
 import logging
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -75,10 +76,14 @@ def _arena_in_use(device: torch.device) -> tuple[Arena, int] | None:
 
 
 def idle_bytes(device: torch.device) -> int:
-    """Bytes of the device's arena that no tensor uses now. PyTorch counts them as allocated."""
+    """Bytes of the device's arena that no tensor uses now. PyTorch counts them as allocated.
+
+    An arena that nothing will use any more is given back first.
+    """
     session = _sessions.get(device)
     if session is None:
         return 0
+    session.release_unused()
     stats = session.arena.stats()
     return stats.bytes - stats.live_bytes
 
@@ -158,6 +163,7 @@ class Session:
         self._last: dict[_Id, tuple[_Id, ...]] = {}  # the last sequence that began with a pass
         self._placed_outputs: set[_Id] = set()
         self._step: _Step | None = None
+        self._alive: set[_Id] = set()  # passes that may run again
 
     def stats(self) -> ArenaStats:
         """What happened in the arena."""
@@ -215,7 +221,24 @@ class Session:
 
         strict._boxed_call = True  # type: ignore[attr-defined]
         strict.strict_id = this  # type: ignore[attr-defined]
+        self._alive.add(this)
+        weakref.finalize(strict, self._forget_dead, this).atexit = False
         return strict
+
+    def _forget_dead(self, this: _Id) -> None:
+        """Gives the arena back with the last model that uses it."""
+        self._alive.discard(this)
+        if not self.arena.stats().live_bytes:  # else they are moved when memory is asked for: not here, at any moment
+            self.release_unused()
+
+    def release_unused(self) -> None:
+        """Gives the arena back if no pass will run in it any more. Its memory is PyTorch's to use then."""
+        if not self._alive and self._lock.acquire(blocking=False):  # whoever has it calls this later
+            try:
+                self._end()
+                self.arena.release()
+            finally:
+                self._lock.release()
 
     def forget(self, *passes: Pass) -> None:
         """These wrapped passes will not run any more: their model was planned again."""

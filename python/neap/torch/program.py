@@ -277,7 +277,7 @@ class _Pass:
             saved.append(node)
             return later._placeholder(name, node)
 
-        for value in sorted(needs.device):
+        for value in sorted(needs.device | (self.leaving.keys() & needs.host)):
             node = self.joint.values[value].node
             if node is None or node.op != "get_attr":
                 self._await([value])
@@ -286,7 +286,7 @@ class _Pass:
             later.on_host[value] = keep(self.on_host[value], f"host_{value}")
         for unit in sorted(needs.states & self.states.keys()):
             later.states[unit] = keep(self.states[unit], f"state_{unit}")
-        later.leaving = {v: later.on_host[v] for v in self.leaving if v in needs.host and v in later.at}
+        later.leaving = {value: later.on_host[value] for value in self.leaving if value in needs.host}
         return saved
 
     def finish(self, outputs: list[fx.Node | None]) -> fx.GraphModule:

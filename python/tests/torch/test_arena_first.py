@@ -145,6 +145,22 @@ def test_without_measuring_results_are_placed_and_the_rest_goes_anywhere(session
     assert watch.steps[2].fallbacks == 0
 
 
+def test_the_arena_goes_with_its_last_model(session):
+    train(strict("70%"))
+    forget()
+    assert session.stats().bytes == 0
+
+
+def test_an_arena_that_holds_gradients_goes_when_memory_is_asked_for(session):
+    module = seeded(Net())
+    train(strict("70%"), module=module)
+    forget()
+    assert session.stats().bytes > 0
+    expected = module.head.weight.grad.clone()
+    assert arena_step.idle_bytes(torch.device("cpu")) == session.stats().bytes == 0
+    assert torch.equal(module.head.weight.grad, expected)
+
+
 def test_copies_to_the_host_and_back(session):
     expected = train("aot_eager")
     backend, watch = strict("55%", offload=neap.Link(1e12, 1e12)), Watch(session)

@@ -301,7 +301,8 @@ def test_small_allocations_may_stay_with_pytorch():
 
 def test_a_device_has_one_session():
     session = session_of("cpu")
-    assert StrictStep("cpu", list, list, 1).session is session
+    step = StrictStep("cpu", list, list, 1)
+    assert step.session is session
     assert session_of(torch.device("cpu")) is session
     idle = idle_bytes(torch.device("cpu"))
     session.arena.reserve(idle + 4096)
