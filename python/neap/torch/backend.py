@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ from . import attention, memory, passes, ranks
 from .device import rounded
 from .joint import JointGraph
 from .link import measured_link
+from .numbers import Fixed, Numbers, Tracing
 from .plans import Request, kept_bytes, least_bytes, make_plan, need
 from .program import build
 from .several import Member, Room, Steps
@@ -34,6 +35,7 @@ log = logging.getLogger("neap")
 
 INDUCTOR_MARGIN = 1.03  # of the natural peak: Inductor's own schedule of a step without a plan may need more
 KERNELS = ("inductor", "eager")
+MOST_VARIANTS = 8  # compiled for changing Python floats where there is no plan; then op by op
 STRICT_PLANS = 2  # further ones, if the memory that strict=True reserves does not fit
 
 
@@ -101,18 +103,24 @@ class Runner:
         self.name = name
         placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
         self.sizes = [i for i, n in enumerate(placeholders) if _is_size(n)]
+        self.numbers = Numbers(module)
         self.compiled: dict[tuple, _Compiled] = {}
 
     def __call__(self, *args: Any) -> Any:
         steps = self.backend.steps
-        key = tuple(args[i] for i in self.sizes)
+        key = self.key(args)
         compiled = self.compiled.get(key)
         if compiled is None or compiled.outdated(args):
             steps.watching = True
-            compiled = self.compiled[key] = _Compiled(self, key, args, compiled)
+            compiled = _Compiled(self, args, compiled)
+            self.compiled[compiled.key] = compiled
         if steps.watching and compiled.report is not None:
             steps.called(args)
         return compiled.function(*args)
+
+    def key(self, args: Sequence[Any]) -> tuple:
+        """Tells this graph at these sizes from all others."""
+        return (self, *(args[i] for i in self.sizes), *self.numbers.values(args))
 
     def break_place(self) -> str:
         """Where and why Dynamo ended the graph before the end of the model; empty if it did not."""
@@ -138,9 +146,9 @@ class _Compiled:
 
     CHECKED_CALLS = {"cuda": 4, "cpu": 1}  # whether more is resident than was planned for: slow on the CPU
 
-    def __init__(self, runner: Runner, sizes: tuple, args: Sequence[Any], before: "_Compiled | None") -> None:
+    def __init__(self, runner: Runner, args: Sequence[Any], before: "_Compiled | None") -> None:
         self.runner = runner
-        self.key = (runner, sizes)
+        self.key = runner.key(args)
         self.steps = runner.backend.steps
         self.settings = runner.backend.settings
         self.device = device_of(args)
@@ -191,18 +199,36 @@ class _Compiled:
         if self.settings.kernels == "inductor":
             from . import inductor
 
-            return inductor.plain(self.runner.module, self.args)
+            self._fix_numbers(self.runner.numbers.positions)
+            if self.runner.numbers.positions and len(self.runner.compiled) >= MOST_VARIANTS:
+                return self.runner.module
+            return inductor.plain(self.runner.numbers.specialized(self.runner.module, self.args), self.args)
         return self.runner.module
 
+    def _fix_numbers(self, positions: Iterable[int]) -> None:
+        self.runner.numbers.fixed.update(positions)
+        self.key = self.runner.key(self.args)
+
     def _training(self) -> Callable:
+        if self.device.type in attention.DEVICES:
+            attention.drop_needless_masks(self.runner.module)
+        while True:
+            tracing = Tracing(self.runner.numbers, self.args)
+            try:
+                return self._captured(tracing)
+            except Fixed as found:
+                self._fix_numbers(found.positions)
+            finally:
+                tracing.args.clear()  # what was traced may refer to it
+
+    def _captured(self, tracing: Tracing) -> Callable:
         from torch._functorch.aot_autograd import aot_module_simplified
 
         compiled: list[tuple[passes.Pass, passes.Pass]] = []
-        if self.device.type in attention.DEVICES:
-            attention.drop_needless_masks(self.runner.module)
 
         def partition(module: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int,
                       static_lifetime_input_indices: list[int] | None = None, **_: Any) -> tuple:
+            tracing.replace_numbers(module)
             if self.settings.kernels == "inductor":
                 from . import inductor
 
@@ -215,7 +241,7 @@ class _Compiled:
         try:
             with torch._functorch.config.patch(donated_buffer=False):
                 return aot_module_simplified(
-                    self.runner.module, self.args,
+                    self.runner.numbers.specialized(self.runner.module, self.args), tracing.args,
                     fw_compiler=lambda module, inputs: compiled[-1][0],
                     bw_compiler=lambda module, inputs: compiled[-1][1],
                     inference_compiler=lambda module, inputs: passes.op_by_op(module, "inference"),
@@ -317,6 +343,8 @@ class _Compiled:
         """Whether Inductor may do as it likes: the step fits without a plan, with room for what fusion changes."""
         if self.settings.kernels != "inductor" or self.settings.strict or self._one_of_several() or self.given:
             return False
+        if self.runner.numbers.changing:
+            return False  # Inductor alone would compile the graph for every value
         return natural * INDUCTOR_MARGIN <= self.budget
 
     def _request(self, **changes: Any) -> Request:

@@ -67,7 +67,7 @@ def planned(module: nn.Module, budget: int | str, **options: object) -> Callable
 
 
 def same_as_reference(make: Callable[[], nn.Module], drive: Callable, budget: int | str = "60%",
-                      unplanned: str = "aot_eager", **options: object) -> list:
+                      unplanned: str = "aot_eager", dynamic: bool | None = None, **options: object) -> list:
     """Runs `drive(module, run)`, which returns named tensors, unplanned and planned, and compares the two.
 
     Fails if nothing was planned or if no plan is below the natural peak. Returns the backend's reports.
@@ -78,7 +78,7 @@ def same_as_reference(make: Callable[[], nn.Module], drive: Callable, budget: in
         forget()
         torch.manual_seed(SEED)
         module = make()
-        taken = {name: Bits.of(t) for name, t in drive(module, torch.compile(module, backend=backend)).items()}
+        taken = {name: Bits.of(t) for name, t in drive(module, torch.compile(module, backend=backend, dynamic=dynamic)).items()}
         taken["random state"] = Bits.of(torch.random.get_rng_state())
         return taken
 

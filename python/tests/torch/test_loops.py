@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.nn.functional as F
 from blocks import Deep, DeepLoss, TwoOutputs, batch
@@ -95,6 +96,27 @@ def test_batch_sizes_that_change() -> None:
 
     reports = same_as_reference(DeepLoss, drive, budget="70%")
     assert len({report.natural_peak - report.resident for report in reports}) == len(set(sizes)), "a plan for every size"
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_python_floats_that_change(dynamic: bool | None) -> None:
+    """One plan serves all values of a weight; the epsilon of a norm is part of the graph. With dynamic=True
+    all floats of the model are inputs."""
+
+    class Weighted(Deep):
+        def forward(self, x: torch.Tensor, weight: float, epsilon: float) -> torch.Tensor:
+            y = F.layer_norm(super().forward(x), (x.shape[1],), eps=epsilon)
+            return y.square().mean() * (1 - weight) + (y.long().sum() * weight).sin()
+
+    def drive(module: nn.Module, run) -> dict[str, torch.Tensor]:
+        losses = {}
+        for step in range(6):
+            losses[f"loss {step}"] = run(batch(step), 0.1 * step, 1e-5 if step < 4 else 1e-3)
+            losses[f"loss {step}"].backward()
+        return gradients(module) | losses
+
+    reports = same_as_reference(lambda: Weighted(depth=3), drive, budget="80%", dynamic=dynamic)
+    assert len(reports) == (2 if dynamic else 3)
 
 
 def test_loss_outside_of_the_compiled_module() -> None:
