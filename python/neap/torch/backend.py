@@ -27,6 +27,7 @@ from .link import measured_link
 from .numbers import Fixed, Numbers, Tracing
 from .plans import Request, kept_bytes, least_bytes, make_plan, need
 from .program import build
+from .refusals import caller, of_one_graph
 from .several import Member, Room, Steps
 from .step import decompositions, device_of, offer_splits, priced_joint, resident, slack, trains
 from .trim import trimmed
@@ -251,8 +252,8 @@ class _Compiled:
         except _NeedsNoPlan:
             return self._inference()
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
-            raise errors.UnsupportedError(f"op {error.func} gives a result whose size or value depends on data; "
-                                          "move it out of the compiled model") from error
+            raise errors.UnsupportedError(f"op {error.func}{caller(error)} gives a result whose size or value depends on "
+                                          "data; move it out of the compiled model") from error
 
     def _link(self) -> Link | None:
         if isinstance(self.settings.offload, Link):
@@ -367,7 +368,10 @@ class _Compiled:
         plan = make_plan(joint, self.runner.name, self._request(budget=None, objective="peak"))
         if is_share(self.budget) or need(plan) <= self.budget:
             return plan
-        return make_plan(joint, self.runner.name, self._request())  # which says what would work
+        try:
+            return make_plan(joint, self.runner.name, self._request())
+        except errors.InfeasibleError as error:
+            raise of_one_graph(error) from None
 
     def _plan_or_split(self, joint: JointGraph) -> Plan:
         """Convolutions in parts change the last bits of weight gradients: only where the budget needs them."""

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import traceback
+
+import torch
+
 from .. import errors
 from ..text import format_bytes
 from .joint import BOUNDARY, JointGraph, source_line
+
+_TORCH, _NEAP = (os.path.dirname(os.path.abspath(file)) + os.sep for file in (torch.__file__, errors.__file__))
 
 
 def explained(error: errors.InfeasibleError, joint: JointGraph) -> errors.InfeasibleError:
@@ -19,9 +26,27 @@ def explained(error: errors.InfeasibleError, joint: JointGraph) -> errors.Infeas
         where = _place(name, joint)
         if where:
             message = message.replace(f'op "{name}"', f'op "{name}", {where}', 1)
+    return _reworded(error, message)
+
+
+def of_one_graph(error: errors.InfeasibleError) -> errors.InfeasibleError:
+    """The error of a graph whose step has others that are not known yet."""
+    return _reworded(error, f"{error}. This is for the first graphs of the step; those that follow may need more")
+
+
+def _reworded(error: errors.InfeasibleError, message: str) -> errors.InfeasibleError:
     return errors.InfeasibleError(message, budget=error.budget, floor=error.floor, floor_op=error.floor_op,
                                   least_budget=error.least_budget, least_plan=error.least_plan, op=error.op,
                                   is_proven=error.is_proven)
+
+
+def caller(error: BaseException) -> str:
+    """Which code called PyTorch when an error was raised inside it: ` (file:line)`; empty if that is a captured graph."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith(_TORCH):
+            known = not frame.filename.startswith((_NEAP, "<"))
+            return f" ({frame.filename}:{frame.lineno})" if known else ""
+    return ""
 
 
 def _at_the_end(joint: JointGraph) -> str:

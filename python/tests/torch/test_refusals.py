@@ -81,6 +81,29 @@ def test_an_op_with_a_size_that_depends_on_data_is_named() -> None:
         planned(Selecting(), "70%")(batch()).backward()
 
 
+def test_a_backward_function_that_depends_on_data_is_named() -> None:
+    class Longest(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x)
+            return x.sum()
+
+        @staticmethod
+        def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
+            return gradient * ctx.saved_tensors[0].norm().item() * torch.ones_like(ctx.saved_tensors[0])
+
+    @torch._dynamo.allow_in_graph
+    def longest(x: torch.Tensor) -> torch.Tensor:
+        return Longest.apply(x)
+
+    class Custom(DeepLoss):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return longest(self.layers[0](x))
+
+    with pytest.raises(neap.UnsupportedError, match=r"_local_scalar_dense.*test_refusals\.py:\d+\) gives"):
+        planned(Custom(), "70%")(batch()).backward()
+
+
 @pytest.mark.parametrize(
     "arguments, says",
     [
