@@ -53,12 +53,12 @@ def build(joint: JointGraph, plan: Plan) -> Program:
     for node in joint.primals:
         forward.add_placeholder(node)
     forward.run(steps[:border])
-    outputs = [forward.lookup(node) for node in joint.forward_outputs]
+    outputs = forward.results(joint.forward_outputs)
     saved = forward.hand_over(_needs(joint, steps[border + 1:]), backward)
     for node in joint.tangents:
         backward.add_placeholder(node)
     backward.run(steps[border + 1:])
-    gradients = [backward.lookup(node) for node in joint.backward_outputs]
+    gradients = backward.results(joint.backward_outputs)
     return Program(forward.finish(outputs + saved), backward.finish(gradients), len(outputs), _updates(joint))
 
 
@@ -217,7 +217,7 @@ class _Pass:
             for node in unit.nodes:
                 self.at[self.joint.value_of[node]] = self.statistics[node]
             return
-        self._await(unit.inputs)
+        self._await([*unit.inputs, *unit.outputs])  # what it computes again may be on its way
         if unit.random and not again and unit.id in self.history.repeated:
             self.states[unit.id] = self._save_state(unit)
         local: dict[fx.Node, fx.Node] = {}
@@ -288,6 +288,12 @@ class _Pass:
             later.states[unit] = keep(self.states[unit], f"state_{unit}")
         later.leaving = {value: later.on_host[value] for value in self.leaving if value in needs.host}
         return saved
+
+    def results(self, nodes: Sequence[object]) -> list[fx.Node | None]:
+        """What the caller gets: the nodes of this graph, all of them arrived."""
+        self._await([self.joint.value_of[node] for node in nodes
+                     if isinstance(node, fx.Node) and node in self.joint.value_of])
+        return [self.lookup(node) for node in nodes]
 
     def finish(self, outputs: list[fx.Node | None]) -> fx.GraphModule:
         self.graph.output(tuple(outputs))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,24 +12,21 @@ from torch import fx, nn
 
 import neap.torch
 from neap.torch import runtime
+from neap.torch.joint import JointGraph
 from neap.torch.program import Program
 
 
-def chain() -> nn.Module:
-    torch.manual_seed(2)
-    return nn.Sequential(*(layer for _ in range(12) for layer in (nn.Linear(64, 64), nn.Tanh())))
-
-
-def programs(monkeypatch: pytest.MonkeyPatch, link: neap.Link) -> list[Program]:
-    """Those of a step of chain() in which copies take time."""
+def programs(monkeypatch: pytest.MonkeyPatch, module: nn.Module, inputs: torch.Tensor, budget: str,
+             link: neap.Link) -> list[Program]:
+    """Those of a step."""
     made: list[Program] = []
     backend = sys.modules["neap.torch.backend"]
     build = backend.build
     monkeypatch.setattr(backend, "build", lambda joint, plan: made.append(build(joint, plan)) or made[-1])
     torch._dynamo.reset()
-    run = torch.compile(chain(), backend=neap.torch.backend(
-        budget="60%", kernels="eager", offload=link, measure=False, cache=False, time_limit=1))
-    run(torch.randn(512, 64)).square().mean().backward()
+    run = torch.compile(module, backend=neap.torch.backend(
+        budget=budget, kernels="eager", offload=link, measure=False, cache=False, time_limit=1))
+    run(inputs).square().mean().backward()
     return made
 
 
@@ -51,8 +49,27 @@ def departures(program: Program) -> Iterator[tuple[fx.Node, fx.Node, bool]]:
 
 def test_memory_stays_until_the_copy_from_it_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever pass the plan frees it in."""
-    found = [one for program in programs(monkeypatch, neap.Link(1e8, 1e8)) for one in departures(program)]
+    chain = nn.Sequential(*(layer for _ in range(12) for layer in (nn.Linear(64, 64), nn.Tanh())))
+    made = programs(monkeypatch, chain, torch.randn(512, 64), "60%", neap.Link(1e8, 1e8))
+    found = [one for program in made for one in departures(program)]
     for source, copy, _ in found:
         last = last_user(source)
         assert (last.target, last.args) == (runtime.release, (source, copy)), f"{source} is gone while it is copied"
     assert any(stays for *_, stays in found) and not all(stays for *_, stays in found)
+
+
+def test_the_caller_gets_what_has_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradients may be moved to the host and back in the backward pass."""
+    build = sys.modules["neap.torch.backend"].build
+
+    def moving(joint: JointGraph, plan: neap.Plan) -> Program:
+        gradients = [joint.value_of[node] for node in joint.backward_outputs if node in joint.value_of]
+        moves = [(kind, value, 0) for value in gradients for kind in ("offload", "free", "prefetch")]
+        return build(joint, SimpleNamespace(steps=[*plan.steps, *moves]))
+
+    monkeypatch.setattr(sys.modules["neap.torch.backend"], "build", moving)
+    (program,) = programs(monkeypatch, nn.Linear(8, 8), torch.randn(8, 8), "1GiB", neap.Link(1e9, 1e9))
+    back = program.backward.graph.find_nodes(op="call_function", target=runtime.prefetch)
+    assert len(back) == 2
+    for node in back:
+        assert [user.target for user in node.users] == [runtime.wait, "output"]
