@@ -20,9 +20,9 @@ from .compile_segment import SegmentCode
 from .device import settings_key
 from .joint import aliased_input, storage_bytes
 from .measure import isolated
-from .op_inputs import Inputs, Unsafe, refuse_unsafe
-from .op_kinds import is_view
-from .op_signature import Signer, call_of, call_with, flat, is_getitem, leaves, output_tensors, value_of
+from .op_inputs import Inputs, Unsafe
+from .op_signature import Signer, call_with, flat, leaves, output_tensors, value_of
+from .segment_trial import FAILURES, inputs_of, refuse_unsafe_segment
 from .trim import trim
 
 __all__ = ["OpTracer", "Trace", "estimated", "traced_segment"]
@@ -30,9 +30,6 @@ __all__ = ["OpTracer", "Trace", "estimated", "traced_segment"]
 log = logging.getLogger("neap")
 
 _NO_RESULT = (runtime.release, runtime.wait)
-_FAILURES = (RuntimeError, TypeError, ValueError, NotImplementedError, IndexError, AssertionError)
-
-_SEEDED = ("inductor_random", "inductor_randint", "inductor_lookup_seed")  # they read integers that index nothing
 
 NEW, FREE, DROP = "new", "free", "drop"
 
@@ -92,7 +89,7 @@ def _attempt(device: torch.device, what: str, trace: Callable[[], Trace]) -> Tra
         log.info("neap: strict: not enough memory to run %s alone; estimated", what)
     except Unsafe as reason:
         log.debug("neap: strict: %s; estimated", reason)
-    except _FAILURES as error:
+    except FAILURES as error:
         log.info("neap: strict: %s cannot run alone (%s); estimated", what, str(error).partition("\n")[0])
     return None
 
@@ -194,11 +191,11 @@ def traced_segment(code: SegmentCode, device: torch.device, run: bool = True) ->
     """What a segment allocates."""
 
     def trace() -> Trace:
-        _refuse_unsafe_segment(code)
+        refuse_unsafe_segment(code)
         held: list[Any] = []
 
         def make() -> list:
-            inputs = [_tensor(layout) for layout in code.layouts]
+            inputs = inputs_of(code)
             held[:] = [one for one, dies in zip(inputs, code.dying) if not dies]
             return inputs
 
@@ -210,52 +207,3 @@ def traced_segment(code: SegmentCode, device: torch.device, run: bool = True) ->
     values = [value_of(node) for node in code.outputs]
     tensors = [value if isinstance(value, torch.Tensor) else None for value in values]
     return estimated(tensors, [None] * len(values), device)
-
-
-def _tensor(layout: Any) -> Any:
-    if not isinstance(layout, tuple):
-        return layout
-    sizes, strides, dtype, device = layout
-    tensor = torch.empty_strided(sizes, strides, dtype=dtype, device=device)
-    if dtype.is_floating_point and dtype.itemsize > 1:
-        return tensor.uniform_(0, 1)
-    return tensor.zero_()  # in range wherever it is an index
-
-
-def _refuse_unsafe_segment(code: SegmentCode) -> None:
-    """Raises Unsafe if an op must not run on made-up tensors, or might index with a number computed from them."""
-    inside = set(code.nodes)
-    for node in code.nodes:
-        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
-            if is_getitem(node):
-                continue
-            raise Unsafe(f"{node.target} is not a plain operator")
-        refuse_unsafe(call_of(node))
-        if torch.Tag.pointwise in node.target.tags or is_view(node) or node.target._opname in _SEEDED:
-            continue
-        for source in node.all_input_nodes:
-            if _is_integer(value_of(source)) and _is_computed(source, inside):
-                raise Unsafe(f"{node.target} reads integers that are computed")
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.dtype != torch.bool and not (
-        value.is_floating_point() or value.is_complex())
-
-
-def _is_computed(node: fx.Node, inside: set[fx.Node]) -> bool:
-    """Whether a value depends on inputs of its segment by other ways than views."""
-    while is_view(node) and node.op == "call_function":
-        node = node.args[0]
-    if node not in inside:
-        return False
-    stack, seen = [node], set()
-    while stack:
-        one = stack.pop()
-        if one in seen:
-            continue
-        seen.add(one)
-        if one not in inside and not (one.op == "call_function" and is_view(one)):
-            return True
-        stack += one.all_input_nodes
-    return False

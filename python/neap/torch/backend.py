@@ -318,8 +318,8 @@ class _Compiled:
 
     def _passes(self, joint: JointGraph, plan: Plan, clock: passes.Clock) -> passes.Passes:
         strictly = self._strictly(joint) if self.settings.strict else None
-        return passes.Passes(build(joint, plan), self.settings.kernels, strictly, clock, self._entered, self._returns,
-                             self._left, self._failed)
+        return passes.Passes(build(joint, plan), self.device, self.settings.kernels, strictly, clock, self._entered,
+                             self._returns, self._left, self._failed)
 
     def _strictly(self, joint: JointGraph) -> passes.Strictly:
         from .arena_room import Room

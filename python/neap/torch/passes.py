@@ -75,6 +75,7 @@ class Passes:
     one raises. What `entered` returns is called once what the forward pass saved is gone."""
 
     program: Program
+    device: torch.device
     kernels: str
     strict_on: Strictly | None
     clock: Clock
@@ -92,6 +93,11 @@ class Passes:
         self.clock.lap("compiling")
         if self.strict_on is not None:
             forward, backward = self._strictly(self.strict_on, forward, backward)
+        elif self.kernels == "inductor" and self.device.type == "cuda":  # Inductor tunes nothing on the CPU
+            from .segment_trial import tune
+
+            tune([*forward.codes, *backward.codes], self.device)
+            self.clock.lap("tuning")
         entered, returns, left, failed = self.entered, self.returns, self.left, self.failed
         saved = self._own_saved()
 

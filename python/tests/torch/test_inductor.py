@@ -19,6 +19,7 @@ from neap.torch.joint import JointGraph, UnitCost  # noqa: E402
 from neap.torch.op_kinds import Kind, kind_of  # noqa: E402
 from neap.torch.plans import Request, make_plan  # noqa: E402
 from neap.torch.program import build  # noqa: E402
+from neap.torch.segment_trial import tune  # noqa: E402
 from neap.torch.segments import Segment, advance_writes, base_of, cut, has_effect, value_bytes  # noqa: E402
 
 aten = torch.ops.aten
@@ -341,6 +342,34 @@ def test_python_functions_run_in_their_place() -> None:
     assert args == [] and same is example
     assert calls == [torch.Size([8, 4])] and len(program.segments) == 2
     assert torch.allclose(result, example.sin().view(8, 4).cos().t())
+
+
+def test_segments_run_alone_before_the_step() -> None:
+    """Each once; not those that index with numbers that they compute."""
+    graph = fx.Graph()
+    x, rows = graph.placeholder("x"), graph.placeholder("rows")
+    example, numbers = torch.randn(4, 8), torch.tensor([0, 3])
+    aten = torch.ops.aten
+    values = {x: example, rows: numbers}
+
+    def add(op: object, *args: object) -> fx.Node:
+        node = graph.call_function(op, args)
+        values[node] = op(*fx.node.map_arg(args, values.__getitem__))
+        node.meta["neap_unit"] = len(values)
+        return node
+
+    first = add(aten.sin.default, x)
+    second = add(aten.cos.default, first)
+    taken = add(aten.index.Tensor, second, [rows])
+    moved = add(aten.index.Tensor, taken, [add(aten.remainder.Scalar, rows, 2)])
+    graph.output((taken, moved))
+    for node, value in values.items():
+        node.meta["val"] = value
+    program = inductor.compile_in_order(fx.GraphModule({}, graph), [example, numbers], segment_nodes=1)
+    assert len(program.segments) == 3
+    before = torch.get_rng_state()
+    assert tune([*program.codes, *program.codes, None], torch.device("cpu")) == 2
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_equal_kernels_of_two_graphs_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
