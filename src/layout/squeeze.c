@@ -82,7 +82,8 @@ static neap_status try_capacity(squeeze *s, int64_t capacity, int64_t effort,
         int64_t before = effort;
         status = run(s, capacity, walk, &effort, outcome, diag);
         int64_t until = effort - SHARE * (before - effort);
-        while (effort > 0 && effort > until && status == NEAP_OK && *outcome == NEAP_SPENT)
+        while (effort > 0 && effort > until && status == NEAP_OK && *outcome == NEAP_SPENT &&
+               !neap_placement_cancelled(s->problem))
             status = run(s, capacity, lesson, &effort, outcome, diag);
         if (turn % NEAP_OFFSET_SEARCH_ORDERS == NEAP_OFFSET_SEARCH_ORDERS - 1)
             length *= 2;

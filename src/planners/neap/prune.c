@@ -140,7 +140,7 @@ void neap_search_prune(search *s)
     }
     if (n > 1)
         qsort(s->ranks, n, sizeof *s->ranks, neap_ranked_down);
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n && !s->stop(s->stop_context); i++) {
         if (s->ranks[i].item < n_items)
             try_removing(s, s->ranks[i].item);
         else

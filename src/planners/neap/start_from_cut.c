@@ -99,7 +99,7 @@ neap_status neap_search_start_from_cut(search *s, const search_cut *cut,
                                        const search_mixture *mixture, neap_diag *diag)
 {
     double low = 0, high = 1, share = 1; /* as much of the loose cut as fits at that moment */
-    for (int i = 0; i < MIXTURES && high > low; i++) {
+    for (int i = 0; i < MIXTURES && high > low && !s->stop(s->stop_context); i++) {
         mix(s, cut, mixture, share);
         NEAP_TRY(build(s, cut->position, diag));
         *(sequence_bytes(&s->q, s->moment) <= s->budget ? &low : &high) = share;
