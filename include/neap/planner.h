@@ -85,7 +85,8 @@ typedef struct neap_request {
     neap_link link;     /* all zero: no transfers */
     double time_limit;  /* seconds; 0: none */
     double target_time; /* seconds; 0: none. A method may stop at the first plan this fast; slower
-                           plans are of no use to the caller */
+                           plans are of no use to the caller. With NEAP_LEAST_PEAK: the first plan
+                           this fast that has the least peak found */
     int threads;        /* 0: one per processor */
     uint64_t seed;
     int64_t alignment; /* of addresses; default 1 */

@@ -25,10 +25,26 @@ neap_status neap_request_lay_out(neap_allocator *allocator, const neap_request *
     return status;
 }
 
+/* Cancels when the caller does, or when the time limit is over. */
+typedef struct watch {
+    neap_progress base;
+    const planner *p;
+} watch;
+
+static bool is_over(neap_progress *self)
+{
+    return neap_planner_stopped(((const watch *)self)->p); /* base is its first member */
+}
+
+/* Without a budget any addresses will do, so they take no longer than the time limit. */
 static neap_status lay_out(const planner *p, neap_plan *plan, bool *fits, neap_diag *diag)
 {
+    watch w = {{.cancelled = is_over}, p};
+    neap_request request = *p->request;
+    if (p->budget == INT64_MAX)
+        request.progress = &w.base;
     neap_planner_report_phase(p, "assigning addresses");
-    return neap_request_lay_out(p->allocator, p->request, p->request->budget, plan, fits, diag);
+    return neap_request_lay_out(p->allocator, &request, request.budget, plan, fits, diag);
 }
 
 /* One more planning, with a smaller budget. */

@@ -161,8 +161,8 @@ static neap_status verify(const planner *p, neap_solution *solution, neap_diag *
     return NEAP_OK;
 }
 
-/* The fraction of the time limit for the first planning; the rest is for planning again if the
-   addresses do not fit. That is quicker if it can start from the first plan. */
+/* The fraction of the time limit for the first planning; the rest is for addresses, and for
+   planning again if they do not fit. That is quicker if it can start from the first plan. */
 static const double FIRST_SHARE = 0.7, FIRST_SHARE_WITH_START = 0.9;
 
 static neap_status plan(const planner *p, const neap_method *method, neap_solution *solution,
@@ -176,8 +176,8 @@ static neap_status plan(const planner *p, const neap_method *method, neap_soluti
         explain_floor(p, solution);
         return NEAP_OK;
     }
-    if (p->budget < INT64_MAX)
-        request.time_limit *= method->takes_constraints ? FIRST_SHARE_WITH_START : FIRST_SHARE;
+    request.time_limit *=
+        method->takes_constraints || p->budget == INT64_MAX ? FIRST_SHARE_WITH_START : FIRST_SHARE;
     neap_planner_report_phase(p, "planning");
     neap_status status = method->plan(&first, &solution->draft, diag);
     return status == NEAP_OK ? verify(p, solution, diag) : status;

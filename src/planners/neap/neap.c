@@ -10,6 +10,7 @@
  * without a time limit the plan is the same for any number of threads. With a time limit the bound
  * has its own thread, and the rounds do not wait for it.
  */
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/memory.h"
 #include "base/team.h"
@@ -21,17 +22,26 @@
 
 #include <neap/check.h>
 
+#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
 enum {
-    STREAMS = 4,  /* at most; an even number */
-    EXCHANGE = 3, /* rounds between two checks whether a stream lags */
-    MANY = 2000   /* with more tasks the first schedule is made from a cut */
+    STREAMS = 4,     /* at most; an even number */
+    EXCHANGE = 3,    /* rounds between two checks whether a stream lags */
+    MANY = 2000,     /* with more tasks the first schedule is made from a cut */
+    FAR = 300,       /* with more tasks the least peak is approached in steps */
+    LEVEL_ROUNDS = 4 /* at most, for one of these steps */
 };
 
 /* A plan within this fraction of the bound ends the search. */
 static const double CLOSE = 1e-5;
+
+/* The least peak is approached until it is known this well. */
+static const double CLOSE_PEAK = 0.01;
+
+/* The fraction of the time limit for the least peak, if the time of the plan matters, too. */
+static const double PEAK_SHARE = 0.75;
 
 enum { EFFORT, SMALL_GRAPHS };
 
@@ -54,8 +64,8 @@ typedef struct neap_run {
     start_plan start;
     small_answer small; /* of a graph whose plans can all be looked at, copies aside */
     int64_t floor;      /* bytes that every plan takes */
-    int64_t within; /* the present budget; for the least peak, the floor first and then the least
-                       peak found */
+    int64_t within;     /* the present budget; in the search for the least peak, a level below it */
+    double until;       /* the clock when the search for the least peak must end; 0: no matter */
     uint32_t n_streams;
     search streams[STREAMS];
     const neap_link *link; /* NULL: none */
@@ -82,7 +92,7 @@ typedef struct neap_run {
 static bool stopped(void *context)
 {
     const neap_run *run = context;
-    return neap_planner_stopped(run->p);
+    return neap_planner_stopped(run->p) || (run->until > 0 && neap_clock_seconds() > run->until);
 }
 
 /* Restarts a stream from the bound's best cut, unless the result does not fit. */
@@ -208,15 +218,22 @@ static neap_status compare_streams(neap_run *run, neap_diag *diag)
     return NEAP_OK;
 }
 
+/* As fast as the caller needs. */
+static bool is_fast_enough(const neap_run *run, const search_plan *plan)
+{
+    const planner *p = run->p;
+    return plan->found && p->request->target_time > 0 &&
+           plan->ticks <= neap_planner_target_ticks(p);
+}
+
 /* Close to the bound, or as good as requested. The bound for all plans counts: a plan that is the
    best in the graph's order may be beaten in another order. */
 static bool is_good_enough(const neap_run *run)
 {
-    int64_t target = neap_planner_target_ticks(run->p);
     double ticks = (double)run->best.ticks, gap = run->p->request->gap;
     return fits(run, &run->best) && (ticks <= (double)run->any_ticks * (1 + CLOSE) ||
                                      (gap > 0 && ticks <= (double)run->bound_ticks * (1 + gap)) ||
-                                     (target < INT64_MAX && run->best.ticks <= target));
+                                     is_fast_enough(run, &run->best));
 }
 
 /* No plan fits, and the best plan has the least possible peak. */
@@ -232,30 +249,88 @@ static bool seeks_peak(const neap_run *run)
     return run->p->request->objective == NEAP_LEAST_PEAK;
 }
 
-/* The least possible peak, within the requested gap of it, or half of the time is over. */
-static bool is_low_enough(const neap_run *run)
+/* The least possible peak, or within the requested gap of it. */
+static bool is_at_floor(const neap_run *run)
 {
-    const planner *p = run->p;
-    double wanted = (double)run->floor * (1 + p->request->gap);
-    return fits(run, &run->best) || (run->best.found && (double)run->best.peak <= wanted) ||
-           neap_planner_stopped(p) ||
-           (p->request->time_limit > 0 &&
-            neap_planner_seconds_left(p) < p->request->time_limit / 2);
+    double wanted = (double)run->floor * (1 + run->p->request->gap);
+    return run->best.found && (double)run->best.peak <= wanted;
 }
 
-/* From here on the time is minimized, within the least peak found. */
-static neap_status stay_within_peak(neap_run *run, neap_diag *diag)
+/* All streams continue within another budget, from the best plan if there is one. */
+static neap_status move_budget(neap_run *run, int64_t within, neap_diag *diag)
 {
-    run->within = run->best.peak;
+    run->within = within;
     run->last_improved = 0;
     run->bounding = true;
+    run->has_cut = false;
+    run->cut_ticks = 0;
     neap_bound_destroy(run->bound);
-    NEAP_TRY(neap_bound_create(run->allocator, &run->x, run->within, run->link, &run->bound, diag));
+    NEAP_TRY(neap_bound_create(run->allocator, &run->x, within, run->link, &run->bound, diag));
     for (uint32_t k = 0; k < run->n_streams; k++) {
         search *s = &run->streams[k];
-        s->budget = run->within - run->x.base_bytes;
+        s->budget = within - run->x.base_bytes;
+        if (!run->best.found)
+            continue;
         NEAP_TRY(neap_search_start_from(s, &run->best, diag));
         NEAP_TRY(neap_search_plan_copy(run->allocator, &run->x, &s->best, &run->best, diag));
+    }
+    return NEAP_OK;
+}
+
+/* The plan to start from is the best one so far. */
+static neap_status take_start(neap_run *run, neap_diag *diag)
+{
+    search *s = &run->streams[0];
+    if (run->x.n_tasks <= MANY && !stopped(run))
+        NEAP_TRY(neap_start_plan_make(&run->start, run->allocator, &run->x, run->p, diag));
+    if (!run->start.schedule.found)
+        return NEAP_OK;
+    NEAP_TRY(neap_search_start_from(s, &run->start.schedule, diag));
+    s->budget = neap_sequence_most(&s->q);
+    NEAP_TRY(neap_search_construct(s, diag));
+    return neap_search_plan_copy(run->allocator, &run->x, &run->best, &s->best, diag);
+}
+
+/* Rounds until a plan fits a level, or probably none does. */
+static neap_status try_level(neap_run *run, int64_t level, neap_diag *diag)
+{
+    NEAP_TRY(move_budget(run, level, diag));
+    for (run->round = 0; run->round < LEVEL_ROUNDS; run->round++) {
+        NEAP_TRY(do_round(run, diag));
+        NEAP_TRY(compare_streams(run, diag));
+        read_bound(run);
+        if (fits(run, &run->best) || neap_bound_state(run->bound)->none_fits || is_at_floor(run) ||
+            stopped(run))
+            break;
+        neap_planner_report_search(run->p, -1, -1);
+    }
+    return NEAP_OK;
+}
+
+/* A level between two others, in the middle of their ratio but not far below the upper one: a level
+   is soon reached from one that is not far above. */
+static int64_t level_between(int64_t low, int64_t high)
+{
+    double middle = sqrt((double)low * (double)high), half = 0.5 * (double)high;
+    return (int64_t)(middle > half ? middle : half);
+}
+
+/* Halves the interval in which the least peak probably lies. In a large graph it takes long to
+   repair a schedule far above the budget; here every level starts from the best plan so far, and
+   from a cut for this level. */
+static neap_status approach_peak(neap_run *run, neap_diag *diag)
+{
+    int64_t low = run->floor > 1 ? run->floor : 1;
+    int64_t high = run->best.found /* else every task runs once */
+                       ? run->best.peak
+                       : neap_sequence_most(&run->streams[0].q) + run->x.base_bytes;
+    while ((double)high > (1 + CLOSE_PEAK) * (double)low && !is_at_floor(run) && !stopped(run)) {
+        int64_t level = level_between(low, high);
+        NEAP_TRY(try_level(run, level, diag));
+        if (!fits(run, &run->best))
+            low = level;
+        if (run->best.found && run->best.peak < high)
+            high = run->best.peak;
     }
     return NEAP_OK;
 }
@@ -263,17 +338,25 @@ static neap_status stay_within_peak(neap_run *run, neap_diag *diag)
 /* Every stream minimizes the peak; ends after a fourth of the effort without improvement. */
 static neap_status search_peak(neap_run *run, neap_diag *diag)
 {
+    const neap_request *request = run->p->request;
     uint32_t patience = 1 + (uint32_t)run->p->options[EFFORT] / 4;
-    run->within = run->floor;
+    if (request->time_limit > 0 && request->target_time <= 0)
+        run->until = run->p->started + PEAK_SHARE * request->time_limit;
+    NEAP_TRY(take_start(run, diag));
+    if (run->x.n_tasks > FAR)
+        NEAP_TRY(approach_peak(run, diag));
+    NEAP_TRY(move_budget(run, run->floor, diag));
     run->bounding = false;
-    for (run->round = 0;; run->round++) {
+    for (run->round = 0; !is_at_floor(run); run->round++) {
         NEAP_TRY(do_round(run, diag));
         NEAP_TRY(compare_streams(run, diag));
-        if (is_low_enough(run) || run->round > run->last_improved + patience)
+        if (stopped(run) || run->round > run->last_improved + patience)
             break;
         neap_planner_report_search(run->p, -1, -1);
     }
-    return run->best.found ? stay_within_peak(run, diag) : NEAP_OK;
+    run->until = 0;
+    /* From here on the time is minimized, within the least peak found. */
+    return run->best.found ? move_budget(run, run->best.peak, diag) : NEAP_OK;
 }
 
 /* ---- The search ---- */
@@ -310,11 +393,13 @@ static neap_status search_rounds(neap_run *run, neap_diag *diag)
    the variants of an op. */
 typedef enum origin { FROM_SEARCH, FROM_CALLER, FROM_SMALL_GRAPH } origin;
 
+/* Of equal peaks the start's, if it is fast enough: its addresses take less room. */
 static bool is_preferable(const neap_run *run, const search_plan *a, const search_plan *b)
 {
-    if (seeks_peak(run) && a->found && b->found && a->peak != b->peak)
-        return a->peak < b->peak;
-    return is_better(run, a, b);
+    if (!seeks_peak(run) || !a->found || !b->found)
+        return is_better(run, a, b);
+    return a->peak < b->peak ||
+           (a->peak == b->peak && (is_fast_enough(run, a) || is_better(run, a, b)));
 }
 
 /* The best plan's origin; *best has whether there is one, its ticks and its peak. */
@@ -473,7 +558,8 @@ static neap_status find_plan(neap_run *run, draft *d, neap_diag *diag)
         return write_small_draft(run, d, diag);
     if (seeks_peak(run))
         NEAP_TRY(search_peak(run, diag));
-    NEAP_TRY(search_rounds(run, diag));
+    if (!seeks_peak(run) || !is_fast_enough(run, &run->best))
+        NEAP_TRY(search_rounds(run, diag));
     return write_draft(run, d, diag);
 }
 

@@ -95,8 +95,31 @@ neap_status neap_start_plan_read(start_plan *start, neap_allocator *allocator, c
     return NEAP_OK;
 }
 
+neap_status neap_start_plan_make(start_plan *start, neap_allocator *allocator, const problem *x,
+                                 const planner *p, neap_diag *diag)
+{
+    draft found = {0};
+    planner chain = *p;
+    chain.budget = 1; /* no plan fits: the method answers with the one of least memory */
+    if (start->given)
+        return NEAP_OK;
+    neap_arena_init(&found.arena, p->allocator);
+    neap_status status = neap_planner_run_method(&chain, "rotor", &found, diag);
+    neap_plan *made = found.plan;
+    found.plan = NULL;
+    neap_planner_clear_draft(p, &found);
+    if (status == NEAP_OK && made) {
+        neap_request request = *p->request;
+        request.start = made;
+        status = neap_start_plan_read(start, allocator, x, &request, diag);
+    }
+    start->made = made;
+    return status == NEAP_UNSUPPORTED ? NEAP_OK : status;
+}
+
 void neap_start_plan_clear(start_plan *start, neap_allocator *allocator, const problem *x)
 {
+    neap_plan_destroy(start->made);
     neap_compute_list_clear(allocator, x, &start->schedule.list);
     *start = (start_plan){0};
 }
