@@ -161,10 +161,11 @@ class _Compiled:
         settled = before is not None and (before.excess or self.key in self.steps.assigned)
         self.budget: int | str | None = before.budget if settled else self.settings.budget
         self.resident = max(ranks.gather(resident(args, self.device)))
-        if before is not None:
+        if before is not None and not before.provisional:
             self.resident = max(self.resident, before.resident + before.excess)
         self.update_bytes = memory.update_bytes(args, self.device)
         self.given = self.steps.assigned.pop(self.key, None)
+        self.provisional = False  # planned for the least peak, until the graphs of the step are known
         self.excess = 0  # bytes by which a step went over the budget
         self.calls = 0
         self.args = args
@@ -177,6 +178,8 @@ class _Compiled:
         self.calls += 1
         self.steps.check(self.key)
         if self.key in self.steps.assigned:
+            return True
+        if self.provisional and self.key in self.steps.alone and not self.steps.amid:
             return True
         if self.report is None or self.report.budget is None:
             return False
@@ -354,7 +357,7 @@ class _Compiled:
                           "cache": self.settings.cache, **changes})
 
     def _one_of_several(self) -> bool:
-        return self.steps.amid or bool(self.runner.break_place())
+        return self.steps.amid or (bool(self.runner.break_place()) and self.key not in self.steps.alone)
 
     def _set_budget(self, natural: int) -> int | None:
         if isinstance(self.budget, str):
@@ -365,6 +368,7 @@ class _Compiled:
         """In a step of several graphs each needs as little as it can until all of them are known."""
         if self.budget is None or not self._one_of_several():
             return self._plan_or_split(joint)
+        self.provisional = True
         plan = make_plan(joint, self.runner.name, self._request(budget=None, objective="peak"))
         if is_share(self.budget) or need(plan) <= self.budget:
             return plan

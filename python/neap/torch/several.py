@@ -1,9 +1,10 @@
 """Steps of several graphs: a graph break, or several compiled modules in one step.
 
 Each graph has a plan of its own, and all plans of a step share the budget: what one graph keeps for its backward pass is
-resident while the next ones run. The first step shows which graphs there are. From the second on every graph
-keeps the same share of what it would keep without a plan: the largest share with which all fit. If none does, each
-needs as little as it can; a step that exceeds its budget even so is refused when it comes again.
+resident while the next ones run. The first step shows which graphs there are; one that is alone then has the budget for
+itself. From the second step on every graph keeps the same share of what it would keep without a plan: the largest share
+with which all fit. If none does, each needs as little as it can; a step that exceeds its budget even so is refused when it
+comes again.
 """
 
 from __future__ import annotations
@@ -90,6 +91,7 @@ class Steps:
     members: dict[Any, Member] = field(default_factory=dict)
     assigned: dict[Any, Assignment] = field(default_factory=dict)
     known: set[tuple] = field(default_factory=set)
+    alone: set[Any] = field(default_factory=set)  # graphs that were a step by themselves
     watching: bool = True  # whether calls are to be recorded
     parameters: dict[int, int] = field(default_factory=dict)  # of the last call: their gradients' bytes by identity
     trained: list[dict[int, int]] = field(default_factory=list)  # the same for each entry of `order`
@@ -134,7 +136,9 @@ class Steps:
         if self.open or not self.order:
             return
         order = tuple(self.order)
-        if len(order) > 1 and order not in self.known and all(key in self.members for key in order):
+        if len(order) == 1:
+            self.alone.add(order[0])
+        elif order not in self.known and all(key in self.members for key in order):
             if len(self.trained) < len(order):  # the step began before it was watched
                 self.watching = True
                 return

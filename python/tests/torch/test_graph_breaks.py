@@ -132,6 +132,27 @@ def test_each_size_has_plans_of_its_own(cache) -> None:
     assert all(report.plan.peak <= budget for report in backend.reports)
 
 
+class AtTheEnd(DeepLoss):
+    """A break after everything that trains."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        loss = super().forward(x)
+        torch._dynamo.graph_break()
+        return loss
+
+
+@pytest.mark.parametrize("budget", ["80%", "64GiB"])
+def test_a_graph_that_is_alone_has_the_budget_for_itself(budget: str) -> None:
+    """That no other graph follows is known after the first step."""
+    backend = neap.torch.backend(budget=budget, kernels="eager", time_limit=1)
+    run = torch.compile(AtTheEnd(depth=3), backend=backend)
+    for number in range(3):
+        run(batch(number)).backward()
+    lowest, last = backend.reports
+    assert lowest.plan.peak < last.plan.peak <= last.budget
+    assert last.plan.overhead < lowest.plan.overhead
+
+
 def test_the_room_of_each_graph() -> None:
     """A graph called twice with a weight of its own each time, and one after it that shares a weight."""
 
