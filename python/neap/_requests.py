@@ -39,6 +39,7 @@ class Request(NamedTuple):
     objective: str
     options: tuple[tuple[str, Any], ...]
     start: Plan | None
+    target_time: float = 0.0  # seconds: a plan this fast is fast enough; 0: none is
 
 
 def positive(number: float | None, what: str) -> float:
@@ -79,6 +80,7 @@ def _to_c(request: Request, progress: Any) -> c.Request:
             raise errors.InvalidError(f"{request.link!r} is not a neap.Link")
         made.link = request.link._to_c()
     made.time_limit, made.gap = request.time_limit, request.gap
+    made.target_time = request.target_time
     made.threads = _integer(request.threads, "threads", 0, 2**31 - 1)
     made.seed = _integer(request.seed, "seed", 0, 2**64 - 1)
     made.alignment = _integer(request.alignment, "alignment", 1, 2**62)

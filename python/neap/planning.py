@@ -6,15 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from . import errors
-from ._no_plan import (
-    LARGE,
-    SECONDS,
-    from_low_plan,
-    from_quick_plan,
-    known_plan,
-    low_plan,
-    no_plan,
-)
+from ._no_plan import from_low_plan, known_plan, no_plan
 from ._requests import Listener, Request, plan_of, positive, solve, solve_curve
 from .graph import Graph
 from .plans import Link, Plan
@@ -53,7 +45,7 @@ def plan(
                 graph.natural_peak; None: no limit
     method      one of neap.methods()
     time_limit  seconds; the best plan found until then is returned. If there is none, the method
-                gets a quick method's plan to start from, and the same time again
+                gets a plan that needs little memory to start from, and the same time again
     gap         stop once the plan is proven within this fraction of the optimum: 0.01 is 1%
     link        a neap.Link to host memory, to allow transfers
     pins        constraints (kind, pattern) on values. Kinds: "keep" (in memory from its production
@@ -89,29 +81,15 @@ def plan(
         options=tuple((options or {}).items()),
         start=start,
     )
-    if objective == "peak" and method == "neap" and start is None and graph.op_count > LARGE:
-        request = _starting_low(request, progress)
     solution = solve(request, progress)
-    if solution.outcome == "time_limit" and not solution.has_plan:
-        solution = from_quick_plan(request, progress) or solution
-    low = None
     if solution.outcome == "time_limit" and not solution.has_plan and search_least:
-        better, low = from_low_plan(request)
-        solution = better or solution
+        solution = from_low_plan(request, progress) or solution
     if solution.has_plan:
         return plan_of(request, solution)
     known = None if solution.outcome == "interrupted" else known_plan(request)
     if known is None:
-        raise no_plan(request, solution, low, search_least)
+        raise no_plan(request, solution, search_least, progress)
     return known
-
-
-def _starting_low(request: Request, progress: Listener | None) -> Request:
-    """The same request with a plan of a low peak to start from, for part of its time."""
-    seconds = 0.8 * (request.time_limit or 2 * SECONDS)
-    low = low_plan(request._replace(budget=None, options=(), gap=0.0), seconds, progress)
-    limit = request.time_limit and max(request.time_limit - seconds, 0.1)
-    return request._replace(start=low, time_limit=limit)
 
 
 def curve(

@@ -49,6 +49,18 @@ def test_stopped_before_there_is_a_plan():
         neap.plan(graph, graph.floor.bytes, progress=lambda e: False)
 
 
+def test_a_listener_stops_the_search_for_the_least_budget():
+    """What is refused stays refused; the least budget is then the best known so far."""
+    graph = neap.Graph.from_dict(uneven_dict(1500))
+    begin = time.perf_counter()
+    with pytest.raises(neap.InfeasibleError) as caught:
+        neap.plan(graph, graph.floor.bytes - 1, progress=lambda e: e.seconds < 0.2)
+    assert time.perf_counter() - begin < 4  # of 5 seconds
+    error = caught.value
+    assert error.least_plan.outcome == "interrupted"
+    assert error.least_plan.check(budget=error.least_budget)
+
+
 def test_an_exception_of_the_listener_is_raised():
     class Enough(Exception):
         pass
@@ -88,7 +100,7 @@ def tell(event):
         begin = time.perf_counter()
         print("planning", flush=True)
 try:
-    neap.plan(graph, "10%", progress=tell)
+    neap.plan(graph, {budget}, progress=tell)
     print("a plan")
 except KeyboardInterrupt:
     print("stopped", [t.name for t in threading.enumerate()], flush=True)
@@ -96,9 +108,10 @@ print(neap.plan(graph, "50%", method="sqrt").outcome)
 """
 
 
-def test_ctrl_c():
-    """Ctrl-C raises KeyboardInterrupt soon; the process can go on planning."""
-    code = INTERRUPTED.format(tests=str(Path(__file__).parent), stages=HARD)
+@pytest.mark.parametrize("stages, budget", [(HARD, "'10%'"), (1500, "graph.floor.bytes - 1")])
+def test_ctrl_c(stages, budget):
+    """Ctrl-C raises KeyboardInterrupt soon, also in a refusal; the process can go on planning."""
+    code = INTERRUPTED.format(tests=str(Path(__file__).parent), stages=stages, budget=budget)
     package = str(Path(neap.__file__).parents[1])
     process = subprocess.Popen(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r})\n{code}"],
