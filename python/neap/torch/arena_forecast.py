@@ -213,7 +213,10 @@ def _in_segments(memory: _Memory, program: OrderedProgram, tracer: OpTracer, fir
         if node not in program.last:
             memory.drop(node)
     for index, (step, code) in enumerate(zip(program.steps, program.codes)):
-        if isinstance(step, fx.Node):
+        if isinstance(step, fx.Node) and is_getitem(step):
+            memory.bind(step, _item(memory, step))
+            dead = [step.args[0]]
+        elif isinstance(step, fx.Node):
             reads = tracer.reads(step)
             memory.run(first + index, tracer.trace(step), reads, [(step, slice(None))])
             dead = [base_of(node) for node in reads]

@@ -195,7 +195,7 @@ def traced_segment(code: SegmentCode, device: torch.device, run: bool = True) ->
         held: list[Any] = []
 
         def make() -> list:
-            inputs = inputs_of(code)
+            inputs = inputs_of(code, device)
             held[:] = [one for one, dies in zip(inputs, code.dying) if not dies]
             return inputs
 

@@ -69,7 +69,7 @@ def refuse_unsafe(call: Call) -> None:
     if space not in ("aten", "prims", "neap"):  # of ours, none writes to an input or reads an index
         if target._schema.is_mutable:
             raise Unsafe(f"{target} writes to its inputs")
-        if not _has_forward(target) and any(not spec.dtype.is_floating_point for spec in specs):
+        if not has_forward(target) and any(not spec.dtype.is_floating_point for spec in specs):
             raise Unsafe(f"what the integers that {target} reads stand for is not known")
     if call.kwargs.get("generator") is not None:
         raise Unsafe(f"{target} uses a generator of its own")
@@ -172,8 +172,9 @@ _FORWARDS = {
 }
 
 
-def _has_forward(target: torch._ops.OpOverload) -> bool:
-    return target.namespace in ("aten", "neap") and target._opname in _FORWARDS
+def has_forward(target: Any) -> bool:
+    """Whether the op reads what only its forward op can write."""
+    return isinstance(target, torch._ops.OpOverload) and target.namespace in ("aten", "neap") and target._opname in _FORWARDS
 
 
 class Inputs:
@@ -195,7 +196,7 @@ class Inputs:
             if id(spec) not in made:
                 made[id(spec)] = self._tensor(spec, bounds.get(id(spec)), signed, integer)
         args, kwargs = self._fill((call.args, call.kwargs), made)
-        if _has_forward(call.target):
+        if has_forward(call.target):
             args, kwargs = _with_forward(call, args, kwargs)
         return args, kwargs
 

@@ -15,9 +15,9 @@ from torch import fx
 
 from .compile_segment import SegmentCode
 from .measure import isolated
-from .op_inputs import Unsafe, refuse_unsafe
+from .op_inputs import Inputs, Unsafe, has_forward, refuse_unsafe
 from .op_kinds import is_view
-from .op_signature import call_of, is_getitem, value_of
+from .op_signature import call_of, is_getitem, leaves, value_of
 
 __all__ = ["FAILURES", "inputs_of", "refuse_unsafe_segment", "tune"]
 
@@ -34,16 +34,26 @@ def tune(codes: Iterable[SegmentCode | None], device: torch.device) -> int:
         try:
             refuse_unsafe_segment(code)
             with isolated(device):
-                code.call(inputs_of(code))
+                code.call(inputs_of(code, device))
             ran += 1
         except (Unsafe, *FAILURES) as error:  # out of memory, too
             log.debug("neap: a segment does not run alone: %s", str(error).partition("\n")[0])
     return ran
 
 
-def inputs_of(code: SegmentCode) -> list[Any]:
-    """Made-up inputs for a segment."""
-    return [_tensor(layout) for layout in code.layouts]
+def inputs_of(code: SegmentCode, device: torch.device) -> list[Any]:
+    """Made-up inputs for a segment. Seeds and indices that only a forward op can write come from a run of it: the graph
+    does not say what they are on the real device, and a backward op trusts them.
+    """
+    made = [_tensor(layout) for layout in code.layouts]
+    place = {node: i for i, node in enumerate(code.inputs)}
+    for node in filter(lambda one: has_forward(one.target), code.nodes):
+        sources = [one for one in leaves((node.args, node.kwargs), fx.Node) if isinstance(value_of(one), torch.Tensor)]
+        values = leaves(Inputs(device).make(call_of(node)), torch.Tensor)
+        for source, value in zip(sources, values):
+            if source in place and not value.is_floating_point():
+                made[place[source]] = value
+    return made
 
 
 def _tensor(layout: Any) -> Any:

@@ -14,12 +14,13 @@ from torch import fx, nn  # noqa: E402
 from torch._functorch.aot_autograd import aot_module_simplified  # noqa: E402
 
 from neap.torch import inductor  # noqa: E402
+from neap.torch.compile_segment import SegmentCode  # noqa: E402
 from neap.torch.fusion import backward_nodes  # noqa: E402
 from neap.torch.joint import JointGraph, UnitCost  # noqa: E402
 from neap.torch.op_kinds import Kind, kind_of  # noqa: E402
 from neap.torch.plans import Request, make_plan  # noqa: E402
 from neap.torch.program import build  # noqa: E402
-from neap.torch.segment_trial import tune  # noqa: E402
+from neap.torch.segment_trial import inputs_of, tune  # noqa: E402
 from neap.torch.segments import Segment, advance_writes, base_of, cut, has_effect, value_bytes  # noqa: E402
 
 aten = torch.ops.aten
@@ -370,6 +371,21 @@ def test_segments_run_alone_before_the_step() -> None:
     before = torch.get_rng_state()
     assert tune([*program.codes, *program.codes, None], torch.device("cpu")) == 2
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_what_only_a_forward_op_can_write_comes_from_it() -> None:
+    graph = fx.Graph()
+    gradient, x, indices = (graph.placeholder(name) for name in ("gradient", "x", "indices"))
+    pool = torch.ops.aten.max_pool2d_with_indices_backward.default
+    node = graph.call_function(pool, (gradient, x, [2, 2], [2, 2], [0, 0], [1, 1], False, indices))
+    examples = (torch.randn(1, 2, 4, 4), torch.randn(1, 2, 8, 8), torch.zeros(1, 2, 4, 4, dtype=torch.int64))
+    for source, value in zip((gradient, x, indices), examples):
+        source.meta["val"] = value
+    layouts = [(tuple(v.shape), v.stride(), v.dtype, v.device) for v in examples]
+    code = SegmentCode(lambda args: None, [node], [gradient, x, indices], layouts, [False] * 3, [node])
+    made = inputs_of(code, torch.device("cpu"))
+    assert [m.shape for m in made] == [v.shape for v in examples]
+    assert len(made[2].unique()) > 16 and int(made[2].max()) < 64
 
 
 def test_equal_kernels_of_two_graphs_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,6 +130,25 @@ class Images(torch.nn.Module):
 def test_a_budget_that_needs_parts(kernels, layout, monkeypatch, cache):
     """Convolutions with a workspace that no budget of the step has room for run in parts, and train the same."""
     import neap.torch
+
+    need_parts(monkeypatch)
+    torch.manual_seed(0)
+    model, images = Images().to(memory_format=layout), torch.randn(7, 3, 20, 18).to(memory_format=layout)
+    backend = neap.torch.backend(budget="50%", kernels=kernels, time_limit=2)
+    results = []
+    for compiled in (model, torch.compile(model, backend=backend)):
+        model.zero_grad(set_to_none=True)
+        model.layers[3].reset_running_stats()
+        loss = compiled(images)
+        loss.backward()
+        results.append([loss.detach(), *(p.grad for p in model.parameters()), *(b.clone() for b in model.buffers())])
+    assert parts_of(backend) >= 10, "five convolutions, forward and backward"
+    for expected, got in zip(*results):
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def need_parts(monkeypatch):
+    """Gives every convolution a workspace that it does not have in parts."""
     from neap.torch import step
     from neap.torch.joint import JointGraph
     from neap.torch.split import SplitVariant, can_split
@@ -145,21 +164,31 @@ def test_a_budget_that_needs_parts(kernels, layout, monkeypatch, cache):
 
     monkeypatch.setattr(JointGraph, "set_costs", set_large_costs)
     monkeypatch.setattr(step, "conv_split_variants", lambda node, model: [SplitVariant(3, 1.0, 1 << 20)])
-    torch.manual_seed(0)
-    model, images = Images().to(memory_format=layout), torch.randn(7, 3, 20, 18).to(memory_format=layout)
-    backend = neap.torch.backend(budget="50%", kernels=kernels, time_limit=2)
-    results = []
-    for compiled in (model, torch.compile(model, backend=backend)):
+
+
+def parts_of(backend) -> int:
+    return sum(kind == "compute" and variant > 0 for kind, _, variant in backend.reports[-1].plan.steps)
+
+
+@pytest.mark.usefixtures("arena_extension")
+@pytest.mark.parametrize("kernels", ["eager", "inductor"])
+def test_what_parts_allocate_is_foreseen(kernels, monkeypatch, cache):
+    """strict=True: the forecast of a step with convolutions in parts equals what is recorded of it."""
+    import neap.torch
+    from neap.torch import arena, arena_step
+
+    need_parts(monkeypatch)
+    session = arena_step.Session(arena.Arena("cpu"))
+    monkeypatch.setitem(arena_step._sessions, torch.device("cpu"), session)
+    model, images = Images(), torch.randn(7, 3, 20, 18)
+    backend = neap.torch.backend(budget="60%", kernels=kernels, time_limit=2, strict=True)
+    run = torch.compile(model, backend=backend)
+    for _ in range(3):
         model.zero_grad(set_to_none=True)
-        model.layers[3].reset_running_stats()
-        loss = compiled(images)
-        loss.backward()
-        results.append([loss.detach(), *(p.grad for p in model.parameters()), *(b.clone() for b in model.buffers())])
-    plan = backend.reports[-1].plan
-    parts = [variant for kind, _, variant in plan.steps if kind == "compute" and variant > 0]
-    assert len(parts) >= 10, "five convolutions, forward and backward"
-    for expected, got in zip(*results):
-        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+        run(images).backward()
+    assert parts_of(backend) >= 10
+    expected, (recorded,) = list(session._expected.values())[-1], session._known.values()
+    assert expected.layout.peak == recorded.layout.peak
 
 
 def convolution_node() -> torch.fx.Node:
