@@ -25,7 +25,7 @@ from .device import rounded
 from .joint import JointGraph
 from .link import measured_link
 from .numbers import Fixed, Numbers, Tracing
-from .plans import Request, kept_bytes, least_bytes, make_plan, need
+from .plans import Request, fitting, kept_bytes, least_bytes, make_plan, need
 from .program import build
 from .refusals import caller, of_one_graph
 from .several import Member, Room, Steps
@@ -410,17 +410,19 @@ class _Compiled:
         def limit(room: Room) -> None:
             joint.fixed_bytes, joint.later_bytes = room.resident + slack(self.device), room.later
             border = joint.units[joint.boundary]
+            tangents = sum(joint.values[v].bytes for v in border.outputs)
             border.workspace = 0 if room.kept is None else max(
-                0, self.budget - joint.fixed_bytes - inputs - room.kept - room.later)
+                0, self.budget - joint.fixed_bytes - inputs - room.kept - room.later - tangents)
 
         def may_fit(room: Room) -> bool:
             limit(room)
             return least_bytes(joint) <= self.budget
 
         def plan_with(room: Room) -> Plan:
+            natural, _ = free_plan("time")
             limit(room)
-            return make_plan(joint, self.runner.name,
-                             self._request(time_limit=self.settings.time_limit / 4, search_least=False))
+            request = self._request(time_limit=self.settings.time_limit / 4, search_least=False)
+            return fitting(natural, joint, request) or make_plan(joint, self.runner.name, request)
 
         def free_plan(objective: str) -> tuple[Plan, int]:
             limit(as_planned)

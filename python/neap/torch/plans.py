@@ -71,6 +71,15 @@ def _make_plan(joint: JointGraph, name: str, request: Request) -> Plan:
     return _plan_together(joint.describe(name, ordered), pins, request)
 
 
+def fitting(plan: Plan, joint: JointGraph, request: Request) -> Plan | None:
+    """A plan that was made for other surroundings of the same graph, if it fits these."""
+    try:
+        same = Plan.from_json(plan.to_json(), joint.describe(plan.graph.name), link=request.link)
+    except errors.NeapError:
+        return None
+    return same if same.check(budget=request.budget) and need(same) <= request.budget else None
+
+
 def need(plan: Plan) -> int:
     """The budget that a plan fits, addresses included."""
     return max(plan.peak, plan.arena or 0)

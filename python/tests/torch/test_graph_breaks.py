@@ -132,6 +132,14 @@ def test_each_size_has_plans_of_its_own(cache) -> None:
     assert all(report.plan.peak <= budget for report in backend.reports)
 
 
+def test_nothing_is_recomputed_where_all_graphs_fit() -> None:
+    backend = neap.torch.backend(budget="64GiB", kernels="eager", time_limit=1)
+    run = torch.compile(InTheMiddle(depth=3), backend=backend)
+    for number in range(2):
+        run(batch(number)).backward()
+    assert [report.plan.overhead for report in backend.reports[2:]] == [0, 0]
+
+
 class AtTheEnd(DeepLoss):
     """A break after everything that trains."""
 
