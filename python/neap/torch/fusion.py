@@ -7,6 +7,7 @@ Inductor decides what it keeps in memory (`StorageBox.should_realize_on_reuse`, 
 - Views cost nothing and belong to their reader. A view with several readers is copied for each.
 - A pointwise value is computed inside of its readers' loops, again for each, unless one of them is a library
   kernel, or it has several and is costly: it reads more than four tensors or takes more than thirty operations.
+  An op that picks elements (the loss of each token from its log probabilities) computes those that it picks.
 - A reduction over rows shares its kernel with what follows in the same loop (norms, softmax); reductions of the
   same tensor share one.
 
@@ -23,7 +24,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import fx
 
-from .op_kinds import Kind, is_view, kind_of
+from .op_kinds import Kind, is_view, kind_of, picks_elements
 
 READS_TO_KEEP = 4  # torch._inductor.config.realize_reads_threshold
 OPERATIONS_TO_KEEP = 30  # torch._inductor.config.realize_opcount_threshold
@@ -130,12 +131,17 @@ def _kept_values(graph: fx.Graph, backward: set[fx.Node]) -> set[fx.Node]:
         if not reads[node] and all(r.op != "output" for r in readers):
             continue  # a constant
         crosses = any((r in backward) != (node in backward) for r in readers if r.op != "output")
-        alone = any(r.op == "output" or kind_of(r) not in (*_LOOPS, Kind.WRITE) for r in readers)
+        alone = any(r.op == "output" or not _computes_inputs(r) for r in readers)
         costly = len(reads[node]) > READS_TO_KEEP or operations[node] > OPERATIONS_TO_KEEP
         own = _of_its_pass(node, reads[node], backward)
         if alone or crosses or (len(readers) > 1 and costly) or _holds_more(node, own, readers, nearby):
             kept.add(node)
     return kept
+
+
+def _computes_inputs(reader: fx.Node) -> bool:
+    """Whether Inductor computes a pointwise value inside of the op that reads it."""
+    return kind_of(reader) in (*_LOOPS, Kind.WRITE) or picks_elements(reader)
 
 
 def _of_its_pass(node: fx.Node, reads: frozenset[fx.Node], backward: set[fx.Node]) -> list[fx.Node]:

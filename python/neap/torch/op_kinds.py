@@ -74,6 +74,11 @@ def is_view(node: fx.Node) -> bool:
     return node.op == "call_function" and kind_of(node) is Kind.VIEW
 
 
+def picks_elements(node: fx.Node) -> bool:
+    """Whether each result is one element of an input, found by an index."""
+    return node.target in (aten.gather.default, aten.index.Tensor)
+
+
 def _is_single(node: fx.Node) -> bool:
     return isinstance(node.meta.get("val"), torch.Tensor)
 

@@ -206,6 +206,34 @@ def test_what_inductor_fuses_is_not_a_value_of_the_plan() -> None:
     assert not any(kind_of(v.node) is Kind.VIEW for v in stored)
 
 
+class Classes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 500)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.cross_entropy(self.head(x), torch.arange(len(x)), reduction="none")
+
+
+def test_the_loss_of_each_sample_is_picked_from_what_is_not_stored() -> None:
+    """Of the size of the logits are they and their gradient alone."""
+    captured = capture(Classes(), torch.randn(16, 4))
+    stored = [v for v in captured.described.values if v.node is not None and isinstance(v.node.meta["val"], torch.Tensor)
+              and v.node.meta["val"].numel() == 16 * 500]
+    assert [v.kind for v in stored] == ["activation", "gradient"]
+
+
+def test_inductor_computes_what_is_picked_inside_of_the_op() -> None:
+    """What the planned units rest on: a gather computes its source at the elements that it picks."""
+    from torch._inductor.utils import run_and_get_code
+
+    torch._dynamo.reset()
+    pick = torch.compile(lambda x, at: (x.sin() * 3 - 1).gather(1, at), backend="inductor")
+    _, (code,) = run_and_get_code(pick, torch.randn(16, 500), torch.arange(16).unsqueeze(1))
+    assert "empty_strided" in code
+    assert not any("empty_strided" in line and "500" in line for line in code.splitlines())
+
+
 def test_random_ops_are_functions_of_saved_seeds() -> None:
     captured = capture(blocks(2, 0.5), torch.randn(4, 16))
     random = [n for n in captured.joint.graph.nodes if isinstance(n.target, torch._ops.OpOverload)
