@@ -103,7 +103,9 @@ def hook(turn):
     costs = importlib.import_module("neap.torch.costs")
     from torch._inductor.runtime.benchmarking import InductorBenchmarker
 
-    for owner, name in ((InductorBenchmarker, "benchmark_gpu"), (backend, "measured_link"), (backend, "offer_splits")):
+    trial, forecast = (importlib.import_module(f"neap.torch.{name}") for name in ("segment_trial", "arena_forecast"))
+    for owner, name in ((InductorBenchmarker, "benchmark_gpu"), (backend, "measured_link"), (backend, "offer_splits"),
+                        (trial, "tune"), (forecast, "forecast")):
         setattr(owner, name, _in_turn(turn, getattr(owner, name)))
     isolated = costs.isolated
 
