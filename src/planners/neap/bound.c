@@ -2,6 +2,7 @@
 
 #include "planners/neap/cut_program.h"
 
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/memory.h"
 
@@ -64,6 +65,7 @@ struct bound {
     int64_t *natural; /* by task: bytes in the natural order */
     position_search search[2]; /* by scope */
     program_search programs;
+    double end;    /* neap_bound_set_end; 0: never */
     int64_t grain; /* the times of all plans are multiples of it */
     uint8_t *role; /* by task: scratch */
     uint8_t *fates, *loose, *program_fates;
@@ -201,6 +203,18 @@ void neap_bound_destroy(bound *b)
     pthread_mutex_destroy(&b->lock);
     neap_arena_clear(&b->arena);
     NEAP_DELETE(b->allocator, 1, b);
+}
+
+void neap_bound_set_end(bound *b, double end)
+{
+    b->end = end;
+}
+
+/* Until the end, a little at least; 0: there is none. */
+static double seconds_left(const bound *b)
+{
+    double left = b->end - neap_clock_seconds();
+    return b->end <= 0 ? 0 : left > 0.01 ? left : 0.01;
 }
 
 const bound_figures *neap_bound_state(const bound *b)
@@ -360,6 +374,7 @@ static neap_status step_programs(bound *b, const cut_watch *watch, neap_diag *di
                                      .moments = p->any_next ? p->chain : p->moments,
                                      .n_moments = p->any_next ? p->n_chain : p->n_moments,
                                      .effort = p->effort,
+                                     .seconds = seconds_left(b),
                                      .watch = watch};
     p->done = p->done || p->n_moments == 0;
     if (request.n_moments == 0)

@@ -30,6 +30,8 @@ neap_status neap_bound_create(neap_allocator *allocator, const problem *x, int64
                               const neap_link *link, bound **result, neap_diag *diag);
 /* Also ends the thread. */
 void neap_bound_destroy(bound *b);
+/* The clock (base/clock.h) when no more slices are wanted, for work that cannot be stopped. */
+void neap_bound_set_end(bound *b, double end);
 /* One slice of work, some hundredths of a second. `stop` may end it early. */
 neap_status neap_bound_improve(bound *b, bool (*stop)(void *context), void *context,
                                neap_diag *diag);

@@ -7,8 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_RESIDENT = 8000 };   /* columns of that kind: HiGHS takes seconds */
-enum { FREE = -1, ALWAYS = -2 }; /* instead of a column: available at no cost; always resident */
+enum { MOST_RESIDENT = 8000 };     /* columns of that kind: HiGHS takes seconds */
+enum { ENTRIES_A_SECOND = 10000 }; /* of a program that HiGHS simplifies */
+enum { FREE = -1, ALWAYS = -2 };   /* instead of a column: available at no cost; always resident */
 
 /* Consecutive windows. */
 typedef struct span {
@@ -439,7 +440,7 @@ static neap_status solve(cut_program *g, neap_allocator *allocator, const progra
     highs_model *h = NULL;
     patience patient = {request->watch, request->effort};
     const highs_watch watch = {.context = &patient, .stop = lost_patience};
-    const highs_settings settings = {.threads = 1};
+    const highs_settings settings = {.seconds = request->seconds, .threads = 1};
     highs_answer found;
     NEAP_TRY(neap_highs_model_create(allocator, &g->lp, true, &watch, &h, diag));
     neap_status status = neap_highs_model_solve(h, &settings, &found, diag);
@@ -456,6 +457,12 @@ static neap_status solve(cut_program *g, neap_allocator *allocator, const progra
     return status;
 }
 
+/* HiGHS simplifies a program first, and does not look at its clock before that is done. */
+static bool is_too_slow(const cut_program *g, double seconds)
+{
+    return seconds > 0 && (double)g->lp.n_entries > ENTRIES_A_SECOND * seconds;
+}
+
 neap_status neap_cut_program_solve(neap_allocator *allocator, const program_request *request,
                                    uint8_t *fates, program_answer *answer, neap_diag *diag)
 {
@@ -468,7 +475,7 @@ neap_status neap_cut_program_solve(neap_allocator *allocator, const program_requ
     neap_arena_init(&g.arena, allocator);
     neap_sparse_model_init(&g.lp, allocator);
     neap_status status = build(&g, request->scope, diag);
-    answer->too_large = g.lp.n_columns == 0;
+    answer->too_large = g.lp.n_columns == 0 || is_too_slow(&g, request->seconds);
     if (status == NEAP_OK && !answer->too_large)
         status = solve(&g, allocator, request, fates, answer, diag);
     neap_sparse_model_clear(&g.lp);

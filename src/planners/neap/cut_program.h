@@ -28,6 +28,7 @@ typedef struct program_request {
     const uint32_t *moments; /* tasks, ascending; in any order: each an ancestor of the next */
     uint32_t n_moments;
     uint64_t effort; /* at most; in units that are the same on every machine */
+    double seconds;  /* likewise; 0: no limit */
     const cut_watch *watch;
 } program_request;
 

@@ -151,6 +151,21 @@ static neap_status do_round(neap_run *run, neap_diag *diag)
 
 /* ---- Between rounds ---- */
 
+/* The bound for another budget. */
+static neap_status begin_bound(neap_run *run, int64_t within, neap_diag *diag)
+{
+    const planner *p = run->p;
+    double limit = p->request->time_limit;
+    run->within = within;
+    run->bounding = true;
+    neap_bound_destroy(run->bound);
+    NEAP_TRY(neap_bound_create(run->allocator, &run->x, within, run->link, &run->bound, diag));
+    neap_bound_set_end(run->bound, run->until > 0 ? run->until
+                                   : limit > 0    ? p->started + limit
+                                                  : 0);
+    return NEAP_OK;
+}
+
 static bool fits(const neap_run *run, const search_plan *plan)
 {
     return plan->found && plan->peak <= run->within;
@@ -259,13 +274,10 @@ static bool is_at_floor(const neap_run *run)
 /* All streams continue within another budget, from the best plan if there is one. */
 static neap_status move_budget(neap_run *run, int64_t within, neap_diag *diag)
 {
-    run->within = within;
     run->last_improved = 0;
-    run->bounding = true;
     run->has_cut = false;
     run->cut_ticks = 0;
-    neap_bound_destroy(run->bound);
-    NEAP_TRY(neap_bound_create(run->allocator, &run->x, within, run->link, &run->bound, diag));
+    NEAP_TRY(begin_bound(run, within, diag));
     for (uint32_t k = 0; k < run->n_streams; k++) {
         search *s = &run->streams[k];
         s->budget = within - run->x.base_bytes;
@@ -523,13 +535,12 @@ static neap_status begin(neap_run *run, neap_diag *diag)
     problem *x = &run->x;
     run->link = link->out_bandwidth > 0 && link->in_bandwidth > 0 ? link : NULL;
     run->floor = neap_graph_floor_bytes(p->graph, NULL);
-    run->within = p->budget;
     /* Few long streams are better than many short ones, but threads should not idle. */
     bool limited = p->request->time_limit > 0;
     run->n_streams = limited && neap_team_size(p->request->threads, STREAMS) < 3 ? 2 : STREAMS;
     NEAP_TRY(neap_problem_init(x, run->allocator, p->request, diag));
     NEAP_TRY(neap_start_plan_read(&run->start, run->allocator, x, p->request, diag));
-    NEAP_TRY(neap_bound_create(run->allocator, x, p->budget, run->link, &run->bound, diag));
+    NEAP_TRY(begin_bound(run, p->budget, diag));
     /* If no plan can fit, the search minimizes the peak. */
     bool down = seeks_peak(run) || p->budget < run->floor;
     int64_t budget = down ? run->floor : p->budget;
@@ -546,7 +557,6 @@ static neap_status begin(neap_run *run, neap_diag *diag)
         !NEAP_TAKE(&x->arena, x->n_tasks, run->seen))
         return neap_fail_no_memory(diag);
     run->iterations = 20 + 100000 / (x->n_tasks + 100);
-    run->bounding = true;
     return NEAP_OK;
 }
 
