@@ -29,7 +29,8 @@ from .plans import Request, fitting, kept_bytes, least_bytes, make_plan, need
 from .program import build
 from .refusals import caller, of_one_graph
 from .several import Member, Room, Steps
-from .step import decompositions, device_of, offer_splits, priced_joint, resident, slack, trains
+from .step import (decompositions, device_of, has_large_convolutions, offer_splits, priced_joint, resident, slack,
+                   trains)
 from .trim import trimmed
 
 log = logging.getLogger("neap")
@@ -382,12 +383,10 @@ class _Compiled:
         split = self.settings.split
         if split is True or (split == "auto" and self._is_below_floor(joint)):
             offer_splits(joint, self.device)
-        else:
-            try:
-                return make_plan(joint, self.runner.name, self._request())
-            except errors.InfeasibleError:
-                if split != "auto" or not offer_splits(joint, self.device):
-                    raise
+        elif split == "auto" and has_large_convolutions(joint):
+            with contextlib.suppress(errors.InfeasibleError):
+                return make_plan(joint, self.runner.name, self._request(search_least=False))
+            offer_splits(joint, self.device)
         plan = make_plan(joint, self.runner.name, self._request())
         parts = sum(1 for kind, _, variant in plan.steps if kind == "compute" and variant > 0)
         if parts:

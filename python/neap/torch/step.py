@@ -13,7 +13,7 @@ from . import memory, rewrite
 from .costs import CostModel, Progress
 from .device import rounded
 from .joint import JointGraph, Unit, UnitCost
-from .split import can_split, conv_split_variants
+from .split import LEAST_WORKSPACE, can_split, conv_split_variants
 
 COUNTED_AS = {"meta": "cuda"}  # devices that hold nothing stand for those that a model on them is meant for
 
@@ -99,14 +99,17 @@ def _unit_cost(unit: Unit, prices: dict) -> UnitCost:
     return UnitCost(sum(p.seconds for p in mine), max((p.workspace for p in mine), default=0))
 
 
-def offer_splits(joint: JointGraph, device: torch.device) -> bool:
-    """Adds variants in parts along the batch to convolutions with much workspace; whether there are any."""
+def has_large_convolutions(joint: JointGraph) -> bool:
+    """Whether a convolution has so much workspace that running it in parts may help."""
+    return any(unit.workspace >= LEAST_WORKSPACE and any(can_split(node.target) for node in unit.nodes)
+               for unit in joint.units)
+
+
+def offer_splits(joint: JointGraph, device: torch.device) -> None:
+    """Adds variants in parts along the batch to convolutions with much workspace."""
     model = CostModel(device)
-    found = False
     for unit in joint.units:
         for node in unit.nodes:
             if can_split(node.target):
                 unit.variants = [tuple(variant) for variant in conv_split_variants(node, model)]
-                found |= bool(unit.variants)
     model.flush()
-    return found
