@@ -161,8 +161,8 @@ static neap_status verify(const planner *p, neap_solution *solution, neap_diag *
     return NEAP_OK;
 }
 
-/* The fraction of the time limit for the first planning; the rest is for addresses, and for
-   planning again if they do not fit. That is quicker if it can start from the first plan. */
+/* The fraction of the time limit for the first planning. The rest is for addresses and, if they do
+   not fit the budget, for planning again, which is quicker if it can start from the first plan. */
 static const double FIRST_SHARE = 0.7, FIRST_SHARE_WITH_START = 0.9;
 
 static neap_status plan(const planner *p, const neap_method *method, neap_solution *solution,
@@ -177,7 +177,7 @@ static neap_status plan(const planner *p, const neap_method *method, neap_soluti
         return NEAP_OK;
     }
     request.time_limit *=
-        method->takes_constraints || p->budget == INT64_MAX ? FIRST_SHARE_WITH_START : FIRST_SHARE;
+        method->takes_constraints && p->budget < INT64_MAX ? FIRST_SHARE_WITH_START : FIRST_SHARE;
     neap_planner_report_phase(p, "planning");
     neap_status status = method->plan(&first, &solution->draft, diag);
     return status == NEAP_OK ? verify(p, solution, diag) : status;
