@@ -373,6 +373,10 @@ class _Compiled:
         plan = make_plan(joint, self.runner.name, self._request(budget=None, objective="peak"))
         if is_share(self.budget) or need(plan) <= self.budget:
             return plan
+        if need(plan) <= self.budget + self.steps.could_free():
+            log.warning("neap: %s needs up to %s more than its budget in the first step; from the second on the graphs "
+                        "of the step share it", self.runner.name, format_bytes(need(plan) - self.budget))
+            return plan
         try:
             return make_plan(joint, self.runner.name, self._request())
         except errors.InfeasibleError as error:

@@ -150,6 +150,11 @@ class Steps:
         """Whether other graphs of the step have run already."""
         return bool(self.open)
 
+    def could_free(self) -> int:
+        """Bytes that the graphs that wait for their backward pass would not keep with the plans that need least."""
+        waiting = [self.members[call.key] for call in self.open if call.key in self.members]
+        return sum(max(0, member.kept - member.lowest[1]) for member in waiting)
+
     def check(self, key: Any) -> None:
         """Refuses a step whose graphs do not fit its budget together."""
         if key in self.refused:

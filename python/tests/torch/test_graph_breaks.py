@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from blocks import DeepLoss, batch
+from blocks import Deep, DeepLoss, batch
 from harness import assert_same_training, forget, planned, reference, train
 from zoo import Problem
 
@@ -159,6 +159,36 @@ def test_a_graph_that_is_alone_has_the_budget_for_itself(budget: str) -> None:
     lowest, last = backend.reports
     assert lowest.plan.peak < last.plan.peak <= last.budget
     assert last.plan.overhead < lowest.plan.overhead
+
+
+class Apart(torch.nn.Module):
+    """Two halves that are compiled apart: nothing tells that another graph follows the first."""
+
+    def __init__(self, backend: object) -> None:
+        super().__init__()
+        self.first, self.second = Deep(depth=4), DeepLoss(depth=2)
+        self.halves = [torch.compile(half, backend=backend) for half in (self.first, self.second)]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.halves[1](self.halves[0](x))
+
+
+def test_a_graph_that_follows_a_greedy_one_is_not_refused(messages: list[str]) -> None:
+    def problem(backend: object) -> Problem:
+        forget()
+        torch.manual_seed(0)
+        return Problem(Apart(backend), lambda step: (batch(step),))
+
+    first = problem("aot_eager")
+    expected = train(first, first.module, steps=4)
+    natural = expected.peak()
+    del first
+    budget = natural * 75 // 100
+    second = problem(neap.torch.backend(budget=budget, kernels="eager", time_limit=1))
+    ours = train(second, second.module, steps=4)
+    assert_same_training(ours, expected)
+    assert max(ours.live[1:]) <= budget < natural
+    assert any("in the first step" in text for text in messages)
 
 
 def test_the_room_of_each_graph() -> None:
