@@ -7,7 +7,8 @@
 #include <string.h>
 
 /* Time limits in seconds of the search for a method that fits: per method, and in total. */
-static const double EACH_LIMIT = 0.25, ALL_LIMIT = 1;
+static const double EACH_LIMIT = 0.25, ALL_LIMIT = 1, LEAST_LIMIT = 0.05;
+static const char BEST[] = "neap";
 
 static const char PEAK_ADVICE[] = "; --method neap --objective peak finds the least that works";
 
@@ -35,24 +36,57 @@ static void consider(alternatives *found, const cli_result *result)
     }
 }
 
+static int try_method(cli_run *run, const char *name, const cli_result *failed, double limit,
+                      alternatives *found)
+{
+    cli_result result;
+    int code = cli_solve(run, name, failed->budget, limit, &result);
+    if (code == CLI_OK)
+        consider(found, &result);
+    cli_result_clear(&result);
+    return code;
+}
+
+/* Whether the method, or the one that it is a part of, has failed already. */
+static bool has_failed(const neap_method *method, const cli_result *failed)
+{
+    const char *whole = neap_method_part_of(method);
+    return strcmp(whole ? whole : neap_method_name(method), failed->method) == 0;
+}
+
+/* Seconds for the search; a little, if the user's time limit has passed. */
+static double time_left(const cli_run *run, const cli_result *failed)
+{
+    double left = run->settings->time_limit - failed->figures->solve_seconds;
+    if (run->settings->time_limit <= 0 || left > ALL_LIMIT)
+        return ALL_LIMIT;
+    return left > LEAST_LIMIT ? left : LEAST_LIMIT;
+}
+
+/*
+ * The default method has a plan if there is one, mostly. If it finds nothing in the time that is
+ * left of the user's, others are tried, each for a short time.
+ */
 static int try_others(cli_run *run, const cli_result *failed, alternatives *found)
 {
-    double begin = cli_clock();
+    double begin = cli_clock(), limit = time_left(run, failed);
+    double each = limit < EACH_LIMIT ? limit : EACH_LIMIT;
+    if (!has_failed(neap_methods_find(BEST), failed)) {
+        int code = try_method(run, BEST, failed, each, found);
+        if (code != CLI_OK || found->fits || found->lowest)
+            return code;
+    }
     uint32_t count = neap_methods_count();
     for (uint32_t i = 0; i < count; i++) {
-        if (cli_interrupted() || cli_clock() - begin > ALL_LIMIT)
+        if (cli_interrupted() || cli_clock() - begin > limit)
             break;
         const neap_method *method = neap_methods_at(i);
-        const char *name = neap_method_name(method), *whole = neap_method_part_of(method);
-        bool known = strcmp(whole ? whole : name, failed->method) == 0; /* it would do no better */
-        if (known || !cli_can_run(run->model, method))
+        const char *name = neap_method_name(method);
+        if (has_failed(method, failed) || strcmp(name, BEST) == 0 ||
+            !cli_can_run(run->model, method))
             continue;
         cli_progress_part(&run->progress, name, i, count);
-        cli_result result;
-        int code = cli_solve(run, name, failed->budget, EACH_LIMIT, &result);
-        if (code == CLI_OK)
-            consider(found, &result);
-        cli_result_clear(&result);
+        int code = try_method(run, name, failed, each, found);
         if (code != CLI_OK)
             return code;
     }

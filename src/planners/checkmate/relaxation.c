@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { COLUMNS_A_SECOND = 1000000 }; /* of a program that is built, read and cleared */
+
 static int64_t greatest_divisor(int64_t a, int64_t b)
 {
     while (b != 0) {
@@ -54,6 +56,14 @@ neap_status neap_relaxation_refuse_big(const planner *p, frontier_form form, dou
                      most_columns);
 }
 
+/* Building the program looks at no clock, and neither does HiGHS while it reads it. */
+static bool takes_too_long(const planner *p, frontier_form form)
+{
+    double left = neap_planner_seconds_left(p);
+    return left > 0 &&
+           (double)neap_frontier_model_size(p->graph, form).columns > COLUMNS_A_SECOND * left;
+}
+
 static bool stop(void *context)
 {
     const relaxation *x = context;
@@ -94,8 +104,11 @@ neap_status neap_relaxation_solve(relaxation *x, const planner *p, const frontie
                                   int64_t best_ticks, neap_diag *diag)
 {
     *x = (relaxation){.p = p,
+                      .outcome = HIGHS_STOPPED,
                       .best_ticks = best_ticks == INT64_MAX ? -1 : best_ticks,
                       .bound_ticks = neap_graph_least_ticks(p->graph)};
+    if (takes_too_long(p, options->form))
+        return NEAP_OK;
     NEAP_TRY(build(x, p, options, diag));
     for (size_t added = 1; added > 0;) {
         highs_settings settings = {.seconds = neap_planner_seconds_left(p),
