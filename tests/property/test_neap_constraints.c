@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "impatient.h"
 #include "least_time.h"
 #include "method_link.h"
 #include "random_small_graph.h"
@@ -420,23 +421,11 @@ static void test_threads(void **state)
 
 /* ---- When to stop ---- */
 
-typedef struct listener {
-    neap_progress base;
-    atomic_uint asked;
-    unsigned patience; /* questions until it is cancelled */
-} listener;
-
-static bool is_impatient(neap_progress *self)
-{
-    listener *l = (listener *)self;
-    return atomic_fetch_add(&l->asked, 1) >= l->patience;
-}
-
 /* The way to a plan within a gap is the beginning of the way to the best one. */
 static void check_gap(const neap_graph *graph, random_source *random, uint64_t index)
 {
     neap_request request = ask(graph, random_below(random, 80));
-    listener all = {.base = {.cancelled = is_impatient}, .patience = UINT32_MAX}, some = all;
+    impatient all = {.base = {.cancelled = impatient_cancels}, .patience = UINT32_MAX}, some = all;
     request.link = index % 2 ? SLOW_LINK : (neap_link){0};
     request.progress = &all.base;
     neap_solution *best = solve(&request), *enough;
@@ -468,7 +457,7 @@ static void test_gap(void **state)
 static void check_cancelled(const neap_graph *graph, random_source *random, uint64_t index)
 {
     neap_request request = ask(graph, random_below(random, 100));
-    listener l = {.base = {.cancelled = is_impatient}};
+    impatient l = {.base = {.cancelled = impatient_cancels}};
     l.patience = index % 4 == 0 ? random_below(random, 10) : random_below(random, 2000);
     request.link = index % 2 ? SLOW_LINK : (neap_link){0};
     request.objective = index % 5 == 0 ? NEAP_LEAST_PEAK : NEAP_LEAST_TIME;

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "impatient.h"
 #include "random_chain.h"
 #include "settings.h"
 #include "show_graph.h"
@@ -22,7 +23,6 @@
 #include <neap/solve.h>
 
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
@@ -238,18 +238,6 @@ static void test_time_limit(void **state)
     keep_time_limit("checkmate-lp", "gpt2-xl", 3);
 }
 
-typedef struct listener {
-    neap_progress base;
-    atomic_uint asked;
-    unsigned patience; /* questions until it is cancelled */
-} listener;
-
-static bool is_impatient(neap_progress *self)
-{
-    listener *l = (listener *)self;
-    return atomic_fetch_add(&l->asked, 1) >= l->patience;
-}
-
 /* Cancelled at any time, it has a plan, if only that of every op once. */
 static void test_cancelled(void **state)
 {
@@ -258,7 +246,7 @@ static void test_cancelled(void **state)
     neap_graph *graph = network("resnet50");
     int64_t last = natural_peak(graph);
     for (size_t i = 0; i < sizeof patience / sizeof *patience; i++) {
-        listener l = {.base = {.cancelled = is_impatient}, .patience = patience[i]};
+        impatient l = {.base = {.cancelled = impatient_cancels}, .patience = patience[i]};
         neap_request request = ask(graph);
         request.threads = 1;
         request.progress = &l.base;

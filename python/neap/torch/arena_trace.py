@@ -21,7 +21,7 @@ from .device import settings_key
 from .joint import aliased_input, storage_bytes
 from .measure import isolated
 from .op_inputs import Inputs, Unsafe
-from .op_signature import Signer, call_with, flat, leaves, output_tensors, value_of
+from .op_signature import Signer, call_with, flat, leaves, output_tensors, tensor_nodes, value_of
 from .segment_trial import FAILURES, inputs_of, refuse_unsafe_segment
 from .trim import trim
 
@@ -127,7 +127,7 @@ class OpTracer:
     def reads(self, node: fx.Node) -> list[fx.Node]:
         """The tensors that the inputs of a trace stand for."""
         args = node.args[2:] if node.target in (runtime.replay, runtime.split) else node.args
-        return [one for one in leaves((args, node.kwargs), fx.Node) if isinstance(value_of(one), torch.Tensor)]
+        return tensor_nodes((args, node.kwargs))
 
     def trace(self, node: fx.Node) -> Trace:
         if node.target in _NO_RESULT:

@@ -117,6 +117,11 @@ def leaves(tree: Any, kind: type | tuple[type, ...]) -> Iterator[Any]:
             yield from leaves(item, kind)
 
 
+def tensor_nodes(tree: Any) -> list[Node]:
+    """The nodes in nested arguments whose value is a tensor, in order."""
+    return [node for node in leaves(tree, Node) if isinstance(value_of(node), torch.Tensor)]
+
+
 def inner_call(node: Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """The operator that a node runs and its arguments. A wrapper that only saves or sets the generator's state
     is looked through.

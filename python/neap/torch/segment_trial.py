@@ -17,7 +17,7 @@ from .compile_segment import SegmentCode
 from .measure import isolated
 from .op_inputs import Inputs, Unsafe, has_forward, refuse_unsafe
 from .op_kinds import is_view
-from .op_signature import call_of, is_getitem, leaves, value_of
+from .op_signature import call_of, is_getitem, leaves, tensor_nodes, value_of
 
 __all__ = ["FAILURES", "inputs_of", "refuse_unsafe_segment", "tune"]
 
@@ -48,9 +48,8 @@ def inputs_of(code: SegmentCode, device: torch.device) -> list[Any]:
     made = [_tensor(layout) for layout in code.layouts]
     place = {node: i for i, node in enumerate(code.inputs)}
     for node in filter(lambda one: has_forward(one.target), code.nodes):
-        sources = [one for one in leaves((node.args, node.kwargs), fx.Node) if isinstance(value_of(one), torch.Tensor)]
         values = leaves(Inputs(device).make(call_of(node)), torch.Tensor)
-        for source, value in zip(sources, values):
+        for source, value in zip(tensor_nodes((node.args, node.kwargs)), values):
             if source in place and not value.is_floating_point():
                 made[place[source]] = value
     return made
