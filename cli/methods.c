@@ -13,7 +13,8 @@ static void add_option_json(cli_json *json, const neap_option *option)
 {
     static const char *const TYPES[] = {[NEAP_OPTION_INTEGER] = "integer",
                                         [NEAP_OPTION_REAL] = "real",
-                                        [NEAP_OPTION_CHOICE] = "choice"};
+                                        [NEAP_OPTION_CHOICE] = "choice",
+                                        [NEAP_OPTION_LIST] = "list"};
     cli_json_object(json, NULL);
     cli_json_string(json, "name", option->name);
     cli_json_string(json, "meaning", option->meaning);
@@ -21,7 +22,8 @@ static void add_option_json(cli_json *json, const neap_option *option)
     if (option->type == NEAP_OPTION_CHOICE) {
         cli_json_string(json, "choices", option->choices);
     } else {
-        cli_json_real(json, "default", option->default_value);
+        if (option->type != NEAP_OPTION_LIST)
+            cli_json_real(json, "default", option->default_value);
         cli_json_real(json, "least", option->least);
         cli_json_real(json, "most", option->most);
     }
@@ -62,13 +64,18 @@ static void list_methods(neap_text *out)
 static void add_option(const neap_option *option, neap_text *out)
 {
     static const size_t INDENT = 6;
-    bool is_choice = option->type == NEAP_OPTION_CHOICE;
+    bool is_choice = option->type == NEAP_OPTION_CHOICE, is_list = option->type == NEAP_OPTION_LIST;
     neap_text text = {0};
-    neap_text_printf(out, "  --option %s=%s\n", option->name, is_choice ? option->choices : "N");
+    neap_text_printf(out, "  --option %s=%s\n", option->name,
+                     is_choice ? option->choices
+                     : is_list ? "N,..."
+                               : "N");
     neap_text_puts(&text, option->meaning);
     if (is_choice)
         neap_text_printf(&text, " [default: %.*s]", (int)strcspn(option->choices, "|"),
                          option->choices);
+    else if (is_list)
+        neap_text_printf(&text, "; from %.10g to %.10g", option->least, option->most);
     else
         neap_text_printf(&text, "; from %.10g to %.10g [default: %.10g]", option->least,
                          option->most, option->default_value);

@@ -261,13 +261,42 @@ static int check_constraints(const cli_methods *methods, const cli_settings *set
     return CLI_OK;
 }
 
+/*
+ * The option that a method cannot do without, or NULL. A list has no default that would be of any
+ * use: it is what the method is asked to do.
+ */
+static const neap_option *missing_option(const neap_method *method, const cli_settings *settings)
+{
+    for (uint32_t i = 0; i < neap_method_option_count(method); i++) {
+        const neap_option *option = neap_method_option_at(method, i);
+        bool given = option->type != NEAP_OPTION_LIST;
+        for (uint32_t j = 0; j < settings->n_options && !given; j++)
+            given = strcmp(settings->options[j].name, option->name) == 0;
+        if (!given)
+            return option;
+    }
+    return NULL;
+}
+
+static int check_missing_options(const cli_methods *methods, const cli_settings *settings)
+{
+    for (uint32_t i = 0; i < methods->count; i++) {
+        const char *name = methods->names[i];
+        const neap_option *option = missing_option(neap_methods_find(name), settings);
+        if (option)
+            return cli_fail(CLI_BAD_INPUT, "%s needs --option %s=N,...: %s", name, option->name,
+                            option->meaning);
+    }
+    return CLI_OK;
+}
+
 static void add_all_methods(cli_methods *methods, const cli_settings *settings)
 {
     for (uint32_t i = 0; i < neap_methods_count(); i++) {
         const neap_method *method = neap_methods_at(i);
         bool linked = settings->link || !neap_method_needs_link(method);
         bool willing = !constraint_of(settings) || neap_method_takes_constraints(method);
-        if (linked && willing)
+        if (linked && willing && !missing_option(method, settings))
             methods->names[methods->count++] = neap_method_name(method);
     }
 }
@@ -338,5 +367,6 @@ int cli_methods_check_options(const cli_methods *methods, const cli_settings *se
         return cli_fail(CLI_BAD_INPUT, "%s %s \"%s\"; neap methods NAME lists them", who, has,
                         option);
     }
-    return check_constraints(methods, settings);
+    int code = check_missing_options(methods, settings);
+    return code == CLI_OK ? check_constraints(methods, settings) : code;
 }

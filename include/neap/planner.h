@@ -21,7 +21,8 @@ extern "C" {
 typedef enum neap_option_type {
     NEAP_OPTION_INTEGER = 0,
     NEAP_OPTION_REAL,
-    NEAP_OPTION_CHOICE
+    NEAP_OPTION_CHOICE,
+    NEAP_OPTION_LIST /* of whole numbers: "3,6,24" or "[3, 6, 24]"; empty by default */
 } neap_option_type;
 
 /* An option of a method. */
@@ -29,7 +30,7 @@ typedef struct neap_option {
     const char *name;
     const char *meaning;
     neap_option_type type;
-    double least, most, default_value; /* for numbers */
+    double least, most, default_value; /* for numbers; least and most also for those of a list */
     const char *choices;               /* for choices: "first|second"; the first is the default */
 } neap_option;
 

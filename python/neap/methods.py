@@ -15,8 +15,8 @@ class Option(NamedTuple):
 
     name: str
     meaning: str
-    type: str  # "integer", "real" or "choice"
-    least: float | None  # for numbers
+    type: str  # "integer", "real", "choice", or "list" of whole numbers
+    least: float | None  # for numbers, and for those of a list
     most: float | None
     default: float | str
     choices: tuple[str, ...]  # for choices
@@ -51,14 +51,14 @@ def _method(handle: int) -> Method:
 
 
 def _option(option: _COption) -> Option:
-    choices = tuple(option.choices.decode().split("|")) if option.type == 2 else ()
-    is_number = option.type != 2
+    kind = ("integer", "real", "choice", "list")[option.type]
+    choices = tuple(option.choices.decode().split("|")) if kind == "choice" else ()
     return Option(
         name=option.name.decode(),
         meaning=option.meaning.decode(),
-        type=("integer", "real", "choice")[option.type],
-        least=option.least if is_number else None,
-        most=option.most if is_number else None,
-        default=option.default_value if is_number else choices[0],
+        type=kind,
+        least=None if kind == "choice" else option.least,
+        most=None if kind == "choice" else option.most,
+        default=choices[0] if kind == "choice" else "" if kind == "list" else option.default_value,
         choices=choices,
     )

@@ -2,6 +2,7 @@
 #include "base/fail.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "planners/common/option_list.h"
 #include "solve/solution_internal.h"
 
 #include <inttypes.h>
@@ -92,13 +93,30 @@ static neap_status set_number(const neap_option *option, const char *value, doub
     return NEAP_OK;
 }
 
-static neap_status set_option(const neap_method *method, const neap_option_setting *setting,
-                              double *values, neap_diag *diag)
+/* `index`: the setting's. */
+static neap_status set_list(const neap_option *option, const char *value, uint32_t index,
+                            double *result, neap_diag *diag)
 {
+    size_t count;
+    if (!neap_option_list_parse(option, value, NULL, &count))
+        return neap_fail(diag, NEAP_INVALID,
+                         "option %s takes whole numbers from %.15g to %.15g with commas between "
+                         "them, such as 3,6,24, not \"%s\"",
+                         option->name, option->least, option->most, value);
+    *result = (double)index + 1;
+    return NEAP_OK;
+}
+
+static neap_status set_option(const neap_method *method, const neap_option_setting *settings,
+                              uint32_t index, double *values, neap_diag *diag)
+{
+    const neap_option_setting *setting = &settings[index];
     for (uint32_t i = 0; i < method->n_options; i++) {
         const neap_option *option = &method->options[i];
         if (strcmp(option->name, setting->name) != 0)
             continue;
+        if (option->type == NEAP_OPTION_LIST)
+            return set_list(option, setting->value, index, &values[i], diag);
         return option->type == NEAP_OPTION_CHOICE
                    ? set_choice(option, setting->value, &values[i], diag)
                    : set_number(option, setting->value, &values[i], diag);
@@ -113,9 +131,10 @@ neap_status neap_method_options(neap_allocator *allocator, const neap_method *me
 {
     neap_status status = NEAP_NEW(allocator, method->n_options, values, diag);
     for (uint32_t i = 0; i < method->n_options && status == NEAP_OK; i++)
-        if (method->options[i].type != NEAP_OPTION_CHOICE) /* the first choice is the default */
+        if (method->options[i].type == NEAP_OPTION_INTEGER ||
+            method->options[i].type == NEAP_OPTION_REAL) /* else: the first choice, no list */
             (*values)[i] = method->options[i].default_value;
     for (uint32_t i = 0; i < n_settings && status == NEAP_OK; i++)
-        status = set_option(method, &settings[i], *values, diag);
+        status = set_option(method, settings, i, *values, diag);
     return status;
 }

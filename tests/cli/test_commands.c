@@ -39,6 +39,7 @@ static void plan(void **state)
         "plan " CHAIN " --method store-all --json",
         "plan " CHAIN " --method sqrt --budget 80%",
         "plan " CHAIN " --method sqrt --budget 80% --json",
+        "plan " CHAIN " --method set --option at=[3,6,8] --json",
         "plan tiny.json --method store-all --json",
         "plan tiny.json --method store-all --budget 150%",
         "plan tiny.json --method store-all -o -",

@@ -222,6 +222,20 @@ static void try_choice(const neap_graph *graph, const char *method, const neap_o
     }
 }
 
+static void try_list(const neap_graph *graph, const char *method, const neap_option *option)
+{
+    static const char *const never[] = {"a", "1x", "nan", "1,", "1.5", "[1"};
+    char text[64];
+    expect_option(graph, method, option->name, "", true, NULL);
+    expect_option(graph, method, option->name, "[]", true, NULL);
+    snprintf(text, sizeof text, "[%.17g, %.17g]", option->least, option->least);
+    expect_option(graph, method, option->name, text, true, NULL);
+    snprintf(text, sizeof text, "%.17g,%.17g", option->least, option->least - 1);
+    expect_option(graph, method, option->name, text, false, NULL);
+    for (size_t i = 0; i < COUNT_OF(never); i++)
+        expect_option(graph, method, option->name, never[i], false, NULL);
+}
+
 static void test_every_option(void **state)
 {
     (void)state;
@@ -232,6 +246,8 @@ static void test_every_option(void **state)
             const neap_option *option = neap_method_option_at(method, i);
             if (option->type == NEAP_OPTION_CHOICE)
                 try_choice(graph, neap_method_name(method), option);
+            else if (option->type == NEAP_OPTION_LIST)
+                try_list(graph, neap_method_name(method), option);
             else
                 try_number(graph, neap_method_name(method), option);
         }

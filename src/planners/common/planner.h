@@ -18,7 +18,8 @@ typedef struct planner {
     const neap_request *request;
     const neap_graph *graph;
     int64_t budget;        /* INT64_MAX: none */
-    const double *options; /* one a method's option: the number, or the index of the choice */
+    const double *options; /* one a method's option: the number, the index of the choice, or where
+                              the list is (option_list.h) */
     double started;        /* neap_clock_seconds at the beginning */
     double *reported;      /* when progress was last told */
     bool as_part;          /* another method asks: where there is no plan, it does not matter why */
@@ -55,7 +56,7 @@ struct neap_method {
     neap_status (*plan)(const planner *p, draft *d, neap_diag *diag);
 };
 
-/* The options of a method: a whole number, a real one, or a choice ("first|second"). */
+/* The options of a method: a whole number, a real one, a choice ("first|second"), or a list. */
 #define NEAP_INTEGER_OPTION(option_name, least_, most_, default_, what)                            \
     {                                                                                              \
         .name = option_name, .meaning = what, .type = NEAP_OPTION_INTEGER, .least = least_,        \
@@ -69,6 +70,11 @@ struct neap_method {
 #define NEAP_CHOICE_OPTION(option_name, words, what)                                               \
     {                                                                                              \
         .name = option_name, .meaning = what, .type = NEAP_OPTION_CHOICE, .choices = words         \
+    }
+#define NEAP_LIST_OPTION(option_name, least_, most_, what)                                         \
+    {                                                                                              \
+        .name = option_name, .meaning = what, .type = NEAP_OPTION_LIST, .least = least_,           \
+        .most = most_                                                                              \
     }
 
 /* In a neap_method: its array of options. */
