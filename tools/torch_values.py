@@ -52,6 +52,7 @@ CASES = {
     "vgg19": ("vgg19", "lean", {**CONV, "image": 32}),
     "hong-vgg19": ("hong-vgg19", "lean", {**CONV, "image": 32}),
     "hong-alexnet": ("hong-alexnet", "lean", {**CONV, "width": 10}),
+    "hong-alexnet-plain": ("hong-alexnet-plain", "lean", {**CONV, "width": 10}),
     "resnet18": ("resnet18", "lean", {**CONV, "image_w": 48}),
     "resnet18-torch": ("resnet18", "torch", {**CONV, "image": 48}),
     "resnet34": ("resnet34", "lean", {**CONV, "image": 40, "width": 5}),

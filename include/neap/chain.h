@@ -10,6 +10,8 @@
  * stage; on a ResNet each block is; a graph without any cut is one stage. The last stage, which
  * contains the loss, has no cut.
  *
+ * There is no cut inside a layer, that is, after an op with inside_layer.
+ *
  * Small values with long lifetimes (an attention mask made at the start and read by every layer) do
  * not prevent a cut: they are *side* storages. A storage is a side storage if it has at most 1/1000
  * of the bytes of all forward storages and its readers span a quarter of the forward part. Views of

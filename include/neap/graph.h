@@ -102,6 +102,8 @@ typedef struct neap_op {
     const neap_variant *variants; /* variants[0] is the default */
     bool lists_variants;          /* the file had a list, even with a single entry */
     bool random;                  /* uses random numbers, which a recomputation must replay */
+    bool inside_layer;            /* part of the same layer as the next op: chain methods do not cut
+                                     between them (neap/chain.h) */
     uint32_t in_place_input;      /* value whose storage in_place_output may reuse; or NEAP_NONE */
     uint32_t in_place_output;
     int64_t flops;       /* floating-point operations; -1: not known */
@@ -192,6 +194,7 @@ typedef struct neap_op_desc {
     const neap_variant *variants; /* ticks are ignored */
     bool lists_variants;
     bool random;
+    bool inside_layer;
     uint32_t in_place_input, in_place_output; /* both NEAP_NONE if not in place */
     int64_t flops, bytes_moved;               /* -1: not known */
     uint32_t n_attrs;

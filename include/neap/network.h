@@ -74,6 +74,14 @@ NEAP_API neap_kernels neap_network_kernels(const neap_network *net);
 NEAP_API void neap_net_enter(neap_network *net, const char *format, ...) NEAP_PRINTF(2, 3);
 NEAP_API void neap_net_leave(neap_network *net);
 
+/*
+ * Whatever is defined between the two is one layer: methods that see the graph as a chain
+ * (neap/chain.h) do not cut inside it, as if it were a module that a framework checkpoints whole.
+ * Layers do not nest.
+ */
+NEAP_API void neap_net_begin_layer(neap_network *net);
+NEAP_API void neap_net_end_layer(neap_network *net);
+
 /* ---- Inputs and parameters ---- */
 
 NEAP_API neap_tensor neap_net_input(neap_network *net, const char *name, neap_dtype dtype,

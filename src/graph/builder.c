@@ -152,6 +152,7 @@ neap_status neap_graph_builder_add_op(neap_graph_builder *builder, const neap_op
                                               n_variants, sizeof *op.variants),
                   .lists_variants = desc->lists_variants || desc->n_variants > 1,
                   .random = desc->random,
+                  .inside_layer = desc->inside_layer,
                   .in_place_input = desc->in_place_input,
                   .in_place_output = desc->in_place_output,
                   .flops = desc->flops,

@@ -125,6 +125,14 @@ static void find_crossings(chain_builder *b)
     }
 }
 
+/* Boundaries inside a layer are no cuts, whatever crosses them. */
+static void close_layers(chain_builder *b)
+{
+    for (uint32_t p = 0; p < b->n_forward; p++)
+        if (b->graph->ops[p].inside_layer)
+            b->crossings[p].count = INT64_MAX;
+}
+
 /* Boundaries crossed by one storage; of several in a row with the same one (views of it), the last.
  */
 static void find_forward_stages(chain_builder *b)
@@ -411,6 +419,7 @@ neap_status neap_chain_build(neap_allocator *allocator, const neap_graph *graph,
         find_reaches(&b);
         find_sides(&b);
         find_crossings(&b);
+        close_layers(&b);
         find_forward_stages(&b);
         number_stages(&b);
         find_backward_ranges(&b);

@@ -269,18 +269,21 @@ enum op_field {
     OP_IN_PLACE = 512,
     OP_FLOPS = 1024,
     OP_MOVED = 2048,
-    OP_ATTRS = 4096
+    OP_ATTRS = 4096,
+    OP_INSIDE_LAYER = 8192
 };
 
 static const struct {
     const char *name;
     enum op_field bit;
 } op_fields[] = {
-    {"name", OP_NAME},           {"type", OP_TYPE},         {"pass", OP_PASS},
-    {"inputs", OP_INPUTS},       {"outputs", OP_OUTPUTS},   {"time", OP_TIME},
-    {"workspace", OP_WORKSPACE}, {"variants", OP_VARIANTS}, {"random", OP_RANDOM},
-    {"in_place", OP_IN_PLACE},   {"flops", OP_FLOPS},       {"bytes_moved", OP_MOVED},
-    {"attrs", OP_ATTRS},
+    {"name", OP_NAME},           {"type", OP_TYPE},
+    {"pass", OP_PASS},           {"inputs", OP_INPUTS},
+    {"outputs", OP_OUTPUTS},     {"time", OP_TIME},
+    {"workspace", OP_WORKSPACE}, {"variants", OP_VARIANTS},
+    {"random", OP_RANDOM},       {"in_place", OP_IN_PLACE},
+    {"flops", OP_FLOPS},         {"bytes_moved", OP_MOVED},
+    {"attrs", OP_ATTRS},         {"inside_layer", OP_INSIDE_LAYER},
 };
 
 static void read_op_field(graph_reader *g, enum op_field field, neap_op_desc *op, neap_variant *own)
@@ -313,6 +316,9 @@ static void read_op_field(graph_reader *g, enum op_field field, neap_op_desc *op
         break;
     case OP_RANDOM:
         op->random = neap_json_bool(r);
+        break;
+    case OP_INSIDE_LAYER:
+        op->inside_layer = neap_json_bool(r);
         break;
     case OP_IN_PLACE:
         read_in_place(g, op);

@@ -115,6 +115,8 @@ static void write_op(neap_text *out, const neap_op *op)
     }
     if (op->random)
         neap_text_puts(out, ",\"random\":true");
+    if (op->inside_layer)
+        neap_text_puts(out, ",\"inside_layer\":true");
     if (op->in_place_input != NEAP_NONE) {
         neap_text_puts(out, ",\"in_place\":");
         write_ids(out, (uint32_t[]){op->in_place_input, op->in_place_output}, 2);

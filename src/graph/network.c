@@ -135,6 +135,22 @@ void neap_net_leave(neap_network *net)
     net->scope.text[net->scope.length] = '\0';
 }
 
+void neap_net_begin_layer(neap_network *net)
+{
+    if (net->in_layer)
+        neap_network_fail(net, "a layer begins inside another");
+    net->in_layer = true;
+}
+
+void neap_net_end_layer(neap_network *net)
+{
+    if (!net->in_layer)
+        neap_network_fail(net, "a layer ends that was not begun");
+    if (net->n_nodes > 0)
+        net->nodes[net->n_nodes - 1].inside_layer = false;
+    net->in_layer = false;
+}
+
 /* ---- Tensors ---- */
 
 const net_tensor *neap_net_get(neap_network *net, const char *layer, neap_tensor x)
@@ -260,6 +276,7 @@ net_node *neap_net_new_node(neap_network *net, const op_def *def, const char *na
     net_node node = {.def = def,
                      .name = name,
                      .pass = pass,
+                     .inside_layer = net->in_layer && pass == NEAP_FORWARD,
                      .n_inputs = n_inputs,
                      .inputs = neap_arena_copy(&net->arena, inputs, n_inputs, sizeof *inputs),
                      .n_attrs = n_attrs,

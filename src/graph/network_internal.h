@@ -79,6 +79,7 @@ struct net_node {
     const char
         *origin; /* of a backward node: the name of the forward node it comes from; NULL for sums */
     neap_pass pass;
+    bool inside_layer; /* the next node belongs to the same layer */
     uint32_t n_inputs, n_outputs, n_attrs;
     neap_tensor *inputs, *outputs;
     neap_attr *attrs;
@@ -96,6 +97,7 @@ struct neap_network {
     neap_text scope; /* "a.b." */
     size_t *scope_lengths;
     size_t n_scopes, scope_capacity;
+    bool in_layer; /* between neap_net_begin_layer and neap_net_end_layer */
     net_tensor *tensors;
     size_t n_tensors, tensor_capacity;
     net_node *nodes;

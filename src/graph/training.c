@@ -65,6 +65,7 @@ static neap_status add_ops(const neap_network *net, neap_graph_builder *builder,
         op.n_attrs = node->n_attrs;
         op.attrs = node->attrs;
         op.random = draws_numbers(node);
+        op.inside_layer = node->inside_layer;
         if (node->def->in_place) {
             op.in_place_input = node->inputs[0];
             op.in_place_output = node->outputs[0];

@@ -11,6 +11,9 @@
  * FC, dropout, FC, FC. The sizes they report (103 MB after the first convolution at batch 128)
  * belong to a variant with padding 5 and 2 x 2 pools.
  *
+ *   Plain AlexNet, n = 12: the same network, but a pool belongs to the layer of its convolution and
+ * what is between them cannot be a checkpoint (section 5.6.1).
+ *
  * A ReLU is fused and in place, as they measured it. A fully connected layer with a fused ReLU is
  * written as the convolution that covers its whole input: the same weights, the same sums.
  */
@@ -86,25 +89,39 @@ static const neap_model_param alexnet_params[] = {
     PARAM_WIDTH,
 };
 
-/* The convolutions and pools: d_1 .. d_8. */
-static neap_tensor build_alexnet_features(neap_network *net, const model_args *args, neap_tensor x)
+/* The variants of the family. */
+enum { EXTENDED, PLAIN };
+
+/* A convolution with its ReLU and a pool: one layer or two. */
+static neap_tensor conv_and_pool(neap_network *net, const model_args *args, neap_tensor x,
+                                 const char *conv_name, neap_conv2d conv, const char *pool_name)
 {
     const neap_pool2d pool = square_pool(2, 2, 0);
-    x = conv_relu(net, "conv1", x, square_conv(scaled(args, 64), 11, 4, 5));
-    x = neap_net_max_pool2d(net, "pool1", x, &pool, NULL);
-    x = conv_relu(net, "conv2", x, square_conv(scaled(args, 192), 5, 1, 2));
-    x = neap_net_max_pool2d(net, "pool2", x, &pool, NULL);
+    const bool plain = args->model->variant == PLAIN;
+    if (plain)
+        neap_net_begin_layer(net);
+    x = conv_relu(net, conv_name, x, conv);
+    x = neap_net_max_pool2d(net, pool_name, x, &pool, NULL);
+    if (plain)
+        neap_net_end_layer(net);
+    return x;
+}
+
+/* The convolutions and pools: d_1 .. d_8; d_1 .. d_5 if plain. */
+static neap_tensor build_alexnet_features(neap_network *net, const model_args *args, neap_tensor x)
+{
+    x = conv_and_pool(net, args, x, "conv1", square_conv(scaled(args, 64), 11, 4, 5), "pool1");
+    x = conv_and_pool(net, args, x, "conv2", square_conv(scaled(args, 192), 5, 1, 2), "pool2");
     x = conv_relu(net, "conv3", x, square_conv(scaled(args, 384), 3, 1, 1));
     x = conv_relu(net, "conv4", x, square_conv(scaled(args, 256), 3, 1, 1));
-    x = conv_relu(net, "conv5", x, square_conv(scaled(args, 256), 3, 1, 1));
-    return neap_net_max_pool2d(net, "pool3", x, &pool, NULL);
+    return conv_and_pool(net, args, x, "conv5", square_conv(scaled(args, 256), 3, 1, 1), "pool3");
 }
 
 static neap_tensor build_alexnet(neap_network *net, const model_args *args)
 {
     const double drop = dropout_rate(args);
     neap_tensor x = build_alexnet_features(net, args, neap_block_images(net, args));
-    x = neap_net_adaptive_avg_pool2d(net, "avgpool", x, 6, 6); /* d_9 */
+    x = neap_net_adaptive_avg_pool2d(net, "avgpool", x, 6, 6); /* d_9; d_6 if plain */
     /* The paper counts Flatten as a candidate with data of its own: a copy. */
     x = neap_net_concat(net, "flatten", 1, &x, 1); /* d_10 */
     x = neap_net_dropout(net, "dropout1", x, drop);

@@ -82,6 +82,7 @@ static neap_status add_op(scaling *s, uint32_t id, neap_diag *diag)
                          .n_variants = op->n_variants,
                          .lists_variants = op->lists_variants,
                          .random = op->random,
+                         .inside_layer = op->inside_layer,
                          .in_place_input = op->in_place_input,
                          .in_place_output = op->in_place_output,
                          .n_attrs = op->n_attrs,

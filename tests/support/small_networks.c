@@ -23,6 +23,7 @@ static const small_network networks[] = {
     {"vgg11 batch_norm",   "vgg11",        {IMAGES(8, 32, 2), {"batch_norm", 1}}},
     {"hong-vgg19",         "hong-vgg19",   {IMAGES(6, 32, 3)}},
     {"hong-alexnet",       "hong-alexnet", {IMAGES(16, 37, 2)}},
+    {"hong-alexnet-plain", "hong-alexnet-plain", {IMAGES(16, 37, 2)}},
     {"resnet18",           "resnet18",     {IMAGES(4, 48, 4)}},
     {"resnet18 groups",    "resnet18",     {IMAGES(4, 48, 4), {"norm_groups", 1}}},
     {"resnet34",           "resnet34",     {IMAGES(4, 48, 4)}},

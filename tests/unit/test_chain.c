@@ -96,6 +96,20 @@ static void test_residual_block(void **state)
         "0-1>0 1-2>2 2-3>-");
 }
 
+#define INSIDE(in, out) "{'inputs':[" in "],'outputs':[" out "],'time':0,'inside_layer':true}"
+
+/* A layer is one stage, wherever a storage would separate its ops. */
+static void test_layers(void **state)
+{
+    (void)state;
+    expect_stages(GRAPH(IN(8) "," V(1) "," V(2) "," V(3) "," V(4),
+                        F("0", "1") "," INSIDE("1", "2") "," F("2", "3") "," F("3", "4"), "4"),
+                  "0-1>1 1-3>3 3-4>-");
+    expect_stages(GRAPH(IN(8) "," V(1) "," V(2) "," V(3),
+                        INSIDE("0", "1") "," INSIDE("1", "2") "," INSIDE("2", "3"), "3"),
+                  "0-3>-");
+}
+
 /* Views do not make boundaries of their own: the last op on the storage ends the stage. */
 static void test_views_at_cuts(void **state)
 {
@@ -229,6 +243,7 @@ static void test_stages_of_models(void **state)
     (void)state;
     assert_int_equal(count_stages("hong-vgg19", "batch", 2), 24 + 1);
     assert_int_equal(count_stages("hong-alexnet", "batch", 2), 15 + 1);
+    assert_int_equal(count_stages("hong-alexnet-plain", "batch", 2), 12 + 1);
     static const int64_t layers[] = {1, 2, 8, 100, 3000};
     for (size_t i = 0; i < COUNT_OF(layers); i++)
         assert_int_equal(count_stages("chain", "layers", layers[i]), layers[i] + 1);
@@ -339,6 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain_chain),
         cmocka_unit_test(test_residual_block),
+        cmocka_unit_test(test_layers),
         cmocka_unit_test(test_views_at_cuts),
         cmocka_unit_test(test_backward_only),
         cmocka_unit_test(test_side_storages),

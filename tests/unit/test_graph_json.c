@@ -201,9 +201,9 @@ static bool same_op(const neap_op *a, const neap_op *b)
     if (!same_text(a->name, b->name) || !same_text(a->type, b->type) || a->pass != b->pass ||
         a->n_inputs != b->n_inputs || a->n_outputs != b->n_outputs ||
         a->n_variants != b->n_variants || a->lists_variants != b->lists_variants ||
-        a->random != b->random || a->in_place_input != b->in_place_input ||
-        a->in_place_output != b->in_place_output || a->flops != b->flops ||
-        a->bytes_moved != b->bytes_moved || a->n_attrs != b->n_attrs ||
+        a->random != b->random || a->inside_layer != b->inside_layer ||
+        a->in_place_input != b->in_place_input || a->in_place_output != b->in_place_output ||
+        a->flops != b->flops || a->bytes_moved != b->bytes_moved || a->n_attrs != b->n_attrs ||
         !same_text(a->extra, b->extra))
         return false;
     bool same = memcmp(a->inputs, b->inputs, a->n_inputs * sizeof *a->inputs) == 0 &&
@@ -305,7 +305,7 @@ static void test_all_fields(void **state)
         "{'name':'z','bytes':0,'kind':'gradient','view_of':1}],\n'ops':[\n"
         "{'name':'o','type':'t','pass':'forward','inputs':[0,0],'outputs':[1],'time':0.001,"
         "'workspace':4,'variants':[{'time':0.001,'workspace':4},{'time':1e-06,'workspace':0}],"
-        "'random':true,'in_place':[0,1],'flops':10,'bytes_moved':32,"
+        "'random':true,'inside_layer':true,'in_place':[0,1],'flops':10,'bytes_moved':32,"
         "'attrs':{'stride':-2,'p':0.5,'one':1.0,'zero':-0.0,'large':1e+300}},\n"
         "{'name':'p','type':'u','pass':'backward','inputs':[1],'outputs':[2],'time':0,"
         "'workspace':0,'variants':[{'time':0,'workspace':0}]}],\n'outputs':[2]}\n";
@@ -316,7 +316,7 @@ static void test_all_fields(void **state)
     assert_false(op->attrs[0].is_real);
     assert_int_equal(op->attrs[0].integer, -2);
     assert_true(op->attrs[2].is_real && op->attrs[2].real == 1);
-    assert_true(op->random && op->lists_variants);
+    assert_true(op->random && op->inside_layer && op->lists_variants);
     assert_int_equal(op->n_variants, 2);
     assert_int_equal(op->flops, 10);
     assert_int_equal(op->bytes_moved, 32);

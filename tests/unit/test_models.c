@@ -35,6 +35,7 @@ static const struct expected {
     {"vgg19", 143667240, 19.63, NULL},
     {"hong-vgg19", 143667240, 19.63, NULL},
     {"hong-alexnet", 61100840, 0, NULL},
+    {"hong-alexnet-plain", 61100840, 0, NULL},
     {"resnet18", 11689512, 0, NULL},
     {"resnet34", 21797672, 0, NULL},
     {"resnet50", 25557032, 4.09, NULL},
@@ -754,6 +755,23 @@ static void test_hong_alexnet(void **state)
     neap_graph_destroy(graph);
 }
 
+/* Section 5.6.1: the same layers without the values between a convolution and its pool. */
+static void test_hong_alexnet_plain(void **state)
+{
+    (void)state;
+    static const uint32_t finer[] = {0, 2, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14, 15};
+    neap_graph *graph = build("hong-alexnet", &(settings){0});
+    neap_graph *plain = build("hong-alexnet-plain", &(settings){0});
+    int64_t d[MOST_STAGES], p[MOST_STAGES];
+    stage_sizes(graph, d);
+    assert_int_equal(stage_sizes(plain, p), 12);
+    for (size_t i = 0; i < COUNT_OF(finer); i++)
+        assert_int_equal(p[i], d[finer[i]]);
+    assert_int_equal(neap_graph_op_count(plain), neap_graph_op_count(graph));
+    neap_graph_destroy(graph);
+    neap_graph_destroy(plain);
+}
+
 /* ---- The unit chain ---- */
 
 static void test_chain(void **state)
@@ -879,6 +897,7 @@ int main(void)
         cmocka_unit_test(test_layer_kernels_read_the_whole_layer),
         cmocka_unit_test(test_hong_vgg19),
         cmocka_unit_test(test_hong_alexnet),
+        cmocka_unit_test(test_hong_alexnet_plain),
         cmocka_unit_test(test_chain),
         cmocka_unit_test(test_long_chain),
         cmocka_unit_test(test_failing_allocations),

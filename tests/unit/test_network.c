@@ -290,6 +290,20 @@ static void test_every_parameter_must_matter(void **state)
     expect_refused(net, neap_net_relu(net, "loss", x), "parameter \"aux.fc.weight\"");
 }
 
+static void test_layers_do_not_nest(void **state)
+{
+    (void)state;
+    neap_network *net = new_network();
+    neap_net_begin_layer(net);
+    neap_net_begin_layer(net);
+    expect_refused(net, neap_net_relu(net, "loss", neap_net_parameter(net, "x", SHAPE(1))),
+                   "a layer begins inside another");
+    net = new_network();
+    neap_net_end_layer(net);
+    expect_refused(net, neap_net_relu(net, "loss", neap_net_parameter(net, "x", SHAPE(1))),
+                   "a layer ends that was not begun");
+}
+
 static void test_every_part_of_a_split_must_matter(void **state)
 {
     (void)state;
@@ -422,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_scopes_must_balance),
         cmocka_unit_test(test_the_loss_is_one_number_that_depends_on_parameters),
         cmocka_unit_test(test_every_parameter_must_matter),
+        cmocka_unit_test(test_layers_do_not_nest),
         cmocka_unit_test(test_every_part_of_a_split_must_matter),
         cmocka_unit_test(test_a_network_is_finished_once),
         cmocka_unit_test(test_forward_only_and_optimizers),
