@@ -235,10 +235,10 @@ static bool make_available(subsets *q, uint32_t tensor, int64_t *ticks)
     uint32_t p = x->producer[tensor];
     if (q->kept[tensor] || q->away[tensor] || q->again[p])
         return true;
-    if (!q->can_recompute[tensor])
+    if (!q->can_recompute[tensor] && q->is_past[p])
         return false;
     q->again[p] = true;
-    *ticks += task_ticks(x, p);
+    *ticks += q->is_past[p] ? task_ticks(x, p) : 0; /* else it may be its first run */
     for (uint32_t i = x->reads.start[p]; i < x->reads.start[p + 1]; i++)
         if (!make_available(q, x->reads.items[i], ticks))
             return false;
@@ -253,11 +253,11 @@ static int64_t ticks_of_subset(subsets *q)
     for (uint32_t k = 0; k < x->n_tasks; k++)
         q->again[k] = false;
     for (uint32_t s = 0; s < x->n_tensors; s++)
-        if (q->is_past[x->producer[s]] && x->is_output[s] && !make_available(q, s, &ticks))
+        if (!q->is_future[x->producer[s]] && x->is_output[s] && !make_available(q, s, &ticks))
             return -1;
     for (uint32_t k = 0; k < x->n_tasks; k++)
         for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1] && q->is_future[k]; i++)
-            if (q->is_past[x->producer[x->reads.items[i]]] &&
+            if (!q->is_future[x->producer[x->reads.items[i]]] &&
                 !make_available(q, x->reads.items[i], &ticks))
                 return -1;
     return ticks;
@@ -321,7 +321,7 @@ static int64_t choose(subsets *q, uint32_t number)
         q->kept[s] = number % ways == 1;
         q->away[s] = number % ways == 2;
         bytes += q->kept[s] ? x->bytes[s] : 0;
-        if (number % ways > 0 && !q->is_past[x->producer[s]])
+        if (number % ways > 0 && q->is_future[x->producer[s]])
             return -1;
     }
     for (uint32_t i = x->reads.start[q->task]; i < x->reads.start[q->task + 1]; i++)

@@ -136,6 +136,18 @@ static bool can_leave(const cut *c, uint32_t tensor)
     return c->in[tensor] >= 0;
 }
 
+/* A task of which it is not known whether it has run may run afterwards for the first time. */
+static bool can_run(const cut *c, uint32_t tensor)
+{
+    return c->can_recompute[tensor] || c->role[c->x->producer[tensor]] == ROLE_UNKNOWN;
+}
+
+/* Ticks of running the task after the moment, beyond those of its first run. */
+static int64_t again_ticks(const cut *c, uint32_t task)
+{
+    return c->role[task] == ROLE_UNKNOWN ? 0 : task_ticks(c->x, task);
+}
+
 /* Adds a tensor to the network or, if it can only be kept, subtracts it from the room. */
 static void demand(cut *c, uint32_t tensor)
 {
@@ -146,7 +158,7 @@ static void demand(cut *c, uint32_t tensor)
         c->state[tensor] = DEMANDED;
     if (x->bytes[tensor] == 0)
         return;
-    if (c->can_recompute[tensor]) {
+    if (can_run(c, tensor)) {
         if (c->task_node[p] == NEAP_NONE) {
             c->task_node[p] = neap_max_flow_add_node(&c->flow);
             c->stack[c->depth++] = p;
@@ -180,16 +192,17 @@ static void demand_reads(cut *c, uint32_t task)
     }
 }
 
-/* Needed: tensors of the past that are outputs or that a task of the future reads. */
+/* Needed: outputs, and tensors that a task of the future reads, unless the future makes them. */
 static void mark_needed(cut *c, uint32_t task)
 {
     const problem *x = c->x;
     for (uint32_t s = 0; s < x->n_tensors; s++)
-        c->state[s] = c->role[x->producer[s]] == ROLE_PAST && x->is_output[s] ? NEEDED : UNTOUCHED;
+        c->state[s] =
+            c->role[x->producer[s]] != ROLE_FUTURE && x->is_output[s] ? NEEDED : UNTOUCHED;
     for (uint32_t k = 0; k < x->n_tasks; k++)
         if (c->role[k] == ROLE_FUTURE)
             for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++)
-                if (c->role[x->producer[x->reads.items[i]]] == ROLE_PAST)
+                if (c->role[x->producer[x->reads.items[i]]] != ROLE_FUTURE)
                     c->state[x->reads.items[i]] = NEEDED;
     for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)
         c->state[x->reads.items[i]] = RESIDENT;
@@ -279,7 +292,7 @@ static void set_capacities(cut *c, const cut_prices *prices)
         c->flow.capacity[c->kept[i].arc] = scaled_down(c, cost);
     }
     for (uint32_t i = 0; i < c->n_reruns; i++) {
-        int64_t ticks = task_ticks(c->x, c->reruns[i].id);
+        int64_t ticks = again_ticks(c, c->reruns[i].id);
         int64_t exact = c->shift >= 0 ? ticks << c->shift : ticks >> -c->shift;
         c->flow.capacity[c->reruns[i].arc] =
             again == 1 ? exact : scaled_down(c, again * (double)ticks);
@@ -307,7 +320,7 @@ static cut_line read_cut(const cut *c, const cut_prices *prices)
             add_tensor(c, c->kept[i].id, leaves(c, prices, c->kept[i].id), &line);
     for (uint32_t i = 0; i < c->n_reruns; i++)
         if (is_cut(c, &c->reruns[i]))
-            line.ticks += task_ticks(c->x, c->reruns[i].id);
+            line.ticks += again_ticks(c, c->reruns[i].id);
     return line;
 }
 
@@ -382,7 +395,7 @@ static cut_line all_again(const cut *c)
         if (c->flow.to[c->kept[i].arc] == FLOW_SINK)
             add_tensor(c, c->kept[i].id, can_leave(c, c->kept[i].id), &line);
     for (uint32_t i = 0; i < c->n_reruns; i++)
-        line.ticks += task_ticks(c->x, c->reruns[i].id);
+        line.ticks += again_ticks(c, c->reruns[i].id);
     return line;
 }
 
@@ -482,8 +495,8 @@ static void reset_fates(cut *c, bool keep)
 {
     const problem *x = c->x;
     for (uint32_t s = 0; s < x->n_tensors; s++) {
-        bool again = c->task_node[x->producer[s]] != NEAP_NONE && c->state[s] != RESIDENT &&
-                     c->can_recompute[s];
+        bool again =
+            c->task_node[x->producer[s]] != NEAP_NONE && c->state[s] != RESIDENT && can_run(c, s);
         c->fates[s] = again && !keep ? FATE_RECOMPUTE : FATE_KEEP;
         c->loose[s] = FATE_KEEP;
     }
