@@ -52,7 +52,8 @@ static int run_help(int count, char **arguments, neap_text *out)
 /* Do not start long work if its result cannot be written. */
 static int check_outputs(const cli_settings *settings)
 {
-    const char *const paths[] = {settings->output, settings->csv, settings->svg, settings->save};
+    const char *const paths[] = {settings->output, settings->csv, settings->svg, settings->save,
+                                 settings->memory_file};
     int code = CLI_OK;
     for (size_t i = 0; i < sizeof paths / sizeof *paths && code == CLI_OK; i++)
         if (paths[i] && !cli_is_stdout(paths[i]))

@@ -484,6 +484,10 @@ const cli_option cli_options[] = {
 
     {"save-plan", 0, "FILE", CLI_GROUP_TRAIN, OUTPUT_SECTION, "write the plan to a file",
      TEXT(output)},
+    {"save-memory", 0, "FILE", CLI_GROUP_TRAIN, OUTPUT_SECTION,
+     "write the planned and the measured memory of each step of the plan as CSV; freed memory then "
+     "goes back to the system at once, which takes time",
+     TEXT(memory_file)},
     {"output", 'o', "FILE", CLI_GROUP_PROFILE_OUT, OUTPUT_SECTION,
      "write the graph with measured times to a file; - is standard output", TEXT(output)},
     {"output", 'o', "FILE", CLI_GROUP_GRAPH_OUT, OUTPUT_SECTION,

@@ -113,6 +113,7 @@ struct cli_settings {
     double learning_rate, momentum, weight_decay;
     int64_t warmup;
     bool cosine, verify, poison;
+    const char *memory_file;   /* NULL: memory is not recorded */
     const char *save, *resume; /* paths; NULL: none */
     int64_t save_every;        /* 0: only at the end */
 

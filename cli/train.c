@@ -10,6 +10,7 @@
 #include "planning.h"
 #include "report.h"
 #include "resume.h"
+#include "trace.h"
 
 #include <neap/check.h>
 #include <neap/data.h>
@@ -373,6 +374,13 @@ static void judge_prediction(const training *t)
 
 static int finish(const training *t, neap_text *out)
 {
+    int code = CLI_OK;
+    if (t->settings.memory_file && t->done > 0)
+        code = cli_trace_write(t->settings.memory_file, t->planning.model.graph, t->plan,
+                               &t->planning.model.link,
+                               neap_runner_step_memory(neap_trainer_runner(t->trainer)));
+    if (code != CLI_OK)
+        return code;
     judge_prediction(t);
     if (t->settings.json)
         add_json(t, out);
@@ -491,6 +499,7 @@ static void set_options(training *t)
     o->seed = s->seed;
     o->data = s->data;
     o->run.poison = o->run.poison || s->poison;
+    o->run.trace_memory = s->memory_file != NULL;
     o->run.duplex = t->planning.model.link.duplex;
 }
 
@@ -501,6 +510,8 @@ static int check_settings(const cli_settings *s)
     if (s->verify && (s->save || s->resume))
         return cli_fail(CLI_BAD_INPUT, "--verify trains twice from the beginning; leave out --%s",
                         s->save ? "save" : "resume");
+    if (s->verify && s->memory_file)
+        return cli_fail(CLI_BAD_INPUT, "--verify trains twice; --save-memory is for one training");
     if (cli_is_given(s, "momentum") && s->optimizer != NEAP_OPTIMIZER_MOMENTUM)
         return cli_fail(CLI_BAD_INPUT, "--momentum is for --optimizer momentum");
     if (s->kernels == NEAP_KERNELS_LAYER)
@@ -517,11 +528,13 @@ static int check_settings(const cli_settings *s)
                         (long long)s->alignment, NEAP_RUN_ALIGNMENT);
     if (s->plan_file && s->output)
         return cli_fail(CLI_BAD_INPUT, "--plan and --save-plan cannot both be given");
-    if (cli_is_stdout(s->save) || cli_is_stdout(s->output))
+    if (cli_is_stdout(s->save) || cli_is_stdout(s->output) || cli_is_stdout(s->memory_file))
         return cli_fail(CLI_BAD_INPUT,
                         "--%s takes the name of a file; standard output is for "
                         "what train says",
-                        cli_is_stdout(s->save) ? "save" : "save-plan");
+                        cli_is_stdout(s->save)     ? "save"
+                        : cli_is_stdout(s->output) ? "save-plan"
+                                                   : "save-memory");
     return CLI_OK;
 }
 

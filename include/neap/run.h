@@ -120,9 +120,12 @@ NEAP_API neap_status neap_profile_doubt(neap_allocator *allocator, const neap_gr
 /* ---- Running ---- */
 
 typedef struct neap_run_options {
-    bool poison;  /* fill memory with NaNs when it is freed; default in debug builds */
-    bool duplex;  /* copy in both directions at the same time */
-    bool measure; /* record the time of every step (neap_runner_step_seconds) */
+    bool poison;       /* fill memory with NaNs when it is freed; default in debug builds */
+    bool duplex;       /* copy in both directions at the same time */
+    bool measure;      /* record the time of every step (neap_runner_step_seconds) */
+    bool trace_memory; /* record what of the arena is resident at every step
+                          (neap_runner_step_memory). Freed memory then goes back to the system at
+                          once, which makes steps slower */
 } neap_run_options;
 
 NEAP_API void neap_run_options_init(neap_run_options *options);
@@ -185,6 +188,18 @@ NEAP_API neap_status neap_runner_step(neap_runner *runner, uint64_t seed, neap_r
                                       neap_diag *diag);
 /* With options.measure: the seconds of each step of the plan in the last run; else NULL. */
 NEAP_API const double *neap_runner_step_seconds(const neap_runner *runner);
+
+/* Bytes of the arena that are in physical memory, to a page at either end of a storage. */
+typedef struct neap_step_memory {
+    int64_t during; /* at the end of the step, with its workspace */
+    int64_t after;  /* without the workspace */
+} neap_step_memory;
+
+/*
+ * With options.trace_memory: the resident memory at each step of the plan in the last run; else
+ * NULL. Fixed bytes count once they have been written.
+ */
+NEAP_API const neap_step_memory *neap_runner_step_memory(const neap_runner *runner);
 
 #ifdef __cplusplus
 }

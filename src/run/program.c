@@ -88,6 +88,7 @@ static neap_status compile_compute(compiler *c, const neap_step *step, run_actio
     if (neap_run_specs_is_view(c->specs, step->id))
         return NEAP_OK;
     action->workspace = workspace;
+    action->bytes = op->variants[step->variant].workspace;
     action->salt = op->random ? salt_of(op) : 0;
     NEAP_TRY(c->kernels->find(c->kernels, step->id, step->variant, &action->kernel, c->diag));
     return compile_operands(c, op, action);

@@ -21,8 +21,8 @@ typedef struct run_action {
     void *workspace;
     uint64_t salt;       /* compute, random ops: mixed with the seed of the step */
     unsigned char *data; /* others: the storage; NULL for a free that leaves it live */
-    int64_t bytes;
-    int64_t host; /* transfers: offset in the host arena */
+    int64_t bytes;       /* of the workspace or the storage */
+    int64_t host;        /* transfers: offset in the host arena */
 } run_action;
 
 typedef struct run_program {

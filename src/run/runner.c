@@ -5,6 +5,7 @@
 #include "run/block.h"
 #include "run/copier.h"
 #include "run/program.h"
+#include "run/resident.h"
 
 #include <neap/layout.h>
 
@@ -32,6 +33,7 @@ struct neap_runner {
     run_copier *copier;                 /* NULL without transfers */
     run_ticket *copies_in, *copies_out; /* by storage: the latest ones */
     double *step_seconds;
+    run_resident resident; /* with options.trace_memory */
 };
 
 /* ---- Kernels ---- */
@@ -157,6 +159,9 @@ static neap_status prepare(neap_runner *runner, const neap_plan *plan, neap_diag
         status = prepare_copies(runner, diag);
     if (status == NEAP_OK && runner->options.measure)
         status = NEAP_NEW(runner->allocator, runner->program.count, &runner->step_seconds, diag);
+    if (status == NEAP_OK && runner->options.trace_memory)
+        status = neap_run_resident_init(runner->allocator, &runner->arena, runner->program.count,
+                                        &runner->resident, diag);
     return status;
 }
 
@@ -195,6 +200,7 @@ void neap_runner_destroy(neap_runner *runner)
     NEAP_DELETE(allocator, n_values, runner->copies_in);
     NEAP_DELETE(allocator, n_values, runner->copies_out);
     NEAP_DELETE(allocator, runner->program.count, runner->step_seconds);
+    neap_run_resident_clear(&runner->resident, allocator);
     neap_run_program_clear(&runner->program);
     clear_kernels(&runner->kernels, allocator);
     neap_run_specs_clear(&runner->specs);
@@ -267,6 +273,8 @@ static void end_life(neap_runner *runner, const run_action *action, neap_run_rep
     }
     if (runner->options.poison && action->data)
         memset(action->data, 0xff, (size_t)action->bytes); /* a NaN in every float */
+    if (runner->options.trace_memory && action->data)
+        neap_run_resident_release(&runner->resident, action->data, action->bytes);
 }
 
 static void transfer(neap_runner *runner, const run_action *action, neap_run_report *report)
@@ -305,12 +313,35 @@ static void end_copies(neap_runner *runner)
         wait_for(runner, v, true);
 }
 
+/* The results of the step before are no longer needed, and the plan does not count them. */
+static void release_results(neap_runner *runner)
+{
+    for (uint32_t v = 0; v < neap_graph_value_count(runner->graph); v++) {
+        const neap_value *value = neap_graph_value(runner->graph, v);
+        if (value->storage == v && value->producer != NEAP_NONE && runner->program.finals[v])
+            neap_run_resident_release(&runner->resident, runner->program.finals[v], value->bytes);
+    }
+}
+
+static void record_memory(neap_runner *runner, size_t step)
+{
+    const run_action *action = &runner->program.actions[step];
+    neap_step_memory *memory = &runner->resident.steps[step];
+    memory->during = memory->after = neap_run_resident_bytes(&runner->resident);
+    if (action->kind != NEAP_COMPUTE || !action->workspace)
+        return;
+    neap_run_resident_release(&runner->resident, action->workspace, action->bytes);
+    memory->after = neap_run_resident_bytes(&runner->resident);
+}
+
 neap_status neap_runner_step(neap_runner *runner, uint64_t seed, neap_run_report *report,
                              neap_diag *diag)
 {
     neap_run_report ours = {.seconds = 0};
     double begin = neap_clock_seconds(), last = begin;
     neap_status status = NEAP_OK;
+    if (runner->options.trace_memory)
+        release_results(runner);
     for (size_t i = 0; i < runner->program.count && status == NEAP_OK; i++) {
         status = act(runner, &runner->program.actions[i], seed, &ours, diag);
         if (runner->step_seconds) {
@@ -318,6 +349,8 @@ neap_status neap_runner_step(neap_runner *runner, uint64_t seed, neap_run_report
             runner->step_seconds[i] = now - last;
             last = now;
         }
+        if (runner->options.trace_memory)
+            record_memory(runner, i);
     }
     end_copies(runner);
     ours.seconds = neap_clock_seconds() - begin;
@@ -329,6 +362,11 @@ neap_status neap_runner_step(neap_runner *runner, uint64_t seed, neap_run_report
 const double *neap_runner_step_seconds(const neap_runner *runner)
 {
     return runner->step_seconds;
+}
+
+const neap_step_memory *neap_runner_step_memory(const neap_runner *runner)
+{
+    return runner->resident.steps;
 }
 
 /* ---- Arrays ---- */

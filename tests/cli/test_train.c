@@ -213,6 +213,35 @@ static void a_training_that_explodes_is_still_json(void **state)
     run_result_clear(&result);
 }
 
+/* A line for each step of the plan, and what is measured is near the plan. */
+static void memory_is_recorded(void **state)
+{
+    run_result result;
+    run("train " SMALL_GPT2_TIGHT "--steps 2 --save-memory memory.csv --save-plan m.json", 0,
+        &result);
+    run_result_clear(&result);
+    char *path = join_path(*state, "memory.csv"), *text = read_text_file(path);
+    static const char HEAD[] = "step,kind,id,name,planned_during,planned_after,resident_during,"
+                               "resident_after\n0,compute,0,\"";
+    assert_non_null(text);
+    assert_memory_equal(text, HEAD, sizeof HEAD - 1);
+    const char *last = text;
+    size_t steps = 0;
+    for (const char *at = strchr(text, '\n'); at[1]; at = strchr(at + 1, '\n'), steps++)
+        last = at + 1;
+    char kind[16];
+    unsigned id;
+    size_t step;
+    double planned[2], resident[2];
+    assert_int_equal(sscanf(last, "%zu,%15[a-z],%u,\"%*[^\"]\",%lf,%lf,%lf,%lf", &step, kind, &id,
+                            &planned[0], &planned[1], &resident[0], &resident[1]),
+                     7);
+    assert_int_equal(step, steps - 1);
+    assert_true(planned[1] > 0 && resident[1] > 0.5 * planned[1]);
+    free(text);
+    free(path);
+}
+
 static void a_saved_plan_trains_again(void **state)
 {
     (void)state;
@@ -322,6 +351,9 @@ static void refused(void **state)
         "train gpt2 --data images:.",
         "train gpt2 --save -",
         "train gpt2 --save-plan -",
+        "train gpt2 --save-memory -",
+        "train gpt2 --verify --save-memory memory.csv",
+        "train gpt2 --save-memory nowhere/memory.csv",
         "train gpt2 --save nowhere/net.st",
         "train gpt2 --save .",
         "train gpt2 --save-plan nowhere/plan.json",
@@ -398,6 +430,7 @@ int main(void)
         cmocka_unit_test(every_optimizer_verifies),
         cmocka_unit_test(what_the_losses_depend_on),
         cmocka_unit_test(a_training_that_explodes_is_still_json),
+        cmocka_unit_test(memory_is_recorded),
         cmocka_unit_test(a_saved_plan_trains_again),
         cmocka_unit_test(files_of_pictures),
         cmocka_unit_test(refused),

@@ -158,6 +158,7 @@ static neap_status create_runner(rack *k)
     neap_run_options_init(&options);
     options.duplex = true;
     options.measure = true;
+    options.trace_memory = true;
     neap_status status = neap_runner_create(&k->memory.base, k->graph, k->plan, k->backend,
                                             &options, &runner, &k->diag);
     assert_true((runner != NULL) == (status == NEAP_OK));

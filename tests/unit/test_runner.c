@@ -16,6 +16,7 @@
 #include "small_training.h"
 
 #include <neap/layout.h>
+#include <neap/models.h>
 #include <neap/network.h>
 #include <neap/run.h>
 #include <neap/solve.h>
@@ -579,6 +580,75 @@ static void test_step_seconds(void **state)
     end(&b);
 }
 
+/* VGG-19 with checkpoints, large enough for pages to be small. */
+static bench begin_vgg(neap_solution **solution)
+{
+    const neap_model_setting settings[] = {{"batch", 4}, {"image", 64}, {"width", 25}};
+    neap_model_options options;
+    neap_request request;
+    bench b = {.backend = open_backend(neap_backends_default())};
+    neap_model_options_init(&options);
+    options.n_settings = COUNT_OF(settings);
+    options.settings = settings;
+    assert_int_equal(
+        neap_model_build(NULL, neap_models_find("hong-vgg19"), &options, &b.graph, NULL), NEAP_OK);
+    assert_int_equal(neap_backend_fit(b.backend, b.graph, NULL), NEAP_OK);
+    neap_request_init(&request, b.graph, "sqrt");
+    request.alignment = NEAP_RUN_ALIGNMENT;
+    assert_int_equal(neap_solve(NULL, &request, solution, NULL), NEAP_OK);
+    return b;
+}
+
+/*
+ * What is resident is what the plan says is live, but for parts of pages: a storage touches at most
+ * two pages that it shares with others, and the arena begins in the middle of one. What a kernel
+ * never touches (parts of its workspace) is not resident.
+ */
+static void check_resident(const neap_timeline *timeline, const neap_step_memory *memory,
+                           int64_t edges)
+{
+    assert_non_null(memory);
+    for (size_t s = 0; s < timeline->n_steps; s++) {
+        const neap_timeline_step *planned = &timeline->steps[s];
+        assert_true(memory[s].during <= planned->live_bytes + edges);
+        assert_true(memory[s].after <= planned->after_bytes + edges);
+        assert_true(memory[s].after >= planned->after_bytes - edges);
+        assert_true(memory[s].during >= memory[s].after);
+    }
+}
+
+static void test_resident_memory(void **state)
+{
+    (void)state;
+    neap_solution *solution;
+    bench b = begin_vgg(&solution);
+    neap_run_options options;
+    neap_timeline timeline;
+    neap_diag diag;
+    const neap_plan *plan = neap_solution_plan(solution);
+    neap_runner *runner = create(&b, plan);
+    assert_null(neap_runner_step_memory(runner));
+    neap_runner_destroy(runner);
+
+    neap_run_options_init(&options);
+    options.trace_memory = true;
+    runner = create_with(&b, plan, &options);
+    assert_int_equal(small_training_fill(runner, b.graph, &diag), NEAP_OK);
+    assert_int_equal(neap_timeline_build(NULL, b.graph, plan, NULL, &timeline, &diag), NEAP_OK);
+    int64_t page = (int64_t)sysconf(_SC_PAGESIZE);
+    int64_t edges = page * (int64_t)neap_graph_value_count(b.graph);
+    assert_true(edges < timeline.peak_bytes / 20); /* else this would not say much */
+    for (int i = 0; i < 2; i++) { /* the second step begins with the results of the first */
+        step(runner, 1, NULL);
+        check_resident(&timeline, neap_runner_step_memory(runner), edges);
+    }
+    neap_timeline_clear(&timeline);
+    neap_runner_destroy(runner);
+    neap_solution_destroy(solution);
+    neap_graph_destroy(b.graph);
+    neap_backend_close(b.backend);
+}
+
 /* Bytes of the arena that are what freed memory is filled with. */
 static int64_t poisoned_bytes(const bench *b, bool poison)
 {
@@ -735,6 +805,7 @@ int main(void)
         cmocka_unit_test(test_backends_are_named),
         cmocka_unit_test(test_seeds_are_of_random_ops),
         cmocka_unit_test(test_step_seconds),
+        cmocka_unit_test(test_resident_memory),
         cmocka_unit_test(test_poison),
         cmocka_unit_test(test_guard_pages),
         cmocka_unit_test(test_transfers),
