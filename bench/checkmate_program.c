@@ -13,7 +13,7 @@
  */
 #include "base/clock.h"
 #include "planners/checkmate/frontier_model.h"
-#include "planners/checkmate/paper_model.h"
+#include "planners/checkmate/paper_search.h"
 #include "planners/common/resident_search.h"
 
 #include <math.h>
@@ -113,9 +113,9 @@ static figures solve_paper(const planner *p, bool partitioned, incumbent *best, 
 {
     paper_answer a;
     if (p->request->time_limit > 0)
-        check(neap_paper_model_solve(p, partitioned, best, &a, diag), diag);
+        check(neap_paper_solve(p, partitioned, best, &a, diag), diag);
     else
-        check(neap_paper_model_relax(p, partitioned, &a, diag), diag);
+        check(neap_paper_relax(p, partitioned, &a, diag), diag);
     bool relaxed = a.relaxed == HIGHS_SOLVED;
     return (figures){.columns = a.columns,
                      .rows = a.rows,

@@ -4,8 +4,8 @@ A node is a layer with its activation; every layer's output is a value, includin
 node of a layer computes the gradient of its output, which is as large as the output, at twice the layer's
 multiply-accumulates. It reads the output, the outputs of the layers that read it, and their gradients. Twice the
 parameters are fixed bytes. Images are not counted. The segmentation networks are those of the package
-keras_segmentation, whose decoders end at half the resolution; U-Net and FCN8 have VGG encoders. Sizes are those of one
-image: `neap max-batch FILE --batch-of 1` scales them.
+keras_segmentation, whose decoders end at half the resolution; U-Net and FCN8 have VGG encoders. A graph of one image
+serves `neap max-batch FILE --batch-of 1`, which scales it.
 """
 
 import json
@@ -86,20 +86,20 @@ class Network:
         (depth,) = self.shape(x)
         return self.add("dense", (channels,), [x], depth * channels, (depth + 1) * channels)
 
-    def graph(self, name):
+    def graph(self, name, batch=1):
         """The joint graph: layer i is op i, the loss op n, the gradient of layer i op 2 n - i."""
         n = len(self.layers)
         readers = [[i for i, layer in enumerate(self.layers) if j in layer[2]] for j in range(n)]
-        values = [{"name": f"{layer[0]}{i}", "bytes": 4 * prod(layer[1])} for i, layer in enumerate(self.layers)]
-        values += [{"name": "loss", "bytes": 4}]
+        values = [{"name": f"{layer[0]}{i}", "bytes": 4 * batch * prod(layer[1])} for i, layer in enumerate(self.layers)]
+        values += [{"name": "loss", "bytes": 4 * batch}]
         values += [{"name": f"grad{i}", "bytes": values[i]["bytes"]} for i in reversed(range(n))]
         ops = [{"name": values[i]["name"], "pass": "forward", "inputs": [j for j in layer[2] if j >= 0], "outputs": [i],
-                "time": layer[3] * 1e-12} for i, layer in enumerate(self.layers)]  # fmt: skip
+                "time": batch * layer[3] * 1e-12} for i, layer in enumerate(self.layers)]  # fmt: skip
         ops += [{"name": "loss", "pass": "forward", "inputs": [n - 1], "outputs": [n], "time": 0}]
         for i in reversed(range(n)):
             reads = [i, *readers[i], *(2 * n - j for j in readers[i]), *([n] if i == n - 1 else [])]
             ops.append({"name": f"grad{i}", "pass": "backward", "inputs": reads, "outputs": [2 * n - i],
-                        "time": 2 * self.layers[i][3] * 1e-12})  # fmt: skip
+                        "time": 2 * batch * self.layers[i][3] * 1e-12})  # fmt: skip
         return {"neap": "graph", "version": 1, "name": name, "fixed_bytes": 8 * self.parameters, "values": values,
                 "ops": ops, "outputs": [2 * n]}  # fmt: skip
 
@@ -118,12 +118,23 @@ def vgg_blocks(net, blocks):
 VGG16 = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 
 
-def vgg19():
+VGG19 = ((64, 2), (128, 2), (256, 4), (512, 4), (512, 4))
+
+
+def vgg(blocks):
     net = Network(224, 224)
-    x = net.flat(vgg_blocks(net, ((64, 2), (128, 2), (256, 4), (512, 4), (512, 4)))[-1])
+    x = net.flat(vgg_blocks(net, blocks)[-1])
     for channels in (4096, 4096, 1000):
         x = net.dense(x, channels)
     return net
+
+
+def vgg16():
+    return vgg(VGG16)
+
+
+def vgg19():
+    return vgg(VGG19)
 
 
 def mobilenet():
@@ -197,10 +208,11 @@ def fcn8():
     return net
 
 
-NETWORKS = {"unet": unet, "fcn8": fcn8, "segnet": segnet, "resnet50": resnet50, "vgg19": vgg19, "mobilenet": mobilenet}
+NETWORKS = {"unet": unet, "fcn8": fcn8, "segnet": segnet, "resnet50": resnet50, "vgg16": vgg16, "vgg19": vgg19,
+            "mobilenet": mobilenet}  # fmt: skip
 
 
-def write(name, path):
+def write(name, path, batch=1):
     with open(path, "w", encoding="utf-8") as file:
-        json.dump(NETWORKS[name]().graph(name), file)
+        json.dump(NETWORKS[name]().graph(name, batch), file)
     return path

@@ -4,9 +4,9 @@
 #include "base/checked.h"
 #include "base/fail.h"
 #include "base/memory.h"
+#include "planners/common/batch_sizes.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 typedef struct scaling {
     neap_allocator *allocator;
@@ -38,18 +38,6 @@ static neap_status fail_size(const scaling *s, const char *name, neap_diag *diag
                      "\"%s\" cannot be scaled from a batch of %" PRId64 " to one of %" PRId64
                      ": its size exceeds 2^63",
                      name, s->from, s->to);
-}
-
-/* A storage keeps its size if any value on it is a parameter or a gradient that is an output. */
-static void find_kept(const scaling *s)
-{
-    for (uint32_t v = 0; v < neap_graph_value_count(s->graph); v++) {
-        const neap_value *value = neap_graph_value(s->graph, v);
-        bool parameter = strcmp(value->kind, NEAP_KIND_PARAMETER) == 0;
-        bool gradient = strcmp(value->kind, NEAP_KIND_GRADIENT) == 0;
-        if (parameter || (gradient && neap_graph_is_output(s->graph, v)))
-            s->kept[value->storage] = true;
-    }
 }
 
 static neap_status add_value(const scaling *s, uint32_t id, neap_diag *diag)
@@ -133,7 +121,7 @@ neap_status neap_batch_scale(neap_allocator *allocator, const neap_graph *graph,
         status = neap_graph_builder_create(allocator, neap_graph_name(graph), &s.builder, diag);
     if (status != NEAP_OK)
         goto done;
-    find_kept(&s);
+    neap_batch_mark_fixed(graph, s.kept);
     neap_graph_builder_set_fixed_bytes(s.builder, neap_graph_fixed_bytes(graph));
     status = add_all(&s, diag);
     if (status == NEAP_OK)

@@ -11,8 +11,10 @@
 
 #include <cmocka.h>
 
+#include "bare_planner.h"
 #include "failing_allocator.h"
 #include "lp/highs_model.h"
+#include "planners/checkmate/paper_search.h"
 #include "planners/checkmate/two_phase.h"
 #include "random_frontiers.h"
 #include "random_training.h"
@@ -78,8 +80,11 @@ static void check_frontiers(const sample *s)
 static neap_verdict round_it(sample *s, double threshold, uint64_t *random)
 {
     const rounding how = {.threshold = threshold, .random = random};
+    lp_schedule schedule;
+    assert_int_equal(neap_lp_schedule_of_gaps(&schedule, NULL, &s->m, s->values, NULL), NEAP_OK);
     neap_frontier_rows_restart(&s->rows);
-    assert_int_equal(neap_two_phase_round(&s->m, s->values, &how, &s->rows, NULL), NEAP_OK);
+    assert_int_equal(neap_two_phase_round(&schedule, &how, &s->rows, NULL), NEAP_OK);
+    neap_lp_schedule_clear(&schedule);
     check_frontiers(s);
     return judge_sequence(s->graph, s->rows.sequence, s->rows.length, NULL);
 }
@@ -194,6 +199,40 @@ static void test_relaxations(void **state)
     }
 }
 
+/* The printed program's relaxation, within what its own sequence needs. */
+static void test_printed_relaxations(void **state)
+{
+    (void)state;
+    need_highs();
+    random_source random = {setting("NEAP_TEST_SEED", 20240926)};
+    uint64_t count = setting("NEAP_TEST_COUNT", 150 / SHARE);
+    print_message("seed %" PRIu64 ", %" PRIu64 " graphs\n", random.state, count);
+    for (uint64_t i = 0; i < count; i++) {
+        sample s;
+        bare_planner b;
+        paper_relaxation x;
+        lp_schedule schedule;
+        sample_init(&s, &random);
+        const paper_options options = {.partitioned = true, .budget = s.verdict.peak_bytes};
+        bare_planner_init(&b, s.graph, options.budget);
+        assert_int_equal(neap_paper_relaxation_solve(&x, &b.p, &options, NULL), NEAP_OK);
+        assert_int_equal(x.outcome, HIGHS_SOLVED);
+        assert_true(x.bound_ticks <= s.verdict.ticks);
+        assert_int_equal(neap_lp_schedule_of_paper(&schedule, NULL, &x.model, x.values, NULL),
+                         NEAP_OK);
+        for (int threshold = 0; threshold <= 10; threshold += 5) {
+            const rounding how = {.threshold = threshold / 10.0};
+            neap_frontier_rows_restart(&s.rows);
+            assert_int_equal(neap_two_phase_round(&schedule, &how, &s.rows, NULL), NEAP_OK);
+            check_frontiers(&s);
+            assert_true(judge_sequence(s.graph, s.rows.sequence, s.rows.length, NULL).accepted);
+        }
+        neap_lp_schedule_clear(&schedule);
+        neap_paper_relaxation_clear(&x);
+        sample_clear(&s);
+    }
+}
+
 static void test_failing(void **state)
 {
     (void)state;
@@ -204,30 +243,36 @@ static void test_failing(void **state)
     sample_init(&s, &random);
     draw_values(&random, &s);
     for (size_t from = 0; failed; from++) {
-        frontier_rows rows;
+        frontier_rows rows = {0};
+        lp_schedule schedule;
         failing_allocator memory;
         failing_allocator_init(&memory);
         memory.fail_from = from;
         memory.fail_end = from + 1;
-        s.m.allocator = &memory.base;
-        neap_status status = neap_frontier_rows_init(&rows, &memory.base, s.graph, NULL);
+        neap_status status =
+            neap_lp_schedule_of_gaps(&schedule, &memory.base, &s.m, s.values, NULL);
         if (status == NEAP_OK)
-            status = neap_two_phase_round(&s.m, s.values, &how, &rows, NULL);
+            status = neap_frontier_rows_init(&rows, &memory.base, s.graph, NULL);
+        if (status == NEAP_OK)
+            status = neap_two_phase_round(&schedule, &how, &rows, NULL);
         neap_frontier_rows_clear(&rows);
+        neap_lp_schedule_clear(&schedule);
         failed = memory.failed;
         assert_int_equal(status, failed ? NEAP_NO_MEMORY : NEAP_OK);
         assert_null(memory.fault);
         assert_int_equal(memory.live_blocks, 0);
     }
-    s.m.allocator = neap_allocator_system();
     sample_clear(&s);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_values), cmocka_unit_test(test_random),
-        cmocka_unit_test(test_plans),      cmocka_unit_test(test_relaxations),
+        cmocka_unit_test(test_any_values),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_plans),
+        cmocka_unit_test(test_relaxations),
+        cmocka_unit_test(test_printed_relaxations),
         cmocka_unit_test(test_failing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

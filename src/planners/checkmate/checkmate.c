@@ -20,15 +20,16 @@
 #include "base/memory.h"
 #include "planners/checkmate/frontier_search.h"
 #include "planners/checkmate/incumbent.h"
-#include "planners/checkmate/paper_model.h"
+#include "planners/checkmate/paper_batch.h"
 #include "planners/checkmate/relaxation.h"
 #include "planners/checkmate/two_phase.h"
 #include "planners/common/resident_search.h"
 
 #include <math.h>
 
-enum { FORM, MODEL, ROUNDS, MOST_COLUMNS };
+enum { FORM, MODEL, GOAL, ROUNDS, MOST_COLUMNS };
 enum { GAPS, PAPER };
+enum { TIME, BATCH };
 
 static const neap_option options[] = {
     [FORM] = NEAP_CHOICE_OPTION(
@@ -36,6 +37,8 @@ static const neap_option options[] = {
         "whether frontier t ends with the first run of op t, or ops run in any frontier"),
     [MODEL] = NEAP_CHOICE_OPTION(
         "model", "gaps|paper", "neap's own way to write the program, or the paper's with no help"),
+    [GOAL] = NEAP_CHOICE_OPTION("goal", "time|batch",
+                                "least time, or with model=paper the largest batch by eq. 10"),
     [ROUNDS] = NEAP_INTEGER_OPTION("rounds", 0, 1e9, 1000, "of the local search for a first plan"),
     [MOST_COLUMNS] = RELAXATION_MOST_COLUMNS,
 };
@@ -53,8 +56,10 @@ typedef struct search {
     neap_scope scope; /* of which plans that is true */
     bool exhausted;   /* nothing is faster than cutoff_ticks */
     bool stopped;
-    double lp_ticks;    /* of the printed program's relaxation; -1: not solved */
-    neap_status status; /* of what callbacks did */
+    bool too_large;         /* the printed program was not begun, for lack of time */
+    double lp_ticks;        /* of the printed program's relaxation; -1: not solved */
+    uint64_t columns, rows; /* of the printed program */
+    neap_status status;     /* of what callbacks did */
     neap_diag *diag;
 } search;
 
@@ -62,16 +67,21 @@ typedef struct search {
 static neap_status round_relaxation(search *s, neap_diag *diag)
 {
     static const double thresholds[] = {0.5, 0.3, 0.7, 0.1, 0.9};
-    frontier_rows rows;
-    neap_status status = neap_frontier_rows_init(&rows, s->p->allocator, s->p->graph, diag);
+    frontier_rows rows = {0};
+    lp_schedule schedule;
+    neap_status status = neap_lp_schedule_of_gaps(&schedule, s->p->allocator, &s->relaxed.model,
+                                                  s->relaxed.values, diag);
+    if (status == NEAP_OK)
+        status = neap_frontier_rows_init(&rows, s->p->allocator, s->p->graph, diag);
     for (size_t i = 0; i < sizeof thresholds / sizeof *thresholds && status == NEAP_OK; i++) {
         rounding how = {.threshold = thresholds[i]};
         neap_frontier_rows_restart(&rows);
-        status = neap_two_phase_round(&s->relaxed.model, s->relaxed.values, &how, &rows, diag);
+        status = neap_two_phase_round(&schedule, &how, &rows, diag);
         if (status == NEAP_OK)
             status = neap_incumbent_offer_trimmed(&s->best, s->p, rows.sequence, rows.length, diag);
     }
     neap_frontier_rows_clear(&rows);
+    neap_lp_schedule_clear(&schedule);
     return status;
 }
 
@@ -253,16 +263,15 @@ static neap_status search_residents(search *s, neap_diag *diag)
 static neap_status run_paper(search *s, bool partitioned, neap_diag *diag)
 {
     paper_answer answer = {0};
-    double most = s->p->options[MOST_COLUMNS];
-    if ((double)neap_paper_model_columns(s->p->graph, partitioned) > most)
-        return neap_fail(diag, NEAP_UNSUPPORTED,
-                         "the printed program would have %.1f million columns (most-columns=%.0f)",
-                         (double)neap_paper_model_columns(s->p->graph, partitioned) / 1e6, most);
-    neap_status status = neap_paper_model_solve(s->p, partitioned, &s->best, &answer, diag);
+    NEAP_TRY(neap_paper_refuse_big(s->p, partitioned, s->p->options[MOST_COLUMNS], diag));
+    neap_status status = neap_paper_solve(s->p, partitioned, &s->best, &answer, diag);
     s->bound_ticks = answer.bound_ticks > s->bound_ticks ? answer.bound_ticks : s->bound_ticks;
     s->exhausted = answer.outcome == HIGHS_SOLVED || answer.outcome == HIGHS_INFEASIBLE;
     s->stopped = answer.outcome == HIGHS_STOPPED;
+    s->too_large = answer.too_large;
     s->lp_ticks = answer.relaxed == HIGHS_SOLVED ? answer.lp_ticks : -1;
+    s->columns = answer.columns;
+    s->rows = answer.rows;
     return status;
 }
 
@@ -318,18 +327,51 @@ static neap_status tell(const search *s, draft *d, neap_diag *diag)
     double lp_ticks = s->lp_ticks, tick = 1 / (double)neap_graph_ticks_per_second(s->p->graph);
     if (solved)
         lp_ticks = (double)x->model.certain_ticks + x->objective / x->model.ticks_scale;
-    if (lp_ticks >= 0)
-        NEAP_TRY(neap_draft_add_number(s->p, d, "lp_time", lp_ticks * tick, diag));
-    if (solved) {
+    if (lp_ticks >= 0) {
         const sparse_model *lp = &x->model.lp;
-        NEAP_TRY(neap_draft_add_number(s->p, d, "columns", (double)lp->n_columns, diag));
-        NEAP_TRY(neap_draft_add_number(s->p, d, "rows", (double)lp->n_rows, diag));
+        double columns = (double)(solved ? lp->n_columns : s->columns);
+        double rows = (double)(solved ? lp->n_rows : s->rows);
+        NEAP_TRY(neap_draft_add_number(s->p, d, "lp_time", lp_ticks * tick, diag));
+        NEAP_TRY(neap_draft_add_number(s->p, d, "columns", columns, diag));
+        NEAP_TRY(neap_draft_add_number(s->p, d, "rows", rows, diag));
     }
+    if (s->too_large && s->best.ticks == INT64_MAX)
+        NEAP_TRY(neap_paper_explain_size(s->p, s->scope == NEAP_SCOPE_FRONTIER, d, diag));
     return NEAP_OK;
+}
+
+/* The largest batch with at most one extra forward pass, by the printed program. The answer is a
+   number; the plan is the one that allows it. */
+static neap_status plan_batch(const planner *p, draft *d, neap_diag *diag)
+{
+    bool partitioned = p->options[FORM] == FRONTIER_PARTITIONED;
+    paper_batch found;
+    if (p->options[MODEL] != PAPER)
+        return neap_fail(diag, NEAP_INVALID,
+                         "goal=batch is the paper's program: it needs model=paper (neap max-batch "
+                         "searches with any method)");
+    if (p->budget == INT64_MAX)
+        return neap_fail(diag, NEAP_INVALID, "goal=batch needs a budget");
+    NEAP_TRY(neap_paper_refuse_big(p, partitioned, p->options[MOST_COLUMNS], diag));
+    NEAP_TRY(neap_paper_batch_solve(p, partitioned, &found, d, diag));
+    d->scope = partitioned ? NEAP_SCOPE_FRONTIER : NEAP_SCOPE_PASSES;
+    d->stopped = found.outcome == HIGHS_STOPPED;
+    NEAP_TRY(neap_draft_add_number(p, d, "columns", (double)found.columns, diag));
+    NEAP_TRY(neap_draft_add_number(p, d, "rows", (double)found.rows, diag));
+    if (found.bytes >= 0 && found.batch < INT64_MAX) {
+        NEAP_TRY(neap_draft_add_number(p, d, "largest_batch", (double)found.batch, diag));
+        NEAP_TRY(neap_draft_add_number(p, d, "growing_bytes", (double)found.bytes, diag));
+    }
+    if (found.batch_bound < INT64_MAX)
+        NEAP_TRY(
+            neap_draft_add_number(p, d, "largest_batch_bound", (double)found.batch_bound, diag));
+    return found.too_large ? neap_paper_explain_size(p, partitioned, d, diag) : NEAP_OK;
 }
 
 static neap_status plan_checkmate(const planner *p, draft *d, neap_diag *diag)
 {
+    if (p->options[GOAL] == BATCH)
+        return plan_batch(p, d, diag);
     search s = {.p = p,
                 .diag = diag,
                 .bound_ticks = neap_graph_least_ticks(p->graph),

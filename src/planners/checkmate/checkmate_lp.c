@@ -4,13 +4,15 @@
  * Jain et al. 2020, section 5 and Appendix D: the linear relaxation of problem (9) is solved with
  * an allowance eps on the budget, its S rounded deterministically or at random, R made to fit
  * (two_phase.h). The paper takes eps = 0.1 and suggests a search; the default here begins with no
- * allowance, raises it until a rounding fits, and then halves the last interval.
+ * allowance, raises it until a rounding fits, and then halves the last interval. With phases=one R
+ * and S are rounded independently, which section 5.1 tries in vain (naive_rounding.h).
  *
- * Beyond the paper, each of which an option turns off: quick methods give a first plan, and its
- * time rules out running slow ops again, which tightens the relaxation a lot (start); a rounding
- * that does not fit is made to by further drops, and recomputations that the budget does not need
- * are taken out (mend). The plan is the best of all; `rounded_time` tells what roundings reached,
- * mended or not.
+ * Beyond the paper, each of which an option turns off: the program is written with gaps, which
+ * gives a tighter relaxation and other fractions (model, paper_model.h has the printed one); quick
+ * methods give a first plan, and its time rules out running slow ops again, which tightens the
+ * relaxation a lot (start; the printed program takes no such hint); a rounding that does not fit is
+ * made to by further drops, and recomputations that the budget does not need are taken out (mend).
+ * The plan is the best of all; `rounded_time` tells what roundings reached, mended or not.
  *
  * The relaxation without an allowance is solved first: its value, or the first plan's time if that
  * is less, is a proven bound.
@@ -18,17 +20,25 @@
 #include "base/fail.h"
 #include "planners/checkmate/frontier_search.h"
 #include "planners/checkmate/incumbent.h"
+#include "planners/checkmate/naive_rounding.h"
+#include "planners/checkmate/paper_search.h"
 #include "planners/checkmate/relaxation.h"
-#include "planners/checkmate/two_phase.h"
 
-enum { ROUNDING, ALLOWANCE, EPS, THRESHOLD, SAMPLES, START, MEND, MOST_COLUMNS };
+enum { MODEL, PHASES, ROUNDING, ALLOWANCE, EPS, THRESHOLD, SAMPLES, START, MEND, MOST_COLUMNS };
+enum { GAPS, PAPER };
+enum { TWO_PHASES, ONE_PHASE };
 enum { DETERMINISTIC, RANDOMIZED };
 enum { SEARCHED, FIXED };
 enum { YES, NO };
 
 static const neap_option options[] = {
-    [ROUNDING] = NEAP_CHOICE_OPTION("rounding", "deterministic|randomized",
-                                    "of S: above the threshold, or with its value as probability"),
+    [MODEL] = NEAP_CHOICE_OPTION(
+        "model", "gaps|paper", "whose relaxation: neap's way to write the program, or the paper's"),
+    [PHASES] = NEAP_CHOICE_OPTION("phases", "two|one",
+                                  "round S and let R follow, or both independently (section 5.1)"),
+    [ROUNDING] =
+        NEAP_CHOICE_OPTION("rounding", "deterministic|randomized",
+                           "above the threshold, or with the relaxation's value as probability"),
     [ALLOWANCE] = NEAP_CHOICE_OPTION("allowance", "search|fixed",
                                      "of memory for the rounding: searched for, or eps as it is"),
     [EPS] = NEAP_REAL_OPTION("eps", 0, 1, 0.1,
@@ -46,11 +56,22 @@ static const neap_option options[] = {
 /* Rounds of the local search for the first plan: its time need not be the best. */
 #define START_ROUNDS 200
 
+/* Of roundings in one phase. */
+typedef struct naive_counts {
+    uint64_t draws;
+    uint64_t correct; /* are plans: nothing is missing */
+    uint64_t fitting; /* and keep the budget */
+    uint64_t missing; /* values, in the last of them; not counted to the end at random */
+} naive_counts;
+
 typedef struct rounder {
     const planner *p;
-    relaxation relaxed;
-    incumbent first;   /* what quick methods found */
-    incumbent rounded; /* what rounding found */
+    relaxation relaxed;       /* of the one program ... */
+    paper_relaxation printed; /* ... or the other */
+    highs_outcome outcome;    /* of the last relaxation */
+    lp_schedule schedule;     /* that it proposes, if solved */
+    incumbent first;          /* what quick methods found */
+    incumbent rounded;        /* what rounding found */
     frontier_rows rows;
     uint64_t random;
     int64_t bound_ticks;
@@ -61,6 +82,7 @@ typedef struct rounder {
     int64_t *sample_ticks, *sample_peaks; /* of randomized rounding: all draws, as they fell */
     neap_columns samples;
     size_t n_samples;
+    naive_counts naive;
 } rounder;
 
 static neap_status note_sample(rounder *r, const draft *sample, neap_diag *diag)
@@ -81,8 +103,7 @@ static neap_status round_once(rounder *r, double eps, bool *fits, neap_diag *dia
     int64_t before = r->rounded.ticks;
     draft raw = {0};
     neap_frontier_rows_restart(&r->rows);
-    neap_status status =
-        neap_two_phase_round(&r->relaxed.model, r->relaxed.values, &how, &r->rows, diag);
+    neap_status status = neap_two_phase_round(&r->schedule, &how, &r->rows, diag);
     if (status == NEAP_OK)
         status = neap_planner_use_sequence(p, &raw, r->rows.sequence, r->rows.length, diag);
     if (status == NEAP_OK && randomized)
@@ -102,26 +123,103 @@ static neap_status round_once(rounder *r, double eps, bool *fits, neap_diag *dia
     return status;
 }
 
+/* Rounds R and S independently, `samples` times; *fits tells whether one of those is a plan within
+   the budget. */
+static neap_status round_naively(rounder *r, double eps, int64_t samples, bool *fits,
+                                 neap_diag *diag)
+{
+    const planner *p = r->p;
+    bool randomized = p->options[ROUNDING] == RANDOMIZED;
+    const rounding how = {p->options[THRESHOLD], randomized ? &r->random : NULL};
+    naive_rounder *naive;
+    neap_status status = neap_naive_rounder_create(p->allocator, &r->schedule, &naive, diag);
+    for (int64_t i = 0; i < samples && status == NEAP_OK && !neap_planner_stopped(p); i++) {
+        int64_t before = r->rounded.ticks;
+        draft raw = {0};
+        size_t length;
+        r->naive.draws++;
+        r->naive.missing = neap_naive_rounder_round(naive, &how);
+        if (r->naive.missing > 0)
+            continue;
+        const uint32_t *sequence = neap_naive_rounder_sequence(naive, &length);
+        status = neap_planner_use_sequence(p, &raw, sequence, length, diag);
+        if (status == NEAP_OK)
+            status = note_sample(r, &raw, diag);
+        bool one = status == NEAP_OK && raw.predicted_peak <= p->budget;
+        r->naive.correct++;
+        r->naive.fitting += one;
+        *fits = *fits || one;
+        if (one)
+            status = neap_incumbent_offer(&r->rounded, p, sequence, length, diag);
+        if (r->rounded.ticks < before)
+            r->best_eps = eps;
+        neap_plan_destroy(raw.plan);
+    }
+    neap_naive_rounder_destroy(naive);
+    return status;
+}
+
+/* ---- The relaxation ---- */
+
+static neap_status relax_printed(rounder *r, int64_t budget, int64_t *bound, neap_diag *diag)
+{
+    const planner *p = r->p;
+    const paper_options program = {.partitioned = true, .budget = budget};
+    neap_paper_relaxation_clear(&r->printed);
+    NEAP_TRY(neap_paper_relaxation_solve(&r->printed, p, &program, diag));
+    r->outcome = r->printed.outcome;
+    *bound = r->printed.bound_ticks;
+    return r->outcome == HIGHS_SOLVED
+               ? neap_lp_schedule_of_paper(&r->schedule, p->allocator, &r->printed.model,
+                                           r->printed.values, diag)
+               : NEAP_OK;
+}
+
+static neap_status relax_gaps(rounder *r, int64_t budget, int64_t *bound, neap_diag *diag)
+{
+    const planner *p = r->p;
+    frontier_options program = {FRONTIER_PARTITIONED, budget, r->first.ticks};
+    neap_relaxation_clear(&r->relaxed);
+    NEAP_TRY(neap_relaxation_solve(&r->relaxed, p, &program, r->first.ticks, diag));
+    r->outcome = r->relaxed.outcome;
+    *bound = r->relaxed.bound_ticks;
+    return r->outcome == HIGHS_SOLVED
+               ? neap_lp_schedule_of_gaps(&r->schedule, p->allocator, &r->relaxed.model,
+                                          r->relaxed.values, diag)
+               : NEAP_OK;
+}
+
+/* Solves it with an allowance, and notes the bound that it proves without one. */
+static neap_status relax(rounder *r, double eps, neap_diag *diag)
+{
+    const planner *p = r->p;
+    bool paper = p->options[MODEL] == PAPER;
+    int64_t budget = (int64_t)((1 - eps) * (double)p->budget), bound;
+    int64_t least = neap_graph_floor_bytes(p->graph, NULL);
+    budget = budget > least ? budget : least;
+    neap_lp_schedule_clear(&r->schedule);
+    NEAP_TRY(paper ? relax_printed(r, budget, &bound, diag) : relax_gaps(r, budget, &bound, diag));
+    if (eps == 0 && r->outcome != HIGHS_GAVE_UP) {
+        r->bound_ticks = bound;
+        r->is_bounded = true;
+        r->lp_solved = r->outcome == HIGHS_SOLVED;
+        r->proven = r->outcome == HIGHS_INFEASIBLE && !paper; /* it knows only faster plans */
+    }
+    return NEAP_OK;
+}
+
 /* Solves with an allowance and rounds; *fits tells whether there is a plan now. */
 static neap_status try_eps(rounder *r, double eps, bool *fits, neap_diag *diag)
 {
     const planner *p = r->p;
     int64_t samples = p->options[ROUNDING] == RANDOMIZED ? (int64_t)p->options[SAMPLES] : 1;
-    int64_t budget = (int64_t)((1 - eps) * (double)p->budget);
-    int64_t least = neap_graph_floor_bytes(p->graph, NULL);
-    frontier_options model = {FRONTIER_PARTITIONED, budget > least ? budget : least,
-                              r->first.ticks};
     *fits = false;
-    neap_relaxation_clear(&r->relaxed);
-    NEAP_TRY(neap_relaxation_solve(&r->relaxed, p, &model, r->first.ticks, diag));
-    if (eps == 0 && r->relaxed.outcome != HIGHS_GAVE_UP) {
-        r->bound_ticks = r->relaxed.bound_ticks;
-        r->is_bounded = true;
-        r->lp_solved = r->relaxed.outcome == HIGHS_SOLVED;
-        r->proven = r->relaxed.outcome == HIGHS_INFEASIBLE;
-    }
-    for (int64_t i = 0;
-         i < samples && r->relaxed.outcome == HIGHS_SOLVED && !neap_planner_stopped(p); i++) {
+    NEAP_TRY(relax(r, eps, diag));
+    if (r->outcome != HIGHS_SOLVED)
+        return NEAP_OK;
+    if (p->options[PHASES] == ONE_PHASE)
+        return round_naively(r, eps, samples, fits, diag);
+    for (int64_t i = 0; i < samples && !neap_planner_stopped(p); i++) {
         bool one;
         NEAP_TRY(round_once(r, eps, &one, diag));
         *fits = *fits || one;
@@ -131,8 +229,8 @@ static neap_status try_eps(rounder *r, double eps, bool *fits, neap_diag *diag)
 
 static bool is_over(const rounder *r)
 {
-    return neap_planner_stopped(r->p) || r->relaxed.outcome == HIGHS_INFEASIBLE ||
-           r->relaxed.outcome == HIGHS_STOPPED;
+    return neap_planner_stopped(r->p) || r->outcome == HIGHS_INFEASIBLE ||
+           r->outcome == HIGHS_STOPPED;
 }
 
 /* The least allowance that gives a plan, roughly: costs rise with it. */
@@ -169,6 +267,7 @@ static neap_status use_fixed_eps(rounder *r, neap_diag *diag)
         NEAP_TRY(try_eps(r, 0, &fits, diag));
         neap_incumbent_clear(&r->rounded, r->p);
         r->n_samples = 0;
+        r->naive = (naive_counts){0};
     }
     return eps == 0 || !is_over(r) ? try_eps(r, eps, &fits, diag) : NEAP_OK;
 }
@@ -188,7 +287,11 @@ static neap_status begin(rounder *r, neap_diag *diag)
 static neap_status run(rounder *r, neap_diag *diag)
 {
     const planner *p = r->p;
-    NEAP_TRY(neap_relaxation_refuse_big(p, FRONTIER_PARTITIONED, p->options[MOST_COLUMNS], diag));
+    double most = p->options[MOST_COLUMNS];
+    if (p->options[MODEL] == PAPER)
+        NEAP_TRY(neap_paper_refuse_big(p, true, most, diag));
+    else
+        NEAP_TRY(neap_relaxation_refuse_big(p, FRONTIER_PARTITIONED, most, diag));
     NEAP_TRY(begin(r, diag));
     if (r->first.ticks <= neap_graph_least_ticks(p->graph))
         return NEAP_OK;
@@ -212,6 +315,15 @@ static neap_status tell(const rounder *r, draft *d, neap_diag *diag)
         NEAP_TRY(neap_draft_add_list(p, d, "sample_ticks", r->sample_ticks, r->n_samples, diag));
         NEAP_TRY(neap_draft_add_list(p, d, "sample_peaks", r->sample_peaks, r->n_samples, diag));
     }
+    if (r->naive.draws > 0) {
+        NEAP_TRY(neap_draft_add_number(p, d, "draws", (double)r->naive.draws, diag));
+        NEAP_TRY(neap_draft_add_number(p, d, "correct_draws", (double)r->naive.correct, diag));
+        NEAP_TRY(neap_draft_add_number(p, d, "fitting_draws", (double)r->naive.fitting, diag));
+        if (p->options[ROUNDING] == DETERMINISTIC)
+            NEAP_TRY(neap_draft_add_number(p, d, "missing", (double)r->naive.missing, diag));
+    }
+    if (r->printed.too_large && r->rounded.ticks == INT64_MAX && r->first.ticks == INT64_MAX)
+        NEAP_TRY(neap_paper_explain_size(p, true, d, diag));
     return NEAP_OK;
 }
 
@@ -244,6 +356,8 @@ static neap_status plan_checkmate_lp(const planner *p, draft *d, neap_diag *diag
         finish(&r, d);
     neap_frontier_rows_clear(&r.rows);
     neap_relaxation_clear(&r.relaxed);
+    neap_paper_relaxation_clear(&r.printed);
+    neap_lp_schedule_clear(&r.schedule);
     neap_incumbent_clear(&r.first, p);
     neap_incumbent_clear(&r.rounded, p);
     neap_columns_clear(&r.samples, p->allocator);

@@ -1,12 +1,10 @@
-/* Building and solving the program of paper_model.h; names as in the paper, section 4. */
+/* Building the program of paper_model.h; names as in the paper, section 4. */
 #include "planners/checkmate/paper_model.h"
-#include "base/clock.h"
 
 #include "base/fail.h"
 #include "base/memory.h"
-#include "planners/checkmate/relaxation.h"
+#include "planners/checkmate/frontier_model.h"
 
-#include <inttypes.h>
 #include <math.h>
 
 /* U is a share of the budget; its rows count thousandths, so that small values are not lost. */
@@ -16,75 +14,51 @@ typedef struct builder {
     paper_model *m;
     sparse_model *lp;
     const neap_graph *graph;
+    const paper_graph *nodes;
+    const paper_options *options;
     uint32_t n;
-    bool terminal;        /* one output, of the last op, and everything leads to it */
-    double bytes_scale;   /* of the rows of memory */
-    uint32_t *value;      /* per op: what it makes */
-    uint32_t *deps_start; /* n + 1: DEPS[k] is deps[deps_start[k] ...], each once */
-    uint32_t *deps;
-    int32_t *FREE; /* parallel to deps: FREE[t][i][k] of the frontier at hand */
+    double bytes_scale; /* of the rows of memory */
+    int32_t *S_storage; /* n x n_values: S of a storage; of one with a single value, that value's */
+    int32_t *FREE;      /* parallel to nodes->deps: FREE[t][i][k] of the frontier at hand */
+    int32_t *by_variant; /* n x variants: R by this one; of an op with a single one, R itself */
+    uint32_t n_variants;
+    int32_t P; /* with by_batch: the peak */
 } builder;
-
-/* ---- What the paper has ---- */
-
-static neap_status unlike_paper(const neap_op *op, uint32_t k, const char *what, neap_diag *diag)
-{
-    return neap_fail(
-        diag, NEAP_UNSUPPORTED,
-        "op %" PRIu32 " \"%s\" %s: the program as printed has ops with one output of "
-        "their own, one variant and no workspace; the default model handles this graph",
-        k, op->name, what);
-}
-
-neap_status neap_paper_model_check(const neap_graph *graph, neap_diag *diag)
-{
-    for (uint32_t k = 0; k < neap_graph_op_count(graph); k++) {
-        const neap_op *op = neap_graph_op(graph, k);
-        if (op->n_outputs == 0)
-            return unlike_paper(op, k, "has no output", diag);
-        if (op->n_outputs > 1)
-            return unlike_paper(op, k, "has several outputs", diag);
-        if (neap_graph_value(graph, op->outputs[0])->storage != op->outputs[0])
-            return unlike_paper(op, k, "makes a view", diag);
-        if (op->n_variants > 1)
-            return unlike_paper(op, k, "has several variants", diag);
-        if (op->variants[0].workspace != 0)
-            return unlike_paper(op, k, "takes workspace", diag);
-    }
-    return NEAP_OK;
-}
 
 uint64_t neap_paper_model_columns(const neap_graph *graph, bool partitioned)
 {
     uint64_t n = neap_graph_op_count(graph), columns = 0;
     for (uint32_t k = 0; k < n; k++) {
-        uint64_t frontiers = partitioned ? n - k : n;
-        columns += frontiers * (4 + neap_graph_op(graph, k)->n_inputs);
+        const neap_op *op = neap_graph_op(graph, k);
+        uint64_t frontiers = partitioned ? n - k : n, variants = op->n_variants;
+        /* R and U; S, that of a storage, what it takes, FREE; R by variant, and the choice */
+        columns += frontiers * (2 + op->n_inputs + 4 * (uint64_t)op->n_outputs);
+        columns += variants > 1 ? (frontiers + 1) * variants : 0;
     }
-    return columns + n;
-}
-
-static int32_t column_at(const int32_t *columns, const builder *b, uint32_t t, uint32_t k)
-{
-    return columns[(size_t)t * b->n + k];
+    return columns + n + 1;
 }
 
 static int32_t R(const builder *b, uint32_t t, uint32_t k)
 {
-    return column_at(b->m->R, b, t, k);
+    return b->m->R[(size_t)t * b->n + k];
+}
+
+static int32_t S(const builder *b, uint32_t t, uint32_t value)
+{
+    return b->m->S[(size_t)t * b->m->n_values + value];
 }
 
 /* Of the frontier behind the last too, where nothing is kept but outputs. */
-static int32_t S(const builder *b, uint32_t t, uint32_t i)
+static int32_t S_storage(const builder *b, uint32_t t, uint32_t storage)
 {
-    return t < b->n ? column_at(b->m->S, b, t, i) : PAPER_ZERO;
+    return t < b->n ? b->S_storage[(size_t)t * b->m->n_values + storage] : PAPER_ZERO;
 }
 
 /* Whether S is the constant 1: behind the last frontier, for an output. The paper's v_n is the last
    to run, and needs no word about that. */
-static bool stays(const builder *b, uint32_t t, uint32_t i)
+static bool stays(const builder *b, uint32_t t, uint32_t storage)
 {
-    return t == b->n && !b->terminal && neap_graph_is_output(b->graph, b->value[i]);
+    return t == b->n && !b->nodes->terminal && b->nodes->stays[storage];
 }
 
 static void add(builder *b, int32_t column, double coefficient)
@@ -93,121 +67,197 @@ static void add(builder *b, int32_t column, double coefficient)
         neap_sparse_row_add(b->lp, column, coefficient);
 }
 
-static const uint32_t *users(const builder *b, uint32_t i, uint32_t *count)
+static uint32_t maker_of(const builder *b, uint32_t value)
 {
-    return neap_graph_readers(b->graph, b->value[i], count);
+    return neap_graph_value(b->graph, value)->producer;
 }
 
-/* A value that nothing reads and nobody wants. */
-static bool is_idle(const builder *b, uint32_t k)
+/* ---- Variants ---- */
+
+static uint32_t variant_count(const builder *b, uint32_t k)
 {
-    uint32_t n_users;
-    users(b, k, &n_users);
-    return n_users == 0 && !neap_graph_is_output(b->graph, b->value[k]);
+    return b->m->variant_start[k + 1] - b->m->variant_start[k];
 }
 
-/* ---- Edges ---- */
-
-static bool has_dep(const builder *b, uint32_t k, size_t count, uint32_t i)
+static const neap_variant *variant_at(const builder *b, uint32_t i, uint32_t k)
 {
-    for (size_t e = b->deps_start[k]; e < count; e++)
-        if (b->deps[e] == i)
-            return true;
-    return false;
+    return &neap_graph_op(b->graph, k)->variants[b->m->variants[i]];
 }
 
-static neap_status collect_deps(builder *b, neap_arena *arena, neap_diag *diag)
+/* One of them is the op's. */
+static void choose_variants(builder *b, uint32_t k)
 {
-    size_t count = 0, most = 0;
+    paper_model *m = b->m;
+    for (uint32_t i = m->variant_start[k]; i < m->variant_start[k + 1]; i++)
+        m->chosen[i] =
+            variant_count(b, k) > 1 ? neap_sparse_column(b->lp, 0, 1, 0, true) : PAPER_ZERO;
+    if (variant_count(b, k) < 2)
+        return;
+    neap_sparse_row_begin(b->lp);
+    for (uint32_t i = m->variant_start[k]; i < m->variant_start[k + 1]; i++)
+        add(b, m->chosen[i], 1);
+    neap_sparse_row_end(b->lp, 1, 1);
+}
+
+static neap_status collect_variants(builder *b, neap_arena *scratch, neap_diag *diag)
+{
+    paper_model *m = b->m;
+    size_t total = 0;
+    uint32_t count = 0;
     for (uint32_t k = 0; k < b->n; k++)
-        most += neap_graph_op(b->graph, k)->n_inputs;
-    if (!NEAP_TAKE(arena, b->n, b->value) || !NEAP_TAKE(arena, b->n + (size_t)1, b->deps_start) ||
-        !NEAP_TAKE(arena, most, b->deps) || !NEAP_TAKE(arena, most, b->FREE))
+        total += neap_graph_op(b->graph, k)->n_variants;
+    if (!NEAP_TAKE(&m->arena, b->n + (size_t)1, m->variant_start) ||
+        !NEAP_TAKE(&m->arena, total, m->variants) || !NEAP_TAKE(&m->arena, total, m->chosen))
         return neap_fail_no_memory(diag);
     for (uint32_t k = 0; k < b->n; k++) {
         const neap_op *op = neap_graph_op(b->graph, k);
-        b->value[k] = op->outputs[0];
-        b->deps_start[k] = (uint32_t)count;
-        for (uint32_t i = 0; i < op->n_inputs; i++) {
-            uint32_t dep = neap_graph_value(b->graph, op->inputs[i])->producer;
-            if (dep != NEAP_NONE && !has_dep(b, k, count, dep))
-                b->deps[count++] = dep;
-        }
+        m->variant_start[k] = count;
+        for (uint32_t q = 0; q < op->n_variants; q++)
+            if (!neap_frontier_variant_is_dominated(op, q))
+                m->variants[count++] = q;
     }
-    b->deps_start[b->n] = (uint32_t)count;
+    m->variant_start[b->n] = b->n_variants = count;
+    if (!NEAP_TAKE(scratch, (size_t)b->n * count, b->by_variant))
+        return neap_fail_no_memory(diag);
+    for (uint32_t k = 0; k < b->n; k++)
+        choose_variants(b, k);
     return NEAP_OK;
 }
 
-/* Everything leads to the last op if each other op has a reader: follow readers, and end there. */
-static bool is_terminal(const builder *b)
+static double cost_of(const builder *b, uint32_t i, uint32_t k)
 {
-    for (uint32_t k = 0; k < b->n; k++) {
-        uint32_t n_users;
-        users(b, k, &n_users);
-        bool last = k + 1 == b->n;
-        if (neap_graph_is_output(b->graph, b->value[k]) != last || (n_users == 0) != last)
-            return false;
+    double cost = (double)variant_at(b, i, k)->ticks * b->m->ticks_scale;
+    return b->options->by_batch ? 0 : cost;
+}
+
+/* R is the sum of the runs by each variant, and only the chosen one runs. */
+static void split_run(builder *b, uint32_t t, uint32_t k)
+{
+    paper_model *m = b->m;
+    uint32_t begin = m->variant_start[k], end = m->variant_start[k + 1];
+    int32_t *by_variant = b->by_variant + (size_t)t * b->n_variants;
+    bool splits = end - begin > 1 && R(b, t, k) != PAPER_ZERO;
+    for (uint32_t i = begin; i < end; i++) {
+        by_variant[i] =
+            splits ? neap_sparse_column(b->lp, 0, 1, cost_of(b, i, k), true) : R(b, t, k);
+        if (!splits)
+            continue;
+        neap_sparse_row_begin(b->lp);
+        add(b, by_variant[i], 1);
+        add(b, m->chosen[i], -1);
+        neap_sparse_row_end(b->lp, -HUGE_VAL, 0);
     }
-    return true;
+    if (!splits)
+        return;
+    neap_sparse_row_begin(b->lp);
+    add(b, R(b, t, k), -1);
+    for (uint32_t i = begin; i < end; i++)
+        add(b, by_variant[i], 1);
+    neap_sparse_row_end(b->lp, 0, 0);
 }
 
 /* ---- Rows (1) and (8) ---- */
+
+static bool keeps(const builder *b, uint32_t t, uint32_t maker)
+{
+    return b->m->partitioned ? maker < t : t > 0; /* (8b), (1d) */
+}
 
 static void add_schedule_columns(builder *b)
 {
     paper_model *m = b->m;
     for (uint32_t t = 0; t < b->n; t++)
         for (uint32_t k = 0; k < b->n; k++) {
-            size_t cell = (size_t)t * b->n + k;
-            double cost = (double)neap_graph_op(b->graph, k)->variants[0].ticks * m->ticks_scale;
+            const neap_op *op = neap_graph_op(b->graph, k);
+            double cost = variant_count(b, k) > 1 ? 0 : cost_of(b, m->variant_start[k], k);
             bool runs = !m->partitioned || k <= t;           /* (8c) */
-            bool keeps = m->partitioned ? k < t : t > 0;     /* (8b), (1d) */
             double least = m->partitioned && k == t ? 1 : 0; /* (8a) */
-            m->R[cell] = runs ? neap_sparse_column(b->lp, least, 1, cost, true) : PAPER_ZERO;
-            m->S[cell] =
-                keeps && !is_idle(b, k) ? neap_sparse_column(b->lp, 0, 1, 0, true) : PAPER_ZERO;
+            m->R[(size_t)t * b->n + k] =
+                runs ? neap_sparse_column(b->lp, least, 1, cost, true) : PAPER_ZERO;
+            split_run(b, t, k);
+            for (uint32_t i = 0; i < op->n_outputs; i++) {
+                uint32_t v = op->outputs[i];
+                bool kept = keeps(b, t, k) && neap_paper_graph_is_wanted(b->nodes, v);
+                m->S[(size_t)t * m->n_values + v] =
+                    kept ? neap_sparse_column(b->lp, 0, 1, 0, true) : PAPER_ZERO;
+            }
         }
+}
+
+/* A storage is kept while one of its values is. */
+static void add_storage_columns(builder *b)
+{
+    paper_model *m = b->m;
+    for (size_t cell = 0; cell < (size_t)b->n * m->n_values; cell++)
+        b->S_storage[cell] = m->S[cell];
+    for (uint32_t t = 0; t < b->n; t++) {
+        int32_t *row = b->S_storage + (size_t)t * m->n_values;
+        for (uint32_t s = 0; s < m->n_values; s++)
+            if (b->nodes->bytes[s] > 0 && b->nodes->on_it[s] > 1 && keeps(b, t, maker_of(b, s)))
+                row[s] = neap_sparse_column(b->lp, 0, 1, 0, true);
+        for (uint32_t v = 0; v < m->n_values; v++) {
+            uint32_t s = neap_graph_value(b->graph, v)->storage;
+            if (S(b, t, v) == PAPER_ZERO || b->nodes->bytes[s] == 0 || b->nodes->on_it[s] < 2)
+                continue;
+            neap_sparse_row_begin(b->lp);
+            add(b, S(b, t, v), 1);
+            add(b, row[s], -1);
+            neap_sparse_row_end(b->lp, -HUGE_VAL, 0);
+        }
+    }
 }
 
 /* What is there at an op, (1b), or kept into frontier t, (1c): `what` <= R + S of
    frontier `from`. */
-static void add_presence(builder *b, int32_t what, uint32_t from, uint32_t i)
+static void add_presence(builder *b, int32_t what, uint32_t from, uint32_t value)
 {
     neap_sparse_row_begin(b->lp);
     add(b, what, 1);
-    add(b, R(b, from, i), -1);
-    add(b, S(b, from, i), -1);
+    add(b, R(b, from, maker_of(b, value)), -1);
+    add(b, S(b, from, value), -1);
     neap_sparse_row_end(b->lp, -HUGE_VAL, 0);
+}
+
+static bool reads_before(const neap_op *op, uint32_t end, uint32_t value)
+{
+    for (uint32_t i = 0; i < end; i++)
+        if (op->inputs[i] == value)
+            return true;
+    return false;
 }
 
 static void add_presences(builder *b)
 {
     for (uint32_t t = 0; t < b->n; t++)
         for (uint32_t k = 0; k < b->n; k++) {
-            for (uint32_t e = b->deps_start[k];
-                 R(b, t, k) != PAPER_ZERO && e < b->deps_start[k + 1]; e++)
-                add_presence(b, R(b, t, k), t, b->deps[e]);
-            if (S(b, t, k) != PAPER_ZERO)
-                add_presence(b, S(b, t, k), t - 1, k);
+            const neap_op *op = neap_graph_op(b->graph, k);
+            for (uint32_t i = 0; R(b, t, k) != PAPER_ZERO && i < op->n_inputs; i++)
+                if (maker_of(b, op->inputs[i]) != NEAP_NONE && !reads_before(op, i, op->inputs[i]))
+                    add_presence(b, R(b, t, k), t, op->inputs[i]);
+            for (uint32_t i = 0; i < op->n_outputs; i++)
+                if (S(b, t, op->outputs[i]) != PAPER_ZERO)
+                    add_presence(b, S(b, t, op->outputs[i]), t - 1, op->outputs[i]);
         }
 }
 
 /* (1e), and what is resident at the end. */
 static void add_completion(builder *b)
 {
-    uint32_t first = b->terminal ? b->n - 1 : 0;
+    uint32_t first = b->nodes->terminal ? b->n - 1 : 0, n_outputs;
+    const uint32_t *outputs = neap_graph_outputs(b->graph, &n_outputs);
     for (uint32_t k = first; k < b->n && !b->m->partitioned; k++) {
         neap_sparse_row_begin(b->lp);
         for (uint32_t t = 0; t < b->n; t++)
             add(b, R(b, t, k), 1);
         neap_sparse_row_end(b->lp, 1, HUGE_VAL);
     }
-    for (uint32_t k = 0; k < b->n; k++) {
-        if (!stays(b, b->n, k))
+    for (uint32_t i = 0; i < n_outputs && !b->nodes->terminal; i++) {
+        uint32_t maker = maker_of(b, outputs[i]);
+        if (maker == NEAP_NONE)
             continue;
         neap_sparse_row_begin(b->lp);
-        add(b, R(b, b->n - 1, k), 1);
-        add(b, S(b, b->n - 1, k), 1);
+        add(b, R(b, b->n - 1, maker), 1);
+        add(b, S(b, b->n - 1, outputs[i]), 1);
         neap_sparse_row_end(b->lp, 1, HUGE_VAL);
     }
 }
@@ -218,18 +268,17 @@ static void add_completion(builder *b)
  */
 static double add_hazards(builder *b, uint32_t t, uint32_t i, uint32_t k, double *most)
 {
+    const paper_graph *g = b->nodes;
     bool certain = b->m->partitioned && k == t;
     bool kept = stays(b, t + 1, i);
-    uint32_t n_users;
-    const uint32_t *user = users(b, i, &n_users);
     *most = certain ? 0 : 1;
     add(b, R(b, t, k), -1);
-    if (kept || S(b, t + 1, i) != PAPER_ZERO)
+    if (kept || S_storage(b, t + 1, i) != PAPER_ZERO)
         ++*most;
-    add(b, S(b, t + 1, i), 1);
-    for (uint32_t u = 0; u < n_users; u++)
-        if (user[u] > k && R(b, t, user[u]) != PAPER_ZERO) {
-            add(b, R(b, t, user[u]), 1);
+    add(b, S_storage(b, t + 1, i), 1);
+    for (uint32_t u = g->users_start[i]; u < g->users_start[i + 1]; u++)
+        if (g->users[u] > k && R(b, t, g->users[u]) != PAPER_ZERO) {
+            add(b, R(b, t, g->users[u]), 1);
             ++*most;
         }
     return kept ? 2 : 1;
@@ -252,9 +301,9 @@ static int32_t add_free(builder *b, uint32_t t, uint32_t i, uint32_t k)
 
 /* ---- U: (2) to (4) ---- */
 
-static double bytes_of(const builder *b, uint32_t k)
+static double bytes_of(const builder *b, uint32_t storage)
 {
-    return (double)neap_graph_value(b->graph, b->value[k])->bytes * b->bytes_scale;
+    return (double)b->nodes->bytes[storage] * b->bytes_scale;
 }
 
 /* U[t][0] of the paper: what a frontier begins with. */
@@ -263,9 +312,10 @@ static int32_t add_first_use(builder *b, uint32_t t)
     int32_t use = neap_sparse_column(b->lp, 0, 1, 0, false);
     neap_sparse_row_begin(b->lp);
     add(b, use, ROW_SCALE);
-    for (uint32_t i = 0; i < b->n; i++)
-        add(b, S(b, t, i), -bytes_of(b, i));
-    double constant = (double)neap_graph_base_bytes(b->graph) * b->bytes_scale;
+    for (uint32_t s = 0; s < b->m->n_values; s++)
+        if (b->nodes->bytes[s] > 0)
+            add(b, S_storage(b, t, s), -bytes_of(b, s));
+    double constant = (double)b->nodes->base * b->bytes_scale;
     neap_sparse_row_end(b->lp, constant, constant);
     return use;
 }
@@ -273,77 +323,157 @@ static int32_t add_first_use(builder *b, uint32_t t)
 /* mem_freed of op k, added to a row that has U before it with -1. */
 static void add_freed(builder *b, uint32_t t, uint32_t k)
 {
-    for (uint32_t e = b->deps_start[k]; e < b->deps_start[k + 1]; e++)
-        add(b, b->FREE[e], bytes_of(b, b->deps[e]));
-    if (is_idle(b, k))
-        add(b, R(b, t, k), bytes_of(b, k));
+    const neap_op *op = neap_graph_op(b->graph, k);
+    for (uint32_t e = b->nodes->deps_start[k]; e < b->nodes->deps_start[k + 1]; e++)
+        add(b, b->FREE[e], bytes_of(b, b->nodes->deps[e]));
+    for (uint32_t i = 0; i < op->n_outputs; i++)
+        if (b->nodes->bytes[op->outputs[i]] > 0 &&
+            neap_paper_graph_is_idle(b->nodes, op->outputs[i]))
+            add(b, R(b, t, k), bytes_of(b, op->outputs[i]));
 }
 
-static void add_frontier(builder *b, uint32_t t)
+/* The column for a storage that op k, its maker, brings into memory: R, or where a value on it may
+   be kept, what R is beyond S. */
+static int32_t add_taken(builder *b, uint32_t t, uint32_t k, uint32_t storage)
 {
+    int32_t kept = S_storage(b, t, storage);
+    if (b->nodes->on_it[storage] < 2 || kept == PAPER_ZERO || R(b, t, k) == PAPER_ZERO)
+        return R(b, t, k);
+    int32_t taken = neap_sparse_column(b->lp, 0, 1, 0, false);
+    neap_sparse_row_begin(b->lp);
+    add(b, R(b, t, k), 1);
+    add(b, kept, -1);
+    add(b, taken, -1);
+    neap_sparse_row_end(b->lp, -HUGE_VAL, 0);
+    return taken;
+}
+
+/* U[t][k] and workspace are within the budget, or within P. */
+static void add_limit(builder *b, uint32_t t, int32_t use, uint32_t k)
+{
+    const paper_model *m = b->m;
+    bool has_workspace = false;
+    for (uint32_t i = m->variant_start[k]; i < m->variant_start[k + 1]; i++)
+        has_workspace = has_workspace || variant_at(b, i, k)->workspace > 0;
+    if (!has_workspace && b->P == PAPER_ZERO)
+        return; /* the column's bound says so */
+    neap_sparse_row_begin(b->lp);
+    add(b, use, ROW_SCALE);
+    add(b, b->P, -ROW_SCALE);
+    for (uint32_t i = m->variant_start[k]; has_workspace && i < m->variant_start[k + 1]; i++)
+        add(b, b->by_variant[(size_t)t * b->n_variants + i],
+            (double)variant_at(b, i, k)->workspace * b->bytes_scale);
+    neap_sparse_row_end(b->lp, -HUGE_VAL, b->P == PAPER_ZERO ? ROW_SCALE : 0);
+}
+
+/* U[t][k] from U[t][k - 1]. */
+static int32_t add_use(builder *b, uint32_t t, uint32_t k, int32_t before, const int32_t *taken)
+{
+    const neap_op *op = neap_graph_op(b->graph, k);
+    int32_t use = neap_sparse_column(b->lp, 0, 1, 0, false);
+    neap_sparse_row_begin(b->lp);
+    add(b, use, ROW_SCALE);
+    add(b, before, -ROW_SCALE);
+    if (k > 0)
+        add_freed(b, t, k - 1);
+    for (uint32_t i = 0; i < op->n_outputs; i++)
+        if (b->nodes->bytes[op->outputs[i]] > 0)
+            add(b, taken[op->outputs[i]], -bytes_of(b, op->outputs[i]));
+    neap_sparse_row_end(b->lp, 0, 0);
+    return use;
+}
+
+/* `taken` is scratch, one entry per value. */
+static void add_frontier(builder *b, uint32_t t, int32_t *taken)
+{
+    const paper_graph *g = b->nodes;
     uint32_t end = b->m->partitioned ? t + 1 : b->n; /* of the ops that may run */
     for (uint32_t k = 0; k < end; k++)
-        for (uint32_t e = b->deps_start[k]; e < b->deps_start[k + 1]; e++)
-            b->FREE[e] = add_free(b, t, b->deps[e], k);
-    int32_t before = add_first_use(b, t);
+        for (uint32_t e = g->deps_start[k]; e < g->deps_start[k + 1]; e++)
+            b->FREE[e] = add_free(b, t, g->deps[e], k);
+    int32_t use = add_first_use(b, t);
     /* Partitioned, U is the same for all ops that the frontier has not: one of them will do. */
     for (uint32_t k = 0; k < end + (end < b->n ? 1 : 0); k++) {
-        int32_t use = neap_sparse_column(b->lp, 0, 1, 0, false);
-        neap_sparse_row_begin(b->lp);
-        add(b, use, ROW_SCALE);
-        add(b, before, -ROW_SCALE);
-        if (k > 0)
-            add_freed(b, t, k - 1);
-        add(b, R(b, t, k), -bytes_of(b, k));
-        neap_sparse_row_end(b->lp, 0, 0);
-        before = use;
+        const neap_op *op = neap_graph_op(b->graph, k);
+        for (uint32_t i = 0; i < op->n_outputs; i++)
+            taken[op->outputs[i]] =
+                g->bytes[op->outputs[i]] > 0 ? add_taken(b, t, k, op->outputs[i]) : PAPER_ZERO;
+        use = add_use(b, t, k, use, taken);
+        if (k < end)
+            add_limit(b, t, use, k);
     }
 }
 
 /* ---- All together ---- */
 
-static void set_scales(builder *b, int64_t budget)
+/* (10), where P is what is minimised. */
+static void add_time_limit(builder *b)
 {
-    int64_t base = neap_graph_base_bytes(b->graph), all = base;
+    if (!b->options->by_batch)
+        return;
+    neap_sparse_row_begin(b->lp);
+    for (uint32_t t = 0; t < b->n; t++)
+        for (uint32_t k = 0; k < b->n; k++)
+            for (uint32_t i = b->m->variant_start[k]; i < b->m->variant_start[k + 1]; i++)
+                add(b, b->by_variant[(size_t)t * b->n_variants + i],
+                    (double)variant_at(b, i, k)->ticks * b->m->ticks_scale);
+    neap_sparse_row_end(b->lp, -HUGE_VAL, (double)b->options->most_ticks * b->m->ticks_scale);
+}
+
+static void set_scales(builder *b)
+{
+    int64_t all = b->nodes->all > 0 ? b->nodes->all : 1, budget = b->options->budget;
     int64_t ticks = neap_graph_least_ticks(b->graph);
-    for (uint32_t k = 0; k < b->n; k++)
-        all += neap_graph_value(b->graph, b->value[k])->bytes;
-    if (budget > all) /* more is of no use */
-        budget = all > 0 ? all : 1;
+    if (b->options->by_batch || budget > all) /* more is of no use */
+        budget = all;
     b->bytes_scale = ROW_SCALE / (double)budget;
+    b->m->bytes_scale = b->bytes_scale;
     b->m->ticks_scale = ticks > 0 ? 1000.0 / (double)ticks : 1;
 }
 
-static neap_status build(builder *b, int64_t budget, neap_arena *scratch, neap_diag *diag)
+static neap_status build(builder *b, neap_arena *scratch, neap_diag *diag)
 {
     paper_model *m = b->m;
-    size_t cells = (size_t)b->n * b->n;
-    NEAP_TRY(neap_paper_model_check(b->graph, diag));
-    if (!NEAP_TAKE(&m->arena, cells, m->R) || !NEAP_TAKE(&m->arena, cells, m->S))
+    size_t cells = (size_t)b->n * m->n_values;
+    int32_t *taken;
+    NEAP_TRY(neap_paper_graph_init(&m->nodes, &m->arena, b->graph, b->options->by_batch, diag));
+    if (!NEAP_TAKE(&m->arena, (size_t)b->n * b->n, m->R) || !NEAP_TAKE(&m->arena, cells, m->S) ||
+        !NEAP_TAKE(scratch, cells, b->S_storage) || !NEAP_TAKE(scratch, m->n_values, taken) ||
+        !NEAP_TAKE(scratch, m->nodes.deps_start[b->n], b->FREE))
         return neap_fail_no_memory(diag);
-    NEAP_TRY(collect_deps(b, scratch, diag));
-    b->terminal = is_terminal(b);
-    set_scales(b, budget);
+    for (size_t cell = 0; cell < cells; cell++)
+        m->S[cell] = PAPER_ZERO; /* inputs' for good */
+    set_scales(b);
+    NEAP_TRY(collect_variants(b, scratch, diag));
+    double floor = (double)m->nodes.floor / (double)(m->nodes.all > 0 ? m->nodes.all : 1);
+    b->P =
+        b->options->by_batch ? neap_sparse_column(b->lp, floor, 1, ROW_SCALE, false) : PAPER_ZERO;
     add_schedule_columns(b);
+    add_storage_columns(b);
     add_presences(b);
     add_completion(b);
+    add_time_limit(b);
     for (uint32_t t = 0; t < b->n && !m->lp.failed; t++)
-        add_frontier(b, t);
+        add_frontier(b, t, taken);
     return neap_sparse_model_status(&m->lp, diag);
 }
 
 neap_status neap_paper_model_build(paper_model *m, neap_allocator *allocator,
-                                   const neap_graph *graph, int64_t budget, bool partitioned,
+                                   const neap_graph *graph, const paper_options *options,
                                    neap_diag *diag)
 {
     uint32_t n = neap_graph_op_count(graph);
-    *m = (paper_model){.graph = graph, .partitioned = partitioned, .n = n};
-    builder b = {.m = m, .lp = &m->lp, .graph = graph, .n = n};
+    *m = (paper_model){.graph = graph,
+                       .partitioned = options->partitioned,
+                       .n = n,
+                       .n_values = neap_graph_value_count(graph)};
+    builder b = {
+        .m = m, .lp = &m->lp, .graph = graph, .nodes = &m->nodes, .options = options, .n = n};
     neap_arena scratch;
     neap_arena_init(&scratch, allocator);
     neap_arena_init(&m->arena, allocator);
     neap_sparse_model_init(&m->lp, allocator);
-    neap_status status = build(&b, budget, &scratch, diag);
+    neap_status status = build(&b, &scratch, diag);
     neap_arena_clear(&scratch);
     return status;
 }
@@ -357,6 +487,15 @@ void neap_paper_model_clear(paper_model *m)
     *m = (paper_model){0};
 }
 
+uint32_t neap_paper_model_variant(const paper_model *m, const double *values, uint32_t op)
+{
+    uint32_t begin = m->variant_start[op], end = m->variant_start[op + 1];
+    for (uint32_t i = begin; i < end; i++)
+        if (m->chosen[i] == PAPER_ZERO || values[m->chosen[i]] > 0.5)
+            return m->variants[i];
+    return m->variants[begin];
+}
+
 size_t neap_paper_model_sequence(const paper_model *m, const double *values, uint32_t *sequence,
                                  int64_t *ticks)
 {
@@ -366,191 +505,11 @@ size_t neap_paper_model_sequence(const paper_model *m, const double *values, uin
         if (m->R[cell] == PAPER_ZERO || values[m->R[cell]] <= 0.5)
             continue;
         uint32_t k = (uint32_t)(cell % m->n);
-        *ticks += neap_graph_op(m->graph, k)->variants[0].ticks;
+        *ticks +=
+            neap_graph_op(m->graph, k)->variants[neap_paper_model_variant(m, values, k)].ticks;
         if (sequence)
             sequence[length] = k;
         length++;
     }
     return length;
-}
-
-/* ---- Solving ---- */
-
-typedef struct search {
-    const planner *p;
-    paper_model model;
-    incumbent *best;
-    paper_answer *answer;
-    neap_status status; /* of what callbacks did */
-    neap_diag *diag;
-} search;
-
-static double ticks_of(const search *s, double objective)
-{
-    return objective / s->model.ticks_scale;
-}
-
-/* A lower bound in ticks as what a sum of the ops' times can be. */
-static int64_t whole_ticks(const search *s, double bound)
-{
-    int64_t least = neap_graph_least_ticks(s->p->graph), step = neap_graph_tick_step(s->p->graph);
-    double whole = floor(bound - 1e-6 * fabs(bound));
-    if (!(whole > (double)least) || whole > 1e18)
-        return least;
-    return ((int64_t)whole + step - 1) / step * step;
-}
-
-/* *fits (may be NULL) tells whether the solution, as it is, keeps the budget; *ticks its time. */
-static neap_status offer(search *s, const double *values, bool *fits, int64_t *ticks,
-                         neap_diag *diag)
-{
-    const planner *p = s->p;
-    size_t length = neap_paper_model_sequence(&s->model, values, NULL, ticks);
-    uint32_t *sequence;
-    NEAP_TRY(NEAP_NEW(p->allocator, length, &sequence, diag));
-    neap_paper_model_sequence(&s->model, values, sequence, ticks);
-    neap_status status = neap_incumbent_offer(s->best, p, sequence, length, diag);
-    if (status == NEAP_OK && fits)
-        *fits = s->best->ticks <= *ticks;
-    if (status == NEAP_OK)
-        status = neap_incumbent_offer_trimmed(s->best, p, sequence, length, diag);
-    NEAP_DELETE(p->allocator, length, sequence);
-    return status;
-}
-
-static bool stop(void *context)
-{
-    const search *s = context;
-    return s->status != NEAP_OK || neap_planner_stopped(s->p);
-}
-
-static void show_progress(void *context, double best, double bound)
-{
-    const search *s = context;
-    (void)best;
-    double proven = fmax(ticks_of(s, bound), s->answer->lp_bound);
-    neap_planner_report_search(s->p, s->best->ticks == INT64_MAX ? -1 : s->best->ticks,
-                               whole_ticks(s, isfinite(bound) ? proven : s->answer->lp_bound));
-}
-
-static void take_found(void *context, const double *values)
-{
-    search *s = context;
-    int64_t ticks;
-    if (s->status == NEAP_OK)
-        s->status = offer(s, values, NULL, &ticks, s->diag);
-}
-
-static neap_status solve_relaxation(search *s, neap_diag *diag)
-{
-    const planner *p = s->p;
-    highs_watch watch = {.context = s, .stop = stop};
-    highs_settings settings = {.seconds = neap_planner_seconds_left(p), .seed = p->request->seed};
-    highs_model *highs = NULL;
-    highs_answer answer = {0};
-    double *reduced = NULL, started = neap_clock_seconds();
-    neap_status status = NEAP_NEW(p->allocator, s->model.lp.n_columns, &reduced, diag);
-    if (status == NEAP_OK)
-        status = neap_highs_model_create(p->allocator, &s->model.lp, false, &watch, &highs, diag);
-    if (status == NEAP_OK)
-        status = neap_highs_model_solve(highs, &settings, &answer, diag);
-    if (status == NEAP_OK) {
-        s->answer->relaxed = answer.outcome;
-        s->answer->lp_seconds = neap_clock_seconds() - started;
-        if (answer.outcome == HIGHS_SOLVED) {
-            double bound =
-                neap_sparse_model_dual_bound(&s->model.lp, neap_highs_model_duals(highs), reduced);
-            s->answer->lp_ticks = ticks_of(s, answer.objective);
-            s->answer->lp_bound = fmax(0, ticks_of(s, bound));
-        }
-    }
-    neap_highs_model_destroy(highs);
-    NEAP_DELETE(p->allocator, s->model.lp.n_columns, reduced);
-    return status;
-}
-
-/* Holds the solution against the judge's arithmetic. */
-static neap_status take_solution(search *s, const double *values, neap_diag *diag)
-{
-    bool fits;
-    int64_t ticks;
-    NEAP_TRY(offer(s, values, &fits, &ticks, diag));
-    if (fits)
-        s->answer->ticks = ticks;
-    else
-        s->answer->outcome = HIGHS_GAVE_UP;
-    return NEAP_OK;
-}
-
-static neap_status solve_program(search *s, neap_diag *diag)
-{
-    const planner *p = s->p;
-    highs_watch watch = {s, stop, show_progress, take_found};
-    highs_model *highs = NULL;
-    highs_answer answer = {0};
-    double started = neap_clock_seconds();
-    double half_step = 0.5 * (double)neap_graph_tick_step(p->graph) * s->model.ticks_scale;
-    neap_status status =
-        neap_highs_model_create(p->allocator, &s->model.lp, true, &watch, &highs, diag);
-    if (status == NEAP_OK) {
-        highs_settings settings = {.seconds = neap_planner_seconds_left(p),
-                                   .seed = p->request->seed,
-                                   .absolute_gap = fmax(half_step, 0.5e-4)};
-        status = neap_highs_model_solve(highs, &settings, &answer, diag);
-    }
-    if (status == NEAP_OK)
-        status = s->status;
-    if (status == NEAP_OK) {
-        s->answer->outcome = answer.outcome;
-        s->answer->seconds = neap_clock_seconds() - started;
-        if (isfinite(answer.bound))
-            s->answer->bound = fmax(s->answer->bound, ticks_of(s, answer.bound));
-        if (answer.outcome == HIGHS_SOLVED)
-            status = take_solution(s, neap_highs_model_values(highs), diag);
-    }
-    neap_highs_model_destroy(highs);
-    return status;
-}
-
-/* Builds and relaxes. neap_paper_model_clear is needed in any case. */
-static neap_status relax(search *s, bool partitioned)
-{
-    const planner *p = s->p;
-    paper_answer *answer = s->answer;
-    *answer = (paper_answer){.relaxed = HIGHS_STOPPED, .outcome = HIGHS_STOPPED, .ticks = -1};
-    neap_status status =
-        neap_paper_model_build(&s->model, p->allocator, p->graph, p->budget, partitioned, s->diag);
-    answer->columns = s->model.lp.n_columns;
-    answer->rows = s->model.lp.n_rows;
-    if (status == NEAP_OK)
-        status = solve_relaxation(s, s->diag);
-    answer->bound = answer->lp_bound;
-    answer->bound_ticks = whole_ticks(s, answer->bound);
-    if (answer->relaxed == HIGHS_INFEASIBLE)
-        answer->outcome = HIGHS_INFEASIBLE;
-    return status;
-}
-
-neap_status neap_paper_model_relax(const planner *p, bool partitioned, paper_answer *answer,
-                                   neap_diag *diag)
-{
-    search s = {.p = p, .answer = answer, .diag = diag};
-    neap_status status = relax(&s, partitioned);
-    neap_paper_model_clear(&s.model);
-    return status;
-}
-
-neap_status neap_paper_model_solve(const planner *p, bool partitioned, incumbent *best,
-                                   paper_answer *answer, neap_diag *diag)
-{
-    search s = {.p = p, .best = best, .answer = answer, .diag = diag};
-    neap_status status = relax(&s, partitioned);
-    bool open = answer->relaxed == HIGHS_SOLVED || answer->relaxed == HIGHS_GAVE_UP;
-    if (status == NEAP_OK && open && !neap_planner_stopped(p)) {
-        status = solve_program(&s, diag);
-        answer->bound_ticks =
-            answer->outcome == HIGHS_SOLVED ? answer->ticks : whole_ticks(&s, answer->bound);
-    }
-    neap_paper_model_clear(&s.model);
-    return status;
 }

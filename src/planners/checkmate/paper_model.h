@@ -6,52 +6,71 @@
  * column. Unpartitioned: (1d) and (1e). Kappa in (7c) is the most that num_hazards can be.
  * Frontiers and ops are numbered from 0 here.
  *
- * Fixed bytes and inputs are the constants of (2). Our graphs ask for more than the paper's, which
- * end in one node v_n that everything leads to; where a graph is not like that,
+ * Fixed bytes and inputs are the constants of (2). For a graph of the paper's kind, whose ops make
+ * one value each and lead to one last node v_n, the program is the printed one. Our graphs ask for
+ * more, and get the least that says it in the paper's terms (paper_graph.h):
  *
  * - every op runs at least once: (1e) for each of them;
  * - outputs are resident at the end: S of a frontier behind the last is 1 for them;
- * - FREE[t][k][k], which 4.8 leaves out because a better plan would not run k, is R[t][k] for an op
- *   whose value nothing reads: it has to run all the same.
+ * - an op that makes several values has an S for each, and keeps FREE[t][k][k], which 4.8 leaves
+ *   out because a better plan would not run k. For a value that nothing reads it is R[t][k];
+ * - workspace is added to U while the op runs: U[t][k] + W[k] R[t][k] <= budget;
+ * - a storage with views on it has its own S, at least that of each of its values, and its own
+ *   FREE behind every op that touches it. Made again while one of its values is kept, it takes no
+ *   second place: a column at least R - S stands for R in (3);
+ * - of several variants one is chosen for all runs of the op, and R is the sum of runs by each.
  *
- * U counts a value twice that is kept and made again, and a kept one that is not read in a frontier
- * to the frontier's end. Neither helps, so the best plans are those of frontier_model.h and the
- * judge. The relaxations differ, and by how much is what Appendix A is about
+ * Otherwise U counts a value twice that is kept and made again, and a kept one that is not read in
+ * a frontier to the frontier's end. Neither helps, so the best plans are those of frontier_model.h
+ * and the judge. The relaxations differ, and by how much is what Appendix A is about
  * (bench/checkmate_appendix_a).
  *
- * The paper has no views, workspaces, variants or ops with several outputs.
+ * The largest batch (section 6.4). The paper makes the batch B a variable, with B M[i] for M[i],
+ * and adds (10); it calls the result quadratic and hard to solve. But all of the memory that is not
+ * constant is proportional to B. Divided by B, U <= budget says that the bytes of one image are at
+ * most the room beside the constants over B: the largest B is the room over the least peak of one
+ * image, rounded down, as in (11), and that peak is linear. With `by_batch` the program minimises
+ * it, a column P with U <= P, within the ticks of (10).
  */
 #ifndef NEAP_PLANNERS_PAPER_MODEL_H
 #define NEAP_PLANNERS_PAPER_MODEL_H
 
-#include "lp/highs_model.h"
-#include "planners/checkmate/incumbent.h"
+#include "lp/sparse_model.h"
+#include "planners/checkmate/paper_graph.h"
 
 /* In the place of a column. */
 #define PAPER_ZERO (-1)
+
+typedef struct paper_options {
+    bool partitioned;
+    int64_t budget;     /* bytes; with `by_batch` ignored */
+    bool by_batch;      /* minimise the bytes that grow with the batch ... */
+    int64_t most_ticks; /* ... in plans that take no longer than this */
+} paper_options;
 
 typedef struct paper_model {
     neap_arena arena;
     const neap_graph *graph;
     bool partitioned;
-    uint32_t n; /* ops, and frontiers */
+    uint32_t n, n_values; /* ops, which is also the number of frontiers; values */
     sparse_model lp;
-    int32_t *R, *S;     /* n x n, by frontier: a column or PAPER_ZERO */
+    int32_t *R;         /* n x n, by frontier: a column or PAPER_ZERO */
+    int32_t *S;         /* n x n_values, likewise */
     double ticks_scale; /* the objective counts thousandths of every op's time once */
-} paper_model;
+    double bytes_scale; /* with `by_batch` the objective is the peak in bytes, times this */
+    paper_graph nodes;
 
-/* NEAP_UNSUPPORTED, naming the op, for a graph that the printed program cannot express. */
-neap_status neap_paper_model_check(const neap_graph *graph, neap_diag *diag);
+    /* The variants worth having: of op k variants[variant_start[k] ...]. */
+    uint32_t *variant_start, *variants;
+    int32_t *chosen; /* parallel: the column "this one", or PAPER_ZERO where there is one only */
+} paper_model;
 
 /* Columns by an upper bound: to refuse before building. */
 uint64_t neap_paper_model_columns(const neap_graph *graph, bool partitioned);
 
-/*
- * Builds the program. What neap_paper_model_check refuses is refused; neap_paper_model_clear is
- * needed after a failure too.
- */
+/* Builds the program. neap_paper_model_clear is needed after a failure too. */
 neap_status neap_paper_model_build(paper_model *m, neap_allocator *allocator,
-                                   const neap_graph *graph, int64_t budget, bool partitioned,
+                                   const neap_graph *graph, const paper_options *options,
                                    neap_diag *diag);
 void neap_paper_model_clear(paper_model *m);
 
@@ -60,33 +79,7 @@ void neap_paper_model_clear(paper_model *m);
 size_t neap_paper_model_sequence(const paper_model *m, const double *values, uint32_t *sequence,
                                  int64_t *ticks);
 
-typedef struct paper_answer {
-    uint64_t columns, rows;
-
-    /* The relaxation. */
-    highs_outcome relaxed;
-    double lp_ticks;   /* its objective, as HiGHS says; 0 unless `relaxed` is HIGHS_SOLVED */
-    double lp_bound;   /* no plan of this form takes fewer ticks: by the duals, in our arithmetic */
-    double lp_seconds; /* solving it took */
-
-    /* The integer program; HIGHS_STOPPED also where it was not begun. */
-    highs_outcome outcome;
-    int64_t ticks;  /* the optimum, exactly, if HIGHS_SOLVED; else -1 */
-    double bound;   /* ticks that HiGHS says no plan of this form is below; lp_bound at least */
-    double seconds; /* solving it took */
-    int64_t bound_ticks; /* `bound` as whole ticks that a plan can take */
-} paper_answer;
-
-/* Solves the relaxation alone: the first half of the answer. */
-neap_status neap_paper_model_relax(const planner *p, bool partitioned, paper_answer *answer,
-                                   neap_diag *diag);
-
-/*
- * Solves the relaxation and then, from nothing, the integer program, within the planner's budget
- * and time limit. Every solution found on the way is offered to `best`. A solution that breaks the
- * budget by less than the solver sees is not taken: the outcome is then HIGHS_GAVE_UP.
- */
-neap_status neap_paper_model_solve(const planner *p, bool partitioned, incumbent *best,
-                                   paper_answer *answer, neap_diag *diag);
+/* The variant that the solution chooses for an op. */
+uint32_t neap_paper_model_variant(const paper_model *m, const double *values, uint32_t op);
 
 #endif

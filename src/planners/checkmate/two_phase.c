@@ -6,50 +6,50 @@
 #include <string.h>
 
 /* Row t of S. */
-static void round_row(const frontier_model *m, const double *values, const rounding *how,
-                      uint32_t t, bool *kept)
+static void round_row(const lp_schedule *s, const rounding *how, uint32_t t, bool *kept)
 {
-    uint32_t n_values = neap_graph_value_count(m->graph);
-    for (uint32_t v = 0; v < n_values; v++) {
-        int32_t column = t < m->n_frontiers ? m->kept[(size_t)t * n_values + v] : FRONTIER_ZERO;
-        double threshold =
-            how->random && column >= 0 ? neap_random_real(how->random) : how->threshold;
-        kept[v] = column == FRONTIER_ONE || (column >= 0 && values[column] > threshold);
+    for (uint32_t v = 0; v < s->n_values; v++) {
+        double fraction = t < s->n ? s->S[(size_t)t * s->n_values + v] : 0;
+        bool by_chance = how->random && fraction > 0 && fraction < 1;
+        double threshold = by_chance     ? neap_random_real(how->random)
+                           : how->random ? 0.5
+                                         : how->threshold;
+        kept[v] = fraction > threshold;
     }
 }
 
-static neap_status round_rows(const frontier_model *m, const double *values, const rounding *how,
-                              neap_arena *arena, frontier_rows *rows, neap_diag *diag)
+static neap_status round_rows(const lp_schedule *s, const rounding *how, neap_arena *arena,
+                              frontier_rows *rows, neap_diag *diag)
 {
-    uint32_t n_values = neap_graph_value_count(m->graph), *wanted;
+    uint32_t *wanted;
     bool *kept, *next;
-    if (!NEAP_TAKE(arena, n_values, kept) || !NEAP_TAKE(arena, n_values, next) ||
-        !NEAP_TAKE(arena, n_values, wanted))
+    if (!NEAP_TAKE(arena, s->n_values, kept) || !NEAP_TAKE(arena, s->n_values, next) ||
+        !NEAP_TAKE(arena, s->n_values, wanted))
         return neap_fail_no_memory(diag);
-    for (uint32_t t = 0; t < m->n_ops; t++) {
+    for (uint32_t t = 0; t < s->n; t++) {
         frontier_row row = {.op = t,
                             .is_resident = neap_frontier_residence_of_bools,
                             .context = kept,
                             .wanted = wanted};
-        round_row(m, values, how, t + 1, next);
-        for (uint32_t v = 0; v < n_values; v++) {
-            bool made = neap_graph_value(m->graph, v)->producer <= t; /* inputs: NEAP_NONE */
-            bool output = t + 1 == m->n_ops && neap_graph_is_output(m->graph, v);
+        round_row(s, how, t + 1, next);
+        for (uint32_t v = 0; v < s->n_values; v++) {
+            bool made = neap_graph_value(s->graph, v)->producer <= t; /* inputs: NEAP_NONE */
+            bool output = t + 1 == s->n && neap_graph_is_output(s->graph, v);
             if (made && (next[v] || output))
                 wanted[row.n_wanted++] = v;
         }
         NEAP_TRY(neap_frontier_rows_append(rows, &row, diag));
-        memcpy(kept, next, n_values * sizeof *kept);
+        memcpy(kept, next, s->n_values * sizeof *kept);
     }
     return NEAP_OK;
 }
 
-neap_status neap_two_phase_round(const frontier_model *m, const double *values, const rounding *how,
-                                 frontier_rows *rows, neap_diag *diag)
+neap_status neap_two_phase_round(const lp_schedule *s, const rounding *how, frontier_rows *rows,
+                                 neap_diag *diag)
 {
     neap_arena arena;
-    neap_arena_init(&arena, m->allocator);
-    neap_status status = round_rows(m, values, how, &arena, rows, diag);
+    neap_arena_init(&arena, rows->allocator);
+    neap_status status = round_rows(s, how, &arena, rows, diag);
     neap_arena_clear(&arena);
     return status;
 }

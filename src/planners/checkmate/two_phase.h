@@ -9,8 +9,8 @@
 #ifndef NEAP_PLANNERS_TWO_PHASE_H
 #define NEAP_PLANNERS_TWO_PHASE_H
 
-#include "planners/checkmate/frontier_model.h"
 #include "planners/checkmate/frontier_rows.h"
+#include "planners/checkmate/lp_schedule.h"
 
 typedef struct rounding {
     double threshold; /* kept where the relaxation says more than this */
@@ -18,7 +18,7 @@ typedef struct rounding {
 } rounding;
 
 /* Appends all rows to `rows`, which is empty: the compute sequence. */
-neap_status neap_two_phase_round(const frontier_model *m, const double *values, const rounding *how,
-                                 frontier_rows *rows, neap_diag *diag);
+neap_status neap_two_phase_round(const lp_schedule *s, const rounding *how, frontier_rows *rows,
+                                 neap_diag *diag);
 
 #endif
