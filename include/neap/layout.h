@@ -19,6 +19,8 @@ extern "C" {
 typedef struct neap_layout_options {
     int64_t alignment; /* every offset is a multiple of this; default 1 */
     int64_t target;    /* stop at an arena of at most this size; default -1: as small as possible */
+    double seconds;    /* stop after so many, but use them if there is a target and the arena exceeds
+                          it; default 0: the effort is fixed */
     neap_progress *progress;
 } neap_layout_options;
 
@@ -28,8 +30,8 @@ NEAP_API void neap_layout_options_init(neap_layout_options *options);
  * Places every instance and stores the offsets and the arena size in the plan. options may be NULL.
  *
  * No arena is smaller than the peak of live bytes. For most plans an arena of exactly that size is
- * found, and for small plans the smallest possible one. The effort is limited by steps of work, not
- * by time, so that the same plan always gets the same offsets.
+ * found, and for small plans the smallest possible one. Unless options->seconds is set, the effort
+ * is limited by steps of work, not by time, so that the same plan always gets the same offsets.
  */
 NEAP_API neap_status neap_layout_assign(neap_allocator *allocator, const neap_graph *graph,
                                         neap_plan *plan, const neap_layout_options *options,

@@ -157,7 +157,12 @@ class CheckOptions(Structure):
 
 
 class LayoutOptions(Structure):
-    _fields_ = [("alignment", c_int64), ("target", c_int64), ("progress", POINTER(Progress))]
+    _fields_ = [
+        ("alignment", c_int64),
+        ("target", c_int64),
+        ("seconds", c_double),
+        ("progress", POINTER(Progress)),
+    ]
 
 
 class TimelineStep(Structure):

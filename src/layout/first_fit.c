@@ -21,6 +21,8 @@
 #define EFFORT (INT64_C(20) * 1000 * 1000)
 /* Passes for each of the two ways to improve the order. */
 #define PASSES 200
+/* Instances placed between two looks at the clock. */
+#define LOOK 512
 
 /* What the pass has placed, sorted by offset: most of it is passed over for its time alone, so that
    stands by itself. */
@@ -85,7 +87,7 @@ static void insert(search *s, size_t count, life when, place where)
     s->lives[low] = when;
 }
 
-/* Places all in order and returns the arena. */
+/* Places all in order and returns the arena; INT64_MAX if it is cancelled. */
 static int64_t pass(search *s)
 {
     int64_t arena = 0;
@@ -95,6 +97,8 @@ static int64_t pass(search *s)
         life when = {(uint32_t)x->begin, (uint32_t)x->end};
         int64_t offset = 0;
         size_t i = 0;
+        if (k % LOOK == LOOK - 1 && neap_placement_cancelled(s->problem))
+            return INT64_MAX;
         for (; i < k; i++) {
             if ((s->lives[i].begin >= when.end) | (s->lives[i].end <= when.begin))
                 continue;

@@ -274,17 +274,24 @@ static neap_status revoke(neap_offset_search *a, bool *fits, neap_diag *diag)
     return neap_bounds_forbid(&a->bounds, d->item, fits, diag);
 }
 
+/* Whether the run is over; once it is, it stays so. */
+static bool is_spent(neap_offset_search *a)
+{
+    a->spent = a->spent || a->failures >= a->way.most_failures || a->bounds.work >= a->most_work ||
+               (a->looks++ % 256 == 0 && neap_placement_cancelled(a->problem));
+    return a->spent;
+}
+
 /*
  * Decides what is next in a part and continues the list of open parts. Where nothing can be, goes
  * back to the decision that made the part, and so on; *refuted if there is none.
  */
-static neap_status decide(neap_offset_search *a, size_t *list, bool *refuted, int64_t *failures,
-                          neap_diag *diag)
+static neap_status decide(neap_offset_search *a, size_t *list, bool *refuted, neap_diag *diag)
 {
     size_t part = *list;
     bool fits = true;
     neap_status status = NEAP_OK;
-    while (status == NEAP_OK) {
+    while (status == NEAP_OK && !is_spent(a)) {
         uint32_t item;
         if (!fits || !choose(a, &a->parts[part], &item)) {
             size_t parent = a->parts[part].parent;
@@ -303,7 +310,7 @@ static neap_status decide(neap_offset_search *a, size_t *list, bool *refuted, in
         if (status == NEAP_OK && fits)
             return continue_without(a, a->parts[part], &a->bounds.sections->items[item], list,
                                     diag);
-        ++*failures;
+        a->failures++;
         learn(a);
         if (status == NEAP_OK)
             status = revoke(a, &fits, diag);
@@ -312,11 +319,6 @@ static neap_status decide(neap_offset_search *a, size_t *list, bool *refuted, in
 }
 
 /* ---- The search ---- */
-
-static bool is_cancelled(neap_progress *progress)
-{
-    return progress && progress->cancelled && progress->cancelled(progress);
-}
 
 /* Is every section within the capacity before anything is placed? */
 static bool can_fit(const neap_bounds *b)
@@ -329,13 +331,16 @@ static bool can_fit(const neap_bounds *b)
 
 neap_status neap_offset_search_run(neap_offset_search *a, int64_t capacity,
                                    neap_offset_search_way way, int64_t most_work,
-                                   neap_progress *progress, neap_offset_search_outcome *outcome,
-                                   neap_diag *diag)
+                                   const neap_placement_problem *problem,
+                                   neap_offset_search_outcome *outcome, neap_diag *diag)
 {
     const neap_sections *s = a->bounds.sections;
     size_t list = NONE;
-    int64_t failures = 0, decided = 0;
     bool refuted = false;
+    a->problem = problem;
+    a->most_work = most_work;
+    a->failures = a->looks = 0;
+    a->spent = false;
     neap_bounds_undo(&a->bounds, (neap_bounds_mark){0, 0});
     a->bounds.capacity = capacity;
     a->bounds.work = 0;
@@ -348,13 +353,8 @@ neap_status neap_offset_search_run(neap_offset_search *a, int64_t capacity,
     neap_status status = neap_bounds_reserve(&a->bounds, diag);
     if (status == NEAP_OK && whole.count > 0)
         status = divide(a, whole, &list, diag);
-    *outcome = NEAP_SPENT;
-    for (; status == NEAP_OK && list != NONE && !refuted; decided++) {
-        if (failures >= way.most_failures || a->bounds.work >= most_work ||
-            (decided % 256 == 0 && is_cancelled(progress)))
-            return NEAP_OK;
-        status = decide(a, &list, &refuted, &failures, diag);
-    }
-    *outcome = refuted ? NEAP_REFUTED : NEAP_PLACED;
+    while (status == NEAP_OK && list != NONE && !refuted && !a->spent)
+        status = decide(a, &list, &refuted, diag);
+    *outcome = refuted ? NEAP_REFUTED : list == NONE ? NEAP_PLACED : NEAP_SPENT;
     return status;
 }

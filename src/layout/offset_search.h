@@ -25,7 +25,7 @@
 
 #include "layout/bounds.h"
 
-#include <neap/progress.h>
+#include "layout/place.h"
 
 /* Decreasing, the first that differs counts: life in steps, bytes times steps, and pressure (the
    most bytes still to be placed in any of its sections). */
@@ -68,6 +68,10 @@ typedef struct neap_offset_search {
     size_t n_parts, part_capacity;
     neap_decision *decisions; /* one an item placed */
     size_t n_decisions;
+    /* of the run */
+    const neap_placement_problem *problem;
+    int64_t most_work, failures, looks;
+    bool spent;
     neap_allocator *allocator;
 } neap_offset_search;
 
@@ -76,10 +80,10 @@ neap_status neap_offset_search_init(neap_offset_search *search, neap_allocator *
                                     const neap_sections *sections, neap_diag *diag);
 void neap_offset_search_clear(neap_offset_search *search);
 
-/* Searches, for at most so much work (bounds.work). */
+/* Searches, for at most so much work (bounds.work), until `problem` is cancelled. */
 neap_status neap_offset_search_run(neap_offset_search *search, int64_t capacity,
                                    neap_offset_search_way way, int64_t most_work,
-                                   neap_progress *progress, neap_offset_search_outcome *outcome,
-                                   neap_diag *diag);
+                                   const neap_placement_problem *problem,
+                                   neap_offset_search_outcome *outcome, neap_diag *diag);
 
 #endif

@@ -4,12 +4,14 @@
  *
  * A placer gets the best placement known so far and replaces it if it finds a smaller one. It stops
  * when the placement cannot improve or its effort is spent. Effort is counted in steps of work, not
- * in seconds, so the same problem always gives the same placement. To add a placer, write its file
+ * in seconds, so the same problem always gives the same placement. Only if the problem has an end,
+ * a moment of the clock, does the effort grow with the time that is left. To add a placer, write its file
  * and call it in place.c.
  */
 #ifndef NEAP_LAYOUT_PLACE_H
 #define NEAP_LAYOUT_PLACE_H
 
+#include "base/clock.h"
 #include "layout/instances.h"
 
 #include <neap/progress.h>
@@ -21,6 +23,8 @@ typedef struct neap_placement_problem {
     int64_t target; /* an arena this small is good enough; at least `least` */
     neap_allocator *allocator;
     neap_progress *progress; /* may be NULL; a cancelled placer keeps what it has */
+    double end;              /* of neap_clock_seconds: as if cancelled then; 0: none */
+    bool is_persistent;      /* searches on until then */
 } neap_placement_problem;
 
 typedef struct neap_placement {
@@ -29,7 +33,8 @@ typedef struct neap_placement {
     int64_t bound; /* proven: no arena is smaller; at least problem.least once neap_place is done */
 } neap_placement;
 
-/* place.c: all of them in turn; `best` needs only room for the offsets. */
+/* place.c: all of them in turn; `best` needs only room for the offsets. There is a placement in any
+   case, even if it is cancelled at once. */
 neap_status neap_place(const neap_placement_problem *problem, neap_placement *best,
                        neap_diag *diag);
 
@@ -49,7 +54,8 @@ neap_status neap_place_squeeze(const neap_placement_problem *problem, neap_place
 static inline bool neap_placement_cancelled(const neap_placement_problem *problem)
 {
     neap_progress *progress = problem->progress;
-    return progress && progress->cancelled && progress->cancelled(progress);
+    return (progress && progress->cancelled && progress->cancelled(progress)) ||
+           (problem->end > 0 && neap_clock_seconds() > problem->end);
 }
 
 #endif

@@ -6,7 +6,8 @@
  * the capacity is bisected between the largest that failed and the best placement known. Each
  * capacity is tried by long searches in several orders and, between them, by learning: short
  * searches, each of which starts with the items that caused earlier failures. If the search refutes
- * the capacity just below the best placement, that placement is proven to be the smallest.
+ * the capacity just below the best placement, that placement is proven to be the smallest. All this
+ * is repeated with twice the effort until the end of a problem that is persistent.
  */
 #include "base/memory.h"
 #include "layout/offset_search.h"
@@ -14,7 +15,7 @@
 
 #include <string.h>
 
-/* Work (bounds.h) in all. */
+/* Work (bounds.h) in all, the first time. */
 #define EFFORT (INT64_C(300) * 1000 * 1000)
 /* Failures from which to learn before starting again. */
 #define LESSON 300
@@ -29,8 +30,8 @@ typedef struct squeeze {
     const neap_placement_problem *problem;
     neap_placement *best;
     neap_offset_search search;
-    int64_t effort; /* left */
-    int64_t unit;   /* all sizes are multiples of it, so all offsets are */
+    int64_t whole, effort; /* work for one descent; of that, what is left */
+    int64_t unit;          /* all sizes are multiples of it, so all offsets are */
 } squeeze;
 
 static int64_t common_divisor(int64_t a, int64_t b)
@@ -58,8 +59,8 @@ static void keep(squeeze *s)
 static neap_status run(squeeze *s, int64_t capacity, neap_offset_search_way way, int64_t *effort,
                        neap_offset_search_outcome *outcome, neap_diag *diag)
 {
-    neap_status status = neap_offset_search_run(&s->search, capacity, way, *effort,
-                                                s->problem->progress, outcome, diag);
+    neap_status status =
+        neap_offset_search_run(&s->search, capacity, way, *effort, s->problem, outcome, diag);
     *effort -= s->search.bounds.work;
     s->effort -= s->search.bounds.work;
     return status;
@@ -110,19 +111,36 @@ static neap_status step(squeeze *s, int64_t capacity, int64_t effort, int64_t *f
     return NEAP_OK;
 }
 
-static neap_status squeeze_down(squeeze *s, neap_diag *diag)
+static bool is_over(const squeeze *s)
+{
+    return s->best->arena <= s->problem->target || s->best->arena <= s->best->bound ||
+           neap_placement_cancelled(s->problem);
+}
+
+/* Ever smaller arenas until the effort is spent. */
+static neap_status descend(squeeze *s, neap_diag *diag)
 {
     int64_t least = s->problem->least, target = s->problem->target, failed = least - s->unit;
     /* The walks that find the live peak at once are as long as there are instances. */
-    int64_t first = EFFORT / 5 + (int64_t)s->problem->count * (EFFORT / 5 / 1000);
+    int64_t first = s->whole / 5 + (int64_t)s->problem->count * (s->whole / 5 / 1000);
     int64_t close = s->problem->count <= SMALL ? s->unit : least / 1000 + s->unit;
+    s->effort = s->whole + (int64_t)s->problem->count * (s->whole / 5 / 1000);
     neap_status status = step(s, least, first, &failed, diag);
     if (status == NEAP_OK && s->best->arena > target && target > failed)
-        status = step(s, target, EFFORT / 4, &failed, diag);
-    while (status == NEAP_OK && s->effort > 0 && s->best->arena > target &&
-           s->best->arena - failed > close && !neap_placement_cancelled(s->problem)) {
+        status = step(s, target, s->whole / 4, &failed, diag);
+    while (status == NEAP_OK && s->effort > 0 && s->best->arena - failed > close && !is_over(s)) {
         int64_t half = (s->best->arena - failed) / s->unit / 2 * s->unit;
-        status = step(s, failed + (half > 0 ? half : s->unit), EFFORT / 8, &failed, diag);
+        status = step(s, failed + (half > 0 ? half : s->unit), s->whole / 8, &failed, diag);
+    }
+    return status;
+}
+
+static neap_status squeeze_down(squeeze *s, neap_diag *diag)
+{
+    neap_status status = descend(s, diag);
+    while (status == NEAP_OK && s->problem->is_persistent && !is_over(s)) {
+        s->whole *= 2;
+        status = descend(s, diag);
     }
     return status;
 }
@@ -130,9 +148,7 @@ static neap_status squeeze_down(squeeze *s, neap_diag *diag)
 neap_status neap_place_squeeze(const neap_placement_problem *problem, neap_placement *best,
                                neap_diag *diag)
 {
-    squeeze s = {.problem = problem,
-                 .best = best,
-                 .effort = EFFORT + (int64_t)problem->count * (EFFORT / 5 / 1000)};
+    squeeze s = {.problem = problem, .best = best, .whole = EFFORT};
     neap_sections sections;
     neap_status status =
         neap_sections_init(&sections, problem->allocator, problem->instances, problem->count, diag);

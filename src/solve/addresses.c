@@ -2,7 +2,9 @@
  * Addresses within the budget.
  *
  * A budget limits the arena. If the addresses of a plan exceed it, the method plans again with a
- * smaller budget until they fit; if that fails, the plan has no addresses.
+ * smaller budget until they fit. Of all plans that could be placed the fastest is the result, also
+ * of those that the method had placed while it searched (neap_trial); only if there is none does
+ * the plan have no addresses.
  */
 #include "base/clock.h"
 #include "solve/solution_internal.h"
@@ -13,39 +15,104 @@
 #include <stdio.h>
 
 neap_status neap_request_lay_out(neap_allocator *allocator, const neap_request *request,
-                                 int64_t budget, neap_plan *plan, bool *fits, neap_diag *diag)
+                                 int64_t budget, double seconds, neap_plan *plan, bool *fits,
+                                 neap_diag *diag)
 {
     neap_layout_options options;
     neap_layout_options_init(&options);
     options.alignment = request->alignment;
     options.progress = request->progress;
     options.target = budget;
+    options.seconds = seconds;
     neap_status status = neap_layout_assign(allocator, request->graph, plan, &options, diag);
     *fits = status == NEAP_OK && neap_plan_arena_bytes(plan) <= neap_budget_bytes(budget);
     return status;
 }
 
-/* Cancels when the caller does, or when the time limit is over. */
+/* ---- Time ---- */
+
+/* Seconds for addresses after the caller has cancelled, or if the time limit is over. */
+static const double GRACE = 0.1;
+
+/* Cancels a moment after the caller does: a plan without addresses is of little use. */
 typedef struct watch {
     neap_progress base;
-    const planner *p;
+    neap_progress *outer;
+    double since; /* when the caller cancelled; 0: not yet */
 } watch;
 
 static bool is_over(neap_progress *self)
 {
-    return neap_planner_stopped(((const watch *)self)->p); /* base is its first member */
+    watch *w = (watch *)self; /* base is its first member */
+    if (!w->outer || !w->outer->cancelled || !w->outer->cancelled(w->outer))
+        return false;
+    if (w->since <= 0)
+        w->since = neap_clock_seconds();
+    return neap_clock_seconds() - w->since > GRACE;
 }
 
-/* Without a budget any addresses will do, so they take no longer than the time limit. */
-static neap_status lay_out(const planner *p, neap_plan *plan, bool *fits, neap_diag *diag)
+/* Seconds that a share of the rest of the time limit is; 0: there is no limit. */
+static double seconds_of(const planner *p, double share)
 {
-    watch w = {{.cancelled = is_over}, p};
-    neap_request request = *p->request;
-    if (p->budget == INT64_MAX)
-        request.progress = &w.base;
-    neap_planner_report_phase(p, "assigning addresses");
-    return neap_request_lay_out(p->allocator, &request, request.budget, plan, fits, diag);
+    double limit = p->request->time_limit;
+    double seconds = share * (limit - (neap_clock_seconds() - p->started));
+    return limit <= 0 ? 0 : seconds > GRACE ? seconds : GRACE;
 }
+
+/* The share is of the time that is left. */
+static neap_status lay_out(const planner *p, neap_plan *plan, double share, bool *fits,
+                           neap_diag *diag)
+{
+    watch w = {{.cancelled = is_over}, .outer = p->request->progress};
+    neap_request request = *p->request;
+    request.progress = &w.base;
+    neap_planner_report_phase(p, "assigning addresses");
+    return neap_request_lay_out(p->allocator, &request, request.budget, seconds_of(p, share), plan,
+                                fits, diag);
+}
+
+/* ---- Plans that fit ---- */
+
+/* Of the time that is left: for a plan while the method searches, and after it has. */
+static const double TRIAL_SHARE = 0.1, FIRST_SHARE = 0.4, LAST_SHARE = 0.8;
+
+static neap_status place_trial(neap_trial *self, neap_plan *plan, int64_t *arena, neap_diag *diag)
+{
+    neap_keeper *k = (neap_keeper *)self; /* base is its first member */
+    const planner *p = k->p;
+    neap_verdict verdict;
+    bool fits = false;
+    *arena = -1;
+    neap_status status =
+        neap_request_judge(p->allocator, p->request, plan, p->request->budget, &verdict, diag);
+    if (status == NEAP_OK && verdict.accepted)
+        status = lay_out(p, plan, TRIAL_SHARE, &fits, diag);
+    neap_planner_report_phase(p, "planning");
+    if (status == NEAP_OK)
+        *arena = neap_plan_arena_bytes(plan);
+    if (!fits || (k->plan && k->ticks <= verdict.ticks)) {
+        neap_plan_destroy(plan);
+        return status;
+    }
+    neap_plan_destroy(k->plan);
+    k->plan = plan;
+    k->peak = verdict.peak_bytes;
+    k->ticks = verdict.ticks;
+    return NEAP_OK;
+}
+
+void neap_keeper_init(neap_keeper *keeper, const planner *p)
+{
+    *keeper = (neap_keeper){.base = {.place = place_trial}, .p = p};
+}
+
+void neap_keeper_clear(neap_keeper *keeper)
+{
+    neap_plan_destroy(keeper->plan);
+    keeper->plan = NULL;
+}
+
+/* ---- Planning again ---- */
 
 /* One more planning, with a smaller budget. */
 typedef struct attempt {
@@ -76,14 +143,13 @@ static neap_status plan_within(const planner *p, attempt *a, neap_diag *diag)
     neap_verdict verdict;
     status = neap_judge_draft(p, &a->draft, &verdict, diag);
     a->found = status == NEAP_OK && verdict.peak_bytes <= a->allowed;
-    return a->found ? lay_out(p, a->draft.plan, &a->fits, diag) : status;
+    return a->found ? lay_out(p, a->draft.plan, FIRST_SHARE, &a->fits, diag) : status;
 }
 
-/* Takes the plan of an attempt. Proofs of the first planning remain; those of an attempt hold only
-   for its smaller budget. */
-static void adopt(const planner *p, draft *first, attempt *a)
+/* Takes another plan. Proofs of the first planning remain; those of an attempt hold only for its
+   smaller budget. */
+static void adopt(const planner *p, draft *first, draft d)
 {
-    draft d = a->draft;
     d.bound_ticks = first->bound_ticks;
     bool fastest = first->proven_optimal && p->request->objective == NEAP_LEAST_TIME;
     if (fastest && first->predicted_ticks > d.bound_ticks)
@@ -95,14 +161,27 @@ static void adopt(const planner *p, draft *first, attempt *a)
     *first = d;
 }
 
+/* The plan of a trial; the extras are the first planning's. */
+static void adopt_kept(draft *d, neap_keeper *kept)
+{
+    neap_plan_destroy(d->plan);
+    d->plan = kept->plan;
+    d->proven_optimal = d->proven_optimal && kept->ticks == d->predicted_ticks;
+    d->predicted_peak = kept->peak;
+    d->predicted_ticks = kept->ticks;
+    kept->plan = NULL;
+}
+
 /* The largest number of attempts. */
 enum { TIGHTENINGS = 5 };
 
 /*
  * The addresses of the first plan exceed the budget: plans again, with a budget reduced by the
- * excess, until the addresses fit. If the method has no plan that small, goes back halfway.
+ * excess, until the addresses fit. If the method has no plan that small, goes back halfway. *allowed
+ * is the live bytes of the plan that fits, or -1.
  */
-static neap_status tighten(const planner *p, draft *first, int64_t *allowed, neap_diag *diag)
+static neap_status tighten(const planner *p, draft *first, neap_keeper *kept, int64_t *allowed,
+                           neap_diag *diag)
 {
     int64_t most = first->predicted_peak, least = neap_graph_floor_bytes(p->graph, NULL) - 1;
     int64_t arena = neap_plan_arena_bytes(first->plan);
@@ -112,12 +191,16 @@ static neap_status tighten(const planner *p, draft *first, int64_t *allowed, nea
         attempt a = {.allowed = most - (arena - p->budget), .start = first->plan};
         if (a.allowed <= least)
             a.allowed = least + (most - least) / 2;
-        if (a.allowed <= least)
+        if (a.allowed <= least || (kept->plan && a.allowed <= kept->peak))
             break;
         status = plan_within(p, &a, diag);
         if (status == NEAP_OK && a.fits) {
+            if (kept->plan && kept->ticks <= a.draft.predicted_ticks) {
+                neap_planner_clear_draft(p, &a.draft);
+                break;
+            }
             *allowed = a.allowed;
-            adopt(p, first, &a);
+            adopt(p, first, a.draft);
             return NEAP_OK;
         }
         if (a.found) {
@@ -128,19 +211,28 @@ static neap_status tighten(const planner *p, draft *first, int64_t *allowed, nea
         }
         neap_planner_clear_draft(p, &a.draft);
     }
+    if (status == NEAP_OK && kept->plan) {
+        *allowed = kept->peak;
+        adopt_kept(first, kept);
+    }
     return status;
 }
 
-neap_status neap_give_addresses(const planner *p, neap_solution *solution, neap_diag *diag)
+neap_status neap_give_addresses(const planner *p, neap_solution *solution, neap_keeper *kept,
+                                neap_diag *diag)
 {
     draft *d = &solution->draft;
     char peak_text[32], arena_text[32], budget_text[32];
-    bool fits;
-    neap_status status = lay_out(p, d->plan, &fits, diag);
+    bool fits, again = p->budget < INT64_MAX;
+    if (kept->plan && kept->ticks <= d->predicted_ticks) {
+        adopt_kept(d, kept);
+        return NEAP_OK;
+    }
+    neap_status status = lay_out(p, d->plan, again ? FIRST_SHARE : LAST_SHARE, &fits, diag);
     if (status != NEAP_OK || fits)
         return status;
     int64_t peak = d->predicted_peak, arena = neap_plan_arena_bytes(d->plan), allowed;
-    status = tighten(p, d, &allowed, diag);
+    status = tighten(p, d, kept, &allowed, diag);
     if (status != NEAP_OK)
         return status;
     neap_bytes_format(p->budget, budget_text, sizeof budget_text);

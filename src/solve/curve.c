@@ -187,6 +187,9 @@ static neap_status install(const curve *c, const neap_solution *from, neap_solut
     return NEAP_OK;
 }
 
+/* Of the time for one budget, to place the plan of another. */
+static const double ADDRESS_SHARE = 0.1;
+
 /* Takes the plan of the previous budget if it is better. */
 static neap_status keep_better_plan(const curve *c, size_t rank, neap_diag *diag)
 {
@@ -202,8 +205,9 @@ static neap_status keep_better_plan(const curve *c, size_t rank, neap_diag *diag
     neap_plan *plan = NULL;
     bool fits = true;
     neap_status status = copy_plan(c, from->draft.plan, budget, &plan, diag);
+    double seconds = ADDRESS_SHARE * c->request->time_limit / (double)c->n;
     if (status == NEAP_OK && !addressed) /* the addresses may fit this budget */
-        status = neap_request_lay_out(c->allocator, c->request, budget, plan, &fits, diag);
+        status = neap_request_lay_out(c->allocator, c->request, budget, seconds, plan, &fits, diag);
     if (status == NEAP_OK && !fits)
         status = neap_plan_set_offsets(plan, NULL, 0, -1, diag);
     if (status == NEAP_OK && is_better(plan, from->figures.time, to))

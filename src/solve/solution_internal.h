@@ -34,13 +34,28 @@ neap_status neap_method_options(neap_allocator *allocator, const neap_method *me
 neap_status neap_request_judge(neap_allocator *allocator, const neap_request *request,
                                const neap_plan *plan, int64_t budget, neap_verdict *verdict,
                                neap_diag *diag);
-/* Assigns addresses to a plan. *fits: the arena is within the budget. */
+/* Assigns addresses to a plan, in at most so many seconds (0: with a fixed effort). *fits: the arena
+   is within the budget. */
 neap_status neap_request_lay_out(neap_allocator *allocator, const neap_request *request,
-                                 int64_t budget, neap_plan *plan, bool *fits, neap_diag *diag);
+                                 int64_t budget, double seconds, neap_plan *plan, bool *fits,
+                                 neap_diag *diag);
 
-/* Assigns addresses that fit the budget, planning again if needed. If that fails, the plan has no
-   addresses and the message says so. p->budget is that of the request. */
-neap_status neap_give_addresses(const planner *p, neap_solution *solution, neap_diag *diag);
+/* The fastest plan so far whose addresses fit the budget, of those that a method has placed. */
+typedef struct neap_keeper {
+    neap_trial base;
+    const planner *p; /* with the whole time limit */
+    neap_plan *plan;  /* with addresses; NULL: none */
+    int64_t peak, ticks;
+} neap_keeper;
+
+void neap_keeper_init(neap_keeper *keeper, const planner *p);
+void neap_keeper_clear(neap_keeper *keeper);
+
+/* Assigns addresses that fit the budget, planning again if needed, or takes the plan that was kept.
+   If all that fails, the plan has no addresses and the message says so. p->budget is that of the
+   request. */
+neap_status neap_give_addresses(const planner *p, neap_solution *solution, neap_keeper *kept,
+                                neap_diag *diag);
 /* Judges the plan of a draft without a budget, and checks the method's predictions. */
 neap_status neap_judge_draft(const planner *p, const draft *d, neap_verdict *verdict,
                              neap_diag *diag);

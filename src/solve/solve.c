@@ -17,6 +17,7 @@ neap_status neap_planner_run_method(const planner *p, const char *name, draft *d
     planner part = *p;
     part.options = options;
     part.as_part = true;
+    part.trial = NULL;
     if (status == NEAP_OK)
         status = method->plan(&part, d, diag);
     NEAP_DELETE(p->allocator, method->n_options, options);
@@ -131,7 +132,8 @@ static neap_outcome stop_reason(const planner *p)
 }
 
 /* Judges the draft and assigns addresses. */
-static neap_status verify(const planner *p, neap_solution *solution, neap_diag *diag)
+static neap_status verify(const planner *p, neap_solution *solution, neap_keeper *kept,
+                          neap_diag *diag)
 {
     draft *d = &solution->draft;
     neap_figures *f = &solution->figures;
@@ -143,7 +145,7 @@ static neap_status verify(const planner *p, neap_solution *solution, neap_diag *
         return status;
     bool fits = d->plan && verdict.peak_bytes <= p->budget;
     if (fits)
-        status = neap_give_addresses(p, solution, diag); /* may replace the plan */
+        status = neap_give_addresses(p, solution, kept, diag); /* may replace the plan */
     if (fits && status == NEAP_OK)
         status = neap_judge_draft(p, d, &verdict, diag);
     if (status != NEAP_OK)
@@ -162,25 +164,42 @@ static neap_status verify(const planner *p, neap_solution *solution, neap_diag *
 }
 
 /* The fraction of the time limit for the first planning. The rest is for addresses and, if they do
-   not fit the budget, for planning again, which is quicker if it can start from the first plan. */
-static const double FIRST_SHARE = 0.7, FIRST_SHARE_WITH_START = 0.9;
+   not fit the budget, for planning again, which is quicker if it can start from the first plan.
+   Addresses take so many seconds an op; half of the time at most is left for them. */
+static const double FIRST_SHARE = 0.7, FIRST_SHARE_WITH_START = 0.9, LEAST_SHARE = 0.5;
+static const double ADDRESS_SECONDS = 1e-4;
+
+static double planning_share(const planner *p, const neap_method *method)
+{
+    bool starts = method->takes_constraints && p->budget < INT64_MAX;
+    double most = starts ? FIRST_SHARE_WITH_START : FIRST_SHARE;
+    double share = 1 - ADDRESS_SECONDS * neap_graph_op_count(p->graph) / p->request->time_limit;
+    return share > most ? most : share > LEAST_SHARE ? share : LEAST_SHARE;
+}
 
 static neap_status plan(const planner *p, const neap_method *method, neap_solution *solution,
                         neap_diag *diag)
 {
     neap_request request = *p->request;
     planner first = *p;
+    neap_keeper kept;
     first.request = &request;
     if (p->budget < solution->figures.floor_bytes) {
         solution->figures.outcome = NEAP_INFEASIBLE;
         explain_floor(p, solution);
         return NEAP_OK;
     }
-    request.time_limit *=
-        method->takes_constraints && p->budget < INT64_MAX ? FIRST_SHARE_WITH_START : FIRST_SHARE;
+    neap_keeper_init(&kept, p);
+    if (p->budget < INT64_MAX)
+        first.trial = &kept.base;
+    if (request.time_limit > 0)
+        request.time_limit *= planning_share(p, method);
     neap_planner_report_phase(p, "planning");
     neap_status status = method->plan(&first, &solution->draft, diag);
-    return status == NEAP_OK ? verify(p, solution, diag) : status;
+    if (status == NEAP_OK)
+        status = verify(p, solution, &kept, diag);
+    neap_keeper_clear(&kept);
+    return status;
 }
 
 static void set_known_figures(const neap_request *request, neap_figures *f)

@@ -13,6 +13,15 @@
 
 #include <neap/planner.h>
 
+typedef struct neap_trial neap_trial;
+
+/* Addresses for plans while the method still searches: a plan counts only if it can be placed. */
+struct neap_trial {
+    /* Judges a plan, looks for addresses within the budget and keeps the plan if they fit and it is
+       the fastest such. Takes the plan over. *arena is what its addresses need. */
+    neap_status (*place)(neap_trial *self, neap_plan *plan, int64_t *arena, neap_diag *diag);
+};
+
 typedef struct planner {
     neap_allocator *allocator;
     const neap_request *request;
@@ -22,6 +31,7 @@ typedef struct planner {
                               the list is (option_list.h) */
     double started;        /* neap_clock_seconds at the beginning */
     double *reported;      /* when progress was last told */
+    neap_trial *trial;     /* may be NULL: a method need not use it */
     bool as_part;          /* another method asks: where there is no plan, it does not matter why */
 } planner;
 

@@ -43,6 +43,9 @@ static const double CLOSE_PEAK = 0.01;
 /* The fraction of the time limit for the least peak, if the time of the plan matters, too. */
 static const double PEAK_SHARE = 0.75;
 
+/* Plans are placed after these fractions of the time limit, each of the rest. */
+static const double TRIAL_STEP = 0.25;
+
 enum { EFFORT, SMALL_GRAPHS };
 
 enum { EXHAUSTIVELY, BY_SEARCH }; /* the values of SMALL_GRAPHS */
@@ -81,7 +84,11 @@ typedef struct neap_run {
     bool *seen;          /* by task: scratch */
     uint32_t iterations; /* of a stream in a round */
     uint32_t round, last_improved;
-    atomic_uint next; /* job of the round */
+    double next_trial;  /* the clock when the best plan is to be placed again */
+    int64_t tried;      /* ticks of the plan that was placed last */
+    int64_t placed;     /* a budget whose plan could be placed; -1: none */
+    int64_t not_placed; /* one whose plan could not */
+    atomic_uint next;   /* job of the round */
     neap_status status[STREAMS + 1];
     neap_diag diags[STREAMS + 1];
     search_plan best;
@@ -371,6 +378,72 @@ static neap_status search_peak(neap_run *run, neap_diag *diag)
     return run->best.found ? move_budget(run, run->best.peak, diag) : NEAP_OK;
 }
 
+/* ---- Addresses ---- */
+
+/* All streams continue within another budget, but the bound remains. */
+static neap_status move_streams(neap_run *run, int64_t within, neap_diag *diag)
+{
+    bool down = within < run->within;
+    run->within = within;
+    for (uint32_t k = 0; k < run->n_streams; k++) {
+        search *s = &run->streams[k];
+        s->budget = within - run->x.base_bytes;
+        if (!down)
+            continue;
+        NEAP_TRY(neap_search_start_from(s, &run->best, diag));
+        NEAP_TRY(neap_search_plan_copy(run->allocator, &run->x, &s->best, &run->best, diag));
+    }
+    return NEAP_OK;
+}
+
+/* The budget for the streams after the best plan was placed in an arena: the largest whose plans
+   can probably be placed. */
+static int64_t budget_after(neap_run *run, int64_t arena)
+{
+    int64_t peak = run->best.peak, excess = arena - run->p->budget;
+    if (excess <= 0) {
+        run->placed = run->within;
+        return run->within + (run->not_placed - run->within) / 2;
+    }
+    run->not_placed = peak;
+    int64_t middle = run->placed + (peak - run->placed) / 2;
+    if (run->placed >= 0 && middle > peak - excess)
+        return middle;
+    return peak - excess > run->floor ? peak - excess : run->floor;
+}
+
+static neap_status place_best(neap_run *run, int64_t *arena, neap_diag *diag)
+{
+    const planner *p = run->p;
+    neap_plan *plan;
+    NEAP_TRY(
+        neap_schedule_to_plan(p->allocator, &run->x, p->request, &run->best.list, &plan, diag));
+    return p->trial->place(p->trial, plan, arena, diag);
+}
+
+/* From time to time the best plan is placed. If its addresses do not fit, the search continues
+   within fewer bytes; if it finds no plan there, it goes back halfway. */
+static neap_status try_addresses(neap_run *run, neap_diag *diag)
+{
+    const planner *p = run->p;
+    double limit = p->request->time_limit;
+    int64_t arena, within = run->within;
+    bool found = fits(run, &run->best);
+    if (!p->trial || limit <= 0 || neap_clock_seconds() < run->next_trial ||
+        (found && run->best.ticks == run->tried))
+        return NEAP_OK;
+    if (found) {
+        run->tried = run->best.ticks;
+        NEAP_TRY(place_best(run, &arena, diag));
+        within = budget_after(run, arena);
+    } else if (run->not_placed > within) {
+        within += (run->not_placed - within) / 2;
+    }
+    double now = neap_clock_seconds();
+    run->next_trial = now + TRIAL_STEP * (p->started + limit - now);
+    return within == run->within ? NEAP_OK : move_streams(run, within, diag);
+}
+
 /* ---- The search ---- */
 
 static neap_status search_rounds(neap_run *run, neap_diag *diag)
@@ -391,6 +464,7 @@ static neap_status search_rounds(neap_run *run, neap_diag *diag)
             break;
         if (limited)
             rounds = UINT32_MAX - 1;
+        NEAP_TRY(try_addresses(run, diag));
         if (run->round == 0 && two_threads && run->bounding)
             run->has_thread = neap_bound_start_thread(run->bound, stopped, run);
     }
@@ -541,6 +615,10 @@ static neap_status begin(neap_run *run, neap_diag *diag)
     NEAP_TRY(neap_problem_init(x, run->allocator, p->request, diag));
     NEAP_TRY(neap_start_plan_read(&run->start, run->allocator, x, p->request, diag));
     NEAP_TRY(begin_bound(run, p->budget, diag));
+    run->placed = -1;
+    run->not_placed = p->budget;
+    if (p->request->time_limit > 0)
+        run->next_trial = p->started + TRIAL_STEP * p->request->time_limit;
     /* If no plan can fit, the search minimizes the peak. */
     bool down = seeks_peak(run) || p->budget < run->floor;
     int64_t budget = down ? run->floor : p->budget;
