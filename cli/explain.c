@@ -57,7 +57,7 @@ static bool has_failed(const neap_method *method, const cli_result *failed)
 /* Seconds for the search; a little, if the user's time limit has passed. */
 static double time_left(const cli_run *run, const cli_result *failed)
 {
-    double left = run->settings->time_limit - failed->figures->solve_seconds;
+    double left = cli_time_limit(run) - failed->figures->solve_seconds;
     if (run->settings->time_limit <= 0 || left > ALL_LIMIT)
         return ALL_LIMIT;
     return left > LEAST_LIMIT ? left : LEAST_LIMIT;

@@ -3,6 +3,7 @@
 #include "memory.h"
 #include "output.h"
 #include "parse_values.h"
+#include "progress.h"
 
 #include <math.h>
 #include <neap/check.h>
@@ -273,6 +274,7 @@ static int load_start(const cli_settings *settings, cli_loaded *loaded)
 
 int cli_load(const cli_settings *settings, const char *operand, cli_loaded *loaded)
 {
+    double begin = cli_clock();
     *loaded = (cli_loaded){.natural_peak = -1, .alignment = settings->alignment};
     if (settings->start && strcmp(settings->start, "-") == 0 && strcmp(operand, "-") == 0)
         return cli_fail(CLI_BAD_INPUT, "graph and --start cannot both come from standard input");
@@ -283,6 +285,7 @@ int cli_load(const cli_settings *settings, const char *operand, cli_loaded *load
         code = load_link(settings, loaded);
     if (code == CLI_OK)
         code = load_start(settings, loaded);
+    loaded->seconds = cli_clock() - begin;
     if (code != CLI_OK)
         cli_loaded_clear(loaded);
     return code;
@@ -296,10 +299,8 @@ void cli_loaded_clear(cli_loaded *loaded)
     *loaded = (cli_loaded){.natural_peak = -1};
 }
 
-int cli_load_natural_peak(cli_loaded *loaded)
+static int find_natural_peak(cli_loaded *loaded)
 {
-    if (loaded->natural_peak >= 0)
-        return CLI_OK;
     neap_diag diag;
     neap_request request;
     neap_solution *solution = NULL;
@@ -314,6 +315,16 @@ int cli_load_natural_peak(cli_loaded *loaded)
     loaded->natural_peak = neap_solution_figures(solution)->arena_bytes;
     neap_solution_destroy(solution);
     return CLI_OK;
+}
+
+int cli_load_natural_peak(cli_loaded *loaded)
+{
+    if (loaded->natural_peak >= 0)
+        return CLI_OK;
+    double begin = cli_clock();
+    int code = find_natural_peak(loaded);
+    loaded->seconds += cli_clock() - begin;
+    return code;
 }
 
 int cli_load_budget(cli_loaded *loaded, const char *option, const char *text, int64_t *budget)

@@ -21,6 +21,7 @@ typedef struct cli_loaded {
     int64_t alignment;         /* of addresses */
     int64_t natural_peak;      /* memory of a step without a plan; -1 until computed */
     neap_plan *start;          /* of --start, without addresses; NULL: none */
+    double seconds;            /* that loading took: they count towards a time limit */
 } cli_loaded;
 
 /*

@@ -359,7 +359,9 @@ const cli_option cli_options[] = {
      "set an option of a method (neap methods NAME lists them); may be repeated",
      .set = add_method_option, .is_pair = true},
     {"time-limit", 0, "TIME", CLI_GROUP_SOLVE, PLAN_SECTION,
-     "stop a method after this time, such as 30s or 5min, and use its best plan so far",
+     "stop a method after this time, such as 30s or 5min, and use its best plan so far; reading "
+     "the "
+     "graph and assigning addresses are included",
      .set = set_time_limit,
      .defaults = {{"train", "10s", NULL},
                   {"compare", "10s", NULL},

@@ -188,13 +188,20 @@ static void keep_better(cli_result *best, cli_result *other)
     cli_result_clear(other);
 }
 
+double cli_time_limit(const cli_run *run)
+{
+    static const double LEAST = 0.01;
+    double limit = run->settings->time_limit, rest = limit - run->model->seconds;
+    return limit <= 0 ? 0 : rest > LEAST ? rest : LEAST;
+}
+
 int cli_solve_best(cli_run *run, const cli_methods *methods, int64_t budget, cli_result *best)
 {
     int code = CLI_OK;
     for (uint32_t i = 0; i < methods->count && code == CLI_OK && !cli_interrupted(); i++) {
         cli_result result;
         cli_progress_part(&run->progress, methods->names[i], i, methods->count);
-        code = cli_solve(run, methods->names[i], budget, run->settings->time_limit, &result);
+        code = cli_solve(run, methods->names[i], budget, cli_time_limit(run), &result);
         if (code == CLI_OK)
             keep_better(best, &result);
         else

@@ -47,6 +47,9 @@ typedef struct cli_run {
     neap_option_setting *options; /* those of the last request's method */
 } cli_run;
 
+/* Seconds for a method: --time-limit less what loading took; 0: no limit. */
+double cli_time_limit(const cli_run *run);
+
 void cli_run_begin(cli_run *run, const cli_settings *settings, const cli_loaded *model);
 void cli_run_end(cli_run *run);
 

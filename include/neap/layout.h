@@ -19,8 +19,8 @@ extern "C" {
 typedef struct neap_layout_options {
     int64_t alignment; /* every offset is a multiple of this; default 1 */
     int64_t target;    /* stop at an arena of at most this size; default -1: as small as possible */
-    double seconds;    /* stop after so many, but use them if there is a target and the arena exceeds
-                          it; default 0: the effort is fixed */
+    double seconds; /* stop after so many, but use them while the arena exceeds the target, if there
+                       is one; default 0: the effort is fixed */
     neap_progress *progress;
 } neap_layout_options;
 

@@ -5,8 +5,8 @@
  * A placer gets the best placement known so far and replaces it if it finds a smaller one. It stops
  * when the placement cannot improve or its effort is spent. Effort is counted in steps of work, not
  * in seconds, so the same problem always gives the same placement. Only if the problem has an end,
- * a moment of the clock, does the effort grow with the time that is left. To add a placer, write its file
- * and call it in place.c.
+ * a moment of the clock, does the effort grow with the time that is left. To add a placer, write
+ * its file and call it in place.c.
  */
 #ifndef NEAP_LAYOUT_PLACE_H
 #define NEAP_LAYOUT_PLACE_H

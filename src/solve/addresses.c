@@ -177,8 +177,8 @@ enum { TIGHTENINGS = 5 };
 
 /*
  * The addresses of the first plan exceed the budget: plans again, with a budget reduced by the
- * excess, until the addresses fit. If the method has no plan that small, goes back halfway. *allowed
- * is the live bytes of the plan that fits, or -1.
+ * excess, until the addresses fit. If the method has no plan that small, goes back halfway.
+ * *allowed is the live bytes of the plan that fits, or -1.
  */
 static neap_status tighten(const planner *p, draft *first, neap_keeper *kept, int64_t *allowed,
                            neap_diag *diag)

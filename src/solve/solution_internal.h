@@ -34,8 +34,8 @@ neap_status neap_method_options(neap_allocator *allocator, const neap_method *me
 neap_status neap_request_judge(neap_allocator *allocator, const neap_request *request,
                                const neap_plan *plan, int64_t budget, neap_verdict *verdict,
                                neap_diag *diag);
-/* Assigns addresses to a plan, in at most so many seconds (0: with a fixed effort). *fits: the arena
-   is within the budget. */
+/* Assigns addresses to a plan, in at most so many seconds (0: with a fixed effort). *fits: the
+   arena is within the budget. */
 neap_status neap_request_lay_out(neap_allocator *allocator, const neap_request *request,
                                  int64_t budget, double seconds, neap_plan *plan, bool *fits,
                                  neap_diag *diag);
