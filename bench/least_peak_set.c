@@ -92,7 +92,7 @@ static void build(bench *b, const char *name, char *settings_text)
                            .request = &b->request,
                            .graph = b->graph,
                            .budget = INT64_MAX};
-    check(neap_planner_view_build(&b->planner, &b->view, &diag), &diag);
+    check(neap_planner_view_build(&b->planner, (chain_view){0}, &b->view, &diag), &diag);
     b->chosen = new_items((size_t)b->view.n + 1, sizeof *b->chosen);
     b->phase = new_items(2 * (size_t)b->view.n + 1, sizeof *b->phase);
 }

@@ -32,7 +32,7 @@ typedef struct summary {
     int64_t forward_macs;
     uint32_t largest_op; /* whose inputs, outputs and workspace take most; NEAP_NONE: no ops */
     int64_t largest_bytes;
-    uint32_t n_stages;
+    uint32_t n_stages, n_fine_stages; /* of the two chain views */
     double base_time;
 } summary;
 
@@ -136,6 +136,10 @@ static int summarize(cli_loaded *model, summary *s)
         return cli_fail_diag(&diag);
     s->n_stages = chain.n_stages;
     neap_chain_clear(&chain);
+    if (neap_chain_build_fine(NULL, graph, 0, &chain, &diag) != NEAP_OK)
+        return cli_fail_diag(&diag);
+    s->n_fine_stages = chain.n_stages;
+    neap_chain_clear(&chain);
     return CLI_OK;
 }
 
@@ -147,8 +151,13 @@ static void add_sizes(const summary *s, cli_table *table)
     double parameters = (double)neap_graph_parameter_count(s->model->graph);
     cli_fact(table, "ops", CLI_PLAIN, cli_format(&text, "%u", s->n_ops), "%u forward, %u backward",
              s->n_forward, s->n_ops - s->n_forward);
-    cli_fact(table, "stages", CLI_PLAIN, cli_format(&text, "%u", s->n_stages),
-             "of the forward part, seen as a chain");
+    if (s->n_fine_stages > s->n_stages)
+        cli_fact(table, "stages", CLI_PLAIN, cli_format(&text, "%u", s->n_stages),
+                 "of the forward part, seen as a chain; %u if cut at sets of tensors",
+                 s->n_fine_stages);
+    else
+        cli_fact(table, "stages", CLI_PLAIN, cli_format(&text, "%u", s->n_stages),
+                 "of the forward part, seen as a chain");
     if (parameters > 0)
         cli_fact(table, "parameters", CLI_PLAIN, cli_format(&text, "%.2f M", 1e-6 * parameters),
                  "%s", "");
@@ -208,6 +217,7 @@ static void add_json(const summary *s, neap_text *out)
     cli_json_integer(&json, "forward_ops", s->n_forward);
     cli_json_integer(&json, "values", s->n_values);
     cli_json_integer(&json, "stages", s->n_stages);
+    cli_json_integer(&json, "fine_stages", s->n_fine_stages);
     cli_json_integer(&json, "parameters", neap_graph_parameter_count(graph));
     cli_json_size(&json, "forward_macs", s->knows_macs ? s->forward_macs : -1);
     cli_json_real(&json, "base_time", s->base_time);

@@ -1,13 +1,13 @@
 /*
- * The chain view: where does a single storage separate past from future?
+ * The chain view: where do few storages separate past from future?
  *
  * Forward: a storage crosses the boundary after op p if it is produced at or before p and read by
  * a forward op after p. One pass over the storages adds each to the boundaries it crosses as a
  * difference array, with the sum of ids beside the count, so that a boundary crossed once knows by
- * which.
+ * which. Those boundaries are the cuts of the view; chain_cuts.c adds others to the fine view.
  *
  * Backward: for a cut after stage i let `low` be the last backward op that reads something made
- * after the cut, and `high` the first that reads something made before it (the cut storage aside).
+ * after the cut, and `high` the first that reads something made before it (its own storages aside).
  * Any boundary between them is right; where low > high the cut is dropped. The one wanted is where
  * the cut's own gradient has just been made: behind the ops that read parameters of later stages,
  * if that can be, and where the gradients that cross are as large as the cut; of equals the first
@@ -18,39 +18,12 @@
  */
 #include "base/fail.h"
 #include "base/memory.h"
-#include "graph/graph_internal.h"
-
-#include <neap/chain.h>
+#include "graph/chain_internal.h"
 
 #include <string.h>
 
 #define SIDE_SHARE 1000
 #define SIDE_SPAN  4
-
-typedef struct reach {
-    uint32_t first,
-        last;     /* ops: where it is produced and where it is last read in the forward part */
-    bool forward; /* produced in the forward part, and not on an input's storage */
-} reach;
-
-typedef struct crossing {
-    int64_t count;
-    int64_t id_sum;
-} crossing;
-
-typedef struct chain_builder {
-    neap_allocator *allocator;
-    const neap_graph *graph;
-    neap_chain *chain;
-    uint32_t n_ops, n_forward;
-    reach *reaches;          /* per storage */
-    crossing *crossings;     /* per forward op: the boundary after it */
-    int64_t *gradient_bytes; /* per op and one more: gradients alive when it begins */
-    uint32_t *stage_of;      /* per forward op */
-    uint32_t *low, *high;    /* per stage: the cut after it */
-    uint32_t *wanted;        /* likewise: low, with parameters' readers */
-    uint32_t *seen;          /* per value: marks */
-} chain_builder;
 
 static uint32_t count_forward(const neap_graph *graph)
 {
@@ -112,7 +85,7 @@ static void find_crossings(chain_builder *b)
 {
     for (size_t v = 0; v < b->graph->n_values; v++) {
         const reach *r = &b->reaches[v];
-        if (!r->forward || r->last == r->first || b->chain->is_side[v])
+        if (!chain_may_cross(b, (uint32_t)v))
             continue;
         b->crossings[r->first].count++;
         b->crossings[r->first].id_sum += (int64_t)v;
@@ -135,23 +108,28 @@ static void close_layers(chain_builder *b)
 
 /* Boundaries crossed by one storage; of several in a row with the same one (views of it), the last.
  */
-static void find_forward_stages(chain_builder *b)
+static void find_boundaries(chain_builder *b)
+{
+    uint32_t previous = NEAP_NONE;
+    for (uint32_t p = 0; p + 1 < b->n_forward; p++) {
+        if (b->crossings[p].count != 1)
+            continue;
+        if (previous != NEAP_NONE && b->crossings[previous].id_sum == b->crossings[p].id_sum)
+            b->is_boundary[previous] = false;
+        b->is_boundary[p] = true;
+        previous = p;
+    }
+}
+
+static void make_stages(chain_builder *b)
 {
     neap_chain *chain = b->chain;
     uint32_t begin = 0;
-    for (uint32_t p = 0; p < b->n_forward; p++) {
-        bool last = p + 1 == b->n_forward;
-        if (!last && b->crossings[p].count != 1)
-            continue;
-        uint32_t cut = last ? NEAP_NONE : (uint32_t)b->crossings[p].id_sum;
-        neap_stage *previous = chain->n_stages ? &chain->stages[chain->n_stages - 1] : NULL;
-        if (previous && !last && previous->cut == cut)
-            previous->end_op = p + 1;
-        else
-            chain->stages[chain->n_stages++] =
-                (neap_stage){.first_op = begin, .end_op = p + 1, .cut = cut};
-        begin = p + 1;
-    }
+    for (uint32_t p = 0; p < b->n_forward; p++)
+        if (b->is_boundary[p] || p + 1 == b->n_forward) {
+            chain->stages[chain->n_stages++] = (neap_stage){.first_op = begin, .end_op = p + 1};
+            begin = p + 1;
+        }
 }
 
 static void number_stages(chain_builder *b)
@@ -159,6 +137,42 @@ static void number_stages(chain_builder *b)
     for (uint32_t i = 0; i < b->chain->n_stages; i++)
         for (uint32_t o = b->chain->stages[i].first_op; o < b->chain->stages[i].end_op; o++)
             b->stage_of[o] = i;
+}
+
+/* Whether a storage leaves the stage that makes it. */
+static bool leaves_stage(const chain_builder *b, uint32_t storage)
+{
+    const reach *r = &b->reaches[storage];
+    return chain_may_cross(b, storage) && !b->chain->is_carried[storage] &&
+           b->stage_of[r->last] > b->stage_of[r->first];
+}
+
+static int64_t cut_bytes(const chain_builder *b, const neap_stage *stage)
+{
+    int64_t bytes = 0;
+    for (uint32_t k = 0; k < stage->n_cuts; k++)
+        bytes += b->graph->values[stage->cuts[k]].bytes;
+    return bytes;
+}
+
+/* Lists the storages that leave each stage. A storage that is not carried leaves only one. */
+static void list_cuts(chain_builder *b)
+{
+    neap_chain *chain = b->chain;
+    uint32_t at = 0;
+    for (uint32_t v = 0; v < b->graph->n_values; v++)
+        if (leaves_stage(b, v))
+            chain->stages[b->stage_of[b->reaches[v].first]].n_cuts++;
+    for (uint32_t i = 0; i < chain->n_stages; i++) {
+        chain->stages[i].cuts = chain->cuts + at;
+        at += chain->stages[i].n_cuts;
+        chain->stages[i].n_cuts = 0;
+    }
+    for (uint32_t v = 0; v < b->graph->n_values; v++)
+        if (leaves_stage(b, v)) {
+            neap_stage *stage = &chain->stages[b->stage_of[b->reaches[v].first]];
+            chain->cuts[(stage->cuts - chain->cuts) + stage->n_cuts++] = v;
+        }
 }
 
 /* ---- Backward cuts ---- */
@@ -203,14 +217,15 @@ static void find_backward_ranges(chain_builder *b)
             if (graph->values[storage].producer == NEAP_NONE && parameter > 1 &&
                 parameter != NEAP_NONE)
                 b->wanted[parameter - 2] = o + 1;
-            if (maker == NEAP_NONE || maker >= b->n_forward || chain->is_side[value])
+            if (maker == NEAP_NONE || maker >= b->n_forward || chain->is_side[value] ||
+                chain->is_carried[value])
                 continue;
             uint32_t stage = b->stage_of[maker];
             if (stage > 0)
                 b->low[stage - 1] = o + 1;
             /* The cut behind `stage` may be read after its boundary; the cuts behind later stages
              * may not. */
-            bool is_cut = storage == chain->stages[stage].cut;
+            bool is_cut = neap_stage_cuts(&chain->stages[stage], storage);
             uint32_t bounded = is_cut ? stage + 1 : stage;
             if (bounded < n && o < b->high[bounded])
                 b->high[bounded] = o;
@@ -295,7 +310,7 @@ static void place_backward_cuts(chain_builder *b)
         }
         if (b->wanted[i] > low && b->wanted[i] <= high)
             low = b->wanted[i];
-        at = choose_boundary(b, at, low, high, b->graph->values[chain->stages[i].cut].bytes);
+        at = choose_boundary(b, at, low, high, cut_bytes(b, &chain->stages[i]));
         chain->stages[kept].end_backward = at;
         kept--;
         chain->stages[kept] = chain->stages[i];
@@ -333,8 +348,8 @@ static void measure_saved(chain_builder *b, neap_stage *stage, uint32_t mark)
             uint32_t storage = b->graph->values[op->inputs[k]].storage;
             const reach *r = &b->reaches[storage];
             bool inside = r->forward && r->first >= stage->first_op && r->first < stage->end_op;
-            if (!inside || storage == stage->cut || b->chain->is_side[storage] ||
-                b->seen[storage] == mark)
+            if (!inside || neap_stage_cuts(stage, storage) || b->chain->is_side[storage] ||
+                b->chain->is_carried[storage] || b->seen[storage] == mark)
                 continue;
             b->seen[storage] = mark;
             stage->saved_bytes += b->graph->values[storage].bytes;
@@ -371,9 +386,40 @@ static void measure_stages(chain_builder *b)
         for (uint32_t o = stage->first_backward; o < stage->end_backward; o++)
             add_op(b, stage, o, true);
         stage->input_bytes = entering;
-        stage->output_bytes = stage->cut == NEAP_NONE ? 0 : b->graph->values[stage->cut].bytes;
+        stage->output_bytes = cut_bytes(b, stage);
         entering = stage->output_bytes;
         measure_saved(b, stage, i + 1);
+    }
+}
+
+static void note_readers(chain_builder *b, uint32_t first, uint32_t end, uint32_t stage)
+{
+    for (uint32_t o = first; o < end; o++) {
+        const neap_op *op = &b->graph->ops[o];
+        if (op->n_outputs > 0 && !does_work(b, o))
+            continue; /* it only makes views, which take no memory */
+        for (uint32_t k = 0; k < op->n_inputs; k++) {
+            uint32_t storage = b->graph->values[op->inputs[k]].storage;
+            if (b->chain->is_carried[storage] && stage < b->chain->needed_by[storage])
+                b->chain->needed_by[storage] = stage;
+        }
+    }
+}
+
+/* What nothing but views reads counts as needed by the last stage. */
+static void measure_carried(chain_builder *b)
+{
+    neap_chain *chain = b->chain;
+    bool any = false;
+    for (uint32_t v = 0; v < b->graph->n_values; v++) {
+        chain->needed_by[v] = chain->n_stages - 1;
+        any = any || chain->is_carried[v];
+        if (chain->is_carried[v] && b->graph->values[v].storage == v)
+            chain->carried_bytes += b->graph->values[v].bytes;
+    }
+    for (uint32_t i = 0; i < chain->n_stages && any; i++) {
+        note_readers(b, chain->stages[i].first_op, chain->stages[i].end_op, i);
+        note_readers(b, chain->stages[i].first_backward, chain->stages[i].end_backward, i);
     }
 }
 
@@ -398,12 +444,21 @@ static neap_status allocate(chain_builder *b, neap_diag *diag)
     if (status == NEAP_OK)
         status = NEAP_NEW(b->allocator, n_forward, &b->chain->stages, diag);
     if (status == NEAP_OK)
+        status = NEAP_NEW(b->allocator, n_forward, &b->is_boundary, diag);
+    if (status == NEAP_OK)
         status = NEAP_NEW(b->allocator, n_values, &b->chain->is_side, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(b->allocator, n_values, &b->chain->is_carried, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(b->allocator, n_values, &b->chain->needed_by, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(b->allocator, n_values, &b->chain->cuts, diag);
     return status;
 }
 
-neap_status neap_chain_build(neap_allocator *allocator, const neap_graph *graph, neap_chain *chain,
-                             neap_diag *diag)
+/* most_stages: of the fine view; 0: the single one */
+static neap_status build(neap_allocator *allocator, const neap_graph *graph, uint32_t most_stages,
+                         neap_chain *chain, neap_diag *diag)
 {
     allocator = neap_allocator_or_system(allocator);
     uint32_t n_forward = count_forward(graph);
@@ -420,12 +475,19 @@ neap_status neap_chain_build(neap_allocator *allocator, const neap_graph *graph,
         find_sides(&b);
         find_crossings(&b);
         close_layers(&b);
-        find_forward_stages(&b);
+        find_boundaries(&b);
+        if (most_stages > 0)
+            status = neap_chain_add_boundaries(&b, most_stages, diag);
+    }
+    if (status == NEAP_OK && n_forward > 0) {
+        make_stages(&b);
         number_stages(&b);
+        list_cuts(&b);
         find_backward_ranges(&b);
         find_gradient_bytes(&b);
         place_backward_cuts(&b);
         measure_stages(&b);
+        measure_carried(&b);
     }
     NEAP_DELETE(allocator, graph->n_values, b.reaches);
     NEAP_DELETE(allocator, n_forward, b.crossings);
@@ -435,16 +497,43 @@ neap_status neap_chain_build(neap_allocator *allocator, const neap_graph *graph,
     NEAP_DELETE(allocator, n_forward, b.high);
     NEAP_DELETE(allocator, n_forward, b.wanted);
     NEAP_DELETE(allocator, graph->n_values, b.seen);
+    NEAP_DELETE(allocator, n_forward, b.is_boundary);
     if (status != NEAP_OK)
         neap_chain_clear(chain);
     return status;
+}
+
+neap_status neap_chain_build(neap_allocator *allocator, const neap_graph *graph, neap_chain *chain,
+                             neap_diag *diag)
+{
+    return build(allocator, graph, 0, chain, diag);
+}
+
+neap_status neap_chain_build_fine(neap_allocator *allocator, const neap_graph *graph,
+                                  uint32_t most_stages, neap_chain *chain, neap_diag *diag)
+{
+    return build(allocator, graph, most_stages ? most_stages : UINT32_MAX, chain, diag);
 }
 
 void neap_chain_clear(neap_chain *chain)
 {
     NEAP_DELETE(chain->allocator, chain->n_forward, chain->stages);
     NEAP_DELETE(chain->allocator, chain->n_values, chain->is_side);
-    chain->stages = NULL;
-    chain->is_side = NULL;
-    chain->n_stages = 0;
+    NEAP_DELETE(chain->allocator, chain->n_values, chain->is_carried);
+    NEAP_DELETE(chain->allocator, chain->n_values, chain->needed_by);
+    NEAP_DELETE(chain->allocator, chain->n_values, chain->cuts);
+    *chain = (neap_chain){.allocator = chain->allocator};
+}
+
+bool neap_stage_cuts(const neap_stage *stage, uint32_t storage)
+{
+    uint32_t low = 0, high = stage->n_cuts;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (stage->cuts[middle] < storage)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < stage->n_cuts && stage->cuts[low] == storage;
 }

@@ -129,8 +129,12 @@ static void graph_check_planning(const neap_graph *graph)
     FUZZ_CHECK(neap_chain_build(NULL, graph, &chain, &diag) == NEAP_OK);
     for (uint32_t i = 0, op = 0; i < chain.n_stages; op = chain.stages[i++].end_op) {
         FUZZ_CHECK(chain.stages[i].first_op == op && chain.stages[i].end_op > op);
-        FUZZ_CHECK((chain.stages[i].cut == NEAP_NONE) == (i + 1 == chain.n_stages));
+        FUZZ_CHECK((chain.stages[i].n_cuts == 0) == (i + 1 == chain.n_stages));
     }
+    neap_chain_clear(&chain);
+    FUZZ_CHECK(neap_chain_build_fine(NULL, graph, 0, &chain, &diag) == NEAP_OK);
+    for (uint32_t i = 0, op = 0; i < chain.n_stages; op = chain.stages[i++].end_op)
+        FUZZ_CHECK(chain.stages[i].first_op == op && chain.stages[i].end_op > op);
     neap_chain_clear(&chain);
     for (uint32_t m = 0; m < neap_methods_count(); m++) {
         const char *method = neap_method_name(neap_methods_at(m));

@@ -57,12 +57,13 @@ const char *chain_recipe_text(const chain_recipe *r)
 {
     static char text[200];
     snprintf(text, sizeof text,
-             "%u layers, sizes %d, times %d, reads%s%s%s%s%s%s%s%s%s, scale %lld", r->layers,
+             "%u layers, sizes %d, times %d, reads%s%s%s%s%s%s%s%s%s%s%s, scale %lld", r->layers,
              (int)r->sizes, (int)r->times, r->reads_input ? " input" : "",
              r->reads_output ? " output" : "", r->mixed_reads ? " at random" : "",
-             r->saves ? ", saves" : "", r->two_ops ? ", two ops" : "",
-             r->workspaces ? ", workspaces" : "", r->results ? ", results" : "",
-             r->loss_value ? ", loss value" : "", r->loss_kept ? " kept" : "", (long long)r->scale);
+             r->saves ? ", saves" : "", r->two_ops ? ", two ops" : "", r->wide ? ", wide" : "",
+             r->skips ? ", skips" : "", r->workspaces ? ", workspaces" : "",
+             r->results ? ", results" : "", r->loss_value ? ", loss value" : "",
+             r->loss_kept ? " kept" : "", (long long)r->scale);
     return text;
 }
 
@@ -77,6 +78,8 @@ typedef struct chain_maker {
 /* What the backward pass has to know of a layer. */
 typedef struct layer {
     uint32_t input, inner, output, saved; /* values; NEAP_NONE: there is none */
+    uint32_t second_input, second;        /* passed on as well */
+    uint32_t skip, skipped;               /* made for a later layer; read from an earlier one */
 } layer;
 
 static uint32_t add_value(chain_maker *m, const char *kind)
@@ -91,7 +94,7 @@ static uint32_t add_value(chain_maker *m, const char *kind)
 }
 
 typedef struct id_list {
-    uint32_t ids[6], count;
+    uint32_t ids[8], count;
 } id_list;
 
 static void add(id_list *list, uint32_t id)
@@ -117,10 +120,23 @@ static void add_op(chain_maker *m, neap_pass pass, const id_list *inputs, const 
     assert_int_equal(neap_graph_builder_add_op(m->builder, &desc, NULL, NULL), NEAP_OK);
 }
 
-static layer add_layer(chain_maker *m, uint32_t input)
+static uint32_t add_saved(chain_maker *m)
 {
-    layer l = {input, NEAP_NONE, NEAP_NONE, NEAP_NONE};
+    chain_recipe larger = *m->recipe;
+    larger.scale *= m->recipe->wide ? 10 : 1;
+    chain_maker other = {m->random, &larger, m->builder};
+    return add_value(&other, NEAP_KIND_ACTIVATION);
+}
+
+/* After layer `below`; `skipped` comes from one before that, or is NEAP_NONE. */
+static layer add_layer(chain_maker *m, const layer *below, uint32_t skipped)
+{
+    uint32_t input = below->output;
+    layer l = {input,         NEAP_NONE, NEAP_NONE, NEAP_NONE,
+               below->second, NEAP_NONE, NEAP_NONE, skipped};
     id_list reads = {{input}, 1}, makes = {{0}, 0};
+    add(&reads, below->second);
+    add(&reads, skipped);
     if (m->recipe->two_ops && chance(m->random, 60)) {
         l.inner = add_value(m, NEAP_KIND_ACTIVATION);
         add(&makes, l.inner);
@@ -132,18 +148,25 @@ static layer add_layer(chain_maker *m, uint32_t input)
     }
     l.output = add_value(m, NEAP_KIND_ACTIVATION);
     add(&makes, l.output);
-    if (m->recipe->saves && chance(m->random, 50)) {
-        l.saved = add_value(m, NEAP_KIND_ACTIVATION);
+    if (m->recipe->saves && (m->recipe->wide || chance(m->random, 50))) {
+        l.saved = add_saved(m);
         add(&makes, l.saved);
     }
+    if (m->recipe->wide && chance(m->random, 90))
+        l.second = add_value(m, NEAP_KIND_ACTIVATION);
+    if (m->recipe->skips && chance(m->random, 40))
+        l.skip = add_value(m, NEAP_KIND_ACTIVATION);
+    add(&makes, l.second);
+    add(&makes, l.skip);
     add_op(m, NEAP_FORWARD, &reads, &makes);
     return l;
 }
 
 /* The gradient of the last layer's output. */
-static uint32_t add_loss(chain_maker *m, uint32_t input)
+static uint32_t add_loss(chain_maker *m, const layer *last)
 {
-    id_list reads = {{input}, 1}, makes = {{0}, 0};
+    id_list reads = {{last->output}, 1}, makes = {{0}, 0};
+    add(&reads, last->second);
     if (!m->recipe->loss_value) {
         add(&makes, add_value(m, NEAP_KIND_GRADIENT));
         add_op(m, NEAP_FORWARD, &reads, &makes);
@@ -169,6 +192,8 @@ static uint32_t add_backward(chain_maker *m, const layer *l, uint32_t gradient)
     }
     id_list reads = {{gradient}, 1}, makes = {{0}, 0};
     add(&reads, output ? l->output : NEAP_NONE);
+    add(&reads,
+        output && (!m->recipe->mixed_reads || chance(m->random, 80)) ? l->second : NEAP_NONE);
     add(&reads, l->saved);
     if (l->inner != NEAP_NONE) {
         if (chance(m->random, 70))
@@ -179,6 +204,9 @@ static uint32_t add_backward(chain_maker *m, const layer *l, uint32_t gradient)
         makes.count = 0;
     }
     add(&reads, input ? l->input : NEAP_NONE);
+    add(&reads, input ? l->second_input : NEAP_NONE);
+    if (l->skipped != NEAP_NONE && chance(m->random, 50))
+        add(&reads, l->skipped);
     uint32_t below = add_value(m, NEAP_KIND_GRADIENT), result = NEAP_NONE;
     add(&makes, below);
     if (m->recipe->results && chance(m->random, 60))
@@ -197,12 +225,15 @@ neap_graph *random_chain(random_source *random, const chain_recipe *recipe)
     neap_diag diag;
     layer *layers = test_malloc((size_t)recipe->layers * sizeof *layers);
     assert_int_equal(neap_graph_builder_create(NULL, "chain", &m.builder, NULL), NEAP_OK);
-    uint32_t at = add_value(&m, NEAP_KIND_INPUT);
+    layer below = {NEAP_NONE, NEAP_NONE, add_value(&m, NEAP_KIND_INPUT),
+                   NEAP_NONE, NEAP_NONE, NEAP_NONE,
+                   NEAP_NONE, NEAP_NONE};
     for (uint32_t i = 0; i < recipe->layers; i++) {
-        layers[i] = add_layer(&m, at);
-        at = layers[i].output;
+        uint32_t from = i >= 2 && recipe->skips ? random_below(random, i - 1) : NEAP_NONE;
+        layers[i] = add_layer(&m, &below, from == NEAP_NONE ? NEAP_NONE : layers[from].skip);
+        below = layers[i];
     }
-    at = add_loss(&m, at);
+    uint32_t at = add_loss(&m, &below);
     for (uint32_t i = recipe->layers; i-- > 0;)
         at = add_backward(&m, &layers[i], at);
     assert_int_equal(neap_graph_builder_add_output(m.builder, at, NULL), NEAP_OK);

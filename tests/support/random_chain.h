@@ -24,6 +24,8 @@ typedef struct chain_recipe {
     bool mixed_reads; /* drawn for each layer instead */
     bool saves;       /* some layers have a second output for their backward op */
     bool two_ops;     /* some layers are two ops forward and two backward */
+    bool wide;        /* some layers pass on two values; saved ones are ten times as large */
+    bool skips;       /* and some a third, which a later layer reads */
     bool workspaces;
     bool results;    /* parameters' gradients, kept to the end */
     bool loss_value; /* the loss is a value of its own, and its gradient an op */

@@ -560,6 +560,15 @@ static neap_status assign_layout(rack *k)
     return status;
 }
 
+static neap_status build_fine_chain(rack *k)
+{
+    neap_chain chain;
+    arm(k);
+    neap_status status = neap_chain_build_fine(memory(k), k->subject, 0, &chain, &k->diag);
+    neap_chain_clear(&chain);
+    return status;
+}
+
 static void test_plans(void **state)
 {
     (void)state;
@@ -640,6 +649,22 @@ static void test_methods(void **state)
     }
 }
 
+/* An LSTM, which has more stages in the fine view than in the other. */
+static void test_fine_chain_view(void **state)
+{
+    (void)state;
+    neap_model_setting settings[] = {{"seq", 6}, {"hidden", 64}, {"layers", 1}, {"vocab", 8}};
+    neap_model_options options;
+    neap_graph *graph;
+    neap_model_options_init(&options);
+    options.n_settings = COUNT_OF(settings);
+    options.settings = settings;
+    assert_int_equal(neap_model_build(NULL, neap_models_find("lstm"), &options, &graph, NULL),
+                     NEAP_OK);
+    torture(build_fine_chain, "the fine chain view", graph);
+    neap_graph_destroy(graph);
+}
+
 /* ---- Reports ---- */
 
 static neap_status draw_chart(rack *k)
@@ -689,10 +714,10 @@ static void test_reports(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_graphs),  cmocka_unit_test(test_networks),
-        cmocka_unit_test(test_models),  cmocka_unit_test(test_costs),
-        cmocka_unit_test(test_plans),   cmocka_unit_test(test_methods),
-        cmocka_unit_test(test_reports),
+        cmocka_unit_test(test_graphs),          cmocka_unit_test(test_networks),
+        cmocka_unit_test(test_models),          cmocka_unit_test(test_costs),
+        cmocka_unit_test(test_plans),           cmocka_unit_test(test_methods),
+        cmocka_unit_test(test_fine_chain_view), cmocka_unit_test(test_reports),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

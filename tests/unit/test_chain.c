@@ -49,9 +49,11 @@ static void expect_stages(const char *json, const char *expected)
         const neap_stage *s = &chain.stages[i];
         length += (size_t)snprintf(text + length, sizeof text - length, "%s%u-%u>", i ? " " : "",
                                    s->first_op, s->end_op);
-        length += (size_t)(s->cut == NEAP_NONE
-                               ? snprintf(text + length, sizeof text - length, "-")
-                               : snprintf(text + length, sizeof text - length, "%u", s->cut));
+        for (uint32_t k = 0; k < s->n_cuts; k++)
+            length += (size_t)snprintf(text + length, sizeof text - length, "%s%u", k ? "," : "",
+                                       s->cuts[k]);
+        if (s->n_cuts == 0)
+            length += (size_t)snprintf(text + length, sizeof text - length, "-");
     }
     assert_string_equal(text, expected);
     neap_chain_clear(&chain);
@@ -160,7 +162,8 @@ static void test_side_storages(void **state)
     neap_graph *graph = graph_from(json);
     neap_chain chain = chain_of(graph);
     assert_int_equal(chain.n_stages, 8);
-    assert_int_equal(chain.stages[0].cut, 1);
+    assert_int_equal(chain.stages[0].n_cuts, 1);
+    assert_int_equal(chain.stages[0].cuts[0], 1);
     assert_int_equal(chain.side_bytes, 8);
     assert_true(chain.is_side[0]);
     assert_false(chain.is_side[1]);
@@ -262,10 +265,11 @@ static void check_reads(const checked *c, uint32_t op, uint32_t stage, uint32_t 
     const neap_op *o = neap_graph_op(c->graph, op);
     for (uint32_t k = 0; k < o->n_inputs; k++) {
         const neap_value *value = neap_graph_value(c->graph, o->inputs[k]);
-        if (value->producer == NEAP_NONE || c->chain->is_side[o->inputs[k]])
+        if (value->producer == NEAP_NONE || c->chain->is_side[o->inputs[k]] ||
+            c->chain->is_carried[o->inputs[k]])
             continue;
         for (uint32_t i = stage_of[value->producer]; i < stage; i++)
-            if (c->chain->stages[i].cut != value->storage)
+            if (!neap_stage_cuts(&c->chain->stages[i], value->storage))
                 fail_msg("op %u of stage %u reads value %u across the cut of stage %u", op, stage,
                          o->inputs[k], i);
     }
@@ -278,22 +282,41 @@ static void check_backward_reads(const checked *c, uint32_t op, uint32_t stage, 
     for (uint32_t k = 0; k < o->n_inputs; k++) {
         const neap_value *value = neap_graph_value(c->graph, o->inputs[k]);
         if (value->producer == NEAP_NONE || value->producer >= c->chain->n_forward ||
-            c->chain->is_side[o->inputs[k]])
+            c->chain->is_side[o->inputs[k]] || c->chain->is_carried[o->inputs[k]])
             continue;
         uint32_t maker = stage_of[value->producer];
         if (maker > stage)
             fail_msg("backward op %u of stage %u reads value %u of stage %u", op, stage,
                      o->inputs[k], maker);
         for (uint32_t i = maker; i < stage; i++)
-            if (c->chain->stages[i].cut != value->storage)
+            if (!neap_stage_cuts(&c->chain->stages[i], value->storage))
                 fail_msg("backward op %u of stage %u reads value %u across the cut of stage %u", op,
                          stage, o->inputs[k], i);
     }
 }
 
-static void check_definition(const neap_graph *graph)
+/* What is carried is needed by no stage before the one that is named; the others leave one stage at
+ * most. */
+static void check_carried(const checked *c, uint32_t op, uint32_t stage, const uint32_t *stage_of)
 {
-    neap_chain chain = chain_of(graph);
+    const neap_op *o = neap_graph_op(c->graph, op);
+    for (uint32_t k = 0; k < o->n_inputs; k++) {
+        const neap_value *value = neap_graph_value(c->graph, o->inputs[k]);
+        bool makes_view = o->n_outputs > 0;
+        for (uint32_t i = 0; i < o->n_outputs; i++)
+            makes_view =
+                makes_view && neap_graph_value(c->graph, o->outputs[i])->view_of != NEAP_NONE;
+        if (c->chain->is_carried[o->inputs[k]] && !makes_view)
+            assert_true(c->chain->needed_by[value->storage] <= stage);
+        uint32_t maker = neap_graph_value(c->graph, value->storage)->producer;
+        if (!c->chain->is_carried[o->inputs[k]] && !c->chain->is_side[o->inputs[k]] &&
+            op < c->chain->n_forward)
+            assert_true(stage - stage_of[maker] <= 1);
+    }
+}
+
+static void check_view(const neap_graph *graph, neap_chain chain, bool fine)
+{
     checked c = {graph, &chain};
     uint32_t n_ops = neap_graph_op_count(graph), at = 0, behind = n_ops;
     uint32_t *stage_of = calloc(n_ops + 1, sizeof *stage_of);
@@ -302,9 +325,10 @@ static void check_definition(const neap_graph *graph)
         const neap_stage *s = &chain.stages[i];
         assert_true(s->first_op == at && s->end_op > at && s->end_op <= chain.n_forward);
         assert_true(s->end_backward == behind && s->first_backward <= behind);
-        assert_true((s->cut == NEAP_NONE) == (i + 1 == chain.n_stages));
-        if (s->cut != NEAP_NONE)
-            assert_int_equal(neap_graph_value(graph, s->cut)->storage, s->cut);
+        assert_true(fine || s->n_cuts == 1 || i + 1 == chain.n_stages);
+        assert_true(i + 1 < chain.n_stages || s->n_cuts == 0);
+        for (uint32_t k = 0; k < s->n_cuts; k++)
+            assert_int_equal(neap_graph_value(graph, s->cuts[k])->storage, s->cuts[k]);
         for (; at < s->end_op; at++) {
             assert_int_equal(neap_graph_op(graph, at)->pass, NEAP_FORWARD);
             stage_of[at] = i;
@@ -316,11 +340,80 @@ static void check_definition(const neap_graph *graph)
     for (uint32_t i = 0; i < chain.n_stages; i++) {
         for (uint32_t o = chain.stages[i].first_op; o < chain.stages[i].end_op; o++)
             check_reads(&c, o, i, stage_of);
+        for (uint32_t o = chain.stages[i].first_op; o < chain.stages[i].end_op; o++)
+            check_carried(&c, o, i, stage_of);
+        for (uint32_t o = chain.stages[i].first_backward; o < chain.stages[i].end_backward; o++)
+            check_carried(&c, o, i, stage_of);
         for (uint32_t o = chain.stages[i].first_backward; o < chain.stages[i].end_backward; o++)
             check_backward_reads(&c, o, i, stage_of);
     }
     free(stage_of);
     neap_chain_clear(&chain);
+}
+
+static neap_chain fine_chain_of(const neap_graph *graph, uint32_t most_stages)
+{
+    neap_chain chain;
+    assert_int_equal(neap_chain_build_fine(NULL, graph, most_stages, &chain, NULL), NEAP_OK);
+    return chain;
+}
+
+static void check_definition(const neap_graph *graph)
+{
+    neap_chain single = chain_of(graph), fine = fine_chain_of(graph, 0);
+    assert_true(fine.n_stages >= single.n_stages);
+    assert_int_equal(single.carried_bytes, 0);
+    neap_chain_clear(&single);
+    neap_chain_clear(&fine);
+    check_view(graph, chain_of(graph), false);
+    check_view(graph, fine_chain_of(graph, 0), true);
+}
+
+/* ---- Cuts of several storages ---- */
+
+/* The steps in time of an LSTM are stages, with h and c of each layer between them. */
+static void test_recurrence(void **state)
+{
+    (void)state;
+    static const int64_t steps[] = {16, 64, 200};
+    for (size_t i = 0; i < COUNT_OF(steps); i++) {
+        neap_graph *graph = build_model("lstm", "seq", steps[i]);
+        neap_chain single = chain_of(graph), fine = fine_chain_of(graph, 0);
+        uint32_t of_states = 0;
+        for (uint32_t s = 0; s < fine.n_stages; s++)
+            of_states += fine.stages[s].n_cuts == 4;
+        assert_int_equal(single.n_stages, 5);
+        assert_true(fine.n_stages >= steps[i] && fine.n_stages <= steps[i] + 8);
+        assert_true(of_states + 4 >= steps[i]);
+        assert_true(fine.carried_bytes > 0);
+        neap_chain_clear(&single);
+        neap_chain_clear(&fine);
+        fine = fine_chain_of(graph, 20);
+        assert_true(fine.n_stages > 5 && fine.n_stages <= 20);
+        check_view(graph, fine, true);
+        neap_graph_destroy(graph);
+    }
+}
+
+/* Blocks of a ResNet stay whole; a U-Net and dense blocks do not. */
+static void test_which_stages_are_divided(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        bool divided;
+    } networks[] = {{"resnet50", false}, {"vgg16", false},      {"gpt2", false},
+                    {"unet", true},      {"densenet121", true}, {"segnet", true}};
+    for (size_t i = 0; i < COUNT_OF(networks); i++) {
+        neap_graph *graph = build_model(networks[i].name, "batch", 2);
+        neap_chain single = chain_of(graph), fine = fine_chain_of(graph, 0);
+        if (networks[i].divided != (fine.n_stages > single.n_stages))
+            fail_msg("%s: %u stages, %u in the fine view", networks[i].name, single.n_stages,
+                     fine.n_stages);
+        neap_chain_clear(&single);
+        neap_chain_clear(&fine);
+        neap_graph_destroy(graph);
+    }
 }
 
 static void test_definition_on_random_graphs(void **state)
@@ -360,6 +453,8 @@ int main(void)
         cmocka_unit_test(test_side_storages),
         cmocka_unit_test(test_backward_part),
         cmocka_unit_test(test_stages_of_models),
+        cmocka_unit_test(test_recurrence),
+        cmocka_unit_test(test_which_stages_are_divided),
         cmocka_unit_test(test_definition_on_random_graphs),
         cmocka_unit_test(test_definition_on_models),
     };

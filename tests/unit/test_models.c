@@ -697,8 +697,8 @@ static uint32_t stage_sizes(const neap_graph *graph, int64_t d[MOST_STAGES])
     uint32_t n = chain.n_stages - 1;
     d[0] = bytes_of(graph, "images");
     for (uint32_t i = 0; i < n; i++)
-        d[i + 1] = neap_graph_value(graph, chain.stages[i].cut)->bytes;
-    assert_int_equal(chain.stages[n].cut, NEAP_NONE);
+        d[i + 1] = chain.stages[i].output_bytes;
+    assert_int_equal(chain.stages[n].n_cuts, 0);
     assert_int_equal(chain.stages[n].end_op - chain.stages[n].first_op, 1);
     neap_chain_clear(&chain);
     return n;

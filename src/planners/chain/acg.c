@@ -36,5 +36,6 @@ const neap_method neap_method_acg = {
     .summary = "least sum of checkpoints and largest segment, all values of a block counted",
     .source =
         "Feng and Huang 2021, Optimal Gradient Checkpoint Search for Arbitrary Computation Graphs",
+    NEAP_METHOD_OPTIONS(neap_least_peak_options),
     .plan = plan_acg,
 };

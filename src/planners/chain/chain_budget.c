@@ -101,11 +101,12 @@ static neap_status climb(search *s, draft *d, int64_t memory)
     return status;
 }
 
-neap_status neap_planner_use_finder(const planner *p, draft *d, schedule_finder find,
-                                    neap_diag *diag)
+static neap_status plan_view(const planner *p, draft *d, chain_view view, void *context,
+                             neap_diag *diag)
 {
-    search s = {.p = p, .find = find, .diag = diag};
-    neap_status status = neap_stage_costs_build(p, &s.costs, diag);
+    const schedule_finder *find = context;
+    search s = {.p = p, .find = *find, .diag = diag};
+    neap_status status = neap_stage_costs_build(p, view, &s.costs, diag);
     int64_t memory = p->budget - s.costs.pinned_bytes;
     if (status == NEAP_OK)
         status = try_memory(&s, d, memory);
@@ -115,4 +116,10 @@ neap_status neap_planner_use_finder(const planner *p, draft *d, schedule_finder 
         status = climb(&s, d, memory);
     neap_stage_costs_clear(&s.costs);
     return status;
+}
+
+neap_status neap_planner_use_finder(const planner *p, draft *d, int cuts, uint32_t most_stages,
+                                    schedule_finder find, neap_diag *diag)
+{
+    return neap_planner_use_views(p, d, cuts, most_stages, plan_view, &find, diag);
 }

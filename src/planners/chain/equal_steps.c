@@ -93,13 +93,20 @@ neap_status neap_equal_steps_try(const planner *p, draft *d, const stage_costs *
     return t.status;
 }
 
-neap_status neap_planner_use_equal_steps(const planner *p, draft *d, equal_steps_planner plan,
-                                         neap_diag *diag)
+static neap_status plan_view(const planner *p, draft *d, chain_view view, void *context,
+                             neap_diag *diag)
 {
     stage_costs costs;
-    neap_status status = neap_stage_costs_build(p, &costs, diag);
+    equal_steps_planner *plan = context;
+    neap_status status = neap_stage_costs_build(p, view, &costs, diag);
     if (status == NEAP_OK)
-        status = plan(p, d, &costs, diag);
+        status = (*plan)(p, d, &costs, diag);
     neap_stage_costs_clear(&costs);
     return status;
+}
+
+neap_status neap_planner_use_equal_steps(const planner *p, draft *d, int cuts,
+                                         equal_steps_planner plan, neap_diag *diag)
+{
+    return neap_planner_use_views(p, d, cuts, 0, plan_view, &plan, diag);
 }

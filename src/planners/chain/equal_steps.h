@@ -21,9 +21,10 @@ typedef struct equal_steps {
 typedef neap_status (*equal_steps_planner)(const planner *p, draft *d, stage_costs *costs,
                                            neap_diag *diag);
 
-/* Builds chain view and costs and calls `plan`, which may use the arena of the costs. */
-neap_status neap_planner_use_equal_steps(const planner *p, draft *d, equal_steps_planner plan,
-                                         neap_diag *diag);
+/* Builds chain views (`cuts` as in chain_views.h) and costs and calls `plan` for each; it may use
+ * the arena of the costs. */
+neap_status neap_planner_use_equal_steps(const planner *p, draft *d, int cuts,
+                                         equal_steps_planner plan, neap_diag *diag);
 
 /*
  * Makes the draft's plan: the fastest that fits the budget or, if none fits, the one of least peak.

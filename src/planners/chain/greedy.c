@@ -10,6 +10,13 @@
 #include "base/fail.h"
 #include "planners/common/size_sweep.h"
 
+enum { POINTS, CUTS };
+
+static const neap_option options[] = {
+    [POINTS] = NEAP_SIZE_SWEEP_OPTION,
+    [CUTS] = NEAP_CUTS_OPTION,
+};
+
 static neap_status lower(void *context, const planner *p, draft *d, const bool *chosen,
                          neap_diag *diag)
 {
@@ -29,21 +36,27 @@ static neap_status sweep(const planner *p, draft *d, least_peak_view *view, neap
     return neap_planner_view_list(p, d, view, answer.chosen, diag);
 }
 
-static neap_status plan_greedy(const planner *p, draft *d, neap_diag *diag)
+static neap_status plan_view(const planner *p, draft *d, chain_view which, void *context,
+                             neap_diag *diag)
 {
     least_peak_view view;
-    neap_status status = neap_planner_view_build(p, &view, diag);
+    (void)context;
+    neap_status status = neap_planner_view_build(p, which, &view, diag);
     if (status == NEAP_OK)
         status = sweep(p, d, &view, diag);
     neap_planner_view_clear(&view);
     return status;
 }
 
+static neap_status plan_greedy(const planner *p, draft *d, neap_diag *diag)
+{
+    return neap_planner_use_views(p, d, (int)p->options[CUTS], 0, plan_view, NULL, diag);
+}
+
 const neap_method neap_method_greedy = {
     .name = "greedy",
     .summary = "segments filled up to a size, the best of a sweep over sizes",
     .source = "Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost, Algorithm 3",
-    .n_options = 1,
-    .options = neap_size_sweep_options,
+    NEAP_METHOD_OPTIONS(options),
     .plan = plan_greedy,
 };

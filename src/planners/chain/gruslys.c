@@ -28,7 +28,7 @@
 
 #include <inttypes.h>
 
-enum { SLOTS, STATES };
+enum { SLOTS, STATES, CUTS };
 enum { MIXED, HIDDEN };
 
 static const neap_option options[] = {
@@ -38,6 +38,7 @@ static const neap_option options[] = {
     [STATES] = NEAP_CHOICE_OPTION("states", "mixed|hidden",
                                   "what a slot may keep: checkpoints and, in several slots, whole "
                                   "stages; or checkpoints only"),
+    [CUTS] = NEAP_CUTS_OPTION,
 };
 
 #define MOST_MIXED   4096
@@ -250,7 +251,7 @@ static neap_status plan_chain(const planner *p, draft *d, stage_costs *costs, ne
 
 static neap_status plan_gruslys(const planner *p, draft *d, neap_diag *diag)
 {
-    return neap_planner_use_equal_steps(p, d, plan_chain, diag);
+    return neap_planner_use_equal_steps(p, d, (int)p->options[CUTS], plan_chain, diag);
 }
 
 const neap_method neap_method_gruslys = {

@@ -175,5 +175,6 @@ const neap_method neap_method_hong = {
     .name = "hong",
     .summary = "least peak where checkpoints go once used, O(n)",
     .source = "Hong et al., GPU Memory Usage Optimization for Backward Propagation, Algorithm 6",
+    NEAP_METHOD_OPTIONS(neap_least_peak_options),
     .plan = plan_hong,
 };

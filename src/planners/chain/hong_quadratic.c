@@ -79,5 +79,6 @@ const neap_method neap_method_hong_quadratic = {
     .name = "hong-quadratic",
     .summary = "least peak where checkpoints go once used, O(n^2)",
     .source = "Hong et al., GPU Memory Usage Optimization for Backward Propagation, Algorithm 5",
+    NEAP_METHOD_OPTIONS(neap_least_peak_options),
     .plan = plan_hong_quadratic,
 };

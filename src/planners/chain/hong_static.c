@@ -30,5 +30,6 @@ const neap_method neap_method_hong_static = {
     .name = "hong-static",
     .summary = "least sum of checkpoints and largest segment, exact",
     .source = "Hong et al., GPU Memory Usage Optimization for Backward Propagation, Algorithm 3",
+    NEAP_METHOD_OPTIONS(neap_least_peak_options),
     .plan = plan_hong_static,
 };

@@ -47,23 +47,24 @@ static void add_inner(const planner *p, least_peak_view *view)
             const neap_op *op = neap_graph_op(p->graph, o);
             for (uint32_t i = 0; i < op->n_outputs; i++) {
                 uint32_t v = op->outputs[i];
-                if (v != stage->cut && !chain->is_side[v])
+                if (!neap_stage_cuts(stage, v) && !chain->is_side[v] && !chain->is_carried[v])
                     view->inner[s + 1] += neap_graph_value(p->graph, v)->bytes; /* 0 for a view */
             }
         }
     }
 }
 
-neap_status neap_planner_view_build(const planner *p, least_peak_view *view, neap_diag *diag)
+neap_status neap_planner_view_build(const planner *p, chain_view which, least_peak_view *view,
+                                    neap_diag *diag)
 {
     *view = (least_peak_view){0};
     neap_arena_init(&view->arena, p->allocator);
-    NEAP_TRY(neap_chain_build(p->allocator, p->graph, &view->chain, diag));
+    NEAP_TRY(neap_chain_view_build(p, which, &view->chain, diag));
     view->n = view->chain.n_stages ? view->chain.n_stages - 1 : 0;
     if (!NEAP_TAKE(&view->arena, (size_t)view->n + 1, view->d) ||
         !NEAP_TAKE(&view->arena, (size_t)view->n + 2, view->inner))
         return neap_fail_no_memory(diag);
-    view->d[0] = view->chain.input_bytes;
+    view->d[0] = view->chain.input_bytes + view->chain.carried_bytes;
     for (uint32_t i = 1; i <= view->n; i++)
         view->d[i] = view->chain.stages[i - 1].output_bytes;
     add_inner(p, view);
@@ -105,13 +106,22 @@ static neap_status use_solver(const planner *p, draft *d, least_peak_view *view,
     return neap_planner_view_list(p, d, view, answer.chosen, diag);
 }
 
+const neap_option neap_least_peak_options[] = {NEAP_CUTS_OPTION};
+
+static neap_status plan_view(const planner *p, draft *d, chain_view which, void *context,
+                             neap_diag *diag)
+{
+    least_peak_view view;
+    least_peak_solver **solve = context;
+    neap_status status = neap_planner_view_build(p, which, &view, diag);
+    if (status == NEAP_OK)
+        status = use_solver(p, d, &view, *solve, diag);
+    neap_planner_view_clear(&view);
+    return status;
+}
+
 neap_status neap_planner_use_least_peak(const planner *p, draft *d, least_peak_solver *solve,
                                         neap_diag *diag)
 {
-    least_peak_view view;
-    neap_status status = neap_planner_view_build(p, &view, diag);
-    if (status == NEAP_OK)
-        status = use_solver(p, d, &view, solve, diag);
-    neap_planner_view_clear(&view);
-    return status;
+    return neap_planner_use_views(p, d, (int)p->options[0], 0, plan_view, &solve, diag);
 }

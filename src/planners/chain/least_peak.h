@@ -9,9 +9,7 @@
 #ifndef NEAP_PLANNERS_LEAST_PEAK_H
 #define NEAP_PLANNERS_LEAST_PEAK_H
 
-#include "planners/common/planner.h"
-
-#include <neap/chain.h>
+#include "planners/chain/chain_views.h"
 
 /* ---- The pure functions ---- */
 
@@ -59,13 +57,14 @@ void neap_least_peak_follow(const uint32_t *next, uint32_t n, least_peak_answer 
 typedef struct least_peak_view {
     neap_chain chain;
     uint32_t n;       /* stages before the last, which holds the loss */
-    int64_t *d;       /* n + 1 */
-    int64_t *inner;   /* n + 2: storages a stage makes besides its cut, without side storages */
+    int64_t *d;       /* n + 1; carried storages count in d_0, which is live throughout */
+    int64_t *inner;   /* n + 2: storages a stage makes besides its cut, without side and carried */
     neap_arena arena; /* of the arrays */
 } least_peak_view;
 
 /* Clear also after a failure. */
-neap_status neap_planner_view_build(const planner *p, least_peak_view *view, neap_diag *diag);
+neap_status neap_planner_view_build(const planner *p, chain_view which, least_peak_view *view,
+                                    neap_diag *diag);
 void neap_planner_view_clear(least_peak_view *view);
 /* Adds `checkpoints` to the draft as in Table 2: without 0, with n. */
 neap_status neap_planner_view_list(const planner *p, draft *d, const least_peak_view *view,
@@ -81,7 +80,9 @@ neap_status neap_planner_view_list(const planner *p, draft *d, const least_peak_
 neap_status neap_planner_use_segments(const planner *p, draft *d, const neap_chain *chain,
                                       const bool *chosen, neap_diag *diag);
 
-/* A whole method: the view, a solver, the plan, the report. */
+/* The options of a method that has no others. */
+extern const neap_option neap_least_peak_options[1];
+/* A whole method with those options: the views, a solver, the plan, the report. */
 neap_status neap_planner_use_least_peak(const planner *p, draft *d, least_peak_solver *solve,
                                         neap_diag *diag);
 

@@ -31,10 +31,11 @@
 
 #include <stdlib.h>
 
-enum { EPS };
+enum { EPS, CUTS };
 
 static const neap_option options[] = {
     [EPS] = NEAP_REAL_OPTION("eps", 0, 1, 0, "allowed share above the optimal time; 0 is exact"),
+    [CUTS] = NEAP_CUTS_OPTION,
 };
 
 #define NEVER       INT64_MAX
@@ -351,7 +352,8 @@ done:
 
 static neap_status plan_pareto(const planner *p, draft *d, neap_diag *diag)
 {
-    return neap_planner_use_finder(p, d, find_schedule, diag);
+    return neap_planner_use_finder(p, d, (int)p->options[CUTS], CHAIN_MOST_FRONTS, find_schedule,
+                                   diag);
 }
 
 const neap_method neap_method_pareto = {

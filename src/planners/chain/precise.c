@@ -12,11 +12,12 @@
  */
 #include "planners/chain/slot_table.h"
 
-enum { BUCKET };
+enum { BUCKET, CUTS };
 
 static const neap_option options[] = {
     [BUCKET] = NEAP_INTEGER_OPTION("bucket", 0, 9007199254740992.0, 0,
                                    "bytes in a bucket; 0 divides the budget into 1000"),
+    [CUTS] = NEAP_CUTS_OPTION,
 };
 
 static neap_status find_schedule(const planner *p, draft *d, const stage_costs *costs,
@@ -30,7 +31,8 @@ static neap_status find_schedule(const planner *p, draft *d, const stage_costs *
 
 static neap_status plan_precise(const planner *p, draft *d, neap_diag *diag)
 {
-    return neap_planner_use_finder(p, d, find_schedule, diag);
+    return neap_planner_use_finder(p, d, (int)p->options[CUTS], CHAIN_MOST_SLOTTED, find_schedule,
+                                   diag);
 }
 
 const neap_method neap_method_precise = {

@@ -28,12 +28,13 @@
 
 #include <inttypes.h>
 
-enum { CHECKPOINTS };
+enum { CHECKPOINTS, CUTS };
 
 static const neap_option options[] = {
     [CHECKPOINTS] = NEAP_INTEGER_OPTION("checkpoints", 0, 4294967294.0, 0,
                                         "states kept at a time besides the data; 0 takes the best "
                                         "in the budget, or log2(n) without one"),
+    [CUTS] = NEAP_CUTS_OPTION,
 };
 
 /* The least r with l <= beta(s, r), and *range = beta(s, r). Below 2^64: range < l before the last
@@ -121,7 +122,7 @@ static neap_status plan_chain(const planner *p, draft *d, stage_costs *costs, ne
 
 static neap_status plan_revolve(const planner *p, draft *d, neap_diag *diag)
 {
-    return neap_planner_use_equal_steps(p, d, plan_chain, diag);
+    return neap_planner_use_equal_steps(p, d, (int)p->options[CUTS], plan_chain, diag);
 }
 
 const neap_method neap_method_revolve = {

@@ -11,12 +11,13 @@
  */
 #include "planners/chain/slot_table.h"
 
-enum { SLOTS };
+enum { SLOTS, CUTS };
 
 static const neap_option options[] = {
     [SLOTS] = NEAP_INTEGER_OPTION(
         "slots", 1, 1e8, 500,
         "equal parts that the budget is cut into; more are slower and closer to the optimum"),
+    [CUTS] = NEAP_CUTS_OPTION,
 };
 
 static neap_status find_schedule(const planner *p, draft *d, const stage_costs *costs,
@@ -29,7 +30,8 @@ static neap_status find_schedule(const planner *p, draft *d, const stage_costs *
 
 static neap_status plan_rotor(const planner *p, draft *d, neap_diag *diag)
 {
-    return neap_planner_use_finder(p, d, find_schedule, diag);
+    return neap_planner_use_finder(p, d, (int)p->options[CUTS], CHAIN_MOST_SLOTTED, find_schedule,
+                                   diag);
 }
 
 const neap_method neap_method_rotor = {

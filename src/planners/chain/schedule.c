@@ -78,17 +78,22 @@ neap_status neap_planner_use_schedule(const planner *p, draft *d, const stage_co
 {
     const neap_chain *chain = &costs->chain;
     uint32_t *sequence = NULL;
+    bool *ran = NULL; /* per stage */
     size_t length = 0, capacity = 0;
-    neap_status status = NEAP_OK;
+    neap_status status = NEAP_NEW(p->allocator, costs->n, &ran, diag);
     for (size_t r = 0; r < s->n_runs && status == NEAP_OK; r++) {
         const neap_stage *stage = &chain->stages[s->runs[r].stage];
         run_kind kind = s->runs[r].kind;
         uint32_t first = kind == RUN_BACKWARD ? stage->first_backward : stage->first_op;
         uint32_t end = kind == RUN_BACKWARD ? stage->end_backward : stage->end_op;
         status = NEAP_RESERVE(p->allocator, length + (end - first), &sequence, &capacity, diag);
+        const bool *mask = kind == RUN_AGAIN                              ? costs->again
+                           : kind == RUN_FORWARD && ran[s->runs[r].stage] ? costs->rerun
+                                                                          : NULL;
         for (uint32_t o = first; o < end && status == NEAP_OK; o++)
-            if (kind != RUN_AGAIN || costs->again[o])
+            if (!mask || mask[o])
                 sequence[length++] = o;
+        ran[s->runs[r].stage] = true;
     }
     if (status == NEAP_OK && chain->n_stages == 0) { /* no forward part: every op in order */
         uint32_t n_ops = neap_graph_op_count(p->graph);
@@ -101,6 +106,7 @@ neap_status neap_planner_use_schedule(const planner *p, draft *d, const stage_co
     if (status == NEAP_OK)
         status = neap_planner_use_sequence(p, d, sequence, length, diag);
     NEAP_DELETE(p->allocator, capacity, sequence);
+    NEAP_DELETE(p->allocator, costs->n, ran);
     return status;
 }
 

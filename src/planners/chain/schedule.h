@@ -62,7 +62,7 @@ struct run_chooser {
 neap_status neap_schedule_build(const planner *p, const stage_costs *costs, run_chooser *chooser,
                                 int64_t memory, schedule *schedule, neap_diag *diag);
 void neap_schedule_clear(schedule *schedule);
-/* The time of all its runs. */
+/* The time of all its runs, without what only the first run of a stage adds (stage_costs.h). */
 int64_t neap_schedule_ticks(const stage_costs *costs, const schedule *schedule);
 
 /* Makes the draft's plan from a schedule. */
@@ -83,8 +83,9 @@ typedef neap_status (*schedule_finder)(const planner *p, draft *d, const stage_c
                                        int64_t memory, schedule *schedule, bool *found,
                                        neap_diag *diag);
 
-/* A whole method: the costs, a schedule, the plan; the schedule of least memory if none fits. */
-neap_status neap_planner_use_finder(const planner *p, draft *d, schedule_finder find,
-                                    neap_diag *diag);
+/* A whole method, on the views that `cuts` asks for, the fine one with at most so many stages
+ * (chain_views.h): the costs, a schedule, the plan; the schedule of least memory if none fits. */
+neap_status neap_planner_use_finder(const planner *p, draft *d, int cuts, uint32_t most_stages,
+                                    schedule_finder find, neap_diag *diag);
 
 #endif

@@ -93,7 +93,7 @@ static neap_status use(const planner *p, draft *d, least_peak_view *view, neap_d
 static neap_status plan_set(const planner *p, draft *d, neap_diag *diag)
 {
     least_peak_view view;
-    neap_status status = neap_planner_view_build(p, &view, diag);
+    neap_status status = neap_planner_view_build(p, (chain_view){0}, &view, diag);
     if (status == NEAP_OK)
         status = use(p, d, &view, diag);
     neap_planner_view_clear(&view);

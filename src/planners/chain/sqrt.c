@@ -10,19 +10,22 @@
 
 #include <math.h>
 
-enum { LENGTH };
+enum { LENGTH, CUTS };
 
 static const neap_option options[] = {
     [LENGTH] =
         NEAP_INTEGER_OPTION("length", 0, 4294967294.0, 0,
                             "stages between two checkpoints; 0 is the square root of their number"),
+    [CUTS] = NEAP_CUTS_OPTION,
 };
 
-static neap_status plan_sqrt(const planner *p, draft *d, neap_diag *diag)
+static neap_status plan_view(const planner *p, draft *d, chain_view which, void *context,
+                             neap_diag *diag)
 {
     least_peak_view view;
     bool *chosen;
-    neap_status status = neap_planner_view_build(p, &view, diag);
+    (void)context;
+    neap_status status = neap_planner_view_build(p, which, &view, diag);
     uint32_t length = (uint32_t)p->options[LENGTH];
     if (length == 0)
         length = (uint32_t)lround(sqrt((double)view.n));
@@ -38,6 +41,11 @@ static neap_status plan_sqrt(const planner *p, draft *d, neap_diag *diag)
         status = neap_planner_view_list(p, d, &view, chosen, diag);
     neap_planner_view_clear(&view);
     return status;
+}
+
+static neap_status plan_sqrt(const planner *p, draft *d, neap_diag *diag)
+{
+    return neap_planner_use_views(p, d, (int)p->options[CUTS], 0, plan_view, NULL, diag);
 }
 
 const neap_method neap_method_sqrt = {

@@ -12,6 +12,10 @@ typedef struct tracer {
     uint32_t *live;     /* per storage: equal to `run` while it is live */
     uint32_t *keep;     /* per storage: equal to `run` if it outlives the list */
     bool *ignored;      /* per storage: not counted here */
+    uint32_t *read;     /* per storage: stage + 1 if the backward ops of the stage read it */
+    uint32_t stage;     /* being traced */
+    bool counts_last;   /* carried storages that no earlier stage needs are counted */
+    uint32_t *carried, *carried_from; /* lists: those needed from stage i on, carried_from[i] ... */
     uint32_t run;
     int64_t bytes, peak;
 } tracer;
@@ -34,9 +38,31 @@ static void begin_run(tracer *t)
     t->bytes = t->peak = 0;
 }
 
+/* A carried storage that this stage or an earlier one needs: in memory whenever this one runs. */
+static bool is_at_hand(const tracer *t, uint32_t storage)
+{
+    return t->chain->is_carried[storage] && t->chain->needed_by[storage] <= t->stage;
+}
+
+/*
+ * Whether a storage counts in the runs of the stage. Carried ones count as long as the stage that
+ * needs them is not done (carry), so not here, except at the end of their lives; and where a stage
+ * makes one again although it is needed no more.
+ */
+static bool is_counted(const tracer *t, uint32_t storage)
+{
+    if (t->ignored[storage])
+        return false;
+    if (!t->chain->is_carried[storage])
+        return true;
+    if (is_at_hand(t, storage))
+        return t->counts_last && t->chain->needed_by[storage] == t->stage;
+    return t->costs->rerun[neap_graph_value(t->graph, storage)->producer];
+}
+
 static void make_live(tracer *t, uint32_t storage)
 {
-    if (t->ignored[storage] || t->live[storage] == t->run)
+    if (t->live[storage] == t->run || !is_counted(t, storage))
         return;
     t->live[storage] = t->run;
     t->bytes += bytes_of(t, storage);
@@ -114,21 +140,42 @@ static void for_saved(tracer *t, const neap_stage *stage, void (*visit)(tracer *
     }
 }
 
-/* Finds the forward ops that S(i) needs, in one backward sweep. The last stage needs all of them.
- * */
-static void find_again(tracer *t, const neap_stage *stage, bool last)
+/* Whether a list of wanted storages needs an op. A storage at hand needs no op but its views. */
+static bool is_wanted(const tracer *t, const neap_op *op)
 {
-    bool *again = t->costs->again;
+    for (uint32_t i = 0; i < op->n_outputs; i++) {
+        uint32_t storage = storage_of(t, op->outputs[i]);
+        if (t->keep[storage] == t->run && (op->outputs[i] != storage || !is_at_hand(t, storage)))
+            return true;
+    }
+    return false;
+}
+
+/* Finds the forward ops that S(i) needs, with A(i) if so asked, in one backward sweep. */
+static void find_needed(tracer *t, const neap_stage *stage, bool for_cut, bool *needed)
+{
     begin_run(t);
     for_saved(t, stage, keep);
+    for (uint32_t k = 0; for_cut && k < stage->n_cuts; k++)
+        keep(t, stage->cuts[k]);
     for (uint32_t o = stage->end_op; o-- > stage->first_op;) {
         const neap_op *op = neap_graph_op(t->graph, o);
-        for (uint32_t i = 0; i < op->n_outputs && !again[o]; i++)
-            again[o] = t->keep[storage_of(t, op->outputs[i])] == t->run;
-        again[o] = again[o] || last;
-        for (uint32_t i = 0; again[o] && i < op->n_inputs; i++)
+        needed[o] = is_wanted(t, op);
+        for (uint32_t i = 0; needed[o] && i < op->n_inputs; i++)
             if (made_inside(t, stage, op->inputs[i]))
                 keep(t, storage_of(t, op->inputs[i]));
+    }
+}
+
+/* The last stage runs only once, all of it. The others run whole again where nothing is carried. */
+static void find_again(tracer *t, const neap_stage *stage, bool last)
+{
+    find_needed(t, stage, false, t->costs->again);
+    if (t->costs->carries)
+        find_needed(t, stage, true, t->costs->rerun);
+    for (uint32_t o = stage->first_op; o < stage->end_op; o++) {
+        t->costs->again[o] = t->costs->again[o] || last;
+        t->costs->rerun[o] = t->costs->rerun[o] || last || !t->costs->carries;
     }
 }
 
@@ -159,40 +206,63 @@ static void keep_leaving_gradients(tracer *t, const neap_stage *stage)
     }
 }
 
-static bool reads_storage(const tracer *t, uint32_t first, uint32_t end, uint32_t storage)
+static void note_backward_reads(tracer *t, const neap_stage *stage)
 {
-    for (uint32_t o = first; o < end; o++) {
+    for (uint32_t o = stage->first_backward; o < stage->end_backward; o++) {
         const neap_op *op = neap_graph_op(t->graph, o);
         for (uint32_t i = 0; i < op->n_inputs; i++)
-            if (storage_of(t, op->inputs[i]) == storage)
-                return true;
+            t->read[storage_of(t, op->inputs[i])] = t->stage + 1;
     }
-    return false;
 }
 
-/* Puts A(i-1) in place; it outlives the run if `stays`. */
-static void enter_input(tracer *t, uint32_t entering, bool stays)
+static bool backward_reads(const tracer *t, uint32_t storage)
 {
-    if (entering == NEAP_NONE)
-        return;
-    make_live(t, entering);
-    if (stays)
-        keep(t, entering);
+    return t->read[storage] == t->stage + 1;
+}
+
+/* Which storages of A(i-1) outlive a run. */
+typedef enum stay { STAY_ALL, STAY_READ, STAY_NONE } stay;
+
+/* Puts A(i-1) in place. */
+static void enter_input(tracer *t, stay stays)
+{
+    const neap_stage *before = t->stage ? &t->chain->stages[t->stage - 1] : NULL;
+    for (uint32_t k = 0; before && k < before->n_cuts; k++) {
+        uint32_t storage = before->cuts[k];
+        make_live(t, storage);
+        if (stays == STAY_ALL || (stays == STAY_READ && backward_reads(t, storage)))
+            keep(t, storage);
+    }
+}
+
+/* Puts carried storages in place that no earlier stage needs: all, or those the backward reads. */
+static void enter_carried(tracer *t, bool all)
+{
+    for (uint32_t k = t->carried_from[t->stage]; k < t->carried_from[t->stage + 1]; k++) {
+        uint32_t storage = t->carried[k];
+        if (all || backward_reads(t, storage))
+            make_live(t, storage);
+        if (all && backward_reads(t, storage))
+            keep(t, storage);
+    }
 }
 
 enum { FORWARD, SAVE, AGAIN };
 
-/* Runs one of these on a stage; A(i-1) outlives it if `stays`. Returns the peak. */
-static int64_t trace_run(tracer *t, const neap_stage *stage, uint32_t entering, bool stays,
-                         int kind)
+/* Runs one of these on a stage. Returns the peak. */
+static int64_t trace_run(tracer *t, const neap_stage *stage, stay stays, int kind)
 {
     begin_run(t);
-    enter_input(t, entering, stays);
-    if (kind != AGAIN && stage->cut != NEAP_NONE)
-        keep(t, stage->cut);
+    t->counts_last = kind == AGAIN;
+    enter_input(t, stays);
+    if (kind == AGAIN)
+        enter_carried(t, true);
+    for (uint32_t k = 0; kind != AGAIN && k < stage->n_cuts; k++)
+        keep(t, stage->cuts[k]);
     if (kind != FORWARD)
         for_saved(t, stage, keep);
     run_ops(t, stage->first_op, stage->end_op, kind == AGAIN ? t->costs->again : NULL);
+    t->counts_last = false;
     return t->peak;
 }
 
@@ -200,7 +270,7 @@ static int64_t trace_run(tracer *t, const neap_stage *stage, uint32_t entering, 
 static int64_t enter_loss(tracer *t, const neap_stage *stage)
 {
     int64_t before = t->bytes;
-    if (stage->cut != NEAP_NONE)
+    if (t->stage + 1 < t->chain->n_stages)
         return 0;
     for (uint32_t o = stage->first_op; o < stage->end_op; o++) {
         const neap_op *op = neap_graph_op(t->graph, o);
@@ -213,61 +283,111 @@ static int64_t enter_loss(tracer *t, const neap_stage *stage)
     return t->bytes - before;
 }
 
-static void trace_backward(tracer *t, const neap_stage *stage, uint32_t entering, int mode,
-                           bool reads_input)
+/* Puts the storages of A(i-1) in place that the backward ops read; returns their bytes. */
+static int64_t enter_read_input(tracer *t, int mode)
 {
-    stage_cost *cost = &t->costs->stage[stage - t->chain->stages];
+    const neap_stage *before = t->stage ? &t->chain->stages[t->stage - 1] : NULL;
+    int64_t bytes = t->bytes;
+    for (uint32_t k = 0; before && k < before->n_cuts; k++)
+        if (backward_reads(t, before->cuts[k])) {
+            make_live(t, before->cuts[k]);
+            if (mode == HELD)
+                keep(t, before->cuts[k]);
+        }
+    return t->bytes - bytes;
+}
+
+static void trace_backward(tracer *t, const neap_stage *stage, int mode)
+{
+    stage_cost *cost = &t->costs->stage[t->stage];
     begin_run(t);
+    t->counts_last = true;
     enter_gradients(t, stage);
     cost->gradient = stage->gradient_bytes > t->bytes ? stage->gradient_bytes : t->bytes;
     int64_t passing = cost->gradient - t->bytes; /* to earlier stages */
     /* The loss comes before S(i), which may contain it. */
     cost->results = stage->result_bytes + enter_loss(t, stage);
     for_saved(t, stage, make_live);
-    if (reads_input)
-        enter_input(t, entering, mode == HELD);
+    enter_carried(t, false);
+    int64_t read = enter_read_input(t, mode);
     keep_leaving_gradients(t, stage);
     run_ops(t, stage->first_backward, stage->end_backward, NULL);
-    cost->backward_peak[mode] = t->peak + passing;
+    cost->backward_peak[mode] = t->peak + passing - (mode == HELD ? read : 0);
+    t->counts_last = false;
 }
 
 /* HELD runs also put A(i-1) in place, then subtract it, so that both modes run the same way. */
-static void trace_mode(tracer *t, const neap_stage *stage, uint32_t entering, int mode,
-                       bool reads_input)
+static void trace_mode(tracer *t, const neap_stage *stage, int mode)
 {
-    stage_cost *cost = &t->costs->stage[stage - t->chain->stages];
-    bool stays = mode == HELD || reads_input;
+    stage_cost *cost = &t->costs->stage[t->stage];
+    stay stays = mode == HELD ? STAY_ALL : STAY_READ;
     int64_t uncounted = mode == HELD ? cost->input : 0;
-    cost->forward_peak[mode] = trace_run(t, stage, entering, true, FORWARD) - uncounted;
-    cost->save_peak[mode] = trace_run(t, stage, entering, stays, SAVE) - uncounted;
+    cost->forward_peak[mode] = trace_run(t, stage, STAY_ALL, FORWARD) - uncounted;
+    cost->save_peak[mode] = trace_run(t, stage, stays, SAVE) - uncounted;
     cost->kept[mode] = t->bytes - uncounted;
-    cost->again_peak[mode] = trace_run(t, stage, entering, stays, AGAIN) - uncounted;
-    trace_backward(t, stage, entering, mode, reads_input);
-    if (reads_input)
-        cost->backward_peak[mode] -= uncounted;
+    cost->again_peak[mode] = trace_run(t, stage, stays, AGAIN) - uncounted;
+    trace_backward(t, stage, mode);
+}
+
+/* How many of the storages that leave the stage its backward ops read. */
+static uint32_t count_saved_cuts(const tracer *t, const neap_stage *stage)
+{
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < stage->n_cuts; k++)
+        count += backward_reads(t, stage->cuts[k]);
+    return count;
+}
+
+static int64_t ticks_of(const tracer *t, const neap_stage *stage, const bool *mask)
+{
+    int64_t ticks = 0;
+    for (uint32_t o = stage->first_op; o < stage->end_op; o++)
+        if (mask[o])
+            ticks += neap_graph_op(t->graph, o)->variants[0].ticks;
+    return ticks;
+}
+
+/*
+ * Adds the carried storages, which are in memory until the backward ops of the stage that needs
+ * them are done: for stage i and the subchains that end in it, all that i or an earlier stage
+ * needs. (In the first pass those of later stages are not there yet; they are counted all the
+ * same.) Peaks at the end of their lives count those that end here by themselves.
+ */
+static void add_carried(tracer *t)
+{
+    stage_cost *cost = &t->costs->stage[t->stage];
+    int64_t ending = 0;
+    for (uint32_t k = t->carried_from[t->stage]; k < t->carried_from[t->stage + 1]; k++)
+        ending += bytes_of(t, t->carried[k]);
+    t->costs->carried += ending;
+    cost->gradient += t->costs->carried;
+    for (int mode = 0; mode < N_MODES; mode++) {
+        cost->again_peak[mode] -= ending;
+        cost->backward_peak[mode] += t->costs->carried - ending;
+    }
 }
 
 static void trace_stage(tracer *t, uint32_t i)
 {
     const neap_stage *stage = &t->chain->stages[i];
     stage_cost *cost = &t->costs->stage[i];
-    uint32_t entering = i ? t->chain->stages[i - 1].cut : NEAP_NONE;
-    bool last = stage->cut == NEAP_NONE;
-    bool reads_input = entering != NEAP_NONE &&
-                       reads_storage(t, stage->first_backward, stage->end_backward, entering);
+    t->stage = i;
+    note_backward_reads(t, stage);
+    uint32_t saved = count_saved_cuts(t, stage);
     cost->input = i ? t->costs->stage[i - 1].output : 0;
     cost->output = stage->output_bytes;
-    cost->output_saved =
-        !last && reads_storage(t, stage->first_backward, stage->end_backward, stage->cut);
-    cost->forward_ticks = stage->forward_ticks;
+    cost->output_saved = saved > 0;
+    find_again(t, stage, i + 1 == t->chain->n_stages);
+    cost->forward_ticks = ticks_of(t, stage, t->costs->rerun);
+    cost->again_ticks = ticks_of(t, stage, t->costs->again);
     cost->backward_ticks = stage->backward_ticks;
-    find_again(t, stage, last);
-    for (uint32_t o = stage->first_op; o < stage->end_op; o++)
-        if (t->costs->again[o])
-            cost->again_ticks += neap_graph_op(t->graph, o)->variants[0].ticks;
-    cost->drop_peak = trace_run(t, stage, entering, false, FORWARD);
+    cost->drop_peak = trace_run(t, stage, STAY_NONE, FORWARD);
     for (int mode = 0; mode < N_MODES; mode++)
-        trace_mode(t, stage, entering, mode, reads_input);
+        trace_mode(t, stage, mode);
+    add_carried(t);
+    t->costs->exact = t->costs->exact && stage->end_op - stage->first_op <= 1 &&
+                      stage->end_backward - stage->first_backward <= 1 &&
+                      (saved == 0 || saved == stage->n_cuts);
 }
 
 /* ---- All stages ---- */
@@ -290,29 +410,49 @@ static void find_ignored(tracer *t)
     }
 }
 
+/* Lists the carried storages by the stage that needs them. */
+static void list_carried(tracer *t)
+{
+    const neap_chain *chain = t->chain;
+    uint32_t n_values = neap_graph_value_count(t->graph);
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t v = 0; v < n_values; v++) {
+            if (!chain->is_carried[v] || t->ignored[v] || storage_of(t, v) != v)
+                continue;
+            t->costs->carries = true;
+            if (pass == 0)
+                t->carried_from[chain->needed_by[v] + 1]++;
+            else
+                t->carried[t->carried_from[chain->needed_by[v]]++] = v;
+        }
+        for (uint32_t i = 0; pass == 0 && i < chain->n_stages; i++)
+            t->carried_from[i + 1] += t->carried_from[i];
+    }
+    for (uint32_t i = chain->n_stages; i-- > 0;) /* the second pass moved them on by one */
+        t->carried_from[i + 1] = t->carried_from[i];
+    t->carried_from[0] = 0;
+}
+
 static void sum_up(stage_costs *costs)
 {
-    costs->exact = true;
     for (uint32_t i = costs->n; i-- > 0;)
         costs->results_from[i] = costs->results_from[i + 1] + costs->stage[i].results;
     for (uint32_t i = 0; i < costs->n; i++) {
-        const neap_stage *s = &costs->chain.stages[i];
         const stage_cost *cost = &costs->stage[i];
-        costs->exact = costs->exact && s->end_op - s->first_op <= 1 &&
-                       s->end_backward - s->first_backward <= 1;
         costs->forward_until[i + 1] = costs->forward_until[i] + cost->forward_ticks;
         costs->least_until[i + 1] =
             costs->least_until[i] + cost->forward_ticks + cost->backward_ticks;
     }
 }
 
-neap_status neap_stage_costs_build(const planner *p, stage_costs *costs, neap_diag *diag)
+neap_status neap_stage_costs_build(const planner *p, chain_view view, stage_costs *costs,
+                                   neap_diag *diag)
 {
     uint32_t n_values = neap_graph_value_count(p->graph);
     neap_arena *arena = &costs->arena;
     *costs = (stage_costs){0};
     neap_arena_init(arena, p->allocator);
-    NEAP_TRY(neap_chain_build(p->allocator, p->graph, &costs->chain, diag));
+    NEAP_TRY(neap_chain_view_build(p, view, &costs->chain, diag));
     costs->n = costs->chain.n_stages;
     tracer t = {.graph = p->graph, .chain = &costs->chain, .costs = costs};
     size_t n = costs->n;
@@ -320,10 +460,15 @@ neap_status neap_stage_costs_build(const planner *p, stage_costs *costs, neap_di
         !NEAP_TAKE(arena, n + 1, costs->forward_until) ||
         !NEAP_TAKE(arena, n + 1, costs->least_until) ||
         !NEAP_TAKE(arena, costs->chain.n_forward, costs->again) ||
+        !NEAP_TAKE(arena, costs->chain.n_forward, costs->rerun) ||
         !NEAP_TAKE(arena, n_values, t.last_use) || !NEAP_TAKE(arena, n_values, t.live) ||
-        !NEAP_TAKE(arena, n_values, t.keep) || !NEAP_TAKE(arena, n_values, t.ignored))
+        !NEAP_TAKE(arena, n_values, t.keep) || !NEAP_TAKE(arena, n_values, t.ignored) ||
+        !NEAP_TAKE(arena, n_values, t.read) || !NEAP_TAKE(arena, n_values, t.carried) ||
+        !NEAP_TAKE(arena, n + 2, t.carried_from))
         return neap_fail_no_memory(diag);
     find_ignored(&t);
+    list_carried(&t);
+    costs->exact = !costs->carries;
     for (uint32_t i = 0; i < costs->n; i++)
         trace_stage(&t, i);
     sum_up(costs);

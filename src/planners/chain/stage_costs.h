@@ -1,14 +1,19 @@
 /*
  * The memory and time of the operations on a stage, found by simulating its ops.
  *
- * Stages are 0 .. n-1. A(i) is what leaves stage i (its cut), S(i) what its backward ops read of
- * what it makes, D(i) the gradients that enter its backward ops. Bytes exclude what is live
+ * Stages are 0 .. n-1. A(i) is what leaves stage i (its cut: a storage, or several), S(i) what its
+ * backward ops read of what it makes, D(i) the gradients that enter its backward ops and the
+ * carried storages that it or an earlier stage needs (neap/chain.h). Bytes exclude what is live
  * throughout (`pinned_bytes`): inputs, fixed memory, side storages.
  *
- *     forward   all its forward ops, keeping A(i)
- *     save      all its forward ops, keeping A(i) and S(i)
+ *     forward   its forward ops, keeping A(i)
+ *     save      its forward ops, keeping A(i) and S(i)
  *     again     those of its forward ops that S(i) needs, keeping S(i); for the last stage, all
  *     backward  its backward ops, from S(i) and D(i), keeping D(i-1) and the results
+ *
+ * The first time, `forward` and `save` run all forward ops; later, where storages are carried, only
+ * those that A(i) and S(i) need. A stage runs for the first time in every schedule, so times leave
+ * out what only the first run adds.
  *
  * The treatment of A(i-1) depends on the mode. HELD: it is needed later; it stays and is not
  * counted here. OWNED: it is counted, and freed after its last use in `save`, `again` or, if the
@@ -17,9 +22,7 @@
 #ifndef NEAP_PLANNERS_STAGE_COSTS_H
 #define NEAP_PLANNERS_STAGE_COSTS_H
 
-#include "planners/common/planner.h"
-
-#include <neap/chain.h>
+#include "planners/chain/chain_views.h"
 
 enum { HELD = 0, OWNED = 1, N_MODES = 2 };
 
@@ -27,7 +30,7 @@ typedef struct stage_cost {
     int64_t forward_ticks, again_ticks, backward_ticks;
     int64_t input;     /* |A(i-1)|; 0 for the first stage */
     int64_t output;    /* |A(i)| */
-    bool output_saved; /* A(i) is part of S(i) */
+    bool output_saved; /* A(i), or a part of it, is in S(i); then all of it stays with S(i) */
     int64_t gradient;  /* |D(i)| */
     int64_t results;   /* outputs of the graph that it makes */
     int64_t drop_peak; /* forward, A(i-1) counted and freed after its last use */
@@ -47,13 +50,18 @@ typedef struct stage_costs {
     int64_t *forward_until; /* n + 1: forward time of the stages before i */
     int64_t *least_until;   /* n + 1: forward and backward time of the stages before i */
     int64_t pinned_bytes;   /* live throughout */
-    bool exact;             /* every stage is one op each way: the peaks are those of the plans */
+    bool exact;             /* the peaks are those of the plans: every stage is one op each way,
+                               nothing is carried, and A(i) is in S(i) as a whole or not at all */
+    bool carries;           /* some storages are carried (neap/chain.h) */
+    int64_t carried;        /* their bytes */
     bool *again;            /* per forward op: part of `again` */
+    bool *rerun;            /* per forward op: part of `forward` and `save` after the first time */
     neap_arena arena;       /* of the arrays */
 } stage_costs;
 
-/* The chain view of the planner's graph and the costs of its stages. Clear also after a failure. */
-neap_status neap_stage_costs_build(const planner *p, stage_costs *costs, neap_diag *diag);
+/* A chain view of the planner's graph and the costs of its stages. Clear also after a failure. */
+neap_status neap_stage_costs_build(const planner *p, chain_view view, stage_costs *costs,
+                                   neap_diag *diag);
 void neap_stage_costs_clear(stage_costs *costs);
 
 /* ---- Terms of the recursion in schedule.h ---- */

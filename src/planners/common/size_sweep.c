@@ -7,11 +7,7 @@
 
 enum { POINTS };
 
-const neap_option neap_size_sweep_options[] = {
-    [POINTS] = NEAP_INTEGER_OPTION("points", 1, 1000000, 24,
-                                   "sizes b of a segment that are tried around sqrt(x y); as many "
-                                   "on either side if there is a budget"),
-};
+const neap_option neap_size_sweep_options[] = {[POINTS] = NEAP_SIZE_SWEEP_OPTION};
 
 void neap_greedy_split(uint32_t n, const int64_t *d, const int64_t *inner, int64_t budget,
                        bool *chosen, int64_t *stored, int64_t *largest)

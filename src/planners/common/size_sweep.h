@@ -49,7 +49,11 @@ neap_status neap_size_sweep_run(const planner *p, draft *d, const size_sweep_pro
 void neap_greedy_split(uint32_t n, const int64_t *d, const int64_t *inner, int64_t budget,
                        bool *chosen, int64_t *stored, int64_t *largest);
 
-/* The option of every method that uses this sweep. */
+/* The option of every method that uses this sweep, the first of its options. */
+#define NEAP_SIZE_SWEEP_OPTION                                                                     \
+    NEAP_INTEGER_OPTION("points", 1, 1000000, 24,                                                  \
+                        "sizes b of a segment that are tried around sqrt(x y); as many on either " \
+                        "side if there is a budget")
 extern const neap_option neap_size_sweep_options[1];
 
 #endif

@@ -324,7 +324,8 @@ static neap_status make_units(offload_problem *problem, offload_grain grain, nea
     if (!NEAP_TAKE(&problem->arena, (size_t)n + 1, problem->units))
         return neap_fail_no_memory(diag);
     if (grain == OFFLOAD_STAGES)
-        NEAP_TRY(neap_chain_build(problem->planner->allocator, problem->graph, &chain, diag));
+        NEAP_TRY(
+            neap_chain_build_fine(problem->planner->allocator, problem->graph, 0, &chain, diag));
     for (uint32_t i = 0; i < n; i++) {
         const parcel *x = &problem->parcels[i];
         while (stage + 1 < chain.n_stages && x->left >= chain.stages[stage].end_op)
