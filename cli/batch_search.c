@@ -5,6 +5,7 @@
 #include "output.h"
 
 #include <inttypes.h>
+#include <neap/split.h>
 #include <string.h>
 
 /* ---- Checking the request ---- */
@@ -72,7 +73,16 @@ neap_status cli_batch_graph(void *context, int64_t batch, neap_graph **graph, ne
     const cli_batch_search *m = context;
     if (m->model.model)
         return cli_load_batch(m->settings, &m->model, batch, graph, diag);
-    return neap_batch_scale(NULL, m->model.graph, m->settings->batch_of, batch, graph, diag);
+    *graph = NULL;
+    neap_status status = neap_batch_scale(NULL, neap_graph_whole(m->model.graph),
+                                          m->settings->batch_of, batch, graph, diag);
+    if (status == NEAP_OK && m->settings->split > 0)
+        status = neap_graph_split(graph, m->settings->split, diag);
+    if (status != NEAP_OK) {
+        neap_graph_destroy(*graph);
+        *graph = NULL;
+    }
+    return status;
 }
 
 static int search(cli_batch_search *m, cli_run *run, const char *method, cli_batch_row *r)

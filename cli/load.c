@@ -8,6 +8,7 @@
 #include <math.h>
 #include <neap/check.h>
 #include <neap/solve.h>
+#include <neap/split.h>
 #include <neap/text.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,6 +128,8 @@ neap_status cli_load_batch(const cli_settings *settings, const cli_loaded *loade
     cli_memory_release(sizes, count, sizeof *sizes);
     if (status == NEAP_OK)
         status = neap_cost_apply(*graph, loaded->device, settings->math, diag);
+    if (status == NEAP_OK && settings->split > 0)
+        status = neap_graph_split(graph, settings->split, diag);
     if (status != NEAP_OK) {
         neap_graph_destroy(*graph);
         *graph = NULL;
@@ -180,6 +183,15 @@ static int apply_device(const cli_settings *settings, cli_loaded *loaded)
     if (neap_cost_apply(loaded->graph, loaded->device, settings->math, &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
     return CLI_OK;
+}
+
+int cli_load_split(const cli_settings *settings, cli_loaded *loaded)
+{
+    neap_diag diag;
+    if (settings->split == 0 || neap_graph_split(&loaded->graph, settings->split, &diag) == NEAP_OK)
+        return CLI_OK;
+    return diag.status == NEAP_NO_MEMORY ? cli_fail_diag(&diag)
+                                         : cli_fail(CLI_BAD_INPUT, "--split: %s", diag.message);
 }
 
 /* ---- The link ---- */
@@ -281,6 +293,8 @@ int cli_load(const cli_settings *settings, const char *operand, cli_loaded *load
     int code = load_graph(settings, operand, loaded);
     if (code == CLI_OK)
         code = apply_device(settings, loaded);
+    if (code == CLI_OK)
+        code = cli_load_split(settings, loaded);
     if (code == CLI_OK)
         code = load_link(settings, loaded);
     if (code == CLI_OK)

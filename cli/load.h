@@ -13,7 +13,7 @@
 
 /* All zero is nothing loaded. */
 typedef struct cli_loaded {
-    neap_graph *graph;
+    neap_graph *graph;       /* split if the settings say so */
     const neap_model *model; /* NULL: it came from a file */
     neap_devices *devices;
     const neap_device *device; /* NULL: the file's own times */
@@ -26,11 +26,14 @@ typedef struct cli_loaded {
 
 /*
  * Loads a model by its name, or a graph file by its path ("-" is standard input), sets the device's
- * times, and reads the link and a plan to start from, which is judged. Returns an exit code, after
- * an error line on stderr if it is not CLI_OK.
+ * times, splits large values, and reads the link and a plan to start from, which is judged. Returns
+ * an exit code, after an error line on stderr if it is not CLI_OK.
  */
 int cli_load(const cli_settings *settings, const char *operand, cli_loaded *loaded);
 void cli_loaded_clear(cli_loaded *loaded);
+
+/* Puts large values into pieces, if the settings say so. */
+int cli_load_split(const cli_settings *settings, cli_loaded *loaded);
 
 /* The graph of the loaded built-in model, with the same settings but another batch. */
 neap_status cli_load_batch(const cli_settings *settings, const cli_loaded *loaded, int64_t batch,

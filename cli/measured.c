@@ -2,6 +2,7 @@
 
 #include "output.h"
 
+#include <neap/split.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +59,10 @@ int cli_measure(const cli_settings *settings, cli_loaded *model, cli_progress *p
     *measured = (cli_measured){0};
     if (neap_backend_open(NULL, name, (int)settings->threads, &measured->backend, &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
+    neap_graph_join(&model->graph); /* kernels work on whole values */
     int code = profile(settings, model, progress, measured);
+    if (code == CLI_OK)
+        code = cli_load_split(settings, model);
     if (code != CLI_OK)
         cli_measured_clear(measured);
     return code;
@@ -70,7 +74,8 @@ void cli_measured_doubt(const cli_settings *settings, const cli_loaded *model,
     neap_text path = {0};
     neap_diag diag;
     if (cache_path(settings, &path) && !*measured->profile.cache_trouble &&
-        neap_profile_doubt(NULL, model->graph, measured->backend, path.text, &diag) == NEAP_OK)
+        neap_profile_doubt(NULL, neap_graph_whole(model->graph), measured->backend, path.text,
+                           &diag) == NEAP_OK)
         cli_fail(CLI_OK, "the kernels are measured again next time; neap profile --fresh does it "
                          "now");
     neap_text_clear(&path);

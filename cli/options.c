@@ -197,6 +197,13 @@ static int set_host_memory(const cli_option *option, cli_settings *s, const char
     return cli_fail(CLI_BAD_INPUT, "--%s \"%s\" is not a size, such as 64GiB", option->name, value);
 }
 
+static int set_split(const cli_option *option, cli_settings *s, const char *value)
+{
+    if (neap_bytes_parse(value, &s->split, NULL) == NEAP_OK && s->split > 0)
+        return CLI_OK;
+    return cli_fail(CLI_BAD_INPUT, "--%s \"%s\" is not a size, such as 64MiB", option->name, value);
+}
+
 static int add_method_option(const cli_option *option, cli_settings *s, const char *name)
 {
     (void)option;
@@ -379,6 +386,11 @@ const cli_option cli_options[] = {
     {"alignment", 0, "BYTES", CLI_GROUP_SOLVE, PLAN_SECTION,
      "make every address a multiple of this", COUNT(alignment, 1),
      .defaults = {{"train", STRING(NEAP_RUN_ALIGNMENT), NULL}, {NULL, "1", NULL}}},
+    {"split", 0, "SIZE", CLI_GROUP_SPLIT, PLAN_SECTION,
+     "put values larger than this into pieces of at most this size, such as 16MiB, each of which "
+     "is "
+     "moved and freed by itself",
+     .set = set_split},
     {"any-graph", 0, NULL, CLI_GROUP_ANY_GRAPH, PLAN_SECTION,
      "accept a plan made for a graph of another name", FLAG(any_graph)},
 

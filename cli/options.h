@@ -37,9 +37,11 @@ enum {
     CLI_GROUP_GAP = 1 << 20,
     CLI_GROUP_BATCHES = 1 << 21, /* how to look for the largest batch */
     CLI_GROUP_DTYPE = 1 << 22,
+    CLI_GROUP_SPLIT = 1 << 23,
     /* What every command that takes a MODEL takes. */
     CLI_GROUPS_SIZES = CLI_GROUP_MODEL | CLI_GROUP_DTYPE,
-    CLI_GROUPS_MODEL = CLI_GROUPS_SIZES | CLI_GROUP_BATCH | CLI_GROUP_DEVICE | CLI_GROUP_DEVICES,
+    CLI_GROUPS_MODEL =
+        CLI_GROUPS_SIZES | CLI_GROUP_BATCH | CLI_GROUP_DEVICE | CLI_GROUP_DEVICES | CLI_GROUP_SPLIT,
     /* What every command that plans for one batch takes. */
     CLI_GROUPS_PLAN = CLI_GROUP_SOLVE | CLI_GROUP_LINK | CLI_GROUP_CONSTRAINT | CLI_GROUP_GAP
 };
@@ -70,6 +72,7 @@ struct cli_settings {
     neap_math math;
     int optimizer; /* a neap_optimizer */
     int kernels;   /* a neap_kernels */
+    int64_t split; /* most bytes of a value; 0: as it is */
 
     /* device and link */
     const char *device;

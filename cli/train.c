@@ -582,6 +582,25 @@ static int check_budget(training *t)
     return code == CLI_OK ? cli_explain_floor_unmeasured(p->model.graph, p->budget) : code;
 }
 
+/* Kernels see values in pieces through memory pages. */
+static int check_pieces(training *t)
+{
+    const cli_settings *s = &t->settings;
+    int64_t needed = neap_run_alignment(t->planning.model.graph);
+    bool split = needed != NEAP_RUN_ALIGNMENT;
+    if (split &&
+        (s->split % needed != 0 || (cli_is_given(s, "alignment") && s->alignment % needed != 0)))
+        return cli_fail(CLI_BAD_INPUT,
+                        "--%s %lld: to train with values in pieces, it must be a multiple of a "
+                        "memory page, %lld bytes",
+                        s->split % needed != 0 ? "split" : "alignment",
+                        (long long)(s->split % needed != 0 ? s->split : s->alignment),
+                        (long long)needed);
+    if (split && !cli_is_given(s, "alignment"))
+        t->settings.alignment = t->planning.model.alignment = needed;
+    return CLI_OK;
+}
+
 static int prepare(training *t, cli_progress *progress)
 {
     cli_planning *p = &t->planning;
@@ -589,6 +608,8 @@ static int prepare(training *t, cli_progress *progress)
     int code = cli_load(&t->settings, t->settings.operands[0], &p->model);
     if (code == CLI_OK && !p->model.model)
         t->settings.optimizer = optimizer_of(p->model.graph);
+    if (code == CLI_OK)
+        code = check_pieces(t);
     if (code == CLI_OK)
         code = check_budget(t);
     if (code == CLI_OK)
@@ -664,7 +685,8 @@ const cli_command cli_command_train = {
              "check that the plan does not change a bit"},
         },
     .groups = CLI_GROUPS_SIZES | CLI_GROUP_BATCH | CLI_GROUPS_PLAN | CLI_GROUP_BUDGET |
-              CLI_GROUP_OBJECTIVE | CLI_GROUP_BACKEND | CLI_GROUP_TRAIN | CLI_GROUP_JSON,
+              CLI_GROUP_SPLIT | CLI_GROUP_OBJECTIVE | CLI_GROUP_BACKEND | CLI_GROUP_TRAIN |
+              CLI_GROUP_JSON,
     .least_operands = 1,
     .most_operands = 1,
     .run = run_train,

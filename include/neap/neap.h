@@ -6,7 +6,7 @@
  *     planner.h        the methods, and requests to them
  *     solve.h          plans a graph; curve.h at many budgets; batch.h finds the largest batch
  *     plan.h           the result; check.h judges it, layout.h assigns addresses, report.h draws it
- *     chain.h          a graph as a chain of stages
+ *     chain.h          a graph as a chain of stages; split.h puts large values into pieces
  *     run.h, train.h   run plans, and train with them; data.h reads training data, optimizer.h
  *                      updates weights, safetensors.h reads and writes checkpoint files
  */
@@ -32,6 +32,7 @@
 #include <neap/run.h>
 #include <neap/safetensors.h>
 #include <neap/solve.h>
+#include <neap/split.h>
 #include <neap/status.h>
 #include <neap/text.h>
 #include <neap/train.h>

@@ -36,6 +36,14 @@ extern "C" {
 /* Every address in an arena is a multiple of this. */
 #define NEAP_RUN_ALIGNMENT 64
 
+/*
+ * What the addresses of a plan for this graph must be multiples of: NEAP_RUN_ALIGNMENT or, for a
+ * graph with values in pieces (neap/split.h), a memory page, 4096 bytes on most machines. The arena
+ * of such a plan is mapped into memory several times, so that kernels see the pieces of a value as
+ * one array; for that all pieces of a value but the last must be multiples of a page, too.
+ */
+NEAP_API int64_t neap_run_alignment(const neap_graph *graph);
+
 /* ---- Backends ---- */
 
 typedef struct neap_backend neap_backend;
@@ -134,9 +142,11 @@ typedef struct neap_runner neap_runner;
 
 /*
  * Prepares the kernels and the arena. The judge must accept the plan; this call also checks
- * whatever could make a run unsafe. If addresses are missing or not aligned to NEAP_RUN_ALIGNMENT,
+ * whatever could make a run unsafe. If addresses are missing or not aligned to neap_run_alignment,
  * new ones are assigned, and the arena may become larger than in the plan. graph, plan and backend
  * must outlive the runner.
+ *
+ * For a split graph (neap/split.h) the values in all calls below are those of the whole graph.
  */
 NEAP_API neap_status neap_runner_create(neap_allocator *allocator, const neap_graph *graph,
                                         const neap_plan *plan, neap_backend *backend,

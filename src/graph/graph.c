@@ -165,6 +165,7 @@ void neap_graph_destroy(neap_graph *graph)
     if (!graph)
         return;
     neap_allocator *allocator = graph->allocator;
+    neap_graph_destroy(graph->whole);
     NEAP_DELETE(allocator, graph->value_capacity, graph->values);
     NEAP_DELETE(allocator, graph->op_capacity, graph->ops);
     NEAP_DELETE(allocator, graph->output_capacity, graph->outputs);

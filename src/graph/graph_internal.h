@@ -28,6 +28,12 @@ struct neap_graph {
     int64_t base_bytes, floor_bytes;
     uint32_t floor_op;
     int64_t ticks_per_second, base_ticks, least_ticks;
+
+    /* Of a graph in pieces (neap/split.h); NULL for others. */
+    neap_graph *whole;     /* owned */
+    uint32_t *whole_value; /* per value */
+    uint32_t *whole_op;    /* per op */
+    uint32_t *first_piece; /* per value of the whole graph, and one past the last */
 };
 
 struct neap_graph_builder {

@@ -177,6 +177,11 @@ static bool set_view(const shaper *s, uint32_t value)
 
 static neap_status check_value(const neap_value *value, neap_diag *diag)
 {
+    if (value->extra && strstr(value->extra, "\"piece_of\":"))
+        return neap_fail(diag, NEAP_UNSUPPORTED,
+                         "value \"%s\" is a piece, and kernels need whole values: run the graph "
+                         "that was split, and split it when it is loaded",
+                         value->name);
     if (value->dtype == NEAP_DTYPE_UNKNOWN || value->rank == 0 || value->rank > NEAP_MAX_RANK)
         return neap_fail(diag, NEAP_UNSUPPORTED,
                          "value \"%s\" has no type or shape: a graph needs both to run",

@@ -1,4 +1,5 @@
 /* Memory with guard pages. */
+#define _GNU_SOURCE /* memfd_create */
 #include "run/block.h"
 
 #include "base/fail.h"
@@ -9,10 +10,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#ifndef MAP_ANONYMOUS
-#define MAP_ANONYMOUS 0x20 /* Linux; strict POSIX headers leave it out */
-#endif
 
 static neap_status fail_pages(int64_t bytes, neap_diag *diag)
 {
@@ -44,9 +41,34 @@ neap_status neap_run_block_create(int64_t bytes, run_block *block, neap_diag *di
     return NEAP_OK;
 }
 
+neap_status neap_run_block_create_file(int64_t bytes, run_block *block, neap_diag *diag)
+{
+    memset(block, 0, sizeof *block);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (bytes < 0 || (uint64_t)bytes > SIZE_MAX / 2 - 4 * page)
+        return fail_pages(bytes, diag);
+    size_t inner = bytes ? ((size_t)bytes + page - 1) / page * page : page;
+    *block = (run_block){.bytes = bytes, .page_bytes = inner + 2 * page};
+    block->file = memfd_create("neap arena", MFD_CLOEXEC);
+    block->is_file = block->file >= 0;
+    if (!block->is_file || ftruncate(block->file, (off_t)inner) != 0)
+        return fail_pages(bytes, diag);
+    void *pages = mmap(NULL, block->page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED)
+        return fail_pages(bytes, diag);
+    block->pages = pages;
+    block->data = (unsigned char *)pages + page;
+    if (mmap(block->data, inner, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, block->file, 0) ==
+        MAP_FAILED)
+        return fail_pages(bytes, diag);
+    return NEAP_OK;
+}
+
 void neap_run_block_destroy(run_block *block)
 {
     if (block->pages)
         munmap(block->pages, block->page_bytes);
+    if (block->is_file)
+        close(block->file);
     memset(block, 0, sizeof *block);
 }

@@ -7,6 +7,7 @@
 #define NEAP_RUN_BLOCK_H
 
 #include <neap/status.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,10 +16,17 @@ typedef struct run_block {
     int64_t bytes;
     void *pages; /* including the guard pages */
     size_t page_bytes;
+    bool is_file; /* a block of neap_run_block_create_file */
+    int file;     /* whose first byte is data[0] */
 } run_block;
 
 /* On NEAP_NO_MEMORY the message gives the requested size. A block of 0 bytes gets 64. */
 neap_status neap_run_block_create(int64_t bytes, run_block *block, neap_diag *diag);
+/*
+ * The same as a file in memory without a name, so that its pages can be mapped a second time
+ * (windows.h). `data` begins at a page.
+ */
+neap_status neap_run_block_create_file(int64_t bytes, run_block *block, neap_diag *diag);
 void neap_run_block_destroy(run_block *block); /* a zeroed block is allowed */
 
 #endif

@@ -5,11 +5,13 @@
 #include "base/hash.h"
 #include "plan/residency.h"
 
+#include <neap/split.h>
+
 #include <string.h>
 
 typedef struct compiler {
-    const run_specs *specs;
-    const neap_graph *graph;
+    const run_specs *specs;  /* of the whole graph */
+    const neap_graph *graph; /* the plan's */
     run_kernels *kernels;
     run_program *program;
     unsigned char *base;
@@ -19,6 +21,7 @@ typedef struct compiler {
     neap_residency residency;
     unsigned char **storages; /* by storage: its address while it is live */
     int64_t *hosts;           /* by value: offset of its copy on the host, or -1 */
+    run_part *parts;          /* the pieces of a value; room for as many as any has */
     neap_diag *diag;
 } compiler;
 
@@ -49,9 +52,21 @@ static neap_status place_storages(compiler *c)
     return NEAP_OK;
 }
 
-static unsigned char *address_of(const compiler *c, uint32_t value)
+/* The address of a value of the whole graph, whose pieces are all live. */
+static neap_status find_address(compiler *c, uint32_t value, unsigned char **address)
 {
-    return c->storages[neap_graph_value(c->graph, value)->storage] + c->specs->arrays.begins[value];
+    uint32_t storage = neap_graph_value(c->specs->graph, value)->storage, count;
+    uint32_t first = neap_graph_pieces(c->graph, storage, &count);
+    *address = c->storages[first];
+    if (count > 1) {
+        for (uint32_t i = 0; i < count; i++)
+            c->parts[i] = (run_part){c->storages[first + i] - c->base,
+                                     neap_graph_value(c->graph, first + i)->bytes};
+        NEAP_TRY(neap_run_windows_find(&c->program->windows, storage, c->parts, count, address,
+                                       c->diag));
+    }
+    *address += c->specs->arrays.begins[value];
+    return NEAP_OK;
 }
 
 /*
@@ -72,25 +87,32 @@ static neap_status compile_operands(compiler *c, const neap_op *op, run_action *
     action->out = neap_arena_alloc(&c->program->memory, op->n_outputs, sizeof *action->out);
     if (!action->in || !action->out)
         return neap_fail_no_memory(c->diag);
-    for (uint32_t i = 0; i < op->n_inputs; i++)
-        action->in[i] = address_of(c, op->inputs[i]);
-    for (uint32_t i = 0; i < op->n_outputs; i++)
-        action->out[i] = address_of(c, op->outputs[i]);
+    unsigned char *address;
+    for (uint32_t i = 0; i < op->n_inputs; i++) {
+        NEAP_TRY(find_address(c, op->inputs[i], &address));
+        action->in[i] = address;
+    }
+    for (uint32_t i = 0; i < op->n_outputs; i++) {
+        NEAP_TRY(find_address(c, op->outputs[i], &address));
+        action->out[i] = address;
+    }
     return NEAP_OK;
 }
 
 static neap_status compile_compute(compiler *c, const neap_step *step, run_action *action)
 {
-    const neap_op *op = neap_graph_op(c->graph, step->id);
+    uint32_t id = neap_graph_whole_op(c->graph, step->id);
+    const neap_op *op = neap_graph_op(c->specs->graph, id);
+    int64_t bytes = neap_graph_op(c->graph, step->id)->variants[step->variant].workspace;
     unsigned char *workspace = NULL;
-    if (op->variants[step->variant].workspace > 0)
-        NEAP_TRY(take_offset(c, op->variants[step->variant].workspace, &workspace));
-    if (neap_run_specs_is_view(c->specs, step->id))
+    if (bytes > 0)
+        NEAP_TRY(take_offset(c, bytes, &workspace));
+    if (neap_run_specs_is_view(c->specs, id))
         return NEAP_OK;
     action->workspace = workspace;
-    action->bytes = op->variants[step->variant].workspace;
+    action->bytes = bytes;
     action->salt = op->random ? salt_of(op) : 0;
-    NEAP_TRY(c->kernels->find(c->kernels, step->id, step->variant, &action->kernel, c->diag));
+    NEAP_TRY(c->kernels->find(c->kernels, id, step->variant, &action->kernel, c->diag));
     return compile_operands(c, op, action);
 }
 
@@ -126,6 +148,17 @@ static neap_status compile_step(compiler *c, const neap_step *step, size_t at, r
     return NEAP_OK;
 }
 
+/* Addresses of what is resident at the end; inputs and outputs are never in pieces. */
+static neap_status find_finals(compiler *c)
+{
+    for (uint32_t v = 0; v < neap_graph_value_count(c->specs->graph); v++) {
+        uint32_t count, first = neap_graph_pieces(c->graph, v, &count);
+        if (count == 1 && c->residency.resident[first])
+            NEAP_TRY(find_address(c, v, &c->program->finals[v]));
+    }
+    return NEAP_OK;
+}
+
 static neap_status compile_all(compiler *c, const neap_plan *plan)
 {
     const neap_step *steps = neap_plan_steps(plan);
@@ -137,41 +170,52 @@ static neap_status compile_all(compiler *c, const neap_plan *plan)
         NEAP_TRY(compile_step(c, &steps[i], i, &c->program->actions[i]));
     if (c->next_offset != c->n_offsets)
         return neap_fail(c->diag, NEAP_INVALID, "plan: it has too many offsets");
-    for (uint32_t v = 0; v < n_values; v++) {
-        if (c->residency.resident[v])
-            c->program->finals[v] = address_of(c, v);
-        else if (neap_graph_is_output(c->graph, v))
+    for (uint32_t v = 0; v < n_values; v++)
+        if (!c->residency.resident[v] && neap_graph_is_output(c->graph, v))
             return neap_fail(c->diag, NEAP_INVALID,
                              "plan: output \"%s\" is not resident at the end",
                              neap_graph_value(c->graph, v)->name);
-    }
-    return NEAP_OK;
+    return find_finals(c);
 }
 
-neap_status neap_run_program_init(const run_specs *specs, const neap_plan *plan,
-                                  run_kernels *kernels, unsigned char *base, run_program *program,
-                                  neap_diag *diag)
+static uint32_t most_pieces(const neap_graph *graph)
+{
+    uint32_t most = 1, count;
+    for (uint32_t v = 0; v < neap_graph_value_count(neap_graph_whole(graph)); v++) {
+        neap_graph_pieces(graph, v, &count);
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+neap_status neap_run_program_init(const run_specs *specs, const neap_graph *graph,
+                                  const neap_plan *plan, run_kernels *kernels,
+                                  const run_block *arena, run_program *program, neap_diag *diag)
 {
     neap_allocator *allocator = specs->allocator;
-    uint32_t n_values = neap_graph_value_count(specs->graph);
+    uint32_t n_values = neap_graph_value_count(graph);
+    uint32_t n_whole = neap_graph_value_count(specs->graph);
     compiler c = {.specs = specs,
-                  .graph = specs->graph,
+                  .graph = graph,
                   .kernels = kernels,
                   .program = program,
-                  .base = base,
-                  .fixed_bytes = neap_graph_fixed_bytes(specs->graph),
+                  .base = arena->data,
+                  .fixed_bytes = neap_graph_fixed_bytes(graph),
                   .arena_bytes = neap_plan_arena_bytes(plan),
                   .diag = diag};
     c.offsets = neap_plan_offsets(plan, &c.n_offsets);
     *program = (run_program){.count = neap_plan_step_count(plan)};
     neap_arena_init(&program->memory, allocator);
-    neap_status status = neap_residency_init(&c.residency, allocator, specs->graph, "plan: ", diag);
+    neap_status status = neap_residency_init(&c.residency, allocator, graph, "plan: ", diag);
     neap_arena *scratch = &c.residency.arena;
     if (status == NEAP_OK &&
         (!NEAP_TAKE(&program->memory, program->count, program->actions) ||
-         !NEAP_TAKE(&program->memory, n_values, program->finals) ||
-         !NEAP_TAKE(scratch, n_values, c.storages) || !NEAP_TAKE(scratch, n_values, c.hosts)))
+         !NEAP_TAKE(&program->memory, n_whole, program->finals) ||
+         !NEAP_TAKE(scratch, n_values, c.storages) || !NEAP_TAKE(scratch, n_values, c.hosts) ||
+         !NEAP_TAKE(scratch, most_pieces(graph), c.parts)))
         status = neap_fail_no_memory(diag);
+    if (status == NEAP_OK)
+        status = neap_run_windows_init(&program->windows, allocator, arena, n_whole, diag);
     if (status == NEAP_OK)
         status = compile_all(&c, plan);
     neap_residency_clear(&c.residency);
@@ -180,6 +224,7 @@ neap_status neap_run_program_init(const run_specs *specs, const neap_plan *plan,
 
 void neap_run_program_clear(run_program *program)
 {
+    neap_run_windows_clear(&program->windows);
     neap_arena_clear(&program->memory);
     memset(program, 0, sizeof *program);
 }

@@ -3,12 +3,16 @@
  *
  * All addresses are known before the first step, because the plan places every instance of a
  * storage. A step therefore costs only its kernel, and errors in a plan are found here.
+ *
+ * A plan for a split graph (neap/split.h) moves and frees pieces; its kernels are those of the
+ * whole graph and get whole values.
  */
 #ifndef NEAP_RUN_PROGRAM_H
 #define NEAP_RUN_PROGRAM_H
 
 #include "base/arena.h"
 #include "run/specs.h"
+#include "run/windows.h"
 
 #include <neap/plan.h>
 
@@ -28,11 +32,12 @@ typedef struct run_action {
 typedef struct run_program {
     run_action *actions;
     size_t count;
-    unsigned char *
-        *finals; /* by value: address of the first element at the end, if resident then */
+    unsigned char **finals; /* by value of the whole graph: address of the first element at the
+                               end, if resident then and not in pieces */
     int64_t host_bytes;
     size_t n_transfers;
     neap_arena memory; /* owns all of the above */
+    run_windows windows;
 } run_program;
 
 /* Finds the kernel for a variant of an op. */
@@ -43,12 +48,13 @@ struct run_kernels {
 };
 
 /*
- * `plan` has offsets for the arena at `base`. NEAP_INVALID names the first step that cannot be run.
- * Clear `program` after a failure too.
+ * `plan` is for `graph`, whose whole graph `specs` has, with offsets for the arena, which is a file
+ * if the graph is split. NEAP_INVALID names the first step that cannot be run. Clear `program`
+ * after a failure too, and before the arena is destroyed.
  */
-neap_status neap_run_program_init(const run_specs *specs, const neap_plan *plan,
-                                  run_kernels *kernels, unsigned char *base, run_program *program,
-                                  neap_diag *diag);
+neap_status neap_run_program_init(const run_specs *specs, const neap_graph *graph,
+                                  const neap_plan *plan, run_kernels *kernels,
+                                  const run_block *arena, run_program *program, neap_diag *diag);
 void neap_run_program_clear(run_program *program);
 
 #endif

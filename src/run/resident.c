@@ -45,7 +45,8 @@ void neap_run_resident_release(const run_resident *r, const void *data, int64_t 
     begin = (begin + r->page - 1) / r->page * r->page;
     end = end / r->page * r->page;
     if (begin < end)
-        madvise(first_page(r) + begin, end - begin, MADV_DONTNEED);
+        madvise(first_page(r) + begin, end - begin,
+                r->block->is_file ? MADV_REMOVE : MADV_DONTNEED);
 }
 
 int64_t neap_run_resident_bytes(const run_resident *r)

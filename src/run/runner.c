@@ -8,6 +8,7 @@
 #include "run/resident.h"
 
 #include <neap/layout.h>
+#include <neap/split.h>
 
 #include <string.h>
 
@@ -93,12 +94,17 @@ void neap_run_options_init(neap_run_options *options)
 #endif
 }
 
-static bool has_addresses(const neap_plan *plan)
+int64_t neap_run_alignment(const neap_graph *graph)
+{
+    return neap_graph_whole(graph) == graph ? NEAP_RUN_ALIGNMENT : neap_run_page_bytes();
+}
+
+static bool has_addresses(const neap_plan *plan, int64_t alignment)
 {
     size_t count;
     const int64_t *offsets = neap_plan_offsets(plan, &count);
     for (size_t i = 0; offsets && i < count; i++)
-        if (offsets[i] % NEAP_RUN_ALIGNMENT != 0)
+        if (offsets[i] % alignment != 0)
             return false;
     return offsets != NULL;
 }
@@ -115,7 +121,7 @@ static neap_status place(neap_runner *runner, const neap_plan *plan, neap_diag *
         return status;
     neap_layout_options options;
     neap_layout_options_init(&options);
-    options.alignment = NEAP_RUN_ALIGNMENT;
+    options.alignment = neap_run_alignment(runner->graph);
     return neap_layout_assign(runner->allocator, runner->graph, runner->placed, &options, diag);
 }
 
@@ -133,13 +139,22 @@ static neap_status prepare_copies(neap_runner *runner, neap_diag *diag)
     return status;
 }
 
+/* Pieces of values are shown to kernels as one array, through a second mapping of the arena. */
+static neap_status create_arena(neap_runner *runner, int64_t bytes, neap_diag *diag)
+{
+    return neap_graph_whole(runner->graph) == runner->graph
+               ? neap_run_block_create(bytes, &runner->arena, diag)
+               : neap_run_block_create_file(bytes, &runner->arena, diag);
+}
+
 static neap_status prepare(neap_runner *runner, const neap_plan *plan, neap_diag *diag)
 {
-    neap_status status = neap_run_specs_init(runner->allocator, runner->graph, runner->backend,
-                                             &runner->specs, diag);
+    const neap_graph *whole = neap_graph_whole(runner->graph);
+    neap_status status =
+        neap_run_specs_init(runner->allocator, whole, runner->backend, &runner->specs, diag);
     if (status == NEAP_OK)
         status = neap_run_specs_check(&runner->specs, runner->backend, diag);
-    if (status == NEAP_OK && !has_addresses(plan)) {
+    if (status == NEAP_OK && !has_addresses(plan, neap_run_alignment(runner->graph))) {
         status = place(runner, plan, diag);
         plan = runner->placed;
     }
@@ -147,14 +162,14 @@ static neap_status prepare(neap_runner *runner, const neap_plan *plan, neap_diag
         (kernel_table){.base = {find_kernel},
                        .specs = &runner->specs,
                        .backend = runner->backend,
-                       .count = (size_t)neap_graph_op_count(runner->graph) * RUN_MOST_VARIANTS};
+                       .count = (size_t)neap_graph_op_count(whole) * RUN_MOST_VARIANTS};
     if (status == NEAP_OK)
         status = NEAP_NEW(runner->allocator, runner->kernels.count, &runner->kernels.items, diag);
     if (status == NEAP_OK)
-        status = neap_run_block_create(neap_plan_arena_bytes(plan), &runner->arena, diag);
+        status = create_arena(runner, neap_plan_arena_bytes(plan), diag);
     if (status == NEAP_OK)
-        status = neap_run_program_init(&runner->specs, plan, &runner->kernels.base,
-                                       runner->arena.data, &runner->program, diag);
+        status = neap_run_program_init(&runner->specs, runner->graph, plan, &runner->kernels.base,
+                                       &runner->arena, &runner->program, diag);
     if (status == NEAP_OK && runner->program.n_transfers > 0)
         status = prepare_copies(runner, diag);
     if (status == NEAP_OK && runner->options.measure)
@@ -316,8 +331,9 @@ static void end_copies(neap_runner *runner)
 /* The results of the step before are no longer needed, and the plan does not count them. */
 static void release_results(neap_runner *runner)
 {
-    for (uint32_t v = 0; v < neap_graph_value_count(runner->graph); v++) {
-        const neap_value *value = neap_graph_value(runner->graph, v);
+    const neap_graph *graph = runner->specs.graph; /* the whole one */
+    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++) {
+        const neap_value *value = neap_graph_value(graph, v);
         if (value->storage == v && value->producer != NEAP_NONE && runner->program.finals[v])
             neap_run_resident_release(&runner->resident, runner->program.finals[v], value->bytes);
     }
@@ -374,10 +390,11 @@ const neap_step_memory *neap_runner_step_memory(const neap_runner *runner)
 neap_status neap_runner_array(neap_runner *runner, uint32_t value, neap_array *array,
                               neap_diag *diag)
 {
-    if (value >= neap_graph_value_count(runner->graph))
+    const neap_graph *graph = runner->specs.graph; /* the whole one */
+    if (value >= neap_graph_value_count(graph))
         return neap_fail(diag, NEAP_INVALID, "there is no value %lu", (unsigned long)value);
-    const neap_value *v = neap_graph_value(runner->graph, value);
-    if (v->producer != NEAP_NONE && !neap_graph_is_output(runner->graph, value))
+    const neap_value *v = neap_graph_value(graph, value);
+    if (v->producer != NEAP_NONE && !neap_graph_is_output(graph, value))
         return neap_fail(diag, NEAP_INVALID, "value \"%s\" is neither an input nor an output",
                          v->name);
     const run_array *like = &runner->specs.arrays.items[value];
@@ -421,9 +438,9 @@ neap_status neap_runner_write(neap_runner *runner, uint32_t value, const void *e
     neap_status status = neap_runner_array(runner, value, &array, diag);
     if (status != NEAP_OK)
         return status;
-    if (neap_graph_value(runner->graph, value)->producer != NEAP_NONE)
+    if (neap_graph_value(runner->specs.graph, value)->producer != NEAP_NONE)
         return neap_fail(diag, NEAP_INVALID, "value \"%s\" is not an input",
-                         neap_graph_value(runner->graph, value)->name);
+                         neap_graph_value(runner->specs.graph, value)->name);
     copy_elements(&array, (unsigned char *)(uintptr_t)elements, true);
     return NEAP_OK;
 }

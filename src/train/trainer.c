@@ -6,6 +6,8 @@
 #include "run/backend.h"
 #include "train/trainer_internal.h"
 
+#include <neap/split.h>
+
 #include <math.h>
 #include <string.h>
 
@@ -120,14 +122,15 @@ static neap_status check_options(const neap_train_options *o, neap_diag *diag)
     return status;
 }
 
-static neap_status prepare(neap_trainer *t, const neap_plan *plan, neap_backend *backend,
-                           neap_diag *diag)
+/* `planned` is the graph that the plan is for. */
+static neap_status prepare(neap_trainer *t, const neap_graph *planned, const neap_plan *plan,
+                           neap_backend *backend, neap_diag *diag)
 {
     neap_status status = check_options(&t->options, diag);
     if (status == NEAP_OK)
         status = neap_train_inputs_open(t, diag);
     if (status == NEAP_OK)
-        status = neap_runner_create(t->allocator, t->graph, plan, backend, &t->options.run,
+        status = neap_runner_create(t->allocator, planned, plan, backend, &t->options.run,
                                     &t->runner, diag);
     if (status == NEAP_OK)
         status = bind_parameters(t, diag);
@@ -149,13 +152,13 @@ neap_status neap_trainer_create(neap_allocator *allocator, const neap_graph *gra
     if (status != NEAP_OK)
         return status;
     t->allocator = allocator;
-    t->graph = graph;
+    t->graph = neap_graph_whole(graph);
     t->threads = neap_backend_threads(backend);
     if (options)
         t->options = *options;
     else
         neap_train_options_init(&t->options);
-    status = prepare(t, plan, backend, diag);
+    status = prepare(t, graph, plan, backend, diag);
     if (status == NEAP_OK)
         *result = t;
     else

@@ -19,7 +19,7 @@ typedef struct train_parameter {
 
 struct neap_trainer {
     neap_allocator *allocator;
-    const neap_graph *graph;
+    const neap_graph *graph; /* the whole one, if the plan's is split */
     neap_train_options options;
     neap_runner *runner;
     int threads; /* for updates */

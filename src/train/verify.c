@@ -8,6 +8,7 @@
 #include "run/backend.h"
 #include "train/trainer_internal.h"
 
+#include <neap/split.h>
 #include <neap/text.h>
 
 #include <stdio.h>
@@ -43,7 +44,8 @@ typedef struct record {
 
 typedef struct verifier {
     neap_allocator *allocator;
-    const neap_graph *graph;
+    const neap_graph *planned; /* the graph of the plan */
+    const neap_graph *graph;   /* the same, or the whole one if that is split */
     neap_backend *backend;
     const neap_train_options *options;
     int64_t steps;
@@ -78,13 +80,13 @@ static bool stopped(const verifier *v, const char *phase, int64_t step)
     return p && p->cancelled && p->cancelled(p);
 }
 
-static neap_status train(const verifier *v, const neap_plan *plan, const char *phase, int64_t steps,
-                         record *r)
+static neap_status train(const verifier *v, const neap_graph *graph, const neap_plan *plan,
+                         const char *phase, int64_t steps, record *r)
 {
     neap_trainer *t = NULL;
     neap_train_report report;
     neap_status status =
-        neap_trainer_create(v->allocator, v->graph, plan, v->backend, v->options, &t, v->diag);
+        neap_trainer_create(v->allocator, graph, plan, v->backend, v->options, &t, v->diag);
     if (status == NEAP_OK)
         r->arena = neap_runner_arena_bytes(t->runner);
     while (status == NEAP_OK && r->steps < steps && !stopped(v, phase, r->steps)) {
@@ -113,8 +115,8 @@ static neap_status make_plain(const verifier *v, const neap_plan *plan, neap_pla
         for (uint32_t o = 0; o < n_ops; o++)
             sequence[o] = o;
         for (size_t i = 0; i < neap_plan_step_count(plan); i++)
-            if (steps[i].kind == NEAP_COMPUTE && steps[i].id < n_ops)
-                variants[steps[i].id] = steps[i].variant;
+            if (steps[i].kind == NEAP_COMPUTE && steps[i].id < neap_graph_op_count(v->planned))
+                variants[neap_graph_whole_op(v->planned, steps[i].id)] = steps[i].variant;
         status = neap_plan_from_sequence(v->allocator, v->graph, sequence, n_ops, variants,
                                          "store-all", -1, plain, v->diag);
     }
@@ -193,7 +195,8 @@ neap_status neap_train_verify(neap_allocator *allocator, const neap_graph *graph
                               neap_progress *progress, neap_verify_report *report, neap_diag *diag)
 {
     verifier v = {.allocator = neap_allocator_or_system(allocator),
-                  .graph = graph,
+                  .planned = graph,
+                  .graph = neap_graph_whole(graph),
                   .backend = backend,
                   .options = options,
                   .steps = steps,
@@ -205,7 +208,7 @@ neap_status neap_train_verify(neap_allocator *allocator, const neap_graph *graph
     size_t digests;
     if (steps < 1)
         return neap_fail(diag, NEAP_INVALID, "verifying needs at least 1 step");
-    neap_graph_outputs(graph, &n_outputs);
+    neap_graph_outputs(v.graph, &n_outputs);
     v.n_parameters = n_outputs ? n_outputs - 1 : 0;
     if (!neap_mul_size((size_t)steps, per_step(&v), &digests))
         return neap_fail_no_memory(diag);
@@ -216,9 +219,9 @@ neap_status neap_train_verify(neap_allocator *allocator, const neap_graph *graph
     if (status == NEAP_OK)
         status = make_plain(&v, plan, &plain);
     if (status == NEAP_OK)
-        status = train(&v, plan, "training with the plan", steps, &planned);
+        status = train(&v, v.planned, plan, "training with the plan", steps, &planned);
     if (status == NEAP_OK)
-        status = train(&v, plain, "training without the plan", planned.steps, &natural);
+        status = train(&v, v.graph, plain, "training without the plan", planned.steps, &natural);
     if (status == NEAP_OK) {
         report->steps = natural.steps;
         report->interrupted = natural.steps < steps;

@@ -73,6 +73,21 @@ static void offload(void **state)
     CHECK_LINES(LINES, GOLDEN("offload"));
 }
 
+/* Values in pieces: the graph, plans for it, and whether the two belong together. */
+static void split(void **state)
+{
+    (void)state;
+    static const char *const LINES[] = {
+        "graph tiny.json --split 80 -o -",
+        "plan tiny.json --split 80 --method store-all -o -",
+        "check tiny.json tiny.plan.json --split 80",
+        "plan tiny.json --split 80 --keep h --method neap --json",
+        "plan tiny.json --split 80 --keep h[3] --method neap",
+        "graph tiny.json --split many",
+    };
+    CHECK_LINES(LINES, GOLDEN("split"));
+}
+
 static void check(void **state)
 {
     (void)state;
@@ -394,6 +409,7 @@ int main(void)
         cmocka_unit_test(plan),
         cmocka_unit_test(chart),
         cmocka_unit_test(offload),
+        cmocka_unit_test(split),
         cmocka_unit_test(check),
         cmocka_unit_test(graph),
         cmocka_unit_test(compare_and_curve),

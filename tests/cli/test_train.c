@@ -159,6 +159,8 @@ static void every_optimizer_verifies(void **state)
     static const char *const LINES[] = {
         "train " SMALL_RESNET "--budget 99% --method greedy --steps 1 --verify --json",
         "train " SMALL_GPT2 "--method offload --budget 75% --link 1GB/s --steps 2 --verify --json",
+        "train " SMALL_GPT2 "--method offload --budget 90% --link 1GB/s --split 4KiB --steps 2 "
+        "--poison --verify --json",
     };
     for (size_t i = 0; i < sizeof LINES / sizeof LINES[0]; i++) {
         run_result result;
@@ -343,6 +345,9 @@ static void refused(void **state)
         "train gpt2 --rate inf",
         "train gpt2 --warmup -1",
         "train gpt2 --alignment 32",
+        "train resnet18 --split 1e6",
+        "train resnet18 --split 1MiB --alignment 64",
+        "train resnet18 --split 0",
         "train gpt2 --kernels layer",
         "profile gpt2 --kernels layer",
         "train gpt2 --plan a --save-plan b",

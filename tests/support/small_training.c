@@ -3,6 +3,8 @@
 
 #include "run/backend.h"
 
+#include <neap/split.h>
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,8 +177,8 @@ neap_status small_training_run(const neap_graph *graph, const neap_plan *plan,
                                neap_backend *backend, const neap_run_options *options,
                                uint32_t steps, training_record *record, neap_diag *diag)
 {
-    training t = {.graph = graph, .diag = diag};
-    t.outputs = neap_graph_outputs(graph, &t.n_outputs);
+    training t = {.graph = neap_graph_whole(graph), .diag = diag};
+    t.outputs = neap_graph_outputs(t.graph, &t.n_outputs);
     *record = (training_record){.per_step = 2 * t.n_outputs - 1};
     neap_status status = neap_runner_create(NULL, graph, plan, backend, options, &t.runner, diag);
     if (status != NEAP_OK)

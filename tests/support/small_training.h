@@ -21,7 +21,8 @@ typedef struct training_record {
 /* Fills all inputs with what the ops that read them can take. */
 neap_status small_training_fill(neap_runner *runner, const neap_graph *graph, neap_diag *diag);
 
-/* Runs a plan and updates the weights, `steps` times. Clear the record in any case. */
+/* Runs a plan and updates the weights, `steps` times. The graph may be split (neap/split.h). Clear
+   the record in any case. */
 neap_status small_training_run(const neap_graph *graph, const neap_plan *plan,
                                neap_backend *backend, const neap_run_options *options,
                                uint32_t steps, training_record *record, neap_diag *diag);

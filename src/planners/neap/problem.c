@@ -2,6 +2,8 @@
 
 #include "base/fail.h"
 
+#include <neap/split.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -264,6 +266,12 @@ static bool name_matches(const char *pattern, const char *name)
     return *pattern == '\0';
 }
 
+/* The name of the value that a value is a piece of. */
+static const char *whole_name(const neap_graph *graph, uint32_t value)
+{
+    return neap_graph_value(neap_graph_whole(graph), neap_graph_whole_value(graph, value))->name;
+}
+
 /* A free view is recomputed whenever its storage returns from the host. If it may be computed only
    once, the storage must stay. */
 static void pin_value(problem *x, uint32_t value, uint8_t flags)
@@ -288,7 +296,8 @@ static neap_status apply_pin(problem *x, const neap_pin *pin, neap_diag *diag)
     unsigned kind = pin->kind <= NEAP_PIN_NO_OFFLOAD ? pin->kind : NEAP_PIN_KEEP;
     bool any = false;
     for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
-        if (name_matches(pin->pattern, neap_graph_value(graph, v)->name)) {
+        if (name_matches(pin->pattern, neap_graph_value(graph, v)->name) ||
+            name_matches(pin->pattern, whole_name(graph, v))) {
             any = true;
             pin_value(x, v, kinds[kind].flags);
         }
