@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/team.h"
 #include "planners/common/planner.h"
+#include "planners/neap/anneal.h"
 #include "planners/neap/bound.h"
 #include "planners/neap/plan_conversion.h"
 #include "planners/neap/small_graph.h"
@@ -27,11 +28,14 @@
 #include <string.h>
 
 enum {
-    STREAMS = 4,     /* at most; an even number */
-    EXCHANGE = 3,    /* rounds between two checks whether a stream lags */
-    MANY = 2000,     /* with more tasks the first schedule is made from a cut */
-    FAR = 300,       /* with more tasks the least peak is approached in steps */
-    LEVEL_ROUNDS = 4 /* at most, for one of these steps */
+    STREAMS = 4,          /* at most; an even number */
+    EXCHANGE = 3,         /* rounds between two checks whether a stream lags */
+    MANY = 2000,          /* with more tasks the first schedule is made from a cut */
+    FAR = 300,            /* with more tasks the least peak is approached in steps */
+    LEVEL_ROUNDS = 4,     /* at most, for one of these steps */
+    FEWEST_ANNEALED = 64, /* tasks of graphs that are annealed */
+    MOST_ANNEALED = 4000,
+    CYCLES = 4 /* at most, side by side */
 };
 
 /* A plan within this fraction of the bound ends the search. */
@@ -45,6 +49,16 @@ static const double PEAK_SHARE = 0.75;
 
 /* Plans are placed after these fractions of the time limit, each of the rest. */
 static const double TRIAL_STEP = 0.25;
+
+/* A graph is annealed if the first round leaves this gap. */
+static const double WIDE_GAP = 0.01;
+
+/* The fraction of the time limit for the first round of such a graph; and those of the rest for
+   annealing, from the beginning and from a plan for a slightly larger budget. */
+static const double FIRST_ROUND_SHARE = 0.12, ANNEAL_SHARE = 0.45, ANNEAL_AGAIN_SHARE = 0.35;
+
+/* How hot that begins. */
+static const double WARM = 0.15;
 
 enum { EFFORT, SMALL_GRAPHS };
 
@@ -81,6 +95,7 @@ typedef struct neap_run {
     search_cut cut; /* to start from in the next round, if has_cut */
     bool has_cut;
     int64_t cut_ticks;   /* the bound of that cut */
+    bool annealed;       /* the best plan came from there */
     bool *seen;          /* by task: scratch */
     uint32_t iterations; /* of a stream in a round */
     uint32_t round, last_improved;
@@ -278,6 +293,17 @@ static bool is_at_floor(const neap_run *run)
     return run->best.found && (double)run->best.peak <= wanted;
 }
 
+/* All streams continue from the best plan. */
+static neap_status continue_from_best(neap_run *run, neap_diag *diag)
+{
+    for (uint32_t k = 0; k < run->n_streams; k++) {
+        search *s = &run->streams[k];
+        NEAP_TRY(neap_search_start_from(s, &run->best, diag));
+        NEAP_TRY(neap_search_plan_copy(run->allocator, &run->x, &s->best, &run->best, diag));
+    }
+    return NEAP_OK;
+}
+
 /* All streams continue within another budget, from the best plan if there is one. */
 static neap_status move_budget(neap_run *run, int64_t within, neap_diag *diag)
 {
@@ -285,15 +311,9 @@ static neap_status move_budget(neap_run *run, int64_t within, neap_diag *diag)
     run->has_cut = false;
     run->cut_ticks = 0;
     NEAP_TRY(begin_bound(run, within, diag));
-    for (uint32_t k = 0; k < run->n_streams; k++) {
-        search *s = &run->streams[k];
-        s->budget = within - run->x.base_bytes;
-        if (!run->best.found)
-            continue;
-        NEAP_TRY(neap_search_start_from(s, &run->best, diag));
-        NEAP_TRY(neap_search_plan_copy(run->allocator, &run->x, &s->best, &run->best, diag));
-    }
-    return NEAP_OK;
+    for (uint32_t k = 0; k < run->n_streams; k++)
+        run->streams[k].budget = within - run->x.base_bytes;
+    return run->best.found ? continue_from_best(run, diag) : NEAP_OK;
 }
 
 /* The plan to start from is the best one so far. */
@@ -378,6 +398,67 @@ static neap_status search_peak(neap_run *run, neap_diag *diag)
     return run->best.found ? move_budget(run, run->best.peak, diag) : NEAP_OK;
 }
 
+/* ---- Annealing ---- */
+
+static bool may_anneal(const neap_run *run)
+{
+    uint32_t n = run->x.n_tasks;
+    return !run->link && !seeks_peak(run) && n >= FEWEST_ANNEALED && n <= MOST_ANNEALED;
+}
+
+/* The first round of a graph that may be annealed does not last until the time limit. */
+static void limit_first_round(neap_run *run)
+{
+    const neap_request *request = run->p->request;
+    if (may_anneal(run) && request->time_limit > 0)
+        run->until = run->p->started + FIRST_ROUND_SHARE * request->time_limit;
+}
+
+/* Anneals from a schedule (NULL: from every task once) for a share of the rest of the time limit.
+   What is better than the best plan takes its place. */
+static neap_status anneal_from(neap_run *run, const compute_list *from, double share,
+                               neap_diag *diag)
+{
+    const planner *p = run->p;
+    double limit = p->request->time_limit, now = neap_clock_seconds();
+    anneal_team team = {.allocator = run->allocator,
+                        .x = &run->x,
+                        .budget = run->within,
+                        .seed = p->request->seed,
+                        .cycles = 2,
+                        .threads = neap_team_size(p->request->threads, CYCLES),
+                        .cycle = {.from = from, .stop = stopped, .context = run}};
+    team.cycle.heat = from ? WARM : 1;
+    team.cycle.steps = (uint64_t)(100 * p->options[EFFORT]) * run->x.n_tasks;
+    if (limit > 0) {
+        team.cycle.end = now + share * (p->started + limit - now);
+        team.cycles = team.threads;
+    }
+    search_plan found = {0};
+    neap_status status = neap_anneal_best_of(&team, &found, diag);
+    if (status == NEAP_OK && is_better(run, &found, &run->best)) {
+        run->annealed = true;
+        run->last_improved = run->round;
+        status = neap_search_plan_copy(run->allocator, &run->x, &run->best, &found, diag);
+        if (status == NEAP_OK)
+            status = continue_from_best(run, diag);
+    }
+    neap_compute_list_clear(run->allocator, &run->x, &found.list);
+    return status;
+}
+
+/* After the first round: a graph with a wide gap is annealed; the streams improve the result. */
+static neap_status anneal_if_wide(neap_run *run, neap_diag *diag)
+{
+    run->until = 0;
+    bool near = fits(run, &run->best) &&
+                (double)run->best.ticks <= (1 + WIDE_GAP) * (double)run->bound_ticks;
+    if (!may_anneal(run) || near || neap_planner_stopped(run->p))
+        return NEAP_OK;
+    bool given = run->start.schedule.found;
+    return anneal_from(run, given ? &run->start.schedule.list : NULL, ANNEAL_SHARE, diag);
+}
+
 /* ---- Addresses ---- */
 
 /* All streams continue within another budget, but the bound remains. */
@@ -385,15 +466,11 @@ static neap_status move_streams(neap_run *run, int64_t within, neap_diag *diag)
 {
     bool down = within < run->within;
     run->within = within;
-    for (uint32_t k = 0; k < run->n_streams; k++) {
-        search *s = &run->streams[k];
-        s->budget = within - run->x.base_bytes;
-        if (!down)
-            continue;
-        NEAP_TRY(neap_search_start_from(s, &run->best, diag));
-        NEAP_TRY(neap_search_plan_copy(run->allocator, &run->x, &s->best, &run->best, diag));
-    }
-    return NEAP_OK;
+    for (uint32_t k = 0; k < run->n_streams; k++)
+        run->streams[k].budget = within - run->x.base_bytes;
+    if (down)
+        NEAP_TRY(continue_from_best(run, diag));
+    return run->annealed ? anneal_from(run, &run->best.list, ANNEAL_AGAIN_SHARE, diag) : NEAP_OK;
 }
 
 /* The budget for the streams after the best plan was placed in an arena: the largest whose plans
@@ -451,10 +528,13 @@ static neap_status search_rounds(neap_run *run, neap_diag *diag)
     const neap_request *request = run->p->request;
     uint32_t rounds = (uint32_t)run->p->options[EFFORT];
     bool two_threads = request->time_limit > 0 && neap_team_size(request->threads, 2) > 1;
+    limit_first_round(run);
     for (run->round = 0; run->round <= rounds; run->round++) {
         NEAP_TRY(do_round(run, diag));
         NEAP_TRY(compare_streams(run, diag));
         read_bound(run);
+        if (run->round == 0)
+            NEAP_TRY(anneal_if_wide(run, diag));
         if (is_good_enough(run) || is_hopeless(run) || neap_planner_stopped(run->p))
             break;
         bool has_plan = fits(run, &run->best), limited = request->time_limit > 0 && has_plan;
