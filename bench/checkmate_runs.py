@@ -17,6 +17,7 @@ import sys
 import time
 
 import common
+import keras_networks
 import plans
 
 GB = 10**9
@@ -37,12 +38,14 @@ NETWORKS = {
     "segnet": Network("SegNet", "segnet", 16, ("--image", "416x608"), False),
 }
 
-# The paper's algorithm 2 and nothing besides, and with the search over eps that its appendix D suggests.
-AS_PUBLISHED = ("allowance=fixed", "eps=0.1", "start=no", "mend=no")
-WITH_SEARCH = ("allowance=search", "start=no", "mend=no")
+# The paper's algorithm 2 on the relaxation of the program as printed and nothing besides, and with the search over eps
+# that its appendix D suggests. Algorithm 2 on neap's relaxation, for comparison.
+AS_PUBLISHED = ("model=paper", "allowance=fixed", "eps=0.1", "start=no", "mend=no")
+WITH_SEARCH = ("model=paper", "allowance=search", "start=no", "mend=no")
+ON_GAPS = ("model=gaps", *AS_PUBLISHED[1:])
 
 
-def arguments(description, networks, **defaults):
+def arguments(description, networks, kernels="lean", **defaults):
     """Parses the command line: --networks, --kernels, --quick, --out, and whatever has a default here."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
@@ -52,7 +55,7 @@ def arguments(description, networks, **defaults):
     option("out", "folder for SVG and CSV files", os.path.join(common.BUILD, "results"))
     if len(networks) > 1:
         option("networks", f"some of {', '.join(networks)}", ",".join(networks))
-    option("kernels", "of the networks: lean, torch or layer, as Checkmate assumes (docs/networks.md)", "lean")
+    option("kernels", "of the networks: lean, torch, layer, or keras for the paper's own (keras_networks.py)", kernels)
     for name, default in defaults.items():
         option(name, MEANINGS[name], default)
     parser.add_argument("--quick", help="one network, few budgets, short limits: a test", action="store_true")
@@ -66,8 +69,17 @@ def arguments(description, networks, **defaults):
     return args
 
 
+def keras_name(name):
+    """What keras_networks.py calls it."""
+    return "unet" if name == "unet16" else name
+
+
 def network(name, args):
-    """A network of NETWORKS with the kernels asked for; with Checkmate's, MobileNet is padded as by Keras."""
+    """A network of NETWORKS with the kernels asked for; with layer's, MobileNet is padded as by Keras."""
+    if args.kernels == "keras":
+        batch = NETWORKS[name].batch
+        path = os.path.join(common.BUILD, f"keras_{name}_{batch}.json")
+        return NETWORKS[name]._replace(model=keras_networks.write(keras_name(name), path, batch), words=())
     words = ("--kernels", args.kernels)
     if args.kernels == "layer" and name == "mobilenet":
         words += ("--set", "keras=1")
@@ -86,6 +98,7 @@ MEANINGS = {
     "budgets": "how many budgets a network",
     "jobs": "solves at a time, each on one thread",
     "samples": "roundings at random",
+    "draws": "roundings at random of R and S independently",
     "budget": "bytes of memory",
 }
 
@@ -100,7 +113,8 @@ def say(text):
 
 def solve(network, method, budget, device, limit=None, options=()):
     """One plan. A command that crashes counts as one without a plan, and is reported."""
-    words = ["--batch", network.batch, *network.words, "--device", device, "--threads", 1]
+    batch = [] if network.model.endswith(".json") else ["--batch", network.batch]  # a file has its own
+    words = [*batch, *network.words, "--device", device, "--threads", 1]
     if limit:
         words += ["--time-limit", f"{limit:g}s"]
     start = time.monotonic()

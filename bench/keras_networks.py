@@ -4,7 +4,8 @@ A node is a layer with its activation; every layer's output is a value, includin
 node of a layer computes the gradient of its output, which is as large as the output, at twice the layer's
 multiply-accumulates. It reads the output, the outputs of the layers that read it, and their gradients. Twice the
 parameters are fixed bytes. Images are not counted. The segmentation networks are those of the package
-keras_segmentation, whose decoders end at half the resolution; U-Net and FCN8 have VGG encoders. A graph of one image
+keras_segmentation, whose decoders end at half the resolution; U-Net and FCN8 have VGG encoders. Times are
+10^-12 s a multiply-accumulate; --device takes those of a device instead, by FLOPs and bytes. A graph of one image
 serves `neap max-batch FILE --batch-of 1`, which scales it.
 """
 
@@ -93,13 +94,19 @@ class Network:
         values = [{"name": f"{layer[0]}{i}", "bytes": 4 * batch * prod(layer[1])} for i, layer in enumerate(self.layers)]
         values += [{"name": "loss", "bytes": 4 * batch}]
         values += [{"name": f"grad{i}", "bytes": values[i]["bytes"]} for i in reversed(range(n))]
-        ops = [{"name": values[i]["name"], "pass": "forward", "inputs": [j for j in layer[2] if j >= 0], "outputs": [i],
-                "time": batch * layer[3] * 1e-12} for i, layer in enumerate(self.layers)]  # fmt: skip
-        ops += [{"name": "loss", "pass": "forward", "inputs": [n - 1], "outputs": [n], "time": 0}]
+        ops = []
+
+        def op(name, direction, reads, makes, work):
+            moved = sum(values[v]["bytes"] for v in (*reads, makes))
+            ops.append({"name": name, "pass": direction, "inputs": reads, "outputs": [makes], "flops": 2 * batch * work,
+                        "bytes_moved": moved, "time": batch * work * 1e-12})  # fmt: skip
+
+        for i, layer in enumerate(self.layers):
+            op(values[i]["name"], "forward", [j for j in layer[2] if j >= 0], i, layer[3])
+        op("loss", "forward", [n - 1], n, 0)
         for i in reversed(range(n)):
             reads = [i, *readers[i], *(2 * n - j for j in readers[i]), *([n] if i == n - 1 else [])]
-            ops.append({"name": f"grad{i}", "pass": "backward", "inputs": reads, "outputs": [2 * n - i],
-                        "time": 2 * batch * self.layers[i][3] * 1e-12})  # fmt: skip
+            op(f"grad{i}", "backward", reads, 2 * n - i, 2 * self.layers[i][3])
         return {"neap": "graph", "version": 1, "name": name, "fixed_bytes": 8 * self.parameters, "values": values,
                 "ops": ops, "outputs": [2 * n]}  # fmt: skip
 

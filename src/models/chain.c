@@ -9,12 +9,12 @@
  * one second, every value one byte, the data none; the last gradient is the output. 2n + 1 ops: 17
  * for n = 8.
  *
- * That is the convention of Jain et al., "Checkmate" (2020), appendix A: with it their figures for
- * 8 layers and a budget of 4 come out exactly (optimum 26; integrality gap 21.56, with
- * frontier-advancing stages 1.18). Where a backward op needs its layer's input a(i-1) too, as that
- * of a convolution does, set `reads_input`: the optimum is then 38. Griewank and Walther's
- * "revolve" (2000) counts a step as f(i) repeated and reversed at once: b(i) recomputes what it
- * needs from a(i-1).
+ * Jain et al., "Checkmate" (2020), appendix A, do not say what a backward op reads, but with this
+ * convention their figures for 8 layers and a budget of 4 come out exactly (integrality gap 21.56,
+ * with frontier-advancing stages 1.18; the optimum is 26). Where a backward op needs its layer's
+ * input a(i-1) too, as that of a convolution does, set `reads_input`: the optimum is then 38.
+ * Griewank and Walther's "revolve" (2000) counts a step as f(i) repeated and reversed at once: b(i)
+ * recomputes what it needs from a(i-1).
  */
 #include "models/blocks.h"
 

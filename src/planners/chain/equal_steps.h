@@ -35,7 +35,7 @@ neap_status neap_planner_use_equal_steps(const planner *p, draft *d, int cuts,
 neap_status neap_equal_steps_try(const planner *p, draft *d, const stage_costs *costs,
                                  const equal_steps *steps, int64_t *states, neap_diag *diag);
 
-/* The default of Checkmate's comparison: about log2(n), at least 1. */
+/* About log2(n), at least 1: Checkmate's comparison lists the method as "Griewank et al. log n". */
 int64_t neap_equal_steps_default(uint32_t n);
 
 #endif

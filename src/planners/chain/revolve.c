@@ -21,7 +21,8 @@
  * needs no table.
  *
  * A step is a stage of the chain view. The method ignores bytes and times: the number of states is
- * found by trying (equal_steps.h). Without a budget it is log2(n), as in Checkmate's comparison.
+ * found by trying (equal_steps.h). Without a budget it is log2(n); Checkmate's
+ * comparison lists the method as "log n".
  */
 #include "base/fail.h"
 #include "planners/chain/equal_steps.h"

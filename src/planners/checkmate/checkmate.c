@@ -14,7 +14,8 @@
  * With form=unpartitioned the first runs may come in any frontier (1a to 1f). The program is then
  * weak, so graphs small enough are searched through for the best of all plans (resident_search.h)
  * first. With model=paper the program is written as it is printed and left to HiGHS from nothing,
- * for the comparison of Appendix A (paper_model.h).
+ * to compare with the paper's figures (paper_model.h); with goal=batch it asks for the largest
+ * batch (paper_batch.h).
  */
 #include "base/fail.h"
 #include "base/memory.h"

@@ -366,7 +366,8 @@ static neap_status plan_checkmate_lp(const planner *p, draft *d, neap_diag *diag
 
 const neap_method neap_method_checkmate_lp = {
     .name = "checkmate-lp",
-    .summary = "any graph: Checkmate's linear relaxation in two-phase rounding, with its bound",
+    .summary =
+        "any graph: the relaxation of Checkmate's problem in two-phase rounding, with its bound",
     .source = "Jain et al. 2020, Checkmate, section 5",
     NEAP_METHOD_OPTIONS(options),
     .part_of = "checkmate",
