@@ -23,6 +23,11 @@ def sets_on(model, batch, sets):
     return json.loads(common.output_of("least_peak_set", model, f"batch={batch}", *words))
 
 
+def chain_of(model, settings):
+    """The chain of a model alone: n, d, base, and the phase of each op."""
+    return json.loads(common.output_of("least_peak_set", model, settings, "all"))
+
+
 def equation_6(d, checkpoints):
     ends = [0, *checkpoints]
     segments = [sum(d[h + 1 : i]) for h, i in zip(ends, ends[1:])]

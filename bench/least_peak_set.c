@@ -7,13 +7,16 @@
  * and acg, or "all": no checkpoint, so that everything is kept. The graph is that of training by
  * SGD with momentum. Prints JSON:
  *
- *     {"n": 24, "d": [bytes ...], "base": bytes, "sets": [{"checkpoints": [...], "peak": bytes,
+ *     {"n": 24, "d": [bytes ...], "base": bytes, "n_forward": ops, "op_phases": [...],
+ *      "op_results": [bytes ...], "sets": [{"checkpoints": [...], "peak": bytes,
  *      "phases": [[at the end, highest], ...]}, ...]}
  *
  * Phases are the paper's training phase indices 1 .. 2n: layer i forward is i, backward 2n + 1 - i.
  * For each phase there are two numbers of live bytes from the plan's timeline: at the end of the
  * phase, and the most during it. They exclude the results of the step (parameters' gradients, the
  * loss). `base` is what is live before the first op: parameters, optimizer state and the input.
+ * op_phases and op_results have the phase of each op, 0 for the loss, and the bytes that it adds to
+ * the results of the step.
  */
 #include "planners/chain/least_peak.h"
 
@@ -242,6 +245,18 @@ static void print_set(bench *b, const char *set)
     printf("]}");
 }
 
+static void print_ops(const bench *b)
+{
+    uint32_t *phases = phases_of_ops(b), n_ops = neap_graph_op_count(b->graph);
+    printf("], \"n_forward\": %" PRIu32 ", \"op_phases\": [", b->view.chain.n_forward);
+    for (uint32_t o = 0; o < n_ops; o++)
+        printf("%s%" PRIu32, o ? ", " : "", phases[o]);
+    printf("], \"op_results\": [");
+    for (uint32_t o = 0; o < n_ops; o++)
+        printf("%s%" PRId64, o ? ", " : "", results_of(b, o));
+    free(phases);
+}
+
 int main(int argc, char **argv)
 {
     bench b = {0};
@@ -254,6 +269,7 @@ int main(int argc, char **argv)
            neap_graph_base_bytes(b.graph));
     for (uint32_t i = 0; i <= b.view.n; i++)
         printf("%s%" PRId64, i ? ", " : "", b.view.d[i]);
+    print_ops(&b);
     printf("], \"sets\": [");
     for (int i = 3; i < argc; i++) {
         printf("%s", i > 3 ? ", " : "");
