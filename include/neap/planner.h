@@ -109,6 +109,7 @@ NEAP_API void neap_request_init(neap_request *request, const neap_graph *graph, 
 typedef struct neap_extra {
     const char *name;
     bool is_list;
+    bool is_bound; /* on what a plan within the budget can do: it does not describe this plan */
     double number; /* if not a list */
     size_t n_items;
     const int64_t *items; /* if a list */

@@ -157,6 +157,7 @@ static void adopt(const planner *p, draft *first, draft d)
     d.proven_optimal = false;
     d.scope = first->scope;
     d.stopped = d.stopped || first->stopped;
+    neap_draft_take_bounds(&d, first);
     neap_planner_clear_draft(p, first);
     *first = d;
 }

@@ -134,6 +134,8 @@ static neap_status copy_extras(const curve *c, const draft *from, draft *to, nea
         const neap_extra *extra = &from->extras[i];
         status = extra->is_list
                      ? neap_draft_add_list(&p, to, extra->name, extra->items, extra->n_items, diag)
+                 : extra->is_bound
+                     ? neap_draft_add_bound(&p, to, extra->name, extra->number, diag)
                      : neap_draft_add_number(&p, to, extra->name, extra->number, diag);
     }
     return status;
@@ -167,6 +169,7 @@ static neap_status install(const curve *c, const neap_solution *from, neap_solut
     d.plan = plan;
     d.scope = from->draft.scope;
     neap_status status = copy_extras(c, &from->draft, &d, diag);
+    neap_draft_take_bounds(&d, &to->draft); /* of the larger budget, where it has them */
     if (status == NEAP_OK)
         status = neap_request_judge(c->allocator, c->request, plan, to->figures.budget_bytes,
                                     &verdict, diag);

@@ -704,6 +704,19 @@ static void set_times(neap_graph *graph)
     neap_devices_destroy(devices);
 }
 
+/* Proposition 3 of Beaumont et al., for the budget and not for the fewer live bytes of the plan. */
+static void check_lower_bound(const neap_solution *solution, int64_t natural)
+{
+    const neap_extra *bound = NULL;
+    const neap_figures *f = neap_solution_figures(solution);
+    double moving = 2 * (double)(natural - f->budget_bytes) / 12e9;
+    for (uint32_t i = 0; i < neap_solution_extra_count(solution); i++)
+        if (strcmp(neap_solution_extra_at(solution, i)->name, "lower_bound") == 0)
+            bound = neap_solution_extra_at(solution, i);
+    assert_true(bound && bound->is_bound);
+    assert_true(fabs(bound->number - fmax(moving, f->base_time)) < 1e-9);
+}
+
 /* Where addresses take more than the live bytes, it plans again with fewer of them. */
 static void test_a_budget_is_one_on_the_arena(void **state)
 {
@@ -738,6 +751,7 @@ static void test_a_budget_is_one_on_the_arena(void **state)
             assert_true(f->bound_time <= f->time);
             assert_true(f->outcome != NEAP_OPTIMAL || f->time <= f->bound_time);
             tightened += strncmp(neap_solution_message(solution), "addresses needed ", 17) == 0;
+            check_lower_bound(solution, natural);
             size_t count;
             const int64_t *offsets = neap_plan_offsets(plan, &count);
             for (size_t k = 0; k < count; k++)

@@ -332,7 +332,7 @@ static neap_status tell(const search *s, draft *d, neap_diag *diag)
         const sparse_model *lp = &x->model.lp;
         double columns = (double)(solved ? lp->n_columns : s->columns);
         double rows = (double)(solved ? lp->n_rows : s->rows);
-        NEAP_TRY(neap_draft_add_number(s->p, d, "lp_time", lp_ticks * tick, diag));
+        NEAP_TRY(neap_draft_add_bound(s->p, d, "lp_time", lp_ticks * tick, diag));
         NEAP_TRY(neap_draft_add_number(s->p, d, "columns", columns, diag));
         NEAP_TRY(neap_draft_add_number(s->p, d, "rows", rows, diag));
     }

@@ -304,8 +304,8 @@ static neap_status tell(const rounder *r, draft *d, neap_diag *diag)
     const planner *p = r->p;
     const neap_graph *graph = p->graph;
     if (r->lp_solved)
-        NEAP_TRY(neap_draft_add_number(p, d, "lp_time", neap_graph_seconds(graph, r->bound_ticks),
-                                       diag));
+        NEAP_TRY(
+            neap_draft_add_bound(p, d, "lp_time", neap_graph_seconds(graph, r->bound_ticks), diag));
     if (r->rounded.ticks != INT64_MAX) {
         NEAP_TRY(neap_draft_add_number(p, d, "rounded_time",
                                        neap_graph_seconds(graph, r->rounded.ticks), diag));

@@ -6,6 +6,7 @@
 #include "plan/plan_internal.h"
 
 #include <math.h>
+#include <string.h>
 
 static void send(const planner *p, const char *phase, double fraction, double best_time,
                  double bound_time)
@@ -174,6 +175,20 @@ neap_status neap_draft_add_number(const planner *p, draft *d, const char *name, 
                                   neap_diag *diag)
 {
     return add_extra(p, d, (neap_extra){.name = name, .number = number}, diag);
+}
+
+neap_status neap_draft_add_bound(const planner *p, draft *d, const char *name, double number,
+                                 neap_diag *diag)
+{
+    return add_extra(p, d, (neap_extra){.name = name, .is_bound = true, .number = number}, diag);
+}
+
+void neap_draft_take_bounds(draft *d, const draft *other)
+{
+    for (uint32_t i = 0; i < d->n_extras; i++)
+        for (uint32_t k = 0; k < other->n_extras && d->extras[i].is_bound; k++)
+            if (strcmp(d->extras[i].name, other->extras[k].name) == 0)
+                d->extras[i].number = other->extras[k].number;
 }
 
 neap_status neap_draft_add_list(const planner *p, draft *d, const char *name, const int64_t *items,

@@ -108,8 +108,14 @@ uint32_t neap_planner_choose_variant(const neap_op *op, int64_t room);
 /* Adds to what the method tells besides. The list is copied. */
 neap_status neap_draft_add_number(const planner *p, draft *d, const char *name, double number,
                                   neap_diag *diag);
+/* A bound for the planner's budget. It stays if addresses force a plan within less. */
+neap_status neap_draft_add_bound(const planner *p, draft *d, const char *name, double number,
+                                 neap_diag *diag);
 neap_status neap_draft_add_list(const planner *p, draft *d, const char *name, const int64_t *items,
                                 size_t count, neap_diag *diag);
+
+/* Gives the bounds of a draft the values that the same bounds have in another. */
+void neap_draft_take_bounds(draft *d, const draft *other);
 
 /* Another method with its defaults, on the same graph and budget, as a part of this one. */
 neap_status neap_planner_run_method(const planner *p, const char *name, draft *d, neap_diag *diag);

@@ -631,10 +631,10 @@ static bool is_undecided(const neap_run *run, const draft *d)
 static neap_status add_bounds(const planner *p, draft *d, int64_t any_ticks, int64_t order_ticks,
                               neap_diag *diag)
 {
-    NEAP_TRY(neap_draft_add_number(p, d, "any_order_bound", neap_graph_seconds(p->graph, any_ticks),
-                                   diag));
-    return neap_draft_add_number(p, d, "fixed_order_bound",
-                                 neap_graph_seconds(p->graph, order_ticks), diag);
+    NEAP_TRY(neap_draft_add_bound(p, d, "any_order_bound", neap_graph_seconds(p->graph, any_ticks),
+                                  diag));
+    return neap_draft_add_bound(p, d, "fixed_order_bound",
+                                neap_graph_seconds(p->graph, order_ticks), diag);
 }
 
 static neap_status write_draft(neap_run *run, draft *d, neap_diag *diag)

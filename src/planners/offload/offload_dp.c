@@ -78,8 +78,8 @@ static neap_status plan_offload_dp(const planner *p, draft *d, neap_diag *diag)
     double ticks = needed ? answer.ticks : (double)s.problem.total_ticks;
     bool optimal = !needed || (answer.found && answer.exact && p->options[SLOTS] <= 0);
     if (status == NEAP_OK && optimal && s.problem.floor <= s.problem.budget)
-        status = neap_draft_add_number(p, d, "fractional_communications_time",
-                                       ticks / (double)neap_graph_ticks_per_second(p->graph), diag);
+        status = neap_draft_add_bound(p, d, "fractional_communications_time",
+                                      ticks / (double)neap_graph_ticks_per_second(p->graph), diag);
     if (status == NEAP_OK && needed)
         status = neap_draft_add_number(p, d, "states", (double)answer.n_states, diag);
     if (status == NEAP_OK && needed)

@@ -36,8 +36,8 @@ static neap_status plan_offload_greedy(const planner *p, draft *d, neap_diag *di
     neap_status status = neap_offload_search_finish(&s, d, diag);
     double ticks = neap_offload_fractional_ticks(&s.problem);
     if (status == NEAP_OK && ticks >= 0)
-        status = neap_draft_add_number(p, d, "fractional_time",
-                                       ticks / (double)neap_graph_ticks_per_second(p->graph), diag);
+        status = neap_draft_add_bound(p, d, "fractional_time",
+                                      ticks / (double)neap_graph_ticks_per_second(p->graph), diag);
     neap_offload_search_end(&s);
     return status;
 }

@@ -192,6 +192,6 @@ neap_status neap_offload_search_finish(offload_search *s, draft *d, neap_diag *d
     if (!s->result.fits)
         return s->stopped ? NEAP_OK : explain(s, d, diag);
     NEAP_TRY(neap_offload_use_choice(s->simulator, &s->best, d, diag));
-    NEAP_TRY(neap_draft_add_number(p, d, "lower_bound", paper, diag));
+    NEAP_TRY(neap_draft_add_bound(p, d, "lower_bound", paper, diag));
     return neap_draft_add_number(p, d, "moved_tensors", s->best.n, diag);
 }
