@@ -23,7 +23,8 @@
  * Small values with long lifetimes (an attention mask made at the start and read by every layer) do
  * not prevent a cut in either view: they are *side* storages. A storage is a side storage if it has
  * at most 1/1000 of the bytes of all forward storages and its readers span a quarter of the forward
- * part. Views of inputs own no memory and never prevent a cut.
+ * part. (Where the fine view divides a stage, its side storages are carried ones, too.) Views of
+ * inputs own no memory and never prevent a cut.
  */
 #ifndef NEAP_CHAIN_H
 #define NEAP_CHAIN_H

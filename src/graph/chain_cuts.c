@@ -197,6 +197,18 @@ static void divide_stage(divider *d)
             d->b->is_boundary[o] = false;
 }
 
+/* Side storages are carried ones, too: where the view carries, it says who needs them. */
+static void carry_sides(chain_builder *b)
+{
+    neap_chain *chain = b->chain;
+    for (uint32_t v = 0; v < b->graph->n_values; v++)
+        if (chain->is_side[v] && b->reaches[b->graph->values[v].storage].forward) {
+            chain->is_side[v] = false;
+            chain->is_carried[v] = true;
+        }
+    chain->side_bytes = 0;
+}
+
 static void mark_carried(divider *d)
 {
     const neap_graph *graph = d->b->graph;
@@ -289,8 +301,10 @@ neap_status neap_chain_add_boundaries(chain_builder *b, uint32_t most_stages, ne
     uint32_t after = count_boundaries(b);
     if (status == NEAP_OK && after > before && after >= most_stages)
         merge_stages(&d, most_stages);
-    if (status == NEAP_OK)
+    if (status == NEAP_OK && after > before) {
         mark_carried(&d);
+        carry_sides(b);
+    }
     NEAP_DELETE(b->allocator, n, d.crossing);
     NEAP_DELETE(b->allocator, n, d.death);
     NEAP_DELETE(b->allocator, n + 1, d.number);

@@ -23,7 +23,7 @@ static int64_t add_up(int64_t a, int64_t b)
 /* Bytes with which everything can be saved: more never helps. */
 static int64_t enough(const stage_costs *costs)
 {
-    int64_t kept = costs->results_from[0], peak = 0;
+    int64_t kept = add_up(costs->results_from[0], costs->carried_until[costs->n]), peak = 0;
     for (uint32_t i = 0; i < costs->n; i++) {
         const stage_cost *c = &costs->stage[i];
         const int64_t parts[] = {c->forward_peak[OWNED],  c->save_peak[OWNED], c->again_peak[OWNED],

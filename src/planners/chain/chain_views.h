@@ -20,7 +20,7 @@ enum { CUTS_BEST = 0, CUTS_SINGLE, CUTS_SEVERAL };
 /* The most stages of the fine view, about: of methods with a table of slots for all pairs of
  * stages, and with a front for each. */
 #define CHAIN_MOST_SLOTTED 512
-#define CHAIN_MOST_FRONTS  100
+#define CHAIN_MOST_FRONTS  160
 
 typedef struct chain_view {
     bool fine;

@@ -15,12 +15,12 @@
  *
  *     one stage:   max(|D(i)| + again_peak(i),
  *                      backward_peak(i))
- *     save:        max(|D(j)| + save_peak(i),
+ *     save:        max(|D(j)| + |E(i+1 .. j)| + save_peak(i),
  *                      kept(i) + need_r(i+1, j) [- |A(i)| if r is OWNED],
  *                      results(i+1 .. j) + backward_peak(i))
- *     checkpoint:  max(|D(j)| + forward_peak(i),
- *                      |D(j)| + h + drop_peak(i+1 .. k-1),
- *                      h + need_OWNED(k, j),
+ *     checkpoint:  max(|D(j)| + |E(i .. j)| + forward_peak(i),
+ *                      |D(j)| + |E(i .. j)| + h + drop_peak(i+1 .. k-1),
+ *                      h + |E(i .. k-1)| + need_OWNED(k, j),
  *                      results(k .. j) + need(i, k-1))
  */
 #ifndef NEAP_PLANNERS_SCHEDULE_H

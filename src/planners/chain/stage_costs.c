@@ -14,7 +14,8 @@ typedef struct tracer {
     bool *ignored;      /* per storage: not counted here */
     uint32_t *read;     /* per storage: stage + 1 if the backward ops of the stage read it */
     uint32_t stage;     /* being traced */
-    bool counts_last;   /* carried storages that no earlier stage needs are counted */
+    bool *shared;       /* per storage that is carried: several stages need it */
+    bool counts_own;    /* E(i) counts */
     uint32_t *carried, *carried_from; /* lists: those needed from stage i on, carried_from[i] ... */
     uint32_t run;
     int64_t bytes, peak;
@@ -45,9 +46,9 @@ static bool is_at_hand(const tracer *t, uint32_t storage)
 }
 
 /*
- * Whether a storage counts in the runs of the stage. Carried ones count as long as the stage that
- * needs them is not done (carry), so not here, except at the end of their lives; and where a stage
- * makes one again although it is needed no more.
+ * Whether a storage counts in the runs of the stage. A carried one counts in those of the stage
+ * that needs it first, E(i), except in `forward`; in others where a stage makes it again although
+ * it is needed no more.
  */
 static bool is_counted(const tracer *t, uint32_t storage)
 {
@@ -56,7 +57,7 @@ static bool is_counted(const tracer *t, uint32_t storage)
     if (!t->chain->is_carried[storage])
         return true;
     if (is_at_hand(t, storage))
-        return t->counts_last && t->chain->needed_by[storage] == t->stage;
+        return t->counts_own && t->chain->needed_by[storage] == t->stage;
     return t->costs->rerun[neap_graph_value(t->graph, storage)->producer];
 }
 
@@ -235,16 +236,23 @@ static void enter_input(tracer *t, stay stays)
     }
 }
 
-/* Puts carried storages in place that no earlier stage needs: all, or those the backward reads. */
-static void enter_carried(tracer *t, bool all)
+/* Puts E(i) in place for a forward run; what later stages need outlives it if they are to come. */
+static void enter_carried(tracer *t, bool keep_shared)
 {
     for (uint32_t k = t->carried_from[t->stage]; k < t->carried_from[t->stage + 1]; k++) {
         uint32_t storage = t->carried[k];
-        if (all || backward_reads(t, storage))
-            make_live(t, storage);
-        if (all && backward_reads(t, storage))
+        make_live(t, storage);
+        if (backward_reads(t, storage) || (keep_shared && t->shared[storage]))
             keep(t, storage);
     }
+}
+
+/* Puts those of E(i) in place that the backward ops read. */
+static void enter_read_carried(tracer *t)
+{
+    for (uint32_t k = t->carried_from[t->stage]; k < t->carried_from[t->stage + 1]; k++)
+        if (backward_reads(t, t->carried[k]))
+            make_live(t, t->carried[k]);
 }
 
 enum { FORWARD, SAVE, AGAIN };
@@ -253,16 +261,16 @@ enum { FORWARD, SAVE, AGAIN };
 static int64_t trace_run(tracer *t, const neap_stage *stage, stay stays, int kind)
 {
     begin_run(t);
-    t->counts_last = kind == AGAIN;
+    t->counts_own = kind != FORWARD;
     enter_input(t, stays);
-    if (kind == AGAIN)
-        enter_carried(t, true);
+    if (kind != FORWARD)
+        enter_carried(t, kind == SAVE);
     for (uint32_t k = 0; kind != AGAIN && k < stage->n_cuts; k++)
         keep(t, stage->cuts[k]);
     if (kind != FORWARD)
         for_saved(t, stage, keep);
     run_ops(t, stage->first_op, stage->end_op, kind == AGAIN ? t->costs->again : NULL);
-    t->counts_last = false;
+    t->counts_own = false;
     return t->peak;
 }
 
@@ -301,19 +309,19 @@ static void trace_backward(tracer *t, const neap_stage *stage, int mode)
 {
     stage_cost *cost = &t->costs->stage[t->stage];
     begin_run(t);
-    t->counts_last = true;
+    t->counts_own = true;
     enter_gradients(t, stage);
     cost->gradient = stage->gradient_bytes > t->bytes ? stage->gradient_bytes : t->bytes;
     int64_t passing = cost->gradient - t->bytes; /* to earlier stages */
     /* The loss comes before S(i), which may contain it. */
     cost->results = stage->result_bytes + enter_loss(t, stage);
     for_saved(t, stage, make_live);
-    enter_carried(t, false);
+    enter_read_carried(t);
     int64_t read = enter_read_input(t, mode);
     keep_leaving_gradients(t, stage);
     run_ops(t, stage->first_backward, stage->end_backward, NULL);
     cost->backward_peak[mode] = t->peak + passing - (mode == HELD ? read : 0);
-    t->counts_last = false;
+    t->counts_own = false;
 }
 
 /* HELD runs also put A(i-1) in place, then subtract it, so that both modes run the same way. */
@@ -347,26 +355,6 @@ static int64_t ticks_of(const tracer *t, const neap_stage *stage, const bool *ma
     return ticks;
 }
 
-/*
- * Adds the carried storages, which are in memory until the backward ops of the stage that needs
- * them are done: for stage i and the subchains that end in it, all that i or an earlier stage
- * needs. (In the first pass those of later stages are not there yet; they are counted all the
- * same.) Peaks at the end of their lives count those that end here by themselves.
- */
-static void add_carried(tracer *t)
-{
-    stage_cost *cost = &t->costs->stage[t->stage];
-    int64_t ending = 0;
-    for (uint32_t k = t->carried_from[t->stage]; k < t->carried_from[t->stage + 1]; k++)
-        ending += bytes_of(t, t->carried[k]);
-    t->costs->carried += ending;
-    cost->gradient += t->costs->carried;
-    for (int mode = 0; mode < N_MODES; mode++) {
-        cost->again_peak[mode] -= ending;
-        cost->backward_peak[mode] += t->costs->carried - ending;
-    }
-}
-
 static void trace_stage(tracer *t, uint32_t i)
 {
     const neap_stage *stage = &t->chain->stages[i];
@@ -384,7 +372,9 @@ static void trace_stage(tracer *t, uint32_t i)
     cost->drop_peak = trace_run(t, stage, STAY_NONE, FORWARD);
     for (int mode = 0; mode < N_MODES; mode++)
         trace_mode(t, stage, mode);
-    add_carried(t);
+    t->costs->carried_until[i + 1] = t->costs->carried_until[i];
+    for (uint32_t k = t->carried_from[i]; k < t->carried_from[i + 1]; k++)
+        t->costs->carried_until[i + 1] += bytes_of(t, t->carried[k]);
     t->costs->exact = t->costs->exact && stage->end_op - stage->first_op <= 1 &&
                       stage->end_backward - stage->first_backward <= 1 &&
                       (saved == 0 || saved == stage->n_cuts);
@@ -433,6 +423,26 @@ static void list_carried(tracer *t)
     t->carried_from[0] = 0;
 }
 
+static void note_needs(tracer *t, uint32_t first, uint32_t end, uint32_t stage)
+{
+    for (uint32_t o = first; o < end; o++) {
+        const neap_op *op = neap_graph_op(t->graph, o);
+        for (uint32_t i = 0; i < op->n_inputs; i++) {
+            uint32_t storage = storage_of(t, op->inputs[i]);
+            t->shared[storage] = t->shared[storage] || stage > t->chain->needed_by[storage];
+        }
+    }
+}
+
+static void find_shared(tracer *t)
+{
+    for (uint32_t i = 0; i < t->chain->n_stages && t->costs->carries; i++) {
+        const neap_stage *stage = &t->chain->stages[i];
+        note_needs(t, stage->first_op, stage->end_op, i);
+        note_needs(t, stage->first_backward, stage->end_backward, i);
+    }
+}
+
 static void sum_up(stage_costs *costs)
 {
     for (uint32_t i = costs->n; i-- > 0;)
@@ -463,11 +473,13 @@ neap_status neap_stage_costs_build(const planner *p, chain_view view, stage_cost
         !NEAP_TAKE(arena, costs->chain.n_forward, costs->rerun) ||
         !NEAP_TAKE(arena, n_values, t.last_use) || !NEAP_TAKE(arena, n_values, t.live) ||
         !NEAP_TAKE(arena, n_values, t.keep) || !NEAP_TAKE(arena, n_values, t.ignored) ||
+        !NEAP_TAKE(arena, n + 1, costs->carried_until) || !NEAP_TAKE(arena, n_values, t.shared) ||
         !NEAP_TAKE(arena, n_values, t.read) || !NEAP_TAKE(arena, n_values, t.carried) ||
         !NEAP_TAKE(arena, n + 2, t.carried_from))
         return neap_fail_no_memory(diag);
     find_ignored(&t);
     list_carried(&t);
+    find_shared(&t);
     costs->exact = !costs->carries;
     for (uint32_t i = 0; i < costs->n; i++)
         trace_stage(&t, i);

@@ -2,8 +2,8 @@
  * The memory and time of the operations on a stage, found by simulating its ops.
  *
  * Stages are 0 .. n-1. A(i) is what leaves stage i (its cut: a storage, or several), S(i) what its
- * backward ops read of what it makes, D(i) the gradients that enter its backward ops and the
- * carried storages that it or an earlier stage needs (neap/chain.h). Bytes exclude what is live
+ * backward ops read of what it makes, D(i) the gradients that enter its backward ops, E(i) the
+ * carried storages (neap/chain.h) that stage i needs and no earlier one. Bytes exclude what is live
  * throughout (`pinned_bytes`): inputs, fixed memory, side storages.
  *
  *     forward   its forward ops, keeping A(i)
@@ -17,7 +17,9 @@
  *
  * The treatment of A(i-1) depends on the mode. HELD: it is needed later; it stays and is not
  * counted here. OWNED: it is counted, and freed after its last use in `save`, `again` or, if the
- * backward ops read it, in `backward`.
+ * backward ops read it, in `backward`. E(i) is counted in `save` and `again` likewise, and stays
+ * where a later stage needs it, too; a subchain counts the E of those of its stages that are not
+ * done.
  */
 #ifndef NEAP_PLANNERS_STAGE_COSTS_H
 #define NEAP_PLANNERS_STAGE_COSTS_H
@@ -52,8 +54,8 @@ typedef struct stage_costs {
     int64_t pinned_bytes;   /* live throughout */
     bool exact;             /* the peaks are those of the plans: every stage is one op each way,
                                nothing is carried, and A(i) is in S(i) as a whole or not at all */
-    bool carries;           /* some storages are carried (neap/chain.h) */
-    int64_t carried;        /* their bytes */
+    bool carries;           /* some storages are carried */
+    int64_t *carried_until; /* n + 1: of E(0) .. E(i-1) */
     bool *again;            /* per forward op: part of `again` */
     bool *rerun;            /* per forward op: part of `forward` and `save` after the first time */
     neap_arena arena;       /* of the arrays */
@@ -75,6 +77,12 @@ static inline int64_t larger(int64_t a, int64_t b)
 static inline int64_t stage_costs_results(const stage_costs *costs, uint32_t i, uint32_t j)
 {
     return costs->results_from[i] - costs->results_from[j + 1];
+}
+
+/* E(i) .. E(j). */
+static inline int64_t stage_costs_carried(const stage_costs *costs, uint32_t i, uint32_t j)
+{
+    return costs->carried_until[j + 1] - costs->carried_until[i];
 }
 
 /* A(i-1) while a later checkpoint is in use. */
@@ -133,14 +141,15 @@ static inline chain_split stage_costs_split(const stage_costs *costs, int mode, 
     if (k > i)
         return (chain_split){.right = k,
                              .right_mode = OWNED,
-                             .peak = gradient + forward_peak,
-                             .right_held = stage_costs_held_input(costs, mode, i),
+                             .peak = gradient + stage_costs_carried(costs, i, j) + forward_peak,
+                             .right_held = stage_costs_held_input(costs, mode, i) +
+                                           stage_costs_carried(costs, i, k - 1),
                              .left_held = stage_costs_results(costs, k, j),
                              .ticks = costs->forward_until[k] - costs->forward_until[i]};
     return (chain_split){
         .right = i + 1,
         .right_mode = first->output_saved ? HELD : OWNED,
-        .peak = larger(gradient + first->save_peak[mode],
+        .peak = larger(gradient + stage_costs_carried(costs, i + 1, j) + first->save_peak[mode],
                        stage_costs_results(costs, i + 1, j) + first->backward_peak[mode]),
         .right_held = first->kept[mode] - (first->output_saved ? 0 : first->output),
         .ticks = first->forward_ticks + first->backward_ticks};

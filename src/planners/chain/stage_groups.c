@@ -23,10 +23,13 @@ static void add_sums(const stage_cost *first, const stage_cost *last, stage_cost
     }
 }
 
-static void add_mode(const stage_cost *first, const stage_cost *last, int mode, stage_cost *group)
+/* carried_until: of the costs, from the first stage on. */
+static void add_mode(const stage_cost *first, const stage_cost *last, const int64_t *carried_until,
+                     int mode, stage_cost *group)
 {
     int64_t held = 0; /* saved by the stages before s, without A(s-1) if s owns it */
     int64_t later = group->results, hold = mode == OWNED ? first->input : 0;
+    int64_t carried = carried_until[last - first + 1];
     int own = mode;
     group->forward_peak[mode] = first->forward_peak[mode];
     for (const stage_cost *s = first; s <= last; s++) {
@@ -34,8 +37,9 @@ static void add_mode(const stage_cost *first, const stage_cost *last, int mode, 
         if (s > first)
             group->forward_peak[mode] = larger(group->forward_peak[mode], hold + s->drop_peak);
         int64_t again = s == last ? s->again_peak[own] : s->save_peak[own];
-        group->save_peak[mode] = larger(group->save_peak[mode], held + s->save_peak[own]);
-        group->again_peak[mode] = larger(group->again_peak[mode], held + again);
+        int64_t before = held + carried - carried_until[s - first + 1]; /* with E of later stages */
+        group->save_peak[mode] = larger(group->save_peak[mode], before + s->save_peak[own]);
+        group->again_peak[mode] = larger(group->again_peak[mode], before + again);
         group->backward_peak[mode] =
             larger(group->backward_peak[mode], held + later + s->backward_peak[own]);
         group->kept[mode] = held + s->kept[own];
@@ -53,6 +57,7 @@ neap_status neap_stage_groups_build(const stage_costs *costs, uint32_t size, sta
     if (!NEAP_TAKE(&groups->arena, n, groups->stage) ||
         !NEAP_TAKE(&groups->arena, n + 1, groups->results_from) ||
         !NEAP_TAKE(&groups->arena, n + 1, groups->forward_until) ||
+        !NEAP_TAKE(&groups->arena, n + 1, groups->carried_until) ||
         !NEAP_TAKE(&groups->arena, n + 1, groups->least_until))
         return neap_fail_no_memory(diag);
     for (uint32_t g = 0; g < groups->n; g++) {
@@ -60,9 +65,10 @@ neap_status neap_stage_groups_build(const stage_costs *costs, uint32_t size, sta
         const stage_cost *first = &costs->stage[g * size], *last = &costs->stage[end - 1];
         add_sums(first, last, &groups->stage[g]);
         for (int mode = 0; mode < N_MODES; mode++)
-            add_mode(first, last, mode, &groups->stage[g]);
+            add_mode(first, last, costs->carried_until + g * size, mode, &groups->stage[g]);
         groups->results_from[g] = costs->results_from[g * size];
         groups->forward_until[g + 1] = costs->forward_until[end];
+        groups->carried_until[g + 1] = costs->carried_until[end];
         groups->least_until[g + 1] = costs->least_until[end];
     }
     return NEAP_OK;
