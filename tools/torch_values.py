@@ -60,6 +60,7 @@ CASES = {
     "resnet101": ("resnet101", "lean", {**CONV, "image": 33, "width": 2}),
     "resnet152": ("resnet152", "lean", {**CONV, "image": 33, "width": 4}),
     "densenet121": ("densenet121", "lean", {**CONV, "width": 4}),
+    "densenet-chain": ("densenet-chain", "lean", {**CONV, "width": 4}),
     "densenet161": ("densenet161", "lean", {**CONV, "width": 3}),
     "densenet169": ("densenet169", "lean", {**CONV, "width": 4}),
     "densenet201": ("densenet201", "lean", {**CONV, "width": 4}),

@@ -2,6 +2,10 @@
  * DenseNet: Huang, Liu, van der Maaten and Weinberger, "Densely connected convolutional networks"
  * (2017), as torchvision has it without `memory_efficient`: each layer of a block reads a fresh
  * concatenation of all features before it.
+ *
+ * densenet-chain is DenseNet-121 as Butt plans it in "Precise checkpointing" (2019), section 4.2: a
+ * dense layer takes one tensor and returns it with its new channels joined to it, so that the
+ * network is a chain of torchvision's modules, 78 of them, and each is one stage.
  */
 #include "models/blocks.h"
 
@@ -65,6 +69,20 @@ static neap_tensor dense_block(neap_network *net, neap_tensor x, int layers, int
     return join(net, count, features);
 }
 
+/* As a chain: each layer reads what the one before it returned. */
+static neap_tensor dense_chain(neap_network *net, neap_tensor x, int layers, int64_t growth)
+{
+    for (int i = 1; i <= layers; i++) {
+        neap_net_enter(net, "denselayer%d", i);
+        neap_net_begin_layer(net);
+        const neap_tensor parts[] = {x, dense_layer(net, 1, &x, growth)};
+        x = neap_net_concat(net, "joined", 2, parts, 1);
+        neap_net_end_layer(net);
+        neap_net_leave(net);
+    }
+    return x;
+}
+
 /* Halves channels, height and width. */
 static neap_tensor transition(neap_network *net, neap_tensor x)
 {
@@ -85,7 +103,9 @@ static neap_tensor build_features(neap_network *net, const model_args *args, nea
     x = neap_net_max_pool2d(net, "pool0", neap_net_relu(net, "relu0", x), &pool, NULL);
     for (int block = 0; block < N_BLOCKS; block++) {
         neap_net_enter(net, "denseblock%d", block + 1);
-        x = dense_block(net, x, config->layers[block], growth);
+        x = args->model->family == &neap_family_densenet_chain
+                ? dense_chain(net, x, config->layers[block], growth)
+                : dense_block(net, x, config->layers[block], growth);
         neap_net_leave(net);
         if (block + 1 < N_BLOCKS) {
             neap_net_enter(net, "transition%d", block + 1);
@@ -108,6 +128,12 @@ static neap_tensor build(neap_network *net, const model_args *args)
 
 const model_family neap_family_densenet = {
     .source = "Huang, Liu, van der Maaten and Weinberger 2017, arXiv:1608.06993; torchvision",
+    HAS_PARAMS(params),
+    .build = build,
+};
+
+const model_family neap_family_densenet_chain = {
+    .source = "Huang et al. 2017; Butt 2019, Precise checkpointing, section 4.2",
     HAS_PARAMS(params),
     .build = build,
 };

@@ -34,6 +34,7 @@ static const small_network networks[] = {
     {"densenet161",        "densenet161",  {IMAGES(2, 29, 4)}},
     {"densenet169",        "densenet169",  {IMAGES(2, 29, 4)}},
     {"densenet201",        "densenet201",  {IMAGES(2, 29, 4)}},
+    {"densenet-chain",     "densenet-chain", {IMAGES(2, 29, 6)}},
     {"inception_v3",       "inception_v3", {IMAGES(2, 75, 3), {"aux", 0}}},
     {"inception_v3 aux",   "inception_v3", {IMAGES(1, 299, 1)}},
     {"mobilenet_v1",       "mobilenet_v1", {IMAGES(4, 48, 7)}},

@@ -247,6 +247,7 @@ static void test_stages_of_models(void **state)
     assert_int_equal(count_stages("hong-vgg19", "batch", 2), 24 + 1);
     assert_int_equal(count_stages("hong-alexnet", "batch", 2), 15 + 1);
     assert_int_equal(count_stages("hong-alexnet-plain", "batch", 2), 12 + 1);
+    assert_int_equal(count_stages("densenet-chain", "batch", 2), 78 + 1);
     static const int64_t layers[] = {1, 2, 8, 100, 3000};
     for (size_t i = 0; i < COUNT_OF(layers); i++)
         assert_int_equal(count_stages("chain", "layers", layers[i]), layers[i] + 1);

@@ -42,6 +42,7 @@ static const struct expected {
     {"resnet101", 44549160, 0, NULL},
     {"resnet152", 60192808, 11.51, NULL},
     {"densenet121", 7978856, 2.83, NULL},
+    {"densenet-chain", 7978856, 2.83, NULL},
     {"densenet161", 28681000, 0, NULL},
     {"densenet169", 14149480, 0, NULL},
     {"densenet201", 20013928, 0, NULL},
@@ -574,7 +575,7 @@ static void test_widths(void **state)
         check_widths(model);
         count++;
     }
-    assert_int_equal(count, 21);
+    assert_int_equal(count, 23);
 }
 
 static int64_t parameters_at_width(const char *name, int64_t width)

@@ -86,6 +86,8 @@ static void test_methods_describe_themselves(void **state)
             assert_true(*option->name && *option->meaning);
             if (option->type == NEAP_OPTION_CHOICE) {
                 assert_non_null(strchr(option->choices, '|'));
+            } else if (option->type == NEAP_OPTION_LIST) {
+                assert_true(option->least <= option->most);
             } else {
                 assert_true(option->least <= option->default_value);
                 assert_true(option->default_value <= option->most);

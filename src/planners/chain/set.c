@@ -5,8 +5,8 @@
  * a set from a paper's table: Hong et al., "GPU Memory Usage Optimization for Backward Propagation
  * in Deep Network Training", Tables 2 and 3, name the sets whose memory and time they measured.
  * Stages have the numbers that other chain methods report: d_i leaves stage i, 1 to n, and d_n, in
- * front of the loss, is a checkpoint whether it is named or not. Both of their formulas for the
- * peak are reported:
+ * front of the loss, is a checkpoint whether it is named or not. Reported lists end with n, which
+ * tells the two chain views apart (chain_views.h). Both formulas of the paper are reported:
  *
  *     equation 6:  sum of the checkpoints + the largest segment
  *     equation 9:  the largest m(i) over checkpoints i, with h the checkpoint before i:
@@ -18,13 +18,41 @@
 
 #include <inttypes.h>
 
-enum { AT };
+enum { AT, CUTS };
+
+/* The choices of `cuts`. */
+enum { AS_LISTED, SINGLE, SEVERAL };
 
 static const neap_option options[] = {
     [AT] = NEAP_LIST_OPTION("at", 1, 4294967294.0,
                             "stages whose output is kept, such as 3,6,24, numbered as in the "
                             "checkpoints that other chain methods report"),
+    [CUTS] = NEAP_CHOICE_OPTION("cuts", "as-listed|single|several",
+                                "stages between single tensors, or also between sets of several; "
+                                "as-listed: those whose last one `at` names, else single"),
 };
+
+/* Whether the list is one of stages between several tensors. */
+static neap_status is_fine(const planner *p, bool *fine, neap_diag *diag)
+{
+    neap_arena arena;
+    neap_chain single = {0}, several = {0};
+    int64_t *items, last = 0;
+    size_t count;
+    neap_arena_init(&arena, p->allocator);
+    neap_status status = neap_planner_read_list(p, &options[AT], AT, &arena, &items, &count, diag);
+    for (size_t i = 0; i < count && status == NEAP_OK; i++)
+        last = items[i] > last ? items[i] : last;
+    if (status == NEAP_OK)
+        status = neap_chain_build(p->allocator, p->graph, &single, diag);
+    if (status == NEAP_OK)
+        status = neap_chain_build_fine(p->allocator, p->graph, 0, &several, diag);
+    *fine = status == NEAP_OK && last + 1 == several.n_stages && last + 1 != single.n_stages;
+    neap_chain_clear(&several);
+    neap_chain_clear(&single);
+    neap_arena_clear(&arena);
+    return status;
+}
 
 static neap_status choose(const planner *p, least_peak_view *view, bool *chosen, neap_diag *diag)
 {
@@ -93,7 +121,10 @@ static neap_status use(const planner *p, draft *d, least_peak_view *view, neap_d
 static neap_status plan_set(const planner *p, draft *d, neap_diag *diag)
 {
     least_peak_view view;
-    neap_status status = neap_planner_view_build(p, (chain_view){0}, &view, diag);
+    chain_view which = {.fine = p->options[CUTS] == SEVERAL};
+    if (p->options[CUTS] == AS_LISTED)
+        NEAP_TRY(is_fine(p, &which.fine, diag));
+    neap_status status = neap_planner_view_build(p, which, &view, diag);
     if (status == NEAP_OK)
         status = use(p, d, &view, diag);
     neap_planner_view_clear(&view);
