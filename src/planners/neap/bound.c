@@ -1,6 +1,6 @@
 #include "planners/neap/bound.h"
 
-#include "planners/neap/cut_program.h"
+#include "planners/neap/program_search.h"
 
 #include "base/clock.h"
 #include "base/fail.h"
@@ -11,9 +11,6 @@
 #include <string.h>
 
 enum {
-    MOST_MOMENTS = 40, /* of a program */
-    FIRST_EFFORT = 400,
-    MOST_EFFORT = 20000,
     FIRST_BLOCKS = 16,
     SLICE_WORK = 2000000, /* some hundredths of a second */
     LEAST_POSITIONS = 6,
@@ -44,16 +41,6 @@ typedef struct position_search {
     bool done;
 } position_search;
 
-/* Programs with more and more moments: the next is where the last solution holds too much. */
-typedef struct program_search {
-    uint32_t moments[MOST_MOMENTS], n_moments;
-    uint32_t chain[MOST_MOMENTS + 1], n_chain; /* tasks that follow each other in any order */
-    uint32_t n_solved;                         /* n_chain of the last program in any order */
-    uint64_t effort;                           /* of one program */
-    bool any_next;                             /* the graph's order was solved; any order is next */
-    bool done;
-} program_search;
-
 struct bound {
     neap_allocator *allocator;
     neap_arena arena;
@@ -63,12 +50,12 @@ struct bound {
     uint32_t n_tight;
     uint32_t *tight;  /* tasks during which the natural order exceeds the budget, ascending */
     int64_t *natural; /* by task: bytes in the natural order */
-    position_search search[2]; /* by scope */
-    program_search programs;
-    double end;    /* neap_bound_set_end; 0: never */
-    int64_t grain; /* the times of all plans are multiples of it */
-    uint8_t *role; /* by task: scratch */
-    uint8_t *fates, *loose, *program_fates;
+    position_search search[2];  /* by scope */
+    program_search programs[2]; /* by scope */
+    cut_scope next_scope;       /* of a program */
+    double end;                 /* neap_bound_set_end; 0: never */
+    int64_t grain;              /* the times of all plans are multiples of it */
+    uint8_t *fates, *loose;
     bound_figures figures;
     /* The thread. */
     bool has_thread;
@@ -151,12 +138,18 @@ static bool allocate(bound *b, const neap_link *link)
 {
     size_t tasks = b->x->n_tasks, tensors = b->x->n_tensors;
     return NEAP_TAKE(&b->arena, tasks, b->tight) && NEAP_TAKE(&b->arena, tasks, b->natural) &&
-           NEAP_TAKE(&b->arena, tasks, b->role) && NEAP_TAKE(&b->arena, tensors, b->fates) &&
-           NEAP_TAKE(&b->arena, tensors, b->loose) &&
-           NEAP_TAKE(&b->arena, tensors, b->program_fates) &&
+           NEAP_TAKE(&b->arena, tensors, b->fates) && NEAP_TAKE(&b->arena, tensors, b->loose) &&
            NEAP_TAKE(&b->arena, tensors, b->published_fates) &&
            NEAP_TAKE(&b->arena, tensors, b->published_loose) &&
            (b->cut = neap_cut_create(&b->arena, b->x, b->budget, link)) != NULL;
+}
+
+static bool init_programs(bound *b, cut_scope scope, bool has_link)
+{
+    bool ready = neap_program_search_init(&b->programs[scope], &b->arena, b->x, scope, b->budget,
+                                          neap_cut_recomputable(b->cut), b->natural);
+    b->programs[scope].done = has_link || b->n_tight == 0; /* programs do not model transfers */
+    return ready;
 }
 
 neap_status neap_bound_create(neap_allocator *allocator, const problem *x, int64_t budget,
@@ -173,21 +166,23 @@ neap_status neap_bound_create(neap_allocator *allocator, const problem *x, int64
         NEAP_DELETE(allocator, 1, b);
         return neap_fail_no_memory(diag);
     }
-    if (!allocate(b, link)) {
+    bool has_link = link && link->out_bandwidth > 0 && link->in_bandwidth > 0;
+    bool ready = allocate(b, link);
+    if (ready)
+        list_tight(b);
+    if (!ready || !init_programs(b, CUT_ANY_ORDER, has_link) ||
+        !init_programs(b, CUT_GRAPH_ORDER, has_link)) {
         neap_bound_destroy(b);
         return neap_fail_no_memory(diag);
     }
-    list_tight(b);
     b->figures = b->published = (bound_figures){.any_ticks = x->least_ticks,
                                                 .order_ticks = x->least_ticks,
                                                 .done = b->n_tight == 0,
                                                 .position = NEAP_NONE,
                                                 .fates = b->fates,
                                                 .loose = b->loose};
-    /* Programs do not model transfers. */
-    b->programs.done = link && link->out_bandwidth > 0 && link->in_bandwidth > 0;
-    b->programs.effort = FIRST_EFFORT;
-    b->grain = b->programs.done ? 1 : find_grain(x);
+    b->next_scope = CUT_GRAPH_ORDER;
+    b->grain = has_link ? 1 : find_grain(x);
     start_search(b, CUT_ANY_ORDER);
     start_search(b, CUT_GRAPH_ORDER);
     *result = b;
@@ -309,51 +304,14 @@ static void step_positions(bound *b, position_search *s, const cut_watch *watch)
 
 /* ---- Programs ---- */
 
-static void insert(uint32_t *sorted, uint32_t *n, uint32_t task)
+/* The first moment: that of the best single cut or, if none proves anything, of the largest natural
+   excess. */
+static uint32_t first_moment(const bound *b, cut_scope scope)
 {
-    uint32_t i = (*n)++;
-    for (; i > 0 && sorted[i - 1] > task; i--)
-        sorted[i] = sorted[i - 1];
-    sorted[i] = task;
-}
-
-/* Adds a task to the chain, if it is comparable with all of the chain. */
-static void extend_chain(const bound *b, program_search *p, uint32_t task)
-{
-    neap_problem_mark_roles(b->x, task, CUT_ANY_ORDER, b->role);
-    for (uint32_t i = 0; i < p->n_chain; i++)
-        if (p->chain[i] == task || b->role[p->chain[i]] == ROLE_UNKNOWN)
-            return;
-    insert(p->chain, &p->n_chain, task);
-}
-
-static void add_moment(const bound *b, program_search *p, uint32_t task)
-{
-    extend_chain(b, p, task);
-    insert(p->moments, &p->n_moments, task);
-}
-
-static void first_moments(bound *b)
-{
-    uint32_t any = b->search[CUT_ANY_ORDER].best_position, order = b->figures.position;
-    if (any != NEAP_NONE && any != order)
-        extend_chain(b, &b->programs, any);
-    if (order != NEAP_NONE)
-        add_moment(b, &b->programs, order);
-}
-
-/* After a program in the graph's order: adds a moment, raises the effort, or ends. */
-static void next_program(bound *b, const program_answer *answer)
-{
-    program_search *p = &b->programs;
-    if (!answer->too_large && answer->stopped) {
-        p->effort *= 4;
-        p->done = p->effort > MOST_EFFORT;
-    } else if (answer->too_large || answer->overfull == NEAP_NONE || p->n_moments == MOST_MOMENTS) {
-        p->done = true;
-    } else {
-        add_moment(b, p, answer->overfull);
-    }
+    uint32_t heaviest = b->tight[0], best = b->search[scope].best_position;
+    for (uint32_t i = 1; i < b->n_tight; i++)
+        heaviest = b->natural[b->tight[i]] > b->natural[heaviest] ? b->tight[i] : heaviest;
+    return best != NEAP_NONE ? best : heaviest;
 }
 
 static bool is_stopped(const cut_watch *watch)
@@ -361,43 +319,28 @@ static bool is_stopped(const cut_watch *watch)
     return watch->stop && watch->stop(watch->context);
 }
 
+/* One program; the scopes take turns. */
 static neap_status step_programs(bound *b, const cut_watch *watch, neap_diag *diag)
 {
-    program_search *p = &b->programs;
+    cut_scope scope = b->next_scope, other = !scope;
+    program_search *p = &b->programs[scope];
     program_answer answer;
-    if (p->n_moments + p->n_chain == 0)
-        first_moments(b);
-    const program_request request = {.x = b->x,
-                                     .budget = b->budget,
-                                     .can_recompute = neap_cut_recomputable(b->cut),
-                                     .scope = p->any_next ? CUT_ANY_ORDER : CUT_GRAPH_ORDER,
-                                     .moments = p->any_next ? p->chain : p->moments,
-                                     .n_moments = p->any_next ? p->n_chain : p->n_moments,
-                                     .effort = p->effort,
-                                     .seconds = seconds_left(b),
-                                     .watch = watch};
-    p->done = p->done || p->n_moments == 0;
-    if (request.n_moments == 0)
+    b->next_scope = b->programs[other].done ? scope : other;
+    if (p->done)
         return NEAP_OK;
-    neap_status status =
-        neap_cut_program_solve(b->allocator, &request, b->program_fates, &answer, diag);
+    neap_status status = neap_program_search_step(p, b->allocator, first_moment(b, scope),
+                                                  seconds_left(b), watch, &answer, diag);
     if (status == NEAP_UNSUPPORTED || status == NEAP_INTERNAL) {
         p->done = true; /* HiGHS is missing or failed: single cuts remain valid */
-        p->any_next = false;
         return NEAP_OK;
     }
     NEAP_TRY(status);
-    if (take_ticks(b, request.scope, answer.ticks) && answer.has_fates) {
-        memcpy(b->fates, b->program_fates, b->x->n_tensors);
-        memcpy(b->loose, b->program_fates, b->x->n_tensors);
+    bool rises = take_ticks(b, scope, answer.ticks);
+    if (rises && scope == CUT_GRAPH_ORDER && answer.has_fates) {
+        b->figures.position = first_moment(b, scope);
+        memcpy(b->fates, p->fates, b->x->n_tensors);
+        memcpy(b->loose, p->fates, b->x->n_tensors);
     }
-    if (is_stopped(watch))
-        return NEAP_OK;
-    if (request.scope == CUT_ANY_ORDER)
-        p->n_solved = request.n_moments;
-    else
-        next_program(b, &answer);
-    p->any_next = request.scope == CUT_GRAPH_ORDER && p->n_chain > p->n_solved;
     return NEAP_OK;
 }
 
@@ -406,15 +349,14 @@ static neap_status step_programs(bound *b, const cut_watch *watch, neap_diag *di
 static neap_status step(bound *b, const cut_watch *watch, neap_diag *diag)
 {
     position_search *order = &b->search[CUT_GRAPH_ORDER], *any = &b->search[CUT_ANY_ORDER];
-    const program_search *p = &b->programs;
+    const program_search *p = b->programs;
     if (!order->done && (any->done || order->work <= any->work)) {
         step_positions(b, order, watch);
     } else if (!any->done) {
         step_positions(b, any, watch);
     } else {
-        if (!p->done || p->any_next)
-            NEAP_TRY(step_programs(b, watch, diag));
-        b->figures.done = p->done && !p->any_next;
+        NEAP_TRY(step_programs(b, watch, diag));
+        b->figures.done = p[0].done && p[1].done;
     }
     return NEAP_OK;
 }

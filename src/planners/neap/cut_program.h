@@ -12,8 +12,9 @@
  *     1                  <= available(s, k)   for every s that a first run in window k reads
  *     sum of bytes(s) * resident(s, k) <= room(k)
  *
- * More rows of this kind, for spans of windows, ensure that the linear relaxation is never weaker
- * than the single cuts (cut.h) at the same moments.
+ * More rows of this kind, for spans of windows, make the linear relaxation strong: it is never
+ * weaker than the single cuts (cut.h) at the same moments. In any order, a task that may run on
+ * either side of t_k may run in window k at no cost, but in one such window only.
  */
 #ifndef NEAP_PLANNERS_NEAP_CUT_PROGRAM_H
 #define NEAP_PLANNERS_NEAP_CUT_PROGRAM_H
@@ -27,23 +28,30 @@ typedef struct program_request {
     cut_scope scope;
     const uint32_t *moments; /* tasks, ascending; in any order: each an ancestor of the next */
     uint32_t n_moments;
+    bool relaxed;    /* the linear relaxation: much faster, and proven in exact arithmetic */
     uint64_t effort; /* at most; in units that are the same on every machine */
     double seconds;  /* likewise; 0: no limit */
     const cut_watch *watch;
 } program_request;
 
+/* The caller's arrays, written if there is a solution. */
+typedef struct program_results {
+    uint8_t *fates;  /* by tensor */
+    int64_t *excess; /* by task: bytes by which the solution exceeds the budget at its first run, in
+                        the graph's order */
+} program_results;
+
 typedef struct program_answer {
     int64_t ticks;  /* no plan is faster */
     bool stopped;   /* early: more effort may prove more */
     bool too_large; /* nothing was tried */
-    bool has_fates; /* in the graph's order, if there is a solution */
-    uint32_t
-        overfull; /* likewise: the task at whose first run the solution exceeds the budget most;
-                          NEAP_NONE: none */
+    bool has_solution;
+    bool has_fates; /* and it is a solution of the integer program */
 } program_answer;
 
-/* NEAP_UNSUPPORTED without HiGHS. fates: by tensor. */
+/* NEAP_UNSUPPORTED without HiGHS. */
 neap_status neap_cut_program_solve(neap_allocator *allocator, const program_request *request,
-                                   uint8_t *fates, program_answer *answer, neap_diag *diag);
+                                   const program_results *results, program_answer *answer,
+                                   neap_diag *diag);
 
 #endif

@@ -1,0 +1,69 @@
+/*
+ * The program of cut_program.h while it is built and read. For its own two files only.
+ */
+#ifndef NEAP_PLANNERS_NEAP_CUT_PROGRAM_MODEL_H
+#define NEAP_PLANNERS_NEAP_CUT_PROGRAM_MODEL_H
+
+#include "lp/sparse_model.h"
+#include "planners/neap/cut_program.h"
+
+enum { FREE = -1, ALWAYS = -2 }; /* instead of a column: available at no cost; always resident */
+
+/* Consecutive windows. */
+typedef struct span {
+    uint32_t begin, last;
+} span;
+
+typedef struct cut_program {
+    neap_arena arena;
+    const problem *x;
+    const bool *can_recompute;
+    int64_t budget;
+    sparse_model lp;
+    int bytes_shift, ticks_shift; /* coefficients are bytes * 2^bytes_shift: exact */
+    uint32_t n_windows;
+    const uint32_t *moments;
+    int64_t tiny;  /* smaller tensors are kept at no cost */
+    uint8_t *role; /* [window][task] */
+    bool *wanted;  /* [window][tensor] */
+    size_t n_wanted;
+    int32_t *resident; /* [window][tensor]: column, FREE, ALWAYS */
+    uint32_t n_levels; /* spans of 1, 2, 4, ... windows that do not reach the end */
+    uint32_t n_spans;
+    span *spans;
+    uint32_t *span; /* [first window][level]; the last level: all windows to the end */
+    int32_t *again; /* [span][task]: column, FREE: it does not run again */
+    uint32_t *stack;
+} cut_program;
+
+static inline uint8_t *program_roles(const cut_program *g, uint32_t w)
+{
+    return g->role + (size_t)w * g->x->n_tasks;
+}
+
+static inline size_t program_cell(const cut_program *g, uint32_t w, uint32_t tensor)
+{
+    return (size_t)w * g->x->n_tensors + tensor;
+}
+
+static inline int32_t *program_again(const cut_program *g, uint32_t i)
+{
+    return g->again + (size_t)i * g->x->n_tasks;
+}
+
+/* The smallest span that begins with a window and contains another. */
+static inline uint32_t program_span(const cut_program *g, uint32_t begin, uint32_t last)
+{
+    const uint32_t *spans = g->span + (size_t)begin * (g->n_levels + 1);
+    uint32_t level = 0;
+    while (g->spans[spans[level]].last < last)
+        level++;
+    return spans[level];
+}
+
+/* By task: bytes by which the solution, read as a plan in the graph's order, exceeds the budget
+   during the first run. */
+neap_status neap_program_excess(cut_program *g, const double *values, int64_t *excess,
+                                neap_diag *diag);
+
+#endif
