@@ -29,14 +29,15 @@ int cli_planning_fail(const cli_planning *p)
     const cli_result *result = &p->result;
     if (!result->solved)
         return cli_fail_unsupported(&p->model, result->method, &result->note);
+    const char *shortage = neap_solution_shortage(result->solution);
     switch (result->figures->outcome) {
     case NEAP_INFEASIBLE:
         return cli_fail(CLI_INFEASIBLE, "%s", neap_text_get(&p->explanation));
     case NEAP_TIME_LIMIT:
         return cli_fail(CLI_STOPPED,
-                        "%s found no plan within the time limit; raise --time-limit or --budget, "
-                        "or try another --method",
-                        result->method);
+                        "%s found no plan within the time limit%s%s; raise --time-limit or "
+                        "--budget, or try another --method",
+                        result->method, *shortage ? ": " : "", shortage);
     case NEAP_INTERRUPTED:
         return cli_fail(CLI_STOPPED,
                         "interrupted before %s found a plan; give it more time, a larger --budget, "

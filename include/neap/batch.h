@@ -16,7 +16,7 @@
  * and take at most one forward pass longer than running every op once (their eq. 10). They make the
  * batch a variable of the program, with sizes proportional to it, and estimate heuristics from
  * their peak at batch 1 (eq. 11). neap instead builds, solves and judges the graph of every batch
- * that it tries. (Their way is the method checkmate with the options model=paper and goal=batch.)
+ * that it tries. (Their way is the method checkmate with the option goal=batch.)
  *
  * The search first tries the largest batch of store-all, then the largest batch at which no single
  * op needs more than the budget. (No plan can do better than that, and good methods often reach

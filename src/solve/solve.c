@@ -160,6 +160,8 @@ static neap_status verify(const planner *p, neap_solution *solution, neap_keeper
         set_infeasible(p, solution, d->plan ? &verdict : NULL);
     if (fits && d->proven_optimal)
         f->outcome = NEAP_OPTIMAL;
+    if (d->stopped && d->reason && !solution->message[0])
+        snprintf(solution->message, sizeof solution->message, "time limit: %s", d->reason);
     return NEAP_OK;
 }
 

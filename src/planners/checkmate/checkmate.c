@@ -39,7 +39,7 @@ static const neap_option options[] = {
     [MODEL] = NEAP_CHOICE_OPTION(
         "model", "gaps|paper", "neap's own way to write the program, or the paper's with no help"),
     [GOAL] = NEAP_CHOICE_OPTION("goal", "time|batch",
-                                "least time, or with model=paper the largest batch by eq. 10"),
+                                "least time, or the largest batch by the paper's program, eq. 10"),
     [ROUNDS] = NEAP_INTEGER_OPTION("rounds", 0, 1e9, 1000, "of the local search for a first plan"),
     [MOST_COLUMNS] = RELAXATION_MOST_COLUMNS,
 };
@@ -336,7 +336,7 @@ static neap_status tell(const search *s, draft *d, neap_diag *diag)
         NEAP_TRY(neap_draft_add_number(s->p, d, "columns", columns, diag));
         NEAP_TRY(neap_draft_add_number(s->p, d, "rows", rows, diag));
     }
-    if (s->too_large && s->best.ticks == INT64_MAX)
+    if (s->too_large)
         NEAP_TRY(neap_paper_explain_size(s->p, s->scope == NEAP_SCOPE_FRONTIER, d, diag));
     return NEAP_OK;
 }
@@ -347,12 +347,8 @@ static neap_status plan_batch(const planner *p, draft *d, neap_diag *diag)
 {
     bool partitioned = p->options[FORM] == FRONTIER_PARTITIONED;
     paper_batch found;
-    if (p->options[MODEL] != PAPER)
-        return neap_fail(diag, NEAP_INVALID,
-                         "goal=batch is the paper's program: it needs model=paper (neap max-batch "
-                         "searches with any method)");
     if (p->budget == INT64_MAX)
-        return neap_fail(diag, NEAP_INVALID, "goal=batch needs a budget");
+        return neap_fail(diag, NEAP_UNSUPPORTED, "goal=batch needs a budget");
     NEAP_TRY(neap_paper_refuse_big(p, partitioned, p->options[MOST_COLUMNS], diag));
     NEAP_TRY(neap_paper_batch_solve(p, partitioned, &found, d, diag));
     d->scope = partitioned ? NEAP_SCOPE_FRONTIER : NEAP_SCOPE_PASSES;

@@ -322,7 +322,7 @@ static neap_status tell(const rounder *r, draft *d, neap_diag *diag)
         if (p->options[ROUNDING] == DETERMINISTIC)
             NEAP_TRY(neap_draft_add_number(p, d, "missing", (double)r->naive.missing, diag));
     }
-    if (r->printed.too_large && r->rounded.ticks == INT64_MAX && r->first.ticks == INT64_MAX)
+    if (r->printed.too_large)
         NEAP_TRY(neap_paper_explain_size(p, true, d, diag));
     return NEAP_OK;
 }
@@ -335,7 +335,7 @@ static void finish(rounder *r, draft *d)
         d->bound_ticks = r->bound_ticks < r->first.ticks ? r->bound_ticks : r->first.ticks;
     d->scope = NEAP_SCOPE_FRONTIER;
     d->proven_optimal = found && r->proven;
-    d->stopped = neap_planner_stopped(r->p);
+    d->stopped = neap_planner_stopped(r->p) || r->printed.too_large;
     neap_incumbent_take(best, d);
 }
 

@@ -165,14 +165,14 @@ static neap_status solve(search *s, neap_diag *diag)
     highs_watch watch = {s, stop, show_progress, take_found};
     highs_model *highs = NULL;
     highs_answer answer = {0};
+    highs_settings settings = {.seed = p->request->seed, .absolute_gap = 1e-6};
+    s->answer->too_large = !neap_paper_time_for(p, s->options.partitioned, true, &settings.seconds);
+    if (s->answer->too_large)
+        return NEAP_OK;
     neap_status status =
         neap_highs_model_create(p->allocator, &s->model.lp, true, &watch, &highs, diag);
-    if (status == NEAP_OK) {
-        highs_settings settings = {.seconds = neap_planner_seconds_left(p),
-                                   .seed = p->request->seed,
-                                   .absolute_gap = 1e-6};
+    if (status == NEAP_OK)
         status = neap_highs_model_solve(highs, &settings, &answer, diag);
-    }
     if (status == NEAP_OK)
         status = s->status;
     if (status == NEAP_OK) {
@@ -195,12 +195,7 @@ neap_status neap_paper_batch_solve(const planner *p, bool partitioned, paper_bat
                 .answer = answer,
                 .d = d,
                 .diag = diag};
-    *answer = (paper_batch){.outcome = HIGHS_STOPPED,
-                            .bytes = -1,
-                            .batch_bound = INT64_MAX,
-                            .too_large = neap_paper_takes_too_long(p, partitioned)};
-    if (answer->too_large)
-        return NEAP_OK;
+    *answer = (paper_batch){.outcome = HIGHS_STOPPED, .bytes = -1, .batch_bound = INT64_MAX};
     neap_status status = neap_paper_model_build(&s.model, p->allocator, p->graph, &s.options, diag);
     if (status == NEAP_OK) {
         answer->columns = s.model.lp.n_columns;

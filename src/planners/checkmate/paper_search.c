@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COLUMNS_A_SECOND = 300000 }; /* of a program that is built, read and cleared */
+/* HiGHS looks at no clock in parts of its presolve, which take about a second for so many columns:
+   that much of the time left is kept from it. */
+enum { RELAXED_A_SECOND = 300000, INTEGER_A_SECOND = 60000 };
 
 neap_status neap_paper_refuse_big(const planner *p, bool partitioned, double most_columns,
                                   neap_diag *diag)
@@ -25,11 +27,13 @@ neap_status neap_paper_refuse_big(const planner *p, bool partitioned, double mos
                      p->request->method, most_columns);
 }
 
-bool neap_paper_takes_too_long(const planner *p, bool partitioned)
+bool neap_paper_time_for(const planner *p, bool partitioned, bool integers, double *seconds)
 {
+    double columns = (double)neap_paper_model_columns(p->graph, partitioned);
+    double reserve = columns / (integers ? INTEGER_A_SECOND : RELAXED_A_SECOND);
     double left = neap_planner_seconds_left(p);
-    return left > 0 &&
-           (double)neap_paper_model_columns(p->graph, partitioned) > COLUMNS_A_SECOND * left;
+    *seconds = left > 0 ? left - reserve : 0;
+    return left <= 0 || left > 2 * reserve;
 }
 
 neap_status neap_paper_explain_size(const planner *p, bool partitioned, draft *d, neap_diag *diag)
@@ -37,8 +41,8 @@ neap_status neap_paper_explain_size(const planner *p, bool partitioned, draft *d
     char text[160];
     uint64_t columns = neap_paper_model_columns(p->graph, partitioned);
     snprintf(text, sizeof text,
-             "the printed program, with up to %" PRIu64 " columns, is too large to be begun in "
-             "the time limit",
+             "the printed program, with up to %" PRIu64 " columns, is too large for it and was "
+             "not begun",
              columns);
     d->reason = neap_arena_text(&d->arena, text, strlen(text));
     return d->reason ? NEAP_OK : neap_fail_no_memory(diag);
@@ -82,10 +86,10 @@ static neap_status note_relaxation(paper_relaxation *x, const highs_model *highs
 neap_status neap_paper_relaxation_solve(paper_relaxation *x, const planner *p,
                                         const paper_options *options, neap_diag *diag)
 {
-    *x = (paper_relaxation){.p = p,
-                            .outcome = HIGHS_STOPPED,
-                            .bound_ticks = neap_graph_least_ticks(p->graph),
-                            .too_large = neap_paper_takes_too_long(p, options->partitioned)};
+    *x = (paper_relaxation){
+        .p = p, .outcome = HIGHS_STOPPED, .bound_ticks = neap_graph_least_ticks(p->graph)};
+    highs_settings settings = {.seed = p->request->seed};
+    x->too_large = !neap_paper_time_for(p, options->partitioned, false, &settings.seconds);
     if (x->too_large)
         return NEAP_OK;
     highs_watch watch = {.context = x, .stop = is_stopped};
@@ -93,7 +97,6 @@ neap_status neap_paper_relaxation_solve(paper_relaxation *x, const planner *p,
     highs_answer answer = {0};
     double started = neap_clock_seconds();
     NEAP_TRY(neap_paper_model_build(&x->model, p->allocator, p->graph, options, diag));
-    highs_settings settings = {.seconds = neap_planner_seconds_left(p), .seed = p->request->seed};
     neap_status status =
         neap_highs_model_create(p->allocator, &x->model.lp, false, &watch, &highs, diag);
     if (status == NEAP_OK)
@@ -194,14 +197,14 @@ static neap_status solve_program(search *s, neap_diag *diag)
     highs_answer answer = {0};
     double started = neap_clock_seconds();
     double half_step = 0.5 * (double)neap_graph_tick_step(p->graph) * s->model->ticks_scale;
+    highs_settings settings = {.seed = p->request->seed, .absolute_gap = fmax(half_step, 0.5e-4)};
+    s->answer->too_large = !neap_paper_time_for(p, s->model->partitioned, true, &settings.seconds);
+    if (s->answer->too_large)
+        return NEAP_OK;
     neap_status status =
         neap_highs_model_create(p->allocator, &s->model->lp, true, &watch, &highs, diag);
-    if (status == NEAP_OK) {
-        highs_settings settings = {.seconds = neap_planner_seconds_left(p),
-                                   .seed = p->request->seed,
-                                   .absolute_gap = fmax(half_step, 0.5e-4)};
+    if (status == NEAP_OK)
         status = neap_highs_model_solve(highs, &settings, &answer, diag);
-    }
     if (status == NEAP_OK)
         status = s->status;
     if (status == NEAP_OK) {

@@ -10,10 +10,11 @@
 neap_status neap_paper_refuse_big(const planner *p, bool partitioned, double most_columns,
                                   neap_diag *diag);
 
-/* Whether the time left would not do to build the program and hand it to HiGHS, which looks at no
-   clock while it reads: then it is not begun. */
-bool neap_paper_takes_too_long(const planner *p, bool partitioned);
-/* Tells so, as the reason why there is no plan. */
+/* How long HiGHS may work on the program or, without `integers`, on its relaxation; 0: no limit.
+   It stops late, by a time that grows with the program. False where the time left is too short to
+   begin. */
+bool neap_paper_time_for(const planner *p, bool partitioned, bool integers, double *seconds);
+/* Tells so, as a remark on the time limit. */
 neap_status neap_paper_explain_size(const planner *p, bool partitioned, draft *d, neap_diag *diag);
 
 /* ---- The relaxation ---- */
@@ -39,7 +40,7 @@ void neap_paper_relaxation_clear(paper_relaxation *x);
 
 typedef struct paper_answer {
     uint64_t columns, rows;
-    bool too_large;
+    bool too_large; /* a program, of the two, was not begun for lack of time */
 
     /* The relaxation. */
     highs_outcome relaxed;
