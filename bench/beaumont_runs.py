@@ -19,6 +19,7 @@ import checkmate_runs as runs
 import plans
 
 METHODS = ("offload-greedy", "offload-dp", "vdnn", "autoswap", "tflms", "offload")
+LAYERS = " (layers)"  # behind the name of a method that moves whole layers, as in the paper: --option grain=stage
 
 Network = collections.namedtuple("Network", "title family words")
 
@@ -48,6 +49,19 @@ def listed_methods():
 def has_grain(method):
     """Whether a method has an option for the unit of transfers."""
     return "grain=" in plans.run("methods", method)[1]
+
+
+def name_of(way):
+    """The method of a way to plan: "offload-dp" of "offload-dp (layers)"."""
+    return way.removesuffix(LAYERS)
+
+
+def ways_of(methods, grain):
+    """The ways to plan by these methods; where both grains are asked for, those that have it do it twice."""
+    if grain == "storage":
+        return list(methods)
+    both = [[method, method + LAYERS] if has_grain(method) else [method] for method in methods]
+    return [way for ways in both for way in (ways if grain == "both" else ways[-1:])]
 
 
 # ---- Plans as rows ----
@@ -133,35 +147,42 @@ class Planner:
         self.table = {}  # {(case, method): rows}: also those of an earlier run that are not asked for now
         for row in read_rows(args.csv) if args.keep else []:
             self.table.setdefault((case_of(row), row["method"]), []).append(row)
-        self.grained = {m for m in args.methods if has_grain(m)} if args.grain != "default" else set()
         self.lock, self.done = threading.Lock(), itertools.count(1)
 
-    def words(self, case, methods):
-        """The options of neap that make the case; methods that know no grain keep their own."""
+    def words(self, case, layers=False):
+        """The options of neap that make the case, for tensors or for whole layers."""
         args = self.args
         words = ["--image", case.image, "--batch", case.batch, *NETWORKS[case.network].words, "--kernels", args.kernels]
         words += ["--device", args.device, "--link", args.link, "--threads", 1, "--time-limit", f"{args.limit:g}s"]
-        if self.grained.intersection(methods):
-            words += ["--option", f"grain={args.grain}"]
-        return words
+        return words + ["--option", "grain=stage"] * layers
 
     def ends(self, case):
         """(the least budget of offloading, what training takes without a plan)"""
-        method = "offload" if "offload" in self.args.methods else self.args.methods[0]
-        least, natural = plans.ends(case.network, method, *self.words(case, [method]))
+        way = "offload" if "offload" in self.args.methods else self.args.methods[0]
+        method = name_of(way)
+        least, natural = plans.ends(case.network, method, *self.words(case, way != method))
         if not least:
             raise SystemExit(f"{method} does not say what it takes")
         return min(least, natural), natural
 
-    def curve(self, case, methods, budgets):
-        """The figures of `neap curve`. A rejected plan ends it: then each method is asked alone, and that one told."""
+    def curves(self, case, ways, budgets):
+        """The figures of `neap curve`, by the names of the ways."""
+        found = []
+        for layers in (False, True):
+            methods = [name_of(way) for way in ways if way.endswith(LAYERS) == layers]
+            for figures in self.curve(case, methods, budgets, layers) if methods else ():
+                found.append({**figures, "method": figures["method"] + LAYERS * layers})
+        return found
+
+    def curve(self, case, methods, budgets, layers):
+        """The same of one grain. A rejected plan ends it: then each method is asked alone, and that one told."""
         words = ["--method", ",".join(methods), "--budgets", ",".join(map(str, budgets)), "--json"]
         try:
-            _, printed, seconds, _ = plans.run("curve", case.network, *words, *self.words(case, methods))
+            _, printed, seconds, _ = plans.run("curve", case.network, *words, *self.words(case, layers))
             found = json.loads(printed)
         except (SystemExit, ValueError) as failure:
             if len(methods) > 1:
-                return [figures for method in methods for figures in self.curve(case, [method], budgets)]
+                return [figures for method in methods for figures in self.curve(case, [method], budgets, layers)]
             self.fail(f"{title(case)}: {failure}")
             return []
         with self.lock:
@@ -189,7 +210,7 @@ class Planner:
         budgets = list(dict.fromkeys(runs.spread(least, natural, self.args.points, 0, 1)))
         missing = [m for m in self.args.methods
                    if [row["budget_bytes"] for row in self.table.get((case, m), ())] != budgets]  # fmt: skip
-        found = self.curve(case, missing, budgets) if missing else []
+        found = self.curves(case, missing, budgets) if missing else []
         with self.lock:
             for method in missing:
                 rows = [self.row(case, least, natural, figures) for figures in found if figures["method"] == method]
