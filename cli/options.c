@@ -483,6 +483,8 @@ const cli_option cli_options[] = {
     {"verify", 0, NULL, CLI_GROUP_TRAIN, TRAIN_SECTION,
      "train with and without the plan, and compare losses, gradients and weights bit for bit",
      FLAG(verify)},
+    {"pace", 0, NULL, CLI_GROUP_TRAIN, TRAIN_SECTION,
+     "let transfers take as long as on --link, even if this machine copies faster", FLAG(pace)},
     {"poison", 0, NULL, CLI_GROUP_TRAIN, TRAIN_SECTION,
      "fill freed memory with NaNs, so that any use of it shows", FLAG(poison)},
 

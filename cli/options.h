@@ -116,6 +116,7 @@ struct cli_settings {
     double learning_rate, momentum, weight_decay;
     int64_t warmup;
     bool cosine, verify, poison;
+    bool pace;                 /* transfers take what the link takes */
     const char *memory_file;   /* NULL: memory is not recorded */
     const char *save, *resume; /* paths; NULL: none */
     int64_t save_every;        /* 0: only at the end */

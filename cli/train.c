@@ -501,6 +501,8 @@ static void set_options(training *t)
     o->run.poison = o->run.poison || s->poison;
     o->run.trace_memory = s->memory_file != NULL;
     o->run.duplex = t->planning.model.link.duplex;
+    if (s->pace)
+        o->run.pace = t->planning.model.link;
 }
 
 static int check_settings(const cli_settings *s)
@@ -510,6 +512,8 @@ static int check_settings(const cli_settings *s)
     if (s->verify && (s->save || s->resume))
         return cli_fail(CLI_BAD_INPUT, "--verify trains twice from the beginning; leave out --%s",
                         s->save ? "save" : "resume");
+    if (s->pace && !s->link)
+        return cli_fail(CLI_BAD_INPUT, "--pace needs --link, such as --link 12.2GB/s");
     if (s->verify && s->memory_file)
         return cli_fail(CLI_BAD_INPUT, "--verify trains twice; --save-memory is for one training");
     if (cli_is_given(s, "momentum") && s->optimizer != NEAP_OPTIMIZER_MOMENTUM)

@@ -14,6 +14,7 @@ file(GLOB NEAP_EXAMPLE_FILES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*
 install(FILES LICENSE README.md CONTRIBUTING.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(FILES ${NEAP_DOCS} DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs")
 install(FILES ${NEAP_EXAMPLE_FILES} DESTINATION "${CMAKE_INSTALL_DOCDIR}/examples")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples/offloading" DESTINATION "${CMAKE_INSTALL_DOCDIR}/examples")
 
 # --- what libneap.a needs of other libraries ----------------------------------------------------
 

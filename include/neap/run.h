@@ -130,6 +130,8 @@ NEAP_API neap_status neap_profile_doubt(neap_allocator *allocator, const neap_gr
 typedef struct neap_run_options {
     bool poison;       /* fill memory with NaNs when it is freed; default in debug builds */
     bool duplex;       /* copy in both directions at the same time */
+    neap_link pace;    /* copies take as long as on this link, unless the machine takes longer;
+                          default: all zero, as fast as it can */
     bool measure;      /* record the time of every step (neap_runner_step_seconds) */
     bool trace_memory; /* record what of the arena is resident at every step
                           (neap_runner_step_memory). Freed memory then goes back to the system at

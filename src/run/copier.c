@@ -1,16 +1,19 @@
 /* Threads that copy between device and host memory. */
 #include "run/copier.h"
 
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/memory.h"
 
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 typedef struct job {
     void *to;
     const void *from;
     size_t bytes;
+    run_direction direction;
     run_ticket after;
 } job;
 
@@ -30,6 +33,7 @@ struct run_copier {
     bool over;
     unsigned n_lanes;
     size_t capacity;
+    neap_link pace; /* all zero: as fast as the machine copies */
     lane lanes[2];
 };
 
@@ -54,6 +58,25 @@ static bool next_job(lane *l, job *next)
     }
 }
 
+static void sleep_until(double moment)
+{
+    for (double rest; (rest = moment - neap_clock_seconds()) > 0;) {
+        struct timespec time = {.tv_sec = (time_t)rest};
+        time.tv_nsec = (long)(1e9 * (rest - (double)time.tv_sec));
+        nanosleep(&time, NULL);
+    }
+}
+
+static void copy(const run_copier *copier, const job *j)
+{
+    const neap_link *pace = &copier->pace;
+    double rate = j->direction == RUN_OUT ? pace->out_bandwidth : pace->in_bandwidth;
+    double begin = rate > 0 ? neap_clock_seconds() : 0;
+    memcpy(j->to, j->from, j->bytes);
+    if (rate > 0)
+        sleep_until(begin + pace->latency + (double)j->bytes / rate);
+}
+
 static void *run_lane(void *context)
 {
     lane *l = context;
@@ -62,7 +85,7 @@ static void *run_lane(void *context)
     pthread_mutex_lock(&copier->lock);
     while (next_job(l, &next)) {
         pthread_mutex_unlock(&copier->lock);
-        memcpy(next.to, next.from, next.bytes);
+        copy(copier, &next);
         pthread_mutex_lock(&copier->lock);
         l->done++;
         pthread_cond_broadcast(&copier->changed);
@@ -106,6 +129,13 @@ neap_status neap_run_copier_create(neap_allocator *allocator, bool duplex, size_
     return status;
 }
 
+void neap_run_copier_pace(run_copier *copier, const neap_link *link)
+{
+    pthread_mutex_lock(&copier->lock);
+    copier->pace = *link;
+    pthread_mutex_unlock(&copier->lock);
+}
+
 void neap_run_copier_destroy(run_copier *copier)
 {
     if (!copier)
@@ -131,7 +161,7 @@ run_ticket neap_run_copier_start(run_copier *copier, run_direction direction, vo
     pthread_mutex_lock(&copier->lock);
     while (l->given - l->done >= copier->capacity)
         pthread_cond_wait(&copier->changed, &copier->lock);
-    l->jobs[l->given++ % copier->capacity] = (job){to, from, bytes, after};
+    l->jobs[l->given++ % copier->capacity] = (job){to, from, bytes, direction, after};
     run_ticket ticket = {.number = l->given, .lane = l->index};
     pthread_cond_broadcast(&copier->changed);
     pthread_mutex_unlock(&copier->lock);

@@ -10,6 +10,7 @@
 #define NEAP_RUN_COPIER_H
 
 #include <neap/allocator.h>
+#include <neap/plan.h>
 #include <neap/status.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,6 +28,11 @@ typedef enum run_direction { RUN_OUT = 0, RUN_IN = 1 } run_direction;
 /* `capacity`: the largest number of copies in progress at once. */
 neap_status neap_run_copier_create(neap_allocator *allocator, bool duplex, size_t capacity,
                                    run_copier **copier, neap_diag *diag);
+/*
+ * Makes copies take as long as this link does, by waiting after each one, unless the machine takes
+ * longer. To be called before the first copy.
+ */
+void neap_run_copier_pace(run_copier *copier, const neap_link *link);
 /* Waits for all copies first. */
 void neap_run_copier_destroy(run_copier *copier);
 

@@ -136,6 +136,8 @@ static neap_status prepare_copies(neap_runner *runner, neap_diag *diag)
     if (status == NEAP_OK)
         status = neap_run_copier_create(runner->allocator, runner->options.duplex,
                                         runner->program.n_transfers, &runner->copier, diag);
+    if (status == NEAP_OK)
+        neap_run_copier_pace(runner->copier, &runner->options.pace);
     return status;
 }
 

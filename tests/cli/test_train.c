@@ -345,6 +345,7 @@ static void refused(void **state)
         "train gpt2 --rate inf",
         "train gpt2 --warmup -1",
         "train gpt2 --alignment 32",
+        "train gpt2 --pace",
         "train resnet18 --split 1e6",
         "train resnet18 --split 1MiB --alignment 64",
         "train resnet18 --split 0",

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "run/copier.h"
 
@@ -121,6 +122,37 @@ static void test_nothing_to_wait_for(void **state)
     neap_run_copier_destroy(NULL);
 }
 
+/* Copies one after the other, or both ways at once, in the time of the link and hardly more. */
+static void check_pace(bool duplex, double least, double most)
+{
+    run_copier *copier = create(duplex, 4);
+    unsigned char *a = block(1), *b = block(2), *c = block(3), *d = block(4);
+    neap_run_copier_pace(
+        copier,
+        &(neap_link){.out_bandwidth = BYTES / 0.02, .in_bandwidth = BYTES / 0.03, .latency = 0.01});
+    double begin = neap_clock_seconds();
+    run_ticket out = neap_run_copier_start(copier, RUN_OUT, b, a, BYTES, NO_ONE);
+    run_ticket in = neap_run_copier_start(copier, RUN_IN, d, c, BYTES, NO_ONE);
+    neap_run_copier_wait(copier, out);
+    neap_run_copier_wait(copier, in);
+    double seconds = neap_clock_seconds() - begin;
+    if (seconds < least || seconds > most)
+        fail_msg("%g s, not %g to %g", seconds, least, most);
+    assert_true(b[0] == 1 && d[BYTES - 1] == 3);
+    neap_run_copier_destroy(copier);
+    free(a);
+    free(b);
+    free(c);
+    free(d);
+}
+
+static void test_pace(void **state)
+{
+    (void)state;
+    check_pace(false, 0.0699, 2);
+    check_pace(true, 0.0399, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +161,7 @@ int main(void)
         cmocka_unit_test(test_a_lane_keeps_its_order),
         cmocka_unit_test(test_destroying_ends_all_copies),
         cmocka_unit_test(test_nothing_to_wait_for),
+        cmocka_unit_test(test_pace),
     };
     return cmocka_run_group_tests_name("copier", tests, NULL, NULL);
 }
