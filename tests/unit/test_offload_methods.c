@@ -1,6 +1,6 @@
 /*
- * vdnn, autoswap and tflms on a chain whose schedules are computed by hand, and the search for
- * weights.
+ * vdnn, autoswap and tflms on a chain whose schedules are computed by hand; the search for weights;
+ * and `offload` where the fastest schedule has no addresses.
  *
  * Four layers: x -> a -> b -> c -> d, 100 bytes each of a, b and c, nothing else takes memory but
  * f4's workspace. A backward op reads what its forward op read: b4 c and d, b3 b, b2 a. So a may be
@@ -21,6 +21,8 @@
 #include "planners/offload/weight_search.h"
 #include "small_graphs.h"
 
+#include <neap/cost.h>
+#include <neap/models.h>
 #include <neap/solve.h>
 
 #include <math.h>
@@ -281,6 +283,54 @@ static void test_weight_search_without_a_slope(void **state)
     neap_arena_clear(&arena);
 }
 
+/* MobileNet v1 on a V100, within 45% of what it needs without a plan. */
+static neap_graph *mobilenet(int64_t *budget)
+{
+    const neap_model_setting batch = {"batch", 4};
+    neap_model_options options;
+    neap_devices *devices;
+    neap_graph *graph;
+    neap_model_options_init(&options);
+    options.settings = &batch;
+    options.n_settings = 1;
+    assert_int_equal(
+        neap_model_build(NULL, neap_models_find("mobilenet_v1"), &options, &graph, NULL), NEAP_OK);
+    assert_int_equal(neap_devices_create(NULL, &devices, NULL), NEAP_OK);
+    assert_int_equal(
+        neap_cost_apply(graph, neap_devices_find(devices, "v100"), NEAP_MATH_F32, NULL), NEAP_OK);
+    neap_devices_destroy(devices);
+    assert_int_equal(neap_natural_peak(NULL, graph, budget, NULL), NEAP_OK);
+    *budget = *budget * 45 / 100;
+    return graph;
+}
+
+/* offload's fastest schedule has no addresses within the budget, that of offload-dp has. */
+static void test_addresses_count(void **state)
+{
+    (void)state;
+    static const char *const methods[] = {"offload-dp", "offload"};
+    double seconds[2];
+    neap_request request;
+    neap_diag diag = {0};
+    int64_t budget;
+    neap_graph *graph = mobilenet(&budget);
+    for (int i = 0; i < 2; i++) {
+        neap_solution *solution;
+        neap_request_init(&request, graph, methods[i]);
+        request.budget = budget;
+        request.link = (neap_link){.out_bandwidth = 12.2e9, .in_bandwidth = 12.2e9};
+        if (neap_solve(NULL, &request, &solution, &diag) != NEAP_OK)
+            fail_msg("%s: %s", methods[i], diag.message);
+        const neap_figures *f = neap_solution_figures(solution);
+        assert_true(f->arena_bytes > 0 && f->arena_bytes <= budget);
+        seconds[i] = f->time;
+        neap_solution_destroy(solution);
+    }
+    if (seconds[1] > seconds[0])
+        fail_msg("offload takes %.9f s, offload-dp %.9f s", seconds[1], seconds[0]);
+    neap_graph_destroy(graph);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_tflms_does_not_wait),
         cmocka_unit_test(test_tflms_options),
         cmocka_unit_test(test_small_host),
+        cmocka_unit_test(test_addresses_count),
         cmocka_unit_test(test_weight_search),
         cmocka_unit_test(test_weight_search_without_a_slope),
     };

@@ -103,7 +103,8 @@ static uint64_t default_candidates(const offload_problem *problem)
     return by_size < by_parcels ? by_size : by_parcels;
 }
 
-static neap_status plan_offload(const planner *p, draft *d, neap_diag *diag)
+/* The best of all methods, improved. */
+static neap_status search(const planner *p, draft *d, neap_diag *diag)
 {
     offload_search s;
     neap_status status = NEAP_OK;
@@ -124,6 +125,12 @@ static neap_status plan_offload(const planner *p, draft *d, neap_diag *diag)
         status = neap_draft_add_number(p, d, "candidates", (double)s.n_tried, diag);
     neap_offload_search_end(&s);
     return status;
+}
+
+static neap_status plan_offload(const planner *p, draft *d, neap_diag *diag)
+{
+    NEAP_TRY(search(p, d, diag));
+    return p->as_part ? NEAP_OK : neap_offload_settle(p, search, NAME, d, diag);
 }
 
 const neap_method neap_method_offload = {

@@ -80,6 +80,20 @@ typedef struct offload_start {
 neap_status neap_offload_improve(offload_search *s, const offload_start *starts, uint32_t n_starts,
                                  uint64_t candidates, neap_diag *diag);
 
+/* ---- offload_settle.c ---- */
+
+/* Plans within the planner's budget. */
+typedef neap_status offload_way(const planner *p, draft *d, neap_diag *diag);
+
+/*
+ * Replaces the draft's plan by the fastest that has addresses within the budget: of those that
+ * `search` makes, and the methods that are part of `name`, within ever fewer bytes. The draft's
+ * plan is what `search` makes within the whole budget. Without one that has addresses, or if
+ * neap_solve does not place plans while a method searches, nothing changes.
+ */
+neap_status neap_offload_settle(const planner *p, offload_way *search, const char *name, draft *d,
+                                neap_diag *diag);
+
 /* ---- Options ---- */
 
 /* The option every method has: whether it decides on storages or stages. */
