@@ -1,19 +1,18 @@
 /*
  * Places the buffers of a file in an arena.
  *
- *     minimalloc_place FILE CAPACITY
+ *     minimalloc_place FILE CAPACITY [SECONDS]
  *
  * FILE has MiniMalloc's format: a header line, then one line per buffer, id,lower,upper,size; the
  * buffer is live from lower to upper - 1. The search stops at an arena of at most CAPACITY. Prints
- * the number of buffers, the most bytes live at once, the arena and CPU seconds; fails if two
- * buffers overlap.
+ * the number of buffers, the most bytes live at once, the arena and the seconds taken; fails if two
+ * buffers overlap. With SECONDS it searches until then, instead of with a fixed effort.
  */
 #include "layout/place.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 static void fail(const char *what, const char *about)
 {
@@ -80,8 +79,8 @@ static int64_t check(const neap_instance *buffers, size_t count, const int64_t *
 
 int main(int argc, char **argv)
 {
-    if (argc != 3)
-        fail("takes FILE CAPACITY", argv[0]);
+    if (argc != 3 && argc != 4)
+        fail("takes FILE CAPACITY [SECONDS]", argv[0]);
     size_t count;
     neap_instance *buffers = read_buffers(argv[1], &count);
     int64_t *offsets = calloc(count + 1, sizeof *offsets);
@@ -98,10 +97,14 @@ int main(int argc, char **argv)
     neap_diag diag = {0};
     if (problem.target < problem.least)
         problem.target = problem.least;
-    clock_t start = clock();
+    double start = neap_clock_seconds();
+    if (argc == 4) {
+        problem.end = start + strtod(argv[3], NULL);
+        problem.is_persistent = true;
+    }
     if (neap_place(&problem, &best, &diag) != NEAP_OK)
         fail(diag.message, argv[1]);
-    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    double seconds = neap_clock_seconds() - start;
     printf("%zu %" PRId64 " %" PRId64 " %.4f\n", count, problem.least,
            check(buffers, count, offsets), seconds);
     free(offsets);

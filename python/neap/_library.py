@@ -161,6 +161,7 @@ class LayoutOptions(Structure):
         ("alignment", c_int64),
         ("target", c_int64),
         ("seconds", c_double),
+        ("threads", c_int),
         ("progress", POINTER(Progress)),
     ]
 

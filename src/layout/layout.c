@@ -23,7 +23,8 @@ typedef struct movables {
 
 void neap_layout_options_init(neap_layout_options *options)
 {
-    *options = (neap_layout_options){.alignment = 1, .target = -1, .seconds = 0, .progress = NULL};
+    *options = (neap_layout_options){
+        .alignment = 1, .target = -1, .seconds = 0, .threads = 0, .progress = NULL};
 }
 
 static bool round_up(int64_t size, int64_t alignment, int64_t *result)
@@ -129,6 +130,7 @@ neap_status neap_layout_assign(neap_allocator *allocator, const neap_graph *grap
     int64_t *offsets = NULL;
     neap_placement_problem problem = {.allocator = allocator,
                                       .progress = options ? options->progress : NULL};
+    problem.threads = options ? options->threads : 0;
     if (options && options->seconds > 0)
         problem.end = neap_clock_seconds() + options->seconds;
     problem.is_persistent = problem.end > 0 && options->target >= 0;

@@ -6,8 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How much noise changes the keys, at most: half of it up or down. */
+#define NOISE      0.2
 #define NONE       SIZE_MAX
 #define NO_SECTION UINT32_MAX
+#define NO_ITEM    UINT32_MAX
 
 /* Items that nothing else meets any more. Open parts form a list, which is never changed, only
    continued: to go back is to forget the newer ones. */
@@ -38,8 +41,6 @@ neap_status neap_offset_search_init(neap_offset_search *a, neap_allocator *alloc
     memset(a, 0, sizeof *a);
     a->allocator = allocator;
     neap_status status = neap_bounds_init(&a->bounds, allocator, sections, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(allocator, n, &a->weight, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, n, &a->rank, diag);
     if (status == NEAP_OK)
@@ -72,7 +73,6 @@ void neap_offset_search_clear(neap_offset_search *a)
     NEAP_DELETE(a->allocator, a->bounds.sections->n_sections, a->piece_of);
     NEAP_DELETE(a->allocator, n, a->items);
     NEAP_DELETE(a->allocator, n, a->rank);
-    NEAP_DELETE(a->allocator, n, a->weight);
     neap_bounds_clear(&a->bounds);
 }
 
@@ -96,11 +96,24 @@ static double pressure_on(const neap_bounds *b, const neap_item *x)
     return (double)most;
 }
 
+/* A factor near 1, always the same for an item in a run (splitmix64). */
+static double noise_of(const neap_offset_search *a, uint32_t item)
+{
+    if (a->way.seed == 0)
+        return 1;
+    uint64_t x = a->way.seed * UINT64_C(0x9e3779b97f4a7c15) + item;
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return 1 + NOISE * ((double)(x >> 11) * 0x1p-53 - 0.5);
+}
+
 static neap_ranked keys_of(neap_offset_search *a, uint32_t item)
 {
     const neap_item *x = &a->bounds.sections->items[item];
-    double life = (double)x->steps, area = life * (double)x->size;
-    double pressure = pressure_on(&a->bounds, x), weight = a->way.learns ? a->weight[item] : 0;
+    double noise = noise_of(a, item);
+    double life = (double)x->steps * noise, area = life * (double)x->size;
+    double pressure = pressure_on(&a->bounds, x) * (a->way.seed % 2 == 1 ? noise : 1),
+           weight = a->way.weight ? a->way.weight[item] : 0;
     a->bounds.work += x->end - x->begin;
     switch (a->way.order) {
     case NEAP_BY_PRESSURE_AREA:
@@ -226,9 +239,47 @@ static int64_t least_end(const neap_bounds *b, const uint32_t *items, size_t cou
 static bool is_before(const neap_offset_search *a, uint32_t x, uint32_t y)
 {
     const int64_t *top = a->bounds.top;
-    if (!a->way.learns && top[x] != top[y])
+    if (!a->way.weight && top[x] != top[y])
         return top[x] < top[y];
     return a->rank[x] < a->rank[y];
+}
+
+/* Counts the items that can be the lowest of a section, up to `most`; *best is the first of those
+   that can come next, if it is before. */
+static uint32_t count_lowest(neap_offset_search *a, uint32_t section, int64_t limit, uint32_t most,
+                             uint32_t *best)
+{
+    neap_bounds *b = &a->bounds;
+    const uint32_t *members = b->members + b->first[section];
+    int64_t highest = b->capacity - b->rest[section];
+    uint32_t count = 0, i = 0;
+    *best = NO_ITEM;
+    for (; i < b->n_members[section] && count < most; i++) {
+        uint32_t x = members[i];
+        if (b->low[x] > highest)
+            continue;
+        count++;
+        if (b->low[x] == b->top[x] && b->top[x] < limit &&
+            (*best == NO_ITEM || is_before(a, x, *best)))
+            *best = x;
+    }
+    b->work += i;
+    return count;
+}
+
+/* The candidate of the section where fewest items can be the lowest. */
+static uint32_t choose_by_section(neap_offset_search *a, const neap_part *part, int64_t limit)
+{
+    uint32_t chosen = NO_ITEM, fewest = UINT32_MAX;
+    a->bounds.work += part->end - part->begin;
+    for (uint32_t k = part->begin; k < part->end && fewest > 1; k++) {
+        uint32_t best, count = count_lowest(a, k, limit, fewest, &best);
+        if (best != NO_ITEM && count < fewest) {
+            fewest = count;
+            chosen = best;
+        }
+    }
+    return chosen;
 }
 
 /* The first candidate to come next; moves it to the end of its part. */
@@ -238,10 +289,11 @@ static bool choose(neap_offset_search *a, const neap_part *part, uint32_t *chose
     uint32_t *items = a->items + part->first;
     int64_t limit = least_end(b, items, part->count);
     size_t best = NONE;
+    uint32_t only = a->way.by_section ? choose_by_section(a, part, limit) : NO_ITEM;
     for (size_t i = 0; i < part->count; i++) {
         uint32_t x = items[i];
-        if (b->low[x] == b->top[x] && b->top[x] < limit &&
-            (best == NONE || is_before(a, x, items[best])))
+        bool can = only == NO_ITEM ? b->low[x] == b->top[x] && b->top[x] < limit : x == only;
+        if (can && (best == NONE || is_before(a, x, items[best])))
             best = i;
     }
     a->bounds.work += 2 * (int64_t)part->count;
@@ -257,11 +309,11 @@ static bool choose(neap_offset_search *a, const neap_part *part, uint32_t *chose
 static void learn(neap_offset_search *a)
 {
     const neap_bounds *b = &a->bounds;
-    if (!a->way.learns || b->tight == NO_SECTION)
+    if (!a->way.weight || b->tight == NO_SECTION)
         return;
     const uint32_t *members = b->members + b->first[b->tight];
     for (uint32_t i = 0; i < b->n_members[b->tight]; i++)
-        a->weight[members[i]] += 1 / (double)b->n_members[b->tight];
+        a->way.weight[members[i]] += 1 / (double)b->n_members[b->tight];
 }
 
 /* Takes the latest decision back and rules it out. Whether that alone exceeds the capacity: *fits.

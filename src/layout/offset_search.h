@@ -38,10 +38,15 @@ typedef enum neap_offset_search_order {
 
 typedef struct neap_offset_search_way {
     neap_offset_search_order order;
-    /* Not the lowest item but the first by rank is tried, and items that were in a section that did
-       not fit rank before all others: not a way to walk through, but to start again and again. */
-    bool learns;
+    /* By item, how often it was in a section that did not fit, over all runs; or NULL. If given,
+       not the lowest item but the first by rank is tried, and the weight ranks before all else: not
+       a way to walk through, but to start again and again. */
+    double *weight;
+    /* The item is one that can be the lowest in the section where fewest can: there it shows soon
+       whether the capacity can be kept. For problems that are full nearly everywhere. */
+    bool by_section;
     int64_t most_failures; /* then it gives up */
+    uint64_t seed;         /* of noise on lives and areas, if odd on pressure, too; 0: none */
 } neap_offset_search_way;
 
 typedef enum neap_offset_search_outcome {
@@ -57,7 +62,6 @@ typedef struct neap_ranked neap_ranked;
 typedef struct neap_offset_search {
     neap_bounds bounds;
     neap_offset_search_way way;
-    double *weight;     /* by item: how often it was in the way, over all runs */
     int64_t *rank;      /* by item */
     uint32_t *items;    /* all; those of a part lie together */
     uint32_t *piece_of; /* by section: of the part that is being divided */

@@ -25,6 +25,7 @@ typedef struct neap_placement_problem {
     neap_progress *progress; /* may be NULL; a cancelled placer keeps what it has */
     double end;              /* of neap_clock_seconds: as if cancelled then; 0: none */
     bool is_persistent;      /* searches on until then */
+    int threads;             /* 0: as many as the machine has */
 } neap_placement_problem;
 
 typedef struct neap_placement {
@@ -46,8 +47,8 @@ neap_status neap_place_first_fit(const neap_placement_problem *problem, neap_pla
 neap_status neap_place_online_fit(const neap_placement_problem *problem, neap_placement *best,
                                   neap_diag *diag);
 
-/* squeeze.c: ever smaller arenas, by a search that is complete on small problems and finds the live
-   peak on most plans. */
+/* squeeze.c: ever smaller arenas, by searches (portfolio.h) that are complete on small problems and
+   find the live peak on most plans. */
 neap_status neap_place_squeeze(const neap_placement_problem *problem, neap_placement *best,
                                neap_diag *diag);
 

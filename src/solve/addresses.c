@@ -24,6 +24,7 @@ neap_status neap_request_lay_out(neap_allocator *allocator, const neap_request *
     options.progress = request->progress;
     options.target = budget;
     options.seconds = seconds;
+    options.threads = request->threads;
     neap_status status = neap_layout_assign(allocator, request->graph, plan, &options, diag);
     *fits = status == NEAP_OK && neap_plan_arena_bytes(plan) <= neap_budget_bytes(budget);
     return status;
@@ -38,7 +39,7 @@ static const double GRACE = 0.1;
 typedef struct watch {
     neap_progress base;
     neap_progress *outer;
-    double since; /* when the caller cancelled; 0: not yet */
+    _Atomic double since; /* when the caller cancelled; 0: not yet */
 } watch;
 
 static bool is_over(neap_progress *self)

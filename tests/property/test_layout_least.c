@@ -175,7 +175,8 @@ static void test_full_rectangles(void **state)
         assert_int_equal(neap_place(&p, &best, NULL), NEAP_OK);
         expect_apart(items, count, &best);
         found += best.arena == 1000;
-        neap_placement second = {.offsets = again}; /* the same work gives the same offsets */
+        neap_placement second = {.offsets = again}; /* the same work gives the same offsets, */
+        p.threads = 1 + (int)(seed % 4);            /* on any number of threads */
         assert_int_equal(neap_place(&p, &second, NULL), NEAP_OK);
         assert_memory_equal(offsets, again, count * sizeof *offsets);
     }
@@ -201,12 +202,51 @@ static void test_a_target_is_kept(void **state)
     }
 }
 
+/* A pinwheel in each cell: no straight cut divides it, so the search needs its time. */
+static size_t make_pinwheels(neap_instance *items, size_t columns, int64_t rows)
+{
+    size_t count = 0;
+    for (size_t c = 0; c < columns; c++)
+        for (int64_t r = 0; r < rows; r++) {
+            size_t t = 10 * c, a = 2 + (3 * c + (size_t)r) % 5, b = a + 1 + (size_t)r % (9 - a);
+            int64_t size = 1000 + 37 * r, low = 100 + 61 * r % 300, high = low + 200 + 29 * r % 200;
+            items[count++] = (neap_instance){low, t, t + b};
+            items[count++] = (neap_instance){high, t + b, t + 10};
+            items[count++] = (neap_instance){size - high, t + a, t + 10};
+            items[count++] = (neap_instance){size - low, t, t + a};
+            items[count++] = (neap_instance){high - low, t + a, t + b};
+        }
+    return count;
+}
+
+/* With an end the search uses the time while the arena exceeds the target, and then stops. */
+static void test_an_end_is_kept(void **state)
+{
+    (void)state;
+    enum { ITEMS = 5 * 20 * 12 };
+    static neap_instance items[ITEMS];
+    static int64_t offsets[ITEMS];
+    size_t count = make_pinwheels(items, 20, 12);
+    neap_placement_problem p = problem_of(items, count, 200);
+    for (int i = 0; i < 3; i++) {
+        double begin = neap_clock_seconds(), seconds = 0.05 * i;
+        p.target = i == 2 ? p.least * 2 : p.least;
+        p.end = begin + seconds;
+        p.is_persistent = true;
+        neap_placement best = {.offsets = offsets};
+        assert_int_equal(neap_place(&p, &best, NULL), NEAP_OK);
+        expect_apart(items, count, &best);
+        assert_true(neap_clock_seconds() - begin < seconds + 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_least_arena_is_found_and_proven),
         cmocka_unit_test(test_full_rectangles),
         cmocka_unit_test(test_a_target_is_kept),
+        cmocka_unit_test(test_an_end_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
