@@ -144,11 +144,11 @@ static bool allocate(bound *b, const neap_link *link)
            (b->cut = neap_cut_create(&b->arena, b->x, b->budget, link)) != NULL;
 }
 
-static bool init_programs(bound *b, cut_scope scope, bool has_link)
+static bool init_programs(bound *b, cut_scope scope)
 {
     bool ready = neap_program_search_init(&b->programs[scope], &b->arena, b->x, scope, b->budget,
-                                          neap_cut_recomputable(b->cut), b->natural);
-    b->programs[scope].done = has_link || b->n_tight == 0; /* programs do not model transfers */
+                                          b->cut, b->natural);
+    b->programs[scope].done = b->n_tight == 0;
     return ready;
 }
 
@@ -170,8 +170,7 @@ neap_status neap_bound_create(neap_allocator *allocator, const problem *x, int64
     bool ready = allocate(b, link);
     if (ready)
         list_tight(b);
-    if (!ready || !init_programs(b, CUT_ANY_ORDER, has_link) ||
-        !init_programs(b, CUT_GRAPH_ORDER, has_link)) {
+    if (!ready || !init_programs(b, CUT_ANY_ORDER) || !init_programs(b, CUT_GRAPH_ORDER)) {
         neap_bound_destroy(b);
         return neap_fail_no_memory(diag);
     }

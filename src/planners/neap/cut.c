@@ -118,6 +118,13 @@ const bool *neap_cut_recomputable(const cut *c)
     return c->can_recompute;
 }
 
+const int64_t *neap_cut_copy_ticks(const cut *c, bool out)
+{
+    if (!c->has_link)
+        return NULL;
+    return out ? c->out : c->in;
+}
+
 uint64_t neap_cut_work(const cut *c)
 {
     return c->work + c->flow.total_work;

@@ -47,4 +47,8 @@ void neap_cut_fates(const cut *c, uint8_t *fates, uint8_t *loose);
    method pins, because of their views. Valid as long as the cut. */
 const bool *neap_cut_recomputable(const cut *c);
 
+/* By tensor: ticks of its copy to the host or back; -1: it may not be offloaded. NULL without a
+   link. */
+const int64_t *neap_cut_copy_ticks(const cut *c, bool out);
+
 #endif

@@ -112,7 +112,8 @@ static void add_again_columns(cut_program *g, uint32_t i)
         again[k] = FREE;
     for (uint32_t s = 0; s < x->n_tensors; s++) {
         uint32_t p = x->producer[s];
-        bool costs = run->begin == run->last && program_roles(g, run->begin)[p] == ROLE_PAST;
+        bool costs =
+            run->begin == run->last && program_roles(g, run->begin)[p] == ROLE_PAST && !g->in;
         double ticks = costs ? ldexp((double)task_ticks(x, p), g->ticks_shift) : 0;
         if (g->wanted[program_cell(g, run->begin, s)] && may_run(g, run->begin, s) &&
             again[p] == FREE)
@@ -147,7 +148,8 @@ static void add_first_run(cut_program *g, uint32_t task)
 
 /* ---- Rows ---- */
 
-/* resident(s, first window) + again(producer of s, span) >= column, or >= 1. */
+/* resident(s, first window) + again(producer of s, span) >= column, or >= 1. With a link, s may
+   also come back in the span. */
 static void row_available(cut_program *g, uint32_t i, uint32_t s, int32_t column)
 {
     uint32_t begin = g->spans[i].begin;
@@ -159,6 +161,8 @@ static void row_available(cut_program *g, uint32_t i, uint32_t s, int32_t column
     neap_sparse_row_add(&g->lp, resident, 1);
     if (again >= 0 && may_run(g, begin, s))
         neap_sparse_row_add(&g->lp, again, 1);
+    if (program_returned(g, i, s) >= 0)
+        neap_sparse_row_add(&g->lp, program_returned(g, i, s), 1);
     if (column >= 0)
         neap_sparse_row_add(&g->lp, column, -1);
     neap_sparse_row_end(&g->lp, column >= 0 ? 0 : 1, HUGE_VAL);
@@ -256,13 +260,17 @@ static void add_all(cut_program *g)
         add_resident_columns(g, w);
     for (uint32_t i = 0; i < g->n_spans; i++)
         add_again_columns(g, i);
+    if (g->in)
+        neap_program_add_link_columns(g);
     for (uint32_t w = 0; w < g->n_windows; w++) {
         add_memory_row(g, w);
         add_needs(g, w);
     }
     for (uint32_t i = 0; i < g->n_spans; i++)
         add_span_rows(g, i);
-    for (uint32_t k = 0; k < g->x->n_tasks; k++)
+    if (g->in)
+        neap_program_add_link_rows(g);
+    for (uint32_t k = 0; k < g->x->n_tasks && !g->in; k++)
         add_first_run(g, k);
 }
 
@@ -286,6 +294,8 @@ static neap_status build(cut_program *g, cut_scope scope, neap_diag *diag)
     if (!allocate(g))
         return neap_fail_no_memory(diag);
     list_spans(g);
+    if (g->in && !neap_program_allocate_link(g))
+        return neap_fail_no_memory(diag);
     g->tiny = g->budget / 20000;
     g->bytes_shift = 8 - ilogb((double)g->budget + 1);
     g->ticks_shift = 10 - ilogb((double)x->least_ticks + 1);
@@ -315,6 +325,8 @@ static void note_fates(const cut_program *g, const double *values, uint8_t *fate
             int32_t column = program_again(g, i)[x->producer[s]];
             if (column >= 0 && values[column] > 0.5)
                 fates[s] = FATE_RECOMPUTE;
+            else if (program_returned(g, i, s) >= 0 && values[program_returned(g, i, s)] > 0.5)
+                fates[s] = FATE_OFFLOAD;
         }
 }
 
@@ -377,6 +389,8 @@ neap_status neap_cut_program_solve(neap_allocator *allocator, const program_requ
     cut_program g = {.x = request->x,
                      .budget = request->budget,
                      .can_recompute = request->can_recompute,
+                     .in = request->in,
+                     .out = request->out,
                      .moments = request->moments,
                      .n_windows = request->n_moments};
     patience patient = {request->watch, request->effort};

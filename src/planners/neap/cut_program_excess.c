@@ -11,6 +11,8 @@
 
 #include "base/fail.h"
 
+#include <math.h>
+
 static const double NONE = 1e-6; /* less is rounding */
 
 typedef struct lazy_plan {
@@ -94,8 +96,13 @@ static void add_tensor(const cut_program *g, const lazy_plan *z, uint32_t s, dou
     } else if (z->w > 0) {
         double held = resident_part(g, z, z->w - 1, s);
         add_load(z, held * bytes, 2 * z->begin, u.last);
+        double made = again < 1 - held ? again : 1 - held;
         if (again > NONE && u.last >= z->again_at[k])
-            add_load(z, (again < 1 - held ? again : 1 - held) * bytes, z->again_at[k], u.last);
+            add_load(z, made * bytes, z->again_at[k], u.last);
+        int32_t returned = program_returned(g, program_span(g, z->w - 1, z->w - 1), s);
+        if (returned >= 0 && 1 - held - made > NONE)
+            add_load(z, fmin(z->values[returned], 1 - held - made) * bytes, u.first & ~UINT32_C(1),
+                     u.last);
     }
 }
 

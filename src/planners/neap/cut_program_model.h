@@ -18,6 +18,7 @@ typedef struct cut_program {
     neap_arena arena;
     const problem *x;
     const bool *can_recompute;
+    const int64_t *in, *out; /* by tensor: ticks of copies; NULL without a link */
     int64_t budget;
     sparse_model lp;
     int bytes_shift, ticks_shift; /* coefficients are bytes * 2^bytes_shift: exact */
@@ -34,6 +35,12 @@ typedef struct cut_program {
     uint32_t *span; /* [first window][level]; the last level: all windows to the end */
     int32_t *again; /* [span][task]: column, FREE: it does not run again */
     uint32_t *stack;
+    /* With a link: columns or FREE. */
+    int32_t *fetched;  /* [window][tensor]: it comes back in the window */
+    int32_t *away;     /* [window][tensor]: it is on the host, and comes back unmade */
+    int32_t *returned; /* [span][tensor]: it is away at the beginning, and comes back in the span */
+    int32_t more;      /* ticks beyond all first runs, as a part of `most_more` */
+    double most_more;
 } cut_program;
 
 static inline uint8_t *program_roles(const cut_program *g, uint32_t w)
@@ -60,6 +67,17 @@ static inline uint32_t program_span(const cut_program *g, uint32_t begin, uint32
         level++;
     return spans[level];
 }
+
+/* The column for a tensor that is away at the beginning of a span and comes back in it. */
+static inline int32_t program_returned(const cut_program *g, uint32_t i, uint32_t tensor)
+{
+    return g->returned ? g->returned[(size_t)i * g->x->n_tensors + tensor] : FREE;
+}
+
+/* With a link: its columns, after all others, and its rows. */
+bool neap_program_allocate_link(cut_program *g);
+void neap_program_add_link_columns(cut_program *g);
+void neap_program_add_link_rows(cut_program *g);
 
 /* By task: bytes by which the solution, read as a plan in the graph's order, exceeds the budget
    during the first run. */

@@ -16,13 +16,15 @@ enum {
 };
 
 bool neap_program_search_init(program_search *p, neap_arena *arena, const problem *x,
-                              cut_scope scope, int64_t budget, const bool *can_recompute,
+                              cut_scope scope, int64_t budget, const cut *choices,
                               const int64_t *natural)
 {
     *p = (program_search){.x = x,
                           .scope = scope,
                           .budget = budget,
-                          .can_recompute = can_recompute,
+                          .can_recompute = neap_cut_recomputable(choices),
+                          .in = neap_cut_copy_ticks(choices, false),
+                          .out = neap_cut_copy_ticks(choices, true),
                           .natural = natural,
                           .effort = FIRST_EFFORT,
                           .relaxed = true};
@@ -165,6 +167,8 @@ neap_status neap_program_search_step(program_search *p, neap_allocator *allocato
     const program_request request = {.x = p->x,
                                      .budget = p->budget,
                                      .can_recompute = p->can_recompute,
+                                     .in = p->in,
+                                     .out = p->out,
                                      .scope = p->scope,
                                      .moments = p->moments,
                                      .n_moments = p->n_moments,

@@ -22,6 +22,7 @@ typedef struct program_search {
     cut_scope scope;
     int64_t budget;
     const bool *can_recompute; /* by tensor (neap_cut_recomputable) */
+    const int64_t *in, *out;   /* by tensor (neap_cut_copy_ticks) */
     const int64_t *natural;    /* by task: bytes in the natural order */
     uint32_t moments[MOST_MOMENTS], n_moments;
     uint32_t few[MOST_MOMENTS], n_few; /* few moments that prove nearly as much as many */
@@ -39,7 +40,7 @@ typedef struct program_search {
 
 /* Everything is in the arena; false: out of memory. */
 bool neap_program_search_init(program_search *p, neap_arena *arena, const problem *x,
-                              cut_scope scope, int64_t budget, const bool *can_recompute,
+                              cut_scope scope, int64_t budget, const cut *choices,
                               const int64_t *natural);
 
 /*
