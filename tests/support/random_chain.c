@@ -57,13 +57,13 @@ const char *chain_recipe_text(const chain_recipe *r)
 {
     static char text[200];
     snprintf(text, sizeof text,
-             "%u layers, sizes %d, times %d, reads%s%s%s%s%s%s%s%s%s%s%s, scale %lld", r->layers,
+             "%u layers, sizes %d, times %d, reads%s%s%s%s%s%s%s%s%s%s%s%s, scale %lld", r->layers,
              (int)r->sizes, (int)r->times, r->reads_input ? " input" : "",
              r->reads_output ? " output" : "", r->mixed_reads ? " at random" : "",
              r->saves ? ", saves" : "", r->two_ops ? ", two ops" : "", r->wide ? ", wide" : "",
              r->skips ? ", skips" : "", r->workspaces ? ", workspaces" : "",
-             r->results ? ", results" : "", r->loss_value ? ", loss value" : "",
-             r->loss_kept ? " kept" : "", (long long)r->scale);
+             r->variants ? ", variants" : "", r->results ? ", results" : "",
+             r->loss_value ? ", loss value" : "", r->loss_kept ? " kept" : "", (long long)r->scale);
     return text;
 }
 
@@ -105,9 +105,16 @@ static void add(id_list *list, uint32_t id)
 
 static void add_op(chain_maker *m, neap_pass pass, const id_list *inputs, const id_list *outputs)
 {
-    neap_variant variant = {.seconds = (double)draw(m->random, m->recipe->times)};
+    neap_variant variants[3] = {{.seconds = (double)draw(m->random, m->recipe->times)}};
+    uint32_t n_variants = 1;
     if (m->recipe->workspaces && chance(m->random, 50))
-        variant.workspace = draw(m->random, m->recipe->sizes) * m->recipe->scale;
+        variants[0].workspace = draw(m->random, m->recipe->sizes) * m->recipe->scale;
+    while (m->recipe->variants && n_variants < 3 && chance(m->random, 40)) {
+        variants[n_variants] = variants[n_variants - 1];
+        for (uint32_t k = 0; k < n_variants; k++)
+            variants[k].workspace += (2 + random_below(m->random, 20)) * m->recipe->scale;
+        variants[n_variants++].seconds += 1 + random_below(m->random, 3);
+    }
     neap_op_desc desc;
     neap_op_desc_init(&desc);
     desc.pass = pass;
@@ -115,8 +122,8 @@ static void add_op(chain_maker *m, neap_pass pass, const id_list *inputs, const 
     desc.inputs = inputs->ids;
     desc.n_outputs = outputs->count;
     desc.outputs = outputs->ids;
-    desc.n_variants = 1;
-    desc.variants = &variant;
+    desc.n_variants = n_variants;
+    desc.variants = variants;
     assert_int_equal(neap_graph_builder_add_op(m->builder, &desc, NULL, NULL), NEAP_OK);
 }
 

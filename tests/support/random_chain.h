@@ -27,6 +27,7 @@ typedef struct chain_recipe {
     bool wide;        /* some layers pass on two values; saved ones are ten times as large */
     bool skips;       /* and some a third, which a later layer reads */
     bool workspaces;
+    bool variants;   /* some ops have a second, slower variant with less workspace, or a third */
     bool results;    /* parameters' gradients, kept to the end */
     bool loss_value; /* the loss is a value of its own, and its gradient an op */
     bool loss_kept;  /* and that value an output */

@@ -1,7 +1,6 @@
 /* The frame of the methods that plan a chain to a budget. */
 #include "planners/chain/schedule.h"
-
-#include "base/checked.h"
+#include "planners/chain/variant_search.h"
 
 #define PER_OCTAVE    48   /* rungs of the ladder between a memory and its double */
 #define MOST_RETRIED  100  /* stages: a longer chain is planned only once */
@@ -14,35 +13,12 @@ typedef struct search {
     neap_diag *diag;
 } search;
 
-static int64_t add_up(int64_t a, int64_t b)
-{
-    int64_t sum;
-    return neap_add_i64(a, b, &sum) ? sum : INT64_MAX;
-}
-
-/* Bytes with which everything can be saved: more never helps. */
-static int64_t enough(const stage_costs *costs)
-{
-    int64_t kept = add_up(costs->results_from[0], costs->carried_until[costs->n]), peak = 0;
-    for (uint32_t i = 0; i < costs->n; i++) {
-        const stage_cost *c = &costs->stage[i];
-        const int64_t parts[] = {c->forward_peak[OWNED],  c->save_peak[OWNED], c->again_peak[OWNED],
-                                 c->backward_peak[OWNED], c->gradient,         c->drop_peak};
-        int64_t here = 0;
-        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
-            here = add_up(here, parts[k]);
-        peak = larger(peak, here);
-        kept = add_up(kept, c->kept[OWNED]);
-    }
-    return add_up(kept, peak);
-}
-
 /* Plans for this many bytes beyond the pinned ones; d->plan stays NULL if there is no schedule. */
 static neap_status try_memory(search *s, draft *d, int64_t memory)
 {
     schedule found = {.allocator = s->p->allocator};
     bool is_found = false;
-    int64_t most = enough(&s->costs);
+    int64_t most = neap_stage_costs_enough(&s->costs);
     neap_status status = NEAP_OK;
     memory = memory < most ? memory : most;
     if (memory > 0)
@@ -85,7 +61,7 @@ static neap_status climb(search *s, draft *d, int64_t memory)
 {
     neap_status status = NEAP_OK;
     if (s->p->request->budget < 0 || s->costs.exact || s->costs.n > MOST_RETRIED || memory <= 0 ||
-        memory >= enough(&s->costs) || memory > INT64_MAX / 4)
+        memory >= neap_stage_costs_enough(&s->costs) || memory > INT64_MAX / 4)
         return NEAP_OK;
     int64_t rung = next_rung(memory), last = memory + memory / 3;
     for (; rung <= last && status == NEAP_OK; rung = next_rung(rung)) {
@@ -106,7 +82,7 @@ static neap_status plan_view(const planner *p, draft *d, chain_view view, void *
 {
     const schedule_finder *find = context;
     search s = {.p = p, .find = *find, .diag = diag};
-    neap_status status = neap_stage_costs_build(p, view, &s.costs, diag);
+    neap_status status = neap_stage_costs_build(p, view, NULL, &s.costs, diag);
     int64_t memory = p->budget - s.costs.pinned_bytes;
     if (status == NEAP_OK)
         status = try_memory(&s, d, memory);
@@ -114,6 +90,10 @@ static neap_status plan_view(const planner *p, draft *d, chain_view view, void *
         status = use_tightest(&s, d);
     if (status == NEAP_OK && d->plan && !d->stopped && d->predicted_peak <= p->budget)
         status = climb(&s, d, memory);
+    if (status == NEAP_OK && d->plan && !d->stopped && d->predicted_peak <= p->budget &&
+        neap_has_variants(p->graph)) {
+        status = neap_variant_search(p, d, view, s.costs.n, *find, memory, diag);
+    }
     neap_stage_costs_clear(&s.costs);
     return status;
 }

@@ -98,7 +98,7 @@ static neap_status plan_view(const planner *p, draft *d, chain_view view, void *
 {
     stage_costs costs;
     equal_steps_planner *plan = context;
-    neap_status status = neap_stage_costs_build(p, view, &costs, diag);
+    neap_status status = neap_stage_costs_build(p, view, NULL, &costs, diag);
     if (status == NEAP_OK)
         status = (*plan)(p, d, &costs, diag);
     neap_stage_costs_clear(&costs);

@@ -1,5 +1,6 @@
 #include "planners/chain/stage_costs.h"
 
+#include "base/checked.h"
 #include "base/fail.h"
 
 #include <string.h>
@@ -7,6 +8,7 @@
 typedef struct tracer {
     const neap_graph *graph;
     const neap_chain *chain;
+    const variant_range *ranges; /* per op */
     stage_costs *costs;
     uint32_t *last_use; /* per storage: position in the list being run, plus one */
     uint32_t *live;     /* per storage: equal to `run` while it is live */
@@ -84,9 +86,9 @@ static void keep(tracer *t, uint32_t storage)
     t->keep[storage] = t->run;
 }
 
-static int64_t least_workspace(const neap_op *op)
+static int64_t least_workspace(const tracer *t, uint32_t o)
 {
-    return op->variants[neap_planner_choose_variant(op, INT64_MIN)].workspace;
+    return neap_graph_op(t->graph, o)->variants[t->ranges[o].lean].workspace;
 }
 
 /* Runs the ops first .. end - 1 that are in `mask` (NULL: all). The caller has marked what is live
@@ -111,8 +113,8 @@ static void run_ops(tracer *t, uint32_t first, uint32_t end, const bool *mask)
             if (neap_graph_is_output(t->graph, op->outputs[i]))
                 keep(t, storage_of(t, op->outputs[i]));
         }
-        if (t->bytes + least_workspace(op) > t->peak)
-            t->peak = t->bytes + least_workspace(op);
+        if (t->bytes + least_workspace(t, o) > t->peak)
+            t->peak = t->bytes + least_workspace(t, o);
         for (uint32_t i = 0; i < op->n_inputs; i++)
             if (t->last_use[storage_of(t, op->inputs[i])] == o)
                 make_dead(t, storage_of(t, op->inputs[i]));
@@ -346,12 +348,13 @@ static uint32_t count_saved_cuts(const tracer *t, const neap_stage *stage)
     return count;
 }
 
-static int64_t ticks_of(const tracer *t, const neap_stage *stage, const bool *mask)
+/* Of the ops first .. end - 1 that are in `mask` (NULL: all). */
+static int64_t ticks_of(const tracer *t, uint32_t first, uint32_t end, const bool *mask)
 {
     int64_t ticks = 0;
-    for (uint32_t o = stage->first_op; o < stage->end_op; o++)
-        if (mask[o])
-            ticks += neap_graph_op(t->graph, o)->variants[0].ticks;
+    for (uint32_t o = first; o < end; o++)
+        if (!mask || mask[o])
+            ticks += neap_graph_op(t->graph, o)->variants[t->ranges[o].fast].ticks;
     return ticks;
 }
 
@@ -366,9 +369,11 @@ static void trace_stage(tracer *t, uint32_t i)
     cost->output = stage->output_bytes;
     cost->output_saved = saved > 0;
     find_again(t, stage, i + 1 == t->chain->n_stages);
-    cost->forward_ticks = ticks_of(t, stage, t->costs->rerun);
-    cost->again_ticks = ticks_of(t, stage, t->costs->again);
-    cost->backward_ticks = stage->backward_ticks;
+    cost->forward_ticks = ticks_of(t, stage->first_op, stage->end_op, t->costs->rerun);
+    cost->again_ticks = ticks_of(t, stage->first_op, stage->end_op, t->costs->again);
+    cost->backward_ticks = ticks_of(t, stage->first_backward, stage->end_backward, NULL);
+    t->costs->first_ticks +=
+        ticks_of(t, stage->first_op, stage->end_op, NULL) - cost->forward_ticks;
     cost->drop_peak = trace_run(t, stage, STAY_NONE, FORWARD);
     for (int mode = 0; mode < N_MODES; mode++)
         trace_mode(t, stage, mode);
@@ -455,9 +460,19 @@ static void sum_up(stage_costs *costs)
     }
 }
 
-neap_status neap_stage_costs_build(const planner *p, chain_view view, stage_costs *costs,
-                                   neap_diag *diag)
+void neap_variant_ranges_init(const neap_graph *graph, variant_range *ranges)
 {
+    for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
+        const neap_op *op = neap_graph_op(graph, o);
+        ranges[o].fast = neap_planner_choose_variant(op, INT64_MAX);
+        ranges[o].lean = neap_planner_choose_variant(op, INT64_MIN);
+    }
+}
+
+neap_status neap_stage_costs_build(const planner *p, chain_view view, const variant_range *ranges,
+                                   stage_costs *costs, neap_diag *diag)
+{
+    variant_range *all;
     uint32_t n_values = neap_graph_value_count(p->graph);
     neap_arena *arena = &costs->arena;
     *costs = (stage_costs){0};
@@ -475,8 +490,12 @@ neap_status neap_stage_costs_build(const planner *p, chain_view view, stage_cost
         !NEAP_TAKE(arena, n_values, t.keep) || !NEAP_TAKE(arena, n_values, t.ignored) ||
         !NEAP_TAKE(arena, n + 1, costs->carried_until) || !NEAP_TAKE(arena, n_values, t.shared) ||
         !NEAP_TAKE(arena, n_values, t.read) || !NEAP_TAKE(arena, n_values, t.carried) ||
-        !NEAP_TAKE(arena, n + 2, t.carried_from))
+        !NEAP_TAKE(arena, n + 2, t.carried_from) ||
+        !NEAP_TAKE(arena, neap_graph_op_count(p->graph), all))
         return neap_fail_no_memory(diag);
+    t.ranges = ranges ? ranges : all;
+    if (!ranges)
+        neap_variant_ranges_init(p->graph, all);
     find_ignored(&t);
     list_carried(&t);
     find_shared(&t);
@@ -491,4 +510,26 @@ void neap_stage_costs_clear(stage_costs *costs)
 {
     neap_arena_clear(&costs->arena);
     neap_chain_clear(&costs->chain);
+}
+
+static int64_t add_up(int64_t a, int64_t b)
+{
+    int64_t sum;
+    return neap_add_i64(a, b, &sum) ? sum : INT64_MAX;
+}
+
+int64_t neap_stage_costs_enough(const stage_costs *costs)
+{
+    int64_t kept = add_up(costs->results_from[0], costs->carried_until[costs->n]), peak = 0;
+    for (uint32_t i = 0; i < costs->n; i++) {
+        const stage_cost *c = &costs->stage[i];
+        const int64_t parts[] = {c->forward_peak[OWNED],  c->save_peak[OWNED], c->again_peak[OWNED],
+                                 c->backward_peak[OWNED], c->gradient,         c->drop_peak};
+        int64_t here = 0;
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+            here = add_up(here, parts[k]);
+        peak = larger(peak, here);
+        kept = add_up(kept, c->kept[OWNED]);
+    }
+    return add_up(kept, peak);
 }

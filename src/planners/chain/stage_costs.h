@@ -51,6 +51,7 @@ typedef struct stage_costs {
     int64_t *results_from;  /* n + 1: results of stages i and later */
     int64_t *forward_until; /* n + 1: forward time of the stages before i */
     int64_t *least_until;   /* n + 1: forward and backward time of the stages before i */
+    int64_t first_ticks;    /* of what only the first run of a stage adds, all stages together */
     int64_t pinned_bytes;   /* live throughout */
     bool exact;             /* the peaks are those of the plans: every stage is one op each way,
                                nothing is carried, and A(i) is in S(i) as a whole or not at all */
@@ -61,10 +62,22 @@ typedef struct stage_costs {
     neap_arena arena;       /* of the arrays */
 } stage_costs;
 
-/* A chain view of the planner's graph and the costs of its stages. Clear also after a failure. */
-neap_status neap_stage_costs_build(const planner *p, chain_view view, stage_costs *costs,
-                                   neap_diag *diag);
+/* Which variants count: the time of one and the workspace of another (variant_search.h). */
+typedef struct variant_range {
+    uint32_t fast, lean;
+} variant_range;
+
+/* All variants of each op: the time of the fastest, the workspace of the leanest. */
+void neap_variant_ranges_init(const neap_graph *graph, variant_range *ranges);
+
+/* A chain view of the planner's graph and the costs of its stages, with the variants in `ranges`
+ * (per op; NULL: all). Clear also after a failure. */
+neap_status neap_stage_costs_build(const planner *p, chain_view view, const variant_range *ranges,
+                                   stage_costs *costs, neap_diag *diag);
 void neap_stage_costs_clear(stage_costs *costs);
+
+/* Bytes with which everything can be saved: more never helps. */
+int64_t neap_stage_costs_enough(const stage_costs *costs);
 
 /* ---- Terms of the recursion in schedule.h ---- */
 
