@@ -14,8 +14,8 @@
  * made to by further drops, and recomputations that the budget does not need are taken out (mend).
  * The plan is the best of all; `rounded_time` tells what roundings reached, mended or not.
  *
- * The relaxation without an allowance is solved first: its value, or the first plan's time if that
- * is less, is a proven bound.
+ * The value of the relaxation without an allowance, or the first plan's time if that is less, is a
+ * proven bound.
  */
 #include "base/fail.h"
 #include "planners/checkmate/frontier_search.h"
@@ -69,6 +69,7 @@ typedef struct rounder {
     relaxation relaxed;       /* of the one program ... */
     paper_relaxation printed; /* ... or the other */
     highs_outcome outcome;    /* of the last relaxation */
+    bool too_large;           /* the last one to round was not begun, for lack of time */
     lp_schedule schedule;     /* that it proposes, if solved */
     incumbent first;          /* what quick methods found */
     incumbent rounded;        /* what rounding found */
@@ -215,6 +216,7 @@ static neap_status try_eps(rounder *r, double eps, bool *fits, neap_diag *diag)
     int64_t samples = p->options[ROUNDING] == RANDOMIZED ? (int64_t)p->options[SAMPLES] : 1;
     *fits = false;
     NEAP_TRY(relax(r, eps, diag));
+    r->too_large = r->printed.too_large;
     if (r->outcome != HIGHS_SOLVED)
         return NEAP_OK;
     if (p->options[PHASES] == ONE_PHASE)
@@ -259,17 +261,14 @@ static neap_status search_eps(rounder *r, neap_diag *diag)
     return NEAP_OK;
 }
 
+/* The rounding comes first: the relaxation without an allowance is for the bound alone. */
 static neap_status use_fixed_eps(rounder *r, neap_diag *diag)
 {
     bool fits;
     double eps = r->p->options[EPS];
-    if (eps > 0) { /* for the bound alone */
-        NEAP_TRY(try_eps(r, 0, &fits, diag));
-        neap_incumbent_clear(&r->rounded, r->p);
-        r->n_samples = 0;
-        r->naive = (naive_counts){0};
-    }
-    return eps == 0 || !is_over(r) ? try_eps(r, eps, &fits, diag) : NEAP_OK;
+    NEAP_TRY(try_eps(r, eps, &fits, diag));
+    bool over = neap_planner_stopped(r->p) || r->outcome == HIGHS_STOPPED;
+    return eps > 0 && !over ? relax(r, 0, diag) : NEAP_OK;
 }
 
 /* The natural order, and with `start` what quick methods find. */
@@ -322,7 +321,7 @@ static neap_status tell(const rounder *r, draft *d, neap_diag *diag)
         if (p->options[ROUNDING] == DETERMINISTIC)
             NEAP_TRY(neap_draft_add_number(p, d, "missing", (double)r->naive.missing, diag));
     }
-    if (r->printed.too_large)
+    if (r->too_large)
         NEAP_TRY(neap_paper_explain_size(p, true, d, diag));
     return NEAP_OK;
 }
@@ -335,7 +334,7 @@ static void finish(rounder *r, draft *d)
         d->bound_ticks = r->bound_ticks < r->first.ticks ? r->bound_ticks : r->first.ticks;
     d->scope = NEAP_SCOPE_FRONTIER;
     d->proven_optimal = found && r->proven;
-    d->stopped = neap_planner_stopped(r->p) || r->printed.too_large;
+    d->stopped = neap_planner_stopped(r->p) || r->too_large;
     neap_incumbent_take(best, d);
 }
 
