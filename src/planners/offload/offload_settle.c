@@ -23,6 +23,7 @@ typedef struct way {
     const char *method; /* NULL: the local search */
     draft found;        /* plan NULL: this way has ended */
     int64_t within;     /* the budget of the plan */
+    int64_t failed;     /* the last budget whose plan did not fit; 0: none */
     int plans;          /* so far */
 } way;
 
@@ -94,6 +95,7 @@ static neap_status place(settler *c, way *w, bool *fits)
     *fits = arena >= 0 && arena <= p->request->budget;
     if (*fits)
         return NEAP_OK;
+    w->failed = peak;
     w->within = peak - (arena - p->request->budget);
     if (arena < 0 || w->plans == MOST_PLANS ||
         w->within <= neap_graph_floor_bytes(p->graph, NULL)) {
@@ -115,6 +117,35 @@ static void take(draft *d, way *w)
     for (uint32_t i = 0; i < d->n_extras; i++)
         if (strcmp(d->extras[i].name, "moved_tensors") == 0)
             d->extras[i].number = moved;
+}
+
+/* Times that a budget between the one that fits and the last that did not is tried. */
+enum { BETWEEN = 3 };
+
+/* The way's plan fits, but its budget may have been reduced too far: takes the fastest plan
+   between, by bisection. */
+static neap_status refine(settler *c, way *w, draft *d)
+{
+    const planner *p = c->p;
+    neap_status status = NEAP_OK;
+    int64_t placed = w->within;
+    for (int i = 0; i < BETWEEN && status == NEAP_OK && w->failed > placed + 1; i++) {
+        bool fits = false;
+        w->within = placed + (w->failed - placed) / 2;
+        w->plans = MOST_PLANS - 1;
+        if (!neap_planner_stopped(p))
+            status = plan(c, w);
+        if (status != NEAP_OK || neap_planner_stopped(p))
+            return status;
+        int64_t middle = w->within;
+        bool faster = w->found.plan && w->found.predicted_ticks < d->predicted_ticks;
+        if (faster)
+            status = place(c, w, &fits);
+        if (fits)
+            take(d, w);
+        *(fits || !faster ? &placed : &w->failed) = middle;
+    }
+    return status;
 }
 
 neap_status neap_offload_settle(const planner *p, offload_way *search, const char *name, draft *d,
@@ -146,8 +177,10 @@ neap_status neap_offload_settle(const planner *p, offload_way *search, const cha
     way *w = NULL;
     while (status == NEAP_OK && !fits && !neap_planner_stopped(p) && (w = fastest(&c)))
         status = place(&c, w, &fits);
-    if (status == NEAP_OK && fits)
+    if (status == NEAP_OK && fits) {
         take(d, w);
+        status = refine(&c, w, d);
+    }
     for (uint32_t i = 0; i < c.n_ways; i++)
         neap_planner_clear_draft(p, &c.ways[i].found);
     return status;
