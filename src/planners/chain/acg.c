@@ -13,16 +13,18 @@
  * after stage i of the chain view, and segment_term.c searches exactly without building the graph.
  *
  *   Covered: every vertex that alone separates past from future, on any graph, residual and
- * branched networks included. As in the paper, a segment counts all storages its forward ops make,
- * those inside a stage too, whether or not the backward pass reads them. What the last stage makes
- * is a segment of its own. On a chain whose stages make one value each this is hong-static's
- * equation 6.
+ * branched networks included; and, in the fine chain view, sets of vertices that do so together,
+ * which divide what lies between two such vertices where that lowers the sum (neap/chain.h). As in
+ * the paper, a segment counts all storages its forward ops make, those inside a stage too, whether
+ * or not the backward pass reads them. What the last stage makes is a segment of its own. On a
+ * chain whose stages make one value each this is hong-static's equation 6.
  *
- *   Not covered: the inside of a stage. The paper also divides a branched closed set between two
- * such vertices into its branches, and one that cannot be divided by its maximal split, and puts
- * checkpoints there. Here a stage is kept or recomputed as a whole, so a network whose skips leave
- * few cuts (U-Net) has few choices. Side storages of the chain view (an attention mask) and
- * parameters are live throughout and outside the formula.
+ *   Different: the paper divides a closed set between two such vertices into its branches, or, if
+ * it has none, by its maximal split, and each part has checkpoints of its own. Here a cut goes
+ * through all branches at once, and what crosses several cuts is kept and counted once, with the
+ * input; so the skips of a U-Net are always kept, and blocks of a few layers (ResNet, Inception)
+ * are not divided. Side storages of the chain view (an attention mask) and parameters are live
+ * throughout and outside the formula.
  */
 #include "planners/chain/least_peak.h"
 
