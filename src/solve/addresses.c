@@ -75,7 +75,7 @@ static neap_status lay_out(const planner *p, neap_plan *plan, double share, bool
 /* ---- Plans that fit ---- */
 
 /* Of the time that is left: for a plan while the method searches, and after it has. */
-static const double TRIAL_SHARE = 0.1, FIRST_SHARE = 0.4, LAST_SHARE = 0.8;
+static const double TRIAL_SHARE = 0.2, FIRST_SHARE = 0.4, LAST_SHARE = 0.8;
 
 static neap_status place_trial(neap_trial *self, neap_plan *plan, int64_t *arena, neap_diag *diag)
 {

@@ -17,7 +17,7 @@ enum {
 
 /* The temperature falls from HOT to COLD mean times of a task; the price of a byte rises from CHEAP
    to DEAR times its unit, and at the end by up to another factor. */
-static const double HOT = 1, COLD = 0.02, CHEAP = 2.25, DEAR = 75, LAST_RISE = 20;
+static const double HOT = 1, COLD = 0.02, CHEAP = 2.25, DEAR = 75, LAST_RISE = 60;
 static const double LAST_PART = 0.7; /* of a cycle: when that begins */
 
 static const double FARTHEST = 200; /* places that a run moves */

@@ -1,7 +1,9 @@
+/* Built with -O3 (CMakeLists.txt) so that the loop over places becomes vector code. */
 #include "planners/neap/flat_sequence.h"
 
 #include "base/fail.h"
 #include "base/memory.h"
+#include "base/processor.h"
 
 #include <string.h>
 
@@ -12,16 +14,38 @@ static int64_t above(const flat_sequence *q, int64_t bytes)
     return bytes > q->budget ? bytes - q->budget : 0;
 }
 
+/* Adds bytes to n places; returns the change of the bytes above the budget. */
+#define ADD_KERNEL(name, attributes)                                                               \
+    attributes static int64_t name(int64_t *places, size_t n, int64_t bytes, int64_t budget)       \
+    {                                                                                              \
+        int64_t change = 0;                                                                        \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            int64_t old = places[i] - budget, now = old + bytes;                                   \
+            change += (now > 0 ? now : 0) - (old > 0 ? old : 0);                                   \
+            places[i] += bytes;                                                                    \
+        }                                                                                          \
+        return change;                                                                             \
+    }
+
+ADD_KERNEL(add_plain, )
+#if NEAP_CAN_HAVE_AVX2
+ADD_KERNEL(add_avx2, NEAP_AVX2)
+#endif
+
+static flat_kernel *choose_kernel(void)
+{
+#if NEAP_CAN_HAVE_AVX2
+    if (neap_has_avx2())
+        return add_avx2;
+#endif
+    return add_plain;
+}
+
 /* Adds bytes to the places from .. to, inclusive. */
 static void add(flat_sequence *q, uint32_t from, uint32_t to, int64_t bytes)
 {
-    int64_t budget = q->budget, change = 0, *at = q->bytes;
-    for (uint32_t i = from; i <= to; i++) {
-        int64_t old = at[i] - budget, now = old + bytes;
-        change += (now > 0 ? now : 0) - (old > 0 ? old : 0);
-        at[i] += bytes;
-    }
-    q->over += change;
+    if (from <= to)
+        q->over += q->kernel(q->bytes + from, (size_t)to - from + 1, bytes, q->budget);
 }
 
 static int64_t own_bytes(const flat_sequence *q, uint32_t task)
@@ -252,6 +276,7 @@ neap_status neap_flat_sequence_init(flat_sequence *q, neap_allocator *allocator,
 {
     *q = (flat_sequence){.allocator = allocator,
                          .x = x,
+                         .kernel = choose_kernel(),
                          .budget = budget - x->base_bytes,
                          .most_runs = most_runs,
                          .end = most_runs};

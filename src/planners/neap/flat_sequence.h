@@ -25,10 +25,14 @@ typedef struct flat_refs {
     size_t capacity;
 } flat_refs;
 
+/* Adds bytes to n places; returns the change of the bytes above the budget. */
+typedef int64_t flat_kernel(int64_t *places, size_t n, int64_t bytes, int64_t budget);
+
 typedef struct flat_sequence {
     neap_allocator *allocator;
     neap_arena arena;
     const problem *x;
+    flat_kernel *kernel;
     bool out_of_memory; /* sticky: further insertions are refused */
     int64_t budget;     /* for tensors and workspaces only */
     int64_t ticks;      /* of all runs */

@@ -54,11 +54,15 @@ static const double TRIAL_STEP = 0.25;
 static const double WIDE_GAP = 0.01;
 
 /* The fraction of the time limit for the first round of such a graph; and those of the rest for
-   annealing, from the beginning and from a plan for a slightly larger budget. */
-static const double FIRST_ROUND_SHARE = 0.12, ANNEAL_SHARE = 0.45, ANNEAL_AGAIN_SHARE = 0.35;
+   annealing, from the beginning and from a plan for a slightly different budget. */
+static const double FIRST_ROUND_SHARE = 0.06, ANNEAL_SHARE = 0.4, ANNEAL_AGAIN_SHARE = 0.25;
 
-/* How hot that begins. */
-static const double WARM = 0.15;
+/* How hot the latter begins. */
+static const double WARM = 0.2;
+
+/* The plans of such graphs keep the memory full all the time, and no arena of their peak is found:
+   the first one leaves a part of the budget unused, unless that is close to the floor. */
+static const double MARGIN = 0.03, CLOSE_TO_FLOOR = 1.25;
 
 enum { EFFORT, SMALL_GRAPHS };
 
@@ -416,14 +420,14 @@ static void limit_first_round(neap_run *run)
 
 /* Anneals from a schedule (NULL: from every task once) for a share of the rest of the time limit.
    What is better than the best plan takes its place. */
-static neap_status anneal_from(neap_run *run, const compute_list *from, double share,
-                               neap_diag *diag)
+static neap_status anneal_from(neap_run *run, const compute_list *from, int64_t budget,
+                               double share, neap_diag *diag)
 {
     const planner *p = run->p;
     double limit = p->request->time_limit, now = neap_clock_seconds();
     anneal_team team = {.allocator = run->allocator,
                         .x = &run->x,
-                        .budget = run->within,
+                        .budget = budget,
                         .seed = p->request->seed,
                         .cycles = 2,
                         .threads = neap_team_size(p->request->threads, CYCLES),
@@ -455,8 +459,11 @@ static neap_status anneal_if_wide(neap_run *run, neap_diag *diag)
                 (double)run->best.ticks <= (1 + WIDE_GAP) * (double)run->bound_ticks;
     if (!may_anneal(run) || near || neap_planner_stopped(run->p))
         return NEAP_OK;
-    bool given = run->start.schedule.found;
-    return anneal_from(run, given ? &run->start.schedule.list : NULL, ANNEAL_SHARE, diag);
+    if (run->start.schedule.found)
+        return anneal_from(run, &run->start.schedule.list, run->within, ANNEAL_SHARE, diag);
+    double less = (1 - MARGIN) * (double)run->within;
+    bool leaves = run->p->trial && less > CLOSE_TO_FLOOR * (double)run->floor;
+    return anneal_from(run, NULL, leaves ? (int64_t)less : run->within, ANNEAL_SHARE, diag);
 }
 
 /* ---- Addresses ---- */
@@ -470,7 +477,8 @@ static neap_status move_streams(neap_run *run, int64_t within, neap_diag *diag)
         run->streams[k].budget = within - run->x.base_bytes;
     if (down)
         NEAP_TRY(continue_from_best(run, diag));
-    return run->annealed ? anneal_from(run, &run->best.list, ANNEAL_AGAIN_SHARE, diag) : NEAP_OK;
+    return run->annealed ? anneal_from(run, &run->best.list, within, ANNEAL_AGAIN_SHARE, diag)
+                         : NEAP_OK;
 }
 
 /* The budget for the streams after the best plan was placed in an arena: the largest whose plans
@@ -479,8 +487,8 @@ static int64_t budget_after(neap_run *run, int64_t arena)
 {
     int64_t peak = run->best.peak, excess = arena - run->p->budget;
     if (excess <= 0) {
-        run->placed = run->within;
-        return run->within + (run->not_placed - run->within) / 2;
+        run->placed = run->annealed ? peak : run->within;
+        return run->placed + (run->not_placed - run->placed) / 2;
     }
     run->not_placed = peak;
     int64_t middle = run->placed + (peak - run->placed) / 2;
