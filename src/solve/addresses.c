@@ -74,10 +74,11 @@ static neap_status lay_out(const planner *p, neap_plan *plan, double share, bool
 
 /* ---- Plans that fit ---- */
 
-/* Of the time that is left: for a plan while the method searches, and after it has. */
-static const double TRIAL_SHARE = 0.2, FIRST_SHARE = 0.4, LAST_SHARE = 0.8;
+/* Of the time that is left: for a plan after the method has searched. */
+static const double FIRST_SHARE = 0.4, LAST_SHARE = 0.8;
 
-static neap_status place_trial(neap_trial *self, neap_plan *plan, int64_t *arena, neap_diag *diag)
+static neap_status place_trial(neap_trial *self, neap_plan *plan, double share, int64_t *arena,
+                               neap_diag *diag)
 {
     neap_keeper *k = (neap_keeper *)self; /* base is its first member */
     const planner *p = k->p;
@@ -87,7 +88,7 @@ static neap_status place_trial(neap_trial *self, neap_plan *plan, int64_t *arena
     neap_status status =
         neap_request_judge(p->allocator, p->request, plan, p->request->budget, &verdict, diag);
     if (status == NEAP_OK && verdict.accepted)
-        status = lay_out(p, plan, TRIAL_SHARE, &fits, diag);
+        status = lay_out(p, plan, share, &fits, diag);
     neap_planner_report_phase(p, "planning");
     if (status == NEAP_OK)
         *arena = neap_plan_arena_bytes(plan);

@@ -47,15 +47,17 @@ static const double CLOSE_PEAK = 0.01;
 /* The fraction of the time limit for the least peak, if the time of the plan matters, too. */
 static const double PEAK_SHARE = 0.75;
 
-/* Plans are placed after these fractions of the time limit, each of the rest. */
-static const double TRIAL_STEP = 0.25;
+/* Plans are placed after these fractions of the time limit, each of the rest, and for how long. */
+static const double TRIAL_STEP = 0.25, TRIAL_SHARE = 0.1;
 
 /* A graph is annealed if the first round leaves this gap. */
-static const double WIDE_GAP = 0.01;
+static const double WIDE_GAP = 0.004;
 
-/* The fraction of the time limit for the first round of such a graph; and those of the rest for
-   annealing, from the beginning and from a plan for a slightly different budget. */
-static const double FIRST_ROUND_SHARE = 0.06, ANNEAL_SHARE = 0.4, ANNEAL_AGAIN_SHARE = 0.25;
+/* The fractions of the time limit for the first round of such a graph, to see whether annealing is
+   better, for annealing, and then in turn for addresses and for annealing within another budget;
+   and to repair what annealing leaves above the budget. */
+static const double FIRST_ROUND_SHARE = 0.06, PROBE_SHARE = 0.08, ANNEAL_SHARE = 0.32,
+                    IN_TURN_SHARE = 0.12, MEND_SHARE = 0.04;
 
 /* How hot the latter begins. */
 static const double WARM = 0.2;
@@ -404,6 +406,22 @@ static neap_status search_peak(neap_run *run, neap_diag *diag)
 
 /* ---- Annealing ---- */
 
+/* Whether plans are placed while the search goes on. */
+static bool places(const neap_run *run)
+{
+    return run->p->trial && run->p->request->time_limit > 0;
+}
+
+/* All streams continue within another budget, but the bound remains. */
+static neap_status move_streams(neap_run *run, int64_t within, neap_diag *diag)
+{
+    bool down = within < run->within;
+    run->within = within;
+    for (uint32_t k = 0; k < run->n_streams; k++)
+        run->streams[k].budget = within - run->x.base_bytes;
+    return down ? continue_from_best(run, diag) : NEAP_OK;
+}
+
 static bool may_anneal(const neap_run *run)
 {
     uint32_t n = run->x.n_tasks;
@@ -418,28 +436,46 @@ static void limit_first_round(neap_run *run)
         run->until = run->p->started + FIRST_ROUND_SHARE * request->time_limit;
 }
 
-/* Anneals from a schedule (NULL: from every task once) for a share of the rest of the time limit.
-   What is better than the best plan takes its place. */
-static neap_status anneal_from(neap_run *run, const compute_list *from, int64_t budget,
-                               double share, neap_diag *diag)
+/* A schedule that is a little above the budget is repaired. */
+static neap_status mend(neap_run *run, search_plan *found, neap_diag *diag)
+{
+    const planner *p = run->p;
+    search *s = &run->streams[0];
+    if (p->request->time_limit > 0)
+        run->until = neap_clock_seconds() + MEND_SHARE * p->request->time_limit;
+    neap_status status = neap_search_start_from(s, found, diag);
+    if (status == NEAP_OK)
+        status = neap_search_construct(s, diag);
+    run->until = 0;
+    if (status == NEAP_OK && is_better(run, &s->best, found))
+        status = neap_search_plan_copy(run->allocator, &run->x, found, &s->best, diag);
+    return status;
+}
+
+/* Anneals from a schedule (NULL: from every task once) for a share of the time limit. What is better
+   than the best plan takes its place. */
+static neap_status anneal_from(neap_run *run, const compute_list *from, double share,
+                               neap_diag *diag)
 {
     const planner *p = run->p;
     double limit = p->request->time_limit, now = neap_clock_seconds();
     anneal_team team = {.allocator = run->allocator,
                         .x = &run->x,
-                        .budget = budget,
+                        .budget = run->within,
                         .seed = p->request->seed,
                         .cycles = 2,
                         .threads = neap_team_size(p->request->threads, CYCLES),
                         .cycle = {.from = from, .stop = stopped, .context = run}};
     team.cycle.heat = from ? WARM : 1;
-    team.cycle.steps = (uint64_t)(100 * p->options[EFFORT]) * run->x.n_tasks;
+    team.cycle.steps = (uint64_t)(300 * share * p->options[EFFORT]) * run->x.n_tasks;
     if (limit > 0) {
-        team.cycle.end = now + share * (p->started + limit - now);
+        team.cycle.end = now + share * limit;
         team.cycles = team.threads;
     }
     search_plan found = {0};
     neap_status status = neap_anneal_best_of(&team, &found, diag);
+    if (status == NEAP_OK && found.found && !fits(run, &found))
+        status = mend(run, &found, diag);
     if (status == NEAP_OK && is_better(run, &found, &run->best)) {
         run->annealed = true;
         run->last_improved = run->round;
@@ -451,35 +487,27 @@ static neap_status anneal_from(neap_run *run, const compute_list *from, int64_t 
     return status;
 }
 
-/* After the first round: a graph with a wide gap is annealed; the streams improve the result. */
+/* After the first round: a graph with a wide gap is annealed for a short time and, if that is better,
+   for a longer one; the streams improve the result. */
 static neap_status anneal_if_wide(neap_run *run, neap_diag *diag)
 {
-    run->until = 0;
     bool near = fits(run, &run->best) &&
                 (double)run->best.ticks <= (1 + WIDE_GAP) * (double)run->bound_ticks;
+    run->until = 0;
     if (!may_anneal(run) || near || neap_planner_stopped(run->p))
         return NEAP_OK;
     if (run->start.schedule.found)
-        return anneal_from(run, &run->start.schedule.list, run->within, ANNEAL_SHARE, diag);
+        return anneal_from(run, &run->start.schedule.list, ANNEAL_SHARE, diag);
+    NEAP_TRY(anneal_from(run, NULL, PROBE_SHARE, diag));
+    if (!run->annealed)
+        return NEAP_OK;
     double less = (1 - MARGIN) * (double)run->within;
-    bool leaves = run->p->trial && less > CLOSE_TO_FLOOR * (double)run->floor;
-    return anneal_from(run, NULL, leaves ? (int64_t)less : run->within, ANNEAL_SHARE, diag);
+    if (places(run) && less > CLOSE_TO_FLOOR * (double)run->floor)
+        NEAP_TRY(move_streams(run, (int64_t)less, diag));
+    return anneal_from(run, NULL, ANNEAL_SHARE, diag);
 }
 
 /* ---- Addresses ---- */
-
-/* All streams continue within another budget, but the bound remains. */
-static neap_status move_streams(neap_run *run, int64_t within, neap_diag *diag)
-{
-    bool down = within < run->within;
-    run->within = within;
-    for (uint32_t k = 0; k < run->n_streams; k++)
-        run->streams[k].budget = within - run->x.base_bytes;
-    if (down)
-        NEAP_TRY(continue_from_best(run, diag));
-    return run->annealed ? anneal_from(run, &run->best.list, within, ANNEAL_AGAIN_SHARE, diag)
-                         : NEAP_OK;
-}
 
 /* The budget for the streams after the best plan was placed in an arena: the largest whose plans
    can probably be placed. */
@@ -497,36 +525,70 @@ static int64_t budget_after(neap_run *run, int64_t arena)
     return peak - excess > run->floor ? peak - excess : run->floor;
 }
 
-static neap_status place_best(neap_run *run, int64_t *arena, neap_diag *diag)
+static neap_status place_best(neap_run *run, double share, int64_t *arena, neap_diag *diag)
 {
     const planner *p = run->p;
     neap_plan *plan;
+    run->tried = run->best.ticks;
     NEAP_TRY(
         neap_schedule_to_plan(p->allocator, &run->x, p->request, &run->best.list, &plan, diag));
-    return p->trial->place(p->trial, plan, arena, diag);
+    return p->trial->place(p->trial, plan, share, arena, diag);
 }
 
-/* From time to time the best plan is placed. If its addresses do not fit, the search continues
-   within fewer bytes; if it finds no plan there, it goes back halfway. */
+/* Another budget for the streams, if the best plan is new: after placing it, or halfway back to
+   where plans could not be placed if there is none within the present one. */
+static neap_status choose_budget(neap_run *run, double share, int64_t *within, neap_diag *diag)
+{
+    bool found = fits(run, &run->best);
+    int64_t arena;
+    *within = run->within;
+    if (found && run->best.ticks != run->tried) {
+        NEAP_TRY(place_best(run, share, &arena, diag));
+        *within = budget_after(run, arena);
+    } else if (!found && run->not_placed > *within) {
+        *within += (run->not_placed - *within) / 2;
+    }
+    return NEAP_OK;
+}
+
+/* From time to time the best plan is placed, and the search continues within another budget. */
 static neap_status try_addresses(neap_run *run, neap_diag *diag)
 {
     const planner *p = run->p;
-    double limit = p->request->time_limit;
-    int64_t arena, within = run->within;
-    bool found = fits(run, &run->best);
-    if (!p->trial || limit <= 0 || neap_clock_seconds() < run->next_trial ||
-        (found && run->best.ticks == run->tried))
+    int64_t within;
+    if (neap_clock_seconds() < run->next_trial)
         return NEAP_OK;
-    if (found) {
-        run->tried = run->best.ticks;
-        NEAP_TRY(place_best(run, &arena, diag));
-        within = budget_after(run, arena);
-    } else if (run->not_placed > within) {
-        within += (run->not_placed - within) / 2;
-    }
+    NEAP_TRY(choose_budget(run, TRIAL_SHARE, &within, diag));
     double now = neap_clock_seconds();
-    run->next_trial = now + TRIAL_STEP * (p->started + limit - now);
+    run->next_trial = now + TRIAL_STEP * (p->started + p->request->time_limit - now);
     return within == run->within ? NEAP_OK : move_streams(run, within, diag);
+}
+
+/* Annealed plans keep the memory full all the time, and their addresses take long to find: a plan
+   is placed, and annealed within another budget, in turn. */
+static neap_status place_annealed(neap_run *run, neap_diag *diag)
+{
+    const planner *p = run->p;
+    double turn = IN_TURN_SHARE * p->request->time_limit;
+    double left = p->started + p->request->time_limit - neap_clock_seconds();
+    while (left > 1.5 * turn && !stopped(run)) {
+        int64_t within;
+        NEAP_TRY(choose_budget(run, turn / left, &within, diag));
+        if (within == run->within)
+            break;
+        NEAP_TRY(move_streams(run, within, diag));
+        NEAP_TRY(anneal_from(run, &run->best.list, IN_TURN_SHARE, diag));
+        left = p->started + p->request->time_limit - neap_clock_seconds();
+    }
+    return NEAP_OK;
+}
+
+/* A plan counts only if it can be placed, so that is tried while there is time. */
+static neap_status look_at_addresses(neap_run *run, neap_diag *diag)
+{
+    if (!places(run))
+        return NEAP_OK;
+    return run->annealed ? place_annealed(run, diag) : try_addresses(run, diag);
 }
 
 /* ---- The search ---- */
@@ -552,7 +614,7 @@ static neap_status search_rounds(neap_run *run, neap_diag *diag)
             break;
         if (limited)
             rounds = UINT32_MAX - 1;
-        NEAP_TRY(try_addresses(run, diag));
+        NEAP_TRY(look_at_addresses(run, diag));
         if (run->round == 0 && two_threads && run->bounding)
             run->has_thread = neap_bound_start_thread(run->bound, stopped, run);
     }
