@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Random layered graphs: the family of graphs that Gagrani et al. (2022) and Moccasin (Bartan et al. 2023) plan.
 
 Nodes lie in layers of random width; an edge joins nodes of neighbouring layers with some probability, and some edges skip layers. Sizes are

@@ -17,9 +17,9 @@ typedef struct neap_trial neap_trial;
 
 /* Addresses for plans while the method still searches: a plan counts only if it can be placed. */
 struct neap_trial {
-    /* Judges a plan, looks for addresses within the budget and keeps the plan if they fit and it is
-       the fastest such. Takes the plan over and a share of the time that is left. *arena is what its
-       addresses need. */
+    /* Judges a plan, looks for addresses within the budget in a share of the time that is left, and
+       keeps the plan if they fit and it is the fastest such. Takes the plan over. *arena is what
+       its addresses need. */
     neap_status (*place)(neap_trial *self, neap_plan *plan, double share, int64_t *arena,
                          neap_diag *diag);
 };

@@ -452,8 +452,8 @@ static neap_status mend(neap_run *run, search_plan *found, neap_diag *diag)
     return status;
 }
 
-/* Anneals from a schedule (NULL: from every task once) for a share of the time limit. What is better
-   than the best plan takes its place. */
+/* Anneals from a schedule (NULL: from every task once) for a share of the time limit. What is
+   better than the best plan takes its place. */
 static neap_status anneal_from(neap_run *run, const compute_list *from, double share,
                                neap_diag *diag)
 {
@@ -474,7 +474,7 @@ static neap_status anneal_from(neap_run *run, const compute_list *from, double s
     }
     search_plan found = {0};
     neap_status status = neap_anneal_best_of(&team, &found, diag);
-    if (status == NEAP_OK && found.found && !fits(run, &found))
+    if (status == NEAP_OK && run->annealed && found.found && !fits(run, &found))
         status = mend(run, &found, diag);
     if (status == NEAP_OK && is_better(run, &found, &run->best)) {
         run->annealed = true;
@@ -487,8 +487,8 @@ static neap_status anneal_from(neap_run *run, const compute_list *from, double s
     return status;
 }
 
-/* After the first round: a graph with a wide gap is annealed for a short time and, if that is better,
-   for a longer one; the streams improve the result. */
+/* After the first round: a graph with a wide gap is annealed for a short time and, if that is
+   better, for a longer one; the streams improve the result. */
 static neap_status anneal_if_wide(neap_run *run, neap_diag *diag)
 {
     bool near = fits(run, &run->best) &&
