@@ -19,6 +19,9 @@
 /* The most plans of a way: the first, and those within fewer bytes. */
 enum { MOST_PLANS = 6 };
 
+/* Of the time that is left: for the addresses of one plan. */
+static const double PLACE_SHARE = 0.1;
+
 typedef struct way {
     const char *method; /* NULL: the local search */
     draft found;        /* plan NULL: this way has ended */
@@ -91,7 +94,7 @@ static neap_status place(settler *c, way *w, bool *fits)
     int64_t arena, peak = w->found.predicted_peak;
     neap_plan *copy;
     NEAP_TRY(copy_plan(p, w->found.plan, &copy, c->diag));
-    NEAP_TRY(p->trial->place(p->trial, copy, &arena, c->diag));
+    NEAP_TRY(p->trial->place(p->trial, copy, PLACE_SHARE, &arena, c->diag));
     *fits = arena >= 0 && arena <= p->request->budget;
     if (*fits)
         return NEAP_OK;
