@@ -10,14 +10,15 @@ typedef struct tracer {
     const neap_chain *chain;
     const variant_range *ranges; /* per op */
     stage_costs *costs;
-    uint32_t *last_use; /* per storage: position in the list being run, plus one */
-    uint32_t *live;     /* per storage: equal to `run` while it is live */
-    uint32_t *keep;     /* per storage: equal to `run` if it outlives the list */
-    bool *ignored;      /* per storage: not counted here */
-    uint32_t *read;     /* per storage: stage + 1 if the backward ops of the stage read it */
-    uint32_t stage;     /* being traced */
-    bool *shared;       /* per storage that is carried: several stages need it */
-    bool counts_own;    /* E(i) counts */
+    uint32_t *last_use;    /* per storage: position in the list being run, plus one */
+    uint32_t *live;        /* per storage: equal to `run` while it is live */
+    uint32_t *keep;        /* per storage: equal to `run` if it outlives the list */
+    bool *ignored;         /* per storage: not counted here */
+    uint32_t *read;        /* per storage: stage + 1 if the backward ops of the stage read it */
+    uint32_t *last_reader; /* per storage: the last op that reads it */
+    uint32_t stage;        /* being traced */
+    bool *shared;          /* per storage that is carried: several stages need it */
+    bool counts_own;       /* E(i) counts */
     uint32_t *carried, *carried_from; /* lists: those needed from stage i on, carried_from[i] ... */
     uint32_t run;
     int64_t bytes, peak;
@@ -189,8 +190,12 @@ static void enter_gradients(tracer *t, const neap_stage *stage)
         const neap_op *op = neap_graph_op(t->graph, o);
         for (uint32_t k = 0; k < op->n_inputs; k++) {
             uint32_t maker = neap_graph_value(t->graph, op->inputs[k])->producer;
-            if (maker != NEAP_NONE && maker >= t->chain->n_forward && maker < stage->first_backward)
-                make_live(t, storage_of(t, op->inputs[k]));
+            uint32_t storage = storage_of(t, op->inputs[k]);
+            if (maker == NEAP_NONE || maker < t->chain->n_forward || maker >= stage->first_backward)
+                continue;
+            make_live(t, storage);
+            if (t->last_reader[storage] >= stage->end_backward)
+                keep(t, storage); /* earlier stages read it too */
         }
     }
 }
@@ -201,9 +206,7 @@ static void keep_leaving_gradients(tracer *t, const neap_stage *stage)
     for (uint32_t o = stage->first_backward; o < stage->end_backward; o++) {
         const neap_op *op = neap_graph_op(t->graph, o);
         for (uint32_t k = 0; k < op->n_outputs; k++) {
-            uint32_t count;
-            const uint32_t *readers = neap_graph_readers(t->graph, op->outputs[k], &count);
-            if (count && readers[count - 1] >= stage->end_backward)
+            if (t->last_reader[storage_of(t, op->outputs[k])] >= stage->end_backward)
                 keep(t, storage_of(t, op->outputs[k]));
         }
     }
@@ -405,6 +408,15 @@ static void find_ignored(tracer *t)
     }
 }
 
+static void find_last_readers(tracer *t)
+{
+    for (uint32_t o = 0; o < neap_graph_op_count(t->graph); o++) {
+        const neap_op *op = neap_graph_op(t->graph, o);
+        for (uint32_t i = 0; i < op->n_inputs; i++)
+            t->last_reader[storage_of(t, op->inputs[i])] = o;
+    }
+}
+
 /* Lists the carried storages by the stage that needs them. */
 static void list_carried(tracer *t)
 {
@@ -489,14 +501,15 @@ neap_status neap_stage_costs_build(const planner *p, chain_view view, const vari
         !NEAP_TAKE(arena, n_values, t.last_use) || !NEAP_TAKE(arena, n_values, t.live) ||
         !NEAP_TAKE(arena, n_values, t.keep) || !NEAP_TAKE(arena, n_values, t.ignored) ||
         !NEAP_TAKE(arena, n + 1, costs->carried_until) || !NEAP_TAKE(arena, n_values, t.shared) ||
-        !NEAP_TAKE(arena, n_values, t.read) || !NEAP_TAKE(arena, n_values, t.carried) ||
-        !NEAP_TAKE(arena, n + 2, t.carried_from) ||
+        !NEAP_TAKE(arena, n_values, t.last_reader) || !NEAP_TAKE(arena, n_values, t.read) ||
+        !NEAP_TAKE(arena, n_values, t.carried) || !NEAP_TAKE(arena, n + 2, t.carried_from) ||
         !NEAP_TAKE(arena, neap_graph_op_count(p->graph), all))
         return neap_fail_no_memory(diag);
     t.ranges = ranges ? ranges : all;
     if (!ranges)
         neap_variant_ranges_init(p->graph, all);
     find_ignored(&t);
+    find_last_readers(&t);
     list_carried(&t);
     find_shared(&t);
     costs->exact = !costs->carries;
