@@ -5,10 +5,9 @@
  * and how much is lost between the storages differs from plan to plan. There are several *ways* to
  * plan, which are the methods that are part of `offload`, and its own search. Each has a plan, at
  * first for the whole budget. The fastest of these is placed. If its addresses fit the budget, it
- * is the result, because the others take longer. If not, its way plans again, within as many bytes
- * less as were lost; that takes longer, and another way may be the fastest now. So the result is
- * never slower than what neap_solve makes of one of the methods alone, which plans within fewer
- * bytes in the same manner.
+ * is the result, because the others take longer; only those that take hardly longer go on. If not,
+ * its way plans again, within as many bytes less as were lost; that takes longer, and another way
+ * may be the fastest now. neap_solve plans within fewer bytes in the same manner.
  */
 #include "planners/offload/offload_method.h"
 
@@ -22,11 +21,16 @@ enum { MOST_PLANS = 6 };
 /* Of the time that is left: for the addresses of one plan. */
 static const double PLACE_SHARE = 0.1;
 
+/* A plan that is slower than the best by no more than this may lead to a faster one: within fewer
+   bytes, a method may find a better plan. */
+static const double CLOSE = 1.01;
+
 typedef struct way {
     const char *method; /* NULL: the local search */
     draft found;        /* plan NULL: this way has ended */
     int64_t within;     /* the budget of the plan */
     int64_t failed;     /* the last budget whose plan did not fit; 0: none */
+    int64_t none;       /* the last budget without a plan; 0: none */
     int plans;          /* so far */
 } way;
 
@@ -87,6 +91,34 @@ static way *fastest(settler *c)
     return best;
 }
 
+static neap_status end_way(way *w)
+{
+    neap_plan_destroy(w->found.plan);
+    w->found.plan = NULL;
+    return NEAP_OK;
+}
+
+/* The way's plan, of this peak, needs too large an arena: plans within as many bytes less. If there
+   is no plan that small, goes back halfway. */
+static neap_status plan_again(settler *c, way *w, int64_t peak, int64_t arena)
+{
+    int64_t least = neap_graph_floor_bytes(c->p->graph, NULL) - 1;
+    if (w->none > least)
+        least = w->none;
+    while (w->plans < MOST_PLANS && !neap_planner_stopped(c->p)) {
+        w->within = peak - (arena - c->p->request->budget);
+        if (w->within <= least)
+            w->within = least + (peak - least) / 2;
+        if (w->within <= least)
+            break;
+        NEAP_TRY(plan(c, w));
+        if (w->found.plan && w->found.predicted_peak <= w->within)
+            return NEAP_OK;
+        w->none = least = w->within;
+    }
+    return end_way(w);
+}
+
 /* Places the plan of a way. *fits: it is the result. Otherwise the way plans again, or ends. */
 static neap_status place(settler *c, way *w, bool *fits)
 {
@@ -99,14 +131,7 @@ static neap_status place(settler *c, way *w, bool *fits)
     if (*fits)
         return NEAP_OK;
     w->failed = peak;
-    w->within = peak - (arena - p->request->budget);
-    if (arena < 0 || w->plans == MOST_PLANS ||
-        w->within <= neap_graph_floor_bytes(p->graph, NULL)) {
-        neap_plan_destroy(w->found.plan);
-        w->found.plan = NULL;
-        return NEAP_OK;
-    }
-    return plan(c, w);
+    return arena < 0 ? end_way(w) : plan_again(c, w, peak, arena);
 }
 
 /* Takes the plan of a way, and counts what it moves. */
@@ -177,13 +202,18 @@ neap_status neap_offload_settle(const planner *p, offload_way *search, const cha
         neap_arena_init(&w->found.arena, p->allocator);
         status = plan(&c, w);
     }
-    way *w = NULL;
-    while (status == NEAP_OK && !fits && !neap_planner_stopped(p) && (w = fastest(&c)))
+    way *w, *best = NULL;
+    while (status == NEAP_OK && !neap_planner_stopped(p) && (w = fastest(&c)) &&
+           (!best || (double)w->found.predicted_ticks < CLOSE * (double)d->predicted_ticks)) {
+        bool faster = !best || w->found.predicted_ticks < d->predicted_ticks;
         status = place(&c, w, &fits);
-    if (status == NEAP_OK && fits) {
-        take(d, w);
-        status = refine(&c, w, d);
+        if (status == NEAP_OK && fits && faster)
+            take(d, best = w);
+        else if (status == NEAP_OK && fits)
+            status = end_way(w);
     }
+    if (status == NEAP_OK && best)
+        status = refine(&c, best, d);
     for (uint32_t i = 0; i < c.n_ways; i++)
         neap_planner_clear_draft(p, &c.ways[i].found);
     return status;
