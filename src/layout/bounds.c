@@ -12,6 +12,9 @@ static void seat_members(neap_bounds *b)
 {
     const neap_sections *s = b->sections;
     size_t life = 0, first = 0;
+    memset(b->n_members, 0, s->n_sections * sizeof *b->n_members);
+    memset(b->rest, 0, s->n_sections * sizeof *b->rest);
+    memset(b->crossing, 0, s->n_sections * sizeof *b->crossing);
     for (size_t i = 0; i < s->n_items; i++) {
         b->life[i] = life;
         life += s->items[i].end - s->items[i].begin;
@@ -142,6 +145,12 @@ void neap_bounds_undo(neap_bounds *b, neap_bounds_mark mark)
         const neap_bounds_change *c = &b->changes[--b->n_changes];
         *c->at = c->old;
     }
+}
+
+void neap_bounds_reset(neap_bounds *b)
+{
+    neap_bounds_undo(b, (neap_bounds_mark){0, 0});
+    seat_members(b);
 }
 
 /* ---- Consequences ---- */

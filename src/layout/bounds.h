@@ -53,6 +53,9 @@ typedef struct neap_bounds {
 neap_status neap_bounds_init(neap_bounds *bounds, neap_allocator *allocator,
                              const neap_sections *sections, neap_diag *diag);
 void neap_bounds_clear(neap_bounds *bounds);
+/* As after neap_bounds_init: unlike undoing, it also restores the order of all lists, on which the
+   work depends. */
+void neap_bounds_reset(neap_bounds *bounds);
 
 /* Places an item at its top. *fits: nothing that follows from it exceeds the capacity. */
 neap_status neap_bounds_place(neap_bounds *bounds, uint32_t item, bool *fits, neap_diag *diag);

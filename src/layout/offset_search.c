@@ -55,8 +55,6 @@ neap_status neap_offset_search_init(neap_offset_search *a, neap_allocator *alloc
         status = NEAP_NEW(allocator, n, &a->keys, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, n, &a->decisions, diag);
-    for (size_t i = 0; i < n && status == NEAP_OK; i++)
-        a->items[i] = (uint32_t)i;
     return status;
 }
 
@@ -393,11 +391,13 @@ neap_status neap_offset_search_run(neap_offset_search *a, int64_t capacity,
     a->most_work = most_work;
     a->failures = a->looks = 0;
     a->spent = false;
-    neap_bounds_undo(&a->bounds, (neap_bounds_mark){0, 0});
+    neap_bounds_reset(&a->bounds);
     a->bounds.capacity = capacity;
     a->bounds.work = 0;
     a->way = way;
     a->n_parts = a->n_decisions = 0;
+    for (size_t i = 0; i < s->n_items; i++) /* earlier runs must not matter */
+        a->items[i] = (uint32_t)i;
     *outcome = NEAP_REFUTED;
     if (!can_fit(&a->bounds))
         return NEAP_OK;

@@ -35,7 +35,7 @@ neap_status neap_portfolio_init(neap_portfolio *f, const neap_placement_problem 
     f->problem = problem;
     f->sections = sections;
     f->n_threads = neap_team_size(problem->threads, most);
-    if (!neap_shared_allocator_init(&f->allocator, problem->allocator))
+    if (!neap_shared_allocator_init(&f->allocator, neap_allocator_or_system(problem->allocator)))
         return neap_fail_no_memory(diag);
     if (pthread_mutex_init(&f->lock, NULL) != 0) {
         neap_shared_allocator_clear(&f->allocator);
@@ -45,6 +45,8 @@ neap_status neap_portfolio_init(neap_portfolio *f, const neap_placement_problem 
     neap_status status = NEAP_NEW(&f->allocator.base, sections->n_items, &f->offsets, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(&f->allocator.base, sections->n_items, &f->weight, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(&f->allocator.base, sections->n_items, &f->weight_before, diag);
     for (unsigned i = 0; i < f->n_threads && status == NEAP_OK; i++)
         status = neap_offset_search_init(&f->searches[i], &f->allocator.base, sections, diag);
     return status;
@@ -56,6 +58,7 @@ void neap_portfolio_clear(neap_portfolio *f)
         return;
     for (unsigned i = 0; i < f->n_threads; i++)
         neap_offset_search_clear(&f->searches[i]);
+    NEAP_DELETE(&f->allocator.base, f->sections->n_items, f->weight_before);
     NEAP_DELETE(&f->allocator.base, f->sections->n_items, f->weight);
     NEAP_DELETE(&f->allocator.base, f->sections->n_items, f->offsets);
     pthread_mutex_destroy(&f->lock);
@@ -145,6 +148,21 @@ static neap_status sum_up(neap_portfolio *f, unsigned n_entries, int64_t *work,
     return NEAP_OK;
 }
 
+/* One round on all threads. If a walk decides, the lessons are cut short, at a moment that depends
+   on the threads: what they have taught is forgotten. */
+static void do_round(neap_portfolio *f)
+{
+    size_t bytes = f->sections->n_items * sizeof *f->weight;
+    uint64_t n_lessons = f->n_lessons;
+    memcpy(f->weight_before, f->weight, bytes);
+    atomic_store(&f->next, 0);
+    neap_team_run(&f->job, f->n_threads);
+    if (atomic_load(&f->winner) < NEAP_PORTFOLIO_LESSONS) {
+        memcpy(f->weight, f->weight_before, bytes);
+        f->n_lessons = n_lessons;
+    }
+}
+
 neap_status neap_portfolio_try(neap_portfolio *f, int64_t capacity, int64_t *effort,
                                neap_offset_search_outcome *outcome, neap_diag *diag)
 {
@@ -161,8 +179,7 @@ neap_status neap_portfolio_try(neap_portfolio *f, int64_t capacity, int64_t *eff
     f->share = most / (NEAP_PORTFOLIO_WALKS + LESSON_SHARE) / ((1 << ROUNDS) - 1);
     while (status == NEAP_OK && *outcome == NEAP_SPENT && *effort < most &&
            !neap_placement_cancelled(f->problem)) {
-        atomic_store(&f->next, 0);
-        neap_team_run(&f->job, f->n_threads);
+        do_round(f);
         status = sum_up(f, NEAP_PORTFOLIO_SIZE, effort, outcome, diag);
         f->share *= 2;
         f->seed = ++f->n_rounds;

@@ -46,6 +46,7 @@ typedef struct neap_portfolio {
     neap_portfolio_entry entries[NEAP_PORTFOLIO_SIZE];
     int64_t *offsets;             /* of the search that decided */
     double *weight;               /* by item: what the lessons taught */
+    double *weight_before;        /* the same before the round */
     uint64_t n_rounds, n_lessons; /* in all */
     /* of the round */
     int64_t capacity, share; /* work for each walk */
