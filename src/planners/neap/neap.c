@@ -34,8 +34,9 @@ enum {
     FAR = 300,            /* with more tasks the least peak is approached in steps */
     LEVEL_ROUNDS = 4,     /* at most, for one of these steps */
     FEWEST_ANNEALED = 64, /* tasks of graphs that are annealed */
-    MOST_ANNEALED = 4000,
-    CYCLES = 4 /* at most, side by side */
+    MOST_ANNEALED = 2000,
+    CYCLES = 4,      /* at most, side by side */
+    FIRST_ROUNDS = 3 /* without a time limit */
 };
 
 /* A plan within this fraction of the bound ends the search. */
@@ -50,13 +51,14 @@ static const double PEAK_SHARE = 0.75;
 /* Plans are placed after these fractions of the time limit, each of the rest, and for how long. */
 static const double TRIAL_STEP = 0.25, TRIAL_SHARE = 0.1;
 
-/* A graph is annealed if the first round leaves this gap. */
-static const double WIDE_GAP = 0.004;
+/* A graph is annealed if the first rounds leave this gap, and on if a short annealing improves the
+   plan by this fraction. */
+static const double WIDE_GAP = 0.004, WORTHWHILE = 0.004;
 
-/* The fractions of the time limit for the first round of such a graph, to see whether annealing is
+/* The fractions of the time limit for the first rounds of such a graph, to see whether annealing is
    better, for annealing, and then in turn for addresses and for annealing within another budget;
    and to repair what annealing leaves above the budget. */
-static const double FIRST_ROUND_SHARE = 0.06, PROBE_SHARE = 0.08, ANNEAL_SHARE = 0.32,
+static const double FIRST_ROUNDS_SHARE = 0.1, PROBE_SHARE = 0.08, ANNEAL_SHARE = 0.3,
                     IN_TURN_SHARE = 0.12, MEND_SHARE = 0.04;
 
 /* How hot the latter begins. */
@@ -101,6 +103,7 @@ typedef struct neap_run {
     search_cut cut; /* to start from in the next round, if has_cut */
     bool has_cut;
     int64_t cut_ticks;   /* the bound of that cut */
+    bool is_settled;     /* the first rounds are over */
     bool annealed;       /* the best plan came from there */
     bool *seen;          /* by task: scratch */
     uint32_t iterations; /* of a stream in a round */
@@ -121,6 +124,13 @@ static bool stopped(void *context)
 {
     const neap_run *run = context;
     return neap_planner_stopped(run->p) || (run->until > 0 && neap_clock_seconds() > run->until);
+}
+
+/* The same for the bound's thread, which works on whatever the rounds do. */
+static bool is_over(void *context)
+{
+    const neap_run *run = context;
+    return neap_planner_stopped(run->p);
 }
 
 /* Restarts a stream from the bound's best cut, unless the result does not fit. */
@@ -412,6 +422,17 @@ static bool places(const neap_run *run)
     return run->p->trial && run->p->request->time_limit > 0;
 }
 
+/* Whether a round is the last of the first ones. */
+static bool ends_first_rounds(neap_run *run)
+{
+    double limit = run->p->request->time_limit;
+    bool ends = limit > 0 ? neap_clock_seconds() >= run->p->started + FIRST_ROUNDS_SHARE * limit
+                          : run->round + 1 == FIRST_ROUNDS;
+    ends = ends && !run->is_settled;
+    run->is_settled = run->is_settled || ends;
+    return ends;
+}
+
 /* All streams continue within another budget, but the bound remains. */
 static neap_status move_streams(neap_run *run, int64_t within, neap_diag *diag)
 {
@@ -428,12 +449,12 @@ static bool may_anneal(const neap_run *run)
     return !run->link && !seeks_peak(run) && n >= FEWEST_ANNEALED && n <= MOST_ANNEALED;
 }
 
-/* The first round of a graph that may be annealed does not last until the time limit. */
-static void limit_first_round(neap_run *run)
+/* The first rounds of a graph that may be annealed do not last until the time limit. */
+static void limit_first_rounds(neap_run *run)
 {
     const neap_request *request = run->p->request;
     if (may_anneal(run) && request->time_limit > 0)
-        run->until = run->p->started + FIRST_ROUND_SHARE * request->time_limit;
+        run->until = run->p->started + FIRST_ROUNDS_SHARE * request->time_limit;
 }
 
 /* A schedule that is a little above the budget is repaired. */
@@ -487,10 +508,11 @@ static neap_status anneal_from(neap_run *run, const compute_list *from, double s
     return status;
 }
 
-/* After the first round: a graph with a wide gap is annealed for a short time and, if that is
-   better, for a longer one; the streams improve the result. */
+/* After the first rounds: a graph with a wide gap is annealed for a short time and, if that is
+   worthwhile, for a longer one; the streams improve the result. */
 static neap_status anneal_if_wide(neap_run *run, neap_diag *diag)
 {
+    int64_t before = fits(run, &run->best) ? run->best.ticks : INT64_MAX;
     bool near = fits(run, &run->best) &&
                 (double)run->best.ticks <= (1 + WIDE_GAP) * (double)run->bound_ticks;
     run->until = 0;
@@ -499,6 +521,8 @@ static neap_status anneal_if_wide(neap_run *run, neap_diag *diag)
     if (run->start.schedule.found)
         return anneal_from(run, &run->start.schedule.list, ANNEAL_SHARE, diag);
     NEAP_TRY(anneal_from(run, NULL, PROBE_SHARE, diag));
+    run->annealed = run->annealed && (double)run->best.ticks < (1 - WORTHWHILE) * (double)before &&
+                    (double)run->best.peak < (1 + MARGIN) * (double)run->within;
     if (!run->annealed)
         return NEAP_OK;
     double less = (1 - MARGIN) * (double)run->within;
@@ -598,12 +622,12 @@ static neap_status search_rounds(neap_run *run, neap_diag *diag)
     const neap_request *request = run->p->request;
     uint32_t rounds = (uint32_t)run->p->options[EFFORT];
     bool two_threads = request->time_limit > 0 && neap_team_size(request->threads, 2) > 1;
-    limit_first_round(run);
+    limit_first_rounds(run);
     for (run->round = 0; run->round <= rounds; run->round++) {
         NEAP_TRY(do_round(run, diag));
         NEAP_TRY(compare_streams(run, diag));
         read_bound(run);
-        if (run->round == 0)
+        if (ends_first_rounds(run))
             NEAP_TRY(anneal_if_wide(run, diag));
         if (is_good_enough(run) || is_hopeless(run) || neap_planner_stopped(run->p))
             break;
@@ -616,7 +640,7 @@ static neap_status search_rounds(neap_run *run, neap_diag *diag)
             rounds = UINT32_MAX - 1;
         NEAP_TRY(look_at_addresses(run, diag));
         if (run->round == 0 && two_threads && run->bounding)
-            run->has_thread = neap_bound_start_thread(run->bound, stopped, run);
+            run->has_thread = neap_bound_start_thread(run->bound, is_over, run);
     }
     NEAP_TRY(neap_bound_end_thread(run->bound, diag));
     read_bound(run);
