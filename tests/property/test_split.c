@@ -258,12 +258,12 @@ static uint32_t count_movable(const neap_graph *graph)
 static double least_seconds(const neap_graph *graph, const neap_link *link, int64_t budget)
 {
     if (count_movable(graph) > MOST_MOVABLE)
-        return NAN;
+        return (double)NAN;
     offload_problem problem = offload_problem_of(graph, link);
     offload_search_options options = {.rules = OFFLOAD_PLAN, .most_nodes = MOST_NODES};
     offload_answer answer = offload_search(&problem, budget, &options, NULL);
     if (answer.gave_up)
-        return NAN;
+        return (double)NAN;
     assert_true(answer.found);
     return neap_graph_seconds(graph, answer.ticks);
 }

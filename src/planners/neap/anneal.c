@@ -96,7 +96,7 @@ static step move_one(anneal *a)
     uint32_t to = later ? from + 1 + far : from > far ? from - far : 0;
     to = to < range.first ? range.first : to > range.last ? range.last : to;
     if (to == from || to == from + 1)
-        return (step){STEP_NONE};
+        return (step){.kind = STEP_NONE};
     neap_flat_sequence_move(q, run, to);
     /* It goes back before the run that now follows its old place. */
     return (step){STEP_MOVE, run, q->task[run], to > from ? from : from + 1};
@@ -120,14 +120,14 @@ static step insert_one(anneal *a)
         uint32_t run = neap_flat_sequence_insert(q, task, q->place[use->item]);
         return (step){run == NEAP_NONE ? STEP_NONE : STEP_INSERT, run, task, 0};
     }
-    return (step){STEP_NONE};
+    return (step){.kind = STEP_NONE};
 }
 
 static step remove_one(anneal *a)
 {
     flat_sequence *q = &a->q;
     if (q->n_again == 0)
-        return (step){STEP_NONE};
+        return (step){.kind = STEP_NONE};
     uint32_t task = q->again[neap_random_below(&a->random, q->n_again)];
     const flat_refs *list = &q->refs[q->x->makes.items[q->x->makes.start[task]]];
     uint32_t at = neap_random_below(&a->random, list->n);
@@ -135,7 +135,7 @@ static step remove_one(anneal *a)
         at = at + 1 < list->n ? at + 1 : 0;
     uint32_t run = list->refs[at].item;
     if (!neap_flat_sequence_can_remove(q, run))
-        return (step){STEP_NONE};
+        return (step){.kind = STEP_NONE};
     step done = {STEP_REMOVE, run, task, q->place[run]};
     neap_flat_sequence_remove(q, run);
     return done;
