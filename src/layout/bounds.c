@@ -12,9 +12,10 @@ static void seat_members(neap_bounds *b)
 {
     const neap_sections *s = b->sections;
     size_t life = 0, first = 0;
-    memset(b->n_members, 0, s->n_sections * sizeof *b->n_members);
-    memset(b->rest, 0, s->n_sections * sizeof *b->rest);
-    memset(b->crossing, 0, s->n_sections * sizeof *b->crossing);
+    for (size_t k = 0; k < s->n_sections; k++) {
+        b->n_members[k] = b->crossing[k] = 0;
+        b->rest[k] = 0;
+    }
     for (size_t i = 0; i < s->n_items; i++) {
         b->life[i] = life;
         life += s->items[i].end - s->items[i].begin;
