@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "accepted.h"
 #include "random_plan.h"
 #include "settings.h"
 #include "small_networks.h"
@@ -372,15 +373,6 @@ static bool computes(const char *backend)
     return strcmp(backend, "null") != 0 && is_chosen("NEAP_TEST_BACKEND", backend);
 }
 
-static neap_backend *open_backend(const char *name, int threads)
-{
-    neap_backend *backend;
-    neap_diag diag;
-    if (neap_backend_open(NULL, name, threads, &backend, &diag) != NEAP_OK)
-        fail_msg("%s", diag.message);
-    return backend;
-}
-
 static bool is_large(const subject *s)
 {
     return neap_graph_op_count(s->graph) > MOST_PROGRAM_OPS;
@@ -458,7 +450,7 @@ static void check_some(uint32_t index, drawer *d, tally *by_method)
             continue;
         double begin = seconds_now();
         /* More threads take longer where other programs run too: one network has them. */
-        neap_backend *backend = open_backend(neap_backends_name(index), i > 0);
+        neap_backend *backend = opened_backend(neap_backends_name(index), i > 0);
         const char *device = devices[random_below(&d->random, 3)];
         subject s = begin_subject(small_networks_at(i), backend, NEAP_OPTIMIZER_NONE, device);
         if (is_for(s.graph, i, index, setting("NEAP_TEST_SEED", 0))) {
@@ -475,7 +467,7 @@ static void check_some(uint32_t index, drawer *d, tally *by_method)
 /* Methods that were not drawn, or found no plan in the time, on one of the smallest networks. */
 static void check_missing(tally *by_method)
 {
-    neap_backend *backend = open_backend("ref", 1);
+    neap_backend *backend = opened_backend("ref", 1);
     subject s =
         begin_subject(small_networks_find("hong-alexnet"), backend, NEAP_OPTIMIZER_NONE, "unit");
     for (uint32_t m = 0; m < neap_methods_count(); m++) {
@@ -530,7 +522,7 @@ static neap_plan *with_variants(const neap_graph *graph, const neap_plan *plan, 
 /* Values leave and come back without need, parts of a storage one by one, whatever is legal. */
 static void check_random_plans(const char *network, const char *backend_name, random_source *random)
 {
-    neap_backend *backend = open_backend(backend_name, 1);
+    neap_backend *backend = opened_backend(backend_name, 1);
     subject s = begin_subject(small_networks_find(network), backend, NEAP_OPTIMIZER_NONE, "unit");
     uint32_t choice = random_below(random, 60);
     for (int i = 0; i < 3; i++) {
@@ -563,7 +555,7 @@ static void test_random_plans(void **state)
 static void verify(const small_network *network, const char *backend_name, neap_optimizer optimizer,
                    const char *method)
 {
-    neap_backend *backend = open_backend(backend_name, 1);
+    neap_backend *backend = opened_backend(backend_name, 1);
     subject s = begin_subject(network, backend, optimizer, "unit");
     uint32_t m = 0;
     while (strcmp(method_name(m), method) != 0)
@@ -684,7 +676,7 @@ static void test_all_pairs(void **state)
     for (uint32_t i = 0; i < neap_backends_count(); i++)
         if (computes(neap_backends_name(i))) {
             neap_backend *backend =
-                open_backend(neap_backends_name(i), (int)setting("NEAP_TEST_THREADS", 0));
+                opened_backend(neap_backends_name(i), (int)setting("NEAP_TEST_THREADS", 0));
             differ += check_all(backend);
             neap_backend_close(backend);
         }

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "accepted.h"
 #include "planners/neap/cut.h"
 #include "random_frontiers.h"
 #include "random_training.h"
@@ -70,18 +71,6 @@ static bool in_order(const problem *x, const neap_plan *plan)
     return true;
 }
 
-static neap_verdict judge(const neap_graph *graph, const neap_plan *plan, const neap_link *link)
-{
-    neap_check_options options;
-    neap_verdict verdict;
-    neap_check_options_init(&options);
-    options.budget = INT64_MAX;
-    options.link = link;
-    assert_int_equal(neap_check(NULL, graph, plan, &options, &verdict, NULL), NEAP_OK);
-    assert_true(verdict.accepted);
-    return verdict;
-}
-
 static void check_plan(const problem *x, const neap_plan *plan, const neap_verdict *verdict,
                        const bound_figures *bounds, const char *what)
 {
@@ -118,7 +107,7 @@ static void check_random_plans(bool transfers)
                                 .duplex = random_below(&random, 2)};
         const neap_link *used = transfers ? &link : NULL;
         neap_plan *plan = random_plan(&random, graph, random_below(&random, 30), transfers);
-        neap_verdict verdict = judge(graph, plan, used);
+        neap_verdict verdict = accepted_plan(graph, plan, used);
         bound_figures bounds = bounds_of(&x, verdict.peak_bytes, used);
         check_plan(&x, plan, &verdict, &bounds, "a random plan");
         neap_plan_destroy(plan);
@@ -151,7 +140,7 @@ static void check_method(const problem *x, const char *method, int64_t budget,
     assert_int_equal(neap_solve(NULL, &request, &solution, NULL), NEAP_OK);
     const neap_plan *plan = neap_solution_plan(solution);
     if (plan) {
-        neap_verdict verdict = judge(x->graph, plan, link);
+        neap_verdict verdict = accepted_plan(x->graph, plan, link);
         assert_true(verdict.peak_bytes <= budget);
         check_plan(x, plan, &verdict, bounds, method);
     }

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "accepted.h"
 #include "offload_oracle.h"
 #include "random_offload_chain.h"
 #include "settings.h"
@@ -194,26 +195,13 @@ static neap_plan *lift(const neap_graph *split, const neap_plan *plan)
     return lifted;
 }
 
-static neap_verdict judge(const neap_graph *graph, const neap_plan *plan, const neap_link *link)
-{
-    neap_check_options options;
-    neap_verdict verdict;
-    neap_check_options_init(&options);
-    options.budget = INT64_MAX;
-    options.link = link;
-    assert_int_equal(neap_check(NULL, graph, plan, &options, &verdict, NULL), NEAP_OK);
-    if (!verdict.accepted)
-        fail_msg("%s: %s", neap_graph_name(graph), verdict.reason);
-    return verdict;
-}
-
 static void check_lifted(random_source *random, const neap_graph *graph, bool transfers)
 {
     const neap_link link = {.out_bandwidth = 10, .in_bandwidth = 10};
     neap_graph *split = split_copy(graph, 1 + random_below(random, 40));
     neap_plan *plan = random_plan(random, graph, 3 * (size_t)neap_graph_op_count(graph), transfers);
     neap_plan *lifted = lift(split, plan);
-    neap_verdict a = judge(graph, plan, &link), b = judge(split, lifted, &link);
+    neap_verdict a = accepted_plan(graph, plan, &link), b = accepted_plan(split, lifted, &link);
     assert_int_equal(a.peak_bytes, b.peak_bytes);
     assert_int_equal(a.offloaded_bytes, b.offloaded_bytes);
     assert_int_equal(a.host_bytes, b.host_bytes);
@@ -281,7 +269,7 @@ static double offload_seconds(const neap_graph *graph, const neap_link *link, in
     if (neap_solve(NULL, &request, &solution, &diag) != NEAP_OK)
         fail_msg("%s", diag.message);
     assert_non_null(neap_solution_plan(solution));
-    neap_verdict verdict = judge(graph, neap_solution_plan(solution), link);
+    neap_verdict verdict = accepted_plan(graph, neap_solution_plan(solution), link);
     assert_true(verdict.peak_bytes <= budget);
     neap_solution_destroy(solution);
     return neap_graph_seconds(graph, verdict.ticks);
@@ -360,15 +348,6 @@ static void test_least_time(void **state)
 
 /* ---- Running ---- */
 
-static neap_backend *open_backend(const char *name)
-{
-    neap_backend *backend;
-    neap_diag diag;
-    if (neap_backend_open(NULL, name, 1, &backend, &diag) != NEAP_OK)
-        fail_msg("%s", diag.message);
-    return backend;
-}
-
 static void place(const neap_graph *graph, neap_plan *plan)
 {
     neap_layout_options options;
@@ -411,7 +390,7 @@ static training_record run(const neap_graph *graph, const neap_plan *plan, neap_
 /* Random plans by variant 0: pieces leave and come back one by one, to other places. */
 static void check_runs(const char *network, const char *backend_name, random_source *random)
 {
-    neap_backend *backend = open_backend(backend_name);
+    neap_backend *backend = opened_backend(backend_name, 1);
     neap_graph *graph = small_network_build(small_networks_find(network), NEAP_OPTIMIZER_NONE);
     neap_diag diag;
     assert_int_equal(neap_backend_fit(backend, graph, &diag), NEAP_OK);
@@ -464,7 +443,7 @@ static void test_runs(void **state)
 static void test_odd_pieces(void **state)
 {
     (void)state;
-    neap_backend *backend = open_backend("ref");
+    neap_backend *backend = opened_backend("ref", 1);
     neap_graph *graph = small_network_build(small_networks_find("unet"), NEAP_OPTIMIZER_NONE);
     random_source random = {3};
     neap_runner *runner;
@@ -518,7 +497,7 @@ static void test_memory(void **state)
     random_source random = {4};
     neap_diag diag;
     assert_true(torture_memory(split_small, small, 1) > 10);
-    run_subject s = {.backend = open_backend("null")};
+    run_subject s = {.backend = opened_backend("null", 1)};
     neap_graph *graph = small_network_build(small_networks_find("unet"), NEAP_OPTIMIZER_NONE);
     assert_int_equal(neap_backend_fit(s.backend, graph, &diag), NEAP_OK);
     assert_int_equal(neap_graph_split(&graph, 4096, &diag), NEAP_OK);

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "accepted.h"
 #include "run/block.h"
 #include "settings.h"
 #include "small_graphs.h"
@@ -65,15 +66,6 @@ static neap_graph *build_graph(neap_optimizer optimizer)
     return graph;
 }
 
-static neap_backend *open_backend(const char *name)
-{
-    neap_backend *backend;
-    neap_diag diag;
-    if (neap_backend_open(NULL, name, 1, &backend, &diag) != NEAP_OK)
-        fail_msg("%s", diag.message);
-    return backend;
-}
-
 typedef struct bench {
     neap_backend *backend;
     neap_graph *graph;
@@ -95,7 +87,7 @@ static neap_plan *natural_plan(const neap_graph *graph)
 
 static bench begin_for(const char *backend, neap_optimizer optimizer)
 {
-    bench b = {.backend = open_backend(backend), .graph = build_graph(optimizer)};
+    bench b = {.backend = opened_backend(backend, 1), .graph = build_graph(optimizer)};
     neap_diag diag;
     if (neap_backend_fit(b.backend, b.graph, &diag) != NEAP_OK)
         fail_msg("%s", diag.message);
@@ -488,7 +480,7 @@ static void test_graphs_must_be_fitted(void **state)
 static void test_graphs_without_shapes_cannot_run(void **state)
 {
     (void)state;
-    neap_backend *backend = open_backend("ref");
+    neap_backend *backend = opened_backend("ref", 1);
     neap_graph *graph = graph_from(abc_graph);
     neap_plan *plan = plan_from("c0 c1 c2");
     neap_runner *runner = NULL;
@@ -517,7 +509,7 @@ static void test_backends_are_named(void **state)
     assert_null(neap_backends_summary(neap_backends_count()));
     assert_int_equal(neap_backend_open(NULL, "ref", -1, &backend, &diag), NEAP_INVALID);
     assert_null(backend);
-    backend = open_backend(neap_backends_default());
+    backend = opened_backend(neap_backends_default(), 1);
     assert_string_equal(neap_backend_name(backend), neap_backends_default());
     assert_int_equal(neap_backend_threads(backend), 1);
     assert_true(strlen(neap_backend_machine(backend)) > 0);
@@ -586,7 +578,7 @@ static bench begin_vgg(neap_solution **solution)
     const neap_model_setting settings[] = {{"batch", 4}, {"image", 64}, {"width", 25}};
     neap_model_options options;
     neap_request request;
-    bench b = {.backend = open_backend(neap_backends_default())};
+    bench b = {.backend = opened_backend(neap_backends_default(), 1)};
     neap_model_options_init(&options);
     options.n_settings = COUNT_OF(settings);
     options.settings = settings;

@@ -9,6 +9,10 @@
  * stream that lags behind continues from the best schedule. A round depends on the seed only, so
  * without a time limit the plan is the same for any number of threads. With a time limit the bound
  * has its own thread, and the rounds do not wait for it.
+ *
+ * If the first rounds leave a wide gap, the graph is annealed (anneal.h). With a time limit and a
+ * budget the best plan is placed from time to time, because a plan counts only if it has addresses;
+ * if they do not fit, the search continues within fewer bytes.
  */
 #include "base/clock.h"
 #include "base/fail.h"
@@ -61,7 +65,7 @@ static const double WIDE_GAP = 0.004, WORTHWHILE = 0.004;
 static const double FIRST_ROUNDS_SHARE = 0.1, PROBE_SHARE = 0.08, ANNEAL_SHARE = 0.3,
                     IN_TURN_SHARE = 0.12, MEND_SHARE = 0.04;
 
-/* How hot the latter begins. */
+/* How hot annealing from a plan begins. */
 static const double WARM = 0.2;
 
 /* The plans of such graphs keep the memory full all the time, and no arena of their peak is found:
