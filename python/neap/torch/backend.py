@@ -38,7 +38,8 @@ log = logging.getLogger("neap")
 INDUCTOR_MARGIN = 1.03  # of the natural peak: Inductor's own schedule of a step without a plan may need more
 KERNELS = ("inductor", "eager")
 MOST_VARIANTS = 8  # compiled for changing Python floats where there is no plan; then op by op
-STRICT_PLANS = 2  # further ones, if the memory that strict=True reserves does not fit
+STRICT_PLANS = 5  # further ones, if the memory that strict=True reserves does not fit
+STRICT_MARGIN = 1 / 128  # of the budget: what the first of them keeps free at least; each later one twice as much
 
 
 @dataclass(frozen=True)
@@ -270,24 +271,31 @@ class _Compiled:
         joint = self._priced(module, forward_outputs, clock)
         made = self._plan(joint, clock)
         both = made.compile()
-        for _ in range(STRICT_PLANS):
-            over = max(ranks.gather(made.strict_on.over)) if made.strict_on is not None else 0
-            if over == 0 or self._one_of_several() or self.given is not None:
+        for attempt in range(STRICT_PLANS):
+            over = self._reserved_over(made)
+            if over == 0:
                 break
             log.info("neap: %s would reserve %s more than its budget; planning again", self.runner.name, format_bytes(over))
-            joint.fixed_bytes += over + over // 8
+            joint.fixed_bytes += max(over + over // 8, int(self.report.budget * STRICT_MARGIN) << attempt)
             try:
                 plan = self._plan_or_split(joint)
             except errors.InfeasibleError:
-                log.warning("neap: %s may reserve %s more than its budget", self.runner.name, format_bytes(over))
                 break
             clock.lap("planning")
             self.report.plan = plan
             made.strict_on.forget()
             made = self._passes(joint, plan, clock)
             both = made.compile()
+        over = self._reserved_over(made)
+        if over > 0:
+            log.warning("neap: %s may reserve %s more than its budget", self.runner.name, format_bytes(over))
         self.strictly = made.strict_on
         return made, both
+
+    def _reserved_over(self, made: passes.Passes) -> int:
+        """By how many bytes what strict=True reserves exceeds the budget that this graph has for itself."""
+        over = 0 if made.strict_on is None else max(ranks.gather(made.strict_on.over))
+        return 0 if self._one_of_several() or self.given is not None else over
 
     def _priced(self, module: fx.GraphModule, forward_outputs: int, clock: passes.Clock) -> JointGraph:
         with trimmed(self.device) if self.settings.strict else contextlib.nullcontext():
