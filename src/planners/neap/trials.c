@@ -1,0 +1,106 @@
+/*
+ * Addresses during the search: a plan counts only if it can be placed, so the best one is placed
+ * from time to time, and the search goes on within the largest budget whose plans can probably be
+ * placed.
+ */
+#include "base/clock.h"
+#include "base/fail.h"
+#include "planners/neap/neap_run.h"
+#include "planners/neap/plan_conversion.h"
+
+/* Plans are placed after these fractions of the time limit, each of the rest, and for how long. */
+static const double TRIAL_STEP = 0.25, TRIAL_SHARE = 0.1;
+
+/* Annealed plans: the fraction of the time limit for addresses and for annealing, in turn. */
+static const double IN_TURN_SHARE = 0.12;
+
+void neap_run_begin_trials(neap_run *run)
+{
+    const planner *p = run->p;
+    run->placed = -1;
+    run->not_placed = p->budget;
+    if (p->request->time_limit > 0)
+        run->next_trial = p->started + TRIAL_STEP * p->request->time_limit;
+}
+
+/* The budget for the streams after the best plan was placed in an arena: the largest whose plans
+   can probably be placed. */
+static int64_t budget_after(neap_run *run, int64_t arena)
+{
+    int64_t peak = run->best.peak, excess = arena - run->p->budget;
+    if (excess <= 0) {
+        run->placed = run->annealed ? peak : run->within;
+        return run->placed + (run->not_placed - run->placed) / 2;
+    }
+    run->not_placed = peak;
+    int64_t middle = run->placed + (peak - run->placed) / 2;
+    if (run->placed >= 0 && middle > peak - excess)
+        return middle;
+    return peak - excess > run->floor ? peak - excess : run->floor;
+}
+
+static neap_status place_best(neap_run *run, double share, int64_t *arena, neap_diag *diag)
+{
+    const planner *p = run->p;
+    neap_plan *plan;
+    run->tried = run->best.ticks;
+    NEAP_TRY(
+        neap_schedule_to_plan(p->allocator, &run->x, p->request, &run->best.list, &plan, diag));
+    return p->trial->place(p->trial, plan, share, arena, diag);
+}
+
+/* Another budget for the streams, if the best plan is new: after placing it, or halfway back to
+   where plans could not be placed if there is none within the present one. */
+static neap_status choose_budget(neap_run *run, double share, int64_t *within, neap_diag *diag)
+{
+    bool found = neap_run_fits(run, &run->best);
+    int64_t arena;
+    *within = run->within;
+    if (found && run->best.ticks != run->tried) {
+        NEAP_TRY(place_best(run, share, &arena, diag));
+        *within = budget_after(run, arena);
+    } else if (!found && run->not_placed > *within) {
+        *within += (run->not_placed - *within) / 2;
+    }
+    return NEAP_OK;
+}
+
+/* From time to time the best plan is placed, and the search continues within another budget. */
+static neap_status try_addresses(neap_run *run, neap_diag *diag)
+{
+    const planner *p = run->p;
+    int64_t within;
+    if (neap_clock_seconds() < run->next_trial)
+        return NEAP_OK;
+    NEAP_TRY(choose_budget(run, TRIAL_SHARE, &within, diag));
+    double now = neap_clock_seconds();
+    run->next_trial = now + TRIAL_STEP * (p->started + p->request->time_limit - now);
+    return within == run->within ? NEAP_OK : neap_run_move_streams(run, within, diag);
+}
+
+/* Annealed plans keep the memory full all the time, and their addresses take long to find: a plan
+   is placed, and annealed within another budget, in turn. */
+static neap_status place_annealed(neap_run *run, neap_diag *diag)
+{
+    const planner *p = run->p;
+    double turn = IN_TURN_SHARE * p->request->time_limit;
+    double left = p->started + p->request->time_limit - neap_clock_seconds();
+    while (left > 1.5 * turn && !neap_run_stopped(run)) {
+        int64_t within;
+        NEAP_TRY(choose_budget(run, turn / left, &within, diag));
+        if (within == run->within)
+            break;
+        NEAP_TRY(neap_run_move_streams(run, within, diag));
+        NEAP_TRY(neap_run_anneal(run, &run->best.list, IN_TURN_SHARE, diag));
+        left = p->started + p->request->time_limit - neap_clock_seconds();
+    }
+    return NEAP_OK;
+}
+
+/* A plan counts only if it can be placed, so that is tried while there is time. */
+neap_status neap_run_look_at_addresses(neap_run *run, neap_diag *diag)
+{
+    if (!neap_run_places(run))
+        return NEAP_OK;
+    return run->annealed ? place_annealed(run, diag) : try_addresses(run, diag);
+}
