@@ -279,6 +279,34 @@ static void test_nested_lifetimes_are_placed_perfectly(void **state)
     assert_int_equal(placing.arena, sum);
 }
 
+/* Tensors that are kept among others that are dropped and recomputed, and one large tensor in the
+   middle: placed in order of time, what is dropped leaves gaps that the large one cannot use. */
+static void test_what_is_dropped_leaves_no_gaps(void **state)
+{
+    (void)state;
+    enum { DEPTH = 1000, TRANSIENT = 40 };
+    static neap_instance instances[3 * DEPTH + 1];
+    static int64_t offsets[3 * DEPTH + 1];
+    size_t n = 0;
+    int64_t kept = 0, large = 20 * DEPTH;
+    for (size_t i = 0; i < DEPTH; i++) {
+        int64_t size = (int64_t)(1 + i * 37 % 31);
+        size_t back = 2 * DEPTH - i, gone = i + 1 + i * 7 % TRANSIENT;
+        instances[n++] = (neap_instance){size, i, back + 1};
+        instances[n++] = (neap_instance){size + 2, i, gone < DEPTH ? gone : DEPTH};
+        instances[n++] = (neap_instance){size + 2, back, back + 2};
+        kept += size;
+    }
+    instances[n++] = (neap_instance){large, DEPTH, DEPTH + 1};
+    int64_t least = kept + large;
+    neap_placement_problem p = {
+        .instances = instances, .count = n, .least = least, .target = least};
+    neap_placement placing = {.offsets = offsets, .arena = INT64_MAX};
+    assert_int_equal(neap_place_online_fit(&p, &placing, NULL), NEAP_OK);
+    expect_sound(&p, &placing);
+    assert_int_equal(placing.arena, least);
+}
+
 /* ---- Whole plans ---- */
 
 static void test_hand_made_plans(void **state)
@@ -507,6 +535,7 @@ int main(void)
         cmocka_unit_test(test_gaps),
         cmocka_unit_test(test_placers_at_random),
         cmocka_unit_test(test_nested_lifetimes_are_placed_perfectly),
+        cmocka_unit_test(test_what_is_dropped_leaves_no_gaps),
         cmocka_unit_test(test_hand_made_plans),
         cmocka_unit_test(test_random_plans_are_laid_out_soundly),
         cmocka_unit_test(test_overlaps_are_rejected),
