@@ -214,7 +214,8 @@ static int64_t judge(bench *b)
     neap_diag diag = {0};
     neap_verdict verdict;
     draft d = {.least_budget = -1};
-    check(neap_planner_use_segments(&b->planner, &d, &b->view.chain, b->chosen, &diag), &diag);
+    check(neap_planner_use_segments(&b->planner, &d, &b->view.chain, b->chosen, NULL, &diag),
+          &diag);
     check(neap_check(NULL, b->graph, d.plan, NULL, &verdict, &diag), &diag);
     if (!verdict.accepted) {
         fprintf(stderr, "the judge rejects the plan: %s\n", verdict.reason);

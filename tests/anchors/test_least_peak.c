@@ -272,6 +272,38 @@ static void test_every_model(void **state)
     }
 }
 
+/* ---- acg ---- */
+
+static neap_solution *solve_acg(const neap_graph *graph, const char *inside)
+{
+    neap_option_setting settings[] = {{"cuts", "single"}, {"inside", inside}};
+    neap_request request;
+    neap_solution *solution;
+    neap_diag diag = {0};
+    neap_request_init(&request, graph, "acg");
+    request.n_options = 2;
+    request.options = settings;
+    if (neap_solve(NULL, &request, &solution, &diag) != NEAP_OK)
+        fail_msg("acg: %s", diag.message);
+    return solution;
+}
+
+/* The skips of a U-Net lead past checkpoints; its stages of single tensors are too long without. */
+static void test_acg_inside_stages(void **state)
+{
+    (void)state;
+    neap_graph *graph = build_named("unet", "batch", 4);
+    neap_solution *divided = solve_acg(graph, "divided"), *whole = solve_acg(graph, "whole");
+    assert_true(extra(divided, "checkpoints_inside")->n_items > 0);
+    assert_int_equal(extra(whole, "checkpoints_inside")->n_items, 0);
+    assert_true(extra(divided, "objective")->number < 0.9 * extra(whole, "objective")->number);
+    assert_true((double)neap_solution_figures(divided)->peak_bytes <
+                0.9 * (double)neap_solution_figures(whole)->peak_bytes);
+    neap_solution_destroy(divided);
+    neap_solution_destroy(whole);
+    neap_graph_destroy(graph);
+}
+
 /* ---- greedy ---- */
 
 static void give_times(neap_graph *graph)
@@ -401,10 +433,15 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vgg19),         cmocka_unit_test(test_alexnet),
-        cmocka_unit_test(test_plain_alexnet), cmocka_unit_test(test_batch_does_not_matter),
-        cmocka_unit_test(test_every_model),   cmocka_unit_test(test_greedy_uses_the_budget),
-        cmocka_unit_test(test_long_chains),   cmocka_unit_test(test_stopping),
+        cmocka_unit_test(test_vgg19),
+        cmocka_unit_test(test_alexnet),
+        cmocka_unit_test(test_plain_alexnet),
+        cmocka_unit_test(test_batch_does_not_matter),
+        cmocka_unit_test(test_every_model),
+        cmocka_unit_test(test_acg_inside_stages),
+        cmocka_unit_test(test_greedy_uses_the_budget),
+        cmocka_unit_test(test_long_chains),
+        cmocka_unit_test(test_stopping),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

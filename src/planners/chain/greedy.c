@@ -20,7 +20,7 @@ static const neap_option options[] = {
 static neap_status lower(void *context, const planner *p, draft *d, const bool *chosen,
                          neap_diag *diag)
 {
-    return neap_planner_use_segments(p, d, context, chosen, diag);
+    return neap_planner_use_segments(p, d, context, chosen, NULL, diag);
 }
 
 static neap_status sweep(const planner *p, draft *d, least_peak_view *view, neap_diag *diag)

@@ -101,7 +101,7 @@ static neap_status use_solver(const planner *p, draft *d, least_peak_view *view,
         return neap_fail_no_memory(diag);
     NEAP_TRY(solve(&problem, &answer, diag));
     d->stopped = answer.stopped;
-    NEAP_TRY(neap_planner_use_segments(p, d, &view->chain, answer.chosen, diag));
+    NEAP_TRY(neap_planner_use_segments(p, d, &view->chain, answer.chosen, NULL, diag));
     NEAP_TRY(neap_draft_add_number(p, d, "objective", (double)answer.objective, diag));
     return neap_planner_view_list(p, d, view, answer.chosen, diag);
 }

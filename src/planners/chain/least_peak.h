@@ -39,9 +39,10 @@ least_peak_solver neap_hong_quadratic; /* equation 9 by Algorithm 5 */
 least_peak_solver neap_hong_linear;    /* equation 9 by Algorithm 6, corrected: O(n) */
 
 /*
- * acg's objective, exactly: (sum of d_i over the checkpoints) + (largest segment). A segment
- * between neighbouring checkpoints i < j holds the d_k strictly between them and the inner bytes of
- * layers i + 1 .. j. What is made after d_n is a segment of its own.
+ * The objective of Feng and Huang on a chain whose stages are not divided (acg divides them): (sum
+ * of d_i over the checkpoints) + (largest segment). A segment between neighbouring checkpoints
+ * i < j holds the d_k strictly between them and the inner bytes of layers i + 1 .. j. What is made
+ * after d_n is a segment of its own.
  */
 least_peak_solver neap_segment_term_search;
 
@@ -76,9 +77,12 @@ neap_status neap_planner_view_list(const planner *p, draft *d, const least_peak_
  * each segment only what later segments read survives. In the backward pass, the first op that
  * reads something dropped triggers the recomputation of the segment's forward ops, those that the
  * backward pass needs. The last segment is kept whole.
+ *   `inside`, if not NULL, marks storages to be kept inside segments, by value. The parts that a
+ * segment falls into without its checkpoints are then computed again one by one; if the last
+ * segment has such storages inside, only the part with its last op is kept.
  */
 neap_status neap_planner_use_segments(const planner *p, draft *d, const neap_chain *chain,
-                                      const bool *chosen, neap_diag *diag);
+                                      const bool *chosen, const bool *inside, neap_diag *diag);
 
 /* The options of a method that has no others. */
 extern const neap_option neap_least_peak_options[1];

@@ -111,7 +111,7 @@ static neap_status use(const planner *p, draft *d, least_peak_view *view, neap_d
     if (!NEAP_TAKE(&view->arena, (size_t)view->n + 1, chosen))
         return neap_fail_no_memory(diag);
     NEAP_TRY(choose(p, view, chosen, diag));
-    NEAP_TRY(neap_planner_use_segments(p, d, &view->chain, chosen, diag));
+    NEAP_TRY(neap_planner_use_segments(p, d, &view->chain, chosen, NULL, diag));
     const peaks found = formulas(view, chosen);
     NEAP_TRY(neap_draft_add_number(p, d, "equation_6", (double)found.static_peak, diag));
     NEAP_TRY(neap_draft_add_number(p, d, "equation_9", (double)found.dynamic_peak, diag));

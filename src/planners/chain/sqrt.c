@@ -36,7 +36,7 @@ static neap_status plan_view(const planner *p, draft *d, chain_view which, void 
     for (uint32_t i = 1; i <= view.n && status == NEAP_OK; i++)
         chosen[i] = i % length == 0 || i == view.n;
     if (status == NEAP_OK)
-        status = neap_planner_use_segments(p, d, &view.chain, chosen, diag);
+        status = neap_planner_use_segments(p, d, &view.chain, chosen, NULL, diag);
     if (status == NEAP_OK)
         status = neap_planner_view_list(p, d, &view, chosen, diag);
     neap_planner_view_clear(&view);
