@@ -15,10 +15,10 @@ static void take_most(sequence *q, uint32_t rank)
     q->most[rank] = most + q->addition[rank];
 }
 
-/* Reserves one more block, and one for each change that may have to be undone. */
-static bool reserve_blocks(sequence *q)
+/* Reserves blocks, and one for each change that may have to be undone. */
+static bool reserve_blocks(sequence *q, size_t more)
 {
-    size_t needed = (size_t)q->n_blocks + q->n_changes + 2;
+    size_t needed = (size_t)q->n_blocks + q->n_changes + more + 1;
     return sequence_check(q,
                           NEAP_RESERVE_COLUMNS(&q->block_columns, q->allocator, needed, NULL,
                                                NEAP_COLUMN(&q->blocks), NEAP_COLUMN(&q->rank_of),
@@ -240,7 +240,7 @@ static bool reserve(sequence *q, uint32_t task)
 {
     const id_lists *lists[2] = {&q->x->makes, &q->x->reads};
     size_t n_items = (size_t)q->n_items + 1;
-    bool ok = !q->out_of_memory && reserve_blocks(q) &&
+    bool ok = !q->out_of_memory && reserve_blocks(q, 1) &&
               sequence_reserve(q, n_items, &q->items, &q->item_capacity) &&
               sequence_reserve(q, n_items, &q->free_items, &q->free_capacity);
     for (int k = 0; k < 2; k++)
@@ -365,7 +365,7 @@ bool neap_sequence_can_remove(const sequence *q, uint32_t id)
 void neap_sequence_remove(sequence *q, uint32_t id)
 {
     uint32_t task = q->items[id].task;
-    bool ok = reserve_blocks(q);
+    bool ok = reserve_blocks(q, 1);
     bring_back_made(q, task, sequence_place(q, id), true);
     neap_sequence_bring_back(q, id);
     if (ok && !q->out_of_memory &&
@@ -458,50 +458,125 @@ void neap_sequence_commit(sequence *q)
 
 /* ---- Whole sequences ---- */
 
-/* Leaves the end alone, which uses the outputs. */
-static bool make_empty(sequence *q)
+/* The end is item 0, the others follow in order. */
+static uint32_t item_at(const sequence *q, uint32_t n, uint32_t position)
 {
-    const problem *x = q->x;
+    return position < n ? position + 1 : q->end;
+}
+
+/* Empties the sequence and reserves items and blocks for a list. */
+static bool make_empty(sequence *q, uint32_t n)
+{
+    size_t n_items = (size_t)n + 1;
     q->n_blocks = q->n_items = q->n_free = q->length = q->n_away = 0;
     q->n_changes = 0;
     q->ticks = 0;
-    memset(q->runs, 0, x->n_tasks * sizeof *q->runs);
-    if (!reserve_blocks(q) ||
-        !sequence_reserve(q, (size_t)x->n_tasks + 1, &q->items, &q->item_capacity))
-        return false;
-    q->end = q->n_items++;
-    q->items[q->end].task = NEAP_NONE;
-    put_into_block(q, q->end, add_block(q, -1), 0, 0);
-    take_most(q, 0);
-    for (uint32_t t = 0; t < x->n_tensors; t++) {
-        ref_list *list = &q->refs[t];
-        list->n = 0;
-        if (!x->is_output[t])
-            continue;
-        if (!sequence_reserve(q, 1, &list->refs, &list->capacity))
-            return false;
-        list->refs[list->n++] = (ref){.item = q->end};
+    q->end = 0;
+    memset(q->runs, 0, q->x->n_tasks * sizeof *q->runs);
+    for (uint32_t t = 0; t < q->x->n_tensors; t++)
+        q->refs[t].n = 0;
+    return reserve_blocks(q, 1 + n_items / (SEQUENCE_BLOCK / 2)) &&
+           sequence_reserve(q, n_items, &q->items, &q->item_capacity) &&
+           sequence_reserve(q, n_items, &q->free_items, &q->free_capacity);
+}
+
+/* Half full blocks of items without bytes, so that insertions find room. */
+static void fill_blocks(sequence *q, const compute_list *list)
+{
+    enum { HALF = SEQUENCE_BLOCK / 2 };
+    q->n_items = list->n + 1;
+    for (uint32_t i = 0; i <= list->n; i++) {
+        uint32_t number = q->n_blocks > 0 ? q->n_blocks - 1 : 0;
+        bool goes_on = q->n_blocks > 0 && (q->blocks[number].n < HALF || list->n - i < HALF);
+        if (!goes_on)
+            number = add_block(q, (int64_t)q->n_blocks - 1);
+        uint32_t id = item_at(q, list->n, i);
+        q->items[id].task = i == list->n ? NEAP_NONE : list->tasks ? list->tasks[i] : i;
+        put_into_block(q, id, number, q->blocks[number].n, 0);
     }
+}
+
+static bool add_ref(sequence *q, uint32_t tensor, uint32_t id, bool makes)
+{
+    ref_list *list = &q->refs[tensor];
+    if (!sequence_reserve(q, (size_t)list->n + 1, &list->refs, &list->capacity))
+        return false;
+    list->refs[list->n++] = (ref){.item = id, .makes = makes};
     return true;
+}
+
+/* The refs of all items in order, those of the end last. */
+static bool fill_refs(sequence *q, uint32_t n)
+{
+    const problem *x = q->x;
+    for (uint32_t id = 1; id <= n; id++) {
+        uint32_t task = q->items[id].task;
+        for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++)
+            if (!add_ref(q, x->makes.items[i], id, true))
+                return false;
+        for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)
+            if (!add_ref(q, x->reads.items[i], id, false))
+                return false;
+        q->runs[task]++;
+        q->length++;
+        q->ticks += sequence_ticks(q, task);
+    }
+    for (uint32_t t = 0; t < x->n_tensors; t++)
+        if (x->is_output[t] && !add_ref(q, t, q->end, false))
+            return false;
+    return true;
+}
+
+static void set_bytes(sequence *q, uint32_t id, int64_t bytes)
+{
+    q->blocks[q->items[id].block].bytes[q->items[id].index] = bytes;
+}
+
+/* Bytes from the end to the beginning: a tensor is held before a use, until it is made. */
+static void fill_bytes(sequence *q, uint32_t n)
+{
+    const problem *x = q->x;
+    int64_t held = 0;
+    for (uint32_t t = 0; t < x->n_tensors; t++)
+        held += x->is_output[t] ? x->bytes[t] : 0;
+    set_bytes(q, q->end, held);
+    for (uint32_t id = n; id > 0; id--) {
+        uint32_t task = q->items[id].task;
+        for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
+            const ref_list *list = &q->refs[x->makes.items[i]];
+            uint32_t at = neap_sequence_find_ref(q, x->makes.items[i], sequence_place(q, id));
+            if (ref_is_held(list, at + 1))
+                held -= x->bytes[x->makes.items[i]];
+        }
+        for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
+            const ref_list *list = &q->refs[x->reads.items[i]];
+            uint32_t at = neap_sequence_find_ref(q, x->reads.items[i], sequence_place(q, id));
+            if (!ref_is_held(list, at + 1))
+                held += x->bytes[x->reads.items[i]];
+        }
+        set_bytes(q, id, held + own_bytes(q, task));
+    }
+    for (uint32_t r = 0; r < q->n_blocks; r++)
+        take_most(q, r);
 }
 
 neap_status neap_sequence_load(sequence *q, const compute_list *list, neap_diag *diag)
 {
     const problem *x = q->x;
-    bool ok = make_empty(q);
     for (uint32_t t = 0; t < x->n_tasks; t++)
         q->choice[t] = list->choice ? list->choice[t] : 0;
-    for (uint32_t i = 0; i < list->n && ok; i++) {
-        ok = neap_sequence_insert(q, list->tasks ? list->tasks[i] : i, q->end) != NEAP_NONE;
-        q->n_changes = 0; /* it cannot be undone */
+    bool ok = !q->out_of_memory && make_empty(q, list->n);
+    if (ok) {
+        fill_blocks(q, list);
+        ok = fill_refs(q, list->n);
     }
     if (!ok)
         return neap_fail_no_memory(diag);
-    /* The end is item 0, the others follow in order. */
+    fill_bytes(q, list->n);
     for (uint32_t i = 0; i < list->n_transfers; i++) {
         const transfer *t = &list->transfers[i];
         if (!t->stays)
-            change_away(q, t->tensor, t->before < list->n ? t->before + 1 : q->end, true);
+            change_away(q, t->tensor, item_at(q, list->n, t->before), true);
     }
     return NEAP_OK;
 }
