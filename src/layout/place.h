@@ -47,6 +47,11 @@ neap_status neap_place_first_fit(const neap_placement_problem *problem, neap_pla
 neap_status neap_place_online_fit(const neap_placement_problem *problem, neap_placement *best,
                                   neap_diag *diag);
 
+/* two_ends.c: the longest-lived first, each at the end of the arena where it leaves fewer gaps.
+   O(n^2). */
+neap_status neap_place_two_ends(const neap_placement_problem *problem, neap_placement *best,
+                                neap_diag *diag);
+
 /* squeeze.c: ever smaller arenas, by searches (portfolio.h) that are complete on small problems and
    find the live peak on most plans. */
 neap_status neap_place_squeeze(const neap_placement_problem *problem, neap_placement *best,

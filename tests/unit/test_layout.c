@@ -228,7 +228,7 @@ static void test_placers_at_random(void **state)
 {
     (void)state;
     static placer *const placers[] = {neap_place_first_fit, neap_place_online_fit,
-                                      neap_place_squeeze};
+                                      neap_place_two_ends, neap_place_squeeze};
     enum { MOST = 60, STEPS = 50 };
     for (uint64_t seed = 1; seed <= 300; seed++) {
         random_source random = {seed};
@@ -305,6 +305,29 @@ static void test_what_is_dropped_leaves_no_gaps(void **state)
     assert_int_equal(neap_place_online_fit(&p, &placing, NULL), NEAP_OK);
     expect_sound(&p, &placing);
     assert_int_equal(placing.arena, least);
+}
+
+/* A training step in little: activations are freed in reverse order, gradients of other sizes stay
+ * until the end, and the memory is full from the turn on. From both ends there is no gap. */
+static void test_activations_and_gradients_are_placed_perfectly(void **state)
+{
+    (void)state;
+    enum { DEPTH = 300, STEPS = 2 * DEPTH + 1 };
+    static neap_instance instances[2 * DEPTH];
+    static int64_t offsets[2 * DEPTH];
+    for (size_t i = 0; i < DEPTH; i++) {
+        instances[i] = (neap_instance){(int64_t)(90 + i * 37 % 31), i, 2 * DEPTH - i};
+        instances[DEPTH + i] = (neap_instance){(int64_t)(80 + i * 53 % 41), DEPTH + i, STEPS};
+    }
+    neap_placement_problem p = {.instances = instances, .count = 2 * DEPTH};
+    p.least = p.target = most_live(instances, 2 * DEPTH, STEPS);
+    neap_placement placing = {.offsets = offsets, .arena = INT64_MAX};
+    assert_int_equal(neap_place_two_ends(&p, &placing, NULL), NEAP_OK);
+    expect_sound(&p, &placing);
+    assert_int_equal(placing.arena, p.least);
+    placing.arena = INT64_MAX;
+    assert_int_equal(neap_place_online_fit(&p, &placing, NULL), NEAP_OK);
+    assert_true(placing.arena > p.least);
 }
 
 /* ---- Whole plans ---- */
@@ -536,6 +559,7 @@ int main(void)
         cmocka_unit_test(test_placers_at_random),
         cmocka_unit_test(test_nested_lifetimes_are_placed_perfectly),
         cmocka_unit_test(test_what_is_dropped_leaves_no_gaps),
+        cmocka_unit_test(test_activations_and_gradients_are_placed_perfectly),
         cmocka_unit_test(test_hand_made_plans),
         cmocka_unit_test(test_random_plans_are_laid_out_soundly),
         cmocka_unit_test(test_overlaps_are_rejected),
