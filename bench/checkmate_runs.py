@@ -39,8 +39,9 @@ NETWORKS = {
 }
 
 # The paper's algorithm 2 on the relaxation of the program as printed and nothing besides, and with the search over eps
-# that its appendix D suggests. Algorithm 2 on neap's relaxation, for comparison.
+# that its appendix D suggests. THRESHOLDS is what the authors' program does beyond the paper's text. Algorithm 2 on neap's relaxation, for comparison.
 AS_PUBLISHED = ("model=paper", "allowance=fixed", "eps=0.1", "start=no", "mend=no")
+THRESHOLDS = (*AS_PUBLISHED, "rounding=thresholds")
 WITH_SEARCH = ("model=paper", "allowance=search", "start=no", "mend=no")
 ON_GAPS = ("model=gaps", *AS_PUBLISHED[1:])
 

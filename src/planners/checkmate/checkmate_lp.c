@@ -4,7 +4,9 @@
  * Jain et al. 2020, section 5 and Appendix D: the linear relaxation of problem (9) is solved with
  * an allowance eps on the budget, its S rounded deterministically or at random, R made to fit
  * (two_phase.h). The paper takes eps = 0.1 and suggests a search; the default here begins with no
- * allowance, raises it until a rounding fits, and then halves the last interval. With phases=one R
+ * allowance, raises it until a rounding fits, and then halves the last interval. The paper rounds
+ * at 0.5; the authors' program can also take the best of nine thresholds (rounding=thresholds).
+ * With phases=one R
  * and S are rounded independently, which section 5.1 tries in vain (naive_rounding.h).
  *
  * Beyond the paper, each of which an option turns off: the program is written with gaps, which
@@ -27,7 +29,7 @@
 enum { MODEL, PHASES, ROUNDING, ALLOWANCE, EPS, THRESHOLD, SAMPLES, START, MEND, MOST_COLUMNS };
 enum { GAPS, PAPER };
 enum { TWO_PHASES, ONE_PHASE };
-enum { DETERMINISTIC, RANDOMIZED };
+enum { DETERMINISTIC, RANDOMIZED, THRESHOLDS };
 enum { SEARCHED, FIXED };
 enum { YES, NO };
 
@@ -37,8 +39,9 @@ static const neap_option options[] = {
     [PHASES] = NEAP_CHOICE_OPTION("phases", "two|one",
                                   "round S and let R follow, or both independently (section 5.1)"),
     [ROUNDING] =
-        NEAP_CHOICE_OPTION("rounding", "deterministic|randomized",
-                           "above the threshold, or with the relaxation's value as probability"),
+        NEAP_CHOICE_OPTION("rounding", "deterministic|randomized|thresholds",
+                           "above the threshold, with the relaxation's value as probability, or "
+                           "above each of 0.1, 0.2, ..., 0.9"),
     [ALLOWANCE] = NEAP_CHOICE_OPTION("allowance", "search|fixed",
                                      "of memory for the rounding: searched for, or eps as it is"),
     [EPS] = NEAP_REAL_OPTION("eps", 0, 1, 0.1,
@@ -95,12 +98,29 @@ static neap_status note_sample(rounder *r, const draft *sample, neap_diag *diag)
     return NEAP_OK;
 }
 
+/* How the nth rounding of a relaxation is done, and how many there are. */
+static rounding how_to_round(rounder *r, int64_t nth)
+{
+    const double *chosen = r->p->options;
+    return (rounding){.threshold = chosen[ROUNDING] == THRESHOLDS ? 0.1 * (double)(nth + 1)
+                                                                  : chosen[THRESHOLD],
+                      .random = chosen[ROUNDING] == RANDOMIZED ? &r->random : NULL};
+}
+
+static int64_t count_roundings(const rounder *r)
+{
+    const double *chosen = r->p->options;
+    if (chosen[ROUNDING] == RANDOMIZED)
+        return (int64_t)chosen[SAMPLES];
+    return chosen[ROUNDING] == THRESHOLDS ? 9 : 1;
+}
+
 /* Rounds the relaxation as it stands; *fits tells whether that alone is within the budget. */
-static neap_status round_once(rounder *r, double eps, bool *fits, neap_diag *diag)
+static neap_status round_once(rounder *r, double eps, int64_t nth, bool *fits, neap_diag *diag)
 {
     const planner *p = r->p;
     bool randomized = p->options[ROUNDING] == RANDOMIZED, mend = p->options[MEND] == YES;
-    rounding how = {p->options[THRESHOLD], randomized ? &r->random : NULL};
+    rounding how = how_to_round(r, nth);
     int64_t before = r->rounded.ticks;
     draft raw = {0};
     neap_frontier_rows_restart(&r->rows);
@@ -130,11 +150,10 @@ static neap_status round_naively(rounder *r, double eps, int64_t samples, bool *
                                  neap_diag *diag)
 {
     const planner *p = r->p;
-    bool randomized = p->options[ROUNDING] == RANDOMIZED;
-    const rounding how = {p->options[THRESHOLD], randomized ? &r->random : NULL};
     naive_rounder *naive;
     neap_status status = neap_naive_rounder_create(p->allocator, &r->schedule, &naive, diag);
     for (int64_t i = 0; i < samples && status == NEAP_OK && !neap_planner_stopped(p); i++) {
+        const rounding how = how_to_round(r, i);
         int64_t before = r->rounded.ticks;
         draft raw = {0};
         size_t length;
@@ -213,7 +232,7 @@ static neap_status relax(rounder *r, double eps, neap_diag *diag)
 static neap_status try_eps(rounder *r, double eps, bool *fits, neap_diag *diag)
 {
     const planner *p = r->p;
-    int64_t samples = p->options[ROUNDING] == RANDOMIZED ? (int64_t)p->options[SAMPLES] : 1;
+    int64_t samples = count_roundings(r);
     *fits = false;
     NEAP_TRY(relax(r, eps, diag));
     r->too_large = r->printed.too_large;
@@ -223,7 +242,7 @@ static neap_status try_eps(rounder *r, double eps, bool *fits, neap_diag *diag)
         return round_naively(r, eps, samples, fits, diag);
     for (int64_t i = 0; i < samples && !neap_planner_stopped(p); i++) {
         bool one;
-        NEAP_TRY(round_once(r, eps, &one, diag));
+        NEAP_TRY(round_once(r, eps, i, &one, diag));
         *fits = *fits || one;
     }
     return NEAP_OK;
