@@ -21,8 +21,11 @@
 #include "settings.h"
 
 #include <neap/check.h>
+#include <neap/solve.h>
 
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -233,6 +236,58 @@ static void test_printed_relaxations(void **state)
     }
 }
 
+/* What checkmate-lp reaches by rounding alone; INFINITY where nothing fits. */
+static double rounded_time(const neap_graph *graph, int64_t budget, const char *rounding_option,
+                           const char *threshold)
+{
+    const neap_option_setting settings[] = {{"start", "no"},
+                                            {"mend", "no"},
+                                            {"allowance", "fixed"},
+                                            {"rounding", rounding_option},
+                                            {"threshold", threshold}};
+    neap_request request;
+    neap_solution *solution;
+    double time = INFINITY;
+    neap_request_init(&request, graph, "checkmate-lp");
+    request.budget = budget;
+    request.n_options = sizeof settings / sizeof *settings;
+    request.options = settings;
+    assert_int_equal(neap_solve(NULL, &request, &solution, NULL), NEAP_OK);
+    for (uint32_t i = 0; i < neap_solution_extra_count(solution); i++) {
+        const neap_extra *extra = neap_solution_extra_at(solution, i);
+        if (strcmp(extra->name, "rounded_time") == 0)
+            time = extra->number;
+    }
+    neap_solution_destroy(solution);
+    return time;
+}
+
+/* rounding=thresholds is the best of the thresholds 0.1 to 0.9, each by itself. */
+static void test_thresholds(void **state)
+{
+    (void)state;
+    need_highs();
+    random_source random = {setting("NEAP_TEST_SEED", 20240927)};
+    uint64_t differ = 0;
+    for (uint64_t i = 0; i < 30 / SHARE; i++) {
+        sample s;
+        sample_init(&s, &random);
+        int64_t budget = s.verdict.peak_bytes + s.verdict.peak_bytes / 20;
+        double best = INFINITY, middle = rounded_time(s.graph, budget, "deterministic", "0.5");
+        for (int t = 1; t <= 9; t++) {
+            char text[32];
+            snprintf(text, sizeof text, "%.17g", 0.1 * t);
+            double one = rounded_time(s.graph, budget, "deterministic", text);
+            best = one < best ? one : best;
+        }
+        double all_of_them = rounded_time(s.graph, budget, "thresholds", "0.5");
+        assert_true(all_of_them == best && best <= middle);
+        differ += best < middle;
+        sample_clear(&s);
+    }
+    print_message("better than 0.5 on %" PRIu64 " graphs\n", differ);
+}
+
 static void test_failing(void **state)
 {
     (void)state;
@@ -273,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_plans),
         cmocka_unit_test(test_relaxations),
         cmocka_unit_test(test_printed_relaxations),
+        cmocka_unit_test(test_thresholds),
         cmocka_unit_test(test_failing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
