@@ -111,29 +111,35 @@ static neap_status begin(neap_run *run, neap_diag *diag)
     problem *x = &run->x;
     run->link = link->out_bandwidth > 0 && link->in_bandwidth > 0 ? link : NULL;
     run->floor = neap_graph_floor_bytes(p->graph, NULL);
-    /* Few long streams are better than many short ones, but threads should not idle. */
-    bool limited = p->request->time_limit > 0;
-    run->n_streams = limited && neap_team_size(p->request->threads, STREAMS) < 3 ? 2 : STREAMS;
     NEAP_TRY(neap_problem_init(x, run->allocator, p->request, diag));
     NEAP_TRY(neap_start_plan_read(&run->start, run->allocator, x, p->request, diag));
     NEAP_TRY(neap_run_begin_bound(run, p->budget, diag));
     neap_run_begin_trials(run);
-    /* If no plan can fit, the search minimizes the peak. */
-    bool down = neap_run_seeks_peak(run) || p->budget < run->floor;
-    int64_t budget = down ? run->floor : p->budget;
-    for (uint32_t k = 0; k < run->n_streams; k++) {
-        search *s = &run->streams[k];
-        NEAP_TRY(neap_search_init(s, run->allocator, x, budget, run->link,
-                                  p->request->seed * STREAMS + k, diag));
-        neap_search_set_stop(s, neap_run_stopped, run);
-        s->restarts = k >= run->n_streams / 2;
-        s->n_restarts = k > 0; /* noise from the start */
-    }
     if (!NEAP_TAKE(&x->arena, x->n_tensors, run->cut.fates) ||
         !NEAP_TAKE(&x->arena, x->n_tensors, run->cut.loose) ||
         !NEAP_TAKE(&x->arena, x->n_tasks, run->seen))
         return neap_fail_no_memory(diag);
     run->iterations = 20 + 100000 / (x->n_tasks + 100);
+    return NEAP_OK;
+}
+
+static neap_status begin_streams(neap_run *run, neap_diag *diag)
+{
+    const planner *p = run->p;
+    /* Few long streams are better than many short ones, but threads should not idle. */
+    bool limited = p->request->time_limit > 0;
+    run->n_streams = limited && neap_team_size(p->request->threads, STREAMS) < 3 ? 2 : STREAMS;
+    /* If no plan can fit, the search minimizes the peak. */
+    bool down = neap_run_seeks_peak(run) || p->budget < run->floor;
+    int64_t budget = down ? run->floor : p->budget;
+    for (uint32_t k = 0; k < run->n_streams; k++) {
+        search *s = &run->streams[k];
+        NEAP_TRY(neap_search_init(s, run->allocator, &run->x, budget, run->link,
+                                  p->request->seed * STREAMS + k, diag));
+        neap_search_set_stop(s, neap_run_stopped, run);
+        s->restarts = k >= run->n_streams / 2;
+        s->n_restarts = k > 0; /* noise from the start */
+    }
     return NEAP_OK;
 }
 
@@ -143,6 +149,12 @@ static neap_status find_plan(neap_run *run, draft *d, neap_diag *diag)
     NEAP_TRY(look_at_all_plans(run, diag));
     if (is_solved(run))
         return neap_run_write_small_draft(run, d, diag);
+    NEAP_TRY(neap_run_begin_linearly(run, diag));
+    if (neap_run_ends_after_linear_work(run)) {
+        NEAP_TRY(neap_run_bound_largest(run, diag));
+        return neap_run_write_draft(run, d, diag);
+    }
+    NEAP_TRY(begin_streams(run, diag));
     if (neap_run_seeks_peak(run))
         NEAP_TRY(neap_run_least_peak(run, diag));
     if (!neap_run_seeks_peak(run) || !neap_run_is_fast_enough(run, &run->best))

@@ -6,6 +6,7 @@
  *     least_peak.c   the search for the least peak
  *     annealing.c    when a graph is annealed
  *     trials.c       addresses while the search goes on
+ *     large_graph.c  the first plan of a large graph
  *     result.c       the plan and its bounds
  */
 #ifndef NEAP_PLANNERS_NEAP_NEAP_RUN_H
@@ -22,7 +23,7 @@
 
 enum {
     STREAMS = 4, /* at most; an even number */
-    MANY = 2000  /* with more tasks the first schedule is made from a cut */
+    MANY = 2000  /* with more tasks the first schedules come from linear work and from a cut */
 };
 
 enum { EFFORT, SMALL_GRAPHS }; /* options */
@@ -135,6 +136,21 @@ void neap_run_begin_trials(neap_run *run);
 
 /* Places the best plan if it is time to. */
 neap_status neap_run_look_at_addresses(neap_run *run, neap_diag *diag);
+
+/* ---- large_graph.c ---- */
+
+/* Makes the first plan of a large graph, for a stream to start from. */
+neap_status neap_run_begin_linearly(neap_run *run, neap_diag *diag);
+
+/* Another one, within the present budget; if it is better than the best plan, all streams continue
+   from it. */
+neap_status neap_run_plan_linearly_again(neap_run *run, neap_diag *diag);
+
+/* Whether the graph is so large that this plan is the result. */
+bool neap_run_ends_after_linear_work(const neap_run *run);
+
+/* Then the rest of the time is for the bound. */
+neap_status neap_run_bound_largest(neap_run *run, neap_diag *diag);
 
 /* ---- result.c ---- */
 

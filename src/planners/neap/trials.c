@@ -75,7 +75,10 @@ static neap_status try_addresses(neap_run *run, neap_diag *diag)
     NEAP_TRY(choose_budget(run, TRIAL_SHARE, &within, diag));
     double now = neap_clock_seconds();
     run->next_trial = now + TRIAL_STEP * (p->started + p->request->time_limit - now);
-    return within == run->within ? NEAP_OK : neap_run_move_streams(run, within, diag);
+    if (within == run->within)
+        return NEAP_OK;
+    NEAP_TRY(neap_run_move_streams(run, within, diag));
+    return neap_run_plan_linearly_again(run, diag);
 }
 
 /* Annealed plans keep the memory full all the time, and their addresses take long to find: a plan
