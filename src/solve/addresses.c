@@ -7,6 +7,8 @@
  * the plan have no addresses.
  */
 #include "base/clock.h"
+#include "base/fail.h"
+#include "layout/retime.h"
 #include "solve/solution_internal.h"
 
 #include <neap/layout.h>
@@ -14,17 +16,23 @@
 
 #include <stdio.h>
 
+static void set_options(const neap_request *request, int64_t budget, double seconds,
+                        neap_layout_options *options)
+{
+    neap_layout_options_init(options);
+    options->alignment = request->alignment;
+    options->progress = request->progress;
+    options->target = budget;
+    options->seconds = seconds;
+    options->threads = request->threads;
+}
+
 neap_status neap_request_lay_out(neap_allocator *allocator, const neap_request *request,
                                  int64_t budget, double seconds, neap_plan *plan, bool *fits,
                                  neap_diag *diag)
 {
     neap_layout_options options;
-    neap_layout_options_init(&options);
-    options.alignment = request->alignment;
-    options.progress = request->progress;
-    options.target = budget;
-    options.seconds = seconds;
-    options.threads = request->threads;
+    set_options(request, budget, seconds, &options);
     neap_status status = neap_layout_assign(allocator, request->graph, plan, &options, diag);
     *fits = status == NEAP_OK && neap_plan_arena_bytes(plan) <= neap_budget_bytes(budget);
     return status;
@@ -60,22 +68,69 @@ static double seconds_of(const planner *p, double share)
     return limit <= 0 ? 0 : seconds > GRACE ? seconds : GRACE;
 }
 
-/* The share is of the time that is left. */
-static neap_status lay_out(const planner *p, neap_plan *plan, double share, bool *fits,
-                           neap_diag *diag)
+/* Assigns addresses in a share of the time that is left. A plan with copies is replaced by one with
+   copies at other times, which takes longer by at most the fraction most_loss. */
+static neap_status lay_out(const planner *p, neap_plan **plan, double share, double most_loss,
+                           bool *fits, neap_diag *diag)
 {
     watch w = {{.cancelled = is_over}, .outer = p->request->progress};
     neap_request request = *p->request;
+    neap_layout_options options;
+    neap_plan *placed = NULL;
     request.progress = &w.base;
     neap_planner_report_phase(p, "assigning addresses");
-    return neap_request_lay_out(p->allocator, &request, request.budget, seconds_of(p, share), plan,
-                                fits, diag);
+    if (!neap_retime_applies(*plan))
+        return neap_request_lay_out(p->allocator, &request, request.budget, seconds_of(p, share),
+                                    *plan, fits, diag);
+    set_options(&request, request.budget, seconds_of(p, share), &options);
+    neap_status status = neap_retime_assign(p->allocator, p->graph, &request.link, *plan, &options,
+                                            most_loss, &placed, diag);
+    *fits = status == NEAP_OK && neap_plan_arena_bytes(placed) <= neap_budget_bytes(request.budget);
+    if (status == NEAP_OK) {
+        neap_plan_destroy(*plan);
+        *plan = placed;
+    }
+    return status;
+}
+
+/* The same for the plan of a draft, whose prediction follows. */
+static neap_status lay_out_draft(const planner *p, draft *d, double share, double most_loss,
+                                 bool *fits, neap_diag *diag)
+{
+    neap_timeline timeline;
+    const neap_plan *before = d->plan;
+    NEAP_TRY(lay_out(p, &d->plan, share, most_loss, fits, diag));
+    if (d->plan == before)
+        return NEAP_OK;
+    NEAP_TRY(
+        neap_timeline_build(p->allocator, p->graph, d->plan, &p->request->link, &timeline, diag));
+    d->proven_optimal = d->proven_optimal && timeline.makespan_ticks == d->predicted_ticks;
+    d->predicted_peak = timeline.peak_bytes;
+    d->predicted_ticks = timeline.makespan_ticks;
+    neap_timeline_clear(&timeline);
+    return NEAP_OK;
 }
 
 /* ---- Plans that fit ---- */
 
 /* Of the time that is left: for a plan after the method has searched. */
 static const double FIRST_SHARE = 0.4, LAST_SHARE = 0.8;
+
+/* Copies may be moved in time until the addresses fit, while the plan takes longer by no more than
+   this; then a plan within a smaller budget is better. */
+static const double MOST_LOSS = 0.01;
+
+/* Keeps a plan whose addresses fit, if it is the fastest. Takes the plan over. */
+static void keep_fastest(neap_trial *t, neap_plan *plan, const neap_verdict *verdict)
+{
+    bool better = verdict->accepted && (!t->plan || t->ticks > verdict->ticks);
+    neap_plan_destroy(better ? t->plan : plan);
+    if (!better)
+        return;
+    t->plan = plan;
+    t->peak = verdict->peak_bytes;
+    t->ticks = verdict->ticks;
+}
 
 static neap_status place_trial(neap_trial *self, neap_plan *plan, double share, int64_t *arena,
                                neap_diag *diag)
@@ -88,19 +143,18 @@ static neap_status place_trial(neap_trial *self, neap_plan *plan, double share, 
     neap_status status =
         neap_request_judge(p->allocator, p->request, plan, p->request->budget, &verdict, diag);
     if (status == NEAP_OK && verdict.accepted)
-        status = lay_out(p, plan, share, &fits, diag);
+        status = lay_out(p, &plan, share, MOST_LOSS, &fits, diag);
     neap_planner_report_phase(p, "planning");
     if (status == NEAP_OK)
         *arena = neap_plan_arena_bytes(plan);
-    if (!fits || (k->plan && k->ticks <= verdict.ticks)) {
+    if (fits) /* perhaps with copies at other times */
+        status =
+            neap_request_judge(p->allocator, p->request, plan, p->request->budget, &verdict, diag);
+    if (fits && status == NEAP_OK)
+        keep_fastest(self, plan, &verdict);
+    else
         neap_plan_destroy(plan);
-        return status;
-    }
-    neap_plan_destroy(k->plan);
-    k->plan = plan;
-    k->peak = verdict.peak_bytes;
-    k->ticks = verdict.ticks;
-    return NEAP_OK;
+    return status;
 }
 
 void neap_keeper_init(neap_keeper *keeper, const planner *p)
@@ -110,8 +164,8 @@ void neap_keeper_init(neap_keeper *keeper, const planner *p)
 
 void neap_keeper_clear(neap_keeper *keeper)
 {
-    neap_plan_destroy(keeper->plan);
-    keeper->plan = NULL;
+    neap_plan_destroy(keeper->base.plan);
+    keeper->base.plan = NULL;
 }
 
 /* ---- Planning again ---- */
@@ -145,7 +199,7 @@ static neap_status plan_within(const planner *p, attempt *a, neap_diag *diag)
     neap_verdict verdict;
     status = neap_judge_draft(p, &a->draft, &verdict, diag);
     a->found = status == NEAP_OK && verdict.peak_bytes <= a->allowed;
-    return a->found ? lay_out(p, a->draft.plan, FIRST_SHARE, &a->fits, diag) : status;
+    return a->found ? lay_out_draft(p, &a->draft, FIRST_SHARE, MOST_LOSS, &a->fits, diag) : status;
 }
 
 /* Takes another plan. Proofs of the first planning remain; those of an attempt hold only for its
@@ -168,11 +222,11 @@ static void adopt(const planner *p, draft *first, draft d)
 static void adopt_kept(draft *d, neap_keeper *kept)
 {
     neap_plan_destroy(d->plan);
-    d->plan = kept->plan;
-    d->proven_optimal = d->proven_optimal && kept->ticks == d->predicted_ticks;
-    d->predicted_peak = kept->peak;
-    d->predicted_ticks = kept->ticks;
-    kept->plan = NULL;
+    d->plan = kept->base.plan;
+    d->proven_optimal = d->proven_optimal && kept->base.ticks == d->predicted_ticks;
+    d->predicted_peak = kept->base.peak;
+    d->predicted_ticks = kept->base.ticks;
+    kept->base.plan = NULL;
 }
 
 /* The largest number of attempts. */
@@ -194,11 +248,11 @@ static neap_status tighten(const planner *p, draft *first, neap_keeper *kept, in
         attempt a = {.allowed = most - (arena - p->budget), .start = first->plan};
         if (a.allowed <= least)
             a.allowed = least + (most - least) / 2;
-        if (a.allowed <= least || (kept->plan && a.allowed <= kept->peak))
+        if (a.allowed <= least || (kept->base.plan && a.allowed <= kept->base.peak))
             break;
         status = plan_within(p, &a, diag);
         if (status == NEAP_OK && a.fits) {
-            if (kept->plan && kept->ticks <= a.draft.predicted_ticks) {
+            if (kept->base.plan && kept->base.ticks <= a.draft.predicted_ticks) {
                 neap_planner_clear_draft(p, &a.draft);
                 break;
             }
@@ -214,8 +268,8 @@ static neap_status tighten(const planner *p, draft *first, neap_keeper *kept, in
         }
         neap_planner_clear_draft(p, &a.draft);
     }
-    if (status == NEAP_OK && kept->plan) {
-        *allowed = kept->peak;
+    if (status == NEAP_OK && kept->base.plan) {
+        *allowed = kept->base.peak;
         adopt_kept(first, kept);
     }
     return status;
@@ -227,11 +281,12 @@ neap_status neap_give_addresses(const planner *p, neap_solution *solution, neap_
     draft *d = &solution->draft;
     char peak_text[32], arena_text[32], budget_text[32];
     bool fits, again = p->budget < INT64_MAX;
-    if (kept->plan && kept->ticks <= d->predicted_ticks) {
+    if (kept->base.plan && kept->base.ticks <= d->predicted_ticks) {
         adopt_kept(d, kept);
         return NEAP_OK;
     }
-    neap_status status = lay_out(p, d->plan, again ? FIRST_SHARE : LAST_SHARE, &fits, diag);
+    neap_status status =
+        lay_out_draft(p, d, again ? FIRST_SHARE : LAST_SHARE, MOST_LOSS, &fits, diag);
     if (status != NEAP_OK || fits)
         return status;
     int64_t peak = d->predicted_peak, arena = neap_plan_arena_bytes(d->plan), allowed;

@@ -44,8 +44,6 @@ neap_status neap_request_lay_out(neap_allocator *allocator, const neap_request *
 typedef struct neap_keeper {
     neap_trial base;
     const planner *p; /* with the whole time limit */
-    neap_plan *plan;  /* with addresses; NULL: none */
-    int64_t peak, ticks;
 } neap_keeper;
 
 void neap_keeper_init(neap_keeper *keeper, const planner *p);

@@ -19,9 +19,13 @@ typedef struct neap_trial neap_trial;
 struct neap_trial {
     /* Judges a plan, looks for addresses within the budget in a share of the time that is left, and
        keeps the plan if they fit and it is the fastest such. Takes the plan over. *arena is what
-       its addresses need. */
+       its addresses need. If they do not fit, copies are moved in time until they do, and that plan
+       is kept, if possible. */
     neap_status (*place)(neap_trial *self, neap_plan *plan, double share, int64_t *arena,
                          neap_diag *diag);
+    /* The fastest kept so far; NULL: none. */
+    neap_plan *plan;
+    int64_t peak, ticks;
 };
 
 typedef struct planner {

@@ -1,13 +1,12 @@
 /*
  * The fastest plan that has addresses.
  *
- * The fastest schedule is rarely the one that can be placed: it keeps the memory full all the time,
- * and how much is lost between the storages differs from plan to plan. There are several *ways* to
- * plan, which are the methods that are part of `offload`, and its own search. Each has a plan, at
- * first for the whole budget. The fastest of these is placed. If its addresses fit the budget, it
- * is the result, because the others take longer; only those that take hardly longer go on. If not,
- * its way plans again, within as many bytes less as were lost; that takes longer, and another way
- * may be the fastest now. neap_solve plans within fewer bytes in the same manner.
+ * There are several *ways* to plan, which are the methods that are part of `offload`, and its own
+ * search. The search knows the plans of the others, so that its plan is the fastest within the
+ * whole budget, and usually it can be placed (layout/retime.h). If not, or if that takes time, the
+ * other ways are asked for their plans, too, and the fastest that has no addresses yet is placed,
+ * until none is faster than the best that has. A way whose plan cannot be placed plans again,
+ * within as many bytes less as were lost. neap_solve plans within fewer bytes in the same manner.
  */
 #include "planners/offload/offload_method.h"
 
@@ -18,18 +17,13 @@
 /* The most plans of a way: the first, and those within fewer bytes. */
 enum { MOST_PLANS = 6 };
 
-/* Of the time that is left: for the addresses of one plan. */
-static const double PLACE_SHARE = 0.1;
-
-/* A plan that is slower than the best by no more than this may lead to a faster one: within fewer
-   bytes, a method may find a better plan. */
-static const double CLOSE = 1.01;
+/* Of the time that is left: for the addresses of the first plan, and of any other. */
+static const double FIRST_SHARE = 0.5, PLACE_SHARE = 0.15;
 
 typedef struct way {
     const char *method; /* NULL: the local search */
     draft found;        /* plan NULL: this way has ended */
     int64_t within;     /* the budget of the plan */
-    int64_t failed;     /* the last budget whose plan did not fit; 0: none */
     int64_t none;       /* the last budget without a plan; 0: none */
     int plans;          /* so far */
 } way;
@@ -119,69 +113,66 @@ static neap_status plan_again(settler *c, way *w, int64_t peak, int64_t arena)
     return end_way(w);
 }
 
-/* Places the plan of a way. *fits: it is the result. Otherwise the way plans again, or ends. */
-static neap_status place(settler *c, way *w, bool *fits)
+/* Places the plan of a way. If it cannot be placed, the way plans again, or ends. */
+static neap_status place(settler *c, way *w, double share)
 {
     const planner *p = c->p;
     int64_t arena, peak = w->found.predicted_peak;
     neap_plan *copy;
     NEAP_TRY(copy_plan(p, w->found.plan, &copy, c->diag));
-    NEAP_TRY(p->trial->place(p->trial, copy, PLACE_SHARE, &arena, c->diag));
-    *fits = arena >= 0 && arena <= p->request->budget;
-    if (*fits)
-        return NEAP_OK;
-    w->failed = peak;
-    return arena < 0 ? end_way(w) : plan_again(c, w, peak, arena);
+    NEAP_TRY(p->trial->place(p->trial, copy, share, &arena, c->diag));
+    if (arena < 0 || arena <= p->request->budget)
+        return end_way(w);
+    return plan_again(c, w, peak, arena);
 }
 
-/* Takes the plan of a way, and counts what it moves. */
-static void take(draft *d, way *w)
+/* Whether no way has a plan that may be faster than the best with addresses. */
+static bool is_settled(settler *c)
 {
-    neap_draft_take_plan(d, &w->found, true);
-    const neap_step *steps = neap_plan_steps(d->plan);
+    const neap_trial *t = c->p->trial;
+    way *w = fastest(c);
+    return !w || (t->plan && t->ticks <= w->found.predicted_ticks);
+}
+
+/* Asks the methods that are part of `name` for plans within the whole budget. */
+static neap_status add_parts(settler *c, const char *name)
+{
+    neap_status status = NEAP_OK;
+    for (uint32_t m = 0; m < neap_methods_count() && status == NEAP_OK; m++) {
+        const neap_method *method = neap_methods_at(m);
+        if (!method->part_of || strcmp(method->part_of, name) != 0 || neap_planner_stopped(c->p))
+            continue;
+        way *w = &c->ways[c->n_ways++];
+        *w = (way){.method = method->name, .within = c->p->budget};
+        neap_arena_init(&w->found.arena, c->p->allocator);
+        status = plan(c, w);
+    }
+    return status;
+}
+
+/* Takes the plan that has addresses, and counts what it moves. */
+static neap_status take_placed(const planner *p, draft *d, neap_diag *diag)
+{
+    neap_plan *copy;
     double moved = 0;
+    NEAP_TRY(copy_plan(p, p->trial->plan, &copy, diag));
+    neap_plan_destroy(d->plan);
+    d->plan = copy;
+    d->predicted_peak = p->trial->peak;
+    d->predicted_ticks = p->trial->ticks;
+    const neap_step *steps = neap_plan_steps(d->plan);
     for (size_t i = 0; i < neap_plan_step_count(d->plan); i++)
         moved += steps[i].kind == NEAP_OFFLOAD;
     for (uint32_t i = 0; i < d->n_extras; i++)
         if (strcmp(d->extras[i].name, "moved_tensors") == 0)
             d->extras[i].number = moved;
-}
-
-/* Times that a budget between the one that fits and the last that did not is tried. */
-enum { BETWEEN = 3 };
-
-/* The way's plan fits, but its budget may have been reduced too far: takes the fastest plan
-   between, by bisection. */
-static neap_status refine(settler *c, way *w, draft *d)
-{
-    const planner *p = c->p;
-    neap_status status = NEAP_OK;
-    int64_t placed = w->within;
-    for (int i = 0; i < BETWEEN && status == NEAP_OK && w->failed > placed + 1; i++) {
-        bool fits = false;
-        w->within = placed + (w->failed - placed) / 2;
-        w->plans = MOST_PLANS - 1;
-        if (!neap_planner_stopped(p))
-            status = plan(c, w);
-        if (status != NEAP_OK || neap_planner_stopped(p))
-            return status;
-        int64_t middle = w->within;
-        bool faster = w->found.plan && w->found.predicted_ticks < d->predicted_ticks;
-        if (faster)
-            status = place(c, w, &fits);
-        if (fits)
-            take(d, w);
-        *(fits || !faster ? &placed : &w->failed) = middle;
-    }
-    return status;
+    return NEAP_OK;
 }
 
 neap_status neap_offload_settle(const planner *p, offload_way *search, const char *name, draft *d,
                                 neap_diag *diag)
 {
     settler c = {.p = p, .search = search, .diag = diag};
-    neap_status status = NEAP_OK;
-    bool fits = false;
     if (!d->plan || !p->trial || p->request->budget < 0 || d->predicted_peak > p->budget)
         return NEAP_OK;
     if (!NEAP_TAKE(&d->arena, neap_methods_count() + 1, c.ways))
@@ -192,28 +183,15 @@ neap_status neap_offload_settle(const planner *p, offload_way *search, const cha
     own->plans = 1;
     own->found.predicted_peak = d->predicted_peak;
     own->found.predicted_ticks = d->predicted_ticks;
-    status = copy_plan(p, d->plan, &own->found.plan, diag);
-    for (uint32_t m = 0; m < neap_methods_count() && status == NEAP_OK; m++) {
-        const neap_method *method = neap_methods_at(m);
-        if (!method->part_of || strcmp(method->part_of, name) != 0 || neap_planner_stopped(p))
-            continue;
-        way *w = &c.ways[c.n_ways++];
-        *w = (way){.method = method->name, .within = p->budget};
-        neap_arena_init(&w->found.arena, p->allocator);
-        status = plan(&c, w);
-    }
-    way *w, *best = NULL;
-    while (status == NEAP_OK && !neap_planner_stopped(p) && (w = fastest(&c)) &&
-           (!best || (double)w->found.predicted_ticks < CLOSE * (double)d->predicted_ticks)) {
-        bool faster = !best || w->found.predicted_ticks < d->predicted_ticks;
-        status = place(&c, w, &fits);
-        if (status == NEAP_OK && fits && faster)
-            take(d, best = w);
-        else if (status == NEAP_OK && fits)
-            status = end_way(w);
-    }
-    if (status == NEAP_OK && best)
-        status = refine(&c, best, d);
+    neap_status status = copy_plan(p, d->plan, &own->found.plan, diag);
+    if (status == NEAP_OK)
+        status = place(&c, own, FIRST_SHARE);
+    if (status == NEAP_OK && (!p->trial->plan || p->trial->ticks > d->predicted_ticks))
+        status = add_parts(&c, name);
+    while (status == NEAP_OK && !neap_planner_stopped(p) && !is_settled(&c))
+        status = place(&c, fastest(&c), PLACE_SHARE);
+    if (status == NEAP_OK && p->trial->plan)
+        status = take_placed(p, d, diag);
     for (uint32_t i = 0; i < c.n_ways; i++)
         neap_planner_clear_draft(p, &c.ways[i].found);
     return status;
