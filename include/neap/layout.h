@@ -21,7 +21,7 @@ typedef struct neap_layout_options {
     int64_t target;    /* stop at an arena of at most this size; default -1: as small as possible */
     double seconds; /* stop after so many, but use them while the arena exceeds the target, if there
                        is one; default 0: the effort is fixed */
-    int threads;    /* default 0: as many as the machine has; they do not change the offsets */
+    int threads;    /* default 0: one a processor; they do not change the offsets */
     neap_progress *progress; /* several threads may ask it at once whether to stop */
 } neap_layout_options;
 

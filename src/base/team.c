@@ -1,6 +1,8 @@
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "base/team.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <unistd.h>
@@ -21,10 +23,23 @@ typedef struct member {
     unsigned number;
 } member;
 
+/* Processors that this process may use: a container or taskset may allow fewer than there are. */
+static long count_processors(void)
+{
+#ifdef __linux__
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+        return CPU_COUNT(&allowed);
+#endif
+    return sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 unsigned neap_team_size(int wanted, unsigned most)
 {
-    long online = wanted > 0 ? wanted : sysconf(_SC_NPROCESSORS_ONLN);
-    unsigned size = online < 1 ? 1 : online > MOST_MEMBERS ? MOST_MEMBERS : (unsigned)online;
+    long processors = wanted > 0 ? wanted : count_processors();
+    unsigned size = processors < 1              ? 1
+                    : processors > MOST_MEMBERS ? MOST_MEMBERS
+                                                : (unsigned)processors;
     return size < most ? size : most;
 }
 

@@ -14,7 +14,7 @@ struct neap_job {
     void (*run)(neap_job *self, neap_team *team, unsigned member);
 };
 
-/* Threads for a wish of `wanted` (0: as many as the machine has), at most `most`. */
+/* Threads for a wish of `wanted` (0: as many as the process may use processors), at most `most`. */
 unsigned neap_team_size(int wanted, unsigned most);
 
 /* Runs the job on up to `members` threads; on fewer, down to the caller's alone, where no more can

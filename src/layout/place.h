@@ -25,7 +25,7 @@ typedef struct neap_placement_problem {
     neap_progress *progress; /* may be NULL; a cancelled placer keeps what it has */
     double end;              /* of neap_clock_seconds: as if cancelled then; 0: none */
     bool is_persistent;      /* searches on until then */
-    int threads;             /* 0: as many as the machine has */
+    int threads;             /* 0: as many as there are processors */
 } neap_placement_problem;
 
 typedef struct neap_placement {

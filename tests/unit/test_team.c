@@ -1,4 +1,5 @@
 /* Threads that work in lockstep, and the allocator they share. */
+#define _GNU_SOURCE /* sched_setaffinity */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,13 +10,37 @@
 #include "base/memory.h"
 #include "base/team.h"
 #include "failing_allocator.h"
+#include "settings.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST = 16, ROUNDS = 200 };
 
 /* ---- Teams ---- */
+
+/* As many members as the process may use processors, not as the machine has. */
+static void test_size_follows_affinity(void **state)
+{
+    (void)state;
+#ifdef __linux__
+    cpu_set_t before, one;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    assert_int_equal(neap_team_size(0, MOST),
+                     CPU_COUNT(&before) < MOST ? CPU_COUNT(&before) : MOST);
+    CPU_ZERO(&one);
+    for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; i++)
+        if (CPU_ISSET(i, &before))
+            CPU_SET(i, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    assert_int_equal(neap_team_size(0, MOST), 1);
+    assert_int_equal(neap_team_size(3, MOST), 3);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+#else
+    skip_because("only Linux tells which processors a process may use");
+#endif
+}
 
 typedef struct counting_job {
     neap_job base;
@@ -123,6 +148,7 @@ static void test_shared_allocator(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_size_follows_affinity),
         cmocka_unit_test(test_team),
         cmocka_unit_test(test_team_size),
         cmocka_unit_test(test_shared_allocator),
