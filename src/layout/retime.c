@@ -50,7 +50,7 @@ static bool accept(neap_retimer *r, int64_t limit)
 {
     int64_t makespan = neap_retimer_trace(r);
     if (makespan > limit) {
-        neap_retimer_restore(r, r->kept);
+        neap_retimer_undo(r);
         return false;
     }
     r->makespan = makespan;
@@ -64,7 +64,7 @@ static void fetch_later(neap_retimer *r, const neap_life *x, int64_t limit)
 {
     uint32_t at = neap_life_begin(r, x), most = r->at[x->use] - 1 - at;
     for (uint32_t by = most; by > 0; by /= 2) {
-        neap_retimer_save(r, r->kept);
+        neap_retimer_mark(r);
         neap_retimer_put(r, at, at + by);
         if (accept(r, limit))
             return;
@@ -78,7 +78,7 @@ static void free_earlier(neap_retimer *r, const neap_life *x, int64_t limit)
     while (first < at && r->steps[r->order[first]].kind == NEAP_FREE)
         first++;
     for (uint32_t by = at - first; by > 0; by /= 2) {
-        neap_retimer_save(r, r->kept);
+        neap_retimer_mark(r);
         neap_retimer_free_before(r, x, r->order[at - by]);
         if (accept(r, limit))
             return;
@@ -161,7 +161,7 @@ static void move_towards(neap_retimer *r, uint32_t step, uint32_t to)
 {
     uint32_t at = r->at[step];
     for (uint32_t by = to > at ? to - at : at - to; by > 0; by /= 2) {
-        neap_retimer_save(r, r->kept);
+        neap_retimer_mark(r);
         neap_retimer_put(r, at, to > at ? at + by : at - by);
         if (accept(r, r->makespan))
             return;
@@ -201,7 +201,7 @@ static neap_status lay_out(assignment *a, neap_plan **plan, bool *fits)
 static void remember(assignment *a)
 {
     const neap_retimer *r = &a->r;
-    neap_retimer_save(r, a->best_order);
+    memcpy(a->best_order, r->order, r->n_steps * sizeof *r->order);
     a->best = r->makespan;
     for (uint32_t i = 0; i < r->n_lives; i++)
         a->best_offsets[i] = r->lives[i].offset;
@@ -210,8 +210,7 @@ static void remember(assignment *a)
 static void recall(assignment *a)
 {
     neap_retimer *r = &a->r;
-    neap_retimer_restore(r, a->best_order);
-    r->makespan = a->best;
+    neap_retimer_set_order(r, a->best_order);
     for (uint32_t i = 0; i < r->n_lives; i++)
         r->lives[i].offset = a->best_offsets[i];
 }
@@ -233,7 +232,7 @@ static neap_status find_best(assignment *a, double most_loss)
                       (a->end > 0 && neap_clock_seconds() > a->end)))
             break;
         shorten(a, longer(a->first, LOSSES[i]));
-        neap_retimer_save(r, a->short_order);
+        memcpy(a->short_order, r->order, r->n_steps * sizeof *r->order);
         neap_status status = lay_out(a, &plan, &fits);
         if (status == NEAP_OK && !fits) {
             begin_pass(a);
@@ -241,8 +240,7 @@ static neap_status find_best(assignment *a, double most_loss)
         }
         if (status == NEAP_OK && fits && r->makespan < a->best)
             remember(a);
-        neap_retimer_restore(r, a->short_order);
-        r->makespan = neap_retimer_trace(r);
+        neap_retimer_set_order(r, a->short_order);
         if (i == 0)
             a->shortened = plan;
         else

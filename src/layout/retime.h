@@ -45,7 +45,10 @@ typedef struct neap_life {
     bool is_workspace, placed;
 } neap_life;
 
-typedef struct neap_copy_times neap_copy_times;
+/* The state of the timeline just before a step. */
+typedef struct neap_moment {
+    int64_t clock, engine[2], makespan; /* engine: from when it is free */
+} neap_moment;
 
 /* A place for a life. */
 typedef struct neap_spot {
@@ -64,18 +67,23 @@ typedef struct neap_retimer {
     int64_t *ticks;          /* per step: how long it takes */
     uint32_t *order, *at;    /* steps by position; per step: its position */
     uint32_t *before;        /* per free: the one before it on the same life, or NEAP_NONE */
-    int64_t *begin, *wait;   /* per step: when it begins, and how long it waits for a copy */
-    neap_copy_times *copies; /* per value: scratch */
+    int64_t *begin, *end_of; /* per step: a copy may wait for the engine in between */
+    neap_moment *moments;    /* by position, and one more */
+    uint32_t valid;          /* the first position whose moment may be out of date */
+    uint32_t *first_copy;    /* per step, and one more: into copies */
+    uint32_t *copies;        /* the copies that it waits for */
     neap_life *lives;        /* the inputs first, then by birth in the plan */
     uint32_t n_lives, n_inputs;
-    uint32_t *near;   /* lives that meet another one in time: scratch */
-    uint32_t *queue;  /* lives to be placed: scratch */
-    neap_spot *spots; /* scratch */
-    uint32_t *kept;   /* an order: scratch */
-    int64_t base;     /* where the inputs end */
-    int64_t makespan; /* of the order */
-    int64_t work;     /* steps traced, for a limit on the effort */
-    double end;       /* of neap_clock_seconds: the end of the time; 0: none */
+    uint32_t *near;    /* lives that meet another one in time: scratch */
+    uint32_t *queue;   /* lives to be placed: scratch */
+    neap_spot *spots;  /* scratch */
+    uint32_t *marked;  /* an order to go back to, */
+    uint32_t changed;  /* and the first position that differs from it */
+    uint32_t *scratch; /* per step */
+    int64_t base;      /* where the inputs end */
+    int64_t makespan;  /* of the order */
+    int64_t work;      /* steps traced, for a limit on the effort */
+    double end;        /* of neap_clock_seconds: the end of the time; 0: none */
     neap_arena arena;
     neap_allocator *allocator;
     neap_diag *diag;
@@ -120,9 +128,11 @@ static inline bool neap_life_is_fetched(const neap_retimer *r, const neap_life *
 void neap_retimer_put(neap_retimer *r, uint32_t from, uint32_t to);
 /* All frees of x that come after a step go to just before it. */
 void neap_retimer_free_before(neap_retimer *r, const neap_life *x, uint32_t step);
-/* The order of the steps, to go back to it. */
-void neap_retimer_save(const neap_retimer *r, uint32_t *order);
-void neap_retimer_restore(neap_retimer *r, const uint32_t *order);
+/* Remembers the order, and goes back to it. */
+void neap_retimer_mark(neap_retimer *r);
+void neap_retimer_undo(neap_retimer *r);
+/* Takes another order. */
+void neap_retimer_set_order(neap_retimer *r, const uint32_t *order);
 
 /* retime_place.c: places all lives, whose offsets may lie above the capacity. False if it gives up.
  */

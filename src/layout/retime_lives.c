@@ -10,11 +10,6 @@
 /* Steps that one pass may trace: a quarter of a second or so. */
 #define MOST_WORK (INT64_C(40) * 1000 * 1000)
 
-struct neap_copy_times {
-    int64_t end;     /* of the last copy, either way */
-    int64_t arrival; /* of the last copy to the device */
-};
-
 /* ---- Time ---- */
 
 static int64_t later(int64_t a, int64_t b)
@@ -22,41 +17,30 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* The time before which a step cannot begin, the order apart. */
-static int64_t earliest_of(const neap_retimer *r, const neap_step *s)
-{
-    if (s->kind != NEAP_COMPUTE)
-        return r->copies[s->id].end;
-    const neap_op *op = neap_graph_op(r->graph, s->id);
-    int64_t earliest = 0;
-    for (uint32_t i = 0; i < op->n_inputs; i++)
-        earliest = later(earliest, r->copies[op->inputs[i]].arrival);
-    return earliest;
-}
-
+/* Traces from the first position whose state may have changed. */
 int64_t neap_retimer_trace(neap_retimer *r)
 {
-    int64_t clock = 0, engine[2] = {0, 0}, makespan = 0;
-    memset(r->copies, 0, neap_graph_value_count(r->graph) * sizeof *r->copies);
-    r->work += r->n_steps;
-    for (uint32_t i = 0; i < r->n_steps; i++) {
+    neap_moment now = r->moments[r->valid];
+    r->work += r->n_steps - r->valid;
+    for (uint32_t i = r->valid; i < r->n_steps; i++) {
         uint32_t id = r->order[i];
-        const neap_step *s = &r->steps[id];
-        int64_t end, earliest = earliest_of(r, s);
-        r->wait[id] = later(earliest - clock, 0);
-        r->begin[id] = later(clock, earliest);
-        if (s->kind == NEAP_COMPUTE || s->kind == NEAP_FREE) {
-            end = clock = r->begin[id] + r->ticks[id];
+        neap_step_kind kind = r->steps[id].kind;
+        int64_t earliest = 0;
+        r->moments[i] = now;
+        for (uint32_t d = r->first_copy[id]; d < r->first_copy[id + 1]; d++)
+            earliest = later(earliest, r->end_of[r->copies[d]]);
+        r->begin[id] = later(now.clock, earliest);
+        if (kind == NEAP_COMPUTE || kind == NEAP_FREE) {
+            now.clock = r->end_of[id] = r->begin[id] + r->ticks[id];
         } else {
-            int64_t *free_at = &engine[r->link->duplex && s->kind == NEAP_PREFETCH];
-            end = later(r->begin[id], *free_at) + r->ticks[id];
-            *free_at = r->copies[s->id].end = end;
-            if (s->kind == NEAP_PREFETCH)
-                r->copies[s->id].arrival = end;
+            int64_t *free_at = &now.engine[r->link->duplex && kind == NEAP_PREFETCH];
+            *free_at = r->end_of[id] = later(r->begin[id], *free_at) + r->ticks[id];
         }
-        makespan = later(makespan, end);
+        now.makespan = later(now.makespan, r->end_of[id]);
     }
-    return makespan;
+    r->moments[r->n_steps] = now;
+    r->valid = r->n_steps;
+    return now.makespan;
 }
 
 bool neap_retimer_spent(const neap_retimer *r)
@@ -76,6 +60,8 @@ void neap_retimer_put(neap_retimer *r, uint32_t from, uint32_t to)
     r->order[to] = id;
     for (uint32_t i = low; i <= high; i++)
         r->at[r->order[i]] = i;
+    r->valid = low < r->valid ? low : r->valid;
+    r->changed = low < r->changed ? low : r->changed;
 }
 
 void neap_retimer_free_before(neap_retimer *r, const neap_life *x, uint32_t step)
@@ -87,16 +73,28 @@ void neap_retimer_free_before(neap_retimer *r, const neap_life *x, uint32_t step
     }
 }
 
-void neap_retimer_save(const neap_retimer *r, uint32_t *order)
+void neap_retimer_mark(neap_retimer *r)
 {
-    memcpy(order, r->order, r->n_steps * sizeof *order);
+    memcpy(r->marked, r->order, r->n_steps * sizeof *r->order);
+    r->changed = r->n_steps;
 }
 
-void neap_retimer_restore(neap_retimer *r, const uint32_t *order)
+void neap_retimer_undo(neap_retimer *r)
+{
+    for (uint32_t i = r->changed; i < r->n_steps; i++) {
+        r->order[i] = r->marked[i];
+        r->at[r->order[i]] = i;
+    }
+    r->valid = r->changed < r->valid ? r->changed : r->valid;
+}
+
+void neap_retimer_set_order(neap_retimer *r, const uint32_t *order)
 {
     memcpy(r->order, order, r->n_steps * sizeof *order);
     for (uint32_t i = 0; i < r->n_steps; i++)
         r->at[r->order[i]] = i;
+    r->valid = 0;
+    r->makespan = neap_retimer_trace(r);
 }
 
 /* ---- From a plan ---- */
@@ -106,6 +104,9 @@ typedef struct reader {
     neap_residency state;
     uint32_t *current;   /* per storage: its life */
     uint32_t *last_free; /* per storage: the last free on that life */
+    uint32_t *last_copy; /* per value: its last copy, either way, */
+    uint32_t *arrival;   /* and its last copy to the device */
+    size_t n_copies;     /* that steps wait for */
     int64_t alignment;
 } reader;
 
@@ -139,13 +140,22 @@ static void touch(reader *x, uint32_t value, uint32_t step)
     life->touch = step;
 }
 
+/* The step that is being read waits for a copy, if there is one. */
+static void wait_for(reader *x, uint32_t copy)
+{
+    if (copy != NEAP_NONE)
+        x->r->copies[x->n_copies++] = copy;
+}
+
 static void read_compute(reader *x, const neap_step *s, uint32_t i)
 {
     const neap_op *op = neap_graph_op(x->r->graph, s->id);
     const neap_variant *variant = &op->variants[s->variant];
     x->r->ticks[i] = variant->ticks;
-    for (uint32_t k = 0; k < op->n_inputs; k++)
+    for (uint32_t k = 0; k < op->n_inputs; k++) {
         touch(x, op->inputs[k], i);
+        wait_for(x, x->arrival[op->inputs[k]]);
+    }
     for (uint32_t k = 0; k < op->n_outputs; k++)
         touch(x, op->outputs[k], i);
     if (variant->workspace > 0)
@@ -156,7 +166,11 @@ static void read_other(reader *x, const neap_step *s, uint32_t i)
 {
     neap_retimer *r = x->r;
     uint32_t storage = neap_graph_value(r->graph, s->id)->storage;
+    wait_for(x, x->last_copy[s->id]);
+    if (s->kind == NEAP_PREFETCH)
+        x->arrival[s->id] = i;
     if (s->kind != NEAP_FREE) {
+        x->last_copy[s->id] = i;
         r->ticks[i] = neap_link_ticks(r->link, r->graph, s->kind == NEAP_OFFLOAD,
                                       neap_graph_value(r->graph, storage)->bytes);
         touch(x, s->id, i);
@@ -178,37 +192,52 @@ static neap_status read_plan(reader *x)
         NEAP_TRY(neap_residency_step(&x->state, &r->steps[i], i));
         add_storages(x, i);
         (r->steps[i].kind == NEAP_COMPUTE ? read_compute : read_other)(x, &r->steps[i], i);
+        r->first_copy[i + 1] = (uint32_t)x->n_copies;
     }
     return NEAP_OK;
 }
 
-/* The most lives that the plan can have. */
-static size_t count_lives(const neap_retimer *r)
+/* The most lives that the plan can have, and the most copies that its steps can wait for. */
+static void count(const neap_retimer *r, size_t *n_lives, size_t *n_copies)
 {
-    size_t n = neap_graph_value_count(r->graph); /* the inputs, at most */
-    for (uint32_t i = 0; i < r->n_steps; i++)
-        n += r->steps[i].kind == NEAP_COMPUTE
-                 ? 1 + (size_t)neap_graph_op(r->graph, r->steps[i].id)->n_outputs
-                 : 1;
-    return n;
+    *n_lives = neap_graph_value_count(r->graph); /* the inputs, at most */
+    *n_copies = 0;
+    for (uint32_t i = 0; i < r->n_steps; i++) {
+        bool computes = r->steps[i].kind == NEAP_COMPUTE;
+        const neap_op *op = computes ? neap_graph_op(r->graph, r->steps[i].id) : NULL;
+        *n_lives += computes ? 1 + (size_t)op->n_outputs : 1;
+        *n_copies += computes ? op->n_inputs : 1;
+    }
 }
 
 static bool take_arrays(neap_retimer *r)
 {
     neap_arena *a = &r->arena;
-    size_t n = r->n_steps, n_lives = count_lives(r);
-    return NEAP_TAKE(a, n, r->ticks) && NEAP_TAKE(a, n, r->order) && NEAP_TAKE(a, n, r->at) &&
-           NEAP_TAKE(a, n, r->before) && NEAP_TAKE(a, n, r->begin) && NEAP_TAKE(a, n, r->wait) &&
-           NEAP_TAKE(a, n, r->kept) && NEAP_TAKE(a, neap_graph_value_count(r->graph), r->copies) &&
+    size_t n = r->n_steps, n_lives, n_copies;
+    count(r, &n_lives, &n_copies);
+    return n_copies < NEAP_NONE && NEAP_TAKE(a, n, r->ticks) && NEAP_TAKE(a, n, r->order) &&
+           NEAP_TAKE(a, n, r->at) && NEAP_TAKE(a, n, r->before) && NEAP_TAKE(a, n, r->begin) &&
+           NEAP_TAKE(a, n, r->end_of) && NEAP_TAKE(a, n, r->marked) &&
+           NEAP_TAKE(a, n, r->scratch) && NEAP_TAKE(a, n + 1, r->moments) &&
+           NEAP_TAKE(a, n + 1, r->first_copy) && NEAP_TAKE(a, n_copies, r->copies) &&
            NEAP_TAKE(a, n_lives, r->lives) && NEAP_TAKE(a, n_lives, r->near) &&
            NEAP_TAKE(a, n_lives, r->queue) && NEAP_TAKE(a, 2 * n_lives + 2, r->spots);
+}
+
+static bool take_reader(reader *x, uint32_t n_values)
+{
+    neap_arena *a = &x->r->arena;
+    bool taken = NEAP_TAKE(a, n_values, x->current) && NEAP_TAKE(a, n_values, x->last_free) &&
+                 NEAP_TAKE(a, n_values, x->last_copy) && NEAP_TAKE(a, n_values, x->arrival);
+    for (uint32_t v = 0; taken && v < n_values; v++)
+        x->last_copy[v] = x->arrival[v] = NEAP_NONE;
+    return taken;
 }
 
 neap_status neap_retimer_init(neap_retimer *r, neap_allocator *allocator, const neap_graph *graph,
                               const neap_link *link, const neap_plan *plan,
                               const neap_layout_options *options, neap_diag *diag)
 {
-    uint32_t n_values = neap_graph_value_count(graph);
     *r = (neap_retimer){.graph = graph,
                         .link = link,
                         .plan = plan,
@@ -222,8 +251,7 @@ neap_status neap_retimer_init(neap_retimer *r, neap_allocator *allocator, const 
     if (options->seconds > 0)
         r->end = neap_clock_seconds() + options->seconds;
     neap_status status = neap_residency_init(&x.state, allocator, graph, "layout: ", diag);
-    if (status == NEAP_OK && (!take_arrays(r) || !NEAP_TAKE(&r->arena, n_values, x.current) ||
-                              !NEAP_TAKE(&r->arena, n_values, x.last_free)))
+    if (status == NEAP_OK && (!take_arrays(r) || !take_reader(&x, neap_graph_value_count(graph))))
         status = neap_fail_no_memory(diag);
     if (status == NEAP_OK)
         status = read_plan(&x);
@@ -259,7 +287,7 @@ neap_status neap_retimer_write(neap_retimer *r, neap_plan **result)
    together. */
 static void list_lives(neap_retimer *r)
 {
-    uint32_t *first = r->kept, n = r->n_inputs; /* per step: its first life */
+    uint32_t *first = r->scratch, n = r->n_inputs; /* per step: its first life */
     for (uint32_t i = 0; i < r->n_inputs; i++)
         r->queue[i] = i;
     memset(first, 0xff, r->n_steps * sizeof *first);

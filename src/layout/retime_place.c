@@ -198,11 +198,11 @@ static bool place(neap_retimer *r, neap_life *x, uint32_t *n_queue)
         settle(x, r->spots[0].offset);
         return true;
     }
-    neap_retimer_save(r, r->kept);
+    neap_retimer_mark(r);
     for (uint32_t i = 0; i < n && i < TRIED && r->spots[i].cost < HARD && least > r->makespan; i++)
         for (unsigned policy = 0; policy < POLICIES && least > r->makespan; policy++) {
             int64_t makespan = keep_apart(r, x, r->spots[i].offset, n_near, policy);
-            neap_retimer_restore(r, r->kept);
+            neap_retimer_undo(r);
             if (makespan >= least)
                 continue;
             least = makespan;

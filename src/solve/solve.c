@@ -169,12 +169,16 @@ static neap_status verify(const planner *p, neap_solution *solution, neap_keeper
    not fit the budget, for planning again, which is quicker if it can start from the first plan.
    Addresses take so many seconds an op; half of the time at most is left for them. */
 static const double FIRST_SHARE = 0.7, FIRST_SHARE_WITH_START = 0.9, LEAST_SHARE = 0.5;
+/* Of a method that places its plans itself. */
+static const double PLACING_SHARE = 0.95;
 static const double ADDRESS_SECONDS = 1e-4;
 
 static double planning_share(const planner *p, const neap_method *method)
 {
     bool starts = method->takes_constraints && p->budget < INT64_MAX;
     double most = starts ? FIRST_SHARE_WITH_START : FIRST_SHARE;
+    if (method->places_plans && p->budget < INT64_MAX)
+        return PLACING_SHARE;
     double share = 1 - ADDRESS_SECONDS * neap_graph_op_count(p->graph) / p->request->time_limit;
     return share > most ? most : share > LEAST_SHARE ? share : LEAST_SHARE;
 }

@@ -68,6 +68,7 @@ struct neap_method {
     const neap_option *options;
     bool needs_link;        /* neap_solve sees to it that there is one, both ways */
     bool takes_constraints; /* neap_method_takes_constraints */
+    bool places_plans;      /* it uses the trial, and nearly all of the time limit is its own */
     const char *part_of;    /* neap_method_part_of */
     neap_status (*plan)(const planner *p, draft *d, neap_diag *diag);
 };

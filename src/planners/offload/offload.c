@@ -74,12 +74,14 @@ static neap_status offer_plan(offload_search *s, const neap_plan *plan, start_li
     return NEAP_OK;
 }
 
-/* The plans of all methods that are part of this one. */
-static neap_status try_methods(offload_search *s, start_list *list, neap_diag *diag)
+/* The plans of all methods that are part of this one, which go to `ways` if that is not NULL. The
+   last in the list are the quickest. */
+static neap_status try_methods(offload_search *s, start_list *list, offload_way *ways,
+                               uint32_t *n_ways, neap_diag *diag)
 {
     const planner *p = s->problem.planner;
     neap_status status = NEAP_OK;
-    for (uint32_t m = 0; m < neap_methods_count() && status == NEAP_OK; m++) {
+    for (uint32_t m = neap_methods_count(); m-- > 0 && status == NEAP_OK;) {
         const neap_method *method = neap_methods_at(m);
         bool is_part = method->part_of && strcmp(method->part_of, NAME) == 0;
         draft found = {0};
@@ -91,7 +93,11 @@ static neap_status try_methods(offload_search *s, start_list *list, neap_diag *d
         status = neap_planner_run_method(p, method->name, &found, diag);
         if (status == NEAP_OK && found.plan)
             status = offer_plan(s, found.plan, list, diag);
-        neap_planner_clear_draft(p, &found);
+        if (ways && found.plan && found.predicted_peak <= p->budget)
+            ways[(*n_ways)++] = (offload_way){
+                .method = method->name, .found = found, .ticks = found.predicted_ticks, .plans = 1};
+        else
+            neap_planner_clear_draft(p, &found);
     }
     return status;
 }
@@ -104,7 +110,8 @@ static uint64_t default_candidates(const offload_problem *problem)
 }
 
 /* The best of all methods, improved. */
-static neap_status search(const planner *p, draft *d, neap_diag *diag)
+static neap_status search(const planner *p, offload_way *ways, uint32_t *n_ways, draft *d,
+                          neap_diag *diag)
 {
     offload_search s;
     neap_status status = NEAP_OK;
@@ -115,7 +122,7 @@ static neap_status search(const planner *p, draft *d, neap_diag *diag)
         start_list list = {0};
         if (neap_offload_cover(&s, s.problem.budget))
             neap_offload_search_try(&s);
-        status = try_methods(&s, &list, diag);
+        status = try_methods(&s, &list, ways, n_ways, diag);
         if (status == NEAP_OK)
             status = neap_offload_improve(&s, list.best, list.n, candidates, diag);
     }
@@ -129,8 +136,7 @@ static neap_status search(const planner *p, draft *d, neap_diag *diag)
 
 static neap_status plan_offload(const planner *p, draft *d, neap_diag *diag)
 {
-    NEAP_TRY(search(p, d, diag));
-    return p->as_part ? NEAP_OK : neap_offload_settle(p, search, NAME, d, diag);
+    return neap_offload_settle(p, search, d, diag);
 }
 
 const neap_method neap_method_offload = {
@@ -139,5 +145,6 @@ const neap_method neap_method_offload = {
     .source = "neap, after Beaumont, Eyraud-Dubois and Shilova 2020",
     NEAP_METHOD_OPTIONS(options),
     .needs_link = true,
+    .places_plans = true,
     .plan = plan_offload,
 };

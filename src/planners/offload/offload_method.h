@@ -82,16 +82,26 @@ neap_status neap_offload_improve(offload_search *s, const offload_start *starts,
 
 /* ---- offload_settle.c ---- */
 
-/* Plans within the planner's budget. */
-typedef neap_status offload_way(const planner *p, draft *d, neap_diag *diag);
+/* A method that is part of another one, and its plan. */
+typedef struct offload_way {
+    const char *method; /* NULL: the search itself */
+    draft found;
+    int64_t ticks;  /* of its plan, or what they will be at best; INT64_MAX: this way has ended */
+    bool again;     /* it is to plan within `within` */
+    int64_t within; /* a budget */
+    int64_t failed; /* a peak whose plan did not fit */
+    int plans;      /* so far */
+} offload_way;
+
+/* Plans within the planner's budget. If `ways` is not NULL, the plans of the parts go there. */
+typedef neap_status offload_search_run(const planner *p, offload_way *ways, uint32_t *n_ways,
+                                       draft *d, neap_diag *diag);
 
 /*
- * Replaces the draft's plan by the fastest that has addresses within the budget: of those that
- * `search` makes, and the methods that are part of `name`, within ever fewer bytes. The draft's
- * plan is what `search` makes within the whole budget. Without one that has addresses, or if
- * neap_solve does not place plans while a method searches, nothing changes.
+ * The fastest plan that has addresses within the budget: of those that `search` makes, and of its
+ * parts', within ever fewer bytes. If none has, it is the first that `search` makes.
  */
-neap_status neap_offload_settle(const planner *p, offload_way *search, const char *name, draft *d,
+neap_status neap_offload_settle(const planner *p, offload_search_run *search, draft *d,
                                 neap_diag *diag);
 
 /* ---- Options ---- */
