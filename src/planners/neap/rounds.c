@@ -10,6 +10,9 @@ enum {
     EXCHANGE = 3 /* rounds between two checks whether a stream lags */
 };
 
+/* The fraction of the time left in which a stream makes several schedules to start from. */
+static const double STARTS_SHARE = 0.1;
+
 /* ---- A round ---- */
 
 bool neap_run_stopped(void *context)
@@ -18,17 +21,45 @@ bool neap_run_stopped(void *context)
     return neap_planner_stopped(run->p) || (run->until > 0 && neap_clock_seconds() > run->until);
 }
 
-/* Restarts a stream from the bound's best cut, unless the result does not fit. */
-static neap_status restart_from_cut(neap_run *run, uint32_t k)
+/* When a stream that has no schedule within the budget makes no more of them. */
+static double end_of_starts(const neap_run *run)
 {
-    static const search_mixture mixtures[STREAMS] = {{8, true}, {1, false}, {1, true}, {64, true}};
+    const planner *p = run->p;
+    double now = neap_clock_seconds();
+    return now + STARTS_SHARE * (p->started + p->request->time_limit - now);
+}
+
+/* Restarts a stream from the bound's best cut, unless the result does not fit. A stream without a
+   schedule within the budget takes the best of several: one is worth many iterations. */
+static neap_status restart_from_cut(neap_run *run, uint32_t k, bool several)
+{
+    static const search_mixture mixtures[] = {{8, true},  {1, false},  {1, true},   {64, true},
+                                              {4, true},  {16, true},  {2, true},   {32, true},
+                                              {2, false}, {16, false}, {32, false}, {24, true}};
+    uint32_t n = sizeof mixtures / sizeof *mixtures;
     search *s = &run->streams[k];
     neap_diag *diag = &run->diags[k];
-    NEAP_TRY(neap_search_start_from_cut(s, &run->cut, &mixtures[(k + run->round) % STREAMS], diag));
-    NEAP_TRY(neap_search_construct(s, diag));
-    if (neap_sequence_most(&s->q) > s->budget && s->best.found)
+    double end = several ? end_of_starts(run) : 0;
+    uint32_t m = (k + run->round) % STREAMS;
+    do {
+        NEAP_TRY(neap_search_start_from_cut(s, &run->cut, &mixtures[m % n], diag));
+        NEAP_TRY(neap_search_construct(s, diag));
+        m += run->n_streams;
+    } while (neap_clock_seconds() < end && !neap_run_stopped(run));
+    bool fits = neap_sequence_most(&s->q) <= s->budget;
+    if (s->best.found && (!fits || (several && s->current_ticks > s->best.ticks)))
         NEAP_TRY(neap_search_start_from(s, &s->best, diag));
     return NEAP_OK;
+}
+
+/* Whether a stream of a large graph starts anew from the last cut, because the budget has changed
+   and its best plan does not fit: that is often better than to repair the plan, which every other
+   stream does. */
+static bool starts_anew(const neap_run *run, uint32_t k)
+{
+    const search *s = &run->streams[k];
+    return k % 2 == 1 && run->x.n_tasks > MANY && run->cut_ticks > run->x.least_ticks &&
+           s->best.found && s->best.peak > s->budget + run->x.base_bytes;
 }
 
 /* The first stream starts from the caller's plan. */
@@ -39,7 +70,9 @@ static neap_status run_stream(neap_run *run, uint32_t k)
     if (from_start)
         NEAP_TRY(neap_search_start_from(s, &run->start.schedule, &run->diags[0]));
     else if (run->has_cut && (k == run->round % run->n_streams || !s->best.found))
-        return restart_from_cut(run, k);
+        return restart_from_cut(run, k, !s->best.found);
+    else if (starts_anew(run, k))
+        NEAP_TRY(restart_from_cut(run, k, true));
     return s->best.found ? neap_search_iterate(s, run->iterations, &run->diags[k])
                          : neap_search_construct(s, &run->diags[k]);
 }

@@ -14,6 +14,8 @@ static const double TRIAL_STEP = 0.25, TRIAL_SHARE = 0.1;
 /* Annealed plans: the fraction of the time limit for addresses and for annealing, in turn. */
 static const double IN_TURN_SHARE = 0.12;
 
+enum { FIRST_STEP = 4 }; /* the first step down is this part of the bytes that are missing */
+
 void neap_run_begin_trials(neap_run *run)
 {
     const planner *p = run->p;
@@ -32,11 +34,16 @@ static int64_t budget_after(neap_run *run, int64_t arena)
         run->placed = run->annealed ? peak : run->within;
         return run->placed + (run->not_placed - run->placed) / 2;
     }
+    /* A plan with a little room is often placed where one without needs much more: the first step
+       down is small, and each one doubles what is given up. */
+    int64_t given_up = run->p->budget - peak, step = excess / FIRST_STEP;
+    if (run->annealed || step < given_up)
+        step = run->annealed || given_up > excess ? excess : given_up;
     run->not_placed = peak;
     int64_t middle = run->placed + (peak - run->placed) / 2;
-    if (run->placed >= 0 && middle > peak - excess)
+    if (run->placed >= 0 && middle > peak - step)
         return middle;
-    return peak - excess > run->floor ? peak - excess : run->floor;
+    return peak - step > run->floor ? peak - step : run->floor;
 }
 
 static neap_status place_best(neap_run *run, double share, int64_t *arena, neap_diag *diag)
