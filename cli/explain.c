@@ -232,6 +232,11 @@ int cli_explain_all(const cli_loaded *model, const cli_result *results, size_t c
     int64_t budget = largest_budget(results, count);
     uint32_t op;
     int64_t floor_bytes = neap_graph_floor_bytes(model->graph, &op);
+    for (size_t i = 0; i < count; i++) /* theirs counts the alignment */
+        if (results[i].solved && results[i].figures->floor_bytes > floor_bytes) {
+            floor_bytes = results[i].figures->floor_bytes;
+            op = results[i].figures->floor_op;
+        }
     int code = cli_explain_floor(model->graph, what, budget, floor_bytes, op, "");
     if (code != CLI_OK)
         return code;

@@ -177,6 +177,11 @@ static void add_costs(const summary *s, cli_table *table)
              "inputs, parameters and fixed memory");
     cli_fact(table, "natural peak", CLI_BOLD, cli_bytes(&text, s->model->natural_peak),
              "what training takes without a plan");
+    uint32_t op;
+    int64_t least = neap_graph_floor_bytes(graph, &op);
+    cli_fact(table, "floor", CLI_PLAIN, cli_bytes(&text, least),
+             "proven: no plan takes less (%s%s)", op == NEAP_NONE ? "" : "op ",
+             op == NEAP_NONE ? "the outputs" : neap_graph_op(graph, op)->name);
     if (s->largest_op != NEAP_NONE)
         cli_fact(table, "largest op", CLI_PLAIN, cli_bytes(&text, s->largest_bytes),
                  "%s, with its inputs, outputs and workspace",
@@ -228,6 +233,7 @@ static void add_json(const summary *s, neap_text *out)
     cli_json_string(&json, "largest_op",
                     has_ops ? neap_graph_op(graph, s->largest_op)->name : NULL);
     cli_json_size(&json, "largest_op_bytes", s->largest_bytes);
+    cli_json_size(&json, "floor_bytes", neap_graph_floor_bytes(graph, NULL));
     cli_json_object(&json, "kinds");
     for (uint32_t i = 0; i < s->n_kinds; i++) {
         cli_json_object(&json, s->kinds[i].kind);

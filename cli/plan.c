@@ -18,15 +18,17 @@ static double percent_of(int64_t bytes, int64_t all)
     return all > 0 ? 100 * (double)bytes / (double)all : 100;
 }
 
-/* Where the peak is the objective: how far it is from what no plan can beat. */
+/* Where the peak is the objective: how far what the plan needs, with addresses if it has them, is
+   from what no plan can beat. */
 static void add_floor(cli_table *table, const cli_planning *p)
 {
     const neap_figures *figures = p->result.figures;
     cli_text text;
     neap_text note = {0};
     cli_report_floor(&note, p->model.graph, figures);
-    neap_text_printf(&note, "; gap %.2f%%",
-                     percent_of(figures->peak_bytes, figures->floor_bytes) - 100);
+    int64_t needed =
+        figures->arena_bytes > figures->peak_bytes ? figures->arena_bytes : figures->peak_bytes;
+    neap_text_printf(&note, "; gap %.2f%%", percent_of(needed, figures->floor_bytes) - 100);
     cli_fact(table, "floor", CLI_PLAIN, cli_bytes(&text, figures->floor_bytes), "%s",
              neap_text_get(&note));
     neap_text_clear(&note);

@@ -50,11 +50,11 @@ typedef struct neap_figures {
     double solve_seconds;
     uint64_t recomputed_ops;
     int64_t offloaded_bytes;
-    int64_t floor_bytes; /* proven: no plan needs less memory (neap_graph_floor_bytes) */
-    uint32_t floor_op;   /* the op that needs this much; NEAP_NONE: the outputs do */
-    int64_t
-        least_budget; /* if infeasible: the least budget known for this method; -1: not known, as
-                             always for a budget below the floor */
+    int64_t floor_bytes;  /* proven: no plan with addresses needs less memory
+                            (neap_graph_floor_bytes, with the request's alignment) */
+    uint32_t floor_op;    /* the op that needs this much; NEAP_NONE: the outputs do */
+    int64_t least_budget; /* if infeasible: found, a budget for which this method has a plan with
+                             addresses; -1: not known, as always for a budget below the floor */
     uint32_t blocking_op; /* if infeasible: the op at that peak; NEAP_NONE: not known */
 } neap_figures;
 

@@ -178,7 +178,8 @@ typedef struct attempt {
     bool found, fits; /* the plan is within `allowed`; its arena within the budget */
 } attempt;
 
-static neap_status plan_within(const planner *p, attempt *a, neap_diag *diag)
+/* Runs the method within a->allowed. */
+static neap_status run_method(const planner *p, attempt *a, neap_diag *diag)
 {
     neap_request request = *p->request;
     planner tighter = *p;
@@ -199,7 +200,32 @@ static neap_status plan_within(const planner *p, attempt *a, neap_diag *diag)
     neap_verdict verdict;
     status = neap_judge_draft(p, &a->draft, &verdict, diag);
     a->found = status == NEAP_OK && verdict.peak_bytes <= a->allowed;
-    return a->found ? lay_out_draft(p, &a->draft, FIRST_SHARE, MOST_LOSS, &a->fits, diag) : status;
+    return status;
+}
+
+static neap_status plan_within(const planner *p, attempt *a, neap_diag *diag)
+{
+    NEAP_TRY(run_method(p, a, diag));
+    return a->found ? lay_out_draft(p, &a->draft, FIRST_SHARE, MOST_LOSS, &a->fits, diag) : NEAP_OK;
+}
+
+/* The plan of least memory that the method has, with addresses: to a budget that is too small it
+   answers with that plan, or with the budget that it needs. */
+static neap_status plan_least(const planner *p, attempt *a, neap_diag *diag)
+{
+    a->allowed = neap_graph_floor_bytes(p->graph, NULL);
+    NEAP_TRY(run_method(p, a, diag));
+    if (!a->draft.plan && a->draft.least_budget > 0) {
+        a->allowed = a->draft.least_budget;
+        neap_planner_clear_draft(p, &a->draft);
+        NEAP_TRY(run_method(p, a, diag));
+    }
+    if (!a->draft.plan)
+        return NEAP_OK;
+    NEAP_TRY(lay_out_draft(p, &a->draft, LAST_SHARE, MOST_LOSS, &a->fits, diag));
+    a->allowed = a->draft.predicted_peak;
+    a->fits = a->fits && a->allowed <= p->budget;
+    return NEAP_OK;
 }
 
 /* Takes another plan. Proofs of the first planning remain; those of an attempt hold only for its
@@ -227,6 +253,20 @@ static void adopt_kept(draft *d, neap_keeper *kept)
     d->predicted_peak = kept->base.peak;
     d->predicted_ticks = kept->base.ticks;
     kept->base.plan = NULL;
+}
+
+/* The plan of least memory, if its addresses fit: a budget that was said to work does. */
+static neap_status take_least(const planner *p, draft *first, int64_t *allowed, neap_diag *diag)
+{
+    attempt a = {.start = first->plan};
+    neap_status status = plan_least(p, &a, diag);
+    if (status == NEAP_OK && a.fits) {
+        *allowed = a.allowed;
+        adopt(p, first, a.draft);
+    } else {
+        neap_planner_clear_draft(p, &a.draft);
+    }
+    return status;
 }
 
 /* The largest number of attempts. */
@@ -271,6 +311,9 @@ static neap_status tighten(const planner *p, draft *first, neap_keeper *kept, in
     if (status == NEAP_OK && kept->base.plan) {
         *allowed = kept->base.peak;
         adopt_kept(first, kept);
+    } else if (status == NEAP_OK && !neap_methods_find(p->request->method)->takes_constraints &&
+               !neap_planner_stopped(p)) {
+        status = take_least(p, first, allowed, diag);
     }
     return status;
 }
@@ -309,4 +352,29 @@ neap_status neap_give_addresses(const planner *p, neap_solution *solution, neap_
         neap_bytes_format(peak, peak_text, sizeof peak_text),
         neap_bytes_format(arena, arena_text, sizeof arena_text));
     return neap_plan_set_offsets(d->plan, NULL, 0, -1, diag);
+}
+
+/* ---- The least budget ---- */
+
+neap_status neap_find_least_budget(const planner *p, draft *d, int64_t *bytes, neap_diag *diag)
+{
+    neap_request request = *p->request;
+    planner open = *p; /* places without a target */
+    attempt a = {.allowed = d->least_budget};
+    bool fits, again = d->least_budget > 0, is_late = neap_planner_stopped(p);
+    neap_status status = NEAP_OK;
+    open.request = &request;
+    request.budget = -1;
+    neap_draft_init(&a.draft, p->allocator);
+    if (again && !is_late)
+        status = run_method(p, &a, diag);
+    draft *least = again ? &a.draft : d;
+    *bytes = again ? d->least_budget : d->predicted_peak;
+    if (status == NEAP_OK && least->plan && !is_late && (!again || a.found)) {
+        status = lay_out_draft(&open, least, LAST_SHARE, MOST_LOSS, &fits, diag);
+        int64_t arena = status == NEAP_OK ? neap_plan_arena_bytes(least->plan) : 0;
+        *bytes = arena > least->predicted_peak ? arena : least->predicted_peak;
+    }
+    neap_planner_clear_draft(p, &a.draft);
+    return status;
 }

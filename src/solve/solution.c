@@ -34,7 +34,8 @@ static void set_gap(neap_solution *solution)
 {
     neap_figures *f = &solution->figures;
     f->gap = f->bound_time > 0 ? f->time / f->bound_time - 1 : 0;
-    bool best = solution->by_peak ? f->peak_bytes <= f->floor_bytes : f->time <= f->bound_time;
+    bool best =
+        solution->by_peak ? f->peak_bytes <= solution->live_floor : f->time <= f->bound_time;
     if (best)
         f->outcome = NEAP_OPTIMAL;
 }

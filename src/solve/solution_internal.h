@@ -11,7 +11,8 @@ struct neap_solution {
     neap_allocator *allocator;
     neap_figures figures;
     draft draft;
-    bool by_peak; /* the objective was the least peak */
+    bool by_peak;       /* the objective was the least peak */
+    int64_t live_floor; /* neap_graph_floor_bytes: figures.floor_bytes counts the alignment, too */
     char message[768];
 };
 
@@ -54,6 +55,13 @@ void neap_keeper_clear(neap_keeper *keeper);
    request. */
 neap_status neap_give_addresses(const planner *p, neap_solution *solution, neap_keeper *kept,
                                 neap_diag *diag);
+/* For a draft that has no plan within the budget: the bytes, addresses included, that its own plan
+   needs, or the plan within d->least_budget. If there is none, or the time is over, addresses are
+   not included. */
+neap_status neap_find_least_budget(const planner *p, draft *d, int64_t *bytes, neap_diag *diag);
+/* The floor (neap_graph_floor_bytes) with every address a multiple of the request's alignment. */
+neap_status neap_request_floor(neap_allocator *allocator, const neap_request *request,
+                               int64_t *bytes, uint32_t *op, neap_diag *diag);
 /* Judges the plan of a draft without a budget, and checks the method's predictions. */
 neap_status neap_judge_draft(const planner *p, const draft *d, neap_verdict *verdict,
                              neap_diag *diag);

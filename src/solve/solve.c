@@ -101,15 +101,12 @@ static void explain_shortage(const planner *p, neap_solution *solution)
 }
 
 /* The draft has no plan, or one that exceeds the budget; `verdict` is on that plan, or NULL. */
-static void set_infeasible(const planner *p, neap_solution *solution, const neap_verdict *verdict)
+static neap_status set_infeasible(const planner *p, neap_solution *solution,
+                                  const neap_verdict *verdict, neap_diag *diag)
 {
     neap_figures *f = &solution->figures;
     draft *d = &solution->draft;
     f->outcome = NEAP_INFEASIBLE;
-    if (d->least_budget > 0)
-        f->least_budget = d->least_budget;
-    else if (verdict)
-        f->least_budget = verdict->peak_bytes;
     if (verdict && verdict->peak_step < neap_plan_step_count(d->plan)) {
         const neap_step *step = &neap_plan_steps(d->plan)[verdict->peak_step];
         if (step->kind == NEAP_COMPUTE)
@@ -117,9 +114,12 @@ static void set_infeasible(const planner *p, neap_solution *solution, const neap
     } else if (d->has_blocking_op) {
         f->blocking_op = d->blocking_op;
     }
+    if (verdict || d->least_budget > 0)
+        NEAP_TRY(neap_find_least_budget(p, d, &f->least_budget, diag));
     explain_shortage(p, solution);
     neap_plan_destroy(d->plan);
     d->plan = NULL;
+    return NEAP_OK;
 }
 
 /* ---- The call ---- */
@@ -157,12 +157,12 @@ static neap_status verify(const planner *p, neap_solution *solution, neap_keeper
     if (fits)
         neap_solution_set_verdict(solution, &verdict);
     else if (d->plan || !d->stopped)
-        set_infeasible(p, solution, d->plan ? &verdict : NULL);
+        status = set_infeasible(p, solution, d->plan ? &verdict : NULL, diag);
     if (fits && d->proven_optimal)
         f->outcome = NEAP_OPTIMAL;
     if (d->stopped && d->reason && !solution->message[0])
         snprintf(solution->message, sizeof solution->message, "time limit: %s", d->reason);
-    return NEAP_OK;
+    return status;
 }
 
 /* The fraction of the time limit for the first planning. The rest is for addresses and, if they do
@@ -208,7 +208,8 @@ static neap_status plan(const planner *p, const neap_method *method, neap_soluti
     return status;
 }
 
-static void set_known_figures(const neap_request *request, neap_figures *f)
+static neap_status set_known_figures(neap_allocator *allocator, const neap_request *request,
+                                     neap_figures *f, neap_diag *diag)
 {
     const neap_graph *graph = request->graph;
     *f = (neap_figures){.outcome = NEAP_FEASIBLE,
@@ -222,7 +223,7 @@ static void set_known_figures(const neap_request *request, neap_figures *f)
                         .gap = -1,
                         .least_budget = -1,
                         .blocking_op = NEAP_NONE};
-    f->floor_bytes = neap_graph_floor_bytes(graph, &f->floor_op);
+    return neap_request_floor(allocator, request, &f->floor_bytes, &f->floor_op, diag);
 }
 
 /* Always reports the final state, even right after another report. */
@@ -265,9 +266,11 @@ neap_status neap_solve(neap_allocator *allocator, const neap_request *request,
         goto done;
     solution->allocator = allocator;
     solution->by_peak = request->objective == NEAP_LEAST_PEAK;
+    solution->live_floor = neap_graph_floor_bytes(request->graph, NULL);
     neap_draft_init(&solution->draft, allocator);
-    set_known_figures(request, &solution->figures);
-    status = plan(&p, method, solution, diag);
+    status = set_known_figures(allocator, request, &solution->figures, diag);
+    if (status == NEAP_OK)
+        status = plan(&p, method, solution, diag);
     solution->figures.solve_seconds = neap_clock_seconds() - p.started;
     if (status == NEAP_OK)
         report_end(&p, &solution->figures);

@@ -41,6 +41,8 @@ static const char *method_name(uint32_t index)
 /* What is left of a solution once it is checked. */
 typedef struct result {
     bool supported, feasible, optimal;
+    bool placed;                                      /* its addresses fit the budget */
+    int64_t floor;                                    /* the figure */
     int64_t budget, peak, ticks, bound, least_budget; /* bound and ticks in the graph's ticks */
 } result;
 
@@ -60,12 +62,16 @@ static void check_plan(const neap_graph *graph, const char *method, int64_t budg
     NEED(graph, verdict.peak_bytes == f->peak_bytes && verdict.time == f->time,
          "%s: the figures are not the judge's", method);
     NEED(graph, verdict.ticks >= neap_graph_least_ticks(graph), "%s: too fast", method);
-    NEED(graph, verdict.peak_bytes >= f->floor_bytes, "%s: below the floor", method);
+    NEED(graph, verdict.peak_bytes >= neap_graph_floor_bytes(graph, NULL), "%s: below the floor",
+         method);
+    NEED(graph, !verdict.has_arena || verdict.arena_bytes >= f->floor_bytes,
+         "%s: addresses below the floor", method);
     r->peak = verdict.peak_bytes;
     r->ticks = verdict.ticks;
 }
 
-static result run(const neap_graph *graph, const char *method, int64_t budget)
+static result run_aligned(const neap_graph *graph, const char *method, int64_t budget,
+                          int64_t alignment)
 {
     neap_request request;
     neap_solution *solution;
@@ -73,6 +79,7 @@ static result run(const neap_graph *graph, const char *method, int64_t budget)
     result r = {.budget = budget};
     neap_request_init(&request, graph, method);
     request.budget = budget;
+    request.alignment = alignment;
     request.link = method_link(method);
     search_briefly(&request);
     neap_status status = neap_solve(NULL, &request, &solution, &diag);
@@ -85,6 +92,10 @@ static result run(const neap_graph *graph, const char *method, int64_t budget)
     bool of_all = f->bound_scope == NEAP_SCOPE_ANY; /* else the claim is about fewer plans */
     r.optimal = f->outcome == NEAP_OPTIMAL && of_all;
     r.least_budget = f->least_budget;
+    r.floor = f->floor_bytes;
+    size_t n_offsets;
+    r.placed = r.feasible && neap_plan_offsets(neap_solution_plan(solution), &n_offsets) &&
+               f->arena_bytes <= budget;
     r.bound = of_all ? (int64_t)(f->bound_time * (double)neap_graph_ticks_per_second(graph) + 0.5)
                      : neap_graph_least_ticks(graph);
     NEED(graph, r.feasible == (f->outcome != NEAP_INFEASIBLE), "%s: outcome and plan", method);
@@ -95,6 +106,11 @@ static result run(const neap_graph *graph, const char *method, int64_t budget)
              "%s: least budget %" PRId64 " within %" PRId64, method, r.least_budget, budget);
     neap_solution_destroy(solution);
     return r;
+}
+
+static result run(const neap_graph *graph, const char *method, int64_t budget)
+{
+    return run_aligned(graph, method, budget, 1);
 }
 
 /* ---- Any size ---- */
@@ -160,11 +176,32 @@ static void check_sweep(const neap_graph *graph, const char *method)
         NEED(graph, budgets[i] >= 0 || r.feasible, "%s: no plan without a budget", method);
         if (!r.feasible) {
             result enough = run(graph, method, r.least_budget);
-            NEED(graph, enough.feasible, "%s: the least budget %" PRId64 " is not enough", method,
+            NEED(graph, enough.placed, "%s: the least budget %" PRId64 " is not enough", method,
                  r.least_budget);
         }
         last = r;
     }
+}
+
+/* The floor is the same whatever the method, no plan with addresses takes less, and the least
+   budget that a method tells is enough for it, addresses included. */
+static void check_least(const neap_graph *graph, const char *method, int64_t alignment,
+                        int64_t *floor)
+{
+    result below = run_aligned(graph, method, 1, alignment);
+    if (!below.supported || below.feasible)
+        return;
+    if (*floor < 0)
+        *floor = below.floor;
+    NEED(graph, below.floor == *floor, "%s: another floor, %" PRId64 " and not %" PRId64, method,
+         below.floor, *floor);
+    result at = run_aligned(graph, method, *floor, alignment);
+    if (at.feasible)
+        return;
+    result enough = run_aligned(graph, method, at.least_budget, alignment);
+    NEED(graph, enough.placed,
+         "%s aligned to %" PRId64 ": the least budget %" PRId64 " is not enough", method, alignment,
+         at.least_budget);
 }
 
 static void sweep(uint32_t most_layers, uint64_t count)
@@ -177,12 +214,15 @@ static void sweep(uint32_t most_layers, uint64_t count)
                                   : random_graph(&random, 2 * most_layers);
         bool small = most_layers <= 5 && i % 8 == 1;
         uint64_t turn = most_layers <= 5 ? 5 : 9;
+        int64_t alignment = 1 + random_below(&random, 9), floor = -1;
         for (uint32_t m = 0; m < neap_methods_count(); m++) {
             const char *method = method_name(m);
             bool seldom =
                 (solves_programs(method) && !small) || (searches(method) && i % turn != 0);
             if (!seldom)
                 check_sweep(graph, method);
+            if (!seldom && i % 10 == 0)
+                check_least(graph, method, alignment, &floor);
         }
         neap_graph_destroy(graph);
     }
