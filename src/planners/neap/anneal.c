@@ -11,8 +11,7 @@
 
 enum {
     MOST_CYCLES = 16,
-    POLL = 256,     /* steps between two looks at the clock */
-    LIVE_TRIES = 12 /* to find a tensor that is in memory at a place */
+    POLL = 256 /* steps between two looks at the clock */
 };
 
 /* The temperature falls from HOT to COLD mean times of a task; the price of a byte rises from CHEAP
@@ -20,33 +19,16 @@ enum {
 static const double HOT = 1, COLD = 0.02, CHEAP = 2.25, DEAR = 75, LAST_RISE = 60;
 static const double LAST_PART = 0.7; /* of a cycle: when that begins */
 
-static const double FARTHEST = 200; /* places that a run moves */
-
 /* ---- Creation and release ---- */
-
-static bool may_repeat(const problem *x, uint32_t task)
-{
-    for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++)
-        if (!tensor_can_recompute(x, x->makes.items[i]))
-            return false;
-    return x->makes.start[task] < x->makes.start[task + 1];
-}
 
 neap_status neap_anneal_init(anneal *a, neap_allocator *allocator, const problem *x, int64_t budget,
                              uint64_t seed, neap_diag *diag)
 {
-    *a = (anneal){.random = seed};
+    *a = (anneal){0};
     uint32_t most_runs = x->n_tasks < UINT32_MAX / 8 ? 4 * x->n_tasks + 64 : x->n_tasks;
     NEAP_TRY(neap_flat_sequence_init(&a->q, allocator, x, budget, most_runs, diag));
-    if (!NEAP_TAKE(&a->q.arena, x->n_tasks, a->flexible) ||
-        !NEAP_TAKE(&a->q.arena, x->n_tasks, a->repeatable))
-        return neap_fail_no_memory(diag);
+    NEAP_TRY(neap_anneal_steps_init(&a->steps, &a->q, seed, diag));
     NEAP_TRY(NEAP_NEW(allocator, x->n_tasks, &a->best.list.choice, diag));
-    for (uint32_t t = 0; t < x->n_tasks; t++) {
-        if (x->variant_start[t + 1] - x->variant_start[t] > 1)
-            a->flexible[a->n_flexible++] = t;
-        a->repeatable[t] = may_repeat(x, t);
-    }
     NEAP_TRY(neap_flat_sequence_load(&a->q, NULL, diag));
     double held = 1;
     for (uint32_t i = 0; i <= a->q.length; i++)
@@ -62,113 +44,6 @@ void neap_anneal_clear(anneal *a)
         neap_compute_list_clear(a->q.allocator, a->q.x, &a->best.list);
     neap_flat_sequence_clear(&a->q);
     *a = (anneal){0};
-}
-
-/* ---- Steps ---- */
-
-/* A step and its inverse. */
-typedef enum step_kind { STEP_NONE, STEP_MOVE, STEP_INSERT, STEP_REMOVE, STEP_VARIANT } step_kind;
-
-typedef struct step {
-    step_kind kind;
-    uint32_t run, task; /* what it changes */
-    uint32_t before;    /* the place of a run, or the variant of a task, before the step */
-} step;
-
-/* The fullest of some random places. */
-static uint32_t full_place(anneal *a, int tries)
-{
-    uint32_t place = neap_random_below(&a->random, a->q.length);
-    for (int i = 1; i < tries; i++) {
-        uint32_t other = neap_random_below(&a->random, a->q.length);
-        place = a->q.bytes[other] > a->q.bytes[place] ? other : place;
-    }
-    return place;
-}
-
-static step move_one(anneal *a)
-{
-    flat_sequence *q = &a->q;
-    uint32_t from = full_place(a, 2), run = q->items[from];
-    flat_range range = neap_flat_sequence_range(q, run);
-    uint32_t far = (uint32_t)exp(neap_random_real(&a->random) * log(FARTHEST));
-    bool later = neap_random_below(&a->random, 2) > 0;
-    uint32_t to = later ? from + 1 + far : from > far ? from - far : 0;
-    to = to < range.first ? range.first : to > range.last ? range.last : to;
-    if (to == from || to == from + 1)
-        return (step){.kind = STEP_NONE};
-    neap_flat_sequence_move(q, run, to);
-    /* It goes back before the run that now follows its old place. */
-    return (step){STEP_MOVE, run, q->task[run], to > from ? from : from + 1};
-}
-
-/* A tensor is recomputed before its next use behind a place at which it is only held. */
-static step insert_one(anneal *a)
-{
-    flat_sequence *q = &a->q;
-    uint32_t place = full_place(a, 4);
-    for (int i = 0; i < LIVE_TRIES; i++) {
-        uint32_t tensor = neap_random_below(&a->random, q->x->n_tensors);
-        const flat_refs *list = &q->refs[tensor];
-        uint32_t task = q->x->producer[tensor];
-        if (list->n < 2 || q->x->bytes[tensor] == 0 || q->place[list->refs[0].item] >= place ||
-            q->place[list->refs[list->n - 1].item] <= place || !a->repeatable[task])
-            continue;
-        const flat_ref *use = &list->refs[neap_flat_sequence_find_ref(q, tensor, place)];
-        if (use->makes || q->place[use->item] == place)
-            continue;
-        uint32_t run = neap_flat_sequence_insert(q, task, q->place[use->item]);
-        return (step){run == NEAP_NONE ? STEP_NONE : STEP_INSERT, run, task, 0};
-    }
-    return (step){.kind = STEP_NONE};
-}
-
-static step remove_one(anneal *a)
-{
-    flat_sequence *q = &a->q;
-    if (q->n_again == 0)
-        return (step){.kind = STEP_NONE};
-    uint32_t task = q->again[neap_random_below(&a->random, q->n_again)];
-    const flat_refs *list = &q->refs[q->x->makes.items[q->x->makes.start[task]]];
-    uint32_t at = neap_random_below(&a->random, list->n);
-    for (uint32_t i = 0; i < list->n && !list->refs[at].makes; i++)
-        at = at + 1 < list->n ? at + 1 : 0;
-    uint32_t run = list->refs[at].item;
-    if (!neap_flat_sequence_can_remove(q, run))
-        return (step){.kind = STEP_NONE};
-    step done = {STEP_REMOVE, run, task, q->place[run]};
-    neap_flat_sequence_remove(q, run);
-    return done;
-}
-
-static step change_variant(anneal *a)
-{
-    const problem *x = a->q.x;
-    uint32_t task = a->flexible[neap_random_below(&a->random, a->n_flexible)];
-    uint32_t n = x->variant_start[task + 1] - x->variant_start[task], now = a->q.choice[task];
-    uint32_t to = neap_random_below(&a->random, n - 1);
-    neap_flat_sequence_set_variant(&a->q, task, to < now ? to : to + 1);
-    return (step){STEP_VARIANT, 0, task, now};
-}
-
-static step take_step(anneal *a)
-{
-    double kind = neap_random_real(&a->random);
-    if (a->n_flexible > 0 && kind < 0.05)
-        return change_variant(a);
-    return kind < 0.5 ? move_one(a) : kind < 0.75 ? insert_one(a) : remove_one(a);
-}
-
-static void undo(anneal *a, const step *s)
-{
-    if (s->kind == STEP_MOVE)
-        neap_flat_sequence_move(&a->q, s->run, s->before);
-    else if (s->kind == STEP_INSERT)
-        neap_flat_sequence_remove(&a->q, s->run);
-    else if (s->kind == STEP_REMOVE)
-        neap_flat_sequence_insert(&a->q, s->task, s->before);
-    else if (s->kind == STEP_VARIANT)
-        neap_flat_sequence_set_variant(&a->q, s->task, s->before);
 }
 
 /* ---- Cycles ---- */
@@ -205,12 +80,13 @@ static void cool(anneal *a, double heat, double fraction)
 static neap_status try_step(anneal *a, neap_diag *diag)
 {
     int64_t ticks = a->q.ticks, over = a->q.over;
-    step s = take_step(a);
-    if (s.kind == STEP_NONE)
+    anneal_step step;
+    neap_anneal_step_take(&a->steps, &step);
+    if (step.n == 0)
         return NEAP_OK;
     double worse = (double)(a->q.ticks - ticks) + a->price * (double)(a->q.over - over);
-    if (worse > 0 && neap_random_real(&a->random) >= exp(-worse / a->temperature)) {
-        undo(a, &s);
+    if (worse > 0 && neap_random_real(&a->steps.random) >= exp(-worse / a->temperature)) {
+        neap_anneal_step_undo(&a->steps, &step);
         return NEAP_OK;
     }
     return keep(a, false, diag);
@@ -230,7 +106,7 @@ neap_status neap_anneal_run(anneal *a, const anneal_cycle *cycle, neap_diag *dia
         cool(a, cycle->heat, fraction < 1 ? fraction : 1);
         for (int k = 0; k < POLL; k++)
             NEAP_TRY(try_step(a, diag));
-        a->steps += POLL;
+        a->n_steps += POLL;
         if (a->q.out_of_memory)
             return neap_fail_no_memory(diag);
     }

@@ -1,30 +1,28 @@
 /*
  * Simulated annealing of a compute sequence: the order of all runs, recomputations and variants.
  *
- * One step moves a run, first runs included, adds a recomputation, removes one, or changes a
- * variant. Bytes above the budget are allowed at a price that rises; a step that makes time plus
- * price worse is accepted with a probability that falls. In graphs without regular structure, where
- * the order decides as much as what is recomputed, that is far better than ruin and recreate
- * (search.h), which repairs a schedule as a whole: a step takes a microsecond.
+ * One step (anneal_steps.h) moves a run, first runs included, adds a recomputation, removes one, or
+ * changes a variant. Bytes above the budget are allowed at a price that rises; a step that makes
+ * time plus price worse is accepted with a probability that falls. In graphs without regular
+ * structure, where the order decides as much as what is recomputed, that is far better than ruin
+ * and recreate (search.h), which repairs a schedule as a whole: a step takes a microsecond.
  *
  * Nothing is offloaded.
  */
 #ifndef NEAP_PLANNERS_NEAP_ANNEAL_H
 #define NEAP_PLANNERS_NEAP_ANNEAL_H
 
-#include "planners/neap/flat_sequence.h"
+#include "planners/neap/anneal_steps.h"
 #include "planners/neap/search.h"
 
 typedef struct anneal {
     flat_sequence q;
-    uint64_t random;
-    uint32_t *flexible, n_flexible; /* tasks with several variants */
-    bool *repeatable;               /* by task: it may run again */
-    double mean_ticks;              /* of a task */
-    double unit_price;              /* ticks that a byte costs at one place */
-    double temperature, price;      /* in ticks; ticks for a byte above the budget at one place */
-    uint64_t steps;                 /* so far */
-    search_plan best;               /* the fastest within the budget */
+    anneal_steps steps;
+    double mean_ticks;         /* of a task */
+    double unit_price;         /* ticks that a byte costs at one place */
+    double temperature, price; /* in ticks; ticks for a byte above the budget at one place */
+    uint64_t n_steps;          /* so far */
+    search_plan best;          /* the fastest within the budget */
 } anneal;
 
 /* Which sequences of steps are annealed, and until when. */
