@@ -244,8 +244,7 @@ static void adopt(const planner *p, draft *first, draft d)
     *first = d;
 }
 
-/* The plan of a trial; the extras are the first planning's. */
-static void adopt_kept(draft *d, neap_keeper *kept)
+void neap_adopt_kept(draft *d, neap_keeper *kept)
 {
     neap_plan_destroy(d->plan);
     d->plan = kept->base.plan;
@@ -310,7 +309,7 @@ static neap_status tighten(const planner *p, draft *first, neap_keeper *kept, in
     }
     if (status == NEAP_OK && kept->base.plan) {
         *allowed = kept->base.peak;
-        adopt_kept(first, kept);
+        neap_adopt_kept(first, kept);
     } else if (status == NEAP_OK && !neap_methods_find(p->request->method)->takes_constraints &&
                !neap_planner_stopped(p)) {
         status = take_least(p, first, allowed, diag);
@@ -324,8 +323,10 @@ neap_status neap_give_addresses(const planner *p, neap_solution *solution, neap_
     draft *d = &solution->draft;
     char peak_text[32], arena_text[32], budget_text[32];
     bool fits, again = p->budget < INT64_MAX;
+    if (neap_plan_arena_bytes(d->plan) >= 0)
+        return NEAP_OK; /* it was kept */
     if (kept->base.plan && kept->base.ticks <= d->predicted_ticks) {
-        adopt_kept(d, kept);
+        neap_adopt_kept(d, kept);
         return NEAP_OK;
     }
     neap_status status =

@@ -50,6 +50,9 @@ typedef struct neap_keeper {
 void neap_keeper_init(neap_keeper *keeper, const planner *p);
 void neap_keeper_clear(neap_keeper *keeper);
 
+/* The draft takes the plan that was kept, with its addresses; its extras remain. */
+void neap_adopt_kept(draft *d, neap_keeper *kept);
+
 /* Assigns addresses that fit the budget, planning again if needed, or takes the plan that was kept.
    If all that fails, the plan has no addresses and the message says so. p->budget is that of the
    request. */

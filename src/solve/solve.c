@@ -140,6 +140,8 @@ static neap_status verify(const planner *p, neap_solution *solution, neap_keeper
     neap_verdict verdict;
     if (d->stopped)
         f->outcome = stop_reason(p);
+    if (kept->base.plan && (!d->plan || d->predicted_peak > p->budget))
+        neap_adopt_kept(d, kept);
     neap_status status = d->plan ? neap_judge_draft(p, d, &verdict, diag) : NEAP_OK;
     if (status != NEAP_OK)
         return status;

@@ -134,6 +134,9 @@ static inline bool neap_run_places(const neap_run *run)
 
 void neap_run_begin_trials(neap_run *run);
 
+/* With a link: has the plan of `offload` placed, so that the result is not slower. */
+neap_status neap_run_place_offload(neap_run *run, neap_diag *diag);
+
 /* Places the best plan if it is time to. */
 neap_status neap_run_look_at_addresses(neap_run *run, neap_diag *diag);
 

@@ -46,6 +46,30 @@ static int64_t budget_after(neap_run *run, int64_t arena)
     return peak - step > run->floor ? peak - step : run->floor;
 }
 
+/* Of the time limit: for the plan of `offload`; and then of the rest: for its addresses. */
+static const double OFFLOAD_SHARE = 0.15, OFFLOAD_PLACE_SHARE = 0.1;
+
+neap_status neap_run_place_offload(neap_run *run, neap_diag *diag)
+{
+    neap_request request = *run->p->request;
+    planner p = *run->p;
+    draft found = {0};
+    int64_t arena;
+    bool wanted = run->link && p.trial && p.budget < INT64_MAX && request.n_pins == 0;
+    if (!wanted || neap_run_seeks_peak(run) || run->x.n_tasks > MANY)
+        return NEAP_OK;
+    request.time_limit *= OFFLOAD_SHARE;
+    p.request = &request;
+    neap_arena_init(&found.arena, p.allocator);
+    neap_status status = neap_planner_run_method(&p, "offload", &found, diag);
+    if (status == NEAP_OK && found.plan && found.predicted_peak <= p.budget) {
+        status = p.trial->place(p.trial, found.plan, OFFLOAD_PLACE_SHARE, &arena, diag);
+        found.plan = NULL;
+    }
+    neap_planner_clear_draft(&p, &found);
+    return status;
+}
+
 static neap_status place_best(neap_run *run, double share, int64_t *arena, neap_diag *diag)
 {
     const planner *p = run->p;
