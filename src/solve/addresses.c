@@ -268,6 +268,13 @@ static neap_status take_least(const planner *p, draft *first, int64_t *allowed, 
     return status;
 }
 
+/* Whether the plan that was kept is hardly slower: one within even fewer bytes is not faster. */
+static bool is_kept_close(const neap_keeper *kept, const draft *first)
+{
+    return kept->base.plan &&
+           (double)kept->base.ticks <= (1 + MOST_LOSS) * (double)first->predicted_ticks;
+}
+
 /* The largest number of attempts. */
 enum { TIGHTENINGS = 5 };
 
@@ -287,7 +294,7 @@ static neap_status tighten(const planner *p, draft *first, neap_keeper *kept, in
         attempt a = {.allowed = most - (arena - p->budget), .start = first->plan};
         if (a.allowed <= least)
             a.allowed = least + (most - least) / 2;
-        if (a.allowed <= least || (kept->base.plan && a.allowed <= kept->base.peak))
+        if (a.allowed <= least || (is_kept_close(kept, first) && a.allowed <= kept->base.peak))
             break;
         status = plan_within(p, &a, diag);
         if (status == NEAP_OK && a.fits) {
