@@ -247,7 +247,7 @@ static double rounded_time(const neap_graph *graph, int64_t budget, const char *
                                             {"threshold", threshold}};
     neap_request request;
     neap_solution *solution;
-    double time = INFINITY;
+    double time = HUGE_VAL;
     neap_request_init(&request, graph, "checkmate-lp");
     request.budget = budget;
     request.n_options = sizeof settings / sizeof *settings;
@@ -273,7 +273,7 @@ static void test_thresholds(void **state)
         sample s;
         sample_init(&s, &random);
         int64_t budget = s.verdict.peak_bytes + s.verdict.peak_bytes / 20;
-        double best = INFINITY, middle = rounded_time(s.graph, budget, "deterministic", "0.5");
+        double best = HUGE_VAL, middle = rounded_time(s.graph, budget, "deterministic", "0.5");
         for (int t = 1; t <= 9; t++) {
             char text[32];
             snprintf(text, sizeof text, "%.17g", 0.1 * t);
