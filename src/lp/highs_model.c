@@ -38,17 +38,34 @@ double neap_sparse_model_dual_bound(const sparse_model *m, const double *duals, 
 
 #if NEAP_HAS_HIGHS
 
+#include "base/clock.h"
+
 #include <interfaces/highs_c_api.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <threads.h>
 
 enum { LOG_ERROR = 5 }; /* HighsLogType::kError, which the C interface does not name */
 
+/* How often is_over is asked, and how long HiGHS has then to end, in seconds. */
+static const double POLL = 0.02, GRACE = 0.1;
+
+/* What HiGHS knows of its model. It may outlive the model: then its thread releases it. */
+typedef struct highs_line {
+    pthread_mutex_t lock;
+    pthread_cond_t turn;
+    highs_model *model; /* NULL: left behind */
+    void *highs;
+    HighsInt status; /* of the run, */
+    bool done;       /* once it has ended */
+} highs_line;
+
 struct highs_model {
     neap_allocator *allocator;
-    void *highs;
-    bool integers; /* else the relaxation */
+    highs_line *line; /* NULL: left behind */
+    void *highs;      /* the line's */
+    bool integers;    /* else the relaxation */
     size_t n_columns, n_rows, row_capacity;
     bool zero_fits; /* 0 lies within every row */
     const highs_watch *watch;
@@ -56,7 +73,7 @@ struct highs_model {
     HighsInt *integrality;
     double *values;
     double *duals; /* row_capacity */
-    thrd_t caller; /* progress is told from its own thread only */
+    thrd_t caller; /* the thread that runs HiGHS: progress is told from there only */
     bool was_stopped;
     char complaint[200]; /* HiGHS's last word on what is wrong; empty: none */
 };
@@ -78,10 +95,9 @@ static void note_complaint(highs_model *h, const char *message)
     neap_string_clean(h->complaint);
 }
 
-static void on_event(int type, const char *message, const HighsCallbackDataOut *out,
-                     HighsCallbackDataIn *in, void *data)
+static void tell(highs_model *h, int type, const char *message, const HighsCallbackDataOut *out,
+                 HighsCallbackDataIn *in)
 {
-    highs_model *h = data;
     const highs_watch *watch = h->watch;
     if (type == kHighsCallbackLogging) {
         if (out->log_type == LOG_ERROR && thrd_equal(h->caller, thrd_current()))
@@ -100,6 +116,108 @@ static void on_event(int type, const char *message, const HighsCallbackDataOut *
         h->was_stopped = true;
         in->user_interrupt = 1;
     }
+}
+
+static void on_event(int type, const char *message, const HighsCallbackDataOut *out,
+                     HighsCallbackDataIn *in, void *data)
+{
+    highs_line *line = data;
+    pthread_mutex_lock(&line->lock);
+    if (line->model)
+        tell(line->model, type, message, out, in);
+    else if (in)
+        in->user_interrupt = 1;
+    pthread_mutex_unlock(&line->lock);
+}
+
+/* ---- The line ---- */
+
+static neap_status open_line(highs_model *h, neap_diag *diag)
+{
+    highs_line *line;
+    NEAP_TRY(NEAP_NEW(neap_allocator_system(), 1, &line, diag));
+    bool locks = pthread_mutex_init(&line->lock, NULL) == 0;
+    if (!locks || pthread_cond_init(&line->turn, NULL) != 0) {
+        if (locks)
+            pthread_mutex_destroy(&line->lock);
+        NEAP_DELETE(neap_allocator_system(), 1, line);
+        return neap_fail_no_memory(diag);
+    }
+    line->model = h;
+    h->line = line;
+    h->highs = line->highs = Highs_create();
+    return h->highs ? NEAP_OK : neap_fail_no_memory(diag);
+}
+
+static void close_line(highs_line *line)
+{
+    if (line->highs)
+        Highs_destroy(line->highs);
+    pthread_cond_destroy(&line->turn);
+    pthread_mutex_destroy(&line->lock);
+    NEAP_DELETE(neap_allocator_system(), 1, line);
+}
+
+static void *run_highs(void *data)
+{
+    highs_line *line = data;
+    pthread_mutex_lock(&line->lock);
+    if (line->model)
+        line->model->caller = thrd_current();
+    pthread_mutex_unlock(&line->lock);
+    HighsInt status = Highs_run(line->highs);
+    pthread_mutex_lock(&line->lock);
+    line->status = status;
+    line->done = true;
+    bool alone = !line->model;
+    pthread_cond_signal(&line->turn);
+    pthread_mutex_unlock(&line->lock);
+    if (alone)
+        close_line(line);
+    return NULL;
+}
+
+/* Waits until HiGHS has ended, or for a moment after the time is over. The lock is held. */
+static void wait_for_end(highs_line *line, const highs_watch *watch)
+{
+    double over = 0;
+    while (!line->done && (over <= 0 || neap_clock_seconds() < over + GRACE)) {
+        struct timespec until;
+        timespec_get(&until, TIME_UTC);
+        until.tv_nsec += (long)(POLL * 1e9);
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&line->turn, &line->lock, &until);
+        if (over <= 0 && !line->done && watch->is_over(watch->context))
+            over = neap_clock_seconds();
+    }
+}
+
+/* Runs HiGHS on its own thread; false: it was left behind. */
+static bool run_beside(highs_model *h, HighsInt *status)
+{
+    highs_line *line = h->line;
+    pthread_t thread;
+    line->done = false;
+    if (pthread_create(&thread, NULL, run_highs, line) != 0) {
+        *status = Highs_run(h->highs);
+        return true;
+    }
+    pthread_mutex_lock(&line->lock);
+    wait_for_end(line, h->watch);
+    bool ended = line->done;
+    *status = line->status;
+    if (!ended) {
+        line->model = NULL;
+        h->line = NULL;
+        h->highs = NULL;
+    }
+    pthread_mutex_unlock(&line->lock);
+    if (ended)
+        pthread_join(thread, NULL);
+    else
+        pthread_detach(thread);
+    return ended;
 }
 
 static HighsInt pass(highs_model *h, const sparse_model *m)
@@ -127,12 +245,12 @@ static neap_status set_up(highs_model *h, const sparse_model *m, neap_diag *diag
                                       kHighsCallbackIpmInterrupt, kHighsCallbackMipInterrupt,
                                       kHighsCallbackMipImprovingSolution};
     NEAP_TRY(NEAP_RESERVE(h->allocator, m->n_rows, &h->duals, &h->row_capacity, diag));
-    h->highs = Highs_create();
-    if (!h->highs || !NEAP_TAKE(&h->arena, m->n_columns, h->integrality) ||
+    NEAP_TRY(open_line(h, diag));
+    if (!NEAP_TAKE(&h->arena, m->n_columns, h->integrality) ||
         !NEAP_TAKE(&h->arena, m->n_columns, h->values))
         return neap_fail_no_memory(diag);
     Highs_setBoolOptionValue(h->highs, "log_to_console", 0); /* on_event hears it all the same */
-    Highs_setCallback(h->highs, on_event, h);
+    Highs_setCallback(h->highs, on_event, h->line);
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         Highs_startCallback(h->highs, events[i]);
     Highs_setStringOptionValue(h->highs, "parallel", "off"); /* the same answer on any machine */
@@ -171,8 +289,8 @@ void neap_highs_model_destroy(highs_model *h)
 {
     if (!h)
         return;
-    if (h->highs)
-        Highs_destroy(h->highs);
+    if (h->line)
+        close_line(h->line);
     neap_arena_clear(&h->arena);
     NEAP_DELETE(h->allocator, h->row_capacity, h->duals);
     NEAP_DELETE(h->allocator, 1, h);
@@ -182,6 +300,8 @@ neap_status neap_highs_model_update(highs_model *h, const sparse_model *m, neap_
 {
     size_t first = h->n_rows, added = m->n_rows - first;
     HighsInt *starts = NULL;
+    if (!h->line)
+        return NEAP_OK;
     h->complaint[0] = '\0';
     neap_status status = NEAP_OK;
     NEAP_TRY(NEAP_RESERVE(h->allocator, m->n_rows, &h->duals, &h->row_capacity, diag));
@@ -255,11 +375,18 @@ neap_status neap_highs_model_solve(highs_model *h, const highs_settings *setting
         solve_empty(h, answer);
         return NEAP_OK;
     }
+    *answer = (highs_answer){.outcome = HIGHS_STOPPED, .bound = -HUGE_VAL};
+    if (!h->line)
+        return NEAP_OK;
     configure(h, settings);
     if (settings->start &&
         Highs_setSolution(h->highs, settings->start, NULL, NULL, NULL) == kHighsStatusError)
         return solver_failed(h, "take a first solution", diag);
-    HighsInt status = Highs_run(h->highs);
+    HighsInt status;
+    if (!h->watch->is_over)
+        status = Highs_run(h->highs);
+    else if (!run_beside(h, &status))
+        return NEAP_OK;
     *answer = (highs_answer){.outcome = outcome_of(h), .bound = -HUGE_VAL};
     if (status == kHighsStatusError && answer->outcome == HIGHS_SOLVED)
         answer->outcome = HIGHS_GAVE_UP;

@@ -18,7 +18,12 @@ typedef struct highs_model highs_model;
 typedef struct highs_watch {
     void *context;
     bool (*stop)(void *context);
-    /* Objectives; an infinite `best` where there is none yet. From the calling thread. */
+    /* Whether the time is over for good. HiGHS does not ask `stop` in all of its phases, so with
+       this it works on a thread of its own (as `progress` and `found` then do), and is left behind
+       if it does not end soon after. That thread ends when HiGHS notices; the model cannot be
+       solved again. */
+    bool (*is_over)(void *context);
+    /* Objectives; an infinite `best` where there is none yet. Never from two threads at once. */
     void (*progress)(void *context, double best, double bound);
     /* A better solution of the integer program: one value a column. */
     void (*found)(void *context, const double *values);

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "lp/highs_model.h"
 #include "settings.h"
 
@@ -171,13 +172,71 @@ static void test_complaints(void **state)
     neap_sparse_model_clear(&m);
 }
 
+/* ---- Time ---- */
+
+typedef struct impatience {
+    int asked; /* how often */
+} impatience;
+
+static bool is_over(void *context)
+{
+    impatience *i = context;
+    return ++i->asked > 1;
+}
+
+/* Equations of large random coefficients, which take a branch and bound hours. */
+static void fill_market_split(sparse_model *m)
+{
+    enum { ROWS = 6, COLUMNS = 60 };
+    uint64_t random = 1;
+    for (int j = 0; j < COLUMNS; j++)
+        neap_sparse_column(m, 0, 1, 0, true);
+    for (int r = 0; r < ROWS; r++) {
+        double sum = 0;
+        neap_sparse_row_begin(m);
+        for (int j = 0; j < COLUMNS; j++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            double coefficient = (double)(random >> 40) / 65536;
+            neap_sparse_row_add(m, j, coefficient);
+            sum += coefficient;
+        }
+        neap_sparse_row_end(m, floor(sum / 2), floor(sum / 2) + 1e-3);
+    }
+}
+
+/* HiGHS is left behind, where it does not ask whether to stop, and the caller goes on. */
+static void test_left_behind(void **state)
+{
+    (void)state;
+    need_highs();
+    impatience i = {0};
+    const highs_watch watch = {.context = &i, .is_over = is_over};
+    sparse_model m;
+    highs_model *h;
+    neap_sparse_model_init(&m, neap_allocator_system());
+    fill_market_split(&m);
+    assert_int_equal(neap_sparse_model_status(&m, NULL), NEAP_OK);
+    assert_int_equal(neap_highs_model_create(neap_allocator_system(), &m, true, &watch, &h, NULL),
+                     NEAP_OK);
+    double begin = neap_clock_seconds();
+    for (int again = 0; again < 2; again++) {
+        highs_answer answer = solve(h);
+        assert_int_equal(answer.outcome, HIGHS_STOPPED);
+        assert_false(answer.has_solution);
+        assert_int_equal(neap_highs_model_update(h, &m, NULL), NEAP_OK);
+    }
+    assert_true(neap_clock_seconds() - begin < 5); /* of the 10 that solve() allows */
+    assert_int_equal(i.asked, 2);
+    neap_highs_model_destroy(h);
+    neap_sparse_model_clear(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_columns),
-        cmocka_unit_test(test_no_columns_but_more_rows),
-        cmocka_unit_test(test_no_rows),
-        cmocka_unit_test(test_complaints),
+        cmocka_unit_test(test_no_columns),  cmocka_unit_test(test_no_columns_but_more_rows),
+        cmocka_unit_test(test_no_rows),     cmocka_unit_test(test_complaints),
+        cmocka_unit_test(test_left_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -151,6 +151,12 @@ static bool stop(void *context)
     return s->status != NEAP_OK || is_good_enough(s) || neap_planner_stopped(s->p);
 }
 
+static bool is_over(void *context)
+{
+    const search *s = context;
+    return neap_planner_stopped(s->p);
+}
+
 static void show_progress(void *context, double best, double bound)
 {
     search *s = context;
@@ -201,7 +207,7 @@ static neap_status solve_once(search *s, bool *again, neap_diag *diag)
 {
     const planner *p = s->p;
     frontier_model *m = &s->relaxed.model;
-    highs_watch watch = {s, stop, show_progress, take_found};
+    highs_watch watch = {s, stop, is_over, show_progress, take_found};
     highs_model *highs = NULL;
     highs_answer answer = {0};
     double *start = NULL;

@@ -135,6 +135,12 @@ static bool stop(void *context)
     return s->status != NEAP_OK || is_proven(s) || neap_planner_stopped(s->p);
 }
 
+static bool is_over(void *context)
+{
+    const search *s = context;
+    return neap_planner_stopped(s->p);
+}
+
 static void note_bound(search *s, double objective)
 {
     double bytes = (objective - 1e-6 * fabs(objective)) / s->model.bytes_scale;
@@ -162,7 +168,7 @@ static void take_found(void *context, const double *values)
 static neap_status solve(search *s, neap_diag *diag)
 {
     const planner *p = s->p;
-    highs_watch watch = {s, stop, show_progress, take_found};
+    highs_watch watch = {s, stop, is_over, show_progress, take_found};
     highs_model *highs = NULL;
     highs_answer answer = {0};
     highs_settings settings = {.seed = p->request->seed, .absolute_gap = 1e-6};

@@ -92,7 +92,7 @@ neap_status neap_paper_relaxation_solve(paper_relaxation *x, const planner *p,
     x->too_large = !neap_paper_time_for(p, options->partitioned, false, &settings.seconds);
     if (x->too_large)
         return NEAP_OK;
-    highs_watch watch = {.context = x, .stop = is_stopped};
+    highs_watch watch = {.context = x, .stop = is_stopped, .is_over = is_stopped};
     highs_model *highs = NULL;
     highs_answer answer = {0};
     double started = neap_clock_seconds();
@@ -158,6 +158,12 @@ static bool stop(void *context)
     return s->status != NEAP_OK || neap_planner_stopped(s->p);
 }
 
+static bool is_over(void *context)
+{
+    const search *s = context;
+    return neap_planner_stopped(s->p);
+}
+
 static void show_progress(void *context, double best, double bound)
 {
     const search *s = context;
@@ -192,7 +198,7 @@ static neap_status take_solution(search *s, const double *values, neap_diag *dia
 static neap_status solve_program(search *s, neap_diag *diag)
 {
     const planner *p = s->p;
-    highs_watch watch = {s, stop, show_progress, take_found};
+    highs_watch watch = {s, stop, is_over, show_progress, take_found};
     highs_model *highs = NULL;
     highs_answer answer = {0};
     double started = neap_clock_seconds();

@@ -71,6 +71,12 @@ static bool stop(void *context)
     return neap_planner_stopped(x->p);
 }
 
+static bool is_over(void *context)
+{
+    const relaxation *x = context;
+    return neap_planner_stopped(x->p);
+}
+
 /* Takes over what the last solve found: any duals prove a bound. */
 static void note(relaxation *x, double objective)
 {
@@ -88,7 +94,7 @@ static void note(relaxation *x, double objective)
 static neap_status build(relaxation *x, const planner *p, const frontier_options *options,
                          neap_diag *diag)
 {
-    x->watch = (highs_watch){.context = x, .stop = stop};
+    x->watch = (highs_watch){.context = x, .stop = stop, .is_over = is_over};
     sparse_model *lp = &x->model.lp;
     size_t added;
     NEAP_TRY(neap_frontier_model_build(&x->model, p->allocator, p->graph, options, diag));
