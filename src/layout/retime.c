@@ -168,7 +168,12 @@ static void move_towards(neap_retimer *r, uint32_t step, uint32_t to)
     }
 }
 
-/* Fetches earlier, then frees later. */
+static bool waits_for_copy(const neap_retimer *r, uint32_t free_step)
+{
+    return free_step != NEAP_NONE && r->first_copy[free_step] < r->first_copy[free_step + 1];
+}
+
+/* Fetches earlier, then frees what leaves later. */
 static void lengthen(assignment *a)
 {
     neap_retimer *r = &a->r;
@@ -177,7 +182,7 @@ static void lengthen(assignment *a)
         if (neap_life_is_fetched(r, &r->lives[i]))
             move_towards(r, r->lives[i].birth, free_since(r, &r->lives[i]));
     for (uint32_t i = r->n_inputs; i < r->n_lives && !neap_retimer_spent(r); i++)
-        if (r->lives[i].death != NEAP_NONE)
+        if (waits_for_copy(r, r->lives[i].death))
             move_towards(r, r->lives[i].death, free_until(r, &r->lives[i]));
 }
 

@@ -149,7 +149,6 @@ static neap_status find_plan(neap_run *run, draft *d, neap_diag *diag)
     NEAP_TRY(look_at_all_plans(run, diag));
     if (is_solved(run))
         return neap_run_write_small_draft(run, d, diag);
-    NEAP_TRY(neap_run_place_offload(run, diag));
     NEAP_TRY(neap_run_begin_linearly(run, diag));
     if (neap_run_ends_after_linear_work(run)) {
         NEAP_TRY(neap_run_bound_largest(run, diag));
@@ -160,6 +159,7 @@ static neap_status find_plan(neap_run *run, draft *d, neap_diag *diag)
         NEAP_TRY(neap_run_least_peak(run, diag));
     if (!neap_run_seeks_peak(run) || !neap_run_is_fast_enough(run, &run->best))
         NEAP_TRY(search_rounds(run, diag));
+    NEAP_TRY(neap_run_place_offload(run, diag));
     return neap_run_write_draft(run, d, diag);
 }
 

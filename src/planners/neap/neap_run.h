@@ -56,6 +56,7 @@ typedef struct neap_run {
     bool *seen;          /* by task: scratch */
     uint32_t iterations; /* of a stream in a round */
     uint32_t round, last_improved;
+    bool knows_offload; /* the plan of `offload` was placed, or cannot be faster */
     double next_trial;  /* the clock when the best plan is to be placed again */
     int64_t tried;      /* ticks of the plan that was placed last */
     int64_t placed;     /* a budget whose plan could be placed; -1: none */
@@ -134,7 +135,7 @@ static inline bool neap_run_places(const neap_run *run)
 
 void neap_run_begin_trials(neap_run *run);
 
-/* With a link: has the plan of `offload` placed, so that the result is not slower. */
+/* With a link: has the plan of `offload` placed, once, if it may be faster than the best. */
 neap_status neap_run_place_offload(neap_run *run, neap_diag *diag);
 
 /* Places the best plan if it is time to. */

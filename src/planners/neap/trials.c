@@ -46,27 +46,52 @@ static int64_t budget_after(neap_run *run, int64_t arena)
     return peak - step > run->floor ? peak - step : run->floor;
 }
 
-/* Of the time limit: for the plan of `offload`; and then of the rest: for its addresses. */
-static const double OFFLOAD_SHARE = 0.15, OFFLOAD_PLACE_SHARE = 0.1;
+/* Of the time that is left: for the plan of `offload`, and then for its addresses. */
+static const double OFFLOAD_SHARE = 0.2, OFFLOAD_PLACE_SHARE = 0.15;
 
-neap_status neap_run_place_offload(neap_run *run, neap_diag *diag)
+/* Runs a method that only moves values, in a share of the time that is left. */
+static neap_status run_method(const neap_run *run, const char *name, draft *found, neap_diag *diag)
 {
     neap_request request = *run->p->request;
     planner p = *run->p;
+    if (request.time_limit > 0)
+        request.time_limit =
+            neap_clock_seconds() - p.started + OFFLOAD_SHARE * neap_planner_seconds_left(run->p);
+    p.request = &request;
+    neap_arena_init(&found->arena, p.allocator);
+    return neap_planner_run_method(&p, name, found, diag);
+}
+
+/* Whether no plan that only moves values is faster than the best: the quickest method's bound. */
+static neap_status is_offload_slower(const neap_run *run, bool *slower, neap_diag *diag)
+{
+    draft found = {0};
+    neap_status status = run_method(run, "offload-greedy", &found, diag);
+    *slower = neap_run_fits(run, &run->best) && run->best.ticks <= found.bound_ticks;
+    neap_planner_clear_draft(run->p, &found);
+    return status;
+}
+
+neap_status neap_run_place_offload(neap_run *run, neap_diag *diag)
+{
+    const planner *p = run->p;
+    bool wanted = run->link && p->trial && p->budget < INT64_MAX && p->request->n_pins == 0;
+    bool slower;
     draft found = {0};
     int64_t arena;
-    bool wanted = run->link && p.trial && p.budget < INT64_MAX && request.n_pins == 0;
-    if (!wanted || neap_run_seeks_peak(run) || run->x.n_tasks > MANY)
+    if (run->knows_offload || !wanted || neap_run_seeks_peak(run) || run->x.n_tasks > MANY ||
+        neap_planner_stopped(p))
         return NEAP_OK;
-    request.time_limit *= OFFLOAD_SHARE;
-    p.request = &request;
-    neap_arena_init(&found.arena, p.allocator);
-    neap_status status = neap_planner_run_method(&p, "offload", &found, diag);
-    if (status == NEAP_OK && found.plan && found.predicted_peak <= p.budget) {
-        status = p.trial->place(p.trial, found.plan, OFFLOAD_PLACE_SHARE, &arena, diag);
+    run->knows_offload = true;
+    NEAP_TRY(is_offload_slower(run, &slower, diag));
+    if (slower)
+        return NEAP_OK;
+    neap_status status = run_method(run, "offload", &found, diag);
+    if (status == NEAP_OK && found.plan && found.predicted_peak <= p->budget) {
+        status = p->trial->place(p->trial, found.plan, OFFLOAD_PLACE_SHARE, &arena, diag);
         found.plan = NULL;
     }
-    neap_planner_clear_draft(&p, &found);
+    neap_planner_clear_draft(p, &found);
     return status;
 }
 
@@ -104,6 +129,7 @@ static neap_status try_addresses(neap_run *run, neap_diag *diag)
     if (neap_clock_seconds() < run->next_trial)
         return NEAP_OK;
     NEAP_TRY(choose_budget(run, TRIAL_SHARE, &within, diag));
+    NEAP_TRY(neap_run_place_offload(run, diag));
     double now = neap_clock_seconds();
     run->next_trial = now + TRIAL_STEP * (p->started + p->request->time_limit - now);
     if (within == run->within)
