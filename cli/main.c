@@ -116,5 +116,9 @@ int main(int argc, char **argv)
             code = written;
     }
     neap_text_clear(&out);
+    if (neap_has_left_threads()) {
+        fflush(NULL);
+        _Exit(code);
+    }
     exit(code);
 }

@@ -39,6 +39,7 @@ double neap_sparse_model_dual_bound(const sparse_model *m, const double *duals, 
 #if NEAP_HAS_HIGHS
 
 #include "base/clock.h"
+#include "base/left_behind.h"
 
 #include <interfaces/highs_c_api.h>
 #include <pthread.h>
@@ -208,6 +209,7 @@ static bool run_beside(highs_model *h, HighsInt *status)
     bool ended = line->done;
     *status = line->status;
     if (!ended) {
+        neap_note_left_thread();
         line->model = NULL;
         h->line = NULL;
         h->highs = NULL;
