@@ -9,7 +9,10 @@
 #include "planners/neap/neap_run.h"
 #include "planners/neap/start_linear.h"
 
-enum { VERY_MANY = 200000 };
+enum {
+    FEWEST = 300, /* with fewer tasks the search begins at once */
+    VERY_MANY = 200000
+};
 
 /* The fraction of the method's time for attempts, and until the bound ends. */
 static const double ATTEMPTS_SHARE = 0.6, BOUND_SHARE = 0.8;
@@ -52,11 +55,13 @@ static neap_status plan_linearly(neap_run *run, double share, search_plan *found
 
 neap_status neap_run_begin_linearly(neap_run *run, neap_diag *diag)
 {
-    if (run->x.n_tasks <= MANY || neap_run_seeks_peak(run) || run->start.schedule.found ||
+    if (run->x.n_tasks <= FEWEST || neap_run_seeks_peak(run) || run->start.schedule.found ||
         neap_run_stopped(run))
         return NEAP_OK;
     NEAP_TRY(plan_linearly(run, ATTEMPTS_SHARE, &run->best, diag));
-    if (neap_run_ends_after_linear_work(run))
+    /* The streams of a graph that is not so large have their own schedules soon, and continue from
+       this one if it is better. */
+    if (neap_run_ends_after_linear_work(run) || run->x.n_tasks <= MANY)
         return NEAP_OK;
     return neap_search_plan_copy(run->allocator, &run->x, &run->start.schedule, &run->best, diag);
 }
