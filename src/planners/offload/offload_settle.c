@@ -19,7 +19,7 @@ enum { MOST_PLANS = 4 };
 
 /* Of the time limit: for the first search. Of the time that is left then: for the addresses of its
    plan, and of any other. */
-static const double SEARCH_SHARE = 0.45, FIRST_SHARE = 0.6, PLACE_SHARE = 0.3;
+static const double SEARCH_SHARE = 0.45, FIRST_SHARE = 0.4, PLACE_SHARE = 0.5;
 
 typedef struct settler {
     const planner *p;
