@@ -52,10 +52,10 @@ NEAP_API void neap_stop_flag_init(neap_stop_flag *flag); /* not raised, without 
 NEAP_API void neap_stop_flag_raise(neap_stop_flag *flag);
 
 /*
- * Whether a solver was left behind: the methods `checkmate` and `checkmate-lp` return soon after
- * the time limit or a cancellation, while a thread of the solver goes on until it notices. It
- * touches nothing of the caller's. But a process that ends normally runs the destructors of the
- * solver's library under that thread, which may crash: flush your streams and end with _Exit then.
+ * Whether a solver was left behind and still runs: the methods `checkmate` and `checkmate-lp`
+ * return soon after the time limit or a cancellation, while a thread of the solver goes on until it
+ * notices. It touches nothing of the caller's. A process that ends normally waits for it; to end at
+ * once, flush your streams and call _Exit.
  */
 NEAP_API bool neap_has_left_threads(void);
 

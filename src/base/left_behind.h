@@ -2,7 +2,10 @@
 #ifndef NEAP_BASE_LEFT_BEHIND_H
 #define NEAP_BASE_LEFT_BEHIND_H
 
-/* From now on neap_has_left_threads is true. */
-void neap_note_left_thread(void);
+/* A thread is left behind. A process that ends normally waits for it, before the destructors of the
+   library that it runs in. */
+void neap_left_thread_begin(void);
+/* Such a thread has released everything. */
+void neap_left_thread_end(void);
 
 #endif

@@ -173,8 +173,10 @@ static void *run_highs(void *data)
     bool alone = !line->model;
     pthread_cond_signal(&line->turn);
     pthread_mutex_unlock(&line->lock);
-    if (alone)
+    if (alone) {
         close_line(line);
+        neap_left_thread_end();
+    }
     return NULL;
 }
 
@@ -209,7 +211,7 @@ static bool run_beside(highs_model *h, HighsInt *status)
     bool ended = line->done;
     *status = line->status;
     if (!ended) {
-        neap_note_left_thread();
+        neap_left_thread_begin();
         line->model = NULL;
         h->line = NULL;
         h->highs = NULL;

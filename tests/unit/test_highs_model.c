@@ -244,7 +244,7 @@ int main(void)
         cmocka_unit_test(test_left_behind),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    if (neap_has_left_threads()) { /* as its manual says */
+    if (neap_has_left_threads()) { /* else it waits for HiGHS */
         fflush(NULL);
         _Exit(failed);
     }
