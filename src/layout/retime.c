@@ -10,8 +10,10 @@
 static const double LOSSES[] = {0, 0.0005, 0.002, 0.005, 0.02, 0.05, 0.2};
 enum { N_LOSSES = sizeof LOSSES / sizeof *LOSSES };
 
-/* Of the time that is left: for one pass over the lives, and for the placement. */
-static const double PASS_SHARE = 0.3, LAYOUT_SHARE = 0.5;
+/* Of the time that is left: for short lives, for the placement, for what it left above the target,
+   and for long lives. */
+static const double SHORTEN_SHARE = 0.3, LAYOUT_SHARE = 0.35, PLACE_SHARE = 0.6,
+                    LENGTHEN_SHARE = 0.8;
 
 typedef struct assignment {
     neap_retimer r;
@@ -39,10 +41,10 @@ static double seconds_of(const assignment *a, double share)
     return a->end <= 0 ? 0 : share * (left > 1e-3 ? left : 1e-3);
 }
 
-static void begin_pass(assignment *a)
+static void begin_pass(assignment *a, double share)
 {
     a->r.work = 0;
-    a->r.end = a->end > 0 ? neap_clock_seconds() + seconds_of(a, PASS_SHARE) : 0;
+    a->r.end = a->end > 0 ? neap_clock_seconds() + seconds_of(a, share) : 0;
 }
 
 /* Whether the new order takes no longer than the limit; otherwise the saved one is back. */
@@ -89,7 +91,7 @@ static void free_earlier(neap_retimer *r, const neap_life *x, int64_t limit)
 static void shorten(assignment *a, int64_t limit)
 {
     neap_retimer *r = &a->r;
-    begin_pass(a);
+    begin_pass(a, SHORTEN_SHARE);
     for (int round = 0; round < 2; round++)
         for (uint32_t i = r->n_inputs; i < r->n_lives && !neap_retimer_spent(r); i++) {
             const neap_life *x = &r->lives[i];
@@ -177,7 +179,7 @@ static bool waits_for_copy(const neap_retimer *r, uint32_t free_step)
 static void lengthen(assignment *a)
 {
     neap_retimer *r = &a->r;
-    begin_pass(a);
+    begin_pass(a, LENGTHEN_SHARE);
     for (uint32_t i = r->n_inputs; i < r->n_lives && !neap_retimer_spent(r); i++)
         if (neap_life_is_fetched(r, &r->lives[i]))
             move_towards(r, r->lives[i].birth, free_since(r, &r->lives[i]));
@@ -240,7 +242,7 @@ static neap_status find_best(assignment *a, double most_loss)
         memcpy(a->short_order, r->order, r->n_steps * sizeof *r->order);
         neap_status status = lay_out(a, &plan, &fits);
         if (status == NEAP_OK && !fits) {
-            begin_pass(a);
+            begin_pass(a, PLACE_SHARE);
             fits = neap_retimer_place(r) && r->makespan <= longer(a->first, most_loss);
         }
         if (status == NEAP_OK && fits && r->makespan < a->best)

@@ -85,14 +85,23 @@ static neap_status plan_again(settler *c, offload_way *w)
 
 /* ---- Ways ---- */
 
-/* The one whose plan is the fastest, or will be; NULL: all have ended. */
-static offload_way *fastest(settler *c)
+/* The one whose plan is the fastest, or will be if it plans `again`; NULL: there is none. */
+static offload_way *fastest_of(settler *c, bool again)
 {
     offload_way *best = NULL;
-    for (uint32_t i = 0; i < c->n_ways; i++)
-        if (c->ways[i].ticks < (best ? best->ticks : INT64_MAX))
-            best = &c->ways[i];
+    for (uint32_t i = 0; i < c->n_ways; i++) {
+        offload_way *w = &c->ways[i];
+        if ((again || !w->again) && w->ticks < (best ? best->ticks : INT64_MAX))
+            best = w;
+    }
     return best;
+}
+
+/* As long as no plan has addresses, none is made again while there is one to place. */
+static offload_way *fastest(settler *c)
+{
+    offload_way *made = fastest_of(c, false);
+    return made && !c->p->trial->plan ? made : fastest_of(c, true);
 }
 
 /* Places the plan of a way. If it cannot be placed, the way will plan again, and what has to move
