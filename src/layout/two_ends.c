@@ -21,13 +21,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PASSES = 3, LOOK = 512 /* instances placed between two looks at the clock */ };
+enum { PASSES = 2, LOOK = 512 /* instances placed between two looks at the clock */ };
 
 /* Instances scanned, in all; the first pass is free. */
-#define EFFORT (INT64_C(250) * 1000 * 1000)
+#define EFFORT (INT64_C(100) * 1000 * 1000)
 
 /* The weight of a step is its live bytes, as a part of the most, to this power. */
-static const double POWERS[] = {10, 0, 3};
+static const double POWERS[] = {10, 0};
 
 /* What the pass has placed, nearest to this end first: addresses count from it. Most of it is
    passed over for its time alone, so that stands by itself. */

@@ -11,6 +11,9 @@
 /* Plans are placed after these fractions of the time limit, each of the rest, and for how long. */
 static const double TRIAL_STEP = 0.25, TRIAL_SHARE = 0.1;
 
+/* For a large graph longer: so many seconds for a task, up to this fraction. */
+static const double TRIAL_SECONDS = 4e-4, MOST_TRIAL_SHARE = 0.4;
+
 /* Annealed plans: the fraction of the time limit for addresses and for annealing, in turn. */
 static const double IN_TURN_SHARE = 0.12;
 
@@ -121,6 +124,15 @@ static neap_status choose_budget(neap_run *run, double share, int64_t *within, n
     return NEAP_OK;
 }
 
+/* Of the time that is left: the addresses of a long plan take seconds. */
+static double trial_share(const neap_run *run)
+{
+    const planner *p = run->p;
+    double left = p->started + p->request->time_limit - neap_clock_seconds();
+    double share = TRIAL_SECONDS * run->x.n_tasks / (left > 0.1 ? left : 0.1);
+    return share < TRIAL_SHARE ? TRIAL_SHARE : share < MOST_TRIAL_SHARE ? share : MOST_TRIAL_SHARE;
+}
+
 /* From time to time the best plan is placed, and the search continues within another budget. */
 static neap_status try_addresses(neap_run *run, neap_diag *diag)
 {
@@ -128,7 +140,7 @@ static neap_status try_addresses(neap_run *run, neap_diag *diag)
     int64_t within;
     if (neap_clock_seconds() < run->next_trial)
         return NEAP_OK;
-    NEAP_TRY(choose_budget(run, TRIAL_SHARE, &within, diag));
+    NEAP_TRY(choose_budget(run, trial_share(run), &within, diag));
     NEAP_TRY(neap_run_place_offload(run, diag));
     double now = neap_clock_seconds();
     run->next_trial = now + TRIAL_STEP * (p->started + p->request->time_limit - now);
