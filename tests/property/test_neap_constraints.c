@@ -206,13 +206,9 @@ static void test_a_pinned_view(void **state)
     static const neap_pin pin = {.kind = NEAP_PIN_NO_RECOMPUTE, .pattern = "view"};
     neap_request request = ask(graph, 0);
     request.link = (neap_link){.out_bandwidth = 100, .in_bandwidth = 100};
-    neap_solution *solution = solve(&request);
-    assert_non_null(neap_solution_plan(solution));
-    assert_int_equal(count_steps(neap_solution_plan(solution), NEAP_COMPUTE, 1), 2);
-    neap_solution_destroy(solution);
     request.n_pins = 1;
     request.pins = &pin;
-    solution = solve(&request);
+    neap_solution *solution = solve(&request);
     assert_int_equal(neap_solution_figures(solution)->outcome, NEAP_INFEASIBLE);
     neap_solution_destroy(solution);
     request.budget = -1;
