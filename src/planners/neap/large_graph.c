@@ -15,7 +15,7 @@ enum {
 };
 
 /* The fraction of the method's time for attempts, and until the bound ends. */
-static const double ATTEMPTS_SHARE = 0.6, BOUND_SHARE = 0.8;
+static const double ATTEMPTS_SHARE = 0.5, BOUND_SHARE = 0.6;
 
 /* The bound of a plan that is this close cannot improve much. */
 static const double CLOSE_ENOUGH = 1e-4;
@@ -53,9 +53,15 @@ static neap_status plan_linearly(neap_run *run, double share, search_plan *found
     return status;
 }
 
+/* Such plans copy nothing: with a link, streams that continue from one stay behind. */
+static bool helps(const neap_run *run)
+{
+    return run->x.n_tasks > FEWEST && (!run->link || run->x.n_tasks > VERY_MANY);
+}
+
 neap_status neap_run_begin_linearly(neap_run *run, neap_diag *diag)
 {
-    if (run->x.n_tasks <= FEWEST || neap_run_seeks_peak(run) || run->start.schedule.found ||
+    if (!helps(run) || neap_run_seeks_peak(run) || run->start.schedule.found ||
         neap_run_stopped(run))
         return NEAP_OK;
     NEAP_TRY(plan_linearly(run, ATTEMPTS_SHARE, &run->best, diag));
@@ -69,7 +75,7 @@ neap_status neap_run_begin_linearly(neap_run *run, neap_diag *diag)
 neap_status neap_run_plan_linearly_again(neap_run *run, neap_diag *diag)
 {
     search_plan found = {0};
-    if (run->x.n_tasks <= MANY)
+    if (!helps(run) || run->x.n_tasks <= MANY)
         return NEAP_OK;
     neap_status status = plan_linearly(run, 1, &found, diag);
     if (status == NEAP_OK && neap_run_is_better(run, &found, &run->best)) {
