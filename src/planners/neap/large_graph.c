@@ -56,7 +56,8 @@ static neap_status plan_linearly(neap_run *run, double share, search_plan *found
 /* Such plans copy nothing: with a link, streams that continue from one stay behind. */
 static bool helps(const neap_run *run)
 {
-    return run->x.n_tasks > FEWEST && (!run->link || run->x.n_tasks > VERY_MANY);
+    uint32_t n = run->x.n_tasks;
+    return n > FEWEST && (!run->link || n <= MANY || n > VERY_MANY);
 }
 
 neap_status neap_run_begin_linearly(neap_run *run, neap_diag *diag)

@@ -28,6 +28,17 @@ void neap_run_begin_trials(neap_run *run)
         run->next_trial = p->started + TRIAL_STEP * p->request->time_limit;
 }
 
+/* How far below a plan whose addresses need too much the next one is to be. Plans of large graphs
+   are often placed with a little room where they need much more without: there the first step is
+   small, and each one doubles what is given up. */
+static int64_t step_down(const neap_run *run, int64_t excess)
+{
+    int64_t given_up = run->p->budget - run->best.peak, first = excess / FIRST_STEP;
+    int64_t step = first < given_up ? given_up : first;
+    bool small = run->x.n_tasks > MANY && !run->annealed && step < excess;
+    return small ? step : excess;
+}
+
 /* The budget for the streams after the best plan was placed in an arena: the largest whose plans
    can probably be placed. */
 static int64_t budget_after(neap_run *run, int64_t arena)
@@ -37,11 +48,7 @@ static int64_t budget_after(neap_run *run, int64_t arena)
         run->placed = run->annealed ? peak : run->within;
         return run->placed + (run->not_placed - run->placed) / 2;
     }
-    /* A plan with a little room is often placed where one without needs much more: the first step
-       down is small, and each one doubles what is given up. */
-    int64_t given_up = run->p->budget - peak, step = excess / FIRST_STEP;
-    if (run->annealed || step < given_up)
-        step = run->annealed || given_up > excess ? excess : given_up;
+    int64_t step = step_down(run, excess);
     run->not_placed = peak;
     int64_t middle = run->placed + (peak - run->placed) / 2;
     if (run->placed >= 0 && middle > peak - step)
