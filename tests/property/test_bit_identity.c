@@ -294,11 +294,19 @@ static neap_solution *solve(const subject *s, uint32_t method, int64_t budget, b
     return solution;
 }
 
-/* What a method says is the least it can do; -1 where it cannot say. */
+/* What a method says is the least it can do; -1 where it cannot say. It is asked at the floor,
+   which is higher with aligned addresses. */
 static int64_t least_budget(const subject *s, uint32_t method, bool duplex)
 {
-    neap_solution *solution = solve(s, method, neap_graph_floor_bytes(s->graph, NULL), duplex);
-    int64_t least = solution ? neap_solution_figures(solution)->least_budget : -1;
+    int64_t floor = neap_graph_floor_bytes(s->graph, NULL), least = -1;
+    neap_solution *solution = solve(s, method, floor, duplex);
+    if (solution && neap_solution_figures(solution)->floor_bytes > floor) {
+        floor = neap_solution_figures(solution)->floor_bytes;
+        neap_solution_destroy(solution);
+        solution = solve(s, method, floor, duplex);
+    }
+    if (solution)
+        least = neap_solution_figures(solution)->least_budget;
     neap_solution_destroy(solution);
     return least;
 }

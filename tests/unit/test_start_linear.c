@@ -116,7 +116,7 @@ static void test_long_recurrence(void **state)
 {
     (void)state;
     static const double shares[] = {0.9, 0.7}, overheads[] = {0.038, 0.222};
-    neap_graph *graph = lstm(1500 / ONE_IN(3));
+    neap_graph *graph = lstm(1500);
     neap_request request = request_for(graph);
     int64_t natural;
     problem x;
