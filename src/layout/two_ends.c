@@ -50,7 +50,8 @@ typedef struct two_ends {
     size_t n_steps;
     double *elapsed; /* by step: the weights of the steps before it */
     ordered *order;
-    arena_end ends[2]; /* the bottom and the top, at the target */
+    int64_t top;       /* at most the target, and aligned as all sizes are */
+    arena_end ends[2]; /* the bottom and the top */
     bool *is_high;     /* by instance: it belongs to the top */
     int64_t *offsets;
     int64_t effort;
@@ -169,18 +170,18 @@ static void insert(arena_end *e, size_t n_placed, const neap_instance *x, int64_
 static bool place(two_ends *t, size_t n_placed, uint32_t instance)
 {
     const neap_instance *x = &t->problem->instances[instance];
-    int64_t target = t->problem->target, at = 0, offset = 0;
+    int64_t at = 0, offset = 0;
     bool fits = false;
     for (int k = 0; k < 2 && !fits; k++) {
         bool high = t->is_high[instance] ^ (k > 0);
         at = nearest(t, &t->ends[high], n_placed, x);
-        fits = at + x->size <= target;
-        offset = high ? target - at - x->size : at;
+        fits = at + x->size <= t->top;
+        offset = high ? t->top - at - x->size : at;
     }
     if (!fits)
         offset = nearest(t, &t->ends[0], n_placed, x);
     insert(&t->ends[0], n_placed, x, offset);
-    insert(&t->ends[1], n_placed, x, target - offset - x->size);
+    insert(&t->ends[1], n_placed, x, t->top - offset - x->size);
     t->offsets[instance] = offset;
     return fits;
 }
@@ -240,10 +241,23 @@ static bool allocate(two_ends *t, neap_arena *arena)
            NEAP_TAKE(arena, n, t->is_high) && NEAP_TAKE(arena, n, t->offsets);
 }
 
+/* Offsets are sums and differences of sizes and the top, so they are aligned if it is. */
+static int64_t aligned_top(const neap_placement_problem *problem)
+{
+    int64_t divisor = 0;
+    for (size_t i = 0; i < problem->count; i++)
+        for (int64_t size = problem->instances[i].size; size != 0;) {
+            int64_t rest = divisor % size;
+            divisor = size;
+            size = rest;
+        }
+    return divisor > 0 ? problem->target - problem->target % divisor : problem->target;
+}
+
 neap_status neap_place_two_ends(const neap_placement_problem *problem, neap_placement *best,
                                 neap_diag *diag)
 {
-    two_ends t = {.problem = problem, .effort = EFFORT};
+    two_ends t = {.problem = problem, .effort = EFFORT, .top = aligned_top(problem)};
     neap_arena arena;
     neap_arena_init(&arena, problem->allocator);
     for (size_t i = 0; i < problem->count; i++)

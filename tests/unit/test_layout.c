@@ -204,6 +204,14 @@ static int64_t most_live(const neap_instance *instances, size_t count, size_t n_
     return most;
 }
 
+/* Sizes that are multiples of a number have offsets that are. */
+static void expect_aligned(const neap_placement_problem *p, const neap_placement *placing,
+                           int64_t alignment)
+{
+    for (size_t i = 0; i < p->count; i++)
+        assert_int_equal(placing->offsets[i] % alignment, 0);
+}
+
 static void expect_sound(const neap_placement_problem *p, const neap_placement *placing)
 {
     int64_t highest = 0;
@@ -233,21 +241,22 @@ static void test_placers_at_random(void **state)
     for (uint64_t seed = 1; seed <= 300; seed++) {
         random_source random = {seed};
         neap_instance instances[MOST];
-        int64_t offsets[MOST];
+        int64_t offsets[MOST], alignment = seed % 3 ? 1 : 512;
         size_t count = random_below(&random, MOST + 1);
         for (size_t i = 0; i < count; i++) {
             size_t begin = random_below(&random, STEPS);
             instances[i] =
-                (neap_instance){1 + random_below(&random, seed % 2 ? 4 : 1000), begin,
+                (neap_instance){alignment * (1 + random_below(&random, seed % 2 ? 4 : 1000)), begin,
                                 begin + 1 + random_below(&random, (uint32_t)(STEPS - begin))};
         }
         neap_placement_problem p = {
             .instances = instances, .count = count, .least = most_live(instances, count, STEPS)};
-        p.target = p.least;
+        p.target = p.least + (alignment > 1 ? random_below(&random, 2000) : 0);
         for (size_t k = 0; k < COUNT_OF(placers); k++) {
             neap_placement placing = {.offsets = offsets, .arena = count ? INT64_MAX : 0};
             assert_int_equal(placers[k](&p, &placing, NULL), NEAP_OK);
             expect_sound(&p, &placing);
+            expect_aligned(&p, &placing, alignment);
             int64_t arena = placing.arena; /* a placer only improves what it is given */
             assert_int_equal(placers[(k + 1) % COUNT_OF(placers)](&p, &placing, NULL), NEAP_OK);
             expect_sound(&p, &placing);
