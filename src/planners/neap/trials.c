@@ -14,6 +14,9 @@ static const double TRIAL_STEP = 0.25, TRIAL_SHARE = 0.1;
 /* For a large graph longer: so many seconds for a task, up to this fraction. */
 static const double TRIAL_SECONDS = 4e-4, MOST_TRIAL_SHARE = 0.4;
 
+/* Of the time that is left: for the plan of `offload`, and then for its addresses. */
+static const double OFFLOAD_SHARE = 0.2, OFFLOAD_PLACE_SHARE = 0.15;
+
 /* Annealed plans: the fraction of the time limit for addresses and for annealing, in turn. */
 static const double IN_TURN_SHARE = 0.12;
 
@@ -55,9 +58,6 @@ static int64_t budget_after(neap_run *run, int64_t arena)
         return middle;
     return peak - step > run->floor ? peak - step : run->floor;
 }
-
-/* Of the time that is left: for the plan of `offload`, and then for its addresses. */
-static const double OFFLOAD_SHARE = 0.2, OFFLOAD_PLACE_SHARE = 0.15;
 
 /* Runs a method that only moves values, in a share of the time that is left. */
 static neap_status run_method(const neap_run *run, const char *name, draft *found, neap_diag *diag)
