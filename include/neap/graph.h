@@ -12,9 +12,13 @@
  * Ids are zero-based positions: op 0 runs first, value 0 is the first in the file. Sizes are bytes.
  *
  * Values, storages, inputs. A value that no op produces is an *input* (data, parameters); it is
- * always resident. A value with `view_of` owns no bytes: it shares the storage of another value.
- * The value at the end of that chain of views is its `storage`. A storage is live while any value
- * on it is resident.
+ * always resident, unless it is *state*, which persists from one step to the next (parameters,
+ * moments) and which a plan may keep on the host between its uses. A value with `view_of` owns no
+ * bytes: it shares the storage of another value. The value at the end of that chain of views is its
+ * `storage`. A storage is live while any value on it is resident.
+ *
+ * Updates. An op with `updates` overwrites state that it reads: a step of an optimizer. It runs
+ * exactly once, after every op that reads what was there before.
  *
  * Time. Files give seconds as decimal numbers. neap counts time in *ticks*, which are integers, so
  * that sums are exact and do not depend on the order of summation. `ticks_per_second` is a power of
@@ -62,6 +66,7 @@ typedef enum neap_pass { NEAP_FORWARD = 0, NEAP_BACKWARD = 1 } neap_pass;
 #define NEAP_KIND_PARAMETER  "parameter"  /* an input that is trained */
 #define NEAP_KIND_ACTIVATION "activation" /* written by the forward pass */
 #define NEAP_KIND_GRADIENT   "gradient"   /* written by the backward pass */
+#define NEAP_KIND_STATE      "state"      /* of the optimizer: moments, master weights */
 
 typedef struct neap_value {
     const char *name;
@@ -70,6 +75,8 @@ typedef struct neap_value {
     uint32_t view_of;     /* the value whose storage it shares, or NEAP_NONE */
     uint32_t storage;     /* the value that owns the storage: itself unless it is a view */
     uint32_t producer;    /* the op that computes it; NEAP_NONE: an input */
+    uint32_t updater;     /* the op that overwrites it; NEAP_NONE: none */
+    bool state;           /* an input that persists from one step to the next */
     neap_dtype dtype;     /* NEAP_DTYPE_UNKNOWN if not given */
     uint32_t rank;        /* 0 if not given */
     const int64_t *shape; /* rank extents, outermost first; NULL when rank is 0 */
@@ -98,6 +105,8 @@ typedef struct neap_op {
     uint32_t n_inputs, n_outputs;
     const uint32_t *inputs;       /* values read; a value may occur twice */
     const uint32_t *outputs;      /* values produced */
+    uint32_t n_updates;           /* 0: an ordinary op */
+    const uint32_t *updates;      /* state values, among the inputs, that it overwrites */
     uint32_t n_variants;          /* at least 1 */
     const neap_variant *variants; /* variants[0] is the default */
     bool lists_variants;          /* the file had a list, even with a single entry */
@@ -178,6 +187,7 @@ typedef struct neap_value_desc {
     const char *kind; /* NULL: "activation" */
     int64_t bytes;
     uint32_t view_of; /* NEAP_NONE for a value with its own storage */
+    bool state;
     neap_dtype dtype;
     uint32_t rank;
     const int64_t *shape;
@@ -190,6 +200,8 @@ typedef struct neap_op_desc {
     neap_pass pass;
     uint32_t n_inputs, n_outputs;
     const uint32_t *inputs, *outputs;
+    uint32_t n_updates;
+    const uint32_t *updates;
     uint32_t n_variants;          /* 0: one variant of time 0 and no workspace */
     const neap_variant *variants; /* ticks are ignored */
     bool lists_variants;
@@ -224,8 +236,8 @@ NEAP_API void neap_graph_builder_set_fixed_bytes(neap_graph_builder *builder, in
  * Checks everything and returns the graph. After that the builder is empty and can only be
  * destroyed. NEAP_INVALID, with the op or value in the message, for an unknown id, a value with two
  * producers, an op that reads the output of a later op (the message lists the cycle, if any), a
- * view that owns bytes or whose storage its op does not touch, a negative size or time, or a sum of
- * sizes or times that overflows.
+ * view that owns bytes or whose storage its op does not touch, an update of what is no state or of
+ * what a later op reads, a negative size or time, or a sum of sizes or times that overflows.
  */
 NEAP_API neap_status neap_graph_builder_finish(neap_graph_builder *builder, neap_graph **graph,
                                                neap_diag *diag);

@@ -5,9 +5,13 @@
  * format, docs/memory-model.md the exact rules for memory and time.
  *
  *     compute op [variant]   runs the op: its inputs must be resident; its outputs become resident
+ *       ... in place         the same, with one output written over one input, which is gone then
  *     free value             removes it from device memory, after any copy of it in progress
  *     offload value          starts a copy to the host; the value stays resident until it is freed
  *     prefetch value         allocates it and starts the copy back; readers wait for the copy
+ *
+ * State values may be on the host when the step begins and ends: the plan lists them
+ * (neap_plan_host_at_start), fetches them where they are needed, and moves back what was updated.
  *
  * A plan does not own or point to its graph; calls that need both take both.
  */
@@ -34,6 +38,8 @@ typedef struct neap_step {
     neap_step_kind kind;
     uint32_t id;      /* an op for compute, else a value */
     uint32_t variant; /* compute only; 0 otherwise */
+    bool in_place;    /* compute only: the op's in_place_output takes over the storage of its
+                         in_place_input, which leaves memory */
 } neap_step;
 
 /* The link to host memory. All zero: there is no link, and plans must not have transfers. */
@@ -63,6 +69,13 @@ NEAP_API const char *neap_plan_method(const neap_plan *plan);
 NEAP_API int64_t neap_plan_budget(const neap_plan *plan); /* -1: none */
 NEAP_API size_t neap_plan_step_count(const neap_plan *plan);
 NEAP_API const neap_step *neap_plan_steps(const neap_plan *plan);
+
+/* The state values that are on the host, and not on the device, when the step begins and when it
+ * ends, in ascending order. */
+NEAP_API const uint32_t *neap_plan_host_at_start(const neap_plan *plan, size_t *count);
+/* Copies `count` value ids into the plan, in any order. */
+NEAP_API neap_status neap_plan_set_host_at_start(neap_plan *plan, const uint32_t *values,
+                                                 size_t count, neap_diag *diag);
 
 /* The addresses: *count offsets, one for each storage instance (docs/formats.md). NULL if the plan
  * has none. */

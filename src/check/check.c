@@ -3,7 +3,8 @@
  * is wrong.
  *
  * Naive on purpose. It keeps, for each value, whether it is resident and on the host and until when
- * it is being copied; for each storage, how many resident values lie on it; three clocks; and the
+ * it is being copied; for each storage, how many resident values lie on it and whether it was
+ * updated; three clocks; and the
  * arena's live instances in order of address. It shares no code with the timeline or any planner:
  * what they compute as well, it computes again. Cost: O(log instances) a step and O(1) for each
  * input and output of a computation.
@@ -26,14 +27,17 @@
 
 typedef struct value_state {
     bool resident, on_host;
-    size_t since;     /* the step that last made it resident; NEVER for inputs */
-    size_t freed;     /* the step that last freed it, or NEVER */
-    int64_t copy_end; /* when its last copy ends, either way */
-    int64_t arrival;  /* when its last prefetch ends */
+    bool starts_on_host; /* state that is on the host when the step begins and when it ends */
+    bool copied_updated; /* its copy on the host was made after its storage was updated */
+    size_t since;        /* the step that last made it resident; NEVER for inputs */
+    size_t freed;        /* the step that last freed it, or NEVER */
+    int64_t copy_end;    /* when its last copy ends, either way */
+    int64_t arrival;     /* when its last prefetch ends */
 } value_state;
 
 typedef struct storage_state {
     uint32_t residents; /* resident values on it: live while there are any */
+    bool updated;       /* an op has overwritten it */
     size_t instance;    /* its number in the arena while live */
 } storage_state;
 
@@ -113,6 +117,8 @@ static label whereabouts(const judge *j, uint32_t id)
     label l;
     if (v->freed != NEVER)
         snprintf(l.text, sizeof l.text, "freed at step %zu%s", v->freed, remedy);
+    else if (v->starts_on_host)
+        snprintf(l.text, sizeof l.text, "on the host at the start%s", remedy);
     else
         snprintf(l.text, sizeof l.text, "op %lu, which makes it, has not run",
                  (unsigned long)neap_graph_value(j->graph, id)->producer);
@@ -332,6 +338,14 @@ static bool note_peak(judge *j, int64_t workspace)
                   live, budget);
 }
 
+/* The value leaves memory; true if its storage does, too. */
+static bool drop(judge *j, uint32_t id)
+{
+    j->values[id].resident = false;
+    j->values[id].freed = j->step;
+    return --j->storages[neap_graph_value(j->graph, id)->storage].residents == 0;
+}
+
 /* ---- The four steps ---- */
 
 static bool add_ticks(judge *j, int64_t ticks, int64_t *clock)
@@ -347,6 +361,60 @@ static void wait_until(judge *j, int64_t time)
 {
     if (time > j->clock)
         j->clock = time;
+}
+
+/* An op that updates state runs once, and no other op reads that state after it. */
+static bool check_updates(judge *j, const neap_op *op)
+{
+    if (op->n_updates > 0)
+        return !j->computed[j->now->id] || reject(j, "it updates state, and ran before");
+    for (uint32_t i = 0; i < op->n_inputs; i++)
+        if (j->storages[neap_graph_value(j->graph, op->inputs[i])->storage].updated)
+            return reject(j, "input %s was updated; ops that read it must run before its update",
+                          value_label(j, op->inputs[i]).text);
+    return true;
+}
+
+/* Whether the host has a value as it is now. */
+static bool is_current(const judge *j, uint32_t id)
+{
+    bool updated = j->storages[neap_graph_value(j->graph, id)->storage].updated;
+    return j->values[id].on_host && (!updated || j->values[id].copied_updated);
+}
+
+/* Whether the op of this step may run in place. */
+static bool check_in_place(judge *j, const neap_op *op)
+{
+    if (op->in_place_input == NEAP_NONE)
+        return reject(j, "the graph does not say that it may run in place");
+    const neap_value *input = neap_graph_value(j->graph, op->in_place_input);
+    int64_t size = neap_graph_value(j->graph, input->storage)->bytes;
+    const neap_value *output = neap_graph_value(j->graph, op->in_place_output);
+    if (input->producer == NEAP_NONE)
+        return reject(j, "%s is an input: no op may write over it",
+                      value_label(j, op->in_place_input).text);
+    if (j->storages[input->storage].residents != 1)
+        return reject(j, "another resident value lies on the storage of %s",
+                      value_label(j, op->in_place_input).text);
+    if (output->view_of != NEAP_NONE || output->bytes != size)
+        return reject(j, "%s has not the size of the storage of %s, which it would take over",
+                      value_label(j, op->in_place_output).text,
+                      value_label(j, op->in_place_input).text);
+    return true;
+}
+
+/* The output takes over the input's storage, with its place in the arena. */
+static void take_over(judge *j, const neap_op *op)
+{
+    storage_state *old = &j->storages[neap_graph_value(j->graph, op->in_place_input)->storage];
+    storage_state *new = &j->storages[op->in_place_output];
+    drop(j, op->in_place_input);
+    new->instance = old->instance;
+    new->residents = 1;
+    j->values[op->in_place_output].resident = true;
+    j->values[op->in_place_output].since = j->step;
+    if (j->arena.offsets)
+        j->arena.owner[new->instance] = op->in_place_output;
 }
 
 static bool run_compute(judge *j)
@@ -367,17 +435,28 @@ static bool run_compute(judge *j)
         if (j->values[op->outputs[i]].resident)
             return reject(j, "output %s is resident already (since step %zu); free it before",
                           value_label(j, op->outputs[i]).text, j->values[op->outputs[i]].since);
+    if (!check_updates(j, op) || (step->in_place && !check_in_place(j, op)))
+        return false;
 
     for (uint32_t i = 0; i < op->n_inputs; i++)
         wait_until(j, j->values[op->inputs[i]].arrival);
+    for (uint32_t i = 0; i < op->n_updates; i++) /* a copy under way needs what is overwritten */
+        wait_until(j, j->values[op->updates[i]].copy_end);
+    if (step->in_place)
+        wait_until(j, j->values[op->in_place_input].copy_end);
     if (!add_ticks(j, variant->ticks, &j->clock))
         return false;
     j->verdict->compute_ticks += variant->ticks; /* at most the clock */
     j->verdict->recomputed_ops += j->computed[step->id];
     j->computed[step->id] = true;
 
+    for (uint32_t i = 0; i < op->n_updates; i++)
+        j->storages[neap_graph_value(j->graph, op->updates[i])->storage].updated = true;
+    if (step->in_place)
+        take_over(j, op);
     for (uint32_t i = 0; i < op->n_outputs; i++)
-        if (!make_resident(j, op->outputs[i]))
+        if (!(step->in_place && op->outputs[i] == op->in_place_output) &&
+            !make_resident(j, op->outputs[i]))
             return false;
     if (variant->workspace > 0) {
         size_t instance = j->arena.next;
@@ -388,10 +467,11 @@ static bool run_compute(judge *j)
     return note_peak(j, variant->workspace);
 }
 
-/* What free and offload ask of a value: there, and not an input. */
+/* What free and offload ask of a value: there, and not an input, or state. */
 static bool is_movable(judge *j, uint32_t id)
 {
-    if (neap_graph_value(j->graph, id)->producer == NEAP_NONE)
+    const neap_value *value = neap_graph_value(j->graph, id);
+    if (value->producer == NEAP_NONE && !value->state)
         return reject(j, "it is an input: resident throughout, never freed or transferred");
     if (!j->values[id].resident)
         return reject(j, "it is not resident (%s)", whereabouts(j, id).text);
@@ -404,14 +484,16 @@ static bool run_free(judge *j)
     if (!is_movable(j, id))
         return false;
     value_state *v = &j->values[id];
+    if (neap_graph_value(j->graph, id)->state && !is_current(j, id))
+        return reject(j, v->on_host ? "it was updated, and the host does not have it as it is now; "
+                                      "offload it before"
+                                    : "it is state, and the host does not have it; offload it "
+                                      "before");
     wait_until(j, v->copy_end);
-    v->resident = false;
-    v->freed = j->step;
     uint32_t owner = neap_graph_value(j->graph, id)->storage;
-    storage_state *storage = &j->storages[owner];
-    if (--storage->residents == 0) {
+    if (drop(j, id)) {
         j->live_bytes -= neap_graph_value(j->graph, owner)->bytes;
-        release(j, storage->instance);
+        release(j, j->storages[owner].instance);
     }
     return true;
 }
@@ -436,6 +518,20 @@ static bool transfer(judge *j, bool out, int64_t *bytes)
     return true;
 }
 
+/* One more value on the host. */
+static bool hold_on_host(judge *j, uint32_t id, int64_t bytes)
+{
+    j->values[id].on_host = true;
+    if (!neap_add_i64(j->host_bytes, bytes, &j->host_bytes))
+        return reject(j, "the bytes on the host pass 2^63");
+    j->verdict->host_bytes = j->host_bytes;
+    if (!j->link || j->link->host_memory <= 0 || j->host_bytes <= j->link->host_memory)
+        return true;
+    char held[32], limit[32];
+    format_sizes(j->host_bytes, j->link->host_memory, held, limit);
+    return reject(j, "%s on the host, its memory is %s", held, limit);
+}
+
 static bool run_offload(judge *j)
 {
     int64_t bytes;
@@ -444,28 +540,24 @@ static bool run_offload(judge *j)
     neap_verdict *verdict = j->verdict;
     if (!neap_add_i64(verdict->offloaded_bytes, bytes, &verdict->offloaded_bytes))
         return reject(j, "the bytes offloaded pass 2^63");
-    if (j->values[j->now->id].on_host)
-        return true;
-    j->values[j->now->id].on_host = true;
-    if (!neap_add_i64(j->host_bytes, bytes, &j->host_bytes))
-        return reject(j, "the bytes on the host pass 2^63");
-    verdict->host_bytes = j->host_bytes;
-    if (j->link->host_memory <= 0 || j->host_bytes <= j->link->host_memory)
-        return true;
-    char held[32], limit[32];
-    format_sizes(j->host_bytes, j->link->host_memory, held, limit);
-    return reject(j, "%s on the host, its memory is %s", held, limit);
+    uint32_t owner = neap_graph_value(j->graph, j->now->id)->storage;
+    j->values[j->now->id].copied_updated = j->storages[owner].updated;
+    return j->values[j->now->id].on_host || hold_on_host(j, j->now->id, bytes);
 }
 
 static bool run_prefetch(judge *j)
 {
     value_state *v = &j->values[j->now->id];
-    if (v->resident && v->since == NEVER)
+    if (v->resident && v->since == NEVER && !neap_graph_value(j->graph, j->now->id)->state)
         return reject(j, "it is an input: resident throughout, never freed or transferred");
+    if (v->resident && v->since == NEVER)
+        return reject(j, "it is resident already (since the start)");
     if (v->resident)
         return reject(j, "it is resident already (since step %zu)", v->since);
     if (!v->on_host)
         return reject(j, "it is not on the host (never offloaded)");
+    if (!is_current(j, j->now->id))
+        return reject(j, "it was updated after its copy on the host was made");
     int64_t bytes;
     if (!transfer(j, false, &bytes))
         return false;
@@ -492,13 +584,37 @@ static bool run_step(judge *j)
 
 /* ---- The whole plan ---- */
 
-static bool begin(judge *j)
+/* State that the plan has on the host at the start. */
+static bool begin_on_host(judge *j, const neap_plan *plan)
+{
+    size_t count;
+    const uint32_t *values = neap_plan_host_at_start(plan, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (values[i] >= j->n_values)
+            return reject(j, "host_at_start names value %lu, but the graph has %lu values",
+                          (unsigned long)values[i], (unsigned long)j->n_values);
+        if (!neap_graph_value(j->graph, values[i])->state)
+            return reject(j, "host_at_start names %s, which is no state",
+                          value_label(j, values[i]).text);
+        if (j->values[values[i]].starts_on_host)
+            return reject(j, "host_at_start names %s twice", value_label(j, values[i]).text);
+        j->values[values[i]].starts_on_host = true;
+        uint32_t owner = neap_graph_value(j->graph, values[i])->storage;
+        if (!hold_on_host(j, values[i], neap_graph_value(j->graph, owner)->bytes))
+            return false;
+    }
+    return true;
+}
+
+static bool begin(judge *j, const neap_plan *plan)
 {
     int64_t fixed = neap_graph_fixed_bytes(j->graph);
     j->step = NEVER;
     j->live_bytes = fixed;
     for (uint32_t v = 0; v < j->n_values; v++)
         j->values[v].since = j->values[v].freed = NEVER;
+    if (!begin_on_host(j, plan))
+        return false;
     if (j->arena.offsets) {
         if (fixed > j->arena.bytes)
             return reject(j, "the arena has %lld bytes, the graph's fixed bytes are %lld",
@@ -510,9 +626,32 @@ static bool begin(judge *j)
         }
     }
     for (uint32_t v = 0; v < j->n_values; v++)
-        if (neap_graph_value(j->graph, v)->producer == NEAP_NONE && !make_resident(j, v))
+        if (neap_graph_value(j->graph, v)->producer == NEAP_NONE && !j->values[v].starts_on_host &&
+            !make_resident(j, v))
             return false;
     return note_peak(j, 0);
+}
+
+/* State ends where it began, as it is now. */
+static bool finish_state(judge *j)
+{
+    for (uint32_t v = 0; v < j->n_values; v++) {
+        const value_state *state = &j->values[v];
+        if (!neap_graph_value(j->graph, v)->state)
+            continue;
+        if (!state->starts_on_host && !state->resident)
+            return reject(j, "state %s is not resident at the end (%s)", value_label(j, v).text,
+                          whereabouts(j, v).text);
+        if (state->starts_on_host && !is_current(j, v))
+            return reject(j,
+                          "%s was updated, and the host does not have it as it is now at the "
+                          "end; offload it",
+                          value_label(j, v).text);
+        if (state->starts_on_host && state->resident)
+            return reject(j, "%s began on the host and is still on the device at the end; free it",
+                          value_label(j, v).text);
+    }
+    return true;
 }
 
 static bool finish(judge *j)
@@ -527,6 +666,8 @@ static bool finish(judge *j)
         if (!j->values[outputs[i]].resident)
             return reject(j, "output %s is not resident at the end (%s)",
                           value_label(j, outputs[i]).text, whereabouts(j, outputs[i]).text);
+    if (!finish_state(j))
+        return false;
     if (j->arena.next < j->arena.count)
         return reject(j, "the plan has %zu offsets, its steps allocate %zu times", j->arena.count,
                       j->arena.next);
@@ -537,7 +678,7 @@ static bool replay(judge *j, const neap_plan *plan)
 {
     const neap_step *steps = neap_plan_steps(plan);
     size_t n_steps = neap_plan_step_count(plan);
-    if (!begin(j))
+    if (!begin(j, plan))
         return false;
     for (size_t i = 0; i < n_steps; i++) {
         j->step = i;

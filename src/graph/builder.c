@@ -71,7 +71,7 @@ static const char *copy_name(neap_arena *arena, const char *name, const char *pr
 static const char *copy_kind(neap_arena *arena, const char *kind)
 {
     static const char *const known[] = {NEAP_KIND_ACTIVATION, NEAP_KIND_GRADIENT, NEAP_KIND_INPUT,
-                                        NEAP_KIND_PARAMETER};
+                                        NEAP_KIND_PARAMETER, NEAP_KIND_STATE};
     if (!kind)
         return NEAP_KIND_ACTIVATION;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -101,6 +101,8 @@ neap_status neap_graph_builder_add_value(neap_graph_builder *builder, const neap
                         .view_of = desc->view_of,
                         .storage = NEAP_NONE,
                         .producer = NEAP_NONE,
+                        .updater = NEAP_NONE,
+                        .state = desc->state,
                         .dtype = desc->dtype,
                         .rank = desc->rank,
                         .extra = copy_extra(&graph->arena, desc->extra)};
@@ -139,29 +141,31 @@ neap_status neap_graph_builder_add_op(neap_graph_builder *builder, const neap_op
         return status;
     uint32_t n_variants = desc->n_variants ? desc->n_variants : 1;
     const char *type = desc->type ? desc->type : "op";
-    neap_op op = {.name = copy_name(arena, desc->name, "op", graph->n_ops),
-                  .type = neap_arena_text(arena, type, strlen(type)),
-                  .pass = desc->pass,
-                  .n_inputs = desc->n_inputs,
-                  .n_outputs = desc->n_outputs,
-                  .inputs = neap_arena_copy(arena, desc->inputs, desc->n_inputs, sizeof *op.inputs),
-                  .outputs =
-                      neap_arena_copy(arena, desc->outputs, desc->n_outputs, sizeof *op.outputs),
-                  .n_variants = n_variants,
-                  .variants = neap_arena_copy(arena, desc->n_variants ? desc->variants : &no_cost,
-                                              n_variants, sizeof *op.variants),
-                  .lists_variants = desc->lists_variants || desc->n_variants > 1,
-                  .random = desc->random,
-                  .inside_layer = desc->inside_layer,
-                  .in_place_input = desc->in_place_input,
-                  .in_place_output = desc->in_place_output,
-                  .flops = desc->flops,
-                  .bytes_moved = desc->bytes_moved,
-                  .n_attrs = desc->n_attrs,
-                  .attrs = copy_attrs(arena, desc),
-                  .extra = copy_extra(arena, desc->extra)};
-    if (!op.name || !op.type || !op.inputs || !op.outputs || !op.variants || !op.attrs ||
-        (desc->extra && !op.extra))
+    neap_op op = {
+        .name = copy_name(arena, desc->name, "op", graph->n_ops),
+        .type = neap_arena_text(arena, type, strlen(type)),
+        .pass = desc->pass,
+        .n_inputs = desc->n_inputs,
+        .n_outputs = desc->n_outputs,
+        .inputs = neap_arena_copy(arena, desc->inputs, desc->n_inputs, sizeof *op.inputs),
+        .outputs = neap_arena_copy(arena, desc->outputs, desc->n_outputs, sizeof *op.outputs),
+        .n_updates = desc->n_updates,
+        .updates = neap_arena_copy(arena, desc->updates, desc->n_updates, sizeof *op.updates),
+        .n_variants = n_variants,
+        .variants = neap_arena_copy(arena, desc->n_variants ? desc->variants : &no_cost, n_variants,
+                                    sizeof *op.variants),
+        .lists_variants = desc->lists_variants || desc->n_variants > 1,
+        .random = desc->random,
+        .inside_layer = desc->inside_layer,
+        .in_place_input = desc->in_place_input,
+        .in_place_output = desc->in_place_output,
+        .flops = desc->flops,
+        .bytes_moved = desc->bytes_moved,
+        .n_attrs = desc->n_attrs,
+        .attrs = copy_attrs(arena, desc),
+        .extra = copy_extra(arena, desc->extra)};
+    if (!op.name || !op.type || !op.inputs || !op.outputs || !op.updates || !op.variants ||
+        !op.attrs || (desc->extra && !op.extra))
         return neap_fail_no_memory(diag);
     if (id)
         *id = (uint32_t)graph->n_ops;

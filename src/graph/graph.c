@@ -333,9 +333,12 @@ neap_status neap_graph_derive(neap_graph *graph, neap_diag *diag)
 {
     for (size_t v = 0; v < graph->n_values; v++)
         graph->values[v].producer = NEAP_NONE;
-    for (uint32_t o = 0; o < graph->n_ops; o++)
+    for (uint32_t o = 0; o < graph->n_ops; o++) {
         for (uint32_t i = 0; i < graph->ops[o].n_outputs; i++)
             graph->values[graph->ops[o].outputs[i]].producer = o;
+        for (uint32_t i = 0; i < graph->ops[o].n_updates; i++)
+            graph->values[graph->ops[o].updates[i]].updater = o;
+    }
     graph->is_output = neap_arena_alloc(&graph->arena, graph->n_values, sizeof(bool));
     if (!graph->is_output || !derive_readers(graph))
         return neap_fail_no_memory(diag);

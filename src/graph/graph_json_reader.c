@@ -18,7 +18,7 @@ typedef struct graph_reader {
     /* The current value or op, its texts copied: the reader's strings do not last. */
     neap_arena texts;
     neap_text extra;
-    id_list inputs, outputs, pair;
+    id_list inputs, outputs, updates, pair;
     int64_t *shape;
     size_t shape_capacity;
     neap_variant *variants;
@@ -135,7 +135,7 @@ static void require(graph_reader *g, uint32_t seen, uint32_t bit, const char *wh
 
 static void read_value(graph_reader *g, size_t id)
 {
-    enum { NAME = 1, BYTES = 2, KIND = 4, VIEW = 8, DTYPE = 16, SHAPE = 32 };
+    enum { NAME = 1, BYTES = 2, KIND = 4, VIEW = 8, DTYPE = 16, SHAPE = 32, STATE = 64 };
     json_reader *r = &g->json;
     json_string key;
     uint32_t seen = 0;
@@ -158,6 +158,9 @@ static void read_value(graph_reader *g, size_t id)
                 neap_json_skip(r, NULL);
             else
                 value.view_of = neap_json_u32(r, NEAP_NONE - 1);
+        } else if (neap_json_key_is(key, "state")) {
+            neap_json_once(r, &seen, STATE, "state");
+            value.state = neap_json_bool(r);
         } else if (neap_json_key_is(key, "dtype")) {
             neap_json_once(r, &seen, DTYPE, "dtype");
             read_dtype(g, &value);
@@ -270,7 +273,8 @@ enum op_field {
     OP_FLOPS = 1024,
     OP_MOVED = 2048,
     OP_ATTRS = 4096,
-    OP_INSIDE_LAYER = 8192
+    OP_INSIDE_LAYER = 8192,
+    OP_UPDATES = 16384
 };
 
 static const struct {
@@ -284,6 +288,7 @@ static const struct {
     {"random", OP_RANDOM},       {"in_place", OP_IN_PLACE},
     {"flops", OP_FLOPS},         {"bytes_moved", OP_MOVED},
     {"attrs", OP_ATTRS},         {"inside_layer", OP_INSIDE_LAYER},
+    {"updates", OP_UPDATES},
 };
 
 static void read_op_field(graph_reader *g, enum op_field field, neap_op_desc *op, neap_variant *own)
@@ -304,6 +309,9 @@ static void read_op_field(graph_reader *g, enum op_field field, neap_op_desc *op
         break;
     case OP_OUTPUTS:
         read_ids(g, &g->outputs);
+        break;
+    case OP_UPDATES:
+        read_ids(g, &g->updates);
         break;
     case OP_TIME:
         own->seconds = neap_json_double(r);
@@ -358,7 +366,7 @@ static void read_op(graph_reader *g, size_t id)
     neap_op_desc op;
     neap_variant own = {0, 0, 0};
     neap_op_desc_init(&op);
-    g->inputs.count = g->outputs.count = 0;
+    g->inputs.count = g->outputs.count = g->updates.count = 0;
     begin_item(g);
     while (neap_json_next_key(r, &key)) {
         size_t f = 0, n_fields = sizeof op_fields / sizeof *op_fields;
@@ -381,6 +389,8 @@ static void read_op(graph_reader *g, size_t id)
     op.n_inputs = (uint32_t)g->inputs.count;
     op.outputs = g->outputs.ids;
     op.n_outputs = (uint32_t)g->outputs.count;
+    op.updates = g->updates.ids;
+    op.n_updates = (uint32_t)g->updates.count;
     op.extra = g->extra.length ? g->extra.text : NULL;
     if (neap_json_ok(r))
         r->status = neap_graph_builder_add_op(g->builder, &op, NULL, r->diag);
@@ -458,6 +468,7 @@ static void clear_reader(graph_reader *g)
     neap_text_clear(&g->extra);
     NEAP_DELETE(g->allocator, g->inputs.capacity, g->inputs.ids);
     NEAP_DELETE(g->allocator, g->outputs.capacity, g->outputs.ids);
+    NEAP_DELETE(g->allocator, g->updates.capacity, g->updates.ids);
     NEAP_DELETE(g->allocator, g->pair.capacity, g->pair.ids);
     NEAP_DELETE(g->allocator, g->shape_capacity, g->shape);
     NEAP_DELETE(g->allocator, g->variant_capacity, g->variants);

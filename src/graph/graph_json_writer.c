@@ -44,6 +44,8 @@ static void write_value(neap_text *out, const neap_value *value)
         neap_text_puts(out, ",\"view_of\":");
         neap_text_i64(out, value->view_of);
     }
+    if (value->state)
+        neap_text_puts(out, ",\"state\":true");
     if (value->dtype != NEAP_DTYPE_UNKNOWN) {
         neap_text_putc(out, ',');
         write_named_text(out, "dtype", neap_dtype_name(value->dtype));
@@ -102,6 +104,10 @@ static void write_op(neap_text *out, const neap_op *op)
     write_ids(out, op->inputs, op->n_inputs);
     neap_text_puts(out, ",\"outputs\":");
     write_ids(out, op->outputs, op->n_outputs);
+    if (op->n_updates) {
+        neap_text_puts(out, ",\"updates\":");
+        write_ids(out, op->updates, op->n_updates);
+    }
     neap_text_putc(out, ',');
     write_cost(out, &op->variants[0]);
     if (op->lists_variants) {

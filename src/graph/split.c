@@ -20,6 +20,7 @@ typedef struct splitter {
     uint32_t *whole_op;    /* by op of the new graph */
     uint32_t *inputs;      /* of the op that is added */
     uint32_t *outputs;
+    uint32_t *updates;
     neap_graph_builder *builder;
     neap_text text;
     neap_diag *diag;
@@ -109,6 +110,7 @@ static neap_status add_value(splitter *s, uint32_t id)
                                .bytes = value->bytes,
                                .view_of = value->view_of == NEAP_NONE ? NEAP_NONE
                                                                       : s->first[value->view_of],
+                               .state = value->state,
                                .dtype = value->dtype,
                                .rank = value->rank,
                                .shape = value->shape,
@@ -169,6 +171,7 @@ static neap_status add_part_of_op(splitter *s, uint32_t id, uint32_t piece)
                          .pass = op->pass,
                          .inputs = s->inputs,
                          .outputs = s->outputs,
+                         .updates = s->updates,
                          .n_variants = op->n_variants,
                          .variants = op->variants,
                          .lists_variants = op->lists_variants,
@@ -185,6 +188,7 @@ static neap_status add_part_of_op(splitter *s, uint32_t id, uint32_t piece)
         return neap_fail_no_memory(s->diag);
     desc.n_inputs = list_pieces(s, op->inputs, op->n_inputs, piece, s->inputs);
     desc.n_outputs = list_pieces(s, op->outputs, op->n_outputs, piece, s->outputs);
+    desc.n_updates = list_pieces(s, op->updates, op->n_updates, piece, s->updates);
     if (op->in_place_input != NEAP_NONE && count_of(s, op->in_place_input) == 1 &&
         count_of(s, op->in_place_output) == 1) {
         desc.in_place_input = s->first[op->in_place_input];
@@ -276,6 +280,7 @@ static neap_status split_into(splitter *s, neap_graph **graph)
     measure_ops(s, &n_operands, &n_ops);
     if (!NEAP_TAKE(&s->arena, n_values, s->whole_value) ||
         !NEAP_TAKE(&s->arena, n_ops, s->whole_op) || !NEAP_TAKE(&s->arena, n_operands, s->inputs) ||
+        !NEAP_TAKE(&s->arena, n_operands, s->updates) ||
         !NEAP_TAKE(&s->arena, n_operands, s->outputs))
         return neap_fail_no_memory(s->diag);
     neap_status status = build(s, &split);

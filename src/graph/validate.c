@@ -309,6 +309,57 @@ static neap_status check_views(const validator *v)
     return status;
 }
 
+/* The updates of op o; `updated` has the op that updates a storage, plus one. */
+static neap_status check_updates_of(const validator *v, uint32_t o, uint32_t *updated)
+{
+    const neap_op *op = &v->graph->ops[o];
+    for (uint32_t i = 0; i < op->n_updates; i++) {
+        uint32_t id = op->updates[i];
+        if (id >= v->graph->n_values || !v->graph->values[id].state ||
+            !lists(op->inputs, op->n_inputs, id))
+            return neap_fail(v->diag, NEAP_INVALID,
+                             OP_FORMAT ": updates names value %" PRIu32
+                                       "; an op may only update state that it reads",
+                             OP_ARGS(v, o), id);
+        uint32_t *by = &updated[v->graph->values[id].storage];
+        if (*by)
+            return neap_fail(v->diag, NEAP_INVALID,
+                             OP_FORMAT ": updates " VALUE_FORMAT ", which " OP_FORMAT
+                                       " updates already",
+                             OP_ARGS(v, o), VALUE_ARGS(v, id), OP_ARGS(v, *by - 1));
+        *by = o + 1;
+    }
+    return NEAP_OK;
+}
+
+static neap_status check_updates(const validator *v)
+{
+    const neap_graph *graph = v->graph;
+    uint32_t *updated; /* per storage */
+    for (uint32_t id = 0; id < graph->n_values; id++)
+        if (graph->values[id].state && v->producer[id] != NEAP_NONE)
+            return neap_fail(v->diag, NEAP_INVALID,
+                             VALUE_FORMAT ": state must be an input, but " OP_FORMAT " produces it",
+                             VALUE_ARGS(v, id), OP_ARGS(v, v->producer[id]));
+    NEAP_TRY(NEAP_NEW(graph->allocator, graph->n_values, &updated, v->diag));
+    neap_status status = NEAP_OK;
+    for (uint32_t o = 0; o < graph->n_ops && status == NEAP_OK; o++) {
+        const neap_op *op = &graph->ops[o];
+        for (uint32_t i = 0; i < op->n_inputs && op->n_updates == 0 && status == NEAP_OK; i++) {
+            uint32_t by = updated[graph->values[op->inputs[i]].storage];
+            if (by)
+                status = neap_fail(v->diag, NEAP_INVALID,
+                                   OP_FORMAT ": reads " VALUE_FORMAT " after " OP_FORMAT
+                                             " has updated it; list the update after its readers",
+                                   OP_ARGS(v, o), VALUE_ARGS(v, op->inputs[i]), OP_ARGS(v, by - 1));
+        }
+        if (status == NEAP_OK)
+            status = check_updates_of(v, o, updated);
+    }
+    NEAP_DELETE(graph->allocator, graph->n_values, updated);
+    return status;
+}
+
 static neap_status check_outputs(const validator *v)
 {
     const neap_graph *graph = v->graph;
@@ -336,6 +387,8 @@ neap_status neap_graph_validate(neap_graph *graph, neap_diag *diag)
         status = check_order(&v);
     if (status == NEAP_OK)
         status = check_views(&v);
+    if (status == NEAP_OK)
+        status = check_updates(&v);
     if (status == NEAP_OK)
         status = check_outputs(&v);
     NEAP_DELETE(graph->allocator, graph->n_values, v.producer);

@@ -37,6 +37,9 @@ static neap_status collect(neap_instances *out, neap_residency *r, const neap_pl
     for (size_t i = 0; i < n_steps; i++) {
         NEAP_TRY(neap_residency_step(r, &steps[i], i));
         NEAP_TRY(add_storages(out, r, instance, i, n_steps));
+        if (r->passed_on != NEAP_NONE)
+            instance[neap_graph_op(r->graph, steps[i].id)->in_place_output] =
+                instance[r->passed_on];
         if (r->ended != NEAP_NONE)
             out->items[instance[r->ended]].end = i;
         if (steps[i].kind != NEAP_COMPUTE)
@@ -55,7 +58,7 @@ neap_status neap_instances_collect(neap_allocator *allocator, const neap_graph *
 {
     neap_residency r;
     *instances = (neap_instances){.allocator = allocator};
-    neap_status status = neap_residency_init(&r, allocator, graph, "layout: ", diag);
+    neap_status status = neap_residency_init(&r, allocator, graph, plan, "layout: ", diag);
     if (status == NEAP_OK)
         status = collect(instances, &r, plan);
     neap_residency_clear(&r);

@@ -250,7 +250,7 @@ neap_status neap_retimer_init(neap_retimer *r, neap_allocator *allocator, const 
     neap_arena_init(&r->arena, allocator);
     if (options->seconds > 0)
         r->end = neap_clock_seconds() + options->seconds;
-    neap_status status = neap_residency_init(&x.state, allocator, graph, "layout: ", diag);
+    neap_status status = neap_residency_init(&x.state, allocator, graph, plan, "layout: ", diag);
     if (status == NEAP_OK && (!take_arrays(r) || !take_reader(&x, neap_graph_value_count(graph))))
         status = neap_fail_no_memory(diag);
     if (status == NEAP_OK)

@@ -4,6 +4,7 @@
 #include "base/fail.h"
 #include "base/memory.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 const char *neap_step_kind_name(neap_step_kind kind)
@@ -56,6 +57,7 @@ void neap_plan_destroy(neap_plan *plan)
     delete_text(allocator, plan->graph_name);
     delete_text(allocator, plan->method);
     NEAP_DELETE(allocator, plan->step_capacity, plan->steps);
+    NEAP_DELETE(allocator, plan->n_host, plan->host_at_start);
     NEAP_DELETE(allocator, plan->n_offsets, plan->offsets);
     NEAP_DELETE(allocator, 1, plan);
 }
@@ -91,6 +93,33 @@ size_t neap_plan_step_count(const neap_plan *plan)
 const neap_step *neap_plan_steps(const neap_plan *plan)
 {
     return plan->steps;
+}
+
+const uint32_t *neap_plan_host_at_start(const neap_plan *plan, size_t *count)
+{
+    *count = plan->n_host;
+    return plan->host_at_start;
+}
+
+static int by_id(const void *left, const void *right)
+{
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    return (a > b) - (a < b);
+}
+
+neap_status neap_plan_set_host_at_start(neap_plan *plan, const uint32_t *values, size_t count,
+                                        neap_diag *diag)
+{
+    uint32_t *copy;
+    NEAP_TRY(NEAP_NEW(plan->allocator, count, &copy, diag));
+    if (count) {
+        memcpy(copy, values, count * sizeof *copy);
+        qsort(copy, count, sizeof *copy, by_id);
+    }
+    NEAP_DELETE(plan->allocator, plan->n_host, plan->host_at_start);
+    plan->host_at_start = copy;
+    plan->n_host = count;
+    return NEAP_OK;
 }
 
 const int64_t *neap_plan_offsets(const neap_plan *plan, size_t *count)

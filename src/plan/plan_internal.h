@@ -10,6 +10,8 @@ struct neap_plan {
     int64_t budget;            /* -1: none */
     neap_step *steps;
     size_t n_steps, step_capacity;
+    uint32_t *host_at_start; /* ascending */
+    size_t n_host;
     int64_t *offsets;
     size_t n_offsets;
     int64_t arena_bytes; /* -1 without offsets */

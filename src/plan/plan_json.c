@@ -19,10 +19,18 @@ static neap_step_kind read_kind(json_reader *r)
     return NEAP_COMPUTE;
 }
 
-/* ["compute", op], ["compute", op, variant], ["free", value], ... */
+static void read_in_place(json_reader *r, neap_step *step)
+{
+    step->in_place = neap_json_key_is(neap_json_text(r), "in_place");
+    if (neap_json_ok(r) && !step->in_place)
+        neap_json_fail(r, "after the variant of a computation only \"in_place\" may follow");
+}
+
+/* ["compute", op], ["compute", op, variant], ["compute", op, variant, "in_place"], ["free", value],
+   ... */
 static neap_step read_step(json_reader *r)
 {
-    neap_step step = {NEAP_COMPUTE, 0, 0};
+    neap_step step = {.kind = NEAP_COMPUTE};
     int items = 0;
     neap_json_begin_array(r);
     while (neap_json_next_item(r)) {
@@ -32,6 +40,8 @@ static neap_step read_step(json_reader *r)
             step.id = neap_json_u32(r, NEAP_NONE - 1);
         else if (items == 2 && step.kind == NEAP_COMPUTE)
             step.variant = neap_json_u32(r, NEAP_NONE - 1);
+        else if (items == 3 && step.kind == NEAP_COMPUTE)
+            read_in_place(r, &step);
         else
             neap_json_fail(r, "too many items in a step of kind \"%s\"",
                            neap_step_kind_name(step.kind));
@@ -50,6 +60,23 @@ static void read_steps(json_reader *r, neap_plan *plan)
         if (neap_json_ok(r))
             r->status = neap_plan_append(plan, step, r->diag);
     }
+}
+
+static void read_host_at_start(json_reader *r, neap_plan *plan)
+{
+    uint32_t *values = NULL;
+    size_t count = 0, capacity = 0;
+    neap_json_begin_array(r);
+    while (neap_json_next_item(r)) {
+        uint32_t value = neap_json_u32(r, NEAP_NONE - 1);
+        if (neap_json_ok(r))
+            r->status = NEAP_RESERVE(plan->allocator, count + 1, &values, &capacity, r->diag);
+        if (neap_json_ok(r))
+            values[count++] = value;
+    }
+    if (neap_json_ok(r))
+        r->status = neap_plan_set_host_at_start(plan, values, count, r->diag);
+    NEAP_DELETE(plan->allocator, capacity, values);
 }
 
 /* An offset per storage instance, into a list that grows; null is no list. */
@@ -97,7 +124,7 @@ static int64_t read_budget(json_reader *r)
 
 static void read_plan(json_reader *r, neap_plan *plan)
 {
-    enum { GRAPH = 1, METHOD = 2, BUDGET = 4, STEPS = 8, OFFSETS = 16, ARENA = 32 };
+    enum { GRAPH = 1, METHOD = 2, BUDGET = 4, STEPS = 8, OFFSETS = 16, ARENA = 32, HOST = 64 };
     neap_allocator *allocator = plan->allocator;
     json_string key;
     uint32_t seen = 0;
@@ -119,6 +146,9 @@ static void read_plan(json_reader *r, neap_plan *plan)
         } else if (neap_json_key_is(key, "steps")) {
             neap_json_once(r, &seen, STEPS, "steps");
             read_steps(r, plan);
+        } else if (neap_json_key_is(key, "host_at_start")) {
+            neap_json_once(r, &seen, HOST, "host_at_start");
+            read_host_at_start(r, plan);
         } else if (neap_json_key_is(key, "offsets")) {
             neap_json_once(r, &seen, OFFSETS, "offsets");
             read_offsets(r, allocator, &offsets, &n_offsets, &capacity);
@@ -182,10 +212,12 @@ static void write_step(neap_text *out, const neap_step *step)
     neap_text_puts(out, neap_step_kind_name(step->kind));
     neap_text_puts(out, "\",");
     neap_text_i64(out, step->id);
-    if (step->kind == NEAP_COMPUTE && step->variant) {
+    if (step->kind == NEAP_COMPUTE && (step->variant || step->in_place)) {
         neap_text_putc(out, ',');
         neap_text_i64(out, step->variant);
     }
+    if (step->in_place)
+        neap_text_puts(out, ",\"in_place\"");
     neap_text_putc(out, ']');
 }
 
@@ -200,6 +232,15 @@ static neap_text text_of(const neap_plan *plan, neap_allocator *allocator)
     if (plan->budget >= 0) {
         neap_text_puts(&out, ",\"budget_bytes\":");
         neap_text_i64(&out, plan->budget);
+    }
+    if (plan->n_host) {
+        neap_text_puts(&out, ",\n\"host_at_start\":[");
+        for (size_t i = 0; i < plan->n_host; i++) {
+            if (i)
+                neap_text_putc(&out, ',');
+            neap_text_i64(&out, plan->host_at_start[i]);
+        }
+        neap_text_putc(&out, ']');
     }
     neap_text_puts(&out, ",\n\"steps\":[");
     for (size_t i = 0; i < plan->n_steps; i++) {

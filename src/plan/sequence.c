@@ -86,14 +86,15 @@ static neap_status write_steps(lowering *l)
         uint32_t id = l->sequence[at];
         const neap_op *op = neap_graph_op(graph, id);
         NEAP_TRY(require_inputs(l, at));
-        neap_step step = {NEAP_COMPUTE, id, l->variants ? l->variants[id] : 0};
+        neap_step step = {NEAP_COMPUTE, id, l->variants ? l->variants[id] : 0, false};
         NEAP_TRY(neap_plan_append(l->plan, step, l->diag));
         for (uint32_t i = 0; i < op->n_outputs; i++)
             l->resident[op->outputs[i]] = true;
         size_t begin = at + 1 < l->length ? l->freed_end[at + 1] : 0;
         for (size_t i = begin; i < l->freed_end[at]; i++) {
             l->resident[l->freed[i]] = false;
-            NEAP_TRY(neap_plan_append(l->plan, (neap_step){NEAP_FREE, l->freed[i], 0}, l->diag));
+            NEAP_TRY(
+                neap_plan_append(l->plan, (neap_step){NEAP_FREE, l->freed[i], 0, false}, l->diag));
         }
     }
     return NEAP_OK;

@@ -66,6 +66,10 @@ static int64_t duration(const builder *b, const neap_step *s, const copy_state *
         const neap_op *op = neap_graph_op(b->graph, s->id);
         for (uint32_t i = 0; i < op->n_inputs; i++)
             *earliest = most(*earliest, copies[op->inputs[i]].arrival);
+        for (uint32_t i = 0; i < op->n_updates; i++)
+            *earliest = most(*earliest, copies[op->updates[i]].end);
+        if (s->in_place)
+            *earliest = most(*earliest, copies[op->in_place_input].end);
         return op->variants[s->variant].ticks;
     }
     *earliest = copies[s->id].end;
@@ -139,14 +143,15 @@ neap_status neap_timeline_build(neap_allocator *allocator, const neap_graph *gra
     timeline->n_steps = b.n_steps;
     timeline->steps = b.out;
     if (status == NEAP_OK)
-        status = neap_residency_init(&r, allocator, graph, "", diag);
+        status = neap_residency_init(&r, allocator, graph, plan, "", diag);
+    int64_t base = r.bytes;
     if (status == NEAP_OK)
         status = trace_memory(&b, &r);
     if (status == NEAP_OK)
         status = trace_time(&b, &r, timeline);
     neap_residency_clear(&r);
     if (status == NEAP_OK)
-        find_peak(timeline, neap_graph_base_bytes(graph));
+        find_peak(timeline, base);
     else
         neap_timeline_clear(timeline);
     return status;

@@ -206,7 +206,7 @@ neap_status neap_run_program_init(const run_specs *specs, const neap_graph *grap
     c.offsets = neap_plan_offsets(plan, &c.n_offsets);
     *program = (run_program){.count = neap_plan_step_count(plan)};
     neap_arena_init(&program->memory, allocator);
-    neap_status status = neap_residency_init(&c.residency, allocator, graph, "plan: ", diag);
+    neap_status status = neap_residency_init(&c.residency, allocator, graph, plan, "plan: ", diag);
     neap_arena *scratch = &c.residency.arena;
     if (status == NEAP_OK &&
         (!NEAP_TAKE(&program->memory, program->count, program->actions) ||

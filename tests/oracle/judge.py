@@ -17,7 +17,11 @@ fractions of the decimal text. Where the contract is silent:
 - a free waits, on the compute stream, for any copy of that value, either way, still in flight;
 - a host copy stays valid to the end of the plan, also when the value is recomputed;
 - a value that becomes resident while its storage is live re-uses that storage;
-- in_place and random marks change nothing: the peak counts inputs and outputs both;
+- random marks change nothing; in_place marks neither, unless the step says "in_place";
+- a computation in place waits for every copy still in flight of the value it writes over, as a free does, and an
+  update for every copy of what it updates;
+- an update of a value reaches every value on its storage; an op with updates of its own may read what another updated;
+- a copy on the host that an update has made old may not be prefetched;
 - the plan's own budget_bytes is not judged, only --budget.
 """
 import argparse
@@ -70,6 +74,9 @@ class Graph:
     inputs     the values that no op produces, in id order; produced: all others
     reads[o], writes[o]   the values that op o reads and produces
     variants[o]           (time, workspace) for each variant of op o
+    state                 the inputs that persist from step to step
+    updates[o]            the state values that op o overwrites
+    in_place[o]           (input, output) if op o may write the one over the other, else None
     """
 
     def __init__(self, data):
@@ -92,6 +99,7 @@ class Graph:
     def read_values(self, values):
         need(all(isinstance(v, dict) for v in values), "graph: a value is not an object")
         self.bytes = [v.get("bytes") for v in values]
+        self.state = {v for v, value in enumerate(values) if value.get("state", False)}
         base = [v.get("view_of") for v in values]
         for v, size in enumerate(self.bytes):
             need(is_size(size), "value %d: bytes is not a size" % v)
@@ -107,7 +115,7 @@ class Graph:
             self.root.append(r)
 
     def read_ops(self, ops):
-        self.reads, self.writes, self.variants = [], [], []
+        self.reads, self.writes, self.variants, self.updates, self.in_place = [], [], [], [], []
         producer = {}
         for o, op in enumerate(ops):
             where = "op %d" % o
@@ -119,6 +127,14 @@ class Graph:
                 producer[v] = o
             self.reads.append(op["inputs"])
             self.writes.append(op["outputs"])
+            self.updates.append(op.get("updates", []))
+            self.need_values(self.updates[o], where + ": updates")
+            pair = op.get("in_place")
+            if pair is not None:
+                self.need_values(pair, where + ": in_place")
+                need(len(pair) == 2, where + ": in_place is not a pair")
+                need(pair[0] in op["inputs"] and pair[1] in op["outputs"], where + ": in_place: not its input and output")
+            self.in_place.append(pair)
             own = self.read_variant(op, where)
             listed = op.get("variants") or []
             need(isinstance(listed, list), where + ": variants is not a list")
@@ -129,7 +145,19 @@ class Graph:
             for v in reads:
                 need(producer.get(v, -1) < o, "op %d: reads value %d before it is produced" % (o, v))
         self.produced = set(producer)
+        self.check_updates()
         self.inputs = [v for v in range(len(self.bytes)) if v not in producer]
+
+    def check_updates(self):
+        need(not self.state & self.produced, "state that an op produces")
+        updated = {}  # storage -> its updater
+        for o, reads in enumerate(self.reads):
+            for v in reads:
+                need(self.updates[o] or self.root[v] not in updated, "op %d: reads value %d after its update" % (o, v))
+            for v in self.updates[o]:
+                need(v in self.state and v in reads, "op %d: updates %d, no state that it reads" % (o, v))
+                need(self.root[v] not in updated, "op %d: updates value %d a second time" % (o, v))
+                updated[self.root[v]] = o
 
     @staticmethod
     def read_variant(x, where):
@@ -173,15 +201,23 @@ class Arena:
     def release(self, what):
         del self.taken[what]
 
+    def pass_on(self, what, to):
+        self.taken[to] = self.taken.pop(what)
+
 
 class Replay:
     """The state of the device while a plan runs."""
 
-    def __init__(self, graph, link=None, budget=None, arena=None):
+    def __init__(self, graph, link=None, budget=None, arena=None, host_at_start=()):
         self.graph, self.link, self.budget, self.arena = graph, link, budget, arena
+        graph.need_values(list(host_at_start), "host_at_start")
+        need(len(set(host_at_start)) == len(host_at_start), "host_at_start: a value twice")
+        need(set(host_at_start) <= graph.state, "host_at_start: not a state value")
+        self.host_at_start = set(host_at_start)
+        self.updated = set()  # storages
         self.resident = set()
         self.live = {}  # storage -> how many resident values lie on it
-        self.host = set()  # values with a copy on the host
+        self.host = set(host_at_start)  # values that the host has as they are now
         self.peak = 0
         self.clock = Fraction(0)  # of the compute stream
         self.engine_free = {"out": Fraction(0), "in": Fraction(0)}
@@ -191,7 +227,8 @@ class Replay:
         self.compute_time = Fraction(0)
         self.offloaded_bytes = 0
         for v in graph.inputs:
-            self.make_resident(v)
+            if v not in self.host_at_start:
+                self.make_resident(v)
         self.note_peak(0)
 
     def make_resident(self, v):
@@ -212,15 +249,42 @@ class Replay:
         need(isinstance(step, list) and step and isinstance(step[0], str), "not a step: %r" % (step,))
         kind, args = step[0], step[1:]
         need(kind in ("compute", "free", "offload", "prefetch"), "no such step: %r" % kind)
+        in_place = kind == "compute" and len(args) == 3 and args[2] == "in_place"
+        if in_place:
+            args = args[:2]
         need(len(args) == 1 or (kind == "compute" and len(args) == 2), "%s: wrong number of items" % kind)
         need(all(is_int(x) for x in args), "%s: not an id" % kind)
         if kind == "compute":
-            self.compute(*args)
+            self.compute(*args, in_place=in_place)
         else:
             need(0 <= args[0] < len(self.graph.bytes), "%s: no value %d" % (kind, args[0]))
             getattr(self, kind)(args[0])
 
-    def compute(self, op, variant=0):
+    def check_in_place(self, op):
+        pair = self.graph.in_place[op]
+        need(pair is not None, "compute: op %d has no in_place" % op)
+        i, o = pair
+        need(i in self.graph.produced, "compute: in place over input %d" % i)
+        need(self.live[self.graph.root[i]] == 1, "compute: another resident value on the storage of %d" % i)
+        need(self.graph.root[o] == o, "compute: in place into a view, %d" % o)
+        need(self.graph.bytes[self.graph.root[i]] == self.graph.bytes[o], "compute: in place over another size")
+
+    def write_over(self, i, o):
+        """The storage of i becomes that of o."""
+        self.resident.remove(i)
+        del self.live[self.graph.root[i]]
+        self.resident.add(o)
+        self.live[o] = 1
+        if self.arena:
+            self.arena.pass_on("storage of value %d" % self.graph.root[i], "storage of value %d" % o)
+
+    def update(self, op):
+        for v in self.graph.updates[op]:
+            root = self.graph.root[v]
+            self.updated.add(root)
+            self.host = {h for h in self.host if self.graph.root[h] != root}
+
+    def compute(self, op, variant=0, in_place=False):
         need(0 <= op < len(self.runs), "compute: no op %d" % op)
         need(0 <= variant < len(self.graph.variants[op]), "compute: op %d has no variant %d" % (op, variant))
         time, workspace = self.graph.variants[op][variant]
@@ -228,21 +292,34 @@ class Replay:
             need(v in self.resident, "compute: input %d of op %d is not resident" % (v, op))
         for v in self.graph.writes[op]:
             need(v not in self.resident, "compute: output %d of op %d is resident" % (v, op))
+        need(not self.graph.updates[op] or self.runs[op] == 0, "compute: op %d updates state a second time" % op)
+        for v in self.graph.reads[op]:
+            late = self.graph.root[v] in self.updated and not self.graph.updates[op]
+            need(not late, "compute: input %d of op %d was updated" % (v, op))
+        if in_place:
+            self.check_in_place(op)
         for v in self.graph.reads[op]:
             self.clock = max(self.clock, self.arrival.get(v, 0))
+        for v in self.graph.updates[op] + ([self.graph.in_place[op][0]] if in_place else []):
+            self.clock = max(self.clock, self.copy_end.get(v, 0))
         self.clock += time
         self.compute_time += time
         self.runs[op] += 1
+        self.update(op)
+        if in_place:
+            self.write_over(*self.graph.in_place[op])
         for v in self.graph.writes[op]:
-            self.make_resident(v)
+            if v not in self.resident:
+                self.make_resident(v)
         if self.arena and workspace > 0:
             self.arena.allocate("workspace", workspace)
             self.arena.release("workspace")
         self.note_peak(workspace)
 
     def free(self, v):
-        need(v in self.graph.produced, "free: value %d is an input" % v)
+        need(v in self.graph.produced or v in self.graph.state, "free: value %d is an input" % v)
         need(v in self.resident, "free: value %d is not resident" % v)
+        need(v not in self.graph.state or v in self.host, "free: the host does not have state %d as it is" % v)
         self.clock = max(self.clock, self.copy_end.get(v, 0))
         self.resident.remove(v)
         root = self.graph.root[v]
@@ -253,7 +330,7 @@ class Replay:
                 self.arena.release("storage of value %d" % root)
 
     def offload(self, v):
-        need(v in self.graph.produced, "offload: value %d is an input" % v)
+        need(v in self.graph.produced or v in self.graph.state, "offload: value %d is an input" % v)
         need(v in self.resident, "offload: value %d is not resident" % v)
         self.offloaded_bytes += self.transfer("offload", v)
         self.host.add(v)
@@ -281,6 +358,12 @@ class Replay:
             need(runs > 0, "op %d is never computed" % op)
         for v in self.graph.outputs:
             need(v in self.resident, "output %d is not resident at the end" % v)
+        for v in self.graph.state:
+            if v in self.host_at_start:
+                need(v in self.host, "the host does not have state %d as it is at the end" % v)
+                need(v not in self.resident, "state %d is still on the device at the end" % v)
+            else:
+                need(v in self.resident, "state %d is not on the device at the end" % v)
         need(not self.arena or self.arena.next == len(self.arena.offsets), "offsets: more than allocations")
 
 
@@ -292,7 +375,9 @@ def replay(graph, plan, link=None, budget=None):
     arena = None
     if plan.get("offsets") is not None:
         arena = Arena(plan["offsets"], plan.get("arena_bytes"), graph.fixed)
-    device = Replay(graph, link, budget, arena)
+    host_at_start = plan.get("host_at_start") or []
+    need(isinstance(host_at_start, list), "host_at_start: not a list")
+    device = Replay(graph, link, budget, arena, host_at_start)
     for i, step in enumerate(plan["steps"]):
         try:
             device.step(step)

@@ -433,10 +433,10 @@ static void try_lists(lists *l)
         return;
     for (uint32_t o = 0; o < neap_graph_op_count(l->graph); o++)
         for (uint32_t i = 0; i < neap_graph_op(l->graph, o)->n_variants; i++)
-            try_step(l, (neap_step){NEAP_COMPUTE, o, i});
+            try_step(l, (neap_step){NEAP_COMPUTE, o, i, false});
     for (uint32_t v = 0; v < neap_graph_value_count(l->graph); v++)
         for (int kind = NEAP_FREE; kind <= NEAP_PREFETCH; kind++)
-            try_step(l, (neap_step){(neap_step_kind)kind, v, 0});
+            try_step(l, (neap_step){(neap_step_kind)kind, v, 0, false});
 }
 
 /* No list is faster, and if the plan is short enough to be among them, one is as fast. True where

@@ -451,7 +451,7 @@ static void compute(search *s, uint32_t before, uint32_t op, uint32_t choice_ind
     next.done = join(next.done, bit(op));
     if (!p->options.mixed_variants)
         next.chosen |= (uint16_t)(choice_index << (2 * op));
-    next.step = (neap_step){NEAP_COMPUTE, op, c->variant};
+    next.step = (neap_step){NEAP_COMPUTE, op, c->variant, false};
     next.fresh = without((set)(p->writes[op] & p->movable), next.host);
     next.stale = fitting_beside(p, next.resident, next.host, p->budget - c->workspace);
     settle(p, &next);
@@ -469,7 +469,7 @@ static void offload(search *s, uint32_t before, uint32_t value)
         next.engine[IN] = end;
     next.host = join(next.host, bit(value));
     next.due = join(next.due, bit(value));
-    next.step = (neap_step){NEAP_OFFLOAD, p->ids[value], 0};
+    next.step = (neap_step){NEAP_OFFLOAD, p->ids[value], 0, false};
     next.fresh = p->movable;
     next.stale = duplex ? p->movable : 0;
     settle(p, &next);
@@ -488,7 +488,7 @@ static void prefetch(search *s, uint32_t before, uint32_t value, set freed)
     next.resident = join(next.resident, bit(value));
     next.arriving = join(next.arriving, bit(value));
     next.due = without(next.due, bit(value));
-    next.step = (neap_step){NEAP_PREFETCH, p->ids[value], 0};
+    next.step = (neap_step){NEAP_PREFETCH, p->ids[value], 0, false};
     if (!duplex)
         next.fresh = p->movable;
     else if (freed)
@@ -588,8 +588,9 @@ static void write_steps(const search *s, uint32_t index, neap_plan *plan)
     write_steps(s, at->before, plan);
     for (uint32_t v = 0; v < s->p->n_values; v++)
         if (at->freed & bit(v))
-            assert_int_equal(neap_plan_append(plan, (neap_step){NEAP_FREE, s->p->ids[v], 0}, NULL),
-                             NEAP_OK);
+            assert_int_equal(
+                neap_plan_append(plan, (neap_step){NEAP_FREE, s->p->ids[v], 0, false}, NULL),
+                NEAP_OK);
     assert_int_equal(neap_plan_append(plan, at->step, NULL), NEAP_OK);
 }
 

@@ -108,7 +108,8 @@ typedef struct writer {
 
 static void step(writer *w, neap_step_kind kind, uint32_t id, uint32_t variant)
 {
-    assert_int_equal(neap_plan_append(w->plan, (neap_step){kind, id, variant}, NULL), NEAP_OK);
+    assert_int_equal(neap_plan_append(w->plan, (neap_step){kind, id, variant, false}, NULL),
+                     NEAP_OK);
     if (kind == NEAP_FREE)
         w->resident[id] = false;
     else if (kind == NEAP_OFFLOAD)

@@ -82,7 +82,7 @@ neap_plan *plan_from(const char *steps)
         const char *letter = strchr(letters, *at);
         char *end;
         assert_non_null(letter);
-        neap_step step = {(neap_step_kind)(letter - letters), 0, 0};
+        neap_step step = {(neap_step_kind)(letter - letters), 0, 0, false};
         step.id = (uint32_t)strtoul(at + 1, &end, 10);
         if (*end == '.')
             step.variant = (uint32_t)strtoul(end + 1, &end, 10);

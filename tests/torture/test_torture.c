@@ -470,7 +470,8 @@ static neap_status make_plan(rack *k)
     assert_true((plan != NULL) == (status == NEAP_OK));
     size_t count = 0;
     for (; count < 100 && status == NEAP_OK; count += status == NEAP_OK)
-        status = neap_plan_append(plan, (neap_step){NEAP_FREE, (uint32_t)count, 0}, &k->diag);
+        status =
+            neap_plan_append(plan, (neap_step){NEAP_FREE, (uint32_t)count, 0, false}, &k->diag);
     for (int round = 0; round < 2 && status == NEAP_OK; round++)
         status = neap_plan_set_offsets(plan, (int64_t[]){1, 2, 3}, 3, 9, &k->diag);
     if (plan)

@@ -174,7 +174,7 @@ static void test_budget_of_the_plan(void **state)
         neap_plan *plan;
         assert_int_equal(neap_plan_create(NULL, "other", "hand", budget, &plan, NULL), NEAP_OK);
         for (uint32_t op = 0; op < 3; op++)
-            assert_int_equal(neap_plan_append(plan, (neap_step){NEAP_COMPUTE, op, 0}, NULL),
+            assert_int_equal(neap_plan_append(plan, (neap_step){NEAP_COMPUTE, op, 0, false}, NULL),
                              NEAP_OK);
         neap_verdict v;
         assert_int_equal(neap_check(NULL, graph, plan, NULL, &v, NULL), NEAP_OK);
@@ -358,7 +358,8 @@ static void test_an_unknown_kind_of_step(void **state)
     (void)state;
     neap_graph *graph = graph_from(abc_graph);
     neap_plan *plan = plan_from("c0");
-    assert_int_equal(neap_plan_append(plan, (neap_step){(neap_step_kind)4, 1, 0}, NULL), NEAP_OK);
+    assert_int_equal(neap_plan_append(plan, (neap_step){(neap_step_kind)4, 1, 0, false}, NULL),
+                     NEAP_OK);
     neap_verdict v = judge_plan(graph, plan, NULL, -1);
     expect_reason(&v, 1, "step 1: unknown value 1 \"a\": there is no such kind of step");
     neap_plan_destroy(plan);

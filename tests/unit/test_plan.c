@@ -37,7 +37,7 @@ static void test_plan(void **state)
     assert_int_equal(count, 0);
     assert_int_equal(neap_plan_arena_bytes(plan), -1);
     for (uint32_t i = 0; i < 1000; i++)
-        assert_int_equal(neap_plan_append(plan, (neap_step){i % 4, i, i % 4 ? 0 : i}, NULL),
+        assert_int_equal(neap_plan_append(plan, (neap_step){i % 4, i, i % 4 ? 0 : i, false}, NULL),
                          NEAP_OK);
     assert_int_equal(neap_plan_step_count(plan), 1000);
     for (uint32_t i = 0; i < 1000; i++) {
@@ -186,7 +186,11 @@ static void test_refused(void **state)
         {STEPS("['compute',0.5]"), "t:1:48: expected a whole number"},
         {STEPS("['compute',0,-1]"), "t:1:50: expected a number from 0 to 4294967294, not -1"},
         {STEPS("['compute',0,null]"), "t:1:50: expected a number"},
-        {STEPS("['compute',0,1,2]"), "t:1:52: too many items in a step of kind \"compute\""},
+        {STEPS("['compute',0,1,2]"), "t:1:52: expected a string"},
+        {STEPS("['compute',0,1,'now']"),
+         "t:1:57: after the variant of a computation only \"in_place\" may follow"},
+        {STEPS("['compute',0,1,'in_place',2]"),
+         "t:1:63: too many items in a step of kind \"compute\""},
         {STEPS("['free',1,2]"), "t:1:47: too many items in a step of kind \"free\""},
         {STEPS("['offload',1,0]"), "t:1:50: too many items in a step of kind \"offload\""},
         {STEPS("['free',1],"), "t:1:48: remove the comma before ']'"},

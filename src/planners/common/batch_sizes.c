@@ -2,13 +2,24 @@
 
 #include <string.h>
 
+static bool is_read_by_update(const neap_graph *graph, uint32_t value)
+{
+    uint32_t count;
+    const uint32_t *readers = neap_graph_readers(graph, value, &count);
+    for (uint32_t i = 0; i < count; i++)
+        if (neap_graph_op(graph, readers[i])->n_updates > 0)
+            return true;
+    return false;
+}
+
 void neap_batch_mark_fixed(const neap_graph *graph, bool *is_fixed)
 {
     for (uint32_t v = 0; v < neap_graph_value_count(graph); v++) {
         const neap_value *value = neap_graph_value(graph, v);
         bool parameter = strcmp(value->kind, NEAP_KIND_PARAMETER) == 0;
         bool gradient = strcmp(value->kind, NEAP_KIND_GRADIENT) == 0;
-        if (parameter || (gradient && neap_graph_is_output(graph, v)))
+        if (parameter || value->state ||
+            (gradient && (neap_graph_is_output(graph, v) || is_read_by_update(graph, v))))
             is_fixed[value->storage] = true;
     }
 }

@@ -167,7 +167,7 @@ neap_status neap_plan_to_schedule(neap_allocator *allocator, const problem *x,
         NEAP_TRY(NEAP_NEW(allocator, x->n_tasks, &list->choice, diag));
     for (uint32_t k = 0; k < x->n_tasks; k++)
         list->choice[k] = 0;
-    neap_status status = neap_residency_init(&r.residency, allocator, x->graph, "", diag);
+    neap_status status = neap_residency_init(&r.residency, allocator, x->graph, plan, "", diag);
     if (status == NEAP_OK)
         status = read_steps(&r, plan);
     if (status == NEAP_OK && list->n_transfers > 1)

@@ -172,14 +172,14 @@ static neap_status write_compute(emission *e, uint32_t o, uint32_t variant)
     const neap_op *op = neap_graph_op(e->x->graph, o);
     for (uint32_t i = 0; i < op->n_outputs; i++)
         set_resident(e, op->outputs[i]);
-    return neap_plan_append(e->plan, (neap_step){NEAP_COMPUTE, o, variant}, e->diag);
+    return neap_plan_append(e->plan, (neap_step){NEAP_COMPUTE, o, variant, false}, e->diag);
 }
 
 static neap_status write_free(emission *e, uint32_t tensor)
 {
     for (uint32_t v = e->on_tensor[tensor]; v != NEAP_NONE; v = e->next[v]) {
         e->resident[v] = false;
-        NEAP_TRY(neap_plan_append(e->plan, (neap_step){NEAP_FREE, v, 0}, e->diag));
+        NEAP_TRY(neap_plan_append(e->plan, (neap_step){NEAP_FREE, v, 0, false}, e->diag));
     }
     e->on_tensor[tensor] = NEAP_NONE;
     return NEAP_OK;
@@ -261,7 +261,7 @@ static neap_status write_events(emission *e, uint32_t p)
             NEAP_TRY(write_free(e, tensor));
             continue;
         }
-        NEAP_TRY(neap_plan_append(e->plan, (neap_step){now->kind, value, 0}, e->diag));
+        NEAP_TRY(neap_plan_append(e->plan, (neap_step){now->kind, value, 0, false}, e->diag));
         if (now->kind == NEAP_PREFETCH)
             set_resident(e, value);
     }
