@@ -396,6 +396,9 @@ static bool check_in_place(judge *j, const neap_op *op)
     if (j->storages[input->storage].residents != 1)
         return reject(j, "another resident value lies on the storage of %s",
                       value_label(j, op->in_place_input).text);
+    if (j->storages[output->storage].residents != 0)
+        return reject(j, "a view of %s is resident, which cannot move to another storage",
+                      value_label(j, op->in_place_output).text);
     if (output->view_of != NEAP_NONE || output->bytes != size)
         return reject(j, "%s has not the size of the storage of %s, which it would take over",
                       value_label(j, op->in_place_output).text,

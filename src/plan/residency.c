@@ -111,6 +111,8 @@ static const char *pass_on(neap_residency *r, const neap_op *op)
     uint32_t storage = storage_of(r, from);
     if (r->holders[storage] != 1)
         return "its input shares its storage with another resident value";
+    if (r->holders[to] != 0)
+        return "a view of its output is resident";
     if (storage_of(r, to) != to ||
         neap_graph_value(r->graph, to)->bytes != neap_graph_value(r->graph, storage)->bytes)
         return "its input and its output differ in size";

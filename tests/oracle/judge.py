@@ -267,6 +267,7 @@ class Replay:
         need(i in self.graph.produced, "compute: in place over input %d" % i)
         need(self.live[self.graph.root[i]] == 1, "compute: another resident value on the storage of %d" % i)
         need(self.graph.root[o] == o, "compute: in place into a view, %d" % o)
+        need(self.live.get(o, 0) == 0, "compute: in place into %d, of which a view is resident" % o)
         need(self.graph.bytes[self.graph.root[i]] == self.graph.bytes[o], "compute: in place over another size")
 
     def write_over(self, i, o):
