@@ -106,14 +106,15 @@ enum { MOST_VALUES = 20, MOST_MOMENTS = 40000, SLOTS = 1 << 17 };
 
 /* What the future depends on, by docs/memory-model.md. Compared as bytes. */
 typedef struct moment {
-    int64_t clock, engine[2];                          /* all times 0 once they are past */
-    int64_t copied[MOST_VALUES], arrives[MOST_VALUES]; /* end of the last copy, of the fetch */
-    uint8_t resident[MOST_VALUES], on_host[MOST_VALUES];
-    uint8_t variant[MOST_TIMED_OPS]; /* 0: not run; else which and 1 */
+    int64_t clock, engine[2];                            /* all times 0 once they are past */
+    int64_t copied[MOST_VALUES], arrives[MOST_VALUES];   /* end of the last copy, of the fetch */
+    uint8_t resident[MOST_VALUES], on_host[MOST_VALUES]; /* the host has it as it is now */
+    uint8_t variant[MOST_TIMED_OPS];                     /* 0: not run; else which and 1 */
 } moment;
 
 typedef struct plain {
     const neap_graph *graph;
+    bool starts_on_host[MOST_VALUES];
     int64_t budget, cutoff;
     least_time_options options;
     moment *moments;
@@ -194,10 +195,59 @@ static void keep(plain *s, moment *m, int64_t workspace)
     s->slots[at] = s->count;
 }
 
-static void plain_compute(plain *s, const moment *before, uint32_t id)
+static uint32_t storage_of(const plain *s, uint32_t value)
+{
+    return neap_graph_value(s->graph, value)->storage;
+}
+
+/* Whether an update allows the op to run. */
+static bool is_in_time(const plain *s, const moment *m, uint32_t id)
+{
+    const neap_op *op = neap_graph_op(s->graph, id);
+    if (op->n_updates > 0)
+        return !m->variant[id];
+    for (uint32_t o = 0; o < neap_graph_op_count(s->graph); o++)
+        for (uint32_t k = 0; k < neap_graph_op(s->graph, o)->n_updates && m->variant[o]; k++)
+            for (uint32_t i = 0; i < op->n_inputs; i++)
+                if (storage_of(s, op->inputs[i]) ==
+                    storage_of(s, neap_graph_op(s->graph, o)->updates[k]))
+                    return false;
+    return true;
+}
+
+static void plain_update(const plain *s, const neap_op *op, moment *m)
+{
+    for (uint32_t k = 0; k < op->n_updates; k++) {
+        m->clock = later(m->clock, m->copied[op->updates[k]]);
+        for (uint32_t v = 0; v < neap_graph_value_count(s->graph); v++)
+            if (storage_of(s, v) == storage_of(s, op->updates[k]))
+                m->on_host[v] = 0;
+    }
+}
+
+/* The input makes way for the output; false if it cannot. */
+static bool plain_write_over(const plain *s, const neap_op *op, moment *m)
+{
+    uint32_t input = op->in_place_input;
+    if (input == NEAP_NONE || s->options.out_of_place ||
+        neap_graph_value(s->graph, input)->producer == NEAP_NONE ||
+        neap_graph_value(s->graph, op->in_place_output)->view_of != NEAP_NONE ||
+        bytes_of(s->graph, input) != bytes_of(s->graph, op->in_place_output))
+        return false;
+    for (uint32_t v = 0; v < neap_graph_value_count(s->graph); v++)
+        if (v != input && m->resident[v] && storage_of(s, v) == storage_of(s, input))
+            return false;
+    m->resident[input] = 0;
+    m->clock = later(m->clock, m->copied[input]);
+    return true;
+}
+
+static void plain_run(plain *s, const moment *before, uint32_t id, bool in_place)
 {
     const neap_op *op = neap_graph_op(s->graph, id);
     moment ready = *before;
+    if (!is_in_time(s, before, id) || (in_place && op->in_place_input == NEAP_NONE))
+        return;
     for (uint32_t o = 0; s->options.fixed_order && o < id; o++)
         if (!ready.variant[o])
             return;
@@ -206,11 +256,14 @@ static void plain_compute(plain *s, const moment *before, uint32_t id)
             return;
         ready.clock = later(ready.clock, ready.arrives[op->inputs[i]]);
     }
-    for (uint32_t i = 0; i < op->n_outputs; i++) {
+    for (uint32_t i = 0; i < op->n_outputs; i++)
         if (ready.resident[op->outputs[i]])
             return;
+    if (in_place && !plain_write_over(s, op, &ready))
+        return;
+    plain_update(s, op, &ready);
+    for (uint32_t i = 0; i < op->n_outputs; i++)
         ready.resident[op->outputs[i]] = 1;
-    }
     for (uint32_t i = 0; i < op->n_variants; i++) {
         moment m = ready;
         if (m.variant[id] && m.variant[id] != i + 1 && !s->options.mixed_variants)
@@ -219,6 +272,12 @@ static void plain_compute(plain *s, const moment *before, uint32_t id)
         m.clock += op->variants[i].ticks;
         keep(s, &m, op->variants[i].workspace);
     }
+}
+
+static void plain_compute(plain *s, const moment *before, uint32_t id)
+{
+    plain_run(s, before, id, false);
+    plain_run(s, before, id, true);
 }
 
 static void plain_copy(plain *s, const moment *before, uint32_t v, bool out)
@@ -240,13 +299,15 @@ static void plain_copy(plain *s, const moment *before, uint32_t v, bool out)
 static void plain_value(plain *s, const moment *before, uint32_t v)
 {
     const neap_link *link = &s->options.link;
-    if (neap_graph_value(s->graph, v)->producer == NEAP_NONE)
+    bool state = neap_graph_value(s->graph, v)->state && s->options.state_moves;
+    if (neap_graph_value(s->graph, v)->producer == NEAP_NONE && !state)
         return;
     if (before->resident[v]) {
         moment m = *before;
         m.resident[v] = 0;
         m.clock = later(m.clock, m.copied[v]);
-        keep(s, &m, 0);
+        if (!state || before->on_host[v])
+            keep(s, &m, 0);
         if (link->out_bandwidth > 0)
             plain_copy(s, before, v, true);
     } else if (before->on_host[v] && link->in_bandwidth > 0) {
@@ -254,8 +315,9 @@ static void plain_value(plain *s, const moment *before, uint32_t v)
     }
 }
 
-static bool is_complete(const neap_graph *graph, const moment *m)
+static bool is_complete(const plain *s, const moment *m)
 {
+    const neap_graph *graph = s->graph;
     uint32_t n_outputs;
     const uint32_t *outputs = neap_graph_outputs(graph, &n_outputs);
     for (uint32_t o = 0; o < neap_graph_op_count(graph); o++)
@@ -264,12 +326,18 @@ static bool is_complete(const neap_graph *graph, const moment *m)
     for (uint32_t i = 0; i < n_outputs; i++)
         if (!m->resident[outputs[i]])
             return false;
+    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
+        if (neap_graph_value(graph, v)->state && m->resident[v] == s->starts_on_host[v])
+            return false;
+        else if (s->starts_on_host[v] && !m->on_host[v])
+            return false;
     return true;
 }
 
-/* Looks for a plan that is faster than `cutoff`, among all. False: there were too many. */
-static bool search_plainly(const neap_graph *graph, int64_t budget, least_time_options options,
-                           int64_t cutoff)
+/* Looks for a plan that is faster than `cutoff`, among all with this state on the host at the start
+   (a bit for each state value, in order). False: there were too many. */
+static bool search_plainly_from(const neap_graph *graph, int64_t budget, least_time_options options,
+                                int64_t cutoff, uint32_t on_host)
 {
     plain s = {.graph = graph, .budget = budget, .options = options, .cutoff = cutoff};
     moment start;
@@ -277,12 +345,19 @@ static bool search_plainly(const neap_graph *graph, int64_t budget, least_time_o
     assert_true(neap_graph_value_count(graph) <= MOST_VALUES);
     for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
         start.resident[v] = neap_graph_value(graph, v)->producer == NEAP_NONE;
+    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
+        if (neap_graph_value(graph, v)->state) {
+            s.starts_on_host[v] = on_host % 2;
+            start.on_host[v] = on_host % 2;
+            start.resident[v] = !(on_host % 2);
+            on_host /= 2;
+        }
     s.moments = malloc(MOST_MOMENTS * sizeof *s.moments);
     s.slots = calloc(SLOTS, sizeof *s.slots);
     assert_true(s.moments && s.slots);
     keep(&s, &start, 0);
     for (uint32_t i = 0; i < s.count && s.count < MOST_MOMENTS; i++) {
-        NEED(graph, !is_complete(graph, &s.moments[i]),
+        NEED(graph, !is_complete(&s, &s.moments[i]),
              "%" PRId64 " within %" PRId64 " bytes, but %" PRId64 " can be had", cutoff, budget,
              end_of(&s.moments[i]));
         for (uint32_t o = 0; o < neap_graph_op_count(graph); o++)
@@ -293,6 +368,18 @@ static bool search_plainly(const neap_graph *graph, int64_t budget, least_time_o
     bool all = s.count < MOST_MOMENTS;
     free(s.moments);
     free(s.slots);
+    return all;
+}
+
+static bool search_plainly(const neap_graph *graph, int64_t budget, least_time_options options,
+                           int64_t cutoff)
+{
+    uint32_t n_state = 0;
+    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
+        n_state += neap_graph_value(graph, v)->state;
+    bool all = true;
+    for (uint32_t on_host = 0; on_host < (options.state_moves ? 1u << n_state : 1); on_host++)
+        all = search_plainly_from(graph, budget, options, cutoff, on_host) && all;
     return all;
 }
 
@@ -322,6 +409,13 @@ static unsigned random_flags(random_source *random)
     return random_below(random, 4);
 }
 
+/* Runs in place always, updates often. */
+static unsigned whole_step_flags(random_source *random)
+{
+    unsigned updates = random_below(random, 3) ? SMALL_TRAINING | SMALL_UPDATES : 0;
+    return SMALL_IN_PLACE | updates | random_below(random, 4);
+}
+
 static void test_against_a_plain_search(void **state)
 {
     (void)state;
@@ -344,6 +438,34 @@ static void test_against_a_plain_search(void **state)
                   without.proven, without.asked, with.proven, with.asked);
     assert_true(without.proven == without.asked && 10 * with.proven >= 7 * with.asked);
 }
+
+/* Runs in place, updates, and state that moves. */
+static void test_whole_steps_against_a_plain_search(void **state)
+{
+    (void)state;
+    random_source random = {setting("NEAP_TEST_SEED", 20261116)};
+    uint64_t count = setting("NEAP_TEST_COUNT", 40 / SHARE);
+    plain_tally without = {0}, with = {0};
+    print_message("seed %" PRIu64 ", %" PRIu64 " graphs\n", random.state, count);
+    for (uint64_t i = 0; i < count; i++) {
+        least_time_options options = {.fixed_order = random_below(&random, 3) == 0,
+                                      .mixed_variants = random_below(&random, 3) == 0};
+        bool link = i % 2;
+        neap_graph *graph = random_small_graph(&random, link ? 5 : 6, whole_step_flags(&random));
+        if (link) {
+            options.link = random_link(&random);
+            options.link.host_memory = 0;
+            options.state_moves = random_below(&random, 4) > 0;
+        }
+        check_plainly(graph, options, link ? &with : &without);
+        neap_graph_destroy(graph);
+    }
+    print_message("proven: %" PRIu64 " of %" PRIu64 " without a link, %" PRIu64 " of %" PRIu64
+                  " with one\n",
+                  without.proven, without.asked, with.proven, with.asked);
+    assert_true(10 * without.proven >= 9 * without.asked && 2 * with.proven >= with.asked);
+}
+
 /* ---- Its own rules ---- */
 
 /* Few enough values for a link: the optimum of some graphs of five ops takes minutes. */
@@ -649,6 +771,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_a_plain_search),
+        cmocka_unit_test(test_whole_steps_against_a_plain_search),
         cmocka_unit_test(test_against_every_list),
         cmocka_unit_test(test_without_its_rules),
         cmocka_unit_test(test_no_choice),

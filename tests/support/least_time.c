@@ -37,6 +37,16 @@
  * other's stale and due ones among its own: whatever follows the one may follow the other, no
  * later.
  *
+ * Runs in place. A move of its own: the input is gone by the step, and what else lies on its
+ * storage is freed before. It waits for copies of the input, as a free does. No value on that
+ * storage could have been fetched before the step: none is stale after it.
+ *
+ * State. Updates run once, and nothing that reads what they have overwritten runs after them. State
+ * that moves is searched for each set of values that are on the host at the start. It is fresh at
+ * the start and after its update, which makes its copy on the host worthless; its offload need not
+ * be followed by a prefetch; it is freed only while the host has it. Those on the host at the start
+ * are there again at the end, the others are outputs.
+ *
  * The bound of a state: the clock and the times of the ops that must still run; the engine that
  * fetches and all that is due; the ends of the transfers. No plan that goes on from there is
  * faster, and for a complete state it is the makespan; so the first that comes up is a fastest.
@@ -77,6 +87,12 @@ typedef struct space {
     set on[MOST_TIMED_VALUES];       /* each storage's values */
     int64_t bytes[MOST_TIMED_VALUES];
     set reads[MOST_TIMED_OPS], writes[MOST_TIMED_OPS], all_ops, outputs;
+    set too_late[MOST_TIMED_OPS]; /* ops after which it may not run: updates of what it reads */
+    bool once[MOST_TIMED_OPS];    /* it updates state */
+    set outdates[MOST_TIMED_OPS]; /* values on the storages that it updates */
+    uint32_t over[MOST_TIMED_OPS], into[MOST_TIMED_OPS]; /* in place; or NOWHERE */
+    set beside[MOST_TIMED_OPS];         /* what else lies on the storage that it would write over */
+    set state, host_at_start;           /* state that moves */
     uint32_t n_choices[MOST_TIMED_OPS]; /* no variant is as slow and as large as another */
     choice choices[MOST_TIMED_OPS][MOST_TIMED_VARIANTS];
     int64_t fastest[MOST_TIMED_OPS];
@@ -125,12 +141,67 @@ static bool is_beaten(const neap_op *op, uint32_t variant, bool timeless)
     return false;
 }
 
+static uint32_t index_of(const space *p, uint32_t value)
+{
+    for (uint32_t i = 0; i < p->n_values; i++)
+        if (p->ids[i] == value)
+            return i;
+    return NOWHERE;
+}
+
+static set values_on(const space *p, uint32_t storage)
+{
+    set on = 0;
+    for (uint32_t i = 0; i < p->n_values; i++)
+        if (neap_graph_value(p->graph, p->ids[i])->storage == storage)
+            on = join(on, bit(i));
+    return on;
+}
+
+static void add_in_place(space *p, uint32_t id)
+{
+    const neap_op *op = neap_graph_op(p->graph, id);
+    p->over[id] = p->into[id] = NOWHERE;
+    if (op->in_place_input == NEAP_NONE || p->options.out_of_place)
+        return;
+    const neap_value *input = neap_graph_value(p->graph, op->in_place_input);
+    const neap_value *output = neap_graph_value(p->graph, op->in_place_output);
+    if (input->producer == NEAP_NONE || output->view_of != NEAP_NONE ||
+        neap_graph_value(p->graph, input->storage)->bytes != output->bytes)
+        return;
+    p->over[id] = index_of(p, op->in_place_input);
+    p->into[id] = index_of(p, op->in_place_output);
+    p->beside[id] = without(values_on(p, input->storage), bit(p->over[id]));
+    if (neap_graph_value(p->graph, input->storage)->producer == NEAP_NONE &&
+        index_of(p, input->storage) == NOWHERE)
+        p->over[id] = NOWHERE; /* an input that stays is on that storage */
+}
+
+static void add_updates(space *p, uint32_t id)
+{
+    const neap_op *op = neap_graph_op(p->graph, id);
+    p->once[id] = op->n_updates > 0;
+    for (uint32_t i = 0; i < op->n_updates; i++)
+        p->outdates[id] = join(p->outdates[id],
+                               values_on(p, neap_graph_value(p->graph, op->updates[i])->storage));
+    for (uint32_t i = 0; i < op->n_inputs && !p->once[id]; i++)
+        for (uint32_t o = 0; o < p->n_ops; o++) {
+            const neap_op *other = neap_graph_op(p->graph, o);
+            for (uint32_t k = 0; k < other->n_updates; k++)
+                if (neap_graph_value(p->graph, other->updates[k])->storage ==
+                    neap_graph_value(p->graph, op->inputs[i])->storage)
+                    p->too_late[id] = join(p->too_late[id], bit(o));
+        }
+}
+
 static void add_op(space *p, uint32_t id, bool timeless)
 {
     const neap_op *op = neap_graph_op(p->graph, id);
     p->all_ops = join(p->all_ops, bit(id));
     p->reads[id] = set_of(p, op->inputs, op->n_inputs);
     p->writes[id] = set_of(p, op->outputs, op->n_outputs);
+    add_in_place(p, id);
+    add_updates(p, id);
     p->fastest[id] = INT64_MAX;
     for (uint32_t i = 0; i < op->n_variants; i++) {
         if (is_beaten(op, i, timeless))
@@ -142,19 +213,17 @@ static void add_op(space *p, uint32_t id, bool timeless)
     }
 }
 
-/* Live throughout: the storage of an input, or of an input's root. */
-static bool is_throughout(const neap_graph *graph, uint32_t storage)
+/* Live throughout: the storage of an input, or of an input's root, unless it is state that moves. */
+static bool is_throughout(const space *p, uint32_t storage)
 {
-    return neap_graph_value(graph, storage)->producer == NEAP_NONE;
+    return neap_graph_value(p->graph, storage)->producer == NEAP_NONE &&
+           index_of(p, storage) == NOWHERE;
 }
 
 static void add_storage(space *p, uint32_t storage, bool timeless)
 {
-    set on = 0;
+    set on = values_on(p, storage);
     int64_t bytes = neap_graph_value(p->graph, storage)->bytes;
-    for (uint32_t i = 0; i < p->n_values; i++)
-        if (neap_graph_value(p->graph, p->ids[i])->storage == storage)
-            on = join(on, bit(i));
     p->on[p->n_storages] = on;
     p->bytes[p->n_storages++] = bytes;
     if (bytes == 0)
@@ -172,6 +241,13 @@ static void add_storage(space *p, uint32_t storage, bool timeless)
     }
 }
 
+static bool may_move(const space *p, uint32_t value)
+{
+    const neap_value *v = neap_graph_value(p->graph, value);
+    return v->state && v->bytes > 0 && p->options.state_moves &&
+           p->options.link.out_bandwidth > 0 && p->options.link.in_bandwidth > 0;
+}
+
 /* With `timeless`, no op and no transfer takes any time. */
 static space space_of(const neap_graph *graph, int64_t budget, const least_time_options *options,
                       bool timeless)
@@ -181,14 +257,19 @@ static space space_of(const neap_graph *graph, int64_t budget, const least_time_
     p.base = neap_graph_base_bytes(graph);
     assert_true(p.n_ops <= MOST_TIMED_OPS);
     for (uint32_t v = 0; v < neap_graph_value_count(graph); v++) {
-        if (neap_graph_value(graph, v)->producer == NEAP_NONE)
+        if (neap_graph_value(graph, v)->producer == NEAP_NONE && !may_move(&p, v))
             continue;
         assert_true(p.n_values < MOST_TIMED_VALUES);
+        if (may_move(&p, v)) {
+            p.state = join(p.state, bit(p.n_values));
+            p.base -= neap_graph_value(graph, v)->bytes;
+        }
         p.ids[p.n_values++] = v;
     }
+    assert_true(p.state == 0 || options->link.host_memory <= 0);
     for (uint32_t i = 0; i < p.n_values; i++) {
         uint32_t storage = neap_graph_value(graph, p.ids[i])->storage;
-        if (storage == p.ids[i] && !is_throughout(graph, storage))
+        if (storage == p.ids[i] && !is_throughout(&p, storage))
             add_storage(&p, storage, timeless);
     }
     for (uint32_t o = 0; o < p.n_ops; o++)
@@ -244,7 +325,9 @@ static int64_t later(int64_t a, int64_t b)
 
 static bool is_complete(const space *p, const state *s)
 {
-    return s->done == p->all_ops && without(p->outputs, s->resident) == 0 && s->due == 0;
+    return s->done == p->all_ops && without(p->outputs, s->resident) == 0 && s->due == 0 &&
+           without(p->state, join(p->host_at_start, s->resident)) == 0 &&
+           without(p->host_at_start, s->host) == 0;
 }
 
 /* What no plan can do without from here: the ops that have not run, and those to run again for
@@ -438,22 +521,32 @@ static set fitting_beside(const space *p, set resident, set host, int64_t room)
     return fitting;
 }
 
-static void compute(search *s, uint32_t before, uint32_t op, uint32_t choice_index, set freed)
+static void compute(search *s, uint32_t before, uint32_t op, uint32_t choice_index, set freed,
+                    bool in_place)
 {
     const space *p = s->p;
     const choice *c = &p->choices[op][choice_index];
     state next = after_frees(s, before, freed);
+    set waited = join((set)(p->reads[op] & next.arriving), (set)(p->outdates[op] & p->state));
+    if (in_place)
+        waited = join(waited, bit(p->over[op]));
     for (uint32_t v = 0; v < p->n_values; v++)
-        if (p->reads[op] & next.arriving & bit(v))
+        if (waited & bit(v))
             next.clock = later(next.clock, next.end[v]);
     next.clock += c->ticks;
+    next.host = without(next.host, p->outdates[op]);
     next.resident = join(next.resident, p->writes[op]);
+    if (in_place)
+        next.resident = without(next.resident, bit(p->over[op]));
     next.done = join(next.done, bit(op));
     if (!p->options.mixed_variants)
         next.chosen |= (uint16_t)(choice_index << (2 * op));
-    next.step = (neap_step){NEAP_COMPUTE, op, c->variant, false};
-    next.fresh = without((set)(p->writes[op] & p->movable), next.host);
+    next.step = (neap_step){NEAP_COMPUTE, op, c->variant, in_place};
+    set made = join(p->writes[op], (set)(p->outdates[op] & p->state));
+    next.fresh = without((set)(made & p->movable), next.host);
     next.stale = fitting_beside(p, next.resident, next.host, p->budget - c->workspace);
+    if (in_place)
+        next.stale = without(next.stale, join(bit(p->over[op]), p->beside[op]));
     settle(p, &next);
     offer(s, &next);
 }
@@ -468,7 +561,7 @@ static void offload(search *s, uint32_t before, uint32_t value)
     if (!duplex)
         next.engine[IN] = end;
     next.host = join(next.host, bit(value));
-    next.due = join(next.due, bit(value));
+    next.due = join(next.due, without(bit(value), p->state));
     next.step = (neap_step){NEAP_OFFLOAD, p->ids[value], 0, false};
     next.fresh = p->movable;
     next.stale = duplex ? p->movable : 0;
@@ -529,6 +622,27 @@ static void list_frees(search *s, set resident, set candidates, int64_t room)
     } while (freed != 0);
 }
 
+/* What may be freed: state only while the host has it. */
+static set freeable(const space *p, const state *s)
+{
+    return without(s->resident, without(p->state, s->host));
+}
+
+/* The runs of an op by one choice that write over its input. `remade` is freed before. */
+static void try_in_place(search *s, uint32_t before, uint32_t op, uint32_t choice_index, set remade)
+{
+    const space *p = s->p;
+    set resident = s->states[before].resident, forced = (set)(p->beside[op] & resident);
+    set may_go = freeable(p, &s->states[before]);
+    if (p->over[op] == NOWHERE || (forced & p->reads[op]) || without(forced, may_go))
+        return;
+    set after = without(join(resident, p->writes[op]), join(forced, bit(p->over[op])));
+    list_frees(s, after, without((set)(after & may_go), join(p->reads[op], p->writes[op])),
+               p->budget - p->choices[op][choice_index].workspace);
+    for (uint32_t i = 0; i < s->n_frees; i++)
+        compute(s, before, op, choice_index, join(s->frees[i], join(remade, forced)), true);
+}
+
 static void try_op(search *s, uint32_t before, uint32_t op)
 {
     const space *p = s->p;
@@ -538,16 +652,19 @@ static void try_op(search *s, uint32_t before, uint32_t op)
         return;
     if (!again && p->options.fixed_order && without((set)(bit(op) - 1), done))
         return;
+    if ((again && p->once[op]) || (p->too_late[op] & done))
+        return;
     set remade = (set)(resident & p->writes[op]);
     uint32_t first = 0, last = p->n_choices[op] - 1;
     if (again && !p->options.mixed_variants)
         first = last = (s->states[before].chosen >> (2 * op)) & 3;
     for (uint32_t c = first; c <= last; c++) {
         list_frees(s, join(resident, p->writes[op]),
-                   without(resident, join(p->reads[op], p->writes[op])),
+                   without(freeable(p, &s->states[before]), join(p->reads[op], p->writes[op])),
                    p->budget - p->choices[op][c].workspace);
         for (uint32_t i = 0; i < s->n_frees; i++)
-            compute(s, before, op, c, join(s->frees[i], remade));
+            compute(s, before, op, c, join(s->frees[i], remade), false);
+        try_in_place(s, before, op, c, remade);
     }
 }
 
@@ -572,7 +689,7 @@ static void try_transfer(search *s, uint32_t before, uint32_t value)
     if (resident & bit(value))
         return;
     bool is_stale = (s->states[before].stale & bit(value)) != 0;
-    list_frees(s, join(resident, bit(value)), resident, p->budget);
+    list_frees(s, join(resident, bit(value)), freeable(p, &s->states[before]), p->budget);
     for (uint32_t i = 0; i < s->n_frees; i++)
         if (s->frees[i] || !is_stale)
             prefetch(s, before, value, s->frees[i]);
@@ -605,17 +722,32 @@ static void write_answer(const search *s, uint32_t index, least_time_answer *ans
                                       &answer->plan, NULL),
                      NEAP_OK);
     write_steps(s, index, answer->plan);
+    uint32_t host[MOST_TIMED_VALUES];
+    size_t n_host = 0;
+    for (uint32_t v = 0; v < p->n_values; v++) {
+        if (!(p->host_at_start & bit(v)))
+            continue;
+        host[n_host++] = p->ids[v];
+        if (s->states[index].resident & bit(v))
+            assert_int_equal(
+                neap_plan_append(answer->plan, (neap_step){NEAP_FREE, p->ids[v], 0, false}, NULL),
+                NEAP_OK);
+    }
+    assert_int_equal(neap_plan_set_host_at_start(answer->plan, host, n_host, NULL), NEAP_OK);
 }
 
 static least_time_answer explore(const space *p)
 {
     least_time_answer answer = {.ticks = -1};
     search *s = calloc(1, sizeof *s);
-    state start = {.before = NOWHERE};
+    state start = {.before = NOWHERE,
+                   .resident = without(p->state, p->host_at_start),
+                   .host = p->host_at_start};
+    start.fresh = start.resident;
     assert_non_null(s);
     s->p = p;
     s->most = p->options.most_states ? p->options.most_states : MOST_STATES;
-    if (p->base <= p->budget)
+    if (live_bytes(p, start.resident) <= p->budget)
         offer(s, &start);
     while (s->n_heap > 0 && !s->gave_up && !answer.found) {
         uint32_t best = pop(s);
@@ -643,25 +775,55 @@ static least_time_answer explore(const space *p)
 /*
  * Where nothing takes time all clocks are 0, and few states are to be seen: whether there is a plan
  * at all is asked there, before the clocks of a link multiply them. And the best plan that moves
- * nothing, which is soon found, limits how late a state with transfers may be.
+ * nothing, which is soon found, limits how late a state with transfers may be; `most` does, too.
  */
-least_time_answer least_time_search(const neap_graph *graph, int64_t budget,
-                                    const least_time_options *options)
+static least_time_answer search_from(const neap_graph *graph, int64_t budget,
+                                     least_time_options asked, set host_at_start, int64_t most)
 {
-    least_time_options asked = options ? *options : (least_time_options){0}, unmoved = asked;
+    least_time_options unmoved = asked;
     unmoved.want_plan = false;
     space timeless = space_of(graph, budget, &unmoved, true);
+    timeless.host_at_start = host_at_start;
     least_time_answer answer = explore(&timeless);
     if (!answer.found)
         return answer;
     space timed = space_of(graph, budget, &asked, false);
-    if (timed.movable) {
+    timed.host_at_start = host_at_start;
+    timed.most_ticks = most;
+    if (timed.movable && host_at_start == 0) {
         unmoved.link = (neap_link){0};
         space still = space_of(graph, budget, &unmoved, false);
         answer = explore(&still);
         if (answer.gave_up)
             return answer;
-        timed.most_ticks = answer.found ? answer.ticks : INT64_MAX;
+        if (answer.found && answer.ticks < most)
+            timed.most_ticks = answer.ticks;
     }
     return explore(&timed);
+}
+
+/* For each set of state that may be on the host at the start; the empty one first. */
+least_time_answer least_time_search(const neap_graph *graph, int64_t budget,
+                                    const least_time_options *options)
+{
+    least_time_options asked = options ? *options : (least_time_options){0};
+    set movable = space_of(graph, budget, &asked, false).state, on_host = 0;
+    least_time_answer best = {.ticks = -1};
+    uint32_t states = 0;
+    do {
+        least_time_answer answer =
+            search_from(graph, budget, asked, on_host, best.found ? best.ticks - 1 : INT64_MAX);
+        states += answer.states;
+        if (answer.gave_up) {
+            neap_plan_destroy(best.plan);
+            return answer;
+        }
+        if (answer.found) {
+            neap_plan_destroy(best.plan);
+            best = answer;
+        }
+        on_host = (set)((on_host - movable) & movable);
+    } while (on_host != 0);
+    best.states = states;
+    return best;
 }

@@ -18,13 +18,17 @@ typedef struct draft {
     neap_graph_builder *builder;
     unsigned flags;
     uint32_t n_values, n_made;
-    bool is_read[MOST_VALUES], is_made[MOST_VALUES];
+    bool is_read[MOST_VALUES], is_made[MOST_VALUES], is_view[MOST_VALUES];
+    int64_t bytes[MOST_VALUES]; /* of its storage */
+    int64_t like;               /* the size of what is made next, or -1 */
+    uint32_t most_updates;
 } draft;
 
 typedef struct op_draft {
     neap_pass pass;
     uint32_t n_inputs, n_outputs;
     uint32_t inputs[MOST_READ], outputs[MOST_READ];
+    uint32_t n_updates, updates[2];
 } op_draft;
 
 static bool chance(draft *d, uint32_t percent)
@@ -43,9 +47,14 @@ static uint32_t add_value(draft *d, const char *kind, uint32_t view_of, bool mad
     desc.kind = kind;
     desc.view_of = view_of;
     desc.bytes = view_of == NEAP_NONE ? sizes[random_below(d->random, 10)] : 0;
+    if (made && view_of == NEAP_NONE && d->like >= 0)
+        desc.bytes = d->like;
+    desc.state = !made && (d->flags & SMALL_UPDATES) && strcmp(kind, NEAP_KIND_INPUT) != 0;
     assert_int_equal(neap_graph_builder_add_value(d->builder, &desc, &id, NULL), NEAP_OK);
     assert_true(id == d->n_values && id < MOST_VALUES);
     d->is_made[id] = made;
+    d->is_view[id] = view_of != NEAP_NONE;
+    d->bytes[id] = view_of == NEAP_NONE ? desc.bytes : d->bytes[view_of];
     d->n_made += made;
     d->n_values++;
     return id;
@@ -75,6 +84,24 @@ static uint32_t draw_variants(draft *d, neap_variant variants[3])
     return n;
 }
 
+/* What the op makes first gets the size of what it reads first. */
+static void draw_size(draft *d, const op_draft *op)
+{
+    bool same = (d->flags & SMALL_IN_PLACE) && op->n_inputs > 0 && chance(d, 60);
+    d->like = same ? d->bytes[op->inputs[0]] : -1;
+}
+
+static void draw_in_place(draft *d, const op_draft *op, neap_op_desc *desc)
+{
+    for (uint32_t i = 0; i < op->n_inputs && (d->flags & SMALL_IN_PLACE); i++)
+        for (uint32_t k = 0; k < op->n_outputs; k++)
+            if (d->is_made[op->inputs[i]] && !d->is_view[op->outputs[k]] &&
+                d->bytes[op->inputs[i]] == d->bytes[op->outputs[k]] && chance(d, 80)) {
+                desc->in_place_input = op->inputs[i];
+                desc->in_place_output = op->outputs[k];
+            }
+}
+
 static void add_op(draft *d, const op_draft *op, bool is_free)
 {
     neap_variant variants[3];
@@ -85,6 +112,9 @@ static void add_op(draft *d, const op_draft *op, bool is_free)
     desc.inputs = op->inputs;
     desc.n_outputs = op->n_outputs;
     desc.outputs = op->outputs;
+    desc.n_updates = op->n_updates;
+    desc.updates = op->updates;
+    draw_in_place(d, op, &desc);
     desc.n_variants = is_free ? 0 : draw_variants(d, variants);
     desc.variants = variants;
     assert_int_equal(neap_graph_builder_add_op(d->builder, &desc, NULL, NULL), NEAP_OK);
@@ -134,8 +164,10 @@ static void add_any_op(draft *d, uint32_t left)
     for (uint32_t i = 0; i < n_inputs; i++)
         read_value(&op, any_value(d));
     op.n_outputs = n_outputs;
-    for (uint32_t i = 0; i < n_outputs; i++)
+    draw_size(d, &op);
+    for (uint32_t i = 0; i < n_outputs; i++, d->like = -1)
         op.outputs[i] = add_made(d, NEAP_KIND_ACTIVATION);
+    d->like = -1;
     add_op(d, &op, false);
 }
 
@@ -186,19 +218,21 @@ static void draw_any(draft *d, uint32_t n_ops)
 enum { MOST_LAYERS = 3 };
 
 typedef struct layer {
-    uint32_t read, skipped, parameter, made, saved; /* or NEAP_NONE */
+    uint32_t read, skipped, parameter, made, saved, gradient; /* or NEAP_NONE */
 } layer;
 
 static uint32_t add_forward(draft *d, layer *l, uint32_t earlier, uint32_t newest)
 {
     op_draft op = {.pass = NEAP_FORWARD};
-    *l = (layer){newest, NEAP_NONE, NEAP_NONE, NEAP_NONE, NEAP_NONE};
+    *l = (layer){newest, NEAP_NONE, NEAP_NONE, NEAP_NONE, NEAP_NONE, NEAP_NONE};
     read_value(&op, newest);
     if (earlier != NEAP_NONE && chance(d, 30))
         read_value(&op, l->skipped = earlier);
     if (chance(d, 40))
         read_value(&op, l->parameter = add_value(d, NEAP_KIND_PARAMETER, NEAP_NONE, false));
+    draw_size(d, &op);
     op.outputs[op.n_outputs++] = l->made = add_made(d, NEAP_KIND_ACTIVATION);
+    d->like = -1;
     if (chance(d, 20))
         op.outputs[op.n_outputs++] = l->saved = add_made(d, NEAP_KIND_ACTIVATION);
     add_op(d, &op, false);
@@ -216,7 +250,7 @@ static uint32_t add_loss(draft *d, uint32_t newest)
 }
 
 /* Reads the gradient, and some of what the layer read and made. */
-static uint32_t add_backward(draft *d, const layer *l, uint32_t gradient)
+static uint32_t add_backward(draft *d, layer *l, uint32_t gradient)
 {
     op_draft op = {.pass = NEAP_BACKWARD};
     read_value(&op, gradient);
@@ -228,16 +262,32 @@ static uint32_t add_backward(draft *d, const layer *l, uint32_t gradient)
         read_value(&op, l->skipped);
     if (l->saved != NEAP_NONE)
         read_value(&op, l->saved);
+    draw_size(d, &op);
     uint32_t made = op.outputs[op.n_outputs++] = add_made(d, NEAP_KIND_GRADIENT);
+    d->like = -1;
+    l->gradient = NEAP_NONE;
     if (l->parameter != NEAP_NONE) {
         read_value(&op, l->parameter);
         if (d->n_made < MOST_MADE - 2)
-            op.outputs[op.n_outputs++] = add_made(d, NEAP_KIND_GRADIENT);
+            op.outputs[op.n_outputs++] = l->gradient = add_made(d, NEAP_KIND_GRADIENT);
     }
     add_op(d, &op, false);
-    if (op.n_outputs > 1)
-        add_output(d, op.outputs[1]);
+    if (l->gradient != NEAP_NONE && (!(d->flags & SMALL_UPDATES) || chance(d, 20)))
+        add_output(d, l->gradient);
     return made;
+}
+
+/* A step of an optimizer: the parameter, its gradient and at times a moment. */
+static void add_update(draft *d, const layer *l)
+{
+    op_draft op = {.pass = NEAP_BACKWARD, .n_updates = 1, .updates = {l->parameter}};
+    read_value(&op, l->parameter);
+    read_value(&op, l->gradient);
+    if (chance(d, 40)) {
+        op.updates[op.n_updates++] = add_value(d, NEAP_KIND_STATE, NEAP_NONE, false);
+        read_value(&op, op.updates[1]);
+    }
+    add_op(d, &op, false);
 }
 
 static void draw_training(draft *d, uint32_t n_ops)
@@ -254,6 +304,11 @@ static void draw_training(draft *d, uint32_t n_ops)
         newest = chance(d, 25) ? add_view(d, NEAP_FORWARD, newest) : add_loss(d, newest);
     for (uint32_t i = n; i-- > 0;)
         newest = add_backward(d, &layers[i], newest);
+    for (uint32_t i = 0, updates = 0; i < n && updates < d->most_updates; i++)
+        if (layers[i].parameter != NEAP_NONE && layers[i].gradient != NEAP_NONE) {
+            add_update(d, &layers[i]);
+            updates++;
+        }
     add_output(d, newest);
 }
 
@@ -261,11 +316,15 @@ static void draw_training(draft *d, uint32_t n_ops)
 
 static neap_graph *draw_graph(random_source *random, uint32_t most_ops, unsigned flags)
 {
-    draft d = {.random = random, .flags = flags};
+    draft d = {.random = random, .flags = flags, .like = -1};
     neap_graph *graph;
     neap_diag diag = {0};
     uint32_t n_ops = 2 + random_below(random, most_ops - 1);
     assert_int_equal(neap_graph_builder_create(NULL, "small", &d.builder, NULL), NEAP_OK);
+    if ((flags & SMALL_UPDATES) && n_ops > 3) { /* some of them are updates */
+        d.most_updates = n_ops > 5 ? 2 : 1;
+        n_ops -= d.most_updates;
+    }
     if (flags & SMALL_TRAINING)
         draw_training(&d, n_ops);
     else
@@ -277,6 +336,15 @@ static neap_graph *draw_graph(random_source *random, uint32_t most_ops, unsigned
     if (status != NEAP_OK)
         fail_msg("%s", diag.message);
     return graph;
+}
+
+static int64_t state_bytes(const neap_graph *graph)
+{
+    int64_t sum = 0;
+    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
+        if (neap_graph_value(graph, v)->state)
+            sum += neap_graph_value(graph, v)->bytes;
+    return sum;
 }
 
 static bool leaves_a_choice(const neap_graph *graph)
@@ -315,7 +383,7 @@ static bool *live_sums(const neap_graph *graph, size_t n_sums)
     sums[0] = true;
     for (uint32_t v = 0; v < neap_graph_value_count(graph); v++) {
         const neap_value *value = neap_graph_value(graph, v);
-        if (value->producer != NEAP_NONE)
+        if (value->producer != NEAP_NONE || value->state)
             add_to_sums(sums, n_sums, value->bytes);
     }
     memcpy(all, sums, n_sums * sizeof *all);
@@ -332,6 +400,8 @@ static bool *live_sums(const neap_graph *graph, size_t n_sums)
 size_t small_graph_budgets(const neap_graph *graph, int64_t *budgets, size_t capacity)
 {
     int64_t base = neap_graph_base_bytes(graph), least = neap_graph_floor_bytes(graph, NULL), most;
+    base -= state_bytes(graph);
+    least -= state_bytes(graph); /* it may be on the host */
     assert_int_equal(neap_natural_peak(NULL, graph, &most, NULL), NEAP_OK);
     most = most > 1 ? most : 1; /* no budget is of 0 bytes */
     least = least > 1 ? least : 1;

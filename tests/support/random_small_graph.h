@@ -11,11 +11,13 @@ enum {
     SMALL_TRAINING =
         1, /* layers forward, gradients back, which read what was saved; else any ops */
     SMALL_VARIANTS = 2, /* two or three ways to run most ops: the slower, the less workspace */
-    SMALL_ODD = 4       /* without SMALL_TRAINING: ops that make views, with a cost, among others */
+    SMALL_ODD = 4,      /* without SMALL_TRAINING: ops that make views, with a cost, among others */
+    SMALL_IN_PLACE = 8, /* many ops may write an output over an input of the same size */
+    SMALL_UPDATES = 16  /* with SMALL_TRAINING: parameters and moments are state, ops update them */
 };
 
 /*
- * Of 2 to most_ops ops (2 to 7), which make up to 12 values. With several outputs, ops of several
+ * Of 2 to most_ops ops (2 to 7), updates included, which make up to 12 values. With several outputs, ops of several
  * outputs or now and then none, inputs, workspace, ops that take no time, and free views (an op of
  * one input and one output on its storage, without time or workspace). Mostly the natural peak is
  * above the floor, so that there is something to plan.
