@@ -396,9 +396,14 @@ static bool check_in_place(judge *j, const neap_op *op)
     if (j->storages[input->storage].residents != 1)
         return reject(j, "another resident value lies on the storage of %s",
                       value_label(j, op->in_place_input).text);
-    if (j->storages[output->storage].residents != 0)
-        return reject(j, "a view of %s is resident, which cannot move to another storage",
+    if (j->storages[output->storage].residents > 0)
+        return reject(j, "the storage of %s is live already",
                       value_label(j, op->in_place_output).text);
+    for (uint32_t i = 0; i < op->n_outputs; i++)
+        if (neap_graph_value(j->graph, op->outputs[i])->storage == input->storage)
+            return reject(j, "its output %s lies on the storage of %s, which is written over",
+                          value_label(j, op->outputs[i]).text,
+                          value_label(j, op->in_place_input).text);
     if (output->view_of != NEAP_NONE || output->bytes != size)
         return reject(j, "%s has not the size of the storage of %s, which it would take over",
                       value_label(j, op->in_place_output).text,

@@ -111,8 +111,11 @@ static const char *pass_on(neap_residency *r, const neap_op *op)
     uint32_t storage = storage_of(r, from);
     if (r->holders[storage] != 1)
         return "its input shares its storage with another resident value";
-    if (r->holders[to] != 0)
-        return "a view of its output is resident";
+    if (r->holders[storage_of(r, to)] > 0)
+        return "the storage of its output is live already";
+    for (uint32_t i = 0; i < op->n_outputs; i++)
+        if (storage_of(r, op->outputs[i]) == storage)
+            return "an output lies on the storage that it would write over";
     if (storage_of(r, to) != to ||
         neap_graph_value(r->graph, to)->bytes != neap_graph_value(r->graph, storage)->bytes)
         return "its input and its output differ in size";

@@ -20,6 +20,8 @@ fractions of the decimal text. Where the contract is silent:
 - random marks change nothing; in_place marks neither, unless the step says "in_place";
 - a computation in place waits for every copy still in flight of the value it writes over, as a free does, and an
   update for every copy of what it updates;
+- nothing is written over in place while the output's storage is live (by a view of it), nor by an op with an output that
+  lies on the storage written over;
 - an update of a value reaches every value on its storage; an op with updates of its own may read what another updated;
 - a copy on the host that an update has made old may not be prefetched;
 - the plan's own budget_bytes is not judged, only --budget.
@@ -266,8 +268,10 @@ class Replay:
         i, o = pair
         need(i in self.graph.produced, "compute: in place over input %d" % i)
         need(self.live[self.graph.root[i]] == 1, "compute: another resident value on the storage of %d" % i)
+        need(self.graph.root[o] not in self.live, "compute: the storage of %d is live" % o)
+        lie = [v for v in self.graph.writes[op] if self.graph.root[v] == self.graph.root[i]]
+        need(not lie, "compute: output %s lies on the storage written over" % lie)
         need(self.graph.root[o] == o, "compute: in place into a view, %d" % o)
-        need(self.live.get(o, 0) == 0, "compute: in place into %d, of which a view is resident" % o)
         need(self.graph.bytes[self.graph.root[i]] == self.graph.bytes[o], "compute: in place over another size")
 
     def write_over(self, i, o):

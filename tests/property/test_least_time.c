@@ -235,7 +235,11 @@ static bool plain_write_over(const plain *s, const neap_op *op, moment *m)
         bytes_of(s->graph, input) != bytes_of(s->graph, op->in_place_output))
         return false;
     for (uint32_t v = 0; v < neap_graph_value_count(s->graph); v++)
-        if (v != input && m->resident[v] && storage_of(s, v) == storage_of(s, input))
+        if (v != input && m->resident[v] &&
+            (storage_of(s, v) == storage_of(s, input) || storage_of(s, v) == op->in_place_output))
+            return false;
+    for (uint32_t i = 0; i < op->n_outputs; i++)
+        if (storage_of(s, op->outputs[i]) == storage_of(s, input))
             return false;
     m->resident[input] = 0;
     m->clock = later(m->clock, m->copied[input]);

@@ -91,7 +91,7 @@ typedef struct space {
     bool once[MOST_TIMED_OPS];    /* it updates state */
     set outdates[MOST_TIMED_OPS]; /* values on the storages that it updates */
     uint32_t over[MOST_TIMED_OPS], into[MOST_TIMED_OPS]; /* in place; or NOWHERE */
-    set beside[MOST_TIMED_OPS];         /* what else lies on the storage that it would write over */
+    set beside[MOST_TIMED_OPS];         /* what else lies on that storage, or on the output's */
     set state, host_at_start;           /* state that moves */
     uint32_t n_choices[MOST_TIMED_OPS]; /* no variant is as slow and as large as another */
     choice choices[MOST_TIMED_OPS][MOST_TIMED_VARIANTS];
@@ -171,7 +171,11 @@ static void add_in_place(space *p, uint32_t id)
         return;
     p->over[id] = index_of(p, op->in_place_input);
     p->into[id] = index_of(p, op->in_place_output);
-    p->beside[id] = without(values_on(p, input->storage), bit(p->over[id]));
+    p->beside[id] = without(join(values_on(p, input->storage), values_on(p, op->in_place_output)),
+                            bit(p->over[id]));
+    for (uint32_t i = 0; i < op->n_outputs; i++)
+        if (neap_graph_value(p->graph, op->outputs[i])->storage == input->storage)
+            p->over[id] = NOWHERE;
     if (neap_graph_value(p->graph, input->storage)->producer == NEAP_NONE &&
         index_of(p, input->storage) == NOWHERE)
         p->over[id] = NOWHERE; /* an input that stays is on that storage */
@@ -213,7 +217,7 @@ static void add_op(space *p, uint32_t id, bool timeless)
     }
 }
 
-/* Live throughout: the storage of an input, or of an input's root, unless it is state that moves. */
+/* Live throughout: the storage of an input, or of its root, unless it is state that moves. */
 static bool is_throughout(const space *p, uint32_t storage)
 {
     return neap_graph_value(p->graph, storage)->producer == NEAP_NONE &&
@@ -636,7 +640,7 @@ static void try_in_place(search *s, uint32_t before, uint32_t op, uint32_t choic
     set may_go = freeable(p, &s->states[before]);
     if (p->over[op] == NOWHERE || (forced & p->reads[op]) || without(forced, may_go))
         return;
-    set after = without(join(resident, p->writes[op]), join(forced, bit(p->over[op])));
+    set after = join(without(resident, join(forced, bit(p->over[op]))), p->writes[op]);
     list_frees(s, after, without((set)(after & may_go), join(p->reads[op], p->writes[op])),
                p->budget - p->choices[op][choice_index].workspace);
     for (uint32_t i = 0; i < s->n_frees; i++)

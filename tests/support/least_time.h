@@ -1,8 +1,8 @@
 /*
  * The least time of tiny graphs, over all plans of docs/memory-model.md: any number of
  * recomputations, ops in any order that their inputs and updates allow, in place or not, any frees
- * and, with a link, any transfers. An exhaustive search that shares nothing with the methods of neap: those are tested
- * against it.
+ * and, with a link, any transfers. An exhaustive search that shares nothing with the methods of
+ * neap: those are tested against it.
  *
  * For graphs of up to MOST_TIMED_OPS ops that make up to MOST_TIMED_VALUES values (with state that
  * moves, of both together); a test that asks about a larger one fails.

@@ -17,10 +17,10 @@ enum {
 };
 
 /*
- * Of 2 to most_ops ops (2 to 7), updates included, which make up to 12 values. With several outputs, ops of several
- * outputs or now and then none, inputs, workspace, ops that take no time, and free views (an op of
- * one input and one output on its storage, without time or workspace). Mostly the natural peak is
- * above the floor, so that there is something to plan.
+ * Of 2 to most_ops ops (2 to 7), updates included, which make up to 12 values. With several
+ * outputs, ops of several outputs or now and then none, inputs, workspace, ops that take no time,
+ * and free views (an op of one input and one output on its storage, without time or workspace).
+ * Mostly the natural peak is above the floor, so that there is something to plan.
  */
 neap_graph *random_small_graph(random_source *random, uint32_t most_ops, unsigned flags);
 

@@ -76,7 +76,16 @@ neap_graph *unit_chain(int64_t layers)
 neap_plan *plan_from(const char *steps)
 {
     neap_plan *plan = NULL;
+    uint32_t host[8];
+    size_t n_host = 0;
     assert_int_equal(neap_plan_create(NULL, "test", "hand", -1, &plan, NULL), NEAP_OK);
+    while (*steps == 'h' && n_host < 8) {
+        char *end;
+        host[n_host++] = (uint32_t)strtoul(steps + 1, &end, 10);
+        for (steps = end; *steps == ' ';)
+            steps++;
+    }
+    assert_int_equal(neap_plan_set_host_at_start(plan, host, n_host, NULL), NEAP_OK);
     for (const char *at = steps; *at;) {
         static const char letters[] = "cfop";
         const char *letter = strchr(letters, *at);
@@ -86,6 +95,8 @@ neap_plan *plan_from(const char *steps)
         step.id = (uint32_t)strtoul(at + 1, &end, 10);
         if (*end == '.')
             step.variant = (uint32_t)strtoul(end + 1, &end, 10);
+        step.in_place = *end == '!';
+        end += step.in_place;
         assert_int_equal(neap_plan_append(plan, step, NULL), NEAP_OK);
         for (at = end; *at == ' ';)
             at++;

@@ -19,8 +19,9 @@ neap_graph *graph_from(const char *json);
  * none. */
 neap_graph *unit_chain(int64_t layers);
 
-/* Steps such as "c0.1 f3 o2 p2": compute op 0 by variant 1, free value 3, offload, prefetch
- * value 2. */
+/* Steps such as "c0.1 f3 o2 p2 c1!": compute op 0 by variant 1, free value 3, offload, prefetch
+ * value 2, compute op 1 in place. "h4" at the beginning: state value 4 is on the host at the start.
+ */
 neap_plan *plan_from(const char *steps);
 
 #endif

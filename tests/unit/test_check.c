@@ -328,6 +328,89 @@ static void test_every_reason(void **state)
                         rejections[i].reason);
 }
 
+/* ---- The whole step ---- */
+
+/*
+ * w 30 and m 60 are state, x 10 an input. A: x, w -> a 100; R may write r 100 over a; V: a view of
+ * r; G: a and r -> g 30; U updates w and m from g. Each op takes a second, at 100 bytes a second.
+ */
+static const char step_graph[] =
+    "{'neap':'graph','version':1,'values':[{'name':'x','bytes':10},"
+    "{'name':'w','bytes':30,'state':true},{'name':'m','bytes':60,'state':true},"
+    "{'name':'a','bytes':100},{'name':'r','bytes':100},{'name':'v','bytes':0,'view_of':4},"
+    "{'name':'g','bytes':30}],'ops':["
+    "{'name':'A','inputs':[0,1],'outputs':[3],'time':1},"
+    "{'name':'R','inputs':[3],'outputs':[4],'time':1,'in_place':[3,4]},"
+    "{'name':'V','inputs':[4],'outputs':[5],'time':1},"
+    "{'name':'G','inputs':[5],'outputs':[6],'time':1},"
+    "{'name':'U','inputs':[1,2,6],'outputs':[],'updates':[1,2],'time':1}],'outputs':[]}";
+
+static void test_runs_in_place(void **state)
+{
+    (void)state;
+    expect(step_graph, "c0 c1 f3 c2 c3 c4", NULL, 300, 5); /* a and r */
+    expect(step_graph, "c0 c1! c2 f4 c3 f5 c4", NULL, 230, 5);
+    expect(step_graph, "c0 c1! c0 c2 c3 c4", NULL, 330, 6); /* a again, beside r */
+    /* a copy of a is under way: the run waits for it. */
+    expect(step_graph, "c0 o3 c1! c2 c3 c4", &link_100, 230, 6);
+    expect(step_graph, "c0 o3 c1! p3 c2 c3 c4", &link_100, 330, 6);
+}
+
+static void test_state_that_moves(void **state)
+{
+    (void)state;
+    /* m arrives while A runs, and leaves again after its update: 0.6 s more. */
+    expect(step_graph, "h2 c0 c1! c2 f4 c3 f5 p2 c4 o2 f2", &link_100, 170, 6.2);
+    expect(step_graph, "h2 p2 c0 c1! c2 f4 c3 f5 c4 o2 f2", &link_100, 230, 5.6);
+    /* w is read, goes, and comes back for the update. */
+    expect(step_graph, "h1 h2 p1 c0 f1 c1! c2 f4 c3 f5 p1 p2 c4 o1 o2 f1 f2", &link_100, 140, 7.1);
+    expect(step_graph, "o2 c0 f2 c1! c2 f4 c3 f5 p2 c4", &link_100, 200, 5.6);
+}
+
+static const struct rejection step_rejections[] = {
+    {"c0 c1 c2!", NULL, 2,
+     "step 2: compute op 2 \"V\": the graph does not say that it may run in place"},
+    {"c0 c1 f4 c1! c2 c3 c1!", NULL, 6,
+     "step 6: compute op 1 \"R\": input value 3 \"a\" is not resident (freed at step 3)"},
+    {"c0 c1! c0 c2 f4 c1!", NULL, 5,
+     "step 5: compute op 1 \"R\": the storage of value 4 \"r\" is live already"},
+    {"c0 c1 f3 c2 c3 c4 c0", NULL, 6,
+     "step 6: compute op 0 \"A\": input value 1 \"w\" was updated; ops that read it must run "
+     "before its update"},
+    {"c0 c1 c2 c3 c4 c4", NULL, 5, "step 5: compute op 4 \"U\": it updates state, and ran before"},
+    {"f1", NULL, 0,
+     "step 0: free value 1 \"w\": it is state, and the host does not have it; offload it before"},
+    {"h1 p1 c0 c1 c2 c3 c4 f1", &link_100, 6,
+     "step 6: free value 1 \"w\": it was updated, and the host does not have it as it is now; "
+     "offload it before"},
+    {"h1 p1 c0 f1 c1 c2 c3 c4", &link_100, 6,
+     "step 6: compute op 4 \"U\": input value 1 \"w\" is not resident (freed at step 2; prefetch "
+     "it)"},
+    {"h1 c0", &link_100, 0,
+     "step 0: compute op 0 \"A\": input value 1 \"w\" is not resident (on the host at the start; "
+     "prefetch it)"},
+    {"h1 p1 c0 c1 c2 c3 c4", &link_100, SIZE_MAX,
+     "value 1 \"w\" was updated, and the host does not have it as it is now at the end; offload "
+     "it"},
+    {"h1 p1 c0 c1 c2 c3 c4 o1", &link_100, SIZE_MAX,
+     "value 1 \"w\" began on the host and is still on the device at the end; free it"},
+    {"o2 f2 c0 c1 c2 c3 p2 c4 o2 f2", &link_100, SIZE_MAX,
+     "state value 2 \"m\" is not resident at the end (freed at step 9; prefetch it)"},
+    {"p1", &link_100, 0,
+     "step 0: prefetch value 1 \"w\": it is resident already (since the start)"},
+    {"h0", NULL, SIZE_MAX, "host_at_start names value 0 \"x\", which is no state"},
+    {"h9", NULL, SIZE_MAX, "host_at_start names value 9, but the graph has 7 values"},
+    {"h1 h1", NULL, SIZE_MAX, "host_at_start names value 1 \"w\" twice"},
+};
+
+static void test_every_reason_of_a_whole_step(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(step_rejections); i++)
+        expect_rejected(step_graph, step_rejections[i].steps, step_rejections[i].link,
+                        step_rejections[i].step, step_rejections[i].reason);
+}
+
 static void test_one_way_links(void **state)
 {
     (void)state;
@@ -629,6 +712,9 @@ int main(void)
         cmocka_unit_test(test_host_memory),
         cmocka_unit_test(test_link_ticks),
         cmocka_unit_test(test_every_reason),
+        cmocka_unit_test(test_runs_in_place),
+        cmocka_unit_test(test_state_that_moves),
+        cmocka_unit_test(test_every_reason_of_a_whole_step),
         cmocka_unit_test(test_one_way_links),
         cmocka_unit_test(test_an_output_must_be_away),
         cmocka_unit_test(test_an_unknown_kind_of_step),
