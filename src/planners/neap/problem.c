@@ -203,6 +203,50 @@ static void mark_outputs(problem *x)
             x->is_output[found[j]] = true;
 }
 
+/* ---- Runs in place ---- */
+
+/* The tensor that an op may write over. */
+static uint32_t find_in_place(const problem *x, const neap_op *op)
+{
+    if (op->in_place_input == NEAP_NONE)
+        return NEAP_NONE;
+    const neap_value *from = neap_graph_value(x->graph, op->in_place_input);
+    const neap_value *to = neap_graph_value(x->graph, op->in_place_output);
+    uint32_t storage = from->storage, tensor = x->tensor_of_value[storage];
+    if (tensor == NEAP_NONE || x->tensor_of_value[op->in_place_input] != tensor ||
+        to->storage != op->in_place_output || x->bytes[tensor] != to->bytes || to->bytes == 0)
+        return NEAP_NONE;
+    for (uint32_t i = 0; i < op->n_outputs; i++)
+        if (neap_graph_value(x->graph, op->outputs[i])->storage == storage)
+            return NEAP_NONE;
+    for (uint32_t i = 0; i < op->n_inputs; i++)
+        if (op->inputs[i] != op->in_place_input &&
+            neap_graph_value(x->graph, op->inputs[i])->storage == storage)
+            return NEAP_NONE;
+    return tensor;
+}
+
+static bool mark_in_place(problem *x)
+{
+    if (!NEAP_TAKE(&x->arena, x->n_tasks, x->in_place) ||
+        !NEAP_TAKE(&x->arena, x->n_tensors, x->may_pass_on))
+        return false;
+    for (uint32_t k = 0; k < x->n_tasks; k++) {
+        x->in_place[k] = find_in_place(x, neap_graph_op(x->graph, x->task_op[k]));
+        if (x->in_place[k] != NEAP_NONE)
+            x->may_pass_on[x->in_place[k]] = true;
+    }
+    return true;
+}
+
+void neap_problem_forget_in_place(problem *x)
+{
+    for (uint32_t k = 0; k < x->n_tasks; k++)
+        x->in_place[k] = NEAP_NONE;
+    for (uint32_t t = 0; t < x->n_tensors; t++)
+        x->may_pass_on[t] = false;
+}
+
 /* ---- Variants ---- */
 
 static int faster(const void *left, const void *right)
@@ -337,7 +381,7 @@ neap_status neap_problem_init(problem *x, neap_allocator *allocator, const neap_
     *x = (problem){.graph = request->graph, .base_bytes = neap_graph_base_bytes(request->graph)};
     neap_arena_init(&x->arena, allocator);
     if (!number_tasks(x) || !number_tensors(x) || !list_tensors(x) || !list_readers(x) ||
-        !list_variants(x))
+        !mark_in_place(x) || !list_variants(x))
         return neap_fail_no_memory(diag);
     mark_outputs(x);
     for (uint32_t i = 0; i < request->n_pins; i++)

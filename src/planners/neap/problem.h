@@ -10,6 +10,12 @@
  * Its storage is never dropped either, and a reader of the view reads both. A tensor that an op
  * makes together with a view of it is not offloaded: a prefetch would restore the owner only.
  *
+ * A task may run *in place*: a tensor that it makes takes over the storage of one that it reads,
+ * which is gone afterwards. `in_place` names the tensor that is read, if nothing but the schedule
+ * stands against it: it is not a costly view, the task reads and makes nothing else on its storage,
+ * and has a tensor of as many bytes to put there. A run is in place exactly if the tensor is not
+ * used again before it is made again, and then takes that many bytes less.
+ *
  * The variants of a task are sorted from the fastest to the one with the least workspace; variants
  * that another one beats in both are left out.
  */
@@ -49,6 +55,7 @@ typedef struct problem {
     task_variant *variants;
     int64_t *made_bytes; /* of all it makes */
     int64_t *read_bytes; /* of all it reads */
+    uint32_t *in_place;  /* the tensor that it may write over; NEAP_NONE: none */
     int64_t least_ticks; /* of all tasks once */
     /* by tensor */
     uint32_t *tensor_value; /* the value that owns the storage, or the costly view */
@@ -57,6 +64,7 @@ typedef struct problem {
     id_lists readers;   /* tasks */
     bool *is_output;    /* it is needed at the end */
     uint8_t *pins;      /* from the request (neap_pin), and from views as above */
+    bool *may_pass_on;  /* some task may write over it */
     /* by the graph's ids */
     uint32_t *task_of_op;      /* NEAP_NONE: a free view */
     uint32_t *tensor_of_value; /* NEAP_NONE: an input or a view of one */
@@ -66,6 +74,8 @@ typedef struct problem {
 neap_status neap_problem_init(problem *x, neap_allocator *allocator, const neap_request *request,
                               neap_diag *diag);
 void neap_problem_clear(problem *x);
+/* No task runs in place any more. */
+void neap_problem_forget_in_place(problem *x);
 
 /* All plans, or those whose tasks run for the first time in the graph's order. */
 typedef enum cut_scope { CUT_ANY_ORDER = 0, CUT_GRAPH_ORDER } cut_scope;
@@ -86,6 +96,12 @@ static inline int64_t task_ticks(const problem *x, uint32_t task)
 static inline int64_t task_workspace(const problem *x, uint32_t task)
 {
     return x->variants[x->variant_start[task + 1] - 1].workspace;
+}
+
+/* Bytes that a run in place takes less. */
+static inline int64_t task_in_place_bytes(const problem *x, uint32_t task)
+{
+    return x->in_place[task] == NEAP_NONE ? 0 : x->bytes[x->in_place[task]];
 }
 
 /* Whether every op the tensor comes from may run again. */

@@ -19,6 +19,9 @@ neap_status neap_sequence_search_create(const planner *p, int64_t budget,
     sequence_search *new = *made;
     new->p = p;
     neap_status status = neap_problem_init(&new->x, p->allocator, p->request, diag);
+    /* The methods that use it count without runs in place. */
+    if (status == NEAP_OK)
+        neap_problem_forget_in_place(&new->x);
     if (status == NEAP_OK)
         status =
             neap_search_init(&new->s, p->allocator, &new->x, budget, NULL, p->request->seed, diag);
