@@ -6,8 +6,9 @@
  * from a file (neap_graph_read_file), from the network builder with its autodiff (neap/network.h),
  * from a built-in model (neap/models.h), or is built op by op with a neap_graph_builder.
  *
- * A graph is immutable except for its costs, which neap/cost.h replaces. Several threads may read
- * it at once. Pointers obtained from it are valid as long as the graph exists.
+ * A graph is immutable except for its costs, which neap/cost.h replaces, and for its marks of ops
+ * that can run in place (neap_graph_clear_in_place). Several threads may read it at once. Pointers
+ * obtained from it are valid as long as the graph exists.
  *
  * Ids are zero-based positions: op 0 runs first, value 0 is the first in the file. Sizes are bytes.
  *
@@ -155,6 +156,10 @@ NEAP_API double neap_graph_seconds(const neap_graph *graph, int64_t ticks);
 
 /* Number of elements in values of kind "parameter" (views not counted). */
 NEAP_API int64_t neap_graph_parameter_count(const neap_graph *graph);
+
+/* Removes all marks of ops that can run in place, so that every plan runs all ops out of place: the
+   setting of most papers. Nothing else may use the graph meanwhile. */
+NEAP_API void neap_graph_clear_in_place(neap_graph *graph);
 
 NEAP_API void neap_graph_destroy(neap_graph *graph); /* may be NULL */
 

@@ -79,6 +79,18 @@ typedef struct neap_pin {
         *pattern; /* matches names of values, or names of ops for all their outputs; `*`, `?` */
 } neap_pin;
 
+/* Where state (neap_value.state) is between its uses, and when the step begins and ends. */
+typedef enum neap_state_place {
+    NEAP_STATE_AUTO = 0, /* wherever the plan is faster; on the device without a link */
+    NEAP_STATE_DEVICE,   /* on the device throughout: it never travels */
+    NEAP_STATE_HOST      /* all of it on the host when the step begins and ends */
+} neap_state_place;
+
+/* "auto", "device", "host". */
+NEAP_API const char *neap_state_place_name(neap_state_place place);
+/* The inverse; false for an unknown name. */
+NEAP_API bool neap_state_place_from_name(const char *name, neap_state_place *place);
+
 typedef struct neap_request {
     const neap_graph *graph;
     const char *method;
@@ -101,6 +113,9 @@ typedef struct neap_request {
     uint32_t n_pins;
     const neap_pin *pins;
     const neap_plan *start; /* a plan for this graph, of any budget, to start from; or NULL */
+    /* NEAP_STATE_HOST needs a link with bandwidth both ways (else NEAP_INVALID). The methods that
+       return NEAP_UNSUPPORTED for it keep all state on the device. */
+    neap_state_place state;
 } neap_request;
 
 NEAP_API void neap_request_init(neap_request *request, const neap_graph *graph, const char *method);

@@ -109,6 +109,7 @@ class Request(Structure):
         ("n_pins", c_uint32),
         ("pins", POINTER(Pin)),
         ("start", c_void_p),
+        ("state", c_int),
     ]
 
 
@@ -215,6 +216,7 @@ _FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "neap_graph_read_text": (c_int, [c_void_p, c_char_p, c_size_t, c_char_p, *_NEW]),
     "neap_graph_write_file": (c_int, [c_void_p, c_char_p, POINTER(Diag)]),
     "neap_graph_write_text": (c_int, [c_void_p, c_void_p, *_TEXT]),
+    "neap_graph_clear_in_place": (None, [c_void_p]),
     "neap_graph_destroy": (None, [c_void_p]),
     "neap_graph_name": (c_char_p, [c_void_p]),
     "neap_graph_op_count": (c_uint32, [c_void_p]),

@@ -252,11 +252,10 @@ static int64_t new_bytes(const neap_graph *graph, uint32_t value, uint32_t *seen
     return graph->values[storage].bytes;
 }
 
-static bool derive_floor(neap_graph *graph)
+static void derive_floor(neap_graph *graph)
 {
-    uint32_t *seen = neap_arena_alloc(&graph->arena, graph->n_values, sizeof *seen);
-    if (!seen)
-        return false;
+    uint32_t *seen = graph->seen;
+    memset(seen, 0, graph->n_values * sizeof *seen);
     graph->floor_op = NEAP_NONE;
     graph->floor_bytes = graph->base_bytes;
     for (size_t i = 0; i < graph->n_outputs; i++)
@@ -276,7 +275,15 @@ static bool derive_floor(neap_graph *graph)
             graph->floor_op = o;
         }
     }
-    return true;
+}
+
+void neap_graph_clear_in_place(neap_graph *graph)
+{
+    for (size_t o = 0; o < graph->n_ops; o++)
+        graph->ops[o].in_place_input = graph->ops[o].in_place_output = NEAP_NONE;
+    if (graph->whole)
+        neap_graph_clear_in_place(graph->whole);
+    derive_floor(graph);
 }
 
 static double longest_seconds(const neap_op *op)
@@ -340,13 +347,13 @@ neap_status neap_graph_derive(neap_graph *graph, neap_diag *diag)
             graph->values[graph->ops[o].updates[i]].updater = o;
     }
     graph->is_output = neap_arena_alloc(&graph->arena, graph->n_values, sizeof(bool));
-    if (!graph->is_output || !derive_readers(graph))
+    graph->seen = neap_arena_alloc(&graph->arena, graph->n_values, sizeof *graph->seen);
+    if (!graph->is_output || !graph->seen || !derive_readers(graph))
         return neap_fail_no_memory(diag);
     for (size_t i = 0; i < graph->n_outputs; i++)
         graph->is_output[graph->outputs[i]] = true;
     derive_base_bytes(graph);
-    if (!derive_floor(graph))
-        return neap_fail_no_memory(diag);
+    derive_floor(graph);
     return derive_ticks(graph, diag);
 }
 
@@ -393,9 +400,9 @@ neap_status neap_graph_set_variants(neap_graph *graph, const neap_variant *varia
         next += graph->ops[o].n_variants;
     }
     status = derive_ticks(graph, diag);
-    if (status == NEAP_OK && !derive_floor(graph))
-        status = neap_fail_no_memory(diag);
-    if (status != NEAP_OK) { /* unchanged, except for memory taken from the arena */
+    if (status == NEAP_OK) {
+        derive_floor(graph);
+    } else { /* unchanged, except for memory taken from the arena */
         neap_arena arena = graph->arena;
         *graph = before;
         graph->arena = arena;

@@ -27,6 +27,7 @@ struct neap_graph {
     uint32_t *readers;
     int64_t base_bytes, floor_bytes;
     uint32_t floor_op;
+    uint32_t *seen; /* per value: marks of whoever derives something */
     int64_t ticks_per_second, base_ticks, least_ticks;
 
     /* Of a graph in pieces (neap/split.h); NULL for others. */

@@ -1,4 +1,4 @@
-/* neap/planner.h: the list of methods, their descriptions, and the names of scopes. */
+/* neap/planner.h: the list of methods, their descriptions, and the names of scopes and places. */
 #include "planners/common/planner.h"
 
 #include <neap/text.h>
@@ -53,6 +53,23 @@ bool neap_scope_covers(neap_scope scope, neap_scope other)
 {
     bool keeps_order = other == NEAP_SCOPE_FRONTIER || other == NEAP_SCOPE_ONCE;
     return scope == NEAP_SCOPE_ANY || scope == other || (scope == NEAP_SCOPE_ORDER && keeps_order);
+}
+
+static const char *const places[] = {"auto", "device", "host"};
+
+const char *neap_state_place_name(neap_state_place place)
+{
+    return (size_t)place < sizeof places / sizeof *places ? places[place] : "unknown";
+}
+
+bool neap_state_place_from_name(const char *name, neap_state_place *place)
+{
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (strcmp(places[i], name) == 0) {
+            *place = (neap_state_place)i;
+            return true;
+        }
+    return false;
 }
 
 const char *neap_method_name(const neap_method *method)

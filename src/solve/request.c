@@ -25,6 +25,26 @@ static neap_status find_method(const neap_request *request, const neap_method **
                      near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
+/* Where the state is to be. */
+static neap_status check_state(const neap_request *request, const neap_method *method, bool linked,
+                               neap_diag *diag)
+{
+    if ((unsigned)request->state > NEAP_STATE_HOST)
+        return neap_fail(diag, NEAP_INVALID, "state is one of auto, device and host");
+    if (request->state != NEAP_STATE_HOST)
+        return NEAP_OK;
+    if (!method->takes_constraints)
+        return neap_fail(diag, NEAP_UNSUPPORTED,
+                         "method %s keeps all state on the device; method neap can plan with "
+                         "state on the host",
+                         request->method);
+    if (!linked)
+        return neap_fail(diag, NEAP_INVALID,
+                         "state on the host needs a link with bandwidth both ways, such as 16GB/s; "
+                         "without one, state stays on the device");
+    return NEAP_OK;
+}
+
 neap_status neap_request_check(const neap_request *request, const neap_method **method,
                                neap_diag *diag)
 {
@@ -48,6 +68,7 @@ neap_status neap_request_check(const neap_request *request, const neap_method **
                          "method %s takes no objective but time, no pins and no plan to start "
                          "from; method neap does",
                          request->method);
+    NEAP_TRY(check_state(request, *method, linked, diag));
     if (!(request->gap >= 0))
         return neap_fail(diag, NEAP_INVALID, "a gap is 0 or more, 0.01 for 1%%");
     if (!(request->time_limit >= 0))

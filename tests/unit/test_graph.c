@@ -529,6 +529,21 @@ static void test_floor(void **state)
     neap_graph_destroy(graph);
 }
 
+static void test_clear_in_place(void **state)
+{
+    (void)state;
+    neap_graph *graph = graph_from(
+        GRAPH(V "," V "," V,
+              OP("a") "0],'outputs':[1]}," OP("b") "1],'outputs':[2],'in_place':[1,2]}", "2"));
+    assert_int_equal(neap_graph_op(graph, 1)->in_place_input, 1);
+    neap_graph_clear_in_place(graph);
+    for (uint32_t o = 0; o < 2; o++) {
+        assert_int_equal(neap_graph_op(graph, o)->in_place_input, NEAP_NONE);
+        assert_int_equal(neap_graph_op(graph, o)->in_place_output, NEAP_NONE);
+    }
+    neap_graph_destroy(graph);
+}
+
 static void test_parameter_count(void **state)
 {
     (void)state;
@@ -750,6 +765,7 @@ int main(void)
         cmocka_unit_test(test_empty),
         cmocka_unit_test(test_readers_once_each),
         cmocka_unit_test(test_floor),
+        cmocka_unit_test(test_clear_in_place),
         cmocka_unit_test(test_parameter_count),
         cmocka_unit_test(test_dtypes),
         cmocka_unit_test(test_long_view_chains),

@@ -146,6 +146,36 @@ static void test_wrong_requests(void **state)
     neap_graph_destroy(graph);
 }
 
+static void test_state_places(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"auto", "device", "host", "unknown"};
+    neap_graph *graph = unit_chain(4);
+    neap_state_place place;
+    neap_request request;
+    neap_request_init(&request, graph, "neap");
+    assert_int_equal(request.state, NEAP_STATE_AUTO);
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        assert_string_equal(neap_state_place_name((neap_state_place)i), names[i]);
+        assert_int_equal(neap_state_place_from_name(names[i], &place), i < 3);
+        assert_true(i == 3 || place == (neap_state_place)i);
+    }
+    request.state = NEAP_STATE_HOST;
+    refuse(&request, "state on the host needs a link with bandwidth both ways, such as 16GB/s; "
+                     "without one, state stays on the device");
+    request.state = (neap_state_place)3;
+    refuse(&request, "state is one of auto, device and host");
+    request.state = NEAP_STATE_HOST;
+    request.link = (neap_link){.out_bandwidth = 1e9, .in_bandwidth = 1e9};
+    request.method = "store-all";
+    neap_solution *solution;
+    neap_diag diag = {0};
+    assert_int_equal(neap_solve(NULL, &request, &solution, &diag), NEAP_UNSUPPORTED);
+    assert_string_equal(diag.message, "method store-all keeps all state on the device; method neap "
+                                      "can plan with state on the host");
+    neap_graph_destroy(graph);
+}
+
 static void test_unknown_options(void **state)
 {
     (void)state;
@@ -857,6 +887,7 @@ int main(void)
         cmocka_unit_test(test_methods_describe_themselves),
         cmocka_unit_test(test_outcome_names),
         cmocka_unit_test(test_wrong_requests),
+        cmocka_unit_test(test_state_places),
         cmocka_unit_test(test_unknown_options),
         cmocka_unit_test(test_every_option),
         cmocka_unit_test(test_store_all),
