@@ -133,7 +133,7 @@ typedef struct neap_extra {
 /* The set of plans for which a bound on time is proven. */
 typedef enum neap_scope {
     NEAP_SCOPE_ANY = 0,  /* all plans */
-    NEAP_SCOPE_ORDER,    /* plans whose first runs follow the natural order */
+    NEAP_SCOPE_ORDER,    /* plans whose first runs, updates excepted, follow the natural order */
     NEAP_SCOPE_FRONTIER, /* the same; recomputations between two first runs also follow it */
     NEAP_SCOPE_PASSES,   /* as many passes in the natural order as there are ops */
     NEAP_SCOPE_ONCE      /* plans that run each op once, in the natural order, and transfer only

@@ -56,14 +56,24 @@ static bool runs_by_one_variant(const neap_graph *graph, const neap_plan *plan)
     return true;
 }
 
-static bool begins_in_order(const neap_plan *plan)
+static bool is_update(const neap_graph *graph, uint32_t op)
+{
+    return neap_graph_op(graph, op)->n_updates > 0;
+}
+
+/* Updates may run anywhere. */
+static bool begins_in_order(const neap_graph *graph, const neap_plan *plan)
 {
     uint32_t next = 0;
     const neap_step *steps = neap_plan_steps(plan);
     for (size_t i = 0; i < neap_plan_step_count(plan); i++) {
-        if (steps[i].kind == NEAP_COMPUTE && steps[i].id > next)
+        while (next < neap_graph_op_count(graph) && is_update(graph, next))
+            next++;
+        if (steps[i].kind != NEAP_COMPUTE || is_update(graph, steps[i].id))
+            continue;
+        if (steps[i].id > next)
             return false;
-        next += steps[i].kind == NEAP_COMPUTE && steps[i].id == next;
+        next += steps[i].id == next;
     }
     return true;
 }
@@ -83,7 +93,8 @@ static int64_t least(const neap_graph *graph, int64_t budget, least_time_options
          answer.ticks, verdict.ticks);
     NEED(graph, options.mixed_variants || runs_by_one_variant(graph, answer.plan),
          "two variants of one op");
-    NEED(graph, !options.fixed_order || begins_in_order(answer.plan), "not in the graph's order");
+    NEED(graph, !options.fixed_order || begins_in_order(graph, answer.plan),
+         "not in the graph's order");
     neap_plan_destroy(answer.plan);
     return answer.ticks;
 }
@@ -252,8 +263,8 @@ static void plain_run(plain *s, const moment *before, uint32_t id, bool in_place
     moment ready = *before;
     if (!is_in_time(s, before, id) || (in_place && op->in_place_input == NEAP_NONE))
         return;
-    for (uint32_t o = 0; s->options.fixed_order && o < id; o++)
-        if (!ready.variant[o])
+    for (uint32_t o = 0; s->options.fixed_order && o < id && !is_update(s->graph, id); o++)
+        if (!ready.variant[o] && !is_update(s->graph, o))
             return;
     for (uint32_t i = 0; i < op->n_inputs; i++) {
         if (!ready.resident[op->inputs[i]])

@@ -89,6 +89,7 @@ typedef struct space {
     set reads[MOST_TIMED_OPS], writes[MOST_TIMED_OPS], all_ops, outputs;
     set too_late[MOST_TIMED_OPS]; /* ops after which it may not run: updates of what it reads */
     bool once[MOST_TIMED_OPS];    /* it updates state */
+    set updates;                  /* the ops that do */
     set outdates[MOST_TIMED_OPS]; /* values on the storages that it updates */
     uint32_t over[MOST_TIMED_OPS], into[MOST_TIMED_OPS]; /* in place; or NOWHERE */
     set beside[MOST_TIMED_OPS];         /* what else lies on that storage, or on the output's */
@@ -185,6 +186,7 @@ static void add_updates(space *p, uint32_t id)
 {
     const neap_op *op = neap_graph_op(p->graph, id);
     p->once[id] = op->n_updates > 0;
+    p->updates = join(p->updates, p->once[id] ? bit(id) : 0);
     for (uint32_t i = 0; i < op->n_updates; i++)
         p->outdates[id] = join(p->outdates[id],
                                values_on(p, neap_graph_value(p->graph, op->updates[i])->storage));
@@ -654,7 +656,8 @@ static void try_op(search *s, uint32_t before, uint32_t op)
     bool again = (done & bit(op)) != 0;
     if (without(p->reads[op], resident) || (again && without(p->writes[op], resident) == 0))
         return;
-    if (!again && p->options.fixed_order && without((set)(bit(op) - 1), done))
+    if (!again && p->options.fixed_order && !p->once[op] &&
+        without(without((set)(bit(op) - 1), done), p->updates))
         return;
     if ((again && p->once[op]) || (p->too_late[op] & done))
         return;

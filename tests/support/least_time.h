@@ -16,7 +16,7 @@ enum { MOST_TIMED_OPS = 8, MOST_TIMED_VALUES = 16, MOST_TIMED_VARIANTS = 4 };
 
 typedef struct least_time_options {
     neap_link link;       /* all zero: no transfers. Its host_memory is kept to */
-    bool fixed_order;     /* first runs in the graph's order */
+    bool fixed_order;     /* first runs in the graph's order, but updates anywhere */
     bool mixed_variants;  /* each run of an op by any variant; else all of them by the same */
     bool out_of_place;    /* no run in place, whatever the graph says */
     bool state_moves;     /* with a link: state may be on the host; the link's host_memory is 0 */

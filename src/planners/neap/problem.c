@@ -30,7 +30,7 @@ static bool is_costly_view(const problem *x, uint32_t value)
    costly view cannot be recomputed wherever it is needed: it is costly too. */
 static bool is_free_view(const problem *x, const neap_op *op)
 {
-    if (op->n_outputs == 0 || !costs_nothing(op))
+    if (op->n_outputs == 0 || op->n_updates > 0 || !costs_nothing(op))
         return false;
     uint32_t storage = neap_graph_value(x->graph, op->outputs[0])->storage;
     for (uint32_t i = 0; i < op->n_outputs; i++)
@@ -201,6 +201,60 @@ static void mark_outputs(problem *x)
     for (uint32_t i = 0; i < n_outputs; i++)
         for (uint32_t j = tensors_of(x, outputs[i], found); j-- > 0;)
             x->is_output[found[j]] = true;
+}
+
+/* ---- Updates ---- */
+
+/* The task that overwrites the storage of the i-th input, if the op reads that storage before it
+   and no earlier input has the same one; else NEAP_NONE. */
+static uint32_t awaited_by(const problem *x, const neap_op *op, uint32_t i)
+{
+    uint32_t updater = x->updater[neap_graph_value(x->graph, op->inputs[i])->storage];
+    for (uint32_t j = 0; j < i && updater != NEAP_NONE; j++)
+        if (x->updater[neap_graph_value(x->graph, op->inputs[j])->storage] == updater)
+            return NEAP_NONE;
+    return op->n_updates == 0 ? updater : NEAP_NONE;
+}
+
+static bool find_updates(problem *x)
+{
+    uint32_t n_values = neap_graph_value_count(x->graph);
+    if (!NEAP_TAKE(&x->arena, x->n_tasks, x->is_update) ||
+        !NEAP_TAKE(&x->arena, n_values, x->updater))
+        return false;
+    for (uint32_t v = 0; v < n_values; v++)
+        x->updater[v] = NEAP_NONE;
+    for (uint32_t k = 0; k < x->n_tasks; k++) {
+        const neap_op *op = neap_graph_op(x->graph, x->task_op[k]);
+        x->is_update[k] = op->n_updates > 0;
+        for (uint32_t i = 0; i < op->n_updates; i++)
+            x->updater[neap_graph_value(x->graph, op->updates[i])->storage] = k;
+    }
+    return true;
+}
+
+static bool list_before(problem *x)
+{
+    uint32_t n = x->n_tasks, update;
+    if (!NEAP_TAKE(&x->arena, (size_t)n + 1, x->before.start))
+        return false;
+    for (uint32_t k = 0; k < n; k++) {
+        const neap_op *op = neap_graph_op(x->graph, x->task_op[k]);
+        for (uint32_t i = 0; i < op->n_inputs; i++)
+            if ((update = awaited_by(x, op, i)) != NEAP_NONE)
+                x->before.start[update]++;
+    }
+    for (uint32_t k = 0; k < n; k++) /* the ends of the lists, which fill backwards */
+        x->before.start[k + 1] += x->before.start[k];
+    if (!NEAP_TAKE(&x->arena, x->before.start[n], x->before.items))
+        return false;
+    for (uint32_t k = n; k-- > 0;) {
+        const neap_op *op = neap_graph_op(x->graph, x->task_op[k]);
+        for (uint32_t i = 0; i < op->n_inputs; i++)
+            if ((update = awaited_by(x, op, i)) != NEAP_NONE)
+                x->before.items[--x->before.start[update]] = k;
+    }
+    return true;
 }
 
 /* ---- Runs in place ---- */
@@ -378,10 +432,12 @@ static void spread_pins(problem *x)
 neap_status neap_problem_init(problem *x, neap_allocator *allocator, const neap_request *request,
                               neap_diag *diag)
 {
-    *x = (problem){.graph = request->graph, .base_bytes = neap_graph_base_bytes(request->graph)};
+    *x = (problem){.graph = request->graph,
+                   .state_place = request->state,
+                   .base_bytes = neap_graph_base_bytes(request->graph)};
     neap_arena_init(&x->arena, allocator);
     if (!number_tasks(x) || !number_tensors(x) || !list_tensors(x) || !list_readers(x) ||
-        !mark_in_place(x) || !list_variants(x))
+        !find_updates(x) || !list_before(x) || !mark_in_place(x) || !list_variants(x))
         return neap_fail_no_memory(diag);
     mark_outputs(x);
     for (uint32_t i = 0; i < request->n_pins; i++)
@@ -390,22 +446,50 @@ neap_status neap_problem_init(problem *x, neap_allocator *allocator, const neap_
     return NEAP_OK;
 }
 
+/* ---- Roles ---- */
+
+/* What certainly runs before a task that does. */
+static void mark_before(const problem *x, uint32_t task, uint8_t *role)
+{
+    for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)
+        role[x->producer[x->reads.items[i]]] = ROLE_PAST;
+    for (uint32_t i = x->before.start[task]; i < x->before.start[task + 1]; i++)
+        role[x->before.items[i]] = ROLE_PAST;
+}
+
+static bool follows_future(const problem *x, uint32_t task, const uint8_t *role)
+{
+    for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)
+        if (role[x->producer[x->reads.items[i]]] == ROLE_FUTURE)
+            return true;
+    for (uint32_t i = x->before.start[task]; i < x->before.start[task + 1]; i++)
+        if (role[x->before.items[i]] == ROLE_FUTURE)
+            return true;
+    return false;
+}
+
+/* In the graph's order, the tasks that are not updates follow each other; `chained`: one of them is
+   in the past, or the future, and so are the rest on that side. */
 void neap_problem_mark_roles(const problem *x, uint32_t task, cut_scope scope, uint8_t *role)
 {
-    bool in_order = scope == CUT_GRAPH_ORDER;
-    for (uint32_t k = 0; k < x->n_tasks; k++)
-        role[k] = !in_order ? ROLE_UNKNOWN : k < task ? ROLE_PAST : ROLE_FUTURE;
-    if (in_order)
-        return;
+    bool in_order = scope == CUT_GRAPH_ORDER, chained = false;
+    memset(role, ROLE_UNKNOWN, x->n_tasks);
     role[task] = ROLE_PAST; /* temporarily; readers come after producers */
-    for (uint32_t k = task + 1; k-- > 0;)
-        for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1] && role[k]; i++)
-            role[x->producer[x->reads.items[i]]] = ROLE_PAST;
+    for (uint32_t k = task + 1; k-- > 0;) {
+        if (chained && !x->is_update[k])
+            role[k] = ROLE_PAST;
+        if (role[k] != ROLE_PAST)
+            continue;
+        mark_before(x, k, role);
+        chained |= in_order && !x->is_update[k];
+    }
     role[task] = ROLE_FUTURE;
-    for (uint32_t k = task + 1; k < x->n_tasks; k++)
-        for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++)
-            if (role[x->producer[x->reads.items[i]]] == ROLE_FUTURE)
-                role[k] = ROLE_FUTURE;
+    chained = in_order && !x->is_update[task];
+    for (uint32_t k = task + 1; k < x->n_tasks; k++) {
+        if ((chained && !x->is_update[k]) || follows_future(x, k, role))
+            role[k] = ROLE_FUTURE;
+        chained |= in_order && !x->is_update[k] && role[k] == ROLE_FUTURE;
+    }
 }
 
 void neap_problem_clear(problem *x)

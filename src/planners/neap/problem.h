@@ -16,6 +16,9 @@
  * and has a tensor of as many bytes to put there. A run is in place exactly if the tensor is not
  * used again before it is made again, and then takes that many bytes less.
  *
+ * A task may *update* state: it runs once, and every run of a task that reads this state, other
+ * updates excepted, comes before it. `before` lists those tasks.
+ *
  * The variants of a task are sorted from the fastest to the one with the least workspace; variants
  * that another one beats in both are left out.
  */
@@ -45,7 +48,8 @@ typedef struct id_lists {
 typedef struct problem {
     neap_arena arena;
     const neap_graph *graph;
-    int64_t base_bytes; /* fixed bytes and inputs */
+    neap_state_place state_place; /* of the request */
+    int64_t base_bytes;           /* fixed bytes and inputs */
     uint32_t n_tasks, n_tensors;
     /* by task */
     uint32_t *task_op;       /* ascending */
@@ -55,6 +59,8 @@ typedef struct problem {
     task_variant *variants;
     int64_t *made_bytes; /* of all it makes */
     int64_t *read_bytes; /* of all it reads */
+    bool *is_update;     /* it overwrites state */
+    id_lists before;     /* tasks all of whose runs come before it, apart from what it reads */
     uint32_t *in_place;  /* the tensor that it may write over; NEAP_NONE: none */
     int64_t least_ticks; /* of all tasks once */
     /* by tensor */
@@ -68,6 +74,7 @@ typedef struct problem {
     /* by the graph's ids */
     uint32_t *task_of_op;      /* NEAP_NONE: a free view */
     uint32_t *tensor_of_value; /* NEAP_NONE: an input or a view of one */
+    uint32_t *updater;         /* by storage: the task that overwrites it; NEAP_NONE: none */
 } problem;
 
 /* Reads the request's graph and pins. neap_problem_clear is needed after a failure too. */
@@ -77,7 +84,7 @@ void neap_problem_clear(problem *x);
 /* No task runs in place any more. */
 void neap_problem_forget_in_place(problem *x);
 
-/* All plans, or those whose tasks run for the first time in the graph's order. */
+/* All plans, or those whose tasks, updates excepted, run for the first time in the graph's order. */
 typedef enum cut_scope { CUT_ANY_ORDER = 0, CUT_GRAPH_ORDER } cut_scope;
 
 /* The first run of a task relative to that of another: certainly before it, certainly not, or

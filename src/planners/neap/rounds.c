@@ -139,14 +139,17 @@ bool neap_run_is_better(const neap_run *run, const search_plan *a, const search_
     return a->ticks != b->ticks ? a->ticks < b->ticks : a->peak < b->peak;
 }
 
-/* Whether ops run for the first time in the graph's order. */
+/* Whether ops, updates excepted, run for the first time in the graph's order. */
 static bool is_in_order(const neap_run *run, const compute_list *list)
 {
+    const problem *x = &run->x;
     uint32_t next = 0;
-    memset(run->seen, 0, run->x.n_tasks);
+    memset(run->seen, 0, x->n_tasks);
     for (uint32_t i = 0; i < list->n; i++) {
         uint32_t task = list->tasks[i];
-        if (!run->seen[task] && task != next++)
+        while (next < x->n_tasks && x->is_update[next])
+            next++;
+        if (!run->seen[task] && !x->is_update[task] && task != next++)
             return false;
         run->seen[task] = true;
     }
