@@ -1,6 +1,7 @@
 #include "planners/neap/problem.h"
 
 #include "base/fail.h"
+#include "planners/neap/task_order.h"
 
 #include <neap/split.h>
 
@@ -26,13 +27,30 @@ static bool is_costly_view(const problem *x, uint32_t value)
            neap_graph_value(x->graph, v->storage)->producer != v->producer;
 }
 
+/* Whether a value must be there when its storage has been overwritten. */
+static bool is_used_after_update(const problem *x, uint32_t value)
+{
+    uint32_t n_readers;
+    const uint32_t *readers = neap_graph_readers(x->graph, value, &n_readers);
+    if (neap_graph_is_output(x->graph, value))
+        return true;
+    for (uint32_t i = 0; i < n_readers; i++)
+        if (neap_graph_op(x->graph, readers[i])->n_updates > 0)
+            return true;
+    return false;
+}
+
 /* Whether the op makes only views on one storage, from that storage and inputs alone. A view of a
-   costly view cannot be recomputed wherever it is needed: it is costly too. */
+   costly view cannot be recomputed wherever it is needed: it is costly too. So is a view of state
+   that is needed when the state has been updated, or one that needs other state. */
 static bool is_free_view(const problem *x, const neap_op *op)
 {
     if (op->n_outputs == 0 || op->n_updates > 0 || !costs_nothing(op))
         return false;
     uint32_t storage = neap_graph_value(x->graph, op->outputs[0])->storage;
+    for (uint32_t i = 0; i < op->n_outputs && x->updater[storage] != NEAP_NONE; i++)
+        if (is_used_after_update(x, op->outputs[i]))
+            return false;
     for (uint32_t i = 0; i < op->n_outputs; i++)
         if (storage == op->outputs[i] ||
             neap_graph_value(x->graph, op->outputs[i])->storage != storage)
@@ -40,7 +58,8 @@ static bool is_free_view(const problem *x, const neap_op *op)
     for (uint32_t i = 0; i < op->n_inputs; i++) {
         uint32_t root = neap_graph_value(x->graph, op->inputs[i])->storage;
         bool is_input = neap_graph_value(x->graph, root)->producer == NEAP_NONE;
-        if ((root != storage && !is_input) || is_costly_view(x, op->inputs[i]))
+        bool is_state = neap_graph_value(x->graph, root)->state;
+        if ((root != storage && (!is_input || is_state)) || is_costly_view(x, op->inputs[i]))
             return false;
     }
     return true;
@@ -48,18 +67,32 @@ static bool is_free_view(const problem *x, const neap_op *op)
 
 /* ---- Tasks and tensors ---- */
 
-static bool number_tasks(problem *x)
+static bool number_tasks(problem *x, bool in_graph_order)
 {
-    uint32_t n_ops = neap_graph_op_count(x->graph);
-    if (!NEAP_TAKE(&x->arena, n_ops, x->task_of_op) || !NEAP_TAKE(&x->arena, n_ops, x->task_op))
+    uint32_t n_ops = neap_graph_op_count(x->graph), *order;
+    if (!NEAP_TAKE(&x->arena, n_ops, x->task_of_op) || !NEAP_TAKE(&x->arena, n_ops, x->task_op) ||
+        !NEAP_TAKE(&x->arena, n_ops, x->is_update) || !NEAP_TAKE(&x->arena, n_ops, order) ||
+        !neap_find_updaters(x->graph, &x->arena, &x->updater))
         return false;
+    /* An op is known to be a task, or not, before those that read its views. */
     for (uint32_t o = 0; o < n_ops; o++) {
-        x->task_of_op[o] = NEAP_NONE;
-        if (is_free_view(x, neap_graph_op(x->graph, o)))
+        order[o] = o;
+        x->task_of_op[o] = is_free_view(x, neap_graph_op(x->graph, o)) ? NEAP_NONE : o;
+    }
+    if (!in_graph_order && !neap_task_order(x->graph, x->updater, x->arena.allocator, order))
+        return false;
+    for (uint32_t i = 0; i < n_ops; i++) {
+        uint32_t o = order[i];
+        if (x->task_of_op[o] == NEAP_NONE)
             continue;
+        x->is_update[x->n_tasks] = neap_graph_op(x->graph, o)->n_updates > 0;
+        x->has_updates = x->has_updates || x->is_update[x->n_tasks];
         x->task_of_op[o] = x->n_tasks;
         x->task_op[x->n_tasks++] = o;
     }
+    for (uint32_t v = 0; v < neap_graph_value_count(x->graph); v++)
+        if (x->updater[v] != NEAP_NONE)
+            x->updater[v] = x->task_of_op[x->updater[v]];
     return true;
 }
 
@@ -116,8 +149,7 @@ static int ascending(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Sorts items[from ..] and removes duplicates; returns the new end. */
-static uint32_t sort_unique(uint32_t *items, uint32_t from, uint32_t end)
+uint32_t neap_problem_sort_unique(uint32_t *items, uint32_t from, uint32_t end)
 {
     if (end - from < 2)
         return end;
@@ -168,29 +200,15 @@ static bool list_tensors(problem *x)
         for (uint32_t i = 0; i < op->n_inputs; i++)
             for (uint32_t j = tensors_of(x, op->inputs[i], found); j-- > 0;)
                 x->reads.items[n_reads++] = found[j];
-        x->makes.start[k + 1] = n_makes = sort_unique(x->makes.items, x->makes.start[k], n_makes);
-        x->reads.start[k + 1] = n_reads = sort_unique(x->reads.items, x->reads.start[k], n_reads);
+        x->makes.start[k + 1] = n_makes =
+            neap_problem_sort_unique(x->makes.items, x->makes.start[k], n_makes);
+        x->reads.start[k + 1] = n_reads =
+            neap_problem_sort_unique(x->reads.items, x->reads.start[k], n_reads);
         for (uint32_t i = x->makes.start[k]; i < n_makes; i++)
             x->made_bytes[k] += x->bytes[x->makes.items[i]];
         for (uint32_t i = x->reads.start[k]; i < n_reads; i++)
             x->read_bytes[k] += x->bytes[x->reads.items[i]];
     }
-    return true;
-}
-
-static bool list_readers(problem *x)
-{
-    uint32_t n_reads = x->reads.start[x->n_tasks];
-    if (!NEAP_TAKE(&x->arena, (size_t)x->n_tensors + 1, x->readers.start) ||
-        !NEAP_TAKE(&x->arena, n_reads, x->readers.items))
-        return false;
-    for (uint32_t i = 0; i < n_reads; i++)
-        x->readers.start[x->reads.items[i]]++;
-    for (uint32_t t = 0; t < x->n_tensors; t++) /* the ends of the lists, which fill backwards */
-        x->readers.start[t + 1] += x->readers.start[t];
-    for (uint32_t k = x->n_tasks; k-- > 0;)
-        for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++)
-            x->readers.items[--x->readers.start[x->reads.items[i]]] = k;
     return true;
 }
 
@@ -205,55 +223,43 @@ static void mark_outputs(problem *x)
 
 /* ---- Updates ---- */
 
-/* The task that overwrites the storage of the i-th input, if the op reads that storage before it
-   and no earlier input has the same one; else NEAP_NONE. */
-static uint32_t awaited_by(const problem *x, const neap_op *op, uint32_t i)
+/* `updated_by`, from what tasks without updates read. */
+static bool list_updates(problem *x)
 {
-    uint32_t updater = x->updater[neap_graph_value(x->graph, op->inputs[i])->storage];
-    for (uint32_t j = 0; j < i && updater != NEAP_NONE; j++)
-        if (x->updater[neap_graph_value(x->graph, op->inputs[j])->storage] == updater)
-            return NEAP_NONE;
-    return op->n_updates == 0 ? updater : NEAP_NONE;
-}
-
-static bool find_updates(problem *x)
-{
-    uint32_t n_values = neap_graph_value_count(x->graph);
-    if (!NEAP_TAKE(&x->arena, x->n_tasks, x->is_update) ||
-        !NEAP_TAKE(&x->arena, n_values, x->updater))
+    size_t n_items = 0;
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < x->n_tasks && x->has_updates; k++)
+        n_items += neap_graph_op(x->graph, x->task_op[k])->n_inputs;
+    if (!NEAP_TAKE(&x->arena, (size_t)x->n_tasks + 1, x->updated_by.start) ||
+        !NEAP_TAKE(&x->arena, n_items, x->updated_by.items))
         return false;
-    for (uint32_t v = 0; v < n_values; v++)
-        x->updater[v] = NEAP_NONE;
     for (uint32_t k = 0; k < x->n_tasks; k++) {
         const neap_op *op = neap_graph_op(x->graph, x->task_op[k]);
-        x->is_update[k] = op->n_updates > 0;
-        for (uint32_t i = 0; i < op->n_updates; i++)
-            x->updater[neap_graph_value(x->graph, op->updates[i])->storage] = k;
+        for (uint32_t i = 0; i < op->n_inputs && !x->is_update[k]; i++) {
+            uint32_t by = x->updater[neap_graph_value(x->graph, op->inputs[i])->storage];
+            if (by != NEAP_NONE)
+                x->updated_by.items[n++] = by;
+        }
+        n = neap_problem_sort_unique(x->updated_by.items, x->updated_by.start[k], n);
+        x->updated_by.start[k + 1] = n;
     }
     return true;
 }
 
-static bool list_before(problem *x)
+/* The inverse of lists by task: where[item] has the tasks whose lists have it. */
+static bool invert(problem *x, const id_lists *lists, uint32_t n_lists, id_lists *where)
 {
-    uint32_t n = x->n_tasks, update;
-    if (!NEAP_TAKE(&x->arena, (size_t)n + 1, x->before.start))
+    uint32_t n_items = lists->start[x->n_tasks];
+    if (!NEAP_TAKE(&x->arena, (size_t)n_lists + 1, where->start) ||
+        !NEAP_TAKE(&x->arena, n_items, where->items))
         return false;
-    for (uint32_t k = 0; k < n; k++) {
-        const neap_op *op = neap_graph_op(x->graph, x->task_op[k]);
-        for (uint32_t i = 0; i < op->n_inputs; i++)
-            if ((update = awaited_by(x, op, i)) != NEAP_NONE)
-                x->before.start[update]++;
-    }
-    for (uint32_t k = 0; k < n; k++) /* the ends of the lists, which fill backwards */
-        x->before.start[k + 1] += x->before.start[k];
-    if (!NEAP_TAKE(&x->arena, x->before.start[n], x->before.items))
-        return false;
-    for (uint32_t k = n; k-- > 0;) {
-        const neap_op *op = neap_graph_op(x->graph, x->task_op[k]);
-        for (uint32_t i = 0; i < op->n_inputs; i++)
-            if ((update = awaited_by(x, op, i)) != NEAP_NONE)
-                x->before.items[--x->before.start[update]] = k;
-    }
+    for (uint32_t i = 0; i < n_items; i++)
+        where->start[lists->items[i]]++;
+    for (uint32_t t = 0; t < n_lists; t++) /* the ends of the lists, which fill backwards */
+        where->start[t + 1] += where->start[t];
+    for (uint32_t k = x->n_tasks; k-- > 0;)
+        for (uint32_t i = lists->start[k]; i < lists->start[k + 1]; i++)
+            where->items[--where->start[lists->items[i]]] = k;
     return true;
 }
 
@@ -375,8 +381,10 @@ static const char *whole_name(const neap_graph *graph, uint32_t value)
 static void pin_value(problem *x, uint32_t value, uint8_t flags)
 {
     uint32_t producer = neap_graph_value(x->graph, value)->producer;
-    if (x->tensor_of_value[value] == NEAP_NONE)
+    if (x->tensor_of_value[value] == NEAP_NONE) {
+        x->pinned_input[value] = x->pinned_input[value] || (flags & TENSOR_NO_OFFLOAD) != 0;
         return;
+    }
     if ((flags & TENSOR_NO_RECOMPUTE) && x->task_of_op[producer] == NEAP_NONE)
         flags |= TENSOR_NO_OFFLOAD;
     x->pins[x->tensor_of_value[value]] |= flags;
@@ -415,11 +423,13 @@ static neap_status apply_pin(problem *x, const neap_pin *pin, neap_diag *diag)
     return NEAP_OK;
 }
 
-/* A task that must not recompute one of its tensors recomputes none. */
+/* A task that must not recompute one of its tensors recomputes none; nor does an update. */
 static void spread_pins(problem *x)
 {
     for (uint32_t k = 0; k < x->n_tasks; k++) {
         uint8_t flags = 0;
+        if (x->is_update[k])
+            flags = TENSOR_NO_RECOMPUTE;
         for (uint32_t i = x->makes.start[k]; i < x->makes.start[k + 1]; i++)
             flags |= x->pins[x->makes.items[i]] & TENSOR_NO_RECOMPUTE;
         for (uint32_t i = x->makes.start[k]; i < x->makes.start[k + 1]; i++)
@@ -429,21 +439,35 @@ static void spread_pins(problem *x)
 
 /* ---- Interface ---- */
 
-neap_status neap_problem_init(problem *x, neap_allocator *allocator, const neap_request *request,
-                              neap_diag *diag)
+static neap_status init(problem *x, neap_allocator *allocator, const neap_request *request,
+                        bool in_graph_order, neap_diag *diag)
 {
     *x = (problem){.graph = request->graph,
                    .state_place = request->state,
                    .base_bytes = neap_graph_base_bytes(request->graph)};
     neap_arena_init(&x->arena, allocator);
-    if (!number_tasks(x) || !number_tensors(x) || !list_tensors(x) || !list_readers(x) ||
-        !find_updates(x) || !list_before(x) || !mark_in_place(x) || !list_variants(x))
+    if (!number_tasks(x, in_graph_order) || !number_tensors(x) || !list_tensors(x) ||
+        !invert(x, &x->reads, x->n_tensors, &x->readers) || !list_updates(x) ||
+        !invert(x, &x->updated_by, x->n_tasks, &x->before) || !mark_in_place(x) ||
+        !list_variants(x) || !neap_problem_begin_states(x))
         return neap_fail_no_memory(diag);
     mark_outputs(x);
     for (uint32_t i = 0; i < request->n_pins; i++)
         NEAP_TRY(apply_pin(x, &request->pins[i], diag));
     spread_pins(x);
     return NEAP_OK;
+}
+
+neap_status neap_problem_init(problem *x, neap_allocator *allocator, const neap_request *request,
+                              neap_diag *diag)
+{
+    return init(x, allocator, request, false, diag);
+}
+
+neap_status neap_problem_init_in_graph_order(problem *x, neap_allocator *allocator,
+                                             const neap_request *request, neap_diag *diag)
+{
+    return init(x, allocator, request, true, diag);
 }
 
 /* ---- Roles ---- */

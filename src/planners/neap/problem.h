@@ -2,9 +2,22 @@
  * The graph as the method `neap` and its bounds use it: tasks that make and read tensors.
  *
  * A *tensor* is a storage that some op makes; inputs are not tensors (base_bytes includes them). A
- * *task* is an op that takes time or memory, in the graph's order. Ops that only make views of one
- * storage, in no time and without workspace, are not tasks: a reader of the view reads the tensor,
- * and the plan recomputes the view wherever it is needed.
+ * *task* is an op that takes time or memory. Ops that only make views of one storage, in no time
+ * and without workspace, are not tasks: a reader of the view reads the tensor, and the plan
+ * recomputes the view wherever it is needed.
+ *
+ * Tasks are numbered in the *task order*: the graph's order, in which every update is moved forward
+ * to its earliest place (task_order.h). An *update*, a task that overwrites state, runs exactly
+ * once, after all runs of the tasks without updates that read this state (`updated_by` and, the
+ * other way round, `before`); it may make nothing at all.
+ *
+ * *State* that travels (neap_problem_let_state_travel) is not part of base_bytes. It has ids as
+ * tensors do, from n_tensors to n_tensors + n_states - 1, in `bytes`, `tensor_value` and `pins`; no
+ * task makes it, and `reads` does not list it, but `state_reads` does. State is on the device from
+ * the start to the end, or is on the host at both, so that its bytes count at neither. While a task
+ * reads it, it is on the device; between its uses it may be on the host: as a copy that is there
+ * since the start, or that has to be made; and after its update a new copy has to be made. Without
+ * a link, or with NEAP_STATE_DEVICE, there are no such states: base_bytes includes all inputs.
  *
  * A view with a cost, or a view of such a view, is a tensor of 0 bytes that is never recomputed.
  * Its storage is never dropped either, and a reader of the view reads both. A tensor that an op
@@ -15,9 +28,6 @@
  * stands against it: it is not a costly view, the task reads and makes nothing else on its storage,
  * and has a tensor of as many bytes to put there. A run is in place exactly if the tensor is not
  * used again before it is made again, and then takes that many bytes less.
- *
- * A task may *update* state: it runs once, and every run of a task that reads this state, other
- * updates excepted, comes before it. `before` lists those tasks.
  *
  * The variants of a task are sorted from the fastest to the one with the least workspace; variants
  * that another one beats in both are left out.
@@ -49,10 +59,15 @@ typedef struct problem {
     neap_arena arena;
     const neap_graph *graph;
     neap_state_place state_place; /* of the request */
-    int64_t base_bytes;           /* fixed bytes and inputs */
-    uint32_t n_tasks, n_tensors;
+    int64_t base_bytes;           /* fixed bytes, and inputs without the state that travels */
+    uint32_t n_tasks, n_tensors, n_states;
+    int64_t state_bytes; /* of the state that travels */
+    bool has_updates;    /* some task is one */
     /* by task */
-    uint32_t *task_op;       /* ascending */
+    uint32_t *task_op;
+    id_lists updated_by;  /* tasks: the updates of what it reads; none for an update */
+    id_lists state_reads; /* states, also those that it overwrites */
+    int64_t *state_read_bytes;
     id_lists makes;          /* tensors */
     id_lists reads;          /* tensors of other tasks */
     uint32_t *variant_start; /* n_tasks + 1 */
@@ -71,18 +86,35 @@ typedef struct problem {
     bool *is_output;    /* it is needed at the end */
     uint8_t *pins;      /* from the request (neap_pin), and from views as above */
     bool *may_pass_on;  /* some task may write over it */
+    /* by state, counted from 0 */
+    uint32_t *state_update; /* task; NEAP_NONE: it does not change */
     /* by the graph's ids */
     uint32_t *task_of_op;      /* NEAP_NONE: a free view */
     uint32_t *tensor_of_value; /* NEAP_NONE: an input or a view of one */
-    uint32_t *updater;         /* by storage: the task that overwrites it; NEAP_NONE: none */
+    uint32_t *state_of_value;  /* states and their views: the id; NEAP_NONE: others */
+    bool *pinned_input; /* values that the request pins to the device, and that no op makes */
+    uint32_t *updater;  /* by storage: the task that overwrites it; NEAP_NONE: none */
 } problem;
 
 /* Reads the request's graph and pins. neap_problem_clear is needed after a failure too. */
 neap_status neap_problem_init(problem *x, neap_allocator *allocator, const neap_request *request,
                               neap_diag *diag);
+/* The same, but tasks are numbered in the graph's order, updates too. */
+neap_status neap_problem_init_in_graph_order(problem *x, neap_allocator *allocator,
+                                             const neap_request *request, neap_diag *diag);
 void neap_problem_clear(problem *x);
+/* If the request has a link and permits it: state may be on the host, except state that is pinned,
+   is an output, or of which there are views that must stay. */
+neap_status neap_problem_let_state_travel(problem *x, const neap_request *request, neap_diag *diag);
+/* The floor of such plans: no plan needs less memory. */
+int64_t neap_problem_floor(const problem *x);
 /* No task runs in place any more. */
 void neap_problem_forget_in_place(problem *x);
+
+/* Part of init: no state travels. False when out of memory (problem_state.c). */
+bool neap_problem_begin_states(problem *x);
+/* Sorts items[from .. end - 1] and removes duplicates; returns the new end. */
+uint32_t neap_problem_sort_unique(uint32_t *items, uint32_t from, uint32_t end);
 
 /* All plans, or those whose tasks, updates excepted, run for the first time in the graph's order. */
 typedef enum cut_scope { CUT_ANY_ORDER = 0, CUT_GRAPH_ORDER } cut_scope;

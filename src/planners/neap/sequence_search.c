@@ -18,7 +18,7 @@ neap_status neap_sequence_search_create(const planner *p, int64_t budget,
     NEAP_TRY(NEAP_NEW(p->allocator, 1, made, diag));
     sequence_search *new = *made;
     new->p = p;
-    neap_status status = neap_problem_init(&new->x, p->allocator, p->request, diag);
+    neap_status status = neap_problem_init_in_graph_order(&new->x, p->allocator, p->request, diag);
     /* The methods that use it count without runs in place. */
     if (status == NEAP_OK)
         neap_problem_forget_in_place(&new->x);
