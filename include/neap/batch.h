@@ -87,7 +87,7 @@ typedef struct neap_batch_trial {
     int64_t batch;
     neap_batch_verdict verdict;
     neap_batch_proof proof; /* that the batch does not fit */
-    bool solved;            /* false: ruled out by neap_graph_floor_bytes alone */
+    bool solved;            /* false: ruled out by the floor alone */
     neap_outcome outcome;   /* of the solve */
     int64_t peak_bytes;     /* of the plan, if there is one, even if it is too slow */
     double time, overhead;

@@ -136,17 +136,27 @@ NEAP_API int64_t neap_graph_fixed_bytes(const neap_graph *graph);
 /* Fixed bytes plus all input storages: the memory in use before the first op runs. */
 NEAP_API int64_t neap_graph_base_bytes(const neap_graph *graph);
 /*
- * The floor: no plan needs less memory. It is the maximum over all ops of the base bytes, the
- * storages that the op touches, and its smallest workspace. *op, if not NULL, gets that op, or
- * NEAP_NONE if the outputs at the end need more.
+ * The floor: no plan with all state on the device needs less memory. It is the maximum over all ops
+ * of the base bytes, the storages that the op touches (one that it can take over in place counts
+ * once), and its smallest workspace. *op, if not NULL, gets that op, or NEAP_NONE if the outputs at
+ * the end need more.
  */
 NEAP_API int64_t neap_graph_floor_bytes(const neap_graph *graph, uint32_t *op);
+/* The same for plans that move state between device and host: state counts at the ops that read it
+   only. No plan at all needs less. */
+NEAP_API int64_t neap_graph_travel_floor_bytes(const neap_graph *graph, uint32_t *op);
+/* Whether the op runs in place in some plan: it has a mark, input and output have storages of the
+   same size, and the op itself does not need the input's storage for anything else. */
+NEAP_API bool neap_graph_can_run_in_place(const neap_graph *graph, uint32_t op);
 /* The values that must be resident at the end; their number goes to *count. */
 NEAP_API const uint32_t *neap_graph_outputs(const neap_graph *graph, uint32_t *count);
 NEAP_API bool neap_graph_is_output(const neap_graph *graph, uint32_t value);
 /* The ops that read a value, in order, each once; their number goes to *count. */
 NEAP_API const uint32_t *neap_graph_readers(const neap_graph *graph, uint32_t value,
                                             uint32_t *count);
+/* The ops in the order of the ordinary step: the natural order, except that ops with updates, and
+   ops that need their results, come last. One entry per op. */
+NEAP_API const uint32_t *neap_graph_ordinary_order(const neap_graph *graph);
 NEAP_API int64_t neap_graph_ticks_per_second(const neap_graph *graph);
 /* The sum of all op times with variant 0, in ticks: the time of a plan without recomputation. */
 NEAP_API int64_t neap_graph_base_ticks(const neap_graph *graph);

@@ -50,8 +50,9 @@ typedef struct neap_figures {
     double solve_seconds;
     uint64_t recomputed_ops;
     int64_t offloaded_bytes;
-    int64_t floor_bytes;  /* proven: no plan with addresses needs less memory
-                            (neap_graph_floor_bytes, with the request's alignment) */
+    int64_t floor_bytes;  /* proven: no plan with addresses needs less memory, of any method: the
+                             graph's floor with state on the device, or with state that travels if
+                             there is a link and the request permits it; with its alignment */
     uint32_t floor_op;    /* the op that needs this much; NEAP_NONE: the outputs do */
     int64_t least_budget; /* if infeasible: found, a budget for which this method has a plan with
                              addresses; -1: not known, as always for a budget below the floor */
@@ -84,8 +85,9 @@ NEAP_API const char *neap_solution_message(const neap_solution *solution);
  */
 NEAP_API void neap_solutions_share_bounds(neap_solution *const *solutions, size_t count);
 
-/* The natural peak: the memory of training without a plan, with every op in the natural order and
-   each value freed after its last use. Budgets in percent refer to it. */
+/* The natural peak: the memory of training without a plan (the ordinary step). Every op runs once,
+   in the natural order but with updates last, out of place, with all state on the device, and each
+   value is freed after its last use. Budgets in percent refer to it. */
 NEAP_API neap_status neap_natural_peak(neap_allocator *allocator, const neap_graph *graph,
                                        int64_t *peak, neap_diag *diag);
 

@@ -78,13 +78,6 @@ int64_t neap_graph_base_bytes(const neap_graph *graph)
     return graph->base_bytes;
 }
 
-int64_t neap_graph_floor_bytes(const neap_graph *graph, uint32_t *op)
-{
-    if (op)
-        *op = graph->floor_op;
-    return graph->floor_bytes;
-}
-
 const uint32_t *neap_graph_outputs(const neap_graph *graph, uint32_t *count)
 {
     *count = (uint32_t)graph->n_outputs;
@@ -100,6 +93,11 @@ const uint32_t *neap_graph_readers(const neap_graph *graph, uint32_t value, uint
 {
     *count = graph->reader_start[value + 1] - graph->reader_start[value];
     return graph->readers + graph->reader_start[value];
+}
+
+const uint32_t *neap_graph_ordinary_order(const neap_graph *graph)
+{
+    return graph->ordinary_order;
 }
 
 int64_t neap_graph_ticks_per_second(const neap_graph *graph)
@@ -207,6 +205,31 @@ static void derive_base_bytes(neap_graph *graph)
             graph->base_bytes += graph->values[v].bytes;
 }
 
+/* What updates state, and what needs its results, is late. The order stays one in which every op
+   finds its inputs: nothing early reads what is late, and readers of state precede its update. */
+static bool derive_ordinary_order(neap_graph *graph)
+{
+    uint32_t *order = neap_arena_alloc(&graph->arena, graph->n_ops, sizeof *order), n = 0;
+    bool *late = neap_arena_alloc(&graph->arena, graph->n_ops, sizeof *late);
+    if (!order || !late)
+        return false;
+    for (uint32_t o = 0; o < graph->n_ops; o++) {
+        const neap_op *op = &graph->ops[o];
+        late[o] = op->n_updates > 0;
+        for (uint32_t i = 0; i < op->n_inputs && !late[o]; i++) {
+            uint32_t producer = graph->values[op->inputs[i]].producer;
+            late[o] = producer != NEAP_NONE && late[producer];
+        }
+        if (!late[o])
+            order[n++] = o;
+    }
+    for (uint32_t o = 0; o < graph->n_ops; o++)
+        if (late[o])
+            order[n++] = o;
+    graph->ordinary_order = order;
+    return true;
+}
+
 static bool derive_readers(neap_graph *graph)
 {
     size_t n_reads = 0;
@@ -242,48 +265,13 @@ static bool derive_readers(neap_graph *graph)
     return true;
 }
 
-/* Bytes of a value's storage, unless it is an input's or was counted under this mark before. */
-static int64_t new_bytes(const neap_graph *graph, uint32_t value, uint32_t *seen, uint32_t mark)
-{
-    uint32_t storage = graph->values[value].storage;
-    if (graph->values[storage].producer == NEAP_NONE || seen[storage] == mark)
-        return 0;
-    seen[storage] = mark;
-    return graph->values[storage].bytes;
-}
-
-static void derive_floor(neap_graph *graph)
-{
-    uint32_t *seen = graph->seen;
-    memset(seen, 0, graph->n_values * sizeof *seen);
-    graph->floor_op = NEAP_NONE;
-    graph->floor_bytes = graph->base_bytes;
-    for (size_t i = 0; i < graph->n_outputs; i++)
-        graph->floor_bytes += new_bytes(graph, graph->outputs[i], seen, NEAP_NONE);
-    for (uint32_t o = 0; o < graph->n_ops; o++) {
-        const neap_op *op = &graph->ops[o];
-        int64_t workspace = op->variants[0].workspace, bytes = graph->base_bytes;
-        for (uint32_t k = 1; k < op->n_variants; k++)
-            if (op->variants[k].workspace < workspace)
-                workspace = op->variants[k].workspace;
-        for (uint32_t i = 0; i < op->n_inputs; i++)
-            bytes += new_bytes(graph, op->inputs[i], seen, o + 1);
-        for (uint32_t i = 0; i < op->n_outputs; i++)
-            bytes += new_bytes(graph, op->outputs[i], seen, o + 1);
-        if (bytes + workspace > graph->floor_bytes) {
-            graph->floor_bytes = bytes + workspace;
-            graph->floor_op = o;
-        }
-    }
-}
-
 void neap_graph_clear_in_place(neap_graph *graph)
 {
     for (size_t o = 0; o < graph->n_ops; o++)
         graph->ops[o].in_place_input = graph->ops[o].in_place_output = NEAP_NONE;
     if (graph->whole)
         neap_graph_clear_in_place(graph->whole);
-    derive_floor(graph);
+    neap_graph_derive_floors(graph);
 }
 
 static double longest_seconds(const neap_op *op)
@@ -348,12 +336,13 @@ neap_status neap_graph_derive(neap_graph *graph, neap_diag *diag)
     }
     graph->is_output = neap_arena_alloc(&graph->arena, graph->n_values, sizeof(bool));
     graph->seen = neap_arena_alloc(&graph->arena, graph->n_values, sizeof *graph->seen);
-    if (!graph->is_output || !graph->seen || !derive_readers(graph))
+    if (!graph->is_output || !graph->seen || !derive_readers(graph) ||
+        !derive_ordinary_order(graph))
         return neap_fail_no_memory(diag);
     for (size_t i = 0; i < graph->n_outputs; i++)
         graph->is_output[graph->outputs[i]] = true;
     derive_base_bytes(graph);
-    derive_floor(graph);
+    neap_graph_derive_floors(graph);
     return derive_ticks(graph, diag);
 }
 
@@ -401,7 +390,7 @@ neap_status neap_graph_set_variants(neap_graph *graph, const neap_variant *varia
     }
     status = derive_ticks(graph, diag);
     if (status == NEAP_OK) {
-        derive_floor(graph);
+        neap_graph_derive_floors(graph);
     } else { /* unchanged, except for memory taken from the arena */
         neap_arena arena = graph->arena;
         *graph = before;

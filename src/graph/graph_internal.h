@@ -7,6 +7,11 @@
 
 #include <neap/graph.h>
 
+typedef struct neap_floor {
+    int64_t bytes;
+    uint32_t op; /* that needs as much; NEAP_NONE: the outputs do */
+} neap_floor;
+
 struct neap_graph {
     neap_allocator *allocator;
     neap_arena arena; /* names, shapes, id lists, variants, and all that is derived below */
@@ -25,9 +30,10 @@ struct neap_graph {
     bool *is_output;        /* per value */
     uint32_t *reader_start; /* n_values + 1: the readers of v are readers[reader_start[v] ...] */
     uint32_t *readers;
-    int64_t base_bytes, floor_bytes;
-    uint32_t floor_op;
-    uint32_t *seen; /* per value: marks of whoever derives something */
+    uint32_t *ordinary_order; /* n_ops */
+    int64_t base_bytes;
+    neap_floor floor, floor_with_travel; /* state on the device; state that travels */
+    uint32_t *seen;                      /* per value: marks while floors are derived */
     int64_t ticks_per_second, base_ticks, least_ticks;
 
     /* Of a graph in pieces (neap/split.h); NULL for others. */
@@ -59,6 +65,9 @@ neap_status neap_graph_derive(neap_graph *graph, neap_diag *diag);
  */
 neap_status neap_graph_set_variants(neap_graph *graph, const neap_variant *variants,
                                     const uint32_t *counts, neap_diag *diag);
+
+/* Both floors (floor.c), from variants and marks of runs in place. */
+void neap_graph_derive_floors(neap_graph *graph);
 
 int64_t neap_attr_int(const neap_attr *attr);
 /* The attribute of an op, or the fallback where it has none of that name. */

@@ -213,7 +213,7 @@ static neap_status plan_within(const planner *p, attempt *a, neap_diag *diag)
    answers with that plan, or with the budget that it needs. */
 static neap_status plan_least(const planner *p, attempt *a, neap_diag *diag)
 {
-    a->allowed = neap_graph_floor_bytes(p->graph, NULL);
+    a->allowed = neap_request_live_floor(p->request, NULL);
     NEAP_TRY(run_method(p, a, diag));
     if (!a->draft.plan && a->draft.least_budget > 0) {
         a->allowed = a->draft.least_budget;
@@ -286,7 +286,7 @@ enum { TIGHTENINGS = 5 };
 static neap_status tighten(const planner *p, draft *first, neap_keeper *kept, int64_t *allowed,
                            neap_diag *diag)
 {
-    int64_t most = first->predicted_peak, least = neap_graph_floor_bytes(p->graph, NULL) - 1;
+    int64_t most = first->predicted_peak, least = neap_request_live_floor(p->request, NULL) - 1;
     int64_t arena = neap_plan_arena_bytes(first->plan);
     neap_status status = neap_plan_set_offsets(first->plan, NULL, 0, -1, diag);
     *allowed = -1;

@@ -185,13 +185,13 @@ static neap_status try_batch(search *s, neap_batch_trial *t, neap_solution **sol
     t->target_time = target_of(request, graph);
     t->peak_bytes = t->least_budget = -1;
     t->time = t->overhead = -1;
-    t->solved = neap_graph_floor_bytes(graph, NULL) <= s->solve.budget;
+    s->solve.graph = graph;
+    t->solved = neap_request_live_floor(&s->solve, NULL) <= s->solve.budget;
     t->outcome = NEAP_INFEASIBLE;
     t->verdict = NEAP_BATCH_NO_MEMORY;
     t->proof = NEAP_BATCH_OF_ALL;
     if (t->solved) {
         t->proof = NEAP_BATCH_UNPROVEN;
-        s->solve.graph = graph;
         s->solve.target_time = t->target_time;
         s->solve.time_limit = t->time_limit;
         snprintf(s->progress.part, sizeof s->progress.part, "batch %" PRId64, t->batch);
@@ -392,6 +392,13 @@ static neap_status store_all_fails(const search *s, const neap_graph *graph, boo
     return status;
 }
 
+static bool is_below_floor(const search *s, const neap_graph *graph)
+{
+    neap_request request = s->solve;
+    request.graph = graph;
+    return s->solve.budget < neap_request_live_floor(&request, NULL);
+}
+
 /* The smallest batch from request->least on, and below `end`, that store-all cannot train or, if
    not `store_all`, at which one op exceeds the budget; else `end`. By doubling and bisection: all
    larger batches fail, too. */
@@ -409,7 +416,7 @@ static neap_status find_first(const search *s, bool store_all, int64_t end, int6
         if (status == NEAP_OK && store_all)
             status = store_all_fails(s, graph, &fails, diag);
         else if (status == NEAP_OK)
-            fails = neap_graph_floor_bytes(graph, NULL) > s->solve.budget;
+            fails = is_below_floor(s, graph);
         neap_graph_destroy(graph);
         *(fails ? &above : &below) = next;
         doubling = doubling && !fails && next < end / 2;

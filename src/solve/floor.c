@@ -1,7 +1,7 @@
 /*
  * The floor of a request: memory that no plan with addresses can do without.
  *
- * Everything that an op touches is in memory while it runs. With an alignment, each storage begins
+ * Everything that an op touches is in memory while it runs (src/graph/floor.c). With an alignment, each storage begins
  * at a multiple of it, so it takes its size rounded up; only the highest one ends where its bytes
  * do.
  */
@@ -18,8 +18,12 @@ typedef struct stack {
 typedef struct scan {
     const neap_graph *graph;
     int64_t alignment;
-    uint32_t *seen; /* by value: the last mark */
+    bool state_travels;
+    uint32_t *seen; /* by storage: the last mark */
 } scan;
+
+/* Marks of storages: op o leaves o + 1. */
+static const uint32_t AT_END = NEAP_NONE, ALWAYS = NEAP_NONE - 1;
 
 static void add(stack *s, int64_t alignment, int64_t size)
 {
@@ -29,16 +33,25 @@ static void add(stack *s, int64_t alignment, int64_t size)
         s->bytes = INT64_MAX;
 }
 
-/* Adds a value's storage, unless it was added under this mark before or is an input, which is added
-   under the mark 0 only. */
+/* Adds a value's storage, unless it is always in memory or has this mark. */
 static void add_value(const scan *x, stack *s, uint32_t value, uint32_t mark)
 {
     uint32_t storage = neap_graph_value(x->graph, value)->storage;
-    const neap_value *v = neap_graph_value(x->graph, storage);
-    if ((v->producer == NEAP_NONE) != (mark == 0) || x->seen[storage] == mark + 1)
+    if (x->seen[storage] == ALWAYS || x->seen[storage] == mark)
         return;
-    x->seen[storage] = mark + 1;
-    add(s, x->alignment, v->bytes);
+    x->seen[storage] = mark;
+    add(s, x->alignment, neap_graph_value(x->graph, storage)->bytes);
+}
+
+static void add_op(const scan *x, stack *s, uint32_t o)
+{
+    const neap_op *op = neap_graph_op(x->graph, o);
+    if (neap_graph_can_run_in_place(x->graph, o)) /* the input is counted for it */
+        x->seen[op->in_place_output] = o + 1;
+    for (uint32_t i = 0; i < op->n_inputs; i++)
+        add_value(x, s, op->inputs[i], o + 1);
+    for (uint32_t i = 0; i < op->n_outputs; i++)
+        add_value(x, s, op->outputs[i], o + 1);
 }
 
 static int64_t height(const stack *s)
@@ -61,21 +74,20 @@ static void find_highest(const scan *x, int64_t *bytes, uint32_t *op)
     const uint32_t *outputs = neap_graph_outputs(graph, &n_outputs);
     stack base = {0};
     add(&base, x->alignment, neap_graph_fixed_bytes(graph));
-    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
-        add_value(x, &base, v, 0);
+    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++) {
+        const neap_value *value = neap_graph_value(graph, v);
+        if (value->producer == NEAP_NONE && !(x->state_travels && value->state))
+            add_value(x, &base, v, ALWAYS);
+    }
     stack end = base;
     for (uint32_t i = 0; i < n_outputs; i++)
-        add_value(x, &end, outputs[i], neap_graph_op_count(graph) + 1);
+        add_value(x, &end, outputs[i], AT_END);
     *bytes = height(&end);
     *op = NEAP_NONE;
     for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
-        const neap_op *touched = neap_graph_op(graph, o);
         stack s = base;
-        for (uint32_t i = 0; i < touched->n_inputs; i++)
-            add_value(x, &s, touched->inputs[i], o + 1);
-        for (uint32_t i = 0; i < touched->n_outputs; i++)
-            add_value(x, &s, touched->outputs[i], o + 1);
-        add(&s, x->alignment, least_workspace(touched));
+        add_op(x, &s, o);
+        add(&s, x->alignment, least_workspace(neap_graph_op(graph, o)));
         if (height(&s) > *bytes) {
             *bytes = height(&s);
             *op = o;
@@ -87,12 +99,14 @@ neap_status neap_request_floor(neap_allocator *allocator, const neap_request *re
                                int64_t *bytes, uint32_t *op, neap_diag *diag)
 {
     const neap_graph *graph = request->graph;
-    int64_t live = neap_graph_floor_bytes(graph, op);
+    int64_t live = neap_request_live_floor(request, op);
     uint32_t n_values = neap_graph_value_count(graph), aligned_op;
     *bytes = live;
     if (request->alignment <= 1)
         return NEAP_OK;
-    scan x = {.graph = graph, .alignment = request->alignment};
+    scan x = {.graph = graph,
+              .alignment = request->alignment,
+              .state_travels = neap_request_moves_state(request)};
     NEAP_TRY(NEAP_NEW(allocator, n_values, &x.seen, diag));
     int64_t aligned;
     find_highest(&x, &aligned, &aligned_op);

@@ -12,7 +12,7 @@ struct neap_solution {
     neap_figures figures;
     draft draft;
     bool by_peak;       /* the objective was the least peak */
-    int64_t live_floor; /* neap_graph_floor_bytes: figures.floor_bytes counts the alignment, too */
+    int64_t live_floor; /* neap_request_live_floor: figures.floor_bytes counts the alignment, too */
     char message[768];
 };
 
@@ -62,7 +62,7 @@ neap_status neap_give_addresses(const planner *p, neap_solution *solution, neap_
    needs, or the plan within d->least_budget. If there is none, or the time is over, addresses are
    not included. */
 neap_status neap_find_least_budget(const planner *p, draft *d, int64_t *bytes, neap_diag *diag);
-/* The floor (neap_graph_floor_bytes) with every address a multiple of the request's alignment. */
+/* The floor (neap_request_live_floor) with every address a multiple of the request's alignment. */
 neap_status neap_request_floor(neap_allocator *allocator, const neap_request *request,
                                int64_t *bytes, uint32_t *op, neap_diag *diag);
 /* Judges the plan of a draft without a budget, and checks the method's predictions. */

@@ -268,7 +268,7 @@ neap_status neap_solve(neap_allocator *allocator, const neap_request *request,
         goto done;
     solution->allocator = allocator;
     solution->by_peak = request->objective == NEAP_LEAST_PEAK;
-    solution->live_floor = neap_graph_floor_bytes(request->graph, NULL);
+    solution->live_floor = neap_request_live_floor(request, NULL);
     neap_draft_init(&solution->draft, allocator);
     status = set_known_figures(allocator, request, &solution->figures, diag);
     if (status == NEAP_OK)
@@ -288,23 +288,17 @@ done:
 neap_status neap_natural_peak(neap_allocator *allocator, const neap_graph *graph, int64_t *peak,
                               neap_diag *diag)
 {
-    uint32_t n_ops = neap_graph_op_count(graph), *sequence;
     neap_plan *plan = NULL;
     neap_verdict verdict;
     allocator = neap_allocator_or_system(allocator);
-    neap_status status = NEAP_NEW(allocator, n_ops, &sequence, diag);
-    if (status != NEAP_OK)
-        return status;
-    for (uint32_t o = 0; o < n_ops; o++)
-        sequence[o] = o;
-    status = neap_plan_from_sequence(allocator, graph, sequence, n_ops, NULL, "natural", -1, &plan,
-                                     diag);
-    NEAP_DELETE(allocator, n_ops, sequence);
+    neap_status status =
+        neap_plan_from_sequence(allocator, graph, neap_graph_ordinary_order(graph),
+                                neap_graph_op_count(graph), NULL, "natural", -1, &plan, diag);
     if (status == NEAP_OK)
         status = neap_check(allocator, graph, plan, NULL, &verdict, diag);
     if (status == NEAP_OK && !verdict.accepted)
         status =
-            neap_fail(diag, NEAP_INTERNAL, "the natural order is rejected: %s", verdict.reason);
+            neap_fail(diag, NEAP_INTERNAL, "the ordinary step is rejected: %s", verdict.reason);
     if (status == NEAP_OK)
         *peak = verdict.peak_bytes;
     neap_plan_destroy(plan);

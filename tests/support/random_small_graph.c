@@ -399,9 +399,8 @@ static bool *live_sums(const neap_graph *graph, size_t n_sums)
 
 size_t small_graph_budgets(const neap_graph *graph, int64_t *budgets, size_t capacity)
 {
-    int64_t base = neap_graph_base_bytes(graph), least = neap_graph_floor_bytes(graph, NULL), most;
-    base -= state_bytes(graph);
-    least -= state_bytes(graph); /* it may be on the host */
+    int64_t least = neap_graph_travel_floor_bytes(graph, NULL), most;
+    int64_t base = neap_graph_base_bytes(graph) - state_bytes(graph); /* it may be on the host */
     assert_int_equal(neap_natural_peak(NULL, graph, &most, NULL), NEAP_OK);
     most = most > 1 ? most : 1; /* no budget is of 0 bytes */
     least = least > 1 ? least : 1;

@@ -146,6 +146,32 @@ static void test_wrong_requests(void **state)
     neap_graph_destroy(graph);
 }
 
+/* An update in the middle of a file comes last in the ordinary step, with what reads its result. */
+static void test_natural_peak_with_updates(void **state)
+{
+    (void)state;
+    neap_graph *graph =
+        graph_from("{'neap':'graph','version':1,'name':'t','values':["
+                   "{'bytes':100,'state':true},{'bytes':10},{'bytes':1},{'bytes':2},{'bytes':3},"
+                   "{'bytes':40}],'ops':["
+                   "{'name':'g','inputs':[],'outputs':[1],'time':1},"
+                   "{'name':'u','inputs':[0,1],'outputs':[2],'updates':[0],'time':1},"
+                   "{'name':'n','inputs':[2],'outputs':[3],'time':1,'in_place':[2,3]},"
+                   "{'name':'h','inputs':[],'outputs':[5],'time':1},"
+                   "{'name':'k','inputs':[5],'outputs':[4],'time':1}],'outputs':[3,4]}");
+    static const uint32_t expected[] = {0, 3, 4, 1, 2};
+    const uint32_t *order = neap_graph_ordinary_order(graph);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_int_equal(order[i], expected[i]);
+    int64_t peak;
+    assert_int_equal(neap_natural_peak(NULL, graph, &peak, NULL), NEAP_OK);
+    assert_int_equal(peak, 100 + 10 + 40 + 3); /* the gradient stays while k runs */
+    neap_solution *solution = solve(graph, "store-all", -1);
+    assert_int_equal(neap_solution_figures(solution)->peak_bytes, peak);
+    neap_solution_destroy(solution);
+    neap_graph_destroy(graph);
+}
+
 static void test_state_places(void **state)
 {
     (void)state;
@@ -888,6 +914,7 @@ int main(void)
         cmocka_unit_test(test_outcome_names),
         cmocka_unit_test(test_wrong_requests),
         cmocka_unit_test(test_state_places),
+        cmocka_unit_test(test_natural_peak_with_updates),
         cmocka_unit_test(test_unknown_options),
         cmocka_unit_test(test_every_option),
         cmocka_unit_test(test_store_all),

@@ -66,6 +66,18 @@ double neap_planner_seconds_left(const planner *p)
     return limit <= 0 ? 0 : left > 0.01 ? left : 0.01;
 }
 
+bool neap_request_moves_state(const neap_request *request)
+{
+    return request->link.out_bandwidth > 0 && request->link.in_bandwidth > 0 &&
+           request->state != NEAP_STATE_DEVICE;
+}
+
+int64_t neap_request_live_floor(const neap_request *request, uint32_t *op)
+{
+    return neap_request_moves_state(request) ? neap_graph_travel_floor_bytes(request->graph, op)
+                                             : neap_graph_floor_bytes(request->graph, op);
+}
+
 uint32_t neap_planner_choose_variant(const neap_op *op, int64_t room)
 {
     uint32_t best = 0;

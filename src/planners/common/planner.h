@@ -131,6 +131,13 @@ void neap_draft_take_plan(draft *d, draft *other, bool better);
 /* Releases a draft that goes no further. */
 void neap_planner_clear_draft(const planner *p, draft *d);
 
+/* Whether plans for the request may move state: there is a link both ways, and state need not stay
+   on the device. */
+bool neap_request_moves_state(const neap_request *request);
+/* No plan for the request has fewer live bytes: the floor of the graph with state on the device or
+   with state that travels. *op as of neap_graph_floor_bytes; may be NULL. */
+int64_t neap_request_live_floor(const neap_request *request, uint32_t *op);
+
 /* Tells the caller how far the work is, 0 to 1 (negative: not known); a few times a second at most.
  */
 void neap_planner_report(const planner *p, double fraction);

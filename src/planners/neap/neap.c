@@ -110,7 +110,7 @@ static neap_status begin(neap_run *run, neap_diag *diag)
     const neap_link *link = &p->request->link;
     problem *x = &run->x;
     run->link = link->out_bandwidth > 0 && link->in_bandwidth > 0 ? link : NULL;
-    run->floor = neap_graph_floor_bytes(p->graph, NULL);
+    run->floor = neap_request_live_floor(p->request, NULL);
     NEAP_TRY(neap_problem_init(x, run->allocator, p->request, diag));
     NEAP_TRY(neap_start_plan_read(&run->start, run->allocator, x, p->request, diag));
     NEAP_TRY(neap_run_begin_bound(run, p->budget, diag));
