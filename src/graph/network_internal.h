@@ -36,9 +36,12 @@ struct op_def {
     /* What the form does not say: how extents follow from attributes and from each other. NULL:
      * nothing. */
     void (*rule)(op_fit *fit);
-    bool view;     /* its outputs live on the storage of input 0; moves no bytes, takes no time */
-    bool random;   /* a recomputation must replay its random state */
-    bool in_place; /* output 0 may take over the storage of input 0 */
+    bool view;   /* its outputs live on the storage of input 0; moves no bytes, takes no time */
+    bool random; /* a recomputation must replay its random state */
+    /* Inputs, one bit each, whose storage output number in_place_output may take over: every
+       backend's kernels are right if the two are the same array. 0: none. */
+    uint32_t in_place;
+    uint32_t in_place_output;
     int64_t flops_per_element; /* of output 0; for types without a count */
     /* Adds macs and flops (not the bytes, unless it replaces them). NULL: flops_per_element only.
      */
@@ -83,6 +86,7 @@ struct net_node {
     uint32_t n_inputs, n_outputs, n_attrs;
     neap_tensor *inputs, *outputs;
     neap_attr *attrs;
+    neap_tensor in_place_input, in_place_output; /* set by neap_net_mark_in_place */
 };
 
 struct neap_network {
@@ -190,5 +194,7 @@ neap_tensor neap_net_new_node_output(neap_network *net, net_node *node, const ch
 
 /* Appends the backward pass. */
 void neap_net_differentiate(neap_network *net, neap_tensor loss);
+/* Chooses for every node, once all are there, which of its inputs it may write its result over. */
+neap_status neap_net_mark_in_place(neap_network *net, neap_tensor loss, neap_diag *diag);
 
 #endif

@@ -66,10 +66,8 @@ static neap_status add_ops(const neap_network *net, neap_graph_builder *builder,
         op.attrs = node->attrs;
         op.random = draws_numbers(node);
         op.inside_layer = node->inside_layer;
-        if (node->def->in_place) {
-            op.in_place_input = node->inputs[0];
-            op.in_place_output = node->outputs[0];
-        }
+        op.in_place_input = node->in_place_input;
+        op.in_place_output = node->in_place_output;
         status = neap_graph_builder_add_op(builder, &op, NULL, diag);
     }
     return status;
@@ -121,6 +119,7 @@ neap_status neap_network_finish(neap_network *net, neap_tensor loss, const neap_
         goto failed;
 
     neap_graph_builder *builder;
+    NEAP_TRY(neap_net_mark_in_place(net, loss, diag));
     neap_status status = neap_graph_builder_create(net->allocator, net->name, &builder, diag);
     if (status != NEAP_OK)
         return status;

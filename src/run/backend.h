@@ -13,6 +13,9 @@
  * their gradients are always row-major. Kernels must accept any strides, even if they are slow for
  * some; results are never views that overlap themselves.
  *
+ * In place. If the type of the op allows it (op_def.in_place), a result may have the address of an
+ * operand; both then have the same strides. The bits are those of two addresses.
+ *
  * Workspace. The scratch memory of a kernel is determined before planning (`variants`) and is part
  * of the plan's arena; a kernel must not allocate while it runs. Variants are different algorithms
  * for the same op, numbered from 0; variant 0 is the default. The numbers must be the same each

@@ -6,7 +6,8 @@
  * where elements are only moved or compared, within a fraction of the sum of absolute terms where
  * they are summed, and within a fraction of the largest result elsewhere. A kernel must give the
  * same results again with other garbage in workspace and outputs, at other addresses, and after its
- * spec is freed. It may write only to its outputs and workspace.
+ * spec is freed. It may write only to its outputs and workspace. Where the type of the op says that
+ * a result may be written over an operand, both at one address give the bits of two addresses.
  *
  * NEAP_TEST_SEED and NEAP_TEST_COUNT (networks per kind) apply; the first argument selects tests by
  * a pattern, as in "onednn: conv*".
@@ -371,6 +372,9 @@ typedef struct trial {
     uint64_t seed;    /* of the network */
     uint32_t variant;
     uint64_t layout; /* seed of the operands' layouts */
+    uint32_t over;   /* the operand that has the layout of the result that may be written over it,
+                        or NEAP_NONE */
+    bool in_place;   /* that result is written over it */
     char sign[1024];
 } trial;
 
@@ -395,6 +399,37 @@ static bool stays_plain(const neap_graph *graph, uint32_t value)
            neap_graph_is_output(graph, value);
 }
 
+/* Whether operand i is the one of trial.over, or the same value again. */
+static bool is_over(const trial *t, uint32_t i)
+{
+    const neap_op *op = t->run->op;
+    return t->over != NEAP_NONE && op->inputs[i] == op->inputs[t->over];
+}
+
+static bool is_result_over(const trial *t, uint32_t output)
+{
+    return t->over != NEAP_NONE && output == neap_op_def_find(t->run->op->type)->in_place_output;
+}
+
+/* Where the layout of an operand or result comes from: a seed of its own. */
+static random_source layout_of(const trial *t, uint32_t operand)
+{
+    uint32_t n_inputs = t->run->op->n_inputs;
+    bool shared = operand < n_inputs ? is_over(t, operand) : is_result_over(t, operand - n_inputs);
+    return (random_source){run_random(t->layout, shared ? t->over : operand)};
+}
+
+static bool keeps_plain(const trial *t, uint32_t operand)
+{
+    const neap_op *op = t->run->op;
+    bool is_input = operand < op->n_inputs;
+    if (is_input ? is_over(t, operand) : is_result_over(t, operand - op->n_inputs))
+        return stays_plain(t->run->graph, op->inputs[t->over]) ||
+               stays_plain(t->run->graph, op->outputs[neap_op_def_find(op->type)->in_place_output]);
+    return stays_plain(t->run->graph,
+                       is_input ? op->inputs[operand] : op->outputs[operand - op->n_inputs]);
+}
+
 typedef struct operands {
     placed *in, *out;
     run_block memory;
@@ -405,20 +440,20 @@ typedef struct operands {
 static operands place_all(const trial *t, int64_t workspace, random_source *garbage)
 {
     const op_run *run = t->run;
-    random_source layout = {t->layout};
     operands o = {.in = allocate(run->op->n_inputs * sizeof *o.in),
                   .out = allocate(run->op->n_outputs * sizeof *o.out),
                   .workspace_bytes = (size_t)workspace};
     for (uint32_t i = 0; i < run->op->n_inputs; i++) {
-        place(&o.in[i], &layout, garbage, &run->in[i].array,
-              stays_plain(run->graph, run->op->inputs[i]));
+        random_source layout = layout_of(t, i);
+        place(&o.in[i], &layout, garbage, &run->in[i].array, keeps_plain(t, i));
         visit_rows(&o.in[i], put_row, (void *)(uintptr_t)&run->in[i]);
         memcpy(o.in[i].before, o.in[i].block, o.in[i].bytes);
     }
     for (uint32_t i = 0; i < run->op->n_outputs; i++) {
         run_array like = run->out[i].array;
+        random_source layout = layout_of(t, run->op->n_inputs + i);
         like.dtype = neap_graph_value(run->graph, run->op->outputs[i])->dtype;
-        place(&o.out[i], &layout, garbage, &like, stays_plain(run->graph, run->op->outputs[i]));
+        place(&o.out[i], &layout, garbage, &like, keeps_plain(t, run->op->n_inputs + i));
         memcpy(o.out[i].before, o.out[i].block, o.out[i].bytes);
     }
     o.memory = new_block(RED_ZONE + o.workspace_bytes);
@@ -442,7 +477,7 @@ static void clear_operands(const trial *t, operands *o)
 static void check_memory(const trial *t, const operands *o)
 {
     for (uint32_t i = 0; i < t->run->op->n_inputs; i++)
-        if (!untouched(&o->in[i], false))
+        if (!untouched(&o->in[i], t->in_place && i == t->over))
             fail_trial(t, "its operand %u is not what it was, or the memory around it", i);
     for (uint32_t i = 0; i < t->run->op->n_outputs; i++)
         if (!untouched(&o->out[i], true))
@@ -471,6 +506,12 @@ static void check_numbers(const trial *t, uint32_t output, const unsigned char *
     free(found.data);
 }
 
+/* Where a result lies. */
+static placed *result_of(const trial *t, const operands *o, uint32_t output)
+{
+    return t->in_place && is_result_over(t, output) ? &o->in[t->over] : &o->out[output];
+}
+
 /* Runs the kernel with the given garbage around; the results, one after the other. */
 static unsigned char *run_once(const trial *t, const run_kernel *kernel, int64_t workspace,
                                random_source *garbage, size_t *bytes)
@@ -482,9 +523,9 @@ static unsigned char *run_once(const trial *t, const run_kernel *kernel, int64_t
     size_t filled = 0;
     *bytes = 0;
     for (uint32_t i = 0; i < t->run->op->n_inputs; i++)
-        from[i] = o.in[i].first;
+        from[i] = o.in[t->in_place && is_over(t, i) ? t->over : i].first;
     for (uint32_t i = 0; i < t->run->op->n_outputs; i++) {
-        to[i] = o.out[i].first;
+        to[i] = result_of(t, &o, i)->first;
         *bytes += (size_t)neap_run_array_elements(&o.out[i].array) * item_bytes(&o.out[i].array);
     }
     run_args args = {
@@ -494,7 +535,7 @@ static unsigned char *run_once(const trial *t, const run_kernel *kernel, int64_t
     check_memory(t, &o);
     unsigned char *results = allocate(*bytes);
     for (uint32_t i = 0; i < t->run->op->n_outputs; i++) {
-        visit_rows(&o.out[i], get_row, results + filled);
+        visit_rows(result_of(t, &o, i), get_row, results + filled);
         check_numbers(t, i, results + filled);
         filled += (size_t)neap_run_array_elements(&o.out[i].array) * item_bytes(&o.out[i].array);
     }
@@ -514,16 +555,17 @@ typedef struct lent_spec {
 static void lay_out(const trial *t, run_array *in, run_array *out)
 {
     const op_run *run = t->run;
-    random_source layout = {t->layout};
     int64_t elements, begin;
-    for (uint32_t i = 0; i < run->op->n_inputs; i++)
-        in[i] = some_layout(&run->in[i].array, stays_plain(run->graph, run->op->inputs[i]), &layout,
-                            &elements, &begin);
+    for (uint32_t i = 0; i < run->op->n_inputs; i++) {
+        random_source layout = layout_of(t, i);
+        in[i] = some_layout(&run->in[i].array, keeps_plain(t, i), &layout, &elements, &begin);
+    }
     for (uint32_t i = 0; i < run->op->n_outputs; i++) {
         run_array like = run->out[i].array;
+        random_source layout = layout_of(t, run->op->n_inputs + i);
         like.dtype = neap_graph_value(run->graph, run->op->outputs[i])->dtype;
-        out[i] = some_layout(&like, stays_plain(run->graph, run->op->outputs[i]), &layout,
-                             &elements, &begin);
+        out[i] =
+            some_layout(&like, keeps_plain(t, run->op->n_inputs + i), &layout, &elements, &begin);
     }
 }
 
@@ -603,12 +645,39 @@ static void try_variant(trial *t, int64_t workspace, random_source *random)
     take_back(&lent);
     size_t bytes;
     unsigned char *once = run_once(t, kernel, workspace, NULL, &bytes);
+    t->in_place = t->over != NEAP_NONE;
     unsigned char *twice = run_once(t, kernel, workspace, random, &bytes);
     if (memcmp(once, twice, bytes) != 0)
-        fail_trial(t, "a second run does not give the same bits");
+        fail_trial(t, "a second run%s does not give the same bits",
+                   t->in_place ? ", over its operand," : "");
+    t->in_place = false;
     free(once);
     free(twice);
     kernel->destroy(kernel);
+}
+
+/* By type: the operands that a kernel was tried in place over, one bit each. */
+static uint32_t written_over[256];
+
+/* Every operand that the type says the result may be written over, where shapes allow it. */
+static void try_in_place(trial *t, int64_t workspace, random_source *random)
+{
+    const neap_op *op = t->run->op;
+    const op_def *def = neap_op_def_find(op->type);
+    if (def->in_place_output >= op->n_outputs)
+        return;
+    const tensor *out = &t->run->out[def->in_place_output];
+    neap_dtype dtype = neap_graph_value(t->run->graph, op->outputs[def->in_place_output])->dtype;
+    for (uint32_t i = 0; i < op->n_inputs; i++) {
+        const run_array *in = &t->run->in[i].array;
+        if (!(def->in_place >> i & 1) || in->dtype != dtype || in->rank != out->array.rank ||
+            memcmp(in->shape, out->array.shape, in->rank * sizeof *in->shape) != 0)
+            continue;
+        t->over = i;
+        try_variant(t, workspace, random);
+        t->over = NEAP_NONE;
+        written_over[neap_op_def_index(op->type)] |= 1u << i;
+    }
 }
 
 /* ---- One network ---- */
@@ -705,6 +774,7 @@ static void try_op(trial *t, neap_backend *ref, const neap_op *op, tensor *value
     uint32_t count = has_kernel(t->backend, op->type) ? ask_variants(t, workspaces) : 0;
     for (t->variant = 0; t->variant < count; t->variant++) {
         try_variant(t, workspaces[t->variant], random);
+        try_in_place(t, workspaces[t->variant], random);
         count_run(op->type);
     }
     for (uint32_t i = 0; i < op->n_outputs; i++) {
@@ -722,7 +792,7 @@ static void try_graph(const char *name, const neap_graph *graph, tensor *values,
     random_source random = {seed};
     for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
         op_run none = {.graph = graph};
-        trial t = {.run = &none, .backend = backend, .name = name, .seed = seed};
+        trial t = {.run = &none, .backend = backend, .name = name, .seed = seed, .over = NEAP_NONE};
         try_op(&t, ref, neap_graph_op(graph, o), values, &random);
     }
 }
@@ -831,13 +901,16 @@ static void test_family(void **state)
     neap_backend_close(ref);
 }
 
-/* Views have no kernels. Everything else must have been there. */
+/* Views have no kernels. Everything else must have been there, in place too. */
 static void test_all_types(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < N_TYPES; i++)
+    for (size_t i = 0; i < N_TYPES; i++) {
         if (runs[i] == 0 && !is_view_op(types[i]))
             fail_msg("no network had the op type %s", types[i]);
+        if (neap_op_def_find(types[i])->in_place && !written_over[i])
+            fail_msg("no network had the op type %s in place", types[i]);
+    }
 }
 
 /* Between them they have the ops of all. */

@@ -571,7 +571,7 @@ const op_case op_cases[] = {
     {"conv2d, relu", conv2d_relu, LEAN, IN_F32,
      "conv2d(x, weight, bias) -> y f32[2,3,3,3] {stride_h=1 stride_w=1 pad_h=1 pad_w=1"
      " dilation=1 groups=1 output_pad=0 bias=1 relu=1}: 972 MACs, 2052 FLOPs, 588 bytes\n"
-     "relu_bw(dy, y) -> dy.1 f32[2,3,3,3] in place: 54 FLOPs, 648 bytes\n"
+     "relu_bw(dy, y) -> dy.1 f32[2,3,3,3] (dy.1 over dy): 54 FLOPs, 648 bytes\n"
      "conv2d_bw_weight(dy.1, x) -> dweight f32[3,2,3,3], dbias f32[3] {same}: 972 MACs,"
      " 1998 FLOPs, 588 bytes\n"
      "conv2d_bw_data(dy.1, weight) -> dx f32[2,2,3,3] {same}: 972 MACs, 1944 FLOPs, 576"
@@ -614,64 +614,63 @@ const op_case op_cases[] = {
      "linear_bw_data(dy, w) -> dx f32[3,4] {same}: 24 MACs, 48 FLOPs, 104 bytes\n"},
     /* 12 elements */
     {"relu", relu, LEAN, IN_F32,
-     "relu(x) -> y f32[3,4] in place: 12 FLOPs, 96 bytes\n"
-     "relu_bw(dy, y) -> dx f32[3,4] in place: 12 FLOPs, 144 bytes\n"},
+     "relu(x) -> y f32[3,4]: 12 FLOPs, 96 bytes\n"
+     "relu_bw(dy, y) -> dx f32[3,4] (dx over dy): 12 FLOPs, 144 bytes\n"},
     {"relu6", relu6, LEAN, IN_F32,
-     "scale(x) -> wide f32[3,4] {factor=6 offset=3} in place: 24 FLOPs, 96 bytes\n"
-     "relu6(wide) -> y f32[3,4] in place: 24 FLOPs, 96 bytes\n"
-     "relu6_bw(dy, y) -> dwide f32[3,4] in place: 24 FLOPs, 144 bytes\n"
-     "scale(dwide) -> dx f32[3,4] {factor=6 offset=0} in place: 24 FLOPs, 96 bytes\n"},
+     "scale(x) -> wide f32[3,4] {factor=6 offset=3}: 24 FLOPs, 96 bytes\n"
+     "relu6(wide) -> y f32[3,4] (y over wide): 24 FLOPs, 96 bytes\n"
+     "relu6_bw(dy, y) -> dwide f32[3,4] (dwide over dy): 24 FLOPs, 144 bytes\n"
+     "scale(dwide) -> dx f32[3,4] {factor=6 offset=0} (dx over dwide): 24 FLOPs, 96 bytes\n"},
     {"sigmoid", sigmoid, LEAN, IN_F32,
-     "sigmoid(x) -> y f32[3,4] in place: 48 FLOPs, 96 bytes\n"
-     "sigmoid_bw(dy, y) -> dx f32[3,4] in place: 36 FLOPs, 144 bytes\n"},
+     "sigmoid(x) -> y f32[3,4]: 48 FLOPs, 96 bytes\n"
+     "sigmoid_bw(dy, y) -> dx f32[3,4] (dx over dy): 36 FLOPs, 144 bytes\n"},
     {"tanh", tanh_, LEAN, IN_F32,
-     "tanh(x) -> y f32[3,4] in place: 12 FLOPs, 96 bytes\n"
-     "tanh_bw(dy, y) -> dx f32[3,4] in place: 36 FLOPs, 144 bytes\n"},
+     "tanh(x) -> y f32[3,4]: 12 FLOPs, 96 bytes\n"
+     "tanh_bw(dy, y) -> dx f32[3,4] (dx over dy): 36 FLOPs, 144 bytes\n"},
     {"gelu", gelu, LEAN, IN_F32,
-     "gelu(x) -> y f32[3,4] {tanh=0} in place: 108 FLOPs, 96 bytes\n"
-     "gelu_bw(dy, x) -> dx f32[3,4] {same} in place: 192 FLOPs, 144 bytes\n"},
+     "gelu(x) -> y f32[3,4] {tanh=0}: 108 FLOPs, 96 bytes\n"
+     "gelu_bw(dy, x) -> dx f32[3,4] {same} (dx over dy): 192 FLOPs, 144 bytes\n"},
     {"gelu, tanh", gelu_tanh, LEAN, IN_F32,
-     "gelu(x) -> y f32[3,4] {tanh=1} in place: 108 FLOPs, 96 bytes\n"
-     "gelu_bw(dy, x) -> dx f32[3,4] {same} in place: 192 FLOPs, 144 bytes\n"},
+     "gelu(x) -> y f32[3,4] {tanh=1}: 108 FLOPs, 96 bytes\n"
+     "gelu_bw(dy, x) -> dx f32[3,4] {same} (dx over dy): 192 FLOPs, 144 bytes\n"},
     {"dropout", dropout, LEAN, IN_F32,
-     "dropout(x) -> y f32[3,4], mask u8[3,4] {p=0.4} random in place: 24 FLOPs, 108"
-     " bytes\n"
-     "dropout_bw(dy, mask) -> dx f32[3,4] {same} in place: 24 FLOPs, 108 bytes\n"},
-    {"add", add, LEAN, IN_F32, "add(a, b) -> y f32[3,4] in place: 12 FLOPs, 144 bytes\n"},
+     "dropout(x) -> y f32[3,4], mask u8[3,4] {p=0.4} random: 24 FLOPs, 108 bytes\n"
+     "dropout_bw(dy, mask) -> dx f32[3,4] {same} (dx over dy): 24 FLOPs, 108 bytes\n"},
+    {"add", add, LEAN, IN_F32, "add(a, b) -> y f32[3,4]: 12 FLOPs, 144 bytes\n"},
     {"add, broadcast", add_broadcast, LEAN, IN_F32,
-     "add(a, b) -> y f32[2,2,3,4] in place: 48 FLOPs, 432 bytes\n"
+     "add(a, b) -> y f32[2,2,3,4]: 48 FLOPs, 432 bytes\n"
      "reduce(dy) -> db f32[3,4]: 48 FLOPs, 240 bytes\n"},
     {"add, itself", add_itself, LEAN, IN_F32,
-     "add(x, x) -> y f32[3,4] in place: 12 FLOPs, 144 bytes\n"
-     "add(dy, dy) -> dx f32[3,4] in place: 12 FLOPs, 144 bytes\n"},
+     "add(x, x) -> y f32[3,4]: 12 FLOPs, 144 bytes\n"
+     "add(dy, dy) -> dx f32[3,4] (dx over dy): 12 FLOPs, 144 bytes\n"},
     {"mul", mul, LEAN, IN_F32,
-     "mul(a, b) -> y f32[3,4] in place: 12 FLOPs, 144 bytes\n"
-     "mul(dy, b) -> da f32[3,4] in place: 12 FLOPs, 144 bytes\n"
-     "mul(dy, a) -> db f32[3,4] in place: 12 FLOPs, 144 bytes\n"},
+     "mul(a, b) -> y f32[3,4]: 12 FLOPs, 144 bytes\n"
+     "mul(dy, b) -> da f32[3,4] (da over dy): 12 FLOPs, 144 bytes\n"
+     "mul(dy, a) -> db f32[3,4] (db over dy): 12 FLOPs, 144 bytes\n"},
     {"mul, itself", mul_itself, LEAN, IN_F32,
-     "mul(x, x) -> y f32[3,4] in place: 12 FLOPs, 144 bytes\n"
-     "mul(dy, x) -> dx f32[3,4] in place: 12 FLOPs, 144 bytes\n"
-     "mul(dy, x) -> dx.1 f32[3,4] in place: 12 FLOPs, 144 bytes\n"
-     "add(dx, dx.1) -> dx.2 f32[3,4] in place: 12 FLOPs, 144 bytes\n"},
+     "mul(x, x) -> y f32[3,4]: 12 FLOPs, 144 bytes\n"
+     "mul(dy, x) -> dx f32[3,4] (dx over dy): 12 FLOPs, 144 bytes\n"
+     "mul(dy, x) -> dx.1 f32[3,4] (dx.1 over dy): 12 FLOPs, 144 bytes\n"
+     "add(dx, dx.1) -> dx.2 f32[3,4] (dx.2 over dx): 12 FLOPs, 144 bytes\n"},
     {"mul, by data", mul_by_data, LEAN, IN_F32,
-     "mul(a, b) -> y f32[3,4] in place: 12 FLOPs, 144 bytes\n"
-     "mul(dy, b) -> da f32[3,4] in place: 12 FLOPs, 144 bytes\n"},
+     "mul(a, b) -> y f32[3,4]: 12 FLOPs, 144 bytes\n"
+     "mul(dy, b) -> da f32[3,4] (da over dy): 12 FLOPs, 144 bytes\n"},
     {"scale", scale, LEAN, IN_F32,
-     "scale(x) -> y f32[3,4] {factor=-2.5 offset=0.75} in place: 24 FLOPs, 96 bytes\n"
-     "scale(dy) -> dx f32[3,4] {factor=-2.5 offset=0} in place: 24 FLOPs, 96 bytes\n"},
+     "scale(x) -> y f32[3,4] {factor=-2.5 offset=0.75}: 24 FLOPs, 96 bytes\n"
+     "scale(dy) -> dx f32[3,4] {factor=-2.5 offset=0} (dx over dy): 24 FLOPs, 96 bytes\n"},
     {"pow", pow_, LEAN, IN_F32,
-     "pow(x) -> y f32[3,4] {power=3} in place: 12 FLOPs, 96 bytes\n"
-     "pow_bw(dy, x) -> dx f32[3,4] {same} in place: 36 FLOPs, 144 bytes\n"},
+     "pow(x) -> y f32[3,4] {power=3}: 12 FLOPs, 96 bytes\n"
+     "pow_bw(dy, x) -> dx f32[3,4] {same} (dx over dy): 36 FLOPs, 144 bytes\n"},
     {"batch_norm", batch_norm, LEAN, IN_F32,
      "batch_norm(x, weight, bias) -> y f32[2,3,2,2], mean f32[3], invstd f32[3]"
      " {epsilon=0.001}: 192 FLOPs, 240 bytes\n"
-     "batch_norm_bw(dy, x, weight, mean, invstd) -> dx f32[2,3,2,2], dweight f32[3],"
-     " dbias f32[3] {same}: 264 FLOPs, 348 bytes\n"},
+     "batch_norm_bw(dy, x, weight, mean, invstd) -> dx f32[2,3,2,2], dweight f32[3], dbias f32[3] "
+     "{same} (dx over dy): 264 FLOPs, 348 bytes\n"},
     {"batch_norm, matrix in f16", batch_norm_matrix, LEAN, NEAP_F16,
      "batch_norm(x, weight, bias) -> y f16[4,3], mean f32[3], invstd f32[3]"
      " {epsilon=0.001}: 96 FLOPs, 84 bytes\n"
-     "batch_norm_bw(dy, x, weight, mean, invstd) -> dx f16[4,3], dweight f16[3], dbias"
-     " f16[3] {same}: 132 FLOPs, 114 bytes\n"},
+     "batch_norm_bw(dy, x, weight, mean, invstd) -> dx f16[4,3], dweight f16[3], dbias f16[3] "
+     "{same} (dx over dy): 132 FLOPs, 114 bytes\n"},
     {"batch_norm, on data", batch_norm_on_data, LEAN, IN_F32,
      "batch_norm(x, weight, bias) -> y f32[4,3], mean f32[3], invstd f32[3]"
      " {epsilon=0.001}: 96 FLOPs, 144 bytes\n"
@@ -680,13 +679,13 @@ const op_case op_cases[] = {
     {"layer_norm", layer_norm, LEAN, IN_F32,
      "layer_norm(x, weight, bias) -> y f32[2,3,4], mean f32[2,3], invstd f32[2,3]"
      " {epsilon=0.001}: 192 FLOPs, 272 bytes\n"
-     "layer_norm_bw(dy, x, weight, mean, invstd) -> dx f32[2,3,4], dweight f32[4], dbias"
-     " f32[4] {same}: 264 FLOPs, 384 bytes\n"},
+     "layer_norm_bw(dy, x, weight, mean, invstd) -> dx f32[2,3,4], dweight f32[4], dbias f32[4] "
+     "{same} (dx over dy): 264 FLOPs, 384 bytes\n"},
     {"layer_norm, vector in bf16", layer_norm_vector, LEAN, NEAP_BF16,
      "layer_norm(x, weight, bias) -> y bf16[5], mean f32[1], invstd f32[1]"
      " {epsilon=0.001}: 40 FLOPs, 48 bytes\n"
-     "layer_norm_bw(dy, x, weight, mean, invstd) -> dx bf16[5], dweight bf16[5], dbias"
-     " bf16[5] {same}: 55 FLOPs, 68 bytes\n"},
+     "layer_norm_bw(dy, x, weight, mean, invstd) -> dx bf16[5], dweight bf16[5], dbias bf16[5] "
+     "{same} (dx over dy): 55 FLOPs, 68 bytes\n"},
     {"layer_norm, on data", layer_norm_on_data, LEAN, IN_F32,
      "layer_norm(x, weight, bias) -> y f32[4,3], mean f32[4], invstd f32[4]"
      " {epsilon=0.001}: 96 FLOPs, 152 bytes\n"
@@ -696,13 +695,13 @@ const op_case op_cases[] = {
     {"group_norm", group_norm, LEAN, IN_F32,
      "group_norm(x, weight, bias) -> y f32[2,4,3,2], mean f32[2,2], invstd f32[2,2]"
      " {epsilon=0.001 groups=2}: 384 FLOPs, 448 bytes\n"
-     "group_norm_bw(dy, x, weight, mean, invstd) -> dx f32[2,4,3,2], dweight f32[4], dbias f32[4]"
-     " {same}: 528 FLOPs, 656 bytes\n"},
+     "group_norm_bw(dy, x, weight, mean, invstd) -> dx f32[2,4,3,2], dweight f32[4], dbias f32[4] "
+     "{same} (dx over dy): 528 FLOPs, 656 bytes\n"},
     {"group_norm, matrix in f16", group_norm_matrix, LEAN, NEAP_F16,
      "group_norm(x, weight, bias) -> y f16[3,4], mean f32[3,1], invstd f32[3,1]"
      " {epsilon=0.001 groups=1}: 96 FLOPs, 88 bytes\n"
-     "group_norm_bw(dy, x, weight, mean, invstd) -> dx f16[3,4], dweight f16[4], dbias f16[4]"
-     " {same}: 132 FLOPs, 120 bytes\n"},
+     "group_norm_bw(dy, x, weight, mean, invstd) -> dx f16[3,4], dweight f16[4], dbias f16[4] "
+     "{same} (dx over dy): 132 FLOPs, 120 bytes\n"},
     {"group_norm, on data", group_norm_on_data, LEAN, IN_F32,
      "group_norm(x, weight, bias) -> y f32[1,4,3], mean f32[1,2], invstd f32[1,2]"
      " {epsilon=0.001 groups=2}: 96 FLOPs, 144 bytes\n"
@@ -752,23 +751,23 @@ const op_case op_cases[] = {
     {"max_unpool2d", max_unpool2d, LEAN, IN_F32,
      "max_pool2d(big) -> pool f32[2,2,2,2], pool.indices u8[2,2,2,2] {same}: 64 FLOPs,"
      " 336 bytes\n"
-     "mul(pool, s) -> x f32[2,2,2,2] in place: 16 FLOPs, 192 bytes\n"
+     "mul(pool, s) -> x f32[2,2,2,2] (x over pool): 16 FLOPs, 192 bytes\n"
      "max_unpool2d(x, pool.indices) -> y f32[2,2,4,4] {kernel_h=2 kernel_w=2 stride_h=2"
      " stride_w=2 pad_h=0 pad_w=0 ceil_mode=0 count_include_pad=0}: 336 bytes\n"
      "max_unpool2d_bw(dy, pool.indices) -> dx f32[2,2,2,2] {same}: 336 bytes\n"
-     "mul(dx, s) -> dpool f32[2,2,2,2] in place: 16 FLOPs, 192 bytes\n"
-     "mul(dx, pool) -> ds f32[2,2,2,2] in place: 16 FLOPs, 192 bytes\n"
+     "mul(dx, s) -> dpool f32[2,2,2,2] (dpool over dx): 16 FLOPs, 192 bytes\n"
+     "mul(dx, pool) -> ds f32[2,2,2,2] (ds over dx): 16 FLOPs, 192 bytes\n"
      "max_pool2d_bw(dpool, pool.indices) -> dbig f32[2,2,4,4] {same}: 16 FLOPs, 336"
      " bytes\n"},
     {"max_unpool2d, torch", max_unpool2d, TORCH, IN_F32,
      "max_pool2d(big) -> pool f32[2,2,2,2], pool.indices i64[2,2,2,2] {same}: 64 FLOPs,"
      " 448 bytes\n"
-     "mul(pool, s) -> x f32[2,2,2,2] in place: 16 FLOPs, 192 bytes\n"
+     "mul(pool, s) -> x f32[2,2,2,2] (x over pool): 16 FLOPs, 192 bytes\n"
      "max_unpool2d(x, pool.indices) -> y f32[2,2,4,4] {kernel_h=2 kernel_w=2 stride_h=2"
      " stride_w=2 pad_h=0 pad_w=0 ceil_mode=0 count_include_pad=0}: 448 bytes\n"
      "max_unpool2d_bw(dy, pool.indices) -> dx f32[2,2,2,2] {same}: 448 bytes\n"
-     "mul(dx, s) -> dpool f32[2,2,2,2] in place: 16 FLOPs, 192 bytes\n"
-     "mul(dx, pool) -> ds f32[2,2,2,2] in place: 16 FLOPs, 192 bytes\n"
+     "mul(dx, s) -> dpool f32[2,2,2,2] (dpool over dx): 16 FLOPs, 192 bytes\n"
+     "mul(dx, pool) -> ds f32[2,2,2,2] (ds over dx): 16 FLOPs, 192 bytes\n"
      "max_pool2d_bw(dpool, pool.indices) -> dbig f32[2,2,4,4] {same}: 16 FLOPs, 448"
      " bytes\n"},
     {"upsample", upsample, LEAN, IN_F32,
@@ -788,18 +787,18 @@ const op_case op_cases[] = {
      "concat(x, x) -> y f32[6,4] {axis=0}: 192 bytes\n"
      "slice(dy) -> dx f32[3,4] {axis=0 begin=0 end=3} view: 0 bytes\n"
      "slice(dy) -> dx.1 f32[3,4] {axis=0 begin=3 end=6} view: 0 bytes\n"
-     "add(dx, dx.1) -> dx.2 f32[3,4] in place: 12 FLOPs, 144 bytes\n"},
+     "add(dx, dx.1) -> dx.2 f32[3,4]: 12 FLOPs, 144 bytes\n"},
     {"slice", slice, LEAN, IN_F32,
      "slice(x) -> y f32[2,3,3] {axis=1 begin=1 end=4} view: 0 bytes\n"
      "slice_bw(dy) -> dx f32[2,5,3] {same}: 192 bytes\n"},
     {"split", split, LEAN, IN_F32,
      "split(x) -> y f32[2,2,2], 1 f32[2,2,2], 2 f32[2,2,2] {axis=1} view: 0 bytes\n"
-     "mul(y, 1) -> two f32[2,2,2] in place: 8 FLOPs, 96 bytes\n"
-     "mul(two, 2) -> three f32[2,2,2] in place: 8 FLOPs, 96 bytes\n"
-     "mul(dthree, 2) -> dtwo f32[2,2,2] in place: 8 FLOPs, 96 bytes\n"
-     "mul(dthree, two) -> d2 f32[2,2,2] in place: 8 FLOPs, 96 bytes\n"
-     "mul(dtwo, 1) -> dy f32[2,2,2] in place: 8 FLOPs, 96 bytes\n"
-     "mul(dtwo, y) -> d1 f32[2,2,2] in place: 8 FLOPs, 96 bytes\n"
+     "mul(y, 1) -> two f32[2,2,2]: 8 FLOPs, 96 bytes\n"
+     "mul(two, 2) -> three f32[2,2,2] (three over two): 8 FLOPs, 96 bytes\n"
+     "mul(dthree, 2) -> dtwo f32[2,2,2] (dtwo over dthree): 8 FLOPs, 96 bytes\n"
+     "mul(dthree, two) -> d2 f32[2,2,2] (d2 over dthree): 8 FLOPs, 96 bytes\n"
+     "mul(dtwo, 1) -> dy f32[2,2,2] (dy over dtwo): 8 FLOPs, 96 bytes\n"
+     "mul(dtwo, y) -> d1 f32[2,2,2] (d1 over dtwo): 8 FLOPs, 96 bytes\n"
      "concat(dy, d1, d2) -> dx f32[2,6,2] {same}: 192 bytes\n"},
     {"reshape", reshape, LEAN, IN_F32,
      "reshape(x) -> y f32[2,2,3] view: 0 bytes\n"
@@ -818,8 +817,8 @@ const op_case op_cases[] = {
      "pad2d_bw(dy) -> dx f32[2,2,3,2] {same}: 544 bytes\n"},
     {"pad2d, on data", pad2d_on_data, LEAN, IN_F32,
      "pad2d(x) -> y f32[1,2,3,3] {top=1 bottom=0 left=0 right=1}: 104 bytes\n"
-     "mul(y, s) -> product f32[1,2,3,3] in place: 18 FLOPs, 216 bytes\n"
-     "mul(dproduct, y) -> ds f32[1,2,3,3] in place: 18 FLOPs, 216 bytes\n"},
+     "mul(y, s) -> product f32[1,2,3,3] (product over y): 18 FLOPs, 216 bytes\n"
+     "mul(dproduct, y) -> ds f32[1,2,3,3] (ds over dproduct): 18 FLOPs, 216 bytes\n"},
     /* 12 ids, rows of 3: each row is read and written */
     {"embedding", embedding, LEAN, IN_F32,
      "embedding(ids, weight) -> y f32[3,4,3]: 384 bytes\n"
@@ -856,8 +855,8 @@ const op_case op_cases[] = {
      " 144 MACs, 468 FLOPs, 432 bytes\n"
      "attention_bw(dy, x, x, x, y, lse) -> dx f32[2,3,4], dx.1 f32[2,3,4], dx.2"
      " f32[2,3,4] {same}: 360 MACs, 1008 FLOPs, 816 bytes\n"
-     "add(dx, dx.1) -> dx.3 f32[2,3,4] in place: 24 FLOPs, 288 bytes\n"
-     "add(dx.3, dx.2) -> dx.4 f32[2,3,4] in place: 24 FLOPs, 288 bytes\n"},
+     "add(dx, dx.1) -> dx.3 f32[2,3,4] (dx.3 over dx): 24 FLOPs, 288 bytes\n"
+     "add(dx.3, dx.2) -> dx.4 f32[2,3,4] (dx.4 over dx.3): 24 FLOPs, 288 bytes\n"},
     {"attention, of q", attention_of_q, LEAN, IN_F32,
      "attention(q, k, v) -> y f32[1,3,4], lse f32[1,2,3] {heads=2 causal=0 dropout=0}: 72"
      " MACs, 234 FLOPs, 216 bytes\n"
@@ -879,26 +878,26 @@ const op_case op_cases[] = {
      "concat(y, cell) -> both f32[2,6] {axis=1}: 96 bytes\n"
      "slice(dboth) -> dy f32[2,3] {axis=1 begin=0 end=3} view: 0 bytes\n"
      "slice(dboth) -> dcell f32[2,3] {axis=1 begin=3 end=6} view: 0 bytes\n"
-     "lstm_cell_bw(dy, dcell, gates, c, cell) -> dx f32[2,12], dc f32[2,3] {has_dh=1"
-     " has_dc=1}: 144 FLOPs, 312 bytes\n"},
+     "lstm_cell_bw(dy, dcell, gates, c, cell) -> dx f32[2,12], dc f32[2,3] {has_dh=1 has_dc=1} (dx "
+     "over gates): 144 FLOPs, 312 bytes\n"},
     {"lstm_cell, without dc", lstm_cell_without_dc, LEAN, IN_F32,
      "lstm_cell(x, c) -> y f32[2,3], cell f32[2,3], gates f32[2,12]: 108 FLOPs, 264"
      " bytes\n"
-     "lstm_cell_bw(dy, gates, c, cell) -> dx f32[2,12], dc f32[2,3] {has_dh=1 has_dc=0}:"
-     " 144 FLOPs, 288 bytes\n"},
+     "lstm_cell_bw(dy, gates, c, cell) -> dx f32[2,12], dc f32[2,3] {has_dh=1 has_dc=0} (dx over "
+     "gates): 144 FLOPs, 288 bytes\n"},
     {"lstm_cell, without dh", lstm_cell_without_dh, LEAN, IN_F32,
      "lstm_cell(x, c) -> y f32[2,3], cell f32[2,3], gates f32[2,12]: 108 FLOPs, 264"
      " bytes\n"
-     "lstm_cell_bw(dcell, gates, c) -> dx f32[2,12], dc f32[2,3] {has_dh=0 has_dc=1}: 144"
-     " FLOPs, 264 bytes\n"},
+     "lstm_cell_bw(dcell, gates, c) -> dx f32[2,12], dc f32[2,3] {has_dh=0 has_dc=1} (dx over "
+     "gates): 144 FLOPs, 264 bytes\n"},
     {"lstm_cell, first", lstm_cell_first, LEAN, IN_F32,
      "lstm_cell(x, c) -> y f32[2,2], cell f32[2,2], gates f32[2,8]: 72 FLOPs, 176 bytes\n"
-     "lstm_cell_bw(dy, gates, c, cell) -> dx f32[2,8] {has_dh=1 has_dc=0}: 96 FLOPs, 176"
-     " bytes\n"},
+     "lstm_cell_bw(dy, gates, c, cell) -> dx f32[2,8] {has_dh=1 has_dc=0} (dx over gates): 96 "
+     "FLOPs, 176 bytes\n"},
     {"lstm_cell, by data", lstm_cell_by_data, LEAN, IN_F32,
      "lstm_cell(x, c) -> y f32[2,2], cell f32[2,2], gates f32[2,8]: 72 FLOPs, 176 bytes\n"
-     "lstm_cell_bw(dy, gates, cell) -> dc f32[2,2] {has_dh=1 has_dc=0}: 24 FLOPs, 112"
-     " bytes\n"},
+     "lstm_cell_bw(dy, gates, cell) -> dc f32[2,2] {has_dh=1 has_dc=0} (dc over dy): 24 FLOPs, 112 "
+     "bytes\n"},
     {"xent", cross_entropy, LEAN, IN_F32,
      "xent(x, labels) -> y f32[1], lse f32[3]: 48 FLOPs, 88 bytes\n"
      "xent_bw(dy, x, labels, lse) -> dx f32[3,4]: 48 FLOPs, 136 bytes\n"},
@@ -909,11 +908,13 @@ const op_case op_cases[] = {
      "log_softmax(x) -> log_softmax f32[3,4]: 48 FLOPs, 96 bytes\n"
      "nll(log_softmax, labels) -> y f32[1]: 3 FLOPs, 40 bytes\n"
      "nll_bw(dy, labels) -> dlog_softmax f32[3,4]: 76 bytes\n"
-     "log_softmax_bw(dlog_softmax, log_softmax) -> dx f32[3,4]: 36 FLOPs, 144 bytes\n"},
+     "log_softmax_bw(dlog_softmax, log_softmax) -> dx f32[3,4] (dx over dlog_softmax): 36 FLOPs, "
+     "144 bytes\n"},
     {"nll, spatial", cross_entropy_spatial, TORCH, IN_F32,
      "log_softmax(x) -> log_softmax f32[2,4,2,3]: 192 FLOPs, 384 bytes\n"
      "nll(log_softmax, labels) -> y f32[1]: 12 FLOPs, 100 bytes\n"
      "nll_bw(dy, labels) -> dlog_softmax f32[2,4,2,3]: 244 bytes\n"
-     "log_softmax_bw(dlog_softmax, log_softmax) -> dx f32[2,4,2,3]: 144 FLOPs, 576 bytes\n"},
+     "log_softmax_bw(dlog_softmax, log_softmax) -> dx f32[2,4,2,3] (dx over dlog_softmax): 144 "
+     "FLOPs, 576 bytes\n"},
 };
 const size_t n_op_cases = sizeof op_cases / sizeof *op_cases;

@@ -70,10 +70,13 @@ static void write_marks(FILE *out, const neap_graph *graph, const neap_op *op)
         fputs(views == op->n_outputs ? " view" : " part view", out);
     if (op->random)
         fputs(" random", out);
-    if (op->in_place_input == op->inputs[0] && op->in_place_output == op->outputs[0])
-        fputs(" in place", out);
-    else if (op->in_place_input != NEAP_NONE || op->in_place_output != NEAP_NONE)
-        fputs(" in place elsewhere", out);
+    if (op->in_place_input == NEAP_NONE)
+        return;
+    fputs(" (", out);
+    write_name(out, neap_graph_value(graph, op->in_place_output)->name);
+    fputs(" over ", out);
+    write_name(out, neap_graph_value(graph, op->in_place_input)->name);
+    fputc(')', out);
 }
 
 static void write_count(FILE *out, neap_op_count count)

@@ -6,7 +6,7 @@
  * Values of the op under test, called "op", lose that prefix, and its output is y: "op" is y,
  * "op.mask" mask.
  * "<value>.grad" is d<value>, the second one d<value>.1. Attributes that are those of `like` are
- * "{same}".
+ * "{same}". An op that is marked in place ends with "(dx over dy)".
  */
 #ifndef NEAP_TESTS_OP_TEXT_H
 #define NEAP_TESTS_OP_TEXT_H

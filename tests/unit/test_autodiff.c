@@ -179,7 +179,7 @@ static void check_marks(const char *row, const op_def *def)
     cell[end - from] = '\0';
     if ((strstr(cell, "view") != NULL) != def->view ||
         (strstr(cell, "random") != NULL) != def->random ||
-        (strstr(cell, "in place") != NULL) != def->in_place)
+        (strstr(cell, "in place") != NULL) != (def->in_place != 0))
         fail_msg("docs/ops.md: \"%s\" has the marks \"%s\"", def->type, cell);
 }
 

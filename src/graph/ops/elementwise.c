@@ -149,12 +149,10 @@ static void scale_backward(neap_network *net, const net_node *node)
     neap_grad_emit_with(net, node, "scale", 1, &dy, node->inputs[0], 2, attrs);
 }
 
+/* Each element of the result depends on one of each operand: any of them may be written over. */
 #define ELEMENTWISE(name, operands, flops, ...)                                                    \
-    const op_def neap_op_##name = {.type = #name,                                                  \
-                                   .form = operands,                                               \
-                                   .in_place = true,                                               \
-                                   .flops_per_element = (flops),                                   \
-                                   __VA_ARGS__}
+    const op_def neap_op_##name = {                                                                \
+        .type = #name, .form = operands, .in_place = 3, .flops_per_element = (flops), __VA_ARGS__}
 #define UNARY     "x[*S] -> y[*S]"
 #define BY_OUTPUT "dy[*S] y[*S] -> dx[*S]"
 #define BY_INPUT  "dy[*S] x[*S] -> dx[*S]"

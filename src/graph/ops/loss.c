@@ -70,13 +70,16 @@ const op_def neap_op_xent = {.type = "xent",
 const op_def neap_op_xent_bw = {
     .type = "xent_bw",
     .form = "dloss[1] logits[N,K,*R] labels:ids<K[N,*R] lse[N,*R] -> dlogits[N,K,*R]",
+    .in_place = 2, /* over the logits */
     .count = count_xent_bw};
 const op_def neap_op_log_softmax = {.type = "log_softmax",
                                     .form = "logits[N,K,*R] -> logp[N,K,*R]",
+                                    .in_place = 1,
                                     .count = count_softmax,
                                     .backward = log_softmax_backward};
 const op_def neap_op_log_softmax_bw = {.type = "log_softmax_bw",
                                        .form = "dlogp[N,K,*R] logp[N,K,*R] -> dlogits[N,K,*R]",
+                                       .in_place = 3,
                                        .flops_per_element = 3};
 const op_def neap_op_nll = {.type = "nll",
                             .form = "logp[N,K,*R] labels:ids<K[N,*R] -> loss:f32[1]",

@@ -106,30 +106,41 @@ static void count_backward(const op_shapes *s, neap_op_count *count)
     count->flops = neap_count_mul(11, neap_count_elements(&s->inputs[0]));
 }
 
+/*
+ * Statistics and sums are complete before the first element is written, and from then on each
+ * depends on its own place alone.
+ */
+enum { OVER_X = 1, OVER_DY = 1, OVER_X_BW = 2 };
+
 const op_def neap_op_batch_norm = {
     .type = "batch_norm",
+    .in_place = OVER_X,
     .form = "x[N,C,*R] gamma[C] beta[C] -> y[N,C,*R] mean:f32[C] invstd:f32[C]",
     .attrs = "epsilon~",
     .count = count_forward,
     .backward = batch_norm_backward};
 const op_def neap_op_batch_norm_bw = {
     .type = "batch_norm_bw",
+    .in_place = OVER_DY | OVER_X_BW,
     .form = "dy[N,C,*R] x[N,C,*R] gamma[C] mean[C] invstd[C] -> dx[N,C,*R] dgamma[C] dbeta[C]"
             " | dy[N,C,*R] x[N,C,*R] mean[C] invstd[C] -> dgamma[C] dbeta[C]",
     .count = count_backward};
 const op_def neap_op_layer_norm = {
     .type = "layer_norm",
+    .in_place = OVER_X,
     .form = "x[*R,C] gamma[C] beta[C] -> y[*R,C] mean:f32[*R] invstd:f32[*R]",
     .attrs = "epsilon~",
     .count = count_forward,
     .backward = layer_norm_backward};
 const op_def neap_op_layer_norm_bw = {
     .type = "layer_norm_bw",
+    .in_place = OVER_DY | OVER_X_BW,
     .form = "dy[*R,C] x[*R,C] gamma[C] mean[*R] invstd[*R] -> dx[*R,C] dgamma[C] dbeta[C]"
             " | dy[*R,C] x[*R,C] mean[*R] invstd[*R] -> dgamma[C] dbeta[C]",
     .count = count_backward};
 const op_def neap_op_group_norm = {
     .type = "group_norm",
+    .in_place = OVER_X,
     .form = "x[N,C,*R] gamma[C] beta[C] -> y[N,C,*R] mean:f32[N,groups] invstd:f32[N,groups]",
     .attrs = "groups>0 epsilon~",
     .rule = group_norm_rule,
@@ -137,6 +148,7 @@ const op_def neap_op_group_norm = {
     .backward = group_norm_backward};
 const op_def neap_op_group_norm_bw = {
     .type = "group_norm_bw",
+    .in_place = OVER_DY | OVER_X_BW,
     .form = "dy[N,C,*R] x[N,C,*R] gamma[C] mean[N,groups] invstd[N,groups]"
             " -> dx[N,C,*R] dgamma[C] dbeta[C]"
             " | dy[N,C,*R] x[N,C,*R] mean[N,groups] invstd[N,groups] -> dgamma[C] dbeta[C]",

@@ -230,6 +230,8 @@ const op_def neap_op_attention_bw = {
     .count = count_attention_bw};
 const op_def neap_op_lstm_cell = {.type = "lstm_cell",
                                   .form = "gates[N,4H] c[N,H] -> h[N,H] cell[N,H] gates[N,4H]",
+                                  .in_place = 1, /* the activated gates over the gates */
+                                  .in_place_output = 2,
                                   .count = count_lstm_cell,
                                   .backward = lstm_cell_backward};
 const op_def neap_op_lstm_cell_bw = {
@@ -240,5 +242,6 @@ const op_def neap_op_lstm_cell_bw = {
             " -> dgates[N,4H]"
             " | dh?has_dh[N,H] dcell?has_dc[N,H] gates[N,4H] cell?has_dh[N,H] -> dc[N,H]",
     .attrs = "has_dh has_dc",
+    .in_place = 31, /* dgates over the gates, or dc alone over any of its size */
     .rule = lstm_bw_rule,
     .count = count_lstm_cell_bw};

@@ -85,18 +85,19 @@ static void moments_chunk(const float *restrict x, int64_t rows, int64_t row_str
     }
 }
 
-/* y = scale * x + offset */
+/* y = scale * x + offset, with y where x is or not */
 OMP_CLONES
-static void apply_chunk(const float *restrict x, int64_t x_stride, float *restrict y,
-                        int64_t y_stride, const float *restrict scale, const float *restrict offset,
-                        int64_t count)
+static void apply_chunk(const float *x, int64_t x_stride, float *y, int64_t y_stride,
+                        const float *scale, const float *offset, int64_t count)
 {
-    if (x_stride == 1 && y_stride == 1)
+    if (x_stride == 1 && y_stride == 1) {
+#pragma omp simd
         for (int64_t c = 0; c < count; c++)
             y[c] = scale[c] * x[c] + offset[c];
-    else
+    } else {
         for (int64_t c = 0; c < count; c++)
             y[c * y_stride] = scale[c] * x[c * x_stride] + offset[c];
+    }
 }
 
 /* Sums of dy and dy * (x - mean). */
@@ -130,21 +131,21 @@ static void products_chunk(const float *restrict dy, int64_t dy_row, int64_t dy_
     }
 }
 
-/* dx = scale * dy + slope * x + offset */
+/* dx = scale * dy + slope * x + offset, with dx where dy or x is or not */
 OMP_CLONES
-static void gradient_chunk(const float *restrict dy, int64_t dy_stride, const float *restrict x,
-                           int64_t x_stride, float *restrict dx, int64_t dx_stride,
-                           const norm_scratch *s, int64_t count)
+static void gradient_chunk(const float *dy, int64_t dy_stride, const float *x, int64_t x_stride,
+                           float *dx, int64_t dx_stride, const norm_scratch *s, int64_t count)
 {
-    const float *restrict scale = s->scale, *restrict slope = s->shift,
-                          *restrict offset = s->offset;
-    if (dy_stride == 1 && x_stride == 1 && dx_stride == 1)
+    const float *scale = s->scale, *slope = s->shift, *offset = s->offset;
+    if (dy_stride == 1 && x_stride == 1 && dx_stride == 1) {
+#pragma omp simd
         for (int64_t c = 0; c < count; c++)
             dx[c] = scale[c] * dy[c] + (slope[c] * x[c] + offset[c]);
-    else
+    } else {
         for (int64_t c = 0; c < count; c++)
             dx[c * dx_stride] =
                 scale[c] * dy[c * dy_stride] + (slope[c] * x[c * x_stride] + offset[c]);
+    }
 }
 
 /* ---- Forward ---- */

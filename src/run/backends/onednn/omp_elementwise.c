@@ -1,7 +1,7 @@
 /*
  * Elementwise ops. Each is one expression; the walk over arrays of any strides is shared.
  *
- * The first result may lie where the first operand does, with the same strides: each element is
+ * The first result may lie where an operand does, with the same strides: each element is
  * read before it is written, and the simd pragma says that no other element is in the way.
  */
 #include "run/backends/onednn/omp_math.h"
