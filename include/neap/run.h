@@ -15,8 +15,8 @@
  * that the plan places. No other memory grows with the network during a run. Values are at the
  * addresses of the plan from the step that makes them live to the step that frees them. Inputs
  * (parameters, data) keep their addresses throughout; outputs (the loss, gradients) are available
- * after a step. Offloaded values go to a second arena in host memory; one thread (two with a duplex
- * link) does the copies.
+ * after a step. Offloaded values go to a second arena in host memory, and so does state that the
+ * plan keeps there between steps; one thread (two with a duplex link) does the copies.
  *
  * Reproducibility. For a given backend, number of threads and choice of variants, the results do
  * not depend on the plan: recomputed values are equal to the bit, and random ops are replayed.
@@ -163,8 +163,9 @@ NEAP_API int64_t neap_runner_host_bytes(const neap_runner *runner);
 NEAP_API void *neap_runner_fixed(neap_runner *runner, int64_t *bytes);
 
 /*
- * The array of a value in the arena: of an input at any time, of an output after a step. Strides
- * are in elements; images may be stored channels-last.
+ * The array of a value: of an input at any time between steps, of an output after a step. It is in
+ * the arena, or in host memory if it is state that the plan keeps there. Strides are in elements;
+ * images may be stored channels-last.
  */
 typedef struct neap_array {
     void *data;
@@ -194,7 +195,8 @@ typedef struct neap_run_report {
 
 /*
  * Runs the plan once. `seed` seeds the random ops of the step. report may be NULL. If a kernel
- * fails (NEAP_INTERNAL), the outputs are undefined and the inputs unchanged.
+ * fails (NEAP_INTERNAL), the outputs are undefined; inputs are unchanged, except that state may be
+ * updated in part, and state on the device is lost if the plan moves it.
  */
 NEAP_API neap_status neap_runner_step(neap_runner *runner, uint64_t seed, neap_run_report *report,
                                       neap_diag *diag);

@@ -249,6 +249,22 @@ static neap_status shape_all(const shaper *s, bool *again)
     return status;
 }
 
+/* An op can run in place only if both arrays have the same strides: if not, both are row-major. */
+static void align_in_place(const shaper *s, bool *again)
+{
+    for (uint32_t o = 0; o < neap_graph_op_count(s->graph); o++) {
+        const neap_op *op = neap_graph_op(s->graph, o);
+        if (op->in_place_input == NEAP_NONE ||
+            neap_run_array_same_strides(&s->arrays->items[op->in_place_input],
+                                        &s->arrays->items[op->in_place_output]))
+            continue;
+        uint32_t from = neap_graph_value(s->graph, op->in_place_input)->storage,
+                 to = neap_graph_value(s->graph, op->in_place_output)->storage;
+        *again = *again || !s->plain[from] || !s->plain[to];
+        s->plain[from] = s->plain[to] = true;
+    }
+}
+
 neap_status neap_run_arrays_init(neap_allocator *allocator, const neap_graph *graph,
                                  bool channels_last, run_arrays *arrays, neap_diag *diag)
 {
@@ -264,8 +280,11 @@ neap_status neap_run_arrays_init(neap_allocator *allocator, const neap_graph *gr
         status = NEAP_NEW(allocator, count, &arrays->begins, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, count, &s.plain, diag);
-    for (bool again = true; again && status == NEAP_OK;)
+    for (bool again = true; again && status == NEAP_OK;) {
         status = shape_all(&s, &again);
+        if (status == NEAP_OK)
+            align_in_place(&s, &again);
+    }
     NEAP_DELETE(allocator, count, s.plain);
     return status;
 }

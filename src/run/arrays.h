@@ -5,7 +5,7 @@
  * images. Values of rank 4 are images unless they are parameters or their gradients. The strides of
  * a view follow from the op that makes it (reshape, slice, split). If channels-last strides cannot
  * express a reshape, its storage becomes row-major; the flattening before a classifier is an
- * example.
+ * example. The two values of an in_place mark have the same strides.
  */
 #ifndef NEAP_RUN_ARRAYS_H
 #define NEAP_RUN_ARRAYS_H

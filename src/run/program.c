@@ -3,6 +3,7 @@
 
 #include "base/fail.h"
 #include "base/hash.h"
+#include "graph/network_internal.h"
 #include "plan/residency.h"
 
 #include <neap/split.h>
@@ -20,6 +21,8 @@ typedef struct compiler {
     int64_t fixed_bytes, arena_bytes; /* the plan places everything between these two */
     neap_residency residency;
     unsigned char **storages; /* by storage: its address while it is live */
+    unsigned char **firsts;   /* by storage: its address before the first step, or NULL */
+    bool *from_host;          /* by value: state that is on the host at the start */
     int64_t *hosts;           /* by value: offset of its copy on the host, or -1 */
     run_part *parts;          /* the pieces of a value; room for as many as any has */
     neap_diag *diag;
@@ -99,6 +102,35 @@ static neap_status compile_operands(compiler *c, const neap_op *op, run_action *
     return NEAP_OK;
 }
 
+/* Whether the kernel can write over this input: by the type of the op, in every operand that the
+   value is, and by the layout. */
+static bool can_write_over(const compiler *c, const neap_op *op)
+{
+    const op_def *def = neap_op_def_find(op->type);
+    const run_arrays *arrays = &c->specs->arrays;
+    if (!def || def->in_place_output >= op->n_outputs ||
+        op->outputs[def->in_place_output] != op->in_place_output)
+        return false;
+    for (uint32_t i = 0; i < op->n_inputs; i++)
+        if (op->inputs[i] == op->in_place_input && (i >= 32 || !(def->in_place >> i & 1)))
+            return false;
+    return arrays->begins[op->in_place_input] == arrays->begins[op->in_place_output] &&
+           neap_run_array_same_strides(&arrays->items[op->in_place_input],
+                                       &arrays->items[op->in_place_output]);
+}
+
+/* The output takes over the address of the input. */
+static neap_status compile_in_place(compiler *c, const neap_step *step, size_t at)
+{
+    const neap_op *whole = neap_graph_op(c->specs->graph, neap_graph_whole_op(c->graph, step->id));
+    if (!can_write_over(c, whole))
+        return neap_residency_fail(&c->residency, step, at,
+                                   "no kernel of this type of op writes over that input");
+    c->storages[neap_graph_op(c->graph, step->id)->in_place_output] =
+        c->storages[c->residency.passed_on];
+    return NEAP_OK;
+}
+
 static neap_status compile_compute(compiler *c, const neap_step *step, run_action *action)
 {
     uint32_t id = neap_graph_whole_op(c->graph, step->id);
@@ -111,6 +143,7 @@ static neap_status compile_compute(compiler *c, const neap_step *step, run_actio
         return NEAP_OK;
     action->workspace = workspace;
     action->bytes = bytes;
+    action->in_place = step->in_place;
     action->salt = op->random ? salt_of(op) : 0;
     NEAP_TRY(c->kernels->find(c->kernels, id, step->variant, &action->kernel, c->diag));
     return compile_operands(c, op, action);
@@ -122,14 +155,27 @@ static void set_storage(const compiler *c, uint32_t storage, run_action *action)
     action->bytes = neap_graph_value(c->graph, storage)->bytes;
 }
 
+static int64_t take_host(compiler *c, int64_t bytes)
+{
+    int64_t offset = c->program->host_bytes;
+    c->program->host_bytes += (bytes + 63) / 64 * 64;
+    return offset;
+}
+
+/* Where the host has the copy of a value. Views of state share one: an update changes them all. */
+static int64_t host_of(compiler *c, uint32_t value)
+{
+    const neap_value *v = neap_graph_value(c->graph, value);
+    uint32_t owner = v->state ? v->storage : value;
+    if (c->hosts[owner] < 0)
+        c->hosts[owner] = take_host(c, neap_graph_value(c->graph, v->storage)->bytes);
+    return c->hosts[owner];
+}
+
 static void compile_transfer(compiler *c, uint32_t value, run_action *action)
 {
     set_storage(c, neap_graph_value(c->graph, value)->storage, action);
-    if (c->hosts[value] < 0) {
-        c->hosts[value] = c->program->host_bytes;
-        c->program->host_bytes += (action->bytes + 63) / 64 * 64;
-    }
-    action->host = c->hosts[value];
+    action->host = host_of(c, value);
     c->program->n_transfers++;
 }
 
@@ -139,6 +185,8 @@ static neap_status compile_step(compiler *c, const neap_step *step, size_t at, r
     action->id = step->id;
     NEAP_TRY(neap_residency_step(&c->residency, step, at));
     NEAP_TRY(place_storages(c));
+    if (step->kind == NEAP_COMPUTE && step->in_place)
+        NEAP_TRY(compile_in_place(c, step, at));
     if (step->kind == NEAP_COMPUTE)
         return compile_compute(c, step, action);
     if (step->kind != NEAP_FREE)
@@ -148,13 +196,80 @@ static neap_status compile_step(compiler *c, const neap_step *step, size_t at, r
     return NEAP_OK;
 }
 
-/* Addresses of what is resident at the end; inputs and outputs are never in pieces. */
+/* ---- Between the end of a step and the start of the next ---- */
+
+/* What is on the host at the start, and where everything else is. */
+static neap_status begin(compiler *c, const neap_plan *plan)
+{
+    size_t count;
+    const uint32_t *values = neap_plan_host_at_start(plan, &count);
+    NEAP_TRY(place_storages(c));
+    for (uint32_t v = 0; v < neap_graph_value_count(c->graph); v++) {
+        c->hosts[v] = -1;
+        c->firsts[v] = c->storages[v];
+    }
+    for (size_t i = 0; i < count; i++) {
+        c->from_host[values[i]] = true;
+        host_of(c, values[i]);
+    }
+    return NEAP_OK;
+}
+
+/* Outputs are there, and state is where it was. */
+static neap_status check_end(const compiler *c)
+{
+    const neap_residency *r = &c->residency;
+    for (uint32_t v = 0; v < neap_graph_value_count(c->graph); v++) {
+        const neap_value *value = neap_graph_value(c->graph, v);
+        if (!r->resident[v] && neap_graph_is_output(c->graph, v))
+            return neap_fail(c->diag, NEAP_INVALID,
+                             "plan: output \"%s\" is not resident at the end", value->name);
+        if (value->state && r->resident[v] == c->from_host[v])
+            return neap_fail(c->diag, NEAP_INVALID,
+                             "plan: state \"%s\" is %s at the end, not %s as at the start",
+                             value->name, c->from_host[v] ? "on the device" : "on the host",
+                             c->from_host[v] ? "on the host" : "on the device");
+        if (c->from_host[v] && r->updated[value->storage] && !r->current[v])
+            return neap_fail(c->diag, NEAP_INVALID,
+                             "plan: the host's copy of \"%s\" is out of date at the end",
+                             value->name);
+    }
+    return NEAP_OK;
+}
+
+/* Addresses of what is resident at the end, or on the host between steps; inputs and outputs are
+   never in pieces. */
 static neap_status find_finals(compiler *c)
 {
     for (uint32_t v = 0; v < neap_graph_value_count(c->specs->graph); v++) {
         uint32_t count, first = neap_graph_pieces(c->graph, v, &count);
-        if (count == 1 && c->residency.resident[first])
+        c->program->homes[v] = -1;
+        if (count == 1 && c->from_host[first])
+            c->program->homes[v] = host_of(c, first) + c->specs->arrays.begins[v];
+        else if (count == 1 && c->residency.resident[first])
             NEAP_TRY(find_address(c, v, &c->program->finals[v]));
+    }
+    return NEAP_OK;
+}
+
+/* State that was away and has come back to another address. */
+static neap_status find_moves(compiler *c)
+{
+    uint32_t n_values = neap_graph_value_count(c->graph);
+    for (int fills = 0; fills < 2; fills++) {
+        size_t count = 0;
+        for (uint32_t v = 0; v < n_values; v++) {
+            if (!c->firsts[v] || c->residency.holders[v] == 0 || c->firsts[v] == c->storages[v])
+                continue;
+            int64_t bytes = neap_graph_value(c->graph, v)->bytes;
+            if (fills)
+                c->program->moves[count] =
+                    (run_move){c->storages[v], c->firsts[v], bytes, take_host(c, bytes)};
+            count++;
+        }
+        c->program->n_moves = count;
+        if (!fills && !NEAP_TAKE(&c->program->memory, count, c->program->moves))
+            return neap_fail_no_memory(c->diag);
     }
     return NEAP_OK;
 }
@@ -162,20 +277,14 @@ static neap_status find_finals(compiler *c)
 static neap_status compile_all(compiler *c, const neap_plan *plan)
 {
     const neap_step *steps = neap_plan_steps(plan);
-    uint32_t n_values = neap_graph_value_count(c->graph);
-    for (uint32_t v = 0; v < n_values; v++)
-        c->hosts[v] = -1;
-    NEAP_TRY(place_storages(c));
+    NEAP_TRY(begin(c, plan));
     for (size_t i = 0; i < c->program->count; i++)
         NEAP_TRY(compile_step(c, &steps[i], i, &c->program->actions[i]));
     if (c->next_offset != c->n_offsets)
         return neap_fail(c->diag, NEAP_INVALID, "plan: it has too many offsets");
-    for (uint32_t v = 0; v < n_values; v++)
-        if (!c->residency.resident[v] && neap_graph_is_output(c->graph, v))
-            return neap_fail(c->diag, NEAP_INVALID,
-                             "plan: output \"%s\" is not resident at the end",
-                             neap_graph_value(c->graph, v)->name);
-    return find_finals(c);
+    NEAP_TRY(check_end(c));
+    NEAP_TRY(find_finals(c));
+    return find_moves(c);
 }
 
 static uint32_t most_pieces(const neap_graph *graph)
@@ -211,7 +320,9 @@ neap_status neap_run_program_init(const run_specs *specs, const neap_graph *grap
     if (status == NEAP_OK &&
         (!NEAP_TAKE(&program->memory, program->count, program->actions) ||
          !NEAP_TAKE(&program->memory, n_whole, program->finals) ||
-         !NEAP_TAKE(scratch, n_values, c.storages) || !NEAP_TAKE(scratch, n_values, c.hosts) ||
+         !NEAP_TAKE(&program->memory, n_whole, program->homes) ||
+         !NEAP_TAKE(scratch, n_values, c.storages) || !NEAP_TAKE(scratch, n_values, c.firsts) ||
+         !NEAP_TAKE(scratch, n_values, c.from_host) || !NEAP_TAKE(scratch, n_values, c.hosts) ||
          !NEAP_TAKE(scratch, most_pieces(graph), c.parts)))
         status = neap_fail_no_memory(diag);
     if (status == NEAP_OK)

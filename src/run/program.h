@@ -20,6 +20,7 @@ typedef struct run_action {
     neap_step_kind kind;
     uint32_t id;              /* the op or value */
     const run_kernel *kernel; /* compute: NULL for a view */
+    bool in_place;            /* compute: writes over the op's in_place_input */
     const void **in;          /* compute: addresses of the operands */
     void **out;
     void *workspace;
@@ -29,11 +30,21 @@ typedef struct run_action {
     int64_t host;        /* transfers: offset in the host arena */
 } run_action;
 
+/* State that lies elsewhere at the end of a step than at the start of one. */
+typedef struct run_move {
+    unsigned char *from, *to;
+    int64_t bytes, host; /* offset in the host arena: on its way */
+} run_move;
+
 typedef struct run_program {
     run_action *actions;
     size_t count;
     unsigned char **finals; /* by value of the whole graph: address of the first element at the
                                end, if resident then and not in pieces */
+    int64_t *homes;         /* by value of the whole graph: offset of the first element in the host
+                               arena, of state that is there between steps; otherwise -1 */
+    run_move *moves;        /* before the first action */
+    size_t n_moves;
     int64_t host_bytes;
     size_t n_transfers;
     neap_arena memory; /* owns all of the above */

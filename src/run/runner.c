@@ -117,6 +117,10 @@ static neap_status place(neap_runner *runner, const neap_plan *plan, neap_diag *
     const neap_step *steps = neap_plan_steps(plan);
     for (size_t i = 0; i < neap_plan_step_count(plan) && status == NEAP_OK; i++)
         status = neap_plan_append(runner->placed, steps[i], diag);
+    size_t n_on_host;
+    const uint32_t *on_host = neap_plan_host_at_start(plan, &n_on_host);
+    if (status == NEAP_OK)
+        status = neap_plan_set_host_at_start(runner->placed, on_host, n_on_host, diag);
     if (status != NEAP_OK)
         return status;
     neap_layout_options options;
@@ -128,9 +132,7 @@ static neap_status place(neap_runner *runner, const neap_plan *plan, neap_diag *
 static neap_status prepare_copies(neap_runner *runner, neap_diag *diag)
 {
     uint32_t n_values = neap_graph_value_count(runner->graph);
-    neap_status status = neap_run_block_create(runner->program.host_bytes, &runner->host, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(runner->allocator, n_values, &runner->copies_in, diag);
+    neap_status status = NEAP_NEW(runner->allocator, n_values, &runner->copies_in, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(runner->allocator, n_values, &runner->copies_out, diag);
     if (status == NEAP_OK)
@@ -172,6 +174,8 @@ static neap_status prepare(neap_runner *runner, const neap_plan *plan, neap_diag
     if (status == NEAP_OK)
         status = neap_run_program_init(&runner->specs, runner->graph, plan, &runner->kernels.base,
                                        &runner->arena, &runner->program, diag);
+    if (status == NEAP_OK && runner->program.host_bytes > 0)
+        status = neap_run_block_create(runner->program.host_bytes, &runner->host, diag);
     if (status == NEAP_OK && runner->program.n_transfers > 0)
         status = prepare_copies(runner, diag);
     if (status == NEAP_OK && runner->options.measure)
@@ -253,15 +257,21 @@ static bool wait_for(neap_runner *runner, uint32_t value, bool writes)
     return (writes && neap_run_copier_wait(runner->copier, runner->copies_out[storage])) || waited;
 }
 
-static void wait_for_operands(neap_runner *runner, uint32_t id, neap_run_report *report)
+/* What an op overwrites waits for all copies of it, what it reads only for those that bring it. */
+static void wait_for_operands(neap_runner *runner, const run_action *action,
+                              neap_run_report *report)
 {
-    const neap_op *op = neap_graph_op(runner->graph, id);
+    const neap_op *op = neap_graph_op(runner->graph, action->id);
     double begin = neap_clock_seconds();
     bool waited = false;
     for (uint32_t i = 0; i < op->n_inputs; i++)
         waited |= wait_for(runner, op->inputs[i], false);
     for (uint32_t i = 0; i < op->n_outputs; i++)
         waited |= wait_for(runner, op->outputs[i], true);
+    for (uint32_t i = 0; i < op->n_updates; i++)
+        waited |= wait_for(runner, op->updates[i], true);
+    if (action->in_place)
+        waited |= wait_for(runner, op->in_place_input, true);
     if (waited)
         report->wait_seconds += neap_clock_seconds() - begin;
 }
@@ -272,7 +282,7 @@ static neap_status compute(neap_runner *runner, const run_action *action, uint64
     if (!action->kernel)
         return NEAP_OK;
     if (runner->copier)
-        wait_for_operands(runner, action->id, report);
+        wait_for_operands(runner, action, report);
     run_args args = {.in = action->in,
                      .out = action->out,
                      .workspace = action->workspace,
@@ -352,6 +362,24 @@ static void record_memory(neap_runner *runner, size_t step)
     memory->after = neap_run_resident_bytes(&runner->resident);
 }
 
+/* Where the step before left state and where this one expects it may overlap: all goes by way of
+   the host. */
+static void move_state(neap_runner *runner)
+{
+    const run_program *program = &runner->program;
+    for (size_t i = 0; i < program->n_moves; i++) {
+        const run_move *move = &program->moves[i];
+        memcpy(runner->host.data + move->host, move->from, (size_t)move->bytes);
+        if (runner->options.poison)
+            memset(move->from, 0xff, (size_t)move->bytes);
+        if (runner->options.trace_memory)
+            neap_run_resident_release(&runner->resident, move->from, move->bytes);
+    }
+    for (size_t i = 0; i < program->n_moves; i++)
+        memcpy(program->moves[i].to, runner->host.data + program->moves[i].host,
+               (size_t)program->moves[i].bytes);
+}
+
 neap_status neap_runner_step(neap_runner *runner, uint64_t seed, neap_run_report *report,
                              neap_diag *diag)
 {
@@ -360,6 +388,7 @@ neap_status neap_runner_step(neap_runner *runner, uint64_t seed, neap_run_report
     neap_status status = NEAP_OK;
     if (runner->options.trace_memory)
         release_results(runner);
+    move_state(runner);
     for (size_t i = 0; i < runner->program.count && status == NEAP_OK; i++) {
         status = act(runner, &runner->program.actions[i], seed, &ours, diag);
         if (runner->step_seconds) {
@@ -400,13 +429,15 @@ neap_status neap_runner_array(neap_runner *runner, uint32_t value, neap_array *a
         return neap_fail(diag, NEAP_INVALID, "value \"%s\" is neither an input nor an output",
                          v->name);
     const run_array *like = &runner->specs.arrays.items[value];
-    *array = (neap_array){.data = runner->program.finals[value],
-                          .dtype = like->dtype,
-                          .rank = like->rank,
-                          .shape = like->shape,
-                          .strides = like->strides,
-                          .elements = neap_run_array_elements(like),
-                          .plain = neap_run_array_is_plain(like)};
+    int64_t home = runner->program.homes[value];
+    *array =
+        (neap_array){.data = home < 0 ? runner->program.finals[value] : runner->host.data + home,
+                     .dtype = like->dtype,
+                     .rank = like->rank,
+                     .shape = like->shape,
+                     .strides = like->strides,
+                     .elements = neap_run_array_elements(like),
+                     .plain = neap_run_array_is_plain(like)};
     return NEAP_OK;
 }
 

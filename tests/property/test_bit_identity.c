@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "accepted.h"
+#include "plan/in_place.h"
 #include "random_plan.h"
 #include "settings.h"
 #include "small_networks.h"
@@ -133,8 +134,8 @@ static uint64_t hash_plan(const neap_plan *plan, bool duplex)
     uint64_t hash = duplex;
     const neap_step *steps = neap_plan_steps(plan);
     for (size_t i = 0; i < neap_plan_step_count(plan); i++)
-        hash = mix(hash, (uint64_t)steps[i].kind << 60 ^ (uint64_t)steps[i].variant << 32 ^
-                             (uint64_t)steps[i].id);
+        hash = mix(hash, (uint64_t)steps[i].kind << 60 ^ (uint64_t)steps[i].in_place << 59 ^
+                             (uint64_t)steps[i].variant << 32 ^ (uint64_t)steps[i].id);
     size_t count;
     const int64_t *offsets = neap_plan_offsets(plan, &count);
     for (size_t i = 0; offsets && i < count; i++)
@@ -527,22 +528,57 @@ static neap_plan *with_variants(const neap_graph *graph, const neap_plan *plan, 
     return copy;
 }
 
-/* Values leave and come back without need, parts of a storage one by one, whatever is legal. */
-static void check_random_plans(const char *network, const char *backend_name, random_source *random)
+/* Values leave and come back without need, parts of a storage one by one, whatever is legal; out of
+   place and in place. Returns the number of runs in place. */
+static size_t check_random_plans(const char *network, const char *backend_name,
+                                 random_source *random)
 {
     neap_backend *backend = opened_backend(backend_name, 1);
     subject s = begin_subject(small_networks_find(network), backend, NEAP_OPTIMIZER_NONE, "unit");
     uint32_t choice = random_below(random, 60);
+    size_t in_place = 0, count;
     for (int i = 0; i < 3; i++) {
         neap_plan *any = random_plan(random, s.graph, 3 * neap_graph_op_count(s.graph), i > 0);
         neap_plan *plan = with_variants(s.graph, any, choice);
         place(&s, plan);
         assert_true(trains_alike(&s, plan, i == 2));
+        assert_int_equal(neap_plan_run_in_place(NULL, s.graph, plan, &count, NULL), NEAP_OK);
+        place(&s, plan);
+        assert_true(trains_alike(&s, plan, i == 2));
+        in_place += count;
         neap_plan_destroy(plan);
         neap_plan_destroy(any);
     }
     end_subject(&s);
     neap_backend_close(backend);
+    return in_place;
+}
+
+/* Every run that can be in place, in the natural order. Returns how many those are. */
+static size_t check_in_place(const small_network *network, const char *backend_name)
+{
+    neap_backend *backend = opened_backend(backend_name, 2);
+    subject s = begin_subject(network, backend, NEAP_OPTIMIZER_NONE, "unit");
+    uint32_t *variants = calloc(neap_graph_op_count(s.graph), sizeof *variants);
+    neap_plan *plan = natural_plan(&s, variants);
+    size_t count;
+    assert_int_equal(neap_plan_run_in_place(NULL, s.graph, plan, &count, NULL), NEAP_OK);
+    place(&s, plan);
+    assert_true(trains_alike(&s, plan, false));
+    neap_plan_destroy(plan);
+    free(variants);
+    end_subject(&s);
+    neap_backend_close(backend);
+    return count;
+}
+
+static void test_in_place(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < small_networks_count(); i++)
+        for (uint32_t k = 0; k < neap_backends_count(); k++)
+            if (computes(neap_backends_name(k)) && (i + k) % ONE_IN(2) == 0)
+                assert_true(check_in_place(small_networks_at(i), neap_backends_name(k)) > 0);
 }
 
 static void test_random_plans(void **state)
@@ -551,10 +587,13 @@ static void test_random_plans(void **state)
     static const char *const networks[] = {"hong-alexnet", "resnet18", "unet",
                                            "segnet",       "lstm",     "vit_b_16"};
     random_source random = {setting("NEAP_TEST_SEED", 20240731) + 2};
+    size_t in_place = 0;
     for (uint32_t i = 0; i < neap_backends_count(); i++)
         for (size_t k = 0; k < sizeof networks / sizeof *networks; k++)
             if (computes(neap_backends_name(i)))
-                check_random_plans(networks[k], neap_backends_name(i), &random);
+                in_place += check_random_plans(networks[k], neap_backends_name(i), &random);
+    print_message("%zu runs in place\n", in_place);
+    assert_true(in_place > 0);
 }
 
 /* ---- The trainer ---- */
@@ -709,6 +748,7 @@ int main(void)
         cmocka_unit_test(test_every_model_is_there),
         cmocka_unit_test(test_some_pairs),
         cmocka_unit_test(test_random_plans),
+        cmocka_unit_test(test_in_place),
         cmocka_unit_test(test_training),
     };
     const struct CMUnitTest all[] = {cmocka_unit_test(test_all_pairs)};
