@@ -349,7 +349,7 @@ static void check_cuts(const problem *x, int64_t budget, const neap_link *link)
     neap_arena_init(&arena, NULL);
     cut *c = neap_cut_create(&arena, x, budget, link);
     assert_non_null(c);
-    q.can_recompute = neap_cut_recomputable(c);
+    q.can_recompute = neap_cut_choices(c)->can_recompute;
     for (uint32_t k = 0; k < x->n_tasks; k++)
         for (int scope = 0; scope < 2; scope++) {
             q.task = k;

@@ -76,7 +76,7 @@ struct bound {
 static void list_tight(bound *b)
 {
     const problem *x = b->x;
-    int64_t *bytes = b->natural, live = x->base_bytes;
+    int64_t *bytes = b->natural, live = x->base_bytes + x->state_bytes;
     for (uint32_t s = 0; s < x->n_tensors; s++) {
         uint32_t last = x->producer[s];
         if (x->readers.start[s + 1] > x->readers.start[s])
@@ -147,7 +147,7 @@ static bool allocate(bound *b, const neap_link *link)
 static bool init_programs(bound *b, cut_scope scope)
 {
     bool ready = neap_program_search_init(&b->programs[scope], &b->arena, b->x, scope, b->budget,
-                                          b->cut, b->natural);
+                                          neap_cut_choices(b->cut), b->natural);
     b->programs[scope].done = b->n_tight == 0;
     return ready;
 }

@@ -2,9 +2,9 @@
  * Times that no plan within a budget can beat (docs/bounds.md has the proofs).
  *
  * There are two scopes: `any_ticks` holds for every plan; `order_ticks`, which is never less, for
- * plans whose ops, updates excepted, run for the first time in the graph's order. The work is divided into slices, so
- * that a search can stop as soon as its plan meets the bound. The same slices always give the same
- * result.
+ * plans whose ops, updates excepted, run for the first time in the graph's order. The work is
+ * divided into slices, so that a search can stop as soon as its plan meets the bound. The same
+ * slices always give the same result.
  */
 #ifndef NEAP_PLANNERS_NEAP_BOUND_H
 #define NEAP_PLANNERS_NEAP_BOUND_H

@@ -18,29 +18,35 @@ typedef struct cut_item {
     uint32_t id, arc;
 } cut_item;
 
-/* Cost of one cut: ticks of recomputation, bytes kept, ticks of copies of what is on the host.
-   Without a link every plan takes at least least_ticks + ticks + price * (bytes - room), for every
-   price. */
+/* Cost of one cut: ticks of recomputation, bytes kept, copies of what is on the host. Without a
+   link every plan takes at least least_ticks + ticks + price * (bytes - room), for every price. */
 typedef struct cut_line {
-    int64_t ticks, bytes, in, out;
+    int64_t ticks, bytes;
+    copy_sums copies;
 } cut_line;
 
-/* The price per byte, and the weights of the inequalities that bound the time: all computation;
-   computation up to the task, then copies in; copies out, then computation from the task on; copies
-   out, the task, copies in. The weights sum to at most 1. */
+/* The price per byte, and the weights of the inequalities, which sum to at most 1; from these, the
+   prices of ticks. */
 typedef struct cut_prices {
     double bytes, weights[MASTER_TIMES];
+    double again;
+    double in_before, out_before, in_after, out_after, in_either, out_either;
 } cut_prices;
 
-enum { BY_ALL = 0, BY_COPIES_IN, BY_COPIES_OUT, BY_COPIES };
+/* State at the task: kept, or absent at the lower of two costs. */
+typedef struct state_choice {
+    int64_t bytes;
+    copy_sums from_device, from_host;
+} state_choice;
 
 struct cut {
     const problem *x;
     int64_t budget;
-    bool has_link;
-    bool *can_recompute; /* by tensor */
-    int64_t *in, *out;   /* by tensor: ticks of a copy; -1: it may not be offloaded */
+    cut_choices choices;
+    const time_row *rows;
+    int n_rows;
     uint8_t *role;       /* by task */
+    bool *is_over;       /* by task: it cannot run again after the task, because of an update */
     uint32_t *task_node; /* by task; NEAP_NONE: not in the network */
     uint8_t *state;      /* by tensor */
     uint32_t *tensor_node;
@@ -50,6 +56,8 @@ struct cut {
     max_flow flow;
     cut_item *kept, *reruns;
     uint32_t n_kept, n_reruns;
+    state_choice *states;
+    uint32_t n_states;
     const cut_watch *watch;
     /* of the present network */
     int64_t base[MASTER_TIMES]; /* least ticks of the inequalities */
@@ -62,67 +70,29 @@ struct cut {
 
 /* ---- Creation ---- */
 
-/* Capped, so that sums do not overflow. The cap only lowers the bound. */
-static int64_t copy_ticks(const problem *x, const neap_link *link, bool out, uint32_t tensor)
-{
-    int64_t most = x->least_ticks + (INT64_C(1) << 40);
-    int64_t ticks = neap_link_ticks(link, x->graph, out, x->bytes[tensor]);
-    return ticks < most ? ticks : most;
-}
-
-/* Views with a cost pin their storage and their task, but for this method only. */
-static void find_choices(cut *c, const neap_link *link)
-{
-    const problem *x = c->x;
-    bool *pinned_by_views = (bool *)c->role; /* by task, temporarily */
-    for (uint32_t s = 0; s < x->n_tensors; s++) {
-        uint32_t root = neap_graph_value(x->graph, x->tensor_value[s])->storage;
-        if (root == x->tensor_value[s])
-            continue;
-        pinned_by_views[x->producer[s]] = true;
-        if (x->tensor_of_value[root] != NEAP_NONE)
-            pinned_by_views[x->producer[x->tensor_of_value[root]]] = true;
-    }
-    for (uint32_t s = 0; s < x->n_tensors; s++) {
-        bool by_views = pinned_by_views[x->producer[s]];
-        bool may_leave = c->has_link && (tensor_can_offload(x, s) || by_views);
-        c->can_recompute[s] = tensor_can_recompute(x, s) || by_views;
-        c->in[s] = may_leave ? copy_ticks(x, link, false, s) : -1;
-        c->out[s] = may_leave ? copy_ticks(x, link, true, s) : -1;
-    }
-}
-
 cut *neap_cut_create(neap_arena *arena, const problem *x, int64_t budget, const neap_link *link)
 {
     cut *c;
     size_t tasks = x->n_tasks, tensors = x->n_tensors;
-    if (!NEAP_TAKE(arena, 1, c) || !NEAP_TAKE(arena, tensors, c->can_recompute) ||
-        !NEAP_TAKE(arena, tensors, c->in) || !NEAP_TAKE(arena, tensors, c->out) ||
-        !NEAP_TAKE(arena, tasks, c->role) || !NEAP_TAKE(arena, tasks, c->task_node) ||
-        !NEAP_TAKE(arena, tensors, c->state) || !NEAP_TAKE(arena, tensors, c->tensor_node) ||
-        !NEAP_TAKE(arena, tensors, c->fates) || !NEAP_TAKE(arena, tensors, c->loose) ||
-        !NEAP_TAKE(arena, tasks, c->stack) || !NEAP_TAKE(arena, tensors, c->kept) ||
-        !NEAP_TAKE(arena, tasks, c->reruns) ||
+    if (!NEAP_TAKE(arena, 1, c) || !neap_cut_choices_init(&c->choices, arena, x, link) ||
+        !NEAP_TAKE(arena, tasks, c->role) || !NEAP_TAKE(arena, tasks, c->is_over) ||
+        !NEAP_TAKE(arena, tasks, c->task_node) || !NEAP_TAKE(arena, tensors, c->state) ||
+        !NEAP_TAKE(arena, tensors, c->tensor_node) || !NEAP_TAKE(arena, tensors, c->fates) ||
+        !NEAP_TAKE(arena, tensors, c->loose) || !NEAP_TAKE(arena, tasks, c->stack) ||
+        !NEAP_TAKE(arena, tensors, c->kept) || !NEAP_TAKE(arena, tasks, c->reruns) ||
+        !NEAP_TAKE(arena, c->choices.moving.n, c->states) ||
         !neap_max_flow_init(&c->flow, arena, FLOW_FIRST_FREE + tasks + tensors,
                             tasks + tensors + x->reads.start[tasks]))
         return NULL;
     c->x = x;
     c->budget = budget;
-    c->has_link = link && link->in_bandwidth > 0 && link->out_bandwidth > 0;
-    find_choices(c, link);
+    c->rows = neap_cut_time_rows(&c->choices, &c->n_rows);
     return c;
 }
 
-const bool *neap_cut_recomputable(const cut *c)
+const cut_choices *neap_cut_choices(const cut *c)
 {
-    return c->can_recompute;
-}
-
-const int64_t *neap_cut_copy_ticks(const cut *c, bool out)
-{
-    if (!c->has_link)
-        return NULL;
-    return out ? c->out : c->in;
+    return &c->choices;
 }
 
 uint64_t neap_cut_work(const cut *c)
@@ -140,13 +110,14 @@ void neap_cut_fates(const cut *c, uint8_t *fates, uint8_t *loose)
 
 static bool can_leave(const cut *c, uint32_t tensor)
 {
-    return c->in[tensor] >= 0;
+    return c->choices.in[tensor] >= 0;
 }
 
 /* A task of which it is not known whether it has run may run afterwards for the first time. */
 static bool can_run(const cut *c, uint32_t tensor)
 {
-    return c->can_recompute[tensor] || c->role[c->x->producer[tensor]] == ROLE_UNKNOWN;
+    uint32_t p = c->x->producer[tensor];
+    return (c->choices.can_recompute[tensor] && !c->is_over[p]) || c->role[p] == ROLE_UNKNOWN;
 }
 
 /* Ticks of running the task after the moment, beyond those of its first run. */
@@ -199,20 +170,69 @@ static void demand_reads(cut *c, uint32_t task)
     }
 }
 
-/* Needed: outputs, and tensors that a task of the future reads, unless the future makes them. */
+/* Needed: outputs, and tensors that a task of the future reads, unless the future makes them. What
+   the task may write over need not be there afterwards. */
 static void mark_needed(cut *c, uint32_t task)
 {
     const problem *x = c->x;
+    uint32_t over = cut_tensor_over(&c->choices, x, task);
     for (uint32_t s = 0; s < x->n_tensors; s++)
         c->state[s] =
             c->role[x->producer[s]] != ROLE_FUTURE && x->is_output[s] ? NEEDED : UNTOUCHED;
     for (uint32_t k = 0; k < x->n_tasks; k++)
         if (c->role[k] == ROLE_FUTURE)
             for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++)
-                if (c->role[x->producer[x->reads.items[i]]] != ROLE_FUTURE)
+                if (c->role[x->producer[x->reads.items[i]]] != ROLE_FUTURE && k != task)
                     c->state[x->reads.items[i]] = NEEDED;
     for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)
-        c->state[x->reads.items[i]] = RESIDENT;
+        if (x->reads.items[i] != over)
+            c->state[x->reads.items[i]] = RESIDENT;
+}
+
+/* Nothing that reads what an update overwrites runs after the update. */
+static void mark_over(cut *c, uint32_t task)
+{
+    const problem *x = c->x;
+    memset(c->is_over, 0, x->n_tasks);
+    for (uint32_t k = 0; k < x->n_tasks; k++)
+        for (uint32_t i = x->before.start[k]; i < x->before.start[k + 1]; i++)
+            if (k == task || c->role[k] == ROLE_PAST)
+                c->is_over[x->before.items[i]] = true;
+}
+
+/* State that the task reads is there; all other state may be absent. */
+static void add_states(cut *c, uint32_t task)
+{
+    const moving_state *m = &c->choices.moving;
+    c->n_states = 0;
+    for (uint32_t i = 0; i < m->n; i++) {
+        if (m->storage[i] != c->choices.over[task] && neap_moving_state_is_read(m, i, task)) {
+            c->room -= m->bytes[i];
+            continue;
+        }
+        state_choice choice = {.bytes = m->bytes[i],
+                               .from_device = neap_moving_state_from_device(m, i),
+                               .from_host = neap_moving_state_from_host(m, i, task, c->role)};
+        if (!m->may_stay)
+            choice.from_device = choice.from_host;
+        c->states[c->n_states++] = choice;
+        c->bytes += choice.bytes;
+    }
+}
+
+/* The least ticks of the inequalities. */
+static void add_bases(cut *c, uint32_t task)
+{
+    const problem *x = c->x;
+    int64_t before = 0, own = task_ticks(x, task), after = -own;
+    for (uint32_t k = 0; k < x->n_tasks; k++) {
+        before += c->role[k] == ROLE_PAST ? task_ticks(x, k) : 0;
+        after += c->role[k] == ROLE_FUTURE ? task_ticks(x, k) : 0;
+    }
+    c->base[0] = x->least_ticks;
+    for (int r = 1; r < c->n_rows; r++)
+        c->base[r] = own + (c->rows[r].before == COMPUTING ? before : 0) +
+                     (c->rows[r].after == COMPUTING ? after : 0);
 }
 
 /*
@@ -224,21 +244,21 @@ static void mark_needed(cut *c, uint32_t task)
 static void build_network(cut *c, uint32_t task, cut_scope scope)
 {
     const problem *x = c->x;
+    uint32_t over = cut_tensor_over(&c->choices, x, task);
     neap_problem_mark_roles(x, task, scope, c->role);
+    mark_over(c, task);
     mark_needed(c, task);
     neap_max_flow_reset(&c->flow);
     c->n_kept = c->n_reruns = 0;
     c->work += x->n_tasks + x->n_tensors + x->reads.start[x->n_tasks];
     c->bytes = 0;
-    c->room = c->budget - x->base_bytes - x->made_bytes[task] - x->read_bytes[task];
-    c->base[BY_ALL] = x->least_ticks;
-    c->base[BY_COPIES_IN] = c->base[BY_COPIES] = task_ticks(x, task);
-    c->base[BY_COPIES_OUT] = 0;
-    for (uint32_t k = 0; k < x->n_tasks; k++) {
-        c->base[BY_COPIES_IN] += c->role[k] == ROLE_PAST ? task_ticks(x, k) : 0;
-        c->base[BY_COPIES_OUT] += c->role[k] == ROLE_FUTURE ? task_ticks(x, k) : 0;
+    c->room = c->budget - c->choices.fixed_bytes - x->made_bytes[task] - x->read_bytes[task];
+    if (over != NEAP_NONE)
+        c->room += x->bytes[over];
+    add_states(c, task);
+    add_bases(c, task);
+    for (uint32_t k = 0; k < x->n_tasks; k++)
         c->task_node[k] = NEAP_NONE;
-    }
     for (uint32_t s = 0; s < x->n_tensors; s++)
         if (c->state[s] == NEEDED) {
             demand(c, s);
@@ -252,7 +272,7 @@ static void choose_scale(cut *c)
 {
     int64_t ticks = c->x->least_ticks + 1;
     int bits = 2;
-    for (size_t n = c->flow.n_arcs; n > 0; n /= 2)
+    for (size_t n = c->flow.n_arcs + c->n_states; n > 0; n /= 2)
         bits++;
     c->limit = INT64_C(1) << (62 - bits);
     c->shift = 0;
@@ -270,14 +290,75 @@ static int64_t scaled_down(const cut *c, double ticks)
     return scaled < (double)c->limit ? (int64_t)scaled : c->limit;
 }
 
+static bool counts_in(busy what)
+{
+    return what == COPYING_IN || what == COPYING;
+}
+
+static bool counts_out(busy what)
+{
+    return what == COPYING_OUT || what == COPYING;
+}
+
+/* Sums of weights are exact. */
+static void price_ticks(const cut *c, cut_prices *p)
+{
+    p->again = p->in_before = p->out_before = p->in_after = p->out_after = 0;
+    p->in_either = p->out_either = 0;
+    for (int r = 0; r < c->n_rows; r++) {
+        double w = p->weights[r];
+        busy before = c->rows[r].before, after = c->rows[r].after;
+        p->again += after == COMPUTING ? w : 0;
+        p->in_before += counts_in(before) ? w : 0;
+        p->out_before += counts_out(before) ? w : 0;
+        p->in_after += counts_in(after) ? w : 0;
+        p->out_after += counts_out(after) ? w : 0;
+        p->in_either += counts_in(before) && counts_in(after) ? w : 0;
+        p->out_either += counts_out(before) && counts_out(after) ? w : 0;
+    }
+}
+
+static double cost_of_copies(const cut_prices *p, const copy_sums *k)
+{
+    return p->in_after * (double)k->in_after + p->out_before * (double)k->out_before +
+           p->in_before * (double)k->in_before + p->out_after * (double)k->out_after +
+           p->in_either * (double)k->in_either + p->out_either * (double)k->out_either;
+}
+
+/* What the copies add to an inequality. */
+static int64_t ticks_of_copies(const time_row *r, const copy_sums *k)
+{
+    bool in_before = counts_in(r->before), in_after = counts_in(r->after);
+    bool out_before = counts_out(r->before), out_after = counts_out(r->after);
+    return (in_before ? k->in_before : 0) + (in_after ? k->in_after : 0) +
+           (out_before ? k->out_before : 0) + (out_after ? k->out_after : 0) +
+           (in_before && in_after ? k->in_either : 0) +
+           (out_before && out_after ? k->out_either : 0);
+}
+
+static void add_copies(copy_sums *sum, const copy_sums *more)
+{
+    sum->in_before += more->in_before;
+    sum->out_before += more->out_before;
+    sum->in_after += more->in_after;
+    sum->out_after += more->out_after;
+    sum->in_either += more->in_either;
+    sum->out_either += more->out_either;
+}
+
+/* Of a tensor that leaves before the task and returns after it. */
+static copy_sums copies_of(const cut *c, uint32_t tensor)
+{
+    return (copy_sums){.out_before = c->choices.out[tensor], .in_after = c->choices.in[tensor]};
+}
+
 /* Cost of having the tensor on the host; infinite if it may not be offloaded. */
 static double leaving_cost(const cut *c, const cut_prices *prices, uint32_t tensor)
 {
-    const double *w = prices->weights;
     if (!can_leave(c, tensor))
         return HUGE_VAL;
-    return (w[BY_COPIES_IN] + w[BY_COPIES]) * (double)c->in[tensor] +
-           (w[BY_COPIES_OUT] + w[BY_COPIES]) * (double)c->out[tensor];
+    copy_sums copies = copies_of(c, tensor);
+    return cost_of_copies(prices, &copies);
 }
 
 static double keeping_cost(const cut *c, const cut_prices *prices, uint32_t tensor)
@@ -292,7 +373,7 @@ static bool leaves(const cut *c, const cut_prices *prices, uint32_t tensor)
 
 static void set_capacities(cut *c, const cut_prices *prices)
 {
-    double again = prices->weights[BY_ALL] + prices->weights[BY_COPIES_OUT];
+    double again = prices->again;
     for (uint32_t i = 0; i < c->n_kept; i++) {
         uint32_t s = c->kept[i].id;
         double cost = fmin(keeping_cost(c, prices, s), leaving_cost(c, prices, s));
@@ -314,9 +395,49 @@ static bool is_cut(const cut *c, const cut_item *item)
 
 static void add_tensor(const cut *c, uint32_t tensor, bool leaves, cut_line *line)
 {
-    line->in += leaves ? c->in[tensor] : 0;
-    line->out += leaves ? c->out[tensor] : 0;
-    line->bytes += leaves ? 0 : c->x->bytes[tensor];
+    copy_sums copies = copies_of(c, tensor);
+    if (leaves)
+        add_copies(&line->copies, &copies);
+    else
+        line->bytes += c->x->bytes[tensor];
+}
+
+/* ---- State, which depends on nothing but the prices ---- */
+
+static const copy_sums *copies_of_state(const cut_prices *prices, const state_choice *state)
+{
+    double from_device = cost_of_copies(prices, &state->from_device);
+    return cost_of_copies(prices, &state->from_host) < from_device ? &state->from_host
+                                                                   : &state->from_device;
+}
+
+static bool state_leaves(const cut_prices *prices, const state_choice *state)
+{
+    return cost_of_copies(prices, copies_of_state(prices, state)) <
+           prices->bytes * (double)state->bytes;
+}
+
+/* The least cost of all state, scaled. */
+static int64_t cost_of_states(const cut *c, const cut_prices *prices)
+{
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < c->n_states; i++) {
+        const state_choice *state = &c->states[i];
+        double absent = cost_of_copies(prices, copies_of_state(prices, state));
+        sum += scaled_down(c, fmin(absent, prices->bytes * (double)state->bytes));
+    }
+    return sum;
+}
+
+static void add_states_to_line(const cut *c, const cut_prices *prices, cut_line *line)
+{
+    for (uint32_t i = 0; i < c->n_states; i++) {
+        const state_choice *state = &c->states[i];
+        if (state_leaves(prices, state))
+            add_copies(&line->copies, copies_of_state(prices, state));
+        else
+            line->bytes += state->bytes;
+    }
 }
 
 static cut_line read_cut(const cut *c, const cut_prices *prices)
@@ -328,6 +449,7 @@ static cut_line read_cut(const cut *c, const cut_prices *prices)
     for (uint32_t i = 0; i < c->n_reruns; i++)
         if (is_cut(c, &c->reruns[i]))
             line.ticks += again_ticks(c, c->reruns[i].id);
+    add_states_to_line(c, prices, &line);
     return line;
 }
 
@@ -358,7 +480,7 @@ static int64_t proven_ticks(const cut *c, int64_t flow, double price, int64_t ro
 static int64_t proven_with_link(const cut *c, int64_t flow, const cut_prices *prices, int64_t room)
 {
     int64_t most = INT64_C(1) << 61, sum = flow < most ? flow : most;
-    for (int i = 0; i < MASTER_TIMES; i++)
+    for (int i = 0; i < c->n_rows; i++)
         sum += scaled_down(c, prices->weights[i] * (double)c->base[i]);
     int64_t ticks = proven_ticks(c, sum, prices->bytes, room);
     return ticks > c->x->least_ticks ? ticks - c->x->least_ticks : 0;
@@ -374,9 +496,9 @@ static bool try_prices(cut *c, const cut_prices *prices, int64_t room, cut_answe
                        cut_line *line)
 {
     set_capacities(c, prices);
-    int64_t flow = solve_flow(c, &answer->stopped);
-    int64_t ticks = c->has_link ? proven_with_link(c, flow, prices, room)
-                                : proven_ticks(c, flow, prices->bytes, room);
+    int64_t flow = solve_flow(c, &answer->stopped) + cost_of_states(c, prices);
+    int64_t ticks = c->choices.has_link ? proven_with_link(c, flow, prices, room)
+                                        : proven_ticks(c, flow, prices->bytes, room);
     if (ticks > answer->ticks) {
         answer->ticks = ticks;
         answer->price = prices->bytes;
@@ -403,6 +525,8 @@ static cut_line all_again(const cut *c)
             add_tensor(c, c->kept[i].id, can_leave(c, c->kept[i].id), &line);
     for (uint32_t i = 0; i < c->n_reruns; i++)
         line.ticks += again_ticks(c, c->reruns[i].id);
+    for (uint32_t i = 0; i < c->n_states; i++)
+        add_copies(&line.copies, &c->states[i].from_host);
     return line;
 }
 
@@ -436,7 +560,7 @@ static void search_prices(cut *c, int64_t room, cut_line under, double price, in
     if (!(price > 0))
         price = meeting_price(&over, &under);
     for (int i = 0; i < MOST_PRICES; i++) {
-        const cut_prices prices = {.bytes = price, .weights = {1}};
+        const cut_prices prices = {.bytes = price, .weights = {1}, .again = 1};
         if (!try_prices(c, &prices, room, answer, &line))
             return;
         cut_line *side = line.bytes > room ? &over : &under;
@@ -452,29 +576,30 @@ static void search_prices(cut *c, int64_t room, cut_line under, double price, in
 
 /* ---- With a link ---- */
 
-static master_line master_line_of(const cut_line *line)
+static master_line master_line_of(const cut *c, const cut_line *line)
 {
-    return (master_line){.ticks = {[BY_ALL] = line->ticks,
-                                   [BY_COPIES_IN] = line->in,
-                                   [BY_COPIES_OUT] = line->out + line->ticks,
-                                   [BY_COPIES] = line->in + line->out},
-                         .bytes = line->bytes};
+    master_line column = {.bytes = line->bytes};
+    for (int r = 0; r < c->n_rows; r++)
+        column.ticks[r] = ticks_of_copies(&c->rows[r], &line->copies) +
+                          (c->rows[r].after == COMPUTING ? line->ticks : 0);
+    return column;
 }
 
 /* Weights are rounded down to multiples of 2^-30: their exact sum is at most 1. */
-static cut_prices prices_of(const price_master *m)
+static cut_prices prices_of(const cut *c, const price_master *m)
 {
     cut_prices prices = {.bytes = m->price};
     double sum = 0;
-    for (int i = 0; i < MASTER_TIMES; i++) {
+    for (int i = 0; i < c->n_rows; i++) {
         prices.weights[i] = ldexp(floor(ldexp(fmin(m->weights[i], 1), 30)), -30);
         sum += prices.weights[i]; /* exact */
     }
-    for (int i = 0; i < MASTER_TIMES && sum > 1; i++) {
+    for (int i = 0; i < c->n_rows && sum > 1; i++) {
         double less = fmin(prices.weights[i], sum - 1);
         prices.weights[i] -= less;
         sum -= less;
     }
+    price_ticks(c, &prices);
     return prices;
 }
 
@@ -482,13 +607,13 @@ static void search_with_link(cut *c, int64_t room, cut_line line, int64_t worthl
                              cut_answer *answer)
 {
     price_master master;
-    master_line column = master_line_of(&line);
-    bool better = neap_price_master_begin(&master, c->base, room, &column);
+    master_line column = master_line_of(c, &line);
+    bool better = neap_price_master_begin(&master, c->n_rows, c->base, room, &column);
     for (int i = 0; i < MOST_LINES && better; i++) {
-        cut_prices prices = prices_of(&master);
+        cut_prices prices = prices_of(c, &master);
         if (!try_prices(c, &prices, room, answer, &line))
             return;
-        column = master_line_of(&line);
+        column = master_line_of(c, &line);
         better = neap_price_master_add(&master, &column);
         answer->estimate = master.time - (double)c->x->least_ticks;
         better = better && is_promising(answer, worthless);
@@ -522,7 +647,7 @@ static cut_answer search_room(cut *c, int64_t room, double price, int64_t worthl
         under = least_bytes(c, &answer.stopped);
     if (under.bytes > room)
         answer.infeasible = !answer.stopped;
-    else if (c->has_link)
+    else if (c->choices.has_link)
         search_with_link(c, room, under, worthless, &answer);
     else
         search_prices(c, room, under, price, worthless, &answer);

@@ -3,14 +3,16 @@
  * runs for the first time (docs/bounds.md).
  *
  * Each tensor that earlier tasks made and later ones read is in memory then, or is recomputed
- * afterwards, or returns from the host afterwards. With a price per byte the cheapest choice is a
- * minimum cut; the best price is searched. All rounding is downwards, so the bound never exceeds
- * the time of a plan.
+ * afterwards, or returns from the host afterwards; what the task may write over need not be in
+ * memory when it has run. State that moves is in memory or on the host. With a price per byte the
+ * cheapest choice is a minimum cut; the best price is searched. All rounding is downwards, so the
+ * bound never exceeds the time of a plan.
  */
 #ifndef NEAP_PLANNERS_NEAP_CUT_H
 #define NEAP_PLANNERS_NEAP_CUT_H
 
 #include "planners/neap/bound.h"
+#include "planners/neap/cut_choices.h"
 
 typedef struct cut_watch {
     bool (*stop)(void *context); /* or NULL */
@@ -43,12 +45,7 @@ uint64_t neap_cut_work(const cut *c);
 /* Copies the fates of the tensors in the last cut that fits, and in the last that does not. */
 void neap_cut_fates(const cut *c, uint8_t *fates, uint8_t *loose);
 
-/* By tensor: whether some plan may drop and recompute it. This includes tensors that only this
-   method pins, because of their views. Valid as long as the cut. */
-const bool *neap_cut_recomputable(const cut *c);
-
-/* By tensor: ticks of its copy to the host or back; -1: it may not be offloaded. NULL without a
-   link. */
-const int64_t *neap_cut_copy_ticks(const cut *c, bool out);
+/* Valid as long as the cut. */
+const cut_choices *neap_cut_choices(const cut *c);
 
 #endif

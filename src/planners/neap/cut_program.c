@@ -26,8 +26,28 @@ static uint32_t last_window(const cut_program *g, uint32_t task, uint32_t w)
    it ran before and may run again, or it is not known whether it ran. */
 static bool may_run(const cut_program *g, uint32_t w, uint32_t tensor)
 {
-    uint8_t role = program_roles(g, w)[g->x->producer[tensor]];
-    return role == ROLE_UNKNOWN || (role == ROLE_PAST && g->can_recompute[tensor]);
+    uint32_t p = g->x->producer[tensor];
+    uint8_t role = program_roles(g, w)[p];
+    bool is_over = g->is_over[(size_t)w * g->x->n_tasks + p];
+    return role == ROLE_UNKNOWN || (role == ROLE_PAST && g->can_recompute[tensor] && !is_over);
+}
+
+/* Nothing that reads what an update overwrites runs after the update. */
+static void mark_over(cut_program *g, uint32_t w)
+{
+    const problem *x = g->x;
+    for (uint32_t k = 0; k < x->n_tasks; k++)
+        for (uint32_t i = x->before.start[k]; i < x->before.start[k + 1]; i++)
+            if (k == g->moments[w] || program_roles(g, w)[k] == ROLE_PAST)
+                g->is_over[(size_t)w * x->n_tasks + x->before.items[i]] = true;
+}
+
+/* Whether a task reads a tensor in window w or later; the task of the moment itself does not, if it
+   may write over it. */
+static bool reads_after(const cut_program *g, uint32_t w, uint32_t task, uint32_t tensor)
+{
+    return program_roles(g, w)[task] == ROLE_FUTURE &&
+           (task != g->moments[w] || tensor != program_over(g, w));
 }
 
 static void push_wanted(cut_program *g, uint32_t w, uint32_t tensor, uint32_t *depth)
@@ -60,9 +80,9 @@ static void mark_wanted(cut_program *g)
     const problem *x = g->x;
     for (uint32_t w = g->n_windows; w-- > 0;) {
         for (uint32_t k = 0; k < x->n_tasks; k++)
-            for (uint32_t i = x->reads.start[k];
-                 i < x->reads.start[k + 1] && program_roles(g, w)[k] == ROLE_FUTURE; i++)
-                want(g, w, x->reads.items[i]);
+            for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++)
+                if (reads_after(g, w, k, x->reads.items[i]))
+                    want(g, w, x->reads.items[i]);
         for (uint32_t s = 0; s < x->n_tensors; s++)
             if (x->is_output[s] || (w + 1 < g->n_windows && g->wanted[program_cell(g, w + 1, s)]))
                 want(g, w, s);
@@ -98,7 +118,7 @@ static void add_resident_columns(cut_program *g, uint32_t w)
     for (uint32_t s = 0; s < x->n_tensors; s++)
         resident[s] = wanted[s] ? neap_sparse_column(&g->lp, 0, 1, 0, true) : FREE;
     for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)
-        if (wanted[x->reads.items[i]])
+        if (wanted[x->reads.items[i]] && x->reads.items[i] != program_over(g, w))
             resident[x->reads.items[i]] = ALWAYS;
 }
 
@@ -180,7 +200,8 @@ static void add_needs(cut_program *g, uint32_t w)
             continue;
         uint32_t last = last_window(g, k, w);
         for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++)
-            if (until[x->reads.items[i]] == NEAP_NONE || until[x->reads.items[i]] > last)
+            if (reads_after(g, w, k, x->reads.items[i]) &&
+                (until[x->reads.items[i]] == NEAP_NONE || until[x->reads.items[i]] > last))
                 until[x->reads.items[i]] = last;
     }
     for (uint32_t s = 0; s < x->n_tensors; s++)
@@ -233,8 +254,9 @@ static void add_span_rows(cut_program *g, uint32_t i)
             row_available(g, i, x->reads.items[j], again[k]);
     for (uint32_t s = 0; s < x->n_tensors && next < g->n_windows; s++) {
         int32_t after = g->resident[program_cell(g, next, s)];
-        if (after != FREE)
-            row_available(g, i, s, after == ALWAYS ? FREE : after);
+        bool is_read = after == ALWAYS || s == program_over(g, next);
+        if (after != FREE || is_read)
+            row_available(g, i, s, is_read ? FREE : after);
     }
     add_divisions(g, i);
 }
@@ -243,8 +265,10 @@ static void add_memory_row(cut_program *g, uint32_t w)
 {
     const problem *x = g->x;
     uint32_t task = g->moments[w];
-    int64_t room = g->budget - x->base_bytes - x->made_bytes[task] - x->read_bytes[task] -
+    int64_t room = g->budget - g->choices->fixed_bytes - x->made_bytes[task] - x->read_bytes[task] -
                    task_workspace(x, task);
+    if (program_over(g, w) != NEAP_NONE)
+        room += x->bytes[program_over(g, w)];
     neap_sparse_row_begin(&g->lp);
     for (uint32_t s = 0; s < x->n_tensors; s++)
         if (g->resident[program_cell(g, w, s)] >= 0)
@@ -281,6 +305,7 @@ static bool allocate(cut_program *g)
         g->n_levels++;
     size_t spans = windows * (g->n_levels + 1);
     return NEAP_TAKE(&g->arena, windows * tasks, g->role) &&
+           NEAP_TAKE(&g->arena, windows * tasks, g->is_over) &&
            NEAP_TAKE(&g->arena, windows * tensors, g->wanted) &&
            NEAP_TAKE(&g->arena, windows * tensors, g->resident) &&
            NEAP_TAKE(&g->arena, spans, g->span) && NEAP_TAKE(&g->arena, spans, g->spans) &&
@@ -299,8 +324,10 @@ static neap_status build(cut_program *g, cut_scope scope, neap_diag *diag)
     g->tiny = g->budget / 20000;
     g->bytes_shift = 8 - ilogb((double)g->budget + 1);
     g->ticks_shift = 10 - ilogb((double)x->least_ticks + 1);
-    for (uint32_t w = 0; w < g->n_windows; w++)
+    for (uint32_t w = 0; w < g->n_windows; w++) {
         neap_problem_mark_roles(x, g->moments[w], scope, program_roles(g, w));
+        mark_over(g, w);
+    }
     mark_wanted(g);
     if (g->n_wanted <= MOST_RESIDENT)
         add_all(g);
@@ -388,9 +415,10 @@ neap_status neap_cut_program_solve(neap_allocator *allocator, const program_requ
 {
     cut_program g = {.x = request->x,
                      .budget = request->budget,
-                     .can_recompute = request->can_recompute,
-                     .in = request->in,
-                     .out = request->out,
+                     .choices = request->choices,
+                     .can_recompute = request->choices->can_recompute,
+                     .in = request->choices->has_link ? request->choices->in : NULL,
+                     .out = request->choices->has_link ? request->choices->out : NULL,
                      .moments = request->moments,
                      .n_windows = request->n_moments};
     patience patient = {request->watch, request->effort};

@@ -24,8 +24,7 @@
 typedef struct program_request {
     const problem *x;
     int64_t budget;
-    const bool *can_recompute; /* by tensor (neap_cut_recomputable) */
-    const int64_t *in, *out;   /* by tensor (neap_cut_copy_ticks); NULL without a link */
+    const cut_choices *choices;
     cut_scope scope;
     const uint32_t *moments; /* tasks, ascending; in any order: each an ancestor of the next */
     uint32_t n_moments;

@@ -17,6 +17,7 @@ typedef struct span {
 typedef struct cut_program {
     neap_arena arena;
     const problem *x;
+    const cut_choices *choices;
     const bool *can_recompute;
     const int64_t *in, *out; /* by tensor: ticks of copies; NULL without a link */
     int64_t budget;
@@ -26,6 +27,7 @@ typedef struct cut_program {
     const uint32_t *moments;
     int64_t tiny;  /* smaller tensors are kept at no cost */
     uint8_t *role; /* [window][task] */
+    bool *is_over; /* [window][task]: it cannot run in the window, because of an update */
     bool *wanted;  /* [window][tensor] */
     size_t n_wanted;
     int32_t *resident; /* [window][tensor]: column, FREE, ALWAYS */
@@ -46,6 +48,12 @@ typedef struct cut_program {
 static inline uint8_t *program_roles(const cut_program *g, uint32_t w)
 {
     return g->role + (size_t)w * g->x->n_tasks;
+}
+
+/* The tensor that the task of a moment may write over. */
+static inline uint32_t program_over(const cut_program *g, uint32_t w)
+{
+    return cut_tensor_over(g->choices, g->x, g->moments[w]);
 }
 
 static inline size_t program_cell(const cut_program *g, uint32_t w, uint32_t tensor)

@@ -116,7 +116,7 @@ bool neap_problem_begin_states(problem *x);
 /* Sorts items[from .. end - 1] and removes duplicates; returns the new end. */
 uint32_t neap_problem_sort_unique(uint32_t *items, uint32_t from, uint32_t end);
 
-/* All plans, or those whose tasks, updates excepted, run for the first time in the graph's order. */
+/* All plans, or those whose tasks run for the first time in the graph's order, updates excepted. */
 typedef enum cut_scope { CUT_ANY_ORDER = 0, CUT_GRAPH_ORDER } cut_scope;
 
 /* The first run of a task relative to that of another: certainly before it, certainly not, or

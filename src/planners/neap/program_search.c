@@ -16,21 +16,19 @@ enum {
 };
 
 bool neap_program_search_init(program_search *p, neap_arena *arena, const problem *x,
-                              cut_scope scope, int64_t budget, const cut *choices,
+                              cut_scope scope, int64_t budget, const cut_choices *choices,
                               const int64_t *natural)
 {
     *p = (program_search){.x = x,
                           .scope = scope,
                           .budget = budget,
-                          .can_recompute = neap_cut_recomputable(choices),
-                          .in = neap_cut_copy_ticks(choices, false),
-                          .out = neap_cut_copy_ticks(choices, true),
+                          .choices = choices,
                           .natural = natural,
                           .effort = FIRST_EFFORT,
                           .relaxed = true};
     return NEAP_TAKE(arena, x->n_tasks, p->allowed) && NEAP_TAKE(arena, x->n_tasks, p->excess) &&
            NEAP_TAKE(arena, x->n_tensors, p->fates) && NEAP_TAKE(arena, x->n_tasks, p->weight) &&
-           NEAP_TAKE(arena, x->n_tasks, p->next);
+           NEAP_TAKE(arena, x->n_tasks, p->next) && NEAP_TAKE(arena, x->n_tasks, p->role);
 }
 
 /* ---- The chain ---- */
@@ -73,6 +71,16 @@ static void mark_chain(program_search *p, uint32_t first)
     mark_path(p, 0, first, first);
 }
 
+/* In the graph's order: all tasks but the updates, if they certainly come before or after the
+   first. */
+static void mark_order(program_search *p, uint32_t first)
+{
+    neap_problem_mark_roles(p->x, first, p->scope, p->role);
+    for (uint32_t k = 0; k < p->x->n_tasks; k++)
+        p->allowed[k] = !p->x->is_update[k] && p->role[k] != ROLE_UNKNOWN;
+    p->allowed[first] = true;
+}
+
 /* ---- Moments ---- */
 
 static void insert(program_search *p, uint32_t task)
@@ -112,7 +120,7 @@ static void start(program_search *p, uint32_t first)
     if (p->scope == CUT_ANY_ORDER)
         mark_chain(p, first);
     else
-        memset(p->allowed, true, p->x->n_tasks);
+        mark_order(p, first);
     insert(p, first);
     p->best_ticks = p->x->least_ticks;
 }
@@ -166,9 +174,7 @@ neap_status neap_program_search_step(program_search *p, neap_allocator *allocato
         start(p, first);
     const program_request request = {.x = p->x,
                                      .budget = p->budget,
-                                     .can_recompute = p->can_recompute,
-                                     .in = p->in,
-                                     .out = p->out,
+                                     .choices = p->choices,
                                      .scope = p->scope,
                                      .moments = p->moments,
                                      .n_moments = p->n_moments,

@@ -8,7 +8,8 @@
  * time.
  *
  * In any order, the moments are tasks of one chain of ancestors and descendants: the heaviest one
- * through the first moment.
+ * through the first moment. In the graph's order updates may run anywhere, so that only the first
+ * moment may be one.
  */
 #ifndef NEAP_PLANNERS_NEAP_PROGRAM_SEARCH_H
 #define NEAP_PLANNERS_NEAP_PROGRAM_SEARCH_H
@@ -21,9 +22,8 @@ typedef struct program_search {
     const problem *x;
     cut_scope scope;
     int64_t budget;
-    const bool *can_recompute; /* by tensor (neap_cut_recomputable) */
-    const int64_t *in, *out;   /* by tensor (neap_cut_copy_ticks) */
-    const int64_t *natural;    /* by task: bytes in the natural order */
+    const cut_choices *choices;
+    const int64_t *natural; /* by task: bytes in the natural order */
     uint32_t moments[MOST_MOMENTS], n_moments;
     uint32_t few[MOST_MOMENTS], n_few; /* few moments that prove nearly as much as many */
     int64_t few_ticks;                 /* what their relaxation proves */
@@ -32,6 +32,7 @@ typedef struct program_search {
     uint8_t *fates;                    /* by tensor: in the last solution */
     double *weight;                    /* by task: scratch */
     uint32_t *next;                    /* likewise */
+    uint8_t *role;                     /* likewise */
     int64_t best_ticks;                /* of the linear relaxations */
     uint32_t n_in_vain;                /* relaxations since that */
     uint64_t effort;                   /* of one program */
@@ -40,7 +41,7 @@ typedef struct program_search {
 
 /* Everything is in the arena; false: out of memory. */
 bool neap_program_search_init(program_search *p, neap_arena *arena, const problem *x,
-                              cut_scope scope, int64_t budget, const cut *choices,
+                              cut_scope scope, int64_t budget, const cut_choices *choices,
                               const int64_t *natural);
 
 /*

@@ -1,0 +1,337 @@
+/*
+ * The bounds of `neap` on graphs with runs in place, updates, and state that moves: on thousands of
+ * tiny graphs none exceeds the optimum of least_time.h in its scope. Single moments, programs over
+ * several moments and what the bound makes of them are compared one by one.
+ *
+ *     NEAP_TEST_SEED=7 NEAP_TEST_COUNT=20000 test_whole_step_bounds     # another seed, more cases
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "least_time.h"
+#include "planners/neap/cut_program.h"
+#include "random_small_graph.h"
+#include "settings.h"
+#include "show_graph.h"
+
+#include <inttypes.h>
+#include <neap/solve.h>
+
+#define SHARE ONE_IN(6)
+
+enum { COUNT = 240 / SHARE, MOST_BUDGETS = 5, MOST_STATES = 40000, MOST_CHAIN = 4 };
+
+/* ---- Families of graphs and links ---- */
+
+typedef struct family {
+    const char *name;
+    unsigned flags; /* of random_small_graph; every other graph has SMALL_TRAINING as well */
+    uint32_t most_ops;
+    uint32_t part; /* one in `part` of COUNT, where the optimum takes long to find */
+    bool link;
+    neap_state_place place;
+} family;
+
+static neap_link draw_link(random_source *random, bool wanted)
+{
+    static const double bandwidths[] = {0.5, 1, 2, 3};
+    neap_link link = {0};
+    if (!wanted)
+        return link;
+    link.out_bandwidth = bandwidths[random_below(random, 4)];
+    link.in_bandwidth = bandwidths[random_below(random, 4)];
+    link.latency = random_below(random, 4) == 0 ? 0.25 : 0;
+    link.duplex = random_below(random, 2);
+    return link;
+}
+
+/* ---- A case ---- */
+
+typedef struct scene {
+    const neap_graph *graph;
+    int64_t budget;
+    neap_link link;
+    neap_state_place place;
+    const problem *x;
+    least_time_answer best[2]; /* by scope */
+} scene;
+
+typedef struct tally {
+    uint64_t cases, unknown; /* unknown: the optimum took too long to find */
+    uint64_t none[2], none_proven[2];
+    uint64_t feasible[2], tight[2]; /* by scope */
+    double shares[2]; /* of what the optimum takes beyond all first runs, the part proven */
+    uint64_t n_shares[2];
+} tally;
+
+static const char *const scope_names[] = {"any order", "the graph's order"};
+
+/* That of plans which may change variants from run to run. */
+static least_time_answer optimum(const scene *s, cut_scope scope)
+{
+    least_time_options options = {.link = s->link,
+                                  .fixed_order = scope == CUT_GRAPH_ORDER,
+                                  .mixed_variants = true,
+                                  .state_moves = s->place != NEAP_STATE_DEVICE,
+                                  .most_states = MOST_STATES};
+    return least_time_search(s->graph, s->budget, &options);
+}
+
+static void check_ticks(const scene *s, cut_scope scope, int64_t ticks, const char *what)
+{
+    const least_time_answer *best = &s->best[scope];
+    NEED(s->graph, !best->found || ticks <= best->ticks,
+         "within %" PRId64 ", %s (out %g, in %g, latency %g, duplex %d): %s proves %" PRId64
+         ", but %" PRId64 " can be had",
+         s->budget, scope_names[scope], s->link.out_bandwidth, s->link.in_bandwidth,
+         s->link.latency, s->link.duplex, what, ticks, best->ticks);
+}
+
+static void check_infeasible(const scene *s, cut_scope scope, bool infeasible, const char *what)
+{
+    NEED(s->graph, !infeasible || !s->best[scope].found,
+         "within %" PRId64 ", %s: %s finds no plan, but there is one", s->budget,
+         scope_names[scope], what);
+}
+
+/* ---- Each kind of bound ---- */
+
+static void check_cuts(const scene *s, cut *c)
+{
+    static const cut_watch watch;
+    for (uint32_t k = 0; k < s->x->n_tasks; k++)
+        for (int scope = 0; scope < 2; scope++) {
+            cut_answer answer = neap_cut_solve(c, k, (cut_scope)scope, 0, INT64_MIN / 2, &watch);
+            check_infeasible(s, (cut_scope)scope, answer.infeasible, "a single moment");
+            if (!answer.infeasible)
+                check_ticks(s, (cut_scope)scope, answer.ticks, "a single moment");
+        }
+}
+
+/* Tasks of which each certainly follows the one before. */
+static uint32_t draw_chain(random_source *random, const problem *x, cut_scope scope,
+                           uint32_t *moments)
+{
+    uint8_t role[MOST_TIMED_OPS];
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < x->n_tasks && n < MOST_CHAIN; k++) {
+        neap_problem_mark_roles(x, k, scope, role);
+        if (random_below(random, 2) && (n == 0 || role[moments[n - 1]] == ROLE_PAST))
+            moments[n++] = k;
+    }
+    return n;
+}
+
+static void check_programs(const scene *s, const cut *c, random_source *random)
+{
+    static const cut_watch watch;
+    uint32_t moments[MOST_CHAIN];
+    uint8_t fates[MOST_TIMED_VALUES];
+    int64_t excess[MOST_TIMED_OPS];
+    for (int i = 0; i < 4 && NEAP_HAS_HIGHS; i++) {
+        program_request request = {.x = s->x,
+                                   .budget = s->budget,
+                                   .choices = neap_cut_choices(c),
+                                   .scope = (cut_scope)(i % 2),
+                                   .moments = moments,
+                                   .relaxed = i / 2 == 0,
+                                   .effort = 10000,
+                                   .watch = &watch};
+        request.n_moments = draw_chain(random, s->x, request.scope, moments);
+        program_answer answer;
+        if (request.n_moments == 0)
+            continue;
+        assert_int_equal(neap_cut_program_solve(NULL, &request, &(program_results){fates, excess},
+                                                &answer, NULL),
+                         NEAP_OK);
+        check_ticks(s, request.scope, answer.ticks, request.relaxed ? "a relaxation" : "a program");
+    }
+}
+
+static void count(const scene *s, cut_scope scope, int64_t ticks, bool infeasible, tally *all)
+{
+    const least_time_answer *best = &s->best[scope];
+    int64_t least = neap_graph_least_ticks(s->graph);
+    if (best->gave_up)
+        return;
+    all->none[scope] += !best->found;
+    all->none_proven[scope] += !best->found && infeasible;
+    if (!best->found)
+        return;
+    all->feasible[scope]++;
+    all->tight[scope] += ticks == best->ticks;
+    if (best->ticks > least) {
+        all->shares[scope] += (double)(ticks - least) / (double)(best->ticks - least);
+        all->n_shares[scope]++;
+    }
+}
+
+static void check_bound(const scene *s, tally *all)
+{
+    bound *b;
+    assert_int_equal(neap_bound_create(NULL, s->x, s->budget, &s->link, &b, NULL), NEAP_OK);
+    while (!neap_bound_state(b)->done)
+        assert_int_equal(neap_bound_improve(b, NULL, NULL, NULL), NEAP_OK);
+    const bound_figures *f = neap_bound_state(b);
+    check_infeasible(s, CUT_ANY_ORDER, f->none_fits, "the bound");
+    check_infeasible(s, CUT_GRAPH_ORDER, f->infeasible, "the bound");
+    if (!f->none_fits)
+        check_ticks(s, CUT_ANY_ORDER, f->any_ticks, "the bound");
+    if (!f->infeasible)
+        check_ticks(s, CUT_GRAPH_ORDER, f->order_ticks, "the bound");
+    count(s, CUT_ANY_ORDER, f->any_ticks, f->none_fits, all);
+    count(s, CUT_GRAPH_ORDER, f->order_ticks, f->infeasible, all);
+    neap_bound_destroy(b);
+}
+
+static void check_scene(scene *s, random_source *random, tally *all)
+{
+    neap_arena arena;
+    neap_arena_init(&arena, NULL);
+    all->cases++;
+    for (int scope = 0; scope < 2; scope++) {
+        s->best[scope] = optimum(s, (cut_scope)scope);
+        all->unknown += s->best[scope].gave_up;
+    }
+    cut *c = neap_cut_create(&arena, s->x, s->budget, &s->link);
+    assert_non_null(c);
+    check_cuts(s, c);
+    check_programs(s, c, random);
+    check_bound(s, all);
+    neap_arena_clear(&arena);
+}
+
+/* ---- A family ---- */
+
+static void open_problem(problem *x, const scene *s)
+{
+    neap_request request;
+    neap_request_init(&request, s->graph, "neap");
+    request.link = s->link;
+    request.state = s->place;
+    assert_int_equal(neap_problem_init(x, NULL, &request, NULL), NEAP_OK);
+    assert_int_equal(neap_problem_let_state_travel(x, &request, NULL), NEAP_OK);
+}
+
+static double percent(uint64_t part, uint64_t whole)
+{
+    return whole ? 100.0 * (double)part / (double)whole : 100.0;
+}
+
+static void report(const char *name, const tally *all)
+{
+    print_message("%s: %" PRIu64 " cases (%" PRIu64 " optima not known)\n", name, all->cases,
+                  all->unknown);
+    for (int i = 0; i < 2; i++)
+        print_message("    %s: tight %.1f%% of %" PRIu64
+                      ", %.1f%% of the overhead proven; of %" PRIu64
+                      " without a plan %.1f%% proven\n",
+                      scope_names[i], percent(all->tight[i], all->feasible[i]), all->feasible[i],
+                      100 * all->shares[i] / (double)(all->n_shares[i] + !all->n_shares[i]),
+                      all->none[i], percent(all->none_proven[i], all->none[i]));
+}
+
+static void check_family(const family *f, uint64_t seed)
+{
+    random_source random = {setting("NEAP_TEST_SEED", seed)};
+    uint64_t n = (setting("NEAP_TEST_COUNT", COUNT) + f->part - 1) / f->part;
+    tally all = {0};
+    print_message("seed %" PRIu64 ", %" PRIu64 " graphs\n", random.state, n);
+    for (uint64_t i = 0; i < n; i++) {
+        int64_t budgets[MOST_BUDGETS];
+        bool training = (f->flags & SMALL_UPDATES) || (i % 2 && !(f->flags & SMALL_ODD));
+        unsigned flags = f->flags | (training && i % 8 < 7 ? SMALL_TRAINING : 0);
+        neap_graph *graph = random_small_graph(&random, f->most_ops, flags);
+        scene s = {.graph = graph, .link = draw_link(&random, f->link), .place = f->place};
+        problem x;
+        open_problem(&x, &s);
+        s.x = &x;
+        size_t n_budgets = small_graph_budgets(graph, budgets, MOST_BUDGETS);
+        for (size_t k = 0; k < n_budgets; k++) {
+            s.budget = budgets[k];
+            check_scene(&s, &random, &all);
+        }
+        neap_problem_clear(&x);
+        neap_graph_destroy(graph);
+    }
+    report(f->name, &all);
+    assert_true(4 * all.unknown <= 2 * all.cases); /* or there is not much to say */
+}
+
+static void test_in_place(void **state)
+{
+    (void)state;
+    check_family(&(family){.name = "in place", .flags = SMALL_IN_PLACE, .most_ops = 7, .part = 1},
+                 20261201);
+    check_family(&(family){.name = "in place, variants",
+                           .flags = SMALL_IN_PLACE | SMALL_VARIANTS,
+                           .most_ops = 6,
+                           .part = 2},
+                 20261202);
+    check_family(
+        &(family){
+            .name = "in place, odd", .flags = SMALL_IN_PLACE | SMALL_ODD, .most_ops = 6, .part = 2},
+        20261203);
+    check_family(&(family){.name = "in place, link",
+                           .flags = SMALL_IN_PLACE,
+                           .most_ops = 5,
+                           .part = 4,
+                           .link = true},
+                 20261204);
+}
+
+static void test_updates(void **state)
+{
+    (void)state;
+    check_family(&(family){.name = "updates", .flags = SMALL_UPDATES, .most_ops = 7, .part = 1},
+                 20261205);
+    check_family(&(family){.name = "updates, in place",
+                           .flags = SMALL_UPDATES | SMALL_IN_PLACE,
+                           .most_ops = 7,
+                           .part = 1},
+                 20261206);
+    check_family(&(family){.name = "updates, in place, link, state on the device",
+                           .flags = SMALL_UPDATES | SMALL_IN_PLACE,
+                           .most_ops = 5,
+                           .part = 4,
+                           .link = true,
+                           .place = NEAP_STATE_DEVICE},
+                 20261207);
+}
+
+static void test_moving_state(void **state)
+{
+    (void)state;
+    check_family(&(family){.name = "updates, state that moves",
+                           .flags = SMALL_UPDATES,
+                           .most_ops = 5,
+                           .part = 2,
+                           .link = true},
+                 20261208);
+    check_family(&(family){.name = "updates, state that moves, in place",
+                           .flags = SMALL_UPDATES | SMALL_IN_PLACE,
+                           .most_ops = 5,
+                           .part = 2,
+                           .link = true},
+                 20261209);
+    check_family(&(family){.name = "all of it, and variants",
+                           .flags = SMALL_UPDATES | SMALL_IN_PLACE | SMALL_VARIANTS,
+                           .most_ops = 4,
+                           .part = 4,
+                           .link = true},
+                 20261210);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_updates),
+        cmocka_unit_test(test_moving_state),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
