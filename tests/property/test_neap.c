@@ -246,7 +246,7 @@ static void check_family(const family *f, uint64_t seed)
     print_message("seed %" PRIu64 ", %" PRIu64 " graphs\n", random.state, count);
     for (uint64_t i = 0; i < count; i++) {
         int64_t budgets[MOST_BUDGETS];
-        bool training = i % 2 && !(f->flags & SMALL_ODD);
+        bool training = (i % 2 && !(f->flags & SMALL_ODD)) || (f->flags & SMALL_UPDATES);
         unsigned flags = f->flags | (training ? SMALL_TRAINING : 0);
         neap_graph *graph = random_small_graph(&random, f->most_ops, flags);
         task t = {.graph = graph, .link = draw_link(&random, f), .exhaustive = f->exhaustive};
@@ -275,6 +275,17 @@ static void test_variants(void **state)
 {
     (void)state;
     check_family(&(family){.flags = SMALL_VARIANTS, .most_ops = 6, .part = 2}, 20250312);
+}
+
+/* All state stays on the device. */
+static void test_updates(void **state)
+{
+    (void)state;
+    check_family(&(family){.flags = SMALL_UPDATES, .most_ops = 7, .part = 1}, 20261120);
+    check_family(&(family){.flags = SMALL_UPDATES | SMALL_VARIANTS, .most_ops = 7, .part = 2},
+                 20261121);
+    check_family(&(family){.flags = SMALL_UPDATES, .most_ops = 7, .part = 1, .exhaustive = true},
+                 20261122);
 }
 
 /* Whatever the format allows. Nothing small is missed. */
@@ -324,7 +335,7 @@ int main(void)
         cmocka_unit_test(test_computing),         cmocka_unit_test(test_variants),
         cmocka_unit_test(test_odd_graphs),        cmocka_unit_test(test_link),
         cmocka_unit_test(test_duplex_link),       cmocka_unit_test(test_link_with_latency),
-        cmocka_unit_test(test_link_and_variants),
+        cmocka_unit_test(test_link_and_variants), cmocka_unit_test(test_updates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

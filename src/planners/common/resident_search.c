@@ -57,6 +57,8 @@ typedef struct way { /* a variant worth having */
 typedef struct move { /* an op */
     bits reads, writes;
     bits gives;  /* what a run leaves: values that matter, or its mark */
+    bits bars;   /* marks with which it must not run: its own, if it updates state; else those of
+                    the updates of what it reads */
     bits needed; /* itself and every op it needs, as a set of ops */
     int64_t least_ticks;
     uint32_t first_way, end_way; /* of those that are allowed; fastest, and largest, first */
@@ -118,10 +120,11 @@ static bool matters(const neap_graph *graph, uint32_t value)
     return n_readers > 0 || neap_graph_is_output(graph, value);
 }
 
+/* An update leaves its mark in any case: it runs once. */
 static bool leaves_something(const neap_graph *graph, const neap_op *op)
 {
     for (uint32_t i = 0; i < op->n_outputs; i++)
-        if (matters(graph, op->outputs[i]))
+        if (matters(graph, op->outputs[i]) && op->n_updates == 0)
             return true;
     return false;
 }
@@ -180,10 +183,11 @@ static void add_move(space *x, uint32_t o)
         x->n_bits++;
     }
     if (!leaves_something(x->graph, op)) {
-        x->maker[x->n_bits] = o;
-        m->gives = bit_of(x->n_bits);
-        x->goal = both(x->goal, m->gives);
-        x->n_bits++;
+        bits mark = bit_of(x->n_bits);
+        x->maker[x->n_bits++] = o;
+        m->gives = both(m->gives, mark);
+        m->bars = op->n_updates > 0 ? mark : m->bars;
+        x->goal = both(x->goal, mark);
     }
     for (uint32_t i = 0; i < op->n_inputs; i++) {
         uint32_t maker = neap_graph_value(x->graph, op->inputs[i])->producer;
@@ -193,6 +197,21 @@ static void add_move(space *x, uint32_t o)
         m->needed = both(m->needed, x->moves[maker].needed);
     }
     add_ways(x, o);
+}
+
+/* Readers of what an op overwrites run before it, other updates excepted. */
+static void add_bars(space *x, uint32_t update)
+{
+    const neap_op *op = neap_graph_op(x->graph, update);
+    for (uint32_t i = 0; i < op->n_updates; i++) {
+        uint32_t owner = neap_graph_value(x->graph, op->updates[i])->storage;
+        for (uint32_t o = 0; o < x->n_ops; o++) {
+            const neap_op *reader = neap_graph_op(x->graph, o);
+            for (uint32_t k = 0; k < reader->n_inputs && reader->n_updates == 0; k++)
+                if (neap_graph_value(x->graph, reader->inputs[k])->storage == owner)
+                    x->moves[o].bars = both(x->moves[o].bars, x->moves[update].bars);
+        }
+    }
 }
 
 static void add_storages(space *x)
@@ -225,6 +244,8 @@ static neap_status open_space(space *x)
         x->bit[v] = NEAP_NONE;
     for (uint32_t o = 0; o < x->n_ops; o++)
         add_move(x, o);
+    for (uint32_t o = 0; o < x->n_ops; o++)
+        add_bars(x, o);
     add_storages(x);
     for (uint32_t i = 0; i < n_outputs; i++)
         if (x->bit[outputs[i]] != NEAP_NONE)
@@ -425,7 +446,8 @@ static neap_status run_op(space *x, uint32_t from, uint32_t o)
 {
     const move *m = &x->moves[o];
     const node start = x->nodes[from];
-    if (!has_all(start.state, m->reads) || has_all(start.state, m->gives))
+    if (!has_all(start.state, m->reads) || has_all(start.state, m->gives) ||
+        meets(start.state, m->bars))
         return NEAP_OK;
     /* Of several outputs some may be there still: they go, and are made again. */
     bits after = both(start.state, m->writes);

@@ -25,7 +25,7 @@ static bool may_repeat(const problem *x, uint32_t task)
     for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++)
         if (!tensor_can_recompute(x, x->makes.items[i]))
             return false;
-    return x->makes.start[task] < x->makes.start[task + 1];
+    return x->makes.start[task] < x->makes.start[task + 1] && !x->is_update[task];
 }
 
 neap_status neap_anneal_steps_init(anneal_steps *s, flat_sequence *q, uint64_t seed,
@@ -137,6 +137,8 @@ static void insert_chain(anneal_steps *s, anneal_step *step, uint32_t task, uint
 {
     flat_sequence *q = s->q;
     const problem *x = q->x;
+    if (!neap_flat_sequence_precedes_updates(q, task, q->place[user]))
+        return;
     uint32_t run = insert(s, step, task, q->place[user]);
     if (run == NEAP_NONE || depth == 0)
         return;

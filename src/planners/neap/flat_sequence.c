@@ -182,6 +182,7 @@ uint32_t neap_flat_sequence_insert(flat_sequence *q, uint32_t task, uint32_t pla
         return NEAP_NONE;
     uint32_t item = q->unused[--q->n_unused];
     q->task[item] = task;
+    q->only[task] = item;
     int64_t bytes = bytes_before(q, task, place);
     shift(q, place, place + 1, (size_t)q->length + 1 - place);
     q->length++;
@@ -232,14 +233,48 @@ void neap_flat_sequence_move(flat_sequence *q, uint32_t item, uint32_t place)
     change_refs(q, item, 1);
 }
 
+/* The place of a task's last run. */
+static uint32_t last_place(const flat_sequence *q, uint32_t task)
+{
+    const problem *x = q->x;
+    if (x->is_update[task] || x->makes.start[task] == x->makes.start[task + 1])
+        return q->place[q->only[task]];
+    const flat_refs *list = &q->refs[x->makes.items[x->makes.start[task]]];
+    uint32_t at = list->n - 1;
+    while (!list->refs[at].makes)
+        at--;
+    return q->place[list->refs[at].item];
+}
+
+/* The place of the first update of what a task reads; the end's if there is none. */
+static uint32_t first_update(const flat_sequence *q, uint32_t task)
+{
+    const id_lists *by = &q->x->updated_by;
+    uint32_t first = q->length;
+    for (uint32_t i = by->start[task]; i < by->start[task + 1]; i++) {
+        uint32_t place = q->place[q->only[by->items[i]]];
+        first = place < first ? place : first;
+    }
+    return first;
+}
+
+bool neap_flat_sequence_precedes_updates(const flat_sequence *q, uint32_t task, uint32_t place)
+{
+    return place <= first_update(q, task);
+}
+
 flat_range neap_flat_sequence_range(const flat_sequence *q, uint32_t item)
 {
     const problem *x = q->x;
     uint32_t task = q->task[item];
-    flat_range range = {0, q->length};
+    flat_range range = {0, first_update(q, task)};
     for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
         uint32_t made = q->place[q->refs[x->reads.items[i]].refs[0].item] + 1;
         range.first = made > range.first ? made : range.first;
+    }
+    for (uint32_t i = x->before.start[task]; i < x->before.start[task + 1]; i++) {
+        uint32_t ran = last_place(q, x->before.items[i]) + 1;
+        range.first = ran > range.first ? ran : range.first;
     }
     for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
         const flat_refs *list = &q->refs[x->makes.items[i]];
@@ -288,7 +323,8 @@ neap_status neap_flat_sequence_init(flat_sequence *q, neap_allocator *allocator,
         NEAP_TAKE(&q->arena, (size_t)most_runs + 1, q->place) &&
         NEAP_TAKE(&q->arena, most_runs, q->unused) && NEAP_TAKE(&q->arena, x->n_tensors, q->refs) &&
         NEAP_TAKE(&q->arena, x->n_tasks, q->runs) && NEAP_TAKE(&q->arena, x->n_tasks, q->choice) &&
-        NEAP_TAKE(&q->arena, x->n_tasks, q->again) && NEAP_TAKE(&q->arena, x->n_tasks, q->again_at);
+        NEAP_TAKE(&q->arena, x->n_tasks, q->only) && NEAP_TAKE(&q->arena, x->n_tasks, q->again) &&
+        NEAP_TAKE(&q->arena, x->n_tasks, q->again_at);
     return ok ? NEAP_OK : neap_fail_no_memory(diag);
 }
 

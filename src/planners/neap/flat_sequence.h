@@ -48,6 +48,7 @@ typedef struct flat_sequence {
     uint32_t n_unused;
     flat_refs *refs;         /* by tensor */
     uint32_t *runs, *choice; /* by task: number of runs; variant from variant_start */
+    uint32_t *only;          /* by task that is an update or makes nothing: its item */
     uint32_t *again, n_again,
         *again_at; /* tasks that run several times; the place of a task there */
 } flat_sequence;
@@ -60,8 +61,10 @@ void neap_flat_sequence_clear(flat_sequence *q);
 /* Loads a legal list without its transfers, of at most most_runs runs; NULL: the natural order. */
 neap_status neap_flat_sequence_load(flat_sequence *q, const compute_list *list, neap_diag *diag);
 
-/* Adds a run of a task before a place; its inputs must have been made earlier. Returns the new
-   item; NEAP_NONE: no room. */
+/* Whether none of what a task reads has been updated before a place. */
+bool neap_flat_sequence_precedes_updates(const flat_sequence *q, uint32_t task, uint32_t place);
+/* Adds a run of a task before a place; its inputs must have been made earlier, and none of what it
+   reads may have been updated. Returns the new item; NEAP_NONE: no room. */
 uint32_t neap_flat_sequence_insert(flat_sequence *q, uint32_t task, uint32_t place);
 /* Removes a run. What it makes must have been made earlier if it is used later. */
 void neap_flat_sequence_remove(flat_sequence *q, uint32_t item);
@@ -69,7 +72,7 @@ bool neap_flat_sequence_can_remove(const flat_sequence *q, uint32_t item);
 /* Moves a run before the run that is now at a place, within its range. */
 void neap_flat_sequence_move(flat_sequence *q, uint32_t item, uint32_t place);
 /* The places before which a run may move: everything that it reads has been made, and nothing uses
-   what only it makes. */
+   what only it makes; an update stays behind the readers of what it overwrites. */
 typedef struct flat_range {
     uint32_t first, last;
 } flat_range;

@@ -146,4 +146,5 @@ void neap_search_prune(search *s)
         else
             try_faster(s, s->ranks[i].item - n_items);
     }
+    neap_search_advance_updates(s);
 }

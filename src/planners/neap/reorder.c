@@ -3,7 +3,8 @@
 #include "base/random.h"
 #include "planners/neap/search.h"
 
-/* The first place at which everything that a run reads has been made. */
+/* The first place at which everything that a run reads has been made and, for an update, everything
+   has run that reads what it overwrites. */
 static uint32_t earliest(const search *s, uint32_t id)
 {
     const problem *x = s->x;
@@ -13,10 +14,15 @@ static uint32_t earliest(const search *s, uint32_t id)
         uint32_t made = sequence_place(q, q->refs[x->reads.items[i]].refs[0].item) + 1;
         place = made > place ? made : place;
     }
+    for (uint32_t i = x->before.start[task]; i < x->before.start[task + 1]; i++) {
+        uint32_t ran = sequence_place(q, neap_sequence_last_run(q, x->before.items[i])) + 1;
+        place = ran > place ? ran : place;
+    }
     return place;
 }
 
-/* The item that a run must precede: the first use of what no earlier run makes; or the end. */
+/* The item that a run must precede: the first use of what no earlier run makes; the update of what
+   it reads; or the end. */
 static uint32_t latest(const search *s, uint32_t id)
 {
     const problem *x = s->x;
@@ -30,6 +36,11 @@ static uint32_t latest(const search *s, uint32_t id)
         uint32_t use = list->refs[at + 1].item;
         if (sequence_place(q, use) < sequence_place(q, before))
             before = use;
+    }
+    for (uint32_t i = x->updated_by.start[task]; i < x->updated_by.start[task + 1]; i++) {
+        uint32_t update = q->only[x->updated_by.items[i]];
+        if (sequence_place(q, update) < sequence_place(q, before))
+            before = update;
     }
     return before;
 }
@@ -47,6 +58,45 @@ uint32_t neap_search_move(search *s, uint32_t id, uint32_t before)
     uint32_t task = s->q.items[id].task;
     neap_sequence_remove(&s->q, id);
     return neap_sequence_insert(&s->q, task, before);
+}
+
+uint32_t neap_search_insert(search *s, uint32_t task, uint32_t before)
+{
+    const id_lists *by = &s->x->updated_by;
+    sequence *q = &s->q;
+    if (neap_sequence_precedes_updates(q, task, before))
+        return neap_sequence_insert(q, task, before);
+    for (uint32_t i = by->start[task]; i < by->start[task + 1]; i++) {
+        uint32_t update = q->only[by->items[i]];
+        if (sequence_place(q, update) < sequence_place(q, before) &&
+            (s->in_order || !neap_search_can_move(s, update, before)))
+            return NEAP_NONE;
+    }
+    uint32_t id = neap_sequence_insert(q, task, before);
+    for (uint32_t i = by->start[task]; i < by->start[task + 1] && id != NEAP_NONE; i++) {
+        uint32_t update = q->only[by->items[i]];
+        if (sequence_place(q, update) < sequence_place(q, id) && !q->out_of_memory)
+            neap_search_move(s, update, before);
+    }
+    return id;
+}
+
+void neap_search_advance_updates(search *s)
+{
+    sequence *q = &s->q;
+    for (uint32_t k = 0; k < s->x->n_tasks && s->x->has_updates && !s->in_order; k++) {
+        if (!s->x->is_update[k] || q->out_of_memory)
+            continue;
+        uint32_t to = neap_sequence_at(q, earliest(s, q->only[k]));
+        while (to != q->only[k] && s->x->is_update[q->items[to].task]) /* there for the same */
+            to = neap_sequence_next(q, to);
+        if (to == q->only[k])
+            continue;
+        size_t mark = q->n_changes;
+        neap_search_move(s, q->only[k], to);
+        if (neap_sequence_most(q) > s->budget)
+            neap_sequence_undo(q, mark);
+    }
 }
 
 uint32_t neap_search_random_item(search *s)
@@ -93,6 +143,7 @@ static void draw_order(search *s, uint32_t *list, uint32_t *missing, uint32_t *r
     uint32_t n = 0, n_ready = 0;
     for (uint32_t k = 0; k < x->n_tasks; k++) {
         missing[k] = x->reads.start[k + 1] - x->reads.start[k];
+        missing[k] += x->before.start[k + 1] - x->before.start[k];
         if (missing[k] == 0)
             ready[n_ready++] = k;
     }
@@ -106,6 +157,9 @@ static void draw_order(search *s, uint32_t *list, uint32_t *missing, uint32_t *r
                 if (--missing[x->readers.items[j]] == 0)
                     ready[n_ready++] = x->readers.items[j];
         }
+        for (uint32_t i = x->updated_by.start[task]; i < x->updated_by.start[task + 1]; i++)
+            if (--missing[x->updated_by.items[i]] == 0)
+                ready[n_ready++] = x->updated_by.items[i];
     }
 }
 

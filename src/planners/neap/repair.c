@@ -92,7 +92,9 @@ static void make(search *s, uint32_t task, uint32_t before, uint32_t *left)
     const problem *x = s->x;
     if (s->in_order && !find_place_in_order(&s->q, task, &before))
         return;
-    uint32_t id = neap_sequence_insert(&s->q, task, before);
+    uint32_t id = neap_search_insert(s, task, before);
+    if (id == NEAP_NONE)
+        return;
     --*left;
     for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)
         if (*left > 0 && !s->q.out_of_memory && is_better_made(s, x->reads.items[i], id))

@@ -4,7 +4,8 @@
  *
  * The resident values of a tensor (its owner, views made with it, views made since) are in one list
  * and are freed together, so that either all or none of an op's outputs are resident. A view that
- * no task and no output needs is made once, as soon as its tensor is made for the first time.
+ * no task and no output needs is made once, as soon as its tensor is made for the first time; of an
+ * input, at the end, or at the beginning if the input is updated.
  *
  * It decides which values are resident, so it does not use plan/residency.h, which follows given
  * steps.
@@ -34,6 +35,7 @@ typedef struct emission {
     bool *resident;             /* by value */
     uint32_t *on_tensor, *next; /* by tensor, by value: the list of resident values */
     bool *ran;                  /* by op: only of views that are not tasks */
+    bool *needed;               /* by value: by a task or an output */
     uint32_t *idle, *idle_next; /* by tensor, by op: the list of views that nothing needs */
     uint32_t *left, *left_end;  /* tensors that are freed after each position, the last first */
     uint32_t *ops;              /* a stack: each op is needed by the one below it */
@@ -95,10 +97,10 @@ static bool find_idle_views(emission *e)
     const problem *x = e->x;
     const neap_graph *graph = x->graph;
     uint32_t n_ops = neap_graph_op_count(graph), n_outputs;
-    bool *needed;
-    if (!NEAP_TAKE(&e->arena, neap_graph_value_count(graph), needed) ||
+    if (!NEAP_TAKE(&e->arena, neap_graph_value_count(graph), e->needed) ||
         !NEAP_TAKE(&e->arena, x->n_tensors, e->idle) || !NEAP_TAKE(&e->arena, n_ops, e->idle_next))
         return false;
+    bool *needed = e->needed;
     fill_none(e->idle, x->n_tensors);
     const uint32_t *outputs = neap_graph_outputs(graph, &n_outputs);
     for (uint32_t i = 0; i < n_outputs; i++)
@@ -283,8 +285,22 @@ static neap_status write_rest(emission *e)
     return NEAP_OK;
 }
 
+/* Views of what is updated later, if nothing needs them. */
+static neap_status write_first_views(emission *e)
+{
+    const problem *x = e->x;
+    for (uint32_t o = 0; o < neap_graph_op_count(x->graph) && x->has_updates; o++) {
+        const neap_op *op = neap_graph_op(x->graph, o);
+        if (x->task_of_op[o] == NEAP_NONE && !makes_needed(op, e->needed) &&
+            x->updater[neap_graph_value(x->graph, op->outputs[0])->storage] != NEAP_NONE)
+            NEAP_TRY(make_view(e, o));
+    }
+    return NEAP_OK;
+}
+
 static neap_status write_steps(emission *e)
 {
+    NEAP_TRY(write_first_views(e));
     for (uint32_t p = 0; p < e->list->n; p++) {
         NEAP_TRY(write_events(e, p));
         NEAP_TRY(write_task(e, e->list->tasks[p]));

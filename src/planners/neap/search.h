@@ -153,6 +153,11 @@ void neap_search_prune(search *s);
 /* Whether a run may move to just before an item; moves it there and returns its new id. */
 bool neap_search_can_move(const search *s, uint32_t id, uint32_t before);
 uint32_t neap_search_move(search *s, uint32_t id, uint32_t before);
+/* Adds a run before an item. Updates that it must precede move behind it; NEAP_NONE: they cannot,
+   or out of memory. */
+uint32_t neap_search_insert(search *s, uint32_t task, uint32_t before);
+/* Moves updates to their earliest places, where that fits. */
+void neap_search_advance_updates(search *s);
 uint32_t neap_search_random_item(search *s);
 /* Moves some runs around an item. */
 void neap_search_shuffle(search *s, uint32_t center);

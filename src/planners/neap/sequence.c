@@ -168,6 +168,28 @@ uint32_t neap_sequence_previous(const sequence *q, uint32_t id)
     return NEAP_NONE;
 }
 
+uint32_t neap_sequence_last_run(const sequence *q, uint32_t task)
+{
+    const problem *x = q->x;
+    if (x->is_update[task] || x->makes.start[task] == x->makes.start[task + 1])
+        return q->only[task];
+    const ref_list *list = &q->refs[x->makes.items[x->makes.start[task]]];
+    uint32_t at = list->n - 1;
+    while (!list->refs[at].makes)
+        at--;
+    return list->refs[at].item;
+}
+
+bool neap_sequence_precedes_updates(const sequence *q, uint32_t task, uint32_t before)
+{
+    const id_lists *by = &q->x->updated_by;
+    uint32_t place = sequence_place(q, before);
+    for (uint32_t i = by->start[task]; i < by->start[task + 1]; i++)
+        if (sequence_place(q, q->only[by->items[i]]) < place)
+            return false;
+    return true;
+}
+
 /* ---- Refs ---- */
 
 uint32_t neap_sequence_find_ref(const sequence *q, uint32_t tensor, uint32_t place)
@@ -288,6 +310,7 @@ static int64_t returning_bytes(const sequence *q, uint32_t id)
 static void put_in(sequence *q, uint32_t id, uint32_t task, uint32_t before)
 {
     q->items[id].task = task;
+    q->only[task] = id;
     int64_t bytes = sequence_bytes(q, before) - own_bytes(q, q->items[before].task) -
                     returning_bytes(q, before) + own_bytes(q, task);
     if (q->blocks[q->items[before].block].n == SEQUENCE_BLOCK)
@@ -517,6 +540,7 @@ static bool fill_refs(sequence *q, uint32_t n)
         for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)
             if (!add_ref(q, x->reads.items[i], id, false))
                 return false;
+        q->only[task] = id;
         q->runs[task]++;
         q->length++;
         q->ticks += sequence_ticks(q, task);
@@ -596,7 +620,7 @@ neap_status neap_sequence_init(sequence *q, neap_allocator *allocator, const pro
 {
     *q = (sequence){.allocator = allocator, .x = x};
     neap_arena_init(&q->arena, allocator);
-    if (!NEAP_TAKE(&q->arena, x->n_tasks, q->runs) ||
+    if (!NEAP_TAKE(&q->arena, x->n_tasks, q->runs) || !NEAP_TAKE(&q->arena, x->n_tasks, q->only) ||
         !NEAP_TAKE(&q->arena, x->n_tasks, q->choice) ||
         !NEAP_TAKE(&q->arena, x->n_tensors, q->refs))
         return neap_fail_no_memory(diag);

@@ -73,6 +73,7 @@ typedef struct sequence {
     uint32_t *free_items, n_free;
     size_t free_capacity;
     uint32_t *runs;   /* by task: number of runs */
+    uint32_t *only;   /* by task that is an update or makes nothing: its item */
     ref_list *refs;   /* by tensor */
     uint32_t *choice; /* by task: its variant, counted from variant_start */
     /* blocks have a number that does not change, and a rank in the sequence */
@@ -150,6 +151,12 @@ static inline int64_t sequence_ticks(const sequence *q, uint32_t task)
     return q->x->variants[q->x->variant_start[task] + q->choice[task]].ticks;
 }
 
+/* The last run of a task. */
+uint32_t neap_sequence_last_run(const sequence *q, uint32_t task);
+/* Whether a task may run before an item as far as updates are concerned: none of what it reads has
+   been updated. */
+bool neap_sequence_precedes_updates(const sequence *q, uint32_t task, uint32_t before);
+
 /* ---- Bytes ---- */
 
 static inline int64_t sequence_bytes(const sequence *q, uint32_t id)
@@ -165,8 +172,8 @@ bool neap_sequence_fits_between(const sequence *q, uint32_t from, uint32_t to, i
 
 /* ---- Changes ---- */
 
-/* Adds a run of a task just before an item; its inputs must have been made earlier. Returns the new
-   item; NEAP_NONE: out of memory. */
+/* Adds a run of a task just before an item; its inputs must have been made earlier, and none of
+   what it reads may have been updated. Returns the new item; NEAP_NONE: out of memory. */
 uint32_t neap_sequence_insert(sequence *q, uint32_t task, uint32_t before);
 /* Removes a run. What it makes must have been made earlier if it is used later. */
 void neap_sequence_remove(sequence *q, uint32_t id);

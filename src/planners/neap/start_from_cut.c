@@ -36,7 +36,7 @@ static void remake(search *s, uint32_t tensor, uint32_t before)
             !is_made_since(s, read, before))
             remake(s, read, before);
     }
-    neap_sequence_insert(&s->q, task, before);
+    neap_search_insert(s, task, before);
 }
 
 /* The tensors that are held at the moment and that the cut drops, sorted by their next uses. */

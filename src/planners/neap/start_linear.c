@@ -39,6 +39,8 @@ typedef struct linear_start {
     bool *remade;           /* by task before the moment: what it makes is dropped */
     bool *done;             /* by task: it has run again */
     uint32_t *stack, *next; /* of tasks that run again; the reads of each that have been seen */
+    uint32_t *blockers;     /* by update: readers of what it overwrites that still run again */
+    uint32_t *late, n_late; /* updates that wait for these */
     int64_t *room;          /* by task: bytes that its workspace may take */
     search_plan trial, *best;
 } linear_start;
@@ -157,10 +159,16 @@ static double price_of(const prices *p, uint32_t task)
     return task < p->late_from ? p->early : p->late;
 }
 
-/* Whether all that a task makes may be dropped. */
+/* Whether all that a task makes may be dropped. It then delays updates of what it reads, which must
+   not make anything that others wait for. */
 static bool may_drop(const linear_start *s, uint32_t task)
 {
     const problem *x = s->x;
+    for (uint32_t j = x->updated_by.start[task]; j < x->updated_by.start[task + 1]; j++) {
+        uint32_t update = x->updated_by.items[j];
+        if (x->makes.start[update] < x->makes.start[update + 1])
+            return false;
+    }
     for (uint32_t j = x->makes.start[task]; j < x->makes.start[task + 1]; j++) {
         uint32_t t = x->makes.items[j];
         if (!tensor_can_recompute(x, t) || s->held[t] || s->kept[t] || x->is_output[t])
@@ -258,6 +266,15 @@ static uint32_t missing_producer(linear_start *s, uint32_t depth)
     return NEAP_NONE;
 }
 
+/* A task that has run again no longer delays updates. */
+static void note_again(linear_start *s, uint32_t task)
+{
+    const id_lists *by = &s->x->updated_by;
+    for (uint32_t i = by->start[task]; i < by->start[task + 1] && task < s->moment; i++)
+        s->blockers[by->items[i]]--;
+    s->done[task] = true;
+}
+
 /* Runs a task and, before it, those of its inputs that were dropped. */
 static void run_with_inputs(linear_start *s, uint32_t task)
 {
@@ -272,21 +289,70 @@ static void run_with_inputs(linear_start *s, uint32_t task)
             s->next[depth] = x->reads.start[missing];
             continue;
         }
-        s->done[s->stack[depth]] = true;
+        note_again(s, s->stack[depth]);
         run_task(s, s->stack[depth]);
         if (depth-- == 0)
             return;
     }
 }
 
+/* Runs the inputs of a task that were dropped. */
+static void run_inputs(linear_start *s, uint32_t task)
+{
+    const problem *x = s->x;
+    for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
+        uint32_t from = x->producer[x->reads.items[i]];
+        if (from < s->moment && s->remade[from] && !s->done[from])
+            run_with_inputs(s, from);
+    }
+}
+
+static void count_blockers(linear_start *s)
+{
+    const problem *x = s->x;
+    memset(s->blockers, 0, x->n_tasks * sizeof *s->blockers);
+    for (uint32_t k = 0; k < s->moment; k++)
+        for (uint32_t i = x->updated_by.start[k]; i < x->updated_by.start[k + 1]; i++)
+            s->blockers[x->updated_by.items[i]] += s->remade[k];
+}
+
+/* Runs the late updates that wait for nothing any more. */
+static void run_late(linear_start *s)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n_late; i++) {
+        if (s->blockers[s->late[i]] == 0)
+            run_with_inputs(s, s->late[i]);
+        else
+            s->late[n++] = s->late[i];
+    }
+    s->n_late = n;
+}
+
+/* Runs a task; an update waits if what it overwrites will be read again. */
+static void run_in_turn(linear_start *s, uint32_t task)
+{
+    if (s->blockers[task] > 0)
+        s->late[s->n_late++] = task;
+    else if (task < s->moment)
+        run_task(s, task);
+    else
+        run_with_inputs(s, task);
+    run_late(s);
+}
+
 static void build_list(linear_start *s)
 {
-    s->trial.list.n = 0;
+    s->trial.list.n = s->n_late = 0;
     memset(s->done, 0, s->x->n_tasks * sizeof *s->done);
-    for (uint32_t k = 0; k < s->moment; k++)
-        run_task(s, k);
-    for (uint32_t k = s->moment; k < s->x->n_tasks; k++)
-        run_with_inputs(s, k);
+    count_blockers(s);
+    for (uint32_t k = 0; k < s->x->n_tasks; k++)
+        run_in_turn(s, k);
+    /* The rest waits for what nobody else needs. */
+    for (uint32_t i = 0; i < s->n_late; i++)
+        run_inputs(s, s->late[i]);
+    for (uint32_t i = 0; i < s->n_late; i++)
+        run_task(s, s->late[i]);
 }
 
 /* ---- Attempts ---- */
@@ -361,6 +427,7 @@ static neap_status take_arrays(linear_start *s, neap_diag *diag)
               NEAP_TAKE(&s->arena, m, s->needed) && NEAP_TAKE(&s->arena, m, s->kept) &&
               NEAP_TAKE(&s->arena, n, s->remade) && NEAP_TAKE(&s->arena, n, s->done) &&
               NEAP_TAKE(&s->arena, n, s->stack) && NEAP_TAKE(&s->arena, n, s->next) &&
+              NEAP_TAKE(&s->arena, n, s->blockers) && NEAP_TAKE(&s->arena, n, s->late) &&
               NEAP_TAKE(&s->arena, n, s->room);
     return ok ? NEAP_OK : neap_fail_no_memory(diag);
 }
