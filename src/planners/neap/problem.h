@@ -106,8 +106,6 @@ void neap_problem_clear(problem *x);
 /* If the request has a link and permits it: state may be on the host, except state that is pinned,
    is an output, or of which there are views that must stay. */
 neap_status neap_problem_let_state_travel(problem *x, const neap_request *request, neap_diag *diag);
-/* The floor of such plans: no plan needs less memory. */
-int64_t neap_problem_floor(const problem *x);
 /* No task runs in place any more. */
 void neap_problem_forget_in_place(problem *x);
 

@@ -85,16 +85,3 @@ neap_status neap_problem_let_state_travel(problem *x, const neap_request *reques
     number_states(x, stays);
     return list_states(x) ? NEAP_OK : neap_fail_no_memory(diag);
 }
-
-int64_t neap_problem_floor(const problem *x)
-{
-    int64_t most = 0;
-    for (uint32_t t = 0; t < x->n_tensors; t++)
-        most += x->is_output[t] ? x->bytes[t] : 0;
-    for (uint32_t k = 0; k < x->n_tasks; k++) {
-        int64_t bytes = x->made_bytes[k] + x->read_bytes[k] + x->state_read_bytes[k] +
-                        task_workspace(x, k) - task_in_place_bytes(x, k);
-        most = bytes > most ? bytes : most;
-    }
-    return x->base_bytes + most;
-}
