@@ -50,7 +50,8 @@ static void check_budget(const neap_graph *graph, const char *form, int64_t budg
     resident_answer answer;
     (void)form;
     bare_planner_init(&b, graph, budget);
-    assert_int_equal(neap_resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL), NEAP_OK);
+    assert_int_equal(neap_resident_search(&b.p, false, MOST_STATES, INT64_MAX, &answer, NULL),
+                     NEAP_OK);
     assert_int_equal(answer.outcome, expected < 0 ? RESIDENT_NONE : RESIDENT_SOLVED);
     if (answer.ticks != expected)
         fail_msg("%" PRId64 " ticks within %" PRId64 " bytes, but %" PRId64 " can be had",
@@ -60,11 +61,12 @@ static void check_budget(const neap_graph *graph, const char *form, int64_t budg
         check_sequence(&b.p, &answer);
         neap_resident_answer_clear(&b.p, &answer);
         /* The cutoff is the first time that is of no use. */
-        assert_int_equal(neap_resident_search(&b.p, MOST_STATES, expected, &answer, NULL), NEAP_OK);
+        assert_int_equal(neap_resident_search(&b.p, false, MOST_STATES, expected, &answer, NULL),
+                         NEAP_OK);
         assert_int_equal(answer.outcome, RESIDENT_NONE);
         assert_true(answer.bound_ticks == expected && answer.ticks == -1);
-        assert_int_equal(neap_resident_search(&b.p, MOST_STATES, expected + 1, &answer, NULL),
-                         NEAP_OK);
+        assert_int_equal(
+            neap_resident_search(&b.p, false, MOST_STATES, expected + 1, &answer, NULL), NEAP_OK);
         assert_true(answer.outcome == RESIDENT_SOLVED && answer.ticks == expected);
     }
     neap_resident_answer_clear(&b.p, &answer);
@@ -79,7 +81,8 @@ static void check_caps(const neap_graph *graph, int64_t budget, int64_t expected
     bare_planner_init(&b, graph, budget);
     for (size_t most = 1; gave_up; most += 1 + most / 2) {
         resident_answer answer;
-        assert_int_equal(neap_resident_search(&b.p, most, INT64_MAX, &answer, NULL), NEAP_OK);
+        assert_int_equal(neap_resident_search(&b.p, false, most, INT64_MAX, &answer, NULL),
+                         NEAP_OK);
         assert_true(answer.bound_ticks >= last);
         assert_true(expected < 0 || answer.bound_ticks <= expected);
         last = answer.bound_ticks;
@@ -116,7 +119,7 @@ static void test_unit_chain(void **state)
         bare_planner b;
         resident_answer answer;
         bare_planner_init(&b, graph, budget);
-        assert_int_equal(neap_resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL),
+        assert_int_equal(neap_resident_search(&b.p, false, MOST_STATES, INT64_MAX, &answer, NULL),
                          NEAP_OK);
         int64_t found = answer.ticks < 0 ? -1 : seconds_of(graph, answer.ticks);
         if (found != times[budget])
@@ -144,7 +147,8 @@ static void test_one_variant_an_op(void **state)
     bare_planner b;
     resident_answer answer;
     bare_planner_init(&b, graph, 8);
-    assert_int_equal(neap_resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL), NEAP_OK);
+    assert_int_equal(neap_resident_search(&b.p, false, MOST_STATES, INT64_MAX, &answer, NULL),
+                     NEAP_OK);
     assert_int_equal(answer.outcome, RESIDENT_SOLVED);
     assert_int_equal(answer.length, 5);
     assert_int_equal(seconds_of(graph, answer.ticks), 9); /* 3 + 1 + 1 + 3 + 1, not 1 + ... */
@@ -160,20 +164,23 @@ static void test_too_big_and_stopped(void **state)
     bare_planner b;
     resident_answer answer;
     bare_planner_init(&b, bigger, 1000);
-    assert_int_equal(neap_resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL), NEAP_OK);
+    assert_int_equal(neap_resident_search(&b.p, false, MOST_STATES, INT64_MAX, &answer, NULL),
+                     NEAP_OK);
     assert_int_equal(answer.outcome, RESIDENT_GAVE_UP);
     assert_true(answer.bound_ticks == neap_graph_least_ticks(bigger));
     neap_resident_answer_clear(&b.p, &answer);
 
     bare_planner_init(&b, graph, 1000);
-    assert_int_equal(neap_resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL), NEAP_OK);
+    assert_int_equal(neap_resident_search(&b.p, false, MOST_STATES, INT64_MAX, &answer, NULL),
+                     NEAP_OK);
     assert_int_equal(answer.outcome, RESIDENT_SOLVED);
     assert_true(answer.ticks == neap_graph_least_ticks(graph));
     neap_resident_answer_clear(&b.p, &answer);
 
     bare_planner_init(&b, graph, 8);
     b.request.time_limit = 1e-9;
-    assert_int_equal(neap_resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL), NEAP_OK);
+    assert_int_equal(neap_resident_search(&b.p, false, MOST_STATES, INT64_MAX, &answer, NULL),
+                     NEAP_OK);
     assert_int_equal(answer.outcome, RESIDENT_STOPPED);
     assert_true(answer.bound_ticks >= neap_graph_least_ticks(graph));
     neap_resident_answer_clear(&b.p, &answer);
@@ -191,7 +198,8 @@ static void test_out_of_memory(void **state)
     resident_answer answer;
     bare_planner_init(&b, graph, 5);
     b.p.allocator = &memory.base;
-    assert_int_equal(neap_resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL), NEAP_OK);
+    assert_int_equal(neap_resident_search(&b.p, false, MOST_STATES, INT64_MAX, &answer, NULL),
+                     NEAP_OK);
     assert_int_equal(answer.outcome, RESIDENT_SOLVED);
     neap_resident_answer_clear(&b.p, &answer);
     size_t calls = memory.calls;
@@ -199,7 +207,7 @@ static void test_out_of_memory(void **state)
         failing_allocator_init(&memory);
         memory.fail_from = i;
         memory.fail_end = i + 1;
-        assert_int_equal(neap_resident_search(&b.p, MOST_STATES, INT64_MAX, &answer, NULL),
+        assert_int_equal(neap_resident_search(&b.p, false, MOST_STATES, INT64_MAX, &answer, NULL),
                          NEAP_NO_MEMORY);
         neap_resident_answer_clear(&b.p, &answer);
         assert_int_equal(memory.live_blocks, 0);

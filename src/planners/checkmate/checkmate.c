@@ -252,7 +252,8 @@ static neap_status solve_program(search *s, neap_diag *diag)
 static neap_status search_residents(search *s, neap_diag *diag)
 {
     resident_answer answer = {0};
-    neap_status status = neap_resident_search(s->p, MOST_STATES, cutoff_ticks(s), &answer, diag);
+    neap_status status =
+        neap_resident_search(s->p, false, MOST_STATES, cutoff_ticks(s), &answer, diag);
     if (status == NEAP_OK && answer.outcome == RESIDENT_SOLVED)
         status = neap_incumbent_offer(&s->best, s->p, answer.sequence, answer.length, diag);
     if (status == NEAP_OK &&

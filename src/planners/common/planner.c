@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/memory.h"
+#include "plan/in_place.h"
 #include "plan/plan_internal.h"
 
 #include <math.h>
@@ -135,13 +136,16 @@ done:
     return status;
 }
 
-neap_status neap_planner_use_sequence(const planner *p, draft *d, const uint32_t *sequence,
-                                      size_t length, neap_diag *diag)
+static neap_status use_sequence(const planner *p, draft *d, const uint32_t *sequence, size_t length,
+                                bool in_place, neap_diag *diag)
 {
     neap_timeline timeline = {0};
+    size_t n_in_place;
     neap_status status =
         neap_plan_from_sequence(p->allocator, p->graph, sequence, length, NULL, p->request->method,
                                 p->request->budget, &d->plan, diag);
+    if (status == NEAP_OK && in_place)
+        status = neap_plan_run_in_place(p->allocator, p->graph, d->plan, &n_in_place, diag);
     if (status == NEAP_OK && has_variants(p->graph))
         status = choose_variants(p, d->plan, diag);
     if (status == NEAP_OK)
@@ -152,6 +156,18 @@ neap_status neap_planner_use_sequence(const planner *p, draft *d, const uint32_t
     }
     neap_timeline_clear(&timeline);
     return status;
+}
+
+neap_status neap_planner_use_sequence(const planner *p, draft *d, const uint32_t *sequence,
+                                      size_t length, neap_diag *diag)
+{
+    return use_sequence(p, d, sequence, length, false, diag);
+}
+
+neap_status neap_planner_use_sequence_in_place(const planner *p, draft *d, const uint32_t *sequence,
+                                               size_t length, neap_diag *diag)
+{
+    return use_sequence(p, d, sequence, length, true, diag);
 }
 
 neap_status neap_planner_list_computes(const planner *p, const neap_plan *plan, uint32_t **sequence,

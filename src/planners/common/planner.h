@@ -104,6 +104,9 @@ struct neap_method {
  */
 neap_status neap_planner_use_sequence(const planner *p, draft *d, const uint32_t *sequence,
                                       size_t length, neap_diag *diag);
+/* The same, with every run in place that can be. */
+neap_status neap_planner_use_sequence_in_place(const planner *p, draft *d, const uint32_t *sequence,
+                                               size_t length, neap_diag *diag);
 
 /* The ops that a plan computes, in order, into *sequence, which is reserved as needed. */
 neap_status neap_planner_list_computes(const planner *p, const neap_plan *plan, uint32_t **sequence,

@@ -54,6 +54,11 @@ typedef struct way { /* a variant worth having */
     uint32_t variant;
 } way;
 
+typedef struct storage {
+    bits on_it;
+    int64_t bytes;
+} storage;
+
 typedef struct move { /* an op */
     bits reads, writes;
     bits gives;  /* what a run leaves: values that matter, or its mark */
@@ -62,12 +67,8 @@ typedef struct move { /* an op */
     bits needed; /* itself and every op it needs, as a set of ops */
     int64_t least_ticks;
     uint32_t first_way, end_way; /* of those that are allowed; fastest, and largest, first */
+    storage passed_on;           /* what goes if it runs in place; of 0 bytes: it does not */
 } move;
-
-typedef struct storage {
-    bits on_it;
-    int64_t bytes;
-} storage;
 
 typedef struct node {
     bits state;
@@ -88,6 +89,7 @@ typedef struct space {
     neap_arena arena; /* of what the graph is made into */
     const neap_graph *graph;
     neap_diag *diag;
+    bool in_place; /* ops may run in place */
     uint32_t n_ops, n_values, n_bits;
     uint32_t *bit;   /* per value: its bit; NEAP_NONE for inputs */
     uint32_t *maker; /* per bit: the op; n_bits */
@@ -214,18 +216,43 @@ static void add_bars(space *x, uint32_t update)
     }
 }
 
+/* The values on a storage. */
+static bits values_on(const space *x, uint32_t owner)
+{
+    bits on = {{0, 0}};
+    for (uint32_t v = 0; v < x->n_values; v++)
+        if (neap_graph_value(x->graph, v)->storage == owner && x->bit[v] != NEAP_NONE)
+            on = both(on, bit_of(x->bit[v]));
+    return on;
+}
+
 static void add_storages(space *x)
 {
     for (uint32_t s = 0; s < x->n_values; s++) {
         const neap_value *owner = neap_graph_value(x->graph, s);
         if (owner->storage != s || owner->producer == NEAP_NONE || owner->bytes == 0)
             continue;
-        storage *on = &x->storages[x->n_storages++];
-        on->bytes = owner->bytes;
-        for (uint32_t v = 0; v < x->n_values; v++)
-            if (neap_graph_value(x->graph, v)->storage == s && x->bit[v] != NEAP_NONE)
-                on->on_it = both(on->on_it, bit_of(x->bit[v]));
+        x->storages[x->n_storages++] = (storage){values_on(x, s), owner->bytes};
     }
+}
+
+/* In place, an op does without the storage of its input; nothing that is on it may be left, nor on
+   the output's. */
+static void add_in_place(space *x, uint32_t o)
+{
+    const neap_op *op = neap_graph_op(x->graph, o);
+    uint32_t from = op->in_place_input, to = op->in_place_output;
+    move *m = &x->moves[o];
+    if (from == NEAP_NONE)
+        return;
+    uint32_t storage_id = neap_graph_value(x->graph, from)->storage;
+    const neap_value *owner = neap_graph_value(x->graph, storage_id);
+    bits on_it = values_on(x, storage_id);
+    if (owner->producer == NEAP_NONE || neap_graph_value(x->graph, to)->storage != to ||
+        owner->bytes != neap_graph_value(x->graph, to)->bytes || meets(on_it, m->writes) ||
+        meets(without(on_it, bit_of(x->bit[from])), m->reads))
+        return;
+    m->passed_on = (storage){both(on_it, without(values_on(x, to), m->writes)), owner->bytes};
 }
 
 static neap_status open_space(space *x)
@@ -247,6 +274,8 @@ static neap_status open_space(space *x)
     for (uint32_t o = 0; o < x->n_ops; o++)
         add_bars(x, o);
     add_storages(x);
+    for (uint32_t o = 0; o < x->n_ops && x->in_place; o++)
+        add_in_place(x, o);
     for (uint32_t i = 0; i < n_outputs; i++)
         if (x->bit[outputs[i]] != NEAP_NONE)
             x->goal = both(x->goal, bit_of(x->bit[outputs[i]]));
@@ -402,10 +431,13 @@ static int compare_storages(const void *left, const void *right)
     return memcmp(a->on_it.word, b->on_it.word, sizeof a->on_it.word);
 }
 
-/* What a run of an op may free, storage by storage. */
-static void find_loose(space *x, bits state, bits touched)
+/* What a run of an op may free, storage by storage; what goes if it is in place is one of them. */
+static void find_loose(space *x, bits state, const move *m)
 {
+    bits touched = both(m->reads, m->writes);
     x->n_loose = 0;
+    if (m->passed_on.bytes > 0)
+        x->loose[x->n_loose++] = m->passed_on;
     for (size_t i = 0; i < x->n_storages; i++)
         if (meets(x->storages[i].on_it, state) && !meets(x->storages[i].on_it, touched))
             x->loose[x->n_loose++] = x->storages[i];
@@ -455,7 +487,7 @@ static neap_status run_op(space *x, uint32_t from, uint32_t o)
     run r = {.to = {.state = both(start.state, m->gives), .parent = from, .op = o},
              .enough = INT64_MAX};
     neap_status status = NEAP_OK;
-    find_loose(x, start.state, both(m->reads, m->writes));
+    find_loose(x, start.state, m);
     for (uint32_t w = m->first_way; w < m->end_way && r.enough > 0 && status == NEAP_OK; w++) {
         if (!neap_add_i64(start.ticks, x->ways[w].ticks, &r.to.ticks) ||
             !neap_add_i64(x->ways[w].workspace, -room, &r.excess))
@@ -557,8 +589,8 @@ static neap_status search_variants(space *x, resident_answer *answer, int64_t *b
     return status;
 }
 
-neap_status neap_resident_search(const planner *p, size_t most_states, int64_t cutoff_ticks,
-                                 resident_answer *answer, neap_diag *diag)
+neap_status neap_resident_search(const planner *p, bool in_place, size_t most_states,
+                                 int64_t cutoff_ticks, resident_answer *answer, neap_diag *diag)
 {
     int64_t bound = neap_graph_least_ticks(p->graph);
     *answer = (resident_answer){.outcome = RESIDENT_GAVE_UP, .ticks = -1, .bound_ticks = bound};
@@ -566,6 +598,7 @@ neap_status neap_resident_search(const planner *p, size_t most_states, int64_t c
                .allocator = p->allocator,
                .graph = p->graph,
                .diag = diag,
+               .in_place = in_place,
                .n_ops = neap_graph_op_count(p->graph),
                .n_values = neap_graph_value_count(p->graph),
                .cutoff = cutoff_ticks,

@@ -7,7 +7,8 @@
  * an op that reads one has, so every op has run at the end if the outputs are resident and the
  * marks are set. An edge is a run of an op, and its length the op's ticks. Before a run as little
  * is freed as the run needs: what is resident beyond that is never a hindrance, for it can be freed
- * later. So of the sets of storages that could go only those matter of which none could stay.
+ * later. So of the sets of storages that could go only those matter of which none could stay. The
+ * storage that a run in place passes on is one that could go.
  *
  * Distances to the end are bounded from below: an op of which nothing is left, neither a value nor
  * a mark nor those of an op that needs it, has to run (again). The bound never falls by more than a
@@ -43,10 +44,11 @@ typedef struct resident_answer {
 /*
  * Searches within the planner's budget for the best plan that takes fewer ticks than `cutoff_ticks`
  * (INT64_MAX: any), with at most `most_states` states at a time and 100 times as many edges in all.
- * neap_planner_use_sequence makes the plan of the sequence, with the same ticks.
+ * With in_place, ops may run in place. neap_planner_use_sequence, or else
+ * neap_planner_use_sequence_in_place, makes the plan of the sequence, with the same ticks.
  */
-neap_status neap_resident_search(const planner *p, size_t most_states, int64_t cutoff_ticks,
-                                 resident_answer *answer, neap_diag *diag);
+neap_status neap_resident_search(const planner *p, bool in_place, size_t most_states,
+                                 int64_t cutoff_ticks, resident_answer *answer, neap_diag *diag);
 void neap_resident_answer_clear(const planner *p, resident_answer *answer);
 
 #endif

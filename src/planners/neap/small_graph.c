@@ -13,10 +13,11 @@ static neap_status search_within(const planner *p, int64_t budget, small_answer 
     resident_answer found;
     draft d = {0};
     within.budget = budget;
-    neap_status status = neap_resident_search(&within, MOST_STATES, INT64_MAX, &found, diag);
+    neap_status status = neap_resident_search(&within, true, MOST_STATES, INT64_MAX, &found, diag);
     *outcome = found.outcome;
     if (status == NEAP_OK && found.outcome == RESIDENT_SOLVED)
-        status = neap_planner_use_sequence(&within, &d, found.sequence, found.length, diag);
+        status =
+            neap_planner_use_sequence_in_place(&within, &d, found.sequence, found.length, diag);
     if (status == NEAP_OK && d.plan) {
         neap_plan_destroy(answer->plan);
         answer->plan = d.plan;
