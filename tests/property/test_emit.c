@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
+#include "plan/in_place.h"
 #include "planners/neap/plan_conversion.h"
 #include "random_training.h"
 #include "settings.h"
@@ -156,12 +157,19 @@ static void draw_transfers(sample *s, random_source *random)
     qsort(s->transfers, s->n_transfers, sizeof *s->transfers, by_after);
 }
 
+static neap_graph *draw_graph(random_source *random, uint64_t kind, uint32_t most_ops,
+                              uint32_t most_layers)
+{
+    return kind % 3 == 0   ? random_graph(random, most_ops)
+           : kind % 3 == 1 ? random_training_graph(random, most_layers, false)
+                           : random_in_place_graph(random, most_layers);
+}
+
 /* False: too large. */
 static bool draw_sample(sample *s, random_source *random)
 {
     memset(s, 0, sizeof *s);
-    s->graph = random_below(random, 2) ? random_graph(random, 40)
-                                       : random_training_graph(random, 20, false);
+    s->graph = draw_graph(random, random_below(random, 3), 40, 20);
     neap_request_init(&s->request, s->graph, "neap");
     assert_int_equal(neap_problem_init(&s->x, NULL, &s->request, NULL), NEAP_OK);
     if (s->x.n_tensors > MOST_TENSORS || s->x.n_tasks > MOST_ENTRIES / 2)
@@ -194,9 +202,19 @@ static const task_variant *variant_at(const sample *s, uint32_t position)
     return &s->x.variants[s->x.variant_start[k] + s->choice[k]];
 }
 
+/* Bytes that the run at a position takes less because it is in place. */
+static int64_t saved_at(const sample *s, uint32_t position)
+{
+    uint32_t task = position < s->list.n ? s->list.tasks[position] : NEAP_NONE;
+    if (task == NEAP_NONE || s->x.in_place[task] == NEAP_NONE ||
+        next_touch(s, position, s->x.in_place[task]) != NEAP_NONE)
+        return 0;
+    return s->x.bytes[s->x.in_place[task]];
+}
+
 static int64_t bytes_at(const sample *s, uint32_t position)
 {
-    int64_t bytes = s->x.base_bytes;
+    int64_t bytes = s->x.base_bytes - saved_at(s, position);
     for (uint32_t t = 0; t < s->x.n_tensors; t++)
         bytes += s->live[t][position] ? s->x.bytes[t] : 0;
     return position < s->list.n ? bytes + variant_at(s, position)->workspace : bytes;
@@ -394,6 +412,7 @@ static void check_again(sample *s, const neap_plan *plan)
     for (size_t i = 0; i < n; i++) {
         assert_int_equal(neap_plan_steps(other)[i].kind, neap_plan_steps(plan)[i].kind);
         assert_int_equal(neap_plan_steps(other)[i].id, neap_plan_steps(plan)[i].id);
+        assert_int_equal(neap_plan_steps(other)[i].in_place, neap_plan_steps(plan)[i].in_place);
     }
     neap_compute_list_clear(NULL, &s->x, &again);
     neap_plan_destroy(other);
@@ -449,13 +468,16 @@ static void test_foreign_plans(void **state)
     const neap_link link = {.out_bandwidth = 20, .in_bandwidth = 30, .duplex = true};
     print_message("seed %" PRIu64 ", %" PRIu64 " plans\n", random.state, count);
     for (uint64_t i = 0; i < count; i++) {
-        neap_graph *graph =
-            i % 2 ? random_graph(&random, 12) : random_training_graph(&random, 6, false);
+        neap_graph *graph = draw_graph(&random, i, 12, 6);
         neap_plan *foreign = random_plan(&random, graph, 60, i % 4 < 2), *plan;
         sample s = {.graph = graph};
         compute_list list = {0};
         neap_diag diag = {0};
         neap_request_init(&s.request, graph, "neap");
+        size_t in_place;
+        if (i % 2)
+            assert_int_equal(neap_plan_run_in_place(NULL, graph, foreign, &in_place, NULL),
+                             NEAP_OK);
         assert_int_equal(neap_problem_init(&s.x, NULL, &s.request, NULL), NEAP_OK);
         assert_int_equal(neap_plan_to_schedule(NULL, &s.x, foreign, &list, NULL), NEAP_OK);
         if (neap_schedule_to_plan(NULL, &s.x, &s.request, &list, &plan, &diag) != NEAP_OK)

@@ -13,6 +13,7 @@
 #define PICK(w, array)   ((array)[random_below((w)->random, COUNT_OF(array))])
 #define CHANCE(w, share) (random_below((w)->random, 100) < (share))
 #define MOST_LAYERS      100
+#define MOST_VALUES      (8 * MOST_LAYERS)
 
 typedef struct layer {
     uint32_t input, output, saved, parameter; /* values; the last two may be NEAP_NONE */
@@ -21,7 +22,9 @@ typedef struct layer {
 typedef struct writer {
     random_source *random;
     neap_graph_builder *builder;
-    bool rich;
+    bool rich, in_place;
+    uint32_t like;                 /* the next value has the size of this one; NEAP_NONE: any */
+    int64_t bytes[MOST_VALUES];    /* of each value's storage */
     layer layers[MOST_LAYERS + 1]; /* 0 holds the data as its output */
 } writer;
 
@@ -51,6 +54,9 @@ static uint32_t add_value(writer *w, const char *kind, uint32_t view_of)
     desc.kind = kind;
     desc.view_of = view_of;
     desc.bytes = view_of == NEAP_NONE ? PICK(w, sizes) : 0;
+    if (w->like != NEAP_NONE && view_of == NEAP_NONE)
+        desc.bytes = w->bytes[w->like];
+    w->like = NEAP_NONE;
     if (w->rich) {
         desc.name = CHANCE(w, 50) ? PICK(w, odd_texts) : NULL;
         desc.dtype =
@@ -63,6 +69,8 @@ static uint32_t add_value(writer *w, const char *kind, uint32_t view_of)
             desc.kind = "mine \"own\"";
     }
     assert_int_equal(neap_graph_builder_add_value(w->builder, &desc, &id, NULL), NEAP_OK);
+    assert_true(id < MOST_VALUES);
+    w->bytes[id] = view_of == NEAP_NONE ? desc.bytes : w->bytes[view_of];
     return id;
 }
 
@@ -91,6 +99,16 @@ static void add_rich_fields(writer *w, neap_op_desc *desc, neap_attr attrs[3])
     }
 }
 
+/* The first output may be written over any input of its size. */
+static void add_mark(writer *w, neap_op_desc *desc)
+{
+    for (uint32_t i = 0; i < desc->n_inputs; i++)
+        if (w->bytes[desc->inputs[i]] == w->bytes[desc->outputs[0]] && CHANCE(w, 60)) {
+            desc->in_place_input = desc->inputs[i];
+            desc->in_place_output = desc->outputs[0];
+        }
+}
+
 static void add_op(writer *w, neap_pass pass, uint32_t n_inputs, const uint32_t *inputs,
                    uint32_t n_outputs, const uint32_t *outputs)
 {
@@ -111,6 +129,8 @@ static void add_op(writer *w, neap_pass pass, uint32_t n_inputs, const uint32_t 
         variants[k] = (neap_variant){.seconds = PICK(w, times), .workspace = PICK(w, workspaces)};
     if (w->rich)
         add_rich_fields(w, &desc, attrs);
+    if (w->in_place)
+        add_mark(w, &desc);
     assert_int_equal(neap_graph_builder_add_op(w->builder, &desc, NULL, NULL), NEAP_OK);
 }
 
@@ -127,6 +147,7 @@ static void add_forward(writer *w, uint32_t i)
         inputs[n_inputs++] = w->layers[random_below(w->random, i)].output;
     if (l->parameter != NEAP_NONE)
         inputs[n_inputs++] = l->parameter;
+    w->like = w->in_place && CHANCE(w, 75) ? l->input : NEAP_NONE;
     l->output = add_value(w, NEAP_KIND_ACTIVATION, CHANCE(w, 12) ? l->input : NEAP_NONE);
     outputs[n_outputs++] = l->output;
     if (CHANCE(w, 20))
@@ -148,6 +169,7 @@ static uint32_t add_backward(writer *w, uint32_t i, uint32_t gradient)
         inputs[n_inputs++] = l->saved;
     if (l->parameter != NEAP_NONE)
         inputs[n_inputs++] = l->parameter;
+    w->like = w->in_place && CHANCE(w, 75) ? gradient : NEAP_NONE;
     outputs[n_outputs++] = add_value(w, NEAP_KIND_GRADIENT, CHANCE(w, 8) ? gradient : NEAP_NONE);
     if (l->parameter != NEAP_NONE) {
         uint32_t result = add_value(w, NEAP_KIND_GRADIENT, NEAP_NONE);
@@ -158,14 +180,15 @@ static uint32_t add_backward(writer *w, uint32_t i, uint32_t gradient)
     return outputs[0];
 }
 
-neap_graph *random_training_graph(random_source *random, uint32_t most_layers, bool rich)
+static neap_graph *draw_graph(writer w, uint32_t most_layers)
 {
-    writer w = {.random = random, .rich = rich};
+    random_source *random = w.random;
     neap_graph *graph;
     neap_diag diag = {0};
     assert_true(most_layers >= 1 && most_layers <= MOST_LAYERS);
     uint32_t n = 1 + random_below(random, most_layers);
-    const char *name = rich ? PICK(&w, odd_texts) : "training";
+    const char *name = w.rich ? PICK(&w, odd_texts) : "training";
+    w.like = NEAP_NONE;
     assert_int_equal(neap_graph_builder_create(NULL, name, &w.builder, NULL), NEAP_OK);
     w.layers[0].output = add_value(&w, NEAP_KIND_INPUT, NEAP_NONE);
     for (uint32_t i = 1; i <= n; i++)
@@ -187,4 +210,14 @@ neap_graph *random_training_graph(random_source *random, uint32_t most_layers, b
     if (status != NEAP_OK)
         fail_msg("%s", diag.message);
     return graph;
+}
+
+neap_graph *random_training_graph(random_source *random, uint32_t most_layers, bool rich)
+{
+    return draw_graph((writer){.random = random, .rich = rich}, most_layers);
+}
+
+neap_graph *random_in_place_graph(random_source *random, uint32_t most_layers)
+{
+    return draw_graph((writer){.random = random, .in_place = true}, most_layers);
 }

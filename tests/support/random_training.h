@@ -15,4 +15,7 @@
  */
 neap_graph *random_training_graph(random_source *random, uint32_t most_layers, bool rich);
 
+/* The same, where most ops have an output of an input's size and may write it over that input. */
+neap_graph *random_in_place_graph(random_source *random, uint32_t most_layers);
+
 #endif

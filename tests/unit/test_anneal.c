@@ -41,7 +41,8 @@ typedef struct subject {
 static void draw(subject *s, random_source *random, uint32_t most_layers)
 {
     int64_t peak, least;
-    s->graph = random_training_graph(random, most_layers, false);
+    s->graph = random_below(random, 2) ? random_in_place_graph(random, most_layers)
+                                       : random_training_graph(random, most_layers, false);
     neap_request_init(&s->request, s->graph, "neap");
     assert_int_equal(neap_problem_init(&s->x, NULL, &s->request, NULL), NEAP_OK);
     assert_int_equal(neap_natural_peak(NULL, s->graph, &peak, NULL), NEAP_OK);

@@ -99,14 +99,20 @@ static const task_variant *variant_of(const problem *x, const plain *p, uint32_t
     return &x->variants[x->variant_start[task] + p->choice[task]];
 }
 
-/* Adds a tensor's bytes wherever it is: where it is touched, and in gaps before uses. */
+/* Adds a tensor's bytes wherever it is: where it is touched, unless it is written over there and
+   not used again, and in gaps before uses. */
 static void count_tensor(const problem *x, const plain *p, uint32_t tensor, int64_t *bytes)
 {
     bool waited_for = false; /* the touch behind is a use, and the tensor is not away */
+    bool used = false;       /* the touch behind is a use */
     for (uint32_t place = p->n + 1; place-- > 0;) {
         touch t = touch_at(x, p, place, tensor);
-        if (t != NO_TOUCH || waited_for)
+        uint32_t task = p->entries[place].task;
+        bool in_place = task != NEAP_NONE && x->in_place[task] == tensor && !used;
+        if ((t != NO_TOUCH || waited_for) && !in_place)
             bytes[place] += x->bytes[tensor];
+        if (t != NO_TOUCH)
+            used = t == USE;
         if (t != NO_TOUCH)
             waited_for = t == USE && find_absence(p, tensor, p->entries[place].id) == NEAP_NONE;
     }
@@ -439,8 +445,9 @@ static void test_changes(void **state)
     assert_non_null(s);
     print_message("seed %" PRIu64 ", %" PRIu64 " graphs\n", random.state, count);
     for (uint64_t i = 0; i < count; i++) {
-        neap_graph *graph = i % 2 ? random_training_graph(&random, i % 4 == 1 ? 6 : 40, false)
-                                  : random_graph(&random, 40);
+        neap_graph *graph = i % 3 == 2 ? random_in_place_graph(&random, i % 2 ? 6 : 40)
+                            : i % 2    ? random_training_graph(&random, i % 4 == 1 ? 6 : 40, false)
+                                       : random_graph(&random, 40);
         s->random = &random;
         if (draw_problem(s, graph)) {
             assert_int_equal(neap_sequence_init(&s->q, neap_allocator_system(), &s->x, NULL),
@@ -501,7 +508,7 @@ static void test_no_memory(void **state)
     pair *s = calloc(1, sizeof *s);
     assert_non_null(s);
     for (int i = 0; i < 6; i++) {
-        neap_graph *graph = random_training_graph(&random, 12, false);
+        neap_graph *graph = random_in_place_graph(&random, 12);
         uint64_t seed = random.state;
         size_t from = 0;
         s->random = &random;

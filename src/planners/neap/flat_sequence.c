@@ -48,6 +48,7 @@ static void add(flat_sequence *q, uint32_t from, uint32_t to, int64_t bytes)
         q->over += q->kernel(q->bytes + from, (size_t)to - from + 1, bytes, q->budget);
 }
 
+/* Outputs and workspace of a run that is not in place. */
 static int64_t own_bytes(const flat_sequence *q, uint32_t task)
 {
     const problem *x = q->x;
@@ -96,6 +97,32 @@ static void count_ref(flat_sequence *q, uint32_t tensor, uint32_t at, uint32_t p
         add(q, place + 1, q->place[r[1].item], bytes);
 }
 
+static bool may_pass_on(const flat_sequence *q, uint32_t tensor, const flat_ref *r)
+{
+    uint32_t task = q->task[r->item];
+    return !r->makes && task != NEAP_NONE && q->x->in_place[task] == tensor;
+}
+
+static void set_in_place(flat_sequence *q, uint32_t item, uint32_t tensor, bool in_place)
+{
+    if (q->in_place[item] == in_place)
+        return;
+    q->in_place[item] = in_place;
+    add(q, q->place[item], q->place[item], in_place ? -q->x->bytes[tensor] : q->x->bytes[tensor]);
+}
+
+/* Which items are in place, as pass_on of sequence.c decides. */
+static void pass_on(flat_sequence *q, uint32_t tensor, uint32_t at, int64_t sign)
+{
+    const flat_refs *list = &q->refs[tensor];
+    const flat_ref *r = &list->refs[at];
+    bool used = at + 1 < list->n && !r[1].makes;
+    if (at > 0 && may_pass_on(q, tensor, r - 1))
+        set_in_place(q, r[-1].item, tensor, sign > 0 ? r->makes : !used);
+    if (may_pass_on(q, tensor, r))
+        set_in_place(q, r->item, tensor, sign > 0 && !used);
+}
+
 /* Adds (sign 1) or removes (-1) the refs of an item. Room for them has been reserved. */
 static void change_refs(flat_sequence *q, uint32_t item, int64_t sign)
 {
@@ -112,6 +139,8 @@ static void change_refs(flat_sequence *q, uint32_t item, int64_t sign)
                 *r = (flat_ref){item, k == 0};
             }
             count_ref(q, tensor, at, place, sign);
+            if (q->x->may_pass_on[tensor])
+                pass_on(q, tensor, at, sign);
             if (sign < 0)
                 memmove(r, r + 1, (--list->n - at) * sizeof *r);
         }
@@ -128,7 +157,9 @@ static void number_places(flat_sequence *q, uint32_t from, uint32_t to)
 /* Bytes of a run of a task before a place, without what only its own refs hold. */
 static int64_t bytes_before(const flat_sequence *q, uint32_t task, uint32_t place)
 {
-    return q->bytes[place] - own_bytes(q, q->task[q->items[place]]) + own_bytes(q, task);
+    uint32_t item = q->items[place], other = q->task[item];
+    int64_t saved = q->in_place[item] ? task_in_place_bytes(q->x, other) : 0;
+    return q->bytes[place] - own_bytes(q, other) + saved + own_bytes(q, task);
 }
 
 static void put_at(flat_sequence *q, uint32_t item, uint32_t place, int64_t bytes)
@@ -321,6 +352,7 @@ neap_status neap_flat_sequence_init(flat_sequence *q, neap_allocator *allocator,
         NEAP_TAKE(&q->arena, (size_t)most_runs + 1, q->bytes) &&
         NEAP_TAKE(&q->arena, (size_t)most_runs + 1, q->task) &&
         NEAP_TAKE(&q->arena, (size_t)most_runs + 1, q->place) &&
+        NEAP_TAKE(&q->arena, (size_t)most_runs + 1, q->in_place) &&
         NEAP_TAKE(&q->arena, most_runs, q->unused) && NEAP_TAKE(&q->arena, x->n_tensors, q->refs) &&
         NEAP_TAKE(&q->arena, x->n_tasks, q->runs) && NEAP_TAKE(&q->arena, x->n_tasks, q->choice) &&
         NEAP_TAKE(&q->arena, x->n_tasks, q->only) && NEAP_TAKE(&q->arena, x->n_tasks, q->again) &&
@@ -344,6 +376,7 @@ static void empty(flat_sequence *q)
     q->length = q->n_again = q->n_unused = 0;
     q->ticks = q->over = 0;
     memset(q->runs, 0, x->n_tasks * sizeof *q->runs);
+    memset(q->in_place, 0, ((size_t)q->most_runs + 1) * sizeof *q->in_place);
     for (uint32_t i = q->most_runs; i-- > 0;)
         q->unused[q->n_unused++] = i;
     q->task[q->end] = NEAP_NONE;

@@ -1,8 +1,8 @@
 /*
  * A compute sequence in flat arrays, for single changes at a high rate.
  *
- * Refs and residency are those of sequence.h: a tensor is in memory in the gap before a ref exactly
- * if that ref is a use. Here everything is stored by place, so that a move within a window touches
+ * Refs, residency and runs in place are those of sequence.h: a tensor is in memory in the gap before
+ * a ref exactly if that ref is a use. Here everything is stored by place, so that a move within a window touches
  * the window only, and an insertion everything behind it. Up to some thousand runs that is several
  * times faster than blocks. The bytes above the budget are summed while they change. There is no
  * journal: each change has an inverse. Nothing is offloaded.
@@ -44,6 +44,7 @@ typedef struct flat_sequence {
     int64_t *bytes;   /* by place */
     uint32_t *task;   /* by item; NEAP_NONE: the end, or unused */
     uint32_t *place;  /* by item */
+    bool *in_place;   /* by item */
     uint32_t *unused; /* items */
     uint32_t n_unused;
     flat_refs *refs;         /* by tensor */

@@ -2,7 +2,8 @@
  * From a compute list and its transfers to a plan of steps, and back.
  *
  * Frees follow from the list: a tensor's values are freed after its last touch before it is made
- * again (or at once if there is none), the graph's outputs stay. Views that are not tasks are made
+ * again (or at once if there is none), the graph's outputs stay. A run whose tensor to write over
+ * (problem.h) would be freed after it is in place instead. Views that are not tasks are made
  * where they are first needed for each instance of the tensor, each at least once. That takes no
  * time and no bytes, so memory and time are those of the list.
  */

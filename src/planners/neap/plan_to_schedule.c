@@ -84,7 +84,21 @@ static uint32_t choice_of(const problem *x, uint32_t task, const neap_step *step
     return i;
 }
 
-static neap_status read_compute(reading *r, const neap_step *step)
+/* The input of a run in place leaves by it: whether other runs of the schedule are in place, or
+   this one, follows from the list. */
+static void read_in_place(reading *r, const neap_step *step, uint32_t at)
+{
+    uint32_t t = tensor_below(r->x, neap_graph_op(r->x->graph, step->id)->in_place_input);
+    if (t == NEAP_NONE)
+        return;
+    whereabouts *w = &r->tensors[t];
+    w->has_left = true;
+    w->is_back = false;
+    w->freed = r->list->n;
+    w->free_turn = at;
+}
+
+static neap_status read_compute(reading *r, const neap_step *step, uint32_t at)
 {
     const problem *x = r->x;
     uint32_t task = x->task_of_op[step->id];
@@ -103,6 +117,8 @@ static neap_status read_compute(reading *r, const neap_step *step)
     if (lean > list->choice[task])
         list->choice[task] = lean;
     list->tasks[list->n++] = task;
+    if (step->in_place)
+        read_in_place(r, step, at);
     return NEAP_OK;
 }
 
@@ -139,7 +155,7 @@ static neap_status read_steps(reading *r, const neap_plan *plan)
     for (uint32_t i = 0; i < neap_plan_step_count(plan); i++) {
         NEAP_TRY(neap_residency_step(&r->residency, &steps[i], i));
         if (steps[i].kind == NEAP_COMPUTE)
-            NEAP_TRY(read_compute(r, &steps[i]));
+            NEAP_TRY(read_compute(r, &steps[i], i));
         else
             read_other(r, &steps[i], i);
     }

@@ -265,7 +265,8 @@ static bool invert(problem *x, const id_lists *lists, uint32_t n_lists, id_lists
 
 /* ---- Runs in place ---- */
 
-/* The tensor that an op may write over. */
+/* The tensor that an op may write over. Before the request's pins are applied, only costly views
+   pin tensors: a plan may run an op again while such a view of its output is resident. */
 static uint32_t find_in_place(const problem *x, const neap_op *op)
 {
     if (op->in_place_input == NEAP_NONE)
@@ -275,6 +276,8 @@ static uint32_t find_in_place(const problem *x, const neap_op *op)
     uint32_t storage = from->storage, tensor = x->tensor_of_value[storage];
     if (tensor == NEAP_NONE || x->tensor_of_value[op->in_place_input] != tensor ||
         to->storage != op->in_place_output || x->bytes[tensor] != to->bytes || to->bytes == 0)
+        return NEAP_NONE;
+    if ((x->pins[tensor] | x->pins[x->tensor_of_value[op->in_place_output]]) & TENSOR_NO_RECOMPUTE)
         return NEAP_NONE;
     for (uint32_t i = 0; i < op->n_outputs; i++)
         if (neap_graph_value(x->graph, op->outputs[i])->storage == storage)
@@ -293,14 +296,17 @@ static bool mark_in_place(problem *x)
         return false;
     for (uint32_t k = 0; k < x->n_tasks; k++) {
         x->in_place[k] = find_in_place(x, neap_graph_op(x->graph, x->task_op[k]));
-        if (x->in_place[k] != NEAP_NONE)
-            x->may_pass_on[x->in_place[k]] = true;
+        if (x->in_place[k] == NEAP_NONE)
+            continue;
+        x->may_pass_on[x->in_place[k]] = true;
+        x->n_in_place++;
     }
     return true;
 }
 
 void neap_problem_forget_in_place(problem *x)
 {
+    x->n_in_place = 0;
     for (uint32_t k = 0; k < x->n_tasks; k++)
         x->in_place[k] = NEAP_NONE;
     for (uint32_t t = 0; t < x->n_tensors; t++)

@@ -25,8 +25,8 @@
  *
  * A task may run *in place*: a tensor that it makes takes over the storage of one that it reads,
  * which is gone afterwards. `in_place` names the tensor that is read, if nothing but the schedule
- * stands against it: it is not a costly view, the task reads and makes nothing else on its storage,
- * and has a tensor of as many bytes to put there. A run is in place exactly if the tensor is not
+ * stands against it: the task reads and makes nothing else on its storage, has a tensor of as many
+ * bytes to put there, and neither has costly views. A run is in place exactly if the tensor is not
  * used again before it is made again, and then takes that many bytes less.
  *
  * The variants of a task are sorted from the fastest to the one with the least workspace; variants
@@ -77,6 +77,7 @@ typedef struct problem {
     bool *is_update;     /* it overwrites state */
     id_lists before;     /* tasks all of whose runs come before it, apart from what it reads */
     uint32_t *in_place;  /* the tensor that it may write over; NEAP_NONE: none */
+    uint32_t n_in_place; /* tasks with one */
     int64_t least_ticks; /* of all tasks once */
     /* by tensor */
     uint32_t *tensor_value; /* the value that owns the storage, or the costly view */

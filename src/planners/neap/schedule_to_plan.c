@@ -38,6 +38,7 @@ typedef struct emission {
     bool *needed;               /* by value: by a task or an output */
     uint32_t *idle, *idle_next; /* by tensor, by op: the list of views that nothing needs */
     uint32_t *left, *left_end;  /* tensors that are freed after each position, the last first */
+    bool *in_place;             /* by position */
     uint32_t *ops;              /* a stack: each op is needed by the one below it */
     event *events;              /* in the order of the plan */
     uint32_t n_events, next_event;
@@ -64,16 +65,17 @@ static bool find_last_touches(emission *e)
             n_touches += touches[k]->start[list->tasks[p] + 1] - touches[k]->start[list->tasks[p]];
     if (n_touches > UINT32_MAX || !NEAP_TAKE(&e->arena, n_touches, e->left) ||
         !NEAP_TAKE(&e->arena, (size_t)list->n + 1, e->left_end) ||
-        !NEAP_TAKE(&e->arena, x->n_tensors, needed))
+        !NEAP_TAKE(&e->arena, list->n, e->in_place) || !NEAP_TAKE(&e->arena, x->n_tensors, needed))
         return false;
     for (uint32_t t = 0; t < x->n_tensors; t++)
         needed[t] = x->is_output[t];
     for (uint32_t p = list->n; p-- > 0;) {
-        uint32_t task = list->tasks[p];
+        uint32_t task = list->tasks[p], passed_on = x->in_place[task];
+        e->in_place[p] = passed_on != NEAP_NONE && !needed[passed_on];
         for (int k = 0; k < 2; k++)
             for (uint32_t i = touches[k]->start[task]; i < touches[k]->start[task + 1]; i++) {
                 uint32_t t = touches[k]->items[i];
-                if (!needed[t])
+                if (!needed[t] && !(e->in_place[p] && t == passed_on))
                     e->left[n_left++] = t;
                 needed[t] = k > 0; /* a make ends the need, a read begins it */
             }
@@ -169,19 +171,22 @@ static void set_resident(emission *e, uint32_t value)
     e->on_tensor[t] = value;
 }
 
-static neap_status write_compute(emission *e, uint32_t o, uint32_t variant)
+static neap_status write_compute(emission *e, uint32_t o, uint32_t variant, bool in_place)
 {
     const neap_op *op = neap_graph_op(e->x->graph, o);
     for (uint32_t i = 0; i < op->n_outputs; i++)
         set_resident(e, op->outputs[i]);
-    return neap_plan_append(e->plan, (neap_step){NEAP_COMPUTE, o, variant, false}, e->diag);
+    return neap_plan_append(e->plan, (neap_step){NEAP_COMPUTE, o, variant, in_place}, e->diag);
 }
 
-static neap_status write_free(emission *e, uint32_t tensor)
+/* Frees the values of a tensor; one of them may be left out (or NEAP_NONE), because the next step
+   writes over it. */
+static neap_status write_free(emission *e, uint32_t tensor, uint32_t written_over)
 {
     for (uint32_t v = e->on_tensor[tensor]; v != NEAP_NONE; v = e->next[v]) {
         e->resident[v] = false;
-        NEAP_TRY(neap_plan_append(e->plan, (neap_step){NEAP_FREE, v, 0, false}, e->diag));
+        if (v != written_over)
+            NEAP_TRY(neap_plan_append(e->plan, (neap_step){NEAP_FREE, v, 0, false}, e->diag));
     }
     e->on_tensor[tensor] = NEAP_NONE;
     return NEAP_OK;
@@ -221,7 +226,7 @@ static neap_status make_view(emission *e, uint32_t o)
             e->ops[depth++] = neap_graph_value(x->graph, missing)->producer;
             continue;
         }
-        NEAP_TRY(write_compute(e, top, free_variant(op)));
+        NEAP_TRY(write_compute(e, top, free_variant(op), false));
         e->ran[top] = true;
         depth--;
     }
@@ -234,15 +239,18 @@ static neap_status need_value(emission *e, uint32_t value)
     return e->resident[value] ? NEAP_OK : make_view(e, v->producer);
 }
 
-static neap_status write_task(emission *e, uint32_t task)
+static neap_status write_task(emission *e, uint32_t p)
 {
     const problem *x = e->x;
+    uint32_t task = e->list->tasks[p];
     const neap_op *op = neap_graph_op(x->graph, x->task_op[task]);
     for (uint32_t i = 0; i < op->n_inputs; i++)
         NEAP_TRY(need_value(e, op->inputs[i]));
     uint32_t choice = e->list->choice ? e->list->choice[task] : 0;
-    NEAP_TRY(
-        write_compute(e, x->task_op[task], x->variants[x->variant_start[task] + choice].index));
+    uint32_t variant = x->variants[x->variant_start[task] + choice].index;
+    if (e->in_place[p])
+        NEAP_TRY(write_free(e, x->in_place[task], op->in_place_input));
+    NEAP_TRY(write_compute(e, x->task_op[task], variant, e->in_place[p]));
     for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
         uint32_t t = x->makes.items[i], o = e->idle[t];
         e->idle[t] = NEAP_NONE;
@@ -260,7 +268,7 @@ static neap_status write_events(emission *e, uint32_t p)
         uint32_t tensor = e->list->transfers[now->transfer].tensor,
                  value = e->x->tensor_value[tensor];
         if (now->kind == NEAP_FREE) {
-            NEAP_TRY(write_free(e, tensor));
+            NEAP_TRY(write_free(e, tensor, NEAP_NONE));
             continue;
         }
         NEAP_TRY(neap_plan_append(e->plan, (neap_step){now->kind, value, 0, false}, e->diag));
@@ -303,9 +311,9 @@ static neap_status write_steps(emission *e)
     NEAP_TRY(write_first_views(e));
     for (uint32_t p = 0; p < e->list->n; p++) {
         NEAP_TRY(write_events(e, p));
-        NEAP_TRY(write_task(e, e->list->tasks[p]));
+        NEAP_TRY(write_task(e, p));
         for (uint32_t i = e->left_end[p + 1]; i < e->left_end[p]; i++)
-            NEAP_TRY(write_free(e, e->left[i]));
+            NEAP_TRY(write_free(e, e->left[i], NEAP_NONE));
     }
     NEAP_TRY(write_events(e, e->list->n));
     return write_rest(e);

@@ -224,6 +224,28 @@ static void count_ref(sequence *q, uint32_t tensor, uint32_t at, uint32_t place,
         add(q, place + 1, sequence_place(q, r[1].item), bytes);
 }
 
+static void set_in_place(sequence *q, uint32_t id, uint32_t tensor, bool in_place)
+{
+    if (q->items[id].in_place == in_place)
+        return;
+    uint32_t place = sequence_place(q, id);
+    q->items[id].in_place = in_place;
+    add(q, place, place, in_place ? -q->x->bytes[tensor] : q->x->bytes[tensor]);
+}
+
+/* Which items are in place after a ref has been added (sign 1), or before it is removed (-1): its
+   own, and the one before it, which then has another next ref. */
+static void pass_on(sequence *q, uint32_t tensor, uint32_t at, int64_t sign)
+{
+    const ref_list *list = &q->refs[tensor];
+    const ref *r = &list->refs[at];
+    bool used = at + 1 < list->n && !r[1].makes;
+    if (at > 0 && ref_may_pass_on(q, tensor, at - 1))
+        set_in_place(q, r[-1].item, tensor, sign > 0 ? r->makes : !used);
+    if (ref_may_pass_on(q, tensor, at))
+        set_in_place(q, r->item, tensor, sign > 0 && !used);
+}
+
 /* Adds (sign 1) or removes (-1) the refs of an item. Room for them has been reserved. */
 static void change_refs(sequence *q, uint32_t id, int64_t sign)
 {
@@ -239,6 +261,8 @@ static void change_refs(sequence *q, uint32_t id, int64_t sign)
                 *r = (ref){.item = id, .makes = k == 0};
             }
             count_ref(q, tensor, at, place, sign);
+            if (q->x->may_pass_on[tensor])
+                pass_on(q, tensor, at, sign);
             if (sign < 0)
                 memmove(r, r + 1, (--list->n - at) * sizeof *r);
         }
@@ -249,6 +273,7 @@ static void change_refs(sequence *q, uint32_t id, int64_t sign)
 
 /* ---- Items ---- */
 
+/* Outputs and workspace of a run that is not in place. */
 static int64_t own_bytes(const sequence *q, uint32_t task)
 {
     if (task == NEAP_NONE)
@@ -306,13 +331,21 @@ static int64_t returning_bytes(const sequence *q, uint32_t id)
     return sum;
 }
 
+/* Bytes just before an item. */
+static int64_t bytes_before(const sequence *q, uint32_t id)
+{
+    uint32_t task = q->items[id].task;
+    int64_t bytes = sequence_bytes(q, id) - own_bytes(q, task) - returning_bytes(q, id);
+    return q->items[id].in_place ? bytes + task_in_place_bytes(q->x, task) : bytes;
+}
+
 /* Everything has been reserved, and no tensor is away before the use after a make. */
 static void put_in(sequence *q, uint32_t id, uint32_t task, uint32_t before)
 {
     q->items[id].task = task;
     q->only[task] = id;
-    int64_t bytes = sequence_bytes(q, before) - own_bytes(q, q->items[before].task) -
-                    returning_bytes(q, before) + own_bytes(q, task);
+    q->items[id].in_place = false;
+    int64_t bytes = bytes_before(q, before) + own_bytes(q, task);
     if (q->blocks[q->items[before].block].n == SEQUENCE_BLOCK)
         split(q, q->items[before].block);
     uint32_t number = q->items[before].block, rank = q->rank_of[number];
@@ -515,6 +548,7 @@ static void fill_blocks(sequence *q, const compute_list *list)
             number = add_block(q, (int64_t)q->n_blocks - 1);
         uint32_t id = item_at(q, list->n, i);
         q->items[id].task = i == list->n ? NEAP_NONE : list->tasks ? list->tasks[i] : i;
+        q->items[id].in_place = false;
         put_into_block(q, id, number, q->blocks[number].n, 0);
     }
 }
@@ -573,12 +607,15 @@ static void fill_bytes(sequence *q, uint32_t n)
                 held -= x->bytes[x->makes.items[i]];
         }
         for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
-            const ref_list *list = &q->refs[x->reads.items[i]];
-            uint32_t at = neap_sequence_find_ref(q, x->reads.items[i], sequence_place(q, id));
-            if (!ref_is_held(list, at + 1))
-                held += x->bytes[x->reads.items[i]];
+            uint32_t tensor = x->reads.items[i];
+            uint32_t at = neap_sequence_find_ref(q, tensor, sequence_place(q, id));
+            if (ref_is_held(&q->refs[tensor], at + 1))
+                continue;
+            held += x->bytes[tensor];
+            q->items[id].in_place |= x->in_place[task] == tensor;
         }
-        set_bytes(q, id, held + own_bytes(q, task));
+        int64_t saved = q->items[id].in_place ? task_in_place_bytes(x, task) : 0;
+        set_bytes(q, id, held + own_bytes(q, task) - saved);
     }
     for (uint32_t r = 0; r < q->n_blocks; r++)
         take_most(q, r);

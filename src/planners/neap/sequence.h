@@ -13,6 +13,9 @@
  * balanced tree. common/byte_profile.h does not serve here because its places are fixed: items move
  * within a block, and a full block is split.
  *
+ * An item is in place (problem.h) if its task may be and the next ref of the tensor that it would
+ * write over is not a use. Then it takes that tensor's bytes less.
+ *
  * A tensor that is *away* in the gap before a use (offloaded to the host) takes no bytes there;
  * only the use itself counts it.
  *
@@ -31,6 +34,7 @@ enum { SEQUENCE_BLOCK = 64 };
 typedef struct item {
     uint32_t task; /* NEAP_NONE: the end, or an unused id */
     uint32_t block, index;
+    bool in_place;
 } item;
 
 typedef struct ref {
@@ -135,6 +139,14 @@ uint32_t neap_sequence_find_ref(const sequence *q, uint32_t tensor, uint32_t pla
 static inline bool ref_is_held(const ref_list *list, uint32_t at)
 {
     return at < list->n && !list->refs[at].makes && !list->refs[at].away;
+}
+
+/* Whether refs[at] is a use by a task that may write over the tensor. */
+static inline bool ref_may_pass_on(const sequence *q, uint32_t tensor, uint32_t at)
+{
+    const ref *r = &q->refs[tensor].refs[at];
+    return q->x->may_pass_on[tensor] && !r->makes && q->items[r->item].task != NEAP_NONE &&
+           q->x->in_place[q->items[r->item].task] == tensor;
 }
 
 /* Whether an item is the first run of its task, or the end. */

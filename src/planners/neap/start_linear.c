@@ -100,14 +100,16 @@ static uint32_t measure(linear_start *s)
             live -= held_later[t] ? x->bytes[t] : 0;
             held_later[t] = false;
         }
+        bool in_place = x->in_place[k] != NEAP_NONE && !held_later[x->in_place[k]];
         for (uint32_t j = x->reads.start[k]; j < x->reads.start[k + 1]; j++) {
             uint32_t t = x->reads.items[j];
             live += held_later[t] ? 0 : x->bytes[t];
             held_later[t] = true;
         }
-        note_run(s, k, live + x->made_bytes[k]);
-        if (live + x->made_bytes[k] >= most) {
-            most = live + x->made_bytes[k];
+        int64_t bytes = live + x->made_bytes[k] - (in_place ? task_in_place_bytes(x, k) : 0);
+        note_run(s, k, bytes);
+        if (bytes >= most) {
+            most = bytes;
             at = i;
         }
     }

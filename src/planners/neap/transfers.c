@@ -39,6 +39,7 @@ struct transfer_scratch {
     int64_t *out_ticks, *in_ticks; /* by tensor */
     uint32_t *copied, stamp;       /* by tensor: the stamp of the pass that copied it out */
     uint32_t *last_made;           /* by task: the position of its last run */
+    bool *needed;                  /* by tensor, in find_in_place */
     /* of the current call */
     const int64_t *room;
     uint32_t n, n_transfers;
@@ -92,6 +93,7 @@ neap_status neap_transfer_scratch_create(neap_allocator *allocator, const proble
     if (!NEAP_TAKE(&s->arena, x->n_tensors, s->out_ticks) ||
         !NEAP_TAKE(&s->arena, x->n_tensors, s->in_ticks) ||
         !NEAP_TAKE(&s->arena, x->n_tensors, s->copied) ||
+        !NEAP_TAKE(&s->arena, x->n_tensors, s->needed) ||
         !NEAP_TAKE(&s->arena, x->n_tasks, s->last_made)) {
         neap_transfer_scratch_destroy(s);
         return neap_fail_no_memory(diag);
@@ -129,6 +131,24 @@ static neap_status reserve(transfer_scratch *s, neap_diag *diag)
                              NEAP_COLUMN(&s->heap), NEAP_COLUMN(&s->rank), NEAP_COLUMN(&s->copies),
                              NEAP_COLUMN(&s->queue), NEAP_COLUMN(&s->end), NEAP_COLUMN(&s->best)));
     return neap_byte_profile_resize(&s->taken, s->allocator, s->n, diag);
+}
+
+/* Runs in place: their outputs take less. */
+static void find_in_place(transfer_scratch *s, const compute_list *list)
+{
+    const problem *x = s->x;
+    if (x->n_in_place == 0)
+        return;
+    memcpy(s->needed, x->is_output, x->n_tensors * sizeof *s->needed);
+    for (uint32_t p = s->n; p-- > 0;) {
+        uint32_t task = list->tasks[p];
+        if (x->in_place[task] != NEAP_NONE && !s->needed[x->in_place[task]])
+            s->own[p] -= task_in_place_bytes(x, task);
+        for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++)
+            s->needed[x->makes.items[i]] = false;
+        for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)
+            s->needed[x->reads.items[i]] = true;
+    }
 }
 
 /* Loads times and bytes by position; *work is the time of all computations. False if a clock could
@@ -594,6 +614,7 @@ neap_status neap_transfers_schedule(transfer_scratch *s, const compute_list *lis
     *ticks = countable && s->n_transfers == 0 ? work : INT64_MAX;
     if (!countable || s->n_transfers == 0)
         return NEAP_OK;
+    find_in_place(s, list);
     sort_transfers(s, list);
     rank_copies(s, NULL, 1);
     keep_short(s);
