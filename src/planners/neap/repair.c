@@ -56,14 +56,18 @@ static void choose_samples(search *s)
 
 /* ---- Recomputing a tensor ---- */
 
-/* Whether a tensor is held only for one run since its last touch, and that does not fit. */
+/* Whether a tensor is held only for one run since its last touch, and that does not fit. The last
+   touch may need to write over it. */
 static bool is_better_made(const search *s, uint32_t tensor, uint32_t id)
 {
     const ref_list *list = &s->q.refs[tensor];
     uint32_t at = neap_sequence_find_ref(&s->q, tensor, sequence_place(&s->q, id));
-    return !ref_is_held(list, at + 1) && s->x->bytes[tensor] > 0 &&
-           tensor_can_recompute(s->x, tensor) &&
-           !neap_sequence_fits_between(&s->q, list->refs[at - 1].item, id, s->budget);
+    if (ref_is_held(list, at + 1) || s->x->bytes[tensor] == 0 ||
+        !tensor_can_recompute(s->x, tensor))
+        return false;
+    uint32_t last = list->refs[at - 1].item;
+    return !neap_sequence_fits_between(&s->q, last, id, s->budget) ||
+           (ref_may_pass_on(&s->q, tensor, at - 1) && sequence_bytes(&s->q, last) > s->budget);
 }
 
 /*
@@ -111,12 +115,13 @@ static double noise_of(search *s, uint32_t tensor)
     return s->noise > 0 ? exp(s->noise * (2 * number - 1)) : 1;
 }
 
-/* Estimate of the overflow that is removed if the tensor is not held between two places. */
+/* Estimate of the overflow that is removed if the tensor is not held at the places from .. to - 1.
+ */
 static double relief(const search *s, int64_t bytes, uint32_t from, uint32_t to)
 {
     double sum = 0;
     for (uint32_t i = 0; i < s->n_samples; i++)
-        if (s->samples[i].place > from && s->samples[i].place < to)
+        if (s->samples[i].place >= from && s->samples[i].place < to)
             sum += (double)(bytes < s->samples[i].bytes ? bytes : s->samples[i].bytes);
     return sum * s->n_overfull / s->n_samples;
 }
@@ -129,14 +134,14 @@ static void add_drop(search *s, drop d, double gain, double ticks)
         s->drops[s->n_drops++] = d;
 }
 
-/* A gap also empties if its last use moves before the overfull item, or the run that makes the
-   tensor moves after it. */
-static void consider_moves(search *s, drop d, uint32_t at, double gain)
+/* A gap, whose places begin with `first`, also empties if its last use moves before the overfull
+   item, or the run that makes the tensor moves after it. */
+static void consider_moves(search *s, drop d, uint32_t at, uint32_t first, double gain)
 {
     const ref_list *list = &s->q.refs[d.tensor];
     const ref *from = &list->refs[at - 1], *to = &list->refs[at];
     uint32_t sample = 0;
-    while (s->samples[sample].place <= sequence_place(&s->q, from->item))
+    while (s->samples[sample].place < first)
         sample++;
     d.kind = DROP_MOVE;
     d.extra = s->move_cost;
@@ -179,7 +184,8 @@ static void consider_variant(search *s, const overfull *sample)
              saved < most ? saved : most, ticks);
 }
 
-/* The gaps of a tensor that contain a sample. */
+/* The gaps of a tensor that contain a sample. The run before a gap is one of its places if it may
+   write over the tensor once that is not held any more; a copy on the host does not help there. */
 static void consider(search *s, uint32_t tensor)
 {
     const sequence *q = &s->q;
@@ -190,27 +196,30 @@ static void consider(search *s, uint32_t tensor)
         return;
     uint32_t j = neap_sequence_find_ref(q, tensor, first);
     for (j = j > 0 ? j : 1; j < list->n; j++) {
-        uint32_t from = sequence_place(q, list->refs[j - 1].item);
-        if (from >= last)
+        uint32_t after = sequence_place(q, list->refs[j - 1].item) + 1;
+        uint32_t from = after - ref_may_pass_on(q, tensor, j - 1);
+        if (from > last)
             break;
-        if (!ref_is_held(list, j))
+        if (list->refs[j].makes || (list->refs[j].away && from == after))
             continue;
-        uint32_t use = list->refs[j].item;
-        double gain = relief(s, s->x->bytes[tensor], from, sequence_place(q, use));
+        uint32_t use = list->refs[j].item, to = list->refs[j].away ? after : sequence_place(q, use);
+        double gain = relief(s, s->x->bytes[tensor], from, to);
         if (gain <= 0)
             continue;
         drop d = {.tensor = tensor, .use = use, .noise = noise_of(s, tensor)};
-        if (s->sending && tensor_can_offload(s->x, tensor)) {
+        if (s->sending && tensor_can_offload(s->x, tensor) && !list->refs[j].away) {
             d.kind = DROP_AWAY;
             d.extra = cost_of_sending(s, tensor);
-            add_drop(s, d, gain, 0);
+            double away = from < after ? relief(s, s->x->bytes[tensor], after, to) : gain;
+            if (away > 0)
+                add_drop(s, d, away, 0);
         }
         d.kind = DROP_REMAKE;
         d.extra = 0;
         if (tensor_can_recompute(s->x, tensor))
             add_drop(s, d, gain, (double)sequence_ticks(q, s->x->producer[tensor]));
         if (s->moving)
-            consider_moves(s, d, j, gain);
+            consider_moves(s, d, j, from, gain);
     }
 }
 
