@@ -66,8 +66,8 @@ static void test_random_graphs(void **state)
     uint32_t n_fit = 0, n_saved = 0;
     for (uint64_t i = 0; i < count; i++) {
         random_source random = {seed + i};
-        neap_graph *graph = i % 2 ? random_in_place_graph(&random, 40)
-                                  : random_training_graph(&random, 40, false);
+        neap_graph *graph =
+            i % 2 ? random_in_place_graph(&random, 40) : random_training_graph(&random, 40, false);
         neap_request request = request_for(graph);
         int64_t natural, floor = neap_graph_floor_bytes(graph, NULL);
         assert_int_equal(neap_natural_peak(NULL, graph, &natural, NULL), NEAP_OK);
