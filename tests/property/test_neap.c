@@ -329,6 +329,22 @@ static void test_link_and_variants(void **state)
         20250317);
 }
 
+/* Ops that may write over an input. */
+static void test_in_place(void **state)
+{
+    (void)state;
+    check_family(&(family){.flags = SMALL_IN_PLACE, .most_ops = 7, .part = 1}, 20261119);
+    check_family(&(family){.flags = SMALL_IN_PLACE | SMALL_VARIANTS, .most_ops = 6, .part = 2},
+                 20261120);
+    check_family(&(family){.flags = SMALL_IN_PLACE | SMALL_ODD | SMALL_VARIANTS,
+                           .most_ops = 5,
+                           .part = 1,
+                           .exhaustive = true},
+                 20261121);
+    check_family(&(family){.flags = SMALL_IN_PLACE, .most_ops = 7, .part = 1, .exhaustive = true},
+                 20261122);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +352,7 @@ int main(void)
         cmocka_unit_test(test_odd_graphs),        cmocka_unit_test(test_link),
         cmocka_unit_test(test_duplex_link),       cmocka_unit_test(test_link_with_latency),
         cmocka_unit_test(test_link_and_variants), cmocka_unit_test(test_updates),
+        cmocka_unit_test(test_in_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
