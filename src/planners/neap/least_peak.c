@@ -1,6 +1,8 @@
 /*
- * The least peak: the streams minimize the peak, level by level in a large graph.
+ * The least peak: the streams minimize the peak, level by level in a large graph. A budget close to
+ * the least one is reached in the same way.
  */
+#include "base/clock.h"
 #include "base/fail.h"
 #include "planners/neap/neap_run.h"
 
@@ -16,6 +18,11 @@ static const double CLOSE_PEAK = 0.01;
 
 /* The fraction of the time limit for the least peak, if the time of the plan matters, too. */
 static const double PEAK_SHARE = 0.75;
+
+/* The fraction of the time that is left for approaching a budget level by level, and for the
+   addresses of a plan that was reached so. */
+static const double APPROACH_SHARE = 0.7;
+static const double PLACE_SHARE = 0.1;
 
 /* The least possible peak, or within the requested gap of it. */
 static bool is_at_floor(const neap_run *run)
@@ -62,15 +69,19 @@ static int64_t level_between(int64_t low, int64_t high)
     return (int64_t)(middle > half ? middle : half);
 }
 
+/* Of every task once: what the streams begin with. */
+static int64_t natural_bytes(const neap_run *run)
+{
+    return neap_sequence_most(&run->streams[0].q) + run->x.base_bytes;
+}
+
 /* Halves the interval in which the least peak probably lies. In a large graph it takes long to
    repair a schedule far above the budget; here every level starts from the best plan so far, and
    from a cut for this level. */
 static neap_status approach_peak(neap_run *run, neap_diag *diag)
 {
     int64_t low = run->floor > 1 ? run->floor : 1;
-    int64_t high = run->best.found /* else every task runs once */
-                       ? run->best.peak
-                       : neap_sequence_most(&run->streams[0].q) + run->x.base_bytes;
+    int64_t high = run->best.found ? run->best.peak : natural_bytes(run);
     while ((double)high > (1 + CLOSE_PEAK) * (double)low && !is_at_floor(run) &&
            !neap_run_stopped(run)) {
         int64_t level = level_between(low, high);
@@ -81,6 +92,78 @@ static neap_status approach_peak(neap_run *run, neap_diag *diag)
             high = run->best.peak;
     }
     return NEAP_OK;
+}
+
+/* Levels between the best plan so far and the budget, until a plan fits. */
+static neap_status descend_to(neap_run *run, int64_t budget, neap_diag *diag)
+{
+    while (!neap_run_stopped(run) && (!run->best.found || run->best.peak > budget)) {
+        int64_t high = run->best.found ? run->best.peak : natural_bytes(run);
+        int64_t level = level_between(budget, high);
+        if ((double)level < (1 + CLOSE_PEAK) * (double)budget)
+            level = budget;
+        NEAP_TRY(try_level(run, level, diag));
+        if (!neap_run_fits(run, &run->best))
+            break;
+    }
+    return NEAP_OK;
+}
+
+bool neap_run_can_approach(const neap_run *run)
+{
+    return run->x.n_tasks > FAR && run->p->budget >= run->floor;
+}
+
+/* Until a plan has addresses within the budget, or none is found. */
+static neap_status approach(neap_run *run, int64_t target, neap_diag *diag)
+{
+    int64_t budget = run->p->budget, arena;
+    if (!run->best.found || run->best.peak > budget)
+        NEAP_TRY(take_start(run, diag));
+    while (target >= run->floor && !neap_run_stopped(run)) {
+        NEAP_TRY(descend_to(run, target, diag));
+        if (!run->best.found || run->best.peak > target || !neap_run_places(run))
+            break;
+        NEAP_TRY(neap_run_place_best(run, PLACE_SHARE, &arena, diag));
+        if (arena <= budget) {
+            run->placed = run->best.peak;
+            break;
+        }
+        run->not_placed = run->best.peak;
+        target = run->best.peak - (arena - budget);
+    }
+    return NEAP_OK;
+}
+
+static void set_until_fits(neap_run *run, bool value)
+{
+    for (uint32_t k = 0; k < run->n_streams; k++)
+        run->streams[k].until_fits = value;
+}
+
+neap_status neap_run_approach(neap_run *run, int64_t target, neap_diag *diag)
+{
+    bound *kept = run->bound;
+    bool bounding = run->bounding, has_thread = run->has_thread;
+    uint32_t round = run->round;
+    if (run->p->request->time_limit > 0)
+        run->until = neap_clock_seconds() + APPROACH_SHARE * neap_planner_seconds_left(run->p);
+    run->bound = NULL;
+    run->has_thread = false;
+    set_until_fits(run, true);
+    neap_status status = approach(run, target, diag);
+    set_until_fits(run, false);
+    neap_bound_destroy(run->bound);
+    run->bound = kept;
+    run->bounding = bounding;
+    run->has_thread = has_thread;
+    run->has_cut = false;
+    run->cut_ticks = 0;
+    run->until = 0;
+    run->round = run->last_improved = round;
+    int64_t between = run->placed + (run->not_placed - run->placed) / 2;
+    NEAP_TRY(status);
+    return neap_run_move_streams(run, run->placed >= 0 ? between : target, diag);
 }
 
 /* Every stream minimizes the peak; ends after a fourth of the effort without improvement. */

@@ -110,6 +110,11 @@ static inline bool neap_run_seeks_peak(const neap_run *run)
 /* Leaves the streams within the least peak found. */
 neap_status neap_run_least_peak(neap_run *run, neap_diag *diag);
 
+/* In a graph of some size the streams approach a number of bytes level by level, until a plan fits
+   and can be placed. Then they continue within what can probably be placed. */
+bool neap_run_can_approach(const neap_run *run);
+neap_status neap_run_approach(neap_run *run, int64_t target, neap_diag *diag);
+
 /* ---- annealing.c ---- */
 
 /* The first rounds of a graph that may be annealed do not last until the time limit. */
@@ -134,6 +139,9 @@ static inline bool neap_run_places(const neap_run *run)
 }
 
 void neap_run_begin_trials(neap_run *run);
+
+/* Places the best plan in a share of the time that is left; *arena: what its addresses need. */
+neap_status neap_run_place_best(neap_run *run, double share, int64_t *arena, neap_diag *diag);
 
 /* With a link: has the plan of `offload` placed, once, if it may be faster than the best. */
 neap_status neap_run_place_offload(neap_run *run, neap_diag *diag);

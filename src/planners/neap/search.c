@@ -349,6 +349,8 @@ static bool is_stuck(const search *s)
 neap_status neap_search_iterate(search *s, uint32_t iterations, neap_diag *diag)
 {
     for (uint64_t i = 0; i < iterations && !s->stop(s->stop_context); i++) {
+        if (s->until_fits && neap_sequence_most(&s->q) <= s->budget)
+            return neap_search_keep(s, diag);
         s->iterations++;
         if (is_stuck(s) || neap_sequence_most(&s->q) > s->budget) {
             uint64_t attempts = s->attempts;

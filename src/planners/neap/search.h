@@ -95,7 +95,8 @@ typedef struct search {
     search_plan trial;  /* the current schedule as a list */
     int64_t current_ticks;
     search_plan best;
-    bool restarts; /* if there is no improvement for long */
+    bool until_fits; /* iterations end as soon as a schedule fits */
+    bool restarts;   /* if there is no improvement for long */
     uint64_t n_restarts;
     uint64_t attempts;          /* to fit a level */
     int64_t local_ticks;        /* the best since the last restart */

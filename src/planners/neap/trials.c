@@ -105,7 +105,7 @@ neap_status neap_run_place_offload(neap_run *run, neap_diag *diag)
     return status;
 }
 
-static neap_status place_best(neap_run *run, double share, int64_t *arena, neap_diag *diag)
+neap_status neap_run_place_best(neap_run *run, double share, int64_t *arena, neap_diag *diag)
 {
     const planner *p = run->p;
     neap_plan *plan;
@@ -123,7 +123,7 @@ static neap_status choose_budget(neap_run *run, double share, int64_t *within, n
     int64_t arena;
     *within = run->within;
     if (found && run->best.ticks != run->tried) {
-        NEAP_TRY(place_best(run, share, &arena, diag));
+        NEAP_TRY(neap_run_place_best(run, share, &arena, diag));
         *within = budget_after(run, arena);
     } else if (!found && run->not_placed > *within) {
         *within += (run->not_placed - *within) / 2;
@@ -153,6 +153,8 @@ static neap_status try_addresses(neap_run *run, neap_diag *diag)
     run->next_trial = now + TRIAL_STEP * (p->started + p->request->time_limit - now);
     if (within == run->within)
         return NEAP_OK;
+    if (run->placed < 0 && run->x.n_tasks <= MANY && neap_run_can_approach(run))
+        return neap_run_approach(run, within, diag);
     NEAP_TRY(neap_run_move_streams(run, within, diag));
     return neap_run_plan_linearly_again(run, diag);
 }
