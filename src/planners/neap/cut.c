@@ -290,16 +290,6 @@ static int64_t scaled_down(const cut *c, double ticks)
     return scaled < (double)c->limit ? (int64_t)scaled : c->limit;
 }
 
-static bool counts_in(busy what)
-{
-    return what == COPYING_IN || what == COPYING;
-}
-
-static bool counts_out(busy what)
-{
-    return what == COPYING_OUT || what == COPYING;
-}
-
 /* Sums of weights are exact. */
 static void price_ticks(const cut *c, cut_prices *p)
 {
@@ -309,12 +299,12 @@ static void price_ticks(const cut *c, cut_prices *p)
         double w = p->weights[r];
         busy before = c->rows[r].before, after = c->rows[r].after;
         p->again += after == COMPUTING ? w : 0;
-        p->in_before += counts_in(before) ? w : 0;
-        p->out_before += counts_out(before) ? w : 0;
-        p->in_after += counts_in(after) ? w : 0;
-        p->out_after += counts_out(after) ? w : 0;
-        p->in_either += counts_in(before) && counts_in(after) ? w : 0;
-        p->out_either += counts_out(before) && counts_out(after) ? w : 0;
+        p->in_before += busy_with_in(before) ? w : 0;
+        p->out_before += busy_with_out(before) ? w : 0;
+        p->in_after += busy_with_in(after) ? w : 0;
+        p->out_after += busy_with_out(after) ? w : 0;
+        p->in_either += busy_with_in(before) && busy_with_in(after) ? w : 0;
+        p->out_either += busy_with_out(before) && busy_with_out(after) ? w : 0;
     }
 }
 
@@ -328,8 +318,8 @@ static double cost_of_copies(const cut_prices *p, const copy_sums *k)
 /* What the copies add to an inequality. */
 static int64_t ticks_of_copies(const time_row *r, const copy_sums *k)
 {
-    bool in_before = counts_in(r->before), in_after = counts_in(r->after);
-    bool out_before = counts_out(r->before), out_after = counts_out(r->after);
+    bool in_before = busy_with_in(r->before), in_after = busy_with_in(r->after);
+    bool out_before = busy_with_out(r->before), out_after = busy_with_out(r->after);
     return (in_before ? k->in_before : 0) + (in_after ? k->in_after : 0) +
            (out_before ? k->out_before : 0) + (out_after ? k->out_after : 0) +
            (in_before && in_after ? k->in_either : 0) +

@@ -31,7 +31,15 @@ typedef struct time_row {
     busy before, after;
 } time_row;
 
-enum { MOST_TIME_ROWS = 9 };
+static inline bool busy_with_in(busy what)
+{
+    return what == COPYING_IN || what == COPYING;
+}
+
+static inline bool busy_with_out(busy what)
+{
+    return what == COPYING_OUT || what == COPYING;
+}
 
 /* Everything is in the arena; false: out of memory. */
 bool neap_cut_choices_init(cut_choices *c, neap_arena *arena, const problem *x,

@@ -14,8 +14,7 @@ enum { ENTRIES_A_SECOND = 10000 }; /* of a program that HiGHS simplifies */
 
 /* ---- Roles and wanted tensors ---- */
 
-/* For a task that has not run before window w: the first window by whose end it certainly has. */
-static uint32_t last_window(const cut_program *g, uint32_t task, uint32_t w)
+uint32_t neap_program_last_window(const cut_program *g, uint32_t task, uint32_t w)
 {
     while (w + 1 < g->n_windows && program_roles(g, w + 1)[task] != ROLE_PAST)
         w++;
@@ -198,7 +197,7 @@ static void add_needs(cut_program *g, uint32_t w)
     for (uint32_t k = 0; k < x->n_tasks; k++) {
         if (program_roles(g, w)[k] != ROLE_FUTURE)
             continue;
-        uint32_t last = last_window(g, k, w);
+        uint32_t last = neap_program_last_window(g, k, w);
         for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++)
             if (reads_after(g, w, k, x->reads.items[i]) &&
                 (until[x->reads.items[i]] == NEAP_NONE || until[x->reads.items[i]] > last))
@@ -274,6 +273,7 @@ static void add_memory_row(cut_program *g, uint32_t w)
         if (g->resident[program_cell(g, w, s)] >= 0)
             neap_sparse_row_add(&g->lp, g->resident[program_cell(g, w, s)],
                                 ldexp((double)x->bytes[s], g->bytes_shift));
+    room -= neap_program_add_state_bytes(g, w);
     /* Slightly more than the room, so that HiGHS's tolerances do not exclude an exact fit. */
     neap_sparse_row_end(&g->lp, -HUGE_VAL, ldexp((double)room, g->bytes_shift) + 1e-5);
 }
@@ -286,6 +286,7 @@ static void add_all(cut_program *g)
         add_again_columns(g, i);
     if (g->in)
         neap_program_add_link_columns(g);
+    neap_program_add_state_columns(g);
     for (uint32_t w = 0; w < g->n_windows; w++) {
         add_memory_row(g, w);
         add_needs(g, w);
@@ -294,6 +295,7 @@ static void add_all(cut_program *g)
         add_span_rows(g, i);
     if (g->in)
         neap_program_add_link_rows(g);
+    neap_program_add_state_rows(g);
     for (uint32_t k = 0; k < g->x->n_tasks && !g->in; k++)
         add_first_run(g, k);
 }
@@ -319,7 +321,7 @@ static neap_status build(cut_program *g, cut_scope scope, neap_diag *diag)
     if (!allocate(g))
         return neap_fail_no_memory(diag);
     list_spans(g);
-    if (g->in && !neap_program_allocate_link(g))
+    if ((g->in && !neap_program_allocate_link(g)) || !neap_program_allocate_state(g))
         return neap_fail_no_memory(diag);
     g->tiny = g->budget / 20000;
     g->bytes_shift = 8 - ilogb((double)g->budget + 1);

@@ -117,12 +117,30 @@ static void add_window(const cut_program *g, lazy_plan *z)
     }
 }
 
+/* State that is there at the beginning of a window stays to its end; the rest is there only while
+   it is read. */
+static void add_states(const cut_program *g, const lazy_plan *z)
+{
+    const moving_state *m = &g->choices->moving;
+    for (uint32_t i = 0; i < m->n; i++) {
+        int32_t column = z->w > 0 ? g->here[program_state_cell(g, z->w - 1, i)] : g->home[i];
+        double held = column == ALWAYS ? 1 : column >= 0 ? z->values[column] : 0;
+        double bytes = (double)m->bytes[i];
+        z->load[2 * z->begin] += held * bytes;
+        z->load[2 * z->end] -= held * bytes;
+        for (uint32_t r = m->readers.start[i]; r < m->readers.start[i + 1]; r++)
+            if (m->readers.items[r] >= z->begin && m->readers.items[r] < z->end)
+                add_load(z, (1 - held) * bytes, 2 * m->readers.items[r] + 1,
+                         2 * m->readers.items[r] + 1);
+    }
+}
+
 neap_status neap_program_excess(cut_program *g, const double *values, int64_t *excess,
                                 neap_diag *diag)
 {
     const problem *x = g->x;
     lazy_plan z = {.values = values};
-    double level = (double)x->base_bytes;
+    double level = (double)g->choices->fixed_bytes;
     if (!NEAP_TAKE(&g->arena, x->n_tasks, z.again_at) ||
         !NEAP_TAKE(&g->arena, 2 * (size_t)x->n_tasks + 2, z.load))
         return neap_fail_no_memory(diag);
@@ -130,6 +148,7 @@ neap_status neap_program_excess(cut_program *g, const double *values, int64_t *e
         z.begin = z.w > 0 ? g->moments[z.w - 1] : 0;
         z.end = z.w < g->n_windows ? g->moments[z.w] : x->n_tasks;
         add_window(g, &z);
+        add_states(g, &z);
     }
     for (uint32_t k = 0; k < x->n_tasks; k++) {
         level += z.load[2 * (size_t)k] + z.load[2 * (size_t)k + 1];

@@ -29,7 +29,8 @@ static double copy_ticks(const cut_program *g, const int64_t *ticks, uint32_t te
 void neap_program_add_link_columns(cut_program *g)
 {
     const problem *x = g->x;
-    g->most_more = MOST_MORE * scaled(g, x->least_ticks + 1);
+    g->most_more = MOST_MORE * scaled(g, x->least_ticks + 1) +
+                   ldexp(neap_program_state_ticks(g), g->ticks_shift);
     g->more = neap_sparse_column(&g->lp, 0, 1, g->most_more, false);
     for (uint32_t w = 0; w < g->n_windows; w++)
         for (uint32_t s = 0; s < x->n_tensors; s++) {
@@ -102,42 +103,101 @@ static void begin_time(cut_program *g)
     neap_sparse_row_add(&g->lp, g->more, g->most_more);
 }
 
-/* The time is at least `ticks` and what was subtracted. Rounded down by more than the error. */
-static void end_time(cut_program *g, int64_t ticks)
+/* The time is at least `ticks`, `more`, which is scaled, and what was subtracted. Rounded down by
+   more than the error. */
+static void end_time(cut_program *g, int64_t ticks, double more)
 {
-    neap_sparse_row_end(&g->lp, scaled(g, ticks - g->x->least_ticks) - 1e-6, HUGE_VAL);
+    neap_sparse_row_end(&g->lp, scaled(g, ticks - g->x->least_ticks) + more - 1e-6, HUGE_VAL);
 }
 
-/* The three inequalities with copies at one moment. */
+/* One inequality: what happens before the task of a moment, what is computed from there to the task
+   of another moment, which may be the same, and what happens after that. `ticks`: of all first runs
+   that it counts. */
+static void add_time(cut_program *g, uint32_t first, uint32_t last, const time_row *row,
+                     int64_t ticks)
+{
+    double more = 0;
+    begin_time(g);
+    if (row->before == COMPUTING)
+        subtract_runs(g, 0, first);
+    else
+        more += neap_program_state_before(g, first, busy_with_in(row->before),
+                                          busy_with_out(row->before));
+    if (busy_with_out(row->before))
+        subtract_copies_out(g, first);
+    subtract_runs(g, first, last);
+    if (row->after == COMPUTING)
+        subtract_runs(g, last, g->n_windows);
+    else
+        more +=
+            neap_program_state_after(g, last, busy_with_in(row->after), busy_with_out(row->after));
+    if (busy_with_in(row->after))
+        subtract_copies_in(g, last);
+    end_time(g, ticks, more);
+}
+
+/* Ticks of the first runs from one moment to another, the tasks of both included. */
+static int64_t ticks_between(const cut_program *g, uint32_t first, uint32_t last)
+{
+    const problem *x = g->x;
+    int64_t ticks = task_ticks(x, g->moments[last]);
+    for (uint32_t k = 0; k < x->n_tasks; k++)
+        if (program_roles(g, first)[k] == ROLE_FUTURE && program_roles(g, last)[k] == ROLE_PAST)
+            ticks += task_ticks(x, k);
+    return ticks;
+}
+
+/* All inequalities of one moment but the first, which holds for all moments. */
 static void add_times(cut_program *g, uint32_t w)
 {
     const problem *x = g->x;
-    int64_t own = task_ticks(x, g->moments[w]), before = own, after = 0;
+    int64_t own = task_ticks(x, g->moments[w]), before = 0, after = -own;
+    int n;
+    const time_row *rows = neap_cut_time_rows(g->choices, &n);
     for (uint32_t k = 0; k < x->n_tasks; k++) {
         before += program_roles(g, w)[k] == ROLE_PAST ? task_ticks(x, k) : 0;
         after += program_roles(g, w)[k] == ROLE_FUTURE ? task_ticks(x, k) : 0;
     }
+    for (int r = 1; r < n; r++)
+        add_time(g, w, w, &rows[r],
+                 own + (rows[r].before == COMPUTING ? before : 0) +
+                     (rows[r].after == COMPUTING ? after : 0));
+}
+
+/* Copies, computation from one moment to a later one, copies. */
+static void add_times_between(cut_program *g, uint32_t first, uint32_t last)
+{
+    int n;
+    const time_row *rows = neap_cut_time_rows(g->choices, &n);
+    for (int r = 1; r < n; r++)
+        if (rows[r].before != COMPUTING && rows[r].after != COMPUTING)
+            add_time(g, first, last, &rows[r], ticks_between(g, first, last));
+}
+
+/* All copies one way or, where one engine makes them, both. */
+static void add_all_copies(cut_program *g, bool in, bool out)
+{
     begin_time(g);
-    subtract_runs(g, 0, w);
-    subtract_copies_in(g, w);
-    end_time(g, before);
-    begin_time(g);
-    subtract_copies_out(g, w);
-    subtract_runs(g, w, g->n_windows);
-    end_time(g, after);
-    begin_time(g);
-    subtract_copies_out(g, w);
-    subtract_copies_in(g, w);
-    end_time(g, own);
+    if (in)
+        subtract_copies_in(g, 0);
+    end_time(g, 0, neap_program_state_in_all(g, in, out));
 }
 
 void neap_program_add_link_rows(cut_program *g)
 {
     begin_time(g);
     subtract_runs(g, 0, g->n_windows);
-    end_time(g, g->x->least_ticks);
+    end_time(g, g->x->least_ticks, 0);
     for (uint32_t w = 0; w < g->n_windows; w++)
         add_times(g, w);
+    for (uint32_t w = 1; w < g->n_windows && g->choices->moving.n > 0; w++)
+        for (uint32_t first = 0; first < w; first++)
+            add_times_between(g, first, w);
+    if (g->choices->moving.n > 0) {
+        add_all_copies(g, true, !g->choices->duplex);
+        if (g->choices->duplex)
+            add_all_copies(g, false, true);
+    }
     for (uint32_t i = 0; i < g->n_spans; i++)
         add_returns(g, i);
 }

@@ -1,5 +1,5 @@
 /*
- * The program of cut_program.h while it is built and read. For its own two files only.
+ * The program of cut_program.h while it is built and read. For its own files only.
  */
 #ifndef NEAP_PLANNERS_NEAP_CUT_PROGRAM_MODEL_H
 #define NEAP_PLANNERS_NEAP_CUT_PROGRAM_MODEL_H
@@ -43,6 +43,11 @@ typedef struct cut_program {
     int32_t *returned; /* [span][tensor]: it is away at the beginning, and comes back in the span */
     int32_t more;      /* ticks beyond all first runs, as a part of `most_more` */
     double most_more;
+    /* With state that moves: columns or FREE. */
+    int32_t *home;    /* [state]: it is on the device when the step begins and ends */
+    int32_t *here;    /* [window][state]: it is there during the task of the moment; or ALWAYS */
+    int32_t *gone;    /* [window][state]: it has been copied to the host before that */
+    int32_t *arrives; /* [1 + window][state]: fetched in the window, or before all of them */
 } cut_program;
 
 static inline uint8_t *program_roles(const cut_program *g, uint32_t w)
@@ -82,10 +87,33 @@ static inline int32_t program_returned(const cut_program *g, uint32_t i, uint32_
     return g->returned ? g->returned[(size_t)i * g->x->n_tensors + tensor] : FREE;
 }
 
+static inline size_t program_state_cell(const cut_program *g, uint32_t w, uint32_t state)
+{
+    return (size_t)w * g->choices->moving.n + state;
+}
+
+/* For a task that has not run before window w: the first window by whose end it certainly has. */
+uint32_t neap_program_last_window(const cut_program *g, uint32_t task, uint32_t w);
+
 /* With a link: its columns, after all others, and its rows. */
 bool neap_program_allocate_link(cut_program *g);
 void neap_program_add_link_columns(cut_program *g);
 void neap_program_add_link_rows(cut_program *g);
+
+/* With state that moves. Columns come after all others. */
+bool neap_program_allocate_state(cut_program *g);
+void neap_program_add_state_columns(cut_program *g);
+void neap_program_add_state_rows(cut_program *g);
+/* Adds state to the row of a moment's memory; returns the bytes of what must be there. */
+int64_t neap_program_add_state_bytes(cut_program *g, uint32_t w);
+/* More than all copies take. */
+double neap_program_state_ticks(const cut_program *g);
+/* These subtract copies from a row of times: those that end before the task of a moment starts,
+   those that start after it has ended, or all of them. They return ticks to add to the row's side
+   (scaled). */
+double neap_program_state_before(cut_program *g, uint32_t w, bool in, bool out);
+double neap_program_state_after(cut_program *g, uint32_t w, bool in, bool out);
+double neap_program_state_in_all(cut_program *g, bool in, bool out);
 
 /* By task: bytes by which the solution, read as a plan in the graph's order, exceeds the budget
    during the first run. */
