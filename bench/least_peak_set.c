@@ -85,7 +85,7 @@ static void build(bench *b, const char *name, char *settings_text)
         exit(2);
     }
     neap_model_options_init(&options);
-    options.optimizer = NEAP_OPTIMIZER_MOMENTUM;
+    options.training.optimizer = NEAP_OPTIMIZER_MOMENTUM;
     options.n_settings = read_settings(settings_text, settings);
     options.settings = settings;
     check(neap_model_build(NULL, model, &options, &b->graph, &diag), &diag);

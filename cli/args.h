@@ -33,7 +33,7 @@ typedef struct cli_default {
     const char *words;   /* for the help, if the value alone is not enough */
 } cli_default;
 
-enum { CLI_MOST_DEFAULTS = 5, CLI_MOST_CHOICES = 5 };
+enum { CLI_MOST_DEFAULTS = 5, CLI_MOST_CHOICES = 6 };
 
 struct cli_option {
     const char *name;     /* without its dashes */

@@ -72,6 +72,14 @@ const neap_device *cli_find_device(const neap_devices *devices, const char *name
 
 /* ---- The graph ---- */
 
+bool cli_has_updates(const neap_graph *graph)
+{
+    for (uint32_t o = 0; o < neap_graph_op_count(graph); o++)
+        if (neap_graph_op(graph, o)->n_updates > 0)
+            return true;
+    return false;
+}
+
 /* A path has a slash or ends in .json; "-" is standard input. Another word is a model first. */
 static bool looks_like_path(const char *operand)
 {
@@ -90,6 +98,18 @@ static int unknown_model(const char *operand)
                     "no model and no file \"%s\"; neap models lists the built-in ones", operand);
 }
 
+static neap_training training_of(const cli_settings *settings)
+{
+    neap_training training;
+    neap_training_init(&training);
+    training.optimizer = (neap_optimizer)settings->optimizer;
+    training.momentum = settings->momentum;
+    training.weight_decay = settings->weight_decay;
+    training.clip_norm = settings->clip_norm;
+    training.accumulate = settings->accumulate;
+    return training;
+}
+
 static neap_status build_with(const cli_settings *settings, const neap_model *model,
                               const neap_model_setting *sizes, uint32_t n_sizes, neap_graph **graph,
                               neap_diag *diag)
@@ -97,8 +117,8 @@ static neap_status build_with(const cli_settings *settings, const neap_model *mo
     neap_model_options options;
     neap_model_options_init(&options);
     options.dtype = (neap_dtype)settings->dtype;
-    options.optimizer = (neap_optimizer)settings->optimizer;
     options.kernels = (neap_kernels)settings->kernels;
+    options.training = training_of(settings);
     options.n_settings = n_sizes;
     options.settings = sizes;
     return neap_model_build(NULL, model, &options, graph, diag);
@@ -137,6 +157,26 @@ neap_status cli_load_batch(const cli_settings *settings, const cli_loaded *loade
     return status;
 }
 
+/* A graph file with the gradients as outputs gets the updates; one that has updates keeps them. */
+static int add_updates(const cli_settings *settings, const char *path, cli_loaded *loaded)
+{
+    const char *given = cli_given_of(settings, CLI_GROUP_OPTIMIZER);
+    const neap_training training = training_of(settings);
+    neap_graph *updated;
+    neap_diag diag;
+    if (cli_has_updates(loaded->graph))
+        return given ? cli_fail(CLI_BAD_INPUT, "--%s: the graph file %s has its own updates", given,
+                                path)
+                     : CLI_OK;
+    if (training.optimizer == NEAP_OPTIMIZER_NONE)
+        return CLI_OK;
+    if (neap_graph_add_updates(loaded->graph, &training, &updated, &diag) != NEAP_OK)
+        return cli_fail_diag(&diag);
+    neap_graph_destroy(loaded->graph);
+    loaded->graph = updated;
+    return CLI_OK;
+}
+
 static int read_graph(const cli_settings *settings, const char *path, cli_loaded *loaded)
 {
     const char *size = cli_given_of(settings, CLI_GROUP_MODEL | CLI_GROUP_BATCH);
@@ -153,7 +193,7 @@ static int read_graph(const cli_settings *settings, const char *path, cli_loaded
     neap_diag diag;
     if (neap_graph_read_file(NULL, path, &loaded->graph, &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
-    return CLI_OK;
+    return add_updates(settings, path, loaded);
 }
 
 static int load_graph(const cli_settings *settings, const char *operand, cli_loaded *loaded)

@@ -33,6 +33,8 @@ int cli_load(const cli_settings *settings, const char *operand, cli_loaded *load
 void cli_loaded_clear(cli_loaded *loaded);
 
 /* Puts large values into pieces, if the settings say so. */
+/* Whether a graph ends with the updates of an optimizer. */
+bool cli_has_updates(const neap_graph *graph);
 int cli_load_split(const cli_settings *settings, cli_loaded *loaded);
 
 /* The graph of the loaded built-in model, with the same settings but another batch. */

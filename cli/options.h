@@ -38,15 +38,17 @@ enum {
     CLI_GROUP_BATCHES = 1 << 21, /* how to look for the largest batch */
     CLI_GROUP_DTYPE = 1 << 22,
     CLI_GROUP_SPLIT = 1 << 23,
+    CLI_GROUP_OPTIMIZER = 1 << 24,
     /* What every command that takes a MODEL takes. */
-    CLI_GROUPS_SIZES = CLI_GROUP_MODEL | CLI_GROUP_DTYPE,
+    CLI_GROUPS_SIZES = CLI_GROUP_MODEL | CLI_GROUP_DTYPE | CLI_GROUP_OPTIMIZER,
     CLI_GROUPS_MODEL =
         CLI_GROUPS_SIZES | CLI_GROUP_BATCH | CLI_GROUP_DEVICE | CLI_GROUP_DEVICES | CLI_GROUP_SPLIT,
     /* What every command that plans for one batch takes. */
     CLI_GROUPS_PLAN = CLI_GROUP_SOLVE | CLI_GROUP_LINK | CLI_GROUP_CONSTRAINT | CLI_GROUP_GAP
 };
 
-/* The learning rate for adam where none is given; for the others the table of options has it. */
+/* The learning rate for adam and adamw where none is given; for the others the table of options
+   has it. */
 #define CLI_ADAM_RATE 0.001
 
 /* What the best plan has least of, or most. */
@@ -71,6 +73,8 @@ struct cli_settings {
     int dtype; /* a neap_dtype */
     neap_math math;
     int optimizer; /* a neap_optimizer */
+    double clip_norm;
+    int64_t accumulate;
     int kernels;   /* a neap_kernels */
     int64_t split; /* most bytes of a value; 0: as it is */
 

@@ -85,6 +85,25 @@ static int take_data(const source *s)
     return CLI_OK;
 }
 
+/* Another optimizer than that of the file is an error, which resuming reports. */
+static void take_optimizer(const source *s)
+{
+    const char *text = neap_safetensors_metadata(s->file, "optimizer");
+    for (int i = NEAP_OPTIMIZER_SGD; text && i <= NEAP_OPTIMIZER_ADAMW; i++)
+        if (!cli_is_given(s->settings, "optimizer") &&
+            strcmp(neap_optimizer_name((neap_optimizer)i), text) == 0)
+            s->settings->optimizer = i;
+}
+
+static void take_accumulate(const source *s)
+{
+    const char *text = neap_safetensors_metadata(s->file, "accumulate");
+    int64_t before;
+    if (text && cli_parse_integer(text, &before) && before > 0 && before <= INT32_MAX &&
+        !cli_is_given(s->settings, "accumulate"))
+        s->settings->accumulate = before;
+}
+
 int cli_resume_settings(cli_settings *settings, neap_safetensors **file)
 {
     neap_diag diag;
@@ -93,6 +112,7 @@ int cli_resume_settings(cli_settings *settings, neap_safetensors **file)
     source s = {settings, *file};
     const char *format = neap_safetensors_metadata(*file, "format");
     int code = take_seed(&s);
+    take_optimizer(&s);
     if (code == CLI_OK && format && strcmp(format, "neap checkpoint 1") == 0)
         return cli_fail(CLI_OK,
                         "%s is of an older neap: it records neither rate nor batch and has no "
@@ -105,6 +125,8 @@ int cli_resume_settings(cli_settings *settings, neap_safetensors **file)
     take_real(&s, "rate", "rate", &settings->learning_rate);
     take_real(&s, "weight_decay", "weight-decay", &settings->weight_decay);
     take_real(&s, "momentum", "momentum", &settings->momentum);
+    take_real(&s, "clip_norm", "clip-norm", &settings->clip_norm);
+    take_accumulate(&s);
     take_warmup(&s);
     take_cosine(&s);
     return CLI_OK;

@@ -40,11 +40,30 @@ typedef struct training {
     int64_t first; /* steps done before, from a checkpoint */
     int64_t done;  /* steps done now */
     double first_loss, last_loss;
-    double *step_seconds; /* of the last steps, without data and update */
+    double *step_seconds; /* of the last steps, without data */
     size_t step_capacity;
     double all_seconds;
     bool live; /* a line on the terminal that is rewritten */
 } training;
+
+/* One of the updates of a graph, which may come from a file; NULL: it has none. */
+static const neap_op *update_of(const neap_graph *graph)
+{
+    for (uint32_t o = 0; o < neap_graph_op_count(graph); o++)
+        if (neap_graph_op(graph, o)->n_updates > 0)
+            return neap_graph_op(graph, o);
+    return NULL;
+}
+
+/* Micro-batches of a step: runs of the plan. */
+static int64_t runs_of_step(const neap_graph *graph)
+{
+    const neap_op *update = update_of(graph);
+    for (uint32_t i = 0; update && i < update->n_attrs; i++)
+        if (strcmp(update->attrs[i].name, "accumulate") == 0 && update->attrs[i].integer > 1)
+            return update->attrs[i].integer;
+    return 1;
+}
 
 /* The arena may be too large for the machine: the message includes its size. */
 static int fail_run(const neap_diag *diag)
@@ -159,7 +178,8 @@ static void add_memory(const training *t, cli_table *table)
 static int say_plan(const training *t)
 {
     const neap_graph *graph = t->planning.model.graph;
-    double base = neap_graph_seconds(graph, neap_graph_base_ticks(graph));
+    double base =
+        neap_graph_seconds(graph, neap_graph_base_ticks(graph)) * (double)runs_of_step(graph);
     neap_text out = {0};
     cli_table table;
     cli_text text, other;
@@ -206,7 +226,7 @@ static double typical_seconds(const training *t)
 static void compose(const training *t, const neap_train_report *report, neap_text *line)
 {
     cli_text step, over, note;
-    double all = report->run.seconds + report->data_seconds + report->update_seconds;
+    double all = report->run.seconds + report->data_seconds;
     neap_text_printf(line, "step %lld/%lld  loss %.4f  %.1f samples/s  %s", (long long)report->step,
                      (long long)t->settings.steps, report->loss,
                      all > 0 ? (double)t->batch / all : 0, cli_seconds(&step, report->run.seconds));
@@ -263,7 +283,7 @@ static void count_step(training *t, const neap_train_report *report)
         t->first_loss = report->loss;
     t->last_loss = report->loss;
     t->step_seconds[(size_t)t->done++ % t->step_capacity] = report->run.seconds;
-    t->all_seconds += report->run.seconds + report->data_seconds + report->update_seconds;
+    t->all_seconds += report->run.seconds + report->data_seconds;
 }
 
 /* Saves at the end, also if training failed: the weights are those after the last complete step. */
@@ -429,7 +449,7 @@ static int start(training *t)
 static void add_verdict(const neap_verify_report *report, neap_text *out)
 {
     cli_text plan, plain, plan_time, plain_time;
-    neap_text_printf(out, "%s: %lld step%s, %llu losses, gradients and weights compared\n",
+    neap_text_printf(out, "%s: %lld step%s, %llu losses, weights and states compared\n",
                      report->equal ? "equal to the bit" : "NOT equal", (long long)report->steps,
                      report->steps == 1 ? "" : "s", (unsigned long long)report->compared);
     neap_text_printf(out, "  with the plan   arena %s, a step in %s\n",
@@ -484,14 +504,12 @@ static int verify(training *t, cli_progress *progress, neap_text *out)
 static void set_options(training *t)
 {
     const cli_settings *s = &t->settings;
-    bool adam = s->optimizer == NEAP_OPTIMIZER_ADAM;
+    const neap_op *update = update_of(t->planning.model.graph);
+    bool adam = update && strncmp(update->type, "adam", 4) == 0;
     bool has_rate = cli_is_given(s, "rate") ||
                     (t->checkpoint && neap_safetensors_metadata(t->checkpoint, "rate"));
     neap_train_options *o = &t->options;
     neap_train_options_init(o);
-    o->optimizer = (neap_optimizer)s->optimizer;
-    o->sgd.momentum = s->momentum;
-    o->sgd.weight_decay = o->adam.weight_decay = s->weight_decay;
     o->rate.kind = s->cosine ? NEAP_LR_COSINE : NEAP_LR_CONSTANT;
     o->rate.peak = adam && !has_rate ? CLI_ADAM_RATE : s->learning_rate;
     o->rate.warmup = s->warmup;
@@ -516,8 +534,11 @@ static int check_settings(const cli_settings *s)
         return cli_fail(CLI_BAD_INPUT, "--pace needs --link, such as --link 12.2GB/s");
     if (s->verify && s->memory_file)
         return cli_fail(CLI_BAD_INPUT, "--verify trains twice; --save-memory is for one training");
-    if (cli_is_given(s, "momentum") && s->optimizer != NEAP_OPTIMIZER_MOMENTUM)
-        return cli_fail(CLI_BAD_INPUT, "--momentum is for --optimizer momentum");
+    if (s->optimizer == NEAP_OPTIMIZER_NONE)
+        return cli_fail(CLI_BAD_INPUT, "--optimizer none trains nothing; sgd keeps no state");
+    if (s->dtype != NEAP_F32)
+        return cli_fail(CLI_BAD_INPUT, "--dtype %s is for planning; neap trains in f32",
+                        neap_dtype_name((neap_dtype)s->dtype));
     if (s->kernels == NEAP_KERNELS_LAYER)
         return cli_fail(CLI_BAD_INPUT, "--kernels layer is a model of memory, for planning: there "
                                        "are no such kernels; train with lean or torch");
@@ -550,6 +571,8 @@ static int check_files(training *t)
     int code = CLI_OK;
     if (s->resume)
         code = cli_resume_settings(&t->settings, &t->checkpoint);
+    if (code == CLI_OK && cli_is_given(s, "momentum") && s->optimizer != NEAP_OPTIMIZER_MOMENTUM)
+        return cli_fail(CLI_BAD_INPUT, "--momentum is for --optimizer momentum");
     if (code == CLI_OK && s->data) {
         neap_dataset *dataset;
         if (neap_dataset_open(NULL, s->data, NULL, &dataset, &diag) != NEAP_OK)
@@ -560,16 +583,6 @@ static int check_files(training *t)
         neap_plan_read_file(NULL, s->plan_file, &t->read_plan, &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
     return code;
-}
-
-/* A graph file reserves fixed memory for as many numbers per parameter as its optimizer keeps. */
-static neap_optimizer optimizer_of(const neap_graph *graph)
-{
-    int64_t fixed = neap_graph_fixed_bytes(graph);
-    int64_t parameters = 4 * neap_graph_parameter_count(graph);
-    if (parameters == 0 || fixed < parameters)
-        return NEAP_OPTIMIZER_NONE;
-    return fixed < 2 * parameters ? NEAP_OPTIMIZER_MOMENTUM : NEAP_OPTIMIZER_ADAM;
 }
 
 /*
@@ -610,8 +623,6 @@ static int prepare(training *t, cli_progress *progress)
     cli_planning *p = &t->planning;
     p->settings = &t->settings;
     int code = cli_load(&t->settings, t->settings.operands[0], &p->model);
-    if (code == CLI_OK && !p->model.model)
-        t->settings.optimizer = optimizer_of(p->model.graph);
     if (code == CLI_OK)
         code = check_pieces(t);
     if (code == CLI_OK)
@@ -642,7 +653,9 @@ static int run_train(const cli_settings *settings, neap_text *out)
         code = t.read_plan ? judge_plan(&t) : make_plan(&t);
     cli_progress_begin(&progress);
     if (code == CLI_OK) {
-        t.batch = batch_of(&t);
+        int64_t runs = runs_of_step(t.planning.model.graph);
+        t.batch = batch_of(&t) * runs;
+        t.predicted *= (double)runs;
         set_options(&t);
         if (settings->verify)
             code = verify(&t, &progress, out);

@@ -43,10 +43,9 @@ typedef struct neap_model_setting {
 } neap_model_setting;
 
 typedef struct neap_model_options {
-    neap_dtype dtype;         /* default NEAP_F32 */
-    neap_optimizer optimizer; /* default none */
-    neap_kernels kernels;     /* default lean */
-    bool forward_only;
+    neap_dtype dtype;       /* default NEAP_F32 */
+    neap_kernels kernels;   /* default lean */
+    neap_training training; /* default: no optimizer */
     uint32_t n_settings;
     const neap_model_setting *settings;
 } neap_model_options;

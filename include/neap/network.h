@@ -45,11 +45,19 @@ typedef uint32_t neap_tensor;
 
 #define NEAP_MAX_RANK 6
 
+/* The formulas are in neap/optimizer.h. */
 typedef enum neap_optimizer {
-    NEAP_OPTIMIZER_NONE = 0, /* no state: gradients only, or plain SGD */
-    NEAP_OPTIMIZER_MOMENTUM, /* one buffer per parameter, as fixed memory */
-    NEAP_OPTIMIZER_ADAM      /* two buffers per parameter */
+    NEAP_OPTIMIZER_NONE = 0, /* no updates: the gradients are outputs of the graph */
+    NEAP_OPTIMIZER_SGD,      /* no state beside the parameters */
+    NEAP_OPTIMIZER_MOMENTUM, /* one moment per parameter */
+    NEAP_OPTIMIZER_ADAM,     /* two */
+    NEAP_OPTIMIZER_ADAMW     /* two; weight decay apart from the gradient */
 } neap_optimizer;
+
+/* "none", "sgd", "momentum", "adam", "adamw". */
+NEAP_API const char *neap_optimizer_name(neap_optimizer optimizer);
+/* The number of moments per parameter; *names gets theirs: "momentum"; "m", "v". */
+NEAP_API uint32_t neap_optimizer_moments(neap_optimizer optimizer, const char *const **names);
 
 /*
  * The kernels that the graph assumes. LEAN: neap's own. TORCH: PyTorch's eager kernels, which save
@@ -241,22 +249,54 @@ NEAP_API neap_tensor neap_net_cross_entropy(neap_network *net, const char *name,
 /* ---- The training graph ---- */
 
 typedef struct neap_training {
-    neap_optimizer optimizer; /* its state is part of the fixed bytes */
-    bool forward_only;        /* no backward pass: the loss is the only output */
+    neap_optimizer optimizer; /* default none */
+    bool forward_only;        /* no backward pass: the loss is the only output; no optimizer */
+    double momentum;          /* 0 or more; default 0.9 */
+    double beta1, beta2;      /* of Adam; 0 to below 1; default 0.9 and 0.999 */
+    double epsilon;           /* of Adam; 0 or more; default 1e-8 */
+    double weight_decay;      /* 0 or more; default 0 */
+    double clip_norm;   /* scale gradients whose norm, over all parameters, is larger; default 0:
+                           never */
+    int64_t accumulate; /* micro-batches of a step; default 1 */
 } neap_training;
 
 NEAP_API void neap_training_init(neap_training *training);
+/* NEAP_INVALID, with the option's name, if one is out of its range. */
+NEAP_API neap_status neap_training_check(const neap_training *training, neap_diag *diag);
 
 /*
  * Differentiates `loss` (a scalar) with respect to every parameter and returns the training graph:
- * forward ops in the order of definition, then backward ops. Its outputs are the loss and the
- * gradients of all parameters. Every op has its FLOPs and bytes moved, and time 0 until neap/cost.h
+ * forward ops in the order of definition, then backward ops, then the updates of all parameters.
+ * Its output is the loss; without an optimizer there are no updates, and the gradients of all
+ * parameters are outputs, too. Every op has its FLOPs and bytes moved, and time 0 until neap/cost.h
  * sets it. `training` may be NULL for the defaults. A parameter that the loss does not depend on is
  * an error.
  */
 NEAP_API neap_status neap_network_finish(neap_network *net, neap_tensor loss,
                                          const neap_training *training, neap_graph **graph,
                                          neap_diag *diag);
+
+/*
+ * The values of a graph with updates. Parameters and state persist (`state` of a value). The
+ * updates read the input "optimizer.step", three numbers that the caller writes before each run:
+ * the learning rate, the number of the step from 1, and 1 (0: micro-batches of this step follow).
+ * State is f32 and zero before the first step: "optimizer.momentum.<parameter>",
+ * "optimizer.m.<parameter>", "optimizer.v.<parameter>". A parameter of another type than f32 is the
+ * rounded copy of "optimizer.master.<parameter>".
+ *
+ * Micro-batches. The graph is run once for each of them, with 1 / accumulate as the gradient of the
+ * loss. "optimizer.sum.<parameter>" holds the gradients so far; the last run updates the parameters
+ * and leaves zeros there.
+ */
+#define NEAP_STEP_INPUT "optimizer.step"
+
+/*
+ * A copy of a training graph with updates. Its outputs must be a loss and a gradient for each
+ * parameter, in order; NEAP_UNSUPPORTED otherwise. The new ops take no time until neap/cost.h sets
+ * it. training->forward_only is ignored.
+ */
+NEAP_API neap_status neap_graph_add_updates(const neap_graph *graph, const neap_training *training,
+                                            neap_graph **result, neap_diag *diag);
 
 /* ---- Counts ---- */
 

@@ -159,8 +159,6 @@ NEAP_API void neap_runner_destroy(neap_runner *runner); /* may be NULL */
 /* The sizes of the device arena and of the host arena, in bytes. */
 NEAP_API int64_t neap_runner_arena_bytes(const neap_runner *runner);
 NEAP_API int64_t neap_runner_host_bytes(const neap_runner *runner);
-/* The fixed bytes at the start of the arena, for the caller's use (optimizer state); zeroed. */
-NEAP_API void *neap_runner_fixed(neap_runner *runner, int64_t *bytes);
 
 /*
  * The array of a value: of an input at any time between steps, of an output after a step. It is in
@@ -191,12 +189,14 @@ typedef struct neap_run_report {
     double wait_seconds;  /* part of it: waiting for copies */
     uint64_t computed;    /* kernels run */
     uint64_t transferred; /* bytes, in both directions */
+    bool state_changed; /* state was updated, or freed on the device, so that after a failure it is
+                             not that before the step */
 } neap_run_report;
 
 /*
  * Runs the plan once. `seed` seeds the random ops of the step. report may be NULL. If a kernel
- * fails (NEAP_INTERNAL), the outputs are undefined; inputs are unchanged, except that state may be
- * updated in part, and state on the device is lost if the plan moves it.
+ * fails (NEAP_INTERNAL), the outputs are undefined and the inputs unchanged, except for state where
+ * the report says `state_changed`.
  */
 NEAP_API neap_status neap_runner_step(neap_runner *runner, uint64_t seed, neap_run_report *report,
                                       neap_diag *diag);

@@ -9,11 +9,10 @@
  *         neap_trainer_step(trainer, &report, &diag);          report.loss
  *     neap_trainer_save(trainer, "model.safetensors", &diag);
  *
- * The graph comes from neap/network.h or neap/models.h: its outputs are the loss and the gradients
- * of all parameters, in order, and its fixed bytes hold the state of options.optimizer. The initial
- * parameters depend on their names, shapes and the seed; batches depend on seed and step. The
- * result of training is therefore determined to the bit by graph, backend, options and the variants
- * in the plan. Nothing else in the plan affects it.
+ * The graph comes from neap/network.h or neap/models.h, with an optimizer: its updates are part of
+ * the plan. The initial parameters depend on their names, shapes and the seed; batches depend on
+ * seed and step. The result of training is therefore determined to the bit by graph, backend,
+ * options and the variants in the plan. Nothing else in the plan affects it.
  */
 #ifndef NEAP_TRAIN_H
 #define NEAP_TRAIN_H
@@ -27,11 +26,7 @@ extern "C" {
 #endif
 
 typedef struct neap_train_options {
-    neap_optimizer optimizer; /* default NEAP_OPTIMIZER_NONE: plain SGD */
-    neap_sgd sgd;             /* for NONE (which ignores the momentum) and MOMENTUM; default
-                                 momentum 0.9 */
-    neap_adam adam;
-    neap_lr rate; /* replaces the learning rates of sgd and adam */
+    neap_lr rate;
     uint64_t seed;
     const char *data; /* a spec for neap_dataset_open; default "synthetic" */
     neap_run_options run;
@@ -58,14 +53,13 @@ NEAP_API uint64_t neap_trainer_seed(const neap_trainer *trainer);
 
 typedef struct neap_train_report {
     int64_t step; /* counted from 1 */
-    double loss;  /* before the update */
+    double loss;  /* before the update; the mean of the micro-batches */
     double learning_rate;
-    double data_seconds;   /* to get the batch */
-    double update_seconds; /* to apply the gradients */
-    neap_run_report run;   /* forward and backward */
+    double data_seconds; /* to get the batch */
+    neap_run_report run; /* of all micro-batches */
 } neap_train_report;
 
-/* One step: a batch, the plan, the update. report may be NULL. */
+/* One step: for each micro-batch its data and the plan. report may be NULL. */
 NEAP_API neap_status neap_trainer_step(neap_trainer *trainer, neap_train_report *report,
                                        neap_diag *diag);
 
@@ -73,8 +67,8 @@ NEAP_API neap_status neap_trainer_step(neap_trainer *trainer, neap_train_report 
  * Saves or resumes a checkpoint: a safetensors file, replaced atomically, with the parameters, the
  * state of the optimizer and, as texts, everything else that determines how training continues:
  * "network", "optimizer", "data", "inputs" (the shapes of the batch), "step", "seed", "rate",
- * "warmup", "cosine" (the step at which it ends), "momentum", "weight_decay"; and checksums of all
- * of these.
+ * "warmup", "cosine" (the step at which it ends), "momentum", "weight_decay", "clip_norm",
+ * "accumulate"; and checksums of all of these.
  *
  * Resuming takes parameters, state, step and seed from the file and continues exactly where the
  * checkpoint left off. Learning rates come from the options; for an identical continuation, pass
@@ -91,21 +85,21 @@ NEAP_API neap_status neap_trainer_resume(neap_trainer *trainer, const char *path
 typedef struct neap_verify_report {
     bool equal;
     int64_t steps;      /* compared */
-    uint64_t compared;  /* arrays: losses, gradients, weights */
+    uint64_t compared;  /* arrays: losses, weights, state of the optimizer */
     double loss;        /* of the last step */
     int64_t plan_arena; /* sizes of the two arenas, in bytes */
     int64_t plain_arena;
     double plan_seconds; /* median time of a step */
     double plain_seconds;
     int64_t differs_step; /* the first step that differs; 0: none */
-    char differs[256];    /* what differs: "the gradient of conv1.weight" */
+    char differs[256];    /* what differs: "the loss", "conv1.weight" */
     bool interrupted;     /* cancelled before the last step; the steps done are compared */
 } neap_verify_report;
 
 /*
  * Trains for some steps with the plan, then again with a plan that runs every op once in the
- * natural order with the same variants. Compares the losses, all gradients after each step, and all
- * weights, by 128-bit hashes. Only one of the two runs needs memory at a time.
+ * natural order with the same variants. Compares the loss, all weights and the state of the
+ * optimizer after each step, by 128-bit hashes. Only one of the two runs needs memory at a time.
  */
 NEAP_API neap_status neap_train_verify(neap_allocator *allocator, const neap_graph *graph,
                                        const neap_plan *plan, neap_backend *backend,

@@ -23,6 +23,7 @@
 typedef struct op_shapes {
     op_shape inputs[OP_VIEW_LIMIT], outputs[OP_VIEW_LIMIT];
     uint32_t n_inputs, n_outputs; /* as many as are filled in */
+    int64_t in_elements;          /* of all inputs together */
     const neap_op *op;            /* for its attributes */
 } op_shapes;
 
@@ -192,6 +193,8 @@ neap_tensor neap_net_new_node_output(neap_network *net, net_node *node, const ch
                                      const char *kind, neap_dtype dtype, uint32_t rank,
                                      const int64_t *shape);
 
+/* Sets the FLOPs and bytes of the ops from `first` on, as far as their types say. */
+void neap_graph_count_ops(neap_graph *graph, uint32_t first);
 /* Appends the backward pass. */
 void neap_net_differentiate(neap_network *net, neap_tensor loss);
 /* Chooses for every node, once all are there, which of its inputs it may write its result over. */

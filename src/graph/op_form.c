@@ -64,6 +64,7 @@ typedef struct pattern {
     op_kind kind;
     dim limit; /* of integers; factor 0: none */
     bool output, repeats, open;
+    bool updated;
     uint32_t n_dims;
     dim dims[NEAP_MAX_RANK];
 } pattern;
@@ -121,6 +122,8 @@ static bool read_operand(const char **at, pattern *p)
     if (!**at || **at == '|')
         return false;
     p->name = read_word(at);
+    p->updated = **at == '!';
+    *at += p->updated;
     if (**at == ':') {
         ++*at;
         read_kind(at, p);
@@ -337,6 +340,31 @@ static void fit_operands(op_fit *fit)
     }
 }
 
+static bool updates_input(const neap_op *op, uint32_t i)
+{
+    for (uint32_t k = 0; k < op->n_updates; k++)
+        if (op->updates[k] == op->inputs[i])
+            return true;
+    return false;
+}
+
+/* A kernel overwrites exactly what the form marks. The number of operands fits. */
+static void fit_updates(op_fit *fit)
+{
+    const neap_op *op = fit->operands->op;
+    const char *at = fit->form;
+    uint32_t i = 0, n_updated = 0;
+    pattern p = {0};
+    while (!fit->failed && read_operand(&at, &p) && !p.output) {
+        bool there = is_there(fit, &p);
+        if (there && p.updated && ++n_updated && !updates_input(op, i))
+            neap_fit_fail(fit, "it must update \"%.*s\"", (int)p.name.length, p.name.at);
+        i += there;
+    }
+    if (n_updated < op->n_updates)
+        neap_fit_fail(fit, "it updates %u values; its kernel updates %u", op->n_updates, n_updated);
+}
+
 /* The alternative after a form; or NULL. */
 static const char *next_form(const char *form)
 {
@@ -365,6 +393,7 @@ static void fit_op(op_fit *fit, const op_operands *operands, bool infer)
         fit->form_number = number;
         if (fits_counts(fit)) {
             fit_operands(fit);
+            fit_updates(fit);
             if (!fit->failed && def->rule)
                 def->rule(fit);
             if (!fit->failed)

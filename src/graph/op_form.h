@@ -21,8 +21,8 @@
  *
  * Integers may be limited: ids<V are from 0 to V - 1, where V is an extent or a number.
  *
- * `b?bias` is left out where the attribute `bias` is 0. `parts...` is one operand or more. Forms
- * separated by " | " are alternatives.
+ * `b?bias` is left out where the attribute `bias` is 0. `parts...` is one operand or more. `w!` is
+ * an input that the op updates, and no other is. Forms separated by " | " are alternatives.
  *
  * Attributes that a type needs are a line as well: "stride_h>0 pad_h epsilon~ p%". A plain name is
  * an integer from 0 to 2^31 - 1, with ">0" from 1 on, with "~" a finite number, with "%" a

@@ -67,13 +67,14 @@ static bool get_shape(const neap_value *value, op_shape *shape)
 
 /* Fills in the shapes of up to OP_VIEW_LIMIT operands and sums the bytes of all. */
 static bool get_shapes(const neap_graph *graph, const uint32_t *ids, uint32_t count,
-                       op_shape *shapes, uint32_t *n_shapes, int64_t *bytes)
+                       op_shape *shapes, uint32_t *n_shapes, int64_t *elements, int64_t *bytes)
 {
     *n_shapes = 0;
     for (uint32_t i = 0; i < count; i++) {
         op_shape shape = {0};
         if (!get_shape(&graph->values[ids[i]], &shape))
             return false;
+        *elements = neap_count_add(*elements, neap_count_elements(&shape));
         *bytes = neap_count_add(
             *bytes, neap_count_mul(neap_count_elements(&shape), neap_dtype_bytes(shape.dtype)));
         if (i < OP_VIEW_LIMIT)
@@ -88,10 +89,16 @@ neap_op_count neap_op_count_work(const neap_graph *graph, uint32_t id)
     const op_def *def = neap_op_def_find(op->type);
     neap_op_count count = {0};
     op_shapes shapes = {.op = op};
-    if (!def || op->n_inputs < neap_op_least_inputs(def->form) || op->n_outputs == 0 ||
+    op_shape updated[OP_VIEW_LIMIT];
+    uint32_t n_updated;
+    int64_t others = 0;
+    if (!def || op->n_inputs < neap_op_least_inputs(def->form) ||
+        (op->n_outputs == 0 && op->n_updates == 0) ||
         !get_shapes(graph, op->inputs, op->n_inputs, shapes.inputs, &shapes.n_inputs,
+                    &shapes.in_elements, &count.bytes_moved) ||
+        !get_shapes(graph, op->outputs, op->n_outputs, shapes.outputs, &shapes.n_outputs, &others,
                     &count.bytes_moved) ||
-        !get_shapes(graph, op->outputs, op->n_outputs, shapes.outputs, &shapes.n_outputs,
+        !get_shapes(graph, op->updates, op->n_updates, updated, &n_updated, &others,
                     &count.bytes_moved))
         return (neap_op_count){0};
     count.known = true;
@@ -100,7 +107,7 @@ neap_op_count neap_op_count_work(const neap_graph *graph, uint32_t id)
     } else if (def->count) {
         def->count(&shapes, &count);
         count.flops = neap_count_add(count.flops, neap_count_mul(2, count.macs));
-    } else {
+    } else if (op->n_outputs > 0) {
         count.flops =
             neap_count_mul(def->flops_per_element, neap_count_elements(&shapes.outputs[0]));
     }

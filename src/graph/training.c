@@ -6,7 +6,8 @@
 
 void neap_training_init(neap_training *training)
 {
-    *training = (neap_training){0};
+    *training = (neap_training){
+        .momentum = 0.9, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .accumulate = 1};
 }
 
 static int64_t tensor_bytes(const net_tensor *tensor)
@@ -84,21 +85,25 @@ static neap_status add_outputs(const neap_network *net, neap_tensor loss,
     return status;
 }
 
-static int64_t optimizer_bytes(const neap_network *net, neap_optimizer optimizer)
+/* Without updates. */
+static neap_status build(const neap_network *net, neap_tensor loss, neap_graph **graph,
+                         neap_diag *diag)
 {
-    int64_t parameters = 0;
-    for (size_t t = 0; t < net->n_tensors; t++)
-        if (is_parameter(&net->tensors[t]))
-            parameters = neap_count_add(parameters, tensor_bytes(&net->tensors[t]));
-    switch (optimizer) {
-    case NEAP_OPTIMIZER_NONE:
-        return 0;
-    case NEAP_OPTIMIZER_MOMENTUM:
-        return parameters;
-    case NEAP_OPTIMIZER_ADAM:
-        return neap_count_mul(2, parameters);
-    }
-    return 0;
+    neap_graph_builder *builder;
+    neap_status status = neap_graph_builder_create(net->allocator, net->name, &builder, diag);
+    if (status != NEAP_OK)
+        return status;
+    status = add_values(net, builder, diag);
+    if (status == NEAP_OK)
+        status = add_ops(net, builder, diag);
+    if (status == NEAP_OK)
+        status = add_outputs(net, loss, builder, diag);
+    if (status == NEAP_OK)
+        status = neap_graph_builder_finish(builder, graph, diag);
+    neap_graph_builder_destroy(builder);
+    if (status == NEAP_OK)
+        neap_graph_count_ops(*graph, 0);
+    return status;
 }
 
 neap_status neap_network_finish(neap_network *net, neap_tensor loss, const neap_training *training,
@@ -118,25 +123,17 @@ neap_status neap_network_finish(neap_network *net, neap_tensor loss, const neap_
     if (net->status != NEAP_OK)
         goto failed;
 
-    neap_graph_builder *builder;
-    NEAP_TRY(neap_net_mark_in_place(net, loss, diag));
-    neap_status status = neap_graph_builder_create(net->allocator, net->name, &builder, diag);
-    if (status != NEAP_OK)
+    neap_graph *plain;
+    neap_status status = neap_training_check(training, diag);
+    if (status == NEAP_OK)
+        status = neap_net_mark_in_place(net, loss, diag);
+    if (status == NEAP_OK)
+        status = build(net, loss, graph, diag);
+    if (status != NEAP_OK || training->forward_only || training->optimizer == NEAP_OPTIMIZER_NONE)
         return status;
-    neap_graph_builder_set_fixed_bytes(builder, optimizer_bytes(net, training->optimizer));
-    status = add_values(net, builder, diag);
-    if (status == NEAP_OK)
-        status = add_ops(net, builder, diag);
-    if (status == NEAP_OK)
-        status = add_outputs(net, loss, builder, diag);
-    if (status == NEAP_OK)
-        status = neap_graph_builder_finish(builder, graph, diag);
-    neap_graph_builder_destroy(builder);
-    for (uint32_t o = 0; status == NEAP_OK && o < (*graph)->n_ops; o++) {
-        neap_op_count count = neap_op_count_work(*graph, o);
-        (*graph)->ops[o].flops = count.known ? count.flops : -1;
-        (*graph)->ops[o].bytes_moved = count.known ? count.bytes_moved : -1;
-    }
+    plain = *graph;
+    status = neap_graph_add_updates(plain, training, graph, diag);
+    neap_graph_destroy(plain);
     return status;
 failed:
     return neap_fail(diag, net->status, "%s", net->diag.message);

@@ -67,8 +67,8 @@ const neap_model_param *neap_model_param_at(const neap_model *model, uint32_t in
 
 void neap_model_options_init(neap_model_options *options)
 {
-    *options = (neap_model_options){
-        .dtype = NEAP_F32, .optimizer = NEAP_OPTIMIZER_NONE, .kernels = NEAP_KERNELS_LEAN};
+    *options = (neap_model_options){.dtype = NEAP_F32, .kernels = NEAP_KERNELS_LEAN};
+    neap_training_init(&options->training);
 }
 
 /* ---- Settings ---- */
@@ -153,12 +153,7 @@ static neap_status build_network(const model_args *args, const neap_model_option
         return status;
     neap_network_set_kernels(net, options->kernels);
     neap_tensor loss = args->model->family->build(net, args);
-
-    neap_training training;
-    neap_training_init(&training);
-    training.optimizer = options->optimizer;
-    training.forward_only = options->forward_only;
-    status = neap_network_finish(net, loss, &training, graph, diag);
+    status = neap_network_finish(net, loss, &options->training, graph, diag);
     neap_network_destroy(net);
     return status;
 }
@@ -174,7 +169,7 @@ neap_status neap_model_build(neap_allocator *allocator, const neap_model *model,
     model_args args = {.model = model,
                        .allocator = allocator,
                        .dtype = options->dtype,
-                       .forward_only = options->forward_only,
+                       .forward_only = options->training.forward_only,
                        .n_settings = options->n_settings,
                        .settings = options->settings};
     neap_status status = check_settings(&args, diag);

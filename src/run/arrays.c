@@ -200,11 +200,33 @@ static neap_status check_value(const neap_value *value, neap_diag *diag)
     return NEAP_OK;
 }
 
+static bool reads_moments(const neap_graph *graph, const neap_op *op)
+{
+    for (uint32_t i = 0; i < op->n_inputs; i++)
+        if (strcmp(neap_graph_value(graph, op->inputs[i])->kind, NEAP_KIND_STATE) == 0)
+            return true;
+    return false;
+}
+
+/* Whether a gradient is that of a parameter: an output of the graph, or what an update reads. */
+static bool is_result(const neap_graph *graph, uint32_t value)
+{
+    uint32_t count;
+    const uint32_t *readers = neap_graph_readers(graph, value, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        const neap_op *op = neap_graph_op(graph, readers[i]);
+        if (op->n_updates > 0 || reads_moments(graph, op))
+            return true;
+    }
+    return neap_graph_is_output(graph, value);
+}
+
 static bool is_image(const neap_graph *graph, uint32_t value)
 {
     const neap_value *v = neap_graph_value(graph, value);
     return v->rank == 4 && strcmp(v->kind, NEAP_KIND_PARAMETER) != 0 &&
-           !(strcmp(v->kind, NEAP_KIND_GRADIENT) == 0 && neap_graph_is_output(graph, value));
+           strcmp(v->kind, NEAP_KIND_STATE) != 0 &&
+           !(strcmp(v->kind, NEAP_KIND_GRADIENT) == 0 && is_result(graph, value));
 }
 
 static neap_status shape_value(const shaper *s, uint32_t value, bool *again)

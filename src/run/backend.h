@@ -75,7 +75,7 @@ double neap_run_spec_real(const run_spec *spec, const char *name, double otherwi
 
 /* The addresses of the operands, for one run. Each is the address of element (0, 0, ...). */
 typedef struct run_args {
-    const void *const *in;
+    void *const *in; /* a kernel writes only to those that its op updates */
     void *const *out;
     void *workspace; /* 64-byte aligned, of the size that the variant needs; or NULL */
     uint64_t seed;   /* for ops marked random */

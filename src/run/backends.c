@@ -132,9 +132,12 @@ static const run_op *op_of(const neap_backend *backend, const run_spec *spec)
     return backend->type->ops[neap_op_def_index(spec->op->type)];
 }
 
-/* The form checks integers; the first result of every kernel is floating-point. */
+/* The form checks integers; the first result of every kernel is floating-point. Updates read and
+   write floats of any type. */
 static bool fits_floats(const run_spec *spec, neap_dtype floats)
 {
+    if (spec->op->n_updates > 0)
+        return true;
     bool fits = spec->out[0].dtype == floats;
     for (uint32_t i = 0; i < spec->op->n_inputs + spec->op->n_outputs; i++) {
         neap_dtype dtype = array_at(spec, i)->dtype;

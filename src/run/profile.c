@@ -156,7 +156,7 @@ static void lay(const meter *m, const sampling *x)
 static neap_status run_once(const meter *m, const sampling *x, double *seconds)
 {
     void **addresses = addresses_of(m, x);
-    run_args args = {.in = (const void *const *)addresses,
+    run_args args = {.in = addresses,
                      .out = addresses + neap_graph_op(m->specs->graph, x->op)->n_inputs,
                      .workspace = m->block.data,
                      .seed = 1};

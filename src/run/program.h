@@ -21,8 +21,7 @@ typedef struct run_action {
     uint32_t id;              /* the op or value */
     const run_kernel *kernel; /* compute: NULL for a view */
     bool in_place;            /* compute: writes over the op's in_place_input */
-    const void **in;          /* compute: addresses of the operands */
-    void **out;
+    void **in, **out;         /* compute: addresses of the operands */
     void *workspace;
     uint64_t salt;       /* compute, random ops: mixed with the seed of the step */
     unsigned char *data; /* others: the storage; NULL for a free that leaves it live */

@@ -241,12 +241,6 @@ int64_t neap_runner_host_bytes(const neap_runner *runner)
     return runner->host.bytes;
 }
 
-void *neap_runner_fixed(neap_runner *runner, int64_t *bytes)
-{
-    *bytes = neap_graph_fixed_bytes(runner->graph);
-    return runner->arena.data;
-}
-
 /* ---- Running ---- */
 
 /* Copies that must have ended before an op touches the storage of a value. */
@@ -288,6 +282,8 @@ static neap_status compute(neap_runner *runner, const run_action *action, uint64
                      .workspace = action->workspace,
                      .seed = action->salt ? run_random(seed, action->salt) : 0};
     report->computed++;
+    if (neap_graph_op(runner->graph, action->id)->n_updates > 0)
+        report->state_changed = true;
     return action->kernel->run(action->kernel, &args, diag);
 }
 
@@ -325,6 +321,8 @@ static neap_status act(neap_runner *runner, const run_action *action, uint64_t s
     case NEAP_COMPUTE:
         return compute(runner, action, seed, report, diag);
     case NEAP_FREE:
+        if (neap_graph_value(runner->graph, action->id)->state)
+            report->state_changed = true;
         end_life(runner, action, report);
         return NEAP_OK;
     case NEAP_OFFLOAD:

@@ -1,5 +1,5 @@
 /*
- * Checkpoints. Weights are stored by name, the optimizer's state as "optimizer.<state>.<name>".
+ * Checkpoints. Weights and the state of the optimizer are stored by the names of their values.
  * Everything else that determines how training continues is stored as texts, the facts. The fact
  * "checksums" has 16 hexadecimal digits for each array, weights first; "checksum" covers all other
  * facts.
@@ -8,6 +8,7 @@
 #include "base/fail.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "graph/graph_internal.h"
 #include "train/safetensors_internal.h"
 #include "train/trainer_internal.h"
 
@@ -19,54 +20,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *optimizer_name(neap_optimizer optimizer)
-{
-    return optimizer == NEAP_OPTIMIZER_ADAM       ? "adam"
-           : optimizer == NEAP_OPTIMIZER_MOMENTUM ? "momentum"
-                                                  : "sgd";
-}
-
-/* "momentum"; "m", "v". */
-static const char *state_name(const neap_trainer *t, int s)
-{
-    return t->options.optimizer == NEAP_OPTIMIZER_MOMENTUM ? "momentum" : s ? "v" : "m";
-}
-
 /* All arrays of a checkpoint: weights first, then each state. */
 typedef struct array_list {
     neap_safetensor *items;
     size_t count, capacity;
-    neap_arena names;
     neap_allocator *allocator;
 } array_list;
 
-static const char *name_state(array_list *list, const neap_trainer *t, int s, const char *name)
-{
-    size_t size = strlen(name) + sizeof "optimizer.momentum.";
-    char *text = neap_arena_alloc(&list->names, size, 1);
-    if (text)
-        snprintf(text, size, "optimizer.%s.%s", state_name(t, s), name);
-    return text;
-}
-
+/* Names are those of the graph's values. Sums of micro-batches are zero between steps. */
 static neap_status list_arrays(const neap_trainer *t, array_list *list, neap_diag *diag)
 {
     *list = (array_list){.capacity = 3 * (size_t)t->n_parameters, .allocator = t->allocator};
-    neap_arena_init(&list->names, t->allocator);
     neap_status status = NEAP_NEW(t->allocator, list->capacity, &list->items, diag);
     for (int s = -1; s < 2 && status == NEAP_OK; s++)
-        for (uint32_t i = 0; i < t->n_parameters; i++) {
+        for (uint32_t i = 0; i < t->n_parameters && status == NEAP_OK; i++) {
             const train_parameter *p = &t->parameters[i];
-            const float *data = s < 0 ? p->weights : p->state[s];
-            const char *name = s < 0 ? p->name : data ? name_state(list, t, s, p->name) : "";
-            if (!name)
-                return neap_fail_no_memory(diag);
-            if (data)
-                list->items[list->count++] = (neap_safetensor){.name = name,
-                                                               .dtype = NEAP_F32,
-                                                               .rank = p->rank,
-                                                               .shape = p->shape,
-                                                               .data = data};
+            uint32_t value = s < 0 ? p->value : p->moments[s];
+            neap_array array;
+            if (value == NEAP_NONE)
+                continue;
+            status = neap_runner_array(t->runner, value, &array, diag);
+            if (status == NEAP_OK)
+                list->items[list->count++] =
+                    (neap_safetensor){.name = neap_graph_value(t->graph, value)->name,
+                                      .dtype = array.dtype,
+                                      .rank = array.rank,
+                                      .shape = array.shape,
+                                      .data = array.data};
         }
     return status;
 }
@@ -74,7 +54,6 @@ static neap_status list_arrays(const neap_trainer *t, array_list *list, neap_dia
 static void clear_list(array_list *list)
 {
     NEAP_DELETE(list->allocator, list->capacity, list->items);
-    neap_arena_clear(&list->names);
 }
 
 /* ---- Facts ---- */
@@ -82,7 +61,7 @@ static void clear_list(array_list *list)
 #define FORMAT     "neap checkpoint 2"
 #define OLD_FORMAT "neap checkpoint 1" /* without inputs, rates and checksums */
 
-enum { MOST_FACTS = 16, DIGITS = 16 };
+enum { MOST_FACTS = 20, DIGITS = 16 };
 
 typedef struct facts {
     neap_metadata items[MOST_FACTS];
@@ -123,13 +102,13 @@ static void add_real(const neap_trainer *t, facts *f, const char *key, double nu
     add_fact(f, key, &text);
 }
 
-/* "tokens 8x16, targets 8x16": every input that is not a parameter. */
+/* "tokens 8x16, targets 8x16": every input that is data. */
 static void describe_inputs(const neap_trainer *t, neap_text *text)
 {
     neap_text_init(text, t->allocator);
     for (uint32_t v = 0; v < neap_graph_value_count(t->graph); v++) {
         const neap_value *value = neap_graph_value(t->graph, v);
-        if (value->producer != NEAP_NONE || strcmp(value->kind, NEAP_KIND_PARAMETER) == 0)
+        if (!neap_train_is_data(t->graph, v))
             continue;
         neap_text_printf(text, "%s%s", text->length ? ", " : "", value->name);
         for (uint32_t d = 0; d < value->rank; d++)
@@ -140,14 +119,17 @@ static void describe_inputs(const neap_trainer *t, neap_text *text)
 static void add_schedule(const neap_trainer *t, facts *f)
 {
     const neap_train_options *o = &t->options;
-    bool adam = o->optimizer == NEAP_OPTIMIZER_ADAM;
     add_real(t, f, "rate", o->rate.peak);
     add_unsigned(t, f, "warmup", (uint64_t)o->rate.warmup);
     if (o->rate.kind == NEAP_LR_COSINE)
         add_unsigned(t, f, "cosine", (uint64_t)o->rate.steps);
-    if (o->optimizer == NEAP_OPTIMIZER_MOMENTUM)
-        add_real(t, f, "momentum", o->sgd.momentum);
-    add_real(t, f, "weight_decay", adam ? o->adam.weight_decay : o->sgd.weight_decay);
+    if (t->optimizer == NEAP_OPTIMIZER_MOMENTUM)
+        add_real(t, f, "momentum", neap_op_attr_real(t->update, "momentum", 0));
+    add_real(t, f, "weight_decay", neap_op_attr_real(t->update, "weight_decay", 0));
+    if (t->clip_norm > 0)
+        add_real(t, f, "clip_norm", t->clip_norm);
+    if (t->accumulate > 1)
+        add_unsigned(t, f, "accumulate", (uint64_t)t->accumulate);
 }
 
 static uint64_t hash_of(const void *words, int64_t bytes, uint64_t hash)
@@ -188,7 +170,7 @@ static void list_facts(const neap_trainer *t, const array_list *list, facts *f)
     uint64_t all = 0;
     add_text(f, "format", FORMAT);
     add_text(f, "network", neap_graph_name(t->graph));
-    add_text(f, "optimizer", optimizer_name(t->options.optimizer));
+    add_text(f, "optimizer", neap_optimizer_name(t->optimizer));
     add_text(f, "data", t->options.data);
     add_unsigned(t, f, "step", (uint64_t)t->steps);
     add_unsigned(t, f, "seed", t->options.seed);
@@ -207,6 +189,11 @@ neap_status neap_trainer_save(neap_trainer *t, const char *path, neap_diag *diag
 {
     array_list list;
     facts f = {.status = NEAP_OK};
+    if (t->torn)
+        return neap_fail(diag, NEAP_INVALID,
+                         "%s: step %lld failed after it had updated some parameters; there is "
+                         "nothing consistent to save",
+                         path, (long long)t->steps + 1);
     neap_arena_init(&f.texts, t->allocator);
     neap_status status = list_arrays(t, &list, diag);
     if (status == NEAP_OK) {
@@ -299,10 +286,10 @@ static neap_status check_facts(const neap_trainer *t, const neap_safetensors *fi
     const char *format = neap_safetensors_metadata(file, "format");
     if (!optimizer)
         return fail_not_ours(path, "it names no optimizer", diag);
-    if (strcmp(optimizer, optimizer_name(t->options.optimizer)) != 0)
+    if (strcmp(optimizer, neap_optimizer_name(t->optimizer)) != 0)
         return neap_fail(diag, NEAP_INVALID,
                          "%s was trained with the optimizer %s; resume with that, not with %s",
-                         path, optimizer, optimizer_name(t->options.optimizer));
+                         path, optimizer, neap_optimizer_name(t->optimizer));
     *old = format && strcmp(format, OLD_FORMAT) == 0;
     if (!*old && (!format || strcmp(format, FORMAT) != 0))
         return fail_not_ours(path, "its format is neither \"" FORMAT "\" nor \"" OLD_FORMAT "\"",
@@ -315,10 +302,17 @@ static neap_status check_batches(const neap_trainer *t, const neap_safetensors *
                                  const char *path, neap_diag *diag)
 {
     neap_text inputs;
+    const char *runs = neap_safetensors_metadata(file, "accumulate");
     neap_status status =
         check_fact(file, path, "data", t->options.data, "continue with the same data set", diag);
     if (status != NEAP_OK)
         return status;
+    if (strtoll(runs ? runs : "1", NULL, 10) != t->accumulate)
+        return neap_fail(
+            diag, NEAP_INVALID,
+            "%s was trained with %s micro-batch%s in a step, not %lld; continue with as "
+            "many",
+            path, runs ? runs : "1", runs ? "es" : "", (long long)t->accumulate);
     describe_inputs(t, &inputs);
     status = inputs.status == NEAP_OK ? check_fact(file, path, "inputs", neap_text_get(&inputs),
                                                    "continue with the same batch and sizes", diag)

@@ -28,15 +28,15 @@ static const char *reader_type(const neap_graph *graph, uint32_t value)
 }
 
 /* Half the width of the uniform distribution that the weights are drawn from. */
-static double bound_of(const neap_graph *graph, const train_parameter *p)
+static double bound_of(const neap_graph *graph, uint32_t value, const neap_array *weights)
 {
-    const char *reader = reader_type(graph, p->value);
+    const char *reader = reader_type(graph, value);
     bool transposed = strcmp(reader, "conv_transpose2d") == 0;
     double fan_in = 1;
-    for (uint32_t d = 1; d < p->rank; d++)
-        fan_in *= (double)p->shape[d];
+    for (uint32_t d = 1; d < weights->rank; d++)
+        fan_in *= (double)weights->shape[d];
     if (transposed) /* weight [C, channels, kh, kw]: every output reads C of them per position */
-        fan_in = (double)p->shape[0];
+        fan_in = (double)weights->shape[0];
     if (strcmp(reader, "conv2d") == 0)
         return sqrt(6 / fan_in);
     if (strcmp(reader, "linear") == 0 || transposed)
@@ -49,16 +49,19 @@ static uint64_t seed_of(uint64_t seed, const char *name)
     return run_random(seed, neap_hash_bytes(NEAP_HASH_BEGIN, name, strlen(name)));
 }
 
-void neap_train_init_parameter(const neap_graph *graph, uint64_t seed, const train_parameter *p)
+void neap_train_init_parameter(const neap_graph *graph, uint64_t seed, uint32_t value,
+                               const neap_array *weights)
 {
-    if (p->rank == 1) {
-        float value = ends_with(p->name, "weight") ? 1 : 0;
-        for (int64_t i = 0; i < p->count; i++)
-            p->weights[i] = value;
+    const char *name = neap_graph_value(graph, value)->name;
+    float *numbers = weights->data;
+    if (weights->rank == 1) {
+        float number = ends_with(name, "weight") ? 1 : 0;
+        for (int64_t i = 0; i < weights->elements; i++)
+            numbers[i] = number;
         return;
     }
-    double bound = bound_of(graph, p);
-    uint64_t own = seed_of(seed, p->name);
-    for (int64_t i = 0; i < p->count; i++)
-        p->weights[i] = (float)(bound * (2 * (double)run_random_real(own, (uint64_t)i) - 1));
+    double bound = bound_of(graph, value, weights);
+    uint64_t own = seed_of(seed, name);
+    for (int64_t i = 0; i < weights->elements; i++)
+        numbers[i] = (float)(bound * (2 * (double)run_random_real(own, (uint64_t)i) - 1));
 }

@@ -4,7 +4,7 @@
  *     f32, rank 4           images, one sample after another
  *     i64, read by a loss   labels: one per image or per pixel; for tokens, the next token
  *     i64, read by an embedding   tokens; positions and token types by their names
- *     f32, one element, named after the loss      its gradient, 1
+ *     f32, one element, named after the loss      its gradient, 1 / micro-batches
  *     any other f32         zeros (the initial state of a recurrent network)
  */
 #include "base/fail.h"
@@ -21,7 +21,7 @@ typedef enum input_role {
     ROLE_TYPES,
     ROLE_LOSS_GRADIENT,
     ROLE_ZEROS,
-    ROLE_PARAMETER,
+    ROLE_OTHER, /* not data: state, and what the optimizer reads */
     ROLE_UNKNOWN
 } input_role;
 
@@ -55,11 +55,19 @@ static input_role integer_role(const neap_graph *graph, uint32_t id)
     return strstr(value->name, "type") ? ROLE_TYPES : ROLE_TOKENS;
 }
 
+bool neap_train_is_data(const neap_graph *graph, uint32_t id)
+{
+    const neap_value *value = neap_graph_value(graph, id);
+    return value->producer == NEAP_NONE && !value->state &&
+           strcmp(value->kind, NEAP_KIND_PARAMETER) != 0 &&
+           strcmp(value->name, NEAP_STEP_INPUT) != 0;
+}
+
 static input_role role_of(const neap_graph *graph, uint32_t id)
 {
     const neap_value *value = neap_graph_value(graph, id);
-    if (strcmp(value->kind, NEAP_KIND_PARAMETER) == 0)
-        return ROLE_PARAMETER;
+    if (!neap_train_is_data(graph, id))
+        return ROLE_OTHER;
     if (value->dtype != NEAP_F32)
         return integer_role(graph, id);
     if (value->rank == 1 && value->shape[0] == 1 && is_loss_gradient(graph, value->name))
@@ -171,7 +179,7 @@ static void write_label(const neap_array *labels, int64_t n, int64_t batch, int6
             at[h * width + w] = (label + 2 * (2 * h / height) + 2 * w / width) % classes;
 }
 
-static neap_status fill_images(neap_trainer *t, uint32_t images, uint32_t labels, int64_t step,
+static neap_status fill_images(neap_trainer *t, uint32_t images, uint32_t labels, int64_t number,
                                neap_diag *diag)
 {
     neap_array pictures, classes = {.elements = 0};
@@ -181,7 +189,7 @@ static neap_status fill_images(neap_trainer *t, uint32_t images, uint32_t labels
     int64_t batch = status == NEAP_OK ? pictures.shape[0] : 0;
     for (int64_t n = 0; n < batch && status == NEAP_OK; n++) {
         int64_t label = 0;
-        status = neap_dataset_batch(t->dataset, t->options.seed, step * batch + n, 1, t->sample,
+        status = neap_dataset_batch(t->dataset, t->options.seed, number * batch + n, 1, t->sample,
                                     &label, diag);
         if (status != NEAP_OK)
             return status;
@@ -192,14 +200,14 @@ static neap_status fill_images(neap_trainer *t, uint32_t images, uint32_t labels
     return status;
 }
 
-static neap_status fill_tokens(neap_trainer *t, uint32_t tokens, uint32_t labels, int64_t step,
+static neap_status fill_tokens(neap_trainer *t, uint32_t tokens, uint32_t labels, int64_t batch,
                                neap_diag *diag)
 {
     const neap_value *v = neap_graph_value(t->graph, tokens);
     int64_t rows = v->shape[0], limit = limit_of(t->graph, tokens);
     if (labels != NEAP_NONE && limit_of(t->graph, labels) < limit)
         limit = limit_of(t->graph, labels);
-    neap_status status = neap_synthetic_ids(t->options.seed, step, rows, t->token_count / rows,
+    neap_status status = neap_synthetic_ids(t->options.seed, batch, rows, t->token_count / rows,
                                             limit, t->tokens, t->tokens + t->token_count, diag);
     if (status == NEAP_OK)
         status = neap_runner_write(t->runner, tokens, t->tokens, diag);
@@ -224,11 +232,11 @@ static neap_status fill_constant(neap_trainer *t, uint32_t value, input_role rol
         else if (role == ROLE_TYPES)
             ((int64_t *)array.data)[i] = 0;
         else
-            ((float *)array.data)[i] = role == ROLE_LOSS_GRADIENT ? 1 : 0;
+            ((float *)array.data)[i] = role == ROLE_LOSS_GRADIENT ? 1 / (float)t->accumulate : 0;
     return NEAP_OK;
 }
 
-neap_status neap_train_inputs_fill(neap_trainer *t, int64_t step, neap_diag *diag)
+neap_status neap_train_inputs_fill(neap_trainer *t, int64_t batch, neap_diag *diag)
 {
     uint32_t labels = find_role(t->graph, ROLE_LABELS);
     neap_status status = NEAP_OK;
@@ -237,10 +245,10 @@ neap_status neap_train_inputs_fill(neap_trainer *t, int64_t step, neap_diag *dia
             continue;
         input_role role = role_of(t->graph, v);
         if (role == ROLE_IMAGES)
-            status = fill_images(t, v, labels, step, diag);
+            status = fill_images(t, v, labels, batch, diag);
         else if (role == ROLE_TOKENS)
-            status = fill_tokens(t, v, labels, step, diag);
-        else if (role != ROLE_LABELS && role != ROLE_PARAMETER)
+            status = fill_tokens(t, v, labels, batch, diag);
+        else if (role != ROLE_LABELS && role != ROLE_OTHER)
             status = fill_constant(t, v, role, diag);
     }
     return status;

@@ -1,124 +1,117 @@
-/* Training steps: a batch, the plan, the update. */
+/* Training steps: batches, and the plan, which ends with the updates. */
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/memory.h"
-#include "base/team.h"
+#include "graph/graph_internal.h"
 #include "run/backend.h"
 #include "train/trainer_internal.h"
 
 #include <neap/split.h>
 
-#include <math.h>
 #include <string.h>
 
 void neap_train_options_init(neap_train_options *options)
 {
     *options = (neap_train_options){.data = "synthetic", .seed = 1};
-    neap_sgd_init(&options->sgd);
-    options->sgd.momentum = 0.9;
-    neap_adam_init(&options->adam);
     neap_lr_init(&options->rate);
     neap_run_options_init(&options->run);
 }
 
 /* ---- Creating ---- */
 
-static int state_count(neap_optimizer optimizer)
-{
-    return optimizer == NEAP_OPTIMIZER_ADAM ? 2 : optimizer == NEAP_OPTIMIZER_MOMENTUM ? 1 : 0;
-}
-
-static bool is_parameter(const neap_value *value)
-{
-    return value->producer == NEAP_NONE && strcmp(value->kind, NEAP_KIND_PARAMETER) == 0;
-}
-
 static neap_status fail_graph(const neap_graph *graph, const char *why, neap_diag *diag)
 {
     return neap_fail(diag, NEAP_UNSUPPORTED,
-                     "\"%s\" is not a training step: %s; its outputs must be a loss and a float "
-                     "gradient for each parameter, in order",
+                     "\"%s\" is not a training step: %s; build it with an optimizer",
                      neap_graph_name(graph), why);
 }
 
-/* A parameter and the gradient at the same position. */
-static neap_status bind_parameter(neap_trainer *t, uint32_t value, uint32_t gradient,
-                                  train_parameter *p, neap_diag *diag)
+static neap_optimizer optimizer_of(const neap_op *op)
 {
-    neap_array weights, slopes;
-    neap_status status = neap_runner_array(t->runner, value, &weights, diag);
-    if (status == NEAP_OK)
-        status = neap_runner_array(t->runner, gradient, &slopes, diag);
-    if (status != NEAP_OK)
-        return status;
-    if (weights.dtype != NEAP_F32 || slopes.dtype != NEAP_F32 || !weights.plain || !slopes.plain ||
-        weights.elements != slopes.elements)
-        return fail_graph(t->graph, "a gradient is not like its parameter", diag);
-    *p = (train_parameter){.name = neap_graph_value(t->graph, value)->name,
-                           .value = value,
-                           .weights = weights.data,
-                           .gradient = slopes.data,
-                           .count = weights.elements,
-                           .rank = weights.rank,
-                           .shape = weights.shape};
+    neap_optimizer optimizer = op->n_updates > 0 ? NEAP_OPTIMIZER_ADAMW : NEAP_OPTIMIZER_NONE;
+    while (optimizer > 0 && strcmp(neap_optimizer_name(optimizer), op->type) != 0)
+        optimizer--;
+    return optimizer;
+}
+
+static bool is_f32(const neap_graph *graph, uint32_t value)
+{
+    return neap_graph_value(graph, value)->dtype == NEAP_F32;
+}
+
+/* Operands of updates: w, dw, step, moments, [scale,] [master,] [sum]. */
+static neap_status bind_update(neap_trainer *t, const neap_op *op, neap_diag *diag)
+{
+    const char *const *names;
+    uint32_t n_moments = neap_optimizer_moments(t->optimizer, &names);
+    if (optimizer_of(op) != t->optimizer || op->n_inputs < 3 + n_moments)
+        return fail_graph(t->graph, "its updates are of several kinds", diag);
+    if (!is_f32(t->graph, op->inputs[0]))
+        return neap_fail(diag, NEAP_UNSUPPORTED,
+                         "\"%s\" cannot be trained: its parameters are %s, and neap trains f32",
+                         neap_graph_name(t->graph),
+                         neap_dtype_name(neap_graph_value(t->graph, op->inputs[0])->dtype));
+    train_parameter p = {.value = op->inputs[0], .moments = {NEAP_NONE, NEAP_NONE}};
+    t->step_input = op->inputs[2];
+    for (uint32_t i = 0; i < n_moments; i++)
+        p.moments[i] = op->inputs[3 + i];
+    t->parameters[t->n_parameters++] = p;
     return NEAP_OK;
 }
 
-static neap_status bind_parameters(neap_trainer *t, neap_diag *diag)
+static neap_status bind_loss(neap_trainer *t, neap_diag *diag)
 {
-    uint32_t n_outputs, n_values = neap_graph_value_count(t->graph), next = 0;
+    uint32_t n_outputs;
     const uint32_t *outputs = neap_graph_outputs(t->graph, &n_outputs);
-    for (uint32_t v = 0; v < n_values; v++)
-        t->n_parameters += is_parameter(neap_graph_value(t->graph, v));
-    if (n_outputs != t->n_parameters + 1)
-        return fail_graph(t->graph, "it has other outputs", diag);
     neap_array loss;
+    if (n_outputs != 1)
+        return fail_graph(t->graph, "its output must be a loss and nothing else", diag);
     neap_status status = neap_runner_array(t->runner, outputs[0], &loss, diag);
     if (status == NEAP_OK && (loss.dtype != NEAP_F32 || loss.elements != 1))
         status = fail_graph(t->graph, "its loss is not one float", diag);
     if (status == NEAP_OK)
-        status = NEAP_NEW(t->allocator, t->n_parameters, &t->parameters, diag);
-    if (status != NEAP_OK)
-        return status;
-    t->loss = loss.data;
-    for (uint32_t v = 0; v < n_values && status == NEAP_OK; v++)
-        if (is_parameter(neap_graph_value(t->graph, v))) {
-            status = bind_parameter(t, v, outputs[next + 1], &t->parameters[next], diag);
-            next++;
-        }
+        t->loss = loss.data;
     return status;
 }
 
-/*
- * The optimizer's state is the fixed memory of the graph: the first state of all parameters, then
- * the second.
- */
-static neap_status bind_state(neap_trainer *t, neap_diag *diag)
+/* Updates are those of parameters in order. */
+static neap_status bind_updates(neap_trainer *t, neap_diag *diag)
 {
-    int64_t bytes, needed = 0;
-    int states = state_count(t->options.optimizer);
-    float *at = neap_runner_fixed(t->runner, &bytes);
-    for (uint32_t i = 0; i < t->n_parameters; i++)
-        needed += t->parameters[i].count * (int64_t)sizeof(float) * states;
-    if (bytes < needed)
-        return neap_fail(diag, NEAP_INVALID,
-                         "the graph has %lld fixed bytes, the optimizer's state takes %lld: build "
-                         "it for this optimizer",
-                         (long long)bytes, (long long)needed);
-    for (int s = 0; s < states; s++)
-        for (uint32_t i = 0; i < t->n_parameters; i++) {
-            t->parameters[i].state[s] = at;
-            at += t->parameters[i].count;
+    uint32_t n_ops = neap_graph_op_count(t->graph), count = 0;
+    for (uint32_t o = n_ops; o-- > 0;) {
+        const neap_op *op = neap_graph_op(t->graph, o);
+        if (op->n_updates > 0) {
+            t->update = op;
+            count++;
+        } else if (strcmp(op->type, "clip_norm") == 0) {
+            t->clip_norm = neap_op_attr_real(op, "norm", 0);
         }
-    return NEAP_OK;
+    }
+    if (count == 0)
+        return fail_graph(t->graph, "it has no updates", diag);
+    t->optimizer = optimizer_of(t->update);
+    if (t->optimizer == NEAP_OPTIMIZER_NONE)
+        return fail_graph(t->graph, "neap does not know its updates", diag);
+    t->accumulate = neap_op_attr_int(t->update, "accumulate", 0);
+    t->accumulate = t->accumulate > 0 ? t->accumulate : 1;
+    neap_status status = NEAP_NEW(t->allocator, count, &t->parameters, diag);
+    t->parameter_capacity = status == NEAP_OK ? count : 0;
+    for (uint32_t o = 0; o < n_ops && status == NEAP_OK; o++)
+        if (neap_graph_op(t->graph, o)->n_updates > 0)
+            status = bind_update(t, neap_graph_op(t->graph, o), diag);
+    return status;
 }
 
-static neap_status check_options(const neap_train_options *o, neap_diag *diag)
+/* State is zero at first: the arena is. */
+static neap_status init_parameters(neap_trainer *t, neap_diag *diag)
 {
-    neap_status status = neap_lr_check(&o->rate, diag);
-    if (status == NEAP_OK)
-        status = o->optimizer == NEAP_OPTIMIZER_ADAM ? neap_adam_check(&o->adam, diag)
-                                                     : neap_sgd_check(&o->sgd, diag);
+    neap_status status = NEAP_OK;
+    for (uint32_t i = 0; i < t->n_parameters && status == NEAP_OK; i++) {
+        neap_array weights;
+        status = neap_runner_array(t->runner, t->parameters[i].value, &weights, diag);
+        if (status == NEAP_OK)
+            neap_train_init_parameter(t->graph, t->options.seed, t->parameters[i].value, &weights);
+    }
     return status;
 }
 
@@ -126,19 +119,17 @@ static neap_status check_options(const neap_train_options *o, neap_diag *diag)
 static neap_status prepare(neap_trainer *t, const neap_graph *planned, const neap_plan *plan,
                            neap_backend *backend, neap_diag *diag)
 {
-    neap_status status = check_options(&t->options, diag);
+    neap_status status = neap_lr_check(&t->options.rate, diag);
+    if (status == NEAP_OK)
+        status = bind_updates(t, diag);
     if (status == NEAP_OK)
         status = neap_train_inputs_open(t, diag);
     if (status == NEAP_OK)
         status = neap_runner_create(t->allocator, planned, plan, backend, &t->options.run,
                                     &t->runner, diag);
     if (status == NEAP_OK)
-        status = bind_parameters(t, diag);
-    if (status == NEAP_OK)
-        status = bind_state(t, diag);
-    for (uint32_t i = 0; i < t->n_parameters && status == NEAP_OK; i++)
-        neap_train_init_parameter(t->graph, t->options.seed, &t->parameters[i]);
-    return status;
+        status = bind_loss(t, diag);
+    return status == NEAP_OK ? init_parameters(t, diag) : status;
 }
 
 neap_status neap_trainer_create(neap_allocator *allocator, const neap_graph *graph,
@@ -153,7 +144,6 @@ neap_status neap_trainer_create(neap_allocator *allocator, const neap_graph *gra
         return status;
     t->allocator = allocator;
     t->graph = neap_graph_whole(graph);
-    t->threads = neap_backend_threads(backend);
     if (options)
         t->options = *options;
     else
@@ -172,7 +162,7 @@ void neap_trainer_destroy(neap_trainer *t)
         return;
     neap_train_inputs_close(t);
     neap_runner_destroy(t->runner);
-    NEAP_DELETE(t->allocator, t->n_parameters, t->parameters);
+    NEAP_DELETE(t->allocator, t->parameter_capacity, t->parameters);
     NEAP_DELETE(t->allocator, 1, t);
 }
 
@@ -191,69 +181,48 @@ uint64_t neap_trainer_seed(const neap_trainer *t)
     return t->options.seed;
 }
 
-/* ---- The update ---- */
+/* ---- Steps ---- */
 
-/* Every thread of the team updates its share of the elements. */
-typedef struct update_job {
-    neap_job base;
-    neap_trainer *trainer;
-    double rate;
-} update_job;
-
-static void update_part(const update_job *job, const train_parameter *p, int64_t begin, int64_t end)
+static void add_report(neap_run_report *sum, const neap_run_report *report)
 {
-    const neap_train_options *o = &job->trainer->options;
-    float *w = p->weights + begin, *first = p->state[0], *second = p->state[1];
-    const float *g = p->gradient + begin;
-    if (o->optimizer == NEAP_OPTIMIZER_ADAM) {
-        neap_adam adam = o->adam;
-        adam.learning_rate = job->rate;
-        neap_adam_update(w, g, first + begin, second + begin, end - begin, job->trainer->steps + 1,
-                         &adam);
-        return;
-    }
-    neap_sgd sgd = o->sgd;
-    sgd.learning_rate = job->rate;
-    if (!first)
-        sgd.momentum = 0;
-    neap_sgd_update(w, g, first ? first + begin : NULL, end - begin, &sgd);
+    sum->seconds += report->seconds;
+    sum->wait_seconds += report->wait_seconds;
+    sum->computed += report->computed;
+    sum->transferred += report->transferred;
 }
 
-static void update_share(neap_job *base, neap_team *team, unsigned member)
+/* One run of the plan, for micro-batch k of this step. */
+static neap_status run_batch(neap_trainer *t, int64_t k, neap_train_report *report, neap_diag *diag)
 {
-    const update_job *job = (const update_job *)base;
-    int64_t members = neap_team_members(team);
-    for (uint32_t i = 0; i < job->trainer->n_parameters; i++) {
-        const train_parameter *p = &job->trainer->parameters[i];
-        int64_t share = (p->count + members - 1) / members;
-        int64_t begin = share * member, end = begin + share < p->count ? begin + share : p->count;
-        if (begin < end)
-            update_part(job, p, begin, end);
-    }
-}
-
-static void update(neap_trainer *t, double rate)
-{
-    update_job job = {.base = {update_share}, .trainer = t, .rate = rate};
-    neap_team_run(&job.base, (unsigned)t->threads);
+    int64_t batch = t->steps * t->accumulate + k;
+    double begin = neap_clock_seconds();
+    const double numbers[3] = {report->learning_rate, (double)report->step,
+                               k + 1 == t->accumulate ? 1 : 0};
+    neap_run_report run = {.state_changed = false};
+    neap_status status = neap_train_inputs_fill(t, batch, diag);
+    if (status == NEAP_OK)
+        status = neap_runner_write(t->runner, t->step_input, numbers, diag);
+    report->data_seconds += neap_clock_seconds() - begin;
+    if (status == NEAP_OK)
+        status =
+            neap_runner_step(t->runner, run_random(t->options.seed, (uint64_t)batch), &run, diag);
+    t->torn = t->torn || (status != NEAP_OK && run.state_changed);
+    if (status != NEAP_OK)
+        return status;
+    add_report(&report->run, &run);
+    report->loss += (double)*t->loss / (double)t->accumulate;
+    return NEAP_OK;
 }
 
 neap_status neap_trainer_step(neap_trainer *t, neap_train_report *report, neap_diag *diag)
 {
-    neap_train_report ours = {.step = t->steps + 1};
-    double begin = neap_clock_seconds();
-    neap_status status = neap_train_inputs_fill(t, t->steps, diag);
-    ours.data_seconds = neap_clock_seconds() - begin;
-    if (status == NEAP_OK)
-        status = neap_runner_step(t->runner, run_random(t->options.seed, (uint64_t)t->steps),
-                                  &ours.run, diag);
+    neap_train_report ours = {.step = t->steps + 1,
+                              .learning_rate = neap_lr_at(&t->options.rate, t->steps)};
+    neap_status status = NEAP_OK;
+    for (int64_t k = 0; k < t->accumulate && status == NEAP_OK; k++)
+        status = run_batch(t, k, &ours, diag);
     if (status != NEAP_OK)
         return status;
-    ours.loss = (double)*t->loss;
-    ours.learning_rate = neap_lr_at(&t->options.rate, t->steps);
-    begin = neap_clock_seconds();
-    update(t, ours.learning_rate);
-    ours.update_seconds = neap_clock_seconds() - begin;
     t->steps++;
     if (report)
         *report = ours;

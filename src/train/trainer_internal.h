@@ -5,28 +5,28 @@
 #include <neap/data.h>
 #include <neap/train.h>
 
-/* A parameter, its gradient and its optimizer state, all in the arena. */
+/* A parameter and the state of its optimizer: values of the graph, all f32. */
 typedef struct train_parameter {
-    const char *name;
     uint32_t value;
-    float *weights;
-    const float *gradient;
-    float *state[2]; /* momentum; or Adam's m and v; NULL if there is none */
-    int64_t count;
-    uint32_t rank;
-    const int64_t *shape;
+    uint32_t moments[2]; /* momentum; or Adam's m and v; NEAP_NONE if there is none */
 } train_parameter;
 
 struct neap_trainer {
     neap_allocator *allocator;
     const neap_graph *graph; /* the whole one, if the plan's is split */
     neap_train_options options;
+    neap_optimizer optimizer;
+    const neap_op *update; /* one of them, for its attributes */
+    int64_t accumulate;    /* micro-batches of a step */
+    double clip_norm;      /* 0: gradients are not clipped */
     neap_runner *runner;
-    int threads; /* for updates */
-    train_parameter *parameters;
+    train_parameter *parameters; /* by rising value */
     uint32_t n_parameters;
+    size_t parameter_capacity;
+    uint32_t step_input; /* value */
     const float *loss;
     int64_t steps;
+    bool torn;             /* a step failed after some of its updates */
     neap_dataset *dataset; /* NULL: no input holds images */
     float *sample;         /* one image */
     int64_t sample_count;
@@ -39,13 +39,15 @@ struct neap_trainer {
 /* Opens the data set and allocates samples, as the graph's inputs need. */
 neap_status neap_train_inputs_open(neap_trainer *trainer, neap_diag *diag);
 void neap_train_inputs_close(neap_trainer *trainer);
-/* Fills every input except the parameters with the data of step `step` (from 0). */
-neap_status neap_train_inputs_fill(neap_trainer *trainer, int64_t step, neap_diag *diag);
+/* Whether a value is data: an input that neither training nor its step sets. */
+bool neap_train_is_data(const neap_graph *graph, uint32_t value);
+/* Fills every data input for micro-batch `batch` (from 0, counted through all steps). */
+neap_status neap_train_inputs_fill(neap_trainer *trainer, int64_t batch, neap_diag *diag);
 
 /* ---- train_init.c ---- */
 
 /* Sets the initial weights. */
-void neap_train_init_parameter(const neap_graph *graph, uint64_t seed,
-                               const train_parameter *parameter);
+void neap_train_init_parameter(const neap_graph *graph, uint64_t seed, uint32_t value,
+                               const neap_array *weights);
 
 #endif

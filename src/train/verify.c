@@ -33,9 +33,9 @@ static digest digest_of(const float *numbers, int64_t count)
     return d;
 }
 
-/* The results of one of the two runs for every step: loss, gradients, weights. */
+/* The results of one of the two runs for every step: the loss and all state. */
 typedef struct record {
-    digest *digests; /* steps x (1 + 2 n_parameters) */
+    digest *digests; /* steps x (1 + n_states) */
     double *seconds; /* by step */
     int64_t steps;   /* done */
     int64_t arena;
@@ -49,23 +49,27 @@ typedef struct verifier {
     neap_backend *backend;
     const neap_train_options *options;
     int64_t steps;
-    uint32_t n_parameters;
+    uint32_t n_states; /* values that persist: parameters, moments */
     neap_progress *progress;
     neap_diag *diag;
 } verifier;
 
 static size_t per_step(const verifier *v)
 {
-    return 1 + 2 * (size_t)v->n_parameters;
+    return 1 + (size_t)v->n_states;
 }
 
-static void take_digests(const neap_trainer *t, digest *at)
+static neap_status take_digests(const verifier *v, const neap_trainer *t, digest *at)
 {
     *at++ = digest_of(t->loss, 1);
-    for (uint32_t i = 0; i < t->n_parameters; i++) {
-        *at++ = digest_of(t->parameters[i].gradient, t->parameters[i].count);
-        *at++ = digest_of(t->parameters[i].weights, t->parameters[i].count);
+    for (uint32_t i = 0; i < neap_graph_value_count(v->graph); i++) {
+        neap_array array;
+        if (!neap_graph_value(v->graph, i)->state)
+            continue;
+        NEAP_TRY(neap_runner_array(t->runner, i, &array, v->diag));
+        *at++ = digest_of(array.data, array.elements);
     }
+    return NEAP_OK;
 }
 
 static bool stopped(const verifier *v, const char *phase, int64_t step)
@@ -91,9 +95,10 @@ static neap_status train(const verifier *v, const neap_graph *graph, const neap_
         r->arena = neap_runner_arena_bytes(t->runner);
     while (status == NEAP_OK && r->steps < steps && !stopped(v, phase, r->steps)) {
         status = neap_trainer_step(t, &report, v->diag);
+        if (status == NEAP_OK)
+            status = take_digests(v, t, r->digests + (size_t)r->steps * per_step(v));
         if (status != NEAP_OK)
             break;
-        take_digests(t, r->digests + (size_t)r->steps * per_step(v));
         r->seconds[r->steps++] = report.run.seconds;
         r->loss = report.loss;
     }
@@ -141,24 +146,12 @@ static double median(double *numbers, int64_t count)
     return numbers[count / 2];
 }
 
-static const char *parameter_name(const verifier *v, size_t index)
-{
-    for (uint32_t i = 0; i < neap_graph_value_count(v->graph); i++) {
-        const neap_value *value = neap_graph_value(v->graph, i);
-        if (value->producer == NEAP_NONE && strcmp(value->kind, NEAP_KIND_PARAMETER) == 0 &&
-            index-- == 0)
-            return value->name;
-    }
-    return "";
-}
-
 static void name_difference(const verifier *v, size_t at, char *text, size_t size)
 {
-    if (at == 0)
-        snprintf(text, size, "the loss");
-    else
-        snprintf(text, size, "the %s of %s", at % 2 ? "gradient" : "weights",
-                 parameter_name(v, (at - 1) / 2));
+    snprintf(text, size, "the loss");
+    for (uint32_t i = 0; i < neap_graph_value_count(v->graph); i++)
+        if (neap_graph_value(v->graph, i)->state && at > 0 && --at == 0)
+            snprintf(text, size, "%s", neap_graph_value(v->graph, i)->name);
     neap_string_clean(text);
 }
 
@@ -204,12 +197,11 @@ neap_status neap_train_verify(neap_allocator *allocator, const neap_graph *graph
                   .diag = diag};
     neap_plan *plain = NULL;
     record planned = {.steps = 0}, natural = {.steps = 0};
-    uint32_t n_outputs;
     size_t digests;
     if (steps < 1)
         return neap_fail(diag, NEAP_INVALID, "verifying needs at least 1 step");
-    neap_graph_outputs(v.graph, &n_outputs);
-    v.n_parameters = n_outputs ? n_outputs - 1 : 0;
+    for (uint32_t i = 0; i < neap_graph_value_count(v.graph); i++)
+        v.n_states += neap_graph_value(v.graph, i)->state;
     if (!neap_mul_size((size_t)steps, per_step(&v), &digests))
         return neap_fail_no_memory(diag);
     memset(report, 0, sizeof *report);

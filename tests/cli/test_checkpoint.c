@@ -134,7 +134,8 @@ static void going_on_is_exact(void **state)
         {SMALL_GPT2, SMALL_GPT2_TIGHT, "--optimizer momentum --weight-decay 0.01"},
         {SMALL_GPT2_TIGHT, SMALL_GPT2, "--optimizer adam --warmup 4"},
         {SMALL_VGG, SMALL_VGG, "--optimizer adam --weight-decay 0.1"}, /* with dropout */
-        {SMALL_RESNET, SMALL_RESNET, "--momentum 0.5 --poison"},
+        {SMALL_RESNET, SMALL_RESNET, "--optimizer momentum --momentum 0.5 --poison"},
+        {SMALL_GPT2, SMALL_GPT2, "--optimizer adamw --clip-norm 0.5 --accumulate 2"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         const char *options = CASES[i].options;
@@ -265,7 +266,7 @@ static void a_header_that_says_something_else(void **state)
         {"\"", "\xff", NULL},
     };
     size_t size;
-    TRAIN(SMALL_LSTM, "--steps 1 --save good.st");
+    TRAIN(SMALL_LSTM, "--optimizer momentum --steps 1 --save good.st");
     unsigned char *bytes = contents("good.st", &size);
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         put_changed(bytes, size, CASES[i].from, CASES[i].to);
@@ -278,12 +279,12 @@ static void a_file_of_another_training(void **state)
 {
     (void)state;
     run_result result;
-    TRAIN(SMALL_VGG, "--steps 1 --save bad.st");
+    TRAIN(SMALL_VGG, "--optimizer momentum --steps 1 --save bad.st");
     expect_refusal(SMALL_LSTM, "is not a checkpoint of lstm");
     expect_refusal(SMALL_VGG "--set classes=11 ", "the shape or type differs for");
     expect_refusal(SMALL_VGG "--optimizer adam ",
                    "was trained with the optimizer momentum; resume with that, not with adam");
-    expect_refusal(SMALL_VGG "--optimizer none ", "was trained with the optimizer momentum");
+    expect_refusal(SMALL_VGG "--optimizer sgd ", "was trained with the optimizer momentum");
     put("bad.st", "", 0);
     expect_refusal(SMALL_LSTM, NULL);
     put("bad.st", "\0\0\0\0\0\0\0\x80{}", 10); /* a header of 2^63 bytes */
@@ -307,9 +308,10 @@ static void a_changed_training_is_refused(void **state)
         {"--batch 4 ", "was trained with inputs \"input_ids 8x32, position_ids 32, labels 256, "
                        "loss.grad 1\", not \"input_ids 4x32"},
         {"--seq 16 ", "continue with the same batch and sizes"},
+        {"--accumulate 2 ", "was trained with 1 micro-batch in a step, not 2"},
     };
     static const char OPTIONS[] =
-        "--seed 7 --rate 0.1 --momentum 0.5 --weight-decay 0.01 --warmup 3 ";
+        "--optimizer momentum --seed 7 --rate 0.1 --momentum 0.5 --weight-decay 0.01 --warmup 3 ";
     TRAIN(SMALL_GPT2, "%s--steps 2 --save bad.st", OPTIONS);
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         char network[512];
@@ -400,8 +402,8 @@ static void a_full_disk_leaves_the_old_file(void **state)
 {
     (void)state;
     run_result result;
-    TRAIN(SMALL_GPT2, "--steps 1 --save full.st");
-    TRAIN(SMALL_GPT2, "--steps 1 --save copy.st");
+    TRAIN(SMALL_GPT2, "--optimizer momentum --steps 1 --save full.st");
+    TRAIN(SMALL_GPT2, "--optimizer momentum --steps 1 --save copy.st");
     expect_same_bytes("full.st", "copy.st");
     static const int LIMITS[] = {1, 100, 460};
     for (size_t i = 0; i < sizeof LIMITS / sizeof LIMITS[0]; i++) {
@@ -414,14 +416,15 @@ static void a_full_disk_leaves_the_old_file(void **state)
         assert_non_null(strstr(result.err, "an earlier file is unchanged\n"));
         run_result_clear(&result);
         expect_same_bytes("full.st", "copy.st");
-        train_limited(&result, LIMITS[i], SMALL_GPT2, "--steps 1 --save new.st --json");
+        train_limited(&result, LIMITS[i], SMALL_GPT2,
+                      "--optimizer momentum --steps 1 --save new.st --json");
         assert_int_equal(result.code, 1);
         run_result_clear(&result);
         assert_false(exists("new.st"));
         assert_int_equal(drafts("full.st") + drafts("new.st"), 0);
     }
     TRAIN(SMALL_GPT2, "--steps 4 --resume full.st --save full.st"); /* with room again */
-    TRAIN(SMALL_GPT2, "--steps 4 --save copy.st");
+    TRAIN(SMALL_GPT2, "--optimizer momentum --steps 4 --save copy.st");
     expect_same_bytes("full.st", "copy.st");
     train(&result, 1, SMALL_LSTM, "--steps 1 --save /dev/full");
     assert_non_null(strstr(result.err, "cannot write /dev/full: No space left on device"));

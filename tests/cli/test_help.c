@@ -102,7 +102,7 @@ static void help_prints_each_command_s_own_defaults(void **state)
         {"train", "method", "neap"},    {"plan", "time-limit", "none"},
         {"train", "time-limit", "10s"}, {"compare", "time-limit", "10s"},
         {"plan", "alignment", "1"},     {"train", "alignment", "64"},
-        {"plan", "optimizer", "none"},  {"train", "optimizer", "momentum"},
+        {"plan", "optimizer", "none"},  {"train", "optimizer", "sgd"},
         {"train", "momentum", "0.9"},   {"curve", "points", "9"},
         {"plan", "budget", ""},
     };
@@ -157,8 +157,8 @@ static void the_manual_page_is_whole(void **state)
 {
     (void)state;
     static const char *const PARTS[] = {
-        ".TH NEAP 1 ",        ".SH NEAP max-batch\n", "\n\\-\\-save\\-plan FILE\n",
-        "[default: momentum", ".SH EXIT STATUS\n",    ".TP\n4\n"};
+        ".TH NEAP 1 ",   ".SH NEAP max-batch\n", "\n\\-\\-save\\-plan FILE\n",
+        "[default: sgd", ".SH EXIT STATUS\n",    ".TP\n4\n"};
     run_result result;
     run_line(NEAP_CLI, "help --man", NULL, &result);
     assert_int_equal(result.code, 0);
@@ -261,7 +261,7 @@ static void usage_errors(void **state)
         "plan chain --set layer=8",
         "plan chain --set layers=0",
         "plan chain --dtype f8",
-        "plan chain --optimizer adamw",
+        "plan chain --optimizer adagrad",
         "plan chain --kernels fast",
         "plan chian",
         "plan no-such-thing",

@@ -152,7 +152,7 @@ static measure measure_of(const neap_op *op)
 static void run_reference(neap_backend *ref, const op_run *run, const tensor *in, tensor *out)
 {
     run_array arrays[64];
-    const void *from[32];
+    void *from[32];
     void *to[32];
     run_kernel *kernel;
     neap_diag diag = {0};
@@ -516,7 +516,7 @@ static placed *result_of(const trial *t, const operands *o, uint32_t output)
 static unsigned char *run_once(const trial *t, const run_kernel *kernel, int64_t workspace,
                                random_source *garbage, size_t *bytes)
 {
-    const void *from[32];
+    void *from[32];
     void *to[32];
     neap_diag diag = {0};
     operands o = place_all(t, workspace, garbage);
@@ -793,7 +793,8 @@ static void try_graph(const char *name, const neap_graph *graph, tensor *values,
     for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
         op_run none = {.graph = graph};
         trial t = {.run = &none, .backend = backend, .name = name, .seed = seed, .over = NEAP_NONE};
-        try_op(&t, ref, neap_graph_op(graph, o), values, &random);
+        if (neap_graph_op(graph, o)->n_updates == 0)
+            try_op(&t, ref, neap_graph_op(graph, o), values, &random);
     }
 }
 
@@ -839,6 +840,18 @@ static void try_case(const op_case *c, neap_backend *backend, neap_backend *ref,
     op_case in_f32 = *c;
     in_f32.dtype = NEAP_F32;
     try_filled(c->name, op_case_graph(&in_f32), backend, ref, seed, &random);
+}
+
+/* The norm of gradients; updates are tests of their own (test_updates.c). */
+static void try_clipping(neap_backend *backend, neap_backend *ref, uint64_t seed)
+{
+    random_source random = {seed};
+    for (size_t i = 0; i < n_update_cases; i++) {
+        update_case in_f32 = update_cases[i];
+        in_f32.base.dtype = NEAP_F32;
+        if (in_f32.training.clip_norm > 0)
+            try_filled(in_f32.base.name, update_case_graph(&in_f32), backend, ref, seed, &random);
+    }
 }
 
 /* A built-in network, as small as it gets with a few channels and features left. */
@@ -894,6 +907,8 @@ static void test_family(void **state)
     for (uint64_t i = 0; !f->op && !f->network && i < n_op_cases; i++)
         for (int k = 0; k < MOST_OPEN; k++)
             try_case(&op_cases[i], open[k], ref, seed + i);
+    for (int k = 0; !f->op && !f->network && k < MOST_OPEN; k++)
+        try_clipping(open[k], ref, seed);
     for (uint64_t i = 0; f->network && i < (count + 11) / 12; i++)
         try_model(f->network, open[(seed + i) % MOST_OPEN], ref, seed + i);
     for (int i = 0; i < MOST_OPEN; i++)
@@ -906,7 +921,8 @@ static void test_all_types(void **state)
 {
     (void)state;
     for (size_t i = 0; i < N_TYPES; i++) {
-        if (runs[i] == 0 && !is_view_op(types[i]))
+        bool updates = strchr(neap_op_def_find(types[i])->form, '!');
+        if (runs[i] == 0 && !is_view_op(types[i]) && !updates)
             fail_msg("no network had the op type %s", types[i]);
         if (neap_op_def_find(types[i])->in_place && !written_over[i])
             fail_msg("no network had the op type %s in place", types[i]);

@@ -613,7 +613,6 @@ static void verify(const small_network *network, const char *backend_name, neap_
     neap_verify_report report;
     neap_diag diag;
     neap_train_options_init(&options);
-    options.optimizer = optimizer;
     options.run = run_options(true);
     if (neap_train_verify(NULL, s.graph, neap_solution_plan(solution), backend, &options, 3, NULL,
                           &report, &diag) != NEAP_OK)

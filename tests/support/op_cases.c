@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-neap_graph *op_case_graph(const op_case *c)
+static neap_graph *graph_of(const op_case *c, const neap_training *training)
 {
     neap_network *net;
     neap_graph *graph;
@@ -22,10 +22,20 @@ neap_graph *op_case_graph(const op_case *c)
             neap_net_parameter(net, "probe.weight", SHAPE(1, neap_net_dim(net, y, 0)));
         y = neap_net_linear_with(net, "probe", y, weight, NEAP_NONE);
     }
-    if (neap_network_finish(net, y, NULL, &graph, &diag) != NEAP_OK)
+    if (neap_network_finish(net, y, training, &graph, &diag) != NEAP_OK)
         fail_msg("%s: %s", c->name, diag.message);
     neap_network_destroy(net);
     return graph;
+}
+
+neap_graph *op_case_graph(const op_case *c)
+{
+    return graph_of(c, NULL);
+}
+
+neap_graph *update_case_graph(const update_case *c)
+{
+    return graph_of(&c->base, &c->training);
 }
 
 static neap_tensor matrix(neap_network *net)

@@ -24,12 +24,22 @@ extern const size_t n_op_cases;
 extern const op_case network_cases[];
 extern const size_t n_network_cases;
 
+/* A case with an optimizer: its ops are those behind the backward pass. */
+typedef struct update_case {
+    op_case base;
+    neap_training training;
+} update_case;
+
+extern const update_case update_cases[];
+extern const size_t n_update_cases;
+
 /*
  * The training graph of a case. What the builder returns becomes a scalar, if it is not one, by the
  * product with a parameter "probe.weight", after a reshape "flat"; so its gradient is that
  * parameter.
  */
 neap_graph *op_case_graph(const op_case *c);
+neap_graph *update_case_graph(const update_case *c);
 
 /* Rank and shape as two arguments. */
 #define SHAPE(...)                                                                                 \

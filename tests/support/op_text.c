@@ -96,7 +96,11 @@ void op_text(FILE *out, const neap_graph *graph, const neap_op *op, const neap_o
         fputs(i ? ", " : "", out);
         write_name(out, neap_graph_value(graph, op->inputs[i])->name);
     }
-    fputs(") -> ", out);
+    fputs(op->n_outputs > 0 ? ") -> " : ") updates ", out);
+    for (uint32_t i = 0; i < op->n_updates; i++) {
+        fputs(i ? ", " : "", out);
+        write_name(out, neap_graph_value(graph, op->updates[i])->name);
+    }
     for (uint32_t i = 0; i < op->n_outputs; i++) {
         fputs(i ? ", " : "", out);
         write_result(out, neap_graph_value(graph, op->outputs[i]));

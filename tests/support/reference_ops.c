@@ -219,7 +219,7 @@ void ref_run_op(const ref_run *run, uint32_t id, const ref_tensor *in, ref_tenso
 {
     const neap_op *op = neap_graph_op(run->graph, id);
     neap_diag diag = {0};
-    const void **from = calloc(op->n_inputs, sizeof *from);
+    void **from = calloc(op->n_inputs, sizeof *from);
     void **to = calloc(op->n_outputs, sizeof *to);
     assert_non_null(from);
     assert_non_null(to);
@@ -235,7 +235,7 @@ void ref_run_op(const ref_run *run, uint32_t id, const ref_tensor *in, ref_tenso
         fail_msg("%s", diag.message);
     for (uint32_t i = 0; i < op->n_inputs; i++)
         if (from[i] != in[i].at)
-            free((void *)(uintptr_t)from[i]);
+            free(from[i]);
     for (uint32_t i = 0; i < op->n_outputs; i++)
         unpack(&out[i], to[i]);
     free(from);

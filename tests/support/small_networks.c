@@ -79,7 +79,7 @@ neap_graph *small_network_build(const small_network *network, neap_optimizer opt
     neap_graph *graph = NULL;
     neap_diag diag;
     neap_model_options_init(&options);
-    options.optimizer = optimizer;
+    options.training.optimizer = optimizer;
     options.settings = network->settings;
     while (options.n_settings < SMALL_NETWORK_SETTINGS &&
            network->settings[options.n_settings].name)

@@ -45,6 +45,14 @@ static bool ends_with(const char *text, const char *end)
     return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
+static uint32_t find_step_input(const neap_graph *graph)
+{
+    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
+        if (strcmp(neap_graph_value(graph, v)->name, NEAP_STEP_INPUT) == 0)
+            return v;
+    return NEAP_NONE;
+}
+
 /* Weights that keep the size of what goes through; data between -1 and 1. */
 static float number_for(const neap_graph *graph, uint32_t value, int64_t elements, int64_t index)
 {
@@ -52,6 +60,8 @@ static float number_for(const neap_graph *graph, uint32_t value, int64_t element
     float random = centred(SEED + value, (uint64_t)index);
     if (ends_with(v->name, ".grad"))
         return 1; /* of the loss */
+    if (strcmp(v->kind, NEAP_KIND_STATE) == 0)
+        return 0;
     if (!is_parameter(graph, value))
         return random;
     if (v->rank == 1)
@@ -91,8 +101,11 @@ neap_status small_training_fill(neap_runner *runner, const neap_graph *graph, ne
 {
     neap_status status = NEAP_OK;
     for (uint32_t v = 0; v < neap_graph_value_count(graph) && status == NEAP_OK; v++)
-        if (neap_graph_value(graph, v)->producer == NEAP_NONE)
+        if (neap_graph_value(graph, v)->producer == NEAP_NONE && v != find_step_input(graph))
             status = fill_one(runner, graph, v, diag);
+    uint32_t step = find_step_input(graph);
+    if (status == NEAP_OK && step != NEAP_NONE)
+        status = neap_runner_write(runner, step, (double[]){RATE, 1, 1}, diag);
     return status;
 }
 
@@ -158,14 +171,41 @@ static neap_status update(training *t, training_record *record)
     return NEAP_OK;
 }
 
+/* The loss, then all state, after a step whose updates are in the graph. */
+static neap_status hash_state(training *t, training_record *record)
+{
+    uint64_t *hash = record->hashes + (size_t)record->steps * record->per_step;
+    neap_array array;
+    neap_status status = neap_runner_array(t->runner, t->outputs[0], &array, t->diag);
+    if (status != NEAP_OK)
+        return status;
+    record->loss = (double)*(const float *)array.data;
+    *hash++ = hash_array(&array);
+    for (uint32_t v = 0; v < neap_graph_value_count(t->graph) && status == NEAP_OK; v++) {
+        if (!neap_graph_value(t->graph, v)->state)
+            continue;
+        status = neap_runner_array(t->runner, v, &array, t->diag);
+        if (status == NEAP_OK)
+            *hash++ = hash_array(&array);
+    }
+    return status;
+}
+
 static neap_status train(training *t, uint32_t steps, training_record *record)
 {
+    uint32_t input = find_step_input(t->graph);
     neap_status status = small_training_fill(t->runner, t->graph, t->diag);
     while (status == NEAP_OK && record->steps < steps) {
         neap_run_report report;
-        status = neap_runner_step(t->runner, SEED + record->steps, &report, t->diag);
+        if (input != NEAP_NONE)
+            status = neap_runner_write(t->runner, input,
+                                       (double[]){RATE, (double)record->steps + 1, 1}, t->diag);
         if (status == NEAP_OK)
-            status = update(t, record);
+            status = neap_runner_step(t->runner, SEED + record->steps, &report, t->diag);
+        if (status == NEAP_OK)
+            status = input == NEAP_NONE ? update(t, record) : hash_state(t, record);
+        if (status != NEAP_OK)
+            return status;
         record->steps++;
         record->seconds += report.seconds;
         record->transferred += report.transferred;
@@ -180,6 +220,8 @@ neap_status small_training_run(const neap_graph *graph, const neap_plan *plan,
     training t = {.graph = neap_graph_whole(graph), .diag = diag};
     t.outputs = neap_graph_outputs(t.graph, &t.n_outputs);
     *record = (training_record){.per_step = 2 * t.n_outputs - 1};
+    for (uint32_t v = 0; v < neap_graph_value_count(t.graph); v++)
+        record->per_step += neap_graph_value(t.graph, v)->state;
     neap_status status = neap_runner_create(NULL, graph, plan, backend, options, &t.runner, diag);
     if (status != NEAP_OK)
         return status;
@@ -217,6 +259,12 @@ void training_record_name(const neap_graph *graph, const training_record *record
         snprintf(text, capacity, "step %u, the loss", (unsigned)step);
         return;
     }
+    for (uint32_t v = 0, seen = 0; v < neap_graph_value_count(graph); v++)
+        if (neap_graph_value(graph, v)->state && ++seen == at) {
+            snprintf(text, capacity, "step %u, %s", (unsigned)step,
+                     neap_graph_value(graph, v)->name);
+            return;
+        }
     for (uint32_t i = 0; i <= (at - 1) / 2; i++)
         p = next_parameter(graph, i ? p + 1 : 0);
     snprintf(text, capacity, "step %u, %s of %s", (unsigned)step,

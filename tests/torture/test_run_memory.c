@@ -171,7 +171,6 @@ static neap_status create_trainer(rack *k)
     neap_train_options options;
     neap_trainer *trainer = NULL;
     neap_train_options_init(&options);
-    options.optimizer = NEAP_OPTIMIZER_MOMENTUM;
     neap_status status = neap_trainer_create(&k->memory.base, k->graph, k->plan, k->backend,
                                              &options, &trainer, &k->diag);
     assert_true((trainer != NULL) == (status == NEAP_OK));

@@ -262,6 +262,26 @@ static neap_status build_case(rack *k)
     return status;
 }
 
+static neap_status build_updates(rack *k)
+{
+    const update_case *c = k->subject;
+    neap_network *net = NULL;
+    neap_graph *graph = NULL;
+    arm(k);
+    neap_status status =
+        neap_network_create(memory(k), c->base.name, c->base.dtype, &net, &k->diag);
+    if (status != NEAP_OK)
+        return status;
+    neap_tensor y = neap_net_linear_with(
+        net, "probe", neap_net_reshape(net, "flat", c->base.build(net), 1, (int64_t[]){6}),
+        neap_net_parameter(net, "weight", 2, (int64_t[]){1, 6}), NEAP_NONE);
+    status = neap_network_finish(net, y, &c->training, &graph, &k->diag);
+    assert_true((graph != NULL) == (status == NEAP_OK));
+    neap_network_destroy(net);
+    neap_graph_destroy(graph);
+    return status;
+}
+
 /* Every type of op, alone and in networks. */
 static void test_networks(void **state)
 {
@@ -270,6 +290,8 @@ static void test_networks(void **state)
         torture(build_case, op_cases[i].name, &op_cases[i]);
     for (size_t i = 0; i < n_network_cases; i++)
         torture(build_case, network_cases[i].name, &network_cases[i]);
+    for (size_t i = 0; i < n_update_cases; i++)
+        torture(build_updates, update_cases[i].base.name, &update_cases[i]);
 }
 
 typedef struct model_case {
@@ -283,7 +305,7 @@ static neap_status build_model(rack *k)
     neap_model_options options;
     neap_graph *graph = NULL;
     neap_model_options_init(&options);
-    options.optimizer = NEAP_OPTIMIZER_ADAM;
+    options.training.optimizer = NEAP_OPTIMIZER_ADAM;
     options.n_settings = 2;
     options.settings = c->settings;
     arm(k);

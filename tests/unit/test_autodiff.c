@@ -67,12 +67,50 @@ static void test_backward_ops_are_those_of_the_table(void **state)
     assert_false(failed);
 }
 
+/* The ops behind the backward pass. */
+static char *text_of_updates(const neap_graph *graph)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    assert_non_null(out);
+    bool behind = false;
+    for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
+        const neap_op *op = neap_graph_op(graph, o);
+        behind = behind || op->n_updates > 0 || strstr(op->name, "accumulate") ||
+                 strcmp(op->type, "clip_norm") == 0;
+        if (behind && !is_probe(op))
+            op_text(out, graph, op, op);
+    }
+    assert_int_equal(fclose(out), 0);
+    return text;
+}
+
+static void test_updates_are_those_of_the_table(void **state)
+{
+    (void)state;
+    bool failed = false;
+    for (size_t i = 0; i < n_update_cases; i++) {
+        neap_graph *graph = update_case_graph(&update_cases[i]);
+        char *text = text_of_updates(graph);
+        if (strcmp(text, update_cases[i].base.ops) != 0) {
+            print_error("%s is\n%s", update_cases[i].base.name, text);
+            print_error("not\n%s", update_cases[i].base.ops);
+            failed = true;
+        }
+        free(text);
+        neap_graph_destroy(graph);
+    }
+    assert_false(failed);
+}
+
 /* Whether some case has an op of the type in the given pass. */
 static bool table_has(const char *type, neap_pass pass)
 {
     bool found = false;
-    for (size_t i = 0; i < n_op_cases && !found; i++) {
-        neap_graph *graph = op_case_graph(&op_cases[i]);
+    for (size_t i = 0; i < n_op_cases + n_update_cases && !found; i++) {
+        neap_graph *graph = i < n_op_cases ? op_case_graph(&op_cases[i])
+                                           : update_case_graph(&update_cases[i - n_op_cases]);
         for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
             const neap_op *op = neap_graph_op(graph, o);
             found = found || (!is_probe(op) && op->pass == pass && strcmp(op->type, type) == 0);
@@ -123,9 +161,11 @@ static void check_results(const neap_graph *graph, const neap_op *op)
 static void test_graphs_are_in_order(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < n_op_cases + n_network_cases; i++) {
+    size_t n_cases = n_op_cases + n_network_cases;
+    for (size_t i = 0; i < n_cases + n_update_cases; i++) {
         const op_case *c = i < n_op_cases ? &op_cases[i] : &network_cases[i - n_op_cases];
-        neap_graph *graph = op_case_graph(c);
+        neap_graph *graph =
+            i < n_cases ? op_case_graph(c) : update_case_graph(&update_cases[i - n_cases]);
         neap_pass pass = NEAP_FORWARD;
         for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
             const neap_op *op = neap_graph_op(graph, o);
@@ -230,6 +270,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_backward_ops_are_those_of_the_table),
+        cmocka_unit_test(test_updates_are_those_of_the_table),
         cmocka_unit_test(test_every_type_is_in_the_table),
         cmocka_unit_test(test_graphs_are_in_order),
         cmocka_unit_test(test_the_document_has_a_row_for_every_type),

@@ -355,7 +355,7 @@ static void test_forward_only(void **state)
     for (uint32_t i = 0; i < neap_models_count(); i++) {
         neap_model_options options;
         neap_model_options_init(&options);
-        options.forward_only = true;
+        options.training.forward_only = true;
         neap_graph *graph = build_with(neap_model_name(neap_models_at(i)), &(settings){0}, options);
         uint32_t n_outputs;
         neap_graph_outputs(graph, &n_outputs);

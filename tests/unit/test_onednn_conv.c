@@ -91,7 +91,7 @@ static void run_variant(neap_backend *backend, run_spec spec, int64_t workspace,
     for (uint32_t i = 0; i < spec.op->n_outputs; i++)
         out[i] = block_of(&spec.out[i]);
     assert_int_equal(backend->type->prepare(backend, &spec, &kernel, &diag), NEAP_OK);
-    run_args args = {.in = (const void *const *)in, .out = out, .workspace = scratch};
+    run_args args = {.in = in, .out = out, .workspace = scratch};
     assert_int_equal(kernel->run(kernel, &args, &diag), NEAP_OK);
     kernel->destroy(kernel);
     expect_guard(scratch, workspace, &spec);

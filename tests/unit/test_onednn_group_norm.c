@@ -67,7 +67,7 @@ static unsigned char *results_of(int threads, const neap_graph *graph, uint32_t 
         in[i] = new_numbers(&spec.in[i], i);
     for (uint32_t i = 0; i < spec.op->n_outputs; i++)
         out[i] = new_numbers(&spec.out[i], 100 + i);
-    run_args args = {.in = (const void *const *)in, .out = out, .workspace = scratch};
+    run_args args = {.in = in, .out = out, .workspace = scratch};
     assert_int_equal(kernel->run(kernel, &args, &diag), NEAP_OK);
     kernel->destroy(kernel);
     unsigned char *all = NULL;

@@ -59,8 +59,7 @@ static void *new_elements(const run_array *array)
 
 static void run(neap_backend *backend, const patient *p, const run_spec *spec)
 {
-    const void *in[MOST];
-    void *out[MOST], *all[2 * MOST];
+    void *in[MOST], *out[MOST], *all[2 * MOST];
     run_kernel *kernel;
     neap_diag diag = {0};
     for (uint32_t i = 0; i < p->op.n_inputs; i++)
@@ -156,8 +155,14 @@ static void break_op(neap_backend *backend, const patient *whole)
         p = *whole;
         p.op.n_outputs += (uint32_t)change;
         if (change > 0)
-            p.arrays[MOST + p.op.n_outputs - 1] = p.arrays[MOST];
-        try_patient(backend, &p);
+            p.arrays[MOST + p.op.n_outputs - 1] = p.arrays[whole->op.n_outputs > 0 ? MOST : 0];
+        if (whole->op.n_outputs > 0 || change > 0)
+            try_patient(backend, &p);
+    }
+    if (whole->op.n_updates > 0) { /* what a kernel overwrites is what the op says */
+        p = *whole;
+        p.op.n_updates--;
+        assert_false(try_patient(backend, &p));
     }
     p = *whole;
     p.op.type = "unheard-of";
@@ -170,8 +175,9 @@ static void test_broken_ops(void **state)
     patient whole;
     (void)state;
     assert_int_equal(neap_backend_open(NULL, "ref", 1, &backend, NULL), NEAP_OK);
-    for (size_t i = 0; i < n_op_cases; i++) {
-        neap_graph *graph = op_case_graph(&op_cases[i]);
+    for (size_t i = 0; i < n_op_cases + n_update_cases; i++) {
+        neap_graph *graph = i < n_op_cases ? op_case_graph(&op_cases[i])
+                                           : update_case_graph(&update_cases[i - n_op_cases]);
         for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
             set_up(&whole, graph, neap_graph_op(graph, o));
             assert_true(try_patient(backend, &whole));

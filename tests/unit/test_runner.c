@@ -269,27 +269,6 @@ static void test_other_values_have_no_array(void **state)
     end(&b);
 }
 
-static void test_fixed_bytes_are_the_callers(void **state)
-{
-    (void)state;
-    bench b = begin_for("ref", NEAP_OPTIMIZER_ADAM);
-    neap_runner *runner = create(&b, b.plan);
-    int64_t bytes = 0;
-    neap_diag diag;
-    unsigned char *fixed = neap_runner_fixed(runner, &bytes);
-    assert_int_equal(bytes, 8 * neap_graph_parameter_count(b.graph));
-    for (int64_t i = 0; i < bytes; i++)
-        assert_int_equal(fixed[i], 0);
-    memset(fixed, 0xa5, (size_t)bytes);
-    assert_int_equal(small_training_fill(runner, b.graph, &diag), NEAP_OK);
-    step(runner, 1, NULL);
-    step(runner, 2, NULL);
-    for (int64_t i = 0; i < bytes; i++)
-        assert_int_equal(fixed[i], 0xa5);
-    neap_runner_destroy(runner);
-    end(&b);
-}
-
 /* ---- Addresses ---- */
 
 static void test_addresses_of_the_plan_are_used(void **state)
@@ -786,7 +765,6 @@ int main(void)
         cmocka_unit_test(test_arrays_in_and_out),
         cmocka_unit_test(test_inputs_stay_and_parameters_are_plain),
         cmocka_unit_test(test_other_values_have_no_array),
-        cmocka_unit_test(test_fixed_bytes_are_the_callers),
         cmocka_unit_test(test_addresses_of_the_plan_are_used),
         cmocka_unit_test(test_misaligned_addresses_are_replaced),
         cmocka_unit_test(test_wrong_plans_are_refused),

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/checked.h"
 #include "base/fail.h"
+#include "base/half.h"
 #include "base/memory.h"
 #include "graph/network_internal.h"
 
@@ -24,6 +25,7 @@ typedef struct ref_kernel {
     neap_op op;           /* a copy: name, type, counts and attributes */
     run_array *in, *out;  /* op.n_inputs, op.n_outputs */
     int64_t *limits;      /* per input: its integers are below; 0: not integers */
+    bool *updated;        /* per input: the op overwrites it */
     ref_tensor *in_dense; /* the same as dense doubles; addresses are set when it runs */
     ref_tensor *out_dense;
 } ref_kernel;
@@ -108,7 +110,25 @@ SCATTER(int64_t)
 SCATTER(int32_t)
 SCATTER(uint8_t)
 
-/* NULL for a type that there is no kernel for. */
+#define HALF(type)                                                                                 \
+    static void gather_##type(void *memory, int64_t begin, int64_t stride, int64_t count,          \
+                              double *row)                                                         \
+    {                                                                                              \
+        const uint16_t *from = (const uint16_t *)memory + begin;                                   \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            row[i] = (double)neap_from_##type(from[i * stride]);                                   \
+    }                                                                                              \
+    static void scatter_##type(void *memory, int64_t begin, int64_t stride, int64_t count,         \
+                               double *row)                                                        \
+    {                                                                                              \
+        uint16_t *to = (uint16_t *)memory + begin;                                                 \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            to[i * stride] = neap_to_##type((float)row[i]);                                        \
+    }
+
+HALF(bf16)
+HALF(f16)
+
 static row_function *row_function_of(neap_dtype dtype, bool gather)
 {
     switch (dtype) {
@@ -116,14 +136,16 @@ static row_function *row_function_of(neap_dtype dtype, bool gather)
         return gather ? gather_float : scatter_float;
     case NEAP_F64:
         return gather ? gather_double : scatter_double;
+    case NEAP_BF16:
+        return gather ? gather_bf16 : scatter_bf16;
+    case NEAP_F16:
+        return gather ? gather_f16 : scatter_f16;
     case NEAP_I64:
         return gather ? gather_int64_t : scatter_int64_t;
     case NEAP_I32:
         return gather ? gather_int32_t : scatter_int32_t;
-    case NEAP_U8:
-        return gather ? gather_uint8_t : scatter_uint8_t;
     default:
-        return NULL;
+        return gather ? gather_uint8_t : scatter_uint8_t;
     }
 }
 
@@ -163,11 +185,7 @@ static neap_status ref_run_kernel(const run_kernel *self, const run_args *args, 
         ref_tensor *x = &kernel->in_dense[i];
         x->at = free_scratch;
         free_scratch += x->n;
-        union {
-            const void *given;
-            void *gathered;
-        } memory = {args->in[i]}; /* gathering only reads */
-        copy_array(&kernel->in[i], memory.gathered, x->at, true);
+        copy_array(&kernel->in[i], args->in[i], x->at, true);
         neap_status status = check_integers(kernel, i, diag);
         if (status != NEAP_OK)
             return status;
@@ -182,6 +200,9 @@ static neap_status ref_run_kernel(const run_kernel *self, const run_args *args, 
         .op = &kernel->op, .in = kernel->in_dense, .out = kernel->out_dense, .seed = args->seed});
     for (uint32_t i = 0; i < kernel->op.n_outputs; i++)
         copy_array(&kernel->out[i], args->out[i], kernel->out_dense[i].at, false);
+    for (uint32_t i = 0; i < kernel->op.n_inputs; i++)
+        if (kernel->updated[i])
+            copy_array(&kernel->in[i], args->in[i], kernel->in_dense[i].at, false);
     return NEAP_OK;
 }
 
@@ -197,19 +218,7 @@ static void ref_destroy(run_kernel *self)
 static bool ref_supports_op(neap_backend *backend, const run_spec *spec, neap_diag *diag)
 {
     (void)backend;
-    if (neap_run_check_op(spec, diag) != NEAP_OK)
-        return false;
-    for (uint32_t i = 0; i < spec->op->n_inputs + spec->op->n_outputs; i++) {
-        const run_array *x =
-            i < spec->op->n_inputs ? &spec->in[i] : &spec->out[i - spec->op->n_inputs];
-        if (!row_function_of(x->dtype, true)) {
-            neap_fail(diag, NEAP_UNSUPPORTED,
-                      "op \"%s\" (%s): the ref backend has no kernels for %s; it has f32 and f64",
-                      spec->op->name, spec->op->type, neap_dtype_name(x->dtype));
-            return false;
-        }
-    }
-    return true;
+    return neap_run_check_op(spec, diag) == NEAP_OK;
 }
 
 static neap_status ref_variants(neap_backend *backend, const run_spec *spec, int64_t *workspaces,
@@ -265,11 +274,15 @@ static neap_status fill_kernel(ref_kernel *kernel, const run_spec *spec, neap_di
     kernel->in = neap_arena_copy(arena, spec->in, n_in, sizeof *spec->in);
     kernel->out = neap_arena_copy(arena, spec->out, n_out, sizeof *spec->out);
     kernel->limits = neap_arena_alloc(arena, n_in, sizeof *kernel->limits);
+    kernel->updated = neap_arena_alloc(arena, n_in, sizeof *kernel->updated);
     kernel->in_dense = tensors_like(arena, spec->in, n_in, &elements);
     kernel->out_dense = tensors_like(arena, spec->out, n_out, &elements);
     if (!copy_op(kernel, spec->op) || !kernel->in || !kernel->out || !kernel->limits ||
-        !kernel->in_dense || !kernel->out_dense)
+        !kernel->updated || !kernel->in_dense || !kernel->out_dense)
         return neap_fail_no_memory(diag);
+    for (uint32_t i = 0; i < n_in && spec->op->n_updates > 0; i++)
+        for (uint32_t k = 0; k < spec->op->n_updates; k++)
+            kernel->updated[i] |= spec->op->updates[k] == spec->op->inputs[i];
     for (uint32_t i = 0; i < n_in; i++)
         kernel->limits[i] = is_integer(spec->in[i].dtype) ? neap_run_integer_limit(spec, i) : 0;
     return NEAP_RESERVE(kernel->backend->base.allocator, elements, &kernel->backend->scratch,
