@@ -32,6 +32,7 @@ static neap_status collect(neap_instances *out, neap_residency *r, const neap_pl
     size_t n_steps = neap_plan_step_count(plan), *instance; /* by storage, while it is live */
     if (!NEAP_TAKE(&r->arena, neap_graph_value_count(r->graph), instance))
         return neap_fail_no_memory(r->diag);
+    out->n_steps = n_steps;
     NEAP_TRY(add_storages(out, r, instance, 0, n_steps));
     out->n_inputs = out->count;
     for (size_t i = 0; i < n_steps; i++) {

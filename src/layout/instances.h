@@ -20,7 +20,8 @@ typedef struct neap_instance {
 typedef struct neap_instances {
     neap_instance *items;
     size_t count, capacity;
-    size_t n_inputs; /* the first so many are inputs, live throughout */
+    size_t n_inputs; /* the first so many are inputs, live from the start */
+    size_t n_steps;
     neap_allocator *allocator;
 } neap_instances;
 

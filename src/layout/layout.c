@@ -38,12 +38,20 @@ static neap_status fail_size(neap_diag *diag)
     return neap_fail(diag, NEAP_INVALID, "layout: the storages add up to more than 2^63 bytes");
 }
 
-/* Stacks the inputs on the fixed bytes; *base is then where the rest begins. */
+/* An input that is there from the start to the end: all but state that travels. */
+static bool is_permanent(const neap_instances *all, size_t i)
+{
+    return i < all->n_inputs && all->items[i].end == all->n_steps;
+}
+
+/* Stacks the permanent inputs on the fixed bytes; *base is then where the rest begins. */
 static neap_status place_inputs(const neap_instances *all, int64_t alignment, int64_t *offsets,
                                 int64_t *base, neap_diag *diag)
 {
     for (size_t i = 0; i < all->n_inputs; i++) {
         int64_t size;
+        if (!is_permanent(all, i))
+            continue;
         offsets[i] = *base;
         if (!round_up(all->items[i].size, alignment, &size) || !neap_add_i64(*base, size, base))
             return fail_size(diag);
@@ -55,8 +63,10 @@ static neap_status find_movables(const neap_instances *all, int64_t alignment, i
                                  int64_t *offsets, movables *m, neap_diag *diag)
 {
     int64_t sum = base;
-    for (size_t i = all->n_inputs; i < all->count; i++) {
+    for (size_t i = 0; i < all->count; i++) {
         neap_instance x = all->items[i];
+        if (is_permanent(all, i))
+            continue;
         offsets[i] = base; /* where something empty stays */
         if (x.size == 0)
             continue;
@@ -137,7 +147,7 @@ neap_status neap_layout_assign(neap_allocator *allocator, const neap_graph *grap
     neap_status status = neap_instances_collect(allocator, graph, plan, &all, diag);
     if (status != NEAP_OK)
         goto done;
-    m.capacity = all.count - all.n_inputs;
+    m.capacity = all.count;
     if ((status = NEAP_NEW(allocator, all.count, &offsets, diag)) != NEAP_OK ||
         (status = NEAP_NEW(allocator, m.capacity, &m.items, diag)) != NEAP_OK ||
         (status = NEAP_NEW(allocator, m.capacity, &m.number, diag)) != NEAP_OK ||

@@ -29,7 +29,7 @@ bool neap_retime_applies(const neap_plan *plan)
 {
     const neap_step *steps = neap_plan_steps(plan);
     for (size_t i = 0; i < neap_plan_step_count(plan); i++)
-        if (steps[i].kind == NEAP_OFFLOAD)
+        if (steps[i].kind == NEAP_OFFLOAD || steps[i].kind == NEAP_PREFETCH)
             return true;
     return false;
 }
@@ -93,7 +93,7 @@ static void shorten(assignment *a, int64_t limit)
     neap_retimer *r = &a->r;
     begin_pass(a, SHORTEN_SHARE);
     for (int round = 0; round < 2; round++)
-        for (uint32_t i = r->n_inputs; i < r->n_lives && !neap_retimer_spent(r); i++) {
+        for (uint32_t i = 0; i < r->n_lives && !neap_retimer_spent(r); i++) {
             const neap_life *x = &r->lives[i];
             if (neap_life_is_fetched(r, x))
                 fetch_later(r, x, limit);
@@ -127,7 +127,7 @@ static uint32_t free_since(const neap_retimer *r, const neap_life *x)
         if (computes ? step < x->birth : shares_storage(r, step, value))
             break;
     }
-    for (uint32_t i = r->n_inputs; i < r->n_lives; i++) {
+    for (uint32_t i = 0; i < r->n_lives; i++) {
         uint32_t end = neap_life_end(r, &r->lives[i]);
         if (end >= since && end <= neap_life_begin(r, x) && shares_address(x, &r->lives[i]))
             since = end < neap_life_begin(r, x) ? end + 1 : end; /* after the free */
@@ -148,7 +148,7 @@ static uint32_t free_until(const neap_retimer *r, const neap_life *x)
         if (computes ? step > x->death : shares_storage(r, step, value))
             break;
     }
-    for (uint32_t i = r->n_inputs; i < r->n_lives; i++) {
+    for (uint32_t i = 0; i < r->n_lives; i++) {
         uint32_t begin = neap_life_begin(r, &r->lives[i]);
         if (begin <= until && begin > neap_life_end(r, x) && shares_address(x, &r->lives[i]))
             until = begin - 1;
@@ -180,10 +180,10 @@ static void lengthen(assignment *a)
 {
     neap_retimer *r = &a->r;
     begin_pass(a, LENGTHEN_SHARE);
-    for (uint32_t i = r->n_inputs; i < r->n_lives && !neap_retimer_spent(r); i++)
+    for (uint32_t i = 0; i < r->n_lives && !neap_retimer_spent(r); i++)
         if (neap_life_is_fetched(r, &r->lives[i]))
             move_towards(r, r->lives[i].birth, free_since(r, &r->lives[i]));
-    for (uint32_t i = r->n_inputs; i < r->n_lives && !neap_retimer_spent(r); i++)
+    for (uint32_t i = 0; i < r->n_lives && !neap_retimer_spent(r); i++)
         if (waits_for_copy(r, r->lives[i].death))
             move_towards(r, r->lives[i].death, free_until(r, &r->lives[i]));
 }

@@ -21,7 +21,7 @@
 
 #include <neap/layout.h>
 
-/* Whether a plan moves anything to the host. */
+/* Whether a plan moves anything between host and device. */
 bool neap_retime_applies(const neap_plan *plan);
 
 /*
@@ -43,6 +43,7 @@ typedef struct neap_life {
     uint32_t use, touch; /* the first step after its birth that needs it, or NEAP_NONE; the last */
     uint32_t weight;     /* how often another one took its place */
     bool is_workspace, placed;
+    bool from_start; /* an input: born before the first step */
 } neap_life;
 
 /* The state of the timeline just before a step. */
@@ -80,7 +81,7 @@ typedef struct neap_retimer {
     uint32_t *marked;  /* an order to go back to, */
     uint32_t changed;  /* and the first position that differs from it */
     uint32_t *scratch; /* per step */
-    int64_t base;      /* where the inputs end */
+    int64_t base;      /* where the permanent inputs end */
     int64_t makespan;  /* of the order */
     int64_t work;      /* steps traced, for a limit on the effort */
     double end;        /* of neap_clock_seconds: the end of the time; 0: none */
@@ -109,7 +110,13 @@ neap_status neap_retimer_write_offsets(neap_retimer *r, neap_plan *plan);
 /* The positions from which it is live, and no longer. */
 static inline uint32_t neap_life_begin(const neap_retimer *r, const neap_life *x)
 {
-    return r->at[x->birth];
+    return x->from_start ? 0 : r->at[x->birth];
+}
+
+/* It stays where the layout puts it, below everything else. */
+static inline bool neap_life_is_permanent(const neap_life *x)
+{
+    return x->from_start && x->death == NEAP_NONE;
 }
 
 static inline uint32_t neap_life_end(const neap_retimer *r, const neap_life *x)
@@ -121,7 +128,7 @@ static inline uint32_t neap_life_end(const neap_retimer *r, const neap_life *x)
 
 static inline bool neap_life_is_fetched(const neap_retimer *r, const neap_life *x)
 {
-    return r->steps[x->birth].kind == NEAP_PREFETCH && x->use != NEAP_NONE;
+    return !x->from_start && r->steps[x->birth].kind == NEAP_PREFETCH && x->use != NEAP_NONE;
 }
 
 /* Moves a step to another position. */

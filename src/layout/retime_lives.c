@@ -156,6 +156,14 @@ static void read_compute(reader *x, const neap_step *s, uint32_t i)
         touch(x, op->inputs[k], i);
         wait_for(x, x->arrival[op->inputs[k]]);
     }
+    for (uint32_t k = 0; k < op->n_updates; k++) /* before it writes over them */
+        wait_for(x, x->last_copy[op->updates[k]]);
+    if (s->in_place)
+        wait_for(x, x->last_copy[op->in_place_input]);
+    if (x->state.passed_on != NEAP_NONE) {
+        x->current[op->in_place_output] = x->current[x->state.passed_on];
+        x->last_free[op->in_place_output] = NEAP_NONE;
+    }
     for (uint32_t k = 0; k < op->n_outputs; k++)
         touch(x, op->outputs[k], i);
     if (variant->workspace > 0)
@@ -187,6 +195,8 @@ static neap_status read_plan(reader *x)
     neap_retimer *r = x->r;
     add_storages(x, 0);
     r->n_inputs = r->n_lives;
+    for (uint32_t i = 0; i < r->n_inputs; i++)
+        r->lives[i].from_start = true;
     for (uint32_t i = 0; i < r->n_steps; i++) {
         r->order[i] = r->at[i] = i;
         NEAP_TRY(neap_residency_step(&x->state, &r->steps[i], i));
@@ -206,7 +216,7 @@ static void count(const neap_retimer *r, size_t *n_lives, size_t *n_copies)
         bool computes = r->steps[i].kind == NEAP_COMPUTE;
         const neap_op *op = computes ? neap_graph_op(r->graph, r->steps[i].id) : NULL;
         *n_lives += computes ? 1 + (size_t)op->n_outputs : 1;
-        *n_copies += computes ? op->n_inputs : 1;
+        *n_copies += computes ? (size_t)op->n_inputs + op->n_updates + 1 : 1;
     }
 }
 
@@ -276,6 +286,10 @@ neap_status neap_retimer_write(neap_retimer *r, neap_plan **result)
                          neap_plan_budget(plan), result, r->diag);
     for (uint32_t i = 0; i < r->n_steps && status == NEAP_OK; i++)
         status = neap_plan_append(*result, r->steps[r->order[i]], r->diag);
+    size_t n_host;
+    const uint32_t *on_host = neap_plan_host_at_start(plan, &n_host);
+    if (status == NEAP_OK && n_host > 0)
+        status = neap_plan_set_host_at_start(*result, on_host, n_host, r->diag);
     if (status != NEAP_OK) {
         neap_plan_destroy(*result);
         *result = NULL;
@@ -310,7 +324,7 @@ void neap_retimer_read_offsets(neap_retimer *r, const neap_plan *plan)
     for (uint32_t i = 0; i < r->n_lives; i++) {
         neap_life *x = &r->lives[r->queue[i]];
         x->offset = offsets[i];
-        if (i < r->n_inputs)
+        if (neap_life_is_permanent(x))
             r->base = later(r->base, x->offset + x->size);
     }
 }

@@ -40,7 +40,7 @@ static bool can_wait(const neap_retimer *r, const neap_life *first, const neap_l
 
 static bool can_hurry(const neap_retimer *r, const neap_life *first, const neap_life *second)
 {
-    return first->death != NEAP_NONE && r->at[first->touch] < r->at[second->birth];
+    return first->death != NEAP_NONE && r->at[first->touch] < neap_life_begin(r, second);
 }
 
 static bool can_part(const neap_retimer *r, const neap_life *x, const neap_life *y)
@@ -122,7 +122,7 @@ static int by_cost(const void *a, const void *b)
 static uint32_t find_near(neap_retimer *r, const neap_life *x)
 {
     uint32_t n = 0;
-    for (uint32_t i = r->n_inputs; i < r->n_lives; i++) {
+    for (uint32_t i = 0; i < r->n_lives; i++) {
         const neap_life *y = &r->lives[i];
         if (y != x && y->placed && y->size > 0 && meet(r, x, y))
             r->near[n++] = i;
@@ -233,8 +233,10 @@ static neap_life *next(neap_retimer *r, uint32_t *n_queue)
 bool neap_retimer_place(neap_retimer *r)
 {
     uint32_t n_queue = 0, left = MOST_PLACES + 2 * r->n_lives;
-    for (uint32_t i = r->n_inputs; i < r->n_lives; i++) {
+    for (uint32_t i = 0; i < r->n_lives; i++) {
         neap_life *x = &r->lives[i];
+        if (neap_life_is_permanent(x))
+            continue;
         x->placed = x->offset + x->size <= r->options->target;
         x->weight = 0;
         if (!x->placed)

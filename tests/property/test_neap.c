@@ -78,6 +78,7 @@ static least_time_answer optimum(const task *t, bool fixed_order, bool mixed_var
     least_time_options options = {.link = t->link,
                                   .fixed_order = fixed_order,
                                   .mixed_variants = mixed_variants,
+                                  .state_moves = t->link.in_bandwidth > 0,
                                   .most_states = MOST_STATES};
     return least_time_search(t->graph, t->budget, &options);
 }
@@ -288,6 +289,25 @@ static void test_updates(void **state)
                  20261122);
 }
 
+/* State moves between device and host. */
+static void test_state(void **state)
+{
+    (void)state;
+    check_family(&(family){.flags = SMALL_UPDATES, .most_ops = 5, .part = 2, .link = true},
+                 20261123);
+    check_family(
+        &(family){.flags = SMALL_UPDATES, .most_ops = 5, .part = 2, .link = true, .duplex = true},
+        20261124);
+    check_family(&(family){.flags = SMALL_UPDATES | SMALL_VARIANTS,
+                           .most_ops = 4,
+                           .part = 4,
+                           .link = true,
+                           .latency = true,
+                           .duplex = true,
+                           .exhaustive = true},
+                 20261125);
+}
+
 /* Whatever the format allows. Nothing small is missed. */
 static void test_odd_graphs(void **state)
 {
@@ -348,10 +368,15 @@ static void test_in_place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_computing),         cmocka_unit_test(test_variants),
-        cmocka_unit_test(test_odd_graphs),        cmocka_unit_test(test_link),
-        cmocka_unit_test(test_duplex_link),       cmocka_unit_test(test_link_with_latency),
-        cmocka_unit_test(test_link_and_variants), cmocka_unit_test(test_updates),
+        cmocka_unit_test(test_computing),
+        cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_odd_graphs),
+        cmocka_unit_test(test_link),
+        cmocka_unit_test(test_duplex_link),
+        cmocka_unit_test(test_link_with_latency),
+        cmocka_unit_test(test_link_and_variants),
+        cmocka_unit_test(test_updates),
+        cmocka_unit_test(test_state),
         cmocka_unit_test(test_in_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

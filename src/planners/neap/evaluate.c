@@ -40,18 +40,27 @@ neap_status neap_search_plan_copy(neap_allocator *allocator, const problem *x, s
 static int by_after(const void *left, const void *right)
 {
     const transfer *a = left, *b = right;
-    if (a->after != b->after)
-        return a->after < b->after ? -1 : 1;
+    if (a->after != b->after) /* + 1: the start comes first */
+        return a->after + 1 < b->after + 1 ? -1 : 1;
     return (a->tensor > b->tensor) - (a->tensor < b->tensor);
+}
+
+/* Whether state has been overwritten when an item has run. */
+static bool is_updated(const search *s, uint32_t tensor, uint32_t id)
+{
+    if (!is_state(s->x, tensor) || id == s->q.start)
+        return false;
+    uint32_t update = s->x->state_update[tensor - s->x->n_tensors];
+    return update != NEAP_NONE && s->place_of[s->q.only[update]] <= s->place_of[id];
 }
 
 static void list_transfers(search *s)
 {
     const sequence *q = &s->q;
     compute_list *trial = &s->trial.list;
-    for (uint32_t t = 0; t < s->x->n_tensors && trial->n_transfers < q->n_away; t++) {
+    for (uint32_t t = 0; t < problem_n_all(s->x) && trial->n_transfers < q->n_away; t++) {
         const ref_list *list = &q->refs[t];
-        bool copied = false;
+        bool copied = is_state(s->x, t), on_host = sequence_is_on_host(q, t);
         for (uint32_t i = 1; i < list->n; i++) {
             if (!list->refs[i].away)
                 continue;
@@ -59,7 +68,10 @@ static void list_transfers(search *s)
                 (transfer){.tensor = t,
                            .after = s->place_of[list->refs[i - 1].item],
                            .before = s->place_of[list->refs[i].item],
-                           .copies_out = !copied};
+                           .copies_out = !copied,
+                           .leads = on_host && i == 1,
+                           .ends = on_host && i + 1 == list->n,
+                           .updated = is_updated(s, t, list->refs[i - 1].item)};
             copied = true;
         }
     }

@@ -53,10 +53,12 @@ static neap_status plan_linearly(neap_run *run, double share, search_plan *found
     return status;
 }
 
-/* Such plans copy nothing: with a link, streams that continue from one stay behind. */
+/* Such plans copy nothing, and all state is on the device: with a link, streams that continue from one stay behind. */
 static bool helps(const neap_run *run)
 {
     uint32_t n = run->x.n_tasks;
+    if (run->x.state_place == NEAP_STATE_HOST && run->x.n_states > 0)
+        return false;
     return n > FEWEST && (!run->link || n <= MANY || n > VERY_MANY);
 }
 

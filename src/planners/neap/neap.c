@@ -97,10 +97,12 @@ static bool is_solved(const neap_run *run)
     return run->small.complete && !run->link;
 }
 
-/* The pins of a request are not known there. */
+/* The pins of a request are not known there, nor state on the host. */
 static neap_status look_at_all_plans(neap_run *run, neap_diag *diag)
 {
-    bool wanted = run->p->options[SMALL_GRAPHS] == EXHAUSTIVELY && run->p->request->n_pins == 0;
+    const neap_request *request = run->p->request;
+    bool wanted = run->p->options[SMALL_GRAPHS] == EXHAUSTIVELY && request->n_pins == 0 &&
+                  request->state != NEAP_STATE_HOST;
     return wanted ? neap_small_graph_plan(run->p, &run->small, diag) : NEAP_OK;
 }
 
@@ -114,6 +116,7 @@ static neap_status begin(neap_run *run, neap_diag *diag)
     run->link = link->out_bandwidth > 0 && link->in_bandwidth > 0 ? link : NULL;
     run->floor = neap_request_live_floor(p->request, NULL);
     NEAP_TRY(neap_problem_init(x, run->allocator, p->request, diag));
+    NEAP_TRY(neap_problem_let_state_travel(x, p->request, diag));
     NEAP_TRY(neap_start_plan_read(&run->start, run->allocator, x, p->request, diag));
     NEAP_TRY(neap_run_begin_bound(run, p->budget, diag));
     neap_run_begin_trials(run);

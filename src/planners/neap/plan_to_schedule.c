@@ -16,6 +16,8 @@ typedef struct whereabouts {
     bool has_left;    /* at `freed`; cleared by the next touch */
     bool is_copied;   /* to the host since it was made or fetched */
     bool on_host;     /* by a transfer of the list */
+    bool at_start;    /* state: on the host at the start and at the end */
+    bool updated;     /* state: it has been overwritten */
     uint32_t copied, freed, fetched;
     uint32_t copy_turn, free_turn, fetch_turn; /* steps */
 } whereabouts;
@@ -26,12 +28,15 @@ typedef struct reading {
     neap_residency residency;
     whereabouts *tensors;
     compute_list *list;
+    bool at_end;
 } reading;
 
 /* The tensor of a value's storage: a costly view's own tensor has no bytes. */
 static uint32_t tensor_below(const problem *x, uint32_t value)
 {
-    return x->tensor_of_value[neap_graph_value(x->graph, value)->storage];
+    uint32_t state = x->state_of_value[value];
+    return state != NEAP_NONE ? state
+                              : x->tensor_of_value[neap_graph_value(x->graph, value)->storage];
 }
 
 static void forget_absence(whereabouts *w)
@@ -43,15 +48,22 @@ static neap_status note_transfer(reading *r, uint32_t tensor, uint32_t before)
 {
     whereabouts *w = &r->tensors[tensor];
     compute_list *list = r->list;
-    if (w->has_left && w->is_back && tensor_can_offload(r->x, tensor)) {
+    bool state = is_state(r->x, tensor);
+    bool leads = w->at_start && w->touched == NEAP_NONE,
+         ends = w->at_start && before == list->n && r->at_end;
+    if (w->has_left && (w->is_back || ends) && tensor_can_offload(r->x, tensor)) {
         NEAP_TRY(NEAP_RESERVE(r->allocator, (size_t)list->n_transfers + 1, &list->transfers,
                               &list->transfer_capacity, r->residency.diag));
-        uint32_t copied = w->is_copied && w->copied < w->touched ? w->copied : w->touched;
+        bool early = w->is_copied && w->copied + 1 < w->touched + 1;
+        uint32_t copied = early ? w->copied : w->touched;
         list->transfers[list->n_transfers++] =
             (transfer){.tensor = tensor,
                        .after = w->touched,
                        .before = before,
-                       .copies_out = w->is_copied || !w->on_host,
+                       .copies_out = !state && (w->is_copied || !w->on_host),
+                       .leads = leads,
+                       .ends = ends,
+                       .updated = w->updated,
                        .copied = copied,
                        .freed = w->freed,
                        .fetched = w->fetched,
@@ -63,6 +75,19 @@ static neap_status note_transfer(reading *r, uint32_t tensor, uint32_t before)
     if (w->has_left)
         forget_absence(w);
     return NEAP_OK;
+}
+
+/* State that a task overwrites: copies on the host are out of date. */
+static void note_update(reading *r, uint32_t task)
+{
+    const problem *x = r->x;
+    for (uint32_t i = x->state_reads.start[task]; i < x->state_reads.start[task + 1]; i++) {
+        uint32_t state = x->state_reads.items[i];
+        if (x->state_update[state - x->n_tensors] != task)
+            continue;
+        r->tensors[state].updated = true;
+        r->tensors[state].is_copied = false;
+    }
 }
 
 static neap_status touch(reading *r, uint32_t tensor)
@@ -109,6 +134,9 @@ static neap_status read_compute(reading *r, const neap_step *step, uint32_t at)
                           r->residency.diag));
     for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)
         NEAP_TRY(touch(r, x->reads.items[i]));
+    for (uint32_t i = x->state_reads.start[task]; i < x->state_reads.start[task + 1]; i++)
+        NEAP_TRY(touch(r, x->state_reads.items[i]));
+    note_update(r, task);
     for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++) {
         forget_absence(&r->tensors[x->makes.items[i]]);
         r->tensors[x->makes.items[i]].touched = r->list->n;
@@ -147,11 +175,27 @@ static void read_other(reading *r, const neap_step *step, uint32_t at)
     }
 }
 
+/* All state is there at the start, or on the host. */
+static void read_start(reading *r, const neap_plan *plan)
+{
+    const problem *x = r->x;
+    size_t count;
+    const uint32_t *values = neap_plan_host_at_start(plan, &count);
+    for (uint32_t t = x->n_tensors; t < problem_n_all(x); t++)
+        r->tensors[t].touched = NEAP_NONE;
+    for (size_t i = 0; i < count; i++)
+        if (x->state_of_value[values[i]] != NEAP_NONE) {
+            whereabouts *w = &r->tensors[x->state_of_value[values[i]]];
+            w->at_start = w->on_host = w->has_left = true;
+        }
+}
+
 static neap_status read_steps(reading *r, const neap_plan *plan)
 {
     const neap_step *steps = neap_plan_steps(plan);
-    if (!NEAP_TAKE(&r->residency.arena, r->x->n_tensors, r->tensors))
+    if (!NEAP_TAKE(&r->residency.arena, problem_n_all(r->x), r->tensors))
         return neap_fail_no_memory(r->residency.diag);
+    read_start(r, plan);
     for (uint32_t i = 0; i < neap_plan_step_count(plan); i++) {
         NEAP_TRY(neap_residency_step(&r->residency, &steps[i], i));
         if (steps[i].kind == NEAP_COMPUTE)
@@ -159,8 +203,9 @@ static neap_status read_steps(reading *r, const neap_plan *plan)
         else
             read_other(r, &steps[i], i);
     }
-    for (uint32_t t = 0; t < r->x->n_tensors; t++)
-        if (r->x->is_output[t])
+    r->at_end = true;
+    for (uint32_t t = 0; t < problem_n_all(r->x); t++)
+        if (is_state(r->x, t) || r->x->is_output[t])
             NEAP_TRY(note_transfer(r, t, r->list->n));
     return NEAP_OK;
 }
@@ -168,8 +213,8 @@ static neap_status read_steps(reading *r, const neap_plan *plan)
 static int by_order(const void *left, const void *right)
 {
     const transfer *a = left, *b = right;
-    if (a->after != b->after)
-        return a->after < b->after ? -1 : 1;
+    if (a->after != b->after) /* + 1: the start comes first */
+        return a->after + 1 < b->after + 1 ? -1 : 1;
     return (a->copy_turn > b->copy_turn) - (a->copy_turn < b->copy_turn);
 }
 

@@ -292,7 +292,7 @@ static uint32_t find_in_place(const problem *x, const neap_op *op)
 static bool mark_in_place(problem *x)
 {
     if (!NEAP_TAKE(&x->arena, x->n_tasks, x->in_place) ||
-        !NEAP_TAKE(&x->arena, x->n_tensors, x->may_pass_on))
+        !NEAP_TAKE(&x->arena, neap_graph_value_count(x->graph), x->may_pass_on))
         return false;
     for (uint32_t k = 0; k < x->n_tasks; k++) {
         x->in_place[k] = find_in_place(x, neap_graph_op(x->graph, x->task_op[k]));

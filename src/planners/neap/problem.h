@@ -125,6 +125,23 @@ typedef enum task_role { ROLE_UNKNOWN = 0, ROLE_PAST, ROLE_FUTURE } task_role;
 /* Writes the roles of all tasks relative to one, which is itself in the future. */
 void neap_problem_mark_roles(const problem *x, uint32_t task, cut_scope scope, uint8_t *role);
 
+/* Tensors and the state that travels. */
+static inline uint32_t problem_n_all(const problem *x)
+{
+    return x->n_tensors + x->n_states;
+}
+
+/* Fixed bytes and all inputs. */
+static inline int64_t problem_device_bytes(const problem *x)
+{
+    return x->base_bytes + x->state_bytes;
+}
+
+static inline bool is_state(const problem *x, uint32_t tensor)
+{
+    return tensor >= x->n_tensors;
+}
+
 /* Least ticks of a task, and least workspace. */
 static inline int64_t task_ticks(const problem *x, uint32_t task)
 {

@@ -23,8 +23,12 @@ static bool may_leave(const problem *x, uint32_t value)
     bool is_view = v->storage != value;
     if (x->pinned_input[value] || neap_graph_is_output(x->graph, value))
         return false;
-    /* A free view is made again; a view that is an input itself, or has a cost, is not. */
-    return is_view ? v->producer != NEAP_NONE && x->task_of_op[v->producer] == NEAP_NONE
+    /* A free view is made again; a view that is an input itself, or has a cost, is not. One that
+       nothing reads has no task before which it is made. */
+    uint32_t n_readers;
+    neap_graph_readers(x->graph, value, &n_readers);
+    return is_view ? v->producer != NEAP_NONE && x->task_of_op[v->producer] == NEAP_NONE &&
+                         n_readers > 0
                    : v->state && v->bytes > 0;
 }
 

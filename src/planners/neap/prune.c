@@ -82,15 +82,41 @@ static void try_faster(search *s, uint32_t task)
     }
 }
 
+bool neap_search_bring_state(search *s, uint32_t state)
+{
+    sequence *q = &s->q;
+    if (s->x->state_place == NEAP_STATE_HOST)
+        return false;
+    neap_sequence_set_host(q, state, false);
+    return true;
+}
+
+/* Whether state that is on the host would fit all the way to its first use, and from its last on. */
+static bool fits_at_home(const search *s, uint32_t state)
+{
+    const sequence *q = &s->q;
+    const ref_list *list = &q->refs[state];
+    int64_t most = s->budget - s->x->bytes[state];
+    return sequence_bytes(q, q->start) <= most && sequence_bytes(q, q->end) <= most &&
+           neap_sequence_fits_between(q, q->start, list->refs[1].item, most) &&
+           neap_sequence_fits_between(q, list->refs[list->n - 2].item, q->end, most);
+}
+
 void neap_search_bring_back(search *s)
 {
-    for (uint32_t t = 0; t < s->x->n_tensors && s->q.n_away > 0; t++)
-        for (uint32_t i = 1; i < s->q.refs[t].n; i++) {
+    uint32_t n = problem_n_all(s->x);
+    for (uint32_t t = 0; t < n && s->q.n_away > 0; t++) {
+        if (sequence_is_on_host(&s->q, t) && s->x->state_place != NEAP_STATE_HOST &&
+            fits_at_home(s, t))
+            neap_search_bring_state(s, t);
+        bool on_host = sequence_is_on_host(&s->q, t);
+        for (uint32_t i = 1 + on_host; i + on_host < s->q.refs[t].n; i++) {
             const ref *r = s->q.refs[t].refs;
             if (r[i].away && neap_sequence_fits_between(&s->q, r[i - 1].item, r[i].item,
                                                         s->budget - s->x->bytes[t]))
                 neap_sequence_set_away(&s->q, t, r[i].item, false);
         }
+    }
 }
 
 /* Ranks a run (an item) or a task's variant (n_items + task) by the time that undoing it saves. */

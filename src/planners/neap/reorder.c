@@ -9,7 +9,7 @@ static uint32_t earliest(const search *s, uint32_t id)
 {
     const problem *x = s->x;
     const sequence *q = &s->q;
-    uint32_t task = q->items[id].task, place = 0;
+    uint32_t task = q->items[id].task, place = q->start != NEAP_NONE;
     for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
         uint32_t made = sequence_place(q, q->refs[x->reads.items[i]].refs[0].item) + 1;
         place = made > place ? made : place;
@@ -49,7 +49,7 @@ bool neap_search_can_move(const search *s, uint32_t id, uint32_t before)
 {
     const sequence *q = &s->q;
     uint32_t place = sequence_place(q, before);
-    return id != q->end && id != before && place >= earliest(s, id) &&
+    return q->items[id].task != NEAP_NONE && id != before && place >= earliest(s, id) &&
            place <= sequence_place(q, latest(s, id));
 }
 
@@ -88,7 +88,8 @@ void neap_search_advance_updates(search *s)
         if (!s->x->is_update[k] || q->out_of_memory)
             continue;
         uint32_t to = neap_sequence_at(q, earliest(s, q->only[k]));
-        while (to != q->only[k] && s->x->is_update[q->items[to].task]) /* there for the same */
+        while (to != q->only[k] && q->items[to].task != NEAP_NONE &&
+               s->x->is_update[q->items[to].task]) /* there for the same */
             to = neap_sequence_next(q, to);
         if (to == q->only[k])
             continue;
@@ -121,7 +122,7 @@ void neap_search_shuffle(search *s, uint32_t center)
     uint32_t moves = 1 + neap_random_below(&s->random, 4);
     for (uint32_t k = 0; k < moves; k++) {
         uint32_t id = item_near(s, center);
-        if (id == q->end)
+        if (q->items[id].task == NEAP_NONE)
             continue;
         uint32_t low = earliest(s, id), end = latest(s, id), high = sequence_place(q, end);
         uint32_t to = end, way = neap_random_below(&s->random, 4); /* latest, earliest, between */

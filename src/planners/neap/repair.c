@@ -151,7 +151,7 @@ static void consider_moves(search *s, drop d, uint32_t at, uint32_t first, doubl
         add_drop(s, d, gain, 0);
     d.moved = from->item;
     d.use = to->item;
-    if (from->makes && neap_search_can_move(s, d.moved, d.use))
+    if (from->makes && from->item != s->q.start && neap_search_can_move(s, d.moved, d.use))
         add_drop(s, d, gain, 0);
 }
 
@@ -159,7 +159,7 @@ static void consider_moves(search *s, drop d, uint32_t at, uint32_t first, doubl
 static double cost_of_sending(const search *s, uint32_t tensor)
 {
     const ref_list *list = &s->q.refs[tensor];
-    bool copied = false;
+    bool copied = sequence_is_on_host(&s->q, tensor);
     for (uint32_t i = 1; i < list->n && s->q.n_away > 0; i++)
         copied = copied || list->refs[i].away;
     double out = (double)neap_link_ticks(s->link, s->x->graph, true, s->x->bytes[tensor]);
@@ -184,12 +184,34 @@ static void consider_variant(search *s, const overfull *sample)
              saved < most ? saved : most, ticks);
 }
 
+/* State may leave altogether. If it is not updated, nothing has to go back. */
+static void consider_host(search *s, uint32_t state)
+{
+    const sequence *q = &s->q;
+    const ref_list *list = &q->refs[state];
+    int64_t bytes = s->x->bytes[state];
+    uint32_t end = sequence_place(q, q->end);
+    if (!s->sending || sequence_is_on_host(q, state))
+        return;
+    double gain = relief(s, bytes, 0, sequence_place(q, list->refs[1].item)) +
+                  relief(s, bytes, sequence_place(q, list->refs[list->n - 2].item) + 1, end + 1);
+    bool updated = s->x->state_update[state - s->x->n_tensors] != NEAP_NONE;
+    double in = (double)neap_link_ticks(s->link, s->x->graph, false, bytes);
+    double out = (double)neap_link_ticks(s->link, s->x->graph, true, bytes);
+    drop d = {.kind = DROP_HOST, .tensor = state, .noise = noise_of(s, state)};
+    d.extra = s->send_price * (list->n > 2 ? in + (updated ? out : 0) : 0);
+    if (gain > 0)
+        add_drop(s, d, gain, 0);
+}
+
 /* The gaps of a tensor that contain a sample. The run before a gap is one of its places if it may
    write over the tensor once that is not held any more; a copy on the host does not help there. */
 static void consider(search *s, uint32_t tensor)
 {
     const sequence *q = &s->q;
     const ref_list *list = &q->refs[tensor];
+    if (is_state(s->x, tensor))
+        consider_host(s, tensor);
     uint32_t first = s->samples[0].place, last = s->samples[s->n_samples - 1].place;
     if (list->n < 2 || sequence_place(q, list->refs[0].item) >= last ||
         sequence_place(q, list->refs[list->n - 1].item) <= first)
@@ -216,7 +238,7 @@ static void consider(search *s, uint32_t tensor)
         }
         d.kind = DROP_REMAKE;
         d.extra = 0;
-        if (tensor_can_recompute(s->x, tensor))
+        if (!is_state(s->x, tensor) && tensor_can_recompute(s->x, tensor))
             add_drop(s, d, gain, (double)sequence_ticks(q, s->x->producer[tensor]));
         if (s->moving)
             consider_moves(s, d, j, from, gain);
@@ -263,6 +285,9 @@ static void apply(search *s, const drop *d)
         break;
     case DROP_AWAY:
         neap_sequence_set_away(&s->q, d->tensor, d->use, true);
+        break;
+    case DROP_HOST:
+        neap_sequence_set_host(&s->q, d->tensor, true);
         break;
     case DROP_MOVE:
         neap_search_move(s, d->moved, d->use);

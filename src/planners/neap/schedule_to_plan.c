@@ -40,7 +40,9 @@ typedef struct emission {
     uint32_t *left, *left_end;  /* tensors that are freed after each position, the last first */
     bool *in_place;             /* by position */
     uint32_t *ops;              /* a stack: each op is needed by the one below it */
-    event *events;              /* in the order of the plan */
+    uint32_t *on_host;          /* values, at the start and at the end */
+    uint32_t n_on_host;
+    event *events; /* in the order of the plan */
     uint32_t n_events, next_event;
 } emission;
 
@@ -136,24 +138,33 @@ static int by_turn(const void *left, const void *right)
     return (a->transfer > b->transfer) - (a->transfer < b->transfer);
 }
 
-/* A transfer does not copy out a tensor that an earlier one has copied, unless that one stays. */
+static void add_event(emission *e, event new)
+{
+    e->events[e->n_events++] = new;
+}
+
+/* A transfer does not copy out a tensor that an earlier one has copied, unless that one stays, or
+   the tensor has been updated since. */
 static bool list_events(emission *e)
 {
-    bool *on_host;
+    uint8_t *on_host; /* by tensor: 0 not at all, 1 a copy, 2 one of the updated state */
     if (e->list->n_transfers == 0)
         return true;
-    if (!NEAP_TAKE(&e->arena, e->x->n_tensors, on_host) ||
+    if (!NEAP_TAKE(&e->arena, problem_n_all(e->x), on_host) ||
         !NEAP_TAKE(&e->arena, 3 * (size_t)e->list->n_transfers, e->events))
         return false;
     for (uint32_t i = 0; i < e->list->n_transfers; i++) {
         const transfer *t = &e->list->transfers[i];
         if (t->stays)
             continue;
-        if (t->copies_out || !on_host[t->tensor])
-            e->events[e->n_events++] = (event){t->copied + 1, t->copy_turn, NEAP_OFFLOAD, i};
-        on_host[t->tensor] = true;
-        e->events[e->n_events++] = (event){t->freed, t->free_turn, NEAP_FREE, i};
-        e->events[e->n_events++] = (event){t->fetched, t->fetch_turn, NEAP_PREFETCH, i};
+        uint8_t version = 1 + t->updated;
+        if (!t->leads && (t->copies_out || on_host[t->tensor] < version))
+            add_event(e, (event){t->copied + 1, t->copy_turn, NEAP_OFFLOAD, i});
+        on_host[t->tensor] = version;
+        if (!t->leads)
+            add_event(e, (event){t->freed, t->free_turn, NEAP_FREE, i});
+        if (!t->ends)
+            add_event(e, (event){t->fetched, t->fetch_turn, NEAP_PREFETCH, i});
     }
     qsort(e->events, e->n_events, sizeof *e->events, by_turn);
     return true;
@@ -163,7 +174,8 @@ static bool list_events(emission *e)
 
 static void set_resident(emission *e, uint32_t value)
 {
-    uint32_t t = e->x->tensor_of_value[value];
+    uint32_t state = e->x->state_of_value[value],
+             t = state != NEAP_NONE ? state : e->x->tensor_of_value[value];
     e->resident[value] = true;
     if (t == NEAP_NONE)
         return;
@@ -300,6 +312,7 @@ static neap_status write_first_views(emission *e)
     for (uint32_t o = 0; o < neap_graph_op_count(x->graph) && x->has_updates; o++) {
         const neap_op *op = neap_graph_op(x->graph, o);
         if (x->task_of_op[o] == NEAP_NONE && !makes_needed(op, e->needed) &&
+            x->state_of_value[op->outputs[0]] == NEAP_NONE &&
             x->updater[neap_graph_value(x->graph, op->outputs[0])->storage] != NEAP_NONE)
             NEAP_TRY(make_view(e, o));
     }
@@ -327,12 +340,23 @@ static bool prepare(emission *e)
     const neap_graph *graph = x->graph;
     uint32_t n_values = neap_graph_value_count(graph), n_ops = neap_graph_op_count(graph);
     if (!NEAP_TAKE(&e->arena, n_values, e->resident) || !NEAP_TAKE(&e->arena, n_values, e->next) ||
-        !NEAP_TAKE(&e->arena, x->n_tensors, e->on_tensor) || !NEAP_TAKE(&e->arena, n_ops, e->ran) ||
-        !NEAP_TAKE(&e->arena, n_ops, e->ops))
+        !NEAP_TAKE(&e->arena, problem_n_all(x), e->on_tensor) ||
+        !NEAP_TAKE(&e->arena, n_ops, e->ran) || !NEAP_TAKE(&e->arena, n_ops, e->ops) ||
+        !NEAP_TAKE(&e->arena, x->n_states, e->on_host))
         return false;
+    fill_none(e->on_tensor, problem_n_all(x));
+    for (uint32_t i = 0; i < e->list->n_transfers; i++) {
+        const transfer *t = &e->list->transfers[i];
+        if (t->leads)
+            e->on_host[e->n_on_host++] = x->tensor_value[t->tensor];
+    }
     for (uint32_t v = 0; v < n_values; v++)
-        e->resident[v] = neap_graph_value(graph, v)->producer == NEAP_NONE;
-    fill_none(e->on_tensor, x->n_tensors);
+        if (neap_graph_value(graph, v)->producer == NEAP_NONE)
+            set_resident(e, v);
+    for (uint32_t i = 0; i < e->n_on_host; i++) {
+        e->resident[e->on_host[i]] = false;
+        e->on_tensor[x->state_of_value[e->on_host[i]]] = NEAP_NONE;
+    }
     return find_last_touches(e) && find_idle_views(e) && list_events(e);
 }
 
@@ -346,6 +370,8 @@ neap_status neap_schedule_to_plan(neap_allocator *allocator, const problem *x,
     if (status == NEAP_OK)
         status = neap_plan_create(allocator, neap_graph_name(x->graph), request->method,
                                   request->budget, &e.plan, diag);
+    if (status == NEAP_OK && e.n_on_host > 0)
+        status = neap_plan_set_host_at_start(e.plan, e.on_host, e.n_on_host, diag);
     if (status == NEAP_OK)
         status = write_steps(&e);
     *plan = status == NEAP_OK ? e.plan : NULL;

@@ -19,8 +19,9 @@ static neap_status list_droppable(search *s, neap_diag *diag)
 {
     const problem *x = s->x;
     double all = 0, sum = 0;
-    NEAP_TRY(NEAP_RESERVE(s->allocator, (size_t)x->n_tensors, &s->ranks, &s->rank_capacity, diag));
-    for (uint32_t t = 0; t < x->n_tensors; t++) {
+    NEAP_TRY(
+        NEAP_RESERVE(s->allocator, (size_t)problem_n_all(x), &s->ranks, &s->rank_capacity, diag));
+    for (uint32_t t = 0; t < problem_n_all(x); t++) {
         if (x->bytes[t] == 0)
             continue;
         s->ranks[s->n_droppable++] = (ranked){(double)x->bytes[t], t};
@@ -55,7 +56,7 @@ neap_status neap_search_init(search *s, neap_allocator *allocator, const problem
                   .local_ticks = INT64_MAX,
                   .most_ticks = INT64_MAX};
     NEAP_TRY(neap_sequence_init(&s->q, allocator, x, diag));
-    if (!NEAP_TAKE(&s->q.arena, x->n_tensors, s->droppable) ||
+    if (!NEAP_TAKE(&s->q.arena, problem_n_all(x), s->droppable) ||
         !NEAP_TAKE(&s->q.arena, x->n_tensors, s->fates) ||
         !NEAP_TAKE(&s->q.arena, x->n_tasks, s->flexible))
         return neap_fail_no_memory(diag);
@@ -105,11 +106,15 @@ static uint32_t random_rerun(search *s)
 /* Brings some tensors back. */
 static void ruin_sent(search *s)
 {
-    uint32_t n = s->x->n_tensors, from = neap_random_below(&s->random, n);
+    uint32_t n = problem_n_all(s->x), from = neap_random_below(&s->random, n);
     uint32_t most = 1 + neap_random_below(&s->random, 8);
     for (uint32_t k = 0; k < n && most > 0 && s->q.n_away > 0; k++) {
         uint32_t tensor = (from + k) % n;
         const ref_list *list = &s->q.refs[tensor];
+        if (sequence_is_on_host(&s->q, tensor)) {
+            most -= neap_search_bring_state(s, tensor);
+            continue;
+        }
         for (uint32_t i = 1; i < list->n && most > 0; i++)
             if (list->refs[i].away) {
                 neap_sequence_set_away(&s->q, tensor, list->refs[i].item, false);
@@ -121,10 +126,15 @@ static void ruin_sent(search *s)
 /* Sends one more tensor away: others may then leave later and return earlier. */
 static void send_one(search *s)
 {
-    uint32_t n = s->x->n_tensors, from = neap_random_below(&s->random, n);
+    uint32_t n = problem_n_all(s->x), from = neap_random_below(&s->random, n);
     for (uint32_t k = 0; k < n; k++) {
         uint32_t tensor = (from + k) % n;
         const ref_list *list = &s->q.refs[tensor];
+        if (is_state(s->x, tensor) && !sequence_is_on_host(&s->q, tensor) &&
+            neap_random_below(&s->random, 2) == 0) {
+            neap_sequence_set_host(&s->q, tensor, true);
+            return;
+        }
         if (list->n < 2 || !tensor_can_offload(s->x, tensor))
             continue;
         uint32_t at = 1 + neap_random_below(&s->random, list->n - 1);
@@ -148,7 +158,7 @@ static void ruin_window(search *s, uint32_t center)
     for (uint32_t k = 0; k < width && id != q->end && most > 0; k++) {
         uint32_t next = neap_sequence_next(q, id);
         bool chosen = id == center || neap_random_real(&s->random) < share;
-        if (chosen)
+        if (chosen && id != q->start)
             neap_sequence_bring_back(q, id);
         if (chosen && neap_sequence_can_remove(q, id)) {
             neap_sequence_remove(q, id);
@@ -253,6 +263,7 @@ static void descend(search *s, int64_t budget)
 
 neap_status neap_search_construct(search *s, neap_diag *diag)
 {
+    neap_search_send_states(s);
     descend(s, s->budget);
     if (s->q.out_of_memory)
         return neap_fail_no_memory(diag);

@@ -25,6 +25,7 @@ typedef struct overfull {
 typedef enum drop_kind {
     DROP_REMAKE = 0, /* the tensor is recomputed before its use */
     DROP_AWAY,       /* it is on the host until its use */
+    DROP_HOST,       /* state is on the host at the start and at the end */
     DROP_MOVE,       /* a run moves before `use` */
     DROP_LEAN        /* a task switches to its next leaner variant */
 } drop_kind;
@@ -160,6 +161,10 @@ uint32_t neap_search_insert(search *s, uint32_t task, uint32_t before);
 /* Moves updates to their earliest places, where that fits. */
 void neap_search_advance_updates(search *s);
 uint32_t neap_search_random_item(search *s);
+/* State that is on the host comes onto the device for good, if that may be; whether it does. */
+bool neap_search_bring_state(search *s, uint32_t state);
+/* If the sequence is far above the budget, puts state on the host that is used only once. */
+void neap_search_send_states(search *s);
 /* Moves some runs around an item. */
 void neap_search_shuffle(search *s, uint32_t center);
 /* Loads every task once, in a random order. */

@@ -246,22 +246,34 @@ static void pass_on(sequence *q, uint32_t tensor, uint32_t at, int64_t sign)
         set_in_place(q, r->item, tensor, sign > 0 && !used);
 }
 
+/* The same for a use of state. It is away, or not, both before it and behind it. */
+static void count_state(sequence *q, uint32_t state, uint32_t at, uint32_t place, int64_t sign)
+{
+    if (!q->refs[state].refs[at].away)
+        return;
+    q->n_away += sign > 0 ? 1 : UINT32_MAX;
+    add(q, place, place, sign * q->x->bytes[state]);
+}
+
 /* Adds (sign 1) or removes (-1) the refs of an item. Room for them has been reserved. */
 static void change_refs(sequence *q, uint32_t id, int64_t sign)
 {
-    const id_lists *lists[2] = {&q->x->makes, &q->x->reads};
+    const id_lists *lists[3] = {&q->x->makes, &q->x->reads, &q->x->state_reads};
     uint32_t task = q->items[id].task, place = sequence_place(q, id);
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < 3; k++)
         for (uint32_t i = lists[k]->start[task]; i < lists[k]->start[task + 1]; i++) {
             uint32_t tensor = lists[k]->items[i], at = neap_sequence_find_ref(q, tensor, place);
             ref_list *list = &q->refs[tensor];
             ref *r = &list->refs[at];
             if (sign > 0) {
                 memmove(r + 1, r, (list->n++ - at) * sizeof *r);
-                *r = (ref){.item = id, .makes = k == 0};
+                *r = (ref){.item = id, .makes = k == 0, .away = k == 2 && r[1].away};
             }
-            count_ref(q, tensor, at, place, sign);
-            if (q->x->may_pass_on[tensor])
+            if (k == 2)
+                count_state(q, tensor, at, place, sign);
+            else
+                count_ref(q, tensor, at, place, sign);
+            if (k < 2 && q->x->may_pass_on[tensor])
                 pass_on(q, tensor, at, sign);
             if (sign < 0)
                 memmove(r, r + 1, (--list->n - at) * sizeof *r);
@@ -285,12 +297,12 @@ static int64_t own_bytes(const sequence *q, uint32_t task)
 /* Reserves everything that an insertion needs, so that it cannot fail half way. */
 static bool reserve(sequence *q, uint32_t task)
 {
-    const id_lists *lists[2] = {&q->x->makes, &q->x->reads};
+    const id_lists *lists[3] = {&q->x->makes, &q->x->reads, &q->x->state_reads};
     size_t n_items = (size_t)q->n_items + 1;
     bool ok = !q->out_of_memory && reserve_blocks(q, 1) &&
               sequence_reserve(q, n_items, &q->items, &q->item_capacity) &&
               sequence_reserve(q, n_items, &q->free_items, &q->free_capacity);
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < 3; k++)
         for (uint32_t i = lists[k]->start[task]; i < lists[k]->start[task + 1] && ok; i++) {
             ref_list *list = &q->refs[lists[k]->items[i]];
             ok = sequence_reserve(q, (size_t)list->n + 1, &list->refs, &list->capacity);
@@ -323,10 +335,12 @@ static int64_t returning_bytes(const sequence *q, uint32_t id)
     if (task != NEAP_NONE) {
         for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)
             sum += away_bytes(q, x->reads.items[i], id);
+        for (uint32_t i = x->state_reads.start[task]; i < x->state_reads.start[task + 1]; i++)
+            sum += away_bytes(q, x->state_reads.items[i], id);
         return sum;
     }
-    for (uint32_t t = 0; t < x->n_tensors; t++)
-        if (x->is_output[t])
+    for (uint32_t t = 0; t < problem_n_all(x); t++)
+        if (is_state(x, t) ? !sequence_is_on_host(q, t) : x->is_output[t])
             sum += away_bytes(q, t, id);
     return sum;
 }
@@ -418,10 +432,24 @@ bool neap_sequence_can_remove(const sequence *q, uint32_t id)
     return true;
 }
 
+/* State that an item reads is away, or not, both before it and behind it. */
+static void level_states(sequence *q, uint32_t id)
+{
+    const id_lists *reads = &q->x->state_reads;
+    uint32_t task = q->items[id].task, place = sequence_place(q, id);
+    for (uint32_t i = reads->start[task]; i < reads->start[task + 1]; i++) {
+        const ref *r =
+            &q->refs[reads->items[i]].refs[neap_sequence_find_ref(q, reads->items[i], place)];
+        if (r[0].away != r[1].away)
+            neap_sequence_set_away(q, reads->items[i], r[r[0].away].item, true);
+    }
+}
+
 void neap_sequence_remove(sequence *q, uint32_t id)
 {
     uint32_t task = q->items[id].task;
     bool ok = reserve_blocks(q, 1);
+    level_states(q, id);
     bring_back_made(q, task, sequence_place(q, id), true);
     neap_sequence_bring_back(q, id);
     if (ok && !q->out_of_memory &&
@@ -477,6 +505,31 @@ void neap_sequence_set_away(sequence *q, uint32_t tensor, uint32_t use, bool awa
         change_away(q, tensor, use, away);
 }
 
+static void change_host(sequence *q, uint32_t state, bool on_host)
+{
+    int64_t bytes = on_host ? -q->x->bytes[state] : q->x->bytes[state];
+    uint32_t start = sequence_place(q, q->start), end = sequence_place(q, q->end);
+    q->on_host[state - q->x->n_tensors] = on_host;
+    add(q, start, start, bytes);
+    add(q, end, end, bytes);
+}
+
+void neap_sequence_set_host(sequence *q, uint32_t state, bool on_host)
+{
+    const ref_list *list = &q->refs[state];
+    if (sequence_is_on_host(q, state) == on_host)
+        return;
+    if (!on_host && log_change(q, (change){CHANGE_HOST, state, 0, false}))
+        change_host(q, state, false);
+    if (list->refs[1].away != on_host)
+        neap_sequence_set_away(q, state, list->refs[1].item, on_host);
+    if (list->refs[list->n - 1].away != on_host)
+        neap_sequence_set_away(q, state, q->end, on_host);
+    if (on_host && list->refs[1].away && list->refs[list->n - 1].away &&
+        log_change(q, (change){CHANGE_HOST, state, 0, true}))
+        change_host(q, state, true);
+}
+
 /* ---- The journal ---- */
 
 static void undo_one(sequence *q, const change *c)
@@ -494,6 +547,9 @@ static void undo_one(sequence *q, const change *c)
         break;
     case CHANGE_AWAY:
         change_away(q, c->id, c->other, !c->task);
+        break;
+    case CHANGE_HOST:
+        change_host(q, c->id, !c->task);
         break;
     }
 }
@@ -523,14 +579,17 @@ static uint32_t item_at(const sequence *q, uint32_t n, uint32_t position)
 /* Empties the sequence and reserves items and blocks for a list. */
 static bool make_empty(sequence *q, uint32_t n)
 {
-    size_t n_items = (size_t)n + 1;
+    size_t n_items = (size_t)n + 2;
     q->n_blocks = q->n_items = q->n_free = q->length = q->n_away = 0;
     q->n_changes = 0;
     q->ticks = 0;
     q->end = 0;
+    q->start = q->x->n_states > 0 ? n + 1 : NEAP_NONE;
     memset(q->runs, 0, q->x->n_tasks * sizeof *q->runs);
-    for (uint32_t t = 0; t < q->x->n_tensors; t++)
+    for (uint32_t t = 0; t < problem_n_all(q->x); t++)
         q->refs[t].n = 0;
+    for (uint32_t i = 0; i < q->x->n_states; i++)
+        q->on_host[i] = false;
     return reserve_blocks(q, 1 + n_items / (SEQUENCE_BLOCK / 2)) &&
            sequence_reserve(q, n_items, &q->items, &q->item_capacity) &&
            sequence_reserve(q, n_items, &q->free_items, &q->free_capacity);
@@ -541,6 +600,12 @@ static void fill_blocks(sequence *q, const compute_list *list)
 {
     enum { HALF = SEQUENCE_BLOCK / 2 };
     q->n_items = list->n + 1;
+    if (q->start != NEAP_NONE) {
+        q->n_items++;
+        q->items[q->start].task = NEAP_NONE;
+        q->items[q->start].in_place = false;
+        put_into_block(q, q->start, add_block(q, -1), 0, 0);
+    }
     for (uint32_t i = 0; i <= list->n; i++) {
         uint32_t number = q->n_blocks > 0 ? q->n_blocks - 1 : 0;
         bool goes_on = q->n_blocks > 0 && (q->blocks[number].n < HALF || list->n - i < HALF);
@@ -566,6 +631,9 @@ static bool add_ref(sequence *q, uint32_t tensor, uint32_t id, bool makes)
 static bool fill_refs(sequence *q, uint32_t n)
 {
     const problem *x = q->x;
+    for (uint32_t t = x->n_tensors; t < problem_n_all(x); t++)
+        if (!add_ref(q, t, q->start, true))
+            return false;
     for (uint32_t id = 1; id <= n; id++) {
         uint32_t task = q->items[id].task;
         for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++)
@@ -574,13 +642,16 @@ static bool fill_refs(sequence *q, uint32_t n)
         for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)
             if (!add_ref(q, x->reads.items[i], id, false))
                 return false;
+        for (uint32_t i = x->state_reads.start[task]; i < x->state_reads.start[task + 1]; i++)
+            if (!add_ref(q, x->state_reads.items[i], id, false))
+                return false;
         q->only[task] = id;
         q->runs[task]++;
         q->length++;
         q->ticks += sequence_ticks(q, task);
     }
-    for (uint32_t t = 0; t < x->n_tensors; t++)
-        if (x->is_output[t] && !add_ref(q, t, q->end, false))
+    for (uint32_t t = 0; t < problem_n_all(x); t++)
+        if ((is_state(x, t) || x->is_output[t]) && !add_ref(q, t, q->end, false))
             return false;
     return true;
 }
@@ -590,11 +661,12 @@ static void set_bytes(sequence *q, uint32_t id, int64_t bytes)
     q->blocks[q->items[id].block].bytes[q->items[id].index] = bytes;
 }
 
-/* Bytes from the end to the beginning: a tensor is held before a use, until it is made. */
+/* Bytes from the end to the beginning: a tensor is held before a use, until it is made. All state is
+   on the device. */
 static void fill_bytes(sequence *q, uint32_t n)
 {
     const problem *x = q->x;
-    int64_t held = 0;
+    int64_t held = x->state_bytes;
     for (uint32_t t = 0; t < x->n_tensors; t++)
         held += x->is_output[t] ? x->bytes[t] : 0;
     set_bytes(q, q->end, held);
@@ -617,8 +689,27 @@ static void fill_bytes(sequence *q, uint32_t n)
         int64_t saved = q->items[id].in_place ? task_in_place_bytes(x, task) : 0;
         set_bytes(q, id, held + own_bytes(q, task) - saved);
     }
+    if (q->start != NEAP_NONE)
+        set_bytes(q, q->start, x->state_bytes);
     for (uint32_t r = 0; r < q->n_blocks; r++)
         take_most(q, r);
+}
+
+static void load_transfers(sequence *q, const compute_list *list)
+{
+    const problem *x = q->x;
+    for (uint32_t i = 0; i < list->n_transfers; i++) {
+        const transfer *t = &list->transfers[i];
+        if (!t->stays)
+            change_away(q, t->tensor, item_at(q, list->n, t->before), true);
+    }
+    for (uint32_t i = 0; i < list->n_transfers; i++)
+        if (list->transfers[i].leads)
+            change_host(q, list->transfers[i].tensor, true);
+    for (uint32_t t = x->n_tensors; t < problem_n_all(x); t++)
+        if (x->state_place == NEAP_STATE_HOST)
+            neap_sequence_set_host(q, t, true);
+    neap_sequence_commit(q);
 }
 
 neap_status neap_sequence_load(sequence *q, const compute_list *list, neap_diag *diag)
@@ -634,12 +725,8 @@ neap_status neap_sequence_load(sequence *q, const compute_list *list, neap_diag 
     if (!ok)
         return neap_fail_no_memory(diag);
     fill_bytes(q, list->n);
-    for (uint32_t i = 0; i < list->n_transfers; i++) {
-        const transfer *t = &list->transfers[i];
-        if (!t->stays)
-            change_away(q, t->tensor, item_at(q, list->n, t->before), true);
-    }
-    return NEAP_OK;
+    load_transfers(q, list);
+    return q->out_of_memory ? neap_fail_no_memory(diag) : NEAP_OK;
 }
 
 neap_status neap_sequence_load_natural(sequence *q, neap_diag *diag)
@@ -659,7 +746,8 @@ neap_status neap_sequence_init(sequence *q, neap_allocator *allocator, const pro
     neap_arena_init(&q->arena, allocator);
     if (!NEAP_TAKE(&q->arena, x->n_tasks, q->runs) || !NEAP_TAKE(&q->arena, x->n_tasks, q->only) ||
         !NEAP_TAKE(&q->arena, x->n_tasks, q->choice) ||
-        !NEAP_TAKE(&q->arena, x->n_tensors, q->refs))
+        !NEAP_TAKE(&q->arena, x->n_states, q->on_host) ||
+        !NEAP_TAKE(&q->arena, problem_n_all(x), q->refs))
         return neap_fail_no_memory(diag);
     return neap_sequence_load_natural(q, diag);
 }
@@ -667,7 +755,7 @@ neap_status neap_sequence_init(sequence *q, neap_allocator *allocator, const pro
 void neap_sequence_clear(sequence *q)
 {
     neap_allocator *a = q->allocator;
-    for (uint32_t t = 0; q->refs && t < q->x->n_tensors; t++)
+    for (uint32_t t = 0; q->refs && t < problem_n_all(q->x); t++)
         NEAP_DELETE(a, q->refs[t].capacity, q->refs[t].refs);
     NEAP_DELETE(a, q->item_capacity, q->items);
     NEAP_DELETE(a, q->free_capacity, q->free_items);
@@ -684,6 +772,11 @@ void neap_sequence_list(const sequence *q, uint32_t *tasks, int64_t *bytes, uint
         const item_block *block = &q->blocks[q->block_at[r]];
         for (uint32_t i = 0; i < block->n; i++) {
             uint32_t task = q->items[block->items[i]].task;
+            if (block->items[i] == q->start) {
+                if (place_of)
+                    place_of[q->start] = NEAP_NONE;
+                continue;
+            }
             if (bytes)
                 bytes[n] = block->bytes[i] + q->addition[r];
             if (place_of)

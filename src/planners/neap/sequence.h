@@ -19,6 +19,11 @@
  * A tensor that is *away* in the gap before a use (offloaded to the host) takes no bytes there;
  * only the use itself counts it.
  *
+ * If there is state that travels (problem.h), the first item is the start, which makes all of it,
+ * and the end uses it. State that is *on the host* at both is away in its first and its last gap,
+ * and neither the start nor the end counts it. A new use in a gap in which state is away leaves it
+ * away on both sides.
+ *
  * A journal records changes so that they can be undone. Out of memory is a sticky flag: the
  * structure stays valid and rejects further changes.
  */
@@ -32,7 +37,7 @@
 enum { SEQUENCE_BLOCK = 64 };
 
 typedef struct item {
-    uint32_t task; /* NEAP_NONE: the end, or an unused id */
+    uint32_t task; /* NEAP_NONE: the start, the end, or an unused id */
     uint32_t block, index;
     bool in_place;
 } item;
@@ -55,13 +60,19 @@ typedef struct item_block {
     int64_t bytes[SEQUENCE_BLOCK]; /* while the item runs, without the block's addition */
 } item_block;
 
-typedef enum change_kind { CHANGE_INSERT, CHANGE_REMOVE, CHANGE_VARIANT, CHANGE_AWAY } change_kind;
+typedef enum change_kind {
+    CHANGE_INSERT,
+    CHANGE_REMOVE,
+    CHANGE_VARIANT,
+    CHANGE_AWAY,
+    CHANGE_HOST
+} change_kind;
 
 typedef struct change {
     change_kind kind;
-    uint32_t id;    /* item; task for a variant; tensor for away */
+    uint32_t id;    /* item; task for a variant; tensor for away, and for on the host */
     uint32_t other; /* the next item; the old variant; the item that uses it */
-    uint32_t task;  /* of an item; whether the tensor goes away */
+    uint32_t task;  /* of an item; whether the tensor goes away, or is on the host */
 } change;
 
 typedef struct sequence {
@@ -71,6 +82,8 @@ typedef struct sequence {
     bool out_of_memory;
     bool keeps_first_runs; /* the first run of a task is never removed */
     uint32_t end;          /* the last item */
+    uint32_t start;        /* the first, if there is state; else NEAP_NONE */
+    bool *on_host;         /* by state, counted from 0: at the start and at the end */
     item *items;
     uint32_t n_items; /* ids in use or free */
     size_t item_capacity;
@@ -105,7 +118,7 @@ neap_status neap_sequence_load(sequence *q, const compute_list *list, neap_diag 
 neap_status neap_sequence_load_natural(sequence *q, neap_diag *diag);
 uint32_t neap_sequence_item_of(const sequence *q, uint32_t task);
 /* Writes tasks[length] and, unless they are NULL, bytes[length + 1], the end's included, and the
-   position of every item, place_of[n_items]. */
+   position of every item, place_of[n_items]; the start's is NEAP_NONE. */
 void neap_sequence_list(const sequence *q, uint32_t *tasks, int64_t *bytes, uint32_t *place_of);
 
 /* Records a failed allocation in the sticky flag; whether it succeeded. */
@@ -169,6 +182,11 @@ uint32_t neap_sequence_last_run(const sequence *q, uint32_t task);
    been updated. */
 bool neap_sequence_precedes_updates(const sequence *q, uint32_t task, uint32_t before);
 
+static inline bool sequence_is_on_host(const sequence *q, uint32_t tensor)
+{
+    return is_state(q->x, tensor) && q->on_host[tensor - q->x->n_tensors];
+}
+
 /* ---- Bytes ---- */
 
 static inline int64_t sequence_bytes(const sequence *q, uint32_t id)
@@ -194,7 +212,9 @@ bool neap_sequence_can_remove(const sequence *q, uint32_t id);
 void neap_sequence_set_variant(sequence *q, uint32_t task, uint32_t variant);
 /* Sends a tensor away in the gap before a use, or brings it back. */
 void neap_sequence_set_away(sequence *q, uint32_t tensor, uint32_t use, bool away);
-/* Brings back everything that an item reads, in the gap before it. */
+/* Puts state on the host at the start and at the end, or back onto the device all the way. */
+void neap_sequence_set_host(sequence *q, uint32_t state, bool on_host);
+/* Brings back every tensor that an item reads, in the gap before it; state is left as it is. */
 void neap_sequence_bring_back(sequence *q, uint32_t id);
 
 /* Undoes the changes after the first n_changes of the journal; or clears the journal. */

@@ -73,7 +73,7 @@ static void choose_variants(linear_start *s)
         uint32_t k = t->list.tasks[i];
         t->ticks += x->variants[x->variant_start[k] + t->list.choice[k]].ticks;
     }
-    t->peak = peak + x->base_bytes;
+    t->peak = peak + problem_device_bytes(x);
     t->found = true;
 }
 
@@ -114,8 +114,8 @@ static uint32_t measure(linear_start *s)
         }
     }
     choose_variants(s);
-    if (at_end + x->base_bytes > s->trial.peak)
-        s->trial.peak = at_end + x->base_bytes;
+    if (at_end + problem_device_bytes(x) > s->trial.peak)
+        s->trial.peak = at_end + problem_device_bytes(x);
     return at;
 }
 
@@ -362,7 +362,7 @@ static void build_list(linear_start *s)
 /* Keeps the trial if it is better than the best. Whether it fits. */
 static bool keep_better(linear_start *s)
 {
-    int64_t budget = s->budget + s->x->base_bytes;
+    int64_t budget = s->budget + problem_device_bytes(s->x);
     const search_plan *a = &s->trial, *b = s->best;
     bool fits = a->peak <= budget, other_fits = b->found && b->peak <= budget;
     bool better = !b->found || (fits != other_fits ? fits
@@ -453,7 +453,7 @@ neap_status neap_start_linear(neap_allocator *allocator, const problem *x, int64
                               neap_diag *diag)
 {
     linear_start s = {
-        .allocator = allocator, .x = x, .budget = budget - x->base_bytes, .best = plan};
+        .allocator = allocator, .x = x, .budget = budget - problem_device_bytes(x), .best = plan};
     double all_bytes = 1;
     bool fits = true;
     neap_arena_init(&s.arena, allocator);

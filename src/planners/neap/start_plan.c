@@ -48,6 +48,16 @@ static bool may_run(const problem *x, uint32_t op, bool *ran)
     return !again || may_run_again(x, op);
 }
 
+/* Whether the plan has state where the request wants it. */
+static bool honours_state(const neap_plan *plan, const problem *x)
+{
+    size_t count;
+    neap_plan_host_at_start(plan, &count);
+    return x->state_place == NEAP_STATE_DEVICE ? count == 0
+           : x->state_place == NEAP_STATE_HOST ? count >= x->n_states
+                                               : true;
+}
+
 /* If the request has pins, those that views impose (problem.h) count as well. */
 static bool honours_pins(const neap_plan *plan, const problem *x, bool *ran)
 {
@@ -88,7 +98,8 @@ neap_status neap_start_plan_read(start_plan *start, neap_allocator *allocator, c
     NEAP_TRY(judge(start, allocator, request, diag));
     NEAP_TRY(neap_plan_to_schedule(allocator, x, request->start, &s->list, diag));
     NEAP_TRY(NEAP_NEW(allocator, 2 * n_ops, &ran, diag));
-    start->honours_constraints = request->n_pins == 0 || honours_pins(request->start, x, ran);
+    start->honours_constraints = honours_state(request->start, x) &&
+                                 (request->n_pins == 0 || honours_pins(request->start, x, ran));
     drop_forbidden_runs(&s->list, x, ran + n_ops);
     NEAP_DELETE(allocator, 2 * n_ops, ran);
     s->found = true;

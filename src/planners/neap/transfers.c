@@ -13,6 +13,8 @@
  * less is moved, but with less slack. In a third one the offloads get the room: a tensor may leave
  * only so that another need not wait. The last attempt is random: which tensors stay, which pass
  * gets the room, and in which order copies start.
+ *
+ * In here position 0 is the start, and all others are one more than in the list.
  */
 #include "planners/neap/transfers.h"
 
@@ -41,14 +43,13 @@ struct transfer_scratch {
     uint32_t *last_made;           /* by task: the position of its last run */
     bool *needed;                  /* by tensor, in find_in_place */
     /* of the current call */
-    const int64_t *room;
     uint32_t n, n_transfers;
     transfer *transfers;
     bool fetches_first; /* on an engine for both directions, also before copies out that start at
                            the same position */
     /* by position, the end included */
     neap_columns by_position;
-    int64_t *ticks;
+    int64_t *room, *ticks;
     int64_t *own;     /* outputs and workspace: room that is available just before the position */
     int64_t *free;    /* room without the tensors that stay */
     int64_t *left;    /* room without those and the early fetches; at the end unlimited */
@@ -90,15 +91,14 @@ neap_status neap_transfer_scratch_create(neap_allocator *allocator, const proble
     s->duplex = link->duplex;
     s->host_memory = link->host_memory;
     neap_arena_init(&s->arena, allocator);
-    if (!NEAP_TAKE(&s->arena, x->n_tensors, s->out_ticks) ||
-        !NEAP_TAKE(&s->arena, x->n_tensors, s->in_ticks) ||
-        !NEAP_TAKE(&s->arena, x->n_tensors, s->copied) ||
-        !NEAP_TAKE(&s->arena, x->n_tensors, s->needed) ||
+    uint32_t n_all = problem_n_all(x);
+    if (!NEAP_TAKE(&s->arena, n_all, s->out_ticks) || !NEAP_TAKE(&s->arena, n_all, s->in_ticks) ||
+        !NEAP_TAKE(&s->arena, n_all, s->copied) || !NEAP_TAKE(&s->arena, x->n_tensors, s->needed) ||
         !NEAP_TAKE(&s->arena, x->n_tasks, s->last_made)) {
         neap_transfer_scratch_destroy(s);
         return neap_fail_no_memory(diag);
     }
-    for (uint32_t t = 0; t < x->n_tensors; t++) {
+    for (uint32_t t = 0; t < n_all; t++) {
         s->out_ticks[t] = neap_link_ticks(link, x->graph, true, x->bytes[t]);
         s->in_ticks[t] = neap_link_ticks(link, x->graph, false, x->bytes[t]);
     }
@@ -121,10 +121,10 @@ void neap_transfer_scratch_destroy(transfer_scratch *s)
 
 static neap_status reserve(transfer_scratch *s, neap_diag *diag)
 {
-    NEAP_TRY(NEAP_RESERVE_COLUMNS(&s->by_position, s->allocator, (size_t)s->n + 2, diag,
-                                  NEAP_COLUMN(&s->ticks), NEAP_COLUMN(&s->own),
-                                  NEAP_COLUMN(&s->free), NEAP_COLUMN(&s->left),
-                                  NEAP_COLUMN(&s->leaving), NEAP_COLUMN(&s->place)));
+    NEAP_TRY(NEAP_RESERVE_COLUMNS(
+        &s->by_position, s->allocator, (size_t)s->n + 2, diag, NEAP_COLUMN(&s->room),
+        NEAP_COLUMN(&s->ticks), NEAP_COLUMN(&s->own), NEAP_COLUMN(&s->free), NEAP_COLUMN(&s->left),
+        NEAP_COLUMN(&s->leaving), NEAP_COLUMN(&s->place)));
     NEAP_TRY(
         NEAP_RESERVE_COLUMNS(&s->by_transfer, s->allocator, s->n_transfers, diag,
                              NEAP_COLUMN(&s->made), NEAP_COLUMN(&s->by_made), NEAP_COLUMN(&s->due),
@@ -140,8 +140,8 @@ static void find_in_place(transfer_scratch *s, const compute_list *list)
     if (x->n_in_place == 0)
         return;
     memcpy(s->needed, x->is_output, x->n_tensors * sizeof *s->needed);
-    for (uint32_t p = s->n; p-- > 0;) {
-        uint32_t task = list->tasks[p];
+    for (uint32_t p = s->n; p-- > 1;) {
+        uint32_t task = list->tasks[p - 1];
         if (x->in_place[task] != NEAP_NONE && !s->needed[x->in_place[task]])
             s->own[p] -= task_in_place_bytes(x, task);
         for (uint32_t i = x->makes.start[task]; i < x->makes.start[task + 1]; i++)
@@ -157,8 +157,10 @@ static bool load_positions(transfer_scratch *s, const compute_list *list, int64_
 {
     const problem *x = s->x;
     *work = 0;
-    for (uint32_t p = 0; p < s->n; p++) {
-        uint32_t task = list->tasks[p], choice = list->choice ? list->choice[task] : 0;
+    s->ticks[0] = s->own[0] = 0;
+    s->room[0] = INT64_MAX / 2;
+    for (uint32_t p = 1; p < s->n; p++) {
+        uint32_t task = list->tasks[p - 1], choice = list->choice ? list->choice[task] : 0;
         const task_variant *variant = &x->variants[x->variant_start[task] + choice];
         s->ticks[p] = variant->ticks;
         s->own[p] = x->made_bytes[task] + variant->workspace;
@@ -192,13 +194,23 @@ static void sort_by(transfer_scratch *s, const uint32_t *key, uint32_t *order)
         order[place[key[i]]++] = i;
 }
 
+/* The position that made what a transfer moves. */
+static uint32_t find_made(const transfer_scratch *s, const transfer *t)
+{
+    const problem *x = s->x;
+    if (!is_state(x, t->tensor))
+        return s->last_made[x->producer[t->tensor]];
+    return t->updated ? s->last_made[x->state_update[t->tensor - x->n_tensors]] : 0;
+}
+
 static void sort_transfers(transfer_scratch *s, const compute_list *list)
 {
     uint32_t next = 0, *before = s->queue; /* not in use yet */
     for (uint32_t p = 0; p < s->n; p++) {
-        s->last_made[list->tasks[p]] = p;
+        if (p > 0)
+            s->last_made[list->tasks[p - 1]] = p;
         for (; next < s->n_transfers && s->transfers[next].after <= p; next++)
-            s->made[next] = s->last_made[s->x->producer[s->transfers[next].tensor]];
+            s->made[next] = find_made(s, &s->transfers[next]);
     }
     for (uint32_t i = 0; i < s->n_transfers; i++)
         before[i] = s->transfers[i].before;
@@ -243,7 +255,7 @@ static void pass_back(transfer_scratch *s, bool after_leaving)
         for (; next_due > 0 && s->transfers[s->due[next_due - 1]].before > p; next_due--) {
             uint32_t i = s->due[next_due - 1];
             transfer *t = &s->transfers[i];
-            if (t->stays)
+            if (t->stays || t->ends)
                 continue;
             s->end[i] = engine = later(clock, engine) + s->in_ticks[t->tensor];
             s->queue[tail++] = i;
@@ -252,8 +264,12 @@ static void pass_back(transfer_scratch *s, bool after_leaving)
         }
         for (; next_after > 0 && s->transfers[next_after - 1].after >= p; next_after--) {
             transfer *t = &s->transfers[next_after - 1];
-            if (t->stays || t->fetched != NEAP_NONE)
+            if (t->stays || t->ends || t->fetched != NEAP_NONE)
                 continue;
+            if (t->leads) {
+                t->fetched = p + 1;
+                continue;
+            }
             t->stays = true; /* it fits all the way */
             held -= bytes[t->tensor];
         }
@@ -287,19 +303,22 @@ typedef struct clocks {
 } clocks;
 
 /* Which transfers copy out: not those whose tensor an earlier one has copied, unless that one
-   stays. A second copy of an instance waits until the first transfer is over. */
+   stays, and not those that lead. A second copy of an instance waits until the first transfer is
+   over. A copy of state from before its update does not count after it. */
 static void find_copies(transfer_scratch *s)
 {
-    s->stamp++;
+    s->stamp += 2;
     for (uint32_t i = 0; i < s->n_transfers; i++) {
         transfer *t = &s->transfers[i];
         t->copied = t->freed = NEAP_NONE;
-        bool is_first = s->copied[t->tensor] != s->stamp;
+        bool is_first = s->copied[t->tensor] < s->stamp + t->updated;
         s->copies[i] = is_first ? COPIES : t->copies_out ? COPIES_LATE : COPIES_NOT;
-        if (t->stays)
+        if (t->leads)
+            t->freed = 1;
+        if (t->stays || t->leads)
             s->copies[i] = COPIES_NOT;
-        else
-            s->copied[t->tensor] = s->stamp;
+        if (!t->stays)
+            s->copied[t->tensor] = s->stamp + t->updated;
     }
 }
 
@@ -365,9 +384,10 @@ static int64_t find_coming(transfer_scratch *s, const clocks *k, uint32_t p, uin
     int64_t bytes = 0;
     for (*end = k->next_fetch; *end < s->n_transfers; ++*end) {
         const transfer *t = &s->transfers[s->due[*end]];
-        if (!t->stays && t->fetched != p)
+        bool comes = !t->stays && !t->ends;
+        if (comes && t->fetched != p)
             break;
-        bytes += t->stays ? 0 : s->x->bytes[t->tensor];
+        bytes += comes ? s->x->bytes[t->tensor] : 0;
     }
     return bytes;
 }
@@ -382,7 +402,7 @@ static void start_fetches(transfer_scratch *s, clocks *k, uint32_t p, int64_t wa
     for (; k->next_fetch < end; k->next_fetch++) {
         uint32_t i = s->due[k->next_fetch];
         transfer *t = &s->transfers[i];
-        if (t->stays)
+        if (t->stays || t->ends)
             continue;
         room -= s->x->bytes[t->tensor];
         if (!wait && (t->freed == NEAP_NONE || k->held > room))
@@ -406,7 +426,7 @@ static void arrive(transfer_scratch *s, clocks *k, uint32_t p)
         const transfer *t = &s->transfers[s->due[k->next_due]];
         if (t->before > p)
             break;
-        if (!t->stays)
+        if (!t->stays && !t->ends)
             k->clock = later(k->clock, s->end[s->due[k->next_due]]);
     }
 }
@@ -436,7 +456,7 @@ static void depart(transfer_scratch *s, clocks *k, uint32_t p)
         const transfer *t = &s->transfers[i];
         if (s->copies[i] != COPIES_NOT && t->copied > p)
             waiting += s->x->bytes[t->tensor];
-        else if (!t->stays)
+        else if (!t->stays && !t->leads)
             leave(s, k, i, p);
     }
     if (s->fetches_first && k->n_ready > 0) {
@@ -469,6 +489,8 @@ static int64_t pass_front(transfer_scratch *s)
         depart(s, &k, p);
     }
     arrive(s, &k, s->n);
+    while (k.head < k.tail) /* what ends on the host */
+        free_oldest(s, &k, s->n);
     return later(k.clock, later(k.engine[0], k.engine[1]));
 }
 
@@ -495,7 +517,7 @@ static bool keep_useless(transfer_scratch *s)
     bool any = false;
     for (uint32_t i = 0; i < s->n_transfers; i++) {
         transfer *t = &s->transfers[i];
-        if (!t->stays && t->freed >= t->fetched)
+        if (!t->stays && !t->leads && !t->ends && t->freed >= t->fetched)
             t->stays = any = true;
     }
     return any;
@@ -506,7 +528,7 @@ static bool exceeds_host(transfer_scratch *s)
     int64_t bytes = 0;
     if (s->host_memory <= 0)
         return false;
-    s->stamp++;
+    s->stamp += 2;
     for (uint32_t i = 0; i < s->n_transfers; i++) {
         uint32_t tensor = s->transfers[i].tensor;
         if (s->transfers[i].stays || s->copied[tensor] == s->stamp)
@@ -521,8 +543,10 @@ static bool exceeds_host(transfer_scratch *s)
 /* Keeps what would not be away at any position. */
 static void keep_short(transfer_scratch *s)
 {
-    for (uint32_t i = 0; i < s->n_transfers; i++)
-        s->transfers[i].stays = s->transfers[i].after + 1 >= s->transfers[i].before;
+    for (uint32_t i = 0; i < s->n_transfers; i++) {
+        transfer *t = &s->transfers[i];
+        t->stays = t->after + 1 >= t->before && !t->leads && !t->ends;
+    }
 }
 
 /* Keeps what fits all the way, the last to leave first; skips some if there are random numbers. */
@@ -537,7 +561,7 @@ static void keep_what_fits(transfer_scratch *s, uint64_t *random)
     for (uint32_t i = s->n_transfers; i-- > 0;) {
         transfer *t = &s->transfers[i];
         int64_t bytes = s->x->bytes[t->tensor];
-        if (t->stays ||
+        if (t->stays || t->leads || t->ends ||
             (t->after < tight && tight < t->before && byte_profile_at(&s->taken, tight) > -bytes) ||
             (random && neap_random_below(random, 3) == 0))
             continue;
@@ -599,23 +623,22 @@ static void try_random(transfer_scratch *s, uint64_t random, int64_t *best)
     offer(s, attempt(s, neap_random_below(&random, 2) == 0), best);
 }
 
-neap_status neap_transfers_schedule(transfer_scratch *s, const compute_list *list,
-                                    const int64_t *room, uint64_t noise, int64_t *ticks,
-                                    neap_diag *diag)
+/* From the list's positions to those in here (sign 1), and back (-1). */
+static void shift(transfer_scratch *s, int sign)
 {
-    int64_t work;
-    s->room = room;
-    s->n = list->n;
-    s->n_transfers = list->n_transfers;
-    s->transfers = list->transfers;
-    s->fetches_first = false;
-    NEAP_TRY(reserve(s, diag));
-    bool countable = load_positions(s, list, &work);
-    *ticks = countable && s->n_transfers == 0 ? work : INT64_MAX;
-    if (!countable || s->n_transfers == 0)
-        return NEAP_OK;
-    find_in_place(s, list);
-    sort_transfers(s, list);
+    uint32_t by = sign > 0 ? 1 : UINT32_MAX;
+    for (uint32_t i = 0; i < s->n_transfers; i++) {
+        transfer *t = &s->transfers[i];
+        t->after += by;
+        t->before += by;
+        t->copied += by;
+        t->freed += by;
+        t->fetched += by;
+    }
+}
+
+static void schedule(transfer_scratch *s, uint64_t noise, int64_t work, int64_t *ticks)
+{
     rank_copies(s, NULL, 1);
     keep_short(s);
     offer(s, attempt(s, false), ticks);
@@ -633,6 +656,28 @@ neap_status neap_transfers_schedule(transfer_scratch *s, const compute_list *lis
     if (*ticks > work && noise != 0)
         try_random(s, noise, ticks);
     memcpy(s->transfers, s->best, s->n_transfers * sizeof *s->transfers);
+}
+
+neap_status neap_transfers_schedule(transfer_scratch *s, const compute_list *list,
+                                    const int64_t *room, uint64_t noise, int64_t *ticks,
+                                    neap_diag *diag)
+{
+    int64_t work;
+    s->n = list->n + 1;
+    s->n_transfers = list->n_transfers;
+    s->transfers = list->transfers;
+    s->fetches_first = false;
+    NEAP_TRY(reserve(s, diag));
+    bool countable = load_positions(s, list, &work);
+    *ticks = countable && s->n_transfers == 0 ? work : INT64_MAX;
+    if (!countable || s->n_transfers == 0)
+        return NEAP_OK;
+    memcpy(s->room + 1, room, list->n * sizeof *room);
+    find_in_place(s, list);
+    shift(s, 1);
+    sort_transfers(s, list);
+    schedule(s, noise, work, ticks);
+    shift(s, -1);
     if (exceeds_host(s))
         *ticks = INT64_MAX;
     return NEAP_OK;

@@ -6,6 +6,12 @@
  * computations at positions `after` and `before` of the list touch it, none in between touches or
  * makes it. (The end of the list, position n, touches the graph's outputs.)
  *
+ * State (problem.h) is there from the start, which is position NEAP_NONE here, so that after + 1 is
+ * the position behind it, to the end. State that is on the host at the start and at the end has two
+ * transfers of a special kind: one *leads*, from the start to its first use, and only brings it;
+ * one *ends*, from its last use to the end, and only takes it away. (Without uses both are one.)
+ * After its update (`updated`), earlier copies on the host are of no use.
+ *
  * Memory: `room[p]` is what is left of the budget while position p runs if every transferred tensor
  * is away at all positions strictly between its `after` and its `before`; never negative. A tensor
  * that leaves late (its copy takes time) or comes back early (so that its reader need not wait)
@@ -28,6 +34,8 @@ typedef struct transfer {
     uint32_t tensor;
     uint32_t after, before;  /* given */
     bool copies_out;         /* given: false if an earlier transfer has left a copy on the host */
+    bool leads, ends;        /* given: it is on the host before, or behind */
+    bool updated;            /* given: the state has been overwritten */
     bool stays;              /* found: it fits all the way, nothing is moved */
     uint32_t copied;         /* found, unless it stays or makes no copy */
     uint32_t freed, fetched; /* found, unless it stays */

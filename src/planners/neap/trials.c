@@ -85,7 +85,8 @@ static neap_status is_offload_slower(const neap_run *run, bool *slower, neap_dia
 neap_status neap_run_place_offload(neap_run *run, neap_diag *diag)
 {
     const planner *p = run->p;
-    bool wanted = run->link && p->trial && p->budget < INT64_MAX && p->request->n_pins == 0;
+    bool wanted = run->link && p->trial && p->budget < INT64_MAX && p->request->n_pins == 0 &&
+                  p->request->state != NEAP_STATE_HOST;
     bool slower;
     draft found = {0};
     int64_t arena;
