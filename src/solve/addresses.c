@@ -9,6 +9,8 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "layout/retime.h"
+#include "plan/in_place.h"
+#include "solve/run_method.h"
 #include "solve/solution_internal.h"
 
 #include <neap/layout.h>
@@ -140,8 +142,11 @@ static neap_status place_trial(neap_trial *self, neap_plan *plan, double share, 
     neap_verdict verdict;
     bool fits = false;
     *arena = -1;
-    neap_status status =
-        neap_request_judge(p->allocator, p->request, plan, p->request->budget, &verdict, diag);
+    size_t count;
+    neap_status status = neap_plan_run_in_place(p->allocator, p->graph, plan, &count, diag);
+    if (status == NEAP_OK)
+        status =
+            neap_request_judge(p->allocator, p->request, plan, p->request->budget, &verdict, diag);
     if (status == NEAP_OK && verdict.accepted)
         status = lay_out(p, &plan, share, MOST_LOSS, &fits, diag);
     neap_planner_report_phase(p, "planning");
@@ -178,8 +183,8 @@ typedef struct attempt {
     bool found, fits; /* the plan is within `allowed`; its arena within the budget */
 } attempt;
 
-/* Runs the method within a->allowed. */
-static neap_status run_method(const planner *p, attempt *a, neap_diag *diag)
+/* Runs the method within a->allowed; `once` as of neap_run_method. */
+static neap_status run_method(const planner *p, bool once, attempt *a, neap_diag *diag)
 {
     neap_request request = *p->request;
     planner tighter = *p;
@@ -194,7 +199,7 @@ static neap_status run_method(const planner *p, attempt *a, neap_diag *diag)
     }
     neap_draft_init(&a->draft, p->allocator);
     neap_planner_report_phase(p, "planning");
-    neap_status status = method->plan(&tighter, &a->draft, diag);
+    neap_status status = neap_run_method(&tighter, method, once, &a->draft, diag);
     if (status != NEAP_OK || !a->draft.plan)
         return status;
     neap_verdict verdict;
@@ -205,7 +210,7 @@ static neap_status run_method(const planner *p, attempt *a, neap_diag *diag)
 
 static neap_status plan_within(const planner *p, attempt *a, neap_diag *diag)
 {
-    NEAP_TRY(run_method(p, a, diag));
+    NEAP_TRY(run_method(p, false, a, diag));
     return a->found ? lay_out_draft(p, &a->draft, FIRST_SHARE, MOST_LOSS, &a->fits, diag) : NEAP_OK;
 }
 
@@ -214,11 +219,11 @@ static neap_status plan_within(const planner *p, attempt *a, neap_diag *diag)
 static neap_status plan_least(const planner *p, attempt *a, neap_diag *diag)
 {
     a->allowed = neap_request_live_floor(p->request, NULL);
-    NEAP_TRY(run_method(p, a, diag));
+    NEAP_TRY(run_method(p, true, a, diag));
     if (!a->draft.plan && a->draft.least_budget > 0) {
         a->allowed = a->draft.least_budget;
         neap_planner_clear_draft(p, &a->draft);
-        NEAP_TRY(run_method(p, a, diag));
+        NEAP_TRY(run_method(p, true, a, diag));
     }
     if (!a->draft.plan)
         return NEAP_OK;
@@ -375,13 +380,14 @@ neap_status neap_find_least_budget(const planner *p, draft *d, int64_t *bytes, n
     request.budget = -1;
     neap_draft_init(&a.draft, p->allocator);
     if (again && !is_late)
-        status = run_method(p, &a, diag);
+        status = run_method(p, true, &a, diag);
     draft *least = again ? &a.draft : d;
     *bytes = again ? d->least_budget : d->predicted_peak;
     if (status == NEAP_OK && least->plan && !is_late && (!again || a.found)) {
+        int64_t peak = least->predicted_peak; /* copies at other times may need less */
         status = lay_out_draft(&open, least, LAST_SHARE, MOST_LOSS, &fits, diag);
         int64_t arena = status == NEAP_OK ? neap_plan_arena_bytes(least->plan) : 0;
-        *bytes = arena > least->predicted_peak ? arena : least->predicted_peak;
+        *bytes = arena > peak ? arena : peak;
     }
     neap_planner_clear_draft(p, &a.draft);
     return status;

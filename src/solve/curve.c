@@ -113,12 +113,15 @@ static bool is_better(const neap_plan *plan, double time, const neap_solution *t
 static neap_status copy_plan(const curve *c, const neap_plan *plan, int64_t budget,
                              neap_plan **copy, neap_diag *diag)
 {
-    size_t n_offsets;
+    size_t n_offsets, n_on_host;
     const int64_t *offsets = neap_plan_offsets(plan, &n_offsets);
+    const uint32_t *on_host = neap_plan_host_at_start(plan, &n_on_host);
     neap_status status = neap_plan_create(c->allocator, neap_plan_graph_name(plan),
                                           neap_plan_method(plan), budget, copy, diag);
     for (size_t i = 0; i < neap_plan_step_count(plan) && status == NEAP_OK; i++)
         status = neap_plan_append(*copy, neap_plan_steps(plan)[i], diag);
+    if (status == NEAP_OK && n_on_host > 0)
+        status = neap_plan_set_host_at_start(*copy, on_host, n_on_host, diag);
     if (status == NEAP_OK && offsets)
         status =
             neap_plan_set_offsets(*copy, offsets, n_offsets, neap_plan_arena_bytes(plan), diag);

@@ -2,27 +2,13 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/memory.h"
+#include "solve/run_method.h"
 #include "solve/solution_internal.h"
 
 #include <neap/text.h>
 
 #include <inttypes.h>
 #include <stdio.h>
-
-neap_status neap_planner_run_method(const planner *p, const char *name, draft *d, neap_diag *diag)
-{
-    const neap_method *method = neap_methods_find(name);
-    double *options;
-    neap_status status = neap_method_options(p->allocator, method, NULL, 0, &options, diag);
-    planner part = *p;
-    part.options = options;
-    part.as_part = true;
-    part.trial = NULL;
-    if (status == NEAP_OK)
-        status = method->plan(&part, d, diag);
-    NEAP_DELETE(p->allocator, method->n_options, options);
-    return status;
-}
 
 /* ---- Verification ---- */
 
@@ -37,6 +23,17 @@ neap_status neap_request_judge(neap_allocator *allocator, const neap_request *re
     return neap_check(allocator, request->graph, plan, &options, verdict, diag);
 }
 
+/* Whether state is where the request wants it when the step begins and ends. */
+static bool has_state_there(const neap_request *request, const neap_plan *plan)
+{
+    size_t n_on_host, n_state = 0;
+    neap_plan_host_at_start(plan, &n_on_host);
+    for (uint32_t v = 0; v < neap_graph_value_count(request->graph); v++)
+        n_state += neap_graph_value(request->graph, v)->state;
+    return request->state == NEAP_STATE_AUTO ||
+           n_on_host == (request->state == NEAP_STATE_HOST ? n_state : 0);
+}
+
 neap_status neap_judge_draft(const planner *p, const draft *d, neap_verdict *verdict,
                              neap_diag *diag)
 {
@@ -47,6 +44,9 @@ neap_status neap_judge_draft(const planner *p, const draft *d, neap_verdict *ver
     if (!verdict->accepted)
         return neap_fail(diag, NEAP_INTERNAL, "method %s made a plan that the judge rejects: %s",
                          p->request->method, verdict->reason);
+    if (!has_state_there(p->request, d->plan))
+        return neap_fail(diag, NEAP_INTERNAL, "method %s made a plan without all state on the %s",
+                         p->request->method, neap_state_place_name(p->request->state));
     if (verdict->peak_bytes != d->predicted_peak || verdict->ticks != d->predicted_ticks)
         return neap_fail(diag, NEAP_INTERNAL,
                          "method %s predicts a peak of %" PRId64 " bytes and %" PRId64
@@ -203,7 +203,7 @@ static neap_status plan(const planner *p, const neap_method *method, neap_soluti
     if (request.time_limit > 0)
         request.time_limit *= planning_share(p, method);
     neap_planner_report_phase(p, "planning");
-    neap_status status = method->plan(&first, &solution->draft, diag);
+    neap_status status = neap_run_method(&first, method, false, &solution->draft, diag);
     if (status == NEAP_OK)
         status = verify(p, solution, &kept, diag);
     neap_keeper_clear(&kept);

@@ -219,6 +219,15 @@ void neap_draft_take_bounds(draft *d, const draft *other)
                 d->extras[i].number = other->extras[k].number;
 }
 
+void neap_draft_drop_bounds(draft *d)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < d->n_extras; i++)
+        if (!d->extras[i].is_bound)
+            d->extras[kept++] = d->extras[i];
+    d->n_extras = kept;
+}
+
 neap_status neap_draft_add_list(const planner *p, draft *d, const char *name, const int64_t *items,
                                 size_t count, neap_diag *diag)
 {

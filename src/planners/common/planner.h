@@ -126,6 +126,8 @@ neap_status neap_draft_add_list(const planner *p, draft *d, const char *name, co
 
 /* Gives the bounds of a draft the values that the same bounds have in another. */
 void neap_draft_take_bounds(draft *d, const draft *other);
+/* Removes them. */
+void neap_draft_drop_bounds(draft *d);
 
 /* Another method with its defaults, on the same graph and budget, as a part of this one. */
 neap_status neap_planner_run_method(const planner *p, const char *name, draft *d, neap_diag *diag);
