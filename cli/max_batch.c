@@ -16,7 +16,7 @@ static const char *model_name(const cli_batch_search *m)
 
 static const char *proof_words(neap_batch_proof proof)
 {
-    static const char *const WORDS[] = {"no", "this method", "all methods"};
+    static const char *const WORDS[] = {"no", "method", "all"};
     return WORDS[proof];
 }
 
@@ -72,7 +72,7 @@ static void add_table(const cli_batch_search *m, neap_text *out)
     for (uint32_t i = 0; i < m->n_done; i++)
         add_row(&table, m->methods.names[i], &m->rows[i], best == &m->rows[i]);
     cli_table_finish(&table, out);
-    cli_styled(out, CLI_DIM, "proven: for which plans the next batch is ruled out.%s",
+    cli_styled(out, CLI_DIM, "proven: the next batch is ruled out for this method, or for all.%s",
                best ? " * the largest" : "");
     neap_text_puts(out, "\n");
 }

@@ -361,19 +361,20 @@ static neap_status search_all(search *s, int64_t first, neap_diag *diag)
 
 /* ---- The initial interval ---- */
 
-/* Whether store-all has no plan for a graph. It uses the natural order; if that needs too much and
-   ops have several variants, a solve tells whether smaller ones help. */
+/* Whether store-all has no plan for a graph. It is the ordinary step; if that needs too much and
+   ops have several variants or can run in place, a solve tells whether that helps. */
 static neap_status store_all_fails(const search *s, const neap_graph *graph, bool *fails,
                                    neap_diag *diag)
 {
     int64_t peak = 0;
-    bool has_variants = false;
+    bool has_choice = false;
     neap_solution *solution = NULL;
     neap_status status = neap_natural_peak(s->allocator, graph, &peak, diag);
     *fails = peak > s->solve.budget;
     for (uint32_t o = 0; o < neap_graph_op_count(graph); o++)
-        has_variants = has_variants || neap_graph_op(graph, o)->n_variants > 1;
-    if (status != NEAP_OK || !*fails || !has_variants)
+        has_choice = has_choice || neap_graph_op(graph, o)->n_variants > 1 ||
+                     neap_graph_can_run_in_place(graph, o);
+    if (status != NEAP_OK || !*fails || !has_choice)
         return status;
     neap_batch_trial trial = {.target_time = target_of(s->request, graph)};
     neap_request request = s->solve;
@@ -382,6 +383,7 @@ static neap_status store_all_fails(const search *s, const neap_graph *graph, boo
     request.n_options = request.n_pins = 0; /* it keeps everything anyway */
     request.objective = NEAP_LEAST_TIME;
     request.start = NULL;
+    request.state = NEAP_STATE_AUTO; /* which is on the device */
     request.time_limit = 0;
     status = neap_solve(s->allocator, &request, &solution, diag);
     if (status == NEAP_OK) {

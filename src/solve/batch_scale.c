@@ -79,6 +79,12 @@ static neap_status add_op(scaling *s, uint32_t id, neap_diag *diag)
                          .n_attrs = op->n_attrs,
                          .attrs = op->attrs,
                          .extra = op->extra};
+    if (neap_batch_is_op_fixed(s->graph, s->kept, id)) {
+        desc.variants = op->variants;
+        desc.flops = op->flops;
+        desc.bytes_moved = op->bytes_moved;
+        return neap_graph_builder_add_op(s->builder, &desc, NULL, diag);
+    }
     neap_status status =
         NEAP_RESERVE(s->allocator, op->n_variants, &s->variants, &s->variant_capacity, diag);
     if (status != NEAP_OK)

@@ -570,6 +570,36 @@ static void test_scaled_by_hand(void **state)
 
 /* The sizes of a network grow as its builder has them; there the loss of one item is the loss of
    any number, and nothing else differs. */
+/* State, gradients that only updates read, what is computed from these, and the updates' times. */
+static void test_scaled_updates(void **state)
+{
+    (void)state;
+    neap_graph *scaled,
+        *graph = graph_from(
+            "{'neap':'graph','version':1,'values':[{'bytes':8,'kind':'parameter','state':true},"
+            "{'bytes':16,'kind':'state','state':true},{'bytes':6},{'bytes':8,'kind':'gradient'},"
+            "{'bytes':4,'kind':'gradient'}],'ops':["
+            "{'inputs':[0],'outputs':[2],'time':2,'workspace':2},"
+            "{'inputs':[2],'outputs':[3],'time':2},"
+            "{'inputs':[3],'outputs':[4],'time':2,'workspace':10},"
+            "{'inputs':[0,1,3,4],'outputs':[],'updates':[0,1],'time':2,'workspace':10}],"
+            "'outputs':[]}");
+    static const int64_t bytes[] = {8, 16, 9, 8, 4}, workspace[] = {3, 0, 10, 10};
+    static const double seconds[] = {3, 3, 2, 2};
+    assert_int_equal(neap_batch_scale(NULL, graph, 2, 3, &scaled, NULL), NEAP_OK);
+    for (uint32_t v = 0; v < 5; v++) {
+        assert_int_equal(neap_graph_value(scaled, v)->bytes, bytes[v]);
+        assert_int_equal(neap_graph_value(scaled, v)->state, v < 2);
+    }
+    for (uint32_t o = 0; o < 4; o++) {
+        assert_true(neap_graph_op(scaled, o)->variants[0].seconds == seconds[o]);
+        assert_int_equal(neap_graph_op(scaled, o)->variants[0].workspace, workspace[o]);
+    }
+    assert_int_equal(neap_graph_op(scaled, 3)->n_updates, 2);
+    neap_graph_destroy(scaled);
+    neap_graph_destroy(graph);
+}
+
 static void test_scaled_as_built(void **state)
 {
     (void)state;
@@ -667,6 +697,7 @@ int main(void)
         cmocka_unit_test(test_a_target_is_no_limit),
         cmocka_unit_test(test_wrong_requests),
         cmocka_unit_test(test_scaled_by_hand),
+        cmocka_unit_test(test_scaled_updates),
         cmocka_unit_test(test_scaled_as_built),
         cmocka_unit_test(test_scaled_too_far),
         cmocka_unit_test(test_every_allocation_fails_once),
