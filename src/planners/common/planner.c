@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "plan/in_place.h"
 #include "plan/plan_internal.h"
+#include "planners/common/late_updates.h"
 
 #include <math.h>
 #include <string.h>
@@ -141,9 +142,13 @@ static neap_status use_sequence(const planner *p, draft *d, const uint32_t *sequ
 {
     neap_timeline timeline = {0};
     size_t n_in_place;
-    neap_status status =
-        neap_plan_from_sequence(p->allocator, p->graph, sequence, length, NULL, p->request->method,
-                                p->request->budget, &d->plan, diag);
+    uint32_t *moved;
+    NEAP_TRY(NEAP_NEW(p->allocator, length, &moved, diag));
+    neap_status status = neap_planner_delay_updates(p, sequence, length, moved, diag);
+    if (status == NEAP_OK)
+        status = neap_plan_from_sequence(p->allocator, p->graph, moved, length, NULL,
+                                         p->request->method, p->request->budget, &d->plan, diag);
+    NEAP_DELETE(p->allocator, length, moved);
     if (status == NEAP_OK && in_place)
         status = neap_plan_run_in_place(p->allocator, p->graph, d->plan, &n_in_place, diag);
     if (status == NEAP_OK && has_variants(p->graph))
