@@ -661,8 +661,8 @@ static void set_bytes(sequence *q, uint32_t id, int64_t bytes)
     q->blocks[q->items[id].block].bytes[q->items[id].index] = bytes;
 }
 
-/* Bytes from the end to the beginning: a tensor is held before a use, until it is made. All state is
-   on the device. */
+/* Bytes from the end to the beginning: a tensor is held before a use, until it is made. All state
+   is on the device. */
 static void fill_bytes(sequence *q, uint32_t n)
 {
     const problem *x = q->x;
