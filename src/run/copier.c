@@ -71,10 +71,14 @@ static void copy(const run_copier *copier, const job *j)
 {
     const neap_link *pace = &copier->pace;
     double rate = j->direction == RUN_OUT ? pace->out_bandwidth : pace->in_bandwidth;
-    double begin = rate > 0 ? neap_clock_seconds() : 0;
+    if (!(rate > 0)) {
+        memcpy(j->to, j->from, j->bytes);
+        return;
+    }
+    double begin = neap_clock_seconds(), time = pace->latency + (double)j->bytes / rate;
+    sleep_until(begin + time / 2);
     memcpy(j->to, j->from, j->bytes);
-    if (rate > 0)
-        sleep_until(begin + pace->latency + (double)j->bytes / rate);
+    sleep_until(begin + time);
 }
 
 static void *run_lane(void *context)

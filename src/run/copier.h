@@ -29,8 +29,9 @@ typedef enum run_direction { RUN_OUT = 0, RUN_IN = 1 } run_direction;
 neap_status neap_run_copier_create(neap_allocator *allocator, bool duplex, size_t capacity,
                                    run_copier **copier, neap_diag *diag);
 /*
- * Makes copies take as long as this link does, by waiting after each one, unless the machine takes
- * longer. To be called before the first copy.
+ * Makes copies take as long as this link does, by waiting before and after each one, unless the
+ * machine takes longer. The bytes are copied in the middle, so that what does not wait for a copy
+ * shows, on either side. To be called before the first copy.
  */
 void neap_run_copier_pace(run_copier *copier, const neap_link *link);
 /* Waits for all copies first. */

@@ -387,6 +387,7 @@ neap_status neap_runner_step(neap_runner *runner, uint64_t seed, neap_run_report
     if (runner->options.trace_memory)
         release_results(runner);
     move_state(runner);
+    ours.state_changed = runner->program.n_moves > 0;
     for (size_t i = 0; i < runner->program.count && status == NEAP_OK; i++) {
         status = act(runner, &runner->program.actions[i], seed, &ours, diag);
         if (runner->step_seconds) {

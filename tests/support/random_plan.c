@@ -103,7 +103,10 @@ typedef struct writer {
     random_source *random;
     const neap_graph *graph;
     neap_plan *plan;
-    bool *resident, *on_host, *computed;
+    bool *resident, *on_host, *computed; /* on_host: an up-to-date copy */
+    bool *from_host;                     /* state that is on the host at the start */
+    bool updating; /* an op with updates has run: nothing can be computed again, so all that is
+                      needed stays resident or on the host */
 } writer;
 
 static void step(writer *w, neap_step_kind kind, uint32_t id, uint32_t variant)
@@ -118,13 +121,19 @@ static void step(writer *w, neap_step_kind kind, uint32_t id, uint32_t variant)
         w->resident[id] = true;
 }
 
+static bool is_state(const writer *w, uint32_t value)
+{
+    return neap_graph_value(w->graph, value)->state;
+}
+
 /* Computes an op; brings its inputs back before, by copy or computation, and frees its outputs. */
 static void compute(writer *w, uint32_t id)
 {
     const neap_op *op = neap_graph_op(w->graph, id);
     for (uint32_t i = 0; i < op->n_inputs; i++) {
         uint32_t v = op->inputs[i];
-        if (!w->resident[v] && w->on_host[v] && chance(w->random, 60))
+        if (!w->resident[v] && w->on_host[v] &&
+            (is_state(w, v) || w->updating || chance(w->random, 60)))
             step(w, NEAP_PREFETCH, v, 0);
         else if (!w->resident[v])
             compute(w, neap_graph_value(w->graph, v)->producer);
@@ -135,18 +144,83 @@ static void compute(writer *w, uint32_t id)
     step(w, NEAP_COMPUTE, id, random_below(w->random, op->n_variants));
     for (uint32_t i = 0; i < op->n_outputs; i++)
         w->resident[op->outputs[i]] = true;
+    for (uint32_t i = 0; i < op->n_updates; i++)
+        w->on_host[op->updates[i]] = false;
     w->computed[id] = true;
+}
+
+static void make_outputs(writer *w)
+{
+    uint32_t n_outputs;
+    const uint32_t *outputs = neap_graph_outputs(w->graph, &n_outputs);
+    for (uint32_t i = 0; i < n_outputs; i++) /* what a computation frees it makes again */
+        if (!w->resident[outputs[i]] && w->updating)
+            step(w, NEAP_PREFETCH, outputs[i], 0);
+        else if (!w->resident[outputs[i]])
+            compute(w, neap_graph_value(w->graph, outputs[i])->producer);
+}
+
+/* Before the first update, which is op `first`: computes what it and all later ops need. */
+static void begin_updates(writer *w, uint32_t first)
+{
+    for (uint32_t o = first; o < neap_graph_op_count(w->graph); o++) {
+        const neap_op *op = neap_graph_op(w->graph, o);
+        for (uint32_t i = 0; i < op->n_inputs; i++) {
+            uint32_t producer = neap_graph_value(w->graph, op->inputs[i])->producer;
+            if (producer != NEAP_NONE && producer < first && !w->resident[op->inputs[i]])
+                compute(w, producer);
+        }
+    }
+    make_outputs(w);
+    w->updating = true;
+}
+
+/* State goes back to where it was. */
+static void settle(writer *w)
+{
+    for (uint32_t v = 0; v < neap_graph_value_count(w->graph); v++) {
+        if (!is_state(w, v))
+            continue;
+        if (w->from_host[v] && !w->on_host[v])
+            step(w, NEAP_OFFLOAD, v, 0);
+        if (w->from_host[v] && w->resident[v])
+            step(w, NEAP_FREE, v, 0);
+        if (!w->from_host[v] && !w->resident[v])
+            step(w, NEAP_PREFETCH, v, 0);
+    }
+}
+
+static void choose_host(writer *w, bool transfers)
+{
+    uint32_t n_values = neap_graph_value_count(w->graph), count = 0;
+    uint32_t *chosen = malloc((n_values + 1) * sizeof *chosen);
+    assert_non_null(chosen);
+    for (uint32_t v = 0; v < n_values; v++) {
+        w->resident[v] = neap_graph_value(w->graph, v)->producer == NEAP_NONE;
+        if (!transfers || !is_state(w, v) || chance(w->random, 50))
+            continue;
+        w->resident[v] = false;
+        w->from_host[v] = w->on_host[v] = true;
+        chosen[count++] = v;
+    }
+    assert_int_equal(neap_plan_set_host_at_start(w->plan, chosen, count, NULL), NEAP_OK);
+    free(chosen);
 }
 
 static void wander(writer *w, bool transfers)
 {
     uint32_t v = random_below(w->random, neap_graph_value_count(w->graph));
     uint32_t producer = neap_graph_value(w->graph, v)->producer;
-    if (producer == NEAP_NONE)
+    if (producer == NEAP_NONE && !is_state(w, v))
         return;
+    if (w->resident[v] && (is_state(w, v) || w->updating) && !w->on_host[v]) {
+        if (transfers)
+            step(w, NEAP_OFFLOAD, v, 0);
+        return;
+    }
     if (!w->resident[v] && w->on_host[v])
         step(w, NEAP_PREFETCH, v, 0);
-    else if (!w->resident[v] && w->computed[producer] && chance(w->random, 30))
+    else if (!w->resident[v] && !w->updating && w->computed[producer] && chance(w->random, 30))
         compute(w, producer);
     else if (w->resident[v] && transfers && chance(w->random, 50))
         step(w, NEAP_OFFLOAD, v, 0);
@@ -164,24 +238,25 @@ neap_plan *random_plan(random_source *random, const neap_graph *graph, size_t n_
     w.resident = calloc(n_values, sizeof *w.resident);
     w.on_host = calloc(n_values, sizeof *w.on_host);
     w.computed = calloc(n_ops, sizeof *w.computed);
-    assert_true(w.resident && w.on_host && w.computed);
-    for (uint32_t v = 0; v < n_values; v++)
-        w.resident[v] = neap_graph_value(graph, v)->producer == NEAP_NONE;
+    w.from_host = calloc(n_values, sizeof *w.from_host);
+    assert_true(w.resident && w.on_host && w.computed && w.from_host);
+    choose_host(&w, transfers);
     uint32_t next = 0;
     size_t tries = 0; /* there may be nowhere to wander */
     while (next < n_ops || (neap_plan_step_count(w.plan) < n_steps && tries++ < 10 * n_steps)) {
-        if (next < n_ops && chance(random, 40))
+        if (next < n_ops && chance(random, 40)) {
+            if (!w.updating && neap_graph_op(graph, next)->n_updates > 0)
+                begin_updates(&w, next);
             compute(&w, next++);
-        else
+        } else {
             wander(&w, transfers);
+        }
     }
-    uint32_t n_outputs;
-    const uint32_t *outputs = neap_graph_outputs(graph, &n_outputs);
-    for (uint32_t i = 0; i < n_outputs; i++) /* what a computation frees it makes again */
-        if (!w.resident[outputs[i]])
-            compute(&w, neap_graph_value(graph, outputs[i])->producer);
+    make_outputs(&w);
+    settle(&w);
     free(w.resident);
     free(w.on_host);
     free(w.computed);
+    free(w.from_host);
     return w.plan;
 }

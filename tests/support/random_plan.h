@@ -17,7 +17,8 @@ neap_graph *random_graph(random_source *random, uint32_t most_ops);
 
 /*
  * About n_steps random legal steps, then what is missing: every op computed, every output resident.
- * Without `transfers`, computations and frees only.
+ * Without `transfers`, computations and frees only. With them, about half of the state is on the
+ * host at the start.
  */
 neap_plan *random_plan(random_source *random, const neap_graph *graph, size_t n_steps,
                        bool transfers);

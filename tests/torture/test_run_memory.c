@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "failing_allocator.h"
+#include "random_plan.h"
 #include "small_networks.h"
 
 #include <neap/solve.h>
@@ -229,6 +230,13 @@ static void torture_backend(const char *backend)
     torture(create_trainer, "trainer", backend, graph, plan);
     torture(verify, "verify", backend, graph, plan);
     neap_solution_destroy(solution);
+    random_source random = {20240229};
+    neap_plan *moving = random_plan(&random, graph, neap_graph_op_count(graph), true);
+    size_t n_on_host;
+    neap_plan_host_at_start(moving, &n_on_host);
+    assert_true(n_on_host > 0);
+    torture(create_runner, "runner, with state on the host", backend, graph, moving);
+    neap_plan_destroy(moving);
     neap_graph_destroy(graph);
 }
 
