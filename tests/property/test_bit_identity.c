@@ -597,7 +597,7 @@ static void test_random_plans(void **state)
     assert_true(in_place > 0);
 }
 
-/* ---- Whole steps ---- */
+/* ---- The trainer ---- */
 
 /* Data, updates and all, by the library's own comparison. Copies take their time, so that ops catch
    up with them. */
@@ -620,52 +620,6 @@ static void expect_verified(const subject *s, const neap_plan *plan, bool duplex
     assert_int_equal(report.steps, 3);
     assert_true(isfinite(report.loss));
 }
-
-/* Random plans of steps that end with updates: state is on the host or on the device, comes and
-   goes, and what can run in place does. */
-static void check_whole_steps(const small_network *network, const char *backend_name,
-                              neap_optimizer optimizer, random_source *random)
-{
-    neap_backend *backend = opened_backend(backend_name, 1);
-    subject s = begin_subject(network, backend, optimizer, "unit");
-    for (int i = 0; i < 2; i++) {
-        size_t count;
-        neap_plan *any = random_plan(random, s.graph, 3 * neap_graph_op_count(s.graph), true);
-        neap_plan *plan = with_variants(s.graph, any, 0);
-        size_t n_on_host;
-        const uint32_t *on_host = neap_plan_host_at_start(any, &n_on_host);
-        assert_int_equal(neap_plan_set_host_at_start(plan, on_host, n_on_host, NULL), NEAP_OK);
-        assert_true(n_on_host > 0);
-        if (i == 1)
-            assert_int_equal(neap_plan_run_in_place(NULL, s.graph, plan, &count, NULL), NEAP_OK);
-        place(&s, plan);
-        expect_verified(&s, plan, i == 1);
-        neap_plan_destroy(plan);
-        neap_plan_destroy(any);
-    }
-    end_subject(&s);
-    neap_backend_close(backend);
-}
-
-static void test_whole_steps(void **state)
-{
-    (void)state;
-    random_source random = {setting("NEAP_TEST_SEED", 20240731) + 3};
-    for (uint32_t i = 0; i < neap_backends_count(); i++)
-        for (int o = NEAP_OPTIMIZER_SGD; o <= NEAP_OPTIMIZER_ADAMW; o++) {
-            const small_network *network;
-            if (!computes(neap_backends_name(i)))
-                continue;
-            do
-                network = small_networks_at(random_below(&random, small_networks_count()));
-            while (strncmp(network->name, "densenet", 8) == 0); /* they take long */
-            print_message("%s on %s with %s\n", network->name, neap_backends_name(i),
-                          neap_optimizer_name((neap_optimizer)o));
-            check_whole_steps(network, neap_backends_name(i), (neap_optimizer)o, &random);
-        }
-}
-
-/* ---- The trainer ---- */
 
 static void verify(const small_network *network, const char *backend_name, neap_optimizer optimizer,
                    const char *method)
@@ -800,9 +754,11 @@ static void test_every_model_is_there(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest some[] = {
-        cmocka_unit_test(test_every_model_is_there), cmocka_unit_test(test_some_pairs),
-        cmocka_unit_test(test_random_plans),         cmocka_unit_test(test_in_place),
-        cmocka_unit_test(test_whole_steps),          cmocka_unit_test(test_training),
+        cmocka_unit_test(test_every_model_is_there),
+        cmocka_unit_test(test_some_pairs),
+        cmocka_unit_test(test_random_plans),
+        cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_training),
     };
     const struct CMUnitTest all[] = {cmocka_unit_test(test_all_pairs)};
     const char *which = getenv("NEAP_BIT_IDENTITY");
