@@ -3,7 +3,6 @@
 
 #include "base/fail.h"
 #include "base/hash.h"
-#include "graph/network_internal.h"
 #include "plan/residency.h"
 
 #include <neap/split.h>
@@ -102,28 +101,10 @@ static neap_status compile_operands(compiler *c, const neap_op *op, run_action *
     return NEAP_OK;
 }
 
-/* Whether the kernel can write over this input: by the type of the op, in every operand that the
-   value is, and by the layout. */
-static bool can_write_over(const compiler *c, const neap_op *op)
-{
-    const op_def *def = neap_op_def_find(op->type);
-    const run_arrays *arrays = &c->specs->arrays;
-    if (!def || def->in_place_output >= op->n_outputs ||
-        op->outputs[def->in_place_output] != op->in_place_output)
-        return false;
-    for (uint32_t i = 0; i < op->n_inputs; i++)
-        if (op->inputs[i] == op->in_place_input && (i >= 32 || !(def->in_place >> i & 1)))
-            return false;
-    return arrays->begins[op->in_place_input] == arrays->begins[op->in_place_output] &&
-           neap_run_array_same_strides(&arrays->items[op->in_place_input],
-                                       &arrays->items[op->in_place_output]);
-}
-
 /* The output takes over the address of the input. */
 static neap_status compile_in_place(compiler *c, const neap_step *step, size_t at)
 {
-    const neap_op *whole = neap_graph_op(c->specs->graph, neap_graph_whole_op(c->graph, step->id));
-    if (!can_write_over(c, whole))
+    if (!neap_run_specs_write_over(c->specs, neap_graph_whole_op(c->graph, step->id)))
         return neap_residency_fail(&c->residency, step, at,
                                    "no kernel of this type of op writes over that input");
     c->storages[neap_graph_op(c->graph, step->id)->in_place_output] =

@@ -26,6 +26,22 @@ bool neap_run_specs_is_view(const run_specs *specs, uint32_t id)
     return def && def->view;
 }
 
+bool neap_run_specs_write_over(const run_specs *specs, uint32_t id)
+{
+    const neap_op *op = neap_graph_op(specs->graph, id);
+    const op_def *def = neap_op_def_find(op->type);
+    const run_arrays *arrays = &specs->arrays;
+    if (op->in_place_input == NEAP_NONE || !def || def->in_place_output >= op->n_outputs ||
+        op->outputs[def->in_place_output] != op->in_place_output)
+        return false;
+    for (uint32_t i = 0; i < op->n_inputs; i++) /* it may be several operands */
+        if (op->inputs[i] == op->in_place_input && (i >= 32 || !(def->in_place >> i & 1)))
+            return false;
+    return arrays->begins[op->in_place_input] == arrays->begins[op->in_place_output] &&
+           neap_run_array_same_strides(&arrays->items[op->in_place_input],
+                                       &arrays->items[op->in_place_output]);
+}
+
 /* ---- Signatures ---- */
 
 static void sign_array(const run_array *array, neap_text *text)

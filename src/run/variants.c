@@ -45,6 +45,11 @@ neap_status neap_run_variants_init(run_specs *specs, neap_backend *backend, run_
         status = NEAP_NEW(specs->allocator, n_ops, &variants->counts, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(specs->allocator, n_ops, &variants->begins, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(specs->allocator, n_ops, &variants->unable, diag);
+    for (uint32_t op = 0; op < n_ops && status == NEAP_OK; op++)
+        variants->unable[op] = neap_graph_op(specs->graph, op)->in_place_input != NEAP_NONE &&
+                               !neap_run_specs_write_over(specs, op);
     for (uint32_t op = 0; op < n_ops && status == NEAP_OK; op++) {
         uint32_t first = specs->alike[op];
         if (first == op) {
@@ -61,6 +66,7 @@ void neap_run_variants_clear(run_variants *variants)
 {
     NEAP_DELETE(variants->allocator, variants->n_ops, variants->counts);
     NEAP_DELETE(variants->allocator, variants->n_ops, variants->begins);
+    NEAP_DELETE(variants->allocator, variants->n_ops, variants->unable);
     NEAP_DELETE(variants->allocator, variants->item_capacity, variants->items);
     memset(variants, 0, sizeof *variants);
 }
@@ -83,6 +89,14 @@ neap_status neap_run_variants_apply(const run_variants *variants, bool keep_time
         }
     status = neap_graph_set_variants(graph, all, variants->counts, diag);
     NEAP_DELETE(variants->allocator, count, all);
+    bool changed = false;
+    for (uint32_t op = 0; op < variants->n_ops && status == NEAP_OK; op++)
+        if (variants->unable[op]) {
+            graph->ops[op].in_place_input = graph->ops[op].in_place_output = NEAP_NONE;
+            changed = true;
+        }
+    if (changed)
+        neap_graph_derive_floors(graph);
     return status;
 }
 

@@ -9,6 +9,7 @@ typedef struct run_variants {
     size_t *begins;   /* by op: index of its first item; ops with the same signature share items */
     neap_variant *items; /* workspaces from the backend; times are 0 until they are set */
     size_t n_items, item_capacity;
+    bool *unable; /* by op: marked in place, but kernels cannot do it */
     uint32_t n_ops;
     neap_allocator *allocator;
 } run_variants;
@@ -21,8 +22,8 @@ neap_status neap_run_variants_init(run_specs *specs, neap_backend *backend, run_
                                    neap_diag *diag);
 void neap_run_variants_clear(run_variants *variants);
 /*
- * Assigns the variants to the graph. With keep_times, all variants of an op get the time of its old
- * variant 0.
+ * Assigns the variants to the graph, and removes in_place marks that kernels cannot do. With
+ * keep_times, all variants of an op get the time of its old variant 0.
  */
 neap_status neap_run_variants_apply(const run_variants *variants, bool keep_times,
                                     neap_graph *graph, neap_diag *diag);

@@ -199,7 +199,8 @@ static void test_what_is_written_over_waits_for_its_copy(void **state)
     end(&b);
 }
 
-/* A graph may mark whatever it likes; kernels of convolutions do not write over their input. */
+/* A graph may mark whatever it likes; kernels of convolutions do not write over their input. A
+   graph that is fitted to a backend has no such marks. */
 static void test_kernels_must_allow_it(void **state)
 {
     (void)state;
@@ -215,6 +216,10 @@ static void test_kernels_must_allow_it(void **state)
             append(plan, s.kind, s.id, s.kind == NEAP_COMPUTE && s.id == id);
     }
     expect_refused(&b, plan, "no kernel of this type of op writes over that input");
+    assert_int_equal(neap_backend_fit(b.backend, b.graph, NULL), NEAP_OK);
+    assert_int_equal(neap_graph_op(b.graph, id)->in_place_input, NEAP_NONE);
+    assert_int_not_equal(neap_graph_op(b.graph, op_named(b.graph, "relu"))->in_place_input,
+                         NEAP_NONE);
     neap_plan_destroy(plan);
     end(&b);
 }
