@@ -664,7 +664,7 @@ static void try_in_place(trial *t, int64_t workspace, random_source *random)
 {
     const neap_op *op = t->run->op;
     const op_def *def = neap_op_def_find(op->type);
-    if (def->in_place_output >= op->n_outputs)
+    if (def->in_place_output >= op->n_outputs || random_below(random, ONE_IN(3)) > 0)
         return;
     const tensor *out = &t->run->out[def->in_place_output];
     neap_dtype dtype = neap_graph_value(t->run->graph, op->outputs[def->in_place_output])->dtype;
