@@ -90,7 +90,9 @@ int main(int argc, char **argv)
     }
     check(neap_graph_read_file(NULL, argv[2], &graph, &diag), &diag);
     neap_request_init(&request, graph, "neap");
+    request.link = link;
     check(neap_problem_init(&x, NULL, &request, &diag), &diag);
+    check(neap_problem_let_state_travel(&x, &request, &diag), &diag);
     printf("%s: %u tasks, %u tensors\n", argv[2], x.n_tasks, x.n_tensors);
     for (int i = 3; i < argc; i++)
         measure(graph, &x, argv[i], &link, atof(argv[1]));

@@ -56,6 +56,7 @@ static const family families[] = {
      .search = true},
     {.name = "variants", .flags = SMALL_IN_PLACE | SMALL_VARIANTS, .most_ops = 6, .part = 2},
     {.name = "link, state stays",
+     .open = true,
      .flags = SMALL_IN_PLACE,
      .most_ops = 5,
      .part = 4,

@@ -29,7 +29,7 @@ enum { COUNT = 240 / SHARE, MOST_BUDGETS = 5, MOST_STATES = 40000, MOST_CHAIN = 
 
 typedef struct family {
     const char *name;
-    unsigned flags; /* of random_small_graph; every other graph has SMALL_TRAINING as well */
+    unsigned flags; /* of random_small_graph; most have SMALL_TRAINING as well, unless odd */
     uint32_t most_ops;
     uint32_t part; /* one in `part` of COUNT, where the optimum takes long to find */
     bool link;
@@ -243,8 +243,8 @@ static void check_family(const family *f, uint64_t seed)
     print_message("seed %" PRIu64 ", %" PRIu64 " graphs\n", random.state, n);
     for (uint64_t i = 0; i < n; i++) {
         int64_t budgets[MOST_BUDGETS];
-        bool training = (f->flags & SMALL_UPDATES) || (i % 2 && !(f->flags & SMALL_ODD));
-        unsigned flags = f->flags | (training && i % 8 < 7 ? SMALL_TRAINING : 0);
+        bool training = ((f->flags & SMALL_UPDATES) && i % 8 < 7) || i % 2;
+        unsigned flags = f->flags | (training && !(f->flags & SMALL_ODD) ? SMALL_TRAINING : 0);
         neap_graph *graph = random_small_graph(&random, f->most_ops, flags);
         scene s = {.graph = graph, .link = draw_link(&random, f->link), .place = f->place};
         problem x;
@@ -282,6 +282,12 @@ static void test_in_place(void **state)
                            .part = 4,
                            .link = true},
                  20261204);
+    check_family(&(family){.name = "in place, odd, link",
+                           .flags = SMALL_IN_PLACE | SMALL_ODD,
+                           .most_ops = 5,
+                           .part = 4,
+                           .link = true},
+                 20261211);
 }
 
 static void test_updates(void **state)
@@ -324,6 +330,12 @@ static void test_moving_state(void **state)
                            .part = 4,
                            .link = true},
                  20261210);
+    check_family(&(family){.name = "any ops, and state that moves",
+                           .flags = SMALL_UPDATES | SMALL_IN_PLACE | SMALL_ODD,
+                           .most_ops = 5,
+                           .part = 4,
+                           .link = true},
+                 20261212);
 }
 
 int main(void)

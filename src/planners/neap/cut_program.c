@@ -321,7 +321,7 @@ static neap_status build(cut_program *g, cut_scope scope, neap_diag *diag)
     if (!allocate(g))
         return neap_fail_no_memory(diag);
     list_spans(g);
-    if ((g->in && !neap_program_allocate_link(g)) || !neap_program_allocate_state(g))
+    if (g->in && !neap_program_allocate_link(g))
         return neap_fail_no_memory(diag);
     g->tiny = g->budget / 20000;
     g->bytes_shift = 8 - ilogb((double)g->budget + 1);
@@ -330,6 +330,8 @@ static neap_status build(cut_program *g, cut_scope scope, neap_diag *diag)
         neap_problem_mark_roles(x, g->moments[w], scope, program_roles(g, w));
         mark_over(g, w);
     }
+    if (!neap_program_allocate_state(g))
+        return neap_fail_no_memory(diag);
     mark_wanted(g);
     if (g->n_wanted <= MOST_RESIDENT)
         add_all(g);
@@ -418,6 +420,7 @@ neap_status neap_cut_program_solve(neap_allocator *allocator, const program_requ
     cut_program g = {.x = request->x,
                      .budget = request->budget,
                      .choices = request->choices,
+                     .relaxed = request->relaxed,
                      .can_recompute = request->choices->can_recompute,
                      .in = request->choices->has_link ? request->choices->in : NULL,
                      .out = request->choices->has_link ? request->choices->out : NULL,

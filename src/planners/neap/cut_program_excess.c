@@ -123,7 +123,8 @@ static void add_states(const cut_program *g, const lazy_plan *z)
 {
     const moving_state *m = &g->choices->moving;
     for (uint32_t i = 0; i < m->n; i++) {
-        int32_t column = z->w > 0 ? g->here[program_state_cell(g, z->w - 1, i)] : g->home[i];
+        uint32_t b = g->bundle_of[i];
+        int32_t column = z->w > 0 ? g->here[program_bundle_cell(g, z->w - 1, b)] : g->home[b];
         double held = column == ALWAYS ? 1 : column >= 0 ? z->values[column] : 0;
         double bytes = (double)m->bytes[i];
         z->load[2 * z->begin] += held * bytes;

@@ -14,6 +14,13 @@ typedef struct span {
     uint32_t begin, last;
 } span;
 
+/* Moving state that is read and updated in the same windows. */
+typedef struct program_bundle {
+    uint32_t state; /* one of them */
+    int64_t bytes;
+    double in_rate, out_rate; /* ticks a byte, of the fastest copy */
+} program_bundle;
+
 typedef struct cut_program {
     neap_arena arena;
     const problem *x;
@@ -21,6 +28,7 @@ typedef struct cut_program {
     const bool *can_recompute;
     const int64_t *in, *out; /* by tensor: ticks of copies; NULL without a link */
     int64_t budget;
+    bool relaxed;
     sparse_model lp;
     int bytes_shift, ticks_shift; /* coefficients are bytes * 2^bytes_shift: exact */
     uint32_t n_windows;
@@ -43,11 +51,15 @@ typedef struct cut_program {
     int32_t *returned; /* [span][tensor]: it is away at the beginning, and comes back in the span */
     int32_t more;      /* ticks beyond all first runs, as a part of `most_more` */
     double most_more;
-    /* With state that moves: columns or FREE. */
-    int32_t *home;    /* [state]: it is on the device when the step begins and ends */
-    int32_t *here;    /* [window][state]: it is there during the task of the moment; or ALWAYS */
-    int32_t *gone;    /* [window][state]: it has been copied to the host before that */
-    int32_t *arrives; /* [1 + window][state]: fetched in the window, or before all of them */
+    /* With state that moves: columns, FREE or ALWAYS. */
+    uint32_t n_bundles;
+    program_bundle *bundles;
+    uint32_t *bundle_of; /* by moving state */
+    bool whole_states;   /* each is a bundle of its own, and its columns are integer */
+    int32_t *home;       /* [bundle]: it is on the device when the step begins and ends */
+    int32_t *here;       /* [window][bundle]: it is there when the task of the moment has run */
+    int32_t *gone;       /* [window][bundle]: it has been copied to the host before that task */
+    int32_t *arrives;    /* [1 + window][bundle]: fetched in the window, or before all of them */
 } cut_program;
 
 static inline uint8_t *program_roles(const cut_program *g, uint32_t w)
@@ -87,9 +99,9 @@ static inline int32_t program_returned(const cut_program *g, uint32_t i, uint32_
     return g->returned ? g->returned[(size_t)i * g->x->n_tensors + tensor] : FREE;
 }
 
-static inline size_t program_state_cell(const cut_program *g, uint32_t w, uint32_t state)
+static inline size_t program_bundle_cell(const cut_program *g, uint32_t w, uint32_t bundle)
 {
-    return (size_t)w * g->choices->moving.n + state;
+    return (size_t)w * g->n_bundles + bundle;
 }
 
 /* For a task that has not run before window w: the first window by whose end it certainly has. */

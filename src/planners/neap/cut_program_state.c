@@ -1,40 +1,29 @@
 /*
  * Programs over several moments, with state that moves (docs/bounds.md, "Several moments, with
  * state"): it is on the device or on the host when the step begins and when it ends, and comes and
- * goes in between. If there are many columns of it, they are not integer.
+ * goes in between.
+ *
+ * Where there is much state, storages that are alike in all windows are one *bundle*, with one
+ * column instead of many: the part of its bytes for which the statement is true. The ticks of a
+ * bundle are those of its bytes at the rate of the fastest copy in it.
  */
 #include "planners/neap/cut_program_model.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { MOST_INTEGER = 400 };
 
+/* What rows depend on, by window: two words for each, and one more. */
+enum { WORDS = 2 };
+
 /* Before the first moment is window -1: its cells come first. */
-static size_t arrival_cell(const cut_program *g, uint32_t windows_before, uint32_t state)
+static size_t arrival_cell(const cut_program *g, uint32_t windows_before, uint32_t bundle)
 {
-    return (size_t)windows_before * g->choices->moving.n + state;
+    return (size_t)windows_before * g->n_bundles + bundle;
 }
 
-static bool is_small(const cut_program *g, uint32_t state)
-{
-    return g->home[state] == FREE;
-}
-
-bool neap_program_allocate_state(cut_program *g)
-{
-    size_t states = g->choices->moving.n, cells = g->n_windows * states;
-    return NEAP_TAKE(&g->arena, states, g->home) && NEAP_TAKE(&g->arena, cells, g->here) &&
-           NEAP_TAKE(&g->arena, cells, g->gone) && NEAP_TAKE(&g->arena, cells + states, g->arrives);
-}
-
-double neap_program_state_ticks(const cut_program *g)
-{
-    const moving_state *m = &g->choices->moving;
-    double sum = 0;
-    for (uint32_t i = 0; i < m->n; i++)
-        sum += (double)(g->n_windows + 1) * ((double)m->in[i] + (double)m->out[i]);
-    return sum;
-}
+/* ---- How a storage is read and updated ---- */
 
 /* Whether the task of a moment reads it and does not write over it. */
 static bool must_be_here(const cut_program *g, uint32_t w, uint32_t state)
@@ -42,60 +31,6 @@ static bool must_be_here(const cut_program *g, uint32_t w, uint32_t state)
     const moving_state *m = &g->choices->moving;
     return m->storage[state] != g->choices->over[g->moments[w]] &&
            neap_moving_state_is_read(m, state, g->moments[w]);
-}
-
-void neap_program_add_state_columns(cut_program *g)
-{
-    const moving_state *m = &g->choices->moving;
-    bool whole = (size_t)m->n * g->n_windows <= MOST_INTEGER;
-    for (uint32_t i = 0; i < m->n; i++)
-        g->home[i] = m->bytes[i] > g->tiny
-                         ? neap_sparse_column(&g->lp, 0, m->may_stay ? 1 : 0, 0, whole)
-                         : FREE;
-    for (uint32_t w = 0; w <= g->n_windows; w++)
-        for (uint32_t i = 0; i < m->n; i++)
-            g->arrives[arrival_cell(g, w, i)] =
-                is_small(g, i) ? FREE : neap_sparse_column(&g->lp, 0, 1, 0, whole);
-    for (uint32_t w = 0; w < g->n_windows; w++)
-        for (uint32_t i = 0; i < m->n; i++) {
-            bool always = !is_small(g, i) && must_be_here(g, w, i);
-            bool chosen = !is_small(g, i) && !always;
-            size_t cell = program_state_cell(g, w, i);
-            g->here[cell] = always   ? ALWAYS
-                            : chosen ? neap_sparse_column(&g->lp, 0, 1, 0, whole)
-                                     : FREE;
-            g->gone[cell] = chosen ? neap_sparse_column(&g->lp, 0, 1, 0, whole) : FREE;
-        }
-}
-
-int64_t neap_program_add_state_bytes(cut_program *g, uint32_t w)
-{
-    const moving_state *m = &g->choices->moving;
-    int64_t read = 0;
-    for (uint32_t i = 0; i < m->n; i++) {
-        int32_t here = g->here[program_state_cell(g, w, i)];
-        if (here >= 0)
-            neap_sparse_row_add(&g->lp, here, ldexp((double)m->bytes[i], g->bytes_shift));
-        else if (here == ALWAYS)
-            read += m->bytes[i];
-    }
-    return read;
-}
-
-/* ---- Where it comes from ---- */
-
-/* Begins the row: it is there when window w begins (-1: when the step does), or arrives in it or a
-   later one up to `last`. Returns false if it is certainly there, and then begins none. */
-static bool begin_source(cut_program *g, int64_t w, int64_t last, uint32_t state)
-{
-    int32_t here = w < 0 ? g->home[state] : g->here[program_state_cell(g, (uint32_t)w, state)];
-    if (here == ALWAYS)
-        return false;
-    neap_sparse_row_begin(&g->lp);
-    neap_sparse_row_add(&g->lp, here, 1);
-    for (int64_t j = w; j <= last; j++)
-        neap_sparse_row_add(&g->lp, g->arrives[arrival_cell(g, (uint32_t)(j + 1), state)], 1);
-    return true;
 }
 
 /* The first window by whose end some op, which has not run when window w begins, certainly has read
@@ -124,118 +59,240 @@ static bool is_read_before(const cut_program *g, uint32_t w, uint32_t state)
     return false;
 }
 
-/* It is there at a moment only if it was there, or arrived, before. */
-static void add_passages(cut_program *g, uint32_t w, uint32_t state)
+/* ROLE_UNKNOWN also if there is no update. */
+static uint8_t update_role(const cut_program *g, uint32_t w, uint32_t state)
 {
-    int32_t here = g->here[program_state_cell(g, w, state)];
+    uint32_t updater = g->choices->moving.updater[state];
+    return updater == NEAP_NONE ? ROLE_UNKNOWN : program_roles(g, w)[updater];
+}
+
+/* ---- Bundles ---- */
+
+static void describe(const cut_program *g, uint32_t state, uint32_t *words)
+{
+    const moving_state *m = &g->choices->moving;
+    for (uint32_t w = 0; w < g->n_windows; w++) {
+        bool is_read = neap_moving_state_is_read(m, state, g->moments[w]);
+        *words++ = (uint32_t)must_be_here(g, w, state) | (uint32_t)is_read << 1 |
+                   (uint32_t)is_read_before(g, w, state) << 2 |
+                   (uint32_t)update_role(g, w, state) << 3;
+        *words++ = first_reader(g, w, state);
+    }
+    *words = m->updater[state] == NEAP_NONE;
+}
+
+static void add_to_bundle(cut_program *g, uint32_t state, uint32_t bundle)
+{
+    const moving_state *m = &g->choices->moving;
+    program_bundle *b = &g->bundles[bundle];
+    double bytes = (double)m->bytes[state];
+    g->bundle_of[state] = bundle;
+    b->bytes += m->bytes[state];
+    b->in_rate = fmin(b->in_rate, (double)m->in[state] / bytes);
+    b->out_rate = fmin(b->out_rate, (double)m->out[state] / bytes);
+}
+
+static bool list_bundles(cut_program *g)
+{
+    const moving_state *m = &g->choices->moving;
+    size_t n_words = WORDS * (size_t)g->n_windows + 1;
+    uint32_t *words;
+    g->whole_states = !g->relaxed && (size_t)m->n * g->n_windows <= MOST_INTEGER;
+    if (!NEAP_TAKE(&g->arena, m->n, g->bundle_of) || !NEAP_TAKE(&g->arena, m->n, g->bundles) ||
+        !NEAP_TAKE(&g->arena, (m->n + 1) * n_words, words))
+        return false;
+    for (uint32_t i = 0; i < m->n; i++) {
+        uint32_t *new = words + g->n_bundles *n_words, b = g->whole_states ? g->n_bundles : 0;
+        describe(g, i, new);
+        while (b < g->n_bundles && memcmp(words + b * n_words, new, n_words * sizeof *new) != 0)
+            b++;
+        if (b == g->n_bundles)
+            g->bundles[g->n_bundles++] =
+                (program_bundle){.state = i, .in_rate = HUGE_VAL, .out_rate = HUGE_VAL};
+        add_to_bundle(g, i, b);
+    }
+    return true;
+}
+
+bool neap_program_allocate_state(cut_program *g)
+{
+    if (!list_bundles(g))
+        return false;
+    size_t bundles = g->n_bundles, cells = g->n_windows * bundles;
+    return NEAP_TAKE(&g->arena, bundles, g->home) && NEAP_TAKE(&g->arena, cells, g->here) &&
+           NEAP_TAKE(&g->arena, cells, g->gone) &&
+           NEAP_TAKE(&g->arena, cells + bundles, g->arrives);
+}
+
+/* ---- Columns ---- */
+
+double neap_program_state_ticks(const cut_program *g)
+{
+    const moving_state *m = &g->choices->moving;
+    double sum = 0;
+    for (uint32_t i = 0; i < m->n; i++)
+        sum += (double)(g->n_windows + 1) * ((double)m->in[i] + (double)m->out[i]);
+    return sum;
+}
+
+static int32_t add_column(cut_program *g)
+{
+    return neap_sparse_column(&g->lp, 0, 1, 0, g->whole_states);
+}
+
+void neap_program_add_state_columns(cut_program *g)
+{
+    double most = g->choices->moving.may_stay ? 1 : 0;
+    for (uint32_t b = 0; b < g->n_bundles; b++)
+        g->home[b] = neap_sparse_column(&g->lp, 0, most, 0, g->whole_states);
+    for (uint32_t w = 0; w <= g->n_windows; w++)
+        for (uint32_t b = 0; b < g->n_bundles; b++)
+            g->arrives[arrival_cell(g, w, b)] = add_column(g);
+    for (uint32_t w = 0; w < g->n_windows; w++)
+        for (uint32_t b = 0; b < g->n_bundles; b++) {
+            bool always = must_be_here(g, w, g->bundles[b].state);
+            g->here[program_bundle_cell(g, w, b)] = always ? ALWAYS : add_column(g);
+            g->gone[program_bundle_cell(g, w, b)] = always ? FREE : add_column(g);
+        }
+}
+
+int64_t neap_program_add_state_bytes(cut_program *g, uint32_t w)
+{
+    int64_t read = 0;
+    for (uint32_t b = 0; b < g->n_bundles; b++) {
+        int32_t here = g->here[program_bundle_cell(g, w, b)];
+        if (here >= 0)
+            neap_sparse_row_add(&g->lp, here, ldexp((double)g->bundles[b].bytes, g->bytes_shift));
+        else
+            read += g->bundles[b].bytes;
+    }
+    return read;
+}
+
+/* ---- Where it comes from ---- */
+
+/* Begins the row: it is there when window w begins (-1: when the step does), or arrives in it or a
+   later one up to `last`. Returns false if it is certainly there, and then begins none. */
+static bool begin_source(cut_program *g, int64_t w, int64_t last, uint32_t bundle)
+{
+    int32_t here = w < 0 ? g->home[bundle] : g->here[program_bundle_cell(g, (uint32_t)w, bundle)];
+    if (here == ALWAYS)
+        return false;
+    neap_sparse_row_begin(&g->lp);
+    neap_sparse_row_add(&g->lp, here, 1);
+    for (int64_t j = w; j <= last; j++)
+        neap_sparse_row_add(&g->lp, g->arrives[arrival_cell(g, (uint32_t)(j + 1), bundle)], 1);
+    return true;
+}
+
+/* It is there at a moment only if it was there, or arrived, before. */
+static void add_passage(cut_program *g, uint32_t w, uint32_t bundle)
+{
     bool is_read =
-        here == ALWAYS || neap_moving_state_is_read(&g->choices->moving, state, g->moments[w]);
-    if (!begin_source(g, (int64_t)w - 1, (int64_t)w - 1, state))
+        neap_moving_state_is_read(&g->choices->moving, g->bundles[bundle].state, g->moments[w]);
+    if (!begin_source(g, (int64_t)w - 1, (int64_t)w - 1, bundle))
         return;
     if (!is_read)
-        neap_sparse_row_add(&g->lp, here, -1);
+        neap_sparse_row_add(&g->lp, g->here[program_bundle_cell(g, w, bundle)], -1);
     neap_sparse_row_end(&g->lp, is_read ? 1 : 0, HUGE_VAL);
 }
 
-static void add_state_rows(cut_program *g, uint32_t state)
+/* What was on the device, or has been updated, and is not there, is on the host. */
+static void add_departure(cut_program *g, uint32_t w, uint32_t bundle)
 {
-    const moving_state *m = &g->choices->moving;
-    uint32_t end = g->n_windows - 1;
-    if (is_read_before(g, 0, state) && begin_source(g, -1, -1, state))
+    size_t cell = program_bundle_cell(g, w, bundle);
+    bool updated = update_role(g, w, g->bundles[bundle].state) == ROLE_PAST;
+    if (g->gone[cell] < 0)
+        return;
+    neap_sparse_row_begin(&g->lp);
+    neap_sparse_row_add(&g->lp, g->gone[cell], 1);
+    neap_sparse_row_add(&g->lp, g->here[cell], 1);
+    if (!updated)
+        neap_sparse_row_add(&g->lp, g->home[bundle], -1);
+    neap_sparse_row_end(&g->lp, updated ? 1 : 0, HUGE_VAL);
+}
+
+static void add_bundle_rows(cut_program *g, uint32_t bundle)
+{
+    uint32_t end = g->n_windows - 1, state = g->bundles[bundle].state;
+    if (is_read_before(g, 0, state) && begin_source(g, -1, -1, bundle))
         neap_sparse_row_end(&g->lp, 1, HUGE_VAL);
     for (uint32_t w = 0; w <= end; w++) {
         uint32_t reader = first_reader(g, w, state);
-        add_passages(g, w, state);
-        if (reader != NEAP_NONE && begin_source(g, w, reader, state))
+        add_passage(g, w, bundle);
+        add_departure(g, w, bundle);
+        if (reader != NEAP_NONE && begin_source(g, w, reader, bundle))
             neap_sparse_row_end(&g->lp, 1, HUGE_VAL);
     }
-    if (begin_source(g, end, end, state)) {
-        neap_sparse_row_add(&g->lp, g->home[state], -1);
+    if (begin_source(g, end, end, bundle)) {
+        neap_sparse_row_add(&g->lp, g->home[bundle], -1);
         neap_sparse_row_end(&g->lp, 0, HUGE_VAL);
-    }
-    for (uint32_t w = 0; w <= end; w++) {
-        size_t cell = program_state_cell(g, w, state);
-        uint32_t updater = m->updater[state];
-        bool updated = updater != NEAP_NONE && program_roles(g, w)[updater] == ROLE_PAST;
-        if (g->gone[cell] < 0)
-            continue;
-        neap_sparse_row_begin(&g->lp); /* what has left is on the host */
-        neap_sparse_row_add(&g->lp, g->gone[cell], 1);
-        neap_sparse_row_add(&g->lp, g->here[cell], 1);
-        if (!updated)
-            neap_sparse_row_add(&g->lp, g->home[state], -1);
-        neap_sparse_row_end(&g->lp, updated ? 1 : 0, HUGE_VAL);
     }
 }
 
 void neap_program_add_state_rows(cut_program *g)
 {
-    for (uint32_t i = 0; i < g->choices->moving.n; i++)
-        if (!is_small(g, i))
-            add_state_rows(g, i);
+    for (uint32_t b = 0; b < g->n_bundles; b++)
+        add_bundle_rows(g, b);
 }
 
 /* ---- Time ---- */
 
-static double scaled(const cut_program *g, int64_t ticks)
+/* Rounded down by more than the error. */
+static double ticks_of(const cut_program *g, uint32_t bundle, bool out)
 {
-    return fmin(ldexp((double)ticks, g->ticks_shift), g->most_more);
+    const program_bundle *b = &g->bundles[bundle];
+    double ticks = (out ? b->out_rate : b->in_rate) * (double)b->bytes * (1 - 0x1p-45);
+    return fmin(ldexp(ticks, g->ticks_shift), g->most_more);
 }
 
-/* If the state is not at home, these ticks: returns them, and the row gets them back otherwise. */
-static double unless_home(cut_program *g, uint32_t state, int64_t ticks)
+/* If the bundle is not at home, a copy: returns its ticks; the row gets them back otherwise. */
+static double unless_home(cut_program *g, uint32_t bundle, bool out)
 {
-    neap_sparse_row_add(&g->lp, g->home[state], scaled(g, ticks));
-    return scaled(g, ticks);
+    neap_sparse_row_add(&g->lp, g->home[bundle], ticks_of(g, bundle, out));
+    return ticks_of(g, bundle, out);
 }
 
 double neap_program_state_before(cut_program *g, uint32_t w, bool in, bool out)
 {
-    const moving_state *m = &g->choices->moving;
     double constant = 0;
-    for (uint32_t i = 0; i < m->n; i++) {
-        int32_t gone = g->gone[program_state_cell(g, w, i)];
-        if (in && !is_small(g, i) && is_read_before(g, w, i))
-            constant += unless_home(g, i, m->in[i]);
+    for (uint32_t b = 0; b < g->n_bundles; b++) {
+        int32_t gone = g->gone[program_bundle_cell(g, w, b)];
+        if (in && is_read_before(g, w, g->bundles[b].state))
+            constant += unless_home(g, b, false);
         if (out && gone >= 0)
-            neap_sparse_row_add(&g->lp, gone, -scaled(g, m->out[i]));
+            neap_sparse_row_add(&g->lp, gone, -ticks_of(g, b, true));
     }
     return constant;
 }
 
-static void subtract_arrivals(cut_program *g, uint32_t windows_before, uint32_t state)
+static void subtract_arrivals(cut_program *g, uint32_t windows_before, uint32_t bundle)
 {
     for (uint32_t w = windows_before; w <= g->n_windows; w++)
-        neap_sparse_row_add(&g->lp, g->arrives[arrival_cell(g, w, state)],
-                            -scaled(g, g->choices->moving.in[state]));
+        neap_sparse_row_add(&g->lp, g->arrives[arrival_cell(g, w, bundle)],
+                            -ticks_of(g, bundle, false));
 }
 
 double neap_program_state_after(cut_program *g, uint32_t w, bool in, bool out)
 {
-    const moving_state *m = &g->choices->moving;
     double constant = 0;
-    for (uint32_t i = 0; i < m->n; i++) {
-        if (is_small(g, i))
-            continue;
+    for (uint32_t b = 0; b < g->n_bundles; b++) {
         if (in)
-            subtract_arrivals(g, w + 1, i);
-        if (out && m->updater[i] != NEAP_NONE && program_roles(g, w)[m->updater[i]] == ROLE_FUTURE)
-            constant += unless_home(g, i, m->out[i]);
+            subtract_arrivals(g, w + 1, b);
+        if (out && update_role(g, w, g->bundles[b].state) == ROLE_FUTURE)
+            constant += unless_home(g, b, true);
     }
     return constant;
 }
 
 double neap_program_state_in_all(cut_program *g, bool in, bool out)
 {
-    const moving_state *m = &g->choices->moving;
     double constant = 0;
-    for (uint32_t i = 0; i < m->n; i++) {
-        if (is_small(g, i))
-            continue;
+    for (uint32_t b = 0; b < g->n_bundles; b++) {
         if (in)
-            subtract_arrivals(g, 0, i);
-        if (out && m->updater[i] != NEAP_NONE)
-            constant += unless_home(g, i, m->out[i]);
+            subtract_arrivals(g, 0, b);
+        if (out && g->choices->moving.updater[g->bundles[b].state] != NEAP_NONE)
+            constant += unless_home(g, b, true);
     }
     return constant;
 }
