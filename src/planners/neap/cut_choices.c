@@ -2,7 +2,7 @@
 
 /* Views with a cost pin their storage and their task, but for this method only. */
 static void find_tensors(cut_choices *c, const problem *x, const neap_link *link,
-                         bool *pinned_by_views)
+                         bool *pinned_by_views, const bool *has_own_view)
 {
     for (uint32_t s = 0; s < x->n_tensors; s++) {
         uint32_t root = neap_graph_value(x->graph, x->tensor_value[s])->storage;
@@ -14,11 +14,23 @@ static void find_tensors(cut_choices *c, const problem *x, const neap_link *link
     }
     for (uint32_t s = 0; s < x->n_tensors; s++) {
         bool by_views = pinned_by_views[x->producer[s]];
-        bool may_leave = c->has_link && (tensor_can_offload(x, s) || by_views);
+        bool may_leave = c->has_link && (tensor_can_offload(x, s) || by_views || has_own_view[s]);
         c->can_recompute[s] =
             (tensor_can_recompute(x, s) || by_views) && !x->is_update[x->producer[s]];
         c->in[s] = may_leave ? neap_copy_ticks(x, link, false, x->bytes[s]) : -1;
         c->out[s] = may_leave ? neap_copy_ticks(x, link, true, x->bytes[s]) : -1;
+    }
+}
+
+/* Tensors that are made together with a view of them: this method does not offload them. */
+static void find_own_views(const problem *x, bool *has_own_view)
+{
+    for (uint32_t v = 0; v < neap_graph_value_count(x->graph); v++) {
+        const neap_value *value = neap_graph_value(x->graph, v);
+        uint32_t s = x->tensor_of_value[value->storage];
+        if (value->storage != v && s != NEAP_NONE && value->producer != NEAP_NONE &&
+            neap_graph_value(x->graph, value->storage)->producer == value->producer)
+            has_own_view[s] = true;
     }
 }
 
@@ -47,15 +59,17 @@ bool neap_cut_choices_init(cut_choices *c, neap_arena *arena, const problem *x,
 {
     size_t tensors = x->n_tensors, tasks = x->n_tasks;
     bool *pinned_by_views; /* by task */
+    bool *has_own_view;    /* by tensor */
     *c = (cut_choices){.has_link = link && link->in_bandwidth > 0 && link->out_bandwidth > 0};
     c->duplex = c->has_link && link->duplex;
     if (!NEAP_TAKE(arena, tensors, c->can_recompute) || !NEAP_TAKE(arena, tensors, c->in) ||
         !NEAP_TAKE(arena, tensors, c->out) || !NEAP_TAKE(arena, tasks, c->over) ||
-        !NEAP_TAKE(arena, tasks, pinned_by_views) ||
+        !NEAP_TAKE(arena, tasks, pinned_by_views) || !NEAP_TAKE(arena, tensors, has_own_view) ||
         !neap_moving_state_init(&c->moving, arena, x, link))
         return false;
     c->fixed_bytes = neap_graph_base_bytes(x->graph) - c->moving.all_bytes;
-    find_tensors(c, x, link, pinned_by_views);
+    find_own_views(x, has_own_view);
+    find_tensors(c, x, link, pinned_by_views, has_own_view);
     for (uint32_t k = 0; k < x->n_tasks; k++)
         c->over[k] = storage_to_write_over(x->graph, neap_graph_op(x->graph, x->task_op[k]));
     return true;

@@ -2,7 +2,7 @@
  * What plans may do, as far as it does not depend on the moment: for bounds (docs/bounds.md).
  *
  * Plans of other methods may do more than those of `neap`: drop what lies under a view with a cost,
- * and write over it. Bounds hold for them too.
+ * and write over it; offload what an op makes together with a view of it. Bounds hold for them too.
  */
 #ifndef NEAP_PLANNERS_NEAP_CUT_CHOICES_H
 #define NEAP_PLANNERS_NEAP_CUT_CHOICES_H
