@@ -673,6 +673,9 @@ neap_status neap_transfers_schedule(transfer_scratch *s, const compute_list *lis
     if (!countable || s->n_transfers == 0)
         return NEAP_OK;
     memcpy(s->room + 1, room, list->n * sizeof *room);
+    for (uint32_t i = 0; i < s->n_transfers; i++) /* copies out may hold memory at the end */
+        if (s->transfers[i].ends)
+            s->left[s->n] = room[list->n];
     find_in_place(s, list);
     shift(s, 1);
     sort_transfers(s, list);
