@@ -72,8 +72,8 @@ NEAP_API neap_status neap_backend_check(neap_backend *backend, const neap_graph 
                                         neap_diag *diag);
 /*
  * Replaces the variants and workspaces of every op by those of the backend's kernels, each with the
- * time of the old variant 0, and removes in_place marks that kernels cannot do. Before planning for a backend, the graph must be fitted or profiled
- * (profiling includes fitting).
+ * time of the old variant 0, and removes in_place marks that kernels cannot do. Before planning for
+ * a backend, the graph must be fitted or profiled (profiling includes fitting).
  */
 NEAP_API neap_status neap_backend_fit(neap_backend *backend, neap_graph *graph, neap_diag *diag);
 

@@ -29,7 +29,7 @@ void neap_run_specs_clear(run_specs *specs);
 run_spec neap_run_specs_at(run_specs *specs, uint32_t op, uint32_t variant);
 /* Whether the op only renames elements: it has no kernel and takes no time. */
 bool neap_run_specs_is_view(const run_specs *specs, uint32_t op);
-/* Whether the op is marked in place and kernels can do it: the type allows it, the strides agree. */
+/* Whether the op is marked in place and kernels can do it: by its type, and by the strides. */
 bool neap_run_specs_write_over(const run_specs *specs, uint32_t op);
 /* Appends "conv2d pad_h=1 ... f32[16,3,224,224] ... -> ...", without the variant. */
 void neap_run_spec_sign(const run_spec *spec, neap_text *text);
