@@ -151,6 +151,30 @@ static void going_on_is_exact(void **state)
     }
 }
 
+/* State of the optimizer is on the host between steps: most of the memory is state. */
+#define MUCH_STATE                                                                                 \
+    "gpt2 --set layers=2 --set hidden=32 --set heads=2 --set vocab=50 --seq 16 --batch 4" KERNELS
+#define ON_HOST "--budget 60% --link 20GB/s --duplex "
+
+/* A plan that has state on the host saves the same file, and either continues the other's. */
+static void state_on_the_host_is_saved(void **state)
+{
+    (void)state;
+    static const char *const OPTIONS[] = {"--optimizer adam", "--optimizer adamw"};
+    for (size_t i = 0; i < sizeof OPTIONS / sizeof *OPTIONS; i++) {
+        TRAIN(MUCH_STATE, "%s --seed 7 --steps 4 --save whole.st", OPTIONS[i]);
+        TRAIN(MUCH_STATE ON_HOST, "%s --seed 7 --steps 2 --save parts.st --save-plan plan.json",
+              OPTIONS[i]);
+        char *path = join_path(here.folder, "plan.json"), *plan = read_text_file(path);
+        assert_true(plan && strstr(plan, "\"host_at_start\""));
+        free(plan);
+        free(path);
+        TRAIN(MUCH_STATE, "%s --steps 3 --resume parts.st --save parts.st", OPTIONS[i]);
+        TRAIN(MUCH_STATE ON_HOST, "%s --steps 4 --resume parts.st --save parts.st", OPTIONS[i]);
+        expect_same_bytes("whole.st", "parts.st");
+    }
+}
+
 static void saving_on_the_way_changes_nothing(void **state)
 {
     (void)state;
@@ -457,24 +481,29 @@ static void a_place_that_cannot_be_written_is_found_at_once(void **state)
 
 /* ---- Killed ---- */
 
-#define KILLED                                                                                     \
-    "gpt2 --set layers=2 --set hidden=32 --set heads=2 --set vocab=50 --seq 16 --batch 4" KERNELS  \
-    "--steps 30 --cosine --optimizer adam "
+#define KILLED MUCH_STATE "--steps 30 --cosine --optimizer adam "
 
-/* Trains on, or from the beginning where nothing was saved yet, to the last step. */
-static void finish_killed(void)
+/* The line that trains on, or from the beginning where nothing was saved yet. */
+static const char *killed_line(bool on_host, char *line, size_t size)
+{
+    snprintf(line, size, "train " KILLED "--save killed.st --save-every 1 %s%s",
+             on_host ? ON_HOST : "", exists("killed.st") ? "--resume killed.st" : "");
+    return line;
+}
+
+/* To the last step. */
+static void finish_killed(bool on_host)
 {
     run_result result;
-    run_line(NEAP_CLI,
-             exists("killed.st") ? "train " KILLED "--save killed.st --resume killed.st"
-                                 : "train " KILLED "--save killed.st",
-             &here, &result);
+    char line[512];
+    run_line(NEAP_CLI, killed_line(on_host, line, sizeof line), &here, &result);
     if (result.code != 0 && !strstr(result.err, "has 30 steps done already"))
         fail_msg("exit %d: %s", result.code, result.err);
     run_result_clear(&result);
 }
 
-/* Killed while it trains and saves, again and again, from where it was killed the last time. */
+/* Killed while it trains and saves, again and again, from where it was killed the last time; every
+   other time by a plan that has state on the host. */
 static void killed_at_any_moment(void **state)
 {
     (void)state;
@@ -486,11 +515,8 @@ static void killed_at_any_moment(void **state)
     for (int life = 0; life < 12 / ONE_IN(3); life++) {
         run_child child;
         run_result result;
-        run_start(NEAP_CLI,
-                  exists("killed.st") ? "train " KILLED
-                                        "--save killed.st --save-every 1 --resume killed.st"
-                                      : "train " KILLED "--save killed.st --save-every 1",
-                  &here, &child);
+        char line[512];
+        run_start(NEAP_CLI, killed_line(life % 2, line, sizeof line), &here, &child);
         bool begun = run_wait_output(&child, "\nstep ");
         struct timespec pause = {.tv_nsec = (long)random_below(&random, 40000) * 1000};
         nanosleep(&pause, NULL);
@@ -501,7 +527,7 @@ static void killed_at_any_moment(void **state)
         killed += cut_short;
         run_result_clear(&result);
         if (!cut_short || life % 4 == 3) {
-            finish_killed();
+            finish_killed(life % 4 == 1);
             expect_same_bytes("whole.st", "killed.st");
             unlink(path);
         }
@@ -515,6 +541,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(going_on_is_exact),
+        cmocka_unit_test(state_on_the_host_is_saved),
         cmocka_unit_test(saving_on_the_way_changes_nothing),
         cmocka_unit_test(cut_off_anywhere),
         cmocka_unit_test(a_header_that_says_something_else),
