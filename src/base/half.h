@@ -1,4 +1,4 @@
-/* Numbers of 16 bits, as their bits: bf16 and f16 to float, and back by rounding to nearest even. */
+/* Numbers of 16 bits, as their bits: bf16 and f16 to float, and back, rounded to nearest even. */
 #ifndef NEAP_BASE_HALF_H
 #define NEAP_BASE_HALF_H
 

@@ -5,7 +5,46 @@
 #include "plan/residency.h"
 #include "planners/common/planner.h"
 
+#include <string.h>
+
 /* ---- The bare graph ---- */
+
+static bool an_update_reads(const neap_graph *whole, uint32_t value)
+{
+    uint32_t count;
+    const uint32_t *readers = neap_graph_readers(whole, value, &count);
+    for (uint32_t i = 0; i < count; i++)
+        if (neap_graph_op(whole, readers[i])->n_updates > 0)
+            return true;
+    return false;
+}
+
+/* Whether an op reads state of the optimizer, or nothing but what updates read, too. */
+static bool reads_like_updates(const neap_graph *whole, const neap_op *op)
+{
+    bool all = op->n_inputs > 0;
+    for (uint32_t i = 0; i < op->n_inputs; i++) {
+        if (strcmp(neap_graph_value(whole, op->inputs[i])->kind, NEAP_KIND_STATE) == 0)
+            return true;
+        all = all && an_update_reads(whole, op->inputs[i]);
+    }
+    return all;
+}
+
+/* Whether an op is part of the updates: the norm of all gradients, the sum of micro-batches. */
+static bool prepares_updates(const neap_graph *whole, const neap_op *op, const bool *is_late)
+{
+    for (uint32_t i = 0; i < op->n_outputs; i++) {
+        uint32_t count;
+        const uint32_t *readers = neap_graph_readers(whole, op->outputs[i], &count);
+        for (uint32_t k = 0; k < count; k++)
+            if (!is_late[readers[k]])
+                return false;
+        if (count == 0 || neap_graph_is_output(whole, op->outputs[i]))
+            return false;
+    }
+    return op->n_outputs > 0 && reads_like_updates(whole, op);
+}
 
 static uint32_t count_late(const neap_graph *whole, bool *is_late)
 {
@@ -16,6 +55,9 @@ static uint32_t count_late(const neap_graph *whole, bool *is_late)
             first = i;
     for (uint32_t i = first; i < n_ops; i++)
         is_late[order[i]] = true;
+    while (first > 0 && first < n_ops &&
+           prepares_updates(whole, neap_graph_op(whole, order[first - 1]), is_late))
+        is_late[order[--first]] = true;
     return n_ops - first;
 }
 

@@ -12,7 +12,8 @@
 
 #include <neap/plan.h>
 
-/* A graph without its updates and without the ops that need their results. */
+/* A graph without its updates, without the ops that need their results, and without those right
+   before that only updates need: the norm of all gradients, the sums of micro-batches. */
 typedef struct neap_bare_graph {
     const neap_graph *whole;
     neap_graph *graph;   /* NULL if the whole graph has no updates */

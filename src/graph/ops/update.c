@@ -1,5 +1,6 @@
 /*
- * Steps of optimizers: sgd, momentum, adam, adamw; and the scale that clips gradients by their norm.
+ * Steps of optimizers: sgd, momentum, adam, adamw; and the scale that clips gradients by their
+ * norm.
  *
  * They are no layers: updates.c appends them to a training graph. An update overwrites its
  * parameter and its state. `step` holds what changes from step to step: the learning rate, the
