@@ -140,17 +140,25 @@ static void draw_transfers(sample *s, random_source *random)
             if (next == NEAP_NONE || !tensor_can_offload(&s->x, t) ||
                 random_below(random, 100) >= share)
                 continue;
+            bool over = p < s->list.n && s->x.in_place[s->list.tasks[p]] == t && last < p &&
+                        random_below(random, 2);
             uint32_t copied = random_below(random, 2) ? p : last;
             uint32_t freed = p + 1 + random_below(random, next - p);
+            if (over) {
+                copied = last + random_below(random, p - last);
+                freed = p + 1;
+            }
             uint32_t fetched = freed + random_below(random, next - freed + 1);
-            s->transfers[s->n_transfers++] = (transfer){.tensor = t,
-                                                        .after = p,
-                                                        .before = next,
-                                                        .copies_out = random_below(random, 2),
-                                                        .stays = random_below(random, 5) == 0,
-                                                        .copied = copied,
-                                                        .freed = freed,
-                                                        .fetched = fetched};
+            s->transfers[s->n_transfers++] =
+                (transfer){.tensor = t,
+                           .after = p,
+                           .before = next,
+                           .copies_out = random_below(random, 2),
+                           .over = over,
+                           .stays = !over && random_below(random, 5) == 0,
+                           .copied = copied,
+                           .freed = freed,
+                           .fetched = fetched};
             last = next;
         }
     }
@@ -206,10 +214,12 @@ static const task_variant *variant_at(const sample *s, uint32_t position)
 static int64_t saved_at(const sample *s, uint32_t position)
 {
     uint32_t task = position < s->list.n ? s->list.tasks[position] : NEAP_NONE;
-    if (task == NEAP_NONE || s->x.in_place[task] == NEAP_NONE ||
-        next_touch(s, position, s->x.in_place[task]) != NEAP_NONE)
+    if (task == NEAP_NONE || s->x.in_place[task] == NEAP_NONE)
         return 0;
-    return s->x.bytes[s->x.in_place[task]];
+    bool in_place = next_touch(s, position, s->x.in_place[task]) == NEAP_NONE;
+    for (uint32_t i = 0; i < s->n_transfers; i++)
+        in_place = in_place || (s->transfers[i].over && s->transfers[i].after == position);
+    return in_place ? s->x.bytes[s->x.in_place[task]] : 0;
 }
 
 static int64_t bytes_at(const sample *s, uint32_t position)
@@ -315,6 +325,7 @@ static void check_reading(const sample *s, const neap_plan *plan)
         assert_int_equal(transfers[i].after, real[i].after);
         assert_int_equal(transfers[i].before, real[i].before);
         assert_int_equal(transfers[i].copies_out, real[i].copies_out);
+        assert_int_equal(transfers[i].over, real[i].over);
         assert_false(transfers[i].stays);
         if (real[i].copies_out)
             assert_int_equal(transfers[i].copied, real[i].copied);

@@ -33,6 +33,7 @@ typedef struct entry {
 
 typedef struct absence {
     uint32_t tensor, id; /* away in the gap before this item */
+    bool over;           /* the touch before writes over it */
 } absence;
 
 typedef struct plain {
@@ -87,6 +88,25 @@ static uint32_t find_absence(const plain *p, uint32_t tensor, uint32_t id)
     return NEAP_NONE;
 }
 
+static bool is_over(const plain *p, uint32_t tensor, uint32_t id)
+{
+    uint32_t i = find_absence(p, tensor, id);
+    return i != NEAP_NONE && p->away[i].over;
+}
+
+/* What a task reads is not written over before its next touch behind a place. */
+static void end_over(const problem *x, plain *p, uint32_t task, uint32_t place)
+{
+    for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++) {
+        uint32_t tensor = x->reads.items[i], next = place;
+        while (next <= p->n && touch_at(x, p, next, tensor) == NO_TOUCH)
+            next++;
+        uint32_t k = next <= p->n ? find_absence(p, tensor, p->entries[next].id) : NEAP_NONE;
+        if (k != NEAP_NONE)
+            p->away[k].over = false;
+    }
+}
+
 static void end_absence(plain *p, uint32_t tensor, uint32_t id)
 {
     uint32_t i = find_absence(p, tensor, id);
@@ -112,7 +132,7 @@ static void count_tensor(const problem *x, const plain *p, uint32_t tensor, int6
         if ((t != NO_TOUCH || waited_for) && !in_place)
             bytes[place] += x->bytes[tensor];
         if (t != NO_TOUCH)
-            used = t == USE;
+            used = t == USE && !is_over(p, tensor, p->entries[place].id);
         if (t != NO_TOUCH)
             waited_for = t == USE && find_absence(p, tensor, p->entries[place].id) == NEAP_NONE;
     }
@@ -161,6 +181,7 @@ static void check_refs(const pair *s)
             assert_int_equal(r->item, id);
             assert_int_equal(r->makes, kind == MAKE);
             assert_int_equal(r->away, find_absence(&s->list, t, id) != NEAP_NONE);
+            assert_int_equal(r->over, is_over(&s->list, t, id));
             assert_int_equal(neap_sequence_find_ref(q, t, sequence_place(q, id)), k);
             k++;
         }
@@ -262,6 +283,7 @@ static void insert(pair *s)
     assert_true((id == NEAP_NONE) == s->q.out_of_memory);
     if (id == NEAP_NONE)
         return;
+    end_over(&s->x, p, task, place);
     for (uint32_t i = s->x.makes.start[task]; i < s->x.makes.start[task + 1]; i++) {
         uint32_t tensor = s->x.makes.items[i];
         uint32_t next = place;
@@ -302,6 +324,7 @@ static void take_out(pair *s)
     if (!can_remove(s, place))
         return;
     neap_sequence_remove(&s->q, e.id);
+    end_over(&s->x, p, e.task, place + 1);
     for (uint32_t i = s->x.makes.start[e.task]; i < s->x.makes.start[e.task + 1]; i++) {
         uint32_t next = next_touch(&s->x, p, place, s->x.makes.items[i]);
         if (next <= p->n)
@@ -335,9 +358,26 @@ static void set_away(pair *s)
         return;
     neap_sequence_set_away(&s->q, tensor, id, i == NEAP_NONE);
     if (i == NEAP_NONE)
-        p->away[p->n_away++] = (absence){tensor, id};
+        p->away[p->n_away++] = (absence){tensor, id, false};
     else
         end_absence(p, tensor, id);
+}
+
+/* Lets the touch before an absence write over the tensor, if it may, or not any more. */
+static void set_over(pair *s)
+{
+    plain *p = &s->list;
+    if (p->n_away == 0)
+        return;
+    absence *a = &p->away[random_below(s->random, p->n_away)];
+    uint32_t place = 0;
+    while (p->entries[place].id != a->id)
+        place++;
+    uint32_t task = p->entries[last_touch(&s->x, p, place, a->tensor)].task;
+    if (task == NEAP_NONE || s->x.in_place[task] != a->tensor)
+        return;
+    neap_sequence_set_over(&s->q, a->tensor, a->id, !a->over);
+    a->over = !a->over;
 }
 
 static void set_mark(pair *s)
@@ -372,8 +412,10 @@ static void change_some(pair *s, bool growing)
         take_out(s);
     else if (dice < 77)
         set_variant(s);
-    else if (dice < 90)
+    else if (dice < 86)
         set_away(s);
+    else if (dice < 90)
+        set_over(s);
     else if (dice < 95)
         set_mark(s);
     else if (dice < 97)
@@ -400,7 +442,8 @@ static void check_load(pair *s)
         while (p->entries[before].id != p->away[i].id)
             before++;
         uint32_t after = last_touch(&s->x, p, before, p->away[i].tensor);
-        transfers[n++] = (transfer){.tensor = p->away[i].tensor, .after = after, .before = before};
+        transfers[n++] = (transfer){
+            .tensor = p->away[i].tensor, .after = after, .before = before, .over = p->away[i].over};
         transfers[n] = transfers[n - 1]; /* one that stays is none */
         transfers[n++].stays = true;
     }

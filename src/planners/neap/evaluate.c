@@ -69,6 +69,7 @@ static void list_transfers(search *s)
                            .after = s->place_of[list->refs[i - 1].item],
                            .before = s->place_of[list->refs[i].item],
                            .copies_out = !copied,
+                           .over = list->refs[i].over,
                            .leads = on_host && i == 1,
                            .ends = on_host && i + 1 == list->n,
                            .updated = is_updated(s, t, list->refs[i - 1].item)};

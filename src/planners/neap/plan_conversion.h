@@ -3,7 +3,8 @@
  *
  * Frees follow from the list: a tensor's values are freed after its last touch before it is made
  * again (or at once if there is none), the graph's outputs stay. A run whose tensor to write over
- * (problem.h) would be freed after it is in place instead. Views that are not tasks are made
+ * (problem.h) would be freed after it is in place instead; one that is written over while it is on
+ * the host, too. Views that are not tasks are made
  * where they are first needed for each instance of the tensor, each at least once. That takes no
  * time and no bytes, so memory and time are those of the list.
  */

@@ -14,6 +14,7 @@ typedef struct whereabouts {
     uint32_t touched; /* the last position that touched it */
     bool is_back;     /* fetched since it left, not touched yet */
     bool has_left;    /* at `freed`; cleared by the next touch */
+    bool over;        /* ... by a run that has written over it */
     bool is_copied;   /* to the host since it was made or fetched */
     bool on_host;     /* by a transfer of the list */
     bool at_start;    /* state: on the host at the start and at the end */
@@ -41,7 +42,7 @@ static uint32_t tensor_below(const problem *x, uint32_t value)
 
 static void forget_absence(whereabouts *w)
 {
-    w->has_left = w->is_back = w->is_copied = false;
+    w->has_left = w->is_back = w->is_copied = w->over = false;
 }
 
 static neap_status note_transfer(reading *r, uint32_t tensor, uint32_t before)
@@ -64,6 +65,7 @@ static neap_status note_transfer(reading *r, uint32_t tensor, uint32_t before)
                        .leads = leads,
                        .ends = ends,
                        .updated = w->updated,
+                       .over = w->over && (w->is_copied || w->on_host),
                        .copied = copied,
                        .freed = w->freed,
                        .fetched = w->fetched,
@@ -109,8 +111,8 @@ static uint32_t choice_of(const problem *x, uint32_t task, const neap_step *step
     return i;
 }
 
-/* The input of a run in place leaves by it: whether other runs of the schedule are in place, or
-   this one, follows from the list. */
+/* The input of a run in place leaves by it. Unless it has a copy on the host that is fetched later,
+   the list says whether the run is in place in the schedule, too. */
 static void read_in_place(reading *r, const neap_step *step, uint32_t at)
 {
     uint32_t t = tensor_below(r->x, neap_graph_op(r->x->graph, step->id)->in_place_input);
@@ -119,6 +121,7 @@ static void read_in_place(reading *r, const neap_step *step, uint32_t at)
     whereabouts *w = &r->tensors[t];
     w->has_left = true;
     w->is_back = false;
+    w->over = r->x->in_place[r->x->task_of_op[step->id]] == t;
     w->freed = r->list->n;
     w->free_turn = at;
 }

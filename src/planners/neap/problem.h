@@ -86,7 +86,7 @@ typedef struct problem {
     id_lists readers;   /* tasks */
     bool *is_output;    /* it is needed at the end */
     uint8_t *pins;      /* from the request (neap_pin), and from views as above */
-    bool *may_pass_on;  /* some task may write over it */
+    bool *may_pass_on;  /* some task may write over it; never over state */
     /* by state, counted from 0 */
     uint32_t *state_update; /* task; NEAP_NONE: it does not change */
     /* by the graph's ids */

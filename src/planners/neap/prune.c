@@ -112,9 +112,13 @@ void neap_search_bring_back(search *s)
         bool on_host = sequence_is_on_host(&s->q, t);
         for (uint32_t i = 1 + on_host; i + on_host < s->q.refs[t].n; i++) {
             const ref *r = s->q.refs[t].refs;
-            if (r[i].away && neap_sequence_fits_between(&s->q, r[i - 1].item, r[i].item,
-                                                        s->budget - s->x->bytes[t]))
+            int64_t most = s->budget - s->x->bytes[t];
+            if (!r[i].away || (r[i].over && sequence_bytes(&s->q, r[i - 1].item) > most))
+                continue;
+            if (neap_sequence_fits_between(&s->q, r[i - 1].item, r[i].item, most))
                 neap_sequence_set_away(&s->q, t, r[i].item, false);
+            else if (r[i].over)
+                neap_sequence_set_over(&s->q, t, r[i].item, false);
         }
     }
 }

@@ -205,7 +205,7 @@ static void consider_host(search *s, uint32_t state)
 }
 
 /* The gaps of a tensor that contain a sample. The run before a gap is one of its places if it may
-   write over the tensor once that is not held any more; a copy on the host does not help there. */
+   write over the tensor once that is not held any more. */
 static void consider(search *s, uint32_t tensor)
 {
     const sequence *q = &s->q;
@@ -222,19 +222,23 @@ static void consider(search *s, uint32_t tensor)
         uint32_t from = after - ref_may_pass_on(q, tensor, j - 1);
         if (from > last)
             break;
-        if (list->refs[j].makes || (list->refs[j].away && from == after))
+        const ref *next = &list->refs[j];
+        if (next->makes || next->over || (next->away && from == after))
             continue;
-        uint32_t use = list->refs[j].item, to = list->refs[j].away ? after : sequence_place(q, use);
+        uint32_t use = next->item, to = next->away ? after : sequence_place(q, use);
         double gain = relief(s, s->x->bytes[tensor], from, to);
         if (gain <= 0)
             continue;
         drop d = {.tensor = tensor, .use = use, .noise = noise_of(s, tensor)};
-        if (s->sending && tensor_can_offload(s->x, tensor) && !list->refs[j].away) {
-            d.kind = DROP_AWAY;
-            d.extra = cost_of_sending(s, tensor);
+        if (s->sending && tensor_can_offload(s->x, tensor)) {
             double away = from < after ? relief(s, s->x->bytes[tensor], after, to) : gain;
+            d.extra = next->away ? 0 : cost_of_sending(s, tensor);
+            d.kind = DROP_AWAY;
             if (away > 0)
                 add_drop(s, d, away, 0);
+            d.kind = DROP_OVER;
+            if (gain > away)
+                add_drop(s, d, gain, 0);
         }
         d.kind = DROP_REMAKE;
         d.extra = 0;
@@ -276,6 +280,14 @@ static double overflow(const search *s)
     return sum;
 }
 
+static void send_over(search *s, const drop *d)
+{
+    uint32_t at = neap_sequence_find_ref(&s->q, d->tensor, sequence_place(&s->q, d->use));
+    if (!s->q.refs[d->tensor].refs[at].away)
+        neap_sequence_set_away(&s->q, d->tensor, d->use, true);
+    neap_sequence_set_over(&s->q, d->tensor, d->use, true);
+}
+
 static void apply(search *s, const drop *d)
 {
     uint32_t left = MOST_BROUGHT;
@@ -288,6 +300,9 @@ static void apply(search *s, const drop *d)
         break;
     case DROP_HOST:
         neap_sequence_set_host(&s->q, d->tensor, true);
+        break;
+    case DROP_OVER:
+        send_over(s, d);
         break;
     case DROP_MOVE:
         neap_search_move(s, d->moved, d->use);

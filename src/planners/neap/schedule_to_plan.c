@@ -83,6 +83,9 @@ static bool find_last_touches(emission *e)
             }
         e->left_end[p] = n_left;
     }
+    for (uint32_t i = 0; i < list->n_transfers; i++)
+        if (list->transfers[i].over && !list->transfers[i].stays)
+            e->in_place[list->transfers[i].after] = true;
     return true;
 }
 
@@ -161,7 +164,7 @@ static bool list_events(emission *e)
         if (!t->leads && (t->copies_out || on_host[t->tensor] < version))
             add_event(e, (event){t->copied + 1, t->copy_turn, NEAP_OFFLOAD, i});
         on_host[t->tensor] = version;
-        if (!t->leads)
+        if (!t->leads && !t->over)
             add_event(e, (event){t->freed, t->free_turn, NEAP_FREE, i});
         if (!t->ends)
             add_event(e, (event){t->fetched, t->fetch_turn, NEAP_PREFETCH, i});

@@ -139,9 +139,13 @@ static void send_one(search *s)
             continue;
         uint32_t at = 1 + neap_random_below(&s->random, list->n - 1);
         const ref *r = &list->refs[at];
-        if (r->makes || r->away || neap_sequence_next(&s->q, list->refs[at - 1].item) == r->item)
+        bool over = ref_may_pass_on(&s->q, tensor, at - 1) && neap_random_below(&s->random, 2) == 0;
+        if (r->makes || r->away ||
+            (!over && neap_sequence_next(&s->q, list->refs[at - 1].item) == r->item))
             continue;
         neap_sequence_set_away(&s->q, tensor, r->item, true);
+        if (over)
+            neap_sequence_set_over(&s->q, tensor, r->item, true);
         return;
     }
 }

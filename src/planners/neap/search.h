@@ -25,6 +25,7 @@ typedef struct overfull {
 typedef enum drop_kind {
     DROP_REMAKE = 0, /* the tensor is recomputed before its use */
     DROP_AWAY,       /* it is on the host until its use */
+    DROP_OVER,       /* the same, and the run before the gap writes over it */
     DROP_HOST,       /* state is on the host at the start and at the end */
     DROP_MOVE,       /* a run moves before `use` */
     DROP_LEAN        /* a task switches to its next leaner variant */

@@ -234,7 +234,7 @@ static void set_in_place(sequence *q, uint32_t id, uint32_t tensor, bool in_plac
 }
 
 /* Which items are in place after a ref has been added (sign 1), or before it is removed (-1): its
-   own, and the one before it, which then has another next ref. */
+   own, and the one before it, which then has another next ref. No ref is marked `over` here. */
 static void pass_on(sequence *q, uint32_t tensor, uint32_t at, int64_t sign)
 {
     const ref_list *list = &q->refs[tensor];
@@ -399,10 +399,24 @@ static void bring_back_made(sequence *q, uint32_t task, uint32_t place, bool ski
     }
 }
 
+/* What a task reads is not written over by the touch before a place; skip: the ref at the place is
+   the task's own, and that touch. */
+static void end_writing_over(sequence *q, uint32_t task, uint32_t place, bool skip)
+{
+    const problem *x = q->x;
+    for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1] && q->n_away > 0; i++) {
+        const ref_list *list = &q->refs[x->reads.items[i]];
+        uint32_t at = neap_sequence_find_ref(q, x->reads.items[i], place) + skip;
+        if (at < list->n && list->refs[at].over)
+            neap_sequence_set_over(q, x->reads.items[i], list->refs[at].item, false);
+    }
+}
+
 uint32_t neap_sequence_insert(sequence *q, uint32_t task, uint32_t before)
 {
     if (!reserve(q, task))
         return NEAP_NONE;
+    end_writing_over(q, task, sequence_place(q, before), false);
     bring_back_made(q, task, sequence_place(q, before), false);
     uint32_t id = q->n_free > 0 ? q->free_items[q->n_free - 1] : q->n_items;
     if (!log_change(q, (change){CHANGE_INSERT, id, before, task}))
@@ -450,6 +464,7 @@ void neap_sequence_remove(sequence *q, uint32_t id)
     uint32_t task = q->items[id].task;
     bool ok = reserve_blocks(q, 1);
     level_states(q, id);
+    end_writing_over(q, task, sequence_place(q, id), true);
     bring_back_made(q, task, sequence_place(q, id), true);
     neap_sequence_bring_back(q, id);
     if (ok && !q->out_of_memory &&
@@ -499,8 +514,25 @@ static void change_away(sequence *q, uint32_t tensor, uint32_t use, bool away)
         add(q, from, to - 1, away ? -q->x->bytes[tensor] : q->x->bytes[tensor]);
 }
 
+static void change_over(sequence *q, uint32_t tensor, uint32_t use, bool over)
+{
+    ref_list *list = &q->refs[tensor];
+    uint32_t at = neap_sequence_find_ref(q, tensor, sequence_place(q, use));
+    list->refs[at].over = over;
+    set_in_place(q, list->refs[at - 1].item, tensor, over);
+}
+
+void neap_sequence_set_over(sequence *q, uint32_t tensor, uint32_t use, bool over)
+{
+    if (log_change(q, (change){CHANGE_OVER, tensor, use, over}))
+        change_over(q, tensor, use, over);
+}
+
 void neap_sequence_set_away(sequence *q, uint32_t tensor, uint32_t use, bool away)
 {
+    uint32_t at = neap_sequence_find_ref(q, tensor, sequence_place(q, use));
+    if (q->refs[tensor].refs[at].over)
+        neap_sequence_set_over(q, tensor, use, false);
     if (log_change(q, (change){CHANGE_AWAY, tensor, use, away}))
         change_away(q, tensor, use, away);
 }
@@ -550,6 +582,9 @@ static void undo_one(sequence *q, const change *c)
         break;
     case CHANGE_HOST:
         change_host(q, c->id, !c->task);
+        break;
+    case CHANGE_OVER:
+        change_over(q, c->id, c->other, !c->task);
         break;
     }
 }
@@ -702,6 +737,8 @@ static void load_transfers(sequence *q, const compute_list *list)
         const transfer *t = &list->transfers[i];
         if (!t->stays)
             change_away(q, t->tensor, item_at(q, list->n, t->before), true);
+        if (!t->stays && t->over)
+            change_over(q, t->tensor, item_at(q, list->n, t->before), true);
     }
     for (uint32_t i = 0; i < list->n_transfers; i++)
         if (list->transfers[i].leads)

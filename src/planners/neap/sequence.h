@@ -14,7 +14,8 @@
  * within a block, and a full block is split.
  *
  * An item is in place (problem.h) if its task may be and the next ref of the tensor that it would
- * write over is not a use. Then it takes that tensor's bytes less.
+ * write over is not a use, or is one that it is away before and that is marked `over`. Then it
+ * takes that tensor's bytes less.
  *
  * A tensor that is *away* in the gap before a use (offloaded to the host) takes no bytes there;
  * only the use itself counts it.
@@ -46,6 +47,7 @@ typedef struct ref {
     uint32_t item;
     bool makes;
     bool away; /* of a use: the tensor is not in memory in the gap before it */
+    bool over; /* of a use that it is away before: the last touch writes over the tensor */
 } ref;
 
 typedef struct ref_list {
@@ -65,14 +67,15 @@ typedef enum change_kind {
     CHANGE_REMOVE,
     CHANGE_VARIANT,
     CHANGE_AWAY,
-    CHANGE_HOST
+    CHANGE_HOST,
+    CHANGE_OVER
 } change_kind;
 
 typedef struct change {
     change_kind kind;
-    uint32_t id;    /* item; task for a variant; tensor for away, and for on the host */
+    uint32_t id;    /* item; task for a variant; tensor for away, on the host and over */
     uint32_t other; /* the next item; the old variant; the item that uses it */
-    uint32_t task;  /* of an item; whether the tensor goes away, or is on the host */
+    uint32_t task;  /* of an item; whether the tensor goes away, is on the host, is written over */
 } change;
 
 typedef struct sequence {
@@ -212,6 +215,9 @@ bool neap_sequence_can_remove(const sequence *q, uint32_t id);
 void neap_sequence_set_variant(sequence *q, uint32_t task, uint32_t variant);
 /* Sends a tensor away in the gap before a use, or brings it back. */
 void neap_sequence_set_away(sequence *q, uint32_t tensor, uint32_t use, bool away);
+/* Of a use that a tensor is away before: lets the last touch, which may, write over the tensor. A
+   new touch in between ends that, and so does the removal of the last one. */
+void neap_sequence_set_over(sequence *q, uint32_t tensor, uint32_t use, bool over);
 /* Puts state on the host at the start and at the end, or back onto the device all the way. */
 void neap_sequence_set_host(sequence *q, uint32_t state, bool on_host);
 /* Brings back every tensor that an item reads, in the gap before it; state is left as it is. */

@@ -149,6 +149,9 @@ static void find_in_place(transfer_scratch *s, const compute_list *list)
         for (uint32_t i = x->reads.start[task]; i < x->reads.start[task + 1]; i++)
             s->needed[x->reads.items[i]] = true;
     }
+    for (uint32_t i = 0; i < s->n_transfers; i++)
+        if (s->transfers[i].over)
+            s->own[s->transfers[i].after] -= s->x->bytes[s->transfers[i].tensor];
 }
 
 /* Loads times and bytes by position; *work is the time of all computations. False if a clock could
@@ -250,6 +253,7 @@ static void pass_back(transfer_scratch *s, bool after_leaving)
 {
     const int64_t *bytes = s->x->bytes;
     uint32_t head = 0, tail = 0, next_due = s->n_transfers, next_after = s->n_transfers;
+    uint32_t n_last = 0; /* in the queue: written over at p, so fetched just behind it */
     int64_t clock = 0, engine = 0, held = 0;
     for (uint32_t p = s->n; p-- > 0;) {
         for (; next_due > 0 && s->transfers[s->due[next_due - 1]].before > p; next_due--) {
@@ -266,6 +270,10 @@ static void pass_back(transfer_scratch *s, bool after_leaving)
             transfer *t = &s->transfers[next_after - 1];
             if (t->stays || t->ends || t->fetched != NEAP_NONE)
                 continue;
+            if (t->over) {
+                n_last++;
+                continue;
+            }
             if (t->leads) {
                 t->fetched = p + 1;
                 continue;
@@ -277,8 +285,9 @@ static void pass_back(transfer_scratch *s, bool after_leaving)
         while (head < tail) {
             transfer *t = &s->transfers[s->queue[head]];
             if (!t->stays) {
-                if (s->end[s->queue[head]] > clock && held <= room)
+                if (s->end[s->queue[head]] > clock && held <= room && n_last == 0)
                     break;
+                n_last -= t->over && t->after == p;
                 clock = later(clock, s->end[s->queue[head]]);
                 held -= bytes[t->tensor];
                 t->fetched = p + 1;
@@ -297,8 +306,8 @@ typedef struct clocks {
     int64_t held;        /* by tensors that are freed once they are copied out */
     uint32_t head, tail; /* of the queue of these, sorted by the end of the copy */
     uint32_t n_ready;    /* size of the heap, by rank, of copies out that may start */
-    uint32_t n_urgent;   /* of these, copies of tensors that are to leave now */
-    uint32_t next_made, next_after, next_fetch, next_due;
+    uint32_t n_urgent;   /* of these, of tensors that are to leave now or are written over next */
+    uint32_t next_made, next_after, next_over, next_written, next_fetch, next_due;
     uint32_t turn; /* of the next step */
 } clocks;
 
@@ -312,6 +321,7 @@ static void find_copies(transfer_scratch *s)
         transfer *t = &s->transfers[i];
         t->copied = t->freed = NEAP_NONE;
         bool is_first = s->copied[t->tensor] < s->stamp + t->updated;
+        t->copies_out = t->copies_out && (is_first || !t->over);
         s->copies[i] = is_first ? COPIES : t->copies_out ? COPIES_LATE : COPIES_NOT;
         if (t->leads)
             t->freed = 1;
@@ -415,13 +425,17 @@ static void start_fetches(transfer_scratch *s, clocks *k, uint32_t p, int64_t wa
 }
 
 /* Starts the fetches before position p, each as soon as there is room, frees what p has no room
-   for, and waits for what p reads. */
+   for, and waits for copies of what p writes over, and for what it reads. */
 static void arrive(transfer_scratch *s, clocks *k, uint32_t p)
 {
     free_ended(s, k, p);
     start_fetches(s, k, p, 0, true);
     while (k->head < k->tail && k->held > s->left[p])
         free_oldest(s, k, p);
+    for (; k->next_written < s->n_transfers && s->transfers[k->next_written].after <= p;
+         k->next_written++)
+        if (s->transfers[k->next_written].over && s->copies[k->next_written] != COPIES_NOT)
+            k->clock = later(k->clock, s->end[k->next_written]);
     for (; k->next_due < k->next_fetch; k->next_due++) {
         const transfer *t = &s->transfers[s->due[k->next_due]];
         if (t->before > p)
@@ -434,6 +448,10 @@ static void arrive(transfer_scratch *s, clocks *k, uint32_t p)
 /* Adds to the heap what can be copied out after position p. */
 static void make_ready(transfer_scratch *s, clocks *k, uint32_t p)
 {
+    for (; k->next_over < s->n_transfers && s->transfers[k->next_over].after <= p + 1;
+         k->next_over++)
+        k->n_urgent += s->transfers[k->next_over].over && s->copies[k->next_over] != COPIES_NOT &&
+                       s->transfers[k->next_over].copied > p;
     for (; k->next_made < s->n_transfers && s->made[s->by_made[k->next_made]] <= p; k->next_made++)
         if (s->copies[s->by_made[k->next_made]] == COPIES)
             push_ready(s, k, s->by_made[k->next_made]);
@@ -470,7 +488,7 @@ static void depart(transfer_scratch *s, clocks *k, uint32_t p)
         s->end[i] = k->engine[0] = later(k->clock, k->engine[0]) + s->out_ticks[t->tensor];
         t->copied = p;
         t->copy_turn = k->turn++;
-        k->n_urgent -= i < k->next_after;
+        k->n_urgent -= i < (t->over ? k->next_over : k->next_after);
     }
     for (uint32_t i = first; i < k->next_after; i++)
         if (s->copies[i] != COPIES_NOT && s->transfers[i].copied == p)
@@ -517,7 +535,7 @@ static bool keep_useless(transfer_scratch *s)
     bool any = false;
     for (uint32_t i = 0; i < s->n_transfers; i++) {
         transfer *t = &s->transfers[i];
-        if (!t->stays && !t->leads && !t->ends && t->freed >= t->fetched)
+        if (!t->stays && !t->leads && !t->ends && !t->over && t->freed >= t->fetched)
             t->stays = any = true;
     }
     return any;
@@ -545,7 +563,7 @@ static void keep_short(transfer_scratch *s)
 {
     for (uint32_t i = 0; i < s->n_transfers; i++) {
         transfer *t = &s->transfers[i];
-        t->stays = t->after + 1 >= t->before && !t->leads && !t->ends;
+        t->stays = t->after + 1 >= t->before && !t->leads && !t->ends && !t->over;
     }
 }
 
@@ -561,7 +579,7 @@ static void keep_what_fits(transfer_scratch *s, uint64_t *random)
     for (uint32_t i = s->n_transfers; i-- > 0;) {
         transfer *t = &s->transfers[i];
         int64_t bytes = s->x->bytes[t->tensor];
-        if (t->stays || t->leads || t->ends ||
+        if (t->stays || t->leads || t->ends || t->over ||
             (t->after < tight && tight < t->before && byte_profile_at(&s->taken, tight) > -bytes) ||
             (random && neap_random_below(random, 3) == 0))
             continue;

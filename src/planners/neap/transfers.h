@@ -12,6 +12,9 @@
  * one *ends*, from its last use to the end, and only takes it away. (Without uses both are one.)
  * After its update (`updated`), earlier copies on the host are of no use.
  *
+ * The computation at `after` may write *over* the tensor (problem.h). Then its copy ends before, and
+ * the tensor need not be freed.
+ *
  * Memory: `room[p]` is what is left of the budget while position p runs if every transferred tensor
  * is away at all positions strictly between its `after` and its `before`; never negative. A tensor
  * that leaves late (its copy takes time) or comes back early (so that its reader need not wait)
@@ -24,7 +27,8 @@
  * tensor takes room at the positions after + 1 .. freed - 1 and fetched .. before - 1, and after <
  * freed <= fetched <= before. Its copy may start as soon as it is made: copied <= after. A prefetch
  * may precede a free that waits for a copy: the outputs and the workspace of position p do not
- * exist yet, so there is more room just before it than while it runs.
+ * exist yet, so there is more room just before it than while it runs. A tensor that is written over
+ * has no free, `freed` is after + 1, and if it is copied out, copied < after.
  */
 #ifndef NEAP_PLANNERS_NEAP_TRANSFERS_H
 #define NEAP_PLANNERS_NEAP_TRANSFERS_H
@@ -37,6 +41,7 @@ typedef struct transfer {
     bool copies_out;         /* given: false if an earlier transfer has left a copy on the host */
     bool leads, ends;        /* given: it is on the host before, or behind */
     bool updated;            /* given: the state has been overwritten */
+    bool over;               /* given: it is written over at `after`; it does not stay then */
     bool stays;              /* found: it fits all the way, nothing is moved */
     uint32_t copied;         /* found, unless it stays or makes no copy */
     uint32_t freed, fetched; /* found, unless it stays */
