@@ -365,6 +365,17 @@ static void test_in_place(void **state)
                  20261122);
 }
 
+/* What is written over may be on the host. */
+static void test_in_place_and_link(void **state)
+{
+    (void)state;
+    check_family(&(family){.flags = SMALL_IN_PLACE, .most_ops = 6, .part = 5, .link = true},
+                 20261123);
+    check_family(
+        &(family){.flags = SMALL_IN_PLACE, .most_ops = 6, .part = 5, .link = true, .duplex = true},
+        20261124);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_updates),
         cmocka_unit_test(test_state),
         cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_in_place_and_link),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
