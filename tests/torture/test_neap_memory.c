@@ -112,6 +112,22 @@ static void test_link(void **state)
     }
 }
 
+/* Updates, and state that travels or is on the host. */
+static void test_state(void **state)
+{
+    (void)state;
+    random_source random = {20261131};
+    for (int i = 0; i < GRAPHS + 1; i++) {
+        neap_graph *graph = random_small_graph(&random, 7, SMALL_TRAINING | SMALL_UPDATES);
+        neap_request request = ask(graph);
+        request.link = SLOW_LINK;
+        request.budget = (request.budget + neap_graph_travel_floor_bytes(graph, NULL)) / 2 + 1;
+        request.state = i % 2 ? NEAP_STATE_HOST : NEAP_STATE_AUTO;
+        torture(&request);
+        neap_graph_destroy(graph);
+    }
+}
+
 /* Pins, a start, and the least peak; within a budget that is too small, too. */
 static void test_constraints(void **state)
 {
@@ -141,9 +157,8 @@ static void test_constraints(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_computing),
-        cmocka_unit_test(test_variants),
-        cmocka_unit_test(test_link),
+        cmocka_unit_test(test_computing),   cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_link),        cmocka_unit_test(test_state),
         cmocka_unit_test(test_constraints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

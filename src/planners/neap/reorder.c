@@ -120,7 +120,7 @@ void neap_search_shuffle(search *s, uint32_t center)
 {
     sequence *q = &s->q;
     uint32_t moves = 1 + neap_random_below(&s->random, 4);
-    for (uint32_t k = 0; k < moves; k++) {
+    for (uint32_t k = 0; k < moves && !q->out_of_memory; k++) {
         uint32_t id = item_near(s, center);
         if (q->items[id].task == NEAP_NONE)
             continue;

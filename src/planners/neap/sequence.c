@@ -174,10 +174,10 @@ uint32_t neap_sequence_last_run(const sequence *q, uint32_t task)
     if (x->is_update[task] || x->makes.start[task] == x->makes.start[task + 1])
         return q->only[task];
     const ref_list *list = &q->refs[x->makes.items[x->makes.start[task]]];
-    uint32_t at = list->n - 1;
-    while (!list->refs[at].makes)
-        at--;
-    return list->refs[at].item;
+    for (uint32_t at = list->n; at-- > 0;)
+        if (list->refs[at].makes)
+            return list->refs[at].item;
+    return q->end; /* it has been taken out, and there was no memory to put it back */
 }
 
 bool neap_sequence_precedes_updates(const sequence *q, uint32_t task, uint32_t before)
