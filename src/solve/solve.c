@@ -23,13 +23,18 @@ neap_status neap_request_judge(neap_allocator *allocator, const neap_request *re
     return neap_check(allocator, request->graph, plan, &options, verdict, diag);
 }
 
-/* Whether state is where the request wants it when the step begins and ends. */
+/* Whether state is where the request wants it when the step begins and ends. State without bytes is
+   anywhere. */
 static bool has_state_there(const neap_request *request, const neap_plan *plan)
 {
-    size_t n_on_host, n_state = 0;
-    neap_plan_host_at_start(plan, &n_on_host);
-    for (uint32_t v = 0; v < neap_graph_value_count(request->graph); v++)
-        n_state += neap_graph_value(request->graph, v)->state;
+    size_t n_listed, n_on_host = 0, n_state = 0;
+    const uint32_t *on_host = neap_plan_host_at_start(plan, &n_listed);
+    for (size_t i = 0; i < n_listed; i++)
+        n_on_host += neap_graph_value(request->graph, on_host[i])->bytes > 0;
+    for (uint32_t v = 0; v < neap_graph_value_count(request->graph); v++) {
+        const neap_value *value = neap_graph_value(request->graph, v);
+        n_state += value->state && value->bytes > 0;
+    }
     return request->state == NEAP_STATE_AUTO ||
            n_on_host == (request->state == NEAP_STATE_HOST ? n_state : 0);
 }

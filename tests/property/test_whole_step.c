@@ -62,19 +62,9 @@ static const family families[] = {
      .part = 4,
      .link = true,
      .place = NEAP_STATE_DEVICE},
-    {.name = "state moves", .open = true, .most_ops = 5, .part = 2, .link = true},
-    {.name = "state moves, duplex",
-     .open = true,
-     .most_ops = 5,
-     .part = 2,
-     .link = true,
-     .duplex = true},
-    {.name = "state moves, by search",
-     .open = true,
-     .most_ops = 5,
-     .part = 2,
-     .link = true,
-     .search = true},
+    {.name = "state moves", .most_ops = 5, .part = 2, .link = true},
+    {.name = "state moves, duplex", .most_ops = 5, .part = 2, .link = true, .duplex = true},
+    {.name = "state moves, by search", .most_ops = 5, .part = 2, .link = true, .search = true},
     {.name = "state moves, in place",
      .open = true,
      .flags = SMALL_IN_PLACE,
@@ -82,6 +72,14 @@ static const family families[] = {
      .part = 2,
      .link = true,
      .duplex = true},
+    {.name = "state on the host",
+     .open = true,
+     .flags = SMALL_IN_PLACE,
+     .most_ops = 5,
+     .part = 4,
+     .link = true,
+     .duplex = true,
+     .place = NEAP_STATE_HOST},
 };
 
 enum { N_FAMILIES = sizeof families / sizeof *families };
@@ -125,6 +123,7 @@ static least_time_answer optimum(const scene *s, bool fixed_order, bool mixed_va
                                   .fixed_order = fixed_order,
                                   .mixed_variants = mixed_variants,
                                   .state_moves = s->family->place != NEAP_STATE_DEVICE,
+                                  .state_on_host = s->family->place == NEAP_STATE_HOST,
                                   .most_states = MOST_STATES};
     return least_time_search(s->graph, s->budget, &options);
 }

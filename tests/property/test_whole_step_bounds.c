@@ -77,6 +77,7 @@ static least_time_answer optimum(const scene *s, cut_scope scope)
                                   .fixed_order = scope == CUT_GRAPH_ORDER,
                                   .mixed_variants = true,
                                   .state_moves = s->place != NEAP_STATE_DEVICE,
+                                  .state_on_host = s->place == NEAP_STATE_HOST,
                                   .most_states = MOST_STATES};
     return least_time_search(s->graph, s->budget, &options);
 }
@@ -336,6 +337,13 @@ static void test_moving_state(void **state)
                            .part = 4,
                            .link = true},
                  20261212);
+    check_family(&(family){.name = "state on the host",
+                           .flags = SMALL_UPDATES | SMALL_IN_PLACE,
+                           .most_ops = 5,
+                           .part = 4,
+                           .link = true,
+                           .place = NEAP_STATE_HOST},
+                 20261213);
 }
 
 int main(void)

@@ -817,6 +817,8 @@ least_time_answer least_time_search(const neap_graph *graph, int64_t budget,
     set movable = space_of(graph, budget, &asked, false).state, on_host = 0;
     least_time_answer best = {.ticks = -1};
     uint32_t states = 0;
+    if (asked.state_on_host)
+        on_host = movable;
     do {
         least_time_answer answer =
             search_from(graph, budget, asked, on_host, best.found ? best.ticks - 1 : INT64_MAX);

@@ -20,6 +20,7 @@ typedef struct least_time_options {
     bool mixed_variants;  /* each run of an op by any variant; else all of them by the same */
     bool out_of_place;    /* no run in place, whatever the graph says */
     bool state_moves;     /* with a link: state may be on the host; the link's host_memory is 0 */
+    bool state_on_host;   /* with state_moves: all of it is, at the start and at the end */
     bool want_plan;       /* and not the time alone */
     bool every_place;     /* no rule about where transfers stand: slower, to test those rules */
     bool equals_only;     /* no state is left out but for an equal one: likewise */

@@ -174,8 +174,11 @@ neap_status neap_bound_create(neap_allocator *allocator, const problem *x, int64
         neap_bound_destroy(b);
         return neap_fail_no_memory(diag);
     }
-    b->figures = b->published = (bound_figures){.any_ticks = x->least_ticks,
-                                                .order_ticks = x->least_ticks,
+    const cut_choices *choices = neap_cut_choices(b->cut);
+    int64_t ticks = neap_moving_state_least_ticks(&choices->moving, choices->duplex);
+    ticks = ticks > x->least_ticks ? ticks : x->least_ticks;
+    b->figures = b->published = (bound_figures){.any_ticks = ticks,
+                                                .order_ticks = ticks,
                                                 .done = b->n_tight == 0,
                                                 .position = NEAP_NONE,
                                                 .fates = b->fates,

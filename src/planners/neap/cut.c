@@ -213,7 +213,7 @@ static void add_states(cut *c, uint32_t task)
         state_choice choice = {.bytes = m->bytes[i],
                                .from_device = neap_moving_state_from_device(m, i),
                                .from_host = neap_moving_state_from_host(m, i, task, c->role)};
-        if (!m->may_stay)
+        if (!m->may_stay[i])
             choice.from_device = choice.from_host;
         c->states[c->n_states++] = choice;
         c->bytes += choice.bytes;

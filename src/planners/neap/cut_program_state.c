@@ -78,7 +78,7 @@ static void describe(const cut_program *g, uint32_t state, uint32_t *words)
                    (uint32_t)update_role(g, w, state) << 3;
         *words++ = first_reader(g, w, state);
     }
-    *words = m->updater[state] == NEAP_NONE;
+    *words = (uint32_t)(m->updater[state] == NEAP_NONE) | (uint32_t)m->may_stay[state] << 1;
 }
 
 static void add_to_bundle(cut_program *g, uint32_t state, uint32_t bundle)
@@ -142,9 +142,10 @@ static int32_t add_column(cut_program *g)
 
 void neap_program_add_state_columns(cut_program *g)
 {
-    double most = g->choices->moving.may_stay ? 1 : 0;
-    for (uint32_t b = 0; b < g->n_bundles; b++)
+    for (uint32_t b = 0; b < g->n_bundles; b++) {
+        double most = g->choices->moving.may_stay[g->bundles[b].state] ? 1 : 0;
         g->home[b] = neap_sparse_column(&g->lp, 0, most, 0, g->whole_states);
+    }
     for (uint32_t w = 0; w <= g->n_windows; w++)
         for (uint32_t b = 0; b < g->n_bundles; b++)
             g->arrives[arrival_cell(g, w, b)] = add_column(g);

@@ -78,13 +78,14 @@ bool neap_moving_state_init(moving_state *m, neap_arena *arena, const problem *x
                             const neap_link *link)
 {
     uint32_t n_values = neap_graph_value_count(x->graph), *number;
-    *m = (moving_state){.may_stay = x->state_place != NEAP_STATE_HOST};
+    *m = (moving_state){0};
     if (!NEAP_TAKE(arena, n_values, number))
         return false;
     number_storages(m, x, neap_moving_state_exists(x, link), number);
     if (!NEAP_TAKE(arena, m->n, m->storage) || !NEAP_TAKE(arena, m->n, m->bytes) ||
         !NEAP_TAKE(arena, m->n, m->in) || !NEAP_TAKE(arena, m->n, m->out) ||
-        !NEAP_TAKE(arena, m->n, m->updater) || !list_readers(m, arena, x, number))
+        !NEAP_TAKE(arena, m->n, m->updater) || !NEAP_TAKE(arena, m->n, m->may_stay) ||
+        !list_readers(m, arena, x, number))
         return false;
     for (uint32_t v = 0; v < n_values; v++) {
         uint32_t i = number[v];
@@ -95,6 +96,8 @@ bool neap_moving_state_init(moving_state *m, neap_arena *arena, const problem *x
         m->in[i] = neap_copy_ticks(x, link, false, m->bytes[i]);
         m->out[i] = neap_copy_ticks(x, link, true, m->bytes[i]);
         m->updater[i] = x->updater[v];
+        /* What the method cannot put on the host stays on the device. */
+        m->may_stay[i] = x->state_place != NEAP_STATE_HOST || x->state_of_value[v] == NEAP_NONE;
         m->all_bytes += m->bytes[i];
     }
     return true;
@@ -106,6 +109,19 @@ bool neap_moving_state_is_read(const moving_state *m, uint32_t i, uint32_t task)
         if (m->readers.items[r] == task)
             return true;
     return false;
+}
+
+int64_t neap_moving_state_least_ticks(const moving_state *m, bool duplex)
+{
+    int64_t in = 0, out = 0;
+    for (uint32_t i = 0; i < m->n; i++) {
+        bool is_read = m->readers.start[i] < m->readers.start[i + 1];
+        in += !m->may_stay[i] && is_read ? m->in[i] : 0;
+        out += !m->may_stay[i] && m->updater[i] != NEAP_NONE ? m->out[i] : 0;
+    }
+    if (!duplex)
+        return in + out;
+    return in > out ? in : out;
 }
 
 /* ---- Absent at a task ---- */

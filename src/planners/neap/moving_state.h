@@ -30,8 +30,8 @@ typedef struct moving_state {
     int64_t *in, *out; /* ticks of a copy */
     id_lists readers;  /* tasks */
     uint32_t *updater; /* task; NEAP_NONE: none */
+    bool *may_stay;    /* it may be on the device when the step begins */
     int64_t all_bytes;
-    bool may_stay; /* on the device when the step begins */
 } moving_state;
 
 /* Whether state moves at all. */
@@ -40,6 +40,10 @@ bool neap_moving_state_exists(const problem *x, const neap_link *link);
 /* Everything is in the arena; false: out of memory. */
 bool neap_moving_state_init(moving_state *m, neap_arena *arena, const problem *x,
                             const neap_link *link);
+
+/* What copies take at least, wherever state is during the step: what must begin on the host comes
+   if it is read, and goes back if it is updated. */
+int64_t neap_moving_state_least_ticks(const moving_state *m, bool duplex);
 
 /* Whether a task reads a value on the i-th storage. */
 bool neap_moving_state_is_read(const moving_state *m, uint32_t i, uint32_t task);
