@@ -151,8 +151,9 @@ static int check_floor(cli_batch_search *m)
     uint32_t op;
     if (cli_batch_graph(m, 1, &graph, &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
-    int64_t bytes = neap_graph_floor_bytes(graph, &op);
-    int code = cli_explain_floor(graph, "even for batch 1, budget", m->budget, bytes, op, "");
+    int64_t bytes = cli_floor(&m->model, graph, &op);
+    int code =
+        cli_explain_floor(&m->model, graph, "even for batch 1, budget", m->budget, bytes, op, "");
     neap_graph_destroy(graph);
     return code;
 }

@@ -4,6 +4,7 @@
 #include "json.h"
 #include "load.h"
 #include "output.h"
+#include "parts.h"
 
 #include <inttypes.h>
 #include <neap/check.h>
@@ -16,6 +17,7 @@ typedef struct judgement {
     neap_plan *plan;
     int64_t budget; /* the budget of the verdict; -1: none */
     neap_verdict verdict;
+    neap_memory_parts parts; /* of the peak, if accepted */
 } judgement;
 
 /* ---- Judging ---- */
@@ -88,6 +90,9 @@ static void add_figures(const judgement *j, cli_table *table)
     cli_fact(table, "budget", CLI_PLAIN, j->budget < 0 ? "none" : cli_bytes(&text, j->budget), "%s",
              j->settings->budget ? "" : "the plan's own");
     cli_fact(table, "peak", CLI_BOLD, cli_bytes(&text, v->peak_bytes), "%s", neap_text_get(&step));
+    step.length = 0;
+    cli_parts_list(&step, &j->parts);
+    cli_fact(table, "made of", CLI_PLAIN, "", "%s", neap_text_get(&step));
     neap_text_clear(&step);
     if (v->has_arena)
         cli_fact(table, "arena", CLI_PLAIN, cli_bytes(&text, v->arena_bytes),
@@ -129,6 +134,8 @@ static void add_json(const judgement *j, neap_text *out)
     cli_json_size(&json, "step", v->accepted || v->step == SIZE_MAX ? -1 : (int64_t)v->step);
     cli_json_size(&json, "budget_bytes", j->budget);
     cli_json_integer(&json, "peak_bytes", v->peak_bytes);
+    if (v->accepted)
+        cli_parts_json(&json, "peak_parts", &j->parts);
     cli_json_size(&json, "peak_step", v->peak_step == SIZE_MAX ? -1 : (int64_t)v->peak_step);
     cli_json_size(&json, "arena_bytes", v->has_arena ? v->arena_bytes : -1);
     cli_json_real(&json, "time", v->time);
@@ -179,6 +186,8 @@ static int run_check(const cli_settings *settings, neap_text *out)
         code = cli_load_budget(&j.model, "budget", settings->budget, &j.budget);
     if (code == CLI_OK)
         code = judge(&j);
+    if (code == CLI_OK && j.verdict.accepted)
+        code = cli_parts_find(j.model.graph, j.plan, &j.parts);
     if (code == CLI_OK)
         code = show(&j, out);
     neap_plan_destroy(j.plan);

@@ -93,18 +93,66 @@ static int try_others(cli_run *run, const cli_result *failed, alternatives *foun
     return CLI_OK;
 }
 
+static int64_t state_bytes(const neap_graph *graph)
+{
+    int64_t bytes = 0;
+    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
+        if (neap_graph_value(graph, v)->state)
+            bytes += neap_graph_value(graph, v)->bytes;
+    return bytes;
+}
+
+/* Who needs so much: "op "conv5_bw" needs", or with them what is always in memory. */
+static void add_who(neap_text *line, const cli_loaded *model, const neap_graph *graph,
+                    int64_t bytes, uint32_t op)
+{
+    cli_text size;
+    int64_t state = model->moves_state ? 0 : state_bytes(graph);
+    if (state > bytes / 2)
+        neap_text_printf(line, "the parameters and state (%s) and ", cli_bytes(&size, state));
+    if (op == NEAP_NONE)
+        neap_text_puts(line, "the outputs need");
+    else
+        neap_text_printf(line, "op \"%s\" need%s", neap_graph_op(graph, op)->name,
+                         state > bytes / 2 ? "" : "s");
+}
+
+static bool ends_with_gradients(const neap_graph *graph)
+{
+    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
+        if (neap_graph_is_output(graph, v) &&
+            strcmp(neap_graph_value(graph, v)->kind, NEAP_KIND_GRADIENT) == 0)
+            return true;
+    return false;
+}
+
+/* What would lower the floor. */
+static void add_floor_advice(neap_text *line, const cli_loaded *model, const neap_graph *graph,
+                             int64_t bytes, uint32_t op)
+{
+    cli_text size;
+    int64_t travelling = neap_graph_travel_floor_bytes(graph, NULL);
+    if (travelling < bytes && !model->moves_state)
+        neap_text_printf(line, "; with %s, state can be on the host, and %s may do",
+                         model->link.out_bandwidth > 0 ? "--state auto" : "--link",
+                         cli_bytes(&size, travelling));
+    if (model->in_place_floor >= 0 && model->in_place_floor < bytes && graph == model->graph)
+        neap_text_printf(line, "; with --in-place yes, %s may do",
+                         cli_bytes(&size, model->in_place_floor));
+    if (op == NEAP_NONE && !cli_has_updates(graph) && ends_with_gradients(graph))
+        neap_text_puts(line, "; with --optimizer, gradients need not stay to the end");
+}
+
 /* "budget 512 MiB is below 722 MiB, which op "conv5_bw" needs whatever is recomputed" */
-static void add_floor(neap_text *line, const neap_graph *graph, const char *what, int64_t budget,
-                      int64_t bytes, uint32_t op)
+static void add_floor(neap_text *line, const cli_loaded *model, const neap_graph *graph,
+                      const char *what, int64_t budget, int64_t bytes, uint32_t op)
 {
     cli_text given, least;
     cli_bytes_pair(&given, budget, &least, bytes);
     neap_text_printf(line, "%s %s is below %s, which ", what, given.chars, least.chars);
-    if (op == NEAP_NONE)
-        neap_text_puts(line, "the outputs need");
-    else
-        neap_text_printf(line, "op \"%s\" needs", neap_graph_op(graph, op)->name);
+    add_who(line, model, graph, bytes, op);
     neap_text_puts(line, " whatever is recomputed");
+    add_floor_advice(line, model, graph, bytes, op);
 }
 
 /* "budget 3.00 GiB is below the least that sqrt found, 3.41 GiB (op "conv5_bw")" */
@@ -154,7 +202,8 @@ int cli_explain(cli_run *run, const cli_result *failed, bool all_tried, neap_tex
     const neap_graph *graph = run->model->graph;
     alternatives found = {0};
     if (failed->budget >= 0 && failed->budget < figures->floor_bytes) {
-        add_floor(line, graph, "budget", failed->budget, figures->floor_bytes, figures->floor_op);
+        add_floor(line, run->model, graph, "budget", failed->budget, figures->floor_bytes,
+                  figures->floor_op);
         add_store_all(run, failed, line);
         neap_text_puts(line, PEAK_ADVICE);
         return line->status != NEAP_OK ? cli_fail_memory() : CLI_OK;
@@ -172,23 +221,24 @@ int cli_explain(cli_run *run, const cli_result *failed, bool all_tried, neap_tex
     return line->status != NEAP_OK ? cli_fail_memory() : CLI_OK;
 }
 
-int cli_explain_floor(const neap_graph *graph, const char *what, int64_t budget, int64_t bytes,
-                      uint32_t op, const char *advice)
+int cli_explain_floor(const cli_loaded *model, const neap_graph *graph, const char *what,
+                      int64_t budget, int64_t bytes, uint32_t op, const char *advice)
 {
     neap_text line = {0};
     if (budget < 0 || budget >= bytes)
         return CLI_OK;
-    add_floor(&line, graph, what, budget, bytes, op);
+    add_floor(&line, model, graph, what, budget, bytes, op);
     int code = line.status != NEAP_OK ? cli_fail_memory()
                                       : cli_fail(CLI_INFEASIBLE, "%s%s", line.text, advice);
     neap_text_clear(&line);
     return code;
 }
 
-int cli_explain_floor_unmeasured(const neap_graph *graph, int64_t budget)
+int cli_explain_floor_unmeasured(const cli_loaded *model, int64_t budget)
 {
+    const neap_graph *graph = model->graph;
     uint32_t op;
-    int64_t bytes = neap_graph_floor_bytes(graph, &op);
+    int64_t bytes = cli_floor(model, graph, &op);
     if (op != NEAP_NONE) {
         const neap_op *floor_op = neap_graph_op(graph, op);
         int64_t workspace = floor_op->variants[0].workspace;
@@ -197,7 +247,7 @@ int cli_explain_floor_unmeasured(const neap_graph *graph, int64_t budget)
                 workspace = floor_op->variants[k].workspace;
         bytes -= workspace;
     }
-    return cli_explain_floor(graph, "budget", budget, bytes, op, PEAK_ADVICE);
+    return cli_explain_floor(model, graph, "budget", budget, bytes, op, PEAK_ADVICE);
 }
 
 /* ---- Several methods ---- */
@@ -231,13 +281,13 @@ int cli_explain_all(const cli_loaded *model, const cli_result *results, size_t c
     const char *what = strcmp(option, "to") == 0 ? "the largest budget" : "budget";
     int64_t budget = largest_budget(results, count);
     uint32_t op;
-    int64_t floor_bytes = neap_graph_floor_bytes(model->graph, &op);
+    int64_t floor_bytes = cli_floor(model, model->graph, &op);
     for (size_t i = 0; i < count; i++) /* theirs counts the alignment */
         if (results[i].solved && results[i].figures->floor_bytes > floor_bytes) {
             floor_bytes = results[i].figures->floor_bytes;
             op = results[i].figures->floor_op;
         }
-    int code = cli_explain_floor(model->graph, what, budget, floor_bytes, op, "");
+    int code = cli_explain_floor(model, model->graph, what, budget, floor_bytes, op, "");
     if (code != CLI_OK)
         return code;
     if (!lowest)

@@ -12,14 +12,14 @@
 int cli_explain(cli_run *run, const cli_result *failed, bool all_tried, neap_text *line);
 
 /*
- * If a budget is below the proven need of an op (neap_graph_floor_bytes), writes the error line and
- * returns its exit code. Returns CLI_OK if not, or if the budget is negative. `what` is the
- * budget's name; the advice ends the line.
+ * If a budget is below the proven need of an op (cli_floor), writes the error line and returns its
+ * exit code. Returns CLI_OK if not, or if the budget is negative. `graph` is the model's, perhaps
+ * with another batch; `what` is the budget's name; the advice ends the line.
  */
-int cli_explain_floor(const neap_graph *graph, const char *what, int64_t budget, int64_t bytes,
-                      uint32_t op, const char *advice);
+int cli_explain_floor(const cli_loaded *model, const neap_graph *graph, const char *what,
+                      int64_t budget, int64_t bytes, uint32_t op, const char *advice);
 /* The same before kernels are measured: workspaces are not yet known and not counted. */
-int cli_explain_floor_unmeasured(const neap_graph *graph, int64_t budget);
+int cli_explain_floor_unmeasured(const cli_loaded *model, int64_t budget);
 
 /*
  * Writes the error line if none of several results has a plan, with the one that needs least, and

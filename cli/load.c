@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <neap/check.h>
+#include <neap/layout.h>
 #include <neap/solve.h>
 #include <neap/split.h>
 #include <neap/text.h>
@@ -150,6 +151,8 @@ neap_status cli_load_batch(const cli_settings *settings, const cli_loaded *loade
         status = neap_cost_apply(*graph, loaded->device, settings->math, diag);
     if (status == NEAP_OK && settings->split > 0)
         status = neap_graph_split(graph, settings->split, diag);
+    if (status == NEAP_OK && settings->out_of_place)
+        neap_graph_clear_in_place(*graph);
     if (status != NEAP_OK) {
         neap_graph_destroy(*graph);
         *graph = NULL;
@@ -284,6 +287,8 @@ static int load_link(const cli_settings *settings, cli_loaded *loaded)
     const char *option = cli_given_of(settings, CLI_GROUP_LINK);
     if (!settings->link && option)
         return cli_fail(CLI_BAD_INPUT, "--%s needs --link, such as --link 12.2GB/s", option);
+    if (!settings->link && settings->state == NEAP_STATE_HOST)
+        return cli_fail(CLI_BAD_INPUT, "--state host needs --link, such as --link 12.2GB/s");
     if (!settings->link)
         return CLI_OK;
     int code = strcmp(settings->link, "device") == 0 ? device_link(loaded)
@@ -293,6 +298,7 @@ static int load_link(const cli_settings *settings, cli_loaded *loaded)
     if (settings->link_latency >= 0)
         loaded->link.latency = settings->link_latency;
     loaded->link.host_memory = settings->host_memory;
+    loaded->moves_state = settings->state != NEAP_STATE_DEVICE;
     return code;
 }
 
@@ -324,6 +330,22 @@ static int load_start(const cli_settings *settings, cli_loaded *loaded)
 
 /* ---- All of it ---- */
 
+int64_t cli_floor(const cli_loaded *loaded, const neap_graph *graph, uint32_t *op)
+{
+    return loaded->moves_state ? neap_graph_travel_floor_bytes(graph, op)
+                               : neap_graph_floor_bytes(graph, op);
+}
+
+/* --in-place no. */
+static void remove_marks(const cli_settings *settings, cli_loaded *loaded)
+{
+    loaded->in_place_floor = -1;
+    if (!settings->out_of_place)
+        return;
+    loaded->in_place_floor = cli_floor(loaded, loaded->graph, NULL);
+    neap_graph_clear_in_place(loaded->graph);
+}
+
 int cli_load(const cli_settings *settings, const char *operand, cli_loaded *loaded)
 {
     double begin = cli_clock();
@@ -337,6 +359,8 @@ int cli_load(const cli_settings *settings, const char *operand, cli_loaded *load
         code = cli_load_split(settings, loaded);
     if (code == CLI_OK)
         code = load_link(settings, loaded);
+    if (code == CLI_OK)
+        remove_marks(settings, loaded);
     if (code == CLI_OK)
         code = load_start(settings, loaded);
     loaded->seconds = cli_clock() - begin;
@@ -356,19 +380,21 @@ void cli_loaded_clear(cli_loaded *loaded)
 static int find_natural_peak(cli_loaded *loaded)
 {
     neap_diag diag;
-    neap_request request;
-    neap_solution *solution = NULL;
+    neap_plan *plan = NULL;
+    neap_layout_options options;
     if (loaded->alignment == 1)
         return neap_natural_peak(NULL, loaded->graph, &loaded->natural_peak, &diag) == NEAP_OK
                    ? CLI_OK
                    : cli_fail_diag(&diag);
-    neap_request_init(&request, loaded->graph, "store-all");
-    request.alignment = loaded->alignment;
-    if (neap_solve(NULL, &request, &solution, &diag) != NEAP_OK)
-        return cli_fail_diag(&diag);
-    loaded->natural_peak = neap_solution_figures(solution)->arena_bytes;
-    neap_solution_destroy(solution);
-    return CLI_OK;
+    neap_layout_options_init(&options);
+    options.alignment = loaded->alignment;
+    neap_status status = neap_natural_plan(NULL, loaded->graph, &plan, &diag);
+    if (status == NEAP_OK)
+        status = neap_layout_assign(NULL, loaded->graph, plan, &options, &diag);
+    if (status == NEAP_OK)
+        loaded->natural_peak = neap_plan_arena_bytes(plan);
+    neap_plan_destroy(plan);
+    return status == NEAP_OK ? CLI_OK : cli_fail_diag(&diag);
 }
 
 int cli_load_natural_peak(cli_loaded *loaded)
@@ -404,7 +430,7 @@ int cli_load_budget(cli_loaded *loaded, const char *option, const char *text, in
     }
     int64_t number;
     bool bare = cli_parse_integer(text, &number) && number <= 100;
-    if (bare && *budget > 0 && *budget < neap_graph_floor_bytes(loaded->graph, NULL) / 1000)
+    if (bare && *budget > 0 && *budget < neap_graph_travel_floor_bytes(loaded->graph, NULL) / 1000)
         return cli_fail(CLI_BAD_INPUT, "--%s %s is %s byte%s; did you mean %s%% or %sGiB?", option,
                         text, text, number > 1 ? "s" : "", text, text);
     if (*budget > 0)

@@ -19,6 +19,8 @@ typedef struct cli_loaded {
     const neap_device *device; /* NULL: the file's own times */
     neap_link link;            /* all zero: none */
     int64_t alignment;         /* of addresses */
+    bool moves_state;          /* with --link, unless --state device */
+    int64_t in_place_floor;    /* with --in-place no: the floor without it; else -1 */
     int64_t natural_peak;      /* memory of a step without a plan; -1 until computed */
     neap_plan *start;          /* of --start, without addresses; NULL: none */
     double seconds;            /* that loading took: they count towards a time limit */
@@ -41,8 +43,11 @@ int cli_load_split(const cli_settings *settings, cli_loaded *loaded);
 neap_status cli_load_batch(const cli_settings *settings, const cli_loaded *loaded, int64_t batch,
                            neap_graph **graph, neap_diag *diag);
 
+/* The floor of a graph for plans that move state or not, as of `loaded`. */
+int64_t cli_floor(const cli_loaded *loaded, const neap_graph *graph, uint32_t *op);
+
 /*
- * Fills in loaded->natural_peak: the peak of one run of every op in the graph's order. With an
+ * Fills in loaded->natural_peak: the peak of the ordinary step (neap_natural_peak). With an
  * alignment it is the arena of that plan, so that 100% is always enough. A budget in percent is a
  * share of it in every command.
  */

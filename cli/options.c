@@ -386,6 +386,17 @@ const cli_option cli_options[] = {
     {"alignment", 0, "BYTES", CLI_GROUP_SOLVE, PLAN_SECTION,
      "make every address a multiple of this", COUNT(alignment, 1),
      .defaults = {{"train", STRING(NEAP_RUN_ALIGNMENT), NULL}, {NULL, "1", NULL}}},
+    {"in-place", 0, "WHETHER", CLI_GROUP_SOLVE, PLAN_SECTION,
+     "run ops in place wherever their input is not needed any more",
+     FIELD(set_choice, out_of_place),
+     .choices = {{"yes", NULL, 0}, {"no", "as most papers count memory", 1}}, DEFAULT("yes")},
+    {"state", 0, "PLACE", CLI_GROUP_SOLVE, PLAN_SECTION,
+     "where parameters and optimizer state are between their uses", FIELD(set_choice, state),
+     .choices = {{"auto", "on the device; with --link, wherever that is faster", NEAP_STATE_AUTO},
+                 {"device", "always on the device", NEAP_STATE_DEVICE},
+                 {"host", "on the host when the step begins and ends; needs --link",
+                  NEAP_STATE_HOST}},
+     DEFAULT("auto")},
     {"split", 0, "SIZE", CLI_GROUP_SPLIT, PLAN_SECTION,
      "put values larger than this into pieces of at most this size, such as 16MiB, each of which "
      "is "

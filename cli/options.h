@@ -102,6 +102,8 @@ struct cli_settings {
     int64_t threads; /* 0: all there are */
     uint64_t seed;
     int64_t alignment;
+    int out_of_place; /* 1: no op runs in place */
+    int state;        /* a neap_state_place */
     const char *budgets, *from, *to;
     int64_t points;
     double extra_forward; /* forward passes; negative: no limit */

@@ -4,6 +4,7 @@
 #include "command.h"
 #include "files.h"
 #include "output.h"
+#include "parts.h"
 #include "planning.h"
 #include "report.h"
 
@@ -95,6 +96,8 @@ static void add_summary(const cli_planning *p, neap_text *out)
         cli_fact(&table, "written to", CLI_PLAIN, p->settings->output, "%zu steps",
                  neap_plan_step_count(p->result.plan));
     cli_table_finish(&table, out);
+    neap_text_puts(out, "\n");
+    cli_parts_table(out, &p->result.natural_parts, &p->result.parts);
 }
 
 static int add_chart(const cli_planning *p, neap_text *out)
@@ -141,11 +144,21 @@ static int write_plan(const cli_planning *p, neap_text *out)
     return code;
 }
 
-static int show(const cli_planning *p, neap_text *out)
+static int find_parts(cli_planning *p)
+{
+    cli_result *result = &p->result;
+    int code = cli_parts_find(p->model.graph, NULL, &result->natural_parts);
+    if (code == CLI_OK)
+        code = cli_parts_find(p->model.graph, result->plan, &result->parts);
+    result->has_parts = code == CLI_OK;
+    return code;
+}
+
+static int show(cli_planning *p, neap_text *out)
 {
     const cli_settings *settings = p->settings;
-    int code = CLI_OK;
-    if (p->result.plan && settings->output)
+    int code = p->result.plan ? find_parts(p) : CLI_OK;
+    if (code == CLI_OK && p->result.plan && settings->output)
         code = write_plan(p, out);
     if (code == CLI_OK && settings->json && p->result.solved) {
         cli_json json;

@@ -1,5 +1,7 @@
 #include "report.h"
 
+#include "parts.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -87,6 +89,10 @@ void cli_report_json(cli_json *json, const char *key, const cli_loaded *model,
     cli_json_size(json, "natural_peak_bytes", model->natural_peak);
     if (result->solved) {
         add_figures(json, result);
+        if (result->has_parts) {
+            cli_parts_json(json, "natural_peak_parts", &result->natural_parts);
+            cli_parts_json(json, "peak_parts", &result->parts);
+        }
         add_extras(json, result->solution);
         if (result->figures->outcome == NEAP_INFEASIBLE)
             add_infeasible(json, model, result->figures);

@@ -112,6 +112,7 @@ int cli_request_init(cli_run *run, const char *method, neap_request *request)
     request->seed = settings->seed;
     request->alignment = settings->alignment;
     request->gap = settings->gap;
+    request->state = (neap_state_place)settings->state;
     if (settings->objective == CLI_OBJECTIVE_PEAK) /* the largest batch is a search of its own */
         request->objective = NEAP_LEAST_PEAK;
     request->n_pins = settings->n_pins;
@@ -241,7 +242,9 @@ static int add_method(cli_methods *methods, const char *text, size_t length)
 static const char *constraint_of(const cli_settings *settings)
 {
     const char *constraint = cli_given_of(settings, CLI_GROUP_CONSTRAINT);
-    return !constraint && settings->objective == CLI_OBJECTIVE_PEAK ? "objective peak" : constraint;
+    if (!constraint && settings->objective == CLI_OBJECTIVE_PEAK)
+        return "objective peak";
+    return !constraint && settings->state == NEAP_STATE_HOST ? "state host" : constraint;
 }
 
 /* The first method that takes constraints, or NULL. */

@@ -18,6 +18,8 @@ typedef struct cli_result {
     const neap_plan *plan;       /* NULL: it has none */
     int64_t batch;               /* the batch found by a search; 0: it was given */
     bool by_peak;                /* the objective was the least peak */
+    bool has_parts;              /* of the peak, without the plan and with it */
+    neap_memory_parts natural_parts, parts;
     neap_diag note;
 } cli_result;
 

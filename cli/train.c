@@ -596,7 +596,7 @@ static int check_budget(training *t)
     if (!text || strchr(text, '%') || t->read_plan)
         return CLI_OK;
     int code = cli_load_budget(&p->model, "budget", text, &p->budget);
-    return code == CLI_OK ? cli_explain_floor_unmeasured(p->model.graph, p->budget) : code;
+    return code == CLI_OK ? cli_explain_floor_unmeasured(&p->model, p->budget) : code;
 }
 
 /* Kernels see values in pieces through memory pages. */

@@ -137,6 +137,22 @@ NEAP_API neap_status neap_timeline_build(neap_allocator *allocator, const neap_g
                                          neap_timeline *timeline, neap_diag *diag);
 NEAP_API void neap_timeline_clear(neap_timeline *timeline);
 
+/* What the peak is made of: bytes of storages in memory at the first step that reaches it, by the
+ * kind of the value that owns them. They add up to the timeline's peak_bytes. */
+typedef struct neap_memory_parts {
+    int64_t parameters;
+    int64_t gradients;   /* of parameters: outputs of the graph, or read by an update */
+    int64_t state;       /* of the optimizer: moments, master weights */
+    int64_t activations; /* all other values that ops make: activations and their gradients */
+    int64_t workspace;
+    int64_t other; /* other inputs, such as data, and the fixed bytes */
+} neap_memory_parts;
+
+/* NEAP_INVALID for a plan that cannot be run. */
+NEAP_API neap_status neap_plan_peak_parts(neap_allocator *allocator, const neap_graph *graph,
+                                          const neap_plan *plan, neap_memory_parts *parts,
+                                          neap_diag *diag);
+
 #ifdef __cplusplus
 }
 #endif

@@ -91,6 +91,10 @@ NEAP_API void neap_solutions_share_bounds(neap_solution *const *solutions, size_
 NEAP_API neap_status neap_natural_peak(neap_allocator *allocator, const neap_graph *graph,
                                        int64_t *peak, neap_diag *diag);
 
+/* The plan of the ordinary step, without addresses. The caller destroys it. */
+NEAP_API neap_status neap_natural_plan(neap_allocator *allocator, const neap_graph *graph,
+                                       neap_plan **plan, neap_diag *diag);
+
 #ifdef __cplusplus
 }
 #endif

@@ -290,15 +290,21 @@ done:
     return status;
 }
 
+neap_status neap_natural_plan(neap_allocator *allocator, const neap_graph *graph, neap_plan **plan,
+                              neap_diag *diag)
+{
+    return neap_plan_from_sequence(neap_allocator_or_system(allocator), graph,
+                                   neap_graph_ordinary_order(graph), neap_graph_op_count(graph),
+                                   NULL, "natural", -1, plan, diag);
+}
+
 neap_status neap_natural_peak(neap_allocator *allocator, const neap_graph *graph, int64_t *peak,
                               neap_diag *diag)
 {
     neap_plan *plan = NULL;
     neap_verdict verdict;
     allocator = neap_allocator_or_system(allocator);
-    neap_status status =
-        neap_plan_from_sequence(allocator, graph, neap_graph_ordinary_order(graph),
-                                neap_graph_op_count(graph), NULL, "natural", -1, &plan, diag);
+    neap_status status = neap_natural_plan(allocator, graph, &plan, diag);
     if (status == NEAP_OK)
         status = neap_check(allocator, graph, plan, NULL, &verdict, diag);
     if (status == NEAP_OK && !verdict.accepted)

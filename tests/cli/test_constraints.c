@@ -182,6 +182,51 @@ static void a_log_says_what_its_lines_are_about(void **state)
     run_result_clear(&result);
 }
 
+/* ---- In place, and where state is ---- */
+
+typedef struct expectation {
+    const char *line;
+    int code;
+    const char *part; /* of what it prints */
+} expectation;
+
+static void in_place_and_state(void **state)
+{
+    (void)state;
+    static const expectation CASES[] = {
+        {"plan resnet18 --image 64 --batch 64 --budget 182MiB --method store-all", 0,
+         "\n  activations "},
+        {"plan resnet18 --image 64 --batch 64 --budget 182MiB --method store-all --in-place no", 3,
+         "below the least that store-all found, "},
+        {"plan alexnet --image 64 --budget 1MiB", 3,
+         "; with --optimizer, gradients need not stay to the end"},
+        {"plan resnet18 --image 64 --batch 256 --budget 40MiB --in-place no", 3,
+         "; with --in-place yes, "},
+        {"plan alexnet --image 64 --optimizer adam --budget 1MiB", 3,
+         ", which the parameters and state (699 MiB) and op "},
+        {"plan alexnet --image 64 --optimizer adam --budget 1MiB", 3,
+         "; with --link, state can be on the host, and "},
+        {"plan alexnet --image 64 --optimizer adam --budget 1MiB --link 9GB/s --state device", 3,
+         "; with --state auto, state can be on the host, and "},
+        {"plan alexnet --optimizer sgd --budget 50% --state host", 2,
+         "--state host needs --link, such as --link 12.2GB/s"},
+        {"plan alexnet --optimizer sgd --budget 50% --link 9GB/s --state host --method sqrt", 2,
+         "sqrt takes no --state host; neap does"},
+        {"plan alexnet --budget 50% --state disk", 2,
+         "--state \"disk\" is not one of auto, device, host"},
+        {"plan alexnet --budget 50% --in-place maybe", 2,
+         "--in-place \"maybe\" is not one of yes, no"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        run_result result;
+        run_line(NEAP_CLI, CASES[i].line, NULL, &result);
+        if (result.code != CASES[i].code)
+            fail_msg("%s: exit %d\n%s", CASES[i].line, result.code, result.err);
+        expect_parts(result.code == 0 ? result.out : result.err, &CASES[i].part, 1);
+        run_result_clear(&result);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,6 +236,7 @@ int main(void)
         cmocka_unit_test(the_batch_is_that_of_max_batch),
         cmocka_unit_test(a_log_ends_with_the_result),
         cmocka_unit_test(a_log_says_what_its_lines_are_about),
+        cmocka_unit_test(in_place_and_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

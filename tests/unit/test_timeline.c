@@ -149,6 +149,15 @@ static void test_an_empty_plan(void **state)
     neap_graph_destroy(graph);
 }
 
+/* The parts add up. */
+static void check_parts(const neap_graph *graph, const neap_plan *plan, int64_t peak)
+{
+    neap_memory_parts p;
+    assert_int_equal(neap_plan_peak_parts(NULL, graph, plan, &p, NULL), NEAP_OK);
+    assert_int_equal(p.parameters + p.gradients + p.state + p.activations + p.workspace + p.other,
+                     peak);
+}
+
 /* Thousands of random plans: the judge and the timeline come to the same figures. */
 static void test_it_agrees_with_the_judge(void **state)
 {
@@ -177,10 +186,39 @@ static void test_it_agrees_with_the_judge(void **state)
                      (unsigned long long)seed, (long long)t.peak_bytes, t.peak_step,
                      (long long)t.makespan_ticks, (long long)v.peak_bytes, v.peak_step,
                      (long long)v.ticks);
+        check_parts(graph, plan, v.peak_bytes);
         neap_timeline_clear(&t);
         neap_plan_destroy(plan);
         neap_graph_destroy(graph);
     }
+}
+
+/* By hand: what each part is. */
+static void test_parts_of_the_peak(void **state)
+{
+    (void)state;
+    neap_graph *graph = graph_from(
+        "{'neap':'graph','version':1,'fixed_bytes':1,'values':["
+        "{'bytes':10,'kind':'parameter','state':true},{'bytes':20,'kind':'state','state':true},"
+        "{'bytes':100,'kind':'input'},{'bytes':1000},{'bytes':3000,'kind':'gradient'},"
+        "{'bytes':40,'kind':'gradient'}],'ops':["
+        "{'inputs':[0,2],'outputs':[3],'time':1},{'inputs':[3],'outputs':[4],'time':1},"
+        "{'inputs':[3,4],'outputs':[5],'time':1,'workspace':50000},"
+        "{'inputs':[0,1,5],'outputs':[],'updates':[0,1],'time':1}],'outputs':[]}");
+    neap_plan *plan = plan_from("c0 c1 c2 f3 f4 c3 f5");
+    neap_memory_parts p;
+    assert_int_equal(neap_plan_peak_parts(NULL, graph, plan, &p, NULL), NEAP_OK);
+    assert_true(p.parameters == 10 && p.state == 20 && p.gradients == 40 && p.activations == 4000);
+    assert_true(p.workspace == 50000 && p.other == 101);
+    neap_plan_destroy(plan);
+    plan = plan_from("c1");
+    assert_int_equal(neap_plan_peak_parts(NULL, graph, plan, &p, NULL), NEAP_INVALID);
+    neap_plan_destroy(plan);
+    plan = plan_from("");
+    assert_int_equal(neap_plan_peak_parts(NULL, graph, plan, &p, NULL), NEAP_OK);
+    assert_true(p.parameters == 10 && p.state == 20 && p.other == 101 && p.workspace == 0);
+    neap_plan_destroy(plan);
+    neap_graph_destroy(graph);
 }
 
 int main(void)
@@ -192,6 +230,7 @@ int main(void)
         cmocka_unit_test(test_steps_that_cannot_be_run),
         cmocka_unit_test(test_an_empty_plan),
         cmocka_unit_test(test_it_agrees_with_the_judge),
+        cmocka_unit_test(test_parts_of_the_peak),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
