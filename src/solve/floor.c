@@ -1,9 +1,9 @@
 /*
  * The floor of a request: memory that no plan with addresses can do without.
  *
- * Everything that an op touches is in memory while it runs (src/graph/floor.c). With an alignment, each storage begins
- * at a multiple of it, so it takes its size rounded up; only the highest one ends where its bytes
- * do.
+ * Everything that an op touches is in memory while it runs (src/graph/floor.c). With an alignment,
+ * each storage begins at a multiple of it, so it takes its size rounded up; only the highest one
+ * ends where its bytes do.
  */
 #include "base/checked.h"
 #include "base/fail.h"

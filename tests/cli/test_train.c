@@ -411,8 +411,7 @@ static void too_small_a_budget_is_told_what_works(void **state)
     (void)state;
     run_result result;
     run("train " SMALL_LSTM "--budget 1KiB", 3, &result); /* before anything is measured */
-    assert_non_null(
-        strstr(result.err, " is below 6.31 KiB, which the parameters and state ("));
+    assert_non_null(strstr(result.err, " is below 6.31 KiB, which the parameters and state ("));
     run_result_clear(&result);
     run("train " SMALL_LSTM "--method greedy --budget 70%", 3, &result);
     assert_string_equal(result.out, "");

@@ -27,7 +27,8 @@ neap_graph *random_small_graph(random_source *random, uint32_t most_ops, unsigne
 /*
  * Budgets worth a try, ascending, at most `capacity` (2 or more) of them: of the sums of bytes that
  * can be live at all, with and without a workspace, those from the floor (of state that travels, if
- * there is any) to the natural peak, both included; some of them, evenly, where there are too many. Returns how many.
+ * there is any) to the natural peak, both included; some of them, evenly, where there are too many.
+ * Returns how many.
  */
 size_t small_graph_budgets(const neap_graph *graph, int64_t *budgets, size_t capacity);
 
