@@ -15,6 +15,7 @@
 #include <neap/solve.h>
 #include <neap/train.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,10 +29,10 @@ typedef struct setting {
     char *folder;
 } setting;
 
-static void open_setting(setting *s, const char *network, neap_optimizer optimizer)
+static void open_graph(setting *s, neap_graph *graph)
 {
     neap_diag diag;
-    s->graph = small_network_build(small_networks_find(network), optimizer);
+    s->graph = graph;
     assert_int_equal(neap_backend_open(NULL, "ref", 1, &s->backend, &diag), NEAP_OK);
     assert_int_equal(neap_backend_fit(s->backend, s->graph, &diag), NEAP_OK);
     neap_request request;
@@ -41,6 +42,11 @@ static void open_setting(setting *s, const char *network, neap_optimizer optimiz
     neap_train_options_init(&s->options);
     s->options.rate.peak = 0.01;
     s->folder = make_temporary_folder();
+}
+
+static void open_setting(setting *s, const char *network, neap_optimizer optimizer)
+{
+    open_graph(s, small_network_build(small_networks_find(network), optimizer));
 }
 
 static void close_setting(setting *s)
@@ -169,6 +175,57 @@ static void resuming_is_all_or_nothing(void **state)
     close_setting(&s);
 }
 
+/* ---- Micro-batches ---- */
+
+static neap_graph *build_in_parts(int64_t batch, int64_t accumulate, double clip_norm)
+{
+    const neap_model_setting sizes[] = {
+        {"batch", batch}, {"image", 32}, {"width", 4}, {"classes", 5}, {"norm_groups", 1}};
+    neap_model_options options;
+    neap_graph *graph;
+    neap_diag diag;
+    neap_model_options_init(&options);
+    options.settings = sizes;
+    options.n_settings = 5;
+    options.training.optimizer = NEAP_OPTIMIZER_ADAM;
+    options.training.accumulate = accumulate;
+    options.training.clip_norm = clip_norm;
+    if (neap_model_build(NULL, neap_models_find("resnet18"), &options, &graph, &diag) != NEAP_OK)
+        fail_msg("%s", diag.message);
+    return graph;
+}
+
+/* The same samples in one batch and in micro-batches, of a network that normalises each by itself.
+   Sums begin at zero again in every step. */
+static void micro_batches_make_a_step(void **state)
+{
+    (void)state;
+    double losses[2][3];
+    for (int parts = 1; parts <= 2; parts++) {
+        setting s;
+        open_graph(&s, build_in_parts(8 / parts, parts, 0.5));
+        neap_trainer *trainer = create(&s, 3);
+        for (int i = 0; i < 3; i++)
+            losses[parts - 1][i] = step(trainer);
+        if (parts == 2) {
+            neap_diag diag;
+            neap_safetensors *file;
+            char *path = join_path(s.folder, "net.st");
+            assert_int_equal(neap_trainer_save(trainer, path, &diag), NEAP_OK);
+            assert_int_equal(neap_safetensors_open(NULL, path, &file, &diag), NEAP_OK);
+            assert_string_equal(neap_safetensors_metadata(file, "accumulate"), "2");
+            assert_string_equal(neap_safetensors_metadata(file, "clip_norm"), "0.5");
+            neap_safetensors_close(file);
+            free(path);
+        }
+        neap_trainer_destroy(trainer);
+        close_setting(&s);
+    }
+    for (int i = 0; i < 3; i++)
+        if (fabs(losses[0][i] - losses[1][i]) > 1e-3 * losses[0][i])
+            fail_msg("step %d: loss %g in one batch, %g in two", i + 1, losses[0][i], losses[1][i]);
+}
+
 /* ---- What is refused ---- */
 
 static void expect_no_trainer(const setting *s, neap_status status, const char *said)
@@ -243,6 +300,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_checkpoint_is_a_file_for_everyone),
         cmocka_unit_test(resuming_is_all_or_nothing),
+        cmocka_unit_test(micro_batches_make_a_step),
         cmocka_unit_test(options_that_cannot_be),
         cmocka_unit_test(verifying_can_be_stopped),
     };
