@@ -171,12 +171,29 @@ static void count(const scene *s, cut_scope scope, int64_t ticks, bool infeasibl
     }
 }
 
-static void check_bound(const scene *s, tally *all)
+static bound *finished_bound(const scene *s)
 {
     bound *b;
     assert_int_equal(neap_bound_create(NULL, s->x, s->budget, &s->link, &b, NULL), NEAP_OK);
     while (!neap_bound_state(b)->done)
         assert_int_equal(neap_bound_improve(b, NULL, NULL, NULL), NEAP_OK);
+    return b;
+}
+
+/* The same figures every time. */
+static void check_again(const scene *s, const bound_figures *f)
+{
+    bound *b = finished_bound(s);
+    const bound_figures *again = neap_bound_state(b);
+    assert_true(again->any_ticks == f->any_ticks && again->order_ticks == f->order_ticks &&
+                again->infeasible == f->infeasible && again->none_fits == f->none_fits &&
+                again->position == f->position);
+    neap_bound_destroy(b);
+}
+
+static void check_bound(const scene *s, tally *all)
+{
+    bound *b = finished_bound(s);
     const bound_figures *f = neap_bound_state(b);
     check_infeasible(s, CUT_ANY_ORDER, f->none_fits, "the bound");
     check_infeasible(s, CUT_GRAPH_ORDER, f->infeasible, "the bound");
@@ -186,6 +203,8 @@ static void check_bound(const scene *s, tally *all)
         check_ticks(s, CUT_GRAPH_ORDER, f->order_ticks, "the bound");
     count(s, CUT_ANY_ORDER, f->any_ticks, f->none_fits, all);
     count(s, CUT_GRAPH_ORDER, f->order_ticks, f->infeasible, all);
+    if (all->cases % 10 == 0)
+        check_again(s, f);
     neap_bound_destroy(b);
 }
 
