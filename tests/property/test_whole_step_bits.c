@@ -61,12 +61,12 @@ typedef struct subject {
     int64_t natural_peak;
 } subject;
 
-static subject begin_subject(const small_network *network, const char *backend,
-                             neap_optimizer optimizer)
+/* Takes the graph. */
+static subject begin_with(const small_network *network, const char *backend, neap_graph *graph)
 {
     subject s = {.network = network,
                  .backend = opened_backend(backend, (int)setting("NEAP_TEST_THREADS", 1)),
-                 .graph = small_network_build(network, optimizer)};
+                 .graph = graph};
     neap_devices *devices;
     neap_diag diag;
     assert_int_equal(neap_devices_create(NULL, &devices, &diag), NEAP_OK);
@@ -77,6 +77,12 @@ static subject begin_subject(const small_network *network, const char *backend,
         fail_msg("%s: %s", network->name, diag.message);
     neap_devices_destroy(devices);
     return s;
+}
+
+static subject begin_subject(const small_network *network, const char *backend,
+                             neap_optimizer optimizer)
+{
+    return begin_with(network, backend, small_network_build(network, optimizer));
 }
 
 static void end_subject(subject *s)
@@ -227,6 +233,33 @@ static void test_random_plans(void **state)
             }
             end_subject(&s);
         }
+}
+
+/* With clipped gradients, or micro-batches, or both. */
+static void test_clipping_and_micro_batches(void **state)
+{
+    (void)state;
+    random_source random = {setting("NEAP_TEST_SEED", 20240731) + 3};
+    for (int i = 1; i < 4; i++) {
+        const small_network *network = draw_network(&random);
+        neap_graph *plain = small_network_build(network, NEAP_OPTIMIZER_NONE), *graph;
+        neap_training training;
+        neap_diag diag;
+        neap_training_init(&training);
+        training.optimizer = NEAP_OPTIMIZER_ADAM;
+        training.clip_norm = i & 1 ? 0.5 : 0;
+        training.accumulate = i & 2 ? 3 : 1;
+        if (neap_graph_add_updates(plain, &training, &graph, &diag) != NEAP_OK)
+            fail_msg("%s", diag.message);
+        neap_graph_destroy(plain);
+        subject s = begin_with(network, i & 1 ? "ref" : neap_backends_default(), graph);
+        for (int k = 0; k < 2; k++) {
+            neap_plan *plan = moving_plan(&s, &random, k == 1);
+            assert_true(trains_alike(&s, plan, true, k == 1, 3));
+            neap_plan_destroy(plan);
+        }
+        end_subject(&s);
+    }
 }
 
 /* ---- Checkpoints ---- */
@@ -486,6 +519,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest some[] = {
         cmocka_unit_test(test_random_plans),
+        cmocka_unit_test(test_clipping_and_micro_batches),
         cmocka_unit_test(test_resuming_by_another_plan),
         cmocka_unit_test(test_killed_with_state_on_the_host),
     };
