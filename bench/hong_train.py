@@ -18,6 +18,7 @@ CACHE = "hong_profile.json"
 def words(model, batch, image, checkpoints, folder):
     """The command line of a training."""
     command = ["train", model, "--batch", batch, "--optimizer", "momentum", "--json", "--rate", "1e-4"]
+    command += ["--in-place", "no"]  # as in the paper
     if image:
         command += ["--image", image]
     if checkpoints:
@@ -65,6 +66,8 @@ class Memory:
         forward_left = chain["n_forward"]
         for row in rows:
             compute, op = row["kind"] == "compute", int(row["id"])
+            if compute and op >= len(chain["op_phases"]):
+                break  # the updates, which the paper leaves out
             again = compute and forward_left == 0 and op < chain["n_forward"]
             if compute and not again:
                 results += chain["op_results"][op]

@@ -85,7 +85,6 @@ static void build(bench *b, const char *name, char *settings_text)
         exit(2);
     }
     neap_model_options_init(&options);
-    options.training.optimizer = NEAP_OPTIMIZER_MOMENTUM;
     options.n_settings = read_settings(settings_text, settings);
     options.settings = settings;
     check(neap_model_build(NULL, model, &options, &b->graph, &diag), &diag);
@@ -266,8 +265,9 @@ int main(int argc, char **argv)
         return 2;
     }
     build(&b, argv[1], argv[2]);
+    int64_t moments = (int64_t)sizeof(float) * neap_graph_parameter_count(b.graph);
     printf("{\"n\": %" PRIu32 ", \"base\": %" PRId64 ", \"d\": [", b.view.n,
-           neap_graph_base_bytes(b.graph));
+           neap_graph_base_bytes(b.graph) + moments);
     for (uint32_t i = 0; i <= b.view.n; i++)
         printf("%s%" PRId64, i ? ", " : "", b.view.d[i]);
     print_ops(&b);

@@ -245,9 +245,9 @@ static void check_element(const subject *s, int64_t i, bool complete)
 static void run(neap_backend *backend, const subject *s)
 {
     void *in[OPERANDS];
-    run_kernel *kernel;
+    run_kernel *kernel = NULL;
     int64_t workspaces[RUN_MOST_VARIANTS];
-    uint32_t count;
+    uint32_t count = 0;
     neap_diag diag = {0};
     run_spec spec = {.op = &s->op, .in = s->arrays};
     for (uint32_t k = 0; k < s->op.n_inputs; k++)

@@ -105,7 +105,7 @@ neap_status small_training_fill(neap_runner *runner, const neap_graph *graph, ne
             status = fill_one(runner, graph, v, diag);
     uint32_t step = find_step_input(graph);
     if (status == NEAP_OK && step != NEAP_NONE)
-        status = neap_runner_write(runner, step, (double[]){RATE, 1, 1}, diag);
+        status = neap_runner_write(runner, step, (double[]){(double)RATE, 1, 1}, diag);
     return status;
 }
 
@@ -198,8 +198,8 @@ static neap_status train(training *t, uint32_t steps, training_record *record)
     while (status == NEAP_OK && record->steps < steps) {
         neap_run_report report;
         if (input != NEAP_NONE)
-            status = neap_runner_write(t->runner, input,
-                                       (double[]){RATE, (double)record->steps + 1, 1}, t->diag);
+            status = neap_runner_write(
+                t->runner, input, (double[]){(double)RATE, (double)record->steps + 1, 1}, t->diag);
         if (status == NEAP_OK)
             status = neap_runner_step(t->runner, SEED + record->steps, &report, t->diag);
         if (status == NEAP_OK)
