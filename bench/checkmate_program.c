@@ -131,7 +131,7 @@ static figures search_any(const planner *p, incumbent *best, neap_diag *diag)
 {
     resident_answer a;
     double started = neap_clock_seconds();
-    check(neap_resident_search(p, 5000000, INT64_MAX, &a, diag), diag);
+    check(neap_resident_search(p, false, 5000000, INT64_MAX, &a, diag), diag);
     figures f = {.relaxation = -1, .seconds = neap_clock_seconds() - started};
     static const char *const words[] = {"solved", "infeasible", "gave up", "stopped"};
     f.outcome = words[a.outcome];

@@ -216,10 +216,11 @@ static void consider(search *s, uint32_t tensor)
     if (list->n < 2 || sequence_place(q, list->refs[0].item) >= last ||
         sequence_place(q, list->refs[list->n - 1].item) <= first)
         return;
+    bool may_pass_on = s->x->may_pass_on[tensor];
     uint32_t j = neap_sequence_find_ref(q, tensor, first);
     for (j = j > 0 ? j : 1; j < list->n; j++) {
         uint32_t after = sequence_place(q, list->refs[j - 1].item) + 1;
-        uint32_t from = after - ref_may_pass_on(q, tensor, j - 1);
+        uint32_t from = after - (may_pass_on && ref_may_pass_on(q, tensor, j - 1));
         if (from > last)
             break;
         const ref *next = &list->refs[j];
