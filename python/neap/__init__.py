@@ -28,7 +28,7 @@ from .errors import (
     NeapError,
     UnsupportedError,
 )
-from .graph import Floor, Graph, Op, Value
+from .graph import Floor, Graph, MemoryParts, Op, Value
 from .methods import Method, Option, methods
 from .planning import curve, plan
 from .plans import Link, Plan, Verdict
@@ -47,6 +47,7 @@ __all__ = [
     "InvalidError",
     "LibraryError",
     "Link",
+    "MemoryParts",
     "Method",
     "NeapError",
     "Op",

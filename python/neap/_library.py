@@ -167,6 +167,26 @@ class LayoutOptions(Structure):
     ]
 
 
+class Step(Structure):
+    _fields_ = [
+        ("kind", c_int),
+        ("id", c_uint32),
+        ("variant", c_uint32),
+        ("in_place", c_bool),
+    ]
+
+
+class MemoryParts(Structure):
+    _fields_ = [
+        ("parameters", c_int64),
+        ("gradients", c_int64),
+        ("state", c_int64),
+        ("activations", c_int64),
+        ("workspace", c_int64),
+        ("other", c_int64),
+    ]
+
+
 class TimelineStep(Structure):
     _fields_ = [
         ("begin", c_int64),
@@ -222,12 +242,14 @@ _FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "neap_graph_op_count": (c_uint32, [c_void_p]),
     "neap_graph_value_count": (c_uint32, [c_void_p]),
     "neap_graph_op": (POINTER(c_char_p), [c_void_p, c_uint32]),  # its first field is the name
+    "neap_graph_can_run_in_place": (c_bool, [c_void_p, c_uint32]),
     "neap_graph_base_bytes": (c_int64, [c_void_p]),
     "neap_graph_fixed_bytes": (c_int64, [c_void_p]),
     "neap_graph_floor_bytes": (c_int64, [c_void_p, POINTER(c_uint32)]),
     "neap_graph_base_ticks": (c_int64, [c_void_p]),
     "neap_graph_least_ticks": (c_int64, [c_void_p]),
     "neap_graph_seconds": (c_double, [c_void_p, c_int64]),
+    "neap_natural_plan": (c_int, [c_void_p, c_void_p, *_NEW]),
     "neap_natural_peak": (c_int, [c_void_p, c_void_p, POINTER(c_int64), POINTER(Diag)]),
     "neap_plan_read_file": (c_int, [c_void_p, c_char_p, *_NEW]),
     "neap_plan_read_text": (c_int, [c_void_p, c_char_p, c_size_t, c_char_p, *_NEW]),
@@ -238,7 +260,12 @@ _FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "neap_plan_method": (c_char_p, [c_void_p]),
     "neap_plan_budget": (c_int64, [c_void_p]),
     "neap_plan_step_count": (c_size_t, [c_void_p]),
-    "neap_plan_steps": (c_void_p, [c_void_p]),
+    "neap_plan_steps": (POINTER(Step), [c_void_p]),
+    "neap_plan_host_at_start": (POINTER(c_uint32), [c_void_p, POINTER(c_size_t)]),
+    "neap_plan_peak_parts": (
+        c_int,
+        [c_void_p, c_void_p, c_void_p, POINTER(MemoryParts), POINTER(Diag)],
+    ),
     "neap_plan_offsets": (c_void_p, [c_void_p, POINTER(c_size_t)]),
     "neap_plan_arena_bytes": (c_int64, [c_void_p]),
     "neap_step_kind_name": (c_char_p, [c_int]),

@@ -63,7 +63,7 @@ def known_plan(request: Request) -> Plan | None:
 
 
 def _search_key(request: Request) -> str:
-    return repr((request.link, request.pins, request.alignment))
+    return repr((request.link, request.pins, request.alignment, request.state))
 
 
 def from_low_plan(request: Request, progress: Listener | None) -> Solution | None:

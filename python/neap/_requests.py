@@ -19,6 +19,7 @@ Listener = Callable[[Event], object]
 
 _PIN_KINDS = {"keep": 0, "no-recompute": 1, "no-offload": 2}
 _OBJECTIVES = {"time": 0, "peak": 1}
+_STATES = {"auto": 0, "device": 1, "host": 2}
 
 # ---- Requests ----
 
@@ -39,6 +40,7 @@ class Request(NamedTuple):
     objective: str
     options: tuple[tuple[str, Any], ...]
     start: Plan | None
+    state: str = "auto"
     target_time: float = 0.0  # seconds: a plan this fast is fast enough; 0: none is
 
 
@@ -70,6 +72,10 @@ def _to_c(request: Request, progress: Any) -> c.Request:
         raise errors.InvalidError(
             f'objective is {request.objective!r}; it must be "time" or "peak"'
         )
+    if request.state not in _STATES:
+        raise errors.InvalidError(
+            f'state is {request.state!r}; it must be "auto", "device" or "host"'
+        )
     made = c.Request()
     method = text_bytes(request.method, "a method")
     lib.neap_request_init(byref(made), request.graph._handle, method)
@@ -85,6 +91,7 @@ def _to_c(request: Request, progress: Any) -> c.Request:
     made.seed = _integer(request.seed, "seed", 0, 2**64 - 1)
     made.alignment = _integer(request.alignment, "alignment", 1, 2**62)
     made.objective = _OBJECTIVES[request.objective]
+    made.state = _STATES[request.state]
     made.progress = ctypes.cast(progress, ctypes.POINTER(c.Progress))
     pins = [_pin(pin) for pin in request.pins]
     made.n_pins, made.pins = len(pins), (c.Pin * len(pins))(*pins)

@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from . import _library as c
 from . import errors
 from ._library import NONE, call, lib, path_bytes, take_text
 from ._networkx import graph_dict_of
 from .text import format_bytes, format_seconds
 
-__all__ = ["Floor", "Graph", "Op", "Value"]
+__all__ = ["Floor", "Graph", "MemoryParts", "Op", "Value"]
 
 
 class Value(NamedTuple):
@@ -46,6 +47,17 @@ class Floor(NamedTuple):
 
     bytes: int
     op: str | None  # None: the outputs at the end need it
+
+
+class MemoryParts(NamedTuple):
+    """Bytes in memory at a peak, by kind; they add up to it."""
+
+    parameters: int
+    gradients: int  # of parameters
+    state: int  # of the optimizer
+    activations: int  # all other values that ops make
+    workspace: int
+    other: int  # other inputs, and the fixed bytes
 
 
 class Graph:
@@ -181,11 +193,22 @@ class Graph:
             raise IndexError(f"op {op} of {self.op_count}")
         return lib.neap_graph_op(self._handle, op)[0].decode()
 
+    @cached_property
+    def out_of_place(self) -> Graph:
+        """The graph without marks of ops that can run in place; itself if it has none."""
+        marked = lib.neap_graph_can_run_in_place
+        if not any(marked(self._handle, op) for op in range(self.op_count)):
+            return self
+        copy = Graph.from_json(self.to_json())
+        lib.neap_graph_clear_in_place(copy._handle)
+        return copy
+
     # ---- What it costs without a plan ----
 
     @cached_property
     def natural_peak(self) -> int:
-        """Bytes of the step without a plan: every op in order, each value freed after its last use.
+        """Bytes of the step without a plan: every op once and out of place, updates last, all state on
+        the device, each value freed after its last use.
 
         Budgets in percent are of this.
         """
@@ -193,18 +216,36 @@ class Graph:
         call(lib.neap_natural_peak, None, self._handle, ctypes.byref(peak))
         return peak.value
 
+    @cached_property
+    def natural_peak_parts(self) -> MemoryParts:
+        """What the natural peak is made of."""
+        plan = self._natural_plan()
+        try:
+            return parts_of(self, plan)
+        finally:
+            lib.neap_plan_destroy(plan)
+
+    def _natural_plan(self) -> int:
+        handle = ctypes.c_void_p()
+        call(lib.neap_natural_plan, None, self._handle, ctypes.byref(handle))
+        return _owned(handle)
+
     def natural_arena(self, alignment: int = 1) -> int:
         """The same with every address a multiple of `alignment`."""
         if alignment == 1:
             return self.natural_peak
-        from .planning import plan  # which imports this module
-
-        arena = plan(self, None, method="store-all", alignment=alignment).arena
-        return self.natural_peak if arena is None else arena
+        options, plan = c.LayoutOptions(), self._natural_plan()
+        try:
+            lib.neap_layout_options_init(ctypes.byref(options))
+            options.alignment = alignment
+            call(lib.neap_layout_assign, None, self._handle, plan, ctypes.byref(options))
+            return lib.neap_plan_arena_bytes(plan)
+        finally:
+            lib.neap_plan_destroy(plan)
 
     @cached_property
     def floor(self) -> Floor:
-        """Proven: no plan needs less memory than this. With the op that needs it."""
+        """Proven: no plan with all state on the device needs less memory. With the op that needs it."""
         op = ctypes.c_uint32()
         size = lib.neap_graph_floor_bytes(self._handle, ctypes.byref(op))
         return Floor(size, None if op.value == NONE else self.op_name(op.value))
@@ -228,6 +269,13 @@ class Graph:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Graph.from_json, (self.to_json(),)
+
+
+def parts_of(graph: Graph, plan: int | None) -> MemoryParts:
+    """What the peak of a neap_plan is made of."""
+    parts = c.MemoryParts()
+    call(lib.neap_plan_peak_parts, None, graph._handle, plan, ctypes.byref(parts))
+    return MemoryParts(*(getattr(parts, name) for name in MemoryParts._fields))
 
 
 def _owned(handle: ctypes.c_void_p) -> int:

@@ -33,6 +33,8 @@ def plan(
     objective: str = "time",
     options: Mapping[str, Any] | None = None,
     start: Plan | None = None,
+    in_place: bool = True,
+    state: str = "auto",
     search_least: bool = True,
     progress: Listener | None = None,
 ) -> Plan:
@@ -57,6 +59,11 @@ def plan(
     objective   "time": the fastest plan in the budget; "peak": the one that needs least memory
     options     of the method: {"name": value}
     start       a plan of this graph to start from
+    in_place    False: no op runs in place, as most papers count memory; the plan is then one of
+                graph.out_of_place
+    state       where parameters and optimizer state (values with "state": true) are between their
+                uses: "auto" (with a link, wherever that is faster), "device", or "host" (all of it,
+                when the step begins and ends; needs a link)
     search_least  if no plan fits, search for the least budget that works: 5 seconds, once a graph
     progress    called with a neap.Event a few times a second; if it returns False, planning stops
                 and returns the best plan so far
@@ -67,7 +74,7 @@ def plan(
     Ctrl-C stops planning and raises KeyboardInterrupt.
     """
     request = Request(
-        graph=graph,
+        graph=graph if in_place or not isinstance(graph, Graph) else graph.out_of_place,
         method=method,
         budget=resolve_budget(graph, budget, alignment),
         time_limit=positive(time_limit, "time_limit"),
@@ -80,6 +87,7 @@ def plan(
         objective=objective,
         options=tuple((options or {}).items()),
         start=start,
+        state=state,
     )
     solution = solve(request, progress)
     if solution.outcome == "time_limit" and not solution.has_plan and search_least:
@@ -105,6 +113,8 @@ def curve(
     seed: int | None = None,
     threads: int | None = None,
     options: Mapping[str, Any] | None = None,
+    in_place: bool = True,
+    state: str = "auto",
     progress: Listener | None = None,
 ) -> list[Plan | None]:
     """Plans at many budgets: the trade-off between memory and time.
@@ -116,7 +126,7 @@ def curve(
     """
     sizes = _curve_budgets(graph, budgets, alignment)
     request = Request(
-        graph=graph,
+        graph=graph if in_place or not isinstance(graph, Graph) else graph.out_of_place,
         method=method,
         budget=None,
         time_limit=positive(time_limit, "time_limit"),
@@ -129,6 +139,7 @@ def curve(
         objective="time",
         options=tuple((options or {}).items()),
         start=None,
+        state=state,
     )
     solutions = solve_curve(request, sizes, progress)
     return [plan_of(request, s) if s.has_plan else None for s in solutions]

@@ -7,6 +7,7 @@ import html
 import json
 import math
 import os
+import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from ctypes import byref
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 from . import _library as c
 from . import errors
 from ._library import call, lib, path_bytes, take_text
-from .graph import Graph
+from .graph import Graph, MemoryParts, parts_of
 from .text import format_bytes, format_seconds, parse_bytes
 
 __all__ = ["Figures", "Link", "Plan", "TimelineStep", "Verdict"]
@@ -95,7 +96,8 @@ class Plan:
     """The program of one training step within a memory budget.
 
     `steps` says what to do, in order: ("compute", op, variant), ("free", value, 0),
-    ("offload", value, 0) or ("prefetch", value, 0). The figures are those of the judge, which
+    ("offload", value, 0) or ("prefetch", value, 0); `in_place` says which computations run in
+    place, and `host_at_start` which state begins and ends the step on the host. The figures are those of the judge, which
     replays every plan.
     """
 
@@ -152,15 +154,24 @@ class Plan:
         budget: int | None = None,
         method: str = "python",
         link: Link | None = None,
+        in_place: Iterable[int] = (),
+        host_at_start: Iterable[int] = (),
     ) -> Plan:
-        """Makes a plan of steps like those of `steps`; it must be a valid plan of the graph."""
+        """Makes a plan of steps like those of `steps`; it must be a valid plan of the graph.
+
+        `in_place` and `host_at_start` are as the properties of these names.
+        """
+        inside = set(in_place)
         fields: dict[str, Any] = {
             "neap": "plan",
             "version": 1,
             "graph": graph.name,
             "method": method,
-            "steps": [list(step[:3] if step[0] == "compute" else step[:2]) for step in steps],
+            "steps": [_step_fields(step, i in inside) for i, step in enumerate(steps)],
         }
+        away = list(host_at_start)
+        if away:
+            fields["host_at_start"] = away
         if budget is not None:
             fields["budget_bytes"] = parse_bytes(budget)
         try:
@@ -188,12 +199,36 @@ class Plan:
     @cached_property
     def steps(self) -> list[tuple[str, int, int]]:
         """The steps as (kind, id, variant); the id is an op for "compute", else a value."""
+        return [(_KINDS[kind], what, variant) for kind, what, variant, _ in self._raw_steps()]
+
+    @cached_property
+    def in_place(self) -> frozenset[int]:
+        """The positions in `steps` of the computations that run in place.
+
+        Such a step writes an output over an input, as the op's `in_place` field in the graph says;
+        the input is gone then and has no step that frees it.
+        """
+        return frozenset(i for i, step in enumerate(self._raw_steps()) if step[3])
+
+    def _raw_steps(self) -> Iterator[tuple[int, int, int, bool]]:
+        """The fields of each neap_step."""
         count = lib.neap_plan_step_count(self._handle)
         if count == 0:
-            return []
-        numbers = (ctypes.c_uint32 * (3 * count)).from_address(lib.neap_plan_steps(self._handle))[:]
-        kinds = [_KINDS[kind] for kind in numbers[0::3]]
-        return list(zip(kinds, numbers[1::3], numbers[2::3]))
+            return iter(())
+        size = count * ctypes.sizeof(c.Step)
+        return struct.iter_unpack("iII?3x", ctypes.string_at(lib.neap_plan_steps(self._handle), size))
+
+    @property
+    def host_at_start(self) -> list[int]:
+        """The state values that are on the host, and not on the device, when the step begins and ends."""
+        count = ctypes.c_size_t()
+        values = lib.neap_plan_host_at_start(self._handle, byref(count))
+        return values[: count.value] if values else []
+
+    @cached_property
+    def peak_parts(self) -> MemoryParts:
+        """What the peak is made of; graph.natural_peak_parts has the same without a plan."""
+        return parts_of(self.graph, self._handle)
 
     @property
     def offsets(self) -> list[int] | None:
@@ -383,6 +418,14 @@ class Plan:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (self.to_json(), self.graph, self.link, self._figures)
+
+
+def _step_fields(step: tuple[Any, ...], in_place: bool) -> list[Any]:
+    """A step as in a plan file."""
+    if step[0] != "compute":
+        return list(step[:2])
+    variant = step[2] if len(step) > 2 else 0
+    return [*step[:2], variant, "in_place"] if in_place else list(step[:3])
 
 
 def _unpickle(text: str, graph: Graph, link: Link | None, figures: Figures) -> Plan:

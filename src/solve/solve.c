@@ -81,12 +81,14 @@ static void explain_floor(const planner *p, neap_solution *solution)
     bool outputs = f->floor_op == NEAP_NONE;
     op_name name;
     char budget[32], least[32];
+    bool stays =
+        neap_graph_travel_floor_bytes(p->graph, NULL) < neap_request_live_floor(p->request, NULL);
     snprintf(solution->message, sizeof solution->message,
-             "budget %s is below %s, which %s%s%s whatever is recomputed",
+             "budget %s is below %s, which %s%s%s%s whatever is recomputed",
              neap_bytes_format(p->budget, budget, sizeof budget),
              neap_bytes_format(f->floor_bytes, least, sizeof least),
              outputs ? "the outputs need" : "op \"", outputs ? "" : name_op(p, f->floor_op, &name),
-             outputs ? "" : "\" needs");
+             outputs ? "" : "\" needs", stays ? " with all state on the device" : "");
 }
 
 static void explain_shortage(const planner *p, neap_solution *solution)

@@ -165,7 +165,7 @@ class Explanation:
 def _explain(step: Captured, budget: int | str | None, link: Link | None, points: int, time_limit: float,
              meter: Meter) -> Explanation:
     graph = step.graph()
-    natural = planning.plan(graph, None, method="store-all")
+    natural = planning.plan(graph, None, method="store-all", in_place=False)
     peak = _peak(step, natural)
     wanted = None if budget is None else resolve_budget(graph, budget)
     plan = None
@@ -186,7 +186,7 @@ def _least(step: Captured, graph: Graph, link: Link | None, time_limit: float, m
     meter.say("looking for the least budget")
     pins = step.joint.pins()
     plan = planning.plan(graph, None, objective="peak", time_limit=time_limit, pins=pins, link=link,
-                         alignment=step.alignment, progress=meter.planning)
+                         alignment=step.alignment, in_place=False, state="device", progress=meter.planning)
     keep_lowest(plan, pins, Request(None, link=link, alignment=step.alignment))
     return max(plan.peak, plan.arena or 0), _name_of(step, plan.check().peak_step, plan)
 
@@ -201,7 +201,8 @@ def _curve(step: Captured, graph: Graph, least: int, link: Link | None, points: 
     most = max(graph.natural_arena(step.alignment), least)
     budgets = sorted({least + int((most - least) * (i / (points - 1)) ** DENSITY) for i in range(points)})
     plans = planning.curve(graph, budgets, time_limit=time_limit, gap=0.001, pins=step.joint.pins(),
-                           link=link, alignment=step.alignment, progress=meter.planning)
+                           link=link, alignment=step.alignment, in_place=False, state="device",
+                           progress=meter.planning)
     return tuple(Point(budget, plan) for budget, plan in zip(budgets, plans) if plan is not None)
 
 

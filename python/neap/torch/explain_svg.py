@@ -121,7 +121,7 @@ class _Axes:
 def _memory(e: "Explanation") -> Iterator[str]:
     from .. import planning
 
-    natural = planning.plan(e.graph, None, method="store-all")
+    natural = planning.plan(e.graph, None, method="store-all", in_place=False)
     plan = e.plan or e.suggestion.plan
     budget = e.budget or e.suggestion.budget
     longest = max(natural.time, plan.time)

@@ -133,7 +133,7 @@ def _plan_here(graph: Graph, pins: list[tuple[str, str]], request: Request) -> P
     try:
         plan = planning.plan(graph, request.budget, time_limit=request.time_limit, gap=request.gap, pins=pins,
                              link=request.link, alignment=request.alignment, objective=request.objective, start=low,
-                             search_least=request.search_least)
+                             in_place=False, state="device", search_least=request.search_least)
     except errors.InfeasibleError as error:
         if error.least_plan is not None:
             keep_lowest(error.least_plan, pins, request)
