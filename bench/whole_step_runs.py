@@ -42,7 +42,7 @@ class Step:
     def __init__(self, folder, words):
         os.makedirs(folder, exist_ok=True)
         self.after, self.before = os.path.join(folder, "after.json"), os.path.join(folder, "before.json")
-        neap("graph", *words, "-o", self.after)
+        subprocess.run([NEAP, "graph", *map(str, words), "-o", self.after], stdout=subprocess.DEVNULL, check=True)
         self.figures = neap("graph", self.after, "--json")
         with open(self.after, encoding="utf-8") as file:
             graph = json.load(file)

@@ -82,12 +82,14 @@ static void try_faster(search *s, uint32_t task)
     }
 }
 
-bool neap_search_bring_state(search *s, uint32_t state)
+bool neap_search_bring_state(search *s, uint32_t state, bool half)
 {
     sequence *q = &s->q;
     if (s->x->state_place == NEAP_STATE_HOST)
         return false;
     neap_sequence_set_host(q, state, false);
+    if (half)
+        neap_sequence_set_away(q, state, q->refs[state].refs[1].item, true);
     return true;
 }
 
@@ -108,7 +110,7 @@ void neap_search_bring_back(search *s)
     for (uint32_t t = 0; t < n && s->q.n_away > 0; t++) {
         if (sequence_is_on_host(&s->q, t) && s->x->state_place != NEAP_STATE_HOST &&
             fits_at_home(s, t))
-            neap_search_bring_state(s, t);
+            neap_search_bring_state(s, t, false);
         bool on_host = sequence_is_on_host(&s->q, t);
         for (uint32_t i = 1 + on_host; i + on_host < s->q.refs[t].n; i++) {
             const ref *r = s->q.refs[t].refs;

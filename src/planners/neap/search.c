@@ -112,7 +112,7 @@ static void ruin_sent(search *s)
         uint32_t tensor = (from + k) % n;
         const ref_list *list = &s->q.refs[tensor];
         if (sequence_is_on_host(&s->q, tensor)) {
-            most -= neap_search_bring_state(s, tensor);
+            most -= neap_search_bring_state(s, tensor, neap_random_below(&s->random, 2) == 0);
             continue;
         }
         for (uint32_t i = 1; i < list->n && most > 0; i++)
