@@ -1,11 +1,11 @@
 /*
  * A compute sequence in flat arrays, for single changes at a high rate.
  *
- * Refs, residency and runs in place are those of sequence.h: a tensor is in memory in the gap before
- * a ref exactly if that ref is a use. Here everything is stored by place, so that a move within a window touches
- * the window only, and an insertion everything behind it. Up to some thousand runs that is several
- * times faster than blocks. The bytes above the budget are summed while they change. There is no
- * journal: each change has an inverse. Nothing is offloaded.
+ * Refs, residency and runs in place are those of sequence.h: a tensor is in memory in the gap
+ * before a ref exactly if that ref is a use. Here everything is stored by place, so that a move
+ * within a window touches the window only, and an insertion everything behind it. Up to some
+ * thousand runs that is several times faster than blocks. The bytes above the budget are summed
+ * while they change. There is no journal: each change has an inverse. Nothing is offloaded.
  */
 #ifndef NEAP_PLANNERS_NEAP_FLAT_SEQUENCE_H
 #define NEAP_PLANNERS_NEAP_FLAT_SEQUENCE_H

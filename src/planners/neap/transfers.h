@@ -12,14 +12,14 @@
  * one *ends*, from its last use to the end, and only takes it away. (Without uses both are one.)
  * After its update (`updated`), earlier copies on the host are of no use.
  *
- * The computation at `after` may write *over* the tensor (problem.h). Then its copy ends before, and
- * the tensor need not be freed.
+ * The computation at `after` may write *over* the tensor (problem.h). Then its copy ends before,
+ * and the tensor need not be freed.
  *
  * Memory: `room[p]` is what is left of the budget while position p runs if every transferred tensor
  * is away at all positions strictly between its `after` and its `before`; never negative. A tensor
  * that leaves late (its copy takes time) or comes back early (so that its reader need not wait)
- * takes room there, and the schedule decides which one gets it. The room at the end, room[n], counts
- * only if some transfer ends there.
+ * takes room there, and the schedule decides which one gets it. The room at the end, room[n],
+ * counts only if some transfer ends there.
  *
  * The plan (plan_conversion.h) has, just before position p: the offloads with `copied` == p - 1,
  * the frees with `freed` == p and the prefetches with `fetched` == p, sorted by their *turns*
