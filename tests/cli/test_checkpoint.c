@@ -151,16 +151,16 @@ static void going_on_is_exact(void **state)
     }
 }
 
-/* State of the optimizer is on the host between steps: most of the memory is state. */
 #define MUCH_STATE                                                                                 \
     "gpt2 --set layers=2 --set hidden=32 --set heads=2 --set vocab=50 --seq 16 --batch 4" KERNELS
-#define ON_HOST "--budget 60% --link 20GB/s --duplex "
+#define ON_HOST "--budget 80% --link 20GB/s --duplex --state host --time-limit 0.3 "
 
 /* A plan that has state on the host saves the same file, and either continues the other's. */
 static void state_on_the_host_is_saved(void **state)
 {
     (void)state;
-    static const char *const OPTIONS[] = {"--optimizer adam", "--optimizer adamw"};
+    static const char *const OPTIONS[] = {"--optimizer sgd", "--optimizer momentum",
+                                          "--optimizer adam", "--optimizer adamw"};
     for (size_t i = 0; i < sizeof OPTIONS / sizeof *OPTIONS; i++) {
         TRAIN(MUCH_STATE, "%s --seed 7 --steps 4 --save whole.st", OPTIONS[i]);
         TRAIN(MUCH_STATE ON_HOST, "%s --seed 7 --steps 2 --save parts.st --save-plan plan.json",
