@@ -53,7 +53,8 @@ static neap_status plan_linearly(neap_run *run, double share, search_plan *found
     return status;
 }
 
-/* Such plans copy nothing, and all state is on the device: with a link, streams that continue from one stay behind. */
+/* Such plans copy nothing, and all state is on the device: with a link, streams that continue from
+   one stay behind. */
 static bool helps(const neap_run *run)
 {
     uint32_t n = run->x.n_tasks;

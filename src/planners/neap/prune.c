@@ -93,7 +93,7 @@ bool neap_search_bring_state(search *s, uint32_t state, bool half)
     return true;
 }
 
-/* Whether state that is on the host would fit all the way to its first use, and from its last on. */
+/* Whether state that is on the host would fit all the way to its first use and from its last on. */
 static bool fits_at_home(const search *s, uint32_t state)
 {
     const sequence *q = &s->q;

@@ -162,8 +162,8 @@ uint32_t neap_search_insert(search *s, uint32_t task, uint32_t before);
 /* Moves updates to their earliest places, where that fits. */
 void neap_search_advance_updates(search *s);
 uint32_t neap_search_random_item(search *s);
-/* State that is on the host is on the device at the start and at the end, if that may be; whether it
-   is. Half: it is still away until its first use. */
+/* State that is on the host is on the device at the start and at the end, if that may be; whether
+   it is. Half: it is still away until its first use. */
 bool neap_search_bring_state(search *s, uint32_t state, bool half);
 /* If the sequence is far above the budget, puts state on the host that is used only once. */
 void neap_search_send_states(search *s);
