@@ -13,6 +13,7 @@
 #include "failing_allocator.h"
 #include "method_link.h"
 #include "op_cases.h"
+#include "random_small_graph.h"
 #include "random_training.h"
 #include "run_command.h"
 #include "small_graphs.h"
@@ -561,6 +562,14 @@ static neap_status build_timeline(rack *k)
     return status;
 }
 
+static neap_status find_parts(rack *k)
+{
+    const training *t = k->subject;
+    neap_memory_parts parts;
+    arm(k);
+    return neap_plan_peak_parts(memory(k), t->graph, t->plan, &parts, &k->diag);
+}
+
 /* The plan keeps the addresses it has, or gets new ones. */
 static neap_status assign_layout(rack *k)
 {
@@ -605,6 +614,7 @@ static void test_plans(void **state)
     torture(build_chain, "the chain view", &t);
     torture(judge, "the judge", &t);
     torture(build_timeline, "the timeline", &t);
+    torture(find_parts, "the parts of the peak", &t);
     torture(assign_layout, "the layout", &t);
     clear_training(&t);
 }
@@ -658,13 +668,14 @@ static void test_methods(void **state)
     random_source random = {20240618};
     neap_model_setting layers = {"layers", 4};
     neap_model_options options;
-    neap_graph *graphs[2];
+    neap_graph *graphs[3];
     neap_model_options_init(&options);
     options.n_settings = 1;
     options.settings = &layers;
     assert_int_equal(neap_model_build(NULL, neap_models_find("chain"), &options, &graphs[0], NULL),
                      NEAP_OK);
     graphs[1] = random_training_graph(&random, 5, false);
+    graphs[2] = random_small_graph(&random, 6, SMALL_TRAINING | SMALL_UPDATES | SMALL_IN_PLACE);
     for (size_t i = 0; i < COUNT_OF(graphs); i++) {
         for (uint32_t m = 0; m < neap_methods_count(); m++)
             torture_method(graphs[i], neap_method_name(neap_methods_at(m)));
