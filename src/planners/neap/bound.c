@@ -48,7 +48,7 @@ struct bound {
     int64_t budget;
     cut *cut;
     uint32_t n_tight;
-    uint32_t *tight;  /* tasks during which the natural order exceeds the budget, ascending */
+    uint32_t *tight;  /* tasks that may prove something: the natural order exceeds the budget */
     int64_t *natural; /* by task: bytes in the natural order */
     position_search search[2];  /* by scope */
     program_search programs[2]; /* by scope */
@@ -72,10 +72,13 @@ struct bound {
 
 /* ---- Creation ---- */
 
-/* Bytes in the natural order, where every tensor is live from its producer to its last reader. */
+/* Bytes in the natural order, where every tensor is live from its producer to its last reader. If
+   all state begins on the host, every task is a moment worth a try. */
 static void list_tight(bound *b)
 {
     const problem *x = b->x;
+    const cut_choices *choices = neap_cut_choices(b->cut);
+    int64_t copies = neap_moving_state_least_ticks(&choices->moving, choices->duplex);
     int64_t *bytes = b->natural, live = x->base_bytes + x->state_bytes;
     for (uint32_t s = 0; s < x->n_tensors; s++) {
         uint32_t last = x->producer[s];
@@ -88,7 +91,7 @@ static void list_tight(bound *b)
     for (uint32_t k = 0; k < x->n_tasks; k++) {
         live += bytes[k];
         bytes[k] = live + x->variants[x->variant_start[k]].workspace;
-        if (bytes[k] > b->budget)
+        if (bytes[k] > b->budget || copies > 0)
             b->tight[b->n_tight++] = k;
     }
 }

@@ -60,6 +60,7 @@ struct cut {
     uint32_t n_states;
     const cut_watch *watch;
     /* of the present network */
+    copy_sums certain;          /* copies of state that begins on the host, present or absent */
     int64_t base[MASTER_TIMES]; /* least ticks of the inequalities */
     int64_t room;               /* for tensors that need not be resident */
     int64_t bytes;              /* kept if nothing runs again and nothing is offloaded */
@@ -200,21 +201,54 @@ static void mark_over(cut *c, uint32_t task)
                 c->is_over[x->before.items[i]] = true;
 }
 
+/* What the copies add to an inequality. */
+static int64_t ticks_of_copies(const time_row *r, const copy_sums *k)
+{
+    bool in_before = busy_with_in(r->before), in_after = busy_with_in(r->after);
+    bool out_before = busy_with_out(r->before), out_after = busy_with_out(r->after);
+    return (in_before ? k->in_before : 0) + (in_after ? k->in_after : 0) +
+           (out_before ? k->out_before : 0) + (out_after ? k->out_after : 0) +
+           (in_before && in_after ? k->in_either : 0) +
+           (out_before && out_after ? k->out_either : 0);
+}
+
+static void add_copies(copy_sums *sum, const copy_sums *more)
+{
+    sum->in_before += more->in_before;
+    sum->out_before += more->out_before;
+    sum->in_after += more->in_after;
+    sum->out_after += more->out_after;
+    sum->in_either += more->in_either;
+    sum->out_either += more->out_either;
+}
+
+/* What begins on the host comes before the first op that reads it, and goes back after its update,
+   also if it is there during the task. */
+static void split_certain(cut *c, copy_sums *from_host)
+{
+    copy_sums certain = {.in_before = from_host->in_before, .out_after = from_host->out_after};
+    add_copies(&c->certain, &certain);
+    from_host->in_before = from_host->out_after = 0;
+}
+
 /* State that the task reads is there; all other state may be absent. */
 static void add_states(cut *c, uint32_t task)
 {
     const moving_state *m = &c->choices.moving;
     c->n_states = 0;
+    c->certain = (copy_sums){0};
     for (uint32_t i = 0; i < m->n; i++) {
+        state_choice choice = {.bytes = m->bytes[i],
+                               .from_device = neap_moving_state_from_device(m, i),
+                               .from_host = neap_moving_state_from_host(m, i, task, c->role)};
+        if (!m->may_stay[i]) {
+            split_certain(c, &choice.from_host);
+            choice.from_device = choice.from_host;
+        }
         if (m->storage[i] != c->choices.over[task] && neap_moving_state_is_read(m, i, task)) {
             c->room -= m->bytes[i];
             continue;
         }
-        state_choice choice = {.bytes = m->bytes[i],
-                               .from_device = neap_moving_state_from_device(m, i),
-                               .from_host = neap_moving_state_from_host(m, i, task, c->role)};
-        if (!m->may_stay[i])
-            choice.from_device = choice.from_host;
         c->states[c->n_states++] = choice;
         c->bytes += choice.bytes;
     }
@@ -231,7 +265,8 @@ static void add_bases(cut *c, uint32_t task)
     }
     c->base[0] = x->least_ticks;
     for (int r = 1; r < c->n_rows; r++)
-        c->base[r] = own + (c->rows[r].before == COMPUTING ? before : 0) +
+        c->base[r] = own + ticks_of_copies(&c->rows[r], &c->certain) +
+                     (c->rows[r].before == COMPUTING ? before : 0) +
                      (c->rows[r].after == COMPUTING ? after : 0);
 }
 
@@ -313,27 +348,6 @@ static double cost_of_copies(const cut_prices *p, const copy_sums *k)
     return p->in_after * (double)k->in_after + p->out_before * (double)k->out_before +
            p->in_before * (double)k->in_before + p->out_after * (double)k->out_after +
            p->in_either * (double)k->in_either + p->out_either * (double)k->out_either;
-}
-
-/* What the copies add to an inequality. */
-static int64_t ticks_of_copies(const time_row *r, const copy_sums *k)
-{
-    bool in_before = busy_with_in(r->before), in_after = busy_with_in(r->after);
-    bool out_before = busy_with_out(r->before), out_after = busy_with_out(r->after);
-    return (in_before ? k->in_before : 0) + (in_after ? k->in_after : 0) +
-           (out_before ? k->out_before : 0) + (out_after ? k->out_after : 0) +
-           (in_before && in_after ? k->in_either : 0) +
-           (out_before && out_after ? k->out_either : 0);
-}
-
-static void add_copies(copy_sums *sum, const copy_sums *more)
-{
-    sum->in_before += more->in_before;
-    sum->out_before += more->out_before;
-    sum->in_after += more->in_after;
-    sum->out_after += more->out_after;
-    sum->in_either += more->in_either;
-    sum->out_either += more->out_either;
 }
 
 /* Of a tensor that leaves before the task and returns after it. */
@@ -629,6 +643,10 @@ static cut_answer search_room(cut *c, int64_t room, double price, int64_t worthl
 {
     cut_answer answer = {.price = price};
     bool is_slack = c->bytes <= room;
+    for (int r = 0; r < c->n_rows && c->choices.has_link; r++)
+        if (c->base[r] - c->x->least_ticks > answer.ticks)
+            answer.ticks = c->base[r] - c->x->least_ticks;
+    answer.estimate = (double)answer.ticks;
     reset_fates(c, is_slack);
     if (is_slack)
         return answer;
