@@ -92,12 +92,15 @@ static int64_t operand_bytes(const run_spec *spec)
 }
 
 /* Ordinary numbers: neither zeros, which some kernels skip, nor tiny ones, which are slow.
-   Integers are zeros, which are ids, labels and positions of any kind. */
+   Integers are zeros, which are ids, labels and positions of any kind. Numbers in f64 are those of
+   an update's step: ones, with which it updates all. */
 static void fill(const run_array *array, unsigned char *at)
 {
     size_t bytes = (size_t)span(array);
     if (array->dtype != NEAP_F32) {
         memset(at, 0, bytes);
+        for (size_t i = 0; array->dtype == NEAP_F64 && i < bytes / sizeof(double); i++)
+            ((double *)(void *)at)[i] = 1;
         return;
     }
     float *numbers = (float *)(void *)at;
