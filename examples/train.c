@@ -20,7 +20,10 @@ static neap_graph *define(neap_diag *diag)
     }
     x = neap_net_flatten(net, "flat", neap_net_adaptive_avg_pool2d(net, "pool", x, 1, 1), 1);
     x = neap_net_cross_entropy(net, "loss", neap_net_linear(net, "out", x, 10, true), labels);
-    neap_network_finish(net, x, NULL, &graph, diag);
+    neap_training training;
+    neap_training_init(&training);
+    training.optimizer = NEAP_OPTIMIZER_SGD;
+    neap_network_finish(net, x, &training, &graph, diag);
     neap_network_destroy(net);
     return graph;
 }

@@ -1,7 +1,7 @@
 /*
  * Bounds when each allocation fails once, in turn, and then that one and all later ones fail:
- * NEAP_NO_MEMORY and no leak, for single cuts and for programs; also with updates, runs in place and
- * state that moves.
+ * NEAP_NO_MEMORY and no leak, for single cuts and for programs; also with updates, runs in place
+ * and state that moves.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /*
- * store-all: the ordinary step. Every op once, in the natural order with updates last; a value stays
- * until its last use. This is what a framework does without checkpointing, and the fastest plan if
- * it fits.
+ * store-all: the ordinary step. Every op once, in the natural order with updates last; a value
+ * stays until its last use. This is what a framework does without checkpointing, and the fastest
+ * plan if it fits.
  */
 #include "planners/common/planner.h"
 

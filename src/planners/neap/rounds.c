@@ -224,8 +224,8 @@ neap_status neap_run_move_budget(neap_run *run, int64_t within, neap_diag *diag)
     return run->best.found ? neap_run_continue_from_best(run, diag) : NEAP_OK;
 }
 
-/* All streams continue within another budget, but the bound remains. Without a plan, if the time was
-   up before the first, they continue from where they are. */
+/* All streams continue within another budget, but the bound remains. Without a plan, if the time
+   was up before the first, they continue from where they are. */
 neap_status neap_run_move_streams(neap_run *run, int64_t within, neap_diag *diag)
 {
     bool down = within < run->within;
