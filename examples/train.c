@@ -1,4 +1,4 @@
-/* Defines a small network, plans its training step within half the memory it would take, trains it:
+/* Defines a small network, plans its training step within 32 MiB, trains it:
    cc train.c $(pkg-config --cflags --libs neap) -o train && ./train */
 #include <neap/neap.h>
 #include <stdio.h>
@@ -35,17 +35,14 @@ int main(void)
     neap_solution *solution = NULL;
     neap_trainer *trainer = NULL;
     neap_train_report report = {.step = 0};
-    int64_t natural;
     neap_graph *graph = define(&diag);
-    if (!graph || neap_backend_open(NULL, neap_backends_default(), 0, &backend, &diag) ||
-        neap_profile(NULL, graph, backend, NULL, NULL, &diag) ||
-        neap_natural_peak(NULL, graph, &natural, &diag))
-        goto done;
     neap_request request;
     neap_request_init(&request, graph, "rotor");
-    request.budget = natural / 2;
+    request.budget = 32LL << 20;
     request.alignment = NEAP_RUN_ALIGNMENT;
-    if (neap_solve(NULL, &request, &solution, &diag) || !neap_solution_plan(solution) ||
+    if (!graph || neap_backend_open(NULL, neap_backends_default(), 0, &backend, &diag) ||
+        neap_profile(NULL, graph, backend, NULL, NULL, &diag) ||
+        neap_solve(NULL, &request, &solution, &diag) || !neap_solution_plan(solution) ||
         neap_trainer_create(NULL, graph, neap_solution_plan(solution), backend, NULL, &trainer,
                             &diag))
         goto done;
