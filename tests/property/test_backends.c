@@ -659,12 +659,14 @@ static void try_variant(trial *t, int64_t workspace, random_source *random)
 /* By type: the operands that a kernel was tried in place over, one bit each. */
 static uint32_t written_over[256];
 
-/* Every operand that the type says the result may be written over, where shapes allow it. */
+/* Every operand that the type says the result may be written over, where shapes allow it. In
+   reduced builds a type that was tried is not tried every time. */
 static void try_in_place(trial *t, int64_t workspace, random_source *random)
 {
     const neap_op *op = t->run->op;
     const op_def *def = neap_op_def_find(op->type);
-    if (def->in_place_output >= op->n_outputs || random_below(random, ONE_IN(3)) > 0)
+    bool tried = written_over[neap_op_def_index(op->type)] != 0;
+    if (def->in_place_output >= op->n_outputs || (tried && random_below(random, ONE_IN(3)) > 0))
         return;
     const tensor *out = &t->run->out[def->in_place_output];
     neap_dtype dtype = neap_graph_value(t->run->graph, op->outputs[def->in_place_output])->dtype;
