@@ -232,6 +232,10 @@ typedef struct neap_op_desc {
 /* Sets the defaults: not a view, no shape; forward pass, not in place, costs unknown. */
 NEAP_API void neap_value_desc_init(neap_value_desc *desc);
 NEAP_API void neap_op_desc_init(neap_op_desc *desc);
+/* The description of a graph's value or op, to add a copy of it to another graph. It points into
+   the graph. */
+NEAP_API void neap_value_describe(const neap_value *value, neap_value_desc *desc);
+NEAP_API void neap_op_describe(const neap_op *op, neap_op_desc *desc);
 
 typedef struct neap_graph_builder neap_graph_builder;
 

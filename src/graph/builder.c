@@ -18,6 +18,44 @@ void neap_op_desc_init(neap_op_desc *desc)
         .in_place_input = NEAP_NONE, .in_place_output = NEAP_NONE, .flops = -1, .bytes_moved = -1};
 }
 
+void neap_value_describe(const neap_value *value, neap_value_desc *desc)
+{
+    *desc = (neap_value_desc){.name = value->name,
+                              .kind = value->kind,
+                              .bytes = value->bytes,
+                              .view_of = value->view_of,
+                              .state = value->state,
+                              .dtype = value->dtype,
+                              .rank = value->rank,
+                              .shape = value->shape,
+                              .extra = value->extra};
+}
+
+void neap_op_describe(const neap_op *op, neap_op_desc *desc)
+{
+    *desc = (neap_op_desc){.name = op->name,
+                           .type = op->type,
+                           .pass = op->pass,
+                           .n_inputs = op->n_inputs,
+                           .n_outputs = op->n_outputs,
+                           .inputs = op->inputs,
+                           .outputs = op->outputs,
+                           .n_updates = op->n_updates,
+                           .updates = op->updates,
+                           .n_variants = op->n_variants,
+                           .variants = op->variants,
+                           .lists_variants = op->lists_variants,
+                           .random = op->random,
+                           .inside_layer = op->inside_layer,
+                           .in_place_input = op->in_place_input,
+                           .in_place_output = op->in_place_output,
+                           .flops = op->flops,
+                           .bytes_moved = op->bytes_moved,
+                           .n_attrs = op->n_attrs,
+                           .attrs = op->attrs,
+                           .extra = op->extra};
+}
+
 neap_status neap_graph_builder_create(neap_allocator *allocator, const char *name,
                                       neap_graph_builder **builder, neap_diag *diag)
 {

@@ -166,23 +166,15 @@ static uint32_t list_pieces(const splitter *s, const uint32_t *ids, uint32_t cou
 static neap_status add_part_of_op(splitter *s, uint32_t id, uint32_t piece)
 {
     const neap_op *op = &s->whole->ops[id];
-    neap_op_desc desc = {.name = piece == NEAP_NONE ? op->name : piece_name(s, op->name, piece),
-                         .type = op->type,
-                         .pass = op->pass,
-                         .inputs = s->inputs,
-                         .outputs = s->outputs,
-                         .updates = s->updates,
-                         .n_variants = op->n_variants,
-                         .variants = op->variants,
-                         .lists_variants = op->lists_variants,
-                         .random = op->random,
-                         .in_place_input = NEAP_NONE,
-                         .in_place_output = NEAP_NONE,
-                         .flops = op->flops,
-                         .bytes_moved = op->bytes_moved,
-                         .n_attrs = op->n_attrs,
-                         .attrs = op->attrs,
-                         .extra = op->extra};
+    neap_op_desc desc;
+    neap_op_describe(op, &desc);
+    if (piece != NEAP_NONE)
+        desc.name = piece_name(s, op->name, piece);
+    desc.inputs = s->inputs;
+    desc.outputs = s->outputs;
+    desc.updates = s->updates;
+    desc.inside_layer = false;
+    desc.in_place_input = desc.in_place_output = NEAP_NONE;
     uint32_t new_id;
     if (s->text.status != NEAP_OK)
         return neap_fail_no_memory(s->diag);

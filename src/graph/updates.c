@@ -131,40 +131,16 @@ static neap_status list_parameters(updater *u)
 static neap_status copy_value(updater *u, uint32_t id)
 {
     const neap_value *value = &u->graph->values[id];
-    const neap_value_desc desc = {.name = value->name,
-                                  .kind = value->kind,
-                                  .bytes = value->bytes,
-                                  .view_of = value->view_of,
-                                  .state = value->state || is_parameter(value),
-                                  .dtype = value->dtype,
-                                  .rank = value->rank,
-                                  .shape = value->shape,
-                                  .extra = value->extra};
+    neap_value_desc desc;
+    neap_value_describe(value, &desc);
+    desc.state = value->state || is_parameter(value);
     return neap_graph_builder_add_value(u->builder, &desc, NULL, u->diag);
 }
 
 static neap_status copy_op(updater *u, uint32_t id)
 {
-    const neap_op *op = &u->graph->ops[id];
-    const neap_op_desc desc = {.name = op->name,
-                               .type = op->type,
-                               .pass = op->pass,
-                               .n_inputs = op->n_inputs,
-                               .n_outputs = op->n_outputs,
-                               .inputs = op->inputs,
-                               .outputs = op->outputs,
-                               .n_variants = op->n_variants,
-                               .variants = op->variants,
-                               .lists_variants = op->lists_variants,
-                               .random = op->random,
-                               .inside_layer = op->inside_layer,
-                               .in_place_input = op->in_place_input,
-                               .in_place_output = op->in_place_output,
-                               .flops = op->flops,
-                               .bytes_moved = op->bytes_moved,
-                               .n_attrs = op->n_attrs,
-                               .attrs = op->attrs,
-                               .extra = op->extra};
+    neap_op_desc desc;
+    neap_op_describe(&u->graph->ops[id], &desc);
     return neap_graph_builder_add_op(u->builder, &desc, NULL, u->diag);
 }
 

@@ -44,15 +44,12 @@ static neap_status add_value(const scaling *s, uint32_t id, neap_diag *diag)
 {
     const neap_value *value = neap_graph_value(s->graph, id);
     bool kept = s->kept[value->storage];
-    neap_value_desc desc = {.name = value->name,
-                            .kind = value->kind,
-                            .bytes = value->bytes,
-                            .view_of = value->view_of,
-                            .state = value->state,
-                            .dtype = value->dtype,
-                            .rank = kept ? value->rank : 0,
-                            .shape = kept ? value->shape : NULL,
-                            .extra = value->extra};
+    neap_value_desc desc;
+    neap_value_describe(value, &desc);
+    if (!kept) {
+        desc.rank = 0;
+        desc.shape = NULL;
+    }
     if (!kept && !scale_bytes(s, value->bytes, &desc.bytes))
         return fail_size(s, value->name, diag);
     return neap_graph_builder_add_value(s->builder, &desc, NULL, diag);
@@ -61,30 +58,10 @@ static neap_status add_value(const scaling *s, uint32_t id, neap_diag *diag)
 static neap_status add_op(scaling *s, uint32_t id, neap_diag *diag)
 {
     const neap_op *op = neap_graph_op(s->graph, id);
-    neap_op_desc desc = {.name = op->name,
-                         .type = op->type,
-                         .pass = op->pass,
-                         .n_inputs = op->n_inputs,
-                         .n_outputs = op->n_outputs,
-                         .inputs = op->inputs,
-                         .outputs = op->outputs,
-                         .n_updates = op->n_updates,
-                         .updates = op->updates,
-                         .n_variants = op->n_variants,
-                         .lists_variants = op->lists_variants,
-                         .random = op->random,
-                         .inside_layer = op->inside_layer,
-                         .in_place_input = op->in_place_input,
-                         .in_place_output = op->in_place_output,
-                         .n_attrs = op->n_attrs,
-                         .attrs = op->attrs,
-                         .extra = op->extra};
-    if (neap_batch_is_op_fixed(s->graph, s->kept, id)) {
-        desc.variants = op->variants;
-        desc.flops = op->flops;
-        desc.bytes_moved = op->bytes_moved;
+    neap_op_desc desc;
+    neap_op_describe(op, &desc);
+    if (neap_batch_is_op_fixed(s->graph, s->kept, id))
         return neap_graph_builder_add_op(s->builder, &desc, NULL, diag);
-    }
     neap_status status =
         NEAP_RESERVE(s->allocator, op->n_variants, &s->variants, &s->variant_capacity, diag);
     if (status != NEAP_OK)

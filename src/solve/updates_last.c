@@ -65,14 +65,8 @@ static neap_status add_value(neap_bare_graph *bare, neap_graph_builder *builder,
                              const uint32_t *new_id, neap_diag *diag)
 {
     const neap_value *value = neap_graph_value(bare->whole, id);
-    neap_value_desc desc = {.name = value->name,
-                            .kind = value->kind,
-                            .bytes = value->bytes,
-                            .view_of = value->view_of,
-                            .state = value->state,
-                            .dtype = value->dtype,
-                            .rank = value->rank,
-                            .shape = value->shape};
+    neap_value_desc desc;
+    neap_value_describe(value, &desc);
     if (desc.view_of != NEAP_NONE)
         desc.view_of = new_id[desc.view_of];
     if (value->view_of != NEAP_NONE && desc.view_of == NEAP_NONE)
@@ -94,24 +88,10 @@ static neap_status add_op(neap_bare_graph *bare, neap_graph_builder *builder, ui
         inputs[i] = new_id[op->inputs[i]];
     for (uint32_t i = 0; i < op->n_outputs; i++)
         outputs[i] = new_id[op->outputs[i]];
-    neap_op_desc desc = {.name = op->name,
-                         .type = op->type,
-                         .pass = op->pass,
-                         .n_inputs = op->n_inputs,
-                         .n_outputs = op->n_outputs,
-                         .inputs = inputs,
-                         .outputs = outputs,
-                         .n_variants = op->n_variants,
-                         .variants = op->variants,
-                         .lists_variants = op->lists_variants,
-                         .random = op->random,
-                         .inside_layer = op->inside_layer,
-                         .in_place_input = NEAP_NONE,
-                         .in_place_output = NEAP_NONE,
-                         .flops = op->flops,
-                         .bytes_moved = op->bytes_moved,
-                         .n_attrs = op->n_attrs,
-                         .attrs = op->attrs};
+    neap_op_desc desc;
+    neap_op_describe(op, &desc);
+    desc.inputs = inputs;
+    desc.outputs = outputs;
     if (op->in_place_input != NEAP_NONE) {
         desc.in_place_input = new_id[op->in_place_input];
         desc.in_place_output = new_id[op->in_place_output];
