@@ -161,6 +161,7 @@ neap_status neap_run_approach(neap_run *run, int64_t target, neap_diag *diag)
     run->cut_ticks = 0;
     run->until = 0;
     run->round = run->last_improved = round;
+    neap_run_read_bound(run); /* that of the budget again */
     int64_t between = run->placed + (run->not_placed - run->placed) / 2;
     NEAP_TRY(status);
     return neap_run_move_streams(run, run->placed >= 0 ? between : target, diag);

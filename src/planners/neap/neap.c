@@ -65,11 +65,12 @@ static neap_status search_rounds(neap_run *run, neap_diag *diag)
     for (run->round = 0; run->round <= rounds; run->round++) {
         NEAP_TRY(neap_run_round(run, diag));
         NEAP_TRY(neap_run_compare_streams(run, diag));
-        if (run->round == 0 && !neap_run_fits(run, &run->best) && neap_run_can_approach(run))
-            NEAP_TRY(neap_run_approach(run, run->p->budget, diag));
         neap_run_read_bound(run);
-        if (neap_run_ends_first_rounds(run))
+        if (neap_run_ends_first_rounds(run)) {
             NEAP_TRY(neap_run_anneal_if_wide(run, diag));
+            if (!run->annealed && !neap_run_fits(run, &run->best) && neap_run_can_approach(run))
+                NEAP_TRY(neap_run_approach(run, run->p->budget, diag));
+        }
         if (is_good_enough(run) || is_hopeless(run) || neap_planner_stopped(run->p))
             break;
         bool has_plan = neap_run_fits(run, &run->best),
