@@ -199,7 +199,8 @@ static double conditioning(const op_run *run)
     const neap_op *op = run->op;
     bool backward = strstr(op->type, "norm_bw") != NULL;
     double largest = 0;
-    if (!strstr(op->type, "_norm"))
+    bool forward = strstr(op->type, "_norm") && op->n_outputs == 3; /* y, mean, invstd */
+    if (!backward && !forward)
         return 1;
     const tensor *mean = backward ? &run->in[op->n_inputs - 2] : &run->out[1];
     const tensor *invstd = backward ? &run->in[op->n_inputs - 1] : &run->out[2];
