@@ -89,6 +89,7 @@ typedef struct neap_variant {
     double seconds;
     int64_t ticks;     /* the same in the graph's ticks; set by the graph */
     int64_t workspace; /* scratch bytes while it runs */
+    uint32_t kernel;   /* the backend's number for it, from 1 on; 0: its place among the variants */
 } neap_variant;
 
 /* A named number that the kernel of an op needs: a stride, a probability. */

@@ -168,7 +168,7 @@ static const neap_attr *copy_attrs(neap_arena *arena, const neap_op_desc *desc)
 neap_status neap_graph_builder_add_op(neap_graph_builder *builder, const neap_op_desc *desc,
                                       uint32_t *id, neap_diag *diag)
 {
-    static const neap_variant no_cost = {0, 0, 0};
+    static const neap_variant no_cost = {.seconds = 0};
     neap_graph *graph = builder->graph;
     neap_arena *arena = &graph->arena;
     if (graph->n_ops >= NEAP_NONE - 1)

@@ -179,11 +179,11 @@ static void read_value(graph_reader *g, size_t id)
 
 static neap_variant read_variant(graph_reader *g)
 {
-    enum { TIME = 1, WORKSPACE = 2 };
+    enum { TIME = 1, WORKSPACE = 2, KERNEL = 4 };
     json_reader *r = &g->json;
     json_string key;
     uint32_t seen = 0;
-    neap_variant variant = {0, 0, 0};
+    neap_variant variant = {.seconds = 0};
     neap_json_begin_object(r);
     while (neap_json_next_key(r, &key)) {
         if (neap_json_key_is(key, "time")) {
@@ -192,6 +192,9 @@ static neap_variant read_variant(graph_reader *g)
         } else if (neap_json_key_is(key, "workspace")) {
             neap_json_once(r, &seen, WORKSPACE, "workspace");
             variant.workspace = neap_json_i64(r);
+        } else if (neap_json_key_is(key, "kernel")) {
+            neap_json_once(r, &seen, KERNEL, "kernel");
+            variant.kernel = neap_json_u32(r, UINT32_MAX - 1);
         } else {
             neap_json_skip(r, NULL);
         }
@@ -364,7 +367,7 @@ static void read_op(graph_reader *g, size_t id)
     json_string key;
     uint32_t seen = 0;
     neap_op_desc op;
-    neap_variant own = {0, 0, 0};
+    neap_variant own = {.seconds = 0};
     neap_op_desc_init(&op);
     g->inputs.count = g->outputs.count = g->updates.count = 0;
     begin_item(g);

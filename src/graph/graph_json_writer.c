@@ -5,6 +5,7 @@
 
 #include <neap/text.h>
 
+#include <inttypes.h>
 #include <string.h>
 
 static void write_ids(neap_text *out, const uint32_t *ids, size_t count)
@@ -115,6 +116,8 @@ static void write_op(neap_text *out, const neap_op *op)
         for (uint32_t k = 0; k < op->n_variants; k++) {
             neap_text_puts(out, k ? ",{" : "{");
             write_cost(out, &op->variants[k]);
+            if (op->variants[k].kernel > 0)
+                neap_text_printf(out, ",\"kernel\":%" PRIu32, op->variants[k].kernel);
             neap_text_putc(out, '}');
         }
         neap_text_putc(out, ']');

@@ -69,6 +69,7 @@ static neap_status add_op(scaling *s, uint32_t id, neap_diag *diag)
     bool fits = scale_bytes(s, op->flops, &desc.flops) &&
                 scale_bytes(s, op->bytes_moved, &desc.bytes_moved);
     for (uint32_t k = 0; k < op->n_variants && fits; k++) {
+        s->variants[k].kernel = op->variants[k].kernel;
         s->variants[k].seconds = op->variants[k].seconds * (double)s->to / (double)s->from;
         fits = scale_bytes(s, op->variants[k].workspace, &s->variants[k].workspace);
     }
