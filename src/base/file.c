@@ -250,6 +250,23 @@ neap_status neap_file_replace(const char *path, const char *text, size_t length,
     return neap_file_write(NULL, path, text, length, diag);
 }
 
+neap_status neap_file_make_folders(neap_allocator *allocator, const char *path, neap_diag *diag)
+{
+    size_t size = strlen(path) + 1;
+    char *part;
+    neap_status status = NEAP_NEW(allocator, size, &part, diag);
+    if (status != NEAP_OK)
+        return status;
+    for (const char *slash = strchr(path + (*path == '/'), '/'); slash;
+         slash = strchr(slash + 1, '/')) {
+        memcpy(part, path, (size_t)(slash - path));
+        part[slash - path] = '\0';
+        mkdir(part, 0777);
+    }
+    NEAP_DELETE(allocator, size, part);
+    return NEAP_OK;
+}
+
 /* ---- Reading parts ---- */
 
 neap_status neap_file_open(const char *path, int *file, int64_t *bytes, neap_diag *diag)

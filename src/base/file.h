@@ -29,6 +29,9 @@ typedef struct neap_file_piece {
 neap_status neap_file_write_pieces(neap_allocator *allocator, const char *path,
                                    const neap_file_piece *pieces, size_t n_pieces, neap_diag *diag);
 
+/* Creates all folders of a file's path. Errors show up when the file is written. */
+neap_status neap_file_make_folders(neap_allocator *allocator, const char *path, neap_diag *diag);
+
 /*
  * Opens an ordinary file to read parts of it: *file gets its descriptor, for close(), *bytes its
  * size. A pipe, a device or a folder is refused at once (a pipe without a writer does not block).
