@@ -11,6 +11,8 @@ foreach(source IN LISTS NEAP_BENCH_SOURCES)
                                                  "${PROJECT_BINARY_DIR}/bench")
   target_include_directories(bench-${name} PRIVATE "${PROJECT_SOURCE_DIR}/src"
                                                    "${PROJECT_SOURCE_DIR}/bench")
-  target_link_libraries(bench-${name} PRIVATE neap_options neap_static)
+  target_compile_definitions(bench-${name} PRIVATE NEAP_HAS_ONEDNN=${NEAP_HAS_ONEDNN}
+                                                   NEAP_HAS_EMULATION=${NEAP_HAS_EMULATION})
+  target_link_libraries(bench-${name} PRIVATE neap_options neap_static ${CMAKE_DL_LIBS})
   add_dependencies(bench_programs bench-${name})
 endforeach()

@@ -63,6 +63,9 @@ if(NEAP_ONEDNN)
     endif()
   endforeach()
 endif()
+foreach(name IN LISTS CMAKE_DL_LIBS) # what loads the libraries of a GPU
+  string(APPEND NEAP_PC_PRIVATE " -l${name}")
+endforeach()
 get_filename_component(NEAP_HIGHS_FILE "${NEAP_HIGHS_LIBRARY}" NAME)
 get_filename_component(NEAP_DNNL_FILE "${NEAP_DNNL_LIBRARY}" NAME)
 

@@ -30,7 +30,7 @@ find_path(dnnl_system oneapi/dnnl/dnnl.h PATHS /usr/include NO_DEFAULT_PATH NO_C
 if(NEAP_DNNL_BUNDLED AND dnnl_system)
   add_library(neap_dnnl_check OBJECT "${PROJECT_SOURCE_DIR}/src/run/backends/onednn/dnnl_api.c")
   target_include_directories(neap_dnnl_check PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
-  target_compile_definitions(neap_dnnl_check PRIVATE NEAP_HAS_ONEDNN=1)
+  target_compile_definitions(neap_dnnl_check PRIVATE NEAP_HAS_ONEDNN=1 NEAP_HAS_EMULATION=0)
   target_link_libraries(neap_dnnl_check PRIVATE neap_options OpenMP::OpenMP_C)
 endif()
 
@@ -54,10 +54,25 @@ if(NEAP_SOURCES AND NEAP_TEST_SOURCES)
               "NEAP_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\""
               "NEAP_SHARED_DIR=\"${CMAKE_SOURCE_DIR}/../shared\"" NEAP_HAS_HIGHS=${NEAP_HAS_HIGHS}
               NEAP_HAS_ONEDNN=${NEAP_HAS_ONEDNN}
+              NEAP_HAS_EMULATION=${NEAP_HAS_EMULATION}
               NEAP_HAS_PNG=${NEAP_HAS_PNG}
+              "NEAP_TEST_NVRTC=\"${NEAP_DEPS_DIR}/nvrtc-13.0/lib/libnvrtc.so.13\"" # a line in tools/setup.sh
               NEAP_TEST_FULL=$<BOOL:${NEAP_TEST_FULL}>
               NEAP_TEST_REDUCED=$<AND:$<BOOL:${NEAP_TEST_REDUCED}>,$<NOT:$<BOOL:${NEAP_TEST_FULL}>>>)
   target_link_libraries(neap_test_setting INTERFACE neap_options neap_static PkgConfig::CMOCKA)
+
+  # Stand-ins for NVIDIA's libraries, named like them.
+  set(NEAP_FAKES neap_fake_cuda neap_fake_nvrtc)
+  add_library(neap_fake_cuda MODULE "${PROJECT_SOURCE_DIR}/tests/fakes/libcuda.c")
+  add_library(neap_fake_nvrtc MODULE "${PROJECT_SOURCE_DIR}/tests/fakes/libnvrtc.c")
+  set_target_properties(neap_fake_cuda PROPERTIES OUTPUT_NAME libcuda.so SUFFIX .1)
+  set_target_properties(neap_fake_nvrtc PROPERTIES OUTPUT_NAME libnvrtc.so SUFFIX .13)
+  foreach(fake IN LISTS NEAP_FAKES)
+    set_target_properties(${fake} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY
+                                                       "${PROJECT_BINARY_DIR}/tests/fakes")
+    target_include_directories(${fake} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
+    target_link_libraries(${fake} PRIVATE neap_options)
+  endforeach()
 
   if(NEAP_TEST_SUPPORT)
     add_library(neap_test_support STATIC ${NEAP_TEST_SUPPORT})
@@ -76,11 +91,24 @@ if(NEAP_SOURCES AND NEAP_TEST_SOURCES)
       target_link_libraries(${target} PRIVATE neap_test_support)
     endif()
     target_link_libraries(${target} PRIVATE neap_test_setting)
+    add_dependencies(${target} ${NEAP_FAKES})
     if(TARGET neap)
       add_dependencies(${target} neap) # tests may start the command
     endif()
     neap_register_test(${target} cmocka "${kind}/${subject}")
   endforeach()
+
+  # NVIDIA's headers, where they are installed, are read by one test alone.
+  if(TARGET unit-test_cuda_constants AND EXISTS "/usr/local/cuda/include/cudnn_graph.h")
+    target_include_directories(unit-test_cuda_constants SYSTEM PRIVATE "/usr/local/cuda/include")
+  endif()
+endif()
+
+# --- cuBLASLt: what was copied from its headers is compared with them where they are ------------
+
+find_path(cublaslt_headers cublasLt.h PATHS /usr/local/cuda/include NO_CACHE)
+if(TARGET unit-test_cublaslt AND cublaslt_headers)
+  target_include_directories(unit-test_cublaslt SYSTEM PRIVATE "${cublaslt_headers}")
 endif()
 
 file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/tests.list" CONTENT "${NEAP_TEST_LIST}")

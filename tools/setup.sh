@@ -24,9 +24,19 @@ dnnl_version=2023.2.0
 dnnl_library=sha256:2f22a54d6a890ed14bfa185d42a4be65d8b5b1df85dc1f0f3a9abe31620416fb
 dnnl_headers=sha256:9763c69e8c907e119056bd52ad918ca84ac9ba939d130a99dfa95ccca3e5e284
 
+# NVRTC, to compile the kernels for GPUs in a test; it needs no GPU. cmake/tests.cmake has the folder's
+# name too.
+nvrtc_folder=nvrtc-13.0
+nvrtc_version=13.0.88
+nvrtc_wheels=(
+    sha256:ad9b6d2ead2435f11cbb6868809d2adeeee302e9bb94bcf0539c7a40d80e8575 # x86_64
+    sha256:d27f20a0ca67a4bb34268a5e951033496c5b74870b868bacd046b1b8e0c3267b # aarch64
+)
+
 missing=()
 fetch_highs=false
 fetch_dnnl=false
+fetch_nvrtc=false
 
 # need PACKAGE command NAME | file PATH | module PKG_CONFIG_NAME | pip | openmp COMPILER | python CODE
 need() {
@@ -58,6 +68,16 @@ has_highs() {
         [ -e "$(pkg-config --variable=libdir highs)/libhighs.so" ]
 }
 
+has_nvrtc() {
+    local file
+    [ ! -d "$deps/$nvrtc_folder" ] || return 0
+    ! command -v nvcc >/dev/null || return 0
+    for file in /usr/local/cuda/lib64/libnvrtc.so.* "${CUDA_PATH:-/usr/local/cuda}"/lib64/libnvrtc.so.*; do
+        [ ! -e "$file" ] || return 0
+    done
+    { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep -q 'libnvrtc\.so\.1[23] '
+}
+
 need_for_build() {
     need gcc command gcc
     need libc6-dev file /usr/include/stdio.h
@@ -83,6 +103,14 @@ need_for_test() {
     need libomp-dev openmp clang
     need python3 command python3
     need libcmocka-dev module cmocka
+    case $(uname -m) in
+        x86_64 | aarch64)
+            if ! has_nvrtc; then
+                fetch_nvrtc=true
+                need python3-pip pip
+            fi
+            ;;
+    esac
 }
 
 # PyTorch itself is installed by tools/test_torch.sh; it compiles C++ that includes Python's headers.
@@ -200,6 +228,19 @@ say_no_dnnl() {
     echo "setup: pip could not fetch $1 $dnnl_version: $(why_not); the system's oneDNN serves" >&2
 }
 
+# Without it the test of kernels is skipped.
+unpack_nvrtc() {
+    local final=$deps/$nvrtc_folder
+    echo "setup: fetching NVRTC into $final"
+    if ! fetch_wheel nvidia-cuda-nvrtc "$nvrtc_version" "${nvrtc_wheels[@]}"; then
+        rm -rf "$scratch"
+        echo "setup: pip could not fetch nvidia-cuda-nvrtc $nvrtc_version: $(why_not); kernels for" \
+            "GPUs are not compiled in tests" >&2
+        return
+    fi
+    unpack "$final" licenses/ lib/libnvrtc.so.13 lib/libnvrtc-builtins.so.13.0 licenses/License.txt
+}
+
 case ${1:-test} in
     build) need_for_build ;;
     test) need_for_test ;;
@@ -209,13 +250,13 @@ case ${1:-test} in
         exit 2
         ;;
 esac
-[ ${#missing[@]} -gt 0 ] || $fetch_highs || $fetch_dnnl || exit 0
+[ ${#missing[@]} -gt 0 ] || $fetch_highs || $fetch_dnnl || $fetch_nvrtc || exit 0
 
 log=$(mktemp)
 scratch=
 trap 'rm -rf "$log" "$scratch"' EXIT
 [ ${#missing[@]} -eq 0 ] || install_missing
-if $fetch_highs || $fetch_dnnl; then
+if $fetch_highs || $fetch_dnnl || $fetch_nvrtc; then
     find_pip || { echo "setup: no python3 with pip" >&2; exit 1; }
 fi
 if $fetch_highs && ! has_highs; then # pkg-config may have come just now
@@ -223,4 +264,7 @@ if $fetch_highs && ! has_highs; then # pkg-config may have come just now
 fi
 if $fetch_dnnl; then
     unpack_dnnl
+fi
+if $fetch_nvrtc; then
+    unpack_nvrtc
 fi

@@ -55,7 +55,20 @@ NEAP_API const char *neap_backends_summary(uint32_t index);
 /* The name of the fastest backend in this build that runs kernels. */
 NEAP_API const char *neap_backends_default(void);
 
-/* `threads` 0: one per processor. NEAP_INVALID for an unknown name; the message lists the names. */
+typedef struct neap_backend_options {
+    int threads;           /* of kernels on the processor; default 0: one per processor */
+    int device;            /* cuda: which GPU, from 0 */
+    bool tf32;             /* cuda: products of f32 on tensor cores, rounded to tf32 */
+    bool nondeterministic; /* cuda: library kernels too whose bits vary from run to run */
+} neap_backend_options;
+
+NEAP_API void neap_backend_options_init(neap_backend_options *options);
+/* NEAP_INVALID for an unknown name; the message lists the names. NEAP_UNSUPPORTED if the machine
+   lacks what the backend needs; the message says what. */
+NEAP_API neap_status neap_backend_open_with(neap_allocator *allocator, const char *name,
+                                            const neap_backend_options *options,
+                                            neap_backend **backend, neap_diag *diag);
+/* The same with default options but for the number of threads. */
 NEAP_API neap_status neap_backend_open(neap_allocator *allocator, const char *name, int threads,
                                        neap_backend **backend, neap_diag *diag);
 NEAP_API void neap_backend_close(neap_backend *backend); /* may be NULL */
@@ -63,6 +76,25 @@ NEAP_API const char *neap_backend_name(const neap_backend *backend);
 /* One line that says what measured times depend on: library, processor, threads. */
 NEAP_API const char *neap_backend_machine(const neap_backend *backend);
 NEAP_API int neap_backend_threads(const neap_backend *backend);
+
+/* The memory of a backend's device, in bytes, as the driver counts it. */
+typedef struct neap_device_memory {
+    int64_t total;
+    int64_t used;        /* now, by all programs */
+    int64_t used_before; /* when the backend was opened, before its context was made */
+} neap_device_memory;
+
+/* NEAP_UNSUPPORTED for a backend without a device. */
+NEAP_API neap_status neap_backend_memory(neap_backend *backend, neap_device_memory *memory,
+                                         neap_diag *diag);
+
+/*
+ * Measures the link between the backend's device and pinned host memory: the bandwidth of each
+ * direction while both are in use, and the latency. NEAP_UNSUPPORTED for a backend without a
+ * device.
+ */
+NEAP_API neap_status neap_backend_measure_link(neap_backend *backend, neap_link *link,
+                                               neap_diag *diag);
 
 /*
  * Checks that the backend can run every op of a graph. NEAP_UNSUPPORTED otherwise; the message
@@ -76,6 +108,41 @@ NEAP_API neap_status neap_backend_check(neap_backend *backend, const neap_graph 
  * a backend, the graph must be fitted or profiled (profiling includes fitting).
  */
 NEAP_API neap_status neap_backend_fit(neap_backend *backend, neap_graph *graph, neap_diag *diag);
+
+/* ---- GPUs: what backend cuda finds on this machine ---- */
+
+#define NEAP_CUDA_LIBRARIES 4
+
+typedef struct neap_cuda_library {
+    const char *name;    /* driver, NVRTC, cuDNN, cuBLASLt */
+    const char *purpose; /* a few words */
+    char version[16];    /* the driver's is that of CUDA */
+    char file[256];      /* where it was found; "": it is missing */
+    char problem[256];   /* if it is missing: why, and how to get it */
+} neap_cuda_library;
+
+typedef struct neap_cuda_machine {
+    int gpus;
+    char problem[NEAP_DIAG_CAPACITY]; /* why there is none; else "" */
+    neap_cuda_library libraries[NEAP_CUDA_LIBRARIES];
+} neap_cuda_machine;
+
+typedef struct neap_gpu {
+    char name[128];
+    int64_t memory;   /* bytes */
+    int major, minor; /* compute capability */
+    int multiprocessors;
+} neap_gpu;
+
+/*
+ * Looks for NVIDIA's libraries and GPUs. Libraries are searched in the system's folders, those of
+ * CUDA_PATH and /usr/local/cuda, and in the packages of Python's environments; with NEAP_CUDA_PATH
+ * in the process's environment, only in the folders it names, separated by colons ("none":
+ * nowhere).
+ */
+NEAP_API void neap_cuda_describe(neap_cuda_machine *machine);
+/* GPU `index`, from 0. NEAP_INVALID if there are fewer, NEAP_UNSUPPORTED if there are none. */
+NEAP_API neap_status neap_cuda_describe_gpu(int index, neap_gpu *gpu, neap_diag *diag);
 
 /* ---- Measuring ---- */
 
@@ -132,6 +199,8 @@ typedef struct neap_run_options {
     bool duplex;       /* copy in both directions at the same time */
     neap_link pace;    /* copies take as long as on this link, unless the machine takes longer;
                           default: all zero, as fast as it can */
+    uint64_t stress;   /* not 0: delays kernels of a device, and copies, by random times from this
+                          seed, to show that results do not depend on timing */
     bool measure;      /* record the time of every step (neap_runner_step_seconds) */
     bool trace_memory; /* record what of the arena is resident at every step
                           (neap_runner_step_memory). Freed memory then goes back to the system at
@@ -162,8 +231,9 @@ NEAP_API int64_t neap_runner_host_bytes(const neap_runner *runner);
 
 /*
  * The array of a value: of an input at any time between steps, of an output after a step. It is in
- * the arena, or in host memory if it is state that the plan keeps there. Strides are in elements;
- * images may be stored channels-last.
+ * the arena, or in host memory if it is state that the plan keeps there. On a device it is a copy
+ * in host memory, which later calls for the same value renew. Strides are in elements; images may
+ * be stored channels-last.
  */
 typedef struct neap_array {
     void *data;
@@ -178,6 +248,13 @@ typedef struct neap_array {
 /* NEAP_INVALID for a value that is neither an input nor an output. */
 NEAP_API neap_status neap_runner_array(neap_runner *runner, uint32_t value, neap_array *array,
                                        neap_diag *diag);
+/*
+ * To write an input in place: the array as neap_runner_array gives it, but on a device without the
+ * contents, and the call after which all that was written into it counts.
+ */
+NEAP_API neap_status neap_runner_stage(neap_runner *runner, uint32_t value, neap_array *array,
+                                       neap_diag *diag);
+NEAP_API neap_status neap_runner_commit(neap_runner *runner, uint32_t value, neap_diag *diag);
 /* Copies all elements of an input in, or of an input or output out, in row-major order. */
 NEAP_API neap_status neap_runner_write(neap_runner *runner, uint32_t value, const void *elements,
                                        neap_diag *diag);

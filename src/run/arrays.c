@@ -126,7 +126,7 @@ typedef struct shaper {
     const neap_graph *graph;
     run_arrays *arrays;
     bool *plain; /* by storage: must be row-major, not channels-last */
-    bool channels_last;
+    const neap_backend *backend;
     neap_diag *diag;
 } shaper;
 
@@ -221,12 +221,15 @@ static bool is_result(const neap_graph *graph, uint32_t value)
     return neap_graph_is_output(graph, value);
 }
 
-static bool is_image(const neap_graph *graph, uint32_t value)
+/* Whether a value that is not a view is stored channels-last. */
+static bool is_channels_last(const shaper *s, uint32_t value)
 {
-    const neap_value *v = neap_graph_value(graph, value);
-    return v->rank == 4 && strcmp(v->kind, NEAP_KIND_PARAMETER) != 0 &&
-           strcmp(v->kind, NEAP_KIND_STATE) != 0 &&
-           !(strcmp(v->kind, NEAP_KIND_GRADIENT) == 0 && is_result(graph, value));
+    const neap_value *v = neap_graph_value(s->graph, value);
+    bool filter = strcmp(v->kind, NEAP_KIND_PARAMETER) == 0 ||
+                  strcmp(v->kind, NEAP_KIND_STATE) == 0 ||
+                  (strcmp(v->kind, NEAP_KIND_GRADIENT) == 0 && is_result(s->graph, value));
+    return v->rank == 4 && !s->plain[value] &&
+           (filter ? s->backend->channels_last_filters : s->backend->channels_last);
 }
 
 static neap_status shape_value(const shaper *s, uint32_t value, bool *again)
@@ -236,7 +239,7 @@ static neap_status shape_value(const shaper *s, uint32_t value, bool *again)
     *array = (run_array){.dtype = v->dtype, .rank = v->rank};
     memcpy(array->shape, v->shape, v->rank * sizeof *v->shape);
     if (v->view_of == NEAP_NONE) {
-        if (s->channels_last && !s->plain[value] && is_image(s->graph, value))
+        if (is_channels_last(s, value))
             neap_run_array_set_channels_last(array);
         else
             neap_run_array_set_plain(array);
@@ -288,11 +291,11 @@ static void align_in_place(const shaper *s, bool *again)
 }
 
 neap_status neap_run_arrays_init(neap_allocator *allocator, const neap_graph *graph,
-                                 bool channels_last, run_arrays *arrays, neap_diag *diag)
+                                 const neap_backend *backend, run_arrays *arrays, neap_diag *diag)
 {
     uint32_t count = neap_graph_value_count(graph);
     *arrays = (run_arrays){.count = count, .allocator = allocator};
-    shaper s = {.graph = graph, .arrays = arrays, .channels_last = channels_last, .diag = diag};
+    shaper s = {.graph = graph, .arrays = arrays, .backend = backend, .diag = diag};
     neap_status status = NEAP_OK;
     for (uint32_t v = 0; v < count && status == NEAP_OK; v++)
         status = check_value(neap_graph_value(graph, v), diag);

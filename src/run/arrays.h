@@ -2,7 +2,8 @@
  * The memory layout of each value of a graph: its strides and its offset in its storage.
  *
  * A value with its own storage is row-major, or channels-last if the backend prefers that for
- * images. Values of rank 4 are images unless they are parameters or their gradients. The strides of
+ * images or for filters. Values of rank 4 are filters if they are parameters, their gradients or
+ * their state, and images otherwise. The strides of
  * a view follow from the op that makes it (reshape, slice, split). If channels-last strides cannot
  * express a reshape, its storage becomes row-major; the flattening before a classifier is an
  * example. The two values of an in_place mark have the same strides.
@@ -24,7 +25,7 @@ typedef struct run_arrays {
  * match the shape, or if strides cannot express a view. Clear `arrays` after a failure too.
  */
 neap_status neap_run_arrays_init(neap_allocator *allocator, const neap_graph *graph,
-                                 bool channels_last, run_arrays *arrays, neap_diag *diag);
+                                 const neap_backend *backend, run_arrays *arrays, neap_diag *diag);
 void neap_run_arrays_clear(run_arrays *arrays);
 
 #endif

@@ -9,9 +9,9 @@
  *
  * Operands have strides, counted in elements. A view (a slice of channels, a reshape) is therefore
  * an array like any other, and images can be channels-last in memory (N x H x W x C) while their
- * shape is N x C x H x W. A backend declares which of the two it prefers for images; parameters and
- * their gradients are always row-major. Kernels must accept any strides, even if they are slow for
- * some; results are never views that overlap themselves.
+ * shape is N x C x H x W. A backend declares which of the two it prefers for images and for
+ * filters; all other parameters and their gradients are row-major. Kernels must accept any strides,
+ * even if they are slow for some; results are never views that overlap themselves.
  *
  * In place. If the type of the op allows it (op_def.in_place), a result may have the address of an
  * operand; both then have the same strides. The bits are those of two addresses.
@@ -79,6 +79,9 @@ typedef struct run_args {
     void *const *out;
     void *workspace; /* 64-byte aligned, of the size that the variant needs; or NULL */
     uint64_t seed;   /* for ops marked random */
+    /* On a device, where a step may be recorded once and replayed: the seed of the step, in the
+       device's memory. The op's seed is then run_random(*step_seed, seed). Otherwise NULL. */
+    const uint64_t *step_seed;
 } run_args;
 
 typedef struct run_kernel run_kernel;
@@ -92,22 +95,55 @@ struct run_kernel {
 typedef struct run_op run_op;
 typedef struct run_backend_type run_backend_type;
 
+/*
+ * A device with memory of its own. Kernels of such a backend get addresses of that memory, and
+ * `run` only queues their work.
+ */
+typedef enum run_memory { RUN_DEVICE, RUN_PINNED } run_memory; /* PINNED: of the host, for copies */
+
+typedef struct run_queue run_queue;
+typedef struct run_queue_options run_queue_options;
+
+typedef struct run_device_type {
+    /* Zeroed. On NEAP_NO_MEMORY the message says how much is free. */
+    neap_status (*allocate)(neap_backend *backend, run_memory kind, int64_t bytes,
+                            unsigned char **data, neap_diag *diag);
+    void (*release)(neap_backend *backend, run_memory kind, unsigned char *data);
+    /* Between host and device; all that was queued ends first. */
+    neap_status (*copy)(neap_backend *backend, bool to_device, void *to, const void *from,
+                        size_t bytes, neap_diag *diag);
+    neap_status (*measure_link)(neap_backend *backend, neap_link *link, neap_diag *diag);
+    neap_status (*memory)(neap_backend *backend, neap_device_memory *memory, neap_diag *diag);
+    neap_status (*create_queue)(neap_backend *backend, const run_queue_options *options,
+                                run_queue **queue, neap_diag *diag);
+    /* For measuring: queues filling memory with ordinary numbers of a type, as profile.c describes
+       them. */
+    neap_status (*prime)(neap_backend *backend, neap_dtype dtype, void *data, size_t bytes,
+                         neap_diag *diag);
+    /* For measuring: queues mark 0 or 1; waits for both, and gives the seconds between them. */
+    neap_status (*mark)(neap_backend *backend, size_t k, neap_diag *diag);
+    neap_status (*elapsed)(neap_backend *backend, double *seconds, neap_diag *diag);
+} run_device_type;
+
 /* An open backend; embedded at the start of its own struct. */
 struct neap_backend {
     const run_backend_type *type;
     neap_allocator *allocator;
-    int threads;       /* used by kernels */
-    char machine[160]; /* what times depend on: library and version, processor, threads */
+    int threads;                /* used by kernels */
+    bool channels_last;         /* the preferred layout of images */
+    bool channels_last_filters; /* and of parameters of rank 4, their gradients and state */
+    char machine[160];          /* what times depend on: library and version, processor, threads */
 };
 
 struct run_backend_type {
     const char *name;
     const char *summary;
-    bool channels_last; /* the preferred layout of images */
+    const run_device_type *device; /* NULL: kernels work on memory of the host, at once */
+    bool needs_device;             /* it is not there on every machine, and never the default */
 
-    /* `threads` is at least 1. Of the base, this sets only `machine`. */
-    neap_status (*open)(neap_allocator *allocator, int threads, neap_backend **backend,
-                        neap_diag *diag);
+    /* `options->threads` is at least 1. Of the base, this sets `machine` and `channels_last`. */
+    neap_status (*open)(neap_allocator *allocator, const neap_backend_options *options,
+                        neap_backend **backend, neap_diag *diag);
     void (*close)(neap_backend *backend);
 
     /* Whether there is a kernel for the spec. If not, diag names the op and the reason. */
@@ -125,10 +161,11 @@ struct run_backend_type {
      * Or NULL.
      */
     const run_op *const *ops;
-    neap_dtype floats; /* the floating type that those kernels compute in */
+    neap_dtype floats; /* the floating type that those kernels compute in, updates excepted;
+                          NEAP_DTYPE_UNKNOWN: each op checks its operands itself */
 };
 
-#define RUN_MOST_VARIANTS 8
+#define RUN_MOST_VARIANTS 64
 
 /* ---- Backends whose kernels are a table by op type ---- */
 
@@ -143,9 +180,11 @@ struct run_op {
     /* NULL: there is no kernel. */
     neap_status (*prepare)(neap_backend *backend, const run_spec *spec, run_kernel **kernel,
                            neap_diag *diag);
+    /* NEAP_UNSUPPORTED with the reason if no kernel takes operands of such types. NULL: all fit. */
+    neap_status (*check)(const run_spec *spec, neap_diag *diag);
 };
 
-#define RUN_NO_KERNEL(backend, type) const run_op neap_##backend##_op_##type = {NULL, NULL};
+#define RUN_NO_KERNEL(backend, type) const run_op neap_##backend##_op_##type = {.prepare = NULL};
 
 /* The functions of a run_backend_type that has `ops`. */
 bool neap_run_ops_support(neap_backend *backend, const run_spec *spec, neap_diag *diag);

@@ -34,7 +34,10 @@ const char *neap_backends_summary(uint32_t index)
 /* The table goes from the plainest to the fastest. */
 const char *neap_backends_default(void)
 {
-    return backends[N_BACKENDS - 1]->name;
+    size_t i = N_BACKENDS - 1;
+    while (backends[i]->needs_device)
+        i--;
+    return backends[i]->name;
 }
 
 static neap_status fail_unknown(const char *name, neap_diag *diag)
@@ -48,25 +51,42 @@ static neap_status fail_unknown(const char *name, neap_diag *diag)
                      name, names);
 }
 
-neap_status neap_backend_open(neap_allocator *allocator, const char *name, int threads,
-                              neap_backend **backend, neap_diag *diag)
+void neap_backend_options_init(neap_backend_options *options)
+{
+    *options = (neap_backend_options){.threads = 0};
+}
+
+neap_status neap_backend_open_with(neap_allocator *allocator, const char *name,
+                                   const neap_backend_options *options, neap_backend **backend,
+                                   neap_diag *diag)
 {
     allocator = neap_allocator_or_system(allocator);
-    if (threads < 0)
-        return neap_fail(diag, NEAP_INVALID, "%d threads: it must be 0 (all) or more", threads);
+    if (options->threads < 0)
+        return neap_fail(diag, NEAP_INVALID, "%d threads: it must be 0 (all) or more",
+                         options->threads);
     for (size_t i = 0; i < N_BACKENDS; i++) {
         if (strcmp(backends[i]->name, name) != 0)
             continue;
-        int team = (int)neap_team_size(threads, INT_MAX);
-        neap_status status = backends[i]->open(allocator, team, backend, diag);
+        neap_backend_options resolved = *options;
+        resolved.threads = (int)neap_team_size(options->threads, INT_MAX);
+        neap_status status = backends[i]->open(allocator, &resolved, backend, diag);
         if (status == NEAP_OK) {
             (*backend)->type = backends[i];
             (*backend)->allocator = allocator;
-            (*backend)->threads = team;
+            (*backend)->threads = resolved.threads;
         }
         return status;
     }
     return fail_unknown(name, diag);
+}
+
+neap_status neap_backend_open(neap_allocator *allocator, const char *name, int threads,
+                              neap_backend **backend, neap_diag *diag)
+{
+    neap_backend_options options;
+    neap_backend_options_init(&options);
+    options.threads = threads;
+    return neap_backend_open_with(allocator, name, &options, backend, diag);
 }
 
 void neap_backend_close(neap_backend *backend)
@@ -88,6 +108,24 @@ const char *neap_backend_machine(const neap_backend *backend)
 int neap_backend_threads(const neap_backend *backend)
 {
     return backend->threads;
+}
+
+static neap_status fail_no_device(const neap_backend *backend, neap_diag *diag)
+{
+    return neap_fail(diag, NEAP_UNSUPPORTED, "backend %s has no device with memory of its own",
+                     backend->type->name);
+}
+
+neap_status neap_backend_memory(neap_backend *backend, neap_device_memory *memory, neap_diag *diag)
+{
+    const run_device_type *device = backend->type->device;
+    return device ? device->memory(backend, memory, diag) : fail_no_device(backend, diag);
+}
+
+neap_status neap_backend_measure_link(neap_backend *backend, neap_link *link, neap_diag *diag)
+{
+    const run_device_type *device = backend->type->device;
+    return device ? device->measure_link(backend, link, diag) : fail_no_device(backend, diag);
 }
 
 int64_t neap_run_spec_int(const run_spec *spec, const char *name, int64_t otherwise)
@@ -136,7 +174,7 @@ static const run_op *op_of(const neap_backend *backend, const run_spec *spec)
    write floats of any type. */
 static bool fits_floats(const run_spec *spec, neap_dtype floats)
 {
-    if (spec->op->n_updates > 0)
+    if (spec->op->n_updates > 0 || floats == NEAP_DTYPE_UNKNOWN)
         return true;
     bool fits = spec->out[0].dtype == floats;
     for (uint32_t i = 0; i < spec->op->n_inputs + spec->op->n_outputs; i++) {
@@ -157,6 +195,8 @@ bool neap_run_ops_support(neap_backend *backend, const run_spec *spec, neap_diag
                   op->name, op->type, backend->type->name);
         return false;
     }
+    if (op_of(backend, spec)->check && op_of(backend, spec)->check(spec, diag) != NEAP_OK)
+        return false;
     bool fits = fits_floats(spec, backend->type->floats);
     if (!fits)
         neap_fail(diag, NEAP_UNSUPPORTED,

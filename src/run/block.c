@@ -3,6 +3,7 @@
 #include "run/block.h"
 
 #include "base/fail.h"
+#include "run/backend.h"
 
 #include <neap/text.h>
 
@@ -64,8 +65,22 @@ neap_status neap_run_block_create_file(int64_t bytes, run_block *block, neap_dia
     return NEAP_OK;
 }
 
+neap_status neap_run_block_create_for(neap_backend *backend, bool pinned, int64_t bytes,
+                                      run_block *block, neap_diag *diag)
+{
+    const run_device_type *device = backend->type->device;
+    if (!device)
+        return neap_run_block_create(bytes, block, diag);
+    *block = (run_block){.bytes = bytes, .backend = backend, .pinned = pinned};
+    return device->allocate(backend, pinned ? RUN_PINNED : RUN_DEVICE, bytes > 0 ? bytes : 64,
+                            &block->data, diag);
+}
+
 void neap_run_block_destroy(run_block *block)
 {
+    if (block->backend && block->data)
+        block->backend->type->device->release(block->backend,
+                                              block->pinned ? RUN_PINNED : RUN_DEVICE, block->data);
     if (block->pages)
         munmap(block->pages, block->page_bytes);
     if (block->is_file)

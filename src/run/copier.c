@@ -33,7 +33,8 @@ struct run_copier {
     bool over;
     unsigned n_lanes;
     size_t capacity;
-    neap_link pace; /* all zero: as fast as the machine copies */
+    neap_link pace;  /* all zero: as fast as the machine copies */
+    uint64_t stress; /* seed of random delays; 0: none */
     lane lanes[2];
 };
 
@@ -67,6 +68,14 @@ static void sleep_until(double moment)
     }
 }
 
+/* Up to a millisecond: longer than most kernels of tests. */
+static void dawdle(const run_copier *copier, const lane *l)
+{
+    uint64_t draw = (copier->stress + l->done) * UINT64_C(0x9e3779b97f4a7c15);
+    if (copier->stress != 0 && draw >> 63)
+        sleep_until(neap_clock_seconds() + 1e-3 * (double)(draw >> 40 & 0xffff) / 0x10000);
+}
+
 static void copy(const run_copier *copier, const job *j)
 {
     const neap_link *pace = &copier->pace;
@@ -89,6 +98,7 @@ static void *run_lane(void *context)
     pthread_mutex_lock(&copier->lock);
     while (next_job(l, &next)) {
         pthread_mutex_unlock(&copier->lock);
+        dawdle(copier, l);
         copy(copier, &next);
         pthread_mutex_lock(&copier->lock);
         l->done++;
@@ -137,6 +147,22 @@ void neap_run_copier_pace(run_copier *copier, const neap_link *link)
 {
     pthread_mutex_lock(&copier->lock);
     copier->pace = *link;
+    pthread_mutex_unlock(&copier->lock);
+}
+
+void neap_run_copier_stress(run_copier *copier, uint64_t seed)
+{
+    pthread_mutex_lock(&copier->lock);
+    copier->stress = seed;
+    pthread_mutex_unlock(&copier->lock);
+}
+
+void neap_run_copier_finish(run_copier *copier)
+{
+    pthread_mutex_lock(&copier->lock);
+    for (unsigned i = 0; i < copier->n_lanes; i++)
+        while (copier->lanes[i].done < copier->lanes[i].given)
+            pthread_cond_wait(&copier->changed, &copier->lock);
     pthread_mutex_unlock(&copier->lock);
 }
 

@@ -1,6 +1,6 @@
 /*
- * The copy engines that work in parallel with the compute stream. On the CPU these are one thread,
- * or one per direction.
+ * The copy engines of the host's queue (queue.h): one thread, or one per direction, beside the
+ * thread that computes.
  *
  * Copies of one lane run in the order in which they were started. A copy may have to wait for one
  * on the other lane: a prefetch starts only after its offload has ended. The caller waits for a
@@ -34,6 +34,11 @@ neap_status neap_run_copier_create(neap_allocator *allocator, bool duplex, size_
  * shows, on either side. To be called before the first copy.
  */
 void neap_run_copier_pace(run_copier *copier, const neap_link *link);
+/* Delays every copy by a random time of up to a millisecond; 0: none. To be called before the first
+   copy. */
+void neap_run_copier_stress(run_copier *copier, uint64_t seed);
+/* Waits for all copies. */
+void neap_run_copier_finish(run_copier *copier);
 /* Waits for all copies first. */
 void neap_run_copier_destroy(run_copier *copier);
 

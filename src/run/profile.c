@@ -6,6 +6,11 @@
  * their inputs are rewritten before each round. The speed of a machine also drifts within seconds;
  * with rounds, the drift affects all kernels equally. Times are medians, unless the machine is
  * busy.
+ *
+ * On a device a kernel is measured alone, by marks on its stream. Before each run other memory is
+ * overwritten, which empties the cache and takes longer than it takes to queue the kernel, and then
+ * the inputs. Its libraries offer dozens of kernels for an op, some of which fail or are slow: the
+ * former get an infinite time, the latter are not run again.
  */
 #include "base/clock.h"
 #include "base/fail.h"
@@ -14,6 +19,7 @@
 #include "run/profile_cache.h"
 #include "run/variants.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +32,8 @@
 #define LEAST_RUNS     3     /* of a slow kernel */
 #define LEAST_MEASURED 0.004 /* least total seconds of measured runs, unless there are many runs */
 #define LARGE_SPREAD   0.25  /* a kernel whose times vary more is run more often */
+#define EVICTED_BYTES  (INT64_C(128) << 20) /* overwritten on a device before a kernel runs */
+#define HOPELESS       1.5 /* times as slow as a kernel without more workspace: not run again */
 
 /* A kernel that is being measured. */
 typedef struct sampling {
@@ -42,6 +50,8 @@ typedef struct meter {
     neap_backend *backend;
     const neap_profile_options *options;
     run_block block;
+    run_block evicted; /* on a device: memory that is overwritten before each run */
+    double marks;      /* on a device: seconds that two marks add to what is between them */
     run_specs *specs;
     run_variants variants;
     double *spreads;   /* by item of variants */
@@ -112,15 +122,22 @@ static void fill(const run_array *array, unsigned char *at)
  * Assigns addresses to the operands, inputs first, and fills the inputs, the first one last: in a
  * backward op it is the gradient, which was just computed.
  */
-static void lay_operands(const run_spec *spec, unsigned char *at, void **addresses)
+static neap_status lay_operands(const meter *m, const run_spec *spec, unsigned char *at,
+                                void **addresses)
 {
+    const run_device_type *device = m->backend->type->device;
     uint32_t n_inputs = spec->op->n_inputs;
     for (uint32_t i = 0; i < n_inputs + spec->op->n_outputs; i++) {
         addresses[i] = at;
         at += rounded(span(i < n_inputs ? &spec->in[i] : &spec->out[i - n_inputs]));
     }
     for (uint32_t i = n_inputs; i-- > 0;)
-        fill(&spec->in[i], addresses[i]);
+        if (!device)
+            fill(&spec->in[i], addresses[i]);
+        else
+            NEAP_TRY(device->prime(m->backend, spec->in[i].dtype, addresses[i],
+                                   (size_t)span(&spec->in[i]), m->diag));
+    return NEAP_OK;
 }
 
 /* ---- One kernel ---- */
@@ -150,10 +167,54 @@ static void **addresses_of(const meter *m, const sampling *x)
     return m->addresses + (size_t)(x - m->group) * m->specs->n_operands;
 }
 
-static void lay(const meter *m, const sampling *x)
+static neap_status lay(const meter *m, const sampling *x)
 {
     run_spec spec = neap_run_specs_at(m->specs, x->op, x->variant);
-    lay_operands(&spec, m->block.data + m->workspace + x->begin, addresses_of(m, x));
+    return lay_operands(m, &spec, m->block.data + m->workspace + x->begin, addresses_of(m, x));
+}
+
+/* On a device, between two marks. */
+static neap_status run_between_marks(const meter *m, const sampling *x, const run_args *args,
+                                     double *seconds)
+{
+    const run_device_type *device = m->backend->type->device;
+    NEAP_TRY(device->prime(m->backend, NEAP_F32, m->evicted.data, EVICTED_BYTES, m->diag));
+    NEAP_TRY(lay(m, x));
+    NEAP_TRY(device->mark(m->backend, 0, m->diag));
+    NEAP_TRY(x->kernel->run(x->kernel, args, m->diag));
+    NEAP_TRY(device->mark(m->backend, 1, m->diag));
+    NEAP_TRY(device->elapsed(m->backend, seconds, m->diag));
+    *seconds = *seconds > 1.1 * m->marks ? *seconds - m->marks : 0.1 * m->marks;
+    return NEAP_OK;
+}
+
+/* The seconds between two marks with `count` kernels between them that do next to nothing. */
+static neap_status time_nothing(const meter *m, int count, double *seconds)
+{
+    const run_device_type *device = m->backend->type->device;
+    NEAP_TRY(device->prime(m->backend, NEAP_F32, m->evicted.data, EVICTED_BYTES, m->diag));
+    NEAP_TRY(device->mark(m->backend, 0, m->diag));
+    for (int i = 0; i < count; i++)
+        NEAP_TRY(device->prime(m->backend, NEAP_F32, m->evicted.data, 4, m->diag));
+    NEAP_TRY(device->mark(m->backend, 1, m->diag));
+    return device->elapsed(m->backend, seconds, m->diag);
+}
+
+/* One such kernel between marks takes longer than one among others, as in a step, by what the marks
+   take. */
+static neap_status measure_marks(meter *m)
+{
+    enum { RUNS = 15, MANY = 9 };
+    double one[RUNS], many[RUNS];
+    for (int i = 0; i < RUNS; i++) {
+        NEAP_TRY(time_nothing(m, 1, &one[i]));
+        NEAP_TRY(time_nothing(m, MANY, &many[i]));
+    }
+    qsort(one, RUNS, sizeof *one, compare_doubles);
+    qsort(many, RUNS, sizeof *many, compare_doubles);
+    double among = (many[RUNS / 2] - one[RUNS / 2]) / (MANY - 1);
+    m->marks = one[RUNS / 2] > among ? one[RUNS / 2] - among : 0;
+    return NEAP_OK;
 }
 
 static neap_status run_once(const meter *m, const sampling *x, double *seconds)
@@ -163,6 +224,8 @@ static neap_status run_once(const meter *m, const sampling *x, double *seconds)
                      .out = addresses + neap_graph_op(m->specs->graph, x->op)->n_inputs,
                      .workspace = m->block.data,
                      .seed = 1};
+    if (m->backend->type->device)
+        return run_between_marks(m, x, &args, seconds);
     double begin = neap_clock_seconds();
     neap_status status = x->kernel->run(x->kernel, &args, m->diag);
     *seconds = neap_clock_seconds() - begin;
@@ -221,9 +284,9 @@ static neap_status run_round(meter *m, int round, bool *any)
 {
     double planned = m->options->repetitions > 1 ? m->options->repetitions : 1;
     *any = false;
-    for (size_t i = 0; i < m->n_group; i++)
+    for (size_t i = 0; i < m->n_group && !m->backend->type->device; i++)
         if (wants_more(m, &m->group[i]))
-            lay(m, &m->group[i]);
+            NEAP_TRY(lay(m, &m->group[i]));
     tell(m, round < planned ? round / planned : 1);
     for (size_t i = 0; i < m->n_group; i++) {
         sampling *x = &m->group[(i + (size_t)round) % m->n_group];
@@ -300,6 +363,48 @@ static neap_status measure_group(meter *m)
     return status;
 }
 
+/* Whether a known kernel of the op is much faster with as little workspace. */
+static bool is_hopeless(const meter *m, const sampling *x, double seconds)
+{
+    const neap_variant *own = variant_of(m, x), *all = own - x->variant;
+    for (uint32_t k = 0; k < m->variants.counts[x->op]; k++)
+        if (k != x->variant && all[k].seconds > 0 && all[k].workspace <= own->workspace &&
+            HOPELESS * all[k].seconds < seconds)
+            return true;
+    return false;
+}
+
+/* A kernel of a device: alone, and dropped if it fails. */
+static neap_status measure_alone(meter *m, uint32_t op, uint32_t k)
+{
+    neap_variant *variant = &m->variants.items[m->variants.begins[op] + k];
+    sampling *x = &m->group[0];
+    double seconds = 0;
+    *x = (sampling){.op = op, .variant = k};
+    run_spec spec = neap_run_specs_at(m->specs, op, k);
+    neap_status status = m->backend->type->prepare(m->backend, &spec, &x->kernel, m->diag);
+    m->n_group = status == NEAP_OK ? 1 : 0;
+    if (status == NEAP_OK)
+        status = lay(m, x);
+    for (int i = 0; i <= m->options->warmups && status == NEAP_OK; i++)
+        status = run_once(m, x, &seconds);
+    if (status == NEAP_UNSUPPORTED) { /* such as a library's kernel that cannot do this after all */
+        clear_group(m);
+        variant->seconds = INFINITY;
+        m->done++;
+        return NEAP_OK;
+    }
+    if (status == NEAP_OK && is_hopeless(m, x, seconds)) {
+        x->times[x->count++] = seconds;
+        x->total += seconds;
+        status = note_times(m);
+        m->done++;
+        clear_group(m);
+        return status;
+    }
+    return status == NEAP_OK ? measure_group(m) : status;
+}
+
 /*
  * Adds a kernel to the group and warms it up. If the rounds would become too long or the operands
  * too large, the previous group is measured first.
@@ -310,6 +415,8 @@ static neap_status join_group(meter *m, uint32_t op, uint32_t k)
     run_spec spec = neap_run_specs_at(m->specs, op, k);
     int64_t bytes = operand_bytes(&spec);
     neap_status status = NEAP_OK;
+    if (m->backend->type->device)
+        return measure_alone(m, op, k);
     if (m->n_group == GROUP || (m->n_group > 0 && m->group_bytes + bytes > GROUP_BYTES))
         status = measure_group(m);
     if (status != NEAP_OK || m->report.interrupted)
@@ -322,7 +429,7 @@ static neap_status join_group(meter *m, uint32_t op, uint32_t k)
         return status;
     m->n_group++;
     m->group_bytes += bytes;
-    lay(m, x);
+    status = lay(m, x);
     for (int i = 0; i < m->options->warmups && status == NEAP_OK; i++)
         status = run_once(m, x, &seconds);
     m->group_seconds += seconds;
@@ -426,7 +533,11 @@ static neap_status make_room(meter *m)
         m->n_kernels += m->variants.counts[op];
     }
     most = m->workspace + (most > GROUP_BYTES ? most : GROUP_BYTES);
-    neap_status status = neap_run_block_create(most, &m->block, m->diag);
+    neap_status status = neap_run_block_create_for(m->backend, false, most, &m->block, m->diag);
+    if (status == NEAP_OK && m->backend->type->device)
+        status = neap_run_block_create_for(m->backend, false, EVICTED_BYTES, &m->evicted, m->diag);
+    if (status == NEAP_OK && m->backend->type->device)
+        status = measure_marks(m);
     if (status == NEAP_OK)
         status = NEAP_NEW(m->allocator, GROUP * m->specs->n_operands, &m->addresses, m->diag);
     if (status == NEAP_OK)
@@ -478,7 +589,10 @@ static neap_status profile(meter *m, neap_graph *graph)
     use_cache(m, true);
     if (status != NEAP_OK || m->report.interrupted)
         return status;
-    status = neap_run_variants_apply(&m->variants, false, graph, m->diag);
+    if (m->backend->type->device)
+        status = neap_run_variants_prune(&m->variants, m->specs, m->diag);
+    if (status == NEAP_OK)
+        status = neap_run_variants_apply(&m->variants, false, graph, m->diag);
     if (status == NEAP_OK)
         find_worst_spread(m, graph);
     return status;
@@ -512,6 +626,7 @@ neap_status neap_profile(neap_allocator *allocator, neap_graph *graph, neap_back
     clear_group(&m);
     NEAP_DELETE(allocator, GROUP, m.group);
     neap_run_block_destroy(&m.block);
+    neap_run_block_destroy(&m.evicted);
     neap_run_variants_clear(&m.variants);
     neap_run_specs_clear(&specs);
     neap_text_clear(&m.sign);

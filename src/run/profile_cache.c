@@ -263,24 +263,6 @@ static void write_entry(const profile_entry *entry, neap_text *text)
     neap_text_putc(text, '}');
 }
 
-/* Creates all folders of a path. Errors show up when the file is written. */
-static neap_status make_folders(neap_allocator *allocator, const char *path, neap_diag *diag)
-{
-    size_t size = strlen(path) + 1;
-    char *part;
-    neap_status status = NEAP_NEW(allocator, size, &part, diag);
-    if (status != NEAP_OK)
-        return status;
-    for (const char *slash = strchr(path + (*path == '/'), '/'); slash;
-         slash = strchr(slash + 1, '/')) {
-        memcpy(part, path, (size_t)(slash - path));
-        part[slash - path] = '\0';
-        mkdir(part, 0777);
-    }
-    NEAP_DELETE(allocator, size, part);
-    return NEAP_OK;
-}
-
 neap_status neap_profile_cache_write(const profile_cache *cache, const char *path, neap_diag *diag)
 {
     neap_text text;
@@ -291,7 +273,7 @@ neap_status neap_profile_cache_write(const profile_cache *cache, const char *pat
         write_entry(&cache->entries[i], &text);
     }
     neap_text_puts(&text, "\n]}\n");
-    neap_status status = make_folders(cache->allocator, path, diag);
+    neap_status status = neap_file_make_folders(cache->allocator, path, diag);
     if (status == NEAP_OK)
         return neap_file_write_text(&text, path, diag);
     neap_text_clear(&text);

@@ -2,44 +2,18 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/memory.h"
-#include "run/block.h"
-#include "run/copier.h"
-#include "run/program.h"
-#include "run/resident.h"
+#include "run/runner_internal.h"
 
 #include <neap/layout.h>
 #include <neap/split.h>
 
 #include <string.h>
 
-/* Kernels by signature and variant. */
-typedef struct kernel_table {
-    run_kernels base;
-    run_specs *specs;
-    neap_backend *backend;
-    run_kernel **items; /* by the first op with the same signature and the variant */
-    size_t count;
-} kernel_table;
-
-struct neap_runner {
-    neap_allocator *allocator;
-    const neap_graph *graph;
-    neap_backend *backend;
-    neap_run_options options;
-    neap_plan *placed; /* the plan with addresses assigned here; NULL if it had its own */
-    run_specs specs;
-    kernel_table kernels;
-    run_block arena, host;
-    run_program program;
-    run_copier *copier;                 /* NULL without transfers */
-    run_ticket *copies_in, *copies_out; /* by storage: the latest ones */
-    double *step_seconds;
-    run_resident resident; /* with options.trace_memory */
-};
-
 /* ---- Kernels ---- */
 
-static neap_status check_workspace(kernel_table *table, const run_spec *spec, neap_diag *diag)
+/* `variant` is the graph's; the spec has the backend's number of its kernel. */
+static neap_status check_workspace(kernel_table *table, const run_spec *spec, uint32_t variant,
+                                   neap_diag *diag)
 {
     int64_t workspaces[RUN_MOST_VARIANTS];
     uint32_t count = 0;
@@ -47,8 +21,7 @@ static neap_status check_workspace(kernel_table *table, const run_spec *spec, ne
         table->backend->type->variants(table->backend, spec, workspaces, &count, diag);
     if (status != NEAP_OK)
         return status;
-    if (spec->variant < count &&
-        workspaces[spec->variant] <= spec->op->variants[spec->variant].workspace)
+    if (spec->variant < count && workspaces[spec->variant] <= spec->op->variants[variant].workspace)
         return NEAP_OK;
     return neap_fail(diag, NEAP_INVALID,
                      "op \"%s\": the graph's variants are not those of backend %s; fit or profile "
@@ -60,15 +33,16 @@ static neap_status find_kernel(run_kernels *self, uint32_t op, uint32_t variant,
                                const run_kernel **kernel, neap_diag *diag)
 {
     kernel_table *table = (kernel_table *)self;
-    if (variant >= RUN_MOST_VARIANTS)
+    uint32_t number = neap_graph_op(table->specs->graph, op)->variants[variant].kernel;
+    number = number > 0 ? number - 1 : variant;
+    if (number >= RUN_MOST_VARIANTS)
         return neap_fail(diag, NEAP_INVALID, "backends have at most %d variants",
                          RUN_MOST_VARIANTS);
-    run_kernel **slot =
-        &table->items[(size_t)table->specs->alike[op] * RUN_MOST_VARIANTS + variant];
+    run_kernel **slot = &table->items[(size_t)table->specs->alike[op] * RUN_MOST_VARIANTS + number];
     neap_status status = NEAP_OK;
     if (!*slot) {
-        run_spec spec = neap_run_specs_at(table->specs, op, variant);
-        status = check_workspace(table, &spec, diag);
+        run_spec spec = neap_run_specs_at(table->specs, op, number);
+        status = check_workspace(table, &spec, variant, diag);
         if (status == NEAP_OK)
             status = table->backend->type->prepare(table->backend, &spec, slot, diag);
     }
@@ -135,20 +109,34 @@ static neap_status prepare_copies(neap_runner *runner, neap_diag *diag)
     neap_status status = NEAP_NEW(runner->allocator, n_values, &runner->copies_in, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(runner->allocator, n_values, &runner->copies_out, diag);
-    if (status == NEAP_OK)
-        status = neap_run_copier_create(runner->allocator, runner->options.duplex,
-                                        runner->program.n_transfers, &runner->copier, diag);
-    if (status == NEAP_OK)
-        neap_run_copier_pace(runner->copier, &runner->options.pace);
     return status;
+}
+
+static neap_status prepare_queue(neap_runner *runner, neap_diag *diag)
+{
+    const run_device_type *device = runner->backend->type->device;
+    run_queue_options options = {.duplex = runner->options.duplex,
+                                 .pace = runner->options.pace,
+                                 .stress = runner->options.stress,
+                                 .transfers = runner->program.n_transfers,
+                                 .marks = runner->options.measure ? runner->program.count : 0};
+    return device ? device->create_queue(runner->backend, &options, &runner->queue, diag)
+                  : neap_run_host_queue_create(runner->allocator, &options, &runner->queue, diag);
 }
 
 /* Pieces of values are shown to kernels as one array, through a second mapping of the arena. */
 static neap_status create_arena(neap_runner *runner, int64_t bytes, neap_diag *diag)
 {
-    return neap_graph_whole(runner->graph) == runner->graph
-               ? neap_run_block_create(bytes, &runner->arena, diag)
-               : neap_run_block_create_file(bytes, &runner->arena, diag);
+    bool split = neap_graph_whole(runner->graph) != runner->graph;
+    bool on_device = runner->backend->type->device != NULL;
+    if (on_device && (split || runner->options.trace_memory))
+        return neap_fail(diag, NEAP_UNSUPPORTED,
+                         "%s needs a backend that works in the memory of the host; %s does not",
+                         split ? "running a graph with values in pieces"
+                               : "recording what is resident at every step",
+                         runner->backend->type->name);
+    return split ? neap_run_block_create_file(bytes, &runner->arena, diag)
+                 : neap_run_block_create_for(runner->backend, false, bytes, &runner->arena, diag);
 }
 
 static neap_status prepare(neap_runner *runner, const neap_plan *plan, neap_diag *diag)
@@ -175,11 +163,14 @@ static neap_status prepare(neap_runner *runner, const neap_plan *plan, neap_diag
         status = neap_run_program_init(&runner->specs, runner->graph, plan, &runner->kernels.base,
                                        &runner->arena, &runner->program, diag);
     if (status == NEAP_OK && runner->program.host_bytes > 0)
-        status = neap_run_block_create(runner->program.host_bytes, &runner->host, diag);
+        status = neap_run_block_create_for(runner->backend, true, runner->program.host_bytes,
+                                           &runner->host, diag);
     if (status == NEAP_OK && runner->program.n_transfers > 0)
         status = prepare_copies(runner, diag);
-    if (status == NEAP_OK && runner->options.measure)
-        status = NEAP_NEW(runner->allocator, runner->program.count, &runner->step_seconds, diag);
+    if (status == NEAP_OK)
+        status = prepare_queue(runner, diag);
+    if (status == NEAP_OK && runner->backend->type->device)
+        status = NEAP_NEW(runner->allocator, neap_graph_value_count(whole), &runner->mirrors, diag);
     if (status == NEAP_OK && runner->options.trace_memory)
         status = neap_run_resident_init(runner->allocator, &runner->arena, runner->program.count,
                                         &runner->resident, diag);
@@ -217,10 +208,14 @@ void neap_runner_destroy(neap_runner *runner)
         return;
     neap_allocator *allocator = runner->allocator;
     uint32_t n_values = neap_graph_value_count(runner->graph);
-    neap_run_copier_destroy(runner->copier);
+    if (runner->queue)
+        runner->queue->type->destroy(runner->queue);
+    uint32_t n_whole = neap_graph_value_count(neap_graph_whole(runner->graph));
+    for (uint32_t v = 0; runner->mirrors && v < n_whole; v++)
+        neap_run_block_destroy(&runner->mirrors[v]);
+    NEAP_DELETE(allocator, n_whole, runner->mirrors);
     NEAP_DELETE(allocator, n_values, runner->copies_in);
     NEAP_DELETE(allocator, n_values, runner->copies_out);
-    NEAP_DELETE(allocator, runner->program.count, runner->step_seconds);
     neap_run_resident_clear(&runner->resident, allocator);
     neap_run_program_clear(&runner->program);
     clear_kernels(&runner->kernels, allocator);
@@ -246,9 +241,10 @@ int64_t neap_runner_host_bytes(const neap_runner *runner)
 /* Copies that must have ended before an op touches the storage of a value. */
 static bool wait_for(neap_runner *runner, uint32_t value, bool writes)
 {
+    run_queue *queue = runner->queue;
     uint32_t storage = neap_graph_value(runner->graph, value)->storage;
-    bool waited = neap_run_copier_wait(runner->copier, runner->copies_in[storage]);
-    return (writes && neap_run_copier_wait(runner->copier, runner->copies_out[storage])) || waited;
+    bool waited = queue->type->wait(queue, runner->copies_in[storage]);
+    return (writes && queue->type->wait(queue, runner->copies_out[storage])) || waited;
 }
 
 /* What an op overwrites waits for all copies of it, what it reads only for those that bring it. */
@@ -275,12 +271,16 @@ static neap_status compute(neap_runner *runner, const run_action *action, uint64
 {
     if (!action->kernel)
         return NEAP_OK;
-    if (runner->copier)
+    if (runner->copies_in)
         wait_for_operands(runner, action, report);
+    runner->queue->type->delay(runner->queue);
     run_args args = {.in = action->in,
                      .out = action->out,
                      .workspace = action->workspace,
-                     .seed = action->salt ? run_random(seed, action->salt) : 0};
+                     .seed = action->salt,
+                     .step_seed = runner->queue->step_seed};
+    if (action->salt && !args.step_seed)
+        args.seed = run_random(seed, action->salt);
     report->computed++;
     if (neap_graph_op(runner->graph, action->id)->n_updates > 0)
         report->state_changed = true;
@@ -289,29 +289,30 @@ static neap_status compute(neap_runner *runner, const run_action *action, uint64
 
 static void end_life(neap_runner *runner, const run_action *action, neap_run_report *report)
 {
-    if (runner->copier) {
+    if (runner->copies_in) {
         double begin = neap_clock_seconds();
         if (wait_for(runner, action->id, true))
             report->wait_seconds += neap_clock_seconds() - begin;
     }
     if (runner->options.poison && action->data)
-        memset(action->data, 0xff, (size_t)action->bytes); /* a NaN in every float */
+        runner->queue->type->fill(runner->queue, action->data, (size_t)action->bytes); /* NaNs */
     if (runner->options.trace_memory && action->data)
         neap_run_resident_release(&runner->resident, action->data, action->bytes);
 }
 
 static void transfer(neap_runner *runner, const run_action *action, neap_run_report *report)
 {
+    run_queue *queue = runner->queue;
     uint32_t storage = neap_graph_value(runner->graph, action->id)->storage;
     unsigned char *host = runner->host.data + action->host;
     size_t bytes = (size_t)action->bytes;
     report->transferred += bytes;
     if (action->kind == NEAP_OFFLOAD)
-        runner->copies_out[storage] = neap_run_copier_start(
-            runner->copier, RUN_OUT, host, action->data, bytes, runner->copies_in[storage]);
+        runner->copies_out[storage] = queue->type->copy(queue, RUN_OUT, host, action->data, bytes,
+                                                        runner->copies_in[storage]);
     else
-        runner->copies_in[storage] = neap_run_copier_start(
-            runner->copier, RUN_IN, action->data, host, bytes, runner->copies_out[storage]);
+        runner->copies_in[storage] = queue->type->copy(queue, RUN_IN, action->data, host, bytes,
+                                                       runner->copies_out[storage]);
 }
 
 static neap_status act(neap_runner *runner, const run_action *action, uint64_t seed,
@@ -330,12 +331,6 @@ static neap_status act(neap_runner *runner, const run_action *action, uint64_t s
         transfer(runner, action, report);
     }
     return NEAP_OK;
-}
-
-static void end_copies(neap_runner *runner)
-{
-    for (uint32_t v = 0; runner->copier && v < neap_graph_value_count(runner->graph); v++)
-        wait_for(runner, v, true);
 }
 
 /* The results of the step before are no longer needed, and the plan does not count them. */
@@ -365,40 +360,65 @@ static void record_memory(neap_runner *runner, size_t step)
 static void move_state(neap_runner *runner)
 {
     const run_program *program = &runner->program;
+    run_queue *queue = runner->queue;
     for (size_t i = 0; i < program->n_moves; i++) {
         const run_move *move = &program->moves[i];
-        memcpy(runner->host.data + move->host, move->from, (size_t)move->bytes);
+        queue->type->move(queue, RUN_OUT, runner->host.data + move->host, move->from,
+                          (size_t)move->bytes);
         if (runner->options.poison)
-            memset(move->from, 0xff, (size_t)move->bytes);
+            queue->type->fill(queue, move->from, (size_t)move->bytes);
         if (runner->options.trace_memory)
             neap_run_resident_release(&runner->resident, move->from, move->bytes);
     }
     for (size_t i = 0; i < program->n_moves; i++)
-        memcpy(program->moves[i].to, runner->host.data + program->moves[i].host,
-               (size_t)program->moves[i].bytes);
+        queue->type->move(queue, RUN_IN, program->moves[i].to,
+                          runner->host.data + program->moves[i].host,
+                          (size_t)program->moves[i].bytes);
+}
+
+/* Gives all work of a step to the queue. */
+static neap_status give_step(neap_runner *runner, uint64_t seed, neap_run_report *report,
+                             neap_diag *diag)
+{
+    neap_status status = NEAP_OK;
+    if (runner->options.trace_memory)
+        release_results(runner);
+    move_state(runner);
+    report->state_changed = runner->program.n_moves > 0;
+    for (size_t i = 0; i < runner->program.count && status == NEAP_OK; i++) {
+        status = act(runner, &runner->program.actions[i], seed, report, diag);
+        if (runner->queue->seconds)
+            runner->queue->type->mark(runner->queue, i);
+        if (runner->options.trace_memory)
+            record_memory(runner, i);
+    }
+    return status;
+}
+
+static neap_status run_step(neap_runner *runner, uint64_t seed, neap_run_report *report,
+                            neap_diag *diag)
+{
+    run_queue *queue = runner->queue;
+    bool replayed = false;
+    *report = (neap_run_report){.seconds = 0};
+    neap_status status = queue->type->begin(queue, seed, &replayed, diag);
+    if (status == NEAP_OK && replayed)
+        *report = runner->recorded;
+    else if (status == NEAP_OK)
+        status = give_step(runner, seed, report, diag);
+    neap_status ended = queue->type->end(queue, status == NEAP_OK ? diag : NULL);
+    return status == NEAP_OK ? ended : status;
 }
 
 neap_status neap_runner_step(neap_runner *runner, uint64_t seed, neap_run_report *report,
                              neap_diag *diag)
 {
-    neap_run_report ours = {.seconds = 0};
-    double begin = neap_clock_seconds(), last = begin;
-    neap_status status = NEAP_OK;
-    if (runner->options.trace_memory)
-        release_results(runner);
-    move_state(runner);
-    ours.state_changed = runner->program.n_moves > 0;
-    for (size_t i = 0; i < runner->program.count && status == NEAP_OK; i++) {
-        status = act(runner, &runner->program.actions[i], seed, &ours, diag);
-        if (runner->step_seconds) {
-            double now = neap_clock_seconds();
-            runner->step_seconds[i] = now - last;
-            last = now;
-        }
-        if (runner->options.trace_memory)
-            record_memory(runner, i);
-    }
-    end_copies(runner);
+    double begin = neap_clock_seconds();
+    neap_run_report ours;
+    neap_status status = run_step(runner, seed, &ours, diag);
+    if (status == NEAP_OK && runner->queue->again)
+        status = run_step(runner, seed, &ours, diag);
+    runner->recorded = ours;
     ours.seconds = neap_clock_seconds() - begin;
     if (report)
         *report = ours;
@@ -407,81 +427,10 @@ neap_status neap_runner_step(neap_runner *runner, uint64_t seed, neap_run_report
 
 const double *neap_runner_step_seconds(const neap_runner *runner)
 {
-    return runner->step_seconds;
+    return runner->queue->seconds;
 }
 
 const neap_step_memory *neap_runner_step_memory(const neap_runner *runner)
 {
     return runner->resident.steps;
-}
-
-/* ---- Arrays ---- */
-
-neap_status neap_runner_array(neap_runner *runner, uint32_t value, neap_array *array,
-                              neap_diag *diag)
-{
-    const neap_graph *graph = runner->specs.graph; /* the whole one */
-    if (value >= neap_graph_value_count(graph))
-        return neap_fail(diag, NEAP_INVALID, "there is no value %lu", (unsigned long)value);
-    const neap_value *v = neap_graph_value(graph, value);
-    if (v->producer != NEAP_NONE && !neap_graph_is_output(graph, value))
-        return neap_fail(diag, NEAP_INVALID, "value \"%s\" is neither an input nor an output",
-                         v->name);
-    const run_array *like = &runner->specs.arrays.items[value];
-    int64_t home = runner->program.homes[value];
-    *array =
-        (neap_array){.data = home < 0 ? runner->program.finals[value] : runner->host.data + home,
-                     .dtype = like->dtype,
-                     .rank = like->rank,
-                     .shape = like->shape,
-                     .strides = like->strides,
-                     .elements = neap_run_array_elements(like),
-                     .plain = neap_run_array_is_plain(like)};
-    return NEAP_OK;
-}
-
-/* Copies the elements in row-major order: one by one, or all at once if the array is row-major. */
-static void copy_elements(const neap_array *array, unsigned char *plain, bool in)
-{
-    size_t size = (size_t)neap_dtype_bytes(array->dtype);
-    unsigned char *data = array->data;
-    int64_t at[NEAP_MAX_RANK] = {0}, place = 0;
-    if (array->plain) {
-        memcpy(in ? data : plain, in ? plain : data, size * (size_t)array->elements);
-        return;
-    }
-    for (int64_t i = 0; i < array->elements; i++, plain += size) {
-        unsigned char *element = data + (size_t)place * size;
-        memcpy(in ? element : plain, in ? plain : element, size);
-        for (uint32_t d = array->rank; d-- > 0;) {
-            place += array->strides[d];
-            if (++at[d] < array->shape[d])
-                break;
-            place -= array->strides[d] * array->shape[d];
-            at[d] = 0;
-        }
-    }
-}
-
-neap_status neap_runner_write(neap_runner *runner, uint32_t value, const void *elements,
-                              neap_diag *diag)
-{
-    neap_array array;
-    neap_status status = neap_runner_array(runner, value, &array, diag);
-    if (status != NEAP_OK)
-        return status;
-    if (neap_graph_value(runner->specs.graph, value)->producer != NEAP_NONE)
-        return neap_fail(diag, NEAP_INVALID, "value \"%s\" is not an input",
-                         neap_graph_value(runner->specs.graph, value)->name);
-    copy_elements(&array, (unsigned char *)(uintptr_t)elements, true);
-    return NEAP_OK;
-}
-
-neap_status neap_runner_read(neap_runner *runner, uint32_t value, void *elements, neap_diag *diag)
-{
-    neap_array array;
-    neap_status status = neap_runner_array(runner, value, &array, diag);
-    if (status == NEAP_OK)
-        copy_elements(&array, elements, false);
-    return status;
 }

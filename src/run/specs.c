@@ -140,8 +140,7 @@ neap_status neap_run_specs_init(neap_allocator *allocator, const neap_graph *gra
         if (specs->n_operands < (size_t)op->n_inputs + op->n_outputs)
             specs->n_operands = (size_t)op->n_inputs + op->n_outputs;
     }
-    neap_status status =
-        neap_run_arrays_init(allocator, graph, backend->type->channels_last, &specs->arrays, diag);
+    neap_status status = neap_run_arrays_init(allocator, graph, backend, &specs->arrays, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(allocator, specs->n_operands, &specs->operands, diag);
     if (status == NEAP_OK)

@@ -1,9 +1,12 @@
 /* Variants and workspaces of a graph's ops on a backend. */
 #include "run/variants.h"
 
+#include "base/fail.h"
 #include "base/memory.h"
 #include "graph/graph_internal.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static neap_status ask(run_specs *specs, neap_backend *backend, uint32_t op, int64_t *workspaces,
@@ -69,6 +72,53 @@ void neap_run_variants_clear(run_variants *variants)
     NEAP_DELETE(variants->allocator, variants->n_ops, variants->unable);
     NEAP_DELETE(variants->allocator, variants->item_capacity, variants->items);
     memset(variants, 0, sizeof *variants);
+}
+
+/* Whether a variant is of use: it runs, and no other is as fast with as little workspace. Of equals
+   the first is. */
+static bool is_useful(const neap_variant *items, uint32_t count, uint32_t k)
+{
+    if (!isfinite(items[k].seconds))
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        bool as_good =
+            items[i].seconds <= items[k].seconds && items[i].workspace <= items[k].workspace;
+        bool better =
+            items[i].seconds < items[k].seconds || items[i].workspace < items[k].workspace;
+        if (as_good && (better || i < k))
+            return false;
+    }
+    return true;
+}
+
+static int faster_first(const void *a, const void *b)
+{
+    double x = ((const neap_variant *)a)->seconds, y = ((const neap_variant *)b)->seconds;
+    return (x > y) - (x < y);
+}
+
+neap_status neap_run_variants_prune(run_variants *variants, const run_specs *specs, neap_diag *diag)
+{
+    for (uint32_t op = 0; op < variants->n_ops; op++) {
+        neap_variant *items = &variants->items[variants->begins[op]], kept[RUN_MOST_VARIANTS];
+        uint32_t count = 0;
+        if (specs->alike[op] != op) {
+            variants->counts[op] = variants->counts[specs->alike[op]];
+            continue;
+        }
+        for (uint32_t k = 0; k < variants->counts[op]; k++)
+            if (is_useful(items, variants->counts[op], k)) {
+                kept[count] = items[k];
+                kept[count++].kernel = k + 1;
+            }
+        if (count == 0)
+            return neap_fail(diag, NEAP_UNSUPPORTED, "op \"%s\": none of its kernels runs here",
+                             neap_graph_op(specs->graph, op)->name);
+        qsort(kept, count, sizeof *kept, faster_first);
+        memcpy(items, kept, count * sizeof *kept);
+        variants->counts[op] = count;
+    }
+    return NEAP_OK;
 }
 
 neap_status neap_run_variants_apply(const run_variants *variants, bool keep_times,

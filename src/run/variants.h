@@ -22,6 +22,13 @@ neap_status neap_run_variants_init(run_specs *specs, neap_backend *backend, run_
                                    neap_diag *diag);
 void neap_run_variants_clear(run_variants *variants);
 /*
+ * Drops variants that are dominated (as fast and as small is another) or whose time is infinite,
+ * and puts the fastest first. Variants then have the backend's numbers in `kernel`. For a device,
+ * whose libraries offer dozens. NEAP_UNSUPPORTED names an op that is left without.
+ */
+neap_status neap_run_variants_prune(run_variants *variants, const run_specs *specs,
+                                    neap_diag *diag);
+/*
  * Assigns the variants to the graph, and removes in_place marks that kernels cannot do. With
  * keep_times, all variants of an op get the time of its old variant 0.
  */

@@ -17,10 +17,10 @@ static void keep(run_kernel *self)
     (void)self;
 }
 
-static neap_status null_open(neap_allocator *allocator, int threads, neap_backend **backend,
-                             neap_diag *diag)
+static neap_status null_open(neap_allocator *allocator, const neap_backend_options *options,
+                             neap_backend **backend, neap_diag *diag)
 {
-    (void)threads;
+    (void)options;
     neap_status status = NEAP_NEW(allocator, 1, backend, diag);
     if (status == NEAP_OK)
         snprintf((*backend)->machine, sizeof(*backend)->machine, "null");

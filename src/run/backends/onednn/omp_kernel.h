@@ -53,7 +53,7 @@ neap_status neap_omp_variants(neap_backend *backend, const run_spec *spec, const
     {                                                                                              \
         return neap_omp_prepare(backend, spec, &omp_op_##type, kernel, diag);                      \
     }                                                                                              \
-    const run_op neap_onednn_op_##type = {variants_##type, prepare_##type};
+    const run_op neap_onednn_op_##type = {.variants = variants_##type, .prepare = prepare_##type};
 
 /* ---- Operands ---- */
 

@@ -60,9 +60,10 @@ static void read_processor(char *name, size_t capacity)
         fclose(file);
 }
 
-static neap_status onednn_open(neap_allocator *allocator, int threads, neap_backend **backend,
-                               neap_diag *diag)
+static neap_status onednn_open(neap_allocator *allocator, const neap_backend_options *options,
+                               neap_backend **backend, neap_diag *diag)
 {
+    int threads = options->threads;
     onednn_backend *opened;
     neap_status status = NEAP_NEW(allocator, 1, &opened, diag);
     if (status == NEAP_OK)
@@ -76,6 +77,7 @@ static neap_status onednn_open(neap_allocator *allocator, int threads, neap_back
     snprintf(opened->base.machine, sizeof opened->base.machine, "onednn %s, %s, %s, %d thread%s",
              neap_dnnl_api_version(opened->api), *processor ? processor : "unnamed processor",
              neap_dnnl_api_isa(), threads, threads == 1 ? "" : "s");
+    opened->base.channels_last = true;
     *backend = &opened->base;
     return NEAP_OK;
 }
@@ -90,7 +92,6 @@ static void onednn_close(neap_backend *backend)
 const run_backend_type neap_run_backend_onednn = {
     .name = "onednn",
     .summary = "oneDNN's kernels and vectorised loops on all cores of the processor, f32",
-    .channels_last = true,
     .open = onednn_open,
     .close = onednn_close,
     .supports_op = neap_run_ops_support,

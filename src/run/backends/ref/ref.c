@@ -313,11 +313,11 @@ static neap_status ref_prepare(neap_backend *backend, const run_spec *spec, run_
     return status;
 }
 
-static neap_status ref_open(neap_allocator *allocator, int threads, neap_backend **backend,
-                            neap_diag *diag)
+static neap_status ref_open(neap_allocator *allocator, const neap_backend_options *options,
+                            neap_backend **backend, neap_diag *diag)
 {
     ref_backend *made;
-    (void)threads;
+    (void)options;
     neap_status status = NEAP_NEW(allocator, 1, &made, diag);
     if (status != NEAP_OK)
         return status;

@@ -1,0 +1,267 @@
+/*
+ * Steps on a device.
+ *
+ * The first step is given to the streams as it comes, so that libraries load what they load late.
+ * The second is recorded into a graph, which later steps replay with one call: the device then
+ * waits for no launch. What changes from step to step is in memory: the seed in a cell, the
+ * learning rate in an input. If a step cannot be recorded, steps are given to the streams for good.
+ *
+ * A ticket's number is that of the event behind its copy, counted through all steps; copies of
+ * earlier steps have ended.
+ */
+#include "run/backends/cuda/queue.h"
+
+#include "base/fail.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+#define MOST_DELAY 200000 /* nanoseconds */
+
+typedef struct cuda_queue {
+    run_queue base;
+    cuda_driver *driver;
+    bool duplex, may_record, recording;
+    uint64_t steps;
+    cu_graph_exec graph; /* NULL: not recorded */
+    cu_event *events;    /* two for each copy of a step, and one for each copy stream */
+    size_t n_events, n_used;
+    uint64_t first_number;     /* of this step's events */
+    bool busy[CUDA_N_STREAMS]; /* the copy streams that this step has used */
+    cu_event *marks;           /* one more than steps of the plan that are timed; or NULL */
+    size_t n_marks;
+    void *cell; /* on the device: the seed of the step */
+    void *seed; /* the same, pinned */
+    uint64_t stress;
+    neap_status status; /* the first error of the step */
+    neap_diag diag;
+} cuda_queue;
+
+/* Where the calls of a step put their errors: the first is kept. */
+#define GIVE(q, call)                                                                              \
+    do {                                                                                           \
+        neap_diag *diag = (q)->status == NEAP_OK ? &(q)->diag : NULL;                              \
+        neap_status status_ = call;                                                                \
+        if ((q)->status == NEAP_OK)                                                                \
+            (q)->status = status_;                                                                 \
+    } while (0)
+
+/* ---- Delays ---- */
+
+static void delay_stream(cuda_queue *q, cuda_stream stream)
+{
+    uint64_t draw = run_random(q->stress++, q->steps);
+    if (draw >> 62 == 0) /* three of four are on time */
+        GIVE(q, neap_cuda_delay(q->driver, (int64_t)(draw % MOST_DELAY), stream, diag));
+}
+
+static void delay(run_queue *queue)
+{
+    cuda_queue *q = (cuda_queue *)queue;
+    if (q->stress != 0)
+        delay_stream(q, CUDA_COMPUTE);
+}
+
+/* ---- Copies ---- */
+
+static size_t record(cuda_queue *q, cuda_stream stream)
+{
+    GIVE(q, neap_cuda_record(q->driver, q->events[q->n_used], stream, diag));
+    return q->n_used++;
+}
+
+/* What follows on one stream waits for what is on another. */
+static void join(cuda_queue *q, cuda_stream from, cuda_stream to)
+{
+    size_t event = record(q, from);
+    GIVE(q, neap_cuda_wait(q->driver, to, q->events[event], diag));
+}
+
+static void wait_for(cuda_queue *q, run_ticket ticket, cuda_stream stream)
+{
+    if (ticket.number > q->first_number)
+        GIVE(q, neap_cuda_wait(q->driver, stream, q->events[ticket.number - q->first_number - 1],
+                               diag));
+}
+
+static run_ticket copy(run_queue *queue, run_direction direction, void *to, const void *from,
+                       size_t bytes, run_ticket after)
+{
+    cuda_queue *q = (cuda_queue *)queue;
+    cuda_stream stream = direction == RUN_OUT || !q->duplex ? CUDA_OUT : CUDA_IN;
+    join(q, CUDA_COMPUTE, stream);
+    wait_for(q, after, stream);
+    q->busy[stream] = true;
+    if (q->stress != 0)
+        delay_stream(q, stream);
+    if (direction == RUN_OUT)
+        GIVE(q, neap_cuda_copy_out(q->driver, to, from, (int64_t)bytes, stream, diag));
+    else
+        GIVE(q, neap_cuda_copy_in(q->driver, to, from, (int64_t)bytes, stream, diag));
+    return (run_ticket){.number = q->first_number + record(q, stream) + 1,
+                        .lane = (unsigned)stream};
+}
+
+static bool wait(run_queue *queue, run_ticket ticket)
+{
+    wait_for((cuda_queue *)queue, ticket, CUDA_COMPUTE);
+    return false; /* the device waits, not the caller */
+}
+
+static void fill(run_queue *queue, void *data, size_t bytes)
+{
+    cuda_queue *q = (cuda_queue *)queue;
+    GIVE(q, neap_cuda_fill(q->driver, data, 0xff, (int64_t)bytes, CUDA_COMPUTE, diag));
+}
+
+static void move(run_queue *queue, run_direction direction, void *to, const void *from,
+                 size_t bytes)
+{
+    cuda_queue *q = (cuda_queue *)queue;
+    if (direction == RUN_OUT)
+        GIVE(q, neap_cuda_copy_out(q->driver, to, from, (int64_t)bytes, CUDA_COMPUTE, diag));
+    else
+        GIVE(q, neap_cuda_copy_in(q->driver, to, from, (int64_t)bytes, CUDA_COMPUTE, diag));
+}
+
+static void mark(run_queue *queue, size_t step)
+{
+    cuda_queue *q = (cuda_queue *)queue;
+    GIVE(q, neap_cuda_record(q->driver, q->marks[step + 1], CUDA_COMPUTE, diag));
+}
+
+/* ---- A step ---- */
+
+static neap_status begin(run_queue *queue, uint64_t seed, bool *replayed, neap_diag *diag_out)
+{
+    cuda_queue *q = (cuda_queue *)queue;
+    q->status = NEAP_OK;
+    q->first_number += q->n_used;
+    q->n_used = 0;
+    q->steps++;
+    queue->again = false;
+    memset(q->busy, 0, sizeof q->busy);
+    memcpy(q->seed, &seed, sizeof seed);
+    GIVE(q, neap_cuda_copy_in(q->driver, q->cell, q->seed, sizeof seed, CUDA_COMPUTE, diag));
+    *replayed = q->graph != NULL;
+    q->recording = !q->graph && q->may_record && q->steps > 1;
+    if (q->graph)
+        GIVE(q, neap_cuda_graph_launch(q->driver, q->graph, diag));
+    if (q->recording)
+        GIVE(q, neap_cuda_capture_begin(q->driver, diag));
+    if (q->marks)
+        GIVE(q, neap_cuda_record(q->driver, q->marks[0], CUDA_COMPUTE, diag));
+    return q->status == NEAP_OK ? NEAP_OK : neap_fail(diag_out, q->status, "%s", q->diag.message);
+}
+
+/* Ends the recording and runs it. If it failed, the step must be given again. */
+static void end_recording(cuda_queue *q)
+{
+    if (q->status == NEAP_OK)
+        GIVE(q, neap_cuda_capture_end(q->driver, &q->graph, diag));
+    else
+        neap_cuda_capture_abandon(q->driver);
+    q->recording = false;
+    if (q->status == NEAP_OK) {
+        GIVE(q, neap_cuda_graph_launch(q->driver, q->graph, diag));
+        return;
+    }
+    q->status = NEAP_OK;
+    q->may_record = false;
+    q->base.again = true;
+}
+
+static neap_status end(run_queue *queue, neap_diag *diag_out)
+{
+    cuda_queue *q = (cuda_queue *)queue;
+    bool trouble = false;
+    for (int s = 0; s < CUDA_N_STREAMS; s++)
+        if (q->busy[s])
+            join(q, (cuda_stream)s, CUDA_COMPUTE);
+    if (q->recording)
+        end_recording(q);
+    GIVE(q, neap_cuda_take_trouble(q->driver, &trouble, diag)); /* waits */
+    for (size_t i = 0; i + 1 < q->n_marks; i++)
+        GIVE(q,
+             neap_cuda_elapsed(q->driver, q->marks[i], q->marks[i + 1], &queue->seconds[i], diag));
+    if (q->status != NEAP_OK)
+        return neap_fail(diag_out, q->status, "%s", q->diag.message);
+    if (trouble)
+        return neap_fail(diag_out, NEAP_INVALID,
+                         "an index among the inputs, a label or an id, is out of range");
+    return NEAP_OK;
+}
+
+/* ---- Making one ---- */
+
+static neap_status make_events(cuda_queue *q, size_t count, bool timing, cu_event **events,
+                               neap_diag *diag)
+{
+    NEAP_TRY(NEAP_NEW(q->base.allocator, count, events, diag));
+    for (size_t i = 0; i < count; i++)
+        NEAP_TRY(neap_cuda_event_create(q->driver, timing, &(*events)[i], diag));
+    return NEAP_OK;
+}
+
+static void delete_events(cuda_queue *q, size_t count, cu_event *events)
+{
+    for (size_t i = 0; events && i < count; i++)
+        neap_cuda_event_destroy(q->driver, events[i]);
+    NEAP_DELETE(q->base.allocator, count, events);
+}
+
+static void destroy(run_queue *queue)
+{
+    cuda_queue *q = (cuda_queue *)queue;
+    neap_cuda_synchronize_all(q->driver, NULL);
+    neap_cuda_graph_destroy(q->driver, q->graph);
+    delete_events(q, q->n_events, q->events);
+    delete_events(q, q->n_marks, q->marks);
+    neap_cuda_free(q->driver, q->cell);
+    neap_cuda_free_host(q->driver, q->seed);
+    NEAP_DELETE(queue->allocator, q->n_marks > 0 ? q->n_marks - 1 : 0, queue->seconds);
+    NEAP_DELETE(queue->allocator, 1, q);
+}
+
+static neap_status prepare(cuda_queue *q, const run_queue_options *options, neap_diag *diag)
+{
+    q->n_events = 2 * options->transfers + CUDA_N_STREAMS;
+    q->n_marks = options->marks > 0 ? options->marks + 1 : 0;
+    NEAP_TRY(make_events(q, q->n_events, false, &q->events, diag));
+    NEAP_TRY(neap_cuda_alloc(q->driver, sizeof(uint64_t), &q->cell, diag));
+    NEAP_TRY(neap_cuda_alloc_host(q->driver, sizeof(uint64_t), &q->seed, diag));
+    q->base.step_seed = q->cell;
+    if (options->marks == 0)
+        return NEAP_OK;
+    NEAP_TRY(make_events(q, q->n_marks, true, &q->marks, diag));
+    return NEAP_NEW(q->base.allocator, options->marks, &q->base.seconds, diag);
+}
+
+neap_status neap_cuda_queue_create(neap_backend *backend, const run_queue_options *options,
+                                   run_queue **queue, neap_diag *diag)
+{
+    static const run_queue_type type = {.destroy = destroy,
+                                        .begin = begin,
+                                        .end = end,
+                                        .copy = copy,
+                                        .wait = wait,
+                                        .fill = fill,
+                                        .move = move,
+                                        .delay = delay,
+                                        .mark = mark};
+    cuda_queue *q;
+    neap_status status = NEAP_NEW(backend->allocator, 1, &q, diag);
+    if (status != NEAP_OK)
+        return status;
+    q->base = (run_queue){.type = &type, .allocator = backend->allocator};
+    q->driver = neap_cuda_driver_of(((cuda_backend *)backend)->platform);
+    q->duplex = options->duplex;
+    q->stress = options->stress;
+    q->may_record = options->marks == 0;
+    status = prepare(q, options, diag);
+    if (status == NEAP_OK)
+        *queue = &q->base;
+    else
+        destroy(&q->base);
+    return status;
+}
