@@ -23,36 +23,70 @@
 /* All arrays of a checkpoint: weights first, then each state. */
 typedef struct array_list {
     neap_safetensor *items;
+    uint32_t *values; /* of the graph: the parameter's master where it has one */
+    float **copies;   /* row-major ones of arrays that are not; else NULL */
     size_t count, capacity;
     neap_allocator *allocator;
 } array_list;
 
-/* Names are those of the graph's values. Sums of micro-batches are zero between steps. */
+static int64_t bytes_of(const neap_safetensor *array)
+{
+    int64_t bytes = sizeof(float);
+    for (uint32_t d = 0; d < array->rank; d++)
+        bytes *= array->shape[d];
+    return bytes;
+}
+
+static neap_status list_array(const neap_trainer *t, uint32_t value, const char *name,
+                              array_list *list, neap_diag *diag)
+{
+    neap_array array;
+    size_t i = list->count;
+    neap_status status = neap_runner_array(t->runner, value, &array, diag);
+    if (status != NEAP_OK)
+        return status;
+    list->items[i] = (neap_safetensor){.name = name,
+                                       .dtype = array.dtype,
+                                       .rank = array.rank,
+                                       .shape = array.shape,
+                                       .data = array.data};
+    list->values[i] = value;
+    list->count++;
+    if (array.plain)
+        return NEAP_OK;
+    status = NEAP_NEW(t->allocator, (size_t)array.elements, &list->copies[i], diag);
+    list->items[i].data = list->copies[i];
+    return status == NEAP_OK ? neap_runner_read(t->runner, value, list->copies[i], diag) : status;
+}
+
+/* Names are those of the graph's values; a parameter's master has the name of the parameter. Sums
+   of micro-batches are zero between steps. */
 static neap_status list_arrays(const neap_trainer *t, array_list *list, neap_diag *diag)
 {
     *list = (array_list){.capacity = 3 * (size_t)t->n_parameters, .allocator = t->allocator};
     neap_status status = NEAP_NEW(t->allocator, list->capacity, &list->items, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(t->allocator, list->capacity, &list->values, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(t->allocator, list->capacity, &list->copies, diag);
     for (int s = -1; s < 2 && status == NEAP_OK; s++)
         for (uint32_t i = 0; i < t->n_parameters && status == NEAP_OK; i++) {
             const train_parameter *p = &t->parameters[i];
-            uint32_t value = s < 0 ? p->value : p->moments[s];
-            neap_array array;
-            if (value == NEAP_NONE)
-                continue;
-            status = neap_runner_array(t->runner, value, &array, diag);
-            if (status == NEAP_OK)
-                list->items[list->count++] =
-                    (neap_safetensor){.name = neap_graph_value(t->graph, value)->name,
-                                      .dtype = array.dtype,
-                                      .rank = array.rank,
-                                      .shape = array.shape,
-                                      .data = array.data};
+            uint32_t named = s < 0 ? p->value : p->moments[s];
+            uint32_t value = s < 0 && p->master != NEAP_NONE ? p->master : named;
+            if (value != NEAP_NONE)
+                status = list_array(t, value, neap_graph_value(t->graph, named)->name, list, diag);
         }
     return status;
 }
 
 static void clear_list(array_list *list)
 {
+    for (size_t i = 0; list->copies && i < list->count; i++)
+        NEAP_DELETE(list->allocator, (size_t)bytes_of(&list->items[i]) / sizeof(float),
+                    list->copies[i]);
+    NEAP_DELETE(list->allocator, list->capacity, list->copies);
+    NEAP_DELETE(list->allocator, list->capacity, list->values);
     NEAP_DELETE(list->allocator, list->capacity, list->items);
 }
 
@@ -135,14 +169,6 @@ static void add_schedule(const neap_trainer *t, facts *f)
 static uint64_t hash_of(const void *words, int64_t bytes, uint64_t hash)
 {
     return neap_hash_words(hash, words, (size_t)bytes / sizeof(uint32_t));
-}
-
-static int64_t bytes_of(const neap_safetensor *array)
-{
-    int64_t bytes = sizeof(float);
-    for (uint32_t d = 0; d < array->rank; d++)
-        bytes *= array->shape[d];
-    return bytes;
 }
 
 static void add_checksums(const neap_trainer *t, const array_list *list, facts *f)
@@ -389,15 +415,22 @@ static neap_status check_sums(const neap_safetensors *file, const char *path,
 }
 
 /* Reads arrays that were already checked: this fails only if the file changes meanwhile. */
-static neap_status read_arrays(const neap_safetensors *file, const array_list *list,
-                               neap_diag *diag)
+static neap_status read_arrays(neap_trainer *t, const neap_safetensors *file,
+                               const array_list *list, neap_diag *diag)
 {
     neap_status status = NEAP_OK;
     for (size_t i = 0; i < list->count && status == NEAP_OK; i++) {
         const neap_safetensors_entry *entry = neap_safetensors_find(file, list->items[i].name);
         status = neap_safetensors_read(file, entry, (void *)(uintptr_t)list->items[i].data,
                                        (size_t)entry->bytes, diag);
+        if (status == NEAP_OK)
+            status = list->copies[i]
+                         ? neap_runner_write(t->runner, list->values[i], list->copies[i], diag)
+                         : neap_runner_commit(t->runner, list->values[i], diag);
     }
+    for (uint32_t i = 0; i < t->n_parameters && status == NEAP_OK; i++)
+        if (t->parameters[i].master != NEAP_NONE) /* parameters come first in the list */
+            status = neap_train_write_parameter(t, &t->parameters[i], list->items[i].data, diag);
     return status;
 }
 
@@ -423,7 +456,7 @@ neap_status neap_trainer_resume(neap_trainer *t, const char *path, neap_diag *di
     if (status == NEAP_OK && !old)
         status = check_sums(file, path, &list, diag);
     if (status == NEAP_OK)
-        status = read_arrays(file, &list, diag);
+        status = read_arrays(t, file, &list, diag);
     if (status == NEAP_OK) {
         t->steps = (int64_t)step;
         t->options.seed = seed;

@@ -5,7 +5,9 @@
  * preserve the variance of their inputs (He et al. 2015 before a ReLU, LeCun et al. 1998
  * elsewhere).
  */
+#include "base/half.h"
 #include "base/hash.h"
+#include "base/memory.h"
 #include "graph/graph_internal.h"
 #include "run/backend.h"
 #include "train/trainer_internal.h"
@@ -28,8 +30,9 @@ static const char *reader_type(const neap_graph *graph, uint32_t value)
 }
 
 /* Half the width of the uniform distribution that the weights are drawn from. */
-static double bound_of(const neap_graph *graph, uint32_t value, const neap_array *weights)
+static double bound_of(const neap_graph *graph, uint32_t value)
 {
+    const neap_value *weights = neap_graph_value(graph, value);
     const char *reader = reader_type(graph, value);
     bool transposed = strcmp(reader, "conv_transpose2d") == 0;
     double fan_in = 1;
@@ -49,19 +52,66 @@ static uint64_t seed_of(uint64_t seed, const char *name)
     return run_random(seed, neap_hash_bytes(NEAP_HASH_BEGIN, name, strlen(name)));
 }
 
-void neap_train_init_parameter(const neap_graph *graph, uint64_t seed, uint32_t value,
-                               const neap_array *weights)
+static void draw(const neap_graph *graph, uint64_t seed, uint32_t value, float *numbers,
+                 int64_t count)
 {
-    const char *name = neap_graph_value(graph, value)->name;
-    float *numbers = weights->data;
-    if (weights->rank == 1) {
-        float number = ends_with(name, "weight") ? 1 : 0;
-        for (int64_t i = 0; i < weights->elements; i++)
+    const neap_value *v = neap_graph_value(graph, value);
+    if (v->rank == 1) {
+        float number = ends_with(v->name, "weight") ? 1 : 0;
+        for (int64_t i = 0; i < count; i++)
             numbers[i] = number;
         return;
     }
-    double bound = bound_of(graph, value, weights);
-    uint64_t own = seed_of(seed, name);
-    for (int64_t i = 0; i < weights->elements; i++)
+    double bound = bound_of(graph, value);
+    uint64_t own = seed_of(seed, v->name);
+    for (int64_t i = 0; i < count; i++)
         numbers[i] = (float)(bound * (2 * (double)run_random_real(own, (uint64_t)i) - 1));
+}
+
+static int64_t elements_of(const neap_value *value)
+{
+    int64_t elements = 1;
+    for (uint32_t d = 0; d < value->rank; d++)
+        elements *= value->shape[d];
+    return elements;
+}
+
+neap_status neap_train_init_parameter(neap_trainer *t, const train_parameter *parameter,
+                                      neap_diag *diag)
+{
+    int64_t count = elements_of(neap_graph_value(t->graph, parameter->value));
+    float *numbers;
+    neap_status status = NEAP_NEW(t->allocator, (size_t)count, &numbers, diag);
+    if (status != NEAP_OK)
+        return status;
+    draw(t->graph, t->options.seed, parameter->value, numbers, count);
+    status = neap_train_write_parameter(t, parameter, numbers, diag);
+    NEAP_DELETE(t->allocator, (size_t)count, numbers);
+    return status;
+}
+
+/* The rounded copy of a master. */
+static neap_status write_rounded(neap_trainer *t, uint32_t value, const float *numbers,
+                                 neap_diag *diag)
+{
+    const neap_value *v = neap_graph_value(t->graph, value);
+    size_t count = (size_t)elements_of(v);
+    uint16_t *rounded;
+    neap_status status = NEAP_NEW(t->allocator, count, &rounded, diag);
+    if (status != NEAP_OK)
+        return status;
+    for (size_t i = 0; i < count; i++)
+        rounded[i] = v->dtype == NEAP_BF16 ? neap_to_bf16(numbers[i]) : neap_to_f16(numbers[i]);
+    status = neap_runner_write(t->runner, value, rounded, diag);
+    NEAP_DELETE(t->allocator, count, rounded);
+    return status;
+}
+
+neap_status neap_train_write_parameter(neap_trainer *t, const train_parameter *parameter,
+                                       const float *numbers, neap_diag *diag)
+{
+    if (parameter->master == NEAP_NONE)
+        return neap_runner_write(t->runner, parameter->value, numbers, diag);
+    neap_status status = neap_runner_write(t->runner, parameter->master, numbers, diag);
+    return status == NEAP_OK ? write_rounded(t, parameter->value, numbers, diag) : status;
 }

@@ -8,6 +8,7 @@
  *     any other f32         zeros (the initial state of a recurrent network)
  */
 #include "base/fail.h"
+#include "base/half.h"
 #include "base/memory.h"
 #include "train/trainer_internal.h"
 
@@ -68,7 +69,7 @@ static input_role role_of(const neap_graph *graph, uint32_t id)
     const neap_value *value = neap_graph_value(graph, id);
     if (!neap_train_is_data(graph, id))
         return ROLE_OTHER;
-    if (value->dtype != NEAP_F32)
+    if (value->dtype != NEAP_F32 && value->dtype != NEAP_BF16)
         return integer_role(graph, id);
     if (value->rank == 1 && value->shape[0] == 1 && is_loss_gradient(graph, value->name))
         return ROLE_LOSS_GRADIENT;
@@ -157,10 +158,16 @@ static void write_sample(const neap_array *array, int64_t n, const float *sample
 {
     const int64_t *s = array->strides;
     float *base = (float *)array->data + n * s[0];
+    uint16_t *halves = (uint16_t *)array->data + n * s[0];
     for (int64_t c = 0; c < array->shape[1]; c++)
         for (int64_t h = 0; h < array->shape[2]; h++)
-            for (int64_t w = 0; w < array->shape[3]; w++)
-                base[c * s[1] + h * s[2] + w * s[3]] = *sample++;
+            for (int64_t w = 0; w < array->shape[3]; w++, sample++) {
+                int64_t at = c * s[1] + h * s[2] + w * s[3];
+                if (array->dtype == NEAP_F32)
+                    base[at] = *sample;
+                else
+                    halves[at] = neap_to_bf16(*sample);
+            }
 }
 
 /* A label for an image, or for every pixel: the four quarters of an image have four classes. */
@@ -183,9 +190,9 @@ static neap_status fill_images(neap_trainer *t, uint32_t images, uint32_t labels
                                neap_diag *diag)
 {
     neap_array pictures, classes = {.elements = 0};
-    neap_status status = neap_runner_array(t->runner, images, &pictures, diag);
+    neap_status status = neap_runner_stage(t->runner, images, &pictures, diag);
     if (status == NEAP_OK && labels != NEAP_NONE)
-        status = neap_runner_array(t->runner, labels, &classes, diag);
+        status = neap_runner_stage(t->runner, labels, &classes, diag);
     int64_t batch = status == NEAP_OK ? pictures.shape[0] : 0;
     for (int64_t n = 0; n < batch && status == NEAP_OK; n++) {
         int64_t label = 0;
@@ -197,6 +204,10 @@ static neap_status fill_images(neap_trainer *t, uint32_t images, uint32_t labels
         if (labels != NEAP_NONE)
             write_label(&classes, n, batch, limit_of(t->graph, labels), label);
     }
+    if (status == NEAP_OK)
+        status = neap_runner_commit(t->runner, images, diag);
+    if (status == NEAP_OK && labels != NEAP_NONE)
+        status = neap_runner_commit(t->runner, labels, diag);
     return status;
 }
 
@@ -223,17 +234,20 @@ static neap_status fill_tokens(neap_trainer *t, uint32_t tokens, uint32_t labels
 static neap_status fill_constant(neap_trainer *t, uint32_t value, input_role role, neap_diag *diag)
 {
     neap_array array;
-    neap_status status = neap_runner_array(t->runner, value, &array, diag);
+    neap_status status = neap_runner_stage(t->runner, value, &array, diag);
     if (status != NEAP_OK)
         return status;
+    float number = role == ROLE_LOSS_GRADIENT ? 1 / (float)t->accumulate : 0;
     for (int64_t i = 0; i < array.elements; i++)
         if (role == ROLE_POSITIONS)
             ((int64_t *)array.data)[i] = i % limit_of(t->graph, value);
         else if (role == ROLE_TYPES)
             ((int64_t *)array.data)[i] = 0;
+        else if (array.dtype == NEAP_F32)
+            ((float *)array.data)[i] = number;
         else
-            ((float *)array.data)[i] = role == ROLE_LOSS_GRADIENT ? 1 / (float)t->accumulate : 0;
-    return NEAP_OK;
+            ((uint16_t *)array.data)[i] = neap_to_bf16(number);
+    return neap_runner_commit(t->runner, value, diag);
 }
 
 neap_status neap_train_inputs_fill(neap_trainer *t, int64_t batch, neap_diag *diag)

@@ -46,12 +46,16 @@ static neap_status bind_update(neap_trainer *t, const neap_op *op, neap_diag *di
     uint32_t n_moments = neap_optimizer_moments(t->optimizer, &names);
     if (optimizer_of(op) != t->optimizer || op->n_inputs < 3 + n_moments)
         return fail_graph(t->graph, "its updates are of several kinds", diag);
-    if (!is_f32(t->graph, op->inputs[0]))
+    train_parameter p = {
+        .value = op->inputs[0], .master = NEAP_NONE, .moments = {NEAP_NONE, NEAP_NONE}};
+    uint32_t at = 3 + n_moments + (neap_op_attr_int(op, "clip", 0) ? 1 : 0);
+    if (neap_op_attr_int(op, "master", 0) && at < op->n_inputs)
+        p.master = op->inputs[at];
+    if (!is_f32(t->graph, p.master == NEAP_NONE ? p.value : p.master))
         return neap_fail(diag, NEAP_UNSUPPORTED,
-                         "\"%s\" cannot be trained: its parameters are %s, and neap trains f32",
+                         "\"%s\" cannot be trained: its parameters are %s without originals in f32",
                          neap_graph_name(t->graph),
                          neap_dtype_name(neap_graph_value(t->graph, op->inputs[0])->dtype));
-    train_parameter p = {.value = op->inputs[0], .moments = {NEAP_NONE, NEAP_NONE}};
     t->step_input = op->inputs[2];
     for (uint32_t i = 0; i < n_moments; i++)
         p.moments[i] = op->inputs[3 + i];
@@ -69,8 +73,7 @@ static neap_status bind_loss(neap_trainer *t, neap_diag *diag)
     neap_status status = neap_runner_array(t->runner, outputs[0], &loss, diag);
     if (status == NEAP_OK && (loss.dtype != NEAP_F32 || loss.elements != 1))
         status = fail_graph(t->graph, "its loss is not one float", diag);
-    if (status == NEAP_OK)
-        t->loss = loss.data;
+    t->loss = outputs[0];
     return status;
 }
 
@@ -106,12 +109,8 @@ static neap_status bind_updates(neap_trainer *t, neap_diag *diag)
 static neap_status init_parameters(neap_trainer *t, neap_diag *diag)
 {
     neap_status status = NEAP_OK;
-    for (uint32_t i = 0; i < t->n_parameters && status == NEAP_OK; i++) {
-        neap_array weights;
-        status = neap_runner_array(t->runner, t->parameters[i].value, &weights, diag);
-        if (status == NEAP_OK)
-            neap_train_init_parameter(t->graph, t->options.seed, t->parameters[i].value, &weights);
-    }
+    for (uint32_t i = 0; i < t->n_parameters && status == NEAP_OK; i++)
+        status = neap_train_init_parameter(t, &t->parameters[i], diag);
     return status;
 }
 
@@ -207,10 +206,12 @@ static neap_status run_batch(neap_trainer *t, int64_t k, neap_train_report *repo
         status =
             neap_runner_step(t->runner, run_random(t->options.seed, (uint64_t)batch), &run, diag);
     t->torn = t->torn || (status != NEAP_OK && run.state_changed);
+    if (status == NEAP_OK)
+        status = neap_runner_read(t->runner, t->loss, &t->last_loss, diag);
     if (status != NEAP_OK)
         return status;
     add_report(&report->run, &run);
-    report->loss += (double)*t->loss / (double)t->accumulate;
+    report->loss += (double)t->last_loss / (double)t->accumulate;
     return NEAP_OK;
 }
 

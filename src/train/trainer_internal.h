@@ -8,6 +8,7 @@
 /* A parameter and the state of its optimizer: values of the graph, all f32. */
 typedef struct train_parameter {
     uint32_t value;
+    uint32_t master;     /* its original in f32, if its own type is another; else NEAP_NONE */
     uint32_t moments[2]; /* momentum; or Adam's m and v; NEAP_NONE if there is none */
 } train_parameter;
 
@@ -24,7 +25,8 @@ struct neap_trainer {
     uint32_t n_parameters;
     size_t parameter_capacity;
     uint32_t step_input; /* value */
-    const float *loss;
+    uint32_t loss;       /* value */
+    float last_loss;     /* of the latest run of the plan */
     int64_t steps;
     bool torn;             /* a step failed after some of its updates */
     neap_dataset *dataset; /* NULL: no input holds images */
@@ -46,8 +48,11 @@ neap_status neap_train_inputs_fill(neap_trainer *trainer, int64_t batch, neap_di
 
 /* ---- train_init.c ---- */
 
-/* Sets the initial weights. */
-void neap_train_init_parameter(const neap_graph *graph, uint64_t seed, uint32_t value,
-                               const neap_array *weights);
+/* Sets the initial weights of a parameter, and of its master. */
+neap_status neap_train_init_parameter(neap_trainer *trainer, const train_parameter *parameter,
+                                      neap_diag *diag);
+/* Writes weights in f32, row-major, to a parameter and its master. */
+neap_status neap_train_write_parameter(neap_trainer *trainer, const train_parameter *parameter,
+                                       const float *numbers, neap_diag *diag);
 
 #endif

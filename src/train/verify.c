@@ -20,12 +20,12 @@ typedef struct digest {
 } digest;
 
 /* Two hashes of 64 bits with different multipliers. */
-static digest digest_of(const float *numbers, int64_t count)
+static digest digest_of(const void *numbers, int64_t bytes)
 {
     digest d = {UINT64_C(0x9e3779b97f4a7c15), UINT64_C(0xd1b54a32d192ed03)};
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, &numbers[i], sizeof bits);
+    for (int64_t i = 0; i < bytes; i += 4) {
+        uint32_t bits = 0;
+        memcpy(&bits, (const unsigned char *)numbers + i, bytes - i < 4 ? (size_t)(bytes - i) : 4);
         d.a = (d.a ^ bits) * UINT64_C(0x100000001b3);
         d.b = (d.b + bits) * UINT64_C(0xff51afd7ed558ccd);
         d.b ^= d.b >> 29;
@@ -61,13 +61,13 @@ static size_t per_step(const verifier *v)
 
 static neap_status take_digests(const verifier *v, const neap_trainer *t, digest *at)
 {
-    *at++ = digest_of(t->loss, 1);
+    *at++ = digest_of(&t->last_loss, sizeof t->last_loss);
     for (uint32_t i = 0; i < neap_graph_value_count(v->graph); i++) {
         neap_array array;
         if (!neap_graph_value(v->graph, i)->state)
             continue;
         NEAP_TRY(neap_runner_array(t->runner, i, &array, v->diag));
-        *at++ = digest_of(array.data, array.elements);
+        *at++ = digest_of(array.data, array.elements * neap_dtype_bytes(array.dtype));
     }
     return NEAP_OK;
 }
