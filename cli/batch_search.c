@@ -1,6 +1,7 @@
 #include "batch_search.h"
 
 #include "explain.h"
+#include "measured.h"
 #include "memory.h"
 #include "output.h"
 
@@ -71,8 +72,12 @@ static int check_batch(cli_batch_search *m)
 neap_status cli_batch_graph(void *context, int64_t batch, neap_graph **graph, neap_diag *diag)
 {
     const cli_batch_search *m = context;
-    if (m->model.model)
-        return cli_load_batch(m->settings, &m->model, batch, graph, diag);
+    if (m->model.model) {
+        neap_status loaded = cli_load_batch(m->settings, &m->model, batch, graph, diag);
+        if (loaded == NEAP_OK && m->backend)
+            loaded = cli_profile_graph(m->settings, m->backend, *graph, diag);
+        return loaded;
+    }
     *graph = NULL;
     neap_status status = neap_batch_scale(NULL, neap_graph_whole(m->model.graph),
                                           m->settings->batch_of, batch, graph, diag);
@@ -200,6 +205,19 @@ int cli_batch_search_fail(cli_batch_search *m)
 
 /* ---- The whole search ---- */
 
+/* Times of a file grow from those it has; a model in pieces has no kernels. */
+static int open_backend(cli_batch_search *m)
+{
+    const cli_settings *s = m->settings;
+    if (!m->model.model || s->split > 0)
+        return cli_fail(CLI_BAD_INPUT,
+                        "--backend measures built-in models in whole values; leave "
+                        "out %s",
+                        m->model.model ? "--split" : "--backend");
+    m->model.device = NULL;
+    return cli_backend_open(s, &m->model, &m->backend);
+}
+
 int cli_batch_search_run(cli_batch_search *m)
 {
     const cli_settings *settings = m->settings;
@@ -208,6 +226,8 @@ int cli_batch_search_run(cli_batch_search *m)
         code = cli_load(settings, settings->operands[0], &m->model);
     if (code == CLI_OK)
         code = check_batch(m);
+    if (code == CLI_OK && settings->backend)
+        code = open_backend(m);
     if (code == CLI_OK)
         code = read_budget(m);
     if (code == CLI_OK)
@@ -221,5 +241,6 @@ void cli_batch_search_clear(cli_batch_search *m)
         neap_batch_result_clear(&m->rows[i].result);
     cli_memory_release(m->rows, m->methods.count, sizeof *m->rows);
     cli_methods_clear(&m->methods);
+    neap_backend_close(m->backend);
     cli_loaded_clear(&m->model);
 }

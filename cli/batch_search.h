@@ -7,6 +7,7 @@
 #include "solve.h"
 
 #include <neap/batch.h>
+#include <neap/run.h>
 
 /* The result of one method. All zero: none. */
 typedef struct cli_batch_row {
@@ -20,6 +21,7 @@ typedef struct cli_batch_search {
     const char *who;          /* name of the search, for errors: "max-batch" */
     const char *batch_option; /* the option that sets a batch, for errors: "--set batch=" */
     cli_loaded model;
+    neap_backend *backend; /* with --backend: kernels are measured for every batch; else NULL */
     int64_t budget;
     int64_t most; /* the largest batch that the model supports */
     double time_limit;

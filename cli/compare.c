@@ -2,6 +2,7 @@
 
 #include "command.h"
 #include "explain.h"
+#include "measured.h"
 #include "memory.h"
 #include "output.h"
 #include "report.h"
@@ -130,7 +131,7 @@ static int run_compare(const cli_settings *settings, neap_text *out)
     if (code == CLI_OK)
         code = cli_methods_check_options(&c.methods, settings);
     if (code == CLI_OK)
-        code = cli_load(settings, settings->operands[0], &c.model);
+        code = cli_load_with_times(settings, &c.model);
     if (code == CLI_OK)
         code = cli_load_budget(&c.model, "budget", settings->budget, &c.budget);
     c.by_peak = c.budget < 0 || settings->objective == CLI_OBJECTIVE_PEAK;
@@ -168,7 +169,7 @@ const cli_command cli_command_compare = {
             {"neap compare graph.json --budget 8GiB --json", "an array with one object per method"},
         },
     .groups = CLI_GROUPS_MODEL | CLI_GROUPS_PLAN | CLI_GROUP_BUDGET | CLI_GROUP_OBJECTIVE |
-              CLI_GROUP_JSON,
+              CLI_GROUP_BACKEND | CLI_GROUP_JSON,
     .least_operands = 1,
     .most_operands = 1,
     .run = run_compare,

@@ -3,6 +3,7 @@
 #include "command.h"
 #include "explain.h"
 #include "files.h"
+#include "measured.h"
 #include "memory.h"
 #include "output.h"
 #include "report.h"
@@ -322,7 +323,7 @@ static int run_curve(const cli_settings *settings, neap_text *out)
     if (code == CLI_OK)
         code = cli_methods_check_options(&c.methods, settings);
     if (code == CLI_OK)
-        code = cli_load(settings, settings->operands[0], &c.model);
+        code = cli_load_with_times(settings, &c.model);
     if (code == CLI_OK)
         code = cli_load_natural_peak(&c.model);
     if (code == CLI_OK)
@@ -359,7 +360,8 @@ const cli_command cli_command_curve = {
             {"neap curve graph.json --budgets 4GiB,6GiB,8GiB --csv points.csv",
              "three budgets, as data for your own plot"},
         },
-    .groups = CLI_GROUPS_MODEL | CLI_GROUPS_PLAN | CLI_GROUP_CURVE | CLI_GROUP_JSON,
+    .groups =
+        CLI_GROUPS_MODEL | CLI_GROUPS_PLAN | CLI_GROUP_CURVE | CLI_GROUP_BACKEND | CLI_GROUP_JSON,
     .least_operands = 1,
     .most_operands = 1,
     .run = run_curve,

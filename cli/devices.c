@@ -1,4 +1,5 @@
-/* devices.c - neap devices: lists the devices that built-in models can take their times from. */
+/* devices.c - neap devices: lists the devices that built-in models can take their times from, and
+   the GPUs of this machine. */
 
 #include "command.h"
 #include "json.h"
@@ -7,6 +8,7 @@
 
 #include <math.h>
 #include <neap/cost.h>
+#include <neap/run.h>
 
 static const char *const MATH_NAMES[NEAP_MATH_COUNT] = {
     [NEAP_MATH_F32] = "f32",   [NEAP_MATH_TF32] = "tf32", [NEAP_MATH_F16] = "f16",
@@ -79,6 +81,49 @@ static void list_devices(const neap_devices *devices, neap_text *out)
     neap_text_puts(out, "\n");
 }
 
+/* ---- The backend for GPUs ---- */
+
+static void add_gpu(cli_table *table, int index)
+{
+    neap_gpu gpu;
+    neap_diag diag;
+    cli_text text, memory;
+    const char *name = cli_format(&text, "GPU %d", index);
+    if (neap_cuda_describe_gpu(index, &gpu, &diag) != NEAP_OK)
+        cli_fact(table, name, CLI_BAD, "unusable", "%s", diag.message);
+    else
+        cli_fact(table, name, CLI_GOOD, gpu.name,
+                 "%s, compute capability %d.%d, %d multiprocessors", cli_bytes(&memory, gpu.memory),
+                 gpu.major, gpu.minor, gpu.multiprocessors);
+}
+
+static void list_backend(neap_text *out)
+{
+    neap_cuda_machine machine;
+    cli_table table;
+    neap_cuda_describe(&machine);
+    neap_text_puts(out, "\n");
+    cli_styled(out, CLI_BOLD, "backend cuda");
+    cli_styled(out, CLI_DIM, "  what it needs, and what is here");
+    neap_text_puts(out, "\n");
+    cli_facts_init(&table);
+    for (int i = 0; i < machine.gpus; i++)
+        add_gpu(&table, i);
+    bool has_driver = *machine.libraries[0].file != '\0';
+    if (machine.gpus == 0)
+        cli_fact(&table, "GPU", CLI_BAD, "none", "%s", has_driver ? machine.problem : "");
+    for (int i = 0; i < NEAP_CUDA_LIBRARIES; i++) {
+        const neap_cuda_library *library = &machine.libraries[i];
+        if (*library->file)
+            cli_fact(&table, library->name, CLI_PLAIN, library->version, "%s: %s", library->purpose,
+                     library->file);
+        else
+            cli_fact(&table, library->name, CLI_BAD, "missing", "%s: %s", library->purpose,
+                     library->problem);
+    }
+    cli_table_finish(&table, out);
+}
+
 static void add_link(cli_table *table, const neap_device *device)
 {
     cli_text text, in, latency;
@@ -131,6 +176,7 @@ static void print_all(const neap_devices *devices, bool as_json, neap_text *out)
 {
     if (!as_json) {
         list_devices(devices, out);
+        list_backend(out);
         return;
     }
     cli_json json;
@@ -179,7 +225,9 @@ const cli_command cli_command_devices = {
              "the time of a launch. Device flops counts only arithmetic, 1 s for 10^12 operations; "
              "device unit gives every op 1 s. To add a device or correct one of these, write a "
              "file for --devices or NEAP_DEVICES (several paths, separated by colons). Measured "
-             "times come in a graph file instead.",
+             "times come in a graph file instead. Below the list it says which GPUs and which of "
+             "NVIDIA's libraries backend cuda finds on this machine, and how to get what is "
+             "missing; NEAP_CUDA_PATH names the folders of libraries in other places.",
     .examples =
         {
             {"neap devices", "all of them"},

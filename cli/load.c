@@ -291,6 +291,12 @@ static int load_link(const cli_settings *settings, cli_loaded *loaded)
         return cli_fail(CLI_BAD_INPUT, "--state host needs --link, such as --link 12.2GB/s");
     if (!settings->link)
         return CLI_OK;
+    loaded->moves_state = settings->state != NEAP_STATE_DEVICE;
+    if (strcmp(settings->link, "measured") == 0) /* by measured.c, once the backend is open */
+        return settings->backend ? CLI_OK
+                                 : cli_fail(CLI_BAD_INPUT,
+                                            "--link measured needs --backend cuda; or give a rate, "
+                                            "such as --link 12.2GB/s");
     int code = strcmp(settings->link, "device") == 0 ? device_link(loaded)
                                                      : written_link(settings->link, loaded);
     if (settings->duplex)
@@ -298,7 +304,6 @@ static int load_link(const cli_settings *settings, cli_loaded *loaded)
     if (settings->link_latency >= 0)
         loaded->link.latency = settings->link_latency;
     loaded->link.host_memory = settings->host_memory;
-    loaded->moves_state = settings->state != NEAP_STATE_DEVICE;
     return code;
 }
 

@@ -51,20 +51,84 @@ static int profile(const cli_settings *settings, cli_loaded *model, cli_progress
     return CLI_OK;
 }
 
+/* --link measured */
+static int measure_link(const cli_settings *settings, neap_backend *backend, cli_loaded *model)
+{
+    neap_diag diag;
+    if (!settings->link || strcmp(settings->link, "measured") != 0)
+        return CLI_OK;
+    if (neap_backend_measure_link(backend, &model->link, &diag) != NEAP_OK)
+        return cli_fail_diag(&diag);
+    model->link.duplex = true;
+    model->link.host_memory = settings->host_memory;
+    if (settings->link_latency >= 0)
+        model->link.latency = settings->link_latency;
+    return CLI_OK;
+}
+
+int cli_backend_open(const cli_settings *settings, cli_loaded *model, neap_backend **backend)
+{
+    neap_diag diag;
+    neap_backend_options options;
+    const char *name = settings->backend ? settings->backend : neap_backends_default();
+    neap_backend_options_init(&options);
+    options.threads = (int)settings->threads;
+    options.device = (int)settings->gpu;
+    options.tf32 = settings->math == NEAP_MATH_TF32 || settings->dtype == NEAP_BF16;
+    options.nondeterministic = settings->nondeterministic;
+    if (neap_backend_open_with(NULL, name, &options, backend, &diag) != NEAP_OK)
+        return cli_fail_diag(&diag);
+    int code = measure_link(settings, *backend, model);
+    if (code != CLI_OK) {
+        neap_backend_close(*backend);
+        *backend = NULL;
+    }
+    return code;
+}
+
+neap_status cli_profile_graph(const cli_settings *settings, neap_backend *backend,
+                              neap_graph *graph, neap_diag *diag)
+{
+    neap_text path = {0};
+    neap_profile_options options;
+    neap_profile_options_init(&options);
+    options.cache = cache_path(settings, &path) ? path.text : NULL;
+    neap_status status = neap_profile(NULL, graph, backend, &options, NULL, diag);
+    neap_text_clear(&path);
+    return status;
+}
+
 int cli_measure(const cli_settings *settings, cli_loaded *model, cli_progress *progress,
                 cli_measured *measured)
 {
-    neap_diag diag;
-    const char *name = settings->backend ? settings->backend : neap_backends_default();
     *measured = (cli_measured){0};
-    if (neap_backend_open(NULL, name, (int)settings->threads, &measured->backend, &diag) != NEAP_OK)
-        return cli_fail_diag(&diag);
+    int code = cli_backend_open(settings, model, &measured->backend);
+    if (code != CLI_OK)
+        return code;
     neap_graph_join(&model->graph); /* kernels work on whole values */
-    int code = profile(settings, model, progress, measured);
+    code = profile(settings, model, progress, measured);
     if (code == CLI_OK)
         code = cli_load_split(settings, model);
     if (code != CLI_OK)
         cli_measured_clear(measured);
+    return code;
+}
+
+int cli_load_with_times(const cli_settings *settings, cli_loaded *model)
+{
+    cli_measured measured;
+    cli_progress progress;
+    int code = cli_load(settings, settings->operands[0], model);
+    if (code != CLI_OK || !settings->backend)
+        return code;
+    if (settings->kernels == NEAP_KERNELS_LAYER)
+        return cli_fail(CLI_BAD_INPUT, "--kernels layer is a model of memory: there are no such "
+                                       "kernels to measure; leave out --backend, or use lean");
+    cli_progress_begin(&progress);
+    code = cli_measure(settings, model, &progress, &measured);
+    cli_progress_end(&progress);
+    if (code == CLI_OK)
+        cli_measured_clear(&measured);
     return code;
 }
 

@@ -463,7 +463,7 @@ const cli_option cli_options[] = {
 
     {"link", 0, "RATE", CLI_GROUP_LINK, LINK_SECTION,
      "allow transfers to host memory at this rate: 12.2GB/s; 12GB/s,13GB/s for out and in; or "
-     "device, for the device's own link",
+     "device, for the device's own link; or measured, on a GPU's backend",
      TEXT(link)},
     {"duplex", 0, NULL, CLI_GROUP_LINK, LINK_SECTION,
      "allow one transfer each way at the same time", FLAG(duplex)},
@@ -505,9 +505,19 @@ const cli_option cli_options[] = {
      "let transfers take as long as on --link, even if this machine copies faster", FLAG(pace)},
     {"poison", 0, NULL, CLI_GROUP_TRAIN, TRAIN_SECTION,
      "fill freed memory with NaNs, so that any use of it shows", FLAG(poison)},
+    {"stress", 0, "SEED", CLI_GROUP_TRAIN, TRAIN_SECTION,
+     "delay kernels of a GPU, and copies, at random; the results do not change", COUNT(stress, 1),
+     .most = INT64_MAX},
+    {"device-memory", 0, NULL, CLI_GROUP_TRAIN, TRAIN_SECTION,
+     "show what of the GPU's memory is in use beside the arena", FLAG(device_memory)},
 
     {"backend", 0, "NAME", CLI_GROUP_BACKEND, RUN_SECTION, "whose kernels to run: %s",
      .list = list_backends, TEXT(backend)},
+    {"gpu", 0, "N", CLI_GROUP_BACKEND, RUN_SECTION, "backend cuda: which GPU, from 0",
+     COUNT(gpu, 0), .most = 1023, DEFAULT("0")},
+    {"nondeterministic", 0, NULL, CLI_GROUP_BACKEND, RUN_SECTION,
+     "backend cuda: use library kernels too whose bits vary from run to run",
+     FLAG(nondeterministic)},
     {"threads", 0, "N", CLI_GROUP_PROFILE_OUT, RUN_SECTION, "number of threads that run a kernel",
      FIELD(set_threads, threads), .most = MOST_THREADS, DEFAULT("all")},
     {"profile-cache", 0, "FILE", CLI_GROUP_BACKEND, RUN_SECTION,

@@ -114,6 +114,8 @@ struct cli_settings {
     const char *backend;       /* NULL: the default one */
     const char *profile_cache; /* a path, or "none"; NULL: the default one */
     bool fresh;                /* measure again what the cache has */
+    int64_t gpu;               /* which one, from 0 */
+    bool nondeterministic;     /* kernels whose bits vary, too */
 
     /* training */
     int64_t steps;
@@ -123,6 +125,8 @@ struct cli_settings {
     int64_t warmup;
     bool cosine, verify, poison;
     bool pace;                 /* transfers take what the link takes */
+    int64_t stress;            /* seed of random delays; 0: none */
+    bool device_memory;        /* show what of the device's memory is in use */
     const char *memory_file;   /* NULL: memory is not recorded */
     const char *save, *resume; /* paths; NULL: none */
     int64_t save_every;        /* 0: only at the end */

@@ -3,6 +3,7 @@
 #include "batch_search.h"
 #include "command.h"
 #include "files.h"
+#include "measured.h"
 #include "output.h"
 #include "parts.h"
 #include "planning.h"
@@ -224,7 +225,7 @@ static int plan_batch(cli_planning *p)
 static int plan_model(cli_planning *p)
 {
     const cli_settings *settings = p->settings;
-    int code = cli_load(settings, settings->operands[0], &p->model);
+    int code = cli_load_with_times(settings, &p->model);
     if (code == CLI_OK)
         code = cli_load_budget(&p->model, "budget", settings->budget, &p->budget);
     if (code == CLI_OK)
@@ -289,7 +290,8 @@ const cli_command cli_command_plan = {
              "the largest batch in 8 GiB, and its plan"},
         },
     .groups = CLI_GROUPS_MODEL | CLI_GROUPS_PLAN | CLI_GROUP_BUDGET | CLI_GROUP_OBJECTIVE |
-              CLI_GROUP_BATCHES | CLI_GROUP_PLAN_OUT | CLI_GROUP_CHART | CLI_GROUP_JSON,
+              CLI_GROUP_BATCHES | CLI_GROUP_PLAN_OUT | CLI_GROUP_CHART | CLI_GROUP_BACKEND |
+              CLI_GROUP_JSON,
     .least_operands = 1,
     .most_operands = 1,
     .run = run_plan,

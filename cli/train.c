@@ -169,6 +169,12 @@ static void add_memory(const training *t, cli_table *table)
              "%.1f%% of that without a plan; live at most %s",
              natural > 0 ? 100 * (double)t->arena / (double)natural : 100,
              cli_bytes(&other, t->peak));
+    neap_device_memory memory;
+    if (t->settings.device_memory &&
+        neap_backend_memory(t->measured.backend, &memory, NULL) == NEAP_OK)
+        cli_fact(table, "GPU", CLI_PLAIN, cli_bytes(&text, memory.used),
+                 "in use by all, %s beside the arena for the context, libraries and kernels",
+                 cli_bytes(&other, memory.used - memory.used_before - t->arena));
     if (neap_runner_host_bytes(neap_trainer_runner(t->trainer)) > 0)
         cli_fact(table, "host", CLI_PLAIN,
                  cli_bytes(&text, neap_runner_host_bytes(neap_trainer_runner(t->trainer))),
@@ -517,6 +523,7 @@ static void set_options(training *t)
     o->seed = s->seed;
     o->data = s->data;
     o->run.poison = o->run.poison || s->poison;
+    o->run.stress = (uint64_t)s->stress;
     o->run.trace_memory = s->memory_file != NULL;
     o->run.duplex = t->planning.model.link.duplex;
     if (s->pace)
@@ -536,9 +543,13 @@ static int check_settings(const cli_settings *s)
         return cli_fail(CLI_BAD_INPUT, "--verify trains twice; --save-memory is for one training");
     if (s->optimizer == NEAP_OPTIMIZER_NONE)
         return cli_fail(CLI_BAD_INPUT, "--optimizer none trains nothing; sgd keeps no state");
-    if (s->dtype != NEAP_F32)
-        return cli_fail(CLI_BAD_INPUT, "--dtype %s is for planning; neap trains in f32",
-                        neap_dtype_name((neap_dtype)s->dtype));
+    if (s->dtype != NEAP_F32 &&
+        (s->dtype != NEAP_BF16 || !s->backend || strncmp(s->backend, "cuda", 4) != 0))
+        return cli_fail(
+            CLI_BAD_INPUT,
+            "--dtype %s is for planning; neap trains in f32, and in bf16 with --backend "
+            "cuda",
+            neap_dtype_name((neap_dtype)s->dtype));
     if (s->kernels == NEAP_KERNELS_LAYER)
         return cli_fail(CLI_BAD_INPUT, "--kernels layer is a model of memory, for planning: there "
                                        "are no such kernels; train with lean or torch");

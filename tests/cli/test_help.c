@@ -206,8 +206,9 @@ static void lists_and_details(void **state)
                                         "models chain",
                                         "models chain --json"};
     transcript t = {0};
+    const run_options no_gpu = {.environment = "NEAP_CUDA_PATH=none"};
     for (size_t i = 0; i < sizeof LINES / sizeof LINES[0]; i++)
-        transcript_run(&t, NEAP_CLI, LINES[i], NULL);
+        transcript_run(&t, NEAP_CLI, LINES[i], &no_gpu);
     transcript_check(&t, GOLDEN("lists"));
 }
 
