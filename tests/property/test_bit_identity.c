@@ -22,6 +22,7 @@
 #include "settings.h"
 #include "small_networks.h"
 #include "small_training.h"
+#include "usable_backends.h"
 
 #include <neap/cost.h>
 #include <neap/layout.h>
@@ -380,7 +381,7 @@ static bool is_chosen(const char *variable, const char *name)
 /* Whether to run on it: it has kernels. */
 static bool computes(const char *backend)
 {
-    return strcmp(backend, "null") != 0 && is_chosen("NEAP_TEST_BACKEND", backend);
+    return is_chosen("NEAP_TEST_BACKEND", backend) && backend_computes(backend);
 }
 
 static bool is_large(const subject *s)

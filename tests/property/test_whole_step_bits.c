@@ -22,6 +22,7 @@
 #include "run_command.h"
 #include "settings.h"
 #include "small_networks.h"
+#include "usable_backends.h"
 
 #include <neap/cost.h>
 #include <neap/layout.h>
@@ -49,7 +50,7 @@ static bool is_chosen(const char *variable, const char *name)
 /* Whether to run on it: it has kernels. */
 static bool computes(const char *backend)
 {
-    return strcmp(backend, "null") != 0 && is_chosen("NEAP_TEST_BACKEND", backend);
+    return is_chosen("NEAP_TEST_BACKEND", backend) && backend_computes(backend);
 }
 
 /* ---- A network with an optimizer, on a backend ---- */

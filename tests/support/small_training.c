@@ -165,6 +165,9 @@ static neap_status update(training *t, training_record *record)
             *speed = MOMENTUM * *speed + g[k];
             w[k] -= RATE * *speed;
         }
+        status = neap_runner_commit(t->runner, p, t->diag);
+        if (status != NEAP_OK)
+            return status;
         *hash++ = hash_array(&slopes);
         *hash++ = hash_array(&weights);
     }
