@@ -8,6 +8,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build", "bench")
+GIVEN = os.environ.get("NEAP")  # a command that is built already, on a machine without compilers
 MIB = 1 << 20
 
 
@@ -30,7 +31,9 @@ def arguments(description, *options):
 
 
 def build():
-    """Builds the command and the programs of bench/, optimized, into build/bench."""
+    """Builds the command and the programs of bench/, optimized, into build/bench; NEAP=FILE is used as it is."""
+    if GIVEN:
+        return
     configure = ["cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", "--log-level=WARNING"]
     configure += ["-DCMAKE_BUILD_TYPE=Release", "-DNEAP_BUILD_BENCH=ON"]
     make = ["cmake", "--build", BUILD, "--target", "neap", "bench_programs"]
@@ -40,11 +43,17 @@ def build():
             sys.exit(run.stdout)
 
 
+def path_of(program):
+    """A program of bench/, or "neap". With NEAP=FILE, programs are in the folder bench/ beside it."""
+    if program == "neap":
+        return GIVEN or os.path.join(BUILD, "neap")
+    return os.path.join(os.path.dirname(GIVEN) if GIVEN else BUILD, "bench", program)
+
+
 def output_of(program, *words):
     """What a program of bench/ (or "neap") prints; ends the bench with its message if it fails."""
-    path = os.path.join(BUILD, program if program == "neap" else os.path.join("bench", program))
     run = subprocess.run(
-        [path, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [path_of(program), *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     if run.returncode != 0:
         sys.exit(f"{program} {' '.join(map(str, words))}: {run.stderr.strip()}")

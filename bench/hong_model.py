@@ -16,6 +16,39 @@ ALEXNET_6 = [2, 4, 6, 8, 12, 14, 15]
 ALEXNET_3 = [2, 4, 12, 15]
 ALEXNET_SQRT = [4, 8, 12, 15]
 
+# The columns of Tables 2 and 3: their checkpoints, peaks in MiB and seconds of a step by batch; None: out of memory.
+COLUMNS = ("Algorithm 6", "Algorithm 3", "ACG solver", "O(sqrt(n))", "PyTorch")
+TABLE_2 = {
+    "hong-vgg19": {
+        "sets": (ALGORITHM_6, ALGORITHM_3, ALGORITHM_3, SQRT, "all"),
+        128: (6444, 6835, 6836, 8404, 11262),
+        256: (11220, 12004, 12004, 15139, 20850),
+        320: (13609, 14592, 14592, 18511, None),
+        384: (15997, 17177, 17177, None, None),
+        400: (16594, 17824, 17824, None, None),
+    },
+    "hong-alexnet": {
+        "sets": (ALEXNET_6, ALEXNET_3, ALEXNET_3, ALEXNET_SQRT, "all"),
+        128: (1002, 1003, 1003, 1106, 1174),
+        4096: (9866, 9866, 9866, 13182, 15275),
+    },
+}
+TABLE_3 = {
+    "hong-vgg19": {
+        "sets": (ALGORITHM_6, ALGORITHM_3, ALGORITHM_3, SQRT, None),
+        128: (0.779, 0.779, 0.779, 0.780, 0.585),
+        256: (1.541, 1.540, 1.540, 1.541, 1.158),
+        320: (1.921, 1.920, 1.920, 1.922, None),
+        384: (2.292, 2.289, 2.289, None, None),
+        400: (2.849, 2.335, 2.335, None, None),
+    },
+    "hong-alexnet": {
+        "sets": (ALEXNET_6, ALEXNET_3, ALEXNET_3, ALEXNET_SQRT, None),
+        128: (0.046, 0.046, 0.046, 0.046, 0.038),
+        4096: (1.206, 1.206, 1.206, 1.216, 1.058),
+    },
+}
+
 
 def sets_on(model, batch, sets):
     """The JSON output of bench/least_peak_set.c for sets on a built-in model."""

@@ -8,7 +8,7 @@ import time
 
 import common
 
-NEAP = os.path.join(common.BUILD, "neap")
+NEAP = common.path_of("neap")
 NO_PLAN = 3  # exit status: nothing fits the budget
 
 
