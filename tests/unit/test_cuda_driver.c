@@ -179,7 +179,7 @@ static void queue_relu(bench *b, const float *x, float *y, int64_t n)
     for (int i = 0; i < WALK_OPERANDS; i++)
         params.walk.stride[0][i] = 1;
     cuda_dims dims = {.blocks = (uint32_t)(n / 256 + 1), .threads = 64};
-    MUST(platform->type->find(platform, "relu", NEAP_F32, &function, &diag));
+    MUST(platform->type->find(platform, "relu_forward", NEAP_F32, &function, &diag));
     MUST(platform->type->launch(platform, function, &dims, &params, sizeof params, &diag));
 }
 
@@ -200,10 +200,10 @@ static void test_kernels(void **state)
     MUST(neap_cuda_read(b.driver, numbers, memory, sizeof numbers, &diag));
     for (int i = 0; i < 500; i++)
         assert_true(numbers[i] == (float)(i < 250 ? 0 : i - 250));
-    MUST(platform->type->find(platform, "relu", NEAP_F32, &one, &diag));
-    MUST(platform->type->find(platform, "relu", NEAP_F32, &two, &diag));
+    MUST(platform->type->find(platform, "relu_forward", NEAP_F32, &one, &diag));
+    MUST(platform->type->find(platform, "relu_forward", NEAP_F32, &two, &diag));
     assert_ptr_equal(one, two);
-    MUST(platform->type->find(platform, "relu", NEAP_BF16, &two, &diag));
+    MUST(platform->type->find(platform, "relu_forward", NEAP_BF16, &two, &diag));
     assert_ptr_not_equal(one, two);
     assert_int_equal(platform->type->find(platform, "abacus", NEAP_F32, &two, &diag),
                      NEAP_INTERNAL);
@@ -233,7 +233,7 @@ static void test_compiling_all(void **state)
     MUST(neap_cuda_compile_all(b.driver, NEAP_BF16, 2, &diag));
     fake_device_usage(&first);
     assert_true(first.modules >= 2);
-    MUST(platform->type->find(platform, "relu", NEAP_BF16, &function, &diag));
+    MUST(platform->type->find(platform, "relu_forward", NEAP_BF16, &function, &diag));
     fake_device_usage(&second);
     assert_int_equal(second.modules, first.modules);
     end(&b);
@@ -248,22 +248,22 @@ static void test_errors_have_names(void **state)
     neap_diag diag;
     elementwise_params params = {.walk = {.units = 0}};
     cuda_dims dims = {.blocks = 1, .threads = 2048};
-    MUST(platform->type->find(platform, "relu", NEAP_F32, &function, &diag));
+    MUST(platform->type->find(platform, "relu_forward", NEAP_F32, &function, &diag));
     assert_int_equal(
         platform->type->launch(platform, function, &dims, &params, sizeof params, &diag),
         NEAP_INTERNAL);
-    assert_non_null(strstr(diag.message, "kernel relu cannot be launched"));
+    assert_non_null(strstr(diag.message, "kernel relu_forward cannot be launched"));
     assert_non_null(strstr(diag.message, "2048 threads"));
     dims.threads = 32;
     MUST(platform->type->launch(platform, function, &dims, &params, sizeof params, &diag));
     fake_device_fail("cuStreamSynchronize", 700);
     assert_int_equal(neap_cuda_synchronize(b.driver, CUDA_COMPUTE, &diag), NEAP_INTERNAL);
-    assert_non_null(strstr(diag.message, "after kernel relu"));
+    assert_non_null(strstr(diag.message, "after kernel relu_forward"));
     fake_device_fail("cuModuleLoadData", 222);
-    assert_int_equal(platform->type->find(platform, "relu", NEAP_BF16, &function, &diag),
+    assert_int_equal(platform->type->find(platform, "relu_forward", NEAP_BF16, &function, &diag),
                      NEAP_INTERNAL);
     assert_non_null(strstr(diag.message, "elementwise.cu cannot be loaded"));
-    MUST(platform->type->find(platform, "relu", NEAP_BF16, &function, &diag));
+    MUST(platform->type->find(platform, "relu_forward", NEAP_BF16, &function, &diag));
     end(&b);
 }
 

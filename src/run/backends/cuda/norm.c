@@ -132,7 +132,8 @@ static void plan_layout(norm_plan *plan, const run_spec *spec, const run_array *
 static int64_t workspace_bytes(const norm_plan *plan)
 {
     const norm_params *p = &plan->params;
-    return (plan->coefficients + 3 * p->sets * p->channels) * (int64_t)sizeof(float);
+    return (plan->coefficients + NORM_COEFFICIENTS * p->sets * p->channels) *
+           (int64_t)sizeof(float);
 }
 
 /* ---- Finishing ---- */

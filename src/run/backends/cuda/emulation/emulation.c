@@ -5,10 +5,10 @@
 #include "base/fail.h"
 #include "base/memory.h"
 #include "run/backends/cuda/emulation/device.h"
+#include "run/backends/cuda/emulation/fiber.h"
 
 #include <string.h>
 #include <sys/mman.h>
-#include <ucontext.h>
 
 #if defined __SANITIZE_ADDRESS__
 #define HAS_ASAN 1
@@ -36,7 +36,7 @@ _Thread_local unsigned char *neap_emulated_shared;
 typedef enum fiber_state { READY, AT_BARRIER, AT_EXCHANGE, ENDED } fiber_state;
 
 typedef struct fiber {
-    ucontext_t context;
+    emulated_stack stack;
     fiber_state state;
     void *fake_stack; /* AddressSanitizer's */
 } fiber;
@@ -47,7 +47,7 @@ typedef struct emulation {
     unsigned char *stacks; /* MOST_THREADS of STACK_BYTES */
     unsigned char *shared;
     unsigned char *exchanged; /* EXCHANGE_BYTES of each thread */
-    ucontext_t scheduler;
+    emulated_stack scheduler;
     void *fake_stack;
     const void *scheduler_stack; /* as AddressSanitizer knows it */
     size_t scheduler_stack_bytes;
@@ -71,7 +71,7 @@ static void to_scheduler(fiber_state state)
     __sanitizer_start_switch_fiber(state == ENDED ? NULL : &f->fake_stack, e->scheduler_stack,
                                    e->scheduler_stack_bytes);
 #endif
-    swapcontext(&f->context, &e->scheduler);
+    neap_emulated_stack_switch(&f->stack, &e->scheduler);
 #if HAS_ASAN
     __sanitizer_finish_switch_fiber(f->fake_stack, NULL, NULL);
 #endif
@@ -95,7 +95,7 @@ static void to_fiber(emulation *e, unsigned thread)
     __sanitizer_start_switch_fiber(&e->fake_stack, e->stacks + (size_t)thread * STACK_BYTES,
                                    STACK_BYTES);
 #endif
-    swapcontext(&e->scheduler, &e->fibers[thread].context);
+    neap_emulated_stack_switch(&e->scheduler, &e->fibers[thread].stack);
 #if HAS_ASAN
     __sanitizer_finish_switch_fiber(e->fake_stack, NULL, NULL);
 #endif
@@ -131,35 +131,37 @@ static bool release(emulation *e, unsigned first, unsigned count, fiber_state st
     return true;
 }
 
-/* Threads in an order of the launch: a stride that is odd visits all of a power of two, and others
-   are skipped. */
-static unsigned nth_thread(const emulation *e, unsigned i)
+/* The least power of two that is not below `threads`. */
+static unsigned places(unsigned threads)
 {
-    unsigned mask = MOST_THREADS - 1, stride = (unsigned)(e->launches * 2 + 1) & mask;
-    return (i * stride + (unsigned)e->launches) & mask;
+    unsigned count = 32;
+    while (count < threads)
+        count *= 2;
+    return count;
 }
 
-/* On its own, since getcontext may return twice as far as the compiler knows. */
-__attribute__((noinline)) static void make_fiber(fiber *f, unsigned char *stack)
+/* Threads in an order of the launch: a stride that is odd visits all of a power of two, and others
+   are skipped. */
+static unsigned nth_thread(const emulation *e, unsigned i, unsigned count)
 {
-    getcontext(&f->context);
-    f->context.uc_stack.ss_sp = stack;
-    f->context.uc_stack.ss_size = STACK_BYTES;
-    f->context.uc_link = NULL;
-    f->state = READY;
-    f->fake_stack = NULL;
-    makecontext(&f->context, run_fiber, 0);
+    unsigned mask = count - 1, stride = (unsigned)(e->launches * 2 + 1) & mask;
+    return (i * stride + (unsigned)e->launches) & mask;
 }
 
 static neap_status run_fibers(emulation *e, unsigned threads, neap_diag *diag)
 {
-    for (unsigned i = 0; i < threads; i++)
-        make_fiber(&e->fibers[i], e->stacks + (size_t)i * STACK_BYTES);
+    unsigned count = places(threads);
+    for (unsigned i = 0; i < threads; i++) {
+        e->fibers[i].state = READY;
+        e->fibers[i].fake_stack = NULL;
+        neap_emulated_stack_init(&e->fibers[i].stack, e->stacks + (size_t)i * STACK_BYTES,
+                                 STACK_BYTES, run_fiber);
+    }
     for (;;) {
         unsigned ended = 0;
         bool any = false;
-        for (unsigned i = 0; i < MOST_THREADS; i++) {
-            unsigned thread = nth_thread(e, i);
+        for (unsigned i = 0; i < count; i++) {
+            unsigned thread = nth_thread(e, i, count);
             if (thread < threads && e->fibers[thread].state == READY)
                 to_fiber(e, thread);
         }
@@ -180,8 +182,8 @@ static neap_status run_block(emulation *e, unsigned threads, neap_diag *diag)
 {
     if (e->kernel->sync)
         return run_fibers(e, threads, diag);
-    for (unsigned i = 0; i < MOST_THREADS; i++) {
-        unsigned thread = nth_thread(e, i);
+    for (unsigned i = 0, count = places(threads); i < count; i++) {
+        unsigned thread = nth_thread(e, i, count);
         if (thread >= threads)
             continue;
         neap_emulated_thread = (emulated_dims){thread, 0, 0};

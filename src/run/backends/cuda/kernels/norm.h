@@ -15,8 +15,18 @@
 #define NORM_FINISH  8    /* channels of a block that adds up partials: 32 bytes */
 #define NORM_SEGMENT 2048 /* elements of a plane that a warp takes at a time */
 
-/* Forward y = scale x + offset, backward dx = scale dy + slope x + offset. */
-typedef enum norm_coefficient { NORM_SCALE, NORM_OFFSET, NORM_SLOPE } norm_coefficient;
+/*
+ * Forward y = scale (x - center) + offset, backward dx = scale dy + slope (x - center) + offset.
+ * The center is the mean: with it multiplied into the offset, channels whose mean is many standard
+ * deviations from 0 would lose digits.
+ */
+typedef enum norm_coefficient {
+    NORM_SCALE,
+    NORM_OFFSET,
+    NORM_SLOPE,
+    NORM_CENTER,
+    NORM_COEFFICIENTS
+} norm_coefficient;
 
 typedef struct norm_array {
     i64 set, channel; /* strides */
@@ -33,7 +43,7 @@ typedef struct norm_params {
     /* Forward [sets][chunks][3][channels]: mean, sum of squares around it, count. Backward
        [sets][chunks][2][channels]: sums of dy and dy (x - mean). */
     float *partials;
-    float *coefficients; /* [sets][3][channels]: see norm_coefficient */
+    float *coefficients; /* [sets][NORM_COEFFICIENTS][channels] */
     norm_array x_at, dy_at, out_at;
     i64 gamma_step, beta_step, dgamma_step, dbeta_step;
     i64 mean_step[2], invstd_step[2]; /* by set and by group */

@@ -172,14 +172,14 @@ KERNEL_SYNC_OF(NORM_THREADS, 1, norm_moments_columns_any, norm_params)
 
 /* What a thread must know of its channels. */
 typedef struct column_scales {
-    float scale[VECTOR], offset[VECTOR];
+    float scale[VECTOR], offset[VECTOR], center[VECTOR];
     float slope[VECTOR]; /* backward */
 } column_scales;
 
 DEVICE void columns_coefficients(const norm_params *p, i64 set, norm_coefficient which, i64 c,
                                  int whole, float *to)
 {
-    const float *from = p->coefficients + (set * 3 + which) * p->channels + c;
+    const float *from = p->coefficients + (set * NORM_COEFFICIENTS + which) * p->channels + c;
     UNROLL
     for (int i = 0; i < VECTOR; i += 4)
         if (whole) {
@@ -208,7 +208,7 @@ DEVICE void columns_apply(const norm_params *p, const column_place *at, const T 
         for (int r = 0; r < COLUMN_ROWS; r++) {
             UNROLL
             for (int i = 0; i < VECTOR; i++)
-                e[r][i] = e[r][i] * s->scale[i] + s->offset[i];
+                e[r][i] = (e[r][i] - s->center[i]) * s->scale[i] + s->offset[i];
             columns_put(p, &p->out_at, y, row - r * step, at->c, whole, e[r]);
         }
     }
@@ -217,7 +217,7 @@ DEVICE void columns_apply(const norm_params *p, const column_place *at, const T 
         columns_get(p, &p->x_at, x, row, at->c, whole, e);
         UNROLL
         for (int i = 0; i < VECTOR; i++)
-            e[i] = e[i] * s->scale[i] + s->offset[i];
+            e[i] = (e[i] - s->center[i]) * s->scale[i] + s->offset[i];
         columns_put(p, &p->out_at, y, row, at->c, whole, e);
     }
 }
@@ -233,6 +233,7 @@ DEVICE void columns_apply_of(const norm_params *p, int whole)
         column_scales s;
         columns_coefficients(p, set, NORM_SCALE, at.c, whole, s.scale);
         columns_coefficients(p, set, NORM_OFFSET, at.c, whole, s.offset);
+        columns_coefficients(p, set, NORM_CENTER, at.c, whole, s.center);
         columns_apply(p, &at, x, y, whole, &s);
     }
 }
@@ -335,7 +336,8 @@ DEVICE void columns_dx(const norm_params *p, const column_place *at, const T *dy
         for (int r = 0; r < 2; r++) {
             UNROLL
             for (int i = 0; i < VECTOR; i++)
-                d[r][i] = s->scale[i] * d[r][i] + (s->slope[i] * e[r][i] + s->offset[i]);
+                d[r][i] = s->scale[i] * d[r][i] +
+                          (s->slope[i] * (e[r][i] - s->center[i]) + s->offset[i]);
             columns_put(p, &p->out_at, dx, row - r * step, at->c, whole, d[r]);
         }
     }
@@ -345,7 +347,7 @@ DEVICE void columns_dx(const norm_params *p, const column_place *at, const T *dy
         columns_get(p, &p->x_at, x, row, at->c, whole, e);
         UNROLL
         for (int i = 0; i < VECTOR; i++)
-            d[i] = s->scale[i] * d[i] + (s->slope[i] * e[i] + s->offset[i]);
+            d[i] = s->scale[i] * d[i] + (s->slope[i] * (e[i] - s->center[i]) + s->offset[i]);
         columns_put(p, &p->out_at, dx, row, at->c, whole, d);
     }
 }
@@ -362,6 +364,7 @@ DEVICE void columns_dx_of(const norm_params *p, int whole)
         column_scales s;
         columns_coefficients(p, set, NORM_SCALE, at.c, whole, s.scale);
         columns_coefficients(p, set, NORM_OFFSET, at.c, whole, s.offset);
+        columns_coefficients(p, set, NORM_CENTER, at.c, whole, s.center);
         columns_coefficients(p, set, NORM_SLOPE, at.c, whole, s.slope);
         columns_dx(p, &at, dy, x, dx, whole, &s);
     }

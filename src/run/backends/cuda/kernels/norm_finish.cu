@@ -54,10 +54,11 @@ DEVICE float finish_gamma(const norm_params *p, i64 c)
 
 DEVICE void finish_forward(const norm_params *p, i64 set, i64 c, float mean, float invstd)
 {
-    float *to = p->coefficients + set * 3 * p->channels + c, scale = invstd * finish_gamma(p, c);
-    to[NORM_SCALE * p->channels] = scale;
-    to[NORM_OFFSET * p->channels] = load((const T *)p->beta, c * p->beta_step) - mean * scale;
+    float *to = p->coefficients + set * NORM_COEFFICIENTS * p->channels + c;
+    to[NORM_SCALE * p->channels] = invstd * finish_gamma(p, c);
+    to[NORM_OFFSET * p->channels] = load((const T *)p->beta, c * p->beta_step);
     to[NORM_SLOPE * p->channels] = 0;
+    to[NORM_CENTER * p->channels] = mean;
 }
 
 /*
@@ -68,12 +69,12 @@ DEVICE void finish_forward(const norm_params *p, i64 set, i64 c, float mean, flo
 DEVICE void finish_backward(const norm_params *p, i64 set, i64 c, float mean, float invstd,
                             float sum, float product)
 {
-    float *to = p->coefficients + set * 3 * p->channels + c;
+    float *to = p->coefficients + set * NORM_COEFFICIENTS * p->channels + c;
     float share = invstd / (float)(p->rows * p->width);
-    float slope = -share * invstd * invstd * product;
     to[NORM_SCALE * p->channels] = invstd * finish_gamma(p, c);
-    to[NORM_OFFSET * p->channels] = -share * sum - slope * mean;
-    to[NORM_SLOPE * p->channels] = slope;
+    to[NORM_OFFSET * p->channels] = -share * sum;
+    to[NORM_SLOPE * p->channels] = -share * invstd * invstd * product;
+    to[NORM_CENTER * p->channels] = mean;
 }
 
 /* ---- Batch normalisation ---- */

@@ -150,16 +150,17 @@ KERNEL_SYNC_OF(NORM_THREADS, 1, norm_moments_planes_any, norm_params)
 
 /* What a block must know of its channel. */
 typedef struct plane_scales {
-    float scale, offset, slope;
+    float scale, offset, slope, center;
 } plane_scales;
 
 DEVICE plane_scales planes_scales(const norm_params *p, i64 set)
 {
     plane_scales s;
-    const float *from = p->coefficients + set * 3 * p->channels + blockIdx.x;
+    const float *from = p->coefficients + set * NORM_COEFFICIENTS * p->channels + blockIdx.x;
     s.scale = from[NORM_SCALE * p->channels];
     s.offset = from[NORM_OFFSET * p->channels];
     s.slope = from[NORM_SLOPE * p->channels];
+    s.center = from[NORM_CENTER * p->channels];
     return s;
 }
 
@@ -175,7 +176,7 @@ DEVICE void planes_apply(const T *x, T *y, int length, int access, const plane_s
         for (int k = 0; k < PLANE_TILES; k++) {
             UNROLL
             for (int i = 0; i < VECTOR; i++)
-                e[k][i] = e[k][i] * s->scale + s->offset;
+                e[k][i] = (e[k][i] - s->center) * s->scale + s->offset;
             planes_put(y, t + k * PLANE_TILE, length, access, e[k]);
         }
     }
@@ -283,7 +284,7 @@ DEVICE void planes_dx(const T *dy, const T *x, T *dx, int length, int access, co
         for (int k = 0; k < PLANE_PAIRS; k++) {
             UNROLL
             for (int i = 0; i < VECTOR; i++)
-                d[k][i] = s->scale * d[k][i] + (s->slope * e[k][i] + s->offset);
+                d[k][i] = s->scale * d[k][i] + (s->slope * (e[k][i] - s->center) + s->offset);
             planes_put(dx, t + k * PLANE_TILE, length, access, d[k]);
         }
     }
