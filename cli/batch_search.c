@@ -75,7 +75,7 @@ neap_status cli_batch_graph(void *context, int64_t batch, neap_graph **graph, ne
     if (m->model.model) {
         neap_status loaded = cli_load_batch(m->settings, &m->model, batch, graph, diag);
         if (loaded == NEAP_OK && m->backend)
-            loaded = cli_profile_graph(m->settings, m->backend, *graph, diag);
+            loaded = cli_profile_graph(m->settings, &m->model, m->backend, *graph, diag);
         return loaded;
     }
     *graph = NULL;

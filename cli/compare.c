@@ -169,7 +169,7 @@ const cli_command cli_command_compare = {
             {"neap compare graph.json --budget 8GiB --json", "an array with one object per method"},
         },
     .groups = CLI_GROUPS_MODEL | CLI_GROUPS_PLAN | CLI_GROUP_BUDGET | CLI_GROUP_OBJECTIVE |
-              CLI_GROUP_BACKEND | CLI_GROUP_JSON,
+              CLI_GROUPS_MEASURED | CLI_GROUP_JSON,
     .least_operands = 1,
     .most_operands = 1,
     .run = run_compare,

@@ -361,7 +361,7 @@ const cli_command cli_command_curve = {
              "three budgets, as data for your own plot"},
         },
     .groups =
-        CLI_GROUPS_MODEL | CLI_GROUPS_PLAN | CLI_GROUP_CURVE | CLI_GROUP_BACKEND | CLI_GROUP_JSON,
+        CLI_GROUPS_MODEL | CLI_GROUPS_PLAN | CLI_GROUP_CURVE | CLI_GROUPS_MEASURED | CLI_GROUP_JSON,
     .least_operands = 1,
     .most_operands = 1,
     .run = run_curve,

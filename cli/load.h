@@ -10,20 +10,22 @@
 #include <neap/graph.h>
 #include <neap/models.h>
 #include <neap/plan.h>
+#include <neap/run.h>
 
 /* All zero is nothing loaded. */
 typedef struct cli_loaded {
     neap_graph *graph;       /* split if the settings say so */
     const neap_model *model; /* NULL: it came from a file */
     neap_devices *devices;
-    const neap_device *device; /* NULL: the file's own times */
-    neap_link link;            /* all zero: none */
-    int64_t alignment;         /* of addresses */
-    bool moves_state;          /* with --link, unless --state device */
-    int64_t in_place_floor;    /* with --in-place no: the floor without it; else -1 */
-    int64_t natural_peak;      /* memory of a step without a plan; -1 until computed */
-    neap_plan *start;          /* of --start, without addresses; NULL: none */
-    double seconds;            /* that loading took: they count towards a time limit */
+    const neap_device *device;  /* NULL: the file's own times */
+    neap_link link;             /* all zero: none */
+    neap_contention contention; /* with --link measured: of kernels beside copies; else all zero */
+    int64_t alignment;          /* of addresses */
+    bool moves_state;           /* with --link, unless --state device */
+    int64_t in_place_floor;     /* with --in-place no: the floor without it; else -1 */
+    int64_t natural_peak;       /* memory of a step without a plan; -1 until computed */
+    neap_plan *start;           /* of --start, without addresses; NULL: none */
+    double seconds;             /* that loading took: they count towards a time limit */
 } cli_loaded;
 
 /*

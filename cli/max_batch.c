@@ -209,7 +209,7 @@ const cli_command cli_command_max_batch = {
              "your own graph, made for a batch of 32"},
         },
     .groups = (CLI_GROUPS_MODEL & ~(unsigned)CLI_GROUP_BATCH) | CLI_GROUP_LINK |
-              CLI_GROUP_MAX_BATCH | CLI_GROUP_BATCHES | CLI_GROUP_SOLVE | CLI_GROUP_BACKEND |
+              CLI_GROUP_MAX_BATCH | CLI_GROUP_BATCHES | CLI_GROUP_SOLVE | CLI_GROUPS_MEASURED |
               CLI_GROUP_JSON,
     .least_operands = 1,
     .most_operands = 1,

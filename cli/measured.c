@@ -28,6 +28,7 @@ static int profile(const cli_settings *settings, cli_loaded *model, cli_progress
     neap_profile_options_init(&options);
     options.cache = cache_path(settings, &path) ? path.text : NULL;
     options.refresh = settings->fresh;
+    options.beside = model->contention;
     options.progress = &progress->base;
     cli_progress_part(progress, "measuring kernels", 0, 0);
     neap_status status =
@@ -57,7 +58,7 @@ static int measure_link(const cli_settings *settings, neap_backend *backend, cli
     neap_diag diag;
     if (!settings->link || strcmp(settings->link, "measured") != 0)
         return CLI_OK;
-    if (neap_backend_measure_link(backend, &model->link, &diag) != NEAP_OK)
+    if (neap_backend_measure_link(backend, &model->link, &model->contention, &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
     model->link.duplex = true;
     model->link.host_memory = settings->host_memory;
@@ -86,13 +87,14 @@ int cli_backend_open(const cli_settings *settings, cli_loaded *model, neap_backe
     return code;
 }
 
-neap_status cli_profile_graph(const cli_settings *settings, neap_backend *backend,
-                              neap_graph *graph, neap_diag *diag)
+neap_status cli_profile_graph(const cli_settings *settings, const cli_loaded *model,
+                              neap_backend *backend, neap_graph *graph, neap_diag *diag)
 {
     neap_text path = {0};
     neap_profile_options options;
     neap_profile_options_init(&options);
     options.cache = cache_path(settings, &path) ? path.text : NULL;
+    options.beside = model->contention;
     neap_status status = neap_profile(NULL, graph, backend, &options, NULL, diag);
     neap_text_clear(&path);
     return status;

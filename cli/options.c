@@ -290,6 +290,13 @@ static void list_backends(neap_text *out)
     }
 }
 
+static void list_measured_backends(neap_text *out)
+{
+    uint32_t count = neap_backends_count();
+    for (uint32_t i = 0; i < count; i++)
+        neap_text_printf(out, "%s%s", separator(i, count), neap_backends_name(i));
+}
+
 static void list_datasets(neap_text *out)
 {
     uint32_t count = neap_datasets_count();
@@ -511,8 +518,12 @@ const cli_option cli_options[] = {
     {"device-memory", 0, NULL, CLI_GROUP_TRAIN, TRAIN_SECTION,
      "show what of the GPU's memory is in use beside the arena", FLAG(device_memory)},
 
-    {"backend", 0, "NAME", CLI_GROUP_BACKEND, RUN_SECTION, "whose kernels to run: %s",
+    {"backend", 0, "NAME", CLI_GROUP_KERNELS, RUN_SECTION, "whose kernels to run: %s",
      .list = list_backends, TEXT(backend)},
+    {"backend", 0, "NAME", CLI_GROUP_MEASURED, RUN_SECTION,
+     "measure the kernels of a backend on this machine, instead of taking the times of --device: "
+     "%s",
+     .list = list_measured_backends, TEXT(backend)},
     {"gpu", 0, "N", CLI_GROUP_BACKEND, RUN_SECTION, "backend cuda: which GPU, from 0",
      COUNT(gpu, 0), .most = 1023, DEFAULT("0")},
     {"nondeterministic", 0, NULL, CLI_GROUP_BACKEND, RUN_SECTION,

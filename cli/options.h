@@ -29,7 +29,7 @@ enum {
     CLI_GROUP_ANY_GRAPH = 1 << 12,
     CLI_GROUP_MAX_BATCH = 1 << 13,
     CLI_GROUP_BATCH = 1 << 14,
-    CLI_GROUP_BACKEND = 1 << 15, /* whose kernels, and their measured times */
+    CLI_GROUP_BACKEND = 1 << 15, /* which GPU and kernels, and their measured times */
     CLI_GROUP_TRAIN = 1 << 16,
     CLI_GROUP_PROFILE_OUT = 1 << 17,
     CLI_GROUP_OBJECTIVE = 1 << 18,
@@ -39,12 +39,16 @@ enum {
     CLI_GROUP_DTYPE = 1 << 22,
     CLI_GROUP_SPLIT = 1 << 23,
     CLI_GROUP_OPTIMIZER = 1 << 24,
+    CLI_GROUP_KERNELS = 1 << 25,  /* whose kernels to run */
+    CLI_GROUP_MEASURED = 1 << 26, /* whose kernels to measure instead of taking a device's times */
     /* What every command that takes a MODEL takes. */
     CLI_GROUPS_SIZES = CLI_GROUP_MODEL | CLI_GROUP_DTYPE | CLI_GROUP_OPTIMIZER,
     CLI_GROUPS_MODEL =
         CLI_GROUPS_SIZES | CLI_GROUP_BATCH | CLI_GROUP_DEVICE | CLI_GROUP_DEVICES | CLI_GROUP_SPLIT,
     /* What every command that plans for one batch takes. */
-    CLI_GROUPS_PLAN = CLI_GROUP_SOLVE | CLI_GROUP_LINK | CLI_GROUP_CONSTRAINT | CLI_GROUP_GAP
+    CLI_GROUPS_PLAN = CLI_GROUP_SOLVE | CLI_GROUP_LINK | CLI_GROUP_CONSTRAINT | CLI_GROUP_GAP,
+    CLI_GROUPS_RUN = CLI_GROUP_BACKEND | CLI_GROUP_KERNELS,
+    CLI_GROUPS_MEASURED = CLI_GROUP_BACKEND | CLI_GROUP_MEASURED
 };
 
 /* The learning rate for adam and adamw where none is given; for the others the table of options

@@ -290,7 +290,7 @@ const cli_command cli_command_plan = {
              "the largest batch in 8 GiB, and its plan"},
         },
     .groups = CLI_GROUPS_MODEL | CLI_GROUPS_PLAN | CLI_GROUP_BUDGET | CLI_GROUP_OBJECTIVE |
-              CLI_GROUP_BATCHES | CLI_GROUP_PLAN_OUT | CLI_GROUP_CHART | CLI_GROUP_BACKEND |
+              CLI_GROUP_BATCHES | CLI_GROUP_PLAN_OUT | CLI_GROUP_CHART | CLI_GROUPS_MEASURED |
               CLI_GROUP_JSON,
     .least_operands = 1,
     .most_operands = 1,

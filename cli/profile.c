@@ -196,7 +196,7 @@ const cli_command cli_command_profile = {
             {"neap profile unet --batch 2 -o unet.json", "a graph to plan with measured times"},
             {"neap profile gpt2 --batch 1 --seq 256 --threads 1", "on one thread"},
         },
-    .groups = CLI_GROUPS_SIZES | CLI_GROUP_BATCH | CLI_GROUP_BACKEND | CLI_GROUP_PROFILE_OUT |
+    .groups = CLI_GROUPS_SIZES | CLI_GROUP_BATCH | CLI_GROUPS_RUN | CLI_GROUP_PROFILE_OUT |
               CLI_GROUP_JSON,
     .least_operands = 1,
     .most_operands = 1,

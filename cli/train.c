@@ -713,7 +713,7 @@ const cli_command cli_command_train = {
              "check that the plan does not change a bit"},
         },
     .groups = CLI_GROUPS_SIZES | CLI_GROUP_BATCH | CLI_GROUPS_PLAN | CLI_GROUP_BUDGET |
-              CLI_GROUP_SPLIT | CLI_GROUP_OBJECTIVE | CLI_GROUP_BACKEND | CLI_GROUP_TRAIN |
+              CLI_GROUP_SPLIT | CLI_GROUP_OBJECTIVE | CLI_GROUPS_RUN | CLI_GROUP_TRAIN |
               CLI_GROUP_JSON,
     .least_operands = 1,
     .most_operands = 1,

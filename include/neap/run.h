@@ -88,13 +88,19 @@ typedef struct neap_device_memory {
 NEAP_API neap_status neap_backend_memory(neap_backend *backend, neap_device_memory *memory,
                                          neap_diag *diag);
 
+/* What copies both ways cost a kernel that runs beside them: they share the device's memory. */
+typedef struct neap_contention {
+    double slowdown;  /* of a kernel that does nothing but move memory: 0.02 is 2% */
+    double bandwidth; /* of such a kernel alone, in bytes per second */
+} neap_contention;
+
 /*
  * Measures the link between the backend's device and pinned host memory: the bandwidth of each
- * direction while both are in use, and the latency. NEAP_UNSUPPORTED for a backend without a
- * device.
+ * direction while both are in use, and the latency; and how copies slow down kernels, unless
+ * `contention` is NULL. NEAP_UNSUPPORTED for a backend without a device.
  */
 NEAP_API neap_status neap_backend_measure_link(neap_backend *backend, neap_link *link,
-                                               neap_diag *diag);
+                                               neap_contention *contention, neap_diag *diag);
 
 /*
  * Checks that the backend can run every op of a graph. NEAP_UNSUPPORTED otherwise; the message
@@ -152,6 +158,9 @@ typedef struct neap_profile_options {
     double seconds_per_op;   /* a slower kernel is run at most 3 times; default 0.5 */
     const char *cache;       /* a file of measured times, to read and to add to; NULL: none */
     bool refresh;            /* ignore cached times and measure again */
+    neap_contention beside;  /* times are for kernels beside copies: a kernel that moves memory at
+                                a share of the bandwidth is slower by that share of the slowdown;
+                                default: all zero, alone. The cache has times alone. */
     neap_progress *progress; /* may be NULL */
 } neap_profile_options;
 

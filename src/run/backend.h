@@ -112,7 +112,8 @@ typedef struct run_device_type {
     /* Between host and device; all that was queued ends first. */
     neap_status (*copy)(neap_backend *backend, bool to_device, void *to, const void *from,
                         size_t bytes, neap_diag *diag);
-    neap_status (*measure_link)(neap_backend *backend, neap_link *link, neap_diag *diag);
+    neap_status (*measure_link)(neap_backend *backend, neap_link *link, neap_contention *contention,
+                                neap_diag *diag);
     neap_status (*memory)(neap_backend *backend, neap_device_memory *memory, neap_diag *diag);
     neap_status (*create_queue)(neap_backend *backend, const run_queue_options *options,
                                 run_queue **queue, neap_diag *diag);

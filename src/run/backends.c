@@ -122,10 +122,12 @@ neap_status neap_backend_memory(neap_backend *backend, neap_device_memory *memor
     return device ? device->memory(backend, memory, diag) : fail_no_device(backend, diag);
 }
 
-neap_status neap_backend_measure_link(neap_backend *backend, neap_link *link, neap_diag *diag)
+neap_status neap_backend_measure_link(neap_backend *backend, neap_link *link,
+                                      neap_contention *contention, neap_diag *diag)
 {
     const run_device_type *device = backend->type->device;
-    return device ? device->measure_link(backend, link, diag) : fail_no_device(backend, diag);
+    return device ? device->measure_link(backend, link, contention, diag)
+                  : fail_no_device(backend, diag);
 }
 
 int64_t neap_run_spec_int(const run_spec *spec, const char *name, int64_t otherwise)

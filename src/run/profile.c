@@ -390,7 +390,7 @@ static neap_status measure_alone(meter *m, uint32_t op, uint32_t k)
         status = run_once(m, x, &seconds);
     if (status == NEAP_UNSUPPORTED) { /* such as a library's kernel that cannot do this after all */
         clear_group(m);
-        variant->seconds = INFINITY;
+        variant->seconds = HUGE_VAL;
         m->done++;
         return NEAP_OK;
     }
@@ -577,6 +577,20 @@ static void use_cache(meter *m, bool write)
         snprintf(m->report.cache_damage, sizeof m->report.cache_damage, "%s", m->cache.damage);
 }
 
+/* From times of kernels alone to times beside copies. */
+static void add_contention(meter *m)
+{
+    const neap_contention *beside = &m->options->beside;
+    for (uint32_t op = 0; op < m->variants.n_ops && beside->slowdown > 0; op++) {
+        double bytes = (double)neap_graph_op(m->specs->graph, op)->bytes_moved;
+        neap_variant *items = &m->variants.items[m->variants.begins[op]];
+        for (uint32_t k = 0; m->specs->alike[op] == op && k < m->variants.counts[op]; k++) {
+            double least = bytes / beside->bandwidth; /* seconds of moving them */
+            items[k].seconds += beside->slowdown * fmin(items[k].seconds, least);
+        }
+    }
+}
+
 static neap_status profile(meter *m, neap_graph *graph)
 {
     neap_status status = neap_run_variants_init(m->specs, m->backend, &m->variants, m->diag);
@@ -591,8 +605,10 @@ static neap_status profile(meter *m, neap_graph *graph)
         return status;
     if (m->backend->type->device)
         status = neap_run_variants_prune(&m->variants, m->specs, m->diag);
-    if (status == NEAP_OK)
+    if (status == NEAP_OK) {
+        add_contention(m);
         status = neap_run_variants_apply(&m->variants, false, graph, m->diag);
+    }
     if (status == NEAP_OK)
         find_worst_spread(m, graph);
     return status;

@@ -514,22 +514,6 @@ static void test_some_pairs(void **state)
 
 /* ---- Plans that no method makes ---- */
 
-/* The same steps, each op by one variant throughout: results depend on that. */
-static neap_plan *with_variants(const neap_graph *graph, const neap_plan *plan, uint32_t choice)
-{
-    neap_plan *copy;
-    assert_int_equal(
-        neap_plan_create(NULL, neap_plan_graph_name(plan), neap_plan_method(plan), -1, &copy, NULL),
-        NEAP_OK);
-    for (size_t i = 0; i < neap_plan_step_count(plan); i++) {
-        neap_step step = neap_plan_steps(plan)[i];
-        if (step.kind == NEAP_COMPUTE)
-            step.variant = (step.id + choice) % neap_graph_op(graph, step.id)->n_variants;
-        assert_int_equal(neap_plan_append(copy, step, NULL), NEAP_OK);
-    }
-    return copy;
-}
-
 /* Values leave and come back without need, parts of a storage one by one, whatever is legal; out of
    place and in place. Returns the number of runs in place. */
 static size_t check_random_plans(const char *network, const char *backend_name,
@@ -541,7 +525,7 @@ static size_t check_random_plans(const char *network, const char *backend_name,
     size_t in_place = 0, count;
     for (int i = 0; i < 3; i++) {
         neap_plan *any = random_plan(random, s.graph, 3 * neap_graph_op_count(s.graph), i > 0);
-        neap_plan *plan = with_variants(s.graph, any, choice);
+        neap_plan *plan = with_variants(any, s.graph, choice);
         place(&s, plan);
         assert_true(trains_alike(&s, plan, i == 2));
         assert_int_equal(neap_plan_run_in_place(NULL, s.graph, plan, &count, NULL), NEAP_OK);

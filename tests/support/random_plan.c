@@ -260,3 +260,18 @@ neap_plan *random_plan(random_source *random, const neap_graph *graph, size_t n_
     free(w.from_host);
     return w.plan;
 }
+
+neap_plan *with_variants(const neap_plan *plan, const neap_graph *graph, uint32_t choice)
+{
+    neap_plan *copy;
+    assert_int_equal(
+        neap_plan_create(NULL, neap_plan_graph_name(plan), neap_plan_method(plan), -1, &copy, NULL),
+        NEAP_OK);
+    for (size_t i = 0; i < neap_plan_step_count(plan); i++) {
+        neap_step step = neap_plan_steps(plan)[i];
+        if (step.kind == NEAP_COMPUTE)
+            step.variant = (step.id + choice) % neap_graph_op(graph, step.id)->n_variants;
+        assert_int_equal(neap_plan_append(copy, step, NULL), NEAP_OK);
+    }
+    return copy;
+}

@@ -23,4 +23,7 @@ neap_graph *random_graph(random_source *random, uint32_t most_ops);
 neap_plan *random_plan(random_source *random, const neap_graph *graph, size_t n_steps,
                        bool transfers);
 
+/* The same steps, each op by one variant throughout: results depend on that. */
+neap_plan *with_variants(const neap_plan *plan, const neap_graph *graph, uint32_t choice);
+
 #endif

@@ -1,0 +1,240 @@
+/*
+ * Backend cuda as a whole on the stand-in for a GPU, whose streams do their work as late as they
+ * may: steps on streams and as recorded graphs, copies beside kernels, the link, and what kernels
+ * cost beside copies.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "fake_device.h"
+#include "random_plan.h"
+#include "run_command.h"
+#include "settings.h"
+#include "small_networks.h"
+#include "small_training.h"
+
+#include <neap/layout.h>
+#include <neap/run.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define STEPS 4 /* on streams, recorded, and replayed twice */
+
+static void must(neap_status status, const neap_diag *diag)
+{
+    if (status != NEAP_OK)
+        fail_msg("%s", diag->message);
+}
+
+#define MUST(call) must(call, &diag)
+
+static neap_backend *open_fake(uint64_t seed)
+{
+    neap_backend *backend;
+    neap_diag diag = {0};
+    use_fake_device(seed);
+    setenv("NEAP_CACHE_DIR", "none", 1);
+    MUST(neap_backend_open(NULL, "cuda", 1, &backend, &diag));
+    return backend;
+}
+
+static void expect_nothing_left(void)
+{
+    fake_cuda_usage usage, none = {0};
+    fake_device_usage(&usage);
+    assert_memory_equal(&usage, &none, sizeof usage);
+}
+
+static neap_graph *build(const char *network, neap_backend *backend)
+{
+    neap_diag diag = {0};
+    neap_graph *graph = small_network_build(small_networks_find(network), NEAP_OPTIMIZER_NONE);
+    MUST(neap_backend_fit(backend, graph, &diag));
+    return graph;
+}
+
+static void place(const neap_graph *graph, neap_plan *plan)
+{
+    neap_diag diag = {0};
+    neap_layout_options options;
+    neap_layout_options_init(&options);
+    options.alignment = 64;
+    MUST(neap_layout_assign(NULL, graph, plan, &options, &diag));
+}
+
+static training_record train(neap_backend *backend, const neap_graph *graph, const neap_plan *plan,
+                             const neap_run_options *options)
+{
+    training_record record;
+    neap_diag diag = {0};
+    MUST(small_training_run(graph, plan, backend, options, STEPS, &record, &diag));
+    return record;
+}
+
+static neap_plan *natural_plan(const neap_graph *graph)
+{
+    neap_diag diag = {0};
+    neap_plan *plan;
+    uint32_t n_ops = neap_graph_op_count(graph), *order = malloc(n_ops * sizeof *order);
+    assert_non_null(order);
+    for (uint32_t i = 0; i < n_ops; i++)
+        order[i] = i;
+    MUST(neap_plan_from_sequence(NULL, graph, order, n_ops, NULL, "natural", -1, &plan, &diag));
+    free(order);
+    place(graph, plan);
+    return plan;
+}
+
+/* ---- Steps ---- */
+
+/* Copies both ways beside kernels: the bits are those of a step that keeps everything, whatever the
+   order in which streams do their work, and with random delays. */
+static void check_network(const char *network, uint64_t seed)
+{
+    neap_backend *backend = open_fake(seed);
+    neap_graph *graph = build(network, backend);
+    neap_run_options options;
+    neap_run_options_init(&options);
+    options.poison = true;
+    neap_plan *order = natural_plan(graph), *natural = with_variants(order, graph, 0);
+    place(graph, natural);
+    training_record plain = train(backend, graph, natural, &options);
+    random_source random = {seed};
+    for (int i = 0; i < 4; i++) {
+        neap_plan *any = random_plan(&random, graph, 3 * neap_graph_op_count(graph), i > 0);
+        neap_plan *plan = with_variants(any, graph, 0);
+        place(graph, plan);
+        options.duplex = i % 2 == 1;
+        options.stress = i >= 2 ? seed : 0;
+        training_record record = train(backend, graph, plan, &options);
+        uint32_t differs = training_record_compare(&plain, &record);
+        char name[256] = "";
+        if (differs != UINT32_MAX)
+            training_record_name(graph, &record, differs, name, sizeof name);
+        if (*name)
+            fail_msg("%s, seed %d, plan %d: %s differs", network, (int)seed, i, name);
+        assert_true(i == 0 || record.transferred > 0);
+        training_record_clear(&record);
+        neap_plan_destroy(plan);
+        neap_plan_destroy(any);
+    }
+    training_record_clear(&plain);
+    neap_plan_destroy(natural);
+    neap_plan_destroy(order);
+    neap_graph_destroy(graph);
+    neap_backend_close(backend);
+    expect_nothing_left();
+}
+
+static void copies_run_beside_kernels(void **state)
+{
+    (void)state;
+    static const char *const networks[] = {"lstm", "hong-alexnet"};
+    uint64_t seed = setting("NEAP_TEST_SEED", 1);
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i += ONE_IN(2))
+        check_network(networks[i], seed + i);
+}
+
+/* ---- The link ---- */
+
+static void the_link_is_measured(void **state)
+{
+    (void)state;
+    neap_backend *backend = open_fake(1);
+    neap_link link = {0};
+    neap_contention contention = {.slowdown = -1};
+    neap_diag diag = {0};
+    MUST(neap_backend_measure_link(backend, &link, &contention, &diag));
+    assert_true(link.out_bandwidth > 0 && link.in_bandwidth > 0 && link.latency >= 0);
+    assert_true(link.duplex);
+    assert_true(contention.slowdown >= 0 && contention.bandwidth > 0);
+    MUST(neap_backend_measure_link(backend, &link, NULL, &diag));
+    neap_backend_close(backend);
+    expect_nothing_left();
+
+    MUST(neap_backend_open(NULL, "ref", 1, &backend, &diag));
+    assert_int_equal(neap_backend_measure_link(backend, &link, NULL, &diag), NEAP_UNSUPPORTED);
+    neap_backend_close(backend);
+}
+
+/* A kernel cannot be slowed down by more than what its memory traffic is. */
+static void kernels_are_slower_beside_copies(void **state)
+{
+    (void)state;
+    char *folder = make_temporary_folder(), *cache = join_path(folder, "profile.json");
+    neap_backend *backend;
+    neap_profile_options options;
+    neap_diag diag = {0};
+    MUST(neap_backend_open(NULL, "ref", 1, &backend, &diag)); /* any backend will do */
+    neap_graph *alone = build("hong-alexnet", backend), *beside = build("hong-alexnet", backend);
+    neap_profile_options_init(&options);
+    options.cache = cache;
+    MUST(neap_profile(NULL, alone, backend, &options, NULL, &diag));
+    options.beside = (neap_contention){.slowdown = 0.25, .bandwidth = 1e9};
+    MUST(neap_profile(NULL, beside, backend, &options, NULL, &diag));
+    uint32_t slower = 0;
+    for (uint32_t i = 0; i < neap_graph_op_count(alone); i++) {
+        const neap_op *a = neap_graph_op(alone, i), *b = neap_graph_op(beside, i);
+        assert_int_equal(a->n_variants, b->n_variants);
+        for (uint32_t k = 0; k < a->n_variants; k++) {
+            double least = (double)a->bytes_moved / 1e9, t = a->variants[k].seconds;
+            double expected = t + 0.25 * (t < least ? t : least);
+            assert_true(fabs(b->variants[k].seconds - expected) <= 1e-9 * expected + 1e-12);
+            slower += b->variants[k].seconds > t;
+        }
+    }
+    assert_true(slower > 0);
+    neap_graph_destroy(alone);
+    neap_graph_destroy(beside);
+    neap_backend_close(backend);
+    unlink(cache);
+    free(cache);
+    remove_temporary_folder(folder);
+}
+
+/* ---- Memory ---- */
+
+static void memory_is_counted(void **state)
+{
+    (void)state;
+    neap_backend *backend = open_fake(1);
+    neap_graph *graph = build("hong-alexnet", backend);
+    neap_plan *plan = natural_plan(graph);
+    neap_device_memory before, during;
+    neap_runner *runner;
+    neap_diag diag = {0};
+    MUST(neap_backend_memory(backend, &before, &diag));
+    MUST(neap_runner_create(NULL, graph, plan, backend, NULL, &runner, &diag));
+    MUST(neap_backend_memory(backend, &during, &diag));
+    assert_true(during.used - before.used >= neap_runner_arena_bytes(runner));
+    assert_int_equal(during.total, before.total);
+    assert_int_equal(during.used_before, before.used_before);
+    neap_runner_destroy(runner);
+    fake_device_fail("cuMemAlloc_v2", 2); /* out of memory */
+    assert_int_equal(neap_runner_create(NULL, graph, plan, backend, NULL, &runner, &diag),
+                     NEAP_NO_MEMORY);
+    assert_non_null(strstr(diag.message, "free"));
+    neap_plan_destroy(plan);
+    neap_graph_destroy(graph);
+    neap_backend_close(backend);
+    expect_nothing_left();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copies_run_beside_kernels),
+        cmocka_unit_test(the_link_is_measured),
+        cmocka_unit_test(kernels_are_slower_beside_copies),
+        cmocka_unit_test(memory_is_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
