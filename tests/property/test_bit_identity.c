@@ -457,7 +457,7 @@ static void check_some(uint32_t index, drawer *d, tally *by_method)
     static const char *const devices[] = {"unit", "h200", "flops"};
     for (uint32_t i = 0; i < small_networks_count(); i++) {
         if (!is_chosen("NEAP_TEST_NETWORK", small_networks_at(i)->name) ||
-            (i + index) % ONE_IN(5) != 0)
+            (i + index) % ONE_IN(5) != 0 || !backend_is_for_case(neap_backends_name(index), i / 5))
             continue;
         double begin = seconds_now();
         /* More threads take longer where other programs run too: one network has them. */
@@ -563,7 +563,8 @@ static void test_in_place(void **state)
     (void)state;
     for (uint32_t i = 0; i < small_networks_count(); i++)
         for (uint32_t k = 0; k < neap_backends_count(); k++)
-            if (computes(neap_backends_name(k)) && (i + k) % ONE_IN(2) == 0)
+            if (computes(neap_backends_name(k)) && (i + k) % ONE_IN(2) == 0 &&
+                backend_is_for_case(neap_backends_name(k), i / 2))
                 assert_true(check_in_place(small_networks_at(i), neap_backends_name(k)) > 0);
 }
 
@@ -576,7 +577,7 @@ static void test_random_plans(void **state)
     size_t in_place = 0;
     for (uint32_t i = 0; i < neap_backends_count(); i++)
         for (size_t k = 0; k < sizeof networks / sizeof *networks; k++)
-            if (computes(neap_backends_name(i)))
+            if (computes(neap_backends_name(i)) && backend_is_for_case(neap_backends_name(i), k))
                 in_place += check_random_plans(networks[k], neap_backends_name(i), &random);
     print_message("%zu runs in place\n", in_place);
     assert_true(in_place > 0);

@@ -4,11 +4,15 @@
 #define NEAP_TESTS_USABLE_BACKENDS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Whether the backend can be opened here. If it lacks its device, prints "skipped: ..." with the
    reason the first time. Any other failure fails the test. */
 bool backend_is_usable(const char *name);
 /* The same, and it has kernels that compute: all but null. */
 bool backend_computes(const char *name);
+/* Whether case `index` of a long test is for the backend: emulated kernels are slow, so that a
+   reduced build runs one case in five on them. */
+bool backend_is_for_case(const char *name, size_t index);
 
 #endif

@@ -37,6 +37,7 @@ typedef enum fiber_state { READY, AT_BARRIER, AT_EXCHANGE, ENDED } fiber_state;
 
 typedef struct fiber {
     emulated_stack stack;
+    bool begun; /* it has been on its stack, where it waits for the next block once it has ended */
     fiber_state state;
     void *fake_stack; /* AddressSanitizer's */
 } fiber;
@@ -52,6 +53,7 @@ typedef struct emulation {
     const void *scheduler_stack; /* as AddressSanitizer knows it */
     size_t scheduler_stack_bytes;
     unsigned current; /* the fiber that runs */
+    bool closing;
     const emulated_kernel *kernel;
     const void *params;
     uint64_t launches; /* changes the order of threads */
@@ -68,23 +70,27 @@ static void to_scheduler(fiber_state state)
     fiber *f = &e->fibers[e->current];
     f->state = state;
 #if HAS_ASAN
-    __sanitizer_start_switch_fiber(state == ENDED ? NULL : &f->fake_stack, e->scheduler_stack,
+    __sanitizer_start_switch_fiber(e->closing ? NULL : &f->fake_stack, e->scheduler_stack,
                                    e->scheduler_stack_bytes);
 #endif
     neap_emulated_stack_switch(&f->stack, &e->scheduler);
 #if HAS_ASAN
-    __sanitizer_finish_switch_fiber(f->fake_stack, NULL, NULL);
+    __sanitizer_finish_switch_fiber(f->fake_stack, &e->scheduler_stack, &e->scheduler_stack_bytes);
 #endif
 }
 
+/* Stays for all blocks: making and releasing what AddressSanitizer keeps of a stack is slow. */
 static void run_fiber(void)
 {
     emulation *e = running;
 #if HAS_ASAN
     __sanitizer_finish_switch_fiber(NULL, &e->scheduler_stack, &e->scheduler_stack_bytes);
 #endif
-    e->kernel->enter(e->params);
-    to_scheduler(ENDED);
+    for (;;) {
+        if (!e->closing)
+            e->kernel->enter(e->params);
+        to_scheduler(ENDED);
+    }
 }
 
 static void to_fiber(emulation *e, unsigned thread)
@@ -148,15 +154,21 @@ static unsigned nth_thread(const emulation *e, unsigned i, unsigned count)
     return (i * stride + (unsigned)e->launches) & mask;
 }
 
+static void begin_fiber(emulation *e, unsigned thread)
+{
+    fiber *f = &e->fibers[thread];
+    if (!f->begun)
+        neap_emulated_stack_init(&f->stack, e->stacks + (size_t)thread * STACK_BYTES, STACK_BYTES,
+                                 run_fiber);
+    f->begun = true;
+    f->state = READY;
+}
+
 static neap_status run_fibers(emulation *e, unsigned threads, neap_diag *diag)
 {
     unsigned count = places(threads);
-    for (unsigned i = 0; i < threads; i++) {
-        e->fibers[i].state = READY;
-        e->fibers[i].fake_stack = NULL;
-        neap_emulated_stack_init(&e->fibers[i].stack, e->stacks + (size_t)i * STACK_BYTES,
-                                 STACK_BYTES, run_fiber);
-    }
+    for (unsigned i = 0; i < threads; i++)
+        begin_fiber(e, i);
     for (;;) {
         unsigned ended = 0;
         bool any = false;
@@ -171,10 +183,13 @@ static neap_status run_fibers(emulation *e, unsigned threads, neap_diag *diag)
             return NEAP_OK;
         for (unsigned warp = 0; warp < threads; warp += 32)
             any |= release(e, warp, 32, AT_EXCHANGE);
-        if (!any && !release(e, 0, threads, AT_BARRIER))
+        if (!any && !release(e, 0, threads, AT_BARRIER)) {
+            for (unsigned i = 0; i < threads; i++)
+                e->fibers[i].begun = false; /* those that wait are given up */
             return neap_fail(diag, NEAP_INTERNAL,
                              "kernel %s: some threads wait at a barrier that others never reach",
                              e->kernel->name);
+        }
     }
 }
 
@@ -243,6 +258,11 @@ static neap_status find(cuda_platform *platform, const char *name, neap_dtype ty
 static void close_emulation(cuda_platform *platform)
 {
     emulation *e = (emulation *)platform;
+    e->closing = true;
+    running = e;
+    for (unsigned i = 0; HAS_ASAN && e->fibers && i < MOST_THREADS; i++)
+        if (e->fibers[i].begun)
+            to_fiber(e, i);
     if (e->stacks)
         munmap(e->stacks, (size_t)MOST_THREADS * STACK_BYTES);
     NEAP_DELETE(platform->allocator, SHARED_BYTES, e->shared);
