@@ -56,6 +56,14 @@ bool neap_run_array_same_strides(const run_array *a, const run_array *b);
 /* Strides for a shape: row-major, or channels-last if the rank is 4. */
 void neap_run_array_set_plain(run_array *array);
 void neap_run_array_set_channels_last(run_array *array);
+/* The array repeated along leading dimensions, to the shape of another that ends in its own. */
+run_array neap_run_array_repeat(const run_array *array, const run_array *like);
+/* The array without a dimension: its elements stand for rows along that. */
+run_array neap_run_array_without(const run_array *array, uint32_t axis);
+/* `extent` elements along an axis. */
+run_array neap_run_array_cut(const run_array *array, uint32_t axis, int64_t extent);
+/* Counts the elements of a shape in row-major order. */
+run_array neap_run_array_counter(const run_array *like);
 
 /* The kernel to prepare. Valid only during the call. */
 typedef struct run_spec {

@@ -26,10 +26,10 @@ static run_array operand(const run_spec *spec, uint32_t k)
     if (k == Y)
         return spec->out[0];
     if (k == COUNTER)
-        return neap_cuda_counter(&spec->out[0]);
+        return neap_run_array_counter(&spec->out[0]);
     if (k == B && spec->op->n_outputs > 1)
         return spec->out[1];
-    return neap_cuda_repeat(&spec->in[k - A], &spec->out[0]);
+    return neap_run_array_repeat(&spec->in[k - A], &spec->out[0]);
 }
 
 /* Vectors, where all operands are of type T, or bytes, and go through memory in step. */

@@ -6,32 +6,6 @@
 #define MOST_UNITS    ((int64_t)1 << 30)
 #define ENOUGH_BLOCKS 256 /* below that, smaller ones */
 
-/* ---- Arrays ---- */
-
-run_array neap_cuda_repeat(const run_array *array, const run_array *like)
-{
-    run_array repeated = *like;
-    uint32_t lead = like->rank - array->rank;
-    repeated.dtype = array->dtype;
-    for (uint32_t d = 0; d < like->rank; d++)
-        repeated.strides[d] = d < lead ? 0 : array->strides[d - lead];
-    return repeated;
-}
-
-run_array neap_cuda_cut(const run_array *array, uint32_t axis, int64_t extent)
-{
-    run_array part = *array;
-    part.shape[axis] = extent;
-    return part;
-}
-
-run_array neap_cuda_counter(const run_array *like)
-{
-    run_array counter = *like;
-    neap_run_array_set_plain(&counter);
-    return counter;
-}
-
 /* ---- Planning ---- */
 
 static void swap_dims(walk *w, int a, int b)

@@ -39,13 +39,4 @@ bool neap_cuda_walk_fits(const walk *w);
  */
 bool neap_cuda_walk_cut(const walk *w, int64_t *begin, walk *part, int64_t *at);
 
-/* ---- Arrays to walk over ---- */
-
-/* The array repeated along leading dimensions, to the shape of another that ends in its own. */
-run_array neap_cuda_repeat(const run_array *array, const run_array *like);
-/* `extent` elements along an axis. */
-run_array neap_cuda_cut(const run_array *array, uint32_t axis, int64_t extent);
-/* Counts the elements of a shape in row-major order. */
-run_array neap_cuda_counter(const run_array *like);
-
 #endif

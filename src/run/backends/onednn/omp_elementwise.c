@@ -24,10 +24,10 @@ static void plan_walk(const run_spec *spec, int parts, elementwise *e)
     run_array arrays[OMP_MOST_OPERANDS] = {spec->out[0]};
     uint32_t count = 1;
     for (uint32_t i = 0; i < spec->op->n_inputs; i++)
-        arrays[count++] = neap_omp_repeat(&spec->in[i], &spec->out[0]);
+        arrays[count++] = neap_run_array_repeat(&spec->in[i], &spec->out[0]);
     if (spec->op->n_outputs > 1) { /* dropout: its mask, and which element it is */
         arrays[count++] = spec->out[1];
-        arrays[count++] = neap_omp_counter(&spec->out[0]);
+        arrays[count++] = neap_run_array_counter(&spec->out[0]);
     }
     neap_omp_walk_plan(&e->walk, count, arrays, 64, parts);
 }

@@ -19,8 +19,8 @@ static void plan_rows(const run_spec *spec, int parts, uint32_t ids, const run_a
                       const run_array *table, embedding *p)
 {
     uint32_t last = rows->rank - 1;
-    neap_omp_walk_plan(&p->walk, 2, (run_array[]){spec->in[ids], neap_omp_without(rows, last)}, 1,
-                       parts);
+    neap_omp_walk_plan(&p->walk, 2,
+                       (run_array[]){spec->in[ids], neap_run_array_without(rows, last)}, 1, parts);
     p->table = *table;
     p->step = rows->strides[last];
     p->ids = ids;

@@ -71,7 +71,7 @@ static int64_t statistic_at(const run_array *array, const group *g)
 
 static images images_of(const run_array *array)
 {
-    run_array image = neap_omp_without(array, 0);
+    run_array image = neap_run_array_without(array, 0);
     return (images){neap_omp_rows_of(&image, 0), array->strides[0]};
 }
 

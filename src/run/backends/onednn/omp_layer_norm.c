@@ -106,8 +106,8 @@ static void plan_layer_norm(const run_spec *spec, int parts, void *plan)
 {
     layer_norm *p = plan;
     uint32_t last = spec->in[0].rank - 1;
-    run_array arrays[4] = {neap_omp_without(&spec->out[0], last),
-                           neap_omp_without(&spec->in[0], last), spec->out[1], spec->out[2]};
+    run_array arrays[4] = {neap_run_array_without(&spec->out[0], last),
+                           neap_run_array_without(&spec->in[0], last), spec->out[1], spec->out[2]};
     neap_omp_walk_plan(&p->walk, 4, arrays, 1, parts);
     p->length = spec->in[0].shape[last];
     p->step[0] = spec->out[0].strides[last];
@@ -263,14 +263,14 @@ static void plan_layer_norm_bw(const run_spec *spec, int parts, void *plan)
     uint32_t last = spec->in[0].rank - 1, first = 0;
     p->data = spec->op->n_outputs == 3;
     p->mean_input = p->data ? 3 : 2;
-    run_array arrays[5] = {neap_omp_without(&spec->in[0], last),
-                           neap_omp_without(&spec->in[1], last), spec->in[p->mean_input],
+    run_array arrays[5] = {neap_run_array_without(&spec->in[0], last),
+                           neap_run_array_without(&spec->in[1], last), spec->in[p->mean_input],
                            spec->in[p->mean_input + 1]};
     p->length = spec->in[0].shape[last];
     p->step[0] = spec->in[0].strides[last];
     p->step[1] = spec->in[1].strides[last];
     if (p->data) {
-        arrays[4] = neap_omp_without(&spec->out[0], last);
+        arrays[4] = neap_run_array_without(&spec->out[0], last);
         p->step[2] = spec->out[0].strides[last];
         p->gamma_step = spec->in[2].strides[0];
         first = 1;

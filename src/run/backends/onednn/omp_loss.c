@@ -236,7 +236,7 @@ static void plan_rows(loss *p, int parts, uint32_t with, uint32_t without,
 {
     run_array rows[OMP_MOST_OPERANDS];
     for (uint32_t i = 0; i < with + without; i++)
-        rows[i] = i < with ? neap_omp_without(arrays[i], 1) : *arrays[i];
+        rows[i] = i < with ? neap_run_array_without(arrays[i], 1) : *arrays[i];
     for (uint32_t i = 0; i < with; i++)
         p->step[i] = arrays[i]->strides[1];
     p->classes = arrays[0]->shape[1];

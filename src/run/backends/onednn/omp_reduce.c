@@ -30,7 +30,8 @@ static void plan_reduce(const run_spec *spec, int parts, void *plan)
         tail.strides[d] = dy->strides[cut + d];
     for (uint32_t d = cut; d < dy->rank; d++)
         lead.shape[d] = 1;
-    neap_omp_walk_plan(&p->columns, 3, (run_array[]){*dx, tail, neap_omp_counter(dx)}, 16, parts);
+    neap_omp_walk_plan(&p->columns, 3, (run_array[]){*dx, tail, neap_run_array_counter(dx)}, 16,
+                       parts);
     neap_omp_walk_plan(&p->leads, 1, &lead, 1, parts);
     p->count = neap_run_array_elements(dx);
     p->by_leads = shares_leads(p->count, p->leads.total, parts);

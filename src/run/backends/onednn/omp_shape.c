@@ -42,7 +42,7 @@ static void plan_zeros(boxes *list, int parts, const run_array *to, int64_t to_b
     if (extent == 0)
         return;
     box *b = add_box(list);
-    run_array part = neap_omp_cut(to, axis, extent);
+    run_array part = neap_run_array_cut(to, axis, extent);
     neap_omp_walk_plan(&b->walk, 1, &part, 64, parts);
     b->to = to_begin + begin * to->strides[axis];
     b->zero = true;
@@ -117,7 +117,7 @@ static void work(const omp_task *task)
 
 static void plan_expand(const run_spec *spec, int parts, void *plan)
 {
-    run_array repeated = neap_omp_repeat(&spec->in[0], &spec->out[0]);
+    run_array repeated = neap_run_array_repeat(&spec->in[0], &spec->out[0]);
     plan_copy(plan, parts, &spec->out[0], 0, &repeated, 0, 0);
 }
 
@@ -138,7 +138,7 @@ static void plan_concat(const run_spec *spec, int parts, void *plan)
     int64_t begin = 0;
     for (uint32_t i = 0; i < spec->op->n_inputs; i++) {
         int64_t extent = spec->in[i].shape[axis];
-        run_array part = neap_omp_cut(&spec->out[0], axis, extent);
+        run_array part = neap_run_array_cut(&spec->out[0], axis, extent);
         plan_copy(plan, parts, &part, begin * spec->out[0].strides[axis], &spec->in[i], 0, i);
         begin += extent;
     }
@@ -149,7 +149,7 @@ static void plan_slice_bw(const run_spec *spec, int parts, void *plan)
     const run_array *dx = &spec->out[0];
     uint32_t axis = (uint32_t)neap_run_spec_int(spec, "axis", 0);
     int64_t begin = neap_run_spec_int(spec, "begin", 0), extent = spec->in[0].shape[axis];
-    run_array part = neap_omp_cut(dx, axis, extent);
+    run_array part = neap_run_array_cut(dx, axis, extent);
     plan_zeros(plan, parts, dx, 0, axis, 0, begin);
     plan_copy(plan, parts, &part, begin * dx->strides[axis], &spec->in[0], 0, 0);
     plan_zeros(plan, parts, dx, 0, axis, begin + extent, dx->shape[axis] - begin - extent);
@@ -160,8 +160,8 @@ static void plan_pad2d(const run_spec *spec, int parts, void *plan)
     const run_array *x = &spec->in[0], *y = &spec->out[0];
     int64_t top = neap_run_spec_int(spec, "top", 0), left = neap_run_spec_int(spec, "left", 0);
     int64_t below = top + x->shape[2], begin = top * y->strides[2];
-    run_array middle = neap_omp_cut(y, 2, x->shape[2]),
-              inner = neap_omp_cut(&middle, 3, x->shape[3]);
+    run_array middle = neap_run_array_cut(y, 2, x->shape[2]),
+              inner = neap_run_array_cut(&middle, 3, x->shape[3]);
     plan_zeros(plan, parts, y, 0, 2, 0, top);
     plan_zeros(plan, parts, &middle, begin, 3, 0, left);
     plan_copy(plan, parts, &inner, begin + left * y->strides[3], x, 0, 0);
@@ -174,8 +174,8 @@ static void plan_pad2d_bw(const run_spec *spec, int parts, void *plan)
 {
     const run_array *dy = &spec->in[0], *dx = &spec->out[0];
     int64_t top = neap_run_spec_int(spec, "top", 0), left = neap_run_spec_int(spec, "left", 0);
-    run_array rows = neap_omp_cut(dy, 2, dx->shape[2]),
-              inner = neap_omp_cut(&rows, 3, dx->shape[3]);
+    run_array rows = neap_run_array_cut(dy, 2, dx->shape[2]),
+              inner = neap_run_array_cut(&rows, 3, dx->shape[3]);
     plan_copy(plan, parts, dx, 0, &inner, top * dy->strides[2] + left * dy->strides[3], 0);
 }
 

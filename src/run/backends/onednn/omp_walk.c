@@ -3,47 +3,6 @@
 
 #include <string.h>
 
-/* ---- Arrays ---- */
-
-run_array neap_omp_repeat(const run_array *array, const run_array *like)
-{
-    run_array repeated = *like;
-    uint32_t lead = like->rank - array->rank;
-    repeated.dtype = array->dtype;
-    for (uint32_t d = 0; d < like->rank; d++)
-        repeated.strides[d] = d < lead ? 0 : array->strides[d - lead];
-    return repeated;
-}
-
-run_array neap_omp_without(const run_array *array, uint32_t axis)
-{
-    run_array rows = *array;
-    if (array->rank == 1) {
-        rows.shape[0] = 1;
-        return rows;
-    }
-    rows.rank--;
-    for (uint32_t d = axis; d < rows.rank; d++) {
-        rows.shape[d] = array->shape[d + 1];
-        rows.strides[d] = array->strides[d + 1];
-    }
-    return rows;
-}
-
-run_array neap_omp_cut(const run_array *array, uint32_t axis, int64_t extent)
-{
-    run_array part = *array;
-    part.shape[axis] = extent;
-    return part;
-}
-
-run_array neap_omp_counter(const run_array *like)
-{
-    run_array counter = *like;
-    neap_run_array_set_plain(&counter);
-    return counter;
-}
-
 /* ---- Planning ---- */
 
 static void swap_dims(omp_walk *w, uint32_t a, uint32_t b)

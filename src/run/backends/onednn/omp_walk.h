@@ -47,15 +47,4 @@ void neap_omp_walk_plan(omp_walk *walk, uint32_t operands, const run_array *arra
 /* Calls `block` for everything in the task's share. */
 void neap_omp_walk_share(const omp_walk *walk, const omp_task *task, omp_block *block);
 
-/* ---- Arrays to walk over ---- */
-
-/* The array repeated along leading dimensions, to the shape of another that ends in its own. */
-run_array neap_omp_repeat(const run_array *array, const run_array *like);
-/* The array without a dimension: its elements stand for rows along that. */
-run_array neap_omp_without(const run_array *array, uint32_t axis);
-/* `extent` elements along an axis. */
-run_array neap_omp_cut(const run_array *array, uint32_t axis, int64_t extent);
-/* Counts the elements of a shape. */
-run_array neap_omp_counter(const run_array *like);
-
 #endif
