@@ -82,7 +82,7 @@ neap_status neap_runner_stage(neap_runner *runner, uint32_t value, neap_array *a
 
 neap_status neap_runner_commit(neap_runner *runner, uint32_t value, neap_diag *diag)
 {
-    neap_array array;
+    neap_array array = {.data = NULL};
     bool remote;
     neap_status status = find_array(runner, value, &array, &remote, diag);
     if (status != NEAP_OK || !remote)

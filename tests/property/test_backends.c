@@ -10,7 +10,7 @@
  * a result may be written over an operand, both at one address give the bits of two addresses.
  *
  * NEAP_TEST_SEED and NEAP_TEST_COUNT (networks per kind) apply; the first argument selects tests by
- * a pattern, as in "onednn: conv*".
+ * a pattern, as in "onednn: conv*"; --list prints their names.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -813,9 +813,14 @@ int main(int argc, char **argv)
     for (size_t i = 0; tests && i < count; i++)
         tests[i] = (struct CMUnitTest){
             .name = families[i].name, .test_func = test_family, .initial_state = &families[i]};
+    bool list = argc > 1 && strcmp(argv[1], "--list") == 0;
+    for (size_t i = 0; list && i < count; i++)
+        puts(families[i].name);
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
-    if (families && tests) {
+    if (list) {
+        failed = 0;
+    } else if (families && tests) {
         tests[count++] =
             (struct CMUnitTest){.name = "every op type was run", .test_func = test_all_types};
         failed = _cmocka_run_group_tests("backends", tests, count, NULL, NULL);
