@@ -95,10 +95,12 @@ run_one() {
 export -f run_one
 
 # The list $1 in the order to run it: first what takes long, so that no core waits for it at the end.
-# The times are those of the last run, in $2; without one, kinds that tend to take long come first.
+# The times are those of the last run, in $2; without one, what is known to take minutes comes first, then
+# kinds that tend to take long.
 longest_first() {
     awk -v times="$2" '
         BEGIN {
+            seconds["unit/test_cuda_kernels"] = seconds["property/test_bit_identity"] = 2000
             while ((getline line <times) > 0) { split(line, f, " "); seconds[f[2]] = f[1] }
             split("unit torture fuzz anchors cli property", kinds, " ")
             for (i in kinds) rank[kinds[i]] = i
