@@ -69,20 +69,30 @@ static int check_batch(cli_batch_search *m)
 
 /* ---- The search ---- */
 
+/* Kernels of a batch whose ops exceed the budget need no times. */
+static neap_status measure(const cli_batch_search *m, neap_graph *graph, neap_diag *diag)
+{
+    int64_t floor = m->model.moves_state ? neap_graph_travel_floor_bytes(graph, NULL)
+                                         : neap_graph_floor_bytes(graph, NULL);
+    return floor > m->budget ? NEAP_OK
+                             : cli_profile_graph(m->settings, &m->model, m->backend, graph, diag);
+}
+
 neap_status cli_batch_graph(void *context, int64_t batch, neap_graph **graph, neap_diag *diag)
 {
     const cli_batch_search *m = context;
-    if (m->model.model) {
-        neap_status loaded = cli_load_batch(m->settings, &m->model, batch, graph, diag);
-        if (loaded == NEAP_OK && m->backend)
-            loaded = cli_profile_graph(m->settings, &m->model, m->backend, *graph, diag);
-        return loaded;
-    }
+    neap_status status;
     *graph = NULL;
-    neap_status status = neap_batch_scale(NULL, neap_graph_whole(m->model.graph),
-                                          m->settings->batch_of, batch, graph, diag);
-    if (status == NEAP_OK && m->settings->split > 0)
-        status = neap_graph_split(graph, m->settings->split, diag);
+    if (m->model.model) {
+        status = cli_load_batch(m->settings, &m->model, batch, graph, diag);
+        if (status == NEAP_OK && m->backend)
+            status = measure(m, *graph, diag);
+    } else {
+        status = neap_batch_scale(NULL, neap_graph_whole(m->model.graph), m->settings->batch_of,
+                                  batch, graph, diag);
+        if (status == NEAP_OK && m->settings->split > 0)
+            status = neap_graph_split(graph, m->settings->split, diag);
+    }
     if (status != NEAP_OK) {
         neap_graph_destroy(*graph);
         *graph = NULL;

@@ -91,7 +91,10 @@ static int judge_plan(training *t)
         NEAP_OK)
         return cli_fail_diag(&diag);
     if (!verdict.accepted)
-        return cli_fail(CLI_BAD_INPUT, "%s is no plan for this training: %s", path, verdict.reason);
+        return cli_fail(
+            CLI_BAD_INPUT,
+            "%s is no plan for this training: %s; if kernels were measured again since, plan again",
+            path, verdict.reason);
     t->plan = t->read_plan;
     t->predicted = verdict.time;
     t->peak = verdict.peak_bytes;

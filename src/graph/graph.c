@@ -385,7 +385,8 @@ neap_status neap_graph_set_variants(neap_graph *graph, const neap_variant *varia
     for (size_t o = 0; o < graph->n_ops; o++) {
         graph->ops[o].variants = &kept[next];
         graph->ops[o].n_variants = counts ? counts[o] : 1;
-        graph->ops[o].lists_variants = graph->ops[o].n_variants > 1;
+        /* A file has the number of a kernel in the list, even of a single one. */
+        graph->ops[o].lists_variants = graph->ops[o].n_variants > 1 || kept[next].kernel > 0;
         next += graph->ops[o].n_variants;
     }
     status = derive_ticks(graph, diag);

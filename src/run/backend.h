@@ -141,7 +141,7 @@ struct neap_backend {
     int threads;                /* used by kernels */
     bool channels_last;         /* the preferred layout of images */
     bool channels_last_filters; /* and of parameters of rank 4, their gradients and state */
-    char machine[160];          /* what times depend on: library and version, processor, threads */
+    char machine[240];          /* what times depend on: library and version, processor, threads */
 };
 
 struct run_backend_type {

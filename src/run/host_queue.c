@@ -29,9 +29,10 @@ static neap_status begin(run_queue *queue, uint64_t seed, bool *replayed, neap_d
     return NEAP_OK;
 }
 
-static neap_status end(run_queue *queue, neap_diag *diag)
+static neap_status end(run_queue *queue, bool whole, neap_diag *diag)
 {
     host_queue *q = (host_queue *)queue;
+    (void)whole;
     (void)diag;
     if (q->copier)
         neap_run_copier_finish(q->copier);

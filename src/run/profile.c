@@ -374,7 +374,26 @@ static bool is_hopeless(const meter *m, const sampling *x, double seconds)
     return false;
 }
 
-/* A kernel of a device: alone, and dropped if it fails. */
+/* Whether the device still works after an error. */
+static bool is_alive(const meter *m)
+{
+    const run_device_type *device = m->backend->type->device;
+    double seconds;
+    return device->mark(m->backend, 0, NULL) == NEAP_OK &&
+           device->mark(m->backend, 1, NULL) == NEAP_OK &&
+           device->elapsed(m->backend, &seconds, NULL) == NEAP_OK;
+}
+
+/* A kernel that cannot be used; neap_run_variants_prune leaves it out. */
+static neap_status drop(meter *m, neap_variant *variant)
+{
+    variant->seconds = HUGE_VAL;
+    m->done++;
+    return NEAP_OK;
+}
+
+/* A kernel of a device: alone, and dropped if it fails, as one of a library may that cannot do this
+   after all. */
 static neap_status measure_alone(meter *m, uint32_t op, uint32_t k)
 {
     neap_variant *variant = &m->variants.items[m->variants.begins[op] + k];
@@ -388,11 +407,14 @@ static neap_status measure_alone(meter *m, uint32_t op, uint32_t k)
         status = lay(m, x);
     for (int i = 0; i <= m->options->warmups && status == NEAP_OK; i++)
         status = run_once(m, x, &seconds);
-    if (status == NEAP_UNSUPPORTED) { /* such as a library's kernel that cannot do this after all */
+    if (status == NEAP_UNSUPPORTED || (status == NEAP_INTERNAL && is_alive(m))) {
         clear_group(m);
-        variant->seconds = HUGE_VAL;
-        m->done++;
-        return NEAP_OK;
+        return drop(m, variant);
+    }
+    if (status == NEAP_OK && is_hopeless(m, x, seconds)) { /* unless something came in between */
+        double again = seconds;
+        NEAP_TRY(run_once(m, x, &again));
+        seconds = fmin(seconds, again);
     }
     if (status == NEAP_OK && is_hopeless(m, x, seconds)) {
         x->times[x->count++] = seconds;
@@ -454,6 +476,8 @@ static neap_status find_time(meter *m, uint32_t op, uint32_t k)
         m->done++;
         return NEAP_OK;
     }
+    if (variant->workspace > m->workspace) /* no room for it on this device */
+        return drop(m, variant);
     return join_group(m, op, k);
 }
 
@@ -516,6 +540,20 @@ static neap_status find_times(meter *m)
     return status;
 }
 
+/* Libraries have kernels whose workspace no device has room for: the others are measured. */
+static neap_status limit_workspace(meter *m, int64_t operands)
+{
+    neap_device_memory memory;
+    const run_device_type *device = m->backend->type->device;
+    if (!device)
+        return NEAP_OK;
+    NEAP_TRY(device->memory(m->backend, &memory, m->diag));
+    int64_t room = (memory.total - memory.used) / 10 * 9 - operands - EVICTED_BYTES;
+    room = room > 0 ? room / NEAP_RUN_ALIGNMENT * NEAP_RUN_ALIGNMENT : 0;
+    m->workspace = m->workspace < room ? m->workspace : room;
+    return NEAP_OK;
+}
+
 /* Memory for the largest workspace, followed by the operands of a group. */
 static neap_status make_room(meter *m)
 {
@@ -532,7 +570,9 @@ static neap_status make_room(meter *m)
         }
         m->n_kernels += m->variants.counts[op];
     }
-    most = m->workspace + (most > GROUP_BYTES ? most : GROUP_BYTES);
+    most = most > GROUP_BYTES ? most : GROUP_BYTES;
+    NEAP_TRY(limit_workspace(m, most));
+    most += m->workspace;
     neap_status status = neap_run_block_create_for(m->backend, false, most, &m->block, m->diag);
     if (status == NEAP_OK && m->backend->type->device)
         status = neap_run_block_create_for(m->backend, false, EVICTED_BYTES, &m->evicted, m->diag);
@@ -553,8 +593,9 @@ static void find_worst_spread(meter *m, const neap_graph *graph)
     double step = neap_graph_seconds(graph, neap_graph_base_ticks(graph));
     for (uint32_t op = 0; op < m->variants.n_ops; op++) {
         size_t item = m->variants.begins[op];
-        if (m->variants.items[item].seconds > step / 100 &&
-            m->spreads[item] > m->report.worst_spread)
+        const neap_variant *first = &m->variants.items[item];
+        item += first->kernel > 0 ? first->kernel - 1 : 0; /* where it was before pruning */
+        if (first->seconds > step / 100 && m->spreads[item] > m->report.worst_spread)
             m->report.worst_spread = m->spreads[item];
     }
 }

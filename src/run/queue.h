@@ -29,8 +29,9 @@ typedef struct run_queue_type {
     void (*destroy)(run_queue *queue);
     /* Starts a step. *replayed: all of it is on its way already. */
     neap_status (*begin)(run_queue *queue, uint64_t seed, bool *replayed, neap_diag *diag);
-    /* Waits until all that was given has ended; the first error of any of it. */
-    neap_status (*end)(run_queue *queue, neap_diag *diag);
+    /* Waits until all that was given has ended; the first error of any of it. `whole`: the step was
+       given without an error; otherwise it is not recorded. */
+    neap_status (*end)(run_queue *queue, bool whole, neap_diag *diag);
     run_ticket (*copy)(run_queue *queue, run_direction direction, void *to, const void *from,
                        size_t bytes, run_ticket after);
     /* Computation goes on when the copy has ended. True if the caller had to wait for it. */

@@ -39,13 +39,10 @@ static neap_status find_kernel(run_kernels *self, uint32_t op, uint32_t variant,
         return neap_fail(diag, NEAP_INVALID, "backends have at most %d variants",
                          RUN_MOST_VARIANTS);
     run_kernel **slot = &table->items[(size_t)table->specs->alike[op] * RUN_MOST_VARIANTS + number];
-    neap_status status = NEAP_OK;
-    if (!*slot) {
-        run_spec spec = neap_run_specs_at(table->specs, op, number);
-        status = check_workspace(table, &spec, variant, diag);
-        if (status == NEAP_OK)
-            status = table->backend->type->prepare(table->backend, &spec, slot, diag);
-    }
+    run_spec spec = neap_run_specs_at(table->specs, op, number);
+    neap_status status = check_workspace(table, &spec, variant, diag);
+    if (status == NEAP_OK && !*slot)
+        status = table->backend->type->prepare(table->backend, &spec, slot, diag);
     *kernel = *slot;
     return status;
 }
@@ -406,7 +403,7 @@ static neap_status run_step(neap_runner *runner, uint64_t seed, neap_run_report 
         *report = runner->recorded;
     else if (status == NEAP_OK)
         status = give_step(runner, seed, report, diag);
-    neap_status ended = queue->type->end(queue, status == NEAP_OK ? diag : NULL);
+    neap_status ended = queue->type->end(queue, status == NEAP_OK, status == NEAP_OK ? diag : NULL);
     return status == NEAP_OK ? ended : status;
 }
 
@@ -416,7 +413,7 @@ neap_status neap_runner_step(neap_runner *runner, uint64_t seed, neap_run_report
     double begin = neap_clock_seconds();
     neap_run_report ours;
     neap_status status = run_step(runner, seed, &ours, diag);
-    if (status == NEAP_OK && runner->queue->again)
+    if (runner->queue->again)
         status = run_step(runner, seed, &ours, diag);
     runner->recorded = ours;
     ours.seconds = neap_clock_seconds() - begin;

@@ -45,7 +45,9 @@ static neap_status mirror(neap_runner *runner, uint32_t value, bool with_content
     run_block *block = &runner->mirrors[value];
     size_t bytes = span_of(&runner->specs.arrays.items[value]);
     neap_status status = NEAP_OK;
-    if (!block->data)
+    if (!block->data && neap_graph_value(runner->specs.graph, value)->state)
+        status = neap_run_block_create((int64_t)bytes, block, diag); /* copied once in a while */
+    else if (!block->data)
         status = neap_run_block_create_for(runner->backend, true, (int64_t)bytes, block, diag);
     if (status == NEAP_OK && with_contents)
         status = runner->backend->type->device->copy(runner->backend, false, block->data,

@@ -166,6 +166,17 @@ static void add_schedule(const neap_trainer *t, facts *f)
         add_unsigned(t, f, "accumulate", (uint64_t)t->accumulate);
 }
 
+/* Of the parameters: f32, or what masters in f32 are rounded to. */
+static const char *dtype_of(const neap_trainer *t)
+{
+    neap_dtype dtype =
+        t->n_parameters == 0 ? NEAP_F32 : neap_graph_value(t->graph, t->parameters[0].value)->dtype;
+    for (uint32_t i = 0; i < t->n_parameters; i++)
+        if (t->parameters[i].master != NEAP_NONE)
+            dtype = neap_graph_value(t->graph, t->parameters[i].value)->dtype;
+    return neap_dtype_name(dtype);
+}
+
 static uint64_t hash_of(const void *words, int64_t bytes, uint64_t hash)
 {
     return neap_hash_words(hash, words, (size_t)bytes / sizeof(uint32_t));
@@ -197,6 +208,8 @@ static void list_facts(const neap_trainer *t, const array_list *list, facts *f)
     add_text(f, "format", FORMAT);
     add_text(f, "network", neap_graph_name(t->graph));
     add_text(f, "optimizer", neap_optimizer_name(t->optimizer));
+    if (strcmp(dtype_of(t), "f32") != 0)
+        add_text(f, "dtype", dtype_of(t));
     add_text(f, "data", t->options.data);
     add_unsigned(t, f, "step", (uint64_t)t->steps);
     add_unsigned(t, f, "seed", t->options.seed);
@@ -310,12 +323,19 @@ static neap_status check_facts(const neap_trainer *t, const neap_safetensors *fi
 {
     const char *optimizer = neap_safetensors_metadata(file, "optimizer");
     const char *format = neap_safetensors_metadata(file, "format");
+    const char *dtype = neap_safetensors_metadata(file, "dtype");
     if (!optimizer)
         return fail_not_ours(path, "it names no optimizer", diag);
     if (strcmp(optimizer, neap_optimizer_name(t->optimizer)) != 0)
         return neap_fail(diag, NEAP_INVALID,
                          "%s was trained with the optimizer %s; resume with that, not with %s",
                          path, optimizer, neap_optimizer_name(t->optimizer));
+    if (!dtype)
+        dtype = "f32";
+    if (strcmp(dtype, dtype_of(t)) != 0)
+        return neap_fail(diag, NEAP_INVALID,
+                         "%s was trained with parameters in %s; resume with those, not in %s", path,
+                         dtype, dtype_of(t));
     *old = format && strcmp(format, OLD_FORMAT) == 0;
     if (!*old && (!format || strcmp(format, FORMAT) != 0))
         return fail_not_ours(path, "its format is neither \"" FORMAT "\" nor \"" OLD_FORMAT "\"",
@@ -430,7 +450,7 @@ static neap_status read_arrays(neap_trainer *t, const neap_safetensors *file,
     }
     for (uint32_t i = 0; i < t->n_parameters && status == NEAP_OK; i++)
         if (t->parameters[i].master != NEAP_NONE) /* parameters come first in the list */
-            status = neap_train_write_parameter(t, &t->parameters[i], list->items[i].data, diag);
+            status = neap_train_write_rounded(t, &t->parameters[i], list->items[i].data, diag);
     return status;
 }
 

@@ -90,11 +90,10 @@ neap_status neap_train_init_parameter(neap_trainer *t, const train_parameter *pa
     return status;
 }
 
-/* The rounded copy of a master. */
-static neap_status write_rounded(neap_trainer *t, uint32_t value, const float *numbers,
-                                 neap_diag *diag)
+neap_status neap_train_write_rounded(neap_trainer *t, const train_parameter *parameter,
+                                     const float *numbers, neap_diag *diag)
 {
-    const neap_value *v = neap_graph_value(t->graph, value);
+    const neap_value *v = neap_graph_value(t->graph, parameter->value);
     size_t count = (size_t)elements_of(v);
     uint16_t *rounded;
     neap_status status = NEAP_NEW(t->allocator, count, &rounded, diag);
@@ -102,7 +101,7 @@ static neap_status write_rounded(neap_trainer *t, uint32_t value, const float *n
         return status;
     for (size_t i = 0; i < count; i++)
         rounded[i] = v->dtype == NEAP_BF16 ? neap_to_bf16(numbers[i]) : neap_to_f16(numbers[i]);
-    status = neap_runner_write(t->runner, value, rounded, diag);
+    status = neap_runner_write(t->runner, parameter->value, rounded, diag);
     NEAP_DELETE(t->allocator, count, rounded);
     return status;
 }
@@ -113,5 +112,5 @@ neap_status neap_train_write_parameter(neap_trainer *t, const train_parameter *p
     if (parameter->master == NEAP_NONE)
         return neap_runner_write(t->runner, parameter->value, numbers, diag);
     neap_status status = neap_runner_write(t->runner, parameter->master, numbers, diag);
-    return status == NEAP_OK ? write_rounded(t, parameter->value, numbers, diag) : status;
+    return status == NEAP_OK ? neap_train_write_rounded(t, parameter, numbers, diag) : status;
 }

@@ -205,9 +205,9 @@ static neap_status run_batch(neap_trainer *t, int64_t k, neap_train_report *repo
     if (status == NEAP_OK)
         status =
             neap_runner_step(t->runner, run_random(t->options.seed, (uint64_t)batch), &run, diag);
-    t->torn = t->torn || (status != NEAP_OK && run.state_changed);
     if (status == NEAP_OK)
         status = neap_runner_read(t->runner, t->loss, &t->last_loss, diag);
+    t->torn = t->torn || (status != NEAP_OK && run.state_changed);
     if (status != NEAP_OK)
         return status;
     add_report(&report->run, &run);

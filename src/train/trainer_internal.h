@@ -54,5 +54,8 @@ neap_status neap_train_init_parameter(neap_trainer *trainer, const train_paramet
 /* Writes weights in f32, row-major, to a parameter and its master. */
 neap_status neap_train_write_parameter(neap_trainer *trainer, const train_parameter *parameter,
                                        const float *numbers, neap_diag *diag);
+/* The same for a parameter whose master has them already. */
+neap_status neap_train_write_rounded(neap_trainer *trainer, const train_parameter *parameter,
+                                     const float *numbers, neap_diag *diag);
 
 #endif

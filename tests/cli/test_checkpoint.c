@@ -175,6 +175,28 @@ static void state_on_the_host_is_saved(void **state)
     }
 }
 
+/* In bf16, weights are f32 masters in the file; other backends go on with a file in f32. */
+static void types_and_backends(void **state)
+{
+    (void)state;
+    static const char gpt2[] = "gpt2 --batch 2 --seq 8 --set vocab=24 --set hidden=8 --set heads=2 "
+                               "--set layers=2 --profile-cache none --optimizer adam ";
+    run_result result;
+    TRAIN(gpt2, "--backend cuda-emulation --dtype bf16 --steps 4 --save all");
+    TRAIN(gpt2, "--backend cuda-emulation --dtype bf16 --steps 2 --save half");
+    TRAIN(gpt2, "--backend cuda-emulation --dtype bf16 --steps 4 --resume half --save both");
+    expect_same_bytes("all", "both");
+    train(&result, 2, gpt2, "--backend cuda-emulation --steps 4 --resume half");
+    assert_non_null(strstr(result.err, "half was trained with parameters in bf16"));
+    run_result_clear(&result);
+    TRAIN(gpt2, "--backend ref --steps 2 --save ref");
+    TRAIN(gpt2, "--backend cuda-emulation --steps 3 --resume ref --save more");
+    TRAIN(gpt2, "--backend ref --steps 4 --resume more");
+    train(&result, 2, gpt2, "--backend cuda-emulation --dtype bf16 --steps 4 --resume ref");
+    assert_non_null(strstr(result.err, "ref was trained with parameters in f32"));
+    run_result_clear(&result);
+}
+
 static void saving_on_the_way_changes_nothing(void **state)
 {
     (void)state;
@@ -542,6 +564,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(going_on_is_exact),
         cmocka_unit_test(state_on_the_host_is_saved),
+        cmocka_unit_test(types_and_backends),
         cmocka_unit_test(saving_on_the_way_changes_nothing),
         cmocka_unit_test(cut_off_anywhere),
         cmocka_unit_test(a_header_that_says_something_else),

@@ -143,6 +143,41 @@ static void copies_run_beside_kernels(void **state)
         check_network(networks[i], seed + i);
 }
 
+/* What fails while a step is recorded fails for good only if it fails again without recording. */
+static void recording_may_fail(void **state)
+{
+    (void)state;
+    static const char *const FUNCTIONS[] = {"cuStreamBeginCapture_v2", "cuLaunchKernel",
+                                            "cuGraphInstantiateWithFlags"};
+    neap_backend *backend = open_fake(1);
+    neap_graph *graph = build("lstm", backend);
+    neap_plan *plan = natural_plan(graph);
+    uint32_t n_outputs, loss = neap_graph_outputs(graph, &n_outputs)[0];
+    for (size_t i = 0; i < sizeof FUNCTIONS / sizeof *FUNCTIONS; i++) {
+        neap_runner *runner;
+        neap_diag diag = {0};
+        float first, numbers[4];
+        MUST(neap_runner_create(NULL, graph, plan, backend, NULL, &runner, &diag));
+        MUST(small_training_fill(runner, graph, &diag));
+        for (int step = 0; step < 4; step++) {
+            if (step == 1)
+                fake_device_fail(FUNCTIONS[i], 900);
+            MUST(neap_runner_step(runner, 7, NULL, &diag));
+            MUST(neap_runner_read(runner, loss, &numbers[step], &diag));
+        }
+        first = numbers[0];
+        for (int step = 1; step < 4; step++)
+            assert_memory_equal(&numbers[step], &first, sizeof first);
+        fake_device_fail("cuLaunchKernel", 900);
+        assert_int_not_equal(neap_runner_step(runner, 7, NULL, &diag), NEAP_OK);
+        neap_runner_destroy(runner);
+    }
+    neap_plan_destroy(plan);
+    neap_graph_destroy(graph);
+    neap_backend_close(backend);
+    expect_nothing_left();
+}
+
 /* ---- The link ---- */
 
 static void the_link_is_measured(void **state)
@@ -232,6 +267,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_run_beside_kernels),
+        cmocka_unit_test(recording_may_fail),
         cmocka_unit_test(the_link_is_measured),
         cmocka_unit_test(kernels_are_slower_beside_copies),
         cmocka_unit_test(memory_is_counted),

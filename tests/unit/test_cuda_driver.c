@@ -1,5 +1,6 @@
 /* The device interface of backend cuda, on a stand-in for CUDA's driver. */
 #include "fake_device.h"
+#include "run/backends/cuda/code.h"
 #include "run/backends/cuda/driver.h"
 #include "run/backends/cuda/kernels/elementwise.h"
 #include "run/backends/cuda/walk.h"
@@ -89,8 +90,11 @@ static void test_the_backend_opens(void **state)
     neap_diag diag;
     use_fake_device(1);
     MUST(neap_backend_open(NULL, "cuda", 1, &backend, &diag));
-    assert_string_equal(neap_backend_machine(backend),
-                        "Fake GPU, driver 13.0, cuDNN none, cuBLASLt none, f32");
+    char machine[200];
+    snprintf(machine, sizeof machine,
+             "Fake GPU, driver 13.0, NVRTC 13.99, cuDNN none, cuBLASLt none, kernels %04x, f32",
+             (unsigned)(neap_cuda_code_version() & 0xffff));
+    assert_string_equal(neap_backend_machine(backend), machine);
     neap_backend_close(backend);
     neap_backend_options options;
     neap_backend_options_init(&options);

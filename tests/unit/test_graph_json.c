@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "cpu_seconds.h"
+#include "graph/graph_internal.h"
 #include "random_training.h"
 #include "run_command.h"
 #include "settings.h"
@@ -327,6 +328,27 @@ static void test_all_fields(void **state)
     neap_graph_destroy(graph);
 }
 
+/* The numbers of measured kernels stay, even if an op has a single one. */
+static void test_kernel_numbers(void **state)
+{
+    (void)state;
+    static const neap_variant measured = {.seconds = 2, .workspace = 64, .kernel = 8};
+    neap_graph *again, *graph = graph_from("{'neap':'graph','version':1,'values':[{'bytes':4}],"
+                                           "'ops':[{'time':1,'inputs':[],'outputs':[0]}],"
+                                           "'outputs':[0]}");
+    char *text;
+    size_t length;
+    neap_diag diag = {0};
+    assert_int_equal(neap_graph_set_variants(graph, &measured, NULL, &diag), NEAP_OK);
+    assert_int_equal(neap_graph_write_text(graph, NULL, &text, &length, &diag), NEAP_OK);
+    assert_int_equal(neap_graph_read_text(NULL, text, length, "test", &again, &diag), NEAP_OK);
+    assert_int_equal(neap_graph_op(again, 0)->variants[0].kernel, 8);
+    assert_int_equal(neap_graph_op(again, 0)->variants[0].workspace, 64);
+    neap_release(NULL, text, length + 1);
+    neap_graph_destroy(again);
+    neap_graph_destroy(graph);
+}
+
 static void test_unknown_fields(void **state)
 {
     (void)state;
@@ -494,6 +516,7 @@ int main(void)
         cmocka_unit_test(test_all_fields),
         cmocka_unit_test(test_unknown_fields),
         cmocka_unit_test(test_escaped_keys),
+        cmocka_unit_test(test_kernel_numbers),
         cmocka_unit_test(test_models_round_trip),
         cmocka_unit_test(test_random_round_trip),
         cmocka_unit_test(test_instances_round_trip),

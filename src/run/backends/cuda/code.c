@@ -221,6 +221,14 @@ neap_status neap_cuda_code_get(const cuda_api *api, neap_allocator *allocator,
     return status;
 }
 
+uint64_t neap_cuda_code_version(void)
+{
+    uint64_t hash = NEAP_HASH_BEGIN;
+    for (const cuda_source *s = neap_cuda_sources; s->name; s++)
+        hash = neap_hash_bytes(hash, s->text, s->bytes + 1);
+    return hash;
+}
+
 void neap_cuda_code_clear(neap_allocator *allocator, cuda_code *code)
 {
     NEAP_DELETE(allocator, code->bytes, code->data);

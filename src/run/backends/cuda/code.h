@@ -46,6 +46,8 @@ typedef struct cuda_code {
 /* NEAP_UNSUPPORTED if it must be compiled and NVRTC is missing or does not know the device. */
 neap_status neap_cuda_code_get(const cuda_api *api, neap_allocator *allocator,
                                const cuda_code_request *request, cuda_code *code, neap_diag *diag);
+/* A hash of all sources of kernels. */
+uint64_t neap_cuda_code_version(void);
 void neap_cuda_code_clear(neap_allocator *allocator, cuda_code *code);
 
 #endif

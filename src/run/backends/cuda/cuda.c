@@ -2,6 +2,7 @@
 #include "run/backends/cuda/cuda.h"
 
 #include "base/memory.h"
+#include "run/backends/cuda/code.h"
 #include "run/backends/cuda/cublaslt_matmul.h"
 #include "run/backends/cuda/device.h"
 #include "run/backends/cuda/driver.h"
@@ -35,6 +36,8 @@ static void close_backend(neap_backend *backend)
     cuda_backend *cuda = (cuda_backend *)backend;
     neap_cublaslt_cache_delete(backend->allocator, cuda->matmuls);
     neap_cuda_libraries_close(cuda->libraries);
+    for (int i = 0; i < 2 && cuda->marks[i]; i++)
+        neap_cuda_event_destroy(neap_cuda_driver_of(cuda->platform), cuda->marks[i]);
     if (cuda->platform)
         cuda->platform->type->close(cuda->platform);
     if (cuda->api)
@@ -48,8 +51,8 @@ static void close_backend(neap_backend *backend)
 /* What times depend on. */
 static void set_machine(cuda_backend *cuda, const cuda_device *device)
 {
-    static const cuda_library SHOWN[] = {CUDA_LIBRARY_DRIVER, CUDA_LIBRARY_CUDNN,
-                                         CUDA_LIBRARY_CUBLASLT};
+    static const cuda_library SHOWN[] = {CUDA_LIBRARY_DRIVER, CUDA_LIBRARY_NVRTC,
+                                         CUDA_LIBRARY_CUDNN, CUDA_LIBRARY_CUBLASLT};
     char *machine = cuda->base.machine;
     size_t capacity = sizeof cuda->base.machine,
            length = (size_t)snprintf(machine, capacity, "%.60s", device->name);
@@ -59,7 +62,8 @@ static void set_machine(cuda_backend *cuda, const cuda_device *device)
         length += (size_t)snprintf(machine + length, capacity - length, ", %s %s",
                                    neap_cuda_library_name(SHOWN[i]), *version ? version : "none");
     }
-    snprintf(machine + length, capacity - length, ", %s%s", cuda->tf32 ? "tf32" : "f32",
+    snprintf(machine + length, capacity - length, ", kernels %04x, %s%s",
+             (unsigned)(neap_cuda_code_version() & 0xffff), cuda->tf32 ? "tf32" : "f32",
              cuda->nondeterministic ? ", nondeterministic" : "");
 }
 

@@ -20,7 +20,10 @@ static neap_status open_cudnn(cuda_libraries *libraries, neap_diag *diag)
     int status = api->cudnnCreate(&libraries->cudnn);
     if (status != 0) {
         libraries->cudnn = NULL;
-        return neap_cudnn_fail(api, status, "cudnnCreate", diag);
+        return neap_fail(diag, NEAP_UNSUPPORTED,
+                         "cuDNN %s does not start (status %d); install the release for the "
+                         "driver's CUDA, or name folders without it in NEAP_CUDA_PATH",
+                         libraries->cudnn_version, status);
     }
     status = api->cudnnSetStream(libraries->cudnn, libraries->stream);
     return status == 0 ? NEAP_OK : neap_cudnn_fail(api, status, "cudnnSetStream", diag);
@@ -39,7 +42,9 @@ static neap_status open_cublaslt(cuda_libraries *libraries, neap_diag *diag)
     if (status == 0)
         return NEAP_OK;
     libraries->cublaslt = NULL;
-    return neap_fail(diag, NEAP_UNSUPPORTED, "cuBLASLt %s does not start: %s",
+    return neap_fail(diag, NEAP_UNSUPPORTED,
+                     "cuBLASLt %s does not start: %s; install the release for the driver's CUDA, "
+                     "or name folders without it in NEAP_CUDA_PATH",
                      libraries->cublaslt_version, api->cublasLtGetStatusString(status));
 }
 

@@ -147,22 +147,23 @@ static neap_status begin(run_queue *queue, uint64_t seed, bool *replayed, neap_d
     q->recording = !q->graph && q->may_record && q->steps > 1;
     if (q->graph)
         GIVE(q, neap_cuda_graph_launch(q->driver, q->graph, diag));
-    if (q->recording)
-        GIVE(q, neap_cuda_capture_begin(q->driver, diag));
+    if (q->recording && q->status == NEAP_OK && neap_cuda_capture_begin(q->driver, NULL) != NEAP_OK)
+        q->recording = q->may_record = false;
     if (q->marks)
         GIVE(q, neap_cuda_record(q->driver, q->marks[0], CUDA_COMPUTE, diag));
     return q->status == NEAP_OK ? NEAP_OK : neap_fail(diag_out, q->status, "%s", q->diag.message);
 }
 
 /* Ends the recording and runs it. If it failed, the step must be given again. */
-static void end_recording(cuda_queue *q)
+static void end_recording(cuda_queue *q, bool whole)
 {
-    if (q->status == NEAP_OK)
+    bool recorded = whole && q->status == NEAP_OK;
+    if (recorded)
         GIVE(q, neap_cuda_capture_end(q->driver, &q->graph, diag));
     else
         neap_cuda_capture_abandon(q->driver);
     q->recording = false;
-    if (q->status == NEAP_OK) {
+    if (recorded && q->status == NEAP_OK) {
         GIVE(q, neap_cuda_graph_launch(q->driver, q->graph, diag));
         return;
     }
@@ -171,7 +172,7 @@ static void end_recording(cuda_queue *q)
     q->base.again = true;
 }
 
-static neap_status end(run_queue *queue, neap_diag *diag_out)
+static neap_status end(run_queue *queue, bool whole, neap_diag *diag_out)
 {
     cuda_queue *q = (cuda_queue *)queue;
     bool trouble = false;
@@ -179,7 +180,7 @@ static neap_status end(run_queue *queue, neap_diag *diag_out)
         if (q->busy[s])
             join(q, (cuda_stream)s, CUDA_COMPUTE);
     if (q->recording)
-        end_recording(q);
+        end_recording(q, whole);
     GIVE(q, neap_cuda_take_trouble(q->driver, &trouble, diag)); /* waits */
     for (size_t i = 0; i + 1 < q->n_marks; i++)
         GIVE(q,
