@@ -67,6 +67,19 @@ static int measure_link(const cli_settings *settings, neap_backend *backend, cli
     return CLI_OK;
 }
 
+/* Options that say something about a GPU only. `backend` may be NULL. */
+static int check_device_options(const cli_settings *settings, neap_backend *backend)
+{
+    neap_device_memory memory;
+    const char *given = settings->gpu > 0            ? "gpu"
+                        : settings->nondeterministic ? "nondeterministic"
+                        : settings->device_memory    ? "device-memory"
+                                                     : NULL;
+    if (!given || (backend && neap_backend_memory(backend, &memory, NULL) == NEAP_OK))
+        return CLI_OK;
+    return cli_fail(CLI_BAD_INPUT, "--%s needs --backend cuda", given);
+}
+
 int cli_backend_open(const cli_settings *settings, cli_loaded *model, neap_backend **backend)
 {
     neap_diag diag;
@@ -79,7 +92,9 @@ int cli_backend_open(const cli_settings *settings, cli_loaded *model, neap_backe
     options.nondeterministic = settings->nondeterministic;
     if (neap_backend_open_with(NULL, name, &options, backend, &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
-    int code = measure_link(settings, *backend, model);
+    int code = check_device_options(settings, *backend);
+    if (code == CLI_OK)
+        code = measure_link(settings, *backend, model);
     if (code != CLI_OK) {
         neap_backend_close(*backend);
         *backend = NULL;
@@ -121,7 +136,9 @@ int cli_load_with_times(const cli_settings *settings, cli_loaded *model)
     cli_measured measured;
     cli_progress progress;
     int code = cli_load(settings, settings->operands[0], model);
-    if (code != CLI_OK || !settings->backend)
+    if (code == CLI_OK && !settings->backend)
+        return check_device_options(settings, NULL);
+    if (code != CLI_OK)
         return code;
     if (settings->kernels == NEAP_KERNELS_LAYER)
         return cli_fail(CLI_BAD_INPUT, "--kernels layer is a model of memory: there are no such "
