@@ -135,7 +135,7 @@ static void run_on(neap_backend *backend, const op_call *call, operand *out, uin
     neap_diag diag = {0};
     int64_t workspaces[RUN_MOST_VARIANTS] = {0};
     uint32_t count = 1;
-    run_kernel *kernel;
+    run_kernel *kernel = NULL;
     if (!backend->type->supports_op(backend, &spec, &diag) ||
         backend->type->variants(backend, &spec, workspaces, &count, &diag) != NEAP_OK ||
         backend->type->prepare(backend, &spec, &kernel, &diag) != NEAP_OK)
