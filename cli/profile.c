@@ -195,6 +195,8 @@ const cli_command cli_command_profile = {
             {"neap profile resnet50 --batch 16", "where a training step spends its time"},
             {"neap profile unet --batch 2 -o unet.json", "a graph to plan with measured times"},
             {"neap profile gpt2 --batch 1 --seq 256 --threads 1", "on one thread"},
+            {"neap profile vgg19 --batch 128 --backend cuda -o vgg19.json",
+             "on an NVIDIA GPU; the graph can be planned anywhere"},
         },
     .groups = CLI_GROUPS_SIZES | CLI_GROUP_BATCH | CLI_GROUPS_RUN | CLI_GROUP_PROFILE_OUT |
               CLI_GROUP_JSON,

@@ -714,6 +714,8 @@ const cli_command cli_command_train = {
              "on CIFAR-10, with a checkpoint at the end"},
             {"neap train unet --batch 2 --budget 40% --steps 2 --verify",
              "check that the plan does not change a bit"},
+            {"neap train vgg19 --batch 128 --budget 5GiB --backend cuda",
+             "on an NVIDIA GPU; neap devices says what that needs"},
         },
     .groups = CLI_GROUPS_SIZES | CLI_GROUP_BATCH | CLI_GROUPS_PLAN | CLI_GROUP_BUDGET |
               CLI_GROUP_SPLIT | CLI_GROUP_OBJECTIVE | CLI_GROUPS_RUN | CLI_GROUP_TRAIN |

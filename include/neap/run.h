@@ -73,7 +73,7 @@ NEAP_API neap_status neap_backend_open(neap_allocator *allocator, const char *na
                                        neap_backend **backend, neap_diag *diag);
 NEAP_API void neap_backend_close(neap_backend *backend); /* may be NULL */
 NEAP_API const char *neap_backend_name(const neap_backend *backend);
-/* One line that says what measured times depend on: library, processor, threads. */
+/* One line that says what measured times depend on: libraries, processor or GPU, threads. */
 NEAP_API const char *neap_backend_machine(const neap_backend *backend);
 NEAP_API int neap_backend_threads(const neap_backend *backend);
 
