@@ -743,22 +743,23 @@ static void test_family(void **state)
     const family *f = *state;
     uint64_t seed = setting("NEAP_TEST_SEED", 20240801),
              count = setting("NEAP_TEST_COUNT", 12 / ONE_IN(3));
+    int n_open = strstr(f->backend, "emulation") ? 1 : MOST_OPEN; /* it has one thread */
     neap_backend *ref, *open[MOST_OPEN];
     neap_diag diag = {0};
     assert_int_equal(neap_backend_open(NULL, "ref", 1, &ref, &diag), NEAP_OK);
-    for (int i = 0; i < MOST_OPEN; i++)
+    for (int i = 0; i < n_open; i++)
         if (neap_backend_open(NULL, f->backend, i + 1, &open[i], &diag) != NEAP_OK)
             fail_msg("%s", diag.message);
     for (uint64_t i = 0; f->op && i < count; i++)
-        try_random(f->op, open[i % MOST_OPEN], ref, seed + i);
+        try_random(f->op, open[i % (uint64_t)n_open], ref, seed + i);
     for (uint64_t i = 0; !f->op && !f->network && i < n_op_cases; i++)
-        for (int k = 0; k < MOST_OPEN; k++)
+        for (int k = 0; k < n_open; k++)
             try_case(&op_cases[i], f->dtype, open[k], ref, seed + i);
-    for (int k = 0; !f->op && !f->network && f->dtype == NEAP_F32 && k < MOST_OPEN; k++)
+    for (int k = 0; !f->op && !f->network && f->dtype == NEAP_F32 && k < n_open; k++)
         try_clipping(open[k], ref, seed);
     for (uint64_t i = 0; f->network && i < (count + 11) / 12; i++)
-        try_model(f->network, open[(seed + i) % MOST_OPEN], ref, seed + i);
-    for (int i = 0; i < MOST_OPEN; i++)
+        try_model(f->network, open[(seed + i) % (uint64_t)n_open], ref, seed + i);
+    for (int i = 0; i < n_open; i++)
         neap_backend_close(open[i]);
     neap_backend_close(ref);
 }
@@ -786,6 +787,9 @@ static void add_families(const char *backend, family *families, size_t *count)
 {
     bool is_cuda = strncmp(backend, "cuda", 4) == 0;
     for (size_t i = 0; i <= n_random_ops + N_NETWORKS + (is_cuda ? 1 : 0); i++) {
+        bool network = i >= n_random_ops && i < n_random_ops + N_NETWORKS;
+        if (network && !backend_is_for_case(backend, i - n_random_ops))
+            continue;
         family *f = &families[(*count)++];
         bool bf16 = i > n_random_ops + N_NETWORKS;
         *f = (family){.backend = backend, .dtype = bf16 ? NEAP_BF16 : NEAP_F32};

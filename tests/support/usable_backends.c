@@ -55,5 +55,5 @@ bool backend_computes(const char *name)
 
 bool backend_is_for_case(const char *name, size_t index)
 {
-    return !strstr(name, "emulation") || index % ONE_IN_OR(2, 5) == 0;
+    return !strstr(name, "emulation") || index % ONE_IN_OR(2, 12) == 0;
 }

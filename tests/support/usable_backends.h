@@ -12,7 +12,7 @@ bool backend_is_usable(const char *name);
 /* The same, and it has kernels that compute: all but null. */
 bool backend_computes(const char *name);
 /* Whether case `index` of a long test is for the backend: emulated kernels are slow, so that one
-   case in two runs on them, in a reduced build one in five. */
+   case in two runs on them, in a reduced build one in twelve. */
 bool backend_is_for_case(const char *name, size_t index);
 
 #endif
