@@ -164,7 +164,7 @@ static const char *against(cli_text *text, double ratio)
 static void add_memory(const training *t, cli_table *table)
 {
     int64_t natural = t->planning.model.natural_peak;
-    cli_text text, other;
+    cli_text text, other, context;
     if (t->planning.budget >= 0)
         cli_fact(table, "budget", CLI_PLAIN, cli_bytes(&text, t->planning.budget),
                  "%s without a plan", cli_bytes(&other, natural));
@@ -176,8 +176,10 @@ static void add_memory(const training *t, cli_table *table)
     if (t->settings.device_memory &&
         neap_backend_memory(t->measured.backend, &memory, NULL) == NEAP_OK)
         cli_fact(table, "GPU", CLI_PLAIN, cli_bytes(&text, memory.used),
-                 "in use by all, %s beside the arena for the context, libraries and kernels",
-                 cli_bytes(&other, memory.used - memory.used_before - t->arena));
+                 "in use: the arena, %s for libraries and kernels, %s for the context and other "
+                 "programs",
+                 cli_bytes(&other, memory.used - memory.used_before - t->arena),
+                 cli_bytes(&context, memory.used_before));
     if (neap_runner_host_bytes(neap_trainer_runner(t->trainer)) > 0)
         cli_fact(table, "host", CLI_PLAIN,
                  cli_bytes(&text, neap_runner_host_bytes(neap_trainer_runner(t->trainer))),

@@ -81,7 +81,7 @@ NEAP_API int neap_backend_threads(const neap_backend *backend);
 typedef struct neap_device_memory {
     int64_t total;
     int64_t used;        /* now, by all programs */
-    int64_t used_before; /* when the backend was opened, before its context was made */
+    int64_t used_before; /* when the backend was opened: by its context and other programs */
 } neap_device_memory;
 
 /* NEAP_UNSUPPORTED for a backend without a device. */
