@@ -152,7 +152,7 @@ static void print_notes(uint32_t bits)
 static void print_candidate(const cudnn_candidate *candidate)
 {
     const cudnn_engine *engine = &candidate->engine;
-    printf("  engine %3lld %-8s parts %2lld%s build %6.1f ms", (long long)engine->index,
+    printf("  engine %3lld %c parts %2lld%s build %6.1f ms", (long long)engine->index,
            candidate->origin, (long long)candidate->parts, candidate->fused ? " fused" : "",
            candidate->build_seconds * 1e3);
     print_notes(engine->notes);
@@ -230,24 +230,46 @@ static void load_offline(void)
     offline.cudnnBackendSetAttribute = set_without_handle;
 }
 
+/* The list from its file, if files are kept: every algorithm must get its plans. */
+static void build_again(cuda_backend *backend, call *c, const conv_problem *problem)
+{
+    cudnn_conv_list *list;
+    size_t built = 0, read = 0;
+    must(neap_cudnn_conv_list(backend, &c->spec, problem, &list, &diag));
+    for (size_t i = 0; i < list->count; i++) {
+        cudnn_conv_run *run = NULL;
+        read += !list->items[i].plan;
+        if (neap_cudnn_conv_prepare(list, (uint32_t)i, &run, &diag) == NEAP_OK)
+            built++;
+        else
+            printf("%2zu does not build again: %s\n", i, diag.message);
+        neap_cudnn_conv_delete(run);
+    }
+    printf("%zu of %zu build again, %zu of them from a file\n", built, list->count, read);
+    neap_cudnn_conv_clear(backend->libraries);
+}
+
 static void list_offline(call *c)
 {
     cuda_libraries libraries = {.api = &offline, .allocator = neap_allocator_system()};
     cuda_backend backend = {
         .libraries = &libraries, .tf32 = c->tf32, .nondeterministic = c->nondeterministic};
+    snprintf(backend.base.machine, sizeof backend.base.machine, "H200 without a GPU, %d%d", c->tf32,
+             c->nondeterministic);
     conv_problem problem = neap_conv_problem(&c->spec, c->target, c->transposed);
-    const cudnn_conv_list *list;
+    cudnn_conv_list *list;
     load_offline();
     memset(&libraries.cudnn, 1, sizeof libraries.cudnn); /* never looked at */
     must(neap_cudnn_conv_list(&backend, &c->spec, &problem, &list, &diag));
     printf("%s\n%zu variants; the first that does not work: %s\n", list->sign, list->count,
-           list->problem);
+           list->trouble);
     for (size_t i = 0; i < list->count; i++) {
         printf("%2zu %10.3f MB", i, (double)list->items[i].workspace / 1e6);
         print_candidate(&list->items[i]);
         printf("\n");
     }
     neap_cudnn_conv_clear(&libraries);
+    build_again(&backend, c, &problem);
 }
 
 /* ---- On a GPU ---- */
@@ -388,7 +410,7 @@ static void measure(call *c, neap_backend *backend, gpu *g)
     conv_problem problem = neap_conv_problem(&c->spec, c->target, c->transposed);
     int64_t workspaces[RUN_MOST_VARIANTS], most = 0;
     uint32_t count = 0;
-    const cudnn_conv_list *list;
+    cudnn_conv_list *list;
     void *in[3] = {NULL}, *out[2] = {NULL};
     size_t bytes = bytes_of(&c->out[0]);
     unsigned char *first = malloc(bytes), *result = malloc(bytes);
@@ -397,7 +419,7 @@ static void measure(call *c, neap_backend *backend, gpu *g)
     must(backend->type->variants(backend, &c->spec, workspaces, &count, &diag));
     must(neap_cudnn_conv_list(cuda, &c->spec, &problem, &list, &diag));
     printf("%s\n%u variants; the first of cuDNN that does not work: %s\n", list->sign, count,
-           list->problem);
+           list->trouble);
     for (uint32_t i = 0; i < count; i++)
         most = workspaces[i] > most ? workspaces[i] : most;
     for (uint32_t i = 0; i < c->op.n_inputs; i++)

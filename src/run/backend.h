@@ -166,6 +166,12 @@ struct run_backend_type {
     neap_status (*prepare)(neap_backend *backend, const run_spec *spec, run_kernel **kernel,
                            neap_diag *diag);
     /*
+     * Where finding variants takes long: finds those of all specs that were announced
+     * (run_op.announce), on all processors. NULL: not needed. The caller announces all specs of a
+     * graph before it asks for their variants.
+     */
+    neap_status (*find_announced)(neap_backend *backend, neap_diag *diag);
+    /*
      * By op type, in the order of graph/ops.def; neap_run_ops_* then implement the functions above.
      * Or NULL.
      */
@@ -191,6 +197,12 @@ struct run_op {
                            neap_diag *diag);
     /* NEAP_UNSUPPORTED with the reason if no kernel takes operands of such types. NULL: all fit. */
     neap_status (*check)(const run_spec *spec, neap_diag *diag);
+    /* A number that variants by the same algorithm share, whatever their sizes; 0: unknown. NULL:
+       all are unknown. */
+    neap_status (*algorithm)(neap_backend *backend, const run_spec *spec, uint32_t *number,
+                             neap_diag *diag);
+    /* Notes the spec for `find_announced`. NULL: finding variants takes no time. */
+    neap_status (*announce)(neap_backend *backend, const run_spec *spec, neap_diag *diag);
 };
 
 #define RUN_NO_KERNEL(backend, type) const run_op neap_##backend##_op_##type = {.prepare = NULL};
@@ -199,6 +211,11 @@ struct run_op {
 bool neap_run_ops_support(neap_backend *backend, const run_spec *spec, neap_diag *diag);
 neap_status neap_run_ops_variants(neap_backend *backend, const run_spec *spec, int64_t *workspaces,
                                   uint32_t *count, neap_diag *diag);
+/* The number of a variant's algorithm, or 0. */
+neap_status neap_run_ops_algorithm(neap_backend *backend, const run_spec *spec, uint32_t *number,
+                                   neap_diag *diag);
+/* Announces a spec to a backend with such a table. */
+neap_status neap_run_ops_announce(neap_backend *backend, const run_spec *spec, neap_diag *diag);
 neap_status neap_run_ops_prepare(neap_backend *backend, const run_spec *spec, run_kernel **kernel,
                                  neap_diag *diag);
 

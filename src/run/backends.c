@@ -218,6 +218,20 @@ neap_status neap_run_ops_variants(neap_backend *backend, const run_spec *spec, i
     return op->variants ? op->variants(backend, spec, workspaces, count, diag) : NEAP_OK;
 }
 
+neap_status neap_run_ops_algorithm(neap_backend *backend, const run_spec *spec, uint32_t *number,
+                                   neap_diag *diag)
+{
+    const run_op *op = backend->type->ops ? op_of(backend, spec) : NULL;
+    *number = 0;
+    return op && op->algorithm ? op->algorithm(backend, spec, number, diag) : NEAP_OK;
+}
+
+neap_status neap_run_ops_announce(neap_backend *backend, const run_spec *spec, neap_diag *diag)
+{
+    const run_op *op = op_of(backend, spec);
+    return op->announce ? op->announce(backend, spec, diag) : NEAP_OK;
+}
+
 neap_status neap_run_ops_prepare(neap_backend *backend, const run_spec *spec, run_kernel **kernel,
                                  neap_diag *diag)
 {

@@ -10,13 +10,15 @@
  * On a device a kernel is measured alone, by marks on its stream. Before each run other memory is
  * overwritten, which empties the cache and takes longer than it takes to queue the kernel, and then
  * the inputs. Its libraries offer dozens of kernels for an op, some of which fail or are slow: the
- * former get an infinite time, the latter are not run again.
+ * former get an infinite time, the latter are not run again, the sooner the slower they are, and
+ * algorithms that were very slow on small ops are not tried on large ones.
  */
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/memory.h"
 #include "run/block.h"
 #include "run/profile_cache.h"
+#include "run/slow_algorithms.h"
 #include "run/variants.h"
 
 #include <math.h>
@@ -33,7 +35,18 @@
 #define LEAST_MEASURED 0.004 /* least total seconds of measured runs, unless there are many runs */
 #define LARGE_SPREAD   0.25  /* a kernel whose times vary more is run more often */
 #define EVICTED_BYTES  (INT64_C(128) << 20) /* overwritten on a device before a kernel runs */
-#define HOPELESS       1.5 /* times as slow as a kernel without more workspace: not run again */
+#define FRESH_BYTES    (INT64_C(64) << 20)  /* of an input that a cache may hold */
+#define STEADY_RUNS    9    /* of a kernel of a device that are enough if their times vary less */
+#define STEADY_SPREAD  0.03 /* than this share */
+#define VERY_SLOW      12.0 /* times as slow as a kernel without more workspace */
+
+/* A kernel that has run so often is not run again if it is so many times as slow as one without
+   more workspace and takes longer than so many seconds. The first run may have had to wait for the
+   kernel's code. */
+static const struct {
+    int runs;
+    double times, seconds;
+} HOPELESS[] = {{1, VERY_SLOW, 0.25}, {2, 3, 0}, {3, 1.5, 0}, {5, 1.2, 0}, {9, 1.08, 0}};
 
 /* A kernel that is being measured. */
 typedef struct sampling {
@@ -62,6 +75,7 @@ typedef struct meter {
     size_t n_group;
     double group_seconds; /* of a round */
     uint32_t done;        /* kernels whose times are known */
+    slow_algorithms slow;
     profile_cache cache;
     neap_text sign;
     neap_profile_report report;
@@ -120,9 +134,10 @@ static void fill(const run_array *array, unsigned char *at)
 
 /*
  * Assigns addresses to the operands, inputs first, and fills the inputs, the first one last: in a
- * backward op it is the gradient, which was just computed.
+ * backward op it is the gradient, which was just computed. On a device `again` only fills what may
+ * stay in its cache.
  */
-static neap_status lay_operands(const meter *m, const run_spec *spec, unsigned char *at,
+static neap_status lay_operands(const meter *m, const run_spec *spec, bool again, unsigned char *at,
                                 void **addresses)
 {
     const run_device_type *device = m->backend->type->device;
@@ -131,12 +146,17 @@ static neap_status lay_operands(const meter *m, const run_spec *spec, unsigned c
         addresses[i] = at;
         at += rounded(span(i < n_inputs ? &spec->in[i] : &spec->out[i - n_inputs]));
     }
-    for (uint32_t i = n_inputs; i-- > 0;)
+    for (uint32_t i = n_inputs; i-- > 0;) {
+        int64_t bytes = span(&spec->in[i]),
+                skipped = again && bytes > FRESH_BYTES ? bytes - FRESH_BYTES : 0;
+        skipped -= skipped % NEAP_RUN_ALIGNMENT;
         if (!device)
             fill(&spec->in[i], addresses[i]);
         else
-            NEAP_TRY(device->prime(m->backend, spec->in[i].dtype, addresses[i],
-                                   (size_t)span(&spec->in[i]), m->diag));
+            NEAP_TRY(device->prime(m->backend, spec->in[i].dtype,
+                                   (unsigned char *)addresses[i] + skipped,
+                                   (size_t)(bytes - skipped), m->diag));
+    }
     return NEAP_OK;
 }
 
@@ -167,10 +187,11 @@ static void **addresses_of(const meter *m, const sampling *x)
     return m->addresses + (size_t)(x - m->group) * m->specs->n_operands;
 }
 
-static neap_status lay(const meter *m, const sampling *x)
+static neap_status lay(const meter *m, const sampling *x, bool again)
 {
     run_spec spec = neap_run_specs_at(m->specs, x->op, x->variant);
-    return lay_operands(m, &spec, m->block.data + m->workspace + x->begin, addresses_of(m, x));
+    return lay_operands(m, &spec, again, m->block.data + m->workspace + x->begin,
+                        addresses_of(m, x));
 }
 
 /* On a device, between two marks. */
@@ -179,7 +200,7 @@ static neap_status run_between_marks(const meter *m, const sampling *x, const ru
 {
     const run_device_type *device = m->backend->type->device;
     NEAP_TRY(device->prime(m->backend, NEAP_F32, m->evicted.data, EVICTED_BYTES, m->diag));
-    NEAP_TRY(lay(m, x));
+    NEAP_TRY(lay(m, x, true));
     NEAP_TRY(device->mark(m->backend, 0, m->diag));
     NEAP_TRY(x->kernel->run(x->kernel, args, m->diag));
     NEAP_TRY(device->mark(m->backend, 1, m->diag));
@@ -254,9 +275,15 @@ static bool wants_more(const meter *m, const sampling *x)
         return false;
     if (x->count >= LEAST_RUNS && x->total > x->count * m->options->seconds_per_op)
         return false;
-    if (x->count < m->options->repetitions || x->count < 1 || x->total < LEAST_MEASURED)
+    if (x->count < m->options->repetitions || x->count < 1)
         return true;
+    if (m->options->repetitions <= 1) /* a rough figure will do */
+        return false;
     summarize(x, &seconds, &spread);
+    if (m->backend->type->device && x->count >= STEADY_RUNS && spread < STEADY_SPREAD)
+        return false;
+    if (x->total < LEAST_MEASURED)
+        return true;
     return spread > LARGE_SPREAD && x->total < m->options->seconds_per_op;
 }
 
@@ -286,7 +313,7 @@ static neap_status run_round(meter *m, int round, bool *any)
     *any = false;
     for (size_t i = 0; i < m->n_group && !m->backend->type->device; i++)
         if (wants_more(m, &m->group[i]))
-            NEAP_TRY(lay(m, &m->group[i]));
+            NEAP_TRY(lay(m, &m->group[i], true));
     tell(m, round < planned ? round / planned : 1);
     for (size_t i = 0; i < m->n_group; i++) {
         sampling *x = &m->group[(i + (size_t)round) % m->n_group];
@@ -363,13 +390,23 @@ static neap_status measure_group(meter *m)
     return status;
 }
 
-/* Whether a known kernel of the op is much faster with as little workspace. */
-static bool is_hopeless(const meter *m, const sampling *x, double seconds)
+/* Whether a known kernel of the op with as little workspace is so many times as fast. */
+static bool is_slower(const meter *m, const sampling *x, double seconds, double times)
 {
     const neap_variant *own = variant_of(m, x), *all = own - x->variant;
     for (uint32_t k = 0; k < m->variants.counts[x->op]; k++)
         if (k != x->variant && all[k].seconds > 0 && all[k].workspace <= own->workspace &&
-            HOPELESS * all[k].seconds < seconds)
+            times * all[k].seconds < seconds)
+            return true;
+    return false;
+}
+
+/* Whether more runs would change nothing: the kernel is too slow to be of use. */
+static bool is_hopeless(const meter *m, const sampling *x, int runs, double least)
+{
+    for (size_t i = 0; i < sizeof HOPELESS / sizeof *HOPELESS; i++)
+        if (runs >= HOPELESS[i].runs && least > HOPELESS[i].seconds &&
+            is_slower(m, x, least, HOPELESS[i].times))
             return true;
     return false;
 }
@@ -392,39 +429,58 @@ static neap_status drop(meter *m, neap_variant *variant)
     return NEAP_OK;
 }
 
+/* Notes whether the algorithm of a kernel whose time is known is very slow. */
+static neap_status note_algorithm(meter *m, uint32_t op, uint32_t k)
+{
+    sampling x = {.op = op, .variant = k};
+    run_spec spec = neap_run_specs_at(m->specs, op, k);
+    bool slow = is_slower(m, &x, variant_of(m, &x)->seconds, VERY_SLOW);
+    return neap_slow_algorithms_note(&m->slow, m->backend, &spec, slow, m->diag);
+}
+
+/* Runs a kernel of a device until its time is known or it is hopeless. */
+static neap_status sample_alone(meter *m, sampling *x)
+{
+    double seconds, least = HUGE_VAL;
+    NEAP_TRY(lay(m, x, false));
+    for (int runs = 0; runs <= m->options->warmups || wants_more(m, x); runs++) {
+        if (is_cancelled(m))
+            return NEAP_OK;
+        NEAP_TRY(run_once(m, x, &seconds));
+        least = fmin(least, seconds);
+        bool hopeless = is_hopeless(m, x, runs + 1, least);
+        if (runs >= m->options->warmups || hopeless) {
+            x->times[x->count++] = hopeless ? least : seconds;
+            x->total += seconds;
+        }
+        if (hopeless)
+            return NEAP_OK;
+    }
+    return NEAP_OK;
+}
+
 /* A kernel of a device: alone, and dropped if it fails, as one of a library may that cannot do this
    after all. */
 static neap_status measure_alone(meter *m, uint32_t op, uint32_t k)
 {
     neap_variant *variant = &m->variants.items[m->variants.begins[op] + k];
     sampling *x = &m->group[0];
-    double seconds = 0;
     *x = (sampling){.op = op, .variant = k};
     run_spec spec = neap_run_specs_at(m->specs, op, k);
     neap_status status = m->backend->type->prepare(m->backend, &spec, &x->kernel, m->diag);
     m->n_group = status == NEAP_OK ? 1 : 0;
     if (status == NEAP_OK)
-        status = lay(m, x);
-    for (int i = 0; i <= m->options->warmups && status == NEAP_OK; i++)
-        status = run_once(m, x, &seconds);
+        status = sample_alone(m, x);
     if (status == NEAP_UNSUPPORTED || (status == NEAP_INTERNAL && is_alive(m))) {
         clear_group(m);
         return drop(m, variant);
     }
-    if (status == NEAP_OK && is_hopeless(m, x, seconds)) { /* unless something came in between */
-        double again = seconds;
-        NEAP_TRY(run_once(m, x, &again));
-        seconds = fmin(seconds, again);
-    }
-    if (status == NEAP_OK && is_hopeless(m, x, seconds)) {
-        x->times[x->count++] = seconds;
-        x->total += seconds;
+    if (status == NEAP_OK)
         status = note_times(m);
-        m->done++;
-        clear_group(m);
-        return status;
-    }
-    return status == NEAP_OK ? measure_group(m) : status;
+    m->done++;
+    clear_group(m);
+    tell(m, 0);
+    return status == NEAP_OK && !m->report.interrupted ? note_algorithm(m, op, k) : status;
 }
 
 /*
@@ -451,7 +507,7 @@ static neap_status join_group(meter *m, uint32_t op, uint32_t k)
         return status;
     m->n_group++;
     m->group_bytes += bytes;
-    status = lay(m, x);
+    status = lay(m, x, false);
     for (int i = 0; i < m->options->warmups && status == NEAP_OK; i++)
         status = run_once(m, x, &seconds);
     m->group_seconds += seconds;
@@ -465,6 +521,7 @@ static neap_status find_time(meter *m, uint32_t op, uint32_t k)
 {
     size_t item = m->variants.begins[op] + k;
     neap_variant *variant = &m->variants.items[item];
+    bool device = m->backend->type->device, slow = false;
     const profile_entry *known = m->options->refresh
                                      ? NULL
                                      : neap_profile_cache_find(&m->cache, m->backend->machine,
@@ -474,8 +531,14 @@ static neap_status find_time(meter *m, uint32_t op, uint32_t k)
         variant->seconds = known->seconds;
         m->spreads[item] = known->spread;
         m->done++;
-        return NEAP_OK;
+        return device ? note_algorithm(m, op, k) : NEAP_OK;
     }
+    if (device) {
+        run_spec spec = neap_run_specs_at(m->specs, op, k);
+        NEAP_TRY(neap_slow_algorithms_ask(&m->slow, m->backend, &spec, &slow, m->diag));
+    }
+    if (slow)
+        return drop(m, variant);
     if (variant->workspace > m->workspace) /* no room for it on this device */
         return drop(m, variant);
     return join_group(m, op, k);
@@ -668,6 +731,7 @@ neap_status neap_profile(neap_allocator *allocator, neap_graph *graph, neap_back
                .options = options ? options : &defaults,
                .specs = &specs,
                .variants = {.allocator = allocator},
+               .slow = {.allocator = allocator},
                .begun = neap_clock_seconds(),
                .diag = diag};
     neap_profile_cache_init(&m.cache, allocator);
@@ -687,6 +751,7 @@ neap_status neap_profile(neap_allocator *allocator, neap_graph *graph, neap_back
     neap_run_variants_clear(&m.variants);
     neap_run_specs_clear(&specs);
     neap_text_clear(&m.sign);
+    neap_slow_algorithms_clear(&m.slow);
     neap_profile_cache_clear(&m.cache);
     return status;
 }

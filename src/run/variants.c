@@ -38,6 +38,20 @@ static neap_status add(run_specs *specs, neap_backend *backend, run_variants *va
     return NEAP_OK;
 }
 
+/* For backends that find the variants of all ops faster together. */
+static neap_status announce(run_specs *specs, neap_backend *backend, neap_diag *diag)
+{
+    if (!backend->type->find_announced)
+        return NEAP_OK;
+    for (uint32_t op = 0; op < neap_graph_op_count(specs->graph); op++) {
+        if (specs->alike[op] != op || neap_run_specs_is_view(specs, op))
+            continue;
+        run_spec spec = neap_run_specs_at(specs, op, 0);
+        NEAP_TRY(neap_run_ops_announce(backend, &spec, diag));
+    }
+    return backend->type->find_announced(backend, diag);
+}
+
 neap_status neap_run_variants_init(run_specs *specs, neap_backend *backend, run_variants *variants,
                                    neap_diag *diag)
 {
@@ -53,6 +67,8 @@ neap_status neap_run_variants_init(run_specs *specs, neap_backend *backend, run_
     for (uint32_t op = 0; op < n_ops && status == NEAP_OK; op++)
         variants->unable[op] = neap_graph_op(specs->graph, op)->in_place_input != NEAP_NONE &&
                                !neap_run_specs_write_over(specs, op);
+    if (status == NEAP_OK)
+        status = announce(specs, backend, diag);
     for (uint32_t op = 0; op < n_ops && status == NEAP_OK; op++) {
         uint32_t first = specs->alike[op];
         if (first == op) {

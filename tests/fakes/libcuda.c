@@ -11,6 +11,7 @@
 #define X_NVRTC(result, name, parameters)
 #define X_CUDNN(result, name, parameters)
 #define X_CUBLASLT(result, name, parameters)
+#define X_NVML(result, name, parameters)
 #include "run/backends/cuda/api.def"
 #undef X
 
@@ -338,6 +339,13 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device)
 {
     BEGIN();
     *bytes = FAKE_CUDA_MEMORY;
+    return device == 7 ? 0 : INVALID_VALUE;
+}
+
+int cuDeviceGetPCIBusId(char *id, int length, int device)
+{
+    BEGIN();
+    snprintf(id, (size_t)length, "0000:07:00.0");
     return device == 7 ? 0 : INVALID_VALUE;
 }
 

@@ -10,6 +10,7 @@
 #define X_DRIVER(result, name, parameters)
 #define X_CUDNN(result, name, parameters)
 #define X_CUBLASLT(result, name, parameters)
+#define X_NVML(result, name, parameters)
 #include "run/backends/cuda/api.def"
 #undef X
 

@@ -19,11 +19,11 @@
 #include <unistd.h>
 
 /* What the message of each library must say. */
-static const char *const FILES[CUDA_LIBRARY_COUNT] = {"libcuda.so.1", "libnvrtc.so.13",
-                                                      "libcudnn.so.9", "libcublasLt.so.13"};
+static const char *const FILES[CUDA_LIBRARY_COUNT] = {
+    "libcuda.so.1", "libnvrtc.so.13", "libcudnn.so.9", "libcublasLt.so.13", "libnvidia-ml.so.1"};
 static const char *const REMEDIES[CUDA_LIBRARY_COUNT] = {
     "install NVIDIA's driver", "pip install nvidia-cuda-nvrtc", "pip install nvidia-cudnn-cu13",
-    "pip install nvidia-cublas"};
+    "pip install nvidia-cublas", "it comes with NVIDIA's driver"};
 
 static void expect_nothing(const char *path)
 {

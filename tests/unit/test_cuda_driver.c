@@ -104,6 +104,55 @@ static void test_the_backend_opens(void **state)
     expect_nothing_left();
 }
 
+/* ---- NVML ---- */
+
+static unsigned long long used_by_others; /* more each time it is asked */
+
+static int start_nvml(void)
+{
+    return 0;
+}
+
+static int find_by_id(const char *id, nvml_device *device)
+{
+    *device = NULL;
+    return strcmp(id, "0000:07:00.0") == 0 ? 0 : 2;
+}
+
+static int tell_memory(nvml_device device, nvml_memory *memory)
+{
+    (void)device;
+    *memory = (nvml_memory){.total = 1 << 30, .used = used_by_others};
+    used_by_others += 12345;
+    return 0;
+}
+
+/* What is in use after opening and was not before is the context's. */
+static void test_context_is_told_apart(void **state)
+{
+    (void)state;
+    cuda_api api;
+    cuda_driver *driver;
+    cuda_memory memory;
+    neap_diag diag;
+    use_fake_device(1);
+    neap_cuda_api_load(&api);
+    for (int has_nvml = 0; has_nvml < 2; has_nvml++) {
+        void *handle = api.handles[CUDA_LIBRARY_NVML];
+        api.handles[CUDA_LIBRARY_NVML] = has_nvml ? &used_by_others : NULL;
+        api.nvmlInit_v2 = api.nvmlShutdown = start_nvml;
+        api.nvmlDeviceGetHandleByPciBusId_v2 = find_by_id;
+        api.nvmlDeviceGetMemoryInfo = tell_memory;
+        assert_int_equal(neap_cuda_driver_open(NULL, &api, 0, &driver, &diag), NEAP_OK);
+        assert_int_equal(neap_cuda_measure_memory(driver, &memory, &diag), NEAP_OK);
+        assert_int_equal(memory.context, has_nvml ? 12345 : -1);
+        neap_cuda_driver_close(driver);
+        api.handles[CUDA_LIBRARY_NVML] = handle;
+    }
+    neap_cuda_api_unload(&api);
+    expect_nothing_left();
+}
+
 /* Whatever fails while it is opened, nothing is left behind. */
 static void test_opening_fails(void **state)
 {
@@ -446,6 +495,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_facts),
         cmocka_unit_test(test_the_backend_opens),
+        cmocka_unit_test(test_context_is_told_apart),
         cmocka_unit_test(test_opening_fails),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_kernels),

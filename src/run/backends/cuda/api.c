@@ -44,6 +44,9 @@ static const library_def LIBRARIES[CUDA_LIBRARY_COUNT] = {
                                "pip install nvidia-cublas (for a driver of CUDA 12: "
                                "nvidia-cublas-cu12), or apt-get install libcublas-13-0 from "
                                "NVIDIA's repository"},
+    [CUDA_LIBRARY_NVML] = {"NVML",
+                           {{"libnvidia-ml.so.1", 0}},
+                           "it comes with NVIDIA's driver (apt-get install libnvidia-ml1)"},
 };
 
 typedef struct symbol_def {
@@ -268,6 +271,11 @@ char *neap_cuda_library_version(const cuda_api *api, cuda_library library, char 
         snprintf(buffer, capacity, "%d.%d", major / 1000, major % 1000 / 10);
     if (library == CUDA_LIBRARY_NVRTC && api->nvrtcVersion(&major, &minor) == 0)
         snprintf(buffer, capacity, "%d.%d", major, minor);
+    if (library == CUDA_LIBRARY_NVML && api->nvmlInit_v2() == 0) {
+        if (api->nvmlSystemGetDriverVersion(buffer, (unsigned)capacity) != 0)
+            *buffer = '\0';
+        api->nvmlShutdown();
+    }
     if (library == CUDA_LIBRARY_CUDNN)
         number = api->cudnnGetVersion();
     if (library == CUDA_LIBRARY_CUBLASLT)

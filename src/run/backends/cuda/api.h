@@ -32,11 +32,17 @@ typedef struct cublaslt_preference *cublaslt_preference; /* cublasLtMatmulPrefer
 typedef struct cublaslt_algo cublaslt_algo;              /* cublaslt_constants.h */
 typedef struct cublaslt_result cublaslt_result;          /* likewise */
 
+typedef struct nvml_device *nvml_device;
+typedef struct nvml_memory { /* bytes */
+    unsigned long long total, unused, used;
+} nvml_memory;
+
 typedef enum cuda_library {
     CUDA_LIBRARY_DRIVER,
     CUDA_LIBRARY_NVRTC,
     CUDA_LIBRARY_CUDNN,
     CUDA_LIBRARY_CUBLASLT,
+    CUDA_LIBRARY_NVML,
     CUDA_LIBRARY_COUNT
 } cuda_library;
 
@@ -59,7 +65,7 @@ typedef struct cuda_api {
  */
 void neap_cuda_api_load(cuda_api *api);
 void neap_cuda_api_unload(cuda_api *api);
-/* "driver", "NVRTC", "cuDNN", "cuBLASLt" */
+/* "driver", "NVRTC", "cuDNN", "cuBLASLt", "NVML" */
 const char *neap_cuda_library_name(cuda_library library);
 /* Its release, as "13.0" or "9.13.0"; "" if it is not there. Returns `buffer`. */
 char *neap_cuda_library_version(const cuda_api *api, cuda_library library, char *buffer,

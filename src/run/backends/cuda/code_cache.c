@@ -17,22 +17,24 @@
 
 #define HEAD_BYTES 80 /* of the first line, with its NUL */
 
-/* The path of a key's file; false if there is no folder for it. */
-static bool set_path(neap_text *path, const cuda_code_key *key)
+bool neap_cuda_cache_folder(neap_text *path)
 {
     const char *own = getenv("NEAP_CACHE_DIR"), *base = getenv("XDG_CACHE_HOME"),
                *home = getenv("HOME");
-    if (own && *own) {
-        if (strcmp(own, "none") == 0)
-            return false;
+    if (own && *own)
         neap_text_puts(path, own);
-    } else if (base && *base) {
+    else if (base && *base)
         neap_text_printf(path, "%s/neap", base);
-    } else if (home && *home) {
+    else if (home && *home)
         neap_text_printf(path, "%s/.cache/neap", home);
-    } else {
+    return path->length > 0 && strcmp(path->text, "none") != 0;
+}
+
+/* The path of a key's file; false if there is no folder for it. */
+static bool set_path(neap_text *path, const cuda_code_key *key)
+{
+    if (!neap_cuda_cache_folder(path))
         return false;
-    }
     neap_text_printf(path, "/kernels/%s-nvrtc%s", key->name, *key->compiler ? key->compiler : "*");
     return true;
 }

@@ -4,6 +4,12 @@
 
 #include "run/backends/cuda/code.h"
 
+#include <neap/text.h>
+
+/* Appends the folder of all that is kept from one process to the next; false if there is none
+   (NEAP_CACHE_DIR=none). */
+bool neap_cuda_cache_folder(neap_text *path);
+
 typedef struct cuda_code_key {
     char name[96];     /* file, type, architecture and hash; without NVRTC's version */
     uint64_t check;    /* a second hash of what the first one is of */

@@ -88,21 +88,25 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Algorithms of the library; none in the emulation. */
+/* Some engines write over the gaps of a result that is a view. There is no library in the
+   emulation. */
+static bool has_library(const cuda_backend *backend, const run_spec *spec)
+{
+    return backend->libraries && backend->libraries->cudnn &&
+           neap_run_array_is_dense(&spec->out[0]);
+}
+
+/* Algorithms of the library: *list may be NULL. */
 static neap_status list_library(cuda_backend *backend, const run_spec *spec,
-                                const conv_problem *problem, const cudnn_candidate **items,
+                                const conv_problem *problem, cudnn_conv_list **list,
                                 uint32_t *count, neap_diag *diag)
 {
-    const cudnn_conv_list *list = NULL;
-    *items = NULL;
+    *list = NULL;
     *count = 0;
-    /* Some engines write over the gaps of a result that is a view. */
-    if (!backend->libraries || !backend->libraries->cudnn ||
-        !neap_run_array_is_dense(&spec->out[0]))
+    if (!has_library(backend, spec))
         return NEAP_OK;
-    NEAP_TRY(neap_cudnn_conv_list(backend, spec, problem, &list, diag));
-    *items = list->items;
-    *count = (uint32_t)list->count;
+    NEAP_TRY(neap_cudnn_conv_list(backend, spec, problem, list, diag));
+    *count = (uint32_t)(*list)->count;
     if (*count > RUN_MOST_VARIANTS - CONV_MOST_KERNELS)
         *count = RUN_MOST_VARIANTS - CONV_MOST_KERNELS;
     return NEAP_OK;
@@ -113,44 +117,59 @@ static neap_status variants_of(cuda_backend *backend, const run_spec *spec,
                                neap_diag *diag)
 {
     conv_kernel kernels[CONV_MOST_KERNELS];
-    const cudnn_candidate *items;
+    cudnn_conv_list *list;
     uint32_t n_items, n_kernels = neap_conv_kernels(problem, kernels);
     int64_t bias = neap_conv_bias_workspace(problem);
-    NEAP_TRY(list_library(backend, spec, problem, &items, &n_items, diag));
+    NEAP_TRY(list_library(backend, spec, problem, &list, &n_items, diag));
     *count = 0;
     for (uint32_t i = 0; i < n_items; i++)
-        workspaces[(*count)++] = larger(neap_cudnn_conv_workspace(&items[i]), bias);
+        workspaces[(*count)++] = larger(neap_cudnn_conv_workspace(&list->items[i]), bias);
     for (uint32_t i = 0; i < n_kernels; i++)
         workspaces[(*count)++] = larger(neap_conv_kernel_workspace(problem, kernels[i]), bias);
     return NEAP_OK;
 }
 
+/* The engine of the library, or the kind of our own kernel. */
+static neap_status algorithm_of(cuda_backend *backend, const run_spec *spec,
+                                const conv_problem *problem, uint32_t *number, neap_diag *diag)
+{
+    conv_kernel kernels[CONV_MOST_KERNELS];
+    cudnn_conv_list *list;
+    uint32_t n_items, n_kernels = neap_conv_kernels(problem, kernels), variant = spec->variant;
+    NEAP_TRY(list_library(backend, spec, problem, &list, &n_items, diag));
+    if (variant < n_items)
+        *number = CONV_MOST_KERNELS + 1 + (uint32_t)list->items[variant].engine.index;
+    else if (variant < n_items + n_kernels)
+        *number = 1 + (uint32_t)kernels[variant - n_items];
+    return NEAP_OK;
+}
+
 static neap_status plan_library(cuda_backend *backend, const conv_problem *problem,
-                                const cudnn_candidate *candidate, conv_plan *plan, neap_diag *diag)
+                                cudnn_conv_list *list, uint32_t k, conv_plan *plan, neap_diag *diag)
 {
     conv_problem bare = *problem;
     bare.bare = true;
     NEAP_TRY(neap_conv_kernel_plan(backend, &bare, neap_conv_plain_kernel(problem), &plan->kernel,
                                    diag));
     plan->finishes =
-        !candidate->fused && problem->target != CONV_W && (problem->bias || problem->relu);
+        !list->items[k].fused && problem->target != CONV_W && (problem->bias || problem->relu);
     if (plan->finishes)
         NEAP_TRY(neap_conv_finish_plan(backend, problem, &plan->finish, diag));
-    return neap_cudnn_conv_prepare(backend, problem, candidate, &plan->library, diag);
+    return neap_cudnn_conv_prepare(list, k, &plan->library, diag);
 }
 
 static neap_status plan_of(cuda_backend *backend, const run_spec *spec, const conv_problem *problem,
                            conv_plan *plan, neap_diag *diag)
 {
     conv_kernel kernels[CONV_MOST_KERNELS];
-    const cudnn_candidate *items;
+    cudnn_conv_list *list;
     uint32_t n_items, n_kernels = neap_conv_kernels(problem, kernels), variant = spec->variant;
-    NEAP_TRY(list_library(backend, spec, problem, &items, &n_items, diag));
+    NEAP_TRY(list_library(backend, spec, problem, &list, &n_items, diag));
     if (variant >= n_items + n_kernels)
         return neap_fail(diag, NEAP_INVALID, "op \"%s\": there is no variant %u", spec->op->name,
                          variant);
     if (variant < n_items)
-        NEAP_TRY(plan_library(backend, problem, &items[variant], plan, diag));
+        NEAP_TRY(plan_library(backend, problem, list, variant, plan, diag));
     else
         NEAP_TRY(neap_conv_kernel_plan(backend, problem, kernels[variant - n_items], &plan->kernel,
                                        diag));
@@ -187,6 +206,20 @@ static neap_status run_conv(cuda_backend *backend, const void *plan, const run_a
         conv_problem problem = neap_conv_problem(spec, target, transposed);                        \
         return variants_of(backend, spec, &problem, workspaces, count, diag);                      \
     }                                                                                              \
+    static neap_status algorithm_of_##type(cuda_backend *backend, const run_spec *spec,            \
+                                           uint32_t *number, neap_diag *diag)                      \
+    {                                                                                              \
+        conv_problem problem = neap_conv_problem(spec, target, transposed);                        \
+        return algorithm_of(backend, spec, &problem, number, diag);                                \
+    }                                                                                              \
+    static neap_status announce_of_##type(cuda_backend *backend, const run_spec *spec,             \
+                                          neap_diag *diag)                                         \
+    {                                                                                              \
+        conv_problem problem = neap_conv_problem(spec, target, transposed);                        \
+        return has_library(backend, spec)                                                          \
+                   ? neap_cudnn_conv_announce(backend, spec, &problem, diag)                       \
+                   : NEAP_OK;                                                                      \
+    }                                                                                              \
     static neap_status plan_of_##type(cuda_backend *backend, const run_spec *spec, void *plan,     \
                                       neap_diag *diag)                                             \
     {                                                                                              \
@@ -198,6 +231,8 @@ static neap_status run_conv(cuda_backend *backend, const void *plan, const run_a
                    .run = run_conv,                                                                \
                    .clear = clear_plan,                                                            \
                    .variants = variants_of_##type,                                                 \
+                   .algorithm = algorithm_of_##type,                                               \
+                   .announce = announce_of_##type,                                                 \
                    .check = check_conv})
 
 CONV_OP(conv2d, CONV_Y, false)

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "run/backends/cuda/code.h"
 #include "run/backends/cuda/cublaslt_matmul.h"
+#include "run/backends/cuda/cudnn_conv.h"
 #include "run/backends/cuda/device.h"
 #include "run/backends/cuda/driver.h"
 #include "run/backends/cuda/libraries.h"
@@ -96,6 +97,11 @@ static neap_status open_device(neap_allocator *allocator, const neap_backend_opt
     return NEAP_OK;
 }
 
+static neap_status find_announced(neap_backend *backend, neap_diag *diag)
+{
+    return neap_cudnn_conv_make_lists((cuda_backend *)backend, diag);
+}
+
 const run_backend_type neap_run_backend_cuda = {
     .name = "cuda",
     .summary = "NVIDIA GPUs: cuDNN, cuBLASLt and kernels of our own",
@@ -106,6 +112,7 @@ const run_backend_type neap_run_backend_cuda = {
     .supports_op = neap_run_ops_support,
     .variants = neap_run_ops_variants,
     .prepare = neap_run_ops_prepare,
+    .find_announced = find_announced,
     .ops = ops,
 };
 

@@ -53,6 +53,11 @@ typedef struct cuda_op {
                        neap_diag *diag);
     /* The workspace of the only variant; NULL: none. */
     int64_t (*workspace)(const cuda_backend *backend, const run_spec *spec);
+    /* run_op.algorithm; NULL: unknown. */
+    neap_status (*algorithm)(cuda_backend *backend, const run_spec *spec, uint32_t *number,
+                             neap_diag *diag);
+    /* run_op.announce; NULL: nothing is slow. */
+    neap_status (*announce)(cuda_backend *backend, const run_spec *spec, neap_diag *diag);
     /* Instead of `workspace`, for an op with several variants (run_op.variants). */
     neap_status (*variants)(cuda_backend *backend, const run_spec *spec, int64_t *workspaces,
                             uint32_t *count, neap_diag *diag);
@@ -85,7 +90,22 @@ neap_status neap_cuda_variants(neap_backend *backend, const run_spec *spec, cons
         return cuda_op_##type.check ? cuda_op_##type.check(spec, diag)                             \
                                     : neap_cuda_check_types(spec, diag);                           \
     }                                                                                              \
-    const run_op neap_cuda_op_##type = {variants_##type, prepare_##type, check_##type};
+    static neap_status announce_##type(neap_backend *backend, const run_spec *spec,                \
+                                       neap_diag *diag)                                            \
+    {                                                                                              \
+        return cuda_op_##type.announce                                                             \
+                   ? cuda_op_##type.announce((cuda_backend *)backend, spec, diag)                  \
+                   : NEAP_OK;                                                                      \
+    }                                                                                              \
+    static neap_status algorithm_##type(neap_backend *backend, const run_spec *spec,               \
+                                        uint32_t *number, neap_diag *diag)                         \
+    {                                                                                              \
+        return cuda_op_##type.algorithm                                                            \
+                   ? cuda_op_##type.algorithm((cuda_backend *)backend, spec, number, diag)         \
+                   : NEAP_OK;                                                                      \
+    }                                                                                              \
+    const run_op neap_cuda_op_##type = {variants_##type, prepare_##type, check_##type,             \
+                                        algorithm_##type, announce_##type};
 
 #define X(type) extern const run_op neap_cuda_op_##type;
 #include "graph/ops.def"

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "run/backends/cuda/cudnn_graph.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define WORKSPACE_ALIGNMENT 256
@@ -34,13 +35,56 @@ static int64_t part_bytes(const run_array *image, int64_t parts)
                : image->shape[0] / parts * image->strides[0] * neap_dtype_bytes(image->dtype);
 }
 
-neap_status neap_cudnn_conv_prepare(cuda_backend *backend, const conv_problem *problem,
-                                    const cudnn_candidate *candidate, cudnn_conv_run **run,
+/* One plan of an algorithm: for sums, of the first part or, if it `adds`, of the others. */
+static neap_status build_plan(cudnn_conv_list *list, const cudnn_candidate *candidate, bool adds,
+                              cudnn_descriptor *plan, neap_diag *diag)
+{
+    cudnn_bag *bag = &list->bag;
+    cudnn_graph_form form = {.parts = candidate->parts, .fused = candidate->fused, .adds = adds};
+    cudnn_descriptor graph, config;
+    int64_t workspace = 0;
+    NEAP_TRY(neap_cudnn_graph(bag, &list->problem, form, &graph, diag));
+    NEAP_TRY(neap_cudnn_configure(bag, graph, adds ? &candidate->engine : &candidate->first,
+                                  &config, diag));
+    NEAP_TRY(neap_cudnn_make_plan(bag, config, plan, &workspace, diag));
+    return workspace <= candidate->workspace
+               ? NEAP_OK
+               : neap_fail(diag, NEAP_UNSUPPORTED,
+                           "cuDNN needs %" PRId64
+                           " bytes of workspace for an algorithm that needed "
+                           "%" PRId64 " when it was listed; remove the folder of cached kernels",
+                           workspace, candidate->workspace);
+}
+
+/* The plans of an algorithm whose list comes from a file. */
+static neap_status build_plans(cudnn_conv_list *list, cudnn_candidate *candidate, neap_diag *diag)
+{
+    size_t before = list->bag.count;
+    bool sums = candidate->parts > 1 && list->problem.target == CONV_W;
+    cudnn_descriptor plan = NULL, next_plan = NULL;
+    neap_status status = build_plan(list, candidate, false, &plan, diag);
+    if (status == NEAP_OK && sums)
+        status = build_plan(list, candidate, true, &next_plan, diag);
+    if (status != NEAP_OK) {
+        neap_cudnn_bag_cut(&list->bag, before);
+        return status;
+    }
+    candidate->plan = plan;
+    candidate->next_plan = sums ? next_plan : plan;
+    return NEAP_OK;
+}
+
+neap_status neap_cudnn_conv_prepare(cudnn_conv_list *list, uint32_t k, cudnn_conv_run **run,
                                     neap_diag *diag)
 {
+    cudnn_candidate *candidate = &list->items[k];
+    const conv_problem *problem = &list->problem;
+    cuda_libraries *libraries = list->bag.libraries;
     cudnn_conv_run *made;
-    NEAP_TRY(NEAP_NEW(backend->libraries->allocator, 1, &made, diag));
-    made->libraries = backend->libraries;
+    if (!candidate->plan)
+        NEAP_TRY(build_plans(list, candidate, diag));
+    NEAP_TRY(NEAP_NEW(libraries->allocator, 1, &made, diag));
+    made->libraries = libraries;
     made->plan = candidate->plan;
     made->next_plan = candidate->next_plan;
     made->parts = candidate->parts;

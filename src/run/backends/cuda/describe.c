@@ -8,10 +8,9 @@
 _Static_assert((int)NEAP_CUDA_LIBRARIES == (int)CUDA_LIBRARY_COUNT, "the same libraries");
 
 static const char *const PURPOSES[CUDA_LIBRARY_COUNT] = {
-    [CUDA_LIBRARY_DRIVER] = "uses the GPU",
-    [CUDA_LIBRARY_NVRTC] = "compiles kernels",
-    [CUDA_LIBRARY_CUDNN] = "convolutions",
-    [CUDA_LIBRARY_CUBLASLT] = "matrix products",
+    [CUDA_LIBRARY_DRIVER] = "uses the GPU",         [CUDA_LIBRARY_NVRTC] = "compiles kernels",
+    [CUDA_LIBRARY_CUDNN] = "convolutions",          [CUDA_LIBRARY_CUBLASLT] = "matrix products",
+    [CUDA_LIBRARY_NVML] = "what the context takes",
 };
 
 void neap_cuda_describe(neap_cuda_machine *machine)

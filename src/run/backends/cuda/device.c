@@ -64,6 +64,7 @@ static neap_status measure_memory(neap_backend *backend, neap_device_memory *mem
     memory->total = found.total;
     memory->used = found.total - found.free;
     memory->used_before = memory->used - found.used;
+    memory->context = found.context;
     return NEAP_OK;
 }
 

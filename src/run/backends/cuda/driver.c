@@ -301,19 +301,42 @@ static void close_platform(cuda_platform *platform)
 
 static const cuda_platform_type TYPE = {.find = find, .launch = launch, .close = close_platform};
 
+/* Bytes of the device that all programs use together, which takes no context to ask; -1: unknown.
+   NVML counts some that the driver does not, so that only differences mean something. */
+static int64_t used_by_all(const cuda_driver *driver)
+{
+    const cuda_api *api = driver->api;
+    nvml_device device;
+    nvml_memory memory;
+    char id[32];
+    bool known = false;
+    if (!api->handles[CUDA_LIBRARY_NVML] || api->nvmlInit_v2() != 0)
+        return -1;
+    if (api->cuDeviceGetPCIBusId(id, sizeof id, driver->handle) == 0 &&
+        api->nvmlDeviceGetHandleByPciBusId_v2(id, &device) == 0)
+        known = api->nvmlDeviceGetMemoryInfo(device, &memory) == 0;
+    api->nvmlShutdown();
+    return known ? (int64_t)memory.used : -1;
+}
+
 static neap_status start(cuda_driver *driver, neap_diag *diag)
 {
     const cuda_api *api = driver->api;
     cuda_memory memory;
     void *trouble;
+    driver->context_bytes = -1;
     NEAP_TRY(neap_cuda_check(api, api->cuDeviceGet(&driver->handle, driver->device.ordinal),
                              NEAP_UNSUPPORTED, diag, "GPU %d", driver->device.ordinal));
+    int64_t before = used_by_all(driver);
     NEAP_TRY(neap_cuda_check(api, api->cuDevicePrimaryCtxRetain(&driver->context, driver->handle),
                              NEAP_UNSUPPORTED, diag, "GPU %d (%s) cannot be used",
                              driver->device.ordinal, driver->device.name));
     neap_cuda_enter(driver);
     NEAP_TRY(neap_cuda_measure_memory(driver, &memory, diag));
     driver->free_at_open = memory.free;
+    int64_t after = before >= 0 ? used_by_all(driver) : -1;
+    if (after >= before && before >= 0)
+        driver->context_bytes = after - before;
     for (int i = 0; i < CUDA_N_STREAMS; i++)
         NEAP_TRY(neap_cuda_check(
             api, api->cuStreamCreate(&driver->streams[i], CU_STREAM_NON_BLOCKING), NEAP_INTERNAL,

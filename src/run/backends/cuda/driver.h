@@ -48,6 +48,8 @@ cuda_platform *neap_cuda_platform(cuda_driver *driver);
 /* NULL for a platform that is not a driver's. */
 cuda_driver *neap_cuda_driver_of(cuda_platform *platform);
 const cuda_device *neap_cuda_device(const cuda_driver *driver);
+/* Makes the device's context the current one of the thread, for threads that call libraries. */
+void neap_cuda_enter(const cuda_driver *driver);
 /* For the libraries' handles. */
 cu_stream neap_cuda_stream(const cuda_driver *driver, cuda_stream stream);
 /* Compiles every source of kernels for a type that is not compiled yet, on `threads` threads; 0:
@@ -73,6 +75,7 @@ void neap_cuda_unpin(cuda_driver *driver, void *memory);
 typedef struct cuda_memory {
     int64_t free, total; /* of the device, whoever uses it */
     int64_t used;        /* more than when the driver was opened: by this process if it is alone */
+    int64_t context;     /* taken by opening the driver; -1: unknown, for lack of NVML */
 } cuda_memory;
 
 neap_status neap_cuda_measure_memory(cuda_driver *driver, cuda_memory *memory, neap_diag *diag);

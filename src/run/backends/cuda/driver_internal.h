@@ -38,13 +38,12 @@ struct cuda_driver {
     cu_context context; /* the primary one; NULL: not retained */
     cu_stream streams[CUDA_N_STREAMS];
     int64_t free_at_open;
+    int64_t context_bytes;                           /* cuda_memory.context */
     cu_module modules[CUDA_N_KERNELS][CUDA_N_TYPES]; /* at the first kernel of a source */
     cuda_function functions[CUDA_N_KERNELS][CUDA_N_TYPES];
     const char *last_kernel; /* that was launched, for messages; or NULL */
 };
 
-/* Makes the device's context the current one of the thread. */
-void neap_cuda_enter(const cuda_driver *driver);
 /* NEAP_OK for result 0; otherwise "<what>: <name of the error> (<its meaning>)", in the status
    `otherwise` unless memory is exhausted. */
 neap_status neap_cuda_check(const cuda_api *api, int result, neap_status otherwise, neap_diag *diag,

@@ -97,6 +97,7 @@ neap_status neap_cuda_measure_memory(cuda_driver *driver, cuda_memory *memory, n
     memory->free = (int64_t)unused;
     memory->total = (int64_t)total;
     memory->used = driver->free_at_open - memory->free;
+    memory->context = driver->context_bytes;
     return neap_cuda_check_work(driver, result, diag, "measuring memory");
 }
 

@@ -56,8 +56,13 @@ neap_status neap_cuda_libraries_open(const cuda_api *api, cu_stream stream,
     neap_status status = NEAP_NEW(allocator, 1, &made, diag);
     if (status != NEAP_OK)
         return status;
+    if (!neap_shared_allocator_init(&made->shared, allocator)) {
+        NEAP_DELETE(allocator, 1, made);
+        return neap_fail(diag, NEAP_NO_MEMORY, "a lock cannot be created");
+    }
     made->api = api;
-    made->allocator = allocator;
+    made->allocator = &made->shared.base;
+    made->owner = allocator;
     made->stream = stream;
     status = open_cudnn(made, diag);
     if (status == NEAP_OK)
@@ -78,5 +83,6 @@ void neap_cuda_libraries_close(cuda_libraries *libraries)
         libraries->api->cudnnDestroy(libraries->cudnn);
     if (libraries->cublaslt)
         libraries->api->cublasLtDestroy(libraries->cublaslt);
-    NEAP_DELETE(libraries->allocator, 1, libraries);
+    neap_shared_allocator_clear(&libraries->shared);
+    NEAP_DELETE(libraries->owner, 1, libraries);
 }
