@@ -155,9 +155,13 @@ NEAP_API bool neap_graph_is_output(const neap_graph *graph, uint32_t value);
 /* The ops that read a value, in order, each once; their number goes to *count. */
 NEAP_API const uint32_t *neap_graph_readers(const neap_graph *graph, uint32_t value,
                                             uint32_t *count);
-/* The ops in the order of the ordinary step: the natural order, except that ops with updates, and
-   ops that need their results, come last. One entry per op. */
+/* The ops in the order of the ordinary step: the natural order, except that ops with updates, side
+   updates excepted, and ops that need their results come last. One entry per op. */
 NEAP_API const uint32_t *neap_graph_ordinary_order(const neap_graph *graph);
+/* Whether an op with updates can follow the op whose results it reads at once, whatever else is
+   planned: it reads results of one op, which is not late itself, and overwrites what no other op
+   reads, makes nothing, and has a variant without workspace. Running statistics are such. */
+NEAP_API bool neap_graph_is_side_update(const neap_graph *graph, uint32_t op);
 NEAP_API int64_t neap_graph_ticks_per_second(const neap_graph *graph);
 /* The sum of all op times with variant 0, in ticks: the time of a plan without recomputation. */
 NEAP_API int64_t neap_graph_base_ticks(const neap_graph *graph);

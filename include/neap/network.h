@@ -25,6 +25,7 @@
  *     dropout                     its mask            embedding     the ids
  *     convolution, linear         two ops: weight gradient (input), data gradient (weight)
  *     attention (fused)           q, k, v, output, log-sum-exp of the scores (no probabilities)
+ *     matrix product              for each factor the other softmax       its output
  *     cross-entropy               logits, labels, log-sum-exp
  * If a tensor has several readers, `add` ops sum their gradients as they are computed. The gradient
  * of the loss is an input of 1 element, `<loss>.grad`, so that a caller can scale it.
@@ -144,10 +145,58 @@ NEAP_API neap_tensor neap_net_layer_norm(neap_network *net, const char *name, ne
  * [C]. Saves mean and inverse deviation [N, groups]. */
 NEAP_API neap_tensor neap_net_group_norm(neap_network *net, const char *name, neap_tensor x,
                                          int64_t groups, double epsilon);
+/* Over H and W, for each channel of each image: weight and bias [C]. */
+NEAP_API neap_tensor neap_net_instance_norm(neap_network *net, const char *name, neap_tensor x,
+                                            double epsilon);
+/* x divided by the root of the mean of its squares over the last dimension: weight [C]. Saves the
+ * inverse of the root per row. */
+NEAP_API neap_tensor neap_net_rms_norm(neap_network *net, const char *name, neap_tensor x,
+                                       double epsilon);
+/* Batch normalisation by a given mean and variance [C], which are not trained:
+ * (x - mean) / sqrt(variance + epsilon) * weight + bias. */
+NEAP_API neap_tensor neap_net_batch_norm_frozen(neap_network *net, const char *name, neap_tensor x,
+                                                neap_tensor weight, neap_tensor bias,
+                                                neap_tensor mean, neap_tensor variance,
+                                                double epsilon);
 /* ids: ... (i64 or i32) -> ... x features. Weight [rows, features];
  * *weight, if not NULL, gets it for tying. */
 NEAP_API neap_tensor neap_net_embedding(neap_network *net, const char *name, neap_tensor ids,
                                         int64_t rows, int64_t features, neap_tensor *weight);
+
+/*
+ * The same layers with existing tensors in place of parameters of their own, like
+ * neap_net_linear_with. Channels and kernel follow from the weight; a convolution's bias may be
+ * NEAP_NONE.
+ */
+NEAP_API neap_tensor neap_net_conv2d_with(neap_network *net, const char *name, neap_tensor x,
+                                          neap_tensor weight, neap_tensor bias,
+                                          const neap_conv2d *conv);
+NEAP_API neap_tensor neap_net_conv_transpose2d_with(neap_network *net, const char *name,
+                                                    neap_tensor x, neap_tensor weight,
+                                                    neap_tensor bias, const neap_conv2d *conv);
+NEAP_API neap_tensor neap_net_batch_norm_with(neap_network *net, const char *name, neap_tensor x,
+                                              neap_tensor weight, neap_tensor bias, double epsilon);
+/*
+ * Running statistics, for inference, of the batch normalisation that made y: two vectors [C] of
+ * state in f32, by their names in the current scope. With an optimizer, every run of the graph
+ * advances them once: statistics become momentum * statistics + (1 - momentum) * those of the
+ * batch, with the variance of the population (ONNX's convention; PyTorch's momentum is 1 -
+ * momentum, and its variance is n / (n - 1) times that). neap/train.h starts with mean 0 and
+ * variance 1. Layers with the same names share them and advance them one after another; they have
+ * the same channels, momentum and epsilon. Without an optimizer there is no state, and this changes
+ * nothing.
+ */
+NEAP_API void neap_net_keep_statistics(neap_network *net, neap_tensor y, const char *mean,
+                                       const char *variance, double momentum);
+NEAP_API neap_tensor neap_net_layer_norm_with(neap_network *net, const char *name, neap_tensor x,
+                                              neap_tensor weight, neap_tensor bias, double epsilon);
+NEAP_API neap_tensor neap_net_group_norm_with(neap_network *net, const char *name, neap_tensor x,
+                                              neap_tensor weight, neap_tensor bias, int64_t groups,
+                                              double epsilon);
+NEAP_API neap_tensor neap_net_rms_norm_with(neap_network *net, const char *name, neap_tensor x,
+                                            neap_tensor weight, double epsilon);
+NEAP_API neap_tensor neap_net_embedding_with(neap_network *net, const char *name, neap_tensor ids,
+                                             neap_tensor weight);
 
 /* ---- Layers without parameters ---- */
 
@@ -158,6 +207,42 @@ NEAP_API neap_tensor neap_net_tanh(neap_network *net, const char *name, neap_ten
 /* The exact GELU (erf), or its tanh approximation. */
 NEAP_API neap_tensor neap_net_gelu(neap_network *net, const char *name, neap_tensor x,
                                    bool tanh_form);
+/* Functions of one number (src/graph/unary.def). erf is the error function, silu x / (1 + e^-x),
+ * mish x tanh(log(1 + e^x)), softplus log(1 + e^x), softsign x / (1 + |x|), selu and hard_swish
+ * those of PyTorch, sign -1, 0 or 1. round takes halves to even numbers. */
+NEAP_API neap_tensor neap_net_exp(neap_network *net, const char *name, neap_tensor x);
+NEAP_API neap_tensor neap_net_log(neap_network *net, const char *name, neap_tensor x);
+NEAP_API neap_tensor neap_net_sqrt(neap_network *net, const char *name, neap_tensor x);
+NEAP_API neap_tensor neap_net_reciprocal(neap_network *net, const char *name, neap_tensor x);
+NEAP_API neap_tensor neap_net_erf(neap_network *net, const char *name, neap_tensor x);
+NEAP_API neap_tensor neap_net_sin(neap_network *net, const char *name, neap_tensor x);
+NEAP_API neap_tensor neap_net_cos(neap_network *net, const char *name, neap_tensor x);
+NEAP_API neap_tensor neap_net_abs(neap_network *net, const char *name, neap_tensor x);
+NEAP_API neap_tensor neap_net_silu(neap_network *net, const char *name, neap_tensor x);
+NEAP_API neap_tensor neap_net_mish(neap_network *net, const char *name, neap_tensor x);
+NEAP_API neap_tensor neap_net_softplus(neap_network *net, const char *name, neap_tensor x);
+NEAP_API neap_tensor neap_net_softsign(neap_network *net, const char *name, neap_tensor x);
+NEAP_API neap_tensor neap_net_selu(neap_network *net, const char *name, neap_tensor x);
+NEAP_API neap_tensor neap_net_hard_swish(neap_network *net, const char *name, neap_tensor x);
+/* alpha x below 0. */
+NEAP_API neap_tensor neap_net_leaky_relu(neap_network *net, const char *name, neap_tensor x,
+                                         double alpha);
+/* alpha (e^x - 1) below 0. */
+NEAP_API neap_tensor neap_net_elu(neap_network *net, const char *name, neap_tensor x, double alpha);
+/* alpha (e^(x / alpha) - 1) below 0. */
+NEAP_API neap_tensor neap_net_celu(neap_network *net, const char *name, neap_tensor x,
+                                   double alpha);
+/* The nearest number from min to max. */
+NEAP_API neap_tensor neap_net_clip(neap_network *net, const char *name, neap_tensor x, double min,
+                                   double max);
+/* The nearest number from 0 to 1 to alpha x + beta. */
+NEAP_API neap_tensor neap_net_hard_sigmoid(neap_network *net, const char *name, neap_tensor x,
+                                           double alpha, double beta);
+/* These have no gradient: as far as training goes, the loss does not depend on x. */
+NEAP_API neap_tensor neap_net_sign(neap_network *net, const char *name, neap_tensor x);
+NEAP_API neap_tensor neap_net_floor(neap_network *net, const char *name, neap_tensor x);
+NEAP_API neap_tensor neap_net_ceil(neap_network *net, const char *name, neap_tensor x);
+NEAP_API neap_tensor neap_net_round(neap_network *net, const char *name, neap_tensor x);
 /* Drops with probability p, scales by 1/(1-p); p = 0 returns x itself.
  * Saves a mask of 1 byte per element. */
 NEAP_API neap_tensor neap_net_dropout(neap_network *net, const char *name, neap_tensor x, double p);
@@ -184,16 +269,54 @@ NEAP_API neap_tensor neap_net_max_unpool2d(neap_network *net, const char *name, 
 /* Bilinear resize to out_h x out_w. */
 NEAP_API neap_tensor neap_net_upsample(neap_network *net, const char *name, neap_tensor x,
                                        int64_t out_h, int64_t out_w, bool align_corners);
+typedef struct neap_resize {
+    int64_t out_h, out_w;
+    double scale_h, scale_w; /* 0 means the quotient of the extents */
+    bool
+        half_pixel; /* pixel i is at (i + 1/2) / scale - 1/2 of the image; otherwise at i / scale */
+    bool round;     /* to the nearest pixel, of two the smaller; otherwise to the one before */
+} neap_resize;
+
+/* Every pixel is one of x, N x C x H x W. */
+NEAP_API neap_tensor neap_net_resize_nearest(neap_network *net, const char *name, neap_tensor x,
+                                             const neap_resize *resize);
 /* The shapes are equal, or b's is a suffix of a's (broadcast over the leading dimensions). */
 NEAP_API neap_tensor neap_net_add(neap_network *net, const char *name, neap_tensor a,
                                   neap_tensor b);
+NEAP_API neap_tensor neap_net_sub(neap_network *net, const char *name, neap_tensor a,
+                                  neap_tensor b);
 NEAP_API neap_tensor neap_net_mul(neap_network *net, const char *name, neap_tensor a,
                                   neap_tensor b);
+NEAP_API neap_tensor neap_net_div(neap_network *net, const char *name, neap_tensor a,
+                                  neap_tensor b);
+/* The larger and the smaller of two; equal ones share the gradient. */
+NEAP_API neap_tensor neap_net_max(neap_network *net, const char *name, neap_tensor a,
+                                  neap_tensor b);
+NEAP_API neap_tensor neap_net_min(neap_network *net, const char *name, neap_tensor a,
+                                  neap_tensor b);
+/* weight x below 0; the shape of the weight is x's or a suffix of it. */
+NEAP_API neap_tensor neap_net_prelu(neap_network *net, const char *name, neap_tensor x,
+                                    neap_tensor weight);
 /* factor * x + offset. */
 NEAP_API neap_tensor neap_net_scale(neap_network *net, const char *name, neap_tensor x,
                                     double factor, double offset);
+/* A copy in another type of floating-point numbers; x itself if it is of that type. */
+NEAP_API neap_tensor neap_net_cast(neap_network *net, const char *name, neap_tensor x,
+                                   neap_dtype dtype);
 /* x to a power. */
 NEAP_API neap_tensor neap_net_pow(neap_network *net, const char *name, neap_tensor x, double power);
+/*
+ * Products of matrices: a is ... x M x K, b is ... x K x N with the same leading dimensions, and
+ * the result ... x M x N. A transposed operand is stored as ... x K x M, or ... x N x K.
+ */
+NEAP_API neap_tensor neap_net_matmul(neap_network *net, const char *name, neap_tensor a,
+                                     neap_tensor b, bool transpose_a, bool transpose_b);
+/* exp(x) divided by the sum of exp(x) along an axis. */
+NEAP_API neap_tensor neap_net_softmax(neap_network *net, const char *name, neap_tensor x,
+                                      uint32_t axis);
+/* Its logarithm, x less the logarithm of the sum of exp(x), without overflow. */
+NEAP_API neap_tensor neap_net_log_softmax(neap_network *net, const char *name, neap_tensor x,
+                                          uint32_t axis);
 NEAP_API neap_tensor neap_net_concat(neap_network *net, const char *name, uint32_t count,
                                      const neap_tensor *parts, uint32_t axis);
 /* A view: the elements begin..end-1 of an axis. */
@@ -218,6 +341,38 @@ NEAP_API neap_tensor neap_net_transpose(neap_network *net, const char *name, nea
 /* Copies of x along new leading dimensions, up to the given shape, which ends in x's shape. */
 NEAP_API neap_tensor neap_net_expand(neap_network *net, const char *name, neap_tensor x,
                                      uint32_t rank, const int64_t *shape);
+/* Copies of x to a shape by numpy's rules: dimensions are compared from the last on; those that x
+ * does not have, or has with extent 1, repeat. */
+NEAP_API neap_tensor neap_net_broadcast(neap_network *net, const char *name, neap_tensor x,
+                                        uint32_t rank, const int64_t *shape);
+/* Over a set of axes, which stay as dimensions of extent 1 with keepdims and go otherwise. Equal
+ * largest or smallest elements share the gradient. */
+NEAP_API neap_tensor neap_net_sum_axes(neap_network *net, const char *name, neap_tensor x,
+                                       uint32_t n_axes, const uint32_t *axes, bool keepdims);
+NEAP_API neap_tensor neap_net_mean_axes(neap_network *net, const char *name, neap_tensor x,
+                                        uint32_t n_axes, const uint32_t *axes, bool keepdims);
+NEAP_API neap_tensor neap_net_max_axes(neap_network *net, const char *name, neap_tensor x,
+                                       uint32_t n_axes, const uint32_t *axes, bool keepdims);
+NEAP_API neap_tensor neap_net_min_axes(neap_network *net, const char *name, neap_tensor x,
+                                       uint32_t n_axes, const uint32_t *axes, bool keepdims);
+NEAP_API neap_tensor neap_net_prod_axes(neap_network *net, const char *name, neap_tensor x,
+                                        uint32_t n_axes, const uint32_t *axes, bool keepdims);
+/* A copy with all dimensions in another order: dimension d of the result is dimension axes[d] of x,
+ * which has as many as there are axes. */
+NEAP_API neap_tensor neap_net_permute(neap_network *net, const char *name, neap_tensor x,
+                                      const uint32_t *axes);
+/* Elements of x along an axis by number: the dimensions of the indices (i64 or i32) take the place
+ * of the axis. */
+NEAP_API neap_tensor neap_net_gather(neap_network *net, const char *name, neap_tensor x,
+                                     neap_tensor indices, uint32_t axis);
+/* a where the condition (u8) is 1, b where it is 0. a and b have one shape, of which that of the
+ * condition is a suffix. */
+NEAP_API neap_tensor neap_net_where(neap_network *net, const char *name, neap_tensor condition,
+                                    neap_tensor a, neap_tensor b);
+/* A copy with this many elements of a value before and after each dimension; negative amounts take
+ * elements away. */
+NEAP_API neap_tensor neap_net_pad(neap_network *net, const char *name, neap_tensor x,
+                                  const int64_t *before, const int64_t *after, double value);
 /* A copy of N x C x H x W with this many rows and columns of zeros around each image. */
 NEAP_API neap_tensor neap_net_pad2d(neap_network *net, const char *name, neap_tensor x, int64_t top,
                                     int64_t bottom, int64_t left, int64_t right);
@@ -246,6 +401,10 @@ NEAP_API neap_tensor neap_net_lstm_cell(neap_network *net, const char *name, nea
 NEAP_API neap_tensor neap_net_cross_entropy(neap_network *net, const char *name, neap_tensor logits,
                                             neap_tensor labels);
 
+/* The mean of all squared differences. Returns a scalar like that of cross-entropy. */
+NEAP_API neap_tensor neap_net_mse(neap_network *net, const char *name, neap_tensor x,
+                                  neap_tensor target);
+
 /* ---- The training graph ---- */
 
 typedef struct neap_training {
@@ -266,7 +425,8 @@ NEAP_API neap_status neap_training_check(const neap_training *training, neap_dia
 
 /*
  * Differentiates `loss` (a scalar) with respect to every parameter and returns the training graph:
- * forward ops in the order of definition, then backward ops, then the updates of all parameters.
+ * forward ops in the order of definition, then backward ops, then the updates of all parameters;
+ * running statistics advance right after their batch normalisation.
  * Its output is the loss; without an optimizer there are no updates, and the gradients of all
  * parameters are outputs, too. Every op has its FLOPs and bytes moved, and time 0 until neap/cost.h
  * sets it. `training` may be NULL for the defaults. A parameter that the loss does not depend on is

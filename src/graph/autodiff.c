@@ -165,10 +165,11 @@ void neap_grad_emit_with(neap_network *net, const net_node *node, const char *ty
 }
 
 neap_tensor neap_grad_emit_inner(neap_network *net, const net_node *node, const char *type,
-                                 uint32_t n_inputs, const neap_tensor *inputs, neap_tensor like)
+                                 uint32_t n_inputs, const neap_tensor *inputs, neap_tensor like,
+                                 uint32_t n_attrs, const neap_attr *attrs)
 {
     net_node from = *node;
-    net_node *made = emit(net, &from, type, n_inputs, inputs, 0, NULL);
+    net_node *made = emit(net, &from, type, n_inputs, inputs, n_attrs, attrs);
     return made ? emit_output(net, made, like) : NEAP_NONE;
 }
 

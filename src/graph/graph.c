@@ -100,6 +100,11 @@ const uint32_t *neap_graph_ordinary_order(const neap_graph *graph)
     return graph->ordinary_order;
 }
 
+bool neap_graph_is_side_update(const neap_graph *graph, uint32_t op)
+{
+    return graph->is_side_update[op];
+}
+
 int64_t neap_graph_ticks_per_second(const neap_graph *graph)
 {
     return graph->ticks_per_second;
@@ -205,6 +210,58 @@ static void derive_base_bytes(neap_graph *graph)
             graph->base_bytes += graph->values[v].bytes;
 }
 
+/* Whether no other op reads what the op overwrites; `readings` counts readers by storage. */
+static bool has_own_state(const neap_graph *graph, const neap_op *op, const uint32_t *readings)
+{
+    for (uint32_t i = 0; i < op->n_updates; i++)
+        if (readings[graph->values[op->updates[i]].storage] > 1)
+            return false;
+    return op->n_updates > 0;
+}
+
+/* Whether its inputs are results of one op, and at least one is, and inputs of the graph. */
+static bool follows_one_op(const neap_graph *graph, const neap_op *op)
+{
+    uint32_t maker = NEAP_NONE;
+    for (uint32_t i = 0; i < op->n_inputs; i++) {
+        uint32_t producer = graph->values[op->inputs[i]].producer;
+        if (producer != NEAP_NONE && maker != NEAP_NONE && producer != maker)
+            return false;
+        maker = producer != NEAP_NONE ? producer : maker;
+    }
+    return maker != NEAP_NONE && graph->ops[maker].n_updates == 0;
+}
+
+static bool needs_no_workspace(const neap_op *op)
+{
+    for (uint32_t k = 0; k < op->n_variants; k++)
+        if (op->variants[k].workspace == 0)
+            return true;
+    return false;
+}
+
+static bool derive_side_updates(neap_graph *graph)
+{
+    bool *is_side = neap_arena_alloc(&graph->arena, graph->n_ops, sizeof *is_side);
+    uint32_t *readings = neap_arena_alloc(&graph->arena, graph->n_values, sizeof *readings);
+    uint32_t *last = neap_arena_alloc(&graph->arena, graph->n_values, sizeof *last);
+    if (!is_side || !readings || !last)
+        return false;
+    for (uint32_t o = 0; o < graph->n_ops; o++)
+        for (uint32_t i = 0; i < graph->ops[o].n_inputs; i++) {
+            uint32_t storage = graph->values[graph->ops[o].inputs[i]].storage;
+            readings[storage] += last[storage] != o + 1;
+            last[storage] = o + 1;
+        }
+    for (uint32_t o = 0; o < graph->n_ops; o++) {
+        const neap_op *op = &graph->ops[o];
+        is_side[o] = op->n_outputs == 0 && has_own_state(graph, op, readings) &&
+                     follows_one_op(graph, op) && needs_no_workspace(op);
+    }
+    graph->is_side_update = is_side;
+    return true;
+}
+
 /* What updates state, and what needs its results, is late. The order stays one in which every op
    finds its inputs: nothing early reads what is late, and readers of state precede its update. */
 static bool derive_ordinary_order(neap_graph *graph)
@@ -215,11 +272,12 @@ static bool derive_ordinary_order(neap_graph *graph)
         return false;
     for (uint32_t o = 0; o < graph->n_ops; o++) {
         const neap_op *op = &graph->ops[o];
-        late[o] = op->n_updates > 0;
+        late[o] = op->n_updates > 0 && !graph->is_side_update[o];
         for (uint32_t i = 0; i < op->n_inputs && !late[o]; i++) {
             uint32_t producer = graph->values[op->inputs[i]].producer;
             late[o] = producer != NEAP_NONE && late[producer];
         }
+        graph->is_side_update[o] = graph->is_side_update[o] && !late[o];
         if (!late[o])
             order[n++] = o;
     }
@@ -337,7 +395,7 @@ neap_status neap_graph_derive(neap_graph *graph, neap_diag *diag)
     graph->is_output = neap_arena_alloc(&graph->arena, graph->n_values, sizeof(bool));
     graph->seen = neap_arena_alloc(&graph->arena, graph->n_values, sizeof *graph->seen);
     if (!graph->is_output || !graph->seen || !derive_readers(graph) ||
-        !derive_ordinary_order(graph))
+        !derive_side_updates(graph) || !derive_ordinary_order(graph))
         return neap_fail_no_memory(diag);
     for (size_t i = 0; i < graph->n_outputs; i++)
         graph->is_output[graph->outputs[i]] = true;
@@ -390,6 +448,8 @@ neap_status neap_graph_set_variants(neap_graph *graph, const neap_variant *varia
         next += graph->ops[o].n_variants;
     }
     status = derive_ticks(graph, diag);
+    if (status == NEAP_OK && !(derive_side_updates(graph) && derive_ordinary_order(graph)))
+        status = neap_fail_no_memory(diag);
     if (status == NEAP_OK) {
         neap_graph_derive_floors(graph);
     } else { /* unchanged, except for memory taken from the arena */

@@ -31,6 +31,7 @@ struct neap_graph {
     uint32_t *reader_start; /* n_values + 1: the readers of v are readers[reader_start[v] ...] */
     uint32_t *readers;
     uint32_t *ordinary_order; /* n_ops */
+    bool *is_side_update;     /* per op */
     int64_t base_bytes;
     neap_floor floor, floor_with_travel; /* state on the device; state that travels */
     uint32_t *seen;                      /* per value: marks while floors are derived */

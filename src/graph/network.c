@@ -176,8 +176,7 @@ uint32_t neap_net_rank(const neap_network *net, neap_tensor x)
     return net->status == NEAP_OK && x < net->n_tensors ? net->tensors[x].rank : 0;
 }
 
-/* "<scope><layer>.<suffix>"; the suffix may be NULL. */
-static const char *full_name(neap_network *net, const char *layer, const char *suffix)
+const char *neap_net_full_name(neap_network *net, const char *layer, const char *suffix)
 {
     size_t scope = net->scope.length, length = strlen(layer),
            tail = suffix ? strlen(suffix) + 1 : 0;
@@ -237,8 +236,8 @@ neap_tensor neap_net_new_tensor(neap_network *net, const char *name, const char 
 neap_tensor neap_net_input(neap_network *net, const char *name, neap_dtype dtype, uint32_t rank,
                            const int64_t *shape)
 {
-    return neap_net_new_tensor(net, full_name(net, name, NULL), NEAP_KIND_INPUT, dtype, rank,
-                               shape);
+    return neap_net_new_tensor(net, neap_net_full_name(net, name, NULL), NEAP_KIND_INPUT, dtype,
+                               rank, shape);
 }
 
 neap_tensor neap_net_parameter(neap_network *net, const char *name, uint32_t rank,
@@ -250,7 +249,7 @@ neap_tensor neap_net_parameter(neap_network *net, const char *name, uint32_t ran
 neap_tensor neap_net_add_parameter(neap_network *net, const char *layer, const char *suffix,
                                    uint32_t rank, const int64_t *shape)
 {
-    neap_tensor parameter = neap_net_new_tensor(net, full_name(net, layer, suffix),
+    neap_tensor parameter = neap_net_new_tensor(net, neap_net_full_name(net, layer, suffix),
                                                 NEAP_KIND_PARAMETER, net->dtype, rank, shape);
     if (parameter != NEAP_NONE)
         net->tensors[parameter].needs_grad = true;
@@ -338,7 +337,7 @@ neap_tensor neap_net_add_node(neap_network *net, const net_call *call, neap_dtyp
     for (uint32_t i = 0; i < call->n_inputs; i++)
         if (!neap_net_get(net, call->name, call->inputs[i]))
             return NEAP_NONE;
-    const char *name = full_name(net, call->name, NULL);
+    const char *name = neap_net_full_name(net, call->name, NULL);
     net_node *node = neap_net_new_node(net, call->def, name, NEAP_FORWARD, call->n_inputs,
                                        call->inputs, call->n_attrs, call->attrs);
     return node

@@ -77,6 +77,13 @@ typedef struct net_tensor {
     uint32_t n_gradients; /* that were summed into it */
 } net_tensor;
 
+/* Running statistics that a batch normalisation advances in a step with an optimizer. */
+typedef struct net_statistics {
+    const char *mean, *variance; /* full names */
+    int64_t channels;
+    double momentum, epsilon;
+} net_statistics;
+
 struct net_node {
     const op_def *def;
     const char *name;
@@ -88,6 +95,7 @@ struct net_node {
     neap_tensor *inputs, *outputs;
     neap_attr *attrs;
     neap_tensor in_place_input, in_place_output; /* set by neap_net_mark_in_place */
+    const net_statistics *statistics;            /* NULL: none are kept */
 };
 
 struct neap_network {
@@ -148,6 +156,8 @@ neap_tensor neap_net_add_node(neap_network *net, const net_call *call, neap_dtyp
                               uint32_t rank, const int64_t *shape);
 neap_tensor neap_net_add_output(neap_network *net, const char *suffix, neap_dtype dtype,
                                 uint32_t rank, const int64_t *shape);
+/* "<scope><layer>.<suffix>", or without the suffix if that is NULL. */
+const char *neap_net_full_name(neap_network *net, const char *layer, const char *suffix);
 /* "<layer>.<suffix>" as a parameter. */
 neap_tensor neap_net_add_parameter(neap_network *net, const char *layer, const char *suffix,
                                    uint32_t rank, const int64_t *shape);
@@ -172,10 +182,10 @@ void neap_grad_emit(neap_network *net, const net_node *node, const char *type, u
 void neap_grad_emit_with(neap_network *net, const net_node *node, const char *type,
                          uint32_t n_inputs, const neap_tensor *inputs, neap_tensor target,
                          uint32_t n_attrs, const neap_attr *attrs);
-/* A gradient that is not a tensor's own: an intermediate of the shape of `like`, without
- * attributes. */
+/* A gradient that is not a tensor's own: an intermediate of the shape of `like`. */
 neap_tensor neap_grad_emit_inner(neap_network *net, const net_node *node, const char *type,
-                                 uint32_t n_inputs, const neap_tensor *inputs, neap_tensor like);
+                                 uint32_t n_inputs, const neap_tensor *inputs, neap_tensor like,
+                                 uint32_t n_attrs, const neap_attr *attrs);
 /* Hands an existing gradient on, unchanged (additions). */
 void neap_grad_give(neap_network *net, neap_tensor target, neap_tensor gradient);
 
@@ -193,6 +203,13 @@ neap_tensor neap_net_new_node_output(neap_network *net, net_node *node, const ch
                                      const char *kind, neap_dtype dtype, uint32_t rank,
                                      const int64_t *shape);
 
+/*
+ * neap_graph_add_updates with running statistics. `statistics` has an entry for each op of the
+ * graph, NULL for those that keep none, the same for those that share them; it may be NULL itself.
+ */
+neap_status neap_graph_add_all_updates(const neap_graph *graph, const neap_training *training,
+                                       const net_statistics *const *statistics, neap_graph **result,
+                                       neap_diag *diag);
 /* Sets the FLOPs and bytes of the ops from `first` on, as far as their types say. */
 void neap_graph_count_ops(neap_graph *graph, uint32_t first);
 /* Appends the backward pass. */

@@ -329,7 +329,7 @@ static void fit_operands(op_fit *fit)
         while (read_operand(&at, &p) && !fit->failed) {
             uint32_t count = is_there(fit, &p);
             if (p.repeats)
-                count = p.output ? op->n_outputs : op->n_inputs;
+                count = (p.output ? op->n_inputs + op->n_outputs : op->n_inputs) - i;
             if (p.output && i + count > op->n_inputs + op->n_outputs)
                 break;
             known_rank(fit, &p, &n_open);
@@ -461,6 +461,11 @@ void neap_fit_fail(op_fit *fit, const char *format, ...)
 int64_t neap_fit_int(const op_fit *fit, const char *attribute)
 {
     return neap_op_attr_int(fit->operands->op, attribute, 0);
+}
+
+int64_t neap_fit_int_or(const op_fit *fit, const char *attribute, int64_t otherwise)
+{
+    return neap_op_attr_int(fit->operands->op, attribute, otherwise);
 }
 
 int64_t neap_fit_extent(const op_fit *fit, char letter)

@@ -21,7 +21,8 @@
  *
  * Integers may be limited: ids<V are from 0 to V - 1, where V is an extent or a number.
  *
- * `b?bias` is left out where the attribute `bias` is 0. `parts...` is one operand or more. `w!` is
+ * `b?bias` is left out where the attribute `bias` is 0. `parts...` is one operand or more, the
+ * last inputs or outputs. `w!` is
  * an input that the op updates, and no other is. Forms separated by " | " are alternatives.
  *
  * Attributes that a type needs are a line as well: "stride_h>0 pad_h epsilon~ p%". A plain name is
@@ -66,6 +67,8 @@ typedef struct op_fit op_fit;
 void neap_fit_fail(op_fit *fit, const char *format, ...) NEAP_PRINTF(2, 3);
 /* An integer attribute that the type's line of attributes names. */
 int64_t neap_fit_int(const op_fit *fit, const char *attribute);
+/* The same for one that the line does not name, or `otherwise` if the op does not have it. */
+int64_t neap_fit_int_or(const op_fit *fit, const char *attribute, int64_t otherwise);
 /* The extent that a letter stands for. */
 int64_t neap_fit_extent(const op_fit *fit, char letter);
 /* Says what an extent must be; it may be open until then. */

@@ -1,5 +1,6 @@
 /* neap_network_finish: from the network's tensors and nodes to the training graph. */
 #include "base/fail.h"
+#include "base/memory.h"
 #include "graph/network_internal.h"
 
 #include <string.h>
@@ -106,6 +107,23 @@ static neap_status build(const neap_network *net, neap_tensor loss, neap_graph *
     return status;
 }
 
+/* What each op of the graph keeps, for neap_graph_add_all_updates: an op is a node. */
+static neap_status add_updates(const neap_network *net, const neap_training *training,
+                               neap_graph **graph, neap_diag *diag)
+{
+    neap_graph *plain = *graph;
+    const net_statistics **statistics = NULL;
+    *graph = NULL;
+    neap_status status = NEAP_NEW(net->allocator, net->n_nodes, &statistics, diag);
+    for (size_t n = 0; n < net->n_nodes && status == NEAP_OK; n++)
+        statistics[n] = net->nodes[n].statistics;
+    if (status == NEAP_OK)
+        status = neap_graph_add_all_updates(plain, training, statistics, graph, diag);
+    NEAP_DELETE(net->allocator, net->n_nodes, statistics);
+    neap_graph_destroy(plain);
+    return status;
+}
+
 neap_status neap_network_finish(neap_network *net, neap_tensor loss, const neap_training *training,
                                 neap_graph **graph, neap_diag *diag)
 {
@@ -123,7 +141,6 @@ neap_status neap_network_finish(neap_network *net, neap_tensor loss, const neap_
     if (net->status != NEAP_OK)
         goto failed;
 
-    neap_graph *plain;
     neap_status status = neap_training_check(training, diag);
     if (status == NEAP_OK)
         status = neap_net_mark_in_place(net, loss, diag);
@@ -131,10 +148,7 @@ neap_status neap_network_finish(neap_network *net, neap_tensor loss, const neap_
         status = build(net, loss, graph, diag);
     if (status != NEAP_OK || training->forward_only || training->optimizer == NEAP_OPTIMIZER_NONE)
         return status;
-    plain = *graph;
-    status = neap_graph_add_updates(plain, training, graph, diag);
-    neap_graph_destroy(plain);
-    return status;
+    return add_updates(net, training, graph, diag);
 failed:
     return neap_fail(diag, net->status, "%s", net->diag.message);
 }

@@ -1,9 +1,10 @@
 /*
  * neap_graph_add_updates: a copy of a training graph that goes on to the end of the step.
  *
- * The copy has the ops of the original in their order, then for each parameter, in order, its
- * update: the ordinary step. Gradients are no outputs then. New values come last: the input
- * `optimizer.step`, then the state of each parameter.
+ * The copy has the ops of the original in their order, each batch normalisation that keeps running
+ * statistics followed by the op that advances them, then for each parameter, in order, its update:
+ * the ordinary step. Gradients are no outputs then. New values come last: the input
+ * `optimizer.step`, the state of each parameter, then running statistics.
  */
 #include "base/checked.h"
 #include "base/fail.h"
@@ -21,9 +22,16 @@ typedef struct trained {
     uint32_t total; /* of the gradients of all micro-batches so far */
 } trained;
 
+/* Values of the running statistics that an op keeps. */
+typedef struct kept {
+    uint32_t mean, variance;
+} kept;
+
 typedef struct updater {
     const neap_graph *graph;
     const neap_training *training;
+    const net_statistics *const *statistics; /* by op; NULL: no op keeps any */
+    kept *kept;                              /* by op */
     neap_graph_builder *builder;
     neap_arena arena;
     trained *parameters;
@@ -137,27 +145,16 @@ static neap_status copy_value(updater *u, uint32_t id)
     return neap_graph_builder_add_value(u->builder, &desc, NULL, u->diag);
 }
 
-static neap_status copy_op(updater *u, uint32_t id)
-{
-    neap_op_desc desc;
-    neap_op_describe(&u->graph->ops[id], &desc);
-    return neap_graph_builder_add_op(u->builder, &desc, NULL, u->diag);
-}
-
 /* ---- Values ---- */
 
-/* A value of the shape of `like`, named "<before><like><after>". */
-static neap_status add_like(updater *u, uint32_t like, const char *before, const char *after,
-                            const char *kind, neap_dtype dtype, uint32_t *id)
+/* A value of the shape of `like`. */
+static neap_status add_named(updater *u, uint32_t like, const char *name, const char *kind,
+                             neap_dtype dtype, uint32_t *id)
 {
     const neap_value *value = &u->graph->values[like];
     neap_value_desc desc;
-    u->text.length = 0;
-    neap_text_printf(&u->text, "%s%s%s", before, value->name, after);
-    if (u->text.status != NEAP_OK)
-        return neap_fail_no_memory(u->diag);
     neap_value_desc_init(&desc);
-    desc.name = u->text.text;
+    desc.name = name;
     desc.kind = kind;
     desc.state = strcmp(kind, NEAP_KIND_STATE) == 0;
     desc.dtype = dtype;
@@ -169,6 +166,17 @@ static neap_status add_like(updater *u, uint32_t like, const char *before, const
             return neap_fail(u->diag, NEAP_INVALID, "the state of \"%s\" overflows 63 bits",
                              value->name);
     return neap_graph_builder_add_value(u->builder, &desc, id, u->diag);
+}
+
+/* The same with the name "<before><like><after>". */
+static neap_status add_like(updater *u, uint32_t like, const char *before, const char *after,
+                            const char *kind, neap_dtype dtype, uint32_t *id)
+{
+    u->text.length = 0;
+    neap_text_printf(&u->text, "%s%s%s", before, u->graph->values[like].name, after);
+    if (u->text.status != NEAP_OK)
+        return neap_fail_no_memory(u->diag);
+    return add_named(u, like, u->text.text, kind, dtype, id);
 }
 
 static neap_status add_state(updater *u, const trained *p, const char *name, uint32_t *id)
@@ -206,6 +214,40 @@ static neap_status add_small(updater *u, const char *name, const char *kind, nea
     return neap_graph_builder_add_value(u->builder, &desc, id, u->diag);
 }
 
+static const net_statistics *statistics_of(const updater *u, uint32_t op)
+{
+    return u->statistics ? u->statistics[op] : NULL;
+}
+
+/* The op before (or, with a step of 1, behind) that shares an op's statistics; NEAP_NONE: none. */
+static uint32_t find_sharer(const updater *u, uint32_t op, uint32_t step)
+{
+    for (uint32_t o = op + step; o < u->graph->n_ops; o += step) /* below 0 it is large */
+        if (statistics_of(u, o) == u->statistics[op])
+            return o;
+    return NEAP_NONE;
+}
+
+/* In f32, like the statistics of the batch. */
+static neap_status add_kept(updater *u)
+{
+    if (!NEAP_TAKE(&u->arena, u->graph->n_ops, u->kept))
+        return neap_fail_no_memory(u->diag);
+    for (uint32_t o = 0; o < u->graph->n_ops; o++) {
+        const net_statistics *s = statistics_of(u, o);
+        if (!s)
+            continue;
+        uint32_t like = u->graph->ops[o].outputs[1], other = find_sharer(u, o, UINT32_MAX);
+        if (other != NEAP_NONE) {
+            u->kept[o] = u->kept[other];
+            continue;
+        }
+        NEAP_TRY(add_named(u, like, s->mean, NEAP_KIND_STATE, NEAP_F32, &u->kept[o].mean));
+        NEAP_TRY(add_named(u, like, s->variance, NEAP_KIND_STATE, NEAP_F32, &u->kept[o].variance));
+    }
+    return NEAP_OK;
+}
+
 static neap_status add_values(updater *u)
 {
     for (uint32_t v = 0; v < u->graph->n_values; v++)
@@ -213,10 +255,66 @@ static neap_status add_values(updater *u)
     NEAP_TRY(add_small(u, NEAP_STEP_INPUT, NEAP_KIND_INPUT, NEAP_F64, 3, &u->step));
     for (uint32_t i = 0; i < u->n_parameters; i++)
         NEAP_TRY(add_states(u, &u->parameters[i]));
-    return NEAP_OK;
+    return add_kept(u);
 }
 
 /* ---- Ops ---- */
+
+/* Whether the op that advances an op's statistics follows it: it is the last one that has them. */
+static bool is_followed(const updater *u, uint32_t op)
+{
+    return statistics_of(u, op) && find_sharer(u, op, 1) == NEAP_NONE;
+}
+
+/* What the batch normalisations (x, gamma, beta -> y, mean, invstd) up to the last one keep. */
+static neap_status list_batches(updater *u, uint32_t last, neap_op_desc *desc)
+{
+    uint32_t *inputs, n = 2;
+    if (!NEAP_TAKE(&u->arena, 2 * (size_t)last + 4, inputs))
+        return neap_fail_no_memory(u->diag);
+    inputs[0] = u->kept[last].mean;
+    inputs[1] = u->kept[last].variance;
+    for (uint32_t o = 0; o <= last; o++)
+        if (statistics_of(u, o) == u->statistics[last]) {
+            inputs[n++] = u->graph->ops[o].outputs[1];
+            inputs[n++] = u->graph->ops[o].outputs[2];
+        }
+    desc->n_inputs = n;
+    desc->inputs = desc->updates = inputs;
+    desc->n_updates = 2;
+    return NEAP_OK;
+}
+
+static neap_status add_running(updater *u, uint32_t id)
+{
+    const neap_op *norm = &u->graph->ops[id];
+    const net_statistics *s = u->statistics[id];
+    neap_attr attrs[] = {ATTR_REAL("momentum", s->momentum), ATTR_REAL("epsilon", s->epsilon)};
+    neap_op_desc desc;
+    u->text.length = 0;
+    neap_text_printf(&u->text, "%s.running", norm->name);
+    if (u->text.status != NEAP_OK)
+        return neap_fail_no_memory(u->diag);
+    neap_op_desc_init(&desc);
+    desc.name = u->text.text;
+    desc.type = "running_stats";
+    desc.pass = norm->pass;
+    desc.inside_layer = norm->inside_layer;
+    desc.n_attrs = 2;
+    desc.attrs = attrs;
+    NEAP_TRY(list_batches(u, id, &desc));
+    return neap_graph_builder_add_op(u->builder, &desc, NULL, u->diag);
+}
+
+static neap_status copy_op(updater *u, uint32_t id)
+{
+    neap_op_desc desc;
+    bool followed = is_followed(u, id);
+    neap_op_describe(&u->graph->ops[id], &desc);
+    desc.inside_layer = desc.inside_layer || followed;
+    NEAP_TRY(neap_graph_builder_add_op(u->builder, &desc, NULL, u->diag));
+    return followed ? add_running(u, id) : NEAP_OK;
+}
 
 static const char *op_name(updater *u, const trained *p, const char *suffix)
 {
@@ -361,19 +459,40 @@ static neap_status build(updater *u, neap_graph **result)
     return neap_graph_builder_finish(u->builder, result, u->diag);
 }
 
+static void count_op(neap_graph *graph, uint32_t o)
+{
+    neap_op_count count = neap_op_count_work(graph, o);
+    graph->ops[o].flops = count.known ? count.flops : -1;
+    graph->ops[o].bytes_moved = count.known ? count.bytes_moved : -1;
+}
+
 void neap_graph_count_ops(neap_graph *graph, uint32_t first)
 {
-    for (uint32_t o = first; o < graph->n_ops; o++) {
-        neap_op_count count = neap_op_count_work(graph, o);
-        graph->ops[o].flops = count.known ? count.flops : -1;
-        graph->ops[o].bytes_moved = count.known ? count.bytes_moved : -1;
-    }
+    for (uint32_t o = first; o < graph->n_ops; o++)
+        count_op(graph, o);
+}
+
+/* Copies keep their counts. */
+static void count_new(const updater *u, neap_graph *result)
+{
+    uint32_t next = 0;
+    for (uint32_t o = 0; o < u->graph->n_ops; o++, next++)
+        if (is_followed(u, o))
+            count_op(result, ++next);
+    neap_graph_count_ops(result, next);
 }
 
 neap_status neap_graph_add_updates(const neap_graph *graph, const neap_training *training,
                                    neap_graph **result, neap_diag *diag)
 {
-    updater u = {.graph = graph, .training = training, .diag = diag};
+    return neap_graph_add_all_updates(graph, training, NULL, result, diag);
+}
+
+neap_status neap_graph_add_all_updates(const neap_graph *graph, const neap_training *training,
+                                       const net_statistics *const *statistics, neap_graph **result,
+                                       neap_diag *diag)
+{
+    updater u = {.graph = graph, .training = training, .statistics = statistics, .diag = diag};
     *result = NULL;
     NEAP_TRY(neap_training_check(training, diag));
     if (training->optimizer == NEAP_OPTIMIZER_NONE)
@@ -389,7 +508,7 @@ neap_status neap_graph_add_updates(const neap_graph *graph, const neap_training 
             status = neap_fail_no_memory(diag);
     }
     if (status == NEAP_OK) {
-        neap_graph_count_ops(*result, (uint32_t)graph->n_ops);
+        count_new(&u, *result);
     } else {
         neap_graph_destroy(*result);
         *result = NULL;

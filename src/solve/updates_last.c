@@ -51,7 +51,8 @@ static uint32_t count_late(const neap_graph *whole, bool *is_late)
     const uint32_t *order = neap_graph_ordinary_order(whole);
     uint32_t n_ops = neap_graph_op_count(whole), first = n_ops;
     for (uint32_t i = 0; i < n_ops && first == n_ops; i++)
-        if (neap_graph_op(whole, order[i])->n_updates > 0)
+        if (neap_graph_op(whole, order[i])->n_updates > 0 &&
+            !neap_graph_is_side_update(whole, order[i]))
             first = i;
     for (uint32_t i = first; i < n_ops; i++)
         is_late[order[i]] = true;
@@ -76,6 +77,16 @@ static neap_status add_value(neap_bare_graph *bare, neap_graph_builder *builder,
     return neap_graph_builder_add_value(builder, &desc, NULL, diag);
 }
 
+/* Whether the op and the next one that stays belong to the same layer. */
+static bool is_inside_layer(const neap_graph *whole, uint32_t id)
+{
+    bool inside = neap_graph_op(whole, id)->inside_layer;
+    while (inside && id + 1 < neap_graph_op_count(whole) &&
+           neap_graph_is_side_update(whole, id + 1))
+        inside = neap_graph_op(whole, ++id)->inside_layer;
+    return inside;
+}
+
 static neap_status add_op(neap_bare_graph *bare, neap_graph_builder *builder, uint32_t id,
                           const uint32_t *new_id, neap_diag *diag)
 {
@@ -92,6 +103,7 @@ static neap_status add_op(neap_bare_graph *bare, neap_graph_builder *builder, ui
     neap_op_describe(op, &desc);
     desc.inputs = inputs;
     desc.outputs = outputs;
+    desc.inside_layer = is_inside_layer(bare->whole, id);
     if (op->in_place_input != NEAP_NONE) {
         desc.in_place_input = new_id[op->in_place_input];
         desc.in_place_output = new_id[op->in_place_output];
@@ -131,7 +143,7 @@ static neap_status fill(neap_bare_graph *bare, neap_graph_builder *builder, cons
     for (uint32_t i = 0; i < n_values; i++)
         NEAP_TRY(add_value(bare, builder, bare->value[i], new_id, diag));
     for (uint32_t o = 0; o < neap_graph_op_count(whole); o++) {
-        if (is_late[o]) {
+        if (is_late[o] || neap_graph_is_side_update(whole, o)) {
             bare->late_seconds += neap_graph_op(whole, o)->variants[0].seconds;
             continue;
         }
@@ -153,7 +165,9 @@ neap_status neap_bare_graph_init(neap_bare_graph *bare, neap_allocator *allocato
     if (!NEAP_TAKE(&bare->arena, n_ops, is_late))
         return neap_fail_no_memory(diag);
     bare->n_late = count_late(whole, is_late);
-    if (bare->n_late == 0)
+    for (uint32_t o = 0; o < n_ops; o++)
+        bare->n_side += neap_graph_is_side_update(whole, o);
+    if (bare->n_late + bare->n_side == 0)
         return NEAP_OK;
     if (!NEAP_TAKE(&bare->arena, n_ops, bare->op) ||
         !NEAP_TAKE(&bare->arena, n_values, bare->value) ||
@@ -183,6 +197,7 @@ typedef struct tail {
     neap_plan *plan;
     neap_residency residency;
     uint32_t *reads; /* by value: by the late ops that are still to run */
+    bool *done;      /* by op: side updates that have run */
     int64_t budget;
     neap_diag *diag;
 } tail;
@@ -191,6 +206,28 @@ static neap_status append(tail *t, neap_step step)
 {
     NEAP_TRY(neap_residency_step(&t->residency, &step, neap_plan_step_count(t->plan)));
     return neap_plan_append(t->plan, step, t->diag);
+}
+
+/* The side updates that read what an op has just made for the first time. Their state and the
+   results are there, and they need no more memory. */
+static neap_status append_side(tail *t, uint32_t o)
+{
+    const neap_graph *whole = t->bare->whole;
+    const neap_op *op = neap_graph_op(whole, o);
+    for (uint32_t i = 0; i < op->n_outputs; i++) {
+        uint32_t count;
+        const uint32_t *readers = neap_graph_readers(whole, op->outputs[i], &count);
+        for (uint32_t k = 0; k < count; k++) {
+            uint32_t side = readers[k];
+            if (!neap_graph_is_side_update(whole, side) || t->done[side])
+                continue;
+            t->done[side] = true;
+            int64_t room = t->budget - t->residency.bytes;
+            uint32_t variant = neap_planner_choose_variant(neap_graph_op(whole, side), room);
+            NEAP_TRY(append(t, (neap_step){.kind = NEAP_COMPUTE, .id = side, .variant = variant}));
+        }
+    }
+    return NEAP_OK;
 }
 
 static neap_status free_if_done(tail *t, uint32_t value)
@@ -236,6 +273,8 @@ static neap_status append_all(tail *t, const neap_plan *plan)
         neap_step step = neap_plan_steps(plan)[i];
         step.id = step.kind == NEAP_COMPUTE ? bare->op[step.id] : bare->value[step.id];
         NEAP_TRY(append(t, step));
+        if (step.kind == NEAP_COMPUTE && bare->n_side > 0)
+            NEAP_TRY(append_side(t, step.id));
     }
     for (uint32_t i = 0; i < bare->n_late; i++) {
         const neap_op *op = neap_graph_op(bare->whole, late[i]);
@@ -260,7 +299,8 @@ neap_status neap_bare_graph_append(const neap_bare_graph *bare, neap_allocator *
         return status;
     status = neap_residency_init(&t.residency, allocator, bare->whole, t.plan, "", diag);
     if (status == NEAP_OK &&
-        !NEAP_TAKE(&t.residency.arena, neap_graph_value_count(bare->whole), t.reads))
+        (!NEAP_TAKE(&t.residency.arena, neap_graph_value_count(bare->whole), t.reads) ||
+         !NEAP_TAKE(&t.residency.arena, neap_graph_op_count(bare->whole), t.done)))
         status = neap_fail_no_memory(diag);
     if (status == NEAP_OK)
         status = append_all(&t, *plan);
@@ -284,7 +324,7 @@ neap_status neap_bare_graph_late_bytes(const neap_bare_graph *bare, neap_allocat
     if (status == NEAP_OK)
         status = neap_timeline_build(allocator, bare->whole, plan, NULL, &timeline, diag);
     *bytes = 0;
-    for (size_t i = n_steps; i < timeline.n_steps && status == NEAP_OK; i++)
+    for (size_t i = n_steps + bare->n_side; i < timeline.n_steps && status == NEAP_OK; i++)
         if (timeline.steps[i].live_bytes > *bytes)
             *bytes = timeline.steps[i].live_bytes;
     neap_timeline_clear(&timeline);

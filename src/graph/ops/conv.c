@@ -69,22 +69,32 @@ static bool check_conv(neap_network *net, const char *name, neap_tensor x, const
     return true;
 }
 
-/* Appends the node with its weight and bias. */
-static neap_tensor add_conv(neap_network *net, const op_def *def, const char *name, neap_tensor x,
-                            const neap_conv2d *conv, const int64_t weight_shape[4])
+/* Appends the node; the bias may be NEAP_NONE. */
+static neap_tensor add_conv_with(neap_network *net, const op_def *def, const char *name,
+                                 neap_tensor x, neap_tensor weight, neap_tensor bias,
+                                 const neap_conv2d *conv)
 {
     neap_attr attrs[N_CONV_ATTRS];
-    conv_attrs(conv, attrs);
-    neap_tensor inputs[3] = {x, neap_net_add_parameter(net, name, "weight", 4, weight_shape)};
-    if (conv->bias)
-        inputs[2] = neap_net_add_parameter(net, name, "bias", 1, &conv->channels);
+    neap_conv2d own = *conv;
+    own.bias = bias != NEAP_NONE;
+    conv_attrs(&own, attrs);
     net_call call = {.def = def,
                      .name = name,
-                     .n_inputs = conv->bias ? 3 : 2,
-                     .inputs = inputs,
+                     .n_inputs = own.bias ? 3 : 2,
+                     .inputs = (neap_tensor[]){x, weight, bias},
                      .n_attrs = N_CONV_ATTRS,
                      .attrs = attrs};
     return neap_net_add_op(net, &call);
+}
+
+/* The same with parameters of its own. */
+static neap_tensor add_conv(neap_network *net, const op_def *def, const char *name, neap_tensor x,
+                            const neap_conv2d *conv, const int64_t weight_shape[4])
+{
+    neap_tensor weight = neap_net_add_parameter(net, name, "weight", 4, weight_shape);
+    neap_tensor bias =
+        conv->bias ? neap_net_add_parameter(net, name, "bias", 1, &conv->channels) : NEAP_NONE;
+    return add_conv_with(net, def, name, x, weight, bias, conv);
 }
 
 extern const op_def neap_op_conv2d, neap_op_conv_transpose2d;
@@ -111,6 +121,42 @@ neap_tensor neap_net_conv_transpose2d(neap_network *net, const char *name, neap_
     int64_t weight[4] = {neap_net_dim(net, x, 1), conv->channels / or_one(conv->groups),
                          conv->kernel_h, conv->kernel_w};
     return add_conv(net, &neap_op_conv_transpose2d, name, x, conv, weight);
+}
+
+/* What a weight says of a convolution: `transposed` has the channels of the output in its second
+   dimension. */
+static neap_conv2d described(const neap_network *net, const neap_conv2d *conv, neap_tensor weight,
+                             bool transposed)
+{
+    neap_conv2d full = *conv;
+    full.channels = transposed ? neap_net_dim(net, weight, 1) * or_one(conv->groups)
+                               : neap_net_dim(net, weight, 0);
+    full.kernel_h = neap_net_dim(net, weight, 2);
+    full.kernel_w = neap_net_dim(net, weight, 3);
+    return full;
+}
+
+neap_tensor neap_net_conv2d_with(neap_network *net, const char *name, neap_tensor x,
+                                 neap_tensor weight, neap_tensor bias, const neap_conv2d *conv)
+{
+    if (!neap_net_get(net, name, weight))
+        return NEAP_NONE;
+    neap_conv2d full = described(net, conv, weight, false);
+    if (!check_conv(net, name, x, &full))
+        return NEAP_NONE;
+    return add_conv_with(net, &neap_op_conv2d, name, x, weight, bias, &full);
+}
+
+neap_tensor neap_net_conv_transpose2d_with(neap_network *net, const char *name, neap_tensor x,
+                                           neap_tensor weight, neap_tensor bias,
+                                           const neap_conv2d *conv)
+{
+    if (!neap_net_get(net, name, weight))
+        return NEAP_NONE;
+    neap_conv2d full = described(net, conv, weight, true);
+    if (!check_conv(net, name, x, &full))
+        return NEAP_NONE;
+    return add_conv_with(net, &neap_op_conv_transpose2d, name, x, weight, bias, &full);
 }
 
 /* ---- Shapes ---- */
@@ -177,7 +223,7 @@ static void backward(neap_network *net, const net_node *node, const char *bw_wei
     neap_op relu = {.n_attrs = node->n_attrs, .attrs = node->attrs};
     if (neap_op_attr_int(&relu, "relu", 0))
         dy = neap_grad_emit_inner(net, node, "relu_bw", 2, (neap_tensor[]){dy, node->outputs[0]},
-                                  node->outputs[0]);
+                                  node->outputs[0], 0, NULL);
     neap_tensor targets[2] = {weight, node->n_inputs > 2 ? node->inputs[2] : NEAP_NONE};
     neap_grad_emit(net, node, bw_weight, 2, (neap_tensor[]){dy, x}, node->n_inputs > 2 ? 2 : 1,
                    targets);

@@ -1,6 +1,6 @@
 /*
- * Cross-entropy, fused or in PyTorch's two halves. Classes are dimension 1; every other dimension
- * counts rows, and the loss is their mean.
+ * Losses. Cross-entropy, fused or in PyTorch's two halves: classes are dimension 1; every other
+ * dimension counts rows, and the loss is their mean. The mean of squared differences.
  */
 #include "graph/network_internal.h"
 
@@ -20,6 +20,47 @@ neap_tensor neap_net_cross_entropy(neap_network *net, const char *name, neap_ten
         call.def = &neap_op_nll;
     }
     return neap_net_add_op(net, &call);
+}
+
+/* Rows are the indices before and after the axis. */
+neap_tensor neap_net_log_softmax(neap_network *net, const char *name, neap_tensor x, uint32_t axis)
+{
+    const net_tensor *input = neap_net_get(net, name, x);
+    int64_t rows[3] = {1, 1, 1}, shape[NEAP_MAX_RANK];
+    if (!input)
+        return NEAP_NONE;
+    uint32_t rank = input->rank;
+    if (axis >= rank)
+        return neap_net_fail(net, name, "axis %u of %u dimensions", axis, rank);
+    for (uint32_t d = 0; d < rank; d++) {
+        shape[d] = input->shape[d];
+        rows[d < axis ? 0 : d == axis ? 1 : 2] *= shape[d];
+    }
+    net_call call = {.def = &neap_op_log_softmax, .name = name, .n_inputs = 1, .inputs = &x};
+    if (rank >= 2 && axis == 1)
+        return neap_net_add_op(net, &call);
+    neap_net_enter(net, "%s", name);
+    call.name = "log_softmax";
+    x = neap_net_reshape(net, "rows", x, rows[2] > 1 ? 3 : 2, rows);
+    x = neap_net_reshape(net, "shape", neap_net_add_op(net, &call), rank, shape);
+    neap_net_leave(net);
+    return x;
+}
+
+neap_tensor neap_net_mse(neap_network *net, const char *name, neap_tensor x, neap_tensor target)
+{
+    extern const op_def neap_op_mse;
+    net_call call = {
+        .def = &neap_op_mse, .name = name, .n_inputs = 2, .inputs = (neap_tensor[]){x, target}};
+    return neap_net_add_op(net, &call);
+}
+
+/* The two operands differ in nothing but the sign of their gradients. */
+static void mse_backward(neap_network *net, const net_node *node)
+{
+    neap_tensor dloss = neap_grad_of(net, node, 0), x = node->inputs[0], target = node->inputs[1];
+    neap_grad_emit(net, node, "mse_bw", 3, (neap_tensor[]){dloss, x, target}, 1, &x);
+    neap_grad_emit(net, node, "mse_bw", 3, (neap_tensor[]){dloss, target, x}, 1, &target);
 }
 
 static void xent_backward(neap_network *net, const net_node *node)
@@ -47,6 +88,12 @@ static void count_softmax(const op_shapes *s, neap_op_count *count)
     count->flops = neap_count_mul(4, neap_count_elements(&s->inputs[0]));
 }
 
+/* Difference, square, sum. */
+static void count_mse(const op_shapes *s, neap_op_count *count)
+{
+    count->flops = neap_count_mul(3, neap_count_elements(&s->inputs[0]));
+}
+
 static void count_xent_bw(const op_shapes *s, neap_op_count *count)
 {
     count->flops = neap_count_mul(4, neap_count_elements(&s->outputs[0]));
@@ -62,6 +109,14 @@ static void count_nll(const op_shapes *s, neap_op_count *count)
     count->bytes_moved = neap_count_add(count->bytes_moved, neap_dtype_bytes(s->outputs[0].dtype));
 }
 
+const op_def neap_op_mse = {.type = "mse",
+                            .form = "x[*S] target[*S] -> loss:f32[1]",
+                            .count = count_mse,
+                            .backward = mse_backward};
+const op_def neap_op_mse_bw = {.type = "mse_bw",
+                               .form = "dloss[1] x[*S] target[*S] -> dx[*S]",
+                               .in_place = 6,
+                               .flops_per_element = 2};
 const op_def neap_op_xent = {.type = "xent",
                              .form =
                                  "logits[N,K,*R] labels:ids<K[N,*R] -> loss:f32[1] lse:f32[N,*R]",

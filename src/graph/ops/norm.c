@@ -1,20 +1,23 @@
 /*
  * Batch normalisation (per channel, over N, H, W), layer normalisation (per row, over the last
- * dimension) and group normalisation (per image and group of channels).
+ * dimension) and group normalisation (per image and group of channels; one channel a group is
+ * instance normalisation). RMS normalisation is layer normalisation without a mean and a bias.
  *
- * Statistics are saved in f32 whatever the network's type. Running averages for inference are not
- * part of the training graph.
+ * Statistics are saved in f32 whatever the network's type. With frozen batch normalisation those of
+ * the data are inputs; neap_net_keep_statistics makes a step advance them (ops/update.c).
  */
 #include "graph/network_internal.h"
 
+#include <string.h>
+
 /* `groups` is an attribute of group normalisation; 0 for others. */
-static neap_tensor add_norm(neap_network *net, const op_def *def, const char *name, neap_tensor x,
-                            int64_t channels, double epsilon, int64_t groups)
+static neap_tensor add_norm_with(neap_network *net, const op_def *def, const char *name,
+                                 neap_tensor x, neap_tensor weight, neap_tensor bias,
+                                 double epsilon, int64_t groups)
 {
     if (!(epsilon > 0))
         return neap_net_fail(net, name, "epsilon must be positive");
-    neap_tensor inputs[3] = {x, neap_net_add_parameter(net, name, "weight", 1, &channels),
-                             neap_net_add_parameter(net, name, "bias", 1, &channels)};
+    neap_tensor inputs[3] = {x, weight, bias};
     neap_attr attrs[] = {ATTR_REAL("epsilon", epsilon), ATTR_INT("groups", groups)};
     net_call call = {.def = def,
                      .name = name,
@@ -25,7 +28,17 @@ static neap_tensor add_norm(neap_network *net, const op_def *def, const char *na
     return neap_net_add_op(net, &call);
 }
 
-extern const op_def neap_op_batch_norm, neap_op_layer_norm, neap_op_group_norm;
+/* The same with parameters of its own. */
+static neap_tensor add_norm(neap_network *net, const op_def *def, const char *name, neap_tensor x,
+                            int64_t channels, double epsilon, int64_t groups)
+{
+    neap_tensor weight = neap_net_add_parameter(net, name, "weight", 1, &channels);
+    neap_tensor bias = neap_net_add_parameter(net, name, "bias", 1, &channels);
+    return add_norm_with(net, def, name, x, weight, bias, epsilon, groups);
+}
+
+extern const op_def neap_op_batch_norm, neap_op_layer_norm, neap_op_group_norm, neap_op_rms_norm,
+    neap_op_batch_norm_frozen;
 
 neap_tensor neap_net_batch_norm(neap_network *net, const char *name, neap_tensor x, double epsilon)
 {
@@ -56,6 +69,135 @@ neap_tensor neap_net_group_norm(neap_network *net, const char *name, neap_tensor
         return neap_net_fail(net, name,
                              "group normalisation takes N x C x ... and at least one group");
     return add_norm(net, &neap_op_group_norm, name, x, input->shape[1], epsilon, groups);
+}
+
+neap_tensor neap_net_batch_norm_with(neap_network *net, const char *name, neap_tensor x,
+                                     neap_tensor weight, neap_tensor bias, double epsilon)
+{
+    return add_norm_with(net, &neap_op_batch_norm, name, x, weight, bias, epsilon, 0);
+}
+
+/* The layer that made a tensor; NULL: none did. */
+static net_node *maker_of(const neap_network *net, neap_tensor y)
+{
+    for (size_t n = net->n_nodes; n-- > 0;)
+        if (net->nodes[n].outputs[0] == y)
+            return &net->nodes[n];
+    return NULL;
+}
+
+/* Those of this name; NULL: no layer keeps them so far. */
+static const net_statistics *find_statistics(const neap_network *net, const char *mean)
+{
+    for (size_t n = 0; n < net->n_nodes; n++)
+        if (net->nodes[n].statistics && strcmp(net->nodes[n].statistics->mean, mean) == 0)
+            return net->nodes[n].statistics;
+    return NULL;
+}
+
+static bool are_alike(const net_statistics *a, const net_statistics *b)
+{
+    return strcmp(a->variance, b->variance) == 0 && a->channels == b->channels &&
+           !(a->momentum < b->momentum || a->momentum > b->momentum || a->epsilon < b->epsilon ||
+             a->epsilon > b->epsilon);
+}
+
+void neap_net_keep_statistics(neap_network *net, neap_tensor y, const char *mean,
+                              const char *variance, double momentum)
+{
+    if (!neap_net_get(net, mean, y))
+        return;
+    net_node *node = maker_of(net, y);
+    if (!node || node->def != &neap_op_batch_norm || node->statistics) {
+        neap_net_fail(net, mean,
+                      "\"%s\" is not the result of a batch normalisation without "
+                      "running statistics",
+                      net->tensors[y].name);
+        return;
+    }
+    if (!(momentum >= 0 && momentum <= 1)) {
+        neap_net_fail(net, mean, "the momentum of running statistics is %g; it must be from 0 to 1",
+                      momentum);
+        return;
+    }
+    net_statistics *made = neap_arena_alloc(&net->arena, 1, sizeof *made);
+    if (!made) {
+        neap_net_fail_no_memory(net);
+        return;
+    }
+    *made = (net_statistics){.mean = neap_net_full_name(net, mean, NULL),
+                             .variance = neap_net_full_name(net, variance, NULL),
+                             .channels = net->tensors[y].shape[1],
+                             .momentum = momentum,
+                             .epsilon = node->attrs[0].real};
+    const net_statistics *shared = find_statistics(net, made->mean);
+    if (shared && !are_alike(shared, made)) {
+        neap_net_fail(net, mean,
+                      "layers that share running statistics have the same channels, momentum and "
+                      "epsilon");
+        return;
+    }
+    node->statistics = shared ? shared : made;
+}
+
+neap_tensor neap_net_layer_norm_with(neap_network *net, const char *name, neap_tensor x,
+                                     neap_tensor weight, neap_tensor bias, double epsilon)
+{
+    return add_norm_with(net, &neap_op_layer_norm, name, x, weight, bias, epsilon, 0);
+}
+
+neap_tensor neap_net_group_norm_with(neap_network *net, const char *name, neap_tensor x,
+                                     neap_tensor weight, neap_tensor bias, int64_t groups,
+                                     double epsilon)
+{
+    if (groups < 1)
+        return neap_net_fail(net, name, "group normalisation takes at least one group");
+    return add_norm_with(net, &neap_op_group_norm, name, x, weight, bias, epsilon, groups);
+}
+
+neap_tensor neap_net_instance_norm(neap_network *net, const char *name, neap_tensor x,
+                                   double epsilon)
+{
+    return neap_net_group_norm(net, name, x, neap_net_dim(net, x, 1), epsilon);
+}
+
+neap_tensor neap_net_rms_norm(neap_network *net, const char *name, neap_tensor x, double epsilon)
+{
+    const net_tensor *input = neap_net_get(net, name, x);
+    if (!input)
+        return NEAP_NONE;
+    int64_t channels = input->shape[input->rank - 1];
+    neap_tensor weight = neap_net_add_parameter(net, name, "weight", 1, &channels);
+    return neap_net_rms_norm_with(net, name, x, weight, epsilon);
+}
+
+neap_tensor neap_net_rms_norm_with(neap_network *net, const char *name, neap_tensor x,
+                                   neap_tensor weight, double epsilon)
+{
+    if (!(epsilon > 0))
+        return neap_net_fail(net, name, "epsilon must be positive");
+    net_call call = {.def = &neap_op_rms_norm,
+                     .name = name,
+                     .n_inputs = 2,
+                     .inputs = (neap_tensor[]){x, weight},
+                     .n_attrs = 1,
+                     .attrs = &ATTR_REAL("epsilon", epsilon)};
+    return neap_net_add_op(net, &call);
+}
+
+neap_tensor neap_net_batch_norm_frozen(neap_network *net, const char *name, neap_tensor x,
+                                       neap_tensor weight, neap_tensor bias, neap_tensor mean,
+                                       neap_tensor variance, double epsilon)
+{
+    if (!(epsilon > 0))
+        return neap_net_fail(net, name, "epsilon must be positive");
+    net_call call = {.def = &neap_op_batch_norm_frozen,
+                     .name = name,
+                     .n_inputs = 5,
+                     .inputs = (neap_tensor[]){x, weight, bias, mean, variance},
+                     .n_attrs = 1,
+                     .attrs = &ATTR_REAL("epsilon", epsilon)};
+    return neap_net_add_op(net, &call);
 }
 
 static void group_norm_rule(op_fit *fit)
@@ -92,6 +234,49 @@ static void layer_norm_backward(neap_network *net, const net_node *node)
 static void group_norm_backward(neap_network *net, const net_node *node)
 {
     emit(net, node, "group_norm_bw");
+}
+
+static void rms_norm_backward(neap_network *net, const net_node *node)
+{
+    neap_tensor reads[4];
+    uint32_t count = 0;
+    reads[count++] = neap_grad_of(net, node, 0);
+    reads[count++] = node->inputs[0];
+    if (neap_grad_wanted(net, node->inputs[0])) /* only dx needs gamma */
+        reads[count++] = node->inputs[1];
+    reads[count++] = node->outputs[1];
+    neap_grad_emit(net, node, "rms_norm_bw", count, reads, 2, node->inputs);
+}
+
+/* The statistics are constants; the gradient of beta is a sum of dy alone. */
+static void batch_norm_frozen_backward(neap_network *net, const net_node *node)
+{
+    neap_tensor dy = neap_grad_of(net, node, 0), x = node->inputs[0], gamma = node->inputs[1];
+    neap_tensor mean = node->inputs[3], variance = node->inputs[4];
+    int64_t all = (INT64_C(1) << net->tensors[x].rank) - 1;
+    neap_attr sum[] = {ATTR_INT("axes", all & ~INT64_C(2)), ATTR_INT("keepdims", 0)};
+    neap_grad_emit(net, node, "batch_norm_frozen_bw_weight", 4,
+                   (neap_tensor[]){dy, x, mean, variance}, 1, &gamma);
+    neap_grad_emit_with(net, node, "sum_axes", 1, &dy, node->inputs[2], 2, sum);
+    neap_grad_emit(net, node, "batch_norm_frozen_bw_data", 3, (neap_tensor[]){dy, gamma, variance},
+                   1, &x);
+}
+
+static void count_rms(const op_shapes *s, neap_op_count *count)
+{
+    count->flops = neap_count_mul(4, neap_count_elements(&s->inputs[0]));
+}
+
+/* Normalise again 1, the sum 2, the input's gradient 5. */
+static void count_rms_bw(const op_shapes *s, neap_op_count *count)
+{
+    count->flops = neap_count_mul(8, neap_count_elements(&s->inputs[0]));
+}
+
+/* Normalise again 2, multiply and add 2. */
+static void count_frozen_weight(const op_shapes *s, neap_op_count *count)
+{
+    count->flops = neap_count_mul(4, neap_count_elements(&s->inputs[0]));
 }
 
 /* Mean 1, variance 3, normalise 2, scale and shift 2. */
@@ -155,3 +340,33 @@ const op_def neap_op_group_norm_bw = {
     .attrs = "groups>0",
     .rule = group_norm_rule,
     .count = count_backward};
+const op_def neap_op_rms_norm = {.type = "rms_norm",
+                                 .in_place = OVER_X,
+                                 .form = "x[*R,C] gamma[C] -> y[*R,C] invrms:f32[*R]",
+                                 .attrs = "epsilon~",
+                                 .count = count_rms,
+                                 .backward = rms_norm_backward};
+const op_def neap_op_rms_norm_bw = {.type = "rms_norm_bw",
+                                    .in_place = OVER_DY | OVER_X_BW,
+                                    .form =
+                                        "dy[*R,C] x[*R,C] gamma[C] invrms[*R] -> dx[*R,C] dgamma[C]"
+                                        " | dy[*R,C] x[*R,C] invrms[*R] -> dgamma[C]",
+                                    .count = count_rms_bw};
+const op_def neap_op_batch_norm_frozen = {
+    .type = "batch_norm_frozen",
+    .in_place = OVER_X,
+    .form = "x[N,C,*R] gamma[C] beta[C] mean[C] variance[C] -> y[N,C,*R]",
+    .attrs = "epsilon~",
+    .flops_per_element = 4,
+    .backward = batch_norm_frozen_backward};
+const op_def neap_op_batch_norm_frozen_bw_data = {
+    .type = "batch_norm_frozen_bw_data",
+    .in_place = OVER_DY,
+    .form = "dy[N,C,*R] gamma[C] variance[C] -> dx[N,C,*R]",
+    .attrs = "epsilon~",
+    .flops_per_element = 2};
+const op_def neap_op_batch_norm_frozen_bw_weight = {
+    .type = "batch_norm_frozen_bw_weight",
+    .form = "dy[N,C,*R] x[N,C,*R] mean[C] variance[C] -> dgamma[C]",
+    .attrs = "epsilon~",
+    .count = count_frozen_weight};

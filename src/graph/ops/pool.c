@@ -116,7 +116,7 @@ static neap_dtype index_type(const neap_network *net, const neap_pool2d *pool)
 }
 
 extern const op_def neap_op_max_pool2d, neap_op_avg_pool2d, neap_op_adaptive_avg_pool2d,
-    neap_op_max_unpool2d, neap_op_upsample;
+    neap_op_max_unpool2d, neap_op_upsample, neap_op_resize_nearest;
 
 neap_tensor neap_net_max_pool2d(neap_network *net, const char *name, neap_tensor x,
                                 const neap_pool2d *pool, neap_tensor *indices)
@@ -148,6 +148,34 @@ neap_tensor neap_net_adaptive_avg_pool2d(neap_network *net, const char *name, ne
     net_call call = {
         .def = &neap_op_adaptive_avg_pool2d, .name = name, .n_inputs = 1, .inputs = &x};
     return resize(net, &call, out_h, out_w);
+}
+
+neap_tensor neap_net_resize_nearest(neap_network *net, const char *name, neap_tensor x,
+                                    const neap_resize *resize)
+{
+    const net_tensor *input = neap_net_get(net, name, x);
+    if (!input)
+        return NEAP_NONE;
+    if (input->rank != 4)
+        return neap_net_fail(net, name, "an image is N x C x H x W");
+    if (resize->scale_h < 0 || resize->scale_w < 0)
+        return neap_net_fail(net, name, "a scale must be positive, or 0 for that of the extents");
+    int64_t shape[] = {input->shape[0], input->shape[1], resize->out_h, resize->out_w};
+    double by_h = (double)shape[2] / (double)input->shape[2];
+    double by_w = (double)shape[3] / (double)input->shape[3];
+    neap_attr attrs[] = {ATTR_REAL("scale_h", resize->scale_h > 0 ? resize->scale_h : by_h),
+                         ATTR_REAL("scale_w", resize->scale_w > 0 ? resize->scale_w : by_w),
+                         ATTR_INT("half_pixel", resize->half_pixel),
+                         ATTR_INT("round", resize->round)};
+    net_call call = {.def = &neap_op_resize_nearest,
+                     .name = name,
+                     .n_inputs = 1,
+                     .inputs = &x,
+                     .n_attrs = 4,
+                     .attrs = attrs,
+                     .rank = 4,
+                     .shape = shape};
+    return neap_net_add_op(net, &call);
 }
 
 neap_tensor neap_net_upsample(neap_network *net, const char *name, neap_tensor x, int64_t out_h,
@@ -207,6 +235,12 @@ static void adaptive_avg_pool2d_backward(neap_network *net, const net_node *node
                    (neap_tensor[]){neap_grad_of(net, node, 0)}, 1, node->inputs);
 }
 
+static void resize_nearest_backward(neap_network *net, const net_node *node)
+{
+    neap_grad_emit(net, node, "resize_nearest_bw", 1, (neap_tensor[]){neap_grad_of(net, node, 0)},
+                   1, node->inputs);
+}
+
 static void upsample_backward(neap_network *net, const net_node *node)
 {
     neap_grad_emit(net, node, "upsample_bw", 1, (neap_tensor[]){neap_grad_of(net, node, 0)}, 1,
@@ -251,6 +285,12 @@ static void count_bilinear(const op_shapes *s, neap_op_count *count)
 }
 
 #define POOL_ATTRS "kernel_h>0 kernel_w>0 stride_h>0 stride_w>0 pad_h pad_w ceil_mode"
+static void count_nearest_bw(const op_shapes *s, neap_op_count *count)
+{
+    count->flops = neap_count_elements(&s->inputs[0]);
+}
+
+#define NEAREST "scale_h~ scale_w~ half_pixel round"
 #define IMAGE_OP(name, operands, ...)                                                              \
     const op_def neap_op_##name = {.type = #name, .form = operands, __VA_ARGS__}
 
@@ -274,3 +314,7 @@ IMAGE_OP(upsample, "x[N,C,H,W] -> y[N,C,Y,X]", .attrs = "align_corners", .rule =
          .count = count_bilinear, .backward = upsample_backward);
 IMAGE_OP(upsample_bw, "dy[N,C,Y,X] -> dx[N,C,H,W]", .attrs = "align_corners", .rule = resize_rule,
          .count = count_bilinear);
+IMAGE_OP(resize_nearest, "x[N,C,H,W] -> y[N,C,Y,X]", .attrs = NEAREST, .rule = resize_rule,
+         .backward = resize_nearest_backward);
+IMAGE_OP(resize_nearest_bw, "dy[N,C,Y,X] -> dx[N,C,H,W]", .attrs = NEAREST, .rule = resize_rule,
+         .count = count_nearest_bw);

@@ -19,10 +19,16 @@ neap_tensor neap_net_embedding(neap_network *net, const char *name, neap_tensor 
     neap_tensor table = neap_net_add_parameter(net, name, "weight", 2, (int64_t[]){rows, features});
     if (weight)
         *weight = table;
+    return neap_net_embedding_with(net, name, ids, table);
+}
+
+neap_tensor neap_net_embedding_with(neap_network *net, const char *name, neap_tensor ids,
+                                    neap_tensor weight)
+{
     net_call call = {.def = &neap_op_embedding,
                      .name = name,
                      .n_inputs = 2,
-                     .inputs = (neap_tensor[]){ids, table}};
+                     .inputs = (neap_tensor[]){ids, weight}};
     return neap_net_add_op(net, &call);
 }
 

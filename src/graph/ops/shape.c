@@ -5,7 +5,7 @@
 #include <string.h>
 
 extern const op_def neap_op_concat, neap_op_slice, neap_op_split, neap_op_reshape,
-    neap_op_transpose, neap_op_expand, neap_op_pad2d;
+    neap_op_transpose, neap_op_expand, neap_op_pad, neap_op_pad2d;
 
 neap_tensor neap_net_concat(neap_network *net, const char *name, uint32_t count,
                             const neap_tensor *parts, uint32_t axis)
@@ -133,6 +133,30 @@ neap_tensor neap_net_expand(neap_network *net, const char *name, neap_tensor x, 
     return neap_net_add_op(net, &call);
 }
 
+/* What is added to each dimension, or taken away from it. */
+static const char *const BEFORE[NEAP_MAX_RANK] = {"before_0", "before_1", "before_2",
+                                                  "before_3", "before_4", "before_5"};
+static const char *const AFTER[NEAP_MAX_RANK] = {"after_0", "after_1", "after_2",
+                                                 "after_3", "after_4", "after_5"};
+
+neap_tensor neap_net_pad(neap_network *net, const char *name, neap_tensor x, const int64_t *before,
+                         const int64_t *after, double value)
+{
+    neap_attr attrs[1 + 2 * NEAP_MAX_RANK] = {ATTR_REAL("value", value)};
+    uint32_t rank = neap_net_rank(net, x);
+    for (uint32_t d = 0; d < rank; d++) {
+        attrs[1 + 2 * d] = ATTR_INT(BEFORE[d], before[d]);
+        attrs[2 + 2 * d] = ATTR_INT(AFTER[d], after[d]);
+    }
+    net_call call = {.def = &neap_op_pad,
+                     .name = name,
+                     .n_inputs = 1,
+                     .inputs = &x,
+                     .n_attrs = 1 + 2 * rank,
+                     .attrs = attrs};
+    return neap_net_add_op(net, &call);
+}
+
 neap_tensor neap_net_pad2d(neap_network *net, const char *name, neap_tensor x, int64_t top,
                            int64_t bottom, int64_t left, int64_t right)
 {
@@ -243,6 +267,26 @@ static void transpose_rule(op_fit *fit)
     neap_fit_set_output(fit, &turned);
 }
 
+/* Negative amounts crop, but leave something of x. */
+static void pad_rule(op_fit *fit)
+{
+    op_shape y = neap_fit_input(fit, 0);
+    for (uint32_t d = 0; d < y.rank; d++) {
+        int64_t before = neap_fit_int(fit, BEFORE[d]), after = neap_fit_int(fit, AFTER[d]);
+        if (before < -INT32_MAX || before > INT32_MAX || after < -INT32_MAX || after > INT32_MAX) {
+            neap_fit_fail(fit, "%lld before and %lld after dimension %u", (long long)before,
+                          (long long)after, d);
+            return;
+        }
+        int64_t cropped = (before < 0 ? -before : 0) + (after < 0 ? -after : 0);
+        if (cropped >= y.shape[d])
+            neap_fit_fail(fit, "nothing is left of dimension %u, which is %lld", d,
+                          (long long)y.shape[d]);
+        y.shape[d] = neap_count_add(y.shape[d], before + after);
+    }
+    neap_fit_set_output(fit, &y);
+}
+
 static void pad2d_rule(op_fit *fit)
 {
     int64_t rows = neap_fit_int(fit, "top") + neap_fit_int(fit, "bottom");
@@ -310,6 +354,16 @@ static void expand_backward(neap_network *net, const net_node *node)
     unary_backward(net, node, "reduce");
 }
 
+/* What was added is taken away, and the other way round. */
+static void pad_backward(neap_network *net, const net_node *node)
+{
+    neap_tensor dy = neap_grad_of(net, node, 0);
+    neap_attr attrs[1 + 2 * NEAP_MAX_RANK] = {ATTR_REAL("value", 0)};
+    for (uint32_t i = 1; i < node->n_attrs; i++)
+        attrs[i] = ATTR_INT(node->attrs[i].name, -node->attrs[i].integer);
+    neap_grad_emit_with(net, node, "pad", 1, &dy, node->inputs[0], node->n_attrs, attrs);
+}
+
 static void pad2d_backward(neap_network *net, const net_node *node)
 {
     unary_backward(net, node, "pad2d_bw");
@@ -336,6 +390,7 @@ SHAPE_OP(transpose, "x:any -> y:any", .attrs = "axis_a axis_b", .rule = transpos
          .backward = transpose_backward);
 SHAPE_OP(expand, "x[*S] -> y[*P,*S]", .backward = expand_backward);
 SHAPE_OP(reduce, "dy[*P,*S] -> dx[*S]", .count = count_reduce);
+SHAPE_OP(pad, "x -> y", .attrs = "value~", .rule = pad_rule, .backward = pad_backward);
 SHAPE_OP(pad2d, "x:any[N,C,H,W] -> y:any[N,C,Y,X]", .attrs = "top bottom left right",
          .rule = pad2d_rule, .backward = pad2d_backward);
 SHAPE_OP(pad2d_bw, "dy:any[N,C,Y,X] -> dx:any[N,C,H,W]", .attrs = "top bottom left right",

@@ -1,8 +1,8 @@
 /*
- * Steps of optimizers: sgd, momentum, adam, adamw; and the scale that clips gradients by their
- * norm.
+ * Steps of optimizers: sgd, momentum, adam, adamw; the scale that clips gradients by their norm;
+ * and the running statistics of batch normalisations.
  *
- * They are no layers: updates.c appends them to a training graph. An update overwrites its
+ * They are no layers: updates.c adds them to a training graph. An update overwrites its
  * parameter and its state. `step` holds what changes from step to step: the learning rate, the
  * number of the step from 1, and whether the gradient is complete (1) or micro-batches follow (0).
  *
@@ -11,6 +11,11 @@
  *     sum      of the gradients of the micro-batches so far, which dw includes already: with the
  *              last of them the parameter is updated and the sum becomes zero; before it, dw is
  *              kept in the sum and nothing else changes
+ *
+ * Running statistics advance with every run of the graph, that is, once for each micro-batch. They
+ * become momentum times the old ones plus (1 - momentum) times those of the batch, whose variance
+ * is 1 / invstd^2 - epsilon: that of the population, not divided by n - 1. Layers that share them
+ * advance them one after another: `batch` is mean and invstd of each.
  */
 #include "graph/network_internal.h"
 
@@ -56,6 +61,21 @@ static void count_clip_norm(const op_shapes *s, neap_op_count *count)
     count->flops = neap_count_mul(2, s->in_elements);
 }
 
+/* For each pair: a mean 3; a variance 3, and 4 to get it from invstd. */
+static void count_running_stats(const op_shapes *s, neap_op_count *count)
+{
+    int64_t pairs = (int64_t)(s->op->n_inputs / 2) - 1;
+    count->flops = neap_count_mul(10 * pairs, neap_count_elements(&s->inputs[0]));
+}
+
+/* Means and inverse deviations come in pairs. */
+static void running_stats_rule(op_fit *fit)
+{
+    if (neap_fit_inputs(fit) < 4 || neap_fit_inputs(fit) % 2)
+        neap_fit_fail(fit, "reads %u values; it takes a mean and an invstd of each batch",
+                      neap_fit_inputs(fit));
+}
+
 const op_def neap_op_sgd = {
     .type = "sgd", .form = "w![*R] dw[*R] step[3]" OPTIONAL, .attrs = FLAGS, .count = count_sgd};
 const op_def neap_op_momentum = {.type = "momentum",
@@ -74,3 +94,8 @@ const op_def neap_op_clip_norm = {.type = "clip_norm",
                                   .form = "dw... -> scale:f32[1]",
                                   .attrs = "norm~",
                                   .count = count_clip_norm};
+const op_def neap_op_running_stats = {.type = "running_stats",
+                                      .form = "mean![C] variance![C] batch...[C] ->",
+                                      .attrs = "momentum~ epsilon~",
+                                      .rule = running_stats_rule,
+                                      .count = count_running_stats};
