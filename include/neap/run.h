@@ -82,6 +82,7 @@ typedef struct neap_device_memory {
     int64_t total;
     int64_t used;        /* now, by all programs */
     int64_t used_before; /* when the backend was opened: by its context and other programs */
+    int64_t context;     /* of that by the context; -1: unknown, for lack of NVML */
 } neap_device_memory;
 
 /* NEAP_UNSUPPORTED for a backend without a device. */
@@ -117,10 +118,10 @@ NEAP_API neap_status neap_backend_fit(neap_backend *backend, neap_graph *graph, 
 
 /* ---- GPUs: what backend cuda finds on this machine ---- */
 
-#define NEAP_CUDA_LIBRARIES 4
+#define NEAP_CUDA_LIBRARIES 5
 
 typedef struct neap_cuda_library {
-    const char *name;    /* driver, NVRTC, cuDNN, cuBLASLt */
+    const char *name;    /* driver, NVRTC, cuDNN, cuBLASLt, NVML */
     const char *purpose; /* a few words */
     char version[16];    /* the driver's is that of CUDA */
     char file[256];      /* where it was found; "": it is missing */
@@ -210,7 +211,8 @@ typedef struct neap_run_options {
                           default: all zero, as fast as it can */
     uint64_t stress;   /* not 0: delays kernels of a device, and copies, by random times from this
                           seed, to show that results do not depend on timing */
-    bool measure;      /* record the time of every step (neap_runner_step_seconds) */
+    bool measure;      /* record the time of every step (neap_runner_step_seconds,
+                          neap_runner_step_times) */
     bool trace_memory; /* record what of the arena is resident at every step
                           (neap_runner_step_memory). Freed memory then goes back to the system at
                           once, which makes steps slower */
@@ -288,6 +290,12 @@ NEAP_API neap_status neap_runner_step(neap_runner *runner, uint64_t seed, neap_r
                                       neap_diag *diag);
 /* With options.measure: the seconds of each step of the plan in the last run; else NULL. */
 NEAP_API const double *neap_runner_step_seconds(const neap_runner *runner);
+
+/*
+ * With options.measure: when each step of the plan ran in the last run, computations without their
+ * waiting for copies; else NULL. Also NULL for a backend with a device, whose copies are not timed.
+ */
+NEAP_API const neap_step_time *neap_runner_step_times(const neap_runner *runner);
 
 /* Bytes of the arena that are in physical memory, to a page at either end of a storage. */
 typedef struct neap_step_memory {

@@ -22,7 +22,8 @@ typedef struct lane {
     unsigned index;
     pthread_t thread;
     bool running;
-    job *jobs; /* a ring */
+    job *jobs;             /* a ring */
+    neap_step_time *times; /* of the jobs */
     uint64_t given, done;
 } lane;
 
@@ -99,8 +100,11 @@ static void *run_lane(void *context)
     while (next_job(l, &next)) {
         pthread_mutex_unlock(&copier->lock);
         dawdle(copier, l);
+        double begin = neap_clock_seconds();
         copy(copier, &next);
+        double end = neap_clock_seconds();
         pthread_mutex_lock(&copier->lock);
+        l->times[l->done % copier->capacity] = (neap_step_time){begin, end};
         l->done++;
         pthread_cond_broadcast(&copier->changed);
     }
@@ -113,6 +117,8 @@ static neap_status start_lane(run_copier *copier, unsigned index, neap_diag *dia
     lane *l = &copier->lanes[index];
     *l = (lane){.copier = copier, .index = index};
     neap_status status = NEAP_NEW(copier->allocator, copier->capacity, &l->jobs, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(copier->allocator, copier->capacity, &l->times, diag);
     if (status != NEAP_OK)
         return status;
     if (pthread_create(&l->thread, NULL, run_lane, l) != 0)
@@ -178,6 +184,7 @@ void neap_run_copier_destroy(run_copier *copier)
         if (copier->lanes[i].running)
             pthread_join(copier->lanes[i].thread, NULL);
         NEAP_DELETE(copier->allocator, copier->capacity, copier->lanes[i].jobs);
+        NEAP_DELETE(copier->allocator, copier->capacity, copier->lanes[i].times);
     }
     pthread_cond_destroy(&copier->changed);
     pthread_mutex_destroy(&copier->lock);
@@ -208,4 +215,12 @@ bool neap_run_copier_wait(run_copier *copier, run_ticket ticket)
         pthread_cond_wait(&copier->changed, &copier->lock);
     pthread_mutex_unlock(&copier->lock);
     return waits;
+}
+
+neap_step_time neap_run_copier_time(run_copier *copier, run_ticket ticket)
+{
+    pthread_mutex_lock(&copier->lock);
+    neap_step_time time = copier->lanes[ticket.lane].times[(ticket.number - 1) % copier->capacity];
+    pthread_mutex_unlock(&copier->lock);
+    return time;
 }

@@ -47,5 +47,8 @@ run_ticket neap_run_copier_start(run_copier *copier, run_direction direction, vo
                                  const void *from, size_t bytes, run_ticket after);
 /* Waits until the copy has ended. Returns true if it had to wait. */
 bool neap_run_copier_wait(run_copier *copier, run_ticket ticket);
+/* When a copy that has ended ran, on neap_clock_seconds; of the latest `capacity` copies of a lane.
+ */
+neap_step_time neap_run_copier_time(run_copier *copier, run_ticket ticket);
 
 #endif

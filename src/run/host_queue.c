@@ -77,6 +77,11 @@ static void mark(run_queue *queue, size_t step)
     q->last = now;
 }
 
+static neap_step_time copied(run_queue *queue, run_ticket ticket)
+{
+    return neap_run_copier_time(((host_queue *)queue)->copier, ticket);
+}
+
 neap_status neap_run_host_queue_create(neap_allocator *allocator, const run_queue_options *options,
                                        run_queue **queue, neap_diag *diag)
 {
@@ -88,7 +93,8 @@ neap_status neap_run_host_queue_create(neap_allocator *allocator, const run_queu
                                         .fill = fill,
                                         .move = move,
                                         .delay = delay,
-                                        .mark = mark};
+                                        .mark = mark,
+                                        .copied = copied};
     host_queue *q;
     neap_status status = NEAP_NEW(allocator, 1, &q, diag);
     if (status != NEAP_OK)

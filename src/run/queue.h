@@ -44,6 +44,8 @@ typedef struct run_queue_type {
     void (*delay)(run_queue *queue);
     /* Step `step` of the plan has been given; its seconds are in `seconds` after `end`. */
     void (*mark)(run_queue *queue, size_t step);
+    /* After `end`: when a copy of the step ran, on neap_clock_seconds. NULL on a device. */
+    neap_step_time (*copied)(run_queue *queue, run_ticket ticket);
 } run_queue_type;
 
 /* Embedded at the start of an implementation. */

@@ -121,6 +121,14 @@ static neap_status prepare_queue(neap_runner *runner, neap_diag *diag)
                   : neap_run_host_queue_create(runner->allocator, &options, &runner->queue, diag);
 }
 
+static neap_status prepare_times(neap_runner *runner, neap_diag *diag)
+{
+    neap_status status = NEAP_NEW(runner->allocator, runner->program.count, &runner->times, diag);
+    if (status == NEAP_OK)
+        status = NEAP_NEW(runner->allocator, runner->program.count, &runner->copies, diag);
+    return status;
+}
+
 /* Pieces of values are shown to kernels as one array, through a second mapping of the arena. */
 static neap_status create_arena(neap_runner *runner, int64_t bytes, neap_diag *diag)
 {
@@ -166,6 +174,8 @@ static neap_status prepare(neap_runner *runner, const neap_plan *plan, neap_diag
         status = prepare_copies(runner, diag);
     if (status == NEAP_OK)
         status = prepare_queue(runner, diag);
+    if (status == NEAP_OK && runner->options.measure && runner->queue->type->copied)
+        status = prepare_times(runner, diag);
     if (status == NEAP_OK && runner->backend->type->device)
         status = NEAP_NEW(runner->allocator, neap_graph_value_count(whole), &runner->mirrors, diag);
     if (status == NEAP_OK && runner->options.trace_memory)
@@ -214,6 +224,8 @@ void neap_runner_destroy(neap_runner *runner)
     NEAP_DELETE(allocator, n_values, runner->copies_in);
     NEAP_DELETE(allocator, n_values, runner->copies_out);
     neap_run_resident_clear(&runner->resident, allocator);
+    NEAP_DELETE(allocator, runner->program.count, runner->times);
+    NEAP_DELETE(allocator, runner->program.count, runner->copies);
     neap_run_program_clear(&runner->program);
     clear_kernels(&runner->kernels, allocator);
     neap_run_specs_clear(&runner->specs);
@@ -263,6 +275,17 @@ static void wait_for_operands(neap_runner *runner, const run_action *action,
         report->wait_seconds += neap_clock_seconds() - begin;
 }
 
+static size_t index_of(const neap_runner *runner, const run_action *action)
+{
+    return (size_t)(action - runner->program.actions);
+}
+
+static void note_begin(neap_runner *runner, const run_action *action)
+{
+    if (runner->times)
+        runner->times[index_of(runner, action)].begin = neap_clock_seconds() - runner->began;
+}
+
 static neap_status compute(neap_runner *runner, const run_action *action, uint64_t seed,
                            neap_run_report *report, neap_diag *diag)
 {
@@ -271,6 +294,7 @@ static neap_status compute(neap_runner *runner, const run_action *action, uint64
     if (runner->copies_in)
         wait_for_operands(runner, action, report);
     runner->queue->type->delay(runner->queue);
+    note_begin(runner, action);
     run_args args = {.in = action->in,
                      .out = action->out,
                      .workspace = action->workspace,
@@ -310,6 +334,9 @@ static void transfer(neap_runner *runner, const run_action *action, neap_run_rep
     else
         runner->copies_in[storage] = queue->type->copy(queue, RUN_IN, action->data, host, bytes,
                                                        runner->copies_out[storage]);
+    if (runner->copies)
+        runner->copies[index_of(runner, action)] =
+            action->kind == NEAP_OFFLOAD ? runner->copies_out[storage] : runner->copies_in[storage];
 }
 
 static neap_status act(neap_runner *runner, const run_action *action, uint64_t seed,
@@ -383,13 +410,27 @@ static neap_status give_step(neap_runner *runner, uint64_t seed, neap_run_report
     move_state(runner);
     report->state_changed = runner->program.n_moves > 0;
     for (size_t i = 0; i < runner->program.count && status == NEAP_OK; i++) {
+        note_begin(runner, &runner->program.actions[i]);
         status = act(runner, &runner->program.actions[i], seed, report, diag);
+        if (runner->times)
+            runner->times[i].end = neap_clock_seconds() - runner->began;
         if (runner->queue->seconds)
             runner->queue->type->mark(runner->queue, i);
         if (runner->options.trace_memory)
             record_memory(runner, i);
     }
     return status;
+}
+
+/* All copies have ended. */
+static void note_copies(neap_runner *runner)
+{
+    for (size_t i = 0; runner->copies && i < runner->program.count; i++) {
+        if (runner->copies[i].number == 0)
+            continue;
+        neap_step_time time = runner->queue->type->copied(runner->queue, runner->copies[i]);
+        runner->times[i] = (neap_step_time){time.begin - runner->began, time.end - runner->began};
+    }
 }
 
 static neap_status run_step(neap_runner *runner, uint64_t seed, neap_run_report *report,
@@ -410,11 +451,13 @@ static neap_status run_step(neap_runner *runner, uint64_t seed, neap_run_report 
 neap_status neap_runner_step(neap_runner *runner, uint64_t seed, neap_run_report *report,
                              neap_diag *diag)
 {
-    double begin = neap_clock_seconds();
+    double begin = runner->began = neap_clock_seconds();
     neap_run_report ours;
     neap_status status = run_step(runner, seed, &ours, diag);
     if (runner->queue->again)
         status = run_step(runner, seed, &ours, diag);
+    if (status == NEAP_OK)
+        note_copies(runner);
     runner->recorded = ours;
     ours.seconds = neap_clock_seconds() - begin;
     if (report)
@@ -425,6 +468,11 @@ neap_status neap_runner_step(neap_runner *runner, uint64_t seed, neap_run_report
 const double *neap_runner_step_seconds(const neap_runner *runner)
 {
     return runner->queue->seconds;
+}
+
+const neap_step_time *neap_runner_step_times(const neap_runner *runner)
+{
+    return runner->times;
 }
 
 const neap_step_memory *neap_runner_step_memory(const neap_runner *runner)

@@ -59,7 +59,7 @@ static neap_status mirror(neap_runner *runner, uint32_t value, bool with_content
 neap_status neap_runner_array(neap_runner *runner, uint32_t value, neap_array *array,
                               neap_diag *diag)
 {
-    bool remote;
+    bool remote = false;
     neap_status status = find_array(runner, value, array, &remote, diag);
     return status == NEAP_OK && remote ? mirror(runner, value, true, array, diag) : status;
 }
@@ -75,7 +75,7 @@ static neap_status check_input(const neap_runner *runner, uint32_t value, neap_d
 neap_status neap_runner_stage(neap_runner *runner, uint32_t value, neap_array *array,
                               neap_diag *diag)
 {
-    bool remote;
+    bool remote = false;
     neap_status status = find_array(runner, value, array, &remote, diag);
     if (status == NEAP_OK)
         status = check_input(runner, value, diag);
@@ -85,7 +85,7 @@ neap_status neap_runner_stage(neap_runner *runner, uint32_t value, neap_array *a
 neap_status neap_runner_commit(neap_runner *runner, uint32_t value, neap_diag *diag)
 {
     neap_array array = {.data = NULL};
-    bool remote;
+    bool remote = false;
     neap_status status = find_array(runner, value, &array, &remote, diag);
     if (status != NEAP_OK || !remote)
         return status;

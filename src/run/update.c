@@ -235,6 +235,43 @@ void neap_run_update_plan(const run_spec *spec, run_update *u)
                           .decoupled = u->optimizer == NEAP_OPTIMIZER_ADAMW};
 }
 
+/* ---- Running statistics ---- */
+
+enum { AT_MEAN, AT_VARIANCE, AT_BATCHES };
+
+void neap_run_statistics_plan(const run_spec *spec, run_statistics *plan)
+{
+    *plan = (run_statistics){.channels = neap_run_array_elements(&spec->in[AT_MEAN]),
+                             .momentum = neap_run_spec_real(spec, "momentum", 0),
+                             .epsilon = neap_run_spec_real(spec, "epsilon", 0)};
+}
+
+static double read_channel(const run_array *array, const void *data, int64_t channel)
+{
+    return read_element(array->dtype, data, channel * array->strides[0]);
+}
+
+static void advance(const run_array *array, void *data, int64_t channel, double momentum,
+                    double batch)
+{
+    double kept = momentum * read_channel(array, data, channel), added = (1 - momentum) * batch;
+    write_element(array->dtype, data, channel * array->strides[0], (float)(kept + added));
+}
+
+void neap_run_statistics(const run_statistics *plan, uint32_t pairs, const run_array *arrays,
+                         void *const *in, int64_t begin, int64_t end)
+{
+    for (uint32_t k = AT_BATCHES; k < AT_BATCHES + 2 * pairs; k += 2)
+        for (int64_t c = begin; c < end; c++) {
+            double mean = read_channel(&arrays[k], in[k], c);
+            double invstd = read_channel(&arrays[k + 1], in[k + 1], c);
+            double variance = 1 / (invstd * invstd) - plan->epsilon;
+            advance(&arrays[AT_MEAN], in[AT_MEAN], c, plan->momentum, mean);
+            advance(&arrays[AT_VARIANCE], in[AT_VARIANCE], c, plan->momentum,
+                    variance < 0 ? 0 : variance); /* NaN stays NaN */
+        }
+}
+
 /* ---- The norm of gradients ---- */
 
 double neap_run_squares(const run_array *array, const void *data, int64_t begin, int64_t end)

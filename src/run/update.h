@@ -1,6 +1,7 @@
 /*
- * The arithmetic of update ops and of clip_norm, for the kernels of all backends: every backend
- * gives the same bits, those of neap/optimizer.h, however many threads share the elements.
+ * The arithmetic of updates, of running statistics and of clip_norm, for the kernels of all
+ * backends: every backend gives the same bits, those of neap/optimizer.h for updates, however many
+ * threads share the elements.
  *
  * Operands may be of any floating type and strides. Blocks that are not f32 without gaps are copied
  * in and out.
@@ -28,6 +29,19 @@ typedef struct run_update {
 void neap_run_update_plan(const run_spec *spec, run_update *update);
 /* Updates the elements begin .. end - 1, in row-major order. */
 void neap_run_update(const run_update *update, void *const *in, int64_t begin, int64_t end);
+
+/* ---- Running statistics ---- */
+
+typedef struct run_statistics {
+    int64_t channels;
+    double momentum, epsilon;
+} run_statistics;
+
+void neap_run_statistics_plan(const run_spec *spec, run_statistics *plan);
+/* Operands: mean, variance, then mean and invstd of each of `pairs` batches, one after another.
+   Advances channels begin .. end - 1, in f64, rounded to f32 after each batch. */
+void neap_run_statistics(const run_statistics *plan, uint32_t pairs, const run_array *arrays,
+                         void *const *in, int64_t begin, int64_t end);
 
 /* ---- The norm of gradients ---- */
 

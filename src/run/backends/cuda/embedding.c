@@ -4,18 +4,18 @@
  * Workspace of the gradient: two arrays of sorted keys and positions, counters of tiles and digits,
  * two sums for each chunk.
  */
-#include "run/backends/cuda/kernels/embedding.h"
 #include "base/fail.h"
+#include "run/backends/cuda/id_sort.h"
 #include "run/backends/cuda/images.h"
 
 #include <stdio.h>
 
-enum { DIGIT_BITS = 8, THREADS = 256 };
+enum { THREADS = 256 };
 
 typedef struct embedding_plan {
     const cuda_function *copy, *copy_vector; /* forward */
-    const cuda_function *zero, *zero_vector, *count, *scatter, *sum, *sum_vector, *join,
-        *join_vector;
+    const cuda_function *zero, *zero_vector, *sum, *sum_vector, *join, *join_vector;
+    cuda_id_sort sort; /* backward */
     embedding_ids ids;
     run_array rows, table;
     neap_dtype type;
@@ -25,30 +25,6 @@ typedef struct embedding_plan {
 } embedding_plan;
 
 /* ---- Planning ---- */
-
-/* Merges dimensions that are one evenly spaced in ids and rows. */
-static embedding_ids ids_of(const run_array *ids, const run_array *rows)
-{
-    embedding_ids made = {.is_i64 = ids->dtype == NEAP_I64, .count = neap_run_array_elements(ids)};
-    i32 rank = 0;
-    for (uint32_t d = 0; d < ids->rank; d++) {
-        i64 n = ids->shape[d], step = ids->strides[d], row_step = rows->strides[d];
-        if (n == 1)
-            continue;
-        if (rank > 0 && made.strides[rank - 1] == n * step &&
-            made.row_strides[rank - 1] == n * row_step) {
-            made.shape[rank - 1] *= n;
-        } else {
-            made.shape[rank] = n;
-            rank++;
-        }
-        made.strides[rank - 1] = step;
-        made.row_strides[rank - 1] = row_step;
-    }
-    made.shape[0] = rank ? made.shape[0] : 1;
-    made.rank = rank ? rank : 1;
-    return made;
-}
 
 static bool fits_vectors(const run_array *rows, int64_t width)
 {
@@ -65,7 +41,7 @@ static void plan_rows(cuda_backend *backend, const run_spec *spec, uint32_t ids,
     (void)backend;
     plan->type = neap_cuda_type(spec);
     int64_t width = 16 / neap_dtype_bytes(plan->type);
-    plan->ids = ids_of(&spec->in[ids], rows);
+    plan->ids = neap_cuda_ids(&spec->in[ids], rows, 0);
     plan->rows = *rows;
     plan->table = *table;
     plan->zero_width = fits_vectors(table, width) ? width : 1;
@@ -113,10 +89,10 @@ static neap_status plan_backward(cuda_backend *backend, const run_spec *spec, vo
     const struct {
         const char *name;
         const cuda_function **function;
-    } all[] = {{"embedding_zero", &made->zero},   {"embedding_zero_vector", &made->zero_vector},
-               {"embedding_count", &made->count}, {"embedding_scatter", &made->scatter},
-               {"embedding_sum", &made->sum},     {"embedding_sum_vector", &made->sum_vector},
-               {"embedding_join", &made->join},   {"embedding_join_vector", &made->join_vector}};
+    } all[] = {{"embedding_zero", &made->zero}, {"embedding_zero_vector", &made->zero_vector},
+               {"embedding_sum", &made->sum},   {"embedding_sum_vector", &made->sum_vector},
+               {"embedding_join", &made->join}, {"embedding_join_vector", &made->join_vector}};
+    NEAP_TRY(neap_cuda_id_sort_plan(backend, &made->ids, made->table.shape[0], &made->sort, diag));
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         NEAP_TRY(neap_cuda_find(backend, all[i].name, made->type, all[i].function, diag));
     return NEAP_OK;
@@ -142,31 +118,19 @@ static neap_status check_sizes(const run_spec *spec, neap_diag *diag)
 /* ---- Workspace of the gradient ---- */
 
 typedef struct embedding_layout {
-    int64_t tiles, chunks, partial_row;
-    int64_t keys[2], positions[2], counts, heads, tails; /* offsets in bytes */
+    int64_t chunks, partial_row;
+    int64_t heads, tails; /* offsets in bytes, behind the sort's workspace */
     int64_t bytes;
 } embedding_layout;
 
-static int64_t take_bytes(embedding_layout *layout, int64_t bytes)
-{
-    int64_t offset = layout->bytes;
-    layout->bytes += (bytes + 63) / 64 * 64;
-    return offset;
-}
-
 static embedding_layout layout_of(int64_t ids, int64_t features)
 {
-    embedding_layout l = {.tiles = (ids + EMBEDDING_TILE - 1) / EMBEDDING_TILE,
-                          .chunks = (ids + EMBEDDING_CHUNK - 1) / EMBEDDING_CHUNK,
+    embedding_layout l = {.chunks = (ids + EMBEDDING_CHUNK - 1) / EMBEDDING_CHUNK,
                           .partial_row = (features + 7) / 8 * 8};
-    int64_t number = (int64_t)sizeof(u32);
-    for (int i = 0; i < 2; i++) {
-        l.keys[i] = take_bytes(&l, ids * number);
-        l.positions[i] = take_bytes(&l, ids * number);
-    }
-    l.counts = take_bytes(&l, l.tiles * EMBEDDING_THREADS * number);
-    l.heads = take_bytes(&l, l.chunks * l.partial_row * (int64_t)sizeof(float));
-    l.tails = take_bytes(&l, l.chunks * l.partial_row * (int64_t)sizeof(float));
+    int64_t sums = (l.chunks * l.partial_row * (int64_t)sizeof(float) + 63) / 64 * 64;
+    l.heads = neap_cuda_id_sort_workspace(ids);
+    l.tails = l.heads + sums;
+    l.bytes = l.tails + sums;
     return l;
 }
 
@@ -205,53 +169,26 @@ static neap_status zero_table(cuda_backend *backend, const embedding_plan *plan,
                        neap_cuda_dims(backend, params.items, THREADS, 4), &params, diag);
 }
 
-/* Sorts the ids; *sorted is which of the two arrays has the result. */
-static neap_status sort_ids(cuda_backend *backend, const embedding_plan *plan,
-                            const embedding_layout *layout, const run_args *args, int *sorted,
-                            neap_diag *diag)
-{
-    unsigned char *workspace = args->workspace;
-    embedding_sort_params params = {.ids = plan->ids,
-                                    .counts = (u32 *)(void *)(workspace + layout->counts),
-                                    .entries = plan->table.shape[0],
-                                    .tiles = (i32)layout->tiles,
-                                    .trouble = backend->platform->trouble};
-    cuda_dims dims = {.blocks = (uint32_t)layout->tiles, .threads = EMBEDDING_THREADS};
-    params.ids.at = args->in[1];
-    *sorted = 1;
-    for (; params.shift == 0 || params.entries >> params.shift > 0; params.shift += DIGIT_BITS) {
-        *sorted = !*sorted;
-        params.sorted_keys = (u32 *)(void *)(workspace + layout->keys[*sorted]);
-        params.sorted_positions = (u32 *)(void *)(workspace + layout->positions[*sorted]);
-        NEAP_TRY(CUDA_LAUNCH(backend, plan->count, dims, &params, diag));
-        NEAP_TRY(CUDA_LAUNCH(backend, plan->scatter, dims, &params, diag));
-        params.keys = params.sorted_keys;
-        params.positions = params.sorted_positions;
-    }
-    return NEAP_OK;
-}
-
 static neap_status sum_rows(cuda_backend *backend, const embedding_plan *plan,
-                            const embedding_layout *layout, const run_args *args, int sorted,
-                            neap_diag *diag)
+                            const embedding_layout *layout, const run_args *args,
+                            const cuda_sorted_ids *sorted, neap_diag *diag)
 {
     unsigned char *workspace = args->workspace;
     bool vectors = plan->width > 1 && cuda_is_aligned(args->in[0]) && cuda_is_aligned(args->out[0]);
     int64_t groups = plan->table.shape[1] / (vectors ? plan->width : 1);
-    embedding_sum_params params = {
-        .ids = plan->ids,
-        .keys = (const u32 *)(const void *)(workspace + layout->keys[sorted]),
-        .positions = (const u32 *)(const void *)(workspace + layout->positions[sorted]),
-        .dy = args->in[0],
-        .dw = args->out[0],
-        .heads = (float *)(void *)(workspace + layout->heads),
-        .tails = (float *)(void *)(workspace + layout->tails),
-        .partial_row = layout->partial_row,
-        .dy_step = step_of(&plan->rows, plan->rows.rank - 1),
-        .dw_row = step_of(&plan->table, 0),
-        .dw_step = step_of(&plan->table, 1),
-        .features = plan->table.shape[1],
-        .entries = plan->table.shape[0]};
+    embedding_sum_params params = {.ids = plan->ids,
+                                   .keys = sorted->keys,
+                                   .positions = sorted->positions,
+                                   .dy = args->in[0],
+                                   .dw = args->out[0],
+                                   .heads = (float *)(void *)(workspace + layout->heads),
+                                   .tails = (float *)(void *)(workspace + layout->tails),
+                                   .partial_row = layout->partial_row,
+                                   .dy_step = step_of(&plan->rows, plan->rows.rank - 1),
+                                   .dw_row = step_of(&plan->table, 0),
+                                   .dw_step = step_of(&plan->table, 1),
+                                   .features = plan->table.shape[1],
+                                   .entries = plan->table.shape[0]};
     uint32_t threads = groups >= THREADS ? THREADS : (uint32_t)(groups + 31) / 32 * 32;
     int64_t blocks_y = (groups + threads - 1) / threads;
     cuda_dims dims = {.blocks = (uint32_t)layout->chunks,
@@ -266,10 +203,11 @@ static neap_status run_backward(cuda_backend *backend, const void *plan, const r
 {
     const embedding_plan *planned = plan;
     embedding_layout layout = layout_of(planned->ids.count, planned->table.shape[1]);
-    int sorted;
+    cuda_sorted_ids sorted;
     NEAP_TRY(zero_table(backend, planned, args->out[0], diag));
-    NEAP_TRY(sort_ids(backend, planned, &layout, args, &sorted, diag));
-    NEAP_TRY(sum_rows(backend, planned, &layout, args, sorted, diag));
+    NEAP_TRY(neap_cuda_id_sort_run(backend, &planned->sort, args->in[1], args->workspace, &sorted,
+                                   diag));
+    NEAP_TRY(sum_rows(backend, planned, &layout, args, &sorted, diag));
     return neap_cuda_check_indices(backend, planned->name, diag);
 }
 

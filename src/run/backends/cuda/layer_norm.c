@@ -1,6 +1,6 @@
 /*
- * Layer normalisation: kernels/layer_norm.h. Backward, blocks leave the sums of their rows for
- * gamma and beta in the workspace; their number depends on shapes alone.
+ * Layer and RMS normalisation: kernels/layer_norm.h. Backward, blocks leave the sums of their rows
+ * for gamma and beta in the workspace; their number depends on shapes alone.
  */
 #include "run/backends/cuda/kernels/layer_norm.h"
 
@@ -16,6 +16,7 @@ typedef struct layer_plan {
     layer_norm_params params; /* without addresses */
     cuda_dims dims;
     bool whole, data; /* data: backward with dx */
+    bool rms;         /* no mean, no beta */
 } layer_plan;
 
 /* ---- Layouts ---- */
@@ -77,10 +78,9 @@ static bool is_whole(const row_walk *rows, int64_t step, int64_t vector)
 
 /* ---- Forward ---- */
 
-static neap_status plan_forward(cuda_backend *backend, const run_spec *spec, void *plan,
+static neap_status plan_forward(cuda_backend *backend, const run_spec *spec, layer_plan *made,
                                 neap_diag *diag)
 {
-    layer_plan *made = plan;
     layer_norm_params *p = &made->params;
     neap_dtype type = neap_cuda_type(spec);
     int64_t vector = cuda_vector(type);
@@ -88,9 +88,9 @@ static neap_status plan_forward(cuda_backend *backend, const run_spec *spec, voi
     p->out_rows = rows_of(&spec->out[0]);
     p->out_step = step_of(&spec->out[0]);
     p->mean_rows = places_of(&spec->out[1]);
-    p->invstd_rows = places_of(&spec->out[2]);
+    p->invstd_rows = places_of(&spec->out[made->rms ? 1 : 2]);
     p->gamma_step = step_of(&spec->in[1]);
-    p->beta_step = step_of(&spec->in[2]);
+    p->beta_step = made->rms ? 1 : step_of(&spec->in[2]);
     p->epsilon = (float)neap_run_spec_real(spec, "epsilon", 1e-5);
     divide_rows(made, INT32_MAX);
     made->whole = p->channels % vector == 0 && is_whole(&p->x_rows, p->x_step, vector) &&
@@ -113,10 +113,10 @@ static neap_status run_forward(cuda_backend *backend, const void *plan, const ru
     layer_norm_params p = planned->params;
     p.x = args->in[0];
     p.gamma = args->in[1];
-    p.beta = args->in[2];
+    p.beta = planned->rms ? NULL : args->in[2];
     p.out = args->out[0];
-    p.mean = args->out[1];
-    p.invstd = args->out[2];
+    p.mean = planned->rms ? NULL : args->out[1];
+    p.invstd = args->out[planned->rms ? 1 : 2];
     bool any = !planned->whole || !cuda_is_aligned(p.x) || !cuda_is_aligned(p.out) ||
                !cuda_is_aligned(p.gamma) || !cuda_is_aligned(p.beta);
     return CUDA_LAUNCH(backend, planned->rows[any], planned->dims, &p, diag);
@@ -124,9 +124,9 @@ static neap_status run_forward(cuda_backend *backend, const void *plan, const ru
 
 /* ---- Backward ---- */
 
-static bool wants_data(const run_spec *spec)
+static bool wants_data(const run_spec *spec, bool rms)
 {
-    return spec->op->n_outputs == 3;
+    return spec->op->n_outputs == (rms ? 2 : 3);
 }
 
 static void divide_backward(layer_plan *plan, const run_spec *spec)
@@ -161,24 +161,23 @@ static neap_status find_backward(cuda_backend *backend, layer_plan *plan, neap_d
     return status;
 }
 
-static neap_status plan_backward(cuda_backend *backend, const run_spec *spec, void *plan,
+static neap_status plan_backward(cuda_backend *backend, const run_spec *spec, layer_plan *made,
                                  neap_diag *diag)
 {
-    layer_plan *made = plan;
     layer_norm_params *p = &made->params;
     neap_dtype type = neap_cuda_type(spec);
     int64_t vector = cuda_vector(type);
-    bool data = made->data = wants_data(spec);
+    bool data = made->data = wants_data(spec, made->rms);
     divide_backward(made, spec);
     p->dy_rows = rows_of(&spec->in[0]);
     p->dy_step = step_of(&spec->in[0]);
     p->mean_rows = places_of(&spec->in[data ? 3 : 2]);
-    p->invstd_rows = places_of(&spec->in[data ? 4 : 3]);
+    p->invstd_rows = places_of(&spec->in[(data ? 4 : 3) - made->rms]);
     p->out_rows = rows_of(data ? &spec->out[0] : &spec->in[1]);
     p->out_step = step_of(data ? &spec->out[0] : &spec->in[1]);
     p->gamma_step = data ? step_of(&spec->in[2]) : 1;
     p->dgamma_step = step_of(&spec->out[data ? 1 : 0]);
-    p->dbeta_step = step_of(&spec->out[data ? 2 : 1]);
+    p->dbeta_step = made->rms ? 1 : step_of(&spec->out[data ? 2 : 1]);
     made->whole = p->channels % vector == 0 && is_whole(&p->x_rows, p->x_step, vector) &&
                   is_whole(&p->dy_rows, p->dy_step, vector) &&
                   is_whole(&p->out_rows, p->out_step, vector) && p->mean_rows.rank == 1 &&
@@ -187,13 +186,14 @@ static neap_status plan_backward(cuda_backend *backend, const run_spec *spec, vo
 }
 
 /* A block for 32 channels, with at least as many warps as there are parts to add. */
-static cuda_dims gradient_dims(const layer_norm_params *p)
+static cuda_dims gradient_dims(const layer_norm_params *p, bool rms)
 {
     uint32_t warps = 1;
     while (warps < 32 && warps < (uint32_t)p->parts)
         warps *= 2;
-    return (cuda_dims){
-        .blocks = (uint32_t)quotient_up(p->channels, 32), .blocks_y = 2, .threads = 32 * warps};
+    return (cuda_dims){.blocks = (uint32_t)quotient_up(p->channels, 32),
+                       .blocks_y = rms ? 1 : 2,
+                       .threads = 32 * warps};
 }
 
 static neap_status run_backward(cuda_backend *backend, const void *plan, const run_args *args,
@@ -205,17 +205,18 @@ static neap_status run_backward(cuda_backend *backend, const void *plan, const r
     p.dy = args->in[0];
     p.x = args->in[1];
     p.gamma = data ? args->in[2] : NULL;
-    p.mean = args->in[2 + data];
-    p.invstd = args->in[3 + data];
+    p.mean = planned->rms ? NULL : args->in[2 + data];
+    p.invstd = args->in[3 + data - planned->rms];
     p.out = data ? args->out[0] : NULL;
     p.dgamma = args->out[data];
-    p.dbeta = args->out[1 + data];
+    p.dbeta = planned->rms ? NULL : args->out[1 + data];
     p.partials = args->workspace;
     bool any = !planned->whole || !cuda_is_aligned(p.x) || !cuda_is_aligned(p.dy) ||
                !cuda_is_aligned(p.out) || !cuda_is_aligned(p.gamma);
     neap_status status = CUDA_LAUNCH(backend, planned->rows[any], planned->dims, &p, diag);
     if (status == NEAP_OK)
-        status = CUDA_LAUNCH(backend, planned->gradients, gradient_dims(&p), &p, diag);
+        status =
+            CUDA_LAUNCH(backend, planned->gradients, gradient_dims(&p, planned->rms), &p, diag);
     return status;
 }
 
@@ -228,15 +229,47 @@ static neap_status check_forward(const run_spec *spec, neap_diag *diag)
 
 static neap_status check_backward(const run_spec *spec, neap_diag *diag)
 {
-    return neap_cuda_check_mix(spec, wants_data(spec) ? 3u << 3 : 3u << 2, 0, diag);
+    return neap_cuda_check_mix(spec, wants_data(spec, false) ? 3u << 3 : 3u << 2, 0, diag);
 }
 
+static neap_status check_rms_types(const run_spec *spec, neap_diag *diag)
+{
+    return neap_cuda_check_mix(spec, 0, 1u << 1, diag);
+}
+
+static neap_status check_rms_bw_types(const run_spec *spec, neap_diag *diag)
+{
+    return neap_cuda_check_mix(spec, wants_data(spec, true) ? 1u << 3 : 1u << 2, 0, diag);
+}
+
+#define PLANS(type, direction, is_rms)                                                             \
+    static neap_status plan_##type(cuda_backend *backend, const run_spec *spec, void *plan,        \
+                                   neap_diag *diag)                                                \
+    {                                                                                              \
+        ((layer_plan *)plan)->rms = is_rms;                                                        \
+        return plan_##direction(backend, spec, plan, diag);                                        \
+    }
+
+PLANS(layer_norm, forward, false)
+PLANS(layer_norm_bw, backward, false)
+PLANS(rms_norm, forward, true)
+PLANS(rms_norm_bw, backward, true)
+
 CUDA_OP(layer_norm, {.plan_bytes = sizeof(layer_plan),
-                     .plan = plan_forward,
+                     .plan = plan_layer_norm,
                      .run = run_forward,
                      .check = check_forward})
 CUDA_OP(layer_norm_bw, {.plan_bytes = sizeof(layer_plan),
-                        .plan = plan_backward,
+                        .plan = plan_layer_norm_bw,
                         .run = run_backward,
                         .workspace = backward_workspace,
                         .check = check_backward})
+CUDA_OP(rms_norm, {.plan_bytes = sizeof(layer_plan),
+                   .plan = plan_rms_norm,
+                   .run = run_forward,
+                   .check = check_rms_types})
+CUDA_OP(rms_norm_bw, {.plan_bytes = sizeof(layer_plan),
+                      .plan = plan_rms_norm_bw,
+                      .run = run_backward,
+                      .workspace = backward_workspace,
+                      .check = check_rms_bw_types})

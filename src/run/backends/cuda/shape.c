@@ -1,12 +1,15 @@
 /*
- * Ops that move elements: concat, slice_bw, transpose, expand, pad2d, pad2d_bw. Each is a list of
- * boxes, which together cover the result: a box is copied from one operand, or zeroed.
+ * Ops that move elements: concat, slice_bw, transpose, permute, expand, broadcast, sum_axes_bw,
+ * pad, pad2d, pad2d_bw. Each is a list of boxes, which together cover the result: a box is copied
+ * from one operand, or set to a value.
  *
  * A box whose rows in the source are columns in the result is transposed in tiles. Others are
  * walked, several boxes in a launch, in words as wide as rows, strides and addresses allow.
  */
 #include "base/fail.h"
+#include "base/half.h"
 #include "base/memory.h"
+#include "run/axes.h"
 #include "run/backends/cuda/kernels/copy.h"
 #include "run/backends/cuda/walk.h"
 
@@ -18,7 +21,8 @@ typedef struct box {
     walk walk;          /* the result, the source; in elements */
     int64_t to, from;   /* where the box begins, in elements */
     uint32_t source;    /* which operand */
-    bool zero;          /* no source */
+    bool constant;      /* no source, but a value */
+    u64 value;          /* its bits, as often as they fit */
     bool turned;        /* transposed in tiles, as `tiles` says */
     bool pairs;         /* two elements of 2 bytes at a time, if addresses allow it */
     tile_params tiles;  /* without addresses */
@@ -75,7 +79,7 @@ static void plan_tiles(box *b, int64_t size)
     int column = 0; /* the dimension whose elements are neighbours in the source */
     while (column < w->rank && w->stride[column][1] != 1)
         column++;
-    if (b->zero || w->stride[0][0] != 1 || column == 0 || column == w->rank ||
+    if (b->constant || w->stride[0][0] != 1 || column == 0 || column == w->rank ||
         w->extent[0] < LEAST_SIDE || w->extent[column] < LEAST_SIDE)
         return;
     b->tiles = (tile_params){.rows = w->extent[0],
@@ -109,10 +113,10 @@ static neap_status launch_tiles(cuda_backend *backend, const boxes *list, const 
 /* The widest words that a box can be copied in. */
 static copy_box in_words(const box *b, int64_t size, const void *from, void *to)
 {
-    uintptr_t addresses = (uintptr_t)to | (uintptr_t)from; /* 0 from zeros */
-    copy_box words = {.to = to, .from = from};
+    uintptr_t addresses = (uintptr_t)to | (uintptr_t)from; /* 0 from values */
+    copy_box words = {.to = to, .from = from, .value = b->value};
     int64_t word = 16;
-    uint32_t operands = b->zero ? 1 : 2;
+    uint32_t operands = b->constant ? 1 : 2;
     for (; word > size; word /= 2) {
         words.walk = b->walk;
         if (addresses % (uintptr_t)word == 0 && b->walk.extent[0] % (word / size) == 0 &&
@@ -190,7 +194,7 @@ static neap_status run(cuda_backend *backend, const void *plan, const run_args *
         const box *b = &list->items[i];
         void *to = (char *)args->out[0] + b->to * list->size;
         const void *from =
-            b->zero ? NULL : (const char *)args->in[b->source] + b->from * list->size;
+            b->constant ? NULL : (const char *)args->in[b->source] + b->from * list->size;
         if (b->turned) {
             status = launch_tiles(backend, list, b, from, to, diag);
         } else {
@@ -214,23 +218,49 @@ static void plan_copy(boxes *list, const run_array *to, int64_t to_begin, const 
     plan_tiles(b, list->size);
 }
 
-/* Zeros from `begin` on, `extent` long on an axis. */
-static void plan_zeros(boxes *list, const run_array *to, int64_t to_begin, uint32_t axis,
-                       int64_t begin, int64_t extent)
+/* A value from `begin` on, `extent` long on an axis. */
+static void plan_value(boxes *list, const run_array *to, int64_t to_begin, uint32_t axis,
+                       int64_t begin, int64_t extent, u64 value)
 {
-    if (extent == 0)
+    if (extent <= 0)
         return;
     box *b = &list->items[list->count++];
     run_array part = neap_run_array_cut(to, axis, extent);
     neap_cuda_walk_plan(&b->walk, 1, &part);
     b->to = to_begin + begin * to->strides[axis];
-    b->zero = true;
+    b->constant = true;
+    b->value = value;
+}
+
+static void plan_zeros(boxes *list, const run_array *to, int64_t to_begin, uint32_t axis,
+                       int64_t begin, int64_t extent)
+{
+    plan_value(list, to, to_begin, axis, begin, extent, 0);
 }
 
 static void plan_expand(const run_spec *spec, boxes *list)
 {
     run_array repeated = neap_run_array_repeat(&spec->in[0], &spec->out[0]);
     plan_copy(list, &spec->out[0], 0, &repeated, 0, 0);
+}
+
+/* Repeated to the result's shape. */
+static void plan_broadcast(const run_spec *spec, boxes *list)
+{
+    run_spread spread = neap_run_spread_of(spec, &spec->in[0], &spec->out[0]);
+    run_array repeated = neap_run_spread_repeat(&spread, &spec->out[0]);
+    plan_copy(list, &spec->out[0], 0, &repeated, 0, 0);
+}
+
+static void plan_sum_axes_bw(const run_spec *spec, boxes *list)
+{
+    plan_broadcast(spec, list);
+}
+
+static void plan_permute(const run_spec *spec, boxes *list)
+{
+    run_array turned = neap_run_array_permute(spec, &spec->in[0]);
+    plan_copy(list, &spec->out[0], 0, &turned, 0, 0);
 }
 
 static void plan_transpose(const run_spec *spec, boxes *list)
@@ -281,6 +311,41 @@ static void plan_pad2d(const run_spec *spec, boxes *list)
     plan_zeros(list, y, 0, 2, below, y->shape[2] - below);
 }
 
+/* The bits of a number of the given type, repeated. */
+static u64 bits_of(double number, neap_dtype type)
+{
+    float single = (float)number;
+    uint32_t bits;
+    u64 both;
+    memcpy(&bits, &single, sizeof bits);
+    if (type == NEAP_BF16)
+        bits = neap_to_bf16(single) * 0x10001u;
+    both = bits | (u64)bits << 32;
+    if (type == NEAP_F16)
+        both = neap_to_f16(single) * 0x1000100010001ull;
+    if (type == NEAP_F64)
+        memcpy(&both, &number, sizeof both);
+    return both;
+}
+
+/* Dimension by dimension: what is before and after, within what is left of those before it. */
+static void plan_pad(const run_spec *spec, boxes *list)
+{
+    run_array to = spec->out[0], from = spec->in[0];
+    u64 value = bits_of(neap_run_spec_real(spec, "value", 0), to.dtype);
+    int64_t to_begin = 0, from_begin = 0;
+    for (uint32_t d = 0; d < to.rank; d++) {
+        run_padding pad = neap_run_padding_of(spec, d);
+        plan_value(list, &to, to_begin, d, 0, pad.before, value);
+        plan_value(list, &to, to_begin, d, pad.before + pad.kept, pad.after, value);
+        to = neap_run_array_cut(&to, d, pad.kept);
+        from = neap_run_array_cut(&from, d, pad.kept);
+        to_begin += pad.before * to.strides[d];
+        from_begin += pad.skipped * from.strides[d];
+    }
+    plan_copy(list, &to, to_begin, &from, from_begin, 0);
+}
+
 static void plan_pad2d_bw(const run_spec *spec, boxes *list)
 {
     const run_array *dy = &spec->in[0], *dx = &spec->out[0];
@@ -321,17 +386,18 @@ static neap_status find_kernels(cuda_backend *backend, int64_t size, boxes *list
     return status;
 }
 
-/* Pads have five boxes; a concat has one for each operand. */
+/* Pads have two boxes a dimension and one; a concat has one for each operand. */
 static neap_status plan_boxes(cuda_backend *backend, const run_spec *spec,
                               void (*fill)(const run_spec *spec, boxes *list), boxes *list,
                               neap_diag *diag)
 {
     neap_status status = find_kernels(backend, neap_dtype_bytes(spec->out[0].dtype), list, diag);
     if (status == NEAP_OK)
-        status = NEAP_NEW(backend->base.allocator, spec->op->n_inputs + 4, &list->items, diag);
+        status = NEAP_NEW(backend->base.allocator, spec->op->n_inputs + 2 * NEAP_MAX_RANK,
+                          &list->items, diag);
     if (status != NEAP_OK)
         return status;
-    list->room = spec->op->n_inputs + 4;
+    list->room = spec->op->n_inputs + 2 * NEAP_MAX_RANK;
     fill(spec, list);
     return NEAP_OK;
 }
@@ -357,7 +423,11 @@ static void clear(cuda_backend *backend, void *plan)
 SHAPE_OP(concat)
 SHAPE_OP(slice_bw)
 SHAPE_OP(transpose)
+SHAPE_OP(permute)
 SHAPE_OP(expand)
+SHAPE_OP(broadcast)
+SHAPE_OP(sum_axes_bw)
+SHAPE_OP(pad)
 SHAPE_OP(pad2d)
 SHAPE_OP(pad2d_bw)
 

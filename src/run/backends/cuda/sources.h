@@ -1,4 +1,5 @@
-/* The files of kernels/ as they were when the library was built (cmake/embed.cmake). */
+/* The files of kernels/ and the tables that they include, as they were when the library was built
+   (cmake/embed.cmake). */
 #ifndef NEAP_CUDA_SOURCES_H
 #define NEAP_CUDA_SOURCES_H
 

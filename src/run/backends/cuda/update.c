@@ -1,4 +1,4 @@
-/* Steps of optimizers, and the norm of gradients. */
+/* Steps of optimizers, running statistics, and the norm of gradients. */
 #include "run/update.h"
 
 #include "base/fail.h"
@@ -155,6 +155,69 @@ UPDATE_OP(sgd)
 UPDATE_OP(momentum)
 UPDATE_OP(adam)
 UPDATE_OP(adamw)
+
+/* ---- Running statistics ---- */
+
+typedef struct statistics_plan {
+    const cuda_function *function;
+    neap_allocator *allocator;
+    statistics_params params; /* without a batch */
+    uint32_t count;
+    update_operand *operands; /* all inputs */
+} statistics_plan;
+
+static neap_status plan_statistics(cuda_backend *backend, const run_spec *spec, void *plan,
+                                   neap_diag *diag)
+{
+    statistics_plan *made = plan;
+    run_statistics s;
+    neap_run_statistics_plan(spec, &s);
+    made->allocator = backend->base.allocator;
+    made->params =
+        (statistics_params){.channels = s.channels, .momentum = s.momentum, .epsilon = s.epsilon};
+    NEAP_TRY(NEAP_NEW(made->allocator, spec->op->n_inputs, &made->operands, diag));
+    made->count = spec->op->n_inputs;
+    for (uint32_t i = 0; i < made->count; i++)
+        made->operands[i] = operand_of(&spec->in[i]);
+    return neap_cuda_find(backend, "update_statistics", NEAP_F32, &made->function, diag);
+}
+
+static void clear_statistics(cuda_backend *backend, void *plan)
+{
+    statistics_plan *made = plan;
+    (void)backend;
+    NEAP_DELETE(made->allocator, made->count, made->operands);
+}
+
+static update_operand placed(const statistics_plan *plan, const run_args *args, uint32_t i)
+{
+    update_operand operand = plan->operands[i];
+    operand.at = args->in[i];
+    return operand;
+}
+
+/* A launch for each batch. */
+static neap_status run_statistics_op(cuda_backend *backend, const void *plan, const run_args *args,
+                                     neap_diag *diag)
+{
+    const statistics_plan *planned = plan;
+    statistics_params params = planned->params;
+    params.mean = placed(planned, args, 0);
+    params.variance = placed(planned, args, 1);
+    for (uint32_t i = 2; i < planned->count; i += 2) {
+        params.batch_mean = placed(planned, args, i);
+        params.invstd = placed(planned, args, i + 1);
+        NEAP_TRY(CUDA_LAUNCH(backend, planned->function,
+                             neap_cuda_dims(backend, params.channels, THREADS, 0), &params, diag));
+    }
+    return NEAP_OK;
+}
+
+CUDA_OP(running_stats, {.plan_bytes = sizeof(statistics_plan),
+                        .plan = plan_statistics,
+                        .run = run_statistics_op,
+                        .clear = clear_statistics,
+                        .check = take_all})
 
 /* ---- The norm of gradients ---- */
 

@@ -56,6 +56,12 @@ static neap_status status_of(dnnl_status_t status, const char *what, neap_diag *
 
 /* ---- The library ---- */
 
+void neap_dnnl_version(char *buffer, size_t capacity)
+{
+    const dnnl_version_t *version = dnnl_version();
+    snprintf(buffer, capacity, "%d.%d.%d", version->major, version->minor, version->patch);
+}
+
 neap_status neap_dnnl_api_open(neap_allocator *allocator, int threads, dnnl_api **api,
                                neap_diag *diag)
 {
@@ -65,9 +71,7 @@ neap_status neap_dnnl_api_open(neap_allocator *allocator, int threads, dnnl_api 
         return status;
     opened->allocator = allocator;
     opened->threads = threads;
-    const dnnl_version_t *version = dnnl_version();
-    snprintf(opened->version, sizeof opened->version, "%d.%d.%d", version->major, version->minor,
-             version->patch);
+    neap_dnnl_version(opened->version, sizeof opened->version);
     /* With its cache of primitives (2.6 and 3.2), the implementation that is compiled may not be
        the one that was described: it may write past the scratch that was asked for. The backend
        keeps its kernels itself. */

@@ -16,6 +16,7 @@ neap_status neap_dnnl_api_open(neap_allocator *allocator, int threads, dnnl_api 
 void neap_dnnl_api_close(dnnl_api *api); /* NULL is fine */
 
 /* Of the library at run time: "2.6.3". */
+void neap_dnnl_version(char *buffer, size_t capacity);
 const char *neap_dnnl_api_version(const dnnl_api *api);
 /* What of the processor the library uses: "avx512". */
 const char *neap_dnnl_api_isa(void);

@@ -1,25 +1,8 @@
-/*
- * Elementwise ops. Each is one expression; the walk over arrays of any strides is shared.
- *
- * The first result may lie where an operand does, with the same strides: each element is
- * read before it is written, and the simd pragma says that no other element is in the way.
- */
-#include "run/backends/onednn/omp_math.h"
-#include "run/backends/onednn/omp_walk.h"
+/* Elementwise ops: omp_elementwise.h. */
+#include "run/backends/onednn/omp_elementwise.h"
+#include "run/axes.h"
 
-/* What an op's attributes come down to. */
-typedef struct numbers {
-    float p, q;
-    uint32_t least; /* of 2^24 draws, those below are dropped */
-} numbers;
-
-typedef struct elementwise {
-    omp_walk walk; /* operands: the first result, then the inputs, then what the op adds */
-    omp_block *block;
-    numbers numbers;
-} elementwise;
-
-static void plan_walk(const run_spec *spec, int parts, elementwise *e)
+void neap_omp_elementwise_plan(const run_spec *spec, int parts, elementwise *e)
 {
     run_array arrays[OMP_MOST_OPERANDS] = {spec->out[0]};
     uint32_t count = 1;
@@ -32,84 +15,11 @@ static void plan_walk(const run_spec *spec, int parts, elementwise *e)
     neap_omp_walk_plan(&e->walk, count, arrays, 64, parts);
 }
 
-static void work(const omp_task *task)
+void neap_omp_elementwise_work(const omp_task *task)
 {
     const elementwise *e = task->plan;
     neap_omp_walk_share(&e->walk, task, e->block);
 }
-
-/*
- * Blocks of y = expression of x, and of y = expression of a and b; `e` holds the op's numbers. Rows
- * without gaps are a function of their own, compiled for several processors.
- */
-#define UNARY_BLOCK(name, x, expression)                                                           \
-    OMP_CLONES static void name##_row(float *ys, const float *xs, int64_t length, numbers e)       \
-    {                                                                                              \
-        (void)e;                                                                                   \
-        _Pragma("omp simd") for (int64_t i = 0; i < length; i++)                                   \
-        {                                                                                          \
-            float x = xs[i];                                                                       \
-            ys[i] = expression;                                                                    \
-        }                                                                                          \
-    }                                                                                              \
-    static void name##_block(const omp_task *task, const omp_walk *walk, const int64_t *at,        \
-                             int64_t rows, int64_t length)                                         \
-    {                                                                                              \
-        const numbers e = ((const elementwise *)task->plan)->numbers;                              \
-        (void)e;                                                                                   \
-        for (int64_t r = 0; r < rows; r++) {                                                       \
-            float *ys = omp_out(task, 0) + at[0] + r * omp_row_step(walk, 0);                      \
-            const float *xs = omp_in(task, 0) + at[1] + r * omp_row_step(walk, 1);                 \
-            if (walk->contiguous)                                                                  \
-                name##_row(ys, xs, length, e);                                                     \
-            for (int64_t i = 0; !walk->contiguous && i < length; i++) {                            \
-                float x = xs[i * omp_step(walk, 1)];                                               \
-                ys[i * omp_step(walk, 0)] = expression;                                            \
-            }                                                                                      \
-        }                                                                                          \
-    }
-
-#define BINARY_BLOCK(name, type_b, a, b, expression)                                               \
-    OMP_CLONES static void name##_row(float *ys, const float *as, const type_b *bs,                \
-                                      int64_t length, numbers e)                                   \
-    {                                                                                              \
-        (void)e;                                                                                   \
-        _Pragma("omp simd") for (int64_t i = 0; i < length; i++)                                   \
-        {                                                                                          \
-            float a = as[i], b = (float)bs[i];                                                     \
-            ys[i] = expression;                                                                    \
-        }                                                                                          \
-    }                                                                                              \
-    static void name##_block(const omp_task *task, const omp_walk *walk, const int64_t *at,        \
-                             int64_t rows, int64_t length)                                         \
-    {                                                                                              \
-        const numbers e = ((const elementwise *)task->plan)->numbers;                              \
-        (void)e;                                                                                   \
-        for (int64_t r = 0; r < rows; r++) {                                                       \
-            float *ys = omp_out(task, 0) + at[0] + r * omp_row_step(walk, 0);                      \
-            const float *as = omp_in(task, 0) + at[1] + r * omp_row_step(walk, 1);                 \
-            const type_b *bs =                                                                     \
-                (const type_b *)task->args->in[1] + at[2] + r * omp_row_step(walk, 2);             \
-            if (walk->contiguous)                                                                  \
-                name##_row(ys, as, bs, length, e);                                                 \
-            for (int64_t i = 0; !walk->contiguous && i < length; i++) {                            \
-                float a = as[i * omp_step(walk, 1)], b = (float)bs[i * omp_step(walk, 2)];         \
-                ys[i * omp_step(walk, 0)] = expression;                                            \
-            }                                                                                      \
-        }                                                                                          \
-    }
-
-/* An op that has no attributes. */
-#define SIMPLE_OP(type)                                                                            \
-    static void plan_##type(const run_spec *spec, int parts, void *plan)                           \
-    {                                                                                              \
-        plan_walk(spec, parts, plan);                                                              \
-        ((elementwise *)plan)->block = type##_block;                                               \
-    }                                                                                              \
-    ELEMENTWISE_OP(type)
-
-#define ELEMENTWISE_OP(type)                                                                       \
-    OMP_OP(type, {.plan_bytes = sizeof(elementwise), .plan = plan_##type, .work = work})
 
 /* ---- Ops without attributes ---- */
 
@@ -122,7 +32,16 @@ BINARY_BLOCK(sigmoid_bw, float, dy, y, (dy * y * (1 - y)))
 UNARY_BLOCK(tanh, x, omp_tanh(x))
 BINARY_BLOCK(tanh_bw, float, dy, y, (dy * (1 - y * y)))
 BINARY_BLOCK(add, float, a, b, a + b)
+BINARY_BLOCK(sub, float, a, b, a - b)
 BINARY_BLOCK(mul, float, a, b, (a * b))
+BINARY_BLOCK(div, float, a, b, a / b)
+TERNARY_BLOCK(div_bw, dy, y, b, (-dy * y / b))
+BINARY_BLOCK(max, float, a, b, (a < b ? b : a))
+BINARY_BLOCK(min, float, a, b, (a > b ? b : a))
+UNARY_BLOCK(cast, x, x)
+BINARY_BLOCK(prelu, float, x, w, (x < 0 ? w * x : x))
+TERNARY_BLOCK(prelu_bw_data, dy, x, w, (x < 0 ? w * dy : dy))
+BINARY_BLOCK(prelu_bw_weight, float, dy, x, (x < 0 ? dy * x : 0))
 
 SIMPLE_OP(relu)
 SIMPLE_OP(relu_bw)
@@ -133,7 +52,55 @@ SIMPLE_OP(sigmoid_bw)
 SIMPLE_OP(tanh)
 SIMPLE_OP(tanh_bw)
 SIMPLE_OP(add)
+SIMPLE_OP(sub)
 SIMPLE_OP(mul)
+SIMPLE_OP(div)
+SIMPLE_OP(div_bw)
+SIMPLE_OP(max)
+SIMPLE_OP(min)
+SIMPLE_OP(cast)
+SIMPLE_OP(prelu)
+SIMPLE_OP(prelu_bw_data)
+SIMPLE_OP(prelu_bw_weight)
+
+/* ---- Gradients of the larger and the smaller of two: of the first or the second operand ---- */
+
+TERNARY_BLOCK(max_bw_a, dy, a, b, (a > b ? dy : a == b ? 0.5f * dy : 0))
+TERNARY_BLOCK(max_bw_b, dy, a, b, (b > a ? dy : a == b ? 0.5f * dy : 0))
+
+static void plan_max_bw(const run_spec *spec, int parts, void *plan)
+{
+    neap_omp_elementwise_plan(spec, parts, plan);
+    ((elementwise *)plan)->block =
+        neap_run_spec_int(spec, "of_b", 0) ? max_bw_b_block : max_bw_a_block;
+}
+
+/* Whichever is smaller, the other is larger. */
+static void plan_min_bw(const run_spec *spec, int parts, void *plan)
+{
+    neap_omp_elementwise_plan(spec, parts, plan);
+    ((elementwise *)plan)->block =
+        neap_run_spec_int(spec, "of_b", 0) ? max_bw_a_block : max_bw_b_block;
+}
+
+ELEMENTWISE_OP(max_bw)
+ELEMENTWISE_OP(min_bw)
+
+/* ---- Chosen by a condition ---- */
+
+TERNARY_BLOCK_OF(where, uint8_t, a, b, condition, (condition ? a : b))
+BINARY_BLOCK(where_bw_a, uint8_t, dy, condition, (condition > 0 ? dy : 0))
+BINARY_BLOCK(where_bw_b, uint8_t, dy, condition, (condition > 0 ? 0 : dy))
+
+static void plan_where_bw(const run_spec *spec, int parts, void *plan)
+{
+    neap_omp_elementwise_plan(spec, parts, plan);
+    ((elementwise *)plan)->block =
+        neap_run_spec_int(spec, "of_b", 0) ? where_bw_b_block : where_bw_a_block;
+}
+
+SIMPLE_OP(where)
+ELEMENTWISE_OP(where_bw)
 
 /* ---- GELU: x Phi(x), or Hendrycks and Gimpel's form with a hyperbolic tangent ---- */
 
@@ -162,14 +129,14 @@ BINARY_BLOCK(gelu_tanh_bw, float, dy, x, (dy * gelu_slope_tanh(x)))
 
 static void plan_gelu(const run_spec *spec, int parts, void *plan)
 {
-    plan_walk(spec, parts, plan);
+    neap_omp_elementwise_plan(spec, parts, plan);
     ((elementwise *)plan)->block =
         neap_run_spec_int(spec, "tanh", 0) ? gelu_tanh_block : gelu_erf_block;
 }
 
 static void plan_gelu_bw(const run_spec *spec, int parts, void *plan)
 {
-    plan_walk(spec, parts, plan);
+    neap_omp_elementwise_plan(spec, parts, plan);
     ((elementwise *)plan)->block =
         neap_run_spec_int(spec, "tanh", 0) ? gelu_tanh_bw_block : gelu_erf_bw_block;
 }
@@ -184,13 +151,29 @@ UNARY_BLOCK(scale, x, e.p *x + e.q)
 static void plan_scale(const run_spec *spec, int parts, void *plan)
 {
     elementwise *e = plan;
-    plan_walk(spec, parts, e);
+    neap_omp_elementwise_plan(spec, parts, e);
     e->block = scale_block;
     e->numbers.p = (float)neap_run_spec_real(spec, "factor", 1);
     e->numbers.q = (float)neap_run_spec_real(spec, "offset", 0);
 }
 
 ELEMENTWISE_OP(scale)
+
+/* dy, repeated along the axes of the mean and divided by their extent. */
+static void plan_mean_axes_bw(const run_spec *spec, int parts, void *plan)
+{
+    elementwise *e = plan;
+    run_spread spread = neap_run_spread_of(spec, &spec->in[0], &spec->out[0]);
+    run_array repeated = neap_run_spread_repeat(&spread, &spec->out[0]);
+    run_spec scaled = *spec;
+    scaled.in = &repeated;
+    neap_omp_elementwise_plan(&scaled, parts, e);
+    e->block = scale_block;
+    e->numbers.p = (float)((double)neap_run_array_elements(&spec->in[0]) /
+                           (double)neap_run_array_elements(&spec->out[0]));
+}
+
+ELEMENTWISE_OP(mean_axes_bw)
 
 UNARY_BLOCK(square, x, x *x)
 UNARY_BLOCK(cube, x, x *x *x)
@@ -204,7 +187,7 @@ static void plan_pow(const run_spec *spec, int parts, void *plan)
 {
     elementwise *e = plan;
     double power = neap_run_spec_real(spec, "power", 1);
-    plan_walk(spec, parts, e);
+    neap_omp_elementwise_plan(spec, parts, e);
     e->numbers.p = (float)power;
     e->block = power == 2     ? square_block
                : power == 3   ? cube_block
@@ -216,7 +199,7 @@ static void plan_pow_bw(const run_spec *spec, int parts, void *plan)
 {
     elementwise *e = plan;
     double power = neap_run_spec_real(spec, "power", 1);
-    plan_walk(spec, parts, e);
+    neap_omp_elementwise_plan(spec, parts, e);
     e->numbers.p = (float)power;
     e->numbers.q = (float)(power - 1);
     e->block = power == 2 ? square_bw_block : power == 3 ? cube_bw_block : power_bw_block;
@@ -231,7 +214,8 @@ BINARY_BLOCK(dropout_bw, uint8_t, dy, mask, (dy * mask * e.q))
 
 /* Draws are numbered in row-major order, whatever the order in memory: `step` apart in a row. */
 OMP_CLONES static void dropout_row(float *y, const float *x, uint8_t *mask, uint64_t seed,
-                                   uint64_t first, uint64_t step, int64_t length, numbers e)
+                                   uint64_t first, uint64_t step, int64_t length,
+                                   elementwise_numbers e)
 {
 #pragma omp simd
     for (int64_t i = 0; i < length; i++) {
@@ -244,7 +228,7 @@ OMP_CLONES static void dropout_row(float *y, const float *x, uint8_t *mask, uint
 static void dropout_block(const omp_task *task, const omp_walk *walk, const int64_t *at,
                           int64_t rows, int64_t length)
 {
-    const numbers e = ((const elementwise *)task->plan)->numbers;
+    const elementwise_numbers e = ((const elementwise *)task->plan)->numbers;
     int64_t y_step = omp_step(walk, 0), x_step = omp_step(walk, 1), m_step = omp_step(walk, 2);
     uint64_t step = (uint64_t)omp_step(walk, 3);
     bool contiguous = y_step == 1 && x_step == 1 && m_step == 1;
@@ -267,7 +251,7 @@ static void plan_dropout(const run_spec *spec, int parts, void *plan)
 {
     elementwise *e = plan;
     double p = neap_run_spec_real(spec, "p", 0);
-    plan_walk(spec, parts, e);
+    neap_omp_elementwise_plan(spec, parts, e);
     e->block = dropout_block;
     e->numbers.least = (uint32_t)ceil(p * 0x1p24); /* draws are whole multiples of 2^-24 */
     e->numbers.q = (float)(1 / (1 - p));
@@ -275,7 +259,7 @@ static void plan_dropout(const run_spec *spec, int parts, void *plan)
 
 static void plan_dropout_bw(const run_spec *spec, int parts, void *plan)
 {
-    plan_walk(spec, parts, plan);
+    neap_omp_elementwise_plan(spec, parts, plan);
     ((elementwise *)plan)->block = dropout_bw_block;
     ((elementwise *)plan)->numbers.q = (float)(1 / (1 - neap_run_spec_real(spec, "p", 0)));
 }

@@ -1,5 +1,6 @@
 /*
- * Layer normalisation and its gradient. A walk over all dimensions but the last visits the rows.
+ * Layer normalisation and its gradient, and RMS normalisation, which has a mean of 0 and neither
+ * beta nor its gradient. A walk over all dimensions but the last visits the rows.
  *
  * Sums along a row are in blocks of f32 that are added up in f64. The gradients of gamma and beta
  * are sums over rows: each part adds its rows up, a few in f32 at a time and those in f64, and a
@@ -19,7 +20,8 @@ typedef struct layer_norm {
     int64_t affine[2];   /* steps of gamma and beta, or of their gradients */
     int64_t gamma_step;  /* backward */
     bool data;           /* backward: dx is wanted */
-    uint32_t mean_input; /* backward */
+    bool rms;            /* there is no mean, and no beta */
+    uint32_t mean_input; /* backward; of RMS normalisation that of invrms */
     double epsilon;
 } layer_norm;
 
@@ -77,6 +79,36 @@ OMP_CLONES static void normalise(float *y, const float *x, const float *gamma, c
         y[i] = (x[i] - mean) * invstd * gamma[i] + beta[i];
 }
 
+OMP_CLONES static void rms_row(float *y, const float *x, const float *gamma, int64_t n,
+                               float invrms)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i] * invrms * gamma[i];
+}
+
+/* y, x, invrms */
+static void rms_block(const omp_task *task, const omp_walk *walk, const int64_t *at, int64_t rows,
+                      int64_t length)
+{
+    const layer_norm *p = task->plan;
+    const float *gamma = omp_in(task, 1);
+    int64_t n = p->length;
+    bool dense = p->step[0] == 1 && p->step[1] == 1 && p->affine[0] == 1;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < length; i++) {
+            float *y = omp_out(task, 0) + row_at(walk, at, 0, r, i);
+            const float *x = omp_in(task, 0) + row_at(walk, at, 1, r, i);
+            double mean = sum_squares(x, p->step[1], n, 0) / (double)n;
+            float invrms = (float)(1 / sqrt(mean + p->epsilon));
+            omp_out(task, 1)[row_at(walk, at, 2, r, i)] = invrms;
+            if (dense)
+                rms_row(y, x, gamma, n, invrms);
+            for (int64_t k = 0; !dense && k < n; k++)
+                y[k * p->step[0]] = x[k * p->step[1]] * invrms * gamma[k * p->affine[0]];
+        }
+}
+
 /* y, x, mean, invstd */
 static void forward_block(const omp_task *task, const omp_walk *walk, const int64_t *at,
                           int64_t rows, int64_t length)
@@ -117,10 +149,25 @@ static void plan_layer_norm(const run_spec *spec, int parts, void *plan)
     p->epsilon = neap_run_spec_real(spec, "epsilon", 1e-5);
 }
 
+static void plan_rms_norm(const run_spec *spec, int parts, void *plan)
+{
+    layer_norm *p = plan;
+    uint32_t last = spec->in[0].rank - 1;
+    run_array arrays[3] = {neap_run_array_without(&spec->out[0], last),
+                           neap_run_array_without(&spec->in[0], last), spec->out[1]};
+    neap_omp_walk_plan(&p->walk, 3, arrays, 1, parts);
+    p->length = spec->in[0].shape[last];
+    p->step[0] = spec->out[0].strides[last];
+    p->step[1] = spec->in[0].strides[last];
+    p->affine[0] = spec->in[1].strides[0];
+    p->epsilon = neap_run_spec_real(spec, "epsilon", 1e-5);
+    p->rms = true;
+}
+
 static void forward_work(const omp_task *task)
 {
     const layer_norm *p = task->plan;
-    neap_omp_walk_share(&p->walk, task, forward_block);
+    neap_omp_walk_share(&p->walk, task, p->rms ? rms_block : forward_block);
 }
 
 /* ---- Backward ---- */
@@ -188,7 +235,7 @@ OMP_CLONES static void write_dx(float *dx, int64_t dx_step, const row *r, int64_
     }
 }
 
-static void backward_row(float *dx, int64_t dx_step, const row *r, int64_t n)
+static void backward_row(float *dx, int64_t dx_step, const row *r, int64_t n, bool rms)
 {
     double d = 0, dz = 0;
     for (int64_t first = 0; first < n; first += BLOCK) {
@@ -197,7 +244,7 @@ static void backward_row(float *dx, int64_t dx_step, const row *r, int64_t n)
         d += (double)part[0];
         dz += (double)part[1];
     }
-    write_dx(dx, dx_step, r, n, (float)(d / (double)n), (float)(dz / (double)n));
+    write_dx(dx, dx_step, r, n, rms ? 0 : (float)(d / (double)n), (float)(dz / (double)n));
 }
 
 OMP_CLONES static void add_affine(float *restrict dgamma, float *restrict dbeta, const row *r,
@@ -244,11 +291,12 @@ static void backward_block(const omp_task *task, const omp_walk *walk, const int
                        .dy_step = p->step[0],
                        .x_step = p->step[1],
                        .gamma_step = p->gamma_step,
-                       .mean = omp_in(task, p->mean_input)[row_at(walk, at, 2, r, i)],
-                       .invstd = omp_in(task, p->mean_input + 1)[row_at(walk, at, 3, r, i)]};
+                       .mean = p->rms ? 0 : omp_in(task, p->mean_input)[row_at(walk, at, 2, r, i)],
+                       .invstd = omp_in(task, p->mean_input + !p->rms)[row_at(walk, at, 3, r, i)]};
             add_affine(s.few, s.few + n, &one, n);
             if (p->data)
-                backward_row(omp_out(task, 0) + row_at(walk, at, 4, r, i), p->step[2], &one, n);
+                backward_row(omp_out(task, 0) + row_at(walk, at, 4, r, i), p->step[2], &one, n,
+                             p->rms);
             if (++waiting == FEW) {
                 flush(s.total, s.few, 2 * n);
                 waiting = 0;
@@ -257,15 +305,14 @@ static void backward_block(const omp_task *task, const omp_walk *walk, const int
     flush(s.total, s.few, 2 * n);
 }
 
-static void plan_layer_norm_bw(const run_spec *spec, int parts, void *plan)
+static void plan_backward(const run_spec *spec, int parts, layer_norm *p)
 {
-    layer_norm *p = plan;
     uint32_t last = spec->in[0].rank - 1, first = 0;
-    p->data = spec->op->n_outputs == 3;
+    p->data = spec->op->n_outputs == (p->rms ? 2 : 3);
     p->mean_input = p->data ? 3 : 2;
     run_array arrays[5] = {neap_run_array_without(&spec->in[0], last),
                            neap_run_array_without(&spec->in[1], last), spec->in[p->mean_input],
-                           spec->in[p->mean_input + 1]};
+                           spec->in[p->mean_input + !p->rms]};
     p->length = spec->in[0].shape[last];
     p->step[0] = spec->in[0].strides[last];
     p->step[1] = spec->in[1].strides[last];
@@ -276,8 +323,19 @@ static void plan_layer_norm_bw(const run_spec *spec, int parts, void *plan)
         first = 1;
     }
     p->affine[0] = spec->out[first].strides[0];
-    p->affine[1] = spec->out[first + 1].strides[0];
+    p->affine[1] = p->rms ? 0 : spec->out[first + 1].strides[0];
     neap_omp_walk_plan(&p->walk, p->data ? 5 : 4, arrays, 1, parts);
+}
+
+static void plan_layer_norm_bw(const run_spec *spec, int parts, void *plan)
+{
+    plan_backward(spec, parts, plan);
+}
+
+static void plan_rms_norm_bw(const run_spec *spec, int parts, void *plan)
+{
+    ((layer_norm *)plan)->rms = true;
+    plan_backward(spec, parts, plan);
 }
 
 static int64_t backward_workspace(const run_spec *spec, int parts)
@@ -289,7 +347,7 @@ static int64_t backward_workspace(const run_spec *spec, int parts)
 static void join_parts(const layer_norm *p, const omp_task *task)
 {
     omp_range columns = omp_share(task, p->length, 16);
-    for (int which = 0; which < 2; which++)
+    for (int which = 0; which < (p->rms ? 1 : 2); which++)
         for (int64_t i = columns.begin; i < columns.end; i++) {
             double sum = 0;
             for (int part = 0; part < task->parts; part++)
@@ -320,3 +378,9 @@ OMP_OP(layer_norm_bw, {.plan_bytes = sizeof(layer_norm),
                        .workspace = backward_workspace,
                        .work = backward_work,
                        .phases = 2})
+OMP_OP(rms_norm, {.plan_bytes = sizeof(layer_norm), .plan = plan_rms_norm, .work = forward_work})
+OMP_OP(rms_norm_bw, {.plan_bytes = sizeof(layer_norm),
+                     .plan = plan_rms_norm_bw,
+                     .workspace = backward_workspace,
+                     .work = backward_work,
+                     .phases = 2})

@@ -1,8 +1,9 @@
 /*
- * Cross-entropy: xent, log_softmax, nll and their gradients.
+ * Cross-entropy: xent, log_softmax, nll and their gradients; and softmax.
  *
- * Classes are dimension 1; a walk over all other dimensions visits the rows. Classes lie next to
- * each other in the common cases (logits N x K, images channels-last), otherwise `step` apart.
+ * Classes are dimension 1, of softmax any; a walk over all other dimensions visits the rows.
+ * Classes lie next to each other in the common cases (logits N x K, images channels-last),
+ * otherwise `step` apart.
  */
 #include "base/fail.h"
 #include "run/backends/onednn/omp_math.h"
@@ -121,6 +122,36 @@ OMP_CLONES static void row_softmax_bw(float *dx, const float *dy, const float *y
     }
 }
 
+/* The sum of x y */
+OMP_CLONES static double row_product(const float *x, int64_t x_step, const float *y, int64_t y_step,
+                                     int64_t n)
+{
+    double sum = 0;
+    if (x_step == 1 && y_step == 1) {
+#pragma omp simd reduction(+ : sum)
+        for (int64_t i = 0; i < n; i++)
+            sum += (double)x[i] * (double)y[i];
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            sum += (double)x[i * x_step] * (double)y[i * y_step];
+    }
+    return sum;
+}
+
+/* dx = y (dy - sum), with dx where y is or dy is */
+OMP_CLONES static void row_share_bw(float *dx, const float *dy, const float *y,
+                                    const int64_t step[3], int64_t n, float sum)
+{
+    if (step[0] == 1 && step[1] == 1 && step[2] == 1) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            dx[i] = y[i] * (dy[i] - sum);
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            dx[i * step[0]] = y[i * step[2]] * (dy[i * step[1]] - sum);
+    }
+}
+
 /* ---- Blocks: every element stands for a row ---- */
 
 /* Of operand k, the element that stands for row (r, i) of a block. */
@@ -200,6 +231,36 @@ static void log_softmax_bw_block(const omp_task *task, const omp_walk *walk, con
         }
 }
 
+/* y, x */
+static void softmax_block(const omp_task *task, const omp_walk *walk, const int64_t *at,
+                          int64_t rows, int64_t length)
+{
+    const loss *p = task->plan;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < length; i++) {
+            const float *x = omp_in(task, 0) + row_at(walk, at, 1, r, i);
+            float max = class_max(x, p->step[1], p->classes);
+            double sum = row_sum_exp(x, p->step[1], p->classes, max);
+            row_exp(omp_out(task, 0) + row_at(walk, at, 0, r, i), p->step[0], x, p->step[1],
+                    p->classes, max, (float)(1 / sum));
+        }
+}
+
+/* dx, dy, y */
+static void softmax_bw_block(const omp_task *task, const omp_walk *walk, const int64_t *at,
+                             int64_t rows, int64_t length)
+{
+    const loss *p = task->plan;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < length; i++) {
+            const float *dy = omp_in(task, 0) + row_at(walk, at, 1, r, i);
+            const float *y = omp_in(task, 1) + row_at(walk, at, 2, r, i);
+            double sum = row_product(dy, p->step[1], y, p->step[2], p->classes);
+            row_share_bw(omp_out(task, 0) + row_at(walk, at, 0, r, i), dy, y, p->step, p->classes,
+                         (float)sum);
+        }
+}
+
 /* logp, labels */
 static void nll_block(const omp_task *task, const omp_walk *walk, const int64_t *at, int64_t rows,
                       int64_t length)
@@ -230,19 +291,25 @@ static void nll_bw_block(const omp_task *task, const omp_walk *walk, const int64
 
 /* ---- Plans and work ---- */
 
-/* Rows of arrays with classes, then arrays without. */
-static void plan_rows(loss *p, int parts, uint32_t with, uint32_t without,
+/* Rows along an axis of arrays with classes, then arrays without. */
+static void plan_axis(loss *p, int parts, uint32_t axis, uint32_t with, uint32_t without,
                       const run_array *const *arrays, omp_block *block)
 {
     run_array rows[OMP_MOST_OPERANDS];
     for (uint32_t i = 0; i < with + without; i++)
-        rows[i] = i < with ? neap_run_array_without(arrays[i], 1) : *arrays[i];
+        rows[i] = i < with ? neap_run_array_without(arrays[i], axis) : *arrays[i];
     for (uint32_t i = 0; i < with; i++)
-        p->step[i] = arrays[i]->strides[1];
-    p->classes = arrays[0]->shape[1];
+        p->step[i] = arrays[i]->strides[axis];
+    p->classes = arrays[0]->shape[axis];
     p->rows = neap_run_array_elements(&rows[0]);
     p->block = block;
     neap_omp_walk_plan(&p->walk, with + without, rows, 1, parts);
+}
+
+static void plan_rows(loss *p, int parts, uint32_t with, uint32_t without,
+                      const run_array *const *arrays, omp_block *block)
+{
+    plan_axis(p, parts, 1, with, without, arrays, block);
 }
 
 static void plan_labels(loss *p, const run_spec *spec, uint32_t input)
@@ -277,6 +344,20 @@ static void plan_log_softmax_bw(const run_spec *spec, int parts, void *plan)
 {
     plan_rows(plan, parts, 3, 0, (const run_array *[]){&spec->out[0], &spec->in[0], &spec->in[1]},
               log_softmax_bw_block);
+}
+
+static void plan_softmax(const run_spec *spec, int parts, void *plan)
+{
+    uint32_t axis = (uint32_t)neap_run_spec_int(spec, "axis", 0);
+    plan_axis(plan, parts, axis, 2, 0, (const run_array *[]){&spec->out[0], &spec->in[0]},
+              softmax_block);
+}
+
+static void plan_softmax_bw(const run_spec *spec, int parts, void *plan)
+{
+    uint32_t axis = (uint32_t)neap_run_spec_int(spec, "axis", 0);
+    plan_axis(plan, parts, axis, 3, 0,
+              (const run_array *[]){&spec->out[0], &spec->in[0], &spec->in[1]}, softmax_bw_block);
 }
 
 static void plan_nll(const run_spec *spec, int parts, void *plan)
@@ -354,3 +435,5 @@ OMP_OP(nll_bw,
        {.plan_bytes = sizeof(loss), .plan = plan_nll_bw, .check = check_labels, .work = rows_work})
 OMP_OP(log_softmax, {.plan_bytes = sizeof(loss), .plan = plan_log_softmax, .work = rows_work})
 OMP_OP(log_softmax_bw, {.plan_bytes = sizeof(loss), .plan = plan_log_softmax_bw, .work = rows_work})
+OMP_OP(softmax, {.plan_bytes = sizeof(loss), .plan = plan_softmax, .work = rows_work})
+OMP_OP(softmax_bw, {.plan_bytes = sizeof(loss), .plan = plan_softmax_bw, .work = rows_work})

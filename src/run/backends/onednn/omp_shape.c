@@ -1,9 +1,11 @@
 /*
- * Ops that move elements: concat, slice_bw, transpose, expand, pad2d, pad2d_bw. Each is a list of
- * boxes, which together cover the result: a box is copied from one operand, or zeroed.
+ * Ops that move elements: concat, slice_bw, transpose, permute, expand, broadcast, sum_axes_bw,
+ * pad, pad2d, pad2d_bw. Each is a list of boxes, which together cover the result: a box is copied
+ * from one operand, or set to a value.
  *
  * Views (reshape, slice, split) are here as well; nobody has to run them.
  */
+#include "run/axes.h"
 #include "run/backends/onednn/omp_walk.h"
 
 #include <string.h>
@@ -12,7 +14,8 @@ typedef struct box {
     omp_walk walk;    /* the result, the source */
     int64_t to, from; /* where the box begins, in elements */
     uint32_t source;  /* which operand */
-    bool zero;        /* no source */
+    bool constant;    /* no source, but a value */
+    float value;
 } box;
 
 typedef struct boxes {
@@ -35,17 +38,24 @@ static void plan_copy(boxes *list, int parts, const run_array *to, int64_t to_be
     b->source = source;
 }
 
-/* Zeros from `begin` on, `extent` long on an axis. */
-static void plan_zeros(boxes *list, int parts, const run_array *to, int64_t to_begin, uint32_t axis,
-                       int64_t begin, int64_t extent)
+/* A value from `begin` on, `extent` long on an axis. */
+static void plan_value(boxes *list, int parts, const run_array *to, int64_t to_begin, uint32_t axis,
+                       int64_t begin, int64_t extent, float value)
 {
-    if (extent == 0)
+    if (extent <= 0)
         return;
     box *b = add_box(list);
     run_array part = neap_run_array_cut(to, axis, extent);
     neap_omp_walk_plan(&b->walk, 1, &part, 64, parts);
     b->to = to_begin + begin * to->strides[axis];
-    b->zero = true;
+    b->constant = true;
+    b->value = value;
+}
+
+static void plan_zeros(boxes *list, int parts, const run_array *to, int64_t to_begin, uint32_t axis,
+                       int64_t begin, int64_t extent)
+{
+    plan_value(list, parts, to, to_begin, axis, begin, extent, 0);
 }
 
 /* ---- Work ---- */
@@ -76,13 +86,13 @@ static void copy_row(float *y, const float *x, int64_t y_step, int64_t x_step, i
             y[i * y_step] = x[i * x_step];
 }
 
-static void zero_row(float *y, int64_t y_step, int64_t length)
+static void fill_row(float *y, int64_t y_step, int64_t length, float value)
 {
-    if (y_step == 1)
+    if (y_step == 1 && value == 0)
         memset(y, 0, (size_t)length * sizeof *y);
     else
         for (int64_t i = 0; i < length; i++)
-            y[i * y_step] = 0;
+            y[i * y_step] = value;
 }
 
 static void box_block(const omp_task *task, const omp_walk *walk, const int64_t *at, int64_t rows,
@@ -91,9 +101,9 @@ static void box_block(const omp_task *task, const omp_walk *walk, const int64_t 
     const box *b = (const box *)walk; /* its first member */
     float *y = omp_out(task, 0) + b->to + at[0];
     int64_t y_step = omp_step(walk, 0), y_row = omp_row_step(walk, 0);
-    if (b->zero) {
+    if (b->constant) {
         for (int64_t r = 0; r < rows; r++)
-            zero_row(y + r * y_row, y_step, length);
+            fill_row(y + r * y_row, y_step, length, b->value);
         return;
     }
     const float *x = omp_in(task, b->source) + b->from + at[1];
@@ -119,6 +129,20 @@ static void plan_expand(const run_spec *spec, int parts, void *plan)
 {
     run_array repeated = neap_run_array_repeat(&spec->in[0], &spec->out[0]);
     plan_copy(plan, parts, &spec->out[0], 0, &repeated, 0, 0);
+}
+
+/* Repeated to the result's shape. */
+static void plan_broadcast(const run_spec *spec, int parts, void *plan)
+{
+    run_spread spread = neap_run_spread_of(spec, &spec->in[0], &spec->out[0]);
+    run_array repeated = neap_run_spread_repeat(&spread, &spec->out[0]);
+    plan_copy(plan, parts, &spec->out[0], 0, &repeated, 0, 0);
+}
+
+static void plan_permute(const run_spec *spec, int parts, void *plan)
+{
+    run_array turned = neap_run_array_permute(spec, &spec->in[0]);
+    plan_copy(plan, parts, &spec->out[0], 0, &turned, 0, 0);
 }
 
 static void plan_transpose(const run_spec *spec, int parts, void *plan)
@@ -170,6 +194,24 @@ static void plan_pad2d(const run_spec *spec, int parts, void *plan)
     plan_zeros(plan, parts, y, 0, 2, below, y->shape[2] - below);
 }
 
+/* Dimension by dimension: what is before and after, within what is left of those before it. */
+static void plan_pad(const run_spec *spec, int parts, void *plan)
+{
+    float value = (float)neap_run_spec_real(spec, "value", 0);
+    run_array to = spec->out[0], from = spec->in[0];
+    int64_t to_begin = 0, from_begin = 0;
+    for (uint32_t d = 0; d < to.rank; d++) {
+        run_padding pad = neap_run_padding_of(spec, d);
+        plan_value(plan, parts, &to, to_begin, d, 0, pad.before, value);
+        plan_value(plan, parts, &to, to_begin, d, pad.before + pad.kept, pad.after, value);
+        to = neap_run_array_cut(&to, d, pad.kept);
+        from = neap_run_array_cut(&from, d, pad.kept);
+        to_begin += pad.before * to.strides[d];
+        from_begin += pad.skipped * from.strides[d];
+    }
+    plan_copy(plan, parts, &to, to_begin, &from, from_begin, 0);
+}
+
 static void plan_pad2d_bw(const run_spec *spec, int parts, void *plan)
 {
     const run_array *dy = &spec->in[0], *dx = &spec->out[0];
@@ -182,7 +224,7 @@ static void plan_pad2d_bw(const run_spec *spec, int parts, void *plan)
 /* The most boxes of any but concat, which has one an operand. */
 static size_t box_bytes(const run_spec *spec)
 {
-    return (spec->op->n_inputs + 4) * sizeof(box);
+    return (spec->op->n_inputs + 2 * NEAP_MAX_RANK) * sizeof(box);
 }
 
 #define SHAPE_OP(type, plan_function)                                                              \
@@ -194,7 +236,11 @@ static size_t box_bytes(const run_spec *spec)
 SHAPE_OP(concat, plan_concat)
 SHAPE_OP(slice_bw, plan_slice_bw)
 SHAPE_OP(transpose, plan_transpose)
+SHAPE_OP(permute, plan_permute)
 SHAPE_OP(expand, plan_expand)
+SHAPE_OP(broadcast, plan_broadcast)
+SHAPE_OP(sum_axes_bw, plan_broadcast)
+SHAPE_OP(pad, plan_pad)
 SHAPE_OP(pad2d, plan_pad2d)
 SHAPE_OP(pad2d_bw, plan_pad2d_bw)
 

@@ -1,6 +1,8 @@
-/* Updates and the norm of gradients on OpenMP's threads. */
+/* Updates, running statistics and the norm of gradients on OpenMP's threads. */
 #include "run/backends/onednn/omp_kernel.h"
 #include "run/update.h"
+
+#include <string.h>
 
 static void plan_update(const run_spec *spec, int parts, void *plan)
 {
@@ -22,6 +24,41 @@ UPDATE_OP(sgd)
 UPDATE_OP(momentum)
 UPDATE_OP(adam)
 UPDATE_OP(adamw)
+
+/* ---- Running statistics ---- */
+
+typedef struct running_plan {
+    run_statistics statistics;
+    uint32_t pairs;
+    run_array arrays[]; /* of all inputs */
+} running_plan;
+
+static size_t running_bytes(const run_spec *spec)
+{
+    return spec->op->n_inputs * sizeof(run_array);
+}
+
+static void plan_running(const run_spec *spec, int parts, void *plan)
+{
+    running_plan *p = plan;
+    (void)parts;
+    neap_run_statistics_plan(spec, &p->statistics);
+    p->pairs = spec->op->n_inputs / 2 - 1;
+    memcpy(p->arrays, spec->in, spec->op->n_inputs * sizeof *spec->in);
+}
+
+static void work_running(const omp_task *task)
+{
+    const running_plan *p = task->plan;
+    omp_range range = omp_share(task, p->statistics.channels, 64);
+    neap_run_statistics(&p->statistics, p->pairs, p->arrays, task->args->in, range.begin,
+                        range.end);
+}
+
+OMP_OP(running_stats, {.plan_bytes = sizeof(running_plan),
+                       .more_bytes = running_bytes,
+                       .plan = plan_running,
+                       .work = work_running})
 
 /* ---- The norm of gradients ---- */
 

@@ -34,15 +34,60 @@ UNARY(sigmoid, 1 / (1 + exp(-x)))
 BINARY(sigmoid_bw, dy, y, (dy * y * (1 - y)))
 UNARY(tanh, tanh(x))
 BINARY(tanh_bw, dy, y, (dy * (1 - y * y)))
-BINARY(mul, a, b, (a * b))
 
-/* The second operand may repeat. */
-void neap_ref_add(const ref_call *call)
+/* A last operand that repeats: REPEATED(type, its two operands, ...), REPEATED_3 of three. */
+#define REPEATED(type, a, b, expression)                                                           \
+    void neap_ref_##type(const ref_call *call)                                                     \
+    {                                                                                              \
+        for (int64_t i = 0; i < call->out[0].n; i++) {                                             \
+            double a = call->in[0].at[i], b = call->in[1].at[i % call->in[1].n];                   \
+            call->out[0].at[i] = expression;                                                       \
+        }                                                                                          \
+    }
+
+#define REPEATED_3(type, a, b, c, expression)                                                      \
+    void neap_ref_##type(const ref_call *call)                                                     \
+    {                                                                                              \
+        for (int64_t i = 0; i < call->out[0].n; i++) {                                             \
+            double a = call->in[0].at[i], b = call->in[1].at[i];                                   \
+            double c = call->in[2].at[i % call->in[2].n];                                          \
+            call->out[0].at[i] = expression;                                                       \
+        }                                                                                          \
+    }
+
+REPEATED(add, a, b, a + b)
+REPEATED(sub, a, b, a - b)
+REPEATED(mul, a, b, (a * b))
+REPEATED(div, a, b, a / b)
+REPEATED_3(div_bw, dy, y, b, (-dy * y / b))
+REPEATED(max, a, b, (a < b ? b : a))
+REPEATED(min, a, b, (a > b ? b : a))
+REPEATED(prelu, x, w, (x < 0 ? w * x : x))
+REPEATED_3(prelu_bw_data, dy, x, w, (x < 0 ? w * dy : dy))
+UNARY(cast, x)
+BINARY(prelu_bw_weight, dy, x, (x < 0 ? dy * x : 0))
+
+/* The share of dy that goes to a where `sign` times a is larger than `sign` times b. */
+static void larger_bw(const ref_call *call, double sign)
 {
-    const ref_tensor *a = &call->in[0], *b = &call->in[1];
-    for (int64_t first = 0; first < a->n; first += b->n)
-        for (int64_t i = 0; i < b->n; i++)
-            call->out[0].at[first + i] = a->at[first + i] + b->at[i];
+    const ref_tensor *a = &call->in[1], *b = &call->in[2];
+    if (neap_ref_int(call, "of_b"))
+        sign = -sign;
+    for (int64_t i = 0; i < call->out[0].n; i++) {
+        double difference = sign * (a->at[i] - b->at[i % b->n]);
+        double share = difference > 0 ? 1 : difference == 0 ? 0.5 : 0;
+        call->out[0].at[i] = share * call->in[0].at[i];
+    }
+}
+
+void neap_ref_max_bw(const ref_call *call)
+{
+    larger_bw(call, 1);
+}
+
+void neap_ref_min_bw(const ref_call *call)
+{
+    larger_bw(call, -1);
 }
 
 void neap_ref_scale(const ref_call *call)

@@ -272,3 +272,40 @@ void neap_ref_upsample_bw(const ref_call *call)
 {
     resample(call, &call->in[0], &call->out[0], false, bilinear_span);
 }
+
+/* ---- The nearest pixel ---- */
+
+static int64_t nearest_pixel(const ref_call *call, const char *scale, int64_t i, int64_t extent)
+{
+    double by = neap_ref_real(call, scale);
+    double at = neap_ref_int(call, "half_pixel") ? ((double)i + 0.5) / by - 0.5 : (double)i / by;
+    at = neap_ref_int(call, "round") ? ceil(at - 0.5) : floor(at);
+    return at > 0 ? (int64_t)fmin(at, (double)(extent - 1)) : 0;
+}
+
+/* Pixels of the large image from those of the small one, or added to them. */
+static void resize_nearest(const ref_call *call, const ref_tensor *small, const ref_tensor *large,
+                           bool add)
+{
+    int64_t height = large->shape[2], width = large->shape[3];
+    for (int64_t i = 0; i < large->n; i++) {
+        int64_t plane = i / (height * width), row = i / width % height, column = i % width;
+        row = nearest_pixel(call, "scale_h", row, small->shape[2]);
+        column = nearest_pixel(call, "scale_w", column, small->shape[3]);
+        double *from = &small->at[(plane * small->shape[2] + row) * small->shape[3] + column];
+        if (add)
+            *from += large->at[i];
+        else
+            large->at[i] = *from;
+    }
+}
+
+void neap_ref_resize_nearest(const ref_call *call)
+{
+    resize_nearest(call, &call->in[0], &call->out[0], false);
+}
+
+void neap_ref_resize_nearest_bw(const ref_call *call)
+{
+    resize_nearest(call, &call->out[0], &call->in[0], true);
+}

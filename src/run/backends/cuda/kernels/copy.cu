@@ -1,4 +1,4 @@
-/* Copies, zeros and transpositions. Elements are words without a type: T does not matter here. */
+/* Copies, constants and transpositions. Elements are words without a type: T does not matter here. */
 #include "copy.h"
 #include "walk.cuh"
 
@@ -20,16 +20,37 @@ typedef struct ANY_TYPE word1 {
 
 /* ---- Boxes ---- */
 
+DEVICE word16 value_word16(u64 value)
+{
+    word16 word;
+    word.bits = word.more = value;
+    return word;
+}
+
+#define VALUE(type, bits_type)                                                                     \
+    DEVICE type value_##type(u64 value)                                                            \
+    {                                                                                              \
+        type word;                                                                                 \
+        word.bits = (bits_type)value;                                                              \
+        return word;                                                                               \
+    }
+
+VALUE(word8, u64)
+VALUE(word4, u32)
+VALUE(word2, u16)
+VALUE(word1, u8)
+
 #define COPY(type)                                                                                 \
     DEVICE void copy_##type(const copy_box *b)                                                     \
     {                                                                                              \
-        type x[WALK_UNROLL] = {{0}};                                                               \
+        type x[WALK_UNROLL];                                                                       \
         i64 at[WALK_UNROLL][2];                                                                    \
         u32 first = walk_first();                                                                  \
         UNROLL                                                                                     \
         for (int j = 0; j < WALK_UNROLL; j++)                                                      \
             if (first + j * blockDim.x < b->walk.units) {                                          \
                 walk_find(&b->walk, 2, first + j * blockDim.x, at[j]);                             \
+                x[j] = value_##type(b->value);                                                     \
                 if (b->from)                                                                       \
                     x[j] = *(const type *)((const u8 *)b->from + at[j][1]);                        \
             }                                                                                      \
@@ -141,4 +162,5 @@ KERNEL_SYNC(transpose_pairs, tile_params)
 }
 
 #undef COPY
+#undef VALUE
 #undef TRANSPOSE

@@ -4,11 +4,12 @@
 
 #include "walk.h"
 
-/* Elements to copy, or places to set to zero, in words of 1, 2, 4, 8 or 16 bytes. */
+/* Elements to copy, or places to set to a value, in words of 1, 2, 4, 8 or 16 bytes. */
 typedef struct copy_box {
     walk walk; /* operands: the result, the source; strides in bytes */
     void *to;
-    const void *from; /* NULL: zeros */
+    const void *from; /* NULL: the value */
+    u64 value;        /* its bits, as often as they fit */
     i32 word;
 } copy_box;
 

@@ -1,249 +1,5 @@
-/*
- * Elementwise ops. Each is a function of one or two numbers; the walk is shared.
- *
- * y may lie where a or b does, with the same strides: a thread reads its units before it writes
- * them, and nobody else reads them.
- */
-#include "elementwise.h"
-#include "walk.cuh"
-
-/* ---- Elements ---- */
-
-DEVICE float elementwise_load(const void *x, i64 i, u32 wide)
-{
-    return wide ? ((const float *)x)[i] : load((const T *)x, i);
-}
-
-DEVICE void elementwise_store(void *y, i64 i, float number, u32 wide)
-{
-    if (wide)
-        ((float *)y)[i] = number;
-    else
-        store((T *)y, i, number);
-}
-
-/* A vector as it lies in registers: two elements of bf16 in a word, the first in the lower half. */
-typedef struct ALIGNED(16) ANY_TYPE elementwise_words {
-    u32 word[4];
-} elementwise_words;
-
-DEVICE elementwise_words elementwise_read(const void *x, i64 i)
-{
-    return *(const elementwise_words *)((const T *)x + i);
-}
-
-DEVICE void elementwise_write(void *y, i64 i, elementwise_words words)
-{
-    *(elementwise_words *)((T *)y + i) = words;
-}
-
-#if NEAP_BF16_ELEMENTS
-DEVICE float elementwise_get(const elementwise_words *x, int e)
-{
-    return bits_float(e % 2 ? x->word[e / 2] & 0xffff0000u : x->word[e / 2] << 16);
-}
-
-DEVICE u32 elementwise_pair(float lower, float upper)
-{
-#if defined __CUDACC__
-    u32 pair;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(upper), "f"(lower));
-    return pair;
-#else
-    return to_bf16(lower).bits | (u32)to_bf16(upper).bits << 16;
-#endif
-}
-
-DEVICE elementwise_words elementwise_round(const float *x)
-{
-    elementwise_words words;
-    UNROLL
-    for (int i = 0; i < 4; i++)
-        words.word[i] = elementwise_pair(x[2 * i], x[2 * i + 1]);
-    return words;
-}
-#else
-DEVICE float elementwise_get(const elementwise_words *x, int e)
-{
-    return bits_float(x->word[e]);
-}
-
-DEVICE elementwise_words elementwise_round(const float *x)
-{
-    elementwise_words words;
-    UNROLL
-    for (int i = 0; i < 4; i++)
-        words.word[i] = float_bits(x[i]);
-    return words;
-}
-#endif
-
-/* As many bytes as a vector has elements. */
-typedef struct ALIGNED(16 / sizeof(T)) ANY_TYPE elementwise_bytes {
-    u32 word[4 / sizeof(T)];
-} elementwise_bytes;
-
-DEVICE bool elementwise_byte(const elementwise_bytes *x, int e)
-{
-    return (x->word[e / 4] >> e % 4 * 8 & 0xff) != 0;
-}
-
-DEVICE u32 elementwise_unit(int j)
-{
-    return walk_first() + j * blockDim.x;
-}
-
-/* The element after the vectors that this thread sees to, or -1. */
-DEVICE i64 elementwise_tail(const elementwise_params *p)
-{
-    bool mine = blockIdx.x == 0 && (i32)threadIdx.x < p->tail;
-    return mine ? p->walk.units * VECTOR + threadIdx.x : -1;
-}
-
-/* ---- Kernels of one and two operands ---- */
-
-#define UNARY(name, function)                                                                      \
-    DEVICE void name##_vectors(const elementwise_params *p)                                        \
-    {                                                                                              \
-        elementwise_words x[WALK_UNROLL];                                                          \
-        float y[VECTOR];                                                                           \
-        i64 at[WALK_UNROLL][2], tail = elementwise_tail(p);                                        \
-        UNROLL                                                                                     \
-        for (int j = 0; j < WALK_UNROLL; j++)                                                      \
-            if (elementwise_unit(j) < p->walk.units) {                                             \
-                walk_find(&p->walk, 2, elementwise_unit(j), at[j]);                                \
-                x[j] = elementwise_read(p->a, at[j][1]);                                           \
-            }                                                                                      \
-        UNROLL                                                                                     \
-        for (int j = 0; j < WALK_UNROLL; j++)                                                      \
-            if (elementwise_unit(j) < p->walk.units) {                                             \
-                UNROLL                                                                             \
-                for (int e = 0; e < VECTOR; e++)                                                   \
-                    y[e] = function(p, elementwise_get(&x[j], e));                                 \
-                elementwise_write(p->y, at[j][0], elementwise_round(y));                           \
-            }                                                                                      \
-        if (tail >= 0)                                                                             \
-            store((T *)p->y, tail, function(p, load((const T *)p->a, tail)));                      \
-    }                                                                                              \
-    DEVICE void name##_elements(const elementwise_params *p)                                       \
-    {                                                                                              \
-        float x[WALK_UNROLL];                                                                      \
-        i64 at[WALK_UNROLL][2];                                                                    \
-        UNROLL                                                                                     \
-        for (int j = 0; j < WALK_UNROLL; j++)                                                      \
-            if (elementwise_unit(j) < p->walk.units) {                                             \
-                walk_find(&p->walk, 2, elementwise_unit(j), at[j]);                                \
-                x[j] = elementwise_load(p->a, at[j][1], p->wide & 2);                              \
-            }                                                                                      \
-        UNROLL                                                                                     \
-        for (int j = 0; j < WALK_UNROLL; j++)                                                      \
-            if (elementwise_unit(j) < p->walk.units)                                               \
-                elementwise_store(p->y, at[j][0], function(p, x[j]), p->wide & 1);                 \
-    }                                                                                              \
-    KERNEL(name, elementwise_params)                                                               \
-    {                                                                                              \
-        if (p.vectors)                                                                             \
-            name##_vectors(&p);                                                                    \
-        else                                                                                       \
-            name##_elements(&p);                                                                   \
-    }
-
-DEVICE elementwise_words elementwise_second(const elementwise_params *p, i64 i)
-{
-    float b[VECTOR];
-    if (!p->splat)
-        return elementwise_read(p->b, i);
-    UNROLL
-    for (int e = 0; e < VECTOR; e++)
-        b[e] = load((const T *)p->b, i);
-    return elementwise_round(b);
-}
-
-#define BINARY(name, function)                                                                     \
-    DEVICE void name##_vectors(const elementwise_params *p)                                        \
-    {                                                                                              \
-        elementwise_words a[WALK_UNROLL], b[WALK_UNROLL];                                          \
-        float y[VECTOR];                                                                           \
-        i64 at[WALK_UNROLL][3], tail = elementwise_tail(p);                                        \
-        UNROLL                                                                                     \
-        for (int j = 0; j < WALK_UNROLL; j++)                                                      \
-            if (elementwise_unit(j) < p->walk.units) {                                             \
-                walk_find(&p->walk, 3, elementwise_unit(j), at[j]);                                \
-                a[j] = elementwise_read(p->a, at[j][1]);                                           \
-                b[j] = elementwise_second(p, at[j][2]);                                            \
-            }                                                                                      \
-        UNROLL                                                                                     \
-        for (int j = 0; j < WALK_UNROLL; j++)                                                      \
-            if (elementwise_unit(j) < p->walk.units) {                                             \
-                UNROLL                                                                             \
-                for (int e = 0; e < VECTOR; e++)                                                   \
-                    y[e] = function(p, elementwise_get(&a[j], e), elementwise_get(&b[j], e));      \
-                elementwise_write(p->y, at[j][0], elementwise_round(y));                           \
-            }                                                                                      \
-        if (tail >= 0)                                                                             \
-            store((T *)p->y, tail,                                                                 \
-                  function(p, load((const T *)p->a, tail),                                         \
-                           load((const T *)p->b, p->splat ? 0 : tail)));                           \
-    }                                                                                              \
-    DEVICE void name##_elements(const elementwise_params *p)                                       \
-    {                                                                                              \
-        float a[WALK_UNROLL], b[WALK_UNROLL];                                                      \
-        i64 at[WALK_UNROLL][3];                                                                    \
-        UNROLL                                                                                     \
-        for (int j = 0; j < WALK_UNROLL; j++)                                                      \
-            if (elementwise_unit(j) < p->walk.units) {                                             \
-                walk_find(&p->walk, 3, elementwise_unit(j), at[j]);                                \
-                a[j] = elementwise_load(p->a, at[j][1], p->wide & 2);                              \
-                b[j] = elementwise_load(p->b, at[j][2], p->wide & 4);                              \
-            }                                                                                      \
-        UNROLL                                                                                     \
-        for (int j = 0; j < WALK_UNROLL; j++)                                                      \
-            if (elementwise_unit(j) < p->walk.units)                                               \
-                elementwise_store(p->y, at[j][0], function(p, a[j], b[j]), p->wide & 1);           \
-    }                                                                                              \
-    KERNEL(name, elementwise_params)                                                               \
-    {                                                                                              \
-        if (p.vectors)                                                                             \
-            name##_vectors(&p);                                                                    \
-        else                                                                                       \
-            name##_elements(&p);                                                                   \
-    }
-
-/* ---- What the ops compute ---- */
-
-/* f32 has exact functions; for bf16 the device's approximations are exact enough. */
-#if defined __CUDACC__ && NEAP_BF16_ELEMENTS
-DEVICE float elementwise_exp(float x)
-{
-    return __expf(x);
-}
-DEVICE float elementwise_quotient(float a, float b)
-{
-    return __fdividef(a, b);
-}
-DEVICE float elementwise_tanh(float x)
-{
-    float y;
-    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-#else
-DEVICE float elementwise_exp(float x)
-{
-    return expf(x);
-}
-DEVICE float elementwise_quotient(float a, float b)
-{
-    return a / b;
-}
-DEVICE float elementwise_tanh(float x)
-{
-    return tanhf(x);
-}
-#endif
-
-#define FUNCTION_1(name) DEVICE float name(const elementwise_params *p, float x)
-#define FUNCTION_2(name, a, b) DEVICE float name(const elementwise_params *p, float a, float b)
+/* Elementwise ops; those of one number that are a line of graph/unary.def are in unary.cu. */
+#include "elementwise.cuh"
 
 FUNCTION_1(relu_of)
 {
@@ -303,6 +59,73 @@ FUNCTION_2(mul_of, a, b)
 {
     (void)p;
     return a * b;
+}
+
+FUNCTION_2(sub_of, a, b)
+{
+    (void)p;
+    return a - b;
+}
+
+FUNCTION_2(div_of, a, b)
+{
+    (void)p;
+    return a / b;
+}
+
+FUNCTION_3(div_bw_of, dy, y, b)
+{
+    (void)p;
+    return -dy * y / b;
+}
+
+FUNCTION_2(max_of, a, b)
+{
+    (void)p;
+    return a < b ? b : a;
+}
+
+FUNCTION_2(min_of, a, b)
+{
+    (void)p;
+    return a > b ? b : a;
+}
+
+/* p->p is 1 for the larger of the two, -1 for the smaller; the other way round for b. */
+FUNCTION_3(chosen_bw_of, dy, a, b)
+{
+    float difference = p->p * (a - b);
+    return difference > 0 ? dy : a == b ? 0.5f * dy : 0;
+}
+
+FUNCTION_1(same_of)
+{
+    (void)p;
+    return x;
+}
+
+/* c is the gradient of the loss, a single number in f32; p->p is 2 over the number of elements. */
+FUNCTION_2(mse_bw_of, x, target)
+{
+    return *(const float *)p->c * p->p * (x - target);
+}
+
+FUNCTION_2(prelu_of, x, w)
+{
+    (void)p;
+    return x < 0 ? w * x : x;
+}
+
+FUNCTION_3(prelu_bw_data_of, dy, x, w)
+{
+    (void)p;
+    return x < 0 ? w * dy : dy;
+}
+
+FUNCTION_2(prelu_bw_weight_of, dy, x)
+{
+    (void)p;
+    return x < 0 ? dy * x : 0;
 }
 
 FUNCTION_1(scale_of)
@@ -387,23 +210,34 @@ FUNCTION_2(power_bw_of, dy, x)
     return dy * p->p * elementwise_power(p, x);
 }
 
-UNARY(relu_forward, relu_of)
-BINARY(relu_backward, relu_bw_of)
-UNARY(relu6_forward, relu6_of)
-BINARY(relu6_backward, relu6_bw_of)
-UNARY(sigmoid_forward, sigmoid_of)
-BINARY(sigmoid_backward, sigmoid_bw_of)
-UNARY(tanh_forward, tanh_of)
-BINARY(tanh_backward, tanh_bw_of)
-UNARY(gelu_forward, gelu_of)
-BINARY(gelu_backward, gelu_bw_of)
-UNARY(gelu_tanh_forward, gelu_tanh_of)
-BINARY(gelu_tanh_backward, gelu_tanh_bw_of)
-BINARY(add_elements, add_of)
-BINARY(mul_elements, mul_of)
-UNARY(scale_elements, scale_of)
-UNARY(power_forward, power_of)
-BINARY(power_backward, power_bw_of)
+ELEMENTWISE_1(relu_forward, relu_of)
+ELEMENTWISE_2(relu_backward, relu_bw_of)
+ELEMENTWISE_1(relu6_forward, relu6_of)
+ELEMENTWISE_2(relu6_backward, relu6_bw_of)
+ELEMENTWISE_1(sigmoid_forward, sigmoid_of)
+ELEMENTWISE_2(sigmoid_backward, sigmoid_bw_of)
+ELEMENTWISE_1(tanh_forward, tanh_of)
+ELEMENTWISE_2(tanh_backward, tanh_bw_of)
+ELEMENTWISE_1(gelu_forward, gelu_of)
+ELEMENTWISE_2(gelu_backward, gelu_bw_of)
+ELEMENTWISE_1(gelu_tanh_forward, gelu_tanh_of)
+ELEMENTWISE_2(gelu_tanh_backward, gelu_tanh_bw_of)
+ELEMENTWISE_2(add_elements, add_of)
+ELEMENTWISE_2(mul_elements, mul_of)
+ELEMENTWISE_2(sub_elements, sub_of)
+ELEMENTWISE_2(div_elements, div_of)
+ELEMENTWISE_3(div_backward, div_bw_of)
+ELEMENTWISE_2(max_elements, max_of)
+ELEMENTWISE_2(min_elements, min_of)
+ELEMENTWISE_3(chosen_backward, chosen_bw_of)
+ELEMENTWISE_1(cast_elements, same_of)
+ELEMENTWISE_2(mse_backward, mse_bw_of)
+ELEMENTWISE_2(prelu_forward, prelu_of)
+ELEMENTWISE_3(prelu_backward_data, prelu_bw_data_of)
+ELEMENTWISE_2(prelu_backward_weight, prelu_bw_weight_of)
+ELEMENTWISE_1(scale_elements, scale_of)
+ELEMENTWISE_1(power_forward, power_of)
+ELEMENTWISE_2(power_backward, power_bw_of)
 
 /* ---- Dropout: draws are numbered in row-major order, whatever the order in memory ---- */
 
@@ -466,9 +300,15 @@ KERNEL(dropout_forward, elementwise_params)
         }
 }
 
+/* Chosen where the mask is 1 or, for the other of two choices, where it is 0. */
+DEVICE bool mask_chooses(const elementwise_params *p, bool mask)
+{
+    return mask != (p->other != 0);
+}
+
 DEVICE void dropout_bw_element(const elementwise_params *p, const i64 *at)
 {
-    bool kept = ((const u8 *)p->b)[at[2]] != 0;
+    bool kept = mask_chooses(p, ((const u8 *)p->b)[at[2]] != 0);
     float dy = elementwise_load(p->a, at[1], p->wide & 2);
     elementwise_store(p->y, at[0], kept ? dy * p->q : 0, p->wide & 1);
 }
@@ -491,7 +331,9 @@ DEVICE void dropout_bw_vectors(const elementwise_params *p)
         if (elementwise_unit(j) < p->walk.units) {
             UNROLL
             for (int e = 0; e < VECTOR; e++)
-                dx[e] = elementwise_byte(&mask[j], e) ? elementwise_get(&dy[j], e) * p->q : 0;
+                dx[e] = mask_chooses(p, elementwise_byte(&mask[j], e))
+                            ? elementwise_get(&dy[j], e) * p->q
+                            : 0;
             elementwise_write(p->y, at[j][0], elementwise_round(dx));
         }
     if (tail >= 0) {
@@ -514,7 +356,55 @@ KERNEL(dropout_backward, elementwise_params)
         }
 }
 
-#undef UNARY
-#undef BINARY
-#undef FUNCTION_1
-#undef FUNCTION_2
+/* ---- Where: c is the condition, of bytes ---- */
+
+DEVICE void where_element(const elementwise_params *p, const i64 *at)
+{
+    bool first = ((const u8 *)p->c)[at[3]] != 0;
+    float a = elementwise_load(p->a, at[1], p->wide & 2);
+    float b = elementwise_load(p->b, at[2], p->wide & 4);
+    elementwise_store(p->y, at[0], first ? a : b, p->wide & 1);
+}
+
+DEVICE void where_vectors(const elementwise_params *p)
+{
+    elementwise_words a[WALK_UNROLL], b[WALK_UNROLL];
+    elementwise_bytes mask[WALK_UNROLL];
+    float y[VECTOR];
+    i64 at[WALK_UNROLL][4], tail = elementwise_tail(p);
+    UNROLL
+    for (int j = 0; j < WALK_UNROLL; j++)
+        if (elementwise_unit(j) < p->walk.units) {
+            walk_find(&p->walk, 4, elementwise_unit(j), at[j]);
+            a[j] = elementwise_read(p->a, at[j][1]);
+            b[j] = elementwise_read(p->b, at[j][2]);
+            mask[j] = *(const elementwise_bytes *)((const u8 *)p->c + at[j][3]);
+        }
+    UNROLL
+    for (int j = 0; j < WALK_UNROLL; j++)
+        if (elementwise_unit(j) < p->walk.units) {
+            UNROLL
+            for (int e = 0; e < VECTOR; e++)
+                y[e] = elementwise_byte(&mask[j], e) ? elementwise_get(&a[j], e)
+                                                     : elementwise_get(&b[j], e);
+            elementwise_write(p->y, at[j][0], elementwise_round(y));
+        }
+    if (tail >= 0) {
+        i64 last[4] = {tail, tail, tail, tail};
+        where_element(p, last);
+    }
+}
+
+KERNEL(where_select, elementwise_params)
+{
+    if (p.vectors) {
+        where_vectors(&p);
+        return;
+    }
+    for (int j = 0; j < WALK_UNROLL; j++)
+        if (elementwise_unit(j) < p.walk.units) {
+            i64 at[4];
+            walk_find(&p.walk, 4, elementwise_unit(j), at);
+            where_element(&p, at);
+        }
+}

@@ -5,9 +5,10 @@
 #include "walk.h"
 
 typedef struct elementwise_params {
-    walk walk;         /* operands: y; a; b, or dropout's mask; a counter of elements */
+    walk walk;         /* operands: y; a; b, or dropout's mask; c, or a counter of elements */
     void *y;           /* of type T, like a and b, unless `wide` says otherwise */
     const void *a, *b; /* dropout_bw: b is the mask, of bytes */
+    const void *c;     /* of ops that have three: where's condition; mse_bw: a float */
     u8 *mask;          /* dropout */
     seed_source seed;  /* dropout */
     u64 first;         /* dropout: the number of the first element */
@@ -15,6 +16,7 @@ typedef struct elementwise_params {
     float p, q;        /* what the op's attributes come down to */
     u32 least;         /* dropout: of 2^24 draws, those below are dropped */
     i32 exponent;      /* pow: one of the kinds below */
+    i32 other;         /* dropout_bw, where_bw: chosen is what the mask has as 0 */
     i32 vectors;       /* units are vectors; else elements */
     i32 tail;          /* elements after the last vector */
     i32 splat;         /* b does not change within a vector */

@@ -91,7 +91,7 @@ DEVICE void layer_forward(const layer_norm_params *p, float *scratch, int whole)
         for (int i = 0; i < VECTOR; i++)
             sum += e[k][i];
     layer_team_sums(team, scratch, &sum, 0);
-    float mean = sum * share;
+    float mean = p->mean ? sum * share : 0.0f;
     UNROLL
     for (int k = 0; k < LAYER_PIECES; k++)
         UNROLL
@@ -104,7 +104,8 @@ DEVICE void layer_forward(const layer_norm_params *p, float *scratch, int whole)
     if (!channels)
         return;
     if (at == 0) {
-        p->mean[layer_at(&p->mean_rows, row, whole)] = mean;
+        if (p->mean)
+            p->mean[layer_at(&p->mean_rows, row, whole)] = mean;
         p->invstd[layer_at(&p->invstd_rows, row, whole)] = invstd;
     }
     T *y = (T *)p->out + layer_at(&p->out_rows, row, whole);
@@ -113,10 +114,11 @@ DEVICE void layer_forward(const layer_norm_params *p, float *scratch, int whole)
         int c = (k * team + at) * VECTOR;
         float gamma[VECTOR], beta[VECTOR];
         layer_get((const T *)p->gamma, c, channels, p->gamma_step, whole, gamma);
-        layer_get((const T *)p->beta, c, channels, p->beta_step, whole, beta);
+        if (p->beta)
+            layer_get((const T *)p->beta, c, channels, p->beta_step, whole, beta);
         UNROLL
         for (int i = 0; i < VECTOR; i++)
-            e[k][i] = (e[k][i] - mean) * invstd * gamma[i] + beta[i];
+            e[k][i] = (e[k][i] - mean) * invstd * gamma[i] + (p->beta ? beta[i] : 0.0f);
         layer_put(y, c, channels, p->out_step, whole, e[k]);
     }
 }
@@ -143,20 +145,21 @@ KERNEL_SYNC(layer_norm_long, layer_norm_params)
         float sum = 0, square = 0, share = 1.0f / (float)p.channels;
         for (i64 c = threadIdx.x; c < p.channels; c += blockDim.x)
             sum += load(x, c * p.x_step);
-        float mean = block_sum(sum, scratch) * share;
+        float mean = p.mean ? block_sum(sum, scratch) * share : 0.0f;
         for (i64 c = threadIdx.x; c < p.channels; c += blockDim.x) {
             float d = load(x, c * p.x_step) - mean;
             square += d * d;
         }
         float invstd = 1.0f / sqrtf(block_sum(square, scratch) * share + p.epsilon);
         if (threadIdx.x == 0) {
-            p.mean[row_at(&p.mean_rows, row)] = mean;
+            if (p.mean)
+                p.mean[row_at(&p.mean_rows, row)] = mean;
             p.invstd[row_at(&p.invstd_rows, row)] = invstd;
         }
         for (i64 c = threadIdx.x; c < p.channels; c += blockDim.x)
             store(y, c * p.out_step, (load(x, c * p.x_step) - mean) * invstd *
                                              load((const T *)p.gamma, c * p.gamma_step) +
-                                         load((const T *)p.beta, c * p.beta_step));
+                                         (p.beta ? load((const T *)p.beta, c * p.beta_step) : 0));
     }
 }
 
@@ -179,7 +182,7 @@ DEVICE void layer_backward_row(const layer_norm_params *p, float *scratch, int a
     i64 there = channels ? row : 0;
     const T *dy = (const T *)p->dy + layer_at(&p->dy_rows, there, whole);
     const T *x = (const T *)p->x + layer_at(&p->x_rows, there, whole);
-    float mean = p->mean[layer_at(&p->mean_rows, there, whole)];
+    float mean = p->mean ? p->mean[layer_at(&p->mean_rows, there, whole)] : 0.0f;
     float invstd = p->invstd[layer_at(&p->invstd_rows, there, whole)];
     float d[LAYER_PIECES][VECTOR], z[LAYER_PIECES][VECTOR], sum = 0, product = 0;
     UNROLL
@@ -208,6 +211,8 @@ DEVICE void layer_backward_row(const layer_norm_params *p, float *scratch, int a
         return;
     layer_team_sums(team, scratch, &sum, &product);
     float share = 1.0f / (float)p->channels;
+    if (!p->mean)
+        sum = 0;
     T *dx = (T *)p->out + layer_at(&p->out_rows, there, whole);
     UNROLL
     for (int k = 0; k < LAYER_PIECES; k++) {
@@ -285,7 +290,7 @@ KERNEL_SYNC(layer_norm_bw_long, layer_norm_params)
     for (i64 row = blockIdx.x; row < p.rows; row += gridDim.x) {
         const T *dy = (const T *)p.dy + row_at(&p.dy_rows, row);
         const T *x = (const T *)p.x + row_at(&p.x_rows, row);
-        float mean = p.mean[row_at(&p.mean_rows, row)];
+        float mean = p.mean ? p.mean[row_at(&p.mean_rows, row)] : 0.0f;
         float invstd = p.invstd[row_at(&p.invstd_rows, row)], sum = 0, product = 0;
         for (i64 c = threadIdx.x; c < p.channels; c += blockDim.x) {
             float d = load(dy, c * p.dy_step), z = (load(x, c * p.x_step) - mean) * invstd;
@@ -297,7 +302,7 @@ KERNEL_SYNC(layer_norm_bw_long, layer_norm_params)
             sum += d;
             product += d * z;
         }
-        sum = block_sum(sum, scratch) / (float)p.channels;
+        sum = p.mean ? block_sum(sum, scratch) / (float)p.channels : 0.0f;
         product = block_sum(product, scratch) / (float)p.channels;
         if (!p.out)
             continue;

@@ -1,4 +1,4 @@
-/* What kernels for long and short rows have in common. */
+/* What kernels for long and short rows, and those of softmax, have in common. */
 #ifndef NEAP_CUDA_LOSS_CUH
 #define NEAP_CUDA_LOSS_CUH
 
@@ -26,6 +26,21 @@ DEVICE void loss_add(float *max, float *sum, const float *x, int n)
         s += loss_exp(x[i] - m);
     *max = m;
     *sum = s;
+}
+
+/* Every one of the lanes of a warp that share a row gets the result. */
+DEVICE float loss_lanes_sum(float x, int lanes)
+{
+    for (int mask = lanes / 2; mask > 0; mask /= 2)
+        x += shuffle_xor(x, mask);
+    return x;
+}
+
+DEVICE float loss_lanes_max(float x, int lanes)
+{
+    for (int mask = lanes / 2; mask > 0; mask /= 2)
+        x = fmaxf(x, shuffle_xor(x, mask));
+    return x;
 }
 
 /* The label of a row, or -1 if there is no such class. */

@@ -23,21 +23,6 @@ DEVICE loss_place loss_here(const loss_params *p)
     return at;
 }
 
-/* Every lane of the row gets the result. */
-DEVICE float loss_lanes_sum(float x, int lanes)
-{
-    for (int mask = lanes / 2; mask > 0; mask /= 2)
-        x += shuffle_xor(x, mask);
-    return x;
-}
-
-DEVICE float loss_lanes_max(float x, int lanes)
-{
-    for (int mask = lanes / 2; mask > 0; mask /= 2)
-        x = fmaxf(x, shuffle_xor(x, mask));
-    return x;
-}
-
 /* log of the sum of exp of a row; all threads of the warp are here, some without classes. */
 DEVICE float loss_lanes_lse(const T *x, i64 step, int classes, const loss_place *at)
 {

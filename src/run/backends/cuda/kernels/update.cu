@@ -253,6 +253,26 @@ KERNEL_SYNC(update_plain, update_params)
         update_element(&p, &f, p.elements - rest + global_thread());
 }
 
+/* ---- Running statistics: run/update.c ---- */
+
+DEVICE void statistics_advance(const update_operand *o, i64 channel, double momentum, double batch)
+{
+    double kept = momentum * update_read(o, channel * o->strides[0]);
+    double added = (1 - momentum) * batch;
+    update_write(o, channel * o->strides[0], (float)(kept + added));
+}
+
+KERNEL(update_statistics, statistics_params)
+{
+    for (i64 c = global_thread(); c < p.channels; c += global_threads()) {
+        double invstd = update_read(&p.invstd, c * p.invstd.strides[0]);
+        double variance = 1 / (invstd * invstd) - p.epsilon;
+        statistics_advance(&p.mean, c, p.momentum,
+                           update_read(&p.batch_mean, c * p.batch_mean.strides[0]));
+        statistics_advance(&p.variance, c, p.momentum, variance < 0 ? 0 : variance);
+    }
+}
+
 /* ---- The norm of gradients ---- */
 
 /* The sum over the block, in the same order always. Thread 0 has the result. */

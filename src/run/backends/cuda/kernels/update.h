@@ -27,6 +27,13 @@ typedef struct update_params {
     i32 near_end, keeps, decays; /* the case of adam_loop in run/optimizer.c */
 } update_params;
 
+/* neap_run_statistics */
+typedef struct statistics_params {
+    update_operand mean, variance, batch_mean, invstd;
+    i64 channels;
+    double momentum, epsilon;
+} statistics_params;
+
 /* ---- The norm of gradients ---- */
 
 #define CLIP_BATCH   64    /* gradients of a launch */

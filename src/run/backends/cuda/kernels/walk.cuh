@@ -48,6 +48,19 @@ DEVICE void walk_find(const walk *w, int operands, u32 unit, i64 *at)
         at[k] += unit * w->stride[w->rank - 1][k];
 }
 
+/* The same for one operand, whichever. */
+DEVICE i64 walk_find_one(const walk *w, int operand, u32 unit)
+{
+    i64 at = 0;
+    ROLLED
+    for (int d = 0; d + 1 < w->rank; d++) {
+        u32 next = walk_divide(unit, w->by[d]);
+        at += (unit - next * (u32)w->extent[d]) * w->stride[d][operand];
+        unit = next;
+    }
+    return at + unit * w->stride[w->rank - 1][operand];
+}
+
 /* The same for walks of any length, which are too slow for inner loops. */
 DEVICE i64 walk_find_slowly(const walk *w, int operand, i64 unit)
 {
