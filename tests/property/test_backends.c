@@ -41,6 +41,7 @@
 
 #define TOLERANCE            1e-5
 #define TOLERANCE_TRANSFORMS 2e-4
+#define TOLERANCE_TF32       (1 / 512.0) /* both factors are rounded to 11 bits */
 #define TOLERANCE_BF16       (1 / 128.0) /* results have 8 bits, and kernels may round in between */
 
 /* ---- An op and what the reference makes of it ---- */
@@ -64,10 +65,13 @@ typedef enum measure {
 /* Ops without FLOPs move elements; nll_bw writes one number it computed. */
 static measure measure_of(const neap_op *op)
 {
-    static const char *const exact[] = {"relu", "relu_bw", "relu6", "relu6_bw", "max_pool2d"};
-    static const char *const sums[] = {"conv",          "linear",      "add",      "mul",
-                                       "reduce",        "avg_pool2d",  "adaptive", "dropout",
-                                       "max_pool2d_bw", "embedding_bw"};
+    static const char *const exact[] = {"relu", "relu_bw", "relu6",    "relu6_bw", "max_pool2d",
+                                        "max",  "min",     "abs",      "sign",     "floor",
+                                        "ceil", "round",   "max_axes", "min_axes"};
+    static const char *const sums[] = {
+        "conv",    "linear",        "matmul",       "add",        "mul",
+        "reduce",  "sum_",          "mean_axes",    "avg_pool2d", "adaptive",
+        "dropout", "max_pool2d_bw", "embedding_bw", "gather_bw",  "resize_nearest_bw"};
     if (op->flops == 0)
         return strcmp(op->type, "nll_bw") == 0 ? SMOOTH : EXACT;
     if (strstr(op->type, "norm_bw") || strcmp(op->type, "attention_bw") == 0)
@@ -129,7 +133,7 @@ static double largest_of(const tensor *t)
 static double conditioning(const op_run *run)
 {
     const neap_op *op = run->op;
-    bool backward = strstr(op->type, "norm_bw") != NULL;
+    bool backward = strstr(op->type, "norm_bw") && !strstr(op->type, "rms");
     double largest = 0;
     bool forward = strstr(op->type, "_norm") && op->n_outputs == 3; /* y, mean, invstd */
     if (!backward && !forward)
@@ -176,6 +180,7 @@ typedef struct trial {
     uint32_t over;   /* the operand that has the layout of the result that may be written over it,
                         or NEAP_NONE */
     bool in_place;   /* that result is written over it */
+    bool tf32;       /* products are rounded to it */
     char sign[1024];
 } trial;
 
@@ -295,12 +300,24 @@ static bool uses_transforms(const trial *t)
     return t->backend->type->device && strncmp(t->run->op->type, "conv", 4) == 0;
 }
 
+/* Whether factors may be rounded to tf32, which has 11 bits. */
+static bool rounds_factors(const trial *t)
+{
+    static const char *const products[] = {"conv", "linear", "attention", "matmul"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
+        found |= strncmp(t->run->op->type, products[i], strlen(products[i])) == 0;
+    return t->tf32 && found;
+}
+
 static void check_numbers(const trial *t, uint32_t output, const unsigned char *dense)
 {
     const tensor *wanted = &t->run->out[output], *size = &t->run->magnitude[output];
     tensor found = {.array = wanted->array, .n = wanted->n};
     found.array.dtype = neap_graph_value(t->run->graph, t->run->op->outputs[output])->dtype;
-    double share = found.array.dtype == NEAP_BF16 ? TOLERANCE_BF16 : TOLERANCE;
+    double share = found.array.dtype == NEAP_BF16 ? TOLERANCE_BF16
+                   : rounds_factors(t)            ? TOLERANCE_TF32
+                                                  : TOLERANCE;
     if (measure_of(t->run->op) == EXACT || !is_float(wanted->array.dtype))
         share = 0;
     found.data = allocate((size_t)found.n * item_bytes(&found.array));
@@ -534,6 +551,7 @@ typedef struct family {
     const char *network;
     const char *backend;
     neap_dtype dtype; /* of the cases */
+    bool tf32;        /* products are rounded to it */
     char name[64];
 } family;
 
@@ -592,7 +610,7 @@ static bool has_kernel(const neap_backend *backend, const char *type)
 }
 
 /* Runs the op by the reference, and on the backend; the values get the reference's results. */
-static void try_op(trial *t, neap_backend *ref, const neap_op *op, tensor *values,
+static void try_op(trial *t, neap_backend *ref, const neap_op *op, bool is_mine, tensor *values,
                    random_source *random)
 {
     tensor in[32], out[32], magnitude[32];
@@ -616,7 +634,7 @@ static void try_op(trial *t, neap_backend *ref, const neap_op *op, tensor *value
     int64_t workspaces[RUN_MOST_VARIANTS];
     t->variant = 0;
     t->layout = ((uint64_t)random_below(random, 1u << 30) << 20) + random_below(random, 1u << 20);
-    bool runs_here = has_kernel(t->backend, op->type) && !is_refused_mix(t);
+    bool runs_here = is_mine && has_kernel(t->backend, op->type) && !is_refused_mix(t);
     uint32_t count = runs_here ? ask_variants(t, workspaces) : 0;
     for (t->variant = 0; t->variant < count; t->variant++) {
         try_variant(t, workspaces[t->variant], random);
@@ -631,16 +649,36 @@ static void try_op(trial *t, neap_backend *ref, const neap_op *op, tensor *value
     }
 }
 
+/* A backend, and the reference. */
+typedef struct contest {
+    neap_backend *backend, *ref;
+    bool tf32;
+} contest;
+
+/* NEAP_TEST_PART=K/N: only every N-th op, from the K-th on, so that N processes share the work. */
+static bool is_my_part(uint32_t op)
+{
+    const char *text = getenv("NEAP_TEST_PART"), *slash = text ? strchr(text, '/') : NULL;
+    unsigned long k = text ? strtoul(text, NULL, 10) : 0,
+                  n = slash ? strtoul(slash + 1, NULL, 10) : 1;
+    return n == 0 || op % n == k % n;
+}
+
 /* Inputs are there. */
-static void try_graph(const char *name, const neap_graph *graph, tensor *values,
-                      neap_backend *backend, neap_backend *ref, uint64_t seed)
+static void try_graph(const char *name, const neap_graph *graph, tensor *values, const contest *c,
+                      uint64_t seed)
 {
     random_source random = {seed};
     for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
         op_run none = {.graph = graph};
-        trial t = {.run = &none, .backend = backend, .name = name, .seed = seed, .over = NEAP_NONE};
+        trial t = {.run = &none,
+                   .backend = c->backend,
+                   .name = name,
+                   .seed = seed,
+                   .over = NEAP_NONE,
+                   .tf32 = c->tf32};
         if (neap_graph_op(graph, o)->n_updates == 0)
-            try_op(&t, ref, neap_graph_op(graph, o), values, &random);
+            try_op(&t, c->ref, neap_graph_op(graph, o), is_my_part(o), values, &random);
     }
 }
 
@@ -661,48 +699,47 @@ static void clear_values(const neap_graph *graph, tensor *values)
 }
 
 /* Destroys the graph. */
-static void try_filled(const char *name, neap_graph *graph, neap_backend *backend,
-                       neap_backend *ref, uint64_t seed, random_source *random)
+static void try_filled(const char *name, neap_graph *graph, const contest *c, uint64_t seed,
+                       random_source *random)
 {
     tensor *values = new_values(graph);
     for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
         if (neap_graph_value(graph, v)->producer == NEAP_NONE)
             fill_input(graph, v, values, random);
-    try_graph(name, graph, values, backend, ref, seed);
+    try_graph(name, graph, values, c, seed);
     clear_values(graph, values);
     neap_graph_destroy(graph);
 }
 
-static void try_random(const random_op *op, neap_backend *backend, neap_backend *ref, uint64_t seed)
+static void try_random(const random_op *op, const contest *c, uint64_t seed)
 {
     random_source random = {seed};
-    try_filled(op->name, random_op_graph(op, &random), backend, ref, seed, &random);
+    try_filled(op->name, random_op_graph(op, &random), c, seed, &random);
 }
 
 /* The cases of op_cases.c, in another type. */
-static void try_case(const op_case *c, neap_dtype dtype, neap_backend *backend, neap_backend *ref,
-                     uint64_t seed)
+static void try_case(const op_case *of, const family *f, const contest *c, uint64_t seed)
 {
     random_source random = {seed};
-    op_case in_type = *c;
-    in_type.dtype = dtype;
-    try_filled(c->name, op_case_graph(&in_type), backend, ref, seed, &random);
+    op_case in_type = *of;
+    in_type.dtype = f->dtype;
+    try_filled(of->name, op_case_graph(&in_type), c, seed, &random);
 }
 
 /* The norm of gradients; updates are tests of their own (test_updates.c). */
-static void try_clipping(neap_backend *backend, neap_backend *ref, uint64_t seed)
+static void try_clipping(const contest *c, uint64_t seed)
 {
     random_source random = {seed};
     for (size_t i = 0; i < n_update_cases; i++) {
         update_case in_f32 = update_cases[i];
         in_f32.base.dtype = NEAP_F32;
         if (in_f32.training.clip_norm > 0)
-            try_filled(in_f32.base.name, update_case_graph(&in_f32), backend, ref, seed, &random);
+            try_filled(in_f32.base.name, update_case_graph(&in_f32), c, seed, &random);
     }
 }
 
 /* A built-in network, as small as it gets with a few channels and features left. */
-static void try_model(const char *name, neap_backend *backend, neap_backend *ref, uint64_t seed)
+static void try_model(const char *name, const contest *c, uint64_t seed)
 {
     static const neap_model_setting sizes[] = {
         {"batch", 2},  {"image", 32},  {"width", 6},           {"classes", 7},
@@ -733,7 +770,7 @@ static void try_model(const char *name, neap_backend *backend, neap_backend *ref
     for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
         if (neap_graph_value(graph, v)->producer == NEAP_NONE)
             named_input_fill(graph, v, values[v].data);
-    try_graph(name, graph, values, backend, ref, seed);
+    try_graph(name, graph, values, c, seed);
     clear_values(graph, values);
     neap_graph_destroy(graph);
 }
@@ -743,24 +780,31 @@ static void test_family(void **state)
     const family *f = *state;
     uint64_t seed = setting("NEAP_TEST_SEED", 20240801),
              count = setting("NEAP_TEST_COUNT", 12 / ONE_IN(3));
-    int n_open = strstr(f->backend, "emulation") ? 1 : MOST_OPEN; /* it has one thread */
-    neap_backend *ref, *open[MOST_OPEN];
+    int n_open = strncmp(f->backend, "cuda", 4) == 0 ? 1 : MOST_OPEN; /* threads do not matter */
+    neap_backend *ref;
+    contest open[MOST_OPEN];
+    neap_backend_options options;
     neap_diag diag = {0};
     assert_int_equal(neap_backend_open(NULL, "ref", 1, &ref, &diag), NEAP_OK);
-    for (int i = 0; i < n_open; i++)
-        if (neap_backend_open(NULL, f->backend, i + 1, &open[i], &diag) != NEAP_OK)
+    neap_backend_options_init(&options);
+    options.tf32 = f->tf32;
+    for (int i = 0; i < n_open; i++) {
+        options.threads = i + 1;
+        open[i] = (contest){.ref = ref, .tf32 = f->tf32};
+        if (neap_backend_open_with(NULL, f->backend, &options, &open[i].backend, &diag) != NEAP_OK)
             fail_msg("%s", diag.message);
+    }
     for (uint64_t i = 0; f->op && i < count; i++)
-        try_random(f->op, open[i % (uint64_t)n_open], ref, seed + i);
-    for (uint64_t i = 0; !f->op && !f->network && i < n_op_cases; i++)
+        try_random(f->op, &open[i % (uint64_t)n_open], seed + i);
+    for (uint64_t i = 0; !f->op && !f->network && i < op_case_count(); i++)
         for (int k = 0; k < n_open; k++)
-            try_case(&op_cases[i], f->dtype, open[k], ref, seed + i);
-    for (int k = 0; !f->op && !f->network && f->dtype == NEAP_F32 && k < n_open; k++)
-        try_clipping(open[k], ref, seed);
+            try_case(op_case_at(i), f, &open[k], seed + i);
+    for (int k = 0; !f->op && !f->network && f->dtype == NEAP_F32 && !f->tf32 && k < n_open; k++)
+        try_clipping(&open[k], seed);
     for (uint64_t i = 0; f->network && i < (count + 11) / 12; i++)
-        try_model(f->network, open[(seed + i) % (uint64_t)n_open], ref, seed + i);
+        try_model(f->network, &open[(seed + i) % (uint64_t)n_open], seed + i);
     for (int i = 0; i < n_open; i++)
-        neap_backend_close(open[i]);
+        neap_backend_close(open[i].backend);
     neap_backend_close(ref);
 }
 
@@ -786,13 +830,13 @@ static const char *const networks[] = {"resnet50", "densenet121", "inception_v3"
 static void add_families(const char *backend, family *families, size_t *count)
 {
     bool is_cuda = strncmp(backend, "cuda", 4) == 0;
-    for (size_t i = 0; i <= n_random_ops + N_NETWORKS + (is_cuda ? 1 : 0); i++) {
+    for (size_t i = 0; i <= n_random_ops + N_NETWORKS + (is_cuda ? 2 : 0); i++) {
         bool network = i >= n_random_ops && i < n_random_ops + N_NETWORKS;
         if (network && !backend_is_for_case(backend, i - n_random_ops))
             continue;
         family *f = &families[(*count)++];
-        bool bf16 = i > n_random_ops + N_NETWORKS;
-        *f = (family){.backend = backend, .dtype = bf16 ? NEAP_BF16 : NEAP_F32};
+        bool bf16 = i == n_random_ops + N_NETWORKS + 1, tf32 = i == n_random_ops + N_NETWORKS + 2;
+        *f = (family){.backend = backend, .dtype = bf16 ? NEAP_BF16 : NEAP_F32, .tf32 = tf32};
         if (i < n_random_ops)
             f->op = &random_ops[i];
         else if (i < n_random_ops + N_NETWORKS)
@@ -801,13 +845,14 @@ static void add_families(const char *backend, family *families, size_t *count)
                  f->op        ? f->op->name
                  : f->network ? f->network
                  : bf16       ? "op_cases.c in bf16"
+                 : tf32       ? "op_cases.c in tf32"
                               : "op_cases.c");
     }
 }
 
 int main(int argc, char **argv)
 {
-    size_t room = neap_backends_count() * (n_random_ops + N_NETWORKS + 2), count = 0;
+    size_t room = neap_backends_count() * (n_random_ops + N_NETWORKS + 3), count = 0;
     family *families = calloc(room, sizeof *families);
     struct CMUnitTest *tests = calloc(room + 1, sizeof *tests);
     int failed = 1;

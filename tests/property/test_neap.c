@@ -287,6 +287,8 @@ static void test_updates(void **state)
                  20261121);
     check_family(&(family){.flags = SMALL_UPDATES, .most_ops = 7, .part = 1, .exhaustive = true},
                  20261122);
+    check_family(&(family){.flags = SMALL_UPDATES | SMALL_SIDE, .most_ops = 7, .part = 2},
+                 20261125);
 }
 
 /* State moves between device and host. */

@@ -1,7 +1,7 @@
 /*
  * Kernels of updates on every backend, on random shapes, types and strides: results are those of
- * neap/optimizer.h to the bit, whatever the number of threads, and nothing else is written.
- * test_optimizer compares those with PyTorch.
+ * neap/optimizer.h to the bit, or of the formula of running statistics, whatever the number of
+ * threads, and nothing else is written. test_optimizer compares the former with PyTorch.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,6 +19,7 @@
 
 #include <neap/optimizer.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -288,6 +289,67 @@ static void try_subject(neap_backend *backend, neap_optimizer optimizer, uint64_
     clear_subject(&s);
 }
 
+/* ---- Running statistics ---- */
+
+enum { MEAN, VARIANCE, BATCHES };
+
+/* Deviations from far below to far above epsilon. */
+static void fill_statistics(subject *s, random_source *random)
+{
+    for (uint32_t k = 0; k < s->op.n_inputs; k++)
+        for (int64_t i = 0; i < s->n; i++) {
+            double number = uniform(random);
+            if (k == VARIANCE)
+                number *= number;
+            if (k >= BATCHES && k % 2)
+                number = 1 / (exp2((double)random_below(random, 16) - 12) + 1e-3);
+            set(s, k, place(s, k, i), number);
+        }
+    for (uint32_t k = 0; k < s->op.n_inputs; k++)
+        memcpy(s->before[k], s->blocks[k], s->bytes[k]);
+}
+
+static void check_channel(const subject *s, int64_t i, double momentum, double epsilon)
+{
+    float mean = old_number(s, MEAN, i), variance = old_number(s, VARIANCE, i);
+    for (uint32_t k = BATCHES; k < s->op.n_inputs; k += 2) {
+        double batch = get(s, s->before, k, place(s, k, i));
+        double invstd = get(s, s->before, k + 1, place(s, k + 1, i));
+        double square = 1 / (invstd * invstd) - epsilon;
+        square = square > 0 ? square : 0;
+        mean = (float)(momentum * (double)mean + (1 - momentum) * batch);
+        variance = (float)(momentum * (double)variance + (1 - momentum) * square);
+    }
+    expect(s, MEAN, i, mean);
+    expect(s, VARIANCE, i, variance);
+}
+
+static void try_statistics(neap_backend *backend, uint64_t seed)
+{
+    random_source random = {seed};
+    subject s = {.n = 1 + random_below(&random, 3000)};
+    bool gaps = random_below(&random, 3) == 0;
+    s.op = (neap_op){.name = "op",
+                     .type = "running_stats",
+                     .inputs = s.ids,
+                     .updates = s.updates,
+                     .attrs = s.attrs};
+    uint32_t count = BATCHES + 2 * (1 + random_below(&random, 3));
+    for (uint32_t k = 0; k < count; k++)
+        add_operand(&s, k == BATCHES && seed % 5 == 0 ? NEAP_F64 : NEAP_F32, 1, &s.n,
+                    gaps && k != MEAN, k < BATCHES);
+    double momentum = set_option(&s, "momentum", random_below(&random, 5) / 4.0);
+    double epsilon = set_option(&s, "epsilon", 1e-3);
+    fill_statistics(&s, &random);
+    run(backend, &s);
+    for (int64_t i = 0; i < s.n; i++)
+        check_channel(&s, i, momentum, epsilon);
+    for (uint32_t k = 0; k < s.op.n_inputs; k++)
+        if (memcmp(s.blocks[k], s.before[k], s.bytes[k]) != 0)
+            fail_msg("memory of operand %u changes that is none of its results", k);
+    clear_subject(&s);
+}
+
 static void test_updates(void **state)
 {
     (void)state;
@@ -302,6 +364,8 @@ static void test_updates(void **state)
                 neap_backend_open(NULL, neap_backends_name(b), threads, &backend, NULL), NEAP_OK);
             for (uint64_t i = 0; i < count; i++)
                 try_subject(backend, (neap_optimizer)(NEAP_OPTIMIZER_SGD + i % 4), seed + i);
+            for (uint64_t i = 0; i < count / 3; i++)
+                try_statistics(backend, seed + i);
             neap_backend_close(backend);
         }
 }

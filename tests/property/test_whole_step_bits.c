@@ -237,24 +237,22 @@ static void test_random_plans(void **state)
         }
 }
 
-/* With clipped gradients, or micro-batches, or both. */
+/* With clipped gradients, or micro-batches, or both; and with running statistics. */
 static void test_clipping_and_micro_batches(void **state)
 {
     (void)state;
     random_source random = {setting("NEAP_TEST_SEED", 20240731) + 3};
-    for (int i = 1; i < 4; i++) {
-        const small_network *network = draw_network(&random);
-        neap_graph *plain = small_network_build(network, NEAP_OPTIMIZER_NONE), *graph;
+    for (int i = 1; i < 8; i++) {
+        const small_network *network =
+            i < 4 ? draw_network(&random)
+                  : small_networks_find(i < 6 ? "running statistics" : "shared statistics");
         neap_training training;
-        neap_diag diag;
         neap_training_init(&training);
         training.optimizer = NEAP_OPTIMIZER_ADAM;
         training.clip_norm = i & 1 ? 0.5 : 0;
         training.accumulate = i & 2 ? 3 : 1;
-        if (neap_graph_add_updates(plain, &training, &graph, &diag) != NEAP_OK)
-            fail_msg("%s", diag.message);
-        neap_graph_destroy(plain);
-        subject s = begin_with(network, i & 1 ? "ref" : neap_backends_default(), graph);
+        subject s = begin_with(network, i & 1 ? "ref" : neap_backends_default(),
+                               small_network_train(network, &training));
         for (int k = 0; k < 2; k++) {
             neap_plan *plan = moving_plan(&s, &random, k == 1);
             assert_true(trains_alike(&s, plan, true, k == 1, 3));
@@ -325,7 +323,10 @@ static void test_resuming_by_another_plan(void **state)
     (void)state;
     random_source random = {setting("NEAP_TEST_SEED", 20240731) + 1};
     for (int o = NEAP_OPTIMIZER_SGD; o <= NEAP_OPTIMIZER_ADAMW; o++) {
-        subject s = begin_subject(draw_network(&random), "ref", (neap_optimizer)o);
+        const small_network *network = o == NEAP_OPTIMIZER_MOMENTUM
+                                           ? small_networks_find("shared statistics")
+                                           : draw_network(&random);
+        subject s = begin_subject(network, "ref", (neap_optimizer)o);
         files f = begin_files();
         neap_plan *plans[3] = {natural_plan(&s), moving_plan(&s, &random, false),
                                moving_plan(&s, &random, true)};
@@ -430,6 +431,41 @@ static neap_plan *solved_plan(const subject *s, int kind)
     return plan;
 }
 
+/* Running statistics advance once, and alike, by whatever method. */
+static void test_running_statistics(void **state)
+{
+    (void)state;
+    unsigned plans = 0;
+    for (uint32_t b = 0; b < 2 * neap_backends_count(); b++) {
+        const char *backend = neap_backends_name(b / 2);
+        if (!computes(backend))
+            continue;
+        subject s =
+            begin_subject(small_networks_find(b % 2 ? "running statistics" : "shared statistics"),
+                          backend, NEAP_OPTIMIZER_SGD);
+        for (uint32_t m = 0; m < neap_methods_count(); m++) {
+            neap_request request;
+            neap_solution *solution = NULL;
+            neap_diag diag;
+            neap_request_init(&request, s.graph, neap_method_name(neap_methods_at(m)));
+            request.alignment = NEAP_RUN_ALIGNMENT;
+            request.time_limit = TIME_LIMIT;
+            request.threads = 1;
+            request.budget = s.natural_peak * 8 / 10;
+            request.link = (neap_link){.out_bandwidth = 1e12, .in_bandwidth = 1e12};
+            if (neap_solve(NULL, &request, &solution, &diag) == NEAP_OK &&
+                neap_solution_plan(solution)) {
+                assert_true(trains_alike(&s, neap_solution_plan(solution), false, true, 2));
+                plans++;
+            }
+            neap_solution_destroy(solution);
+        }
+        end_subject(&s);
+    }
+    print_message("%u plans\n", plans);
+    assert_true(plans > 10);
+}
+
 static neap_plan *plan_of(const subject *s, int kind, random_source *random)
 {
     if (kind == RANDOM)
@@ -523,6 +559,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_random_plans),
         cmocka_unit_test(test_clipping_and_micro_batches),
         cmocka_unit_test(test_resuming_by_another_plan),
+        cmocka_unit_test(test_running_statistics),
         cmocka_unit_test(test_killed_with_state_on_the_host),
     };
     const struct CMUnitTest all[] = {cmocka_unit_test(test_all)};

@@ -179,6 +179,16 @@ static neap_tensor two_losses(neap_network *net)
     return neap_net_add(net, "loss", a, neap_net_scale(net, "less", b, 0.3, 0));
 }
 
+/* Along the first and the last axis, which take a view each way. */
+static neap_tensor log_softmax_axes(neap_network *net)
+{
+    neap_tensor x = neap_net_parameter(net, "x", SHAPE(2, 3, 4));
+    neap_tensor first = neap_net_log_softmax(net, "first", x, 0);
+    neap_tensor last = neap_net_log_softmax(net, "last", neap_net_mul(net, "square", x, x), 2);
+    neap_tensor labels = neap_net_input(net, "labels", NEAP_I64, SHAPE(2, 4));
+    return neap_net_cross_entropy(net, "loss", neap_net_mul(net, "product", first, last), labels);
+}
+
 const op_case network_cases[] = {
     {"residual", residual, NEAP_KERNELS_LEAN, NEAP_F32, NULL},
     {"crossroads", crossroads, NEAP_KERNELS_LEAN, NEAP_F32, NULL},
@@ -191,6 +201,7 @@ const op_case network_cases[] = {
     {"segmentation", segmentation, NEAP_KERNELS_LEAN, NEAP_F32, NULL},
     {"segmentation, torch", segmentation, NEAP_KERNELS_TORCH, NEAP_F32, NULL},
     {"classifier", classifier, NEAP_KERNELS_LEAN, NEAP_F32, NULL},
+    {"log-softmax axes", log_softmax_axes, NEAP_KERNELS_LEAN, NEAP_F32, NULL},
     {"two losses", two_losses, NEAP_KERNELS_LEAN, NEAP_F32, NULL},
 };
 const size_t n_network_cases = sizeof network_cases / sizeof *network_cases;

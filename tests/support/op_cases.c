@@ -1,4 +1,4 @@
-/* One op per network. */
+/* Networks of op_cases.h; and cases of the layers that models are made of. */
 #include "op_cases.h"
 
 #include <setjmp.h>
@@ -36,6 +36,25 @@ neap_graph *op_case_graph(const op_case *c)
 neap_graph *update_case_graph(const update_case *c)
 {
     return graph_of(&c->base, &c->training);
+}
+
+static const op_case_list *const lists[] = {&layer_cases, &function_cases, &array_cases};
+#define N_LISTS (sizeof lists / sizeof *lists)
+
+size_t op_case_count(void)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < N_LISTS; i++)
+        count += lists[i]->count;
+    return count;
+}
+
+const op_case *op_case_at(size_t index)
+{
+    size_t list = 0;
+    while (index >= lists[list]->count)
+        index -= lists[list++]->count;
+    return &lists[list]->cases[index];
 }
 
 static neap_tensor matrix(neap_network *net)
@@ -559,7 +578,7 @@ static neap_tensor cross_entropy_spatial(neap_network *net)
 #define IN_F32 NEAP_F32
 
 /* Where a figure is not obvious, the sizes that it follows from stand above the case. */
-const op_case op_cases[] = {
+static const op_case cases[] = {
     /* y 2x6x3x4 = 144, patch 4/2 * 3*2 = 12; x 160, w 72, b 6 */
     {"conv2d", conv2d, LEAN, IN_F32,
      "conv2d(x, weight, bias) -> y f32[2,6,3,4] {stride_h=2 stride_w=1 pad_h=2 pad_w=1"
@@ -927,4 +946,4 @@ const op_case op_cases[] = {
      "log_softmax_bw(dlog_softmax, log_softmax) -> dx f32[2,4,2,3] (dx over dlog_softmax): 144 "
      "FLOPs, 576 bytes\n"},
 };
-const size_t n_op_cases = sizeof op_cases / sizeof *op_cases;
+const op_case_list layer_cases = {cases, sizeof cases / sizeof *cases};

@@ -19,12 +19,22 @@ typedef struct op_case {
     const char *ops; /* all that the case must give, but for the probe, as op_text.h writes it */
 } op_case;
 
-extern const op_case op_cases[];
-extern const size_t n_op_cases;
+/* Cases of one op each. */
+size_t op_case_count(void);
+const op_case *op_case_at(size_t index);
+
+/* What they are made of, a list a file. */
+typedef struct op_case_list {
+    const op_case *cases;
+    size_t count;
+} op_case_list;
+
+extern const op_case_list layer_cases, function_cases, array_cases;
+
 extern const op_case network_cases[];
 extern const size_t n_network_cases;
 
-/* A case with an optimizer: its ops are those behind the backward pass. */
+/* A case with an optimizer: its ops are those behind the backward pass, and running statistics. */
 typedef struct update_case {
     op_case base;
     neap_training training;

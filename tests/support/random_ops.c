@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include <string.h>
+
 neap_graph *random_op_graph(const random_op *op, random_source *random)
 {
     neap_network *net;
@@ -215,6 +217,31 @@ static neap_tensor linear_shared(neap_network *net, random_source *random)
     return neap_net_linear_with(net, "second", x, weight, bias);
 }
 
+/* Up to 3 dimensions of batches. */
+static neap_tensor matmul(neap_network *net, random_source *random)
+{
+    int64_t a[5], b[5], rows = channels(random), columns = channels(random);
+    int64_t depth = one_in(random, 4) ? from_to(random, 1, 300) : channels(random);
+    uint32_t batches = (uint32_t)from_to(random, 0, 3);
+    bool turn_a = coin(random), turn_b = coin(random);
+    for (uint32_t d = 0; d < batches; d++)
+        a[d] = b[d] = from_to(random, 1, 4);
+    a[batches + turn_a] = rows;
+    a[batches + !turn_a] = depth;
+    b[batches + turn_b] = depth;
+    b[batches + !turn_b] = columns;
+    return neap_net_matmul(net, "op", activation(net, "a", batches + 2, a),
+                           activation(net, "b", batches + 2, b), turn_a, turn_b);
+}
+
+static neap_tensor softmax(neap_network *net, random_source *random)
+{
+    neap_tensor x = one_in(random, 6) ? activation(net, "x", SHAPE(2, from_to(random, 900, 1300)))
+                                      : some_tensor(net, random, "x");
+    uint32_t axis = random_below(random, neap_net_rank(net, x));
+    return neap_net_softmax(net, "op", neap_net_scale(net, "wide", x, 4, 0), axis);
+}
+
 /* ---- Elementwise ---- */
 
 static neap_tensor curves(neap_network *net, random_source *random)
@@ -236,6 +263,48 @@ static neap_tensor curves(neap_network *net, random_source *random)
     }
 }
 
+/* Every function of graph/unary.def; those that need it get positive numbers. */
+typedef neap_tensor function(neap_network *net, const char *name, neap_tensor x);
+
+#define FLAT_0(type, ...)
+#define UNARY_0(type, ...)
+#define UNARY_1(type, a, ...)                                                                      \
+    static neap_tensor some_##type(neap_network *net, const char *name, neap_tensor x)             \
+    {                                                                                              \
+        return neap_net_##type(net, name, x, 0.375);                                               \
+    }
+#define UNARY_2(type, a, b, ...)                                                                   \
+    static neap_tensor some_##type(neap_network *net, const char *name, neap_tensor x)             \
+    {                                                                                              \
+        return neap_net_##type(net, name, x, 0.25, 0.625);                                         \
+    }
+#include "graph/unary.def"
+
+static const struct {
+    const char *name;
+    function *layer;
+    bool flat;
+} functions[] = {
+#define FLAT_0(type, ...)     {#type, neap_net_##type, true},
+#define UNARY_0(type, ...)    {#type, neap_net_##type, false},
+#define UNARY_1(type, a, ...) {#type, some_##type, false},
+#define UNARY_2(type, a, ...) {#type, some_##type, false},
+#include "graph/unary.def"
+};
+
+static neap_tensor function_of(neap_network *net, random_source *random)
+{
+    size_t i = random_below(random, sizeof functions / sizeof *functions);
+    bool positive = strcmp(functions[i].name, "log") == 0 ||
+                    strcmp(functions[i].name, "sqrt") == 0 ||
+                    strcmp(functions[i].name, "reciprocal") == 0;
+    neap_tensor x = some_tensor(net, random, "x");
+    x = neap_net_scale(net, "wide", positive ? neap_net_sigmoid(net, "s", x) : x, 3,
+                       positive ? 0.25 : 0);
+    neap_tensor y = functions[i].layer(net, "op", x);
+    return functions[i].flat ? neap_net_mul(net, "product", x, y) : y;
+}
+
 static neap_tensor powers(neap_network *net, random_source *random)
 {
     static const double all[] = {0.5, 1, 2, 3, -1};
@@ -246,7 +315,8 @@ static neap_tensor powers(neap_network *net, random_source *random)
     return neap_net_pow(net, "op", x, power);
 }
 
-static neap_tensor sums(neap_network *net, random_source *random)
+/* Of two operands, where the second may repeat. */
+static neap_tensor pairs(neap_network *net, random_source *random)
 {
     neap_tensor a = some_tensor(net, random, "a");
     uint32_t rank = neap_net_rank(net, a), keep = (uint32_t)from_to(random, 1, rank);
@@ -254,7 +324,23 @@ static neap_tensor sums(neap_network *net, random_source *random)
     for (uint32_t d = 0; d < keep; d++)
         shape[d] = neap_net_dim(net, a, rank - keep + d);
     neap_tensor b = activation(net, "b", keep, shape);
-    return neap_net_add(net, "op", a, b);
+    switch (random_below(random, 7)) {
+    case 0:
+        return neap_net_sub(net, "op", a, b);
+    case 1:
+        return neap_net_mul(net, "op", a, b);
+    case 2:
+        b = neap_net_scale(net, "far", b, 1, 3);
+        return neap_net_div(net, "op", a, b);
+    case 3:
+        return neap_net_max(net, "op", a, b);
+    case 4:
+        return neap_net_min(net, "op", a, b);
+    case 5:
+        return neap_net_prelu(net, "op", a, b);
+    default:
+        return neap_net_add(net, "op", a, b);
+    }
 }
 
 static neap_tensor products(neap_network *net, random_source *random)
@@ -301,6 +387,26 @@ static neap_tensor norm_on_data(neap_network *net, random_source *random)
     neap_tensor x = neap_net_input(net, "x", NEAP_F32, SHAPE(5, channels(random) + 1));
     return coin(random) ? neap_net_batch_norm(net, "op", x, 1e-3)
                         : neap_net_layer_norm(net, "op", x, 1e-3);
+}
+
+static neap_tensor rms_norm(neap_network *net, random_source *random)
+{
+    int64_t width = one_in(random, 4) ? from_to(random, 2, 5000) : channels(random) + 1;
+    neap_tensor x = activation(net, "x", SHAPE(from_to(random, 1, 4), 3, width));
+    return neap_net_rms_norm(net, "op", x, coin(random) ? 1e-5 : 1e-3);
+}
+
+static neap_tensor frozen_norm(neap_network *net, random_source *random)
+{
+    int64_t depth = channels(random);
+    neap_tensor x = one_in(random, 4)
+                        ? activation(net, "x", SHAPE(from_to(random, 2, 40), depth))
+                        : image(net, random, depth, from_to(random, 2, 9), from_to(random, 2, 30));
+    neap_tensor deviation = neap_net_input(net, "deviation", NEAP_F32, SHAPE(depth));
+    return neap_net_batch_norm_frozen(net, "op", x, neap_net_parameter(net, "w", SHAPE(depth)),
+                                      neap_net_parameter(net, "b", SHAPE(depth)),
+                                      neap_net_input(net, "mean", NEAP_F32, SHAPE(depth)),
+                                      neap_net_pow(net, "variance", deviation, 2), 1e-1);
 }
 
 /* ---- Pooling ---- */
@@ -360,6 +466,18 @@ static neap_tensor resample(neap_network *net, random_source *random)
     return neap_net_adaptive_avg_pool2d(net, "op", x, height, width);
 }
 
+static neap_tensor nearest(neap_network *net, random_source *random)
+{
+    neap_tensor x = some_image(net, random);
+    neap_resize resize = {.out_h = from_to(random, 1, 25),
+                          .out_w = from_to(random, 1, 25),
+                          .half_pixel = coin(random),
+                          .round = coin(random)};
+    if (coin(random))
+        resize.scale_h = 0.3 * (double)from_to(random, 1, 9);
+    return neap_net_resize_nearest(net, "op", x, &resize);
+}
+
 /* ---- Shape ---- */
 
 static neap_tensor concat(neap_network *net, random_source *random)
@@ -413,6 +531,97 @@ static neap_tensor expand(neap_network *net, random_source *random)
         shape[d] = from_to(random, 1, 17);
     neap_tensor x = activation(net, "x", rank - more, shape + more);
     return neap_net_expand(net, "op", x, rank, shape);
+}
+
+/* Some dimensions of x are 1, and leading ones may be missing. */
+static neap_tensor broadcast(neap_network *net, random_source *random)
+{
+    int64_t shape[4], whole[4];
+    uint32_t rank = (uint32_t)from_to(random, 1, 4), lead = random_below(random, rank);
+    for (uint32_t d = 0; d < rank; d++) {
+        whole[d] =
+            d + 1 == rank && one_in(random, 3) ? from_to(random, 1, 300) : from_to(random, 1, 9);
+        if (d >= lead)
+            shape[d - lead] = coin(random) ? 1 : whole[d];
+    }
+    return neap_net_broadcast(net, "op", activation(net, "x", rank - lead, shape), rank, whole);
+}
+
+static neap_tensor over_axes(neap_network *net, random_source *random)
+{
+    neap_tensor x = one_in(random, 6) ? activation(net, "x", SHAPE(3, from_to(random, 1, 3), 2100))
+                    : one_in(random, 6)
+                        ? activation(net, "x", SHAPE(from_to(random, 1000, 1400), 3, 2))
+                        : some_tensor(net, random, "x");
+    uint32_t axes[4], count = 0, rank = neap_net_rank(net, x);
+    for (uint32_t d = 0; d < rank; d++)
+        if (coin(random))
+            axes[count++] = d;
+    if (count == 0)
+        axes[count++] = random_below(random, rank);
+    bool keep = coin(random);
+    switch (random_below(random, 5)) {
+    case 0:
+        return neap_net_sum_axes(net, "op", x, count, axes, keep);
+    case 1:
+        return neap_net_mean_axes(net, "op", x, count, axes, keep);
+    case 2:
+        return neap_net_max_axes(net, "op", neap_net_relu(net, "ties", x), count, axes, keep);
+    case 3:
+        return neap_net_min_axes(net, "op", x, count, axes, keep);
+    default: /* near 1, and sometimes 0 */
+        x = neap_net_scale(net, "near", x, 0.1, 1);
+        x = coin(random) ? x : neap_net_mul(net, "some", x, neap_net_round(net, "zero", x));
+        return neap_net_prod_axes(net, "op", x, count, axes, keep);
+    }
+}
+
+static neap_tensor permute(neap_network *net, random_source *random)
+{
+    neap_tensor x = coin(random) ? some_tensor(net, random, "x")
+                                 : activation(net, "x", SHAPE(2, from_to(random, 1, 40), 3, 33));
+    uint32_t axes[4], rank = neap_net_rank(net, x);
+    for (uint32_t d = 0; d < rank; d++)
+        axes[d] = d;
+    for (uint32_t d = rank; d > 1; d--) {
+        uint32_t other = random_below(random, d), axis = axes[d - 1];
+        axes[d - 1] = axes[other];
+        axes[other] = axis;
+    }
+    return neap_net_permute(net, "op", x, axes);
+}
+
+static neap_tensor gather(neap_network *net, random_source *random)
+{
+    int64_t shape[2] = {from_to(random, 1, 9), from_to(random, 1, one_in(random, 4) ? 200 : 9)};
+    neap_tensor x = some_tensor(net, random, "x");
+    uint32_t axis = random_below(random, neap_net_rank(net, x));
+    neap_tensor indices = neap_net_input(net, "indices", coin(random) ? NEAP_I64 : NEAP_I32,
+                                         (uint32_t)from_to(random, 1, 2), shape);
+    return neap_net_gather(net, "op", x, indices, axis);
+}
+
+static neap_tensor where(neap_network *net, random_source *random)
+{
+    neap_tensor a = some_tensor(net, random, "a"), b = another_like(net, "b", a);
+    uint32_t rank = neap_net_rank(net, a), keep = (uint32_t)from_to(random, 1, rank);
+    int64_t shape[NEAP_MAX_RANK];
+    for (uint32_t d = 0; d < keep; d++)
+        shape[d] = neap_net_dim(net, a, rank - keep + d);
+    return neap_net_where(net, "op", neap_net_input(net, "condition", NEAP_U8, keep, shape), a, b);
+}
+
+/* Some sides grow, some shrink. */
+static neap_tensor pad(neap_network *net, random_source *random)
+{
+    neap_tensor x = some_tensor(net, random, "x");
+    int64_t before[4], after[4];
+    for (uint32_t d = 0; d < neap_net_rank(net, x); d++) {
+        int64_t extent = neap_net_dim(net, x, d);
+        before[d] = from_to(random, -(extent - 1) / 2, 5);
+        after[d] = one_in(random, 3) ? 0 : from_to(random, -(extent - 1) / 2, 5);
+    }
+    return neap_net_pad(net, "op", x, before, after, coin(random) ? 0 : -1.5);
 }
 
 static neap_tensor pad2d(neap_network *net, random_source *random)
@@ -498,6 +707,13 @@ static neap_tensor cross_entropy(neap_network *net, random_source *random)
     return neap_net_cross_entropy(net, "op", x, neap_net_input(net, "labels", type, SHAPE(rows)));
 }
 
+static neap_tensor squares(neap_network *net, random_source *random)
+{
+    neap_tensor x = one_in(random, 4) ? activation(net, "x", SHAPE(3, from_to(random, 900, 2000)))
+                                      : some_tensor(net, random, "x");
+    return neap_net_mse(net, "op", x, another_like(net, "target", x));
+}
+
 const random_op random_ops[] = {
     {"conv2d", conv2d},
     {"conv2d in groups", conv2d_groups},
@@ -507,28 +723,41 @@ const random_op random_ops[] = {
     {"conv_transpose2d", conv_transpose2d},
     {"linear", linear},
     {"linear, shared", linear_shared},
+    {"matmul", matmul},
+    {"softmax", softmax},
     {"curves", curves},
     {"powers", powers},
-    {"sums", sums},
+    {"pairs", pairs},
+    {"functions", function_of},
     {"products", products},
     {"batch_norm", batch_norm},
     {"layer_norm", layer_norm},
     {"group_norm", group_norm},
+    {"rms_norm", rms_norm},
+    {"batch_norm_frozen", frozen_norm},
     {"norm on data", norm_on_data},
     {"max_pool2d", max_pool2d},
     {"avg_pool2d", avg_pool2d},
     {"max_unpool2d", max_unpool2d},
     {"resample", resample},
+    {"nearest", nearest},
     {"concat", concat},
     {"slice", slice},
     {"split", split},
     {"transpose", transpose},
     {"expand", expand},
+    {"broadcast", broadcast},
+    {"over axes", over_axes},
+    {"permute", permute},
+    {"gather", gather},
+    {"where", where},
+    {"pad", pad},
     {"pad2d", pad2d},
     {"embedding", embedding},
     {"attention", attention},
     {"attention, partly", attention_partly},
     {"lstm_cell", lstm_cell},
     {"cross_entropy", cross_entropy},
+    {"squares", squares},
 };
 const size_t n_random_ops = sizeof random_ops / sizeof *random_ops;

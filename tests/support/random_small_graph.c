@@ -22,6 +22,7 @@ typedef struct draft {
     int64_t bytes[MOST_VALUES]; /* of its storage */
     int64_t like;               /* the size of what is made next, or -1 */
     uint32_t most_updates;
+    bool side; /* one more may be added in the forward pass */
 } draft;
 
 typedef struct op_draft {
@@ -221,6 +222,19 @@ typedef struct layer {
     uint32_t read, skipped, parameter, made, saved, gradient; /* or NEAP_NONE */
 } layer;
 
+/* State of its own that follows what the layer made. Without workspace it is a side update. */
+static void add_side(draft *d, const layer *l)
+{
+    op_draft op = {.pass = NEAP_FORWARD, .n_updates = 1};
+    op.updates[0] = add_value(d, NEAP_KIND_STATE, NEAP_NONE, false);
+    read_value(&op, op.updates[0]);
+    read_value(&op, l->made);
+    if (l->saved != NEAP_NONE && chance(d, 50))
+        read_value(&op, l->saved);
+    add_op(d, &op, false);
+    d->side = false;
+}
+
 static uint32_t add_forward(draft *d, layer *l, uint32_t earlier, uint32_t newest)
 {
     op_draft op = {.pass = NEAP_FORWARD};
@@ -236,6 +250,8 @@ static uint32_t add_forward(draft *d, layer *l, uint32_t earlier, uint32_t newes
     if (chance(d, 20))
         op.outputs[op.n_outputs++] = l->saved = add_made(d, NEAP_KIND_ACTIVATION);
     add_op(d, &op, false);
+    if (d->side && chance(d, 60))
+        add_side(d, l);
     return l->made;
 }
 
@@ -324,6 +340,8 @@ static neap_graph *draw_graph(random_source *random, uint32_t most_ops, unsigned
     if ((flags & SMALL_UPDATES) && n_ops > 3) { /* some of them are updates */
         d.most_updates = n_ops > 5 ? 2 : 1;
         n_ops -= d.most_updates;
+        d.side = (flags & SMALL_SIDE) && n_ops > 2;
+        n_ops -= d.side;
     }
     if (flags & SMALL_TRAINING)
         draw_training(&d, n_ops);

@@ -10,6 +10,37 @@
 
 #include <string.h>
 
+static neap_tensor normed(neap_network *net, const char *name, neap_tensor x)
+{
+    const neap_conv2d conv = {.channels = 5, .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1};
+    neap_net_enter(net, "%s", name);
+    x = neap_net_batch_norm(net, "bn", neap_net_conv2d(net, "conv", x, &conv), 1e-5);
+    neap_net_keep_statistics(net, x, "bn.running_mean", "bn.running_var", 0.875);
+    x = neap_net_relu(net, "relu", x);
+    neap_net_leave(net);
+    return x;
+}
+
+/* Images of 4 x 3 x 12 x 12, 5 classes: a shortcut, a layer of several ops and, if `shared`, one
+   that has its statistics in common with another. */
+static neap_tensor make_running(neap_network *net, bool shared)
+{
+    neap_tensor x = neap_net_input(net, "images", NEAP_F32, 4, (int64_t[]){4, 3, 12, 12});
+    neap_tensor labels = neap_net_input(net, "labels", NEAP_I64, 1, (int64_t[]){4});
+    x = normed(net, "a", x);
+    neap_tensor shortcut = x;
+    neap_net_begin_layer(net);
+    x = normed(net, "b", x);
+    neap_net_end_layer(net);
+    x = neap_net_add(net, "add", normed(net, "c", x), shortcut);
+    if (shared) {
+        x = neap_net_batch_norm(net, "d", x, 1e-5);
+        neap_net_keep_statistics(net, x, "c.bn.running_mean", "c.bn.running_var", 0.875);
+    }
+    x = neap_net_flatten(net, "flat", neap_net_adaptive_avg_pool2d(net, "pool", x, 1, 1), 1);
+    return neap_net_cross_entropy(net, "loss", neap_net_linear(net, "fc", x, 5, true), labels);
+}
+
 /* Narrow networks on large batches: what plans are about is activations, not weights. */
 /* clang-format off */
 #define IMAGES(count, size, percent)  {"batch", (count)}, {"image", (size)}, {"classes", 5}, {"width", (percent)}
@@ -52,6 +83,8 @@ static const small_network networks[] = {
     {"gpt2-xl",            "gpt2-xl",      {TOKENS(2, 12, 6), {"heads", 2}}},
     {"lstm",               "lstm",         {TOKENS(3, 8, 10)}},
     {"lstm tied",          "lstm",         {TOKENS(4, 12, 10), {"tied", 1}}},
+    {"running statistics", NULL,           {{NULL, 0}}},
+    {"shared statistics",  NULL,           {{NULL, 0}}},
 };
 /* clang-format on */
 
@@ -73,19 +106,42 @@ const small_network *small_networks_find(const char *name)
     return NULL;
 }
 
-neap_graph *small_network_build(const small_network *network, neap_optimizer optimizer)
+static neap_status make(const small_network *network, const neap_training *training,
+                        neap_graph **graph, neap_diag *diag)
+{
+    neap_network *net;
+    neap_status status = neap_network_create(NULL, network->name, NEAP_F32, &net, diag);
+    if (status != NEAP_OK)
+        return status;
+    neap_tensor loss = make_running(net, strcmp(network->name, "shared statistics") == 0);
+    status = neap_network_finish(net, loss, training, graph, diag);
+    neap_network_destroy(net);
+    return status;
+}
+
+neap_graph *small_network_train(const small_network *network, const neap_training *training)
 {
     neap_model_options options;
     neap_graph *graph = NULL;
     neap_diag diag;
     neap_model_options_init(&options);
-    options.training.optimizer = optimizer;
+    options.training = *training;
     options.settings = network->settings;
     while (options.n_settings < SMALL_NETWORK_SETTINGS &&
            network->settings[options.n_settings].name)
         options.n_settings++;
-    if (neap_model_build(NULL, neap_models_find(network->model), &options, &graph, &diag) !=
-        NEAP_OK)
+    neap_status status = !network->model ? make(network, training, &graph, &diag)
+                                         : neap_model_build(NULL, neap_models_find(network->model),
+                                                            &options, &graph, &diag);
+    if (status != NEAP_OK)
         fail_msg("%s: %s", network->name, diag.message);
     return graph;
+}
+
+neap_graph *small_network_build(const small_network *network, neap_optimizer optimizer)
+{
+    neap_training training;
+    neap_training_init(&training);
+    training.optimizer = optimizer;
+    return small_network_train(network, &training);
 }

@@ -1,10 +1,27 @@
-/* Optimizers on a network with one parameter beside the probe's: w of 8 elements. */
+/* Optimizers on a network with one parameter beside the probe's: w of 8 elements; and running
+   statistics of 2 channels. */
 #include "op_cases.h"
 
 static neap_tensor linear(neap_network *net)
 {
     neap_tensor x = neap_net_input(net, "x", NEAP_F32, SHAPE(3, 4));
     return neap_net_linear(net, "op", x, 2, false);
+}
+
+static neap_tensor normed(neap_network *net)
+{
+    neap_tensor x = neap_net_input(net, "x", NEAP_F32, SHAPE(3, 2));
+    neap_tensor y = neap_net_batch_norm(net, "op", x, 0.25);
+    neap_net_keep_statistics(net, y, "op.running_mean", "op.running_var", 0.875);
+    return y;
+}
+
+/* Two layers that share them. */
+static neap_tensor normed_twice(neap_network *net)
+{
+    neap_tensor y = neap_net_batch_norm(net, "other", normed(net), 0.25);
+    neap_net_keep_statistics(net, y, "op.running_mean", "op.running_var", 0.875);
+    return y;
 }
 
 #define CASE(name, type, ops)                                                                      \
@@ -14,6 +31,11 @@ static neap_tensor linear(neap_network *net)
 #define SET(which)                                                                                 \
     .optimizer = NEAP_OPTIMIZER_##which, .momentum = 0.9, .beta1 = 0.9, .beta2 = 0.99,             \
     .epsilon = 1e-8
+
+/* Four vectors of 8 bytes, two of them twice. */
+#define STATISTICS                                                                                 \
+    "running_stats(running_mean, running_var, mean, invstd) updates running_mean, running_var"     \
+    " {momentum=0.875 epsilon=0.25}: 20 FLOPs, 48 bytes\n"
 
 /* Bytes: 32 for w and what is like it, 24 for the step; what is updated counts twice. */
 const update_case update_cases[] = {
@@ -67,5 +89,33 @@ const update_case update_cases[] = {
           " optimizer.v.op.weight, optimizer.sum.op.weight {beta1=0.9 beta2=0.99 epsilon=1e-08"
           " weight_decay=0 clip=0 master=0 accumulate=2}: 104 FLOPs, 312 bytes\n"),
      {SET(ADAMW), .accumulate = 2}},
+    {{"running_stats", normed, NEAP_KERNELS_LEAN, NEAP_F32,
+      STATISTICS
+      "sgd(weight, dweight, optimizer.step) updates weight {weight_decay=0 clip=0 master=0"
+      " accumulate=0}: 4 FLOPs, 48 bytes\n"
+      "sgd(bias, dbias, optimizer.step) updates bias {weight_decay=0 clip=0 master=0"
+      " accumulate=0}: 4 FLOPs, 48 bytes\n"},
+     {SET(SGD), .accumulate = 1}},
+    {{"running_stats in bf16", normed, NEAP_KERNELS_LEAN, NEAP_BF16,
+      STATISTICS
+      "sgd(weight, dweight, optimizer.step, optimizer.master.op.weight) updates weight,"
+      " optimizer.master.op.weight {weight_decay=0 clip=0 master=1 accumulate=0}: 4 FLOPs,"
+      " 48 bytes\n"
+      "sgd(bias, dbias, optimizer.step, optimizer.master.op.bias) updates bias,"
+      " optimizer.master.op.bias {weight_decay=0 clip=0 master=1 accumulate=0}: 4 FLOPs,"
+      " 48 bytes\n"},
+     {SET(SGD), .accumulate = 1}},
+    {{"running_stats, shared", normed_twice, NEAP_KERNELS_LEAN, NEAP_F32,
+      "running_stats(running_mean, running_var, mean, invstd, other.mean, other.invstd) updates"
+      " running_mean, running_var {momentum=0.875 epsilon=0.25}: 40 FLOPs, 64 bytes\n"
+      "sgd(weight, dweight, optimizer.step) updates weight {weight_decay=0 clip=0 master=0"
+      " accumulate=0}: 4 FLOPs, 48 bytes\n"
+      "sgd(bias, dbias, optimizer.step) updates bias {weight_decay=0 clip=0 master=0"
+      " accumulate=0}: 4 FLOPs, 48 bytes\n"
+      "sgd(other.weight, dother.weight, optimizer.step) updates other.weight {weight_decay=0 clip=0"
+      " master=0 accumulate=0}: 4 FLOPs, 48 bytes\n"
+      "sgd(other.bias, dother.bias, optimizer.step) updates other.bias {weight_decay=0 clip=0"
+      " master=0 accumulate=0}: 4 FLOPs, 48 bytes\n"},
+     {SET(SGD), .accumulate = 1}},
 };
 const size_t n_update_cases = sizeof update_cases / sizeof *update_cases;

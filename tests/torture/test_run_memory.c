@@ -217,6 +217,18 @@ static neap_solution *plan_for(const char *backend_name, neap_graph *graph, cons
     return solution;
 }
 
+/* Training that advances running statistics, of two layers in common among them. */
+static void torture_statistics(const char *backend)
+{
+    neap_graph *graph =
+        small_network_build(small_networks_find("shared statistics"), NEAP_OPTIMIZER_SGD);
+    neap_solution *solution = plan_for(backend, graph, "offload-greedy");
+    torture(create_trainer, "trainer with statistics", backend, graph,
+            neap_solution_plan(solution));
+    neap_solution_destroy(solution);
+    neap_graph_destroy(graph);
+}
+
 static void torture_backend(const char *backend)
 {
     neap_graph *graph = build();
@@ -245,8 +257,10 @@ static void test_every_backend(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < neap_backends_count(); i++)
-        if (backend_is_usable(neap_backends_name(i)))
+        if (backend_is_usable(neap_backends_name(i))) {
             torture_backend(neap_backends_name(i));
+            torture_statistics(neap_backends_name(i));
+        }
 }
 
 int main(void)

@@ -55,7 +55,7 @@ static bool has_kernel(const cuda_code *code, const char *name)
 
 static void compile_file(const char *file, neap_dtype type, int architecture)
 {
-    cuda_code_request request = {file, type, architecture, true};
+    cuda_code_request request = {file, type, architecture, false};
     cuda_code code;
     neap_diag diag;
     if (neap_cuda_code_get(&api, NULL, &request, &code, &diag) != NEAP_OK)
@@ -75,13 +75,26 @@ static bool is_first_of_file(size_t kernel)
     return true;
 }
 
+/* Compiling takes minutes: what was compiled from the same sources by the same NVRTC is kept in
+   ~/.cache/neap-test, or where NEAP_TEST_CACHE says ("none": nowhere). */
+static void use_test_cache(void)
+{
+    const char *given = getenv("NEAP_TEST_CACHE"), *home = getenv("HOME");
+    char path[4200] = "none";
+    if (given && *given)
+        snprintf(path, sizeof path, "%s", given);
+    else if (home && *home)
+        snprintf(path, sizeof path, "%s/.cache/neap-test", home);
+    setenv("NEAP_CACHE_DIR", path, 1);
+}
+
 /* What NVRTC makes of kernels does not depend on how the library was built: one build tries it. */
 static void every_kernel_compiles_for(int architecture)
 {
     if (ONE_IN(2) > 1)
         skip_because("kernels are compiled in the build that is not reduced");
     need_nvrtc();
-    setenv("NEAP_CACHE_DIR", "none", 1);
+    use_test_cache();
     for (size_t k = 0; k < CUDA_N_KERNELS; k++) {
         if (!is_first_of_file(k))
             continue;

@@ -748,6 +748,30 @@ static void test_ticks_are_exact(void **state)
     }
 }
 
+/* s keeps its place: it reads what f made, and nothing else reads what it overwrites. But u
+   overwrites what f reads, v makes something, and t reads results of two ops. */
+static void test_side_updates_stay_where_they_are(void **state)
+{
+    (void)state;
+    neap_graph *graph = graph_from(
+        "{'neap':'graph','version':1,'name':'t','values':["
+        "{'bytes':100,'state':true},{'bytes':4,'state':true},{'bytes':4,'state':true},"
+        "{'bytes':4,'state':true},{'bytes':10},{'bytes':20},{'bytes':30},{'bytes':1}],'ops':["
+        "{'name':'f','inputs':[0],'outputs':[4,5],'time':1},"
+        "{'name':'s','inputs':[1,5],'outputs':[],'updates':[1],'time':1},"
+        "{'name':'v','inputs':[2,5],'outputs':[7],'updates':[2],'time':1},"
+        "{'name':'g','inputs':[4,5],'outputs':[6],'time':1},"
+        "{'name':'t','inputs':[3,5,6],'outputs':[],'updates':[3],'time':1},"
+        "{'name':'u','inputs':[0,4],'outputs':[],'updates':[0],'time':1}],'outputs':[6]}");
+    static const uint32_t expected[] = {0, 1, 3, 2, 4, 5};
+    const uint32_t *order = neap_graph_ordinary_order(graph);
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_int_equal(order[i], expected[i]);
+        assert_int_equal(neap_graph_is_side_update(graph, i), i == 1);
+    }
+    neap_graph_destroy(graph);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -774,6 +798,7 @@ int main(void)
         cmocka_unit_test(test_ticks_scale),
         cmocka_unit_test(test_ticks_variants),
         cmocka_unit_test(test_ticks_are_exact),
+        cmocka_unit_test(test_side_updates_stay_where_they_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,6 +106,12 @@ static neap_tensor lstm(neap_network *net, neap_tensor gates, neap_tensor c)
     return h;
 }
 
+static neap_tensor keep(neap_network *net, neap_tensor y, double momentum)
+{
+    neap_net_keep_statistics(net, y, "op", "variance", momentum);
+    return neap_network_failed(net) ? NEAP_NONE : y;
+}
+
 #define MISUSE(name, ...)                                                                          \
     static neap_tensor name(neap_network *net)                                                     \
     {                                                                                              \

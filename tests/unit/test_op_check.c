@@ -175,8 +175,9 @@ static void test_broken_ops(void **state)
     patient whole;
     (void)state;
     assert_int_equal(neap_backend_open(NULL, "ref", 1, &backend, NULL), NEAP_OK);
+    size_t n_op_cases = op_case_count();
     for (size_t i = 0; i < n_op_cases + n_update_cases; i++) {
-        neap_graph *graph = i < n_op_cases ? op_case_graph(&op_cases[i])
+        neap_graph *graph = i < n_op_cases ? op_case_graph(op_case_at(i))
                                            : update_case_graph(&update_cases[i - n_op_cases]);
         for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
             set_up(&whole, graph, neap_graph_op(graph, o));

@@ -530,6 +530,7 @@ static void test_step_seconds(void **state)
     neap_diag diag;
     neap_runner *runner = create(&b, b.plan);
     assert_null(neap_runner_step_seconds(runner));
+    assert_null(neap_runner_step_times(runner));
     neap_runner_destroy(runner);
 
     neap_run_options_init(&options);
@@ -548,6 +549,14 @@ static void test_step_seconds(void **state)
     for (uint32_t i = 0; i < neap_graph_op_count(b.graph); i++)
         kernels += strcmp(neap_graph_op(b.graph, i)->type, "reshape") != 0;
     assert_true(sum > 0 && sum <= report.seconds);
+    const neap_step_time *times = neap_runner_step_times(runner);
+    double last = 0;
+    assert_non_null(times);
+    for (size_t i = 0; i < neap_plan_step_count(b.plan); i++) { /* one after the other */
+        assert_true(last <= times[i].begin && times[i].begin <= times[i].end);
+        last = times[i].end;
+    }
+    assert_true(last <= report.seconds);
     assert_int_equal(report.computed, kernels);
     assert_int_equal(report.transferred, 0);
     assert_true(report.wait_seconds == 0);
