@@ -25,10 +25,25 @@
 extern "C" {
 #endif
 
+/*
+ * Where initial weights and constant inputs come from: a file of a model. Embed it as the first
+ * member of a struct.
+ */
+typedef struct neap_train_source neap_train_source;
+struct neap_train_source {
+    /* Fills a parameter or running statistics (as f32), or an input (as its own type): `count`
+       elements in row-major order; if `data` is NULL, it only says whether it knows the value.
+       *found is false, and nothing is written, for one that it does not know: parameters are then
+       random, and inputs are data. */
+    neap_status (*fill)(neap_train_source *self, const char *name, neap_dtype dtype, void *data,
+                        int64_t count, bool *found, neap_diag *diag);
+};
+
 typedef struct neap_train_options {
     neap_lr rate;
     uint64_t seed;
-    const char *data; /* a spec for neap_dataset_open; default "synthetic" */
+    const char *data;          /* a spec for neap_dataset_open; default "synthetic" */
+    neap_train_source *source; /* NULL: none */
     neap_run_options run;
 } neap_train_options;
 
@@ -58,6 +73,13 @@ typedef struct neap_train_report {
     double data_seconds; /* to get the batch */
     neap_run_report run; /* of all micro-batches */
 } neap_train_report;
+
+/*
+ * Copies the weights of a parameter, or running statistics: `count` elements in f32, row-major.
+ * NEAP_INVALID for a name that the network does not have, or another size.
+ */
+NEAP_API neap_status neap_trainer_read(neap_trainer *trainer, const char *name, float *numbers,
+                                       int64_t count, neap_diag *diag);
 
 /* One step: for each micro-batch its data and the plan. report may be NULL. */
 NEAP_API neap_status neap_trainer_step(neap_trainer *trainer, neap_train_report *report,

@@ -1,8 +1,8 @@
 /*
- * Checkpoints. Weights and the state of the optimizer are stored by the names of their values.
- * Everything else that determines how training continues is stored as texts, the facts. The fact
- * "checksums" has 16 hexadecimal digits for each array, weights first; "checksum" covers all other
- * facts.
+ * Checkpoints. Weights, the state of the optimizer and running statistics are stored by the names
+ * of their values. Everything else that determines how training continues is stored as texts, the
+ * facts. The fact "checksums" has 16 hexadecimal digits for each array, weights first; "checksum"
+ * covers all other facts.
  */
 #include "base/arena.h"
 #include "base/fail.h"
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All arrays of a checkpoint: weights first, then each state. */
+/* All arrays of a checkpoint: weights first, then each state, then running statistics. */
 typedef struct array_list {
     neap_safetensor *items;
     uint32_t *values; /* of the graph: the parameter's master where it has one */
@@ -63,7 +63,8 @@ static neap_status list_array(const neap_trainer *t, uint32_t value, const char 
    of micro-batches are zero between steps. */
 static neap_status list_arrays(const neap_trainer *t, array_list *list, neap_diag *diag)
 {
-    *list = (array_list){.capacity = 3 * (size_t)t->n_parameters, .allocator = t->allocator};
+    *list = (array_list){.capacity = 3 * (size_t)t->n_parameters + t->n_statistics,
+                         .allocator = t->allocator};
     neap_status status = NEAP_NEW(t->allocator, list->capacity, &list->items, diag);
     if (status == NEAP_OK)
         status = NEAP_NEW(t->allocator, list->capacity, &list->values, diag);
@@ -77,6 +78,10 @@ static neap_status list_arrays(const neap_trainer *t, array_list *list, neap_dia
             if (value != NEAP_NONE)
                 status = list_array(t, value, neap_graph_value(t->graph, named)->name, list, diag);
         }
+    for (uint32_t i = 0; i < t->n_statistics && status == NEAP_OK; i++) {
+        uint32_t value = t->statistics[i].value;
+        status = list_array(t, value, neap_graph_value(t->graph, value)->name, list, diag);
+    }
     return status;
 }
 

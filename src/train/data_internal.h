@@ -43,6 +43,8 @@ neap_status neap_picture_read_pnm(neap_picture *picture, neap_allocator *allocat
                                   const char *path, neap_diag *diag);
 neap_status neap_picture_read_png(neap_picture *picture, neap_allocator *allocator,
                                   const char *path, neap_diag *diag);
+/* libpng's version at run time; "" without it. */
+const char *neap_picture_png_version(void);
 
 /* ---- Data sets ---- */
 

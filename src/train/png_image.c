@@ -14,6 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
+const char *neap_picture_png_version(void)
+{
+    return png_get_libpng_ver(NULL);
+}
+
 static neap_status fail_png(const png_image *image, const char *path, neap_diag *diag)
 {
     return neap_fail(diag, NEAP_INVALID, "%s: damaged, or not a PNG picture: %s", path,
@@ -60,6 +65,11 @@ neap_status neap_picture_read_png(neap_picture *picture, neap_allocator *allocat
 }
 
 #else
+
+const char *neap_picture_png_version(void)
+{
+    return "";
+}
 
 neap_status neap_picture_read_png(neap_picture *picture, neap_allocator *allocator,
                                   const char *path, neap_diag *diag)

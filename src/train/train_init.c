@@ -3,7 +3,7 @@
  *
  * Scales of normalisations start at 1, biases at 0. Embeddings and other tables are small; products
  * preserve the variance of their inputs (He et al. 2015 before a ReLU, LeCun et al. 1998
- * elsewhere).
+ * elsewhere). Running statistics start with mean 0 and variance 1.
  */
 #include "base/half.h"
 #include "base/hash.h"
@@ -76,16 +76,49 @@ static int64_t elements_of(const neap_value *value)
     return elements;
 }
 
+/* From the source, where it has them. */
+static neap_status ask_source(const neap_trainer *t, uint32_t value, float *numbers, int64_t count,
+                              bool *found, neap_diag *diag)
+{
+    neap_train_source *source = t->options.source;
+    *found = false;
+    return source ? source->fill(source, neap_graph_value(t->graph, value)->name, NEAP_F32, numbers,
+                                 count, found, diag)
+                  : NEAP_OK;
+}
+
 neap_status neap_train_init_parameter(neap_trainer *t, const train_parameter *parameter,
                                       neap_diag *diag)
 {
     int64_t count = elements_of(neap_graph_value(t->graph, parameter->value));
     float *numbers;
+    bool found;
     neap_status status = NEAP_NEW(t->allocator, (size_t)count, &numbers, diag);
     if (status != NEAP_OK)
         return status;
-    draw(t->graph, t->options.seed, parameter->value, numbers, count);
-    status = neap_train_write_parameter(t, parameter, numbers, diag);
+    status = ask_source(t, parameter->value, numbers, count, &found, diag);
+    if (status == NEAP_OK && !found)
+        draw(t->graph, t->options.seed, parameter->value, numbers, count);
+    if (status == NEAP_OK)
+        status = neap_train_write_parameter(t, parameter, numbers, diag);
+    NEAP_DELETE(t->allocator, (size_t)count, numbers);
+    return status;
+}
+
+neap_status neap_train_init_statistic(neap_trainer *t, const train_statistic *statistic,
+                                      neap_diag *diag)
+{
+    int64_t count = elements_of(neap_graph_value(t->graph, statistic->value));
+    float *numbers;
+    bool found;
+    neap_status status = NEAP_NEW(t->allocator, (size_t)count, &numbers, diag);
+    if (status != NEAP_OK)
+        return status;
+    status = ask_source(t, statistic->value, numbers, count, &found, diag);
+    for (int64_t i = 0; i < count && status == NEAP_OK && !found; i++)
+        numbers[i] = statistic->initial;
+    if (status == NEAP_OK)
+        status = neap_runner_write(t->runner, statistic->value, numbers, diag);
     NEAP_DELETE(t->allocator, (size_t)count, numbers);
     return status;
 }

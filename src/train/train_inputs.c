@@ -2,14 +2,19 @@
  * Fills the inputs of a graph. The ops that read an input determine its contents.
  *
  *     f32, rank 4           images, one sample after another
- *     i64, read by a loss   labels: one per image or per pixel; for tokens, the next token
+ *     i64, read by a loss   labels: one per image or per pixel; for tokens, the next token; random
+ *                           where there are as many labels as neither of them
  *     i64, read by an embedding   tokens; positions and token types by their names
  *     f32, one element, named after the loss      its gradient, 1 / micro-batches
- *     any other f32         zeros (the initial state of a recurrent network)
+ *     f32, named h0 or c0   zeros (the initial state of a recurrent network)
+ *     any other f32         random numbers from -1 to 1
+ *
+ * Inputs that the source of the options knows get their contents once.
  */
 #include "base/fail.h"
 #include "base/half.h"
 #include "base/memory.h"
+#include "run/backend.h"
 #include "train/trainer_internal.h"
 
 #include <string.h>
@@ -22,15 +27,20 @@ typedef enum input_role {
     ROLE_TYPES,
     ROLE_LOSS_GRADIENT,
     ROLE_ZEROS,
+    ROLE_NUMBERS,
+    ROLE_GIVEN, /* by the source */
     ROLE_OTHER, /* not data: state, and what the optimizer reads */
     ROLE_UNKNOWN
 } input_role;
 
+/* Through views of it. */
 static const neap_op *first_reader(const neap_graph *graph, uint32_t value)
 {
     uint32_t count;
     const uint32_t *readers = neap_graph_readers(graph, value, &count);
-    return count ? neap_graph_op(graph, readers[0]) : NULL;
+    const neap_op *op = count ? neap_graph_op(graph, readers[0]) : NULL;
+    bool is_view = op && op->n_outputs == 1 && strcmp(op->type, "reshape") == 0;
+    return is_view ? first_reader(graph, op->outputs[0]) : op;
 }
 
 static bool is_loss_gradient(const neap_graph *graph, const char *name)
@@ -64,16 +74,27 @@ bool neap_train_is_data(const neap_graph *graph, uint32_t id)
            strcmp(value->name, NEAP_STEP_INPUT) != 0;
 }
 
-static input_role role_of(const neap_graph *graph, uint32_t id)
+static bool ends_with(const char *text, const char *end)
 {
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+static input_role role_of(const neap_trainer *t, uint32_t id)
+{
+    const neap_graph *graph = t->graph;
     const neap_value *value = neap_graph_value(graph, id);
     if (!neap_train_is_data(graph, id))
         return ROLE_OTHER;
+    if (t->given && t->given[id])
+        return ROLE_GIVEN;
     if (value->dtype != NEAP_F32 && value->dtype != NEAP_BF16)
         return integer_role(graph, id);
     if (value->rank == 1 && value->shape[0] == 1 && is_loss_gradient(graph, value->name))
         return ROLE_LOSS_GRADIENT;
-    return value->rank == 4 ? ROLE_IMAGES : ROLE_ZEROS;
+    if (value->rank == 4)
+        return ROLE_IMAGES;
+    return ends_with(value->name, "h0") || ends_with(value->name, "c0") ? ROLE_ZEROS : ROLE_NUMBERS;
 }
 
 /* The exclusive upper limit of labels and tokens. */
@@ -85,10 +106,10 @@ static int64_t limit_of(const neap_graph *graph, uint32_t id)
     return neap_graph_value(graph, reader->inputs[0])->shape[1]; /* logits N x K x ... */
 }
 
-static uint32_t find_role(const neap_graph *graph, input_role role)
+static uint32_t find_role(const neap_trainer *t, input_role role)
 {
-    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
-        if (neap_graph_value(graph, v)->producer == NEAP_NONE && role_of(graph, v) == role)
+    for (uint32_t v = 0; v < neap_graph_value_count(t->graph); v++)
+        if (neap_graph_value(t->graph, v)->producer == NEAP_NONE && role_of(t, v) == role)
             return v;
     return NEAP_NONE;
 }
@@ -125,13 +146,60 @@ static neap_status open_images(neap_trainer *t, uint32_t images, uint32_t labels
     return status;
 }
 
+/* Asks the source which inputs it knows. */
+static neap_status find_given(neap_trainer *t, neap_diag *diag)
+{
+    neap_train_source *source = t->options.source;
+    uint32_t n_values = neap_graph_value_count(t->graph);
+    if (!source)
+        return NEAP_OK;
+    neap_status status = NEAP_NEW(t->allocator, n_values, &t->given, diag);
+    t->n_given = status == NEAP_OK ? n_values : 0;
+    for (uint32_t v = 0; v < n_values && status == NEAP_OK; v++) {
+        const neap_value *value = neap_graph_value(t->graph, v);
+        if (neap_train_is_data(t->graph, v))
+            status = source->fill(source, value->name, value->dtype, NULL, elements_of(value),
+                                  &t->given[v], diag);
+    }
+    return status;
+}
+
+static neap_status write_one_given(neap_trainer *t, uint32_t id, neap_diag *diag)
+{
+    const neap_value *value = neap_graph_value(t->graph, id);
+    size_t bytes = (size_t)(elements_of(value) * neap_dtype_bytes(value->dtype));
+    unsigned char *data;
+    bool found;
+    neap_status status = NEAP_NEW(t->allocator, bytes, &data, diag);
+    if (status != NEAP_OK)
+        return status;
+    status = t->options.source->fill(t->options.source, value->name, value->dtype, data,
+                                     elements_of(value), &found, diag);
+    if (status == NEAP_OK)
+        status = neap_runner_write(t->runner, id, data, diag);
+    NEAP_DELETE(t->allocator, bytes, data);
+    return status;
+}
+
+neap_status neap_train_inputs_write_given(neap_trainer *t, neap_diag *diag)
+{
+    neap_status status = NEAP_OK;
+    for (uint32_t v = 0; v < t->n_given && status == NEAP_OK; v++)
+        if (t->given[v])
+            status = write_one_given(t, v, diag);
+    return status;
+}
+
 neap_status neap_train_inputs_open(neap_trainer *t, neap_diag *diag)
 {
-    uint32_t unknown = find_role(t->graph, ROLE_UNKNOWN);
+    neap_status status = find_given(t, diag);
+    if (status != NEAP_OK)
+        return status;
+    uint32_t unknown = find_role(t, ROLE_UNKNOWN);
     if (unknown != NEAP_NONE)
         return neap_fail(diag, NEAP_UNSUPPORTED, "input \"%s\": neap does not know how to fill it",
                          neap_graph_value(t->graph, unknown)->name);
-    uint32_t images = find_role(t->graph, ROLE_IMAGES), tokens = find_role(t->graph, ROLE_TOKENS);
+    uint32_t images = find_role(t, ROLE_IMAGES), tokens = find_role(t, ROLE_TOKENS);
     if (tokens != NEAP_NONE) {
         if (strcmp(t->options.data, "synthetic") != 0)
             return neap_fail(diag, NEAP_UNSUPPORTED,
@@ -140,8 +208,7 @@ neap_status neap_train_inputs_open(neap_trainer *t, neap_diag *diag)
         t->token_count = elements_of(neap_graph_value(t->graph, tokens));
         return NEAP_NEW(t->allocator, 2 * (size_t)t->token_count, &t->tokens, diag);
     }
-    return images == NEAP_NONE ? NEAP_OK
-                               : open_images(t, images, find_role(t->graph, ROLE_LABELS), diag);
+    return images == NEAP_NONE ? NEAP_OK : open_images(t, images, find_role(t, ROLE_LABELS), diag);
 }
 
 void neap_train_inputs_close(neap_trainer *t)
@@ -149,6 +216,7 @@ void neap_train_inputs_close(neap_trainer *t)
     neap_dataset_close(t->dataset);
     NEAP_DELETE(t->allocator, (size_t)t->sample_count, t->sample);
     NEAP_DELETE(t->allocator, 2 * (size_t)t->token_count, t->tokens);
+    NEAP_DELETE(t->allocator, t->n_given, t->given);
 }
 
 /* ---- Filling ---- */
@@ -211,6 +279,19 @@ static neap_status fill_images(neap_trainer *t, uint32_t images, uint32_t labels
     return status;
 }
 
+static neap_status fill_labels(neap_trainer *t, uint32_t labels, int64_t batch, neap_diag *diag)
+{
+    neap_array array;
+    uint64_t seed = run_random(run_random(t->options.seed, (uint64_t)batch), labels);
+    uint64_t limit = (uint64_t)limit_of(t->graph, labels);
+    neap_status status = neap_runner_stage(t->runner, labels, &array, diag);
+    if (status != NEAP_OK)
+        return status;
+    for (int64_t i = 0; i < array.elements; i++)
+        ((int64_t *)array.data)[i] = (int64_t)(run_random(seed, (uint64_t)i) % limit);
+    return neap_runner_commit(t->runner, labels, diag);
+}
+
 static neap_status fill_tokens(neap_trainer *t, uint32_t tokens, uint32_t labels, int64_t batch,
                                neap_diag *diag)
 {
@@ -225,8 +306,7 @@ static neap_status fill_tokens(neap_trainer *t, uint32_t tokens, uint32_t labels
     if (status != NEAP_OK || labels == NEAP_NONE)
         return status;
     if (elements_of(neap_graph_value(t->graph, labels)) != t->token_count)
-        return neap_fail(diag, NEAP_UNSUPPORTED, "\"%s\" does not have a label for every token",
-                         neap_graph_name(t->graph));
+        return fill_labels(t, labels, batch, diag);
     return neap_runner_write(t->runner, labels, t->tokens + t->token_count, diag);
 }
 
@@ -250,19 +330,41 @@ static neap_status fill_constant(neap_trainer *t, uint32_t value, input_role rol
     return neap_runner_commit(t->runner, value, diag);
 }
 
+static neap_status fill_numbers(neap_trainer *t, uint32_t value, int64_t batch, neap_diag *diag)
+{
+    neap_array array;
+    uint64_t seed = run_random(run_random(t->options.seed, (uint64_t)batch), value);
+    neap_status status = neap_runner_stage(t->runner, value, &array, diag);
+    if (status != NEAP_OK)
+        return status;
+    for (int64_t i = 0; i < array.elements; i++) {
+        float number = 2 * (float)run_random_real(seed, (uint64_t)i) - 1;
+        if (array.dtype == NEAP_F32)
+            ((float *)array.data)[i] = number;
+        else
+            ((uint16_t *)array.data)[i] = neap_to_bf16(number);
+    }
+    return neap_runner_commit(t->runner, value, diag);
+}
+
 neap_status neap_train_inputs_fill(neap_trainer *t, int64_t batch, neap_diag *diag)
 {
-    uint32_t labels = find_role(t->graph, ROLE_LABELS);
+    uint32_t labels = find_role(t, ROLE_LABELS);
+    bool alone = find_role(t, ROLE_IMAGES) == NEAP_NONE && find_role(t, ROLE_TOKENS) == NEAP_NONE;
     neap_status status = NEAP_OK;
     for (uint32_t v = 0; v < neap_graph_value_count(t->graph) && status == NEAP_OK; v++) {
         if (neap_graph_value(t->graph, v)->producer != NEAP_NONE)
             continue;
-        input_role role = role_of(t->graph, v);
+        input_role role = role_of(t, v);
         if (role == ROLE_IMAGES)
             status = fill_images(t, v, labels, batch, diag);
         else if (role == ROLE_TOKENS)
             status = fill_tokens(t, v, labels, batch, diag);
-        else if (role != ROLE_LABELS && role != ROLE_OTHER)
+        else if (role == ROLE_LABELS && alone)
+            status = fill_labels(t, v, batch, diag);
+        else if (role == ROLE_NUMBERS)
+            status = fill_numbers(t, v, batch, diag);
+        else if (role != ROLE_LABELS && role != ROLE_OTHER && role != ROLE_GIVEN)
             status = fill_constant(t, v, role, diag);
     }
     return status;

@@ -34,6 +34,16 @@ static neap_optimizer optimizer_of(const neap_op *op)
     return optimizer;
 }
 
+static bool is_running(const neap_op *op)
+{
+    return op->n_updates > 0 && strcmp(op->type, "running_stats") == 0;
+}
+
+static bool is_step(const neap_op *op)
+{
+    return op->n_updates > 0 && !is_running(op);
+}
+
 static bool is_f32(const neap_graph *graph, uint32_t value)
 {
     return neap_graph_value(graph, value)->dtype == NEAP_F32;
@@ -63,6 +73,17 @@ static neap_status bind_update(neap_trainer *t, const neap_op *op, neap_diag *di
     return NEAP_OK;
 }
 
+/* Operands of running statistics: mean, variance, those of the batch. */
+static neap_status bind_running(neap_trainer *t, const neap_op *op, neap_diag *diag)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        if (op->n_inputs < 4 || !is_f32(t->graph, op->inputs[i]))
+            return fail_graph(t->graph, "its running statistics are not f32", diag);
+        t->statistics[t->n_statistics++] = (train_statistic){op->inputs[i], i == 0 ? 0 : 1};
+    }
+    return NEAP_OK;
+}
+
 static neap_status bind_loss(neap_trainer *t, neap_diag *diag)
 {
     uint32_t n_outputs;
@@ -77,13 +98,31 @@ static neap_status bind_loss(neap_trainer *t, neap_diag *diag)
     return status;
 }
 
-/* Updates are those of parameters in order. */
+static neap_status bind_all(neap_trainer *t, uint32_t n_steps, uint32_t n_running, neap_diag *diag)
+{
+    neap_status status = NEAP_NEW(t->allocator, n_steps, &t->parameters, diag);
+    t->parameter_capacity = status == NEAP_OK ? n_steps : 0;
+    if (status == NEAP_OK)
+        status = NEAP_NEW(t->allocator, 2 * (size_t)n_running, &t->statistics, diag);
+    t->statistic_capacity = status == NEAP_OK ? 2 * (size_t)n_running : 0;
+    for (uint32_t o = 0; o < neap_graph_op_count(t->graph) && status == NEAP_OK; o++) {
+        const neap_op *op = neap_graph_op(t->graph, o);
+        if (is_running(op))
+            status = bind_running(t, op, diag);
+        else if (is_step(op))
+            status = bind_update(t, op, diag);
+    }
+    return status;
+}
+
+/* Updates are those of parameters in order, and running statistics anywhere. */
 static neap_status bind_updates(neap_trainer *t, neap_diag *diag)
 {
-    uint32_t n_ops = neap_graph_op_count(t->graph), count = 0;
+    uint32_t n_ops = neap_graph_op_count(t->graph), count = 0, n_running = 0;
     for (uint32_t o = n_ops; o-- > 0;) {
         const neap_op *op = neap_graph_op(t->graph, o);
-        if (op->n_updates > 0) {
+        n_running += is_running(op);
+        if (is_step(op)) {
             t->update = op;
             count++;
         } else if (strcmp(op->type, "clip_norm") == 0) {
@@ -97,18 +136,15 @@ static neap_status bind_updates(neap_trainer *t, neap_diag *diag)
         return fail_graph(t->graph, "neap does not know its updates", diag);
     t->accumulate = neap_op_attr_int(t->update, "accumulate", 0);
     t->accumulate = t->accumulate > 0 ? t->accumulate : 1;
-    neap_status status = NEAP_NEW(t->allocator, count, &t->parameters, diag);
-    t->parameter_capacity = status == NEAP_OK ? count : 0;
-    for (uint32_t o = 0; o < n_ops && status == NEAP_OK; o++)
-        if (neap_graph_op(t->graph, o)->n_updates > 0)
-            status = bind_update(t, neap_graph_op(t->graph, o), diag);
-    return status;
+    return bind_all(t, count, n_running, diag);
 }
 
-/* State is zero at first: the arena is. */
-static neap_status init_parameters(neap_trainer *t, neap_diag *diag)
+/* State of the optimizer is zero at first: the arena is. */
+static neap_status init_state(neap_trainer *t, neap_diag *diag)
 {
     neap_status status = NEAP_OK;
+    for (uint32_t i = 0; i < t->n_statistics && status == NEAP_OK; i++)
+        status = neap_train_init_statistic(t, &t->statistics[i], diag);
     for (uint32_t i = 0; i < t->n_parameters && status == NEAP_OK; i++)
         status = neap_train_init_parameter(t, &t->parameters[i], diag);
     return status;
@@ -128,7 +164,9 @@ static neap_status prepare(neap_trainer *t, const neap_graph *planned, const nea
                                     &t->runner, diag);
     if (status == NEAP_OK)
         status = bind_loss(t, diag);
-    return status == NEAP_OK ? init_parameters(t, diag) : status;
+    if (status == NEAP_OK)
+        status = neap_train_inputs_write_given(t, diag);
+    return status == NEAP_OK ? init_state(t, diag) : status;
 }
 
 neap_status neap_trainer_create(neap_allocator *allocator, const neap_graph *graph,
@@ -161,6 +199,7 @@ void neap_trainer_destroy(neap_trainer *t)
         return;
     neap_train_inputs_close(t);
     neap_runner_destroy(t->runner);
+    NEAP_DELETE(t->allocator, t->statistic_capacity, t->statistics);
     NEAP_DELETE(t->allocator, t->parameter_capacity, t->parameters);
     NEAP_DELETE(t->allocator, 1, t);
 }
@@ -173,6 +212,41 @@ neap_runner *neap_trainer_runner(neap_trainer *t)
 int64_t neap_trainer_steps(const neap_trainer *t)
 {
     return t->steps;
+}
+
+/* The value that holds a parameter in f32, or a vector of running statistics; NEAP_NONE: there is
+   none of that name. *shaped has its shape. */
+static uint32_t find_trained(const neap_trainer *t, const char *name, uint32_t *shaped)
+{
+    for (uint32_t i = 0; i < t->n_parameters; i++) {
+        const train_parameter *p = &t->parameters[i];
+        *shaped = p->value;
+        if (strcmp(neap_graph_value(t->graph, p->value)->name, name) == 0)
+            return p->master == NEAP_NONE ? p->value : p->master;
+    }
+    for (uint32_t i = 0; i < t->n_statistics; i++) {
+        *shaped = t->statistics[i].value;
+        if (strcmp(neap_graph_value(t->graph, *shaped)->name, name) == 0)
+            return *shaped;
+    }
+    return NEAP_NONE;
+}
+
+neap_status neap_trainer_read(neap_trainer *t, const char *name, float *numbers, int64_t count,
+                              neap_diag *diag)
+{
+    uint32_t shaped, id = find_trained(t, name, &shaped);
+    int64_t elements = 1;
+    if (id == NEAP_NONE)
+        return neap_fail(diag, NEAP_INVALID, "\"%s\" has no parameter \"%s\"",
+                         neap_graph_name(t->graph), name);
+    const neap_value *value = neap_graph_value(t->graph, shaped);
+    for (uint32_t d = 0; d < value->rank; d++)
+        elements *= value->shape[d];
+    if (elements != count)
+        return neap_fail(diag, NEAP_INVALID, "parameter \"%s\" has %lld elements, not %lld", name,
+                         (long long)elements, (long long)count);
+    return neap_runner_read(t->runner, id, numbers, diag);
 }
 
 uint64_t neap_trainer_seed(const neap_trainer *t)

@@ -226,6 +226,127 @@ static void micro_batches_make_a_step(void **state)
             fail_msg("step %d: loss %g in one batch, %g in two", i + 1, losses[0][i], losses[1][i]);
 }
 
+/* ---- Running statistics ---- */
+
+enum { CHANNELS = 3, PIXELS = 6 * 6, SAMPLES = 4 };
+
+/* Batch normalisation of the images themselves: its statistics depend on the data alone. */
+static neap_graph *build_normed(int64_t accumulate)
+{
+    neap_network *net;
+    neap_graph *graph = NULL;
+    neap_training training;
+    neap_diag diag;
+    neap_training_init(&training);
+    training.optimizer = NEAP_OPTIMIZER_MOMENTUM;
+    training.accumulate = accumulate;
+    assert_int_equal(neap_network_create(NULL, "normed", NEAP_F32, &net, &diag), NEAP_OK);
+    neap_tensor x = neap_net_input(net, "x", NEAP_F32, 4, (int64_t[]){SAMPLES, CHANNELS, 6, 6});
+    neap_tensor labels = neap_net_input(net, "labels", NEAP_I64, 1, (int64_t[]){SAMPLES});
+    x = neap_net_batch_norm(net, "bn", x, 1e-3);
+    neap_net_keep_statistics(net, x, "bn.running_mean", "bn.running_var", 0.75);
+    x = neap_net_linear(net, "fc", neap_net_flatten(net, "flat", x, 1), 4, true);
+    if (neap_network_finish(net, neap_net_cross_entropy(net, "loss", x, labels), &training, &graph,
+                            &diag) != NEAP_OK)
+        fail_msg("%s", diag.message);
+    neap_network_destroy(net);
+    return graph;
+}
+
+typedef struct statistics {
+    float mean[CHANNELS], variance[CHANNELS];
+} statistics;
+
+static statistics read_statistics(neap_trainer *trainer)
+{
+    statistics s;
+    neap_diag diag;
+    assert_int_equal(neap_trainer_read(trainer, "bn.running_mean", s.mean, CHANNELS, &diag),
+                     NEAP_OK);
+    assert_int_equal(neap_trainer_read(trainer, "bn.running_var", s.variance, CHANNELS, &diag),
+                     NEAP_OK);
+    return s;
+}
+
+/* By the definition, in two passes over the images of the step that ran last. */
+static void advance_plainly(neap_trainer *trainer, double *mean, double *variance)
+{
+    enum { COUNT = SAMPLES * PIXELS };
+    float images[SAMPLES][CHANNELS][PIXELS];
+    neap_diag diag;
+    assert_int_equal(neap_runner_read(neap_trainer_runner(trainer), 0, images, &diag), NEAP_OK);
+    for (int c = 0; c < CHANNELS; c++) {
+        double sum = 0, squares = 0;
+        for (int i = 0; i < COUNT; i++)
+            sum += (double)images[i / PIXELS][c][i % PIXELS];
+        for (int i = 0; i < COUNT; i++)
+            squares += pow((double)images[i / PIXELS][c][i % PIXELS] - sum / COUNT, 2);
+        mean[c] = 0.75 * mean[c] + 0.25 * (sum / COUNT);
+        variance[c] = 0.75 * variance[c] + 0.25 * (squares / COUNT);
+    }
+}
+
+static void statistics_advance_with_every_batch(void **state)
+{
+    (void)state;
+    double mean[CHANNELS] = {0}, variance[CHANNELS] = {1, 1, 1};
+    setting s, parts;
+    open_graph(&s, build_normed(1));
+    neap_trainer *trainer = create(&s, 7);
+    for (int i = 0; i < 6; i++) {
+        statistics is = read_statistics(trainer);
+        for (int c = 0; c < CHANNELS; c++)
+            if (fabs((double)is.mean[c] - mean[c]) > 1e-6 ||
+                fabs((double)is.variance[c] - variance[c]) > 1e-6)
+                fail_msg("step %d, channel %d: mean %.9g, not %.9g; variance %.9g, not %.9g", i, c,
+                         (double)is.mean[c], mean[c], (double)is.variance[c], variance[c]);
+        step(trainer);
+        advance_plainly(trainer, mean, variance);
+    }
+    open_graph(&parts, build_normed(3)); /* two steps of three micro-batches */
+    neap_trainer *slow = create(&parts, 7);
+    step(slow);
+    step(slow);
+    statistics one = read_statistics(trainer), other = read_statistics(slow);
+    assert_memory_equal(&one, &other, sizeof one);
+    neap_trainer_destroy(slow);
+    neap_trainer_destroy(trainer);
+    close_setting(&parts);
+    close_setting(&s);
+}
+
+static void statistics_are_in_checkpoints(void **state)
+{
+    (void)state;
+    setting s;
+    neap_diag diag;
+    neap_safetensors *file;
+    open_graph(&s, build_normed(1));
+    char *path = join_path(s.folder, "normed.st");
+    neap_trainer *whole = create(&s, 7), *rest = create(&s, 7);
+    step(whole);
+    step(whole);
+    assert_int_equal(neap_trainer_save(whole, path, &diag), NEAP_OK);
+    statistics saved = read_statistics(whole);
+    assert_int_equal(neap_safetensors_open(NULL, path, &file, &diag), NEAP_OK);
+    const neap_safetensors_entry *entry = neap_safetensors_find(file, "bn.running_var");
+    float variance[CHANNELS];
+    assert_non_null(entry);
+    assert_int_equal(neap_safetensors_read(file, entry, variance, sizeof variance, &diag), NEAP_OK);
+    assert_memory_equal(variance, saved.variance, sizeof variance);
+    neap_safetensors_close(file);
+    if (neap_trainer_resume(rest, path, &diag) != NEAP_OK)
+        fail_msg("%s", diag.message);
+    expect_equal(step(whole), step(rest));
+    statistics one = read_statistics(whole), other = read_statistics(rest);
+    assert_memory_equal(&one, &other, sizeof one);
+    assert_true(memcmp(&one, &saved, sizeof one) != 0);
+    neap_trainer_destroy(rest);
+    neap_trainer_destroy(whole);
+    free(path);
+    close_setting(&s);
+}
+
 /* ---- What is refused ---- */
 
 static void expect_no_trainer(const setting *s, neap_status status, const char *said)
@@ -301,6 +422,8 @@ int main(void)
         cmocka_unit_test(a_checkpoint_is_a_file_for_everyone),
         cmocka_unit_test(resuming_is_all_or_nothing),
         cmocka_unit_test(micro_batches_make_a_step),
+        cmocka_unit_test(statistics_advance_with_every_batch),
+        cmocka_unit_test(statistics_are_in_checkpoints),
         cmocka_unit_test(options_that_cannot_be),
         cmocka_unit_test(verifying_can_be_stopped),
     };
