@@ -1,0 +1,25 @@
+/* The internals of neap_onnx: a mapped file and what was unpacked of it. */
+#ifndef NEAP_ONNX_FILE_H
+#define NEAP_ONNX_FILE_H
+
+#include "base/arena.h"
+#include "onnx/proto.h"
+
+#include <neap/onnx.h>
+
+typedef struct onnx_mapping onnx_mapping;
+
+struct neap_onnx {
+    neap_allocator *allocator;
+    neap_arena arena;
+    char *path;
+    onnx_mapping *model;    /* the file itself */
+    onnx_mapping *external; /* a list */
+    onnx_proto proto;       /* its external tensors are mapped: FORM_RAW */
+    bool *is_external;      /* of each initializer */
+};
+
+/* The bytes of the file itself. */
+const uint8_t *neap_onnx_file_bytes(const neap_onnx *file, size_t *length);
+
+#endif
