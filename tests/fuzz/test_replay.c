@@ -41,6 +41,10 @@ static void fail_input(const char *file, int line, const char *condition);
 #include "fuzz_profile.c"
 #undef LLVMFuzzerTestOneInput
 
+#define LLVMFuzzerTestOneInput fuzz_onnx
+#include "fuzz_onnx.c"
+#undef LLVMFuzzerTestOneInput
+
 typedef int target(const uint8_t *data, size_t size);
 
 /* ---- Running one input ---- */
@@ -214,12 +218,19 @@ static void test_profile(void **state)
     replay("profile.pack", fuzz_profile, 30);
 }
 
+static void test_onnx(void **state)
+{
+    (void)state;
+    replay("onnx.pack", fuzz_onnx, 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_graph),   cmocka_unit_test(test_plan),
         cmocka_unit_test(test_devices), cmocka_unit_test(test_safetensors),
         cmocka_unit_test(test_picture), cmocka_unit_test(test_profile),
+        cmocka_unit_test(test_onnx),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
