@@ -47,6 +47,11 @@ double neap_sparse_model_dual_bound(const sparse_model *m, const double *duals, 
 #include <string.h>
 #include <threads.h>
 
+const char *neap_highs_version(void)
+{
+    return Highs_version();
+}
+
 enum { LOG_ERROR = 5 }; /* HighsLogType::kError, which the C interface does not name */
 
 /* How often is_over is asked, and how long HiGHS has then to end, in seconds. */
@@ -418,6 +423,11 @@ const double *neap_highs_model_duals(const highs_model *h)
 }
 
 #else
+
+const char *neap_highs_version(void)
+{
+    return "";
+}
 
 static neap_status unsupported(neap_diag *diag)
 {

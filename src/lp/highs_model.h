@@ -14,6 +14,9 @@
 
 typedef struct highs_model highs_model;
 
+/* Of the library at run time: "1.15.1"; "" without it. */
+const char *neap_highs_version(void);
+
 /* What the caller hears of and decides while HiGHS works; each may be NULL. */
 typedef struct highs_watch {
     void *context;
