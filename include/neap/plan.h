@@ -118,6 +118,11 @@ typedef struct neap_timeline_step {
     int64_t after_bytes; /* when the step has ended */
 } neap_timeline_step;
 
+/* When a step of a plan ran, in seconds since the plan began. */
+typedef struct neap_step_time {
+    double begin, end;
+} neap_step_time;
+
 typedef struct neap_timeline {
     size_t n_steps;
     const neap_timeline_step *steps;

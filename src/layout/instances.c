@@ -7,10 +7,13 @@
 
 #include <string.h>
 
-static neap_status add(neap_instances *out, int64_t size, size_t begin, size_t end, neap_diag *diag)
+static neap_status add(neap_instances *out, neap_instance instance, int64_t owner, neap_diag *diag)
 {
     NEAP_TRY(NEAP_RESERVE(out->allocator, out->count + 1, &out->items, &out->capacity, diag));
-    out->items[out->count++] = (neap_instance){size, begin, end};
+    NEAP_TRY(
+        NEAP_RESERVE(out->allocator, out->count + 1, &out->owners, &out->owner_capacity, diag));
+    out->owners[out->count] = owner;
+    out->items[out->count++] = instance;
     return NEAP_OK;
 }
 
@@ -21,7 +24,7 @@ static neap_status add_storages(neap_instances *out, const neap_residency *r, si
     for (uint32_t i = 0; i < r->n_began; i++) {
         instance[r->began[i]] = out->count;
         int64_t bytes = neap_graph_value(r->graph, r->began[i])->bytes;
-        NEAP_TRY(add(out, bytes, step, n_steps, r->diag));
+        NEAP_TRY(add(out, (neap_instance){bytes, step, n_steps}, r->began[i], r->diag));
     }
     return NEAP_OK;
 }
@@ -48,7 +51,8 @@ static neap_status collect(neap_instances *out, neap_residency *r, const neap_pl
         const neap_op *op = neap_graph_op(r->graph, steps[i].id);
         int64_t workspace = op->variants[steps[i].variant].workspace;
         if (workspace > 0)
-            NEAP_TRY(add(out, workspace, i, i + 1, r->diag));
+            NEAP_TRY(
+                add(out, (neap_instance){workspace, i, i + 1}, -1 - (int64_t)steps[i].id, r->diag));
     }
     return NEAP_OK;
 }
@@ -69,5 +73,6 @@ neap_status neap_instances_collect(neap_allocator *allocator, const neap_graph *
 void neap_instances_clear(neap_instances *instances)
 {
     NEAP_DELETE(instances->allocator, instances->capacity, instances->items);
+    NEAP_DELETE(instances->allocator, instances->owner_capacity, instances->owners);
     memset(instances, 0, sizeof *instances);
 }

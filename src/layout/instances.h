@@ -19,7 +19,9 @@ typedef struct neap_instance {
 
 typedef struct neap_instances {
     neap_instance *items;
-    size_t count, capacity;
+    int64_t *owners; /* the value whose storage it is, or -1 - op for a workspace. A storage that
+                        ops write over in place keeps its first owner */
+    size_t count, capacity, owner_capacity;
     size_t n_inputs; /* the first so many are inputs, live from the start */
     size_t n_steps;
     neap_allocator *allocator;

@@ -1,4 +1,6 @@
 /* What is in memory when a plan uses most of it: bytes by kind (neap/plan.h). */
+#include "plan/memory_parts.h"
+
 #include "base/fail.h"
 #include "base/memory.h"
 #include "plan/residency.h"
@@ -18,18 +20,30 @@ static bool is_of_parameter(const neap_graph *graph, uint32_t value)
     return is;
 }
 
-/* The part that a value's storage belongs to. */
-static int64_t *part_of(neap_memory_parts *parts, const neap_graph *graph, uint32_t value)
+neap_memory_class neap_memory_class_of(const neap_graph *graph, uint32_t storage)
 {
-    const neap_value *v = neap_graph_value(graph, value);
+    const neap_value *v = neap_graph_value(graph, storage);
     if (strcmp(v->kind, NEAP_KIND_PARAMETER) == 0)
-        return &parts->parameters;
+        return NEAP_MEMORY_PARAMETERS;
     if (strcmp(v->kind, NEAP_KIND_STATE) == 0 || v->state)
-        return &parts->state;
+        return NEAP_MEMORY_STATE;
     if (v->producer == NEAP_NONE)
-        return &parts->other;
-    bool gradient = strcmp(v->kind, NEAP_KIND_GRADIENT) == 0 && is_of_parameter(graph, value);
-    return gradient ? &parts->gradients : &parts->activations;
+        return NEAP_MEMORY_OTHER;
+    bool gradient = strcmp(v->kind, NEAP_KIND_GRADIENT) == 0 && is_of_parameter(graph, storage);
+    return gradient ? NEAP_MEMORY_GRADIENTS : NEAP_MEMORY_ACTIVATIONS;
+}
+
+int64_t *neap_memory_part(neap_memory_parts *parts, neap_memory_class part)
+{
+    int64_t *const all[NEAP_MEMORY_CLASSES] = {
+        [NEAP_MEMORY_PARAMETERS] = &parts->parameters,
+        [NEAP_MEMORY_GRADIENTS] = &parts->gradients,
+        [NEAP_MEMORY_STATE] = &parts->state,
+        [NEAP_MEMORY_ACTIVATIONS] = &parts->activations,
+        [NEAP_MEMORY_WORKSPACE] = &parts->workspace,
+        [NEAP_MEMORY_OTHER] = &parts->other,
+    };
+    return all[part];
 }
 
 static int64_t workspace_of(const neap_graph *graph, const neap_step *step)
@@ -64,7 +78,8 @@ static neap_status sum_up(neap_residency *r, const neap_plan *plan, size_t at,
     parts->other = neap_graph_fixed_bytes(r->graph);
     for (uint32_t v = 0; v < neap_graph_value_count(r->graph); v++)
         if (r->holders[v] > 0)
-            *part_of(parts, r->graph, v) += neap_graph_value(r->graph, v)->bytes;
+            *neap_memory_part(parts, neap_memory_class_of(r->graph, v)) +=
+                neap_graph_value(r->graph, v)->bytes;
     if (at != BEFORE)
         parts->workspace = workspace_of(r->graph, &steps[at]);
     return NEAP_OK;

@@ -1,16 +1,14 @@
 /*
- * neap/report.h: overhead against budget as a self-contained SVG, without scripts, embedded fonts
- * or references. Methods differ in colour and marker, so that they can be told apart by
- * colour-blind readers and in grey print. Each marker has its numbers as a tooltip.
+ * neap/report.h: overhead against budget as SVG. Lines differ in colour, dashes and marker, so that
+ * they can be told apart by colour-blind readers and in grey print. Their names stand at their
+ * right ends, moved apart where they would overlap. Each marker has its numbers as a tooltip.
  */
 #include "report/clean_text.h"
-#include "report/round_ticks.h"
+#include "report/curve_series.h"
+#include "report/svg.h"
 
 #include "base/fail.h"
 #include "base/memory.h"
-
-#include <neap/report.h>
-#include <neap/text.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -20,230 +18,177 @@
 /* In pixels of the viewBox. */
 enum {
     PLOT_WIDTH = 560,
-    LEFT = 76,
-    TOP = 60,
-    BOTTOM = 62,
-    LEAST_PLOT_HEIGHT = 330,
-    LEGEND_GAP = 28,
-    LEGEND_ROW = 22,
-    SWATCH = 30,
-    LONGEST_NAME = 28 /* characters of a method in the legend */
+    LEFT = 70,
+    TOP = 56,
+    CLIPPED = 22, /* more at the top, for the values of points above the scale */
+    BOTTOM = 58,
+    PLOT_HEIGHT = 340,
+    LEADER = 26, /* from the plot to a label's sample */
+    SWATCH = 22,
+    LABEL_ROW = 15,
+    LABEL_GAP = 4,
+    LABEL_CHARACTERS = 34, /* in a row */
+    LABEL_ROWS = 3,
+    NOTE_ROW = 16
 };
 
 /* Okabe and Ito's colours that stand out on white, the strongest contrasts first. */
 static const char *const colors[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                     "#e69f00", "#56b4e9", "#444444"};
+                                     "#b8860b", "#56b4e9", "#444444"};
 static const char *const dashes[] = {"", " stroke-dasharray=\"7 4\"", " stroke-dasharray=\"2 4\""};
 enum { N_COLORS = 7, N_MARKERS = 7, N_DASHES = 3 };
 
-/* A point that is drawn or that breaks a line, in drawing order. */
-typedef struct entry {
-    const neap_curve_point *point;
-    size_t method; /* in order of first appearance */
-    size_t index;  /* in the caller's order */
-} entry;
+/* A line's name beside its right end. */
+typedef struct line_label {
+    size_t line;
+    double end, mean; /* overheads: of its last point, of all; in order of these */
+    neap_text text;   /* its rows, each ended by '\n' */
+    size_t rows;
+} line_label;
 
-typedef struct axis {
-    double first, last; /* ends of the axis, in its unit */
-    neap_round step;
-    int n_steps;
-} axis;
-
-typedef struct picture {
-    const char *title;
-    entry *entries;
-    size_t n_entries, n_methods, n_feasible;
+typedef struct figure {
+    const neap_curve_picture *picture;
+    neap_curve_series series;
     neap_byte_unit unit;
-    axis x, y; /* in units of bytes; in percent */
-    int plot_height, legend_width;
+    neap_svg_plot plot; /* x in units of bytes, y in percent */
+    line_label *labels; /* from the top */
+    double *centres, *heights;
+    neap_svg_block *blocks;
+    size_t longest; /* characters of a label's row */
     neap_text out;
-} picture;
+} figure;
 
-/* ---- Numbers and places ---- */
+/* ---- Places ---- */
 
-/* Two decimals at most, with a point in every locale. */
-static void put_number(picture *p, double value)
+static double x_of(const figure *f, double bytes)
 {
-    long long cents = llround(value * 100);
-    if (cents < 0) {
-        neap_text_putc(&p->out, '-');
-        cents = -cents;
-    }
-    neap_text_i64(&p->out, cents / 100);
-    if (cents % 100 == 0)
-        return;
-    neap_text_putc(&p->out, '.');
-    neap_text_putc(&p->out, (char)('0' + cents % 100 / 10));
-    if (cents % 10)
-        neap_text_putc(&p->out, (char)('0' + cents % 10));
+    return neap_svg_x(&f->plot, bytes / f->unit.bytes);
 }
 
-/* Appends a template in which each $ stands for the next of up to six numbers. */
-static void put_numbers(picture *p, const char *template, const double *numbers)
+/* At the upper edge for what is above the scale. */
+static double y_of(const figure *f, double overhead)
 {
-    for (; *template; template ++)
-        if (*template == '$')
-            put_number(p, *numbers++);
-        else
-            neap_text_putc(&p->out, *template);
+    return neap_svg_y(&f->plot, 100 * fmin(overhead, f->series.high));
 }
 
-#define PUT(p, template, ...) put_numbers((p), (template), (const double[]){__VA_ARGS__})
-
-static double x_place(const picture *p, double units)
+static bool is_clipped(const figure *f, const neap_curve_point *point)
 {
-    return LEFT + PLOT_WIDTH * (units - p->x.first) / (p->x.last - p->x.first);
+    return point->overhead > f->series.high;
 }
 
-static double y_place(const picture *p, double percent)
+/* Above what is in scale, the axis has room for the lines to the clipped points. */
+static double point_y(const figure *f, const neap_curve_point *point)
 {
-    return TOP + p->plot_height * (p->y.last - percent) / (p->y.last - p->y.first);
+    return is_clipped(f, point) ? f->plot.top : y_of(f, point->overhead);
 }
 
-static double budget_of(const picture *p, const neap_curve_point *point)
+static void choose_axes(figure *f)
 {
-    return (double)point->budget / p->unit.bytes;
-}
-
-/* ---- What is drawn ---- */
-
-static int by_method_and_budget(const void *a, const void *b)
-{
-    const entry *left = a, *right = b;
-    if (left->method != right->method)
-        return left->method < right->method ? -1 : 1;
-    if (left->point->budget != right->point->budget)
-        return left->point->budget < right->point->budget ? -1 : 1;
-    return left->index < right->index ? -1 : left->index > right->index;
-}
-
-static neap_status check_points(const neap_curve_point *points, size_t n_points, neap_diag *diag)
-{
-    for (size_t i = 0; i < n_points; i++) {
-        if (!points[i].method)
-            return neap_fail(diag, NEAP_INVALID, "point %zu of the curve has no method", i);
-        if (points[i].budget < 0)
-            return neap_fail(diag, NEAP_INVALID, "point %zu of the curve, of %s, has no budget", i,
-                             points[i].method);
-        if (points[i].feasible && !(fabs(points[i].overhead) <= 1e9))
-            return neap_fail(diag, NEAP_INVALID,
-                             "point %zu of the curve, of %s, has an overhead out of range", i,
-                             points[i].method);
-    }
-    return NEAP_OK;
-}
-
-/* Numbers the methods, then sorts the points by method and budget. */
-static neap_status collect(picture *p, const neap_curve_point *points, size_t n_points,
-                           neap_diag *diag)
-{
-    neap_status status = NEAP_NEW(p->out.allocator, n_points, &p->entries, diag);
-    if (status != NEAP_OK)
-        return status;
-    p->n_entries = n_points;
-    for (size_t i = 0; i < n_points; i++) {
-        size_t same = 0;
-        while (strcmp(points[same].method, points[i].method) != 0)
-            same++;
-        size_t method = same < i ? p->entries[same].method : p->n_methods++;
-        p->entries[i] = (entry){&points[i], method, i};
-        p->n_feasible += points[i].feasible;
-    }
-    if (n_points > 0)
-        qsort(p->entries, n_points, sizeof *p->entries, by_method_and_budget);
-    return NEAP_OK;
-}
-
-/* An axis with round ends around [least, most], in about `wanted` steps. */
-static axis round_axis(double least, double most, int wanted)
-{
-    axis a = {.step = neap_round_up((most - least) / wanted)};
-    double first = floor(least / a.step.step + 1e-9), last = ceil(most / a.step.step - 1e-9);
-    a.first = first * a.step.step;
-    a.last = last * a.step.step;
-    a.n_steps = (int)(last - first);
-    return a;
-}
-
-static void choose_axes(picture *p)
-{
-    double least = HUGE_VAL, most = 0, low = 0, high = 1;
-    for (size_t i = 0; i < p->n_entries; i++) {
-        const neap_curve_point *point = p->entries[i].point;
-        if (!point->feasible && p->n_feasible > 0)
-            continue;
-        least = fmin(least, (double)point->budget);
-        most = fmax(most, (double)point->budget);
-        double percent = point->feasible ? 100 * point->overhead : 0;
-        low = fmin(low, percent);
-        high = fmax(high, percent);
-    }
-    if (p->n_entries == 0)
-        least = 0;
-    p->unit = neap_byte_unit_for(most);
-    least /= p->unit.bytes;
-    most /= p->unit.bytes;
+    const neap_curve_series *s = &f->series;
+    f->unit = neap_byte_unit_for(s->most);
+    double least = s->least / f->unit.bytes, most = s->most / f->unit.bytes;
     if (least < 0.15 * most) /* close enough to 0 for the axis to begin there */
         least = 0;
     if (most - least < 0.02 * most || most == 0) { /* a single budget */
         least = 0.9 * least;
         most = 1.1 * most + (most == 0);
     }
-    p->x = round_axis(least, most, 7);
-    p->y = round_axis(low, high + 0.02 * (high - low), 6);
+    double room = s->clipped ? 0.12 : 0.02, beside = 0.02 * (most - least);
+    f->plot.x = neap_axis_within(least > beside ? least - beside : 0, most + beside, 7);
+    f->plot.y = neap_axis_around(100 * s->low, 100 * (s->high + room * (s->high - s->low)), 6);
 }
 
-/* ---- Drawing ---- */
+/* ---- What no plan can do ---- */
 
-/* Ends the text element of a tick. */
-static void put_tick_label(picture *p, const axis *a, int tick, const char *suffix)
+static double bound_y(const figure *f, size_t i)
 {
-    double value = a->first + a->step.step * tick;
-    bool zero = fabs(value) < a->step.step / 2;
-    neap_text_printf(&p->out, "%s%.*f%s</text>\n", value < 0 && !zero ? "−" : "",
-                     zero ? 0 : a->step.decimals, zero ? 0.0 : fabs(value), suffix);
+    return y_of(f, f->series.bounds[i].overhead);
 }
 
-static void draw_grid(picture *p)
+/* Where the area that no plan reaches begins: at the floor, or at the edge. */
+static double bound_left(const figure *f)
 {
-    double right = LEFT + PLOT_WIDTH, bottom = TOP + p->plot_height;
-    neap_text_puts(&p->out, "<g stroke=\"#e3e6ea\">\n");
-    for (int i = 0; i <= p->y.n_steps; i++) {
-        double y = y_place(p, p->y.first + p->y.step.step * i);
-        PUT(p, "<path d=\"M$ $H$\"/>\n", LEFT, y, right);
-    }
-    for (int i = 0; i <= p->x.n_steps; i++) {
-        double x = x_place(p, p->x.first + p->x.step.step * i);
-        PUT(p, "<path d=\"M$ $V$\"/>\n", x, TOP, bottom);
-    }
-    double zero = y_place(p, 0);
-    neap_text_puts(&p->out, "</g>\n");
-    PUT(p, "<path d=\"M$ $V$M$ $H$\" stroke=\"#7a828c\" fill=\"none\"/>\n", LEFT, TOP, bottom, LEFT,
-        zero, right);
+    double left = f->plot.left;
+    return f->series.shows_floor ? fmax(left, x_of(f, (double)f->picture->floor)) : left;
 }
 
-static void draw_axis_labels(picture *p)
+/* A bound holds for its budget and for all smaller ones: steps, not slopes. */
+static void put_bound(figure *f)
 {
-    double bottom = TOP + p->plot_height;
-    neap_text_puts(&p->out, "<g font-size=\"13\" fill=\"#4b535c\" text-anchor=\"end\">\n");
-    for (int i = 0; i <= p->y.n_steps; i++) {
-        double y = y_place(p, p->y.first + p->y.step.step * i);
-        PUT(p, "<text x=\"$\" y=\"$\">", LEFT - 9, y + 4.5);
-        put_tick_label(p, &p->y, i, "%");
-    }
-    neap_text_puts(&p->out, "</g>\n"
-                            "<g font-size=\"13\" fill=\"#4b535c\" text-anchor=\"middle\">\n");
-    for (int i = 0; i <= p->x.n_steps; i++) {
-        double x = x_place(p, p->x.first + p->x.step.step * i);
-        PUT(p, "<text x=\"$\" y=\"$\">", x, bottom + 20);
-        put_tick_label(p, &p->x, i, "");
-    }
-    PUT(p, "<text x=\"$\" y=\"$\" fill=\"#24292f\">", LEFT + PLOT_WIDTH / 2.0, bottom + 46);
-    neap_text_printf(&p->out, "memory budget (%s)</text>\n", p->unit.name);
-    double middle = TOP + p->plot_height / 2.0;
-    PUT(p, "<text transform=\"translate($ $) rotate(-90)\" fill=\"#24292f\">", 18, middle);
-    neap_text_puts(&p->out, "time overhead</text>\n</g>\n");
+    const neap_curve_series *s = &f->series;
+    NEAP_SVG(&f->out, "M$ $", bound_left(f), bound_y(f, 0));
+    for (size_t i = 0; i < s->n_bounds; i++)
+        NEAP_SVG(&f->out, "V$H$", bound_y(f, i), x_of(f, (double)s->bounds[i].budget));
 }
+
+/* The bound's name, within its area if it is large enough. */
+static void name_bound(figure *f)
+{
+    static const char *const names[] = {"bound: no plan is faster", "bound"};
+    double left = bound_left(f), right = left, bottom = f->plot.top + f->plot.height;
+    for (size_t i = 0; i < f->series.n_bounds && bottom - bound_y(f, i) > 20; i++)
+        right = x_of(f, (double)f->series.bounds[i].budget);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (right - left < 12 + neap_svg_text_width(strlen(names[i]), 11))
+            continue;
+        NEAP_SVG(&f->out, "<text font-size=\"11\" fill=\"#57606a\" x=\"$\" y=\"$\">", left + 6,
+                 bottom - 7);
+        neap_text_printf(&f->out, "%s</text>\n", names[i]);
+        return;
+    }
+}
+
+/* The area that no plan reaches, and its edge. */
+static void draw_bound(figure *f)
+{
+    if (f->series.n_bounds == 0)
+        return;
+    neap_text_puts(&f->out, "<path fill=\"#eceff2\" d=\"");
+    put_bound(f);
+    NEAP_SVG(&f->out, "V$H$z\"/>\n", f->plot.top + f->plot.height, bound_left(f));
+    neap_text_puts(&f->out, "<path fill=\"none\" stroke=\"#24292f\" stroke-width=\"1.2\" d=\"");
+    put_bound(f);
+    neap_text_puts(&f->out, "\"><title>bound: no plan is faster</title></path>\n");
+}
+
+/* Text along a vertical line, from the top of the plot down. */
+static void draw_upright(figure *f, double x, const char *anchor, const char *words, int64_t bytes)
+{
+    char size[32];
+    neap_text_printf(&f->out,
+                     "<text font-size=\"11.5\" fill=\"#57606a\" text-anchor=\"%s\" "
+                     "stroke=\"#fff\" stroke-width=\"3\" paint-order=\"stroke\" ",
+                     anchor);
+    NEAP_SVG(&f->out, "transform=\"translate($ $) rotate(-90)\">", x, f->plot.top + 8);
+    neap_text_printf(&f->out, "%s %s</text>\n", words, neap_bytes_format(bytes, size, sizeof size));
+}
+
+static void draw_floor(figure *f)
+{
+    if (!f->series.shows_floor)
+        return;
+    double x = fmax(f->plot.left, x_of(f, (double)f->picture->floor));
+    double bottom = f->plot.top + f->plot.height, width = x - f->plot.left;
+    neap_svg_hatch(&f->out, f->plot.left, f->plot.top, width, f->plot.height, 7);
+    NEAP_SVG(&f->out, "<path d=\"M$ $V$\" stroke=\"#24292f\" stroke-width=\"1.6\"/>\n", x,
+             f->plot.top, bottom);
+    draw_upright(f, width > 18 ? x - 5 : x + 13, "end", "floor: no plan needs less than",
+                 f->picture->floor);
+}
+
+static void draw_natural(figure *f)
+{
+    if (!f->series.shows_natural)
+        return;
+    double x = x_of(f, (double)f->picture->natural_peak);
+    NEAP_SVG(&f->out,
+             "<path d=\"M$ $V$\" stroke=\"#57606a\" stroke-width=\"1.2\" "
+             "stroke-dasharray=\"5 4\"/>\n",
+             x, f->plot.top, f->plot.top + f->plot.height);
+    draw_upright(f, x - 5, "end", "natural peak", f->picture->natural_peak);
+}
+
+/* ---- Lines ---- */
 
 /* Markers in order, the start of each relative to its centre, and the end of its element. */
 static const struct {
@@ -251,192 +196,369 @@ static const struct {
     double x, y;
     const char *end;
 } markers[N_MARKERS] = {
-    {"<circle cx=\"$\" cy=\"$\" r=\"4.6\">", 0, 0, "</circle>\n"},
-    {"<path d=\"M$ $h8.4v8.4h-8.4z\">", -4.2, -4.2, "</path>\n"},
-    {"<path d=\"M$ $l5.4 9.2h-10.8z\">", 0, -5.8, "</path>\n"},
-    {"<path d=\"M$ $l5.6 5.6-5.6 5.6-5.6-5.6z\">", 0, -5.6, "</path>\n"},
-    {"<path d=\"M$ $l5.4-9.2h-10.8z\">", 0, 5.8, "</path>\n"},
-    {"<path d=\"M$ $h3.6v-3.6h3.6v3.6h3.6v3.6h-3.6v3.6h-3.6v-3.6h-3.6z\">", -5.4, -1.8,
+    {"<circle cx=\"$\" cy=\"$\" r=\"4\">", 0, 0, "</circle>\n"},
+    {"<path d=\"M$ $h7.4v7.4h-7.4z\">", -3.7, -3.7, "</path>\n"},
+    {"<path d=\"M$ $l4.8 8.2h-9.6z\">", 0, -5.2, "</path>\n"},
+    {"<path d=\"M$ $l5 5-5 5-5-5z\">", 0, -5, "</path>\n"},
+    {"<path d=\"M$ $l4.8-8.2h-9.6z\">", 0, 5.2, "</path>\n"},
+    {"<path d=\"M$ $h3.2v-3.2h3.2v3.2h3.2v3.2h-3.2v3.2h-3.2v-3.2h-3.2z\">", -4.8, -1.6,
      "</path>\n"},
-    {"<path d=\"M$ $l5.2 3v6l-5.2 3-5.2-3v-6z\">", 0, -6, "</path>\n"},
+    {"<path d=\"M$ $l4.6 2.7v5.3l-4.6 2.7-4.6-2.7v-5.3z\">", 0, -5.3, "</path>\n"},
 };
 
-static size_t marker_of(size_t method)
+static const char *color_of(size_t line)
 {
-    return (method + method / N_COLORS) % N_MARKERS;
+    return colors[line % N_COLORS];
+}
+
+static const char *dash_of(size_t line)
+{
+    return dashes[line / N_COLORS % N_DASHES];
+}
+
+static size_t marker_of(size_t line)
+{
+    return (line + line / N_COLORS) % N_MARKERS;
 }
 
 /* Begins a marker centred on a position; the caller's group sets colour and outline. */
-static void begin_marker(picture *p, size_t method, double x, double y)
+static void begin_marker(figure *f, size_t line, double x, double y)
 {
-    size_t m = marker_of(method);
-    PUT(p, markers[m].begin, x + markers[m].x, y + markers[m].y);
+    size_t m = marker_of(line);
+    NEAP_SVG(&f->out, markers[m].begin, x + markers[m].x, y + markers[m].y);
 }
 
-static void end_marker(picture *p, size_t method)
+static void end_marker(figure *f, size_t line)
 {
-    neap_text_puts(&p->out, markers[marker_of(method)].end);
+    neap_text_puts(&f->out, markers[marker_of(line)].end);
 }
 
-/* The line of one method, from `begin` to `end` of the entries; an infeasible budget breaks it. */
-static void draw_line(picture *p, size_t begin, size_t end)
+/* An infeasible budget interrupts a line. */
+static void draw_line(figure *f, size_t line)
 {
-    size_t method = p->entries[begin].method;
-    neap_text_printf(&p->out,
-                     "<path fill=\"none\" stroke=\"%s\" stroke-width=\"2.2\" "
+    const neap_series *series = &f->series.items[line];
+    neap_text_printf(&f->out,
+                     "<path fill=\"none\" stroke=\"%s\" stroke-width=\"1.9\" "
                      "stroke-linejoin=\"round\"%s d=\"",
-                     colors[method % N_COLORS], dashes[method / N_COLORS % N_DASHES]);
+                     color_of(line), dash_of(line));
     bool pen_down = false;
-    for (size_t i = begin; i < end; i++) {
-        const neap_curve_point *point = p->entries[i].point;
-        if (point->feasible) {
-            neap_text_putc(&p->out, pen_down ? 'L' : 'M');
-            PUT(p, "$ $", x_place(p, budget_of(p, point)), y_place(p, 100 * point->overhead));
-        }
+    for (size_t i = series->begin; i < series->end; i++) {
+        const neap_curve_point *point = f->series.points[i];
+        if (point->feasible)
+            NEAP_SVG(&f->out, pen_down ? "L$ $" : "M$ $", x_of(f, (double)point->budget),
+                     point_y(f, point));
         pen_down = point->feasible;
     }
-    neap_text_puts(&p->out, "\"/>\n");
+    neap_text_puts(&f->out, "\"/>\n");
 }
 
-static void draw_markers(picture *p, size_t begin, size_t end)
+static void put_tooltip(figure *f, size_t line, const neap_curve_point *point)
 {
-    size_t method = p->entries[begin].method;
-    neap_text_printf(&p->out, "<g fill=\"%s\" stroke=\"#fff\">\n", colors[method % N_COLORS]);
-    for (size_t i = begin; i < end; i++) {
-        const neap_curve_point *point = p->entries[i].point;
+    char budget[32], peak[32];
+    neap_text names;
+    neap_text_init(&names, f->out.allocator);
+    neap_series_label(&f->series, &f->series.items[line], &names);
+    if (names.status != NEAP_OK)
+        f->out.status = names.status;
+    neap_text_puts(&f->out, "<title>");
+    neap_svg_name(&f->out, neap_text_get(&names), 4 * NEAP_SVG_NAME);
+    neap_text_printf(&f->out, ": %+.2f%% at %s, peak %s</title>", 100 * point->overhead,
+                     neap_bytes_format(point->budget, budget, sizeof budget),
+                     neap_bytes_format(point->peak, peak, sizeof peak));
+    neap_text_clear(&names);
+}
+
+/* Markers; a point above the scale is an arrow at the upper edge. */
+static void draw_markers(figure *f, size_t line)
+{
+    const neap_series *series = &f->series.items[line];
+    neap_text_printf(&f->out, "<g fill=\"%s\" stroke=\"#fff\" stroke-width=\"0.8\">\n",
+                     color_of(line));
+    for (size_t i = series->begin; i < series->end; i++) {
+        const neap_curve_point *point = f->series.points[i];
         if (!point->feasible)
             continue;
-        char budget[32], peak[32];
-        begin_marker(p, method, x_place(p, budget_of(p, point)), y_place(p, 100 * point->overhead));
-        neap_text_puts(&p->out, "<title>");
-        neap_text_xml(&p->out, point->method);
-        neap_text_printf(&p->out, ": %+.2f%% at %s, peak %s</title>", 100 * point->overhead,
-                         neap_bytes_format(point->budget, budget, sizeof budget),
-                         neap_bytes_format(point->peak, peak, sizeof peak));
-        end_marker(p, method);
+        double x = x_of(f, (double)point->budget), y = point_y(f, point);
+        bool clipped = is_clipped(f, point);
+        if (clipped)
+            NEAP_SVG(&f->out, "<path d=\"M$ $l5.5 10h-11z\">", x, y - 6);
+        else
+            begin_marker(f, line, x, y);
+        put_tooltip(f, line, point);
+        if (clipped)
+            neap_text_puts(&f->out, "</path>\n");
+        else
+            end_marker(f, line);
     }
-    neap_text_puts(&p->out, "</g>\n");
+    neap_text_puts(&f->out, "</g>\n");
 }
 
-/* One line of the legend. A method without a point is named in grey. */
-static void draw_legend_entry(picture *p, const char *name, size_t method, bool drawn)
+/* The values above the scale at each budget, over its arrows: one, or from the least to the most.
+   Those that would overlap the one before them are only in the tooltips. */
+static void draw_clipped(figure *f)
 {
-    double x = LEFT + PLOT_WIDTH + LEGEND_GAP, y = TOP + 10 + LEGEND_ROW * (double)method;
-    if (drawn) {
-        neap_text_printf(&p->out, "<path stroke=\"%s\" stroke-width=\"2.2\"%s d=\"",
-                         colors[method % N_COLORS], dashes[method / N_COLORS % N_DASHES]);
-        PUT(p, "M$ $h$\"/>\n", x, y, SWATCH);
-        neap_text_printf(&p->out, "<g fill=\"%s\" stroke=\"#fff\">", colors[method % N_COLORS]);
-        begin_marker(p, method, x + SWATCH / 2.0, y);
-        end_marker(p, method);
-        neap_text_puts(&p->out, "</g>\n");
-    }
-    neap_text clipped;
-    neap_text_init(&clipped, p->out.allocator);
-    neap_text_clean(&clipped, name, LONGEST_NAME, "…");
-    PUT(p, "<text font-size=\"14\" x=\"$\" y=\"$\"", x + SWATCH + 8, y + 4.8);
-    neap_text_puts(&p->out, drawn ? ">" : " fill=\"#8a929b\">");
-    if (clipped.status != NEAP_OK)
-        p->out.status = clipped.status;
-    else if (clipped.text)
-        neap_text_xml(&p->out, clipped.text);
-    neap_text_puts(&p->out, drawn ? "</text>\n" : " (never fits)</text>\n");
-    neap_text_clear(&clipped);
-}
-
-/*
- * All lines are below all markers: a marker is a result, a line only guides the eye. The first
- * method is drawn last, so that it is visible where several coincide.
- */
-static void draw_methods(picture *p)
-{
-    for (int with_markers = 0; with_markers < 2; with_markers++)
-        for (size_t end = p->n_entries, begin; end > 0; end = begin) {
-            size_t feasible = 0, method = p->entries[end - 1].method;
-            for (begin = end; begin > 0 && p->entries[begin - 1].method == method; begin--)
-                feasible += p->entries[begin - 1].point->feasible;
-            if (feasible > 0 && !with_markers)
-                draw_line(p, begin, end);
-            if (feasible > 0 && with_markers)
-                draw_markers(p, begin, end);
-            if (with_markers)
-                draw_legend_entry(p, p->entries[begin].point->method, method, feasible > 0);
+    const neap_curve_series *s = &f->series;
+    double free_from = 0;
+    neap_text_puts(&f->out, "<g font-size=\"11\" text-anchor=\"middle\">\n");
+    for (int64_t at = -1;;) {
+        int64_t budget = INT64_MAX;
+        double least = HUGE_VAL, most = 0;
+        for (size_t i = 0; i < s->n_points; i++) {
+            const neap_curve_point *point = s->points[i];
+            if (!point->feasible || !is_clipped(f, point) || point->budget <= at)
+                continue;
+            if (point->budget < budget) {
+                budget = point->budget;
+                least = HUGE_VAL;
+                most = 0;
+            }
+            if (point->budget == budget) {
+                least = fmin(least, point->overhead);
+                most = fmax(most, point->overhead);
+            }
         }
-}
-
-/* Width for the longest name, from the width of an average letter. */
-static int legend_width(const picture *p)
-{
-    size_t longest = 0;
-    for (size_t i = 0; i < p->n_entries; i++) {
-        const char *method = p->entries[i].point->method;
-        size_t length = neap_string_characters(method, strlen(method));
-        length = length < LONGEST_NAME ? length : LONGEST_NAME;
-        longest = length > longest ? length : longest;
+        if (budget == INT64_MAX)
+            break;
+        char label[64];
+        int length = 100 * (most - least) < 0.5
+                         ? snprintf(label, sizeof label, "%.0f%%", 100 * most)
+                         : snprintf(label, sizeof label, "%.0f to %.0f%%", 100 * least, 100 * most);
+        double x = x_of(f, (double)budget), width = neap_svg_text_width((size_t)length, 11);
+        if (x - width / 2 >= free_from) {
+            NEAP_SVG(&f->out, "<text x=\"$\" y=\"$\">", x, f->plot.top - 10);
+            neap_text_printf(&f->out, "%s</text>\n", label);
+            free_from = x + width / 2 + 4;
+        }
+        at = budget;
     }
-    size_t room = p->n_feasible == p->n_entries ? 0 : 12; /* " (never fits)" */
-    return p->n_methods == 0 ? 0 : LEGEND_GAP + SWATCH + 8 + (int)((longest + room) * 8);
+    neap_text_puts(&f->out, "</g>\n");
 }
 
-static void draw_title(picture *p, int width)
+/* ---- Labels ---- */
+
+static int from_the_top(const void *a, const void *b)
 {
-    if (!p->title || !*p->title)
+    const line_label *left = a, *right = b;
+    if (left->end < right->end || left->end > right->end)
+        return left->end > right->end ? -1 : 1;
+    if (left->mean < right->mean || left->mean > right->mean)
+        return left->mean > right->mean ? -1 : 1;
+    return left->line < right->line ? -1 : left->line > right->line;
+}
+
+/* Breaks the names of a line into rows; the last one says how many are left out. Names are cleaned
+   and shortened here: a line break in one must not make a row. */
+static void set_rows(figure *f, line_label *l)
+{
+    const neap_series *line = &f->series.items[l->line];
+    size_t in_row = 0;
+    l->rows = 1;
+    for (size_t i = 0; i < line->n_names; i++) {
+        const char *name = f->series.names[line->first_name + i];
+        size_t length = neap_string_characters(name, strlen(name));
+        length = length < NEAP_SVG_NAME ? length : NEAP_SVG_NAME;
+        bool breaks = in_row > 0 && in_row + 2 + length > LABEL_CHARACTERS;
+        if (breaks && l->rows == LABEL_ROWS) {
+            neap_text_printf(&l->text, " +%zu", line->n_names - i);
+            f->longest = in_row + 5 > f->longest ? in_row + 5 : f->longest;
+            break;
+        }
+        neap_text_puts(&l->text, i == 0 ? "" : breaks ? ",\n" : ", ");
+        l->rows += breaks;
+        in_row = (breaks || i == 0 ? 0 : in_row + 2) +
+                 neap_text_clean(&l->text, name, NEAP_SVG_NAME, "…");
+        f->longest = in_row > f->longest ? in_row : f->longest;
+    }
+    if (l->text.status != NEAP_OK)
+        f->out.status = l->text.status;
+}
+
+static neap_status make_labels(figure *f, neap_diag *diag)
+{
+    neap_allocator *allocator = f->out.allocator;
+    size_t count = f->series.count;
+    NEAP_TRY(NEAP_NEW(allocator, count, &f->labels, diag));
+    NEAP_TRY(NEAP_NEW(allocator, count, &f->centres, diag));
+    NEAP_TRY(NEAP_NEW(allocator, count, &f->heights, diag));
+    NEAP_TRY(NEAP_NEW(allocator, count, &f->blocks, diag));
+    for (size_t i = 0; i < count; i++) {
+        const neap_series *line = &f->series.items[i];
+        double sum = 0;
+        size_t feasible = 0;
+        for (size_t k = line->begin; k < line->end; k++)
+            if (f->series.points[k]->feasible) {
+                sum += f->series.points[k]->overhead;
+                feasible++;
+            }
+        double end = neap_series_end(&f->series, line)->overhead;
+        f->labels[i] = (line_label){.line = i, .mean = sum / (double)feasible};
+        /* ends that look the same are in the order of the lines before them */
+        double unit = NEAP_COINCIDENT * (f->series.high - f->series.low);
+        f->labels[i].end = floor(fmin(end, f->series.high + unit) / unit + 0.5);
+        neap_text_init(&f->labels[i].text, allocator);
+        set_rows(f, &f->labels[i]);
+    }
+    if (count > 1)
+        qsort(f->labels, count, sizeof *f->labels, from_the_top);
+    return NEAP_OK;
+}
+
+static void place_labels(figure *f)
+{
+    for (size_t i = 0; i < f->series.count; i++) {
+        const line_label *l = &f->labels[i];
+        f->centres[i] = point_y(f, neap_series_end(&f->series, &f->series.items[l->line]));
+        f->heights[i] = (double)(l->rows * LABEL_ROW + LABEL_GAP);
+    }
+    neap_svg_spread(f->centres, f->heights, f->series.count, f->plot.top - 8,
+                    f->plot.top + f->plot.height + 12, f->blocks);
+}
+
+static double labels_height(const figure *f)
+{
+    double height = 0;
+    for (size_t i = 0; i < f->series.count; i++)
+        height += (double)(f->labels[i].rows * LABEL_ROW + LABEL_GAP);
+    return height;
+}
+
+static void draw_label(figure *f, size_t i)
+{
+    const line_label *l = &f->labels[i];
+    const neap_curve_point *end = neap_series_end(&f->series, &f->series.items[l->line]);
+    double right = f->plot.left + f->plot.width, x = right + LEADER, y = f->centres[i];
+    const char *color = color_of(l->line);
+    neap_text_printf(&f->out, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"0.7\" d=\"", color);
+    NEAP_SVG(&f->out, "M$ $H$L$ $\"/>\n", x_of(f, (double)end->budget) + 5, point_y(f, end),
+             right + 7, x - 3, y);
+    neap_text_printf(&f->out, "<path stroke=\"%s\" stroke-width=\"1.9\"%s d=\"", color,
+                     dash_of(l->line));
+    NEAP_SVG(&f->out, "M$ $h$\"/>\n", x, y, SWATCH);
+    neap_text_printf(&f->out, "<g fill=\"%s\" stroke=\"#fff\" stroke-width=\"0.8\">", color);
+    begin_marker(f, l->line, x + SWATCH / 2.0, y);
+    end_marker(f, l->line);
+    neap_text_puts(&f->out, "</g>\n");
+    double row_y = y - (double)(l->rows - 1) * LABEL_ROW / 2.0 + 4.3;
+    for (const char *row = neap_text_get(&l->text); *row;) {
+        size_t length = strcspn(row, "\n");
+        neap_text part;
+        neap_text_init(&part, f->out.allocator);
+        neap_text_append(&part, row, length);
+        NEAP_SVG(&f->out, "<text font-size=\"12.5\" x=\"$\" y=\"$\">", x + SWATCH + 7, row_y);
+        neap_text_xml(&f->out, neap_text_get(&part));
+        neap_text_puts(&f->out, "</text>\n");
+        if (part.status != NEAP_OK)
+            f->out.status = part.status;
+        neap_text_clear(&part);
+        row += length + (row[length] == '\n');
+        row_y += LABEL_ROW;
+    }
+}
+
+/* ---- Notes below ---- */
+
+/* "a, b, c": names that fit a row of so many characters, then how many more there are. */
+static void put_names(figure *f, const char *const *names, size_t count, size_t room)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t length = neap_string_characters(names[i], strlen(names[i]));
+        length = length < NEAP_SVG_NAME ? length : NEAP_SVG_NAME;
+        if (i > 0 && used + length + 2 > room) {
+            neap_text_printf(&f->out, " and %zu more", count - i);
+            return;
+        }
+        neap_text_puts(&f->out, i > 0 ? ", " : "");
+        neap_svg_name(&f->out, names[i], NEAP_SVG_NAME);
+        used += length + 2;
+    }
+}
+
+static void draw_never(figure *f, double y, int width)
+{
+    if (f->series.n_never == 0)
         return;
-    double length = (double)neap_string_characters(p->title, strlen(p->title));
-    double size = fmax(8, fmin(18, (width - LEFT - 16) / (0.66 * length)));
-    PUT(p, "<text font-size=\"$\" font-weight=\"600\" x=\"$\" y=\"34\">", size, LEFT);
-    neap_text_xml(&p->out, p->title);
-    neap_text_puts(&p->out, "</text>\n");
+    NEAP_SVG(&f->out, "<text font-size=\"12\" fill=\"" NEAP_SVG_FAINT "\" x=\"$\" y=\"$\">", LEFT,
+             y);
+    neap_text_puts(&f->out, "never fits: ");
+    put_names(f, f->series.names + f->series.first_never, f->series.n_never,
+              (size_t)((width - LEFT - 20) / neap_svg_text_width(1, 12)) - 28);
+    neap_text_puts(&f->out, "</text>\n");
 }
 
-static void draw(picture *p)
+static void draw_empty(figure *f)
 {
-    int rows = LEGEND_ROW * (int)(p->n_methods < 10000 ? p->n_methods : 10000);
-    p->plot_height = rows > LEAST_PLOT_HEIGHT ? rows : LEAST_PLOT_HEIGHT;
-    int width = LEFT + PLOT_WIDTH + legend_width(p) + 20;
-    int height = TOP + p->plot_height + BOTTOM;
-    neap_text_printf(&p->out,
-                     "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-                     "viewBox=\"0 0 %d %d\" role=\"img\"\n"
-                     " font-family=\"system-ui, -apple-system, 'Segoe UI', Roboto, "
-                     "'Helvetica Neue', Arial, sans-serif\" fill=\"#24292f\">\n<title>",
-                     width, height, width, height);
-    neap_text_xml(&p->out, p->title && *p->title ? p->title : "Time overhead by memory budget");
-    neap_text_printf(&p->out, "</title>\n<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n", width,
-                     height);
-    draw_title(p, width);
-    draw_grid(p);
-    draw_axis_labels(p);
-    draw_methods(p);
-    if (p->n_feasible == 0) {
-        PUT(p,
-            "<text font-size=\"15\" fill=\"#6b737c\" stroke=\"#fff\" stroke-width=\"8\" "
-            "paint-order=\"stroke\" text-anchor=\"middle\" x=\"$\" y=\"$\">",
-            LEFT + PLOT_WIDTH / 2.0, TOP + p->plot_height / 2.0);
-        neap_text_puts(&p->out, p->n_entries ? "no method fits any of these budgets" : "no points");
-        neap_text_puts(&p->out, "</text>\n");
-    }
-    neap_text_puts(&p->out, "</svg>\n");
+    NEAP_SVG(&f->out,
+             "<text font-size=\"15\" fill=\"#57606a\" stroke=\"#fff\" stroke-width=\"8\" "
+             "paint-order=\"stroke\" text-anchor=\"middle\" x=\"$\" y=\"$\">",
+             f->plot.left + f->plot.width / 2, f->plot.top + f->plot.height / 2);
+    neap_text_puts(&f->out,
+                   f->series.n_points ? "no method fits any of these budgets" : "no points");
+    neap_text_puts(&f->out, "</text>\n");
 }
 
-neap_status neap_report_curve_svg(neap_allocator *allocator, const char *title,
-                                  const neap_curve_point *points, size_t n_points, char **text,
-                                  size_t *length, neap_diag *diag)
+static void draw(figure *f)
+{
+    const char *title = f->picture->title;
+    double needed = labels_height(f) - 20;
+    f->plot.left = LEFT;
+    f->plot.top = TOP + (f->series.clipped ? CLIPPED : 0);
+    f->plot.width = PLOT_WIDTH;
+    f->plot.height = needed > PLOT_HEIGHT ? needed : PLOT_HEIGHT;
+    int label_width = LEADER + SWATCH + 7 + (int)neap_svg_text_width(f->longest, 12.5);
+    int width = LEFT + PLOT_WIDTH + (f->series.count > 0 ? label_width : 0) + 16;
+    double bottom = f->plot.top + f->plot.height + BOTTOM;
+    int height = (int)bottom + (f->series.n_never > 0 ? NOTE_ROW : 0);
+    char unit[40];
+    choose_axes(f);
+    place_labels(f);
+    neap_svg_begin(&f->out, width, height,
+                   title && *title ? title : "Time overhead by memory budget");
+    neap_svg_title(&f->out, title, LEFT, 30, width - LEFT - 16);
+    snprintf(unit, sizeof unit, "memory budget (%s)", f->unit.name);
+    draw_bound(f);
+    neap_svg_axes(&f->out, &f->plot, NEAP_SVG_GRID_Y, unit, "", "time overhead", "%");
+    draw_floor(f);
+    draw_natural(f);
+    name_bound(f);
+    for (size_t i = f->series.count; i-- > 0;)
+        draw_line(f, i);
+    for (size_t i = f->series.count; i-- > 0;)
+        draw_markers(f, i);
+    if (f->series.clipped)
+        draw_clipped(f);
+    for (size_t i = 0; i < f->series.count; i++)
+        draw_label(f, i);
+    draw_never(f, bottom, width);
+    if (f->series.count == 0)
+        draw_empty(f);
+    neap_svg_end(&f->out);
+}
+
+neap_status neap_report_curve_svg(neap_allocator *allocator, const neap_curve_picture *picture,
+                                  char **text, size_t *length, neap_diag *diag)
 {
     *text = NULL;
     *length = 0;
-    neap_status status = check_points(points, n_points, diag);
+    allocator = neap_allocator_or_system(allocator);
+    figure f = {.picture = picture};
+    neap_text_init(&f.out, allocator);
+    neap_status status = neap_curve_series_build(allocator, picture, &f.series, diag);
     if (status != NEAP_OK)
         return status;
-    picture p = {.title = title};
-    neap_text_init(&p.out, allocator);
-    status = collect(&p, points, n_points, diag);
+    size_t count = f.series.count;
+    status = make_labels(&f, diag);
     if (status == NEAP_OK) {
-        choose_axes(&p);
-        draw(&p);
-        status = neap_text_take(&p.out, text, length, diag);
+        draw(&f);
+        status = neap_text_take(&f.out, text, length, diag);
     }
-    NEAP_DELETE(p.out.allocator, n_points, p.entries);
-    neap_text_clear(&p.out);
+    for (size_t i = 0; f.labels && i < count; i++)
+        neap_text_clear(&f.labels[i].text);
+    NEAP_DELETE(allocator, count, f.labels);
+    NEAP_DELETE(allocator, count, f.centres);
+    NEAP_DELETE(allocator, count, f.heights);
+    NEAP_DELETE(allocator, count, f.blocks);
+    neap_text_clear(&f.out);
+    neap_curve_series_clear(&f.series);
     return status;
 }

@@ -15,6 +15,7 @@
  * A row's label names the value at its upper edge, so that 0 falls on the axis.
  */
 #include "report/chart_columns.h"
+#include "report/chart_size.h"
 #include "report/clean_text.h"
 #include "report/round_ticks.h"
 #include "report/terminal_pen.h"
@@ -29,8 +30,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { LEAST_WIDTH = 24, MOST_WIDTH = 1000, LEAST_HEIGHT = 2, MOST_HEIGHT = 200 };
 
 /*
  * If the budget or natural peak exceeds this multiple of the plan's own peak, drawing it would
@@ -360,18 +359,12 @@ typedef struct x_scale {
 
 static x_scale choose_x_scale(const chart *c)
 {
-    x_scale x = {" steps", (double)c->columns.length, {0, 0}};
+    x_scale x = {"steps", (double)c->columns.length, {0, 0}};
     if (!c->columns.by_step) {
-        static const struct {
-            double seconds;
-            const char *name;
-        } units[] = {{1, " s"}, {1e-3, " ms"}, {1e-6, " us"}, {1e-9, " ns"}};
         double seconds = neap_graph_seconds(c->graph, c->columns.length);
-        size_t u = 0;
-        while (u < 3 && seconds < units[u].seconds)
-            u++;
-        x.unit = units[u].name;
-        x.units = seconds / units[u].seconds;
+        neap_time_unit unit = neap_time_unit_for(seconds);
+        x.unit = unit.name;
+        x.units = seconds / unit.seconds;
     }
     x.step = neap_round_up(x.units * 14 / c->options->width);
     if (c->columns.by_step && x.step.decimals > 0)
@@ -402,8 +395,8 @@ static void write_axis(chart *c, const x_scale *x)
     int written = 1;
     for (tick = 1; x_column(c, x, tick) < c->options->width; tick++) {
         char label[40];
-        int length =
-            snprintf(label, sizeof label, "%.*f%s", x->step.decimals, x->step.step * tick, x->unit);
+        int length = snprintf(label, sizeof label, "%.*f %s", x->step.decimals, x->step.step * tick,
+                              x->unit);
         int start = x_column(c, x, tick) - length / 2;
         if (start + length > c->options->width)
             start = c->options->width - length;
@@ -465,20 +458,10 @@ static void write_strip(chart *c, const char *title,
     neap_pen_end_line(&c->pen);
 }
 
-/* One entry of the legend; lines are broken between entries. */
 static void write_entry(chart *c, int *written, neap_ink ink, const char *sample,
                         const char *meaning)
 {
-    int length = characters(sample) + 1 + characters(meaning);
-    if (*written > 0 && *written + 2 + length > c->options->width) {
-        neap_pen_end_line(&c->pen);
-        *written = 0;
-    }
-    neap_pen_spaces(&c->pen, *written == 0 ? c->gutter + 1 : 2);
-    *written += (*written == 0 ? 0 : 2) + length;
-    neap_pen_put(&c->pen, ink, sample);
-    neap_pen_put(&c->pen, NEAP_INK_AXIS, " ");
-    neap_pen_put(&c->pen, NEAP_INK_AXIS, meaning);
+    neap_pen_entry(&c->pen, written, c->gutter + 1, c->options->width, ink, sample, meaning);
 }
 
 static void write_mark(chart *c, int *written, const mark *m, const char *sample)
@@ -564,12 +547,6 @@ static void write_caption(chart *c)
 
 /* ---- All of it ---- */
 
-void neap_chart_options_init(neap_chart_options *options)
-{
-    *options = (neap_chart_options){
-        .width = 72, .height = 12, .unicode = true, .budget = -1, .natural_peak = -1};
-}
-
 static neap_status write_chart(chart *c, char **text, size_t *length, neap_diag *diag)
 {
     neap_status status = draw_plot(c, diag);
@@ -599,13 +576,9 @@ neap_status neap_report_memory_chart(neap_allocator *allocator, const neap_graph
                .graph = graph,
                .plan = plan,
                .timeline = timeline};
-    if (c.options->width < LEAST_WIDTH || c.options->width > MOST_WIDTH ||
-        c.options->height < LEAST_HEIGHT || c.options->height > MOST_HEIGHT)
-        return neap_fail(diag, NEAP_INVALID,
-                         "a chart cannot have %d x %d characters; the width must be %d to %d, "
-                         "the height %d to %d",
-                         c.options->width, c.options->height, LEAST_WIDTH, MOST_WIDTH, LEAST_HEIGHT,
-                         MOST_HEIGHT);
+    neap_status status = neap_chart_check_size(c.options, diag);
+    if (status != NEAP_OK)
+        return status;
     c.budget = (mark){"budget", c.options->budget, NEAP_INK_BUDGET, false};
     c.natural = (mark){"natural peak", c.options->natural_peak, NEAP_INK_NATURAL, false};
     allocator = neap_allocator_or_system(allocator);
@@ -613,8 +586,7 @@ neap_status neap_report_memory_chart(neap_allocator *allocator, const neap_graph
     c.pen.color = c.options->color;
     c.pen.unicode = c.options->unicode;
     size_t width = (size_t)c.options->width;
-    neap_status status =
-        neap_chart_columns_build(allocator, graph, plan, timeline, width, &c.columns, diag);
+    status = neap_chart_columns_build(allocator, graph, plan, timeline, width, &c.columns, diag);
     if (status != NEAP_OK)
         return status;
     c.scale = choose_scale((double)highest(&c), c.options->height);

@@ -1,5 +1,7 @@
 #include "report/terminal_pen.h"
 
+#include <string.h>
+
 static const char *const ink_codes[] = {
     [NEAP_INK_NONE] = "\033[0m",        [NEAP_INK_AXIS] = "\033[0;90m",
     [NEAP_INK_AREA] = "\033[0;34m",     [NEAP_INK_OVER] = "\033[0;31m",
@@ -34,6 +36,12 @@ static const struct {
     [NEAP_GLYPH_UP] = {"^", "↑"},
     [NEAP_GLYPH_WAIT] = {".", "·"},
     [NEAP_GLYPH_ELLIPSIS] = {"...", "…"},
+    [NEAP_GLYPH_DOT] = {".", "·"},
+    [NEAP_GLYPH_WALL] = {"/", "░"},
+    [NEAP_GLYPH_BAR] = {"|", "▏"},
+    {"=", "▌"},
+    {"=", "█"},
+    [NEAP_GLYPH_UPRIGHT] = {":", "┊"},
 };
 
 const char *neap_pen_glyph(const neap_pen *pen, int64_t glyph)
@@ -65,6 +73,22 @@ void neap_pen_spaces(neap_pen *pen, int count)
     if (pen->ink == NEAP_INK_SPLIT)
         use(pen, NEAP_INK_NONE); /* the only ink that shows on blanks */
     neap_text_repeat(&pen->out, ' ', count > 0 ? (size_t)count : 0);
+}
+
+void neap_pen_entry(neap_pen *pen, int *written, int indent, int width, neap_ink ink,
+                    const char *sample, const char *meaning)
+{
+    int length = (int)(neap_string_characters(sample, strlen(sample)) + 1 +
+                       neap_string_characters(meaning, strlen(meaning)));
+    if (*written > 0 && *written + 2 + length > width) {
+        neap_pen_end_line(pen);
+        *written = 0;
+    }
+    neap_pen_spaces(pen, *written == 0 ? indent : 2);
+    *written += (*written == 0 ? 0 : 2) + length;
+    neap_pen_put(pen, ink, sample);
+    neap_pen_put(pen, NEAP_INK_AXIS, " ");
+    neap_pen_put(pen, NEAP_INK_AXIS, meaning);
 }
 
 void neap_pen_end_line(neap_pen *pen)

@@ -32,7 +32,11 @@ typedef enum neap_glyph {
     NEAP_GLYPH_NATURAL,
     NEAP_GLYPH_UP,
     NEAP_GLYPH_WAIT,
-    NEAP_GLYPH_ELLIPSIS
+    NEAP_GLYPH_ELLIPSIS,
+    NEAP_GLYPH_DOT, /* between two points of a line */
+    NEAP_GLYPH_WALL,
+    NEAP_GLYPH_BAR, /* a horizontal one, its first eighth; the next ones a half and a whole cell */
+    NEAP_GLYPH_UPRIGHT = NEAP_GLYPH_BAR + 3 /* of a dashed vertical line */
 } neap_glyph;
 
 typedef struct neap_pen {
@@ -49,6 +53,10 @@ void neap_pen_put(neap_pen *pen, neap_ink ink, const char *text);
 void neap_pen_put_glyph(neap_pen *pen, neap_ink ink, int64_t glyph);
 /* Blanks have no ink; a negative count writes none. */
 void neap_pen_spaces(neap_pen *pen, int count);
+/* One entry of a legend of `width` characters behind `indent` blanks; lines are broken between
+   entries. `written` counts the characters of the line: 0 before the first entry. */
+void neap_pen_entry(neap_pen *pen, int *written, int indent, int width, neap_ink ink,
+                    const char *sample, const char *meaning);
 /* Resets the terminal's colour and ends the line; lines have no trailing blanks. */
 void neap_pen_end_line(neap_pen *pen);
 
