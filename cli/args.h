@@ -33,13 +33,13 @@ typedef struct cli_default {
     const char *words;   /* for the help, if the value alone is not enough */
 } cli_default;
 
-enum { CLI_MOST_DEFAULTS = 5, CLI_MOST_CHOICES = 6 };
+enum { CLI_MOST_DEFAULTS = 7, CLI_MOST_CHOICES = 6 };
 
 struct cli_option {
     const char *name;     /* without its dashes */
     char letter;          /* 0: none */
     const char *argument; /* its argument, for the help; NULL: none */
-    unsigned group;       /* one bit of a command's `groups` */
+    uint64_t group;       /* one bit of a command's `groups` */
     const char *section;  /* the help's heading */
     const char *help;     /* "%s" is replaced by the output of `list` */
     void (*list)(neap_text *out);

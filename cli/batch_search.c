@@ -1,8 +1,8 @@
 #include "batch_search.h"
 
-#include "explain.h"
 #include "measured.h"
 #include "memory.h"
+#include "no_plan.h"
 #include "output.h"
 
 #include <inttypes.h>
@@ -46,17 +46,19 @@ static int check_batch(cli_batch_search *m)
         if (strcmp(s->sizes[i].name, "batch") == 0)
             return cli_fail(CLI_BAD_INPUT, "the batch is what %s finds; leave out %s%" PRId64,
                             m->who, m->batch_option, s->sizes[i].value);
-    if (!model && s->batch_of < 1)
+    if (!cli_has_batches(&m->model) && s->batch_of < 1)
         return cli_fail(CLI_BAD_INPUT,
                         "%s was made for one batch; say which with --batch-of N, and its sizes and "
                         "times grow from there",
                         s->operands[0]);
     m->most = INT64_C(1) << 20;
-    if (!model)
+    if (!cli_has_batches(&m->model))
         return CLI_OK;
     if (s->batch_of > 0)
         return cli_fail(CLI_BAD_INPUT, "--batch-of is for graph files; %s knows its own sizes",
                         s->operands[0]);
+    if (!model)
+        return CLI_OK;
     for (uint32_t i = 0; i < neap_model_param_count(model); i++) {
         const neap_model_param *param = neap_model_param_at(model, i);
         if (strcmp(param->name, "batch") == 0) {
@@ -83,7 +85,7 @@ neap_status cli_batch_graph(void *context, int64_t batch, neap_graph **graph, ne
     const cli_batch_search *m = context;
     neap_status status;
     *graph = NULL;
-    if (m->model.model) {
+    if (cli_has_batches(&m->model)) {
         status = cli_load_batch(m->settings, &m->model, batch, graph, diag);
         if (status == NEAP_OK && m->backend)
             status = measure(m, *graph, diag);
@@ -168,7 +170,7 @@ static int check_floor(cli_batch_search *m)
         return cli_fail_diag(&diag);
     int64_t bytes = cli_floor(&m->model, graph, &op);
     int code =
-        cli_explain_floor(&m->model, graph, "even for batch 1, budget", m->budget, bytes, op, "");
+        cli_no_plan_floor(&m->model, graph, "even for batch 1, budget", m->budget, bytes, op, "");
     neap_graph_destroy(graph);
     return code;
 }
@@ -219,11 +221,11 @@ int cli_batch_search_fail(cli_batch_search *m)
 static int open_backend(cli_batch_search *m)
 {
     const cli_settings *s = m->settings;
-    if (!m->model.model || s->split > 0)
+    if (!cli_has_batches(&m->model) || s->split > 0)
         return cli_fail(CLI_BAD_INPUT,
-                        "--backend measures built-in models in whole values; leave "
+                        "--backend measures models in whole values, not graph files; leave "
                         "out %s",
-                        m->model.model ? "--split" : "--backend");
+                        cli_has_batches(&m->model) ? "--split" : "--backend");
     m->model.device = NULL;
     return cli_backend_open(s, &m->model, &m->backend);
 }

@@ -1,6 +1,8 @@
 /* check.c - neap check: the judge's verdict on a plan. */
 
 #include "command.h"
+#include "csv.h"
+#include "files.h"
 #include "json.h"
 #include "load.h"
 #include "output.h"
@@ -147,6 +149,33 @@ static void add_json(const judgement *j, neap_text *out)
     cli_json_end_object(&json);
 }
 
+/* The verdict as one row. */
+static int write_csv(const judgement *j, neap_text *out)
+{
+    const neap_verdict *v = &j->verdict;
+    cli_csv csv;
+    cli_csv_begin(&csv, "graph,method,accepted,reason,step,budget_bytes,peak_bytes,peak_step,"
+                        "arena_bytes,time,base_time,overhead,recomputed_ops,offloaded_bytes,"
+                        "host_bytes");
+    cli_csv_string(&csv, neap_graph_name(j->model.graph));
+    cli_csv_string(&csv, neap_plan_method(j->plan));
+    cli_csv_bool(&csv, v->accepted);
+    cli_csv_string(&csv, v->accepted ? NULL : v->reason);
+    cli_csv_size(&csv, v->accepted || v->step == SIZE_MAX ? -1 : (int64_t)v->step);
+    cli_csv_size(&csv, j->budget);
+    cli_csv_integer(&csv, v->peak_bytes);
+    cli_csv_size(&csv, v->peak_step == SIZE_MAX ? -1 : (int64_t)v->peak_step);
+    cli_csv_size(&csv, v->has_arena ? v->arena_bytes : -1);
+    cli_csv_real(&csv, v->time);
+    cli_csv_real(&csv, base_time(j));
+    cli_csv_real(&csv, overhead(j));
+    cli_csv_integer(&csv, (int64_t)v->recomputed_ops);
+    cli_csv_integer(&csv, v->offloaded_bytes);
+    cli_csv_integer(&csv, v->host_bytes);
+    cli_csv_end_row(&csv);
+    return cli_csv_deliver(&csv, j->settings->csv, out);
+}
+
 /* Whether the plan is rejected because no link is given. */
 static bool lacks_link(const judgement *j)
 {
@@ -159,9 +188,12 @@ static bool lacks_link(const judgement *j)
 
 static int show(const judgement *j, neap_text *out)
 {
+    int code = j->settings->csv ? write_csv(j, out) : CLI_OK;
+    if (code != CLI_OK)
+        return code;
     if (j->settings->json)
         add_json(j, out);
-    else if (j->verdict.accepted)
+    else if (j->verdict.accepted && !cli_stdout_taken(j->settings))
         add_verdict(j, out);
     if (j->verdict.accepted)
         return CLI_OK;
@@ -214,8 +246,8 @@ const cli_command cli_command_check = {
             {"neap plan graph.json --budget 8GiB -o - | neap check graph.json - --json",
              "in a pipe, for a script"},
         },
-    .groups =
-        CLI_GROUPS_MODEL | CLI_GROUP_LINK | CLI_GROUP_BUDGET | CLI_GROUP_ANY_GRAPH | CLI_GROUP_JSON,
+    .groups = CLI_GROUPS_MODEL | CLI_GROUP_LINK | CLI_GROUP_BUDGET | CLI_GROUP_ANY_GRAPH |
+              CLI_GROUP_CSV | CLI_GROUP_JSON,
     .least_operands = 2,
     .most_operands = 2,
     .run = run_check,

@@ -28,7 +28,7 @@ struct cli_command {
     const char *summary;  /* a few words, for the overview */
     const char *about;    /* what it does and why; paragraphs are kept */
     cli_example examples[CLI_EXAMPLES];
-    unsigned groups; /* groups of options that it accepts */
+    uint64_t groups; /* groups of options that it accepts */
     size_t least_operands, most_operands;
     /*
      * Appends the output for stdout to `out`; returns an exit code, after an error line on stderr
@@ -42,12 +42,15 @@ extern const cli_command cli_command_methods;
 extern const cli_command cli_command_devices;
 extern const cli_command cli_command_graph;
 extern const cli_command cli_command_plan;
+extern const cli_command cli_command_explain;
+extern const cli_command cli_command_doctor;
 extern const cli_command cli_command_check;
 extern const cli_command cli_command_compare;
 extern const cli_command cli_command_curve;
 extern const cli_command cli_command_max_batch;
 extern const cli_command cli_command_profile;
 extern const cli_command cli_command_train;
+extern const cli_command cli_command_report;
 
 /* In the order of the overview, ended by NULL. */
 extern const cli_command *const cli_commands[];
@@ -58,8 +61,10 @@ int cli_command_unknown(const char *name);
 
 extern const char cli_help_about[]; /* what neap does, in a sentence or two */
 void cli_help_overview(neap_text *out);
-/* The manual page, for man. */
-void cli_help_man(neap_text *out);
+/* A manual page, for man: of a command, or NULL for neap itself. */
+void cli_help_man(const cli_command *command, neap_text *out);
+/* The script that completes the command line of a shell; returns an exit code. */
+int cli_help_completion(const char *shell, neap_text *out);
 void cli_help_command(const cli_command *command, neap_text *out);
 
 #endif

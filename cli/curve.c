@@ -1,17 +1,18 @@
 /* curve.c - neap curve: overhead against budget, one line per method. */
 
 #include "command.h"
-#include "explain.h"
+#include "curves.h"
 #include "files.h"
+#include "html_report.h"
 #include "measured.h"
 #include "memory.h"
+#include "no_plan.h"
 #include "output.h"
+#include "pictures.h"
 #include "report.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <neap/curve.h>
-#include <neap/report.h>
 #include <string.h>
 
 typedef struct curve {
@@ -20,9 +21,7 @@ typedef struct curve {
     cli_methods methods;
     size_t n_budgets, budget_capacity;
     int64_t *budgets;
-    size_t n_results;    /* methods x budgets */
-    cli_result *results; /* [budget][method] */
-    uint32_t n_done;     /* methods; fewer than all after Ctrl-C */
+    cli_curves curves;
 } curve;
 
 /* ---- The budgets ---- */
@@ -86,79 +85,6 @@ static int read_budgets(curve *c)
     return list_budgets(c);
 }
 
-/* ---- Planning ---- */
-
-/* The points of one method. */
-static int set_points(curve *c, uint32_t method, neap_status status, neap_solution **solutions,
-                      const neap_diag *diag)
-{
-    if (status != NEAP_OK && status != NEAP_UNSUPPORTED)
-        return cli_fail_diag(diag);
-    int code = CLI_OK;
-    for (size_t b = 0; b < c->n_budgets; b++) {
-        cli_result *result = &c->results[b * c->methods.count + method];
-        *result = (cli_result){
-            .method = c->methods.names[method], .budget = c->budgets[b], .note = *diag};
-        code = cli_result_set(result, status, solutions[b]);
-    }
-    return code;
-}
-
-static int solve_method(curve *c, cli_run *run, uint32_t method, neap_solution **solutions)
-{
-    neap_request request;
-    neap_diag diag = {0};
-    int code = cli_request_init(run, c->methods.names[method], &request);
-    if (code != CLI_OK)
-        return code;
-    request.time_limit = c->settings->time_limit * (double)c->n_budgets;
-    neap_status status =
-        neap_curve_solve(NULL, &request, c->budgets, c->n_budgets, solutions, &diag);
-    return set_points(c, method, status, solutions, &diag);
-}
-
-static int solve(curve *c)
-{
-    c->n_results = c->n_budgets * c->methods.count;
-    c->results = cli_memory_new(c->n_results, sizeof *c->results);
-    neap_solution **solutions = cli_memory_new(c->n_budgets, sizeof(neap_solution *));
-    int code = c->results && solutions ? CLI_OK : cli_fail_memory();
-    cli_run run;
-    cli_run_begin(&run, c->settings, &c->model);
-    while (code == CLI_OK && c->n_done < c->methods.count && !cli_interrupted()) {
-        cli_progress_part(&run.progress, c->methods.names[c->n_done], c->n_done, c->methods.count);
-        code = solve_method(c, &run, c->n_done, solutions);
-        c->n_done++;
-    }
-    cli_run_end(&run);
-    cli_memory_release(solutions, c->n_budgets, sizeof(neap_solution *));
-    return code;
-}
-
-/* The result of a method at a budget; NULL if it was not reached. */
-static const cli_result *result_at(const curve *c, size_t budget, size_t method)
-{
-    return method < c->n_done ? &c->results[budget * c->methods.count + method] : NULL;
-}
-
-/* The same for all results in order, budget by budget. */
-static const cli_result *nth_result(const curve *c, size_t index)
-{
-    return result_at(c, index / c->methods.count, index % c->methods.count);
-}
-
-/* The best plan of a budget, or NULL. */
-static const cli_result *best_at(const curve *c, size_t budget)
-{
-    const cli_result *best = NULL;
-    for (size_t m = 0; m < c->methods.count; m++) {
-        const cli_result *result = result_at(c, budget, m);
-        if (result && result->plan && (!best || cli_result_better(result, best)))
-            best = result;
-    }
-    return best;
-}
-
 /* ---- The table ---- */
 
 /* Overheads of the budgets first to end-1, one column each. */
@@ -180,11 +106,11 @@ static void add_block(const curve *c, size_t first, size_t end, neap_text *out)
     for (size_t m = 0; m < c->methods.count; m++) {
         cli_cell(&table, CLI_PLAIN, "%s", c->methods.names[m]);
         for (size_t b = first; b < end; b++) {
-            const cli_result *result = result_at(c, b, m);
+            const cli_result *result = cli_curves_at(&c->curves, b, m);
             cli_text text;
             if (result && result->plan)
-                cli_cell(&table, result == best_at(c, b) ? CLI_GOOD : CLI_PLAIN, "%s",
-                         cli_percent(&text, result->figures->overhead));
+                cli_cell(&table, result == cli_curves_best(&c->curves, b) ? CLI_GOOD : CLI_PLAIN,
+                         "%s", cli_percent(&text, result->figures->overhead));
             else
                 cli_cell(&table, CLI_DIM, "%s", result ? "-" : "?");
         }
@@ -215,69 +141,119 @@ static void add_table(const curve *c, neap_text *out)
 
 /* ---- Files ---- */
 
-static void add_csv_row(const cli_result *result, neap_text *csv)
-{
-    const neap_figures *f = result->figures;
-    neap_text_printf(csv, "%s,%" PRId64 ",%s,", result->method, result->budget,
-                     cli_result_status(result));
-    if (result->plan)
-        neap_text_printf(csv,
-                         "%" PRId64 ",%" PRId64 ",%.15g,%.15g,%.15g,%.15g,%" PRIu64 ",%" PRId64,
-                         f->peak_bytes, f->arena_bytes, f->time, f->overhead, f->bound_time, f->gap,
-                         f->recomputed_ops, f->offloaded_bytes);
-    else
-        neap_text_puts(csv, ",,,,,,,");
-    if (result->solved)
-        neap_text_printf(csv, ",%.6g\n", f->solve_seconds);
-    else
-        neap_text_puts(csv, ",\n");
-}
-
 static int write_csv(const curve *c, neap_text *out)
 {
-    neap_text csv = {0};
-    neap_text_puts(&csv, "method,budget_bytes,status,peak_bytes,arena_bytes,time,overhead,"
-                         "bound_time,gap,recomputed_ops,offloaded_bytes,solve_seconds\n");
-    for (size_t i = 0; i < c->n_results; i++)
-        if (nth_result(c, i))
-            add_csv_row(nth_result(c, i), &csv);
-    int code = csv.status != NEAP_OK
-                   ? cli_fail_memory()
-                   : cli_file_deliver(c->settings->csv, csv.text, csv.length, out);
-    neap_text_clear(&csv);
-    return code;
+    cli_csv csv;
+    cli_report_csv_begin(&csv);
+    for (size_t i = 0; i < c->curves.n_results; i++)
+        if (cli_curves_nth(&c->curves, i))
+            cli_report_csv_row(&csv, cli_curves_nth(&c->curves, i));
+    return cli_csv_deliver(&csv, c->settings->csv, out);
 }
 
-static int write_svg(const curve *c, neap_text *out)
+/* ---- Pictures ---- */
+
+typedef struct drawing {
+    size_t capacity;
+    neap_curve_point *points;
+    neap_curve_bound *bounds;
+    neap_text title;
+    neap_curve_picture picture;
+} drawing;
+
+static void drawing_clear(drawing *d)
 {
-    size_t count = 0;
-    neap_curve_point *points = cli_memory_new(c->n_results, sizeof *points);
-    if (!points)
-        return cli_fail_memory();
-    for (size_t i = 0; i < c->n_results; i++) {
-        const cli_result *result = nth_result(c, i);
-        if (!result)
-            continue;
-        neap_curve_point *point = &points[count++];
-        *point = (neap_curve_point){.method = result->method, .budget = result->budget};
-        if (result->plan) {
-            point->feasible = true;
-            point->peak = result->figures->peak_bytes;
-            point->overhead = result->figures->overhead;
-        }
+    cli_memory_release(d->points, d->capacity, sizeof *d->points);
+    cli_memory_release(d->bounds, d->capacity, sizeof *d->bounds);
+    neap_text_clear(&d->title);
+}
+
+static void add_point(drawing *d, const cli_result *result)
+{
+    neap_curve_bound *bound = &d->bounds[d->picture.n_bounds];
+    if (cli_report_bound(result, &bound->overhead)) {
+        bound->budget = result->budget;
+        d->picture.n_bounds++;
     }
+    neap_curve_point *point = &d->points[d->picture.n_points++];
+    *point = (neap_curve_point){.method = result->method, .budget = result->budget};
+    if (result->plan) {
+        point->feasible = true;
+        point->peak = result->figures->peak_bytes;
+        point->overhead = result->figures->overhead;
+    }
+}
+
+/* What is to be drawn. Clear it also after a failure. */
+static int drawing_init(drawing *d, const curve *c)
+{
+    *d = (drawing){.capacity = c->curves.n_results};
+    d->points = cli_memory_new(d->capacity, sizeof *d->points);
+    d->bounds = cli_memory_new(d->capacity, sizeof *d->bounds);
+    cli_picture_title(&d->title, c->settings, &c->model, 0);
+    if (!d->points || !d->bounds || d->title.status != NEAP_OK)
+        return cli_fail_memory();
+    neap_curve_picture_init(&d->picture);
+    d->picture.title = d->title.text;
+    d->picture.points = d->points;
+    d->picture.bounds = d->bounds;
+    d->picture.natural_peak = c->model.natural_peak;
+    d->picture.floor = cli_floor(&c->model, c->model.graph, NULL);
+    for (size_t i = 0; i < c->curves.n_results; i++)
+        if (cli_curves_nth(&c->curves, i))
+            add_point(d, cli_curves_nth(&c->curves, i));
+    return CLI_OK;
+}
+
+/* The picture as SVG, or, with no path, as a chart below the table. */
+static int draw(const curve *c, const char *path, neap_text *out)
+{
+    drawing d;
     neap_diag diag;
     char *text;
     size_t length;
-    int code;
-    if (neap_report_curve_svg(NULL, neap_graph_name(c->model.graph), points, count, &text, &length,
-                              &diag) != NEAP_OK) {
-        code = cli_fail_diag(&diag);
-    } else {
-        code = cli_file_deliver(c->settings->svg, text, length, out);
-        neap_release(NULL, text, length + 1);
+    int code = drawing_init(&d, c);
+    if (code == CLI_OK && path) {
+        neap_status status = neap_report_curve_svg(NULL, &d.picture, &text, &length, &diag);
+        code = cli_picture_deliver(status, &diag, path, text, length, out);
+    } else if (code == CLI_OK) {
+        neap_chart_options options;
+        cli_chart_options(&options, 8); /* the scale of overheads stands beside the plot */
+        options.height = 16;
+        neap_text_puts(out, "\n");
+        neap_status status =
+            neap_report_curve_chart(NULL, &d.picture, &options, &text, &length, &diag);
+        code = cli_picture_deliver(status, &diag, "-", text, length, out);
     }
-    cli_memory_release(points, c->n_results, sizeof *points);
+    drawing_clear(&d);
+    return code;
+}
+
+/* The plan that a report is about: the best one of the budget in the middle of those that have a
+   plan. NULL: none has. */
+static const cli_result *main_plan(const curve *c)
+{
+    size_t count = 0, seen = 0;
+    for (size_t b = 0; b < c->n_budgets; b++)
+        count += cli_curves_best(&c->curves, b) != NULL;
+    for (size_t b = 0; b < c->n_budgets; b++) {
+        const cli_result *best = cli_curves_best(&c->curves, b);
+        if (best && seen++ == count / 2)
+            return best;
+    }
+    return NULL;
+}
+
+static int write_report(const curve *c, neap_text *out)
+{
+    cli_html_report report = {.settings = c->settings, .model = &c->model};
+    int code = cli_html_add(&report, main_plan(c));
+    for (size_t i = 0; i < c->curves.n_results && code == CLI_OK; i++)
+        if (cli_curves_nth(&c->curves, i))
+            code = cli_html_add_point(&report, cli_curves_nth(&c->curves, i));
+    if (code == CLI_OK)
+        code = cli_html_deliver(&report, c->settings->report, out);
+    cli_html_clear(&report);
     return code;
 }
 
@@ -290,34 +266,37 @@ static int show(const curve *c, neap_text *out)
     if (settings->csv)
         code = write_csv(c, out);
     if (code == CLI_OK && settings->svg)
-        code = write_svg(c, out);
+        code = draw(c, settings->svg, out);
+    if (code == CLI_OK && settings->report && main_plan(c))
+        code = write_report(c, out);
     if (code != CLI_OK)
         return code;
     if (settings->json) {
         cli_json json;
         cli_json_begin(&json, out);
         cli_json_array(&json, NULL);
-        for (size_t i = 0; i < c->n_results; i++)
-            if (nth_result(c, i))
-                cli_report_json(&json, NULL, &c->model, nth_result(c, i), NULL);
+        for (size_t i = 0; i < c->curves.n_results; i++)
+            if (cli_curves_nth(&c->curves, i))
+                cli_report_json(&json, NULL, &c->model, cli_curves_nth(&c->curves, i), NULL);
         cli_json_end_array(&json);
-    } else if (!cli_is_stdout(settings->csv) && !cli_is_stdout(settings->svg)) {
+    } else if (!cli_stdout_taken(settings)) {
         add_table(c, out);
+        if (settings->chart)
+            code = draw(c, NULL, out);
     }
+    if (code != CLI_OK)
+        return code;
     if (cli_interrupted())
-        return cli_fail(CLI_STOPPED, "interrupted: %u of %u methods were tried", c->n_done,
+        return cli_fail(CLI_STOPPED, "interrupted: %u of %u methods were tried", c->curves.n_done,
                         c->methods.count);
     for (size_t b = 0; b < c->n_budgets; b++)
-        if (best_at(c, b))
+        if (cli_curves_best(&c->curves, b))
             return CLI_OK;
-    return cli_explain_all(&c->model, c->results, c->n_results, "to");
+    return cli_no_plan_all(&c->model, c->curves.results, c->curves.n_results, "to");
 }
 
 static int run_curve(const cli_settings *settings, neap_text *out)
 {
-    if (cli_is_stdout(settings->csv) + cli_is_stdout(settings->svg) + settings->json > 1)
-        return cli_fail(CLI_BAD_INPUT,
-                        "only one of --json, --csv - and --svg - can go to standard output");
     curve c = {.settings = settings};
     int code = cli_methods_read(settings, &c.methods);
     if (code == CLI_OK)
@@ -328,15 +307,18 @@ static int run_curve(const cli_settings *settings, neap_text *out)
         code = cli_load_natural_peak(&c.model);
     if (code == CLI_OK)
         code = read_budgets(&c);
+    c.curves = (cli_curves){.settings = settings,
+                            .model = &c.model,
+                            .methods = &c.methods,
+                            .n_budgets = c.n_budgets,
+                            .budgets = c.budgets};
     if (code == CLI_OK)
-        code = solve(&c);
+        code = cli_curves_solve(&c.curves);
     if (code == CLI_OK)
-        code = cli_results_share_bounds(c.results, c.n_results);
+        code = cli_results_share_bounds(c.curves.results, c.curves.n_results);
     if (code == CLI_OK)
         code = show(&c, out);
-    for (size_t i = 0; i < c.n_results && c.results; i++)
-        cli_result_clear(&c.results[i]);
-    cli_memory_release(c.results, c.n_results, sizeof *c.results);
+    cli_curves_clear(&c.curves);
     cli_memory_release(c.budgets, c.budget_capacity, sizeof *c.budgets);
     cli_methods_clear(&c.methods);
     cli_loaded_clear(&c.model);
@@ -347,12 +329,14 @@ const cli_command cli_command_curve = {
     .name = "curve",
     .operands = "MODEL",
     .summary = "what each budget costs: overhead against memory",
-    .about = "Plans MODEL by every method, or by those that --method names, at several budgets, "
-             "and prints what less memory costs in time: the overhead over one run of every op. "
-             "Budgets are a list, or evenly spaced between two sizes; percentages are of what the "
-             "step needs without a plan. A larger budget never costs more: where a method's plan "
-             "for it is slower, the plan for the smaller budget is used. Time that one budget "
-             "leaves unused goes to the others. --csv has all figures, --svg a picture.",
+    .about =
+        "Plans MODEL by every method, or by those that --method names, at several budgets, "
+        "and prints what less memory costs in time: the overhead over one run of every op. "
+        "Budgets are a list, or evenly spaced between two sizes; percentages are of what the "
+        "step needs without a plan. A larger budget never costs more: where a method's plan "
+        "for it is slower, the plan for the smaller budget is used. Time that one budget "
+        "leaves unused goes to the others. --csv has all figures, --svg and --chart a picture of "
+        "them: methods that coincide share a line, and the bound shows what no plan can do.",
     .examples =
         {
             {"neap curve vgg16 --method sqrt,greedy --svg vgg16.svg", "two curves as a picture"},
@@ -360,8 +344,9 @@ const cli_command cli_command_curve = {
             {"neap curve graph.json --budgets 4GiB,6GiB,8GiB --csv points.csv",
              "three budgets, as data for your own plot"},
         },
-    .groups =
-        CLI_GROUPS_MODEL | CLI_GROUPS_PLAN | CLI_GROUP_CURVE | CLI_GROUPS_MEASURED | CLI_GROUP_JSON,
+    .groups = CLI_GROUPS_MODEL | CLI_GROUPS_PLAN | CLI_GROUP_CURVE | CLI_GROUPS_MEASURED |
+              CLI_GROUP_CHART | CLI_GROUP_CSV | CLI_GROUP_SVG | CLI_GROUP_REPORT | CLI_GROUP_JSON |
+              CLI_GROUP_SEARCH_LOG,
     .least_operands = 1,
     .most_operands = 1,
     .run = run_curve,

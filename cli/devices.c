@@ -2,6 +2,8 @@
    the GPUs of this machine. */
 
 #include "command.h"
+#include "csv.h"
+#include "files.h"
 #include "json.h"
 #include "load.h"
 #include "output.h"
@@ -37,6 +39,45 @@ static void add_device_json(cli_json *json, const neap_device *device)
     cli_json_real(json, "link_latency", device->link_latency);
     cli_json_bool(json, "duplex", device->duplex);
     cli_json_end_object(json);
+}
+
+/* ---- CSV ---- */
+
+static void add_csv_row(cli_csv *csv, const neap_device *device)
+{
+    const double rates[] = {device->bandwidth,
+                            device->flops[NEAP_MATH_F32],
+                            device->flops[NEAP_MATH_TF32],
+                            device->flops[NEAP_MATH_F16],
+                            device->flops[NEAP_MATH_BF16],
+                            device->flops[NEAP_MATH_F64],
+                            device->compute_efficiency,
+                            device->memory_efficiency,
+                            device->launch,
+                            device->link_out,
+                            device->link_in,
+                            device->link_latency};
+    cli_csv_string(csv, device->name);
+    cli_csv_integer(csv, device->memory);
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
+        cli_csv_real(csv, rates[i]);
+    cli_csv_bool(csv, device->duplex);
+    cli_csv_string(csv, device->summary);
+    cli_csv_end_row(csv);
+}
+
+/* One device, or all for NULL. */
+static int write_csv(const neap_devices *devices, const neap_device *one, const char *path,
+                     neap_text *out)
+{
+    cli_csv csv;
+    cli_csv_begin(&csv, "name,memory,bandwidth,f32,tf32,f16,bf16,f64,compute_efficiency,"
+                        "memory_efficiency,launch,link_out,link_in,link_latency,duplex,summary");
+    if (one)
+        add_csv_row(&csv, one);
+    for (uint32_t i = 0; !one && i < neap_devices_count(devices); i++)
+        add_csv_row(&csv, neap_devices_at(devices, i));
+    return cli_csv_deliver(&csv, path, out);
 }
 
 /* ---- Text ---- */
@@ -172,12 +213,15 @@ static void describe(const neap_device *device, neap_text *out)
 
 /* ---- The command ---- */
 
-static void print_all(const neap_devices *devices, bool as_json, neap_text *out)
+static int print_all(const neap_devices *devices, const cli_settings *settings, neap_text *out)
 {
-    if (!as_json) {
+    int code = settings->csv ? write_csv(devices, NULL, settings->csv, out) : CLI_OK;
+    if (code != CLI_OK || cli_stdout_taken(settings))
+        return code;
+    if (!settings->json) {
         list_devices(devices, out);
         list_backend(out);
-        return;
+        return CLI_OK;
     }
     cli_json json;
     cli_json_begin(&json, out);
@@ -185,14 +229,18 @@ static void print_all(const neap_devices *devices, bool as_json, neap_text *out)
     for (uint32_t i = 0; i < neap_devices_count(devices); i++)
         add_device_json(&json, neap_devices_at(devices, i));
     cli_json_end_array(&json);
+    return CLI_OK;
 }
 
-static int print_one(const neap_devices *devices, const char *name, bool as_json, neap_text *out)
+static int print_one(const neap_devices *devices, const cli_settings *settings, neap_text *out)
 {
-    const neap_device *device = cli_find_device(devices, name);
+    const neap_device *device = cli_find_device(devices, settings->operands[0]);
     if (!device)
         return CLI_BAD_INPUT;
-    if (as_json) {
+    int code = settings->csv ? write_csv(devices, device, settings->csv, out) : CLI_OK;
+    if (code != CLI_OK || cli_stdout_taken(settings))
+        return code;
+    if (settings->json) {
         cli_json json;
         cli_json_begin(&json, out);
         add_device_json(&json, device);
@@ -208,10 +256,8 @@ static int run_devices(const cli_settings *settings, neap_text *out)
     int code = cli_load_devices(settings, &devices);
     if (code != CLI_OK)
         return code;
-    if (settings->n_operands > 0)
-        code = print_one(devices, settings->operands[0], settings->json, out);
-    else
-        print_all(devices, settings->json, out);
+    code = settings->n_operands > 0 ? print_one(devices, settings, out)
+                                    : print_all(devices, settings, out);
     neap_devices_destroy(devices);
     return code;
 }
@@ -234,7 +280,7 @@ const cli_command cli_command_devices = {
             {"neap devices h200", "one, with its link to the host"},
             {"neap devices --devices mine.json --json", "with those of a file, for a script"},
         },
-    .groups = CLI_GROUP_DEVICES | CLI_GROUP_JSON,
+    .groups = CLI_GROUP_DEVICES | CLI_GROUP_CSV | CLI_GROUP_JSON,
     .least_operands = 0,
     .most_operands = 1,
     .run = run_devices,

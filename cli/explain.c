@@ -1,309 +1,413 @@
-#include "explain.h"
+/* explain.c - neap explain: what sets the peak, what a budget costs, and what would help. */
 
-#include "output.h"
-#include "report.h"
+#include "command.h"
+#include "explanation.h"
+#include "measured.h"
+#include "memory.h"
+#include "parts.h"
+#include "peak_ops.h"
 
-#include <neap/graph.h>
+#include <inttypes.h>
+#include <neap/curve.h>
 #include <string.h>
 
-/* Time limits in seconds of the search for a method that fits: per method, and in total. */
-static const double EACH_LIMIT = 0.25, ALL_LIMIT = 1, LEAST_LIMIT = 0.05;
-static const char BEST[] = "neap";
+/* Shares of the time that is left, for the parts of the work in order. */
+static const double PLAN_SHARE = 0.3, LEAST_SHARE = 0.3, CURVE_SHARE = 0.5, ALONE_SHARE = 0.95;
+/* How far below the straight line a knee is at least. */
+static const double LEAST_BEND = 0.05;
 
-static const char PEAK_ADVICE[] = "; --method neap --objective peak finds the least that works";
-
-/* The results of the other methods at this budget. */
-typedef struct alternatives {
-    const char *fits; /* the fastest with a plan, or NULL */
-    double fits_time;
-    const char *lowest; /* the one that needs least, or NULL */
-    int64_t lowest_budget;
-} alternatives;
-
-static void consider(alternatives *found, const cli_result *result)
+double explain_seconds(const explanation *e, double share)
 {
-    if (!result->solved)
-        return;
-    const neap_figures *figures = result->figures;
-    if (result->plan && (!found->fits || figures->time < found->fits_time)) {
-        found->fits = result->method;
-        found->fits_time = figures->time;
-    }
-    if (!result->plan && figures->least_budget > 0 &&
-        (!found->lowest || figures->least_budget < found->lowest_budget)) {
-        found->lowest = result->method;
-        found->lowest_budget = figures->least_budget;
-    }
+    static const double LEAST = 0.05;
+    double limit = e->settings->time_limit;
+    double seconds = share * (e->begin + limit - cli_clock());
+    return limit <= 0 ? 0 : seconds > LEAST ? seconds : LEAST;
 }
 
-static int try_method(cli_run *run, const char *name, const cli_result *failed, double limit,
-                      alternatives *found)
+int explain_solve(explanation *e, const cli_settings *settings, const cli_loaded *model,
+                  int64_t budget, double seconds, cli_result *result)
 {
-    cli_result result;
-    int code = cli_solve(run, name, failed->budget, limit, &result);
-    if (code == CLI_OK)
-        consider(found, &result);
-    cli_result_clear(&result);
+    e->run.settings = settings;
+    e->run.model = model;
+    int code = cli_solve(&e->run, e->method, budget, seconds, result);
+    e->run.settings = e->settings;
+    e->run.model = &e->model;
     return code;
 }
 
-/* Whether the method, or the one that it is a part of, has failed already. */
-static bool has_failed(const neap_method *method, const cli_result *failed)
-{
-    const char *whole = neap_method_part_of(method);
-    return strcmp(whole ? whole : neap_method_name(method), failed->method) == 0;
-}
+/* ---- The peak ---- */
 
-/* Seconds for the search; a little, if the user's time limit has passed. */
-static double time_left(const cli_run *run, const cli_result *failed)
+static void rank_tensors(const neap_graph *graph, const uint32_t *live, explain_peak *peak)
 {
-    double left = cli_time_limit(run) - failed->figures->solve_seconds;
-    if (run->settings->time_limit <= 0 || left > ALL_LIMIT)
-        return ALL_LIMIT;
-    return left > LEAST_LIMIT ? left : LEAST_LIMIT;
-}
-
-/*
- * The default method has a plan if there is one, mostly. If it finds nothing in the time that is
- * left of the user's, others are tried, each for a short time.
- */
-static int try_others(cli_run *run, const cli_result *failed, alternatives *found)
-{
-    double begin = cli_clock(), limit = time_left(run, failed);
-    double each = limit < EACH_LIMIT ? limit : EACH_LIMIT;
-    if (!has_failed(neap_methods_find(BEST), failed)) {
-        int code = try_method(run, BEST, failed, each, found);
-        if (code != CLI_OK || found->fits || found->lowest)
-            return code;
-    }
-    uint32_t count = neap_methods_count();
-    for (uint32_t i = 0; i < count; i++) {
-        if (cli_interrupted() || cli_clock() - begin > limit)
-            break;
-        const neap_method *method = neap_methods_at(i);
-        const char *name = neap_method_name(method);
-        if (has_failed(method, failed) || strcmp(name, BEST) == 0 ||
-            !cli_can_run(run->model, method))
+    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++) {
+        int64_t bytes = neap_graph_value(graph, v)->bytes;
+        uint32_t place = peak->n_tensors;
+        if (live[v] == 0 || bytes == 0)
             continue;
-        cli_progress_part(&run->progress, name, i, count);
-        int code = try_method(run, name, failed, each, found);
-        if (code != CLI_OK)
-            return code;
+        while (place > 0 && neap_graph_value(graph, peak->tensors[place - 1])->bytes < bytes)
+            place--;
+        if (place == EXPLAIN_TENSORS)
+            continue;
+        if (peak->n_tensors < EXPLAIN_TENSORS)
+            peak->n_tensors++;
+        for (uint32_t i = peak->n_tensors - 1; i > place; i--)
+            peak->tensors[i] = peak->tensors[i - 1];
+        peak->tensors[place] = v;
     }
-    return CLI_OK;
 }
 
-static int64_t state_bytes(const neap_graph *graph)
+static void rank_layers(const neap_graph *graph, const neap_layers *layers, const uint32_t *live,
+                        int64_t *bytes, explain_peak *peak)
 {
+    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++) {
+        uint32_t layer = live[v] > 0 ? neap_layers_of_value(layers, v) : NEAP_NONE;
+        if (layer != NEAP_NONE)
+            bytes[layer] += neap_graph_value(graph, v)->bytes;
+    }
+    cli_layers_rank(layers, bytes, &peak->layers);
+}
+
+static int explain_natural(explanation *e)
+{
+    const neap_layers *layers = e->layers;
+    const neap_graph *graph = e->model.graph;
+    neap_diag diag;
+    size_t n_values = (size_t)neap_graph_value_count(graph) + 1,
+           n_layers = (size_t)neap_layers_count(layers) + 1;
+    uint32_t *live = cli_memory_new(n_values, sizeof *live);
+    int64_t *bytes = cli_memory_new(n_layers, sizeof *bytes);
+    int code = live && bytes ? cli_parts_find(graph, NULL, &e->peak.parts) : cli_fail_memory();
+    if (code == CLI_OK && cli_peak_live(graph, live, &e->peak.op, &diag) != NEAP_OK)
+        code = cli_fail_diag(&diag);
+    if (code == CLI_OK) {
+        rank_tensors(graph, live, &e->peak);
+        rank_layers(graph, layers, live, bytes, &e->peak);
+    }
+    cli_memory_release(live, n_values, sizeof *live);
+    cli_memory_release(bytes, n_layers, sizeof *bytes);
+    return code;
+}
+
+/* ---- Kernels with the least workspace ---- */
+
+static uint32_t least_workspace(const neap_op *op)
+{
+    uint32_t best = 0;
+    for (uint32_t k = 1; k < op->n_variants; k++)
+        if (op->variants[k].workspace < op->variants[best].workspace ||
+            (op->variants[k].workspace == op->variants[best].workspace &&
+             op->variants[k].ticks < op->variants[best].ticks))
+            best = k;
+    return best;
+}
+
+static int explain_variants(explanation *e)
+{
+    const neap_graph *graph = e->model.graph;
+    uint32_t n_ops = neap_graph_op_count(graph);
+    size_t capacity = (size_t)n_ops + 1;
+    int64_t ticks = 0, base = neap_graph_base_ticks(graph);
+    neap_plan *plan = NULL;
+    neap_timeline timeline = {0};
+    neap_diag diag;
+    uint32_t *variants = cli_memory_new(capacity, sizeof *variants);
+    if (!variants)
+        return cli_fail_memory();
+    for (uint32_t o = 0; o < n_ops; o++) {
+        const neap_op *op = neap_graph_op(graph, o);
+        variants[o] = least_workspace(op);
+        e->kernels.choices += op->n_variants > 1;
+        ticks += op->variants[variants[o]].ticks;
+    }
+    neap_status status = NEAP_OK;
+    if (e->kernels.choices > 0) {
+        status = neap_plan_from_sequence(NULL, graph, neap_graph_ordinary_order(graph), n_ops,
+                                         variants, "store-all", -1, &plan, &diag);
+        if (status == NEAP_OK)
+            status = neap_timeline_build(NULL, graph, plan, NULL, &timeline, &diag);
+        e->kernels.peak = timeline.peak_bytes;
+        e->kernels.overhead = base > 0 ? (double)ticks / (double)base - 1 : 0;
+        neap_timeline_clear(&timeline);
+        neap_plan_destroy(plan);
+    }
+    cli_memory_release(variants, capacity, sizeof *variants);
+    return status == NEAP_OK ? CLI_OK : cli_fail_diag(&diag);
+}
+
+/* ---- The plan for the budget ---- */
+
+int64_t explain_host_state(const neap_graph *graph, const neap_plan *plan)
+{
+    size_t count;
     int64_t bytes = 0;
-    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
-        if (neap_graph_value(graph, v)->state)
-            bytes += neap_graph_value(graph, v)->bytes;
+    const uint32_t *values = neap_plan_host_at_start(plan, &count);
+    for (size_t i = 0; i < count; i++)
+        bytes += neap_graph_value(graph, values[i])->bytes;
     return bytes;
 }
 
-/* Who needs so much: "op "conv5_bw" needs", or with them what is always in memory. */
-static void add_who(neap_text *line, const cli_loaded *model, const neap_graph *graph,
-                    int64_t bytes, uint32_t op)
+/* Counts the steps; ticks[layer] gets the time of its recomputations. runs: zeros, one per op. */
+static void count_steps(const neap_graph *graph, const neap_layers *layers, const neap_plan *plan,
+                        uint32_t *runs, int64_t *ticks, explain_plan *found)
 {
-    cli_text size;
-    int64_t state = model->moves_state ? 0 : state_bytes(graph);
-    if (state > bytes / 2)
-        neap_text_printf(line, "the parameters and state (%s) and ", cli_bytes(&size, state));
-    if (op == NEAP_NONE)
-        neap_text_puts(line, "the outputs need");
-    else
-        neap_text_printf(line, "op \"%s\" need%s", neap_graph_op(graph, op)->name,
-                         state > bytes / 2 ? "" : "s");
-}
-
-static bool ends_with_gradients(const neap_graph *graph)
-{
-    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
-        if (neap_graph_is_output(graph, v) &&
-            strcmp(neap_graph_value(graph, v)->kind, NEAP_KIND_GRADIENT) == 0)
-            return true;
-    return false;
-}
-
-/* What would lower the floor. */
-static void add_floor_advice(neap_text *line, const cli_loaded *model, const neap_graph *graph,
-                             int64_t bytes, uint32_t op)
-{
-    cli_text size;
-    int64_t travelling = neap_graph_travel_floor_bytes(graph, NULL);
-    if (travelling < bytes && !model->moves_state)
-        neap_text_printf(line, "; with %s, state can be on the host, and %s may do",
-                         model->link.out_bandwidth > 0 ? "--state auto" : "--link",
-                         cli_bytes(&size, travelling));
-    if (model->in_place_floor >= 0 && model->in_place_floor < bytes && graph == model->graph)
-        neap_text_printf(line, "; with --in-place yes, %s may do",
-                         cli_bytes(&size, model->in_place_floor));
-    if (op == NEAP_NONE && !cli_has_updates(graph) && ends_with_gradients(graph))
-        neap_text_puts(line, "; with --optimizer, gradients need not stay to the end");
-}
-
-/* "budget 512 MiB is below 722 MiB, which op "conv5_bw" needs whatever is recomputed" */
-static void add_floor(neap_text *line, const cli_loaded *model, const neap_graph *graph,
-                      const char *what, int64_t budget, int64_t bytes, uint32_t op)
-{
-    cli_text given, least;
-    cli_bytes_pair(&given, budget, &least, bytes);
-    neap_text_printf(line, "%s %s is below %s, which ", what, given.chars, least.chars);
-    add_who(line, model, graph, bytes, op);
-    neap_text_puts(line, " whatever is recomputed");
-    add_floor_advice(line, model, graph, bytes, op);
-}
-
-/* "budget 3.00 GiB is below the least that sqrt found, 3.41 GiB (op "conv5_bw")" */
-static void add_reason(const cli_run *run, const cli_result *failed, neap_text *line)
-{
-    cli_text budget, least;
-    const neap_figures *figures = failed->figures;
-    const char *shortage = neap_solution_shortage(failed->solution);
-    if (figures->least_budget <= 0) {
-        neap_text_puts(line, neap_solution_message(failed->solution));
-        return;
-    }
-    if (*shortage)
-        neap_text_printf(line, "%s; ", shortage);
-    cli_bytes_pair(&budget, failed->budget, &least, figures->least_budget);
-    neap_text_printf(line, "budget %s is below the least that %s found, %s", budget.chars,
-                     failed->method, least.chars);
-    cli_report_op(line, run->model->graph, figures->blocking_op);
-}
-
-static void add_remedy(const cli_result *failed, const alternatives *found, neap_text *line)
-{
-    cli_text size;
-    int64_t least = failed->figures->least_budget;
-    if (found->fits) {
-        neap_text_printf(line, "; try --method %s", found->fits);
-        if (least > 0)
-            neap_text_printf(line, " or --budget %s", cli_bytes_above(&size, least));
-    } else if (found->lowest && (least <= 0 || found->lowest_budget < least)) {
-        neap_text_printf(line, "; try --method %s --budget %s", found->lowest,
-                         cli_bytes_above(&size, found->lowest_budget));
-    } else if (least > 0) {
-        neap_text_printf(line, "; try --budget %s", cli_bytes_above(&size, least));
-    }
-}
-
-static void add_store_all(const cli_run *run, const cli_result *failed, neap_text *line)
-{
-    cli_text size;
-    if (strcmp(failed->method, "store-all") != 0)
-        neap_text_printf(line, "; store-all needs %s", cli_bytes(&size, run->model->natural_peak));
-}
-
-int cli_explain(cli_run *run, const cli_result *failed, bool all_tried, neap_text *line)
-{
-    const neap_figures *figures = failed->figures;
-    const neap_graph *graph = run->model->graph;
-    alternatives found = {0};
-    if (failed->budget >= 0 && failed->budget < figures->floor_bytes) {
-        add_floor(line, run->model, graph, "budget", failed->budget, figures->floor_bytes,
-                  figures->floor_op);
-        add_store_all(run, failed, line);
-        neap_text_puts(line, PEAK_ADVICE);
-        return line->status != NEAP_OK ? cli_fail_memory() : CLI_OK;
-    }
-    run->progress.logs = false; /* the requested search has ended */
-    run->progress.purpose = "no plan; looking for a method that has one";
-    int code = all_tried ? CLI_OK : try_others(run, failed, &found);
-    if (code != CLI_OK)
-        return code;
-    add_reason(run, failed, line);
-    neap_text_puts(line, "; ");
-    cli_report_floor(line, graph, figures);
-    add_store_all(run, failed, line);
-    add_remedy(failed, &found, line);
-    return line->status != NEAP_OK ? cli_fail_memory() : CLI_OK;
-}
-
-int cli_explain_floor(const cli_loaded *model, const neap_graph *graph, const char *what,
-                      int64_t budget, int64_t bytes, uint32_t op, const char *advice)
-{
-    neap_text line = {0};
-    if (budget < 0 || budget >= bytes)
-        return CLI_OK;
-    add_floor(&line, model, graph, what, budget, bytes, op);
-    int code = line.status != NEAP_OK ? cli_fail_memory()
-                                      : cli_fail(CLI_INFEASIBLE, "%s%s", line.text, advice);
-    neap_text_clear(&line);
-    return code;
-}
-
-int cli_explain_floor_unmeasured(const cli_loaded *model, int64_t budget)
-{
-    const neap_graph *graph = model->graph;
-    uint32_t op;
-    int64_t bytes = cli_floor(model, graph, &op);
-    if (op != NEAP_NONE) {
-        const neap_op *floor_op = neap_graph_op(graph, op);
-        int64_t workspace = floor_op->variants[0].workspace;
-        for (uint32_t k = 1; k < floor_op->n_variants; k++)
-            if (floor_op->variants[k].workspace < workspace)
-                workspace = floor_op->variants[k].workspace;
-        bytes -= workspace;
-    }
-    return cli_explain_floor(model, graph, "budget", budget, bytes, op, PEAK_ADVICE);
-}
-
-/* ---- Several methods ---- */
-
-static const cli_result *find_lowest(const cli_result *results, size_t count)
-{
-    const cli_result *lowest = NULL;
-    for (size_t i = 0; i < count; i++) {
-        const cli_result *result = &results[i];
-        if (result->solved && result->figures->least_budget > 0 &&
-            (!lowest || result->figures->least_budget < lowest->figures->least_budget))
-            lowest = result;
-    }
-    return lowest;
-}
-
-/* The largest of their budgets. */
-static int64_t largest_budget(const cli_result *results, size_t count)
-{
-    int64_t largest = -1;
-    for (size_t i = 0; i < count; i++)
-        if (results[i].method && results[i].budget > largest)
-            largest = results[i].budget;
-    return largest;
-}
-
-int cli_explain_all(const cli_loaded *model, const cli_result *results, size_t count,
-                    const char *option)
-{
-    const cli_result *lowest = find_lowest(results, count);
-    const char *what = strcmp(option, "to") == 0 ? "the largest budget" : "budget";
-    int64_t budget = largest_budget(results, count);
-    uint32_t op;
-    int64_t floor_bytes = cli_floor(model, model->graph, &op);
-    for (size_t i = 0; i < count; i++) /* theirs counts the alignment */
-        if (results[i].solved && results[i].figures->floor_bytes > floor_bytes) {
-            floor_bytes = results[i].figures->floor_bytes;
-            op = results[i].figures->floor_op;
+    const neap_step *steps = neap_plan_steps(plan);
+    for (size_t s = 0; s < neap_plan_step_count(plan); s++) {
+        const neap_step *step = &steps[s];
+        if (step->kind != NEAP_COMPUTE)
+            continue;
+        int64_t time = neap_graph_op(graph, step->id)->variants[step->variant].ticks;
+        found->in_place += step->in_place;
+        if (runs[step->id]++ > 0) {
+            ticks[neap_layers_of_op(layers, step->id)] += time;
+            found->recompute_ticks += time;
+        } else {
+            found->other_kernels += step->variant != 0;
         }
-    int code = cli_explain_floor(model, model->graph, what, budget, floor_bytes, op, "");
-    if (code != CLI_OK)
-        return code;
-    if (!lowest)
-        return cli_fail(CLI_INFEASIBLE, "no method here has a plan");
-    cli_text given, least, size;
-    neap_text line = {0};
-    int64_t bytes = lowest->figures->least_budget;
-    cli_bytes_pair(&given, budget, &least, bytes);
-    neap_text_printf(&line, "%s %s is below the least that these methods found, %s by %s", what,
-                     given.chars, least.chars, lowest->method);
-    cli_report_op(&line, model->graph, lowest->figures->blocking_op);
-    neap_text_puts(&line, "; ");
-    cli_report_floor(&line, model->graph, lowest->figures);
-    code = line.status != NEAP_OK ? cli_fail_memory()
-                                  : cli_fail(CLI_INFEASIBLE, "%s; try --%s %s", line.text, option,
-                                             cli_bytes_above(&size, bytes));
-    neap_text_clear(&line);
+    }
+}
+
+static int describe_plan(explanation *e)
+{
+    const neap_layers *layers = e->layers;
+    size_t n_ops = (size_t)neap_graph_op_count(e->model.graph) + 1;
+    size_t n_layers = (size_t)neap_layers_count(layers) + 1;
+    uint32_t *runs = cli_memory_new(n_ops, sizeof *runs);
+    int64_t *ticks = cli_memory_new(n_layers, sizeof *ticks);
+    int code = runs && ticks ? CLI_OK : cli_fail_memory();
+    if (code == CLI_OK) {
+        count_steps(e->model.graph, layers, e->result.plan, runs, ticks, &e->plan);
+        cli_layers_rank(layers, ticks, &e->plan.layers);
+        e->plan.host_state = explain_host_state(e->model.graph, e->result.plan);
+    }
+    cli_memory_release(runs, n_ops, sizeof *runs);
+    cli_memory_release(ticks, n_layers, sizeof *ticks);
     return code;
 }
+
+/* The plan with the least peak, for a budget that is infeasible. */
+static int find_least(explanation *e)
+{
+    cli_settings settings = *e->settings;
+    settings.objective = CLI_OBJECTIVE_PEAK;
+    const neap_method *method = neap_methods_find(e->method);
+    if (!method || !neap_method_takes_constraints(method))
+        return CLI_OK;
+    cli_progress_part(&e->run.progress, "the least memory", 0, 0);
+    return explain_solve(e, &settings, &e->model, -1, explain_seconds(e, LEAST_SHARE), &e->least);
+}
+
+static int explain_budget(explanation *e)
+{
+    cli_progress_part(&e->run.progress, "the budget", 0, 0);
+    int code = explain_solve(e, e->settings, &e->model, e->budget, explain_seconds(e, PLAN_SHARE),
+                             &e->result);
+    if (code != CLI_OK)
+        return code;
+    if (!e->result.solved)
+        return cli_fail_unsupported(&e->model, e->method, &e->result.note);
+    if (e->result.plan)
+        return describe_plan(e);
+    return cli_interrupted() ? CLI_OK : find_least(e);
+}
+
+/* ---- The curve ---- */
+
+static void find_knee(explain_curve *c)
+{
+    int last = -1;
+    double most = LEAST_BEND;
+    c->first = c->knee = -1;
+    for (int i = 0; i < (int)c->count; i++) {
+        if (!c->points[i].feasible)
+            continue;
+        if (c->first < 0)
+            c->first = i;
+        last = i;
+    }
+    if (c->first < 0 || last - c->first < 2)
+        return;
+    const explain_point *a = &c->points[c->first], *b = &c->points[last];
+    double width = (double)(b->budget - a->budget), height = a->overhead - b->overhead;
+    if (height < EXPLAIN_NOTHING)
+        return;
+    for (int i = c->first + 1; i < last; i++) {
+        const explain_point *p = &c->points[i];
+        double below =
+            1 - (double)(p->budget - a->budget) / width - (p->overhead - b->overhead) / height;
+        if (p->feasible && below > most) {
+            most = below;
+            c->knee = i;
+        }
+    }
+}
+
+/* A plan that is known otherwise, and its addresses fit, is as good as one for the point. */
+static void offer_plan(explain_point *point, const cli_result *known)
+{
+    if (!known->plan || !cli_result_has_addresses(known) ||
+        known->figures->arena_bytes > point->budget ||
+        (point->feasible && point->overhead <= known->figures->overhead))
+        return;
+    point->feasible = true;
+    point->overhead = known->figures->overhead;
+}
+
+static void take_points(explanation *e, const int64_t *budgets, uint32_t count,
+                        neap_solution **solutions)
+{
+    explain_curve *c = &e->curve;
+    for (uint32_t i = 0; i < count; i++) {
+        const neap_figures *f = neap_solution_figures(solutions[i]);
+        bool feasible = neap_solution_plan(solutions[i]) && f->arena_bytes >= 0;
+        c->points[i] = (explain_point){budgets[i], feasible, feasible ? f->overhead : 0};
+        offer_plan(&c->points[i], &e->result);
+        offer_plan(&c->points[i], &e->least);
+        c->cut_short =
+            c->cut_short || f->outcome == NEAP_TIME_LIMIT || f->outcome == NEAP_INTERRUPTED;
+        neap_solution_destroy(solutions[i]);
+    }
+    c->count = count;
+    find_knee(c);
+}
+
+/* Budgets from what no plan can beat, or a plan is known for, up to the natural peak. */
+static int explain_tradeoff(explanation *e)
+{
+    int64_t budgets[EXPLAIN_POINTS], most = e->model.natural_peak;
+    int64_t least = cli_floor(&e->model, e->model.graph, NULL);
+    neap_solution *solutions[EXPLAIN_POINTS] = {NULL};
+    neap_request request;
+    neap_diag diag = {0};
+    if (e->least.plan && e->least.figures->arena_bytes > least)
+        least = e->least.figures->arena_bytes;
+    uint32_t count = 0;
+    for (int64_t i = 0; i < EXPLAIN_POINTS; i++) {
+        int64_t budget =
+            least + (int64_t)((double)(most - least) * (double)i / (EXPLAIN_POINTS - 1));
+        if (budget > 0 && (count == 0 || budget > budgets[count - 1]))
+            budgets[count++] = budget;
+    }
+    if (count < 2 || most <= least)
+        return CLI_OK;
+    cli_progress_part(&e->run.progress, "the curve", 0, 0);
+    int code = cli_request_init(&e->run, e->method, &request);
+    if (code != CLI_OK)
+        return code;
+    request.time_limit = explain_seconds(e, e->budget < 0 ? ALONE_SHARE : CURVE_SHARE);
+    neap_status status = neap_curve_solve(NULL, &request, budgets, count, solutions, &diag);
+    if (status == NEAP_UNSUPPORTED)
+        return cli_fail_unsupported(&e->model, e->method, &diag);
+    if (status != NEAP_OK)
+        return cli_fail_diag(&diag);
+    take_points(e, budgets, count, solutions);
+    return CLI_OK;
+}
+
+/* ---- The command ---- */
+
+static int load(explanation *e)
+{
+    cli_methods methods;
+    int code = cli_methods_read(e->settings, &methods);
+    if (code == CLI_OK && methods.count > 1)
+        code = cli_fail(CLI_BAD_INPUT, "explain plans by one method; leave the others out of "
+                                       "--method");
+    if (code == CLI_OK)
+        code = cli_methods_check_options(&methods, e->settings);
+    if (code == CLI_OK)
+        e->method = methods.names[0];
+    cli_methods_clear(&methods);
+    if (code == CLI_OK)
+        code = cli_load_with_times(e->settings, &e->model);
+    if (code == CLI_OK)
+        code = cli_load_budget(&e->model, "budget", e->settings->budget, &e->budget);
+    return code == CLI_OK ? cli_load_natural_peak(&e->model) : code;
+}
+
+static int find_out(explanation *e)
+{
+    neap_diag diag;
+    if (neap_layers_find(NULL, e->model.graph, &e->layers, &diag) != NEAP_OK)
+        return cli_fail_diag(&diag);
+    e->base_time = neap_graph_seconds(e->model.graph, neap_graph_base_ticks(e->model.graph));
+    cli_run_begin(&e->run, e->settings, &e->model);
+    e->run.progress.purpose = "explaining";
+    int code = explain_natural(e);
+    if (code == CLI_OK)
+        code = explain_variants(e);
+    if (code == CLI_OK && e->budget >= 0)
+        code = explain_budget(e);
+    if (code == CLI_OK && !cli_interrupted())
+        code = explain_tradeoff(e);
+    if (code == CLI_OK && e->budget >= 0)
+        code = explain_try_changes(e);
+    e->stopped = cli_interrupted();
+    cli_run_end(&e->run);
+    return code;
+}
+
+/* The last line, on stderr, where the explanation is not that of a plan. */
+static int finish(const explanation *e)
+{
+    cli_text budget;
+    if (e->stopped)
+        return cli_fail(CLI_STOPPED, "interrupted: this is what is known so far");
+    if (e->budget < 0 || e->result.plan)
+        return CLI_OK;
+    cli_bytes(&budget, e->budget);
+    if (e->result.figures->outcome == NEAP_INFEASIBLE)
+        return cli_fail(CLI_INFEASIBLE, "no plan fits %s; the explanation says what would help",
+                        budget.chars);
+    return cli_fail(CLI_STOPPED,
+                    "%s found no plan for %s within the time limit; raise --time-limit or --budget",
+                    e->method, budget.chars);
+}
+
+static int run_explain(const cli_settings *settings, neap_text *out)
+{
+    explanation e = {.settings = settings, .begin = cli_clock()};
+    int code = load(&e);
+    if (code == CLI_OK)
+        code = find_out(&e);
+    if (code == CLI_OK) {
+        if (settings->json)
+            explain_add_json(&e, out);
+        else
+            explain_add_text(&e, out);
+        code = out->status == NEAP_OK ? finish(&e) : CLI_OK;
+    }
+    cli_result_clear(&e.result);
+    cli_result_clear(&e.least);
+    neap_layers_destroy(e.layers);
+    cli_loaded_clear(&e.model);
+    return code;
+}
+
+const cli_command cli_command_explain = {
+    .name = "explain",
+    .operands = "MODEL",
+    .summary = "what sets the peak, what a budget costs, what would help",
+    .about = "Says in plain words which op sets the peak of a step without a plan and what is in "
+             "memory then, what --budget costs and which layers matter most, where the knee of the "
+             "curve is, and what would help: a smaller batch, copies to the host, another number "
+             "type, a little more memory. Every figure comes from a plan that was made and judged, "
+             "or is proven. Without --budget it explains the peak and the knee.\n\n"
+             "A layer is a forward op with its backward ops. The knee is the budget whose overhead "
+             "is farthest below the straight line between the smallest and the largest budget of "
+             "the curve. If no plan fits, the text says what sets the floor and what would make "
+             "the budget feasible, and the exit status is 3. Ctrl-C ends the work and prints what "
+             "is known.",
+    .examples =
+        {
+            {"neap explain resnet50 --batch 64 --budget 50%", "why the step needs so much, and "
+                                                              "what half of it costs"},
+            {"neap explain gpt2 --optimizer adam --budget 4GiB --time-limit 60s",
+             "with more time for better plans"},
+            {"neap explain model.onnx --batch 32 --json", "the peak and the knee, for a script"},
+        },
+    .groups = CLI_GROUPS_MODEL | CLI_GROUP_SEARCH_LOG | CLI_GROUP_SOLVE | CLI_GROUP_LINK |
+              CLI_GROUP_GAP | CLI_GROUP_BUDGET | CLI_GROUPS_MEASURED | CLI_GROUP_JSON,
+    .least_operands = 1,
+    .most_operands = 1,
+    .run = run_explain,
+};

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool write_all(int file, const char *text, size_t length)
+bool cli_descriptor_write(int file, const char *text, size_t length)
 {
     while (length > 0) {
         ssize_t written = write(file, text, length);
@@ -29,7 +29,7 @@ static bool write_all(int file, const char *text, size_t length)
 
 int cli_stdout_write(const char *text, size_t length)
 {
-    if (write_all(STDOUT_FILENO, text, length))
+    if (cli_descriptor_write(STDOUT_FILENO, text, length))
         return CLI_OK;
     if (errno == EPIPE)
         return CLI_FAILED;
@@ -89,6 +89,38 @@ int cli_file_check(const char *path)
 bool cli_is_stdout(const char *path)
 {
     return path && strcmp(path, "-") == 0;
+}
+
+int cli_stdout_check(const cli_settings *settings)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } takers[] = {
+        {"-o -", cli_is_stdout(settings->output) && cli_is_given(settings, "output")},
+        {"--json", settings->json},
+        {"--csv -", cli_is_stdout(settings->csv)},
+        {"--svg -", cli_is_stdout(settings->svg)},
+        {"--report -", cli_is_stdout(settings->report)},
+        {"--chart", settings->chart},
+    };
+    const char *first = NULL;
+    for (size_t i = 0; i < sizeof takers / sizeof *takers; i++) {
+        if (takers[i].given && first)
+            return cli_fail(CLI_BAD_INPUT,
+                            "%s and %s cannot both go to standard output; choose one, or name a "
+                            "file",
+                            first, takers[i].name);
+        if (takers[i].given)
+            first = takers[i].name;
+    }
+    return CLI_OK;
+}
+
+bool cli_stdout_taken(const cli_settings *settings)
+{
+    return cli_is_stdout(settings->output) || cli_is_stdout(settings->csv) ||
+           cli_is_stdout(settings->svg) || cli_is_stdout(settings->report);
 }
 
 int cli_file_deliver(const char *path, const char *text, size_t length, neap_text *out)

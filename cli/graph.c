@@ -1,11 +1,13 @@
 /* graph.c - neap graph: a network as a training graph, described or written to a file. */
 
 #include "command.h"
+#include "csv.h"
 #include "files.h"
 #include "json.h"
 #include "load.h"
 #include "memory.h"
 #include "output.h"
+#include "peak_ops.h"
 #include "report.h"
 
 #include <neap/chain.h>
@@ -34,6 +36,7 @@ typedef struct summary {
     int64_t largest_bytes;
     uint32_t n_stages, n_fine_stages; /* of the two chain views */
     double base_time;
+    cli_peak_ops peak; /* what is in memory when the natural peak is reached */
 } summary;
 
 /* ---- Counting ---- */
@@ -132,6 +135,8 @@ static int summarize(cli_loaded *model, summary *s)
         return cli_fail_memory();
     neap_diag diag;
     neap_chain chain;
+    if (cli_peak_ops_find(graph, &s->peak, &diag) != NEAP_OK)
+        return cli_fail_diag(&diag);
     if (neap_chain_build(NULL, graph, &chain, &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
     s->n_stages = chain.n_stages;
@@ -188,6 +193,24 @@ static void add_costs(const summary *s, cli_table *table)
                  neap_graph_op(graph, s->largest_op)->name);
 }
 
+/* The ops whose results make up most of the natural peak. */
+static void add_peak(const summary *s, neap_text *out)
+{
+    static const cli_column OPS[] = {{"most at the peak", false, false}, {"bytes", true, false}};
+    cli_table table;
+    if (s->peak.count == 0)
+        return;
+    neap_text_puts(out, "\n");
+    cli_table_init(&table, OPS, 2, 2);
+    for (uint32_t i = 0; i < s->peak.count; i++) {
+        cli_text text;
+        cli_cell(&table, CLI_PLAIN, "%s",
+                 neap_graph_op(s->model->graph, s->peak.items[i].op)->name);
+        cli_cell(&table, CLI_PLAIN, "%s", cli_bytes(&text, s->peak.items[i].bytes));
+    }
+    cli_table_finish(&table, out);
+}
+
 static void add_summary(const summary *s, neap_text *out)
 {
     static const cli_column KINDS[] = {
@@ -208,6 +231,7 @@ static void add_summary(const summary *s, neap_text *out)
         cli_cell(&table, CLI_PLAIN, "%s", cli_bytes(&text, s->kinds[i].bytes));
     }
     cli_table_finish(&table, out);
+    add_peak(s, out);
 }
 
 static void add_json(const summary *s, neap_text *out)
@@ -242,22 +266,59 @@ static void add_json(const summary *s, neap_text *out)
         cli_json_end_object(&json);
     }
     cli_json_end_object(&json);
+    cli_json_array(&json, "peak_ops");
+    for (uint32_t i = 0; i < s->peak.count; i++) {
+        cli_json_object(&json, NULL);
+        cli_json_string(&json, "name", neap_graph_op(graph, s->peak.items[i].op)->name);
+        cli_json_integer(&json, "bytes", s->peak.items[i].bytes);
+        cli_json_end_object(&json);
+    }
+    cli_json_end_array(&json);
     cli_json_end_object(&json);
+}
+
+/* ---- Op by op ---- */
+
+static int write_csv(const neap_graph *graph, const char *path, neap_text *out)
+{
+    uint32_t n_values = neap_graph_value_count(graph), n_ops = neap_graph_op_count(graph);
+    uint32_t *seen = cli_memory_new(n_values, sizeof *seen); /* per storage: a mark per op */
+    if (n_values > 0 && !seen)
+        return cli_fail_memory();
+    cli_csv csv;
+    cli_csv_begin(&csv, "op,name,type,pass,time,workspace_bytes,variants,input_bytes,output_bytes,"
+                        "updates");
+    for (uint32_t i = 0; i < n_ops; i++) {
+        const neap_op *op = neap_graph_op(graph, i);
+        cli_csv_integer(&csv, i);
+        cli_csv_string(&csv, op->name);
+        cli_csv_string(&csv, op->type);
+        cli_csv_word(&csv, op->pass == NEAP_FORWARD ? "forward" : "backward");
+        cli_csv_real(&csv, op->variants[0].seconds);
+        cli_csv_integer(&csv, op->variants[0].workspace);
+        cli_csv_integer(&csv, op->n_variants);
+        /* a view of an input adds nothing to the outputs */
+        cli_csv_integer(&csv, new_storages(graph, op->inputs, op->n_inputs, seen, i + 1));
+        cli_csv_integer(&csv, new_storages(graph, op->outputs, op->n_outputs, seen, i + 1));
+        cli_csv_integer(&csv, op->n_updates);
+        cli_csv_end_row(&csv);
+    }
+    cli_memory_release(seen, n_values, sizeof *seen);
+    return cli_csv_deliver(&csv, path, out);
 }
 
 /* ---- The command ---- */
 
 static int run_graph(const cli_settings *settings, neap_text *out)
 {
-    if (cli_is_stdout(settings->output) && settings->json)
-        return cli_fail(CLI_BAD_INPUT, "-o - puts the graph on standard output; leave out --json, "
-                                       "or write the graph to a file");
     cli_loaded model = {0};
     summary s = {0};
     int code = cli_load(settings, settings->operands[0], &model);
     if (code == CLI_OK && settings->output)
         code = cli_graph_deliver(settings->output, model.graph, out);
-    if (code == CLI_OK && (!settings->output || settings->json)) {
+    if (code == CLI_OK && settings->csv)
+        code = write_csv(model.graph, settings->csv, out);
+    if (code == CLI_OK && (!settings->output || settings->json) && !cli_stdout_taken(settings)) {
         code = summarize(&model, &s);
         if (code == CLI_OK && settings->json)
             add_json(&s, out);
@@ -273,18 +334,22 @@ const cli_command cli_command_graph = {
     .name = "graph",
     .operands = "MODEL",
     .summary = "describe a training graph, or write it to a file",
-    .about = "Builds the training graph of a built-in network, forward and backward, with the time "
-             "that each op takes on a device, or reads a graph from a file. Without -o it prints a "
-             "summary: the sizes of the graph, where its bytes are, and what a step needs without "
-             "a plan, which percentages of --budget refer to. With -o it writes the graph as JSON, "
-             "which every command takes as MODEL and other programs can read and change.",
+    .about =
+        "Builds the training graph of a built-in network or of a model in an ONNX file, forward "
+        "and backward, with the time that each op takes on a device, or reads a graph from a "
+        "file. Without -o it prints a summary: the sizes of the graph, where its bytes are, "
+        "what a step needs without a plan, which percentages of --budget refer to, and the "
+        "ops whose results take most of that. With -o it writes the graph as JSON, "
+        "which every command takes as MODEL and other programs can read and change. --csv lists "
+        "the ops.",
     .examples =
         {
             {"neap graph resnet50 --batch 64", "what it takes to train"},
             {"neap graph gpt2 --dtype bf16 --device a100 -o gpt2.json", "a file with A100 times"},
+            {"neap graph model.onnx --batch 32", "what it takes to train a model of your own"},
             {"neap graph measured.json --json", "a summary of your own graph, for a script"},
         },
-    .groups = CLI_GROUPS_MODEL | CLI_GROUP_GRAPH_OUT | CLI_GROUP_JSON,
+    .groups = CLI_GROUPS_MODEL | CLI_GROUP_GRAPH_OUT | CLI_GROUP_CSV | CLI_GROUP_JSON,
     .least_operands = 1,
     .most_operands = 1,
     .run = run_graph,

@@ -8,9 +8,11 @@
 #include <string.h>
 
 const cli_command *const cli_commands[] = {
-    &cli_command_plan,    &cli_command_train,     &cli_command_compare, &cli_command_curve,
-    &cli_command_profile, &cli_command_max_batch, &cli_command_check,   &cli_command_graph,
-    &cli_command_models,  &cli_command_methods,   &cli_command_devices, NULL,
+    &cli_command_plan,    &cli_command_train,     &cli_command_explain,
+    &cli_command_compare, &cli_command_curve,     &cli_command_report,
+    &cli_command_profile, &cli_command_max_batch, &cli_command_check,
+    &cli_command_graph,   &cli_command_models,    &cli_command_methods,
+    &cli_command_devices, &cli_command_doctor,    NULL,
 };
 
 const char cli_help_about[] =
@@ -92,7 +94,9 @@ void cli_help_overview(neap_text *out)
         cli_cell(&table, CLI_PLAIN, "%s", (*command)->summary);
     }
     cli_cell(&table, CLI_PLAIN, "help");
-    cli_cell(&table, CLI_PLAIN, "explain a command: neap help plan");
+    cli_cell(&table, CLI_PLAIN,
+             "explain a command: neap help plan; --man [COMMAND] and "
+             "--completion SHELL print a manual page and a script");
     cli_table_finish(&table, out);
 
     add_examples(out, "Try", TRY, sizeof TRY / sizeof TRY[0]);

@@ -1,6 +1,7 @@
 #include "load.h"
 
 #include "memory.h"
+#include "onnx_file.h"
 #include "output.h"
 #include "parse_values.h"
 #include "progress.h"
@@ -81,11 +82,12 @@ bool cli_has_updates(const neap_graph *graph)
     return false;
 }
 
-/* A path has a slash or ends in .json; "-" is standard input. Another word is a model first. */
+/* A path has a slash or ends in .json or .onnx; "-" is standard input. Another word is a model
+   first. */
 static bool looks_like_path(const char *operand)
 {
     size_t length = strlen(operand);
-    return strcmp(operand, "-") == 0 || strchr(operand, '/') ||
+    return strcmp(operand, "-") == 0 || strchr(operand, '/') || cli_is_onnx(operand) ||
            (length > 5 && strcmp(operand + length - 5, ".json") == 0);
 }
 
@@ -99,7 +101,7 @@ static int unknown_model(const char *operand)
                     "no model and no file \"%s\"; neap models lists the built-in ones", operand);
 }
 
-static neap_training training_of(const cli_settings *settings)
+neap_training cli_training_of(const cli_settings *settings)
 {
     neap_training training;
     neap_training_init(&training);
@@ -119,7 +121,7 @@ static neap_status build_with(const cli_settings *settings, const neap_model *mo
     neap_model_options_init(&options);
     options.dtype = (neap_dtype)settings->dtype;
     options.kernels = (neap_kernels)settings->kernels;
-    options.training = training_of(settings);
+    options.training = cli_training_of(settings);
     options.n_settings = n_sizes;
     options.settings = sizes;
     return neap_model_build(NULL, model, &options, graph, diag);
@@ -134,8 +136,30 @@ static int build_model(const cli_settings *settings, cli_loaded *loaded)
     return CLI_OK;
 }
 
-neap_status cli_load_batch(const cli_settings *settings, const cli_loaded *loaded, int64_t batch,
-                           neap_graph **graph, neap_diag *diag)
+bool cli_has_batches(const cli_loaded *loaded)
+{
+    return loaded->model || loaded->onnx;
+}
+
+int64_t cli_batch_size(const cli_settings *settings, const cli_loaded *loaded)
+{
+    for (uint32_t i = 0; i < settings->n_sizes; i++)
+        if (strcmp(settings->sizes[i].name, "batch") == 0)
+            return settings->sizes[i].value;
+    const neap_model *model = loaded->model;
+    for (uint32_t i = 0; model && i < neap_model_param_count(model); i++)
+        if (strcmp(neap_model_param_at(model, i)->name, "batch") == 0)
+            return neap_model_param_at(model, i)->default_value;
+    for (uint32_t v = 0; v < neap_graph_value_count(loaded->graph); v++) {
+        const neap_value *value = neap_graph_value(loaded->graph, v);
+        if (strcmp(value->kind, NEAP_KIND_INPUT) == 0 && value->rank > 1)
+            return value->shape[0];
+    }
+    return 0;
+}
+
+static neap_status build_batch(const cli_settings *settings, const cli_loaded *loaded,
+                               int64_t batch, neap_graph **graph, neap_diag *diag)
 {
     uint32_t count = settings->n_sizes + 1;
     neap_model_setting *sizes = cli_memory_new(count, sizeof *sizes);
@@ -147,6 +171,14 @@ neap_status cli_load_batch(const cli_settings *settings, const cli_loaded *loade
     sizes[settings->n_sizes] = (neap_model_setting){"batch", batch};
     neap_status status = build_with(settings, loaded->model, sizes, count, graph, diag);
     cli_memory_release(sizes, count, sizeof *sizes);
+    return status;
+}
+
+neap_status cli_load_batch(const cli_settings *settings, const cli_loaded *loaded, int64_t batch,
+                           neap_graph **graph, neap_diag *diag)
+{
+    neap_status status = loaded->onnx ? cli_onnx_batch(settings, loaded, batch, graph, diag)
+                                      : build_batch(settings, loaded, batch, graph, diag);
     if (status == NEAP_OK)
         status = neap_cost_apply(*graph, loaded->device, settings->math, diag);
     if (status == NEAP_OK && settings->split > 0)
@@ -164,7 +196,7 @@ neap_status cli_load_batch(const cli_settings *settings, const cli_loaded *loade
 static int add_updates(const cli_settings *settings, const char *path, cli_loaded *loaded)
 {
     const char *given = cli_given_of(settings, CLI_GROUP_OPTIMIZER);
-    const neap_training training = training_of(settings);
+    const neap_training training = cli_training_of(settings);
     neap_graph *updated;
     neap_diag diag;
     if (cli_has_updates(loaded->graph))
@@ -203,18 +235,28 @@ static int load_graph(const cli_settings *settings, const char *operand, cli_loa
 {
     if (!looks_like_path(operand)) {
         loaded->model = neap_models_find(operand);
+        const char *option = cli_given_of(settings, CLI_GROUP_ONNX);
+        if (loaded->model && option)
+            return cli_fail(CLI_BAD_INPUT, "--%s is for ONNX files; %s is a built-in model", option,
+                            operand);
         if (loaded->model)
             return build_model(settings, loaded);
         if (access(operand, F_OK) != 0)
             return unknown_model(operand);
     }
+    if (cli_is_onnx(operand))
+        return cli_onnx_load(settings, operand, loaded);
+    const char *option = cli_given_of(settings, CLI_GROUP_ONNX);
+    if (option)
+        return cli_fail(CLI_BAD_INPUT, "--%s is for ONNX files, not for the graph file %s", option,
+                        operand);
     return read_graph(settings, operand, loaded);
 }
 
-/* Built-in models take their times from a device, files only if one is named. */
+/* Models take their times from a device, graph files only if one is named. */
 static int apply_device(const cli_settings *settings, cli_loaded *loaded)
 {
-    if (!loaded->model && !cli_is_given(settings, "device"))
+    if (!cli_has_batches(loaded) && !cli_is_given(settings, "device"))
         return CLI_OK;
     int code = cli_load_devices(settings, &loaded->devices);
     if (code != CLI_OK)
@@ -377,6 +419,8 @@ int cli_load(const cli_settings *settings, const char *operand, cli_loaded *load
 void cli_loaded_clear(cli_loaded *loaded)
 {
     neap_graph_destroy(loaded->graph);
+    neap_onnx_binding_destroy(loaded->binding);
+    neap_onnx_close(loaded->onnx);
     neap_devices_destroy(loaded->devices);
     neap_plan_destroy(loaded->start);
     *loaded = (cli_loaded){.natural_peak = -1};

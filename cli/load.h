@@ -9,6 +9,7 @@
 #include <neap/cost.h>
 #include <neap/graph.h>
 #include <neap/models.h>
+#include <neap/onnx.h>
 #include <neap/plan.h>
 #include <neap/run.h>
 
@@ -16,6 +17,8 @@
 typedef struct cli_loaded {
     neap_graph *graph;       /* split if the settings say so */
     const neap_model *model; /* NULL: it came from a file */
+    neap_onnx *onnx;         /* that file, if it is ONNX; else NULL */
+    neap_onnx_binding *binding;
     neap_devices *devices;
     const neap_device *device;  /* NULL: the file's own times */
     neap_link link;             /* all zero: none */
@@ -29,9 +32,9 @@ typedef struct cli_loaded {
 } cli_loaded;
 
 /*
- * Loads a model by its name, or a graph file by its path ("-" is standard input), sets the device's
- * times, splits large values, and reads the link and a plan to start from, which is judged. Returns
- * an exit code, after an error line on stderr if it is not CLI_OK.
+ * Loads a model by its name, or a graph file or an ONNX file by its path ("-" is standard input),
+ * sets the device's times, splits large values, and reads the link and a plan to start from, which
+ * is judged. Returns an exit code, after an error line on stderr if it is not CLI_OK.
  */
 int cli_load(const cli_settings *settings, const char *operand, cli_loaded *loaded);
 void cli_loaded_clear(cli_loaded *loaded);
@@ -41,9 +44,18 @@ void cli_loaded_clear(cli_loaded *loaded);
 bool cli_has_updates(const neap_graph *graph);
 int cli_load_split(const cli_settings *settings, cli_loaded *loaded);
 
-/* The graph of the loaded built-in model, with the same settings but another batch. */
+/* The training step that the settings ask for. */
+neap_training cli_training_of(const cli_settings *settings);
+
+/* Whether the graph can be built for any batch: a built-in model, or an ONNX file. */
+bool cli_has_batches(const cli_loaded *loaded);
+/* The graph of the loaded built-in model or ONNX file, with the same settings but another batch. */
 neap_status cli_load_batch(const cli_settings *settings, const cli_loaded *loaded, int64_t batch,
                            neap_graph **graph, neap_diag *diag);
+
+/* The batch of the loaded graph: as given, the model's default, or by the shape of its data; 0: not
+   known. */
+int64_t cli_batch_size(const cli_settings *settings, const cli_loaded *loaded);
 
 /* The floor of a graph for plans that move state or not, as of `loaded`. */
 int64_t cli_floor(const cli_loaded *loaded, const neap_graph *graph, uint32_t *op);

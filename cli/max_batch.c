@@ -2,6 +2,8 @@
 
 #include "batch_search.h"
 #include "command.h"
+#include "csv.h"
+#include "files.h"
 #include "output.h"
 #include "report.h"
 
@@ -10,6 +12,19 @@
 static const char *model_name(const cli_batch_search *m)
 {
     return m->model.model ? neap_model_name(m->model.model) : neap_graph_name(m->model.graph);
+}
+
+/* What became of a method: the outcome of its plan, or why it has none. */
+static const char *status_of(const cli_batch_row *r)
+{
+    const neap_batch_result *result = &r->result;
+    if (!r->solved)
+        return "unsupported";
+    if (result->batch > 0)
+        return neap_outcome_name(neap_solution_figures(result->solution)->outcome);
+    if (result->next == NEAP_BATCH_STOPPED)
+        return neap_outcome_name(result->interrupted ? NEAP_INTERRUPTED : NEAP_TIME_LIMIT);
+    return neap_outcome_name(NEAP_INFEASIBLE);
 }
 
 /* ---- The table ---- */
@@ -117,13 +132,7 @@ static void add_json_row(cli_json *json, const cli_batch_search *m, const char *
     cli_json_string(json, "method", method);
     cli_json_integer(json, "budget_bytes", m->budget);
     add_real(json, "extra_forward", extra, extra >= 0);
-    cli_json_string(
-        json, "status",
-        !r->solved ? "unsupported"
-        : figures  ? neap_outcome_name(figures->outcome)
-        : result->next == NEAP_BATCH_STOPPED
-            ? neap_outcome_name(result->interrupted ? NEAP_INTERRUPTED : NEAP_TIME_LIMIT)
-            : neap_outcome_name(NEAP_INFEASIBLE));
+    cli_json_string(json, "status", status_of(r));
     cli_json_size(json, "batch", figures ? result->batch : -1);
     cli_json_size(json, "store_all_batch", result->store_all > 0 ? result->store_all : -1);
     add_real(json, "ratio",
@@ -159,14 +168,56 @@ static void add_json(const cli_batch_search *m, neap_text *out)
     cli_json_end_array(&json);
 }
 
+/* ---- CSV ---- */
+
+static void add_csv_row(cli_csv *csv, const cli_batch_search *m, const char *method,
+                        const cli_batch_row *r)
+{
+    const neap_batch_result *result = &r->result;
+    cli_csv_word(csv, method);
+    cli_csv_integer(csv, m->budget);
+    cli_csv_word(csv, status_of(r));
+    cli_csv_size(csv, result->batch > 0 ? result->batch : -1);
+    cli_csv_size(csv, result->store_all > 0 ? result->store_all : -1);
+    cli_csv_word(csv, r->solved ? neap_batch_verdict_name(result->next) : NULL);
+    cli_csv_word(csv, r->solved ? neap_batch_proof_name(result->proof) : NULL);
+    if (result->batch > 0) {
+        const neap_figures *figures = neap_solution_figures(result->solution);
+        cli_csv_size(csv, figures->peak_bytes);
+        cli_csv_size(csv, figures->arena_bytes);
+        cli_csv_real(csv, figures->time);
+        cli_csv_real(csv, figures->base_time);
+        cli_csv_real(csv, figures->overhead);
+        cli_csv_integer(csv, (int64_t)figures->recomputed_ops);
+    } else {
+        cli_csv_none(csv, 6);
+    }
+    cli_csv_integer(csv, result->n_solved);
+    cli_csv_real(csv, result->seconds);
+    cli_csv_end_row(csv);
+}
+
+static int write_csv(const cli_batch_search *m, neap_text *out)
+{
+    cli_csv csv;
+    cli_csv_begin(&csv, "method,budget_bytes,status,batch,store_all_batch,next,proven,peak_bytes,"
+                        "arena_bytes,time,base_time,overhead,recomputed_ops,solves,solve_seconds");
+    for (uint32_t i = 0; i < m->n_done; i++)
+        add_csv_row(&csv, m, m->methods.names[i], &m->rows[i]);
+    return cli_csv_deliver(&csv, m->settings->csv, out);
+}
+
 /* ---- The command ---- */
 
 static int show(cli_batch_search *m, neap_text *out)
 {
     const cli_batch_row *best = cli_batch_search_best(m);
+    int code = m->settings->csv ? write_csv(m, out) : CLI_OK;
+    if (code != CLI_OK)
+        return code;
     if (m->settings->json)
         add_json(m, out);
-    else if (best)
+    else if (best && !cli_stdout_taken(m->settings))
         add_table(m, out);
     if (cli_interrupted())
         return cli_fail(CLI_STOPPED, "interrupted: %u of %u methods were tried", m->n_done,
@@ -195,8 +246,9 @@ const cli_command cli_command_max_batch = {
         "plan, where the next batch has none. \"proven\" says for which plans that is certain: "
         "those of this method, those of all methods, or no, if the time limit stopped the "
         "search. The time limit is for all batches that one method tries.\n\n"
-        "MODEL is a built-in network (neap models) or a graph file. A file is made for one "
-        "batch, which --batch-of gives: parameters and their gradients keep their sizes, "
+        "MODEL is a built-in network (neap models), an ONNX file or a graph file. A graph file is "
+        "made for one batch, which --batch-of gives: parameters and their gradients keep their "
+        "sizes, "
         "other sizes and all times scale with the batch. If not even batch 1 fits, the exit "
         "status is 3 and the message names a budget that works.",
     .examples =
@@ -208,9 +260,9 @@ const cli_command cli_command_max_batch = {
             {"neap max-batch graph.json --batch-of 32 --budget 8GiB --json",
              "your own graph, made for a batch of 32"},
         },
-    .groups = (CLI_GROUPS_MODEL & ~(unsigned)CLI_GROUP_BATCH) | CLI_GROUP_LINK |
-              CLI_GROUP_MAX_BATCH | CLI_GROUP_BATCHES | CLI_GROUP_SOLVE | CLI_GROUPS_MEASURED |
-              CLI_GROUP_JSON,
+    .groups = (CLI_GROUPS_MODEL & ~CLI_GROUP_BATCH) | CLI_GROUP_LINK | CLI_GROUP_MAX_BATCH |
+              CLI_GROUP_BATCHES | CLI_GROUP_SOLVE | CLI_GROUPS_MEASURED | CLI_GROUP_CSV |
+              CLI_GROUP_JSON | CLI_GROUP_SEARCH_LOG,
     .least_operands = 1,
     .most_operands = 1,
     .run = run_max_batch,

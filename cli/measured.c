@@ -28,6 +28,8 @@ static int profile(const cli_settings *settings, cli_loaded *model, cli_progress
     neap_profile_options_init(&options);
     options.cache = cache_path(settings, &path) ? path.text : NULL;
     options.refresh = settings->fresh;
+    if (settings->repetitions > 0)
+        options.repetitions = (int)settings->repetitions;
     options.beside = model->contention;
     options.progress = &progress->base;
     cli_progress_part(progress, "measuring kernels", 0, 0);

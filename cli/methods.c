@@ -1,20 +1,24 @@
 /* methods.c - neap methods: the planning methods, and the options of each. */
 
 #include "command.h"
+#include "csv.h"
+#include "files.h"
 #include "json.h"
 #include "output.h"
 
+#include <math.h>
 #include <neap/planner.h>
 #include <string.h>
+
+static const char *const TYPES[] = {[NEAP_OPTION_INTEGER] = "integer",
+                                    [NEAP_OPTION_REAL] = "real",
+                                    [NEAP_OPTION_CHOICE] = "choice",
+                                    [NEAP_OPTION_LIST] = "list"};
 
 /* ---- JSON ---- */
 
 static void add_option_json(cli_json *json, const neap_option *option)
 {
-    static const char *const TYPES[] = {[NEAP_OPTION_INTEGER] = "integer",
-                                        [NEAP_OPTION_REAL] = "real",
-                                        [NEAP_OPTION_CHOICE] = "choice",
-                                        [NEAP_OPTION_LIST] = "list"};
     cli_json_object(json, NULL);
     cli_json_string(json, "name", option->name);
     cli_json_string(json, "meaning", option->meaning);
@@ -41,6 +45,48 @@ static void add_method_json(cli_json *json, const neap_method *method)
         add_option_json(json, neap_method_option_at(method, i));
     cli_json_end_array(json);
     cli_json_end_object(json);
+}
+
+/* ---- CSV ---- */
+
+static int list_csv(const char *path, neap_text *out)
+{
+    cli_csv csv;
+    cli_csv_begin(&csv, "name,options,summary,source");
+    for (uint32_t i = 0; i < neap_methods_count(); i++) {
+        const neap_method *method = neap_methods_at(i);
+        cli_csv_word(&csv, neap_method_name(method));
+        cli_csv_integer(&csv, neap_method_option_count(method));
+        cli_csv_string(&csv, neap_method_summary(method));
+        cli_csv_string(&csv, neap_method_source(method));
+        cli_csv_end_row(&csv);
+    }
+    return cli_csv_deliver(&csv, path, out);
+}
+
+/* The options of a method. */
+static int describe_csv(const neap_method *method, const char *path, neap_text *out)
+{
+    cli_csv csv;
+    cli_csv_begin(&csv, "option,type,default,least,most,choices,meaning");
+    for (uint32_t i = 0; i < neap_method_option_count(method); i++) {
+        const neap_option *option = neap_method_option_at(method, i);
+        bool is_number = option->type == NEAP_OPTION_INTEGER || option->type == NEAP_OPTION_REAL;
+        cli_csv_word(&csv, option->name);
+        cli_csv_word(&csv, TYPES[option->type]);
+        cli_csv_real(&csv, is_number ? option->default_value : (double)NAN);
+        if (option->type == NEAP_OPTION_CHOICE) {
+            cli_csv_none(&csv, 2);
+            cli_csv_string(&csv, option->choices);
+        } else {
+            cli_csv_real(&csv, option->least);
+            cli_csv_real(&csv, option->most);
+            cli_csv_none(&csv, 1);
+        }
+        cli_csv_string(&csv, option->meaning);
+        cli_csv_end_row(&csv);
+    }
+    return cli_csv_deliver(&csv, path, out);
 }
 
 /* ---- Text ---- */
@@ -115,11 +161,19 @@ static int run_methods(const cli_settings *settings, neap_text *out)
             return cli_fail(CLI_BAD_INPUT, "no method \"%s\"; did you mean %s?", name, nearest);
         if (!method)
             return cli_fail(CLI_BAD_INPUT, "no method \"%s\"; neap methods lists them", name);
+        int code = settings->csv ? describe_csv(method, settings->csv, out) : CLI_OK;
+        if (code != CLI_OK || cli_stdout_taken(settings))
+            return code;
         if (settings->json)
             add_method_json(&json, method);
         else
             describe(method, out);
-    } else if (settings->json) {
+        return CLI_OK;
+    }
+    int code = settings->csv ? list_csv(settings->csv, out) : CLI_OK;
+    if (code != CLI_OK || cli_stdout_taken(settings))
+        return code;
+    if (settings->json) {
         cli_json_array(&json, NULL);
         for (uint32_t i = 0; i < neap_methods_count(); i++)
             add_method_json(&json, neap_methods_at(i));
@@ -143,7 +197,7 @@ const cli_command cli_command_methods = {
             {"neap methods sqrt", "one, with its source and options"},
             {"neap methods --json", "for a script"},
         },
-    .groups = CLI_GROUP_JSON,
+    .groups = CLI_GROUP_CSV | CLI_GROUP_JSON,
     .least_operands = 0,
     .most_operands = 1,
     .run = run_methods,

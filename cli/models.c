@@ -1,6 +1,8 @@
 /* models.c - neap models: the built-in networks, and what each takes. */
 
 #include "command.h"
+#include "csv.h"
+#include "files.h"
 #include "json.h"
 #include "output.h"
 
@@ -120,6 +122,33 @@ static int list_table(neap_text *out)
     return code;
 }
 
+static int list_csv(const char *path, neap_text *out)
+{
+    int code = CLI_OK;
+    cli_csv csv;
+    cli_csv_begin(&csv, "name,batch,parameters,forward_macs_per_sample,ops,natural_peak_bytes,"
+                        "summary");
+    for (uint32_t i = 0; i < neap_models_count() && code == CLI_OK; i++) {
+        const neap_model *model = neap_models_at(i);
+        model_figures figures;
+        code = measure(model, &figures);
+        if (code != CLI_OK)
+            break;
+        cli_csv_word(&csv, neap_model_name(model));
+        cli_csv_integer(&csv, figures.batch);
+        cli_csv_integer(&csv, figures.parameters);
+        cli_csv_real(&csv, figures.forward_macs);
+        cli_csv_integer(&csv, figures.ops);
+        cli_csv_integer(&csv, figures.natural_peak);
+        cli_csv_string(&csv, neap_model_summary(model));
+        cli_csv_end_row(&csv);
+    }
+    if (code == CLI_OK)
+        return cli_csv_deliver(&csv, path, out);
+    neap_text_clear(&csv.text);
+    return code;
+}
+
 /* ---- One of them ---- */
 
 static void show_json(const neap_model *model, const model_figures *figures, neap_text *out)
@@ -193,8 +222,26 @@ static void show_text(const neap_model *model, const model_figures *figures, nea
     cli_table_finish(&table, out);
 }
 
-static int show_model(const char *name, bool as_json, neap_text *out)
+/* Its settings. */
+static int show_csv(const neap_model *model, const char *path, neap_text *out)
 {
+    cli_csv csv;
+    cli_csv_begin(&csv, "setting,default,least,most,meaning");
+    for (uint32_t i = 0; i < neap_model_param_count(model); i++) {
+        const neap_model_param *param = neap_model_param_at(model, i);
+        cli_csv_word(&csv, param->name);
+        cli_csv_integer(&csv, param->default_value);
+        cli_csv_integer(&csv, param->least);
+        cli_csv_integer(&csv, param->most);
+        cli_csv_string(&csv, param->meaning);
+        cli_csv_end_row(&csv);
+    }
+    return cli_csv_deliver(&csv, path, out);
+}
+
+static int show_model(const cli_settings *settings, neap_text *out)
+{
+    const char *name = settings->operands[0];
     const neap_model *model = neap_models_find(name);
     const char *nearest = model ? NULL : neap_models_nearest(name);
     if (nearest)
@@ -202,8 +249,11 @@ static int show_model(const char *name, bool as_json, neap_text *out)
     if (!model)
         return cli_fail(CLI_BAD_INPUT, "no model \"%s\"; neap models lists them", name);
     model_figures figures;
-    int code = measure(model, &figures);
-    if (code == CLI_OK && as_json)
+    int code = settings->csv ? show_csv(model, settings->csv, out) : CLI_OK;
+    if (code != CLI_OK || cli_stdout_taken(settings))
+        return code;
+    code = measure(model, &figures);
+    if (code == CLI_OK && settings->json)
         show_json(model, &figures, out);
     else if (code == CLI_OK)
         show_text(model, &figures, out);
@@ -212,9 +262,12 @@ static int show_model(const char *name, bool as_json, neap_text *out)
 
 static int run_models(const cli_settings *settings, neap_text *out)
 {
-    if (settings->n_operands == 0)
-        return settings->json ? list_json(out) : list_table(out);
-    return show_model(settings->operands[0], settings->json, out);
+    if (settings->n_operands > 0)
+        return show_model(settings, out);
+    int code = settings->csv ? list_csv(settings->csv, out) : CLI_OK;
+    if (code != CLI_OK || cli_stdout_taken(settings))
+        return code;
+    return settings->json ? list_json(out) : list_table(out);
 }
 
 const cli_command cli_command_models = {
@@ -232,7 +285,7 @@ const cli_command cli_command_models = {
             {"neap models gpt2", "one, with its settings"},
             {"neap models --json", "for a script"},
         },
-    .groups = CLI_GROUP_JSON,
+    .groups = CLI_GROUP_CSV | CLI_GROUP_JSON,
     .least_operands = 0,
     .most_operands = 1,
     .run = run_models,

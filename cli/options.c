@@ -5,6 +5,7 @@
 #include "parse_values.h"
 
 #include <neap/data.h>
+#include <neap/onnx.h>
 #include <neap/run.h>
 #include <neap/text.h>
 #include <string.h>
@@ -48,7 +49,7 @@ bool cli_is_given(const cli_settings *settings, const char *name)
     return false;
 }
 
-const char *cli_given_of(const cli_settings *settings, unsigned groups)
+const char *cli_given_of(const cli_settings *settings, uint64_t groups)
 {
     for (size_t i = 0; i < settings->n_given; i++)
         if (settings->given[i]->group & groups)
@@ -307,6 +308,7 @@ static void list_datasets(neap_text *out)
 /* ---- The table ---- */
 
 #define MODEL_SECTION  "Built-in models (neap models NAME lists what one takes)"
+#define ONNX_SECTION   "ONNX files"
 #define DEVICE_SECTION "Times"
 #define LINK_SECTION   "Host memory"
 #define PLAN_SECTION   "Planning"
@@ -350,6 +352,14 @@ const cli_option cli_options[] = {
      "plan at these budgets, such as 30%,50%,8GiB", TEXT(budgets)},
     {"points", 0, "N", CLI_GROUP_CURVE, PLAN_SECTION, "or at this many, evenly spaced",
      COUNT(points, 2), .most = 1000, DEFAULT("9")},
+    {"points", 0, "N", CLI_GROUP_PAGE, PLAN_SECTION,
+     "budgets of the trade-off curve, between the least that any plan needs and what the step "
+     "needs "
+     "without a plan; 0: no curve",
+     COUNT(points, 0), .most = 1000, .defaults = {{"report", "6", NULL}}},
+    {"plan", 0, "FILE", CLI_GROUP_PAGE, PLAN_SECTION,
+     "report on this plan, which neap plan -o wrote with the same options, instead of planning",
+     TEXT(plan_file)},
     {"from", 0, "SIZE", CLI_GROUP_CURVE, PLAN_SECTION, "the smallest of them", TEXT(from),
      DEFAULT("20%")},
     {"to", 0, "SIZE", CLI_GROUP_CURVE, PLAN_SECTION, "the largest of them", TEXT(to),
@@ -379,10 +389,14 @@ const cli_option cli_options[] = {
      .set = set_time_limit,
      .defaults = {{"train", "10s", NULL},
                   {"compare", "10s", NULL},
+                  {"explain", "15s", "15s for all plans together"},
                   {"curve", "10s", "10s for each budget"},
+                  {"report", "10s", "10s for each budget"},
                   {"max-batch", "10s", "none for one method, 10s for each of several"},
                   {NULL, "none", NULL}}},
-    {"log", 0, NULL, CLI_GROUP_SOLVE, PLAN_SECTION,
+    {"log", 0, NULL, CLI_GROUP_SEARCH_LOG, PLAN_SECTION,
+     "write a line on stderr whenever the best plan or the bound improves", FLAG(log)},
+    {"log-search", 0, NULL, CLI_GROUP_TRAIN, PLAN_SECTION,
      "write a line on stderr whenever the best plan or the bound improves", FLAG(log)},
     {"threads", 0, "N", CLI_GROUP_SOLVE, PLAN_SECTION,
      "number of threads; without a time limit the plan does not depend on it",
@@ -429,8 +443,9 @@ const cli_option cli_options[] = {
      "image size in pixels, such as 224 or 416x608", .set = set_image},
     {"seq", 0, "N", CLI_GROUP_MODEL, MODEL_SECTION, "sequence length", .set = set_size},
     {"set", 0, "NAME=N", CLI_GROUP_MODEL, MODEL_SECTION,
-     "set any size of the model, such as layers=48; may be repeated", .set = set_any_size,
-     .is_pair = true},
+     "set any size of the model, such as layers=48, or one that an ONNX file leaves open, by its "
+     "name there; may be repeated",
+     .set = set_any_size, .is_pair = true},
     {"dtype", 0, "TYPE", CLI_GROUP_DTYPE, MODEL_SECTION, "number type", FIELD(set_dtype, dtype),
      .choices = {{"f32", NULL, NEAP_F32},
                  {"tf32", "f32 in memory, tf32 in matrix products", NEAP_F32},
@@ -461,9 +476,28 @@ const cli_option cli_options[] = {
                   NEAP_KERNELS_LAYER}},
      DEFAULT("lean")},
 
+    {"loss", 0, "NAME", CLI_GROUP_ONNX, ONNX_SECTION,
+     "loss on the output; an output of one number is the loss itself", FIELD(set_choice, loss),
+     .choices = {{"cross-entropy", "against labels", NEAP_ONNX_CROSS_ENTROPY},
+                 {"mse", "mean squared error, against targets", NEAP_ONNX_MSE},
+                 {"none", "the output is the loss", NEAP_ONNX_NO_LOSS}},
+     DEFAULT("cross-entropy")},
+    {"loss-output", 0, "NAME", CLI_GROUP_ONNX, ONNX_SECTION,
+     "the output that the loss is put on, or that is the loss", TEXT(loss_output),
+     .defaults = {{NULL, NULL, "the first"}}},
+    {"train-dropout", 0, NULL, CLI_GROUP_ONNX, ONNX_SECTION,
+     "let Dropout nodes drop; they do nothing otherwise", FLAG(train_dropout)},
+    {"batch-norm", 0, "HOW", CLI_GROUP_ONNX, ONNX_SECTION,
+     "whose mean and variance batch normalization uses", FIELD(set_choice, batch_norm),
+     .choices = {{"auto", "train if the file was exported for training, else frozen",
+                  NEAP_ONNX_BATCH_NORM_AS_EXPORTED},
+                 {"train", "those of the batch", NEAP_ONNX_BATCH_NORM_TRAIN},
+                 {"frozen", "those of the file", NEAP_ONNX_BATCH_NORM_FROZEN}},
+     DEFAULT("auto")},
+
     {"device", 0, "NAME", CLI_GROUP_DEVICE, DEVICE_SECTION,
      "use this device's times (neap devices lists them), also in place of a graph file's own",
-     TEXT(device), .defaults = {{NULL, "h200", "h200 for a built-in model"}}},
+     TEXT(device), .defaults = {{NULL, "h200", "h200 for a built-in model or an ONNX file"}}},
     {"devices", 0, "FILE", CLI_GROUP_DEVICES, DEVICE_SECTION,
      "read more devices from a file; may be repeated (NEAP_DEVICES=A:B does the same)",
      .set = add_device_file},
@@ -499,7 +533,8 @@ const cli_option cli_options[] = {
     {"plan", 0, "FILE", CLI_GROUP_TRAIN, TRAIN_SECTION,
      "train by this plan, which --save-plan wrote with the same options", TEXT(plan_file)},
     {"save", 0, "FILE", CLI_GROUP_TRAIN, TRAIN_SECTION,
-     "write a checkpoint (safetensors) at the end; an old file is replaced in one step",
+     "write a checkpoint (safetensors) at the end or, for an ONNX file, FILE.onnx with the trained "
+     "weights; an old file is replaced in one step",
      TEXT(save)},
     {"save-every", 0, "N", CLI_GROUP_TRAIN, TRAIN_SECTION, "write it after every N steps, too",
      COUNT(save_every, 1), .most = INT64_MAX / 4},
@@ -536,9 +571,21 @@ const cli_option cli_options[] = {
      .defaults = {{NULL, NULL, "neap/profile.json in $XDG_CACHE_HOME or ~/.cache"}}},
     {"fresh", 0, NULL, CLI_GROUP_BACKEND, RUN_SECTION, "measure again what that file has",
      FLAG(fresh)},
+    {"repetitions", 0, "N", CLI_GROUP_BACKEND, RUN_SECTION,
+     "runs of each kernel that is measured, more where they are short; 1: a single one, quick and "
+     "rough",
+     COUNT(repetitions, 1), .most = 1000, DEFAULT("5")},
 
     {"save-plan", 0, "FILE", CLI_GROUP_TRAIN, OUTPUT_SECTION, "write the plan to a file",
      TEXT(output)},
+    {"log", 0, "FILE", CLI_GROUP_TRAIN, OUTPUT_SECTION,
+     "write a line of JSON after each step: loss, learning rate, times; --resume appends to it",
+     TEXT(log_file)},
+    {"trace", 0, "FILE", CLI_GROUP_TRACE, OUTPUT_SECTION,
+     "write the plan's timeline as a trace for Perfetto or Chrome: ops, copies, memory",
+     TEXT(trace)},
+    {"trace", 0, "FILE", CLI_GROUP_TRAIN, OUTPUT_SECTION,
+     "write the last step as a trace for Perfetto or Chrome: ops, copies, memory", TEXT(trace)},
     {"save-memory", 0, "FILE", CLI_GROUP_TRAIN, OUTPUT_SECTION,
      "write the planned and the measured memory of each step of the plan as CSV; freed memory then "
      "goes back to the system at once, which takes time",
@@ -549,11 +596,18 @@ const cli_option cli_options[] = {
      "write the graph with its times to a file; - is standard output", TEXT(output)},
     {"output", 'o', "FILE", CLI_GROUP_PLAN_OUT, OUTPUT_SECTION,
      "write the plan to a file; - is standard output", TEXT(output)},
-    {"chart", 0, NULL, CLI_GROUP_CHART, OUTPUT_SECTION, "draw memory over time", FLAG(chart)},
-    {"csv", 0, "FILE", CLI_GROUP_CURVE, OUTPUT_SECTION,
-     "write every point as a line of CSV; - is standard output", TEXT(csv)},
-    {"svg", 0, "FILE", CLI_GROUP_CURVE, OUTPUT_SECTION,
-     "draw the curves as an SVG picture; - is standard output", TEXT(svg)},
+    {"output", 'o', "FILE", CLI_GROUP_PAGE, OUTPUT_SECTION,
+     "write the report to this file; - is standard output", TEXT(output),
+     .defaults = {{NULL, NULL, "GRAPH.html, by the name of the graph, in the current folder"}}},
+    {"report", 0, "FILE", CLI_GROUP_REPORT, OUTPUT_SECTION,
+     "write a report as a web page, with charts and every step; - is standard output",
+     TEXT(report)},
+    {"chart", 0, NULL, CLI_GROUP_CHART, OUTPUT_SECTION, "draw a chart, as wide as the terminal",
+     FLAG(chart)},
+    {"csv", 0, "FILE", CLI_GROUP_CSV, OUTPUT_SECTION,
+     "write the table as CSV; - is standard output", TEXT(csv)},
+    {"svg", 0, "FILE", CLI_GROUP_SVG, OUTPUT_SECTION,
+     "draw a picture for papers as SVG; - is standard output", TEXT(svg)},
     {"json", 0, NULL, CLI_GROUP_JSON, OUTPUT_SECTION, "print JSON, for programs", FLAG(json)},
     {"help", 'h', NULL, CLI_GROUP_HELP, OUTPUT_SECTION, "print this help", FLAG(help)},
     {0},

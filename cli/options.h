@@ -13,43 +13,49 @@
 #include <stdint.h>
 
 /* Groups of options, as bits of a command's `groups`. */
-enum {
-    CLI_GROUP_HELP = 1 << 0, /* every command has it */
-    CLI_GROUP_JSON = 1 << 1,
-    CLI_GROUP_MODEL = 1 << 2,   /* sizes and types of a built-in model */
-    CLI_GROUP_DEVICE = 1 << 3,  /* whose times */
-    CLI_GROUP_DEVICES = 1 << 4, /* files of devices */
-    CLI_GROUP_LINK = 1 << 5,
-    CLI_GROUP_BUDGET = 1 << 6,
-    CLI_GROUP_SOLVE = 1 << 7, /* by which method to plan, and how */
-    CLI_GROUP_CURVE = 1 << 8,
-    CLI_GROUP_CHART = 1 << 9,
-    CLI_GROUP_GRAPH_OUT = 1 << 10,
-    CLI_GROUP_PLAN_OUT = 1 << 11,
-    CLI_GROUP_ANY_GRAPH = 1 << 12,
-    CLI_GROUP_MAX_BATCH = 1 << 13,
-    CLI_GROUP_BATCH = 1 << 14,
-    CLI_GROUP_BACKEND = 1 << 15, /* which GPU and kernels, and their measured times */
-    CLI_GROUP_TRAIN = 1 << 16,
-    CLI_GROUP_PROFILE_OUT = 1 << 17,
-    CLI_GROUP_OBJECTIVE = 1 << 18,
-    CLI_GROUP_CONSTRAINT = 1 << 19, /* on tensors, and the plan to start from */
-    CLI_GROUP_GAP = 1 << 20,
-    CLI_GROUP_BATCHES = 1 << 21, /* how to look for the largest batch */
-    CLI_GROUP_DTYPE = 1 << 22,
-    CLI_GROUP_SPLIT = 1 << 23,
-    CLI_GROUP_OPTIMIZER = 1 << 24,
-    CLI_GROUP_KERNELS = 1 << 25,  /* whose kernels to run */
-    CLI_GROUP_MEASURED = 1 << 26, /* whose kernels to measure instead of taking a device's times */
-    /* What every command that takes a MODEL takes. */
-    CLI_GROUPS_SIZES = CLI_GROUP_MODEL | CLI_GROUP_DTYPE | CLI_GROUP_OPTIMIZER,
-    CLI_GROUPS_MODEL =
-        CLI_GROUPS_SIZES | CLI_GROUP_BATCH | CLI_GROUP_DEVICE | CLI_GROUP_DEVICES | CLI_GROUP_SPLIT,
-    /* What every command that plans for one batch takes. */
-    CLI_GROUPS_PLAN = CLI_GROUP_SOLVE | CLI_GROUP_LINK | CLI_GROUP_CONSTRAINT | CLI_GROUP_GAP,
-    CLI_GROUPS_RUN = CLI_GROUP_BACKEND | CLI_GROUP_KERNELS,
-    CLI_GROUPS_MEASURED = CLI_GROUP_BACKEND | CLI_GROUP_MEASURED
-};
+#define CLI_GROUP_HELP        ((uint64_t)1 << 0) /* every command has it */
+#define CLI_GROUP_JSON        ((uint64_t)1 << 1)
+#define CLI_GROUP_MODEL       ((uint64_t)1 << 2) /* sizes and types of a built-in model */
+#define CLI_GROUP_DEVICE      ((uint64_t)1 << 3) /* whose times */
+#define CLI_GROUP_DEVICES     ((uint64_t)1 << 4) /* files of devices */
+#define CLI_GROUP_LINK        ((uint64_t)1 << 5)
+#define CLI_GROUP_BUDGET      ((uint64_t)1 << 6)
+#define CLI_GROUP_SOLVE       ((uint64_t)1 << 7) /* by which method to plan, and how */
+#define CLI_GROUP_CURVE       ((uint64_t)1 << 8)
+#define CLI_GROUP_CHART       ((uint64_t)1 << 9)
+#define CLI_GROUP_GRAPH_OUT   ((uint64_t)1 << 10)
+#define CLI_GROUP_PLAN_OUT    ((uint64_t)1 << 11)
+#define CLI_GROUP_ANY_GRAPH   ((uint64_t)1 << 12)
+#define CLI_GROUP_MAX_BATCH   ((uint64_t)1 << 13)
+#define CLI_GROUP_BATCH       ((uint64_t)1 << 14)
+#define CLI_GROUP_BACKEND     ((uint64_t)1 << 15) /* which GPU; measured times */
+#define CLI_GROUP_TRAIN       ((uint64_t)1 << 16)
+#define CLI_GROUP_PROFILE_OUT ((uint64_t)1 << 17)
+#define CLI_GROUP_OBJECTIVE   ((uint64_t)1 << 18)
+#define CLI_GROUP_CONSTRAINT  ((uint64_t)1 << 19) /* on tensors, and the plan to start from */
+#define CLI_GROUP_GAP         ((uint64_t)1 << 20)
+#define CLI_GROUP_BATCHES     ((uint64_t)1 << 21) /* how to look for the largest batch */
+#define CLI_GROUP_DTYPE       ((uint64_t)1 << 22)
+#define CLI_GROUP_SPLIT       ((uint64_t)1 << 23)
+#define CLI_GROUP_OPTIMIZER   ((uint64_t)1 << 24)
+#define CLI_GROUP_KERNELS     ((uint64_t)1 << 25) /* whose kernels to run */
+#define CLI_GROUP_MEASURED                                                                         \
+    ((uint64_t)1 << 26) /* whose kernels to measure instead of taking a device's times */
+#define CLI_GROUP_ONNX       ((uint64_t)1 << 27) /* how an ONNX file becomes a training step */
+#define CLI_GROUP_SEARCH_LOG ((uint64_t)1 << 28) /* of the search for a plan */
+#define CLI_GROUP_TRACE      ((uint64_t)1 << 29)
+#define CLI_GROUP_REPORT     ((uint64_t)1 << 30) /* a report beside the command's own output */
+#define CLI_GROUP_PAGE       ((uint64_t)1 << 31) /* what the command report takes */
+#define CLI_GROUP_CSV        ((uint64_t)1 << 32)
+#define CLI_GROUP_SVG        ((uint64_t)1 << 33)
+/* What every command that takes a MODEL takes. */
+#define CLI_GROUPS_SIZES (CLI_GROUP_MODEL | CLI_GROUP_DTYPE | CLI_GROUP_OPTIMIZER | CLI_GROUP_ONNX)
+#define CLI_GROUPS_MODEL                                                                           \
+    (CLI_GROUPS_SIZES | CLI_GROUP_BATCH | CLI_GROUP_DEVICE | CLI_GROUP_DEVICES | CLI_GROUP_SPLIT)
+/* What every command that plans for one batch takes. */
+#define CLI_GROUPS_PLAN     (CLI_GROUP_SOLVE | CLI_GROUP_LINK | CLI_GROUP_CONSTRAINT | CLI_GROUP_GAP)
+#define CLI_GROUPS_RUN      (CLI_GROUP_BACKEND | CLI_GROUP_KERNELS)
+#define CLI_GROUPS_MEASURED (CLI_GROUP_BACKEND | CLI_GROUP_MEASURED)
 
 /* The learning rate for adam and adamw where none is given; for the others the table of options
    has it. */
@@ -79,8 +85,12 @@ struct cli_settings {
     int optimizer; /* a neap_optimizer */
     double clip_norm;
     int64_t accumulate;
-    int kernels;   /* a neap_kernels */
-    int64_t split; /* most bytes of a value; 0: as it is */
+    int kernels;             /* a neap_kernels */
+    int64_t split;           /* most bytes of a value; 0: as it is */
+    int loss;                /* a neap_onnx_loss */
+    const char *loss_output; /* NULL: the first */
+    bool train_dropout;
+    int batch_norm; /* a neap_onnx_batch_norm */
 
     /* device and link */
     const char *device;
@@ -118,6 +128,7 @@ struct cli_settings {
     const char *backend;       /* NULL: the default one */
     const char *profile_cache; /* a path, or "none"; NULL: the default one */
     bool fresh;                /* measure again what the cache has */
+    int64_t repetitions;       /* of a kernel that is measured; 0: the default */
     int64_t gpu;               /* which one, from 0 */
     bool nondeterministic;     /* kernels whose bits vary, too */
 
@@ -132,11 +143,14 @@ struct cli_settings {
     int64_t stress;            /* seed of random delays; 0: none */
     bool device_memory;        /* show what of the device's memory is in use */
     const char *memory_file;   /* NULL: memory is not recorded */
+    const char *log_file;      /* of steps; NULL: none */
     const char *save, *resume; /* paths; NULL: none */
     int64_t save_every;        /* 0: only at the end */
 
     /* output */
-    const char *output, *csv, *svg; /* paths; NULL: none */
+    const char *output, *csv, *svg, *trace; /* paths; NULL: none */
+    const char *report;                     /* likewise */
+    const char *command;                    /* the command line, quoted for a shell */
     bool json, chart, any_graph, help;
 };
 
@@ -147,7 +161,7 @@ void cli_settings_clear(cli_settings *settings);
 /* Was the option on the command line? */
 bool cli_is_given(const cli_settings *settings, const char *name);
 /* The first option of these groups on the command line, or NULL. */
-const char *cli_given_of(const cli_settings *settings, unsigned groups);
+const char *cli_given_of(const cli_settings *settings, uint64_t groups);
 
 /* All options, by sections; ended by one without a name. */
 extern const cli_option cli_options[];

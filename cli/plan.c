@@ -3,11 +3,15 @@
 #include "batch_search.h"
 #include "command.h"
 #include "files.h"
+#include "html_report.h"
 #include "measured.h"
+#include "memory.h"
 #include "output.h"
 #include "parts.h"
+#include "pictures.h"
 #include "planning.h"
 #include "report.h"
+#include "trace_file.h"
 
 #include <inttypes.h>
 #include <neap/neap.h>
@@ -96,39 +100,129 @@ static void add_summary(const cli_planning *p, neap_text *out)
     if (p->settings->output)
         cli_fact(&table, "written to", CLI_PLAIN, p->settings->output, "%zu steps",
                  neap_plan_step_count(p->result.plan));
+    if (p->settings->report)
+        cli_fact(&table, "report", CLI_PLAIN, p->settings->report, "%s", "open it in a browser");
+    if (p->settings->trace)
+        cli_fact(&table, "trace", CLI_PLAIN, p->settings->trace, "open it in Perfetto or Chrome");
     cli_table_finish(&table, out);
     neap_text_puts(out, "\n");
     cli_parts_table(out, &p->result.natural_parts, &p->result.parts);
 }
 
-static int add_chart(const cli_planning *p, neap_text *out)
+/* ---- The plan over time ---- */
+
+static int add_chart(const cli_planning *p, const neap_timeline *timeline, neap_text *out)
 {
     neap_diag diag;
-    neap_timeline timeline;
-    neap_link link = p->model.link;
-    neap_status status =
-        neap_timeline_build(NULL, p->model.graph, p->result.plan,
-                            link.out_bandwidth > 0 ? &link : NULL, &timeline, &diag);
-    if (status != NEAP_OK)
-        return cli_fail_diag(&diag);
     neap_chart_options options;
-    neap_chart_options_init(&options);
-    options.width = cli_width() - 10; /* the scale of bytes stands beside the plot */
-    options.color = cli_colors();
-    options.unicode = cli_unicode();
+    cli_chart_options(&options, 10); /* the scale of bytes stands beside the plot */
     options.budget = p->budget;
     options.natural_peak = p->model.natural_peak;
     char *text;
     size_t length;
-    status = neap_report_memory_chart(NULL, p->model.graph, p->result.plan, &timeline, &options,
-                                      &text, &length, &diag);
-    neap_timeline_clear(&timeline);
-    if (status != NEAP_OK)
-        return cli_fail_diag(&diag);
     neap_text_puts(out, "\n");
-    neap_text_append(out, text, length);
-    neap_release(NULL, text, length + 1);
-    return CLI_OK;
+    neap_status status = neap_report_memory_chart(NULL, p->model.graph, p->result.plan, timeline,
+                                                  &options, &text, &length, &diag);
+    return cli_picture_deliver(status, &diag, "-", text, length, out);
+}
+
+static int write_svg(const cli_planning *p, const neap_timeline *timeline, neap_text *out)
+{
+    neap_diag diag;
+    neap_memory_picture picture;
+    neap_plan *natural;
+    neap_text title = {0};
+    char *text;
+    size_t length;
+    if (neap_natural_plan(NULL, p->model.graph, &natural, &diag) != NEAP_OK)
+        return cli_fail_diag(&diag);
+    neap_memory_picture_init(&picture, p->model.graph, p->result.plan, timeline);
+    cli_picture_title(&title, p->settings, &p->model, p->result.batch);
+    neap_text_printf(&title, ", planned by %s", p->result.method);
+    picture.title = neap_text_get(&title);
+    picture.natural = natural;
+    picture.budget = p->budget;
+    neap_status status = neap_report_memory_svg(NULL, &picture, &text, &length, &diag);
+    int code = title.status != NEAP_OK && status == NEAP_OK
+                   ? (neap_release(NULL, text, length + 1), cli_fail_memory())
+                   : cli_picture_deliver(status, &diag, p->settings->svg, text, length, out);
+    neap_text_clear(&title);
+    neap_plan_destroy(natural);
+    return code;
+}
+
+static void add_csv_row(cli_csv *csv, const neap_graph *graph, size_t index, const neap_step *step,
+                        const neap_timeline_step *times, bool *computed)
+{
+    bool compute = step->kind == NEAP_COMPUTE;
+    cli_csv_integer(csv, (int64_t)index);
+    cli_csv_word(csv, neap_step_kind_name(step->kind));
+    cli_csv_integer(csv, step->id);
+    cli_csv_string(csv, compute ? neap_graph_op(graph, step->id)->name
+                                : neap_graph_value(graph, step->id)->name);
+    cli_csv_bool(csv, compute && computed[step->id]);
+    cli_csv_real(csv, neap_graph_seconds(graph, times->begin));
+    cli_csv_real(csv, neap_graph_seconds(graph, times->end));
+    cli_csv_integer(csv, times->live_bytes);
+    cli_csv_integer(csv, times->after_bytes);
+    cli_csv_end_row(csv);
+    if (compute)
+        computed[step->id] = true;
+}
+
+static int write_csv(const cli_planning *p, const neap_timeline *timeline, neap_text *out)
+{
+    const neap_graph *graph = p->model.graph;
+    size_t n_ops = neap_graph_op_count(graph);
+    bool *computed = cli_memory_new(n_ops, sizeof *computed);
+    if (n_ops > 0 && !computed)
+        return cli_fail_memory();
+    cli_csv csv;
+    cli_csv_begin(&csv, "step,kind,id,name,recomputed,begin,end,live_bytes,after_bytes");
+    for (size_t i = 0; i < timeline->n_steps; i++)
+        add_csv_row(&csv, graph, i, &neap_plan_steps(p->result.plan)[i], &timeline->steps[i],
+                    computed);
+    cli_memory_release(computed, n_ops, sizeof *computed);
+    return cli_csv_deliver(&csv, p->settings->csv, out);
+}
+
+static int find_timeline(const cli_planning *p, neap_timeline *timeline)
+{
+    neap_diag diag;
+    neap_link link = p->model.link;
+    neap_status status =
+        neap_timeline_build(NULL, p->model.graph, p->result.plan,
+                            link.out_bandwidth > 0 ? &link : NULL, timeline, &diag);
+    return status == NEAP_OK ? CLI_OK : cli_fail_diag(&diag);
+}
+
+/* The timeline as files. */
+static int write_timeline(const cli_planning *p, neap_text *out)
+{
+    neap_timeline timeline;
+    if (!p->settings->svg && !p->settings->csv)
+        return CLI_OK;
+    int code = find_timeline(p, &timeline);
+    if (code != CLI_OK)
+        return code;
+    if (p->settings->svg)
+        code = write_svg(p, &timeline, out);
+    if (code == CLI_OK && p->settings->csv)
+        code = write_csv(p, &timeline, out);
+    neap_timeline_clear(&timeline);
+    return code;
+}
+
+/* The timeline in the terminal. */
+static int show_timeline(const cli_planning *p, neap_text *out)
+{
+    neap_timeline timeline;
+    int code = find_timeline(p, &timeline);
+    if (code != CLI_OK)
+        return code;
+    code = add_chart(p, &timeline, out);
+    neap_timeline_clear(&timeline);
+    return code;
 }
 
 /* ---- The plan itself ---- */
@@ -142,6 +236,17 @@ static int write_plan(const cli_planning *p, neap_text *out)
         return cli_fail_diag(&diag);
     int code = cli_file_deliver(p->settings->output, text, length, out);
     neap_release(NULL, text, length + 1);
+    return code;
+}
+
+static int write_report(const cli_planning *p, neap_text *out)
+{
+    cli_html_report report = {
+        .settings = p->settings, .model = &p->model, .batch = p->result.batch};
+    int code = cli_html_add(&report, &p->result);
+    if (code == CLI_OK)
+        code = cli_html_deliver(&report, p->settings->report, out);
+    cli_html_clear(&report);
     return code;
 }
 
@@ -161,15 +266,22 @@ static int show(cli_planning *p, neap_text *out)
     int code = p->result.plan ? find_parts(p) : CLI_OK;
     if (code == CLI_OK && p->result.plan && settings->output)
         code = write_plan(p, out);
+    if (code == CLI_OK && p->result.plan && settings->report)
+        code = write_report(p, out);
+    if (code == CLI_OK && p->result.plan && settings->trace)
+        code = cli_trace_file_write(settings->trace, p->model.graph, p->result.plan, &p->model.link,
+                                    NULL, p->result.figures->arena_bytes);
+    if (code == CLI_OK && p->result.plan)
+        code = write_timeline(p, out);
     if (code == CLI_OK && settings->json && p->result.solved) {
         cli_json json;
         cli_json_begin(&json, out);
         cli_report_json(&json, NULL, &p->model, &p->result,
                         p->explanation.length ? p->explanation.text : NULL);
-    } else if (code == CLI_OK && p->result.plan && !cli_is_stdout(settings->output)) {
+    } else if (code == CLI_OK && p->result.plan && !cli_stdout_taken(settings)) {
         add_summary(p, out);
         if (settings->chart)
-            code = add_chart(p, out);
+            code = show_timeline(p, out);
         if (code != CLI_OK)
             neap_text_clear(out);
     }
@@ -236,13 +348,8 @@ static int plan_model(cli_planning *p)
 static int check_settings(const cli_settings *settings)
 {
     bool batch = settings->objective == CLI_OBJECTIVE_BATCH;
-    if (settings->json && settings->chart)
-        return cli_fail(CLI_BAD_INPUT, "--json and --chart cannot both be printed; choose one");
-    if (cli_is_stdout(settings->output) && (settings->json || settings->chart))
-        return cli_fail(CLI_BAD_INPUT,
-                        "-o - puts the plan on standard output; leave out --%s, or "
-                        "write the plan to a file",
-                        settings->json ? "json" : "chart");
+    if (cli_is_stdout(settings->trace))
+        return cli_fail(CLI_BAD_INPUT, "--trace takes the name of a file");
     const char *batch_option = cli_given_of(settings, CLI_GROUP_BATCHES);
     if (batch_option && !batch)
         return cli_fail(CLI_BAD_INPUT, "--%s needs --objective batch", batch_option);
@@ -268,16 +375,19 @@ const cli_command cli_command_plan = {
     .name = "plan",
     .operands = "MODEL",
     .summary = "fit a training step into a memory budget",
-    .about = "Decides what to keep, what to recompute and what to move to host memory, so that one "
-             "training step of MODEL fits in --budget, and prints what that costs. The overhead is "
-             "the time beyond one run of every op; the bound is a time that no plan in this budget "
-             "can beat. Every plan is replayed by an independent judge, and every tensor has an "
-             "address, so the budget covers all the memory that the step takes.\n\n"
-             "MODEL is a built-in network (neap models) or a graph file; - is standard input. Of "
-             "several methods, the best plan is kept. Ctrl-C ends the search and keeps the best "
-             "plan so far; --log shows its progress. --objective peak asks for the least memory "
-             "whatever the time, --objective batch for the largest batch in the budget. If nothing "
-             "fits, the exit status is 3 and the message names a budget or a method that works.",
+    .about =
+        "Decides what to keep, what to recompute and what to move to host memory, so that one "
+        "training step of MODEL fits in --budget, and prints what that costs. The overhead is "
+        "the time beyond one run of every op; the bound is a time that no plan in this budget "
+        "can beat. Every plan is replayed by an independent judge, and every tensor has an "
+        "address, so the budget covers all the memory that the step takes.\n\n"
+        "MODEL is a built-in network (neap models), an ONNX file or a graph file; - is "
+        "standard input. Of several methods, the best plan is kept. Ctrl-C ends the search "
+        "and keeps the best plan so far; --log shows its progress. --objective peak asks for "
+        "the least memory "
+        "whatever the time, --objective batch for the largest batch in the budget. --chart and "
+        "--svg draw the memory over time, --csv lists it step by step. If nothing "
+        "fits, the exit status is 3 and the message names a budget or a method that works.",
     .examples =
         {
             {"neap plan resnet50 --batch 64 --budget 45% --chart",
@@ -291,7 +401,8 @@ const cli_command cli_command_plan = {
         },
     .groups = CLI_GROUPS_MODEL | CLI_GROUPS_PLAN | CLI_GROUP_BUDGET | CLI_GROUP_OBJECTIVE |
               CLI_GROUP_BATCHES | CLI_GROUP_PLAN_OUT | CLI_GROUP_CHART | CLI_GROUPS_MEASURED |
-              CLI_GROUP_JSON,
+              CLI_GROUP_CSV | CLI_GROUP_SVG | CLI_GROUP_REPORT | CLI_GROUP_JSON |
+              CLI_GROUP_SEARCH_LOG | CLI_GROUP_TRACE,
     .least_operands = 1,
     .most_operands = 1,
     .run = run_plan,

@@ -1,6 +1,6 @@
 #include "planning.h"
 
-#include "explain.h"
+#include "no_plan.h"
 #include "output.h"
 
 #include <string.h>
@@ -17,8 +17,8 @@ int cli_planning_solve(cli_planning *p)
     if (code == CLI_OK)
         code = cli_solve_best(&run, &methods, p->budget, &p->result);
     if (code == CLI_OK && p->result.solved && p->result.figures->outcome == NEAP_INFEASIBLE)
-        code =
-            cli_explain(&run, &p->result, strcmp(p->settings->method, "all") == 0, &p->explanation);
+        code = cli_no_plan_why(&run, &p->result, strcmp(p->settings->method, "all") == 0,
+                               &p->explanation);
     cli_run_end(&run);
     cli_methods_clear(&methods);
     return code;

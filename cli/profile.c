@@ -1,6 +1,7 @@
 /* profile.c - neap profile: how long a network's kernels take on this machine. */
 
 #include "command.h"
+#include "csv.h"
 #include "files.h"
 #include "json.h"
 #include "measured.h"
@@ -139,6 +140,23 @@ static void add_json(const cli_loaded *model, const cli_measured *measured, cons
     cli_json_end_object(&json);
 }
 
+static int write_csv(const totals *t, const char *path, neap_text *out)
+{
+    cli_csv csv;
+    cli_csv_begin(&csv, "type,ops,time,share,workspace_bytes,variants");
+    for (uint32_t i = 0; i < t->count; i++) {
+        const type_total *total = &t->items[i];
+        cli_csv_string(&csv, total->type);
+        cli_csv_integer(&csv, total->ops);
+        cli_csv_real(&csv, total->seconds);
+        cli_csv_real(&csv, t->seconds > 0 ? total->seconds / t->seconds : 0);
+        cli_csv_integer(&csv, total->workspace);
+        cli_csv_integer(&csv, total->variants);
+        cli_csv_end_row(&csv);
+    }
+    return cli_csv_deliver(&csv, path, out);
+}
+
 static int show(const cli_settings *settings, const cli_loaded *model, const cli_measured *measured,
                 neap_text *out)
 {
@@ -146,9 +164,11 @@ static int show(const cli_settings *settings, const cli_loaded *model, const cli
     int code = add_up(model->graph, &t);
     if (code == CLI_OK && settings->output)
         code = cli_graph_deliver(settings->output, model->graph, out);
+    if (code == CLI_OK && settings->csv)
+        code = write_csv(&t, settings->csv, out);
     if (code == CLI_OK && settings->json) {
         add_json(model, measured, &t, out);
-    } else if (code == CLI_OK && !cli_is_stdout(settings->output)) {
+    } else if (code == CLI_OK && !cli_stdout_taken(settings)) {
         add_facts(model, measured, &t, out);
         add_types(&t, out);
     }
@@ -158,9 +178,6 @@ static int show(const cli_settings *settings, const cli_loaded *model, const cli
 
 static int run_profile(const cli_settings *settings, neap_text *out)
 {
-    if (cli_is_stdout(settings->output) && settings->json)
-        return cli_fail(CLI_BAD_INPUT, "-o - puts the graph on standard output; leave out --json, "
-                                       "or write the graph to a file");
     if (settings->kernels == NEAP_KERNELS_LAYER)
         return cli_fail(CLI_BAD_INPUT, "--kernels layer is a model of memory, for planning: there "
                                        "are no such kernels; measure lean or torch");
@@ -199,7 +216,7 @@ const cli_command cli_command_profile = {
              "on an NVIDIA GPU; the graph can be planned anywhere"},
         },
     .groups = CLI_GROUPS_SIZES | CLI_GROUP_BATCH | CLI_GROUPS_RUN | CLI_GROUP_PROFILE_OUT |
-              CLI_GROUP_JSON,
+              CLI_GROUP_CSV | CLI_GROUP_JSON,
     .least_operands = 1,
     .most_operands = 1,
     .run = run_profile,

@@ -173,12 +173,16 @@ static void catch_interrupts(void)
     }
 }
 
-void cli_progress_begin(cli_progress *progress)
+bool cli_live_terminal(void)
 {
     const char *terminal = getenv("TERM");
+    return isatty(STDERR_FILENO) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
+}
+
+void cli_progress_begin(cli_progress *progress)
+{
     *progress = (cli_progress){.base = {report, cancelled}, .begin = cli_clock(), .shown = -1};
-    progress->on_terminal =
-        isatty(STDERR_FILENO) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
+    progress->on_terminal = cli_live_terminal();
     if (held++ == 0)
         catch_interrupts();
 }

@@ -35,6 +35,8 @@ void cli_progress_part(cli_progress *progress, const char *label, uint32_t done,
 /* Clears the line and stops catching Ctrl-C. */
 void cli_progress_end(cli_progress *progress);
 
+/* Whether stderr is a terminal on which a line can be rewritten. */
+bool cli_live_terminal(void);
 /* Whether Ctrl-C was pressed. */
 bool cli_interrupted(void);
 /* Seconds on a monotonic clock. */

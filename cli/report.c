@@ -3,6 +3,7 @@
 #include "parts.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 /* ---- JSON ---- */
@@ -145,6 +146,27 @@ void cli_report_title(neap_text *out, const cli_loaded *model)
         cli_styled(out, CLI_DIM, " on %s", model->device->name);
 }
 
+int64_t cli_report_least(const cli_result *result)
+{
+    const neap_figures *figures = result->figures;
+    if (!result->solved || result->plan)
+        return -1;
+    if (figures->least_budget > 0)
+        return figures->least_budget;
+    return figures->outcome == NEAP_INFEASIBLE && figures->floor_bytes > 0 ? figures->floor_bytes
+                                                                           : -1;
+}
+
+bool cli_report_bound(const cli_result *result, double *overhead)
+{
+    const neap_figures *figures = result->figures;
+    if (!result->solved || figures->bound_scope != NEAP_SCOPE_ANY || !(figures->base_time > 0) ||
+        !(figures->bound_time >= 0))
+        return false;
+    *overhead = figures->bound_time / figures->base_time - 1;
+    return true;
+}
+
 const cli_column cli_report_columns[CLI_REPORT_COLUMNS] = {
     {"method", false, false}, {"status", false, false},   {"peak", true, false},
     {"arena", true, false},   {"time", true, true},       {"overhead", true, false},
@@ -166,10 +188,7 @@ void cli_report_row(cli_table *table, const cli_result *result, bool best)
         cli_cell(table, style, "%.2f%%", 100 * figures->gap);
         cli_cell(table, style, "%" PRIu64, figures->recomputed_ops);
     } else {
-        int64_t least = !result->solved                       ? -1
-                        : figures->least_budget > 0           ? figures->least_budget
-                        : figures->outcome == NEAP_INFEASIBLE ? figures->floor_bytes
-                                                              : -1;
+        int64_t least = cli_report_least(result);
         bool known = least > 0;
         if (known)
             cli_cell(table, CLI_DIM, ">=%s", cli_bytes(&text, least));
@@ -180,4 +199,36 @@ void cli_report_row(cli_table *table, const cli_result *result, bool best)
         cli_cell(table, CLI_DIM, "%s", cli_seconds(&text, figures->solve_seconds));
     else
         cli_cell(table, CLI_DIM, "-");
+}
+
+/* ---- CSV ---- */
+
+void cli_report_csv_begin(cli_csv *csv)
+{
+    cli_csv_begin(csv, "method,budget_bytes,status,peak_bytes,arena_bytes,time,overhead,"
+                       "bound_time,gap,recomputed_ops,offloaded_bytes,least_budget_bytes,"
+                       "solve_seconds");
+}
+
+void cli_report_csv_row(cli_csv *csv, const cli_result *result)
+{
+    const neap_figures *figures = result->figures;
+    cli_csv_word(csv, result->method);
+    cli_csv_size(csv, result->budget);
+    cli_csv_word(csv, cli_result_status(result));
+    if (result->plan) {
+        cli_csv_size(csv, figures->peak_bytes);
+        cli_csv_size(csv, figures->arena_bytes);
+        cli_csv_real(csv, figures->time);
+        cli_csv_real(csv, figures->overhead);
+        cli_csv_real(csv, figures->bound_time);
+        cli_csv_real(csv, figures->gap);
+        cli_csv_integer(csv, (int64_t)figures->recomputed_ops);
+        cli_csv_size(csv, figures->offloaded_bytes);
+    } else {
+        cli_csv_none(csv, 8);
+    }
+    cli_csv_size(csv, cli_report_least(result));
+    cli_csv_real(csv, result->solved ? figures->solve_seconds : (double)NAN);
+    cli_csv_end_row(csv);
 }

@@ -1,7 +1,8 @@
-/* report.h - results as JSON and as table rows, the same in all commands. */
+/* report.h - results as JSON, as CSV and as table rows, the same in all commands. */
 #ifndef NEAP_CLI_REPORT_H
 #define NEAP_CLI_REPORT_H
 
+#include "csv.h"
 #include "json.h"
 #include "output.h"
 #include "solve.h"
@@ -31,5 +32,17 @@ void cli_report_title(neap_text *out, const cli_loaded *model);
 enum { CLI_REPORT_COLUMNS = 9 };
 extern const cli_column cli_report_columns[CLI_REPORT_COLUMNS];
 void cli_report_row(cli_table *table, const cli_result *result, bool best);
+
+/* The same as CSV, with the budget and exact. */
+void cli_report_csv_begin(cli_csv *csv);
+void cli_report_csv_row(cli_csv *csv, const cli_result *result);
+
+/*
+ * The largest bound that holds for all plans within a result's budget, as an overhead. False if
+ * there is none.
+ */
+bool cli_report_bound(const cli_result *result, double *overhead);
+/* The memory that a method needs at least, where it has no plan; -1: not known. */
+int64_t cli_report_least(const cli_result *result);
 
 #endif

@@ -196,6 +196,19 @@ double cli_time_limit(const cli_run *run)
     return limit <= 0 ? 0 : rest > LEAST ? rest : LEAST;
 }
 
+int cli_solve_each(cli_run *run, const cli_methods *methods, int64_t budget, cli_result *results,
+                   uint32_t *n_done)
+{
+    int code = CLI_OK;
+    while (code == CLI_OK && *n_done < methods->count && !cli_interrupted()) {
+        const char *name = methods->names[*n_done];
+        cli_progress_part(&run->progress, name, *n_done, methods->count);
+        code = cli_solve(run, name, budget, run->settings->time_limit, &results[*n_done]);
+        (*n_done)++;
+    }
+    return code;
+}
+
 int cli_solve_best(cli_run *run, const cli_methods *methods, int64_t budget, cli_result *best)
 {
     int code = CLI_OK;

@@ -1,4 +1,4 @@
-/* solve.h - planning with one or several methods; shared by plan, compare and curve. */
+/* solve.h - planning with one or several methods; shared by plan, compare, curve and report. */
 #ifndef NEAP_CLI_SOLVE_H
 #define NEAP_CLI_SOLVE_H
 
@@ -102,6 +102,13 @@ void cli_methods_clear(cli_methods *methods);
  * the given constraints.
  */
 int cli_methods_check_options(const cli_methods *methods, const cli_settings *settings);
+
+/*
+ * The plan of each method at one budget, each within settings->time_limit: results[0] to
+ * results[*n_done - 1], fewer than methods after Ctrl-C or a failure.
+ */
+int cli_solve_each(cli_run *run, const cli_methods *methods, int64_t budget, cli_result *results,
+                   uint32_t *n_done);
 
 /*
  * The best plan of several methods, each within settings->time_limit. If none has a plan, the

@@ -1,18 +1,22 @@
 /* train.c - neap train: measure, plan, lay out, run. */
 
 #include "command.h"
-#include "explain.h"
 #include "files.h"
+#include "html_report.h"
 #include "json.h"
+#include "judged_plan.h"
 #include "measured.h"
 #include "memory.h"
+#include "memory_csv.h"
+#include "no_plan.h"
+#include "onnx_file.h"
 #include "output.h"
 #include "planning.h"
 #include "report.h"
 #include "resume.h"
-#include "trace.h"
+#include "trace_file.h"
+#include "training.h"
 
-#include <neap/check.h>
 #include <neap/data.h>
 #include <neap/safetensors.h>
 #include <neap/train.h>
@@ -25,33 +29,14 @@
 /* The number of recent steps whose times are kept. */
 enum { MOST_STEP_TIMES = 10000 };
 
-typedef struct training {
-    cli_settings settings; /* with the defaults of training */
-    cli_planning planning;
-    cli_measured measured;
-    neap_plan *read_plan;         /* from --plan; NULL: planned here */
-    neap_safetensors *checkpoint; /* from --resume; NULL: starts from scratch */
-    const neap_plan *plan;        /* the plan in use */
-    double predicted;             /* predicted seconds of a step */
-    int64_t peak, arena;
-    neap_train_options options;
-    neap_trainer *trainer;
-    int64_t batch;
-    int64_t first; /* steps done before, from a checkpoint */
-    int64_t done;  /* steps done now */
-    double first_loss, last_loss;
-    double *step_seconds; /* of the last steps, without data */
-    size_t step_capacity;
-    double all_seconds;
-    bool live; /* a line on the terminal that is rewritten */
-} training;
-
-/* One of the updates of a graph, which may come from a file; NULL: it has none. */
+/* One of the steps of a graph's optimizer, which may come from a file; NULL: it has none. */
 static const neap_op *update_of(const neap_graph *graph)
 {
-    for (uint32_t o = 0; o < neap_graph_op_count(graph); o++)
-        if (neap_graph_op(graph, o)->n_updates > 0)
-            return neap_graph_op(graph, o);
+    for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
+        const neap_op *op = neap_graph_op(graph, o);
+        if (op->n_updates > 0 && strcmp(op->type, "running_stats") != 0)
+            return op;
+    }
     return NULL;
 }
 
@@ -65,43 +50,30 @@ static int64_t runs_of_step(const neap_graph *graph)
     return 1;
 }
 
-/* The arena may be too large for the machine: the message includes its size. */
-static int fail_run(const neap_diag *diag)
+/* 1 if it is not known. */
+static int64_t batch_of(const cli_training *t)
 {
-    return diag->status == NEAP_NO_MEMORY ? cli_fail(CLI_FAILED, "%s", diag->message)
-                                          : cli_fail_diag(diag);
+    int64_t batch = cli_batch_size(&t->settings, &t->planning.model);
+    return batch > 0 ? batch : 1;
 }
 
 /* ---- Planning ---- */
 
-static int judge_plan(training *t)
+static int judge_plan(cli_training *t)
 {
-    neap_diag diag;
     neap_verdict verdict;
-    neap_check_options options;
-    const char *path = t->settings.plan_file, *made_for = neap_plan_graph_name(t->read_plan);
-    const char *graph = neap_graph_name(t->planning.model.graph);
-    if (strcmp(made_for, graph) != 0)
-        return cli_fail(CLI_BAD_INPUT, "%s is a plan for \"%s\", not for \"%s\"", path, made_for,
-                        graph);
-    neap_check_options_init(&options);
-    options.budget = t->planning.budget < 0 ? -1 : t->planning.budget;
-    options.link = t->planning.model.link.out_bandwidth > 0 ? &t->planning.model.link : NULL;
-    if (neap_check(NULL, t->planning.model.graph, t->read_plan, &options, &verdict, &diag) !=
-        NEAP_OK)
-        return cli_fail_diag(&diag);
-    if (!verdict.accepted)
-        return cli_fail(
-            CLI_BAD_INPUT,
-            "%s is no plan for this training: %s; if kernels were measured again since, plan again",
-            path, verdict.reason);
+    int code =
+        cli_judge_plan(&t->planning.model, t->settings.plan_file, t->read_plan, t->planning.budget,
+                       "training", "if kernels were measured again since, plan again", &verdict);
+    if (code != CLI_OK)
+        return code;
     t->plan = t->read_plan;
     t->predicted = verdict.time;
     t->peak = verdict.peak_bytes;
     return CLI_OK;
 }
 
-static int write_plan(const training *t)
+static int write_plan(const cli_training *t)
 {
     neap_diag diag;
     if (t->settings.output && neap_plan_write_file(t->plan, t->settings.output, &diag) != NEAP_OK)
@@ -109,7 +81,7 @@ static int write_plan(const training *t)
     return CLI_OK;
 }
 
-static int make_plan(training *t)
+static int make_plan(cli_training *t)
 {
     cli_planning *p = &t->planning;
     bool constrained = cli_given_of(&t->settings, CLI_GROUP_CONSTRAINT) ||
@@ -129,176 +101,40 @@ static int make_plan(training *t)
     return write_plan(t);
 }
 
-/* ---- The report before training ---- */
-
-static int64_t batch_of(const training *t)
-{
-    for (uint32_t i = 0; i < t->settings.n_sizes; i++)
-        if (strcmp(t->settings.sizes[i].name, "batch") == 0)
-            return t->settings.sizes[i].value;
-    const neap_model *model = t->planning.model.model;
-    for (uint32_t i = 0; model && i < neap_model_param_count(model); i++)
-        if (strcmp(neap_model_param_at(model, i)->name, "batch") == 0)
-            return neap_model_param_at(model, i)->default_value;
-    const neap_graph *graph = t->planning.model.graph;
-    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++) {
-        const neap_value *value = neap_graph_value(graph, v);
-        if (strcmp(value->kind, NEAP_KIND_INPUT) == 0 && value->rank > 1)
-            return value->shape[0];
-    }
-    return 1;
-}
-
-/* "12.9% slower than": compares two times whose ratio is `ratio`. */
-static const char *against(cli_text *text, double ratio)
-{
-    double percent = 100 * (ratio - 1);
-    if (ratio >= 2)
-        return cli_format(text, "%.1f times as long as", ratio);
-    if (percent < 0.05 && percent > -0.05)
-        return "as fast as";
-    return percent > 0 ? cli_format(text, "%.1f%% slower than", percent)
-                       : cli_format(text, "%.1f%% faster than", -percent);
-}
-
-static void add_memory(const training *t, cli_table *table)
-{
-    int64_t natural = t->planning.model.natural_peak;
-    cli_text text, other, context;
-    if (t->planning.budget >= 0)
-        cli_fact(table, "budget", CLI_PLAIN, cli_bytes(&text, t->planning.budget),
-                 "%s without a plan", cli_bytes(&other, natural));
-    cli_fact(table, "arena", CLI_BOLD, cli_bytes(&text, t->arena),
-             "%.1f%% of that without a plan; live at most %s",
-             natural > 0 ? 100 * (double)t->arena / (double)natural : 100,
-             cli_bytes(&other, t->peak));
-    neap_device_memory memory;
-    if (t->settings.device_memory &&
-        neap_backend_memory(t->measured.backend, &memory, NULL) == NEAP_OK)
-        cli_fact(table, "GPU", CLI_PLAIN, cli_bytes(&text, memory.used),
-                 "in use: the arena, %s for libraries and kernels, %s for the context and other "
-                 "programs",
-                 cli_bytes(&other, memory.used - memory.used_before - t->arena),
-                 cli_bytes(&context, memory.used_before));
-    if (neap_runner_host_bytes(neap_trainer_runner(t->trainer)) > 0)
-        cli_fact(table, "host", CLI_PLAIN,
-                 cli_bytes(&text, neap_runner_host_bytes(neap_trainer_runner(t->trainer))),
-                 "for tensors that are moved out and back");
-}
-
-static int say_plan(const training *t)
-{
-    const neap_graph *graph = t->planning.model.graph;
-    double base =
-        neap_graph_seconds(graph, neap_graph_base_ticks(graph)) * (double)runs_of_step(graph);
-    neap_text out = {0};
-    cli_table table;
-    cli_text text, other;
-    cli_report_title(&out, &t->planning.model);
-    neap_text_puts(&out, "\n");
-    cli_facts_init(&table);
-    cli_fact(&table, "backend", CLI_PLAIN, neap_backend_name(t->measured.backend), "%s",
-             neap_backend_machine(t->measured.backend));
-    cli_fact(&table, "method", CLI_PLAIN, neap_plan_method(t->plan), "%s",
-             t->planning.result.solution ? neap_solution_message(t->planning.result.solution)
-                                         : "as the file says");
-    add_memory(t, &table);
-    cli_fact(&table, "step", CLI_PLAIN, cli_seconds(&text, t->predicted),
-             "predicted from measured kernels");
-    if (base > 0)
-        cli_fact(&table, "", CLI_PLAIN, "", "%s one run of every op",
-                 against(&other, t->predicted / base));
-    cli_table_finish(&table, &out);
-    int code = out.status != NEAP_OK ? cli_fail_memory() : cli_stdout_write(out.text, out.length);
-    neap_text_clear(&out);
-    return code;
-}
-
 /* ---- Training ---- */
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* The typical time of a step: the median. Sorts the list. */
-static double typical_seconds(const training *t)
-{
-    size_t count = (size_t)t->done < t->step_capacity ? (size_t)t->done : t->step_capacity;
-    if (count == 0)
-        return 0;
-    qsort(t->step_seconds, count, sizeof *t->step_seconds, compare_doubles);
-    return t->step_seconds[count / 2];
-}
-
-/* "step 12/50  loss 2.3026  31.2 samples/s  512 ms, 1.2% slower than predicted"; without the
-   comparison where it does not fit into 80 columns. */
-static void compose(const training *t, const neap_train_report *report, neap_text *line)
-{
-    cli_text step, over, note;
-    double all = report->run.seconds + report->data_seconds;
-    neap_text_printf(line, "step %lld/%lld  loss %.4f  %.1f samples/s  %s", (long long)report->step,
-                     (long long)t->settings.steps, report->loss,
-                     all > 0 ? (double)t->batch / all : 0, cli_seconds(&step, report->run.seconds));
-    if (!(t->predicted > 0))
-        return;
-    cli_format(&note, ", %s predicted", against(&over, report->run.seconds / t->predicted));
-    if (line->length + strlen(note.chars) <= 80)
-        neap_text_puts(line, note.chars);
-}
-
-/* Number of remaining steps. */
-static int64_t left(const training *t)
+int64_t cli_training_left(const cli_training *t)
 {
     return t->settings.steps - t->first - t->done;
 }
 
-static bool worth_a_line(const training *t)
-{
-    int64_t every = t->settings.steps > 20 ? t->settings.steps / 20 : 1;
-    return !t->settings.json && (t->done == 1 || left(t) == 0 || t->done % every == 0);
-}
-
-static int say_step(const training *t, const neap_train_report *report)
-{
-    int code = CLI_OK;
-    neap_text line = {0};
-    if (!t->live && !worth_a_line(t))
-        return CLI_OK;
-    compose(t, report, &line);
-    if (line.status != NEAP_OK) {
-        code = cli_fail_memory();
-    } else if (t->live) {
-        fprintf(stderr, "\r%.*s\033[K", cli_terminal_width(STDERR_FILENO) - 1, line.text);
-        fflush(stderr);
-    } else {
-        neap_text_puts(&line, "\n");
-        code = cli_stdout_write(line.text, line.length);
-    }
-    neap_text_clear(&line);
-    return code;
-}
-
-static int save(training *t)
+static int save(cli_training *t)
 {
     neap_diag diag;
-    if (neap_trainer_save(t->trainer, t->settings.save, &diag) == NEAP_OK)
+    neap_status status =
+        cli_is_onnx(t->settings.save)
+            ? cli_onnx_save(&t->planning.model, t->trainer, t->settings.save, &diag)
+            : neap_trainer_save(t->trainer, t->settings.save, &diag);
+    if (status == NEAP_OK)
         return CLI_OK;
     return cli_fail_writing(&diag);
 }
 
-static void count_step(training *t, const neap_train_report *report)
+static int count_step(cli_training *t, const neap_train_report *report)
 {
     if (t->done == 0)
         t->first_loss = report->loss;
     t->last_loss = report->loss;
+    cli_losses_add(&t->losses, report->loss);
     t->step_seconds[(size_t)t->done++ % t->step_capacity] = report->run.seconds;
     t->all_seconds += report->run.seconds + report->data_seconds;
+    if (!t->settings.report)
+        return CLI_OK;
+    return cli_training_record_add(&t->record, report->step, report->loss, report->run.seconds);
 }
 
 /* Saves at the end, also if training failed: the weights are those after the last complete step. */
-static int save_last(training *t, int code)
+static int save_last(cli_training *t, int code)
 {
     int saved = save(t);
     if (code == CLI_OK || saved != CLI_OK)
@@ -307,130 +143,89 @@ static int save_last(training *t, int code)
                     (long long)(t->first + t->done), t->settings.save);
 }
 
-static int train(training *t)
+static int train(cli_training *t)
 {
     int code = CLI_OK;
     bool failed = false, can_save = t->settings.save != NULL;
     neap_diag diag;
     neap_train_report report;
-    while (code == CLI_OK && left(t) > 0 && !cli_interrupted()) {
+    while (code == CLI_OK && cli_training_left(t) > 0 && !cli_interrupted()) {
         failed = neap_trainer_step(t->trainer, &report, &diag) != NEAP_OK;
         if (failed)
             break;
-        count_step(t, &report);
-        code = say_step(t, &report);
+        code = count_step(t, &report);
+        if (code == CLI_OK)
+            code = cli_train_log_add(t, &report);
+        if (code == CLI_OK)
+            code = cli_train_say_step(t, &report);
         bool due = t->settings.save_every > 0 && report.step % t->settings.save_every == 0;
-        if (code == CLI_OK && can_save && due && left(t) > 0) {
+        if (code == CLI_OK && can_save && due && cli_training_left(t) > 0) {
             code = save(t);
             can_save = code == CLI_OK;
         }
     }
-    if (t->live && t->done > 0)
-        fputs("\n", stderr);
+    cli_train_end_steps(t);
     if (failed)
-        code = fail_run(&diag);
+        code = cli_train_fail(&diag);
     return can_save && t->done > 0 ? save_last(t, code) : code;
 }
 
-/* ---- The report after training ---- */
+/* ---- After training ---- */
 
-static int64_t resident_peak(void)
+/* The machine of the backend is the device. */
+static int write_report(const cli_training *t, neap_text *out)
 {
-    struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : -1;
+    const neap_report_training record = {.n_steps = t->record.count,
+                                         .steps = t->record.steps,
+                                         .losses = t->record.losses,
+                                         .seconds = t->record.seconds,
+                                         .predicted = t->predicted};
+    cli_html_report report = {.settings = &t->settings,
+                              .model = &t->planning.model,
+                              .device = neap_backend_machine(t->measured.backend),
+                              .training = &record};
+    int code = t->read_plan ? cli_html_add_plan(&report, t->read_plan, "judged")
+                            : cli_html_add(&report, &t->planning.result);
+    if (code == CLI_OK)
+        code = cli_html_deliver(&report, t->settings.report, out);
+    cli_html_clear(&report);
+    return code;
 }
 
-static void add_json(const training *t, neap_text *out)
+static int finish(const cli_training *t, neap_text *out)
 {
-    const neap_graph *graph = t->planning.model.graph;
-    cli_json json;
-    cli_json_begin(&json, out);
-    cli_json_object(&json, NULL);
-    cli_json_string(&json, "graph", neap_graph_name(graph));
-    cli_json_string(&json, "backend", neap_backend_name(t->measured.backend));
-    cli_json_string(&json, "machine", neap_backend_machine(t->measured.backend));
-    cli_json_string(&json, "method", neap_plan_method(t->plan));
-    cli_json_size(&json, "budget_bytes", t->planning.budget);
-    cli_json_integer(&json, "natural_peak_bytes", t->planning.model.natural_peak);
-    cli_json_integer(&json, "peak_bytes", t->peak);
-    cli_json_integer(&json, "arena_bytes", t->arena);
-    cli_json_integer(&json, "host_bytes", neap_runner_host_bytes(neap_trainer_runner(t->trainer)));
-    cli_json_size(&json, "resident_peak_bytes", resident_peak());
-    cli_json_real(&json, "base_time", neap_graph_seconds(graph, neap_graph_base_ticks(graph)));
-    cli_json_real(&json, "predicted_time", t->predicted);
-    cli_json_real(&json, "step_time", typical_seconds(t));
-    cli_json_real(&json, "seconds", t->all_seconds);
-    cli_json_integer(&json, "batch", t->batch);
-    cli_json_integer(&json, "first_step", t->first + 1);
-    cli_json_integer(&json, "steps", t->done);
-    cli_json_real(&json, "first_loss", t->first_loss);
-    cli_json_real(&json, "last_loss", t->last_loss);
-    cli_json_string(&json, "saved", t->settings.save);
-    cli_json_end_object(&json);
-}
-
-static void add_summary(const training *t, neap_text *out)
-{
-    cli_text step, over;
-    double typical = typical_seconds(t);
-    neap_text_printf(out, "%lld step%s, loss %.4f to %.4f, %.2f samples/s\n", (long long)t->done,
-                     t->done == 1 ? "" : "s", t->first_loss, t->last_loss,
-                     t->all_seconds > 0 ? (double)(t->done * t->batch) / t->all_seconds : 0);
-    neap_text_printf(out, "a step takes %s", cli_seconds(&step, typical));
-    if (t->predicted > 0)
-        neap_text_printf(out, ", %s predicted", against(&over, typical / t->predicted));
-    neap_text_puts(out, "\n");
-    if (t->settings.save)
-        neap_text_printf(out, "written to %s\n", t->settings.save);
-}
-
-/*
- * Warns if even the fastest step takes eight times the predicted time, or the median an eighth of
- * it: the kernels were measured on a busy machine, or on another one.
- */
-static void judge_prediction(const training *t)
-{
-    const double most = 8, least_seconds = 0.01;
-    double typical = typical_seconds(t), fastest = t->step_seconds[0]; /* sorted now */
-    cli_text real, predicted;
-    bool slow =
-        t->done >= 3 && fastest > most * t->predicted && fastest - t->predicted > least_seconds;
-    bool fast = most * typical < t->predicted && t->predicted - typical > least_seconds;
-    if (t->done == 0 || !(t->predicted > 0) || (!slow && !fast))
-        return;
-    cli_fail(CLI_OK, "a step takes %s, not the %s that measured kernels predict",
-             cli_seconds(&real, slow ? fastest : typical), cli_seconds(&predicted, t->predicted));
-    cli_measured_doubt(&t->settings, &t->planning.model, &t->measured);
-}
-
-static int finish(const training *t, neap_text *out)
-{
-    int code = CLI_OK;
-    if (t->settings.memory_file && t->done > 0)
-        code = cli_trace_write(t->settings.memory_file, t->planning.model.graph, t->plan,
-                               &t->planning.model.link,
-                               neap_runner_step_memory(neap_trainer_runner(t->trainer)));
+    int code = t->settings.report ? write_report(t, out) : CLI_OK;
     if (code != CLI_OK)
         return code;
-    judge_prediction(t);
+    if (t->settings.memory_file && t->done > 0)
+        code = cli_memory_csv_write(t->settings.memory_file, t->planning.model.graph, t->plan,
+                                    &t->planning.model.link,
+                                    neap_runner_step_memory(neap_trainer_runner(t->trainer)));
+    if (code == CLI_OK && t->settings.trace && t->done > 0)
+        code = cli_trace_file_write(
+            t->settings.trace, t->planning.model.graph, t->plan, &t->planning.model.link,
+            neap_runner_step_times(neap_trainer_runner(t->trainer)), t->arena);
+    if (code != CLI_OK)
+        return code;
+    cli_train_judge_prediction(t);
     if (t->settings.json)
-        add_json(t, out);
+        cli_train_add_json(t, out);
     else if (t->done > 0)
-        add_summary(t, out);
-    if (left(t) <= 0)
-        return CLI_OK;
+        code = cli_train_add_summary(t, out);
+    if (code != CLI_OK || cli_training_left(t) <= 0)
+        return code;
     return cli_fail(CLI_STOPPED, "interrupted after step %lld of %lld%s%s",
                     (long long)(t->first + t->done), (long long)t->settings.steps,
                     t->settings.save && t->done > 0 ? "; --resume continues from " : "",
                     t->settings.save && t->done > 0 ? t->settings.save : "");
 }
 
-static int start(training *t)
+static int start(cli_training *t)
 {
     neap_diag diag;
     if (neap_trainer_create(NULL, t->planning.model.graph, t->plan, t->measured.backend,
                             &t->options, &t->trainer, &diag) != NEAP_OK)
-        return fail_run(&diag);
+        return cli_train_fail(&diag);
     t->arena = neap_runner_arena_bytes(neap_trainer_runner(t->trainer));
     if (t->planning.budget >= 0 && t->arena > t->planning.budget) {
         cli_text arena, above;
@@ -443,76 +238,23 @@ static int start(training *t)
     if (t->settings.resume && neap_trainer_resume(t->trainer, t->settings.resume, &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
     t->first = neap_trainer_steps(t->trainer);
-    if (left(t) <= 0)
+    if (cli_training_left(t) <= 0)
         return cli_fail(CLI_BAD_INPUT,
                         "%s has %lld steps done already; --steps says how many there are in all",
                         t->settings.resume, (long long)t->first);
-    t->step_capacity = left(t) < MOST_STEP_TIMES ? (size_t)left(t) : MOST_STEP_TIMES;
+    t->step_capacity =
+        cli_training_left(t) < MOST_STEP_TIMES ? (size_t)cli_training_left(t) : MOST_STEP_TIMES;
     t->step_seconds = cli_memory_new(t->step_capacity, sizeof *t->step_seconds);
     if (!t->step_seconds)
         return cli_fail_memory();
-    t->live = !t->settings.json && isatty(STDERR_FILENO) && cli_terminal_width(STDERR_FILENO) > 0;
-    return t->settings.json ? CLI_OK : say_plan(t);
-}
-
-/* ---- Verifying ---- */
-
-static void add_verdict(const neap_verify_report *report, neap_text *out)
-{
-    cli_text plan, plain, plan_time, plain_time;
-    neap_text_printf(out, "%s: %lld step%s, %llu losses, weights and states compared\n",
-                     report->equal ? "equal to the bit" : "NOT equal", (long long)report->steps,
-                     report->steps == 1 ? "" : "s", (unsigned long long)report->compared);
-    neap_text_printf(out, "  with the plan   arena %s, a step in %s\n",
-                     cli_bytes(&plan, report->plan_arena),
-                     cli_seconds(&plan_time, report->plan_seconds));
-    neap_text_printf(out, "  without         arena %s, a step in %s\n",
-                     cli_bytes(&plain, report->plain_arena),
-                     cli_seconds(&plain_time, report->plain_seconds));
-}
-
-static void add_verdict_json(const neap_verify_report *report, neap_text *out)
-{
-    cli_json json;
-    cli_json_begin(&json, out);
-    cli_json_object(&json, NULL);
-    cli_json_bool(&json, "equal", report->equal);
-    cli_json_integer(&json, "steps", report->steps);
-    cli_json_integer(&json, "compared", (int64_t)report->compared);
-    cli_json_real(&json, "last_loss", report->loss);
-    cli_json_integer(&json, "plan_arena_bytes", report->plan_arena);
-    cli_json_integer(&json, "plain_arena_bytes", report->plain_arena);
-    cli_json_real(&json, "plan_step_time", report->plan_seconds);
-    cli_json_real(&json, "plain_step_time", report->plain_seconds);
-    cli_json_end_object(&json);
-}
-
-static int verify(training *t, cli_progress *progress, neap_text *out)
-{
-    neap_diag diag;
-    neap_verify_report report;
-    cli_progress_part(progress, "verifying", 0, 0);
-    if (neap_train_verify(NULL, t->planning.model.graph, t->plan, t->measured.backend, &t->options,
-                          t->settings.steps, &progress->base, &report, &diag) != NEAP_OK)
-        return fail_run(&diag);
-    if (report.interrupted && report.steps == 0)
-        return cli_fail(CLI_STOPPED, "interrupted before a step was compared");
-    if (t->settings.json)
-        add_verdict_json(&report, out);
-    else
-        add_verdict(&report, out);
-    if (report.interrupted)
-        return cli_fail(CLI_STOPPED, "interrupted: %lld of %lld steps were compared",
-                        (long long)report.steps, (long long)t->settings.steps);
-    if (!report.equal)
-        return cli_fail(CLI_FAILED, "step %lld: %s differs; please report it",
-                        (long long)report.differs_step, report.differs);
-    return CLI_OK;
+    t->live = !t->settings.json && cli_live_terminal();
+    int code = cli_train_log_open(t);
+    return code != CLI_OK || t->settings.json ? code : cli_train_say_plan(t);
 }
 
 /* ---- The command ---- */
 
-static void set_options(training *t)
+static void set_options(cli_training *t)
 {
     const cli_settings *s = &t->settings;
     const neap_op *update = update_of(t->planning.model.graph);
@@ -527,16 +269,41 @@ static void set_options(training *t)
     o->rate.steps = s->steps;
     o->seed = s->seed;
     o->data = s->data;
+    if (t->planning.model.binding) {
+        cli_onnx_source_init(&t->source, t->planning.model.binding);
+        o->source = &t->source.base;
+    }
     o->run.poison = o->run.poison || s->poison;
     o->run.stress = (uint64_t)s->stress;
     o->run.trace_memory = s->memory_file != NULL;
+    o->run.measure = s->trace != NULL && strncmp(neap_backend_name(t->measured.backend), "cuda", 4);
     o->run.duplex = t->planning.model.link.duplex;
     if (s->pace)
         o->run.pace = t->planning.model.link;
 }
 
+/* Standard output is for what train says. */
+static int check_names(const cli_settings *s)
+{
+    const struct {
+        const char *option, *path;
+    } files[] = {{"save", s->save},    {"save-plan", s->output}, {"save-memory", s->memory_file},
+                 {"log", s->log_file}, {"trace", s->trace},      {"report", s->report}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (cli_is_stdout(files[i].path))
+            return cli_fail(CLI_BAD_INPUT,
+                            "--%s takes the name of a file; standard output is for what train says",
+                            files[i].option);
+    return CLI_OK;
+}
+
 static int check_settings(const cli_settings *s)
 {
+    if (cli_is_onnx(s->save) && !cli_is_onnx(s->operands[0]))
+        return cli_fail(CLI_BAD_INPUT,
+                        "--save %s: weights go back into the ONNX file that they came from; save "
+                        "a built-in model as .safetensors",
+                        s->save);
     if (s->save_every > 0 && !s->save)
         return cli_fail(CLI_BAD_INPUT, "--save-every needs --save FILE");
     if (s->verify && (s->save || s->resume))
@@ -544,8 +311,12 @@ static int check_settings(const cli_settings *s)
                         s->save ? "save" : "resume");
     if (s->pace && !s->link)
         return cli_fail(CLI_BAD_INPUT, "--pace needs --link, such as --link 12.2GB/s");
-    if (s->verify && s->memory_file)
-        return cli_fail(CLI_BAD_INPUT, "--verify trains twice; --save-memory is for one training");
+    if (s->verify && (s->memory_file || s->log_file || s->trace || s->report))
+        return cli_fail(CLI_BAD_INPUT, "--verify trains twice; --%s is for one training",
+                        s->memory_file ? "save-memory"
+                        : s->log_file  ? "log"
+                        : s->trace     ? "trace"
+                                       : "report");
     if (s->optimizer == NEAP_OPTIMIZER_NONE)
         return cli_fail(CLI_BAD_INPUT, "--optimizer none trains nothing; sgd keeps no state");
     if (s->dtype != NEAP_F32 &&
@@ -569,18 +340,11 @@ static int check_settings(const cli_settings *s)
                         (long long)s->alignment, NEAP_RUN_ALIGNMENT);
     if (s->plan_file && s->output)
         return cli_fail(CLI_BAD_INPUT, "--plan and --save-plan cannot both be given");
-    if (cli_is_stdout(s->save) || cli_is_stdout(s->output) || cli_is_stdout(s->memory_file))
-        return cli_fail(CLI_BAD_INPUT,
-                        "--%s takes the name of a file; standard output is for "
-                        "what train says",
-                        cli_is_stdout(s->save)     ? "save"
-                        : cli_is_stdout(s->output) ? "save-plan"
-                                                   : "save-memory");
-    return CLI_OK;
+    return check_names(s);
 }
 
 /* Checks files before kernels are measured, which takes a while. */
-static int check_files(training *t)
+static int check_files(cli_training *t)
 {
     const cli_settings *s = &t->settings;
     neap_diag diag;
@@ -595,6 +359,8 @@ static int check_files(training *t)
             return cli_fail_diag(&diag);
         neap_dataset_close(dataset);
     }
+    if (code == CLI_OK && s->log_file)
+        code = cli_train_log_check(s->log_file, s->resume != NULL);
     if (code == CLI_OK && s->plan_file &&
         neap_plan_read_file(NULL, s->plan_file, &t->read_plan, &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
@@ -605,18 +371,18 @@ static int check_files(training *t)
  * Rejects a hopeless budget before kernels are measured. A percentage refers to a peak that is
  * known only after measuring.
  */
-static int check_budget(training *t)
+static int check_budget(cli_training *t)
 {
     cli_planning *p = &t->planning;
     const char *text = t->settings.budget;
     if (!text || strchr(text, '%') || t->read_plan)
         return CLI_OK;
     int code = cli_load_budget(&p->model, "budget", text, &p->budget);
-    return code == CLI_OK ? cli_explain_floor_unmeasured(&p->model, p->budget) : code;
+    return code == CLI_OK ? cli_no_plan_floor_unmeasured(&p->model, p->budget) : code;
 }
 
 /* Kernels see values in pieces through memory pages. */
-static int check_pieces(training *t)
+static int check_pieces(cli_training *t)
 {
     const cli_settings *s = &t->settings;
     int64_t needed = neap_run_alignment(t->planning.model.graph);
@@ -634,7 +400,7 @@ static int check_pieces(training *t)
     return CLI_OK;
 }
 
-static int prepare(training *t, cli_progress *progress)
+static int prepare(cli_training *t, cli_progress *progress)
 {
     cli_planning *p = &t->planning;
     p->settings = &t->settings;
@@ -654,7 +420,7 @@ static int prepare(training *t, cli_progress *progress)
 
 static int run_train(const cli_settings *settings, neap_text *out)
 {
-    training t = {.settings = *settings};
+    cli_training t = {.settings = *settings, .log = {.file = -1}};
     cli_progress whole, progress; /* the first catches Ctrl-C between the parts, too */
     int code = check_settings(settings);
     if (code != CLI_OK)
@@ -669,12 +435,12 @@ static int run_train(const cli_settings *settings, neap_text *out)
         code = t.read_plan ? judge_plan(&t) : make_plan(&t);
     cli_progress_begin(&progress);
     if (code == CLI_OK) {
-        int64_t runs = runs_of_step(t.planning.model.graph);
-        t.batch = batch_of(&t) * runs;
-        t.predicted *= (double)runs;
+        t.runs = runs_of_step(t.planning.model.graph);
+        t.batch = batch_of(&t) * t.runs;
+        t.predicted *= (double)t.runs;
         set_options(&t);
         if (settings->verify)
-            code = verify(&t, &progress, out);
+            code = cli_train_verify(&t, &progress, out);
         else
             code = start(&t);
     }
@@ -684,7 +450,9 @@ static int run_train(const cli_settings *settings, neap_text *out)
     cli_progress_end(&whole);
     if (code == CLI_OK && !settings->verify)
         code = finish(&t, out);
+    cli_train_log_close(&t.log);
     cli_memory_release(t.step_seconds, t.step_capacity, sizeof *t.step_seconds);
+    cli_training_record_clear(&t.record);
     neap_trainer_destroy(t.trainer);
     neap_plan_destroy(t.read_plan);
     neap_safetensors_close(t.checkpoint);
@@ -721,7 +489,7 @@ const cli_command cli_command_train = {
         },
     .groups = CLI_GROUPS_SIZES | CLI_GROUP_BATCH | CLI_GROUPS_PLAN | CLI_GROUP_BUDGET |
               CLI_GROUP_SPLIT | CLI_GROUP_OBJECTIVE | CLI_GROUPS_RUN | CLI_GROUP_TRAIN |
-              CLI_GROUP_JSON,
+              CLI_GROUP_JSON | CLI_GROUP_REPORT,
     .least_operands = 1,
     .most_operands = 1,
     .run = run_train,

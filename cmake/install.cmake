@@ -1,4 +1,4 @@
-# What `cmake --install` installs: headers, both libraries, the command and its manual page, neap.pc, a CMake
+# What `cmake --install` installs: headers, both libraries, the command, its manual pages and completions, neap.pc, a CMake
 # package, the docs and the examples. The tree can be moved: it finds its parts relative to each other.
 # tools/check_install.sh tests that.
 
@@ -55,6 +55,9 @@ endif()
 if(NEAP_HAS_PNG)
   string(APPEND NEAP_PC_PRIVATE " -lpng")
 endif()
+if(NEAP_HAS_ONNX)
+  string(APPEND NEAP_PC_PRIVATE " -lprotobuf-c")
+endif()
 if(NEAP_ONEDNN)
   neap_install_library(oneDNN ${NEAP_DNNL_BUNDLED} "${NEAP_DNNL_LIBRARY}" "${NEAP_DNNL_LICENSE}")
   foreach(name IN LISTS OpenMP_C_LIB_NAMES)
@@ -74,11 +77,18 @@ get_filename_component(NEAP_DNNL_FILE "${NEAP_DNNL_LIBRARY}" NAME)
 install(TARGETS neap_shared neap_static EXPORT neap-targets)
 if(TARGET neap)
   install(TARGETS neap)
-  set(NEAP_MAN_PAGE "${CMAKE_CURRENT_BINARY_DIR}/neap.1")
-  add_custom_command(OUTPUT "${NEAP_MAN_PAGE}" COMMAND neap help --man > "${NEAP_MAN_PAGE}"
-                     DEPENDS neap VERBATIM)
-  add_custom_target(man ALL DEPENDS "${NEAP_MAN_PAGE}")
-  install(FILES "${NEAP_MAN_PAGE}" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+  set(shared_files "${CMAKE_CURRENT_BINARY_DIR}/generated/share")
+  add_custom_command(
+    OUTPUT "${shared_files}/done"
+    COMMAND "${CMAKE_COMMAND}" -D "NEAP=$<TARGET_FILE:neap>" -D "FOLDER=${shared_files}" -P
+            "${PROJECT_SOURCE_DIR}/cmake/generated_docs.cmake"
+    DEPENDS neap "${PROJECT_SOURCE_DIR}/cmake/generated_docs.cmake" VERBATIM
+    COMMENT "Generating manual pages and completions")
+  add_custom_target(man ALL DEPENDS "${shared_files}/done")
+  install(DIRECTORY "${shared_files}/man/" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+  install(FILES "${shared_files}/bash/neap" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+  install(FILES "${shared_files}/zsh/_neap" DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
+  install(FILES "${shared_files}/fish/neap.fish" DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
 endif()
 install(EXPORT neap-targets NAMESPACE neap:: DESTINATION "${package_dir}")
 

@@ -55,7 +55,7 @@ if(NEAP_SOURCES AND NEAP_TEST_SOURCES)
               "NEAP_SHARED_DIR=\"${CMAKE_SOURCE_DIR}/../shared\"" NEAP_HAS_HIGHS=${NEAP_HAS_HIGHS}
               NEAP_HAS_ONEDNN=${NEAP_HAS_ONEDNN}
               NEAP_HAS_EMULATION=${NEAP_HAS_EMULATION}
-              NEAP_HAS_PNG=${NEAP_HAS_PNG}
+              NEAP_HAS_PNG=${NEAP_HAS_PNG} NEAP_HAS_ONNX=${NEAP_HAS_ONNX}
               "NEAP_TEST_NVRTC=\"${NEAP_DEPS_DIR}/nvrtc-13.0/lib/libnvrtc.so.13\"" # a line in tools/setup.sh
               NEAP_TEST_FULL=$<BOOL:${NEAP_TEST_FULL}>
               NEAP_TEST_REDUCED=$<AND:$<BOOL:${NEAP_TEST_REDUCED}>,$<NOT:$<BOOL:${NEAP_TEST_FULL}>>>)
@@ -109,6 +109,22 @@ endif()
 find_path(cublaslt_headers cublasLt.h PATHS /usr/local/cuda/include NO_CACHE)
 if(TARGET unit-test_cublaslt AND cublaslt_headers)
   target_include_directories(unit-test_cublaslt SYSTEM PRIVATE "${cublaslt_headers}")
+endif()
+
+# --- reports in a browser: tests/browser/run.py with this build's command; once is enough --------
+
+find_package(Python3 COMPONENTS Interpreter QUIET)
+if(TARGET neap AND Python3_FOUND AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT NEAP_SANITIZE)
+  set(browser_tests "${PROJECT_BINARY_DIR}/tests/browser/test_report")
+  file(
+    GENERATE
+    OUTPUT "${browser_tests}"
+    CONTENT "#!/bin/sh
+exec \"${Python3_EXECUTABLE}\" \"${PROJECT_SOURCE_DIR}/tests/browser/run.py\" \"$<TARGET_FILE:neap>\" \"$@\"
+"
+    FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+  add_test(NAME browser/test_report COMMAND "${browser_tests}")
+  string(APPEND NEAP_TEST_LIST "plain browser/test_report ${browser_tests}\n")
 endif()
 
 file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/tests.list" CONTENT "${NEAP_TEST_LIST}")

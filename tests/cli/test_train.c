@@ -4,6 +4,7 @@
 #include "json_fields.h"
 #include "picture_files.h"
 #include "run_command.h"
+#include "trace_check.h"
 #include "training_lines.h"
 
 #include <setjmp.h>
@@ -11,6 +12,8 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+
+#include <neap/text.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -121,8 +124,8 @@ static void lines_fit_a_terminal(void **state)
     run_result result;
     run("train " SMALL_GPT2_TIGHT "--steps 20 --time-limit 1 --save lines.st", 0, &result);
     for (const char *line = result.out, *end; (end = strchr(line, '\n')); line = end + 1)
-        if (end - line > 80)
-            fail_msg("%d columns: %.*s", (int)(end - line), (int)(end - line), line);
+        if (neap_string_characters(line, (size_t)(end - line)) > 80)
+            fail_msg("more than 80 columns: %.*s", (int)(end - line), line);
     assert_non_null(strstr(result.out, "  predicted from measured kernels\n"));
     assert_non_null(strstr(result.out, " one run of every op\n"));
     assert_non_null(strstr(result.out, " predicted\n"));
@@ -248,6 +251,229 @@ static void memory_is_recorded(void **state)
     free(path);
 }
 
+/* ---- The line, the chart, the log, the trace ---- */
+
+/* The last line that training wrote over, without what erases the rest. */
+static char *live_line(const char *out, const char *step)
+{
+    const char *at = out, *last = NULL;
+    while ((at = strchr(at, '\r')))
+        if (strncmp(++at, step, strlen(step)) == 0)
+            last = at;
+    if (!last)
+        fail_msg("no line \"%s\": %s", step, out);
+    size_t length = strcspn(last, "\033\r\n");
+    char *line = malloc(length + 1);
+    assert_non_null(line);
+    memcpy(line, last, length);
+    line[length] = '\0';
+    return line;
+}
+
+/* On a narrow terminal, what is least wanted is left out; nothing is cut in the middle. */
+static void the_line_fits_the_terminal(void **state)
+{
+    (void)state;
+    static const struct {
+        int columns;
+        const char *step, *has, *lacks;
+    } CASES[] = {{200, "step 3/3  loss ", " samples/s", NULL},
+                 {80, "step 3/3  loss ", "s, ", NULL},
+                 {30, "step 3/3  loss ", "loss 2.", "predicted"},
+                 {24, "step 3/3  loss ", "loss 2.", " samples"},
+                 {16, "3/3 2.", "3/3 2.", "step"},
+                 {6, "3/3 2", "3/3 2", "."}};
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        run_options options = {
+            .folder = here.folder, .terminal = true, .errors = true, .columns = CASES[i].columns};
+        run_result result;
+        run_line(NEAP_CLI, "train " SMALL_LSTM "--steps 3", &options, &result);
+        assert_int_equal(result.code, 0);
+        char *line = live_line(result.out, CASES[i].step);
+        if (strlen(line) >= (size_t)CASES[i].columns || !strstr(line, CASES[i].has) ||
+            (CASES[i].lacks && strstr(line, CASES[i].lacks)))
+            fail_msg("%d columns: \"%s\"", CASES[i].columns, line);
+        free(line);
+        run_result_clear(&result);
+    }
+}
+
+static void losses_are_drawn(void **state)
+{
+    (void)state;
+    run_result result;
+    run("train " SMALL_LSTM "--steps 40", 0, &result);
+    const char *chart = strstr(result.out, "\nloss\n");
+    assert_non_null(chart);
+    assert_non_null(strstr(chart, "\xe2\x94\xa4")); /* a tick of the axis */
+    assert_non_null(strstr(chart, "step"));
+    assert_non_null(strstr(chart, " 40\n40 steps, loss "));
+    run_result_clear(&result);
+    run("train " SMALL_LSTM "--steps 4", 0, &result); /* the lines show as much */
+    assert_null(strstr(result.out, "\nloss\n"));
+    run_result_clear(&result);
+    run("train " SMALL_GPT2 "--rate 1e30 --steps 6", 0, &result);
+    assert_non_null(strstr(result.out, "x not a finite number\n"));
+    assert_non_null(strstr(result.out, " to nan, "));
+    run_result_clear(&result);
+}
+
+/* The fields of a line of JSON, with their values left out: "step, loss, ..." */
+static char *fields_of(const char *line)
+{
+    char *names = calloc(strlen(line) + 1, 1);
+    assert_non_null(names);
+    for (const char *at = line; (at = strchr(at, '"')); at++) {
+        const char *end = strchr(at + 1, '"');
+        assert_non_null(end);
+        if (end[1] == ':')
+            strncat(names, at, (size_t)(end - at) + 1);
+        at = end;
+    }
+    return names;
+}
+
+/* Every line is an object on its own, with the same fields and the next step. */
+static void expect_log(const char *text, int64_t first, int64_t count)
+{
+    char *fields = NULL;
+    for (int64_t i = 0; i < count; i++) {
+        const char *end = strchr(text, '\n');
+        if (!end)
+            fail_msg("%d lines of %d", (int)i, (int)count);
+        char *line = malloc((size_t)(end - text) + 1);
+        assert_non_null(line);
+        memcpy(line, text, (size_t)(end - text));
+        line[end - text] = '\0';
+        assert_true(line[0] == '{' && line[strlen(line) - 1] == '}');
+        long long step;
+        assert_int_equal(sscanf(line, "{\"step\": %lld, ", &step), 1);
+        assert_int_equal(step, first + i);
+        char *names = fields_of(line);
+        if (fields)
+            assert_string_equal(names, fields);
+        free(fields);
+        fields = names;
+        free(line);
+        text = end + 1;
+    }
+    assert_string_equal(text, "");
+    static const char *const WANTED[] = {
+        "loss", "learning_rate",     "seconds",     "samples_per_second",
+        "time", "predicted_seconds", "arena_bytes", "peak_bytes"};
+    for (size_t i = 0; i < sizeof WANTED / sizeof WANTED[0]; i++)
+        assert_non_null(strstr(fields, WANTED[i]));
+    free(fields);
+}
+
+static void steps_are_logged(void **state)
+{
+    run_result result;
+    char *path = join_path(*state, "steps.jsonl");
+    write_text_file(path, "what was there before");
+    run("train " SMALL_LSTM "--steps 3 --log steps.jsonl --save log.st", 0, &result);
+    run_result_clear(&result);
+    char *text = read_text_file(path);
+    expect_log(text, 1, 3);
+    free(text);
+
+    FILE *file = fopen(path, "a"); /* a crash in the middle of a line */
+    assert_non_null(file);
+    fputs("{\"step\": 4, \"loss\": 2.5, \"learni", file);
+    fclose(file);
+    run("train " SMALL_LSTM "--steps 5 --log steps.jsonl --resume log.st", 0, &result);
+    run_result_clear(&result);
+    text = read_text_file(path);
+    expect_log(text, 1, 5);
+    free(text);
+
+    run("train " SMALL_GPT2 "--rate 1e30 --steps 6 --log nan.jsonl", 0, &result);
+    run_result_clear(&result);
+    char *other = join_path(*state, "nan.jsonl");
+    text = read_text_file(other);
+    expect_log(text, 1, 6);
+    assert_non_null(strstr(text, "\"loss\": null"));
+    assert_null(strstr(text, "nan"));
+    free(text);
+    free(other);
+    free(path);
+}
+
+/* --resume with the wrong file leaves it as it is; so does a training that does not begin. */
+static void other_files_are_not_logs(void **state)
+{
+    run_result result;
+    char *path = join_path(*state, "notes.txt");
+    write_text_file(path, "my notes\n");
+    run("train " SMALL_LSTM "--steps 1 --save notes.st", 0, &result);
+    run_result_clear(&result);
+    run("train " SMALL_LSTM "--steps 2 --log notes.txt --resume notes.st", 2, &result);
+    assert_non_null(strstr(result.err, "notes.txt is not a log of neap train"));
+    run_result_clear(&result);
+    run("train " SMALL_LSTM "--steps 2 --log notes.txt --budget 1KiB", 3, &result);
+    run_result_clear(&result);
+    char *text = read_text_file(path);
+    assert_string_equal(text, "my notes\n");
+    free(text);
+    free(path);
+    run("train " SMALL_LSTM "--steps 2 --log /dev/full --save full.st", 1, &result);
+    assert_non_null(strstr(result.err, "cannot write /dev/full: No space left on device"));
+    assert_non_null(strstr(result.err, "what was trained up to step 1 is in full.st"));
+    run_result_clear(&result);
+}
+
+static void check_trace(const char *folder, const char *name, trace_facts *facts)
+{
+    char *path = join_path(folder, name), *text = read_text_file(path);
+    assert_non_null(text);
+    trace_check(text, facts);
+    free(text);
+    free(path);
+}
+
+static void a_step_is_traced(void **state)
+{
+    run_result result;
+    trace_facts f;
+    run("train " SMALL_GPT2_TIGHT "--steps 2 --trace trace.json --json", 0, &result);
+    check_trace(*state, "trace.json", &f);
+    assert_string_equal(f.times, "measured");
+    assert_true(f.arena == json_number(result.out, "arena_bytes"));
+    assert_true(f.most_live == json_number(result.out, "peak_bytes"));
+    size_t again = 0;
+    for (size_t i = 0; i < f.n_slices; i++)
+        again += f.slices[i].recomputation;
+    assert_true(again > 0);
+    trace_facts_clear(&f);
+    run_result_clear(&result);
+
+    run("train " SMALL_GPT2 "--budget 80% --method offload-greedy --link 1GB/s --duplex --steps 2 "
+        "--trace copies.json",
+        0, &result);
+    assert_non_null(strstr(result.out, "\ntrace of the last step in copies.json"));
+    check_trace(*state, "copies.json", &f);
+    assert_string_equal(f.times, "measured");
+    assert_true(trace_count(&f, 2) > 0 && trace_count(&f, 2) == trace_count(&f, 3));
+    assert_int_equal(f.n_flows, trace_count(&f, 3));
+    trace_facts_clear(&f);
+    run_result_clear(&result);
+}
+
+static void a_plan_is_traced(void **state)
+{
+    run_result result;
+    trace_facts f;
+    run("plan resnet18 --batch 32 --budget 80% --method offload-greedy --link device --trace "
+        "p.json",
+        0, &result);
+    assert_non_null(strstr(result.out, "p.json"));
+    check_trace(*state, "p.json", &f);
+    assert_string_equal(f.times, "planned");
+    assert_true(trace_count(&f, 1) > 100 && f.n_flows > 0);
+    trace_facts_clear(&f);
+    run_result_clear(&result);
+}
+
 static void a_saved_plan_trains_again(void **state)
 {
     (void)state;
@@ -366,6 +592,16 @@ static void refused(void **state)
         "train gpt2 --save-plan -",
         "train gpt2 --save-memory -",
         "train gpt2 --verify --save-memory memory.csv",
+        "train gpt2 --log -",
+        "train gpt2 --verify --log log.jsonl",
+        "train gpt2 --log nowhere/log.jsonl",
+        "train gpt2 --log",
+        "train gpt2 --log --budget 50%",
+        "train gpt2 --trace -",
+        "train gpt2 --verify --trace trace.json",
+        "train gpt2 --trace nowhere/trace.json",
+        "plan gpt2 --trace -",
+        "plan gpt2 --trace .",
         "train gpt2 --save-memory nowhere/memory.csv",
         "train gpt2 --save nowhere/net.st",
         "train gpt2 --save .",
@@ -448,6 +684,12 @@ int main(void)
         cmocka_unit_test(what_the_losses_depend_on),
         cmocka_unit_test(a_training_that_explodes_is_still_json),
         cmocka_unit_test(memory_is_recorded),
+        cmocka_unit_test(the_line_fits_the_terminal),
+        cmocka_unit_test(losses_are_drawn),
+        cmocka_unit_test(steps_are_logged),
+        cmocka_unit_test(other_files_are_not_logs),
+        cmocka_unit_test(a_step_is_traced),
+        cmocka_unit_test(a_plan_is_traced),
         cmocka_unit_test(a_saved_plan_trains_again),
         cmocka_unit_test(files_of_pictures),
         cmocka_unit_test(refused),

@@ -86,6 +86,9 @@ static void without_a_terminal(void **state)
         "compare resnet18 --method store-all,greedy,offload-greedy --link device --budget 85%",
         "compare chain --method hong-quadratic,greedy,precise",
         "curve resnet18 --method store-all,hong-quadratic,greedy --points 17",
+        "curve resnet18 --method store-all,hong-quadratic,hong,sqrt,ap-sqrt,greedy --points 5 "
+        "--chart",
+        "compare mobilenet_v2 --method store-all,hong-quadratic,sqrt --budget 75% --chart",
         "max-batch vgg16 --budget 16GB --method store-all,hong-quadratic,greedy",
         "profile resnet18 --image 64 --batch 2 --backend null --profile-cache none",
         "train resnet18 --image 64 --batch 2 --backend null --profile-cache none --steps 1000",
@@ -109,7 +112,9 @@ static void on_a_terminal(void **state)
         "devices",
         "compare resnet18 --method store-all,hong-quadratic,greedy --budget 90%",
         "max-batch vgg16 --budget 16GB --method store-all,hong-quadratic,greedy",
-        "plan resnet18 --budget 90% --method greedy --chart"};
+        "plan resnet18 --budget 90% --method greedy --chart",
+        "curve resnet18 --method store-all,hong-quadratic,greedy --points 5 --chart",
+        "compare resnet18 --method store-all,hong-quadratic,greedy --budget 90% --chart"};
     const run_options options = {.terminal = true, .columns = COLUMNS, .environment = NO_GPU};
     (void)state;
     for (size_t i = 0; i < sizeof LINES / sizeof LINES[0]; i += ONE_IN(3))

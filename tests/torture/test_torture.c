@@ -287,8 +287,8 @@ static neap_status build_updates(rack *k)
 static void test_networks(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < n_op_cases; i++)
-        torture(build_case, op_cases[i].name, &op_cases[i]);
+    for (size_t i = 0; i < op_case_count(); i++)
+        torture(build_case, op_case_at(i)->name, op_case_at(i));
     for (size_t i = 0; i < n_network_cases; i++)
         torture(build_case, network_cases[i].name, &network_cases[i]);
     for (size_t i = 0; i < n_update_cases; i++)
@@ -668,7 +668,7 @@ static void test_methods(void **state)
     random_source random = {20240618};
     neap_model_setting layers = {"layers", 4};
     neap_model_options options;
-    neap_graph *graphs[3];
+    neap_graph *graphs[4];
     neap_model_options_init(&options);
     options.n_settings = 1;
     options.settings = &layers;
@@ -676,6 +676,7 @@ static void test_methods(void **state)
                      NEAP_OK);
     graphs[1] = random_training_graph(&random, 5, false);
     graphs[2] = random_small_graph(&random, 6, SMALL_TRAINING | SMALL_UPDATES | SMALL_IN_PLACE);
+    graphs[3] = random_small_graph(&random, 7, SMALL_TRAINING | SMALL_UPDATES | SMALL_SIDE);
     for (size_t i = 0; i < COUNT_OF(graphs); i++) {
         for (uint32_t m = 0; m < neap_methods_count(); m++)
             torture_method(graphs[i], neap_method_name(neap_methods_at(m)));
@@ -719,17 +720,130 @@ static neap_status draw_chart(rack *k)
     return status;
 }
 
+/* What a call has drawn is given back; without a picture there is no text. */
+static neap_status drawn(rack *k, neap_status status, char *text, size_t length)
+{
+    assert_true((text != NULL) == (status == NEAP_OK));
+    neap_release(memory(k), text, length + 1);
+    return status;
+}
+
+static neap_status draw_memory(rack *k)
+{
+    const training *t = k->subject;
+    neap_memory_picture picture;
+    char *text = NULL;
+    size_t length = 0;
+    neap_memory_picture_init(&picture, t->graph, t->plan, &t->timeline);
+    neap_plan *natural;
+    assert_int_equal(neap_natural_plan(NULL, t->graph, &natural, NULL), NEAP_OK);
+    picture.natural = natural;
+    picture.budget = t->timeline.peak_bytes;
+    arm(k);
+    neap_status status = neap_report_memory_svg(memory(k), &picture, &text, &length, &k->diag);
+    neap_plan_destroy(natural);
+    return drawn(k, status, text, length);
+}
+
+static const neap_curve_point points[] = {
+    {"a", 100, true, 90, 0},   {"a", 80, true, 80, 0.1}, {"a", 60, false, -1, -1},
+    {"b", 100, true, 70, 0.2}, {"b", 80, true, 70, 0.2}, {"c", 80, true, 70, 0.3},
+    {"d", 100, true, 70, 0.2}, {"d", 80, true, 70, 0.2}, {"e", 80, false, 70, 0.3},
+};
+
+static neap_curve_picture curve_of_points(void)
+{
+    static const neap_curve_bound bounds[] = {{80, 0.05}, {100, 0}};
+    neap_curve_picture picture;
+    neap_curve_picture_init(&picture);
+    picture.title = "a & b";
+    picture.points = points;
+    picture.n_points = COUNT_OF(points);
+    picture.bounds = bounds;
+    picture.n_bounds = COUNT_OF(bounds);
+    picture.natural_peak = 100;
+    picture.floor = 70;
+    return picture;
+}
+
 static neap_status draw_curve(rack *k)
 {
-    static const neap_curve_point points[] = {
-        {"a", 100, true, 90, 0},   {"a", 80, true, 80, 0.1}, {"a", 60, false, -1, -1},
-        {"b", 100, true, 70, 0.2}, {"b", 80, true, 70, 0.2}, {"c", 80, true, 70, 0.3},
-    };
+    neap_curve_picture picture = curve_of_points();
     char *text = NULL;
     size_t length = 0;
     arm(k);
-    neap_status status = neap_report_curve_svg(memory(k), "a & b", points, COUNT_OF(points), &text,
-                                               &length, &k->diag);
+    neap_status status = neap_report_curve_svg(memory(k), &picture, &text, &length, &k->diag);
+    return drawn(k, status, text, length);
+}
+
+static neap_status draw_curve_chart(rack *k)
+{
+    neap_curve_picture picture = curve_of_points();
+    char *text = NULL;
+    size_t length = 0;
+    arm(k);
+    neap_status status =
+        neap_report_curve_chart(memory(k), &picture, NULL, &text, &length, &k->diag);
+    return drawn(k, status, text, length);
+}
+
+static neap_comparison comparison_of_rows(void)
+{
+    static const neap_comparison_row rows[] = {{"a", true, 90, 0.2, NULL, -1},
+                                               {"b", true, 80, 0.1, NULL, -1},
+                                               {"c", false, 0, 0, NULL, 9}};
+    neap_comparison comparison;
+    neap_comparison_init(&comparison);
+    comparison.title = "a & b";
+    comparison.rows = rows;
+    comparison.n_rows = COUNT_OF(rows);
+    comparison.budget = 90;
+    return comparison;
+}
+
+static neap_status draw_comparison(rack *k)
+{
+    neap_comparison comparison = comparison_of_rows();
+    char *text = NULL;
+    size_t length = 0;
+    arm(k);
+    neap_status status =
+        neap_report_comparison_svg(memory(k), &comparison, &text, &length, &k->diag);
+    return drawn(k, status, text, length);
+}
+
+static neap_status draw_comparison_chart(rack *k)
+{
+    neap_comparison comparison = comparison_of_rows();
+    char *text = NULL;
+    size_t length = 0;
+    arm(k);
+    neap_status status =
+        neap_report_comparison_chart(memory(k), &comparison, NULL, &text, &length, &k->diag);
+    return drawn(k, status, text, length);
+}
+
+static neap_status draw_series(rack *k)
+{
+    static const double values[] = {3, 2, 1, 2, 1.5, 1};
+    char *text = NULL;
+    size_t length = 0;
+    arm(k);
+    neap_status status = neap_report_series_chart(memory(k), values, COUNT_OF(values), NULL, &text,
+                                                  &length, &k->diag);
+    assert_true((text != NULL) == (status == NEAP_OK));
+    neap_release(memory(k), text, length + 1);
+    return status;
+}
+
+static neap_status write_trace(rack *k)
+{
+    const training *t = k->subject;
+    char *text = NULL;
+    size_t length = 0;
+    arm(k);
+    neap_status status = neap_report_trace(memory(k), t->graph, t->plan, &t->timeline, NULL, &text,
+                                           &length, &k->diag);
     assert_true((text != NULL) == (status == NEAP_OK));
     neap_release(memory(k), text, length + 1);
     return status;
@@ -741,7 +855,13 @@ static void test_reports(void **state)
     training t;
     make_training(&t, 20240619);
     torture(draw_chart, "the memory chart", &t);
+    torture(draw_memory, "the memory picture", &t);
     torture(draw_curve, "the curve", NULL);
+    torture(draw_curve_chart, "the chart of the curve", NULL);
+    torture(draw_comparison, "the comparison", NULL);
+    torture(draw_comparison_chart, "the chart of the comparison", NULL);
+    torture(draw_series, "the chart of a series", NULL);
+    torture(write_trace, "the trace", &t);
     clear_training(&t);
 }
 
