@@ -222,6 +222,34 @@ class ChartOptions(Structure):
     ]
 
 
+class ReportPlan(Structure):
+    _fields_ = [
+        ("plan", c_void_p),
+        ("status", c_char_p),
+        ("message", c_char_p),
+        ("bound_time", c_double),
+    ]
+
+
+class Report(Structure):
+    _fields_ = [
+        ("graph", c_void_p),
+        ("link", POINTER(Link)),
+        ("title", c_char_p),
+        ("device", c_char_p),
+        ("command", c_char_p),
+        ("batch", c_int64),
+        ("natural_peak", c_int64),
+        ("floor_bytes", c_int64),
+        ("floor_op", c_uint32),
+        ("n_plans", c_size_t),
+        ("plans", POINTER(ReportPlan)),
+        ("n_points", c_size_t),
+        ("points", c_void_p),
+        ("training", c_void_p),
+    ]
+
+
 _TEXT = [POINTER(c_void_p), POINTER(c_size_t), POINTER(Diag)]
 _NEW = [POINTER(c_void_p), POINTER(Diag)]
 
@@ -279,6 +307,8 @@ _FUNCTIONS: dict[str, tuple[object, list[object]]] = {
         c_int,
         [c_void_p, c_void_p, c_void_p, POINTER(Timeline), POINTER(ChartOptions), *_TEXT],
     ),
+    "neap_report_html": (c_int, [c_void_p, POINTER(Report), *_TEXT]),
+    "neap_file_replace": (c_int, [c_char_p, c_char_p, c_size_t, POINTER(Diag)]),
     "neap_check_options_init": (None, [POINTER(CheckOptions)]),
     "neap_check": (
         c_int,

@@ -382,6 +382,36 @@ class Plan:
         with self._c_timeline() as line:
             return take_text(draw, None, graph, self._handle, byref(line), byref(options))
 
+    def report(
+        self, path: str | os.PathLike[str], others: Iterable[Plan] = (), title: str | None = None
+    ) -> None:
+        """Writes a report on the plan as one HTML file, as `neap plan --report` does.
+
+        `others` are plans of the same graph to compare it with, such as those of `neap.curve`. The
+        step without a plan is always there. An old file is replaced in one step.
+        """
+        plans = [self, *others]
+        for plan in plans:
+            if not isinstance(plan, Plan) or plan.graph is not self.graph:
+                raise errors.InvalidError(f"{plan!r} is not a plan of this graph")
+        rows = (c.ReportPlan * len(plans))(*(plan._report_row() for plan in plans))
+        op = ctypes.c_uint32()
+        report = c.Report(graph=self.graph._handle, n_plans=len(plans), plans=rows)
+        report.floor_bytes = lib.neap_graph_floor_bytes(self.graph._handle, byref(op))
+        report.floor_op = op.value
+        if title is not None:
+            report.title = c.text_bytes(title, "title")
+        link = next((plan.link for plan in plans if plan.link), None)
+        if link is not None:
+            report.link = ctypes.pointer(link._to_c())
+        page = take_text(lib.neap_report_html, None, byref(report)).encode()
+        call(lib.neap_file_replace, path_bytes(path), page, len(page))
+
+    def _report_row(self) -> c.ReportPlan:
+        bound = -1.0 if self.bound_time is None else self.bound_time
+        status = None if self.outcome is None else self.outcome.encode()
+        return c.ReportPlan(self._handle, status, self.message.encode(), bound)
+
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(repr(self))}\n\n{html.escape(self.chart())}</pre>"
 

@@ -135,7 +135,7 @@ def build_library(scratch, folder):
     configure = [
         "cmake", "-S", str(root), "-B", str(build), "-G", "Ninja",
         "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_C_FLAGS_RELEASE=-O2 -DNDEBUG",
-        f"-DHIGHS_ROOT={highs}", "-DNEAP_ONEDNN=OFF", "-DNEAP_PNG=OFF", "-DNEAP_WHEEL=ON",
+        f"-DHIGHS_ROOT={highs}", "-DNEAP_ONEDNN=OFF", "-DNEAP_PNG=OFF", "-DNEAP_ONNX=OFF", "-DNEAP_WHEEL=ON",
     ]  # fmt: skip
     run(configure, {**os.environ, "CC": command})
     run(["cmake", "--build", str(build), "--target", "neap_shared"], os.environ)

@@ -175,6 +175,40 @@ def test_chart(chain):
         plan.chart(width=-5)
 
 
+def report_data(path):
+    page = path.read_text(encoding="utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    begin = page.index('id="neap-data">') + len('id="neap-data">')
+    return json.loads(page[begin : page.index("</script>", begin)])
+
+
+def test_report(chain, tmp_path):
+    plan = neap.plan(chain, "50%")
+    others = [p for p in neap.curve(chain, ["60%", "80%"], method="sqrt") if p]
+    path = tmp_path / "plan.html"
+    path.write_text("old")
+    plan.report(path, others=others, title="a <b>")
+    data = report_data(path)
+    assert data["title"] == "a <b>" and data["main"] == 1
+    assert data["plans"][0]["peak_bytes"] == chain.natural_peak
+    shown = data["plans"][1]
+    assert (shown["peak_bytes"], shown["arena_bytes"]) == (plan.peak, plan.arena)
+    assert (shown["time"], shown["bound_time"]) == (plan.time, plan.bound_time)
+    assert len(shown["steps"]["kind"]) == len(plan.steps)
+    assert {p["method"] for p in data["plans"][2:]} <= {"sqrt"}
+    before = path.read_bytes()
+    plan.report(path, others=others, title="a <b>")
+    assert path.read_bytes() == before
+
+    other = neap.plan(neap.Graph.from_json(chain.to_json()))
+    for wrong in (dict(others=[other]), dict(others=[None]), dict(title=7), dict(title="a\0b")):
+        with pytest.raises(neap.InvalidError):
+            plan.report(path, **wrong)
+    with pytest.raises(neap.FileError):
+        plan.report(tmp_path / "missing" / "plan.html")
+    assert path.read_bytes() == before
+
+
 def test_options():
     method = next(m for m in neap.methods() if m.options)
     assert method.summary and all(option.meaning for option in method.options)
