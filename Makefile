@@ -20,14 +20,14 @@ help:
 	@echo "make bench       list the benchmarks"
 	@echo "make clean       remove build/"
 
-demo: build
+demo:
+	@tools/setup.sh build
+	@tools/build.sh neap
 	@tools/demo.sh
 
 build:
 	@tools/setup.sh build
-	@cmake -S . -B $(RELEASE) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-	    -DCMAKE_INSTALL_PREFIX="$(PREFIX)" -DNEAP_WERROR=ON >/dev/null
-	@cmake --build $(RELEASE)
+	@PREFIX="$(PREFIX)" tools/build.sh
 
 test:
 	@tools/setup.sh test
