@@ -36,7 +36,7 @@ def build():
         return
     configure = ["cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", "--log-level=WARNING"]
     configure += ["-DCMAKE_BUILD_TYPE=Release", "-DNEAP_BUILD_BENCH=ON"]
-    make = ["cmake", "--build", BUILD, "--target", "neap", "bench_programs"]
+    make = ["cmake", "--build", BUILD, "--target", "neap", "neap_shared", "bench_programs"]
     for command in (configure, make):
         run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if run.returncode != 0:

@@ -158,11 +158,13 @@ def times(a, b):
 
 def neap(*words, timeout=600):
     """(exit status, what it printed, its last message) of a neap command."""
+    begin = time.monotonic()
     try:
         run = subprocess.run([common.path_of("neap"), *map(str, words)], capture_output=True, text=True, timeout=timeout)
     except subprocess.TimeoutExpired:
         return 124, "", f"no answer in {timeout:g} s"
     said = [line for line in run.stderr.strip().splitlines() if line]
+    say(f"{time.monotonic() - begin:.1f} s: neap {' '.join(map(str, words))}")
     return run.returncode, run.stdout, said[-1].removeprefix("neap: ") if said else ""
 
 
@@ -309,7 +311,7 @@ class Torch:
             self.start()
         steps = {"quick": self.args.quick, "steps": max(10, self.args.steps)}
         request = {**steps, **{name: value for name, value in request.items() if value is not None}}
-        line = ""
+        line, begin = "", time.monotonic()
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
@@ -317,6 +319,7 @@ class Torch:
                 line = self.process.stdout.readline()
         except OSError:
             pass
+        say(f"{time.monotonic() - begin:.1f} s: PyTorch, {request['network']} {request.get('type', '')}")
         found = json.loads(line) if line else {"error": "no answer; torch.log in --out may say why"}
         if not line:
             self.stop()

@@ -4,8 +4,8 @@
     gpu_torch.py --serve                          # requests as lines of JSON on standard input (gpu_runs.Torch)
 
 A step is forward, loss, backward and SGD. cudnn.benchmark is on; after a warm-up, the median of the steps by CUDA events,
-and torch.cuda.max_memory_allocated of the timed steps. Convolutional networks are run channels-first and, but for f32, channels-last,
-bf16 with autocast and with all parameters in bf16; the fastest of these ways counts, and the answer names it and has the
+and torch.cuda.max_memory_allocated of the timed steps. Convolutional networks are run channels-first in f32, channels-last in
+bf16, both ways in tf32; bf16 with autocast and with all parameters in bf16; the fastest of these ways counts, and the answer names it and has the
 others. Dropout is as in neap's network: none in GPT-2.
 
 A request is {"network", "type", and optionally "batch", "size" (pixels or tokens), "checkpoints" (a set of Hong et al.),
@@ -144,8 +144,9 @@ class HongChain(nn.Module):
 def ways_of(network, kind, quick=False):
     """(casting, channels-last) of each way."""
     casts = ("autocast", "pure") if kind == "bf16" else ("",)
-    several = network in CONVOLUTIONS and kind != "f32" and not quick  # without tensor cores channels-last is slow
-    layouts = (False, True) if several else (False,)
+    layouts = {"f32": (False,), "tf32": (False, True), "bf16": (True,)}[kind]  # the other one is slow
+    if quick or network not in CONVOLUTIONS:
+        layouts = (False,)
     return [(cast, last) for cast in casts for last in layouts]
 
 
