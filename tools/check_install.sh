@@ -34,13 +34,17 @@ for path in "$root" "$build" "$deps" "$scratch/first"; do
         fail "$path is in:" $found
     fi
 done
-version=$("$prefix/bin/neap" --version | grep -oE '[0-9]+\.[0-9]+\.[0-9]+')
+version=$("$prefix/bin/neap" --version | sed -n '1s/^neap //p')
 soname=$(readelf -d "$libdir/libneap.so" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
 case $version in
     0.*) expected=libneap.so.${version%.*} ;;
     *) expected=libneap.so.${version%%.*} ;;
 esac
 [ "$soname" = "$expected" ] || fail "version $version has the SONAME $soname, not $expected"
+for file in man/man1/neap.1 man/man1/neap-plan.1 bash-completion/completions/neap zsh/site-functions/_neap \
+    fish/vendor_completions.d/neap.fish; do
+    [ -s "$prefix/share/$file" ] || fail "no share/$file"
+done
 [ -e "$doc/LICENSE" ] && [ -e "$doc/examples/train.c" ] || fail "no LICENSE or examples in $doc"
 for cited in $(grep -rohE 'docs/[a-z-]+\.md' "$prefix/include" | sort -u); do
     [ -e "$doc/$cited" ] || fail "a header cites $cited, which is not installed"

@@ -59,6 +59,7 @@ OWNERS = {
     "interfaces/highs_c_api.h": "src/lp/highs_model.c",
     "oneapi/dnnl/dnnl.h": "src/run/backends/onednn/dnnl_api.c",
     "png.h": "src/train/png_image.c",
+    "onnx.pb-c.h": "src/onnx/proto.c",
 }
 
 LINE_LIMIT = 1000

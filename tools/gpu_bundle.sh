@@ -11,7 +11,7 @@ build=build/gpu
 
 tools/setup.sh test
 cmake -S . -B "$build" -G Ninja --log-level=WARNING -DCMAKE_BUILD_TYPE=Release -DNEAP_BUILD_TESTS=ON \
-    -DNEAP_BUILD_BENCH=ON -DNEAP_ONEDNN=OFF -DNEAP_PNG=OFF
+    -DNEAP_BUILD_BENCH=ON -DNEAP_ONEDNN=OFF -DNEAP_PNG=OFF -DNEAP_ONNX=OFF
 cmake --build "$build" --target neap bench_programs property-test_backends -- --quiet
 
 mkdir -p "$bundle"/{bin/bench,bin/tests,lib}

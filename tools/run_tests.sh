@@ -4,8 +4,9 @@
 #   NEAP_TEST_JOBS                      test programs run at the same time; all cores by default
 #   NEAP_TEST_TIMEOUT                   seconds one test program may take
 #   NEAP_TEST_FULL=1                    every case in every build
-# gcc runs every case, except that the longest random tests draw half as many; clang and the sanitizers
-# run every test program, with a share of the cases of long tests (CMake's NEAP_TEST_REDUCED). A passing
+# gcc runs every case, except that the longest random tests draw half as many; the sanitizers run every
+# test program, with a share of the cases of long tests (CMake's NEAP_TEST_REDUCED); clang builds every test
+# program and runs those of unit/, cli/ and fuzz/, likewise with a share of the cases. A passing
 # program shows its summary lines and why it skipped something, a failing one everything;
 # build/<config>/logs/ has all of it, with the time each took. The last line is "N passed, M failed": lint
 # checks and test programs over all builds.
@@ -49,7 +50,7 @@ build() {
         gcc) options+=(-DCMAKE_C_COMPILER=gcc) ;;
         clang) options+=(-DCMAKE_C_COMPILER=clang -DNEAP_TEST_REDUCED=ON) ;;
         asan) options+=(-DCMAKE_C_COMPILER=gcc -DNEAP_SANITIZE=ON -DNEAP_TEST_REDUCED=ON
-            -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g") ;;
+            -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g1") ;;
         *)
             echo "NEAP_TEST_CONFIGS: no such build: $config (there are: gcc clang asan)"
             return 1
@@ -111,6 +112,15 @@ longest_first() {
         }' "$1" | sort -rn | cut -f 2-
 }
 
+# The tests of the list $1 that a build runs: all, or those of unit/, cli/ and fuzz/ with clang.
+chosen() {
+    if [ "$2" = clang ] && [ "${NEAP_TEST_FULL:-}" != 1 ]; then
+        grep -E '^(plain|[a-z]+ (unit|cli|fuzz)/)' "$1"
+    else
+        cat "$1"
+    fi
+}
+
 # "CPU-seconds name" of every test of the list $1, from the logs in $2.
 cpu_times() {
     local output name program
@@ -121,7 +131,7 @@ cpu_times() {
 
 test_config() {
     local config=$1 output name program log status
-    local logs=$PWD/build/$config/logs list=build/$config/tests.list times=build/$config/times
+    local logs=$PWD/build/$config/logs list=build/$config/chosen.list times=build/$config/times
     echo
     echo "== $config"
     if ! build "$config"; then
@@ -136,6 +146,7 @@ test_config() {
     fi
     rm -rf "$logs"
     mkdir -p "$logs"
+    chosen "build/$config/tests.list" "$config" >"$list"
     longest_first "$list" "$times" |
         xargs -r -d '\n' -P "$jobs" -n 1 bash -c 'run_one "$@"' run_one "$logs" 2>/dev/null
     cpu_times "$list" "$logs" >"$times"

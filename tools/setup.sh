@@ -37,6 +37,7 @@ missing=()
 fetch_highs=false
 fetch_dnnl=false
 fetch_nvrtc=false
+want_browser=false
 
 # need PACKAGE command NAME | file PATH | module PKG_CONFIG_NAME | pip | openmp COMPILER | python CODE
 need() {
@@ -84,13 +85,17 @@ need_for_build() {
     need cmake command cmake
     need ninja-build command ninja
     need pkg-config command pkg-config
-    need libdnnl-dev file /usr/include/oneapi/dnnl/dnnl.h
     need libpng-dev module libpng
+    need libprotobuf-c-dev module libprotobuf-c
+    need protobuf-c-compiler command protoc-c
+    need libonnx-dev file /usr/include/onnx/onnx.proto
     if ! has_highs; then
         fetch_highs=true
         need python3-pip pip
     fi
-    if [ "$(uname -m)" = x86_64 ] && [ ! -d "$deps/$dnnl_folder" ]; then
+    if [ "$(uname -m)" != x86_64 ]; then
+        need libdnnl-dev file /usr/include/oneapi/dnnl/dnnl.h
+    elif [ ! -d "$deps/$dnnl_folder" ]; then
         fetch_dnnl=true
         need python3-pip pip
     fi
@@ -102,7 +107,11 @@ need_for_test() {
     need clang-format command clang-format
     need libomp-dev openmp clang
     need python3 command python3
+    need libdnnl-dev file /usr/include/oneapi/dnnl/dnnl.h # both releases are compiled against
     need libcmocka-dev module cmocka
+    if ! command -v chromedriver >/dev/null || ! { command -v chromium || command -v google-chrome; } >/dev/null; then
+        want_browser=true
+    fi
     case $(uname -m) in
         x86_64 | aarch64)
             if ! has_nvrtc; then
@@ -134,9 +143,23 @@ install_missing() {
         fi
         as_root=(sudo)
     fi
-    echo "setup: installing ${missing[*]}"
+    mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
+    echo "setup: installing ${missing[*]}" | fold -s -w 100
     apt update
     apt install -y --no-install-recommends "${missing[@]}"
+}
+
+# Without a browser the tests of reports are skipped.
+install_browser() {
+    local as_root=()
+    [ "$(id -u)" -eq 0 ] || as_root=(sudo -n)
+    echo "setup: installing chromium chromium-driver"
+    if ! { "${as_root[@]}" apt-get -qq -o DPkg::Lock::Timeout=300 update &&
+        "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 \
+            install -y --no-install-recommends chromium chromium-driver; } >"$log" 2>&1; then
+        echo "setup: apt-get could not install chromium and chromium-driver: $(tail -n 1 "$log");" \
+            "reports are not tested in a browser" >&2
+    fi
 }
 
 apt() {
@@ -223,9 +246,13 @@ unpack_dnnl() {
         include/oneapi/dnnl/dnnl{,_common,_common_types,_config,_types,_version}.h
 }
 
+# The system's oneDNN serves, then.
 say_no_dnnl() {
     rm -rf "$scratch"
     echo "setup: pip could not fetch $1 $dnnl_version: $(why_not); the system's oneDNN serves" >&2
+    missing=()
+    need libdnnl-dev file /usr/include/oneapi/dnnl/dnnl.h
+    [ ${#missing[@]} -eq 0 ] || install_missing
 }
 
 # Without it the test of kernels is skipped.
@@ -250,7 +277,7 @@ case ${1:-test} in
         exit 2
         ;;
 esac
-[ ${#missing[@]} -gt 0 ] || $fetch_highs || $fetch_dnnl || $fetch_nvrtc || exit 0
+[ ${#missing[@]} -gt 0 ] || $fetch_highs || $fetch_dnnl || $fetch_nvrtc || $want_browser || exit 0
 
 log=$(mktemp)
 scratch=
@@ -267,4 +294,7 @@ if $fetch_dnnl; then
 fi
 if $fetch_nvrtc; then
     unpack_nvrtc
+fi
+if $want_browser; then
+    install_browser
 fi
