@@ -109,6 +109,9 @@ need_for_test() {
     need python3 command python3
     need libdnnl-dev file /usr/include/oneapi/dnnl/dnnl.h # both releases are compiled against
     need libcmocka-dev module cmocka
+    need zsh command zsh # completion is tried in each shell
+    need fish command fish
+    need groff-base command groff # and manual pages are formatted
     if ! command -v chromedriver >/dev/null || ! { command -v chromium || command -v google-chrome; } >/dev/null; then
         want_browser=true
     fi

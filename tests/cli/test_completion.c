@@ -2,6 +2,7 @@
    out. */
 
 #include "run_command.h"
+#include "settings.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +19,7 @@
 
 static const char *const COMMANDS[] = {"plan",    "train",     "profile", "compare", "explain",
                                        "curve",   "max-batch", "check",   "graph",   "models",
-                                       "methods", "devices",   "doctor"};
+                                       "methods", "devices",   "doctor",  "report"};
 
 /* The path of a program in the usual folders; NULL: it is not installed. */
 static const char *find_program(const char *name, char *path, size_t capacity)
@@ -55,8 +56,8 @@ static void check_shell(const char *shell, const completion_case *cases, size_t 
 {
     char program[64], line[512];
     if (!find_program(shell, program, sizeof program)) {
-        print_message("%s is not installed\n", shell);
-        skip();
+        snprintf(line, sizeof line, "%s is not installed", shell);
+        skip_because(line);
     }
     char *folder = make_temporary_folder();
     snprintf(line, sizeof line, "help --completion %s", shell);
@@ -202,10 +203,8 @@ static void manual_pages_are_good_roff(void **state)
 {
     (void)state;
     char program[64];
-    if (!find_program("groff", program, sizeof program)) {
-        print_message("groff is not installed\n");
-        skip();
-    }
+    if (!find_program("groff", program, sizeof program))
+        skip_because("groff is not installed");
     char *folder = make_temporary_folder();
     check_page(program, "", folder);
     for (size_t i = 0; i < sizeof COMMANDS / sizeof COMMANDS[0]; i++)

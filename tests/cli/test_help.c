@@ -2,6 +2,7 @@
 
 #include "golden.h"
 #include "run_command.h"
+#include "settings.h"
 
 #include <neap/run.h>
 
@@ -25,7 +26,7 @@ static void every_help_text(void **state)
 {
     (void)state;
     if (strcmp(neap_backends_default(), "onednn") != 0)
-        skip(); /* the help lists the backends of this build */
+        skip_because("the help lists the backends of this build, and it has no onednn");
     transcript t = {0};
     transcript_run(&t, NEAP_CLI, "--help", NULL);
     for (size_t i = 0; i < sizeof COMMANDS / sizeof COMMANDS[0]; i++) {

@@ -2,6 +2,8 @@
  * What neap believes of NVIDIA's libraries, compared with their headers and files: constants of
  * cuDNN, and that every function of api.def is there. Skipped where they are not installed.
  */
+#include "settings.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +33,7 @@ static void constants_are_those_of_the_header(void **state)
 #include "run/backends/cuda/cudnn_constants.def"
 #undef X
 #else
-    skip();
+    skip_because("cuDNN's headers are not installed");
 #endif
 }
 
@@ -55,8 +57,11 @@ static void expect_symbol(void *handle, const char *library, const char *wanted,
 static void expect_symbols(const char *library, const char *file)
 {
     void *handle = open_library(file);
-    if (!handle)
-        skip();
+    if (!handle) {
+        char reason[64];
+        snprintf(reason, sizeof reason, "there is no %s", file);
+        skip_because(reason);
+    }
 #define X(library_of, result, name, parameters) expect_symbol(handle, #library_of, library, #name);
 #include "run/backends/cuda/api.def"
 #undef X
