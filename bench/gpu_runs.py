@@ -202,12 +202,14 @@ class Subject:
         self.name = f"{network.model}_b{self.batch}_{kind}"
         self.graph = os.path.join(args.out, f"{self.name}.json")
         self.natural = self.base = None
+        self.profiled = {}
 
-    def profile(self):
+    def profile(self, *words):
         """Measures the kernels and writes the graph; the message if that failed, else None."""
         begin = time.monotonic()
         fresh = ["--fresh"] if self.args.fresh else []
-        found = answer("profile", *self.model, *self.kernels, *fresh, "-o", self.graph, "--json")
+        found = answer("profile", *self.model, *self.kernels, *fresh, *words, "-o", self.graph, "--json")
+        self.profiled = found
         if "error" in found:
             return found["error"]
         say(f"{self.name}: {found['measured']} of {found['kernels']} kernels measured in {time.monotonic() - begin:.1f} s")

@@ -39,9 +39,9 @@ typedef struct cli_loaded {
 int cli_load(const cli_settings *settings, const char *operand, cli_loaded *loaded);
 void cli_loaded_clear(cli_loaded *loaded);
 
-/* Puts large values into pieces, if the settings say so. */
 /* Whether a graph ends with the updates of an optimizer. */
 bool cli_has_updates(const neap_graph *graph);
+/* Puts large values into pieces, if the settings say so. */
 int cli_load_split(const cli_settings *settings, cli_loaded *loaded);
 
 /* The training step that the settings ask for. */

@@ -60,7 +60,11 @@ static int measure_link(const cli_settings *settings, neap_backend *backend, cli
     neap_diag diag;
     if (!settings->link || strcmp(settings->link, "measured") != 0)
         return CLI_OK;
-    if (neap_backend_measure_link(backend, &model->link, &model->contention, &diag) != NEAP_OK)
+    neap_status status =
+        neap_backend_measure_link(backend, &model->link, &model->contention, &diag);
+    if (status == NEAP_UNSUPPORTED)
+        return cli_fail(CLI_BAD_INPUT, "--link measured needs --backend cuda: %s", diag.message);
+    if (status != NEAP_OK)
         return cli_fail_diag(&diag);
     model->link.duplex = true;
     model->link.host_memory = settings->host_memory;

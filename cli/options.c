@@ -566,6 +566,10 @@ const cli_option cli_options[] = {
      FLAG(nondeterministic)},
     {"threads", 0, "N", CLI_GROUP_PROFILE_OUT, RUN_SECTION, "number of threads that run a kernel",
      FIELD(set_threads, threads), .most = MOST_THREADS, DEFAULT("all")},
+    {"link", 0, "measured", CLI_GROUP_PROFILE_OUT, RUN_SECTION,
+     "backend cuda: measure the link to host memory, too; times are then those of kernels beside "
+     "copies",
+     TEXT(link)},
     {"profile-cache", 0, "FILE", CLI_GROUP_BACKEND, RUN_SECTION,
      "file that keeps the measured times; none for no file", .set = set_profile_cache,
      .defaults = {{NULL, NULL, "neap/profile.json in $XDG_CACHE_HOME or ~/.cache"}}},

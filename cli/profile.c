@@ -70,6 +70,23 @@ static int add_up(const neap_graph *graph, totals *t)
 
 /* ---- Showing ---- */
 
+/* What was measured of the link, as options for `neap plan` with the written graph. */
+static void add_link(const cli_loaded *model, cli_table *table)
+{
+    const neap_link *link = &model->link;
+    cli_text text;
+    if (link->out_bandwidth <= 0)
+        return;
+    cli_fact(
+        table, "link", CLI_PLAIN,
+        cli_format(&text, "%.1f, %.1f GB/s", 1e-9 * link->out_bandwidth, 1e-9 * link->in_bandwidth),
+        "out and in, both in use; --link %.2fGB/s,%.2fGB/s --link-latency %.2fus --duplex",
+        1e-9 * link->out_bandwidth, 1e-9 * link->in_bandwidth, 1e6 * link->latency);
+    cli_fact(table, "beside copies", CLI_PLAIN,
+             cli_format(&text, "+%.1f%%", 100 * model->contention.slowdown),
+             "of the time of a kernel that only moves memory; it is in the times");
+}
+
 static void add_facts(const cli_loaded *model, const cli_measured *measured, const totals *t,
                       neap_text *out)
 {
@@ -86,6 +103,7 @@ static void add_facts(const cli_loaded *model, const cli_measured *measured, con
              "%u measured now, the others known before", report->measured);
     cli_fact(&table, "spread", CLI_PLAIN, cli_format(&text, "%.1f%%", 100 * report->worst_spread),
              "between the quartiles, at worst, of kernels that matter");
+    add_link(model, &table);
     cli_table_finish(&table, out);
     neap_text_puts(out, "\n");
 }
@@ -126,6 +144,9 @@ static void add_json(const cli_loaded *model, const cli_measured *measured, cons
     cli_json_integer(&json, "measured", report->measured);
     cli_json_real(&json, "worst_spread", report->worst_spread);
     cli_json_real(&json, "seconds", report->seconds);
+    cli_report_link_json(&json, &model->link);
+    if (model->link.out_bandwidth > 0)
+        cli_json_real(&json, "slowdown", model->contention.slowdown);
     cli_json_array(&json, "types");
     for (uint32_t i = 0; i < t->count; i++) {
         cli_json_object(&json, NULL);
@@ -181,6 +202,11 @@ static int run_profile(const cli_settings *settings, neap_text *out)
     if (settings->kernels == NEAP_KERNELS_LAYER)
         return cli_fail(CLI_BAD_INPUT, "--kernels layer is a model of memory, for planning: there "
                                        "are no such kernels; measure lean or torch");
+    if (settings->link && strcmp(settings->link, "measured") != 0)
+        return cli_fail(CLI_BAD_INPUT,
+                        "--link \"%s\": profile takes --link measured only; a rate is "
+                        "for the commands that plan",
+                        settings->link);
     cli_loaded model = {0};
     cli_measured measured = {0};
     cli_progress progress;
@@ -212,8 +238,8 @@ const cli_command cli_command_profile = {
             {"neap profile resnet50 --batch 16", "where a training step spends its time"},
             {"neap profile unet --batch 2 -o unet.json", "a graph to plan with measured times"},
             {"neap profile gpt2 --batch 1 --seq 256 --threads 1", "on one thread"},
-            {"neap profile vgg19 --batch 128 --backend cuda -o vgg19.json",
-             "on an NVIDIA GPU; the graph can be planned anywhere"},
+            {"neap profile vgg19 --batch 128 --backend cuda --link measured -o vgg19.json",
+             "on an NVIDIA GPU, for plans with copies; the graph can be planned anywhere"},
         },
     .groups = CLI_GROUPS_SIZES | CLI_GROUP_BATCH | CLI_GROUPS_RUN | CLI_GROUP_PROFILE_OUT |
               CLI_GROUP_CSV | CLI_GROUP_JSON,

@@ -112,6 +112,18 @@ void cli_report_json(cli_json *json, const char *key, const cli_loaded *model,
 
 /* ---- Text ---- */
 
+void cli_report_link_json(cli_json *json, const neap_link *link)
+{
+    if (link->out_bandwidth <= 0)
+        return;
+    cli_json_object(json, "link");
+    cli_json_real(json, "out_bandwidth", link->out_bandwidth);
+    cli_json_real(json, "in_bandwidth", link->in_bandwidth);
+    cli_json_real(json, "latency", link->latency);
+    cli_json_bool(json, "duplex", link->duplex);
+    cli_json_end_object(json);
+}
+
 const char *cli_scope_words(neap_scope scope)
 {
     static const char *const WORDS[] = {

@@ -14,6 +14,9 @@
 void cli_report_json(cli_json *json, const char *key, const cli_loaded *model,
                      const cli_result *result, const char *message);
 
+/* The link that plans may use, as "link"; nothing if there is none. */
+void cli_report_link_json(cli_json *json, const neap_link *link);
+
 /* The scope of a bound (neap_figures.bound_scope) in words: "any order". */
 const char *cli_scope_words(neap_scope scope);
 

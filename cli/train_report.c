@@ -113,19 +113,6 @@ static int64_t resident_peak(void)
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : -1;
 }
 
-/* What the plan was made with; it may have been measured. */
-static void add_link(cli_json *json, const neap_link *link)
-{
-    if (link->out_bandwidth <= 0)
-        return;
-    cli_json_object(json, "link");
-    cli_json_real(json, "out_bandwidth", link->out_bandwidth);
-    cli_json_real(json, "in_bandwidth", link->in_bandwidth);
-    cli_json_real(json, "latency", link->latency);
-    cli_json_bool(json, "duplex", link->duplex);
-    cli_json_end_object(json);
-}
-
 void cli_train_add_json(const cli_training *t, neap_text *out)
 {
     const neap_graph *graph = t->planning.model.graph;
@@ -141,7 +128,7 @@ void cli_train_add_json(const cli_training *t, neap_text *out)
     cli_json_integer(&json, "peak_bytes", t->peak);
     cli_json_integer(&json, "arena_bytes", t->arena);
     cli_json_integer(&json, "host_bytes", neap_runner_host_bytes(neap_trainer_runner(t->trainer)));
-    add_link(&json, &t->planning.model.link);
+    cli_report_link_json(&json, &t->planning.model.link);
     cli_json_size(&json, "resident_peak_bytes", resident_peak());
     cli_json_real(&json, "base_time", neap_graph_seconds(graph, neap_graph_base_ticks(graph)));
     cli_json_real(&json, "predicted_time", t->predicted);

@@ -615,6 +615,8 @@ static void refused(void **state)
         "train gpt2 --backend ref --device-memory",
         "plan gpt2 --budget 50% --nondeterministic",
         "plan gpt2 --budget 50% --link measured",
+        "profile gpt2 --backend ref --link 12GB/s",
+        "profile gpt2 --backend ref --batch 1 --seq 8 --set layers=1 --link measured",
         "train chain --backend ref",
         "train " DATA "/tiny.json --backend ref",
         "train " DATA "/malformed.json --backend ref",
