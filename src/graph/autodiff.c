@@ -151,6 +151,12 @@ void neap_grad_emit(neap_network *net, const net_node *node, const char *type, u
         neap_grad_give(net, targets[i], gradients[i]);
 }
 
+void neap_grad_emit_unary(neap_network *net, const net_node *node, const char *type)
+{
+    neap_tensor dy = neap_grad_of(net, node, 0);
+    neap_grad_emit(net, node, type, 1, &dy, 1, node->inputs);
+}
+
 void neap_grad_emit_with(neap_network *net, const net_node *node, const char *type,
                          uint32_t n_inputs, const neap_tensor *inputs, neap_tensor target,
                          uint32_t n_attrs, const neap_attr *attrs)

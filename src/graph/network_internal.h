@@ -178,6 +178,8 @@ bool neap_grad_wanted(const neap_network *net, neap_tensor x);
  */
 void neap_grad_emit(neap_network *net, const net_node *node, const char *type, uint32_t n_inputs,
                     const neap_tensor *inputs, uint32_t n_targets, const neap_tensor *targets);
+/* The same for an op that reads only the gradient of the node's result: that of its input. */
+void neap_grad_emit_unary(neap_network *net, const net_node *node, const char *type);
 /* The same with other attributes than the node's, for one target. */
 void neap_grad_emit_with(neap_network *net, const net_node *node, const char *type,
                          uint32_t n_inputs, const neap_tensor *inputs, neap_tensor target,

@@ -155,25 +155,19 @@ static void permute_rule(op_fit *fit)
 
 /* ---- Backward ---- */
 
-static void emit_one(neap_network *net, const net_node *node, const char *type)
-{
-    neap_grad_emit(net, node, type, 1, (neap_tensor[]){neap_grad_of(net, node, 0)}, 1,
-                   node->inputs);
-}
-
 static void broadcast_backward(neap_network *net, const net_node *node)
 {
-    emit_one(net, node, "sum_to");
+    neap_grad_emit_unary(net, node, "sum_to");
 }
 
 static void sum_axes_backward(neap_network *net, const net_node *node)
 {
-    emit_one(net, node, "sum_axes_bw");
+    neap_grad_emit_unary(net, node, "sum_axes_bw");
 }
 
 static void mean_axes_backward(neap_network *net, const net_node *node)
 {
-    emit_one(net, node, "mean_axes_bw");
+    neap_grad_emit_unary(net, node, "mean_axes_bw");
 }
 
 /* Both extremes: the elements that equal the result share its gradient. */

@@ -145,8 +145,7 @@ static void pow_backward(neap_network *net, const net_node *node)
 
 static void cast_backward(neap_network *net, const net_node *node)
 {
-    neap_grad_emit(net, node, "cast", 1, (neap_tensor[]){neap_grad_of(net, node, 0)}, 1,
-                   node->inputs);
+    neap_grad_emit_unary(net, node, "cast");
 }
 
 static void dropout_backward(neap_network *net, const net_node *node)

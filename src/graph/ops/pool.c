@@ -225,8 +225,7 @@ static void max_unpool2d_backward(neap_network *net, const net_node *node)
 
 static void avg_pool2d_backward(neap_network *net, const net_node *node)
 {
-    neap_grad_emit(net, node, "avg_pool2d_bw", 1, (neap_tensor[]){neap_grad_of(net, node, 0)}, 1,
-                   node->inputs);
+    neap_grad_emit_unary(net, node, "avg_pool2d_bw");
 }
 
 static void adaptive_avg_pool2d_backward(neap_network *net, const net_node *node)
@@ -243,8 +242,7 @@ static void resize_nearest_backward(neap_network *net, const net_node *node)
 
 static void upsample_backward(neap_network *net, const net_node *node)
 {
-    neap_grad_emit(net, node, "upsample_bw", 1, (neap_tensor[]){neap_grad_of(net, node, 0)}, 1,
-                   node->inputs);
+    neap_grad_emit_unary(net, node, "upsample_bw");
 }
 
 /* ---- Counts ---- */

@@ -328,30 +328,24 @@ static void split_backward(neap_network *net, const net_node *node)
     neap_grad_emit(net, node, "concat", node->n_outputs, parts, 1, node->inputs);
 }
 
-static void unary_backward(neap_network *net, const net_node *node, const char *type)
-{
-    neap_grad_emit(net, node, type, 1, (neap_tensor[]){neap_grad_of(net, node, 0)}, 1,
-                   node->inputs);
-}
-
 static void slice_backward(neap_network *net, const net_node *node)
 {
-    unary_backward(net, node, "slice_bw");
+    neap_grad_emit_unary(net, node, "slice_bw");
 }
 
 static void reshape_backward(neap_network *net, const net_node *node)
 {
-    unary_backward(net, node, "reshape");
+    neap_grad_emit_unary(net, node, "reshape");
 }
 
 static void transpose_backward(neap_network *net, const net_node *node)
 {
-    unary_backward(net, node, "transpose");
+    neap_grad_emit_unary(net, node, "transpose");
 }
 
 static void expand_backward(neap_network *net, const net_node *node)
 {
-    unary_backward(net, node, "reduce");
+    neap_grad_emit_unary(net, node, "reduce");
 }
 
 /* What was added is taken away, and the other way round. */
@@ -366,7 +360,7 @@ static void pad_backward(neap_network *net, const net_node *node)
 
 static void pad2d_backward(neap_network *net, const net_node *node)
 {
-    unary_backward(net, node, "pad2d_bw");
+    neap_grad_emit_unary(net, node, "pad2d_bw");
 }
 
 static void count_reduce(const op_shapes *s, neap_op_count *count)
