@@ -265,7 +265,7 @@ static int run_devices(const cli_settings *settings, neap_text *out)
 const cli_command cli_command_devices = {
     .name = "devices",
     .operands = "[NAME]",
-    .summary = "list the devices whose times a graph can have",
+    .summary = "list the devices to plan for, and the GPU libraries found here",
     .about = "Lists the devices for --device. An op takes the longer of its arithmetic and its "
              "memory traffic, at the fraction of the device's peak rates that kernels reach, plus "
              "the time of a launch. Device flops counts only arithmetic, 1 s for 10^12 operations; "
