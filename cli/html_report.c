@@ -49,6 +49,7 @@ int cli_html_add(cli_html_report *report, const cli_result *result)
                                 .status = cli_result_words(result),
                                 .message = neap_solution_message(result->solution),
                                 .bound_time = result->figures->bound_time,
+                                .bound_scope = neap_scope_name(result->figures->bound_scope),
                             });
 }
 

@@ -207,9 +207,10 @@ NEAP_API neap_status neap_report_comparison_chart(neap_allocator *allocator,
 /* A plan, and what is known about it beside its steps. */
 typedef struct neap_report_plan {
     const neap_plan *plan;
-    const char *status;  /* "optimal", "feasible", ...; NULL: not known */
-    const char *message; /* a remark for the reader; may be NULL */
-    double bound_time;   /* proven: no plan within the budget is faster; negative: not known */
+    const char *status;      /* "optimal", "feasible", ...; NULL: not known */
+    const char *message;     /* a remark for the reader; may be NULL */
+    double bound_time;       /* proven: no plan within the budget is faster; negative: not known */
+    const char *bound_scope; /* the plans for which that is proven (neap_scope_name); NULL: all */
 } neap_report_plan;
 
 /* A point of a trade-off curve. */

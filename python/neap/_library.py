@@ -228,6 +228,7 @@ class ReportPlan(Structure):
         ("status", c_char_p),
         ("message", c_char_p),
         ("bound_time", c_double),
+        ("bound_scope", c_char_p),
     ]
 
 

@@ -410,7 +410,8 @@ class Plan:
     def _report_row(self) -> c.ReportPlan:
         bound = -1.0 if self.bound_time is None else self.bound_time
         status = None if self.outcome is None else self.outcome.encode()
-        return c.ReportPlan(self._handle, status, self.message.encode(), bound)
+        scope = None if self.bound_scope is None else self.bound_scope.encode()
+        return c.ReportPlan(self._handle, status, self.message.encode(), bound, scope)
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(repr(self))}\n\n{html.escape(self.chart())}</pre>"

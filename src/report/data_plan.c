@@ -108,6 +108,11 @@ static neap_status put_parts(const plan_data *d)
     return NEAP_OK;
 }
 
+static const char *scope_of(const neap_report_plan *plan)
+{
+    return plan->bound_scope ? plan->bound_scope : "any";
+}
+
 static void put_figures(const plan_data *d, const char *id)
 {
     double time = neap_graph_seconds(d->graph, d->timeline.makespan_ticks);
@@ -131,6 +136,8 @@ static void put_figures(const plan_data *d, const char *id)
     neap_data_real(d->out, overhead_of(d->graph, d->timeline.makespan_ticks));
     put_key(d, "bound_time");
     neap_data_real(d->out, bound >= 0 ? bound : (double)NAN);
+    put_key(d, "bound_scope");
+    neap_data_string(d->out, bound >= 0 ? scope_of(d->source) : NULL, NEAP_DATA_NAME);
     put_key(d, "gap");
     neap_data_real(d->out, bound > 0 ? time / bound - 1 : (double)NAN);
     put_key(d, "recomputed_ops");

@@ -83,6 +83,7 @@ def test_figures_equal_the_plan(context):
             names.append("offloaded_bytes")
         for name in names:
             equal(figure(browser, name), plan[name], name)
+        equal(block(path)["plans"][1]["bound_scope"], plan["bound_scope"], "scope of the bound")
         count += len(names)
         exact = browser.run("return document.querySelector('[data-figure=peak_bytes]').title")
         equal(exact, f"{plan['peak_bytes']:,} bytes", "exact peak")
@@ -104,6 +105,15 @@ def test_first_sentence(context):
         scaled(plan["overhead"] * 100, "").strip() + "% longer",
     ):
         assert number in sentence, f"{number!r} is not in {sentence!r}"
+
+
+def test_bound_claims_no_more_than_is_proven(context):
+    browser = context.open(context.reports.plan()[0])
+    clause = "return boundClause({bound_time: 0.5, gap: arguments[1], bound_scope: arguments[0]})"
+    equal(browser.run(clause, "any", 0), "; no plan in this budget is faster than 500 ms, so this one is optimal", "any")
+    some = browser.run(clause, "order", 0)
+    assert "no plan of its kind (fixed order)" in some and some.endswith("the fastest of them"), some
+    assert browser.run(clause, "once", 0.1).endswith("within 10.0% of the fastest of them")
 
 
 def test_peak_is_made_of_the_same_parts(context):

@@ -535,8 +535,9 @@ static void equal_plans_are_written_once(void **state)
     neap_graph *graph = graph_from(abc_graph);
     neap_plan *a = plan_from("c0 c1 c2 f1 f2"), *b = plan_from("c0 c1 c2 f1 f2"),
               *c = plan_from("c0 c1 c2 f2 f1");
-    const neap_report_plan plans[] = {
-        {.plan = a, .bound_time = -1}, {.plan = b, .bound_time = -1}, {.plan = c, .bound_time = 3}};
+    const neap_report_plan plans[] = {{.plan = a, .bound_time = -1},
+                                      {.plan = b, .bound_time = -1},
+                                      {.plan = c, .bound_time = 3, .bound_scope = "order"}};
     const neap_report_point points[] = {
         {.method = "m", .status = "feasible", .budget = 500, .plan = 1, .bound_time = 3},
         {.method = "m", .status = "feasible", .budget = 400, .plan = 2, .bound_time = -1},
@@ -564,6 +565,8 @@ static void equal_plans_are_written_once(void **state)
     assert_true(block_number(data, "curve.bound.1.overhead", -1) == 0);
     assert_true(block_number(data, "plans.2.gap", -1) == 0);
     assert_true(block_number(data, "plans.1.gap", -1) == -1);
+    assert_non_null(strstr(data, "\"bound_time\":3,\"bound_scope\":\"order\","));
+    assert_non_null(strstr(data, "\"bound_time\":null,\"bound_scope\":null,"));
     free(data);
     neap_plan_destroy(a);
     neap_plan_destroy(b);

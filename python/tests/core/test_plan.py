@@ -194,6 +194,7 @@ def test_report(chain, tmp_path):
     shown = data["plans"][1]
     assert (shown["peak_bytes"], shown["arena_bytes"]) == (plan.peak, plan.arena)
     assert (shown["time"], shown["bound_time"]) == (plan.time, plan.bound_time)
+    assert shown["bound_scope"] == plan.bound_scope
     assert len(shown["steps"]["kind"]) == len(plan.steps)
     assert {p["method"] for p in data["plans"][2:]} <= {"sqrt"}
     before = path.read_bytes()

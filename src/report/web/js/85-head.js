@@ -17,13 +17,25 @@ function resultSentence(plan) {
   return parts;
 }
 
+/* Bounds that hold for some plans only: which. */
+const SCOPES = {
+  order: 'fixed order',
+  frontier: 'fixed order, frontier by frontier',
+  passes: 'passes in fixed order',
+  once: 'fixed order, only moving activations',
+};
+const boundsAll = plan => plan.bound_scope === 'any';
+const scopeWords = plan => boundsAll(plan) ? 'any order' : SCOPES[plan.bound_scope] || clean(plan.bound_scope);
+
 function boundClause(plan) {
   if (plan.bound_time === null || plan.bound_time === undefined)
     return '';
-  if (plan.gap !== null && plan.gap <= 1e-4)
-    return `; no plan in this budget is faster than ${formatTime(plan.bound_time)}, so this one is optimal`;
-  return `; no plan in this budget is faster than ${formatTime(plan.bound_time)}` +
-         (plan.gap !== null ? `, so this one is within ${formatPercent(plan.gap)} of the fastest` : '');
+  const all = boundsAll(plan), bound = `; no plan ${all ? '' : 'of its kind (' + scopeWords(plan) + ') '}in this budget is faster` +
+    ` than ${formatTime(plan.bound_time)}`;
+  if (plan.gap === null)
+    return bound;
+  return bound + (plan.gap <= 1e-4 ? `, so this one is ${all ? 'optimal' : 'the fastest of them'}`
+                                   : `, so this one is within ${formatPercent(plan.gap)} of the fastest${all ? '' : ' of them'}`);
 }
 
 function figure(name, value, label, shown, exact, note) {
@@ -47,7 +59,8 @@ function drawFigures(plan) {
                     plan.overhead * 100 + '%', 'beyond one run of every op'));
   if (plan.bound_time !== null && plan.bound_time !== undefined)
     shown.push(figure('bound_time', plan.bound_time, 'Proven bound', formatTime(plan.bound_time),
-                      plan.bound_time + ' s', plan.gap !== null ? `gap ${formatPercent(plan.gap)}` : ''));
+                      plan.bound_time + ' s', [plan.gap !== null ? `gap ${formatPercent(plan.gap)}` : '',
+                       boundsAll(plan) ? '' : scopeWords(plan)].filter(Boolean).join('; ')));
   shown.push(figure('recomputed_ops', plan.recomputed_ops, 'Recomputations',
                     formatCount(plan.recomputed_ops), null, `beside ${plural(data.ops.name.length, 'op')}`));
   if (plan.offloaded_bytes > 0 || data.about.link)
