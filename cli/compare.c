@@ -105,14 +105,17 @@ static void add_json(const comparison *c, neap_text *out)
     cli_json_end_array(&json);
 }
 
-/* The best plan first, then the others. */
+/* The best plan first, then those of all methods. Within a budget, methods without a plan are
+   named, too. */
 static int write_report(const cli_settings *settings, const comparison *c, const cli_result *best,
                         neap_text *out)
 {
     cli_html_report report = {.settings = settings, .model = &c->model};
     int code = cli_html_add(&report, best);
     for (uint32_t i = 0; i < c->n_done && code == CLI_OK; i++)
-        if (&c->results[i] != best)
+        if (c->budget >= 0)
+            code = cli_html_add_point(&report, &c->results[i]);
+        else if (&c->results[i] != best)
             code = cli_html_add(&report, &c->results[i]);
     if (code == CLI_OK)
         code = cli_html_deliver(&report, settings->report, out);

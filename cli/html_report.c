@@ -66,7 +66,7 @@ int cli_html_add_point(cli_html_report *report, const cli_result *result)
     bool of_all = result->solved && result->figures->bound_scope == NEAP_SCOPE_ANY;
     report->points[report->n_points++] = (neap_report_point){
         .method = result->method,
-        .status = cli_result_status(result),
+        .status = cli_result_words(result),
         .budget = result->budget,
         .plan = result->plan ? plan : SIZE_MAX,
         .bound_time = of_all ? result->figures->bound_time : -1,

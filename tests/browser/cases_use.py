@@ -1,6 +1,7 @@
 """The page in use: pointer, keys, zoom, methods, search and sort."""
 
 import json
+import re
 
 from cases_page import equal, figure, quiet
 
@@ -230,6 +231,40 @@ def test_bound_and_floor(context):
     equal(below, [], "points below what is proven")
 
 
+def test_bound_is_stairs(context):
+    """What is proven for a budget says nothing about larger ones: no slope between two budgets."""
+    browser = context.open(context.reports.curve())
+    stairs, bound = browser.run("""
+        const path = document.querySelector('#curve path.bound');
+        const bound = boundPoints(), scale = curveScale(curveState.series, bound);
+        return [path.getAttribute('d'), bound.map(b => [scale.x(b.budget_bytes), scale.y(b.overhead)])]""")
+    equal(re.sub("[-0-9.e ]+", "", stairs), "M" + "VH" * len(bound), "lines of the bound")
+    corners = re.findall("V([-0-9.e]+)H([-0-9.e]+)", stairs)
+    equal([[float(x), float(y)] for y, x in corners], bound, "its corners")
+
+
+def test_methods_at_one_budget(context):
+    """Of a comparison, points lie by the memory they take, and a method without a plan is named."""
+    path, rows = context.reports.comparison()
+    browser = context.open(path)
+    found = browser.run("""
+        const scale = curveScale(curveState.series, boundPoints());
+        return [...document.querySelectorAll('#curve .point')].map(e => {
+          const point = curvePoints()[e.dataset.point];
+          const x = Number(e.querySelector('.halo').getAttribute('cx'));
+          return [point.method, Math.abs(x - scale.x(point.peak_bytes)) < 1e-6];
+        })""")
+    fit = [row["method"] for row in rows if row["overhead"] is not None]
+    assert 2 <= len(fit) < len(rows), rows
+    equal(sorted(found), sorted([method, True] for method in fit), "methods in place")
+    equal(browser.text('#methods [data-method="store-all"]'), "store-all (no plan fits)", "the other")
+    table = browser.run("""
+        return [...document.querySelectorAll('#curve-table tbody tr')].map(row =>
+          [row.cells[0].textContent, row.cells[3].dataset.overhead ? Number(row.cells[3].dataset.overhead) : null])""")
+    equal(table, [[row["method"], row["overhead"]] for row in rows], "table of the points")
+    quiet(browser, path)
+
+
 def test_points_show_their_plans(context):
     path = context.reports.curve()
     browser = context.open(path)
@@ -282,6 +317,16 @@ def test_layers_sort(context):
         equal(values["ascending"], sorted(values["ascending"]), f"{column} ascending")
         equal(values["descending"], sorted(values["descending"], reverse=True), f"{column} descending")
     return f"{len(columns)} columns"
+
+
+def test_layers_fit(context):
+    """At the width of a small desktop no column of the table is cut off."""
+    for path in (context.reports.curve(), context.reports.link()[0]):
+        browser = context.open(path)
+        hidden = browser.run("""
+            const box = document.querySelector('#layers .scroll');
+            return box.scrollWidth - box.clientWidth""")
+        equal(hidden, 0, "pixels beyond the edge")
 
 
 def test_layers_search_and_sums(context):

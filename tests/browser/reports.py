@@ -74,6 +74,11 @@ class Reports:
         model = ("resnet18", "--batch", "4", "--method", methods, "--points", "5")
         return self._make("curve", "report", *model, "--time-limit", "1s", "-o")[0]
 
+    def comparison(self):
+        """Methods at one budget, one of which has no plan; and what `neap compare --json` prints."""
+        model = ("resnet18", "--batch", "4", "--budget", "80%", "--method", "neap,store-all,sqrt,greedy,hong")
+        return self._make("comparison", "compare", *model, "--time-limit", "1s", "--json", "--report")
+
     def train(self):
         model = ("resnet18", "--batch", "2", "--image", "32", "--steps", "5", "--budget", "80%")
         return self._make("train", "train", *model, "--time-limit", "1s", "--report")[0]

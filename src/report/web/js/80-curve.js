@@ -1,12 +1,13 @@
 /*
  * The trade-off: overhead against budget for every method, the proven bound below them, the floor as a wall.
- * Series that coincide are drawn once, with a joint label. A few methods far above the others do not set
+ * Series that coincide are drawn once, with a joint label. Where there is only one budget, the methods are
+ * told apart by the memory that their plans take: the horizontal axis is the peak. A few methods far above the others do not set
  * the scale: their points are at the top edge, with an arrow, until the full scale is asked for.
  */
 const CURVE = {width: 1000, height: 400, left: 70, right: 24, top: 26, bottom: 46};
 const SERIES_COLORS = ['l0', 'l5', 'l2', 'l3', 'l1', 'l6', 'l4', 'l7'];
 const MARKERS = ['circle', 'square', 'diamond', 'up', 'down', 'cross', 'ring'];
-const curveState = {series: [], hidden: new Set(), full: false};
+const curveState = {series: [], hidden: new Set(), full: false, byPeak: false};
 
 /* The points of the curve; without one, the plans themselves. */
 function curvePoints() {
@@ -15,6 +16,15 @@ function curvePoints() {
   return data.plans.slice(1).filter(plan => plan.budget_bytes || plan.peak_bytes).map(plan => (
     {method: plan.method, budget_bytes: plan.budget_bytes || plan.peak_bytes, status: plan.status,
      peak_bytes: plan.peak_bytes, overhead: plan.overhead, plan: data.plans.indexOf(plan)}));
+}
+
+const fits = point => point.overhead !== null && point.overhead !== undefined;
+const placeOf = point => curveState.byPeak ? point.peak_bytes : point.budget_bytes;
+
+/* Several methods at one budget. */
+function hasOneBudget() {
+  const points = curvePoints();
+  return points.filter(fits).length > 1 && new Set(points.map(point => point.budget_bytes)).size === 1;
 }
 
 /* Methods in order of appearance, those with equal points joined. */
@@ -28,8 +38,8 @@ function readSeries() {
   const joined = new Map();
   for (const [method, points] of byMethod) {
     points.sort((a, b) => a.budget_bytes - b.budget_bytes);
-    const drawn = points.filter(point => point.overhead !== null && point.overhead !== undefined);
-    const key = JSON.stringify(drawn.map(p => [p.budget_bytes, Number(p.overhead.toPrecision(9))]));
+    const drawn = points.filter(fits);
+    const key = JSON.stringify(drawn.map(p => [placeOf(p), Number(p.overhead.toPrecision(9))]));
     const same = drawn.length > 0 ? joined.get(key) : null;
     if (same)
       same.methods.push(method);
@@ -43,12 +53,13 @@ function readSeries() {
   }));
 }
 
+/* By rising budget; each holds for all smaller budgets, too. */
 function boundPoints() {
   if (data.curve)
     return data.curve.bound.slice().sort((a, b) => a.budget_bytes - b.budget_bytes);
   const base = data.about.base_time, best = new Map();
   for (const plan of data.plans)
-    if (plan.bound_time !== null && plan.budget_bytes)
+    if (plan.bound_time !== null && plan.budget_bytes && boundsAll(plan))
       best.set(plan.budget_bytes, Math.max(best.get(plan.budget_bytes) || 0,
                                            Math.max(0, plan.bound_time / base - 1)));
   return [...best].map(([budget_bytes, overhead]) => ({budget_bytes, overhead}))
@@ -91,10 +102,12 @@ function markerElement(series, x, y, r) {
 /* ---- The picture ---- */
 
 function curveScale(shown, bound) {
-  const budgets = shown.flatMap(series => series.points.map(point => point.budget_bytes));
-  budgets.push(...bound.map(point => point.budget_bytes));
+  const places = shown.flatMap(series => (curveState.byPeak ? series.drawn : series.points).map(placeOf));
+  places.push(...bound.map(point => point.budget_bytes));
   const floor = floorBytes(), natural = data.about.natural_peak_bytes;
-  let least = Math.min(...budgets, natural), most = Math.max(...budgets, Math.min(natural, 1.5 * Math.max(...budgets)));
+  let least = Math.min(...places, natural), most = Math.max(...places);
+  if (natural < 8 * most) /* further away it would squeeze the points */
+    most = Math.max(most, natural);
   if (floor && floor < most)
     least = Math.min(least, floor);
   const room = Math.max((most - least) * 0.04, most * 0.01);
@@ -108,15 +121,15 @@ function curveScale(shown, bound) {
     y: overhead => CURVE.height - CURVE.bottom - Math.min(overhead / (top * 1.06), 1.02) * height};
 }
 
-function drawCurve() {
+function drawCurve(width = $('curve').clientWidth) {
   if (curveState.series.length === 0)
     return;
   const shown = curveState.series.filter(series => !curveState.hidden.has(series));
-  CURVE.width = Math.max(320, Math.min($('curve').clientWidth || 1000, 1272));
+  CURVE.width = Math.max(320, Math.min(width || 1000, 1272));
   CURVE.height = CURVE.width < 640 ? 320 : 400;
   const bound = boundPoints(), scale = curveScale(shown.length ? shown : curveState.series, bound);
   const svg = svgElement('svg', {viewBox: `0 0 ${CURVE.width} ${CURVE.height}`, role: 'group',
-    'aria-label': 'Overhead against budget; each point is a plan'});
+    'aria-label': `Overhead against ${curveState.byPeak ? 'peak memory' : 'budget'}; each point is a plan`});
   drawCurveAxes(svg, scale);
   drawFloor(svg, scale);
   drawBound(svg, scale, bound);
@@ -156,15 +169,20 @@ function drawCurveAxes(svg, scale) {
          tick.toFixed(tickDecimals(sizes.step)) + ' ' + BYTE_UNITS[unit]);
   }
   line(CURVE.left, bottom, right, bottom, 'line');
-  text(right, CURVE.height - 6, 'end', 'budget');
+  text(right, CURVE.height - 6, 'end', curveState.byPeak ? 'peak memory' : 'budget');
   text(CURVE.left, 12, 'start', CURVE.width < 640 ? 'overhead' : 'overhead: time beyond one run of every op');
-  const natural = data.about.natural_peak_bytes;
-  if (natural >= scale.least && natural <= scale.most) {
-    const x = scale.x(natural);
+  const upright = (bytes, color, label, onRight) => {
+    const x = scale.x(bytes), y = CURVE.top + (CURVE.width < 640 ? 24 : 8);
     svg.append(svgElement('line', {x1: x, y1: CURVE.top, x2: x, y2: bottom, 'stroke-dasharray': '5 3',
-                                   style: 'stroke:var(--outline)'}));
-    text(x - 5, CURVE.top + (CURVE.width < 640 ? 24 : 8), 'end', 'without a plan');
-  }
+                                   style: `stroke:var(--${color})`}));
+    text(onRight ? x + 5 : x - 5, onRight ? y + 16 : y, onRight ? 'start' : 'end', label);
+  };
+  const natural = data.about.natural_peak_bytes;
+  if (natural >= scale.least && natural <= scale.most)
+    upright(natural, 'outline', 'without a plan', false);
+  const budget = curveState.byPeak ? curvePoints()[0].budget_bytes : null;
+  if (budget)
+    upright(budget, 'budget', 'budget ' + formatBytes(budget), scale.x(budget) < right - 110);
 }
 
 function drawFloor(svg, scale) {
@@ -183,29 +201,27 @@ function drawFloor(svg, scale) {
                `floor ${formatBytes(floor)}` + (CURVE.width < 640 ? '' : ': no plan needs less')));
 }
 
+/* Stairs: what is proven for a budget is proven for all smaller ones, and for none above it. */
 function drawBound(svg, scale, bound) {
   if (bound.length === 0)
     return;
-  const d = bound.map((point, i) => `${i ? 'L' : 'M'}${scale.x(point.budget_bytes)} ${
-    scale.y(point.overhead)}`).join('');
-  const last = bound[bound.length - 1];
-  const bottom = scale.y(0);
-  if (bound.length > 1)
-    svg.append(svgElement('path', {d: `${d}L${scale.x(last.budget_bytes)} ${bottom}L${
-      scale.x(bound[0].budget_bytes)} ${bottom}z`, style: 'fill:var(--ink);opacity:.06'}));
-  svg.append(svgElement('path', {d: bound.length > 1 ? d : `${d}h-14m14 0h14`, fill: 'none',
-    'stroke-width': 1.5, 'stroke-dasharray': '2 3', style: 'stroke:var(--ink)'}));
+  const left = scale.x(Math.max(scale.least, floorBytes() || 0)), bottom = scale.y(0);
+  const d = `M${left} ${scale.y(bound[0].overhead)}` + bound.map(point =>
+    `V${scale.y(point.overhead)}H${scale.x(point.budget_bytes)}`).join('');
+  svg.append(svgElement('path', {d: `${d}V${bottom}H${left}z`, style: 'fill:var(--ink);opacity:.06'}),
+    svgElement('path', {class: 'bound', d, fill: 'none', 'stroke-width': 1.5, 'stroke-dasharray': '2 3',
+                        style: 'stroke:var(--ink)'}));
 }
 
 /* Returns how many points lie above the scale. */
 function drawSeries(svg, marks, series, scale) {
   let clipped = 0, d = '', broken = true;
   for (const point of series.points) {
-    if (point.overhead === null || point.overhead === undefined) {
+    if (!fits(point)) {
       broken = true;
       continue;
     }
-    d += `${broken ? 'M' : 'L'}${scale.x(point.budget_bytes)} ${scale.y(point.overhead)}`;
+    d += `${broken ? 'M' : 'L'}${scale.x(placeOf(point))} ${scale.y(point.overhead)}`;
     broken = false;
     const above = point.overhead > scale.top * 1.06;
     clipped += above ? 1 : 0;
@@ -218,7 +234,7 @@ function drawSeries(svg, marks, series, scale) {
 }
 
 function pointElement(series, point, scale, above) {
-  const x = scale.x(point.budget_bytes), y = above ? CURVE.top - 2 : scale.y(point.overhead);
+  const x = scale.x(placeOf(point)), y = above ? CURVE.top - 2 : scale.y(point.overhead);
   const plan = point.plan === null ? null : data.plans[point.plan];
   const text = `${series.label}, budget ${formatBytes(point.budget_bytes)}: ${
     formatOverhead(point.overhead)}` + (point.peak_bytes ? `, peak ${formatBytes(point.peak_bytes)}` : '') +
@@ -302,17 +318,17 @@ function drawCurveTable() {
       button = element('button', {type: 'button'}, 'Show');
       button.addEventListener('click', () => showPlan(plan));
     }
-    const fits = point.overhead !== null && point.overhead !== undefined;
     body.append(element('tr', {}, element('td', {}, nameElement(point.method)),
       bytesElement(point.budget_bytes, 'td', {class: 'num'}),
       point.peak_bytes ? bytesElement(point.peak_bytes, 'td', {class: 'num'}) : element('td', {class: 'num'}, '–'),
-      element('td', {class: 'num', 'data-overhead': point.overhead}, fits ? formatOverhead(point.overhead) : '–'),
+      element('td', {class: 'num', 'data-overhead': point.overhead}, fits(point) ? formatOverhead(point.overhead) : '–'),
       element('td', {}, statusWords(point.status)), element('td', {}, button)));
   }
   $('curve-table').replaceChildren(head, body);
 }
 
 function startCurve() {
+  curveState.byPeak = hasOneBudget();
   curveState.series = readSeries();
   const empty = curvePoints().length === 0;
   $('tradeoff').hidden = empty;
@@ -320,7 +336,10 @@ function startCurve() {
   if (empty)
     return;
   const bound = boundPoints();
-  $('tradeoff-note').textContent = 'Each point is a plan: how much longer a step takes than one run of every op, by budget.' +
+  if (curveState.byPeak)
+    $('tradeoff-title').textContent = 'Method by method';
+  $('tradeoff-note').textContent = 'Each point is a plan: how much longer a step takes than one run of every op, by ' +
+    (curveState.byPeak ? 'the memory that it needs.' : 'budget.') +
     (bound.length > 0 ? ' The dotted line is proven: no plan is below it.' : '') +
     ' Click a point to show its plan in the whole report.';
   drawMethodToggles();

@@ -50,12 +50,15 @@ function applyTheme(theme) {
 const currentTheme = () => chosenTheme || (darkQuery.matches ? 'dark' : 'light');
 
 /* Paper is white: print in light colours, the whole step in view. */
+const PAPER = 720; /* width of a picture, in pixels */
+
 function startPrinting() {
   let kept = null;
   const drawNow = () => {
     for (const chart of charts)
       chart.refresh(true);
     drawMoment();
+    drawCurve(PAPER);
   };
   addEventListener('beforeprint', () => {
     kept = [state.from, state.to];
@@ -67,6 +70,7 @@ function startPrinting() {
     applyTheme(currentTheme());
     if (kept)
       setView(...kept);
+    drawCurve();
   });
 }
 
