@@ -241,9 +241,7 @@ class Chart {
       context.fillRect(x0, this.top, x1 - x0, this.height - this.top - this.bottom);
       context.globalAlpha = 1;
     }
-    context.fillStyle = c.mark;
-    context.fillRect(Math.round((x0 + x1) / 2), this.top - 2, 1.25,
-                     this.height - this.top - this.bottom + 4);
+    this.drawCursorLine(context, Math.round((x0 + x1) / 2));
     if (this.brush) {
       context.globalAlpha = 0.18;
       context.fillStyle = c.accent;
@@ -251,6 +249,11 @@ class Chart {
                        this.height - this.top - this.bottom);
     }
     context.restore();
+  }
+
+  drawCursorLine(context, x) {
+    context.fillStyle = colors().mark;
+    context.fillRect(x, this.top - 2, 1.25, this.height - this.top - this.bottom + 4);
   }
 }
 

@@ -160,12 +160,25 @@ class Timeline extends Chart {
     const replay = state.replay, peak = replay.count > 0 ? this.xOf(beginOf(replay, replay.peak), width) : 0;
     const left = peak > LEFT + 0.55 * this.plotWidth(width);
     let last = -Infinity;
+    this.labels = [];
     for (const label of labels.sort((a, b) => a.y - b.y)) {
       const y = Math.max(label.y, last + 15);
       this.drawLabel(context, label.text, left ? LEFT + 4 : right - 4, y - 3, label.color, left ? 'left' : 'right');
       last = y;
+      const wide = context.measureText(label.text).width;
+      this.labels.push({from: left ? LEFT + 4 : right - 4 - wide, to: left ? LEFT + 4 + wide : right - 4, y: y - 3});
     }
     this.drawPeak(context, width);
+  }
+
+  /* Solid above what is live, faint within it: a peak of one pixel stays visible. */
+  drawCursorLine(context, x) {
+    const y = this.yOf(state.replay.live[state.step]), bottom = this.height - this.bottom + 2;
+    context.fillStyle = colors().mark;
+    context.fillRect(x, this.top - 2, 1.25, y - this.top + 2);
+    context.globalAlpha = 0.35;
+    context.fillRect(x, y, 1.25, bottom - y);
+    context.globalAlpha = 1;
   }
 
   drawLabel(context, text, x, y, color, align) {
@@ -195,8 +208,13 @@ class Timeline extends Chart {
     context.lineTo(x + 4.5, y - 9);
     context.fill();
     const text = 'peak ' + formatBytes(replay.live[replay.peak]);
-    const align = x - 12 - context.measureText(text).width < LEFT ? 'left' : 'right';
-    this.drawLabel(context, text, x + (align === 'left' ? 9 : -9), y - 3, c.mark, align);
+    const wide = context.measureText(text).width, align = x - 12 - wide < LEFT ? 'left' : 'right';
+    const from = align === 'left' ? x + 9 : x - 9 - wide;
+    let row = y - 3; /* above the labels that it would touch */
+    for (const label of this.labels.slice().sort((a, b) => b.y - a.y))
+      if (from < label.to + 6 && label.from < from + wide + 6 && Math.abs(label.y - row) < 13)
+        row = label.y - 13;
+    this.drawLabel(context, text, x + (align === 'left' ? 9 : -9), Math.max(row, 12), c.mark, align);
   }
 
   describe() {

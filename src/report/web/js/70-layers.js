@@ -60,20 +60,19 @@ function countKept(rows) {
   }
 }
 
-/* Milliseconds of recomputation for a gibibyte: how cheap it is not to keep a layer. */
-const priceOf = row => row.bytes > 0 ? row.forward * 1e3 / (row.bytes / 1024 ** 3) : 0;
+/* Time of recomputation for a gibibyte: how cheap it is not to keep a layer. */
+const formatPrice = (seconds, bytes) => bytes > 0 ? ` (${formatTime(seconds / (bytes / 1024 ** 3))} per GiB)` : '';
 
 function layerReason(row) {
   const reasons = [];
   if (row.runs > 0)
-    reasons.push(`recomputed: ${formatBytes(row.again)} need not be kept for ${
-      formatTime(row.extra)}${row.again > 0
-      ? ` (${scaled(row.extra * 1e3 / (row.again / 1024 ** 3), 'ms/GiB')})` : ''}`);
+    reasons.push(`recomputed in ${formatTime(row.extra)}${row.again > 0
+      ? `, so that ${formatBytes(row.again)} need not be kept${formatPrice(row.extra, row.again)}` : ''}`);
   if (row.moved > 0)
     reasons.push(`moved: ${formatBytes(row.moved)} wait on the host`);
   if (row.kept > 0 && (reasons.length === 0 || row.kept > 0.05 * row.bytes))
     reasons.push(`kept: the backward pass reads it; computing it again would take ${
-      formatTime(row.forward)} (${scaled(priceOf(row), 'ms/GiB')})`);
+      formatTime(row.forward)}${formatPrice(row.forward, row.bytes)}`);
   else if (row.kept > 0)
     reasons.push(`only ${formatBytes(row.kept)} kept`);
   if (reasons.length === 0)
@@ -99,7 +98,8 @@ const LAYER_COLUMNS = [
   {key: 'bytes', label: 'activations', value: row => row.bytes, bytes: true},
   {key: 'kept', label: 'kept', value: row => row.kept, bytes: true},
   {key: 'again', label: 'recomputed', value: row => row.again, bytes: true},
-  {key: 'moved', label: 'moved', value: row => row.moved, bytes: true},
+  ...(data.plans.some(plan => plan.offloaded_bytes > 0)
+    ? [{key: 'moved', label: 'moved', value: row => row.moved, bytes: true}] : []),
   {key: 'atPeak', label: 'at the peak', value: row => row.atPeak, bytes: true},
   {key: 'extra', label: 'extra time', value: row => row.extra},
   {key: 'why', label: 'why', value: layerReason},
@@ -117,8 +117,9 @@ function drawLayerHead() {
   for (const column of LAYER_COLUMNS) {
     const button = element('button', {type: 'button', 'data-sort': column.key}, column.label);
     button.addEventListener('click', () => sortLayers(column.key));
-    row.append(element('th', {scope: 'col', class: column.bytes || column.key === 'extra' ? 'num' : null},
-                       button));
+    row.append(element('th', {scope: 'col', class: column.bytes || column.key === 'extra' ? 'num' : null,
+                              'data-column': column.key},
+                       button, element('span', {class: 'label', 'aria-hidden': 'true'}, column.label)));
   }
   $('layer-table').replaceChildren(element('thead', {}, row), element('tbody'));
 }
@@ -126,9 +127,12 @@ function drawLayerHead() {
 function drawLayers() {
   layerTable.rows = readLayerRows();
   const total = key => layerTable.rows.reduce((sum, row) => sum + row[key], 0);
-  $('layers-note').textContent = `${planLabel(state.plan)}: ${formatBytes(total('kept'))} kept, ${
-    formatBytes(total('again'))} recomputed in ${formatTime(total('extra'))}, ${
-    formatBytes(total('moved'))} moved to the host.`;
+  const parts = [`${formatBytes(total('kept'))} kept`];
+  if (total('extra') > 0)
+    parts.push(`${formatBytes(total('again'))} recomputed in ${formatTime(total('extra'))}`);
+  if (state.plan.offloaded_bytes > 0)
+    parts.push(`${formatBytes(state.plan.offloaded_bytes)} moved to the host`);
+  $('layers-note').textContent = `${planLabel(state.plan)}: ${parts.join(', ')}.`;
   drawLayerTable();
 }
 
@@ -159,7 +163,7 @@ function layerRow(row) {
     if (column.key === 'order')
       return element('th', {scope: 'row'}, nameElement(data.layers[row.layer], 44));
     if (column.bytes)
-      return bytesElement(value, 'td', {class: value > 0 ? 'num' : 'num zero'});
+      return bytesElement(value, 'td', {class: value > 0 ? 'num' : 'num zero', 'data-column': column.key});
     if (column.key === 'extra')
       return element('td', {class: value > 0 ? 'num' : 'num zero', 'data-seconds': value},
                      formatTime(value));

@@ -6,8 +6,9 @@ function resultSentence(plan) {
   if (plan === storeAll)
     return [`One training step takes `, element('strong', {}, formatBytes(natural)), ` and `,
             element('strong', {}, formatTime(plan.time)), ` when every activation is kept.`];
-  parts.push('Trains in ', element('strong', {}, formatBytes(plan.peak_bytes)), ' instead of ',
-             formatBytes(natural), '; a step takes ');
+  parts.push('Trains in ', element('strong', {}, formatBytes(plan.peak_bytes)),
+             plan.peak_bytes < natural ? ` instead of ${formatBytes(natural)}; a step takes `
+                                       : `, and in ${formatBytes(natural)} without a plan; a step takes `);
   const slower = plan.overhead;
   if (Math.abs(slower) < 5e-6)
     parts.push(element('strong', {}, 'no longer'));
