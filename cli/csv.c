@@ -4,6 +4,7 @@
 #include "output.h"
 
 #include <math.h>
+#include <string.h>
 
 static void begin_cell(cli_csv *csv)
 {
@@ -31,6 +32,8 @@ void cli_csv_string(cli_csv *csv, const char *text)
     else if (clean.length > 0)
         neap_string_clean(clean.text);
     neap_text_putc(&csv->text, '"');
+    if (clean.length > 0 && strchr("=+-@", *clean.text))
+        neap_text_putc(&csv->text, '\''); /* else spreadsheets take it for a formula */
     for (const char *c = neap_text_get(&clean); *c; c++) {
         if (*c == '"')
             neap_text_putc(&csv->text, '"');

@@ -3,7 +3,8 @@
  * one line per row.
  *
  * Texts are in quotes, and quotes inside are doubled; names from files are cleaned by
- * neap_string_clean, so that a row is always one line. Words of neap itself (methods, kinds,
+ * neap_string_clean, so that a row is always one line, and a text that a spreadsheet would take for
+ * a formula (from = + - @ on) has an apostrophe before it. Words of neap itself (methods, kinds,
  * statuses) are not quoted. Numbers are exact: they read back as the same number. What is not known
  * is empty.
  */

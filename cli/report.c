@@ -233,12 +233,17 @@ void cli_report_csv_row(cli_csv *csv, const cli_result *result)
         cli_csv_size(csv, figures->arena_bytes);
         cli_csv_real(csv, figures->time);
         cli_csv_real(csv, figures->overhead);
-        cli_csv_real(csv, figures->bound_time);
-        cli_csv_real(csv, figures->gap);
+    } else {
+        cli_csv_none(csv, 4);
+    }
+    bool bounded = result->solved && figures->bound_time >= 0;
+    cli_csv_real(csv, bounded ? figures->bound_time : (double)NAN);
+    if (result->plan) {
+        cli_csv_real(csv, bounded ? figures->gap : (double)NAN);
         cli_csv_integer(csv, (int64_t)figures->recomputed_ops);
         cli_csv_size(csv, figures->offloaded_bytes);
     } else {
-        cli_csv_none(csv, 8);
+        cli_csv_none(csv, 3);
     }
     cli_csv_size(csv, cli_report_least(result));
     cli_csv_real(csv, result->solved ? figures->solve_seconds : (double)NAN);
