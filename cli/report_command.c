@@ -110,7 +110,7 @@ static int add_results(const page *p, cli_html_report *report)
     const cli_result *best = find_best(p);
     int code = best ? cli_html_add(report, best) : CLI_OK;
     for (uint32_t i = 0; i < p->n_done && code == CLI_OK; i++)
-        if (p->curves.results)
+        if (p->curves.results || p->n_done > 1)
             code = cli_html_add_point(report, &p->results[i]);
         else if (&p->results[i] != best)
             code = cli_html_add(report, &p->results[i]);
@@ -148,7 +148,7 @@ static void say_written(const page *p, size_t n_points, const char *path, neap_t
     else
         cli_fact(&table, "plan", CLI_PLAIN, neap_plan_method(p->read_plan), "%s",
                  p->settings->plan_file);
-    if (n_points > 0)
+    if (p->curves.results)
         cli_fact(&table, "curve", CLI_PLAIN, cli_format(&text, "%zu points", n_points), "%s", "");
     cli_fact(&table, "written to", CLI_BOLD, path, "%s", "open it in a browser");
     cli_table_finish(&table, out);

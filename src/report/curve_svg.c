@@ -102,7 +102,8 @@ static void choose_axes(figure *f)
 
 static double bound_y(const figure *f, size_t i)
 {
-    return y_of(f, f->series.bounds[i].overhead);
+    double overhead = f->series.bounds[i].overhead;
+    return overhead > f->series.high ? f->plot.top : y_of(f, overhead);
 }
 
 /* Where the area that no plan reaches begins: at the floor, or at the edge. */
@@ -116,8 +117,11 @@ static double bound_left(const figure *f)
 static void put_bound(figure *f)
 {
     const neap_curve_series *s = &f->series;
-    NEAP_SVG(&f->out, "M$ $", bound_left(f), bound_y(f, 0));
-    for (size_t i = 0; i < s->n_bounds; i++)
+    size_t first = 0; /* that ends in the plot */
+    while (first + 1 < s->n_bounds && x_of(f, (double)s->bounds[first].budget) <= bound_left(f))
+        first++;
+    NEAP_SVG(&f->out, "M$ $", bound_left(f), bound_y(f, first));
+    for (size_t i = first; i < s->n_bounds; i++)
         NEAP_SVG(&f->out, "V$H$", bound_y(f, i), x_of(f, (double)s->bounds[i].budget));
 }
 

@@ -231,6 +231,21 @@ def test_bound_and_floor(context):
     equal(below, [], "points below what is proven")
 
 
+def test_overheads_below_zero(context):
+    """A plan with faster kernels takes less time than one run of every op; its point stays in the picture."""
+    browser = context.open(context.reports.plan()[0])
+    y, low, zero, place = browser.run("""
+        curvePoints()[0].overhead = -0.02;
+        startCurve();
+        drawCurve();
+        const point = document.querySelector('#curve .point'), scale = curveScale(curveState.series, []);
+        return [Number(point.querySelector('.halo').getAttribute('cy')), CURVE.height - CURVE.bottom, scale.y(0),
+                point.dataset.point];
+    """)
+    assert zero < y < low, f"{y} between {zero} (no overhead) and {low} (the axis)"
+    equal(place, "0", "which point it is")
+
+
 def test_bound_is_stairs(context):
     """What is proven for a budget says nothing about larger ones: no slope between two budgets."""
     browser = context.open(context.reports.curve())

@@ -225,6 +225,28 @@ static void test_lines_are_interrupted(void **state)
     release(text);
 }
 
+/* Bounds of budgets below the floor draw nothing, and one above the scale reaches its top. */
+static void test_the_bound_stays_in_the_plot(void **state)
+{
+    (void)state;
+    static const neap_curve_bound bounds[] = {
+        {1 * GIB, 9}, {2 * GIB, 9}, {4 * GIB, 9}, {8 * GIB, 0}};
+    neap_curve_picture picture = picture_of(curve, COUNT_OF(curve));
+    picture.floor = 3 * GIB;
+    picture.bounds = bounds;
+    picture.n_bounds = COUNT_OF(bounds);
+    char *text = svg_of(&picture);
+    const char *area = strstr(text, "<path fill=\"#eceff2\"");
+    assert_non_null(area);
+    double left, top, y1, x1, y2, x2, bottom;
+    assert_int_equal(sscanf(strstr(area, "d=\""), "d=\"M%lf %lfV%lfH%lfV%lfH%lfV%lf", &left, &top,
+                            &y1, &x1, &y2, &x2, &bottom),
+                     7);
+    assert_true(left < x1 && x1 < x2 && top < y2 && y2 == bottom);
+    assert_true(top == y1 && top < 60); /* the upper edge */
+    release(text);
+}
+
 /* What is far above all others does not set the scale: an arrow, with its value. */
 static void test_outliers_are_clipped(void **state)
 {
@@ -714,6 +736,7 @@ int main(void)
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_curve_svg),
         cmocka_unit_test(test_lines_are_interrupted),
+        cmocka_unit_test(test_the_bound_stays_in_the_plot),
         cmocka_unit_test(test_outliers_are_clipped),
         cmocka_unit_test(test_many_methods),
         cmocka_unit_test(test_curve_refuses_nonsense),

@@ -9,11 +9,13 @@ const SERIES_COLORS = ['l0', 'l5', 'l2', 'l3', 'l1', 'l6', 'l4', 'l7'];
 const MARKERS = ['circle', 'square', 'diamond', 'up', 'down', 'cross', 'ring'];
 const curveState = {series: [], hidden: new Set(), full: false, byPeak: false};
 
+let madePoints = null;
+
 /* The points of the curve; without one, the plans themselves. */
 function curvePoints() {
   if (data.curve)
     return data.curve.points;
-  return data.plans.slice(1).filter(plan => plan.budget_bytes || plan.peak_bytes).map(plan => (
+  return madePoints = madePoints || data.plans.slice(1).filter(plan => plan.budget_bytes || plan.peak_bytes).map(plan => (
     {method: plan.method, budget_bytes: plan.budget_bytes || plan.peak_bytes, status: plan.status,
      peak_bytes: plan.peak_bytes, overhead: plan.overhead, plan: data.plans.indexOf(plan)}));
 }
@@ -68,17 +70,32 @@ function boundPoints() {
 
 const floorBytes = () => (data.curve && data.curve.floor_bytes) || data.about.floor_bytes || null;
 
-/* The largest overhead on the scale. Robust: up to 3 times the third quartile if points lie above it. */
-function curveTop(shown, bound) {
-  const all = shown.flatMap(series => series.drawn.map(point => point.overhead));
-  all.push(...bound.map(point => point.overhead));
-  const sorted = all.sort((a, b) => a - b), most = sorted.length ? sorted[sorted.length - 1] : 0;
-  if (curveState.full || sorted.length < 6)
-    return {top: Math.max(most, 0.005), most};
-  const limit = 3 * Math.max(sorted[Math.floor(sorted.length * 0.75)], 0.005);
-  const inside = sorted.filter(overhead => overhead <= limit);
-  const top = most > limit * 1.25 ? inside[inside.length - 1] * 1.1 : most;
-  return {top: Math.max(top, 0.005), most};
+/* The least overhead on the scale. A plan may choose faster kernels than those of one run of every op. */
+function curveLow(shown, bound) {
+  const all = [...shown.flatMap(series => series.drawn), ...bound].map(point => point.overhead);
+  const least = Math.min(0, ...all);
+  return least < -5e-4 ? least * 1.15 : 0;
+}
+
+/* The largest of ascending values that is not far above the others, as in src/report/robust_scale.c. */
+function robustMost(values) {
+  if (values.length === 0)
+    return 0;
+  const quantile = share => {
+    const place = share * (values.length - 1), below = Math.floor(place), part = place - below;
+    return part > 0 ? values[below] + part * (values[below + 1] - values[below]) : values[below];
+  };
+  const upper = quantile(0.75), distance = Math.max(upper - quantile(0.25), 0.25 * Math.abs(upper));
+  const inside = values.filter(value => value <= upper + 3 * distance).pop();
+  const most = values[values.length - 1];
+  return most > 1.5 * inside ? inside : most;
+}
+
+/* The largest overhead on the scale, and the largest of all. */
+function curveTop(shown) {
+  const sorted = shown.flatMap(series => series.drawn.map(point => point.overhead)).sort((a, b) => a - b);
+  const most = sorted.length ? sorted[sorted.length - 1] : 0;
+  return {top: Math.max(curveState.full ? most : robustMost(sorted), 0.005), most};
 }
 
 function markerPath(marker, x, y, r) {
@@ -113,12 +130,13 @@ function curveScale(shown, bound) {
   const room = Math.max((most - least) * 0.04, most * 0.01);
   least = Math.max(0, least - 1.5 * room);
   most += room;
-  const {top, most: highest} = curveTop(shown, bound);
+  const {top, most: highest} = curveTop(shown);
+  const low = curveLow(shown, bound), range = top * 1.06 - low;
   const width = CURVE.width - CURVE.left - CURVE.right;
   const height = CURVE.height - CURVE.top - CURVE.bottom;
-  return {least, most, top, highest,
+  return {least, most, low, top, highest,
     x: bytes => CURVE.left + (bytes - least) / (most - least) * width,
-    y: overhead => CURVE.height - CURVE.bottom - Math.min(overhead / (top * 1.06), 1.02) * height};
+    y: overhead => CURVE.height - CURVE.bottom - Math.min((overhead - low) / range, 1.02) * height};
 }
 
 function drawCurve(width = $('curve').clientWidth) {
@@ -155,11 +173,11 @@ function drawCurveAxes(svg, scale) {
     {x1: x0, y1: y0, x2: x1, y2: y1, style: `stroke:var(--${color})`}));
   const text = (x, y, anchor, content) => svg.append(svgElement('text',
     {x, y, 'text-anchor': anchor}, content));
-  const percents = roundTicks(0, scale.top * 106, 5);
+  const percents = roundTicks(scale.low * 100, scale.top * 106, 5);
   for (const tick of percents.ticks) {
-    line(CURVE.left, scale.y(tick / 100), right, scale.y(tick / 100), 'grid');
+    line(CURVE.left, scale.y(tick / 100), right, scale.y(tick / 100), tick === 0 ? 'line' : 'grid');
     text(CURVE.left - 8, scale.y(tick / 100) + 4, 'end',
-         '+' + tick.toFixed(tickDecimals(percents.step)) + '%');
+         (tick < 0 ? '−' : '+') + Math.abs(tick).toFixed(tickDecimals(percents.step)) + '%');
   }
   const unit = byteUnit(scale.most), factor = 1024 ** unit;
   const sizes = roundTicks(scale.least / factor, scale.most / factor, Math.max(3, Math.floor(CURVE.width / 120)));
@@ -203,9 +221,10 @@ function drawFloor(svg, scale) {
 
 /* Stairs: what is proven for a budget is proven for all smaller ones, and for none above it. */
 function drawBound(svg, scale, bound) {
+  const floor = Math.max(scale.least, floorBytes() || 0), left = scale.x(floor), bottom = CURVE.height - CURVE.bottom;
+  bound = bound.filter(point => point.budget_bytes > floor);
   if (bound.length === 0)
     return;
-  const left = scale.x(Math.max(scale.least, floorBytes() || 0)), bottom = scale.y(0);
   const d = `M${left} ${scale.y(bound[0].overhead)}` + bound.map(point =>
     `V${scale.y(point.overhead)}H${scale.x(point.budget_bytes)}`).join('');
   svg.append(svgElement('path', {d: `${d}V${bottom}H${left}z`, style: 'fill:var(--ink);opacity:.06'}),
@@ -302,7 +321,7 @@ function drawMethodToggles() {
     full.setAttribute('aria-pressed', String(curveState.full));
     drawCurve();
   });
-  const {top, most} = curveTop(curveState.series, boundPoints());
+  const {top, most} = curveTop(curveState.series);
   if (most > top * 1.06)
     box.append(full);
 }
