@@ -264,6 +264,14 @@ static const cli_result *find_lowest(const cli_result *results, size_t count)
     return lowest;
 }
 
+static bool any_ran_out_of_time(const cli_result *results, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (results[i].solved && results[i].figures->outcome == NEAP_TIME_LIMIT)
+            return true;
+    return false;
+}
+
 /* The largest of their budgets. */
 static int64_t largest_budget(const cli_result *results, size_t count)
 {
@@ -290,6 +298,11 @@ int cli_no_plan_all(const cli_loaded *model, const cli_result *results, size_t c
     int code = cli_no_plan_floor(model, model->graph, what, budget, floor_bytes, op, "");
     if (code != CLI_OK)
         return code;
+    if (!lowest && any_ran_out_of_time(results, count))
+        return cli_fail(CLI_STOPPED,
+                        "no plan was found within the time limit; raise --time-limit or --%s, or "
+                        "try another --method",
+                        option);
     if (!lowest)
         return cli_fail(CLI_INFEASIBLE, "no method here has a plan");
     cli_text given, least, size;

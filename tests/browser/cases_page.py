@@ -111,6 +111,8 @@ def test_bound_claims_no_more_than_is_proven(context):
     browser = context.open(context.reports.plan()[0])
     clause = "return boundClause({bound_time: 0.5, gap: arguments[1], bound_scope: arguments[0]})"
     equal(browser.run(clause, "any", 0), "; no plan in this budget is faster than 500 ms, so this one is optimal", "any")
+    assert browser.run(clause, "any", 4e-5).endswith("optimal (to 0.01%)")
+    assert browser.run(clause, "any", 6e-5).endswith("within 0.01% of the fastest")
     some = browser.run(clause, "order", 0)
     assert "no plan of its kind (fixed order)" in some and some.endswith("the fastest of them"), some
     assert browser.run(clause, "once", 0.1).endswith("within 10.0% of the fastest of them")

@@ -145,6 +145,8 @@ static void reports_that_cannot_be_made(void **state)
         const char *said;
     } CASES[] = {
         {"report " CHAIN " --budget 1B --method sqrt -o old.html", 3, "budget 1 B"},
+        {"report resnet18 --batch 4 --budget 58% --time-limit 1ms -o old.html", 4,
+         "raise --time-limit or --budget"},
         {"report missing.json -o old.html", 2, "missing.json"},
         {"report " CHAIN " -o missing/a.html", 2, "folder missing"},
         {"report " CHAIN " -o .", 2, "is a folder"},

@@ -61,6 +61,8 @@ const layerName = layer => shorten(clean(data.layers[layer]));
 
 function scaled(value, unit) {
   const size = Math.abs(value);
+  if (size >= 9999.5)
+    return Math.round(value).toLocaleString('en-US') + ' ' + unit;
   return value.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2) + ' ' + unit;
 }
 

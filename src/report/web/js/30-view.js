@@ -62,8 +62,9 @@ function byteTicks(most, wanted) {
 function timeTicks(from, to, wanted) {
   const unit = to >= 0.9995 ? 1 : to >= 0.9995e-3 ? 1e3 : 1e6;
   const {step, ticks} = roundTicks(from * unit, to * unit, wanted);
+  const decimals = tickDecimals(step), digits = {minimumFractionDigits: decimals, maximumFractionDigits: decimals};
   const name = unit === 1 ? ' s' : unit === 1e3 ? ' ms' : ' µs';
-  return ticks.map(tick => ({at: tick / unit, label: tick.toFixed(tickDecimals(step)) + name}));
+  return ticks.map(tick => ({at: tick / unit, label: tick.toLocaleString('en-US', digits) + name}));
 }
 
 function stepTicks(from, to, wanted) {
