@@ -88,5 +88,14 @@ def test_hundred_thousand_ops_open(context):
     browser.focus("#timeline")
     browser.keys("p", "+", "+", "right", "0")
     quiet(browser, path)
+    equal(browser.text("#layer-all"), "Show 1,000 more", "button below the layers")
+    clicked = browser.run("""
+        const began = performance.now();
+        document.getElementById('layer-all').click();
+        document.querySelector('[data-sort=bytes]').click();
+        document.body.offsetHeight;
+        return [document.querySelectorAll('#layer-table tbody tr').length, performance.now() - began]""")
+    equal(clicked[0], 1200, "layers shown")
+    assert clicked[1] < 5000, f"1,000 more layers take {clicked[1]:.0f} ms"
     rate = browser.run_async(PAN, "timeline", 20)
     return f"{time} ms, pans at {rate:.0f}/s"

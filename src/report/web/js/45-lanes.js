@@ -135,6 +135,12 @@ class Lanes extends Chart {
       for (let x = from; x <= to; x++)
         share[kind][x] += Math.max(0, Math.min(b, x + 1) - Math.max(a, x));
     }
+    if (state.axis === 'step' && !row.color) /* frees are steps, too, but take no time of the stream */
+      for (let x = 0; x < pixels; x++) {
+        const all = share[0][x] + share[1][x] + share[2][x] + share[3][x];
+        if (all > 0)
+          share.forEach(part => { part[x] /= all; });
+      }
     const base = new Float64Array(pixels);
     for (const kind of [AGAIN, FORWARD, BACKWARD, UPDATE]) {
       context.fillStyle = row.color || c.roles[kind];

@@ -1,6 +1,6 @@
 /* The panel beside the charts: what is live at the moment selected, why, and the peak explained. */
 
-const LIVE_ROWS = 25;
+const LIVE_ROWS = 25, MOST_LIVE_ROWS = 1000;
 let showAllLive = false, momentAsked = false;
 
 function showMoment() {
@@ -100,7 +100,7 @@ function drawLiveTable(items, k) {
   const wholeName = item => item.storage >= 0 ? clean(data.values.name[item.storage])
                                               : liveName(item, k);
   const found = wanted ? items.filter(item => wholeName(item).toLowerCase().includes(wanted)) : items;
-  const shown = showAllLive ? found : found.slice(0, LIVE_ROWS);
+  const shown = found.slice(0, showAllLive ? MOST_LIVE_ROWS : LIVE_ROWS);
   const c = colors(), rows = shown.map(item => {
     const swatch = element('i');
     swatch.style.background = c.kinds[item.kind];
@@ -117,7 +117,8 @@ function drawLiveTable(items, k) {
   $('live-count').textContent = `${formatCount(shown.length)} of ${plural(found.length, 'tensor')}` +
     (wanted ? `, ${formatBytes(sum)} together` : '');
   $('live-all').hidden = shown.length === found.length && !showAllLive;
-  $('live-all').textContent = showAllLive ? 'Show fewer' : 'Show all';
+  $('live-all').textContent = showAllLive ? 'Show fewer' : found.length > MOST_LIVE_ROWS
+    ? `Show the largest ${formatCount(MOST_LIVE_ROWS)}` : 'Show all';
 }
 
 /* The peak in words: the op, what fills the memory, and who needs the largest parts. */

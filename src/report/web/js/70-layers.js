@@ -1,7 +1,8 @@
 /* The table by layer: what the plan keeps, recomputes and moves, and what that saves or costs. */
 
-const LAYER_ROWS = 200;
-const layerTable = {rows: [], sort: 'order', down: false, all: false};
+/* Rows at first, and how many more at a time: thousands of them take a browser seconds. */
+const LAYER_ROWS = 200, MORE_ROWS = 1000;
+const layerTable = {rows: [], sort: 'order', down: false, most: LAYER_ROWS};
 
 /*
  * Counts one layer's share of a plan. Kept: bytes of the forward pass that a backward op finds in memory as
@@ -137,7 +138,7 @@ function drawLayers() {
 }
 
 function drawLayerTable() {
-  const {rows, sort, down, all} = layerTable;
+  const {rows, sort, down, most} = layerTable;
   const column = LAYER_COLUMNS.find(c => c.key === sort);
   const wanted = $('layer-search').value.trim().toLowerCase();
   const found = wanted ? rows.filter(row => clean(data.layers[row.layer]).toLowerCase()
@@ -148,13 +149,14 @@ function drawLayerTable() {
     const order = typeof x === 'string' ? (x < y ? -1 : x > y ? 1 : 0) : x - y;
     return (down ? -order : order) || a.layer - b.layer;
   });
-  const shown = all ? found : found.slice(0, LAYER_ROWS);
+  const shown = found.slice(0, most);
   $('layer-table').tBodies[0].replaceChildren(...shown.map(layerRow));
   for (const head of $('layer-table').tHead.rows[0].cells)
     head.setAttribute('aria-sort', head.firstChild.dataset.sort !== sort ? 'none'
                                    : down ? 'descending' : 'ascending');
   $('layer-count').textContent = `${formatCount(shown.length)} of ${plural(rows.length, 'layer')}`;
   $('layer-all').hidden = shown.length === found.length;
+  $('layer-all').textContent = found.length <= most + MORE_ROWS ? 'Show all' : `Show ${formatCount(MORE_ROWS)} more`;
 }
 
 function layerRow(row) {

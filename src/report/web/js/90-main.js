@@ -123,7 +123,7 @@ function startButtons() {
   });
   $('layer-search').addEventListener('input', drawLayerTable);
   $('layer-all').addEventListener('click', () => {
-    layerTable.all = true;
+    layerTable.most += MORE_ROWS;
     drawLayerTable();
   });
   $('memory-data').addEventListener('toggle', () => {
