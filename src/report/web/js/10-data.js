@@ -108,7 +108,7 @@ function bytesElement(bytes, tag = 'span', attributes = {}) {
 /* ---- Plans ---- */
 
 const storeAll = data.plans[0];
-const KIND_LABELS = {other: 'data and other'};
+const KIND_LABELS = {other: 'data and other', state: 'optimizer state'};
 const kindName = kind => KIND_LABELS[data.kinds[kind]] || clean(data.kinds[kind]);
 const WORKSPACE = data.kinds.indexOf('workspace');
 const OTHER = data.kinds.indexOf('other');
