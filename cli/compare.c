@@ -177,7 +177,7 @@ static int draw(const comparison *c, const char *path, neap_text *out)
     size_t length;
     int code = CLI_OK;
     neap_comparison_row *rows = cli_memory_new(c->methods.count, sizeof *rows);
-    cli_picture_title(&title, c->settings, &c->model, 0);
+    cli_picture_title(&title, c->settings, &c->model, 0, NULL);
     if (!rows || title.status != NEAP_OK) {
         code = cli_fail_memory();
         goto done;

@@ -190,7 +190,7 @@ static int drawing_init(drawing *d, const curve *c)
     *d = (drawing){.capacity = c->curves.n_results};
     d->points = cli_memory_new(d->capacity, sizeof *d->points);
     d->bounds = cli_memory_new(d->capacity, sizeof *d->bounds);
-    cli_picture_title(&d->title, c->settings, &c->model, 0);
+    cli_picture_title(&d->title, c->settings, &c->model, 0, NULL);
     if (!d->points || !d->bounds || d->title.status != NEAP_OK)
         return cli_fail_memory();
     neap_curve_picture_init(&d->picture);

@@ -3,6 +3,7 @@
 #include "files.h"
 #include "memory.h"
 #include "output.h"
+#include "pictures.h"
 
 #include <string.h>
 
@@ -102,8 +103,7 @@ int cli_html_deliver(const cli_html_report *report, const char *path, neap_text 
     neap_diag diag;
     char *text;
     size_t length;
-    neap_text_printf(&title, "%s%s%s", neap_graph_name(model->graph), device ? " on " : "",
-                     device ? device : "");
+    cli_picture_title(&title, report->settings, model, report->batch, device);
     if (title.status != NEAP_OK)
         return cli_fail_memory();
     neap_report data = {

@@ -4,33 +4,20 @@
 #include "output.h"
 
 #include <inttypes.h>
-#include <string.h>
-
-/* The batch of the graph; 0: not known. */
-static int64_t batch_of(const cli_settings *settings, const cli_loaded *model)
-{
-    for (uint32_t i = 0; cli_has_batches(model) && i < settings->n_sizes; i++)
-        if (strcmp(settings->sizes[i].name, "batch") == 0)
-            return settings->sizes[i].value;
-    for (uint32_t i = 0; model->model && i < neap_model_param_count(model->model); i++) {
-        const neap_model_param *param = neap_model_param_at(model->model, i);
-        if (strcmp(param->name, "batch") == 0)
-            return param->default_value;
-    }
-    return 0;
-}
 
 void cli_picture_title(neap_text *title, const cli_settings *settings, const cli_loaded *model,
-                       int64_t batch)
+                       int64_t batch, const char *device)
 {
     if (batch == 0)
-        batch = batch_of(settings, model);
+        batch = cli_batch_size(settings, model);
+    if (!device)
+        device = model->device ? model->device->name : settings->backend;
     neap_text_puts(title, model->model && batch > 0 ? neap_model_name(model->model)
                                                     : neap_graph_name(model->graph));
     if (batch > 0)
         neap_text_printf(title, ", batch %" PRId64, batch);
-    if (model->device)
-        neap_text_printf(title, ", on %s", model->device->name);
+    if (device)
+        neap_text_printf(title, ", on %s", device);
 }
 
 void cli_chart_options(neap_chart_options *options, int beside)

@@ -9,10 +9,11 @@
 
 /*
  * "resnet50, batch 64, on h200": the network, its batch where it is known, and the device. `batch`
- * is the one that a search found; 0: the one of the settings.
+ * is the one that a search found; 0: that of the model. `device` is whose times it has; NULL: the
+ * model's device, or the backend that measured.
  */
 void cli_picture_title(neap_text *title, const cli_settings *settings, const cli_loaded *model,
-                       int64_t batch);
+                       int64_t batch, const char *device);
 
 /* As wide as the terminal, less `beside` characters that stand beside the plot; colours and
    Unicode where they can be shown. */

@@ -137,7 +137,7 @@ static int write_svg(const cli_planning *p, const neap_timeline *timeline, neap_
     if (neap_natural_plan(NULL, p->model.graph, &natural, &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
     neap_memory_picture_init(&picture, p->model.graph, p->result.plan, timeline);
-    cli_picture_title(&title, p->settings, &p->model, p->result.batch);
+    cli_picture_title(&title, p->settings, &p->model, p->result.batch, NULL);
     neap_text_printf(&title, ", planned by %s", p->result.method);
     picture.title = neap_text_get(&title);
     picture.natural = natural;

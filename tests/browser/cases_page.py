@@ -48,7 +48,9 @@ def test_title(context):
     path, plan = context.reports.plan()
     browser = context.open(path)
     title = block(path)["title"]
-    assert plan["graph"] in title, title
+    about = block(path)["about"]
+    network = plan["graph"].removesuffix(f"_b{about['batch']}")
+    equal(title, f"{network}, batch {about['batch']}, on {about['device']}", "title in the data")
     equal(browser.run("return document.title"), title, "document's title")
     equal(browser.text("h1"), title, "heading")
 
