@@ -132,8 +132,9 @@ void neap_grad_give(neap_network *net, neap_tensor target, neap_tensor gradient)
     net->tensors[target].gradient = total;
 }
 
-void neap_grad_emit(neap_network *net, const net_node *node, const char *type, uint32_t n_inputs,
-                    const neap_tensor *inputs, uint32_t n_targets, const neap_tensor *targets)
+void neap_grad_emit_all(neap_network *net, const net_node *node, const char *type,
+                        uint32_t n_inputs, const neap_tensor *inputs, uint32_t n_targets,
+                        const neap_tensor *targets, uint32_t always)
 {
     net_node from = *node; /* the list of nodes moves as it grows */
     bool any = false;
@@ -145,10 +146,17 @@ void neap_grad_emit(neap_network *net, const net_node *node, const char *type, u
         return;
     neap_tensor gradients[OP_VIEW_LIMIT];
     for (uint32_t i = 0; i < n_targets; i++)
-        gradients[i] =
-            neap_grad_wanted(net, targets[i]) ? emit_output(net, made, targets[i]) : NEAP_NONE;
+        gradients[i] = i >= always || neap_grad_wanted(net, targets[i])
+                           ? emit_output(net, made, targets[i])
+                           : NEAP_NONE;
     for (uint32_t i = 0; i < n_targets; i++)
         neap_grad_give(net, targets[i], gradients[i]);
+}
+
+void neap_grad_emit(neap_network *net, const net_node *node, const char *type, uint32_t n_inputs,
+                    const neap_tensor *inputs, uint32_t n_targets, const neap_tensor *targets)
+{
+    neap_grad_emit_all(net, node, type, n_inputs, inputs, n_targets, targets, n_targets);
 }
 
 void neap_grad_emit_unary(neap_network *net, const net_node *node, const char *type)

@@ -180,7 +180,12 @@ void neap_grad_emit(neap_network *net, const net_node *node, const char *type, u
                     const neap_tensor *inputs, uint32_t n_targets, const neap_tensor *targets);
 /* The same for an op that reads only the gradient of the node's result: that of its input. */
 void neap_grad_emit_unary(neap_network *net, const net_node *node, const char *type);
-/* The same with other attributes than the node's, for one target. */
+/* neap_grad_emit for kernels that always make the gradients of the targets from number `always` on:
+   those that no one wants are values that no op reads. */
+void neap_grad_emit_all(neap_network *net, const net_node *node, const char *type,
+                        uint32_t n_inputs, const neap_tensor *inputs, uint32_t n_targets,
+                        const neap_tensor *targets, uint32_t always);
+/* neap_grad_emit with other attributes than the node's, for one target. */
 void neap_grad_emit_with(neap_network *net, const net_node *node, const char *type,
                          uint32_t n_inputs, const neap_tensor *inputs, neap_tensor target,
                          uint32_t n_attrs, const neap_attr *attrs);

@@ -208,6 +208,7 @@ static void group_norm_rule(op_fit *fit)
                       (long long)channels);
 }
 
+/* The kernels make the gradients of gamma and beta together; one of a constant goes unused. */
 static void emit(neap_network *net, const net_node *node, const char *type)
 {
     neap_tensor reads[5];
@@ -218,7 +219,7 @@ static void emit(neap_network *net, const net_node *node, const char *type)
         reads[count++] = node->inputs[1];
     reads[count++] = node->outputs[1];
     reads[count++] = node->outputs[2];
-    neap_grad_emit(net, node, type, count, reads, 3, node->inputs);
+    neap_grad_emit_all(net, node, type, count, reads, 3, node->inputs, 1);
 }
 
 static void batch_norm_backward(neap_network *net, const net_node *node)
@@ -245,7 +246,7 @@ static void rms_norm_backward(neap_network *net, const net_node *node)
     if (neap_grad_wanted(net, node->inputs[0])) /* only dx needs gamma */
         reads[count++] = node->inputs[1];
     reads[count++] = node->outputs[1];
-    neap_grad_emit(net, node, "rms_norm_bw", count, reads, 2, node->inputs);
+    neap_grad_emit_all(net, node, "rms_norm_bw", count, reads, 2, node->inputs, 1);
 }
 
 /* The statistics are constants; the gradient of beta is a sum of dy alone. */
