@@ -286,7 +286,8 @@ static neap_status shape_value(const shaper *s, uint32_t value, bool *again)
     }
     if (set_view(s, value))
         return NEAP_OK;
-    if (s->plain[v->storage])
+    /* another view of this storage may have asked for the same in this very pass */
+    if (s->plain[v->storage] && !*again)
         return neap_fail(s->diag, NEAP_UNSUPPORTED,
                          "value \"%s\" is a view that cannot be expressed by strides", v->name);
     s->plain[v->storage] = *again = true;
