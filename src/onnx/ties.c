@@ -1,7 +1,9 @@
 /*
  * Weights that an exporter wrote twice. A table that serves as an embedding and, transposed, as
  * the matrix of the last layer is one weight; constant folding makes a second tensor of it. Two
- * matrices with the same numbers, one perhaps transposed, are taken for one weight again.
+ * matrices with the same numbers are taken for one weight again if one is transposed, or if one is
+ * a table that a Gather reads. Others stay two: the layers of a network that was not trained yet
+ * may be copies of each other.
  */
 #include "onnx/import.h"
 
@@ -88,14 +90,33 @@ static neap_status collect(onnx_import *im, fingerprint **prints, size_t *count)
     return NEAP_OK;
 }
 
-/* Ties the second of two equal matrices to the first. */
-static neap_status tie(onnx_import *im, uint32_t first, uint32_t second)
+/* Marks the initializers that a Gather reads rows of. */
+static neap_status find_tables(const onnx_import *im, bool **tables)
+{
+    if (!NEAP_TAKE(im->arena, im->proto->n_initializers, *tables))
+        return neap_fail_no_memory(im->diag);
+    for (size_t n = 0; n < im->n_nodes; n++) {
+        const onnx_node *node = &im->nodes[n];
+        const onnx_value *data = neap_onnx_input(im, node, 0);
+        if (node->live && !*node->domain && strcmp(node->type, "Gather") == 0 && data &&
+            data->initializer != NEAP_NONE)
+            (*tables)[data->initializer] = true;
+    }
+    return NEAP_OK;
+}
+
+/* Ties the second of two equal matrices to the first. A symmetric one equals its copies however
+   they are turned. */
+static neap_status tie(onnx_import *im, uint32_t first, uint32_t second, const bool *tables)
 {
     const onnx_tensor *a = &im->proto->initializers[first];
     const onnx_tensor *b = &im->proto->initializers[second];
+    bool table = tables[first] || tables[second];
+    if (im->ties[first].to != NEAP_NONE || im->ties[second].to != NEAP_NONE)
+        return NEAP_OK;
     bool turned = is_equal(a, b, true);
-    if (im->ties[first].to != NEAP_NONE || im->ties[second].to != NEAP_NONE ||
-        (!turned && !is_equal(a, b, false)) || is_uniform(a))
+    bool same = turned ? table || !is_equal(a, a, true) : table && is_equal(a, b, false);
+    if (!same || is_uniform(a))
         return NEAP_OK;
     im->ties[second] = (onnx_tie){first, turned};
     return neap_onnx_note(im, "\"%s\" is \"%s\"%s: one weight, trained once", b->name, a->name,
@@ -105,14 +126,16 @@ static neap_status tie(onnx_import *im, uint32_t first, uint32_t second)
 neap_status neap_onnx_find_ties(onnx_import *im)
 {
     fingerprint *prints;
+    bool *tables;
     size_t count;
     if (!NEAP_TAKE(im->arena, im->proto->n_initializers, im->ties))
         return neap_fail_no_memory(im->diag);
     for (size_t i = 0; i < im->proto->n_initializers; i++)
         im->ties[i].to = NEAP_NONE;
+    NEAP_TRY(find_tables(im, &tables));
     NEAP_TRY(collect(im, &prints, &count));
     for (size_t i = 0; i < count; i++)
         for (size_t k = i + 1; k < count && is_alike(&prints[i], &prints[k]); k++)
-            NEAP_TRY(tie(im, prints[i].initializer, prints[k].initializer));
+            NEAP_TRY(tie(im, prints[i].initializer, prints[k].initializer, tables));
     return NEAP_OK;
 }
