@@ -198,7 +198,9 @@ static neap_status read_model(neap_onnx *file, neap_diag *diag)
         status = neap_onnx_proto_read(&file->arena, file->path, digest, length, model, bytes,
                                       &file->proto, diag);
     NEAP_DELETE(file->allocator, length, digest);
-    return status == NEAP_OK ? map_tensors(file, diag) : status;
+    if (status == NEAP_OK)
+        status = map_tensors(file, diag);
+    return status == NEAP_OK ? neap_onnx_find_open_sizes(file, diag) : status;
 }
 
 neap_status neap_onnx_open(neap_allocator *allocator, const char *path, neap_onnx **result,

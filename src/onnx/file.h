@@ -15,11 +15,16 @@ struct neap_onnx {
     char *path;
     onnx_mapping *model;    /* the file itself */
     onnx_mapping *external; /* a list */
-    onnx_proto proto;       /* its external tensors are mapped: FORM_RAW */
-    bool *is_external;      /* of each initializer */
+    onnx_proto proto;
+    const char **open_sizes; /* names of sizes that have no default, each once */
+    size_t n_open_sizes;     /* its external tensors are mapped: FORM_RAW */
+    bool *is_external;       /* of each initializer */
 };
 
 /* The bytes of the file itself. */
 const uint8_t *neap_onnx_file_bytes(const neap_onnx *file, size_t *length);
+
+/* Fills in open_sizes. */
+neap_status neap_onnx_find_open_sizes(neap_onnx *file, neap_diag *diag);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <neap/text.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- Names ---- */
@@ -130,29 +131,56 @@ static uint32_t batch_dim(const onnx_port *port)
     return open == 1 ? last : 0;
 }
 
-/* Whether the dimension is open and is not the batch; its name is one that no earlier one has. */
-static bool is_new_size(const onnx_proto *proto, size_t input, uint32_t dim)
+typedef struct size_name {
+    const char *name;
+    size_t place; /* among all of the file */
+} size_name;
+
+static int by_name(const void *a, const void *b)
 {
-    const char *name = proto->inputs[input].dims[dim].name;
-    if (!name || dim == batch_dim(&proto->inputs[input]))
-        return false;
-    for (size_t i = 0; i <= input; i++)
-        for (uint32_t d = 0; d < (i == input ? dim : proto->inputs[i].rank); d++) {
-            const char *other = proto->inputs[i].dims[d].name;
-            if (other && d != batch_dim(&proto->inputs[i]) && strcmp(other, name) == 0)
-                return false;
-        }
-    return true;
+    const size_name *left = a, *right = b;
+    int order = strcmp(left->name, right->name);
+    return order != 0 ? order : (left->place > right->place) - (left->place < right->place);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const size_name *left = a, *right = b;
+    return (left->place > right->place) - (left->place < right->place);
+}
+
+/* Of each name the first place, in the order of the file; files may have thousands. */
+neap_status neap_onnx_find_open_sizes(neap_onnx *file, neap_diag *diag)
+{
+    const onnx_proto *proto = &file->proto;
+    size_name *names;
+    size_t count = 0, kept = 0;
+    for (size_t i = 0; i < proto->n_inputs; i++)
+        count += proto->inputs[i].rank;
+    if (!NEAP_TAKE(&file->arena, count, names) ||
+        !NEAP_TAKE(&file->arena, count + 1, file->open_sizes))
+        return neap_fail_no_memory(diag);
+    count = 0;
+    for (size_t i = 0; i < proto->n_inputs; i++)
+        for (uint32_t d = 0; d < proto->inputs[i].rank; d++)
+            if (proto->inputs[i].dims[d].name && d != batch_dim(&proto->inputs[i])) {
+                names[count] = (size_name){proto->inputs[i].dims[d].name, count};
+                count++;
+            }
+    qsort(names, count, sizeof *names, by_name);
+    for (size_t i = 0; i < count; i++)
+        if (kept == 0 || strcmp(names[i].name, names[kept - 1].name) != 0)
+            names[kept++] = names[i];
+    qsort(names, kept, sizeof *names, by_place);
+    for (size_t i = 0; i < kept; i++)
+        file->open_sizes[i] = names[i].name;
+    file->n_open_sizes = kept;
+    return NEAP_OK;
 }
 
 const char *neap_onnx_open_size(const neap_onnx *file, size_t index)
 {
-    const onnx_proto *proto = &file->proto;
-    for (size_t i = 0; i < proto->n_inputs; i++)
-        for (uint32_t d = 0; d < proto->inputs[i].rank; d++)
-            if (is_new_size(proto, i, d) && index-- == 0)
-                return proto->inputs[i].dims[d].name;
-    return NULL;
+    return index < file->n_open_sizes ? file->open_sizes[index] : NULL;
 }
 
 static neap_status fail_open(const onnx_import *im, neap_text *names)
