@@ -70,6 +70,23 @@ static neap_status make_table(onnx_import *im)
 
 /* ---- Initializers ---- */
 
+/* Nothing but zeros and numbers so low that a softmax makes them 0: what an attention adds to its
+   scores, which no one trains. Weights end the search with their first element. */
+static bool is_mask(const onnx_tensor *tensor)
+{
+    const double low = -99; /* Swin has -100 */
+    bool any = false;
+    if (tensor->elements > ONNX_MOST_CONSTANT)
+        return false;
+    for (int64_t i = 0; i < tensor->elements; i++) {
+        double number = neap_onnx_tensor_real(tensor, i);
+        if (number > low && (number < 0 || number > 0))
+            return false;
+        any = any || number <= low;
+    }
+    return any;
+}
+
 /* A float with more than one element may be trained; a single number is a constant of a formula. */
 static neap_status add_initializer(onnx_import *im, uint32_t i)
 {
@@ -86,7 +103,8 @@ static neap_status add_initializer(onnx_import *im, uint32_t i)
     value->shape = (onnx_shape){.type = tensor->type, .rank = tensor->rank};
     if (tensor->rank > 0)
         memcpy(value->shape.dims, tensor->dims, tensor->rank * sizeof *tensor->dims);
-    value->trained = neap_onnx_type_is_float(tensor->type) && tensor->elements > 1;
+    value->trained =
+        neap_onnx_type_is_float(tensor->type) && tensor->elements > 1 && !is_mask(tensor);
     if (value->trained)
         return NEAP_OK;
     if (tensor->elements > ONNX_MOST_CONSTANT)

@@ -1,6 +1,7 @@
 /*
  * What an export for training, or one for inference, leaves in a graph: random masks that scale
- * whole samples, and batch normalizations that disappeared into convolutions.
+ * whole samples, floats that are no weights, and batch normalizations that disappeared into
+ * convolutions.
  */
 #include "onnx/import.h"
 
@@ -93,6 +94,91 @@ neap_status neap_onnx_remove_masks(onnx_import *im)
         return NEAP_OK;
     return neap_onnx_note(im, "%u random masks of whole samples (stochastic depth) do nothing",
                           count);
+}
+
+/* ---- Floats that are no weights ---- */
+
+static bool all_zero(const onnx_tensor *tensor)
+{
+    for (int64_t i = 0; i < tensor->elements; i++)
+        if (neap_onnx_tensor_real(tensor, i) < 0 || neap_onnx_tensor_real(tensor, i) > 0)
+            return false;
+    return true;
+}
+
+/* The initializer is a constant from now on. */
+static neap_status make_constant(onnx_import *im, onnx_value *value)
+{
+    const onnx_tensor *tensor = &im->proto->initializers[value->initializer];
+    if (!value->trained || tensor->elements > ONNX_MOST_CONSTANT)
+        return NEAP_OK;
+    value->trained = false;
+    value->constant = neap_onnx_constant_of(im->arena, tensor);
+    return value->constant ? NEAP_OK : neap_fail_no_memory(im->diag);
+}
+
+/* A first state of zeros is how an exporter writes that there is none. */
+static neap_status fix_states(onnx_import *im, const onnx_node *node)
+{
+    static const char *const types[] = {"LSTM", "GRU", "RNN", NULL};
+    if (*node->domain || !is_one_of(node->type, types))
+        return NEAP_OK;
+    for (uint32_t i = 5; i < 7; i++) {
+        onnx_value *value = neap_onnx_input(im, node, i);
+        if (value && value->initializer != NEAP_NONE && value->trained &&
+            all_zero(&im->proto->initializers[value->initializer]))
+            NEAP_TRY(make_constant(im, value));
+    }
+    return NEAP_OK;
+}
+
+/* Whether a node's results have no gradient: it compares, or makes integers of floats. */
+static bool has_no_gradient(const onnx_node *node)
+{
+    static const char *const types[] = {
+        "Equal", "Greater", "GreaterOrEqual", "Less",  "LessOrEqual", "And", "Or",
+        "Xor",   "Not",     "IsNaN",          "IsInf", NULL};
+    if (*node->domain)
+        return false;
+    if (strcmp(node->type, "Cast") == 0)
+        return !neap_onnx_type_is_float((int32_t)neap_onnx_int(node, "to", ONNX_FLOAT));
+    return is_one_of(node->type, types);
+}
+
+/*
+ * What is compared is no weight: buffers that masks are made from. `data`: values that depend on
+ * the model's inputs; `asked`: others that such nodes need.
+ */
+neap_status neap_onnx_find_buffers(onnx_import *im)
+{
+    bool *data, *asked;
+    if (!NEAP_TAKE(im->arena, im->n_values, data) || !NEAP_TAKE(im->arena, im->n_values, asked))
+        return neap_fail_no_memory(im->diag);
+    for (size_t v = 0; v < im->n_values; v++)
+        data[v] = im->values[v].input != NEAP_NONE && !im->values[v].constant;
+    for (size_t n = 0; n < im->n_nodes; n++) {
+        const onnx_node *node = &im->nodes[n];
+        bool any = makes_random(node);
+        NEAP_TRY(fix_states(im, node));
+        for (uint32_t i = 0; i < node->n_inputs && !reads_shapes(node); i++)
+            any = any || (node->inputs[i] != NEAP_NONE && data[node->inputs[i]]);
+        for (uint32_t o = 0; o < node->n_outputs; o++)
+            if (node->outputs[o] != NEAP_NONE)
+                data[node->outputs[o]] = any;
+    }
+    for (size_t n = im->n_nodes; n-- > 0;) {
+        const onnx_node *node = &im->nodes[n];
+        bool wanted = has_no_gradient(node);
+        for (uint32_t o = 0; o < node->n_outputs && !wanted; o++)
+            wanted = node->outputs[o] != NEAP_NONE && asked[node->outputs[o]];
+        for (uint32_t i = 0; i < node->n_inputs && wanted && !reads_shapes(node); i++)
+            if (node->inputs[i] != NEAP_NONE)
+                asked[node->inputs[i]] = !data[node->inputs[i]];
+    }
+    for (size_t v = 0; v < im->n_values; v++)
+        if (asked[v] && im->values[v].initializer != NEAP_NONE)
+            NEAP_TRY(make_constant(im, &im->values[v]));
+    return NEAP_OK;
 }
 
 /* ---- Folded batch normalizations ---- */
