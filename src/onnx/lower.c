@@ -4,6 +4,8 @@
 #include "base/fail.h"
 #include "base/memory.h"
 
+#include <neap/text.h>
+
 #include <string.h>
 
 neap_status neap_onnx_check_net(onnx_import *im, const onnx_node *node)
@@ -28,9 +30,31 @@ static neap_dtype dtype_of(const onnx_import *im, int32_t type)
     return type == ONNX_BOOL ? NEAP_U8 : NEAP_I64;
 }
 
+/*
+ * What a layer needs beside its operands has the layer's name and a number: neap_onnx_fill finds
+ * contents by name, and neither nodes nor what is made from one constant have names of their own.
+ */
+static neap_status own_name(onnx_import *im, const onnx_constant *constant, const char **name)
+{
+    uint32_t known = neap_onnx_graph_find(im, *name);
+    if (known != NEAP_NONE && im->values[known].constant == constant)
+        return NEAP_OK;
+    do {
+        neap_text text;
+        neap_text_init(&text, im->allocator);
+        neap_text_printf(&text, "%s.%zu", *name, im->n_fixed);
+        *name = text.status == NEAP_OK ? neap_arena_text(im->arena, text.text, text.length) : NULL;
+        neap_text_clear(&text);
+        if (!*name)
+            return neap_fail_no_memory(im->diag);
+    } while (neap_onnx_graph_find(im, *name) != NEAP_NONE);
+    return NEAP_OK;
+}
+
 neap_status neap_onnx_fixed(onnx_import *im, const onnx_constant *constant, const char *name,
                             uint32_t rank, const int64_t *shape, neap_tensor *tensor)
 {
+    NEAP_TRY(own_name(im, constant, &name));
     NEAP_TRY(
         NEAP_RESERVE(im->allocator, im->n_fixed + 1, &im->fixed, &im->fixed_capacity, im->diag));
     im->fixed[im->n_fixed++] = (onnx_fixed_input){name, constant};
@@ -151,6 +175,79 @@ static void join_all(onnx_view *view)
     neap_onnx_view_simplify(view);
 }
 
+/* The view of a copy that holds only one index of a fixed atom: that atom is gone. */
+static neap_tensor drop_atom(neap_network *net, const char *name, neap_tensor x, onnx_view *view,
+                             uint32_t atom)
+{
+    int64_t dims[] = {1, view->extents[atom], 1}, rest[] = {1, 1};
+    for (uint32_t a = 0; a < view->n_atoms; a++)
+        if (a != atom)
+            dims[a < atom ? 0 : 2] *= view->extents[a];
+    rest[0] = dims[0];
+    rest[1] = dims[2];
+    x = neap_net_reshape(net, name, x, 3, dims);
+    x = neap_net_slice(net, name, x, 1, view->fixed[atom], view->fixed[atom] + 1);
+    for (uint32_t a = atom; a + 1 < view->n_atoms; a++) {
+        view->extents[a] = view->extents[a + 1];
+        view->fixed[a] = view->fixed[a + 1];
+    }
+    view->n_atoms--;
+    for (uint32_t i = 0; i < view->n_order; i++)
+        view->order[i] = (uint8_t)(view->order[i] - (view->order[i] > atom));
+    return neap_net_reshape(net, name, x, 2, rest);
+}
+
+/* A copy with the first atoms in the order of the view, and the others, as one, after them. */
+static neap_tensor order_first(neap_network *net, const char *name, neap_tensor x, onnx_view *view)
+{
+    enum { ALONE = NEAP_MAX_RANK - 1 };
+    const onnx_view old = *view;
+    uint8_t order[VIEW_MOST_ATOMS], places[VIEW_MOST_ATOMS];
+    int64_t dims[NEAP_MAX_RANK];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < old.n_order; i++)
+        if (old.order[i] < ALONE)
+            order[n++] = old.order[i];
+    for (uint32_t a = ALONE; a < old.n_atoms; a++)
+        order[n++] = (uint8_t)a;
+    memcpy(dims, old.extents, ALONE * sizeof *dims);
+    dims[ALONE] = 1;
+    for (uint32_t a = ALONE; a < old.n_atoms; a++)
+        dims[ALONE] *= old.extents[a];
+    x = permute(net, name, neap_net_reshape(net, name, x, NEAP_MAX_RANK, dims), NEAP_MAX_RANK,
+                order); /* the sixth is the others already */
+    for (uint32_t i = 0; i < n; i++) {
+        view->extents[i] = old.extents[order[i]];
+        places[order[i]] = (uint8_t)i;
+    }
+    for (uint32_t i = 0; i < old.n_order; i++)
+        view->order[i] = places[old.order[i]];
+    return x;
+}
+
+/* As many atoms as a tensor can have dimensions, at most, by copies on the way. */
+static neap_tensor reduce_atoms(neap_network *net, const char *name, neap_tensor x, onnx_view *view)
+{
+    bool ordered = false;
+    while (view->n_atoms > NEAP_MAX_RANK) {
+        uint32_t atom = 0;
+        while (atom < view->n_atoms && view->fixed[atom] < 0)
+            atom++;
+        if (atom < view->n_atoms) {
+            x = drop_atom(net, name, x, view, atom);
+        } else if (!ordered) {
+            x = order_first(net, name, x, view);
+            ordered = true;
+        } else {
+            neap_network_fail(net, "layer \"%s\": more than %d dimensions on the way", name,
+                              NEAP_MAX_RANK);
+            return NEAP_NONE;
+        }
+        join_all(view);
+    }
+    return x;
+}
+
 neap_tensor neap_onnx_materialize(onnx_import *im, const char *name, const onnx_view *view,
                                   uint32_t rank, const int64_t *shape)
 {
@@ -161,11 +258,9 @@ neap_tensor neap_onnx_materialize(onnx_import *im, const char *name, const onnx_
     if (!neap_onnx_view_is_whole(&joined)) {
         uint8_t places[VIEW_MOST_ATOMS]; /* of each atom among the free ones */
         uint32_t n_free = 0;
-        if (joined.n_atoms > NEAP_MAX_RANK) {
-            neap_network_fail(net, "layer \"%s\": more than %d dimensions on the way", name,
-                              NEAP_MAX_RANK);
-            return NEAP_NONE;
-        }
+        x = reduce_atoms(net, name, x, &joined);
+        if (x == NEAP_NONE)
+            return x;
         x = neap_net_reshape(net, name, x, joined.n_atoms, joined.extents);
         for (uint32_t a = 0; a < joined.n_atoms; a++)
             if (joined.fixed[a] >= 0)

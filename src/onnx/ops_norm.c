@@ -68,10 +68,11 @@ static neap_status read_statistics(onnx_import *im, const onnx_node *node, uint3
         return neap_onnx_fail_unsupported(im, node, "its statistics \"%s\" are also trained",
                                           value->name);
     if (!value->lowered || value->view.of_initializer) {
-        const onnx_constant *constant =
+        onnx_constant *constant =
             neap_onnx_constant_of(im->arena, &im->proto->initializers[initializer]);
         if (!constant)
             return neap_fail_no_memory(im->diag);
+        value->constant = constant;
         NEAP_TRY(neap_onnx_fixed(im, constant, value->name, 1, value->shape.dims, &value->made));
         neap_onnx_view_init(&value->view, value->made, false, 1, value->shape.dims);
         value->lowered = true;
@@ -177,11 +178,30 @@ static neap_status infer_channels(onnx_import *im, const onnx_node *node)
     const onnx_shape *x = &neap_onnx_input(im, node, 0)->shape;
     for (uint32_t i = 1; i < 3; i++) {
         const onnx_shape *vector = &neap_onnx_input(im, node, i)->shape;
-        if (x->rank < 2 || vector->rank != 1 || vector->dims[0] != x->dims[1])
-            return neap_onnx_fail_unsupported(im, node,
-                                              "neap takes a scale and a bias for every channel");
+        int64_t groups = x->rank < 2 ? 0 : neap_onnx_int(node, "num_groups", x->dims[1]);
+        if (groups < 1 || x->dims[1] % groups != 0 || vector->rank != 1 ||
+            (vector->dims[0] != x->dims[1] && vector->dims[0] != groups))
+            return neap_onnx_fail(im, node,
+                                  "its scale and bias do not fit %u dimensions and "
+                                  "%lld groups",
+                                  x->rank, (long long)groups);
     }
     return neap_onnx_set_shape(im, node, 0, x);
+}
+
+/* A vector with a number for each channel; opset 18 has one for each group. */
+static neap_status read_channels(onnx_import *im, const onnx_node *node, uint32_t input,
+                                 int64_t channels, neap_tensor *vector)
+{
+    NEAP_TRY(neap_onnx_tensor(im, node, node->inputs[input], vector));
+    int64_t count = neap_onnx_input(im, node, input)->shape.dims[0];
+    if (count == channels)
+        return NEAP_OK;
+    const int64_t column[] = {count, 1}, whole[] = {count, channels / count};
+    *vector = neap_net_reshape(im->net, node->name, *vector, 2, column);
+    *vector = neap_net_broadcast(im->net, node->name, *vector, 2, whole);
+    *vector = neap_net_reshape(im->net, node->name, *vector, 1, &channels);
+    return neap_onnx_check_net(im, node);
 }
 
 static neap_status lower_group_norm(onnx_import *im, const onnx_node *node)
@@ -190,8 +210,8 @@ static neap_status lower_group_norm(onnx_import *im, const onnx_node *node)
     int64_t channels = neap_onnx_input(im, node, 0)->shape.dims[1];
     int64_t groups = neap_onnx_int(node, "num_groups", channels); /* one channel each: instances */
     NEAP_TRY(neap_onnx_tensor(im, node, node->inputs[0], &x));
-    NEAP_TRY(neap_onnx_tensor(im, node, node->inputs[1], &gamma));
-    NEAP_TRY(neap_onnx_tensor(im, node, node->inputs[2], &beta));
+    NEAP_TRY(read_channels(im, node, 1, channels, &gamma));
+    NEAP_TRY(read_channels(im, node, 2, channels, &beta));
     x = neap_net_group_norm_with(im->net, node->name, x, gamma, beta, groups,
                                  neap_onnx_real(node, "epsilon", 1e-5));
     neap_onnx_set_tensor(im, node, 0, x);
@@ -260,17 +280,11 @@ neap_status neap_onnx_affine(onnx_import *im, const onnx_node *node, uint32_t in
     }
     const onnx_shape shape = {.type = ONNX_FLOAT, .rank = 1, .dims = {width}};
     onnx_constant *constant = neap_onnx_constant_new(im->arena, &shape);
-    char suffix[2] = {(char)('0' + input), '\0'};
-    size_t length = strlen(node->name);
-    char *name = neap_arena_alloc(im->arena, length + 3, 1);
-    if (!constant || !name)
+    if (!constant)
         return neap_fail_no_memory(im->diag);
     for (int64_t i = 0; i < width; i++)
         constant->floats[i] = (float)otherwise;
-    memcpy(name, node->name, length);
-    name[length] = '.';
-    name[length + 1] = suffix[0];
-    return neap_onnx_fixed(im, constant, name, 1, &width, tensor);
+    return neap_onnx_fixed(im, constant, node->name, 1, &width, tensor);
 }
 
 /* ---- Dropout ---- */

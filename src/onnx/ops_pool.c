@@ -90,10 +90,8 @@ static neap_status add_correction(onnx_import *im, const onnx_node *node, const 
     const onnx_shape shape = {.type = ONNX_FLOAT, .rank = 2, .dims = {counts[0], counts[1]}};
     double whole = (double)w->kernel[0] * (double)w->kernel[1];
     onnx_constant *factors = neap_onnx_constant_new(im->arena, &shape);
-    size_t length = strlen(node->name);
-    char *name = neap_arena_alloc(im->arena, length + sizeof ".scale", 1);
     bool any = false;
-    if (!factors || !name)
+    if (!factors)
         return neap_fail_no_memory(im->diag);
     for (int64_t y = 0; y < counts[0]; y++)
         for (int64_t x = 0; x < counts[1]; x++) {
@@ -101,10 +99,8 @@ static neap_status add_correction(onnx_import *im, const onnx_node *node, const 
             neap_onnx_set_real(factors, y * counts[1] + x, n > 0 ? whole / (double)n : 0);
             any = any || (double)n != whole;
         }
-    memcpy(name, node->name, length);
-    memcpy(name + length, ".scale", sizeof ".scale");
     *tensor = NEAP_NONE;
-    return any ? neap_onnx_fixed(im, factors, name, 2, shape.dims, tensor) : NEAP_OK;
+    return any ? neap_onnx_fixed(im, factors, node->name, 2, shape.dims, tensor) : NEAP_OK;
 }
 
 static neap_status lower_padded(onnx_import *im, const onnx_node *node, onnx_window *w,
