@@ -26,6 +26,10 @@ neap_status neap_onnx_fuse(onnx_import *im)
         onnx_node *node = &im->nodes[n];
         bool done = !node->live;
         if (!done)
+            NEAP_TRY(neap_onnx_fuse_guard(im, node, &done));
+        if (!done)
+            NEAP_TRY(neap_onnx_fuse_loss(im, node, &done));
+        if (!done)
             NEAP_TRY(neap_onnx_fuse_gelu(im, node, &done));
         if (!done)
             NEAP_TRY(neap_onnx_fuse_silu(im, node, &done));

@@ -256,3 +256,43 @@ neap_status neap_onnx_fuse_linear(onnx_import *im, onnx_node *node, const uint32
     }
     return NEAP_OK;
 }
+
+/* ---- Losses, guards ---- */
+
+/* NegativeLogLikelihoodLoss(LogSoftmax(x)) over the classes is a cross-entropy. */
+neap_status neap_onnx_fuse_loss(onnx_import *im, onnx_node *node, bool *done)
+{
+    uint32_t axis = 0, inputs[3] = {NEAP_NONE, NEAP_NONE, NEAP_NONE};
+    if (*node->domain || strcmp(node->type, "NegativeLogLikelihoodLoss") != 0 ||
+        node->n_inputs < 2 || node->n_inputs > 3)
+        return NEAP_OK;
+    const onnx_node *logs = neap_onnx_made_by(im, node->inputs[0], "LogSoftmax");
+    if (logs)
+        NEAP_TRY(neap_onnx_axis(im, logs, neap_onnx_int(logs, "axis", -1),
+                                im->values[node->inputs[0]].shape.rank, &axis));
+    if (!logs || axis != 1)
+        return NEAP_OK;
+    memcpy(inputs, node->inputs, node->n_inputs * sizeof *inputs);
+    inputs[0] = logs->inputs[0];
+    *done = true;
+    return neap_onnx_replace(im, node, "SoftmaxCrossEntropyLoss", "", 3, inputs, node->n_attributes,
+                             node->attributes);
+}
+
+/*
+ * Where(IsNaN(p), 0, p) after a Softmax: exporters guard against rows of scores that are all -inf,
+ * where nothing is to be seen. What a model is trained on has none.
+ */
+neap_status neap_onnx_fuse_guard(onnx_import *im, onnx_node *node, bool *done)
+{
+    double number;
+    if (*node->domain || strcmp(node->type, "Where") != 0 || node->n_inputs != 3 ||
+        !neap_onnx_is_number(im, node->inputs[1], &number))
+        return NEAP_OK;
+    const onnx_node *test = neap_onnx_made_by(im, node->inputs[0], "IsNaN");
+    if (!test || test->inputs[0] != node->inputs[2] ||
+        !neap_onnx_made_by(im, node->inputs[2], "Softmax"))
+        return NEAP_OK;
+    *done = true;
+    return neap_onnx_replace(im, node, "Identity", "", 1, &node->inputs[2], 0, NULL);
+}

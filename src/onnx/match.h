@@ -45,6 +45,8 @@ neap_status neap_onnx_fuse_silu(onnx_import *im, onnx_node *node, bool *done);
 neap_status neap_onnx_fuse_layer_norm(onnx_import *im, onnx_node *node, bool *done);
 neap_status neap_onnx_fuse_linear(onnx_import *im, onnx_node *node, const uint32_t *readers,
                                   bool *done);
+neap_status neap_onnx_fuse_loss(onnx_import *im, onnx_node *node, bool *done);
+neap_status neap_onnx_fuse_guard(onnx_import *im, onnx_node *node, bool *done);
 neap_status neap_onnx_fuse_lstm(onnx_import *im, onnx_node *node, bool *done);
 neap_status neap_onnx_fuse_attention(onnx_import *im, onnx_node *node, bool *done);
 
