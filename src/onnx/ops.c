@@ -6,11 +6,13 @@
 #include <string.h>
 
 static const onnx_op *const tables[] = {
-    neap_onnx_ops_view,        neap_onnx_ops_select, neap_onnx_ops_constant,
-    neap_onnx_ops_elementwise, neap_onnx_ops_conv,   neap_onnx_ops_norm,
-    neap_onnx_ops_linear,      neap_onnx_ops_reduce, neap_onnx_ops_sequence,
-    neap_onnx_ops_attention,   neap_onnx_ops_unary,  neap_onnx_ops_lstm,
-    neap_onnx_ops_resize,      neap_onnx_ops_pool,
+    neap_onnx_ops_view,        neap_onnx_ops_select,         neap_onnx_ops_constant,
+    neap_onnx_ops_elementwise, neap_onnx_ops_conv,           neap_onnx_ops_norm,
+    neap_onnx_ops_linear,      neap_onnx_ops_reduce,         neap_onnx_ops_sequence,
+    neap_onnx_ops_attention,   neap_onnx_ops_unary,          neap_onnx_ops_lstm,
+    neap_onnx_ops_resize,      neap_onnx_ops_pool,           neap_onnx_ops_pick,
+    neap_onnx_ops_einsum,      neap_onnx_ops_attention_node, neap_onnx_ops_gru,
+    neap_onnx_ops_loss,        neap_onnx_ops_composed,
 };
 
 const onnx_op *neap_onnx_op_find(const char *type, const char *domain)

@@ -18,7 +18,9 @@ neap_status neap_onnx_permutation(const onnx_import *im, const onnx_node *node, 
 extern const onnx_op neap_onnx_ops_view[], neap_onnx_ops_select[], neap_onnx_ops_constant[],
     neap_onnx_ops_elementwise[], neap_onnx_ops_conv[], neap_onnx_ops_norm[], neap_onnx_ops_linear[],
     neap_onnx_ops_reduce[], neap_onnx_ops_sequence[], neap_onnx_ops_attention[],
-    neap_onnx_ops_unary[], neap_onnx_ops_lstm[], neap_onnx_ops_resize[], neap_onnx_ops_pool[];
+    neap_onnx_ops_unary[], neap_onnx_ops_lstm[], neap_onnx_ops_resize[], neap_onnx_ops_pool[],
+    neap_onnx_ops_pick[], neap_onnx_ops_einsum[], neap_onnx_ops_attention_node[],
+    neap_onnx_ops_gru[], neap_onnx_ops_loss[], neap_onnx_ops_composed[];
 
 /* The value repeated up to a shape, by numpy's rule. */
 neap_status neap_onnx_broadcast(onnx_import *im, const onnx_node *node, uint32_t value,
@@ -35,6 +37,15 @@ typedef neap_tensor onnx_layer(neap_network *net, const char *name, neap_tensor 
 neap_status neap_onnx_lower_each(onnx_import *im, const onnx_node *node, uint32_t value,
                                  onnx_layer *layer, const double *numbers);
 
+/* Indices along an axis: a struct that begins with this. */
+typedef struct onnx_picks {
+    int64_t count;
+    int64_t (*place)(const struct onnx_picks *picks, int64_t i);
+} onnx_picks;
+/* The elements of x at these places of an axis, by an input with their numbers. */
+neap_status neap_onnx_pick(onnx_import *im, const onnx_node *node, neap_tensor x, uint32_t axis,
+                           const onnx_picks *picks, neap_tensor *result);
+
 /* A tensor whose last dimension is `width`: x itself, or x as rows of that width. */
 neap_tensor neap_onnx_rows(onnx_import *im, const onnx_node *node, neap_tensor x, int64_t width);
 
@@ -45,6 +56,23 @@ neap_status neap_onnx_affine(onnx_import *im, const onnx_node *node, uint32_t in
 /* Which operands of an LSTM have their gates in neap's order, as bits of the attribute "sorted".
    The bias is then in two halves, inputs 3 and 8. */
 enum { ONNX_LSTM_SORTED_W = 1, ONNX_LSTM_SORTED_R = 2, ONNX_LSTM_SORTED_B = 4 };
+
+/* ---- Attention ---- */
+
+/* The extents that all operands agree on. */
+typedef struct onnx_attention {
+    int64_t batch, heads, depth;
+    uint32_t rank; /* of the operands: with batch and heads apart, or as one */
+} onnx_attention;
+
+/* A view as batch x time x heads x depth. `turned`: time is the last dimension. */
+bool neap_onnx_attention_by_time(onnx_view *view, const onnx_attention *shape, int64_t time,
+                                 bool turned);
+/* The operands of neap_net_attention from such views of q, k and v; the scale is beside its own. */
+neap_status neap_onnx_attention_operands(onnx_import *im, const onnx_node *node,
+                                         const onnx_view views[3], const onnx_attention *shape,
+                                         const int64_t times[3], double scale,
+                                         neap_tensor operands[3]);
 
 /* What a mask of attention hides. */
 typedef enum onnx_mask { ONNX_MASK_NONE, ONNX_MASK_CAUSAL, ONNX_MASK_OTHER } onnx_mask;

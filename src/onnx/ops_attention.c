@@ -9,14 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The extents that all operands agree on. */
-typedef struct attention_shape {
-    int64_t batch, heads, depth;
-    uint32_t rank; /* of the operands: with batch and heads apart, or as one */
-} attention_shape;
-
-/* A view as batch x time x heads x depth. `turned`: time is the last dimension. */
-static bool by_time(onnx_view *view, const attention_shape *shape, int64_t time, bool turned)
+bool neap_onnx_attention_by_time(onnx_view *view, const onnx_attention *shape, int64_t time,
+                                 bool turned)
 {
     const int64_t dims[] = {shape->batch, shape->heads, turned ? shape->depth : time,
                             turned ? time : shape->depth};
@@ -66,9 +60,10 @@ static onnx_view packed_view(const onnx_view *q, uint32_t atom)
     return packed;
 }
 
-static neap_status make_operands(onnx_import *im, const onnx_node *node, const onnx_view views[3],
-                                 const attention_shape *shape, const int64_t times[3], double scale,
-                                 neap_tensor operands[3])
+neap_status neap_onnx_attention_operands(onnx_import *im, const onnx_node *node,
+                                         const onnx_view views[3], const onnx_attention *shape,
+                                         const int64_t times[3], double scale,
+                                         neap_tensor operands[3])
 {
     const int64_t width = shape->heads * shape->depth;
     uint32_t atom = 0;
@@ -89,13 +84,13 @@ static neap_status make_operands(onnx_import *im, const onnx_node *node, const o
 }
 
 /* Batch and heads may be one dimension; the batch is known. */
-static neap_status read_shape(onnx_import *im, const onnx_node *node, attention_shape *shape,
+static neap_status read_shape(onnx_import *im, const onnx_node *node, onnx_attention *shape,
                               int64_t times[3])
 {
     const onnx_shape *q = &neap_onnx_input(im, node, 0)->shape;
     const onnx_shape *v = &neap_onnx_input(im, node, 2)->shape;
     uint32_t rank = q->rank;
-    *shape = (attention_shape){q->dims[0], q->dims[1], q->dims[rank - 1], rank};
+    *shape = (onnx_attention){q->dims[0], q->dims[1], q->dims[rank - 1], rank};
     if (rank == 3) {
         bool divides = im->batch > 0 && q->dims[0] % im->batch == 0;
         shape->batch = divides ? im->batch : q->dims[0];
@@ -108,7 +103,7 @@ static neap_status read_shape(onnx_import *im, const onnx_node *node, attention_
 
 static neap_status lower_attention(onnx_import *im, const onnx_node *node)
 {
-    attention_shape shape;
+    onnx_attention shape;
     int64_t times[3];
     onnx_view views[3];
     neap_tensor operands[3];
@@ -117,19 +112,19 @@ static neap_status lower_attention(onnx_import *im, const onnx_node *node)
         const onnx_view *from;
         NEAP_TRY(neap_onnx_view(im, node, node->inputs[i], &from));
         views[i] = *from;
-        if (by_time(&views[i], &shape, times[i], i == 1))
+        if (neap_onnx_attention_by_time(&views[i], &shape, times[i], i == 1))
             continue;
         neap_tensor copy; /* its elements in row-major order can be seen in every shape */
         NEAP_TRY(neap_onnx_tensor(im, node, node->inputs[i], &copy));
         const int64_t dims[] = {shape.batch, shape.heads, i == 1 ? shape.depth : times[i],
                                 i == 1 ? times[i] : shape.depth};
         neap_onnx_view_init(&views[i], copy, false, 4, dims);
-        by_time(&views[i], &shape, times[i], i == 1);
+        neap_onnx_attention_by_time(&views[i], &shape, times[i], i == 1);
     }
     double scale = neap_onnx_real(node, "scale", 1) * sqrt((double)shape.depth);
     if (fabs(scale - 1) < 1e-4)
         scale = 1; /* the scale that attention has by itself */
-    NEAP_TRY(make_operands(im, node, views, &shape, times, scale, operands));
+    NEAP_TRY(neap_onnx_attention_operands(im, node, views, &shape, times, scale, operands));
     neap_tensor y = neap_net_attention(im->net, node->name, operands[0], operands[1], operands[2],
                                        shape.heads, neap_onnx_int(node, "causal", 0) != 0,
                                        neap_onnx_real(node, "dropout", 0));
@@ -143,117 +138,6 @@ static neap_status lower_attention(onnx_import *im, const onnx_node *node)
     return NEAP_OK;
 }
 
-/* ---- The node of opset 23 ---- */
-
-/* Operands N x T x C with the number of heads, or N x heads x T x D. */
-static neap_status node_shape(const onnx_import *im, const onnx_node *node, attention_shape *shape,
-                              int64_t times[3])
-{
-    const onnx_shape *q = &neap_onnx_input(im, node, 0)->shape;
-    int64_t heads = neap_onnx_int(node, "q_num_heads", 0);
-    int64_t others = neap_onnx_int(node, "kv_num_heads", heads);
-    *shape = (attention_shape){.batch = q->dims[0], .heads = q->dims[1], .rank = q->rank};
-    if (q->rank == 3)
-        shape->heads = heads;
-    else if (q->rank != 4)
-        return neap_onnx_fail(im, node, "its operands must have three or four dimensions");
-    int64_t width = q->rank == 3 ? q->dims[2] : q->dims[1] * q->dims[3];
-    if (shape->heads < 1 || width % shape->heads != 0 || (q->rank == 3 && others != heads))
-        return neap_onnx_fail_unsupported(im, node,
-                                          "neap takes as many keys and values as queries");
-    shape->depth = width / shape->heads;
-    for (uint32_t i = 0; i < 3; i++) {
-        const onnx_shape *x = &neap_onnx_input(im, node, i)->shape;
-        bool fits = x->rank == q->rank && x->dims[0] == q->dims[0];
-        times[i] = fits ? x->dims[q->rank - 2] : 0;
-        if (!fits || x->dims[q->rank - 1] != q->dims[q->rank - 1] ||
-            (q->rank == 4 && x->dims[1] != q->dims[1]))
-            return neap_onnx_fail_unsupported(im, node,
-                                              "its queries, keys and values differ in width");
-    }
-    if (times[1] != times[2])
-        return neap_onnx_fail(im, node, "it has %lld keys and %lld values", (long long)times[1],
-                              (long long)times[2]);
-    return NEAP_OK;
-}
-
-static neap_status infer_node(onnx_import *im, const onnx_node *node)
-{
-    attention_shape shape;
-    int64_t times[3];
-    NEAP_TRY(neap_onnx_need(im, node, 3));
-    NEAP_TRY(node_shape(im, node, &shape, times));
-    return neap_onnx_set_shape(im, node, 0, &neap_onnx_input(im, node, 0)->shape);
-}
-
-/* Whether it is causal; NEAP_UNSUPPORTED for what neap's attention does not do. */
-static neap_status read_mask(const onnx_import *im, const onnx_node *node, const int64_t times[3],
-                             bool *causal)
-{
-    const onnx_value *mask = neap_onnx_input(im, node, 3);
-    const onnx_shape scores = {.rank = 2, .dims = {times[0], times[1]}};
-    onnx_mask kind = ONNX_MASK_NONE;
-    *causal = neap_onnx_int(node, "is_causal", 0) != 0;
-    if (mask)
-        kind = mask->constant ? neap_onnx_classify_mask(mask->constant, &scores, false)
-                              : ONNX_MASK_OTHER;
-    *causal = *causal || kind == ONNX_MASK_CAUSAL;
-    if (kind == ONNX_MASK_OTHER || (*causal && times[0] != times[1]))
-        return neap_onnx_fail_unsupported(im, node, "neap takes no mask but a causal one");
-    if (neap_onnx_input(im, node, 4) || neap_onnx_input(im, node, 5) ||
-        neap_onnx_real(node, "softcap", 0) != 0)
-        return neap_onnx_fail_unsupported(im, node, "neap takes neither past keys nor a softcap");
-    if (neap_onnx_input(im, node, 6) || neap_onnx_int(node, "left_window_size", -1) >= 0 ||
-        neap_onnx_int(node, "right_window_size", -1) >= 0)
-        return neap_onnx_fail_unsupported(im, node,
-                                          "neap takes neither a window nor lengths of sequences");
-    return NEAP_OK;
-}
-
-static neap_status lower_node(onnx_import *im, const onnx_node *node)
-{
-    attention_shape shape;
-    int64_t times[3];
-    onnx_view views[3], view;
-    neap_tensor operands[3];
-    bool causal;
-    NEAP_TRY(node_shape(im, node, &shape, times));
-    NEAP_TRY(read_mask(im, node, times, &causal));
-    for (uint32_t i = 0; i < 3; i++) {
-        const int64_t apart[] = {shape.batch, times[i], shape.heads, shape.depth};
-        const onnx_view *from;
-        NEAP_TRY(neap_onnx_view(im, node, node->inputs[i], &from));
-        views[i] = *from;
-        if (shape.rank == 3 ? neap_onnx_view_reshape(&views[i], 4, apart)
-                            : by_time(&views[i], &shape, times[i], false)) {
-            neap_onnx_view_simplify(&views[i]);
-            continue;
-        }
-        NEAP_TRY(neap_onnx_tensor(im, node, node->inputs[i], &operands[i]));
-        if (shape.rank == 3) {
-            neap_onnx_view_init(&views[i], operands[i], false, 4, apart);
-            continue;
-        }
-        neap_onnx_view_init(&views[i], operands[i], false, 4,
-                            (int64_t[]){shape.batch, shape.heads, times[i], shape.depth});
-        by_time(&views[i], &shape, times[i], false);
-    }
-    double root = sqrt((double)shape.depth), scale = neap_onnx_real(node, "scale", 1 / root) * root;
-    NEAP_TRY(make_operands(im, node, views, &shape, times, fabs(scale - 1) < 1e-4 ? 1 : scale,
-                           operands));
-    neap_tensor y = neap_net_attention(im->net, node->name, operands[0], operands[1], operands[2],
-                                       shape.heads, causal, 0);
-    neap_onnx_view_init(&view, y, false, 4,
-                        (int64_t[]){shape.batch, times[0], shape.heads, shape.depth});
-    if (shape.rank == 4)
-        neap_onnx_view_transpose(&view, (uint32_t[]){0, 2, 1, 3});
-    else
-        neap_onnx_view_reshape(&view, 3,
-                               (int64_t[]){shape.batch, times[0], shape.heads * shape.depth});
-    neap_onnx_set_view(im, node, 0, &view);
-    return NEAP_OK;
-}
-
 static neap_status infer_attention(onnx_import *im, const onnx_node *node)
 {
     (void)im;
@@ -262,7 +146,6 @@ static neap_status infer_attention(onnx_import *im, const onnx_node *node)
 }
 
 const onnx_op neap_onnx_ops_attention[] = {
-    {"Attention", "", infer_node, NULL, lower_node},
     {"Attention", ONNX_NEAP_DOMAIN, infer_attention, NULL, lower_attention},
     {0},
 };

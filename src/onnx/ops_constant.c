@@ -172,7 +172,7 @@ static neap_status fold_range(onnx_import *im, const onnx_node *node)
     return NEAP_OK;
 }
 
-/* ---- CumSum, Trilu, GatherElements, GatherND ---- */
+/* ---- CumSum, Trilu ---- */
 
 static neap_status fold_cumsum(onnx_import *im, const onnx_node *node)
 {
@@ -205,6 +205,37 @@ static neap_status fold_cumsum(onnx_import *im, const onnx_node *node)
     return NEAP_OK;
 }
 
+/* Which diagonals stay: from number k on, or up to it. */
+static bool is_kept(bool upper, int64_t k, int64_t row, int64_t column)
+{
+    return upper ? column - row >= k : column - row <= k;
+}
+
+/* Data times ones and zeros. */
+static neap_status lower_trilu(onnx_import *im, const onnx_node *node)
+{
+    const onnx_shape *x = &neap_onnx_input(im, node, 0)->shape;
+    const onnx_constant *shift = neap_onnx_input_constant(im, node, 1);
+    bool upper = neap_onnx_int(node, "upper", 1) != 0;
+    int64_t k = shift && shift->elements == 1 ? neap_onnx_get_integer(shift, 0) : 0;
+    neap_tensor data, factors;
+    if (x->rank < 2 || (neap_onnx_input(im, node, 1) && !shift))
+        return neap_onnx_fail_unsupported(im, node, "it takes matrices and a number");
+    const onnx_shape shape = {
+        .type = ONNX_FLOAT, .rank = 2, .dims = {x->dims[x->rank - 2], x->dims[x->rank - 1]}};
+    if (shape.dims[0] > ONNX_MOST_CONSTANT / shape.dims[1])
+        return neap_onnx_fail_unsupported(im, node, "its matrices are too large");
+    onnx_constant *ones = neap_onnx_constant_new(im->arena, &shape);
+    if (!ones)
+        return neap_fail_no_memory(im->diag);
+    for (int64_t i = 0; i < ones->elements; i++)
+        ones->floats[i] = is_kept(upper, k, i / shape.dims[1], i % shape.dims[1]);
+    NEAP_TRY(neap_onnx_tensor(im, node, node->inputs[0], &data));
+    NEAP_TRY(neap_onnx_fixed(im, ones, node->name, 2, shape.dims, &factors));
+    neap_onnx_set_tensor(im, node, 0, neap_net_mul(im->net, node->name, data, factors));
+    return neap_onnx_check_net(im, node);
+}
+
 static neap_status fold_trilu(onnx_import *im, const onnx_node *node)
 {
     const onnx_constant *from = neap_onnx_input_constant(im, node, 0);
@@ -218,92 +249,8 @@ static neap_status fold_trilu(onnx_import *im, const onnx_node *node)
     int64_t columns = from->shape.dims[from->shape.rank - 1];
     int64_t rows = from->shape.dims[from->shape.rank - 2];
     for (int64_t i = 0; i < from->elements; i++) {
-        int64_t column = i % columns, row = i / columns % rows, limit = column - row;
-        if (upper ? limit >= k : limit <= k)
+        if (is_kept(upper, k, i / columns % rows, i % columns))
             neap_onnx_copy_element(from, i, to, i);
-    }
-    return NEAP_OK;
-}
-
-static neap_status infer_gather_elements(onnx_import *im, const onnx_node *node)
-{
-    NEAP_TRY(neap_onnx_need(im, node, 2));
-    onnx_shape shape = neap_onnx_input(im, node, 1)->shape;
-    shape.type = neap_onnx_input(im, node, 0)->shape.type;
-    if (shape.rank != neap_onnx_input(im, node, 0)->shape.rank)
-        return neap_onnx_fail(im, node, "data and indices have different ranks");
-    return neap_onnx_set_shape(im, node, 0, &shape);
-}
-
-static neap_status fold_gather_elements(onnx_import *im, const onnx_node *node)
-{
-    const onnx_constant *data = neap_onnx_input_constant(im, node, 0);
-    const onnx_constant *indices = neap_onnx_input_constant(im, node, 1);
-    onnx_constant *to;
-    uint32_t axis;
-    NEAP_TRY(neap_onnx_axis(im, node, neap_onnx_int(node, "axis", 0), data->shape.rank, &axis));
-    NEAP_TRY(neap_onnx_new_constant(im, node, 0, &to));
-    for (int64_t i = 0; i < to->elements; i++) {
-        int64_t rest = i, at = 0, stride = 1;
-        for (uint32_t d = to->shape.rank; d-- > 0;) {
-            int64_t place = rest % to->shape.dims[d], extent = data->shape.dims[d];
-            rest /= to->shape.dims[d];
-            if (d == axis) {
-                place = neap_onnx_get_integer(indices, i);
-                place += place < 0 ? extent : 0;
-            }
-            if (place < 0 || place >= extent)
-                return neap_onnx_fail(im, node, "there is no element %lld of %lld",
-                                      (long long)place, (long long)extent);
-            at += place * stride;
-            stride *= extent;
-        }
-        neap_onnx_copy_element(data, at, to, i);
-    }
-    return NEAP_OK;
-}
-
-static neap_status infer_gather_nd(onnx_import *im, const onnx_node *node)
-{
-    NEAP_TRY(neap_onnx_need(im, node, 2));
-    const onnx_shape *data = &neap_onnx_input(im, node, 0)->shape;
-    const onnx_shape *indices = &neap_onnx_input(im, node, 1)->shape;
-    if (neap_onnx_int(node, "batch_dims", 0) != 0)
-        return neap_onnx_fail_unsupported(im, node, "neap takes no batch_dims");
-    int64_t depth = indices->rank > 0 ? indices->dims[indices->rank - 1] : 0;
-    if (depth < 1 || depth > data->rank || indices->rank - 1 + data->rank - depth > NEAP_MAX_RANK)
-        return neap_onnx_fail(im, node, "indices of %lld into %u dimensions", (long long)depth,
-                              data->rank);
-    onnx_shape shape = {.type = data->type};
-    for (uint32_t d = 0; d + 1 < indices->rank; d++)
-        shape.dims[shape.rank++] = indices->dims[d];
-    for (uint32_t d = (uint32_t)depth; d < data->rank; d++)
-        shape.dims[shape.rank++] = data->dims[d];
-    return neap_onnx_set_shape(im, node, 0, &shape);
-}
-
-static neap_status fold_gather_nd(onnx_import *im, const onnx_node *node)
-{
-    const onnx_constant *data = neap_onnx_input_constant(im, node, 0);
-    const onnx_constant *indices = neap_onnx_input_constant(im, node, 1);
-    int64_t depth = indices->shape.dims[indices->shape.rank - 1], inner = 1;
-    onnx_constant *to;
-    NEAP_TRY(neap_onnx_new_constant(im, node, 0, &to));
-    for (uint32_t d = (uint32_t)depth; d < data->shape.rank; d++)
-        inner *= data->shape.dims[d];
-    for (int64_t i = 0; i < indices->elements / depth; i++) {
-        int64_t at = 0;
-        for (int64_t k = 0; k < depth; k++) {
-            int64_t extent = data->shape.dims[k];
-            int64_t index = neap_onnx_get_integer(indices, i * depth + k);
-            index += index < 0 ? extent : 0;
-            if (index < 0 || index >= extent)
-                return neap_onnx_fail(im, node, "there is no element %lld of %lld",
-                                      (long long)index, (long long)extent);
-            at = at * extent + index;
-        }
-        for (int64_t k = 0; k < inner; k++)
-            neap_onnx_copy_element(data, at * inner + k, to, i * inner + k);
     }
     return NEAP_OK;
 }
@@ -338,9 +285,7 @@ const onnx_op neap_onnx_ops_constant[] = {
     {"Size", "", infer_size, NULL, NULL},
     {"Range", "", infer_range, fold_range, NULL},
     {"CumSum", "", neap_onnx_infer_same, fold_cumsum, NULL},
-    {"Trilu", "", neap_onnx_infer_same, fold_trilu, NULL},
-    {"GatherElements", "", infer_gather_elements, fold_gather_elements, NULL},
-    {"GatherND", "", infer_gather_nd, fold_gather_nd, NULL},
+    {"Trilu", "", neap_onnx_infer_same, fold_trilu, lower_trilu},
     {"Not", "", infer_bool, fold_bool, NULL},
     {"IsNaN", "", infer_bool, fold_bool, NULL},
     {"IsInf", "", infer_bool, fold_bool, NULL},

@@ -190,6 +190,13 @@ static neap_tensor divide(neap_network *net, const char *name, neap_tensor x, co
     return scale(net, name, neap_net_reciprocal(net, name, x), numbers);
 }
 
+/* number^x */
+static neap_tensor exponential(neap_network *net, const char *name, neap_tensor x,
+                               const double *numbers)
+{
+    return neap_net_exp(net, name, scale(net, name, x, numbers));
+}
+
 static neap_tensor clip(neap_network *net, const char *name, neap_tensor x, const double *numbers)
 {
     return neap_net_clip(net, name, x, numbers[0], numbers[1]);
@@ -206,8 +213,12 @@ static neap_status lower_with_number(onnx_import *im, const onnx_node *node, uin
 {
     double line[2] = {1, 0}, bounds[2] = {-(double)FLT_MAX, (double)FLT_MAX};
     if (is_type(node, "Pow")) {
-        if (number_first)
-            return neap_onnx_fail_unsupported(im, node, "its exponent must be a number");
+        if (number_first && !(number > 0))
+            return neap_onnx_fail_unsupported(im, node, "neap takes powers of positive numbers");
+        if (number_first) {
+            line[0] = log(number);
+            return neap_onnx_lower_each(im, node, x, exponential, line);
+        }
         return neap_onnx_lower_each(im, node, x, power, &number);
     }
     if (is_type(node, "Max") || is_type(node, "Min")) {

@@ -26,12 +26,26 @@ static neap_status infer_gemm(onnx_import *im, const onnx_node *node)
     return neap_onnx_set_shape(im, node, 0, &shape);
 }
 
+/* The shape of a factor; a vector is a row on the left, a column on the right. */
+static onnx_shape matrix_shape(const onnx_import *im, const onnx_node *node, uint32_t input)
+{
+    onnx_shape shape = neap_onnx_input(im, node, input)->shape;
+    if (shape.rank == 1) {
+        shape.rank = 2;
+        shape.dims[1] = input == 0 ? shape.dims[0] : 1;
+        shape.dims[0] = input == 0 ? 1 : shape.dims[0];
+    }
+    return shape;
+}
+
 static neap_status infer_matmul(onnx_import *im, const onnx_node *node)
 {
     NEAP_TRY(neap_onnx_need(im, node, 2));
-    onnx_shape a = neap_onnx_input(im, node, 0)->shape, b = neap_onnx_input(im, node, 1)->shape;
+    onnx_shape a = matrix_shape(im, node, 0), b = matrix_shape(im, node, 1);
+    bool row = neap_onnx_input(im, node, 0)->shape.rank == 1;
+    bool column = neap_onnx_input(im, node, 1)->shape.rank == 1;
     if (a.rank < 2 || b.rank < 2)
-        return neap_onnx_fail_unsupported(im, node, "neap multiplies matrices, not vectors");
+        return neap_onnx_fail(im, node, "a number is no matrix");
     if (a.dims[a.rank - 1] != b.dims[b.rank - 2])
         return neap_onnx_fail(im, node, "%lld columns do not fit %lld rows",
                               (long long)a.dims[a.rank - 1], (long long)b.dims[b.rank - 2]);
@@ -41,8 +55,10 @@ static neap_status infer_matmul(onnx_import *im, const onnx_node *node)
     b.rank -= 2;
     if (!neap_onnx_shape_broadcast(&a, &b, &shape))
         return neap_onnx_fail(im, node, "the leading dimensions of its factors differ");
-    shape.dims[shape.rank++] = rows;
-    shape.dims[shape.rank++] = columns;
+    if (!row)
+        shape.dims[shape.rank++] = rows;
+    if (!column)
+        shape.dims[shape.rank++] = columns;
     return neap_onnx_set_shape(im, node, 0, &shape);
 }
 
@@ -144,9 +160,39 @@ static neap_status lower_gemm(onnx_import *im, const onnx_node *node)
                          c ? node->inputs[2] : NEAP_NONE);
 }
 
+/* A product with a vector, as one of matrices. */
+static neap_status lower_vector(onnx_import *im, const onnx_node *node)
+{
+    const onnx_shape *shape = &neap_onnx_output(im, node, 0)->shape;
+    onnx_shape a = matrix_shape(im, node, 0), b = matrix_shape(im, node, 1);
+    neap_tensor factors[2];
+    onnx_view view;
+    for (uint32_t i = 0; i < 2; i++) {
+        const onnx_shape *own = i == 0 ? &a : &b;
+        NEAP_TRY(neap_onnx_tensor(im, node, node->inputs[i], &factors[i]));
+        factors[i] = neap_net_reshape(im->net, node->name, factors[i], own->rank, own->dims);
+    }
+    if (b.rank > 2) { /* the row for each matrix; a column is for all rows of the left factor */
+        onnx_shape whole = b;
+        whole.dims[b.rank - 2] = 1;
+        whole.dims[b.rank - 1] = a.dims[1];
+        factors[0] = neap_net_broadcast(im->net, node->name, factors[0], whole.rank, whole.dims);
+    } else if (a.rank > 2) {
+        factors[0] = neap_net_reshape(im->net, node->name, factors[0], 2,
+                                      (int64_t[]){-1, a.dims[a.rank - 1]});
+    }
+    neap_tensor y = neap_net_matmul(im->net, node->name, factors[0], factors[1], false, false);
+    neap_onnx_view_init(&view, y, false, shape->rank, shape->dims);
+    neap_onnx_set_view(im, node, 0, &view);
+    return neap_onnx_check_net(im, node);
+}
+
 static neap_status lower_matmul(onnx_import *im, const onnx_node *node)
 {
     const onnx_shape *shape = &neap_onnx_output(im, node, 0)->shape;
+    if (neap_onnx_input(im, node, 0)->shape.rank == 1 ||
+        neap_onnx_input(im, node, 1)->shape.rank == 1)
+        return lower_vector(im, node);
     if (neap_onnx_input(im, node, 1)->shape.rank == 2)
         return lower_product(im, node, node->inputs[0], node->inputs[1], false, NEAP_NONE);
     neap_tensor factors[2];

@@ -176,7 +176,7 @@ static neap_status lower_gather(onnx_import *im, const onnx_node *node)
         if (indices->shape.rank == 0)
             neap_onnx_view_select(&view, axis, index);
         else
-            neap_onnx_view_part(&view, axis, index, index + 1);
+            NEAP_TRY(take_part(im, node, &view, axis, index, index + 1, node->inputs[0]));
         neap_onnx_set_view(im, node, 0, &view);
         return NEAP_OK;
     }
@@ -283,6 +283,52 @@ static neap_status take_part(onnx_import *im, const onnx_node *node, onnx_view *
     return neap_onnx_check_net(im, node);
 }
 
+/* Every step-th element from the first on: one of equal parts, seen the other way round. False, and
+   the view is as before, where they are not all of the dimension. */
+static bool view_steps(onnx_view *view, uint32_t dim, int64_t begin, int64_t step, int64_t count)
+{
+    int64_t dims[NEAP_MAX_RANK + 1];
+    onnx_view changed = *view;
+    neap_onnx_view_dims(view, dims);
+    if (step < 1 || begin >= step || dims[dim] != count * step || view->rank >= NEAP_MAX_RANK)
+        return false;
+    memmove(dims + dim + 1, dims + dim, (view->rank - dim) * sizeof *dims);
+    dims[dim] = count;
+    dims[dim + 1] = step;
+    if (!neap_onnx_view_reshape(&changed, view->rank + 1, dims))
+        return false;
+    neap_onnx_view_select(&changed, dim + 1, begin);
+    *view = changed;
+    return true;
+}
+
+typedef struct step_picks {
+    onnx_picks base;
+    int64_t begin, step;
+} step_picks;
+
+static int64_t step_place(const onnx_picks *picks, int64_t i)
+{
+    const step_picks *steps = (const step_picks *)picks;
+    return steps->begin + i * steps->step;
+}
+
+static neap_status take_steps(onnx_import *im, const onnx_node *node, onnx_view *view, uint32_t dim,
+                              const slice_plan *plan)
+{
+    const step_picks picks = {{plan->count[dim], step_place}, plan->begin[dim], plan->step[dim]};
+    int64_t dims[NEAP_MAX_RANK];
+    neap_tensor x;
+    if (view_steps(view, dim, picks.begin, picks.step, picks.base.count))
+        return NEAP_OK;
+    neap_onnx_view_dims(view, dims);
+    NEAP_TRY(neap_onnx_weight(im, node, node->inputs[0], view, view->rank, dims, &x));
+    NEAP_TRY(neap_onnx_pick(im, node, x, dim, &picks.base, &x));
+    dims[dim] = picks.base.count;
+    neap_onnx_view_init(view, x, false, view->rank, dims);
+    return NEAP_OK;
+}
+
 static neap_status lower_slice(onnx_import *im, const onnx_node *node)
 {
     const onnx_view *from;
@@ -291,12 +337,13 @@ static neap_status lower_slice(onnx_import *im, const onnx_node *node)
     NEAP_TRY(neap_onnx_view(im, node, node->inputs[0], &from));
     onnx_view view = *from;
     for (uint32_t d = 0; d < view.rank; d++) {
-        if (plan.step[d] != 1 && plan.count[d] > 1)
-            return neap_onnx_fail_unsupported(im, node, "neap takes slices with step 1 only");
         if (plan.count[d] == 0)
             return neap_onnx_fail(im, node, "nothing is left of dimension %u", d);
-        NEAP_TRY(take_part(im, node, &view, d, plan.begin[d], plan.begin[d] + plan.count[d],
-                           node->inputs[0]));
+        if (plan.step[d] != 1 && plan.count[d] > 1)
+            NEAP_TRY(take_steps(im, node, &view, d, &plan));
+        else
+            NEAP_TRY(take_part(im, node, &view, d, plan.begin[d], plan.begin[d] + plan.count[d],
+                               node->inputs[0]));
     }
     neap_onnx_set_view(im, node, 0, &view);
     return NEAP_OK;
@@ -537,11 +584,26 @@ static neap_status lower_tile(onnx_import *im, const onnx_node *node)
 
 /* ---- Pad ---- */
 
-/* Elements before and after each dimension; the value that fills them. */
+typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } pad_mode;
+
+/* Elements before and after each dimension; what fills them. */
 typedef struct pad_plan {
     int64_t before[NEAP_MAX_RANK], after[NEAP_MAX_RANK];
     double value;
+    pad_mode mode;
 } pad_plan;
+
+static neap_status read_mode(const onnx_import *im, const onnx_node *node, pad_mode *mode)
+{
+    static const char *const names[] = {"constant", "reflect", "edge", "wrap"};
+    const char *name = neap_onnx_string(node, "mode", names[0]);
+    for (uint32_t i = 0; i < 4; i++)
+        if (strcmp(name, names[i]) == 0) {
+            *mode = (pad_mode)i;
+            return NEAP_OK;
+        }
+    return neap_onnx_fail(im, node, "there is no mode \"%s\"", name);
+}
 
 static neap_status plan_pad(const onnx_import *im, const onnx_node *node, pad_plan *plan)
 {
@@ -555,8 +617,7 @@ static neap_status plan_pad(const onnx_import *im, const onnx_node *node, pad_pl
     NEAP_TRY(neap_onnx_integers(im, node, 1, &pads, &n_pads));
     NEAP_TRY(neap_onnx_integers(im, node, 3, &axes, &n_axes));
     size_t count = n_axes ? n_axes : rank;
-    if (strcmp(neap_onnx_string(node, "mode", "constant"), "constant") != 0)
-        return neap_onnx_fail_unsupported(im, node, "neap pads with a constant");
+    NEAP_TRY(read_mode(im, node, &plan->mode));
     if (n_pads != 2 * count)
         return neap_onnx_fail(im, node, "%zu pads for %zu dimensions", n_pads, count);
     for (size_t i = 0; i < count; i++) {
@@ -581,6 +642,42 @@ static neap_status infer_pad(onnx_import *im, const onnx_node *node)
     return neap_onnx_set_shape(im, node, 0, &shape);
 }
 
+/* Where an element of a padded dimension comes from. */
+typedef struct pad_picks {
+    onnx_picks base;
+    int64_t before, extent;
+    pad_mode mode;
+} pad_picks;
+
+static int64_t pad_place(const onnx_picks *picks, int64_t i)
+{
+    const pad_picks *pad = (const pad_picks *)picks;
+    int64_t last = pad->extent - 1, place = i - pad->before;
+    if (pad->mode == PAD_EDGE)
+        return clamp(place, 0, last);
+    int64_t period = pad->mode == PAD_WRAP ? pad->extent : 2 * last; /* back and forth */
+    if (period == 0)
+        return 0;
+    place = place % period + (place % period < 0 ? period : 0);
+    return place > last ? period - place : place;
+}
+
+/* One dimension after another: elements of the data itself are around it. */
+static neap_status pad_by_copies(onnx_import *im, const onnx_node *node, const pad_plan *plan,
+                                 neap_tensor x)
+{
+    const onnx_shape *from = &neap_onnx_input(im, node, 0)->shape;
+    const onnx_shape *to = &neap_onnx_output(im, node, 0)->shape;
+    for (uint32_t d = 0; d < from->rank; d++) {
+        const pad_picks picks = {
+            {to->dims[d], pad_place}, plan->before[d], from->dims[d], plan->mode};
+        if (plan->before[d] != 0 || plan->after[d] != 0)
+            NEAP_TRY(neap_onnx_pick(im, node, x, d, &picks.base, &x));
+    }
+    neap_onnx_set_tensor(im, node, 0, x);
+    return NEAP_OK;
+}
+
 /* Zeros around images have an op of their own. */
 static neap_status lower_pad(onnx_import *im, const onnx_node *node)
 {
@@ -590,6 +687,8 @@ static neap_status lower_pad(onnx_import *im, const onnx_node *node)
     bool any = false, image;
     NEAP_TRY(plan_pad(im, node, &plan));
     NEAP_TRY(neap_onnx_tensor(im, node, node->inputs[0], &x));
+    if (plan.mode != PAD_CONSTANT)
+        return pad_by_copies(im, node, &plan, x);
     image = rank == 4 && plan.value == 0;
     for (uint32_t d = 0; d < rank; d++) {
         any = any || plan.before[d] != 0 || plan.after[d] != 0;

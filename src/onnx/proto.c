@@ -173,6 +173,21 @@ static neap_status read_tensor(const reader *r, const NeapOnnx__TensorProto *t, 
     return check_elements(r, tensor);
 }
 
+static neap_status read_strings(const reader *r, const NeapOnnx__AttributeProto *a,
+                                onnx_attribute *attribute)
+{
+    const char **strings;
+    if (!NEAP_TAKE(r->arena, a->n_strings, strings))
+        return neap_fail_no_memory(r->diag);
+    for (size_t i = 0; i < a->n_strings; i++) {
+        strings[i] = neap_arena_text(r->arena, (const char *)a->strings[i].data, a->strings[i].len);
+        if (!strings[i])
+            return neap_fail_no_memory(r->diag);
+    }
+    attribute->strings = strings;
+    return NEAP_OK;
+}
+
 static neap_status read_attribute(const reader *r, const NeapOnnx__AttributeProto *a,
                                   const char *owner, onnx_attribute *attribute)
 {
@@ -193,6 +208,10 @@ static neap_status read_attribute(const reader *r, const NeapOnnx__AttributeProt
         attribute->kind = ATTRIBUTE_FLOATS;
         attribute->reals = a->floats;
         attribute->count = a->n_floats;
+    } else if (a->n_strings > 0) {
+        attribute->kind = ATTRIBUTE_STRINGS;
+        attribute->count = a->n_strings;
+        return read_strings(r, a, attribute);
     } else if (a->has_s) {
         attribute->kind = ATTRIBUTE_STRING;
         attribute->string = neap_arena_text(r->arena, (const char *)a->s.data, a->s.len);

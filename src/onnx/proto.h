@@ -70,7 +70,8 @@ typedef enum onnx_attribute_kind {
     ATTRIBUTE_STRING,
     ATTRIBUTE_TENSOR,
     ATTRIBUTE_FLOATS,
-    ATTRIBUTE_INTS
+    ATTRIBUTE_INTS,
+    ATTRIBUTE_STRINGS
 } onnx_attribute_kind;
 
 typedef struct onnx_attribute {
@@ -82,7 +83,8 @@ typedef struct onnx_attribute {
     const onnx_tensor *tensor;
     const float *reals;
     const int64_t *integers;
-    size_t count; /* of reals or integers */
+    const char *const *strings;
+    size_t count; /* of reals, integers or strings */
 } onnx_attribute;
 
 typedef struct onnx_proto_node {

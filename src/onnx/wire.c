@@ -56,6 +56,7 @@ static const struct wire_rule {
     {KIND_ATTRIBUTE, 5, KIND_TENSOR},  /* t */
     {KIND_ATTRIBUTE, 7, KIND_NONE},    /* floats */
     {KIND_ATTRIBUTE, 8, KIND_NONE},    /* ints */
+    {KIND_ATTRIBUTE, 9, KIND_NONE},    /* strings */
     {KIND_TENSOR, 1, KIND_NONE},       /* dims */
     {KIND_TENSOR, 2, KIND_NONE},       /* data_type */
     {KIND_TENSOR, 4, KIND_NONE},       /* float_data */
