@@ -269,11 +269,15 @@ static neap_status fold_bool(onnx_import *im, const onnx_node *node)
 {
     const onnx_constant *from = neap_onnx_input_constant(im, node, 0);
     bool is_not = strcmp(node->type, "Not") == 0, is_nan = strcmp(node->type, "IsNaN") == 0;
+    bool positive = neap_onnx_int(node, "detect_positive", 1) != 0;
+    bool negative = neap_onnx_int(node, "detect_negative", 1) != 0;
     onnx_constant *to;
     NEAP_TRY(neap_onnx_new_constant(im, node, 0, &to));
     for (int64_t i = 0; i < to->elements; i++) {
         double x = neap_onnx_get_real(from, i);
-        to->bools[i] = is_not ? x == 0 : is_nan ? x != x : isinf(x) != 0;
+        to->bools[i] = is_not   ? x == 0
+                       : is_nan ? x != x
+                                : isinf(x) && (x > 0 ? positive : negative);
     }
     return NEAP_OK;
 }

@@ -115,3 +115,16 @@ def test_results_and_gradients(programs, tmp_path, case) -> None:
         ends = [loss_of(model, x, targets, name, sign * STEP * way) for sign in (1, -1)]
         slope = (ends[0] - ends[1]) / (2 * STEP)
         assert float((gradient * way).sum()) == pytest.approx(slope, rel=2e-3, abs=1e-4), name
+
+
+def test_an_image_read_in_slices_trains(programs, tmp_path) -> None:
+    """As YOLO's first layer does it: several views of an image that may be stored channels-last."""
+    path = str(tmp_path / "model.onnx")
+    parts = [(f"h{i}", f"p{i}{k}") for i in (0, 1) for k in (0, 1)]
+    nodes = [node("Slice", f"x0,b{i},e,a2,s", f"h{i}") for i in (0, 1)]
+    nodes += [node("Slice", f"{half},b{part[-1]},e,a3,s", part) for half, part in parts]
+    nodes += [node("Concat", ",".join(part for _, part in parts), "c", axis=1), node("Conv", "c,k", "y")]
+    tensors = dict(b0=ints(0), b1=ints(1), e=ints(99), a2=ints(2), a3=ints(3), s=ints(2), k=(4, 12, 3, 3))
+    onnx.save(Case("slices", (2, 3, 16, 16), nodes, **tensors).model(), path)
+    words = ["--steps", "1", "--loss", "mse", "--profile-cache", str(tmp_path / "times")]
+    onnx_runs.call("neap", "train", path, *words)

@@ -19,6 +19,10 @@ NAMES = """
     where_example range_int32_type_negative_delta identity dropout_default lstm_defaults lstm_bidirectional constant_pad
     resize_downsample_sizes_linear_pytorch_half_pixel resize_upsample_scales_linear attention_4d attention_bidirectional_window
     attention_4d_with_qk_matmul batchnorm_example_training_mode layer_normalization_2d_axis0
+    isinf isinf_positive isinf_negative gru_defaults gru_with_initial_bias simple_rnn_defaults einsum_batch_matmul reflect_pad
+    edge_pad scatternd scatter_elements_without_axis gather_elements_0 gathernd_example_float32 slice_negative_axes lrn
+    resize_upsample_scales_cubic resize_upsample_sizes_nearest_axes_2_3 l2normalization_axis_0 swish sce_mean nllloss_NC
+    attention_4d_attn_mask attention_4d_attn_mask_bool attention_4d_gqa attention_4d_diff_heads_sizes group_normalization_example
 """.split()
 
 
