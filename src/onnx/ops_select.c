@@ -283,25 +283,6 @@ static neap_status take_part(onnx_import *im, const onnx_node *node, onnx_view *
     return neap_onnx_check_net(im, node);
 }
 
-/* Every step-th element from the first on: one of equal parts, seen the other way round. False, and
-   the view is as before, where they are not all of the dimension. */
-static bool view_steps(onnx_view *view, uint32_t dim, int64_t begin, int64_t step, int64_t count)
-{
-    int64_t dims[NEAP_MAX_RANK + 1];
-    onnx_view changed = *view;
-    neap_onnx_view_dims(view, dims);
-    if (step < 1 || begin >= step || dims[dim] != count * step || view->rank >= NEAP_MAX_RANK)
-        return false;
-    memmove(dims + dim + 1, dims + dim, (view->rank - dim) * sizeof *dims);
-    dims[dim] = count;
-    dims[dim + 1] = step;
-    if (!neap_onnx_view_reshape(&changed, view->rank + 1, dims))
-        return false;
-    neap_onnx_view_select(&changed, dim + 1, begin);
-    *view = changed;
-    return true;
-}
-
 typedef struct step_picks {
     onnx_picks base;
     int64_t begin, step;
@@ -319,8 +300,6 @@ static neap_status take_steps(onnx_import *im, const onnx_node *node, onnx_view 
     const step_picks picks = {{plan->count[dim], step_place}, plan->begin[dim], plan->step[dim]};
     int64_t dims[NEAP_MAX_RANK];
     neap_tensor x;
-    if (view_steps(view, dim, picks.begin, picks.step, picks.base.count))
-        return NEAP_OK;
     neap_onnx_view_dims(view, dims);
     NEAP_TRY(neap_onnx_weight(im, node, node->inputs[0], view, view->rank, dims, &x));
     NEAP_TRY(neap_onnx_pick(im, node, x, dim, &picks.base, &x));

@@ -160,7 +160,7 @@ static void elements_are_picked(void **state)
          .tensors = {"b:1", "e:6", "a:1", "s:2"},
          .nodes = {"Slice x0,b,e,a,s y"},
          .loss = NEAP_ONNX_MSE,
-         .expected = "slice mse "},
+         .expected = "gather mse "},
         {.input = "2,6,4",
          .tensors = {"b:-1", "e:-9", "a:1", "s:-1"},
          .nodes = {"Slice x0,b,e,a,s y"},
