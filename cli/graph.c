@@ -150,6 +150,13 @@ static int summarize(cli_loaded *model, summary *s)
 
 /* ---- Showing ---- */
 
+/* "10.78 M"; small numbers as they are. */
+static const char *show_count(cli_text *text, double count, double unit, const char *word)
+{
+    return count < unit / 100 ? cli_format(text, "%.0f", count)
+                              : cli_format(text, "%.2f %s", count / unit, word);
+}
+
 static void add_sizes(const summary *s, cli_table *table)
 {
     cli_text text;
@@ -164,11 +171,10 @@ static void add_sizes(const summary *s, cli_table *table)
         cli_fact(table, "stages", CLI_PLAIN, cli_format(&text, "%u", s->n_stages),
                  "of the forward part, seen as a chain");
     if (parameters > 0)
-        cli_fact(table, "parameters", CLI_PLAIN, cli_format(&text, "%.2f M", 1e-6 * parameters),
-                 "%s", "");
+        cli_fact(table, "parameters", CLI_PLAIN, show_count(&text, parameters, 1e6, "M"), "%s", "");
     if (s->knows_macs)
         cli_fact(table, "forward work", CLI_PLAIN,
-                 cli_format(&text, "%.2f GMAC", 1e-9 * (double)s->forward_macs),
+                 show_count(&text, (double)s->forward_macs, 1e9, "GMAC"),
                  "multiply-accumulates of the whole batch");
 }
 

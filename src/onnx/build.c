@@ -163,6 +163,9 @@ static neap_status add_loss(onnx_import *im, neap_tensor *loss)
 
 static neap_status add_notes(onnx_import *im)
 {
+    if (im->proto->n_constant_weights > 0)
+        NEAP_TRY(neap_onnx_note(im, "the weights of the file are in %zu Constant nodes",
+                                im->proto->n_constant_weights));
     if (im->batch_norms[0] > 0)
         NEAP_TRY(neap_onnx_note(im, "%u batch normalizations use the statistics of the batch%s",
                                 im->batch_norms[0],

@@ -199,6 +199,8 @@ static neap_status read_model(neap_onnx *file, neap_diag *diag)
                                       &file->proto, diag);
     NEAP_DELETE(file->allocator, length, digest);
     if (status == NEAP_OK)
+        status = neap_onnx_take_constant_weights(&file->arena, &file->proto, diag);
+    if (status == NEAP_OK)
         status = map_tensors(file, diag);
     return status == NEAP_OK ? neap_onnx_find_open_sizes(file, diag) : status;
 }

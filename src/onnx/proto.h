@@ -116,6 +116,7 @@ typedef struct onnx_proto {
     const onnx_tensor *initializers;
     const onnx_port *inputs, *outputs;
     size_t n_nodes, n_initializers, n_inputs, n_outputs;
+    size_t n_constant_weights; /* the last initializers: in the file, they are Constant nodes */
 } onnx_proto;
 
 /*

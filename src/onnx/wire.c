@@ -84,7 +84,12 @@ static const struct wire_rule {
 
 enum {
     FIELD_MODEL_GRAPH = 7,
+    FIELD_GRAPH_NODE = 1,
     FIELD_GRAPH_INITIALIZER = 5,
+    FIELD_NODE_OUTPUT = 2,
+    FIELD_NODE_TYPE = 4,
+    FIELD_NODE_ATTRIBUTE = 5,
+    FIELD_ATTRIBUTE_TENSOR = 5,
     FIELD_TENSOR_NAME = 8,
     FIELD_TENSOR_RAW = 9,
     FIELD_TENSOR_EXTERNAL = 13,
@@ -342,6 +347,65 @@ static neap_status fill_patched(walker *w, const wire_field *tensor, const void 
     return put_number_entry(w, "length", patch->bytes);
 }
 
+static bool is_text(const wire_field *field, const char *text)
+{
+    size_t length = (size_t)(field->end - field->contents);
+    return field->type == 2 && length == strlen(text) && memcmp(field->contents, text, length) == 0;
+}
+
+static bool changes(const wire_patch *patch)
+{
+    return patch && (patch->payload || patch->location);
+}
+
+/* The tensor of a Constant node's attribute, and what is around it. */
+static neap_status fill_attribute(walker *w, const wire_field *attribute, const void *context)
+{
+    const uint8_t *at = attribute->contents;
+    while (at < attribute->end) {
+        wire_field field;
+        NEAP_TRY(read_field(w, &at, attribute->end, &field));
+        if (field.number == FIELD_ATTRIBUTE_TENSOR && field.type == 2)
+            NEAP_TRY(put_message(w, &field, fill_patched, context));
+        else
+            NEAP_TRY(put(w, field.begin, (size_t)(field.end - field.begin)));
+    }
+    return NEAP_OK;
+}
+
+static neap_status fill_constant(walker *w, const wire_field *node, const void *context)
+{
+    const uint8_t *at = node->contents;
+    while (at < node->end) {
+        wire_field field;
+        NEAP_TRY(read_field(w, &at, node->end, &field));
+        if (field.number == FIELD_NODE_ATTRIBUTE && field.type == 2)
+            NEAP_TRY(put_message(w, &field, fill_attribute, context));
+        else
+            NEAP_TRY(put(w, field.begin, (size_t)(field.end - field.begin)));
+    }
+    return NEAP_OK;
+}
+
+/* A weight that is a Constant node has the name of its output. */
+static neap_status patch_node(walker *w, const wire_field *node)
+{
+    const uint8_t *at = node->contents;
+    const wire_patch *patch = NULL;
+    bool constant = false;
+    while (at < node->end) {
+        wire_field field;
+        NEAP_TRY(read_field(w, &at, node->end, &field));
+        if (field.number == FIELD_NODE_TYPE)
+            constant = is_text(&field, "Constant");
+        else if (field.number == FIELD_NODE_OUTPUT && field.type == 2)
+            patch = w->find(w->patches, (const char *)field.contents,
+                            (size_t)(field.end - field.contents));
+    }
+    return constant && changes(patch) ? put_message(w, node, fill_constant, patch)
+                                      : put(w, node->begin, (size_t)(node->end - node->begin));
+}
+
 static neap_status patch_initializer(walker *w, const wire_field *tensor)
 {
     const uint8_t *at = tensor->contents;
@@ -353,7 +417,7 @@ static neap_status patch_initializer(walker *w, const wire_field *tensor)
             patch = w->find(w->patches, (const char *)field.contents,
                             (size_t)(field.end - field.contents));
     }
-    if (!patch || (!patch->payload && !patch->location))
+    if (!changes(patch))
         return put(w, tensor->begin, (size_t)(tensor->end - tensor->begin));
     return put_message(w, tensor, fill_patched, patch);
 }
@@ -370,6 +434,8 @@ static neap_status patch_field(walker *w, wire_kind kind, const wire_field *fiel
         return put_message(w, field, fill_graph, NULL);
     if (kind == KIND_GRAPH && field->number == FIELD_GRAPH_INITIALIZER && field->type == 2)
         return patch_initializer(w, field);
+    if (kind == KIND_GRAPH && field->number == FIELD_GRAPH_NODE && field->type == 2)
+        return patch_node(w, field);
     return put(w, field->begin, (size_t)(field->end - field->begin));
 }
 

@@ -31,9 +31,10 @@ neap_status neap_onnx_wire_digest(neap_allocator *allocator, const char *source,
                                   const uint8_t *file, size_t file_length, uint8_t **digest,
                                   size_t *length, neap_diag *diag);
 
-/* What becomes of an initializer when a file is written again. */
+/* What becomes of an initializer, or of a weight that is a Constant node, when a file is written
+   again. */
 typedef struct wire_patch {
-    const char *name;
+    const char *name;     /* of the initializer, or of the node's output */
     const void *payload;  /* NULL: it stays as it is */
     size_t length;        /* of the payload */
     const char *location; /* its external data are in this file now; NULL: they are not moved */
@@ -41,7 +42,7 @@ typedef struct wire_patch {
     int64_t bytes;
 } wire_patch;
 
-/* The patch for the initializer of this name (not terminated), or NULL. */
+/* The patch of this name (not terminated), or NULL. */
 typedef const wire_patch *wire_find(const void *patches, const char *name, size_t length);
 
 /* The pieces of a new file. They point into `file`, into the patches, and into the arena. */

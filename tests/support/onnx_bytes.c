@@ -93,6 +93,24 @@ void onnx_add_integers(neap_text *graph, const char *name, const int64_t *dims,
     onnx_add_tensor(graph, name, 7, dims, integers, (size_t)product(dims) * sizeof *integers);
 }
 
+void onnx_add_constant(neap_text *graph, const char *name, const int64_t *dims,
+                       const float *numbers)
+{
+    neap_text tensor = {0}, attribute = {0}, node = {0};
+    size_t bytes = (size_t)product(dims) * sizeof *numbers;
+    for (; *dims; dims++)
+        pb_number(&tensor, 1, (uint64_t)*dims);
+    pb_number(&tensor, 2, 1);
+    pb_bytes(&tensor, 9, numbers, bytes);
+    pb_string(&attribute, 1, "value");
+    pb_message(&attribute, 5, &tensor);
+    pb_number(&attribute, 20, 4);
+    pb_string(&node, 2, name);
+    pb_string(&node, 4, "Constant");
+    pb_message(&node, 5, &attribute);
+    pb_message(graph, 1, &node);
+}
+
 /* ---- Inputs and outputs ---- */
 
 void onnx_add_input(neap_text *graph, const char *name, int type, const char *dims)

@@ -21,6 +21,9 @@ void onnx_add_tensor(neap_text *graph, const char *name, int type, const int64_t
 void onnx_add_floats(neap_text *graph, const char *name, const int64_t *dims);
 void onnx_add_integers(neap_text *graph, const char *name, const int64_t *dims,
                        const int64_t *integers);
+/* A node Constant with a tensor of floats. */
+void onnx_add_constant(neap_text *graph, const char *name, const int64_t *dims,
+                       const float *numbers);
 /* An input or output. "N,3,8,8": numbers, or names of open dimensions. */
 void onnx_add_input(neap_text *graph, const char *name, int type, const char *dims);
 void onnx_add_output(neap_text *graph, const char *name);

@@ -723,6 +723,58 @@ static void writes_weights_back(void **state)
     free(copy);
 }
 
+/* x: N x 2, times a constant 2 x 3, plus one of 3; perhaps an initializer. */
+static void add_constants(neap_text *graph, bool initializer)
+{
+    onnx_add_input(graph, "x", 1, "N,2");
+    onnx_add_output(graph, "y");
+    onnx_add_constant(graph, "w", DIMS(2, 3), (float[]){1, 2, 3, 4, 5, 6});
+    onnx_add_constant(graph, "b", DIMS(3), (float[]){7, 8, 9});
+    if (initializer)
+        onnx_add_floats(graph, "c", DIMS(3));
+    onnx_add_node(graph, "MatMul x,w m");
+    onnx_add_node(graph, "Add m,b a");
+    onnx_add_node(graph, initializer ? "Add a,c y" : "Relu a y");
+}
+
+static void weights_may_be_constants(void **state)
+{
+    neap_text graph = {0}, model = {0};
+    neap_diag diag;
+    add_constants(&graph, false);
+    onnx_make_model(&model, &graph, 0);
+    char *path = onnx_write(&model, *state, "model.onnx");
+    char *copy = join_path(*state, "trained.onnx");
+    onnx_built b = onnx_build_file(path, NULL);
+    onnx_assert_built(&b);
+    assert_string_equal(find_value(b.graph, "w")->kind, NEAP_KIND_PARAMETER);
+    assert_string_equal(find_value(b.graph, "b")->kind, NEAP_KIND_PARAMETER);
+    assert_string_equal(neap_onnx_note_at(b.binding, 0),
+                        "the weights of the file are in 2 Constant nodes");
+    shifted weights = {{read_shifted}, b.binding};
+    assert_int_equal(neap_onnx_write(b.binding, copy, &weights.base, &diag), NEAP_OK);
+    onnx_clear(&b);
+    b = onnx_build_file(copy, NULL);
+    onnx_assert_built(&b);
+    float numbers[3];
+    bool found;
+    assert_int_equal(neap_onnx_fill(b.binding, "b", NEAP_F32, numbers, 3, &found, &diag), NEAP_OK);
+    for (int i = 0; i < 3; i++)
+        assert_true(numbers[i] == (float)(8 + i));
+    onnx_clear(&b);
+    remove(path);
+    remove(copy);
+    free(path);
+    free(copy);
+    add_constants(&graph, true);
+    b = onnx_build_graph(*state, &graph, NULL);
+    onnx_assert_built(&b);
+    assert_string_equal(find_value(b.graph, "w")->kind, NEAP_KIND_INPUT);
+    assert_string_equal(find_value(b.graph, "c")->kind, NEAP_KIND_PARAMETER);
+    assert_null(neap_onnx_note_at(b.binding, 0));
+    onnx_clear(&b);
+}
+
 /* ---- External data ---- */
 
 static void add_external(neap_text *graph, const char *name, const int64_t *dims,
@@ -827,6 +879,7 @@ int main(void)
         TEST(single_biases_are_trained),
         TEST(folds),
         TEST(writes_weights_back),
+        TEST(weights_may_be_constants),
         TEST(external_data_stay_in_the_folder),
     };
     if (!neap_onnx_available())

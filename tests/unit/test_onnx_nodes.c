@@ -76,26 +76,15 @@ static void add_constant(neap_text *graph, const char *line)
     char name[32];
     int64_t list[16];
     size_t length = strcspn(line, " "), elements = 1;
-    neap_text tensor = {0}, attribute = {0}, node = {0};
     snprintf(name, sizeof name, "%.*s", (int)length, line);
     size_t rank = read_list(line + length + 1, list);
-    for (size_t d = 0; d < rank; d++) {
-        pb_number(&tensor, 1, (uint64_t)list[d]);
+    for (size_t d = 0; d < rank; d++)
         elements *= (size_t)list[d];
-    }
-    pb_number(&tensor, 2, 1);
     float *ones = malloc(elements * sizeof *ones);
     for (size_t i = 0; i < elements; i++)
         ones[i] = 1;
-    pb_bytes(&tensor, 9, ones, elements * sizeof *ones);
+    onnx_add_constant(graph, name, list, ones);
     free(ones);
-    pb_string(&attribute, 1, "value");
-    pb_message(&attribute, 5, &tensor);
-    pb_number(&attribute, 20, 4);
-    pb_string(&node, 2, name);
-    pb_string(&node, 4, "Constant");
-    pb_message(&node, 5, &attribute);
-    pb_message(graph, 1, &node);
 }
 
 static onnx_built build_case(const char *folder, const node_case *c)
