@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/fail.h"
 #include "base/memory.h"
+#include "graph/strides.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -223,6 +224,7 @@ neap_tensor neap_net_new_tensor(neap_network *net, const char *name, const char 
             return NEAP_NONE;
         }
     }
+    neap_strides_plain(rank, tensor.shape, tensor.strides);
     neap_status status = NEAP_RESERVE(net->allocator, net->n_tensors + 1, &net->tensors,
                                       &net->tensor_capacity, &net->diag);
     if (status != NEAP_OK || net->n_tensors >= NEAP_NONE - 1) {
@@ -313,6 +315,26 @@ static bool make_room_for_output(neap_network *net, net_node *node)
     return true;
 }
 
+bool neap_net_can_reshape(const neap_network *net, neap_tensor x, uint32_t rank,
+                          const int64_t *shape)
+{
+    const net_tensor *from = &net->tensors[x];
+    int64_t strides[NEAP_MAX_RANK];
+    return neap_strides_reshape(from->rank, from->shape, from->strides, rank, shape, strides);
+}
+
+/* A part of a tensor has the strides of the whole; another shape has others, if any. */
+static void make_view(neap_network *net, const net_node *node, net_tensor *view)
+{
+    const net_tensor *of = &net->tensors[node->inputs[0]];
+    view->view_of = node->inputs[0];
+    if (strcmp(node->def->type, "reshape") != 0)
+        memcpy(view->strides, of->strides, sizeof view->strides);
+    else
+        neap_strides_reshape(of->rank, of->shape, of->strides, view->rank, view->shape,
+                             view->strides);
+}
+
 neap_tensor neap_net_new_node_output(neap_network *net, net_node *node, const char *name,
                                      const char *kind, neap_dtype dtype, uint32_t rank,
                                      const int64_t *shape)
@@ -322,7 +344,7 @@ neap_tensor neap_net_new_node_output(neap_network *net, net_node *node, const ch
         return NEAP_NONE;
     net_tensor *tensor = &net->tensors[output];
     if (node->def->view)
-        tensor->view_of = node->inputs[0];
+        make_view(net, node, tensor);
     tensor->needs_grad = node->pass == NEAP_FORWARD && node->def->backward && is_float(dtype) &&
                          any_needs_grad(net, node);
     if (!make_room_for_output(net, node))

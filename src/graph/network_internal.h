@@ -71,6 +71,7 @@ typedef struct net_tensor {
     neap_dtype dtype;
     uint32_t rank;
     int64_t shape[NEAP_MAX_RANK];
+    int64_t strides[NEAP_MAX_RANK]; /* in its storage, if that is row-major */
     neap_tensor view_of;
     bool needs_grad;      /* a parameter, or depends on one */
     neap_tensor gradient; /* so far; NEAP_NONE while there is none */
@@ -156,6 +157,9 @@ neap_tensor neap_net_add_node(neap_network *net, const net_call *call, neap_dtyp
                               uint32_t rank, const int64_t *shape);
 neap_tensor neap_net_add_output(neap_network *net, const char *suffix, neap_dtype dtype,
                                 uint32_t rank, const int64_t *shape);
+/* Whether a tensor with this shape can be a view of x. */
+bool neap_net_can_reshape(const neap_network *net, neap_tensor x, uint32_t rank,
+                          const int64_t *shape);
 /* "<scope><layer>.<suffix>", or without the suffix if that is NULL. */
 const char *neap_net_full_name(neap_network *net, const char *layer, const char *suffix);
 /* "<layer>.<suffix>" as a parameter. */

@@ -3,6 +3,7 @@
 
 #include "base/fail.h"
 #include "base/memory.h"
+#include "graph/strides.h"
 
 #include <string.h>
 
@@ -121,44 +122,10 @@ bool neap_run_array_is_dense(const run_array *array)
 
 /* ---- Views ---- */
 
-/*
- * Strides for another shape of the same elements, in row-major order of the old shape. Returns
- * false if no strides express it: old dimensions that are merged must be evenly spaced in memory.
- */
 static bool reshape_strides(const run_array *old, run_array *view)
 {
-    uint32_t from = 0, to = 0;
-    while (from < old->rank || to < view->rank) {
-        uint32_t first_from = from, first_to = to;
-        int64_t have = 1, want = 1;
-        if (from < old->rank)
-            have = old->shape[from++];
-        if (to < view->rank)
-            want = view->shape[to++];
-        while (have != want) {
-            if (have < want && from < old->rank)
-                have *= old->shape[from++];
-            else if (to < view->rank)
-                want *= view->shape[to++];
-            else
-                return false;
-        }
-        int64_t stride = 1, expected = -1;
-        for (uint32_t d = from; d-- > first_from;) {
-            if (old->shape[d] == 1)
-                continue;
-            if (expected < 0)
-                stride = old->strides[d];
-            else if (old->strides[d] != expected)
-                return false;
-            expected = old->strides[d] * old->shape[d];
-        }
-        for (uint32_t d = to; d-- > first_to;) {
-            view->strides[d] = stride;
-            stride *= view->shape[d];
-        }
-    }
-    return true;
+    return neap_strides_reshape(old->rank, old->shape, old->strides, view->rank, view->shape,
+                                view->strides);
 }
 
 typedef struct shaper {

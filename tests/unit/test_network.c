@@ -438,6 +438,58 @@ static void test_small_promises(void **state)
     neap_network_destroy(NULL);
 }
 
+static uint32_t copies_in(const neap_graph *graph)
+{
+    uint32_t count = 0;
+    for (uint32_t o = 0; o < neap_graph_op_count(graph); o++)
+        count += strcmp(neap_graph_op(graph, o)->type, "concat") == 0;
+    return count;
+}
+
+/* Forward, half of the channels in other shapes; backward, such a half of a gradient. */
+static void test_parts_with_gaps_are_copied(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t shape[3];
+        uint32_t rank;
+        uint32_t copies;
+    } CASES[] = {
+        {{2, 8, 1}, 2, 0}, /* the gap stays between the images */
+        {{2, 4, 2}, 3, 0},
+        {{4, 4, 1}, 2, 1}, /* the gap is inside a dimension */
+        {{16, 1, 1}, 1, 1},
+    };
+    for (size_t i = 0; i < COUNT_OF(CASES); i++) {
+        neap_network *net = new_network();
+        neap_graph *graph;
+        neap_tensor w = neap_net_parameter(net, "w", 3, (int64_t[]){2, 4, 4});
+        neap_tensor half = neap_net_slice(net, "half", w, 1, 0, 2);
+        neap_tensor y = neap_net_reshape(net, "y", half, CASES[i].rank, CASES[i].shape);
+        neap_tensor flat =
+            neap_net_reshape(net, "flat", neap_net_relu(net, "relu", y), 1, (int64_t[]){-1});
+        neap_tensor loss =
+            neap_net_mse(net, "loss", flat, neap_net_input(net, "t", NEAP_F32, 1, (int64_t[]){16}));
+        assert_int_equal(neap_network_finish(net, loss, NULL, &graph, NULL), NEAP_OK);
+        assert_int_equal(copies_in(graph), CASES[i].copies);
+        neap_graph_destroy(graph);
+        neap_network_destroy(net);
+
+        net = new_network();
+        neap_tensor v = neap_net_parameter(net, "v", CASES[i].rank, CASES[i].shape);
+        neap_tensor part = neap_net_reshape(net, "part", v, 3, (int64_t[]){2, 2, 4});
+        w = neap_net_parameter(net, "w", 3, (int64_t[]){2, 2, 4});
+        y = neap_net_concat(net, "whole", 2, (neap_tensor[]){part, w}, 1);
+        flat = neap_net_reshape(net, "flat", y, 1, (int64_t[]){-1});
+        loss =
+            neap_net_mse(net, "loss", flat, neap_net_input(net, "t", NEAP_F32, 1, (int64_t[]){32}));
+        assert_int_equal(neap_network_finish(net, loss, NULL, &graph, NULL), NEAP_OK);
+        assert_int_equal(copies_in(graph), 1 + CASES[i].copies);
+        neap_graph_destroy(graph);
+        neap_network_destroy(net);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -456,6 +508,7 @@ int main(void)
         cmocka_unit_test(test_the_loss_gradient_is_an_input),
         cmocka_unit_test(test_pooled_extents_are_pytorchs),
         cmocka_unit_test(test_small_promises),
+        cmocka_unit_test(test_parts_with_gaps_are_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,6 +61,21 @@ void neap_net_split(neap_network *net, const char *name, neap_tensor x, uint32_t
     }
 }
 
+/* "<layer>.copy": the elements of a part of a tensor, without the gaps between them. */
+static neap_tensor add_copy(neap_network *net, const char *layer, neap_tensor part)
+{
+    static const char suffix[] = ".copy";
+    size_t length = strlen(layer);
+    char *name = neap_arena_alloc(&net->arena, length + sizeof suffix, 1);
+    if (!name) {
+        neap_net_fail_no_memory(net);
+        return NEAP_NONE;
+    }
+    memcpy(name, layer, length);
+    memcpy(name + length, suffix, sizeof suffix);
+    return neap_net_concat(net, name, 1, &part, 0);
+}
+
 neap_tensor neap_net_reshape(neap_network *net, const char *name, neap_tensor x, uint32_t rank,
                              const int64_t *shape)
 {
@@ -84,6 +99,8 @@ neap_tensor neap_net_reshape(neap_network *net, const char *name, neap_tensor x,
     }
     if (open < rank)
         full[open] = elements / known;
+    if (!neap_net_can_reshape(net, x, rank, full))
+        x = add_copy(net, name, x);
     net_call call = {.def = &neap_op_reshape,
                      .name = name,
                      .n_inputs = 1,
@@ -333,9 +350,18 @@ static void slice_backward(neap_network *net, const net_node *node)
     neap_grad_emit_unary(net, node, "slice_bw");
 }
 
+/* The gradient may be a part of another one, with gaps that no other shape can have. */
 static void reshape_backward(neap_network *net, const net_node *node)
 {
-    neap_grad_emit_unary(net, node, "reshape");
+    net_node from = *node; /* the list of nodes moves as it grows */
+    neap_tensor dy = neap_grad_of(net, &from, 0);
+    if (dy == NEAP_NONE || !neap_grad_wanted(net, from.inputs[0]))
+        return;
+    const net_tensor *x = &net->tensors[from.inputs[0]];
+    if (!neap_net_can_reshape(net, dy, x->rank, x->shape))
+        dy = neap_grad_emit_inner(net, &from, "concat", 1, &dy, from.outputs[0], 1,
+                                  &ATTR_INT("axis", 0));
+    neap_grad_emit(net, &from, "reshape", 1, &dy, 1, from.inputs);
 }
 
 static void transpose_backward(neap_network *net, const net_node *node)
