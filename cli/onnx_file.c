@@ -24,6 +24,8 @@ static void set_options(const cli_settings *s, int64_t batch, neap_onnx_size *si
     options->loss_output = s->loss_output;
     options->train_dropout = s->train_dropout;
     options->batch_norm = (neap_onnx_batch_norm)s->batch_norm;
+    options->n_frozen = s->n_frozen;
+    options->frozen = s->frozen;
     options->sizes = sizes;
     for (uint32_t i = 0; i < s->n_sizes; i++)
         if (strcmp(s->sizes[i].name, "batch") == 0)

@@ -20,10 +20,11 @@ bool cli_settings_init(cli_settings *settings, int argument_count)
     settings->given = cli_memory_new(capacity, sizeof *settings->given);
     settings->sizes = cli_memory_new(capacity, sizeof *settings->sizes);
     settings->device_files = cli_memory_new(capacity, sizeof *settings->device_files);
+    settings->frozen = cli_memory_new(capacity, sizeof *settings->frozen);
     settings->options = cli_memory_new(capacity, sizeof *settings->options);
     settings->pins = cli_memory_new(capacity, sizeof *settings->pins);
     if (settings->operands && settings->given && settings->sizes && settings->device_files &&
-        settings->options && settings->pins)
+        settings->frozen && settings->options && settings->pins)
         return true;
     cli_settings_clear(settings);
     return false;
@@ -36,6 +37,7 @@ void cli_settings_clear(cli_settings *settings)
     cli_memory_release(settings->given, capacity, sizeof *settings->given);
     cli_memory_release(settings->sizes, capacity, sizeof *settings->sizes);
     cli_memory_release(settings->device_files, capacity, sizeof *settings->device_files);
+    cli_memory_release(settings->frozen, capacity, sizeof *settings->frozen);
     cli_memory_release(settings->options, capacity, sizeof *settings->options);
     cli_memory_release(settings->pins, capacity, sizeof *settings->pins);
     *settings = (cli_settings){0};
@@ -180,6 +182,13 @@ static int add_device_file(const cli_option *option, cli_settings *s, const char
 {
     (void)option;
     s->device_files[s->n_device_files++] = value;
+    return CLI_OK;
+}
+
+static int add_frozen(const cli_option *option, cli_settings *s, const char *value)
+{
+    (void)option;
+    s->frozen[s->n_frozen++] = value;
     return CLI_OK;
 }
 
@@ -485,6 +494,10 @@ const cli_option cli_options[] = {
     {"loss-output", 0, "NAME", CLI_GROUP_ONNX, ONNX_SECTION,
      "the output that the loss is put on, or that is the loss", TEXT(loss_output),
      .defaults = {{NULL, NULL, "the first"}}},
+    {"freeze", 0, "PATTERN", CLI_GROUP_ONNX, ONNX_SECTION,
+     "keep the values of parameters whose name in the file matches; * and ? match any characters; "
+     "may be repeated",
+     .set = add_frozen},
     {"train-dropout", 0, NULL, CLI_GROUP_ONNX, ONNX_SECTION,
      "let Dropout nodes drop; they do nothing otherwise", FLAG(train_dropout)},
     {"batch-norm", 0, "HOW", CLI_GROUP_ONNX, ONNX_SECTION,

@@ -90,7 +90,9 @@ struct cli_settings {
     int loss;                /* a neap_onnx_loss */
     const char *loss_output; /* NULL: the first */
     bool train_dropout;
-    int batch_norm; /* a neap_onnx_batch_norm */
+    int batch_norm;      /* a neap_onnx_batch_norm */
+    const char **frozen; /* patterns */
+    uint32_t n_frozen;
 
     /* device and link */
     const char *device;

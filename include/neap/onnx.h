@@ -95,6 +95,9 @@ typedef struct neap_onnx_options {
                                 one number is the loss itself. */
     bool train_dropout; /* Dropout nodes drop, by their ratio; default: they do nothing */
     neap_onnx_batch_norm batch_norm;
+    uint32_t n_frozen;
+    const char *const *frozen; /* parameters whose names match one of these patterns (`*`, `?`) keep
+                                  the values of the file; a pattern without any is NEAP_INVALID */
 } neap_onnx_options;
 
 NEAP_API void neap_onnx_options_init(neap_onnx_options *options);

@@ -205,6 +205,7 @@ static neap_status run_passes(onnx_import *im, neap_tensor *loss)
     NEAP_TRY(undo_softmax(im));
     NEAP_TRY(neap_onnx_remove_masks(im));
     NEAP_TRY(neap_onnx_find_buffers(im));
+    NEAP_TRY(neap_onnx_freeze(im));
     NEAP_TRY(neap_onnx_graph_mark(im, im->output));
     NEAP_TRY(neap_onnx_infer(im));
     NEAP_TRY(neap_onnx_graph_mark(im, im->output));

@@ -177,6 +177,8 @@ neap_status neap_onnx_value_new(onnx_import *im, const char *name, uint32_t *id)
 neap_status neap_onnx_remove_masks(onnx_import *im);
 /* Floats of the file that no one trains: first states of zeros, what masks are compared from. */
 neap_status neap_onnx_find_buffers(onnx_import *im);
+/* Parameters that the options freeze become constants. */
+neap_status neap_onnx_freeze(onnx_import *im);
 /* Notes that convolutions seem to contain batch normalizations, after lowering. */
 neap_status neap_onnx_note_folded(onnx_import *im);
 

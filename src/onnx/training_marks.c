@@ -6,6 +6,7 @@
 #include "onnx/import.h"
 
 #include "base/fail.h"
+#include "base/name_pattern.h"
 
 #include <string.h>
 
@@ -143,6 +144,37 @@ static bool has_no_gradient(const onnx_node *node)
     if (strcmp(node->type, "Cast") == 0)
         return !neap_onnx_type_is_float((int32_t)neap_onnx_int(node, "to", ONNX_FLOAT));
     return is_one_of(node->type, types);
+}
+
+/* What the caller does not want to train. */
+static neap_status freeze(onnx_import *im, const char *pattern, uint32_t *frozen)
+{
+    bool any = false;
+    for (size_t v = 0; v < im->n_values; v++) {
+        onnx_value *value = &im->values[v];
+        if (value->initializer == NEAP_NONE || !neap_name_matches(pattern, value->name))
+            continue;
+        any = any || neap_onnx_type_is_float(value->shape.type);
+        *frozen += value->trained;
+        NEAP_TRY(make_constant(im, value));
+        if (value->trained)
+            return neap_fail(im->diag, NEAP_UNSUPPORTED,
+                             "%s: \"%s\" is too large to be frozen: neap takes up to %lld elements",
+                             im->source, value->name, (long long)ONNX_MOST_CONSTANT);
+    }
+    return any ? NEAP_OK
+               : neap_fail(im->diag, NEAP_INVALID, "%s: no parameter has a name like \"%s\"",
+                           im->source, pattern);
+}
+
+neap_status neap_onnx_freeze(onnx_import *im)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < im->options->n_frozen; i++)
+        NEAP_TRY(freeze(im, im->options->frozen[i], &count));
+    return count > 0 ? neap_onnx_note(im, "%u parameter%s kept as in the file", count,
+                                      count > 1 ? "s are" : " is")
+                     : NEAP_OK;
 }
 
 /*

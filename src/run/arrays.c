@@ -227,12 +227,35 @@ static bool is_result(const neap_graph *graph, uint32_t value)
     return neap_graph_is_output(graph, value);
 }
 
+static bool is_conv(const neap_op *op)
+{
+    return strncmp(op->type, "conv2d", strlen("conv2d")) == 0 ||
+           strncmp(op->type, "conv_transpose2d", strlen("conv_transpose2d")) == 0;
+}
+
+/* Whether a value that is no parameter is the weight of a convolution, or the gradient of one. */
+static bool is_filter(const neap_graph *graph, uint32_t value)
+{
+    uint32_t count, producer = neap_graph_value(graph, value)->producer;
+    const uint32_t *readers = neap_graph_readers(graph, value, &count);
+    const neap_op *maker = producer == NEAP_NONE ? NULL : neap_graph_op(graph, producer);
+    if (maker && is_conv(maker) && strstr(maker->type, "_bw_weight"))
+        return true;
+    for (uint32_t i = 0; i < count; i++) {
+        const neap_op *op = neap_graph_op(graph, readers[i]);
+        if (is_conv(op) && !strstr(op->type, "_bw_weight") && op->n_inputs > 1 &&
+            op->inputs[1] == value)
+            return true;
+    }
+    return false;
+}
+
 /* Whether a value that is not a view is stored channels-last. */
 static bool is_channels_last(const shaper *s, uint32_t value)
 {
     const neap_value *v = neap_graph_value(s->graph, value);
     bool filter = strcmp(v->kind, NEAP_KIND_PARAMETER) == 0 ||
-                  strcmp(v->kind, NEAP_KIND_STATE) == 0 ||
+                  strcmp(v->kind, NEAP_KIND_STATE) == 0 || is_filter(s->graph, value) ||
                   (strcmp(v->kind, NEAP_KIND_GRADIENT) == 0 && is_result(s->graph, value));
     return v->rank == 4 && !s->plain[value] &&
            (filter ? s->backend->channels_last_filters : s->backend->channels_last);

@@ -110,6 +110,24 @@ static neap_tensor conv2d_on_data(neap_network *net)
     return neap_net_conv2d(net, "op", x, &conv);
 }
 
+/* Of four images of two channels, so that layouts differ: weights that do not train. */
+static neap_tensor conv2d_by_data(neap_network *net)
+{
+    const neap_conv2d conv = {.pad_h = 1};
+    neap_tensor weight = neap_net_input(net, "w", NEAP_F32, SHAPE(3, 2, 2, 3));
+    neap_tensor bias = neap_net_parameter(net, "b", SHAPE(3));
+    return neap_net_conv2d_with(net, "op", image(net, 2, 4, 5), weight, bias, &conv);
+}
+
+/* And weights that are the result of an op. */
+static neap_tensor conv2d_of_result(neap_network *net)
+{
+    const neap_conv2d conv = {.pad_w = 1};
+    neap_tensor weight = neap_net_parameter(net, "w", SHAPE(3, 2, 2, 3));
+    return neap_net_conv2d_with(net, "op", image(net, 2, 4, 5),
+                                neap_net_tanh(net, "weight", weight), NEAP_NONE, &conv);
+}
+
 static neap_tensor conv_transpose2d(neap_network *net)
 {
     const neap_conv2d conv = {.channels = 6,
@@ -135,6 +153,13 @@ static neap_tensor conv_transpose2d_plain(neap_network *net)
 static neap_tensor linear(neap_network *net)
 {
     return neap_net_linear(net, "op", neap_net_parameter(net, "x", SHAPE(2, 3, 4)), 5, true);
+}
+
+static neap_tensor linear_constant_bias(neap_network *net)
+{
+    neap_tensor weight = neap_net_parameter(net, "w", SHAPE(2, 4));
+    neap_tensor bias = neap_net_input(net, "b", NEAP_F32, SHAPE(2));
+    return neap_net_linear_with(net, "op", matrix(net), weight, bias);
 }
 
 static neap_tensor linear_plain(neap_network *net)
@@ -628,6 +653,22 @@ static const op_case cases[] = {
      "conv_transpose2d_bw_data(dy, weight) -> dx f32[2,3,2,2] {same}: 192 MACs, 384"
      " FLOPs, 336 bytes\n"},
     /* 6 rows, 4 to 5 features */
+    {"conv2d, by data", conv2d_by_data, LEAN, IN_F32,
+     "conv2d(x, w, b) -> y f32[2,3,5,3] {stride_h=1 stride_w=1 pad_h=1 pad_w=0 dilation=1 groups=1"
+     " output_pad=0 bias=1 relu=0}: 1080 MACs, 2250 FLOPs, 836 bytes\n"
+     "sum_axes(dy) -> db f32[3] {axes=13 keepdims=0}: 90 FLOPs, 372 bytes\n"
+     "conv2d_bw_data(dy, w) -> dx f32[2,2,4,5] {same}: 1080 MACs, 2160 FLOPs, 824 bytes\n"},
+    {"conv2d, of a result", conv2d_of_result, LEAN, IN_F32,
+     "tanh(w) -> weight f32[3,2,2,3]: 36 FLOPs, 288 bytes\n"
+     "conv2d(x, weight) -> y f32[2,3,3,5] {stride_h=1 stride_w=1 pad_h=0 pad_w=1 dilation=1"
+     " groups=1 output_pad=0 bias=0 relu=0}: 1080 MACs, 2160 FLOPs, 824 bytes\n"
+     "conv2d_bw_weight(dy, x) -> dweight f32[3,2,2,3] {same}: 1080 MACs, 2160 FLOPs, 824 bytes\n"
+     "conv2d_bw_data(dy, weight) -> dx f32[2,2,4,5] {same}: 1080 MACs, 2160 FLOPs, 824 bytes\n"
+     "tanh_bw(dweight, weight) -> dw f32[3,2,2,3] (dw over dweight): 108 FLOPs, 432 bytes\n"},
+    {"linear, constant bias", linear_constant_bias, LEAN, IN_F32,
+     "linear(x, w, b) -> y f32[3,2] {bias=1}: 24 MACs, 54 FLOPs, 112 bytes\n"
+     "linear_bw_weight(dy, x) -> dw f32[2,4] {bias=0}: 24 MACs, 48 FLOPs, 104 bytes\n"
+     "linear_bw_data(dy, w) -> dx f32[3,4] {same}: 24 MACs, 48 FLOPs, 104 bytes\n"},
     {"linear", linear, LEAN, IN_F32,
      "linear(x, weight, bias) -> y f32[2,3,5] {bias=1}: 120 MACs, 270 FLOPs, 316 bytes\n"
      "linear_bw_weight(dy, x) -> dweight f32[5,4], dbias f32[5] {same}: 120 MACs, 270"

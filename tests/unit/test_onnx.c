@@ -723,6 +723,51 @@ static void writes_weights_back(void **state)
     free(copy);
 }
 
+static bool has_value(const neap_graph *graph, const char *name)
+{
+    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
+        if (strcmp(neap_graph_value(graph, v)->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Frozen parameters are inputs, and have no gradient. */
+static void parameters_are_frozen(void **state)
+{
+    static const struct {
+        const char *patterns[2];
+        const char *note; /* NULL: refused */
+        bool weight, bias;
+    } cases[] = {
+        {{"fc1.weight"}, "1 parameter is kept as in the file", true, false},
+        {{"fc1.*"}, "2 parameters are kept as in the file", true, true},
+        {{"fc1.bias", "fc1.?ias"}, "1 parameter is kept as in the file", false, true},
+        {{"fc3.*"}, NULL, false, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        neap_text graph = {0};
+        neap_onnx_options options;
+        neap_onnx_options_init(&options);
+        options.frozen = cases[i].patterns;
+        options.n_frozen = cases[i].patterns[1] ? 2 : 1;
+        onnx_small_graph(&graph);
+        onnx_built b = onnx_build_graph(*state, &graph, &options);
+        if (!cases[i].note) {
+            onnx_assert_refused(&b, NEAP_INVALID, "no parameter has a name like \"fc3.*\"");
+            continue;
+        }
+        onnx_assert_built(&b);
+        assert_string_equal(neap_onnx_note_at(b.binding, 0), cases[i].note);
+        const char *kinds[] = {NEAP_KIND_PARAMETER, NEAP_KIND_INPUT};
+        assert_string_equal(find_value(b.graph, "fc1.weight")->kind, kinds[cases[i].weight]);
+        assert_string_equal(find_value(b.graph, "fc1.bias")->kind, kinds[cases[i].bias]);
+        assert_string_equal(find_value(b.graph, "fc2.weight")->kind, NEAP_KIND_PARAMETER);
+        assert_true(has_value(b.graph, "fc1.weight.grad") != cases[i].weight);
+        assert_true(has_value(b.graph, "fc1.bias.grad") != cases[i].bias);
+        onnx_clear(&b);
+    }
+}
+
 /* x: N x 2, times a constant 2 x 3, plus one of 3; perhaps an initializer. */
 static void add_constants(neap_text *graph, bool initializer)
 {
@@ -880,6 +925,7 @@ int main(void)
         TEST(folds),
         TEST(writes_weights_back),
         TEST(weights_may_be_constants),
+        TEST(parameters_are_frozen),
         TEST(external_data_stay_in_the_folder),
     };
     if (!neap_onnx_available())

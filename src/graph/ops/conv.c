@@ -216,6 +216,29 @@ static void transposed_rule(op_fit *fit)
 
 /* ---- Backward ---- */
 
+/* The weight's gradient and the bias's; either may be a constant. */
+static void backward_weight(neap_network *net, const net_node *node, const char *type,
+                            neap_tensor dy)
+{
+    neap_tensor reads[] = {dy, node->inputs[0]}, weight = node->inputs[1];
+    neap_tensor bias = node->n_inputs > 2 ? node->inputs[2] : NEAP_NONE;
+    neap_attr channels[] = {ATTR_INT("axes", 1 << 0 | 1 << 2 | 1 << 3), ATTR_INT("keepdims", 0)};
+    neap_attr *attrs = neap_arena_copy(&net->arena, node->attrs, node->n_attrs, sizeof *attrs);
+    if (!attrs) {
+        neap_net_fail_no_memory(net);
+        return;
+    }
+    for (uint32_t i = 0; i < node->n_attrs; i++)
+        if (strcmp(attrs[i].name, "bias") == 0)
+            attrs[i].integer = 0;
+    if (neap_grad_wanted(net, weight) && neap_grad_wanted(net, bias))
+        neap_grad_emit(net, node, type, 2, reads, 2, node->inputs + 1);
+    else if (neap_grad_wanted(net, weight))
+        neap_grad_emit_with(net, node, type, 2, reads, weight, node->n_attrs, attrs);
+    else if (bias != NEAP_NONE) /* it alone does not need x */
+        neap_grad_emit_with(net, node, "sum_axes", 1, &dy, bias, 2, channels);
+}
+
 static void backward(neap_network *net, const net_node *node, const char *bw_weight,
                      const char *bw_data)
 {
@@ -224,9 +247,7 @@ static void backward(neap_network *net, const net_node *node, const char *bw_wei
     if (neap_op_attr_int(&relu, "relu", 0))
         dy = neap_grad_emit_inner(net, node, "relu_bw", 2, (neap_tensor[]){dy, node->outputs[0]},
                                   node->outputs[0], 0, NULL);
-    neap_tensor targets[2] = {weight, node->n_inputs > 2 ? node->inputs[2] : NEAP_NONE};
-    neap_grad_emit(net, node, bw_weight, 2, (neap_tensor[]){dy, x}, node->n_inputs > 2 ? 2 : 1,
-                   targets);
+    backward_weight(net, node, bw_weight, dy);
     neap_grad_emit(net, node, bw_data, 2, (neap_tensor[]){dy, weight}, 1, &x);
 }
 

@@ -33,11 +33,15 @@ neap_tensor neap_net_linear(neap_network *net, const char *name, neap_tensor x, 
 static void linear_backward(neap_network *net, const net_node *node)
 {
     neap_tensor dy = neap_grad_of(net, node, 0), x = node->inputs[0], weight = node->inputs[1];
-    if (neap_grad_wanted(net, weight))
-        neap_grad_emit(net, node, "linear_bw_weight", 2, (neap_tensor[]){dy, x}, node->n_inputs - 1,
+    neap_tensor bias = node->n_inputs > 2 ? node->inputs[2] : NEAP_NONE;
+    if (neap_grad_wanted(net, weight) && neap_grad_wanted(net, bias))
+        neap_grad_emit(net, node, "linear_bw_weight", 2, (neap_tensor[]){dy, x}, 2,
                        node->inputs + 1);
-    else if (node->n_inputs > 2) /* the bias alone does not need x */
-        neap_grad_emit_with(net, node, "reduce", 1, &dy, node->inputs[2], 0, NULL);
+    else if (neap_grad_wanted(net, weight))
+        neap_grad_emit_with(net, node, "linear_bw_weight", 2, (neap_tensor[]){dy, x}, weight, 1,
+                            &ATTR_INT("bias", 0));
+    else if (bias != NEAP_NONE) /* it alone does not need x */
+        neap_grad_emit_with(net, node, "reduce", 1, &dy, bias, 0, NULL);
     neap_grad_emit(net, node, "linear_bw_data", 2, (neap_tensor[]){dy, weight}, 1, &x);
 }
 

@@ -1,6 +1,7 @@
 #include "planners/neap/problem.h"
 
 #include "base/fail.h"
+#include "base/name_pattern.h"
 #include "planners/neap/task_order.h"
 
 #include <neap/split.h>
@@ -353,29 +354,6 @@ static bool list_variants(problem *x)
 
 /* ---- Pins ---- */
 
-/* `*` matches any characters, `?` one. */
-static bool name_matches(const char *pattern, const char *name)
-{
-    const char *star = NULL, *retry = NULL;
-    while (*name) {
-        if (*pattern == '*') {
-            star = pattern++;
-            retry = name;
-        } else if (*pattern == '?' || *pattern == *name) {
-            pattern++;
-            name++;
-        } else if (star) {
-            pattern = star + 1;
-            name = ++retry;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*')
-        pattern++;
-    return *pattern == '\0';
-}
-
 /* The name of the value that a value is a piece of. */
 static const char *whole_name(const neap_graph *graph, uint32_t value)
 {
@@ -408,14 +386,14 @@ static neap_status apply_pin(problem *x, const neap_pin *pin, neap_diag *diag)
     unsigned kind = pin->kind <= NEAP_PIN_NO_OFFLOAD ? pin->kind : NEAP_PIN_KEEP;
     bool any = false;
     for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
-        if (name_matches(pin->pattern, neap_graph_value(graph, v)->name) ||
-            name_matches(pin->pattern, whole_name(graph, v))) {
+        if (neap_name_matches(pin->pattern, neap_graph_value(graph, v)->name) ||
+            neap_name_matches(pin->pattern, whole_name(graph, v))) {
             any = true;
             pin_value(x, v, kinds[kind].flags);
         }
     for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
         const neap_op *op = neap_graph_op(graph, o);
-        if (!name_matches(pin->pattern, op->name))
+        if (!neap_name_matches(pin->pattern, op->name))
             continue;
         any = true;
         for (uint32_t i = 0; i < op->n_outputs; i++)

@@ -50,20 +50,19 @@ static dnnl_layout image(const run_array *array)
     return layout;
 }
 
-/* [K, C / groups, kh, kw], or with the groups apart. */
+/* [K, C / groups, kh, kw], or with the groups apart, as it lies. */
 static dnnl_layout weights(const run_array *array, int64_t groups)
 {
     dnnl_layout layout = {.rank = groups > 1 ? 5 : 4};
     int first = groups > 1;
     layout.shape[0] = groups;
-    for (int d = 0; d < 4; d++)
+    for (int d = 0; d < 4; d++) {
         layout.shape[d + first] = array->shape[d];
-    layout.shape[first] /= groups;
-    int64_t stride = 1;
-    for (int d = layout.rank; d-- > 0;) {
-        layout.strides[d] = stride;
-        stride *= layout.shape[d];
+        layout.strides[d + first] = array->strides[d];
     }
+    layout.shape[first] /= groups;
+    if (first)
+        layout.strides[0] = layout.shape[first] * array->strides[0];
     return layout;
 }
 
