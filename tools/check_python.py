@@ -65,7 +65,7 @@ def fields(declaration):
     found = re.match(r"(?:const )?(?:struct )?(\w+)((?: .*)?)", declaration)
     for name in found.group(2).split(",") if found else ():
         pointer, name, array = re.fullmatch(
-            r"\s*(\**)\s*(?:const )?(\w+)(\[\w+\])?\s*", name
+            r"\s*((?:\*(?:const )?)*)\s*(?:const )?(\w+)(\[\w+\])?\s*", name
         ).groups()
         yield name, "*" if pointer else found.group(1) + ("[]" if array else "")
 
