@@ -29,6 +29,18 @@ if(NEAP_HAS_ONNX)
   set(onnx_folder "${PROJECT_BINARY_DIR}/onnx")
   file(READ "${onnx_schema}" onnx_text)
   string(REGEX REPLACE "\npackage onnx;" "\npackage neap_onnx;" onnx_text "${onnx_text}")
+  # Fields that newer schemas have, and files of newer exporters use: 1.13 has attribute_proto, 1.16 overload.
+  string(FIND "${onnx_text}" "AttributeProto attribute_proto" onnx_found)
+  if(onnx_found EQUAL -1)
+    string(REPLACE "\nmessage FunctionProto {" "\nmessage FunctionProto {\n  repeated AttributeProto attribute_proto = 11;"
+      onnx_text "${onnx_text}")
+  endif()
+  string(FIND "${onnx_text}" "string overload" onnx_found)
+  if(onnx_found EQUAL -1)
+    string(REPLACE "\nmessage NodeProto {" "\nmessage NodeProto {\n  optional string overload = 8;" onnx_text "${onnx_text}")
+    string(REPLACE "\nmessage FunctionProto {" "\nmessage FunctionProto {\n  optional string overload = 13;" onnx_text
+      "${onnx_text}")
+  endif()
   file(GENERATE OUTPUT "${onnx_folder}/onnx.proto" CONTENT "${onnx_text}")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${onnx_schema}")
   add_custom_command(

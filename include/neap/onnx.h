@@ -12,7 +12,8 @@
  *
  * Opening maps the file and unpacks everything but the weights, which stay where they are until
  * they are asked for; tensors in external files are mapped as well. The files must not change while
- * they are open. Files of opset 13 and later are read, with any version of the format.
+ * they are open. Files of opset 13 and later are read, with any version of the format. Nodes that
+ * call functions of the file become the nodes of these functions.
  *
  * Building makes a network (neap/network.h) out of the model's graph and differentiates it:
  *   - open dimensions get their sizes; shapes and what depends on them alone are computed;
@@ -47,7 +48,8 @@ typedef struct neap_onnx neap_onnx;
 /*
  * NEAP_INVALID for a file that is damaged or not ONNX, and for external data outside the model's
  * folder (an absolute path, "..", a symbolic link that leads out); NEAP_IO if it cannot be read;
- * NEAP_UNSUPPORTED for an opset before 13. On failure *file is NULL.
+ * NEAP_UNSUPPORTED for an opset before 13, and for functions whose calls come to too many nodes. On
+ * failure *file is NULL.
  */
 NEAP_API neap_status neap_onnx_open(neap_allocator *allocator, const char *path, neap_onnx **file,
                                     neap_diag *diag);

@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "onnx/functions.h"
 #include "onnx/wire.h"
 
 #include <errno.h>
@@ -200,6 +201,8 @@ static neap_status read_model(neap_onnx *file, neap_diag *diag)
     NEAP_DELETE(file->allocator, length, digest);
     if (status == NEAP_OK)
         status = neap_onnx_take_constant_weights(&file->arena, &file->proto, diag);
+    if (status == NEAP_OK)
+        status = neap_onnx_functions_inline(&file->arena, file->path, &file->proto, diag);
     if (status == NEAP_OK)
         status = map_tensors(file, diag);
     return status == NEAP_OK ? neap_onnx_find_open_sizes(file, diag) : status;

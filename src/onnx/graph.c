@@ -346,7 +346,8 @@ static neap_status add_node(onnx_import *im, const onnx_proto_node *from)
                         .n_inputs = (uint32_t)from->n_inputs,
                         .n_outputs = (uint32_t)from->n_outputs,
                         .attributes = from->attributes,
-                        .n_attributes = from->n_attributes};
+                        .n_attributes = from->n_attributes,
+                        .call = from->call};
     if (from->n_outputs == 0 || from->n_outputs > NEAP_NONE || from->n_inputs > NEAP_NONE)
         return neap_onnx_fail(im, node, "it has no outputs");
     if (!NEAP_TAKE(im->arena, from->n_inputs, node->inputs) ||

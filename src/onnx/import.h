@@ -43,7 +43,8 @@ struct onnx_node {
     uint32_t *outputs; /* values; NEAP_NONE where one is not named */
     const onnx_attribute *attributes;
     size_t n_attributes;
-    bool live; /* the loss needs it */
+    const onnx_proto_node *call; /* of the function that it was in; NULL: it was in none */
+    bool live;                   /* the loss needs it */
 };
 
 typedef struct onnx_value {
@@ -122,7 +123,7 @@ struct onnx_import {
 
 /* ---- Errors and notes ---- */
 
-/* NEAP_INVALID with "<file>: node "<name>" (<type>): ...". */
+/* NEAP_INVALID with "<file>: node "<name>" (<type>): ...", and what called its function. */
 neap_status neap_onnx_fail(const onnx_import *im, const onnx_node *node, const char *format, ...)
     NEAP_PRINTF(3, 4);
 /* The same with NEAP_UNSUPPORTED. */

@@ -20,6 +20,12 @@ static neap_status fail_with(const onnx_import *im, const onnx_node *node, neap_
 {
     char message[NEAP_DIAG_CAPACITY];
     vsnprintf(message, sizeof message, format, arguments);
+    if (node->call)
+        return neap_fail(im->diag, status,
+                         "%s: node \"%s\" (%s) of the function %s%s%s, which node \"%s\" calls: %s",
+                         im->source, node->name, node->type, node->call->domain,
+                         *node->call->domain ? "." : "", node->call->type, node->call->name,
+                         message);
     return neap_fail(im->diag, status, "%s: node \"%s\" (%s): %s", im->source, node->name,
                      node->type, message);
 }

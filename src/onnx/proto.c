@@ -192,6 +192,8 @@ static neap_status read_attribute(const reader *r, const NeapOnnx__AttributeProt
                                   const char *owner, onnx_attribute *attribute)
 {
     *attribute = (onnx_attribute){.name = or_empty(a->name)};
+    if (a->ref_attr_name && *a->ref_attr_name)
+        attribute->ref = a->ref_attr_name;
     if (a->t) {
         onnx_tensor *tensor;
         if (!NEAP_TAKE(r->arena, 1, tensor))
@@ -227,15 +229,21 @@ static neap_status read_attribute(const reader *r, const NeapOnnx__AttributeProt
     return NEAP_OK;
 }
 
+/* The default domain has two names. */
+static const char *domain_of(const char *domain)
+{
+    return !domain || strcmp(domain, "ai.onnx") == 0 ? "" : domain;
+}
+
 static neap_status read_node(const reader *r, const NeapOnnx__NodeProto *n, onnx_proto_node *node)
 {
     onnx_attribute *attributes;
     if (!NEAP_TAKE(r->arena, n->n_attribute, attributes))
         return neap_fail_no_memory(r->diag);
-    const char *domain = or_empty(n->domain);
     *node = (onnx_proto_node){.name = or_empty(n->name),
                               .type = or_empty(n->op_type),
-                              .domain = strcmp(domain, "ai.onnx") == 0 ? "" : domain,
+                              .domain = domain_of(n->domain),
+                              .overload = or_empty(n->overload),
                               .inputs = (const char *const *)n->input,
                               .outputs = (const char *const *)n->output,
                               .n_inputs = n->n_input,
@@ -316,6 +324,55 @@ static neap_status read_graph(const reader *r, const NeapOnnx__GraphProto *g, on
     return NEAP_OK;
 }
 
+/* The version of the default domain; 0: it is not imported. */
+static int64_t default_opset(size_t count, NeapOnnx__OperatorSetIdProto *const *imports)
+{
+    int64_t version = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!*domain_of(imports[i]->domain))
+            version = imports[i]->version;
+    return version;
+}
+
+static neap_status read_function(const reader *r, const NeapOnnx__FunctionProto *f,
+                                 onnx_function *function)
+{
+    onnx_proto_node *nodes;
+    onnx_attribute *defaults;
+    if (!NEAP_TAKE(r->arena, f->n_node, nodes) ||
+        !NEAP_TAKE(r->arena, f->n_attribute_proto, defaults))
+        return neap_fail_no_memory(r->diag);
+    *function = (onnx_function){.name = or_empty(f->name),
+                                .domain = domain_of(f->domain),
+                                .overload = or_empty(f->overload),
+                                .opset = default_opset(f->n_opset_import, f->opset_import),
+                                .inputs = (const char *const *)f->input,
+                                .outputs = (const char *const *)f->output,
+                                .n_inputs = f->n_input,
+                                .n_outputs = f->n_output,
+                                .nodes = nodes,
+                                .n_nodes = f->n_node,
+                                .defaults = defaults,
+                                .n_defaults = f->n_attribute_proto};
+    for (size_t i = 0; i < f->n_node; i++)
+        NEAP_TRY(read_node(r, f->node[i], &nodes[i]));
+    for (size_t i = 0; i < f->n_attribute_proto; i++)
+        NEAP_TRY(read_attribute(r, f->attribute_proto[i], function->name, &defaults[i]));
+    return NEAP_OK;
+}
+
+static neap_status read_functions(const reader *r, const NeapOnnx__ModelProto *m, onnx_proto *proto)
+{
+    onnx_function *functions;
+    if (!NEAP_TAKE(r->arena, m->n_functions, functions))
+        return neap_fail_no_memory(r->diag);
+    proto->functions = functions;
+    proto->n_functions = m->n_functions;
+    for (size_t i = 0; i < m->n_functions; i++)
+        NEAP_TRY(read_function(r, m->functions[i], &functions[i]));
+    return NEAP_OK;
+}
+
 /* The oldest that neap reads: before it, axes of Squeeze and its like were attributes. */
 enum { OLDEST_OPSET = 13 };
 
@@ -323,11 +380,11 @@ static neap_status read_versions(const reader *r, const NeapOnnx__ModelProto *m,
 {
     proto->ir_version = m->ir_version;
     proto->producer = or_empty(m->producer_name);
-    for (size_t i = 0; i < m->n_opset_import; i++) {
-        const char *domain = or_empty(m->opset_import[i]->domain);
-        if (!*domain || strcmp(domain, "ai.onnx") == 0)
-            proto->opset = m->opset_import[i]->version;
-    }
+    proto->opset = default_opset(m->n_opset_import, m->opset_import);
+    /* a graph of calls alone needs none of its own */
+    for (size_t i = 0; i < m->n_functions && proto->opset == 0; i++)
+        proto->opset =
+            default_opset(m->functions[i]->n_opset_import, m->functions[i]->opset_import);
     if (!m->graph || (m->n_opset_import == 0 && m->graph->n_node == 0))
         return neap_fail(r->diag, NEAP_INVALID, "%s: not an ONNX file: it has no graph", r->source);
     if (proto->opset < OLDEST_OPSET)
@@ -355,5 +412,6 @@ neap_status neap_onnx_proto_read(neap_arena *arena, const char *source, const ui
                          "%s: not an ONNX file, or a damaged one: protobuf cannot unpack it",
                          source);
     NEAP_TRY(read_versions(&r, model, proto));
+    NEAP_TRY(read_functions(&r, model, proto));
     return read_graph(&r, model->graph, proto);
 }

@@ -76,6 +76,7 @@ typedef enum onnx_attribute_kind {
 
 typedef struct onnx_attribute {
     const char *name;
+    const char *ref; /* in a function: it is the call's of this name; NULL: it is its own */
     onnx_attribute_kind kind;
     float real;
     int64_t integer;
@@ -87,13 +88,27 @@ typedef struct onnx_attribute {
     size_t count; /* of reals, integers or strings */
 } onnx_attribute;
 
-typedef struct onnx_proto_node {
-    const char *name, *type, *domain; /* never NULL */
+typedef struct onnx_proto_node onnx_proto_node;
+struct onnx_proto_node {
+    const char *name, *type, *domain, *overload; /* never NULL */
     const char *const *inputs, *const *outputs;
     size_t n_inputs, n_outputs;
     const onnx_attribute *attributes;
     size_t n_attributes;
-} onnx_proto_node;
+    const onnx_proto_node *call; /* of the function that it was in; NULL: it is the graph's own */
+};
+
+/* Nodes that a file gives a name, which other nodes call. */
+typedef struct onnx_function {
+    const char *name, *domain, *overload; /* never NULL */
+    int64_t opset;                        /* of the default domain; 0: it imports none */
+    const char *const *inputs, *const *outputs;
+    size_t n_inputs, n_outputs;
+    const onnx_proto_node *nodes;
+    size_t n_nodes;
+    const onnx_attribute *defaults; /* of attributes that calls may leave out */
+    size_t n_defaults;
+} onnx_function;
 
 /* A dimension of an input: a number, a name, or neither. */
 typedef struct onnx_dim {
@@ -117,6 +132,8 @@ typedef struct onnx_proto {
     const onnx_port *inputs, *outputs;
     size_t n_nodes, n_initializers, n_inputs, n_outputs;
     size_t n_constant_weights; /* the last initializers: in the file, they are Constant nodes */
+    const onnx_function *functions;
+    size_t n_functions;
 } onnx_proto;
 
 /*

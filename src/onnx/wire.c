@@ -25,6 +25,7 @@ typedef enum wire_kind {
     KIND_SHAPE,
     KIND_DIMENSION,
     KIND_OPSET,
+    KIND_FUNCTION,
     KIND_NONE /* a field without messages inside */
 } wire_kind;
 
@@ -38,6 +39,7 @@ static const struct wire_rule {
     {KIND_MODEL, 2, KIND_NONE},        /* producer_name */
     {KIND_MODEL, 7, KIND_GRAPH},       /* graph */
     {KIND_MODEL, 8, KIND_OPSET},       /* opset_import */
+    {KIND_MODEL, 25, KIND_FUNCTION},   /* functions */
     {KIND_GRAPH, 1, KIND_NODE},        /* node */
     {KIND_GRAPH, 2, KIND_NONE},        /* name */
     {KIND_GRAPH, 5, KIND_TENSOR},      /* initializer */
@@ -49,6 +51,7 @@ static const struct wire_rule {
     {KIND_NODE, 4, KIND_NONE},         /* op_type */
     {KIND_NODE, 5, KIND_ATTRIBUTE},    /* attribute */
     {KIND_NODE, 7, KIND_NONE},         /* domain */
+    {KIND_NODE, 8, KIND_NONE},         /* overload */
     {KIND_ATTRIBUTE, 1, KIND_NONE},    /* name */
     {KIND_ATTRIBUTE, 2, KIND_NONE},    /* f */
     {KIND_ATTRIBUTE, 3, KIND_NONE},    /* i */
@@ -57,6 +60,7 @@ static const struct wire_rule {
     {KIND_ATTRIBUTE, 7, KIND_NONE},    /* floats */
     {KIND_ATTRIBUTE, 8, KIND_NONE},    /* ints */
     {KIND_ATTRIBUTE, 9, KIND_NONE},    /* strings */
+    {KIND_ATTRIBUTE, 21, KIND_NONE},   /* ref_attr_name */
     {KIND_TENSOR, 1, KIND_NONE},       /* dims */
     {KIND_TENSOR, 2, KIND_NONE},       /* data_type */
     {KIND_TENSOR, 4, KIND_NONE},       /* float_data */
@@ -80,6 +84,15 @@ static const struct wire_rule {
     {KIND_DIMENSION, 2, KIND_NONE},    /* dim_param */
     {KIND_OPSET, 1, KIND_NONE},        /* domain */
     {KIND_OPSET, 2, KIND_NONE},        /* version */
+
+    {KIND_FUNCTION, 1, KIND_NONE},       /* name */
+    {KIND_FUNCTION, 4, KIND_NONE},       /* input */
+    {KIND_FUNCTION, 5, KIND_NONE},       /* output */
+    {KIND_FUNCTION, 7, KIND_NODE},       /* node */
+    {KIND_FUNCTION, 9, KIND_OPSET},      /* opset_import */
+    {KIND_FUNCTION, 10, KIND_NONE},      /* domain */
+    {KIND_FUNCTION, 11, KIND_ATTRIBUTE}, /* attribute_proto */
+    {KIND_FUNCTION, 13, KIND_NONE},      /* overload */
 };
 
 enum {

@@ -157,7 +157,7 @@ static void add_names(neap_text *node, uint32_t field, char *names)
     }
 }
 
-static void add_attribute(neap_text *node, char *text)
+static void add_attribute(neap_text *message, uint32_t field, char *text)
 {
     neap_text attribute = {0};
     char *value = strchr(text, '=');
@@ -165,7 +165,9 @@ static void add_attribute(neap_text *node, char *text)
     pb_string(&attribute, 1, text);
     char *rest;
     long long number = strtoll(value, &rest, 10);
-    if (strchr(value, ',') || strcmp(text, "axes") == 0 || strcmp(text, "perm") == 0) {
+    if (*value == '@')
+        pb_string(&attribute, 21, value + 1);
+    else if (strchr(value, ',') || strcmp(text, "axes") == 0 || strcmp(text, "perm") == 0) {
         for (char *at = value; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
             pb_number(&attribute, 8, (uint64_t)strtoll(at, NULL, 10));
     } else if (rest != value && *rest == '\0') {
@@ -175,10 +177,26 @@ static void add_attribute(neap_text *node, char *text)
     } else {
         pb_string(&attribute, 4, value);
     }
-    pb_message(node, 5, &attribute);
+    pb_message(message, field, &attribute);
 }
 
-void onnx_add_node(neap_text *graph, const char *line)
+/* "domain.type:overload" in the fields that nodes and functions have. */
+static void add_type(neap_text *message, char *text, uint32_t type, uint32_t domain,
+                     uint32_t overload)
+{
+    char *dot = strchr(text, '.'), *colon = strchr(text, ':');
+    if (colon) {
+        *colon = '\0';
+        pb_string(message, overload, colon + 1);
+    }
+    if (dot) {
+        *dot = '\0';
+        pb_string(message, domain, text);
+    }
+    pb_string(message, type, dot ? dot + 1 : text);
+}
+
+static void add_node(neap_text *message, uint32_t field, const char *line)
 {
     neap_text node = {0};
     char *copy = malloc(strlen(line) + 1), *word = copy;
@@ -188,29 +206,64 @@ void onnx_add_node(neap_text *graph, const char *line)
         if (end)
             *end++ = '\0';
         if (i == 0)
-            pb_string(&node, 4, word);
+            add_type(&node, word, 4, 7, 8);
         else if (i < 3)
             add_names(&node, i == 1 ? 1 : 2, word);
         else if (i == 3 && !strchr(word, '='))
             pb_string(&node, 3, word);
         else
-            add_attribute(&node, word);
+            add_attribute(&node, 5, word);
         word = end;
     }
     free(copy);
-    pb_message(graph, 1, &node);
+    pb_message(message, field, &node);
+}
+
+void onnx_add_node(neap_text *graph, const char *line)
+{
+    add_node(graph, 1, line);
+}
+
+static void add_opset(neap_text *message, uint32_t field, int64_t opset)
+{
+    neap_text version = {0};
+    pb_string(&version, 1, "");
+    pb_number(&version, 2, (uint64_t)(opset ? opset : 17));
+    pb_message(message, field, &version);
+}
+
+void onnx_add_function(neap_text *model, const char *head, const char *const *nodes, int64_t opset)
+{
+    neap_text function = {0};
+    char *copy = malloc(strlen(head) + 1), *word = copy;
+    memcpy(copy, head, strlen(head) + 1);
+    for (int i = 0; word; i++) {
+        char *end = strchr(word, ' ');
+        if (end)
+            *end++ = '\0';
+        if (i == 0)
+            add_type(&function, word, 1, 10, 13);
+        else if (i < 3)
+            add_names(&function, i == 1 ? 4 : 5, word);
+        else
+            add_attribute(&function, 11, word);
+        word = end;
+    }
+    free(copy);
+    for (; *nodes; nodes++)
+        add_node(&function, 7, *nodes);
+    if (opset >= 0)
+        add_opset(&function, 9, opset);
+    pb_message(model, 25, &function);
 }
 
 /* ---- Models ---- */
 
 void onnx_make_model(neap_text *model, neap_text *graph, int64_t opset)
 {
-    neap_text version = {0};
     pb_number(model, 1, 8);
     pb_string(model, 2, "tests");
-    pb_string(&version, 1, "");
-    pb_number(&version, 2, (uint64_t)(opset ? opset : 17));
-    pb_message(model, 8, &version);
+    add_opset(model, 8, opset);
     pb_message(model, 7, graph);
 }
 
@@ -336,6 +389,27 @@ void onnx_normed_graph(neap_text *graph)
                   "BatchNormalization b,gamma,beta,mean2,variance2 c,m3,v3 bn3 training_mode=1");
     onnx_add_node(graph, "Flatten c d");
     onnx_add_node(graph, "MatMul d,w y");
+}
+
+void onnx_called_graph(neap_text *graph)
+{
+    onnx_add_input(graph, "x", 1, "N,4");
+    onnx_add_output(graph, "y");
+    onnx_add_floats(graph, "w1", DIMS(5, 4));
+    onnx_add_floats(graph, "b1", DIMS(5));
+    onnx_add_floats(graph, "w2", DIMS(3, 5));
+    onnx_add_floats(graph, "b2", DIMS(3));
+    onnx_add_node(graph, "local.Block x,w1,b1 h first slope=0.1");
+    onnx_add_node(graph, "local.Block h,w2,b2 y second");
+}
+
+void onnx_add_called(neap_text *model)
+{
+    static const char *const block[] = {"local.Linear x,w,b h inner",
+                                        "LeakyRelu h y leaky alpha=@slope", NULL};
+    static const char *const linear[] = {"Gemm x,w,b y gemm transB=@turned", NULL};
+    onnx_add_function(model, "local.Block x,w,b y slope=0.5", block, 0);
+    onnx_add_function(model, "local.Linear x,w,b y turned=1", linear, 0);
 }
 
 void onnx_large_graph(neap_text *graph)

@@ -27,8 +27,13 @@ void onnx_add_constant(neap_text *graph, const char *name, const int64_t *dims,
 /* An input or output. "N,3,8,8": numbers, or names of open dimensions. */
 void onnx_add_input(neap_text *graph, const char *name, int type, const char *dims);
 void onnx_add_output(neap_text *graph, const char *name);
-/* "Conv x,w,b y name pads=1,1,1,1 group=2 alpha=0.5 mode=text": integers in lists of commas. */
+/* "Conv x,w,b y name pads=1,1,1,1 group=2 alpha=0.5 mode=text": integers in lists of commas. With a
+   domain and an overload, "local.F:two"; alpha=@beta refers to an attribute of the function. */
 void onnx_add_node(neap_text *graph, const char *line);
+
+/* A function of a model: "local.F x,w y alpha=0.5" with defaults of attributes, and its nodes, the
+   last one NULL, as onnx_add_node takes them. Opset 17 unless another is given; -1: none. */
+void onnx_add_function(neap_text *model, const char *head, const char *const *nodes, int64_t opset);
 
 /* The model around a graph, which is cleared: opset 17 unless another is given. */
 void onnx_make_model(neap_text *model, neap_text *graph, int64_t opset);
@@ -47,5 +52,9 @@ void onnx_large_graph(neap_text *graph);
 /* Two batch normalizations that take the batch's statistics, with statistics of their own, and a
    third that shares those of the second. x: N x 3 x 4 x 4, y: N x 3. */
 void onnx_normed_graph(neap_text *graph);
+/* Two linear layers, each with a LeakyReLU, by calls of functions, which onnx_add_called adds to
+   the model. x: N x 4, y: N x 3. */
+void onnx_called_graph(neap_text *graph);
+void onnx_add_called(neap_text *model);
 
 #endif

@@ -60,11 +60,12 @@ static void whole_files(void **state)
     (void)state;
     char *folder = make_temporary_folder(), *copy = join_path(folder, "copy.onnx");
     static void (*const graphs[])(neap_text *) = {onnx_small_graph, onnx_large_graph,
-                                                  onnx_normed_graph};
+                                                  onnx_normed_graph, onnx_called_graph};
     for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
         neap_text graph = {0}, model = {0};
         graphs[i](&graph);
         onnx_make_model(&model, &graph, 0);
+        onnx_add_called(&model);
         char *path = onnx_write(&model, folder, "model.onnx");
         subject s = {path, copy};
         print_message("%zu allocations\n", torture_memory(use_file, &s, ONE_IN(4) * 50));
