@@ -292,24 +292,45 @@ static bool is_suffix(const onnx_shape *a, const onnx_shape *b, uint32_t *skip)
            memcmp(a->dims + a->rank - rank, b->dims + *skip, rank * sizeof *b->dims) == 0;
 }
 
-/* A vector along the last dimension, on the root of the other operand's view. */
+/* The only dimension of a along which b, broadcast to it, is not the same everywhere. */
+static bool is_vector(const onnx_shape *a, const onnx_shape *b, uint32_t *dim)
+{
+    uint32_t found = 0;
+    for (uint32_t d = 0; d < b->rank; d++)
+        if (b->dims[d] != 1) {
+            *dim = a->rank - b->rank + d;
+            found++;
+        }
+    return found == 1;
+}
+
+/*
+ * A vector along a dimension of x, on the root of x's view, if that has the dimension as its last:
+ * exporters scale the channels of what a linear layer made behind a transpose.
+ */
 static neap_status lower_vector(onnx_import *im, const onnx_node *node, uint32_t x, uint32_t vector,
-                                bool *done)
+                                uint32_t dim, bool *done)
 {
     const onnx_view *from, *small;
+    uint32_t order[NEAP_MAX_RANK], n = 0;
     neap_tensor b;
     NEAP_TRY(neap_onnx_view(im, node, x, &from));
     const onnx_shape *shape = &im->values[x].shape;
-    int64_t extent = shape->dims[shape->rank - 1];
-    uint32_t rank = neap_net_rank(im->net, from->root);
-    *done = !from->of_initializer && !neap_onnx_view_is_whole(from) &&
-            neap_onnx_view_keeps_last(from, extent) &&
-            neap_net_dim(im->net, from->root, rank - 1) == extent;
+    int64_t extent = shape->dims[dim];
+    onnx_view view = *from, last = *from;
+    for (uint32_t d = 0; d < shape->rank; d++)
+        if (d != dim)
+            order[n++] = d;
+    order[n] = dim;
+    neap_onnx_view_transpose(&last, order);
+    *done = !view.of_initializer && !neap_onnx_view_is_whole(&view) &&
+            neap_onnx_view_keeps_last(&last, extent) &&
+            neap_net_dim(im->net, view.root, neap_net_rank(im->net, view.root) - 1) == extent;
     if (!*done)
         return NEAP_OK;
-    onnx_view view = *from;
     NEAP_TRY(neap_onnx_view(im, node, vector, &small));
-    NEAP_TRY(neap_onnx_weight(im, node, vector, small, 1, &extent, &b));
+    onnx_view bare = *small;
+    NEAP_TRY(neap_onnx_weight(im, node, vector, &bare, 1, &extent, &b));
     view.root = combine(im->net, node, view.root, b);
     neap_onnx_set_view(im, node, 0, &view);
     return NEAP_OK;
@@ -322,11 +343,6 @@ static neap_status lower_suffix(onnx_import *im, const onnx_node *node, uint32_t
     const onnx_shape small = im->values[y].shape;
     const onnx_view *view;
     neap_tensor a, b;
-    bool done = false;
-    if (small.rank - skip == 1)
-        NEAP_TRY(lower_vector(im, node, x, y, &done));
-    if (done)
-        return NEAP_OK;
     NEAP_TRY(neap_onnx_tensor(im, node, x, &a));
     NEAP_TRY(neap_onnx_view(im, node, y, &view));
     onnx_view bare = *view;
@@ -431,7 +447,7 @@ static neap_status lower_binary(onnx_import *im, const onnx_node *node)
     const onnx_shape *shape = &neap_onnx_output(im, node, 0)->shape;
     bool commutes = is_type(node, "Add") || is_type(node, "Mul"), done = false;
     double number;
-    uint32_t skip;
+    uint32_t skip, dim;
     neap_tensor left, right;
     if (node->n_inputs != 2 && (is_type(node, "Max") || is_type(node, "Min")))
         return lower_many(im, node);
@@ -453,6 +469,12 @@ static neap_status lower_binary(onnx_import *im, const onnx_node *node)
         return NEAP_OK;
     bool whole_a = neap_onnx_shape_equal(&a->shape, shape);
     bool whole_b = neap_onnx_shape_equal(&b->shape, shape);
+    if (commutes && whole_a && !whole_b && is_vector(shape, &b->shape, &dim))
+        NEAP_TRY(lower_vector(im, node, node->inputs[0], node->inputs[1], dim, &done));
+    else if (commutes && whole_b && !whole_a && is_vector(shape, &a->shape, &dim))
+        NEAP_TRY(lower_vector(im, node, node->inputs[1], node->inputs[0], dim, &done));
+    if (done)
+        return NEAP_OK;
     if (commutes && whole_a && !whole_b && is_suffix(shape, &b->shape, &skip))
         return lower_suffix(im, node, node->inputs[0], node->inputs[1], skip);
     if (whole_b && !whole_a && commutes && is_suffix(shape, &a->shape, &skip))

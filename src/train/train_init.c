@@ -1,9 +1,9 @@
 /*
  * The initial weights, drawn from the seed and the parameter's name.
  *
- * Scales of normalisations start at 1, biases at 0. Embeddings and other tables are small; products
- * preserve the variance of their inputs (He et al. 2015 before a ReLU, LeCun et al. 1998
- * elsewhere). Running statistics start with mean 0 and variance 1.
+ * Scales of normalisations start at 1, those of residual blocks at 1e-6, biases at 0. Embeddings
+ * and other tables are small; products preserve the variance of their inputs (He et al. 2015 before
+ * a ReLU, LeCun et al. 1998 elsewhere). Running statistics start with mean 0 and variance 1.
  */
 #include "base/half.h"
 #include "base/hash.h"
@@ -57,7 +57,9 @@ static void draw(const neap_graph *graph, uint64_t seed, uint32_t value, float *
 {
     const neap_value *v = neap_graph_value(graph, value);
     if (v->rank == 1) {
-        float number = ends_with(v->name, "weight") ? 1 : 0;
+        float number = ends_with(v->name, "weight")        ? 1
+                       : ends_with(v->name, "layer_scale") ? 1e-6f
+                                                           : 0;
         for (int64_t i = 0; i < count; i++)
             numbers[i] = number;
         return;

@@ -71,6 +71,7 @@ static const small_network networks[] = {
     {"mobilenet_v1",       "mobilenet_v1", {IMAGES(4, 48, 7)}},
     {"mobilenet_v1 keras", "mobilenet_v1", {IMAGES(4, 48, 7), {"keras", 1}}},
     {"mobilenet_v2",       "mobilenet_v2", {IMAGES(4, 48, 8)}},
+    {"convnext_tiny",      "convnext_tiny", {IMAGES(2, 32, 6)}},
     {"unet",               "unet",         {IMAGES(2, 32, 4)}},
     {"fcn8",               "fcn8",         {IMAGES(6, 32, 2)}},
     {"segnet",             "segnet",       {IMAGES(4, 32, 4)}},

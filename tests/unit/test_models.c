@@ -49,6 +49,7 @@ static const struct expected {
     {"inception_v3", 27161264, 5.71, "AuxLogits."},
     {"mobilenet_v1", 4231976, 0, NULL},
     {"mobilenet_v2", 3504872, 0.30, NULL},
+    {"convnext_tiny", 28589128, 4.456, NULL},
     {"vit_b_16", 86567656, 17.56, NULL},
     {"bert-base", 109514298, 0, NULL},
     {"gpt2", 124439808, 0, NULL},
@@ -575,7 +576,7 @@ static void test_widths(void **state)
         check_widths(model);
         count++;
     }
-    assert_int_equal(count, 23);
+    assert_int_equal(count, 24);
 }
 
 static int64_t parameters_at_width(const char *name, int64_t width)

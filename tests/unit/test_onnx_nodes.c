@@ -255,6 +255,12 @@ static void products(void **state)
          .nodes = {"MatMul x0,v y"},
          .loss = NEAP_ONNX_MSE,
          .expected = "matmul mse "},
+        {.input = "2,5,6", /* channels, scaled behind a transpose */
+         .tensors = {"w 6,4", "s 4,1"},
+         .nodes = {"MatMul x0,w m", "Transpose m t perm=0,2,1", "Mul s,t u",
+                   "Transpose u y perm=0,2,1"},
+         .loss = NEAP_ONNX_MSE,
+         .expected = "linear mul mse "},
         {.input = "2,4,5,6", /* two heads of keys, four of queries */
          .tensors = {"k 2,2,7,6", "v 2,2,7,3"},
          .nodes = {"Attention x0,k,v y"},

@@ -57,6 +57,8 @@ CASES = [
     Case("gradient of such a part", (6, 20),
          [node("MatMul", "x0,k", "m"), node("Reshape", "m,t", "r"), node("Concat", "r,c", "j", axis=1), node("Mul", "j,j", "y")],
          k=(20, 12), t=ints(2, 3, 3, 4), c=(2, 2, 3, 4)),
+    Case("scaled channels behind a transpose", (2, 5, 6),
+         [node("MatMul", "x0,k", "m"), node("Transpose", "m", "t", perm=[0, 2, 1]), node("Mul", "t,s", "y")], k=(6, 4), s=(4, 1)),
     Case("pad reflect", S, [node("Pad", "x0,p", "y", mode="reflect")], p=ints(0, 0, 1, 2, 0, 0, 2, 1)),
     Case("pad edge", S, [node("Pad", "x0,p", "y", mode="edge")], p=ints(0, 1, 1, 2, 0, 0, 2, 1)),
     Case("gather elements", (4, 3), [node("GatherElements", "x0,i", "y", axis=1)], i=np.array([[2, 0], [1, 1], [0, -1], [2, 2]])),
