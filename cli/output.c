@@ -41,8 +41,8 @@ int cli_fail_diag(const neap_diag *diag)
     case NEAP_UNSUPPORTED:
     case NEAP_IO:
         return cli_fail(CLI_BAD_INPUT, "%s", diag->message);
-    case NEAP_NO_MEMORY:
-        return cli_fail_memory();
+    case NEAP_NO_MEMORY: /* with the size, where that is what an arena needs */
+        return cli_fail(CLI_FAILED, "%s", diag->message);
     default:
         return cli_fail(CLI_FAILED, "internal error: %s; please report it", diag->message);
     }

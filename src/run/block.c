@@ -16,7 +16,8 @@ static neap_status fail_pages(int64_t bytes, neap_diag *diag)
 {
     char size[32];
     return neap_fail(diag, NEAP_NO_MEMORY,
-                     "out of memory: cannot get %s in one piece for the arena",
+                     "out of memory: this machine has no %s in one piece; plan within a smaller "
+                     "budget, or take a smaller batch",
                      neap_bytes_format(bytes, size, sizeof size));
 }
 

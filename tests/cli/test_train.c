@@ -617,6 +617,7 @@ static void refused(void **state)
         "plan gpt2 --budget 50% --link measured",
         "profile gpt2 --backend ref --link 12GB/s",
         "profile gpt2 --backend ref --batch 1 --seq 8 --set layers=1 --link measured",
+        "train vgg19 --batch 1048576 --image 448 --backend ref", /* beyond 47 bits of addresses */
         "train chain --backend ref",
         "train " DATA "/tiny.json --backend ref",
         "train " DATA "/malformed.json --backend ref",

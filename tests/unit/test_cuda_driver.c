@@ -193,7 +193,7 @@ static void test_memory(void **state)
     assert_int_equal(neap_cuda_alloc(b.driver, INT64_C(1) << 40, &none, &diag), NEAP_NO_MEMORY);
     assert_null(none);
     assert_non_null(strstr(diag.message, "has no room for 1.00 TiB (1099511627776 bytes): 255 MiB "
-                                         "of its 256 MiB are free"));
+                                         "of its 256 MiB are free; plan within a smaller budget"));
     MUST(neap_cuda_alloc(b.driver, 0, &none, &diag));
     assert_null(none);
     MUST(neap_cuda_alloc_host(b.driver, 4096, &host, &diag));

@@ -19,7 +19,8 @@ static neap_status fail_memory(cuda_driver *driver, int64_t bytes, neap_diag *di
     if (neap_cuda_measure_memory(driver, &memory, diag) != NEAP_OK)
         return NEAP_NO_MEMORY;
     return neap_fail(diag, NEAP_NO_MEMORY,
-                     "GPU %d (%s) has no room for %s (%lld bytes): %s of its %s are free",
+                     "GPU %d (%s) has no room for %s (%lld bytes): %s of its %s are free; plan "
+                     "within a smaller budget, or take a smaller batch",
                      driver->device.ordinal, driver->device.name,
                      neap_bytes_format(bytes, wanted, sizeof wanted), (long long)bytes,
                      neap_bytes_format(memory.free, unused, sizeof unused),
