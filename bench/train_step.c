@@ -107,10 +107,10 @@ static void run_many(neap_runner *runner, const neap_graph *graph, const neap_pl
     for (int s = 0; s < steps; s++) {
         neap_run_report report;
         must(neap_runner_step(runner, 1, &report, &diag));
-        const double *seconds = neap_runner_step_seconds(runner);
+        const neap_step_time *times = neap_runner_step_times(runner);
         for (size_t i = 0; i < count; i++)
-            if (s == 0 || seconds[i] < best[i])
-                best[i] = seconds[i];
+            if (s == 0 || times[i].end - times[i].begin < best[i])
+                best[i] = times[i].end - times[i].begin;
         printf("step %d: %.1f ms\n", s, report.seconds * 1e3);
     }
     print_types(graph, plan, best);

@@ -276,7 +276,7 @@ static void set_options(cli_training *t)
     o->run.poison = o->run.poison || s->poison;
     o->run.stress = (uint64_t)s->stress;
     o->run.trace_memory = s->memory_file != NULL;
-    o->run.measure = s->trace != NULL && strncmp(neap_backend_name(t->measured.backend), "cuda", 4);
+    o->run.measure = s->trace != NULL;
     o->run.duplex = t->planning.model.link.duplex;
     if (s->pace)
         o->run.pace = t->planning.model.link;

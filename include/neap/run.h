@@ -211,8 +211,8 @@ typedef struct neap_run_options {
                           default: all zero, as fast as it can */
     uint64_t stress;   /* not 0: delays kernels of a device, and copies, by random times from this
                           seed, to show that results do not depend on timing */
-    bool measure;      /* record the time of every step (neap_runner_step_seconds,
-                          neap_runner_step_times) */
+    bool measure;      /* record when every step of the plan runs (neap_runner_step_times). A device
+                          then gets its work call by call, which costs many small ops time */
     bool trace_memory; /* record what of the arena is resident at every step
                           (neap_runner_step_memory). Freed memory then goes back to the system at
                           once, which makes steps slower */
@@ -288,12 +288,9 @@ typedef struct neap_run_report {
  */
 NEAP_API neap_status neap_runner_step(neap_runner *runner, uint64_t seed, neap_run_report *report,
                                       neap_diag *diag);
-/* With options.measure: the seconds of each step of the plan in the last run; else NULL. */
-NEAP_API const double *neap_runner_step_seconds(const neap_runner *runner);
-
 /*
- * With options.measure: when each step of the plan ran in the last run, computations without their
- * waiting for copies; else NULL. Also NULL for a backend with a device, whose copies are not timed.
+ * With options.measure: when each step of the plan ran in the last run, in seconds from its begin,
+ * computations without their waiting for copies; else NULL. On a device the times are the device's.
  */
 NEAP_API const neap_step_time *neap_runner_step_times(const neap_runner *runner);
 

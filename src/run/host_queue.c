@@ -8,15 +8,15 @@
 typedef struct host_queue {
     run_queue base;
     run_copier *copier; /* NULL without transfers */
-    size_t n_marks;
-    double last; /* when the step before was given */
+    size_t n_timed;
+    double began; /* when the step did */
 } host_queue;
 
 static void destroy(run_queue *queue)
 {
     host_queue *q = (host_queue *)queue;
     neap_run_copier_destroy(q->copier);
-    NEAP_DELETE(queue->allocator, q->n_marks, queue->seconds);
+    NEAP_DELETE(queue->allocator, q->n_timed, queue->times);
     NEAP_DELETE(queue->allocator, 1, q);
 }
 
@@ -24,7 +24,7 @@ static neap_status begin(run_queue *queue, uint64_t seed, bool *replayed, neap_d
 {
     (void)seed;
     (void)diag;
-    ((host_queue *)queue)->last = neap_clock_seconds();
+    ((host_queue *)queue)->began = neap_clock_seconds();
     *replayed = false;
     return NEAP_OK;
 }
@@ -69,17 +69,17 @@ static void delay(run_queue *queue)
     (void)queue; /* kernels run when they are called, so only copies can be late */
 }
 
-static void mark(run_queue *queue, size_t step)
+static void mark(run_queue *queue, size_t step, bool ends)
 {
-    host_queue *q = (host_queue *)queue;
-    double now = neap_clock_seconds();
-    queue->seconds[step] = now - q->last;
-    q->last = now;
+    double now = neap_clock_seconds() - ((host_queue *)queue)->began;
+    *(ends ? &queue->times[step].end : &queue->times[step].begin) = now;
 }
 
 static neap_step_time copied(run_queue *queue, run_ticket ticket)
 {
-    return neap_run_copier_time(((host_queue *)queue)->copier, ticket);
+    host_queue *q = (host_queue *)queue;
+    neap_step_time time = neap_run_copier_time(q->copier, ticket);
+    return (neap_step_time){time.begin - q->began, time.end - q->began};
 }
 
 neap_status neap_run_host_queue_create(neap_allocator *allocator, const run_queue_options *options,
@@ -100,9 +100,9 @@ neap_status neap_run_host_queue_create(neap_allocator *allocator, const run_queu
     if (status != NEAP_OK)
         return status;
     q->base = (run_queue){.type = &type, .allocator = allocator};
-    q->n_marks = options->marks;
-    if (options->marks > 0)
-        status = NEAP_NEW(allocator, options->marks, &q->base.seconds, diag);
+    q->n_timed = options->timed;
+    if (options->timed > 0)
+        status = NEAP_NEW(allocator, options->timed, &q->base.times, diag);
     if (status == NEAP_OK && options->transfers > 0)
         status = neap_run_copier_create(allocator, options->duplex, options->transfers, &q->copier,
                                         diag);

@@ -22,7 +22,7 @@ typedef struct run_queue_options {
     neap_link pace;   /* on the host (neap_run_options.pace) */
     uint64_t stress;  /* not 0: seed of random delays of kernels and copies */
     size_t transfers; /* copies in a step */
-    size_t marks;     /* steps of the plan that are timed; 0: none */
+    size_t timed;     /* steps of the plan whose times are wanted; 0: none */
 } run_queue_options;
 
 typedef struct run_queue_type {
@@ -42,9 +42,10 @@ typedef struct run_queue_type {
                  size_t bytes);
     /* Computation may be delayed here (options.stress). */
     void (*delay)(run_queue *queue);
-    /* Step `step` of the plan has been given; its seconds are in `seconds` after `end`. */
-    void (*mark)(run_queue *queue, size_t step);
-    /* After `end`: when a copy of the step ran, on neap_clock_seconds. NULL on a device. */
+    /* With options.timed: step `step` of the plan begins or ends here, in order with computation;
+       after `end` it is in `times`. The last call counts. */
+    void (*mark)(run_queue *queue, size_t step, bool ends);
+    /* With options.timed, after `end`: when a copy of the step ran. */
     neap_step_time (*copied)(run_queue *queue, run_ticket ticket);
 } run_queue_type;
 
@@ -54,7 +55,7 @@ struct run_queue {
     neap_allocator *allocator;
     const uint64_t *step_seed; /* for run_args; NULL on the host */
     bool again;                /* set by `end`: nothing has run, and the step must be given again */
-    double *seconds;           /* options.marks of them, or NULL */
+    neap_step_time *times;     /* options.timed of them, in seconds from `begin`; or NULL */
 };
 
 neap_status neap_run_host_queue_create(neap_allocator *allocator, const run_queue_options *options,

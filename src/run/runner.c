@@ -116,17 +116,9 @@ static neap_status prepare_queue(neap_runner *runner, neap_diag *diag)
                                  .pace = runner->options.pace,
                                  .stress = runner->options.stress,
                                  .transfers = runner->program.n_transfers,
-                                 .marks = runner->options.measure ? runner->program.count : 0};
+                                 .timed = runner->options.measure ? runner->program.count : 0};
     return device ? device->create_queue(runner->backend, &options, &runner->queue, diag)
                   : neap_run_host_queue_create(runner->allocator, &options, &runner->queue, diag);
-}
-
-static neap_status prepare_times(neap_runner *runner, neap_diag *diag)
-{
-    neap_status status = NEAP_NEW(runner->allocator, runner->program.count, &runner->times, diag);
-    if (status == NEAP_OK)
-        status = NEAP_NEW(runner->allocator, runner->program.count, &runner->copies, diag);
-    return status;
 }
 
 /* Pieces of values are shown to kernels as one array, through a second mapping of the arena. */
@@ -174,8 +166,8 @@ static neap_status prepare(neap_runner *runner, const neap_plan *plan, neap_diag
         status = prepare_copies(runner, diag);
     if (status == NEAP_OK)
         status = prepare_queue(runner, diag);
-    if (status == NEAP_OK && runner->options.measure && runner->queue->type->copied)
-        status = prepare_times(runner, diag);
+    if (status == NEAP_OK && runner->options.measure)
+        status = NEAP_NEW(runner->allocator, runner->program.count, &runner->copies, diag);
     if (status == NEAP_OK && runner->backend->type->device)
         status = NEAP_NEW(runner->allocator, neap_graph_value_count(whole), &runner->mirrors, diag);
     if (status == NEAP_OK && runner->options.trace_memory)
@@ -224,7 +216,6 @@ void neap_runner_destroy(neap_runner *runner)
     NEAP_DELETE(allocator, n_values, runner->copies_in);
     NEAP_DELETE(allocator, n_values, runner->copies_out);
     neap_run_resident_clear(&runner->resident, allocator);
-    NEAP_DELETE(allocator, runner->program.count, runner->times);
     NEAP_DELETE(allocator, runner->program.count, runner->copies);
     neap_run_program_clear(&runner->program);
     clear_kernels(&runner->kernels, allocator);
@@ -275,15 +266,10 @@ static void wait_for_operands(neap_runner *runner, const run_action *action,
         report->wait_seconds += neap_clock_seconds() - begin;
 }
 
-static size_t index_of(const neap_runner *runner, const run_action *action)
+static void mark(neap_runner *runner, const run_action *action, bool ends)
 {
-    return (size_t)(action - runner->program.actions);
-}
-
-static void note_begin(neap_runner *runner, const run_action *action)
-{
-    if (runner->times)
-        runner->times[index_of(runner, action)].begin = neap_clock_seconds() - runner->began;
+    if (runner->queue->times)
+        runner->queue->type->mark(runner->queue, (size_t)(action - runner->program.actions), ends);
 }
 
 static neap_status compute(neap_runner *runner, const run_action *action, uint64_t seed,
@@ -294,7 +280,7 @@ static neap_status compute(neap_runner *runner, const run_action *action, uint64
     if (runner->copies_in)
         wait_for_operands(runner, action, report);
     runner->queue->type->delay(runner->queue);
-    note_begin(runner, action);
+    mark(runner, action, false); /* again: without the waiting */
     run_args args = {.in = action->in,
                      .out = action->out,
                      .workspace = action->workspace,
@@ -335,7 +321,7 @@ static void transfer(neap_runner *runner, const run_action *action, neap_run_rep
         runner->copies_in[storage] = queue->type->copy(queue, RUN_IN, action->data, host, bytes,
                                                        runner->copies_out[storage]);
     if (runner->copies)
-        runner->copies[index_of(runner, action)] =
+        runner->copies[action - runner->program.actions] =
             action->kind == NEAP_OFFLOAD ? runner->copies_out[storage] : runner->copies_in[storage];
 }
 
@@ -410,12 +396,10 @@ static neap_status give_step(neap_runner *runner, uint64_t seed, neap_run_report
     move_state(runner);
     report->state_changed = runner->program.n_moves > 0;
     for (size_t i = 0; i < runner->program.count && status == NEAP_OK; i++) {
-        note_begin(runner, &runner->program.actions[i]);
-        status = act(runner, &runner->program.actions[i], seed, report, diag);
-        if (runner->times)
-            runner->times[i].end = neap_clock_seconds() - runner->began;
-        if (runner->queue->seconds)
-            runner->queue->type->mark(runner->queue, i);
+        const run_action *action = &runner->program.actions[i];
+        mark(runner, action, false);
+        status = act(runner, action, seed, report, diag);
+        mark(runner, action, true);
         if (runner->options.trace_memory)
             record_memory(runner, i);
     }
@@ -425,12 +409,10 @@ static neap_status give_step(neap_runner *runner, uint64_t seed, neap_run_report
 /* All copies have ended. */
 static void note_copies(neap_runner *runner)
 {
-    for (size_t i = 0; runner->copies && i < runner->program.count; i++) {
-        if (runner->copies[i].number == 0)
-            continue;
-        neap_step_time time = runner->queue->type->copied(runner->queue, runner->copies[i]);
-        runner->times[i] = (neap_step_time){time.begin - runner->began, time.end - runner->began};
-    }
+    run_queue *queue = runner->queue;
+    for (size_t i = 0; runner->copies && i < runner->program.count; i++)
+        if (runner->copies[i].number > 0)
+            queue->times[i] = queue->type->copied(queue, runner->copies[i]);
 }
 
 static neap_status run_step(neap_runner *runner, uint64_t seed, neap_run_report *report,
@@ -451,7 +433,7 @@ static neap_status run_step(neap_runner *runner, uint64_t seed, neap_run_report 
 neap_status neap_runner_step(neap_runner *runner, uint64_t seed, neap_run_report *report,
                              neap_diag *diag)
 {
-    double begin = runner->began = neap_clock_seconds();
+    double begin = neap_clock_seconds();
     neap_run_report ours;
     neap_status status = run_step(runner, seed, &ours, diag);
     if (runner->queue->again)
@@ -465,14 +447,9 @@ neap_status neap_runner_step(neap_runner *runner, uint64_t seed, neap_run_report
     return status;
 }
 
-const double *neap_runner_step_seconds(const neap_runner *runner)
-{
-    return runner->queue->seconds;
-}
-
 const neap_step_time *neap_runner_step_times(const neap_runner *runner)
 {
-    return runner->times;
+    return runner->queue->times;
 }
 
 const neap_step_memory *neap_runner_step_memory(const neap_runner *runner)

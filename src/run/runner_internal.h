@@ -31,11 +31,7 @@ struct neap_runner {
     neap_run_report recorded;           /* of the step that the queue replays */
     run_block *mirrors; /* by value of the whole graph: arrays of a device in the host's memory */
     run_resident resident; /* with options.trace_memory */
-    /* With options.measure, on the host, by step of the plan: when it ran (transfers are filled in
-       at the end), and the copy of a transfer. */
-    neap_step_time *times;
-    run_ticket *copies;
-    double began; /* when the run did */
+    run_ticket *copies; /* with options.measure, by step of the plan: the copy of a transfer */
 };
 
 #endif

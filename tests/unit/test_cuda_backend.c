@@ -143,6 +143,47 @@ static void copies_run_beside_kernels(void **state)
         check_network(networks[i], seed + i);
 }
 
+/* A step that is timed: computations one after the other, copies in the order of their stream, and
+   what needs a copy after it. */
+static void steps_are_timed(void **state)
+{
+    (void)state;
+    neap_backend *backend = open_fake(3);
+    neap_graph *graph = build("lstm", backend);
+    random_source random = {5};
+    neap_plan *any = random_plan(&random, graph, 3 * neap_graph_op_count(graph), true);
+    neap_plan *plan = with_variants(any, graph, 0);
+    place(graph, plan);
+    neap_run_options options;
+    neap_runner *runner;
+    neap_diag diag = {0};
+    neap_run_options_init(&options);
+    options.measure = options.duplex = true;
+    MUST(neap_runner_create(NULL, graph, plan, backend, &options, &runner, &diag));
+    MUST(small_training_fill(runner, graph, &diag));
+    for (uint64_t step = 1; step <= 3; step++) {
+        MUST(neap_runner_step(runner, step, NULL, &diag));
+        const neap_step_time *times = neap_runner_step_times(runner);
+        double compute = 0, lanes[2] = {0, 0};
+        int copies = 0;
+        for (size_t i = 0; i < neap_plan_step_count(plan); i++) {
+            neap_step_kind kind = neap_plan_steps(plan)[i].kind;
+            bool moves = kind == NEAP_OFFLOAD || kind == NEAP_PREFETCH;
+            double *last = moves ? &lanes[kind == NEAP_OFFLOAD] : &compute;
+            assert_true(*last <= times[i].begin && times[i].begin <= times[i].end);
+            *last = times[i].end;
+            copies += moves;
+        }
+        assert_true(copies > 0);
+    }
+    neap_runner_destroy(runner);
+    neap_plan_destroy(plan);
+    neap_plan_destroy(any);
+    neap_graph_destroy(graph);
+    neap_backend_close(backend);
+    expect_nothing_left();
+}
+
 /* What fails while a step is recorded fails for good only if it fails again without recording. */
 static void recording_may_fail(void **state)
 {
@@ -267,6 +308,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_run_beside_kernels),
+        cmocka_unit_test(steps_are_timed),
         cmocka_unit_test(recording_may_fail),
         cmocka_unit_test(the_link_is_measured),
         cmocka_unit_test(kernels_are_slower_beside_copies),

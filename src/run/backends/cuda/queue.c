@@ -7,7 +7,7 @@
  * learning rate in an input. If a step cannot be recorded, steps are given to the streams for good.
  *
  * A ticket's number is that of the event behind its copy, counted through all steps; copies of
- * earlier steps have ended.
+ * earlier steps have ended. Steps that are timed are not recorded: events in a graph have no times.
  */
 #include "run/backends/cuda/queue.h"
 
@@ -28,8 +28,9 @@ typedef struct cuda_queue {
     size_t n_events, n_used;
     uint64_t first_number;     /* of this step's events */
     bool busy[CUDA_N_STREAMS]; /* the copy streams that this step has used */
-    cu_event *marks;           /* one more than steps of the plan that are timed; or NULL */
-    size_t n_marks;
+    uint64_t waited[CUDA_N_STREAMS]; /* the last copy of each that computation waits for */
+    cu_event *marks; /* the step's begin; begin and end of each step of the plan; or NULL */
+    size_t n_timed;
     void *cell; /* on the device: the seed of the step */
     void *seed; /* the same, pinned */
     uint64_t stress;
@@ -77,11 +78,15 @@ static void join(cuda_queue *q, cuda_stream from, cuda_stream to)
     GIVE(q, neap_cuda_wait(q->driver, to, q->events[event], diag));
 }
 
+static const cu_event *event_of(const cuda_queue *q, run_ticket ticket)
+{
+    return &q->events[ticket.number - q->first_number - 1];
+}
+
 static void wait_for(cuda_queue *q, run_ticket ticket, cuda_stream stream)
 {
     if (ticket.number > q->first_number)
-        GIVE(q, neap_cuda_wait(q->driver, stream, q->events[ticket.number - q->first_number - 1],
-                               diag));
+        GIVE(q, neap_cuda_wait(q->driver, stream, *event_of(q, ticket), diag));
 }
 
 static run_ticket copy(run_queue *queue, run_direction direction, void *to, const void *from,
@@ -90,10 +95,13 @@ static run_ticket copy(run_queue *queue, run_direction direction, void *to, cons
     cuda_queue *q = (cuda_queue *)queue;
     cuda_stream stream = direction == RUN_OUT || !q->duplex ? CUDA_OUT : CUDA_IN;
     join(q, CUDA_COMPUTE, stream);
-    wait_for(q, after, stream);
+    if (after.lane != (unsigned)stream) /* copies of a stream are in order */
+        wait_for(q, after, stream);
     q->busy[stream] = true;
     if (q->stress != 0)
         delay_stream(q, stream);
+    if (q->marks)
+        record(q, stream); /* the copy's begin, one before the ticket's event */
     if (direction == RUN_OUT)
         GIVE(q, neap_cuda_copy_out(q->driver, to, from, (int64_t)bytes, stream, diag));
     else
@@ -104,7 +112,11 @@ static run_ticket copy(run_queue *queue, run_direction direction, void *to, cons
 
 static bool wait(run_queue *queue, run_ticket ticket)
 {
-    wait_for((cuda_queue *)queue, ticket, CUDA_COMPUTE);
+    cuda_queue *q = (cuda_queue *)queue;
+    if (ticket.number > q->waited[ticket.lane]) { /* copies of a stream are in order */
+        wait_for(q, ticket, CUDA_COMPUTE);
+        q->waited[ticket.lane] = ticket.number;
+    }
     return false; /* the device waits, not the caller */
 }
 
@@ -124,10 +136,27 @@ static void move(run_queue *queue, run_direction direction, void *to, const void
         GIVE(q, neap_cuda_copy_in(q->driver, to, from, (int64_t)bytes, CUDA_COMPUTE, diag));
 }
 
-static void mark(run_queue *queue, size_t step)
+/* ---- Times ---- */
+
+static void mark(run_queue *queue, size_t step, bool ends)
 {
     cuda_queue *q = (cuda_queue *)queue;
-    GIVE(q, neap_cuda_record(q->driver, q->marks[step + 1], CUDA_COMPUTE, diag));
+    GIVE(q, neap_cuda_record(q->driver, q->marks[2 * step + 1 + ends], CUDA_COMPUTE, diag));
+}
+
+static neap_step_time time_between(cuda_queue *q, cu_event begin, cu_event end)
+{
+    neap_step_time time = {0, 0};
+    GIVE(q, neap_cuda_elapsed(q->driver, q->marks[0], begin, &time.begin, diag));
+    GIVE(q, neap_cuda_elapsed(q->driver, q->marks[0], end, &time.end, diag));
+    return time;
+}
+
+static neap_step_time copied(run_queue *queue, run_ticket ticket)
+{
+    cuda_queue *q = (cuda_queue *)queue;
+    const cu_event *end = event_of(q, ticket);
+    return time_between(q, end[-1], end[0]);
 }
 
 /* ---- A step ---- */
@@ -182,9 +211,8 @@ static neap_status end(run_queue *queue, bool whole, neap_diag *diag_out)
     if (q->recording)
         end_recording(q, whole);
     GIVE(q, neap_cuda_take_trouble(q->driver, &trouble, diag)); /* waits */
-    for (size_t i = 0; i + 1 < q->n_marks; i++)
-        GIVE(q,
-             neap_cuda_elapsed(q->driver, q->marks[i], q->marks[i + 1], &queue->seconds[i], diag));
+    for (size_t i = 0; i < q->n_timed && q->status == NEAP_OK; i++)
+        queue->times[i] = time_between(q, q->marks[2 * i + 1], q->marks[2 * i + 2]);
     if (q->status != NEAP_OK)
         return neap_fail(diag_out, q->status, "%s", q->diag.message);
     if (trouble)
@@ -217,25 +245,26 @@ static void destroy(run_queue *queue)
     neap_cuda_synchronize_all(q->driver, NULL);
     neap_cuda_graph_destroy(q->driver, q->graph);
     delete_events(q, q->n_events, q->events);
-    delete_events(q, q->n_marks, q->marks);
+    delete_events(q, q->n_timed > 0 ? 2 * q->n_timed + 1 : 0, q->marks);
     neap_cuda_free(q->driver, q->cell);
     neap_cuda_free_host(q->driver, q->seed);
-    NEAP_DELETE(queue->allocator, q->n_marks > 0 ? q->n_marks - 1 : 0, queue->seconds);
+    NEAP_DELETE(queue->allocator, q->n_timed, queue->times);
     NEAP_DELETE(queue->allocator, 1, q);
 }
 
 static neap_status prepare(cuda_queue *q, const run_queue_options *options, neap_diag *diag)
 {
-    q->n_events = 2 * options->transfers + CUDA_N_STREAMS;
-    q->n_marks = options->marks > 0 ? options->marks + 1 : 0;
-    NEAP_TRY(make_events(q, q->n_events, false, &q->events, diag));
+    bool timed = options->timed > 0;
+    q->n_events = (timed ? 3 : 2) * options->transfers + CUDA_N_STREAMS;
+    q->n_timed = options->timed;
+    NEAP_TRY(make_events(q, q->n_events, timed, &q->events, diag));
     NEAP_TRY(neap_cuda_alloc(q->driver, sizeof(uint64_t), &q->cell, diag));
     NEAP_TRY(neap_cuda_alloc_host(q->driver, sizeof(uint64_t), &q->seed, diag));
     q->base.step_seed = q->cell;
-    if (options->marks == 0)
+    if (!timed)
         return NEAP_OK;
-    NEAP_TRY(make_events(q, q->n_marks, true, &q->marks, diag));
-    return NEAP_NEW(q->base.allocator, options->marks, &q->base.seconds, diag);
+    NEAP_TRY(make_events(q, 2 * q->n_timed + 1, true, &q->marks, diag));
+    return NEAP_NEW(q->base.allocator, q->n_timed, &q->base.times, diag);
 }
 
 neap_status neap_cuda_queue_create(neap_backend *backend, const run_queue_options *options,
@@ -249,7 +278,8 @@ neap_status neap_cuda_queue_create(neap_backend *backend, const run_queue_option
                                         .fill = fill,
                                         .move = move,
                                         .delay = delay,
-                                        .mark = mark};
+                                        .mark = mark,
+                                        .copied = copied};
     cuda_queue *q;
     neap_status status = NEAP_NEW(backend->allocator, 1, &q, diag);
     if (status != NEAP_OK)
@@ -258,7 +288,7 @@ neap_status neap_cuda_queue_create(neap_backend *backend, const run_queue_option
     q->driver = neap_cuda_driver_of(((cuda_backend *)backend)->platform);
     q->duplex = options->duplex;
     q->stress = options->stress;
-    q->may_record = options->marks == 0;
+    q->may_record = options->timed == 0;
     status = prepare(q, options, diag);
     if (status == NEAP_OK)
         *queue = &q->base;
