@@ -14,6 +14,7 @@
 #include "planning.h"
 #include "report.h"
 #include "resume.h"
+#include "step_times.h"
 #include "trace_file.h"
 #include "training.h"
 
@@ -192,7 +193,19 @@ static int write_report(const cli_training *t, neap_text *out)
     return code;
 }
 
-static int finish(const cli_training *t, neap_text *out)
+static int write_trace(cli_training *t)
+{
+    const neap_graph *graph = t->planning.model.graph;
+    const neap_link *link = &t->planning.model.link;
+    const neap_step_time *times = neap_runner_step_times(neap_trainer_runner(t->trainer));
+    int code = cli_step_times_find(graph, t->plan, link, times, &t->times);
+    t->has_times = code == CLI_OK;
+    return code == CLI_OK
+               ? cli_trace_file_write(t->settings.trace, graph, t->plan, link, times, t->arena)
+               : code;
+}
+
+static int finish(cli_training *t, neap_text *out)
 {
     int code = t->settings.report ? write_report(t, out) : CLI_OK;
     if (code != CLI_OK)
@@ -202,9 +215,7 @@ static int finish(const cli_training *t, neap_text *out)
                                     &t->planning.model.link,
                                     neap_runner_step_memory(neap_trainer_runner(t->trainer)));
     if (code == CLI_OK && t->settings.trace && t->done > 0)
-        code = cli_trace_file_write(
-            t->settings.trace, t->planning.model.graph, t->plan, &t->planning.model.link,
-            neap_runner_step_times(neap_trainer_runner(t->trainer)), t->arena);
+        code = write_trace(t);
     if (code != CLI_OK)
         return code;
     cli_train_judge_prediction(t);

@@ -3,6 +3,7 @@
 #include "json.h"
 #include "output.h"
 #include "report.h"
+#include "step_times.h"
 #include "training.h"
 
 #include <math.h>
@@ -140,6 +141,8 @@ void cli_train_add_json(const cli_training *t, neap_text *out)
     cli_json_real(&json, "first_loss", t->first_loss);
     cli_json_real(&json, "last_loss", t->last_loss);
     cli_json_string(&json, "saved", t->settings.save);
+    if (t->has_times)
+        cli_step_times_json(&json, &t->times);
     cli_json_end_object(&json);
 }
 
@@ -182,6 +185,8 @@ int cli_train_add_summary(const cli_training *t, neap_text *out)
     if (t->predicted > 0)
         neap_text_printf(out, ", %s predicted", cli_against(&over, typical / t->predicted));
     neap_text_puts(out, "\n");
+    if (t->has_times)
+        cli_step_times_add(out, &t->times);
     if (t->settings.save)
         neap_text_printf(out, "written to %s\n", t->settings.save);
     if (t->settings.trace)

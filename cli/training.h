@@ -9,6 +9,7 @@
 #include "train_log.h"
 #include "training_record.h"
 
+#include <neap/report.h>
 #include <neap/safetensors.h>
 #include <neap/train.h>
 
@@ -37,6 +38,8 @@ typedef struct cli_training {
     double said; /* when a step was last reported, on cli_clock */
     cli_train_log log;
     cli_training_record record; /* of --report */
+    bool has_times;             /* of the last step, by --trace */
+    neap_time_parts times;
 } cli_training;
 
 /* Number of remaining steps. */

@@ -88,6 +88,36 @@ NEAP_API neap_status neap_report_trace(neap_allocator *allocator, const neap_gra
                                        const neap_plan *plan, const neap_timeline *timeline,
                                        const neap_trace_options *options, char **text,
                                        size_t *length, neap_diag *diag);
+
+/* ---- Where the time of a step goes ---- */
+
+/* Of a plan's step, in seconds. */
+typedef struct neap_time_pair {
+    double planned, measured;
+} neap_time_pair;
+
+/* Computing alone, beside copies, and not at all add up to the step, planned and measured. */
+typedef struct neap_time_parts {
+    neap_time_pair step;    /* until the last computation or copy has ended */
+    neap_time_pair alone;   /* computations that run beside copies for less than half of their
+                               measured time */
+    neap_time_pair beside;  /* the other computations */
+    neap_time_pair idle;    /* nothing is computed: waits for copies, gaps between kernels */
+    neap_time_pair out, in; /* copies to the host and back, added up */
+    int64_t out_bytes, in_bytes;
+} neap_time_parts;
+
+/*
+ * Compares the times that were measured with those of the plan's timeline, to show which part of a
+ * prediction was wrong. NEAP_INVALID if graph, plan and timeline do not belong together.
+ */
+NEAP_API neap_status neap_report_time_parts(neap_allocator *allocator, const neap_graph *graph,
+                                            const neap_plan *plan, const neap_timeline *timeline,
+                                            const neap_step_time *measured, neap_time_parts *parts,
+                                            neap_diag *diag);
+
+/* ---- A picture of the memory ---- */
+
 typedef struct neap_memory_picture {
     const char *title; /* NULL: the names of the graph and the method */
     const neap_graph *graph;

@@ -31,7 +31,7 @@ struct neap_runner {
     neap_run_report recorded;           /* of the step that the queue replays */
     run_block *mirrors; /* by value of the whole graph: arrays of a device in the host's memory */
     run_resident resident; /* with options.trace_memory */
-    run_ticket *copies; /* with options.measure, by step of the plan: the copy of a transfer */
+    run_ticket *copies;    /* with options.measure, by step of the plan: the copy of a transfer */
 };
 
 #endif

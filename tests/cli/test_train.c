@@ -444,6 +444,10 @@ static void a_step_is_traced(void **state)
     for (size_t i = 0; i < f.n_slices; i++)
         again += f.slices[i].recomputation;
     assert_true(again > 0);
+    const char *times = strstr(result.out, "\"times\": {");
+    assert_non_null(times);
+    assert_true(json_number(strstr(times, "\"computing_alone\""), "measured") > 0);
+    assert_true(json_number(times, "out_bytes") == 0);
     trace_facts_clear(&f);
     run_result_clear(&result);
 
@@ -451,6 +455,9 @@ static void a_step_is_traced(void **state)
         "--trace copies.json",
         0, &result);
     assert_non_null(strstr(result.out, "\ntrace of the last step in copies.json"));
+    assert_non_null(strstr(result.out, "\nthe last step "));
+    assert_non_null(strstr(result.out, "\ncomputing, beside copies "));
+    assert_non_null(strstr(result.out, "\ncopies from the host "));
     check_trace(*state, "copies.json", &f);
     assert_string_equal(f.times, "measured");
     assert_true(trace_count(&f, 2) > 0 && trace_count(&f, 2) == trace_count(&f, 3));

@@ -191,10 +191,83 @@ static void test_wrong_timeline(void **state)
     assert_int_equal(neap_report_trace(NULL, graph, other, &timeline, NULL, &text, &length, &diag),
                      NEAP_INVALID);
     assert_null(text);
+    static const neap_step_time TIMES[2] = {{0, 1}, {1, 2}};
+    neap_time_parts parts;
+    assert_int_equal(neap_report_time_parts(NULL, graph, other, &timeline, TIMES, &parts, &diag),
+                     NEAP_INVALID);
     neap_timeline_clear(&timeline);
     neap_plan_destroy(plan);
     neap_plan_destroy(other);
     neap_graph_destroy(graph);
+}
+
+/* ---- Parts of the time ---- */
+
+static neap_time_parts parts_of(const char *steps, const neap_step_time *measured)
+{
+    neap_graph *graph = graph_from(abc_graph);
+    neap_plan *plan = plan_from(steps);
+    neap_timeline timeline;
+    neap_time_parts parts;
+    neap_diag diag = {0};
+    if (neap_timeline_build(NULL, graph, plan, &LINK, &timeline, &diag) != NEAP_OK)
+        fail_msg("%s", diag.message);
+    if (neap_report_time_parts(NULL, graph, plan, &timeline, measured, &parts, &diag) != NEAP_OK)
+        fail_msg("%s", diag.message);
+    neap_timeline_clear(&timeline);
+    neap_plan_destroy(plan);
+    neap_graph_destroy(graph);
+    return parts;
+}
+
+static void expect_pair(neap_time_pair pair, double planned, double measured)
+{
+    if (fabs(pair.planned - planned) > 1e-9 || fabs(pair.measured - measured) > 1e-9)
+        fail_msg("%g planned, %g measured; expected %g and %g", pair.planned, pair.measured,
+                 planned, measured);
+}
+
+/* b runs beside the copy of a to the host; c waits for a to come back. */
+static void test_parts_with_copies(void **state)
+{
+    (void)state;
+    static const neap_step_time TIMES[] = {{0.1, 1.2}, {1.3, 2.5}, {1.4, 2.8}, {2.8, 2.8},
+                                           {2.9, 5.0}, {5.1, 6.2}, {6.2, 6.2}, {6.2, 6.2}};
+    neap_time_parts parts = parts_of("c0 o1 c1 f1 p1 c2 f1 f2", TIMES);
+    expect_pair(parts.step, 5, 6.2);
+    expect_pair(parts.alone, 2, 1.1 + 1.1);
+    expect_pair(parts.beside, 1, 1.4);
+    expect_pair(parts.idle, 2, 6.2 - 2.2 - 1.4);
+    expect_pair(parts.out, 1, 1.2);
+    expect_pair(parts.in, 2, 2.1);
+    assert_int_equal(parts.out_bytes, 100);
+    assert_int_equal(parts.in_bytes, 100);
+}
+
+/* Two copies that overlap each other count once: b runs beside them for 0.4 of 1 second, c for
+   0.5, as one goes on. */
+static void test_parts_of_overlapping_copies(void **state)
+{
+    (void)state;
+    static const neap_step_time TIMES[] = {{0, 1}, {1, 1.3}, {1.6, 2.6}, {1.2, 2.0},
+                                           {2, 2}, {2, 2},   {2.8, 3.8}, {2.7, 3.3}};
+    neap_time_parts parts = parts_of("c0 o1 c1 o2 f1 f2 c0 p2", TIMES);
+    expect_pair(parts.alone, 2, 2);
+    expect_pair(parts.beside, 1, 1);
+    assert_int_equal(parts.out_bytes, 100 + 200);
+    assert_int_equal(parts.in_bytes, 200);
+}
+
+static void test_parts_without_copies(void **state)
+{
+    (void)state;
+    static const neap_step_time TIMES[] = {{0, 1.5}, {1.75, 2.5}, {2.5, 3.5}};
+    neap_time_parts parts = parts_of("c0 c1 c2", TIMES);
+    expect_pair(parts.step, 3, 3.5);
+    expect_pair(parts.alone, 3, 3.25);
+    expect_pair(parts.beside, 0, 0);
+    expect_pair(parts.idle, 0, 0.25);
+    expect_pair(parts.out, 0, 0);
 }
 
 /* ---- Series ---- */
@@ -332,6 +405,9 @@ int main(void)
         cmocka_unit_test(test_views),
         cmocka_unit_test(test_hostile_names),
         cmocka_unit_test(test_wrong_timeline),
+        cmocka_unit_test(test_parts_with_copies),
+        cmocka_unit_test(test_parts_of_overlapping_copies),
+        cmocka_unit_test(test_parts_without_copies),
         cmocka_unit_test(test_falling_series),
         cmocka_unit_test(test_long_series),
         cmocka_unit_test(test_series_without_numbers),

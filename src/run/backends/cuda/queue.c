@@ -26,8 +26,8 @@ typedef struct cuda_queue {
     cu_graph_exec graph; /* NULL: not recorded */
     cu_event *events;    /* two for each copy of a step, and one for each copy stream */
     size_t n_events, n_used;
-    uint64_t first_number;     /* of this step's events */
-    bool busy[CUDA_N_STREAMS]; /* the copy streams that this step has used */
+    uint64_t first_number;           /* of this step's events */
+    bool busy[CUDA_N_STREAMS];       /* the copy streams that this step has used */
     uint64_t waited[CUDA_N_STREAMS]; /* the last copy of each that computation waits for */
     cu_event *marks; /* the step's begin; begin and end of each step of the plan; or NULL */
     size_t n_timed;
