@@ -1,13 +1,15 @@
 """What the benches of backend cuda share: networks, measured graphs, plans made in parallel, trainings, PyTorch beside.
 
-NEAP=FILE names a command that is built already; otherwise it is built. GPU time is scarce, so a bench measures the kernels
-of a network once, makes plans on all processors but a few, and trains one plan after the other; rows are printed as they
-come. `--backend onednn --tiny` tries everything on a processor, with tiny networks.
+NEAP=FILE names a command that is built already; otherwise it is built. GPU time is scarce, so a process for each network
+(bench/worker.c) finds its kernels while others are measured, measures them once, and trains one plan after the other,
+which are made on all processors but a few; rows are printed as they come. Measurements take turns. `--backend onednn
+--tiny` tries everything on a processor, with tiny networks.
 """
 
 import argparse
 import collections
 import concurrent.futures
+import fcntl
 import json
 import os
 import select
@@ -178,42 +180,96 @@ def answer(*words, timeout=600):
         return {"error": message or f"status {status}"}
 
 
-def type_words(kind):
-    """How a number type is asked for."""
-    if kind == "f32":
-        return []
-    switch = ["--tf32"] if kind == "tf32" and "--tf32" in neap("help", "train")[1] else []
-    return ["--dtype", kind, *switch]
+class Turn:
+    """The GPU for one measurement at a time, also among benches that run at once with the same --out."""
+
+    def __init__(self, args):
+        self.path, self.file = os.path.join(args.out, "gpu.lock"), None
+
+    def __enter__(self):
+        self.file = self.file or open(self.path, "w", encoding="utf-8")
+        fcntl.lockf(self.file, fcntl.LOCK_EX)
+
+    def __exit__(self, *_):
+        fcntl.lockf(self.file, fcntl.LOCK_UN)
+
+
+class Worker:
+    """A process of bench/worker.c, which keeps the kernels of a graph. It begins to find them at once."""
+
+    def __init__(self, graph, args, kind, *words):
+        self.name = os.path.basename(graph).removesuffix(".json")
+        command = [common.path_of("worker"), graph, args.backend, "--cache", args.cache, *map(str, words)]
+        command += ["--tf32"] if kind != "f32" else []
+        command += ["--fresh"] if args.fresh else []
+        command += ["--threads", "1"] if args.backend != "cuda" else []
+        with open(os.path.join(args.out, "worker.log"), "a", encoding="utf-8") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+        self.expected = 0
+        self.send("fit")
+
+    def send(self, *words):
+        self.expected += 1
+        try:
+            self.process.stdin.write(" ".join(map(str, words)) + "\n")
+            self.process.stdin.flush()
+        except OSError:
+            pass  # it has ended, which ask() says
+
+    def ask(self, *words, timeout=600):
+        """The answer to a request; {"error": message} if there is none."""
+        begin, line = time.monotonic(), ""
+        self.send(*words)
+        while self.expected:
+            if not select.select([self.process.stdout], [], [], timeout)[0]:
+                self.close()
+                return {"error": f"no answer in {timeout:g} s"}
+            line = self.process.stdout.readline()
+            self.expected -= 1
+            if not line or ("error" in line and self.expected):
+                self.close()
+                break
+        say(f"{time.monotonic() - begin:.1f} s: {self.name}: {' '.join(map(str, words))}")
+        return json.loads(line) if line else {"error": f"its worker ended with status {self.process.poll()}"}
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.expected = 0
 
 
 class Subject:
     """A network in a number type on the backend; its graph with measured times is a file."""
 
-    def __init__(self, args, network, kind="f32", batch=None, optimizer="sgd", words=()):
+    def __init__(self, args, network, kind="f32", batch=None, name=None, alone=True):
         self.args, self.network, self.kind = args, network, kind
         sizes = list(network.tiny if args.tiny else network.words)
         if batch and not args.tiny:
             sizes[sizes.index("--batch") + 1] = batch
         self.batch = sizes[sizes.index("--batch") + 1]
-        self.model = [network.model, *sizes, "--optimizer", optimizer, *words, *type_words(kind)]
-        self.kernels = ["--backend", args.backend, "--profile-cache", args.cache]
-        if args.backend != "cuda":
-            self.kernels += ["--threads", 1]
-        self.name = f"{network.model}_b{self.batch}_{kind}"
+        self.name = name or f"{network.model}_b{self.batch}_{kind}"
         self.graph = os.path.join(args.out, f"{self.name}.json")
-        self.natural = self.base = None
-        self.profiled = {}
+        self.natural = self.base = self.link = None
+        self.alone = alone  # whether times matter
+        bare = self.graph.removesuffix(".json") + ".bare.json"
+        words = ["graph", network.model, *sizes, "--optimizer", "sgd", "--dtype", kind, "-o", bare]
+        self.failure = None if neap(*words)[0] == 0 else f"neap {' '.join(map(str, words))} failed"
+        words = ["--lock", os.path.join(args.out, "gpu.lock")] if alone else ["--repetitions", 1]
+        self.worker = None if self.failure else Worker(bare, args, kind, *words)
 
-    def profile(self, *words):
-        """Measures the kernels and writes the graph; the message if that failed, else None."""
-        begin = time.monotonic()
-        fresh = ["--fresh"] if self.args.fresh else []
-        found = answer("profile", *self.model, *self.kernels, *fresh, *words, "-o", self.graph, "--json")
-        self.profiled = found
+    def profile(self, link=False):
+        """Measures the kernels, and the link if asked to, and writes the graph; the message if that failed, else None."""
+        if self.failure:
+            return self.failure
+        if link:
+            self.link = self.worker.ask("link")
+            if "error" in self.link:
+                return self.link["error"]
+        found = self.worker.ask("profile", self.graph)
         if "error" in found:
             return found["error"]
-        say(f"{self.name}: {found['measured']} of {found['kernels']} kernels measured in {time.monotonic() - begin:.1f} s")
-        figures = self.plan("store-all", "100%")
+        say(f"{self.name}: {found['measured']} of {found['kernels']} kernels measured in {found['seconds']:.1f} s")
+        figures = self.plan("store-all", None, output=self.plan_path("store-all"))
         self.natural, self.base = figures.get("natural_peak_bytes"), figures.get("base_time")
         return figures.get("error") if self.natural is None else None
 
@@ -233,12 +289,34 @@ class Subject:
     def plan_path(self, *names):
         return os.path.join(self.args.out, "_".join([self.name, *map(str, names)]).replace("%", "") + ".plan.json")
 
-    def train(self, *words, steps=None):
-        """The figures of `neap train`, as --json prints them, or {"error": message}."""
-        return answer("train", *self.model, *self.kernels, "--steps", steps or self.args.steps, "--json", *words)
+    def train(self, plan, *words, steps=None):
+        """Trains by the plan in a file: bytes, and the times of a step, predicted and measured; or {"error": message}."""
+        return self.worker.ask("train", plan, steps or self.args.steps, *words)
 
-    def verify(self, *words, steps=2):
-        return answer("train", *self.model, *self.kernels, "--steps", steps, "--verify", "--json", *words)
+    def train_plain(self):
+        """Trains without a plan: every op runs once, with its fastest kernel."""
+        return self.train(self.plan_path("store-all"))
+
+    def verify(self, plan, *words, steps=2):
+        return self.worker.ask("verify", plan, steps, *words)
+
+    def close(self):
+        """Gives back the memory of the GPU."""
+        if self.worker:
+            self.worker.close()
+
+
+def ahead(args, rows, make, count=3):
+    """Yields (row, its subject) while the subjects of the next rows find their kernels; stops when the time is up."""
+    made = []
+    for index, row in enumerate(rows):
+        if time_is_up(args):
+            say("the time was up before " + ", ".join(map(str, row)))
+            break
+        made += [make(*later) for later in rows[len(made) : index + count]]
+        yield row, made[index]
+    for subject in made:
+        subject.close()
 
 
 def planners(args):
@@ -287,7 +365,7 @@ class Torch:
     """A process that runs bench/gpu_torch.py, started at once so that it imports PyTorch while kernels are measured."""
 
     def __init__(self, args):
-        self.args, self.process, self.starts = args, None, 0
+        self.args, self.process, self.starts, self.turn = args, None, 0, Turn(args)
         self.reason = "left out" if args.no_torch else "not for tiny networks" if args.tiny else None
         if not self.reason:
             self.start()
@@ -314,13 +392,14 @@ class Torch:
         steps = {"quick": self.args.quick, "steps": max(10, self.args.steps)}
         request = {**steps, **{name: value for name, value in request.items() if value is not None}}
         line, begin = "", time.monotonic()
-        try:
-            self.process.stdin.write(json.dumps(request) + "\n")
-            self.process.stdin.flush()
-            if select.select([self.process.stdout], [], [], timeout)[0]:
-                line = self.process.stdout.readline()
-        except OSError:
-            pass
+        with self.turn:
+            try:
+                self.process.stdin.write(json.dumps(request) + "\n")
+                self.process.stdin.flush()
+                if select.select([self.process.stdout], [], [], timeout)[0]:
+                    line = self.process.stdout.readline()
+            except OSError:
+                pass
         say(f"{time.monotonic() - begin:.1f} s: PyTorch, {request['network']} {request.get('type', '')}")
         found = json.loads(line) if line else {"error": "no answer; torch.log in --out may say why"}
         if not line:

@@ -16,7 +16,7 @@ cmake --build "$build" --target neap bench_programs property-test_backends -- --
 
 mkdir -p "$bundle"/{bin/bench,bin/tests,lib}
 cp "$build/neap" "$bundle/bin/"
-cp "$build"/bench/{chain_stages,least_peak_set} "$bundle/bin/bench/"
+cp "$build"/bench/{chain_stages,least_peak_set,worker} "$bundle/bin/bench/"
 cp "$build/tests/property/test_backends" "$bundle/bin/tests/"
 find "$bundle/bin" -type f -exec strip {} +
 ldd "$build/neap" "$build/tests/property/test_backends" |

@@ -37,7 +37,8 @@
 #define EVICTED_BYTES  (INT64_C(128) << 20) /* overwritten on a device before a kernel runs */
 #define FRESH_BYTES    (INT64_C(64) << 20)  /* of an input that a cache may hold */
 #define STEADY_RUNS    9    /* of a kernel of a device that are enough if their times vary less */
-#define STEADY_SPREAD  0.03 /* than this share */
+#define STEADY_SPREAD  0.03 /* than this share, */
+#define STEADY_SECONDS 0.02 /* and fewer runs, if they take this long together */
 #define VERY_SLOW      12.0 /* times as slow as a kernel without more workspace */
 
 /* A kernel that has run so often is not run again if it is so many times as slow as one without
@@ -268,6 +269,17 @@ static void summarize(const sampling *x, double *seconds, double *spread)
     *seconds = *spread > LARGE_SPREAD ? times[n / 4] : median;
 }
 
+/* A kernel of a device whose times hardly vary needs few runs, the fewer the longer it takes. */
+static bool is_steady(const meter *m, const sampling *x)
+{
+    double seconds, spread;
+    int least = STEADY_RUNS > m->options->repetitions ? STEADY_RUNS : m->options->repetitions;
+    if (!m->backend->type->device || x->count < LEAST_RUNS)
+        return false;
+    summarize(x, &seconds, &spread);
+    return spread < STEADY_SPREAD && (x->count >= least || x->total >= STEADY_SECONDS);
+}
+
 static bool wants_more(const meter *m, const sampling *x)
 {
     double seconds, spread;
@@ -275,13 +287,13 @@ static bool wants_more(const meter *m, const sampling *x)
         return false;
     if (x->count >= LEAST_RUNS && x->total > x->count * m->options->seconds_per_op)
         return false;
+    if (is_steady(m, x))
+        return false;
     if (x->count < m->options->repetitions || x->count < 1)
         return true;
     if (m->options->repetitions <= 1) /* a rough figure will do */
         return false;
     summarize(x, &seconds, &spread);
-    if (m->backend->type->device && x->count >= STEADY_RUNS && spread < STEADY_SPREAD)
-        return false;
     if (x->total < LEAST_MEASURED)
         return true;
     return spread > LARGE_SPREAD && x->total < m->options->seconds_per_op;
