@@ -1,6 +1,7 @@
 /*
- * Keeps a network's kernels ready, and measures and trains it on request. What `neap train` does anew
- * for each plan, such as starting the GPU, loading libraries and building kernels, is done once.
+ * Keeps a network's kernels ready, and measures and trains it on request. What `neap train` does
+ * for each plan anew, such as starting the GPU, loading libraries and building kernels, is done
+ * once.
  *
  *     worker GRAPH.json BACKEND [--tf32] [--threads N] [--repetitions N] [--fresh] [--cache FILE]
  *            [--lock FILE]
@@ -15,7 +16,8 @@
  *
  * Words are duplex, times (where the time of a step goes), poison, stress=SEED, and
  * link=OUT,IN,LATENCY in bytes a second and seconds. With --lock, what is timed takes that file's
- * lock meanwhile: of several workers one at a time uses the GPU, while the others prepare.
+ * lock meanwhile: of several workers one at a time uses the GPU, while the others prepare. If it
+ * may, that one goes first on the processors, too, so that its kernels are launched in time.
  */
 #include <neap/neap.h>
 
@@ -26,10 +28,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define MOST_STEPS    1000
-#define UNTYPICAL     2 /* first steps: a device gets them call by call, and records them */
+#define FIRST         (-15) /* priority */
+#define UNTYPICAL     2     /* first steps: a device gets them call by call, and records them */
 #define LEAST_COUNTED 3
 
 static neap_diag diag;
@@ -58,6 +62,8 @@ static void take_turn(const worker *w, bool takes)
     struct flock lock = {.l_type = takes ? F_WRLCK : F_UNLCK, .l_whence = SEEK_SET};
     if (w->lock >= 0 && fcntl(w->lock, F_SETLKW, &lock) != 0)
         fprintf(stderr, "worker: the lock cannot be taken\n");
+    if (w->lock >= 0 && setpriority(PRIO_PROCESS, 0, takes ? FIRST : 0) != 0)
+        return; /* only the superuser may */
 }
 
 /* ---- Answers ---- */
