@@ -49,8 +49,10 @@ static void add_copies(cli_table *table, const char *name, const neap_time_pair 
 
 void cli_step_times_add(neap_text *out, const neap_time_parts *parts)
 {
-    static const cli_column COLUMNS[] = {
-        {"the last step"}, {"planned", true}, {"measured", true}, {"difference", true}};
+    static const cli_column COLUMNS[] = {{"the last step", false, false},
+                                         {"planned", true, false},
+                                         {"measured", true, false},
+                                         {"difference", true, false}};
     bool copies = parts->out_bytes > 0 || parts->in_bytes > 0;
     cli_table table;
     cli_table_init(&table, COLUMNS, sizeof COLUMNS / sizeof COLUMNS[0], 0);
