@@ -127,6 +127,8 @@ static neap_status measure_link(worker *w)
     print_number("out_bandwidth", link.out_bandwidth);
     print_number("in_bandwidth", link.in_bandwidth);
     print_number("latency", link.latency);
+    print_number("out_bandwidth_both", w->profile.beside.out_bandwidth);
+    print_number("in_bandwidth_both", w->profile.beside.in_bandwidth);
     printf("}\n");
     return NEAP_OK;
 }

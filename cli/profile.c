@@ -80,8 +80,12 @@ static void add_link(const cli_loaded *model, cli_table *table)
     cli_fact(
         table, "link", CLI_PLAIN,
         cli_format(&text, "%.1f, %.1f GB/s", 1e-9 * link->out_bandwidth, 1e-9 * link->in_bandwidth),
-        "out and in, both in use; --link %.2fGB/s,%.2fGB/s --link-latency %.2fus --duplex",
+        "out and in, one at a time; --link %.2fGB/s,%.2fGB/s --link-latency %.2fus --duplex",
         1e-9 * link->out_bandwidth, 1e-9 * link->in_bandwidth, 1e6 * link->latency);
+    cli_fact(table, "both ways", CLI_PLAIN,
+             cli_format(&text, "%.1f, %.1f GB/s", 1e-9 * model->contention.out_bandwidth,
+                        1e-9 * model->contention.in_bandwidth),
+             "while both are in use");
     cli_fact(table, "beside copies", CLI_PLAIN,
              cli_format(&text, "+%.1f%%", 100 * model->contention.slowdown),
              "of the time of a kernel that only moves memory; it is in the times");
@@ -145,8 +149,11 @@ static void add_json(const cli_loaded *model, const cli_measured *measured, cons
     cli_json_real(&json, "worst_spread", report->worst_spread);
     cli_json_real(&json, "seconds", report->seconds);
     cli_report_link_json(&json, &model->link);
-    if (model->link.out_bandwidth > 0)
+    if (model->link.out_bandwidth > 0) {
         cli_json_real(&json, "slowdown", model->contention.slowdown);
+        cli_json_real(&json, "out_bandwidth_both", model->contention.out_bandwidth);
+        cli_json_real(&json, "in_bandwidth_both", model->contention.in_bandwidth);
+    }
     cli_json_array(&json, "types");
     for (uint32_t i = 0; i < t->count; i++) {
         cli_json_object(&json, NULL);

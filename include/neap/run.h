@@ -89,16 +89,18 @@ typedef struct neap_device_memory {
 NEAP_API neap_status neap_backend_memory(neap_backend *backend, neap_device_memory *memory,
                                          neap_diag *diag);
 
-/* What copies both ways cost a kernel that runs beside them: they share the device's memory. */
+/* What kernels and copies cost each other when they run together. Rates are bytes per second. */
 typedef struct neap_contention {
-    double slowdown;  /* of a kernel that does nothing but move memory: 0.02 is 2% */
-    double bandwidth; /* of such a kernel alone, in bytes per second */
+    double slowdown;  /* of a kernel that does nothing but move memory, beside copies both ways:
+                         0.02 is 2% */
+    double bandwidth; /* of such a kernel alone */
+    double out_bandwidth, in_bandwidth; /* of copies while both directions and kernels run */
 } neap_contention;
 
 /*
- * Measures the link between the backend's device and pinned host memory: the bandwidth of each
- * direction while both are in use, and the latency; and how copies slow down kernels, unless
- * `contention` is NULL. NEAP_UNSUPPORTED for a backend without a device.
+ * Measures the link between the backend's device and pinned host memory, beside kernels: the
+ * bandwidth of each direction while the other is idle, and the latency; and, unless `contention` is
+ * NULL, what copies and kernels cost each other. NEAP_UNSUPPORTED for a backend without a device.
  */
 NEAP_API neap_status neap_backend_measure_link(neap_backend *backend, neap_link *link,
                                                neap_contention *contention, neap_diag *diag);

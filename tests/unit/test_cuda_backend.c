@@ -232,6 +232,7 @@ static void the_link_is_measured(void **state)
     assert_true(link.out_bandwidth > 0 && link.in_bandwidth > 0 && link.latency >= 0);
     assert_true(link.duplex);
     assert_true(contention.slowdown >= 0 && contention.bandwidth > 0);
+    assert_true(contention.out_bandwidth > 0 && contention.in_bandwidth > 0);
     MUST(neap_backend_measure_link(backend, &link, NULL, &diag));
     neap_backend_close(backend);
     expect_nothing_left();
