@@ -121,6 +121,15 @@ neap_status cli_profile_graph(const cli_settings *settings, const cli_loaded *mo
     return status;
 }
 
+/* Numbers of variants in a plan are those of its graph: kernels measured again may be others. */
+static bool keeps_kernels(const cli_settings *settings, const neap_graph *graph,
+                          const neap_backend *backend)
+{
+    const char *machine = neap_graph_measured_on(graph);
+    return settings->plan_file && !settings->fresh && machine &&
+           strcmp(machine, neap_backend_machine(backend)) == 0;
+}
+
 int cli_measure(const cli_settings *settings, cli_loaded *model, cli_progress *progress,
                 cli_measured *measured)
 {
@@ -129,7 +138,9 @@ int cli_measure(const cli_settings *settings, cli_loaded *model, cli_progress *p
     if (code != CLI_OK)
         return code;
     neap_graph_join(&model->graph); /* kernels work on whole values */
-    code = profile(settings, model, progress, measured);
+    measured->known = keeps_kernels(settings, model->graph, measured->backend);
+    if (!measured->known)
+        code = profile(settings, model, progress, measured);
     if (code == CLI_OK)
         code = cli_load_split(settings, model);
     if (code != CLI_OK)
@@ -162,9 +173,12 @@ void cli_measured_doubt(const cli_settings *settings, const cli_loaded *model,
 {
     neap_text path = {0};
     neap_diag diag;
-    if (cache_path(settings, &path) && !*measured->profile.cache_trouble &&
-        neap_profile_doubt(NULL, neap_graph_whole(model->graph), measured->backend, path.text,
-                           &diag) == NEAP_OK)
+    if (measured->known)
+        cli_fail(CLI_OK,
+                 "neap profile --fresh -o FILE measures the kernels again; then plan again");
+    else if (cache_path(settings, &path) && !*measured->profile.cache_trouble &&
+             neap_profile_doubt(NULL, neap_graph_whole(model->graph), measured->backend, path.text,
+                                &diag) == NEAP_OK)
         cli_fail(CLI_OK, "the kernels are measured again next time; neap profile --fresh does it "
                          "now");
     neap_text_clear(&path);

@@ -11,12 +11,14 @@
 typedef struct cli_measured {
     neap_backend *backend;
     neap_profile_report profile;
+    bool known; /* nothing was measured: the graph's file has the kernels of --plan */
 } cli_measured;
 
 /*
  * Opens the backend and measures the model's kernels on it, or reads their times from the profile
- * cache. The model then has these times, and no device. Returns an exit code, after an error line
- * on stderr if it is not CLI_OK.
+ * cache; with --plan, a graph that was measured on this machine keeps the kernels that the plan
+ * chose from. The model then has these times, and no device. Returns an exit code, after an error
+ * line on stderr if it is not CLI_OK.
  */
 int cli_measure(const cli_settings *settings, cli_loaded *model, cli_progress *progress,
                 cli_measured *measured);

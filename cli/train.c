@@ -63,9 +63,11 @@ static int64_t batch_of(const cli_training *t)
 static int judge_plan(cli_training *t)
 {
     neap_verdict verdict;
-    int code =
-        cli_judge_plan(&t->planning.model, t->settings.plan_file, t->read_plan, t->planning.budget,
-                       "training", "if kernels were measured again since, plan again", &verdict);
+    int code = cli_judge_plan(
+        &t->planning.model, t->settings.plan_file, t->read_plan, t->planning.budget, "training",
+        "if kernels were measured again since, plan again, or train from the graph "
+        "file that was planned",
+        &verdict);
     if (code != CLI_OK)
         return code;
     t->plan = t->read_plan;

@@ -132,6 +132,9 @@ NEAP_API uint32_t neap_graph_value_count(const neap_graph *graph);
 /* The op or value with this id, which must be below the count. */
 NEAP_API const neap_op *neap_graph_op(const neap_graph *graph, uint32_t id);
 NEAP_API const neap_value *neap_graph_value(const neap_graph *graph, uint32_t id);
+/* The machine whose kernels the variants are, as neap_backend_machine has it (neap/run.h); NULL if
+   they were not measured. */
+NEAP_API const char *neap_graph_measured_on(const neap_graph *graph);
 /* Memory that is always in use and belongs to no value. */
 NEAP_API int64_t neap_graph_fixed_bytes(const neap_graph *graph);
 /* Fixed bytes plus all input storages: the memory in use before the first op runs. */

@@ -68,6 +68,11 @@ const neap_value *neap_graph_value(const neap_graph *graph, uint32_t id)
     return &graph->values[id];
 }
 
+const char *neap_graph_measured_on(const neap_graph *graph)
+{
+    return graph->measured_on;
+}
+
 int64_t neap_graph_fixed_bytes(const neap_graph *graph)
 {
     return graph->fixed_bytes;
@@ -451,6 +456,7 @@ neap_status neap_graph_set_variants(neap_graph *graph, const neap_variant *varia
     if (status == NEAP_OK && !(derive_side_updates(graph) && derive_ordinary_order(graph)))
         status = neap_fail_no_memory(diag);
     if (status == NEAP_OK) {
+        graph->measured_on = NULL;
         neap_graph_derive_floors(graph);
     } else { /* unchanged, except for memory taken from the arena */
         neap_arena arena = graph->arena;
@@ -460,4 +466,13 @@ neap_status neap_graph_set_variants(neap_graph *graph, const neap_variant *varia
             memcpy(graph->ops, old_ops, graph->n_ops * sizeof *old_ops);
     }
     return status;
+}
+
+neap_status neap_graph_set_measured_on(neap_graph *graph, const char *machine, neap_diag *diag)
+{
+    const char *kept = neap_arena_text(&graph->arena, machine, strlen(machine));
+    if (!kept)
+        return neap_fail_no_memory(diag);
+    graph->measured_on = kept;
+    return NEAP_OK;
 }

@@ -16,7 +16,8 @@ struct neap_graph {
     neap_allocator *allocator;
     neap_arena arena; /* names, shapes, id lists, variants, and all that is derived below */
     const char *name;
-    const char *extra; /* unknown fields of the file, as JSON members; or NULL */
+    const char *extra;       /* unknown fields of the file, as JSON members; or NULL */
+    const char *measured_on; /* or NULL */
     int64_t fixed_bytes;
 
     neap_value *values;
@@ -66,6 +67,9 @@ neap_status neap_graph_derive(neap_graph *graph, neap_diag *diag);
  */
 neap_status neap_graph_set_variants(neap_graph *graph, const neap_variant *variants,
                                     const uint32_t *counts, neap_diag *diag);
+
+/* Says whose kernels the variants are, after neap_graph_set_variants, which takes it back. */
+neap_status neap_graph_set_measured_on(neap_graph *graph, const char *machine, neap_diag *diag);
 
 /* Both floors (floor.c), from variants and marks of runs in place. */
 void neap_graph_derive_floors(neap_graph *graph);

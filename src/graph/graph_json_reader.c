@@ -27,12 +27,17 @@ typedef struct graph_reader {
     size_t attr_capacity;
 } graph_reader;
 
-static const char *keep_text(graph_reader *g, json_string text)
+static const char *keep_in(graph_reader *g, neap_arena *arena, json_string text)
 {
-    const char *copy = neap_arena_text(&g->texts, text.text, text.length);
+    const char *copy = neap_arena_text(arena, text.text, text.length);
     if (!copy && g->json.status == NEAP_OK)
         g->json.status = neap_fail_no_memory(g->json.diag);
     return copy;
+}
+
+static const char *keep_text(graph_reader *g, json_string text)
+{
+    return keep_in(g, &g->texts, text);
 }
 
 static bool reserve(graph_reader *g, size_t needed, size_t item_size, void *array, size_t *capacity)
@@ -408,7 +413,7 @@ static void read_outputs(graph_reader *g)
 
 static void read_graph(graph_reader *g)
 {
-    enum { NAME = 1, FIXED = 2, VALUES = 4, OPS = 8, OUTPUTS = 16 };
+    enum { NAME = 1, FIXED = 2, VALUES = 4, OPS = 8, OUTPUTS = 16, MEASURED = 32 };
     json_reader *r = &g->json;
     neap_graph *graph = g->builder->graph;
     json_string key;
@@ -421,10 +426,10 @@ static void read_graph(graph_reader *g)
             continue;
         } else if (neap_json_key_is(key, "name")) {
             neap_json_once(r, &seen, NAME, "name");
-            json_string name = neap_json_text(r);
-            graph->name = neap_arena_text(&graph->arena, name.text, name.length);
-            if (!graph->name)
-                r->status = neap_fail_no_memory(r->diag);
+            graph->name = keep_in(g, &graph->arena, neap_json_text(r));
+        } else if (neap_json_key_is(key, "measured_on")) {
+            neap_json_once(r, &seen, MEASURED, "measured_on");
+            graph->measured_on = keep_in(g, &graph->arena, neap_json_text(r));
         } else if (neap_json_key_is(key, "fixed_bytes")) {
             neap_json_once(r, &seen, FIXED, "fixed_bytes");
             graph->fixed_bytes = neap_json_i64(r);

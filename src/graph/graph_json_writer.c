@@ -150,6 +150,10 @@ static neap_text text_of(const neap_graph *graph, neap_allocator *allocator)
     neap_text_init(&out, allocator);
     neap_text_puts(&out, "{\"neap\":\"graph\",\"version\":1,");
     write_named_text(&out, "name", graph->name);
+    if (graph->measured_on) {
+        neap_text_puts(&out, ",\n");
+        write_named_text(&out, "measured_on", graph->measured_on);
+    }
     neap_text_puts(&out, ",\n\"fixed_bytes\":");
     neap_text_i64(&out, graph->fixed_bytes);
     neap_text_puts(&out, ",\n\"values\":[");

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/memory.h"
+#include "graph/graph_internal.h"
 #include "run/block.h"
 #include "run/profile_cache.h"
 #include "run/slow_algorithms.h"
@@ -725,6 +726,8 @@ static neap_status profile(meter *m, neap_graph *graph)
         add_contention(m);
         status = neap_run_variants_apply(&m->variants, false, graph, m->diag);
     }
+    if (status == NEAP_OK)
+        status = neap_graph_set_measured_on(graph, m->backend->machine, m->diag);
     if (status == NEAP_OK)
         find_worst_spread(m, graph);
     return status;

@@ -324,10 +324,11 @@ static void change_numbers(const char *file, const char *name, const char *numbe
     assert_non_null(old);
     char *changed = malloc(2 * strlen(old) + 1), *to = changed;
     assert_non_null(changed);
-    snprintf(pattern, sizeof pattern, "\"%s\": ", name);
+    snprintf(pattern, sizeof pattern, "\"%s\":", name);
     const char *from = old;
     for (const char *at; (at = strstr(from, pattern)); from = at + strcspn(at, ",}")) {
         at += strlen(pattern);
+        at += *at == ' ';
         memcpy(to, from, (size_t)(at - from));
         to += at - from;
         memcpy(to, number, strlen(number));
@@ -371,6 +372,36 @@ static void wrong_times_are_noticed(void **state)
     run(LINE, &result);
     assert_true(json_number(result.out, "predicted_time") < 1);
     run_result_clear(&result);
+}
+
+/* The numbers of variants in a plan are those of the graph that it was made for. */
+static void a_plan_keeps_the_kernels_of_its_graph(void **state)
+{
+    (void)state;
+    static const char TRAIN[] = "train kept.json --backend ref --profile-cache none --steps 3 "
+                                "--json --plan kept_plan.json";
+    run_result result;
+    run("profile " LSTM "--optimizer sgd --profile-cache none -o kept.json", &result);
+    run_result_clear(&result);
+    change_numbers("kept.json", "time", "5");
+    double planned = number_of(
+        "plan kept.json --alignment 64 -o kept_plan.json --method store-all --json", "time");
+    assert_true(planned >= 5);
+    run(TRAIN, &result);
+    assert_true(json_number(result.out, "predicted_time") == planned);
+    assert_non_null(strstr(result.err, "neap profile --fresh -o FILE measures the kernels again"));
+    run_result_clear(&result);
+
+    char line[sizeof TRAIN + 16];
+    snprintf(line, sizeof line, "%s --fresh", TRAIN);
+    assert_true(number_of(line, "predicted_time") < 5);
+
+    char *graph = text_of("kept.json"), *machine = strstr(graph, "\"measured_on\":\"");
+    assert_non_null(machine);
+    machine[strlen("\"measured_on\":\"")] = '?';
+    put_text("kept.json", graph);
+    free(graph);
+    assert_true(number_of(TRAIN, "predicted_time") < 5);
 }
 
 static void places_that_cannot_be_used(void **state)
@@ -486,6 +517,7 @@ int main(void)
         cmocka_unit_test(damaged_files_are_replaced),
         cmocka_unit_test(times_that_varied_are_measured_again),
         cmocka_unit_test(wrong_times_are_noticed),
+        cmocka_unit_test(a_plan_keeps_the_kernels_of_its_graph),
         cmocka_unit_test(places_that_cannot_be_used),
         cmocka_unit_test(a_full_disk_leaves_the_old_times),
         cmocka_unit_test(where_such_files_belong),

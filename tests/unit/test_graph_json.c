@@ -340,10 +340,15 @@ static void test_kernel_numbers(void **state)
     size_t length;
     neap_diag diag = {0};
     assert_int_equal(neap_graph_set_variants(graph, &measured, NULL, &diag), NEAP_OK);
+    assert_null(neap_graph_measured_on(graph));
+    assert_int_equal(neap_graph_set_measured_on(graph, "a \"GPU\"", &diag), NEAP_OK);
     assert_int_equal(neap_graph_write_text(graph, NULL, &text, &length, &diag), NEAP_OK);
     assert_int_equal(neap_graph_read_text(NULL, text, length, "test", &again, &diag), NEAP_OK);
     assert_int_equal(neap_graph_op(again, 0)->variants[0].kernel, 8);
     assert_int_equal(neap_graph_op(again, 0)->variants[0].workspace, 64);
+    assert_string_equal(neap_graph_measured_on(again), "a \"GPU\"");
+    assert_int_equal(neap_graph_set_variants(again, &measured, NULL, &diag), NEAP_OK);
+    assert_null(neap_graph_measured_on(again));
     neap_release(NULL, text, length + 1);
     neap_graph_destroy(again);
     neap_graph_destroy(graph);
