@@ -14,7 +14,7 @@
 #define INTERNAL_ERROR 14
 
 /* What an algorithm's first word says. */
-enum { SMALL = 101, MIDDLE, LARGE, IN_PLACE };
+enum { SMALL = 101, MIDDLE, LARGE, IN_PLACE, IN_BF16 };
 
 struct cublaslt_desc {
     int compute, transpose_a, transpose_b, epilogue;
@@ -205,13 +205,13 @@ static void check_shapes(cublaslt_desc desc, cublaslt_layout a, cublaslt_layout 
     assert_true(a->batches == b->batches && b->batches == d->batches);
 }
 
-/* The algorithm that sums in place is found although nobody wants it. */
+/* Those that sum in place, or in bf16, are found although nobody wants them. */
 static int get_heuristic(cublaslt_handle handle, cublaslt_desc desc, cublaslt_layout a,
                          cublaslt_layout b, cublaslt_layout c, cublaslt_layout d,
                          cublaslt_preference preference, int requested, cublaslt_result *results,
                          int *returned)
 {
-    static const uint64_t algos[] = {LARGE, IN_PLACE, MIDDLE, SMALL};
+    static const uint64_t algos[] = {LARGE, IN_PLACE, IN_BF16, MIDDLE, SMALL};
     if (fails_now())
         return INTERNAL_ERROR;
     searches++;
@@ -224,8 +224,12 @@ static int get_heuristic(cublaslt_handle handle, cublaslt_desc desc, cublaslt_la
     *returned = 0;
     if (desc->epilogue == LT_EPILOGUE_BGRADB && gradients_status != LT_SUCCESS)
         return gradients_status;
-    for (size_t i = 0; i < 4; i++) {
-        if (workspace_of(algos[i]) > preference->workspace || *returned == requested)
+    assert_int_equal(preference->schemes,
+                     d->type == LT_R_16BF ? LT_REDUCTION_COMPUTE_TYPE
+                                          : LT_REDUCTION_COMPUTE_TYPE | LT_REDUCTION_OUTPUT_TYPE);
+    for (size_t i = 0; i < sizeof algos / sizeof *algos; i++) {
+        if (workspace_of(algos[i]) > preference->workspace || *returned == requested ||
+            (algos[i] == IN_BF16 && d->type != LT_R_16BF))
             continue;
         results[(*returned)++] = (cublaslt_result){
             .algo = {.data = {algos[i]}}, .workspace = workspace_of(algos[i]), .waves = 0.5f};
@@ -240,7 +244,9 @@ static int config_get(const cublaslt_algo *algo, int attribute, void *value, siz
         return INTERNAL_ERROR;
     assert_int_equal(attribute, LT_CONFIG_REDUCTION);
     assert_int_equal(bytes, sizeof(uint32_t));
-    *(uint32_t *)value = algo->data[0] == IN_PLACE ? LT_REDUCTION_INPLACE : 0;
+    *(uint32_t *)value = algo->data[0] == IN_PLACE  ? LT_REDUCTION_INPLACE
+                         : algo->data[0] == IN_BF16 ? LT_REDUCTION_OUTPUT_TYPE
+                                                    : 0;
     *written = bytes;
     return LT_SUCCESS;
 }

@@ -3,6 +3,7 @@
 #include "run/backends/cuda/code.h"
 #include "run/backends/cuda/driver.h"
 #include "run/backends/cuda/kernels/elementwise.h"
+#include "run/backends/cuda/libraries.h"
 #include "run/backends/cuda/walk.h"
 #include "settings.h"
 
@@ -92,8 +93,8 @@ static void test_the_backend_opens(void **state)
     MUST(neap_backend_open(NULL, "cuda", 1, &backend, &diag));
     char machine[200];
     snprintf(machine, sizeof machine,
-             "Fake GPU, driver 13.0, NVRTC 13.99, cuDNN none, cuBLASLt none, kernels %04x, f32",
-             (unsigned)(neap_cuda_code_version() & 0xffff));
+             "Fake GPU, driver 13.0, NVRTC 13.99, cuDNN none, cuBLASLt none, kernels %04x.%d, f32",
+             (unsigned)(neap_cuda_code_version() & 0xffff), CUDA_SEARCH_VERSION);
     assert_string_equal(neap_backend_machine(backend), machine);
     neap_backend_close(backend);
     neap_backend_options options;

@@ -129,8 +129,8 @@ static neap_status new_desc(cuda_backend *backend, const cublaslt_problem *probl
            sizeof problem->epilogue);
     if (problem->epilogue == LT_EPILOGUE_DEFAULT)
         return NEAP_OK;
-    /* Searches want an address, which they do not look behind; runs set the real one. */
-    return set_vector(backend, *desc, (const void *)(uintptr_t)(1 << 20), diag);
+    /* Searches want an address, and rely on its alignment alone; runs set the real one. */
+    return set_vector(backend, *desc, (const void *)(uintptr_t)((1 << 20) + ALIGNMENT), diag);
 }
 
 neap_status neap_cublaslt_matmul_init(cuda_backend *backend, const cublaslt_problem *problem,
@@ -161,29 +161,37 @@ void neap_cublaslt_matmul_clear(cuda_backend *backend, cublaslt_matmul *matmul)
 
 /* ---- Searching ---- */
 
-/* Sums in place depend on which block comes first. */
-static neap_status new_preference(cuda_backend *backend, cublaslt_preference *preference,
-                                  neap_diag *diag)
+/* How parts of a product may be added up: not in place, which depends on which block comes first,
+   and not in bf16. */
+static uint32_t schemes_of(const cuda_backend *backend, const cublaslt_problem *problem)
 {
-    uint32_t alignment = ALIGNMENT, schemes = LT_REDUCTION_COMPUTE_TYPE | LT_REDUCTION_OUTPUT_TYPE;
+    return LT_REDUCTION_COMPUTE_TYPE |
+           (uint32_t)(problem->type == LT_R_32F ? LT_REDUCTION_OUTPUT_TYPE : 0) |
+           (uint32_t)(backend->nondeterministic ? LT_REDUCTION_INPLACE : 0);
+}
+
+static neap_status new_preference(cuda_backend *backend, const cublaslt_problem *problem,
+                                  cublaslt_preference *preference, neap_diag *diag)
+{
+    uint32_t alignment = ALIGNMENT, schemes = schemes_of(backend, problem);
     TRY_LT(backend, cublasLtMatmulPreferenceCreate, preference);
-    if (!backend->nondeterministic)
-        TRY_LT(backend, cublasLtMatmulPreferenceSetAttribute, *preference, LT_PREF_REDUCTION_MASK,
-               &schemes, sizeof schemes);
+    TRY_LT(backend, cublasLtMatmulPreferenceSetAttribute, *preference, LT_PREF_REDUCTION_MASK,
+           &schemes, sizeof schemes);
     for (int attribute = LT_PREF_MIN_ALIGNMENT_A; attribute <= LT_PREF_MIN_ALIGNMENT_D; attribute++)
         TRY_LT(backend, cublasLtMatmulPreferenceSetAttribute, *preference, attribute, &alignment,
                sizeof alignment);
     return NEAP_OK;
 }
 
-/* Whether runs give the same bits; the preference is not all that is relied upon. */
-static bool is_steady(cuda_backend *backend, const cublaslt_algo *algo)
+/* The preference is not all that is relied upon. */
+static bool is_allowed(cuda_backend *backend, const cublaslt_problem *problem,
+                       const cublaslt_algo *algo)
 {
     uint32_t scheme = 0;
     size_t written;
     int status = api_of(backend)->cublasLtMatmulAlgoConfigGetAttribute(
         algo, LT_CONFIG_REDUCTION, &scheme, sizeof scheme, &written);
-    return backend->nondeterministic || (status == LT_SUCCESS && scheme != LT_REDUCTION_INPLACE);
+    return status == LT_SUCCESS && (scheme & ~schemes_of(backend, problem)) == 0;
 }
 
 static bool is_known(const cublaslt_candidate *candidates, uint32_t count,
@@ -217,8 +225,8 @@ static neap_status search(cuda_backend *backend, const cublaslt_problem *problem
         return fail(backend, status, "cublasLtMatmulAlgoGetHeuristic", diag);
     for (int i = 0; i < found && i < MOST_RESULTS; i++) {
         const cublaslt_result *r = &results[i];
-        if (r->state != LT_SUCCESS || r->workspace > bytes || !is_steady(backend, &r->algo) ||
-            is_known(candidates, *count, &r->algo))
+        if (r->state != LT_SUCCESS || r->workspace > bytes ||
+            !is_allowed(backend, problem, &r->algo) || is_known(candidates, *count, &r->algo))
             continue;
         int64_t slack = r->workspace > 0 ? WORKSPACE_ALIGNMENT - ARENA_ALIGNMENT : 0;
         candidates[(*count)++] = (cublaslt_candidate){.algo = r->algo,
@@ -253,7 +261,7 @@ static neap_status find_candidates(cuda_backend *backend, const cublaslt_problem
     *count = 0;
     neap_status status = neap_cublaslt_matmul_init(backend, problem, NULL, &matmul, diag);
     if (status == NEAP_OK)
-        status = new_preference(backend, &preference, diag);
+        status = new_preference(backend, problem, &preference, diag);
     if (status == NEAP_OK)
         status = search_all(backend, problem, &matmul, preference, candidates, count, diag);
     if (preference)

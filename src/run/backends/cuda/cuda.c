@@ -63,9 +63,9 @@ static void set_machine(cuda_backend *cuda, const cuda_device *device)
         length += (size_t)snprintf(machine + length, capacity - length, ", %s %s",
                                    neap_cuda_library_name(SHOWN[i]), *version ? version : "none");
     }
-    snprintf(machine + length, capacity - length, ", kernels %04x, %s%s",
-             (unsigned)(neap_cuda_code_version() & 0xffff), cuda->tf32 ? "tf32" : "f32",
-             cuda->nondeterministic ? ", nondeterministic" : "");
+    snprintf(machine + length, capacity - length, ", kernels %04x.%d, %s%s",
+             (unsigned)(neap_cuda_code_version() & 0xffff), CUDA_SEARCH_VERSION,
+             cuda->tf32 ? "tf32" : "f32", cuda->nondeterministic ? ", nondeterministic" : "");
 }
 
 static neap_status open_device(neap_allocator *allocator, const neap_backend_options *options,

@@ -87,11 +87,12 @@ bool neap_cudnn_engine_is_allowed(const cuda_backend *backend, neap_dtype type,
 {
     if (has_bit(engine->notes, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) && !backend->nondeterministic)
         return false;
-    if (type == NEAP_BF16 || backend->tf32)
-        return true;
-    return !has_bit(engine->notes, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) &&
-           !has_bit(engine->notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) &&
-           !has_bit(engine->notes, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION);
+    /* f16 has the digits of tf32, but not its range: gradients would vanish */
+    if (has_bit(engine->notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) ||
+        has_bit(engine->notes, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION))
+        return false;
+    return type == NEAP_BF16 || backend->tf32 ||
+           !has_bit(engine->notes, CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
 }
 
 bool neap_cudnn_engine_equal(const cudnn_engine *a, const cudnn_engine *b)

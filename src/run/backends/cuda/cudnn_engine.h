@@ -26,7 +26,8 @@ neap_status neap_cudnn_engine_describe(cudnn_bag *bag, cudnn_descriptor config,
 bool neap_cudnn_engine_equal(const cudnn_engine *a, const cudnn_engine *b);
 /* Whether cuDNN compiles it first, which takes long. */
 bool neap_cudnn_engine_is_compiled(const cudnn_engine *engine);
-/* Whether the engine keeps what the backend promises: deterministic sums, products of f32. */
+/* Whether the engine keeps what the backend promises: deterministic sums in f32, and products of
+   numbers of the op's type, in f32 or rounded to tf32. */
 bool neap_cudnn_engine_is_allowed(const cuda_backend *backend, neap_dtype type,
                                   const cudnn_engine *engine);
 

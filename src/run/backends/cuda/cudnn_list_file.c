@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VERSION    1 /* a new one for every change of what neap_cudnn_conv_search finds */
+#define VERSION    1 /* of the format; that of the search is in the machine's name */
 #define HEAD_BYTES 64
 
 /* The machine and the problem, on which the list depends. */
