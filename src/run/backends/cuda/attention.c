@@ -1,8 +1,8 @@
 /*
  * Attention and its gradient: on tensor cores for heads of up to 128 features if elements are bf16,
- * or f32 may be rounded to tf32 (kernels/attention_mma.cuh); otherwise in f32 arithmetic
- * (kernels/attention.cu). Which one does not depend on addresses: the same bytes give the same
- * bits.
+ * or f32 may be rounded to tf32 (kernels/attention_mma.cuh); otherwise, or where the device has too
+ * little shared memory, in f32 arithmetic (kernels/attention.cu). Which one does not depend on
+ * addresses: the same bytes give the same bits.
  */
 #include "run/backends/cuda/kernels/attention.h"
 #include "base/fail.h"
@@ -11,7 +11,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#define TILE_BYTES ((uint32_t)(ATTENTION_TILE * ATTENTION_TILE * sizeof(float)))
+#define TILE_BYTES   ((uint32_t)(ATTENTION_TILE * ATTENTION_TILE * sizeof(float)))
+#define SYSTEM_BYTES 1024 /* of a block's shared memory, on some devices */
 
 /* A kernel, how many of the rows each block has, and its shared memory. */
 typedef struct attention_kernel {
@@ -88,7 +89,7 @@ static uint32_t padded_width(const cuda_backend *backend, const attention_plan *
 }
 
 /* `suffix`: of the kernel's name. `rows` and `shared` are those on tensor cores; elsewhere each of
-   the block's `tiles` tiles is 64 x 64 floats. */
+   the block's `tiles` tiles is 64 x 64 floats, for which every device has room. */
 static neap_status find(cuda_backend *backend, const attention_plan *plan, const char *suffix,
                         uint32_t rows, uint32_t shared, uint32_t tiles, attention_kernel *kernel,
                         neap_diag *diag)
@@ -96,7 +97,7 @@ static neap_status find(cuda_backend *backend, const attention_plan *plan, const
     char name[40];
     uint32_t width = padded_width(backend, plan);
     neap_dtype type = plan->element == 2 ? NEAP_BF16 : NEAP_F32;
-    if (width) {
+    if (width && shared + SYSTEM_BYTES <= backend->platform->shared_bytes) {
         snprintf(name, sizeof name, "attention_%u%s", width, suffix);
         *kernel = (attention_kernel){NULL, rows, shared, 1};
     } else {

@@ -35,6 +35,7 @@ static neap_status new_backend(neap_allocator *allocator, const neap_backend_opt
 static void close_backend(neap_backend *backend)
 {
     cuda_backend *cuda = (cuda_backend *)backend;
+    neap_cuda_enter_device(cuda);
     neap_cublaslt_cache_delete(backend->allocator, cuda->matmuls);
     neap_cuda_libraries_close(cuda->libraries);
     for (int i = 0; i < 2 && cuda->marks[i]; i++)
@@ -99,6 +100,7 @@ static neap_status open_device(neap_allocator *allocator, const neap_backend_opt
 
 static neap_status find_announced(neap_backend *backend, neap_diag *diag)
 {
+    neap_cuda_enter_device((cuda_backend *)backend);
     return neap_cudnn_conv_make_lists((cuda_backend *)backend, diag);
 }
 

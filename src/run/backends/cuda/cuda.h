@@ -28,6 +28,9 @@ typedef struct cuda_backend {
     cu_event marks[2];         /* device.c: around a kernel that is measured */
 } cuda_backend;
 
+/* What calls libraries does this first: the caller may have used another device, or thread. */
+void neap_cuda_enter_device(cuda_backend *backend);
+
 /* ---- Launching kernels of our own ---- */
 
 /* A kernel of kernels.def for elements of type f32 or bf16. */

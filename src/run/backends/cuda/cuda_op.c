@@ -16,6 +16,12 @@ typedef struct cuda_kernel {
 
 /* ---- Launching ---- */
 
+void neap_cuda_enter_device(cuda_backend *backend)
+{
+    if (backend->platform)
+        backend->platform->type->enter(backend->platform);
+}
+
 neap_status neap_cuda_find(cuda_backend *backend, const char *kernel, neap_dtype type,
                            const cuda_function **function, neap_diag *diag)
 {
@@ -76,6 +82,7 @@ neap_status neap_cuda_prepare(neap_backend *backend, const run_spec *spec, const
         return status;
     made->base = (run_kernel){run, delete_kernel};
     made->backend = (cuda_backend *)backend;
+    neap_cuda_enter_device(made->backend);
     made->op = op;
     made->bytes = bytes;
     status = op->plan ? op->plan(made->backend, spec, made->plan, diag) : NEAP_OK;
@@ -90,6 +97,7 @@ neap_status neap_cuda_variants(neap_backend *backend, const run_spec *spec, cons
                                int64_t *workspaces, uint32_t *count, neap_diag *diag)
 {
     cuda_backend *cuda = (cuda_backend *)backend;
+    neap_cuda_enter_device(cuda);
     if (op->variants)
         return op->variants(cuda, spec, workspaces, count, diag);
     workspaces[0] = op->workspace ? op->workspace(cuda, spec) : 0;

@@ -141,7 +141,7 @@ static void make_some(neap_job *self, neap_team *team, unsigned member)
     cuda_libraries *own = job->backend->libraries;
     (void)team;
     if (member > 0) {
-        neap_cuda_enter(neap_cuda_driver_of(job->backend->platform));
+        neap_cuda_enter_device(job->backend);
         own = &own->workers[member - 1];
     }
     for (;;) {

@@ -299,7 +299,13 @@ static void close_platform(cuda_platform *platform)
     neap_cuda_driver_close((cuda_driver *)platform);
 }
 
-static const cuda_platform_type TYPE = {.find = find, .launch = launch, .close = close_platform};
+static void enter_platform(cuda_platform *platform)
+{
+    neap_cuda_enter((cuda_driver *)platform);
+}
+
+static const cuda_platform_type TYPE = {
+    .find = find, .launch = launch, .enter = enter_platform, .close = close_platform};
 
 /* Bytes of the device that all programs use together, which takes no context to ask; -1: unknown.
    NVML counts some that the driver does not, so that only differences mean something. */
@@ -360,8 +366,10 @@ neap_status neap_cuda_driver_open(neap_allocator *allocator, const cuda_api *api
     NEAP_TRY(NEAP_NEW(allocator, 1, driver, diag));
     (*driver)->api = api;
     (*driver)->device = device;
-    (*driver)->base = (cuda_platform){
-        .type = &TYPE, .allocator = allocator, .multiprocessors = device.multiprocessors};
+    (*driver)->base = (cuda_platform){.type = &TYPE,
+                                      .allocator = allocator,
+                                      .multiprocessors = device.multiprocessors,
+                                      .shared_bytes = (uint32_t)device.shared_bytes};
     neap_status status = start(*driver, diag);
     if (status != NEAP_OK)
         neap_cuda_driver_close(*driver);

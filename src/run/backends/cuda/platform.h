@@ -31,6 +31,8 @@ typedef struct cuda_platform_type {
                         const cuda_function **function, neap_diag *diag);
     neap_status (*launch)(cuda_platform *platform, const cuda_function *function,
                           const cuda_dims *dims, const void *params, size_t bytes, neap_diag *diag);
+    /* Before the calling thread calls libraries: makes the device its current one. */
+    void (*enter)(cuda_platform *platform);
     void (*close)(cuda_platform *platform);
 } cuda_platform_type;
 
@@ -39,6 +41,7 @@ struct cuda_platform {
     const cuda_platform_type *type;
     neap_allocator *allocator;
     int multiprocessors;
+    uint32_t shared_bytes; /* of a block, at most */
     int32_t *trouble; /* a cell on the device that a kernel sets to 1 if an index is out of range */
     bool immediate;   /* launches are done when the call returns: the emulation */
 };

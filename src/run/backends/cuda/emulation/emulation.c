@@ -222,7 +222,7 @@ static neap_status launch(cuda_platform *platform, const cuda_function *function
     emulated_dims grid = {dims->blocks, at_least_one(dims->blocks_y), at_least_one(dims->blocks_z)};
     if (bytes != (size_t)e->kernel->bytes || grid.x == 0 || grid.y > 65535 || grid.z > 65535 ||
         dims->threads == 0 || dims->threads % 32 != 0 || dims->threads > MOST_THREADS ||
-        dims->dynamic_shared > SHARED_BYTES)
+        dims->dynamic_shared > e->base.shared_bytes)
         return neap_fail(diag, NEAP_INTERNAL,
                          "kernel %s cannot be launched with %u x %u x %u blocks of %u threads",
                          e->kernel->name, grid.x, grid.y, grid.z, dims->threads);
@@ -271,7 +271,13 @@ static void close_emulation(cuda_platform *platform)
     NEAP_DELETE(platform->allocator, 1, e);
 }
 
-static const cuda_platform_type type = {.find = find, .launch = launch, .close = close_emulation};
+static void enter_emulation(cuda_platform *platform)
+{
+    (void)platform; /* it is in every thread */
+}
+
+static const cuda_platform_type type = {
+    .find = find, .launch = launch, .enter = enter_emulation, .close = close_emulation};
 
 neap_status neap_cuda_emulation_open(neap_allocator *allocator, cuda_platform **platform,
                                      neap_diag *diag)
@@ -283,6 +289,7 @@ neap_status neap_cuda_emulation_open(neap_allocator *allocator, cuda_platform **
     e->base = (cuda_platform){.type = &type,
                               .allocator = allocator,
                               .multiprocessors = 2,
+                              .shared_bytes = SHARED_BYTES,
                               .trouble = &e->trouble,
                               .immediate = true};
     status = NEAP_NEW(allocator, SHARED_BYTES, &e->shared, diag);
