@@ -211,7 +211,7 @@ static neap_status run_forward(const run_kernel *self, const run_args *args, nea
         double shifted = total(k, &s, c) / (double)k->x.count;
         double variance = total(k, &s, channels + c) / (double)k->x.count - shifted * shifted;
         double exact = (double)s.shift[c] + shifted;
-        double inverse = 1 / sqrt((variance > 0 ? variance : 0) + k->epsilon);
+        double inverse = 1 / sqrt((variance < 0 ? 0 : variance) + k->epsilon);
         mean[c] = (float)exact;
         invstd[c] = (float)inverse;
         s.scale[c] = (float)((double)gamma[c] * inverse);

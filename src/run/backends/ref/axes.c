@@ -99,14 +99,25 @@ void neap_ref_mean_axes(const ref_call *call)
         call->out[0].at[i] /= (double)(call->in[0].n / call->out[0].n);
 }
 
+/* What is not a number stays, unlike with fmax. */
+static double larger(double a, double b)
+{
+    return b > a || isnan(b) ? b : a;
+}
+
+static double smaller(double a, double b)
+{
+    return b < a || isnan(b) ? b : a;
+}
+
 void neap_ref_max_axes(const ref_call *call)
 {
-    fold(call, -HUGE_VAL, fmax);
+    fold(call, -HUGE_VAL, larger);
 }
 
 void neap_ref_min_axes(const ref_call *call)
 {
-    fold(call, HUGE_VAL, fmin);
+    fold(call, HUGE_VAL, smaller);
 }
 
 void neap_ref_prod_axes(const ref_call *call)

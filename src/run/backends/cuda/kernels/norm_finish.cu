@@ -44,7 +44,7 @@ DEVICE void finish_sum_lines(const finish_place *at, float *sums, float *a, floa
 
 DEVICE float finish_invstd(float variance, float epsilon)
 {
-    return 1.0f / sqrtf((variance > 0 ? variance : 0.0f) + epsilon);
+    return 1.0f / sqrtf((variance < 0 ? 0.0f : variance) + epsilon);
 }
 
 DEVICE float finish_gamma(const norm_params *p, i64 c)
