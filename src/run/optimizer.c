@@ -69,9 +69,20 @@ typedef struct adam_factors {
     float epsilon;
 } adam_factors;
 
+/* base^n. The last bit of pow depends on the library; kernels for GPUs multiply the same way. */
+static double power(double base, int64_t n)
+{
+    double product = 1;
+    for (; n > 0; n /= 2) {
+        product = n % 2 ? product * base : product;
+        base *= base;
+    }
+    return product;
+}
+
 static adam_factors factors_of(int64_t step, const neap_adam *o)
 {
-    double t = step < 1 ? 1 : (double)step;
+    int64_t t = step < 1 ? 1 : step;
     return (adam_factors){
         .keep = o->decoupled ? (float)(1 - o->learning_rate * o->weight_decay) : 1,
         .decay = o->decoupled ? 0 : (float)o->weight_decay,
@@ -79,8 +90,8 @@ static adam_factors factors_of(int64_t step, const neap_adam *o)
         .rest1 = (float)o->beta1,
         .beta2 = (float)o->beta2,
         .weight2 = (float)(1 - o->beta2),
-        .step_size = (float)(o->learning_rate / (1 - pow(o->beta1, t))),
-        .correction2 = (float)sqrt(1 - pow(o->beta2, t)),
+        .step_size = (float)(o->learning_rate / (1 - power(o->beta1, t))),
+        .correction2 = (float)sqrt(1 - power(o->beta2, t)),
         .epsilon = (float)o->epsilon,
     };
 }

@@ -84,11 +84,22 @@ typedef struct update_factors {
     float keep, weight1, rest1, beta2, weight2, step_size, correction2, epsilon; /* of Adam */
 } update_factors;
 
+/* base^n */
+DEVICE double update_power(double base, i64 n)
+{
+    double product = 1;
+    for (; n > 0; n /= 2) {
+        product = n % 2 ? product * base : product;
+        base *= base;
+    }
+    return product;
+}
+
 /* By two threads, since powers take long; then all wait. */
 DEVICE void update_set_factors(const update_params *p, update_factors *f)
 {
-    double rate = update_read(&p->step, 0), t = update_read(&p->step, p->step.strides[0]);
-    t = (double)(i64)t;
+    double rate = update_read(&p->step, 0);
+    i64 t = (i64)update_read(&p->step, p->step.strides[0]);
     t = t < 1 ? 1 : t;
     if (threadIdx.x == 0) {
         f->complete = !p->sum.at || update_read(&p->step, 2 * p->step.strides[0]) > 0;
@@ -102,10 +113,10 @@ DEVICE void update_set_factors(const update_params *p, update_factors *f)
         f->beta2 = (float)p->beta2;
         f->weight2 = (float)(1 - p->beta2);
         f->epsilon = (float)p->epsilon;
-        f->step_size = p->adam ? (float)(rate / (1 - pow(p->beta1, t))) : 0.0f;
+        f->step_size = p->adam ? (float)(rate / (1 - update_power(p->beta1, t))) : 0.0f;
     }
     if (threadIdx.x == WARP)
-        f->correction2 = p->adam ? (float)sqrt(1 - pow(p->beta2, t)) : 0.0f;
+        f->correction2 = p->adam ? (float)sqrt(1 - update_power(p->beta2, t)) : 0.0f;
     __syncthreads();
 }
 
