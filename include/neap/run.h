@@ -91,8 +91,8 @@ NEAP_API neap_status neap_backend_memory(neap_backend *backend, neap_device_memo
 
 /* What kernels and copies cost each other when they run together. Rates are bytes per second. */
 typedef struct neap_contention {
-    double slowdown;  /* of a kernel that does nothing but move memory, beside copies both ways:
-                         0.02 is 2% */
+    double slowdown;  /* of a kernel that does nothing but move memory, beside copies one way: 0.02
+                         is 2% */
     double bandwidth; /* of such a kernel alone */
     double out_bandwidth, in_bandwidth; /* of copies while both directions and kernels run */
 } neap_contention;

@@ -8,10 +8,10 @@
  * busy.
  *
  * On a device a kernel is measured alone, by marks on its stream. Before each run other memory is
- * overwritten, which empties the cache and takes longer than it takes to queue the kernel, and then
- * the inputs. Its libraries offer dozens of kernels for an op, some of which fail or are slow: the
- * former get an infinite time, the latter are not run again, the sooner the slower they are, and
- * algorithms that were very slow on small ops are not tried on large ones.
+ * overwritten, which empties the cache, and then the inputs. Its libraries offer dozens of kernels
+ * for an op, some of which fail or are slow: the former get an infinite time, the latter are not
+ * run again, the sooner the slower they are, and algorithms that were very slow on small ops are
+ * not tried on large ones.
  */
 #include "base/clock.h"
 #include "base/fail.h"
@@ -40,6 +40,7 @@
 #define STEADY_RUNS    9    /* of a kernel of a device that are enough if their times vary less */
 #define STEADY_SPREAD  0.03 /* than this share, */
 #define STEADY_SECONDS 0.02 /* and fewer runs, if they take this long together */
+#define WARM_SECONDS   0.1  /* until an idle device has its usual clocks */
 #define VERY_SLOW      12.0 /* times as slow as a kernel without more workspace */
 
 /* A kernel that has run so often is not run again if it is so many times as slow as one without
@@ -66,7 +67,8 @@ typedef struct meter {
     const neap_profile_options *options;
     run_block block;
     run_block evicted; /* on a device: memory that is overwritten before each run */
-    double marks;      /* on a device: seconds that two marks add to what is between them */
+    double marks;      /* on a device: seconds that two marks add to what is between them, */
+    bool knows_marks;  /* once this is set */
     run_specs *specs;
     run_variants variants;
     double *spreads;   /* by item of variants */
@@ -224,11 +226,16 @@ static neap_status time_nothing(const meter *m, int count, double *seconds)
 }
 
 /* One such kernel between marks takes longer than one among others, as in a step, by what the marks
-   take. */
+   take. Done once, before the first kernel is measured. */
 static neap_status measure_marks(meter *m)
 {
     enum { RUNS = 15, MANY = 9 };
-    double one[RUNS], many[RUNS];
+    double one[RUNS], many[RUNS], begin = neap_clock_seconds();
+    if (m->knows_marks)
+        return NEAP_OK;
+    do {
+        NEAP_TRY(time_nothing(m, 1, &one[0]));
+    } while (neap_clock_seconds() - begin < WARM_SECONDS);
     for (int i = 0; i < RUNS; i++) {
         NEAP_TRY(time_nothing(m, 1, &one[i]));
         NEAP_TRY(time_nothing(m, MANY, &many[i]));
@@ -237,6 +244,7 @@ static neap_status measure_marks(meter *m)
     qsort(many, RUNS, sizeof *many, compare_doubles);
     double among = (many[RUNS / 2] - one[RUNS / 2]) / (MANY - 1);
     m->marks = one[RUNS / 2] > among ? one[RUNS / 2] - among : 0;
+    m->knows_marks = true;
     return NEAP_OK;
 }
 
@@ -479,6 +487,7 @@ static neap_status measure_alone(meter *m, uint32_t op, uint32_t k)
     neap_variant *variant = &m->variants.items[m->variants.begins[op] + k];
     sampling *x = &m->group[0];
     *x = (sampling){.op = op, .variant = k};
+    NEAP_TRY(measure_marks(m));
     run_spec spec = neap_run_specs_at(m->specs, op, k);
     neap_status status = m->backend->type->prepare(m->backend, &spec, &x->kernel, m->diag);
     m->n_group = status == NEAP_OK ? 1 : 0;
@@ -652,8 +661,6 @@ static neap_status make_room(meter *m)
     neap_status status = neap_run_block_create_for(m->backend, false, most, &m->block, m->diag);
     if (status == NEAP_OK && m->backend->type->device)
         status = neap_run_block_create_for(m->backend, false, EVICTED_BYTES, &m->evicted, m->diag);
-    if (status == NEAP_OK && m->backend->type->device)
-        status = measure_marks(m);
     if (status == NEAP_OK)
         status = NEAP_NEW(m->allocator, GROUP * m->specs->n_operands, &m->addresses, m->diag);
     if (status == NEAP_OK)

@@ -9,8 +9,8 @@
 #include "base/team.h"
 #include "run/backends/cuda/api.h"
 
-/* A new one for every change of which kernels of the libraries are found, or in which order: what is
-   kept in files, times and lists of algorithms, belongs to it. */
+/* A new one for every change of which kernels of the libraries are found, or in which order: what
+   is kept in files, times and lists of algorithms, belongs to it. */
 #define CUDA_SEARCH_VERSION 2
 
 typedef struct cudnn_conv_list cudnn_conv_list; /* cudnn_conv.h */

@@ -131,8 +131,8 @@ static neap_status measure_rate(probe *p, run_direction direction, const company
 
 /* ---- Latency ---- */
 
-/* Small copies as a step has them: each after an event on the stream of the kernels, and before one
-   of its own. What they take beyond their bytes is the latency. */
+/* Small copies, one behind the other as on a link that is in use, each between the events that it
+   has in a step. What they take beyond their bytes is the latency. */
 static neap_status measure_latency(probe *p, run_direction direction, double rate, double *latency)
 {
     double seconds[TIMES];
@@ -171,18 +171,21 @@ static int writes_in(const probe *p, double seconds)
     return (int)fmin(fmax(1, ceil(seconds / fmax(p->write, 1e-9))), MOST_WRITES);
 }
 
-/* The kernels take half as long as the copies, so that they are never alone. */
+/* The mean over copies out and in. The kernels take half as long as a copy, so that they are never
+   alone. */
 static neap_status measure_slowdown(probe *p, const neap_link *link, double *slowdown)
 {
-    static const company alone = {.out = false}, both = {.out = true, .in = true};
-    double first[TIMES], second[TIMES];
+    static const company alone = {.out = false}, out = {.out = true}, in = {.in = true};
+    double seconds[3][TIMES];
     double copying = (double)p->bytes / fmax(link->out_bandwidth, link->in_bandwidth);
     int count = writes_in(p, copying / 2);
     for (int i = 0; i < TIMES; i++) {
-        NEAP_TRY(time_writes(p, count, &alone, &first[i]));
-        NEAP_TRY(time_writes(p, count, &both, &second[i]));
+        NEAP_TRY(time_writes(p, count, &alone, &seconds[0][i]));
+        NEAP_TRY(time_writes(p, count, &out, &seconds[1][i]));
+        NEAP_TRY(time_writes(p, count, &in, &seconds[2][i]));
     }
-    *slowdown = fmax(0, median(second) / fmax(median(first), 1e-9) - 1);
+    double beside = (median(seconds[1]) + median(seconds[2])) / 2;
+    *slowdown = fmax(0, beside / fmax(median(seconds[0]), 1e-9) - 1);
     return NEAP_OK;
 }
 

@@ -261,6 +261,8 @@ static neap_status prepare(cuda_queue *q, const run_queue_options *options, neap
     NEAP_TRY(neap_cuda_alloc(q->driver, sizeof(uint64_t), &q->cell, diag));
     NEAP_TRY(neap_cuda_alloc_host(q->driver, sizeof(uint64_t), &q->seed, diag));
     q->base.step_seed = q->cell;
+    if (q->stress != 0) /* loads the kernel, which a recording cannot */
+        NEAP_TRY(neap_cuda_delay(q->driver, 0, CUDA_COMPUTE, diag));
     if (!timed)
         return NEAP_OK;
     NEAP_TRY(make_events(q, 2 * q->n_timed + 1, true, &q->marks, diag));
