@@ -76,8 +76,9 @@ static neap_status measure(const cli_batch_search *m, neap_graph *graph, neap_di
 {
     int64_t floor = m->model.moves_state ? neap_graph_travel_floor_bytes(graph, NULL)
                                          : neap_graph_floor_bytes(graph, NULL);
-    return floor > m->budget ? NEAP_OK
-                             : cli_profile_graph(m->settings, &m->model, m->backend, graph, diag);
+    return floor > m->budget
+               ? NEAP_OK
+               : cli_profile_graph(m->settings, &m->model, m->backend, m->progress, graph, diag);
 }
 
 neap_status cli_batch_graph(void *context, int64_t batch, neap_graph **graph, neap_diag *diag)
@@ -117,6 +118,8 @@ static int search(cli_batch_search *m, cli_run *run, const char *method, cli_bat
     request.beyond = s->beyond;
     neap_status status = neap_batch_search(NULL, &request, &r->result, &r->note);
     r->solved = status == NEAP_OK;
+    if (!r->solved && cli_interrupted()) /* while kernels were measured */
+        return cli_fail(CLI_STOPPED, "%s", r->note.message);
     return r->solved || status == NEAP_UNSUPPORTED ? CLI_OK : cli_fail_diag(&r->note);
 }
 
@@ -128,6 +131,7 @@ static int search_all(cli_batch_search *m)
     int code = CLI_OK;
     cli_run run;
     cli_run_begin(&run, m->settings, &m->model);
+    m->progress = &run.progress;
     if (m->settings->log)
         cli_progress_log(&run.progress, 0); /* every batch has its own times */
     while (code == CLI_OK && m->n_done < m->methods.count && !cli_interrupted()) {
@@ -137,6 +141,7 @@ static int search_all(cli_batch_search *m)
         m->n_done++;
     }
     cli_run_end(&run);
+    m->progress = NULL;
     return code;
 }
 

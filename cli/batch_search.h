@@ -25,6 +25,7 @@ typedef struct cli_batch_search {
     int64_t budget;
     int64_t most; /* the largest batch that the model supports */
     double time_limit;
+    cli_progress *progress; /* of the method that is searched for */
     cli_methods methods;
     cli_batch_row *rows; /* one per method */
     uint32_t n_done;     /* finished rows; fewer than methods after Ctrl-C */

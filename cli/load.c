@@ -179,7 +179,7 @@ neap_status cli_load_batch(const cli_settings *settings, const cli_loaded *loade
 {
     neap_status status = loaded->onnx ? cli_onnx_batch(settings, loaded, batch, graph, diag)
                                       : build_batch(settings, loaded, batch, graph, diag);
-    if (status == NEAP_OK)
+    if (status == NEAP_OK && loaded->device) /* else the caller measures */
         status = neap_cost_apply(*graph, loaded->device, settings->math, diag);
     if (status == NEAP_OK && settings->split > 0)
         status = neap_graph_split(graph, settings->split, diag);

@@ -3,6 +3,7 @@
 #include "output.h"
 
 #include <neap/split.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,36 +20,55 @@ static bool cache_path(const cli_settings *settings, neap_text *path)
     return path->length > 0 && path->status == NEAP_OK && strcmp(path->text, "none") != 0;
 }
 
-static int profile(const cli_settings *settings, cli_loaded *model, cli_progress *progress,
-                   cli_measured *measured)
+/* Measures a graph's kernels, and says so where the cache was of no use. */
+static neap_status measure(const cli_settings *settings, const cli_loaded *model,
+                           neap_backend *backend, cli_progress *progress, neap_graph *graph,
+                           neap_profile_report *report, neap_diag *diag)
 {
     neap_text path = {0};
     neap_profile_options options;
-    neap_diag diag;
     neap_profile_options_init(&options);
     options.cache = cache_path(settings, &path) ? path.text : NULL;
     options.refresh = settings->fresh;
     if (settings->repetitions > 0)
         options.repetitions = (int)settings->repetitions;
     options.beside = model->contention;
-    options.progress = &progress->base;
-    cli_progress_part(progress, "measuring kernels", 0, 0);
-    neap_status status =
-        neap_profile(NULL, model->graph, measured->backend, &options, &measured->profile, &diag);
-    bool has_cache = options.cache != NULL;
+    options.progress = progress ? &progress->base : NULL;
+    neap_status status = neap_profile(NULL, graph, backend, &options, report, diag);
     neap_text_clear(&path);
     if (status != NEAP_OK)
+        return status;
+    if (*report->cache_damage)
+        cli_fail(CLI_OK, "measured times are lost and measured again: %s", report->cache_damage);
+    if (*report->cache_trouble)
+        cli_fail(CLI_OK, "measured times are not kept: %s", report->cache_trouble);
+    return NEAP_OK;
+}
+
+/* What becomes of the times that are known when a measurement is interrupted. */
+static const char *rest_of_interruption(const cli_settings *settings,
+                                        const neap_profile_report *report)
+{
+    neap_text path = {0};
+    bool has_cache = cache_path(settings, &path);
+    neap_text_clear(&path);
+    return *report->cache_trouble ? ""
+           : has_cache            ? "; the times of those that were measured are kept"
+                                  : "; without a --profile-cache nothing is kept";
+}
+
+static int profile(const cli_settings *settings, cli_loaded *model, cli_progress *progress,
+                   cli_measured *measured)
+{
+    neap_diag diag;
+    neap_profile_report *report = &measured->profile;
+    cli_progress_part(progress, "measuring kernels", 0, 0);
+    if (measure(settings, model, measured->backend, progress, model->graph, report, &diag) !=
+        NEAP_OK)
         return cli_fail_diag(&diag);
-    if (*measured->profile.cache_damage)
-        cli_fail(CLI_OK, "measured times are lost and measured again: %s",
-                 measured->profile.cache_damage);
-    if (*measured->profile.cache_trouble)
-        cli_fail(CLI_OK, "measured times are not kept: %s", measured->profile.cache_trouble);
-    if (measured->profile.interrupted)
+    if (report->interrupted)
         return cli_fail(CLI_STOPPED, "interrupted while measuring kernels%s",
-                        *measured->profile.cache_trouble ? ""
-                        : has_cache ? "; the times of those that were measured are kept"
-                                    : "; without a --profile-cache nothing is kept");
+                        rest_of_interruption(settings, report));
     model->device = NULL; /* the times are no longer its own */
     model->natural_peak = -1;
     return CLI_OK;
@@ -109,16 +129,16 @@ int cli_backend_open(const cli_settings *settings, cli_loaded *model, neap_backe
 }
 
 neap_status cli_profile_graph(const cli_settings *settings, const cli_loaded *model,
-                              neap_backend *backend, neap_graph *graph, neap_diag *diag)
+                              neap_backend *backend, cli_progress *progress, neap_graph *graph,
+                              neap_diag *diag)
 {
-    neap_text path = {0};
-    neap_profile_options options;
-    neap_profile_options_init(&options);
-    options.cache = cache_path(settings, &path) ? path.text : NULL;
-    options.beside = model->contention;
-    neap_status status = neap_profile(NULL, graph, backend, &options, NULL, diag);
-    neap_text_clear(&path);
-    return status;
+    neap_profile_report report;
+    neap_status status = measure(settings, model, backend, progress, graph, &report, diag);
+    if (status != NEAP_OK || !report.interrupted)
+        return status;
+    snprintf(diag->message, sizeof diag->message, "interrupted while measuring kernels%s",
+             rest_of_interruption(settings, &report));
+    return diag->status = NEAP_INVALID;
 }
 
 /* Numbers of variants in a plan are those of its graph: kernels measured again may be others. */

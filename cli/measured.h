@@ -24,9 +24,11 @@ int cli_measure(const cli_settings *settings, cli_loaded *model, cli_progress *p
                 cli_measured *measured);
 /* Opens the backend of the command line, and measures its link with --link measured. */
 int cli_backend_open(const cli_settings *settings, cli_loaded *model, neap_backend **backend);
-/* Measures the kernels of a graph, silently; known times come from the profile cache. */
+/* Measures the kernels of a graph, as cli_measure those of the model. Ctrl-C makes it fail. `progress`
+   may be NULL. */
 neap_status cli_profile_graph(const cli_settings *settings, const cli_loaded *model,
-                              neap_backend *backend, neap_graph *graph, neap_diag *diag);
+                              neap_backend *backend, cli_progress *progress, neap_graph *graph,
+                              neap_diag *diag);
 /* Loads the model of the command line; with --backend, its times are then measured there. */
 int cli_load_with_times(const cli_settings *settings, cli_loaded *model);
 void cli_measured_clear(cli_measured *measured);

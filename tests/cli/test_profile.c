@@ -404,6 +404,30 @@ static void a_plan_keeps_the_kernels_of_its_graph(void **state)
     assert_true(number_of(TRAIN, "predicted_time") < 5);
 }
 
+/* The kernels of every batch that is tried are measured. */
+static void batches_are_measured(void **state)
+{
+    (void)state;
+    static const char MODEL[] = "lstm --set hidden=8 --set layers=1 --set vocab=20 --seq 8 "
+                                "--backend ref --profile-cache batches.json --method store-all";
+    char line[320];
+    run_result result;
+    snprintf(line, sizeof line, "max-batch %s --budget 60KB --json", MODEL);
+    double batch = number_of(line, "batch");
+    assert_true(batch > 1);
+    snprintf(line, sizeof line, "plan %s --budget 60KB --objective batch --json", MODEL);
+    assert_true(number_of(line, "batch") == batch);
+    snprintf(line, sizeof line, "profile %s --batch %.0f --json",
+             "lstm --set hidden=8 --set layers=1 --set vocab=20 --seq 8 --backend ref "
+             "--profile-cache batches.json",
+             batch);
+    assert_true(number_of(line, "measured") == 0);
+    snprintf(line, sizeof line, "max-batch %s --budget 1KB", MODEL);
+    run_line(NEAP_CLI, line, &here, &result);
+    assert_int_equal(result.code, 3);
+    run_result_clear(&result);
+}
+
 static void places_that_cannot_be_used(void **state)
 {
     (void)state;
@@ -518,6 +542,7 @@ int main(void)
         cmocka_unit_test(times_that_varied_are_measured_again),
         cmocka_unit_test(wrong_times_are_noticed),
         cmocka_unit_test(a_plan_keeps_the_kernels_of_its_graph),
+        cmocka_unit_test(batches_are_measured),
         cmocka_unit_test(places_that_cannot_be_used),
         cmocka_unit_test(a_full_disk_leaves_the_old_times),
         cmocka_unit_test(where_such_files_belong),
