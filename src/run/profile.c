@@ -727,8 +727,7 @@ static neap_status profile(meter *m, neap_graph *graph)
     use_cache(m, true);
     if (status != NEAP_OK || m->report.interrupted)
         return status;
-    if (m->backend->type->device)
-        status = neap_run_variants_prune(&m->variants, m->specs, m->diag);
+    status = neap_run_variants_prune(&m->variants, m->specs, m->diag);
     if (status == NEAP_OK) {
         add_contention(m);
         status = neap_run_variants_apply(&m->variants, false, graph, m->diag);

@@ -23,8 +23,8 @@ neap_status neap_run_variants_init(run_specs *specs, neap_backend *backend, run_
 void neap_run_variants_clear(run_variants *variants);
 /*
  * Drops variants that are dominated (as fast and as small is another) or whose time is infinite,
- * and puts the fastest first. Variants then have the backend's numbers in `kernel`. For a device,
- * whose libraries offer dozens. NEAP_UNSUPPORTED names an op that is left without.
+ * and puts the fastest first: one run of every op is then what it takes without a plan. Variants
+ * have the backend's numbers in `kernel`. NEAP_UNSUPPORTED names an op that is left without.
  */
 neap_status neap_run_variants_prune(run_variants *variants, const run_specs *specs,
                                     neap_diag *diag);
