@@ -393,6 +393,16 @@ static void remove_marks(const cli_settings *settings, cli_loaded *loaded)
     neap_graph_clear_in_place(loaded->graph);
 }
 
+/* A plan for measured kernels is for running them. */
+static int64_t alignment_of(const cli_settings *settings, const neap_graph *graph)
+{
+    bool measured = settings->backend || neap_graph_measured_on(graph);
+    return measured && !cli_is_given(settings, "alignment") &&
+                   settings->alignment < NEAP_RUN_ALIGNMENT
+               ? NEAP_RUN_ALIGNMENT
+               : settings->alignment;
+}
+
 int cli_load(const cli_settings *settings, const char *operand, cli_loaded *loaded)
 {
     double begin = cli_clock();
@@ -400,6 +410,8 @@ int cli_load(const cli_settings *settings, const char *operand, cli_loaded *load
     if (settings->start && strcmp(settings->start, "-") == 0 && strcmp(operand, "-") == 0)
         return cli_fail(CLI_BAD_INPUT, "graph and --start cannot both come from standard input");
     int code = load_graph(settings, operand, loaded);
+    if (code == CLI_OK)
+        loaded->alignment = alignment_of(settings, loaded->graph);
     if (code == CLI_OK)
         code = apply_device(settings, loaded);
     if (code == CLI_OK)

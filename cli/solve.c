@@ -110,7 +110,7 @@ int cli_request_init(cli_run *run, const char *method, neap_request *request)
     request->link = run->model->link;
     request->threads = (int)settings->threads;
     request->seed = settings->seed;
-    request->alignment = settings->alignment;
+    request->alignment = run->model->alignment;
     request->gap = settings->gap;
     request->state = (neap_state_place)settings->state;
     if (settings->objective == CLI_OBJECTIVE_PEAK) /* the largest batch is a search of its own */

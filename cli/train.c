@@ -233,6 +233,28 @@ static int finish(cli_training *t, neap_text *out)
                     t->settings.save && t->done > 0 ? t->settings.save : "");
 }
 
+/* A plan that was made with a smaller --alignment gets other addresses here. */
+static int check_arena(const cli_training *t)
+{
+    cli_text arena, above;
+    int64_t budget = t->planning.budget;
+    if (budget < 0 && t->read_plan)
+        budget = neap_plan_budget(t->read_plan);
+    if (budget < 0 || t->arena <= budget)
+        return CLI_OK;
+    if (t->read_plan)
+        return cli_fail(CLI_INFEASIBLE,
+                        "%s takes %s with addresses that are multiples of %lld, which is more than "
+                        "the budget; plan again with --alignment %lld",
+                        t->settings.plan_file, cli_bytes_above(&arena, t->arena),
+                        (long long)t->settings.alignment, (long long)t->settings.alignment);
+    return cli_fail(CLI_INFEASIBLE,
+                    "the plan of %s fits the budget, but with addresses it takes %s; try "
+                    "--budget %s, another --method, or more --time-limit",
+                    neap_plan_method(t->plan), cli_bytes(&arena, t->arena),
+                    cli_bytes_above(&above, t->arena));
+}
+
 static int start(cli_training *t)
 {
     neap_diag diag;
@@ -240,14 +262,9 @@ static int start(cli_training *t)
                             &t->options, &t->trainer, &diag) != NEAP_OK)
         return cli_train_fail(&diag);
     t->arena = neap_runner_arena_bytes(neap_trainer_runner(t->trainer));
-    if (t->planning.budget >= 0 && t->arena > t->planning.budget) {
-        cli_text arena, above;
-        return cli_fail(CLI_INFEASIBLE,
-                        "the plan of %s fits the budget, but with addresses it takes %s; try "
-                        "--budget %s, another --method, or more --time-limit",
-                        neap_plan_method(t->plan), cli_bytes(&arena, t->arena),
-                        cli_bytes_above(&above, t->arena));
-    }
+    int code = check_arena(t);
+    if (code != CLI_OK)
+        return code;
     if (t->settings.resume && neap_trainer_resume(t->trainer, t->settings.resume, &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
     t->first = neap_trainer_steps(t->trainer);
@@ -261,7 +278,7 @@ static int start(cli_training *t)
     if (!t->step_seconds)
         return cli_fail_memory();
     t->live = !t->settings.json && cli_live_terminal();
-    int code = cli_train_log_open(t);
+    code = cli_train_log_open(t);
     return code != CLI_OK || t->settings.json ? code : cli_train_say_plan(t);
 }
 

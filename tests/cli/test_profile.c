@@ -145,7 +145,7 @@ static void the_graph_is_one_for_every_command(void **state)
     run_result_clear(&other);
 }
 
-/* Of the same graph with the same alignment, plan and train take the same share. */
+/* Addresses for measured kernels are those of training, so plan and train take the same share. */
 static void a_percentage_is_the_same_for_plan_and_train(void **state)
 {
     (void)state;
@@ -155,13 +155,13 @@ static void a_percentage_is_the_same_for_plan_and_train(void **state)
 #define STORE_ALL " --method store-all --json --budget "
     double trained = number_of(
         "train " LSTM "--profile-cache share.json --steps 1" STORE_ALL "150%", "budget_bytes");
-    double planned = number_of("plan lstm.json --alignment 64" STORE_ALL "150%", "budget_bytes");
-    double packed = number_of("plan lstm.json" STORE_ALL "150%", "budget_bytes");
+    double planned = number_of("plan lstm.json" STORE_ALL "150%", "budget_bytes");
+    double packed = number_of("plan lstm.json --alignment 1" STORE_ALL "150%", "budget_bytes");
     assert_true(trained > 0 && trained == planned);
     assert_true(packed < planned); /* aligned to 1 byte, less is needed */
     /* all of it is enough, addresses included */
     number_of("train " LSTM "--profile-cache share.json --steps 1" STORE_ALL "100%", "arena_bytes");
-    number_of("plan lstm.json --alignment 64" STORE_ALL "100%", "arena_bytes");
+    number_of("plan lstm.json" STORE_ALL "100%", "arena_bytes");
 #undef STORE_ALL
 }
 
@@ -384,8 +384,8 @@ static void a_plan_keeps_the_kernels_of_its_graph(void **state)
     run("profile " LSTM "--optimizer sgd --profile-cache none -o kept.json", &result);
     run_result_clear(&result);
     change_numbers("kept.json", "time", "5");
-    double planned = number_of(
-        "plan kept.json --alignment 64 -o kept_plan.json --method store-all --json", "time");
+    double planned =
+        number_of("plan kept.json -o kept_plan.json --method store-all --json", "time");
     assert_true(planned >= 5);
     run(TRAIN, &result);
     assert_true(json_number(result.out, "predicted_time") == planned);
@@ -402,6 +402,27 @@ static void a_plan_keeps_the_kernels_of_its_graph(void **state)
     put_text("kept.json", graph);
     free(graph);
     assert_true(number_of(TRAIN, "predicted_time") < 5);
+}
+
+/* A plan whose addresses do not suit kernels takes more here; its budget is kept all the same. */
+static void a_plan_keeps_its_budget(void **state)
+{
+    (void)state;
+    static const char PACKED[] = "plan packed.json --alignment 1 --method store-all --json ";
+    char line[256];
+    run_result result;
+    run("profile " LSTM "--optimizer sgd --profile-cache none -o packed.json", &result);
+    run_result_clear(&result);
+    snprintf(line, sizeof line, "%s-o packed_plan.json --budget %.0fB", PACKED,
+             number_of(PACKED, "arena_bytes"));
+    run(line, &result);
+    run_result_clear(&result);
+    run_line(NEAP_CLI, "train packed.json --backend ref --plan packed_plan.json --steps 1", &here,
+             &result);
+    assert_int_equal(result.code, 3);
+    assert_non_null(strstr(result.err, "which is more than the budget; plan again with "
+                                       "--alignment 64"));
+    run_result_clear(&result);
 }
 
 /* The kernels of every batch that is tried are measured. */
@@ -542,6 +563,7 @@ int main(void)
         cmocka_unit_test(times_that_varied_are_measured_again),
         cmocka_unit_test(wrong_times_are_noticed),
         cmocka_unit_test(a_plan_keeps_the_kernels_of_its_graph),
+        cmocka_unit_test(a_plan_keeps_its_budget),
         cmocka_unit_test(batches_are_measured),
         cmocka_unit_test(places_that_cannot_be_used),
         cmocka_unit_test(a_full_disk_leaves_the_old_times),
