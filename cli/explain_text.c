@@ -544,6 +544,8 @@ static void add_changes(const explanation *e, neap_text *out)
                             false);
         cli_table_finish(&table, out);
     }
+    if (e->settings->backend && cli_has_batches(&e->model))
+        neap_text_puts(out, "Not tried with --backend: another batch, number type or optimizer.\n");
     add_rest(e, out);
 }
 

@@ -6,6 +6,9 @@
 
 #include <neap/check.h>
 
+/* Whether a plan of a file is for the loaded graph, by name: an exit code. */
+int cli_plan_is_for(const cli_loaded *model, const char *path, const neap_plan *plan);
+
 /*
  * Judges a plan of a file for the loaded graph and link, within a budget (-1: the plan's own).
  * Returns an exit code, after an error line if the plan is for another graph or is rejected:

@@ -281,9 +281,19 @@ int cli_load_split(const cli_settings *settings, cli_loaded *loaded)
 
 /* ---- The link ---- */
 
-static int device_link(cli_loaded *loaded)
+int cli_fail_modelled_link(void)
+{
+    return cli_fail(CLI_BAD_INPUT,
+                    "--link device is the link of a modelled device, not of this machine; use "
+                    "--link measured with --backend cuda, or give a rate, such as --link "
+                    "12.2GB/s");
+}
+
+static int device_link(const cli_settings *settings, cli_loaded *loaded)
 {
     const neap_device *device = loaded->device;
+    if (settings->backend && !cli_is_given(settings, "device"))
+        return cli_fail_modelled_link();
     if (!device)
         return cli_fail(CLI_BAD_INPUT, "--link device needs --device NAME; or give a rate, such as "
                                        "--link 12.2GB/s");
@@ -319,8 +329,8 @@ static int written_link(const char *text, cli_loaded *loaded)
                         "leave --link out",
                         text);
     return cli_fail(CLI_BAD_INPUT,
-                    "--link \"%s\" is no rate; write 12.2GB/s, or 12GB/s,13GB/s for out and in, or "
-                    "device",
+                    "--link \"%s\" is no rate; write 12.2GB/s, 12GB/s,13GB/s (out and in), device "
+                    "or measured",
                     text);
 }
 
@@ -339,7 +349,7 @@ static int load_link(const cli_settings *settings, cli_loaded *loaded)
                                  : cli_fail(CLI_BAD_INPUT,
                                             "--link measured needs --backend cuda; or give a rate, "
                                             "such as --link 12.2GB/s");
-    int code = strcmp(settings->link, "device") == 0 ? device_link(loaded)
+    int code = strcmp(settings->link, "device") == 0 ? device_link(settings, loaded)
                                                      : written_link(settings->link, loaded);
     if (settings->duplex)
         loaded->link.duplex = true;

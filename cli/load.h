@@ -75,4 +75,7 @@ int cli_load_devices(const cli_settings *settings, neap_devices **devices);
 /* NULL after an error line with a suggestion. */
 const neap_device *cli_find_device(const neap_devices *devices, const char *name);
 
+/* Refuses --link device for work on this machine. */
+int cli_fail_modelled_link(void);
+
 #endif

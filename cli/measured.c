@@ -106,11 +106,27 @@ static int check_device_options(const cli_settings *settings, neap_backend *back
     return cli_fail(CLI_BAD_INPUT, "--%s needs --backend cuda", given);
 }
 
+/* Options about measuring mean nothing without. */
+static int check_no_backend(const cli_settings *settings)
+{
+    int code = check_device_options(settings, NULL);
+    const char *given = cli_given_of(settings, CLI_GROUP_BACKEND);
+    return code != CLI_OK || !given
+               ? code
+               : cli_fail(CLI_BAD_INPUT,
+                          "--%s is about measuring kernels, and needs --backend, such as --backend "
+                          "%s",
+                          given, neap_backends_default());
+}
+
 int cli_backend_open(const cli_settings *settings, cli_loaded *model, neap_backend **backend)
 {
     neap_diag diag;
     neap_backend_options options;
     const char *name = settings->backend ? settings->backend : neap_backends_default();
+    if (settings->math == NEAP_MATH_TF32 && strncmp(name, "cuda", 4) != 0)
+        return cli_fail(CLI_BAD_INPUT, "--dtype tf32 needs --backend cuda: %s computes in f32",
+                        name);
     neap_backend_options_init(&options);
     options.threads = (int)settings->threads;
     options.device = (int)settings->gpu;
@@ -174,7 +190,7 @@ int cli_load_with_times(const cli_settings *settings, cli_loaded *model)
     cli_progress progress;
     int code = cli_load(settings, settings->operands[0], model);
     if (code == CLI_OK && !settings->backend)
-        return check_device_options(settings, NULL);
+        return check_no_backend(settings);
     if (code != CLI_OK)
         return code;
     if (settings->kernels == NEAP_KERNELS_LAYER)

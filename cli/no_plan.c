@@ -234,20 +234,20 @@ int cli_no_plan_floor(const cli_loaded *model, const neap_graph *graph, const ch
     return code;
 }
 
-int cli_no_plan_floor_unmeasured(const cli_loaded *model, int64_t budget)
+int cli_no_plan_floor_unmeasured(const cli_loaded *model, int64_t budget, int64_t *floor)
 {
     const neap_graph *graph = model->graph;
     uint32_t op;
-    int64_t bytes = cli_floor(model, graph, &op);
+    *floor = cli_floor(model, graph, &op);
     if (op != NEAP_NONE) {
         const neap_op *floor_op = neap_graph_op(graph, op);
         int64_t workspace = floor_op->variants[0].workspace;
         for (uint32_t k = 1; k < floor_op->n_variants; k++)
             if (floor_op->variants[k].workspace < workspace)
                 workspace = floor_op->variants[k].workspace;
-        bytes -= workspace;
+        *floor -= workspace;
     }
-    return cli_no_plan_floor(model, graph, "budget", budget, bytes, op, PEAK_ADVICE);
+    return cli_no_plan_floor(model, graph, "budget", budget, *floor, op, PEAK_ADVICE);
 }
 
 /* ---- Several methods ---- */

@@ -18,8 +18,9 @@ int cli_no_plan_why(cli_run *run, const cli_result *failed, bool all_tried, neap
  */
 int cli_no_plan_floor(const cli_loaded *model, const neap_graph *graph, const char *what,
                       int64_t budget, int64_t bytes, uint32_t op, const char *advice);
-/* The same before kernels are measured: workspaces are not yet known and not counted. */
-int cli_no_plan_floor_unmeasured(const cli_loaded *model, int64_t budget);
+/* The same before kernels are measured: workspaces are not yet known and not counted. *floor gets
+   the least. */
+int cli_no_plan_floor_unmeasured(const cli_loaded *model, int64_t budget, int64_t *floor);
 
 /*
  * Writes the error line if none of several results has a plan, with the one that needs least, and

@@ -60,6 +60,18 @@ static void take_cosine(const source *s)
         s->settings->cosine = true;
 }
 
+/* Resuming reports a number that is missing. */
+static int check_steps(const source *s)
+{
+    const char *text = neap_safetensors_metadata(s->file, "step");
+    int64_t done;
+    if (!text || !cli_parse_integer(text, &done) || done < s->settings->steps)
+        return CLI_OK;
+    return cli_fail(CLI_BAD_INPUT,
+                    "%s has %s steps done already; --steps says how many there are in all",
+                    s->settings->resume, text);
+}
+
 static int take_seed(const source *s)
 {
     const char *text = neap_safetensors_metadata(s->file, "seed");
@@ -128,6 +140,9 @@ int cli_resume_settings(cli_settings *settings, neap_safetensors **file)
     take_real(&s, "clip_norm", "clip-norm", &settings->clip_norm);
     take_accumulate(&s);
     take_warmup(&s);
+    code = check_steps(&s);
+    if (code != CLI_OK)
+        return code;
     take_cosine(&s);
     return CLI_OK;
 }

@@ -65,8 +65,8 @@ static int judge_plan(cli_training *t)
     neap_verdict verdict;
     int code = cli_judge_plan(
         &t->planning.model, t->settings.plan_file, t->read_plan, t->planning.budget, "training",
-        "if kernels were measured again since, plan again, or train from the graph "
-        "file that was planned",
+        "give the same --backend, --dtype and --optimizer as for planning, or plan again; a graph "
+        "file of neap profile keeps its kernels",
         &verdict);
     if (code != CLI_OK)
         return code;
@@ -84,7 +84,7 @@ static int write_plan(const cli_training *t)
     return CLI_OK;
 }
 
-static int make_plan(cli_training *t)
+static int make_plan(cli_training *t, neap_text *out)
 {
     cli_planning *p = &t->planning;
     bool constrained = cli_given_of(&t->settings, CLI_GROUP_CONSTRAINT) ||
@@ -94,6 +94,11 @@ static int make_plan(cli_training *t)
     int code = cli_planning_solve(p);
     if (code != CLI_OK)
         return code;
+    if (!p->result.plan && t->settings.json && p->result.solved) {
+        cli_json json;
+        cli_json_begin(&json, out);
+        cli_report_json(&json, NULL, &p->model, &p->result, neap_text_get(&p->explanation));
+    }
     if (!p->result.plan)
         return cli_planning_fail(p);
     if (cli_interrupted())
@@ -268,10 +273,6 @@ static int start(cli_training *t)
     if (t->settings.resume && neap_trainer_resume(t->trainer, t->settings.resume, &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
     t->first = neap_trainer_steps(t->trainer);
-    if (cli_training_left(t) <= 0)
-        return cli_fail(CLI_BAD_INPUT,
-                        "%s has %lld steps done already; --steps says how many there are in all",
-                        t->settings.resume, (long long)t->first);
     t->step_capacity =
         cli_training_left(t) < MOST_STEP_TIMES ? (size_t)cli_training_left(t) : MOST_STEP_TIMES;
     t->step_seconds = cli_memory_new(t->step_capacity, sizeof *t->step_seconds);
@@ -339,6 +340,8 @@ static int check_settings(const cli_settings *s)
     if (s->verify && (s->save || s->resume))
         return cli_fail(CLI_BAD_INPUT, "--verify trains twice from the beginning; leave out --%s",
                         s->save ? "save" : "resume");
+    if (s->link && strcmp(s->link, "device") == 0)
+        return cli_fail_modelled_link();
     if (s->pace && !s->link)
         return cli_fail(CLI_BAD_INPUT, "--pace needs --link, such as --link 12.2GB/s");
     if (s->verify && (s->memory_file || s->log_file || s->trace || s->report))
@@ -353,7 +356,7 @@ static int check_settings(const cli_settings *s)
         (s->dtype != NEAP_BF16 || !s->backend || strncmp(s->backend, "cuda", 4) != 0))
         return cli_fail(
             CLI_BAD_INPUT,
-            "--dtype %s is for planning; neap trains in f32, and in bf16 with --backend "
+            "--dtype %s is for planning; neap trains in f32, and in tf32 or bf16 with --backend "
             "cuda",
             neap_dtype_name((neap_dtype)s->dtype));
     if (s->kernels == NEAP_KERNELS_LAYER)
@@ -401,14 +404,27 @@ static int check_files(cli_training *t)
  * Rejects a hopeless budget before kernels are measured. A percentage refers to a peak that is
  * known only after measuring.
  */
-static int check_budget(cli_training *t)
+static int check_budget(cli_training *t, neap_text *out)
 {
     cli_planning *p = &t->planning;
     const char *text = t->settings.budget;
     if (!text || strchr(text, '%') || t->read_plan)
         return CLI_OK;
     int code = cli_load_budget(&p->model, "budget", text, &p->budget);
-    return code == CLI_OK ? cli_no_plan_floor_unmeasured(&p->model, p->budget) : code;
+    int64_t floor;
+    if (code == CLI_OK)
+        code = cli_no_plan_floor_unmeasured(&p->model, p->budget, &floor);
+    if (code == CLI_INFEASIBLE && t->settings.json) {
+        cli_json json;
+        cli_json_begin(&json, out);
+        cli_json_object(&json, NULL);
+        cli_json_string(&json, "graph", neap_graph_name(p->model.graph));
+        cli_json_string(&json, "status", "infeasible");
+        cli_json_integer(&json, "budget_bytes", p->budget);
+        cli_json_integer(&json, "floor_bytes", floor);
+        cli_json_end_object(&json);
+    }
+    return code;
 }
 
 /* Kernels see values in pieces through memory pages. */
@@ -430,15 +446,17 @@ static int check_pieces(cli_training *t)
     return CLI_OK;
 }
 
-static int prepare(cli_training *t, cli_progress *progress)
+static int prepare(cli_training *t, cli_progress *progress, neap_text *out)
 {
     cli_planning *p = &t->planning;
     p->settings = &t->settings;
     int code = cli_load(&t->settings, t->settings.operands[0], &p->model);
+    if (code == CLI_OK && t->read_plan)
+        code = cli_plan_is_for(&p->model, t->settings.plan_file, t->read_plan);
     if (code == CLI_OK)
         code = check_pieces(t);
     if (code == CLI_OK)
-        code = check_budget(t);
+        code = check_budget(t, out);
     if (code == CLI_OK)
         code = cli_measure(&t->settings, &p->model, progress, &t->measured);
     if (code == CLI_OK)
@@ -459,10 +477,10 @@ static int run_train(const cli_settings *settings, neap_text *out)
     code = check_files(&t);
     cli_progress_begin(&progress);
     if (code == CLI_OK)
-        code = prepare(&t, &progress);
+        code = prepare(&t, &progress, out);
     cli_progress_end(&progress);
     if (code == CLI_OK)
-        code = t.read_plan ? judge_plan(&t) : make_plan(&t);
+        code = t.read_plan ? judge_plan(&t) : make_plan(&t, out);
     cli_progress_begin(&progress);
     if (code == CLI_OK) {
         t.runs = runs_of_step(t.planning.model.graph);

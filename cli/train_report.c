@@ -197,6 +197,16 @@ int cli_train_add_summary(const cli_training *t, neap_text *out)
     return code;
 }
 
+static bool has_copies(const neap_plan *plan)
+{
+    const neap_step *steps = neap_plan_steps(plan);
+    for (size_t i = 0; i < neap_plan_step_count(plan); i++)
+        if (steps[i].kind == NEAP_OFFLOAD || steps[i].kind == NEAP_PREFETCH)
+            return true;
+    return false;
+}
+
+/* Copies may be as wrong as kernels, which are then not to blame. */
 void cli_train_judge_prediction(const cli_training *t)
 {
     const double most = 8, least_seconds = 0.01;
@@ -207,7 +217,10 @@ void cli_train_judge_prediction(const cli_training *t)
     bool fast = most * typical < t->predicted && t->predicted - typical > least_seconds;
     if (t->done == 0 || !(t->predicted > 0) || (!slow && !fast))
         return;
-    cli_fail(CLI_OK, "a step takes %s, not the %s that measured kernels predict",
-             cli_seconds(&real, slow ? fastest : typical), cli_seconds(&predicted, t->predicted));
-    cli_measured_doubt(&t->settings, &t->planning.model, &t->measured);
+    bool copies = has_copies(t->plan);
+    cli_fail(CLI_OK, "a step takes %s, not the %s that measured kernels%s predict",
+             cli_seconds(&real, slow ? fastest : typical), cli_seconds(&predicted, t->predicted),
+             copies ? " and --link" : "");
+    if (!copies)
+        cli_measured_doubt(&t->settings, &t->planning.model, &t->measured);
 }

@@ -260,11 +260,15 @@ static bool same_shape(const neap_safetensors_entry *entry, const neap_safetenso
            memcmp(entry->shape, array->shape, array->rank * sizeof *array->shape) == 0;
 }
 
-static neap_status fail_other(const char *path, const neap_trainer *t, const char *what,
-                              const char *name, neap_diag *diag)
+static neap_status fail_other(const neap_safetensors *file, const char *path, const neap_trainer *t,
+                              const char *what, const char *name, neap_diag *diag)
 {
-    return neap_fail(diag, NEAP_INVALID, "%s is not a checkpoint of %s: %s \"%s\"", path,
-                     neap_graph_name(t->graph), what, name);
+    const char *ours = neap_graph_name(t->graph),
+               *theirs = neap_safetensors_metadata(file, "network");
+    bool differs = theirs && strcmp(theirs, ours) != 0;
+    return neap_fail(diag, NEAP_INVALID, "%s is %s%s%s%s: %s \"%s\"", path,
+                     differs ? "a checkpoint of " : "", differs ? theirs : "",
+                     differs ? ", not of " : "not a checkpoint of ", ours, what, name);
 }
 
 /* Checks that the file has exactly the arrays that the training needs. */
@@ -274,9 +278,10 @@ static neap_status check_arrays(const neap_trainer *t, const neap_safetensors *f
     for (size_t i = 0; i < list->count; i++) {
         const neap_safetensors_entry *entry = neap_safetensors_find(file, list->items[i].name);
         if (!entry)
-            return fail_other(path, t, "it lacks", list->items[i].name, diag);
+            return fail_other(file, path, t, "it lacks", list->items[i].name, diag);
         if (!same_shape(entry, &list->items[i]))
-            return fail_other(path, t, "the shape or type differs for", list->items[i].name, diag);
+            return fail_other(file, path, t, "the shape or type differs for", list->items[i].name,
+                              diag);
     }
     if (neap_safetensors_count(file) == list->count)
         return NEAP_OK;
@@ -286,7 +291,7 @@ static neap_status check_arrays(const neap_trainer *t, const neap_safetensors *f
         for (size_t k = 0; k < list->count && !known; k++)
             known = strcmp(list->items[k].name, name) == 0;
         if (!known)
-            return fail_other(path, t, "the training has no", name, diag);
+            return fail_other(file, path, t, "the training has no", name, diag);
     }
     return NEAP_OK;
 }

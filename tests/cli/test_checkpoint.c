@@ -326,7 +326,7 @@ static void a_file_of_another_training(void **state)
     (void)state;
     run_result result;
     TRAIN(SMALL_VGG, "--optimizer momentum --steps 1 --save bad.st");
-    expect_refusal(SMALL_LSTM, "is not a checkpoint of lstm");
+    expect_refusal(SMALL_LSTM, "is a checkpoint of vgg11_b2, not of lstm_b2: it lacks");
     expect_refusal(SMALL_VGG "--set classes=11 ", "the shape or type differs for");
     expect_refusal(SMALL_VGG "--optimizer adam ",
                    "was trained with the optimizer momentum; resume with that, not with adam");

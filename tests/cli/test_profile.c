@@ -449,6 +449,23 @@ static void batches_are_measured(void **state)
     run_result_clear(&result);
 }
 
+/* With --json, too: before kernels are measured, and after. */
+static void an_infeasible_budget_in_json(void **state)
+{
+    (void)state;
+    static const char *const WORDS[] = {"--budget 1KiB", "--budget 7KiB --method store-all"};
+    for (int i = 0; i < 2; i++) {
+        char line[256];
+        run_result result;
+        snprintf(line, sizeof line, "train " LSTM "--profile-cache share.json --json %s", WORDS[i]);
+        run_line(NEAP_CLI, line, &here, &result);
+        assert_int_equal(result.code, 3);
+        assert_non_null(strstr(result.out, "\"status\": \"infeasible\""));
+        assert_true(json_number(result.out, "floor_bytes") > 1024);
+        run_result_clear(&result);
+    }
+}
+
 static void places_that_cannot_be_used(void **state)
 {
     (void)state;
@@ -565,6 +582,7 @@ int main(void)
         cmocka_unit_test(a_plan_keeps_the_kernels_of_its_graph),
         cmocka_unit_test(a_plan_keeps_its_budget),
         cmocka_unit_test(batches_are_measured),
+        cmocka_unit_test(an_infeasible_budget_in_json),
         cmocka_unit_test(places_that_cannot_be_used),
         cmocka_unit_test(a_full_disk_leaves_the_old_times),
         cmocka_unit_test(where_such_files_belong),

@@ -586,6 +586,8 @@ static void refused(void **state)
         "train gpt2 --warmup -1",
         "train gpt2 --alignment 32",
         "train gpt2 --pace",
+        "train gpt2 --link device",
+        "train gpt2 --dtype tf32",
         "train resnet18 --split 1e6",
         "train resnet18 --split 1MiB --alignment 64",
         "train resnet18 --split 0",

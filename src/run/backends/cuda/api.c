@@ -229,8 +229,9 @@ static void find_library(cuda_api *api, cuda_library library, int most_cuda)
     if (*s.trouble)
         snprintf(api->problems[library], sizeof api->problems[0], "%s; %s", s.trouble, def->remedy);
     else
-        snprintf(api->problems[library], sizeof api->problems[0], "there is no %s; %s",
-                 def->files[0].name, def->remedy);
+        snprintf(api->problems[library], sizeof api->problems[0], "there is no %s%s%.60s; %s",
+                 def->files[0].name, folders && *folders ? " in NEAP_CUDA_PATH=" : "",
+                 folders ? folders : "", def->remedy);
 }
 
 /* ---- The interface ---- */
