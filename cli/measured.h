@@ -24,8 +24,8 @@ int cli_measure(const cli_settings *settings, cli_loaded *model, cli_progress *p
                 cli_measured *measured);
 /* Opens the backend of the command line, and measures its link with --link measured. */
 int cli_backend_open(const cli_settings *settings, cli_loaded *model, neap_backend **backend);
-/* Measures the kernels of a graph, as cli_measure those of the model. Ctrl-C makes it fail. `progress`
-   may be NULL. */
+/* Measures the kernels of a graph, as cli_measure those of the model. Ctrl-C makes it fail.
+   `progress` may be NULL. */
 neap_status cli_profile_graph(const cli_settings *settings, const cli_loaded *model,
                               neap_backend *backend, cli_progress *progress, neap_graph *graph,
                               neap_diag *diag);
