@@ -1,8 +1,8 @@
 /*
  * Attention and its gradient: on tensor cores for heads of up to 128 features if elements are bf16,
- * or f32 may be rounded to tf32 (kernels/attention_mma.cuh); otherwise, or where the device has too
- * little shared memory, in f32 arithmetic (kernels/attention.cu). Which one does not depend on
- * addresses: the same bytes give the same bits.
+ * or f32 may be rounded to tf32 (kernels/attention_mma.cuh); otherwise, or where a block of the
+ * device has too little shared memory, in f32 arithmetic (kernels/attention.cu). Which one does not
+ * depend on addresses: the same bytes give the same bits.
  */
 #include "run/backends/cuda/kernels/attention.h"
 #include "base/fail.h"
@@ -88,21 +88,30 @@ static uint32_t padded_width(const cuda_backend *backend, const attention_plan *
     return may && width <= 128 ? width : 0;
 }
 
-/* `suffix`: of the kernel's name. `rows` and `shared` are those on tensor cores; elsewhere each of
-   the block's `tiles` tiles is 64 x 64 floats, for which every device has room. */
+static bool has_room(const cuda_backend *backend, uint32_t shared)
+{
+    return shared + SYSTEM_BYTES <= backend->platform->shared_bytes;
+}
+
+/* `suffix`: of the kernel's name. On tensor cores each warp has `tiles` tiles of 16 rows and the
+   block `shared` bytes, or `tight` with one tile; elsewhere the block has `squares` tiles of 64 x
+   64 floats, for which every device has room. */
 static neap_status find(cuda_backend *backend, const attention_plan *plan, const char *suffix,
-                        uint32_t rows, uint32_t shared, uint32_t tiles, attention_kernel *kernel,
-                        neap_diag *diag)
+                        uint32_t tiles, uint32_t shared, uint32_t tight, uint32_t squares,
+                        attention_kernel *kernel, neap_diag *diag)
 {
     char name[40];
-    uint32_t width = padded_width(backend, plan);
+    uint32_t width = padded_width(backend, plan), rows = 16 * ATTENTION_WARPS;
     neap_dtype type = plan->element == 2 ? NEAP_BF16 : NEAP_F32;
-    if (width && shared + SYSTEM_BYTES <= backend->platform->shared_bytes) {
+    if (width && has_room(backend, shared)) {
         snprintf(name, sizeof name, "attention_%u%s", width, suffix);
-        *kernel = (attention_kernel){NULL, rows, shared, 1};
+        *kernel = (attention_kernel){NULL, rows * tiles, shared, 1};
+    } else if (width * (uint32_t)plan->element == ATTENTION_TIGHT_ROW && has_room(backend, tight)) {
+        snprintf(name, sizeof name, "attention_tight%s", suffix);
+        *kernel = (attention_kernel){NULL, rows, tight, 1};
     } else {
         snprintf(name, sizeof name, "attention_any_head%s", suffix);
-        *kernel = (attention_kernel){NULL, ATTENTION_TILE, tiles * TILE_BYTES,
+        *kernel = (attention_kernel){NULL, ATTENTION_TILE, squares * TILE_BYTES,
                                      (uint32_t)(plan->params.width + ATTENTION_TILE - 1) /
                                          ATTENTION_TILE};
     }
@@ -112,24 +121,25 @@ static neap_status find(cuda_backend *backend, const attention_plan *plan, const
 static neap_status find_forward(cuda_backend *backend, attention_plan *plan, neap_diag *diag)
 {
     uint32_t row = padded_width(backend, plan) * (uint32_t)plan->element;
-    return find(backend, plan, "", 16 * ATTENTION_WARPS * ATTENTION_FORWARD_TILES(row),
-                ATTENTION_FORWARD_SHARED(row), 3, &plan->forward, diag);
+    uint32_t tiles = ATTENTION_FORWARD_TILES(row);
+    return find(backend, plan, "", tiles, ATTENTION_FORWARD_SHARED(row, tiles),
+                ATTENTION_FORWARD_SHARED(row, 1), 3, &plan->forward, diag);
 }
 
 static neap_status find_dq(cuda_backend *backend, attention_plan *plan, neap_diag *diag)
 {
     uint32_t row = padded_width(backend, plan) * (uint32_t)plan->element;
     uint32_t tiles = ATTENTION_DQ_TILES(row);
-    return find(backend, plan, "_dq", 16 * ATTENTION_WARPS * tiles,
-                ATTENTION_BACKWARD_SHARED(row, tiles), 4, &plan->dq, diag);
+    return find(backend, plan, "_dq", tiles, ATTENTION_BACKWARD_SHARED(row, tiles),
+                ATTENTION_BACKWARD_SHARED(row, 1), 4, &plan->dq, diag);
 }
 
 static neap_status find_dkv(cuda_backend *backend, attention_plan *plan, neap_diag *diag)
 {
     uint32_t width = padded_width(backend, plan), row = width * (uint32_t)plan->element;
     uint32_t tiles = ATTENTION_DKV_TILES(width);
-    return find(backend, plan, "_dkv", 16 * ATTENTION_WARPS * tiles,
-                ATTENTION_BACKWARD_SHARED(row, tiles), 5, &plan->dkv, diag);
+    return find(backend, plan, "_dkv", tiles, ATTENTION_BACKWARD_SHARED(row, tiles),
+                ATTENTION_BACKWARD_SHARED(row, 1), 5, &plan->dkv, diag);
 }
 
 /* ---- Plans ---- */

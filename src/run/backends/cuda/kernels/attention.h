@@ -9,7 +9,8 @@
 /*
  * On tensor cores a head's rows are padded to 32, 64, 96 or 128 features; what follows depends on
  * their bytes. Each of 4 warps has _TILES times 16 rows of the block's, and passes by the others in
- * tiles of _ROWS, of which two are in shared memory.
+ * tiles of _ROWS, of which two are in shared memory. For devices that have too little of it, there
+ * are kernels for rows of ATTENTION_TIGHT_ROW bytes with one tile for each warp.
  */
 #define ATTENTION_WARPS              4
 #define ATTENTION_FORWARD_TILES(row) ((row) <= 256 ? 2 : 1)
@@ -17,10 +18,11 @@
 #define ATTENTION_DQ_TILES(row)      ((row) <= 256 ? 2 : 1)
 #define ATTENTION_DKV_TILES(width)   ((width) <= 64 ? 2 : 1)
 #define ATTENTION_BACKWARD_ROWS      32
+#define ATTENTION_TIGHT_ROW          256
 /* Bytes of shared memory: rows have a gap of 16 bytes, so that cells of a column are in different
    banks. */
-#define ATTENTION_FORWARD_SHARED(row)                                                              \
-    (((row) + 16) * (64 * ATTENTION_FORWARD_TILES(row) + 4 * ATTENTION_FORWARD_ROWS(row)))
+#define ATTENTION_FORWARD_SHARED(row, tiles)                                                       \
+    (((row) + 16) * (64 * (tiles) + 4 * ATTENTION_FORWARD_ROWS(row)))
 #define ATTENTION_BACKWARD_SHARED(row, tiles)                                                      \
     (((row) + 16) * (128 * (tiles) + 4 * ATTENTION_BACKWARD_ROWS) + 16 * ATTENTION_BACKWARD_ROWS)
 
