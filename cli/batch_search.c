@@ -81,15 +81,51 @@ static neap_status measure(const cli_batch_search *m, neap_graph *graph, neap_di
                : cli_profile_graph(m->settings, &m->model, m->backend, m->progress, graph, diag);
 }
 
+static neap_status keep_measured(cli_batch_search *m, int64_t batch, const neap_graph *graph,
+                                 neap_diag *diag)
+{
+    if (m->n_measured == m->measured_capacity) {
+        size_t larger = m->measured_capacity ? 2 * m->measured_capacity : 8;
+        cli_measured_batch *grown = cli_memory_new(larger, sizeof *grown);
+        if (!grown)
+            return diag->status = NEAP_NO_MEMORY;
+        if (m->n_measured > 0)
+            memcpy(grown, m->measured, m->n_measured * sizeof *grown);
+        cli_memory_release(m->measured, m->measured_capacity, sizeof *grown);
+        m->measured = grown;
+        m->measured_capacity = larger;
+    }
+    cli_measured_batch *kept = &m->measured[m->n_measured];
+    neap_status status = neap_graph_write_text(graph, NULL, &kept->text, &kept->length, diag);
+    kept->batch = batch;
+    m->n_measured += status == NEAP_OK;
+    return status;
+}
+
+static neap_status measured_graph(cli_batch_search *m, int64_t batch, neap_graph **graph,
+                                  neap_diag *diag)
+{
+    for (size_t i = 0; i < m->n_measured; i++)
+        if (m->measured[i].batch == batch)
+            return neap_graph_read_text(NULL, m->measured[i].text, m->measured[i].length,
+                                        "a measured graph", graph, diag);
+    neap_status status = cli_load_batch(m->settings, &m->model, batch, graph, diag);
+    if (status != NEAP_OK)
+        return status;
+    status = measure(m, *graph, diag);
+    m->interrupted = status != NEAP_OK && cli_interrupted();
+    return status == NEAP_OK ? keep_measured(m, batch, *graph, diag) : status;
+}
+
 neap_status cli_batch_graph(void *context, int64_t batch, neap_graph **graph, neap_diag *diag)
 {
-    const cli_batch_search *m = context;
+    cli_batch_search *m = context;
     neap_status status;
     *graph = NULL;
-    if (cli_has_batches(&m->model)) {
+    if (cli_has_batches(&m->model) && m->backend) {
+        status = measured_graph(m, batch, graph, diag);
+    } else if (cli_has_batches(&m->model)) {
         status = cli_load_batch(m->settings, &m->model, batch, graph, diag);
-        if (status == NEAP_OK && m->backend)
-            status = measure(m, *graph, diag);
     } else {
         status = neap_batch_scale(NULL, neap_graph_whole(m->model.graph), m->settings->batch_of,
                                   batch, graph, diag);
@@ -118,8 +154,10 @@ static int search(cli_batch_search *m, cli_run *run, const char *method, cli_bat
     request.beyond = s->beyond;
     neap_status status = neap_batch_search(NULL, &request, &r->result, &r->note);
     r->solved = status == NEAP_OK;
-    if (!r->solved && cli_interrupted()) /* while kernels were measured */
-        return cli_fail(CLI_STOPPED, "%s", r->note.message);
+    if (m->interrupted) { /* what other methods found counts */
+        m->message = r->note;
+        return CLI_OK;
+    }
     return r->solved || status == NEAP_UNSUPPORTED ? CLI_OK : cli_fail_diag(&r->note);
 }
 
@@ -138,7 +176,7 @@ static int search_all(cli_batch_search *m)
         const char *name = m->methods.names[m->n_done];
         cli_progress_part(&run.progress, name, m->n_done, m->methods.count);
         code = search(m, &run, name, &m->rows[m->n_done]);
-        m->n_done++;
+        m->n_done += !m->interrupted;
     }
     cli_run_end(&run);
     m->progress = NULL;
@@ -196,6 +234,8 @@ int cli_batch_search_fail(cli_batch_search *m)
         stopped = stopped || (m->rows[i].solved && (!t || t->verdict == NEAP_BATCH_STOPPED));
     }
     cli_text budget, least, size;
+    if (m->interrupted)
+        return cli_fail(CLI_STOPPED, "%s", m->message.message);
     if (m->n_done == 1 && !m->rows[0].solved)
         return cli_fail_unsupported(&m->model, m->methods.names[0], &m->rows[0].note);
     if (slow)
@@ -258,6 +298,9 @@ void cli_batch_search_clear(cli_batch_search *m)
         neap_batch_result_clear(&m->rows[i].result);
     cli_memory_release(m->rows, m->methods.count, sizeof *m->rows);
     cli_methods_clear(&m->methods);
+    for (size_t i = 0; i < m->n_measured; i++)
+        neap_release(NULL, m->measured[i].text, m->measured[i].length + 1);
+    cli_memory_release(m->measured, m->measured_capacity, sizeof *m->measured);
     neap_backend_close(m->backend);
     cli_loaded_clear(&m->model);
 }

@@ -16,6 +16,13 @@ typedef struct cli_batch_row {
     neap_diag note;
 } cli_batch_row;
 
+/* The measured graph of a batch, as text. */
+typedef struct cli_measured_batch {
+    int64_t batch;
+    char *text;
+    size_t length;
+} cli_measured_batch;
+
 typedef struct cli_batch_search {
     const cli_settings *settings;
     const char *who;          /* name of the search, for errors: "max-batch" */
@@ -25,7 +32,11 @@ typedef struct cli_batch_search {
     int64_t budget;
     int64_t most; /* the largest batch that the model supports */
     double time_limit;
-    cli_progress *progress; /* of the method that is searched for */
+    cli_progress *progress;       /* of the method that is searched for */
+    cli_measured_batch *measured; /* each batch is measured once: the kernels of a plan must last */
+    size_t n_measured, measured_capacity;
+    bool interrupted;  /* while kernels were measured, */
+    neap_diag message; /* which is said here */
     cli_methods methods;
     cli_batch_row *rows; /* one per method */
     uint32_t n_done;     /* finished rows; fewer than methods after Ctrl-C */

@@ -126,6 +126,8 @@ static int explain_variants(explanation *e)
         if (status == NEAP_OK)
             status = neap_timeline_build(NULL, graph, plan, NULL, &timeline, &diag);
         e->kernels.peak = timeline.peak_bytes;
+        if (status == NEAP_OK && e->model.alignment > 1)
+            status = cli_plan_bytes(&e->model, plan, &e->kernels.peak, &diag);
         e->kernels.overhead = base > 0 ? (double)ticks / (double)base - 1 : 0;
         neap_timeline_clear(&timeline);
         neap_plan_destroy(plan);

@@ -221,13 +221,16 @@ static int read_graph(const cli_settings *settings, const char *path, cli_loaded
         return cli_fail(CLI_BAD_INPUT,
                         "--%s is for built-in models; the sizes of the graph file %s are fixed",
                         size, path);
-    if (cli_is_given(settings, "dtype") && !cli_is_given(settings, "device"))
-        return cli_fail(CLI_BAD_INPUT,
-                        "--dtype with the graph file %s needs --device, to replace its own times",
-                        path);
+    if (cli_is_given(settings, "dtype") && !cli_is_given(settings, "device") && !settings->backend)
+        return cli_fail(
+            CLI_BAD_INPUT,
+            "--dtype with the graph file %s needs --device or --backend, to replace its "
+            "own times",
+            path);
     neap_diag diag;
     if (neap_graph_read_file(NULL, path, &loaded->graph, &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
+    loaded->measured = neap_graph_measured_on(loaded->graph) != NULL;
     return add_updates(settings, path, loaded);
 }
 
@@ -403,13 +406,14 @@ static void remove_marks(const cli_settings *settings, cli_loaded *loaded)
     neap_graph_clear_in_place(loaded->graph);
 }
 
-/* A plan for measured kernels is for running them. */
-static int64_t alignment_of(const cli_settings *settings, const neap_graph *graph)
+/* A plan for measured kernels is run, and addresses that do not suit kernels are assigned anew
+   there. */
+static int64_t alignment_of(const cli_settings *settings, const cli_loaded *loaded)
 {
-    bool measured = settings->backend || neap_graph_measured_on(graph);
-    return measured && !cli_is_given(settings, "alignment") &&
-                   settings->alignment < NEAP_RUN_ALIGNMENT
-               ? NEAP_RUN_ALIGNMENT
+    int64_t needed = neap_run_alignment(loaded->graph);
+    bool runs = settings->backend || loaded->measured;
+    return runs && !cli_is_given(settings, "alignment") && settings->alignment < needed
+               ? needed
                : settings->alignment;
 }
 
@@ -421,11 +425,11 @@ int cli_load(const cli_settings *settings, const char *operand, cli_loaded *load
         return cli_fail(CLI_BAD_INPUT, "graph and --start cannot both come from standard input");
     int code = load_graph(settings, operand, loaded);
     if (code == CLI_OK)
-        loaded->alignment = alignment_of(settings, loaded->graph);
-    if (code == CLI_OK)
         code = apply_device(settings, loaded);
     if (code == CLI_OK)
         code = cli_load_split(settings, loaded);
+    if (code == CLI_OK)
+        loaded->alignment = alignment_of(settings, loaded);
     if (code == CLI_OK)
         code = load_link(settings, loaded);
     if (code == CLI_OK)
@@ -448,22 +452,29 @@ void cli_loaded_clear(cli_loaded *loaded)
     *loaded = (cli_loaded){.natural_peak = -1};
 }
 
+neap_status cli_plan_bytes(const cli_loaded *loaded, neap_plan *plan, int64_t *bytes,
+                           neap_diag *diag)
+{
+    neap_layout_options options;
+    neap_layout_options_init(&options);
+    options.alignment = loaded->alignment;
+    neap_status status = neap_layout_assign(NULL, loaded->graph, plan, &options, diag);
+    if (status == NEAP_OK)
+        *bytes = neap_plan_arena_bytes(plan);
+    return status;
+}
+
 static int find_natural_peak(cli_loaded *loaded)
 {
     neap_diag diag;
     neap_plan *plan = NULL;
-    neap_layout_options options;
     if (loaded->alignment == 1)
         return neap_natural_peak(NULL, loaded->graph, &loaded->natural_peak, &diag) == NEAP_OK
                    ? CLI_OK
                    : cli_fail_diag(&diag);
-    neap_layout_options_init(&options);
-    options.alignment = loaded->alignment;
     neap_status status = neap_natural_plan(NULL, loaded->graph, &plan, &diag);
     if (status == NEAP_OK)
-        status = neap_layout_assign(NULL, loaded->graph, plan, &options, &diag);
-    if (status == NEAP_OK)
-        loaded->natural_peak = neap_plan_arena_bytes(plan);
+        status = cli_plan_bytes(loaded, plan, &loaded->natural_peak, &diag);
     neap_plan_destroy(plan);
     return status == NEAP_OK ? CLI_OK : cli_fail_diag(&diag);
 }

@@ -23,6 +23,7 @@ typedef struct cli_loaded {
     const neap_device *device;  /* NULL: the file's own times */
     neap_link link;             /* all zero: none */
     neap_contention contention; /* with --link measured: of kernels beside copies; else all zero */
+    bool measured;              /* the file's times are those of kernels */
     int64_t alignment;          /* of addresses */
     bool moves_state;           /* with --link, unless --state device */
     int64_t in_place_floor;     /* with --in-place no: the floor without it; else -1 */
@@ -74,6 +75,10 @@ int cli_load_budget(cli_loaded *loaded, const char *option, const char *text, in
 int cli_load_devices(const cli_settings *settings, neap_devices **devices);
 /* NULL after an error line with a suggestion. */
 const neap_device *cli_find_device(const neap_devices *devices, const char *name);
+
+/* The arena of a plan, with addresses of the model's alignment. */
+neap_status cli_plan_bytes(const cli_loaded *loaded, neap_plan *plan, int64_t *bytes,
+                           neap_diag *diag);
 
 /* Refuses --link device for work on this machine. */
 int cli_fail_modelled_link(void);

@@ -97,13 +97,21 @@ static int measure_link(const cli_settings *settings, neap_backend *backend, cli
 static int check_device_options(const cli_settings *settings, neap_backend *backend)
 {
     neap_device_memory memory;
-    const char *given = settings->gpu > 0            ? "gpu"
-                        : settings->nondeterministic ? "nondeterministic"
-                        : settings->device_memory    ? "device-memory"
-                                                     : NULL;
+    const char *given = cli_is_given(settings, "gpu") ? "gpu"
+                        : settings->nondeterministic  ? "nondeterministic"
+                        : settings->device_memory     ? "device-memory"
+                                                      : NULL;
     if (!given || (backend && neap_backend_memory(backend, &memory, NULL) == NEAP_OK))
         return CLI_OK;
     return cli_fail(CLI_BAD_INPUT, "--%s needs --backend cuda", given);
+}
+
+static bool has_bf16(const neap_graph *graph)
+{
+    for (uint32_t v = 0; v < neap_graph_value_count(graph); v++)
+        if (neap_graph_value(graph, v)->dtype == NEAP_BF16)
+            return true;
+    return false;
 }
 
 /* Options about measuring mean nothing without. */
@@ -130,7 +138,7 @@ int cli_backend_open(const cli_settings *settings, cli_loaded *model, neap_backe
     neap_backend_options_init(&options);
     options.threads = (int)settings->threads;
     options.device = (int)settings->gpu;
-    options.tf32 = settings->math == NEAP_MATH_TF32 || settings->dtype == NEAP_BF16;
+    options.tf32 = settings->math == NEAP_MATH_TF32 || has_bf16(model->graph);
     options.nondeterministic = settings->nondeterministic;
     if (neap_backend_open_with(NULL, name, &options, backend, &diag) != NEAP_OK)
         return cli_fail_diag(&diag);
@@ -211,7 +219,7 @@ void cli_measured_doubt(const cli_settings *settings, const cli_loaded *model,
     neap_diag diag;
     if (measured->known)
         cli_fail(CLI_OK,
-                 "neap profile --fresh -o FILE measures the kernels again; then plan again");
+                 "neap profile MODEL --fresh -o FILE measures the kernels again; then plan again");
     else if (cache_path(settings, &path) && !*measured->profile.cache_trouble &&
              neap_profile_doubt(NULL, neap_graph_whole(model->graph), measured->backend, path.text,
                                 &diag) == NEAP_OK)

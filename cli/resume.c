@@ -124,6 +124,8 @@ int cli_resume_settings(cli_settings *settings, neap_safetensors **file)
     source s = {settings, *file};
     const char *format = neap_safetensors_metadata(*file, "format");
     int code = take_seed(&s);
+    if (code == CLI_OK)
+        code = check_steps(&s);
     take_optimizer(&s);
     if (code == CLI_OK && format && strcmp(format, "neap checkpoint 1") == 0)
         return cli_fail(CLI_OK,
@@ -140,9 +142,6 @@ int cli_resume_settings(cli_settings *settings, neap_safetensors **file)
     take_real(&s, "clip_norm", "clip-norm", &settings->clip_norm);
     take_accumulate(&s);
     take_warmup(&s);
-    code = check_steps(&s);
-    if (code != CLI_OK)
-        return code;
     take_cosine(&s);
     return CLI_OK;
 }

@@ -65,8 +65,8 @@ static int judge_plan(cli_training *t)
     neap_verdict verdict;
     int code = cli_judge_plan(
         &t->planning.model, t->settings.plan_file, t->read_plan, t->planning.budget, "training",
-        "give the same --backend, --dtype and --optimizer as for planning, or plan again; a graph "
-        "file of neap profile keeps its kernels",
+        "give the same options as for planning, or plan again; a graph file of neap profile keeps "
+        "its kernels on the machine that measured them",
         &verdict);
     if (code != CLI_OK)
         return code;
@@ -97,7 +97,8 @@ static int make_plan(cli_training *t, neap_text *out)
     if (!p->result.plan && t->settings.json && p->result.solved) {
         cli_json json;
         cli_json_begin(&json, out);
-        cli_report_json(&json, NULL, &p->model, &p->result, neap_text_get(&p->explanation));
+        cli_report_json(&json, NULL, &p->model, &p->result,
+                        p->explanation.length ? p->explanation.text : NULL);
     }
     if (!p->result.plan)
         return cli_planning_fail(p);
@@ -239,7 +240,7 @@ static int finish(cli_training *t, neap_text *out)
 }
 
 /* A plan that was made with a smaller --alignment gets other addresses here. */
-static int check_arena(const cli_training *t)
+int cli_training_check_arena(const cli_training *t)
 {
     cli_text arena, above;
     int64_t budget = t->planning.budget;
@@ -267,7 +268,7 @@ static int start(cli_training *t)
                             &t->options, &t->trainer, &diag) != NEAP_OK)
         return cli_train_fail(&diag);
     t->arena = neap_runner_arena_bytes(neap_trainer_runner(t->trainer));
-    int code = check_arena(t);
+    int code = cli_training_check_arena(t);
     if (code != CLI_OK)
         return code;
     if (t->settings.resume && neap_trainer_resume(t->trainer, t->settings.resume, &diag) != NEAP_OK)

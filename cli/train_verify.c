@@ -49,6 +49,10 @@ int cli_train_verify(cli_training *t, cli_progress *progress, neap_text *out)
         return cli_train_fail(&diag);
     if (report.interrupted && report.steps == 0)
         return cli_fail(CLI_STOPPED, "interrupted before a step was compared");
+    t->arena = report.plan_arena;
+    int code = cli_training_check_arena(t);
+    if (code != CLI_OK)
+        return code;
     if (t->settings.json)
         add_verdict_json(&report, out);
     else

@@ -44,6 +44,8 @@ typedef struct cli_training {
 
 /* Number of remaining steps. */
 int64_t cli_training_left(const cli_training *t);
+/* Whether the arena is within the budget, or the plan's own: an exit code. */
+int cli_training_check_arena(const cli_training *t);
 /* The typical time of a step: the median. Sorts the list of times. */
 double cli_training_typical_seconds(const cli_training *t);
 

@@ -129,8 +129,8 @@ typedef struct run_device_type {
        them. */
     neap_status (*prime)(neap_backend *backend, neap_dtype dtype, void *data, size_t bytes,
                          neap_diag *diag);
-    /* For measuring: queues mark 0 or 1; waits for both, and gives the seconds between them. Until
-       mark 0 the device has work for as long as it takes to queue what follows. */
+    /* For measuring: queues mark 0 or 1; waits for both, and gives the seconds between them. Before
+       mark 0 the device is kept busy for a moment, in which what follows is queued. */
     neap_status (*mark)(neap_backend *backend, size_t k, neap_diag *diag);
     neap_status (*elapsed)(neap_backend *backend, double *seconds, neap_diag *diag);
 } run_device_type;

@@ -425,6 +425,9 @@ static void an_older_checkpoint_says_so(void **state)
                         "neap: bad.st is of an older neap: it records neither rate nor batch and "
                         "has no checksums; none of these is checked\n");
     run_result_clear(&result);
+    train(&result, 2, SMALL_LSTM, "--steps 1 --resume bad.st");
+    assert_non_null(strstr(result.err, "bad.st has 1 steps done already; --steps says"));
+    run_result_clear(&result);
     put_changed(bytes, size, "neap checkpoint 2", "neap checkpoint 3");
     expect_refusal(SMALL_LSTM, "its format is neither");
     free(bytes);

@@ -389,7 +389,7 @@ static void a_plan_keeps_the_kernels_of_its_graph(void **state)
     assert_true(planned >= 5);
     run(TRAIN, &result);
     assert_true(json_number(result.out, "predicted_time") == planned);
-    assert_non_null(strstr(result.err, "neap profile --fresh -o FILE measures the kernels again"));
+    assert_non_null(strstr(result.err, "neap profile MODEL --fresh -o FILE measures the kernels"));
     run_result_clear(&result);
 
     char line[sizeof TRAIN + 16];

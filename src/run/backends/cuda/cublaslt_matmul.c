@@ -161,13 +161,14 @@ void neap_cublaslt_matmul_clear(cuda_backend *backend, cublaslt_matmul *matmul)
 
 /* ---- Searching ---- */
 
-/* How parts of a product may be added up: not in place, which depends on which block comes first,
-   and not in bf16. */
+/* How parts of a product may be added up: not in bf16, and not in place, which depends on which
+   block comes first. */
 static uint32_t schemes_of(const cuda_backend *backend, const cublaslt_problem *problem)
 {
-    return LT_REDUCTION_COMPUTE_TYPE |
-           (uint32_t)(problem->type == LT_R_32F ? LT_REDUCTION_OUTPUT_TYPE : 0) |
-           (uint32_t)(backend->nondeterministic ? LT_REDUCTION_INPLACE : 0);
+    uint32_t any = LT_REDUCTION_COMPUTE_TYPE, f32 = LT_REDUCTION_OUTPUT_TYPE;
+    if (backend->nondeterministic)
+        f32 |= LT_REDUCTION_INPLACE;
+    return problem->type == LT_R_32F ? any | f32 : any;
 }
 
 static neap_status new_preference(cuda_backend *backend, const cublaslt_problem *problem,

@@ -28,7 +28,8 @@ typedef struct cuda_backend {
     cu_event marks[2];         /* device.c: around a kernel that is measured */
 } cuda_backend;
 
-/* What calls libraries does this first: the caller may have used another device, or thread. */
+/* Preparing, listing and closing do this first, since they call libraries: the caller may have used
+   another device, or thread. Runs follow work on the queue, which has done it. */
 void neap_cuda_enter_device(cuda_backend *backend);
 
 /* ---- Launching kernels of our own ---- */

@@ -91,7 +91,8 @@ neap_status neap_cuda_copy_out(cuda_driver *driver, void *host, const void *devi
                                cuda_stream stream, neap_diag *diag);
 neap_status neap_cuda_copy_within(cuda_driver *driver, void *to, const void *from, int64_t bytes,
                                   cuda_stream stream, neap_diag *diag);
-/* Waits on the device: for tests, which find missing synchronization so. */
+/* Waits on the device, so that what is queued meanwhile begins without pauses; tests find missing
+   synchronization so, too. */
 neap_status neap_cuda_delay(cuda_driver *driver, int64_t nanoseconds, cuda_stream stream,
                             neap_diag *diag);
 /* The same copies after everything on CUDA_COMPUTE, done when the call returns. */

@@ -3,8 +3,8 @@
  * the device's memory, with and without copies the other way, and small ones for the latency.
  *
  * The streams are held until everything is queued, so that the caller's own time is not measured.
- * What runs beside the timed copies takes longer than they do. Medians count: a step that waits for
- * the link gets its usual rate, not its best.
+ * What runs beside the timed copies is meant to take longer than they do. Medians count: a step
+ * that waits for the link gets its usual rate, not its best.
  */
 #include "run/backends/cuda/link.h"
 

@@ -1,4 +1,4 @@
-/* Waiting on the device, so that tests can make a stream late. */
+/* Waiting on the device: while what is measured is queued, and to make a stream late in tests. */
 #include "prelude.cuh"
 
 #include "delay.h"
