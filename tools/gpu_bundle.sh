@@ -10,10 +10,11 @@ architecture=${2:-90}
 build=build/gpu
 
 tools/setup.sh test
-cmake -S . -B "$build" -G Ninja --log-level=WARNING -DCMAKE_BUILD_TYPE=Release -DNEAP_BUILD_TESTS=ON \
+cmake -S . -B "$build" -G Ninja --log-level=WARNING -DCMAKE_BUILD_TYPE=RelWithDebInfo -DNEAP_BUILD_TESTS=ON \
     -DNEAP_BUILD_BENCH=ON -DNEAP_ONEDNN=OFF -DNEAP_PNG=OFF -DNEAP_ONNX=OFF
 cmake --build "$build" --target neap bench_programs property-test_backends -- --quiet
 
+rm -rf "$bundle"/cache # it may have kernels of older sources
 mkdir -p "$bundle"/{bin/bench,bin/tests,lib}
 cp "$build/neap" "$bundle/bin/"
 cp "$build"/bench/{chain_stages,least_peak_set,worker} "$bundle/bin/bench/"
