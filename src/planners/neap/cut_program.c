@@ -263,16 +263,13 @@ static void add_span_rows(cut_program *g, uint32_t i)
 static void add_memory_row(cut_program *g, uint32_t w)
 {
     const problem *x = g->x;
-    uint32_t task = g->moments[w];
-    int64_t room = g->budget - g->choices->fixed_bytes - x->made_bytes[task] - x->read_bytes[task] -
-                   task_workspace(x, task);
-    if (program_over(g, w) != NEAP_NONE)
-        room += x->bytes[program_over(g, w)];
+    int64_t room = program_room(g, w);
     neap_sparse_row_begin(&g->lp);
     for (uint32_t s = 0; s < x->n_tensors; s++)
         if (g->resident[program_cell(g, w, s)] >= 0)
             neap_sparse_row_add(&g->lp, g->resident[program_cell(g, w, s)],
                                 ldexp((double)x->bytes[s], g->bytes_shift));
+    room -= neap_program_add_workspace(g, w);
     room -= neap_program_add_state_bytes(g, w);
     /* Slightly more than the room, so that HiGHS's tolerances do not exclude an exact fit. */
     neap_sparse_row_end(&g->lp, -HUGE_VAL, ldexp((double)room, g->bytes_shift) + 1e-5);
@@ -286,6 +283,7 @@ static void add_all(cut_program *g)
         add_again_columns(g, i);
     if (g->in)
         neap_program_add_link_columns(g);
+    neap_program_add_variant_columns(g);
     neap_program_add_state_columns(g);
     for (uint32_t w = 0; w < g->n_windows; w++) {
         add_memory_row(g, w);
@@ -330,7 +328,7 @@ static neap_status build(cut_program *g, cut_scope scope, neap_diag *diag)
         neap_problem_mark_roles(x, g->moments[w], scope, program_roles(g, w));
         mark_over(g, w);
     }
-    if (!neap_program_allocate_state(g))
+    if (!neap_program_allocate_variants(g) || !neap_program_allocate_state(g))
         return neap_fail_no_memory(diag);
     mark_wanted(g);
     if (g->n_wanted <= MOST_RESIDENT)

@@ -12,9 +12,11 @@
  *     1                  <= available(s, k)   for every s that a first run in window k reads
  *     sum of bytes(s) * resident(s, k) <= room(k)
  *
- * More rows of this kind, for spans of windows, make the linear relaxation strong: it is never
- * weaker than the single cuts (cut.h) at the same moments. In any order, a task that may run on
- * either side of t_k may run in window k at no cost, but in one such window only.
+ * Where the task of a moment has several variants, there is a column for each leaner one, which is
+ * slower and leaves more room. More rows of the kind above, for spans of windows, make the linear
+ * relaxation strong: it is never weaker than the single cuts (cut.h) at the same moments, but for
+ * their variants. In any order, a task that may run on either side of t_k may run in window k at no
+ * cost, but in one such window only.
  */
 #ifndef NEAP_PLANNERS_NEAP_CUT_PROGRAM_H
 #define NEAP_PLANNERS_NEAP_CUT_PROGRAM_H

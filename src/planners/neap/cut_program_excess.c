@@ -153,7 +153,8 @@ neap_status neap_program_excess(cut_program *g, const double *values, int64_t *e
     }
     for (uint32_t k = 0; k < x->n_tasks; k++) {
         level += z.load[2 * (size_t)k] + z.load[2 * (size_t)k + 1];
-        double over = level + (double)task_workspace(x, k) - (double)g->budget;
+        double over =
+            level + (double)x->variants[x->variant_start[k]].workspace - (double)g->budget;
         excess[k] = over > 0 && over < 0x1p62 ? (int64_t)over : 0;
     }
     return NEAP_OK;

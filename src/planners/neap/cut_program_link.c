@@ -70,7 +70,8 @@ static void add_returns(cut_program *g, uint32_t i)
     }
 }
 
-/* Runs again in windows begin to end - 1 that are certainly not the first. */
+/* Runs again in windows begin to end - 1 that are certainly not the first, and what variants of
+   the tasks of the moments take longer. */
 static void subtract_runs(cut_program *g, uint32_t begin, uint32_t end)
 {
     for (uint32_t w = begin; w < end; w++)
@@ -79,6 +80,7 @@ static void subtract_runs(cut_program *g, uint32_t begin, uint32_t end)
             if (again >= 0 && program_roles(g, w)[k] == ROLE_PAST)
                 neap_sparse_row_add(&g->lp, again, -scaled(g, task_ticks(g->x, k)));
         }
+    neap_program_subtract_variants(g, begin, end);
 }
 
 static void subtract_copies_in(cut_program *g, uint32_t begin)

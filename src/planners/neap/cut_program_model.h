@@ -45,6 +45,10 @@ typedef struct cut_program {
     uint32_t *span; /* [first window][level]; the last level: all windows to the end */
     int32_t *again; /* [span][task]: column, FREE: it does not run again */
     uint32_t *stack;
+    /* The variants of the tasks of the moments, by window. */
+    uint32_t *fastest; /* the fastest one that fits */
+    int32_t *leaner; /* the first column for those behind it, which follow; FREE: there are none */
+    int32_t *forced; /* always 1: ticks of `fastest` beyond those of the first; FREE: none */
     /* With a link: columns or FREE. */
     int32_t *fetched;  /* [window][tensor]: it comes back in the window */
     int32_t *away;     /* [window][tensor]: it is on the host, and comes back unmade */
@@ -106,6 +110,27 @@ static inline size_t program_bundle_cell(const cut_program *g, uint32_t w, uint3
 
 /* For a task that has not run before window w: the first window by whose end it certainly has. */
 uint32_t neap_program_last_window(const cut_program *g, uint32_t task, uint32_t w);
+
+/* What may be resident beside what the task of a moment reads and makes, and its workspace. */
+static inline int64_t program_room(const cut_program *g, uint32_t w)
+{
+    uint32_t task = g->moments[w], over = program_over(g, w);
+    return g->budget - g->choices->fixed_bytes - g->x->made_bytes[task] - g->x->read_bytes[task] +
+           (over == NEAP_NONE ? 0 : g->x->bytes[over]);
+}
+
+static inline uint32_t program_n_leaner(const cut_program *g, uint32_t w, uint32_t variant)
+{
+    return g->x->variant_start[g->moments[w] + 1] - variant - 1;
+}
+
+/* The variants of the tasks of the moments: their columns, after most_more is known; those in the
+   row of a moment's memory (returns the workspace of the fastest); and in a row of times, those of
+   windows begin to end - 1. */
+bool neap_program_allocate_variants(cut_program *g);
+void neap_program_add_variant_columns(cut_program *g);
+int64_t neap_program_add_workspace(cut_program *g, uint32_t w);
+void neap_program_subtract_variants(cut_program *g, uint32_t begin, uint32_t end);
 
 /* With a link: its columns, after all others, and its rows. */
 bool neap_program_allocate_link(cut_program *g);

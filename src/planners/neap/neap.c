@@ -118,6 +118,8 @@ static neap_status begin(neap_run *run, neap_diag *diag)
     run->floor = neap_request_live_floor(p->request, NULL);
     NEAP_TRY(neap_problem_init(x, run->allocator, p->request, diag));
     NEAP_TRY(neap_problem_let_state_travel(x, p->request, diag));
+    if (!neap_run_seeks_peak(run) && p->budget >= run->floor)
+        neap_problem_forget_variants(x, p->budget);
     NEAP_TRY(neap_start_plan_read(&run->start, run->allocator, x, p->request, diag));
     NEAP_TRY(neap_run_begin_bound(run, p->budget, diag));
     neap_run_begin_trials(run);

@@ -352,6 +352,24 @@ static bool list_variants(problem *x)
     return true;
 }
 
+void neap_problem_forget_variants(problem *x, int64_t budget)
+{
+    uint32_t n = 0, begin = 0;
+    x->least_ticks = 0;
+    for (uint32_t k = 0; k < x->n_tasks; k++) {
+        uint32_t end = x->variant_start[k + 1], v = begin;
+        int64_t room = budget - x->base_bytes - x->made_bytes[k] - x->read_bytes[k] -
+                       x->state_read_bytes[k] + task_in_place_bytes(x, k);
+        while (v + 1 < end && x->variants[v].workspace > room)
+            v++;
+        for (; v < end; v++)
+            x->variants[n++] = x->variants[v];
+        begin = end;
+        x->variant_start[k + 1] = n;
+        x->least_ticks += task_ticks(x, k);
+    }
+}
+
 /* ---- Pins ---- */
 
 /* The name of the value that a value is a piece of. */

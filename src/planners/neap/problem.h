@@ -109,6 +109,9 @@ void neap_problem_clear(problem *x);
 neap_status neap_problem_let_state_travel(problem *x, const neap_request *request, neap_diag *diag);
 /* No task runs in place any more. */
 void neap_problem_forget_in_place(problem *x);
+/* Leaves out variants that no plan within a budget can use: what they need alone exceeds it. The
+   leanest variant of a task stays. */
+void neap_problem_forget_variants(problem *x, int64_t budget);
 
 /* Part of init: no state travels. False when out of memory (problem_state.c). */
 bool neap_problem_begin_states(problem *x);
