@@ -25,9 +25,9 @@
 
 #define SMALL_NETWORK "lstm --set hidden=8 --set layers=1 --set vocab=20 --seq 8 --batch 2 "
 /* Plain C measures the first kernels at once, and takes a good while for the others. */
-#define LARGE                                                                                      \
-    "gpt2 --set layers=1 --set hidden=256 --set heads=8 --set vocab=50 --seq 256 --batch 4 "       \
-    "--backend ref "
+#define LARGE_WITHOUT_BATCH                                                                        \
+    "gpt2 --set layers=1 --set hidden=256 --set heads=8 --set vocab=50 --seq 256 --backend ref "
+#define LARGE LARGE_WITHOUT_BATCH "--batch 4 "
 
 static run_options here; /* in the folder that all tests share */
 
@@ -150,6 +150,26 @@ static void while_measuring_without_a_cache(void **state)
     expect_error(&result, "neap: measured times are not kept: /dev/null is not an ordinary file\n"
                           "neap: interrupted while measuring kernels\n");
     run_result_clear(&result);
+}
+
+/* Every batch has kernels of its own. */
+static void while_measuring_batches(void **state)
+{
+    (void)state;
+    run_child child;
+    run_result result;
+    run_start(NEAP_CLI, "max-batch " LARGE_WITHOUT_BATCH "--budget 60MiB --profile-cache some.json",
+              &here, &child);
+    assert_true(run_wait_handler(&child, SIGINT));
+    run_wait_cpu(&child, 500);
+    run_signal(&child, SIGINT);
+    run_finish(&child, &result);
+    expect_error(&result, "neap: interrupted: 0 of 1 methods were tried\n");
+    run_result_clear(&result);
+    char *cache = join_path(here.folder, "some.json"), *text = read_text_file(cache);
+    assert_non_null(strstr(text, "\"seconds\": ")); /* what was measured is kept */
+    free(text);
+    free(cache);
 }
 
 /* The file of measured times is written when measuring is over: then it plans. */
@@ -317,6 +337,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(while_measuring),
         cmocka_unit_test(while_measuring_without_a_cache),
+        cmocka_unit_test(while_measuring_batches),
         cmocka_unit_test(another_measures_meanwhile),
         cmocka_unit_test(while_planning),
         cmocka_unit_test(while_training),

@@ -404,6 +404,36 @@ static void a_plan_keeps_the_kernels_of_its_graph(void **state)
     assert_true(number_of(TRAIN, "predicted_time") < 5);
 }
 
+/* The same on a GPU's kernels, whose number type is an option for tf32 and the graph's for bf16. */
+static void a_plan_keeps_kernels_of_a_type(void **state)
+{
+    (void)state;
+    static const char *const TYPES[] = {"tf32", "bf16"};
+    static const char MODEL[] = "gpt2 --batch 2 --seq 16 --set vocab=24 --set hidden=12 "
+                                "--set heads=2 --set layers=1 --optimizer sgd";
+    for (int i = 0; i < 2 && NEAP_HAS_EMULATION; i++) {
+        char line[320];
+        run_result result;
+        snprintf(line, sizeof line,
+                 "profile %s --backend cuda-emulation --dtype %s --repetitions 1 "
+                 "--profile-cache none -o typed.json",
+                 MODEL, TYPES[i]);
+        run(line, &result);
+        run_result_clear(&result);
+        change_numbers("typed.json", "time", "5");
+        double planned =
+            number_of("plan typed.json -o typed_plan.json --method store-all --json", "time");
+        assert_true(planned >= 5);
+        snprintf(line, sizeof line,
+                 "train typed.json --backend cuda-emulation %s --profile-cache none --steps 1 "
+                 "--json --plan typed_plan.json",
+                 i == 0 ? "--dtype tf32" : "");
+        run(line, &result);
+        assert_true(json_number(result.out, "predicted_time") == planned);
+        run_result_clear(&result);
+    }
+}
+
 /* A plan whose addresses do not suit kernels takes more here; its budget is kept all the same. */
 static void a_plan_keeps_its_budget(void **state)
 {
@@ -580,6 +610,7 @@ int main(void)
         cmocka_unit_test(times_that_varied_are_measured_again),
         cmocka_unit_test(wrong_times_are_noticed),
         cmocka_unit_test(a_plan_keeps_the_kernels_of_its_graph),
+        cmocka_unit_test(a_plan_keeps_kernels_of_a_type),
         cmocka_unit_test(a_plan_keeps_its_budget),
         cmocka_unit_test(batches_are_measured),
         cmocka_unit_test(an_infeasible_budget_in_json),
