@@ -147,6 +147,24 @@ static void an_infeasible_budget_gets_a_remedy(void **state)
     run_result_clear(&result);
 }
 
+static void what_is_not_tried_with_a_backend(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char line[160];
+        run_result result;
+        snprintf(line, sizeof line,
+                 "explain lstm --set hidden=8 --set layers=1 --set vocab=20 --seq 8 --batch 2 "
+                 "--budget 2KiB%s",
+                 i == 0 ? "" : " --backend ref --profile-cache none --repetitions 1");
+        run_line(NEAP_CLI, line, NULL, &result);
+        assert_int_equal(result.code, 3);
+        assert_int_equal(strstr(result.out, "\nNot tried with --backend: another batch,") != NULL,
+                         i == 1);
+        run_result_clear(&result);
+    }
+}
+
 static void the_time_limit_is_kept(void **state)
 {
     (void)state;
@@ -181,6 +199,7 @@ int main(void)
         cmocka_unit_test(every_advice_works),
         cmocka_unit_test(the_curve_falls),
         cmocka_unit_test(an_infeasible_budget_gets_a_remedy),
+        cmocka_unit_test(what_is_not_tried_with_a_backend),
         cmocka_unit_test(the_time_limit_is_kept),
         cmocka_unit_test(ctrl_c_prints_what_is_known),
     };

@@ -374,6 +374,20 @@ static void wrong_times_are_noticed(void **state)
     run_result_clear(&result);
 }
 
+/* Where copies may be to blame, kernels are not measured again. */
+static void a_wrong_link_is_named(void **state)
+{
+    (void)state;
+    run_result result;
+    run("train " LSTM "--profile-cache linked.json --budget 11KiB --link 10KB/s --steps 3 --json "
+        "--method offload-greedy",
+        &result);
+    assert_non_null(strstr(result.err, " that measured kernels and --link predict\n"));
+    assert_null(strstr(result.err, "again"));
+    run_result_clear(&result);
+    assert_true(number_of("profile " LSTM "--profile-cache linked.json --json", "measured") == 0);
+}
+
 /* The numbers of variants in a plan are those of the graph that it was made for. */
 static void a_plan_keeps_the_kernels_of_its_graph(void **state)
 {
@@ -609,6 +623,7 @@ int main(void)
         cmocka_unit_test(damaged_files_are_replaced),
         cmocka_unit_test(times_that_varied_are_measured_again),
         cmocka_unit_test(wrong_times_are_noticed),
+        cmocka_unit_test(a_wrong_link_is_named),
         cmocka_unit_test(a_plan_keeps_the_kernels_of_its_graph),
         cmocka_unit_test(a_plan_keeps_kernels_of_a_type),
         cmocka_unit_test(a_plan_keeps_its_budget),
