@@ -49,6 +49,13 @@ static bool is_known(const search *s, const cudnn_engine *engine)
     return false;
 }
 
+static bool is_allowed(const search *s, const cudnn_engine *engine)
+{
+    const int64_t *shape = s->problem->w.shape;
+    int64_t filter = shape[2] > shape[3] ? shape[2] : shape[3];
+    return neap_cudnn_engine_is_allowed(s->backend, s->problem->type, filter, engine);
+}
+
 /* Parts are there to save workspace, compared with the same algorithm and with those that are
    likely chosen without. */
 static bool is_worthwhile(const search *s, const cudnn_candidate *candidate)
@@ -86,8 +93,7 @@ static neap_status make_first_plan(search *s, cudnn_candidate *candidate, neap_d
                                           diag));
         for (int64_t i = 0; i < count && status != NEAP_OK && status != NEAP_NO_MEMORY; i++) {
             status = neap_cudnn_engine_describe(bag, configs[i], engine, diag);
-            if (status == NEAP_OK &&
-                neap_cudnn_engine_is_allowed(s->backend, s->problem->type, engine))
+            if (status == NEAP_OK && is_allowed(s, engine))
                 status = neap_cudnn_make_plan(bag, configs[i], &candidate->plan, &workspace, diag);
             else if (status == NEAP_OK)
                 status = neap_fail(diag, NEAP_UNSUPPORTED, "no engine for the first part");
@@ -106,8 +112,7 @@ static neap_status try_config(search *s, cudnn_descriptor config, char origin,
     *candidate = (cudnn_candidate){
         .parts = s->form.parts, .fused = s->form.fused, .origin = origin, .build_seconds = -1};
     NEAP_TRY(neap_cudnn_engine_describe(bag, config, &candidate->engine, diag));
-    if (!neap_cudnn_engine_is_allowed(s->backend, s->problem->type, &candidate->engine) ||
-        is_known(s, &candidate->engine))
+    if (!is_allowed(s, &candidate->engine) || is_known(s, &candidate->engine))
         return NEAP_OK;
     if (neap_cudnn_engine_is_compiled(&candidate->engine) && s->compiled >= s->most_compiled)
         return NEAP_OK;

@@ -3,8 +3,9 @@
 
 #include "base/fail.h"
 
-#define MOST_NUMERICAL 10 /* notes of an engine: as many as there are kinds */
-#define MOST_BEHAVIOUR 5
+#define MOST_NUMERICAL   10 /* notes of an engine: as many as there are kinds */
+#define MOST_TRANSFORMED 3  /* the side of a filter by Winograd's algorithm */
+#define MOST_BEHAVIOUR   5
 
 /* ---- Engines ---- */
 
@@ -82,7 +83,7 @@ bool neap_cudnn_engine_is_compiled(const cudnn_engine *engine)
     return has_bit(engine->behaviour, CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION);
 }
 
-bool neap_cudnn_engine_is_allowed(const cuda_backend *backend, neap_dtype type,
+bool neap_cudnn_engine_is_allowed(const cuda_backend *backend, neap_dtype type, int64_t filter,
                                   const cudnn_engine *engine)
 {
     if (has_bit(engine->notes, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) && !backend->nondeterministic)
@@ -90,6 +91,9 @@ bool neap_cudnn_engine_is_allowed(const cuda_backend *backend, neap_dtype type,
     /* f16 has the digits of tf32, but not its range: gradients would vanish */
     if (has_bit(engine->notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) ||
         has_bit(engine->notes, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION))
+        return false;
+    /* larger filters take larger tiles, whose transform loses half of f32's digits */
+    if (has_bit(engine->notes, CUDNN_NUMERICAL_NOTE_WINOGRAD) && filter > MOST_TRANSFORMED)
         return false;
     return type == NEAP_BF16 || backend->tf32 ||
            !has_bit(engine->notes, CUDNN_NUMERICAL_NOTE_TENSOR_CORE);

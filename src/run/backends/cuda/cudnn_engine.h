@@ -27,8 +27,8 @@ bool neap_cudnn_engine_equal(const cudnn_engine *a, const cudnn_engine *b);
 /* Whether cuDNN compiles it first, which takes long. */
 bool neap_cudnn_engine_is_compiled(const cudnn_engine *engine);
 /* Whether the engine keeps what the backend promises: deterministic sums in f32, and products of
-   numbers of the op's type, in f32 or rounded to tf32. */
-bool neap_cudnn_engine_is_allowed(const cuda_backend *backend, neap_dtype type,
+   numbers of the op's type, in f32 or rounded to tf32. `filter` is its longer side. */
+bool neap_cudnn_engine_is_allowed(const cuda_backend *backend, neap_dtype type, int64_t filter,
                                   const cudnn_engine *engine);
 
 /* The configurations that a heuristic names, at most CUDNN_MOST_CONFIGS. */
