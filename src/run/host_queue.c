@@ -64,6 +64,12 @@ static void move(run_queue *queue, run_direction direction, void *to, const void
     memcpy(to, from, bytes);
 }
 
+static void shift(run_queue *queue, void *to, const void *from, size_t bytes)
+{
+    (void)queue;
+    memcpy(to, from, bytes);
+}
+
 static void delay(run_queue *queue)
 {
     (void)queue; /* kernels run when they are called, so only copies can be late */
@@ -92,6 +98,7 @@ neap_status neap_run_host_queue_create(neap_allocator *allocator, const run_queu
                                         .wait = wait,
                                         .fill = fill,
                                         .move = move,
+                                        .shift = shift,
                                         .delay = delay,
                                         .mark = mark,
                                         .copied = copied};

@@ -234,7 +234,7 @@ static neap_status find_finals(compiler *c)
 }
 
 /* State that was away and has come back to another address. */
-static neap_status find_moves(compiler *c)
+static neap_status list_moves(compiler *c)
 {
     uint32_t n_values = neap_graph_value_count(c->graph);
     for (int fills = 0; fills < 2; fills++) {
@@ -242,15 +242,51 @@ static neap_status find_moves(compiler *c)
         for (uint32_t v = 0; v < n_values; v++) {
             if (!c->firsts[v] || c->residency.holders[v] == 0 || c->firsts[v] == c->storages[v])
                 continue;
-            int64_t bytes = neap_graph_value(c->graph, v)->bytes;
             if (fills)
-                c->program->moves[count] =
-                    (run_move){c->storages[v], c->firsts[v], bytes, take_host(c, bytes)};
+                c->program->moves[count] = (run_move){c->storages[v], c->firsts[v],
+                                                      neap_graph_value(c->graph, v)->bytes, -1};
             count++;
         }
         c->program->n_moves = count;
         if (!fills && !NEAP_TAKE(&c->program->memory, count, c->program->moves))
             return neap_fail_no_memory(c->diag);
+    }
+    return NEAP_OK;
+}
+
+static bool overlap(const unsigned char *a, int64_t a_bytes, const unsigned char *b,
+                    int64_t b_bytes)
+{
+    return (uintptr_t)a < (uintptr_t)b + (uintptr_t)b_bytes &&
+           (uintptr_t)b < (uintptr_t)a + (uintptr_t)a_bytes;
+}
+
+/* Whether the place where moves[i] goes has something that has not moved yet: moves[first..], itself
+   too. */
+static bool is_blocked(const run_program *program, size_t first, size_t i)
+{
+    const run_move *moves = program->moves;
+    for (size_t k = first; k < program->n_moves; k++)
+        if (overlap(moves[i].to, moves[i].bytes, moves[k].from, moves[k].bytes))
+            return true;
+    return false;
+}
+
+/* Moves straight to places that are free by then come first. If there are none left, state goes to
+   the host until all others have moved. */
+static neap_status find_moves(compiler *c)
+{
+    run_program *program = c->program;
+    NEAP_TRY(list_moves(c));
+    for (size_t done = 0; done < program->n_moves; done++) {
+        size_t i = done;
+        while (i < program->n_moves && is_blocked(program, done, i))
+            i++;
+        bool free = i < program->n_moves;
+        run_move next = program->moves[free ? i : done];
+        next.host = free ? -1 : take_host(c, next.bytes);
+        program->moves[free ? i : done] = program->moves[done];
+        program->moves[done] = next;
     }
     return NEAP_OK;
 }

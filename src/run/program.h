@@ -29,10 +29,12 @@ typedef struct run_action {
     int64_t host;        /* transfers: offset in the host arena */
 } run_action;
 
-/* State that lies elsewhere at the end of a step than at the start of one. */
+/* State that lies elsewhere at the end of a step than at the start of one. It goes straight there if
+   nothing else that has to move is in the way by then. */
 typedef struct run_move {
     unsigned char *from, *to;
-    int64_t bytes, host; /* offset in the host arena: on its way */
+    int64_t bytes;
+    int64_t host; /* offset in the host arena, of what waits there for the other moves; or -1 */
 } run_move;
 
 typedef struct run_program {
@@ -42,7 +44,7 @@ typedef struct run_program {
                                end, if resident then and not in pieces */
     int64_t *homes;         /* by value of the whole graph: offset of the first element in the host
                                arena, of state that is there between steps; otherwise -1 */
-    run_move *moves;        /* before the first action */
+    run_move *moves;        /* before the first action, in this order */
     size_t n_moves;
     int64_t host_bytes;
     size_t n_transfers;

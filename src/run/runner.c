@@ -365,25 +365,28 @@ static void record_memory(neap_runner *runner, size_t step)
     memory->after = neap_run_resident_bytes(&runner->resident);
 }
 
-/* Where the step before left state and where this one expects it may overlap: all goes by way of
-   the host. */
+/* From where the step before left state to where this one expects it. */
 static void move_state(neap_runner *runner)
 {
     const run_program *program = &runner->program;
     run_queue *queue = runner->queue;
     for (size_t i = 0; i < program->n_moves; i++) {
         const run_move *move = &program->moves[i];
-        queue->type->move(queue, RUN_OUT, runner->host.data + move->host, move->from,
-                          (size_t)move->bytes);
+        size_t bytes = (size_t)move->bytes;
+        if (move->host < 0)
+            queue->type->shift(queue, move->to, move->from, bytes);
+        else
+            queue->type->move(queue, RUN_OUT, runner->host.data + move->host, move->from, bytes);
         if (runner->options.poison)
-            queue->type->fill(queue, move->from, (size_t)move->bytes);
+            queue->type->fill(queue, move->from, bytes);
         if (runner->options.trace_memory)
             neap_run_resident_release(&runner->resident, move->from, move->bytes);
     }
     for (size_t i = 0; i < program->n_moves; i++)
-        queue->type->move(queue, RUN_IN, program->moves[i].to,
-                          runner->host.data + program->moves[i].host,
-                          (size_t)program->moves[i].bytes);
+        if (program->moves[i].host >= 0)
+            queue->type->move(queue, RUN_IN, program->moves[i].to,
+                              runner->host.data + program->moves[i].host,
+                              (size_t)program->moves[i].bytes);
 }
 
 /* Gives all work of a step to the queue. */

@@ -641,6 +641,15 @@ int cuGraphInstantiateWithFlags(cu_graph_exec *exec, cu_graph graph, unsigned lo
     return flags ? INVALID_VALUE : 0;
 }
 
+int cuGraphGetNodes(cu_graph graph, void *nodes, size_t *count)
+{
+    ENTER();
+    *count = 0;
+    for (int i = 0; i < MOST_STREAMS; i++)
+        *count += graph->queues[i].count;
+    return nodes ? INVALID_VALUE : 0;
+}
+
 int cuGraphUpload(cu_graph_exec exec, cu_stream stream)
 {
     ENTER();

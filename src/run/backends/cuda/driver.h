@@ -132,6 +132,7 @@ neap_status neap_cuda_elapsed(cuda_driver *driver, cu_event from, cu_event to, d
  * allocate on it.
  */
 neap_status neap_cuda_capture_begin(cuda_driver *driver, neap_diag *diag);
+/* *graph is NULL if there was no work. */
 neap_status neap_cuda_capture_end(cuda_driver *driver, cu_graph_exec *graph, neap_diag *diag);
 /* Ends it after an error. */
 void neap_cuda_capture_abandon(cuda_driver *driver);

@@ -278,15 +278,19 @@ neap_status neap_cuda_capture_end(cuda_driver *driver, cu_graph_exec *graph, nea
 {
     const cuda_api *api = driver->api;
     cu_graph recorded = NULL;
+    size_t count = 0;
     *graph = NULL;
     neap_cuda_enter(driver);
     neap_status status = neap_cuda_check_work(
         driver, api->cuStreamEndCapture(driver->streams[CUDA_COMPUTE], &recorded), diag,
         "recording");
     if (status == NEAP_OK)
+        status = neap_cuda_check_work(driver, api->cuGraphGetNodes(recorded, NULL, &count), diag,
+                                      "looking at what was recorded");
+    if (status == NEAP_OK && count > 0)
         status = neap_cuda_check_work(driver, api->cuGraphInstantiateWithFlags(graph, recorded, 0),
                                       diag, "instantiating what was recorded");
-    if (status == NEAP_OK)
+    if (status == NEAP_OK && *graph)
         status =
             neap_cuda_check_work(driver, api->cuGraphUpload(*graph, driver->streams[CUDA_COMPUTE]),
                                  diag, "uploading what was recorded");

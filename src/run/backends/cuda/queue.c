@@ -2,9 +2,11 @@
  * Steps on a device.
  *
  * The first step is given to the streams as it comes, so that libraries load what they load late.
- * The second is recorded into a graph, which later steps replay with one call: the device then
- * waits for no launch. What changes from step to step is in memory: the seed in a cell, the
- * learning rate in an input. If a step cannot be recorded, steps are given to the streams for good.
+ * The second is recorded, and replayed from then on. Computation between two copies becomes a graph,
+ * which is launched with one call: the device then waits for no launch. Copies stay calls on their
+ * streams, for in graphs they were measured to be some percent slower. What changes from step to
+ * step is in memory: the seed in a cell, the learning rate in an input. If a step cannot be
+ * recorded, steps are given to the streams for good.
  *
  * A ticket's number is that of the event behind its copy, counted through all steps; copies of
  * earlier steps have ended. Steps that are timed are not recorded: events in a graph have no times.
@@ -16,15 +18,30 @@
 
 #include <string.h>
 
-#define MOST_DELAY 200000 /* nanoseconds */
+#define MOST_DELAY    200000 /* nanoseconds */
+#define MOST_RECORDED 2000   /* copies of a step: graphs take memory */
+
+/* A call of a step that is replayed. */
+typedef struct errand {
+    enum { LAUNCH, RECORD, WAIT, COPY_OUT, COPY_IN, DELAY } kind;
+    cuda_stream stream;
+    cu_graph_exec graph; /* LAUNCH */
+    size_t event;        /* RECORD, WAIT */
+    void *to;            /* COPY_OUT, COPY_IN */
+    const void *from;
+    int64_t amount; /* of bytes, or of nanoseconds */
+} errand;
 
 typedef struct cuda_queue {
     run_queue base;
     cuda_driver *driver;
     bool duplex, may_record, recording;
+    bool runs_on; /* recording ended early, and some of the step ran */
     uint64_t steps;
-    cu_graph_exec graph; /* NULL: not recorded */
-    cu_event *events;    /* two for each copy of a step, and one for each copy stream */
+    errand *errands; /* of a step */
+    size_t n_errands, errands_capacity;
+    bool replays;     /* the errands are all of it */
+    cu_event *events; /* two for each copy of a step, and one for each copy stream */
     size_t n_events, n_used;
     uint64_t first_number;           /* of this step's events */
     bool busy[CUDA_N_STREAMS];       /* the copy streams that this step has used */
@@ -47,46 +64,116 @@ typedef struct cuda_queue {
             (q)->status = status_;                                                                 \
     } while (0)
 
+/* ---- Errands ---- */
+
+static neap_status perform(cuda_queue *q, const errand *e, neap_diag *diag)
+{
+    switch (e->kind) {
+    case LAUNCH:
+        return neap_cuda_graph_launch(q->driver, e->graph, diag);
+    case RECORD:
+        return neap_cuda_record(q->driver, q->events[e->event], e->stream, diag);
+    case WAIT:
+        return neap_cuda_wait(q->driver, e->stream, q->events[e->event], diag);
+    case COPY_OUT:
+        return neap_cuda_copy_out(q->driver, e->to, e->from, e->amount, e->stream, diag);
+    case COPY_IN:
+        return neap_cuda_copy_in(q->driver, e->to, e->from, e->amount, e->stream, diag);
+    case DELAY:
+        return neap_cuda_delay(q->driver, e->amount, e->stream, diag);
+    }
+    return NEAP_OK;
+}
+
+static neap_status keep(cuda_queue *q, const errand *e, neap_diag *diag)
+{
+    NEAP_TRY(
+        NEAP_RESERVE(q->base.allocator, q->n_errands + 1, &q->errands, &q->errands_capacity, diag));
+    q->errands[q->n_errands++] = *e;
+    return NEAP_OK;
+}
+
+/* What was recorded since the last cut becomes a graph. */
+static neap_status cut(cuda_queue *q, neap_diag *diag)
+{
+    errand launch = {.kind = LAUNCH};
+    NEAP_TRY(neap_cuda_capture_end(q->driver, &launch.graph, diag));
+    if (!launch.graph)
+        return NEAP_OK;
+    neap_status status = keep(q, &launch, diag);
+    if (status != NEAP_OK)
+        neap_cuda_graph_destroy(q->driver, launch.graph);
+    return status;
+}
+
+/* Now, or in every step that is replayed. */
+static neap_status give(cuda_queue *q, const errand *e, neap_diag *diag)
+{
+    if (!q->recording)
+        return perform(q, e, diag);
+    if (q->status != NEAP_OK) /* this step will not be replayed */
+        return q->status;
+    neap_status status = cut(q, diag);
+    if (status == NEAP_OK)
+        status = keep(q, e, diag);
+    neap_status begun = neap_cuda_capture_begin(q->driver, status == NEAP_OK ? diag : NULL);
+    q->runs_on |= begun != NEAP_OK;
+    return status == NEAP_OK ? begun : status;
+}
+
+static void forget_errands(cuda_queue *q)
+{
+    for (size_t i = 0; i < q->n_errands; i++)
+        neap_cuda_graph_destroy(q->driver, q->errands[i].graph);
+    q->n_errands = 0;
+}
+
 /* ---- Delays ---- */
 
-static void delay_stream(cuda_queue *q, cuda_stream stream)
+static int64_t draw_delay(cuda_queue *q)
 {
     uint64_t draw = run_random(q->stress++, q->steps);
-    if (draw >> 62 == 0) /* three of four are on time */
-        GIVE(q, neap_cuda_delay(q->driver, (int64_t)(draw % MOST_DELAY), stream, diag));
+    return draw >> 62 == 0 ? (int64_t)(draw % MOST_DELAY) : 0; /* three of four are on time */
 }
 
 static void delay(run_queue *queue)
 {
     cuda_queue *q = (cuda_queue *)queue;
-    if (q->stress != 0)
-        delay_stream(q, CUDA_COMPUTE);
+    int64_t nanoseconds = q->stress != 0 ? draw_delay(q) : 0;
+    if (nanoseconds > 0)
+        GIVE(q, neap_cuda_delay(q->driver, nanoseconds, CUDA_COMPUTE, diag));
 }
 
 /* ---- Copies ---- */
 
 static size_t record(cuda_queue *q, cuda_stream stream)
 {
-    GIVE(q, neap_cuda_record(q->driver, q->events[q->n_used], stream, diag));
+    const errand e = {.kind = RECORD, .stream = stream, .event = q->n_used};
+    GIVE(q, give(q, &e, diag));
     return q->n_used++;
+}
+
+static void wait_on(cuda_queue *q, cuda_stream stream, size_t event)
+{
+    const errand e = {.kind = WAIT, .stream = stream, .event = event};
+    GIVE(q, give(q, &e, diag));
 }
 
 /* What follows on one stream waits for what is on another. */
 static void join(cuda_queue *q, cuda_stream from, cuda_stream to)
 {
-    size_t event = record(q, from);
-    GIVE(q, neap_cuda_wait(q->driver, to, q->events[event], diag));
+    wait_on(q, to, record(q, from));
 }
 
-static const cu_event *event_of(const cuda_queue *q, run_ticket ticket)
+static size_t event_of(const cuda_queue *q, run_ticket ticket)
 {
-    return &q->events[ticket.number - q->first_number - 1];
+    return (size_t)(ticket.number - q->first_number - 1);
 }
 
 static void wait_for(cuda_queue *q, run_ticket ticket, cuda_stream stream)
 {
     if (ticket.number > q->first_number)
-        GIVE(q, neap_cuda_wait(q->driver, stream, *event_of(q, ticket), diag));
+        wait_on(q, stream, event_of(q, ticket));
 }
 
 static run_ticket copy(run_queue *queue, run_direction direction, void *to, const void *from,
@@ -94,18 +181,21 @@ static run_ticket copy(run_queue *queue, run_direction direction, void *to, cons
 {
     cuda_queue *q = (cuda_queue *)queue;
     cuda_stream stream = direction == RUN_OUT || !q->duplex ? CUDA_OUT : CUDA_IN;
+    const errand copying = {.kind = direction == RUN_OUT ? COPY_OUT : COPY_IN,
+                            .stream = stream,
+                            .to = to,
+                            .from = from,
+                            .amount = (int64_t)bytes};
     join(q, CUDA_COMPUTE, stream);
     if (after.lane != (unsigned)stream) /* copies of a stream are in order */
         wait_for(q, after, stream);
     q->busy[stream] = true;
-    if (q->stress != 0)
-        delay_stream(q, stream);
+    errand late = {.kind = DELAY, .stream = stream, .amount = q->stress != 0 ? draw_delay(q) : 0};
+    if (late.amount > 0)
+        GIVE(q, give(q, &late, diag));
     if (q->marks)
         record(q, stream); /* the copy's begin, one before the ticket's event */
-    if (direction == RUN_OUT)
-        GIVE(q, neap_cuda_copy_out(q->driver, to, from, (int64_t)bytes, stream, diag));
-    else
-        GIVE(q, neap_cuda_copy_in(q->driver, to, from, (int64_t)bytes, stream, diag));
+    GIVE(q, give(q, &copying, diag));
     return (run_ticket){.number = q->first_number + record(q, stream) + 1,
                         .lane = (unsigned)stream};
 }
@@ -136,6 +226,12 @@ static void move(run_queue *queue, run_direction direction, void *to, const void
         GIVE(q, neap_cuda_copy_in(q->driver, to, from, (int64_t)bytes, CUDA_COMPUTE, diag));
 }
 
+static void shift(run_queue *queue, void *to, const void *from, size_t bytes)
+{
+    cuda_queue *q = (cuda_queue *)queue;
+    GIVE(q, neap_cuda_copy_within(q->driver, to, from, (int64_t)bytes, CUDA_COMPUTE, diag));
+}
+
 /* ---- Times ---- */
 
 static void mark(run_queue *queue, size_t step, bool ends)
@@ -155,11 +251,17 @@ static neap_step_time time_between(cuda_queue *q, cu_event begin, cu_event end)
 static neap_step_time copied(run_queue *queue, run_ticket ticket)
 {
     cuda_queue *q = (cuda_queue *)queue;
-    const cu_event *end = event_of(q, ticket);
-    return time_between(q, end[-1], end[0]);
+    size_t end = event_of(q, ticket);
+    return time_between(q, q->events[end - 1], q->events[end]);
 }
 
 /* ---- A step ---- */
+
+static void replay(cuda_queue *q)
+{
+    for (size_t i = 0; i < q->n_errands && q->status == NEAP_OK; i++)
+        GIVE(q, perform(q, &q->errands[i], diag));
+}
 
 static neap_status begin(run_queue *queue, uint64_t seed, bool *replayed, neap_diag *diag_out)
 {
@@ -172,10 +274,11 @@ static neap_status begin(run_queue *queue, uint64_t seed, bool *replayed, neap_d
     memset(q->busy, 0, sizeof q->busy);
     memcpy(q->seed, &seed, sizeof seed);
     GIVE(q, neap_cuda_copy_in(q->driver, q->cell, q->seed, sizeof seed, CUDA_COMPUTE, diag));
-    *replayed = q->graph != NULL;
-    q->recording = !q->graph && q->may_record && q->steps > 1;
-    if (q->graph)
-        GIVE(q, neap_cuda_graph_launch(q->driver, q->graph, diag));
+    *replayed = q->replays;
+    q->recording = !q->replays && q->may_record && q->steps > 1;
+    q->runs_on = false;
+    if (q->replays)
+        replay(q);
     if (q->recording && q->status == NEAP_OK && neap_cuda_capture_begin(q->driver, NULL) != NEAP_OK)
         q->recording = q->may_record = false;
     if (q->marks)
@@ -186,18 +289,21 @@ static neap_status begin(run_queue *queue, uint64_t seed, bool *replayed, neap_d
 /* Ends the recording and runs it. If it failed, the step must be given again. */
 static void end_recording(cuda_queue *q, bool whole)
 {
-    bool recorded = whole && q->status == NEAP_OK;
-    if (recorded)
-        GIVE(q, neap_cuda_capture_end(q->driver, &q->graph, diag));
+    if (whole && q->status == NEAP_OK)
+        GIVE(q, cut(q, diag));
     else
         neap_cuda_capture_abandon(q->driver);
     q->recording = false;
-    if (recorded && q->status == NEAP_OK) {
-        GIVE(q, neap_cuda_graph_launch(q->driver, q->graph, diag));
+    q->replays = whole && q->status == NEAP_OK;
+    if (q->replays) {
+        replay(q);
         return;
     }
-    q->status = NEAP_OK;
+    forget_errands(q);
     q->may_record = false;
+    if (q->runs_on)
+        return;
+    q->status = NEAP_OK;
     q->base.again = true;
 }
 
@@ -243,7 +349,8 @@ static void destroy(run_queue *queue)
 {
     cuda_queue *q = (cuda_queue *)queue;
     neap_cuda_synchronize_all(q->driver, NULL);
-    neap_cuda_graph_destroy(q->driver, q->graph);
+    forget_errands(q);
+    NEAP_DELETE(queue->allocator, q->errands_capacity, q->errands);
     delete_events(q, q->n_events, q->events);
     delete_events(q, q->n_timed > 0 ? 2 * q->n_timed + 1 : 0, q->marks);
     neap_cuda_free(q->driver, q->cell);
@@ -279,6 +386,7 @@ neap_status neap_cuda_queue_create(neap_backend *backend, const run_queue_option
                                         .wait = wait,
                                         .fill = fill,
                                         .move = move,
+                                        .shift = shift,
                                         .delay = delay,
                                         .mark = mark,
                                         .copied = copied};
@@ -290,7 +398,7 @@ neap_status neap_cuda_queue_create(neap_backend *backend, const run_queue_option
     q->driver = neap_cuda_driver_of(((cuda_backend *)backend)->platform);
     q->duplex = options->duplex;
     q->stress = options->stress;
-    q->may_record = options->timed == 0;
+    q->may_record = options->timed == 0 && options->transfers <= MOST_RECORDED;
     status = prepare(q, options, diag);
     if (status == NEAP_OK)
         *queue = &q->base;

@@ -1,5 +1,5 @@
-/* The queue (run/queue.h) of a CUDA device: three streams, events between them, and a graph of the
-   whole step once it has run. */
+/* The queue (run/queue.h) of a CUDA device: three streams, events between them, and graphs of what
+   is computed between copies, once a step has run. */
 #ifndef NEAP_CUDA_QUEUE_H
 #define NEAP_CUDA_QUEUE_H
 
