@@ -40,6 +40,8 @@ static void close_backend(neap_backend *backend)
     neap_cuda_libraries_close(cuda->libraries);
     for (int i = 0; i < 2 && cuda->marks[i]; i++)
         neap_cuda_event_destroy(neap_cuda_driver_of(cuda->platform), cuda->marks[i]);
+    if (cuda->pinned.data)
+        neap_cuda_free_host(neap_cuda_driver_of(cuda->platform), cuda->pinned.data);
     if (cuda->platform)
         cuda->platform->type->close(cuda->platform);
     if (cuda->api)

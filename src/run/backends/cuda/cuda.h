@@ -17,6 +17,14 @@
 typedef struct cuda_libraries cuda_libraries; /* cuDNN and cuBLASLt (libraries.h) */
 typedef struct cublaslt_cache cublaslt_cache; /* found algorithms (cublaslt_matmul.h) */
 
+/* Pinned memory that is kept when it is released: pinning takes long, and the next training often
+   wants as much. */
+typedef struct cuda_pinned {
+    void *data;
+    int64_t bytes;
+    bool in_use;
+} cuda_pinned;
+
 typedef struct cuda_backend {
     neap_backend base;
     struct cuda_api *api; /* NVIDIA's libraries (api.h); NULL in the emulation */
@@ -26,6 +34,7 @@ typedef struct cuda_backend {
     bool tf32;                 /* products of f32 may be rounded to tf32 */
     bool nondeterministic;     /* library kernels may sum in any order */
     cu_event marks[2];         /* device.c: around a kernel that is measured */
+    cuda_pinned pinned;
 } cuda_backend;
 
 /* Preparing, listing and closing do this first, since they call libraries: the caller may have used

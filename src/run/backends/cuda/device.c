@@ -19,14 +19,33 @@ static cuda_driver *driver_of(neap_backend *backend)
 
 /* ---- Memory ---- */
 
+static neap_status allocate_pinned(cuda_backend *cuda, int64_t bytes, void **memory,
+                                   neap_diag *diag)
+{
+    cuda_driver *driver = neap_cuda_driver_of(cuda->platform);
+    cuda_pinned *kept = &cuda->pinned;
+    *memory = kept->data;
+    if (!kept->in_use && kept->bytes < bytes) {
+        neap_cuda_free_host(driver, kept->data);
+        *kept = (cuda_pinned){.data = NULL};
+        NEAP_TRY(neap_cuda_alloc_host(driver, bytes, &kept->data, diag));
+        kept->bytes = bytes;
+        *memory = kept->data;
+    } else if (kept->in_use) {
+        NEAP_TRY(neap_cuda_alloc_host(driver, bytes, memory, diag));
+    }
+    kept->in_use = true;
+    memset(*memory, 0, (size_t)bytes);
+    return NEAP_OK;
+}
+
 static neap_status allocate(neap_backend *backend, run_memory kind, int64_t bytes,
                             unsigned char **data, neap_diag *diag)
 {
     cuda_driver *driver = driver_of(backend);
     void *memory;
     if (kind == RUN_PINNED) {
-        NEAP_TRY(neap_cuda_alloc_host(driver, bytes, &memory, diag));
-        memset(memory, 0, (size_t)bytes);
+        NEAP_TRY(allocate_pinned((cuda_backend *)backend, bytes, &memory, diag));
     } else {
         NEAP_TRY(neap_cuda_alloc(driver, bytes, &memory, diag));
         neap_status status = neap_cuda_fill(driver, memory, 0, bytes, CUDA_COMPUTE, diag);
@@ -41,7 +60,10 @@ static neap_status allocate(neap_backend *backend, run_memory kind, int64_t byte
 
 static void release(neap_backend *backend, run_memory kind, unsigned char *data)
 {
-    if (kind == RUN_PINNED)
+    cuda_pinned *kept = &((cuda_backend *)backend)->pinned;
+    if (kind == RUN_PINNED && data == kept->data)
+        kept->in_use = false;
+    else if (kind == RUN_PINNED)
         neap_cuda_free_host(driver_of(backend), data);
     else
         neap_cuda_free(driver_of(backend), data);
