@@ -653,15 +653,17 @@ static void try_op(trial *t, neap_backend *ref, const neap_op *op, bool is_mine,
 typedef struct contest {
     neap_backend *backend, *ref;
     bool tf32;
+    bool divides_graphs; /* between processes that share the work */
 } contest;
 
-/* NEAP_TEST_PART=K/N: only every N-th op, from the K-th on, so that N processes share the work. */
-static bool is_my_part(uint32_t op)
+/* NEAP_TEST_PART=K/N: only every N-th op of a network, and every N-th of op_cases.c, from the K-th
+   on, so that N processes share the work. */
+static bool is_my_part(uint64_t item)
 {
     const char *text = getenv("NEAP_TEST_PART"), *slash = text ? strchr(text, '/') : NULL;
     unsigned long k = text ? strtoul(text, NULL, 10) : 0,
                   n = slash ? strtoul(slash + 1, NULL, 10) : 1;
-    return n == 0 || op % n == k % n;
+    return n == 0 || item % n == k % n;
 }
 
 /* Inputs are there. */
@@ -678,7 +680,8 @@ static void try_graph(const char *name, const neap_graph *graph, tensor *values,
                    .over = NEAP_NONE,
                    .tf32 = c->tf32};
         if (neap_graph_op(graph, o)->n_updates == 0)
-            try_op(&t, c->ref, neap_graph_op(graph, o), is_my_part(o), values, &random);
+            try_op(&t, c->ref, neap_graph_op(graph, o), !c->divides_graphs || is_my_part(o), values,
+                   &random);
     }
 }
 
@@ -790,14 +793,14 @@ static void test_family(void **state)
     options.tf32 = f->tf32;
     for (int i = 0; i < n_open; i++) {
         options.threads = i + 1;
-        open[i] = (contest){.ref = ref, .tf32 = f->tf32};
+        open[i] = (contest){.ref = ref, .tf32 = f->tf32, .divides_graphs = f->network != NULL};
         if (neap_backend_open_with(NULL, f->backend, &options, &open[i].backend, &diag) != NEAP_OK)
             fail_msg("%s", diag.message);
     }
     for (uint64_t i = 0; f->op && i < count; i++)
         try_random(f->op, &open[i % (uint64_t)n_open], seed + i);
     for (uint64_t i = 0; !f->op && !f->network && i < op_case_count(); i++)
-        for (int k = 0; k < n_open; k++)
+        for (int k = 0; k < n_open && is_my_part(i); k++)
             try_case(op_case_at(i), f, &open[k], seed + i);
     for (int k = 0; !f->op && !f->network && f->dtype == NEAP_F32 && !f->tf32 && k < n_open; k++)
         try_clipping(&open[k], seed);
