@@ -74,6 +74,7 @@ def arguments(description, networks, *options, types="tf32", steps=11):
     option("--cache", help="file of measured kernel times (one in --out)")
     option("--fresh", action="store_true", help="measure kernels again that the file has")
     option("--no-torch", action="store_true", help="leave PyTorch out")
+    option("--brief-torch", action="store_true", help="one way of PyTorch, channels-last and all in bf16, not the fastest of all")
     option("--json", help="add every figure to this file, one line of JSON each")
     option("--out", default=os.path.join(common.BUILD, "gpu"), help="folder for graphs, plans and pictures (%(default)s)")
     for name, meaning, default in options:
@@ -115,17 +116,26 @@ def note(args, what, figures):
 
 
 class Table:
-    """A table as Markdown has it, whose rows are printed as they come."""
+    """A table as Markdown has it, whose rows are printed as they come; held back until release() if others print, too."""
 
-    def __init__(self, *head, title=None):
-        self.widths = [max(len(name), 8) for name in head]
+    def __init__(self, *head, title=None, held=False):
+        self.widths, self.held = [max(len(name), 8) for name in head], [] if held else None
         if title:
-            print(f"\n## {title}\n")
+            self.put(f"\n## {title}\n")
         self.row(*head)
-        print("|" + "|".join("-" * (width + 1) + ":" for width in self.widths) + "|", flush=True)
+        self.put("|" + "|".join("-" * (width + 1) + ":" for width in self.widths) + "|")
+
+    def put(self, line):
+        if self.held is None:
+            print(line, flush=True)
+        else:
+            self.held.append(line)
 
     def row(self, *cells):
-        print("| " + " | ".join(str(cell).rjust(width) for cell, width in zip(cells, self.widths)) + " |", flush=True)
+        self.put("| " + " | ".join(str(cell).rjust(width) for cell, width in zip(cells, self.widths)) + " |")
+
+    def release(self):
+        print("\n".join(self.held), flush=True)
 
 
 def brief(message):
@@ -250,21 +260,24 @@ class Subject:
         self.name = name or f"{network.model}_b{self.batch}_{kind}"
         self.graph = os.path.join(args.out, f"{self.name}.json")
         self.natural = self.base = self.link = None
-        self.alone = alone  # whether times matter
+        self.alone, self.alone_base = alone, None  # whether times matter; `base` of kernels that run beside no copies
         bare = self.graph.removesuffix(".json") + ".bare.json"
         words = ["graph", network.model, *sizes, "--optimizer", "sgd", "--dtype", kind, "-o", bare]
         self.failure = None if neap(*words)[0] == 0 else f"neap {' '.join(map(str, words))} failed"
         words = ["--lock", os.path.join(args.out, "gpu.lock")] if alone else ["--repetitions", 1]
+        words += ["--fit-lock", os.path.join(args.out, os.path.basename(sys.argv[0]) + ".lock")]
         self.worker = None if self.failure else Worker(bare, args, kind, *words)
 
     def profile(self, link=False):
         """Measures the kernels, and the link if asked to, and writes the graph; the message if that failed, else None."""
-        if self.failure:
-            return self.failure
-        if link:
-            self.link = self.worker.ask("link")
-            if "error" in self.link:
-                return self.link["error"]
+        failure = self.failure or self.measure()
+        if failure or not link:
+            return failure
+        self.alone_base, self.link = self.base, self.worker.ask("link")
+        return self.link.get("error") or self.measure()
+
+    def measure(self):
+        """Measures the kernels that are not in the cache; of a link that is measured already, beside copies."""
         found = self.worker.ask("profile", self.graph)
         if "error" in found:
             return found["error"]
@@ -366,6 +379,7 @@ class Torch:
 
     def __init__(self, args):
         self.args, self.process, self.starts, self.turn = args, None, 0, Turn(args)
+        self.asking = threading.Lock()
         self.reason = "left out" if args.no_torch else "not for tiny networks" if args.tiny else None
         if not self.reason:
             self.start()
@@ -385,11 +399,13 @@ class Torch:
 
     def ask(self, timeout=180, **request):
         """The answer of gpu_torch.py, or {"error": reason}. A process that does not answer is replaced, twice."""
-        if self.reason:
-            return {"error": self.reason}
+        with self.asking:
+            return {"error": self.reason} if self.reason else self.request(timeout, request)
+
+    def request(self, timeout, request):
         if not self.process:
             self.start()
-        steps = {"quick": self.args.quick, "steps": max(10, self.args.steps)}
+        steps = {"quick": self.args.quick, "steps": max(10, self.args.steps), "brief": self.args.brief_torch}
         request = {**steps, **{name: value for name, value in request.items() if value is not None}}
         line, begin = "", time.monotonic()
         with self.turn:

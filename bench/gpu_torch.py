@@ -8,8 +8,8 @@ and torch.cuda.max_memory_allocated of the timed steps. Convolutional networks a
 bf16, both ways in tf32; bf16 with autocast and with all parameters in bf16; the fastest of these ways counts, and the answer names it and has the
 others. Dropout is as in neap's network: none in GPT-2.
 
-A request is {"network", "type", and optionally "batch", "size" (pixels or tokens), "checkpoints" (a set of Hong et al.),
-"offload": true (save_on_cpu with pinned memory), "max_batch": bytes, "phases": true}.
+A request is {"network", "type", and optionally "batch", "size" (pixels or tokens), "brief": true (only the last of the ways,
+which is most often the fastest), "checkpoints" (a set of Hong et al.), "offload": true (save_on_cpu with pinned memory), "max_batch": bytes, "phases": true}.
 """
 
 import contextlib
@@ -187,6 +187,17 @@ class Step:
         self.optimizer.zero_grad(set_to_none=True)
 
 
+class SumOf(nn.Module):
+    """The sum of what a network returns, as a loss."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, x):
+        return self.network(x).sum()
+
+
 def timed(step, steps, warmup):
     """(milliseconds, MiB): the median of the steps, and the peak of what was allocated in them."""
     if DEVICE == "cpu":
@@ -224,7 +235,8 @@ def measure(request):
     network, kind = request["network"], request.get("type", "f32")
     steps, warmup = request.get("steps", 10), request.get("warmup", 5)
     found, failures = {}, []
-    for cast, last in ways_of(network, kind, request.get("quick")):
+    ways = ways_of(network, kind, request.get("quick"))
+    for cast, last in ways[-1:] if request.get("brief") else ways:
         step = None
         try:
             workload = build(network, request.get("batch"), request.get("size"), request.get("checkpoints"))
@@ -318,8 +330,21 @@ def answer(request):
         release()
 
 
+def warm_up():
+    """Loads PyTorch's libraries, which the first step would wait for."""
+    if MISSING or not torch.cuda.is_available():
+        return
+    with torch.device(DEVICE):
+        network = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Flatten(), nn.Linear(8 * 36, 8))
+        step = Step(types.SimpleNamespace(module=SumOf(network), inputs=(torch.zeros(2, 3, 8, 8),)), "tf32")
+    step()
+    torch.cuda.synchronize()
+    release()
+
+
 def main():
     if sys.argv[1:] == ["--serve"]:
+        warm_up()
         for line in sys.stdin:
             print(json.dumps(answer(json.loads(line))), flush=True)
         return

@@ -4,7 +4,7 @@
  * once.
  *
  *     worker GRAPH.json BACKEND [--tf32] [--threads N] [--repetitions N] [--fresh] [--cache FILE]
- *            [--lock FILE]
+ *            [--lock FILE] [--fit-lock FILE]
  *
  * Requests are lines on standard input; an answer is a line of JSON, {"error": "..."} if it fails:
  *
@@ -14,10 +14,12 @@
  *     train PLAN STEPS [WORD...]   trains by a plan
  *     verify PLAN STEPS [WORD...]  compares the bits of that with training without a plan
  *
- * Words are duplex, times (where the time of a step goes), poison, stress=SEED, and
- * link=OUT,IN,LATENCY in bytes a second and seconds. With --lock, what is timed takes that file's
- * lock meanwhile: of several workers one at a time uses the GPU, while the others prepare. If it
- * may, that one goes first on the processors, too, so that its kernels are launched in time.
+ * Words are duplex, times (where the time of a step goes), times=FILE (the same, and when each step
+ * of the plan began and ended, as CSV), poison, stress=SEED, and link=OUT,IN,LATENCY in bytes a
+ * second and seconds. With --lock, what is timed takes that file's lock meanwhile: of several
+ * workers one at a time uses the GPU, while the others prepare. If it may, that one goes first on
+ * the processors, too, so that its kernels are launched in time. Measuring kernels lets others have
+ * a turn twice a second. With --fit-lock, one worker at a time finds its kernels.
  */
 #include <neap/neap.h>
 
@@ -29,27 +31,32 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MOST_STEPS    1000
 #define FIRST         (-15) /* priority */
 #define UNTYPICAL     2     /* first steps: a device gets them call by call, and records them */
 #define LEAST_COUNTED 3
+#define MOST_TURN     0.5 /* seconds, of measuring kernels */
 
 static neap_diag diag;
 
 typedef struct worker {
+    neap_progress progress; /* of measuring kernels */
     neap_graph *graph;
     neap_backend *backend;
     neap_profile_options profile;
     neap_backend_options options;
-    int lock; /* file; -1: none */
+    int lock, fit_lock; /* files; -1: none */
+    double turn;        /* when it began */
 } worker;
 
 /* A request to train. */
 typedef struct training {
     const char *path;
     int64_t steps;
+    const char *times; /* file for the times of each step of the plan; or NULL */
     neap_link link;
     neap_train_options options;
     neap_plan *plan;
@@ -57,13 +64,32 @@ typedef struct training {
 
 /* ---- Taking turns ---- */
 
-static void take_turn(const worker *w, bool takes)
+static void hold(int file, bool takes)
 {
     struct flock lock = {.l_type = takes ? F_WRLCK : F_UNLCK, .l_whence = SEEK_SET};
-    if (w->lock >= 0 && fcntl(w->lock, F_SETLKW, &lock) != 0)
-        fprintf(stderr, "worker: the lock cannot be taken\n");
+    if (file >= 0 && fcntl(file, F_SETLKW, &lock) != 0)
+        fprintf(stderr, "worker: a lock cannot be taken\n");
+}
+
+static void take_turn(worker *w, bool takes)
+{
+    hold(w->lock, takes);
+    w->turn = neap_clock_seconds();
     if (w->lock >= 0 && setpriority(PRIO_PROCESS, 0, takes ? FIRST : 0) != 0)
         return; /* only the superuser may */
+}
+
+/* Asked between kernels. Never cancels. */
+static bool pass_turn(neap_progress *progress)
+{
+    worker *w = (worker *)progress;
+    const struct timespec moment = {.tv_nsec = 2000000};
+    if (w->lock < 0 || neap_clock_seconds() - w->turn < MOST_TURN)
+        return false;
+    take_turn(w, false);
+    nanosleep(&moment, NULL); /* those that wait get it */
+    take_turn(w, true);
+    return false;
 }
 
 /* ---- Answers ---- */
@@ -109,7 +135,9 @@ static void print_pair(const char *name, neap_time_pair pair)
 static neap_status fit(worker *w)
 {
     double begin = neap_clock_seconds();
+    hold(w->fit_lock, true);
     neap_status status = neap_backend_fit(w->backend, w->graph, &diag);
+    hold(w->fit_lock, false);
     if (status == NEAP_OK)
         printf("{\"seconds\": %.3f}\n", neap_clock_seconds() - begin);
     return status;
@@ -165,6 +193,24 @@ static double typical(double *seconds, int64_t count)
     return seconds[skipped + (count - skipped) / 2];
 }
 
+static neap_status write_times(const worker *w, const training *t, const neap_timeline *timeline,
+                               const neap_step_time *times)
+{
+    const neap_step *steps = neap_plan_steps(t->plan);
+    FILE *file = fopen(t->times, "w");
+    if (!file) {
+        snprintf(diag.message, sizeof diag.message, "%s cannot be written", t->times);
+        return NEAP_IO;
+    }
+    fprintf(file, "step,kind,id,planned_begin,planned_end,begin,end\n");
+    for (size_t i = 0; i < timeline->n_steps; i++)
+        fprintf(file, "%zu,%s,%u,%.9f,%.9f,%.9f,%.9f\n", i, neap_step_kind_name(steps[i].kind),
+                steps[i].id, neap_graph_seconds(w->graph, timeline->steps[i].begin),
+                neap_graph_seconds(w->graph, timeline->steps[i].end), times[i].begin, times[i].end);
+    fclose(file);
+    return NEAP_OK;
+}
+
 static neap_status print_times(const worker *w, const training *t, neap_trainer *trainer)
 {
     neap_timeline timeline;
@@ -175,6 +221,8 @@ static neap_status print_times(const worker *w, const training *t, neap_trainer 
     if (status != NEAP_OK)
         return status;
     status = neap_report_time_parts(NULL, w->graph, t->plan, &timeline, times, &parts, &diag);
+    if (status == NEAP_OK && t->times)
+        status = write_times(w, t, &timeline, times);
     neap_timeline_clear(&timeline);
     if (status != NEAP_OK)
         return status;
@@ -190,8 +238,8 @@ static neap_status print_times(const worker *w, const training *t, neap_trainer 
     return NEAP_OK;
 }
 
-static neap_status run_steps(const worker *w, const training *t, neap_trainer *trainer,
-                             double *seconds, double *loss)
+static neap_status run_steps(worker *w, const training *t, neap_trainer *trainer, double *seconds,
+                             double *loss)
 {
     neap_train_report report;
     neap_status status = NEAP_OK;
@@ -220,7 +268,7 @@ static neap_status judge(const worker *w, const training *t, neap_verdict *verdi
     return status;
 }
 
-static neap_status train(const worker *w, const training *t)
+static neap_status train(worker *w, const training *t)
 {
     neap_trainer *trainer = NULL;
     neap_verdict verdict;
@@ -279,6 +327,8 @@ static bool read_word(const char *word, training *t)
         link->duplex = run->duplex = true;
     else if (strcmp(word, "times") == 0)
         run->measure = true;
+    else if (strncmp(word, "times=", 6) == 0)
+        run->measure = true, t->times = word + 6;
     else if (strcmp(word, "poison") == 0)
         run->poison = true;
     else if (strncmp(word, "stress=", 7) == 0)
@@ -340,11 +390,13 @@ static void set(worker *w, const char *option, const char *word)
         w->profile.cache = word;
     else if (strcmp(option, "--lock") == 0)
         w->lock = open(word, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+    else if (strcmp(option, "--fit-lock") == 0)
+        w->fit_lock = open(word, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
 }
 
 int main(int argc, char **argv)
 {
-    worker w = {.lock = -1};
+    worker w = {.progress = {.cancelled = pass_turn}, .lock = -1, .fit_lock = -1};
     char *line = NULL;
     size_t capacity = 0;
     if (argc < 3) {
@@ -352,6 +404,7 @@ int main(int argc, char **argv)
         return 2;
     }
     neap_profile_options_init(&w.profile);
+    w.profile.progress = &w.progress;
     neap_backend_options_init(&w.options);
     for (int i = 3; i < argc; i++)
         if (strcmp(argv[i], "--tf32") == 0)
