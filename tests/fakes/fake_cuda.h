@@ -37,7 +37,7 @@ typedef struct fake_cuda_usage {
 /* Exported beside CUDA's functions; dlsym finds them. */
 void neap_fake_cuda_set_hooks(const fake_cuda_hooks *hooks, uint64_t seed);
 void neap_fake_cuda_usage(fake_cuda_usage *usage);
-/* The next call of the function with this name fails with this error. */
-void neap_fake_cuda_fail(const char *function, int error);
+/* The next call of the function with this name, after so many others, fails with this error. */
+void neap_fake_cuda_fail(const char *function, int error, int skips);
 
 #endif

@@ -90,7 +90,7 @@ static struct {
     uint64_t random;
     fake_cuda_usage usage;
     char fails[64];
-    int error;
+    int error, skips;
     struct cu_context context, *current;
     cu_stream streams[MOST_STREAMS];
     struct cu_function *functions;
@@ -116,16 +116,17 @@ void neap_fake_cuda_usage(fake_cuda_usage *usage)
     *usage = fake.usage;
 }
 
-void neap_fake_cuda_fail(const char *function, int error)
+void neap_fake_cuda_fail(const char *function, int error, int skips)
 {
     snprintf(fake.fails, sizeof fake.fails, "%s", function);
     fake.error = error;
+    fake.skips = skips;
 }
 
 /* The error that a call begins with, or 0. */
 static int begin(const char *function)
 {
-    if (fake.error && strcmp(fake.fails, function) == 0) {
+    if (fake.error && strcmp(fake.fails, function) == 0 && fake.skips-- == 0) {
         int error = fake.error;
         fake.error = 0;
         return error;

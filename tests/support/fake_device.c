@@ -74,9 +74,14 @@ void fake_device_usage(fake_cuda_usage *usage)
     get(usage);
 }
 
+void fake_device_fail_later(const char *function, int error, int skips)
+{
+    void (*set)(const char *function, int error, int skips);
+    find("neap_fake_cuda_fail", &set);
+    set(function, error, skips);
+}
+
 void fake_device_fail(const char *function, int error)
 {
-    void (*set)(const char *function, int error);
-    find("neap_fake_cuda_fail", &set);
-    set(function, error);
+    fake_device_fail_later(function, error, 0);
 }

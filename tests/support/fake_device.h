@@ -10,5 +10,7 @@ void use_fake_device(uint64_t seed);
 void fake_device_usage(fake_cuda_usage *usage);
 /* The next call of this function of CUDA's driver fails with this error. */
 void fake_device_fail(const char *function, int error);
+/* The call after the next `skips` ones. */
+void fake_device_fail_later(const char *function, int error, int skips);
 
 #endif

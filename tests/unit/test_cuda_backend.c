@@ -184,34 +184,144 @@ static void steps_are_timed(void **state)
     expect_nothing_left();
 }
 
+/* A plan with copies. */
+static neap_plan *moving_plan(const neap_graph *graph, uint64_t seed)
+{
+    random_source random = {seed};
+    neap_plan *any = random_plan(&random, graph, 3 * neap_graph_op_count(graph), true);
+    neap_plan *plan = with_variants(any, graph, 0);
+    neap_plan_destroy(any);
+    place(graph, plan);
+    return plan;
+}
+
+/* What is computed between copies is recorded, and no more than that. */
+static void steps_are_recorded(void **state)
+{
+    (void)state;
+    neap_backend *backend = open_fake(4);
+    neap_graph *graph = build("lstm", backend);
+    neap_plan *plans[] = {natural_plan(graph), moving_plan(graph, 5)};
+    for (int moves = 0; moves < 2; moves++) {
+        fake_cuda_usage usage;
+        neap_runner *runner;
+        neap_diag diag = {0};
+        size_t copies = 0;
+        for (size_t i = 0; i < neap_plan_step_count(plans[moves]); i++) {
+            neap_step_kind kind = neap_plan_steps(plans[moves])[i].kind;
+            copies += kind == NEAP_OFFLOAD || kind == NEAP_PREFETCH;
+        }
+        MUST(neap_runner_create(NULL, graph, plans[moves], backend, NULL, &runner, &diag));
+        MUST(small_training_fill(runner, graph, &diag));
+        for (uint64_t step = 1; step <= 3; step++) {
+            MUST(neap_runner_step(runner, step, NULL, &diag));
+            fake_device_usage(&usage);
+            if (step == 1)
+                assert_int_equal(usage.graphs, 0);
+            else if (moves) /* one before a copy, one before what waits for it */
+                assert_true(usage.graphs > copies / 4 && usage.graphs <= 2 * copies + 1);
+            else
+                assert_int_equal(usage.graphs, 1);
+        }
+        neap_runner_destroy(runner);
+        neap_plan_destroy(plans[moves]);
+    }
+    neap_graph_destroy(graph);
+    neap_backend_close(backend);
+    expect_nothing_left();
+}
+
 /* What fails while a step is recorded fails for good only if it fails again without recording. */
+static void try_to_record(neap_backend *backend, const neap_graph *graph, const neap_plan *plan,
+                          const char *function, int skips)
+{
+    neap_runner *runner;
+    neap_diag diag = {0};
+    uint32_t n_outputs, loss = neap_graph_outputs(graph, &n_outputs)[0];
+    float first, numbers[4];
+    MUST(neap_runner_create(NULL, graph, plan, backend, NULL, &runner, &diag));
+    MUST(small_training_fill(runner, graph, &diag));
+    for (int step = 0; step < 4; step++) {
+        if (step == 1)
+            fake_device_fail_later(function, 900, skips);
+        MUST(neap_runner_step(runner, 7, NULL, &diag));
+        MUST(neap_runner_read(runner, loss, &numbers[step], &diag));
+    }
+    first = numbers[0];
+    for (int step = 1; step < 4; step++)
+        assert_memory_equal(&numbers[step], &first, sizeof first);
+    fake_device_fail("cuLaunchKernel", 900);
+    assert_int_not_equal(neap_runner_step(runner, 7, NULL, &diag), NEAP_OK);
+    neap_runner_destroy(runner);
+}
+
 static void recording_may_fail(void **state)
 {
     (void)state;
-    static const char *const FUNCTIONS[] = {"cuStreamBeginCapture_v2", "cuLaunchKernel",
-                                            "cuGraphInstantiateWithFlags"};
     neap_backend *backend = open_fake(1);
     neap_graph *graph = build("lstm", backend);
-    neap_plan *plan = natural_plan(graph);
-    uint32_t n_outputs, loss = neap_graph_outputs(graph, &n_outputs)[0];
-    for (size_t i = 0; i < sizeof FUNCTIONS / sizeof *FUNCTIONS; i++) {
-        neap_runner *runner;
-        neap_diag diag = {0};
-        float first, numbers[4];
-        MUST(neap_runner_create(NULL, graph, plan, backend, NULL, &runner, &diag));
-        MUST(small_training_fill(runner, graph, &diag));
-        for (int step = 0; step < 4; step++) {
-            if (step == 1)
-                fake_device_fail(FUNCTIONS[i], 900);
-            MUST(neap_runner_step(runner, 7, NULL, &diag));
-            MUST(neap_runner_read(runner, loss, &numbers[step], &diag));
-        }
-        first = numbers[0];
-        for (int step = 1; step < 4; step++)
-            assert_memory_equal(&numbers[step], &first, sizeof first);
-        fake_device_fail("cuLaunchKernel", 900);
-        assert_int_not_equal(neap_runner_step(runner, 7, NULL, &diag), NEAP_OK);
-        neap_runner_destroy(runner);
+    neap_plan *plan = natural_plan(graph), *moving = moving_plan(graph, 5);
+    try_to_record(backend, graph, plan, "cuStreamBeginCapture_v2", 0);
+    for (int skips = 0; skips < 10; skips += 9) {
+        try_to_record(backend, graph, plan, "cuLaunchKernel", skips);
+        try_to_record(backend, graph, moving, "cuLaunchKernel", skips);
+        try_to_record(backend, graph, moving, "cuGraphGetNodes", skips);
+        try_to_record(backend, graph, moving, "cuGraphInstantiateWithFlags", skips);
+    }
+    try_to_record(backend, graph, plan, "cuGraphInstantiateWithFlags", 0);
+    neap_plan_destroy(plan);
+    neap_plan_destroy(moving);
+    neap_graph_destroy(graph);
+    neap_backend_close(backend);
+    expect_nothing_left();
+}
+
+/* If recording does not go on after a copy, computation has begun: the step fails, the next one
+   goes to the streams. */
+static void recording_may_end_early(void **state)
+{
+    (void)state;
+    neap_backend *backend = open_fake(2);
+    neap_graph *graph = build("lstm", backend);
+    neap_plan *moving = moving_plan(graph, 5);
+    neap_runner *runner;
+    neap_diag diag = {0};
+    MUST(neap_runner_create(NULL, graph, moving, backend, NULL, &runner, &diag));
+    MUST(small_training_fill(runner, graph, &diag));
+    MUST(neap_runner_step(runner, 7, NULL, &diag));
+    fake_device_fail_later("cuStreamBeginCapture_v2", 900, 5);
+    assert_int_not_equal(neap_runner_step(runner, 7, NULL, &diag), NEAP_OK);
+    for (int step = 0; step < 2; step++)
+        MUST(neap_runner_step(runner, 7, NULL, &diag));
+    neap_runner_destroy(runner);
+    neap_plan_destroy(moving);
+    neap_graph_destroy(graph);
+    neap_backend_close(backend);
+    expect_nothing_left();
+}
+
+/* Pinned memory stays for the next training, if that is not larger, until the backend is closed. */
+static void pinned_memory_is_kept(void **state)
+{
+    (void)state;
+    neap_backend *backend = open_fake(1);
+    neap_graph *graph = build("lstm", backend);
+    neap_plan *plan = moving_plan(graph, 5);
+    neap_runner *runners[2];
+    fake_cuda_usage before, usage;
+    neap_diag diag = {0};
+    fake_device_usage(&before);
+    for (int i = 0; i < 2; i++) {
+        MUST(neap_runner_create(NULL, graph, plan, backend, NULL, &runners[i], &diag));
+        fake_device_usage(&usage);
+        assert_true(usage.host_allocations > before.host_allocations + (size_t)i);
+    }
+    for (int i = 0; i < 3; i++) {
+        if (i == 2)
+            MUST(neap_runner_create(NULL, graph, plan, backend, NULL, &runners[0], &diag));
+        neap_runner_destroy(runners[i % 2]);
+        fake_device_usage(&usage);
+        assert_true(i == 0 || usage.host_allocations == before.host_allocations + 1);
     }
     neap_plan_destroy(plan);
     neap_graph_destroy(graph);
@@ -310,7 +420,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_run_beside_kernels),
         cmocka_unit_test(steps_are_timed),
+        cmocka_unit_test(steps_are_recorded),
         cmocka_unit_test(recording_may_fail),
+        cmocka_unit_test(recording_may_end_early),
+        cmocka_unit_test(pinned_memory_is_kept),
         cmocka_unit_test(the_link_is_measured),
         cmocka_unit_test(kernels_are_slower_beside_copies),
         cmocka_unit_test(memory_is_counted),
