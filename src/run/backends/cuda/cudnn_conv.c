@@ -12,7 +12,7 @@
 #define MOST_NAMED    24 /* that heuristics name */
 #define MOST_WHOLE    40 /* on the whole batch */
 #define MOST_OF_PARTS 4  /* for each number of parts */
-#define MOST_COMPILED 8  /* that cuDNN compiles first, which takes long; on the whole batch */
+#define MOST_COMPILED 8  /* that heuristics name and cuDNN compiles first, which takes long */
 #define LIKELY        4  /* algorithms that heuristics name first */
 #define WORTHWHILE    (1 << 20) /* bytes that parts must save */
 
@@ -243,6 +243,7 @@ static neap_status search_whole(search s, neap_diag *diag)
     NEAP_TRY(add_named(&s, CUDNN_HEUR_MODE_B, 'B', diag));
     NEAP_TRY(add_named(&s, CUDNN_HEUR_MODE_FALLBACK, 'F', diag));
     s.most = MOST_WHOLE - s.begin;
+    s.most_compiled = 0; /* none was faster than those that are named */
     return add_others(&s, diag);
 }
 

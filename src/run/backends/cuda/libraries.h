@@ -11,7 +11,7 @@
 
 /* A new one for every change of which kernels of the libraries are found, or in which order: what
    is kept in files, times and lists of algorithms, belongs to it. */
-#define CUDA_SEARCH_VERSION 3
+#define CUDA_SEARCH_VERSION 4
 
 typedef struct cudnn_conv_list cudnn_conv_list; /* cudnn_conv.h */
 
