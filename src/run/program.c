@@ -261,8 +261,8 @@ static bool overlap(const unsigned char *a, int64_t a_bytes, const unsigned char
            (uintptr_t)b < (uintptr_t)a + (uintptr_t)a_bytes;
 }
 
-/* Whether the place where moves[i] goes has something that has not moved yet: moves[first..], itself
-   too. */
+/* Whether the place where moves[i] goes has something that has not moved yet, of moves[first..];
+   itself, too. */
 static bool is_blocked(const run_program *program, size_t first, size_t i)
 {
     const run_move *moves = program->moves;

@@ -29,8 +29,8 @@ typedef struct run_action {
     int64_t host;        /* transfers: offset in the host arena */
 } run_action;
 
-/* State that lies elsewhere at the end of a step than at the start of one. It goes straight there if
-   nothing else that has to move is in the way by then. */
+/* State that lies elsewhere at the end of a step than at the start of one. It goes straight there
+   if nothing else that has to move is in the way by then. */
 typedef struct run_move {
     unsigned char *from, *to;
     int64_t bytes;

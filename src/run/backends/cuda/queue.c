@@ -2,10 +2,10 @@
  * Steps on a device.
  *
  * The first step is given to the streams as it comes, so that libraries load what they load late.
- * The second is recorded, and replayed from then on. Computation between two copies becomes a graph,
- * which is launched with one call: the device then waits for no launch. Copies stay calls on their
- * streams, for in graphs they were measured to be some percent slower. What changes from step to
- * step is in memory: the seed in a cell, the learning rate in an input. If a step cannot be
+ * The second is recorded, and replayed from then on. Computation between two copies becomes a
+ * graph, which is launched with one call: the device then waits for no launch. Copies stay calls on
+ * their streams, for in graphs they were measured to be some percent slower. What changes from step
+ * to step is in memory: the seed in a cell, the learning rate in an input. If a step cannot be
  * recorded, steps are given to the streams for good.
  *
  * A ticket's number is that of the event behind its copy, counted through all steps; copies of
