@@ -27,7 +27,8 @@ typedef struct run_queue_options {
 
 typedef struct run_queue_type {
     void (*destroy)(run_queue *queue);
-    /* Starts a step. *replayed: all of it is on its way already. */
+    /* Starts a step. *replayed: all of it is on its way already, or what was given before an
+       error. */
     neap_status (*begin)(run_queue *queue, uint64_t seed, bool *replayed, neap_diag *diag);
     /* Waits until all that was given has ended; the first error of any of it. `whole`: the step was
        given without an error; otherwise it is not recorded. */

@@ -264,9 +264,12 @@ neap_plan *random_plan(random_source *random, const neap_graph *graph, size_t n_
 neap_plan *with_variants(const neap_plan *plan, const neap_graph *graph, uint32_t choice)
 {
     neap_plan *copy;
+    size_t count;
+    const uint32_t *on_host = neap_plan_host_at_start(plan, &count);
     assert_int_equal(
         neap_plan_create(NULL, neap_plan_graph_name(plan), neap_plan_method(plan), -1, &copy, NULL),
         NEAP_OK);
+    assert_int_equal(neap_plan_set_host_at_start(copy, on_host, count, NULL), NEAP_OK);
     for (size_t i = 0; i < neap_plan_step_count(plan); i++) {
         neap_step step = neap_plan_steps(plan)[i];
         if (step.kind == NEAP_COMPUTE)

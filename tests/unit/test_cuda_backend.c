@@ -53,12 +53,17 @@ static void expect_nothing_left(void)
     assert_memory_equal(&usage, &none, sizeof usage);
 }
 
-static neap_graph *build(const char *network, neap_backend *backend)
+static neap_graph *build_for(const char *network, neap_optimizer optimizer, neap_backend *backend)
 {
     neap_diag diag = {0};
-    neap_graph *graph = small_network_build(small_networks_find(network), NEAP_OPTIMIZER_NONE);
+    neap_graph *graph = small_network_build(small_networks_find(network), optimizer);
     MUST(neap_backend_fit(backend, graph, &diag));
     return graph;
+}
+
+static neap_graph *build(const char *network, neap_backend *backend)
+{
+    return build_for(network, NEAP_OPTIMIZER_NONE, backend);
 }
 
 static void place(const neap_graph *graph, neap_plan *plan)
@@ -300,6 +305,37 @@ static void recording_may_end_early(void **state)
     expect_nothing_left();
 }
 
+/* A replayed step that fails has done some of its work: the report says what it may have changed,
+   and those of later steps are whole. */
+static void replaying_may_fail(void **state)
+{
+    (void)state;
+    neap_backend *backend = open_fake(3);
+    neap_graph *graph = build_for("lstm", NEAP_OPTIMIZER_MOMENTUM, backend);
+    neap_plan *moving = moving_plan(graph, 5);
+    neap_runner *runner;
+    neap_run_report good, report;
+    neap_diag diag = {0};
+    MUST(neap_runner_create(NULL, graph, moving, backend, NULL, &runner, &diag));
+    MUST(small_training_fill(runner, graph, &diag));
+    for (int step = 0; step < 3; step++)
+        MUST(neap_runner_step(runner, 7, &good, &diag));
+    assert_true(good.computed > 0 && good.transferred > 0 && good.state_changed);
+    for (int launches = 0; launches < 12; launches += 4) {
+        fake_device_fail_later("cuGraphLaunch", 900, launches);
+        assert_int_not_equal(neap_runner_step(runner, 7, &report, &diag), NEAP_OK);
+        assert_true(report.state_changed);
+        MUST(neap_runner_step(runner, 7, &report, &diag));
+        assert_int_equal(report.computed, good.computed);
+        assert_int_equal(report.transferred, good.transferred);
+    }
+    neap_runner_destroy(runner);
+    neap_plan_destroy(moving);
+    neap_graph_destroy(graph);
+    neap_backend_close(backend);
+    expect_nothing_left();
+}
+
 /* Pinned memory stays for the next training, if that is not larger, until the backend is closed. */
 static void pinned_memory_is_kept(void **state)
 {
@@ -423,6 +459,7 @@ int main(void)
         cmocka_unit_test(steps_are_recorded),
         cmocka_unit_test(recording_may_fail),
         cmocka_unit_test(recording_may_end_early),
+        cmocka_unit_test(replaying_may_fail),
         cmocka_unit_test(pinned_memory_is_kept),
         cmocka_unit_test(the_link_is_measured),
         cmocka_unit_test(kernels_are_slower_beside_copies),

@@ -317,6 +317,8 @@ static neap_status end(run_queue *queue, bool whole, neap_diag *diag_out)
     if (q->recording)
         end_recording(q, whole);
     GIVE(q, neap_cuda_take_trouble(q->driver, &trouble, diag)); /* waits */
+    if (q->status != NEAP_OK) /* not all that was given is joined */
+        neap_cuda_synchronize_all(q->driver, NULL);
     for (size_t i = 0; i < q->n_timed && q->status == NEAP_OK; i++)
         queue->times[i] = time_between(q, q->marks[2 * i + 1], q->marks[2 * i + 2]);
     if (q->status != NEAP_OK)
