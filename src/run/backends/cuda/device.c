@@ -24,17 +24,18 @@ static neap_status allocate_pinned(cuda_backend *cuda, int64_t bytes, void **mem
 {
     cuda_driver *driver = neap_cuda_driver_of(cuda->platform);
     cuda_pinned *kept = &cuda->pinned;
-    *memory = kept->data;
-    if (!kept->in_use && kept->bytes < bytes) {
-        neap_cuda_free_host(driver, kept->data);
-        *kept = (cuda_pinned){.data = NULL};
-        NEAP_TRY(neap_cuda_alloc_host(driver, bytes, &kept->data, diag));
-        kept->bytes = bytes;
-        *memory = kept->data;
-    } else if (kept->in_use) {
+    if (kept->in_use || bytes < kept->bytes / 2) {
         NEAP_TRY(neap_cuda_alloc_host(driver, bytes, memory, diag));
+    } else {
+        if (kept->bytes < bytes) {
+            neap_cuda_free_host(driver, kept->data);
+            *kept = (cuda_pinned){.data = NULL};
+            NEAP_TRY(neap_cuda_alloc_host(driver, bytes, &kept->data, diag));
+            kept->bytes = bytes;
+        }
+        kept->in_use = true;
+        *memory = kept->data;
     }
-    kept->in_use = true;
     memset(*memory, 0, (size_t)bytes);
     return NEAP_OK;
 }
