@@ -207,35 +207,36 @@ static neap_status write_times(const worker *w, const training *t, const neap_ti
         fprintf(file, "%zu,%s,%u,%.9f,%.9f,%.9f,%.9f\n", i, neap_step_kind_name(steps[i].kind),
                 steps[i].id, neap_graph_seconds(w->graph, timeline->steps[i].begin),
                 neap_graph_seconds(w->graph, timeline->steps[i].end), times[i].begin, times[i].end);
-    fclose(file);
-    return NEAP_OK;
+    return fclose(file) == 0 ? NEAP_OK : NEAP_IO;
 }
 
-static neap_status print_times(const worker *w, const training *t, neap_trainer *trainer)
+static neap_status measure_parts(const worker *w, const training *t, neap_trainer *trainer,
+                                 neap_time_parts *parts)
 {
     neap_timeline timeline;
-    neap_time_parts parts;
     const neap_step_time *times = neap_runner_step_times(neap_trainer_runner(trainer));
     neap_status status = neap_timeline_build(
         NULL, w->graph, t->plan, t->link.out_bandwidth > 0 ? &t->link : NULL, &timeline, &diag);
     if (status != NEAP_OK)
         return status;
-    status = neap_report_time_parts(NULL, w->graph, t->plan, &timeline, times, &parts, &diag);
+    status = neap_report_time_parts(NULL, w->graph, t->plan, &timeline, times, parts, &diag);
     if (status == NEAP_OK && t->times)
         status = write_times(w, t, &timeline, times);
     neap_timeline_clear(&timeline);
-    if (status != NEAP_OK)
-        return status;
-    printf(", \"times\": {\"out_bytes\": %lld", (long long)parts.out_bytes);
-    print_bytes("in_bytes", parts.in_bytes);
-    print_pair("step", parts.step);
-    print_pair("computing_alone", parts.alone);
-    print_pair("computing_beside_copies", parts.beside);
-    print_pair("idle", parts.idle);
-    print_pair("copies_out", parts.out);
-    print_pair("copies_in", parts.in);
+    return status;
+}
+
+static void print_parts(const neap_time_parts *parts)
+{
+    printf(", \"times\": {\"out_bytes\": %lld", (long long)parts->out_bytes);
+    print_bytes("in_bytes", parts->in_bytes);
+    print_pair("step", parts->step);
+    print_pair("computing_alone", parts->alone);
+    print_pair("computing_beside_copies", parts->beside);
+    print_pair("idle", parts->idle);
+    print_pair("copies_out", parts->out);
+    print_pair("copies_in", parts->in);
     printf("}");
-    return NEAP_OK;
 }
 
 static neap_status run_steps(worker *w, const training *t, neap_trainer *trainer, double *seconds,
@@ -272,6 +273,7 @@ static neap_status train(worker *w, const training *t)
 {
     neap_trainer *trainer = NULL;
     neap_verdict verdict;
+    neap_time_parts parts;
     double seconds[MOST_STEPS], loss = NAN;
     double begin = neap_clock_seconds();
     neap_status status = judge(w, t, &verdict);
@@ -281,6 +283,8 @@ static neap_status train(worker *w, const training *t)
     double ready = neap_clock_seconds();
     if (status == NEAP_OK)
         status = run_steps(w, t, trainer, seconds, &loss);
+    if (status == NEAP_OK && t->options.run.measure)
+        status = measure_parts(w, t, trainer, &parts);
     if (status == NEAP_OK) {
         neap_runner *runner = neap_trainer_runner(trainer);
         printf("{\"steps\": %lld", (long long)t->steps);
@@ -294,9 +298,8 @@ static neap_status train(worker *w, const training *t)
         print_number("last_loss", loss);
         print_number("preparing", ready - begin);
         if (t->options.run.measure)
-            status = print_times(w, t, trainer);
-        if (status == NEAP_OK)
-            printf("}\n");
+            print_parts(&parts);
+        printf("}\n");
     }
     neap_trainer_destroy(trainer);
     return status;
