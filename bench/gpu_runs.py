@@ -23,6 +23,7 @@ import common
 GB, GIB, MIB = 10**9, 1 << 30, 1 << 20
 ALIGNMENT = 64  # of `neap train`
 TYPES = ("f32", "tf32", "bf16")
+MOST_WORKSPACE = 12 * GIB
 
 Network = collections.namedtuple("Network", "title model words tiny")
 
@@ -265,6 +266,7 @@ class Subject:
         words = ["graph", network.model, *sizes, "--optimizer", "sgd", "--dtype", kind, "-o", bare]
         self.failure = None if neap(*words)[0] == 0 else f"neap {' '.join(map(str, words))} failed"
         words = ["--lock", os.path.join(args.out, "gpu.lock")] if alone else ["--repetitions", 1]
+        words += ["--most-workspace", MOST_WORKSPACE]  # so that several networks are measured side by side
         words += ["--fit-lock", os.path.join(args.out, os.path.basename(sys.argv[0]) + ".lock")]
         self.worker = None if self.failure else Worker(bare, args, kind, *words)
 

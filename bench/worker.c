@@ -4,7 +4,7 @@
  * once.
  *
  *     worker GRAPH.json BACKEND [--tf32] [--threads N] [--repetitions N] [--fresh] [--cache FILE]
- *            [--lock FILE] [--fit-lock FILE]
+ *            [--most-workspace BYTES] [--lock FILE] [--fit-lock FILE]
  *
  * Requests are lines on standard input; an answer is a line of JSON, {"error": "..."} if it fails:
  *
@@ -391,6 +391,8 @@ static void set(worker *w, const char *option, const char *word)
         w->profile.repetitions = (int)strtol(word, NULL, 10);
     else if (strcmp(option, "--cache") == 0)
         w->profile.cache = word;
+    else if (strcmp(option, "--most-workspace") == 0)
+        w->profile.most_workspace = strtoll(word, NULL, 10);
     else if (strcmp(option, "--lock") == 0)
         w->lock = open(word, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
     else if (strcmp(option, "--fit-lock") == 0)

@@ -538,6 +538,18 @@ static neap_status join_group(meter *m, uint32_t op, uint32_t k)
 
 /* ---- All kernels of a graph ---- */
 
+/* Whether the kernel needs more workspace than the caller wants. One kernel of an op is left. */
+static bool takes_too_much(const meter *m, uint32_t op, uint32_t k)
+{
+    const neap_variant *items = &m->variants.items[m->variants.begins[op]];
+    int64_t most = m->options->most_workspace, least = INT64_MAX;
+    if (most <= 0 || !m->backend->type->device)
+        return false;
+    for (uint32_t i = 0; i < m->variants.counts[op]; i++)
+        least = items[i].workspace < least ? items[i].workspace : least;
+    return items[k].workspace > (most > least ? most : least);
+}
+
 /* The time of one variant: from the cache, or measured later with the group it joins. */
 static neap_status find_time(meter *m, uint32_t op, uint32_t k)
 {
@@ -549,6 +561,8 @@ static neap_status find_time(meter *m, uint32_t op, uint32_t k)
                                      : neap_profile_cache_find(&m->cache, m->backend->machine,
                                                                m->sign.text, k, variant->workspace);
     m->report.kernels++;
+    if (takes_too_much(m, op, k))
+        return drop(m, variant);
     if (known && neap_profile_entry_holds(known, (int64_t)time(NULL))) {
         variant->seconds = known->seconds;
         m->spreads[item] = known->spread;
@@ -651,6 +665,8 @@ static neap_status make_room(meter *m)
         most = bytes > most ? bytes : most;
         for (uint32_t k = 0; k < m->variants.counts[op]; k++) {
             int64_t workspace = m->variants.items[m->variants.begins[op] + k].workspace;
+            if (takes_too_much(m, op, k))
+                continue;
             m->workspace = rounded(workspace) > m->workspace ? rounded(workspace) : m->workspace;
         }
         m->n_kernels += m->variants.counts[op];

@@ -365,6 +365,50 @@ static void pinned_memory_is_kept(void **state)
     expect_nothing_left();
 }
 
+/* ---- Kernels that are measured ---- */
+
+static int64_t largest_workspace(const neap_graph *graph, bool of_the_least)
+{
+    int64_t largest = 0;
+    for (uint32_t o = 0; o < neap_graph_op_count(graph); o++) {
+        const neap_op *op = neap_graph_op(graph, o);
+        int64_t bytes = op->variants[0].workspace;
+        for (uint32_t k = 1; k < op->n_variants; k++)
+            if ((op->variants[k].workspace < bytes) == of_the_least)
+                bytes = op->variants[k].workspace;
+        largest = bytes > largest ? bytes : largest;
+    }
+    return largest;
+}
+
+/* Kernels with more workspace than is wanted are left out, but for the last one of an op. */
+static void workspace_is_limited(void **state)
+{
+    (void)state;
+    neap_backend *backend = open_fake(1);
+    neap_graph *graph = build("hong-alexnet", backend);
+    neap_profile_options options;
+    neap_profile_report report;
+    neap_diag diag = {0};
+    neap_profile_options_init(&options);
+    options.repetitions = 1;
+    MUST(neap_profile(NULL, graph, backend, &options, &report, &diag));
+    uint32_t all = report.measured;
+    int64_t largest = largest_workspace(graph, false);
+    for (int64_t most = 1; most <= largest; most += largest - 1) {
+        neap_graph *limited = build("hong-alexnet", backend);
+        int64_t least = largest_workspace(limited, true);
+        options.most_workspace = most;
+        MUST(neap_profile(NULL, limited, backend, &options, &report, &diag));
+        assert_true(most == 1 ? report.measured < all : report.measured <= all);
+        assert_true(largest_workspace(limited, false) <= (most > least ? most : least));
+        neap_graph_destroy(limited);
+    }
+    neap_graph_destroy(graph);
+    neap_backend_close(backend);
+    expect_nothing_left();
+}
+
 /* ---- The link ---- */
 
 static void the_link_is_measured(void **state)
@@ -461,6 +505,7 @@ int main(void)
         cmocka_unit_test(recording_may_end_early),
         cmocka_unit_test(replaying_may_fail),
         cmocka_unit_test(pinned_memory_is_kept),
+        cmocka_unit_test(workspace_is_limited),
         cmocka_unit_test(the_link_is_measured),
         cmocka_unit_test(kernels_are_slower_beside_copies),
         cmocka_unit_test(memory_is_counted),
