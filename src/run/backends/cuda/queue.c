@@ -19,7 +19,7 @@
 #include <string.h>
 
 #define MOST_DELAY    200000 /* nanoseconds */
-#define MOST_RECORDED 2000   /* copies of a step: graphs take memory */
+#define MOST_RECORDED 1000   /* copies of a step: graphs take memory */
 
 /* A call of a step that is replayed. */
 typedef struct errand {
