@@ -206,47 +206,59 @@ class Turn:
 
 
 class Worker:
-    """A process of bench/worker.c, which keeps the kernels of a graph. It begins to find them at once."""
+    """A process of bench/worker.c, which keeps the kernels of a graph. It finds them first; of several workers that others
+    wait for one at a time does, in the order in which they were made, on all processors."""
 
-    def __init__(self, graph, args, kind, *words):
-        self.name = os.path.basename(graph).removesuffix(".json")
-        command = [common.path_of("worker"), graph, args.backend, "--cache", args.cache, *map(str, words)]
-        command += ["--tf32"] if kind != "f32" else []
-        command += ["--fresh"] if args.fresh else []
-        command += ["--threads", "1"] if args.backend != "cuda" else []
-        with open(os.path.join(args.out, "worker.log"), "a", encoding="utf-8") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
-        self.expected = 0
-        self.send("fit")
+    in_order = concurrent.futures.ThreadPoolExecutor(1)
+    at_once = concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1)
 
-    def send(self, *words):
-        self.expected += 1
+    def __init__(self, graph, args, kind, *words, alone=True):
+        self.name, self.process, self.closed = os.path.basename(graph).removesuffix(".json"), None, False
+        self.command = [common.path_of("worker"), graph, args.backend, "--cache", args.cache, *map(str, words)]
+        self.command += ["--tf32"] if kind != "f32" else []
+        self.command += ["--fresh"] if args.fresh else []
+        self.command += ["--threads", "1"] if args.backend != "cuda" else []
+        self.log = os.path.join(args.out, "worker.log")
+        self.begun = (self.in_order if alone else self.at_once).submit(self.begin)
+
+    def begin(self):
+        """Starts it; what was wrong, or None."""
+        if self.closed:
+            return {"error": "its worker was closed"}
+        with open(self.log, "a", encoding="utf-8") as log:
+            self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+        begin, found = time.monotonic(), self.exchange("fit", 600)
+        say(f"{time.monotonic() - begin:.1f} s: {self.name}: kernels found")
+        return found if "error" in found else None
+
+    def exchange(self, request, timeout):
+        """The answer to a line; {"error": message} if there is none."""
         try:
-            self.process.stdin.write(" ".join(map(str, words)) + "\n")
+            self.process.stdin.write(request + "\n")
             self.process.stdin.flush()
         except OSError:
-            pass  # it has ended, which ask() says
+            pass  # it has ended
+        if not select.select([self.process.stdout], [], [], timeout)[0]:
+            self.close()
+            return {"error": f"no answer in {timeout:g} s"}
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else {"error": f"its worker ended with status {self.process.wait()}"}
 
     def ask(self, *words, timeout=600):
         """The answer to a request; {"error": message} if there is none."""
-        begin, line = time.monotonic(), ""
-        self.send(*words)
-        while self.expected:
-            if not select.select([self.process.stdout], [], [], timeout)[0]:
-                self.close()
-                return {"error": f"no answer in {timeout:g} s"}
-            line = self.process.stdout.readline()
-            self.expected -= 1
-            if not line or ("error" in line and self.expected):
-                self.close()
-                break
-        say(f"{time.monotonic() - begin:.1f} s: {self.name}: {' '.join(map(str, words))}")
-        return json.loads(line) if line else {"error": f"its worker ended with status {self.process.poll()}"}
+        failure = self.begun.result()
+        if failure:
+            return failure
+        begin, request = time.monotonic(), " ".join(map(str, words))
+        found = self.exchange(request, timeout)
+        say(f"{time.monotonic() - begin:.1f} s: {self.name}: {request}")
+        return found
 
     def close(self):
-        self.process.kill()
-        self.process.wait()
-        self.expected = 0
+        self.closed = True
+        if self.process:
+            self.process.kill()
+            self.process.wait()
 
 
 class Subject:
@@ -267,8 +279,7 @@ class Subject:
         self.failure = None if neap(*words)[0] == 0 else f"neap {' '.join(map(str, words))} failed"
         words = ["--lock", os.path.join(args.out, "gpu.lock")] if alone else ["--repetitions", 1]
         words += ["--most-workspace", MOST_WORKSPACE]  # so that several networks are measured side by side
-        words += ["--fit-lock", os.path.join(args.out, os.path.basename(sys.argv[0]) + ".lock")]
-        self.worker = None if self.failure else Worker(bare, args, kind, *words)
+        self.worker = None if self.failure else Worker(bare, args, kind, *words, alone=alone)
 
     def profile(self, link=False):
         """Measures the kernels, and the link if asked to, and writes the graph; the message if that failed, else None."""

@@ -4,7 +4,7 @@
  * once.
  *
  *     worker GRAPH.json BACKEND [--tf32] [--threads N] [--repetitions N] [--fresh] [--cache FILE]
- *            [--most-workspace BYTES] [--lock FILE] [--fit-lock FILE]
+ *            [--most-workspace BYTES] [--lock FILE]
  *
  * Requests are lines on standard input; an answer is a line of JSON, {"error": "..."} if it fails:
  *
@@ -19,7 +19,7 @@
  * second and seconds. With --lock, what is timed takes that file's lock meanwhile: of several
  * workers one at a time uses the GPU, while the others prepare. If it may, that one goes first on
  * the processors, too, so that its kernels are launched in time. Measuring kernels lets others have
- * a turn twice a second. With --fit-lock, one worker at a time finds its kernels.
+ * a turn twice a second.
  */
 #include <neap/neap.h>
 
@@ -48,8 +48,8 @@ typedef struct worker {
     neap_backend *backend;
     neap_profile_options profile;
     neap_backend_options options;
-    int lock, fit_lock; /* files; -1: none */
-    double turn;        /* when it began */
+    int lock;    /* file; -1: none */
+    double turn; /* when it began */
 } worker;
 
 /* A request to train. */
@@ -64,16 +64,11 @@ typedef struct training {
 
 /* ---- Taking turns ---- */
 
-static void hold(int file, bool takes)
-{
-    struct flock lock = {.l_type = takes ? F_WRLCK : F_UNLCK, .l_whence = SEEK_SET};
-    if (file >= 0 && fcntl(file, F_SETLKW, &lock) != 0)
-        fprintf(stderr, "worker: a lock cannot be taken\n");
-}
-
 static void take_turn(worker *w, bool takes)
 {
-    hold(w->lock, takes);
+    struct flock lock = {.l_type = takes ? F_WRLCK : F_UNLCK, .l_whence = SEEK_SET};
+    if (w->lock >= 0 && fcntl(w->lock, F_SETLKW, &lock) != 0)
+        fprintf(stderr, "worker: the lock cannot be taken\n");
     w->turn = neap_clock_seconds();
     if (w->lock >= 0 && setpriority(PRIO_PROCESS, 0, takes ? FIRST : 0) != 0)
         return; /* only the superuser may */
@@ -135,9 +130,7 @@ static void print_pair(const char *name, neap_time_pair pair)
 static neap_status fit(worker *w)
 {
     double begin = neap_clock_seconds();
-    hold(w->fit_lock, true);
     neap_status status = neap_backend_fit(w->backend, w->graph, &diag);
-    hold(w->fit_lock, false);
     if (status == NEAP_OK)
         printf("{\"seconds\": %.3f}\n", neap_clock_seconds() - begin);
     return status;
@@ -395,13 +388,11 @@ static void set(worker *w, const char *option, const char *word)
         w->profile.most_workspace = strtoll(word, NULL, 10);
     else if (strcmp(option, "--lock") == 0)
         w->lock = open(word, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
-    else if (strcmp(option, "--fit-lock") == 0)
-        w->fit_lock = open(word, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
 }
 
 int main(int argc, char **argv)
 {
-    worker w = {.progress = {.cancelled = pass_turn}, .lock = -1, .fit_lock = -1};
+    worker w = {.progress = {.cancelled = pass_turn}, .lock = -1};
     char *line = NULL;
     size_t capacity = 0;
     if (argc < 3) {
