@@ -98,6 +98,51 @@ static neap_plan *natural_plan(const neap_graph *graph)
     return plan;
 }
 
+/* The next random plan. `moves`: with copies. */
+static neap_plan *any_plan(const neap_graph *graph, random_source *random, bool moves)
+{
+    neap_plan *any = random_plan(random, graph, 3 * neap_graph_op_count(graph), moves);
+    neap_plan *plan = with_variants(any, graph, 0);
+    neap_plan_destroy(any);
+    place(graph, plan);
+    return plan;
+}
+
+/* A training that is ready for its first step. */
+typedef struct training {
+    neap_backend *backend;
+    neap_graph *graph;
+    neap_plan *plan;
+    neap_runner *runner;
+} training;
+
+static training begin(neap_optimizer optimizer, bool moves, const neap_run_options *options)
+{
+    random_source random = {5};
+    neap_diag diag = {0};
+    training t = {.backend = open_fake(3)};
+    t.graph = build_for("lstm", optimizer, t.backend);
+    t.plan = moves ? any_plan(t.graph, &random, true) : natural_plan(t.graph);
+    MUST(neap_runner_create(NULL, t.graph, t.plan, t.backend, options, &t.runner, &diag));
+    MUST(small_training_fill(t.runner, t.graph, &diag));
+    return t;
+}
+
+static void end(training *t)
+{
+    neap_runner_destroy(t->runner);
+    neap_plan_destroy(t->plan);
+    neap_graph_destroy(t->graph);
+    neap_backend_close(t->backend);
+    expect_nothing_left();
+}
+
+static bool is_copy(const neap_plan *plan, size_t step)
+{
+    neap_step_kind kind = neap_plan_steps(plan)[step].kind;
+    return kind == NEAP_OFFLOAD || kind == NEAP_PREFETCH;
+}
+
 /* ---- Steps ---- */
 
 /* Copies both ways beside kernels: the bits are those of a step that keeps everything, whatever the
@@ -114,9 +159,7 @@ static void check_network(const char *network, uint64_t seed)
     training_record plain = train(backend, graph, natural, &options);
     random_source random = {seed};
     for (int i = 0; i < 4; i++) {
-        neap_plan *any = random_plan(&random, graph, 3 * neap_graph_op_count(graph), i > 0);
-        neap_plan *plan = with_variants(any, graph, 0);
-        place(graph, plan);
+        neap_plan *plan = any_plan(graph, &random, i > 0);
         options.duplex = i % 2 == 1;
         options.stress = i >= 2 ? seed : 0;
         training_record record = train(backend, graph, plan, &options);
@@ -129,7 +172,6 @@ static void check_network(const char *network, uint64_t seed)
         assert_true(i == 0 || record.transferred > 0);
         training_record_clear(&record);
         neap_plan_destroy(plan);
-        neap_plan_destroy(any);
     }
     training_record_clear(&plain);
     neap_plan_destroy(natural);
@@ -153,73 +195,43 @@ static void copies_run_beside_kernels(void **state)
 static void steps_are_timed(void **state)
 {
     (void)state;
-    neap_backend *backend = open_fake(3);
-    neap_graph *graph = build("lstm", backend);
-    random_source random = {5};
-    neap_plan *any = random_plan(&random, graph, 3 * neap_graph_op_count(graph), true);
-    neap_plan *plan = with_variants(any, graph, 0);
-    place(graph, plan);
     neap_run_options options;
-    neap_runner *runner;
     neap_diag diag = {0};
     neap_run_options_init(&options);
     options.measure = options.duplex = true;
-    MUST(neap_runner_create(NULL, graph, plan, backend, &options, &runner, &diag));
-    MUST(small_training_fill(runner, graph, &diag));
+    training t = begin(NEAP_OPTIMIZER_NONE, true, &options);
     for (uint64_t step = 1; step <= 3; step++) {
-        MUST(neap_runner_step(runner, step, NULL, &diag));
-        const neap_step_time *times = neap_runner_step_times(runner);
+        MUST(neap_runner_step(t.runner, step, NULL, &diag));
+        const neap_step_time *times = neap_runner_step_times(t.runner);
         double compute = 0, lanes[2] = {0, 0};
         int copies = 0;
-        for (size_t i = 0; i < neap_plan_step_count(plan); i++) {
-            neap_step_kind kind = neap_plan_steps(plan)[i].kind;
-            bool moves = kind == NEAP_OFFLOAD || kind == NEAP_PREFETCH;
-            double *last = moves ? &lanes[kind == NEAP_OFFLOAD] : &compute;
+        for (size_t i = 0; i < neap_plan_step_count(t.plan); i++) {
+            bool offloads = neap_plan_steps(t.plan)[i].kind == NEAP_OFFLOAD;
+            double *last = is_copy(t.plan, i) ? &lanes[offloads] : &compute;
             assert_true(*last <= times[i].begin && times[i].begin <= times[i].end);
             *last = times[i].end;
-            copies += moves;
+            copies += is_copy(t.plan, i);
         }
         assert_true(copies > 0);
     }
-    neap_runner_destroy(runner);
-    neap_plan_destroy(plan);
-    neap_plan_destroy(any);
-    neap_graph_destroy(graph);
-    neap_backend_close(backend);
-    expect_nothing_left();
+    end(&t);
 }
 
-/* A plan with copies. */
-static neap_plan *moving_plan(const neap_graph *graph, uint64_t seed)
-{
-    random_source random = {seed};
-    neap_plan *any = random_plan(&random, graph, 3 * neap_graph_op_count(graph), true);
-    neap_plan *plan = with_variants(any, graph, 0);
-    neap_plan_destroy(any);
-    place(graph, plan);
-    return plan;
-}
+/* ---- Recorded steps ---- */
 
 /* What is computed between copies is recorded, and no more than that. */
 static void steps_are_recorded(void **state)
 {
     (void)state;
-    neap_backend *backend = open_fake(4);
-    neap_graph *graph = build("lstm", backend);
-    neap_plan *plans[] = {natural_plan(graph), moving_plan(graph, 5)};
     for (int moves = 0; moves < 2; moves++) {
+        training t = begin(NEAP_OPTIMIZER_NONE, moves, NULL);
         fake_cuda_usage usage;
-        neap_runner *runner;
         neap_diag diag = {0};
         size_t copies = 0;
-        for (size_t i = 0; i < neap_plan_step_count(plans[moves]); i++) {
-            neap_step_kind kind = neap_plan_steps(plans[moves])[i].kind;
-            copies += kind == NEAP_OFFLOAD || kind == NEAP_PREFETCH;
-        }
-        MUST(neap_runner_create(NULL, graph, plans[moves], backend, NULL, &runner, &diag));
-        MUST(small_training_fill(runner, graph, &diag));
+        for (size_t i = 0; i < neap_plan_step_count(t.plan); i++)
+            copies += is_copy(t.plan, i);
         for (uint64_t step = 1; step <= 3; step++) {
-            MUST(neap_runner_step(runner, step, NULL, &diag));
+            MUST(neap_runner_step(t.runner, step, NULL, &diag));
             fake_device_usage(&usage);
             if (step == 1)
                 assert_int_equal(usage.graphs, 0);
@@ -228,12 +240,8 @@ static void steps_are_recorded(void **state)
             else
                 assert_int_equal(usage.graphs, 1);
         }
-        neap_runner_destroy(runner);
-        neap_plan_destroy(plans[moves]);
+        end(&t);
     }
-    neap_graph_destroy(graph);
-    neap_backend_close(backend);
-    expect_nothing_left();
 }
 
 /* What fails while a step is recorded fails for good only if it fails again without recording. */
@@ -263,9 +271,10 @@ static void try_to_record(neap_backend *backend, const neap_graph *graph, const 
 static void recording_may_fail(void **state)
 {
     (void)state;
+    random_source random = {5};
     neap_backend *backend = open_fake(1);
     neap_graph *graph = build("lstm", backend);
-    neap_plan *plan = natural_plan(graph), *moving = moving_plan(graph, 5);
+    neap_plan *plan = natural_plan(graph), *moving = any_plan(graph, &random, true);
     try_to_record(backend, graph, plan, "cuStreamBeginCapture_v2", 0);
     for (int skips = 0; skips < 10; skips += 9) {
         try_to_record(backend, graph, plan, "cuLaunchKernel", skips);
@@ -286,23 +295,14 @@ static void recording_may_fail(void **state)
 static void recording_may_end_early(void **state)
 {
     (void)state;
-    neap_backend *backend = open_fake(2);
-    neap_graph *graph = build("lstm", backend);
-    neap_plan *moving = moving_plan(graph, 5);
-    neap_runner *runner;
+    training t = begin(NEAP_OPTIMIZER_NONE, true, NULL);
     neap_diag diag = {0};
-    MUST(neap_runner_create(NULL, graph, moving, backend, NULL, &runner, &diag));
-    MUST(small_training_fill(runner, graph, &diag));
-    MUST(neap_runner_step(runner, 7, NULL, &diag));
+    MUST(neap_runner_step(t.runner, 7, NULL, &diag));
     fake_device_fail_later("cuStreamBeginCapture_v2", 900, 5);
-    assert_int_not_equal(neap_runner_step(runner, 7, NULL, &diag), NEAP_OK);
+    assert_int_not_equal(neap_runner_step(t.runner, 7, NULL, &diag), NEAP_OK);
     for (int step = 0; step < 2; step++)
-        MUST(neap_runner_step(runner, 7, NULL, &diag));
-    neap_runner_destroy(runner);
-    neap_plan_destroy(moving);
-    neap_graph_destroy(graph);
-    neap_backend_close(backend);
-    expect_nothing_left();
+        MUST(neap_runner_step(t.runner, 7, NULL, &diag));
+    end(&t);
 }
 
 /* A replayed step that fails has done some of its work: the report says what it may have changed,
@@ -310,59 +310,49 @@ static void recording_may_end_early(void **state)
 static void replaying_may_fail(void **state)
 {
     (void)state;
-    neap_backend *backend = open_fake(3);
-    neap_graph *graph = build_for("lstm", NEAP_OPTIMIZER_MOMENTUM, backend);
-    neap_plan *moving = moving_plan(graph, 5);
-    neap_runner *runner;
+    training t = begin(NEAP_OPTIMIZER_MOMENTUM, true, NULL);
     neap_run_report good, report;
     neap_diag diag = {0};
-    MUST(neap_runner_create(NULL, graph, moving, backend, NULL, &runner, &diag));
-    MUST(small_training_fill(runner, graph, &diag));
     for (int step = 0; step < 3; step++)
-        MUST(neap_runner_step(runner, 7, &good, &diag));
+        MUST(neap_runner_step(t.runner, 7, &good, &diag));
     assert_true(good.computed > 0 && good.transferred > 0 && good.state_changed);
     for (int launches = 0; launches < 12; launches += 4) {
         fake_device_fail_later("cuGraphLaunch", 900, launches);
-        assert_int_not_equal(neap_runner_step(runner, 7, &report, &diag), NEAP_OK);
+        assert_int_not_equal(neap_runner_step(t.runner, 7, &report, &diag), NEAP_OK);
         assert_true(report.state_changed);
-        MUST(neap_runner_step(runner, 7, &report, &diag));
+        MUST(neap_runner_step(t.runner, 7, &report, &diag));
         assert_int_equal(report.computed, good.computed);
         assert_int_equal(report.transferred, good.transferred);
     }
-    neap_runner_destroy(runner);
-    neap_plan_destroy(moving);
-    neap_graph_destroy(graph);
-    neap_backend_close(backend);
-    expect_nothing_left();
+    end(&t);
+}
+
+/* ---- Memory of the host ---- */
+
+static size_t host_allocations(void)
+{
+    fake_cuda_usage usage;
+    fake_device_usage(&usage);
+    return usage.host_allocations;
 }
 
 /* Pinned memory stays for the next training, if that is not larger, until the backend is closed. */
 static void pinned_memory_is_kept(void **state)
 {
     (void)state;
-    neap_backend *backend = open_fake(1);
-    neap_graph *graph = build("lstm", backend);
-    neap_plan *plan = moving_plan(graph, 5);
-    neap_runner *runners[2];
-    fake_cuda_usage before, usage;
+    enum { SEED = 1, BLOCK = 1 }; /* what a runner pins */
+    training t = begin(NEAP_OPTIMIZER_NONE, true, NULL);
+    neap_runner *second;
     neap_diag diag = {0};
-    fake_device_usage(&before);
-    for (int i = 0; i < 2; i++) {
-        MUST(neap_runner_create(NULL, graph, plan, backend, NULL, &runners[i], &diag));
-        fake_device_usage(&usage);
-        assert_true(usage.host_allocations > before.host_allocations + (size_t)i);
-    }
-    for (int i = 0; i < 3; i++) {
-        if (i == 2)
-            MUST(neap_runner_create(NULL, graph, plan, backend, NULL, &runners[0], &diag));
-        neap_runner_destroy(runners[i % 2]);
-        fake_device_usage(&usage);
-        assert_true(i == 0 || usage.host_allocations == before.host_allocations + 1);
-    }
-    neap_plan_destroy(plan);
-    neap_graph_destroy(graph);
-    neap_backend_close(backend);
-    expect_nothing_left();
+    neap_runner_destroy(t.runner);
+    assert_int_equal(host_allocations(), BLOCK);
+    MUST(neap_runner_create(NULL, t.graph, t.plan, t.backend, NULL, &t.runner, &diag));
+    assert_int_equal(host_allocations(), BLOCK + SEED);
+    MUST(neap_runner_create(NULL, t.graph, t.plan, t.backend, NULL, &second, &diag));
+    assert_int_equal(host_allocations(), 2 * (BLOCK + SEED));
+    neap_runner_destroy(second);
+    assert_int_equal(host_allocations(), BLOCK + SEED);
+    end(&t);
 }
 
 /* ---- Kernels that are measured ---- */
