@@ -37,8 +37,8 @@ typedef struct run_queue_type {
                        size_t bytes, run_ticket after);
     /* Computation goes on when the copy has ended. True if the caller had to wait for it. */
     bool (*wait)(run_queue *queue, run_ticket ticket);
-    /* In order with computation: 0xff in every byte; a copy from or to the host; one
-       that does not leave the device, between places that do not overlap. */
+    /* In order with computation: 0xff in every byte; a copy from or to the host; a copy that stays
+       on the device, between places that do not overlap. */
     void (*fill)(run_queue *queue, void *data, size_t bytes);
     void (*move)(run_queue *queue, run_direction direction, void *to, const void *from,
                  size_t bytes);

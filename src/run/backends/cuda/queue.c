@@ -22,7 +22,7 @@
 #define MOST_RECORDED 1000   /* copies of a step: graphs take memory */
 
 /* A call of a step that is replayed. */
-typedef struct errand {
+typedef struct replayed_call {
     enum { LAUNCH, RECORD, WAIT, COPY_OUT, COPY_IN, DELAY } kind;
     cuda_stream stream;
     cu_graph_exec graph; /* LAUNCH */
@@ -30,17 +30,17 @@ typedef struct errand {
     void *to;            /* COPY_OUT, COPY_IN */
     const void *from;
     int64_t amount; /* of bytes, or of nanoseconds */
-} errand;
+} replayed_call;
 
 typedef struct cuda_queue {
     run_queue base;
     cuda_driver *driver;
     bool duplex, may_record, recording;
-    bool runs_on; /* recording ended early, and some of the step ran */
+    bool partly_ran; /* recording ended early, and some of the step ran */
     uint64_t steps;
-    errand *errands; /* of a step */
-    size_t n_errands, errands_capacity;
-    bool replays;     /* the errands are all of it */
+    replayed_call *calls; /* of a step */
+    size_t n_calls, calls_capacity;
+    bool replays;     /* the calls are all of a step */
     cu_event *events; /* two for each copy of a step, and one for each copy stream */
     size_t n_events, n_used;
     uint64_t first_number;           /* of this step's events */
@@ -64,39 +64,39 @@ typedef struct cuda_queue {
             (q)->status = status_;                                                                 \
     } while (0)
 
-/* ---- Errands ---- */
+/* ---- Calls that are replayed ---- */
 
-static neap_status perform(cuda_queue *q, const errand *e, neap_diag *diag)
+static neap_status perform(cuda_queue *q, const replayed_call *call, neap_diag *diag)
 {
-    switch (e->kind) {
+    switch (call->kind) {
     case LAUNCH:
-        return neap_cuda_graph_launch(q->driver, e->graph, diag);
+        return neap_cuda_graph_launch(q->driver, call->graph, diag);
     case RECORD:
-        return neap_cuda_record(q->driver, q->events[e->event], e->stream, diag);
+        return neap_cuda_record(q->driver, q->events[call->event], call->stream, diag);
     case WAIT:
-        return neap_cuda_wait(q->driver, e->stream, q->events[e->event], diag);
+        return neap_cuda_wait(q->driver, call->stream, q->events[call->event], diag);
     case COPY_OUT:
-        return neap_cuda_copy_out(q->driver, e->to, e->from, e->amount, e->stream, diag);
+        return neap_cuda_copy_out(q->driver, call->to, call->from, call->amount, call->stream,
+                                  diag);
     case COPY_IN:
-        return neap_cuda_copy_in(q->driver, e->to, e->from, e->amount, e->stream, diag);
+        return neap_cuda_copy_in(q->driver, call->to, call->from, call->amount, call->stream, diag);
     case DELAY:
-        return neap_cuda_delay(q->driver, e->amount, e->stream, diag);
+        return neap_cuda_delay(q->driver, call->amount, call->stream, diag);
     }
     return NEAP_OK;
 }
 
-static neap_status keep(cuda_queue *q, const errand *e, neap_diag *diag)
+static neap_status keep(cuda_queue *q, const replayed_call *call, neap_diag *diag)
 {
-    NEAP_TRY(
-        NEAP_RESERVE(q->base.allocator, q->n_errands + 1, &q->errands, &q->errands_capacity, diag));
-    q->errands[q->n_errands++] = *e;
+    NEAP_TRY(NEAP_RESERVE(q->base.allocator, q->n_calls + 1, &q->calls, &q->calls_capacity, diag));
+    q->calls[q->n_calls++] = *call;
     return NEAP_OK;
 }
 
 /* What was recorded since the last cut becomes a graph. */
 static neap_status cut(cuda_queue *q, neap_diag *diag)
 {
-    errand launch = {.kind = LAUNCH};
+    replayed_call launch = {.kind = LAUNCH};
     NEAP_TRY(neap_cuda_capture_end(q->driver, &launch.graph, diag));
     if (!launch.graph)
         return NEAP_OK;
@@ -107,31 +107,33 @@ static neap_status cut(cuda_queue *q, neap_diag *diag)
 }
 
 /* Now, or in every step that is replayed. */
-static neap_status give(cuda_queue *q, const errand *e, neap_diag *diag)
+static neap_status give(cuda_queue *q, const replayed_call *call, neap_diag *diag)
 {
     if (!q->recording)
-        return perform(q, e, diag);
+        return perform(q, call, diag);
     if (q->status != NEAP_OK) /* this step will not be replayed */
         return q->status;
     neap_status status = cut(q, diag);
     if (status == NEAP_OK)
-        status = keep(q, e, diag);
+        status = keep(q, call, diag);
     neap_status begun = neap_cuda_capture_begin(q->driver, status == NEAP_OK ? diag : NULL);
-    q->runs_on |= begun != NEAP_OK;
+    q->partly_ran |= begun != NEAP_OK;
     return status == NEAP_OK ? begun : status;
 }
 
-static void forget_errands(cuda_queue *q)
+static void forget_calls(cuda_queue *q)
 {
-    for (size_t i = 0; i < q->n_errands; i++)
-        neap_cuda_graph_destroy(q->driver, q->errands[i].graph);
-    q->n_errands = 0;
+    for (size_t i = 0; i < q->n_calls; i++)
+        neap_cuda_graph_destroy(q->driver, q->calls[i].graph);
+    q->n_calls = 0;
 }
 
 /* ---- Delays ---- */
 
 static int64_t draw_delay(cuda_queue *q)
 {
+    if (q->stress == 0)
+        return 0;
     uint64_t draw = run_random(q->stress++, q->steps);
     return draw >> 62 == 0 ? (int64_t)(draw % MOST_DELAY) : 0; /* three of four are on time */
 }
@@ -139,7 +141,7 @@ static int64_t draw_delay(cuda_queue *q)
 static void delay(run_queue *queue)
 {
     cuda_queue *q = (cuda_queue *)queue;
-    int64_t nanoseconds = q->stress != 0 ? draw_delay(q) : 0;
+    int64_t nanoseconds = draw_delay(q);
     if (nanoseconds > 0)
         GIVE(q, neap_cuda_delay(q->driver, nanoseconds, CUDA_COMPUTE, diag));
 }
@@ -148,15 +150,15 @@ static void delay(run_queue *queue)
 
 static size_t record(cuda_queue *q, cuda_stream stream)
 {
-    const errand e = {.kind = RECORD, .stream = stream, .event = q->n_used};
-    GIVE(q, give(q, &e, diag));
+    const replayed_call call = {.kind = RECORD, .stream = stream, .event = q->n_used};
+    GIVE(q, give(q, &call, diag));
     return q->n_used++;
 }
 
 static void wait_on(cuda_queue *q, cuda_stream stream, size_t event)
 {
-    const errand e = {.kind = WAIT, .stream = stream, .event = event};
-    GIVE(q, give(q, &e, diag));
+    const replayed_call call = {.kind = WAIT, .stream = stream, .event = event};
+    GIVE(q, give(q, &call, diag));
 }
 
 /* What follows on one stream waits for what is on another. */
@@ -181,16 +183,16 @@ static run_ticket copy(run_queue *queue, run_direction direction, void *to, cons
 {
     cuda_queue *q = (cuda_queue *)queue;
     cuda_stream stream = direction == RUN_OUT || !q->duplex ? CUDA_OUT : CUDA_IN;
-    const errand copying = {.kind = direction == RUN_OUT ? COPY_OUT : COPY_IN,
-                            .stream = stream,
-                            .to = to,
-                            .from = from,
-                            .amount = (int64_t)bytes};
+    const replayed_call copying = {.kind = direction == RUN_OUT ? COPY_OUT : COPY_IN,
+                                   .stream = stream,
+                                   .to = to,
+                                   .from = from,
+                                   .amount = (int64_t)bytes};
     join(q, CUDA_COMPUTE, stream);
     if (after.lane != (unsigned)stream) /* copies of a stream are in order */
         wait_for(q, after, stream);
     q->busy[stream] = true;
-    errand late = {.kind = DELAY, .stream = stream, .amount = q->stress != 0 ? draw_delay(q) : 0};
+    const replayed_call late = {.kind = DELAY, .stream = stream, .amount = draw_delay(q)};
     if (late.amount > 0)
         GIVE(q, give(q, &late, diag));
     if (q->marks)
@@ -259,8 +261,8 @@ static neap_step_time copied(run_queue *queue, run_ticket ticket)
 
 static void replay(cuda_queue *q)
 {
-    for (size_t i = 0; i < q->n_errands && q->status == NEAP_OK; i++)
-        GIVE(q, perform(q, &q->errands[i], diag));
+    for (size_t i = 0; i < q->n_calls && q->status == NEAP_OK; i++)
+        GIVE(q, perform(q, &q->calls[i], diag));
 }
 
 static neap_status begin(run_queue *queue, uint64_t seed, bool *replayed, neap_diag *diag_out)
@@ -276,7 +278,7 @@ static neap_status begin(run_queue *queue, uint64_t seed, bool *replayed, neap_d
     GIVE(q, neap_cuda_copy_in(q->driver, q->cell, q->seed, sizeof seed, CUDA_COMPUTE, diag));
     *replayed = q->replays;
     q->recording = !q->replays && q->may_record && q->steps > 1;
-    q->runs_on = false;
+    q->partly_ran = false;
     if (q->replays)
         replay(q);
     if (q->recording && q->status == NEAP_OK && neap_cuda_capture_begin(q->driver, NULL) != NEAP_OK)
@@ -299,9 +301,9 @@ static void end_recording(cuda_queue *q, bool whole)
         replay(q);
         return;
     }
-    forget_errands(q);
+    forget_calls(q);
     q->may_record = false;
-    if (q->runs_on)
+    if (q->partly_ran)
         return;
     q->status = NEAP_OK;
     q->base.again = true;
@@ -351,8 +353,8 @@ static void destroy(run_queue *queue)
 {
     cuda_queue *q = (cuda_queue *)queue;
     neap_cuda_synchronize_all(q->driver, NULL);
-    forget_errands(q);
-    NEAP_DELETE(queue->allocator, q->errands_capacity, q->errands);
+    forget_calls(q);
+    NEAP_DELETE(queue->allocator, q->calls_capacity, q->calls);
     delete_events(q, q->n_events, q->events);
     delete_events(q, q->n_timed > 0 ? 2 * q->n_timed + 1 : 0, q->marks);
     neap_cuda_free(q->driver, q->cell);
