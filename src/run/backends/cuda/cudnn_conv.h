@@ -3,9 +3,9 @@
  * same.
  *
  * First come those that its heuristics recommend, the recommended ones first; then its other
- * engines, in the order of their numbers; then the batch cut in parts that are done one after the
- * other, which need less workspace. Algorithms that do not keep the promises of the backend
- * (deterministic sums, products of f32) are left out.
+ * engines, but for those that it would have to compile, in the order of their numbers; then the
+ * batch cut in parts that are done one after the other, which need less workspace. Algorithms that
+ * do not keep the promises of the backend (deterministic sums, products of f32) are left out.
  *
  * A list takes seconds to make, because only a plan tells whether an algorithm works and what
  * workspace it needs, and cuDNN compiles code for some. So lists are made on all processors at once

@@ -3,9 +3,9 @@
 
 #include "base/fail.h"
 
-#define MOST_NUMERICAL   10 /* notes of an engine: as many as there are kinds */
-#define MOST_TRANSFORMED 3  /* the side of a filter by Winograd's algorithm */
-#define MOST_BEHAVIOUR   5
+#define MOST_NUMERICAL 10 /* notes of an engine: as many as there are kinds */
+#define MOST_BEHAVIOUR 5
+#define MOST_WINOGRAD  3 /* the longer side of a filter that Winograd's algorithm may take */
 
 /* ---- Engines ---- */
 
@@ -93,7 +93,7 @@ bool neap_cudnn_engine_is_allowed(const cuda_backend *backend, neap_dtype type, 
         has_bit(engine->notes, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION))
         return false;
     /* larger filters take larger tiles, whose transform loses half of f32's digits */
-    if (has_bit(engine->notes, CUDNN_NUMERICAL_NOTE_WINOGRAD) && filter > MOST_TRANSFORMED)
+    if (has_bit(engine->notes, CUDNN_NUMERICAL_NOTE_WINOGRAD) && filter > MOST_WINOGRAD)
         return false;
     return type == NEAP_BF16 || backend->tf32 ||
            !has_bit(engine->notes, CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
