@@ -273,7 +273,8 @@ class Subject:
         self.name = name or f"{network.model}_b{self.batch}_{kind}"
         self.graph = os.path.join(args.out, f"{self.name}.json")
         self.natural = self.base = self.link = None
-        self.alone, self.alone_base = alone, None  # whether times matter; `base` of kernels that run beside no copies
+        self.alone = alone  # whether times matter
+        self.alone_base = None  # `base` with kernels that run beside no copies, once the link is measured
         bare = self.graph.removesuffix(".json") + ".bare.json"
         words = ["graph", network.model, *sizes, "--optimizer", "sgd", "--dtype", kind, "-o", bare]
         self.failure = None if neap(*words)[0] == 0 else f"neap {' '.join(map(str, words))} failed"

@@ -191,10 +191,9 @@ static neap_status write_times(const worker *w, const training *t, const neap_ti
 {
     const neap_step *steps = neap_plan_steps(t->plan);
     FILE *file = fopen(t->times, "w");
-    if (!file) {
-        snprintf(diag.message, sizeof diag.message, "%s cannot be written", t->times);
+    snprintf(diag.message, sizeof diag.message, "%s cannot be written", t->times);
+    if (!file)
         return NEAP_IO;
-    }
     fprintf(file, "step,kind,id,planned_begin,planned_end,begin,end\n");
     for (size_t i = 0; i < timeline->n_steps; i++)
         fprintf(file, "%zu,%s,%u,%.9f,%.9f,%.9f,%.9f\n", i, neap_step_kind_name(steps[i].kind),
