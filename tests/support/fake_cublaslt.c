@@ -1,6 +1,8 @@
 /* cuBLASLt in software. */
 #include "fake_cublaslt.h"
 
+#include "raw_numbers.h"
+
 #include "run/backends/cuda/cublaslt_constants.h"
 
 #include <setjmp.h>
@@ -253,26 +255,6 @@ static int config_get(const cublaslt_algo *algo, int attribute, void *value, siz
 
 /* ---- Products ---- */
 
-static float number_at(const void *at, int type, int64_t i)
-{
-    if (type == LT_R_32F)
-        return ((const float *)at)[i];
-    uint32_t bits = (uint32_t)((const uint16_t *)at)[i] << 16;
-    float number;
-    memcpy(&number, &bits, sizeof number);
-    return number;
-}
-
-static void set_number(void *at, int type, int64_t i, float number)
-{
-    uint32_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    if (type == LT_R_32F)
-        ((float *)at)[i] = number;
-    else
-        ((uint16_t *)at)[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 static void expect_aligned(const void *address, size_t alignment)
 {
     assert_int_equal((uintptr_t)address % alignment, 0);
@@ -292,7 +274,8 @@ static float dot(const struct cublaslt_desc *desc, const struct cublaslt_layout 
     for (int64_t k = 0; k < depth; k++) {
         int64_t at_a = batch * la->stride + offset(la, desc->transpose_a, row, k);
         int64_t at_b = batch * lb->stride + offset(lb, desc->transpose_b, k, column);
-        sum += (double)number_at(a, la->type, at_a) * (double)number_at(b, lb->type, at_b);
+        sum += (double)raw_number(a, la->type == LT_R_16BF, at_a) *
+               (double)raw_number(b, lb->type == LT_R_16BF, at_b);
     }
     return (float)sum;
 }
@@ -305,8 +288,9 @@ static void sum_columns(const struct cublaslt_desc *desc, const struct cublaslt_
     for (int64_t column = 0; column < (turned ? lb->rows : lb->columns); column++) {
         double sum = 0;
         for (int64_t k = 0; k < (turned ? lb->columns : lb->rows); k++)
-            sum += (double)number_at(b, lb->type, offset(lb, desc->transpose_b, k, column));
-        set_number(desc->bias, lb->type, column, (float)sum);
+            sum += (double)raw_number(b, lb->type == LT_R_16BF,
+                                      offset(lb, desc->transpose_b, k, column));
+        set_raw_number(desc->bias, lb->type == LT_R_16BF, column, (float)sum);
     }
 }
 
@@ -338,8 +322,9 @@ static int matmul(cublaslt_handle handle, cublaslt_desc desc, const void *alpha,
             for (int64_t row = 0; row < ld->rows; row++) {
                 float sum = dot(desc, la, a, lb, b, batch, row, column);
                 if (desc->epilogue == LT_EPILOGUE_BIAS)
-                    sum += number_at(desc->bias, ld->type, row);
-                set_number(d, ld->type, batch * ld->stride + row + column * ld->ld, sum);
+                    sum += raw_number(desc->bias, ld->type == LT_R_16BF, row);
+                set_raw_number(d, ld->type == LT_R_16BF, batch * ld->stride + row + column * ld->ld,
+                               sum);
             }
     if (desc->epilogue == LT_EPILOGUE_BGRADB)
         sum_columns(desc, lb, b);

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "fake_cublaslt.h"
+#include "raw_numbers.h"
 #include "settings.h"
 
 #include "base/random.h"
@@ -46,22 +47,12 @@ typedef struct buffer {
 
 static float number_at(const buffer *x, int64_t i)
 {
-    if (x->array.dtype == NEAP_F32)
-        return ((const float *)(const void *)x->block)[i];
-    uint32_t bits = (uint32_t)((const uint16_t *)(const void *)x->block)[i] << 16;
-    float number;
-    memcpy(&number, &bits, sizeof number);
-    return number;
+    return raw_number(x->block, x->array.dtype != NEAP_F32, i);
 }
 
 static void set_number(buffer *x, int64_t i, float number)
 {
-    uint32_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    if (x->array.dtype == NEAP_F32)
-        ((float *)(void *)x->block)[i] = number;
-    else
-        ((uint16_t *)(void *)x->block)[i] = (uint16_t)(bits >> 16);
+    set_raw_number(x->block, x->array.dtype != NEAP_F32, i, number);
 }
 
 static void set_strides(run_array *array, int layout)

@@ -19,6 +19,13 @@ neap_status neap_cudnn_fail(const cuda_api *api, int cudnn_status, const char *w
                      last[0] ? "; " : "", last);
 }
 
+static neap_status fail(cudnn_bag *bag, int cudnn_status, const char *what, neap_diag *diag)
+{
+    bag->lacked_memory |= cudnn_status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+                          cudnn_status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+    return neap_cudnn_fail(bag->libraries->api, cudnn_status, what, diag);
+}
+
 void neap_cudnn_bag_init(cudnn_bag *bag, cuda_libraries *libraries)
 {
     *bag = (cudnn_bag){.libraries = libraries};
@@ -59,7 +66,7 @@ neap_status neap_cudnn_new(cudnn_bag *bag, int type, cudnn_descriptor *descripto
     *descriptor = NULL;
     int status = api->cudnnBackendCreateDescriptor(type, descriptor);
     if (status != CUDNN_STATUS_SUCCESS)
-        return neap_cudnn_fail(api, status, "a new descriptor", diag);
+        return fail(bag, status, "a new descriptor", diag);
     bag->items[bag->count++] = *descriptor;
     return NEAP_OK;
 }
@@ -69,7 +76,7 @@ neap_status neap_cudnn_set(cudnn_bag *bag, cudnn_descriptor descriptor, int name
 {
     const cuda_api *api = bag->libraries->api;
     int status = api->cudnnBackendSetAttribute(descriptor, name, type, count, elements);
-    return status == CUDNN_STATUS_SUCCESS ? NEAP_OK : neap_cudnn_fail(api, status, what, diag);
+    return status == CUDNN_STATUS_SUCCESS ? NEAP_OK : fail(bag, status, what, diag);
 }
 
 neap_status neap_cudnn_finalize(cudnn_bag *bag, cudnn_descriptor descriptor, const char *what,
@@ -77,7 +84,7 @@ neap_status neap_cudnn_finalize(cudnn_bag *bag, cudnn_descriptor descriptor, con
 {
     const cuda_api *api = bag->libraries->api;
     int status = api->cudnnBackendFinalize(descriptor);
-    return status == CUDNN_STATUS_SUCCESS ? NEAP_OK : neap_cudnn_fail(api, status, what, diag);
+    return status == CUDNN_STATUS_SUCCESS ? NEAP_OK : fail(bag, status, what, diag);
 }
 
 neap_status neap_cudnn_get(cudnn_bag *bag, cudnn_descriptor descriptor, int name, int type,
@@ -89,5 +96,5 @@ neap_status neap_cudnn_get(cudnn_bag *bag, cudnn_descriptor descriptor, int name
     int status = api->cudnnBackendGetAttribute(descriptor, name, type, requested, &found, elements);
     if (count)
         *count = found;
-    return status == CUDNN_STATUS_SUCCESS ? NEAP_OK : neap_cudnn_fail(api, status, what, diag);
+    return status == CUDNN_STATUS_SUCCESS ? NEAP_OK : fail(bag, status, what, diag);
 }

@@ -14,6 +14,7 @@ typedef struct cudnn_bag {
     cuda_libraries *libraries;
     cudnn_descriptor *items;
     size_t count, capacity;
+    bool lacked_memory; /* a call for one of these failed for lack of memory */
 } cudnn_bag;
 
 void neap_cudnn_bag_init(cudnn_bag *bag, cuda_libraries *libraries);

@@ -10,7 +10,8 @@
  * A list takes seconds to make, because only a plan tells whether an algorithm works and what
  * workspace it needs, and cuDNN compiles code for some. So lists are made on all processors at once
  * where a graph's ops are announced, they are kept in files beside compiled kernels
- * (cudnn_list_file.c), and an algorithm of a list from a file gets its plan when it is prepared.
+ * (cudnn_list_file.c) unless memory was short, and an algorithm of a list from a file gets its plan
+ * when it is prepared.
  */
 #ifndef NEAP_CUDNN_CONV_H
 #define NEAP_CUDNN_CONV_H

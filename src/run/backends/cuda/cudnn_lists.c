@@ -90,9 +90,9 @@ static neap_status make_list(cuda_backend *backend, cuda_libraries *libraries,
     neap_cudnn_bag_init(&list->bag, libraries);
     neap_status status = neap_cudnn_conv_search(backend, &list->problem, list, diag);
     list->made = status == NEAP_OK;
-    if (list->made) {
+    if (list->made && list->count > 0 && !list->bag.lacked_memory) /* else better next time */
         neap_cudnn_list_write(backend, list);
-    } else {
+    if (!list->made) {
         neap_cudnn_bag_clear(&list->bag);
         list->count = 0;
     }
