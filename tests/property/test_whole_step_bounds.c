@@ -127,31 +127,39 @@ static uint32_t draw_chain(random_source *random, const problem *x, cut_scope sc
     return n;
 }
 
-static void check_programs(const scene *s, const cut *c, random_source *random)
+/* The integer program, and its relaxation. */
+static void check_program(const scene *s, const cut *c, cut_scope scope, const uint32_t *moments,
+                          uint32_t n_moments)
 {
     static const cut_watch watch;
-    uint32_t moments[MOST_CHAIN];
     uint8_t fates[MOST_TIMED_VALUES];
     int64_t excess[MOST_TIMED_OPS];
-    for (int i = 0; i < 4 && NEAP_HAS_HIGHS; i++) {
+    for (int relaxed = 0; relaxed < 2 && NEAP_HAS_HIGHS && n_moments > 0; relaxed++) {
         program_request request = {.x = s->x,
                                    .budget = s->budget,
                                    .choices = neap_cut_choices(c),
-                                   .scope = (cut_scope)(i % 2),
+                                   .scope = scope,
                                    .moments = moments,
-                                   .relaxed = i / 2 == 0,
+                                   .n_moments = n_moments,
+                                   .relaxed = relaxed,
                                    .effort = 10000,
                                    .watch = &watch};
-        request.n_moments = draw_chain(random, s->x, request.scope, moments);
         program_answer answer;
-        if (request.n_moments == 0)
-            continue;
         neap_status status = neap_cut_program_solve(
             NULL, &request, &(program_results){fates, excess}, &answer, NULL);
         if (status == NEAP_INTERNAL) /* HiGHS does not take it: where no op takes time, say */
             continue;
         assert_int_equal(status, NEAP_OK);
-        check_ticks(s, request.scope, answer.ticks, request.relaxed ? "a relaxation" : "a program");
+        check_ticks(s, scope, answer.ticks, relaxed ? "a relaxation" : "a program");
+    }
+}
+
+static void check_programs(const scene *s, const cut *c, random_source *random)
+{
+    uint32_t moments[MOST_CHAIN];
+    for (int scope = 0; scope < 2; scope++) {
+        uint32_t n = draw_chain(random, s->x, (cut_scope)scope, moments);
+        check_program(s, c, (cut_scope)scope, moments, n);
     }
 }
 
@@ -369,6 +377,73 @@ static void test_moving_state(void **state)
                  20261213);
 }
 
+/* ---- An update that is late ---- */
+
+/* Of op2 and op4, the update, op3 follows the former and need not follow the latter, and what it
+   makes takes no memory: the optimum makes what it reads again after both, op4 before. */
+static neap_graph *late_update(void)
+{
+    static const char text[] =
+        "{\"neap\":\"graph\",\"version\":1,\"values\":[{\"bytes\":3},{\"bytes\":0},{\"bytes\":3},"
+        "{\"bytes\":3,\"state\":true},{\"bytes\":0},{\"bytes\":0},{\"bytes\":3},{\"bytes\":0},"
+        "{\"bytes\":0,\"state\":true}],\"ops\":["
+        "{\"time\":4,\"inputs\":[0],\"outputs\":[1,2]},"
+        "{\"time\":0,\"inputs\":[1,3],\"outputs\":[4]},"
+        "{\"time\":0,\"inputs\":[4,3],\"outputs\":[5,6],\"workspace\":3},"
+        "{\"time\":4,\"inputs\":[5,0,1,2],\"outputs\":[7]},"
+        "{\"time\":2,\"inputs\":[3,6,8],\"outputs\":[],\"updates\":[3,8],\"workspace\":4}],"
+        "\"outputs\":[7]}";
+    neap_graph *graph;
+    neap_diag diag;
+    if (neap_graph_read_text(NULL, text, sizeof text - 1, "late", &graph, &diag) != NEAP_OK)
+        fail_msg("%s", diag.message);
+    return graph;
+}
+
+/* Every chain of moments. */
+static void check_chains(const scene *s, const cut *c, cut_scope scope)
+{
+    uint8_t role[MOST_TIMED_OPS];
+    for (uint32_t set = 1; set < UINT32_C(1) << s->x->n_tasks; set++) {
+        uint32_t moments[MOST_TIMED_OPS], n = 0;
+        bool is_chain = true;
+        for (uint32_t k = 0; k < s->x->n_tasks; k++)
+            if (set >> k & 1) {
+                neap_problem_mark_roles(s->x, k, scope, role);
+                is_chain = is_chain && (n == 0 || role[moments[n - 1]] == ROLE_PAST);
+                moments[n++] = k;
+            }
+        if (is_chain)
+            check_program(s, c, scope, moments, n);
+    }
+}
+
+static void test_late_update(void **state)
+{
+    (void)state;
+    neap_graph *graph = late_update();
+    for (int64_t budget = 9; budget < 20; budget++) {
+        problem x;
+        neap_arena arena;
+        scene s = {.graph = graph,
+                   .budget = budget,
+                   .place = NEAP_STATE_HOST,
+                   .link = {.out_bandwidth = 0.5, .in_bandwidth = 3}};
+        neap_arena_init(&arena, NULL);
+        open_problem(&x, &s);
+        s.x = &x;
+        cut *c = neap_cut_create(&arena, &x, budget, &s.link);
+        assert_non_null(c);
+        for (int scope = 0; scope < 2; scope++) {
+            s.best[scope] = optimum(&s, (cut_scope)scope);
+            check_chains(&s, c, (cut_scope)scope);
+        }
+        neap_arena_clear(&arena);
+        neap_problem_clear(&x);
+    }
+    neap_graph_destroy(graph);
+}
+
 /* ---- Variants at several moments ---- */
 
 /* A large tensor is kept over a row of ops whose fastest variants have no room beside it, and one
@@ -429,9 +504,8 @@ static void test_row_of_variants(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_in_place),
-        cmocka_unit_test(test_updates),
-        cmocka_unit_test(test_moving_state),
+        cmocka_unit_test(test_in_place),        cmocka_unit_test(test_updates),
+        cmocka_unit_test(test_moving_state),    cmocka_unit_test(test_late_update),
         cmocka_unit_test(test_row_of_variants),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,14 +74,26 @@ static void want(cut_program *g, uint32_t w, uint32_t tensor)
     }
 }
 
+/* Whether a task that certainly runs for the first time after an earlier moment may do so in window
+   w. */
+static bool may_be_late(const cut_program *g, uint32_t w, uint32_t task)
+{
+    bool is_later = false;
+    for (uint32_t j = 0; j < w && program_roles(g, w)[task] == ROLE_UNKNOWN; j++)
+        is_later |= program_roles(g, j)[task] == ROLE_FUTURE;
+    return is_later;
+}
+
 static void mark_wanted(cut_program *g)
 {
     const problem *x = g->x;
     for (uint32_t w = g->n_windows; w-- > 0;) {
-        for (uint32_t k = 0; k < x->n_tasks; k++)
+        for (uint32_t k = 0; k < x->n_tasks; k++) {
+            bool is_late = may_be_late(g, w, k);
             for (uint32_t i = x->reads.start[k]; i < x->reads.start[k + 1]; i++)
-                if (reads_after(g, w, k, x->reads.items[i]))
+                if (is_late || reads_after(g, w, k, x->reads.items[i]))
                     want(g, w, x->reads.items[i]);
+        }
         for (uint32_t s = 0; s < x->n_tensors; s++)
             if (x->is_output[s] || (w + 1 < g->n_windows && g->wanted[program_cell(g, w + 1, s)]))
                 want(g, w, s);
