@@ -17,6 +17,8 @@
 #include "small_networks.h"
 #include "small_training.h"
 
+#include "run/block.h"
+
 #include <neap/layout.h>
 #include <neap/run.h>
 
@@ -355,6 +357,28 @@ static void pinned_memory_is_kept(void **state)
     end(&t);
 }
 
+/* Where memory is short, pinned memory that is not used makes room for what is. */
+static void pinned_memory_is_given_up(void **state)
+{
+    (void)state;
+    neap_backend *backend = open_fake(3);
+    run_block large, small;
+    neap_diag diag = {0};
+    MUST(neap_run_block_create_for(backend, true, 1 << 20, &large, &diag));
+    neap_run_block_destroy(&large);
+    assert_int_equal(host_allocations(), 1);
+    fake_device_fail_later("cuMemHostAlloc", 2, 0);
+    MUST(neap_run_block_create_for(backend, true, 1000, &small, &diag));
+    assert_int_equal(host_allocations(), 1);
+    MUST(neap_run_block_create_for(backend, true, 1 << 20, &large, &diag));
+    assert_int_equal(host_allocations(), 2);
+    neap_run_block_destroy(&large);
+    neap_run_block_destroy(&small);
+    assert_int_equal(host_allocations(), 1);
+    neap_backend_close(backend);
+    expect_nothing_left();
+}
+
 /* ---- Kernels that are measured ---- */
 
 static int64_t largest_workspace(const neap_graph *graph, bool of_the_least)
@@ -495,6 +519,7 @@ int main(void)
         cmocka_unit_test(recording_may_end_early),
         cmocka_unit_test(replaying_may_fail),
         cmocka_unit_test(pinned_memory_is_kept),
+        cmocka_unit_test(pinned_memory_is_given_up),
         cmocka_unit_test(workspace_is_limited),
         cmocka_unit_test(the_link_is_measured),
         cmocka_unit_test(kernels_are_slower_beside_copies),

@@ -25,7 +25,13 @@ static neap_status allocate_pinned(cuda_backend *cuda, int64_t bytes, void **mem
     cuda_driver *driver = neap_cuda_driver_of(cuda->platform);
     cuda_pinned *kept = &cuda->pinned;
     if (kept->in_use || bytes < kept->bytes / 2) {
-        NEAP_TRY(neap_cuda_alloc_host(driver, bytes, memory, diag));
+        neap_status status = neap_cuda_alloc_host(driver, bytes, memory, diag);
+        if (status != NEAP_OK && !kept->in_use) { /* what is kept makes room */
+            neap_cuda_free_host(driver, kept->data);
+            *kept = (cuda_pinned){.data = NULL};
+            status = neap_cuda_alloc_host(driver, bytes, memory, diag);
+        }
+        NEAP_TRY(status);
     } else {
         if (kept->bytes < bytes) {
             neap_cuda_free_host(driver, kept->data);
