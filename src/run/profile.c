@@ -538,7 +538,7 @@ static neap_status join_group(meter *m, uint32_t op, uint32_t k)
 
 /* ---- All kernels of a graph ---- */
 
-/* Whether the kernel needs more workspace than the caller wants. One kernel of an op is left. */
+/* Whether the kernel needs more workspace than the caller wants, and is not the op's leanest. */
 static bool takes_too_much(const meter *m, uint32_t op, uint32_t k)
 {
     const neap_variant *items = &m->variants.items[m->variants.begins[op]];
