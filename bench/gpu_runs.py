@@ -7,6 +7,7 @@ which are made on all processors but a few; rows are printed as they come. Measu
 """
 
 import argparse
+import atexit
 import collections
 import concurrent.futures
 import fcntl
@@ -117,26 +118,22 @@ def note(args, what, figures):
 
 
 class Table:
-    """A table as Markdown has it, whose rows are printed as they come; held back until release() if others print, too."""
+    """A table as Markdown has it, whose rows are printed as they come, by any thread."""
 
-    def __init__(self, *head, title=None, held=False):
-        self.widths, self.held = [max(len(name), 8) for name in head], [] if held else None
+    def __init__(self, *head, title=None):
+        self.widths = [max(len(name), 8) for name in head]
         if title:
             self.put(f"\n## {title}\n")
         self.row(*head)
         self.put("|" + "|".join("-" * (width + 1) + ":" for width in self.widths) + "|")
 
-    def put(self, line):
-        if self.held is None:
-            print(line, flush=True)
-        else:
-            self.held.append(line)
+    @staticmethod
+    def put(line):
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
 
     def row(self, *cells):
         self.put("| " + " | ".join(str(cell).rjust(width) for cell, width in zip(cells, self.widths)) + " |")
-
-    def release(self):
-        print("\n".join(self.held), flush=True)
 
 
 def brief(message):
@@ -209,24 +206,36 @@ class Worker:
     """A process of bench/worker.c, which keeps the kernels of a graph. It finds them first; of several workers that others
     wait for one at a time does, in the order in which they were made, on all processors."""
 
-    in_order = concurrent.futures.ThreadPoolExecutor(1)
-    at_once = concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1)
+    latest, alive = None, set()  # the latest of these workers; all that may have a process
 
     def __init__(self, graph, args, kind, *words, alone=True):
         self.name, self.process, self.closed = os.path.basename(graph).removesuffix(".json"), None, False
+        self.changing = threading.Lock()  # process and closed
         self.command = [common.path_of("worker"), graph, args.backend, "--cache", args.cache, *map(str, words)]
         self.command += ["--tf32"] if kind != "f32" else []
         self.command += ["--fresh"] if args.fresh else []
         self.command += ["--threads", "1"] if args.backend != "cuda" else []
         self.log = os.path.join(args.out, "worker.log")
-        self.begun = (self.in_order if alone else self.at_once).submit(self.begin)
+        self.begun, before = concurrent.futures.Future(), Worker.latest if alone else None
+        Worker.latest = self if alone else Worker.latest
+        Worker.alive.add(self)
+        threading.Thread(target=self.begin, args=(before,), daemon=True).start()  # the end of a bench waits for none
 
-    def begin(self):
-        """Starts it; what was wrong, or None."""
-        if self.closed:
-            return {"error": "its worker was closed"}
-        with open(self.log, "a", encoding="utf-8") as log:
-            self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+    def begin(self, before):
+        """Starts it; `begun` is what was wrong, or None."""
+        try:
+            if before:
+                before.begun.exception()  # waits for it
+            self.begun.set_result(self.find_kernels())
+        except Exception as failure:  # told by ask()
+            self.begun.set_exception(failure)
+
+    def find_kernels(self):
+        with self.changing:
+            if self.closed:
+                return {"error": "its worker was closed"}
+            with open(self.log, "a", encoding="utf-8") as log:
+                self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
         begin, found = time.monotonic(), self.exchange("fit", 600)
         say(f"{time.monotonic() - begin:.1f} s: {self.name}: kernels found")
         return found if "error" in found else None
@@ -255,10 +264,18 @@ class Worker:
         return found
 
     def close(self):
-        self.closed = True
-        if self.process:
-            self.process.kill()
-            self.process.wait()
+        with self.changing:
+            self.closed = True
+            if self.process:
+                self.process.kill()
+                self.process.wait()
+        Worker.alive.discard(self)
+
+
+@atexit.register
+def close_workers():
+    for worker in list(Worker.alive):
+        worker.close()
 
 
 class Subject:

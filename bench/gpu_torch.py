@@ -187,17 +187,6 @@ class Step:
         self.optimizer.zero_grad(set_to_none=True)
 
 
-class SumOf(nn.Module):
-    """The sum of what a network returns, as a loss."""
-
-    def __init__(self, network):
-        super().__init__()
-        self.network = network
-
-    def forward(self, x):
-        return self.network(x).sum()
-
-
 def timed(step, steps, warmup):
     """(milliseconds, MiB): the median of the steps, and the peak of what was allocated in them."""
     if DEVICE == "cpu":
@@ -330,21 +319,8 @@ def answer(request):
         release()
 
 
-def warm_up():
-    """Loads PyTorch's libraries, which the first step would wait for."""
-    if MISSING or not torch.cuda.is_available():
-        return
-    with torch.device(DEVICE):
-        network = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Flatten(), nn.Linear(8 * 36, 8))
-        step = Step(types.SimpleNamespace(module=SumOf(network), inputs=(torch.zeros(2, 3, 8, 8),)), "tf32")
-    step()
-    torch.cuda.synchronize()
-    release()
-
-
 def main():
     if sys.argv[1:] == ["--serve"]:
-        warm_up()
         for line in sys.stdin:
             print(json.dumps(answer(json.loads(line))), flush=True)
         return

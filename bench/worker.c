@@ -164,6 +164,7 @@ static neap_status profile(worker *w, const char *path)
     take_turn(w, false);
     if (status == NEAP_OK)
         status = neap_graph_write_file(w->graph, path, &diag);
+    w->profile.refresh = false; /* what has been measured here counts from now on */
     if (status == NEAP_OK)
         printf("{\"kernels\": %u, \"measured\": %u, \"seconds\": %.3f, \"spread\": %.9g}\n",
                report.kernels, report.measured, seconds, report.worst_spread);
