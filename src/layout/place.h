@@ -12,6 +12,7 @@
 #define NEAP_LAYOUT_PLACE_H
 
 #include "base/clock.h"
+#include "base/progress.h"
 #include "layout/instances.h"
 
 #include <neap/progress.h>
@@ -59,8 +60,7 @@ neap_status neap_place_squeeze(const neap_placement_problem *problem, neap_place
 
 static inline bool neap_placement_cancelled(const neap_placement_problem *problem)
 {
-    neap_progress *progress = problem->progress;
-    return (progress && progress->cancelled && progress->cancelled(progress)) ||
+    return neap_progress_is_cancelled(problem->progress) ||
            (problem->end > 0 && neap_clock_seconds() > problem->end);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fail.h"
+#include "base/progress.h"
 #include "plan/residency.h"
 
 #include <string.h>
@@ -45,9 +46,8 @@ int64_t neap_retimer_trace(neap_retimer *r)
 
 bool neap_retimer_spent(const neap_retimer *r)
 {
-    neap_progress *progress = r->options->progress;
     return r->work > MOST_WORK || (r->end > 0 && neap_clock_seconds() > r->end) ||
-           (progress && progress->cancelled && progress->cancelled(progress));
+           neap_progress_is_cancelled(r->options->progress);
 }
 
 void neap_retimer_put(neap_retimer *r, uint32_t from, uint32_t to)

@@ -169,9 +169,10 @@ struct run_backend_type {
     /*
      * Where finding variants takes long: finds those of all specs that were announced
      * (run_op.announce), on all processors. NULL: not needed. The caller announces all specs of a
-     * graph before it asks for their variants.
+     * graph before it asks for their variants. Once `progress`, which may be NULL, is cancelled, it
+     * ends soon, without failing.
      */
-    neap_status (*find_announced)(neap_backend *backend, neap_diag *diag);
+    neap_status (*find_announced)(neap_backend *backend, neap_progress *progress, neap_diag *diag);
     /*
      * By op type, in the order of graph/ops.def; neap_run_ops_* then implement the functions above.
      * Or NULL.

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/memory.h"
+#include "base/progress.h"
 #include "graph/graph_internal.h"
 #include "run/block.h"
 #include "run/profile_cache.h"
@@ -169,9 +170,7 @@ static neap_status lay_operands(const meter *m, const run_spec *spec, bool again
 /* Checked before every run: one run of a large kernel may take seconds. */
 static bool is_cancelled(meter *m)
 {
-    neap_progress *progress = m->options->progress;
-    if (progress && progress->cancelled && progress->cancelled(progress))
-        m->report.interrupted = true;
+    m->report.interrupted |= neap_progress_is_cancelled(m->options->progress);
     return m->report.interrupted;
 }
 
@@ -312,16 +311,9 @@ static bool wants_more(const meter *m, const sampling *x)
 
 static void tell(const meter *m, double of_group)
 {
-    neap_progress *progress = m->options->progress;
-    if (!progress || !progress->report)
-        return;
     double done = m->done + of_group * (double)m->n_group;
-    neap_progress_event event = {.phase = "measuring kernels",
-                                 .fraction = m->n_kernels ? done / m->n_kernels : 1,
-                                 .seconds = neap_clock_seconds() - m->begun,
-                                 .best_time = -1,
-                                 .bound_time = -1};
-    progress->report(progress, &event);
+    neap_progress_tell(m->options->progress, "measuring kernels",
+                       m->n_kernels ? done / m->n_kernels : 1, neap_clock_seconds() - m->begun);
 }
 
 /*
@@ -733,9 +725,11 @@ static void add_contention(meter *m)
 
 static neap_status profile(meter *m, neap_graph *graph)
 {
-    neap_status status = neap_run_variants_init(m->specs, m->backend, &m->variants, m->diag);
-    if (status == NEAP_OK)
-        status = make_room(m);
+    neap_status status =
+        neap_run_variants_init(m->specs, m->backend, m->options->progress, &m->variants, m->diag);
+    if (status != NEAP_OK || is_cancelled(m))
+        return status;
+    status = make_room(m);
     if (status != NEAP_OK)
         return status;
     use_cache(m, false);

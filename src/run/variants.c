@@ -3,6 +3,7 @@
 
 #include "base/fail.h"
 #include "base/memory.h"
+#include "base/progress.h"
 #include "graph/graph_internal.h"
 
 #include <math.h>
@@ -39,7 +40,8 @@ static neap_status add(run_specs *specs, neap_backend *backend, run_variants *va
 }
 
 /* For backends that find the variants of all ops faster together. */
-static neap_status announce(run_specs *specs, neap_backend *backend, neap_diag *diag)
+static neap_status announce(run_specs *specs, neap_backend *backend, neap_progress *progress,
+                            neap_diag *diag)
 {
     if (!backend->type->find_announced)
         return NEAP_OK;
@@ -49,11 +51,11 @@ static neap_status announce(run_specs *specs, neap_backend *backend, neap_diag *
         run_spec spec = neap_run_specs_at(specs, op, 0);
         NEAP_TRY(neap_run_ops_announce(backend, &spec, diag));
     }
-    return backend->type->find_announced(backend, diag);
+    return backend->type->find_announced(backend, progress, diag);
 }
 
-neap_status neap_run_variants_init(run_specs *specs, neap_backend *backend, run_variants *variants,
-                                   neap_diag *diag)
+neap_status neap_run_variants_init(run_specs *specs, neap_backend *backend, neap_progress *progress,
+                                   run_variants *variants, neap_diag *diag)
 {
     uint32_t n_ops = neap_graph_op_count(specs->graph);
     *variants = (run_variants){.n_ops = n_ops, .allocator = specs->allocator};
@@ -68,7 +70,9 @@ neap_status neap_run_variants_init(run_specs *specs, neap_backend *backend, run_
         variants->unable[op] = neap_graph_op(specs->graph, op)->in_place_input != NEAP_NONE &&
                                !neap_run_specs_write_over(specs, op);
     if (status == NEAP_OK)
-        status = announce(specs, backend, diag);
+        status = announce(specs, backend, progress, diag);
+    if (neap_progress_is_cancelled(progress))
+        return status;
     for (uint32_t op = 0; op < n_ops && status == NEAP_OK; op++) {
         uint32_t first = specs->alike[op];
         if (first == op) {
@@ -172,7 +176,7 @@ neap_status neap_backend_fit(neap_backend *backend, neap_graph *graph, neap_diag
     run_variants variants = {.allocator = backend->allocator};
     neap_status status = neap_run_specs_init(backend->allocator, graph, backend, &specs, diag);
     if (status == NEAP_OK)
-        status = neap_run_variants_init(&specs, backend, &variants, diag);
+        status = neap_run_variants_init(&specs, backend, NULL, &variants, diag);
     if (status == NEAP_OK)
         status = neap_run_variants_apply(&variants, true, graph, diag);
     neap_run_variants_clear(&variants);

@@ -16,10 +16,11 @@ typedef struct run_variants {
 
 /*
  * Queries the backend for every distinct op; a view gets one variant without time or workspace.
- * Clear `variants` after a failure too.
+ * Clear `variants` after a failure too, and after `progress`, which may be NULL, was cancelled:
+ * then they are good for nothing else.
  */
-neap_status neap_run_variants_init(run_specs *specs, neap_backend *backend, run_variants *variants,
-                                   neap_diag *diag);
+neap_status neap_run_variants_init(run_specs *specs, neap_backend *backend, neap_progress *progress,
+                                   run_variants *variants, neap_diag *diag);
 void neap_run_variants_clear(run_variants *variants);
 /*
  * Drops variants that are dominated (as fast and as small is another) or whose time is infinite,

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/memory.h"
+#include "base/progress.h"
 #include "solve/run_method.h"
 #include "solve/solution_internal.h"
 
@@ -133,9 +134,7 @@ static neap_status set_infeasible(const planner *p, neap_solution *solution,
 
 static neap_outcome stop_reason(const planner *p)
 {
-    neap_progress *progress = p->request->progress;
-    bool cancelled = progress && progress->cancelled && progress->cancelled(progress);
-    return cancelled ? NEAP_INTERRUPTED : NEAP_TIME_LIMIT;
+    return neap_progress_is_cancelled(p->request->progress) ? NEAP_INTERRUPTED : NEAP_TIME_LIMIT;
 }
 
 /* Judges the draft and assigns addresses. */

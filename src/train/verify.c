@@ -3,8 +3,10 @@
  * agree bit for bit.
  */
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/memory.h"
+#include "base/progress.h"
 #include "run/backend.h"
 #include "train/trainer_internal.h"
 
@@ -51,6 +53,7 @@ typedef struct verifier {
     int64_t steps;
     uint32_t n_states; /* values that persist: parameters, moments */
     neap_progress *progress;
+    double begun;
     neap_diag *diag;
 } verifier;
 
@@ -74,14 +77,9 @@ static neap_status take_digests(const verifier *v, const neap_trainer *t, digest
 
 static bool stopped(const verifier *v, const char *phase, int64_t step)
 {
-    neap_progress *p = v->progress;
-    neap_progress_event event = {.phase = phase,
-                                 .fraction = (double)step / (double)v->steps,
-                                 .best_time = -1,
-                                 .bound_time = -1};
-    if (p && p->report)
-        p->report(p, &event);
-    return p && p->cancelled && p->cancelled(p);
+    neap_progress_tell(v->progress, phase, (double)step / (double)v->steps,
+                       neap_clock_seconds() - v->begun);
+    return neap_progress_is_cancelled(v->progress);
 }
 
 static neap_status train(const verifier *v, const neap_graph *graph, const neap_plan *plan,
@@ -194,6 +192,7 @@ neap_status neap_train_verify(neap_allocator *allocator, const neap_graph *graph
                   .options = options,
                   .steps = steps,
                   .progress = progress,
+                  .begun = neap_clock_seconds(),
                   .diag = diag};
     neap_plan *plain = NULL;
     record planned = {.steps = 0}, natural = {.steps = 0};

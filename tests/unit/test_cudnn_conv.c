@@ -17,6 +17,7 @@
 #include "run_command.h"
 #include "settings.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -259,36 +260,74 @@ static void lists_are_kept(void **state)
     close_faked(&f);
 }
 
-/* Made by all processors at once, they are the same. */
+/* A caller that counts reports, and cancels after some questions. */
+typedef struct caller {
+    neap_progress base;
+    double fraction;
+    int reports, patience; /* the question from which on it does; 0: none */
+    atomic_int asked;      /* by any thread */
+} caller;
+
+static void note_report(neap_progress *self, const neap_progress_event *event)
+{
+    caller *c = (caller *)self;
+    assert_string_equal(event->phase, "finding algorithms");
+    assert_true(event->fraction > c->fraction && event->fraction <= 1);
+    c->fraction = event->fraction;
+    c->reports++;
+}
+
+static bool is_impatient(neap_progress *self)
+{
+    caller *c = (caller *)self;
+    return atomic_fetch_add(&c->asked, 1) + 1 >= c->patience && c->patience > 0;
+}
+
+enum { AT_ONCE = 9 };
+
+static void announce(faked *f, const conv_call *calls)
+{
+    neap_diag diag = {0};
+    for (int i = 0; i < AT_ONCE; i++) {
+        conv_problem problem = neap_conv_problem(&calls[i].spec, calls[i].target, false);
+        assert_int_equal(neap_cudnn_conv_announce(f->cuda, &calls[i].spec, &problem, &diag),
+                         NEAP_OK);
+    }
+}
+
+/* Made by all processors at once, they are the same, also after it was cancelled. */
 static void lists_are_made_at_once(void **state)
 {
     (void)state;
-    enum { COUNT = 9 };
+    static const int patiences[] = {1, 2, 10, 100, 0};
     faked f;
-    conv_call calls[COUNT];
-    char *alone[COUNT];
+    conv_call calls[AT_ONCE];
+    char *alone[AT_ONCE];
     neap_diag diag = {0};
     open_faked(&f);
-    for (int i = 0; i < COUNT; i++) {
+    for (int i = 0; i < AT_ONCE; i++) {
         cudnn_conv_list *list;
         set_call(&calls[i], (conv_target)(i % 3), 1 << i / 3, 3);
         assert_int_equal(find_list(&f, &calls[i], &list, &diag), NEAP_OK);
         alone[i] = describe(list);
     }
-    remove_lists(&f);
-    reopen(&f);
-    for (int i = 0; i < COUNT; i++) {
-        conv_problem problem = neap_conv_problem(&calls[i].spec, calls[i].target, false);
-        assert_int_equal(neap_cudnn_conv_announce(f.cuda, &calls[i].spec, &problem, &diag),
-                         NEAP_OK);
+    for (size_t k = 0; k < sizeof patiences / sizeof *patiences; k++) {
+        caller c = {.base = {note_report, is_impatient}, .patience = patiences[k]};
+        remove_lists(&f);
+        reopen(&f);
+        announce(&f, calls);
+        assert_int_equal(neap_cudnn_conv_make_lists(f.cuda, &c.base, &diag), NEAP_OK);
+        int plans = fake_cudnn_plans();
+        for (int i = 0; i < AT_ONCE; i++)
+            expect_list(&f, &calls[i], alone[i]);
+        assert_true((fake_cudnn_plans() == plans) == (patiences[k] == 0));
+        assert_true(patiences[k] > 0 || c.reports > 0);
+        reopen(&f); /* what was kept is whole, too */
+        for (int i = 0; i < AT_ONCE; i++)
+            expect_list(&f, &calls[i], alone[i]);
     }
-    assert_int_equal(neap_cudnn_conv_make_lists(f.cuda, &diag), NEAP_OK);
-    int plans = fake_cudnn_plans();
-    for (int i = 0; i < COUNT; i++) {
-        expect_list(&f, &calls[i], alone[i]);
+    for (int i = 0; i < AT_ONCE; i++)
         free(alone[i]);
-    }
-    assert_int_equal(fake_cudnn_plans(), plans);
     close_faked(&f);
 }
 

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/memory.h"
+#include "base/progress.h"
 #include "plan/in_place.h"
 #include "plan/plan_internal.h"
 #include "planners/common/late_updates.h"
@@ -50,9 +51,8 @@ void neap_planner_report_search(const planner *p, int64_t best_ticks, int64_t bo
 
 bool neap_planner_stopped(const planner *p)
 {
-    neap_progress *progress = p->request->progress;
     double limit = p->request->time_limit;
-    return (progress && progress->cancelled && progress->cancelled(progress)) ||
+    return neap_progress_is_cancelled(p->request->progress) ||
            (limit > 0 && neap_clock_seconds() - p->started > limit);
 }
 

@@ -100,10 +100,10 @@ static neap_status open_device(neap_allocator *allocator, const neap_backend_opt
     return NEAP_OK;
 }
 
-static neap_status find_announced(neap_backend *backend, neap_diag *diag)
+static neap_status find_announced(neap_backend *backend, neap_progress *progress, neap_diag *diag)
 {
     neap_cuda_enter_device((cuda_backend *)backend);
-    return neap_cudnn_conv_make_lists((cuda_backend *)backend, diag);
+    return neap_cudnn_conv_make_lists((cuda_backend *)backend, progress, diag);
 }
 
 const run_backend_type neap_run_backend_cuda = {

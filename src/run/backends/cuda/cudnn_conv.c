@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/memory.h"
+#include "base/progress.h"
 #include "run/backends/cuda/cudnn_graph.h"
 
 #include <stdio.h>
@@ -21,6 +22,7 @@ typedef struct search {
     cuda_backend *backend;
     cudnn_conv_list *list;
     const conv_problem *problem;
+    neap_progress *progress; /* may be NULL; once it is cancelled, no more plans are made */
     cudnn_graph_form form;
     cudnn_descriptor graph;
     cudnn_descriptor first_graph; /* of parts of a sum: the same without `adds`; else NULL */
@@ -133,6 +135,8 @@ static neap_status add_config(search *s, cudnn_descriptor config, char origin, n
     cudnn_candidate candidate;
     neap_diag problem = {0};
     size_t before = s->list->bag.count;
+    if (neap_progress_is_cancelled(s->progress))
+        return NEAP_OK;
     neap_status status = try_config(s, config, origin, &candidate, &problem);
     if (status == NEAP_OK && candidate.build_seconds >= 0) {
         s->list->items[s->list->count++] = candidate;
@@ -263,9 +267,9 @@ static neap_status search_parts(search s, int64_t parts, neap_diag *diag)
 }
 
 neap_status neap_cudnn_conv_search(cuda_backend *backend, const conv_problem *problem,
-                                   cudnn_conv_list *list, neap_diag *diag)
+                                   neap_progress *progress, cudnn_conv_list *list, neap_diag *diag)
 {
-    search s = {.backend = backend, .list = list, .problem = problem};
+    search s = {.backend = backend, .list = list, .problem = problem, .progress = progress};
     if (problem->target != CONV_W && (problem->bias || problem->relu))
         NEAP_TRY(search_fused(s, diag));
     size_t whole = list->count;

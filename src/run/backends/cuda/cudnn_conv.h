@@ -49,16 +49,17 @@ struct cudnn_conv_list {
 /* Lists that are not known are made by the next neap_cudnn_conv_make_lists, on all processors. */
 neap_status neap_cudnn_conv_announce(cuda_backend *backend, const run_spec *spec,
                                      const conv_problem *problem, neap_diag *diag);
-neap_status neap_cudnn_conv_make_lists(cuda_backend *backend, neap_diag *diag);
+neap_status neap_cudnn_conv_make_lists(cuda_backend *backend, neap_progress *progress,
+                                       neap_diag *diag);
 /* The list of a spec, made now if it has not been. Empty without cuDNN. */
 neap_status neap_cudnn_conv_list(cuda_backend *backend, const run_spec *spec,
                                  const conv_problem *problem, cudnn_conv_list **list,
                                  neap_diag *diag);
 void neap_cudnn_conv_clear(cuda_libraries *libraries);
 
-/* Adds all algorithms to an empty list, with their plans. */
+/* Adds all algorithms to an empty list, with their plans; fewer if it is cancelled. */
 neap_status neap_cudnn_conv_search(cuda_backend *backend, const conv_problem *problem,
-                                   cudnn_conv_list *list, neap_diag *diag);
+                                   neap_progress *progress, cudnn_conv_list *list, neap_diag *diag);
 
 /* ---- Files of lists ---- */
 

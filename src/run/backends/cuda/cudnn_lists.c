@@ -4,8 +4,10 @@
  * Several threads make lists at once, each with a handle of its own, as cuDNN demands. A plan is
  * run with the handle that it was made with, so these live as long as the lists.
  */
+#include "base/clock.h"
 #include "base/fail.h"
 #include "base/memory.h"
+#include "base/progress.h"
 #include "base/team.h"
 #include "run/backends/cuda/cudnn_conv.h"
 #include "run/backends/cuda/driver.h"
@@ -83,13 +85,13 @@ static neap_status find_list(cuda_backend *backend, const run_spec *spec,
     return status;
 }
 
-/* Makes a list with the handle of `libraries`: all of it, or nothing. */
+/* Makes a list with the handle of `libraries`: all of it, or nothing if it fails or is cancelled. */
 static neap_status make_list(cuda_backend *backend, cuda_libraries *libraries,
-                             cudnn_conv_list *list, neap_diag *diag)
+                             cudnn_conv_list *list, neap_progress *progress, neap_diag *diag)
 {
     neap_cudnn_bag_init(&list->bag, libraries);
-    neap_status status = neap_cudnn_conv_search(backend, &list->problem, list, diag);
-    list->made = status == NEAP_OK;
+    neap_status status = neap_cudnn_conv_search(backend, &list->problem, progress, list, diag);
+    list->made = status == NEAP_OK && !neap_progress_is_cancelled(progress);
     if (list->made && list->count > 0 && !list->bag.lacked_memory) /* else better next time */
         neap_cudnn_list_write(backend, list);
     if (!list->made) {
@@ -104,7 +106,7 @@ neap_status neap_cudnn_conv_list(cuda_backend *backend, const run_spec *spec,
                                  neap_diag *diag)
 {
     NEAP_TRY(find_list(backend, spec, problem, list, diag));
-    return (*list)->made ? NEAP_OK : make_list(backend, backend->libraries, *list, diag);
+    return (*list)->made ? NEAP_OK : make_list(backend, backend->libraries, *list, NULL, diag);
 }
 
 neap_status neap_cudnn_conv_announce(cuda_backend *backend, const run_spec *spec,
@@ -121,7 +123,9 @@ typedef struct list_job {
     cuda_backend *backend;
     cudnn_conv_list **lists;
     size_t count;
-    atomic_size_t next;
+    atomic_size_t next, done;
+    neap_progress *progress;
+    double begun;
     atomic_int status;  /* the first failure, */
     atomic_flag failed; /* which has */
     neap_diag diag;     /* its message here */
@@ -147,11 +151,17 @@ static void make_some(neap_job *self, neap_team *team, unsigned member)
     for (;;) {
         neap_diag diag = {.message = ""};
         size_t i = atomic_fetch_add(&job->next, 1);
-        if (i >= job->count || atomic_load(&job->status) != NEAP_OK)
+        if (i >= job->count || atomic_load(&job->status) != NEAP_OK ||
+            neap_progress_is_cancelled(job->progress))
             return;
-        neap_status status = make_list(job->backend, own, job->lists[i], &diag);
+        neap_status status = make_list(job->backend, own, job->lists[i], job->progress, &diag);
         if (status != NEAP_OK)
             note_failure(job, status, &diag);
+        size_t done = atomic_fetch_add(&job->done, 1) + 1;
+        if (member == 0) /* the caller's thread, which reports are for */
+            neap_progress_tell(job->progress, "finding algorithms",
+                               (double)done / (double)job->count,
+                               neap_clock_seconds() - job->begun);
     }
 }
 
@@ -188,10 +198,15 @@ static size_t count_missing(const cuda_libraries *libraries, cudnn_conv_list **l
     return count;
 }
 
-neap_status neap_cudnn_conv_make_lists(cuda_backend *backend, neap_diag *diag)
+neap_status neap_cudnn_conv_make_lists(cuda_backend *backend, neap_progress *progress,
+                                       neap_diag *diag)
 {
     cuda_libraries *libraries = backend->libraries;
-    list_job job = {.base = {make_some}, .backend = backend, .failed = ATOMIC_FLAG_INIT};
+    list_job job = {.base = {make_some},
+                    .backend = backend,
+                    .failed = ATOMIC_FLAG_INIT,
+                    .progress = progress,
+                    .begun = neap_clock_seconds()};
     job.count = libraries ? count_missing(libraries, NULL) : 0;
     if (job.count == 0)
         return NEAP_OK;
