@@ -74,7 +74,7 @@ static void take_turn(worker *w, bool takes)
         return; /* only the superuser may */
 }
 
-/* Asked between kernels. Never cancels. */
+/* Asked between kernels, by this thread, for `fit` has found the algorithms. Never cancels. */
 static bool pass_turn(neap_progress *progress)
 {
     worker *w = (worker *)progress;
