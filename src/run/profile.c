@@ -725,6 +725,7 @@ static void add_contention(meter *m)
 
 static neap_status profile(meter *m, neap_graph *graph)
 {
+    use_cache(m, false);
     neap_status status =
         neap_run_variants_init(m->specs, m->backend, m->options->progress, &m->variants, m->diag);
     if (status != NEAP_OK || is_cancelled(m))
@@ -732,7 +733,6 @@ static neap_status profile(meter *m, neap_graph *graph)
     status = make_room(m);
     if (status != NEAP_OK)
         return status;
-    use_cache(m, false);
     status = find_times(m);
     use_cache(m, true);
     if (status != NEAP_OK || m->report.interrupted)

@@ -89,7 +89,8 @@ static bool fails_now(void)
 {
     if (calls_left <= 0 || atomic_fetch_sub(&calls_left, 1) != 1)
         return false;
-    return has_failed = true;
+    has_failed = true;
+    return true;
 }
 
 /* ---- Engines ---- */
@@ -111,7 +112,7 @@ static const struct {
     [FAKE_TENSOR] = {.notes = 1 << CUDNN_NUMERICAL_NOTE_TENSOR_CORE},
 };
 
-/* What a heuristic names, in the order of its preference; of both FAKE_LARGE the settings differ. */
+/* What a heuristic names, as it prefers; of both FAKE_LARGE the settings differ. */
 static int64_t named(int mode, const object *graph, int64_t indices[8])
 {
     static const int first[] = {FAKE_UNWILLING, FAKE_TILES, FAKE_LARGE,  FAKE_LARGE,

@@ -166,7 +166,7 @@ static neap_status find_list(faked *f, const conv_call *c, cudnn_conv_list **lis
     return neap_cudnn_conv_list(f->cuda, &c->spec, &problem, list, diag);
 }
 
-/* "1A 10A+ /2 1A 12A(1)": engines with their origins; + is fused; parts; the first part's engine. */
+/* "1A 10A+ /2 1A 12A(1)": engines and origins; + is fused; /parts; (engine of the first part). */
 static char *describe(const cudnn_conv_list *list)
 {
     neap_text text;

@@ -85,7 +85,8 @@ static neap_status find_list(cuda_backend *backend, const run_spec *spec,
     return status;
 }
 
-/* Makes a list with the handle of `libraries`: all of it, or nothing if it fails or is cancelled. */
+/* Makes a list with the handle of `libraries`: all of it, or nothing if that fails or is
+   cancelled. */
 static neap_status make_list(cuda_backend *backend, cuda_libraries *libraries,
                              cudnn_conv_list *list, neap_progress *progress, neap_diag *diag)
 {
