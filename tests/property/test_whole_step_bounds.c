@@ -34,6 +34,7 @@ typedef struct family {
     uint32_t part; /* one in `part` of COUNT, where the optimum takes long to find */
     bool link;
     neap_state_place place;
+    bool every_chain; /* of moments, not a random one */
 } family;
 
 static neap_link draw_link(random_source *random, bool wanted)
@@ -56,6 +57,7 @@ typedef struct scene {
     int64_t budget;
     neap_link link;
     neap_state_place place;
+    bool every_chain;
     const problem *x;
     least_time_answer best[2]; /* by scope */
 } scene;
@@ -154,10 +156,32 @@ static void check_program(const scene *s, const cut *c, cut_scope scope, const u
     }
 }
 
+/* Every chain of moments. */
+static void check_chains(const scene *s, const cut *c, cut_scope scope)
+{
+    uint8_t role[MOST_TIMED_OPS];
+    for (uint32_t set = 1; set < UINT32_C(1) << s->x->n_tasks; set++) {
+        uint32_t moments[MOST_TIMED_OPS], n = 0;
+        bool is_chain = true;
+        for (uint32_t k = 0; k < s->x->n_tasks; k++)
+            if (set >> k & 1) {
+                neap_problem_mark_roles(s->x, k, scope, role);
+                is_chain = is_chain && (n == 0 || role[moments[n - 1]] == ROLE_PAST);
+                moments[n++] = k;
+            }
+        if (is_chain)
+            check_program(s, c, scope, moments, n);
+    }
+}
+
 static void check_programs(const scene *s, const cut *c, random_source *random)
 {
     uint32_t moments[MOST_CHAIN];
     for (int scope = 0; scope < 2; scope++) {
+        if (s->every_chain) {
+            check_chains(s, c, (cut_scope)scope);
+            continue;
+        }
         uint32_t n = draw_chain(random, s->x, (cut_scope)scope, moments);
         check_program(s, c, (cut_scope)scope, moments, n);
     }
@@ -276,7 +300,10 @@ static void check_family(const family *f, uint64_t seed)
         bool training = ((f->flags & SMALL_UPDATES) && i % 8 < 7) || i % 2;
         unsigned flags = f->flags | (training && !(f->flags & SMALL_ODD) ? SMALL_TRAINING : 0);
         neap_graph *graph = random_small_graph(&random, f->most_ops, flags);
-        scene s = {.graph = graph, .link = draw_link(&random, f->link), .place = f->place};
+        scene s = {.graph = graph,
+                   .link = draw_link(&random, f->link),
+                   .place = f->place,
+                   .every_chain = f->every_chain};
         size_t n_budgets = small_graph_budgets(graph, budgets, MOST_BUDGETS);
         for (size_t k = 0; k < n_budgets; k++) {
             problem x;
@@ -375,6 +402,14 @@ static void test_moving_state(void **state)
                            .link = true,
                            .place = NEAP_STATE_HOST},
                  20261213);
+    check_family(&(family){.name = "values without bytes, state on the host",
+                           .flags = SMALL_UPDATES | SMALL_EMPTY,
+                           .most_ops = 5,
+                           .part = 4,
+                           .link = true,
+                           .place = NEAP_STATE_HOST,
+                           .every_chain = true},
+                 1002);
 }
 
 /* ---- An update that is late ---- */
@@ -398,24 +433,6 @@ static neap_graph *late_update(void)
     if (neap_graph_read_text(NULL, text, sizeof text - 1, "late", &graph, &diag) != NEAP_OK)
         fail_msg("%s", diag.message);
     return graph;
-}
-
-/* Every chain of moments. */
-static void check_chains(const scene *s, const cut *c, cut_scope scope)
-{
-    uint8_t role[MOST_TIMED_OPS];
-    for (uint32_t set = 1; set < UINT32_C(1) << s->x->n_tasks; set++) {
-        uint32_t moments[MOST_TIMED_OPS], n = 0;
-        bool is_chain = true;
-        for (uint32_t k = 0; k < s->x->n_tasks; k++)
-            if (set >> k & 1) {
-                neap_problem_mark_roles(s->x, k, scope, role);
-                is_chain = is_chain && (n == 0 || role[moments[n - 1]] == ROLE_PAST);
-                moments[n++] = k;
-            }
-        if (is_chain)
-            check_program(s, c, scope, moments, n);
-    }
 }
 
 static void test_late_update(void **state)

@@ -50,6 +50,8 @@ static uint32_t add_value(draft *d, const char *kind, uint32_t view_of, bool mad
     desc.bytes = view_of == NEAP_NONE ? sizes[random_below(d->random, 10)] : 0;
     if (made && view_of == NEAP_NONE && d->like >= 0)
         desc.bytes = d->like;
+    if (made && (d->flags & SMALL_EMPTY) && chance(d, 50))
+        desc.bytes = 0;
     desc.state = !made && (d->flags & SMALL_UPDATES) && strcmp(kind, NEAP_KIND_INPUT) != 0;
     assert_int_equal(neap_graph_builder_add_value(d->builder, &desc, &id, NULL), NEAP_OK);
     assert_true(id == d->n_values && id < MOST_VALUES);

@@ -14,7 +14,8 @@ enum {
     SMALL_ODD = 4,      /* without SMALL_TRAINING: ops that make views, with a cost, among others */
     SMALL_IN_PLACE = 8, /* many ops may write an output over an input of the same size */
     SMALL_UPDATES = 16, /* with SMALL_TRAINING: parameters and moments are state, ops update them */
-    SMALL_SIDE = 32     /* with SMALL_UPDATES: state that an op of the forward pass updates, too */
+    SMALL_SIDE = 32,    /* with SMALL_UPDATES: state that an op of the forward pass updates, too */
+    SMALL_EMPTY = 64    /* half of what ops make takes no memory */
 };
 
 /*
