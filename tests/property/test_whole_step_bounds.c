@@ -20,6 +20,7 @@
 
 #include <inttypes.h>
 #include <neap/solve.h>
+#include <string.h>
 
 #define SHARE ONE_IN(6)
 
@@ -412,6 +413,15 @@ static void test_moving_state(void **state)
                  1002);
 }
 
+static neap_graph *read_graph(const char *text)
+{
+    neap_graph *graph;
+    neap_diag diag;
+    if (neap_graph_read_text(NULL, text, strlen(text), "small", &graph, &diag) != NEAP_OK)
+        fail_msg("%s", diag.message);
+    return graph;
+}
+
 /* ---- An update that is late ---- */
 
 /* Of op2 and op4, the update, op3 follows the former and need not follow the latter, and what it
@@ -428,11 +438,7 @@ static neap_graph *late_update(void)
         "{\"time\":4,\"inputs\":[5,0,1,2],\"outputs\":[7]},"
         "{\"time\":2,\"inputs\":[3,6,8],\"outputs\":[],\"updates\":[3,8],\"workspace\":4}],"
         "\"outputs\":[7]}";
-    neap_graph *graph;
-    neap_diag diag;
-    if (neap_graph_read_text(NULL, text, sizeof text - 1, "late", &graph, &diag) != NEAP_OK)
-        fail_msg("%s", diag.message);
-    return graph;
+    return read_graph(text);
 }
 
 static void test_late_update(void **state)
@@ -482,11 +488,7 @@ static neap_graph *row_of_variants(void)
         "{\"time\":7,\"workspace\":50,\"inputs\":[5],\"outputs\":[6],\"variants\":"
         "[{\"time\":7,\"workspace\":50},{\"time\":8,\"workspace\":1}]},"
         "{\"time\":1,\"inputs\":[1,6],\"outputs\":[7]}],\"outputs\":[7]}";
-    neap_graph *graph;
-    neap_diag diag;
-    if (neap_graph_read_text(NULL, text, sizeof text - 1, "row", &graph, &diag) != NEAP_OK)
-        fail_msg("%s", diag.message);
-    return graph;
+    return read_graph(text);
 }
 
 /* The bound is the optimum but for HiGHS's tolerances, also with a link over which nothing is worth
