@@ -206,7 +206,7 @@ class Worker:
     """A process of bench/worker.c, which keeps the kernels of a graph. It finds them first; of several workers that others
     wait for one at a time does, in the order in which they were made, on all processors."""
 
-    latest, alive = None, set()  # the latest of these workers; all that may have a process
+    latest, alive = None, set()  # of those that others wait for, the one made last; all that may have a process
 
     def __init__(self, graph, args, kind, *words, alone=True):
         self.name, self.process, self.closed = os.path.basename(graph).removesuffix(".json"), None, False

@@ -1,4 +1,5 @@
-/* Reports to, and wishes of, a caller that may not want any (neap/progress.h). */
+/* Progress reports to the caller and cancellation by it, of which it may want neither
+   (neap/progress.h). */
 #ifndef NEAP_BASE_PROGRESS_H
 #define NEAP_BASE_PROGRESS_H
 
