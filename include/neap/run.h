@@ -161,7 +161,7 @@ typedef struct neap_profile_options {
     double seconds_per_op;   /* a slower kernel is run at most 3 times; default 0.5 */
     const char *cache;       /* a file of measured times, to read and to add to; NULL: none */
     bool refresh;            /* ignore cached times and measure again */
-    int64_t most_workspace;  /* on a device, kernels that need more are left out, but for the
+    int64_t most_workspace;  /* on a device, kernels that need more are left out, except the
                                 leanest of each op; default 0: those that nine tenths of what is
                                 free have no room for */
     neap_contention beside;  /* times are for kernels beside copies: a kernel that moves memory at

@@ -112,7 +112,7 @@ static const struct {
     [FAKE_TENSOR] = {.notes = 1 << CUDNN_NUMERICAL_NOTE_TENSOR_CORE},
 };
 
-/* What a heuristic names, as it prefers; of both FAKE_LARGE the settings differ. */
+/* What a heuristic recommends, in order. The two FAKE_LARGE have different settings. */
 static int64_t named(int mode, const object *graph, int64_t indices[8])
 {
     static const int first[] = {FAKE_UNWILLING, FAKE_TILES, FAKE_LARGE,  FAKE_LARGE,

@@ -20,8 +20,8 @@ enum {
     FAKE_SHORT,     /* sums in less precision */
     FAKE_WINOGRAD,  /* named by none, like the next two */
     FAKE_OTHER,     /* another one */
-    FAKE_SLOW,      /* is compiled: neap must not make a plan */
-    FAKE_COMPILED,  /* is compiled; heuristic B names it */
+    FAKE_SLOW,      /* would be compiled: neap must not make a plan */
+    FAKE_COMPILED,  /* would be compiled; heuristic B names it */
     FAKE_FUSED,     /* for a convolution with bias and ReLU */
     FAKE_TENSOR,    /* on tensor cores */
     FAKE_ADDS,      /* only adds to what is there */

@@ -3,7 +3,7 @@
  * same.
  *
  * First come those that its heuristics recommend, the recommended ones first; then its other
- * engines, but for those that it would have to compile, in the order of their numbers; then the
+ * engines, except those that it would have to compile, in the order of their numbers; then the
  * batch cut in parts that are done one after the other, which need less workspace. Algorithms that
  * do not keep the promises of the backend (deterministic sums, products of f32) are left out.
  *
